@@ -225,13 +225,22 @@ bool fabric_isolates(const struct fabric *fabric);
 
 /**
  * fabric_node_alone - no link of the node has been up for too long: what its adapter has to send is
- * given up, and its process is told. Thread: as above.
+ * given up, and its process is told; what others have to send to it has few tries (engine_cut()).
+ * Thread: as above.
  */
 void fabric_node_alone(struct fabric *fabric, uint32_t node, uint64_t now_ps);
 
 /**
- * fabric_node_linked - is a link of the node in use? All processes can see it (EMU_SEAT_NO_LINK),
- * so that an error can say so. Thread: manager.
+ * fabric_cut_off - the network has been in pieces for too long: what adapters have to send to groups
+ * that can have no tree, and if @parted to nodes that the tables have no way to, has few tries.
+ * Without acknowledgments it waits. Returns whether there is any such. Thread: manager; it holds the
+ * workers itself.
+ */
+bool fabric_cut_off(struct fabric *fabric, bool parted);
+
+/**
+ * fabric_node_linked - is a link of the node in use? All processes can see it (EMU_SEAT_NO_LINK), so
+ * that an error can say so. Thread: manager.
  */
 void fabric_node_linked(struct fabric *fabric, uint32_t node, bool linked);
 

@@ -290,6 +290,54 @@ void fabric_node_alone(struct fabric *fabric, uint32_t node, uint64_t now_ps)
 
     engine_give_up(engine, fabric_soon_ps(fabric, now_ps));
     fabric_wake(fabric, engine_emu_dev(engine), now_ps);
+    for (uint32_t n = 0; n < fabric->config.graph->nodes; n++)
+        if (n != node)
+            engine_cut(fabric_engine(fabric, n), node, false);
+}
+
+/* May the network bring a packet of @src to @dst by any of its links? */
+static bool node_reaches(const struct topo_graph *graph, uint32_t src, uint32_t dst)
+{
+    for (uint32_t l = 0; l < graph->node[src].links; l++) {
+        uint32_t sw = graph->node[src].link[l].sw;
+
+        if (sw != TOPO_NONE && topo_route_ports(&graph->sw[sw].route, dst))
+            return true;
+    }
+    return false;
+}
+
+static void node_cut_off(struct fabric *fabric, uint32_t src)
+{
+    const struct topo_graph *graph = fabric->links.routed;
+
+    fabric_hold(fabric);
+    for (uint32_t dst = 0; dst < graph->nodes; dst++)
+        if (dst != src && !node_reaches(graph, src, dst))
+            engine_cut(fabric_engine(fabric, src), dst, false);
+    fabric_go(fabric);
+}
+
+bool fabric_cut_off(struct fabric *fabric, bool parted)
+{
+    bool treeless = false;
+
+    if (!fabric_has_engines(&fabric->config))
+        return false;
+    for (uint32_t n = 0; parted && n < fabric->config.graph->nodes; n++)
+        node_cut_off(fabric, n);
+    fabric_hold(fabric);
+    for (uint32_t g = 0; g < fabric->slots; g++) {
+        const struct fabric_group *group = fabric->group[g];
+
+        if (!group || !group->treeless)
+            continue;
+        treeless = true;
+        for (uint32_t i = 0; group->engines && i < group->engines->count; i++)
+            engine_cut(group->engines->at[i].engine, group->id, true);
+    }
+    fabric_go(fabric);
+    return parted || treeless;
 }
 
 bool fabric_link_quiet(const struct fabric *fabric, uint32_t i)

@@ -40,6 +40,7 @@ struct manager {
     uint64_t *trapped;  /* by switch: packets without a way, as of the last look */
     uint64_t *alone;    /* by node: when it is next told that it has no link; EMU_NEVER: it has */
     uint64_t alone_ps;  /* the first of these */
+    uint64_t pieces_ps; /* the network has been in the same pieces for too long; EMU_NEVER */
     uint32_t out;       /* links not in use */
     uint64_t links_ps;  /* the first that is due; EMU_NEVER */
     uint64_t tables_ps; /* new ones are due; EMU_NEVER */
@@ -579,6 +580,21 @@ static void parted_plan(struct manager *m, uint64_t parted)
 
 /* --- tables ------------------------------------------------------------------------- */
 
+/* Whatever is out may cut somebody off, and be back soon. */
+static void pieces_plan(struct manager *m)
+{
+    bool waits = m->out && m->config.alone_ps != EMU_NEVER;
+
+    m->pieces_ps = waits ? m->now_ps + m->config.alone_ps : EMU_NEVER;
+}
+
+static void pieces_step(struct manager *m)
+{
+    m->pieces_ps = EMU_NEVER;
+    if (fabric_cut_off(m->fabric, m->parted))
+        pieces_plan(m); /* again, for something may have come through meanwhile */
+}
+
 static int tables_make(struct manager *m)
 {
     uint64_t parted;
@@ -593,6 +609,7 @@ static int tables_make(struct manager *m)
     }
     m->tables_ps = EMU_NEVER;
     parted_plan(m, parted);
+    pieces_plan(m);
     manager_say(m, (struct manager_event){.what = MANAGER_SAYS_TABLES,
                                           .cable = TOPO_NONE,
                                           .took_ps = m->now_ps - m->since_ps,
@@ -614,7 +631,8 @@ int manager_create(struct manager **ret, struct fabric *fabric, const struct man
         return -ENOMEM;
     m->fabric = fabric;
     m->config = *config;
-    m->links_ps = m->tables_ps = m->alone_ps = m->carry_ps = m->parted_ps = EMU_NEVER;
+    m->links_ps = m->tables_ps = m->alone_ps = m->carry_ps = m->parted_ps = m->pieces_ps =
+        EMU_NEVER;
     m->nodes = fabric_nodes(fabric);
     m->alone = malloc(m->nodes * sizeof *m->alone);
     m->trapped = calloc(fabric_switches(fabric), sizeof *m->trapped);
@@ -686,6 +704,7 @@ uint64_t manager_due_ps(const struct manager *m)
     at_ps = m->alone_ps < at_ps ? m->alone_ps : at_ps;
     at_ps = m->carry_ps < at_ps ? m->carry_ps : at_ps;
     at_ps = m->parted_ps < at_ps ? m->parted_ps : at_ps;
+    at_ps = m->pieces_ps < at_ps ? m->pieces_ps : at_ps;
     return at_ps < m->look_ps || !fabric_is_faulty(m->fabric) ? at_ps : m->look_ps;
 }
 
@@ -715,6 +734,8 @@ int manager_step(struct manager *m, uint64_t now_ps)
         links_step(m);
     if (m->alone_ps <= now_ps)
         nodes_step(m);
+    if (m->pieces_ps <= now_ps)
+        pieces_step(m);
     if (m->look_ps <= now_ps && fabric_is_faulty(m->fabric)) {
         if (fabric_has_links(m->fabric))
             links_look(m);

@@ -226,6 +226,7 @@ static int window_progress(void)
 {
     struct window *w = windows.inside;
 
+    coll_fabemu_fragments_again();
     if (!w)
         return 0;
     if (!is_lost(w, windows.target)) {
@@ -422,7 +423,9 @@ static int select_window(ompi_win_t *win, void **base, size_t bytes, int unit,
     int rc;
 
     mca_coll_fabemu_component.enabled = NULL;
+    coll_fabemu_fragments_learn(true);
     rc = windows.select_below(win, base, bytes, unit, comm, info, flavor, model);
+    coll_fabemu_fragments_learn(false);
     if (rc != OMPI_SUCCESS)
         return rc;
     w = window_make(win, comm);
@@ -464,4 +467,5 @@ void coll_fabemu_windows_undo(void)
         opal_progress_unregister(window_progress);
     windows.hooked = false;
     windows.inside = NULL;
+    coll_fabemu_fragments_undo();
 }

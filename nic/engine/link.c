@@ -372,6 +372,11 @@ void engine_slow(struct engine *e, uint32_t link, struct emu_slow *slow, uint32_
     emu_tx_slow(&e->link[link].tx, slow, factor);
 }
 
+void engine_cut(struct engine *e, uint32_t dst, bool group)
+{
+    engine_flow_cut(e, (struct engine_to){.dst = dst, .group = group});
+}
+
 void engine_give_up(struct engine *e, uint64_t at_ps)
 {
     uint16_t next;

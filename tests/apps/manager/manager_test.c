@@ -7,8 +7,10 @@
 
 #include "apps/fabric/internal.h"
 #include "apps/manager/manager.h"
+#include "nic/engine/internal.h"
 #include "tests/test.h"
 #include "tests/world/engine/transport_run.h"
+#include "tests/world/fabric.h"
 
 #define CABLES_MAX 512u
 
@@ -468,6 +470,54 @@ static void link__that_errs_is_not_let_in(void)
     still_close(&s);
 }
 
+/* --- pieces ------------------------------------------------------------------------- */
+
+/* Does engine @src give what is for @dst few tries? */
+static bool is_cut(const struct still *s, uint32_t src, uint32_t dst)
+{
+    return fabric_engine(s->w.fabric, src)->send.flow[dst].cut;
+}
+
+/* All cables of switch @sw that lead up, or none. */
+static void ways_up(struct still *s, uint32_t sw, bool on)
+{
+    for (uint32_t p = 2; p < 4; p++)
+        signal_of(s, fabric_cable_at(s->w.fabric, sw, p), on);
+}
+
+/*
+ * Half of a network is cut off from the other half, but no node is alone. Who is on the other side
+ * has few tries after a while, and not before; so has a group of both halves. Those that are
+ * together go on, and a piece that is back in time was never cut off.
+ */
+static void piece__that_is_cut_off_for_long_has_few_tries(void)
+{
+    const uint32_t all[] = {0, 1, 2, 3}, mine[] = {0, 1};
+    uint32_t both, half;
+    struct still s;
+
+    still_open(&s, "kary:2,2", NULL);
+    both = world_multicast(s.w.fabric, all, 4);
+    half = world_multicast(s.w.fabric, mine, 2);
+    ways_up(&s, 0, false);
+    still_for(&s, s.w.set.alone_ps / 2);
+    ways_up(&s, 0, true);
+    still_for(&s, 2 * s.w.set.alone_ps);
+    CU_ASSERT_EQUAL(manager_links_out(s.w.manager), 0);
+    CU_ASSERT_FALSE(is_cut(&s, 0, 2));
+    ways_up(&s, 0, false);
+    still_for(&s, s.w.set.alone_ps / 2);
+    CU_ASSERT_FALSE(is_cut(&s, 0, 2));
+    still_for(&s, s.w.set.alone_ps);
+    for (uint32_t a = 0; a < 4; a++)
+        for (uint32_t b = 0; b < 4; b++)
+            CU_ASSERT_EQUAL(is_cut(&s, a, b), a / 2 != b / 2);
+    for (uint32_t n = 0; n < 4; n++)
+        CU_ASSERT_TRUE(engine_group_of(fabric_engine(s.w.fabric, n), both)->flow.cut);
+    CU_ASSERT_FALSE(engine_group_of(fabric_engine(s.w.fabric, 0), half)->flow.cut);
+    still_close(&s);
+}
+
 int main(void)
 {
     static const struct test_case cases[] = {
@@ -480,6 +530,7 @@ int main(void)
         CASE(link__is_in_the_tables_only_when_it_is_up),
         CASE(link__that_is_swapped_is_found_out),
         CASE(link__that_errs_is_not_let_in),
+        CASE(piece__that_is_cut_off_for_long_has_few_tries),
         {NULL, NULL},
     };
 

@@ -73,6 +73,7 @@ static const struct field fields[] = {
     NAMED(credit, "row", "counter"),
     NAMED(choice, "next_free", "first_free", "random"),
     NAMED(combine_order, "arrival", "port"),
+    NAMED(combine_check, "parity", "none"),
     NAMED(routing, "adaptive", "static", "oblivious"),
     NAMED(link_retry, "none", "go_back_n"),
     NAMED(trap, "edit", "isolate"),
@@ -96,7 +97,8 @@ static const struct field fields[] = {
     .combine_header_ps = 16000, .combine_word_ps = 4000, .combine_units = 1,                 \
     .raw_xpoint_slots = 16, .input_slots = 8, .combine_states = 65536,                       \
     .buffers = EMU_BUFFERS_XPOINT, .credit = EMU_CREDIT_ROW, .choice = EMU_CHOICE_NEXT_FREE, \
-    .combine_order = EMU_COMBINE_ARRIVAL, .routing = EMU_ROUTING_ADAPTIVE
+    .combine_order = EMU_COMBINE_ARRIVAL, .combine_check = EMU_COMBINE_CHECK_PARITY,         \
+    .routing = EMU_ROUTING_ADAPTIVE
 
 /* What QsNet III has; any profile, once its transport is acknowledged. */
 #define ACKNOWLEDGMENTS                                                         \

@@ -43,6 +43,12 @@ enum emu_choice {
     EMU_CHOICE_RANDOM
 };
 
+/* What a combine unit has with each word of the partial results that it keeps. */
+enum emu_combine_check {
+    EMU_COMBINE_CHECK_PARITY, /* a bit that has flipped is found when the state is next read */
+    EMU_COMBINE_CHECK_NONE    /* nothing: the result is wrong, and nobody finds out */
+};
+
 enum emu_combine_order {
     EMU_COMBINE_ARRIVAL, /* as in the paper */
     EMU_COMBINE_PORT     /* in port order: the same bits on every run */
@@ -111,6 +117,7 @@ struct emu_profile {
     enum emu_credit_policy credit;
     enum emu_choice choice;
     enum emu_combine_order combine_order;
+    enum emu_combine_check combine_check;
     enum emu_routing routing;
     enum emu_link_retry link_retry;
     enum emu_trap trap;

@@ -61,6 +61,7 @@ struct switch_kind {
     /* NULL: its links are always up. */
     uint32_t (*link)(struct switch_dev *sw, uint32_t port, bool up, uint64_t at_ps);
     void (*stick)(struct switch_dev *sw, uint32_t port, bool stuck, uint64_t at_ps);
+    bool (*ready)(const struct switch_dev *sw, uint32_t port);
     uint32_t (*waiting)(struct switch_dev *sw, uint32_t port,
                         void (*tell)(void *ctx, const struct emu_entry *entry), void *ctx);
     /* does it hold a segment of group @id? NULL: nobody asks */
@@ -70,6 +71,8 @@ struct switch_kind {
     /* NULL: it does not combine by itself. */
     int (*combine_faults)(struct switch_dev *sw, struct emu_faults *faults);
     int (*combine_stall)(struct switch_dev *sw, bool stalled, uint64_t at_ps);
+    void (*combine_out)(struct switch_dev *sw, bool out, uint64_t at_ps);
+    uint64_t (*combine_taken)(const struct switch_dev *sw);
     uint32_t (*combine_waiting)(struct switch_dev *sw,
                                 void (*tell)(void *ctx, const struct emu_hdr *hdr), void *ctx);
     /* NULL: nobody injects faults into its cables. */
@@ -91,6 +94,7 @@ struct switch_dev {
     _Atomic(const struct topo_route *) route; /* published by the manager (RCU) */
     const struct topo_route *whole;           /* of the network with all its links */
     uint64_t ups;                             /* ports to switches of higher levels */
+    uint64_t stuck;                           /* ports that send nothing: a fault */
     const struct emu_profile *profile;
     _Atomic(struct emu_table *) groups; /* published by the manager (RCU) */
     /* ports to look at again: more has come than a pass takes, or is still on the wire */

@@ -174,11 +174,22 @@ uint32_t switch_cables_bufs(const struct switch_dev *sw)
 
 bool switch_cables_hold(const struct switch_dev *sw, uint32_t id)
 {
-    if (sw->cables)
-        emu_each_bit (p, sw->cables->out)
-            if (emu_replay_holds(sw->cables->replay[p], id))
-                return true;
+    if (!sw->cables)
+        return false;
+    emu_each_bit (p, sw->cables->out)
+        if (emu_replay_holds(sw->cables->replay[p], id))
+            return true;
+    emu_each_bit (p, sw->cables->in & ~sw->cables->out) /* without retry: no replay buffer has it */
+        if (emu_link_holds(&sw->cables->intake[p]->wire, id))
+            return true;
     return false;
+}
+
+void switch_overruns(struct switch_dev *sw, uint32_t port,
+                     void (*tell)(void *ctx, const struct emu_hdr *hdr), void *ctx)
+{
+    if (sw->cables && sw->cables->in >> port & 1)
+        emu_intake_overruns(sw->cables->intake[port], tell, ctx);
 }
 
 void switch_retries_add(const struct switch_dev *sw, struct switch_retries *sum)

@@ -33,7 +33,7 @@ void switch_cables_rebase(struct switch_dev *sw, uint64_t by_ps);
 /* Pool buffers on the cables, but those in the rings of the switch's own receiving ends. */
 uint32_t switch_cables_bufs(const struct switch_dev *sw);
 
-/* Is a segment of group @id kept for a cable that it leaves by? */
+/* Is a segment of group @id kept for a cable that it leaves by, or on one to an intake here? */
 bool switch_cables_hold(const struct switch_dev *sw, uint32_t id);
 
 /* The intake of @port; NULL: it has none. */

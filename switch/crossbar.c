@@ -68,13 +68,13 @@ struct emu_rx *switch_crossbar_rx(struct switch_dev *sw, uint32_t port)
 }
 
 /*
- * Where what comes in by @port may go. While its link is down that is what the manager has carried,
- * which has made sure of it: by the same row comes what was on its way in, and what was on its way
- * out.
+ * Where what comes in by @port may go. While its link is down, with retry, that is what the manager
+ * has carried, which has made sure of it: by the same row comes what was on its way in, and what was
+ * on its way out.
  */
 static void crossbar_onward(struct switch_crossbar *bar, uint32_t port, bool up)
 {
-    bool falls = up && bar->sw.ups >> port & 1;
+    bool falls = (up || !emu_profile_retries(bar->sw.profile)) && bar->sw.ups >> port & 1;
 
     bar->row[port].onward = falls ? ~bar->sw.ups : UINT64_MAX;
 }
@@ -83,13 +83,18 @@ uint32_t switch_crossbar_link(struct switch_dev *sw, uint32_t port, bool up, uin
 {
     struct switch_crossbar *bar = switch_crossbar_of(sw);
     struct switch_out *out = &bar->out[port];
+    uint64_t goes_ps = sw->dev.timed ? at_ps + 1 : 0; /* not in a window that is over */
 
-    if (up == !(out->queued & SWITCH_OUT_DARK))
+    if (up == !switch_is_dark(bar, port))
         return 0;
+    if (!up && switch_is_stuck(sw, port)) /* see switch_stick() */
+        sw->kind->stick(sw, port, false, goes_ps);
     out->queued ^= SWITCH_OUT_DARK;
     bar->light &= ~emu_bit(port);
     bar->light |= (uint64_t)(out->queued < bar->light_slots) << port;
     crossbar_onward(bar, port, up);
+    if (up && switch_is_stuck(sw, port))
+        sw->kind->stick(sw, port, true, goes_ps);
     switch_cables_link(sw, port, up, at_ps);
     return 0; /* nobody waits for a reply */
 }
@@ -100,10 +105,19 @@ void switch_crossbar_stick(struct switch_dev *sw, uint32_t port, bool stuck, uin
     struct switch_crossbar *bar = switch_crossbar_of(sw);
     uint64_t bit = emu_bit(port);
 
+    if (switch_is_dark(bar, port))
+        return;
     emu_tx_stick(&bar->out[port].tx, stuck, at_ps);
     bar->sends = stuck ? bar->sends & ~bit : bar->sends | bit;
     if (!stuck)
         emu_dev_signal(&sw->dev, sw->dev.worker, EMU_EVENT_CREDIT, bit);
+}
+
+bool switch_crossbar_ready(const struct switch_dev *sw, uint32_t port)
+{
+    const struct switch_out *out = &((const struct switch_crossbar *)sw)->out[port];
+
+    return out->waiting && (out->tx.credits || emu_credit_front(&out->tx.credit));
 }
 
 uint32_t switch_crossbar_waiting(struct switch_dev *sw, uint32_t port,

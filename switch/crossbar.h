@@ -60,8 +60,9 @@ struct emu_rx *switch_crossbar_rx(struct switch_dev *sw, uint32_t port);
  */
 uint32_t switch_crossbar_link(struct switch_dev *sw, uint32_t port, bool up, uint64_t at_ps);
 
-/* crossbar.c: stick and waiting of a struct switch_kind. */
+/* crossbar.c: stick, ready and waiting of a struct switch_kind. */
 void switch_crossbar_stick(struct switch_dev *sw, uint32_t port, bool stuck, uint64_t at_ps);
+bool switch_crossbar_ready(const struct switch_dev *sw, uint32_t port);
 uint32_t switch_crossbar_waiting(struct switch_dev *sw, uint32_t port,
                                  void (*tell)(void *ctx, const struct emu_entry *entry), void *ctx);
 
@@ -104,6 +105,12 @@ uint32_t switch_choose(struct switch_crossbar *bar, uint64_t candidates);
 static inline struct switch_crossbar *switch_crossbar_of(struct switch_dev *sw)
 {
     return (struct switch_crossbar *)sw;
+}
+
+/* Is the link at the port down? */
+static inline bool switch_is_dark(const struct switch_crossbar *bar, uint32_t port)
+{
+    return bar->out[port].queued & SWITCH_OUT_DARK;
 }
 
 /* Where the queue (row, out) stands in count[] and xpoint[]. */

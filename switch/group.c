@@ -174,6 +174,14 @@ uint64_t switch_group_ports(const struct switch_group *group)
     return group->ports;
 }
 
+bool switch_group_failed(const struct switch_group *group)
+{
+    for (uint32_t u = 0; u < group->units; u++)
+        if (group->results[u].failed)
+            return true;
+    return false;
+}
+
 const struct emu_clash *switch_group_clash(const struct switch_group *group)
 {
     return group->clash && group->clash->seen ? group->clash : NULL;

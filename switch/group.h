@@ -37,6 +37,7 @@ struct switch_results {
     uint16_t last;
     bool some;
     bool pending; /* the group's id stands in the unit's list */
+    bool failed;  /* the unit has found a state of the group damaged: it takes nothing of it */
 };
 
 /* The state of (group, sequence number): a line, where the switch has one unit. */
@@ -49,9 +50,15 @@ struct switch_state {
     bool active;
     /* hdr has been written: of the operation under way, or of the last one where none is */
     bool used;
+    /*
+     * Units in whose part a bit has flipped since it was written, where the profile has them keep
+     * parity: the next one that reads a part of the state finds it.
+     */
+    uint16_t flipped;
     struct switch_part part[]; /* units */
 };
 static_assert(sizeof(struct switch_state) + sizeof(struct switch_part) == EMU_LINE, "a line");
+static_assert(EMU_UNITS_MAX <= 16, "a bit of flipped for each unit");
 
 /*
  * The worker of the switch owns all but the first eight fields, from the moment

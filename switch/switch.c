@@ -133,14 +133,19 @@ const struct topo_route *switch_route_now(const struct switch_dev *sw)
 void switch_ups(struct switch_dev *sw, uint64_t ports)
 {
     sw->ups = ports;
-    if (sw->kind->ups && emu_profile_retries(sw->profile)) /* else its tables are never edited */
+    if (sw->kind->ups)
         sw->kind->ups(sw);
 }
 
 bool switch_has_links(const struct emu_profile *profile)
 {
-    return switch_kind_of(profile)->link != NULL &&
+    return switch_can_do_without(profile) &&
            (emu_profile_acknowledged(profile) || emu_profile_retries(profile));
+}
+
+bool switch_can_do_without(const struct emu_profile *profile)
+{
+    return switch_kind_of(profile)->link != NULL;
 }
 
 uint32_t switch_link(struct switch_dev *sw, uint32_t port, bool up, uint64_t at_ps)
@@ -193,7 +198,19 @@ int switch_faults(struct switch_dev *sw, uint32_t port, struct emu_faults *fault
 void switch_stick(struct switch_dev *sw, uint32_t port, bool stuck, uint64_t at_ps)
 {
     assert(port < sw->ports);
+    sw->stuck = stuck ? sw->stuck | emu_bit(port) : sw->stuck & ~emu_bit(port);
     sw->kind->stick(sw, port, stuck, at_ps);
+}
+
+bool switch_is_stuck(const struct switch_dev *sw, uint32_t port)
+{
+    return sw->stuck >> port & 1;
+}
+
+bool switch_is_ready(const struct switch_dev *sw, uint32_t port)
+{
+    assert(port < sw->ports);
+    return sw->kind->ready(sw, port);
 }
 
 uint32_t switch_waiting(struct switch_dev *sw, uint32_t port,
@@ -207,6 +224,18 @@ int switch_combine_faults(struct switch_dev *sw, struct emu_faults *faults)
 {
     assert(sw->kind->combine_faults);
     return sw->kind->combine_faults(sw, faults);
+}
+
+void switch_combine_out(struct switch_dev *sw, bool out, uint64_t at_ps)
+{
+    assert(sw->kind->combine_out);
+    sw->kind->combine_out(sw, out, at_ps);
+}
+
+uint64_t switch_combine_taken(const struct switch_dev *sw)
+{
+    assert(sw->kind->combine_taken);
+    return sw->kind->combine_taken(sw);
 }
 
 int switch_combine_stall(struct switch_dev *sw, bool stalled, uint64_t at_ps)

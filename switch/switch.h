@@ -40,6 +40,8 @@ struct switch_counts {
     _Atomic uint64_t late;        /* dropped: to a group that is not here (any more) */
     _Atomic uint64_t trapped;     /* unicasts that there was no way for: refused, or held */
     _Atomic uint32_t trapped_dst; /* where to, the last of them */
+    _Atomic uint64_t damaged;     /* states of combine units that were found damaged when read */
+    _Atomic uint64_t scrapped;    /* dropped: contributions to units that were out of service */
 
     /* Packets: none but with channels. */
     _Atomic uint64_t stale;    /* segments and replies of packets that were over */
@@ -125,6 +127,13 @@ int switch_faults(struct switch_dev *sw, uint32_t port, struct emu_faults *fault
 void switch_retries_add(const struct switch_dev *sw, struct switch_retries *sum);
 
 /**
+ * switch_overruns - segments on the cable into @port that found no room, and that nobody was told of:
+ * emu_intake_overruns(). Thread: manager, while the worker stands still.
+ */
+void switch_overruns(struct switch_dev *sw, uint32_t port,
+                     void (*tell)(void *ctx, const struct emu_hdr *hdr), void *ctx);
+
+/**
  * switch_join_retry - a cable with link-level retry, in the place of emu_link_join(): switches
  * without channels only. Errors: -ENOMEM. Thread: before their workers start.
  */
@@ -153,6 +162,12 @@ void switch_ups(struct switch_dev *sw, uint64_t ports);
  * sent again? Pure.
  */
 bool switch_has_links(const struct emu_profile *profile);
+
+/**
+ * switch_can_do_without - can its links be taken out of use, so that nothing new goes by them
+ * (switch_link())? What was on them is not lost then, unless it was before. Pure.
+ */
+bool switch_can_do_without(const struct emu_profile *profile);
 
 /**
  * switch_link - the link at @port goes down, or is up again, at @at_ps, as its loss of signal tells
@@ -191,10 +206,22 @@ bool switch_is_up(const struct switch_dev *sw, uint32_t port);
 bool switch_is_clear(const struct switch_dev *sw, uint32_t port);
 
 /**
- * switch_stick - the port sends nothing from now on, and nobody is told; not @stuck: it goes on,
- * from @at_ps on (raw: 0). Nothing is lost. Thread: as switch_link().
+ * switch_stick - the port sends nothing from now on, and nobody is told; not @stuck: it goes on, from
+ * @at_ps on (raw: 0). Nothing is lost. Without channels the management network stands in for a port
+ * that is stuck while its link is down (switch_link()): what waits there goes on. With link-level
+ * retry it goes no farther than to what is carried (switch_carry()), else it goes by the cable.
+ * Thread: as switch_link().
  */
 void switch_stick(struct switch_dev *sw, uint32_t port, bool stuck, uint64_t at_ps);
+
+/** switch_is_stuck - is it? Thread: the same. */
+bool switch_is_stuck(const struct switch_dev *sw, uint32_t port);
+
+/**
+ * switch_is_ready - has the port, which leads to another device, something that it could send now?
+ * One that waits for room at the far end is not ready. Thread: the same.
+ */
+bool switch_is_ready(const struct switch_dev *sw, uint32_t port);
 
 /**
  * switch_waiting - what has a place in line at the port and is not sent yet. @tell: each, as it
@@ -210,6 +237,16 @@ uint32_t switch_waiting(struct switch_dev *sw, uint32_t port,
  */
 int switch_combine_faults(struct switch_dev *sw, struct emu_faults *faults);
 int switch_combine_stall(struct switch_dev *sw, bool stalled, uint64_t at_ps);
+
+/**
+ * switch_combine_out - its units are taken out of service: what waits for them, and what comes, is
+ * dropped and counted (switch_counts.scrapped), from @at_ps on (raw: 0), until not @out. Of a switch
+ * whose units stand still. Thread: the same.
+ */
+void switch_combine_out(struct switch_dev *sw, bool out, uint64_t at_ps);
+
+/** switch_combine_taken - contributions that its units have taken since anything was wrong with them. */
+uint64_t switch_combine_taken(const struct switch_dev *sw);
 
 /** switch_combine_waiting - contributions that wait at them: as switch_waiting(). */
 uint32_t switch_combine_waiting(struct switch_dev *sw,
@@ -315,6 +352,12 @@ bool switch_group_is_idle(const struct switch_group *group);
 uint64_t switch_group_came(const struct switch_group *group, uint32_t seq);
 
 uint64_t switch_group_ports(const struct switch_group *group); /* of the group's tree */
+
+/**
+ * switch_group_failed - was a state of the group found damaged here? Then no operation of it ends
+ * any more. Thread: as switch_group_bufs().
+ */
+bool switch_group_failed(const struct switch_group *group);
 
 /**
  * switch_group_clash - the first two contributions here that did not agree on what they are part

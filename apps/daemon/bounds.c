@@ -162,6 +162,8 @@ struct json_object *bounds_all(const struct emu_bounds *bounds, const struct emu
     add(ret, "cut_off_ms", bounds->cut_off_ms);
     add(ret, "stopped_ms", bounds->stopped_ms);
     add(ret, "no_link_ms", bounds->no_link_ms);
+    add(ret, "unit_ms", bounds->unit_ms);
+    add(ret, "stuck_ms", bounds->stuck_ms);
     add_library(ret, bounds);
     EMU_BOUNDS_RUN(ADD)
 #undef ADD

@@ -106,6 +106,10 @@ struct client *daemon_client_new(struct daemon *daemon, int fd, pid_t pid);
 void daemon_group_create(struct daemon *daemon, struct client *client, struct json_object *request);
 void daemon_group_join(struct daemon *daemon, struct client *client, struct json_object *request);
 void daemon_group_leave(struct daemon *daemon, struct client *client, struct json_object *request);
+void daemon_group_break(struct daemon *daemon, struct client *client, struct json_object *request);
+
+/** daemon_group_fail - nothing of group @id can end any more: its members are told @why. */
+void daemon_group_fail(struct daemon *daemon, uint32_t id, const char *why);
 
 /**
  * daemon_groups_quit - @client goes, and with it whatever group it has not left.
@@ -113,6 +117,12 @@ void daemon_group_leave(struct daemon *daemon, struct client *client, struct jso
  * none. The array is the caller's to free, and the lists in it to put.
  */
 struct json_object **daemon_groups_quit(struct daemon *daemon, struct client *client);
+
+/**
+ * daemon_groups_part - groups with members that do not reach each other are broken, if they were not
+ * before. Returns the same of them.
+ */
+struct json_object **daemon_groups_part(struct daemon *daemon);
 
 /** daemon_groups_each - call @each for every group, with the members that have joined it. */
 void daemon_groups_each(struct daemon *daemon,
@@ -162,6 +172,12 @@ void daemon_seat_free(struct daemon *daemon, struct client *client, bool dead);
  * broken. Frees @lists.
  */
 void daemon_tell(struct daemon *daemon, const struct client *dead, struct json_object **lists);
+
+/**
+ * daemon_parted - tell all attached with whom no way joins them any more (fabric_reaches()), and
+ * which of their groups are broken for that.
+ */
+void daemon_parted(struct daemon *daemon);
 
 /**
  * daemon_died - @client, which is gone, had not detached: tell all others, free its node.

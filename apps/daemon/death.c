@@ -63,6 +63,44 @@ void daemon_left(struct daemon *daemon, struct client *client)
     daemon_tell(daemon, NULL, shared);
 }
 
+/* Those attached whom node @node does not reach, or who do not reach it; NULL: all is well. */
+static struct json_object *parted_from(const struct daemon *daemon, uint32_t node)
+{
+    struct json_object *nodes = NULL;
+
+    for (uint32_t n = 0; n < daemon->config->fabric->graph->nodes; n++) {
+        if (!daemon->by_node[n] ||
+            (fabric_reaches(daemon->fabric, node, n) && fabric_reaches(daemon->fabric, n, node)))
+            continue;
+        if (!nodes)
+            nodes = json_object_new_array();
+        json_object_array_add(nodes, json_object_new_int64(n));
+    }
+    return nodes;
+}
+
+void daemon_parted(struct daemon *daemon)
+{
+    struct json_object **lists = daemon_groups_part(daemon);
+
+    for (uint32_t node = 0; node < daemon->config->fabric->graph->nodes; node++) {
+        struct client *client = daemon->by_node[node];
+        struct json_object *groups = lists ? lists[node] : NULL;
+        struct json_object *nodes = client ? parted_from(daemon, node) : NULL;
+        struct json_object *event;
+
+        if (!client || (!nodes && !groups)) {
+            json_object_put(groups);
+            continue;
+        }
+        event = conn_event("nodes_parted");
+        json_object_object_add(event, "nodes", nodes ? nodes : json_object_new_array());
+        json_object_object_add(event, "groups", groups ? groups : json_object_new_array());
+        daemon_send(daemon, client, event);
+    }
+    free(lists);
+}
+
 /* --- when it is known how ----------------------------------------------------------- */
 
 void daemon_dying_add(struct daemon *daemon, struct client *client)

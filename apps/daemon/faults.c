@@ -16,6 +16,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "apps/daemon/losses.h"
 #include "apps/inject/inject.h"
 #include "apps/run/report.h"
 #include "apps/say.h"
@@ -29,15 +30,16 @@
 #define HITS_REPORTED 100u                   /* with their names, the first of them */
 
 struct daemon_faults {
-    struct manager *manager; /* NULL: this fabric's links cannot go down */
+    struct manager *manager; /* NULL: this fabric can do without no link */
     struct injector *injector;
     uint64_t origin_ps;
     int timer;
     uint64_t look_ps; /* the next look at hits; EMU_NEVER */
     struct json_object *hits;
     uint64_t hits_seen;
+    struct daemon_losses losses;
     struct { /* what the manager has told */
-        uint64_t lost, up, swapped, failed, out, tables, treeless, traps, alone;
+        uint64_t lost, up, swapped, failed, out, stuck, parted, tables, treeless, traps, alone;
         uint64_t recovery_ps, recovery_most_ps; /* from a loss to new tables: all, the longest */
     } links;
 };
@@ -49,8 +51,7 @@ static uint64_t now_ps(void)
 
 /* --- names -------------------------------------------------------------------------- */
 
-/* "switch 3:5 - switch 7:1", or "- node 4:0". */
-static const char *cable_name(const struct fabric *fabric, uint32_t i, const char *way,
+const char *daemon_cable_name(const struct fabric *fabric, uint32_t i, const char *way,
                               char text[static 80])
 {
     const struct fabric_cable *cable = fabric_cable(fabric, i);
@@ -102,7 +103,7 @@ static void on_manager(void *ctx, const struct manager_event *event)
     static const char *const names[] = {
         [MANAGER_SAYS_LOST] = "lost",       [MANAGER_SAYS_UP] = "up",
         [MANAGER_SAYS_SWAPPED] = "swapped", [MANAGER_SAYS_FAILED] = "test failed",
-        [MANAGER_SAYS_OUT] = "taken out",
+        [MANAGER_SAYS_OUT] = "taken out",   [MANAGER_SAYS_STUCK] = "stuck",
     };
     struct daemon *daemon = ctx;
     struct daemon_faults *f = daemon->faults;
@@ -111,11 +112,14 @@ static void on_manager(void *ctx, const struct manager_event *event)
         [MANAGER_SAYS_SWAPPED] = &f->links.swapped,   [MANAGER_SAYS_FAILED] = &f->links.failed,
         [MANAGER_SAYS_OUT] = &f->links.out,           [MANAGER_SAYS_TABLES] = &f->links.tables,
         [MANAGER_SAYS_TREELESS] = &f->links.treeless, [MANAGER_SAYS_TRAP] = &f->links.traps,
+        [MANAGER_SAYS_PARTED] = &f->links.parted,     [MANAGER_SAYS_STUCK] = &f->links.stuck,
         [MANAGER_SAYS_ALONE] = &f->links.alone};
     struct json_object *told;
     char text[80];
 
     ++*counts[event->what];
+    if (event->what == MANAGER_SAYS_STUCK)
+        injector_taken_out(f->injector, event->cable, event->at_ps);
     if (event->what == MANAGER_SAYS_TABLES) {
         told = event_at(f, "tables", event->at_ps);
         f->links.recovery_ps += event->took_ps;
@@ -130,14 +134,17 @@ static void on_manager(void *ctx, const struct manager_event *event)
         json_add_number(told, "to", event->to);
         json_add_number(told, "packets", event->trapped);
         json_add_number(told, "isolated", event->isolated);
+    } else if (event->what == MANAGER_SAYS_PARTED) {
+        daemon_parted(daemon);
+        told = json_add_number(event_at(f, "parted", event->at_ps), "without_route", event->parted);
     } else if (event->what == MANAGER_SAYS_ALONE) {
         told = json_add_number(event_at(f, "alone", event->at_ps), "node", event->node);
     } else {
         told = event_at(f, "link", event->at_ps);
         json_add_text(told, "state", names[event->what]);
-        json_add_text(told, "cable", cable_name(daemon->fabric, event->cable, "-", text));
+        json_add_text(told, "cable", daemon_cable_name(daemon->fabric, event->cable, "-", text));
     }
-    if (event->what == MANAGER_SAYS_UP)
+    if (event->what == MANAGER_SAYS_UP || event->what == MANAGER_SAYS_STUCK)
         json_add_number(told, "took_ns", event->took_ps / 1000);
     if (event->what == MANAGER_SAYS_FAILED || event->what == MANAGER_SAYS_OUT) {
         json_add_number(told, "errors", event->errors);
@@ -205,8 +212,8 @@ static struct json_object *hit_of(struct daemon *daemon, const struct emu_fault_
                         hit->cable - 2 * fabric_cable_count(daemon->fabric));
     else
         json_add_text(told, "cable",
-                      cable_name(daemon->fabric, hit->cable / 2, hit->cable % 2 ? "->" : "<-",
-                                 text));
+                      daemon_cable_name(daemon->fabric, hit->cable / 2,
+                                        hit->cable % 2 ? "->" : "<-", text));
     json_add_text(told, "packet", fault_packet_name(hit->packet));
     if (!hit->known)
         return told;
@@ -248,6 +255,7 @@ static uint64_t due_ps(const struct daemon_faults *f)
     uint64_t manager_ps = f->manager ? manager_due_ps(f->manager) : EMU_NEVER;
 
     at_ps = manager_ps < at_ps ? manager_ps : at_ps;
+    at_ps = f->losses.look_ps < at_ps ? f->losses.look_ps : at_ps;
     return f->look_ps < at_ps ? f->look_ps : at_ps;
 }
 
@@ -277,6 +285,7 @@ static void faults_step(struct daemon *daemon)
         err = manager_step(f->manager, at_ps);
     if (err)
         say("a fault could not be carried out: %s", strerror(-err));
+    daemon_losses_step(daemon, &f->losses, at_ps, f->origin_ps);
     if (at_ps >= f->look_ps) {
         hits_look(daemon);
         f->look_ps = at_ps + LOOK_PS;
@@ -303,6 +312,11 @@ int daemon_faults_fd(const struct daemon *daemon)
 
 /* --- made --------------------------------------------------------------------------- */
 
+static uint64_t bound_ps(uint64_t ms)
+{
+    return ms == EMU_BOUND_OFF ? EMU_NEVER : ms * UINT64_C(1000000000);
+}
+
 static int faults_make(struct daemon *daemon, struct daemon_faults *f)
 {
     const struct fabric_config *fabric = daemon->config->fabric;
@@ -316,15 +330,14 @@ static int faults_make(struct daemon *daemon, struct daemon_faults *f)
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = &daemon->faults};
     int err = 0;
 
-    manager.alone_ps = fabric->bounds.no_link_ms == EMU_BOUND_OFF
-                           ? EMU_NEVER
-                           : fabric->bounds.no_link_ms * UINT64_C(1000000000);
+    manager.alone_ps = bound_ps(fabric->bounds.no_link_ms);
+    manager.stuck_ps = bound_ps(fabric->bounds.stuck_ms);
     manager.event = on_manager;
     manager.ctx = daemon;
     f->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     if (f->timer < 0 || epoll_ctl(daemon->epoll, EPOLL_CTL_ADD, f->timer, &event) < 0)
         return -errno;
-    if (fabric_has_links(daemon->fabric))
+    if (fabric_can_reroute(daemon->fabric))
         err = manager_create(&f->manager, daemon->fabric, &manager);
     return err ? err
                : injector_create(&f->injector, daemon->fabric, fabric->graph, f->manager, &inject);
@@ -480,6 +493,7 @@ static struct json_object *links_of(const struct daemon *daemon)
     json_add_number(links, "lost", f->links.lost);
     json_add_number(links, "up_again", f->links.up);
     json_add_number(links, "taken_out", f->links.out);
+    json_add_number(links, "stuck", f->links.stuck);
     json_add_number(links, "tests_failed", f->links.failed);
     json_add_number(links, "swapped", f->links.swapped);
     json_add_number(links, "out_now", manager_links_out(f->manager));
@@ -488,6 +502,7 @@ static struct json_object *links_of(const struct daemon *daemon)
     json_add_number(links, "traps", f->links.traps);
     json_add_number(links, "trees_moved", fabric_regrown(daemon->fabric));
     json_add_number(links, "carried", manager_carried(f->manager));
+    json_add_number(links, "parted", fabric_parted(daemon->fabric));
     json_add_number(links, "recovery_mean_ns",
                     f->links.tables ? f->links.recovery_ps / f->links.tables / 1000 : 0);
     json_add_number(links, "recovery_longest_ns", f->links.recovery_most_ps / 1000);
@@ -507,4 +522,5 @@ void daemon_faults_report(struct daemon *daemon, struct json_object *report)
     json_add_number(report, "hits_not_logged", fabric_hits_missed(daemon->fabric));
     if (f->manager)
         json_object_object_add(report, "links", links_of(daemon));
+    daemon_losses_report(daemon, &f->losses, report);
 }

@@ -22,7 +22,11 @@ void daemon_faults_run(struct daemon *daemon);
 /** daemon_faults_fd - the timer; -1: there is none. */
 int daemon_faults_fd(const struct daemon *daemon);
 
-/** daemon_faults_report - "faults" and "links" of a report; nothing, if there were none. */
+/** daemon_cable_name - "switch 3:5 - switch 7:1", or "- node 4:0"; @way: what stands between. */
+const char *daemon_cable_name(const struct fabric *fabric, uint32_t i, const char *way,
+                              char text[static 80]);
+
+/** daemon_faults_report - "faults", "links" and "losses" of a report; nothing, if there were none. */
 void daemon_faults_report(struct daemon *daemon, struct json_object *report);
 
 /* Requests. */

@@ -36,7 +36,9 @@ struct daemon_group {
     uint32_t id;
     uint32_t holder; /* node of the client that it is charged to */
     uint32_t left;   /* members that are not GONE: the fabric knows them as members */
+    bool failed;     /* its members were told that nothing of it can end */
     uint32_t count;
+    bool parted; /* its members have been told that they cannot reach each other */
     struct member member[];
 };
 
@@ -175,6 +177,32 @@ struct json_object **daemon_groups_quit(struct daemon *daemon, struct client *cl
     return lists;
 }
 
+/* Are there two who are in it, or may be, and do not reach each other? */
+static bool group_is_parted(const struct daemon *daemon, const struct daemon_group *group)
+{
+    for (uint32_t i = 0; i < group->count; i++)
+        for (uint32_t k = 0; k < group->count && group->member[i].standing != GONE; k++)
+            if (group->member[k].standing != GONE &&
+                !fabric_reaches(daemon->fabric, group->member[i].node, group->member[k].node))
+                return true;
+    return false;
+}
+
+struct json_object **daemon_groups_part(struct daemon *daemon)
+{
+    struct json_object **lists = calloc(daemon->config->fabric->graph->nodes, sizeof *lists);
+
+    for (struct daemon_group *group = daemon->groups; lists && group; group = group->next) {
+        if (group->parted || !group_is_parted(daemon, group))
+            continue;
+        group->parted = true;
+        group_list(group, -1, lists);
+        group_break(daemon, group);
+    }
+    groups_sweep(daemon);
+    return lists;
+}
+
 void daemon_groups_each(struct daemon *daemon,
                         void (*each)(void *context, uint32_t id, const uint32_t *nodes,
                                      uint32_t count),
@@ -214,6 +242,42 @@ static void group_decline(struct daemon *daemon, struct daemon_group *group, str
     member_drop(daemon, group, member);
     group_break(daemon, group);
     daemon_tell(daemon, NULL, lists);
+}
+
+/*
+ * Nothing of the group can end any more: all who are in it are told @why, and leave in their own time.
+ */
+static void group_fail(struct daemon *daemon, struct daemon_group *group, const char *why)
+{
+    if (group->failed)
+        return;
+    group->failed = true;
+    for (uint32_t i = 0; i < group->count; i++) {
+        struct client *client = daemon->by_node[group->member[i].node];
+        struct json_object *groups, *event;
+
+        if (group->member[i].standing == GONE || !client)
+            continue;
+        groups = json_object_new_array();
+        json_object_array_add(groups, json_object_new_int64(group->id));
+        event = conn_event("groups_broken");
+        json_object_object_add(event, "groups", groups);
+        if (*why)
+            json_add_text(event, "why", why);
+        daemon_send(daemon, client, event);
+    }
+    group_break(daemon, group);
+}
+
+void daemon_group_fail(struct daemon *daemon, uint32_t id, const char *why)
+{
+    struct daemon_group *group = daemon->groups;
+
+    while (group && group->id != id)
+        group = group->next;
+    if (group)
+        group_fail(daemon, group, why);
+    groups_sweep(daemon);
 }
 
 /* --- requests ----------------------------------------------------------------------- */
@@ -361,6 +425,21 @@ void daemon_group_leave(struct daemon *daemon, struct client *client, struct jso
         group_decline(daemon, group, member);
     else
         member_drop(daemon, group, member);
+    groups_sweep(daemon);
+    daemon_send(daemon, client, conn_ok());
+}
+
+void daemon_group_break(struct daemon *daemon, struct client *client, struct json_object *request)
+{
+    struct daemon_group *group;
+    struct member *member =
+        find_member(daemon, emu_json_number(request, "group", -1), client->node, &group);
+
+    if (!member || member->standing != JOINED) {
+        daemon_reply_error(daemon, client, -ENOENT, "this node has joined no such group");
+        return;
+    }
+    group_fail(daemon, group, "");
     groups_sweep(daemon);
     daemon_send(daemon, client, conn_ok());
 }

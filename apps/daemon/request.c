@@ -265,6 +265,7 @@ static const struct {
     {"group_create", daemon_group_create},
     {"group_join", daemon_group_join},
     {"group_leave", daemon_group_leave},
+    {"group_break", daemon_group_break},
     {"status", request_status},
     {"report", request_report},
     {"check", request_check},

@@ -242,6 +242,7 @@ static struct json_object *attached_build(const struct daemon *daemon)
 static const char *const wait_names[] = {
     [FABRIC_WAITS_CREDIT] = "credit",
     [FABRIC_WAITS_PROCESS] = "process",
+    [FABRIC_WAITS_PORT] = "port",
     [FABRIC_WAITS_REPLY] = "reply",
 };
 

@@ -18,6 +18,9 @@
  *     fifo, buffers=input_xpoint, what comes by (1) is behind it all the same.)
  * (3) else it waits, until there are other tables, or the link is back.
  *
+ * What no way leads to where it is to go waits, too: for a bound of the manager's, and then it is
+ * dropped (fabric_part()), for processes are told, and nothing else is to wait behind it.
+ *
  * What comes in the right order by (1) stays in it. What is sent by (2) may be overtaken, as
  * anything may that has several ways to choose from.
  */
@@ -25,22 +28,39 @@
 
 /* One way of a cable. */
 struct carry {
-    const struct fabric *fabric;
+    struct fabric *fabric;
     const struct switch_dev *from, *to;
     uint32_t from_port;
 };
+
+/* What no way leads to where it is to go waits, or is dropped. */
+static enum emu_carried carry_parted(const struct carry *carry)
+{
+    if (!carry->fabric->links.parting)
+        return EMU_CARRIED_WAITS;
+    carry->fabric->links.parted++;
+    return EMU_CARRIED_AWAY;
+}
+
+/* Its old tree is there as long as it has no other. */
+static enum emu_carried carry_group(const struct carry *carry, uint32_t id)
+{
+    const struct fabric_group *group = fabric_group_at(carry->fabric, id);
+
+    return group && group->parted && !carry->fabric->links.eased ? carry_parted(carry)
+                                                                 : EMU_CARRIED_OVER;
+}
 
 static enum emu_carried carry_how(void *ctx, const struct emu_entry *entry)
 {
     const struct carry *carry = ctx;
     const struct emu_hdr *hdr = &entry->hdr;
-    const struct fabric_group *group;
     bool rises = switch_is_up(carry->from, carry->from_port);
 
-    if (hdr->kind != EMU_UNICAST) {
-        group = fabric_group_at(carry->fabric, hdr->dst);
-        return group && group->treeless ? EMU_CARRIED_WAITS : EMU_CARRIED_OVER;
-    }
+    if (hdr->kind != EMU_UNICAST)
+        return carry_group(carry, hdr->dst);
+    if (!carry->fabric->links.eased && !fabric_reaches(carry->fabric, hdr->src, hdr->dst))
+        return carry_parted(carry);
     if (switch_onward(carry->to, hdr->dst, !rises))
         return EMU_CARRIED_OVER;
     return switch_onward(carry->from, hdr->dst, !rises) ? EMU_CARRIED_BACK : EMU_CARRIED_WAITS;
@@ -67,6 +87,11 @@ bool fabric_can_carry(const struct fabric *fabric)
     return emu_profile_retries(&fabric->config.profile);
 }
 
+bool fabric_must_tend(const struct fabric *fabric)
+{
+    return fabric_has_states(&fabric->config);
+}
+
 uint32_t fabric_carry(struct fabric *fabric, uint32_t i, uint64_t now_ps)
 {
     const struct fabric_cable *cable = &fabric->links.cable[i];
@@ -76,4 +101,19 @@ uint32_t fabric_carry(struct fabric *fabric, uint32_t i, uint64_t now_ps)
         return 0;
     return carry_way(fabric, &cable->at, &cable->far, now_ps) +
            carry_way(fabric, &cable->far, &cable->at, now_ps);
+}
+
+void fabric_part(struct fabric *fabric, bool drops)
+{
+    fabric->links.parting = drops;
+}
+
+void fabric_ease(struct fabric *fabric, bool eases)
+{
+    fabric->links.eased = eases;
+}
+
+uint64_t fabric_parted(const struct fabric *fabric)
+{
+    return fabric->links.parted;
 }

@@ -73,8 +73,33 @@ int fabric_combine_stall(struct fabric *fabric, uint32_t sw, bool stalled, uint6
         engine_combine_stall(unit, stalled, then_ps);
     else
         err = switch_combine_stall(fabric->sw[sw], stalled, then_ps);
+    if (!stalled && fabric->combine[sw].out) {
+        fabric_combine_out(fabric, sw, false, now_ps);
+        fabric_losses_unit_back(fabric, sw);
+    }
     fabric_wake(fabric, unit ? engine_emu_dev(unit) : switch_emu_dev(fabric->sw[sw]), now_ps);
     return err;
+}
+
+void fabric_combine_out(struct fabric *fabric, uint32_t sw, bool out, uint64_t now_ps)
+{
+    struct fabric_combine *units = &fabric->combine[sw];
+
+    units->held = out ? fabric_combine_waiting(fabric, sw, 0, now_ps) : 0;
+    units->out = out;
+    units->waits = false;
+    fabric->tree_load[sw] += out ? FABRIC_OUT_LOAD : 0 - FABRIC_OUT_LOAD;
+    switch_combine_out(fabric->sw[sw], out,
+                       fabric_is_virtual(fabric) ? now_ps + 1 : fabric_now_ps(fabric));
+    fabric_wake(fabric, switch_emu_dev(fabric->sw[sw]), now_ps);
+}
+
+bool fabric_combine_is_out(const struct fabric *fabric, const struct topo_tree *tree)
+{
+    for (uint32_t i = 0; i < tree->count; i++)
+        if (fabric->combine[tree->switches[i].sw].out)
+            return true;
+    return false;
 }
 
 /* What waits is hit by a fault. */
@@ -110,7 +135,7 @@ uint32_t fabric_combine_waiting(const struct fabric *fabric, uint32_t sw, uint32
     if (!fabric->sw[sw])
         return 0;
     return unit ? engine_combine_waiting(unit, tell, &w)
-                : switch_combine_waiting(fabric->sw[sw], tell, &w);
+                : switch_combine_waiting(fabric->sw[sw], tell, &w) + fabric->combine[sw].held;
 }
 
 void fabric_combine_exhaust(struct fabric *fabric, uint32_t sw, bool exhausted)

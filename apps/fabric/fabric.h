@@ -357,13 +357,22 @@ bool fabric_isolates(const struct fabric *fabric);
 
 /**
  * fabric_node_alone - no link of the node has been up for too long: what its adapter has to send is
- * given up, and its process is told. Thread: as above.
+ * given up, and its process is told; what others have to send to it has few tries (engine_cut()).
+ * Thread: as above.
  */
 void fabric_node_alone(struct fabric *fabric, uint32_t node, uint64_t now_ps);
 
 /**
- * fabric_node_linked - is a link of the node in use? All processes can see it (EMU_SEAT_NO_LINK),
- * so that an error can say so. Thread: manager.
+ * fabric_cut_off - the network has been in pieces for too long: what adapters have to send to groups
+ * that can have no tree, and if @parted to nodes that the tables have no way to, has few tries.
+ * Without acknowledgments it waits. Returns whether there is any such. Thread: manager; it holds the
+ * workers itself.
+ */
+bool fabric_cut_off(struct fabric *fabric, bool parted);
+
+/**
+ * fabric_node_linked - is a link of the node in use? All processes can see it (EMU_SEAT_NO_LINK), so
+ * that an error can say so. Thread: manager.
  */
 void fabric_node_linked(struct fabric *fabric, uint32_t node, bool linked);
 
@@ -417,6 +426,37 @@ const struct emu_faults *fabric_combine_faults_of(const struct fabric *fabric, u
  */
 int fabric_combine_stall(struct fabric *fabric, uint32_t sw, bool stalled, uint64_t now_ps);
 
+/* What is lost for good where nothing is sent again, and what became of who waited for it. */
+enum fabric_lost {
+    FABRIC_LOST_SEGMENT,  /* a unicast found no room at the far end of a cable; */
+    FABRIC_LOST_OF_GROUP, /* a group's: it has failed */
+    FABRIC_UNIT_DAMAGED, /* a combine unit has found a partial result damaged: a group has failed */
+    FABRIC_UNIT_STUCK,   /* a combine unit is out of service: a group has failed */
+    FABRIC_UNIT_OUT,     /* the same: it has just been taken out of service */
+    FABRIC_UNIT_BACK     /* it does something again, and is back in service, empty */
+};
+
+struct fabric_loss {
+    enum fabric_lost what;
+    uint32_t cable; /* of a segment; and which way: from its first end? */
+    bool out;
+    uint32_t sw;       /* of a unit */
+    uint32_t from, to; /* FABRIC_LOST_SEGMENT: nodes */
+    uint32_t group;    /* that has failed */
+    uint32_t moved;    /* FABRIC_UNIT_OUT: groups that have other trees now */
+};
+
+/**
+ * fabric_losses_look - look for such losses. Combine units of crosspoint switches for which something
+ * has waited for @bound_ps, and that have done nothing, are taken out of service. To be called a few
+ * times in @bound_ps, which is EMU_NEVER if they may stand still without limit.
+ * fabric_loss_take - what was found, one after the other, each once; false: that was all.
+ * A group that has failed stays failed: its members are to leave it.
+ * Thread: manager, workers run.
+ */
+void fabric_losses_look(struct fabric *fabric, uint64_t now_ps, uint64_t bound_ps);
+bool fabric_loss_take(struct fabric *fabric, struct fabric_loss *ret);
+
 /**
  * fabric_combine_waiting - what waits at them: contributions; results, where units are link
  * engines. Each is logged as hit by @fault; 0: none is. Thread: as above.
@@ -443,6 +483,16 @@ bool fabric_has_time(const struct fabric *fabric);
  * cable; 1000: as long as the profile says. Errors: -ENOMEM. Thread: as above.
  */
 int fabric_wire_slow(struct fabric *fabric, uint32_t cable, bool out, uint32_t factor);
+
+/**
+ * fabric_port_is_stuck - is it? fabric_port_ready() - has it something that it could send now? Not
+ * if it waits for room at the far end; nor if its device has not been stepped since this was asked
+ * last. @sent: what it has sent, in all. Of a cable that fabric_can_fail(), between fabric_hold()
+ * and fabric_go(). Thread: as above.
+ */
+bool fabric_port_is_stuck(const struct fabric *fabric, uint32_t cable, bool out);
+bool fabric_port_ready(struct fabric *fabric, uint32_t cable, bool out, uint64_t now_ps,
+                       uint64_t *sent);
 
 /**
  * fabric_hit_take - the next of the entries that faults have hit, in the order of each worker's;
@@ -482,8 +532,13 @@ void fabric_regrow(struct fabric *fabric, uint64_t now_ps,
 
 #define FABRIC_CARRY_MOST 16u /* segments that fabric_carry() takes from each end of a link */
 
-/** fabric_can_carry - can what waits for a link that is down be carried another way? */
+/**
+ * fabric_can_carry - can what waits for a link that is down be carried another way?
+ * fabric_must_tend() - is there more to be done for a link that is down than new tables, again and
+ * again: fabric_carry(), fabric_regrow()?
+ */
 bool fabric_can_carry(const struct fabric *fabric);
+bool fabric_must_tend(const struct fabric *fabric);
 
 /**
  * fabric_carry - what switches hold for a link between them that is down leaves another way, as far
@@ -491,6 +546,27 @@ bool fabric_can_carry(const struct fabric *fabric);
  * Thread: manager, between fabric_hold() and fabric_go().
  */
 uint32_t fabric_carry(struct fabric *fabric, uint32_t cable, uint64_t now_ps);
+
+/**
+ * fabric_reaches - does a way lead from node @from to node @to, by the tables in force?
+ * Thread: manager.
+ */
+bool fabric_reaches(const struct fabric *fabric, uint32_t from, uint32_t to);
+
+/**
+ * fabric_part - what fabric_carry() finds that is for a node which its own cannot reach, or for a
+ * group with members that cannot reach each other, is dropped from now on; not @drops: it waits, as
+ * at first. fabric_parted() - segments that were dropped so. Thread: manager.
+ */
+void fabric_part(struct fabric *fabric, bool drops);
+uint64_t fabric_parted(const struct fabric *fabric);
+
+/**
+ * fabric_ease - for now it is carried as if there were a way: a link that is to be up again waits
+ * for what is before it (fabric_link_quiet()), which may wait for a way by that very link.
+ * Thread: manager.
+ */
+void fabric_ease(struct fabric *fabric, bool eases);
 
 /**
  * fabric_tick - housekeeping; call about once a second: cuts off processes that do not take their
@@ -517,6 +593,9 @@ struct fabric_totals {
     uint64_t dropped_dead;  /* of them: to a node where nobody is attached */
     /* of them: posted by a process that was gone before the fabric took them */
     uint64_t dropped_left;
+    /* of them: contributions to combine units out of service, or that found a group's damaged */
+    uint64_t dropped_unit;
+    uint64_t damaged; /* states of combine units that were found damaged when read */
     /* dropped, too: lost and refused; not_in_group is among dropped_late */
     struct fabric_transport transport;
     struct switch_retries retries; /* link-level retry: its overruns are among dropped_bad */
@@ -588,6 +667,7 @@ const struct emu_clash *fabric_clash(const struct fabric *fabric, uint32_t id);
 enum fabric_wait {
     FABRIC_WAITS_CREDIT,  /* the far end has no room */
     FABRIC_WAITS_PROCESS, /* the edge is full: the process does not take its segments */
+    FABRIC_WAITS_PORT,    /* the port has something to send, and room for it, and does not */
     FABRIC_WAITS_REPLY    /* packets were sent, and nothing has come back */
 };
 

@@ -134,6 +134,11 @@ static int group_reserve(struct fabric *fabric, struct fabric_group *group, char
                  "no combine state is left in switch %u: a fault has taken them", exhausted->sw);
         goto uncharge;
     }
+    if (fabric_combine_is_out(fabric, tree)) {
+        snprintf(error, error_bytes,
+                 "every tree of the group has a switch whose combine unit is out of service");
+        goto uncharge;
+    }
     for (uint32_t i = 0; in_switch && i < tree->count; i++) {
         uint32_t sw = tree->switches[i].sw;
 

@@ -39,7 +39,9 @@ struct fabric_group_engines {
 struct fabric_group {
     uint32_t id; /* collective address: slot, and a generation above it */
     bool combines;
-    bool treeless;    /* links are out, and no other tree can be for now */
+    bool failed;      /* something of it is lost for good: see fabric/losses.c */
+    bool treeless;    /* links are out, and no other tree can be for now: */
+    bool parted;      /* its members cannot reach each other */
     uint32_t sources; /* members that send to it, at most */
     struct topo_tree tree;
     struct switch_group **part; /* tree.count of them, beside tree.switches; NULL: elsewhere */
@@ -82,6 +84,9 @@ struct fabric_links {
     uint32_t *at;     /* the cable, by switch and port; TOPO_NONE */
     uint32_t ungrown; /* groups that keep a tree with a lost link until they are quiet */
     uint64_t regrown; /* trees that others have taken the place of */
+    bool parting;     /* what has no way to where it is to go is dropped, */
+    uint64_t parted;  /* and so many segments were */
+    bool eased;       /* for now it is carried all the same */
     bool faulty;      /* something was made to go wrong on one of them: */
     /* two a cable: from its first end, to it; NULL: nothing goes wrong there */
     struct emu_faults **faults;
@@ -89,11 +94,31 @@ struct fabric_links {
     struct emu_fault_log **log; /* by worker: what its devices' faults have hit; NULL: none has */
 };
 
+/* Trees through a switch with units out of service count as so many: others are taken first. */
+#define FABRIC_OUT_LOAD (UINT32_C(1) << 24)
+
 /* What goes wrong where a switch, or an adapter, combines. fabric/combining.c's. */
 struct fabric_combine {
     struct emu_faults *faults; /* rules about what is folded; NULL: none ever */
     bool exhausted;            /* no group that is new has states in it */
     uint64_t refused;          /* groups that were refused for that */
+
+    /* fabric/losses.c's, as of its last look at the switch. */
+    uint64_t taken;    /* contributions that its units had taken */
+    uint64_t since_ps; /* since when they have taken none, and some wait */
+    bool waits;        /* some did */
+    uint64_t damaged;  /* states that were found damaged */
+    uint64_t overran;  /* segments that found no room */
+
+    /* fabric/combining.c's. */
+    bool out;      /* its units are out of service */
+    uint32_t held; /* contributions that waited when they were taken out */
+};
+
+/* What was found and not taken yet. fabric/losses.c's. */
+struct fabric_losses {
+    struct fabric_loss *at;
+    uint32_t count, taken, most;
 };
 
 struct fabric {
@@ -108,9 +133,10 @@ struct fabric {
     struct fabric_links links;
     struct fabric_engines engines;
     struct fabric_combine *combine; /* fabric_combine_slots() */
-    struct emu_edge **edge;         /* by node; NULL: nobody attached */
-    uint64_t *seat;                 /* by node: who is there, emu_seat_state() */
-    struct emu_rx **local; /* by node: receiving end of one inside the fabric; NULL: it is none */
+    struct fabric_losses losses;
+    struct emu_edge **edge; /* by node; NULL: nobody attached */
+    uint64_t *seat;         /* by node: who is there, emu_seat_state() */
+    struct emu_rx **local;  /* by node: receiving end of one inside the fabric; NULL: it is none */
     struct emu_pool *pool;
     struct emu_pool_cache cache; /* the manager's */
     uint32_t attached;           /* here */
@@ -279,6 +305,26 @@ uint64_t fabric_hit_ps(const struct fabric *fabric, uint64_t now_ps);
 /* fabric/combining.c: a switch of the tree in which no group finds states now; NULL: none. */
 const struct topo_tree_switch *fabric_combine_exhausted(struct fabric *fabric,
                                                         const struct topo_tree *tree);
+
+/*
+ * fabric/combining.c: units of crosspoint switches are out of service, or in it again. Between
+ * fabric_hold() and fabric_go().
+ */
+void fabric_combine_out(struct fabric *fabric, uint32_t sw, bool out, uint64_t now_ps);
+
+/* fabric/combining.c: is a unit of the tree out of service? */
+bool fabric_combine_is_out(const struct fabric *fabric, const struct topo_tree *tree);
+
+/* fabric/losses.c: it is in service again. fabric_free_losses() - at the end. */
+void fabric_losses_unit_back(struct fabric *fabric, uint32_t sw);
+void fabric_free_losses(struct fabric *fabric);
+
+/*
+ * fabric/replan.c: the group, which combines in switches, gets a tree without units that are out of
+ * service. False: it keeps what it has, for something of it is under way, or there is none. Between
+ * fabric_hold() and fabric_go().
+ */
+bool fabric_group_evade(struct fabric *fabric, struct fabric_group *group, uint64_t now_ps);
 
 /* Elements of fabric->combine: by switch, and where adapters combine by node. Pure. */
 static inline uint32_t fabric_combine_slots(const struct topo_graph *graph)

@@ -222,6 +222,7 @@ void fabric_free_cables(struct fabric *fabric)
     free(fabric->links.log);
     fabric_free_ports(fabric);
     fabric_free_combine(fabric);
+    fabric_free_losses(fabric);
     free(fabric->links.faults);
     free(fabric->links.at);
     free(fabric->links.crossing);
@@ -277,7 +278,7 @@ int fabric_link_set(struct fabric *fabric, uint32_t i, bool up, uint32_t fault, 
             return -ENOMEM;
     }
     for (uint32_t out = 0; out < 2; out++)
-        if (faults[out]) {
+        if (faults[out] && fabric_has_links(fabric)) { /* else it is only out of use */
             faults[out]->down = !up;
             faults[out]->dark = fault;
         }
@@ -318,17 +319,67 @@ void fabric_node_alone(struct fabric *fabric, uint32_t node, uint64_t now_ps)
 {
     struct engine *engine = fabric_engine(fabric, node);
 
-    if (!engine)
+    if (engine) {
+        engine_give_up(engine, fabric_soon_ps(fabric, now_ps));
+        fabric_wake(fabric, engine_emu_dev(engine), now_ps);
+    }
+    for (uint32_t n = 0; n < fabric->config.graph->nodes; n++)
+        if (n != node && fabric_engine(fabric, n))
+            engine_cut(fabric_engine(fabric, n), node, false);
+}
+
+/* May the network bring a packet of @src to @dst by any of its links? */
+static bool node_reaches(const struct topo_graph *graph, uint32_t src, uint32_t dst)
+{
+    for (uint32_t l = 0; l < graph->node[src].links; l++) {
+        uint32_t sw = graph->node[src].link[l].sw;
+
+        if (sw != TOPO_NONE && topo_route_ports(&graph->sw[sw].route, dst))
+            return true;
+    }
+    return false;
+}
+
+static void node_cut_off(struct fabric *fabric, uint32_t src)
+{
+    const struct topo_graph *graph = fabric->links.routed;
+
+    if (!fabric_engine(fabric, src))
         return;
-    engine_give_up(engine, fabric_soon_ps(fabric, now_ps));
-    fabric_wake(fabric, engine_emu_dev(engine), now_ps);
+    fabric_hold(fabric);
+    for (uint32_t dst = 0; dst < graph->nodes; dst++)
+        if (dst != src && !node_reaches(graph, src, dst))
+            engine_cut(fabric_engine(fabric, src), dst, false);
+    fabric_go(fabric);
+}
+
+bool fabric_cut_off(struct fabric *fabric, bool parted)
+{
+    bool treeless = false;
+
+    if (!fabric_has_engines(&fabric->config))
+        return false;
+    for (uint32_t n = 0; parted && n < fabric->config.graph->nodes; n++)
+        node_cut_off(fabric, n);
+    fabric_hold(fabric);
+    for (uint32_t g = 0; g < fabric->slots; g++) {
+        const struct fabric_group *group = fabric->group[g];
+
+        if (!group || !group->treeless)
+            continue;
+        treeless = true;
+        for (uint32_t i = 0; group->engines && i < group->engines->count; i++)
+            engine_cut(group->engines->at[i].engine, group->id, true);
+    }
+    fabric_go(fabric);
+    return parted || treeless;
 }
 
 bool fabric_link_quiet(const struct fabric *fabric, uint32_t i)
 {
     const struct fabric_cable *cable = &fabric->links.cable[i];
 
-    for (uint32_t out = 0; out < 2; out++)
+    for (uint32_t out = 0; fabric_has_links(fabric) && out < 2; out++)
         if (fabric_cable_ends_here(fabric, i, out) &&
             (emu_rx_next_ps(cable_rx(fabric, i, out)) != EMU_NEVER ||
              (fabric->links.faults[2 * i + out] && fabric->links.faults[2 * i + out]->held)))
@@ -341,7 +392,7 @@ bool fabric_link_quiet(const struct fabric *fabric, uint32_t i)
 
 bool fabric_can_reroute(const struct fabric *fabric)
 {
-    return fabric_has_links(fabric);
+    return switch_can_do_without(&fabric->config.profile);
 }
 
 /* --- tables ------------------------------------------------------------------------- */
@@ -364,6 +415,19 @@ static int graph_of(struct fabric *fabric, const bool *routed, const struct topo
     *ret = count ? graph : fabric->config.graph;
     free(cut);
     return err;
+}
+
+bool fabric_reaches(const struct fabric *fabric, uint32_t from, uint32_t to)
+{
+    const struct topo_graph *graph = fabric->links.routed;
+    bool reaches = false;
+
+    for (uint32_t l = 0; l < graph->node[from].links; l++) {
+        uint32_t sw = graph->node[from].link[l].sw;
+
+        reaches = reaches || (sw != TOPO_NONE && topo_route_ports(&graph->sw[sw].route, to));
+    }
+    return reaches;
 }
 
 int fabric_reroute(struct fabric *fabric, const bool *routed, uint64_t now_ps, uint64_t *parted,

@@ -347,6 +347,7 @@ static void totals_add_engine(struct fabric_totals *to, struct engine *engine, b
     to->combined += emu_count_read(&counts->contributions);
     to->results += emu_count_read(&counts->results);
     to->dropped_bad += emu_count_read(&counts->against);
+    to->damaged += emu_count_read(&counts->damaged);
     to->credit_stalls += emu_count_read(&out->stalls);
     to->dropped_dead += emu_count_read(&out->dropped);
     if (hosts) {
@@ -369,6 +370,8 @@ static void totals_add_switch(struct fabric_totals *to, struct switch_dev *sw, u
     to->multicasts += emu_count_read(&counts->multicasts);
     to->dropped_bad += emu_count_read(&counts->bad);
     to->dropped_late += emu_count_read(&counts->late);
+    to->dropped_unit += emu_count_read(&counts->scrapped);
+    to->damaged += emu_count_read(&counts->damaged);
     for (uint32_t p = 0; p < ports; p++) {
         const struct emu_port_counts *tx = &switch_tx(sw, p)->counts;
 
@@ -414,7 +417,7 @@ void fabric_totals_read(struct fabric *fabric, struct fabric_totals *ret)
     }
     ret->dropped_late += ret->transport.not_in_group;
     ret->dropped = ret->dropped_bad + ret->dropped_late + ret->dropped_dead + ret->dropped_left +
-                   ret->transport.lost + ret->transport.refused;
+                   ret->dropped_unit + ret->transport.lost + ret->transport.refused;
     ret->worst_lag_ns = fabric->config.clock == EMU_CLOCK_REAL ? worst_ps / 1000u : 0;
     ret->real_time_factor = actual_ns ? (double)ideal_ns / (double)actual_ns : 1.0;
     if (fabric->mirror)

@@ -40,6 +40,38 @@ void fabric_port_stick(struct fabric *fabric, uint32_t i, bool out, bool stuck, 
     fabric_wake(fabric, at.engine ? engine_emu_dev(at.engine) : switch_emu_dev(at.sw), now_ps);
 }
 
+bool fabric_port_is_stuck(const struct fabric *fabric, uint32_t i, bool out)
+{
+    const struct sender at = sender_of(fabric, i, out);
+
+    return at.engine ? emu_tx_is_stuck(engine_tx(at.engine, at.port))
+                     : switch_is_stuck(at.sw, at.port);
+}
+
+/*
+ * A device that was not stepped since it was woken proves nothing: on a busy host it waits for a
+ * core.
+ */
+bool fabric_port_ready(struct fabric *fabric, uint32_t i, bool out, uint64_t now_ps, uint64_t *sent)
+{
+    const struct sender at = sender_of(fabric, i, out);
+    const struct emu_tx *tx;
+    struct emu_dev *dev;
+    bool ready, stepped;
+
+    *sent = 0;
+    if (!at.engine && !at.sw)
+        return false; /* it is on another host */
+    dev = at.engine ? engine_emu_dev(at.engine) : switch_emu_dev(at.sw);
+    tx = at.engine ? engine_tx(at.engine, at.port) : switch_tx(at.sw, at.port);
+    ready = at.engine ? engine_is_ready(at.engine, at.port) : switch_is_ready(at.sw, at.port);
+    stepped = fabric_is_virtual(fabric) || !emu_dev_is_told(dev);
+    *sent = emu_count_read(&tx->counts.segments);
+    if (ready)
+        fabric_wake(fabric, dev, now_ps);
+    return ready && stepped;
+}
+
 uint64_t fabric_hit_ps(const struct fabric *fabric, uint64_t now_ps)
 {
     if (fabric_is_virtual(fabric))

@@ -139,6 +139,10 @@ static enum replanned group_to(struct fabric *fabric, struct fabric_group *group
 
     if (tree_plan(fabric, group, &tree))
         return REPLAN_NEVER;
+    if (group->combines && fabric_combine_is_out(fabric, &tree)) {
+        topo_tree_release(&tree);
+        return REPLAN_NEVER;
+    }
     part = fabric_parts_create(fabric, group->id, &tree, units);
     if (part)
         how = states ? group_move(fabric, group, &tree, part)
@@ -166,6 +170,41 @@ static enum replanned group_replan(struct fabric *fabric, struct fabric_group *g
     return how;
 }
 
+bool fabric_group_evade(struct fabric *fabric, struct fabric_group *group, uint64_t now_ps)
+{
+    return group_is_quiet(fabric, group) && group_to(fabric, group, now_ps) == REPLANNED;
+}
+
+/* Are there members that cannot reach each other? */
+static bool group_is_parted(const struct fabric *fabric, const struct fabric_group *group)
+{
+    uint32_t first = TOPO_NONE;
+
+    for (uint32_t i = 0; i < group->count; i++) {
+        uint32_t node = group->node[i];
+
+        if (node == TOPO_NONE)
+            continue;
+        first = first == TOPO_NONE ? node : first;
+        if (!fabric_reaches(fabric, first, node) || !fabric_reaches(fabric, node, first))
+            return true;
+    }
+    return false;
+}
+
+/* Of a group whose tree has lost a link. */
+static enum replanned group_heal(struct fabric *fabric, struct fabric_group *group, uint64_t now_ps)
+{
+    enum replanned how;
+
+    group->parted = group_is_parted(fabric, group);
+    if (group->parted)
+        return REPLAN_NEVER;
+    how = group_replan(fabric, group, now_ps);
+    fabric->links.regrown += how == REPLANNED;
+    return how;
+}
+
 void fabric_regrow(struct fabric *fabric, uint64_t now_ps,
                    void (*treeless)(void *ctx, uint32_t group), void *ctx)
 {
@@ -176,13 +215,12 @@ void fabric_regrow(struct fabric *fabric, uint64_t now_ps,
         enum replanned how = REPLANNED;
         bool was;
 
-        if (!group)
+        if (!group || group->failed)
             continue;
         was = group->treeless;
-        if (!tree_whole(&group->tree, fabric->links.routed)) {
-            how = group_replan(fabric, group, now_ps);
-            fabric->links.regrown += how == REPLANNED;
-        }
+        group->parted = false;
+        if (!tree_whole(&group->tree, fabric->links.routed))
+            how = group_heal(fabric, group, now_ps);
         group->treeless = how == REPLAN_NEVER;
         later += how == REPLAN_LATER;
         if (group->treeless && !was)

@@ -217,18 +217,28 @@ static void stall_add(struct stalls *list, const struct fabric_moved *moved,
     list->count++;
 }
 
-/* Links of switches. Where channels are, replies say more than credits: node_stalls(). */
+/*
+ * Links of switches. Where channels are, replies say more than credits: engine_stalls(). But a port
+ * may have all that it needs, and send nothing.
+ */
 static void switch_stalls(const struct fabric *fabric, uint32_t s, struct stalls *list)
 {
     const struct topo_graph *graph = fabric->config.graph;
 
     for (uint32_t p = 0; p < graph->ports; p++) {
         struct emu_tx *tx = switch_tx(fabric->sw[s], p);
+        struct fabric_stall stall = {.node = TOPO_NONE,
+                                     .sw = s,
+                                     .port = p,
+                                     .wait = FABRIC_WAITS_PORT};
 
-        if (tx->kind == EMU_LINK_LOCAL && !tx->credits && !emu_credit_front(&tx->credit))
-            stall_add(list, &fabric->moved[s * graph->ports + p],
-                      (struct fabric_stall){
-                          .node = TOPO_NONE, .sw = s, .port = p, .wait = FABRIC_WAITS_CREDIT});
+        if (tx->kind != EMU_LINK_LOCAL)
+            continue;
+        if (!fabric_has_engines(&fabric->config) && !tx->credits && !emu_credit_front(&tx->credit))
+            stall.wait = FABRIC_WAITS_CREDIT;
+        else if (!switch_is_ready(fabric->sw[s], p))
+            continue;
+        stall_add(list, &fabric->moved[s * graph->ports + p], stall);
     }
 }
 
@@ -255,11 +265,20 @@ static void engine_stalls(const struct fabric *fabric, uint32_t n, struct stalls
 {
     const struct fabric_moved *moved = &fabric->moved[moved_of_node(fabric->config.graph, n)];
 
-    for (uint32_t i = 0; i < fabric->config.graph->node[n].links; i++)
-        if (emu_vcs_pending(engine_vcs(fabric_engine(fabric, n), i)))
-            stall_add(list, &moved[i],
-                      (struct fabric_stall){
-                          .node = n, .sw = TOPO_NONE, .port = i, .wait = FABRIC_WAITS_REPLY});
+    for (uint32_t i = 0; i < fabric->config.graph->node[n].links; i++) {
+        struct engine *engine = fabric_engine(fabric, n);
+        struct fabric_stall stall = {.node = n,
+                                     .sw = TOPO_NONE,
+                                     .port = i,
+                                     .wait = FABRIC_WAITS_PORT};
+
+        if (!engine_is_ready(engine, i)) {
+            if (!emu_vcs_pending(engine_vcs(engine, i)))
+                continue;
+            stall.wait = FABRIC_WAITS_REPLY;
+        }
+        stall_add(list, &moved[i], stall);
+    }
 }
 
 uint32_t fabric_stalls(const struct fabric *fabric, uint64_t now_ns, struct fabric_stall *ret,
@@ -270,7 +289,7 @@ uint32_t fabric_stalls(const struct fabric *fabric, uint64_t now_ns, struct fabr
 
     if (!fabric->moved)
         return 0;
-    for (uint32_t s = 0; !fabric_has_engines(&fabric->config) && s < graph->switches; s++)
+    for (uint32_t s = 0; s < graph->switches; s++)
         if (fabric->sw[s])
             switch_stalls(fabric, s, &list);
     for (uint32_t n = 0; n < graph->nodes; n++) {

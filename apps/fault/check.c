@@ -123,6 +123,12 @@ static void write_note(const struct check *c)
                  "finds no room is dropped%s",
                  mends ? "" : "; nothing sends it again");
         return;
+    case FAULT_COMBINE_FLIP:
+        if (profile->combine_check == EMU_COMBINE_CHECK_NONE)
+            snprintf(c->text, c->text_bytes,
+                     "with combine_check=none nothing finds the bit that has flipped: results are "
+                     "wrong, and nobody is told");
+        return;
     case FAULT_DUPLICATE:
         lost = "nothing in the network takes the second copy out";
         break;

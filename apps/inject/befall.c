@@ -90,7 +90,7 @@ int inject_can(const struct injector *in, const struct fault *fault, char *error
 
     if (fault->when.on.nth && inject_can_see(in, fault, error, error_bytes))
         return -ENOTSUP;
-    if (need == NEED_MENDING && !in->manager)
+    if (need == NEED_MENDING && !fabric_has_links(in->fabric))
         return fail(
             -ENOTSUP, error, error_bytes,
             "%s: this profile acknowledges nothing, so nothing would mend what is lost: use "

@@ -205,12 +205,19 @@ static int ways_turn(struct injector *in, struct injection *f, const struct faul
     return err;
 }
 
+/* Does what waits at its port wait for the fault alone? Else the manager sees to it. */
+static bool way_waits(const struct injector *in, struct way way)
+{
+    return fabric_can_fail(in->fabric, way.cable) &&
+           (!in->manager || manager_link_state(in->manager, way.cable) == MANAGER_UP);
+}
+
 /* What has waited is hit, once it goes on. */
 static int way_stick(struct injector *in, struct injection *f, struct way way, bool on)
 {
     if (!fabric_faults(in->fabric, way.cable, way.out)) /* of which the log knows the cable */
         return -ENOMEM;
-    if (!on)
+    if (!on && way_waits(in, way))
         f->past += fabric_port_waiting(in->fabric, way.cable, way.out, f->id, in->now_ps);
     if (hold(&in->stuck[2 * way.cable + way.out], on))
         fabric_port_stick(in->fabric, way.cable, way.out, on, in->now_ps);
@@ -304,7 +311,7 @@ static uint64_t target_waiting(const struct injector *in, const struct injection
     for (uint32_t leaves = 0; leaves < 2; leaves++) {
         struct way way = way_of(in, at, leaves);
 
-        if (at->way != (leaves ? FAULT_IN : FAULT_OUT) && fabric_can_fail(in->fabric, way.cable))
+        if (at->way != (leaves ? FAULT_IN : FAULT_OUT) && way_waits(in, way))
             waiting += fabric_port_waiting(in->fabric, way.cable, way.out, 0, in->now_ps);
     }
     return waiting;
@@ -323,6 +330,32 @@ static uint64_t waiting_of(const struct injector *in, const struct injection *f)
         waiting += target_waiting(in, f, &f->targets.target[i]);
     fabric_go(in->fabric);
     return waiting;
+}
+
+/* Of the ways of a target that are the cable's. */
+static void target_taken_out(struct injector *in, struct injection *f,
+                             const struct fault_target *at, uint32_t cable)
+{
+    for (uint32_t leaves = 0; leaves < 2; leaves++) {
+        struct way way = way_of(in, at, leaves);
+
+        if (way.cable == cable && at->way != (leaves ? FAULT_IN : FAULT_OUT))
+            f->past += fabric_port_waiting(in->fabric, cable, way.out, f->id, in->now_ps);
+    }
+}
+
+void injector_taken_out(struct injector *in, uint32_t cable, uint64_t now_ps)
+{
+    in->now_ps = now_ps;
+    fabric_hold(in->fabric);
+    for (uint32_t i = 0; i < in->count; i++) {
+        struct injection *f = &in->injection[i];
+
+        for (uint32_t t = 0; f->on && f->fault.kind == FAULT_STUCK_PORT && t < f->targets.count;
+             t++)
+            target_taken_out(in, f, &f->targets.target[t], cable);
+    }
+    fabric_go(in->fabric);
 }
 
 uint64_t inject_hits(const struct injector *in, const struct injection *f)

@@ -24,6 +24,12 @@ struct link {
     struct topo_at far; /* where its second end is plugged in */
     uint64_t seen[2];   /* as of the last look: packets, each way, */
     uint64_t errors[2]; /* and errors */
+    struct {
+        uint64_t sent;     /* as of the last look */
+        uint64_t since_ps; /* when it could have sent more, and has not since; EMU_NEVER */
+    } port[2];             /* that send on it: to its first end, and from it */
+    bool stuck;            /* one of them does not send what it could */
+    bool barred;           /* it has passed its test, and something of its past is in the way */
 };
 
 struct manager {
@@ -34,6 +40,7 @@ struct manager {
     uint64_t *trapped;  /* by switch: packets without a way, as of the last look */
     uint64_t *alone;    /* by node: when it is next told that it has no link; EMU_NEVER: it has */
     uint64_t alone_ps;  /* the first of these */
+    uint64_t pieces_ps; /* the network has been in the same pieces for too long; EMU_NEVER */
     uint32_t out;       /* links not in use */
     uint64_t links_ps;  /* the first that is due; EMU_NEVER */
     uint64_t tables_ps; /* new ones are due; EMU_NEVER */
@@ -42,6 +49,10 @@ struct manager {
     uint64_t carry_ps;  /* what waits for links that are out is carried next; EMU_NEVER */
     uint64_t gap_ps;    /* after the last time */
     uint64_t carried;   /* segments, in all */
+    uint64_t
+        parted_ps;   /* who is parted is told next; EMU_NEVER: nobody is, or it does not matter */
+    uint64_t parted; /* pairs, as of the last tables */
+    bool parting;    /* they have been told */
     uint32_t nodes;
     uint64_t now_ps; /* of this step */
 };
@@ -55,6 +66,7 @@ struct manager_config manager_defaults(void)
                                    .again_ps = 1000000000,
                                    .alone_ps = 1000000000000,
                                    .look_ps = 100000000000,
+                                   .stuck_ps = 1000000000000,
                                    .carry_ps = 20000000,
                                    .carry_last_ps = 20480000000,
                                    .errors_inside = 10000,
@@ -86,7 +98,7 @@ static void tables_plan(struct manager *m)
 static void carry_plan(struct manager *m, uint64_t gap_ps)
 {
     m->gap_ps = gap_ps;
-    m->carry_ps = m->out && fabric_can_carry(m->fabric) ? m->now_ps + gap_ps : EMU_NEVER;
+    m->carry_ps = m->out && fabric_must_tend(m->fabric) ? m->now_ps + gap_ps : EMU_NEVER;
 }
 
 static void link_plan(struct manager *m, struct link *link, enum manager_link state, uint64_t in_ps)
@@ -197,7 +209,7 @@ static bool link_right(const struct manager *m, uint32_t i)
            (link->far.sw == cable->far.sw && link->far.port == cable->far.port);
 }
 
-/* Errors of the worse way. */
+/* Errors of the worse way. Of what a stuck port is to send none arrives. */
 static uint32_t link_errors(struct manager *m, uint32_t i)
 {
     uint32_t worst = 0;
@@ -207,6 +219,8 @@ static uint32_t link_errors(struct manager *m, uint32_t i)
         struct emu_faults *faults = fabric_faults(m->fabric, i, out);
         uint32_t errors = faults ? emu_faults_try(faults, m->config.test_packets) : 0;
 
+        if (fabric_port_is_stuck(m->fabric, i, out))
+            errors = m->config.test_packets;
         worst = errors > worst ? errors : worst;
     }
     fabric_go(m->fabric);
@@ -222,6 +236,15 @@ static void link_recount(struct manager *m, uint32_t i)
         m->link[i].seen[out] = faults ? emu_faults_seen(faults) : 0;
         m->link[i].errors[out] = faults ? emu_faults_errors(faults) : 0;
     }
+}
+
+/* It is in use from now on: what is counted is counted from here. */
+static void link_begin(struct manager *m, uint32_t i)
+{
+    link_recount(m, i);
+    m->link[i].stuck = false;
+    for (uint32_t out = 0; out < 2; out++)
+        m->link[i].port[out].since_ps = EMU_NEVER;
 }
 
 static bool link_join(struct manager *m, uint32_t i)
@@ -256,7 +279,8 @@ static void link_up(struct manager *m, uint32_t i)
 {
     struct link *link = &m->link[i];
 
-    if (!link_join(m, i)) { /* something of its past is on the wire */
+    link->barred = !link_join(m, i);
+    if (link->barred) {
         link_plan(m, link, MANAGER_TESTS, m->config.step_ps);
         return;
     }
@@ -266,7 +290,7 @@ static void link_up(struct manager *m, uint32_t i)
     m->routed[i] = true;
     m->out--;
     node_look(m, i);
-    link_recount(m, i);
+    link_begin(m, i);
     tables_plan(m);
     switch_rejoin(m, fabric_cable(m->fabric, i)->at.sw);
     if (fabric_cable(m->fabric, i)->kind == TOPO_END_SWITCH)
@@ -374,6 +398,65 @@ static void links_look(struct manager *m)
     }
 }
 
+/* --- ports that do not send ----------------------------------------------------------- */
+
+/*
+ * One that could send at a look, and has sent nothing from then to now, when it can still. A port
+ * that waits for room at the far end, however long, is no such port. Returns since when; EMU_NEVER.
+ */
+static uint64_t port_look(struct manager *m, uint32_t i, bool out)
+{
+    struct link *link = &m->link[i];
+    uint64_t sent;
+    bool ready = fabric_port_ready(m->fabric, i, out, device_ps(m), &sent);
+
+    if (sent != link->port[out].sent || link->port[out].since_ps == EMU_NEVER) {
+        link->port[out].sent = sent;
+        link->port[out].since_ps = ready ? m->now_ps : EMU_NEVER;
+    }
+    return ready ? link->port[out].since_ps : EMU_NEVER;
+}
+
+/* Taken out; it is tested from time to time, as one that errs is. */
+static void link_take_stuck(struct manager *m, uint32_t i)
+{
+    uint64_t in_ps = m->link[i].port[0].since_ps, out_ps = m->link[i].port[1].since_ps;
+    uint32_t hit;
+
+    manager_say(m,
+                (struct manager_event){.what = MANAGER_SAYS_STUCK,
+                                       .cable = i,
+                                       .took_ps = m->now_ps - (in_ps < out_ps ? in_ps : out_ps)});
+    m->link[i].stuck = false;
+    if (link_out(m, i, 0, &hit))
+        return;
+    m->link[i].signal_ps = m->now_ps;
+    link_plan(m, &m->link[i], MANAGER_RESTS, m->config.again_ps);
+}
+
+static bool link_is_watched(const struct manager *m, uint32_t i)
+{
+    return m->link[i].state == MANAGER_UP && fabric_can_fail(m->fabric, i);
+}
+
+static void ports_look(struct manager *m)
+{
+    if (m->config.stuck_ps == EMU_NEVER)
+        return;
+    fabric_hold(m->fabric);
+    for (uint32_t i = 0; i < fabric_cable_count(m->fabric); i++)
+        for (uint32_t out = 0; link_is_watched(m, i) && out < 2; out++) {
+            uint64_t since_ps = port_look(m, i, out);
+
+            if (since_ps != EMU_NEVER && m->now_ps - since_ps >= m->config.stuck_ps)
+                m->link[i].stuck = true;
+        }
+    fabric_go(m->fabric);
+    for (uint32_t i = 0; i < fabric_cable_count(m->fabric); i++)
+        if (m->link[i].stuck)
+            link_take_stuck(m, i);
+}
+
 /* --- traps ---------------------------------------------------------------------------- */
 
 static bool switch_has_nodes(const struct manager *m, uint32_t sw)
@@ -440,7 +523,11 @@ static void carry_step(struct manager *m)
 {
     uint64_t longer_ps = 2 * m->gap_ps;
     uint32_t carried = 0;
+    bool barred = false;
 
+    for (uint32_t i = 0; i < fabric_cable_count(m->fabric); i++)
+        barred = barred || m->link[i].barred;
+    fabric_ease(m->fabric, barred);
     if (m->tables_ps == EMU_NEVER) {
         fabric_hold(m->fabric);
         for (uint32_t i = 0; i < fabric_cable_count(m->fabric); i++)
@@ -456,19 +543,73 @@ static void carry_step(struct manager *m)
     carry_plan(m, longer_ps < m->config.carry_last_ps ? longer_ps : m->config.carry_last_ps);
 }
 
+/* --- nodes that no way joins ---------------------------------------------------------- */
+
+static void parted_say(struct manager *m)
+{
+    manager_say(m, (struct manager_event){.what = MANAGER_SAYS_PARTED,
+                                          .cable = TOPO_NONE,
+                                          .parted = m->parted});
+}
+
+/*
+ * They have been parted for the bound, or for another one: what they have under way with each other
+ * is over. Again and again, for what they post meanwhile.
+ */
+static void parted_step(struct manager *m)
+{
+    m->parting = true;
+    fabric_part(m->fabric, true);
+    parted_say(m);
+    m->parted_ps = m->now_ps + m->config.alone_ps;
+}
+
+/* New tables leave so many pairs parted. Packets that are acknowledged are given up by themselves. */
+static void parted_plan(struct manager *m, uint64_t parted)
+{
+    m->parted = parted;
+    if (!parted) {
+        m->parted_ps = EMU_NEVER;
+        m->parting = false;
+        fabric_part(m->fabric, false);
+    } else if (m->parted_ps == EMU_NEVER && m->config.alone_ps != EMU_NEVER &&
+               fabric_can_carry(m->fabric)) {
+        m->parted_ps = m->now_ps + m->config.alone_ps;
+    }
+}
+
 /* --- tables ------------------------------------------------------------------------- */
+
+/* Whatever is out may cut somebody off, and be back soon. */
+static void pieces_plan(struct manager *m)
+{
+    bool waits = m->out && m->config.alone_ps != EMU_NEVER;
+
+    m->pieces_ps = waits ? m->now_ps + m->config.alone_ps : EMU_NEVER;
+}
+
+static void pieces_step(struct manager *m)
+{
+    m->pieces_ps = EMU_NEVER;
+    if (fabric_cut_off(m->fabric, m->parted))
+        pieces_plan(m); /* again, for something may have come through meanwhile */
+}
 
 static int tables_make(struct manager *m)
 {
     uint64_t parted;
     int err;
 
+    if (m->parting) /* of what was dropped since they were told last, too */
+        parted_say(m);
     err = fabric_reroute(m->fabric, m->routed, device_ps(m), &parted, group_treeless, m);
     if (err) {
         m->tables_ps = m->now_ps + m->config.again_ps;
         return err;
     }
     m->tables_ps = EMU_NEVER;
+    parted_plan(m, parted);
+    pieces_plan(m);
     manager_say(m, (struct manager_event){.what = MANAGER_SAYS_TABLES,
                                           .cable = TOPO_NONE,
                                           .took_ps = m->now_ps - m->since_ps,
@@ -483,15 +624,15 @@ int manager_create(struct manager **ret, struct fabric *fabric, const struct man
     uint32_t cables = fabric_cable_count(fabric);
     struct manager *m;
 
-    if (!fabric_has_links(fabric))
+    if (!fabric_can_reroute(fabric))
         return -ENOTSUP;
     m = calloc(1, sizeof *m);
     if (!m)
         return -ENOMEM;
     m->fabric = fabric;
     m->config = *config;
-    m->config.reroute = config->reroute && fabric_can_reroute(fabric);
-    m->links_ps = m->tables_ps = m->alone_ps = m->carry_ps = EMU_NEVER;
+    m->links_ps = m->tables_ps = m->alone_ps = m->carry_ps = m->parted_ps = m->pieces_ps =
+        EMU_NEVER;
     m->nodes = fabric_nodes(fabric);
     m->alone = malloc(m->nodes * sizeof *m->alone);
     m->trapped = calloc(fabric_switches(fabric), sizeof *m->trapped);
@@ -507,6 +648,7 @@ int manager_create(struct manager **ret, struct fabric *fabric, const struct man
                                    .due_ps = EMU_NEVER,
                                    .far = fabric_cable(fabric, i)->far};
         m->routed[i] = true;
+        link_begin(m, i);
     }
     for (uint32_t n = 0; n < m->nodes; n++)
         m->alone[n] = EMU_NEVER;
@@ -544,7 +686,7 @@ int manager_signal(struct manager *m, uint32_t i, bool signal, uint32_t fault, u
     if (err)
         return err;
     link->state = MANAGER_LOST;
-    link->isolated = false;
+    link->isolated = link->barred = false;
     link->due_ps = EMU_NEVER;
     manager_say(m, (struct manager_event){.what = MANAGER_SAYS_LOST, .cable = i});
     return 0;
@@ -561,6 +703,8 @@ uint64_t manager_due_ps(const struct manager *m)
 
     at_ps = m->alone_ps < at_ps ? m->alone_ps : at_ps;
     at_ps = m->carry_ps < at_ps ? m->carry_ps : at_ps;
+    at_ps = m->parted_ps < at_ps ? m->parted_ps : at_ps;
+    at_ps = m->pieces_ps < at_ps ? m->pieces_ps : at_ps;
     return at_ps < m->look_ps || !fabric_is_faulty(m->fabric) ? at_ps : m->look_ps;
 }
 
@@ -590,12 +734,18 @@ int manager_step(struct manager *m, uint64_t now_ps)
         links_step(m);
     if (m->alone_ps <= now_ps)
         nodes_step(m);
+    if (m->pieces_ps <= now_ps)
+        pieces_step(m);
     if (m->look_ps <= now_ps && fabric_is_faulty(m->fabric)) {
-        links_look(m);
+        if (fabric_has_links(m->fabric))
+            links_look(m);
+        ports_look(m);
         traps_look(m);
         m->look_ps = now_ps + m->config.look_ps;
     }
     err = m->tables_ps <= now_ps ? tables_make(m) : 0;
+    if (m->parted_ps <= now_ps)
+        parted_step(m);
     if (m->carry_ps <= now_ps)
         carry_step(m);
     return err;

@@ -43,6 +43,17 @@ enum manager_what {
      * its links are out from now on, until that link is up again.
      */
     MANAGER_SAYS_TRAP,
+    /*
+     * A port at the link, which was in use, has sent nothing for took_ps of what it could. Told before
+     * the link is taken out.
+     */
+    MANAGER_SAYS_STUCK,
+    /*
+     * Without acknowledgments: `parted` pairs of a switch with nodes and a destination have had no
+     * route for too long (fabric_reaches()). What is under way between them is dropped until they
+     * have one. Told again and again, and before the tables change.
+     */
+    MANAGER_SAYS_PARTED,
     MANAGER_SAYS_ALONE /* a node has had no link for too long: its adapter gives up */
 };
 
@@ -50,9 +61,9 @@ enum manager_what {
 struct manager_event {
     enum manager_what what;
     uint64_t at_ps;
-    uint32_t cable; /* TABLES, TREELESS, TRAP, ALONE: TOPO_NONE */
+    uint32_t cable; /* TABLES, TREELESS, TRAP, ALONE, PARTED: TOPO_NONE */
     union {
-        uint64_t took_ps;   /* UP, TABLES */
+        uint64_t took_ps;   /* UP, TABLES, STUCK */
         struct topo_at far; /* SWAPPED */
         struct {            /* FAILED, OUT */
             uint64_t errors;
@@ -68,7 +79,8 @@ struct manager_event {
         uint32_t node;  /* ALONE */
     };
     uint32_t links_out; /* links that are not in use */
-    uint64_t parted;    /* TABLES: pairs of a switch with nodes and a destination without a route */
+    uint64_t
+        parted; /* TABLES, PARTED: pairs of a switch with nodes and a destination without a route */
 };
 
 struct manager_config {
@@ -77,8 +89,11 @@ struct manager_config {
     uint64_t step_ps;     /* that a step of a link's bring-up takes */
     uint32_t test_packets;
     uint64_t again_ps; /* after a failed test, and doubled with each further one, 6 times */
-    uint64_t alone_ps; /* that a node without a link waits for one; EMU_NEVER: it waits */
-    uint64_t look_ps;  /* between two looks at the errors of links in use */
+    /* that a node without a link waits for one, and parted nodes for a way; EMU_NEVER: they wait */
+    uint64_t alone_ps;
+    uint64_t look_ps; /* between two looks at the errors of links in use, and at their ports */
+    /* that a port may send nothing of what it could: then its link is out. EMU_NEVER: for ever */
+    uint64_t stuck_ps;
     /* between two times that it carries what waits for links that are out, while something does; */
     uint64_t carry_ps;
     uint64_t carry_last_ps; /* doubled while nothing does, up to this */
@@ -93,8 +108,9 @@ struct manager_config {
 struct manager_config manager_defaults(void);
 
 /**
- * manager_create - of a fabric whose links are all up. Errors: -ENOMEM; -ENOTSUP, its links cannot
- * go down (fabric_has_links()).
+ * manager_create - of a fabric whose links are all up. Errors: -ENOMEM; -ENOTSUP, it cannot do
+ * without any (fabric_can_reroute()). Where they cannot lose what is on them (fabric_has_links()),
+ * they are not to lose their signal: those that are stuck are taken out.
  */
 int manager_create(struct manager **ret, struct fabric *fabric,
                    const struct manager_config *config);

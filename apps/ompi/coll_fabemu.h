@@ -91,6 +91,8 @@ struct coll_fabemu_component {
     size_t wide_bytes;  /* MCA parameter: operations of so many want a wide window */
     char *socket;       /* MCA parameter; NULL or empty: $FABEMU_SOCKET */
     struct fabemu *fab; /* set once in MPI_Init; NULL: not on a fabric */
+    /* the module that was enabled last: a window that is made finds its communicator's by it */
+    mca_coll_fabemu_module_t *enabled;
     mca_pml_base_module_isend_init_fn_t isend_init_below; /* likewise; NULL: nothing to repair */
 };
 OMPI_MODULE_DECLSPEC extern struct coll_fabemu_component mca_coll_fabemu_component;
@@ -107,6 +109,14 @@ void coll_fabemu_repair_undo(void);
  */
 void coll_fabemu_windows(void);
 void coll_fabemu_windows_undo(void);
+
+/**
+ * coll_fabemu_fragments_learn - a window is being made, or is: what Open MPI receives for windows is
+ * looked at from now on (fragments.c). coll_fabemu_fragments_again - in each round of whatever waits.
+ */
+void coll_fabemu_fragments_learn(bool learns);
+void coll_fabemu_fragments_again(void);
+void coll_fabemu_fragments_undo(void);
 
 #define COLL_FABEMU_NOWHERE UINT64_MAX
 

@@ -93,6 +93,9 @@ static void why_broken(const mca_coll_fabemu_module_t *module, ompi_communicator
     uint32_t gave_up = node_of(module, fabemu_group_gave_up);
     char why[80];
 
+    if ((module->group && fabemu_group_why(module->group, text, bytes)) ||
+        (module->wide && fabemu_group_why(module->wide, text, bytes)))
+        return;
     snprintf(text, bytes, "%s", why_failed(-EPIPE));
     if (rank_of(module, comm, dead) >= 0) {
         snprintf(text, bytes, "rank %d of it, on node %u, died", rank_of(module, comm, dead), dead);

@@ -94,6 +94,7 @@ static int module_enable(mca_coll_base_module_t *base, ompi_communicator_t *comm
     SAVE(module, comm, bcast);
     SAVE(module, comm, reduce);
     module->counts = module->fab && counts_for(comm);
+    mca_coll_fabemu_component.enabled = module;
     return OMPI_SUCCESS;
 }
 

@@ -40,15 +40,20 @@
 /* A member of a window. */
 struct member {
     uint32_t node;   /* FABEMU_ANY_NODE: not on this fabric */
-    uint64_t breaks; /* of that node, when the window was made */
+    uint64_t breaks; /* of that node, when the window was made, */
+    uint64_t losses; /* and losses */
 };
 
 struct window {
     struct window *next;
     ompi_win_t *win;
     ompi_communicator_t *comm;
+    /* of osc/pt2pt's own communicator, a duplicate, in whose collectives fences wait; NULL: none */
+    mca_coll_fabemu_module_t *module;
     uint64_t breaks; /* of all nodes, when the members were last looked at */
+    uint64_t losses; /* the same */
     bool broken;
+    bool torn; /* two members have lost something between them: calls with all cannot end */
     bool told; /* the user has been */
     int ranks;
     struct member member[];
@@ -113,17 +118,61 @@ static bool window_is_broken(struct window *w)
     return w->broken;
 }
 
+static bool member_has_lost(const struct window *w, int rank)
+{
+    const struct member *m = &w->member[rank];
+
+    return m->node != FABEMU_ANY_NODE && fabemu_losses(fabric(), m->node) != m->losses;
+}
+
+/*
+ * Has a group of the window's own communicator failed? Fences end with a barrier there, of which
+ * osc/pt2pt drops the error.
+ */
+static bool window_group_why(const struct window *w, char *text, size_t bytes)
+{
+    const mca_coll_fabemu_module_t *module = w->module;
+
+    return module && ((module->group && fabemu_group_why(module->group, text, bytes)) ||
+                      (module->wide && fabemu_group_why(module->wide, text, bytes)));
+}
+
+/*
+ * Have two members lost something between them, or all of them their group? They leave a call that is with all, and who is not one
+ * of them waits there for what they do no more.
+ */
+static bool window_is_torn(struct window *w)
+{
+    uint64_t losses = fabemu_losses(fabric(), FABEMU_ANY_NODE);
+    char why[96];
+    int lost = 0;
+
+    w->torn = w->torn || window_group_why(w, why, sizeof why);
+    if (w->torn || losses == w->losses)
+        return w->torn;
+    w->losses = losses;
+    for (int i = 0; i < w->ranks; i++)
+        lost += member_has_lost(w, i);
+    w->torn = lost > 1;
+    return w->torn;
+}
+
 /* The line for the user, once a window. */
 static void window_tell(struct window *w, const char *call)
 {
     char why[96];
 
+    if (!w->told && window_group_why(w, why, sizeof why)) {
+        opal_output(0, "fabemu: %s on %s failed in the fabric: %s", call, w->win->w_name, why);
+        w->told = true;
+    }
     for (int i = 0; i < w->ranks && !w->told; i++) {
         const struct member *m = &w->member[i];
 
-        if (!member_is_lost(w, i))
+        if (!member_is_lost(w, i) && !(w->torn && member_has_lost(w, i)))
             continue;
-        if (!fabemu_node_why(fabric(), m->node, why, sizeof why))
+        if (!fabemu_node_why(fabric(), m->node, why, sizeof why) &&
+            !fabemu_node_lost(fabric(), m->node, why, sizeof why))
             snprintf(why, sizeof why, "what was under way with node %u has broken off", m->node);
         opal_output(0, "fabemu: %s on %s failed in the fabric: rank %d of it cannot be reached: %s",
                     call, w->win->w_name, i, why);
@@ -140,7 +189,9 @@ static int window_fails(struct window *w, const char *call)
 /* @target: -1: all of them. */
 static bool is_lost(struct window *w, int target)
 {
-    return window_is_broken(w) && (target < 0 || member_is_lost(w, target));
+    if (target < 0)
+        return window_is_broken(w) || window_is_torn(w);
+    return window_is_broken(w) && member_is_lost(w, target);
 }
 
 /* The process waits for one that is lost in a call that may end all the same. For too long? */
@@ -175,6 +226,7 @@ static int window_progress(void)
 {
     struct window *w = windows.inside;
 
+    coll_fabemu_fragments_again();
     if (!w)
         return 0;
     if (!is_lost(w, windows.target)) {
@@ -347,6 +399,7 @@ static struct window *window_make(ompi_win_t *win, ompi_communicator_t *comm)
     w->comm = comm;
     w->ranks = ranks;
     w->breaks = fabric() ? fabemu_breaks(fabric(), FABEMU_ANY_NODE) : 0;
+    w->losses = fabric() ? fabemu_losses(fabric(), FABEMU_ANY_NODE) : 0;
     if (comm->c_coll->coll_allgather(&mine, 1, MPI_UINT64_T, places, 1, MPI_UINT64_T, comm,
                                      comm->c_coll->coll_allgather_module) != OMPI_SUCCESS)
         ranks = 0;
@@ -356,6 +409,7 @@ static struct window *window_make(ompi_win_t *win, ompi_communicator_t *comm)
 
         w->member[i].node = here ? (uint32_t)places[i] : FABEMU_ANY_NODE;
         w->member[i].breaks = here ? fabemu_breaks(fabric(), w->member[i].node) : 0;
+        w->member[i].losses = here ? fabemu_losses(fabric(), w->member[i].node) : 0;
     }
     free(places);
     return w;
@@ -365,12 +419,17 @@ static int select_window(ompi_win_t *win, void **base, size_t bytes, int unit,
                          ompi_communicator_t *comm, struct opal_info_t *info, int flavor,
                          int *model)
 {
-    int rc = windows.select_below(win, base, bytes, unit, comm, info, flavor, model);
     struct window *w;
+    int rc;
 
+    mca_coll_fabemu_component.enabled = NULL;
+    coll_fabemu_fragments_learn(true);
+    rc = windows.select_below(win, base, bytes, unit, comm, info, flavor, model);
+    coll_fabemu_fragments_learn(false);
     if (rc != OMPI_SUCCESS)
         return rc;
     w = window_make(win, comm);
+    w->module = mca_coll_fabemu_component.enabled;
     if (!fabric()) {
         free(w);
         return rc;
@@ -408,4 +467,5 @@ void coll_fabemu_windows_undo(void)
         opal_progress_unregister(window_progress);
     windows.hooked = false;
     windows.inside = NULL;
+    coll_fabemu_fragments_undo();
 }

@@ -204,7 +204,7 @@ struct json_object *report_build(struct fabric *fabric, const struct fabric_conf
     static const char *const segments[] = {"sent", "delivered", "hops"};
     static const char *const combined[] = {"contributions", "results", "multicasts"};
     static const char *const drops[] = {"malformed", "groups_over", "nobody_attached",
-                                        "left_behind"};
+                                        "left_behind", "at_broken_units"};
     static const char *const processes[] = {"attached", "peak", "refused",
                                             "cut_off",  "died", "unheard"};
     struct json_object *report = json_object_new_object();
@@ -234,7 +234,7 @@ struct json_object *report_build(struct fabric *fabric, const struct fabric_conf
     json_add_number(report, "dropped", totals.dropped);
     json_object_object_add(report, "drops",
                            COUNTS(drops, totals.dropped_bad, totals.dropped_late,
-                                  totals.dropped_dead, totals.dropped_left));
+                                  totals.dropped_dead, totals.dropped_left, totals.dropped_unit));
     if (emu_profile_has_engines(&config->profile))
         json_object_object_add(report, "transport", transport(&totals.transport));
     if (emu_profile_retries(&config->profile))
@@ -414,6 +414,23 @@ static void print_link_retry(FILE *out, struct json_object *retry)
         fprintf(out, ", %lld lost", number(retry, "lost"));
 }
 
+/* What was lost for good, if anything was. */
+static void print_losses(FILE *out, struct json_object *losses)
+{
+    if (number(losses, "units_out"))
+        fprintf(out,
+                "  units        %lld combine units taken out of service, %lld in it again; %lld "
+                "groups moved\n",
+                number(losses, "units_out"), number(losses, "units_back"),
+                number(losses, "groups_moved"));
+    if (number(losses, "groups_failed") || number(losses, "pairs_told"))
+        fprintf(out,
+                "  lost         %lld groups failed, %lld pairs told of lost segments; %lld parity "
+                "errors, %lld overruns\n",
+                number(losses, "groups_failed"), number(losses, "pairs_told"),
+                number(losses, "states_damaged"), number(losses, "overruns"));
+}
+
 static void print_faults(FILE *out, struct json_object *report)
 {
     struct json_object *faults = member(report, "faults"), *links = member(report, "links");
@@ -430,6 +447,7 @@ static void print_faults(FILE *out, struct json_object *report)
                     number(fault, "hits") == 1 ? "" : "s");
         fputc('\n', out);
     }
+    print_losses(out, member(report, "losses"));
     if (!links)
         return;
     fprintf(out, "  links        %lld lost, %lld up again, %lld taken out, %lld out now\n",
@@ -477,9 +495,10 @@ void report_print(FILE *out, struct json_object *report)
     if (number(report, "dropped"))
         fprintf(out,
                 " (malformed %lld, to groups that were over %lld, nobody attached %lld, left "
-                "behind %lld)",
+                "behind %lld, at combine units that broke %lld)",
                 number(drops, "malformed"), number(drops, "groups_over"),
-                number(drops, "nobody_attached"), number(drops, "left_behind"));
+                number(drops, "nobody_attached"), number(drops, "left_behind"),
+                number(drops, "at_broken_units"));
     print_transport(out, member(report, "transport"));
     print_link_retry(out, member(report, "link_retry"));
     fprintf(out, "\n  combining    %lld contributions, %lld results, %lld multicasts\n",

@@ -433,6 +433,15 @@ static void print_processes(const struct printing *to)
 
 /* --- links, disagreements ----------------------------------------------------------- */
 
+/* What a link waits for. */
+static void add_lacks(struct line *line, const char *what)
+{
+    if (strcmp(what, "port") == 0)
+        add(line, " has something to send, and room for it, and sends nothing");
+    else
+        add(line, " waits for a %s", what);
+}
+
 static void print_link(const struct printing *to, struct json_object *one)
 {
     const char *what = emu_json_text(one, "waits_for", "");
@@ -447,12 +456,12 @@ static void print_link(const struct printing *to, struct json_object *one)
     } else if (node >= 0) {
         add(&line, "link %lld of ", sw >= 0 ? 0 : port);
         add_who_fully(&line, to, node);
-        add(&line, " waits for a %s", what);
+        add_lacks(&line, what);
     } else {
         add(&line, "the link from switch %lld, port %lld", (long long)sw, port);
         if (json_object_object_get(one, "to_switch"))
             add(&line, ", to switch %lld", (long long)emu_json_number(one, "to_switch", 0));
-        add(&line, " waits for a %s", what);
+        add_lacks(&line, what);
     }
     add_for(&line, one);
     to->print(line.text);

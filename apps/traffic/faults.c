@@ -15,7 +15,7 @@
 #define LOOK_PS 1000000u /* between two looks for what faults wait for */
 
 struct traffic_faults {
-    struct manager *manager; /* NULL: this fabric's links cannot go down */
+    struct manager *manager; /* NULL: this fabric can do without no link */
     struct injector *injector;
     struct traffic_faults_seen seen;
 };
@@ -45,13 +45,17 @@ static uint32_t links_between_switches(const struct fabric *fabric)
 
 static void on_manager(void *ctx, const struct manager_event *event)
 {
-    struct traffic_faults_seen *seen = &((struct traffic_faults *)ctx)->seen;
+    struct traffic_faults *f = ctx;
+    struct traffic_faults_seen *seen = &f->seen;
 
     seen->lost += event->what == MANAGER_SAYS_LOST;
     seen->up += event->what == MANAGER_SAYS_UP;
-    seen->out += event->what == MANAGER_SAYS_OUT;
+    seen->out += event->what == MANAGER_SAYS_OUT || event->what == MANAGER_SAYS_STUCK;
+    if (event->what == MANAGER_SAYS_STUCK)
+        injector_taken_out(f->injector, event->cable, event->at_ps);
     if (event->what == MANAGER_SAYS_LOST || event->what == MANAGER_SAYS_UP ||
-        event->what == MANAGER_SAYS_OUT || event->what == MANAGER_SAYS_TABLES)
+        event->what == MANAGER_SAYS_OUT || event->what == MANAGER_SAYS_STUCK ||
+        event->what == MANAGER_SAYS_TABLES)
         note_change(seen, event);
     if (event->what != MANAGER_SAYS_TABLES)
         return;
@@ -66,7 +70,7 @@ int traffic_faults_start(struct traffic_run *run)
     struct manager_config manager = manager_defaults();
     struct inject_config inject = {.seed = config->fabric.seed, .look_ps = LOOK_PS};
     struct traffic_faults *f;
-    int err;
+    int err = 0;
 
     if (!config->faults)
         return 0;
@@ -76,7 +80,8 @@ int traffic_faults_start(struct traffic_run *run)
     run->faults = f;
     manager.event = on_manager;
     manager.ctx = f;
-    err = fabric_has_links(run->fabric) ? manager_create(&f->manager, run->fabric, &manager) : 0;
+    if (fabric_can_reroute(run->fabric))
+        err = manager_create(&f->manager, run->fabric, &manager);
     if (!err)
         err = injector_create(&f->injector, run->fabric, config->fabric.graph, f->manager, &inject);
     if (err)

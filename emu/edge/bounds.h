@@ -21,6 +21,8 @@
     X(cut_off, "cut-off", 5000, "a process takes fewer than 64 segments while more wait")    \
     X(stopped, "stopped", EMU_BOUND_OFF, "a process is stopped, by a debugger or a signal")  \
     X(no_link, "no-link", 1000, "no link of a node is in use, and it has something to send") \
+    X(unit, "unit", 2000, "something waits for a combine unit, and it does nothing")         \
+    X(stuck, "stuck", 1000, "a port sends nothing of what it could")                         \
     X(reply, "reply", 0, "with acknowledgments: no reply to a packet, which is sent again")
 
 /* Those of a process's library, which it is told when it attaches: struct fabemu_bounds. */

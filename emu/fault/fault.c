@@ -366,9 +366,9 @@ static bool fault_token(const struct emu_hdr *hdr)
     return emu_hdr_kind(hdr) == EMU_BARRIER && (hdr->seq & last) == last;
 }
 
-uint32_t emu_faults_fold(struct emu_faults *faults, struct emu_pool_cache *cache,
-                         const struct emu_hdr *hdr, uint32_t buf, bool begins, bool timed,
-                         uint64_t at_ps)
+bool emu_faults_fold(struct emu_faults *faults, struct emu_pool_cache *cache,
+                     const struct emu_hdr *hdr, uint32_t *state, bool begins, bool timed,
+                     uint64_t at_ps)
 {
     for (uint32_t i = 0; i < faults->rules; i++) {
         struct emu_fault_armed *armed = &faults->armed[i];
@@ -389,18 +389,18 @@ uint32_t emu_faults_fold(struct emu_faults *faults, struct emu_pool_cache *cache
                 emu_fault_log_put(faults->log, &hit);
             continue;
         }
-        if (buf == EMU_NO_BUF || !hdr->len || !fault_hits(armed, &how))
+        if (*state == EMU_NO_BUF || !hdr->len || !fault_hits(armed, &how))
             continue;
-        own = fold_own(cache, buf);
+        own = fold_own(cache, *state);
         if (own == EMU_NO_BUF)
             break;
-        buf = own;
-        emu_pool_bytes(cache->pool, buf)[how / 8 % hdr->len] ^= (uint8_t)(1u << how % 8);
+        *state = own;
+        emu_pool_bytes(cache->pool, own)[how / 8 % hdr->len] ^= (uint8_t)(1u << how % 8);
         emu_count(&armed->hits, 1);
         emu_fault_log_put(faults->log, &hit);
-        break;
+        return true;
     }
-    return buf;
+    return false;
 }
 
 /* --- what becomes of it ------------------------------------------------------------- */

@@ -142,13 +142,14 @@ bool emu_faults_take(struct emu_faults *faults, struct emu_rx *rx, struct emu_po
 uint32_t emu_faults_credit(struct emu_faults *faults, const struct emu_rx *rx, uint64_t at_ps);
 
 /**
- * emu_faults_fold - the contribution in @buf, of @hdr, is to be folded at @at_ps: a rule may flip a
- * bit of its payload, in a copy if it has other holders. Returns the buffer that it is in; the
- * reference passes. @begins: it is the first one to its operation here. Thread: the device's.
+ * emu_faults_fold - a contribution of @hdr has been taken into the state of its operation, which is
+ * in @state, at @at_ps: a rule may flip a bit there, in a copy if the buffer has other holders.
+ * @state: the buffer; the reference passes. @begins: it is the first one to its operation here.
+ * Returns whether a bit was flipped. Thread: the device's.
  */
-uint32_t emu_faults_fold(struct emu_faults *faults, struct emu_pool_cache *cache,
-                         const struct emu_hdr *hdr, uint32_t buf, bool begins, bool timed,
-                         uint64_t at_ps);
+bool emu_faults_fold(struct emu_faults *faults, struct emu_pool_cache *cache,
+                     const struct emu_hdr *hdr, uint32_t *state, bool begins, bool timed,
+                     uint64_t at_ps);
 
 /**
  * emu_rx_take - the same of any cable with channels; @faults: those on it, or NULL.

@@ -4,6 +4,7 @@
  */
 #include "emu/link/intake.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -57,7 +58,8 @@ int emu_intake_insert(struct emu_intake *intake, struct emu_rx *rx, uint32_t cre
     struct emu_credit_end credit;
 
     intake->lost_ps = calloc(EMU_INTAKE_LOST, sizeof *intake->lost_ps);
-    if (!intake->lost_ps ||
+    intake->over = calloc(EMU_INTAKE_FORGED, sizeof *intake->over);
+    if (!intake->lost_ps || !intake->over ||
         !emu_ring_widen(&rx->tx->data, &rx->data, credits + EMU_INTAKE_FORGED) ||
         !emu_credit_widen(&rx->credit, &rx->tx->credit, credits + EMU_INTAKE_FORGED) ||
         !emu_ring_create(&intake->to.data, &data, credits) ||
@@ -95,6 +97,7 @@ void emu_intake_free(struct emu_intake *intake)
         emu_credit_destroy(&intake->paid);
     free(intake->there_ps);
     free(intake->lost_ps);
+    free(intake->over);
 }
 
 /* --- what comes --------------------------------------------------------------------- */
@@ -131,12 +134,38 @@ static void intake_deliver(struct emu_intake *intake, const struct emu_entry *en
     emu_dev_give(intake->wire.owner, EMU_EVENT_DATA, emu_bit(intake->wire.port));
 }
 
+/* Are both of one pair of nodes, or of one group? */
+static bool over_is_known(const struct emu_hdr *a, const struct emu_hdr *b)
+{
+    return a->dst == b->dst && (a->kind == EMU_UNICAST) == (b->kind == EMU_UNICAST) &&
+           (a->kind != EMU_UNICAST || a->src == b->src);
+}
+
+/* Nobody sends it again: who waits for it is to know. A forged credit is spent for each. */
+static void intake_overrun(struct emu_intake *intake, const struct emu_entry *entry)
+{
+    emu_count(&intake->counts.overrun, 1);
+    for (uint32_t i = 0; i < intake->overs; i++)
+        if (over_is_known(&intake->over[i], &entry->hdr))
+            return;
+    assert(intake->overs < EMU_INTAKE_FORGED);
+    intake->over[intake->overs++] = entry->hdr;
+}
+
+void emu_intake_overruns(struct emu_intake *intake,
+                         void (*tell)(void *ctx, const struct emu_hdr *hdr), void *ctx)
+{
+    for (uint32_t i = 0; i < intake->overs; i++)
+        tell(ctx, &intake->over[i]);
+    intake->overs = 0;
+}
+
 /* Without retry. */
 static void intake_plain(struct emu_intake *intake, const struct emu_entry *entry,
                          enum emu_fate fate)
 {
     if (fate == EMU_FATE_ARRIVED && !intake->room) {
-        emu_count(&intake->counts.overrun, 1);
+        intake_overrun(intake, entry);
         intake_drop(intake, entry, &intake->counts.lost);
     } else if (fate == EMU_FATE_ARRIVED) {
         intake->room--;

@@ -46,6 +46,9 @@ struct emu_intake {
      * spent.
      */
     uint32_t room;
+    /* Of those that nobody was told of yet, each pair and each group once: emu_intake_overruns(). */
+    struct emu_hdr *over; /* EMU_INTAKE_FORGED: as many as there can be */
+    uint32_t overs;
 
     /* Without retry: credits that the device gives back, and those of segments that were lost. */
     struct emu_credit_end paid;
@@ -93,6 +96,13 @@ void emu_intake_free(struct emu_intake *intake);
  * comes, if that is known; EMU_NEVER. Tells the device (emu_dev_give()). Thread: the device's.
  */
 uint64_t emu_intake_take(struct emu_intake *intake, uint64_t until_ps);
+
+/**
+ * emu_intake_overruns - segments that found no room since the last call: @tell is called with a header
+ * of each pair of nodes, or group. Thread: any, while the device stands still.
+ */
+void emu_intake_overruns(struct emu_intake *intake,
+                         void (*tell)(void *ctx, const struct emu_hdr *hdr), void *ctx);
 
 /** emu_intake_give - what goes back: credits, answers. Thread: the device's, after its step. */
 void emu_intake_give(struct emu_intake *intake);

@@ -122,6 +122,12 @@ uint64_t emu_tx_late_ps(const struct emu_tx *tx, uint64_t bytes);
  */
 void emu_tx_stick(struct emu_tx *tx, bool stuck, uint64_t at_ps);
 
+/** emu_tx_is_stuck - is it? Thread: the same. */
+static inline bool emu_tx_is_stuck(const struct emu_tx *tx)
+{
+    return tx->busy_ps == EMU_NEVER;
+}
+
 /** emu_peer_tell - tell the far end of @event; @from: the calling worker. */
 static inline void emu_peer_tell(const struct emu_peer *peer, const struct emu_worker *from,
                                  enum emu_event event)

@@ -110,6 +110,12 @@ void emu_dev_init(struct emu_dev *dev, struct emu_worker *worker, emu_step_fn st
 void emu_dev_signal_far(struct emu_dev *dev, enum emu_event event, uint64_t ports);
 
 /**
+ * emu_dev_is_told - has another thread told it anything that it was not stepped for since? Thread:
+ * any, while its worker stands still.
+ */
+bool emu_dev_is_told(const struct emu_dev *dev);
+
+/**
  * emu_signal - tell device @index of worker @to of an event at the ports @ports.
  * @from: the calling worker.
  */

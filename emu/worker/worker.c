@@ -113,6 +113,13 @@ void emu_dev_signal_far(struct emu_dev *dev, enum emu_event event, uint64_t port
         emu_waiter_ring(worker->waiter);
 }
 
+bool emu_dev_is_told(const struct emu_dev *dev)
+{
+    return atomic_load_explicit(&dev->worker->far[dev->index / 64], memory_order_relaxed) >>
+               dev->index % 64 &
+           1;
+}
+
 static uint32_t worker_step(struct emu_worker *worker, uint32_t i, uint64_t until_ps)
 {
     struct emu_dev *dev = worker->dev[i];

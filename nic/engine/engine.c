@@ -74,6 +74,7 @@ static void engine_init(struct engine *e)
     e->host_profile.link_ps_per_byte = e->host_profile.channel_ps = e->host_profile.switch_ps = 0;
     emu_rto_init(&e->rto, e->profile->reply_timeout_ps);
     e->tree.asks = emu_profile_barrier_asks(e->profile);
+    e->tree.checks = e->profile->combine_check == EMU_COMBINE_CHECK_PARITY;
 }
 
 /* The one place where the clock says what an engine is. */

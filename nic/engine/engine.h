@@ -109,6 +109,9 @@ uint32_t engine_link_set(struct engine *engine, uint32_t link, bool up, uint64_t
  * @link. What waits are packets, by the next segment of each. Thread: as those.
  */
 void engine_stick(struct engine *engine, uint32_t link, bool stuck, uint64_t at_ps);
+
+/** engine_is_ready - has link @link something that it could send now? Thread: the same. */
+bool engine_is_ready(struct engine *engine, uint32_t link);
 uint32_t engine_waiting(const struct engine *engine, uint32_t link,
                         void (*tell)(void *ctx, const struct emu_entry *entry), void *ctx);
 void engine_slow(struct engine *engine, uint32_t link, struct emu_slow *slow, uint32_t factor);
@@ -127,6 +130,14 @@ uint32_t engine_combine_waiting(struct engine *engine,
  * above.
  */
 void engine_give_up(struct engine *engine, uint64_t at_ps);
+
+/**
+ * engine_cut - the manager knows that nothing gets to @dst, a node or a group's address, and that it
+ * has been so for too long: until something does, what is for it has few tries, and then is given
+ * up. Else all that is for others could wait behind it until its packets have had every try, and
+ * behind the next such destination again. Thread: as above.
+ */
+void engine_cut(struct engine *engine, uint32_t dst, bool group);
 
 /** engine_vcs - what the engine knows of the far end of @link, for checks there. */
 const struct emu_vcs *engine_vcs(const struct engine *engine, uint32_t link);
@@ -223,6 +234,9 @@ bool engine_group_came(const struct engine_group *group, uint32_t seq);
  * of, or NULL. Thread: as engine_group_held().
  */
 const struct emu_clash *engine_group_clash(const struct engine_group *group);
+
+/** engine_group_failed - as switch_group_failed(). Thread: as engine_group_held(). */
+bool engine_group_failed(const struct engine_group *group);
 
 /**
  * engine_groups_set, engine_groups_clear - as switch_groups_set(), switch_groups_clear(). An

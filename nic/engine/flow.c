@@ -4,7 +4,8 @@
  */
 #include "nic/engine/internal.h"
 
-#define SEQ_MASK (UINT32_MAX >> ENGINE_TRY_BITS) /* sequence numbers as a tag has them */
+#define SEQ_MASK  (UINT32_MAX >> ENGINE_TRY_BITS) /* sequence numbers as a tag has them */
+#define CUT_TRIES (ENGINE_DOUBLINGS + 1u)         /* of a packet to where nothing gets */
 
 /* --- at the source ------------------------------------------------------------------ */
 
@@ -89,12 +90,31 @@ void engine_flow_leave(struct engine *e, uint16_t i)
     flow_set(flow, &list);
 }
 
+uint32_t engine_flow_tries(struct engine *e, const struct engine_packet *p)
+{
+    const struct engine_flow *flow = p->class == ENGINE_TEST ? NULL : flow_of(e, p);
+    uint32_t most = e->profile->retry_limit;
+
+    return flow && flow->cut && most > CUT_TRIES && most != EMU_RETRIES_ENDLESS ? CUT_TRIES : most;
+}
+
+void engine_flow_cut(struct engine *e, struct engine_to to)
+{
+    struct engine_flow *flow = to.class == ENGINE_TEST ? NULL : flow_to(e, to.dst, to.group);
+
+    if (flow)
+        flow->cut = true;
+}
+
 void engine_flow_acked(struct engine *e, const struct engine_packet *p)
 {
     struct engine_flow *flow = flow_of(e, p);
     uint32_t next = p->seq - e->send.first_seq + 1;
 
-    if (flow && (int32_t)(next - flow->acked) > 0)
+    if (!flow)
+        return;
+    flow->cut = false;
+    if ((int32_t)(next - flow->acked) > 0)
         flow->acked = next;
 }
 

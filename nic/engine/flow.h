@@ -37,6 +37,7 @@ struct engine_flow {
     uint32_t acked;  /* one past the highest number that was acknowledged */
     uint16_t oldest; /* 1 + index of the packet; 0: none */
     uint16_t newest;
+    bool cut; /* nothing gets there: engine_flow_cut() */
 };
 
 /*
@@ -57,6 +58,19 @@ bool engine_flow_dead(struct engine *e, struct engine_to to);
  * room.
  */
 bool engine_flow_open(struct engine *e, const struct engine_packet *p);
+
+/**
+ * engine_flow_tries - after how many tries is packet @p given up?
+ *
+ * A packet that no try gets through waits for as long as the profile says, and holds one of few
+ * places meanwhile; when all are held, what is for others waits behind them. So what follows it to
+ * the same destination does not wait as long once more, and then again: from engine_flow_cut() until
+ * a packet is acknowledged each has only its first tries, those whose rests double.
+ */
+uint32_t engine_flow_tries(struct engine *e, const struct engine_packet *p);
+
+/** engine_flow_cut - nothing gets to where @to is: a packet was given up, or the manager knows. */
+void engine_flow_cut(struct engine *e, struct engine_to to);
 
 /** engine_flow_number - the first try of packet @i: it gets its number. */
 void engine_flow_number(struct engine *e, uint16_t i);

@@ -174,6 +174,11 @@ const struct emu_clash *engine_group_clash(const struct engine_group *group)
     return group->tree && group->tree->clash.seen ? &group->tree->clash : NULL;
 }
 
+bool engine_group_failed(const struct engine_group *group)
+{
+    return group->tree && group->tree->failed;
+}
+
 /* T2 pairs with T1 (engine_group_release()): the engine has done with the last of its states. */
 bool engine_group_destroy(struct engine_group *group, struct emu_pool_cache *cache, bool stopped)
 {

@@ -44,6 +44,7 @@ struct engine_coll {
     bool used;          /* there is one, or was */
     bool made;          /* there is a result, in buf: `have` says no more than that */
     bool asking;        /* a barrier by conditional: `ask` is under way */
+    bool flipped;       /* parity shows that a bit of it has flipped: found when it is read */
     struct engine_ask ask;
 };
 
@@ -53,6 +54,7 @@ struct engine_tree {
     uint8_t width;   /* ENGINE_CHILD + children */
     bool by_link;    /* contributions go by the group's link, too */
     uint32_t window; /* numbers of the stream that may be under way; a power of two */
+    bool failed;     /* a state was found damaged: nothing is combined any more */
     /* reductions in the order of inputs: engine_kept() of each state; NULL: as they come */
     uint32_t *kept;
     uint32_t node[ENGINE_WIDTH]; /* by position */
@@ -76,6 +78,7 @@ struct engine_group {
 struct engine_trees {
     _Atomic(struct emu_table *) groups; /* published by the manager (RCU) */
     bool asks;                          /* emu_profile_barrier_asks(): written once */
+    bool checks;                        /* states have parity: written once */
     struct engine_queue results;        /* those that wait to go */
     /* when they can go on; EMU_NEVER: none, or no free packet */
     uint64_t results_ps;

@@ -315,6 +315,28 @@ void engine_stick(struct engine *e, uint32_t link, bool stuck, uint64_t at_ps)
         engine_wake(l, at_ps);
 }
 
+bool engine_is_ready(struct engine *e, uint32_t link)
+{
+    const struct engine_link *l = &e->link[link];
+    uint32_t room = emu_vcs_room(&l->vcs);
+
+    if (l->replies)
+        return true;
+    for (uint32_t priority = 0; priority < EMU_PRIORITIES; priority++) {
+        uint16_t i;
+
+        if (l->left[priority] & room)
+            return true;
+        if (!(e->send.waiting_any >> priority & 1) || !(link_closed(e, l, priority) & room))
+            continue;
+        i = waiting_first(e, l, priority);
+        if (i != ENGINE_NONE &&
+            !(packet_collects(e, &e->send.packet[i]) && emu_vcs_collecting(&l->vcs)))
+            return true;
+    }
+    return false;
+}
+
 /* One more; @tell is told of the segment of packet @p that goes next. */
 static uint32_t waiting_tell(const struct engine_packet *p,
                              void (*tell)(void *ctx, const struct emu_entry *entry), void *ctx)
@@ -348,6 +370,11 @@ uint32_t engine_waiting(const struct engine *e, uint32_t link,
 void engine_slow(struct engine *e, uint32_t link, struct emu_slow *slow, uint32_t factor)
 {
     emu_tx_slow(&e->link[link].tx, slow, factor);
+}
+
+void engine_cut(struct engine *e, uint32_t dst, bool group)
+{
+    engine_flow_cut(e, (struct engine_to){.dst = dst, .group = group});
 }
 
 void engine_give_up(struct engine *e, uint64_t at_ps)

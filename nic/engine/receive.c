@@ -23,6 +23,8 @@ void engine_answer(struct engine *e, uint32_t i, bool ack, uint64_t at_ps)
     uint32_t c = i % EMU_VCS;
 
     e->receive.incoming[i].state = ENGINE_CLOSED;
+    if (e->cut >> (i / EMU_VCS) & 1)
+        return; /* nobody would hear it */
     l->replies |= 1u << c;
     l->nacks = (l->nacks & ~(1u << c)) | (uint32_t)!ack << c;
     l->reply_tag[c] = e->receive.incoming[i].tag;

@@ -113,7 +113,8 @@ static void packet_rest(struct engine *e, uint16_t i, uint64_t at_ps)
     struct engine_packet *p = &e->send.packet[i];
     bool not_in_group = packet_for_no_group(e, p);
 
-    if (not_in_group || p->tries >= e->profile->retry_limit) {
+    if (not_in_group || p->tries >= engine_flow_tries(e, p)) {
+        engine_flow_cut(e, (struct engine_to){.dst = p->dst, .class = p->class, .group = p->group});
         emu_count(not_in_group ? &e->counts.not_in_group : &e->counts.lost, p->count);
         engine_back(e, i, ENGINE_NOTICE_FAILED, at_ps);
         return;

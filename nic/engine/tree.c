@@ -109,33 +109,62 @@ static void contribution_clashes(struct engine_tree *tree, const struct engine_c
     emu_clash_note(&tree->clash, &state->hdr, &other);
 }
 
-/* It goes by faults. One that is only a length has nothing that could be flipped. */
-static uint32_t contribution_fold(struct engine *e, const struct engine_coll *state, uint32_t buf,
-                                  uint64_t at_ps)
+/* As faults are to see it. One that is only a length has nothing that could be flipped. */
+static struct emu_hdr contribution_hdr(struct engine *e, uint32_t buf)
 {
     struct emu_hdr hdr = *engine_hdr(e, buf);
 
     if (!has_payload(engine_cache(e)->pool, buf))
         hdr.len = 0;
-    return emu_faults_fold(e->tree.faults, engine_cache(e), &hdr, buf, !state->have, e->dev.timed,
-                           at_ps);
+    return hdr;
 }
 
-static void state_add(struct engine *e, struct engine_coll *state, uint32_t at, uint32_t buf)
+/*
+ * The state is read: does its parity say that a bit has flipped? Then the group has failed here, and
+ * the manager tells its members.
+ */
+static bool state_damaged(struct engine *e, const struct engine_coll *state)
+{
+    if (__builtin_expect(!state->flipped, 1))
+        return false;
+    state->group->tree->failed = true;
+    emu_count(&e->counts.damaged, 1);
+    return true;
+}
+
+/* False: the state is damaged, and nothing was done. */
+static bool state_add(struct engine *e, struct engine_coll *state, uint32_t from, uint32_t buf,
+                      uint64_t at_ps)
 {
     const struct engine_tree *tree = state->group->tree;
+    bool ails = __builtin_expect(e->tree.faults != NULL, 0);
+    struct emu_hdr hdr = {0};
+    uint32_t *at = &state->buf;
 
+    if (ails)
+        hdr = contribution_hdr(e, buf);
     if (!state->have) {
         state->hdr = *engine_hdr(e, buf);
         state->hdr.kind = engine_kind(&state->hdr);
         state->used = true;
+        state->flipped = false;
     }
-    if (engine_state_in_order(tree, state))
-        *emu_kept_at(engine_kept(tree, state), at) = buf;
-    else
-        state->buf = state->have ? combine_bufs(e, &state->hdr, state->buf, buf) : buf;
-    state->have |= emu_bit(at);
+    if (engine_state_in_order(tree, state)) {
+        at = emu_kept_at(engine_kept(tree, state), from);
+        *at = buf;
+    } else if (!state->have) {
+        *at = buf;
+    } else if (state_damaged(e, state)) {
+        return false;
+    } else {
+        *at = combine_bufs(e, &state->hdr, *at, buf);
+    }
+    if (ails && emu_faults_fold(e->tree.faults, engine_cache(e), &hdr, at, !state->have,
+                                e->dev.timed, at_ps))
+        state->flipped = e->tree.checks;
+    state->have |= emu_bit(from);
     emu_count(&e->counts.contributions, 1);
+    return true;
 }
 
 /* What the combining of one contribution takes, one after the other. */
@@ -166,15 +195,16 @@ void engine_contribute(struct engine *e, struct engine_group *group, uint32_t fr
     struct engine_coll *state = tree ? engine_state(tree, hdr->seq) : NULL;
     uint64_t outs;
 
-    if (at == ENGINE_WIDTH || !contribution_fits(state, hdr, at)) {
+    if (at == ENGINE_WIDTH || tree->failed || !contribution_fits(state, hdr, at)) {
         if (at != ENGINE_WIDTH && state->have)
             contribution_clashes(tree, state, hdr);
         contribution_drop(e, buf);
         return;
     }
-    if (__builtin_expect(e->tree.faults != NULL, 0))
-        buf = contribution_fold(e, state, buf, at_ps);
-    state_add(e, state, at, buf);
+    if (!state_add(e, state, at, buf, at_ps)) {
+        contribution_drop(e, buf);
+        return;
+    }
     combine_takes(e, &state->hdr, at_ps);
     outs = state_outs(e, state);
     if (outs)
@@ -273,6 +303,10 @@ static bool state_next(struct engine *e, struct engine_coll *state, uint64_t at_
         return true;
     }
     if (!state->made) {
+        if (state_damaged(e, state)) {
+            state->outs = 0; /* it goes nowhere, either */
+            return true;
+        }
         result_make(e, state);
         state->made = true;
     }

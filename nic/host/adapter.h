@@ -83,6 +83,7 @@ struct fabemu {
     uint32_t eager_bytes;       /* longest eager message */
     uint64_t send_ps;           /* from a post to the wire; 0 on clock raw */
     _Atomic uint64_t breaks;    /* with all peers: fabemu_breaks() */
+    _Atomic uint64_t losses;    /* fabemu_losses() of all nodes */
     uint64_t hello_limit_ns;    /* a peer that does not answer for so long is unreachable */
     uint64_t vacant_limit_ns;   /* the same of a node that a process has left */
     uint64_t leave_limit_ns;    /* so long a detach waits at most, */

@@ -207,6 +207,7 @@ const struct switch_kind switch_channel_kind = {
     .link = channels_link,
     .stick = switch_channels_stick,
     .waiting = switch_channels_waiting,
+    .ready = switch_channels_ready,
     .units = channels_units,
     .check_cable = switch_channels_check_cable,
     .check_out = switch_channels_check_out,

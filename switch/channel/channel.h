@@ -137,7 +137,6 @@ struct switch_channels {
     uint64_t openable[2]; /* with a channel to open: for bulk, and for higher priorities */
     uint64_t light;       /* with fewer than profile->light_pending open channels */
     uint64_t queued;      /* with segments to send, or replies */
-    uint64_t stuck;       /* that send nothing: a fault */
 
     uint32_t waiting[EMU_PRIORITIES]; /* packets that wait for channels */
     uint32_t channels;                /* of a link */
@@ -307,6 +306,7 @@ uint32_t switch_channel_link(struct switch_channels *ch, uint32_t port, bool up,
 
 /* link.c: stick and waiting of a struct switch_kind. */
 void switch_channels_stick(struct switch_dev *sw, uint32_t port, bool stuck, uint64_t at_ps);
+bool switch_channels_ready(const struct switch_dev *sw, uint32_t port);
 uint32_t switch_channels_waiting(struct switch_dev *sw, uint32_t port,
                                  void (*tell)(void *ctx, const struct emu_entry *entry), void *ctx);
 

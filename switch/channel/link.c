@@ -117,13 +117,24 @@ void switch_channels_stick(struct switch_dev *sw, uint32_t port, bool stuck, uin
     uint64_t bit = emu_bit(port);
 
     emu_tx_stick(&ch->port[port].tx, stuck, at_ps);
-    ch->stuck = stuck ? ch->stuck | bit : ch->stuck & ~bit;
     if (sw->dev.timed)
         link_stick_timed(ch, port);
     if (!stuck)
         ch->news |= ch->queued & bit;
     if (sw->dev.timed && at_ps)
         switch_channel_news(ch, at_ps - 1);
+}
+
+/* Credits that it has not looked at make no difference but where it has none: switch_channel_send(). */
+bool switch_channels_ready(const struct switch_dev *sw, uint32_t port)
+{
+    const struct switch_channel_port *at = &((const struct switch_channels *)sw)->port[port];
+    uint32_t ready = 0;
+
+    for (uint32_t priority = 0; priority < EMU_PRIORITIES; priority++)
+        ready |= at->ready[priority];
+    return at->replies ||
+           (ready && (ready & emu_vcs_room(&at->vcs) || emu_credit_front(&at->tx.credit)));
 }
 
 uint32_t switch_channels_waiting(struct switch_dev *sw, uint32_t port,

@@ -66,7 +66,7 @@ static uint32_t raw_send_port(struct switch_channels *ch, uint32_t o)
 
 static uint32_t raw_send(struct switch_channels *ch)
 {
-    uint64_t outs = ch->news & ~ch->stuck;
+    uint64_t outs = ch->news & ~ch->sw.stuck;
     uint32_t sent = 0;
 
     ch->news = 0;

@@ -55,6 +55,7 @@ static uint32_t combine_kept(struct switch_crosspoints *xp, const struct switch_
 static inline void combine_begin(struct switch_state *state, const struct emu_entry *in)
 {
     state->have = state->outs = 0;
+    state->flipped = 0;
     state->hdr = in->hdr;
     state->born_ns = in->born_ns;
     state->active = state->used = true;
@@ -127,18 +128,43 @@ static inline bool combine_at_once(struct switch_crosspoints *xp, const struct s
     return xp->access->at_once && !switch_unit_pending(xp, u) && results_enter(xp, u, group, i, 0);
 }
 
-/* Unit @u has its part of state @i: its result goes on. */
-static inline void combine_pass(struct switch_crosspoints *xp, const struct switch_group *group,
+/*
+ * Unit @u reads its part of @state: does its parity say that a bit has flipped? Then the group has
+ * failed here, and the manager tells its members.
+ */
+static __attribute__((noinline)) bool combine_damaged(struct switch_crosspoints *xp,
+                                                      const struct switch_group *group,
+                                                      const struct switch_state *state, uint32_t u)
+{
+    if (!state->flipped)
+        return false;
+    group->results[u].failed = true;
+    emu_count(&xp->bar.sw.counts.damaged, 1);
+    return true;
+}
+
+/* False: what was read is damaged. Nothing ever is where nothing was ever wrong with the units. */
+static inline bool combine_read(struct switch_crosspoints *xp, const struct switch_group *group,
+                                const struct switch_state *state, uint32_t u)
+{
+    return __builtin_expect(!xp->ailing, 1) || !combine_damaged(xp, group, state, u);
+}
+
+/* Unit @u has its part of state @i: its result goes on. False: it is damaged, and stays. */
+static inline bool combine_pass(struct switch_crosspoints *xp, const struct switch_group *group,
                                 uint32_t i, uint32_t u, uint64_t at_ps)
 {
     struct switch_part *part = switch_group_part(group, i, u);
 
+    if (!combine_read(xp, group, switch_group_state(group, i), u))
+        return false;
     if (group->in_order)
         part->buf = combine_kept(xp, group, i, part->have);
     part->done_ps = at_ps;
     part->passed = true;
     if (!combine_at_once(xp, group, i, u))
         combine_queue(xp, group, i, u);
+    return true;
 }
 
 /* --- a state makes progress --------------------------------------------------------- */
@@ -198,8 +224,8 @@ static __attribute__((noinline)) void combine_progress_tree(struct switch_crossp
             combine_pass_leaf(xp, group, i, leaf, state->outs != 0, at_ps);
     if (!state->outs || state->part[root].have != combine_leaves(xp, state->have))
         return;
-    combine_pass(xp, group, i, root, at_ps);
-    combine_end(xp, state);
+    if (combine_pass(xp, group, i, root, at_ps))
+        combine_end(xp, state);
 }
 
 /* The same, where one unit is all there is. */
@@ -214,8 +240,8 @@ static inline void combine_progress(struct switch_crosspoints *xp, const struct 
     state->outs = combine_outs(group, state);
     if (!state->outs)
         return;
-    combine_pass(xp, group, i, 0, at_ps);
-    combine_end(xp, state);
+    if (combine_pass(xp, group, i, 0, at_ps))
+        combine_end(xp, state);
 }
 
 /* --- a contribution comes ----------------------------------------------------------- */
@@ -263,6 +289,60 @@ static inline void combine_came(struct switch_crosspoints *xp, const struct swit
     combine_progress(xp, group, state, i, u, at_ps);
 }
 
+/*
+ * Something is, or was, wrong with the units. Is what comes dropped? By units that are out of
+ * service all is, and of a group of which a state was found damaged: no operation of it can end.
+ */
+static __attribute__((noinline)) bool combine_scraps(struct switch_crosspoints *xp,
+                                                     const struct switch_group *group, uint32_t u)
+{
+    xp->ailing->taken++;
+    if (!xp->ailing->out && !(group && group->units && group->results[u].failed))
+        return false;
+    emu_count(&xp->bar.sw.counts.scrapped, 1);
+    return true;
+}
+
+/* A contribution is in @state, in the buffer @at: a fault may flip a bit of it there. */
+static __attribute__((noinline)) void combine_ails(struct switch_crosspoints *xp,
+                                                   struct switch_state *state, uint32_t u,
+                                                   uint32_t row, const struct emu_hdr *hdr,
+                                                   uint32_t *at, uint64_t at_ps)
+{
+    const struct switch_dev *sw = &xp->bar.sw;
+    bool begins = row < sw->ports && !state->have;
+
+    if (xp->ailing->faults &&
+        emu_faults_fold(xp->ailing->faults, switch_cache(xp), hdr, at, begins, sw->dev.timed,
+                        at_ps) &&
+        sw->profile->combine_check == EMU_COMBINE_CHECK_PARITY)
+        state->flipped |= (uint16_t)(1u << u);
+}
+
+/* A contribution that fits is put into unit @u's part of state @i. False: what is there is damaged. */
+static inline bool combine_put(struct switch_crosspoints *xp, const struct switch_group *group,
+                               uint32_t i, uint32_t u, uint32_t row, const struct emu_entry *in,
+                               uint64_t at_ps)
+{
+    struct switch_state *state = switch_group_state(group, i);
+    struct switch_part *part = &state->part[u];
+    uint32_t *at = &part->buf;
+
+    if (group->in_order) {
+        at = emu_kept_at(switch_group_kept(group, i, xp->bar.sw.ports), row);
+        *at = in->buf;
+    } else if (!part->have) {
+        *at = in->buf;
+    } else if (combine_read(xp, group, state, u)) {
+        emu_combiner_fold(switch_cache(xp), &in->hdr, *at, in->buf, combine_has_payload);
+    } else {
+        return false;
+    }
+    if (__builtin_expect(xp->ailing != NULL, 0))
+        combine_ails(xp, state, u, row, &in->hdr, at, at_ps);
+    return true;
+}
+
 /* One contribution. A repeated or disagreeing one is counted and dropped. */
 static inline void combine_fold(struct switch_crosspoints *xp, const struct switch_group *group,
                                 uint32_t u, uint32_t row, const struct emu_entry *in,
@@ -270,27 +350,21 @@ static inline void combine_fold(struct switch_crosspoints *xp, const struct swit
 {
     uint32_t i = in->hdr.seq & (group ? group->window - 1 : 0);
     struct switch_state *state = group && group->units ? switch_group_state(group, i) : NULL;
-    uint32_t buf = in->buf;
-    struct switch_part *part;
 
+    if (__builtin_expect(xp->ailing != NULL, 0) && combine_scraps(xp, group, u)) {
+        emu_pool_drop(switch_cache(xp), in->buf);
+        return;
+    }
     if (!state || !combine_fits(xp, group, state, u, row, in)) {
         if (state && state->active)
             emu_clash_note(group->clash, &state->hdr, &in->hdr);
         combine_drop(xp, group, in);
         return;
     }
-    if (__builtin_expect(xp->ailing != NULL, 0) && xp->ailing->faults)
-        buf = emu_faults_fold(xp->ailing->faults, switch_cache(xp), &in->hdr, buf,
-                              row < xp->bar.sw.ports && !state->have, xp->bar.sw.dev.timed, at_ps);
-    part = &state->part[u];
-    if (group->in_order) {
-        *emu_kept_at(switch_group_kept(group, i, xp->bar.sw.ports), row) = buf;
-    } else if (!part->have) {
-        part->buf = buf;
-    } else {
-        emu_combiner_fold(switch_cache(xp), &in->hdr, part->buf, buf, combine_has_payload);
-    }
-    combine_came(xp, group, state, i, u, row, at_ps);
+    if (combine_put(xp, group, i, u, row, in, at_ps))
+        combine_came(xp, group, state, i, u, row, at_ps);
+    else
+        emu_pool_drop(switch_cache(xp), in->buf);
 }
 
 /* --- results that waited ------------------------------------------------------------ */

@@ -105,7 +105,7 @@ void switch_crosspoints_stick(struct switch_dev *sw, uint32_t port, bool stuck, 
     struct switch_agenda *agenda;
 
     switch_crossbar_stick(sw, port, stuck, at_ps);
-    if (!sw->dev.timed || !stuck)
+    if (!sw->dev.timed || !stuck || switch_is_dark(switch_crossbar_of(sw), port))
         return;
     agenda = &switch_timing_of(switch_crosspoints_of(sw))->agenda;
     if (!(agenda->due >> port & 1))
@@ -133,25 +133,50 @@ int switch_units_faults(struct switch_dev *sw, struct emu_faults *faults)
     return 0;
 }
 
-int switch_units_stall(struct switch_dev *sw, bool stalled, uint64_t at_ps)
+/* Units that were to act while they stood still act at @at_ps. */
+static void units_act(struct switch_crosspoints *xp, uint64_t at_ps)
 {
-    struct switch_crosspoints *xp = switch_crosspoints_of(sw);
-    struct switch_ailing *ailing = units_ailing(xp);
+    struct switch_dev *sw = &xp->bar.sw;
     struct switch_agenda *agenda;
 
-    if (!ailing)
-        return -ENOMEM;
-    ailing->stalled = stalled;
-    if (stalled || !sw->dev.timed)
-        return 0;
+    if (!sw->dev.timed)
+        return;
     agenda = &switch_timing_of(xp)->agenda;
-    emu_each_bit (u, ailing->held) {
+    emu_each_bit (u, xp->ailing->held) {
         if (agenda->due >> (sw->ports + u) & 1)
             emu_order_drop(&agenda->acts, sw->ports + u);
         switch_agenda_add(agenda, sw->ports + u, at_ps);
     }
-    ailing->held = 0;
+    xp->ailing->held = 0;
+}
+
+int switch_units_stall(struct switch_dev *sw, bool stalled, uint64_t at_ps)
+{
+    struct switch_crosspoints *xp = switch_crosspoints_of(sw);
+    struct switch_ailing *ailing = units_ailing(xp);
+
+    if (!ailing)
+        return -ENOMEM;
+    ailing->stalled = stalled;
+    if (!stalled)
+        units_act(xp, at_ps);
     return 0;
+}
+
+void switch_units_out(struct switch_dev *sw, bool out, uint64_t at_ps)
+{
+    struct switch_crosspoints *xp = switch_crosspoints_of(sw);
+
+    xp->ailing->out = out;
+    if (out)
+        units_act(xp, at_ps);
+}
+
+uint64_t switch_units_taken(const struct switch_dev *sw)
+{
+    const struct switch_ailing *ailing = ((const struct switch_crosspoints *)sw)->ailing;
+
+    return ailing ? ailing->taken : 0;
 }
 
 struct units_tell {

@@ -67,7 +67,9 @@ struct switch_unit {
 struct switch_ailing {
     struct emu_faults *faults; /* what is folded goes by them; NULL: by none */
     bool stalled;
-    uint64_t held; /* timed: units that were to act while they stood still */
+    bool out;       /* of service: what they take is dropped */
+    uint64_t taken; /* contributions that they took, since anything was wrong with them */
+    uint64_t held;  /* timed: units that were to act while they stood still */
 };
 
 struct switch_crosspoints;
@@ -183,9 +185,10 @@ uint32_t switch_crosspoints_segments(uint32_t ports, const struct emu_profile *p
     .combines = true, .sane = switch_crosspoints_sane, .tx = switch_crossbar_tx,                 \
     .rx = switch_crossbar_rx, .rebase = switch_crosspoints_rebase, .link = switch_crossbar_link, \
     .stick = switch_crosspoints_stick, .waiting = switch_crossbar_waiting,                       \
-    .combine_faults = switch_units_faults, .combine_stall = switch_units_stall,                  \
-    .combine_waiting = switch_units_waiting, .ups = switch_crossbar_ups,                         \
-    .faults = switch_cables_faults
+    .ready = switch_crossbar_ready, .combine_faults = switch_units_faults,                       \
+    .combine_stall = switch_units_stall, .combine_out = switch_units_out,                        \
+    .combine_taken = switch_units_taken, .combine_waiting = switch_units_waiting,                \
+    .ups = switch_crossbar_ups, .faults = switch_cables_faults
 
 /* bufs of a struct switch_kind, where nothing is but at the crosspoints. */
 uint32_t switch_crosspoints_bufs(struct switch_dev *sw);
@@ -193,9 +196,11 @@ uint32_t switch_crosspoints_bufs(struct switch_dev *sw);
 /* holds of a struct switch_kind. */
 bool switch_crosspoints_hold(struct switch_dev *sw, uint32_t id);
 
-/* combine_faults, combine_stall and combine_waiting of a struct switch_kind. */
+/* combine_faults, combine_stall and so on of a struct switch_kind. */
 int switch_units_faults(struct switch_dev *sw, struct emu_faults *faults);
 int switch_units_stall(struct switch_dev *sw, bool stalled, uint64_t at_ps);
+void switch_units_out(struct switch_dev *sw, bool out, uint64_t at_ps);
+uint64_t switch_units_taken(const struct switch_dev *sw);
 uint32_t switch_units_waiting(struct switch_dev *sw,
                               void (*tell)(void *ctx, const struct emu_hdr *hdr), void *ctx);
 
@@ -237,10 +242,10 @@ void switch_enter(struct switch_crosspoints *xp, uint32_t row, const struct emu_
 void switch_queue(struct switch_crosspoints *xp, uint32_t row, uint64_t outs,
                   const struct emu_entry *entry);
 
-/* Do the units stand still? */
+/* Do the units stand still? Those that are out of service drop what comes. */
 static inline bool switch_units_stalled(const struct switch_crosspoints *xp)
 {
-    return __builtin_expect(xp->ailing != NULL, 0) && xp->ailing->stalled;
+    return __builtin_expect(xp->ailing != NULL, 0) && xp->ailing->stalled && !xp->ailing->out;
 }
 
 /* The unit that takes contributions from @row. */

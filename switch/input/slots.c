@@ -371,5 +371,6 @@ const struct switch_kind switch_slots_kind = {
     .rebase = slots_rebase,
     .stick = switch_crossbar_stick,
     .waiting = switch_crossbar_waiting,
+    .ready = switch_crossbar_ready,
     .faults = switch_cables_faults,
 };

@@ -42,10 +42,14 @@ struct chaos {
     uint64_t patience_ms; /* for nodes that do not go on */
     struct deed deed[DEEDS];
     uint32_t deeds;
+    uint64_t heir_ms; /* after which a process that was killed has a successor; 0: never */
     bool help;
 
     struct chaos_board *board;
     pid_t pid[CHAOS_NODES]; /* 0: it has ended */
+    pid_t heir;             /* the successor; 0: there is none, or it has ended */
+    uint32_t heir_node;     /* of it; and when it comes, 0: it does not */
+    uint64_t heir_at_ms;
     uint32_t alive;
     uint64_t began_ns;
     uint64_t sum, moved_ns; /* of what is done, and when that changed last */
@@ -111,6 +115,8 @@ static const struct {
     {"parted", "N,N", "these may be cut off from all that are not among them"},
     {"kill", "NODE@MS", "SIGKILL to a doomed node's process; may be given again"},
     {"stop", "NODE@MS+MS", "SIGSTOP, and SIGCONT; may be given again"},
+    {"heir", "MS", "a process that was killed has a successor after so long, if nodes go on then"},
+    {"cancels", NULL, "messages are recalled, and receives cancelled"},
     {"patience", "MS", "nodes that do nothing for so long stand still (default 30000)"},
     {"help", NULL, "this text"},
 };
@@ -145,6 +151,11 @@ static bool option_read(struct chaos *c, size_t row, const char *value)
     case 8:
         return deed_read(c, value, SIGSTOP, true);
     case 9:
+        c->plan.heirs = whole(value, UINT32_MAX, &c->heir_ms) && c->heir_ms;
+        return c->plan.heirs;
+    case 10:
+        return c->plan.cancels = true;
+    case 11:
         return whole(value, UINT32_MAX, &c->patience_ms);
     default:
         return c->help = true;
@@ -188,10 +199,24 @@ static void help(void)
 
 /* --- the others --------------------------------------------------------------------- */
 
+static pid_t process_start(struct chaos *c, uint32_t node,
+                           int (*run)(const struct chaos_plan *plan, struct chaos_board *board,
+                                      uint32_t me))
+{
+    pid_t parent = getpid(), pid = fork();
+
+    if (pid < 0)
+        perror("chaos_nodes");
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        _exit(getppid() == parent ? run(&c->plan, c->board, node) : 1);
+    }
+    c->alive += pid > 0;
+    return pid;
+}
+
 static int nodes_start(struct chaos *c)
 {
-    pid_t parent = getpid();
-
     c->board =
         mmap(NULL, sizeof *c->board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (c->board == MAP_FAILED) {
@@ -200,16 +225,9 @@ static int nodes_start(struct chaos *c)
     }
     fflush(NULL);
     for (uint32_t n = 0; n < c->plan.nodes; n++) {
-        c->pid[n] = fork();
-        if (c->pid[n] < 0) {
-            perror("chaos_nodes");
+        c->pid[n] = process_start(c, n, chaos_node_run);
+        if (c->pid[n] < 0)
             return -errno;
-        }
-        if (c->pid[n] == 0) {
-            prctl(PR_SET_PDEATHSIG, SIGKILL);
-            _exit(getppid() == parent ? chaos_node_run(&c->plan, c->board, n) : 1);
-        }
-        c->alive++;
     }
     return 0;
 }
@@ -218,6 +236,37 @@ static void wrong(struct chaos *c, uint32_t node, const char *what, int number)
 {
     if (!atomic_exchange(&c->board->wrong, true))
         snprintf(c->board->line, CHAOS_LINE, "node %u: its process %s %d", node, what, number);
+}
+
+static uint64_t ms_now(const struct chaos *c)
+{
+    return (emu_now_ns() - c->began_ns) / 1000000;
+}
+
+/* Does a node whose process was killed get another one? Not when the others begin nothing any more. */
+static void heir_start(struct chaos *c)
+{
+    if (!c->heir_at_ms || ms_now(c) < c->heir_at_ms)
+        return;
+    c->heir_at_ms = 0;
+    if (atomic_load(&c->board->last))
+        return;
+    atomic_fetch_or(&c->board->heirs, UINT64_C(1) << c->heir_node);
+    c->heir = process_start(c, c->heir_node, chaos_heir_run);
+    if (c->heir < 0)
+        wrong(c, c->heir_node, "has no successor:", errno);
+}
+
+static void heir_reap(struct chaos *c)
+{
+    int status;
+
+    if (c->heir <= 0 || waitpid(c->heir, &status, WNOHANG) != c->heir)
+        return;
+    c->heir = 0;
+    c->alive--;
+    if (status)
+        wrong(c, c->heir_node, "was followed by one that ended with status", status);
 }
 
 /* Who has ended: done, dead as it may be, or wrong. */
@@ -235,6 +284,10 @@ static void nodes_reap(struct chaos *c)
             wrong(c, n, "was ended by signal", WTERMSIG(status));
         else if (WIFEXITED(status) && WEXITSTATUS(status))
             wrong(c, n, "ended with status", WEXITSTATUS(status));
+        else if (WIFSIGNALED(status) && c->plan.heirs) {
+            c->heir_node = n;
+            c->heir_at_ms = ms_now(c) + c->heir_ms;
+        }
     }
 }
 
@@ -245,11 +298,10 @@ static void nodes_kill(struct chaos *c)
             kill(c->pid[n], SIGKILL);
             waitpid(c->pid[n], NULL, 0);
         }
-}
-
-static uint64_t ms_now(const struct chaos *c)
-{
-    return (emu_now_ns() - c->began_ns) / 1000000;
+    if (c->heir > 0) {
+        kill(c->heir, SIGKILL);
+        waitpid(c->heir, NULL, 0);
+    }
 }
 
 static void deeds_do(struct chaos *c)
@@ -315,6 +367,8 @@ static bool watch(struct chaos *c)
 
     while (c->alive && !atomic_load(&c->board->wrong)) {
         nodes_reap(c);
+        heir_reap(c);
+        heir_start(c);
         deeds_do(c);
         steps_let(c);
         if (stands_still(c)) {
@@ -351,7 +405,8 @@ int main(int argc, char **argv)
         steps = c.board->place[n].begun > steps ? c.board->place[n].begun : steps;
     }
     printf("chaos_nodes: %" PRIu64 " steps, %" PRIu64 " operations, %" PRIu64
-           " ended as they may, %s%s\n",
-           steps, done, failed, good ? "0 wrong" : "WRONG: ", good ? "" : c.board->line);
+           " ended as they may, %" PRIu64 " taken back, %" PRIu64 " visits, %s%s\n",
+           steps, done, failed, c.board->taken_back, c.board->visits,
+           good ? "0 wrong" : "WRONG: ", good ? "" : c.board->line);
     return !good;
 }

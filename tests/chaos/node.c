@@ -124,10 +124,18 @@ uint64_t chaos_tag(const struct chaos_node *node, enum chaos_use use, uint32_t i
                                  : (uint64_t)use << 60 | (uint64_t)node->step << 16 | index;
 }
 
+uint64_t chaos_seat(const struct chaos_node *node, const struct chaos_task *task)
+{
+    if (task->heir && chaos_is_in(node->plan.doomed, task->peer))
+        return atomic_load(&node->board->heir[task->peer]);
+    return node->plan.heirs ? node->board->seat[task->peer] : 0;
+}
+
 void chaos_send(struct chaos_node *node, struct chaos_task *task, uint32_t peer, uint64_t tag,
                 const void *at, size_t bytes)
 {
-    struct fabemu_dest dest = {.node = peer, .queue = QUEUE, .tag = tag, .data = ~tag};
+    struct fabemu_dest dest = {
+        .node = peer, .queue = QUEUE, .tag = tag, .data = ~tag, .seat = chaos_seat(node, task)};
     size_t first = task->op->random % 3 && bytes ? task->op->random % bytes : bytes;
     const struct fabemu_iov iov[2] = {{.base = (void *)(uintptr_t)at, .bytes = first},
                                       {.base = (char *)(uintptr_t)at + first,
@@ -144,6 +152,8 @@ void chaos_receive(struct chaos_node *node, struct chaos_task *task, uint32_t pe
     const struct fabemu_iov iov = {.base = at, .bytes = bytes};
 
     memset(&task->req, 0, sizeof task->req);
+    if (peer != FABEMU_ANY_NODE)
+        task->req.seat = chaos_seat(node, task);
     chaos_posted(task, fabemu_recv(node->queue, peer, tag, 0, &iov, 1, &task->req));
 }
 
@@ -154,7 +164,7 @@ static void peer_lose(struct chaos_node *node, uint32_t peer)
     for (uint32_t i = 0; i < node->tasks; i++) {
         struct chaos_task *task = &node->task[i];
 
-        if (task->over || task->team != CHAOS_TEAMS || task->peer != peer)
+        if (task->over || task->team != CHAOS_TEAMS || task->peer != peer || task->heir)
             continue;
         if (task->posted && fabemu_req_status(&task->req) == FABEMU_PENDING) {
             if (task->lasting)
@@ -174,7 +184,7 @@ static void team_lose(struct chaos_node *node, uint32_t team)
 static void task_failed(struct chaos_node *node, struct chaos_task *task, int status)
 {
     bool pair = task->team == CHAOS_TEAMS;
-    bool may = pair ? chaos_may_fail(&node->plan, node->me, task->peer)
+    bool may = pair ? !task->heir && chaos_may_fail(&node->plan, node->me, task->peer)
                     : chaos_team_may_fail(&node->plan, node->team[task->team].members);
     bool right = pair ? status == -EHOSTUNREACH || status == -ECANCELED : status == -EPIPE;
     char why[160];
@@ -207,16 +217,21 @@ static void task_step(struct chaos_node *node, struct chaos_task *task)
         return;
     }
     status = fabemu_req_status(&task->req);
-    if (status == FABEMU_PENDING)
+    if (status == FABEMU_PENDING) {
+        if (task->rounds && !--task->rounds)
+            task->withdraw(node, task);
         return;
-    if (status)
+    }
+    if (status == -ECANCELED && task->withdrawn)
+        task->withdrawn(node, task);
+    else if (status)
         task_failed(node, task, status);
     else
         task->then(node, task);
 }
 
 /* Until all tasks of the step are over. */
-static void tasks_finish(struct chaos_node *node)
+void chaos_finish(struct chaos_node *node)
 {
     uint32_t rounds = 0, first = 0;
 
@@ -236,7 +251,7 @@ static void tasks_finish(struct chaos_node *node)
 
 /* --- the process -------------------------------------------------------------------- */
 
-static void node_open(struct chaos_node *node)
+void chaos_open(struct chaos_node *node)
 {
     char number[16];
     int err;
@@ -254,17 +269,15 @@ static void node_open(struct chaos_node *node)
     if (fabemu_info(node->fab)->node != node->me)
         chaos_wrong(node, "it was given node %u", fabemu_info(node->fab)->node);
     node->plan.words = fabemu_info(node->fab)->acknowledged;
-    chaos_pairs_open(node);
 }
 
 /* Until all are in this set, or dead. */
-static void node_meet(struct chaos_node *node, _Atomic uint64_t *set)
+void chaos_meet(struct chaos_node *node, _Atomic uint64_t *set)
 {
-    uint64_t all = node->plan.nodes == 64 ? UINT64_MAX : (UINT64_C(1) << node->plan.nodes) - 1;
     uint32_t rounds = 0;
 
     atomic_fetch_or(set, UINT64_C(1) << node->me);
-    while ((atomic_load(set) | atomic_load(&node->board->dead)) != all)
+    while ((atomic_load(set) | atomic_load(&node->board->dead)) != chaos_all(&node->plan))
         chaos_idle(node, &rounds);
 }
 
@@ -291,6 +304,8 @@ static void node_step(struct chaos_node *node)
     if (node->step % CHAOS_ERA == 0)
         chaos_teams_turn(node, node->step / CHAOS_ERA);
     atomic_store(&node->board->place[node->me].begun, node->step + 1);
+    if (!node->visited && atomic_load(&node->board->heir[chaos_doomed(&node->plan)]))
+        chaos_visit(node);
     for (uint32_t i = 0; i < count; i++) {
         if (node->op[i].kind < CHAOS_BARRIER)
             chaos_pair(node, i);
@@ -300,10 +315,10 @@ static void node_step(struct chaos_node *node)
     for (uint32_t i = 0; i < node->tasks; i++) {
         struct chaos_task *task = &node->task[i];
 
-        if (!task->posted && task->op->random >> 12 & 1)
+        if (!task->posted && !task->late && task->op->random >> 12 & 1)
             task->late = (uint32_t)(emu_mix(task->op->random ^ node->me) % LATE_MOST);
     }
-    tasks_finish(node);
+    chaos_finish(node);
 }
 
 int chaos_node_run(const struct chaos_plan *plan, struct chaos_board *board, uint32_t me)
@@ -315,11 +330,20 @@ int chaos_node_run(const struct chaos_plan *plan, struct chaos_board *board, uin
     node->plan = *plan;
     node->board = board;
     node->me = me;
-    node_open(node);
-    node_meet(node, &board->ready);
+    chaos_open(node);
+    chaos_pairs_open(node);
+    board->seat[me] = fabemu_info(node->fab)->seat;
+    chaos_meet(node, &board->ready);
+    for (uint32_t n = 0; n < plan->nodes; n++)
+        if (!board->seat[n])
+            node->lost |= UINT64_C(1) << n; /* it died before it came */
     for (; node_goes_on(node); node->step++)
         node_step(node);
-    node_meet(node, &board->finished);
+    if (atomic_load(&board->heirs) && !node->visited) {
+        chaos_visit(node);
+        chaos_finish(node);
+    }
+    chaos_meet(node, &board->finished);
     chaos_pairs_end(node);
     chaos_teams_leave(node);
     fabemu_queue_close(node->queue);

@@ -37,10 +37,15 @@ struct chaos_board {
     _Atomic uint64_t ready;    /* nodes that have attached, and told their keys */
     _Atomic uint64_t finished; /* nodes that have done all their steps */
     _Atomic uint64_t dead;
-    _Atomic uint32_t steps; /* that may begin */
-    _Atomic bool last;      /* and there will be no more */
+    _Atomic uint64_t heirs;      /* nodes that get a successor, or have one */
+    _Atomic uint32_t steps;      /* that may begin */
+    _Atomic bool last;           /* and there will be no more */
+    _Atomic uint64_t taken_back; /* receives and sends */
+    _Atomic uint64_t visits;     /* of successors, that are over */
     _Atomic bool wrong;
-    char line[CHAOS_LINE]; /* what is wrong, of who was first to find something */
+    char line[CHAOS_LINE];              /* what is wrong, of who was first to find something */
+    uint64_t seat[CHAOS_NODES];         /* of the process that does the plan; 0: it has not come */
+    _Atomic uint64_t heir[CHAOS_NODES]; /* of its successor; 0: it has not come */
     uint64_t key[CHAOS_NODES][CHAOS_REGIONS];
     struct chaos_made team[CHAOS_ERAS][CHAOS_TEAMS];
     struct chaos_place {
@@ -65,9 +70,16 @@ struct chaos_task {
     uint32_t team;  /* CHAOS_TEAMS: it is a pair's */
     bool posted;    /* the request is under way, or complete */
     bool over;
-    bool lasting;   /* it cannot be aborted, and ends by itself */
-    uint32_t place; /* of a put: which of those of its pair it is */
-    uint32_t late;  /* rounds to go before it begins */
+    bool lasting;    /* it cannot be aborted, and ends by itself */
+    uint32_t place;  /* of a put: which of those of its pair it is */
+    uint32_t late;   /* rounds to go before it begins */
+    uint32_t rounds; /* to go, once it is posted, before withdraw(); 0: that is not called */
+    /* takes the request back, or tries to */
+    void (*withdraw)(struct chaos_node *node, struct chaos_task *task);
+    /* what follows a request that ended with -ECANCELED; NULL: that it may not */
+    void (*withdrawn)(struct chaos_node *node, struct chaos_task *task);
+    struct chaos_task *other; /* that this one says something of */
+    bool heir;                /* it is with the successor of the peer's first process */
     uint64_t
         word; /* of an atomic: what it fetched; of a put: whether the message says it is there */
     uint64_t want; /* what it must have fetched */
@@ -94,7 +106,8 @@ struct chaos_node {
     struct fabemu *fab;
     struct fabemu_queue *queue;
     uint64_t lost; /* peers that an operation has failed with, as it may */
-    struct chaos_op op[CHAOS_OPS];
+    bool visited;  /* by the successor of who is doomed */
+    struct chaos_op op[CHAOS_OPS + CHAOS_NODES]; /* the last ones are visits, by peer: heir.c */
     struct chaos_task *task;
     uint32_t tasks;
     struct chaos_member team[CHAOS_TEAMS];
@@ -137,8 +150,11 @@ void chaos_poison(uint8_t *at, size_t bytes);
 bool chaos_poisoned(const uint8_t *at, size_t bytes);
 
 /** chaos_tag - of a message that belongs to operation @index of this step. @use: what for. */
-enum chaos_use { CHAOS_DATA, CHAOS_IN_ORDER, CHAOS_DONE, CHAOS_SEEN };
+enum chaos_use { CHAOS_DATA, CHAOS_IN_ORDER, CHAOS_DONE, CHAOS_SEEN, CHAOS_VISIT, CHAOS_ECHO };
 uint64_t chaos_tag(const struct chaos_node *node, enum chaos_use use, uint32_t index);
+
+/** chaos_seat - of the process that a task is with; 0 where nodes are not given away again. */
+uint64_t chaos_seat(const struct chaos_node *node, const struct chaos_task *task);
 
 /** chaos_send, chaos_receive - post the task's request: a message to, or from, @peer. */
 void chaos_send(struct chaos_node *node, struct chaos_task *task, uint32_t peer, uint64_t tag,
@@ -151,6 +167,8 @@ void chaos_receive(struct chaos_node *node, struct chaos_task *task, uint32_t pe
 void chaos_pairs_open(struct chaos_node *node);
 void chaos_pair(struct chaos_node *node, uint32_t index);
 void chaos_pairs_end(struct chaos_node *node);
+/** chaos_known - are these bytes from @words on of the memory that all may get of node @of? */
+uint64_t chaos_known_key(const struct chaos_node *node, uint32_t of, uint64_t words);
 
 /** chaos_is_fragile - may anything in this run fail? */
 static inline bool chaos_is_fragile(const struct chaos_plan *plan)
@@ -162,6 +180,15 @@ static inline bool chaos_is_fragile(const struct chaos_plan *plan)
 void chaos_team_op(struct chaos_node *node, uint32_t index);
 void chaos_teams_turn(struct chaos_node *node, uint32_t era);
 void chaos_teams_leave(struct chaos_node *node);
+
+/* heir.c: be the successor at node @me, the whole life of its process; be visited by one. */
+int chaos_heir_run(const struct chaos_plan *plan, struct chaos_board *board, uint32_t me);
+void chaos_visit(struct chaos_node *node);
+
+/* node.c: for a process that does no plan. */
+void chaos_open(struct chaos_node *node);
+void chaos_finish(struct chaos_node *node);
+void chaos_meet(struct chaos_node *node, _Atomic uint64_t *set);
 
 /** chaos_idle - an empty round of waiting for the board. */
 void chaos_idle(struct chaos_node *node, uint32_t *rounds);

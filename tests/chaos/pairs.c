@@ -15,9 +15,9 @@
 #include "emu/random.h"
 #include "tests/world/bytes.h"
 
-static uint64_t known_key(const struct chaos_node *node, uint32_t of)
+uint64_t chaos_known_key(const struct chaos_node *node, uint32_t of, uint64_t words)
 {
-    return emu_mix(node->plan.seed ^ ((uint64_t)of + 1) << 40);
+    return emu_mix(node->plan.seed ^ ((uint64_t)of + 1) << 40) + words * EMU_GOLDEN;
 }
 
 static uint8_t *slot_of(const struct chaos_node *node, uint32_t peer, uint32_t place)
@@ -42,7 +42,7 @@ void chaos_pairs_open(struct chaos_node *node)
     node->words = calloc(1, words);
     if (!node->known || !node->slots || !node->words)
         chaos_wrong(node, "there is no memory");
-    bytes_fill(node->known, CHAOS_BYTES_KNOWN, known_key(node, node->me));
+    bytes_fill(node->known, CHAOS_BYTES_KNOWN, chaos_known_key(node, node->me, 0));
     chaos_poison(node->slots, slots);
     err = fabemu_register(node->fab, node->known, CHAOS_BYTES_KNOWN, FABEMU_REMOTE_READ,
                           &key[CHAOS_KNOWN]);
@@ -66,10 +66,11 @@ static void message_sent(struct chaos_node *node, struct chaos_task *task)
 static void message_send(struct chaos_node *node, struct chaos_task *task)
 {
     uint64_t tag = chaos_tag(node, CHAOS_DATA, task->index);
-    struct fabemu_dest dest = {.node = task->peer, .queue = 1, .tag = tag, .data = ~tag};
+    struct fabemu_dest dest = {
+        .node = task->peer, .queue = 1, .tag = tag, .data = ~tag, .seat = chaos_seat(node, task)};
     int err;
 
-    if (task->bytes > FABEMU_INJECT_BYTES || task->op->random >> 9 & 1) {
+    if (task->bytes > FABEMU_INJECT_BYTES || task->withdraw || task->op->random >> 9 & 1) {
         chaos_send(node, task, task->peer, tag, task->buf, task->bytes);
         return;
     }
@@ -104,7 +105,7 @@ static void message_receive(struct chaos_node *node, struct chaos_task *task)
     uint32_t from = anybody ? FABEMU_ANY_NODE : task->peer;
     int err;
 
-    if (task->op->random >> 11 & 1 || chaos_is_fragile(&node->plan)) {
+    if (task->op->random >> 11 & 1 || task->withdraw || chaos_is_fragile(&node->plan)) {
         chaos_receive(node, task, from, tag, task->buf, task->bytes);
         return;
     }
@@ -115,6 +116,135 @@ static void message_receive(struct chaos_node *node, struct chaos_task *task)
         chaos_wrong(node, "a probe for message %u ended with: %s", task->index, strerror(-err));
     memset(&task->req, 0, sizeof task->req);
     chaos_posted(task, fabemu_recv_claimed(node->queue, task->claim, &iov, 1, &task->req));
+}
+
+/* --- messages that are taken back --------------------------------------------------- */
+
+/*
+ * Of some receives that nothing has matched yet the receiver takes the request back, and posts it
+ * anew later: nothing was written, and the message comes whole.
+ *
+ * Some messages the sender recalls. It says in another message what became of that: the message has
+ * come, or comes, if it was sent; else nobody knows, but the receiver, who gets all of it, or
+ * -ECANCELED, or nothing: then it takes its receive back.
+ */
+enum chaos_withdraw { KEPT, RECEIVE_CANCELLED, SEND_RECALLED };
+#define WITHDRAWN_OF 6u /* of so many messages one is taken back by each end */
+#define ROUNDS_MOST  64u
+
+static enum chaos_withdraw withdraw_of(const struct chaos_node *node, const struct chaos_op *op)
+{
+    uint32_t one = (uint32_t)(op->random >> 13) % WITHDRAWN_OF;
+
+    if (!node->plan.cancels || op->kind != CHAOS_MESSAGE)
+        return KEPT;
+    return one == 0 ? RECEIVE_CANCELLED : one == 1 ? SEND_RECALLED : KEPT;
+}
+
+static uint32_t rounds_of(const struct chaos_node *node, const struct chaos_op *op)
+{
+    return 1 + (uint32_t)(emu_mix(op->random + node->me) % ROUNDS_MOST);
+}
+
+static void buffer_untouched(struct chaos_node *node, const struct chaos_task *task)
+{
+    if (!chaos_poisoned(task->buf, task->bytes + CHAOS_GUARD))
+        chaos_wrong(node, "receive %u was cancelled before anything matched, and was written into",
+                    task->index);
+}
+
+/* Too late: it has matched, and comes. */
+static void receive_cancel(struct chaos_node *node, struct chaos_task *task)
+{
+    if (fabemu_cancel(node->queue, &task->req))
+        return;
+    if (fabemu_req_status(&task->req) != -ECANCELED)
+        chaos_wrong(node, "receive %u was cancelled, and its status is %d", task->index,
+                    fabemu_req_status(&task->req));
+    buffer_untouched(node, task);
+    atomic_fetch_add(&node->board->taken_back, 1);
+    task->posted = false;
+    task->late = rounds_of(node, task->op);
+}
+
+static void recall_told(struct chaos_node *node, struct chaos_task *task)
+{
+    chaos_over(node, task);
+}
+
+/* The message was sent, or it was recalled: the receiver is told which. */
+static void recall_tell(struct chaos_node *node, struct chaos_task *task, bool sent)
+{
+    task->word = sent;
+    task->then = recall_told;
+    task->withdrawn = NULL;
+    task->rounds = 0;
+    chaos_send(node, task, task->peer, chaos_tag(node, CHAOS_SEEN, task->index), &task->word, 8);
+}
+
+static void recall_late(struct chaos_node *node, struct chaos_task *task)
+{
+    recall_tell(node, task, true);
+}
+
+static void recalled(struct chaos_node *node, struct chaos_task *task)
+{
+    atomic_fetch_add(&node->board->taken_back, 1);
+    recall_tell(node, task, false);
+}
+
+static void recall(struct chaos_node *node, struct chaos_task *task)
+{
+    fabemu_abort(node->fab, &task->req);
+}
+
+/* It was given up by the sender, who says so, too. */
+static void receive_ended(struct chaos_node *node, struct chaos_task *task)
+{
+    task->word = 1;
+    chaos_check(node, task, NULL, 0, 0);
+    chaos_over(node, task);
+}
+
+static void recall_heard(struct chaos_node *node, struct chaos_task *task)
+{
+    struct chaos_task *message = task->other;
+
+    if (task->word && message->word)
+        chaos_wrong(node, "message %u was sent, and its receive was cancelled", task->index);
+    if (task->word)
+        message->withdrawn = NULL; /* from now on it may not be */
+    else if (!message->over && !fabemu_cancel(node->queue, &message->req))
+        buffer_untouched(node, message);
+    chaos_over(node, task);
+}
+
+static void withdrawal(struct chaos_node *node, struct chaos_task *task)
+{
+    enum chaos_withdraw what = withdraw_of(node, task->op);
+    bool mine = task->op->from == node->me;
+    struct chaos_task *note;
+
+    if (what == KEPT || (what == RECEIVE_CANCELLED && mine))
+        return;
+    if (what == RECEIVE_CANCELLED || mine) {
+        task->withdraw = mine ? recall : receive_cancel;
+        task->rounds = rounds_of(node, task->op);
+    }
+    if (what == RECEIVE_CANCELLED)
+        return;
+    task->withdrawn = mine ? recalled : receive_ended;
+    if (mine) {
+        task->then = recall_late;
+        return;
+    }
+    chaos_receive(node, task, task->peer, chaos_tag(node, CHAOS_DATA, task->index), task->buf,
+                  task->bytes);
+    note = chaos_task(node, task->index, 0);
+    note->peer = task->peer;
+    note->other = task;
+    note->then = recall_heard;
+    chaos_receive(node, note, note->peer, chaos_tag(node, CHAOS_SEEN, note->index), &note->word, 8);
 }
 
 static void message(struct chaos_node *node, uint32_t index)
@@ -133,6 +263,7 @@ static void message(struct chaos_node *node, uint32_t index)
         chaos_send(node, task, task->peer, tag, task->buf, op->bytes);
     else if (stream)
         chaos_receive(node, task, task->peer, tag, task->buf, op->bytes);
+    withdrawal(node, task);
 }
 
 /* --- puts and gets ------------------------------------------------------------------ */
@@ -169,6 +300,7 @@ static void put_start(struct chaos_node *node, struct chaos_task *task)
 
     if (node->puts_over[peer] != task->place)
         return;
+    task->req.seat = chaos_seat(node, task);
     chaos_posted(task, fabemu_put(node->fab, peer, node->board->key[peer][CHAOS_SLOTS], offset,
                                   task->buf, task->bytes, &task->req));
 }
@@ -222,8 +354,7 @@ static void get_came(struct chaos_node *node, struct chaos_task *task)
 {
     uint64_t words = task->op->random % (CHAOS_BYTES / 8);
 
-    chaos_check(node, task, task->buf, task->bytes,
-                known_key(node, task->peer) + words * EMU_GOLDEN);
+    chaos_check(node, task, task->buf, task->bytes, chaos_known_key(node, task->peer, words));
     chaos_over(node, task);
 }
 
@@ -231,6 +362,7 @@ static void get_start(struct chaos_node *node, struct chaos_task *task)
 {
     uint64_t words = task->op->random % (CHAOS_BYTES / 8);
 
+    task->req.seat = chaos_seat(node, task);
     chaos_posted(task, fabemu_get(node->fab, task->peer, node->board->key[task->peer][CHAOS_KNOWN],
                                   words * 8, task->buf, task->bytes, &task->req));
 }
@@ -273,6 +405,7 @@ static void atomic_post(struct chaos_node *node, uint32_t index, uint32_t peer,
     atomic.offset = ((uint64_t)whose * CHAOS_WORDS + word) * sizeof *node->words;
     atomic.type = FABEMU_U64;
     atomic.result = &task->word;
+    task->req.seat = chaos_seat(node, task);
     chaos_posted(task, fabemu_atomic(node->fab, &atomic, &task->req));
 }
 

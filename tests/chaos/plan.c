@@ -107,7 +107,7 @@ uint32_t chaos_step(const struct chaos_plan *plan, uint32_t step, struct chaos_o
 
 uint64_t chaos_team(const struct chaos_plan *plan, uint32_t team, uint32_t era)
 {
-    uint64_t all = plan->nodes == 64 ? UINT64_MAX : (UINT64_C(1) << plan->nodes) - 1;
+    uint64_t all = chaos_all(plan);
     uint64_t random = emu_mix(plan->seed ^ ((uint64_t)team << 32 | era) * 0x2545f4914f6cdd1du);
     uint64_t members;
 

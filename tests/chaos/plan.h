@@ -50,6 +50,8 @@ struct chaos_plan {
     uint32_t nodes;
     uint32_t teams;
     bool words;      /* the fabric has words and broadcast puts */
+    bool cancels;    /* some messages are recalled, some receives cancelled: pairs.c */
+    bool heirs;      /* who is killed may have a successor: heir.c */
     uint64_t doomed; /* nodes that may die, or be cut off from all others */
     uint64_t parted; /* these may be cut off from those that are not among them */
 };
@@ -58,6 +60,18 @@ struct chaos_plan {
 static inline bool chaos_is_in(uint64_t set, uint32_t node)
 {
     return set >> node & 1;
+}
+
+/** chaos_all - the set of all nodes. */
+static inline uint64_t chaos_all(const struct chaos_plan *plan)
+{
+    return plan->nodes == 64 ? UINT64_MAX : (UINT64_C(1) << plan->nodes) - 1;
+}
+
+/** chaos_doomed - the first node that may die; 0 where none may. */
+static inline uint32_t chaos_doomed(const struct chaos_plan *plan)
+{
+    return plan->doomed ? (uint32_t)__builtin_ctzll(plan->doomed) : 0;
 }
 
 /** chaos_step - the operations of step @step. Returns their count, at most CHAOS_OPS. */

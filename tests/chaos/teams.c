@@ -53,6 +53,8 @@ static void team_make(struct chaos_node *node, struct chaos_member *team, struct
             chaos_idle(node, &rounds);
     } while ((made->err == -EHOSTUNREACH || made->err == -ENOSPC) && !may_fail(node, team) &&
              emu_now_ns() < end_ns);
+    if (team->members & atomic_load(&node->board->dead))
+        made->err = -EHOSTUNREACH; /* a member may be a successor, who is in no team */
     if (made->err && !may_fail(node, team))
         chaos_wrong(node, "there is no group for team %" PRIx64 ": %s (%s)", team->members,
                     strerror(-made->err), fabemu_error());

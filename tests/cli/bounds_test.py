@@ -242,6 +242,17 @@ class BoundsTest(FabemuCase):
                     if own == "MPI_ERR_OTHER" and profile == "oq2004":
                         self.assertIn("rank 1 of it, on node 1, died", err)
 
+    @unittest.skipUnless(shutil.which("mpirun"), "needs Open MPI")
+    def test_mpi__one_that_stops_amid_a_put_leaves_the_others_alone(self):
+        program = self.of_the_build("mpi_death")
+        for profile in ("oq2004", "qsnet3"):
+            with self.subTest(profile=profile):
+                run = self.start("run", "--topo", "kary:2,2", "--profile", profile, "--keep-going",
+                                 "--bound", "stopped=1s", "--", "mpirun", "-np", "3", program,
+                                 "put")
+                out, err = run.communicate(timeout=60)
+                self.assertIn("it ended with MPI_SUCCESS", out, err)
+
 
 if __name__ == "__main__":
     main()

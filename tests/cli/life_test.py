@@ -394,6 +394,19 @@ class LifeTest(FabemuCase):
         self.assertTrue(clients[0].ask("status")["ok"])  # no event before the reply
         self.assertEqual(self.status("u")["report"]["died"], [])
 
+    def test_group_break__is_told_to_the_other_members_once(self):
+        clients, _ = self.attached(self.up(), 3)
+        group = clients[0].ask("group_create", nodes=[0, 1])["group"]
+        for node in (0, 1):
+            self.assertTrue(clients[node].ask("group_join", group=group, members=2)["ok"])
+        for node, wrong in ((2, group), (0, group + 1)):
+            self.assertFalse(clients[node].ask("group_break", group=wrong)["ok"])
+        for request in range(2):
+            clients[0].send({"cmd": "group_break", "group": group})
+        self.assertEqual(clients[1].next(), {"event": "groups_broken", "groups": [group]})
+        self.assertTrue(clients[1].ask("group_break", group=group)["ok"])  # no event before the reply
+        self.assertTrue(clients[2].ask("status")["ok"])
+
     def test_detach__breaks_the_groups_that_were_not_left(self):
         clients, _ = self.attached(self.up(), 4)
         group = clients[0].ask("group_create", nodes=[0, 1, 2])["group"]

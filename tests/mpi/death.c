@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * death.c - what MPI returns, with MPI_ERRORS_RETURN, when a rank is gone: death
- * recv|send|barrier|allreduce. tests/cli/bounds_test.py runs it, with --bound stopped.
+ * recv|send|barrier|allreduce|put. tests/cli/bounds_test.py runs it, with --bound stopped.
  *
  * Rank 1 stops itself: a rank that is killed would have mpirun end the job. The fabric gives it up.
  * The others do what they are asked to, and rank 0 prints the class of the error that comes of it.
@@ -15,12 +15,51 @@
 
 #define COUNT 100000 /* more than goes without asking */
 
-static int buf[COUNT];
+static int buf[COUNT + 1];
 
-static int attempt(const char *what)
+static MPI_Win win;
+
+/* Rank 1 stops amid a long put to rank 2. */
+static void put_begin(int rank)
+{
+    MPI_Request put;
+
+    MPI_Win_create(buf, sizeof buf, sizeof buf[0], MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+    MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
+    MPI_Win_lock_all(0, win);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 1)
+        MPI_Rput(buf, COUNT, MPI_INT, 2, 0, COUNT, MPI_INT, win, &put);
+}
+
+/* What rank 0 does with rank 2 after that, which is there, is none of rank 1's business. */
+static int put_others(int rank)
+{
+    int one = 1, got = 0, flag, rc = MPI_SUCCESS;
+
+    MPI_Barrier(MPI_COMM_WORLD); /* an error, once rank 1 is known to be gone */
+    for (int i = 0; rank == 2 || (i < 200 && rc == MPI_SUCCESS); i++) {
+        MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
+        usleep(1000);
+        if (rank == 2)
+            continue; /* mpirun ends it with rank 0 */
+        MPI_Accumulate(&one, 1, MPI_INT, 2, COUNT, 1, MPI_INT, MPI_SUM, win);
+        rc = MPI_Win_flush(2, win);
+        MPI_Fetch_and_op(&one, &got, MPI_INT, 2, COUNT, MPI_NO_OP, win);
+        if (rc == MPI_SUCCESS)
+            rc = MPI_Win_flush(2, win);
+        if (rc == MPI_SUCCESS && got != i + 1)
+            rc = MPI_ERR_UNKNOWN;
+    }
+    return rc;
+}
+
+static int attempt(const char *what, int rank)
 {
     int one = 1, sum;
 
+    if (strcmp(what, "put") == 0)
+        return put_others(rank);
     if (strcmp(what, "recv") == 0)
         return MPI_Recv(buf, COUNT, MPI_INT, 1, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     if (strcmp(what, "send") == 0)
@@ -46,9 +85,11 @@ int main(int argc, char **argv)
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     MPI_Bcast(&pid, 1, MPI_INT, 1, MPI_COMM_WORLD);
     MPI_Barrier(MPI_COMM_WORLD);
+    if (argc > 1 && strcmp(argv[1], "put") == 0)
+        put_begin(rank);
     if (rank == 1)
         raise(SIGSTOP);
-    MPI_Error_class(attempt(argc > 1 ? argv[1] : "recv"), &class);
+    MPI_Error_class(attempt(argc > 1 ? argv[1] : "recv", rank), &class);
     for (size_t i = 0; rank == 0 && i < sizeof names / sizeof names[0]; i++)
         if (names[i].class == class)
             printf("it ended with %s\n", names[i].name);

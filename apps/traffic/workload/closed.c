@@ -108,6 +108,22 @@ static uint64_t next_look_ps(const struct closed_run *closed)
     return (next_ps + SLICE_PS - 1) / SLICE_PS * SLICE_PS;
 }
 
+/* Nothing moves any more, and operations wait. A combine unit may know why. */
+static int closed_empty(struct traffic_run *run, uint64_t waiting, uint64_t all)
+{
+    struct fabric_loss loss;
+    char why[96] = "the network is empty";
+
+    fabric_losses_look(run->fabric, run->now_ps, EMU_NEVER);
+    while (fabric_loss_take(run->fabric, &loss))
+        if (loss.what == FABRIC_UNIT_DAMAGED)
+            snprintf(why, sizeof why,
+                     "the combine unit of switch %u found a parity error in a partial result",
+                     loss.sw);
+    return traffic_run_wrong(run, -EPROTO, "%s and %llu of %llu operations are not complete", why,
+                             (unsigned long long)waiting, (unsigned long long)all);
+}
+
 static int run_operations(struct closed_run *closed)
 {
     struct traffic_run *run = closed->run;
@@ -128,11 +144,7 @@ static int run_operations(struct closed_run *closed)
         moved |= post_due(closed);
         if (!err && idle && !moved && closed->completed < all && !posts_to_come(closed) &&
             !traffic_faults_hold(run))
-            err = traffic_run_wrong(run, -EPROTO,
-                                    "the network is empty and %llu of %llu operations are not "
-                                    "complete",
-                                    (unsigned long long)(all - closed->completed),
-                                    (unsigned long long)all);
+            err = closed_empty(run, all - closed->completed, all);
         if (!err)
             err = traffic_run_tell(run, (double)closed->completed / (double)all);
     }

@@ -21,6 +21,7 @@
 #include "nic/host/life.h"
 #include "nic/host/lock.h"
 #include "nic/host/peer/leave.h"
+#include "nic/host/peer/meet.h"
 #include "nic/host/progress/step.h"
 #include "nic/host/progress/thread.h"
 
@@ -70,13 +71,14 @@ static void registry_init(void)
 static void event_groups(struct fabemu *fab, struct json_object *event)
 {
     uint32_t dead = (uint32_t)emu_json_number(event, "node", FABEMU_ANY_NODE);
+    const char *why = emu_json_text(event, "why", "");
     struct json_object *groups;
 
     if (json_object_object_get_ex(event, "groups", &groups))
         for (size_t i = 0; i < json_object_array_length(groups); i++)
             nic_group_over(fab,
                            (uint32_t)json_object_get_int64(json_object_array_get_idx(groups, i)),
-                           dead);
+                           dead, why);
 }
 
 static void event_groups_broken(struct fabemu *fab, struct json_object *event)
@@ -95,12 +97,48 @@ static void event_node_died(struct fabemu *fab, struct json_object *event)
     nic_unlock(fab);
 }
 
+/* A segment between two processes, of which this may be one, is lost, and nobody sends it again. */
+static void event_lost(struct fabemu *fab, struct json_object *event)
+{
+    const char *why = emu_json_text(event, "why", "");
+    int64_t from = emu_json_number(event, "from", -1), to = emu_json_number(event, "to", -1);
+
+    if (from < 0 || to < 0 || from >= fab->info.nodes || to >= fab->info.nodes)
+        return;
+    nic_lock(fab);
+    nic_peer_lost(fab, nic_peer(fab, (uint32_t)from), nic_peer(fab, (uint32_t)to),
+                  (uint64_t)emu_json_number(event, "at_ns", 0), why);
+    nic_step(fab);
+    nic_unlock(fab);
+}
+
+/* No way has led to these nodes for too long. First why, then what ends of that. */
+static void event_nodes_parted(struct fabemu *fab, struct json_object *event)
+{
+    struct json_object *nodes;
+
+    nic_lock(fab);
+    if (json_object_object_get_ex(event, "nodes", &nodes))
+        for (size_t i = 0; i < json_object_array_length(nodes); i++) {
+            int64_t node = json_object_get_int64(json_object_array_get_idx(nodes, i));
+
+            if (node >= 0 && node < fab->info.nodes)
+                nic_peer_parted(fab, nic_peer(fab, (uint32_t)node));
+        }
+    event_groups(fab, event);
+    nic_unlock(fab);
+}
+
 static void attach_event(struct fabemu *fab, const char *name, struct json_object *event)
 {
     if (strcmp(name, "node_died") == 0)
         event_node_died(fab, event);
     else if (strcmp(name, "groups_broken") == 0)
         event_groups_broken(fab, event);
+    else if (strcmp(name, "lost") == 0)
+        event_lost(fab, event);
+    else if (strcmp(name, "nodes_parted") == 0)
+        event_nodes_parted(fab, event);
 }
 
 /* --- attach and detach -------------------------------------------------------------- */

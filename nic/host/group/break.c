@@ -11,6 +11,7 @@
 #include "nic/host/group/break.h"
 
 #include <errno.h>
+#include <stdio.h>
 
 #include "emu/now.h"
 #include "nic/host/base.h"
@@ -43,12 +44,23 @@ void nic_group_broken(struct fabemu *fab, uint32_t id, uint32_t node)
     group_break(g);
 }
 
-void nic_group_over(struct fabemu *fab, uint32_t id, uint32_t dead)
+/* The first reason stays. N7 pairs with N8: who sees that there is one sees it whole. */
+static void group_told(struct fabemu_group *g, const char *why)
+{
+    if (atomic_load_explicit(&g->has_why, memory_order_relaxed))
+        return;
+    snprintf(g->why, sizeof g->why, "%s", why);
+    atomic_store_explicit(&g->has_why, true, memory_order_release); /* N7 */
+}
+
+void nic_group_over(struct fabemu *fab, uint32_t id, uint32_t dead, const char *why)
 {
     struct fabemu_group *g = nic_group_find(fab, id);
 
     if (g && g->lost == FABEMU_ANY_NODE)
         g->lost = dead;
+    if (g && *why)
+        group_told(g, why);
     if (g && (g->joined || g->joining)) {
         group_break(g);
         return;
@@ -107,14 +119,20 @@ void nic_group_given_up(struct fabemu *fab, const struct emu_seg *seg)
 void fabemu_group_break(struct fabemu_group *group)
 {
     struct fabemu *fab = group->fab;
+    bool breaks;
 
+    if (nic_gone(fab))
+        return;
     nic_lock(fab);
-    if (!group->broken) {
+    breaks = !group->broken;
+    if (breaks) {
         group_break(group);
         group->alarm = fab->transport.reports_delivery ? NIC_ALARM_DUE : NIC_ALARM_NONE;
         nic_group_send(group);
     }
     nic_unlock(fab);
+    if (breaks && !fab->transport.reports_delivery)
+        nic_group_ask_break(group);
 }
 
 /* --- who only waits ----------------------------------------------------------------- */

@@ -16,7 +16,7 @@ void nic_group_broken(struct fabemu *fab, uint32_t id, uint32_t node);
  * nic_group_over - the fabric says that group @id is broken: a process that has not joined it
  * can no longer do so.
  */
-void nic_group_over(struct fabemu *fab, uint32_t id, uint32_t dead);
+void nic_group_over(struct fabemu *fab, uint32_t id, uint32_t dead, const char *why);
 /** nic_group_given_up - the network gave @seg up, a segment of ours to a group. */
 void nic_group_given_up(struct fabemu *fab, const struct emu_seg *seg);
 /**

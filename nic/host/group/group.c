@@ -5,6 +5,7 @@
 #include "nic/host/group/group.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "nic/host/base.h"
@@ -105,6 +106,14 @@ uint32_t fabemu_group_lost(const struct fabemu_group *group)
 uint32_t fabemu_group_gave_up(const struct fabemu_group *group)
 {
     return group->gave_up;
+}
+
+bool fabemu_group_why(const struct fabemu_group *group, char *text, size_t bytes)
+{
+    if (!atomic_load_explicit(&group->has_why, memory_order_acquire)) /* N8 */
+        return false;
+    snprintf(text, bytes, "%s", group->why);
+    return true;
 }
 
 static uint32_t broken_kept(const struct fabemu *fab)

@@ -14,6 +14,7 @@
 #include "nic/host/send/up.h"
 
 #define NIC_GROUP_BURST 128u /* segments a group sends in its turn */
+#define NIC_WHY_BYTES   128u /* of a line of the fabric's */
 
 /* One collective. Lies in the request's opaque words. */
 struct nic_coll {
@@ -70,6 +71,8 @@ struct fabemu_group {
     int broken;                 /* 0, or -EPIPE */
     uint32_t lost;              /* node of the member whose death broke it, FABEMU_ANY_NODE */
     uint32_t gave_up;           /* node whose segment the network gave up, FABEMU_ANY_NODE */
+    char why[NIC_WHY_BYTES];    /* it broke, as the fabric said; written once, before: */
+    _Atomic bool has_why;       /* read without the lock; false: the fabric did not say */
     uint8_t alarm;              /* enum nic_alarm */
     bool probing;               /* a probe is under way */
     uint64_t probe_ns;          /* the next one may be sent */
@@ -110,6 +113,11 @@ struct fabemu_group {
 struct fabemu_group *nic_group_make(struct fabemu *fab, uint32_t id); /* NULL: no memory */
 /** nic_group_early - a group that keeps what comes before we join; NULL: there may be none. */
 struct fabemu_group *nic_group_early(struct fabemu *fab, uint32_t id);
+/**
+ * nic_group_ask_break - the fabric is asked to tell the other members that the group is broken. Lock:
+ * none; waits for the fabric's answer.
+ */
+void nic_group_ask_break(const struct fabemu_group *g);
 /** nic_group_end_ops - end what is under way and not of the stream. */
 void nic_group_end_ops(struct fabemu_group *g, int status);
 /**

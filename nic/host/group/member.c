@@ -78,6 +78,12 @@ static void group_ask_leave(struct fabemu *fab, uint32_t id)
         group_ask(fab, "group_leave", id, 0);
 }
 
+void nic_group_ask_break(const struct fabemu_group *g)
+{
+    if (g->fab->control)
+        group_ask(g->fab, "group_break", g->id, 0);
+}
+
 /*
  * Asks the fabric whether this process may join. A wrong count of members is taken for a refusal to
  * join. The fabric was never told of a group of one: -ENOENT is success then.

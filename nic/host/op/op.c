@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "nic/host/base.h"
+#include "nic/host/lock.h"
 #include "nic/host/peer/peer.h"
 
 #define INDEX_BITS  20
@@ -268,13 +269,29 @@ void fabemu_req_why(const struct fabemu *fab, const struct fabemu_req *req, char
         nic_peer_why(fab, op->node, text, bytes);
 }
 
+bool fabemu_node_lost(struct fabemu *fab, uint32_t node, char *text, size_t bytes)
+{
+    const char *lost;
+
+    nic_lock(fab);
+    lost = node < fab->info.nodes ? fab->peers[node].lost : NULL;
+    if (lost)
+        snprintf(text, bytes, "%s", lost);
+    nic_unlock(fab);
+    return lost;
+}
+
 bool fabemu_node_why(const struct fabemu *fab, uint32_t node, char *text, size_t bytes)
 {
     uint64_t word = node < fab->info.nodes ? emu_edge_nic_seat(&fab->edge, node) : 0;
+
+    bool parted = node < fab->info.nodes && fab->peers[node].broke == NIC_BROKE_PARTED;
 
     if (word & EMU_SEAT_NO_LINK)
         snprintf(text, bytes, "node %u has no link in use", node);
     else if (!emu_seat_attached(word))
         snprintf(text, bytes, "nobody is attached to node %u (any more)", node);
-    return word & EMU_SEAT_NO_LINK || !emu_seat_attached(word);
+    else if (parted)
+        nic_peer_why(fab, node, text, bytes);
+    return word & EMU_SEAT_NO_LINK || !emu_seat_attached(word) || parted;
 }

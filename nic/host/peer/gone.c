@@ -18,6 +18,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "emu/now.h"
 #include "nic/host/base.h"
 #include "nic/host/message/end.h"
 #include "nic/host/message/message.h"
@@ -72,6 +73,7 @@ void nic_peer_break(struct fabemu *fab, struct nic_peer *peer)
     uint64_t life = peer->life;
     uint32_t before = fab->completions;
 
+    peer->broke_ns = emu_now_ns();
     nic_peer_count_break(fab, peer->node);
     nic_peer_fail_queue(fab, peer, -EHOSTUNREACH);
     peer_forget(fab, peer);
@@ -145,4 +147,5 @@ void nic_peer_release(struct fabemu *fab, struct nic_peer *peer)
     nic_peer_fail_queue(fab, peer, -ECANCELED);
     early_drop_all(fab, peer);
     free(peer->early);
+    free(peer->lost);
 }

@@ -8,6 +8,7 @@
 #include "nic/host/peer/meet.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "emu/now.h"
@@ -20,16 +21,20 @@
 /* So many hellos answer at once: who says hello anew asks more often at first. */
 #define ANSWER_AHEAD 16u
 
+#define NEWS_NS 50000000u /* that the fabric's news may be later than a hello: as hellos repeat */
+
 /*
- * No answer came. A process that we have met may be stopped or cut off (@cut): the pair breaks,
+ * No answer came. A process that we have met may be stopped, or cut off: the pair breaks,
  * and may meet again. Where we have never met anybody, the process may only be busy with others:
  * sends fail, receives go on waiting. Where nobody ever was, receives end, too.
  */
-static void peer_connect_over(struct fabemu *fab, struct nic_peer *peer, bool cut)
+static void peer_connect_over(struct fabemu *fab, struct nic_peer *peer, enum nic_broke broke)
 {
+    bool cut = broke != NIC_BROKE_SILENT;
+
     emu_list_del(&peer->connect);
     peer->unanswered = true;
-    peer->broke = cut ? NIC_BROKE_GIVEN_UP : NIC_BROKE_SILENT;
+    peer->broke = broke;
     if (peer->life) {
         nic_peer_break_off(fab, peer);
         return;
@@ -56,7 +61,7 @@ static uint64_t hello_limit_ns(const struct fabemu *fab, const struct nic_peer *
 static void peer_hello_again(struct fabemu *fab, struct nic_peer *peer, uint64_t now)
 {
     if (now - peer->hello_began_ns >= hello_limit_ns(fab, peer)) {
-        peer_connect_over(fab, peer, false);
+        peer_connect_over(fab, peer, NIC_BROKE_SILENT);
         return;
     }
     if (now < peer->hello_ns || !nic_peer_is_there(fab, peer))
@@ -119,7 +124,7 @@ void nic_peer_given_up(struct fabemu *fab, struct nic_peer *peer, const struct e
     if (!seg->hdr.len || !peer_is_current(fab, peer, seg))
         return;        /* all has ended that waited for it */
     if (!peer->life) { /* we do not know it, and do not get there */
-        peer_connect_over(fab, peer, true);
+        peer_connect_over(fab, peer, NIC_BROKE_GIVEN_UP);
         return;
     }
     peer->broke = NIC_BROKE_GIVEN_UP;
@@ -128,8 +133,68 @@ void nic_peer_given_up(struct fabemu *fab, struct nic_peer *peer, const struct e
     nic_peer_connect(fab, peer);
 }
 
+/* Others may wait for what @peer had under way: fabemu_losses(). */
+static void peer_loses(struct fabemu *fab, struct nic_peer *peer, const char *why)
+{
+    char *lost = strdup(why);
+
+    if (lost) {
+        free(peer->lost);
+        peer->lost = lost;
+    }
+    nic_peer_count_loss(fab, peer->node);
+}
+
+/*
+ * Both of a pair are told. What was lost was sent before @at_ns: if we have broken off since, it was
+ * of an epoch that is over here, and the other side sees to its own. A hello that is lost comes again.
+ */
+void nic_peer_lost(struct fabemu *fab, struct nic_peer *from, struct nic_peer *to, uint64_t at_ns,
+                   const char *why)
+{
+    struct nic_peer *peer = from->node == fab->info.node ? to : from;
+
+    peer_loses(fab, from, why);
+    peer_loses(fab, to, why);
+    if (from->node != fab->info.node && to->node != fab->info.node)
+        return;
+    if (peer->broke_ns >= at_ns) {
+        peer->broke = NIC_BROKE_LOST;
+    } else if (peer->life) {
+        peer->broke = NIC_BROKE_LOST;
+        nic_peer_break_off(fab, peer);
+        emu_list_del(&peer->connect);
+        nic_peer_connect(fab, peer);
+    }
+}
+
+/*
+ * Where nothing is acknowledged the fabric tells both sides of what it has lost, and why. A hello of
+ * the other side's next epoch may come before that news: it is taken when it comes again.
+ */
+static bool peer_awaits_news(struct fabemu *fab, struct nic_peer *peer,
+                             const struct nic_wire_hello *hello)
+{
+    uint64_t now = emu_now_ns();
+
+    if (fab->transport.reports_delivery || !peer->life || !epoch_before(peer->epoch, hello->epoch))
+        return false;
+    if (peer->awaits_epoch != hello->epoch || !peer->awaits_ns) {
+        peer->awaits_epoch = hello->epoch;
+        peer->awaits_ns = now;
+    }
+    return now - peer->awaits_ns < NEWS_NS;
+}
+
+void nic_peer_parted(struct fabemu *fab, struct nic_peer *peer)
+{
+    peer_connect_over(fab, peer, NIC_BROKE_PARTED);
+}
+
 void nic_peer_opened(struct fabemu *fab, struct nic_peer *peer)
 {
+    if (peer->broke == NIC_BROKE_PARTED)
+        peer->broke = NIC_BROKE_NOT; /* there is a way again */
     peer->open = true;
     peer->unanswered = false;
     if (peer->must_notify) {
@@ -171,6 +236,8 @@ void nic_peer_hello(struct fabemu *fab, struct nic_peer *peer, const struct nic_
         fab->counts.stranger++; /* overtaken by its end or its goodbye */
         return;
     }
+    if (peer_awaits_news(fab, peer, hello))
+        return;
     if (fab->leaving && !peer->life)
         return; /* it is too late to meet */
     peer_learn(fab, peer, hello);

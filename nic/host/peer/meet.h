@@ -19,7 +19,15 @@ void nic_peer_connect_again(struct fabemu *fab);
 void nic_peer_hello(struct fabemu *fab, struct nic_peer *peer, const struct nic_wire_hello *hello);
 /** nic_peer_opened - the process there knows us. */
 void nic_peer_opened(struct fabemu *fab, struct nic_peer *peer);
+/** nic_peer_parted - the fabric says that no way leads to its node: all that is with it ends. */
+void nic_peer_parted(struct fabemu *fab, struct nic_peer *peer);
 /** nic_peer_given_up - the network gave @seg up, a segment of ours to @peer. */
 void nic_peer_given_up(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg);
+/**
+ * nic_peer_lost - the fabric says @why: a segment between these two, one of which may be this
+ * process, was lost some time before @at_ns, and nobody sends it again.
+ */
+void nic_peer_lost(struct fabemu *fab, struct nic_peer *from, struct nic_peer *to, uint64_t at_ns,
+                   const char *why);
 
 #endif

@@ -97,6 +97,22 @@ uint64_t fabemu_breaks(const struct fabemu *fab, uint32_t node)
     return atomic_load_explicit(count, memory_order_relaxed);
 }
 
+/* Relaxed: as above. */
+void nic_peer_count_loss(struct fabemu *fab, uint32_t node)
+{
+    atomic_fetch_add_explicit(&fab->peers[node].losses, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&fab->losses, 1, memory_order_relaxed);
+}
+
+uint64_t fabemu_losses(const struct fabemu *fab, uint32_t node)
+{
+    const _Atomic uint64_t *count = &fab->losses;
+
+    if (node != FABEMU_ANY_NODE)
+        count = &fab->peers[node < fab->info.nodes ? node : 0].losses;
+    return atomic_load_explicit(count, memory_order_relaxed);
+}
+
 void nic_peer_why(const struct fabemu *fab, uint32_t node, char *text, size_t bytes)
 {
     unsigned long long silence_ms = fab->hello_limit_ns / 1000000;
@@ -107,6 +123,10 @@ void nic_peer_why(const struct fabemu *fab, uint32_t node, char *text, size_t by
         snprintf(text, bytes, "node %u has no link in use", node);
     else if (fab->peers[node].broke == NIC_BROKE_GIVEN_UP)
         snprintf(text, bytes, "the network gave up what was sent to node %u", node);
+    else if (fab->peers[node].broke == NIC_BROKE_LOST && fab->peers[node].lost)
+        snprintf(text, bytes, "%s", fab->peers[node].lost);
+    else if (fab->peers[node].broke == NIC_BROKE_PARTED)
+        snprintf(text, bytes, "no way leads to node %u", node);
     else if (fab->peers[node].broke == NIC_BROKE_TOLD)
         snprintf(text, bytes, "the network gave up what node %u had sent", node);
     else if (fab->peers[node].broke == NIC_BROKE_SILENT)

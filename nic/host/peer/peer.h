@@ -47,7 +47,12 @@ struct nic_peer {
     bool unanswered; /* nobody answered the last hellos: fabemu_inject() and stderr report it */
     bool reported;   /* stderr has: it does so once */
     _Atomic uint64_t breaks; /* fabemu_breaks() */
+    _Atomic uint64_t losses; /* fabemu_losses() */
     uint8_t broke;           /* enum nic_broke: why what was under way with it ended last */
+    uint64_t broke_ns;       /* when that was; 0: never */
+    char *lost;              /* what the fabric lost of it last, as it says; NULL: nothing */
+    uint64_t awaits_ns;      /* since when a hello of a later epoch waits for the fabric's news, */
+    uint32_t awaits_epoch;   /* and of which */
     uint32_t epoch;          /* of the pair: both checks are of this one */
     bool must_notify;        /* it came after a break that the process there may not know of */
     /* A hello of ours is under way, and the network will say what comes of it. */
@@ -87,6 +92,8 @@ enum nic_broke {
     NIC_BROKE_NOT,
     NIC_BROKE_SILENT,   /* it did not answer for too long */
     NIC_BROKE_GIVEN_UP, /* the network gave up a segment to it */
+    NIC_BROKE_LOST,     /* the fabric says that a segment was lost: see `lost` */
+    NIC_BROKE_PARTED,   /* no way leads to its node, as the fabric says */
     NIC_BROKE_TOLD,     /* it says that the pair is broken: one from it was given up */
 };
 
@@ -97,6 +104,8 @@ int nic_node_check(const struct fabemu *fab, uint32_t node);
 bool nic_peer_is_there(const struct fabemu *fab, const struct nic_peer *peer);
 /** nic_peer_count_break - what was under way with @node has broken off. */
 void nic_peer_count_break(struct fabemu *fab, uint32_t node);
+/** nic_peer_count_loss - a segment between it and somebody was lost. */
+void nic_peer_count_loss(struct fabemu *fab, uint32_t node);
 /** nic_peer_is_new - was nobody ever there? */
 bool nic_peer_is_new(const struct fabemu *fab, const struct nic_peer *peer);
 /**

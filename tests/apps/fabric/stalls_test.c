@@ -148,6 +148,41 @@ static void gaps__are_between_switches(void)
 
 /* --- links -------------------------------------------------------------------------- */
 
+/* The ports of a cable are stuck: they are named, and nobody else. */
+static void port_is_named(const char *profile, uint32_t node)
+{
+    struct edges w;
+    struct fabric_stall stall[64];
+    struct emu_hdr hdr = {.dst = 0, .kind = EMU_UNICAST, .len = 8};
+    uint64_t payload = 0;
+    uint32_t cable;
+
+    open_stopped(&w, profile, 1);
+    cable = node == TOPO_NONE ? fabric_cable_at(w.fabric, 2, 0)
+                              : fabric_cable_of(w.fabric, node, 0);
+    for (uint32_t out = 0; out < 2; out++)
+        fabric_port_stick(w.fabric, cable, out, true, 0);
+    for (hdr.src = 2; hdr.src < 4; hdr.src++)
+        for (uint32_t i = 0; i < 2; i++) {
+            CU_ASSERT_TRUE_FATAL(edges_post(&w, hdr.src, &hdr, &payload));
+            settle(&w);
+        }
+    fabric_stalls_look(w.fabric, 10 * S_NS);
+    fabric_stalls_look(w.fabric, 12 * S_NS);
+    CU_ASSERT_EQUAL_FATAL(fabric_stalls(w.fabric, 12 * S_NS, stall, 64), 1);
+    CU_ASSERT_EQUAL(stall[0].wait, FABRIC_WAITS_PORT);
+    CU_ASSERT_EQUAL(stall[0].node, node);
+    if (node == TOPO_NONE)
+        CU_ASSERT(stall[0].sw == 2 && stall[0].port == 0);
+    edges_close(&w);
+}
+
+static void stalls__name_ports_that_do_not_send(void)
+{
+    port_is_named("oq2004", TOPO_NONE);
+    port_is_named("qsnet3", 2);
+}
+
 /* Node 3 takes nothing. Its edge fills, and what leads there waits for it. */
 static void stalls__name_links_that_wait(void)
 {
@@ -184,6 +219,7 @@ static const struct test_case cases[] = {
     CASE(clash__is_kept),
     CASE(gaps__are_between_switches),
     CASE(stalls__name_links_that_wait),
+    CASE(stalls__name_ports_that_do_not_send),
     {0},
 };
 

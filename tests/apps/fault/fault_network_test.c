@@ -253,6 +253,8 @@ static void fault_check__says_what_will_not_be_mended(void)
         {"kary:4,2", "oq2004", NULL, "duplicate link=any", "", "second copy"},
         {"kary:4,2", "oq2004", NULL, "credit-loss link=any", "", "never given back"},
         {"qsnet:64", "qsnet3", NULL, "credit-forge link=any", "", "more than there is room"},
+        {"kary:4,2", "oq2004", "combine_check=none", "combine-flip top", "", "nobody is told"},
+        {"kary:4,2", "oq2004", NULL, "combine-flip top", NULL, NULL},
         {"qsnet:64", "qsnet3", NULL, "loss link=any", NULL, NULL},
         {"kary:4,2", "oq2004", NULL, "node-freeze node=1", NULL, NULL},
     };

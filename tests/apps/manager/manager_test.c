@@ -7,8 +7,10 @@
 
 #include "apps/fabric/internal.h"
 #include "apps/manager/manager.h"
+#include "nic/engine/internal.h"
 #include "tests/test.h"
 #include "tests/world/engine/transport_run.h"
+#include "tests/world/fabric.h"
 
 #define CABLES_MAX 512u
 
@@ -16,7 +18,8 @@
 struct weather {
     uint64_t random;
     uint32_t most;    /* cables without a signal at a time */
-    uint32_t lone;    /* this node has no link from then on; 0: none */
+    uint32_t lone;    /* this node has no link from then on; 0: none; */
+    bool gagged;      /* it has, but no port at it sends anything */
     uint32_t look;    /* so many looks after the first */
     uint32_t top;     /* this switch dies, and comes back; TOPO_NONE: none does */
     uint64_t dies_ps; /* since the beginning */
@@ -28,8 +31,8 @@ struct weather {
     struct fabric *fabric;
     bool dark[CABLES_MAX];
     uint32_t darks, lost, ups, tables, swapped, failed, out, treeless, alone, looks;
-    uint32_t traps, isolated, cut;    /* this cable has no signal between two looks; 0: none */
-    uint64_t trapped_at, trapped_for; /* switches, and nodes */
+    uint32_t stuck, traps, isolated, cut; /* this cable has no signal between two looks; 0: none */
+    uint64_t trapped_at, trapped_for;     /* switches, and nodes */
     uint64_t parted, hit;
     struct topo_at far;
 };
@@ -45,6 +48,7 @@ static void hear(void *ctx, const struct manager_event *event)
     w->failed += event->what == MANAGER_SAYS_FAILED;
     w->out += event->what == MANAGER_SAYS_OUT;
     w->alone += event->what == MANAGER_SAYS_ALONE;
+    w->stuck += event->what == MANAGER_SAYS_STUCK;
     w->treeless += event->what == MANAGER_SAYS_TREELESS;
     w->traps += event->what == MANAGER_SAYS_TRAP;
     if (event->what == MANAGER_SAYS_TRAP) {
@@ -120,6 +124,19 @@ static void top_dies(struct weather *w, uint64_t now_ps)
     }
 }
 
+/* Nobody is told. */
+static void gag(struct weather *w, uint64_t now_ps)
+{
+    uint32_t cable = fabric_cable_of(w->fabric, w->lone, 0);
+
+    fabric_hold(w->fabric);
+    for (uint32_t out = 0; out < 2; out++) {
+        CU_ASSERT_PTR_NOT_NULL_FATAL(fabric_faults(w->fabric, cable, out));
+        fabric_port_stick(w->fabric, cable, out, true, now_ps);
+    }
+    fabric_go(w->fabric);
+}
+
 static void blow(void *ctx, struct fabric *fabric, uint64_t now_ps)
 {
     struct weather *w = ctx;
@@ -133,7 +150,9 @@ static void blow(void *ctx, struct fabric *fabric, uint64_t now_ps)
         turn(w, w->cut, true, now_ps);
     if (w->cut && w->looks == w->look)
         turn(w, w->cut, false, now_ps);
-    if (w->lone && w->looks >= w->look)
+    if (w->gagged && w->looks == w->look)
+        gag(w, now_ps);
+    else if (w->lone && !w->gagged && w->looks >= w->look)
         turn(w, fabric_cable_of(fabric, w->lone, 0), true, now_ps);
     w->looks++;
     CU_ASSERT_EQUAL(manager_step(w->manager, now_ps), 0);
@@ -244,16 +263,17 @@ static void top__dies_and_comes_back(void)
 }
 
 /*
- * A node loses its only link for good. What it sends, and what is sent to it, fails, and its sender
- * is told: nobody waits for ever.
+ * A node loses its only link for good, or neither end of it sends any more (@gagged). What it sends,
+ * and what is sent to it, fails, and its sender is told: nobody waits for ever.
  */
-static void node__that_is_alone_is_told(void)
+static void node_is_told(bool gagged)
 {
     static const enum emu_clock_mode clocks[] = {EMU_CLOCK_VIRTUAL, EMU_CLOCK_RAW};
 
     for (size_t c = 0; c < 2; c++) {
         bool raw = clocks[c] == EMU_CLOCK_RAW; /* the host's threads may end before a second look */
-        struct weather w = {.random = test_seed(), .top = TOPO_NONE, .lone = 3, .look = !raw};
+        struct weather w = {
+            .random = test_seed(), .top = TOPO_NONE, .lone = 3, .gagged = gagged, .look = !raw};
         struct transport_config config = {.topo = "kary:2,2",
                                           .clock = clocks[c],
                                           .threads = 1,
@@ -266,10 +286,23 @@ static void node__that_is_alone_is_told(void)
 
         w.set = quick();
         w.set.alone_ps = 100000000;
+        w.set.look_ps = 5000000;
+        w.set.stuck_ps = 50000000;
         result = blown(&w, &config);
         CU_ASSERT(result.counts.failed > 0);
         CU_ASSERT(w.alone > 0);
+        CU_ASSERT_EQUAL(w.stuck, gagged);
     }
+}
+
+static void node__that_is_alone_is_told(void)
+{
+    node_is_told(false);
+}
+
+static void node__whose_port_is_stuck_is_told(void)
+{
+    node_is_told(true);
 }
 
 /*
@@ -437,6 +470,54 @@ static void link__that_errs_is_not_let_in(void)
     still_close(&s);
 }
 
+/* --- pieces ------------------------------------------------------------------------- */
+
+/* Does engine @src give what is for @dst few tries? */
+static bool is_cut(const struct still *s, uint32_t src, uint32_t dst)
+{
+    return fabric_engine(s->w.fabric, src)->send.flow[dst].cut;
+}
+
+/* All cables of switch @sw that lead up, or none. */
+static void ways_up(struct still *s, uint32_t sw, bool on)
+{
+    for (uint32_t p = 2; p < 4; p++)
+        signal_of(s, fabric_cable_at(s->w.fabric, sw, p), on);
+}
+
+/*
+ * Half of a network is cut off from the other half, but no node is alone. Who is on the other side
+ * has few tries after a while, and not before; so has a group of both halves. Those that are
+ * together go on, and a piece that is back in time was never cut off.
+ */
+static void piece__that_is_cut_off_for_long_has_few_tries(void)
+{
+    const uint32_t all[] = {0, 1, 2, 3}, mine[] = {0, 1};
+    uint32_t both, half;
+    struct still s;
+
+    still_open(&s, "kary:2,2", NULL);
+    both = world_multicast(s.w.fabric, all, 4);
+    half = world_multicast(s.w.fabric, mine, 2);
+    ways_up(&s, 0, false);
+    still_for(&s, s.w.set.alone_ps / 2);
+    ways_up(&s, 0, true);
+    still_for(&s, 2 * s.w.set.alone_ps);
+    CU_ASSERT_EQUAL(manager_links_out(s.w.manager), 0);
+    CU_ASSERT_FALSE(is_cut(&s, 0, 2));
+    ways_up(&s, 0, false);
+    still_for(&s, s.w.set.alone_ps / 2);
+    CU_ASSERT_FALSE(is_cut(&s, 0, 2));
+    still_for(&s, s.w.set.alone_ps);
+    for (uint32_t a = 0; a < 4; a++)
+        for (uint32_t b = 0; b < 4; b++)
+            CU_ASSERT_EQUAL(is_cut(&s, a, b), a / 2 != b / 2);
+    for (uint32_t n = 0; n < 4; n++)
+        CU_ASSERT_TRUE(engine_group_of(fabric_engine(s.w.fabric, n), both)->flow.cut);
+    CU_ASSERT_FALSE(engine_group_of(fabric_engine(s.w.fabric, 0), half)->flow.cut);
+    still_close(&s);
+}
+
 int main(void)
 {
     static const struct test_case cases[] = {
@@ -444,10 +525,12 @@ int main(void)
         CASE(links__flap_under_threads),
         CASE(top__dies_and_comes_back),
         CASE(node__that_is_alone_is_told),
+        CASE(node__whose_port_is_stuck_is_told),
         CASE(trap__is_told_and_isolates_if_it_is_to),
         CASE(link__is_in_the_tables_only_when_it_is_up),
         CASE(link__that_is_swapped_is_found_out),
         CASE(link__that_errs_is_not_let_in),
+        CASE(piece__that_is_cut_off_for_long_has_few_tries),
         {NULL, NULL},
     };
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * reroute_test.c - links between switches with crosspoints come and go under traffic that nobody
- * sends again: the manager's tables, trees and carrying bring all of it to where it is to go, once.
+ * reroute_test.c - links between switches with crosspoints come and go, and ports get stuck, under
+ * traffic that nobody sends again: the manager's tables, trees and carrying bring all of it to where
+ * it is to go, once.
  */
 #include <sched.h>
 #include <stdlib.h>
@@ -19,7 +20,7 @@
 
 /* What the manager has said. */
 struct heard {
-    uint32_t lost, ups, tables, treeless;
+    uint32_t lost, ups, tables, treeless, stuck, failed, told;
     uint64_t parted;
 };
 
@@ -31,11 +32,15 @@ static void hear(void *ctx, const struct manager_event *event)
     heard->ups += event->what == MANAGER_SAYS_UP;
     heard->tables += event->what == MANAGER_SAYS_TABLES;
     heard->treeless += event->what == MANAGER_SAYS_TREELESS;
+    heard->told += event->what == MANAGER_SAYS_PARTED;
+    heard->stuck += event->what == MANAGER_SAYS_STUCK;
+    heard->failed += event->what == MANAGER_SAYS_FAILED;
     if (event->what == MANAGER_SAYS_TABLES)
         heard->parted = event->parted;
 }
 
-static struct manager *manager_for(struct fabric *fabric, struct heard *heard)
+/* @alone_ps: that nodes may be parted. */
+static struct manager *manager_within(struct fabric *fabric, struct heard *heard, uint64_t alone_ps)
 {
     struct manager_config config = manager_defaults();
     struct manager *manager;
@@ -44,10 +49,19 @@ static struct manager *manager_for(struct fabric *fabric, struct heard *heard)
     config.reaction_ps = 3000000;
     config.carry_ps = 1000000;
     config.carry_last_ps = 8000000;
+    config.again_ps = 50000000;
+    config.look_ps = 5000000;
+    config.stuck_ps = 20000000;
+    config.alone_ps = alone_ps;
     config.event = hear;
     config.ctx = heard;
     CU_ASSERT_EQUAL_FATAL(manager_create(&manager, fabric, &config), 0);
     return manager;
+}
+
+static struct manager *manager_for(struct fabric *fabric, struct heard *heard)
+{
+    return manager_within(fabric, heard, EMU_NEVER);
 }
 
 /* --- simulated time ----------------------------------------------------------------- */
@@ -136,6 +150,7 @@ static uint64_t weather(struct trial t, struct heard *heard, uint64_t *carried, 
     *carried = manager_carried(manager);
     manager_destroy(manager);
     sim_close(&w);
+    CU_ASSERT_EQUAL(heard->stuck, 0);
     return digest;
 }
 
@@ -173,6 +188,142 @@ static void links__flap_the_same_on_any_number_of_workers(void)
     }
 }
 
+/* --- nodes that no way joins ---------------------------------------------------------- */
+
+/* All cables from the first switch up. */
+static void part(struct sim *w, struct manager *manager, bool parts)
+{
+    for (uint32_t p = 0; p < fabric_ports(w->fabric); p++) {
+        uint32_t cable = fabric_cable_at(w->fabric, 0, p);
+
+        if (cable != TOPO_NONE && is_inside(w->fabric, cable))
+            turn(w, manager, cable, !parts);
+    }
+}
+
+static uint64_t waiting(const struct sim *w)
+{
+    uint64_t waiting = 0;
+
+    for (uint32_t i = 0; i < fabric_cable_count(w->fabric); i++)
+        for (uint32_t out = 0; is_inside(w->fabric, i) && out < 2; out++)
+            waiting += fabric_port_waiting(w->fabric, i, out, 0, w->now_ps);
+    return waiting;
+}
+
+/*
+ * Nodes are parted from some moment on. What is for the others waits, is dropped after the bound, and
+ * nothing waits behind it; no credit and no buffer is lost with it, and in the end all links are used.
+ */
+static void parted__nodes_hold_nothing_up(void)
+{
+    uint64_t seed = test_seed(), dropped = 0;
+
+    for (uint32_t i = 0; i < 20; i++) {
+        struct trial t = draw(&seed, (enum emu_buffers)(i % 2));
+        struct heard heard = {0};
+        struct manager *manager;
+        struct sim w;
+
+        trial_open(&t, &w, 1 + i % 2);
+        manager = manager_within(w.fabric, &heard, 30000000);
+        advance(&w, manager, w.now_ps + test_draw(&seed, 1, 10000000), false);
+        part(&w, manager, true);
+        advance(&w, manager, w.now_ps + 20000000, false);
+        CU_ASSERT_EQUAL(fabric_parted(w.fabric) + heard.told, 0);
+        advance(&w, manager, w.now_ps + FOREVER_PS, false);
+        CU_ASSERT(heard.told > 1); /* again and again */
+        CU_ASSERT_EQUAL(waiting(&w), 0);
+        CU_ASSERT_TRUE(sim_holds(&w));
+        dropped += fabric_parted(w.fabric);
+        part(&w, manager, false);
+        advance(&w, manager, w.now_ps + FOREVER_PS, false);
+        CU_ASSERT_EQUAL(manager_links_out(manager), 0);
+        CU_ASSERT_TRUE(fabric_reaches(w.fabric, 0, fabric_nodes(w.fabric) - 1));
+        CU_ASSERT_TRUE(sim_holds(&w));
+        manager_destroy(manager);
+        sim_close(&w);
+    }
+    CU_ASSERT(dropped > 0);
+}
+
+/* --- ports that are stuck ------------------------------------------------------------- */
+
+static void stick(struct fabric *fabric, uint32_t cable, bool stuck, uint64_t at_ps)
+{
+    fabric_hold(fabric);
+    for (uint32_t out = 0; out < 2; out++) {
+        CU_ASSERT_PTR_NOT_NULL_FATAL(fabric_faults(fabric, cable, out));
+        fabric_port_stick(fabric, cable, out, stuck, at_ps);
+    }
+    fabric_go(fabric);
+}
+
+static uint32_t cable_inside(const struct fabric *fabric, uint64_t *random)
+{
+    uint32_t cable;
+
+    do
+        cable = (uint32_t)test_draw(random, 0, fabric_cable_count(fabric) - 1);
+    while (!is_inside(fabric, cable));
+    return cable;
+}
+
+/* The ports of a cable are stuck from some moment on; once all has arrived they are not any more. */
+static uint64_t siege(struct trial t, struct heard *heard, uint32_t workers)
+{
+    uint64_t random = t.seed, digest;
+    struct manager *manager;
+    uint32_t cable;
+    struct sim w;
+
+    *heard = (struct heard){0};
+    trial_open(&t, &w, workers);
+    manager = manager_for(w.fabric, heard);
+    cable = cable_inside(w.fabric, &random);
+    advance(&w, manager, w.now_ps + test_draw(&random, 1, 20000000), false);
+    stick(w.fabric, cable, true, w.now_ps);
+    advance(&w, manager, w.now_ps + FOREVER_PS, false);
+    if (!trial_arrived(&t, &w) || !sim_holds(&w)) {
+        trial_say(&t);
+        CU_FAIL_FATAL("not everything has arrived");
+    }
+    digest = sim_digest(&w);
+    CU_ASSERT_EQUAL(manager_link_state(manager, cable) != MANAGER_UP, heard->stuck != 0);
+    CU_ASSERT_EQUAL(heard->failed != 0, heard->stuck != 0); /* it was tested meanwhile */
+    CU_ASSERT_EQUAL(heard->ups, 0);
+    stick(w.fabric, cable, false, w.now_ps);
+    advance(&w, manager, w.now_ps + FOREVER_PS, false);
+    CU_ASSERT_EQUAL(manager_link_state(manager, cable), MANAGER_UP);
+    CU_ASSERT_TRUE(sim_holds(&w));
+    manager_destroy(manager);
+    sim_close(&w);
+    return digest;
+}
+
+/*
+ * With retry and without: a port that sends nothing is found, what waits there arrives all the same,
+ * and only when it sends again is its link used again.
+ */
+static void port__that_is_stuck_is_taken_out_and_nothing_waits_for_it(void)
+{
+    uint64_t seed = test_seed();
+    uint32_t found[2] = {0};
+
+    for (uint32_t i = 0; i < 40; i++) {
+        struct trial t = draw(&seed, (enum emu_buffers)(i / 2 % 2));
+        struct heard heard;
+        uint64_t once;
+
+        t.profile.link_retry = i % 2 ? EMU_LINK_RETRY_GO_BACK_N : EMU_LINK_RETRY_NONE;
+        once = siege(t, &heard, 1);
+        found[i % 2] += heard.stuck;
+        if (i % 8 < 2)
+            CU_ASSERT_EQUAL(siege(t, &heard, 2), once);
+    }
+    CU_ASSERT(found[0] && found[1]);
+}
+
 /* --- clock raw ---------------------------------------------------------------------- */
 
 #define POSTS 600u /* of each node, to nodes; and so many rounds of the groups */
@@ -183,7 +334,7 @@ struct crowd {
     struct manager *manager;
     struct heard heard;
     uint64_t random;
-    bool flaps;
+    bool flaps, sticks; /* cables come and go; the ports of one are stuck from some moment on */
     uint32_t steps;
     uint32_t all, sums; /* groups of all nodes: multicasts, all-reduces */
     uint8_t *seen;      /* unicasts, by source and number */
@@ -239,6 +390,8 @@ static void crowd_step(struct crowd *c)
 {
     if (c->flaps && c->steps++ % 16 == 0)
         crowd_flap(c);
+    if (c->sticks && c->steps++ == 64)
+        stick(c->w.fabric, cable_inside(c->w.fabric, &c->random), true, now_ps());
     if (manager_due_ps(c->manager) <= now_ps())
         CU_ASSERT_EQUAL(manager_step(c->manager, now_ps()), 0);
     crowd_take(c);
@@ -293,7 +446,7 @@ static bool crowd_is_done(const struct crowd *c)
 }
 
 static void crowd_open(struct crowd *c, const char *topo, const char *set, uint32_t threads,
-                       uint64_t seed)
+                       enum emu_link_retry retry, uint64_t seed)
 {
     struct fabric_config config = {.clock = EMU_CLOCK_RAW, .threads = threads, .seed = seed};
     uint32_t nodes[EDGES_MAX];
@@ -301,7 +454,7 @@ static void crowd_open(struct crowd *c, const char *topo, const char *set, uint3
 
     *c = (struct crowd){.got = 0};
     world_profile(&config.profile, "oq2004", set);
-    config.profile.link_retry = EMU_LINK_RETRY_GO_BACK_N;
+    config.profile.link_retry = retry;
     edges_open(&c->w, topo, &config);
     c->seen = calloc(c->w.nodes, POSTS);
     for (uint32_t n = 0; n < c->w.nodes; n++)
@@ -313,6 +466,7 @@ static void crowd_open(struct crowd *c, const char *topo, const char *set, uint3
                                                   &c->all, error, sizeof error),
                           0);
     c->manager = manager_for(c->w.fabric, &c->heard);
+    c->random = ~seed;
 }
 
 static void crowd_close(struct crowd *c)
@@ -323,48 +477,101 @@ static void crowd_close(struct crowd *c)
 }
 
 /*
- * All nodes send to each other, multicast and add up, over cables that come and go; in the end one
- * stays away. All of it comes, once, and all sums are right.
+ * All nodes send to each other, multicast and add up, over cables that come and go, of which one
+ * stays away in the end, or of which one is stuck. All of it comes, once, and all sums are right.
  */
-static void crowd_run(const char *topo, const char *set, uint32_t threads, uint64_t *random)
+static void crowd_run(struct crowd *c)
 {
-    struct crowd c;
-
-    crowd_open(&c, topo, set, threads, test_random(random));
-    c.random = test_random(random);
-    c.flaps = true;
     for (uint32_t i = 0; i < POSTS; i++) {
-        for (uint32_t n = 0; n < c.w.nodes; n++) {
-            struct emu_hdr hdr = {.dst = (uint32_t)test_draw(random, 0, c.w.nodes - 1), .seq = i};
+        for (uint32_t n = 0; n < c->w.nodes; n++) {
+            struct emu_hdr hdr = {.dst = (uint32_t)test_draw(&c->random, 0, c->w.nodes - 1),
+                                  .seq = i};
 
-            crowd_post(&c, n, hdr, (int64_t)(i * 77 + n));
+            crowd_post(c, n, hdr, (int64_t)(i * 77 + n));
             if (i % 8 == 0)
-                crowd_post(&c, n, (struct emu_hdr){.dst = c.all, .kind = EMU_MULTICAST}, n);
-            crowd_add(&c, n, 1 + i % 4);
+                crowd_post(c, n, (struct emu_hdr){.dst = c->all, .kind = EMU_MULTICAST}, n);
+            crowd_add(c, n, 1 + i % 4);
         }
-        crowd_step(&c);
+        crowd_step(c);
     }
-    crowd_settle(&c);
-    for (uint32_t i = 0; i < EDGES_GIVE_UP && !crowd_is_done(&c); i++) {
-        for (uint32_t n = 0; n < c.w.nodes; n++)
-            crowd_add(&c, n, 4);
-        crowd_step(&c);
+    if (c->flaps)
+        crowd_settle(c);
+    for (uint32_t i = 0; i < EDGES_GIVE_UP && !crowd_is_done(c); i++) {
+        for (uint32_t n = 0; n < c->w.nodes; n++)
+            crowd_add(c, n, 4);
+        crowd_step(c);
         sched_yield();
     }
-    CU_ASSERT_TRUE(crowd_is_done(&c));
-    CU_ASSERT_EQUAL(c.wrong, 0);
-    CU_ASSERT(c.heard.lost > 0 && c.heard.tables > 0);
-    crowd_close(&c);
+    CU_ASSERT_TRUE(crowd_is_done(c));
+    CU_ASSERT_EQUAL(c->wrong, 0);
 }
+
+static const char *const topos[] = {"kary:2,3", "kary:4,2", "kary:2,2"};
+static const char *const sets[] = {"credit=row", "credit=counter", "buffers=input_xpoint"};
 
 static void links__flap_under_threads(void)
 {
-    static const char *const topos[] = {"kary:2,3", "kary:4,2", "kary:2,2"};
-    static const char *const sets[] = {"credit=row", "credit=counter", "buffers=input_xpoint"};
     uint64_t random = test_seed();
 
-    for (uint32_t i = 0; i < 9; i++)
-        crowd_run(topos[i % 3], sets[i / 3], 1 + i % 2, &random);
+    for (uint32_t i = 0; i < 9; i++) {
+        struct crowd c;
+
+        crowd_open(&c, topos[i % 3], sets[i / 3], 1 + i % 2, EMU_LINK_RETRY_GO_BACK_N,
+                   test_random(&random));
+        c.flaps = true;
+        crowd_run(&c);
+        CU_ASSERT(c.heard.lost > 0 && c.heard.tables > 0);
+        CU_ASSERT_EQUAL(c.heard.stuck, 0); /* however late the host's threads are */
+        crowd_close(&c);
+    }
+}
+
+static void port__is_stuck_under_threads(void)
+{
+    uint64_t random = test_seed();
+    uint32_t found[2] = {0};
+
+    for (uint32_t i = 0; i < 18; i++) {
+        enum emu_link_retry retry = i % 2 ? EMU_LINK_RETRY_GO_BACK_N : EMU_LINK_RETRY_NONE;
+        struct crowd c;
+
+        crowd_open(&c, topos[i / 2 % 3], sets[i / 6], 1 + i / 2 % 2, retry, test_random(&random));
+        c.sticks = true;
+        crowd_run(&c);
+        CU_ASSERT(c.heard.stuck <= 1); /* but no port that waits for it */
+        found[i % 2] += c.heard.stuck;
+        crowd_close(&c);
+    }
+    CU_ASSERT(found[0] && found[1]);
+}
+
+/*
+ * A process takes nothing, and the network backs up behind it to those that send to it: however long
+ * the manager looks, no port is stuck. When it takes again, all of it comes.
+ */
+static void port__that_waits_for_room_is_not_stuck(void)
+{
+    for (uint32_t retry = 0; retry < 2; retry++) {
+        uint64_t due_ps, posted = 0, got = 0;
+        struct emu_seg seg;
+        struct crowd c;
+
+        crowd_open(&c, "kary:2,2", "credit=row", 1, (enum emu_link_retry)retry, test_seed());
+        CU_ASSERT_PTR_NOT_NULL_FATAL(
+            fabric_faults(c.w.fabric, cable_inside(c.w.fabric, &c.random), true));
+        for (uint32_t n = 1, idle = 0; idle < 100; idle++)
+            for (; edges_post(&c.w, n, &(struct emu_hdr){.dst = 0}, NULL); n = 1 + n % 3, idle = 0)
+                posted++;
+        for (uint32_t look = 0; look < 100; look++) {
+            due_ps = manager_due_ps(c.manager);
+            CU_ASSERT_EQUAL(manager_step(c.manager, due_ps), 0);
+        }
+        CU_ASSERT_EQUAL(c.heard.stuck, 0);
+        for (; got < posted && edges_await(&c.w, 0, &seg); got++)
+            ;
+        CU_ASSERT_EQUAL(got, posted);
+        crowd_close(&c);
+    }
 }
 
 int main(void)
@@ -372,7 +579,11 @@ int main(void)
     static const struct test_case cases[] = {
         CASE(links__flap_and_nothing_is_lost),
         CASE(links__flap_the_same_on_any_number_of_workers),
+        CASE(parted__nodes_hold_nothing_up),
+        CASE(port__that_is_stuck_is_taken_out_and_nothing_waits_for_it),
         CASE(links__flap_under_threads),
+        CASE(port__is_stuck_under_threads),
+        CASE(port__that_waits_for_room_is_not_stuck),
         {NULL, NULL},
     };
 

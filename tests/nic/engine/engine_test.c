@@ -292,6 +292,97 @@ static void retries__end_at_the_limit(void)
     hosts_close(&w);
 }
 
+/* --- what is for others waits behind what gets nowhere, but once --------------------- */
+
+#define NOWHERE 3u
+#define BEHIND  6000u /* segments to there: many times what an engine keeps */
+
+/* All to a node that nothing reaches, and the last one to another. */
+static void draw_nowhere(const struct hosts *w, uint32_t node, uint64_t i, struct hosts_post *ret)
+{
+    hosts_draw_whole(w, node, i, ret);
+    ret->dst = i < BEHIND ? NOWHERE : 1;
+}
+
+static void nowhere_open(struct hosts *w)
+{
+    struct hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL,
+                                   .topo = "kary:4,1",
+                                   .set = "retry_ps=1000 retry_limit=60 reply_timeout_ps=2000000",
+                                   .draw = draw_nowhere,
+                                   .posts = BEHIND + 1};
+
+    hosts_open(w, &setting);
+    for (uint32_t n = 1; n < w->hosts; n++)
+        w->host[n]->posts = 0;
+    w->engine_faults[NOWHERE][0].rates.lost = EMU_FAULT_UNIT;
+    CU_ASSERT_TRUE(w->engine[0]->send.packets * ENGINE_SEGS_MAX < BEHIND);
+}
+
+/* When the first packet was given up. */
+static uint64_t first_given_up_ps(struct hosts *w)
+{
+    while (!emu_count_read(&w->host[0]->failed) && w->now_ps < LIMIT_PS)
+        hosts_advance(w, w->now_ps + 1000000);
+    return w->now_ps;
+}
+
+/* The first packets have every try, those behind them few: else it would take many times as long. */
+static void destination__that_is_lost_holds_others_up_once(void)
+{
+    uint64_t first_ps, turns;
+    struct hosts w;
+
+    nowhere_open(&w);
+    turns = BEHIND / (w.engine[0]->send.packets * (w.profile.packet_bytes / EMU_SEG_BYTES));
+    first_ps = first_given_up_ps(&w);
+    CU_ASSERT_EQUAL(emu_count_read(&w.host[1]->got), 0);
+    CU_ASSERT_TRUE(w.engine[0]->send.flow[NOWHERE].cut);
+    hosts_run(&w, LIMIT_PS);
+    CU_ASSERT_EQUAL(emu_count_read(&w.host[1]->got), 1);
+    CU_ASSERT_TRUE(w.host[1]->last_ps > first_ps && w.host[1]->last_ps < turns * first_ps / 2);
+    CU_ASSERT_EQUAL(emu_count_read(&w.host[0]->failed), BEHIND);
+    CU_ASSERT_TRUE(hosts_exactly_once(&w));
+    CU_ASSERT_TRUE(hosts_clean(&w));
+    hosts_close(&w);
+}
+
+/* Who is told of it does not give every try to the first ones either. */
+static void destination__that_is_known_to_be_lost_has_few_tries(void)
+{
+    uint64_t first_ps;
+    struct hosts w;
+
+    nowhere_open(&w);
+    first_ps = first_given_up_ps(&w);
+    hosts_close(&w);
+    nowhere_open(&w);
+    engine_cut(w.engine[0], NOWHERE, false);
+    CU_ASSERT_TRUE(first_given_up_ps(&w) < first_ps);
+    hosts_run(&w, LIMIT_PS);
+    CU_ASSERT_EQUAL(emu_count_read(&w.host[0]->failed), BEHIND);
+    CU_ASSERT_EQUAL(COUNT(&w, packets) * ENGINE_DOUBLINGS,
+                    COUNT(&w, retransmissions) + ENGINE_DOUBLINGS);
+    hosts_close(&w);
+}
+
+/* One acknowledgment, and all have every try again. */
+static void destination__that_is_back_has_every_try(void)
+{
+    struct hosts w;
+
+    nowhere_open(&w);
+    first_given_up_ps(&w);
+    w.engine_faults[NOWHERE][0].rates.lost = 0;
+    hosts_run(&w, LIMIT_PS);
+    CU_ASSERT_FALSE(w.engine[0]->send.flow[NOWHERE].cut);
+    CU_ASSERT_TRUE(emu_count_read(&w.host[NOWHERE]->got) > 0);
+    CU_ASSERT_EQUAL(hosts_settled(&w), BEHIND + 1);
+    CU_ASSERT_TRUE(hosts_exactly_once(&w));
+    CU_ASSERT_TRUE(hosts_clean(&w));
+    hosts_close(&w);
+}
+
 /* Without a limit no packet is given up, after more tries than are counted. */
 static void retries__go_on_without_a_limit(void)
 {
@@ -696,6 +787,11 @@ int main(void)
         {"window__holds_the_sender", window__holds_the_sender},
         {"retries__end_at_the_limit", retries__end_at_the_limit},
         {"retries__go_on_without_a_limit", retries__go_on_without_a_limit},
+        {"destination__that_is_lost_holds_others_up_once",
+         destination__that_is_lost_holds_others_up_once},
+        {"destination__that_is_known_to_be_lost_has_few_tries",
+         destination__that_is_known_to_be_lost_has_few_tries},
+        {"destination__that_is_back_has_every_try", destination__that_is_back_has_every_try},
         {"links__share_the_load", links__share_the_load},
         {"channels__bound_what_is_under_way", channels__bound_what_is_under_way},
         {"priority__lets_small_packets_overtake", priority__lets_small_packets_overtake},

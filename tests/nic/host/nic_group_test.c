@@ -363,6 +363,7 @@ static void over__forgets_a_group_that_was_not_joined(void)
     struct team t;
     struct fabemu_req req = {0};
     struct emu_seg seg = {.hdr = {.kind = EMU_MULTICAST, .len = 4, .src = 1}};
+    char why[96];
 
     open_shuffled(&w, 2, 0);
     team_open(&w, &t, 1, 0, 2);
@@ -372,7 +373,7 @@ static void over__forgets_a_group_that_was_not_joined(void)
         CU_ASSERT_TRUE(fake_inject(w.fake, 0, &seg));
         fake_quiet(w.fake);
         nic_lock(w.fab[0]);
-        nic_group_over(w.fab[0], 2 + round, FABEMU_ANY_NODE);
+        nic_group_over(w.fab[0], 2 + round, FABEMU_ANY_NODE, "");
         nic_unlock(w.fab[0]);
         CU_ASSERT_TRUE(fake_inject(w.fake, 0, &seg));
         fake_quiet(w.fake);
@@ -381,9 +382,13 @@ static void over__forgets_a_group_that_was_not_joined(void)
     CU_ASSERT_EQUAL(w.fab[0]->counts.late, NIC_EARLY_GROUPS_MAX);
     CU_ASSERT_EQUAL(fabemu_req_status(&req), FABEMU_PENDING);
     nic_lock(w.fab[0]);
-    nic_group_over(w.fab[0], 1, FABEMU_ANY_NODE);
+    CU_ASSERT_FALSE(fabemu_group_why(t.group[0], why, sizeof why));
+    nic_group_over(w.fab[0], 1, FABEMU_ANY_NODE, "the first reason");
+    nic_group_over(w.fab[0], 1, FABEMU_ANY_NODE, "what came of it");
     nic_unlock(w.fab[0]);
     CU_ASSERT_EQUAL(req.status, -EPIPE);
+    CU_ASSERT_TRUE(fabemu_group_why(t.group[0], why, sizeof why));
+    CU_ASSERT_STRING_EQUAL(why, "the first reason");
     fake_close(w.fake);
 }
 

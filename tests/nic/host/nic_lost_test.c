@@ -508,6 +508,101 @@ static void given_up__is_counted_and_explained(void)
     peers_close(&w);
 }
 
+/* --- the fabric tells what it has lost ------------------------------------------------ */
+
+#define LOST "switch 0:2 -> switch 2:0 lost a segment of node 0's to node 1 (overrun)"
+
+/* Of node 0's to node 1, before @at_ns. */
+static void tell_lost(struct peers *w, uint32_t at, uint64_t at_ns)
+{
+    struct fabemu *fab = w->fab[at];
+
+    nic_lock(fab);
+    nic_peer_lost(fab, nic_peer(fab, 0), nic_peer(fab, 1), at_ns, LOST);
+    nic_unlock(fab);
+}
+
+static void lost_in_order(uint32_t first, bool hello_between)
+{
+    struct peers w;
+    struct fabemu_req req[2];
+    uint64_t at_ns;
+    char why[96];
+    uint32_t v;
+
+    peers_open_on(&w, 3, false, false);
+    meet(&w, 0, 1);
+    meet(&w, 0, 2);
+    for (uint32_t i = 0; i < 2; i++)
+        peers_recv(&w, i, !i, 7, 0, &v, 4, &req[i]);
+    at_ns = emu_now_ns();
+    tell_lost(&w, first, at_ns);
+    CU_ASSERT_EQUAL(req[first].status, -EHOSTUNREACH);
+    for (uint32_t i = 0; hello_between && i < 100; i++)
+        fake_pump(w.fake);
+    tell_lost(&w, !first, at_ns);
+    tell_lost(&w, 2, at_ns);
+    for (uint32_t i = 0; i < 2; i++) {
+        CU_ASSERT_EQUAL(req[i].status, -EHOSTUNREACH);
+        fabemu_req_why(w.fab[i], &req[i], why, sizeof why);
+        CU_ASSERT_STRING_EQUAL(why, LOST);
+    }
+    fake_quiet(w.fake);
+    tell_lost(&w, first, at_ns); /* late news: what is under way now is of the next epoch */
+    for (uint32_t i = 0; i < 3; i++) {
+        CU_ASSERT_EQUAL(fabemu_breaks(w.fab[i], FABEMU_ANY_NODE) > 0, i < 2);
+        CU_ASSERT(fabemu_losses(w.fab[i], 0) > 0 && fabemu_losses(w.fab[i], 1) > 0);
+        CU_ASSERT_EQUAL(fabemu_losses(w.fab[i], 2), 0);
+        CU_ASSERT_TRUE(fabemu_node_lost(w.fab[i], 1, why, sizeof why));
+        CU_ASSERT_FALSE(fabemu_node_lost(w.fab[i], 2, why, sizeof why));
+    }
+    talk(&w, 0, 1);
+    talk(&w, 0, 2);
+    CU_ASSERT_EQUAL(w.fab[0]->peers[1].epoch, 1);
+    CU_ASSERT_EQUAL(w.fab[1]->peers[0].epoch, 1);
+    peers_close(&w);
+}
+
+/* Whoever hears of it first, and whether the other's hello comes before the news: once, and why. */
+static void lost__breaks_a_pair_once_and_says_where(void)
+{
+    for (uint32_t i = 0; i < 4; i++)
+        lost_in_order(i % 2, i / 2);
+}
+
+/* The news does not come at all to one of them: it is in the other's hello, a little later. */
+static void lost__is_heard_of_by_hello_too(void)
+{
+    struct peers w;
+    struct fabemu_req req;
+    uint32_t v;
+
+    peers_open_on(&w, 2, false, false);
+    meet(&w, 0, 1);
+    peers_recv(&w, 1, 0, 7, 0, &v, 4, &req);
+    tell_lost(&w, 0, emu_now_ns());
+    while (fabemu_req_status(&req) == FABEMU_PENDING)
+        fake_pump(w.fake);
+    CU_ASSERT_EQUAL(req.status, -EHOSTUNREACH);
+    talk(&w, 0, 1);
+    peers_close(&w);
+}
+
+/* Before they have met nothing is broken: a hello that is lost comes again. */
+static void lost__before_they_meet_changes_nothing(void)
+{
+    struct peers w;
+
+    peers_open_on(&w, 2, false, false);
+    for (uint32_t i = 0; i < 2; i++)
+        tell_lost(&w, i, emu_now_ns());
+    CU_ASSERT_EQUAL(fabemu_breaks(w.fab[0], FABEMU_ANY_NODE), 0);
+    talk(&w, 0, 1);
+    peers_close(&w);
+}
+
+/* --- and what only a question can find out -------------------------------------------- */
+
 /* Nothing is under way with it, so only a question can find out that it is out of reach. */
 static void greet__finds_a_node_that_is_cut_off(void)
 {
@@ -842,6 +937,9 @@ int main(void)
         CASE(given_up__is_told_when_the_way_is_mended),
         CASE(peer__that_was_silent_is_met_again),
         CASE(given_up__is_counted_and_explained),
+        CASE(lost__breaks_a_pair_once_and_says_where),
+        CASE(lost__is_heard_of_by_hello_too),
+        CASE(lost__before_they_meet_changes_nothing),
         CASE(greet__finds_a_node_that_is_cut_off),
         CASE(message__of_an_earlier_epoch_is_not_charged),
         CASE(hello__of_an_earlier_epoch_changes_nothing),

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * losses.c - what is lost for good is told to who waits for it: to both processes of a pair of which
+ * a segment is missing, to all members of a group that has failed.
+ */
+#include "apps/daemon/losses.h"
+
+#include <stdio.h>
+
+#include "apps/daemon/faults.h"
+#include "emu/now.h"
+
+#define LOOK_MS 100u
+
+/* What has happened, for errors of programs; @of: of whom, where it is of a segment. */
+static void why_text(struct daemon *daemon, const struct fabric_loss *loss, const char *of,
+                     char *text, size_t bytes)
+{
+    char cable[80];
+
+    switch (loss->what) {
+    case FABRIC_LOST_SEGMENT:
+    case FABRIC_LOST_OF_GROUP:
+        snprintf(text, bytes, "%s lost a segment of %s (overrun)",
+                 daemon_cable_name(daemon->fabric, loss->cable, loss->out ? "->" : "<-", cable),
+                 of);
+        break;
+    case FABRIC_UNIT_DAMAGED:
+        snprintf(text, bytes,
+                 "the combine unit of switch %u found a parity error in a partial result",
+                 loss->sw);
+        break;
+    case FABRIC_UNIT_STUCK:
+    case FABRIC_UNIT_OUT:
+    case FABRIC_UNIT_BACK:
+        snprintf(text, bytes,
+                 "the combine unit of switch %u stood still and was taken out of service",
+                 loss->sw);
+        break;
+    }
+}
+
+/* To all: who is with one of the two may wait for what it does with the other. */
+static void lost_tell(struct daemon *daemon, const struct fabric_loss *loss, const char *why)
+{
+    for (uint32_t node = 0; node < daemon->config->fabric->graph->nodes; node++) {
+        struct client *client = daemon->by_node[node];
+        struct json_object *event;
+
+        if (!client)
+            continue;
+        event = json_add_number(conn_event("lost"), "from", loss->from);
+        json_add_number(event, "to", loss->to);
+        json_add_number(event, "at_ns", emu_now_ns());
+        json_add_text(event, "why", why);
+        daemon_send(daemon, client, event);
+    }
+}
+
+static void loss_tell(struct daemon *daemon, struct daemon_losses *losses,
+                      const struct fabric_loss *loss, struct json_object *event)
+{
+    char of[40] = "the group", why[160];
+
+    if (loss->what == FABRIC_LOST_SEGMENT)
+        snprintf(of, sizeof of, "node %u's to node %u", loss->from, loss->to);
+    why_text(daemon, loss, of, why, sizeof why);
+    if (loss->what == FABRIC_LOST_SEGMENT) {
+        losses->pairs++;
+        json_add_number(json_add_number(event, "from", loss->from), "to", loss->to);
+        lost_tell(daemon, loss, why);
+    } else {
+        losses->groups++;
+        json_add_number(event, "group", loss->group);
+        daemon_group_fail(daemon, loss->group, why);
+    }
+    daemon_tell_all(daemon, json_add_text(event, "why", why));
+}
+
+static void loss_take(struct daemon *daemon, struct daemon_losses *losses,
+                      const struct fabric_loss *loss, double at_s)
+{
+    bool unit = loss->what == FABRIC_UNIT_OUT || loss->what == FABRIC_UNIT_BACK;
+    struct json_object *event = conn_event(unit ? "unit" : "lost");
+
+    json_object_object_add(event, "s", json_object_new_double(at_s));
+    if (!unit) {
+        loss_tell(daemon, losses, loss, event);
+        return;
+    }
+    losses->out += loss->what == FABRIC_UNIT_OUT;
+    losses->back += loss->what == FABRIC_UNIT_BACK;
+    losses->moved += loss->moved;
+    json_add_number(event, "switch", loss->sw);
+    json_add_text(event, "state", loss->what == FABRIC_UNIT_OUT ? "out of service" : "in service");
+    json_add_number(event, "groups_moved", loss->moved);
+    daemon_tell_all(daemon, event);
+}
+
+void daemon_losses_step(struct daemon *daemon, struct daemon_losses *losses, uint64_t now_ps,
+                        uint64_t origin_ps)
+{
+    uint64_t bound_ns = emu_bound_ns(daemon->config->fabric->bounds.unit_ms);
+    uint64_t gap_ns = LOOK_MS * UINT64_C(1000000);
+    struct fabric_loss loss;
+
+    if (now_ps < losses->look_ps)
+        return;
+    fabric_losses_look(daemon->fabric, now_ps,
+                       bound_ns == EMU_BOUND_OFF ? EMU_NEVER : bound_ns * 1000u);
+    while (fabric_loss_take(daemon->fabric, &loss))
+        loss_take(daemon, losses, &loss, (double)(now_ps - origin_ps) * 1e-12);
+    if (bound_ns / 4 < gap_ns)
+        gap_ns = bound_ns / 4;
+    losses->look_ps = now_ps + gap_ns * 1000u;
+}
+
+void daemon_losses_report(const struct daemon *daemon, const struct daemon_losses *losses,
+                          struct json_object *report)
+{
+    struct json_object *told = json_object_new_object();
+    struct fabric_totals totals;
+
+    fabric_totals_read(daemon->fabric, &totals);
+    json_add_number(told, "units_out", losses->out);
+    json_add_number(told, "units_back", losses->back);
+    json_add_number(told, "groups_moved", losses->moved);
+    json_add_number(told, "groups_failed", losses->groups);
+    json_add_number(told, "pairs_told", losses->pairs);
+    json_add_number(told, "states_damaged", totals.damaged);
+    json_add_number(told, "overruns", totals.retries.overrun);
+    json_object_object_add(report, "losses", told);
+}

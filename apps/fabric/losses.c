@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * losses.c - what is lost for good, and can never end: segments that found no room, partial results
+ * that were found damaged, what waits for a combine unit that does nothing.
+ *
+ * Where nothing acknowledges, who waits for these would wait for ever. So the manager looks, and
+ * what it finds stands in a list until it is taken (fabric_loss_take()). Where they happen, nothing
+ * is forgotten before that: an intake has a place for each segment that can overrun it, and a group
+ * that has failed in a switch is marked there.
+ */
+#include <stdlib.h>
+
+#include "apps/fabric/internal.h"
+#include "emu/link/intake.h"
+
+/* False: there is no memory; what it is about is found again by the next look. */
+static bool loss_room(struct fabric_losses *losses, uint32_t more)
+{
+    uint32_t most = losses->most ? losses->most : 64;
+    struct fabric_loss *at;
+
+    while (losses->count + more > most)
+        most *= 2;
+    if (most == losses->most)
+        return true;
+    at = realloc(losses->at, most * sizeof *at);
+    if (!at)
+        return false;
+    losses->at = at;
+    losses->most = most;
+    return true;
+}
+
+static void loss_add(struct fabric *fabric, const struct fabric_loss *loss)
+{
+    if (loss_room(&fabric->losses, 1))
+        fabric->losses.at[fabric->losses.count++] = *loss;
+}
+
+bool fabric_loss_take(struct fabric *fabric, struct fabric_loss *ret)
+{
+    struct fabric_losses *losses = &fabric->losses;
+
+    if (losses->taken == losses->count) {
+        losses->taken = losses->count = 0;
+        return false;
+    }
+    *ret = losses->at[losses->taken++];
+    return true;
+}
+
+void fabric_free_losses(struct fabric *fabric)
+{
+    free(fabric->losses.at);
+}
+
+/* The group has failed, and whoever takes the loss tells its members so, once. */
+static void group_fails(struct fabric *fabric, struct fabric_group *group,
+                        const struct fabric_loss *why)
+{
+    struct fabric_loss loss = *why;
+
+    if (group->failed || !loss_room(&fabric->losses, 1))
+        return;
+    group->failed = true;
+    loss.group = group->id;
+    loss_add(fabric, &loss);
+}
+
+/* --- segments that found no room ------------------------------------------------------ */
+
+struct overrun {
+    struct fabric *fabric;
+    uint32_t cable;
+    bool out;
+};
+
+static void overrun_note(void *ctx, const struct emu_hdr *hdr)
+{
+    const struct overrun *at = ctx;
+    bool unicast = hdr->kind == EMU_UNICAST;
+    struct fabric_group *group = unicast ? NULL : fabric_group_at(at->fabric, hdr->dst);
+    struct fabric_loss loss = {.what = unicast ? FABRIC_LOST_SEGMENT : FABRIC_LOST_OF_GROUP,
+                               .cable = at->cable,
+                               .out = at->out,
+                               .from = hdr->src,
+                               .to = hdr->dst};
+
+    if (unicast)
+        loss_add(at->fabric, &loss);
+    else if (group)
+        group_fails(at->fabric, group, &loss);
+}
+
+/* Of the cables into a switch. */
+static void switch_overran(struct fabric *fabric, uint32_t sw)
+{
+    for (uint32_t p = 0; p < fabric->config.graph->ports; p++) {
+        uint32_t i = fabric_cable_at(fabric, sw, p);
+        struct overrun at = {.fabric = fabric, .cable = i};
+
+        if (i == TOPO_NONE || fabric->links.cable[i].kind != TOPO_END_SWITCH ||
+            !loss_room(&fabric->losses, EMU_INTAKE_FORGED))
+            continue;
+        at.out = fabric->links.cable[i].at.sw != sw || fabric->links.cable[i].at.port != p;
+        switch_overruns(fabric->sw[sw], p, overrun_note, &at);
+    }
+}
+
+/* --- partial results that were found damaged ------------------------------------------- */
+
+static bool group_failed_at(const struct fabric *fabric, const struct fabric_group *group,
+                            uint32_t sw)
+{
+    const struct engine *unit = fabric_unit(fabric, sw);
+
+    for (uint32_t i = 0; unit && group->engines && i < group->engines->count; i++)
+        if (group->engines->at[i].engine == unit &&
+            engine_group_failed(group->engines->at[i].group))
+            return true;
+    for (uint32_t i = 0; !unit && i < group->tree.count; i++)
+        if (group->tree.switches[i].sw == sw && switch_group_failed(group->part[i]))
+            return true;
+    return false;
+}
+
+static uint64_t states_damaged(const struct fabric *fabric, uint32_t sw)
+{
+    const struct engine *unit = fabric_unit(fabric, sw);
+
+    return emu_count_read(unit ? &engine_counts(unit)->damaged
+                               : &switch_counts(fabric->sw[sw])->damaged);
+}
+
+static void switch_damaged(struct fabric *fabric, uint32_t sw)
+{
+    struct fabric_loss why = {.what = FABRIC_UNIT_DAMAGED, .sw = sw};
+
+    for (uint32_t g = 0; g < fabric->slots; g++)
+        if (fabric->group[g] && group_failed_at(fabric, fabric->group[g], sw))
+            group_fails(fabric, fabric->group[g], &why);
+}
+
+/* --- units that do nothing -------------------------------------------------------------- */
+
+static bool tree_has(const struct topo_tree *tree, uint32_t sw)
+{
+    for (uint32_t i = 0; i < tree->count; i++)
+        if (tree->switches[i].sw == sw)
+            return true;
+    return false;
+}
+
+/*
+ * Its groups get trees without it where nothing of them is under way, and where there are such
+ * trees; the others fail. What waits for it is dropped from now on.
+ */
+static void unit_out(struct fabric *fabric, uint32_t sw, uint64_t now_ps)
+{
+    struct fabric_loss why = {.what = FABRIC_UNIT_OUT, .sw = sw};
+
+    if (!loss_room(&fabric->losses, fabric->groups + 1))
+        return; /* the next look does it */
+    fabric_combine_out(fabric, sw, true, now_ps);
+    for (uint32_t g = 0; g < fabric->slots; g++) {
+        struct fabric_group *group = fabric->group[g];
+
+        if (!group || !group->combines || group->failed || !tree_has(&group->tree, sw))
+            continue;
+        if (fabric_group_evade(fabric, group, now_ps))
+            why.moved++;
+        else
+            group_fails(fabric, group, &(struct fabric_loss){.what = FABRIC_UNIT_STUCK, .sw = sw});
+    }
+    loss_add(fabric, &why);
+}
+
+/* Has it done nothing for @bound_ps, counted from the first look that found something waiting? */
+static bool unit_is_stuck(struct fabric *fabric, uint32_t sw, uint64_t now_ps, uint64_t bound_ps)
+{
+    struct fabric_combine *unit = &fabric->combine[sw];
+    uint64_t taken = switch_combine_taken(fabric->sw[sw]);
+    bool waits = fabric_combine_waiting(fabric, sw, 0, now_ps);
+
+    if (!unit->waits || taken != unit->taken)
+        unit->since_ps = now_ps;
+    unit->waits = waits;
+    unit->taken = taken;
+    return waits && now_ps - unit->since_ps >= bound_ps;
+}
+
+/* --- a look ------------------------------------------------------------------------------ */
+
+static uint64_t overruns_of(const struct fabric *fabric, uint32_t sw)
+{
+    struct switch_retries sum = {0};
+
+    switch_retries_add(fabric->sw[sw], &sum);
+    return sum.overrun;
+}
+
+/* Are there units of the switch's own that faults can have stopped? */
+static bool unit_can_ail(const struct fabric *fabric, uint32_t sw)
+{
+    return fabric_has_states(&fabric->config) && fabric->combine[sw].faults &&
+           !fabric->combine[sw].out;
+}
+
+static void switch_look(struct fabric *fabric, uint32_t sw, uint64_t now_ps, uint64_t bound_ps)
+{
+    struct fabric_combine *seen = &fabric->combine[sw];
+    uint64_t overran = overruns_of(fabric, sw), damaged = states_damaged(fabric, sw);
+    bool ails = bound_ps != EMU_NEVER && unit_can_ail(fabric, sw);
+
+    if (overran == seen->overran && damaged == seen->damaged && !ails)
+        return;
+    fabric_hold(fabric);
+    if (overran != seen->overran)
+        switch_overran(fabric, sw);
+    if (damaged != seen->damaged)
+        switch_damaged(fabric, sw);
+    if (ails && unit_is_stuck(fabric, sw, now_ps, bound_ps))
+        unit_out(fabric, sw, now_ps);
+    fabric_go(fabric);
+    seen->overran = overran;
+    seen->damaged = damaged;
+}
+
+void fabric_losses_look(struct fabric *fabric, uint64_t now_ps, uint64_t bound_ps)
+{
+    for (uint32_t s = 0; s < fabric->config.graph->switches; s++)
+        if (fabric->sw[s])
+            switch_look(fabric, s, now_ps, bound_ps);
+}
+
+void fabric_losses_unit_back(struct fabric *fabric, uint32_t sw)
+{
+    loss_add(fabric, &(struct fabric_loss){.what = FABRIC_UNIT_BACK, .sw = sw});
+}

@@ -14,8 +14,9 @@
 
 #define PARTS_MAX     4u
 #define CROSSINGS_MAX 256u
-#define PASSES        20000u /* of all parts, before a case is failed */
-#define WORDS         30u    /* of a contribution */
+#define PASSES        4000000u /* of all parts, before a case is failed: a hang, not a slow host */
+#define AUDITS        1000u    /* passes among which there are some */
+#define WORDS         30u      /* of a contribution */
 
 struct world;
 
@@ -45,6 +46,7 @@ struct world {
     uint64_t random;
     struct part *part[PARTS_MAX];
     struct emu_edge_nic nic[EDGES_MAX];
+    const struct emu_fault_rates *faults; /* on every cable; NULL: none */
 };
 
 /* --- wires -------------------------------------------------------------------------- */
@@ -184,6 +186,7 @@ static void part_open(struct world *w, uint32_t h, const struct emu_profile *pro
                                    .profile = *profile,
                                    .seed = test_seed(),
                                    .first = UINT32_MAX - 5,
+                                   .faults = w->faults,
                                    .start_stopped = true};
     struct part *p = w->part[h] = world_zeros(sizeof *p);
     char error[256] = "";
@@ -203,14 +206,15 @@ static struct fabric *fabric_of(const struct world *w, uint32_t node)
 }
 
 /* All parts, and a process at each node, at the part that has it. */
-static void world_open(struct world *w, const char *spec, uint32_t parts, const char *name,
-                       const char *set)
+static void world_open_on(struct world *w, const char *spec, uint32_t parts, const char *name,
+                          const char *set, const struct emu_fault_rates *faults)
 {
     struct emu_profile profile;
     char error[160];
 
     memset(w, 0, sizeof *w);
     w->random = test_seed();
+    w->faults = faults;
     w->graph = world_graph(spec, EDGES_MAX);
     w->parts = parts;
     world_profile(&profile, name, set);
@@ -220,6 +224,12 @@ static void world_open(struct world *w, const char *spec, uint32_t parts, const 
         part_open(w, h, &profile);
     for (uint32_t n = 0; n < w->graph->nodes; n++)
         edges_attach_at(fabric_of(w, n), n, &w->nic[n]);
+}
+
+static void world_open(struct world *w, const char *spec, uint32_t parts, const char *name,
+                       const char *set)
+{
+    world_open_on(w, spec, parts, name, set, NULL);
 }
 
 static void world_close(struct world *w)
@@ -320,7 +330,7 @@ static void unicasts(struct world *w, uint32_t each)
             }
         }
         world_pass(w);
-        if (pass % 64 == 5)
+        if (pass < AUDITS && pass % 64 == 5)
             audits_hold(w);
     }
     CU_ASSERT_EQUAL(got, want);
@@ -385,7 +395,7 @@ static void allreduces(struct world *w, uint32_t count)
             done += got[n] == count;
         }
         world_pass(w);
-        if (pass % 64 == 5)
+        if (pass < AUDITS && pass % 64 == 5)
             audits_hold(w);
     }
     CU_ASSERT_EQUAL(done, members);
@@ -444,6 +454,67 @@ static void parts__carry_segments_and_collectives(void)
             CU_ASSERT_EQUAL(fabric_bufs_out(w.part[h]->fabric), 0);
         world_close(&w);
     }
+}
+
+/* What faults lose, double and damage on every cable, those between parts too, is sent again. */
+static void parts__mend_what_faults_break(void)
+{
+    struct emu_fault_rates faults = world_faults(5000);
+    struct fabric_totals totals;
+    struct world w;
+
+    world_open_on(&w, "kary:4,2", 3, "qsnet3", NULL, &faults);
+    unicasts(&w, 20);
+    allreduces(&w, 50);
+    for (uint32_t h = 0; h < w.parts; h++) {
+        uint64_t hit = 0;
+
+        for (uint32_t i = 0; i < 2 * fabric_cable_count(w.part[h]->fabric); i++) {
+            bool here = fabric_cable_ends_here(w.part[h]->fabric, i / 2, i % 2);
+
+            CU_ASSERT_EQUAL(fabric_faults_of(w.part[h]->fabric, i / 2, i % 2) != NULL, here);
+            hit += here;
+        }
+        CU_ASSERT(hit > 0);
+        fabric_totals_read(w.part[h]->fabric, &totals);
+        CU_ASSERT(totals.transport.retransmissions > 0);
+    }
+    world_close(&w);
+}
+
+/* Where nothing is sent again: rules come to cables under load, and nothing is lost by that. */
+static void parts__take_rules_while_they_run(void)
+{
+    struct world w;
+
+    world_open(&w, "kary:4,2", 2, "oq2004", NULL);
+    unicasts(&w, 5);
+    for (uint32_t n = 0; n < w.graph->nodes; n++) { /* what is under way meanwhile */
+        uint32_t number[3] = {n, (n + 8) % w.graph->nodes, 0};
+
+        post(&w, n, &(struct emu_hdr){.dst = number[1], .len = sizeof number}, number);
+    }
+    for (uint32_t i = 0; i < 3; i++)
+        world_pass(&w);
+    for (uint32_t h = 0; h < w.parts; h++)
+        for (uint32_t i = 0; i < 2 * fabric_cable_count(w.part[h]->fabric); i++) {
+            struct fabric *fabric = w.part[h]->fabric;
+            bool can = fabric_can_fail(fabric, i / 2) &&
+                       fabric_cable_ends_here(fabric, i / 2, i % 2);
+
+            CU_ASSERT_EQUAL(fabric_faults(fabric, i / 2, i % 2) != NULL, can);
+        }
+    audits_hold(&w);
+    quiet(&w);
+    for (uint32_t n = 0; n < w.graph->nodes; n++) {
+        struct emu_seg seg;
+
+        CU_ASSERT(take(&w, n, &seg));
+    }
+    unicasts(&w, 20);
+    allreduces(&w, 50);
+    audits_hold(&w);
+    world_close(&w);
 }
 
 /* Only its own devices are built, and all are somewhere. */
@@ -661,6 +732,8 @@ int main(void)
     const struct test_case cases[] = {
         CASE(parts__build_their_own_alone),
         CASE(parts__carry_segments_and_collectives),
+        CASE(parts__mend_what_faults_break),
+        CASE(parts__take_rules_while_they_run),
         CASE(parts__know_parallel_cables_apart),
         CASE(replicas__decide_the_same),
         CASE(seats__are_seen_on_all_hosts),

@@ -702,9 +702,9 @@ static void parts__know_parallel_cables_apart(void)
     struct world w;
     uint32_t compared = 0;
 
-    world_open(&w, "clos:down=4x4,up=4,cables=2", 2, "qsnet3", NULL);
+    world_open(&w, "clos:down=2x8,up=4,cables=2", 2, "qsnet3", NULL);
     world_profile(&config.profile, "qsnet3", NULL);
-    whole = world_fabric_start(&graph, "clos:down=4x4,up=4,cables=2", EDGES_MAX, &config);
+    whole = world_fabric_start(&graph, "clos:down=2x8,up=4,cables=2", EDGES_MAX, &config);
     unicasts(&w, 2);
     for (uint32_t s = 0; s < graph->switches; s++)
         emu_dev_signal_far(switch_emu_dev(whole->sw[s]), EMU_EVENT_DATA, 1);

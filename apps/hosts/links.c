@@ -184,8 +184,8 @@ static int open_ports(struct links *links, char *error, size_t error_bytes)
     int err = 0;
 
     for (uint32_t p = 0; !err && p < links->ports; p++)
-        err = emu_hostport_open(&links->port[p].port, host->port[p].device, NULL, error,
-                                error_bytes);
+        err =
+            emu_hostport_open(&links->port[p].port, host->port[p].device, NULL, error, error_bytes);
     return err;
 }
 
@@ -221,11 +221,8 @@ int links_open(struct links **ret, const struct cluster *cluster, uint32_t self,
     links->ports = cluster->host[self].ports;
     links->ops = crossing_ops;
     links->ops.devices = links->ports;
-    links->hosts = (struct fabric_hosts){.self = self,
-                                         .count = cluster->hosts,
-                                         .of = host_of,
-                                         .ops = &links->ops,
-                                         .ctx = links};
+    links->hosts = (struct fabric_hosts){
+        .self = self, .count = cluster->hosts, .of = host_of, .ops = &links->ops, .ctx = links};
     for (uint32_t h = 0; h < CLUSTER_HOSTS_MAX; h++)
         links->control[h] = -1;
     config->hosts = &links->hosts;

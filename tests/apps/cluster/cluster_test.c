@@ -165,7 +165,7 @@ static void cluster_text__names_what_is_wrong(void)
                                      error, sizeof error),
                         -EINVAL);
         if (strcmp(error, refused[i].error) != 0)
-            printf("%s\n%s\n", error, refused[i].error);
+            printf("row %zu: %s\n", i, error);
         CU_ASSERT_STRING_EQUAL(error, refused[i].error);
     }
 }

@@ -5,6 +5,8 @@
  * replicas decide the same.
  */
 #include <errno.h>
+#include <pthread.h>
+#include <sched.h>
 #include <string.h>
 
 #include "apps/fabric/audit.h"
@@ -14,8 +16,9 @@
 
 #define PARTS_MAX     4u
 #define CROSSINGS_MAX 256u
-#define PASSES        20000u /* of all parts, before a case is failed */
-#define WORDS         30u    /* of a contribution */
+#define PASSES        4000000u /* of all parts, before a case is failed: a hang, not a slow host */
+#define AUDITS        1000u    /* passes among which there are some */
+#define WORDS         30u      /* of a contribution */
 
 struct world;
 
@@ -27,8 +30,31 @@ struct wire_end {
     struct emu_rx rx;
 };
 
-/* What stands in the place of a host link: entries and credits are moved by wires_pass(). */
+#define ITEMS 32768u /* under way to a part: more than all rings of its crossings hold */
+
+/* An entry, with what is in its buffer, or credits, on the way from a part to another. */
+struct item {
+    uint32_t from, number; /* of the crossing */
+    bool credits;
+    struct emu_credit credit;
+    struct emu_entry entry;
+    struct emu_seg seg;
+    uint32_t note;
+};
+
+/* Where workers run: what other parts have put here, in order. */
+struct inbox {
+    pthread_mutex_t lock;
+    uint32_t head, tail;
+    bool closed;       /* the part ends: it is told nothing more */
+    struct item *item; /* ITEMS of them; NULL: no worker runs */
+};
+
+/* What stands in the place of a host link: entries and credits are moved by world_pass(), or by its
+ * own step through inboxes.
+ */
 struct part {
+    struct inbox inbox;
     struct emu_dev dev;
     struct world *w;
     struct fabric *fabric;
@@ -45,17 +71,112 @@ struct world {
     uint64_t random;
     struct part *part[PARTS_MAX];
     struct emu_edge_nic nic[EDGES_MAX];
+    const struct emu_fault_rates *faults; /* on every cable; NULL: none */
+    bool threads;                         /* workers run; else world_pass() steps them */
 };
 
 /* --- wires -------------------------------------------------------------------------- */
 
+/* The end of the crossing with that number to @host. */
+static struct wire_end *end_find(struct part *p, uint32_t host, uint32_t number)
+{
+    for (uint32_t i = 0; i < p->ends; i++)
+        if (p->end[i].host == host && p->end[i].number == number)
+            return &p->end[i];
+    return NULL;
+}
+
+static void inbox_put(struct part *to, const struct item *item)
+{
+    pthread_mutex_lock(&to->inbox.lock);
+    if (to->inbox.head - to->inbox.tail < ITEMS) /* else a test fails, for it never comes */
+        to->inbox.item[to->inbox.head++ % ITEMS] = *item;
+    if (!to->inbox.closed)
+        emu_dev_signal_far(&to->dev, EMU_EVENT_DATA, 1);
+    pthread_mutex_unlock(&to->inbox.lock);
+}
+
+static bool inbox_take(struct part *p, struct item *ret)
+{
+    bool any;
+
+    pthread_mutex_lock(&p->inbox.lock);
+    any = p->inbox.head != p->inbox.tail;
+    if (any)
+        *ret = p->inbox.item[p->inbox.tail++ % ITEMS];
+    pthread_mutex_unlock(&p->inbox.lock);
+    return any;
+}
+
+/* From the switch here, and credits from it, to the far part. */
+static uint32_t end_send(struct part *p, struct wire_end *end, struct part *far)
+{
+    struct emu_pool_cache *cache = &p->dev.worker->cache;
+    struct item item = {.from = p->hosts.self, .number = end->number};
+    const struct emu_credit *back;
+    const struct emu_entry *entry;
+    uint32_t moved = 0, taken = 0;
+
+    for (; (entry = emu_rx_front(&end->rx, 0)); taken++) {
+        item.entry = *entry;
+        if (entry->buf != EMU_NO_BUF) {
+            item.seg = *emu_pool_seg(cache->pool, entry->buf);
+            item.note = *emu_pool_note(cache->pool, entry->buf);
+            emu_pool_drop(cache, entry->buf);
+        }
+        emu_rx_skip(&end->rx);
+        inbox_put(far, &item);
+    }
+    if (taken)
+        emu_rx_done(&end->rx, taken);
+    item.credits = true;
+    for (; (back = emu_credit_front(&end->tx.credit)); moved++) {
+        end->tx.credits += back->count;
+        item.credit = *back;
+        emu_credit_skip(&end->tx.credit);
+        inbox_put(far, &item);
+    }
+    return moved + taken;
+}
+
+static void end_receive(struct part *p, const struct item *item)
+{
+    struct wire_end *end = end_find(p, item->from, item->number);
+    struct emu_pool_cache *cache = &p->dev.worker->cache;
+    struct emu_entry entry = item->entry;
+
+    if (item->credits) {
+        emu_credit_put(&end->rx.credit, item->credit.count, item->credit.channel, 0);
+        emu_peer_tell(&end->rx.peer, p->dev.worker, EMU_EVENT_CREDIT);
+        return;
+    }
+    if (entry.buf != EMU_NO_BUF) {
+        entry.buf = emu_pool_take(cache);
+        *emu_pool_seg(cache->pool, entry.buf) = item->seg;
+        *emu_pool_note(cache->pool, entry.buf) = item->note;
+    }
+    emu_tx_send(&end->tx, &entry);
+    emu_tx_flush(&end->tx);
+    p->carried++;
+}
+
 static uint32_t wire_step(struct emu_dev *dev, uint64_t until_ps)
 {
+    struct part *p = (struct part *)(void *)((char *)dev - offsetof(struct part, dev));
+    uint32_t moved = 0;
+    struct item item;
+
     (void)until_ps;
     emu_dev_take(dev, EMU_EVENT_DATA);
     emu_dev_take(dev, EMU_EVENT_CREDIT);
     emu_dev_rest(dev, EMU_NEVER);
-    return 0;
+    if (!p->inbox.item)
+        return 0;
+    for (; inbox_take(p, &item); moved++)
+        end_receive(p, &item);
+    for (uint32_t i = 0; i < p->ends; i++)
+        moved += end_send(p, &p->end[i], p->w->part[p->end[i].host]);
+    return moved;
 }
 
 static int wire_create(void *ctx, uint32_t i, struct emu_worker *worker)
@@ -109,13 +230,10 @@ static const struct fabric_crossing_ops wire_ops = {
 /* The other end of the cable: number by number, since both hosts count alike. */
 static struct wire_end *wire_far(struct world *w, uint32_t host, const struct wire_end *end)
 {
-    struct part *far = w->part[end->host];
+    struct wire_end *far = end_find(w->part[end->host], host, end->number);
 
-    for (uint32_t i = 0; i < far->ends; i++)
-        if (far->end[i].host == host && far->end[i].number == end->number)
-            return &far->end[i];
-    CU_FAIL_FATAL("a cable has two ends");
-    return NULL;
+    CU_ASSERT_PTR_NOT_NULL_FATAL(far);
+    return far;
 }
 
 /* What is in a buffer, an adapter's header and note too, goes from one fabric's pool to the other's. */
@@ -165,6 +283,10 @@ static uint32_t world_pass(struct world *w)
 {
     uint32_t moved = 0;
 
+    if (w->threads) {
+        sched_yield();
+        return 0;
+    }
     for (uint32_t h = 0; h < w->parts; h++) {
         moved += world_fabric_pass(w->part[h]->fabric);
         for (uint32_t i = 0; i < w->part[h]->ends; i++)
@@ -184,11 +306,14 @@ static void part_open(struct world *w, uint32_t h, const struct emu_profile *pro
                                    .profile = *profile,
                                    .seed = test_seed(),
                                    .first = UINT32_MAX - 5,
-                                   .start_stopped = true};
-    struct part *p = w->part[h] = world_zeros(sizeof *p);
+                                   .faults = w->faults,
+                                   .start_stopped = !w->threads};
+    struct part *p = w->part[h];
     char error[256] = "";
 
     p->w = w;
+    pthread_mutex_init(&p->inbox.lock, NULL);
+    p->inbox.item = w->threads ? calloc(ITEMS, sizeof *p->inbox.item) : NULL;
     p->hosts = (struct fabric_hosts){
         .self = h, .count = w->parts, .of = w->host_of, .ops = &wire_ops, .ctx = p};
     config.hosts = &p->hosts;
@@ -203,23 +328,33 @@ static struct fabric *fabric_of(const struct world *w, uint32_t node)
 }
 
 /* All parts, and a process at each node, at the part that has it. */
-static void world_open(struct world *w, const char *spec, uint32_t parts, const char *name,
-                       const char *set)
+static void world_open_on(struct world *w, const char *spec, uint32_t parts, const char *name,
+                          const char *set, const struct emu_fault_rates *faults, bool threads)
 {
     struct emu_profile profile;
     char error[160];
 
     memset(w, 0, sizeof *w);
     w->random = test_seed();
+    w->faults = faults;
+    w->threads = threads;
     w->graph = world_graph(spec, EDGES_MAX);
     w->parts = parts;
     world_profile(&profile, name, set);
     CU_ASSERT_FATAL(w->graph->switches <= 64);
     CU_ASSERT_EQUAL_FATAL(topo_cut(w->graph, parts, NULL, w->host_of, error, sizeof error), 0);
+    for (uint32_t h = 0; h < parts; h++) /* a part that runs may reach any other */
+        w->part[h] = world_zeros(sizeof *w->part[h]);
     for (uint32_t h = 0; h < parts; h++)
         part_open(w, h, &profile);
     for (uint32_t n = 0; n < w->graph->nodes; n++)
         edges_attach_at(fabric_of(w, n), n, &w->nic[n]);
+}
+
+static void world_open(struct world *w, const char *spec, uint32_t parts, const char *name,
+                       const char *set)
+{
+    world_open_on(w, spec, parts, name, set, NULL, false);
 }
 
 static void world_close(struct world *w)
@@ -227,7 +362,15 @@ static void world_close(struct world *w)
     for (uint32_t n = 0; n < w->graph->nodes; n++)
         emu_edge_nic_close(&w->nic[n]);
     for (uint32_t h = 0; h < w->parts; h++) {
+        pthread_mutex_lock(&w->part[h]->inbox.lock);
+        w->part[h]->inbox.closed = true;
+        pthread_mutex_unlock(&w->part[h]->inbox.lock);
+    }
+    for (uint32_t h = 0; h < w->parts; h++) {
         fabric_stop(w->part[h]->fabric);
+    }
+    for (uint32_t h = 0; h < w->parts; h++) {
+        free(w->part[h]->inbox.item);
         free(w->part[h]);
     }
     topo_free(w->graph);
@@ -320,7 +463,7 @@ static void unicasts(struct world *w, uint32_t each)
             }
         }
         world_pass(w);
-        if (pass % 64 == 5)
+        if (pass < AUDITS && pass % 64 == 5)
             audits_hold(w);
     }
     CU_ASSERT_EQUAL(got, want);
@@ -385,7 +528,7 @@ static void allreduces(struct world *w, uint32_t count)
             done += got[n] == count;
         }
         world_pass(w);
-        if (pass % 64 == 5)
+        if (pass < AUDITS && pass % 64 == 5)
             audits_hold(w);
     }
     CU_ASSERT_EQUAL(done, members);
@@ -446,6 +589,83 @@ static void parts__carry_segments_and_collectives(void)
     }
 }
 
+/* What faults lose, double and damage on every cable, those between parts too, is sent again. */
+static void parts__mend_what_faults_break(void)
+{
+    struct emu_fault_rates faults = world_faults(5000);
+    struct fabric_totals totals;
+    struct world w;
+
+    world_open_on(&w, "kary:4,2", 3, "qsnet3", NULL, &faults, false);
+    unicasts(&w, 20);
+    allreduces(&w, 50);
+    for (uint32_t h = 0; h < w.parts; h++) {
+        uint64_t hit = 0;
+
+        for (uint32_t i = 0; i < 2 * fabric_cable_count(w.part[h]->fabric); i++) {
+            bool here = fabric_cable_ends_here(w.part[h]->fabric, i / 2, i % 2);
+
+            CU_ASSERT_EQUAL(fabric_faults_of(w.part[h]->fabric, i / 2, i % 2) != NULL, here);
+            hit += here;
+        }
+        CU_ASSERT(hit > 0);
+        fabric_totals_read(w.part[h]->fabric, &totals);
+        CU_ASSERT(totals.transport.retransmissions > 0);
+    }
+    world_close(&w);
+}
+
+/* The same with workers that run, and a device of theirs that carries. */
+static void parts__run_on_threads(void)
+{
+    static const char *const profiles[] = {"oq2004", "qsnet3"};
+
+    for (size_t i = 0; i < 2; i++) {
+        struct world w;
+
+        world_open_on(&w, "kary:4,2", 2, profiles[i], NULL, NULL, true);
+        unicasts(&w, 20);
+        allreduces(&w, 100);
+        audits_hold(&w);
+        world_close(&w);
+    }
+}
+
+/* Where nothing is sent again: rules come to cables under load, and nothing is lost by that. */
+static void parts__take_rules_while_they_run(void)
+{
+    struct world w;
+
+    world_open(&w, "kary:4,2", 2, "oq2004", NULL);
+    unicasts(&w, 5);
+    for (uint32_t n = 0; n < w.graph->nodes; n++) { /* what is under way meanwhile */
+        uint32_t number[3] = {n, (n + 8) % w.graph->nodes, 0};
+
+        post(&w, n, &(struct emu_hdr){.dst = number[1], .len = sizeof number}, number);
+    }
+    for (uint32_t i = 0; i < 3; i++)
+        world_pass(&w);
+    for (uint32_t h = 0; h < w.parts; h++)
+        for (uint32_t i = 0; i < 2 * fabric_cable_count(w.part[h]->fabric); i++) {
+            struct fabric *fabric = w.part[h]->fabric;
+            bool can = fabric_can_fail(fabric, i / 2) &&
+                       fabric_cable_ends_here(fabric, i / 2, i % 2);
+
+            CU_ASSERT_EQUAL(fabric_faults(fabric, i / 2, i % 2) != NULL, can);
+        }
+    audits_hold(&w);
+    quiet(&w);
+    for (uint32_t n = 0; n < w.graph->nodes; n++) {
+        struct emu_seg seg;
+
+        CU_ASSERT(take(&w, n, &seg));
+    }
+    unicasts(&w, 20);
+    allreduces(&w, 50);
+    audits_hold(&w);
+    world_close(&w);
+}
+
 /* Only its own devices are built, and all are somewhere. */
 static void parts__build_their_own_alone(void)
 {
@@ -482,9 +702,9 @@ static void parts__know_parallel_cables_apart(void)
     struct world w;
     uint32_t compared = 0;
 
-    world_open(&w, "clos:down=4x4,up=4,cables=2", 2, "qsnet3", NULL);
+    world_open(&w, "clos:down=2x8,up=4,cables=2", 2, "qsnet3", NULL);
     world_profile(&config.profile, "qsnet3", NULL);
-    whole = world_fabric_start(&graph, "clos:down=4x4,up=4,cables=2", EDGES_MAX, &config);
+    whole = world_fabric_start(&graph, "clos:down=2x8,up=4,cables=2", EDGES_MAX, &config);
     unicasts(&w, 2);
     for (uint32_t s = 0; s < graph->switches; s++)
         emu_dev_signal_far(switch_emu_dev(whole->sw[s]), EMU_EVENT_DATA, 1);
@@ -661,6 +881,9 @@ int main(void)
     const struct test_case cases[] = {
         CASE(parts__build_their_own_alone),
         CASE(parts__carry_segments_and_collectives),
+        CASE(parts__mend_what_faults_break),
+        CASE(parts__run_on_threads),
+        CASE(parts__take_rules_while_they_run),
         CASE(parts__know_parallel_cables_apart),
         CASE(replicas__decide_the_same),
         CASE(seats__are_seen_on_all_hosts),

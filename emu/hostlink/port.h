@@ -41,7 +41,10 @@ struct emu_hostport_ops {
     struct emu_hostframe *(*take)(struct emu_hostport *port);
     /* One holder more: the frame must be dropped once more. */
     void (*keep)(struct emu_hostport *port, struct emu_hostframe *frame);
-    /* Does the caller hold it alone? Then the device is done with it, and it may be written. */
+    /*
+     * Does the caller hold it alone? Then the device is done with it, and it may be written. With
+     * some devices it stays false until something else is sent.
+     */
     bool (*is_alone)(struct emu_hostport *port, const struct emu_hostframe *frame);
     void (*drop)(struct emu_hostport *port, struct emu_hostframe *frame);
     /* A descriptor that epoll finds readable when frames may have come; -1: none can tell. */

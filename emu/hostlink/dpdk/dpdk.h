@@ -51,22 +51,23 @@ struct dpdk_device {
     struct dpdk_interface interface;
     uint32_t frame_wanted; /* bytes, with the Ethernet header */
     uint32_t frame_bytes;  /* that it has */
+    bool connects;         /* to a server, which may be there or not */
     uint32_t ring_bytes;   /* af_packet: of a frame in the kernel's ring; others: 0 */
 };
 
 /* What distinguishes devices. */
 struct dpdk_kind {
-    const char *name;     /* devices' names begin with it; NULL: what no other row is */
-    bool has_interface;   /* iface= is an interface of the kernel, which must be there and up */
-    int family;           /* of the driver's own socket, on which can be slept; 0: it has none */
-    bool looks_to_send;   /* sending would wait for the kernel: the socket is asked first */
-    bool looks_to_get;    /* so would receiving */
-    bool filters;         /* what is not ours can be kept out by a filter on that socket */
-    bool has_mtu;         /* its MTU is set, and is no other program's */
-    bool has_interrupts;  /* DPDK can be asked for an interrupt when frames come */
-    bool keeps_queues;    /* frames lie in its queues: the pool has them besides those asked for */
-    bool link_is_state;   /* its state of the link is true at any time */
-    uint32_t object_most; /* bytes of a buffer with all that stands before it; 0: no limit */
+    const char *name;    /* devices' names begin with it; NULL: what no other row is */
+    bool has_interface;  /* iface= is an interface of the kernel, which must be there and up */
+    int family;          /* of the driver's own socket, on which can be slept; 0: it has none */
+    bool looks_to_send;  /* sending would wait for the kernel: the socket is asked first */
+    bool looks_to_get;   /* so would receiving */
+    bool filters;        /* what is not ours can be kept out by a filter on that socket */
+    bool has_mtu;        /* its MTU is set, and is no other program's */
+    bool has_interrupts; /* DPDK can be asked for an interrupt when frames come */
+    bool keeps_queues;   /* frames lie in its queues: the pool has them besides those asked for */
+    bool stops_among_interrupts; /* it may only be stopped by the thread that has its interrupts */
+    uint32_t object_most;        /* bytes of a buffer with all that stands before it; 0: no limit */
     /* Add arguments that the user left to us, find frame_bytes. Errors: -EINVAL. */
     int (*arguments)(struct dpdk_device *device, const struct dpdk_error *error);
     const char *hint; /* when it cannot be opened and nothing better is known; or NULL */
@@ -116,6 +117,9 @@ int dpdk_log_open(void);
 void dpdk_log_keep(bool keep);
 const char *dpdk_log_kept(void);
 
+/** dpdk_log_libraries - the same for what drivers have loaded. After dpdk_eal_start(). */
+void dpdk_log_libraries(void);
+
 /* Descriptors of this process: those that are open. */
 struct dpdk_open {
     uint32_t count;
@@ -139,11 +143,12 @@ struct dpdk_port {
     struct dpdk_device device;
     uint16_t id; /* DPDK's */
     struct rte_mempool *pool;
-    int socket;   /* the driver's own; -1 */
-    int wake;     /* descriptor to sleep on; -1 */
-    int epoll;    /* of ours, which has the device's interrupt; -1 */
-    int query;    /* socket by which the interface is asked for its state; -1 */
-    bool started; /* to be stopped */
+    int socket;          /* the driver's own; -1 */
+    int wake;            /* descriptor to sleep on; -1 */
+    int epoll;           /* of ours, which has the device's interrupt; -1 */
+    int query;           /* socket by which the interface is asked for its state; -1 */
+    bool started;        /* to be stopped; else it must not be used */
+    uint64_t connect_ns; /* not before is it started anew */
 };
 
 extern const struct emu_hostport_ops dpdk_ops;

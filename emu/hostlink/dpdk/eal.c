@@ -127,6 +127,7 @@ static void eal_start(void *ctx)
     argv[argc] = NULL;
     if (rte_eal_init(argc, argv) >= 0) {
         start->err = 0;
+        dpdk_log_libraries();
         rmdir(rte_eal_get_runtime_dir()); /* empty: nothing is shared between processes */
         return;
     }

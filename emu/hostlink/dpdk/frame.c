@@ -15,6 +15,9 @@
 #include <rte_mbuf.h>
 
 #include "emu/hostlink/dpdk/dpdk.h"
+#include "emu/now.h"
+
+#define CONNECT_NS 200000000u /* from one attempt to connect to the next */
 
 static struct dpdk_port *port_of(struct emu_hostport *port)
 {
@@ -47,12 +50,42 @@ static bool socket_ready(const struct dpdk_port *port, short events)
     return port->socket < 0 || (poll(&ask, 1, 0) == 1 && (ask.revents & events));
 }
 
+static bool device_up(const struct dpdk_port *port)
+{
+    struct rte_eth_link link = {0};
+
+    return port->started && rte_eth_link_get_nowait(port->id, &link) == 0 &&
+           link.link_status == RTE_ETH_LINK_UP;
+}
+
+/*
+ * A client of memif connects when it is started, and never again. So it is started anew as long as
+ * there is no server. Returns whether it may be used.
+ */
+static bool device_connects(struct dpdk_port *port)
+{
+    uint64_t now;
+
+    if (!port->device.connects || device_up(port))
+        return port->started;
+    now = emu_now_ns();
+    if (now < port->connect_ns)
+        return port->started;
+    port->connect_ns = now + CONNECT_NS;
+    if (port->started)
+        rte_eth_dev_stop(port->id);
+    port->started = rte_eth_dev_start(port->id) == 0;
+    return port->started;
+}
+
 static uint32_t frame_receive(struct emu_hostport *of, struct emu_hostframe **frames, uint32_t max)
 {
     struct dpdk_port *port = port_of(of);
     struct rte_mbuf *mbufs[EMU_HOSTLINK_BURST];
     uint32_t count = 0;
 
+    if (!device_connects(port))
+        return 0;
     /* Without frames the driver of XDP waits up to a second where the kernel wants to be woken. */
     if (port->device.kind->looks_to_get && !socket_ready(port, POLLIN))
         return 0;
@@ -73,7 +106,8 @@ static uint32_t frame_send(struct emu_hostport *of, struct emu_hostframe **frame
 
     count = RTE_MIN(count, EMU_HOSTLINK_BURST);
     /* With its ring full the driver of packet sockets waits until the kernel has sent something. */
-    if (count == 0 || (port->device.kind->looks_to_send && !socket_ready(port, POLLOUT)))
+    if (count == 0 || !port->started ||
+        (port->device.kind->looks_to_send && !socket_ready(port, POLLOUT)))
         return 0;
     for (uint32_t i = 0; i < count; i++) {
         struct emu_hostframe *frame = frames[i];
@@ -144,11 +178,9 @@ static void frame_wake_clear(struct emu_hostport *of)
 static bool frame_is_up(struct emu_hostport *of)
 {
     const struct dpdk_port *port = port_of(of);
-    struct rte_eth_link link = {0};
 
-    if (port->query >= 0)
-        return dpdk_interface_runs(&port->device.interface, port->query);
-    return rte_eth_link_get_nowait(port->id, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;
+    return port->query >= 0 ? dpdk_interface_runs(&port->device.interface, port->query)
+                            : device_up(port);
 }
 
 static void close_elsewhere(void *ctx)

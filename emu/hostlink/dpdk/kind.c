@@ -134,8 +134,9 @@ static int memif_arguments(struct dpdk_device *device, const struct dpdk_error *
     if (strcmp(abstract, "yes") == 0 && !strstr(device->text, "socket-abstract="))
         snprintf(device->text + at, sizeof device->text - at, ",socket-abstract=no");
     dpdk_argument_add(device, "bsize", buffer);
+    device->connects = strcmp(role, "server") != 0;
     device->frame_bytes = least(device->frame_wanted, buffer);
-    return *path == '/' && strcmp(role, "server") == 0 ? socket_clear(device, path, error) : 0;
+    return *path == '/' && !device->connects ? socket_clear(device, path, error) : 0;
 }
 
 static const struct dpdk_kind kinds[] = {
@@ -155,19 +156,17 @@ static const struct dpdk_kind kinds[] = {
      .arguments = xdp_arguments,
      .hint = "it takes an MTU of at most 3498, root, and an interface without another XDP program"},
     {.name = "net_memif",
-     .link_is_state = true,
+     .stops_among_interrupts = true,
      .arguments = memif_arguments,
      .hint = "may its socket be made there?"},
-    {.name = "net_ring", .link_is_state = true, .keeps_queues = true},
+    {.name = "net_ring", .keeps_queues = true},
     {.name = "net_tap",
      .has_mtu = true,
      .has_interrupts = true,
-     .link_is_state = true,
      .hint = "it needs root or CAP_NET_ADMIN, and /dev/net/tun"},
     {.has_mtu = true,
      .has_interrupts = true,
      .keeps_queues = true,
-     .link_is_state = true,
      .hint = "is its driver among DPDK's (librte-net-...), and an adapter bound to vfio-pci "
              "(dpdk-devbind.py) unless its driver is mlx5?"},
 };

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <rte_alarm.h>
 #include <rte_dev.h>
 #include <rte_epoll.h>
 #include <rte_errno.h>
@@ -58,8 +60,8 @@ static int pool_create(const struct opening *opening, const struct rte_eth_dev_i
     uint32_t frames = (opening->options->frames ? opening->options->frames : FRAMES) + SPARE;
     uint32_t bytes = RTE_MAX(port->device.frame_bytes, port->device.ring_bytes);
     uint32_t room = RTE_ALIGN_CEIL(bytes, ROOM_STEP) + RTE_PKTMBUF_HEADROOM;
-    uint32_t before = sizeof(struct rte_mempool_objhdr) + sizeof(struct rte_mbuf) +
-                      dpdk_frame_private();
+    uint32_t before = RTE_ALIGN_CEIL(sizeof(struct rte_mempool_objhdr), RTE_CACHE_LINE_SIZE) +
+                      sizeof(struct rte_mbuf) + dpdk_frame_private();
     char name[RTE_MEMPOOL_NAMESIZE];
 
     if (kind->object_most) {
@@ -134,7 +136,7 @@ static int port_configure(const struct opening *opening)
     if (err == 0)
         err = rte_eth_dev_start(port->id);
     port->started = err == 0;
-    return err == 0 ? 0 : refused(opening, err, "it does not start");
+    return err == 0 || port->device.connects ? 0 : refused(opening, err, "it does not start");
 }
 
 /* What one can sleep on: the driver's own socket, or the device's interrupt. */
@@ -233,6 +235,38 @@ static void opening_run(void *ctx)
         dpdk_port_close(opening->port);
 }
 
+struct stopping {
+    uint16_t id;
+    sem_t done;
+};
+
+static void stop_among_interrupts(void *ctx)
+{
+    struct stopping *stopping = ctx;
+
+    rte_eth_dev_stop(stopping->id);
+    sem_post(&stopping->done);
+}
+
+/*
+ * A peer of memif that leaves is noticed by DPDK's thread for interrupts, which frees what stopping
+ * frees, too, and neither looks at the other. So that thread stops the device.
+ */
+static void port_stop(const struct dpdk_port *port)
+{
+    struct stopping stopping = {.id = port->id};
+
+    if (!port->device.kind->stops_among_interrupts || sem_init(&stopping.done, 0, 0) != 0) {
+        rte_eth_dev_stop(port->id);
+        return;
+    }
+    if (rte_eal_alarm_set(1, stop_among_interrupts, &stopping) != 0)
+        stop_among_interrupts(&stopping);
+    while (sem_wait(&stopping.done) != 0) /* interrupted by a signal */
+        ;
+    sem_destroy(&stopping.done);
+}
+
 void dpdk_port_close(struct dpdk_port *port)
 {
     struct rte_eth_dev_info info;
@@ -242,7 +276,7 @@ void dpdk_port_close(struct dpdk_port *port)
         if (port->epoll >= 0)
             rte_eth_dev_rx_intr_ctl_q(port->id, 0, port->epoll, RTE_INTR_EVENT_DEL, NULL);
         if (port->started)
-            rte_eth_dev_stop(port->id);
+            port_stop(port);
         rte_eth_dev_close(port->id);
         if (device)
             rte_dev_remove(device);

@@ -45,7 +45,7 @@ struct end {
     uint32_t expected, of;       /* of the other's frames: the next, and how many there are */
     struct emu_hostframe *kept[WINDOW];
     uint64_t sent_ns, heard_ns;
-    uint64_t again, doubles, early, foreign, wrong, woken, slept;
+    uint64_t again, doubles, early, foreign, wrong, refused, woken, slept;
 };
 
 static uint8_t byte_of(uint32_t number, uint32_t at)
@@ -91,6 +91,7 @@ static bool send_kept(struct end *end, uint32_t number)
     if (end->port->ops->send(end->port, &frame, 1) == 1)
         return true;
     end->port->ops->drop(end->port, frame);
+    end->refused++;
     return false;
 }
 
@@ -271,14 +272,15 @@ int main(int argc, char **argv)
         end.port->ops->drop(end.port, end.kept[i % WINDOW]);
     printf("{\"all\": %s, \"sent\": %u, \"of\": %u, \"received\": %u, \"again\": %llu, "
            "\"doubles\": %llu, "
-           "\"early\": %llu, \"foreign\": %llu, \"wrong\": %llu, \"wakes\": %s, \"slept\": %llu, "
+           "\"early\": %llu, \"foreign\": %llu, \"wrong\": %llu, \"refused\": %llu, \"wakes\": %s, "
+           "\"slept\": %llu, "
            "\"woken\": %llu, \"frame_bytes\": %u, \"free_before\": %u, \"free_after\": %u}\n",
            all ? "true" : "false", end.acknowledged, end.frames, end.expected,
            (unsigned long long)end.again, (unsigned long long)end.doubles,
            (unsigned long long)end.early, (unsigned long long)end.foreign,
-           (unsigned long long)end.wrong, wake >= 0 ? "true" : "false",
-           (unsigned long long)end.slept, (unsigned long long)end.woken, end.port->frame_bytes,
-           before, frames_free(end.port));
+           (unsigned long long)end.wrong, (unsigned long long)end.refused,
+           wake >= 0 ? "true" : "false", (unsigned long long)end.slept,
+           (unsigned long long)end.woken, end.port->frame_bytes, before, frames_free(end.port));
     end.port->ops->close(end.port);
     return !all || end.wrong > 0;
 }

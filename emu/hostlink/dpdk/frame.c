@@ -113,7 +113,8 @@ static uint32_t frame_send(struct emu_hostport *of, struct emu_hostframe **frame
         struct emu_hostframe *frame = frames[i];
         struct rte_mbuf *mbuf = frame->own;
         uint32_t bytes = RTE_MAX(frame->bytes, EMU_HOSTLINK_FRAME_LEAST);
-        memset(frame->data + frame->bytes, 0, bytes - frame->bytes);
+        if (bytes > frame->bytes)
+            memset(frame->data + frame->bytes, 0, bytes - frame->bytes);
         mbuf->data_len = (uint16_t)bytes;
         mbuf->pkt_len = bytes;
         mbuf->ol_flags = 0; /* what the adapter found when it came */

@@ -96,6 +96,8 @@ static uint32_t mtu_choose(struct dpdk_device *device, const struct rte_eth_dev_
         most = RTE_MIN(most, info->max_rx_pktlen - header - RTE_ETHER_CRC_LEN);
     if (info->max_mtu >= RTE_ETHER_MIN_MTU)
         most = RTE_MIN(most, info->max_mtu);
+    if (most > RTE_ETHER_MTU && most <= RTE_ETHER_MTU + 2 * RTE_VLAN_HLEN)
+        most = RTE_ETHER_MTU; /* the rest is room for the tags of VLANs */
     device->frame_bytes = most + header;
     return most;
 }
@@ -146,9 +148,14 @@ static void wake_open(struct dpdk_port *port)
     if (!port->device.kind->has_interrupts)
         return;
     port->epoll = epoll_create1(EPOLL_CLOEXEC);
-    if (port->epoll >= 0 &&
-        (rte_eth_dev_rx_intr_ctl_q(port->id, 0, port->epoll, RTE_INTR_EVENT_ADD, NULL) != 0 ||
-         rte_eth_dev_rx_intr_enable(port->id, 0) != 0)) {
+    bool added = port->epoll >= 0 &&
+                 rte_eth_dev_rx_intr_ctl_q(port->id, 0, port->epoll, RTE_INTR_EVENT_ADD, NULL) == 0;
+    int err = added ? rte_eth_dev_rx_intr_enable(port->id, 0) : 0;
+    if (err == -ENOTSUP) /* always enabled */
+        err = 0;
+    if (err != 0)
+        rte_eth_dev_rx_intr_ctl_q(port->id, 0, port->epoll, RTE_INTR_EVENT_DEL, NULL);
+    if (port->epoll >= 0 && (!added || err != 0)) {
         close(port->epoll);
         port->epoll = -1;
     }

@@ -26,7 +26,7 @@ static struct dpdk_port *port_of(struct emu_hostport *port)
 
 uint16_t dpdk_frame_private(void)
 {
-    return RTE_ALIGN_CEIL(sizeof(struct emu_hostframe), RTE_MBUF_PRIV_ALIGN);
+    return RTE_CACHE_LINE_ROUNDUP(sizeof(struct emu_hostframe)); /* so that data are aligned, too */
 }
 
 /* The frame of @mbuf, filled in. */

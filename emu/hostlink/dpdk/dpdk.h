@@ -123,7 +123,7 @@ void dpdk_log_libraries(void);
 /* Descriptors of this process: those that are open. */
 struct dpdk_open {
     uint32_t count;
-    int fds[4096];
+    int fds[32768];
 };
 
 /** dpdk_open_list - those that are open now; more than fit are left out. */
@@ -131,7 +131,7 @@ void dpdk_open_list(struct dpdk_open *ret);
 
 /**
  * dpdk_open_claim - of those opened since @before: none is passed on to programs that are started.
- * Returns the socket of @family among them, or -1.
+ * Returns the socket of @family among them, or -1. With more descriptors than fit nothing is done.
  */
 int dpdk_open_claim(const struct dpdk_open *before, int family);
 

@@ -38,12 +38,16 @@ static bool was_open(const struct dpdk_open *before, int fd)
 
 int dpdk_open_claim(const struct dpdk_open *before, int family)
 {
-    struct dpdk_open now;
+    struct dpdk_open *now = malloc(sizeof *now);
     int found = -1;
 
-    dpdk_open_list(&now);
-    for (uint32_t i = 0; i < now.count; i++) {
-        int its = 0, fd = now.fds[i];
+    if (!now || before->count == sizeof before->fds / sizeof before->fds[0]) {
+        free(now); /* what is new is not known */
+        return -1;
+    }
+    dpdk_open_list(now);
+    for (uint32_t i = 0; i < now->count; i++) {
+        int its = 0, fd = now->fds[i];
         socklen_t bytes = sizeof its;
         if (was_open(before, fd))
             continue;
@@ -51,6 +55,7 @@ int dpdk_open_claim(const struct dpdk_open *before, int family)
         if (family && getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &its, &bytes) == 0 && its == family)
             found = fd;
     }
+    free(now);
     return found;
 }
 

@@ -15,49 +15,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "apps/env_build.h"
 #include "apps/say.h"
+#include "emu/hostlink/plugin.h"
 
 #define PROVIDER  "libfabemu-fi.so"
 #define COMPONENT "mca_coll_fabemu.so"
 
 #define PROVIDER_BUILT  "nic/ofi" /* seen from the folder of a command that is not installed */
 #define COMPONENT_BUILT "apps/ompi"
-
-/* The same, from one that is, in a prefix that may have been moved; then where that was to be. */
-static const char *const installed[] = {"../lib/fabemu", "../lib/x86_64-linux-gnu/fabemu",
-                                        "../lib64/fabemu", ENV_PLUGINS};
-
-static bool holds(const char *dir, const char *file)
-{
-    char path[1024];
-
-    return snprintf(path, sizeof path, "%s/%s", dir, file) < (int)sizeof path &&
-           access(path, R_OK) == 0;
-}
-
-/* The folder that holds @file; false when it is in none of the places. */
-static bool find_dir(char *ret, size_t ret_bytes, const char *file, const char *built)
-{
-    char exe[512];
-    ssize_t bytes = readlink("/proc/self/exe", exe, sizeof exe - 1);
-
-    if (bytes <= 0)
-        return false;
-    exe[bytes] = '\0';
-    char *slash = strrchr(exe, '/');
-    if (!slash)
-        return false;
-    *slash = '\0';
-    snprintf(ret, ret_bytes, "%s/%s", exe, built);
-    for (size_t i = 0; !holds(ret, file); i++) {
-        if (i == sizeof installed / sizeof installed[0])
-            return false;
-        snprintf(ret, ret_bytes, "%s%s%s", *installed[i] == '/' ? "" : exe,
-                 *installed[i] == '/' ? "" : "/", installed[i]);
-    }
-    return true;
-}
 
 struct walk {
     void (*each)(void *context, const char *name, const char *value);
@@ -121,13 +86,13 @@ int env_each(const char *socket_path,
         unless_set(&walk, "OMPI_ALLOW_RUN_AS_ROOT", "1");
         unless_set(&walk, "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
     }
-    if (find_dir(dir, sizeof dir, COMPONENT, COMPONENT_BUILT))
+    if (emu_plugin_dir(dir, sizeof dir, COMPONENT, COMPONENT_BUILT))
         prepend(&walk, "OMPI_MCA_mca_base_component_path", dir, "SYSTEM_DEFAULT");
     else
         say("%s is not built: collectives will not run in the switches; build it with "
             "scripts/build",
             COMPONENT);
-    if (!find_dir(dir, sizeof dir, PROVIDER, PROVIDER_BUILT))
+    if (!emu_plugin_dir(dir, sizeof dir, PROVIDER, PROVIDER_BUILT))
         return fail(-ENOENT, error, error_bytes,
                     "%s is not beside the fabemu command: programs "
                     "that use libfabric or MPI cannot reach the fabric; build it with "

@@ -95,6 +95,17 @@ class InstallTest(FabemuCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertRegex(done.stderr, r"allreduce +1 +0 +0")
 
+    def test_installed__ports_to_other_hosts(self):
+        """DPDK's library is found from the prefix: a port whose frames come back to itself."""
+        program = os.path.join(self.prefix, "bin", "exchange")
+        shutil.copy(os.path.join(self.build, "tests", "hostlink_exchange"), program)
+        done = self.without_the_build(program, "net_ring0", "10")
+        if "built without DPDK" in done.stderr:
+            self.skipTest(done.stderr.strip())
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertTrue(glob.glob(os.path.join(self.prefix, "lib*/**/libfabemu-dpdk.so"),
+                                  recursive=True))
+
     def test_installed__has_its_manual_page_and_its_figures(self):
         (page,) = glob.glob(os.path.join(self.prefix, "share/man/man1/fabemu.1*"))
         with (gzip.open if page.endswith(".gz") else open)(page, "rt") as f:

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * frame.c - the port: frames are mbufs, and their holders the mbufs' references.
+ *
+ * What describes a frame lies in the mbuf's private area, so nothing is copied or allocated. The
+ * device drops a reference of its own once a frame is on the wire; with adapters that may be long
+ * after, until they are asked.
+ */
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include <rte_epoll.h>
+#include <rte_ethdev.h>
+#include <rte_mbuf.h>
+
+#include "emu/hostlink/dpdk/dpdk.h"
+#include "emu/now.h"
+
+#define CONNECT_NS 200000000u /* from one attempt to connect to the next */
+
+static struct dpdk_port *port_of(struct emu_hostport *port)
+{
+    return (struct dpdk_port *)port; /* its first member */
+}
+
+uint16_t dpdk_frame_private(void)
+{
+    return RTE_CACHE_LINE_ROUNDUP(sizeof(struct emu_hostframe)); /* so that data are aligned, too */
+}
+
+/* The frame of @mbuf, filled in. */
+static struct emu_hostframe *frame_of(struct dpdk_port *port, struct rte_mbuf *mbuf)
+{
+    struct emu_hostframe *frame = rte_mbuf_to_priv(mbuf);
+    uint32_t room = (uint32_t)rte_pktmbuf_data_len(mbuf) + rte_pktmbuf_tailroom(mbuf);
+
+    frame->data = rte_pktmbuf_mtod(mbuf, uint8_t *);
+    frame->bytes = rte_pktmbuf_data_len(mbuf);
+    frame->room = RTE_MIN(room, port->port.frame_bytes);
+    frame->own = mbuf;
+    return frame;
+}
+
+/* Would the kernel let @events be done at once? */
+static bool socket_ready(const struct dpdk_port *port, short events)
+{
+    struct pollfd ask = {.fd = port->socket, .events = events};
+
+    return port->socket < 0 || (poll(&ask, 1, 0) == 1 && (ask.revents & events));
+}
+
+static bool device_up(const struct dpdk_port *port)
+{
+    struct rte_eth_link link = {0};
+
+    return port->started && rte_eth_link_get_nowait(port->id, &link) == 0 &&
+           link.link_status == RTE_ETH_LINK_UP;
+}
+
+/*
+ * A client of memif connects when it is started, and never again. So it is started anew as long as
+ * there is no server. Returns whether it may be used.
+ */
+static bool device_connects(struct dpdk_port *port)
+{
+    uint64_t now;
+
+    if (!port->device.connects || device_up(port))
+        return port->started;
+    now = emu_now_ns();
+    if (now < port->connect_ns)
+        return port->started;
+    port->connect_ns = now + CONNECT_NS;
+    if (port->started)
+        rte_eth_dev_stop(port->id);
+    port->started = rte_eth_dev_start(port->id) == 0;
+    return port->started;
+}
+
+static uint32_t frame_receive(struct emu_hostport *of, struct emu_hostframe **frames, uint32_t max)
+{
+    struct dpdk_port *port = port_of(of);
+    struct rte_mbuf *mbufs[EMU_HOSTLINK_BURST];
+    uint32_t count = 0;
+
+    if (!device_connects(port))
+        return 0;
+    /* Without frames the driver of XDP waits up to a second where the kernel wants to be woken. */
+    if (port->device.kind->looks_to_get && !socket_ready(port, POLLIN))
+        return 0;
+    uint16_t got = rte_eth_rx_burst(port->id, 0, mbufs, (uint16_t)RTE_MIN(max, EMU_HOSTLINK_BURST));
+    for (uint16_t i = 0; i < got; i++) {
+        if (mbufs[i]->nb_segs > 1 && rte_pktmbuf_linearize(mbufs[i]) != 0)
+            rte_pktmbuf_free(mbufs[i]); /* larger than any frame of ours */
+        else
+            frames[count++] = frame_of(port, mbufs[i]);
+    }
+    return count;
+}
+
+static uint32_t frame_send(struct emu_hostport *of, struct emu_hostframe **frames, uint32_t count)
+{
+    struct dpdk_port *port = port_of(of);
+    struct rte_mbuf *mbufs[EMU_HOSTLINK_BURST];
+
+    count = RTE_MIN(count, EMU_HOSTLINK_BURST);
+    /* With its ring full the driver of packet sockets waits until the kernel has sent something. */
+    if (count == 0 || !port->started ||
+        (port->device.kind->looks_to_send && !socket_ready(port, POLLOUT)))
+        return 0;
+    for (uint32_t i = 0; i < count; i++) {
+        struct emu_hostframe *frame = frames[i];
+        struct rte_mbuf *mbuf = frame->own;
+        uint32_t bytes = RTE_MAX(frame->bytes, EMU_HOSTLINK_FRAME_LEAST);
+        if (bytes > frame->bytes)
+            memset(frame->data + frame->bytes, 0, bytes - frame->bytes);
+        mbuf->data_len = (uint16_t)bytes;
+        mbuf->pkt_len = bytes;
+        mbuf->ol_flags = 0; /* what the adapter found when it came */
+        mbufs[i] = mbuf;
+    }
+    return rte_eth_tx_burst(port->id, 0, mbufs, (uint16_t)count);
+}
+
+static struct emu_hostframe *frame_take(struct emu_hostport *of)
+{
+    struct dpdk_port *port = port_of(of);
+    struct rte_mbuf *mbuf = rte_pktmbuf_alloc(port->pool);
+
+    if (!mbuf) {
+        rte_eth_tx_done_cleanup(port->id, 0, 0); /* what has been sent, if the device can tell */
+        mbuf = rte_pktmbuf_alloc(port->pool);
+    }
+    return mbuf ? frame_of(port, mbuf) : NULL;
+}
+
+static void frame_keep(struct emu_hostport *of, struct emu_hostframe *frame)
+{
+    (void)of;
+    rte_pktmbuf_refcnt_update(frame->own, 1);
+}
+
+static bool frame_is_alone(struct emu_hostport *of, const struct emu_hostframe *frame)
+{
+    if (rte_mbuf_refcnt_read(frame->own) == 1)
+        return true;
+    rte_eth_tx_done_cleanup(port_of(of)->id, 0, 0);
+    return rte_mbuf_refcnt_read(frame->own) == 1;
+}
+
+static void frame_drop(struct emu_hostport *of, struct emu_hostframe *frame)
+{
+    (void)of;
+    rte_pktmbuf_free(frame->own);
+}
+
+static int frame_wake_fd(struct emu_hostport *of)
+{
+    return port_of(of)->wake;
+}
+
+static void frame_wake_clear(struct emu_hostport *of)
+{
+    const struct dpdk_port *port = port_of(of);
+    struct rte_epoll_event event;
+    socklen_t bytes = sizeof(int);
+    int err;
+
+    if (port->socket >= 0) /* frames are told of while there are any; an error until it is read */
+        getsockopt(port->socket, SOL_SOCKET, SO_ERROR, &err, &bytes);
+    if (port->epoll < 0)
+        return;
+    rte_epoll_wait(port->epoll, &event, 1, 0);
+    rte_eth_dev_rx_intr_disable(port->id, 0);
+    rte_eth_dev_rx_intr_enable(port->id, 0);
+}
+
+static bool frame_is_up(struct emu_hostport *of)
+{
+    const struct dpdk_port *port = port_of(of);
+
+    return port->query >= 0 ? dpdk_interface_runs(&port->device.interface, port->query)
+                            : device_up(port);
+}
+
+static void close_elsewhere(void *ctx)
+{
+    dpdk_port_close(ctx);
+}
+
+static void frame_close(struct emu_hostport *of)
+{
+    if (dpdk_elsewhere(close_elsewhere, port_of(of)) != 0)
+        dpdk_port_close(port_of(of));
+}
+
+const struct emu_hostport_ops dpdk_ops = {
+    .receive = frame_receive,
+    .send = frame_send,
+    .take = frame_take,
+    .keep = frame_keep,
+    .is_alone = frame_is_alone,
+    .drop = frame_drop,
+    .wake_fd = frame_wake_fd,
+    .wake_clear = frame_wake_clear,
+    .is_up = frame_is_up,
+    .close = frame_close,
+};

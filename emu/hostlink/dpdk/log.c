@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* log.c - what DPDK says: errors become part of ours, warnings go to stderr, the rest nowhere. */
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <rte_log.h>
+
+#include "emu/hostlink/dpdk/dpdk.h"
+
+/* DPDK has one log, so this is the process's. */
+static struct {
+    pthread_mutex_t lock;
+    bool keep;
+    char line[200];   /* the first since keeping began, without its newline */
+    char kernel[100]; /* why the kernel refused an XDP program; "": it did not */
+} kept = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* The stream is line buffered: @text is a line, or what is left of one. */
+static ssize_t log_write(void *cookie, const char *text, size_t bytes)
+{
+    size_t length = bytes;
+
+    (void)cookie;
+    while (length > 0 && (text[length - 1] == '\n' || text[length - 1] == ' '))
+        length--;
+    pthread_mutex_lock(&kept.lock);
+    if (!kept.keep && length > 0)
+        fprintf(stderr, "fabemu: DPDK: %.*s\n", (int)length, text);
+    else if (length > 0 && !kept.line[0])
+        snprintf(kept.line, sizeof kept.line, "%.*s", (int)length, text);
+    pthread_mutex_unlock(&kept.lock);
+    return (ssize_t)bytes;
+}
+
+int dpdk_log_open(void)
+{
+    FILE *stream = fopencookie(NULL, "w", (cookie_io_functions_t){.write = log_write});
+
+    if (!stream || setvbuf(stream, NULL, _IOLBF, 0) != 0 || rte_openlog_stream(stream) != 0)
+        return -ENOMEM;
+    return 0;
+}
+
+void dpdk_log_keep(bool keep)
+{
+    pthread_mutex_lock(&kept.lock);
+    kept.keep = keep;
+    if (keep)
+        kept.line[0] = kept.kernel[0] = '\0';
+    pthread_mutex_unlock(&kept.lock);
+    rte_log_set_global_level(keep ? RTE_LOG_ERR : RTE_LOG_WARNING);
+    /* That there is no server yet, or no more, is told by the link's state. */
+    rte_log_set_level_pattern("pmd.net.memif", keep ? RTE_LOG_ERR : RTE_LOG_CRIT);
+}
+
+const char *dpdk_log_kept(void)
+{
+    return kept.kernel[0] ? kept.kernel : kept.line;
+}
+
+typedef int print_fn(int level, const char *format, va_list args);
+
+/* What libbpf and libxdp say, which would go to stderr: of interest is why the kernel refused. */
+static int library_print(int level, const char *format, va_list args)
+{
+    static const char refused[] = "Kernel error message: ";
+    char line[200];
+
+    (void)level;
+    vsnprintf(line, sizeof line, format, args);
+    const char *why = strstr(line, refused);
+    pthread_mutex_lock(&kept.lock);
+    if (why && kept.keep)
+        snprintf(kept.kernel, sizeof kept.kernel, "%.*s", (int)strcspn(why + strlen(refused), "\n"),
+                 why + strlen(refused));
+    pthread_mutex_unlock(&kept.lock);
+    return 0;
+}
+
+void dpdk_log_libraries(void)
+{
+    static const char *const libraries[][2] = {{"libbpf.so.1", "libbpf_set_print"},
+                                               {"libxdp.so.1", "libxdp_set_print"}};
+
+    for (size_t i = 0; i < sizeof libraries / sizeof libraries[0]; i++) {
+        void *library = dlopen(libraries[i][0], RTLD_NOW | RTLD_NOLOAD);
+        if (!library)
+            continue;
+        print_fn *(*set)(print_fn *) = (print_fn * (*)(print_fn *)) dlsym(library, libraries[i][1]);
+        if (set)
+            set(library_print);
+        dlclose(library); /* DPDK's driver holds it */
+    }
+}

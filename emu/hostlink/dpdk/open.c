@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* open.c - a port from a device's name, and the way back. */
+#include "emu/hostlink/open.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <rte_alarm.h>
+#include <rte_dev.h>
+#include <rte_epoll.h>
+#include <rte_errno.h>
+#include <rte_ethdev.h>
+#include <rte_mbuf.h>
+
+#include "emu/hostlink/dpdk/dpdk.h"
+
+#define EXPORTED __attribute__((visibility("default")))
+
+#define FRAMES       4096u
+#define FRAME_LEAST  512u
+#define SPARE        256u  /* frames besides those that are held: bursts on their way through */
+#define QUEUE        1024u /* descriptors, unless the device says what it wants */
+#define XDP_HEADROOM 256u  /* the kernel leaves so much of a buffer to programs */
+#define ROOM_STEP    1024u /* some adapters count their buffers so */
+
+EXPORTED emu_hostport_open_fn emu_hostport_dpdk_open;
+EXPORTED extern const char emu_hostport_dpdk_built[];
+const char emu_hostport_dpdk_built[] = FABEMU_VERSION;
+
+/* What is asked of the thread that opens, and what it found. */
+struct opening {
+    const struct emu_hostport_options *options;
+    const struct dpdk_error *error;
+    struct dpdk_port *port;
+    int err;
+};
+
+/* What is known when DPDK refuses: what it said, and what it mostly is. */
+static int refused(const struct opening *opening, int err, const char *what)
+{
+    const struct dpdk_device *device = &opening->port->device;
+    const char *said = dpdk_log_kept(), *hint = device->kind->hint;
+
+    return dpdk_fail(opening->error, err == -ENOMEM ? -ENOMEM : -EIO, "%s: %s: %s%s%s%s",
+                     device->name, what, *said ? said : strerror(err < 0 ? -err : EIO),
+                     hint ? " (" : "", hint ? hint : "", hint ? ")" : "");
+}
+
+static int pool_create(const struct opening *opening, const struct rte_eth_dev_info *info)
+{
+    struct dpdk_port *port = opening->port;
+    const struct dpdk_kind *kind = port->device.kind;
+    uint32_t frames = (opening->options->frames ? opening->options->frames : FRAMES) + SPARE;
+    uint32_t bytes = RTE_MAX(port->device.frame_bytes, port->device.ring_bytes);
+    uint32_t room = RTE_ALIGN_CEIL(bytes, ROOM_STEP) + RTE_PKTMBUF_HEADROOM;
+    uint32_t before = RTE_ALIGN_CEIL(sizeof(struct rte_mempool_objhdr), RTE_CACHE_LINE_SIZE) +
+                      sizeof(struct rte_mbuf) + dpdk_frame_private();
+    char name[RTE_MEMPOOL_NAMESIZE];
+
+    if (kind->object_most) {
+        /* A pool pads its objects to an odd number of cache lines: 63 is the most in a page. */
+        room = kind->object_most - RTE_CACHE_LINE_SIZE - before;
+        bytes = room - RTE_PKTMBUF_HEADROOM - XDP_HEADROOM;
+        port->device.frame_bytes = RTE_MIN(port->device.frame_bytes, bytes);
+    }
+    if (kind->keeps_queues)
+        frames += info->default_rxportconf.ring_size + info->default_txportconf.ring_size;
+    if (room > UINT16_MAX)
+        return dpdk_fail(opening->error, -EINVAL, "%s: frames of %u bytes are too large",
+                         port->device.name, bytes);
+    snprintf(name, sizeof name, "fabemu_%u", port->id);
+    /* One thread at a time uses it: no caches; what was freed last is used first, still in cache. */
+    port->pool = rte_pktmbuf_pool_create_by_ops(name, frames, 0, dpdk_frame_private(),
+                                                (uint16_t)room, SOCKET_ID_ANY, "stack");
+    if (port->pool)
+        return 0;
+    return dpdk_fail(opening->error, -ENOMEM,
+                     "%s: no memory for %u frames of %u bytes: %u MiB, of what all ports have",
+                     port->device.name, frames, bytes,
+                     (uint32_t)((uint64_t)frames * (room + before) >> 20));
+}
+
+/* The device's MTU, for who has one that is ours to set. */
+static uint32_t mtu_choose(struct dpdk_device *device, const struct rte_eth_dev_info *info)
+{
+    uint32_t header = RTE_ETHER_HDR_LEN, most = device->frame_bytes - header;
+
+    if (info->max_rx_pktlen != UINT32_MAX && info->max_rx_pktlen > header + RTE_ETHER_CRC_LEN)
+        most = RTE_MIN(most, info->max_rx_pktlen - header - RTE_ETHER_CRC_LEN);
+    if (info->max_mtu >= RTE_ETHER_MIN_MTU)
+        most = RTE_MIN(most, info->max_mtu);
+    if (most > RTE_ETHER_MTU && most <= RTE_ETHER_MTU + 2 * RTE_VLAN_HLEN)
+        most = RTE_ETHER_MTU; /* the rest is room for the tags of VLANs */
+    device->frame_bytes = most + header;
+    return most;
+}
+
+static int port_configure(const struct opening *opening)
+{
+    struct dpdk_port *port = opening->port;
+    const struct dpdk_kind *kind = port->device.kind;
+    struct rte_eth_conf conf = {0};
+    struct rte_eth_dev_info info;
+    int err = rte_eth_dev_info_get(port->id, &info);
+
+    if (err != 0)
+        return refused(opening, err, "it does not say what it can");
+    info.default_rxportconf.ring_size =
+        info.default_rxportconf.ring_size ? info.default_rxportconf.ring_size : QUEUE;
+    info.default_txportconf.ring_size =
+        info.default_txportconf.ring_size ? info.default_txportconf.ring_size : QUEUE;
+    if (kind->has_mtu)
+        conf.rxmode.mtu = mtu_choose(&port->device, &info);
+    conf.intr_conf.rxq = kind->has_interrupts;
+    err = rte_eth_dev_configure(port->id, 1, 1, &conf);
+    if (err != 0 && conf.intr_conf.rxq) {
+        conf.intr_conf.rxq = 0;
+        err = rte_eth_dev_configure(port->id, 1, 1, &conf);
+    }
+    uint16_t rx = info.default_rxportconf.ring_size, tx = info.default_txportconf.ring_size;
+    if (err == 0)
+        err = rte_eth_dev_adjust_nb_rx_tx_desc(port->id, &rx, &tx);
+    if (err != 0)
+        return refused(opening, err, "it cannot be set up");
+    err = pool_create(opening, &info);
+    if (err != 0)
+        return err;
+    err = rte_eth_rx_queue_setup(port->id, 0, rx, SOCKET_ID_ANY, NULL, port->pool);
+    if (err == 0)
+        err = rte_eth_tx_queue_setup(port->id, 0, tx, SOCKET_ID_ANY, NULL);
+    if (err == 0)
+        err = rte_eth_dev_start(port->id);
+    port->started = err == 0;
+    return err == 0 || port->device.connects ? 0 : refused(opening, err, "it does not start");
+}
+
+/* What one can sleep on: the driver's own socket, or the device's interrupt. */
+static void wake_open(struct dpdk_port *port)
+{
+    port->wake = port->socket;
+    if (!port->device.kind->has_interrupts)
+        return;
+    port->epoll = epoll_create1(EPOLL_CLOEXEC);
+    bool added = port->epoll >= 0 &&
+                 rte_eth_dev_rx_intr_ctl_q(port->id, 0, port->epoll, RTE_INTR_EVENT_ADD, NULL) == 0;
+    int err = added ? rte_eth_dev_rx_intr_enable(port->id, 0) : 0;
+    if (err == -ENOTSUP) /* always enabled */
+        err = 0;
+    if (err != 0)
+        rte_eth_dev_rx_intr_ctl_q(port->id, 0, port->epoll, RTE_INTR_EVENT_DEL, NULL);
+    if (port->epoll >= 0 && (!added || err != 0)) {
+        close(port->epoll);
+        port->epoll = -1;
+    }
+    port->wake = port->epoll;
+}
+
+static int port_probe(const struct opening *opening)
+{
+    struct dpdk_port *port = opening->port;
+    const struct dpdk_device *device = &port->device;
+
+    if (rte_eth_dev_get_port_by_name(device->name, &port->id) == 0) {
+        port->id = RTE_MAX_ETHPORTS; /* it is another's */
+        return dpdk_fail(opening->error, -EEXIST,
+                         "%s: it is open in this process already; another needs another number",
+                         device->name);
+    }
+    int err = rte_dev_probe(device->text);
+    if (err != 0)
+        return refused(opening, err, "DPDK cannot open it");
+    if (rte_eth_dev_get_port_by_name(device->name, &port->id) != 0) {
+        struct rte_dev_iterator all;
+        char match[sizeof device->name + 8];
+        snprintf(match, sizeof match, "%s", device->name);
+        port->id = RTE_MAX_ETHPORTS;
+        if (rte_eth_iterator_init(&all, match) == 0) {
+            port->id = rte_eth_iterator_next(&all);
+            rte_eth_iterator_cleanup(&all);
+        }
+    }
+    return rte_eth_dev_is_valid_port(port->id)
+               ? 0
+               : refused(opening, -ENODEV, "it has no Ethernet port");
+}
+
+static int port_ready(const struct opening *opening)
+{
+    struct dpdk_port *port = opening->port;
+    uint32_t least = opening->options->frame_least ? opening->options->frame_least : FRAME_LEAST;
+    struct rte_ether_addr mac;
+
+    if (port->device.frame_bytes < least)
+        return dpdk_fail(opening->error, -EMSGSIZE,
+                         "%s: its frames have at most %u bytes, and a link between hosts needs %u: "
+                         "make the MTU larger (ip link set %s mtu 9000)",
+                         port->device.name, port->device.frame_bytes, least,
+                         port->device.interface.name[0] ? port->device.interface.name : "NAME");
+    if (port->device.kind->has_interface)
+        port->query = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (port->device.kind->has_interface && port->query < 0)
+        return dpdk_fail(opening->error, -EIO, "%s: %s", port->device.name, strerror(errno));
+    if (rte_eth_macaddr_get(port->id, &mac) == 0)
+        memcpy(port->port.mac, mac.addr_bytes, sizeof port->port.mac);
+    if (port->socket >= 0 && port->device.kind->filters)
+        dpdk_socket_prepare(port->socket);
+    wake_open(port);
+    port->port.ops = &dpdk_ops;
+    port->port.frame_bytes = port->device.frame_bytes;
+    snprintf(port->port.name, sizeof port->port.name, "%.*s", (int)sizeof port->port.name - 1,
+             port->device.text);
+    return 0;
+}
+
+static void opening_run(void *ctx)
+{
+    struct opening *opening = ctx;
+    struct dpdk_open *before = malloc(sizeof *before);
+
+    opening->err = -ENOMEM;
+    if (!before) {
+        dpdk_fail(opening->error, -ENOMEM, "no memory");
+        return;
+    }
+    dpdk_open_list(before);
+    opening->err = port_probe(opening);
+    if (opening->err == 0)
+        opening->err = port_configure(opening);
+    int family = opening->port->device.kind->family;
+    opening->port->socket = dpdk_open_claim(before, family);
+    free(before);
+    if (opening->err == 0)
+        opening->err = port_ready(opening);
+    if (opening->err != 0)
+        dpdk_port_close(opening->port);
+}
+
+struct stopping {
+    uint16_t id;
+    sem_t done;
+};
+
+static void stop_among_interrupts(void *ctx)
+{
+    struct stopping *stopping = ctx;
+
+    rte_eth_dev_stop(stopping->id);
+    sem_post(&stopping->done);
+}
+
+/*
+ * A peer of memif that leaves is noticed by DPDK's thread for interrupts, which frees what stopping
+ * frees, too, and neither looks at the other. So that thread stops the device.
+ */
+static void port_stop(const struct dpdk_port *port)
+{
+    struct stopping stopping = {.id = port->id};
+
+    if (!port->device.kind->stops_among_interrupts || sem_init(&stopping.done, 0, 0) != 0) {
+        rte_eth_dev_stop(port->id);
+        return;
+    }
+    if (rte_eal_alarm_set(1, stop_among_interrupts, &stopping) != 0)
+        stop_among_interrupts(&stopping);
+    while (sem_wait(&stopping.done) != 0) /* interrupted by a signal */
+        ;
+    sem_destroy(&stopping.done);
+}
+
+void dpdk_port_close(struct dpdk_port *port)
+{
+    struct rte_eth_dev_info info;
+
+    if (rte_eth_dev_is_valid_port(port->id)) {
+        struct rte_device *device = rte_eth_dev_info_get(port->id, &info) == 0 ? info.device : NULL;
+        if (port->epoll >= 0)
+            rte_eth_dev_rx_intr_ctl_q(port->id, 0, port->epoll, RTE_INTR_EVENT_DEL, NULL);
+        if (port->started)
+            port_stop(port);
+        rte_eth_dev_close(port->id);
+        if (device)
+            rte_dev_remove(device);
+    }
+    if (port->epoll >= 0)
+        close(port->epoll);
+    if (port->query >= 0)
+        close(port->query);
+    rte_mempool_free(port->pool);
+    free(port);
+}
+
+/* DPDK's own descriptors, too, are none of the programs' that are started later. */
+static int dpdk_start(const struct emu_hostport_options *options, const struct dpdk_error *error)
+{
+    struct dpdk_open *before = malloc(sizeof *before);
+
+    if (!before)
+        return dpdk_fail(error, -ENOMEM, "no memory");
+    dpdk_open_list(before);
+    int err = dpdk_eal_start(options, error);
+    dpdk_open_claim(before, 0);
+    free(before);
+    return err;
+}
+
+int emu_hostport_dpdk_open(struct emu_hostport **ret, const char *device,
+                           const struct emu_hostport_options *options, char *error,
+                           size_t error_bytes)
+{
+    static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
+    const struct dpdk_error line = {error, error_bytes};
+    struct dpdk_port *port = malloc(sizeof *port);
+    struct opening opening = {.options = options, .error = &line, .port = port};
+
+    if (!port)
+        return dpdk_fail(&line, -ENOMEM, "no memory");
+    *port = (struct dpdk_port){
+        .id = RTE_MAX_ETHPORTS, .socket = -1, .wake = -1, .epoll = -1, .query = -1};
+    pthread_mutex_lock(&one_at_a_time);
+    int err =
+        dpdk_device_read(&port->device, device,
+                         options->frame_bytes ? options->frame_bytes : EMU_HOSTLINK_FRAME_BYTES,
+                         &line);
+    if (err == 0)
+        err = dpdk_start(options, &line);
+    if (err != 0) {
+        free(port);
+    } else {
+        dpdk_log_keep(true);
+        err = dpdk_elsewhere(opening_run, &opening);
+        if (err != 0) {
+            dpdk_fail(&line, err, "no thread for DPDK: %s", strerror(-err));
+            free(port);
+        }
+        err = err ? err : opening.err;
+        dpdk_log_keep(false);
+    }
+    pthread_mutex_unlock(&one_at_a_time);
+    if (err == 0)
+        *ret = &port->port;
+    return err;
+}

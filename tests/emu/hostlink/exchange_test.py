@@ -1,0 +1,281 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""exchange_test.py - ports that lead from one network namespace to another.
+
+    exchange_test.py --exchange build/tests/hostlink_exchange --two-hosts scripts/two-hosts
+
+scripts/two-hosts makes the namespaces, exchange.c sends and receives. Where namespaces may not be
+made, all is skipped.
+"""
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+PATIENCE_S = 60
+SKIPPED = 77
+WITHOUT_DPDK = "built without DPDK"
+
+
+class Base(unittest.TestCase):
+    exchange = two_hosts = None
+
+    def start(self, *options, command):
+        """Start two-hosts; it ends with the test at the latest."""
+        run = subprocess.Popen([sys.executable, self.two_hosts, *options, "--", *command],
+                               text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE)
+        self.addCleanup(self.end, run)
+        return run
+
+    @staticmethod
+    def end(run):
+        """End two-hosts if it has not ended, and close what it wrote to."""
+        if run.poll() is None:
+            run.terminate()
+            run.wait(PATIENCE_S)
+        run.stdout.close()
+        run.stderr.close()
+
+    def finish(self, run):
+        """What it wrote, once it has ended well."""
+        out, err = run.communicate(timeout=PATIENCE_S + 40)
+        if run.returncode == SKIPPED or WITHOUT_DPDK in err:
+            self.skipTest(err.strip())
+        return out, err
+
+    def exchanged(self, run):
+        """Both hosts' reports, once everything has arrived."""
+        out, err = self.finish(run)
+        self.assertEqual(run.returncode, 0, out + err)
+        self.assertEqual(err, "")
+        reports = [json.loads(line) for line in re.findall(r"^host\d: (\{.*)$", out, re.M)]
+        self.assertEqual(len(reports), 2, out)
+        for mine, other in (reports, reversed(reports)):
+            self.assertTrue(mine["all"])
+            self.assertEqual(mine["sent"], mine["of"])
+            self.assertEqual(mine["received"], other["of"])
+            self.assertEqual(mine["wrong"], 0)
+            self.assertGreater(mine["again"], 0)
+            self.assertGreater(mine["doubles"], 0)
+        return reports
+
+    def left_behind(self, pid):
+        """What a two-hosts has left."""
+        names = subprocess.run(["ip", "netns", "list"], text=True, capture_output=True, check=True)
+        left = re.findall(rf"fabemu-hosts-{pid}-\w+", names.stdout)
+        folder = os.path.join(tempfile.gettempdir(), f"fabemu-hosts-{pid}")
+        return left + ([folder] if os.path.exists(folder) else [])
+
+    def until(self, condition, what):
+        """Wait for what must come."""
+        end = time.monotonic() + PATIENCE_S
+        while not condition():
+            self.assertLess(time.monotonic(), end, what)
+            time.sleep(0.05)
+
+    def meet(self, run):
+        """Until both hosts have heard of each other; the namespace that is the wire."""
+        lines = ""
+        while lines.count(": up\n") < 2:
+            line = run.stdout.readline()
+            if not line:
+                _, err = self.finish(run)
+                self.fail(lines + err)
+            lines += line
+        return f"fabemu-hosts-{run.pid}-wire"
+
+
+class Exchange(Base):
+    def test_af_packet__frames_of_all_sizes(self):
+        for mine in self.exchanged(self.start(command=[self.exchange, "{device}"])):
+            self.assertEqual(mine["frame_bytes"], 9014)
+            self.assertEqual(mine["of"], 9014 - 60 + 1)
+            self.assertTrue(mine["wakes"])
+            self.assertEqual(mine["free_after"], mine["free_before"])
+
+    def test_memif__frames_of_all_sizes(self):
+        run = self.start("--device", "memif", command=[self.exchange, "{device}"])
+        for mine in self.exchanged(run):
+            self.assertEqual(mine["of"], 9014 - 60 + 1)
+            self.assertEqual(mine["free_after"], mine["free_before"])
+
+    def test_af_xdp__frames_of_all_sizes(self):
+        run = self.start("--device", "af_xdp", command=[self.exchange, "{device}"])
+        for mine in self.exchanged(run):
+            self.assertGreater(mine["frame_bytes"], 3300)
+            self.assertTrue(mine["wakes"])
+            # The last acknowledgments are still in the device's hands.
+            self.assertLess(mine["free_before"] - mine["free_after"], 64)
+
+    def test_small_mtu__small_frames(self):
+        run = self.start("--mtu", "1500", command=[self.exchange, "{device}"])
+        for mine in self.exchanged(run):
+            self.assertEqual(mine["frame_bytes"], 1514)
+
+    def test_own_arguments__win(self):
+        run = self.start(command=[self.exchange, "{device},framesz=2048,blocksz=4096,framecnt=64"])
+        for mine in self.exchanged(run):
+            self.assertLess(mine["frame_bytes"], 2048)
+
+    def test_netem__all_arrives_all_the_same(self):
+        run = self.start("--netem", "loss 2% duplicate 2% reorder 10% delay 1ms",
+                         command=[self.exchange, "{device},qdisc_bypass=0", "1000"])
+        reports = self.exchanged(run)
+        self.assertGreater(sum(mine["early"] for mine in reports), 0)
+
+    def test_loss__all_arrives_all_the_same(self):
+        reports = self.exchanged(self.start("--loss", "2", command=[self.exchange, "{device}"]))
+        self.assertGreater(sum(mine["early"] for mine in reports), 0)
+
+    def test_own_queue_delays__sending_does_not_wait(self):
+        """A slow queue at the sender holds its ring of frames: more are refused, not waited for."""
+        shell = "tc qdisc add dev eth1 root tbf rate 200mbit burst 20kb limit 2mb && exec \"$@\""
+        run = self.start(command=["sh", "-c", shell, "sh", self.exchange,
+                                  "{device},qdisc_bypass=0,framecnt=32,framesz=9216,blocksz=36864",
+                                  "2000"])
+        for mine in self.exchanged(run):
+            self.assertGreater(mine["refused"], 0)
+
+    def test_cable_pulled__goes_on(self):
+        run = self.start(command=[self.exchange, "{device}", "60000"])
+        wire = self.meet(run)
+        for state in ("down", "up"):
+            subprocess.run(["ip", "-n", wire, "link", "set", "h1e1", state], check=True)
+            time.sleep(1)
+        self.exchanged(run)
+
+    def test_interface_down__goes_on(self):
+        run = self.start(command=[self.exchange, "{device}", "60000"])
+        host = self.meet(run).replace("wire", "h0")
+        for state in ("down", "up"):
+            subprocess.run(["ip", "-n", host, "link", "set", "eth1", state], check=True)
+            time.sleep(1)
+        self.exchanged(run)
+
+
+    def test_memif__client_before_its_server(self):
+        shell = "[ {host} = 1 ] || sleep 2; exec \"$@\""
+        run = self.start("--device", "memif", command=["sh", "-c", shell, "sh", self.exchange,
+                                                       "{device}", "1000"])
+        self.exchanged(run)
+
+
+class Refusals(Base):
+    def refused(self, shell, *, device="{device}", options=()):
+        """What a host's own line says when its device cannot be opened."""
+        run = self.start(*options, command=["sh", "-c", shell + "; exec \"$@\"", "sh",
+                                            self.exchange, device, "1"])
+        out, err = self.finish(run)
+        self.assertEqual(run.returncode, 3, out + err)
+        lines = err.splitlines()
+        self.assertEqual(len(lines), 2, err)  # one of each host
+        return lines[0]
+
+    def test_interface_down(self):
+        self.assertIn("the interface eth1 is down", self.refused("ip link set eth1 down"))
+
+    def test_mtu_too_small(self):
+        self.assertIn("at most 414 bytes, and a link between hosts needs 512",
+                      self.refused("ip link set eth1 mtu 400"))
+
+    def test_mtu_too_large_for_xdp(self):
+        self.assertIn("MTU of at most 3498", self.refused(":", options=("--device", "af_xdp",
+                                                                        "--mtu", "9000")))
+
+    def test_rings_that_the_kernel_does_not_take(self):
+        self.assertIn("PACKET_RX_RING", self.refused(":", device="{device},blocksz=10000"))
+
+    def test_argument_that_no_device_has(self):
+        self.assertIn("net_af_packet0: DPDK cannot open it",
+                      self.refused(":", device="{device},colour=red"))
+
+    def test_no_permission(self):
+        if os.geteuid() != 0 or not shutil.which("setpriv"):
+            self.skipTest("needs root, and setpriv")
+        dropped = ["setpriv", "--bounding-set=-net_raw,-net_admin",
+                   "--inh-caps=-net_raw,-net_admin"]
+        if subprocess.run([*dropped, "true"], capture_output=True).returncode:
+            self.skipTest("setpriv cannot drop capabilities here")
+        for device in ("af_packet", "af_xdp"):
+            run = self.start("--device", device,
+                             command=[*dropped, self.exchange, "{device}", "1"])
+            _, err = self.finish(run)
+            self.assertEqual(run.returncode, 3, err)
+            self.assertIn("no permission: it needs root, or the capabilities CAP_NET_RAW", err)
+
+    def test_memif__server_twice(self):
+        shell = "[ {host} = 0 ] || sleep 1"
+        run = self.start("--device", "memif", command=[
+            "sh", "-c", shell + "; exec \"$@\"", "sh", "timeout", "5", self.exchange,
+            "net_memif0,role=server,socket={dir}/one", "1"])
+        _, err = self.finish(run)
+        self.assertIn("host1: net_memif0: another server has the socket", err)
+
+
+class LeftBehind(Base):
+    def test_memif__a_dead_servers_socket(self):
+        shell = ("if [ {host} = 0 ]; then \"$@\" >{dir}/first & while ! [ -e {dir}/memif-0-1 ]; "
+                 "do sleep 0.05; done; kill -9 $!; wait $!; "
+                 "[ -e {dir}/memif-0-1 ] || echo no socket; fi; exec \"$@\"")
+        run = self.start("--device", "memif", command=["sh", "-c", shell, "sh", self.exchange,
+                                                       "{device}", "1000"])
+        out, err = self.finish(run)
+        self.assertEqual(out.count('"all": true'), 2, out + err)
+        self.assertNotIn("no socket", out)
+
+    def killed(self, number):
+        """two-hosts gets a signal: nothing of it is left."""
+        run = self.start(command=["sh", "-c", "echo at work; sleep 1000 & sleep 1000"])
+        if not run.stdout.readline():
+            self.finish(run)
+        inside = subprocess.run(["ip", "netns", "pids", f"fabemu-hosts-{run.pid}-h0"], text=True,
+                                capture_output=True, check=True).stdout.split()
+        self.assertGreater(len(inside), 1)
+        run.send_signal(number)
+        run.wait(PATIENCE_S)
+        self.until(lambda: not self.left_behind(run.pid), "namespaces or folder left")
+        self.until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in inside),
+                   "processes left")
+
+    def test_two_hosts__killed(self):
+        self.killed(signal.SIGKILL)
+
+    def test_two_hosts__terminated(self):
+        self.killed(signal.SIGTERM)
+
+    def test_two_hosts__leftovers_of_a_dead_one(self):
+        gone = subprocess.Popen(["true"])
+        gone.wait()
+        if subprocess.run(["ip", "netns", "add", f"fabemu-hosts-{gone.pid}-h0"],
+                          capture_output=True).returncode:
+            self.skipTest("namespaces cannot be made here")
+        os.mkdir(os.path.join(tempfile.gettempdir(), f"fabemu-hosts-{gone.pid}"))
+        self.finish(self.start(command=["true"]))
+        self.assertEqual(self.left_behind(gone.pid), [])
+
+
+def main():
+    """unittest.main() with our options taken out of the arguments."""
+    args = sys.argv[1:]
+    for option, name in (("--exchange", "exchange"), ("--two-hosts", "two_hosts")):
+        at = args.index(option)
+        setattr(Base, name, os.path.abspath(args[at + 1]))
+        del args[at:at + 2]
+    probe = subprocess.run([sys.executable, Base.two_hosts, "--", "true"], text=True,
+                           capture_output=True)
+    if probe.returncode == SKIPPED:
+        print(f"exchange_test: {probe.stderr.strip()}")
+        return SKIPPED  # meson: skipped
+    unittest.main(module="__main__", argv=[sys.argv[0], "-v", *args])
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -36,6 +36,7 @@ struct session_slot {
     uint16_t body_bytes;
     uint8_t state; /* enum slot_state */
     bool again;    /* it was sent before */
+    bool twice;    /* it was sent more than once: what comes back may be of any of them (Karn) */
 };
 
 /* A frame that is made, and that the port has not taken yet. It is held once for this. */
@@ -99,11 +100,13 @@ struct session_lost {
     /* of the frame that was sent last of all those that have arrived */
     uint64_t packet;
     uint64_t trip_ns;
-    uint64_t least_trip_ns;
-    uint32_t widened;    /* doublings of the time by which frames may be overtaken */
-    uint64_t widened_ns; /* when it was widened last */
-    uint32_t needless;   /* what the other host said last: frame.h */
-    uint32_t good;       /* frames sent again since then */
+    uint64_t least_trip_ns; /* of all in this life, as echoes tell it */
+    bool late;              /* the time-out was doubled: no trip has been seen since */
+    uint32_t widened;       /* doublings of the time by which frames may be overtaken */
+    uint64_t widened_ns;    /* when it was widened last */
+    uint64_t sign_ns;       /* when a frame was last found to be sent again for nothing */
+    uint32_t needless;      /* what the other host said last: frame.h */
+    uint32_t good;          /* frames sent again since then */
 };
 
 struct session_receive {
@@ -129,12 +132,12 @@ struct emu_session {
     struct emu_session_counts counts;
     _Atomic uint64_t state; /* enum emu_session_state */
     _Atomic uint64_t trip_ns;
-    uint64_t heard_ns;   /* when the other host was heard last */
-    uint64_t stepped_ns; /* the last step */
-    uint64_t keep_ns;    /* between signs of life */
-    uint32_t mask;       /* of all rings */
-    uint32_t window;     /* of this life */
-    uint32_t body_max;   /* of its frames */
+    uint64_t heard_ns; /* when the other host was heard last */
+    uint64_t now_ns;   /* the latest that it was told; it does not go back */
+    uint64_t keep_ns;  /* between signs of life */
+    uint32_t mask;     /* of all rings */
+    uint32_t window;   /* of this life */
+    uint32_t body_max; /* of its frames */
     uint8_t check;
     struct session_meet meet;
     struct session_send send;
@@ -155,6 +158,14 @@ static inline void session_set(_Atomic uint64_t *field, uint64_t to)
 static inline struct session_slot *session_slot(const struct emu_session *s, uint32_t seq)
 {
     return &s->send.slot[seq & s->mask];
+}
+
+/* The time, which whoever calls may have read before somebody else did. */
+static inline uint64_t session_now(struct emu_session *s, uint64_t now_ns)
+{
+    if (now_ns > s->now_ns)
+        s->now_ns = now_ns;
+    return s->now_ns;
 }
 
 /* session.c */
@@ -215,6 +226,9 @@ void session_lost_begin(struct emu_session *s);
 
 /** session_lost_sent - @slot was sent. */
 void session_lost_sent(struct emu_session *s, struct session_slot *slot, uint64_t now_ns);
+
+/** session_lost_trip - a round trip took so long. */
+void session_lost_trip(struct emu_session *s, uint64_t trip_ns);
 
 /** session_lost_has - the other host has @slot: it is on no list any more. */
 void session_lost_has(struct emu_session *s, struct session_slot *slot, uint64_t now_ns);

@@ -5,8 +5,7 @@
  * Two signs (RFC 8985, RFC 9002): one that was sent later has arrived, and the time by which
  * frames may overtake each other is over; or nothing has been heard for a time-out (RFC 6298), which sends
  * only the oldest again, to learn more. How far frames overtake each other is the wire's: when the other
- * host says that a frame came by two of its transmissions, that time is doubled, up to the time-out, and
- * after many frames that were sent again with reason it is halved.
+ * host says that a frame came by two of its transmissions, that time is doubled, and after many frames that were sent again with reason it is halved.
  */
 #include "emu/hostlink/internal.h"
 
@@ -14,6 +13,7 @@
 #define LOST_MOST_NS     UINT64_C(250000000) /* it is back so soon after a cut, at most */
 #define LOST_OVERTAKE_NS UINT64_C(10000)     /* frames overtake each other by that at least */
 #define LOST_WIDEST      16u                 /* doublings */
+#define LOST_PATIENCE    8u                  /* round trips without such a sign before that */
 #define LOST_GOOD        64u                 /* frames sent again with reason, for one halving */
 
 void session_lost_begin(struct emu_session *s)
@@ -33,10 +33,16 @@ static uint64_t lost_rto_ns(const struct emu_session *s)
     return emu_rto_ps(&s->lost.rto, 1) / 1000;
 }
 
+/* Half as much again as nearly all trips take: nothing is overtaken by more. */
+static uint64_t lost_widest_ns(const struct emu_session *s)
+{
+    return 3 * (s->lost.rto.mean_ps + 4 * s->lost.rto.spread_ps) / 2000 + LOST_OVERTAKE_NS;
+}
+
 /* By so much a frame may be overtaken. */
 static uint64_t lost_overtake_ns(const struct emu_session *s)
 {
-    uint64_t least_ns = s->lost.rto.mean_ps / 1000 / 4, most_ns = lost_rto_ns(s);
+    uint64_t least_ns = s->lost.rto.mean_ps / 1000 / 4, most_ns = lost_widest_ns(s);
     uint64_t ns;
 
     if (least_ns < LOST_OVERTAKE_NS)
@@ -72,22 +78,35 @@ void session_lost_sent(struct emu_session *s, struct session_slot *slot, uint64_
     slot->state = SLOT_FLIGHT;
     slot->sent_ns = now_ns;
     emu_list_add(&s->lost.flight, &slot->link);
-    if (slot->again)
-        emu_count(&s->counts.sent_again, 1);
+    slot->twice = slot->again;
     slot->again = true;
+    if (slot->twice)
+        emu_count(&s->counts.sent_again, 1);
     if (first)
         lost_set_timer(s);
 }
 
+void session_lost_trip(struct emu_session *s, uint64_t trip_ns)
+{
+    emu_rto_came(&s->lost.rto, UINT64_C(1000) * trip_ns);
+    s->lost.late = false;
+}
+
+/* A frame was sent again, and had not been lost: it took longer than was thought that any does. */
 static void lost_widen(struct emu_session *s, uint64_t now_ns)
 {
     struct session_lost *lost = &s->lost;
+    uint64_t overtake_ns = lost_overtake_ns(s);
 
     lost->good = 0;
-    if (lost->widened == LOST_WIDEST || now_ns - lost->widened_ns < lost->rto.mean_ps / 1000)
+    lost->sign_ns = now_ns;
+    if (now_ns - lost->widened_ns < lost->rto.mean_ps / 1000)
         return; /* once a round trip */
-    lost->widened++;
     lost->widened_ns = now_ns;
+    if (overtake_ns < lost_widest_ns(s) && lost->widened < LOST_WIDEST)
+        lost->widened++;
+    /* Of such frames no trip is known, and those of the others are too short (Karn). */
+    session_lost_trip(s, lost->trip_ns + overtake_ns);
 }
 
 void session_lost_needless(struct emu_session *s, uint32_t needless, uint64_t now_ns)
@@ -107,14 +126,13 @@ void session_lost_has(struct emu_session *s, struct session_slot *slot, uint64_t
     if (slot->state == SLOT_LOST) /* it was on its way all the time */
         lost_widen(s, now_ns);
     emu_list_del(&slot->link);
+    if (!slot->twice)
+        session_lost_trip(s, trip_ns);
     if (slot->packet <= lost->packet)
         return;
     /* Of several transmissions it was an earlier one that came, if the answer is so quick. */
-    if (trip_ns < lost->least_trip_ns && lost->least_trip_ns != UINT64_MAX &&
-        trip_ns < lost->least_trip_ns / 2)
+    if (slot->twice && lost->least_trip_ns != UINT64_MAX && trip_ns < lost->least_trip_ns)
         return;
-    if (trip_ns < lost->least_trip_ns)
-        lost->least_trip_ns = trip_ns;
     lost->packet = slot->packet;
     lost->trip_ns = trip_ns;
 }
@@ -143,10 +161,12 @@ static void lost_find_overtaken(struct emu_session *s, uint64_t now_ns)
             break;
         }
         lost_mark(s, slot);
-        if (++lost->good >= LOST_GOOD && lost->widened) {
-            lost->widened--;
-            lost->good = 0;
-        }
+        lost->good++;
+    }
+    if (lost->good >= LOST_GOOD && lost->widened &&
+        now_ns - lost->sign_ns > LOST_PATIENCE * lost->trip_ns) {
+        lost->widened--;
+        lost->good = 0;
     }
 }
 
@@ -158,6 +178,7 @@ void session_lost_find(struct emu_session *s, uint64_t now_ns)
         return;
     emu_count(&s->counts.timeouts, 1);
     emu_rto_late(&s->lost.rto);
+    s->lost.late = true;
     s->lost.rto_from_ns = now_ns;
     lost_mark(s, lost_oldest(s));
     lost_set_timer(s);

@@ -211,6 +211,7 @@ void emu_session_receive(struct emu_session *session, struct emu_hostframe *fram
 {
     struct emu_frame header;
 
+    now_ns = session_now(session, now_ns);
     if (!emu_frame_parse(frame, &header)) {
         emu_count(&session->counts.malformed, 1);
     } else if (receive_believes(session, frame, &header)) {

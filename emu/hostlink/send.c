@@ -64,7 +64,7 @@ static bool send_open(struct emu_session *s)
     if (!slot->frame)
         return false;
     slot->state = SLOT_READY;
-    slot->again = false;
+    slot->again = slot->twice = false;
     send->filling = true;
     send->fill_bytes = 0;
     return true;

@@ -128,11 +128,16 @@ void session_stamp(const struct emu_session *s, struct emu_frame *header, uint64
 void session_trip(struct emu_session *s, const struct emu_frame *header, uint64_t now_ns)
 {
     uint32_t trip_ns = (uint32_t)now_ns - header->echo_ns;
+    uint64_t mean_ns = emu_count_read(&s->trip_ns);
 
     if (!header->echo_ns || trip_ns > INT32_MAX)
         return;
-    emu_rto_came(&s->lost.rto, UINT64_C(1000) * trip_ns);
-    session_set(&s->trip_ns, s->lost.rto.mean_ps / 1000);
+    session_set(&s->trip_ns, mean_ns ? mean_ns - mean_ns / 8 + trip_ns / 8 : trip_ns);
+    if (trip_ns < s->lost.least_trip_ns)
+        s->lost.least_trip_ns = trip_ns;
+    /* Otherwise frames tell, the late ones, too; but not those that were sent again. */
+    if (emu_list_empty(&s->lost.flight) || s->lost.late)
+        session_lost_trip(s, trip_ns);
 }
 
 /* --- steps ------------------------------------------------------------------------------- */
@@ -149,7 +154,7 @@ uint32_t emu_session_step(struct emu_session *session, uint64_t now_ns)
     uint64_t before = emu_count_read(&session->counts.frames_sent);
 
     session->send.stuck = false;
-    session->stepped_ns = now_ns;
+    now_ns = session_now(session, now_ns);
     if (session_is(session, EMU_SESSION_UP) && session_is_over(session, now_ns))
         session_down(session, EMU_SESSION_MEETS);
     session_flush(session, now_ns);
@@ -189,8 +194,8 @@ uint64_t emu_session_next_ns(const struct emu_session *session)
         next_ns = 0;
     if (!up || !session->meet.heard)
         next_ns = earlier(next_ns, session->meet.greet_ns);
-    if (session->send.stuck && next_ns < session->stepped_ns + SESSION_RETRY_NS)
-        return session->stepped_ns + SESSION_RETRY_NS;
+    if (session->send.stuck && next_ns < session->now_ns + SESSION_RETRY_NS)
+        return session->now_ns + SESSION_RETRY_NS;
     return next_ns;
 }
 

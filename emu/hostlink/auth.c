@@ -133,10 +133,11 @@ void emu_auth_begin(struct emu_auth *auth, const struct emu_auth_life *life)
     way_begin(auth, &auth->in, life, false);
 }
 
-/* The tag that a frame with a key must have, by the key of @way. */
-static void keyed_tag(struct emu_auth *auth, const struct auth_way *way, uint8_t check,
-                      uint64_t packet, const uint8_t *data, uint32_t bytes, uint8_t *tag)
+/* The tag that a frame must have: one that goes @out, or one that came. */
+static void auth_tag(const struct emu_auth *auth, bool out, uint8_t check, uint64_t packet,
+                     const uint8_t *data, uint32_t bytes, uint8_t *tag)
 {
+    const struct auth_way *way = out ? &auth->out : &auth->in;
     uint8_t nonce[12] = {0}, none[1]; /* nothing is encrypted */
 
     static_assert(sizeof nonce == crypto_aead_aes256gcm_NPUBBYTES &&
@@ -144,7 +145,9 @@ static void keyed_tag(struct emu_auth *auth, const struct auth_way *way, uint8_t
                   "a packet number, and zeros");
     for (unsigned i = 0; i < 8; i++)
         nonce[i] = (uint8_t)(packet >> 8 * i);
-    if (check == EMU_AUTH_HANDSHAKE)
+    if (check == EMU_AUTH_CRC)
+        crc_tag(data, bytes, tag);
+    else if (check == EMU_AUTH_HANDSHAKE)
         crypto_generichash(tag, EMU_FRAME_TAG_BYTES, data, bytes, auth->greeting_key,
                            sizeof auth->greeting_key);
     else if (check == EMU_AUTH_AES)
@@ -204,6 +207,21 @@ void emu_auth_begin(struct emu_auth *auth, const struct emu_auth_life *life)
     (void)life;
 }
 
+static void auth_tag(const struct emu_auth *auth, bool out, uint8_t check, uint64_t packet,
+                     const uint8_t *data, uint32_t bytes, uint8_t *tag)
+{
+    (void)auth;
+    (void)out;
+    (void)check;
+    (void)packet;
+    crc_tag(data, bytes, tag);
+}
+
+static bool same_tag(const uint8_t *a, const uint8_t *b)
+{
+    return memcmp(a, b, EMU_FRAME_TAG_BYTES) == 0;
+}
+
 #endif
 
 uint8_t emu_auth_greeting(const struct emu_auth *auth)
@@ -226,15 +244,7 @@ bool emu_auth_agree(uint32_t checks, uint32_t theirs, uint8_t *ret)
 void emu_auth_seal(struct emu_auth *auth, uint8_t check, uint64_t packet, uint8_t *data,
                    uint32_t bytes)
 {
-#ifdef EMU_HAS_SODIUM
-    if (check != EMU_AUTH_CRC) {
-        keyed_tag(auth, &auth->out, check, packet, data, bytes, data + bytes);
-        return;
-    }
-#endif
-    (void)auth;
-    (void)packet;
-    crc_tag(data, bytes, data + bytes);
+    auth_tag(auth, true, check, packet, data, bytes, data + bytes);
 }
 
 bool emu_auth_good(struct emu_auth *auth, uint8_t check, uint64_t packet, const uint8_t *data,
@@ -242,14 +252,6 @@ bool emu_auth_good(struct emu_auth *auth, uint8_t check, uint64_t packet, const 
 {
     uint8_t tag[EMU_FRAME_TAG_BYTES];
 
-#ifdef EMU_HAS_SODIUM
-    if (check != EMU_AUTH_CRC) {
-        keyed_tag(auth, &auth->in, check, packet, data, bytes, tag);
-        return same_tag(tag, data + bytes);
-    }
-#endif
-    (void)auth;
-    (void)packet;
-    crc_tag(data, bytes, tag);
-    return memcmp(tag, data + bytes, sizeof tag) == 0;
+    auth_tag(auth, false, check, packet, data, bytes, tag);
+    return same_tag(tag, data + bytes);
 }

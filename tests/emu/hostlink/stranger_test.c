@@ -407,6 +407,36 @@ static void packets__from_long_ago_are_dropped(void)
     talk_destroy(&talk);
 }
 
+/* Without a key a stranger can say what it likes; what cannot be is counted, and nothing breaks. */
+static void acks__of_what_was_never_sent_are_malformed(void)
+{
+    static const uint32_t beyond[] = {1, 2, 63, 64, 65, 1000, INT32_MAX};
+    uint8_t bytes[600] = {0};
+    struct emu_frame header;
+    struct talk talk;
+
+    begin(&talk, false, test_seed());
+    expect_done(&talk, 1);
+    CU_ASSERT_FATAL(last_of(&talk, EMU_FRAME_ACK, &header)); /* it acknowledges all */
+    for (uint32_t i = 0; i < 2 * sizeof beyond / sizeof beyond[0]; i++) {
+        struct emu_frame made = header;
+        uint64_t before = emu_count_read(&talk_counts(&talk, 0)->malformed);
+
+        made.packet += 1 + i;
+        made.body_bytes = i % 2 ? 8 * 64 : 0;
+        memset(bytes, i % 2 ? 255 : 0, sizeof bytes);
+        if (!(i % 2))
+            made.ack += beyond[i / 2];
+        wire_inject(talk.wire, 0, bytes, made_up(bytes, &talk, &made));
+        talk_for(&talk, MS / 10);
+        CU_ASSERT_EQUAL(emu_count_read(&talk_counts(&talk, 0)->malformed), before + 1);
+    }
+    talk.end[0].limit += 500;
+    talk.end[1].limit += 500;
+    expect_done(&talk, 1);
+    talk_destroy(&talk);
+}
+
 /* The other host speaks another version: both would know what to say of it. */
 static void version__that_differs_is_refused(void)
 {
@@ -480,6 +510,7 @@ int main(void)
         CASE(frames__played_again_change_nothing),
         CASE(frames__of_an_earlier_life_change_nothing),
         CASE(packets__from_long_ago_are_dropped),
+        CASE(acks__of_what_was_never_sent_are_malformed),
         CASE(version__that_differs_is_refused),
         CASE(peek__tells_ours_from_others),
         {NULL, NULL},

@@ -26,9 +26,9 @@ enum place {
     SENT = 64,
     ECHO = 68,
     NEEDLESS = 72,
-    ZERO = 76
+    NEWEST = 76
 };
-static_assert(ZERO + 4 == EMU_FRAME_HEADER_BYTES, "the body follows");
+static_assert(NEWEST + 4 == EMU_FRAME_HEADER_BYTES, "the body follows");
 
 static inline uint16_t get16(const uint8_t *from)
 {
@@ -112,6 +112,7 @@ bool emu_frame_parse(const struct emu_hostframe *frame, struct emu_frame *ret)
     ret->sent_ns = get32(at + SENT);
     ret->echo_ns = get32(at + ECHO);
     ret->needless = get32(at + NEEDLESS);
+    ret->newest = get32(at + NEWEST);
     ret->body = at + EMU_FRAME_HEADER_BYTES;
     /* Ethernet may have padded it: bytes behind the tag are nobody's. */
     return emu_frame_bytes(ret->body_bytes) <= frame->bytes && frame_fits(ret);
@@ -139,7 +140,7 @@ void emu_frame_write(uint8_t *to, const struct emu_frame *header)
     put32(to + SENT, header->sent_ns);
     put32(to + ECHO, header->echo_ns);
     put32(to + NEEDLESS, header->needless);
-    put32(to + ZERO, 0);
+    put32(to + NEWEST, header->newest);
 }
 
 bool emu_frame_offer_parse(const struct emu_frame *header, struct emu_frame_offer *ret)

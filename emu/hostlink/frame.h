@@ -55,7 +55,8 @@ struct emu_frame {
     uint32_t ack;     /* all frames before that one have come */
     uint32_t sent_ns; /* sender's clock, low 32 bits; never 0 */
     uint32_t echo_ns; /* sent_ns of the last that came, and how long ago that was; 0: none */
-    uint32_t needless;   /* frames that came by more than one of their transmissions */
+    uint32_t needless; /* frames that came by more than one of their transmissions */
+    uint32_t newest;   /* low bits of the greatest `packet` that has come, which `echo_ns` is of */
     const uint8_t *body; /* in the frame */
 };
 

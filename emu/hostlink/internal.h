@@ -97,16 +97,15 @@ struct session_lost {
     uint64_t rto_from_ns; /* the last time-out */
     uint64_t rto_ns;      /* the next one; UINT64_MAX: nothing is under way */
     uint64_t found_ns;    /* when the oldest will count as lost, by those sent later that arrived */
-    /* of the frame that was sent last of all those that have arrived */
+    /* of the packet that was sent last of all those that have arrived */
     uint64_t packet;
     uint64_t trip_ns;
-    uint64_t least_trip_ns; /* of all in this life, as echoes tell it */
-    bool late;              /* the time-out was doubled: no trip has been seen since */
-    uint32_t widened;       /* doublings of the time by which frames may be overtaken */
-    uint64_t widened_ns;    /* when it was widened last */
-    uint64_t sign_ns;       /* when a frame was last found to be sent again for nothing */
-    uint32_t needless;      /* what the other host said last: frame.h */
-    uint32_t good;          /* frames sent again since then */
+    bool late;           /* the time-out was doubled: no trip has been seen since */
+    uint32_t widened;    /* doublings of the time by which frames may be overtaken */
+    uint64_t widened_ns; /* when it was widened last */
+    uint64_t sign_ns;    /* when a frame was last found to be sent again for nothing */
+    uint32_t needless;   /* what the other host said last: frame.h */
+    uint32_t good;       /* frames sent again since then */
 };
 
 struct session_receive {
@@ -179,8 +178,11 @@ void session_stamp(const struct emu_session *s, struct emu_frame *header, uint64
 /** session_echo_ns - the time in a frame that came, and how long ago it came. Pure. */
 uint32_t session_echo_ns(uint32_t sent_ns, uint64_t came_ns, uint64_t now_ns);
 
-/** session_trip - the echo in a frame that came says how long the round trip is. */
-void session_trip(struct emu_session *s, const struct emu_frame *header, uint64_t now_ns);
+/**
+ * session_trip - the echo in a frame that came says how long the round trip is. Returns it;
+ * UINT64_MAX: there is none.
+ */
+uint64_t session_trip(struct emu_session *s, const struct emu_frame *header, uint64_t now_ns);
 
 /* meet.c */
 
@@ -232,6 +234,9 @@ void session_lost_trip(struct emu_session *s, uint64_t trip_ns);
 
 /** session_lost_has - the other host has @slot: it is on no list any more. */
 void session_lost_has(struct emu_session *s, struct session_slot *slot, uint64_t now_ns);
+
+/** session_lost_arrived - the other host has that packet, which went to and fro in @trip_ns. */
+void session_lost_arrived(struct emu_session *s, uint32_t newest, uint64_t trip_ns);
 
 /** session_lost_find - frames that are lost by now are put on the list of these. */
 void session_lost_find(struct emu_session *s, uint64_t now_ns);

@@ -18,9 +18,7 @@
 
 void session_lost_begin(struct emu_session *s)
 {
-    s->lost = (struct session_lost){.rto_ns = UINT64_MAX,
-                                    .found_ns = UINT64_MAX,
-                                    .least_trip_ns = UINT64_MAX};
+    s->lost = (struct session_lost){.rto_ns = UINT64_MAX, .found_ns = UINT64_MAX};
     emu_list_init(&s->lost.flight);
     emu_list_init(&s->lost.lost);
     emu_rto_init(&s->lost.rto, LOST_MOST_NS * 1000);
@@ -118,7 +116,6 @@ void session_lost_needless(struct emu_session *s, uint32_t needless, uint64_t no
 
 void session_lost_has(struct emu_session *s, struct session_slot *slot, uint64_t now_ns)
 {
-    struct session_lost *lost = &s->lost;
     uint64_t trip_ns = now_ns - slot->sent_ns;
 
     if (slot->state != SLOT_FLIGHT && slot->state != SLOT_LOST)
@@ -128,13 +125,17 @@ void session_lost_has(struct emu_session *s, struct session_slot *slot, uint64_t
     emu_list_del(&slot->link);
     if (!slot->twice)
         session_lost_trip(s, trip_ns);
-    if (slot->packet <= lost->packet)
+}
+
+void session_lost_arrived(struct emu_session *s, uint32_t newest, uint64_t trip_ns)
+{
+    uint64_t last = s->send.packet - 1;
+    uint32_t back = (uint32_t)last - newest;
+
+    if (back > INT32_MAX || last - back <= s->lost.packet)
         return;
-    /* Of several transmissions it was an earlier one that came, if the answer is so quick. */
-    if (slot->twice && lost->least_trip_ns != UINT64_MAX && trip_ns < lost->least_trip_ns)
-        return;
-    lost->packet = slot->packet;
-    lost->trip_ns = trip_ns;
+    s->lost.packet = last - back;
+    s->lost.trip_ns = trip_ns;
 }
 
 static void lost_mark(struct emu_session *s, struct session_slot *slot)

@@ -36,7 +36,7 @@ void session_meet_again(struct emu_session *s)
 {
     s->meet.heard = false;
     s->meet.greet_ns = 0;
-    s->meet.wait_ns = MEET_FIRST_NS;
+    s->meet.wait_ns = MEET_FIRST_NS < s->keep_ns ? MEET_FIRST_NS : s->keep_ns;
 }
 
 void session_meet_init(struct emu_session *s)
@@ -232,6 +232,8 @@ static bool meet_send(struct emu_session *s, const struct session_answer *answer
 static void meet_unasked(struct emu_session *s, uint64_t now_ns)
 {
     bool up = session_is(s, EMU_SESSION_UP);
+    /* A life that the other end does not know of yet has signs of life as any other. */
+    uint64_t longest_ns = up ? s->keep_ns : MEET_LONGEST_NS;
     struct session_answer hello = {.kind = EMU_FRAME_HELLO, .mine = s->meet.next};
 
     if (up) {
@@ -245,7 +247,7 @@ static void meet_unasked(struct emu_session *s, uint64_t now_ns)
     if (!meet_send(s, &hello, now_ns))
         return;
     s->meet.greet_ns = now_ns + s->meet.wait_ns;
-    s->meet.wait_ns = 2 * s->meet.wait_ns < MEET_LONGEST_NS ? 2 * s->meet.wait_ns : MEET_LONGEST_NS;
+    s->meet.wait_ns = 2 * s->meet.wait_ns < longest_ns ? 2 * s->meet.wait_ns : longest_ns;
 }
 
 void session_greet(struct emu_session *s, uint64_t now_ns)

@@ -187,6 +187,7 @@ static void receive_data(struct emu_session *s, struct emu_hostframe *frame,
 static bool receive_news(struct emu_session *s, const struct emu_frame *header, uint64_t now_ns)
 {
     struct session_receive *receive = &s->receive;
+    uint64_t trip_ns;
 
     if (receive->any && header->packet <= receive->newest) {
         if (receive->newest - header->packet < RECEIVE_SPAN)
@@ -200,7 +201,9 @@ static bool receive_news(struct emu_session *s, const struct emu_frame *header, 
     receive->came_ns = now_ns;
     s->heard_ns = now_ns;
     s->meet.heard = true;
-    session_trip(s, header, now_ns);
+    trip_ns = session_trip(s, header, now_ns);
+    if (trip_ns != UINT64_MAX)
+        session_lost_arrived(s, header->newest, trip_ns);
     session_lost_needless(s, header->needless, now_ns);
     return true;
 }

@@ -149,6 +149,7 @@ static uint64_t send_seal(struct emu_session *s, struct emu_hostframe *frame,
     header.seq = seq;
     header.ack = s->receive.next;
     header.needless = s->receive.needless;
+    header.newest = (uint32_t)s->receive.newest;
     header.echo_ns = session_echo_ns(s->receive.sent_ns, s->receive.came_ns, now_ns);
     emu_frame_write(frame->data, &header);
     frame->bytes = emu_frame_bytes(body_bytes);

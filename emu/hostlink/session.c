@@ -125,19 +125,18 @@ void session_stamp(const struct emu_session *s, struct emu_frame *header, uint64
     memcpy(header->from_mac, s->port->mac, sizeof header->from_mac);
 }
 
-void session_trip(struct emu_session *s, const struct emu_frame *header, uint64_t now_ns)
+uint64_t session_trip(struct emu_session *s, const struct emu_frame *header, uint64_t now_ns)
 {
     uint32_t trip_ns = (uint32_t)now_ns - header->echo_ns;
     uint64_t mean_ns = emu_count_read(&s->trip_ns);
 
     if (!header->echo_ns || trip_ns > INT32_MAX)
-        return;
+        return UINT64_MAX;
     session_set(&s->trip_ns, mean_ns ? mean_ns - mean_ns / 8 + trip_ns / 8 : trip_ns);
-    if (trip_ns < s->lost.least_trip_ns)
-        s->lost.least_trip_ns = trip_ns;
     /* Otherwise frames tell, the late ones, too; but not those that were sent again. */
     if (emu_list_empty(&s->lost.flight) || s->lost.late)
         session_lost_trip(s, trip_ns);
+    return trip_ns;
 }
 
 /* --- steps ------------------------------------------------------------------------------- */

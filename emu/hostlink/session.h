@@ -21,10 +21,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "emu/hostlink/auth.h"
+#include "emu/hostlink/frame.h"
 #include "emu/hostlink/port.h"
 
-#define EMU_HOSTLINK_KEY_BYTES    32
-#define EMU_HOSTLINK_DIGEST_BYTES 32
+#define EMU_HOSTLINK_KEY_BYTES    EMU_AUTH_KEY_BYTES
+#define EMU_HOSTLINK_DIGEST_BYTES EMU_FRAME_DIGEST_BYTES
 
 struct emu_session;
 
@@ -37,11 +39,21 @@ struct emu_session_config {
     uint8_t digest[EMU_HOSTLINK_DIGEST_BYTES];
     const uint8_t *key; /* EMU_HOSTLINK_KEY_BYTES; NULL: none */
     uint64_t silent_ns; /* without a frame from the other host: it is gone; UINT64_MAX: never */
-    uint32_t window;    /* frames under way at most; a power of two, 64 to 4096 */
+    /*
+     * Frames under way at most, and kept out of order here at most; a power of two, 64 to 4096. The
+     * less of both hosts' holds. The port needs 2 * window + 64 frames for each session, beside
+     * those in its queues: with fewer nothing is lost, but a frame that others wait for may find
+     * none free, and then they wait for ever.
+     */
+    uint32_t window;
     /* where the other host's port is; all zeros: found by its handshake, which is broadcast */
     uint8_t peer_mac[EMU_HOSTLINK_MAC_BYTES];
     uint64_t (*random)(void *ctx); /* of the handshake; NULL: the system's, not to be guessed */
     void *random_ctx;
+    /* For tests; 0 otherwise. */
+    uint32_t first_seq;    /* number of a life's first frame of records, modulo 2^32 */
+    uint64_t first_packet; /* of its first packet: where they end, so does the life */
+    uint32_t checks;       /* with a key: bits by enum emu_auth_check (auth.h); 0: all there are */
 };
 
 enum emu_session_state {
@@ -65,9 +77,12 @@ struct emu_session_counts {
     _Atomic uint64_t lives;        /* handshakes that succeeded */
 };
 
+/** emu_session_key_missing - NULL, or why a key cannot be used: a line for the user. */
+const char *emu_session_key_missing(void);
+
 /**
  * emu_session_create - an end that has not met the other yet. Errors: -ENOMEM, -EINVAL (config),
- * -ENOTSUP (a key, and no library for it was built in).
+ * -ENOTSUP (a key cannot be used: emu_session_key_missing()).
  */
 int emu_session_create(struct emu_session **ret, const struct emu_session_config *config);
 void emu_session_destroy(struct emu_session *session);
@@ -83,7 +98,8 @@ void emu_session_why(const struct emu_session *session, char *text, size_t bytes
  * emu_session_room - where a record of @bytes can be written now, or NULL: the
  * window is full, no frame is free, or the session is not up. Written by the caller at once, and
  * then emu_session_put(); between the two nothing else is called.
- * @bytes: at most emu_session_record_max().
+ * @bytes: at most emu_session_record_max(), which a handshake may change: the less of both ports'
+ * frames; it is never below EMU_FRAME_LEAST_BYTES - emu_frame_bytes(0).
  */
 uint8_t *emu_session_room(struct emu_session *session, uint32_t bytes);
 void emu_session_put(struct emu_session *session, uint32_t bytes);
@@ -92,8 +108,11 @@ uint32_t emu_session_record_max(const struct emu_session *session);
 /**
  * emu_session_receive - a frame came, whose Ethernet header and host numbers say that it is for this
  * session (emu_session_peek()). The session drops it, now or later. Records that are next in order are given to
- * @record, one frame's records in one piece: @bytes of them at @records, which are good until it
- * returns. The frame's records are cut by whoever wrote them: wire.h.
+ * @records, one frame's records in one piece: @bytes of them, which are good until it
+ * returns. The frame's records are cut by whoever wrote them: wire.h. They are of the life that
+ * emu_session_life() names then: a new one begins in this function, and ends here or in a step.
+ * @records may put records in; it must not step or receive.
+ * @now_ns: as in emu_session_step(); any clock that does not go back.
  */
 void emu_session_receive(struct emu_session *session, struct emu_hostframe *frame, uint64_t now_ns,
                          void (*records)(void *ctx, const uint8_t *records, uint32_t bytes),

@@ -1,0 +1,520 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * stranger_test.c - who may take part: other keys, other cluster files, other versions, and frames
+ * of strangers, made up, cut, changed or played again.
+ */
+#include "emu/hostlink/session.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "emu/bits.h"
+#include "emu/count.h"
+#include "tests/test.h"
+#include "tests/world/hostlink/talk.h"
+#include "tests/world/world.h"
+
+#define MS   UINT64_C(1000000)
+#define S    (1000 * MS)
+#define TAPS 4096u
+
+/* A talk with a third port for strangers, whose frames are kept; both ends are there. */
+static void begin(struct talk *talk, bool keyed, uint64_t seed)
+{
+    const struct talk_config config = {.keyed = keyed, .frames = 600, .silent_ns = S};
+
+    talk_create(talk, &config, seed);
+    wire_tap(talk->wire, TAPS);
+    talk->end[0].limit = talk->end[1].limit = 2000;
+    for (uint32_t i = 0; i < 2; i++) {
+        wire_faults(talk->wire, i)->each_ns = 1000;
+        CU_ASSERT_EQUAL_FATAL(talk_come(talk, i), 0);
+    }
+}
+
+static uint64_t sum(const struct talk *talk, size_t offset)
+{
+    return world_counter(talk_counts(talk, 0), offset) +
+           world_counter(talk_counts(talk, 1), offset);
+}
+#define SUM(talk, field) sum(talk, offsetof(struct emu_session_counts, field))
+
+/* Nothing has changed: all records are there, once, in the @life-th life of both. */
+static void expect_done(struct talk *talk, uint64_t life)
+{
+    CU_ASSERT(talk_until_done(talk, 10 * S));
+    talk_for(talk, 10 * MS); /* what is under way still comes */
+    CU_ASSERT_EQUAL(talk->end[0].wrong + talk->end[1].wrong, 0);
+    for (uint32_t i = 0; i < 2; i++)
+        CU_ASSERT_EQUAL(emu_session_life(talk->end[i].session), life);
+}
+
+static void expect_why(const struct talk *talk, uint32_t end, const char *has)
+{
+    char why[160];
+
+    emu_session_why(talk->end[end].session, why, sizeof why);
+    if (!strstr(why, has)) {
+        printf("why: %s\n", why);
+        CU_FAIL("another reason is given");
+    }
+}
+
+/* Nobody meets anybody, and hardly a frame is sent. */
+static void expect_unmet(struct talk *talk)
+{
+    talk_for(talk, 5 * S);
+    for (uint32_t i = 0; i < 2; i++) {
+        CU_ASSERT_NOT_EQUAL(emu_session_state(talk->end[i].session), EMU_SESSION_UP);
+        CU_ASSERT_EQUAL(emu_session_life(talk->end[i].session), 0);
+        CU_ASSERT_PTR_NULL(emu_session_room(talk->end[i].session, 1));
+    }
+    CU_ASSERT(SUM(talk, frames_sent) < 100);
+}
+
+static bool no_keys(void)
+{
+    if (emu_session_key_missing())
+        printf("(no libsodium: left out) ");
+    return emu_session_key_missing();
+}
+
+/* --- who is not met --------------------------------------------------------------------- */
+
+/* Both know, and say, that the cluster files differ; with the right one the same end is met. */
+static void digest__that_differs_is_refused(void)
+{
+    struct talk talk;
+
+    for (uint32_t run = 0; run < 2; run++) {
+        if (run && no_keys())
+            break;
+        begin(&talk, run, test_seed());
+        expect_done(&talk, 1);
+        talk_go(&talk, 1); /* an old life, which the one that comes with another file ends */
+        talk.end[1].config.digest[31] ^= 1;
+        CU_ASSERT_EQUAL(talk_come(&talk, 1), 0);
+        talk_for(&talk, 100 * MS);
+        for (uint32_t i = 0; i < 2; i++) {
+            CU_ASSERT_EQUAL(emu_session_state(talk.end[i].session), EMU_SESSION_REFUSED);
+            expect_why(&talk, i, "another cluster file");
+        }
+        talk_for(&talk, 5 * S);
+        CU_ASSERT_EQUAL(emu_session_life(talk.end[1].session), 0);
+        talk_go(&talk, 1);
+        talk.end[1].config.digest[31] ^= 1;
+        CU_ASSERT_EQUAL(talk_come(&talk, 1), 0);
+        CU_ASSERT(talk_until_done(&talk, S));
+        expect_why(&talk, 0, "up");
+        CU_ASSERT_EQUAL(emu_session_life(talk.end[0].session), 2);
+        talk_destroy(&talk);
+    }
+}
+
+static void key__that_differs_meets_nobody(void)
+{
+    uint8_t key[EMU_HOSTLINK_KEY_BYTES] = "another key";
+    const struct talk_config config = {.keyed = true};
+    struct talk talk;
+
+    if (no_keys())
+        return;
+    talk_create(&talk, &config, test_seed());
+    talk.end[1].config.key = key;
+    for (uint32_t i = 0; i < 2; i++)
+        CU_ASSERT_EQUAL(talk_come(&talk, i), 0);
+    expect_unmet(&talk);
+    for (uint32_t i = 0; i < 2; i++) {
+        CU_ASSERT(emu_count_read(&talk_counts(&talk, i)->forged) > 0);
+        expect_why(&talk, i, "same key");
+    }
+    talk_destroy(&talk);
+}
+
+static void key__at_one_end_meets_nobody(void)
+{
+    const struct talk_config config = {.keyed = true};
+    struct talk talk;
+
+    if (no_keys())
+        return;
+    talk_create(&talk, &config, test_seed());
+    talk.end[1].config.key = NULL;
+    for (uint32_t i = 0; i < 2; i++)
+        CU_ASSERT_EQUAL(talk_come(&talk, i), 0);
+    expect_unmet(&talk);
+    expect_why(&talk, 0, "the other host has no key");
+    expect_why(&talk, 1, "the other host has a key");
+    talk_destroy(&talk);
+}
+
+/* Without libsodium a key is refused, and why is said; with it, it is not. */
+static void key__is_refused_without_a_library(void)
+{
+    const struct talk_config config = {.keyed = true};
+    struct talk talk;
+
+    talk_create(&talk, &config, test_seed());
+    CU_ASSERT_EQUAL(talk_come(&talk, 0), emu_session_key_missing() ? -ENOTSUP : 0);
+    talk_destroy(&talk);
+}
+
+/* The check that both have is taken, whichever end lacks the better one. */
+static void check__is_one_that_both_have(void)
+{
+    if (no_keys())
+        return;
+    for (uint32_t run = 0; run < 4; run++) {
+        const struct talk_config config = {.keyed = true, .frames = 600};
+        struct emu_frame header;
+        uint32_t data = 0;
+        struct talk talk;
+
+        talk_create(&talk, &config, test_seed());
+        wire_tap(talk.wire, TAPS);
+        talk.end[0].limit = talk.end[1].limit = 500;
+        for (uint32_t i = 0; i < 2; i++) {
+            if (run & 1u << i)
+                talk.end[i].config.checks = (uint32_t)emu_bit(EMU_AUTH_CHACHA);
+            CU_ASSERT_EQUAL(talk_come(&talk, i), 0);
+        }
+        expect_done(&talk, 1);
+        for (uint32_t i = 0; wire_tapped(talk.wire, i); i++) {
+            const struct wire_tapped *tapped = wire_tapped(talk.wire, i);
+            struct emu_hostframe frame = {.data = (uint8_t *)tapped->data, .bytes = tapped->bytes};
+
+            CU_ASSERT(emu_frame_parse(&frame, &header));
+            CU_ASSERT_NOT_EQUAL(header.check, EMU_AUTH_CRC);
+            if (header.kind != EMU_FRAME_DATA)
+                continue;
+            data++;
+            if (run)
+                CU_ASSERT_EQUAL(header.check, EMU_AUTH_CHACHA);
+            CU_ASSERT(
+                !(header.to_mac[0] & 1)); /* to that port alone: the handshake told its address */
+        }
+        CU_ASSERT(data > 20);
+        talk_destroy(&talk);
+    }
+}
+
+/* --- strangers ---------------------------------------------------------------------------- */
+
+/* A frame of a stranger that knows all but the key, and makes the CRC right. */
+static uint32_t made_up(uint8_t *to, const struct talk *talk, struct emu_frame *header)
+{
+    const struct emu_frame_offer offer = {.frame_bytes = 1514, .window = 64, .checks = ~0u};
+    struct emu_auth *auth;
+    uint32_t bytes;
+
+    header->fabric = talk->end[0].config.fabric;
+    header->from = 1;
+    header->to = 0;
+    header->from_mac[0] = 2;
+    memset(header->to_mac, 255, sizeof header->to_mac);
+    if (emu_frame_is_handshake(header->kind)) {
+        header->body_bytes = EMU_FRAME_OFFER_BYTES;
+        emu_frame_offer_write(to + EMU_FRAME_HEADER_BYTES, &offer);
+        memcpy(to + EMU_FRAME_HEADER_BYTES, talk->end[0].config.digest, EMU_FRAME_DIGEST_BYTES);
+    }
+    emu_frame_write(to, header);
+    bytes = EMU_FRAME_HEADER_BYTES + header->body_bytes;
+    CU_ASSERT_EQUAL_FATAL(emu_auth_create(&auth, NULL), 0);
+    emu_auth_seal(auth, EMU_AUTH_CRC, header->packet, to, bytes);
+    emu_auth_destroy(auth);
+    return bytes + EMU_FRAME_TAG_BYTES;
+}
+
+/* The last frame of @kind that port 1 sent. */
+static bool last_of(const struct talk *talk, uint8_t kind, struct emu_frame *ret)
+{
+    bool found = false;
+
+    for (uint32_t i = 0; wire_tapped(talk->wire, i); i++) {
+        const struct wire_tapped *tapped = wire_tapped(talk->wire, i);
+        struct emu_hostframe frame = {.data = (uint8_t *)tapped->data, .bytes = tapped->bytes};
+        struct emu_frame header;
+
+        if (tapped->from == 1 && emu_frame_parse(&frame, &header) && header.kind == kind) {
+            *ret = header;
+            found = true;
+        }
+    }
+    return found;
+}
+
+/* Frames of all kinds with all numbers right, and a CRC in the place of the tag. */
+static void stranger__without_the_key_changes_nothing(void)
+{
+    uint64_t state = test_seed(), before;
+    uint8_t bytes[600] = {0};
+    struct emu_frame header;
+    struct talk talk;
+
+    if (no_keys())
+        return;
+    begin(&talk, true, test_random(&state));
+    talk_for(&talk, MS);
+    before = emu_count_read(&talk_counts(&talk, 0)->forged);
+    for (uint32_t i = 0; i < 5000; i++) {
+        CU_ASSERT_FATAL(last_of(&talk, EMU_FRAME_DATA, &header));
+        header.kind = (uint8_t)test_draw(&state, EMU_FRAME_HELLO, EMU_FRAME_ACK);
+        header.check = (uint8_t)test_draw(&state, 0, 4);
+        header.version = (uint8_t)test_draw(&state, EMU_FRAME_VERSION, 2);
+        header.seq += (uint32_t)test_draw(&state, 0, 3);
+        header.ack += (uint32_t)test_draw(&state, 0, 3);
+        header.packet += test_draw(&state, 0, 1000);
+        header.body_bytes = (uint16_t)(8 * test_draw(&state, 1, 50));
+        wire_inject(talk.wire, 0, bytes, made_up(bytes, &talk, &header));
+        if (i % 100 == 0)
+            talk_step(&talk);
+    }
+    expect_done(&talk, 1);
+    CU_ASSERT_EQUAL(emu_count_read(&talk_counts(&talk, 0)->forged) +
+                        emu_count_read(&talk_counts(&talk, 0)->malformed) - before,
+                    5000);
+    talk_destroy(&talk);
+}
+
+/* Frames cut anywhere, with a bit flipped anywhere, of another fabric or host: with a key, and
+ * without, where no CRC fits them. */
+static void frames__changed_are_counted_and_dropped(void)
+{
+    uint64_t state = test_seed();
+
+    for (uint32_t run = 0; run < 2; run++) {
+        uint32_t sent = 0;
+        struct talk talk;
+
+        if (run && no_keys())
+            break;
+        begin(&talk, run, test_random(&state));
+        talk_for(&talk, 2 * MS);
+        for (uint32_t i = 0; i < 3000; i++) {
+            const struct wire_tapped *tapped = wire_tapped(talk.wire, i % 300);
+            uint8_t bytes[1514];
+            uint32_t length = tapped->bytes;
+
+            CU_ASSERT_FATAL(length <= sizeof bytes);
+            memcpy(bytes, tapped->data, length);
+            if (i % 2)
+                length = (uint32_t)test_draw(&state, 1, length - 1);
+            else
+                bytes[test_draw(&state, 0, length - 1)] ^= (uint8_t)(1 << test_draw(&state, 0, 7));
+            wire_inject(talk.wire, !tapped->from, bytes, length);
+            sent++;
+            if (i % 50 == 0)
+                talk_step(&talk);
+        }
+        expect_done(&talk, 1);
+        CU_ASSERT_EQUAL(SUM(&talk, forged) + SUM(&talk, malformed) + SUM(&talk, foreign), sent);
+        CU_ASSERT(SUM(&talk, malformed) >= sent / 2 && SUM(&talk, forged) > sent / 4);
+        talk_destroy(&talk);
+    }
+}
+
+/* All frames of this life played again, many times, and late: doubles, and no sign of life either. */
+static void frames__played_again_change_nothing(void)
+{
+    for (uint32_t run = 0; run < 2; run++) {
+        struct talk talk;
+
+        if (run && no_keys())
+            break;
+        begin(&talk, run, test_seed() + run);
+        for (uint32_t round = 0; round < 40; round++) {
+            talk_for(&talk, MS / 10);
+            for (uint32_t i = 0; wire_tapped(talk.wire, i); i += 3)
+                wire_inject(talk.wire, !wire_tapped(talk.wire, i)->from,
+                            wire_tapped(talk.wire, i)->data, wire_tapped(talk.wire, i)->bytes);
+        }
+        expect_done(&talk, 1);
+        CU_ASSERT(SUM(&talk, doubles) > 100);
+        /* The other host is gone, and somebody plays what it said: that is found out. */
+        talk_go(&talk, 1);
+        for (uint32_t round = 0; round < 30; round++) {
+            talk_for(&talk, 100 * MS);
+            for (uint32_t i = 0; wire_tapped(talk.wire, i) && i < 500; i++)
+                if (wire_tapped(talk.wire, i)->from == 1)
+                    wire_inject(talk.wire, 0, wire_tapped(talk.wire, i)->data,
+                                wire_tapped(talk.wire, i)->bytes);
+        }
+        CU_ASSERT_EQUAL(emu_session_state(talk.end[0].session), EMU_SESSION_MEETS);
+        CU_ASSERT_EQUAL(emu_session_life(talk.end[0].session), 1);
+        talk_destroy(&talk);
+    }
+}
+
+/* Frames of an earlier life, handshake and all, in a later one. */
+static void frames__of_an_earlier_life_change_nothing(void)
+{
+    for (uint32_t run = 0; run < 2; run++) {
+        uint32_t old = 0;
+        struct talk talk;
+
+        if (run && no_keys())
+            break;
+        begin(&talk, run, test_seed() + run);
+        talk.end[0].limit = talk.end[1].limit = 300;
+        expect_done(&talk, 1);
+        while (wire_tapped(talk.wire, old))
+            old++;
+        talk_go(&talk, 1);
+        CU_ASSERT_EQUAL(talk_come(&talk, 1), 0);
+        CU_ASSERT(talk_until_done(&talk, S));
+        CU_ASSERT_EQUAL(emu_session_life(talk.end[0].session), 2);
+        talk.end[0].limit = talk.end[1].limit = 3000;
+        for (uint32_t i = 0; i < 3 * old; i++) {
+            const struct wire_tapped *tapped = wire_tapped(talk.wire, i % old);
+
+            wire_inject(talk.wire, !tapped->from, tapped->data, tapped->bytes);
+            if (i % 7 == 0)
+                talk_step(&talk);
+        }
+        CU_ASSERT(talk_until_done(&talk, S));
+        CU_ASSERT_EQUAL(talk.end[0].wrong + talk.end[1].wrong, 0);
+        CU_ASSERT_EQUAL(emu_session_life(talk.end[0].session), 2);
+        CU_ASSERT_EQUAL(emu_session_life(talk.end[1].session), 1);
+        CU_ASSERT(SUM(&talk, foreign) > old);
+        talk_destroy(&talk);
+    }
+}
+
+/* Packets from long before the newest are dropped, though their frames' numbers look new. */
+static void packets__from_long_ago_are_dropped(void)
+{
+    uint8_t bytes[600] = {0};
+    struct emu_frame header;
+    struct talk talk;
+    uint64_t received;
+
+    begin(&talk, false, test_seed());
+    expect_done(&talk, 1);
+    CU_ASSERT_FATAL(last_of(&talk, EMU_FRAME_DATA, &header));
+    for (uint32_t i = 0; i < 2; i++) {
+        received = emu_count_read(&talk_counts(&talk, 0)->frames_received);
+        header.kind = EMU_FRAME_DATA;
+        header.seq++;
+        header.body_bytes = 100;
+        header.packet += i ? 0 : UINT64_C(1) << 40;
+        if (i)
+            header.packet -= UINT64_C(1) << 20;
+        wire_inject(talk.wire, 0, bytes, made_up(bytes, &talk, &header));
+        talk_step(&talk);
+        talk_step(&talk);
+        CU_ASSERT_EQUAL(emu_count_read(&talk_counts(&talk, 0)->frames_received) - received, !i);
+    }
+    talk_destroy(&talk);
+}
+
+/* Without a key a stranger can say what it likes; what cannot be is counted, and nothing breaks. */
+static void acks__of_what_was_never_sent_are_malformed(void)
+{
+    static const uint32_t beyond[] = {1, 2, 63, 64, 65, 1000, INT32_MAX};
+    uint8_t bytes[600] = {0};
+    struct emu_frame header;
+    struct talk talk;
+
+    begin(&talk, false, test_seed());
+    expect_done(&talk, 1);
+    CU_ASSERT_FATAL(last_of(&talk, EMU_FRAME_ACK, &header)); /* it acknowledges all */
+    for (uint32_t i = 0; i < 2 * sizeof beyond / sizeof beyond[0]; i++) {
+        struct emu_frame made = header;
+        uint64_t before = emu_count_read(&talk_counts(&talk, 0)->malformed);
+
+        made.packet += 1 + i;
+        made.body_bytes = i % 2 ? 8 * 64 : 0;
+        memset(bytes, i % 2 ? 255 : 0, sizeof bytes);
+        if (!(i % 2))
+            made.ack += beyond[i / 2];
+        wire_inject(talk.wire, 0, bytes, made_up(bytes, &talk, &made));
+        talk_for(&talk, MS / 10);
+        CU_ASSERT_EQUAL(emu_count_read(&talk_counts(&talk, 0)->malformed), before + 1);
+    }
+    talk.end[0].limit += 500;
+    talk.end[1].limit += 500;
+    expect_done(&talk, 1);
+    talk_destroy(&talk);
+}
+
+/* The other host speaks another version: both would know what to say of it. */
+static void version__that_differs_is_refused(void)
+{
+    uint8_t bytes[600] = {0};
+    struct emu_frame hello, reply = {.kind = EMU_FRAME_REPLY, .mine = 77, .version = 9};
+    const struct talk_config config = {.frames = 600};
+    struct emu_hostframe frame;
+    struct talk talk;
+
+    talk_create(&talk, &config, test_seed());
+    wire_tap(talk.wire, TAPS);
+    CU_ASSERT_EQUAL(talk_come(&talk, 0), 0);
+    talk_for(&talk, MS);
+    frame.data = (uint8_t *)wire_tapped(talk.wire, 0)->data;
+    frame.bytes = wire_tapped(talk.wire, 0)->bytes;
+    CU_ASSERT_FATAL(emu_frame_parse(&frame, &hello));
+    CU_ASSERT_EQUAL(hello.kind, EMU_FRAME_HELLO);
+    reply.yours = hello.mine + 1; /* not what we said: a stranger that has not heard us */
+    wire_inject(talk.wire, 0, bytes, made_up(bytes, &talk, &reply));
+    talk_for(&talk, MS);
+    CU_ASSERT_EQUAL(emu_session_state(talk.end[0].session), EMU_SESSION_MEETS);
+    reply.yours = hello.mine;
+    wire_inject(talk.wire, 0, bytes, made_up(bytes, &talk, &reply));
+    talk_for(&talk, MS);
+    CU_ASSERT_EQUAL(emu_session_state(talk.end[0].session), EMU_SESSION_REFUSED);
+    expect_why(&talk, 0, "version 9");
+    talk_destroy(&talk);
+}
+
+/* Whose a frame is, before any session looks at it. */
+static void peek__tells_ours_from_others(void)
+{
+    uint8_t bytes[600] = {0};
+    struct emu_frame header = {.kind = EMU_FRAME_HELLO, .mine = 1, .version = EMU_FRAME_VERSION};
+    struct emu_hostframe frame = {.data = bytes};
+    bool malformed = true;
+    uint16_t from, to;
+    struct talk talk;
+
+    begin(&talk, false, test_seed());
+    frame.bytes = made_up(bytes, &talk, &header);
+    CU_ASSERT(emu_session_peek(&frame, header.fabric, &from, &to, &malformed));
+    CU_ASSERT(from == 1 && to == 0 && !malformed);
+    CU_ASSERT(!emu_session_peek(&frame, header.fabric + 1, &from, &to, &malformed));
+    CU_ASSERT(!malformed);
+    frame.bytes--;
+    CU_ASSERT(!emu_session_peek(&frame, header.fabric, &from, &to, &malformed));
+    CU_ASSERT(malformed);
+    for (frame.bytes = 0; frame.bytes < 14; frame.bytes++) {
+        CU_ASSERT(!emu_session_peek(&frame, header.fabric, &from, &to, &malformed));
+        CU_ASSERT(!malformed);
+    }
+    frame.bytes = 100;
+    bytes[12] = 8; /* IP */
+    bytes[13] = 0;
+    CU_ASSERT(!emu_session_peek(&frame, header.fabric, &from, &to, &malformed));
+    CU_ASSERT(!malformed);
+    talk_destroy(&talk);
+}
+
+int main(void)
+{
+    static const struct test_case cases[] = {
+        CASE(digest__that_differs_is_refused),
+        CASE(key__that_differs_meets_nobody),
+        CASE(key__at_one_end_meets_nobody),
+        CASE(key__is_refused_without_a_library),
+        CASE(check__is_one_that_both_have),
+        CASE(stranger__without_the_key_changes_nothing),
+        CASE(frames__changed_are_counted_and_dropped),
+        CASE(frames__played_again_change_nothing),
+        CASE(frames__of_an_earlier_life_change_nothing),
+        CASE(packets__from_long_ago_are_dropped),
+        CASE(acks__of_what_was_never_sent_are_malformed),
+        CASE(version__that_differs_is_refused),
+        CASE(peek__tells_ours_from_others),
+        {NULL, NULL},
+    };
+
+    return test_run("stranger", cases);
+}

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * hostlink.c - two hosts on a wire (emu/hostlink/session.h), and a stranger on it, who sends any bytes,
+ * frames of theirs changed or played again, and frames made up with all numbers right.
+ *
+ * The input's first byte says whether they have a key (its low bit), and whether the wire loses frames and
+ * lets them overtake each other (the next one). Then come commands, a byte each, and what they need.
+ *
+ * With a key the stranger changes nothing: all that the hosts say arrives, and no life ends but
+ * by them. Without one it may do as they do; then nothing breaks, no frame is left behind, and
+ * hosts that come anew can talk.
+ */
+#include <string.h>
+
+#include "emu/count.h"
+#include "tests/fuzz/fuzz.h"
+#include "tests/world/hostlink/talk.h"
+
+#define FRAME_BYTES 600u
+#define TAPS        256u
+#define END_NS      UINT64_C(30000000000) /* all is said by then */
+
+enum command {
+    RAW,    /* end, length, bytes: a frame of any bytes */
+    CHANGE, /* end, which tapped frame, 2 of place, xor, 2 of length: played again, changed */
+    MADE,   /* end, kind, check, version, differences of numbers, body: with a right CRC */
+    STEP,   /* count */
+    TIME,   /* doublings: so much time passes */
+    PUT,    /* end, records */
+    GO,     /* end: it begins anew */
+    CUT,    /* doublings: for so long nothing passes */
+    COMMANDS
+};
+
+struct fuzz_world {
+    struct talk talk;
+    bool keyed;
+    uint32_t restarts;
+};
+
+static void inject_raw(struct fuzz_world *world, struct fuzz_input *in)
+{
+    uint8_t frame[FRAME_BYTES] = {0};
+    uint32_t end = fuzz_u8(in) % 2;
+    size_t bytes = fuzz_bytes(in, frame, fuzz_u8(in) + 1u);
+
+    if (bytes)
+        wire_inject(world->talk.wire, end, frame, (uint32_t)bytes);
+}
+
+static void inject_changed(struct fuzz_world *world, struct fuzz_input *in)
+{
+    uint8_t frame[FRAME_BYTES] = {0};
+    uint32_t end = fuzz_u8(in) % 2;
+    const struct wire_tapped *tapped = wire_tapped(world->talk.wire, fuzz_u8(in));
+    uint32_t at = fuzz_u16(in), bytes;
+    uint8_t with = fuzz_u8(in);
+    uint16_t length = fuzz_u16(in);
+
+    if (!tapped)
+        return;
+    memcpy(frame, tapped->data, tapped->bytes);
+    frame[at % tapped->bytes] ^= with;
+    bytes = length ? length % FRAME_BYTES + 1 : tapped->bytes;
+    wire_inject(world->talk.wire, end, frame, bytes);
+}
+
+/* The numbers of the last frame that was sent to @end. */
+static bool last_header(const struct fuzz_world *world, uint32_t end, struct emu_frame *ret)
+{
+    bool found = false;
+
+    for (uint32_t i = 0; i < TAPS && wire_tapped(world->talk.wire, i); i++) {
+        const struct wire_tapped *tapped = wire_tapped(world->talk.wire, i);
+        struct emu_hostframe frame = {.data = (uint8_t *)tapped->data, .bytes = tapped->bytes};
+
+        if (tapped->from != end && emu_frame_parse(&frame, ret))
+            found = true;
+    }
+    return found;
+}
+
+static void inject_made(struct fuzz_world *world, struct fuzz_input *in)
+{
+    uint8_t frame[FRAME_BYTES] = {0};
+    uint32_t end = fuzz_u8(in) % 2;
+    struct emu_frame header;
+    struct emu_auth *auth;
+    size_t most;
+
+    if (!last_header(world, end, &header))
+        return;
+    header.kind = fuzz_u8(in);
+    header.check = fuzz_u8(in);
+    header.version = (uint8_t)(EMU_FRAME_VERSION + fuzz_u8(in));
+    header.packet += fuzz_u16(in);
+    header.seq += (uint32_t)(int8_t)fuzz_u8(in);
+    header.ack += (uint32_t)(int8_t)fuzz_u8(in);
+    header.mine += fuzz_u8(in);
+    header.yours += fuzz_u8(in);
+    header.echo_ns += fuzz_u16(in);
+    header.needless += fuzz_u8(in);
+    most = fuzz_u8(in);
+    header.body_bytes =
+        (uint16_t)(emu_frame_is_handshake(header.kind) ? EMU_FRAME_OFFER_BYTES : most);
+    if (emu_frame_is_handshake(header.kind) && most & 1)
+        emu_frame_offer_write(frame + EMU_FRAME_HEADER_BYTES,
+                              &(struct emu_frame_offer){.digest = "the same cluster file",
+                                                        .frame_bytes = 512 + fuzz_u16(in),
+                                                        .window = 1u << fuzz_u8(in) % 32,
+                                                        .first_seq = fuzz_u32(in),
+                                                        .checks = fuzz_u8(in)});
+    else
+        fuzz_bytes(in, frame + EMU_FRAME_HEADER_BYTES, header.body_bytes);
+    emu_frame_write(frame, &header);
+    fuzz_must(!emu_auth_create(&auth, NULL), "a check without a key");
+    emu_auth_seal(auth, EMU_AUTH_CRC, 0, frame, EMU_FRAME_HEADER_BYTES + header.body_bytes);
+    emu_auth_destroy(auth);
+    wire_inject(world->talk.wire, end, frame, emu_frame_bytes(header.body_bytes));
+}
+
+static void restart(struct fuzz_world *world, uint32_t end)
+{
+    talk_go(&world->talk, end);
+    fuzz_must(!talk_come(&world->talk, end), "an end");
+    world->restarts++;
+}
+
+static void run(struct fuzz_world *world, struct fuzz_input *in)
+{
+    struct talk *talk = &world->talk;
+
+    switch (fuzz_u8(in) % COMMANDS) {
+    case RAW:
+        inject_raw(world, in);
+        break;
+    case CHANGE:
+        inject_changed(world, in);
+        break;
+    case MADE:
+        inject_made(world, in);
+        break;
+    case STEP:
+        for (uint32_t steps = fuzz_u8(in) % 64; steps; steps--)
+            talk_step(talk);
+        break;
+    case TIME:
+        talk_for(talk, UINT64_C(1000) << fuzz_u8(in) % 16);
+        break;
+    case PUT:
+        talk->end[fuzz_u8(in) % 2].limit += fuzz_u8(in) % 64;
+        break;
+    case GO:
+        restart(world, fuzz_u8(in) % 2);
+        break;
+    case CUT:
+        wire_cut(talk->wire, talk->now_ns + (UINT64_C(1000) << fuzz_u8(in) % 20));
+        break;
+    }
+}
+
+/* In the end the wire is good and the stranger gone. */
+static void finish(struct fuzz_world *world)
+{
+    struct talk *talk = &world->talk;
+
+    for (uint32_t i = 0; i < 2; i++) {
+        *wire_faults(talk->wire, i) = (struct wire_faults){.delay_ns = 1000};
+        talk->end[i].limit += 10;
+    }
+    if (world->keyed) {
+        fuzz_must(talk_until_done(talk, END_NS), "with a key all arrives");
+        fuzz_must(!talk->end[0].wrong && !talk->end[1].wrong, "with a key nothing is changed");
+        for (uint32_t i = 0; i < 2; i++)
+            fuzz_must(emu_session_life(talk->end[i].session) <= 1 + 2 * world->restarts,
+                      "with a key no life ends but by the hosts");
+        return;
+    }
+    talk_for(talk, END_NS / 100);
+    for (uint32_t i = 0; i < 2; i++) {
+        restart(world, i);
+        talk->end[i].wrong = 0;
+    }
+    fuzz_must(talk_until_done(talk, END_NS), "hosts that come anew can talk");
+    fuzz_must(!talk->end[0].wrong && !talk->end[1].wrong, "and hear what is said");
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+    struct fuzz_input in = {.at = data, .left = bytes};
+    struct fuzz_world world = {.restarts = 0};
+    struct talk_config config = {.frames = 512, .frame_bytes = FRAME_BYTES};
+    uint8_t how = fuzz_u8(&in);
+
+    world.keyed = config.keyed = how & 1 && !emu_session_key_missing();
+    talk_create(&world.talk, &config, 1 + (how >> 2));
+    wire_tap(world.talk.wire, TAPS);
+    for (uint32_t i = 0; i < 2; i++) {
+        if (how & 2)
+            *wire_faults(world.talk.wire, i) =
+                (struct wire_faults){.lost = 100000, .twice = 50000, .jitter_ns = 100000};
+        fuzz_must(!talk_come(&world.talk, i), "an end");
+    }
+    while (in.left)
+        run(&world, &in);
+    finish(&world);
+    talk_destroy(&world.talk);
+    return 0;
+}

@@ -408,6 +408,7 @@ static int finish(struct run *run)
         finish_report(run, status);
     } else {
         say("no report: the fabric did not live to give it");
+        status = status ? status : EXIT_FAILURE;
     }
     if (run->refused[0])
         say("%s", run->refused);

@@ -21,10 +21,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "emu/hostlink/auth.h"
+#include "emu/hostlink/frame.h"
 #include "emu/hostlink/port.h"
 
-#define EMU_HOSTLINK_KEY_BYTES    32
-#define EMU_HOSTLINK_DIGEST_BYTES 32
+#define EMU_HOSTLINK_KEY_BYTES    EMU_AUTH_KEY_BYTES
+#define EMU_HOSTLINK_DIGEST_BYTES EMU_FRAME_DIGEST_BYTES
 
 struct emu_session;
 
@@ -37,11 +39,17 @@ struct emu_session_config {
     uint8_t digest[EMU_HOSTLINK_DIGEST_BYTES];
     const uint8_t *key; /* EMU_HOSTLINK_KEY_BYTES; NULL: none */
     uint64_t silent_ns; /* without a frame from the other host: it is gone; UINT64_MAX: never */
-    uint32_t window;    /* frames under way at most; a power of two, 64 to 4096 */
+    /* frames under way at most, and kept out of order; a power of two, 64 to 4096; the less of both
+     * hosts' counts */
+    uint32_t window;
     /* where the other host's port is; all zeros: found by its handshake, which is broadcast */
     uint8_t peer_mac[EMU_HOSTLINK_MAC_BYTES];
     uint64_t (*random)(void *ctx); /* of the handshake; NULL: the system's, not to be guessed */
     void *random_ctx;
+    /* For tests; 0 otherwise. */
+    uint32_t first_seq;    /* number of a life's first frame of records, modulo 2^32 */
+    uint64_t first_packet; /* of its first packet: where they end, so does the life */
+    uint32_t checks;       /* with a key: bits by enum emu_auth_check (auth.h); 0: all there are */
 };
 
 enum emu_session_state {
@@ -65,9 +73,12 @@ struct emu_session_counts {
     _Atomic uint64_t lives;        /* handshakes that succeeded */
 };
 
+/** emu_session_key_missing - NULL, or why a key cannot be used: a line for the user. */
+const char *emu_session_key_missing(void);
+
 /**
  * emu_session_create - an end that has not met the other yet. Errors: -ENOMEM, -EINVAL (config),
- * -ENOTSUP (a key, and no library for it was built in).
+ * -ENOTSUP (a key cannot be used: emu_session_key_missing()).
  */
 int emu_session_create(struct emu_session **ret, const struct emu_session_config *config);
 void emu_session_destroy(struct emu_session *session);

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * auth.c - CRC-32C, and libsodium where it was built in.
+ *
+ * Rejected: one key for all lives with random nonces, for 96 bits are too few to draw from for ever;
+ * encryption, as what programs say to each other on one host is not hidden either.
+ */
+#include "emu/hostlink/auth.h"
+
+#include <errno.h>
+#include <stdalign.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "emu/alloc.h"
+#include "emu/bits.h"
+#include "emu/hostlink/frame.h"
+#include "emu/packet/crc.h"
+
+#ifdef EMU_HAS_SODIUM
+#include <sodium.h>
+
+/* One direction of a life. */
+struct auth_way {
+    alignas(64) crypto_aead_aes256gcm_state aes; /* of key; AES only */
+    uint8_t key[EMU_AUTH_KEY_BYTES];
+};
+#endif
+
+struct emu_auth {
+#ifdef EMU_HAS_SODIUM
+    struct auth_way out, in;
+    uint8_t key[EMU_AUTH_KEY_BYTES];
+    uint8_t greeting_key[EMU_AUTH_KEY_BYTES];
+    bool keyed;
+#else
+    char nothing;
+#endif
+};
+
+static void crc_tag(const uint8_t *data, uint32_t bytes, uint8_t tag[EMU_FRAME_TAG_BYTES])
+{
+    uint32_t crc = emu_crc32(0, data, bytes);
+
+    memset(tag, 0, EMU_FRAME_TAG_BYTES);
+    for (unsigned i = 0; i < 4; i++)
+        tag[i] = (uint8_t)(crc >> 8 * i);
+}
+
+#ifdef EMU_HAS_SODIUM
+
+const char *emu_auth_missing(void)
+{
+    return NULL;
+}
+
+static bool auth_keyed(const struct emu_auth *auth)
+{
+    return auth->keyed;
+}
+
+/* A key made of the user's and @about: keyed BLAKE2b. */
+static void auth_derive(uint8_t ret[EMU_AUTH_KEY_BYTES], const struct emu_auth *auth,
+                        const void *about, size_t bytes)
+{
+    crypto_generichash(ret, EMU_AUTH_KEY_BYTES, about, bytes, auth->key, sizeof auth->key);
+}
+
+int emu_auth_create(struct emu_auth **ret, const uint8_t *key)
+{
+    static const char about[] = "fabemu host link, handshake";
+    struct emu_auth *auth;
+
+    if (key && sodium_init() < 0)
+        return -ENOTSUP;
+    auth = emu_zeros(sizeof *auth);
+    if (!auth)
+        return -ENOMEM;
+    if (key) {
+        auth->keyed = true;
+        memcpy(auth->key, key, sizeof auth->key);
+        auth_derive(auth->greeting_key, auth, about, sizeof about);
+    }
+    *ret = auth;
+    return 0;
+}
+
+void emu_auth_destroy(struct emu_auth *auth)
+{
+    if (auth)
+        sodium_memzero(auth, sizeof *auth);
+    free(auth);
+}
+
+uint32_t emu_auth_checks(const struct emu_auth *auth)
+{
+    uint64_t checks = emu_bit(EMU_AUTH_CHACHA);
+
+    if (!auth->keyed)
+        return (uint32_t)emu_bit(EMU_AUTH_CRC);
+    if (crypto_aead_aes256gcm_is_available())
+        checks |= emu_bit(EMU_AUTH_AES);
+    return (uint32_t)checks;
+}
+
+/* The key of frames from the host @from, with session number @from_number, to the other. */
+static void way_begin(struct emu_auth *auth, struct auth_way *way, const struct emu_auth_life *life,
+                      bool out)
+{
+    struct {
+        char about[24];
+        uint64_t fabric, from_number, to_number;
+        uint16_t from, to;
+        uint32_t check;
+    } made = {.about = "fabemu host link, life",
+              .fabric = life->fabric,
+              .from_number = out ? life->mine : life->yours,
+              .to_number = out ? life->yours : life->mine,
+              .from = out ? life->host : life->peer,
+              .to = out ? life->peer : life->host,
+              .check = life->check};
+
+    auth_derive(way->key, auth, &made, sizeof made);
+    if (life->check == EMU_AUTH_AES)
+        crypto_aead_aes256gcm_beforenm(&way->aes, way->key);
+}
+
+void emu_auth_begin(struct emu_auth *auth, const struct emu_auth_life *life)
+{
+    if (!auth->keyed)
+        return;
+    way_begin(auth, &auth->out, life, true);
+    way_begin(auth, &auth->in, life, false);
+}
+
+/* The tag that a frame with a key must have, by the key of @way. */
+static void keyed_tag(struct emu_auth *auth, const struct auth_way *way, uint8_t check,
+                      uint64_t packet, const uint8_t *data, uint32_t bytes, uint8_t *tag)
+{
+    uint8_t nonce[12] = {0}, none[1]; /* nothing is encrypted */
+
+    static_assert(sizeof nonce == crypto_aead_aes256gcm_NPUBBYTES &&
+                      sizeof nonce == crypto_aead_chacha20poly1305_IETF_NPUBBYTES,
+                  "a packet number, and zeros");
+    for (unsigned i = 0; i < 8; i++)
+        nonce[i] = (uint8_t)(packet >> 8 * i);
+    if (check == EMU_AUTH_HANDSHAKE)
+        crypto_generichash(tag, EMU_FRAME_TAG_BYTES, data, bytes, auth->greeting_key,
+                           sizeof auth->greeting_key);
+    else if (check == EMU_AUTH_AES)
+        crypto_aead_aes256gcm_encrypt_detached_afternm(none, tag, NULL, NULL, 0, data, bytes, NULL,
+                                                       nonce, &way->aes);
+    else
+        crypto_aead_chacha20poly1305_ietf_encrypt_detached(none, tag, NULL, NULL, 0, data, bytes,
+                                                           NULL, nonce, way->key);
+}
+
+static bool same_tag(const uint8_t *a, const uint8_t *b)
+{
+    return sodium_memcmp(a, b, EMU_FRAME_TAG_BYTES) == 0; /* takes as long wherever they differ */
+}
+
+#else
+
+const char *emu_auth_missing(void)
+{
+    return "this fabemu was built without libsodium, so it cannot use a key: install libsodium and "
+           "build it anew, or leave the key out, where nobody else is on the wire";
+}
+
+static bool auth_keyed(const struct emu_auth *auth)
+{
+    (void)auth;
+    return false;
+}
+
+int emu_auth_create(struct emu_auth **ret, const uint8_t *key)
+{
+    struct emu_auth *auth;
+
+    if (key)
+        return -ENOTSUP;
+    auth = emu_zeros(sizeof *auth);
+    if (!auth)
+        return -ENOMEM;
+    *ret = auth;
+    return 0;
+}
+
+void emu_auth_destroy(struct emu_auth *auth)
+{
+    free(auth);
+}
+
+uint32_t emu_auth_checks(const struct emu_auth *auth)
+{
+    (void)auth;
+    return (uint32_t)emu_bit(EMU_AUTH_CRC);
+}
+
+void emu_auth_begin(struct emu_auth *auth, const struct emu_auth_life *life)
+{
+    (void)auth;
+    (void)life;
+}
+
+#endif
+
+uint8_t emu_auth_greeting(const struct emu_auth *auth)
+{
+    return auth_keyed(auth) ? EMU_AUTH_HANDSHAKE : EMU_AUTH_CRC;
+}
+
+bool emu_auth_agree(uint32_t checks, uint32_t theirs, uint8_t *ret)
+{
+    static const uint8_t best_first[] = {EMU_AUTH_AES, EMU_AUTH_CHACHA, EMU_AUTH_CRC};
+
+    for (unsigned i = 0; i < sizeof best_first; i++)
+        if (checks & theirs & emu_bit(best_first[i])) {
+            *ret = best_first[i];
+            return true;
+        }
+    return false;
+}
+
+void emu_auth_seal(struct emu_auth *auth, uint8_t check, uint64_t packet, uint8_t *data,
+                   uint32_t bytes)
+{
+#ifdef EMU_HAS_SODIUM
+    if (check != EMU_AUTH_CRC) {
+        keyed_tag(auth, &auth->out, check, packet, data, bytes, data + bytes);
+        return;
+    }
+#endif
+    (void)auth;
+    (void)packet;
+    crc_tag(data, bytes, data + bytes);
+}
+
+bool emu_auth_good(struct emu_auth *auth, uint8_t check, uint64_t packet, const uint8_t *data,
+                   uint32_t bytes)
+{
+    uint8_t tag[EMU_FRAME_TAG_BYTES];
+
+#ifdef EMU_HAS_SODIUM
+    if (check != EMU_AUTH_CRC) {
+        keyed_tag(auth, &auth->in, check, packet, data, bytes, tag);
+        return same_tag(tag, data + bytes);
+    }
+#endif
+    (void)auth;
+    (void)packet;
+    crc_tag(data, bytes, tag);
+    return memcmp(tag, data + bytes, sizeof tag) == 0;
+}

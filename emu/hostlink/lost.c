@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * lost.c - which frames on their way are lost.
+ *
+ * Two signs (RFC 8985, RFC 9002): one that was sent later has arrived, and the time by which
+ * frames may overtake each other is over; or nothing has been heard for a time-out (RFC 6298), which sends
+ * only the oldest again, to learn more. How far frames overtake each other is the wire's: when the other
+ * host says that a frame came by two of its transmissions, that time is doubled, up to the time-out, and
+ * after many frames that were sent again with reason it is halved.
+ */
+#include "emu/hostlink/internal.h"
+
+#define LOST_LEAST_NS    UINT64_C(1000000)   /* time-outs: wires are short */
+#define LOST_MOST_NS     UINT64_C(250000000) /* it is back so soon after a cut, at most */
+#define LOST_OVERTAKE_NS UINT64_C(10000)     /* frames overtake each other by that at least */
+#define LOST_WIDEST      16u                 /* doublings */
+#define LOST_GOOD        64u                 /* frames sent again with reason, for one halving */
+
+void session_lost_begin(struct emu_session *s)
+{
+    s->lost = (struct session_lost){.rto_ns = UINT64_MAX,
+                                    .found_ns = UINT64_MAX,
+                                    .least_trip_ns = UINT64_MAX};
+    emu_list_init(&s->lost.flight);
+    emu_list_init(&s->lost.lost);
+    emu_rto_init(&s->lost.rto, LOST_MOST_NS * 1000);
+    emu_rto_adapt(&s->lost.rto, LOST_LEAST_NS * 1000);
+    session_set(&s->trip_ns, 0);
+}
+
+static uint64_t lost_rto_ns(const struct emu_session *s)
+{
+    return emu_rto_ps(&s->lost.rto, 1) / 1000;
+}
+
+/* By so much a frame may be overtaken. */
+static uint64_t lost_overtake_ns(const struct emu_session *s)
+{
+    uint64_t least_ns = s->lost.rto.mean_ps / 1000 / 4, most_ns = lost_rto_ns(s);
+    uint64_t ns;
+
+    if (least_ns < LOST_OVERTAKE_NS)
+        least_ns = LOST_OVERTAKE_NS;
+    ns = least_ns << s->lost.widened;
+    return ns < most_ns ? ns : most_ns;
+}
+
+static struct session_slot *lost_oldest(const struct emu_session *s)
+{
+    return emu_list_entry(s->lost.flight.next, struct session_slot, link);
+}
+
+/* When the oldest frame on its way is timed out. */
+static void lost_set_timer(struct emu_session *s)
+{
+    uint64_t from_ns;
+
+    if (emu_list_empty(&s->lost.flight)) {
+        s->lost.rto_ns = UINT64_MAX;
+        return;
+    }
+    from_ns = lost_oldest(s)->sent_ns;
+    if (from_ns < s->lost.rto_from_ns)
+        from_ns = s->lost.rto_from_ns;
+    s->lost.rto_ns = from_ns + lost_rto_ns(s);
+}
+
+void session_lost_sent(struct emu_session *s, struct session_slot *slot, uint64_t now_ns)
+{
+    bool first = emu_list_empty(&s->lost.flight);
+
+    slot->state = SLOT_FLIGHT;
+    slot->sent_ns = now_ns;
+    emu_list_add(&s->lost.flight, &slot->link);
+    if (slot->again)
+        emu_count(&s->counts.sent_again, 1);
+    slot->again = true;
+    if (first)
+        lost_set_timer(s);
+}
+
+static void lost_widen(struct emu_session *s, uint64_t now_ns)
+{
+    struct session_lost *lost = &s->lost;
+
+    lost->good = 0;
+    if (lost->widened == LOST_WIDEST || now_ns - lost->widened_ns < lost->rto.mean_ps / 1000)
+        return; /* once a round trip */
+    lost->widened++;
+    lost->widened_ns = now_ns;
+}
+
+void session_lost_needless(struct emu_session *s, uint32_t needless, uint64_t now_ns)
+{
+    if (needless != s->lost.needless)
+        lost_widen(s, now_ns);
+    s->lost.needless = needless;
+}
+
+void session_lost_has(struct emu_session *s, struct session_slot *slot, uint64_t now_ns)
+{
+    struct session_lost *lost = &s->lost;
+    uint64_t trip_ns = now_ns - slot->sent_ns;
+
+    if (slot->state != SLOT_FLIGHT && slot->state != SLOT_LOST)
+        return;
+    if (slot->state == SLOT_LOST) /* it was on its way all the time */
+        lost_widen(s, now_ns);
+    emu_list_del(&slot->link);
+    if (slot->packet <= lost->packet)
+        return;
+    /* Of several transmissions it was an earlier one that came, if the answer is so quick. */
+    if (trip_ns < lost->least_trip_ns && lost->least_trip_ns != UINT64_MAX &&
+        trip_ns < lost->least_trip_ns / 2)
+        return;
+    if (trip_ns < lost->least_trip_ns)
+        lost->least_trip_ns = trip_ns;
+    lost->packet = slot->packet;
+    lost->trip_ns = trip_ns;
+}
+
+static void lost_mark(struct emu_session *s, struct session_slot *slot)
+{
+    emu_list_del(&slot->link);
+    slot->state = SLOT_LOST;
+    emu_list_add(&s->lost.lost, &slot->link);
+}
+
+/* Those that others have overtaken by too much. */
+static void lost_find_overtaken(struct emu_session *s, uint64_t now_ns)
+{
+    struct session_lost *lost = &s->lost;
+    uint64_t after_ns = lost->trip_ns + lost_overtake_ns(s);
+
+    lost->found_ns = UINT64_MAX;
+    while (!emu_list_empty(&lost->flight)) {
+        struct session_slot *slot = lost_oldest(s);
+
+        if (slot->packet >= lost->packet)
+            break;
+        if (now_ns - slot->sent_ns < after_ns) {
+            lost->found_ns = slot->sent_ns + after_ns;
+            break;
+        }
+        lost_mark(s, slot);
+        if (++lost->good >= LOST_GOOD && lost->widened) {
+            lost->widened--;
+            lost->good = 0;
+        }
+    }
+}
+
+void session_lost_find(struct emu_session *s, uint64_t now_ns)
+{
+    lost_find_overtaken(s, now_ns);
+    lost_set_timer(s);
+    if (now_ns < s->lost.rto_ns)
+        return;
+    emu_count(&s->counts.timeouts, 1);
+    emu_rto_late(&s->lost.rto);
+    s->lost.rto_from_ns = now_ns;
+    lost_mark(s, lost_oldest(s));
+    lost_set_timer(s);
+}

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * receive.c - frames that come: whose they are, whether they are whole, and in which order they go
+ * on.
+ */
+#include "emu/hostlink/internal.h"
+
+#include "emu/bits.h"
+
+/*
+ * Packets older than the newest by more are dropped. Frames that were kept by somebody and are
+ * played again when the numbers have wrapped cannot be taken for new ones: a number of a frame goes
+ * on by at most one a packet.
+ */
+#define RECEIVE_SPAN (UINT64_C(1) << 20)
+
+void session_receive_begin(struct emu_session *s, uint32_t first_seq)
+{
+    s->receive.next = s->receive.high = first_seq;
+    s->receive.needless = s->receive.unsaid = 0;
+    s->receive.say_now = s->receive.any = false;
+    s->receive.newest = 0;
+}
+
+static bool receive_got(const struct emu_session *s, uint32_t seq)
+{
+    uint32_t at = seq & s->mask;
+
+    return s->receive.got[at / 64] & emu_bit(at % 64);
+}
+
+static void receive_flip(struct emu_session *s, uint32_t seq)
+{
+    uint32_t at = seq & s->mask;
+
+    s->receive.got[at / 64] ^= emu_bit(at % 64);
+}
+
+void session_receive_end(struct emu_session *s)
+{
+    for (uint32_t i = 0; i <= s->mask; i++)
+        if (receive_got(s, i)) {
+            s->port->ops->drop(s->port, s->receive.held[i]);
+            receive_flip(s, i);
+        }
+}
+
+uint64_t session_map_word(const struct emu_session *s, uint32_t word)
+{
+    uint32_t at = (s->receive.next + 64 * word) & s->mask, words = (s->mask + 1) / 64;
+    const uint64_t *got = s->receive.got;
+    uint64_t bits = got[at / 64] >> at % 64;
+
+    if (at % 64)
+        bits |= got[(at / 64 + 1) % words] << (64 - at % 64);
+    return bits;
+}
+
+/* --- whose it is ---------------------------------------------------------------------- */
+
+bool emu_session_peek(const struct emu_hostframe *frame, uint64_t fabric, uint16_t *from,
+                      uint16_t *to, bool *malformed)
+{
+    struct emu_frame header;
+    bool ours = emu_frame_parse(frame, &header);
+
+    *malformed = !ours && emu_frame_is_ours(frame);
+    *from = ours ? header.from : 0;
+    *to = ours ? header.to : 0;
+    return ours && header.fabric == fabric;
+}
+
+/* Of this session, by its numbers? */
+static bool receive_is_ours(const struct emu_session *s, const struct emu_frame *header)
+{
+    if (header->fabric != s->config.fabric || header->from != s->config.peer ||
+        header->to != s->config.host)
+        return false;
+    if (emu_frame_is_handshake(header->kind))
+        return true;
+    return session_is(s, EMU_SESSION_UP) && header->yours == s->meet.mine &&
+           header->mine == s->meet.yours;
+}
+
+/* May what stands in it be believed? Counts it if not. */
+static bool receive_believes(struct emu_session *s, const struct emu_hostframe *frame,
+                             const struct emu_frame *header)
+{
+    bool handshake = emu_frame_is_handshake(header->kind);
+    uint8_t greeting = emu_auth_greeting(s->auth);
+
+    if (!receive_is_ours(s, header)) {
+        emu_count(&s->counts.foreign, 1);
+        return false;
+    }
+    if (!handshake && header->version != EMU_FRAME_VERSION) {
+        emu_count(&s->counts.malformed, 1);
+        return false;
+    }
+    if (header->check == (handshake ? greeting : s->check) &&
+        emu_auth_good(s->auth, header->check, header->packet, frame->data,
+                      emu_frame_bytes(header->body_bytes) - EMU_FRAME_TAG_BYTES))
+        return true;
+    if (handshake && header->check != greeting)
+        emu_count(&s->meet.strange, 1);
+    emu_count(&s->counts.forged, 1);
+    return false;
+}
+
+/* --- in which order -------------------------------------------------------------------- */
+
+/* Of a frame that has come before: was it sent again for nothing, or doubled by the wire? */
+static void receive_double(struct emu_session *s, const struct emu_frame *header)
+{
+    struct session_receive *receive = &s->receive;
+    uint32_t behind = receive->next - header->seq;
+    bool known = (int32_t)behind <= 0 ||
+                 (behind <= s->mask + 1 && !receive_got(s, header->seq + s->mask + 1));
+
+    emu_count(&s->counts.doubles, 1);
+    if (known && receive->came_by[header->seq & s->mask] != (uint32_t)header->packet)
+        receive->needless++;
+    receive->say_now = true; /* what was said of it seems lost */
+}
+
+static void receive_keep(struct emu_session *s, struct emu_hostframe *frame,
+                         const struct emu_frame *header)
+{
+    struct session_receive *receive = &s->receive;
+
+    frame->bytes = emu_frame_bytes(header->body_bytes); /* without padding */
+    receive->held[header->seq & s->mask] = frame;
+    receive_flip(s, header->seq);
+    if ((int32_t)(header->seq + 1 - receive->high) > 0)
+        receive->high = header->seq + 1;
+    emu_count(&s->counts.out_of_order, 1);
+}
+
+/* The frame that was missing, and those that waited for it. */
+static void receive_deliver(struct emu_session *s, struct emu_hostframe *frame, uint32_t body_bytes,
+                            void (*records)(void *ctx, const uint8_t *records, uint32_t bytes),
+                            void *ctx)
+{
+    struct session_receive *receive = &s->receive;
+    bool gap = session_gap(s);
+
+    for (;;) {
+        receive->next++;
+        if (!gap)
+            receive->high = receive->next;
+        records(ctx, frame->data + EMU_FRAME_HEADER_BYTES, body_bytes);
+        s->port->ops->drop(s->port, frame);
+        if (!gap || !receive_got(s, receive->next))
+            return;
+        receive_flip(s, receive->next);
+        frame = receive->held[receive->next & s->mask];
+        body_bytes = frame->bytes - emu_frame_bytes(0);
+    }
+}
+
+static void receive_data(struct emu_session *s, struct emu_hostframe *frame,
+                         const struct emu_frame *header, uint64_t now_ns,
+                         void (*records)(void *ctx, const uint8_t *records, uint32_t bytes),
+                         void *ctx)
+{
+    struct session_receive *receive = &s->receive;
+    uint32_t ahead = header->seq - receive->next;
+
+    if (!receive->unsaid++)
+        receive->unsaid_ns = now_ns;
+    if ((int32_t)ahead < 0 || (ahead < s->window && receive_got(s, header->seq))) {
+        receive_double(s, header);
+    } else if (ahead >= s->window) {
+        emu_count(&s->counts.beyond, 1);
+    } else {
+        receive->came_by[header->seq & s->mask] = (uint32_t)header->packet;
+        if (ahead)
+            receive_keep(s, frame, header);
+        else
+            receive_deliver(s, frame, header->body_bytes, records, ctx);
+        return;
+    }
+    s->port->ops->drop(s->port, frame);
+}
+
+/* What a frame says beside its records. False: it is too old to be said now. */
+static bool receive_news(struct emu_session *s, const struct emu_frame *header, uint64_t now_ns)
+{
+    struct session_receive *receive = &s->receive;
+
+    if (receive->any && header->packet <= receive->newest) {
+        if (receive->newest - header->packet < RECEIVE_SPAN)
+            return true;
+        emu_count(&s->counts.doubles, 1);
+        return false;
+    }
+    receive->any = true; /* nobody can have played this one before */
+    receive->newest = header->packet;
+    receive->sent_ns = header->sent_ns;
+    receive->came_ns = now_ns;
+    s->heard_ns = now_ns;
+    s->meet.heard = true;
+    session_trip(s, header, now_ns);
+    session_lost_needless(s, header->needless, now_ns);
+    return true;
+}
+
+void emu_session_receive(struct emu_session *session, struct emu_hostframe *frame, uint64_t now_ns,
+                         void (*records)(void *ctx, const uint8_t *records, uint32_t bytes),
+                         void *ctx)
+{
+    struct emu_frame header;
+
+    if (!emu_frame_parse(frame, &header)) {
+        emu_count(&session->counts.malformed, 1);
+    } else if (receive_believes(session, frame, &header)) {
+        if (emu_frame_is_handshake(header.kind)) {
+            session_meet(session, &header, now_ns);
+        } else if (receive_news(session, &header, now_ns)) {
+            emu_count(&session->counts.frames_received, 1);
+            session_acked(session, &header, now_ns);
+            if (header.kind == EMU_FRAME_DATA) {
+                receive_data(session, frame, &header, now_ns, records, ctx);
+                return;
+            }
+        }
+    }
+    session->port->ops->drop(session->port, frame);
+}

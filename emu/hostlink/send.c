@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * send.c - frames of records, from the first byte in them until the other host has them; and
+ * acknowledgments.
+ *
+ * A frame's header and tag are made just before the port is to take it, each time anew: with a new packet
+ * number, what has come here, and the time. What the port does not take stays as it is until it does.
+ */
+#include "emu/hostlink/internal.h"
+
+#define SEND_BURSTS    4u              /* of one step, at most */
+#define SEND_LAG       16u             /* frames that come before they are acknowledged */
+#define SEND_LAG_NS    UINT64_C(50000) /* and for how long they may wait for others */
+#define SEND_MAP_WORDS (EMU_FRAME_WINDOW_MOST / 64)
+
+void session_send_begin(struct emu_session *s)
+{
+    s->send.unacked = s->send.ready = s->send.fill = s->config.first_seq;
+    s->send.packet = s->config.first_packet;
+    s->send.stuck = false;
+    session_lost_begin(s);
+}
+
+void session_send_end(struct emu_session *s)
+{
+    struct session_send *send = &s->send;
+
+    for (uint32_t i = 0; i <= s->mask; i++) {
+        if (send->slot[i].frame)
+            s->port->ops->drop(s->port, send->slot[i].frame);
+        send->slot[i] = (struct session_slot){.state = SLOT_FREE};
+    }
+    for (uint32_t i = 0; i < send->outs; i++)
+        s->port->ops->drop(s->port, send->out_frame[i]);
+    send->outs = 0;
+    send->filling = false;
+}
+
+struct emu_hostframe *session_take(struct emu_session *s)
+{
+    struct emu_hostframe *frame = s->port->ops->take(s->port);
+
+    if (!frame)
+        s->send.stuck = true;
+    return frame;
+}
+
+/* --- records ------------------------------------------------------------------------- */
+
+uint32_t emu_session_record_max(const struct emu_session *session)
+{
+    return session->body_max;
+}
+
+/* Begin the next frame. */
+static bool send_open(struct emu_session *s)
+{
+    struct session_send *send = &s->send;
+    struct session_slot *slot = session_slot(s, send->fill);
+
+    if (send->fill - send->unacked == s->window)
+        return false;
+    slot->frame = session_take(s);
+    if (!slot->frame)
+        return false;
+    slot->state = SLOT_READY;
+    slot->again = false;
+    send->filling = true;
+    send->fill_bytes = 0;
+    return true;
+}
+
+/* Nothing more goes into the frame. */
+static void send_close(struct emu_session *s)
+{
+    struct session_send *send = &s->send;
+
+    session_slot(s, send->fill)->body_bytes = (uint16_t)send->fill_bytes;
+    send->filling = false;
+    send->fill++;
+}
+
+uint8_t *emu_session_room(struct emu_session *session, uint32_t bytes)
+{
+    struct session_send *send = &session->send;
+
+    if (!session_is(session, EMU_SESSION_UP) || bytes > session->body_max)
+        return NULL;
+    if (send->filling && send->fill_bytes + bytes > session->body_max)
+        send_close(session);
+    if (!send->filling && !send_open(session))
+        return NULL;
+    return session_slot(session, send->fill)->frame->data + EMU_FRAME_HEADER_BYTES +
+           send->fill_bytes;
+}
+
+void emu_session_put(struct emu_session *session, uint32_t bytes)
+{
+    session->send.fill_bytes += bytes;
+}
+
+/* --- to the port --------------------------------------------------------------------- */
+
+void session_out(struct emu_session *s, struct emu_hostframe *frame, struct session_slot *slot,
+                 uint64_t packet)
+{
+    s->send.out_frame[s->send.outs] = frame;
+    s->send.out[s->send.outs++] = (struct session_out){.slot = slot, .packet = packet};
+}
+
+void session_flush(struct emu_session *s, uint64_t now_ns)
+{
+    struct session_send *send = &s->send;
+    uint32_t sent;
+
+    if (!send->outs)
+        return;
+    sent = s->port->ops->send(s->port, send->out_frame, send->outs);
+    for (uint32_t i = 0; i < sent; i++) {
+        struct session_slot *slot = send->out[i].slot;
+
+        /* The other host may have it by an earlier transmission; then the slot may be another's. */
+        if (slot && slot->state == SLOT_OUT && slot->packet == send->out[i].packet)
+            session_lost_sent(s, slot, now_ns);
+    }
+    emu_count(&s->counts.frames_sent, sent);
+    send->outs -= sent;
+    memmove(send->out_frame, send->out_frame + sent, send->outs * sizeof send->out_frame[0]);
+    memmove(send->out, send->out + sent, send->outs * sizeof send->out[0]);
+    if (send->outs)
+        send->stuck = true;
+}
+
+/* The header and the tag of a frame of this life, whose body is there. Returns its packet number. */
+static uint64_t send_seal(struct emu_session *s, struct emu_hostframe *frame,
+                          enum emu_frame_kind kind, uint32_t seq, uint16_t body_bytes,
+                          uint64_t now_ns)
+{
+    struct emu_frame header;
+
+    session_stamp(s, &header, now_ns);
+    memcpy(header.to_mac, s->meet.mac, sizeof header.to_mac);
+    header.kind = (uint8_t)kind;
+    header.check = s->check;
+    header.body_bytes = body_bytes;
+    header.packet = s->send.packet++;
+    header.mine = s->meet.mine;
+    header.yours = s->meet.yours;
+    header.seq = seq;
+    header.ack = s->receive.next;
+    header.needless = s->receive.needless;
+    header.echo_ns = session_echo_ns(s->receive.sent_ns, s->receive.came_ns, now_ns);
+    emu_frame_write(frame->data, &header);
+    frame->bytes = emu_frame_bytes(body_bytes);
+    emu_auth_seal(s->auth, header.check, header.packet, frame->data,
+                  frame->bytes - EMU_FRAME_TAG_BYTES);
+    s->send.last_ns = now_ns;
+    return header.packet;
+}
+
+/* May the slot's frame be written? If the port still has it, a copy of it takes its place. */
+static bool send_own(struct emu_session *s, struct session_slot *slot)
+{
+    struct emu_hostframe *copy;
+
+    if (s->port->ops->is_alone(s->port, slot->frame))
+        return true;
+    copy = session_take(s);
+    if (!copy)
+        return false;
+    memcpy(copy->data + EMU_FRAME_HEADER_BYTES, slot->frame->data + EMU_FRAME_HEADER_BYTES,
+           slot->body_bytes);
+    s->port->ops->drop(s->port, slot->frame);
+    slot->frame = copy;
+    return true;
+}
+
+static bool send_slot(struct emu_session *s, struct session_slot *slot, uint32_t seq,
+                      uint64_t now_ns)
+{
+    if (!send_own(s, slot))
+        return false;
+    emu_list_del(&slot->link); /* of the lost ones */
+    slot->packet = send_seal(s, slot->frame, EMU_FRAME_DATA, seq, slot->body_bytes, now_ns);
+    slot->state = SLOT_OUT;
+    s->port->ops->keep(s->port, slot->frame);
+    session_out(s, slot->frame, slot, slot->packet);
+    return true;
+}
+
+/* Lost ones first: others wait for them over there. False: nothing is to be sent, or can be. */
+static bool send_burst(struct emu_session *s, uint64_t now_ns)
+{
+    struct session_send *send = &s->send;
+    uint32_t before = send->outs;
+
+    while (send->outs < EMU_HOSTLINK_BURST && !emu_list_empty(&s->lost.lost)) {
+        struct session_slot *slot = emu_list_entry(s->lost.lost.next, struct session_slot, link);
+        uint32_t at = (uint32_t)(slot - send->slot);
+
+        if (!send_slot(s, slot, send->unacked + ((at - send->unacked) & s->mask), now_ns))
+            return send->outs != before;
+    }
+    if (send->ready == send->fill && send->filling && send->fill_bytes)
+        send_close(s);
+    while (send->outs < EMU_HOSTLINK_BURST && send->ready != send->fill) {
+        if (!send_slot(s, session_slot(s, send->ready), send->ready, now_ns))
+            break;
+        send->ready++;
+    }
+    return send->outs != before;
+}
+
+/* What has come here, frame by frame behind a gap. */
+static bool send_ack(struct emu_session *s, uint64_t now_ns)
+{
+    uint32_t words = (s->receive.high - s->receive.next + 63) / 64;
+    struct emu_hostframe *frame = session_take(s);
+
+    if (!frame)
+        return false;
+    if (words > s->body_max / 8)
+        words = s->body_max / 8;
+    for (uint32_t i = 0; i < words; i++)
+        emu_frame_map_write(frame->data + EMU_FRAME_HEADER_BYTES, i, session_map_word(s, i));
+    session_out(s, frame, NULL,
+                send_seal(s, frame, EMU_FRAME_ACK, 0, (uint16_t)(8 * words), now_ns));
+    return true;
+}
+
+uint64_t session_say_ns(const struct emu_session *s)
+{
+    if (!s->receive.unsaid)
+        return UINT64_MAX;
+    return session_gap(s) || s->receive.unsaid >= SEND_LAG ? 0 : s->receive.unsaid_ns + SEND_LAG_NS;
+}
+
+/* Must the other host be told now what has come, by a frame without records? */
+static bool send_must_say(const struct emu_session *s, bool told, uint64_t now_ns)
+{
+    const struct session_receive *receive = &s->receive;
+
+    if (now_ns - s->send.last_ns >= s->keep_ns || receive->say_now)
+        return true;
+    if (told && !session_gap(s)) /* frames of records have no map */
+        return false;
+    return receive->unsaid && now_ns >= session_say_ns(s);
+}
+
+void session_send(struct emu_session *s, uint64_t now_ns)
+{
+    uint64_t packet = s->send.packet;
+    bool told;
+
+    session_lost_find(s, now_ns);
+    for (uint32_t i = 0; i < SEND_BURSTS && !s->send.outs && send_burst(s, now_ns); i++)
+        session_flush(s, now_ns);
+    told = s->send.packet != packet;
+    if (s->send.outs < EMU_HOSTLINK_BURST && send_must_say(s, told, now_ns))
+        told = send_ack(s, now_ns);
+    else
+        told = told && !session_gap(s);
+    if (told) {
+        s->receive.unsaid = 0;
+        s->receive.say_now = false;
+    }
+}
+
+/* --- what the other host has --------------------------------------------------------- */
+
+static void acked_slot(struct emu_session *s, struct session_slot *slot, uint64_t now_ns)
+{
+    if (slot->state == SLOT_HAS)
+        return;
+    session_lost_has(s, slot, now_ns);
+    s->port->ops->drop(s->port, slot->frame);
+    slot->frame = NULL;
+    slot->state = SLOT_HAS;
+}
+
+/* The frames in the map, behind a gap. False: it speaks of frames that were never sent. */
+static bool acked_map(struct emu_session *s, const struct emu_frame *header, uint64_t now_ns)
+{
+    uint32_t sent = s->send.ready - s->send.unacked, words = header->body_bytes / 8u;
+
+    for (uint32_t word = 0; word < words && word < SEND_MAP_WORDS; word++) {
+        uint64_t bits = emu_frame_map_word(header, word);
+
+        while (bits) {
+            uint32_t off = 64 * word + (uint32_t)__builtin_ctzll(bits);
+
+            if (off >= sent)
+                return false;
+            acked_slot(s, session_slot(s, header->ack + off), now_ns);
+            bits &= bits - 1;
+        }
+    }
+    return true;
+}
+
+void session_acked(struct emu_session *s, const struct emu_frame *header, uint64_t now_ns)
+{
+    struct session_send *send = &s->send;
+    uint32_t more = header->ack - send->unacked;
+
+    if ((int32_t)more < 0)
+        return; /* overtaken by a later one */
+    if (more > send->ready - send->unacked) {
+        emu_count(&s->counts.malformed, 1);
+        return;
+    }
+    for (; send->unacked != header->ack; send->unacked++) {
+        struct session_slot *slot = session_slot(s, send->unacked);
+
+        acked_slot(s, slot, now_ns);
+        slot->state = SLOT_FREE;
+    }
+    if (header->kind == EMU_FRAME_ACK && !acked_map(s, header, now_ns))
+        emu_count(&s->counts.malformed, 1);
+    session_lost_find(s, now_ns);
+}

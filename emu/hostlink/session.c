@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* session.c - a session made, stepped, and asked how it stands. */
+#include "emu/hostlink/internal.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "emu/alloc.h"
+
+#define SESSION_KEEP_NS  UINT64_C(100000000) /* between signs of life, at most */
+#define SESSION_QUIET_NS UINT64_C(1000000)   /* the least `silent_ns` */
+#define SESSION_PACKETS  1024u               /* more than a step sends */
+#define SESSION_RETRY_NS UINT64_C(20000)     /* where the port took too little, or had no frame */
+
+static bool config_is_good(const struct emu_session_config *config)
+{
+    return config->port->frame_bytes >= EMU_FRAME_LEAST_BYTES &&
+           config->port->frame_bytes <= EMU_FRAME_MOST_BYTES &&
+           config->window >= EMU_FRAME_WINDOW_LEAST && config->window <= EMU_FRAME_WINDOW_MOST &&
+           !(config->window & (config->window - 1)) && config->silent_ns >= SESSION_QUIET_NS &&
+           config->host != config->peer;
+}
+
+static bool session_rings(struct emu_session *s)
+{
+    uint32_t count = s->config.window;
+
+    s->send.slot = emu_zeros(count * sizeof *s->send.slot);
+    s->receive.held = emu_zeros(count * sizeof(struct emu_hostframe *));
+    s->receive.got = emu_zeros(count / 8);
+    s->receive.came_by = emu_zeros(count * sizeof *s->receive.came_by);
+    return s->send.slot && s->receive.held && s->receive.got && s->receive.came_by;
+}
+
+static void session_free(struct emu_session *s)
+{
+    emu_auth_destroy(s->auth);
+    free(s->send.slot);
+    free(s->receive.held);
+    free(s->receive.got);
+    free(s->receive.came_by);
+    free(s);
+}
+
+const char *emu_session_key_missing(void)
+{
+    return emu_auth_missing();
+}
+
+int emu_session_create(struct emu_session **ret, const struct emu_session_config *config)
+{
+    struct emu_session *s;
+    int err;
+
+    if (!config_is_good(config))
+        return -EINVAL;
+    s = emu_zeros(sizeof *s);
+    if (!s)
+        return -ENOMEM;
+    s->config = *config;
+    s->config.key = NULL; /* the caller's, who may forget it now */
+    s->port = config->port;
+    s->mask = config->window - 1;
+    s->body_max = s->port->frame_bytes - emu_frame_bytes(0);
+    s->keep_ns = config->silent_ns / 8 < SESSION_KEEP_NS ? config->silent_ns / 8 : SESSION_KEEP_NS;
+    err = emu_auth_create(&s->auth, config->key);
+    if (!err && !session_rings(s))
+        err = -ENOMEM;
+    if (!err) {
+        uint32_t checks = emu_auth_checks(s->auth);
+
+        s->config.checks = config->checks ? config->checks & checks : checks;
+        if (!s->config.checks)
+            err = -EINVAL;
+    }
+    if (err) {
+        session_free(s);
+        return err;
+    }
+    session_lost_begin(s);
+    session_meet_init(s);
+    *ret = s;
+    return 0;
+}
+
+void session_down(struct emu_session *s, enum emu_session_state state)
+{
+    session_send_end(s);
+    session_receive_end(s);
+    session_lost_begin(s);
+    session_meet_again(s);
+    session_set(&s->state, (uint64_t)state);
+}
+
+void emu_session_destroy(struct emu_session *session)
+{
+    session_down(session, EMU_SESSION_MEETS);
+    session_free(session);
+}
+
+/* --- what frames have in common --------------------------------------------------------- */
+
+/* The low bits of a time, which 0 is not. */
+static uint32_t session_time32(uint64_t ns)
+{
+    return (uint32_t)ns ? (uint32_t)ns : 1;
+}
+
+uint32_t session_echo_ns(uint32_t sent_ns, uint64_t came_ns, uint64_t now_ns)
+{
+    if (!sent_ns || now_ns - came_ns > INT32_MAX)
+        return 0;
+    return session_time32((uint64_t)sent_ns + (now_ns - came_ns));
+}
+
+void session_stamp(const struct emu_session *s, struct emu_frame *header, uint64_t now_ns)
+{
+    *header = (struct emu_frame){.version = EMU_FRAME_VERSION,
+                                 .fabric = s->config.fabric,
+                                 .from = s->config.host,
+                                 .to = s->config.peer,
+                                 .sent_ns = session_time32(now_ns)};
+    memcpy(header->from_mac, s->port->mac, sizeof header->from_mac);
+}
+
+void session_trip(struct emu_session *s, const struct emu_frame *header, uint64_t now_ns)
+{
+    uint32_t trip_ns = (uint32_t)now_ns - header->echo_ns;
+
+    if (!header->echo_ns || trip_ns > INT32_MAX)
+        return;
+    emu_rto_came(&s->lost.rto, UINT64_C(1000) * trip_ns);
+    session_set(&s->trip_ns, s->lost.rto.mean_ps / 1000);
+}
+
+/* --- steps ------------------------------------------------------------------------------- */
+
+/* Is the life at its end: the other host silent, or the packets numbered? */
+static bool session_is_over(const struct emu_session *s, uint64_t now_ns)
+{
+    return now_ns - s->heard_ns >= s->config.silent_ns ||
+           s->send.packet > UINT64_MAX - SESSION_PACKETS;
+}
+
+uint32_t emu_session_step(struct emu_session *session, uint64_t now_ns)
+{
+    uint64_t before = emu_count_read(&session->counts.frames_sent);
+
+    session->send.stuck = false;
+    session->stepped_ns = now_ns;
+    if (session_is(session, EMU_SESSION_UP) && session_is_over(session, now_ns))
+        session_down(session, EMU_SESSION_MEETS);
+    session_flush(session, now_ns);
+    session_greet(session, now_ns);
+    if (session_is(session, EMU_SESSION_UP))
+        session_send(session, now_ns);
+    session_flush(session, now_ns);
+    return (uint32_t)(emu_count_read(&session->counts.frames_sent) - before);
+}
+
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* When something of the life is due, if the port takes it. */
+static uint64_t session_life_next_ns(const struct emu_session *s)
+{
+    const struct session_send *send = &s->send;
+    uint64_t next_ns = send->last_ns + s->keep_ns;
+
+    if (s->receive.say_now || send->ready != send->fill || (send->filling && send->fill_bytes) ||
+        !emu_list_empty(&s->lost.lost))
+        return 0;
+    if (s->config.silent_ns < UINT64_MAX - s->heard_ns)
+        next_ns = earlier(next_ns, s->heard_ns + s->config.silent_ns);
+    next_ns = earlier(next_ns, session_say_ns(s));
+    return earlier(next_ns, earlier(s->lost.rto_ns, s->lost.found_ns));
+}
+
+uint64_t emu_session_next_ns(const struct emu_session *session)
+{
+    bool up = session_is(session, EMU_SESSION_UP);
+    uint64_t next_ns = up ? session_life_next_ns(session) : UINT64_MAX;
+
+    if (session->meet.answers || session->send.outs)
+        next_ns = 0;
+    if (!up || !session->meet.heard)
+        next_ns = earlier(next_ns, session->meet.greet_ns);
+    if (session->send.stuck && next_ns < session->stepped_ns + SESSION_RETRY_NS)
+        return session->stepped_ns + SESSION_RETRY_NS;
+    return next_ns;
+}
+
+/* --- how it stands ------------------------------------------------------------------------ */
+
+enum emu_session_state emu_session_state(const struct emu_session *session)
+{
+    return (enum emu_session_state)emu_count_read(&session->state);
+}
+
+uint64_t emu_session_life(const struct emu_session *session)
+{
+    return emu_count_read(&session->counts.lives);
+}
+
+uint64_t emu_session_trip_ns(const struct emu_session *session)
+{
+    return emu_count_read(&session->trip_ns);
+}
+
+const struct emu_session_counts *emu_session_counts(const struct emu_session *session)
+{
+    return &session->counts;
+}
+
+/* Of a host that was never met. */
+static const char *session_unmet(const struct emu_session *s)
+{
+    if (emu_count_read(&s->meet.strange))
+        return emu_auth_greeting(s->auth) == EMU_AUTH_CRC
+                   ? "the other host has a key, and this one has none"
+                   : "the other host has no key, and this one has";
+    if (emu_count_read(&s->counts.forged))
+        return "frames came whose check is wrong: has the other host the same key?";
+    return "nothing was heard of the other host";
+}
+
+void emu_session_why(const struct emu_session *session, char *text, size_t bytes)
+{
+    uint64_t refusal = emu_count_read(&session->meet.refusal);
+
+    if (session_is(session, EMU_SESSION_UP))
+        snprintf(text, bytes, "up");
+    else if (refusal == SESSION_VERSION)
+        snprintf(text, bytes,
+                 "the other host speaks version %" PRIu64 " of host links, this one version %u",
+                 emu_count_read(&session->meet.version), EMU_FRAME_VERSION);
+    else if (refusal == SESSION_DIGEST)
+        snprintf(text, bytes, "the other host has another cluster file");
+    else if (refusal == SESSION_CHECKS)
+        snprintf(text, bytes, "the hosts have no check of frames in common");
+    else if (emu_count_read(&session->counts.lives))
+        snprintf(text, bytes, "the other host has said nothing for too long");
+    else
+        snprintf(text, bytes, "%s", session_unmet(session));
+}

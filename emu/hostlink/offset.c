@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * offset.c - see offset.h.
+ */
+#include "emu/hostlink/offset.h"
+
+#include <string.h>
+
+#define OFFSET_QUARTER_NS 250000000u
+#define OFFSET_SECOND_NS  UINT64_C(1000000000)
+#define OFFSET_TRIP_NS    (10 * OFFSET_SECOND_NS) /* a longer round trip says nothing */
+#define OFFSET_UNSURE     10000u /* until the drift is known a clock may be off by 1 in so many, */
+#define OFFSET_SURE       1000000u /* and then in so many: 1 ppm */
+
+void hostlink_offset_reset(struct hostlink_offset *offset)
+{
+    memset(offset->least, 0, sizeof offset->least);
+    memset(offset->second, 0, sizeof offset->second);
+    offset->their_ns = offset->came_ns = 0;
+    offset->best.good = offset->drifts = false;
+    offset->drift = 0;
+    atomic_store_explicit(&offset->known, false, memory_order_relaxed);
+}
+
+/* How wrong a sample may be at @now_ns. */
+static uint64_t offset_error_ns(const struct hostlink_offset *offset,
+                                const struct hostlink_sample *sample, uint64_t now_ns)
+{
+    return (sample->trip_ns + 1) / 2 +
+           (now_ns - sample->at_ns) / (offset->drifts ? OFFSET_SURE : OFFSET_UNSURE);
+}
+
+/* @sample is the least of its part of time in @kept, of @count parts of @part_ns; or it is not. */
+static void offset_keep(struct hostlink_sample *kept, uint32_t count, uint64_t part_ns,
+                        const struct hostlink_sample *sample)
+{
+    struct hostlink_sample *at = &kept[sample->at_ns / part_ns % count];
+
+    if (!at->good || at->at_ns / part_ns != sample->at_ns / part_ns ||
+        sample->trip_ns < at->trip_ns)
+        *at = *sample;
+}
+
+/* The drift, from the oldest second that is kept to the youngest. */
+static void offset_drift(struct hostlink_offset *offset, uint64_t now_ns)
+{
+    const struct hostlink_sample *old = NULL, *young = NULL;
+    int64_t apart_ns;
+
+    for (uint32_t i = 0; i < HOSTLINK_SECONDS; i++) {
+        const struct hostlink_sample *at = &offset->second[i];
+
+        if (!at->good || now_ns - at->at_ns > HOSTLINK_SECONDS * OFFSET_SECOND_NS)
+            continue;
+        if (!old || at->at_ns < old->at_ns)
+            old = at;
+        if (!young || at->at_ns > young->at_ns)
+            young = at;
+    }
+    if (!old || young->at_ns - old->at_ns < 2 * OFFSET_SECOND_NS)
+        return;
+    apart_ns = (int64_t)((uint64_t)young->offset_ns - (uint64_t)old->offset_ns);
+    offset->drift = (double)apart_ns / (double)(young->at_ns - old->at_ns);
+    if (offset->drift > 1.0 / OFFSET_UNSURE || offset->drift < -1.0 / OFFSET_UNSURE)
+        offset->drift = 0; /* no clock of a computer's: somebody's nonsense */
+    offset->drifts = true;
+}
+
+static void offset_choose(struct hostlink_offset *offset, uint64_t now_ns)
+{
+    uint64_t least_ns = UINT64_MAX;
+
+    for (uint32_t i = 0; i < HOSTLINK_SAMPLES; i++) {
+        const struct hostlink_sample *at = &offset->least[i];
+        uint64_t error_ns = offset_error_ns(offset, at, now_ns);
+
+        if (at->good && error_ns < least_ns) {
+            least_ns = error_ns;
+            offset->best = *at;
+        }
+    }
+    atomic_store_explicit(&offset->offset_ns, hostlink_offset_at(offset, now_ns),
+                          memory_order_relaxed);
+    atomic_store_explicit(&offset->error_ns, least_ns, memory_order_relaxed);
+    atomic_store_explicit(&offset->drift_ppb, (int64_t)(offset->drift * 1e9), memory_order_relaxed);
+    atomic_store_explicit(&offset->known, true, memory_order_relaxed);
+}
+
+/* Half of @a + @b, which may not fit. */
+static int64_t offset_middle(int64_t a, int64_t b)
+{
+    return a / 2 + b / 2 + (a % 2 + b % 2) / 2;
+}
+
+void hostlink_offset_hear(struct hostlink_offset *offset, uint64_t sent_ns, uint64_t echo_ns,
+                          uint64_t came_ns, uint64_t now_ns)
+{
+    uint64_t away_ns = now_ns - echo_ns, there_ns = sent_ns - came_ns;
+    struct hostlink_sample sample = {.at_ns = now_ns, .good = true};
+
+    offset->their_ns = sent_ns;
+    offset->came_ns = now_ns;
+    if (!echo_ns || away_ns > OFFSET_TRIP_NS || there_ns > away_ns)
+        return;
+    sample.trip_ns = away_ns - there_ns;
+    sample.offset_ns = offset_middle((int64_t)(came_ns - echo_ns), (int64_t)(sent_ns - now_ns));
+    offset_keep(offset->least, HOSTLINK_SAMPLES, OFFSET_QUARTER_NS, &sample);
+    offset_keep(offset->second, HOSTLINK_SECONDS, OFFSET_SECOND_NS, &sample);
+    offset_drift(offset, now_ns);
+    offset_choose(offset, now_ns);
+}
+
+int64_t hostlink_offset_at(const struct hostlink_offset *offset, uint64_t now_ns)
+{
+    const struct hostlink_sample *best = &offset->best;
+
+    if (!best->good)
+        return 0;
+    return (int64_t)((uint64_t)best->offset_ns +
+                     (uint64_t)(int64_t)(offset->drift * (double)(int64_t)(now_ns - best->at_ns)));
+}

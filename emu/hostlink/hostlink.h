@@ -43,9 +43,10 @@
  * in memory that was set aside for as many as the accounts allow, and credits and control go on.
  *
  * Time. On clock raw entries have none. On clock real they have that of the sender's clock, and are
- * translated by the offset of the hosts' monotonic clocks: CLOCK records go to and fro every 50 ms
- * while entries do, and of those of about a second the one with the least round trip tells the
- * offset, wrong by half that round trip at most (offset.h). There is no host link on clock virtual.
+ * translated by the offset of the hosts' monotonic clocks: each asks the other one's every 50 ms
+ * while entries go to and fro, else once in a second; of the answers of two seconds the one with
+ * the least round trip tells the offset, wrong by half that round trip at most, and by what the
+ * drift of the clocks is not known (offset.h). There is no host link on clock virtual.
  */
 #ifndef EMU_HOSTLINK_H
 #define EMU_HOSTLINK_H
@@ -145,7 +146,7 @@ struct emu_hostlink_config {
 int emu_hostlink_create(struct emu_hostlink **ret, struct emu_worker *worker,
                         const struct emu_hostlink_config *config);
 
-/** emu_hostlink_destroy - after the worker has ended. Rings of cables are their switches' to free. */
+/** emu_hostlink_destroy - after the workers have ended; with the rings that the device fills. */
 void emu_hostlink_destroy(struct emu_hostlink *link);
 
 struct emu_dev *emu_hostlink_dev(struct emu_hostlink *link);
@@ -197,8 +198,6 @@ struct emu_hostlink_clock emu_hostlink_clock(const struct emu_hostlink *link, ui
 /**
  * emu_hostlink_check - what must hold of a cable at any time. Returns NULL, or what is wrong. What
  * the switch at its near end has is for its own check, which finds the device's end as rx->tx.
- * emu_hostlink_check_far() - of a cable from @near to @far, while both devices and the switches stand
- * still and nothing is in the session.
  * Thread: any, while the workers stand still.
  */
 const char *emu_hostlink_check(const struct emu_hostlink *link, uint32_t peer, uint32_t cable);

@@ -303,21 +303,29 @@ static bool send_owed(struct hostlink_peer *peer)
     return true;
 }
 
+/* An answer to the other host's question, and a question. False: the session has no room. */
 static bool send_clock(struct hostlink_peer *peer)
 {
+    struct hostlink_offset *offset = &peer->offset;
     uint64_t now_ns = peer->link->now_ns;
-    struct emu_hostlink_record record = {.kind = EMU_HOSTLINK_CLOCK,
-                                         .echo_ns = peer->offset.their_ns,
-                                         .came_ns = peer->offset.came_ns};
+    bool busy = !offset->best.good || now_ns - peer->moved_ns < PEER_IDLE_NS;
+    struct emu_hostlink_record record = {.kind = EMU_HOSTLINK_CLOCK};
 
+    if (offset->asked_ns) {
+        record.echo_ns = offset->asked_ns;
+        record.came_ns = offset->came_ns;
+        record.sent_ns = hostlink_now_ns(peer->link);
+        if (!hostlink_put(peer, &record))
+            return false;
+        offset->asked_ns = 0;
+    }
     if (!peer->link->dev.timed || now_ns < peer->clock_due_ns)
         return true;
-    record.sent_ns = hostlink_now_ns(peer->link);
+    record = (struct emu_hostlink_record){.kind = EMU_HOSTLINK_CLOCK,
+                                          .sent_ns = hostlink_now_ns(peer->link)};
     if (!hostlink_put(peer, &record))
         return false;
-    peer->clock_due_ns = now_ns + (!peer->offset.best.good || now_ns - peer->moved_ns < PEER_IDLE_NS
-                                       ? PEER_CLOCK_NS
-                                       : PEER_IDLE_NS);
+    peer->clock_due_ns = now_ns + (busy ? PEER_CLOCK_NS : PEER_IDLE_NS);
     return true;
 }
 

@@ -53,8 +53,8 @@ struct emu_hostlink_record {
         };
         struct {              /* CLOCK, each by the monotonic clock of who wrote it down */
             uint64_t sent_ns; /* when this record was written */
-            uint64_t echo_ns; /* sent_ns of the last that came from there; 0: none has */
-            uint64_t came_ns; /* and when it came */
+            uint64_t echo_ns; /* sent_ns of the one that it answers; 0: it asks */
+            uint64_t came_ns; /* and when that came */
         };
     };
 };

@@ -284,6 +284,8 @@ static uint32_t end_step(struct emu_dev *dev, uint64_t until_ps)
         moved++;
     if (moved)
         emu_dev_again(dev);
+    if (dev->timed)
+        dev->next_ps = emu_rx_next_ps(&end->rx);
     atomic_store(&end->seen, end->got);
     return moved;
 }

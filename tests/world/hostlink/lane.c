@@ -18,7 +18,7 @@ struct lane_port {
     struct lane_frame *free;
     struct lane_frame *all;
     uint8_t *bytes;
-    uint64_t clears;
+    uint64_t receives;
 };
 
 struct lane {
@@ -68,6 +68,7 @@ static uint32_t lane_receive(struct emu_hostport *port, struct emu_hostframe **f
 {
     uint32_t got = 0;
 
+    port_of(port)->receives++;
     while (got < max) {
         struct emu_hostframe *frame = lane_take(port);
         ssize_t bytes = frame ? recv(port_of(port)->fd, frame->data, frame->room, MSG_DONTWAIT)
@@ -102,7 +103,7 @@ static int lane_wake_fd(struct emu_hostport *port)
 
 static void lane_wake_clear(struct emu_hostport *port)
 {
-    port_of(port)->clears++;
+    (void)port; /* each frame tells anew */
 }
 
 static bool lane_is_up(struct emu_hostport *port)
@@ -179,7 +180,7 @@ struct emu_hostport *lane_port(struct lane *lane, uint32_t port)
     return &lane->port[port].port;
 }
 
-uint64_t lane_clears(const struct lane *lane, uint32_t port)
+uint64_t lane_receives(const struct lane *lane, uint32_t port)
 {
-    return lane->port[port].clears;
+    return lane->port[port].receives;
 }

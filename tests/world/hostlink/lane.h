@@ -16,7 +16,7 @@ void lane_destroy(struct lane *lane);
 
 struct emu_hostport *lane_port(struct lane *lane, uint32_t port);
 
-/** lane_clears - how often the port was asked to wake; while its device stands still. */
-uint64_t lane_clears(const struct lane *lane, uint32_t port);
+/** lane_receives - how often the port was asked for frames; while its device stands still. */
+uint64_t lane_receives(const struct lane *lane, uint32_t port);
 
 #endif

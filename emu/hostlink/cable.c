@@ -145,8 +145,8 @@ static bool cable_send_one(struct hostlink_cable *cable, const struct emu_entry 
     if (!hostlink_put(cable->peer, &record))
         return false;
     emu_pool_drop(&cable->ends.rx.owner->worker->cache, entry->buf);
-    if (cable_is_segment(cable, &entry->hdr))
-        cable->unpaid[cable_channel(cable, entry)]++;
+    if (cable_is_segment(cable, &entry->hdr) && cable->unpaid[cable_channel(cable, entry)]++ < 0)
+        cable->forged--;
     cable->under_way += cable->channels;
     return true;
 }
@@ -228,22 +228,25 @@ uint32_t hostlink_cable_sink(struct hostlink_cable *cable)
     return moved;
 }
 
+/* Credits of a channel beyond those of what was sent: somebody forged them. */
+static uint32_t cable_forged(int32_t unpaid)
+{
+    return unpaid < 0 ? (uint32_t)-unpaid : 0;
+}
+
 bool hostlink_cable_credit(struct hostlink_cable *cable, const struct emu_hostlink_record *record)
 {
     uint32_t c = record->channel, count = record->count;
     uint32_t old = count < cable->old[c] ? count : cable->old[c];
-    int64_t unpaid = cable->unpaid[c] > 0 ? cable->unpaid[c] : 0;
+    int64_t left = cable->unpaid[c] - (int64_t)(count - old);
+    uint32_t forged = cable->forged - cable_forged(cable->unpaid[c]);
 
-    if (!cable->channels && c)
+    if ((!cable->channels && c) || left < -(int64_t)(EMU_INTAKE_FORGED - forged))
         return false;
     count -= old;
-    if (count > unpaid) {
-        if (count - unpaid > (int64_t)EMU_INTAKE_FORGED - cable->forged)
-            return false;
-        cable->forged += (uint32_t)(count - unpaid);
-    }
     cable->old[c] -= old;
-    cable->unpaid[c] -= (int32_t)count;
+    cable->unpaid[c] = (int32_t)left;
+    cable->forged = forged + cable_forged(cable->unpaid[c]);
     cable_pay_switch(cable, c, count);
     hostlink_stir(cable); /* it may have waited for the far end's room */
     return true;

@@ -32,7 +32,7 @@ struct hostlink_cable {
     /* What goes: by channel, 0 where there are none. */
     int32_t unpaid[EMU_VCS]; /* entries sent whose credit has not come; below 0: forged ones have */
     uint32_t old[EMU_VCS];   /* credits that come for an earlier life's: for nobody */
-    uint32_t forged;         /* credits beyond those of what was sent, so far */
+    uint32_t forged;         /* by so much are those below 0, in all */
     uint32_t under_way;      /* channels: entries in the far ring, or on their way to it */
 
     /* What comes. */

@@ -18,7 +18,7 @@
  *   that the switch here has given back, are never more than the cable's credits: that is the account
  *   of what comes. Credits that came back are never more than entries that were sent: that is the
  *   account of what goes. Nothing else is needed. Faults may forge EMU_INTAKE_FORGED credits for a way
- *   of a cable in all; the rings have room for these as well.
+ *   of a cable in all: so many more are believed, and the rings have room for them.
  * - Cables with channels (packet.h): a segment is sent for room that its channel has at the far end
  *   (vc.h), and its credit, which names the channel, comes back when it leaves there: credits are
  *   accounted for by channel. A reply needs no credit, but a free slot in the ring. So entries are

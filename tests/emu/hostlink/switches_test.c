@@ -364,13 +364,90 @@ static void credits__that_are_few(void)
     traffic_crosses_seeds("raw_xpoint_slots=2");
 }
 
+/* --- faults ------------------------------------------------------------------------- */
+
+/* The first cable that crosses, at the switch that has the higher number. */
+static struct switch_dev *first_crossing(const struct spread *w, uint32_t *port)
+{
+    for (uint32_t s = 0; s < w->graph->switches; s++)
+        for (uint32_t p = 0; p < w->graph->ports; p++) {
+            const struct topo_end *end = &w->graph->sw[s].end[p];
+
+            if (end->kind == TOPO_END_SWITCH && host_of(w, s) != host_of(w, end->id)) {
+                *port = end->port;
+                return w->sw[end->id];
+            }
+        }
+    return NULL;
+}
+
+/* @what happens to every fifth of @packets on a cable from the other host. Returns how often. */
+static uint64_t faults_stand(enum emu_fault_what what, uint32_t packets, bool checks, uint64_t seed)
+{
+    const struct emu_fault_rule rule = {.what = what,
+                                        .rate = EMU_FAULT_ONE / 5,
+                                        .aim = {.packets = packets,
+                                                .kinds = EMU_FAULT_KINDS,
+                                                .src = EMU_FAULT_ANY,
+                                                .dst = EMU_FAULT_ANY,
+                                                .group = EMU_FAULT_ANY}};
+    const struct emu_fault_rates none = {0};
+    struct switch_retries hit = {0};
+    struct emu_faults faults;
+    struct switch_dev *sw;
+    struct spread w;
+    uint32_t port = 0, all;
+    uint64_t hits;
+
+    spread_open(&w, "kary:2,2", NULL, seed);
+    sw = first_crossing(&w, &port);
+    emu_faults_init(&faults, &none, seed);
+    CU_ASSERT_EQUAL_FATAL(emu_faults_add(&faults, &rule, 1, seed), 0);
+    CU_ASSERT_EQUAL_FATAL(switch_faults(sw, port, &faults), 0);
+    all = ENTRIES * w.graph->nodes;
+    for (uint32_t i = 0; i < STEPS && spread_got(&w) + hit.lost < all; i++) {
+        spread_step(&w);
+        if (checks && i % 32 == 0)
+            spread_check(&w);
+        hit = (struct switch_retries){0};
+        switch_retries_add(sw, &hit);
+    }
+    CU_ASSERT_EQUAL(spread_got(&w) + hit.lost, all);
+    hits = emu_faults_remove(&faults, 1);
+    for (uint32_t host = 0; host < 2; host++) {
+        const struct emu_hostlink_counts *counts = emu_hostlink_counts(w.link[host], 0);
+
+        CU_ASSERT_EQUAL(emu_count_read(&counts->overrun) + emu_count_read(&counts->unearned), 0);
+        CU_ASSERT_EQUAL(emu_count_read(&counts->cut) + emu_count_read(&counts->sunk), 0);
+    }
+    CU_ASSERT_EQUAL(switch_faults(sw, port, NULL), 0);
+    spread_close(&w);
+    return hits;
+}
+
+/* What faults do to a cable from another host is what they do to any without link-level retry. */
+static void faults__on_a_cable_between_hosts_are_no_lies_of_the_other(void)
+{
+    uint64_t random = test_seed(), hits[3] = {0};
+
+    for (uint32_t i = 0; i < 6; i++) {
+        hits[0] += faults_stand(EMU_FAULT_LOSE, EMU_FAULT_HEAD, true, test_random(&random));
+        hits[1] += faults_stand(EMU_FAULT_DOUBLE, EMU_FAULT_HEAD, true, test_random(&random));
+        hits[2] += faults_stand(EMU_FAULT_DOUBLE, EMU_FAULT_CREDIT, false, test_random(&random));
+    }
+    for (uint32_t i = 0; i < 3; i++)
+        CU_ASSERT_TRUE(hits[i] > 0);
+}
+
 int main(void)
 {
-    static const struct test_case cases[] = {CASE(credits__of_rows),
-                                             CASE(credits__of_a_counter),
-                                             CASE(credits__of_buffers_at_inputs),
-                                             CASE(credits__that_are_few),
-                                             {NULL, NULL}};
+    static const struct test_case cases[] = {
+        CASE(credits__of_rows),
+        CASE(credits__of_a_counter),
+        CASE(credits__of_buffers_at_inputs),
+        CASE(credits__that_are_few),
+        CASE(faults__on_a_cable_between_hosts_are_no_lies_of_the_other),
+        {NULL, NULL}};
 
     return test_run("switches", cases);
 }

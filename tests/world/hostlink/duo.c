@@ -313,6 +313,8 @@ static void end_join(struct duo *h, uint32_t host, uint32_t i, const struct duo_
     end->random = emu_mix(h->seed ^ (uint64_t)host << 32 ^ i);
     end->channels = config->kind == DUO_CHANNELS || (config->kind == DUO_MIXED && i % 2);
     end->credits = config->credits ? config->credits : 16;
+    if (!i && config->first)
+        end->credits = config->first;
     emu_vcs_init(&end->vcs, h->packets.channels, h->packets.pool_slots);
     emu_dev_init(&end->dev, h->host[host].worker, end_step);
 }

@@ -92,6 +92,7 @@ struct duo_config {
     enum emu_clock_mode mode;
     uint32_t cables;
     uint32_t credits; /* 0: 16 */
+    uint32_t first;   /* of the first cable; 0: as all */
     uint32_t bufs;    /* of each pool, 1 to 64; 0: enough */
     bool
         threads; /* the test runs the workers, and there is no wire in memory but sockets: lane.h */

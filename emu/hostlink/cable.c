@@ -2,9 +2,10 @@
 /*
  * cable.c - a cable to another host: what goes, what comes, and the accounts of both.
  *
- * In a life of the session, of each channel (0 where a cable has none): what our switch has sent and
- * was not paid for (unpaid), and what the far switch still has of an earlier life (old), are together
- * what the far device has given to its switch and was not paid for (open), and what is on its way.
+ * In a life of the session, of each channel (0 where a cable has none): what our switch has sent
+ * and was not paid for (unpaid), and what the far switch still has of an earlier life (old), are
+ * together what the far device has given to its switch and was not paid for (open), and what is on
+ * its way.
  */
 #include "emu/hostlink/device.h"
 
@@ -100,8 +101,9 @@ static bool cable_may_send(const struct hostlink_cable *cable)
 }
 
 /*
- * When the adapter posted a segment, as the clocks of both hosts have it: from the low bits of one's
- * fabric time to those of its monotonic clock, and from there to the other's. 0: it was not said.
+ * When the adapter posted a segment, as the clocks of both hosts have it: from the low bits of
+ * one's fabric time to those of its monotonic clock, and from there to the other's. 0: it was not
+ * said.
  */
 static uint32_t cable_born_ns(const struct hostlink_cable *cable, uint32_t born_ns, uint64_t by_ns)
 {

@@ -15,12 +15,16 @@
 #define CONTROL_LOOK_NS 50000u /* a socket that had nothing is looked at again after that */
 #define CONTROL_TELL    (EMU_HOSTLINK_WINDOW / 4) /* bytes read before the far host is told */
 
-int hostlink_control_init(struct hostlink_control *control, int fd)
+int hostlink_control_init(struct hostlink_control *control)
 {
     control->in = malloc(EMU_HOSTLINK_WINDOW);
-    control->fd = -1;
-    atomic_init(&control->next, fd);
     return control->in ? 0 : -ENOMEM;
+}
+
+void hostlink_control_none(struct hostlink_control *control)
+{
+    control->fd = -1;
+    atomic_init(&control->next, -1);
 }
 
 static void control_close(struct hostlink_control *control)

@@ -3,9 +3,9 @@
  * control.h - the bytes of a control channel: from a socket into records, and from records into it.
  *
  * The far host has EMU_HOSTLINK_WINDOW bytes of room for what its socket does not take at once; no
- * more is sent than it has said to have read (CONTROL_TAKEN), so a socket that nobody reads stops the
- * control channel and nothing else. When the session ends the socket is closed, which tells whoever
- * is at its other end; a new one is for the session's next life.
+ * more is sent than it has said to have read (CONTROL_TAKEN), so a socket that nobody reads stops
+ * the control channel and nothing else. When the session ends the socket is closed, which tells
+ * whoever is at its other end; a new one is for the session's next life.
  *
  * Owner: the host link's device, but for `next`.
  */
@@ -37,8 +37,11 @@ struct hostlink_control {
     bool in_stuck;            /* the socket takes no more now */
 };
 
-/** hostlink_control_init - with @fd, or -1. Errors: -ENOMEM. */
-int hostlink_control_init(struct hostlink_control *control, int fd);
+/** hostlink_control_none - zeros are a channel without a socket; now it can be freed. */
+void hostlink_control_none(struct hostlink_control *control);
+
+/** hostlink_control_init - the rest of it. Errors: -ENOMEM. */
+int hostlink_control_init(struct hostlink_control *control);
 
 /** hostlink_control_free - closes what it has. */
 void hostlink_control_free(struct hostlink_control *control);
@@ -65,7 +68,7 @@ bool hostlink_control_come(struct hostlink_control *control, const uint8_t *byte
 /** hostlink_control_taken - @count were read there. False: more than were sent. */
 bool hostlink_control_taken(struct hostlink_control *control, uint32_t count);
 
-/** hostlink_control_write - give the socket what it takes. Bytes that none is there for: counted. */
+/** hostlink_control_write - give the socket what it takes. What it never will is counted. */
 void hostlink_control_write(struct hostlink_control *control, struct emu_hostlink_counts *counts);
 
 /** hostlink_control_untold - so many bytes the far host is to be told of now; 0: not yet. */

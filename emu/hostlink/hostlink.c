@@ -54,6 +54,8 @@ static int link_init(struct emu_hostlink *link, const struct emu_hostlink_peer *
 {
     int err = 0;
 
+    for (uint32_t p = 0; p < link->peers; p++)
+        hostlink_control_none(&link->peer[p].control);
     for (uint32_t p = 0; !err && p < link->peers; p++) {
         link->all += peers[p].cables;
         err = link->all > HOSTLINK_ALL_MAX ? -EINVAL
@@ -287,8 +289,8 @@ static uint32_t link_move(struct emu_hostlink *link)
 }
 
 /*
- * How long it may sleep. Before the first sleep after frames have come the port is asked to wake us,
- * and then looked at once more: what comes after that wakes.
+ * How long it may sleep. Before the first sleep after frames have come the port is asked to wake
+ * us, and then looked at once more: what comes after that wakes.
  */
 static uint64_t link_rest_ns(struct emu_hostlink *link, uint32_t moved)
 {

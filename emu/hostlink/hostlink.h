@@ -12,35 +12,37 @@
  * What a cable's ends count, and what the device counts of it. It trusts neither the wire nor the
  * far host: what these accounts do not allow is counted, and the session is torn down.
  *
- * - Cables without channels (buffers at crosspoints with either meaning of a credit, or at inputs):
- *   a segment is sent for a credit, and each credit stands for a slot of the ring and for room behind
- *   it, and comes back after the slot was emptied, however late. So entries that came, less credits
- *   that the switch here has given back, are never more than the cable's credits: that is the account
- *   of what comes. Credits that came back are never more than entries that were sent: that is the
- *   account of what goes. Nothing else is needed. Faults may forge EMU_INTAKE_FORGED credits for a way
- *   of a cable in all: so many more are believed, and the rings have room for them.
+ * - Cables without channels (buffers at crosspoints with either meaning of a credit, or at
+ *   inputs): a segment is sent for a credit, and each credit stands for a slot of the ring and for
+ *   room behind it, and comes back after the slot was emptied, however late. So entries that came,
+ *   less credits that the switch here has given back, are never more than the cable's credits:
+ *   that is the account of what comes. Credits that came back are never more than entries that
+ *   were sent: that is the account of what goes. Nothing else is needed. Faults may forge
+ *   EMU_INTAKE_FORGED credits for a way of a cable in all: so many more are believed, and the
+ *   rings have room for them.
  * - Cables with channels (packet.h): a segment is sent for room that its channel has at the far end
  *   (vc.h), and its credit, which names the channel, comes back when it leaves there: credits are
  *   accounted for by channel. A reply needs no credit, but a free slot in the ring. So entries are
  *   accounted for by the slots of the far ring, and TAKEN records say which have been emptied. The
  *   rings are wider than on one host, so that a TAKEN needs not be prompt.
- * - Link-level retry (link/replay.h) does not run over a host link: it mends what a cable loses, and
- *   a session loses nothing while it lives. Its numbers and answers lie in memory that both ends
- *   share. A cable to another host is joined without it; faults that are injected there (intake.h)
- *   lose segments as on any cable without retry.
+ * - Link-level retry (link/replay.h) does not run over a host link: it mends what a cable loses,
+ *   and a session loses nothing while it lives. Its numbers and answers lie in memory that both
+ *   ends share. A cable to another host is joined without it; faults that are injected there
+ *   (intake.h) lose segments as on any cable without retry.
  *
- * When a session ends (the other host was silent, began anew, or broke an account) what was under way
- * is gone. All its cables are cut: what their switches send is dropped, counted, and paid for at
- * once, as if it had been received, so that nothing backs up behind them. That is so until somebody
- * says that they may be brought up (emu_hostlink_bring_up()), after the fabric manager has treated
- * them as links that went down; then, in the session's next life, both ends tell each other what of
- * the earlier one still lies in their switches (OLD), then READY, and accounts begin anew with that:
- * credits that come back for what is old are nobody's here.
+ * When a session ends (the other host was silent, began anew, or broke an account) what was under
+ * way is gone. All its cables are cut: what their switches send is dropped, counted, and paid for
+ * at once, as if it had been received, so that nothing backs up behind them. That is so until
+ * somebody says that they may be brought up (emu_hostlink_bring_up()), after the fabric manager
+ * has treated them as links that went down; then, in the session's next life, both ends tell each
+ * other what of the earlier one still lies in their switches (OLD), then READY, and accounts begin
+ * anew with that: credits that come back for what is old are nobody's here.
  *
- * Many cables share a session by turns (deficit round robin): each may put EMU_HOSTLINK_TURN entries
- * into frames, and then it is the next one's turn. The bytes of the control channel have a turn
- * beside them; credits go before all. What comes needs buffers; where the pool has none entries wait
- * in memory that was set aside for as many as the accounts allow, and credits and control go on.
+ * Many cables share a session by turns (deficit round robin): each may put EMU_HOSTLINK_TURN
+ * entries into frames, and then it is the next one's turn. The bytes of the control channel have a
+ * turn beside them; credits go before all. What comes needs buffers; where the pool has none
+ * entries wait in memory that was set aside for as many as the accounts allow, and credits and
+ * control go on.
  *
  * Time. On clock raw entries have none. On clock real they have that of the sender's clock, and are
  * translated by the offset of the hosts' monotonic clocks: each asks the other one's every 50 ms
@@ -140,8 +142,8 @@ struct emu_hostlink_config {
 
 /**
  * emu_hostlink_create - the device, on @worker. Sessions begin with the worker. Errors: as
- * emu_session_create(), emu_waiter_add(); -ENOTSUP on clock virtual; -EINVAL, too many cables. On an
- * error port and sockets stay the caller's.
+ * emu_session_create(), emu_waiter_add(); -ENOTSUP on clock virtual; -EINVAL, too many cables. On
+ * an error port and sockets stay the caller's.
  */
 int emu_hostlink_create(struct emu_hostlink **ret, struct emu_worker *worker,
                         const struct emu_hostlink_config *config);
@@ -203,7 +205,8 @@ struct emu_hostlink_clock emu_hostlink_clock(const struct emu_hostlink *link, ui
 const char *emu_hostlink_check(const struct emu_hostlink *link, uint32_t peer, uint32_t cable);
 
 /**
- * emu_hostlink_bufs - pool buffers in rings that the device takes from: references. Thread: the same.
+ * emu_hostlink_bufs - pool buffers in rings that the device takes from: references. Thread: the
+ * same.
  */
 uint32_t emu_hostlink_bufs(const struct emu_hostlink *link);
 

@@ -2,13 +2,13 @@
 /*
  * offset.h - how far the other host's clock is ahead of ours.
  *
- * Each host asks what time it is there (CLOCK), and is answered at once. So four times are known of a
- * round trip: it left here at T1, came there at T2, left there at T3, came here at T4. The offset is
- * ((T2 - T1) + (T3 - T4)) / 2, wrong by half of the round trip (T4 - T1) - (T3 - T2) at most, as if
- * all of it had been one way. What waited on its way has a long round trip; so of each quarter of a
- * second the sample with the least is kept, and of these the one with the least error counts. A sample
- * is less sure the older it is: clocks go on at different rates. That rate, the drift, is known from
- * samples seconds apart, as well as these are.
+ * Each host asks what time it is there (CLOCK), and is answered at once. So four times are known
+ * of a round trip: it left here at T1, came there at T2, left there at T3, came here at T4. The
+ * offset is ((T2 - T1) + (T3 - T4)) / 2, wrong by half of the round trip (T4 - T1) - (T3 - T2) at
+ * most, as if all of it had been one way. What waited on its way has a long round trip; so of each
+ * quarter of a second the sample with the least is kept, and of these the one with the least error
+ * counts. A sample is less sure the older it is: clocks go on at different rates. That rate, the
+ * drift, is known from samples seconds apart, as well as these are.
  * Source: NTP (RFC 5905 §8, its clock filter); deviation: two clocks only, and nobody's is set.
  *
  * Owner: the host link's device; the published numbers are anybody's to read.

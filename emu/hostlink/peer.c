@@ -20,7 +20,7 @@ int hostlink_peer_init(struct hostlink_peer *peer, struct emu_hostlink *link,
 {
     struct emu_session_config session = config->session;
     uint32_t words = HOSTLINK_WORDS(config->cables + 1);
-    int err = hostlink_control_init(&peer->control, -1);
+    int err = hostlink_control_init(&peer->control);
 
     peer->link = link;
     peer->fabric = session.fabric;

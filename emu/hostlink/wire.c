@@ -3,8 +3,8 @@
  * wire.c - see wire.h.
  *
  * The head: kind, channel or flags, length (2), cable (4). An entry goes on with its time (8), its
- * header (16), its note, birth or checksum (4), and the buffer's note (4); then the buffer's header,
- * if the flags say so, and the payload. A count is 4 bytes and 4 of zeros.
+ * header (16), its note, birth or checksum (4), and the buffer's note (4); then the buffer's
+ * header, if the flags say so, and the payload. A count is 4 bytes and 4 of zeros.
  */
 #include "emu/hostlink/wire.h"
 

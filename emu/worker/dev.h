@@ -108,9 +108,9 @@ struct emu_worker {
 void emu_dev_init(struct emu_dev *dev, struct emu_worker *worker, emu_step_fn step);
 
 /**
- * emu_dev_always - step it in every pass from now on, whatever the time, so also after a sleep that a
- * descriptor has ended (emu_waiter_add()). next_ps is how long the worker may sleep. Not for clock
- * virtual. Before the worker starts.
+ * emu_dev_always - step it in every pass from now on, whatever the time, so also after a sleep
+ * that a descriptor has ended (emu_waiter_add()). next_ps is how long the worker may sleep. Not
+ * for clock virtual. Before the worker starts.
  */
 void emu_dev_always(struct emu_dev *dev);
 

@@ -2,6 +2,8 @@
 /*
  * hostlink_test.c - the host link's device: cables between two hosts, over a wire in memory.
  */
+#include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -313,8 +315,9 @@ static void cut_and_back(struct duo *h, bool stingy)
 }
 
 /*
- * What was under way is lost, what is sent meanwhile is dropped and nothing backs up; nothing passes
- * until both hosts may, and then all adds up again, though switches still have much of before.
+ * What was under way is lost, what is sent meanwhile is dropped and nothing backs up; nothing
+ * passes until both hosts may, and then all adds up again, though switches still have much of
+ * before.
  */
 static void lives__cables_that_were_cut_come_back(void)
 {
@@ -344,7 +347,7 @@ static void lives__cables_that_were_cut_come_back(void)
     }
 }
 
-/* Somebody takes the cables down at one host: they are down at both, and may be brought up again. */
+/* Somebody takes the cables down at one host: they are down at both, and may come up again. */
 static void lives__one_host_takes_the_cables_down(void)
 {
     struct duo h;
@@ -368,7 +371,7 @@ static void lives__one_host_takes_the_cables_down(void)
     duo_close(&h);
 }
 
-/* A life's control channel ends with it, which its reader is told; a new one is for the next life. */
+/* A life's control channel ends with it, and its reader is told; another is for the next life. */
 static void lives__each_has_a_control_channel_of_its_own(void)
 {
     int fd[2];
@@ -398,6 +401,47 @@ static void lives__each_has_a_control_channel_of_its_own(void)
     duo_close(&h);
 }
 
+/* --- what cannot be made ------------------------------------------------------------ */
+
+/* Of several peers the last cannot be: nothing is kept, and what the caller has is the caller's. */
+static void create__that_fails_takes_nothing(void)
+{
+    struct emu_clock clock = {.mode = EMU_CLOCK_RAW};
+    struct emu_hostlink_peer peers[3] = {{.cables = 1}, {.cables = 2}, {.cables = 1u << 20}};
+    struct wire *wire = wire_create(2, 512, 1514, test_seed());
+    struct emu_hostlink_config config = {.port = wire_port(wire, 0),
+                                         .nodes = 1,
+                                         .peers = peers,
+                                         .count = 3};
+    struct emu_hostlink *link = NULL;
+    struct emu_worker *worker;
+    int fd[2];
+
+    CU_ASSERT_EQUAL_FATAL(socketpair(AF_UNIX, SOCK_STREAM, 0, fd), 0);
+    CU_ASSERT_EQUAL_FATAL(emu_worker_create(&worker, 1, &clock, NULL), 0);
+    for (uint32_t i = 0; i < 3; i++) {
+        peers[i].control_fd = fd[0];
+        peers[i].session = (struct emu_session_config){.peer = (uint16_t)(i + 1),
+                                                       .silent_ns = UINT64_MAX,
+                                                       .window = 64};
+    }
+    CU_ASSERT_EQUAL(emu_hostlink_create(&link, worker, &config), -EINVAL);
+    CU_ASSERT_PTR_NULL(link);
+    CU_ASSERT_NOT_EQUAL(fcntl(fd[0], F_GETFD), -1);
+    CU_ASSERT_NOT_EQUAL(fcntl(STDIN_FILENO, F_GETFD), -1);
+    peers[2].session.window = 3; /* no power of two */
+    peers[2].cables = 1;
+    CU_ASSERT_EQUAL(emu_hostlink_create(&link, worker, &config), -EINVAL);
+    worker->clock.mode = EMU_CLOCK_VIRTUAL;
+    CU_ASSERT_EQUAL(emu_hostlink_create(&link, worker, &config), -ENOTSUP);
+    worker->clock.mode = EMU_CLOCK_RAW;
+    CU_ASSERT_NOT_EQUAL(fcntl(fd[0], F_GETFD), -1);
+    emu_worker_destroy(worker);
+    wire_destroy(wire);
+    close(fd[0]);
+    close(fd[1]);
+}
+
 int main(void)
 {
     static const struct test_case cases[] = {
@@ -412,6 +456,7 @@ int main(void)
         CASE(lives__cables_that_were_cut_come_back),
         CASE(lives__one_host_takes_the_cables_down),
         CASE(lives__each_has_a_control_channel_of_its_own),
+        CASE(create__that_fails_takes_nothing),
         {NULL, NULL}};
 
     return test_run("hostlink", cases);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * liar_test.c - another host that knows the session and lies in it: whatever it says is counted, the
- * session ends, and nothing else happens; when it says the truth again the cables come up again.
+ * liar_test.c - another host that knows the session and lies in it: whatever it says is counted,
+ * the session ends, and nothing else happens; when it says the truth again the cables come up
+ * again.
  *
  * Host 1 of a pair has no device: the test speaks for it, by a session of its own.
  */

@@ -9,7 +9,7 @@
 #define EVERY_NS 50000000u
 #define ROUNDS   400u
 
-/* Two clocks: the other one's is `ahead_ns` of ours at the beginning, and goes on by `drift_ppb`. */
+/* Two clocks: the other one is `ahead_ns` of ours at first, and faster by `drift_ppb`. */
 struct clocks {
     uint64_t now_ns; /* ours */
     uint64_t begun_ns;

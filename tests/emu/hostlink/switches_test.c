@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * switches_test.c - one network of crosspoint switches over two hosts: cables between switches of one
- * host are local, the others go by a host link; each kind of credits.
+ * switches_test.c - one network of crosspoint switches over two hosts: cables between switches of
+ * one host are local, the others go by a host link; each kind of credits.
  */
 #include <string.h>
 

@@ -125,7 +125,7 @@ bool duo_are_done(struct duo *h);
 /* Nothing is under way, whatever has become of it, and all credits are home. */
 bool duo_are_at_rest(struct duo *h);
 
-/** duo_links_down - what a fabric manager does when cables are down: ends give up what they await. */
+/** duo_links_down - as a fabric manager does: ends give up what they await. */
 void duo_links_down(struct duo *h);
 
 /** duo_wrong - what the ends found wrong, and what does not add up now; 0. Printed. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * hostlink.c - the records of a host link (emu/hostlink/wire.h): any bytes come in a frame.
+ * records.c - the records of a host link (emu/hostlink/wire.h): any bytes come in a frame.
  *
  * The input's first byte is how many cables there are; the rest is a frame's records.
  */

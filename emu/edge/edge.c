@@ -16,8 +16,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "emu/combine.h"
 #include "emu/count.h"
+#include "emu/link/sane.h"
 #include "emu/worker/worker.h"
 
 #define EDGE_PAST_PS 1000000000000u /* a post dated further back is taken as of now: 1 s */
@@ -172,32 +172,6 @@ static bool edge_has(struct emu_edge *edge)
     return edge->up_head != tail;
 }
 
-static inline bool edge_hdr_ok(const struct emu_edge *edge, const struct emu_hdr *hdr)
-{
-    uint8_t kind = hdr->kind;
-
-    if (hdr->len > EMU_PAYLOAD_BYTES)
-        return false;
-    if (emu_profile_notifies(edge->profile) && (kind & ~EMU_NOTIFY) <= EMU_MULTICAST)
-        kind &= (uint8_t)~EMU_NOTIFY;
-    if (kind == EMU_UNICAST)
-        return hdr->dst < edge->nodes;
-    switch (kind) {
-    case EMU_MULTICAST:
-        return true; /* the switch checks membership */
-    case EMU_BARRIER:
-        return hdr->len == 0;
-    case EMU_REDUCE:
-    case EMU_ALLREDUCE:
-        return emu_combine_takes(hdr->op, hdr->type, hdr->len);
-    case EMU_SET:
-    case EMU_TEST:
-        return emu_profile_has_words(edge->profile) && hdr->len == sizeof(struct emu_word);
-    default:
-        return false;
-    }
-}
-
 /*
  * When the process says that it posted for @due_ps: by its clock, and whatever it claims, near
  * @now_ps. That is the time of this pass: of a post that seems to be of later the clock is asked,
@@ -271,7 +245,7 @@ static bool edge_take(struct emu_edge *edge, uint64_t now_ps)
 
     emu_edge_read(&entry->hdr, edge->node, seg);
     emu_edge_prefetch(edge->shared->up, edge->up_head, edge->up_tail, false);
-    if (!edge_hdr_ok(edge, &entry->hdr)) {
+    if (!emu_hdr_is_sane(&entry->hdr, edge->profile, edge->nodes)) {
         emu_count(&edge->bad, 1);
         edge->up_head++;
         return true;
@@ -323,7 +297,7 @@ const struct emu_seg *emu_edge_find(struct emu_edge *edge, struct emu_hdr *hdr)
         }
         emu_edge_read(hdr, edge->node, seg);
         emu_edge_prefetch(edge->shared->up, edge->up_head, edge->up_tail, false);
-        if (edge_hdr_ok(edge, hdr)) {
+        if (emu_hdr_is_sane(hdr, edge->profile, edge->nodes)) {
             edge->shape = emu_edge_shape(hdr);
             return seg;
         }

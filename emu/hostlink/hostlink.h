@@ -3,15 +3,52 @@
  * hostlink.h - the device that carries cables to another host.
  *
  * A cable whose ends are on two hosts is, on each of them, a local cable (link.h) between the
- * switch, or the link engine, and this device. What the switch sends the device takes out of the ring and
- * puts into frames; what comes in frames it puts into the ring of the switch, where there is room
- * for it, because the far device never sends more than that ring has slots (TAKEN says which have
- * been emptied). The cable's own credits pass unread, as the switches at its ends return them: that
- * the wire is longer changes nothing for them. So a host link neither adds buffers to a network nor
- * takes any away, and no cycle of waits goes through it that the network does not have.
+ * switch, or the link engine, and this device. What the switch sends the device takes out of the
+ * ring and puts into frames; what comes in frames it puts into the ring of the switch. The cable's
+ * own credits pass as the switches at its ends return them: that the wire is longer changes nothing
+ * for them. So a host link neither adds buffers to a network nor takes any away, and no cycle of
+ * waits goes through it that the network does not have.
  *
- * Many cables share a session by turns: each may put so many entries into frames, and then it is the
- * next one's turn. Control bytes have a share of their own.
+ * What a cable's ends count, and what the device counts of it. It trusts neither the wire nor the
+ * far host: what these accounts do not allow is counted, and the session is torn down.
+ *
+ * - Cables without channels (buffers at crosspoints with either meaning of a credit, or at
+ *   inputs): a segment is sent for a credit, and each credit stands for a slot of the ring and for
+ *   room behind it, and comes back after the slot was emptied, however late. So entries that came,
+ *   less credits that the switch here has given back, are never more than the cable's credits:
+ *   that is the account of what comes. Credits that came back are never more than entries that
+ *   were sent: that is the account of what goes. Nothing else is needed. Faults may forge
+ *   EMU_INTAKE_FORGED credits for a way of a cable in all: so many more are believed, and the
+ *   rings have room for them.
+ * - Cables with channels (packet.h): a segment is sent for room that its channel has at the far end
+ *   (vc.h), and its credit, which names the channel, comes back when it leaves there: credits are
+ *   accounted for by channel. A reply needs no credit, but a free slot in the ring. So entries are
+ *   accounted for by the slots of the far ring, and TAKEN records say which have been emptied. The
+ *   rings are wider than on one host, so that a TAKEN needs not be prompt.
+ * - Link-level retry (link/replay.h) does not run over a host link: it mends what a cable loses,
+ *   and a session loses nothing while it lives. Its numbers and answers lie in memory that both
+ *   ends share. A cable to another host is joined without it; faults that are injected there
+ *   (intake.h) lose segments as on any cable without retry.
+ *
+ * When a session ends (the other host was silent, began anew, or broke an account) what was under
+ * way is gone. All its cables are cut: what their switches send is dropped, counted, and paid for
+ * at once, as if it had been received, so that nothing backs up behind them. That is so until
+ * somebody says that they may be brought up (emu_hostlink_bring_up()), after the fabric manager
+ * has treated them as links that went down; then, in the session's next life, both ends tell each
+ * other what of the earlier one still lies in their switches (OLD), then READY, and accounts begin
+ * anew with that: credits that come back for what is old are nobody's here.
+ *
+ * Many cables share a session by turns (deficit round robin): each may put EMU_HOSTLINK_TURN
+ * entries into frames, and then it is the next one's turn. The bytes of the control channel have a
+ * turn beside them; credits go before all. What comes needs buffers; where the pool has none
+ * entries wait in memory that was set aside for as many as the accounts allow, and credits and
+ * control go on.
+ *
+ * Time. On clock raw entries have none. On clock real they have that of the sender's clock, and are
+ * translated by the offset of the hosts' monotonic clocks: each asks the other one's every 50 ms
+ * while entries go to and fro, else once in a second; of the answers of two seconds the one with
+ * the least round trip tells the offset, wrong by half that round trip at most, and by what the
+ * drift of the clocks is not known (offset.h). There is no host link on clock virtual.
  */
 #ifndef EMU_HOSTLINK_H
 #define EMU_HOSTLINK_H
@@ -21,6 +58,9 @@
 
 #include "emu/hostlink/session.h"
 #include "emu/link/link.h"
+
+#define EMU_HOSTLINK_TURN   16u        /* entries of a cable before it is the next one's turn */
+#define EMU_HOSTLINK_WINDOW (1u << 16) /* control bytes that the far host has not read, at most */
 
 struct emu_hostlink;
 
@@ -36,33 +76,138 @@ struct emu_hostlink_peer {
     uint32_t cables;                   /* to that host over this port */
     /*
      * A stream socket for the control channel: what is written to its other end arrives, in order,
-     * at the far host's. -1: none goes over this port. The device's, which closes it. Not blocking.
+     * at the far host's. -1: none goes over this port, or none yet. The device's, which closes it
+     * when the session ends. Non-blocking, or not: the device never blocks on it.
      */
     int control_fd;
 };
 
+/* How the cables of a peer stand. */
+enum emu_hostlink_phase {
+    EMU_HOSTLINK_DOWN,        /* cut: what is sent is dropped; set by the device, or by anybody */
+    EMU_HOSTLINK_TO_BRING_UP, /* the same, until both hosts are ready; as all begin */
+    EMU_HOSTLINK_UP           /* entries pass: set by the device alone */
+};
+
+/* Counted for each peer, over all its lives; written by the device, read by any thread. */
+struct emu_hostlink_counts {
+    _Atomic uint64_t entries_sent;
+    _Atomic uint64_t entries_received;
+    _Atomic uint64_t credits_sent;
+    _Atomic uint64_t credits_received;
+    _Atomic uint64_t control_sent; /* bytes */
+    _Atomic uint64_t control_received;
+    _Atomic uint64_t waited; /* entries that came when the pool had no buffer */
+    _Atomic uint64_t late;   /* clock real: entries that came after their time */
+    _Atomic uint64_t ahead;  /* clock real: entries of a time too far ahead: now is taken for it */
+    _Atomic uint64_t cuts;   /* lives that ended */
+
+    /* Dropped. */
+    _Atomic uint64_t sunk;         /* entries sent while the cables were down */
+    _Atomic uint64_t cut;          /* entries that waited for a buffer when they went down */
+    _Atomic uint64_t control_lost; /* bytes that no socket was there for, any more */
+
+    /* What the other host should never do. Each ends the session. */
+    _Atomic uint64_t malformed; /* records */
+    _Atomic uint64_t bad;       /* entries that cannot be on that cable */
+    _Atomic uint64_t overrun;   /* entries beyond the account */
+    _Atomic uint64_t unearned;  /* credits, or TAKEN, beyond it */
+    _Atomic uint64_t untimely;  /* records of a cable before READY, or a READY too many */
+};
+
+/* Of the port, for all peers. */
+struct emu_hostlink_port_counts {
+    _Atomic uint64_t frames;    /* that came */
+    _Atomic uint64_t foreign;   /* of another fabric, or of or to a host that is none of ours */
+    _Atomic uint64_t malformed; /* with our EtherType, and no more of ours */
+};
+
+/* What is known of the other host's clock. */
+struct emu_hostlink_clock {
+    bool known;
+    int64_t offset_ns; /* its monotonic clock less ours */
+    uint64_t error_ns; /* that is wrong by so much at most: half of the least round trip */
+    int64_t drift_ppb; /* so much faster than ours it goes; 0 until known */
+};
+
+/* A device: the port is its own, which it closes in the end; all else is borrowed for the call. */
+struct emu_hostlink_config {
+    struct emu_hostport *port;
+    uint32_t nodes; /* of the fabric: destinations that an entry may have are below */
+    const struct emu_hostlink_peer *peers;
+    uint32_t count;
+    uint64_t (*now_ns)(void *ctx); /* what time it is; NULL: the monotonic clock says */
+    void *now_ctx;
+};
+
 /**
- * emu_hostlink_create - the device of @port, which it closes in the end, on @worker. Sessions begin
- * with the worker. Errors: as emu_session_create().
+ * emu_hostlink_create - the device, on @worker. Sessions begin with the worker. Errors: as
+ * emu_session_create(), emu_waiter_add(); -ENOTSUP on clock virtual; -EINVAL, too many cables. On
+ * an error port and sockets stay the caller's.
  */
 int emu_hostlink_create(struct emu_hostlink **ret, struct emu_worker *worker,
-                        struct emu_hostport *port, const struct emu_hostlink_peer *peers,
-                        uint32_t count);
+                        const struct emu_hostlink_config *config);
+
+/** emu_hostlink_destroy - after the workers have ended; with the rings that the device fills. */
 void emu_hostlink_destroy(struct emu_hostlink *link);
 
 struct emu_dev *emu_hostlink_dev(struct emu_hostlink *link);
 
 /**
- * emu_hostlink_cable - its ends, to be joined by emu_link_join() before the worker starts, with
- * emu_hostlink_port() for the device's port.
+ * emu_hostlink_join - in the place of two emu_link_join(): @tx and @rx, at port @port of @dev, are
+ * the near ends of cable @cable to peer @peer; both hosts must give the same @credits and @profile.
+ * @credits: as they would be joined on one host; with channels it is not looked at. Rings of the
+ * device's sending end are freed by emu_hostlink_destroy(), those of @tx by its owner
+ * (emu_link_unjoin()). Errors: -ENOMEM. Thread: before the worker starts.
  */
-struct emu_hostlink_cable *emu_hostlink_cable(struct emu_hostlink *link, uint32_t peer,
-                                              uint32_t cable);
+int emu_hostlink_join(struct emu_hostlink *link, uint32_t peer, uint32_t cable, struct emu_tx *tx,
+                      struct emu_rx *rx, struct emu_dev *dev, uint8_t port, uint32_t credits,
+                      const struct emu_profile *profile);
 
-/** emu_hostlink_port - the bit by which the device is told of the cable; several share one. Pure. */
-uint8_t emu_hostlink_port(const struct emu_hostlink *link, uint32_t peer, uint32_t cable);
+/** emu_hostlink_cable - the device's ends of a cable; to be read, while the worker stands still. */
+const struct emu_hostlink_cable *emu_hostlink_cable(const struct emu_hostlink *link, uint32_t peer,
+                                                    uint32_t cable);
+
+/** emu_hostlink_phase - how the cables of @peer stand. Thread: any. */
+enum emu_hostlink_phase emu_hostlink_phase(const struct emu_hostlink *link, uint32_t peer);
+
+/**
+ * emu_hostlink_bring_up - cables that are down may come up again, once the other host says so, too;
+ * emu_hostlink_take_down() - they go down now: the session ends, and with it the other host's.
+ * Thread: any; the device does it in its next step.
+ */
+void emu_hostlink_bring_up(struct emu_hostlink *link, uint32_t peer);
+void emu_hostlink_take_down(struct emu_hostlink *link, uint32_t peer);
+
+/**
+ * emu_hostlink_control - @fd is the control channel of @peer from now on, or from when the session
+ * of now has ended if it has one. Returns -1, or one that was given before and not taken yet, which
+ * is the caller's again. Thread: any.
+ */
+int emu_hostlink_control(struct emu_hostlink *link, uint32_t peer, int fd);
 
 /** emu_hostlink_session - of @peer; to be read: state, counts. */
 const struct emu_session *emu_hostlink_session(const struct emu_hostlink *link, uint32_t peer);
+
+/** emu_hostlink_counts, emu_hostlink_port_counts - they live as long as the device. Thread: any. */
+const struct emu_hostlink_counts *emu_hostlink_counts(const struct emu_hostlink *link,
+                                                      uint32_t peer);
+const struct emu_hostlink_port_counts *emu_hostlink_port_counts(const struct emu_hostlink *link);
+
+/** emu_hostlink_clock - what is known of @peer's clock now. Thread: any. */
+struct emu_hostlink_clock emu_hostlink_clock(const struct emu_hostlink *link, uint32_t peer);
+
+/**
+ * emu_hostlink_check - what must hold of a cable at any time. Returns NULL, or what is wrong. What
+ * the switch at its near end has is for its own check, which finds the device's end as rx->tx.
+ * Thread: any, while the workers stand still.
+ */
+const char *emu_hostlink_check(const struct emu_hostlink *link, uint32_t peer, uint32_t cable);
+
+/**
+ * emu_hostlink_bufs - pool buffers in rings that the device takes from: references. Thread: the
+ * same.
+ */
+uint32_t emu_hostlink_bufs(const struct emu_hostlink *link);
 
 #endif

@@ -94,6 +94,11 @@ void session_down(struct emu_session *s, enum emu_session_state state)
     session_set(&s->state, (uint64_t)state);
 }
 
+void emu_session_end(struct emu_session *session)
+{
+    session_down(session, EMU_SESSION_MEETS);
+}
+
 void emu_session_destroy(struct emu_session *session)
 {
     session_down(session, EMU_SESSION_MEETS);

@@ -91,6 +91,12 @@ void emu_session_destroy(struct emu_session *session);
 enum emu_session_state emu_session_state(const struct emu_session *session);
 uint64_t emu_session_life(const struct emu_session *session);
 
+/**
+ * emu_session_end - its life ends: everything in it is dropped, and both hosts meet anew. Not from
+ * within emu_session_receive().
+ */
+void emu_session_end(struct emu_session *session);
+
 /** emu_session_why - EMU_SESSION_REFUSED, or never met: one line for the user. */
 void emu_session_why(const struct emu_session *session, char *text, size_t bytes);
 

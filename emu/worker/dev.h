@@ -77,6 +77,7 @@ struct emu_worker {
     alignas(EMU_LINE) struct emu_signals told; /* set now */
     struct emu_signals taken; /* the bits being served: as above, but on clock virtual a signal
                                  given in one window is served in the next */
+    uint64_t *always;         /* devices that are stepped in every pass: a bit a device */
     uint32_t index;           /* of the worker in its fabric: the manager's */
     uint32_t words;
     uint32_t devs;
@@ -105,6 +106,13 @@ struct emu_worker {
  * emu_dev_init - a device that worker @worker will step; adds it there. Before the worker starts.
  */
 void emu_dev_init(struct emu_dev *dev, struct emu_worker *worker, emu_step_fn step);
+
+/**
+ * emu_dev_always - step it in every pass from now on, whatever the time, so also after a sleep
+ * that a descriptor has ended (emu_waiter_add()). next_ps is how long the worker may sleep. Not
+ * for clock virtual. Before the worker starts.
+ */
+void emu_dev_always(struct emu_dev *dev);
 
 /** emu_dev_signal_far - set a bit from another thread than the device's worker. */
 void emu_dev_signal_far(struct emu_dev *dev, enum emu_event event, uint64_t ports);

@@ -37,7 +37,8 @@ static bool worker_alloc(struct emu_worker *worker, uint32_t devs)
     worker->far = emu_zeros(worker->words * sizeof *worker->far);
     worker->dev = calloc(devs ? devs : 1, sizeof(struct emu_dev *));
     worker->due_ps = calloc(devs ? devs : 1, sizeof *worker->due_ps);
-    made = worker->far && worker->dev && worker->due_ps &&
+    worker->always = calloc(worker->words ? worker->words : 1, sizeof *worker->always);
+    made = worker->far && worker->dev && worker->due_ps && worker->always &&
            signals_create(&worker->told, worker->words, devs);
     if (worker->clock.mode != EMU_CLOCK_VIRTUAL)
         worker->taken = worker->told;
@@ -75,6 +76,7 @@ void emu_worker_destroy(struct emu_worker *worker)
     if (worker->clock.mode == EMU_CLOCK_VIRTUAL)
         signals_destroy(&worker->taken);
     signals_destroy(&worker->told);
+    free(worker->always);
     free(worker->due_ps);
     free(worker->dev);
     free(worker->far);
@@ -91,6 +93,11 @@ void emu_dev_init(struct emu_dev *dev, struct emu_worker *worker, emu_step_fn st
     dev->next_ps = EMU_NEVER;
     worker->due_ps[worker->devs] = EMU_NEVER;
     worker->dev[worker->devs++] = dev;
+}
+
+void emu_dev_always(struct emu_dev *dev)
+{
+    dev->worker->always[dev->index / 64] |= emu_bit(dev->index % 64);
 }
 
 /*
@@ -187,7 +194,7 @@ static uint64_t worker_take(struct emu_worker *worker, uint32_t w)
         far = atomic_exchange_explicit(&worker->far[w], 0, memory_order_seq_cst); /* W3 */
     emu_each_bit (i, far)
         worker_take_far(worker, w * 64 + i);
-    return bits | far;
+    return bits | far | worker->always[w];
 }
 
 static void worker_look(struct emu_worker *worker)

@@ -16,6 +16,8 @@
  *   host/peers        adapters on a fake fabric (host/fake); host/team: a group of them
  *   host/cluster      adapters on a real fabric, and all that they can do
  *   ofi/rig           endpoints of the libfabric provider
+ *   hostlink/talk     two sessions over a wire with faults (hostlink/wire)
+ *   hostlink/duo      two hosts' devices, over such a wire or on threads (hostlink/lane)
  *   edges             a real fabric and the bare ends of its edges
  *   graphs            networks alone; parsed: faults alone
  */

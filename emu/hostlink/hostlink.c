@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * hostlink.c - the device: frames in, frames out, and its sleep. The rest: device.h.
+ */
+#include "emu/hostlink/device.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "emu/alloc.h"
+#include "emu/worker/wait.h"
+
+#define LINK_BURSTS  4u       /* of frames taken in a step */
+#define LINK_NEAR_NS 1000000u /* a port that wakes nobody: so long after frames it is polled, */
+#define LINK_POLL_NS 100000u  /* and then as often as this */
+
+/* --- made --------------------------------------------------------------------------- */
+
+static uint32_t hostlink_step(struct emu_dev *dev, uint64_t until_ps);
+
+uint32_t hostlink_number(const struct hostlink_peer *peer, uint32_t cable)
+{
+    uint32_t before = 0;
+
+    for (const struct hostlink_peer *p = peer->link->peer; p != peer; p++)
+        before += p->cables;
+    return before + cable;
+}
+
+/* The cables of all peers, by their numbers. */
+static int link_number(struct emu_hostlink *link)
+{
+    uint32_t n = 0;
+
+    link->any = calloc(link->all ? link->all : 1, sizeof *link->any);
+    if (!link->any)
+        return -ENOMEM;
+    for (uint32_t p = 0; p < link->peers; p++)
+        for (uint32_t c = 0; c < link->peer[p].cables; c++)
+            link->any[n++] = &link->peer[p].cable[c];
+    return 0;
+}
+
+static void link_free(struct emu_hostlink *link)
+{
+    for (uint32_t p = 0; link->peer && p < link->peers; p++)
+        hostlink_peer_free(&link->peer[p]);
+    free(link->any);
+    free(link->peer);
+    free(link);
+}
+
+static int link_init(struct emu_hostlink *link, const struct emu_hostlink_peer *peers)
+{
+    int err = 0;
+
+    for (uint32_t p = 0; p < link->peers; p++)
+        hostlink_control_none(&link->peer[p].control);
+    for (uint32_t p = 0; !err && p < link->peers; p++) {
+        link->all += peers[p].cables;
+        err = link->all > HOSTLINK_ALL_MAX ? -EINVAL
+                                           : hostlink_peer_init(&link->peer[p], link, &peers[p]);
+    }
+    return err ? err : link_number(link);
+}
+
+int emu_hostlink_create(struct emu_hostlink **ret, struct emu_worker *worker,
+                        const struct emu_hostlink_config *config)
+{
+    uint32_t count = config->count;
+    struct emu_hostlink *link;
+    int err;
+
+    if (worker->clock.mode == EMU_CLOCK_VIRTUAL)
+        return -ENOTSUP;
+    link = emu_zeros(sizeof *link);
+    if (!link)
+        return -ENOMEM;
+    link->peer = calloc(count ? count : 1, sizeof *link->peer);
+    link->config = *config;
+    link->port = config->port;
+    link->peers = link->peer ? count : 0;
+    link->wake_fd = link->port->ops->wake_fd(link->port);
+    err = link->peer ? link_init(link, config->peers) : -ENOMEM;
+    if (!err && link->wake_fd >= 0)
+        err = emu_waiter_add(worker->waiter, link->wake_fd);
+    if (err) {
+        link_free(link);
+        return err;
+    }
+    for (uint32_t p = 0; p < count; p++)
+        emu_hostlink_control(link, p, config->peers[p].control_fd);
+    link->config.peers = NULL;
+    emu_dev_init(&link->dev, worker, hostlink_step);
+    emu_dev_always(&link->dev);
+    emu_dev_again(&link->dev);
+    *ret = link;
+    return 0;
+}
+
+void emu_hostlink_destroy(struct emu_hostlink *link)
+{
+    struct emu_hostport *port;
+
+    if (!link)
+        return;
+    port = link->port;
+    if (link->wake_fd >= 0)
+        emu_waiter_remove(link->dev.worker->waiter, link->wake_fd);
+    link_free(link);
+    port->ops->close(port);
+}
+
+/* --- read and set by others --------------------------------------------------------- */
+
+struct emu_dev *emu_hostlink_dev(struct emu_hostlink *link)
+{
+    return &link->dev;
+}
+
+const struct emu_hostlink_cable *emu_hostlink_cable(const struct emu_hostlink *link, uint32_t peer,
+                                                    uint32_t cable)
+{
+    return &link->peer[peer].cable[cable].ends;
+}
+
+enum emu_hostlink_phase emu_hostlink_phase(const struct emu_hostlink *link, uint32_t peer)
+{
+    return (enum emu_hostlink_phase)atomic_load_explicit(&link->peer[peer].phase,
+                                                         memory_order_relaxed);
+}
+
+static void link_set_phase(struct emu_hostlink *link, uint32_t peer, enum emu_hostlink_phase phase)
+{
+    atomic_store_explicit(&link->peer[peer].phase, phase, memory_order_relaxed);
+    emu_dev_signal_far(&link->dev, EMU_EVENT_CREDIT, 0); /* steps it */
+}
+
+void emu_hostlink_bring_up(struct emu_hostlink *link, uint32_t peer)
+{
+    if (emu_hostlink_phase(link, peer) == EMU_HOSTLINK_DOWN)
+        link_set_phase(link, peer, EMU_HOSTLINK_TO_BRING_UP);
+}
+
+void emu_hostlink_take_down(struct emu_hostlink *link, uint32_t peer)
+{
+    link_set_phase(link, peer, EMU_HOSTLINK_DOWN);
+}
+
+int emu_hostlink_control(struct emu_hostlink *link, uint32_t peer, int fd)
+{
+    int old =
+        atomic_exchange_explicit(&link->peer[peer].control.next, fd, memory_order_acq_rel); /* H1 */
+
+    if (link->dev.worker)
+        emu_dev_signal_far(&link->dev, EMU_EVENT_CREDIT, 0);
+    return old;
+}
+
+const struct emu_session *emu_hostlink_session(const struct emu_hostlink *link, uint32_t peer)
+{
+    return link->peer[peer].session;
+}
+
+const struct emu_hostlink_counts *emu_hostlink_counts(const struct emu_hostlink *link,
+                                                      uint32_t peer)
+{
+    return &link->peer[peer].counts;
+}
+
+const struct emu_hostlink_port_counts *emu_hostlink_port_counts(const struct emu_hostlink *link)
+{
+    return &link->counts;
+}
+
+struct emu_hostlink_clock emu_hostlink_clock(const struct emu_hostlink *link, uint32_t peer)
+{
+    const struct hostlink_offset *offset = &link->peer[peer].offset;
+
+    return (struct emu_hostlink_clock){
+        .known = atomic_load_explicit(&offset->known, memory_order_relaxed),
+        .offset_ns = atomic_load_explicit(&offset->offset_ns, memory_order_relaxed),
+        .error_ns = atomic_load_explicit(&offset->error_ns, memory_order_relaxed),
+        .drift_ppb = atomic_load_explicit(&offset->drift_ppb, memory_order_relaxed)};
+}
+
+uint32_t emu_hostlink_bufs(const struct emu_hostlink *link)
+{
+    uint32_t bufs = 0;
+
+    for (uint32_t n = 0; n < link->all; n++)
+        bufs += emu_link_bufs(&link->any[n]->ends.rx);
+    return bufs;
+}
+
+/* --- a step ------------------------------------------------------------------------- */
+
+/* The peer that sent @frame; NULL: none of ours did, and that is counted. */
+static struct hostlink_peer *link_peer(struct emu_hostlink *link, const struct emu_hostframe *frame)
+{
+    bool malformed = false;
+
+    for (uint32_t p = 0; p < link->peers; p++) {
+        struct hostlink_peer *peer = &link->peer[p];
+        uint16_t from, to;
+
+        if (emu_session_peek(frame, peer->fabric, &from, &to, &malformed) && from == peer->from &&
+            to == peer->to)
+            return peer;
+    }
+    emu_count(malformed ? &link->counts.malformed : &link->counts.foreign, 1);
+    return NULL;
+}
+
+static uint32_t link_receive(struct emu_hostlink *link)
+{
+    const struct emu_hostport_ops *ops = link->port->ops;
+    struct emu_hostframe *frame[EMU_HOSTLINK_BURST];
+    uint32_t all = 0, got = EMU_HOSTLINK_BURST;
+
+    for (uint32_t burst = 0; burst < LINK_BURSTS && got == EMU_HOSTLINK_BURST; burst++) {
+        got = ops->receive(link->port, frame, EMU_HOSTLINK_BURST);
+        for (uint32_t i = 0; i < got; i++) {
+            struct hostlink_peer *peer = link_peer(link, frame[i]);
+
+            if (peer)
+                hostlink_peer_receive(peer, frame[i]);
+            else
+                ops->drop(link->port, frame[i]);
+        }
+        all += got;
+    }
+    emu_count(&link->counts.frames, all);
+    if (all)
+        link->came_ns = link->now_ns;
+    return all;
+}
+
+/* What switches have told: entries, and credits, of cables that share a bit. */
+static void link_told(struct emu_hostlink *link)
+{
+    uint64_t data = emu_dev_take(&link->dev, EMU_EVENT_DATA);
+    uint64_t credit = emu_dev_take(&link->dev, EMU_EVENT_CREDIT);
+
+    emu_each_bit (b, data)
+        for (uint32_t n = b; n < link->all; n += 64)
+            if (link->any[n]->slots)
+                hostlink_stir(link->any[n]);
+    emu_each_bit (b, credit)
+        for (uint32_t n = b; n < link->all; n += 64)
+            if (link->any[n]->slots)
+                hostlink_cable_collect(link->any[n]);
+}
+
+/* Our switches are told of what came, and slots that they empty are looked for. */
+static void link_flush(struct emu_hostlink *link)
+{
+    for (uint32_t w = 0; w < HOSTLINK_WORDS(link->all); w++) {
+        emu_each_bit (b, link->touched[w]) {
+            struct hostlink_cable *cable = link->any[w * 64 + b];
+
+            emu_tx_flush(&cable->ends.tx);
+            if (cable->channels && hostlink_cable_empty(cable))
+                hostlink_mark(cable->peer->owing, cable->number);
+        }
+        link->touched[w] = 0;
+    }
+}
+
+/* What came, to our switches; what they have, to the other hosts. */
+static uint32_t link_move(struct emu_hostlink *link)
+{
+    uint32_t moved = link_receive(link);
+
+    for (uint32_t p = 0; p < link->peers; p++) {
+        hostlink_peer_look(&link->peer[p]);
+        moved += hostlink_room_go(&link->peer[p]);
+    }
+    link_flush(link);
+    link_told(link);
+    for (uint32_t i = 0; i < link->peers; i++) {
+        struct hostlink_peer *peer = &link->peer[(link->first + i) % link->peers];
+
+        moved += hostlink_peer_send(peer);
+        emu_session_step(peer->session, link->now_ns);
+    }
+    link->first++;
+    return moved;
+}
+
+/*
+ * How long it may sleep. Before the first sleep after frames have come the port is asked to wake
+ * us, and then looked at once more: what comes after that wakes.
+ */
+static uint64_t link_rest_ns(struct emu_hostlink *link, uint32_t moved)
+{
+    uint64_t rest_ns = UINT64_MAX;
+
+    if (moved) {
+        link->armed = false;
+        return 0;
+    }
+    for (uint32_t p = 0; p < link->peers; p++) {
+        uint64_t peer_ns = hostlink_peer_rest_ns(&link->peer[p]);
+
+        rest_ns = peer_ns < rest_ns ? peer_ns : rest_ns;
+    }
+    if (link->wake_fd < 0) {
+        uint64_t poll_ns = link->now_ns - link->came_ns < LINK_NEAR_NS ? 0 : LINK_POLL_NS;
+
+        return poll_ns < rest_ns ? poll_ns : rest_ns;
+    }
+    if (link->armed)
+        return rest_ns;
+    link->port->ops->wake_clear(link->port);
+    link->armed = true;
+    return 0;
+}
+
+/* One pass: bounded, never blocks or allocates. Returns what moved: frames, entries. */
+static uint32_t hostlink_step(struct emu_dev *dev, uint64_t until_ps)
+{
+    struct emu_hostlink *link = (struct emu_hostlink *)dev;
+    uint64_t rest_ps;
+    uint32_t moved;
+
+    link->now_ns = hostlink_now_ns(link);
+    link->until_ps = until_ps;
+    if (dev->worker->woke)
+        link->armed = false;
+    moved = link_move(link);
+    rest_ps = link_rest_ns(link, moved);
+    rest_ps = rest_ps > EMU_NEVER / 2000u ? EMU_NEVER : rest_ps * 1000u;
+    if (!rest_ps)
+        emu_dev_again(dev);
+    if (!dev->timed)
+        emu_dev_rest(dev, rest_ps);
+    else
+        dev->next_ps = rest_ps == EMU_NEVER ? EMU_NEVER : until_ps + rest_ps;
+    return moved;
+}

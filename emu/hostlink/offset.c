@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * offset.c - see offset.h.
+ */
+#include "emu/hostlink/offset.h"
+
+#include <string.h>
+
+#define OFFSET_QUARTER_NS 250000000u
+#define OFFSET_SECOND_NS  UINT64_C(1000000000)
+#define OFFSET_TRIP_NS    (10 * OFFSET_SECOND_NS) /* a longer round trip says nothing */
+#define OFFSET_UNSURE     1e-4 /* until the drift is known it may be so much: no clock has more; */
+#define OFFSET_SURE       1e-6 /* and then it changes by so much, */
+#define OFFSET_AGES       1.01 /* and is less sure with each answer that tells less of it */
+
+void hostlink_offset_reset(struct hostlink_offset *offset)
+{
+    memset(offset->least, 0, sizeof offset->least);
+    memset(offset->second, 0, sizeof offset->second);
+    offset->asked_ns = offset->came_ns = 0;
+    offset->best.good = false;
+    offset->drift = 0;
+    offset->unsure = OFFSET_UNSURE;
+    atomic_store_explicit(&offset->known, false, memory_order_relaxed);
+}
+
+/* How wrong a sample may be at @now_ns. */
+static uint64_t offset_error_ns(const struct hostlink_offset *offset,
+                                const struct hostlink_sample *sample, uint64_t now_ns)
+{
+    return (sample->trip_ns + 1) / 2 +
+           (uint64_t)((double)(int64_t)(now_ns - sample->at_ns) * offset->unsure);
+}
+
+/* @sample is the least of its part of time in @kept, of @count parts of @part_ns; or it is not. */
+static void offset_keep(struct hostlink_sample *kept, uint32_t count, uint64_t part_ns,
+                        const struct hostlink_sample *sample)
+{
+    struct hostlink_sample *at = &kept[sample->at_ns / part_ns % count];
+
+    if (!at->good || at->at_ns / part_ns != sample->at_ns / part_ns ||
+        sample->trip_ns < at->trip_ns)
+        *at = *sample;
+}
+
+/* The drift, from the oldest second that is kept to the youngest. */
+static void offset_drift(struct hostlink_offset *offset, uint64_t now_ns)
+{
+    const struct hostlink_sample *old = NULL, *young = NULL;
+    double between_ns, drift, unsure;
+    int64_t apart_ns;
+
+    for (uint32_t i = 0; i < HOSTLINK_SECONDS; i++) {
+        const struct hostlink_sample *at = &offset->second[i];
+
+        if (!at->good || now_ns - at->at_ns > HOSTLINK_SECONDS * OFFSET_SECOND_NS)
+            continue;
+        if (!old || at->at_ns < old->at_ns)
+            old = at;
+        if (!young || at->at_ns > young->at_ns)
+            young = at;
+    }
+    if (!old || young->at_ns - old->at_ns < 2 * OFFSET_SECOND_NS)
+        return;
+    apart_ns = (int64_t)((uint64_t)young->offset_ns - (uint64_t)old->offset_ns);
+    between_ns = (double)(young->at_ns - old->at_ns);
+    drift = (double)apart_ns / between_ns;
+    unsure = (double)(old->trip_ns + young->trip_ns) / 2 / between_ns + OFFSET_SURE;
+    if (unsure < offset->unsure && drift < OFFSET_UNSURE && drift > -OFFSET_UNSURE) {
+        offset->drift = drift;
+        offset->unsure = unsure;
+    } else if (offset->unsure < OFFSET_UNSURE) {
+        offset->unsure *= OFFSET_AGES;
+    }
+}
+
+static void offset_choose(struct hostlink_offset *offset, uint64_t now_ns)
+{
+    uint64_t least_ns = UINT64_MAX;
+
+    for (uint32_t i = 0; i < HOSTLINK_SAMPLES; i++) {
+        const struct hostlink_sample *at = &offset->least[i];
+        uint64_t error_ns = offset_error_ns(offset, at, now_ns);
+
+        if (at->good && error_ns < least_ns) {
+            least_ns = error_ns;
+            offset->best = *at;
+        }
+    }
+    atomic_store_explicit(&offset->offset_ns, hostlink_offset_at(offset, now_ns),
+                          memory_order_relaxed);
+    atomic_store_explicit(&offset->error_ns, least_ns, memory_order_relaxed);
+    atomic_store_explicit(&offset->drift_ppb, (int64_t)(offset->drift * 1e9), memory_order_relaxed);
+    atomic_store_explicit(&offset->known, true, memory_order_relaxed);
+}
+
+/* In the middle between @a and @b, which are near each other, modulo 2^64. */
+static int64_t offset_middle(uint64_t a, uint64_t b)
+{
+    return (int64_t)(a + (uint64_t)((int64_t)(b - a) / 2));
+}
+
+void hostlink_offset_hear(struct hostlink_offset *offset, uint64_t sent_ns, uint64_t echo_ns,
+                          uint64_t came_ns, uint64_t now_ns)
+{
+    uint64_t away_ns = now_ns - echo_ns, there_ns = sent_ns - came_ns;
+    struct hostlink_sample sample = {.at_ns = echo_ns + away_ns / 2, .good = true};
+
+    if (!echo_ns) {
+        offset->asked_ns = sent_ns;
+        offset->came_ns = now_ns;
+        return;
+    }
+    if (away_ns > OFFSET_TRIP_NS || there_ns > away_ns)
+        return;
+    /* their clock may have told the time there wrong */
+    sample.trip_ns = away_ns - there_ns + (uint64_t)((double)there_ns * OFFSET_UNSURE) + 1;
+    sample.offset_ns = offset_middle(came_ns - echo_ns, sent_ns - now_ns);
+    offset_keep(offset->least, HOSTLINK_SAMPLES, OFFSET_QUARTER_NS, &sample);
+    offset_keep(offset->second, HOSTLINK_SECONDS, OFFSET_SECOND_NS, &sample);
+    offset_drift(offset, now_ns);
+    offset_choose(offset, now_ns);
+}
+
+int64_t hostlink_offset_at(const struct hostlink_offset *offset, uint64_t now_ns)
+{
+    const struct hostlink_sample *best = &offset->best;
+
+    if (!best->good)
+        return 0;
+    return (int64_t)((uint64_t)best->offset_ns +
+                     (uint64_t)(int64_t)(offset->drift * (double)(int64_t)(now_ns - best->at_ns)));
+}

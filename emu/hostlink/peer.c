@@ -1,0 +1,452 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * peer.c - another host: lives of the session, records as they come, and whose turn it is to send.
+ */
+#include "emu/hostlink/device.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define PEER_BURST    128u                 /* entries sent in a step */
+#define PEER_CLOCK_NS 50000000u            /* a CLOCK while entries go to and fro, */
+#define PEER_IDLE_NS  UINT64_C(1000000000) /* and after they have not for so long, once in it */
+#define PEER_POLL_NS  50000u   /* looks at what nobody tells of: room, slots that are emptied, */
+#define PEER_STUCK_NS 1000000u /* a control socket that nobody reads */
+
+/* --- made --------------------------------------------------------------------------- */
+
+int hostlink_peer_init(struct hostlink_peer *peer, struct emu_hostlink *link,
+                       const struct emu_hostlink_peer *config)
+{
+    struct emu_session_config session = config->session;
+    uint32_t words = HOSTLINK_WORDS(config->cables + 1);
+    int err = hostlink_control_init(&peer->control);
+
+    peer->link = link;
+    peer->fabric = session.fabric;
+    peer->from = session.peer;
+    peer->to = session.host;
+    peer->cables = config->cables;
+    peer->turn = config->cables;
+    peer->cable = calloc(config->cables ? config->cables : 1, sizeof *peer->cable);
+    peer->active = calloc(words, sizeof *peer->active);
+    peer->owing = calloc(words, sizeof *peer->owing);
+    atomic_init(&peer->phase, EMU_HOSTLINK_TO_BRING_UP);
+    if (err || !peer->cable || !peer->active || !peer->owing)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < peer->cables; i++) {
+        peer->cable[i].peer = peer;
+        peer->cable[i].number = i;
+    }
+    session.port = link->port;
+    return emu_session_create(&peer->session, &session);
+}
+
+void hostlink_peer_free(struct hostlink_peer *peer)
+{
+    for (uint32_t i = 0; peer->cable && i < peer->cables; i++)
+        emu_link_unjoin(&peer->cable[i].ends.tx);
+    if (peer->session)
+        emu_session_destroy(peer->session);
+    hostlink_control_free(&peer->control);
+    free(peer->room.record);
+    free(peer->owing);
+    free(peer->active);
+    free(peer->cable);
+}
+
+bool hostlink_put(struct hostlink_peer *peer, const struct emu_hostlink_record *record)
+{
+    uint32_t bytes = emu_hostlink_bytes(record);
+    uint8_t *to = emu_session_room(peer->session, bytes);
+
+    if (!to)
+        return false;
+    emu_hostlink_write(to, record);
+    emu_session_put(peer->session, bytes);
+    return true;
+}
+
+/* --- lives -------------------------------------------------------------------------- */
+
+/* A life has ended, if there was one: the cables are cut. */
+static void peer_cut(struct hostlink_peer *peer)
+{
+    uint32_t up = EMU_HOSTLINK_UP;
+
+    if (!peer->life)
+        return;
+    if (peer->up) /* unless somebody has said what is to be */
+        atomic_compare_exchange_strong_explicit(&peer->phase, &up, EMU_HOSTLINK_DOWN,
+                                                memory_order_relaxed, memory_order_relaxed);
+    peer->life = 0;
+    peer->up = peer->ready_sent = peer->ready_came = false;
+    peer->announces = peer->left = 0;
+    emu_count(&peer->counts.cuts, 1);
+    emu_count(&peer->counts.cut, peer->room.count);
+    peer->room.put = peer->room.got = peer->room.count = 0;
+    emu_count(&peer->counts.control_lost, hostlink_control_cut(&peer->control, &peer->counts));
+    for (uint32_t i = 0; i < peer->cables; i++) {
+        if (!peer->cable[i].slots)
+            continue;
+        hostlink_cable_cut(&peer->cable[i]);
+        hostlink_stir(&peer->cable[i]);
+        hostlink_clear(peer->owing, i);
+    }
+}
+
+/* The session's life is that which the accounts are of. */
+static void peer_live(struct hostlink_peer *peer)
+{
+    uint64_t life = 0;
+
+    if (emu_session_state(peer->session) == EMU_SESSION_UP)
+        life = emu_session_life(peer->session);
+    if (life == peer->life)
+        return;
+    peer_cut(peer);
+    peer->life = life;
+    if (!life)
+        return;
+    peer->control.out_most = emu_session_record_max(peer->session) - EMU_HOSTLINK_HEAD_BYTES;
+    if (peer->control.out_most > EMU_HOSTLINK_CONTROL_BYTES)
+        peer->control.out_most = EMU_HOSTLINK_CONTROL_BYTES;
+    hostlink_offset_reset(&peer->offset);
+    peer->clock_due_ns = 0;
+}
+
+/* It goes no further with this life. */
+static void peer_end(struct hostlink_peer *peer)
+{
+    peer->broken = false;
+    emu_session_end(peer->session);
+    peer_cut(peer);
+}
+
+/* Both hosts are ready: the cables are up, unless somebody has taken them down meanwhile. */
+static void peer_rise(struct hostlink_peer *peer)
+{
+    uint32_t phase = EMU_HOSTLINK_TO_BRING_UP;
+
+    if (peer->up || !peer->ready_sent || !peer->ready_came)
+        return;
+    peer->up = atomic_compare_exchange_strong_explicit(&peer->phase, &phase, EMU_HOSTLINK_UP,
+                                                       memory_order_relaxed, memory_order_relaxed);
+}
+
+/* Our accounts begin anew: what is still open from before is said, cable by cable, then READY. */
+static void peer_announce(struct hostlink_peer *peer)
+{
+    static const struct emu_hostlink_record ready = {.kind = EMU_HOSTLINK_READY};
+
+    for (; peer->announces < peer->cables; peer->announces++)
+        if (peer->cable[peer->announces].slots &&
+            !hostlink_cable_announce(&peer->cable[peer->announces]))
+            return;
+    peer->ready_sent = hostlink_put(peer, &ready);
+}
+
+void hostlink_peer_look(struct hostlink_peer *peer)
+{
+    uint32_t phase = atomic_load_explicit(&peer->phase, memory_order_relaxed);
+
+    peer_live(peer);
+    if (peer->life &&
+        ((peer->up && phase != EMU_HOSTLINK_UP) || (peer->announces && phase == EMU_HOSTLINK_DOWN)))
+        peer_end(peer); /* somebody took them down */
+    if (peer->life && phase == EMU_HOSTLINK_TO_BRING_UP && !peer->ready_sent)
+        peer_announce(peer);
+    peer_rise(peer);
+    hostlink_control_take(&peer->control, peer->link->dev.worker->waiter);
+}
+
+/* --- records that come -------------------------------------------------------------- */
+
+/* The other host did what @count counts. */
+static void peer_break(struct hostlink_peer *peer, _Atomic uint64_t *count)
+{
+    emu_count(count, 1);
+    peer->broken = true;
+}
+
+static void peer_credits(struct hostlink_peer *peer, struct hostlink_cable *cable,
+                         const struct emu_hostlink_record *record)
+{
+    bool good = record->kind == EMU_HOSTLINK_CREDITS ? hostlink_cable_credit(cable, record)
+                                                     : hostlink_cable_taken(cable, record->count);
+
+    if (!good)
+        peer_break(peer, &peer->counts.unearned);
+    else if (record->kind == EMU_HOSTLINK_CREDITS)
+        emu_count(&peer->counts.credits_received, record->count);
+}
+
+/* A record of a cable's. */
+static void peer_cable(struct hostlink_peer *peer, const struct emu_hostlink_record *record,
+                       const uint8_t *from, uint32_t bytes)
+{
+    struct hostlink_cable *cable = &peer->cable[record->cable];
+
+    if (!cable->slots) {
+        peer_break(peer, &peer->counts.malformed);
+    } else if (record->kind == EMU_HOSTLINK_OLD) {
+        if (peer->ready_came)
+            peer_break(peer, &peer->counts.untimely);
+        else if (!hostlink_cable_old(cable, record))
+            peer_break(peer, &peer->counts.unearned);
+    } else if (!peer->ready_sent || !peer->ready_came) {
+        peer_break(peer, &peer->counts.untimely);
+    } else if (!peer->up) {
+        peer->broken = true; /* ours are taken down, and it cannot know yet */
+    } else if (record->kind == EMU_HOSTLINK_ENTRY) {
+        peer->broken = !hostlink_cable_come(cable, record, from, bytes);
+    } else {
+        peer_credits(peer, cable, record);
+    }
+}
+
+static void peer_control(struct hostlink_peer *peer, const struct emu_hostlink_record *record)
+{
+    bool good = record->kind == EMU_HOSTLINK_CONTROL
+                    ? hostlink_control_come(&peer->control, record->bytes, record->length)
+                    : hostlink_control_taken(&peer->control, record->count);
+
+    if (!good)
+        peer_break(peer, &peer->counts.unearned);
+    else if (record->kind == EMU_HOSTLINK_CONTROL)
+        emu_count(&peer->counts.control_received, record->length);
+}
+
+static void peer_record(struct hostlink_peer *peer, const struct emu_hostlink_record *record,
+                        const uint8_t *from, uint32_t bytes)
+{
+    switch (record->kind) {
+    case EMU_HOSTLINK_READY:
+        if (peer->ready_came)
+            peer_break(peer, &peer->counts.untimely);
+        peer->ready_came = true;
+        peer_rise(peer);
+        break;
+    case EMU_HOSTLINK_CONTROL:
+    case EMU_HOSTLINK_CONTROL_TAKEN:
+        peer_control(peer, record);
+        break;
+    case EMU_HOSTLINK_CLOCK:
+        hostlink_offset_hear(&peer->offset, record->sent_ns, record->echo_ns, record->came_ns,
+                             peer->link->now_ns);
+        break;
+    default:
+        peer_cable(peer, record, from, bytes);
+    }
+}
+
+static void peer_records(void *ctx, const uint8_t *records, uint32_t bytes)
+{
+    struct hostlink_peer *peer = ctx;
+    struct emu_hostlink_record record;
+
+    if (!peer->broken)
+        peer_live(peer);
+    while (bytes && !peer->broken) {
+        uint32_t whole = emu_hostlink_parse(records, bytes, peer->cables, &record);
+
+        if (whole)
+            peer_record(peer, &record, records, whole);
+        else
+            peer_break(peer, &peer->counts.malformed);
+        records += whole;
+        bytes -= whole;
+    }
+}
+
+void hostlink_peer_receive(struct hostlink_peer *peer, struct emu_hostframe *frame)
+{
+    emu_session_receive(peer->session, frame, peer->link->now_ns, peer_records, peer);
+    if (peer->broken)
+        peer_end(peer);
+}
+
+/* --- what is sent ------------------------------------------------------------------- */
+
+/* The first of @set after @last, from 0 on again behind @count; @count: there is none. */
+static uint32_t set_next(const uint64_t *set, uint32_t count, uint32_t last)
+{
+    uint32_t words = HOSTLINK_WORDS(count), w = (last + 1) / 64 % words;
+    uint64_t bits = last + 1 < count ? set[w] & ~emu_bits_below((last + 1) % 64) : 0;
+
+    if (last + 1 >= count)
+        w = words - 1; /* so that the next is the first */
+    for (uint32_t i = 0; i <= words; i++) {
+        if (bits)
+            return w * 64 + emu_bits_first(bits);
+        w = (w + 1) % words;
+        bits = set[w];
+    }
+    return count;
+}
+
+/* Credits and TAKEN, once the other host knows what they are of. False: the session has no room. */
+static bool send_owed(struct hostlink_peer *peer)
+{
+    if (!peer->up)
+        return true;
+    for (uint32_t w = 0; w < HOSTLINK_WORDS(peer->cables); w++)
+        emu_each_bit (b, peer->owing[w]) {
+            struct hostlink_cable *cable = &peer->cable[w * 64 + b];
+            bool more = cable->channels && hostlink_cable_empty(cable);
+
+            if (!hostlink_cable_pay(cable))
+                return false;
+            if (!more || !hostlink_cable_empty(cable))
+                hostlink_clear(peer->owing, w * 64 + b);
+        }
+    return true;
+}
+
+/* An answer to the other host's question, and a question. False: the session has no room. */
+static bool send_clock(struct hostlink_peer *peer)
+{
+    struct hostlink_offset *offset = &peer->offset;
+    uint64_t now_ns = peer->link->now_ns;
+    bool busy = !offset->best.good || now_ns - peer->moved_ns < PEER_IDLE_NS;
+    struct emu_hostlink_record record = {.kind = EMU_HOSTLINK_CLOCK};
+
+    if (offset->asked_ns) {
+        record.echo_ns = offset->asked_ns;
+        record.came_ns = offset->came_ns;
+        record.sent_ns = hostlink_now_ns(peer->link);
+        if (!hostlink_put(peer, &record))
+            return false;
+        offset->asked_ns = 0;
+    }
+    if (!peer->link->dev.timed || now_ns < peer->clock_due_ns)
+        return true;
+    record = (struct emu_hostlink_record){.kind = EMU_HOSTLINK_CLOCK,
+                                          .sent_ns = hostlink_now_ns(peer->link)};
+    if (!hostlink_put(peer, &record))
+        return false;
+    peer->clock_due_ns = now_ns + (busy ? PEER_CLOCK_NS : PEER_IDLE_NS);
+    return true;
+}
+
+static bool send_control_taken(struct hostlink_peer *peer)
+{
+    struct emu_hostlink_record record = {.kind = EMU_HOSTLINK_CONTROL_TAKEN,
+                                         .count = hostlink_control_untold(&peer->control)};
+
+    if (!record.count)
+        return true;
+    if (!hostlink_put(peer, &record))
+        return false;
+    peer->control.in_told += record.count;
+    return true;
+}
+
+static enum hostlink_turn send_control(struct hostlink_peer *peer, uint32_t *left)
+{
+    struct emu_hostlink_record record = hostlink_control_record(&peer->control);
+
+    if (!hostlink_put(peer, &record))
+        return HOSTLINK_TURN_FULL;
+    emu_count(&peer->counts.control_sent, record.length);
+    hostlink_control_sent(&peer->control);
+    *left = 0;
+    return hostlink_control_read(&peer->control, peer->link->now_ns, false) ? HOSTLINK_TURN_MORE
+                                                                            : HOSTLINK_TURN_NONE;
+}
+
+/* Cables, and the control channel, by turns. */
+static uint32_t send_turns(struct hostlink_peer *peer)
+{
+    uint32_t sent = 0;
+
+    while (sent < PEER_BURST) {
+        enum hostlink_turn how;
+        uint32_t left;
+
+        if (!peer->left) {
+            uint32_t next = set_next(peer->active, peer->cables + 1, peer->turn);
+
+            if (next > peer->cables)
+                break;
+            peer->turn = next;
+            peer->left = EMU_HOSTLINK_TURN;
+        }
+        left = peer->left;
+        how = peer->turn == peer->cables
+                  ? send_control(peer, &peer->left)
+                  : hostlink_cable_send(&peer->cable[peer->turn], &peer->left);
+        sent += left - peer->left;
+        peer->full = how == HOSTLINK_TURN_FULL;
+        if (peer->full)
+            break;
+        if (how == HOSTLINK_TURN_NONE) {
+            hostlink_clear(peer->active, peer->turn);
+            peer->left = 0;
+        }
+    }
+    return sent;
+}
+
+/* What is sent while the cables are down goes nowhere. */
+static uint32_t sink_all(struct hostlink_peer *peer)
+{
+    uint32_t sunk = 0;
+
+    for (uint32_t i = set_next(peer->active, peer->cables, peer->cables); i < peer->cables;
+         i = set_next(peer->active, peer->cables, i)) {
+        sunk += hostlink_cable_sink(&peer->cable[i]);
+        hostlink_clear(peer->active, i);
+    }
+    return sunk;
+}
+
+uint32_t hostlink_peer_send(struct hostlink_peer *peer)
+{
+    struct hostlink_control *control = &peer->control;
+    uint32_t moved = peer->up ? 0 : sink_all(peer);
+
+    hostlink_control_write(control, &peer->counts);
+    peer->full = false;
+    if (!peer->life)
+        return moved;
+    if (hostlink_control_read(control, peer->link->now_ns, peer->link->dev.worker->woke))
+        hostlink_mark(peer->active, peer->cables);
+    peer->full = !send_owed(peer) || !send_control_taken(peer) || !send_clock(peer);
+    if (!peer->full)
+        moved += send_turns(peer);
+    return moved;
+}
+
+/* --- rest --------------------------------------------------------------------------- */
+
+static bool set_any(const uint64_t *set, uint32_t count)
+{
+    for (uint32_t w = 0; w < HOSTLINK_WORDS(count); w++)
+        if (set[w])
+            return true;
+    return false;
+}
+
+static uint64_t earlier(uint64_t a_ns, uint64_t b_ns)
+{
+    return a_ns < b_ns ? a_ns : b_ns;
+}
+
+uint64_t hostlink_peer_rest_ns(const struct hostlink_peer *peer)
+{
+    uint64_t now_ns = peer->link->now_ns;
+    uint64_t next_ns = emu_session_next_ns(peer->session);
+    bool announcing = peer->announces && !peer->ready_sent;
+
+    if (peer->life && !peer->full && set_any(peer->active, peer->cables + 1))
+        return 0;
+    if (peer->life && peer->link->dev.timed)
+        next_ns = earlier(next_ns, peer->clock_due_ns);
+    if (peer->full || announcing || peer->room.count ||
+        (peer->up && set_any(peer->owing, peer->cables)))
+        next_ns = earlier(next_ns, now_ns + PEER_POLL_NS);
+    if (peer->control.in_stuck)
+        next_ns = earlier(next_ns, now_ns + PEER_STUCK_NS);
+    return next_ns > now_ns ? next_ns - now_ns : 0;
+}

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * wire.c - see wire.h.
+ *
+ * The head: kind, channel or flags, length (2), cable (4). An entry goes on with its time (8), its
+ * header (16), its note, birth or checksum (4), and the buffer's note (4); then the buffer's
+ * header, if the flags say so, and the payload. A count is 4 bytes and 4 of zeros.
+ */
+#include "emu/hostlink/wire.h"
+
+#include <string.h>
+
+#include "emu/packet/packet.h"
+
+#define WIRE_BUF  1u /* flags of an entry: it has a buffer, whose payload follows */
+#define WIRE_OWN  2u /* and before it the header that lies there */
+#define WIRE_TIME 8u /* where in an entry, */
+#define WIRE_HDR  16u
+#define WIRE_CRC  32u
+#define WIRE_NOTE 36u
+static_assert(WIRE_NOTE + 4 == EMU_HOSTLINK_ENTRY_BYTES, "the fields fill it");
+static_assert(EMU_HOSTLINK_ENTRY_MOST <= EMU_HOSTLINK_RECORD_BYTES, "the most of any");
+static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "headers are little-endian as they are");
+
+static uint64_t wire_u64(const uint8_t *from)
+{
+    uint64_t n;
+
+    memcpy(&n, from, sizeof n);
+    return n;
+}
+
+static uint32_t wire_u32(const uint8_t *from)
+{
+    uint32_t n;
+
+    memcpy(&n, from, sizeof n);
+    return n;
+}
+
+static uint16_t wire_u16(const uint8_t *from)
+{
+    uint16_t n;
+
+    memcpy(&n, from, sizeof n);
+    return n;
+}
+
+static void wire_put(uint8_t *to, uint64_t n, uint32_t bytes)
+{
+    memcpy(to, &n, bytes);
+}
+
+/* --- written ------------------------------------------------------------------------ */
+
+uint32_t emu_hostlink_bytes(const struct emu_hostlink_record *record)
+{
+    switch (record->kind) {
+    case EMU_HOSTLINK_ENTRY:
+        return EMU_HOSTLINK_ENTRY_BYTES +
+               (record->has_buf ? (record->own_hdr ? EMU_HDR_BYTES : 0) + record->payload_bytes
+                                : 0);
+    case EMU_HOSTLINK_READY:
+        return EMU_HOSTLINK_HEAD_BYTES;
+    case EMU_HOSTLINK_CONTROL:
+        return EMU_HOSTLINK_HEAD_BYTES + record->length;
+    case EMU_HOSTLINK_CLOCK:
+        return EMU_HOSTLINK_HEAD_BYTES + 24;
+    default:
+        return EMU_HOSTLINK_COUNT_BYTES;
+    }
+}
+
+static void write_entry(uint8_t *to, const struct emu_hostlink_record *record)
+{
+    wire_put(to + WIRE_TIME, record->at_ps, 8);
+    memcpy(to + WIRE_HDR, &record->entry.hdr, EMU_HDR_BYTES);
+    wire_put(to + WIRE_CRC, record->entry.crc, 4);
+    wire_put(to + WIRE_NOTE, record->note, 4);
+    if (!record->has_buf)
+        return;
+    to[1] = WIRE_BUF;
+    wire_put(to + 2, record->payload_bytes, 2);
+    to += EMU_HOSTLINK_ENTRY_BYTES;
+    if (record->own_hdr) {
+        to[1 - (int)EMU_HOSTLINK_ENTRY_BYTES] |= WIRE_OWN;
+        memcpy(to, record->own_hdr, EMU_HDR_BYTES);
+        to += EMU_HDR_BYTES;
+    }
+    if (record->payload_bytes)
+        memcpy(to, record->payload, record->payload_bytes);
+}
+
+void emu_hostlink_write(uint8_t *to, const struct emu_hostlink_record *record)
+{
+    memset(to, 0, EMU_HOSTLINK_HEAD_BYTES);
+    to[0] = record->kind;
+    wire_put(to + 4, record->cable, 4);
+    switch (record->kind) {
+    case EMU_HOSTLINK_ENTRY:
+        write_entry(to, record);
+        break;
+    case EMU_HOSTLINK_READY:
+        break;
+    case EMU_HOSTLINK_CONTROL:
+        wire_put(to + 2, record->length, 2);
+        if (record->length)
+            memcpy(to + EMU_HOSTLINK_HEAD_BYTES, record->bytes, record->length);
+        break;
+    case EMU_HOSTLINK_CLOCK:
+        wire_put(to + 8, record->sent_ns, 8);
+        wire_put(to + 16, record->echo_ns, 8);
+        wire_put(to + 24, record->came_ns, 8);
+        break;
+    default:
+        to[1] = record->channel;
+        wire_put(to + 8, record->count, 8);
+    }
+}
+
+/* --- read --------------------------------------------------------------------------- */
+
+/* Each returns the record's bytes, of at most @bytes; 0: malformed. The head is there. */
+
+static uint32_t parse_entry(const uint8_t *from, uint32_t bytes, struct emu_hostlink_record *ret)
+{
+    uint8_t flags = from[1];
+    uint32_t payload = wire_u16(from + 2);
+    uint32_t own = flags & WIRE_OWN ? EMU_HDR_BYTES : 0;
+    uint32_t whole = EMU_HOSTLINK_ENTRY_BYTES + own + payload;
+
+    if (bytes < whole || payload > EMU_PAYLOAD_BYTES || flags & ~(WIRE_BUF | WIRE_OWN) ||
+        (!(flags & WIRE_BUF) && flags + payload + wire_u32(from + WIRE_NOTE)))
+        return 0;
+    ret->at_ps = wire_u64(from + WIRE_TIME);
+    memcpy(&ret->entry.hdr, from + WIRE_HDR, EMU_HDR_BYTES);
+    ret->entry.crc = wire_u32(from + WIRE_CRC);
+    ret->entry.buf = EMU_NO_BUF;
+    ret->note = wire_u32(from + WIRE_NOTE);
+    ret->has_buf = flags & WIRE_BUF;
+    if (!ret->has_buf)
+        return whole;
+    ret->own_hdr = own ? from + EMU_HOSTLINK_ENTRY_BYTES : NULL;
+    ret->payload = from + EMU_HOSTLINK_ENTRY_BYTES + own;
+    ret->payload_bytes = payload;
+    return whole;
+}
+
+static uint32_t parse_count(const uint8_t *from, uint32_t bytes, struct emu_hostlink_record *ret)
+{
+    uint64_t count;
+
+    if (bytes < EMU_HOSTLINK_COUNT_BYTES || wire_u16(from + 2))
+        return 0;
+    count = wire_u64(from + EMU_HOSTLINK_HEAD_BYTES);
+    ret->channel = from[1];
+    ret->count = (uint32_t)count;
+    if (!count || count > UINT32_MAX || ret->channel >= EMU_VCS)
+        return 0;
+    if (ret->channel && ret->kind != EMU_HOSTLINK_CREDITS && ret->kind != EMU_HOSTLINK_OLD)
+        return 0;
+    return EMU_HOSTLINK_COUNT_BYTES;
+}
+
+static uint32_t parse_control(const uint8_t *from, uint32_t bytes, struct emu_hostlink_record *ret)
+{
+    ret->length = wire_u16(from + 2);
+    ret->bytes = from + EMU_HOSTLINK_HEAD_BYTES;
+    if (from[1] || ret->length > EMU_HOSTLINK_CONTROL_BYTES ||
+        bytes - EMU_HOSTLINK_HEAD_BYTES < ret->length)
+        return 0;
+    return EMU_HOSTLINK_HEAD_BYTES + ret->length;
+}
+
+static uint32_t parse_clock(const uint8_t *from, uint32_t bytes, struct emu_hostlink_record *ret)
+{
+    if (bytes < EMU_HOSTLINK_HEAD_BYTES + 24 || from[1] || wire_u16(from + 2))
+        return 0;
+    ret->sent_ns = wire_u64(from + 8);
+    ret->echo_ns = wire_u64(from + 16);
+    ret->came_ns = wire_u64(from + 24);
+    return EMU_HOSTLINK_HEAD_BYTES + 24;
+}
+
+/* Is a record of that kind one of a cable's? */
+static bool parse_has_cable(uint8_t kind)
+{
+    return kind <= EMU_HOSTLINK_OLD;
+}
+
+uint32_t emu_hostlink_parse(const uint8_t *from, uint32_t bytes, uint32_t cables,
+                            struct emu_hostlink_record *ret)
+{
+    struct emu_hostlink_record record = {.kind = 0};
+    uint32_t whole;
+
+    if (bytes < EMU_HOSTLINK_HEAD_BYTES)
+        return 0;
+    record.kind = from[0];
+    record.cable = wire_u32(from + 4);
+    if (!record.kind || record.kind >= EMU_HOSTLINK_KINDS ||
+        record.cable >= (parse_has_cable(record.kind) ? cables : 1))
+        return 0;
+    if (record.kind == EMU_HOSTLINK_ENTRY)
+        whole = bytes < EMU_HOSTLINK_ENTRY_BYTES ? 0 : parse_entry(from, bytes, &record);
+    else if (record.kind == EMU_HOSTLINK_READY)
+        whole = from[1] || wire_u16(from + 2) ? 0 : EMU_HOSTLINK_HEAD_BYTES;
+    else if (record.kind == EMU_HOSTLINK_CONTROL)
+        whole = parse_control(from, bytes, &record);
+    else if (record.kind == EMU_HOSTLINK_CLOCK)
+        whole = parse_clock(from, bytes, &record);
+    else
+        whole = parse_count(from, bytes, &record);
+    if (whole)
+        *ret = record;
+    return whole;
+}

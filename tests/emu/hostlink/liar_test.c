@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * liar_test.c - another host that knows the session and lies in it: whatever it says is counted,
+ * the session ends, and nothing else happens; when it says the truth again the cables come up
+ * again.
+ *
+ * Host 1 of a pair has no device: the test speaks for it, by a session of its own.
+ */
+#include <string.h>
+
+#include "emu/hostlink/wire.h"
+#include "emu/link/intake.h"
+#include "tests/test.h"
+#include "tests/world/hostlink/duo.h"
+#include "tests/world/world.h"
+
+#define STEPS   100000u
+#define CABLES  3u /* of both kinds */
+#define CREDITS 8u
+#define PLAIN   0u
+#define PACKETS 1u
+
+struct liar {
+    struct duo duo;
+    struct emu_session *session;
+    uint64_t random;
+    uint32_t ready;   /* that came */
+    uint64_t entries; /* that came */
+};
+
+static uint64_t liar_random(void *ctx)
+{
+    return emu_splitmix(ctx);
+}
+
+static void liar_hear(void *ctx, const uint8_t *records, uint32_t bytes)
+{
+    struct liar *l = ctx;
+    struct emu_hostlink_record record;
+
+    while (bytes) {
+        uint32_t whole = emu_hostlink_parse(records, bytes, CABLES, &record);
+
+        CU_ASSERT_NOT_EQUAL_FATAL(whole, 0);
+        l->ready += record.kind == EMU_HOSTLINK_READY;
+        l->entries += record.kind == EMU_HOSTLINK_ENTRY;
+        records += whole;
+        bytes -= whole;
+    }
+}
+
+static void liar_step(struct liar *l)
+{
+    struct emu_hostport *port = wire_port(l->duo.wire, 1);
+    struct emu_hostframe *frame[EMU_HOSTLINK_BURST];
+    uint32_t got;
+
+    duo_step(&l->duo);
+    got = port->ops->receive(port, frame, EMU_HOSTLINK_BURST);
+    for (uint32_t i = 0; i < got; i++)
+        emu_session_receive(l->session, frame[i], l->duo.now_ns, liar_hear, l);
+    emu_session_step(l->session, l->duo.now_ns);
+}
+
+static void liar_say(struct liar *l, const struct emu_hostlink_record *record)
+{
+    uint8_t *to = NULL;
+
+    for (uint32_t i = 0; i < STEPS && !to; i++) {
+        to = emu_session_room(l->session, emu_hostlink_bytes(record));
+        if (!to)
+            liar_step(l);
+    }
+    CU_ASSERT_PTR_NOT_NULL_FATAL(to);
+    emu_hostlink_write(to, record);
+    emu_session_put(l->session, emu_hostlink_bytes(record));
+}
+
+static void liar_say_kind(struct liar *l, enum emu_hostlink_kind kind, uint32_t cable,
+                          uint32_t channel, uint32_t count)
+{
+    liar_say(l, &(struct emu_hostlink_record){.kind = (uint8_t)kind,
+                                              .cable = cable,
+                                              .channel = (uint8_t)channel,
+                                              .count = count});
+}
+
+static bool liar_until(struct liar *l, bool (*is)(struct liar *l))
+{
+    for (uint32_t i = 0; i < STEPS && !is(l); i++)
+        liar_step(l);
+    return is(l);
+}
+
+static bool is_ready(struct liar *l)
+{
+    return l->ready;
+}
+
+static bool is_up(struct liar *l)
+{
+    return emu_hostlink_phase(l->duo.host[0].link, 0) == EMU_HOSTLINK_UP;
+}
+
+static bool is_cut(struct liar *l)
+{
+    return emu_count_read(&duo_counts(&l->duo, 0)->cuts);
+}
+
+/* Both hosts know each other, and host 0 is ready; @up: both are. */
+static void liar_open(struct liar *l, bool up, uint32_t bufs)
+{
+    struct emu_session_config config;
+
+    memset(l, 0, sizeof *l);
+    l->random = test_seed();
+    duo_open(&l->duo, &(struct duo_config){.kind = DUO_MIXED,
+                                           .cables = CABLES,
+                                           .credits = CREDITS,
+                                           .bufs = bufs,
+                                           .seed = test_seed()});
+    duo_end(&l->duo, 1);
+    config = duo_session(&l->duo, 1);
+    config.port = wire_port(l->duo.wire, 1);
+    config.random = liar_random;
+    config.random_ctx = &l->random;
+    CU_ASSERT_EQUAL_FATAL(emu_session_create(&l->session, &config), 0);
+    CU_ASSERT_TRUE_FATAL(liar_until(l, is_ready));
+    if (!up)
+        return;
+    liar_say_kind(l, EMU_HOSTLINK_READY, 0, 0, 0);
+    CU_ASSERT_TRUE_FATAL(liar_until(l, is_up));
+}
+
+static void liar_close(struct liar *l)
+{
+    emu_session_destroy(l->session);
+    duo_close(&l->duo);
+}
+
+/* The lie was found: its counter says 1, the others of its kind nothing; and the truth helps. */
+static void liar_found(struct liar *l, size_t counter)
+{
+    static const size_t all[] = {offsetof(struct emu_hostlink_counts, malformed),
+                                 offsetof(struct emu_hostlink_counts, bad),
+                                 offsetof(struct emu_hostlink_counts, overrun),
+                                 offsetof(struct emu_hostlink_counts, unearned),
+                                 offsetof(struct emu_hostlink_counts, untimely)};
+
+    CU_ASSERT_TRUE(liar_until(l, is_cut));
+    for (uint32_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        CU_ASSERT_EQUAL(world_counter(duo_counts(&l->duo, 0), all[i]), all[i] == counter);
+    CU_ASSERT_FALSE(is_up(l));
+    CU_ASSERT_EQUAL(duo_wrong(&l->duo), 0);
+    for (uint32_t i = 0; i < CABLES; i++) {
+        l->duo.host[0].end[i].deaf = false;
+        l->duo.host[0].end[i].got = l->duo.host[0].end[i].next = 0;
+    }
+    emu_hostlink_bring_up(l->duo.host[0].link, 0);
+    l->ready = 0;
+    CU_ASSERT_TRUE_FATAL(liar_until(l, is_ready));
+    liar_say_kind(l, EMU_HOSTLINK_READY, 0, 0, 0);
+    CU_ASSERT_TRUE(liar_until(l, is_up));
+    liar_close(l);
+}
+
+#define FOUND(l, counter) liar_found(l, offsetof(struct emu_hostlink_counts, counter))
+
+/* An entry that may be there: the @n-th of @cable. */
+static struct emu_hostlink_record an_entry(const struct liar *l, uint32_t cable, uint32_t n)
+{
+    struct emu_hostlink_record record = {.kind = EMU_HOSTLINK_ENTRY, .cable = cable};
+
+    (void)l;
+    if (cable == PACKETS)
+        record.entry.packet = (struct emu_packet_hdr){.tag = n,
+                                                      .kind = EMU_PACKET_HEAD,
+                                                      .channel = (uint8_t)(n % EMU_VCS),
+                                                      .last = 1};
+    else
+        record.entry.hdr = (struct emu_hdr){.dst = 1, .src = cable, .seq = n, .kind = EMU_UNICAST};
+    return record;
+}
+
+static void entries__beyond_the_credits_of_a_cable(void)
+{
+    struct liar l;
+
+    liar_open(&l, true, 0);
+    l.duo.host[0].end[PLAIN].deaf = true;
+    for (uint32_t n = 0; n <= CREDITS; n++) {
+        struct emu_hostlink_record record = an_entry(&l, PLAIN, n);
+
+        CU_ASSERT_FALSE_FATAL(is_cut(&l));
+        liar_say(&l, &record);
+    }
+    CU_ASSERT_TRUE(liar_until(&l, is_cut));
+    CU_ASSERT_EQUAL(emu_count_read(&duo_counts(&l.duo, 0)->entries_received), CREDITS);
+    l.duo.host[0].end[PLAIN].wrong = 0; /* they were not of the other end's making */
+    FOUND(&l, overrun);
+}
+
+static void entries__beyond_the_slots_of_a_ring(void)
+{
+    struct liar l;
+
+    liar_open(&l, true, 0);
+    l.duo.host[0].end[PACKETS].deaf = true;
+    for (uint32_t n = 0; n <= 2 * EMU_VC_SLOTS; n++) {
+        struct emu_hostlink_record record = an_entry(&l, PACKETS, n);
+
+        liar_say(&l, &record);
+    }
+    CU_ASSERT_TRUE(liar_until(&l, is_cut));
+    CU_ASSERT_EQUAL(emu_count_read(&duo_counts(&l.duo, 0)->entries_received), 2 * EMU_VC_SLOTS);
+    CU_ASSERT_EQUAL(emu_count_read(&duo_counts(&l.duo, 0)->overrun), 1);
+    liar_close(&l);
+}
+
+/* The same where all wait for buffers: what is set aside for them is not overrun. */
+static void entries__beyond_the_credits_while_buffers_are_out(void)
+{
+    static uint8_t payload[EMU_PAYLOAD_BYTES];
+    struct emu_pool_cache *cache;
+    struct liar l;
+
+    liar_open(&l, true, 1);
+    cache = &l.duo.host[0].worker->cache;
+    CU_ASSERT_NOT_EQUAL(emu_pool_take(cache), EMU_NO_BUF); /* the last one */
+    l.duo.host[0].reserved++;
+    for (uint32_t n = 0; n <= CREDITS; n++) {
+        struct emu_hostlink_record record = an_entry(&l, PLAIN, n);
+
+        record.entry.hdr.len = EMU_PAYLOAD_BYTES;
+        record.has_buf = true;
+        record.payload = payload;
+        record.payload_bytes = EMU_PAYLOAD_BYTES;
+        liar_say(&l, &record);
+    }
+    CU_ASSERT_TRUE(liar_until(&l, is_cut));
+    CU_ASSERT_EQUAL(emu_count_read(&duo_counts(&l.duo, 0)->waited), CREDITS);
+    CU_ASSERT_EQUAL(emu_count_read(&duo_counts(&l.duo, 0)->cut), CREDITS);
+    FOUND(&l, overrun);
+}
+
+static void entries__that_cannot_be_on_their_cable(void)
+{
+    for (uint32_t lie = 0; lie < 6; lie++) {
+        struct emu_hostlink_record record;
+        struct liar l;
+
+        liar_open(&l, true, 0);
+        record = an_entry(&l, lie < 3 ? PLAIN : PACKETS, 0);
+        if (lie == 0)
+            record.entry.hdr.dst = 1000; /* as many nodes as there are */
+        else if (lie == 1)
+            record.entry.hdr.kind = EMU_PACKET_HEAD;
+        else if (lie == 2)
+            record.entry.hdr.len = 8; /* and no payload */
+        else if (lie == 3)
+            record.entry.packet.kind = EMU_UNICAST;
+        else if (lie == 4)
+            record.entry.packet.channel = EMU_VCS;
+        else
+            record.has_buf = true; /* without the header that lies in it */
+        liar_say(&l, &record);
+        FOUND(&l, bad);
+    }
+}
+
+static void records__that_are_none(void)
+{
+    struct liar l;
+    uint8_t *to;
+
+    liar_open(&l, true, 0);
+    liar_say_kind(&l, EMU_HOSTLINK_CREDITS, CABLES, 0, 1); /* of a cable that is not there */
+    FOUND(&l, malformed);
+    liar_open(&l, true, 0);
+    to = emu_session_room(l.session, 100);
+    memset(to, 255, 100);
+    emu_session_put(l.session, 100);
+    FOUND(&l, malformed);
+}
+
+static void credits__that_nobody_earned(void)
+{
+    static const struct {
+        enum emu_hostlink_kind kind;
+        uint32_t cable, channel, count;
+    } lies[] = {{EMU_HOSTLINK_CREDITS, PLAIN, 0, EMU_INTAKE_FORGED + 1},
+                {EMU_HOSTLINK_CREDITS, PLAIN, 0, UINT32_MAX},
+                {EMU_HOSTLINK_CREDITS, PLAIN, 1, 1},
+                {EMU_HOSTLINK_CREDITS, PACKETS, 31, EMU_INTAKE_FORGED + 1},
+                {EMU_HOSTLINK_TAKEN, PACKETS, 0, 1},
+                {EMU_HOSTLINK_TAKEN, PLAIN, 0, 1},
+                {EMU_HOSTLINK_CONTROL_TAKEN, 0, 0, 1}};
+
+    for (uint32_t i = 0; i < sizeof lies / sizeof lies[0]; i++) {
+        struct liar l;
+
+        liar_open(&l, true, 0);
+        liar_say_kind(&l, lies[i].kind, lies[i].cable, lies[i].channel, lies[i].count);
+        FOUND(&l, unearned);
+    }
+}
+
+static void control__beyond_its_window(void)
+{
+    static uint8_t bytes[EMU_HOSTLINK_CONTROL_BYTES];
+    struct liar l;
+
+    liar_open(&l, true, 0);
+    for (uint32_t sent = 0; sent < (1u << 22) && !is_cut(&l); sent += sizeof bytes) {
+        liar_say(&l, &(struct emu_hostlink_record){.kind = EMU_HOSTLINK_CONTROL,
+                                                   .bytes = bytes,
+                                                   .length = sizeof bytes});
+        liar_step(&l);
+    }
+    FOUND(&l, unearned); /* nobody reads at host 0, and its socket takes only so much */
+}
+
+static void records__before_or_after_their_time(void)
+{
+    struct emu_hostlink_record record;
+    struct liar l;
+
+    liar_open(&l, false, 0);
+    record = an_entry(&l, PLAIN, 0);
+    liar_say(&l, &record); /* before READY */
+    FOUND(&l, untimely);
+    liar_open(&l, true, 0);
+    liar_say_kind(&l, EMU_HOSTLINK_READY, 0, 0, 0); /* twice */
+    FOUND(&l, untimely);
+    liar_open(&l, true, 0);
+    liar_say_kind(&l, EMU_HOSTLINK_OLD, PLAIN, 0, 1); /* after it */
+    FOUND(&l, untimely);
+    liar_open(&l, false, 0);
+    liar_say_kind(&l, EMU_HOSTLINK_OLD, PLAIN, 0, UINT32_MAX); /* more than there can be */
+    FOUND(&l, unearned);
+}
+
+int main(void)
+{
+    static const struct test_case cases[] = {CASE(entries__beyond_the_credits_of_a_cable),
+                                             CASE(entries__beyond_the_slots_of_a_ring),
+                                             CASE(
+                                                 entries__beyond_the_credits_while_buffers_are_out),
+                                             CASE(entries__that_cannot_be_on_their_cable),
+                                             CASE(records__that_are_none),
+                                             CASE(credits__that_nobody_earned),
+                                             CASE(control__beyond_its_window),
+                                             CASE(records__before_or_after_their_time),
+                                             {NULL, NULL}};
+
+    return test_run("liar", cases);
+}

@@ -1,0 +1,453 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * switches_test.c - one network of crosspoint switches over two hosts: cables between switches of
+ * one host are local, the others go by a host link; each kind of credits.
+ */
+#include <string.h>
+
+#include "emu/hostlink/hostlink.h"
+#include "switch/switch.h"
+#include "tests/test.h"
+#include "tests/world/hostlink/wire.h"
+#include "tests/world/world.h"
+
+#define NODES    64u
+#define SWITCHES 64u
+#define STEPS    200000u
+#define ENTRIES  200u /* from each node */
+
+/* A node: sends to all in turn, takes what comes, sometimes late. */
+struct peg {
+    struct emu_dev dev;
+    struct emu_tx tx;
+    struct emu_rx rx;
+    uint32_t sent, got, wrong;
+    uint32_t from[NODES]; /* entries that came, by source */
+};
+
+struct spread {
+    struct topo_graph *graph;
+    struct emu_profile profile;
+    struct wire *wire;
+    struct emu_pool *pool[2];
+    struct emu_worker *worker[2];
+    struct emu_hostlink *link[2];
+    struct switch_dev *sw[SWITCHES];
+    struct peg *peg[NODES];
+    uint32_t crossing;
+    uint64_t now_ns, random;
+};
+
+static uint32_t peg_step(struct emu_dev *dev, uint64_t until_ps)
+{
+    (void)until_ps;
+    emu_dev_take(dev, EMU_EVENT_DATA);
+    emu_dev_take(dev, EMU_EVENT_CREDIT);
+    return 0;
+}
+
+static uint64_t spread_now_ns(void *ctx)
+{
+    return ((const struct spread *)ctx)->now_ns;
+}
+
+static uint64_t spread_random(void *ctx)
+{
+    return test_random(ctx);
+}
+
+/* Host of a switch: nodes are where their switches are. */
+static uint32_t host_of(const struct spread *w, uint32_t s)
+{
+    return s % 2 ? 0 : w->graph->switches > 1;
+}
+
+static void join_local(struct emu_tx *tx, struct emu_dev *from, uint8_t from_port,
+                       struct emu_rx *rx, struct emu_dev *to, uint8_t to_port,
+                       const struct emu_profile *profile)
+{
+    CU_ASSERT_EQUAL_FATAL(emu_link_join(tx, from, from_port, rx, to, to_port,
+                                        emu_profile_credits(profile), profile),
+                          0);
+}
+
+static void plug_peg(struct spread *w, uint32_t n)
+{
+    const struct topo_link *at = &w->graph->node[n].link[0];
+    struct emu_dev *sw = switch_emu_dev(w->sw[at->sw]);
+    struct peg *peg = w->peg[n] = world_zeros(sizeof *peg);
+
+    emu_dev_init(&peg->dev, w->worker[host_of(w, at->sw)], peg_step);
+    join_local(&peg->tx, &peg->dev, 0, switch_rx(w->sw[at->sw], at->port), sw, at->port,
+               &w->profile);
+    join_local(switch_tx(w->sw[at->sw], at->port), sw, at->port, &peg->rx, &peg->dev, 0,
+               &w->profile);
+}
+
+/* Cables that cross are numbered as they are met; both ways of one are one cable. */
+static void plug_switch(struct spread *w, uint32_t s)
+{
+    for (uint32_t p = 0; p < w->graph->ports; p++) {
+        const struct topo_end *end = &w->graph->sw[s].end[p];
+
+        if (end->kind != TOPO_END_SWITCH)
+            continue;
+        if (host_of(w, s) == host_of(w, end->id)) {
+            join_local(switch_tx(w->sw[s], p), switch_emu_dev(w->sw[s]), (uint8_t)p,
+                       switch_rx(w->sw[end->id], end->port), switch_emu_dev(w->sw[end->id]),
+                       end->port, &w->profile);
+        } else if (s < end->id) {
+            const uint32_t sw[2] = {s, end->id}, port[2] = {p, end->port};
+
+            for (uint32_t i = 0; i < 2; i++)
+                CU_ASSERT_EQUAL_FATAL(emu_hostlink_join(w->link[host_of(w, sw[i])], 0, w->crossing,
+                                                        switch_tx(w->sw[sw[i]], port[i]),
+                                                        switch_rx(w->sw[sw[i]], port[i]),
+                                                        switch_emu_dev(w->sw[sw[i]]),
+                                                        (uint8_t)port[i],
+                                                        emu_profile_credits(&w->profile),
+                                                        &w->profile),
+                                      0);
+            w->crossing++;
+        }
+    }
+}
+
+static uint32_t crossing(const struct spread *w)
+{
+    uint32_t count = 0;
+
+    for (uint32_t s = 0; s < w->graph->switches; s++)
+        for (uint32_t p = 0; p < w->graph->ports; p++) {
+            const struct topo_end *end = &w->graph->sw[s].end[p];
+
+            count += end->kind == TOPO_END_SWITCH && s < end->id &&
+                     host_of(w, s) != host_of(w, end->id);
+        }
+    return count;
+}
+
+static void make_host(struct spread *w, uint32_t host, uint32_t cables)
+{
+    struct emu_clock clock = {.mode = EMU_CLOCK_RAW};
+    struct emu_hostlink_peer peer = {.session = {.fabric = 1,
+                                                 .host = (uint16_t)host,
+                                                 .peer = (uint16_t)!host,
+                                                 .silent_ns = UINT64_MAX,
+                                                 .window = 64,
+                                                 .random = spread_random,
+                                                 .random_ctx = &w->random},
+                                     .cables = cables,
+                                     .control_fd = -1};
+    struct emu_hostlink_config config = {.port = wire_port(w->wire, host),
+                                         .nodes = w->graph->nodes,
+                                         .peers = &peer,
+                                         .count = 1,
+                                         .now_ns = spread_now_ns,
+                                         .now_ctx = w};
+
+    w->pool[host] = emu_pool_create(1u << 14);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(w->pool[host]);
+    CU_ASSERT_EQUAL_FATAL(emu_worker_create(&w->worker[host], 1 + NODES + SWITCHES, &clock,
+                                            w->pool[host]),
+                          0);
+    CU_ASSERT_EQUAL_FATAL(emu_hostlink_create(&w->link[host], w->worker[host], &config), 0);
+}
+
+static void spread_open(struct spread *w, const char *spec, const char *set, uint64_t seed)
+{
+    struct emu_profile profile;
+
+    memset(w, 0, sizeof *w);
+    world_profile(&profile, "oq2004", set);
+    w->profile = emu_profile_on(&profile, EMU_CLOCK_RAW);
+    w->graph = world_graph(spec, NODES);
+    w->random = seed;
+    w->now_ns = 1;
+    w->wire = wire_create(2, 512, 1514, seed);
+    wire_at(w->wire, w->now_ns);
+    for (uint32_t host = 0; host < 2; host++) {
+        wire_faults(w->wire, host)->delay_ns = 5000;
+        wire_faults(w->wire, host)->jitter_ns = 5000;
+        wire_faults(w->wire, host)->lost = seed % 2 ? 10000 : 0;
+        make_host(w, host, crossing(w));
+    }
+    for (uint32_t s = 0; s < w->graph->switches; s++)
+        CU_ASSERT_EQUAL_FATAL(switch_create(&w->sw[s], w->worker[host_of(w, s)], w->graph->ports,
+                                            &w->graph->sw[s].route, &w->profile, s + 1),
+                              0);
+    for (uint32_t s = 0; s < w->graph->switches; s++)
+        plug_switch(w, s);
+    for (uint32_t n = 0; n < w->graph->nodes; n++)
+        plug_peg(w, n);
+}
+
+static void spread_close(struct spread *w)
+{
+    for (uint32_t n = 0; n < w->graph->nodes; n++) {
+        emu_link_unjoin(&w->peg[n]->tx);
+        free(w->peg[n]);
+    }
+    for (uint32_t s = 0; s < w->graph->switches; s++)
+        switch_destroy(w->sw[s]);
+    for (uint32_t host = 0; host < 2; host++) {
+        emu_hostlink_destroy(w->link[host]);
+        emu_worker_destroy(w->worker[host]);
+        emu_pool_destroy(w->pool[host]);
+    }
+    wire_destroy(w->wire);
+    topo_free(w->graph);
+}
+
+static void peg_send(struct spread *w, uint32_t n)
+{
+    struct peg *peg = w->peg[n];
+    struct emu_pool_cache *cache = &peg->dev.worker->cache;
+    struct emu_entry entry = {.hdr = {.src = n,
+                                      .dst = (n + 1 + peg->sent) % w->graph->nodes,
+                                      .seq = peg->sent / w->graph->nodes,
+                                      .len = (uint8_t)sizeof(uint32_t)},
+                              .buf = EMU_NO_BUF};
+    uint32_t word = n << 16 | peg->sent;
+
+    emu_tx_take_credits(&peg->tx);
+    if (peg->sent == ENTRIES || !peg->tx.credits ||
+        (entry.buf = emu_pool_take(cache)) == EMU_NO_BUF)
+        return;
+    memcpy(emu_pool_bytes(cache->pool, entry.buf), &word, sizeof word);
+    emu_tx_send(&peg->tx, &entry);
+    emu_tx_flush(&peg->tx);
+    peg->sent++;
+}
+
+static bool peg_take(struct spread *w, uint32_t n)
+{
+    struct peg *peg = w->peg[n];
+    struct emu_pool_cache *cache = &peg->dev.worker->cache;
+    const struct emu_entry *entry = emu_rx_front(&peg->rx, 0);
+    uint32_t word = 0, src;
+
+    if (!entry)
+        return false;
+    src = entry->hdr.src % NODES;
+    if (entry->buf != EMU_NO_BUF)
+        memcpy(&word, emu_pool_bytes(cache->pool, entry->buf), sizeof word);
+    peg->wrong += entry->hdr.dst != n || word >> 16 != src ||
+                  (src + 1 + (word & 0xffff)) % w->graph->nodes != n;
+    peg->from[src]++;
+    peg->got++;
+    emu_pool_drop(cache, entry->buf);
+    emu_rx_skip(&peg->rx);
+    emu_rx_done(&peg->rx, 1);
+    peg->rx.owed = 1;
+    emu_rx_pay(&peg->rx, 0);
+    return true;
+}
+
+static void spread_step(struct spread *w)
+{
+    w->now_ns += 1000 + test_random(&w->random) % 5000;
+    wire_at(w->wire, w->now_ns);
+    if (emu_hostlink_phase(w->link[0], 0) == EMU_HOSTLINK_UP &&
+        emu_hostlink_phase(w->link[1], 0) == EMU_HOSTLINK_UP)
+        for (uint32_t n = 0; n < w->graph->nodes; n++) {
+            uint64_t draw = test_random(&w->random);
+
+            for (uint32_t i = draw % 4; i; i--)
+                peg_send(w, n);
+            for (uint32_t i = (draw >> 8) % 4; i && peg_take(w, n); i--)
+                ;
+        }
+    for (uint32_t host = 0; host < 2; host++)
+        emu_worker_pass(w->worker[host]);
+}
+
+static uint32_t spread_got(const struct spread *w)
+{
+    uint32_t got = 0;
+
+    for (uint32_t n = 0; n < w->graph->nodes; n++)
+        got += w->peg[n]->got;
+    return got;
+}
+
+/* Credits of all switches add up, and those of the cables that cross do at both ends. */
+static void spread_check(struct spread *w)
+{
+    for (uint32_t s = 0; s < w->graph->switches; s++) {
+        const char *wrong = switch_check(w->sw[s], 0);
+
+        if (wrong)
+            printf("switch %u: %s\n", s, wrong);
+        CU_ASSERT_PTR_NULL_FATAL(wrong);
+    }
+    for (uint32_t i = 0; i < 2 * w->crossing; i++) {
+        const char *wrong = emu_hostlink_check(w->link[i % 2], 0, i / 2);
+
+        if (wrong)
+            printf("host %u, cable %u: %s\n", i % 2, i / 2, wrong);
+        CU_ASSERT_PTR_NULL_FATAL(wrong);
+    }
+}
+
+/* Each node has what was sent to it. Returns entries from the other host to nodes of @host. */
+static uint32_t all_as_sent(const struct spread *w, uint32_t host)
+{
+    uint32_t nodes = w->graph->nodes, crossed = 0;
+
+    for (uint32_t src = 0; src < nodes; src++)
+        for (uint32_t dst = 0; dst < nodes; dst++) {
+            uint32_t first = (dst + nodes - src - 1) % nodes; /* the first that it sends there */
+            uint32_t sent = first < ENTRIES ? (ENTRIES - first + nodes - 1) / nodes : 0;
+
+            CU_ASSERT_EQUAL(w->peg[dst]->from[src], sent);
+            if (host_of(w, w->graph->node[dst].link[0].sw) == host &&
+                host_of(w, w->graph->node[src].link[0].sw) != host)
+                crossed += sent;
+        }
+    return crossed;
+}
+
+static void traffic_crosses(const char *spec, const char *set, uint64_t seed)
+{
+    struct spread w;
+    uint32_t all;
+
+    spread_open(&w, spec, set, seed);
+    CU_ASSERT_TRUE_FATAL(w.crossing > 0);
+    all = ENTRIES * w.graph->nodes;
+    for (uint32_t i = 0; i < STEPS && spread_got(&w) < all; i++) {
+        spread_step(&w);
+        if (i % 32 == 0)
+            spread_check(&w);
+    }
+    CU_ASSERT_EQUAL(spread_got(&w), all);
+    for (uint32_t i = 0; i < 200; i++)
+        spread_step(&w); /* credits come home */
+    spread_check(&w);
+    for (uint32_t n = 0; n < w.graph->nodes; n++)
+        CU_ASSERT_EQUAL(w.peg[n]->wrong, 0);
+    for (uint32_t host = 0; host < 2; host++) {
+        CU_ASSERT_EQUAL(emu_pool_out(w.pool[host], w.worker[host]->cache.count), 0);
+        CU_ASSERT_TRUE(emu_count_read(&emu_hostlink_counts(w.link[host], 0)->entries_received) >=
+                       all_as_sent(&w, host));
+    }
+    spread_close(&w);
+}
+
+static void traffic_crosses_seeds(const char *set)
+{
+    static const char *const specs[] = {"kary:2,2", "kary:2,3", "kary:4,2"};
+    uint64_t random = test_seed();
+
+    for (uint32_t i = 0; i < 12; i++)
+        traffic_crosses(specs[i % 3], set, test_random(&random));
+}
+
+static void credits__of_rows(void)
+{
+    traffic_crosses_seeds("credit=row");
+}
+
+static void credits__of_a_counter(void)
+{
+    traffic_crosses_seeds("credit=counter");
+}
+
+static void credits__of_buffers_at_inputs(void)
+{
+    traffic_crosses_seeds("buffers=input_xpoint");
+}
+
+static void credits__that_are_few(void)
+{
+    traffic_crosses_seeds("raw_xpoint_slots=2");
+}
+
+/* --- faults ------------------------------------------------------------------------- */
+
+/* The first cable that crosses, at the switch that has the higher number. */
+static struct switch_dev *first_crossing(const struct spread *w, uint32_t *port)
+{
+    for (uint32_t s = 0; s < w->graph->switches; s++)
+        for (uint32_t p = 0; p < w->graph->ports; p++) {
+            const struct topo_end *end = &w->graph->sw[s].end[p];
+
+            if (end->kind == TOPO_END_SWITCH && host_of(w, s) != host_of(w, end->id)) {
+                *port = end->port;
+                return w->sw[end->id];
+            }
+        }
+    return NULL;
+}
+
+/* @what happens to every fifth of @packets on a cable from the other host. Returns how often. */
+static uint64_t faults_stand(enum emu_fault_what what, uint32_t packets, bool checks, uint64_t seed)
+{
+    const struct emu_fault_rule rule = {.what = what,
+                                        .rate = EMU_FAULT_ONE / 5,
+                                        .aim = {.packets = packets,
+                                                .kinds = EMU_FAULT_KINDS,
+                                                .src = EMU_FAULT_ANY,
+                                                .dst = EMU_FAULT_ANY,
+                                                .group = EMU_FAULT_ANY}};
+    const struct emu_fault_rates none = {0};
+    struct switch_retries hit = {0};
+    struct emu_faults faults;
+    struct switch_dev *sw;
+    struct spread w;
+    uint32_t port = 0, all;
+    uint64_t hits;
+
+    spread_open(&w, "kary:2,2", NULL, seed);
+    sw = first_crossing(&w, &port);
+    emu_faults_init(&faults, &none, seed);
+    CU_ASSERT_EQUAL_FATAL(emu_faults_add(&faults, &rule, 1, seed), 0);
+    CU_ASSERT_EQUAL_FATAL(switch_faults(sw, port, &faults), 0);
+    all = ENTRIES * w.graph->nodes;
+    for (uint32_t i = 0; i < STEPS && spread_got(&w) + hit.lost < all; i++) {
+        spread_step(&w);
+        if (checks && i % 32 == 0)
+            spread_check(&w);
+        hit = (struct switch_retries){0};
+        switch_retries_add(sw, &hit);
+    }
+    CU_ASSERT_EQUAL(spread_got(&w) + hit.lost, all);
+    hits = emu_faults_remove(&faults, 1);
+    for (uint32_t host = 0; host < 2; host++) {
+        const struct emu_hostlink_counts *counts = emu_hostlink_counts(w.link[host], 0);
+
+        CU_ASSERT_EQUAL(emu_count_read(&counts->overrun) + emu_count_read(&counts->unearned), 0);
+        CU_ASSERT_EQUAL(emu_count_read(&counts->cut) + emu_count_read(&counts->sunk), 0);
+    }
+    CU_ASSERT_EQUAL(switch_faults(sw, port, NULL), 0);
+    spread_close(&w);
+    return hits;
+}
+
+/* What faults do to a cable from another host is what they do to any without link-level retry. */
+static void faults__on_a_cable_between_hosts_are_no_lies_of_the_other(void)
+{
+    uint64_t random = test_seed(), hits[3] = {0};
+
+    for (uint32_t i = 0; i < 6; i++) {
+        hits[0] += faults_stand(EMU_FAULT_LOSE, EMU_FAULT_HEAD, true, test_random(&random));
+        hits[1] += faults_stand(EMU_FAULT_DOUBLE, EMU_FAULT_HEAD, true, test_random(&random));
+        hits[2] += faults_stand(EMU_FAULT_DOUBLE, EMU_FAULT_CREDIT, false, test_random(&random));
+    }
+    for (uint32_t i = 0; i < 3; i++)
+        CU_ASSERT_TRUE(hits[i] > 0);
+}
+
+int main(void)
+{
+    static const struct test_case cases[] = {
+        CASE(credits__of_rows),
+        CASE(credits__of_a_counter),
+        CASE(credits__of_buffers_at_inputs),
+        CASE(credits__that_are_few),
+        CASE(faults__on_a_cable_between_hosts_are_no_lies_of_the_other),
+        {NULL, NULL}};
+
+    return test_run("switches", cases);
+}

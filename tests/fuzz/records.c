@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * records.c - the records of a host link (emu/hostlink/wire.h): any bytes come in a frame.
+ *
+ * The input's first byte is how many cables there are; the rest is a frame's records.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "emu/hostlink/wire.h"
+#include "emu/packet/packet.h"
+#include "tests/fuzz/fuzz.h"
+
+/* All that is pointed to lies in the record. */
+static void lies_within(const uint8_t *from, uint32_t bytes, const uint8_t *at, uint32_t length)
+{
+    fuzz_must(!length || (at >= from && length <= bytes && at - from <= (long)(bytes - length)),
+              "what a record points to is its own");
+}
+
+static void look_at(const uint8_t *from, uint32_t bytes, const struct emu_hostlink_record *record)
+{
+    if (record->kind == EMU_HOSTLINK_CONTROL) {
+        lies_within(from, bytes, record->bytes, record->length);
+    } else if (record->kind == EMU_HOSTLINK_ENTRY) {
+        fuzz_must(record->payload_bytes <= EMU_PAYLOAD_BYTES, "a payload fits a buffer");
+        fuzz_must(record->has_buf || (!record->payload_bytes && !record->own_hdr),
+                  "what has no buffer has nothing in it");
+        lies_within(from, bytes, record->payload, record->payload_bytes);
+        lies_within(from, bytes, record->own_hdr, record->own_hdr ? EMU_HDR_BYTES : 0);
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+    uint32_t cables = bytes ? data[0] : 0;
+    uint8_t again[EMU_HOSTLINK_RECORD_BYTES];
+    struct emu_hostlink_record record;
+    uint32_t got;
+
+    if (!bytes)
+        return 0;
+    for (data++, bytes--; (got = emu_hostlink_parse(data, (uint32_t)bytes, cables, &record));
+         data += got, bytes -= got) {
+        fuzz_must(got <= bytes && got <= sizeof again, "a record ends in its frame");
+        fuzz_must(record.cable < (cables ? cables : 1), "a record is of a cable that is there");
+        look_at(data, got, &record);
+        fuzz_must(emu_hostlink_bytes(&record) == got, "a record is as long as it was");
+        emu_hostlink_write(again, &record);
+        fuzz_must(!memcmp(again, data, got), "there is one way to write a record");
+    }
+    return 0;
+}

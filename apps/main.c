@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "apps/bench/bench.h"
+#include "apps/hosts/plan.h"
 #include "apps/options.h"
 #include "apps/run/run.h"
 #include "apps/say.h"
@@ -25,6 +26,7 @@ static const struct {
 } commands[] = {
     {"run", run_main, "start a fabric, run a command on it, stop, print the report"},
     {"up", up_main, "start a fabric that stays"},
+    {"join", join_main, "have this host's part of a fabric on several hosts"},
     {"down", down_main, "stop it"},
     {"status", status_main, "what runs, and who is attached"},
     {"check", check_main, "is a running fabric right? credits, channels, buffers, tables, trees"},

@@ -171,6 +171,27 @@ static bool read_keep_going(struct options *options, const char *value, const ch
     return options->keep_going = true;
 }
 
+static bool read_cluster(struct options *options, const char *value, const char **right)
+{
+    *right = "the name of a file";
+    options->cluster = value;
+    return *value != '\0';
+}
+
+static bool read_host(struct options *options, const char *value, const char **right)
+{
+    *right = "the name of a host in the cluster file";
+    options->host = value;
+    return *value != '\0';
+}
+
+static bool read_launch(struct options *options, const char *value, const char **right)
+{
+    *right = "a command, or none";
+    options->launch = strcmp(value, "none") == 0 ? NULL : value;
+    return *value != '\0';
+}
+
 static bool read_json(struct options *options, const char *value, const char **right)
 {
     (void)value, (void)right;
@@ -222,13 +243,20 @@ static const struct option_row rows[] = {
     {"json", NULL, "print JSON", OPTIONS_JSON, read_json},
     {"foreground", NULL, "stay in the foreground until the fabric is shut down", OPTIONS_FOREGROUND,
      read_foreground},
+    {"cluster", "FILE", "on several hosts: which, and what is where (fabemu cluster)",
+     OPTIONS_CLUSTER, read_cluster},
+    {"host", "NAME", "which host of FILE this is, if it is not called that", OPTIONS_CLUSTER,
+     read_host},
+    {"launch", "AGENT|none", "what starts the other hosts: AGENT HOST COMMAND-LINE (ssh)",
+     OPTIONS_LAUNCH, read_launch},
     {"check", NULL, "verify cables and every route, and that nothing can deadlock", OPTIONS_CHECK,
      read_check},
 };
 
-#define ROWS (sizeof rows / sizeof rows[0])
-#define HELP 1000
-#define OWN  2000 /* and the number of a command's own option */
+#define ROWS   (sizeof rows / sizeof rows[0])
+#define HELP   1000
+#define SHARED (OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_BOUNDS)
+#define OWN    2000 /* and the number of a command's own option */
 
 int options_usage_error(const char *command, const char *format, ...)
 {
@@ -301,6 +329,16 @@ static void long_options(struct option *ret, const struct options_command *comma
     ret[count] = (struct option){NULL, 0, NULL, 0};
 }
 
+/* Other hosts get it, too. */
+static bool share(struct options *options, const char *name, const char *value)
+{
+    if (options->shared_count == OPTIONS_SHARED_MAX)
+        return false;
+    options->shared[options->shared_count].name = name;
+    options->shared[options->shared_count++].value = value;
+    return true;
+}
+
 /* @got: what getopt makes of a row, or of an option of the command's own. */
 static int take_option(struct options *options, const char *command,
                        const struct options_owns *owns, int got)
@@ -309,8 +347,11 @@ static int take_option(struct options *options, const char *command,
     const char *right = "";
 
     if (got >= OWN ? owns->row[got - OWN].read(owns->into, optarg, &right)
-                   : rows[got - 1].read(options, optarg, &right))
+                   : rows[got - 1].read(options, optarg, &right)) {
+        if (got < OWN && rows[got - 1].group & SHARED && !share(options, name, optarg))
+            return options_usage_error(command, "--%s: that is one option too many", name);
         return -1;
+    }
     return options_usage_error(command, "--%s %.80s: it must be %s", name, optarg ? optarg : "",
                                right);
 }
@@ -343,7 +384,10 @@ int options_parse_own(struct options *ret, const struct options_command *command
     struct option longs[ROWS + OPTIONS_OWNS_MAX + 2];
     int got;
 
-    *ret = (struct options){.clock = EMU_CLOCK_RAW, .threads = FABRIC_THREADS_AUTO, .seed = 1};
+    *ret = (struct options){.clock = EMU_CLOCK_RAW,
+                            .threads = FABRIC_THREADS_AUTO,
+                            .seed = 1,
+                            .launch = "ssh"};
     if (command->groups & OPTIONS_VIRTUAL)
         ret->clock = EMU_CLOCK_VIRTUAL;
     long_options(longs, command, owns);

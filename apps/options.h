@@ -11,7 +11,8 @@
 
 #include "apps/fabric/fabric.h"
 
-#define OPTIONS_SETS_MAX 32
+#define OPTIONS_SETS_MAX   32
+#define OPTIONS_SHARED_MAX 64
 
 /* Which options a command takes. */
 enum options_group {
@@ -26,7 +27,9 @@ enum options_group {
     OPTIONS_FAULTS = 256,    /* --faults */
     OPTIONS_EVENTS = 512,    /* --events */
     OPTIONS_BOUNDS = 1024,   /* --bound */
-    OPTIONS_KEEP = 2048      /* --keep-going */
+    OPTIONS_KEEP = 2048,     /* --keep-going */
+    OPTIONS_CLUSTER = 4096,  /* --cluster, --host */
+    OPTIONS_LAUNCH = 8192    /* --launch */
 };
 
 /* An option of one command alone. */
@@ -71,6 +74,13 @@ struct options {
     const char *sets[OPTIONS_SETS_MAX]; /* FIELD=VALUE of the profile */
     unsigned set_count;
     struct emu_bounds bounds; /* those that were given */
+    const char *cluster;      /* file; NULL: one host */
+    const char *host;         /* this one's name there; NULL: not given */
+    const char *launch;       /* agent that starts the others; NULL: none */
+    struct {
+        const char *name, *value;
+    } shared[OPTIONS_SHARED_MAX]; /* given options that all hosts of a fabric must have */
+    unsigned shared_count;
     bool keep_going;
     bool json;
     bool foreground;

@@ -183,6 +183,9 @@ struct json_object *daemon_report(struct daemon *daemon)
     daemon_waits_look(daemon);
     report = report_build(daemon->fabric, daemon->config->fabric, &daemon->record);
     daemon_faults_report(daemon, report);
+    if (daemon->config->links_report)
+        json_object_object_add(report, "host_links",
+                               daemon->config->links_report(daemon->config->links));
     return report;
 }
 

@@ -47,25 +47,30 @@ struct fabric_crossing {
         number; /* of those that join the same two hosts, in the order of cables: both's the same */
 };
 
-/* Where a host link has it: a device's own ends of a cable to the switch, or the adapter, here. */
+/* The end of it that is here: of a switch, or of a link engine. */
 struct fabric_crossing_end {
     struct emu_dev *dev;
-    struct emu_tx *tx; /* to it */
-    struct emu_rx *rx; /* from it */
-    uint8_t port;      /* of the device, for both */
+    struct emu_tx *tx; /* what it sends */
+    struct emu_rx *rx;
+    uint8_t port; /* of the device, for both */
 };
 
 /*
  * Host links, as a fabric sees them. Their devices are stepped by its workers. A cable's credits
- * are its far switch's, and pass; a host link keeps @tx->credits as a sender does: what it puts on
- * the cable takes one, what comes back is added.
+ * are its far switch's, and pass; a host link keeps the credits of its own sending end as a sender
+ * does: what it puts on the cable takes one, what comes back is added.
  */
 struct fabric_crossing_ops {
     uint32_t devices;
-    /* Device @i, on @worker; all are made before any end is asked for. Errors: its own, negative. */
+    /* Device @i, on @worker; all are made before any cable is joined. Errors: its own, negative. */
     int (*create)(void *ctx, uint32_t i, struct emu_worker *worker);
-    /* Errors: as above. */
-    int (*end)(void *ctx, const struct fabric_crossing *crossing, struct fabric_crossing_end *ret);
+    /*
+     * In the place of two emu_link_join(), both ways between @end and a device.
+     * @credits: as on one host; with channels EMU_VC_SLOTS. Errors: as above.
+     */
+    int (*join)(void *ctx, const struct fabric_crossing *crossing,
+                const struct fabric_crossing_end *end, uint32_t credits,
+                const struct emu_profile *profile);
     /*
      * All devices end, if any was made; each frees its sending ends, emu_link_unjoin(). Workers run
      * no more, and are still there.

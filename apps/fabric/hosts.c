@@ -127,64 +127,52 @@ void fabric_free_host_links(struct fabric *fabric)
         fabric->config.hosts->ops->destroy(fabric->config.hosts->ctx);
 }
 
-/* The end of a cable that is at a device here. */
-struct crossing_here {
-    struct emu_dev *dev;
-    struct emu_tx *tx;
-    struct emu_rx *rx;
-    uint8_t port;
-    uint32_t beyond; /* number of the device at the other end, switches before nodes */
-};
-
-static struct crossing_here here_at_switch(const struct fabric *fabric, const struct topo_at *at,
-                                           uint32_t beyond)
+static struct fabric_crossing_end end_at_switch(const struct fabric *fabric,
+                                                const struct topo_at *at)
 {
     struct switch_dev *sw = fabric->sw[at->sw];
 
-    return (struct crossing_here){.dev = switch_emu_dev(sw),
-                                  .tx = switch_tx(sw, at->port),
-                                  .rx = switch_rx(sw, at->port),
-                                  .port = (uint8_t)at->port,
-                                  .beyond = beyond};
+    return (struct fabric_crossing_end){.dev = switch_emu_dev(sw),
+                                        .tx = switch_tx(sw, at->port),
+                                        .rx = switch_rx(sw, at->port),
+                                        .port = (uint8_t)at->port};
 }
 
-static struct crossing_here crossing_here(const struct fabric *fabric,
-                                          const struct fabric_cable *cable)
+/* @beyond: number of the device at the other end, switches before nodes. */
+static struct fabric_crossing_end end_here(const struct fabric *fabric,
+                                           const struct fabric_cable *cable, uint32_t *beyond)
 {
     uint32_t switches = fabric->config.graph->switches;
     struct engine *engine;
 
-    if (fabric->sw[cable->at.sw])
-        return here_at_switch(fabric, &cable->at,
-                              cable->kind == TOPO_END_SWITCH ? cable->far.sw
-                                                             : switches + cable->node);
+    if (fabric->sw[cable->at.sw]) {
+        *beyond = cable->kind == TOPO_END_SWITCH ? cable->far.sw : switches + cable->node;
+        return end_at_switch(fabric, &cable->at);
+    }
+    *beyond = cable->at.sw;
     if (cable->kind == TOPO_END_SWITCH)
-        return here_at_switch(fabric, &cable->far, cable->at.sw);
+        return end_at_switch(fabric, &cable->far);
     engine = fabric_engine(fabric, cable->node);
-    return (struct crossing_here){.dev = engine_emu_dev(engine),
-                                  .tx = engine_tx(engine, cable->link),
-                                  .rx = engine_rx(engine, cable->link),
-                                  .port = (uint8_t)cable->link,
-                                  .beyond = cable->at.sw};
+    return (struct fabric_crossing_end){.dev = engine_emu_dev(engine),
+                                        .tx = engine_tx(engine, cable->link),
+                                        .rx = engine_rx(engine, cable->link),
+                                        .port = (uint8_t)cable->link};
 }
 
 static int plug_crossing(struct fabric *fabric, const struct fabric_crossing *crossing)
 {
     const struct fabric_hosts *hosts = fabric->config.hosts;
     const struct emu_profile *profile = &fabric->config.profile;
-    struct crossing_here here = crossing_here(fabric, &fabric->links.cable[crossing->cable]);
     uint32_t credits = fabric_has_engines(&fabric->config) ? EMU_VC_SLOTS
                                                            : emu_profile_credits(profile);
-    struct fabric_crossing_end end;
-    int err = hosts->ops->end(hosts->ctx, crossing, &end);
+    uint32_t beyond;
+    struct fabric_crossing_end end =
+        end_here(fabric, &fabric->links.cable[crossing->cable], &beyond);
+    int err = hosts->ops->join(hosts->ctx, crossing, &end, credits, profile);
 
-    if (err)
-        return err;
-    err = emu_link_join(here.tx, here.dev, here.port, end.rx, end.dev, end.port, credits, profile);
-    if (err)
-        return err;
-    here.rx->beyond = 1 + here.beyond;
-    return emu_link_join(end.tx, end.dev, end.port, here.rx, here.dev, here.port, credits, profile);
+    if (!err)
+        end.rx->beyond = 1 + beyond;
+    return err;
 }
 
 int fabric_plug_crossings(struct fabric *fabric)

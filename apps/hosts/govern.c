@@ -25,6 +25,8 @@
 #include "emu/list.h"
 #include "emu/now.h"
 
+#define MEET_AGAIN_MS 5 /* between looks at links that come up */
+
 struct hosts_process {
     struct emu_list link; /* in host->processes; alone once the connection has ended */
     struct host_far *host;
@@ -513,6 +515,22 @@ static int hosts_make(struct hosts *hosts)
     return 0;
 }
 
+/* Until it answers, and all its links and ours carry segments. */
+static int host_meet(struct hosts *hosts, uint32_t h, int64_t until_ms)
+{
+    const struct hosts_config *config = &hosts->config;
+    int err;
+
+    while ((err = call(hosts, h, "meet", json_add_number(json_object_new_object(), "host", h), NULL,
+                       NULL)) == -EAGAIN ||
+           (!err && config->links_up && !config->links_up(config->links))) {
+        if (emu_now_ms() > until_ms)
+            return -ETIMEDOUT;
+        poll(NULL, 0, MEET_AGAIN_MS);
+    }
+    return err;
+}
+
 /* All must be there before anybody is served. */
 static int hosts_meet(struct hosts *hosts, char *error, size_t error_bytes)
 {
@@ -521,8 +539,7 @@ static int hosts_meet(struct hosts *hosts, char *error, size_t error_bytes)
 
     hosts->config.call_ms = hosts->config.start_ms;
     for (uint32_t h = 1; !err && h < hosts->config.count; h++) {
-        err = call(hosts, h, "meet", json_add_number(json_object_new_object(), "host", h), NULL,
-                   NULL);
+        err = host_meet(hosts, h, deadline_ms(hosts->config.start_ms));
         if (err)
             fail(err, error, error_bytes,
                  "host %s does not answer: is it up, with the same cluster file? (--bound start)",

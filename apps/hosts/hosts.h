@@ -55,6 +55,9 @@ struct hosts_config {
     const char *const *name; /* by host: borrowed */
     uint64_t call_ms;  /* a host that has not answered after so long is lost; UINT64_MAX: never */
     uint64_t start_ms; /* the same of the first call */
+    /* Do all of this host's links carry segments? NULL: they always do. */
+    bool (*links_up)(const void *links);
+    const void *links;
     struct hosts_ops ops;
 };
 
@@ -91,16 +94,21 @@ void hosts_forget(struct hosts_process *process);
 /* --- a host that does not govern ----------------------------------------------------- */
 
 struct obey_config {
-    int control;   /* a socket to the governor, not blocking; passes on */
-    int listen_fd; /* where processes of this host connect; the caller's */
-    int signal_fd; /* readable when this host is to end; the caller's */
-    int owner_fd;  /* connection of the supervisor, who is told "ready" and "ended"; passes on */
+    int control;       /* a socket to the governor, not blocking; passes on */
+    int listen_fd;     /* where processes of this host connect; the caller's */
+    int signal_fd;     /* readable when this host is to end; the caller's */
+    int owner_fd;      /* connection of the supervisor: told "ready" and "ended"; passes on */
+    uint64_t start_ms; /* the governor must have said something by then; UINT64_MAX: never */
+    /* Do all host links carry segments? NULL: they always do. */
+    bool (*links_up)(const void *links);
+    const void *links;
 };
 
 enum obey_end {
     OBEY_ENDED,     /* the governor has said so */
     OBEY_SIGNALLED, /* asked for here */
     OBEY_LOST,      /* the governor is gone */
+    OBEY_UNMET,     /* it never came */
     OBEY_OWNER_GONE /* the supervisor has died */
 };
 

@@ -262,6 +262,17 @@ int links_control(struct links *links, uint32_t host)
     return fd;
 }
 
+bool links_up(const void *ctx)
+{
+    const struct links *links = ctx;
+
+    for (uint32_t p = 0; p < links->ports; p++)
+        for (uint32_t i = 0; i < links->port[p].pairs; i++)
+            if (emu_hostlink_phase(links->port[p].link, i) != EMU_HOSTLINK_UP)
+                return false;
+    return true;
+}
+
 /* --- report -------------------------------------------------------------------------------- */
 
 static struct json_object *pair_report(const struct links *links, const struct port *port,

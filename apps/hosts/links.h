@@ -36,6 +36,9 @@ void links_close(struct links *links);
  */
 int links_control(struct links *links, uint32_t host);
 
+/** links_up - do all host links carry segments? @links: struct links. Thread: any. */
+bool links_up(const void *links);
+
 /** links_report - an array: of each host link what passed, was lost, was refused. */
 struct json_object *links_report(const struct links *links);
 

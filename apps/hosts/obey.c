@@ -58,6 +58,8 @@ struct obey {
     int64_t clients;
     struct emu_list served;
     struct emu_list seats;
+    int64_t began_ms;
+    bool met; /* the governor has said something */
     bool over;
     enum obey_end end;
 };
@@ -229,12 +231,11 @@ static void tell_how(struct obey *obey)
 
 /* --- calls ------------------------------------------------------------------------------ */
 
-static int call_nothing(struct obey *obey, struct json_object *call, struct json_object *reply)
+static int call_meet(struct obey *obey, struct json_object *call, struct json_object *reply)
 {
-    (void)obey;
     (void)call;
     (void)reply;
-    return 0;
+    return !obey->config->links_up || obey->config->links_up(obey->config->links) ? 0 : -EAGAIN;
 }
 
 static int call_end(struct obey *obey, struct json_object *call, struct json_object *reply)
@@ -360,7 +361,7 @@ static const struct {
     const char *name;
     int (*obey)(struct obey *, struct json_object *call, struct json_object *reply);
 } calls[] = {
-    {"meet", call_nothing},
+    {"meet", call_meet},
     {"end", call_end},
     {"attach", call_attach},
     {"detach", call_detach},
@@ -393,6 +394,7 @@ static void governor_message(struct obey *obey, struct json_object *message)
     struct json_object *line;
     struct served *served;
 
+    obey->met = true;
     if (json_object_object_get_ex(message, "call", NULL)) {
         obey_call(obey, message);
         return;
@@ -430,6 +432,8 @@ static void tick(struct obey *obey)
 
     if (read(obey->timer, &expired, sizeof expired) > 0)
         fabric_tick(obey->fabric, nodes, 64);
+    if (!obey->met && (uint64_t)(emu_now_ms() - obey->began_ms) >= obey->config->start_ms)
+        obey_over(obey, OBEY_UNMET);
 }
 
 static void owner_turn(struct obey *obey)
@@ -519,12 +523,26 @@ static int obey_open(struct obey *obey)
     return err;
 }
 
+/* For the supervisor. */
+static struct json_object *ended(enum obey_end end)
+{
+    struct json_object *event = conn_event("ended");
+
+    json_object_object_add(event, "in_order", json_object_new_boolean(end == OBEY_ENDED));
+    return json_add_text(event, "why",
+                         end == OBEY_LOST ? "the host that governs the fabric is lost; ending"
+                         : end == OBEY_UNMET
+                             ? "the host that governs the fabric was not heard of in time (--bound "
+                               "start): does it run, with the same cluster file?"
+                             : "");
+}
+
 static void obey_close(struct obey *obey)
 {
     conn_drain(&obey->governor, HOSTS_DRAIN_MS);
     conn_close(&obey->governor);
     if (obey->owner.fd >= 0 && obey->end != OBEY_OWNER_GONE &&
-        conn_put(&obey->owner, conn_event("ended")) == 0)
+        conn_put(&obey->owner, ended(obey->end)) == 0)
         conn_drain(&obey->owner, HOSTS_DRAIN_MS);
     conn_close(&obey->owner);
     while (!emu_list_empty(&obey->served)) {
@@ -544,7 +562,8 @@ static void obey_close(struct obey *obey)
 
 int obey_serve(struct fabric *fabric, const struct obey_config *config)
 {
-    struct obey obey = {.fabric = fabric, .config = config, .epoll = -1, .timer = -1};
+    struct obey obey = {
+        .fabric = fabric, .config = config, .epoll = -1, .timer = -1, .began_ms = emu_now_ms()};
     int err;
 
     emu_list_init(&obey.served);

@@ -26,6 +26,8 @@
 #include <unistd.h>
 
 #include "apps/daemon/daemon.h"
+#include "apps/hosts/links.h"
+#include "apps/hosts/plan.h"
 #include "apps/run/procs.h"
 #include "apps/say.h"
 #include "apps/run/scratch.h"
@@ -106,6 +108,80 @@ static int cannot_serve(int err, char *error, size_t error_bytes)
                 err == -EMFILE ? "; raise the limit of open files (ulimit -n)" : "");
 }
 
+/* What a fabric's process serves, and how. */
+struct served {
+    struct fabric_config config;
+    struct fabric *fabric;
+    struct links *links; /* to other hosts; NULL: it is on one */
+    int control[CLUSTER_HOSTS_MAX];
+};
+
+static struct json_object *links_now(const void *ctx)
+{
+    return links_report(ctx);
+}
+
+/* The fabric, and on several hosts its ports; where this one governs, the others are started. */
+static int host_begin(struct served *served, const struct host_plan *plan, const char *name,
+                      char *error, size_t error_bytes)
+{
+    const struct hosts_plan *hosts = plan->hosts;
+    int err = 0;
+
+    if (hosts && !hosts->self) {
+        err = hosts_launch(hosts, name);
+        if (err)
+            return fail(err, error, error_bytes, "cannot start the other hosts: %s",
+                        strerror(-err));
+    }
+    if (hosts)
+        err = links_open(&served->links, &hosts->cluster, hosts->self, &served->config,
+                         hosts->host_of, error, error_bytes);
+    return err ? err : fabric_start(&served->fabric, &served->config, error, error_bytes);
+}
+
+static int serve_all(struct served *served, struct daemon_config *serve,
+                     const struct hosts_plan *plan, char *error, size_t error_bytes)
+{
+    struct hosts_config hosts = {.control = served->control};
+
+    if (plan) {
+        hosts.count = plan->cluster.hosts;
+        hosts.name = plan->name;
+        hosts.call_ms = plan->cluster.silent_ns / 1000000u * 4 + 1000;
+        hosts.start_ms = served->config.bounds.start_ms;
+        hosts.links_up = links_up;
+        hosts.links = served->links;
+        for (uint32_t h = 1; h < hosts.count; h++)
+            served->control[h] = links_control(served->links, h);
+        serve->hosts = &hosts;
+        serve->links_report = links_now;
+        serve->links = served->links;
+    }
+    serve->fabric = &served->config;
+    return daemon_serve(served->fabric, serve, error, error_bytes);
+}
+
+/* A host that does not govern. Returns the exit status of its process. */
+static int obey_main(struct host const *host, struct served *served,
+                     const struct daemon_config *serve)
+{
+    const struct obey_config obey = {.control = links_control(served->links, 0),
+                                     .listen_fd = serve->listen_fd,
+                                     .signal_fd = serve->signal_fd,
+                                     .owner_fd = serve->owner_fd,
+                                     .start_ms = served->config.bounds.start_ms,
+                                     .links_up = links_up,
+                                     .links = served->links};
+    int end = obey_serve(served->fabric, &obey);
+
+    close(serve->listen_fd);
+    paths_unlink(&host->socket);
+    fabric_stop(served->fabric);
+    links_close(served->links);
+    return end == OBEY_ENDED ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
 /* Returns the exit status of the fabric's process. */
 static int host_main(const struct host *host, const struct fabric_config *config, int listen_fd,
                      int owner_fd, const struct host_plan *plan)
@@ -116,19 +192,21 @@ static int host_main(const struct host *host, const struct fabric_config *config
                                   .listen_fd = listen_fd,
                                   .owner_fd = owner_fd,
                                   .owner = getppid()};
-    struct fabric *fabric;
+    struct served served = {.config = *config};
     char error[1024] = "";
     char scratch[160];
 
     settle_in();
     serve.signal_fd = termination_fd();
     int err = serve.signal_fd < 0 ? cannot_serve(-errno, error, sizeof error)
-                                  : fabric_start(&fabric, config, error, sizeof error);
+                                  : host_begin(&served, plan, plan->fabric, error, sizeof error);
     if (err) {
         report_failure(owner_fd, *error ? error : strerror(-err));
         return EXIT_FAILURE;
     }
-    int end = daemon_serve(fabric, &serve, error, sizeof error);
+    if (plan->hosts && plan->hosts->self)
+        return obey_main(host, &served, &serve);
+    int end = serve_all(&served, &serve, plan->hosts, error, sizeof error);
     if (end < 0) {
         if (!*error)
             cannot_serve(end, error, sizeof error);
@@ -144,7 +222,8 @@ static int host_main(const struct host *host, const struct fabric_config *config
     }
     if (end == DAEMON_OWNER_GONE)
         _exit(EXIT_SUCCESS); /* nobody waits for a tidy end */
-    fabric_stop(fabric);
+    fabric_stop(served.fabric);
+    links_close(served.links);
     return end < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 

@@ -30,6 +30,8 @@ struct host_plan {
      */
     const char *mark;
     const struct fault_schedule *faults; /* NULL: none */
+    const struct hosts_plan *hosts;      /* NULL: one host */
+    const char *fabric;                  /* on several: its name on all of them */
     int events_fd;                       /* where events are written; -1: nowhere */
 };
 

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -47,12 +48,31 @@ int plan_schedule(struct fault_schedule *ret, const char *name, const struct fab
     return schedule_check(ret, config, name, notes);
 }
 
+int plan_fabric(struct fabric_config *ret, struct topo_graph **graph, const struct options *options,
+                const char *name)
+{
+    char of_host[64];
+
+    if (!options->cluster)
+        return options_fabric(ret, graph, options, name);
+    unsetenv("XDG_RUNTIME_DIR");
+    hosts_socket_name(of_host, sizeof of_host, name);
+    return options_fabric(ret, graph, options, of_host);
+}
+
 int plan_make(struct plan *ret, const struct options *options, const struct fabric_config *config,
               const char *mark)
 {
     int status = 0;
 
     *ret = (struct plan){.host = {.mark = mark, .events_fd = -1}};
+    if (options->cluster) {
+        status = hosts_plan_make(&ret->hosts, options, config, true);
+        ret->host.hosts = &ret->hosts;
+        ret->host.fabric = options->name;
+    }
+    if (status)
+        return status;
     if (options->faults)
         status = plan_schedule(&ret->schedule, options->faults, config, true);
     if (!status && options->faults)
@@ -73,6 +93,9 @@ int plan_make(struct plan *ret, const struct options *options, const struct fabr
 void plan_release(struct plan *plan)
 {
     fault_schedule_release(&plan->schedule);
+    if (plan->host.hosts)
+        hosts_plan_release(&plan->hosts);
+    plan->host.hosts = NULL;
     if (plan->host.events_fd >= 0)
         close(plan->host.events_fd);
     plan->host.events_fd = -1;

@@ -6,13 +6,22 @@
 #define APPS_RUN_PLAN_H
 
 #include "apps/fault/fault.h"
+#include "apps/hosts/plan.h"
 #include "apps/options.h"
 #include "apps/run/host.h"
 
 struct plan {
     struct fault_schedule schedule; /* of --faults */
     struct host_plan host;
+    struct hosts_plan hosts; /* of --cluster */
 };
+
+/**
+ * plan_fabric - options_fabric() of fabric @name; on several hosts the name of its socket has this
+ * host's in it, and sockets are in the same folder on all.
+ */
+int plan_fabric(struct fabric_config *ret, struct topo_graph **graph, const struct options *options,
+                const char *name);
 
 /**
  * plan_make - read the schedule, check it against the network, create the file of events.

@@ -32,6 +32,7 @@
 
 #include "apps/command.h"
 #include "apps/run/host.h"
+#include "apps/hosts/plan.h"
 #include "apps/run/plan.h"
 #include "apps/options.h"
 #include "apps/run/procs.h"
@@ -429,7 +430,7 @@ static const struct options_command run_command = {
     .about = "Start a fabric, run COMMAND with its environment set, stop, print the report.\n"
              "For example: fabemu run --topo kary:2,2 -- mpirun -np 4 ./program",
     .groups = OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_NAME | OPTIONS_REPORT | OPTIONS_FAULTS |
-              OPTIONS_EVENTS | OPTIONS_BOUNDS | OPTIONS_KEEP,
+              OPTIONS_EVENTS | OPTIONS_BOUNDS | OPTIONS_KEEP | OPTIONS_CLUSTER | OPTIONS_LAUNCH,
     .command_follows = true,
 };
 
@@ -471,6 +472,7 @@ static int run_on(struct run *run, const struct fabric_config *config, struct pl
     char mark[64];
     char marked[96];
     char error[1024];
+    char path[256];
 
     snprintf(mark, sizeof mark, "%d.%lld", (int)getpid(), (long long)run->start_ms);
     snprintf(marked, sizeof marked, "%s=%s", COMMAND_MARK, mark);
@@ -482,7 +484,9 @@ static int run_on(struct run *run, const struct fabric_config *config, struct pl
     scratch_path(run->scratch, sizeof run->scratch, run->host.socket.path, getpid());
     if (scratch_make(run->scratch))
         say("cannot create %s: %s", run->scratch, strerror(errno));
-    if (command_environment(run->host.socket.path, mark, run->scratch, error, sizeof error))
+    hosts_socket_anywhere(path, sizeof path, run->host.socket.path);
+    if (command_environment(plan->host.hosts ? path : run->host.socket.path, mark, run->scratch,
+                            error, sizeof error))
         say("%s", error);
     run->command = command_start(run->argv, signals);
     if (run->command < 0) {
@@ -531,7 +535,8 @@ int run_main(int argc, char **argv)
     if (status)
         return status;
     snprintf(name, sizeof name, "run-%d", (int)getpid());
-    status = options_fabric(&config, &graph, &options, options.name ? options.name : name);
+    options.name = options.name ? options.name : name;
+    status = plan_fabric(&config, &graph, &options, options.name);
     if (status)
         return status;
     run.argv = argv + options.operands;

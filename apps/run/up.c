@@ -35,7 +35,8 @@ static const struct options_command up_command = {
         "Start a fabric that stays until 'fabemu down NAME' (NAME: default). Programs reach it\n"
         "in a shell after: eval \"$(fabemu env NAME)\"",
     .groups = OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_NAME | OPTIONS_REPORT |
-              OPTIONS_FOREGROUND | OPTIONS_FAULTS | OPTIONS_EVENTS | OPTIONS_BOUNDS,
+              OPTIONS_FOREGROUND | OPTIONS_FAULTS | OPTIONS_EVENTS | OPTIONS_BOUNDS |
+              OPTIONS_CLUSTER | OPTIONS_LAUNCH,
 };
 
 struct up {
@@ -245,10 +246,11 @@ int up_main(int argc, char **argv)
     const char *name = options.name ? options.name : DEFAULT_NAME;
     if (argc > options.operands)
         name = argv[options.operands];
-    status = options_fabric(&config, &graph, &options, name);
+    options.name = name;
+    status = plan_fabric(&config, &graph, &options, name);
     if (status)
         return status;
-    if (paths_of(path, sizeof path, name, error, sizeof error)) {
+    if (paths_of(path, sizeof path, config.name, error, sizeof error)) {
         say("%s", error);
         status = EXIT_FAILURE;
     }

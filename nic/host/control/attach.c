@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <json-c/json.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -24,6 +25,9 @@
 #include "nic/host/peer/meet.h"
 #include "nic/host/progress/step.h"
 #include "nic/host/progress/thread.h"
+
+/* longer than any socket's: one that is cut is still too long */
+#define PATH_BYTES 512
 
 static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct fabemu *registry; /* under registry_lock */
@@ -217,13 +221,27 @@ static int attach_new(struct fabemu **ret, const char *path)
     return 0;
 }
 
+/* %h in a path is this host's name: programs on all hosts of a fabric are told the same. */
+static void path_here(char *ret, size_t ret_bytes, const char *path)
+{
+    const char *at = strstr(path, "%h");
+    char name[256] = "";
+
+    if (at && gethostname(name, sizeof name - 1) == 0)
+        snprintf(ret, ret_bytes, "%.*s%.32s%s", (int)(at - path), path, name, at + 2);
+    else
+        snprintf(ret, ret_bytes, "%s", path);
+}
+
 int fabemu_attach(struct fabemu **ret, const char *socket_path)
 {
-    const char *path = socket_path ? socket_path : getenv("FABEMU_SOCKET");
+    const char *given = socket_path ? socket_path : getenv("FABEMU_SOCKET");
+    char path[PATH_BYTES];
     struct fabemu *fab;
     int err = 0;
 
-    if (!path || !*path)
+    path_here(path, sizeof path, given ? given : "");
+    if (!*path)
         return nic_fail(-ENOENT, "no fabric is named: start the program with `fabemu run`, or set "
                                  "FABEMU_SOCKET to the socket of a fabric that is up");
     pthread_once(&registry_once, registry_init);

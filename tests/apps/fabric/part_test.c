@@ -188,17 +188,21 @@ static int wire_create(void *ctx, uint32_t i, struct emu_worker *worker)
     return 0;
 }
 
-static int wire_end(void *ctx, const struct fabric_crossing *crossing,
-                    struct fabric_crossing_end *ret)
+static int wire_join(void *ctx, const struct fabric_crossing *crossing,
+                     const struct fabric_crossing_end *here, uint32_t credits,
+                     const struct emu_profile *profile)
 {
     struct part *p = ctx;
     struct wire_end *end = &p->end[p->ends++];
+    int err;
 
     CU_ASSERT_FATAL(p->ends <= CROSSINGS_MAX);
     end->host = crossing->host;
     end->number = crossing->number;
-    *ret = (struct fabric_crossing_end){.dev = &p->dev, .tx = &end->tx, .rx = &end->rx};
-    return 0;
+    err = emu_link_join(here->tx, here->dev, here->port, &end->rx, &p->dev, 0, credits, profile);
+    return err ? err
+               : emu_link_join(&end->tx, &p->dev, 0, here->rx, here->dev, here->port, credits,
+                               profile);
 }
 
 static void wire_destroy(void *ctx)
@@ -222,7 +226,7 @@ static uint64_t wire_held(void *ctx)
 static const struct fabric_crossing_ops wire_ops = {
     .devices = 1,
     .create = wire_create,
-    .end = wire_end,
+    .join = wire_join,
     .destroy = wire_destroy,
     .held = wire_held,
 };

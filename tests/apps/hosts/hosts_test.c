@@ -89,7 +89,8 @@ static void *obeys(void *arg)
     const struct obey_config config = {.control = host->control,
                                        .listen_fd = host->listen_fd,
                                        .signal_fd = host->stop_fd,
-                                       .owner_fd = host->owner_fd};
+                                       .owner_fd = host->owner_fd,
+                                       .start_ms = PATIENCE_MS};
 
     host->end = obey_serve(host->fabric, &config);
     return NULL;
@@ -124,16 +125,21 @@ static int dumb_create(void *ctx, uint32_t i, struct emu_worker *worker)
     return 0;
 }
 
-static int dumb_end(void *ctx, const struct fabric_crossing *crossing,
-                    struct fabric_crossing_end *ret)
+static int dumb_join(void *ctx, const struct fabric_crossing *crossing,
+                     const struct fabric_crossing_end *here, uint32_t credits,
+                     const struct emu_profile *profile)
 {
     struct dumb_link *dumb = ctx;
+    uint32_t i = dumb->ends++;
+    int err = i < ENDS_MAX ? 0 : -ENOSPC;
 
     (void)crossing;
-    *ret = (struct fabric_crossing_end){.dev = &dumb->dev,
-                                        .tx = &dumb->tx[dumb->ends],
-                                        .rx = &dumb->rx[dumb->ends]};
-    return dumb->ends++ < ENDS_MAX ? 0 : -ENOSPC;
+    if (!err)
+        err = emu_link_join(here->tx, here->dev, here->port, &dumb->rx[i], &dumb->dev, 0, credits,
+                            profile);
+    return err ? err
+               : emu_link_join(&dumb->tx[i], &dumb->dev, 0, here->rx, here->dev, here->port,
+                               credits, profile);
 }
 
 static void dumb_destroy(void *ctx)
@@ -146,7 +152,7 @@ static void dumb_destroy(void *ctx)
 
 static const struct fabric_crossing_ops dumb_ops = {.devices = 1,
                                                     .create = dumb_create,
-                                                    .end = dumb_end,
+                                                    .join = dumb_join,
                                                     .destroy = dumb_destroy};
 
 static void host_make(uint32_t h)

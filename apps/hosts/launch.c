@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * launch.c - the other hosts of a fabric are started by an agent, as mpirun starts its daemons:
+ * AGENT HOST COMMAND-LINE, where the line is for a shell there. ssh is one.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "apps/hosts/plan.h"
+#include "apps/say.h"
+
+#define LINE_BYTES 16384
+
+/* A word for a shell, and a space before it. False: there is no room. */
+static bool add_word(char *line, const char *word)
+{
+    size_t at = strlen(line);
+
+    if (at + 4 >= LINE_BYTES)
+        return false;
+    line[at++] = ' ';
+    line[at++] = '\'';
+    for (; *word; word++) {
+        const char *as = *word == '\'' ? "'\\''" : (const char[]){*word, '\0'};
+
+        if (at + 8 >= LINE_BYTES)
+            return false;
+        at += (size_t)sprintf(line + at, "%s", as);
+    }
+    line[at++] = '\'';
+    line[at] = '\0';
+    return true;
+}
+
+static bool add_option(char *line, const char *name, const char *value)
+{
+    char word[80];
+
+    snprintf(word, sizeof word, "--%s", name);
+    return add_word(line, word) && (!value || add_word(line, value));
+}
+
+/* What is to be run on host @h: `fabemu join`, in this folder. */
+static int join_line(const struct hosts_plan *plan, const char *fabric, uint32_t h, char *line)
+{
+    const struct options *options = plan->options;
+    char cwd[PATH_MAX], self[PATH_MAX];
+    ssize_t bytes = readlink("/proc/self/exe", self, sizeof self - 1);
+    bool fits;
+
+    if (bytes < 0 || !getcwd(cwd, sizeof cwd))
+        return -errno;
+    self[bytes] = '\0';
+    strcpy(line, "cd");
+    fits = add_word(line, cwd);
+    if (fits && strlen(line) + 10 < LINE_BYTES)
+        strcat(line, " && exec");
+    fits = fits && add_word(line, self) && add_word(line, "join") &&
+           add_option(line, "cluster", options->cluster) &&
+           add_option(line, "host", plan->cluster.host[h].name) && add_option(line, "name", fabric);
+    for (unsigned i = 0; fits && i < options->shared_count; i++)
+        fits = add_option(line, options->shared[i].name, options->shared[i].value);
+    return fits ? 0 : -E2BIG;
+}
+
+/* Words of the agent, then host and line. */
+static void exec_agent(const char *agent, const char *host, char *line)
+{
+    char *words = strdup(agent), *argv[64];
+    size_t count = 0;
+    int null = open("/dev/null", O_RDWR);
+    sigset_t none;
+
+    for (char *word = strtok(words, " "); word && count < 60; word = strtok(NULL, " "))
+        argv[count++] = word;
+    argv[count++] = (char *)(uintptr_t)host;
+    argv[count++] = line;
+    argv[count] = NULL;
+    dup2(null, STDIN_FILENO);
+    dup2(STDERR_FILENO, STDOUT_FILENO);
+    signal(SIGPIPE, SIG_DFL);
+    signal(SIGXFSZ, SIG_DFL);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    execvp(argv[0], argv);
+    say("cannot execute %s, which is to start host %s: %s; name another agent: --launch", argv[0],
+        host, strerror(errno));
+    _exit(127);
+}
+
+int hosts_launch(const struct hosts_plan *plan, const char *fabric)
+{
+    char line[LINE_BYTES];
+    int err;
+
+    for (uint32_t h = 1; plan->agent && h < plan->cluster.hosts; h++) {
+        pid_t parent = getpid(), pid;
+
+        err = join_line(plan, fabric, h, line);
+        if (err)
+            return err;
+        pid = fork();
+        if (pid < 0)
+            return -errno;
+        if (pid > 0)
+            continue;
+        prctl(PR_SET_PDEATHSIG, SIGTERM);
+        if (getppid() != parent)
+            _exit(EXIT_FAILURE);
+        exec_agent(plan->agent, plan->name[h], line);
+    }
+    return 0;
+}

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * plan.c - --cluster: which host this is, and what the others are called.
+ */
+#include "apps/hosts/plan.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "apps/command.h"
+#include "apps/say.h"
+
+#define SUFFIX ".sock"
+
+void hosts_node_name(char *ret, size_t ret_bytes)
+{
+    if (gethostname(ret, ret_bytes))
+        snprintf(ret, ret_bytes, "localhost");
+    ret[ret_bytes - 1] = '\0';
+}
+
+/* As the file calls it: by --host, else by its name, else by that up to its first dot. */
+static uint32_t find_self(const struct cluster *cluster, const char *given)
+{
+    char name[256];
+    uint32_t host;
+
+    if (given)
+        return cluster_host(cluster, given);
+    hosts_node_name(name, sizeof name);
+    host = cluster_host(cluster, name);
+    if (host == CLUSTER_HOSTS_MAX) {
+        name[strcspn(name, ".")] = '\0';
+        host = cluster_host(cluster, name);
+    }
+    return host;
+}
+
+static int check_self(const struct hosts_plan *plan, const struct options *options, bool governs)
+{
+    const char *first = plan->cluster.host[0].name;
+    char name[256];
+
+    hosts_node_name(name, sizeof name);
+    if (plan->self == CLUSTER_HOSTS_MAX) {
+        say("%s: there is no host '%s'; name this one as the file does: --host NAME",
+            options->cluster, options->host ? options->host : name);
+        return EXIT_USAGE;
+    }
+    if (governs && plan->self) {
+        say("%s: its first host, %s, governs the fabric; start it there", options->cluster, first);
+        return EXIT_USAGE;
+    }
+    if (!governs && !plan->self) {
+        say("%s: %s is its first host, and governs: start the fabric there, with fabemu run or up",
+            options->cluster, first);
+        return EXIT_USAGE;
+    }
+    return 0;
+}
+
+int hosts_plan_make(struct hosts_plan *ret, const struct options *options,
+                    const struct fabric_config *config, bool governs)
+{
+    char error[CLUSTER_ERROR_BYTES];
+    int status = 0;
+
+    *ret = (struct hosts_plan){.options = options, .agent = options->launch};
+    if (cluster_read(&ret->cluster, options->cluster, error, sizeof error)) {
+        say("%s", error);
+        return EXIT_USAGE;
+    }
+    ret->self = find_self(&ret->cluster, options->host);
+    ret->host_of = calloc(config->graph->switches, sizeof *ret->host_of);
+    for (uint32_t h = 0; h < ret->cluster.hosts; h++)
+        ret->name[h] = ret->cluster.host[h].name;
+    status = ret->host_of ? check_self(ret, options, governs) : EXIT_FAILURE;
+    if (!status && cluster_place(&ret->cluster, config->graph, ret->host_of, error, sizeof error)) {
+        say("%s: %s", options->cluster, error);
+        status = EXIT_USAGE;
+    }
+    if (status)
+        hosts_plan_release(ret);
+    return status;
+}
+
+void hosts_plan_release(struct hosts_plan *plan)
+{
+    free(plan->host_of);
+    plan->host_of = NULL;
+    cluster_release(&plan->cluster);
+}
+
+void hosts_socket_name(char *ret, size_t ret_bytes, const char *fabric)
+{
+    char node[256];
+
+    hosts_node_name(node, sizeof node);
+    snprintf(ret, ret_bytes, "%.30s.%.32s", fabric, node);
+}
+
+void hosts_socket_anywhere(char *ret, size_t ret_bytes, const char *path)
+{
+    char node[256], end[256];
+    size_t bytes = strlen(path), tail;
+
+    hosts_node_name(node, sizeof node);
+    tail = (size_t)snprintf(end, sizeof end, ".%.32s" SUFFIX, node);
+    if (bytes > tail && strcmp(path + bytes - tail, end) == 0)
+        snprintf(ret, ret_bytes, "%.*s.%%h" SUFFIX, (int)(bytes - tail), path);
+    else
+        snprintf(ret, ret_bytes, "%s", path);
+}

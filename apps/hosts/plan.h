@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * plan.h - a fabric's process on several hosts, by --cluster: which host this is, and how the others
+ * are started.
+ */
+#ifndef APPS_HOSTS_PLAN_H
+#define APPS_HOSTS_PLAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "apps/cluster/cluster.h"
+#include "apps/options.h"
+
+struct hosts_plan {
+    struct cluster cluster;
+    uint32_t self;
+    uint32_t *host_of; /* by switch */
+    const char *agent; /* what starts the others: AGENT HOST COMMAND-LINE; NULL: nothing does */
+    const char *name[CLUSTER_HOSTS_MAX];
+    const struct options *options; /* that the others get, too */
+};
+
+/**
+ * hosts_plan_make - read options->cluster, find this host in it, and place the network.
+ * @governs: this host must be the first of the file; else it must be another one.
+ * Errors are said. Returns 0 or an exit status.
+ */
+int hosts_plan_make(struct hosts_plan *ret, const struct options *options,
+                    const struct fabric_config *config, bool governs);
+void hosts_plan_release(struct hosts_plan *plan);
+
+/** hosts_node_name - this machine's name, as in sockets' names (hosts_socket_name()). */
+void hosts_node_name(char *ret, size_t ret_bytes);
+
+/**
+ * hosts_socket_name - of a fabric's socket on this host: the fabric's name and this machine's, since
+ * hosts may share a folder. hosts_socket_anywhere() - the path that programs are given on all hosts:
+ * with %h where the machine's name stands.
+ */
+void hosts_socket_name(char *ret, size_t ret_bytes, const char *fabric);
+void hosts_socket_anywhere(char *ret, size_t ret_bytes, const char *path);
+
+/**
+ * hosts_launch - have the agent start the other hosts: `fabemu join` with this fabric's options.
+ * They end by themselves. Thread: the fabric's process, before it has others. Errors: -errno.
+ */
+int hosts_launch(const struct hosts_plan *plan, const char *fabric);
+
+int join_main(int argc, char **argv);
+
+#endif

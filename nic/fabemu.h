@@ -155,8 +155,15 @@ FABEMU_API bool fabemu_node_lost(struct fabemu *fab, uint32_t node, char *text, 
 /* --- the adapter -------------------------------------------------------------------- */
 
 /**
+ * fabemu_socket - where a fabric's control socket is on this host: @path, or for NULL $FABEMU_SOCKET,
+ * with this host's name in the place of %h, since programs on all hosts of a fabric are told the same
+ * path. "": no fabric is named. Cut to @bytes. Thread: any.
+ */
+FABEMU_API void fabemu_socket(const char *path, char *ret, size_t bytes);
+
+/**
  * fabemu_attach - attach this process to a fabric; the node is the process's.
- * @socket_path: the fabric's control socket; NULL takes $FABEMU_SOCKET.
+ * @socket_path: the fabric's control socket, as fabemu_socket() takes it; NULL: $FABEMU_SOCKET.
  *
  * Attaching again returns the same adapter with one more reference, so that a
  * libfabric provider and an MPI component in one process share a node.

@@ -18,6 +18,9 @@
 #include "apps/say.h"
 #include "emu/hostlink/plugin.h"
 
+/* What mpirun is to take to other hosts; MCA parameters go by themselves. */
+#define MPIRUN_TAKES "FABEMU_SOCKET;FI_PROVIDER;FI_PROVIDER_PATH"
+
 #define PROVIDER  "libfabemu-fi.so"
 #define COMPONENT "mca_coll_fabemu.so"
 
@@ -79,6 +82,7 @@ int env_each(const char *socket_path,
     char dir[600];
 
     each(context, "FABEMU_SOCKET", socket_path);
+    unless_set(&walk, "OMPI_MCA_mca_base_env_list", MPIRUN_TAKES);
     each(context, "OMPI_MCA_coll_fabemu_socket", socket_path); /* mpirun takes it to other hosts */
     for (size_t i = 0; i < sizeof fixed / sizeof fixed[0]; i++)
         unless_set(&walk, fixed[i][0], fixed[i][1]);

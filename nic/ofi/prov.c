@@ -90,9 +90,10 @@ static int socket_connect(const struct sockaddr_un *at)
 int ofi_socket_check(void)
 {
     struct sockaddr_un at = {.sun_family = AF_UNIX};
-    const char *path = getenv("FABEMU_SOCKET");
+    char path[2 * sizeof at.sun_path];
 
-    if (!path || !*path) {
+    fabemu_socket(NULL, path, sizeof path);
+    if (!*path) {
         FI_INFO(&ofi_prov, FI_LOG_CORE, "FABEMU_SOCKET is not set: no fabric to attach to\n");
         return -FI_ENODATA;
     }

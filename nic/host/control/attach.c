@@ -221,26 +221,25 @@ static int attach_new(struct fabemu **ret, const char *path)
     return 0;
 }
 
-/* %h in a path is this host's name: programs on all hosts of a fabric are told the same. */
-static void path_here(char *ret, size_t ret_bytes, const char *path)
+void fabemu_socket(const char *path, char *ret, size_t bytes)
 {
-    const char *at = strstr(path, "%h");
+    const char *given = path ? path : getenv("FABEMU_SOCKET");
+    const char *at = given ? strstr(given, "%h") : NULL;
     char name[256] = "";
 
     if (at && gethostname(name, sizeof name - 1) == 0)
-        snprintf(ret, ret_bytes, "%.*s%.32s%s", (int)(at - path), path, name, at + 2);
+        snprintf(ret, bytes, "%.*s%.32s%s", (int)(at - given), given, name, at + 2);
     else
-        snprintf(ret, ret_bytes, "%s", path);
+        snprintf(ret, bytes, "%s", given ? given : "");
 }
 
 int fabemu_attach(struct fabemu **ret, const char *socket_path)
 {
-    const char *given = socket_path ? socket_path : getenv("FABEMU_SOCKET");
     char path[PATH_BYTES];
     struct fabemu *fab;
     int err = 0;
 
-    path_here(path, sizeof path, given ? given : "");
+    fabemu_socket(socket_path, path, sizeof path);
     if (!*path)
         return nic_fail(-ENOENT, "no fabric is named: start the program with `fabemu run`, or set "
                                  "FABEMU_SOCKET to the socket of a fabric that is up");

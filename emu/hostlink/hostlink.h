@@ -56,7 +56,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "emu/hostlink/session.h"
+#include "emu/hostlink/session/session.h"
 #include "emu/link/link.h"
 
 #define EMU_HOSTLINK_TURN   16u        /* entries of a cable before it is the next one's turn */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * hostlink.c - two hosts on a wire (emu/hostlink/session.h), and a stranger on it, who sends any bytes,
+ * hostlink.c - two hosts on a wire (emu/hostlink/session/session.h), and a stranger on it, who sends any bytes,
  * frames of theirs changed or played again, and frames made up with all numbers right.
  *
  * The input's first byte says whether they have a key (its low bit), and whether the wire loses frames and

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* session_test.c - what two hosts say to each other arrives, whatever the wire does. */
-#include "emu/hostlink/session.h"
+#include "emu/hostlink/session/session.h"
 
 #include <errno.h>
 #include <string.h>

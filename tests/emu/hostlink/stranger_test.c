@@ -3,7 +3,7 @@
  * stranger_test.c - who may take part: other keys, other cluster files, other versions, and frames
  * of strangers, made up, cut, changed or played again.
  */
-#include "emu/hostlink/session.h"
+#include "emu/hostlink/session/session.h"
 
 #include <errno.h>
 #include <string.h>

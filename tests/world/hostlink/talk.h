@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "emu/hostlink/session.h"
+#include "emu/hostlink/session/session.h"
 #include "tests/world/hostlink/wire.h"
 
 #define TALK_NEVER UINT64_MAX

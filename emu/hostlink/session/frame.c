@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* frame.c - fields to bytes, and back. */
-#include "emu/hostlink/frame.h"
+#include "emu/hostlink/session/frame.h"
 
 #include <assert.h>
 #include <string.h>

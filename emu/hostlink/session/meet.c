@@ -11,7 +11,7 @@
  * confirms it, and that ends the old life here. Both may say HELLO at once: both numbers are the same in
  * all frames, so both come to the same life.
  */
-#include "emu/hostlink/internal.h"
+#include "emu/hostlink/session/internal.h"
 
 #include <sys/random.h>
 

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "emu/count.h"
-#include "emu/hostlink/session.h"
+#include "emu/hostlink/session/session.h"
 #include "emu/list.h"
 #include "emu/packet/rto.h"
 

@@ -3,7 +3,7 @@
  * receive.c - frames that come: whose they are, whether they are whole, and in which order they go
  * on.
  */
-#include "emu/hostlink/internal.h"
+#include "emu/hostlink/session/internal.h"
 
 #include "emu/bits.h"
 

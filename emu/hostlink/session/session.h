@@ -21,8 +21,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "emu/hostlink/auth.h"
-#include "emu/hostlink/frame.h"
+#include "emu/hostlink/session/auth.h"
+#include "emu/hostlink/session/frame.h"
 #include "emu/hostlink/port.h"
 
 #define EMU_HOSTLINK_KEY_BYTES    EMU_AUTH_KEY_BYTES

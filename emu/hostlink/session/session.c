@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* session.c - a session made, stepped, and asked how it stands. */
-#include "emu/hostlink/internal.h"
+#include "emu/hostlink/session/internal.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -5,7 +5,7 @@
  * Rejected: one key for all lives with random nonces, for 96 bits are too few to draw from for ever;
  * encryption, as what programs say to each other on one host is not hidden either.
  */
-#include "emu/hostlink/auth.h"
+#include "emu/hostlink/session/auth.h"
 
 #include <errno.h>
 #include <stdalign.h>
@@ -14,7 +14,7 @@
 
 #include "emu/alloc.h"
 #include "emu/bits.h"
-#include "emu/hostlink/frame.h"
+#include "emu/hostlink/session/frame.h"
 #include "emu/packet/crc.h"
 
 #ifdef EMU_HAS_SODIUM

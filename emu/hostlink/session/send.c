@@ -6,7 +6,7 @@
  * A frame's header and tag are made just before the port is to take it, each time anew: with a new packet
  * number, what has come here, and the time. What the port does not take stays as it is until it does.
  */
-#include "emu/hostlink/internal.h"
+#include "emu/hostlink/session/internal.h"
 
 #define SEND_BURSTS    4u              /* of one step, at most */
 #define SEND_LAG       16u             /* frames that come before they are acknowledged */

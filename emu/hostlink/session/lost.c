@@ -7,7 +7,7 @@
  * only the oldest again, to learn more. How far frames overtake each other is the wire's: when the other
  * host says that a frame came by two of its transmissions, that time is doubled, and after many frames that were sent again with reason it is halved.
  */
-#include "emu/hostlink/internal.h"
+#include "emu/hostlink/session/internal.h"
 
 #define LOST_LEAST_NS    UINT64_C(1000000)   /* time-outs: wires are short */
 #define LOST_MOST_NS     UINT64_C(250000000) /* it is back so soon after a cut, at most */

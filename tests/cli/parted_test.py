@@ -230,6 +230,14 @@ class PartedTest(FabemuCase):
         self.say(both, "broadcast: Broken pipe\n")
         self.assertEqual([process.wait(PATIENCE_S) for process in both], [0, 0])
 
+    def test_group__that_a_combine_unit_gave_up_ends_for_all(self):
+        both = self.pair_that([], "--profile", "qsnet3", "--set", "combining=switch", "--bound", "retries=3")
+        done = self.fabemu("fault", "--name", "u", "loss", "link=n2:0<", "packet=head", "kind=barrier", "rate=1")
+        self.assertEqual(done.stdout, "fault 1\n", done.stderr)
+        self.assertEqual([self.line(process)[:20] for process in both], ["barrier: Broken pipe"] * 2)
+        for process in both:
+            process.kill()
+
 
 if __name__ == "__main__":
     main()

@@ -30,6 +30,9 @@ static void why_text(struct daemon *daemon, const struct fabric_loss *loss, cons
                  "the combine unit of switch %u found a parity error in a partial result",
                  loss->sw);
         break;
+    case FABRIC_UNIT_GAVE_UP:
+        snprintf(text, bytes, "the combine unit of switch %u gave up what it sent", loss->sw);
+        break;
     case FABRIC_UNIT_STUCK:
     case FABRIC_UNIT_OUT:
     case FABRIC_UNIT_BACK:

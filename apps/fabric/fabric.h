@@ -436,6 +436,7 @@ enum fabric_lost {
     FABRIC_LOST_SEGMENT,  /* a unicast found no room at the far end of a cable; */
     FABRIC_LOST_OF_GROUP, /* a group's: it has failed */
     FABRIC_UNIT_DAMAGED, /* a combine unit has found a partial result damaged: a group has failed */
+    FABRIC_UNIT_GAVE_UP, /* a combine unit had to give up what it sent: a group has failed */
     FABRIC_UNIT_STUCK,   /* a combine unit is out of service: a group has failed */
     FABRIC_UNIT_OUT,     /* the same: it has just been taken out of service */
     FABRIC_UNIT_BACK     /* it does something again, and is back in service, empty */

@@ -326,6 +326,9 @@ void fabric_free_losses(struct fabric *fabric);
  */
 bool fabric_group_evade(struct fabric *fabric, struct fabric_group *group, uint64_t now_ps);
 
+/* fabric/replan.c: groups without a tree may have one now: fabric_ungrown() counts them, too. */
+void fabric_regrow_treeless(struct fabric *fabric);
+
 /* Elements of fabric->combine: by switch, and where adapters combine by node. Pure. */
 static inline uint32_t fabric_combine_slots(const struct topo_graph *graph)
 {

@@ -124,21 +124,42 @@ static bool group_failed_at(const struct fabric *fabric, const struct fabric_gro
     return false;
 }
 
+/* Has it failed there for what the unit gave up? */
+static bool group_given_up_at(const struct fabric *fabric, const struct fabric_group *group,
+                              uint32_t sw)
+{
+    const struct engine *unit = fabric_unit(fabric, sw);
+
+    for (uint32_t i = 0; unit && group->engines && i < group->engines->count; i++)
+        if (group->engines->at[i].engine == unit &&
+            engine_group_gave_up(group->engines->at[i].group))
+            return true;
+    return false;
+}
+
+/* How often a unit has found that something is damaged, or has given something up. */
 static uint64_t states_damaged(const struct fabric *fabric, uint32_t sw)
 {
     const struct engine *unit = fabric_unit(fabric, sw);
 
-    return emu_count_read(unit ? &engine_counts(unit)->damaged
-                               : &switch_counts(fabric->sw[sw])->damaged);
+    if (unit)
+        return emu_count_read(&engine_counts(unit)->damaged) +
+               emu_count_read(&engine_counts(unit)->lost);
+    return emu_count_read(&switch_counts(fabric->sw[sw])->damaged);
 }
 
 static void switch_damaged(struct fabric *fabric, uint32_t sw)
 {
-    struct fabric_loss why = {.what = FABRIC_UNIT_DAMAGED, .sw = sw};
+    struct fabric_loss why = {.sw = sw};
 
-    for (uint32_t g = 0; g < fabric->slots; g++)
-        if (fabric->group[g] && group_failed_at(fabric, fabric->group[g], sw))
-            group_fails(fabric, fabric->group[g], &why);
+    for (uint32_t g = 0; g < fabric->slots; g++) {
+        struct fabric_group *group = fabric->group[g];
+
+        if (!group || !group_failed_at(fabric, group, sw))
+            continue;
+        why.what = group_given_up_at(fabric, group, sw) ? FABRIC_UNIT_GAVE_UP : FABRIC_UNIT_DAMAGED;
+        group_fails(fabric, group, &why);
+    }
 }
 
 /* --- units that do nothing -------------------------------------------------------------- */

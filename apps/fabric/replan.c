@@ -229,6 +229,12 @@ void fabric_regrow(struct fabric *fabric, uint64_t now_ps,
     fabric->links.ungrown = later;
 }
 
+void fabric_regrow_treeless(struct fabric *fabric)
+{
+    for (uint32_t g = 0; g < fabric->slots; g++)
+        fabric->links.ungrown += fabric->group[g] && fabric->group[g]->treeless;
+}
+
 uint64_t fabric_regrown(const struct fabric *fabric)
 {
     return fabric->links.regrown;

@@ -6,10 +6,22 @@
 
 #include "nic/engine/timed.h"
 
+/* A combine unit has no host that could hear of it: the manager looks (engine_group_gave_up()). */
+static void unit_gives_up(struct engine *e, const struct engine_packet *p)
+{
+    struct engine_group *group =
+        p->class == ENGINE_TREE ? engine_group_of(e, engine_hdr(e, p->buf[0])->dst) : NULL;
+
+    if (group && group->tree && group->tree->unit)
+        group->tree->failed = group->tree->gave_up = true;
+}
+
 void engine_back(struct engine *e, uint16_t i, enum engine_notice word, uint64_t at_ps)
 {
     struct engine_packet *p = &e->send.packet[i];
 
+    if (word == ENGINE_NOTICE_FAILED)
+        unit_gives_up(e, p);
     p->state = ENGINE_BACK;
     p->back = word;
     engine_list_add(&e->send.back, e->send.join, i);

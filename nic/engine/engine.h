@@ -239,6 +239,12 @@ const struct emu_clash *engine_group_clash(const struct engine_group *group);
 bool engine_group_failed(const struct engine_group *group);
 
 /**
+ * engine_group_gave_up - has it failed for what a combine unit had to give up? No host hears of that.
+ * Thread: as engine_group_held().
+ */
+bool engine_group_gave_up(const struct engine_group *group);
+
+/**
  * engine_groups_set, engine_groups_clear - as switch_groups_set(), switch_groups_clear(). An
  * engine has to know every group of its node, because each group is a flow with numbers of its
  * own.

@@ -55,6 +55,7 @@ static struct engine_tree *tree_create(struct engine_group *group,
     tree->window = window;
     tree->width = (uint8_t)(ENGINE_CHILD + config->children);
     tree->by_link = config->by_link;
+    tree->unit = config->unit;
     tree->all = (uint64_t)!config->unit << ENGINE_HERE |
                 (uint64_t)(config->parent != ENGINE_NO_NODE) << ENGINE_PARENT;
     tree->node[ENGINE_PARENT] = config->parent;
@@ -177,6 +178,11 @@ const struct emu_clash *engine_group_clash(const struct engine_group *group)
 bool engine_group_failed(const struct engine_group *group)
 {
     return group->tree && group->tree->failed;
+}
+
+bool engine_group_gave_up(const struct engine_group *group)
+{
+    return group->tree && group->tree->gave_up;
 }
 
 /* T2 pairs with T1 (engine_group_release()): the engine has done with the last of its states. */

@@ -54,7 +54,9 @@ struct engine_tree {
     uint8_t width;   /* ENGINE_CHILD + children */
     bool by_link;    /* contributions go by the group's link, too */
     uint32_t window; /* numbers of the stream that may be under way; a power of two */
+    bool unit;       /* of a combine unit */
     bool failed;     /* a state was found damaged: nothing is combined any more */
+    bool gave_up;    /* of a unit: the same, for something of the group's was given up */
     /* reductions in the order of inputs: engine_kept() of each state; NULL: as they come */
     uint32_t *kept;
     uint32_t node[ENGINE_WIDTH]; /* by position */

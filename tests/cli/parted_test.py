@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """parted_test.py - nodes that no way joins, over crosspoints with link-level retry: what waits for the others ends
-with an error that names a node, and when there is a way again, they go on.
+with an error that names a node, and when there is a way again, they go on. Over acknowledgments: what was sent to a group is
+given up, and whoever sent it leaves.
 
     tests/cli/parted_test.py --fabemu build/fabemu [unittest options]
 """
@@ -73,6 +74,22 @@ static void barriers(void)
     printf("barrier: %s: %s\n", strerror(-err), why);
 }
 
+/* From the lower node, until one fails; then the group is left at once. */
+static void broadcasts(void)
+{
+    uint32_t word = 0;
+    int err;
+
+    do {
+        struct fabemu_req req = {0};
+
+        err = fabemu_broadcast(group, &word, sizeof word, me < peer ? me : peer, &req);
+        err = err ? err : fabemu_wait(fab, &req);
+    } while (!err);
+    fabemu_group_leave(group);
+    printf("broadcast: %s\n", strerror(-err));
+}
+
 static void waits(void)
 {
     struct fabemu_req req;
@@ -118,6 +135,11 @@ int main(int argc, char **argv)
     if (join())
         return 2;
     printf("ready\n");
+    if (argc > 2) {
+        broadcasts();
+        fabemu_detach(fab);
+        return 0;
+    }
     barriers();
     waits();
     again();
@@ -139,9 +161,9 @@ class PartedTest(FabemuCase):
                         "-lfabemu", "-Wl,-rpath," + library], check=True, timeout=60)
         return path
 
-    def program(self, path, node, peer):
+    def program(self, path, node, peer, *words):
         env = {**self.env, "FABEMU_SOCKET": self.socket_path("u"), "FABEMU_NODE": str(node)}
-        process = subprocess.Popen([path, str(peer)], env=env, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        process = subprocess.Popen([path, str(peer), *words], env=env, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE)
         self.started.append(process)
         return process
@@ -157,9 +179,12 @@ class PartedTest(FabemuCase):
 
     def pair(self, *options):
         """Two processes on either side of where the network will be parted, in barriers."""
+        return self.pair_that([], "--profile", "oq2004", "--set", "link_retry=go_back_n", *options)
+
+    def pair_that(self, words, *options):
         path = self.build()
-        self.up("u", "--profile", "oq2004", "--set", "link_retry=go_back_n", "--bound", "silence=off", *options)
-        both = [self.program(path, 0, 2), self.program(path, 2, 0)]
+        self.up("u", "--bound", "silence=off", *options)
+        both = [self.program(path, 0, 2, *words), self.program(path, 2, 0, *words)]
         self.say(both, "here\n")
         for process in both:
             process.stdin.write("\n")
@@ -195,6 +220,21 @@ class PartedTest(FabemuCase):
         self.assertEqual(select.select([process.stdout for process in both], [], [], 1.5)[0], [])
         self.assertEqual(self.fabemu("fault", "--name", "u", "--clear", "1").returncode, 0)
         self.assertEqual(self.status("u")["report"]["links"]["parted"], 0)
+        for process in both:
+            process.kill()
+
+    def test_group__that_the_network_gave_up_ends_for_those_who_wait_though_its_member_leaves_at_once(self):
+        both = self.pair_that(["broadcasts"], "--profile", "qsnet3", "--bound", "retries=3")
+        done = self.fabemu("fault", "--name", "u", "loss", "link=any", "packet=head", "from=0", "kind=multicast", "rate=1")
+        self.assertEqual(done.stdout, "fault 1\n", done.stderr)
+        self.say(both, "broadcast: Broken pipe\n")
+        self.assertEqual([process.wait(PATIENCE_S) for process in both], [0, 0])
+
+    def test_group__that_a_combine_unit_gave_up_ends_for_all(self):
+        both = self.pair_that([], "--profile", "qsnet3", "--set", "combining=switch", "--bound", "retries=3")
+        done = self.fabemu("fault", "--name", "u", "loss", "link=n2:0<", "packet=head", "kind=barrier", "rate=1")
+        self.assertEqual(done.stdout, "fault 1\n", done.stderr)
+        self.assertEqual([self.line(process)[:20] for process in both], ["barrier: Broken pipe"] * 2)
         for process in both:
             process.kill()
 

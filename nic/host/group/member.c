@@ -167,6 +167,17 @@ void fabemu_group_name(struct fabemu_group *g, const char *name)
     nic_unlock(g->fab);
 }
 
+/* Is there an alarm of ours that has not come to all others? Who leaves sends it no more. */
+static bool group_owes_alarm(struct fabemu_group *g)
+{
+    bool owes;
+
+    nic_lock(g->fab);
+    owes = g->broken && g->alarm != NIC_ALARM_NONE;
+    nic_unlock(g->fab);
+    return owes;
+}
+
 /*
  * Until the fabric has answered the id is taken: what still comes for it goes to the group that it
  * was meant for.
@@ -177,6 +188,8 @@ void fabemu_group_leave(struct fabemu_group *g)
 
     if (nic_gone(fab))
         return;
+    if (g->members > 1 && group_owes_alarm(g))
+        nic_group_ask_break(g); /* the fabric tells them */
     if (g->members > 1)
         group_ask_leave(fab, g->id);
     nic_lock(fab);

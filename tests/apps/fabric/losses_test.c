@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "apps/manager/manager.h"
 #include "emu/combine.h"
 #include "tests/test.h"
 #include "tests/world/edges.h"
@@ -262,6 +263,58 @@ static void group__that_is_idle_moves_and_goes_on(void)
     rig_close(&r);
 }
 
+/* All that the manager has to do within a simulated second. */
+static void manage(struct rig *r, struct manager *manager, uint64_t *now_ps)
+{
+    uint64_t end_ps = *now_ps + UINT64_C(1000000000000);
+
+    while (manager_due_ps(manager) <= end_ps) {
+        if (manager_due_ps(manager) > *now_ps)
+            *now_ps = manager_due_ps(manager);
+        CU_ASSERT_EQUAL_FATAL(manager_step(manager, *now_ps), 0);
+        world_fabric_pass(r->w.fabric);
+    }
+    *now_ps = end_ps;
+}
+
+/* Its tree has lost a link, and the only other one goes by a unit that is out of service. */
+static void group__has_another_tree_once_the_unit_is_back(void)
+{
+    struct manager_config config = manager_defaults();
+    uint64_t now_ps = BEGIN_PS;
+    struct manager *manager;
+    uint32_t group[2], top[2], hit, port;
+    int32_t sum = 0;
+    struct rig r;
+
+    rig_open(&r, "oq2004", "link_retry=go_back_n");
+    CU_ASSERT_EQUAL_FATAL(manager_create(&manager, r.w.fabric, &config), 0);
+    for (uint32_t i = 0; i < 2; i++) {
+        group[i] = world_group_of_first(r.w.fabric, NODES);
+        top[i] = top_of(&r, group[i]);
+    }
+    CU_ASSERT_NOT_EQUAL_FATAL(top[0], top[1]); /* tops are taken by turns */
+    stall(&r, top[1], true);
+    CU_ASSERT_EQUAL(operate(&r, group[1], 0, &sum), 0);
+    look(&r, BEGIN_PS);
+    look(&r, BEGIN_PS + BOUND_PS);
+    CU_ASSERT_TRUE(found(&r, FABRIC_UNIT_OUT, top[1], 0));
+
+    port = (uint32_t)__builtin_ctzll(fabric_group_at(r.w.fabric, group[0])->tree.switches[0].ports);
+    CU_ASSERT_EQUAL(manager_signal(manager, fabric_cable_at(r.w.fabric, top[0], port), false, 0,
+                                   now_ps, &hit),
+                    0);
+    manage(&r, manager, &now_ps);
+    CU_ASSERT_EQUAL(top_of(&r, group[0]), top[0]);
+    stall(&r, top[1], false);
+    manage(&r, manager, &now_ps);
+    CU_ASSERT_EQUAL(top_of(&r, group[0]), top[1]);
+    CU_ASSERT_EQUAL(operate(&r, group[0], 0, &sum), NODES);
+    CU_ASSERT_EQUAL(sum, (int32_t)NODES);
+    manager_destroy(manager);
+    rig_close(&r);
+}
+
 /* Slow is not stuck; and where the bound is off, nor is one that stands still. */
 static void unit__that_goes_on_in_time_stays(void)
 {
@@ -494,6 +547,7 @@ static void segment__of_a_group_fails_the_group(void)
 static const struct test_case cases[] = {
     CASE(unit__that_does_nothing_leaves_service),
     CASE(group__that_is_idle_moves_and_goes_on),
+    CASE(group__has_another_tree_once_the_unit_is_back),
     CASE(unit__that_goes_on_in_time_stays),
     CASE(state__that_is_damaged_is_found_when_it_is_read),
     CASE(state__without_parity_is_wrong_and_nobody_knows),

@@ -3,15 +3,15 @@
  * hostlink.h - the device that carries cables to another host.
  *
  * A cable whose ends are on two hosts is, on each of them, a local cable (link.h) between the
- * switch, or the link engine, and this device. What the switch sends the device takes out of the ring and
- * puts into frames; what comes in frames it puts into the ring of the switch, where there is room
- * for it, because the far device never sends more than that ring has slots (TAKEN says which have
- * been emptied). The cable's own credits pass unread, as the switches at its ends return them: that
- * the wire is longer changes nothing for them. So a host link neither adds buffers to a network nor
- * takes any away, and no cycle of waits goes through it that the network does not have.
+ * switch, or the link engine, and this device. What the switch sends the device takes out of the
+ * ring and puts into frames; what comes in frames it puts into the ring of the switch, where there
+ * is room for it, because the far device never sends more than that ring has slots (TAKEN says
+ * which have been emptied). The cable's own credits pass unread, as the switches at its ends return
+ * them: that the wire is longer changes nothing for them. So a host link neither adds buffers to a
+ * network nor takes any away, and no cycle of waits goes through it that the network does not have.
  *
- * Many cables share a session by turns: each may put so many entries into frames, and then it is the
- * next one's turn. Control bytes have a share of their own.
+ * Many cables share a session by turns: each may put so many entries into frames, and then it is
+ * the next one's turn. Control bytes have a share of their own.
  */
 #ifndef EMU_HOSTLINK_H
 #define EMU_HOSTLINK_H
@@ -59,7 +59,7 @@ struct emu_dev *emu_hostlink_dev(struct emu_hostlink *link);
 struct emu_hostlink_cable *emu_hostlink_cable(struct emu_hostlink *link, uint32_t peer,
                                               uint32_t cable);
 
-/** emu_hostlink_port - the bit by which the device is told of the cable; several share one. Pure. */
+/** emu_hostlink_port - the bit that tells the device of the cable; several share one. Pure. */
 uint8_t emu_hostlink_port(const struct emu_hostlink *link, uint32_t peer, uint32_t cable);
 
 /** emu_hostlink_session - of @peer; to be read: state, counts. */

@@ -263,8 +263,8 @@ static void top__dies_and_comes_back(void)
 }
 
 /*
- * A node loses its only link for good, or neither end of it sends any more (@gagged). What it sends,
- * and what is sent to it, fails, and its sender is told: nobody waits for ever.
+ * A node loses its only link for good, or neither end of it sends any more (@gagged). What it
+ * sends, and what is sent to it, fails, and its sender is told: nobody waits for ever.
  */
 static void node_is_told(bool gagged)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * reroute_test.c - links between switches with crosspoints come and go, and ports get stuck, under
- * traffic that nobody sends again: the manager's tables, trees and carrying bring all of it to where
- * it is to go, once.
+ * traffic that nobody sends again: the manager's tables, trees and carrying bring all of it to
+ * where it is to go, once.
  */
 #include <sched.h>
 #include <stdlib.h>
@@ -212,8 +212,9 @@ static uint64_t waiting(const struct sim *w)
 }
 
 /*
- * Nodes are parted from some moment on. What is for the others waits, is dropped after the bound, and
- * nothing waits behind it; no credit and no buffer is lost with it, and in the end all links are used.
+ * Nodes are parted from some moment on. What is for the others waits, is dropped after the bound,
+ * and nothing waits behind it; it takes no credit and no buffer with it, and in the end all links
+ * are used.
  */
 static void parted__nodes_hold_nothing_up(void)
 {
@@ -269,7 +270,7 @@ static uint32_t cable_inside(const struct fabric *fabric, uint64_t *random)
     return cable;
 }
 
-/* The ports of a cable are stuck from some moment on; once all has arrived they are not any more. */
+/* The ports of a cable are stuck from some moment on, until all has arrived. */
 static uint64_t siege(struct trial t, struct heard *heard, uint32_t workers)
 {
     uint64_t random = t.seed, digest;
@@ -302,8 +303,8 @@ static uint64_t siege(struct trial t, struct heard *heard, uint32_t workers)
 }
 
 /*
- * With retry and without: a port that sends nothing is found, what waits there arrives all the same,
- * and only when it sends again is its link used again.
+ * With retry and without: a port that sends nothing is found, what waits there arrives all the
+ * same, and only when it sends again is its link used again.
  */
 static void port__that_is_stuck_is_taken_out_and_nothing_waits_for_it(void)
 {
@@ -546,8 +547,8 @@ static void port__is_stuck_under_threads(void)
 }
 
 /*
- * A process takes nothing, and the network backs up behind it to those that send to it: however long
- * the manager looks, no port is stuck. When it takes again, all of it comes.
+ * A process takes nothing, and the network backs up behind it to those that send to it: however
+ * long the manager looks, no port is stuck. When it takes again, all of it comes.
  */
 static void port__that_waits_for_room_is_not_stuck(void)
 {

@@ -579,8 +579,10 @@ static void port__that_waits_for_room_is_not_stuck(void)
         struct crowd c;
 
         crowd_open(&c, "kary:2,2", "credit=row", 1, (enum emu_link_retry)retry, test_seed());
+        fabric_hold(c.w.fabric);
         CU_ASSERT_PTR_NOT_NULL_FATAL(
             fabric_faults(c.w.fabric, cable_inside(c.w.fabric, &c.random), true));
+        fabric_go(c.w.fabric);
         for (uint32_t n = 1, idle = 0; idle < 100; idle++)
             for (; edges_post(&c.w, n, &(struct emu_hdr){.dst = 0}, NULL); n = 1 + n % 3, idle = 0)
                 posted++;

@@ -145,8 +145,8 @@ FABEMU_API bool fabemu_node_why(const struct fabemu *fab, uint32_t node, char *t
 
 /**
  * fabemu_losses - how often a segment between the process of @node and any other was lost for good;
- * FABEMU_ANY_NODE: between any two. The fabric tells all, for who is with one of the two may wait for
- * what it does with the other. Thread: any.
+ * FABEMU_ANY_NODE: between any two. The fabric tells all, for who is with one of the two may wait
+ * for what it does with the other. Thread: any.
  * fabemu_node_lost - one line about the last of them: it names the cable. False: there was none.
  */
 FABEMU_API uint64_t fabemu_losses(const struct fabemu *fab, uint32_t node);
@@ -554,9 +554,9 @@ FABEMU_API int fabemu_group_join(struct fabemu *fab, uint32_t id, uint32_t membe
 
 /**
  * fabemu_group_break - what is under way in the group ends with -EPIPE, and so does all that begins
- * there, here and soon at all other members: for a member that goes no further, on whom others would
- * wait. Over a network without acknowledgments the fabric tells them, and its answer is waited for.
- * Again: nothing.
+ * there, here and soon at all other members: for a member that goes no further, on whom others
+ * would wait. Over a network without acknowledgments the fabric tells them, and its answer is
+ * waited for. Again: nothing.
  */
 FABEMU_API void fabemu_group_break(struct fabemu_group *group);
 
@@ -573,8 +573,8 @@ FABEMU_API uint32_t fabemu_group_lost(const struct fabemu_group *group);
 FABEMU_API uint32_t fabemu_group_gave_up(const struct fabemu_group *group);
 
 /**
- * fabemu_group_why - one line about what broke the group, where that was the fabric itself: it names
- * the switch, or the cable. False: nothing is known. For who got -EPIPE from an operation.
+ * fabemu_group_why - one line about what broke the group, where that was the fabric itself: it
+ * names the switch, or the cable. False: nothing is known. For who got -EPIPE from an operation.
  */
 FABEMU_API bool fabemu_group_why(const struct fabemu_group *group, char *text, size_t bytes);
 

@@ -69,8 +69,8 @@ struct emu_rx *switch_crossbar_rx(struct switch_dev *sw, uint32_t port)
 
 /*
  * Where what comes in by @port may go. While its link is down, with retry, that is what the manager
- * has carried, which has made sure of it: by the same row comes what was on its way in, and what was
- * on its way out.
+ * has carried, which has made sure of it: by the same row comes what was on its way in, and what
+ * was on its way out.
  */
 static void crossbar_onward(struct switch_crossbar *bar, uint32_t port, bool up)
 {

@@ -127,8 +127,8 @@ int switch_faults(struct switch_dev *sw, uint32_t port, struct emu_faults *fault
 void switch_retries_add(const struct switch_dev *sw, struct switch_retries *sum);
 
 /**
- * switch_overruns - segments on the cable into @port that found no room, and that nobody was told of:
- * emu_intake_overruns(). Thread: manager, while the worker stands still.
+ * switch_overruns - segments on the cable into @port that found no room, and that nobody was told
+ * of: emu_intake_overruns(). Thread: manager, while the worker stands still.
  */
 void switch_overruns(struct switch_dev *sw, uint32_t port,
                      void (*tell)(void *ctx, const struct emu_hdr *hdr), void *ctx);
@@ -206,11 +206,11 @@ bool switch_is_up(const struct switch_dev *sw, uint32_t port);
 bool switch_is_clear(const struct switch_dev *sw, uint32_t port);
 
 /**
- * switch_stick - the port sends nothing from now on, and nobody is told; not @stuck: it goes on, from
- * @at_ps on (raw: 0). Nothing is lost. Without channels the management network stands in for a port
- * that is stuck while its link is down (switch_link()): what waits there goes on. With link-level
- * retry it goes no farther than to what is carried (switch_carry()), else it goes by the cable.
- * Thread: as switch_link().
+ * switch_stick - the port sends nothing from now on, and nobody is told; not @stuck: it goes on,
+ * from @at_ps on (raw: 0). Nothing is lost. Without channels the management network stands in for a
+ * port that is stuck while its link is down (switch_link()): what waits there goes on. With
+ * link-level retry it goes no farther than to what is carried (switch_carry()), else it goes by the
+ * cable. Thread: as switch_link().
  */
 void switch_stick(struct switch_dev *sw, uint32_t port, bool stuck, uint64_t at_ps);
 
@@ -240,12 +240,12 @@ int switch_combine_stall(struct switch_dev *sw, bool stalled, uint64_t at_ps);
 
 /**
  * switch_combine_out - its units are taken out of service: what waits for them, and what comes, is
- * dropped and counted (switch_counts.scrapped), from @at_ps on (raw: 0), until not @out. Of a switch
- * whose units stand still. Thread: the same.
+ * dropped and counted (switch_counts.scrapped), from @at_ps on (raw: 0), until not @out. Of a
+ * switch whose units stand still. Thread: the same.
  */
 void switch_combine_out(struct switch_dev *sw, bool out, uint64_t at_ps);
 
-/** switch_combine_taken - contributions that its units have taken since anything was wrong with them. */
+/** switch_combine_taken - contributions that its units took since anything was wrong with them. */
 uint64_t switch_combine_taken(const struct switch_dev *sw);
 
 /** switch_combine_waiting - contributions that wait at them: as switch_waiting(). */

@@ -119,8 +119,8 @@ void daemon_group_fail(struct daemon *daemon, uint32_t id, const char *why);
 struct json_object **daemon_groups_quit(struct daemon *daemon, struct client *client);
 
 /**
- * daemon_groups_part - groups with members that do not reach each other are broken, if they were not
- * before. Returns the same of them.
+ * daemon_groups_part - groups with members that do not reach each other are broken, if they were
+ * not before. Returns the same of them.
  */
 struct json_object **daemon_groups_part(struct daemon *daemon);
 

@@ -26,7 +26,7 @@ int daemon_faults_fd(const struct daemon *daemon);
 const char *daemon_cable_name(const struct fabric *fabric, uint32_t i, const char *way,
                               char text[static 80]);
 
-/** daemon_faults_report - "faults", "links" and "losses" of a report; nothing, if there were none. */
+/** daemon_faults_report - "faults", "links" and "losses" of a report, where there can be any. */
 void daemon_faults_report(struct daemon *daemon, struct json_object *report);
 
 /* Requests. */

@@ -245,7 +245,7 @@ static void group_decline(struct daemon *daemon, struct daemon_group *group, str
 }
 
 /*
- * Nothing of the group can end any more: all who are in it are told @why, and leave in their own time.
+ * Nothing of the group can end any more: all who are in it are told @why, and leave when they want.
  */
 static void group_fail(struct daemon *daemon, struct daemon_group *group, const char *why)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * losses.c - what is lost for good is told to who waits for it: to both processes of a pair of which
- * a segment is missing, to all members of a group that has failed.
+ * losses.c - what is lost for good is told to who waits for it: to both processes of a pair of
+ * which a segment is missing, to all members of a group that has failed.
  */
 #include "apps/daemon/losses.h"
 

@@ -368,16 +368,16 @@ bool fabric_isolates(const struct fabric *fabric);
 void fabric_node_alone(struct fabric *fabric, uint32_t node, uint64_t now_ps);
 
 /**
- * fabric_cut_off - the network has been in pieces for too long: what adapters have to send to groups
- * that can have no tree, and if @parted to nodes that the tables have no way to, has few tries.
- * Without acknowledgments it waits. Returns whether there is any such. Thread: manager; it holds the
- * workers itself.
+ * fabric_cut_off - the network has been in pieces for too long: what adapters have to send to
+ * groups that can have no tree, and if @parted to nodes that the tables have no way to, has few
+ * tries. Without acknowledgments it waits. Returns whether there is any such. Thread: manager; it
+ * holds the workers itself.
  */
 bool fabric_cut_off(struct fabric *fabric, bool parted);
 
 /**
- * fabric_node_linked - is a link of the node in use? All processes can see it (EMU_SEAT_NO_LINK), so
- * that an error can say so. Thread: manager.
+ * fabric_node_linked - is a link of the node in use? All processes can see it (EMU_SEAT_NO_LINK),
+ * so that an error can say so. Thread: manager.
  */
 void fabric_node_linked(struct fabric *fabric, uint32_t node, bool linked);
 
@@ -453,9 +453,9 @@ struct fabric_loss {
 };
 
 /**
- * fabric_losses_look - look for such losses. Combine units of crosspoint switches for which something
- * has waited for @bound_ps, and that have done nothing, are taken out of service. To be called a few
- * times in @bound_ps, which is EMU_NEVER if they may stand still without limit.
+ * fabric_losses_look - look for such losses. Combine units of crosspoint switches for which
+ * something has waited for @bound_ps, and that have done nothing, are taken out of service. To be
+ * called a few times in @bound_ps, which is EMU_NEVER if they may stand still without limit.
  * fabric_loss_take - what was found, one after the other, each once; false: that was all.
  * A group that has failed stays failed: its members are to leave it.
  * Thread: manager, workers run.

@@ -96,8 +96,8 @@ int injector_step(struct injector *injector, uint64_t now_ps);
 bool injector_saw(struct injector *injector, const struct emu_fault_hit *hit, uint64_t now_ps);
 
 /**
- * injector_taken_out - the manager is about to take the cable out of use, since a port at it does not
- * send: what waits there is hit by the faults that have stopped it, and goes another way.
+ * injector_taken_out - the manager is about to take the cable out of use, since a port at it does
+ * not send: what waits there is hit by the faults that have stopped it, and goes another way.
  */
 void injector_taken_out(struct injector *injector, uint32_t cable, uint64_t now_ps);
 

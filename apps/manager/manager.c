@@ -564,7 +564,7 @@ static void parted_step(struct manager *m)
     m->parted_ps = m->now_ps + m->config.alone_ps;
 }
 
-/* New tables leave so many pairs parted. Packets that are acknowledged are given up by themselves. */
+/* New tables leave so many pairs parted. Packets that are acknowledged give up by themselves. */
 static void parted_plan(struct manager *m, uint64_t parted)
 {
     m->parted = parted;

@@ -44,8 +44,8 @@ enum manager_what {
      */
     MANAGER_SAYS_TRAP,
     /*
-     * A port at the link, which was in use, has sent nothing for took_ps of what it could. Told before
-     * the link is taken out.
+     * A port at the link, which was in use, has sent nothing for took_ps of what it could. Told
+     * before the link is taken out.
      */
     MANAGER_SAYS_STUCK,
     /*

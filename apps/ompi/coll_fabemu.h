@@ -111,8 +111,9 @@ void coll_fabemu_windows(void);
 void coll_fabemu_windows_undo(void);
 
 /**
- * coll_fabemu_fragments_learn - a window is being made, or is: what Open MPI receives for windows is
- * looked at from now on (fragments.c). coll_fabemu_fragments_again - in each round of whatever waits.
+ * coll_fabemu_fragments_learn - a window is being made, or is: what Open MPI receives for windows
+ * is looked at from now on (fragments.c).
+ * coll_fabemu_fragments_again - in each round of whatever waits.
  */
 void coll_fabemu_fragments_learn(bool learns);
 void coll_fabemu_fragments_again(void);

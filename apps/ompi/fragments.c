@@ -3,20 +3,20 @@
  * fragments.c - what osc/pt2pt receives for a window comes whole, or not at all.
  *
  * Open MPI's one-sided communication over messages keeps some receives posted, from any source, and
- * carries out what their buffers hold once they are complete: puts, accumulates, answers. It does not
- * look at their status. One that has begun to match a message of a process that then died is
+ * carries out what their buffers hold once they are complete: puts, accumulates, answers. It does
+ * not look at their status. One that has begun to match a message of a process that then died is
  * complete with an error; its buffer holds a part of that message, and behind it the one before,
- * of some other member, which would be carried out twice: wrong sums, and acknowledgments that nobody
- * waits for. So this component looks at the status before that one does: such a receive is posted
- * again, as if nothing had come. Who sent it is lost, and window.c says so.
+ * of some other member, which would be carried out twice: wrong sums, and acknowledgments that
+ * nobody waits for. So this component looks at the status before that one does: such a receive is
+ * posted again, as if nothing had come. Who sent it is lost, and window.c says so.
  *
  * These receives are persistent requests with a callback. The first callback of a request that is
  * started while a window is made is theirs.
  *
- * Long puts and accumulates are received each by a request that names its source, and are counted as
- * come from who its status names. In the status of one that has failed Open MPI's transport names rank
- * 0, whoever it was to come from: rank 0 then was one ahead, and what it flushed was acknowledged
- * before it had come, or never. So the source is put right there.
+ * Long puts and accumulates are received each by a request that names its source, and are counted
+ * as come from who its status names. In the status of one that has failed Open MPI's transport
+ * names rank 0, whoever it was to come from: rank 0 then was one ahead, and what it flushed was
+ * acknowledged before it had come, or never. So the source is put right there.
  *
  * Thread: as window.c.
  */

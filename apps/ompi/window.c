@@ -138,8 +138,8 @@ static bool window_group_why(const struct window *w, char *text, size_t bytes)
 }
 
 /*
- * Have two members lost something between them, or all of them their group? They leave a call that is with all, and who is not one
- * of them waits there for what they do no more.
+ * Have two members lost something between them, or all of them their group? They leave a call that
+ * is with all, and who is not one of them waits there for what they do no more.
  */
 static bool window_is_torn(struct window *w)
 {

@@ -46,7 +46,7 @@ struct emu_intake {
      * spent.
      */
     uint32_t room;
-    /* Of those that nobody was told of yet, each pair and each group once: emu_intake_overruns(). */
+    /* Of those that nobody was told of, each pair and each group once: emu_intake_overruns(). */
     struct emu_hdr *over; /* EMU_INTAKE_FORGED: as many as there can be */
     uint32_t overs;
 
@@ -98,8 +98,8 @@ void emu_intake_free(struct emu_intake *intake);
 uint64_t emu_intake_take(struct emu_intake *intake, uint64_t until_ps);
 
 /**
- * emu_intake_overruns - segments that found no room since the last call: @tell is called with a header
- * of each pair of nodes, or group. Thread: any, while the device stands still.
+ * emu_intake_overruns - segments that found no room since the last call: @tell is called with a
+ * header of each pair of nodes, or group. Thread: any, while the device stands still.
  */
 void emu_intake_overruns(struct emu_intake *intake,
                          void (*tell)(void *ctx, const struct emu_hdr *hdr), void *ctx);

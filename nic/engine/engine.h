@@ -132,10 +132,10 @@ uint32_t engine_combine_waiting(struct engine *engine,
 void engine_give_up(struct engine *engine, uint64_t at_ps);
 
 /**
- * engine_cut - the manager knows that nothing gets to @dst, a node or a group's address, and that it
- * has been so for too long: until something does, what is for it has few tries, and then is given
- * up. Else all that is for others could wait behind it until its packets have had every try, and
- * behind the next such destination again. Thread: as above.
+ * engine_cut - the manager knows that nothing gets to @dst, a node or a group's address, and that
+ * it has been so for too long: until something does, what is for it has few tries, and then is
+ * given up. Else all that is for others could wait behind it until its packets have had every try,
+ * and behind the next such destination again. Thread: as above.
  */
 void engine_cut(struct engine *engine, uint32_t dst, bool group);
 

@@ -64,8 +64,8 @@ bool engine_flow_open(struct engine *e, const struct engine_packet *p);
  *
  * A packet that no try gets through waits for as long as the profile says, and holds one of few
  * places meanwhile; when all are held, what is for others waits behind them. So what follows it to
- * the same destination does not wait as long once more, and then again: from engine_flow_cut() until
- * a packet is acknowledged each has only its first tries, those whose rests double.
+ * the same destination does not wait as long once more, and then again: from engine_flow_cut()
+ * until a packet is acknowledged each has only its first tries, those whose rests double.
  */
 uint32_t engine_flow_tries(struct engine *e, const struct engine_packet *p);
 

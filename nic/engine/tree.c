@@ -120,8 +120,8 @@ static struct emu_hdr contribution_hdr(struct engine *e, uint32_t buf)
 }
 
 /*
- * The state is read: does its parity say that a bit has flipped? Then the group has failed here, and
- * the manager tells its members.
+ * The state is read: does its parity say that a bit has flipped? Then the group has failed here,
+ * and the manager tells its members.
  */
 static bool state_damaged(struct engine *e, const struct engine_coll *state)
 {

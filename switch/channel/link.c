@@ -125,7 +125,7 @@ void switch_channels_stick(struct switch_dev *sw, uint32_t port, bool stuck, uin
         switch_channel_news(ch, at_ps - 1);
 }
 
-/* Credits that it has not looked at make no difference but where it has none: switch_channel_send(). */
+/* Credits that it has not looked at matter only where it has none: switch_channel_send(). */
 bool switch_channels_ready(const struct switch_dev *sw, uint32_t port)
 {
     const struct switch_channel_port *at = &((const struct switch_channels *)sw)->port[port];

@@ -319,7 +319,7 @@ static __attribute__((noinline)) void combine_ails(struct switch_crosspoints *xp
         state->flipped |= (uint16_t)(1u << u);
 }
 
-/* A contribution that fits is put into unit @u's part of state @i. False: what is there is damaged. */
+/* A contribution that fits is put into unit @u's part of state @i. False: that is damaged. */
 static inline bool combine_put(struct switch_crosspoints *xp, const struct switch_group *group,
                                uint32_t i, uint32_t u, uint32_t row, const struct emu_entry *in,
                                uint64_t at_ps)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * heir.c - the successor of a process that was killed, on the same node: it does no plan, and visits
- * all that are left.
+ * heir.c - the successor of a process that was killed, on the same node: it does no plan, and
+ * visits all that are left.
  *
  * It sends each of them messages, which come back, and gets of their memory. What it says and hears
  * names processes, not nodes: what is for who was there before is never its own, and none of it may

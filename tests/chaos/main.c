@@ -243,7 +243,7 @@ static uint64_t ms_now(const struct chaos *c)
     return (emu_now_ns() - c->began_ns) / 1000000;
 }
 
-/* Does a node whose process was killed get another one? Not when the others begin nothing any more. */
+/* Does a node whose process was killed get another one? Not once the others begin nothing. */
 static void heir_start(struct chaos *c)
 {
     if (!c->heir_at_ms || ms_now(c) < c->heir_at_ms)

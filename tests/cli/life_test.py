@@ -404,7 +404,8 @@ class LifeTest(FabemuCase):
         for request in range(2):
             clients[0].send({"cmd": "group_break", "group": group})
         self.assertEqual(clients[1].next(), {"event": "groups_broken", "groups": [group]})
-        self.assertTrue(clients[1].ask("group_break", group=group)["ok"])  # no event before the reply
+        # no event before the reply
+        self.assertTrue(clients[1].ask("group_break", group=group)["ok"])
         self.assertTrue(clients[2].ask("status")["ok"])
 
     def test_detach__breaks_the_groups_that_were_not_left(self):

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""parted_test.py - nodes that no way joins, over crosspoints with link-level retry: what waits for the others ends
-with an error that names a node, and when there is a way again, they go on. Over acknowledgments: what was sent to a group is
-given up, and whoever sent it leaves.
+"""parted_test.py - nodes that no way joins, over crosspoints with link-level retry: what waits for
+the others ends with an error that names a node, and when there is a way again, they go on. Over
+acknowledgments: what was sent to a group is given up, and whoever sent it leaves.
 
     tests/cli/parted_test.py --fabemu build/fabemu [unittest options]
 """
@@ -13,8 +13,8 @@ import threading
 
 from cli_kit import PATIENCE_S, FabemuCase, main, until
 
-# Two processes. Each waits in barriers until one fails, then for a message of the other's; then they send to each
-# other until something comes, and on until they are told to end.
+# Two processes. Each waits in barriers until one fails, then for a message of the other's; then
+# they send to each other until something comes, and on until they are told to end.
 PROGRAM = r'''
 #include <errno.h>
 #include <fabemu.h>
@@ -157,13 +157,15 @@ class PartedTest(FabemuCase):
         path = os.path.join(self.dir, "p")
         with open(path + ".c", "w") as f:
             f.write(PROGRAM)
-        subprocess.run(["cc", "-D_GNU_SOURCE", path + ".c", "-o", path, "-I" + os.path.join(source, "nic"), "-L" + library,
-                        "-lfabemu", "-Wl,-rpath," + library], check=True, timeout=60)
+        subprocess.run(["cc", "-D_GNU_SOURCE", path + ".c", "-o", path,
+                        "-I" + os.path.join(source, "nic"), "-L" + library, "-lfabemu",
+                        "-Wl,-rpath," + library], check=True, timeout=60)
         return path
 
     def program(self, path, node, peer, *words):
         env = {**self.env, "FABEMU_SOCKET": self.socket_path("u"), "FABEMU_NODE": str(node)}
-        process = subprocess.Popen([path, str(peer), *words], env=env, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        process = subprocess.Popen([path, str(peer), *words], env=env, text=True,
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE)
         self.started.append(process)
         return process
@@ -206,13 +208,15 @@ class PartedTest(FabemuCase):
         for name, error in ("barrier", "Broken pipe"), ("receive", "No route to host"):
             self.assertEqual([self.line(process) for process in both],
                              [f"{name}: {error}: no way leads to node {peer}\n" for peer in (2, 0)])
-        self.assertTrue(until(lambda: self.status("u")["report"]["links"]["parted"]))  # what the barrier was
+        # also what the barrier has left behind
+        self.assertTrue(until(lambda: self.status("u")["report"]["links"]["parted"]))
         self.assertEqual(self.fabemu("fault", "--name", "u", "--clear", "1").returncode, 0)
         self.say(both, "again\n")
         for process in both:
             _, err = process.communicate("\n", timeout=30)
             self.assertEqual(process.returncode, 0)
-            self.assertRegex(err, "no way leads to node [02]: what node [02] had under way with node [02] fails")
+            self.assertRegex(err, "no way leads to node [02]: "
+                                  "what node [02] had under way with node [02] fails")
 
     def test_partition__may_last_where_the_bound_is_off(self):
         both = self.pair("--bound", "no-link=off")

@@ -114,8 +114,8 @@ struct fabemu_group *nic_group_make(struct fabemu *fab, uint32_t id); /* NULL: n
 /** nic_group_early - a group that keeps what comes before we join; NULL: there may be none. */
 struct fabemu_group *nic_group_early(struct fabemu *fab, uint32_t id);
 /**
- * nic_group_ask_break - the fabric is asked to tell the other members that the group is broken. Lock:
- * none; waits for the fabric's answer.
+ * nic_group_ask_break - the fabric is asked to tell the other members that the group is broken.
+ * Lock: none; waits for the fabric's answer.
  */
 void nic_group_ask_break(const struct fabemu_group *g);
 /** nic_group_end_ops - end what is under way and not of the stream. */

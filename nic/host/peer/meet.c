@@ -146,8 +146,8 @@ static void peer_loses(struct fabemu *fab, struct nic_peer *peer, const char *wh
 }
 
 /*
- * Both of a pair are told. What was lost was sent before @at_ns: if we have broken off since, it was
- * of an epoch that is over here, and the other side sees to its own. A hello that is lost comes again.
+ * Both of a pair are told. What was lost was sent before @at_ns: if we have broken off since, it
+ * was of an epoch that is over here, and the other side sees to its own. A lost hello comes again.
  */
 void nic_peer_lost(struct fabemu *fab, struct nic_peer *from, struct nic_peer *to, uint64_t at_ns,
                    const char *why)
@@ -169,8 +169,8 @@ void nic_peer_lost(struct fabemu *fab, struct nic_peer *from, struct nic_peer *t
 }
 
 /*
- * Where nothing is acknowledged the fabric tells both sides of what it has lost, and why. A hello of
- * the other side's next epoch may come before that news: it is taken when it comes again.
+ * Where nothing is acknowledged the fabric tells both sides of what it has lost, and why. A hello
+ * of the other side's next epoch may come before that news: it is taken when it comes again.
  */
 static bool peer_awaits_news(struct fabemu *fab, struct nic_peer *peer,
                              const struct nic_wire_hello *hello)

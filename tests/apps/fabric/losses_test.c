@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * losses_test.c - what is lost for good, where nothing is sent again: units that do nothing, partial
- * results that are damaged, segments that find no room. Who waits for it is named, once.
+ * losses_test.c - what is lost for good, where nothing is sent again: units that do nothing,
+ * partial results that are damaged, segments that find no room. Who waits for it is named, once.
  *
  * Workers do not run: the test steps them, and says what time it is when the manager looks.
  */

@@ -24,7 +24,7 @@ struct weather {
     uint32_t top;     /* this switch dies, and comes back; TOPO_NONE: none does */
     uint64_t dies_ps; /* since the beginning */
     uint64_t lives_ps;
-    uint64_t began_ps;
+    uint64_t began_ps, calm_ps; /* when all are to be back */
     struct manager_config set;
 
     struct manager *manager;
@@ -66,6 +66,7 @@ static void weather_open(struct weather *w, struct fabric *fabric, uint64_t now_
 {
     w->fabric = fabric;
     w->began_ps = now_ps;
+    w->calm_ps = now_ps + w->set.alone_ps / 4;
     w->set.event = hear;
     w->set.ctx = w;
     CU_ASSERT_FATAL(fabric_cable_count(fabric) <= CABLES_MAX);
@@ -100,9 +101,19 @@ static bool may_go(const struct weather *w, uint32_t i)
     return left != 0;
 }
 
-/* One cable may lose its signal, or has it again; the first look always finds one to lose it. */
+/*
+ * One cable may lose its signal, or has it again; the first look always finds one to lose it. Time
+ * leaps where all wait for each other's tries: what goes is back before the manager gives up who
+ * is parted.
+ */
 static void flap(struct weather *w, uint64_t now_ps)
 {
+    for (uint32_t i = 0; now_ps >= w->calm_ps && i < fabric_cable_count(w->fabric); i++)
+        turn(w, i, false, now_ps);
+    if (now_ps >= w->calm_ps) {
+        w->calm_ps = now_ps + w->set.alone_ps / 4;
+        return;
+    }
     do {
         uint32_t i = (uint32_t)(test_random(&w->random) % fabric_cable_count(w->fabric));
 
@@ -263,8 +274,8 @@ static void top__dies_and_comes_back(void)
 }
 
 /*
- * A node loses its only link for good, or neither end of it sends any more (@gagged). What it sends,
- * and what is sent to it, fails, and its sender is told: nobody waits for ever.
+ * A node loses its only link for good, or neither end of it sends any more (@gagged). What it
+ * sends, and what is sent to it, fails, and its sender is told: nobody waits for ever.
  */
 static void node_is_told(bool gagged)
 {

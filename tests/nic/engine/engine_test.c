@@ -327,7 +327,7 @@ static uint64_t first_given_up_ps(struct hosts *w)
     return w->now_ps;
 }
 
-/* The first packets have every try, those behind them few: else it would take many times as long. */
+/* The first packets have every try, those behind them few: else it would take far longer. */
 static void destination__that_is_lost_holds_others_up_once(void)
 {
     uint64_t first_ps, turns;

@@ -155,9 +155,9 @@ FABEMU_API bool fabemu_node_lost(struct fabemu *fab, uint32_t node, char *text, 
 /* --- the adapter -------------------------------------------------------------------- */
 
 /**
- * fabemu_socket - where a fabric's control socket is on this host: @path, or for NULL $FABEMU_SOCKET,
- * with this host's name in the place of %h, since programs on all hosts of a fabric are told the same
- * path. "": no fabric is named. Cut to @bytes. Thread: any.
+ * fabemu_socket - where a fabric's control socket is on this host: @path, or for NULL
+ * $FABEMU_SOCKET, with this host's name in the place of %h, since programs on all hosts of a fabric
+ * are told the same path. "": no fabric is named. Cut to @bytes. Thread: any.
  */
 FABEMU_API void fabemu_socket(const char *path, char *ret, size_t bytes);
 

@@ -4,10 +4,11 @@
  *
  * Switches with nodes come first: the line of partition.c is cut where each host has its share of
  * the nodes. A switch without nodes goes with the one before it in the line. In a tree that is
- * numbered along its branches this is as good as it can be. Elsewhere numbers may say nothing of what
- * is near, so a second line is grown along the cables. From either, exchanges go on: two switches
- * with as many nodes change places, or one without nodes goes to another host, as long as fewer
- * cables cross by that; or as many, and more evenly between pairs of hosts. The better one is taken.
+ * numbered along its branches this is as good as it can be. Elsewhere numbers may say nothing of
+ * what is near, so a second line is grown along the cables. From either, exchanges go on: two
+ * switches with as many nodes change places, or one without nodes goes to another host, as long as
+ * fewer cables cross by that; or as many, and more evenly between pairs of hosts. The better one is
+ * taken.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -364,7 +365,9 @@ static bool cut_level(struct cut *c)
 
 /* --- a line along the cables -------------------------------------------------------- */
 
-/* Is switch @s the next one in the line, before @than? It has more cables to those that are there. */
+/*
+ * Is switch @s the next one in the line, before @than? It has more cables to those that are there.
+ */
 static bool cut_is_next(const struct cut *c, const uint32_t *cables, uint32_t s, uint32_t than)
 {
     if (than == TOPO_NONE || cables[s] != cables[than])

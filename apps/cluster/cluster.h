@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cluster.h - the cluster file: which hosts a fabric is on, by which ports they reach each other, and
- * which part of the network each has. docs/hosts.md has the format.
+ * cluster.h - the cluster file: which hosts a fabric is on, by which ports they reach each other,
+ * and which part of the network each has. docs/hosts.md has the format.
  *
  * Pure functions on text, but for those that read files. Every host reads the same file;
  * cluster_digest() is how they find out whether it is.
@@ -89,8 +89,9 @@ uint32_t cluster_host(const struct cluster *cluster, const char *name);
 uint64_t cluster_fabric(const struct cluster *cluster);
 
 /**
- * cluster_links - pairs of ports that join two hosts: those that `join` lines name, or else the i-th
- * of one with the i-th of the other. cluster_link() - ports of @a and @b of pair @i of them. Pure.
+ * cluster_links - pairs of ports that join two hosts: those that `join` lines name, or else the
+ * i-th of one with the i-th of the other. cluster_link() - ports of @a and @b of pair @i of them.
+ * Pure.
  */
 uint32_t cluster_links(const struct cluster *cluster, uint32_t a, uint32_t b);
 void cluster_link(const struct cluster *cluster, uint32_t a, uint32_t b, uint32_t i,

@@ -63,7 +63,10 @@ static void wrong_engine(const struct groups_audit *a, uint32_t number, const ch
 
 /* --- the tree of switches ----------------------------------------------------------- */
 
-/* What the switches have. Of those on other hosts: what they should. False: one has not got its part. */
+/*
+ * What the switches have. Of those on other hosts: what they should. False: one has not got its
+ * part.
+ */
 static bool tree_read(const struct groups_audit *a)
 {
     const struct topo_graph *graph = a->fabric->config.graph;

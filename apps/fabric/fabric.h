@@ -131,9 +131,9 @@ int fabric_start(struct fabric **ret, const struct fabric_config *config, char *
 void fabric_stop(struct fabric *fabric);
 
 /*
- * On several hosts each has a fabric of the whole network, a *replica*: it knows all cables, groups,
- * trees and seats, and has the devices of its own part. What changes them is told to all hosts, in
- * the same order and with the same arguments:
+ * On several hosts each has a fabric of the whole network, a *replica*: it knows all cables,
+ * groups, trees and seats, and has the devices of its own part. What changes them is told to all
+ * hosts, in the same order and with the same arguments:
  *
  *     fabric_group_create(), _wide(), fabric_multicast_create(), fabric_group_leave(),
  *     fabric_node_leave(), fabric_link_set(), fabric_reroute(), fabric_regrow(),
@@ -180,8 +180,9 @@ struct fabric_seat {
 /**
  * fabric_attach - give a process a node.
  * @want: the node asked for, or a negative number; if it is taken, any free one.
- * Errors: -EXDEV, the node is on another host; -ENOSPC, every node here is taken; -ENOMEM; -EMFILE; -EFBIG, the edge is longer than a file
- * may be (SIGXFSZ must be ignored); -EDQUOT, the user's epoll watches.
+ * Errors: -EXDEV, the node is on another host; -ENOSPC, every node here is taken; -ENOMEM; -EMFILE;
+ * -EFBIG, the edge is longer than a file may be (SIGXFSZ must be ignored); -EDQUOT, the user's
+ * epoll watches.
  */
 int fabric_attach(struct fabric *fabric, int64_t want, struct fabric_seat *ret);
 

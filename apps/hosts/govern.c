@@ -3,8 +3,8 @@
  * govern.c - the governor's side: processes of other hosts as clients of its daemon, and calls.
  *
  * A client elsewhere is a pair of sockets here. The daemon has one end and reads and writes it like
- * any other connection; what stands behind the other one copies lines to and from the host's control
- * channel. So back-pressure, limits and the end of a connection are those of a socket.
+ * any other connection; what stands behind the other one copies lines to and from the host's
+ * control channel. So back-pressure, limits and the end of a connection are those of a socket.
  *
  * A call is waited for. What else comes from that host meanwhile is kept, in order, for the next
  * hosts_serve().

@@ -2,12 +2,12 @@
 /*
  * hosts.h - one fabric on several hosts: one of them governs, the others obey.
  *
- * The governor's daemon is the daemon of the whole fabric. To it a process on another host is a client
- * like its own: the host there passes the client's lines on over the control channel (govern.c,
- * obey.c), so attaching, groups, deaths, status and reports are in one place, and ask nobody where a
- * process is. The fabrics of all hosts are replicas (apps/fabric/fabric.h, struct fabric_mirror): what
- * the governor does to its own it has all others do, each with its devices, and goes on when all
- * have done it.
+ * The governor's daemon is the daemon of the whole fabric. To it a process on another host is a
+ * client like its own: the host there passes the client's lines on over the control channel
+ * (govern.c, obey.c), so attaching, groups, deaths, status and reports are in one place, and ask
+ * nobody where a process is. The fabrics of all hosts are replicas (apps/fabric/fabric.h, struct
+ * fabric_mirror): what the governor does to its own it has all others do, each with its devices,
+ * and goes on when all have done it.
  *
  * Both sides speak JSON, a line a message, over a stream that the host link carries:
  *

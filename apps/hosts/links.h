@@ -31,8 +31,8 @@ int links_open(struct links **ret, const struct cluster *cluster, uint32_t self,
 void links_close(struct links *links);
 
 /**
- * links_control - this end of the control channel to @host, which passes on; -1: there is none, or it
- * was taken. Between the governor, host 0, and each other.
+ * links_control - this end of the control channel to @host, which passes on; -1: there is none, or
+ * it was taken. Between the governor, host 0, and each other.
  */
 int links_control(struct links *links, uint32_t host);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * plan.h - a fabric's process on several hosts, by --cluster: which host this is, and how the others
- * are started.
+ * plan.h - a fabric's process on several hosts, by --cluster: which host this is, and how the
+ * others are started.
  */
 #ifndef APPS_HOSTS_PLAN_H
 #define APPS_HOSTS_PLAN_H
@@ -35,9 +35,9 @@ void hosts_plan_release(struct hosts_plan *plan);
 void hosts_node_name(char *ret, size_t ret_bytes);
 
 /**
- * hosts_socket_name - of a fabric's socket on this host: the fabric's name and this machine's, since
- * hosts may share a folder. hosts_socket_anywhere() - the path that programs are given on all hosts:
- * with %h where the machine's name stands.
+ * hosts_socket_name - of a fabric's socket on this host: the fabric's name and this machine's,
+ * since hosts may share a folder. hosts_socket_anywhere() - the path that programs are given on all
+ * hosts: with %h where the machine's name stands.
  */
 void hosts_socket_name(char *ret, size_t ret_bytes, const char *fabric);
 void hosts_socket_anywhere(char *ret, size_t ret_bytes, const char *path);

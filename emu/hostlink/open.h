@@ -35,8 +35,8 @@ struct emu_hostport_options {
  * @options: NULL: all as if zero.
  *
  * @error gets one line that a user understands. Errors: -ENOTSUP (no DPDK in this build), -ENOENT
- * (its library is not where it should be), -EINVAL (device or arguments), -ENODEV (no such device or
- * interface), -ENETDOWN (the interface is down), -EPERM, -ENOMEM, -EMSGSIZE (frames too small),
+ * (its library is not where it should be), -EINVAL (device or arguments), -ENODEV (no such device
+ * or interface), -ENETDOWN (the interface is down), -EPERM, -ENOMEM, -EMSGSIZE (frames too small),
  * -EEXIST (open already), -EIO (all else).
  *
  * Thread: any; one at a time. It takes 0.2 to 0.4 s the first time. It runs on a thread of its own

@@ -8,7 +8,9 @@
 
 #include "emu/plugin_build.h"
 
-/* Seen from an installed program, in a prefix that may have been moved; then where that was to be. */
+/*
+ * Seen from an installed program, in a prefix that may have been moved; then where that was to be.
+ */
 static const char *const installed[] = {"../lib/fabemu", "../lib/x86_64-linux-gnu/fabemu",
                                         "../lib64/fabemu", PLUGIN_INSTALLED};
 

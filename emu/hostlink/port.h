@@ -5,7 +5,8 @@
  * What stands behind it is a DPDK device (emu/hostlink/dpdk) or, in tests, a wire in memory. It may
  * lose, double, reorder or damage frames, and never says so: sessions see to that (session.h).
  *
- * Owner: the one device that steps it (hostlink.h): one thread at a time. No call blocks but close().
+ * Owner: the one device that steps it (hostlink.h): one thread at a time. No call blocks but
+ * close().
  */
 #ifndef EMU_HOSTLINK_PORT_H
 #define EMU_HOSTLINK_PORT_H
@@ -33,8 +34,9 @@ struct emu_hostport_ops {
     /* Frames that have come, at most @max: the caller's, each to be dropped once. */
     uint32_t (*receive)(struct emu_hostport *port, struct emu_hostframe **frames, uint32_t max);
     /*
-     * Send @count frames, at most EMU_HOSTLINK_BURST of at most frame_bytes each. Returns how many the port took, the first of them; the others stay the
-     * caller's. What it took it drops itself, once it is on the wire.
+     * Send @count frames, at most EMU_HOSTLINK_BURST of at most frame_bytes each. Returns how many
+     * the port took, the first of them; the others stay the caller's. What it took it drops itself,
+     * once it is on the wire.
      */
     uint32_t (*send)(struct emu_hostport *port, struct emu_hostframe **frames, uint32_t count);
     /* A frame to fill; NULL: none is free now. */

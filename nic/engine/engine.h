@@ -239,7 +239,8 @@ const struct emu_clash *engine_group_clash(const struct engine_group *group);
 bool engine_group_failed(const struct engine_group *group);
 
 /**
- * engine_group_gave_up - has it failed for what a combine unit had to give up? No host hears of that.
+ * engine_group_gave_up - has it failed for what a combine unit had to give up? No host hears of
+ * that.
  * Thread: as engine_group_held().
  */
 bool engine_group_gave_up(const struct engine_group *group);

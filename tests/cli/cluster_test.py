@@ -29,7 +29,8 @@ class ClusterTest(FabemuCase):
     def bad(self, text, *args):
         """What it says of one that is not."""
         done = self.check(text, *args)
-        self.assertEqual((done.returncode, done.stdout, done.stderr.count("\n")), (1, "", 1), done.stderr)
+        self.assertEqual((done.returncode, done.stdout, done.stderr.count("\n")), (1, "", 1),
+                         done.stderr)
         return done.stderr
 
     def key(self, mode, text="00" * 32):
@@ -50,27 +51,32 @@ class ClusterTest(FabemuCase):
     def test_pages_file__is_right(self):
         with open(DOCS, encoding="utf-8") as f:
             text = re.search(r"```\n(fabric.*?)```", f.read(), re.S).group(1)
-        self.assertIn("by ports 1 - 0", self.good(re.sub(r"key \S+", "key none", text), "--topo", "kary:4,2"))
+        self.assertIn("by ports 1 - 0",
+                      self.good(re.sub(r"key \S+", "key none", text), "--topo", "kary:4,2"))
 
     def test_digest__is_of_what_hosts_must_agree_on(self):
         digests = {self.good(text, "--topo", topo, *more).split("digest ")[1]
                    for text, topo, more in ((TWO, "kary:4,2", ()), (TWO, "kary:2,4", ()),
-                                            (TWO, "kary:4,2", ("--seed", "9")), (TWO, "kary:4,2", ("--profile", "qsnet3")),
+                                            (TWO, "kary:4,2", ("--seed", "9")),
+                                            (TWO, "kary:4,2", ("--profile", "qsnet3")),
                                             (TWO + "join alpha:0 beta:0\n", "kary:4,2", ()))}
         self.assertEqual(len(digests), 5)
         again = self.good("# a comment\n" + TWO, "--topo", "kary:4,2").split("digest ")[1]
         self.assertIn(again, digests)
 
     def test_errors__name_the_line_or_the_place(self):
-        self.assertIn("lab.cluster, line 7: 'x' behind join; nothing follows there", self.bad(TWO + "join alpha:0 beta:0 x\n"))
+        self.assertIn("lab.cluster, line 7: 'x' behind join; nothing follows there",
+                      self.bad(TWO + "join alpha:0 beta:0 x\n"))
         self.assertIn("2 hosts are too many for 1 switch", self.bad(TWO, "--topo", "kary:4,1"))
         self.assertIn("host beta has switch 9, and kary:4,2 has switches 0 to 7",
-                      self.bad(TWO.replace("host beta", "switches 0-7\nhost beta") + "switches 8-9\n", "--topo", "kary:4,2"))
+                      self.bad(TWO.replace("host beta", "switches 0-7\nhost beta") + "switches 8-9\n",
+                               "--topo", "kary:4,2"))
 
     def test_key__must_be_nobody_elses(self):
         self.assertIn("with a key", self.good(self.key(0o600), "--topo", "kary:4,2"))
         self.assertIn("others may read the key", self.bad(self.key(0o644), "--topo", "kary:4,2"))
-        self.assertIn("no key: it must be 32 bytes", self.bad(self.key(0o600, "short"), "--topo", "kary:4,2"))
+        self.assertIn("no key: it must be 32 bytes",
+                      self.bad(self.key(0o600, "short"), "--topo", "kary:4,2"))
 
     def test_usage__is_said(self):
         for args in ((), ("--check",), ("--check", "x", "y")):

@@ -227,18 +227,22 @@ class PartedTest(FabemuCase):
         for process in both:
             process.kill()
 
-    def test_group__that_the_network_gave_up_ends_for_those_who_wait_though_its_member_leaves_at_once(self):
+    def test_group__that_was_given_up_ends_for_all_though_its_member_leaves_at_once(self):
         both = self.pair_that(["broadcasts"], "--profile", "qsnet3", "--bound", "retries=3")
-        done = self.fabemu("fault", "--name", "u", "loss", "link=any", "packet=head", "from=0", "kind=multicast", "rate=1")
+        done = self.fabemu("fault", "--name", "u", "loss", "link=any", "packet=head", "from=0",
+                           "kind=multicast", "rate=1")
         self.assertEqual(done.stdout, "fault 1\n", done.stderr)
         self.say(both, "broadcast: Broken pipe\n")
         self.assertEqual([process.wait(PATIENCE_S) for process in both], [0, 0])
 
     def test_group__that_a_combine_unit_gave_up_ends_for_all(self):
-        both = self.pair_that([], "--profile", "qsnet3", "--set", "combining=switch", "--bound", "retries=3")
-        done = self.fabemu("fault", "--name", "u", "loss", "link=n2:0<", "packet=head", "kind=barrier", "rate=1")
+        both = self.pair_that([], "--profile", "qsnet3", "--set", "combining=switch", "--bound",
+                              "retries=3")
+        done = self.fabemu("fault", "--name", "u", "loss", "link=n2:0<", "packet=head",
+                           "kind=barrier", "rate=1")
         self.assertEqual(done.stdout, "fault 1\n", done.stderr)
-        self.assertEqual([self.line(process)[:20] for process in both], ["barrier: Broken pipe"] * 2)
+        self.assertEqual([self.line(process)[:20] for process in both],
+                         ["barrier: Broken pipe"] * 2)
         for process in both:
             process.kill()
 

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * hostlink.c - two hosts on a wire (emu/hostlink/session/session.h), and a stranger on it, who sends any bytes,
- * frames of theirs changed or played again, and frames made up with all numbers right.
+ * hostlink.c - two hosts on a wire (emu/hostlink/session/session.h), and a stranger on it, who
+ * sends any bytes, frames of theirs changed or played again, and frames made up with all numbers
+ * right.
  *
- * The input's first byte says whether they have a key (its low bit), and whether the wire loses frames and
- * lets them overtake each other (the next one). Then come commands, a byte each, and what they need.
+ * The input's first byte says whether they have a key (its low bit), and whether the wire loses
+ * frames and lets them overtake each other (the next one). Then come commands, a byte each, and
+ * what they need.
  *
  * With a key the stranger changes nothing: all that the hosts say arrives, and no life ends but
  * by them. Without one it may do as they do; then nothing breaks, no frame is left behind, and

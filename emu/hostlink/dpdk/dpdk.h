@@ -106,7 +106,9 @@ bool dpdk_interface_runs(const struct dpdk_interface *interface, int fd);
 /** dpdk_eal_start - once, as the first @options say. Errors: -EIO, -ENOMEM, the same ever after. */
 int dpdk_eal_start(const struct emu_hostport_options *options, const struct dpdk_error *error);
 
-/** dpdk_elsewhere - runs @fn(@ctx) on a thread that takes no signals. Errors: pthread_create()'s. */
+/**
+ * dpdk_elsewhere - runs @fn(@ctx) on a thread that takes no signals. Errors: pthread_create()'s.
+ */
 int dpdk_elsewhere(void (*fn)(void *ctx), void *ctx);
 
 /**

@@ -12,7 +12,9 @@
 #define PAGE_BYTES  4096u
 #define ETHER_BYTES 14u /* the header of a frame */
 
-/* net_af_packet: a frame lies in the kernel's ring behind so many bytes (TPACKET_V2, raw sockets). */
+/*
+ * net_af_packet: a frame lies in the kernel's ring behind so many bytes (TPACKET_V2, raw sockets).
+ */
 #define RING_HEADER_BYTES 66u
 #define RING_FRAMES       4096u /* with DPDK's 512, bursts are lost where two hosts share a core */
 #define RING_STEP         256u

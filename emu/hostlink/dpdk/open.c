@@ -76,7 +76,9 @@ static int pool_create(const struct opening *opening, const struct rte_eth_dev_i
         return dpdk_fail(opening->error, -EINVAL, "%s: frames of %u bytes are too large",
                          port->device.name, bytes);
     snprintf(name, sizeof name, "fabemu_%u", port->id);
-    /* One thread at a time uses it: no caches; what was freed last is used first, still in cache. */
+    /*
+     * One thread at a time uses it: no caches; what was freed last is used first, still in cache.
+     */
     port->pool = rte_pktmbuf_pool_create_by_ops(name, frames, 0, dpdk_frame_private(),
                                                 (uint16_t)room, SOCKET_ID_ANY, "stack");
     if (port->pool)

@@ -2,8 +2,8 @@
 /*
  * socket.c - descriptors that DPDK opened.
  *
- * DPDK passes them on to programs that are started later, which would then hold the device, and does
- * not tell on which of them one could sleep. They are those that were not there before.
+ * DPDK passes them on to programs that are started later, which would then hold the device, and
+ * does not tell on which of them one could sleep. They are those that were not there before.
  */
 #include <dirent.h>
 #include <fcntl.h>

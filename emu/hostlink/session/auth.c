@@ -2,8 +2,8 @@
 /*
  * auth.c - CRC-32C, and libsodium where it was built in.
  *
- * Rejected: one key for all lives with random nonces, for 96 bits are too few to draw from for ever;
- * encryption, as what programs say to each other on one host is not hidden either.
+ * Rejected: one key for all lives with random nonces, for 96 bits are too few to draw from for
+ * ever; encryption, as what programs say to each other on one host is not hidden either.
  */
 #include "emu/hostlink/session/auth.h"
 

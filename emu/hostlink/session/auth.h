@@ -10,8 +10,8 @@
  *   one of the two processors lacks the instructions, of ChaCha20-Poly1305 (RFC 8439); the nonce is
  *   the packet number, which no other frame of the life has.
  *
- * Nothing is hidden: the whole frame is "additional data", which is only checked. So a frame that is kept for
- * sending again stays as it is.
+ * Nothing is hidden: the whole frame is "additional data", which is only checked. So a frame that
+ * is kept for sending again stays as it is.
  *
  * Owner: the session.
  */
@@ -68,7 +68,8 @@ bool emu_auth_agree(uint32_t checks, uint32_t theirs, uint8_t *ret);
 void emu_auth_begin(struct emu_auth *auth, const struct emu_auth_life *life);
 
 /**
- * emu_auth_seal - the tag of the @bytes at @data, right behind them. @packet: never twice in a life.
+ * emu_auth_seal - the tag of the @bytes at @data, right behind them. @packet: never twice in a
+ * life.
  */
 void emu_auth_seal(struct emu_auth *auth, uint8_t check, uint64_t packet, uint8_t *data,
                    uint32_t bytes);

@@ -4,9 +4,9 @@
  *
  * A frame is the Ethernet header, ours, a body (records, a map of what came, or an offer), and a
  * tag over all that stands before it (auth.h). Numbers are little-endian, the EtherType excepted.
- * What comes from the wire is read by emu_frame_parse() into a struct, which checks every field that
- * can be checked without knowing the session; nothing of a frame is used before its tag was found
- * right.
+ * What comes from the wire is read by emu_frame_parse() into a struct, which checks every field
+ * that can be checked without knowing the session; nothing of a frame is used before its tag was
+ * found right.
  */
 #ifndef EMU_HOSTLINK_FRAME_H
 #define EMU_HOSTLINK_FRAME_H
@@ -98,8 +98,8 @@ bool emu_frame_offer_parse(const struct emu_frame *header, struct emu_frame_offe
 void emu_frame_offer_write(uint8_t *to, const struct emu_frame_offer *offer);
 
 /**
- * emu_frame_map_word - of an ACK, the map's bits for the 64 frames from `ack` + 64 * @word on: which
- * have come. @word < body_bytes / 8. Pure.
+ * emu_frame_map_word - of an ACK, the map's bits for the 64 frames from `ack` + 64 * @word on:
+ * which have come. @word < body_bytes / 8. Pure.
  */
 uint64_t emu_frame_map_word(const struct emu_frame *header, uint32_t word);
 void emu_frame_map_write(uint8_t *body, uint32_t word, uint64_t bits);

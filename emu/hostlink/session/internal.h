@@ -3,8 +3,8 @@
  * internal.h - a session, as its files see it: session.c (made, stepped, asked), meet.c (the
  * handshake), send.c (frames on their way), lost.c (which of them are lost), receive.c.
  *
- * Frames of records are numbered modulo 2^32, and differences of these numbers are compared, never the
- * numbers. What is by number lies in rings of `window` elements, at number & mask.
+ * Frames of records are numbered modulo 2^32, and differences of these numbers are compared, never
+ * the numbers. What is by number lies in rings of `window` elements, at number & mask.
  */
 #ifndef EMU_HOSTLINK_INTERNAL_H
 #define EMU_HOSTLINK_INTERNAL_H
@@ -202,7 +202,9 @@ void session_greet(struct emu_session *s, uint64_t now_ns);
 void session_send_begin(struct emu_session *s);
 void session_send_end(struct emu_session *s);
 
-/** session_say_ns - when the other host must be told what has come; UINT64_MAX: nothing has. Pure. */
+/**
+ * session_say_ns - when the other host must be told what has come; UINT64_MAX: nothing has. Pure.
+ */
 uint64_t session_say_ns(const struct emu_session *s);
 
 /** session_send - what is to be sent in this life. */
@@ -255,7 +257,9 @@ static inline bool session_gap(const struct emu_session *s)
     return s->receive.high != s->receive.next;
 }
 
-/** session_map_word - the bits of the 64 frames from the first missing one + 64 * @word on. Pure. */
+/**
+ * session_map_word - the bits of the 64 frames from the first missing one + 64 * @word on. Pure.
+ */
 uint64_t session_map_word(const struct emu_session *s, uint32_t word);
 
 #endif

@@ -3,9 +3,10 @@
  * lost.c - which frames on their way are lost.
  *
  * Two signs (RFC 8985, RFC 9002): one that was sent later has arrived, and the time by which
- * frames may overtake each other is over; or nothing has been heard for a time-out (RFC 6298), which sends
- * only the oldest again, to learn more. How far frames overtake each other is the wire's: when the other
- * host says that a frame came by two of its transmissions, that time is doubled, and after many frames that were sent again with reason it is halved.
+ * frames may overtake each other is over; or nothing has been heard for a time-out (RFC 6298),
+ * which sends only the oldest again, to learn more. How far frames overtake each other is the
+ * wire's: when the other host says that a frame came by two of its transmissions, that time is
+ * doubled, and after many frames that were sent again with reason it is halved.
  */
 #include "emu/hostlink/session/internal.h"
 

@@ -4,12 +4,12 @@
  *
  * Each end has a random number for its next life. HELLO says it; REPLY says it back, with the
  * answerer's own; CONFIRM says that back. Who gets its own number back knows that the other end
- * lives now, and that nobody plays old frames: only then does a life begin, or end. A HELLO alone changes
- * nothing, and what is kept of it is SESSION_ANSWERS answers until the next step.
+ * lives now, and that nobody plays old frames: only then does a life begin, or end. A HELLO alone
+ * changes nothing, and what is kept of it is SESSION_ANSWERS answers until the next step.
  *
  * While a life lasts a HELLO is answered with the number of the next one. A host that restarted
- * confirms it, and that ends the old life here. Both may say HELLO at once: both numbers are the same in
- * all frames, so both come to the same life.
+ * confirms it, and that ends the old life here. Both may say HELLO at once: both numbers are the
+ * same in all frames, so both come to the same life.
  */
 #include "emu/hostlink/session/internal.h"
 

@@ -3,8 +3,9 @@
  * send.c - frames of records, from the first byte in them until the other host has them; and
  * acknowledgments.
  *
- * A frame's header and tag are made just before the port is to take it, each time anew: with a new packet
- * number, what has come here, and the time. What the port does not take stays as it is until it does.
+ * A frame's header and tag are made just before the port is to take it, each time anew: with a new
+ * packet number, what has come here, and the time. What the port does not take stays as it is until
+ * it does.
  */
 #include "emu/hostlink/session/internal.h"
 
@@ -131,7 +132,9 @@ void session_flush(struct emu_session *s, uint64_t now_ns)
         send->stuck = true;
 }
 
-/* The header and the tag of a frame of this life, whose body is there. Returns its packet number. */
+/*
+ * The header and the tag of a frame of this life, whose body is there. Returns its packet number.
+ */
 static uint64_t send_seal(struct emu_session *s, struct emu_hostframe *frame,
                           enum emu_frame_kind kind, uint32_t seq, uint16_t body_bytes,
                           uint64_t now_ns)

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * session.h - what two hosts say to each other arrives: once, in order, whole, and from nobody else.
+ * session.h - what two hosts say to each other arrives: once, in order, whole, and from nobody
+ * else.
  *
  * A session is one end of the conversation of two hosts over one Ethernet port each. It is stepped,
  * and told the time; it blocks nowhere. Whoever owns it puts *records* in (a few bytes with a kind,
  * wire.h) and gets those of the other host out, in the order in which they were put in. Records are
  * packed into frames; frames are numbered, acknowledged cumulatively and with a bit map of those
  * that came out of order, kept until they are acknowledged, and sent again when a gap or a time-out
- * shows that they were lost (RFC 6298, RFC 9002). Both hosts begin with a handshake of fresh random numbers, so that
- * frames of an earlier session, or replayed ones, are told from this one's. With a key every frame
- * carries a tag (AES-256-GCM's, over the whole frame); without, a CRC-32C.
+ * shows that they were lost (RFC 6298, RFC 9002). Both hosts begin with a handshake of fresh random
+ * numbers, so that frames of an earlier session, or replayed ones, are told from this one's. With a
+ * key every frame carries a tag (AES-256-GCM's, over the whole frame); without, a CRC-32C.
  *
  * A host that has said nothing for `silent_ns` is gone: the session is down, everything in it is
  * dropped, and a new handshake begins a new one, with a new `life`.
@@ -112,12 +113,12 @@ void emu_session_put(struct emu_session *session, uint32_t bytes);
 uint32_t emu_session_record_max(const struct emu_session *session);
 
 /**
- * emu_session_receive - a frame came, whose Ethernet header and host numbers say that it is for this
- * session (emu_session_peek()). The session drops it, now or later. Records that are next in order are given to
- * @records, one frame's records in one piece: @bytes of them, which are good until it
- * returns. The frame's records are cut by whoever wrote them: wire.h. They are of the life that
- * emu_session_life() names then: a new one begins in this function, and ends here or in a step.
- * @records may put records in; it must not step or receive.
+ * emu_session_receive - a frame came, whose Ethernet header and host numbers say that it is for
+ * this session (emu_session_peek()). The session drops it, now or later. Records that are next in
+ * order are given to @records, one frame's records in one piece: @bytes of them, which are good
+ * until it returns. The frame's records are cut by whoever wrote them: wire.h. They are of the life
+ * that emu_session_life() names then: a new one begins in this function, and ends here or in a
+ * step. @records may put records in; it must not step or receive.
  * @now_ns: as in emu_session_step(); any clock that does not go back.
  */
 void emu_session_receive(struct emu_session *session, struct emu_hostframe *frame, uint64_t now_ns,

@@ -240,7 +240,10 @@ static struct wire_end *wire_far(struct world *w, uint32_t host, const struct wi
     return far;
 }
 
-/* What is in a buffer, an adapter's header and note too, goes from one fabric's pool to the other's. */
+/*
+ * What is in a buffer, an adapter's header and note too, goes from one fabric's pool to the
+ * other's.
+ */
 static void wire_carry(struct part *from, const struct emu_entry *entry, struct part *to,
                        struct emu_tx *tx)
 {
@@ -440,7 +443,9 @@ static bool take(struct world *w, uint32_t n, struct emu_seg *ret)
     return true;
 }
 
-/* Every node sends @each segments to every other one; all come, once each, with what was in them. */
+/*
+ * Every node sends @each segments to every other one; all come, once each, with what was in them.
+ */
 static void unicasts(struct world *w, uint32_t each)
 {
     uint32_t nodes = w->graph->nodes, want = nodes * (nodes - 1) * each, got = 0;

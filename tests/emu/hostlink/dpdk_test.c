@@ -2,8 +2,8 @@
 /*
  * dpdk_test.c - ports that are DPDK devices, as far as nobody's permission is needed.
  *
- * net_ring is a device of DPDK's whose frames come back to itself. Interfaces of the kernel, and two
- * processes: exchange_test.py.
+ * net_ring is a device of DPDK's whose frames come back to itself. Interfaces of the kernel, and
+ * two processes: exchange_test.py.
  */
 #include <errno.h>
 #include <sched.h>
@@ -139,7 +139,10 @@ static void kept__is_sent_again(void)
     port->ops->close(port);
 }
 
-/* A device that is full takes the first frames; the others are the caller's, and can be sent later. */
+/*
+ * A device that is full takes the first frames; the others are the caller's, and can be sent
+ * later.
+ */
 static void send__takes_what_there_is_room_for(void)
 {
     struct emu_hostport *port = port_open(RING);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * exchange.c - two of these, on two ports that lead to each other, exchange numbered frames of all
- * sizes. Both ways at once; frames are kept and sent again, each seventh at once, others when nothing
- * has acknowledged them; what arrives is looked at byte for byte. exchange_test.py starts them.
+ * sizes. Both ways at once; frames are kept and sent again, each seventh at once, others when
+ * nothing has acknowledged them; what arrives is looked at byte for byte. exchange_test.py starts
+ * them.
  *
  *     exchange DEVICE [FRAMES]     FRAMES: how many to send; 0: one of each size
  *

@@ -106,7 +106,10 @@ static void expect_done(struct talk *talk, uint64_t life)
     expect_life(talk, 1, life);
 }
 
-/* How far frames overtake each other is learned; from then on hardly one is sent again for nothing. */
+/*
+ * How far frames overtake each other is learned; from then on hardly one is sent again for
+ * nothing.
+ */
 static void overtaking__is_not_taken_for_loss(void)
 {
     const struct talk_config config = {.window = 256};
@@ -212,7 +215,9 @@ static void packets__end_with_the_life(void)
     talk_destroy(&talk);
 }
 
-/* The one that comes late is met within a round trip or two, not after the other's next greeting. */
+/*
+ * The one that comes late is met within a round trip or two, not after the other's next greeting.
+ */
 static void start__late_meets_at_once(void)
 {
     const struct talk_config config = {.silent_ns = 100 * MS};
@@ -235,7 +240,9 @@ static void start__late_meets_at_once(void)
     }
 }
 
-/* An end that comes anew ends the old life at the other: at once, though that one is never silent. */
+/*
+ * An end that comes anew ends the old life at the other: at once, though that one is never silent.
+ */
 static void restart__ends_the_old_life(void)
 {
     uint64_t state = test_seed();

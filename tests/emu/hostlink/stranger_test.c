@@ -313,7 +313,9 @@ static void frames__changed_are_counted_and_dropped(void)
     }
 }
 
-/* All frames of this life played again, many times, and late: doubles, and no sign of life either. */
+/*
+ * All frames of this life played again, many times, and late: doubles, and no sign of life either.
+ */
 static void frames__played_again_change_nothing(void)
 {
     for (uint32_t run = 0; run < 2; run++) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * talk.h - two sessions that talk over a wire (wire.h), in simulated time; nothing here needs CUnit.
+ * talk.h - two sessions that talk over a wire (wire.h), in simulated time; nothing here needs
+ * CUnit.
  *
  * Each end puts records in that follow from their number, and checks those that come: the next
  * number, and every byte. In each life both count from 0. More ports of the wire are strangers'.
@@ -58,7 +59,9 @@ void talk_step(struct talk *talk);
 /** talk_for - steps until @ns later. */
 void talk_for(struct talk *talk, uint64_t ns);
 
-/** talk_until_done - steps until all records are there, or @ns are over. Returns whether they are. */
+/**
+ * talk_until_done - steps until all records are there, or @ns are over. Returns whether they are.
+ */
 bool talk_until_done(struct talk *talk, uint64_t ns);
 
 /** talk_is_up - both ends are, in lives that belong together as far as they know. */

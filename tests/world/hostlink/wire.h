@@ -2,8 +2,8 @@
 /*
  * wire.h - Ethernet ports on one wire in memory, with faults, in simulated time.
  *
- * The wire owns its ports and their frames. Whoever tests sets the time; nothing comes before it. What
- * is lost, doubled, damaged or late follows from the seed. Nothing here needs CUnit.
+ * The wire owns its ports and their frames. Whoever tests sets the time; nothing comes before it.
+ * What is lost, doubled, damaged or late follows from the seed. Nothing here needs CUnit.
  */
 #ifndef TESTS_WORLD_HOSTLINK_WIRE_H
 #define TESTS_WORLD_HOSTLINK_WIRE_H

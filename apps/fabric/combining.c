@@ -84,15 +84,19 @@ int fabric_combine_stall(struct fabric *fabric, uint32_t sw, bool stalled, uint6
 
 void fabric_combine_out(struct fabric *fabric, uint32_t sw, bool out, uint64_t now_ps)
 {
+    uint64_t then_ps = fabric_is_virtual(fabric) ? now_ps + 1 : fabric_now_ps(fabric);
     struct fabric_combine *units = &fabric->combine[sw];
+    struct engine *unit = fabric_unit(fabric, sw);
 
     units->held = out ? fabric_combine_waiting(fabric, sw, 0, now_ps) : 0;
     units->out = out;
     units->waits = false;
     fabric->tree_load[sw] += out ? FABRIC_OUT_LOAD : 0 - FABRIC_OUT_LOAD;
-    switch_combine_out(fabric->sw[sw], out,
-                       fabric_is_virtual(fabric) ? now_ps + 1 : fabric_now_ps(fabric));
-    fabric_wake(fabric, switch_emu_dev(fabric->sw[sw]), now_ps);
+    if (unit)
+        engine_combine_out(unit, out, then_ps);
+    else
+        switch_combine_out(fabric->sw[sw], out, then_ps);
+    fabric_wake(fabric, unit ? engine_emu_dev(unit) : switch_emu_dev(fabric->sw[sw]), now_ps);
 }
 
 bool fabric_combine_is_out(const struct fabric *fabric, const struct topo_tree *tree)
@@ -135,8 +139,8 @@ uint32_t fabric_combine_waiting(const struct fabric *fabric, uint32_t sw, uint32
 
     if (!fabric->sw[sw])
         return 0;
-    return unit ? engine_combine_waiting(unit, tell, &w)
-                : switch_combine_waiting(fabric->sw[sw], tell, &w) + fabric->combine[sw].held;
+    return fabric->combine[sw].held + (unit ? engine_combine_waiting(unit, tell, &w)
+                                            : switch_combine_waiting(fabric->sw[sw], tell, &w));
 }
 
 void fabric_combine_exhaust(struct fabric *fabric, uint32_t sw, bool exhausted)

@@ -454,7 +454,7 @@ struct fabric_loss {
 };
 
 /**
- * fabric_losses_look - look for such losses. Combine units of crosspoint switches for which
+ * fabric_losses_look - look for such losses. Combine units of switches for which
  * something has waited for @bound_ps, and that have done nothing, are taken out of service. To be
  * called a few times in @bound_ps, which is EMU_NEVER if they may stand still without limit.
  * fabric_loss_take - what was found, one after the other, each once; false: that was all.

@@ -174,7 +174,8 @@ static bool tree_has(const struct topo_tree *tree, uint32_t sw)
 
 /*
  * Its groups get trees without it where nothing of them is under way, and where there are such
- * trees; the others fail. What waits for it is dropped from now on.
+ * trees; the others fail, and so do all where units are link engines. What waits for it is dropped
+ * from now on.
  */
 static void unit_out(struct fabric *fabric, uint32_t sw, uint64_t now_ps)
 {
@@ -188,7 +189,7 @@ static void unit_out(struct fabric *fabric, uint32_t sw, uint64_t now_ps)
 
         if (!group || !group->combines || group->failed || !tree_has(&group->tree, sw))
             continue;
-        if (fabric_group_evade(fabric, group, now_ps))
+        if (fabric_has_states(&fabric->config) && fabric_group_evade(fabric, group, now_ps))
             why.moved++;
         else
             group_fails(fabric, group, &(struct fabric_loss){.what = FABRIC_UNIT_STUCK, .sw = sw});
@@ -199,15 +200,18 @@ static void unit_out(struct fabric *fabric, uint32_t sw, uint64_t now_ps)
 /* Has it done nothing for @bound_ps, counted from the first look that found something waiting? */
 static bool unit_is_stuck(struct fabric *fabric, uint32_t sw, uint64_t now_ps, uint64_t bound_ps)
 {
-    struct fabric_combine *unit = &fabric->combine[sw];
-    uint64_t taken = switch_combine_taken(fabric->sw[sw]);
-    bool waits = fabric_combine_waiting(fabric, sw, 0, now_ps);
+    struct fabric_combine *seen = &fabric->combine[sw];
+    struct engine *unit = fabric_unit(fabric, sw);
+    uint64_t taken = unit ? emu_count_read(&engine_counts(unit)->results)
+                          : switch_combine_taken(fabric->sw[sw]);
+    bool waits = unit ? engine_combine_stands(unit)
+                      : fabric_combine_waiting(fabric, sw, 0, now_ps) > 0;
 
-    if (!unit->waits || taken != unit->taken)
-        unit->since_ps = now_ps;
-    unit->waits = waits;
-    unit->taken = taken;
-    return waits && now_ps - unit->since_ps >= bound_ps;
+    if (!seen->waits || taken != seen->taken)
+        seen->since_ps = now_ps;
+    seen->waits = waits;
+    seen->taken = taken;
+    return waits && now_ps - seen->since_ps >= bound_ps;
 }
 
 /* --- a look ------------------------------------------------------------------------------ */
@@ -220,11 +224,12 @@ static uint64_t overruns_of(const struct fabric *fabric, uint32_t sw)
     return sum.overrun;
 }
 
-/* Are there units of the switch's own that faults can have stopped? */
+/* Are there units that faults can have stopped? */
 static bool unit_can_ail(const struct fabric *fabric, uint32_t sw)
 {
-    return fabric_has_states(&fabric->config) && fabric->combine[sw].faults &&
-           !fabric->combine[sw].out;
+    bool units = fabric_has_states(&fabric->config) || fabric_has_units(&fabric->config);
+
+    return units && fabric->combine[sw].faults && !fabric->combine[sw].out;
 }
 
 static void switch_look(struct fabric *fabric, uint32_t sw, uint64_t now_ps, uint64_t bound_ps)

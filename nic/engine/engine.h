@@ -126,6 +126,14 @@ uint32_t engine_combine_waiting(struct engine *engine,
                                 void (*tell)(void *ctx, const struct emu_hdr *hdr), void *ctx);
 
 /**
+ * engine_combine_out - switch_combine_out() of an engine that is a combine unit. Of groups whose
+ * results it drops it takes no contribution any more. Thread: the same.
+ * engine_combine_stands - does a result wait though no packet is wanting to send it?
+ */
+void engine_combine_out(struct engine *engine, bool out, uint64_t at_ps);
+bool engine_combine_stands(const struct engine *engine);
+
+/**
  * engine_give_up - what waits for a link is given up: there has been none for too long. Thread: as
  * above.
  */

@@ -89,6 +89,7 @@ struct engine_trees {
     uint64_t header_ps, word_ps; /* what one takes, and each word of it; 0 on clock raw */
     struct emu_faults *faults;   /* what is combined goes by them; NULL: by none */
     bool stalled;                /* no result goes on: a fault */
+    bool out;                    /* out of service: results go nowhere */
 };
 
 static inline struct engine_coll *engine_coll_of(struct engine_queued *at)

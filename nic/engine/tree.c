@@ -316,11 +316,31 @@ static bool state_next(struct engine *e, struct engine_coll *state, uint64_t at_
     return true;
 }
 
+/* The results go nowhere, and their groups have failed here; their end frees what they hold. */
+static void results_drop(struct engine *e)
+{
+    while (!engine_queue_empty(&e->tree.results)) {
+        struct engine_coll *state = engine_coll_of(e->tree.results.first);
+
+        if (state->made) {
+            emu_pool_drop(engine_cache(e), state->buf);
+            state->have = 0;
+            state->made = false;
+        }
+        state->outs = 0;
+        state->group->tree->failed = true;
+        engine_queue_pop(&e->tree.results);
+        engine_group_release(state->group);
+    }
+}
+
 void engine_results(struct engine *e, uint64_t at_ps)
 {
     struct engine_coll *state;
 
     e->tree.results_ps = EMU_NEVER;
+    if (e->tree.out)
+        results_drop(e);
     if (e->tree.stalled)
         return;
     while (!engine_queue_empty(&e->tree.results)) {
@@ -350,6 +370,18 @@ void engine_combine_stall(struct engine *e, bool stalled, uint64_t at_ps)
     e->tree.stalled = stalled;
     if (!stalled && !engine_queue_empty(&e->tree.results))
         e->tree.results_ps = at_ps;
+}
+
+void engine_combine_out(struct engine *e, bool out, uint64_t at_ps)
+{
+    e->tree.out = out;
+    if (out)
+        e->tree.results_ps = at_ps;
+}
+
+bool engine_combine_stands(const struct engine *e)
+{
+    return !engine_queue_empty(&e->tree.results) && !engine_list_empty(&e->send.free);
 }
 
 uint32_t engine_combine_waiting(struct engine *e,

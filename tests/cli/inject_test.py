@@ -412,14 +412,14 @@ class InjectTest(FabemuCase):
                 self.assertGreater(report["losses"]["groups_failed"], 0)
 
     def test_combine_stall__for_good_ends_with_an_error_that_names_the_switch(self):
-        for options in (), ("--set", "link_retry=go_back_n"):
+        for options in COMBINERS[0], ROUTERS[-1], COMBINERS[1]:
             with self.subTest(options=options):
-                _, errors, report = self.fails("at=300ms combine-stall switch=any\n",
-                                               "--profile", "oq2004", *options,
+                _, errors, report = self.fails("at=300ms combine-stall switch=any\n", *options,
                                                "--bound", "unit=300ms")
                 self.assertRegex(errors, UNIT_FAILED + " stood still and was taken out of service")
                 self.assertGreater(report["losses"]["units_out"], 0)
-                self.assertGreater(report["drops"]["at_broken_units"], 0)
+                if options != COMBINERS[1]:  # there it is results that go nowhere
+                    self.assertGreater(report["drops"]["at_broken_units"], 0)
                 self.assertGreater(report["faults"][0]["hits"], 0)
                 self.assertTrue(report["check"]["right"])
 

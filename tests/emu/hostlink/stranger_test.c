@@ -247,7 +247,7 @@ static bool last_of(const struct talk *talk, uint8_t kind, struct emu_frame *ret
 static void stranger__without_the_key_changes_nothing(void)
 {
     uint64_t state = test_seed(), before;
-    uint8_t bytes[600] = {0};
+    uint8_t bytes[EMU_FRAME_HEADER_BYTES + 512 + EMU_FRAME_TAG_BYTES] = {0};
     struct emu_frame header;
     struct talk talk;
 
@@ -385,7 +385,7 @@ static void frames__of_an_earlier_life_change_nothing(void)
 /* Packets from long before the newest are dropped, though their frames' numbers look new. */
 static void packets__from_long_ago_are_dropped(void)
 {
-    uint8_t bytes[600] = {0};
+    uint8_t bytes[EMU_FRAME_HEADER_BYTES + 512 + EMU_FRAME_TAG_BYTES] = {0};
     struct emu_frame header;
     struct talk talk;
     uint64_t received;
@@ -413,7 +413,7 @@ static void packets__from_long_ago_are_dropped(void)
 static void acks__of_what_was_never_sent_are_malformed(void)
 {
     static const uint32_t beyond[] = {1, 2, 63, 64, 65, 1000, INT32_MAX};
-    uint8_t bytes[600] = {0};
+    uint8_t bytes[EMU_FRAME_HEADER_BYTES + 512 + EMU_FRAME_TAG_BYTES] = {0};
     struct emu_frame header;
     struct talk talk;
 
@@ -442,7 +442,7 @@ static void acks__of_what_was_never_sent_are_malformed(void)
 /* The other host speaks another version: both would know what to say of it. */
 static void version__that_differs_is_refused(void)
 {
-    uint8_t bytes[600] = {0};
+    uint8_t bytes[EMU_FRAME_HEADER_BYTES + 512 + EMU_FRAME_TAG_BYTES] = {0};
     struct emu_frame hello, reply = {.kind = EMU_FRAME_REPLY, .mine = 77, .version = 9};
     const struct talk_config config = {.frames = 600};
     struct emu_hostframe frame;
@@ -471,7 +471,7 @@ static void version__that_differs_is_refused(void)
 /* Whose a frame is, before any session looks at it. */
 static void peek__tells_ours_from_others(void)
 {
-    uint8_t bytes[600] = {0};
+    uint8_t bytes[EMU_FRAME_HEADER_BYTES + 512 + EMU_FRAME_TAG_BYTES] = {0};
     struct emu_frame header = {.kind = EMU_FRAME_HELLO, .mine = 1, .version = EMU_FRAME_VERSION};
     struct emu_hostframe frame = {.data = bytes};
     bool malformed = true;

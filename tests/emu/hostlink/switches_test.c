@@ -421,6 +421,7 @@ static uint64_t faults_stand(enum emu_fault_what what, uint32_t packets, bool ch
         CU_ASSERT_EQUAL(emu_count_read(&counts->cut) + emu_count_read(&counts->sunk), 0);
     }
     CU_ASSERT_EQUAL(switch_faults(sw, port, NULL), 0);
+    emu_faults_drop(&faults, &switch_emu_dev(sw)->worker->cache);
     spread_close(&w);
     return hits;
 }

@@ -26,7 +26,8 @@ PROGRAM = r'''
 static struct fabemu *fab;
 static struct fabemu_queue *queue;
 static struct fabemu_group *group;
-static uint32_t me, peer;
+static uint32_t me, peer;             /* a pair, and maybe more in their group: */
+static uint32_t member[8], members, root; /* all of them, and the lowest */
 
 static int receive(uint64_t tag, void *buf, size_t bytes, struct fabemu_req *req)
 {
@@ -36,9 +37,9 @@ static int receive(uint64_t tag, void *buf, size_t bytes, struct fabemu_req *req
     return fabemu_recv(queue, peer, tag, 0, &iov, 1, req);
 }
 
-static int send_word(uint64_t tag, void *buf, size_t bytes)
+static int send_word(uint32_t to, uint64_t tag, void *buf, size_t bytes)
 {
-    struct fabemu_dest dest = {.node = peer, .queue = 1, .tag = tag};
+    struct fabemu_dest dest = {.node = to, .queue = 1, .tag = tag};
     struct fabemu_iov iov = {.base = buf, .bytes = bytes};
     struct fabemu_req req = {0};
     int err = fabemu_send(queue, &dest, &iov, 1, &req);
@@ -46,17 +47,27 @@ static int send_word(uint64_t tag, void *buf, size_t bytes)
     return err ? err : fabemu_wait(fab, &req);
 }
 
+static void group_has(uint32_t node)
+{
+    member[members++] = node;
+    root = node < root ? node : root;
+}
+
+/* All but the root have it for a peer. */
 static int join(void)
 {
-    uint32_t nodes[2] = {me, peer}, id = 0;
     struct fabemu_req req = {0};
+    uint32_t id = 0;
     int err;
 
-    if (me < peer)
-        err = fabemu_group_create(fab, nodes, 2, &id) || send_word(1, &id, sizeof id);
-    else
+    if (me == root) {
+        err = fabemu_group_create(fab, member, members, &id);
+        for (uint32_t i = 0; !err && i < members; i++)
+            err = member[i] == me ? 0 : send_word(member[i], 1, &id, sizeof id);
+    } else {
         err = receive(1, &id, sizeof id, &req) || fabemu_wait(fab, &req);
-    return err ? err : fabemu_group_join(fab, id, 2, &group);
+    }
+    return err ? err : fabemu_group_join(fab, id, members, &group);
 }
 
 static void barriers(void)
@@ -74,7 +85,7 @@ static void barriers(void)
     printf("barrier: %s: %s\n", strerror(-err), why);
 }
 
-/* From the lower node, until one fails; then the group is left at once. */
+/* From the root, until one fails; then the group is left at once. */
 static void broadcasts(void)
 {
     uint32_t word = 0;
@@ -83,11 +94,51 @@ static void broadcasts(void)
     do {
         struct fabemu_req req = {0};
 
-        err = fabemu_broadcast(group, &word, sizeof word, me < peer ? me : peer, &req);
+        err = fabemu_broadcast(group, &word, sizeof word, root, &req);
         err = err ? err : fabemu_wait(fab, &req);
     } while (!err);
     fabemu_group_leave(group);
     printf("broadcast: %s\n", strerror(-err));
+}
+
+/* To the root. The others have done their part when they have posted it. */
+static int reduce(void)
+{
+    uint32_t word = me, sum;
+    struct fabemu_req req = {0};
+    int err = fabemu_reduce(group, &word, &sum, 1, FABEMU_SUM, FABEMU_U32, root, &req);
+
+    return err ? err : fabemu_wait(fab, &req);
+}
+
+/* Until one fails; then the group is left at once. */
+static void reduces(void)
+{
+    int err;
+
+    do
+        err = reduce();
+    while (!err);
+    fabemu_group_leave(group);
+    printf("reduce: %s\n", strerror(-err));
+}
+
+static const struct {
+    const char *name;
+    void (*does)(void);
+} parts[] = {{"broadcasts", broadcasts}, {"reduces", reduces}};
+
+/* What the word on the command line says, and no more. */
+static int part(const char *name)
+{
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+        if (!strcmp(parts[i].name, name)) {
+            getchar(); /* it is to begin */
+            parts[i].does();
+            fabemu_detach(fab);
+            return 0;
+        }
+    return 3;
 }
 
 static void waits(void)
@@ -112,7 +163,7 @@ static void again(void)
 
     receive(3, &word, sizeof word, &req);
     while (!poll(&end, 1, 20)) {
-        send_word(3, &word, sizeof word);
+        send_word(peer, 3, &word, sizeof word);
         if (came || !fabemu_test(fab, &req))
             continue;
         came = !fabemu_req_status(&req);
@@ -129,17 +180,18 @@ int main(int argc, char **argv)
         return 1;
     setvbuf(stdout, NULL, _IOLBF, 0);
     me = fabemu_info(fab)->node;
-    peer = (uint32_t)atoi(argv[1]);
+    peer = root = (uint32_t)atoi(argv[1]);
+    group_has(me);
+    group_has(peer);
+    for (int i = 3; i < argc; i++)
+        group_has((uint32_t)atoi(argv[i]));
     printf("here\n");
     getchar(); /* both are */
     if (join())
         return 2;
     printf("ready\n");
-    if (argc > 2) {
-        broadcasts();
-        fabemu_detach(fab);
-        return 0;
-    }
+    if (argc > 2)
+        return part(argv[2]);
     barriers();
     waits();
     again();
@@ -184,19 +236,29 @@ class PartedTest(FabemuCase):
         return self.pair_that([], "--profile", "oq2004", "--set", "link_retry=go_back_n", *options)
 
     def pair_that(self, words, *options):
+        """Two processes, 0 and 2, that do what @words say; those numbered in further words are in their group, too."""
         path = self.build()
+        more = words[1:]
         self.up("u", "--bound", "silence=off", *options)
         both = [self.program(path, 0, 2, *words), self.program(path, 2, 0, *words)]
+        both += [self.program(path, node, 0, *words[:1], "2") for node in more]
         self.say(both, "here\n")
-        for process in both:
-            process.stdin.write("\n")
-            process.stdin.flush()
+        self.goes_on(both)
         self.say(both, "ready\n")
         return both
 
+    def goes_on(self, both):
+        for process in both:
+            process.stdin.write("\n")
+            process.stdin.flush()
+
+    def fault(self, number, *words):
+        done = self.fabemu("fault", "--name", "u", *words)
+        self.assertEqual(done.stdout, f"fault {number}\n", done.stderr)
+
     def say(self, both, *lines):
         for line in lines:
-            self.assertEqual([self.line(process) for process in both], [line, line])
+            self.assertEqual([self.line(process) for process in both], [line] * len(both))
 
     def part(self):
         done = self.fabemu("fault", "--name", "u", "partition", "nodes=0-1")
@@ -229,22 +291,31 @@ class PartedTest(FabemuCase):
 
     def test_group__that_was_given_up_ends_for_all_though_its_member_leaves_at_once(self):
         both = self.pair_that(["broadcasts"], "--profile", "qsnet3", "--bound", "retries=3")
-        done = self.fabemu("fault", "--name", "u", "loss", "link=any", "packet=head", "from=0",
-                           "kind=multicast", "rate=1")
-        self.assertEqual(done.stdout, "fault 1\n", done.stderr)
-        self.say(both, "broadcast: Broken pipe\n")
+        self.goes_on(both)
+        self.fault(1, "loss", "link=any", "packet=head", "from=0", "kind=multicast", "rate=1")
+        self.say(both, "broadcast: Broken pipe
+")
         self.assertEqual([process.wait(PATIENCE_S) for process in both], [0, 0])
 
     def test_group__that_a_combine_unit_gave_up_ends_for_all(self):
         both = self.pair_that([], "--profile", "qsnet3", "--set", "combining=switch", "--bound",
                               "retries=3")
-        done = self.fabemu("fault", "--name", "u", "loss", "link=n2:0<", "packet=head",
-                           "kind=barrier", "rate=1")
-        self.assertEqual(done.stdout, "fault 1\n", done.stderr)
+        self.fault(1, "loss", "link=n2:0<", "packet=head", "kind=barrier", "rate=1")
         self.assertEqual([self.line(process)[:20] for process in both],
                          ["barrier: Broken pipe"] * 2)
         for process in both:
             process.kill()
+
+    def test_group__ends_for_all_when_a_member_without_a_link_leaves_and_the_tree_grows_anew(self):
+        """New tables, which the link that flaps has made all the time, give the group a tree
+        without the member, so that the probes of those who wait get through."""
+        both = self.pair_that(["reduces", "3"], "--profile", "qsnet3")
+        self.goes_on(both)
+        self.fault(1, "link-flap", "link=n1", "down=5ms", "up=50ms")
+        self.fault(2, "link-down", "link=n2")
+        self.say(both, "reduce: Broken pipe
+")
+        self.assertEqual([process.wait(PATIENCE_S) for process in both], [0, 0, 0])
 
 
 if __name__ == "__main__":

@@ -33,6 +33,9 @@ static void why_text(struct daemon *daemon, const struct fabric_loss *loss, cons
     case FABRIC_UNIT_GAVE_UP:
         snprintf(text, bytes, "the combine unit of switch %u gave up what it sent", loss->sw);
         break;
+    case FABRIC_LEFT_GAVE_UP:
+        snprintf(text, bytes, "what node %u had sent before it left was given up", loss->from);
+        break;
     case FABRIC_UNIT_STUCK:
     case FABRIC_UNIT_OUT:
     case FABRIC_UNIT_BACK:

@@ -438,6 +438,7 @@ enum fabric_lost {
     FABRIC_LOST_OF_GROUP, /* a group's: it has failed */
     FABRIC_UNIT_DAMAGED, /* a combine unit has found a partial result damaged: a group has failed */
     FABRIC_UNIT_GAVE_UP, /* a combine unit had to give up what it sent: a group has failed */
+    FABRIC_LEFT_GAVE_UP, /* of a node that has left its group: the group has failed */
     FABRIC_UNIT_STUCK,   /* a combine unit is out of service: a group has failed */
     FABRIC_UNIT_OUT,     /* the same: it has just been taken out of service */
     FABRIC_UNIT_BACK     /* it does something again, and is back in service, empty */
@@ -448,7 +449,7 @@ struct fabric_loss {
     uint32_t cable; /* of a segment; and which way: from its first end? */
     bool out;
     uint32_t sw;       /* of a unit */
-    uint32_t from, to; /* FABRIC_LOST_SEGMENT: nodes */
+    uint32_t from, to; /* FABRIC_LOST_SEGMENT: nodes; FABRIC_LEFT_GAVE_UP: @from has left */
     uint32_t group;    /* that has failed */
     uint32_t moved;    /* FABRIC_UNIT_OUT: groups that have other trees now */
 };

@@ -479,8 +479,10 @@ int fabric_group_leave(struct fabric *fabric, uint32_t id, uint32_t node)
     if (fabric->mirror)
         fabric->mirror->leave(fabric->mirror->ctx, id, node);
     group->node[at] = TOPO_NONE;
-    if (--group->members)
+    if (--group->members) {
+        fabric->losses.left = true;
         return 0;
+    }
     if (group->engines)
         fabric_members_withdraw(group);
     fabric_parts_withdraw(fabric, id, &group->tree);

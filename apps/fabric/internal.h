@@ -119,6 +119,8 @@ struct fabric_combine {
 struct fabric_losses {
     struct fabric_loss *at;
     uint32_t count, taken, most;
+    uint64_t given_up; /* by nodes' engines, as of the last look */
+    bool left;         /* since then a node has left a group that goes on */
 };
 
 struct fabric {

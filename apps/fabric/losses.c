@@ -162,6 +162,63 @@ static void switch_damaged(struct fabric *fabric, uint32_t sw)
     }
 }
 
+/* --- what a node had posted before it left ----------------------------------------------- */
+
+static bool group_has(const struct fabric_group *group, uint32_t node)
+{
+    for (uint32_t i = 0; i < group->count; i++)
+        if (group->node[i] == node)
+            return true;
+    return false;
+}
+
+/*
+ * A member may leave, or end, as soon as it has posted its part. Is that given up afterwards,
+ * nobody there hears of it; and with a tree without the node, probes of those who wait get through.
+ */
+static void group_left_look(struct fabric *fabric, struct fabric_group *group)
+{
+    const struct fabric_group_engines *engines = group->engines;
+
+    for (uint32_t i = 0; engines && i < engines->count; i++) {
+        uint32_t node = engines->at[i].number;
+
+        if (node < fabric->config.graph->nodes && engine_group_gave_up(engines->at[i].group) &&
+            !group_has(group, node))
+            group_fails(fabric, group,
+                        &(struct fabric_loss){.what = FABRIC_LEFT_GAVE_UP, .from = node});
+    }
+}
+
+static uint64_t nodes_given_up(const struct fabric *fabric)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t n = 0; n < fabric->config.graph->nodes; n++) {
+        const struct engine *engine = fabric_engine(fabric, n);
+
+        sum += engine ? emu_count_read(&engine_counts(engine)->lost) : 0;
+    }
+    return sum;
+}
+
+/* What was given up before its node left is found when it has. */
+static void left_look(struct fabric *fabric)
+{
+    struct fabric_losses *losses = &fabric->losses;
+    uint64_t given_up = nodes_given_up(fabric);
+
+    if (!given_up || (given_up == losses->given_up && !losses->left))
+        return;
+    losses->given_up = given_up;
+    losses->left = false;
+    fabric_hold(fabric);
+    for (uint32_t g = 0; g < fabric->slots; g++)
+        if (fabric->group[g])
+            group_left_look(fabric, fabric->group[g]);
+    fabric_go(fabric);
+}
+
 /* --- units that do nothing -------------------------------------------------------------- */
 
 static bool tree_has(const struct topo_tree *tree, uint32_t sw)
@@ -257,6 +314,8 @@ void fabric_losses_look(struct fabric *fabric, uint64_t now_ps, uint64_t bound_p
     for (uint32_t s = 0; s < fabric->config.graph->switches; s++)
         if (fabric->sw[s])
             switch_look(fabric, s, now_ps, bound_ps);
+    if (fabric_has_engines(&fabric->config))
+        left_look(fabric);
 }
 
 void fabric_losses_unit_back(struct fabric *fabric, uint32_t sw)

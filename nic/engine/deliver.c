@@ -6,14 +6,34 @@
 
 #include "nic/engine/timed.h"
 
-/* A combine unit has no host that could hear of it: the manager looks (engine_group_gave_up()). */
-static void unit_gives_up(struct engine *e, const struct engine_packet *p)
+/*
+ * Is something of it for what all members do together? What the host asks to be told of, a probe,
+ * an alarm, a put, nobody waits for but the host itself.
+ */
+static bool packet_of_all(struct engine *e, const struct engine_packet *p)
+{
+    if (p->class == ENGINE_TREE)
+        return true;
+    for (uint32_t s = 0; p->group && p->class == ENGINE_PLAIN && s < p->count; s++)
+        if (!(engine_hdr(e, p->buf[s])->kind & EMU_NOTIFY))
+            return true;
+    return false;
+}
+
+/*
+ * A combine unit has no host that could hear of it, and a node's may have left the group, or end
+ * before it hears of it: the manager looks (engine_group_gave_up()).
+ */
+static void group_gives_up(struct engine *e, const struct engine_packet *p)
 {
     struct engine_group *group =
-        p->class == ENGINE_TREE ? engine_group_of(e, engine_hdr(e, p->buf[0])->dst) : NULL;
+        packet_of_all(e, p) ? engine_group_of(e, engine_hdr(e, p->buf[0])->dst) : NULL;
 
-    if (group && group->tree && group->tree->unit)
-        group->tree->failed = group->tree->gave_up = true;
+    if (!group)
+        return;
+    group->gave_up = true;
+    if (group->tree && group->tree->unit)
+        group->tree->failed = true;
 }
 
 void engine_back(struct engine *e, uint16_t i, enum engine_notice word, uint64_t at_ps)
@@ -21,7 +41,7 @@ void engine_back(struct engine *e, uint16_t i, enum engine_notice word, uint64_t
     struct engine_packet *p = &e->send.packet[i];
 
     if (word == ENGINE_NOTICE_FAILED)
-        unit_gives_up(e, p);
+        group_gives_up(e, p);
     p->state = ENGINE_BACK;
     p->back = word;
     engine_list_add(&e->send.back, e->send.join, i);

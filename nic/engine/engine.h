@@ -247,9 +247,9 @@ const struct emu_clash *engine_group_clash(const struct engine_group *group);
 bool engine_group_failed(const struct engine_group *group);
 
 /**
- * engine_group_gave_up - has it failed for what a combine unit had to give up? No host hears of
- * that.
- * Thread: as engine_group_held().
+ * engine_group_gave_up - has something been given up here that other members may wait for? Of a
+ * combine unit no host hears of that, and the group has failed there; of a node its host hears,
+ * unless it has left the group. @group may be NULL. Thread: as engine_group_held().
  */
 bool engine_group_gave_up(const struct engine_group *group);
 

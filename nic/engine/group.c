@@ -182,7 +182,7 @@ bool engine_group_failed(const struct engine_group *group)
 
 bool engine_group_gave_up(const struct engine_group *group)
 {
-    return group->tree && group->tree->gave_up;
+    return group && group->gave_up;
 }
 
 /* T2 pairs with T1 (engine_group_release()): the engine has done with the last of its states. */

@@ -55,8 +55,7 @@ struct engine_tree {
     bool by_link;    /* contributions go by the group's link, too */
     uint32_t window; /* numbers of the stream that may be under way; a power of two */
     bool unit;       /* of a combine unit */
-    bool failed;     /* a state was found damaged: nothing is combined any more */
-    bool gave_up;    /* of a unit: the same, for something of the group's was given up */
+    bool failed;     /* nothing is combined any more: a state was damaged, or a unit gave up */
     /* reductions in the order of inputs: engine_kept() of each state; NULL: as they come */
     uint32_t *kept;
     uint32_t node[ENGINE_WIDTH]; /* by position */
@@ -68,6 +67,7 @@ struct engine_tree {
 struct engine_group {
     uint32_t id;
     uint8_t link;
+    bool gave_up;             /* something that others may wait for was given up here */
     struct engine_tree *tree; /* NULL: for multicasts only */
     _Atomic uint32_t waiting; /* states in queues of the engine's: it may not be freed */
     struct engine_flow flow;  /* what this node sends to it */

@@ -111,6 +111,15 @@ static int reduce(void)
     return err ? err : fabemu_wait(fab, &req);
 }
 
+/* One; then the group is left at once. */
+static void reduces_once(void)
+{
+    int err = reduce();
+
+    fabemu_group_leave(group);
+    printf("reduce: %s\n", strerror(-err));
+}
+
 /* Until one fails; then the group is left at once. */
 static void reduces(void)
 {
@@ -126,7 +135,7 @@ static void reduces(void)
 static const struct {
     const char *name;
     void (*does)(void);
-} parts[] = {{"broadcasts", broadcasts}, {"reduces", reduces}};
+} parts[] = {{"broadcasts", broadcasts}, {"reduces", reduces}, {"reduces once", reduces_once}};
 
 /* What the word on the command line says, and no more. */
 static int part(const char *name)
@@ -236,7 +245,8 @@ class PartedTest(FabemuCase):
         return self.pair_that([], "--profile", "oq2004", "--set", "link_retry=go_back_n", *options)
 
     def pair_that(self, words, *options):
-        """Two processes, 0 and 2, that do what @words say; those numbered in further words are in their group, too."""
+        """Two processes, 0 and 2, that do what the first of @words says; the nodes that the others
+        name are in their group, too."""
         path = self.build()
         more = words[1:]
         self.up("u", "--bound", "silence=off", *options)
@@ -293,8 +303,7 @@ class PartedTest(FabemuCase):
         both = self.pair_that(["broadcasts"], "--profile", "qsnet3", "--bound", "retries=3")
         self.goes_on(both)
         self.fault(1, "loss", "link=any", "packet=head", "from=0", "kind=multicast", "rate=1")
-        self.say(both, "broadcast: Broken pipe
-")
+        self.say(both, "broadcast: Broken pipe\n")
         self.assertEqual([process.wait(PATIENCE_S) for process in both], [0, 0])
 
     def test_group__that_a_combine_unit_gave_up_ends_for_all(self):
@@ -313,9 +322,16 @@ class PartedTest(FabemuCase):
         self.goes_on(both)
         self.fault(1, "link-flap", "link=n1", "down=5ms", "up=50ms")
         self.fault(2, "link-down", "link=n2")
-        self.say(both, "reduce: Broken pipe
-")
+        self.say(both, "reduce: Broken pipe\n")
         self.assertEqual([process.wait(PATIENCE_S) for process in both], [0, 0, 0])
+
+    def test_group__ends_for_those_who_wait_when_what_one_that_has_left_sent_is_given_up(self):
+        both = self.pair_that(["reduces once"], "--profile", "qsnet3", "--bound", "retries=3")
+        self.fault(1, "loss", "link=any", "packet=head", "from=2", "kind=reduce", "rate=1")
+        self.goes_on(both)
+        self.assertEqual([self.line(process) for process in both],
+                         ["reduce: Broken pipe\n", "reduce: Success\n"])
+        self.assertEqual([process.wait(PATIENCE_S) for process in both], [0, 0])
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@
  * hosts_serve().
  */
 #include <errno.h>
+#include <math.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,7 +48,8 @@ struct host_far {
     uint32_t events;
     bool lost;
     struct emu_list processes;
-    struct json_object *kept; /* array of messages that came while a call was waited for */
+    struct json_object *kept;  /* array of messages that came while a call was waited for */
+    struct json_object *links; /* its report; NULL: none */
 };
 
 struct hosts {
@@ -56,6 +58,8 @@ struct hosts {
     int epoll;
     int kept_fd; /* eventfd: something is kept */
     int64_t calls;
+    struct fabric_totals *sum; /* of all hosts, while they are asked */
+    struct fabric_totals part[HOSTS_MAX];
     struct host_far far[HOSTS_MAX];
 };
 
@@ -478,16 +482,39 @@ static void mirror_leave(void *ctx, uint32_t group, uint32_t node)
 
 static void add_totals(void *ctx, uint32_t host, struct json_object *reply)
 {
-    struct json_object *list;
+    struct hosts *hosts = ctx;
+    struct json_object *field;
 
-    (void)host;
-    if (json_object_object_get_ex(reply, "totals", &list))
-        hosts_totals_add(ctx, list);
+    if (json_object_object_get_ex(reply, "totals", &field)) {
+        hosts->part[host].real_time_factor = INFINITY;
+        hosts_totals_add(&hosts->part[host], field);
+        hosts_totals_add(hosts->sum, field);
+    }
+    json_object_put(hosts->far[host].links);
+    hosts->far[host].links = json_object_get(json_object_object_get(reply, "links"));
 }
 
 static void mirror_totals(void *ctx, struct fabric_totals *sum)
 {
-    call(ctx, 0, "totals", json_object_new_object(), add_totals, sum);
+    struct hosts *hosts = ctx;
+
+    memset(hosts->part, 0, sizeof hosts->part);
+    hosts->part[0] = *sum;
+    hosts->sum = sum;
+    call(hosts, 0, "totals", json_object_new_object(), add_totals, hosts);
+    hosts->sum = NULL;
+}
+
+const struct fabric_totals *hosts_part(const struct hosts *hosts, uint32_t host,
+                                       struct json_object **links)
+{
+    const struct hosts_config *config = &hosts->config;
+
+    if (host)
+        *links = json_object_get(hosts->far[host].links);
+    else
+        *links = config->links_report ? config->links_report(config->links) : NULL;
+    return &hosts->part[host];
 }
 
 const struct fabric_mirror *hosts_mirror(struct hosts *hosts)
@@ -601,6 +628,7 @@ void hosts_close(struct hosts *hosts)
         while (!emu_list_empty(&far->processes))
             process_free(emu_list_entry(far->processes.next, struct hosts_process, link));
         json_object_put(far->kept);
+        json_object_put(far->links);
     }
     if (hosts->kept_fd >= 0)
         close(hosts->kept_fd);

@@ -57,6 +57,8 @@ struct hosts_config {
     uint64_t start_ms; /* the same of the first call */
     /* Do all of this host's links carry segments? NULL: they always do. */
     bool (*links_up)(const void *links);
+    /* What they say of themselves, for the report. NULL: nothing. */
+    struct json_object *(*links_report)(const void *links);
     const void *links;
     struct hosts_ops ops;
 };
@@ -78,6 +80,14 @@ void hosts_serve(struct hosts *hosts);
 
 /** hosts_mirror - for the governor's fabric: fabric_mirror(). It lives as long as @hosts. */
 const struct fabric_mirror *hosts_mirror(struct hosts *hosts);
+
+/**
+ * hosts_part - what @host, this one too, has counted of its part and, in @links, what its links say
+ * (a reference that passes on; NULL: nothing). Both are as of the last fabric_totals_read(); a host
+ * that was lost by then has none.
+ */
+const struct fabric_totals *hosts_part(const struct hosts *hosts, uint32_t host,
+                                       struct json_object **links);
 
 /* Of a process elsewhere. How it ended: "" while that is not known. */
 uint32_t hosts_of(const struct hosts_process *process);
@@ -101,6 +111,7 @@ struct obey_config {
     uint64_t start_ms; /* the governor must have said something by then; UINT64_MAX: never */
     /* Do all host links carry segments? NULL: they always do. */
     bool (*links_up)(const void *links);
+    struct json_object *(*links_report)(const void *links); /* NULL: nothing */
     const void *links;
 };
 

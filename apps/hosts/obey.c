@@ -335,6 +335,8 @@ static int call_totals(struct obey *obey, struct json_object *call, struct json_
     (void)call;
     fabric_totals_read(obey->fabric, &totals);
     json_object_object_add(reply, "totals", hosts_totals_list(&totals));
+    if (obey->config->links_report)
+        json_object_object_add(reply, "links", obey->config->links_report(obey->config->links));
     return 0;
 }
 

@@ -151,12 +151,11 @@ static int serve_all(struct served *served, struct daemon_config *serve,
         hosts.call_ms = plan->cluster.silent_ns / 1000000u * 4 + 1000;
         hosts.start_ms = served->config.bounds.start_ms;
         hosts.links_up = links_up;
+        hosts.links_report = links_now;
         hosts.links = served->links;
         for (uint32_t h = 1; h < hosts.count; h++)
             served->control[h] = links_control(served->links, h);
         serve->hosts = &hosts;
-        serve->links_report = links_now;
-        serve->links = served->links;
     }
     serve->fabric = &served->config;
     return daemon_serve(served->fabric, serve, error, error_bytes);
@@ -172,6 +171,7 @@ static int obey_main(struct host const *host, struct served *served,
                                      .owner_fd = serve->owner_fd,
                                      .start_ms = served->config.bounds.start_ms,
                                      .links_up = links_up,
+                                     .links_report = links_now,
                                      .links = served->links};
     int end = obey_serve(served->fabric, &obey);
 

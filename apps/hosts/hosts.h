@@ -57,6 +57,11 @@ struct hosts_config {
     uint64_t start_ms; /* the same of the first call */
     /* Do all of this host's links carry segments? NULL: they always do. */
     bool (*links_up)(const void *links);
+    /*
+     * Which one does not, and why, as a line for the user; false: it is of no use to wait for it.
+     * NULL: nothing is known.
+     */
+    bool (*links_why)(const void *links, char *text, size_t bytes);
     /* What they say of themselves, for the report. NULL: nothing. */
     struct json_object *(*links_report)(const void *links);
     const void *links;
@@ -65,7 +70,7 @@ struct hosts_config {
 
 /**
  * hosts_open - meet all other hosts: returns when each has answered. Errors: -ENOMEM, -EMFILE,
- * -ETIMEDOUT, -EPIPE, with one line in @error. The sockets pass on in any case.
+ * -ETIMEDOUT, -EPROTO (one of them has another cluster file), -EHOSTDOWN, with one line in @error. The sockets pass on in any case.
  * Thread: that of all functions here, the fabric's manager.
  */
 int hosts_open(struct hosts **ret, const struct hosts_config *config, char *error,
@@ -111,7 +116,8 @@ struct obey_config {
     uint64_t start_ms; /* the governor must have said something by then; UINT64_MAX: never */
     /* Do all host links carry segments? NULL: they always do. */
     bool (*links_up)(const void *links);
-    struct json_object *(*links_report)(const void *links); /* NULL: nothing */
+    bool (*links_why)(const void *links, char *text, size_t bytes); /* as above */
+    struct json_object *(*links_report)(const void *links);         /* NULL: nothing */
     const void *links;
 };
 
@@ -119,7 +125,7 @@ enum obey_end {
     OBEY_ENDED,     /* the governor has said so */
     OBEY_SIGNALLED, /* asked for here */
     OBEY_LOST,      /* the governor is gone */
-    OBEY_UNMET,     /* it never came */
+    OBEY_UNMET,     /* it never came, or is of another fabric */
     OBEY_OWNER_GONE /* the supervisor has died */
 };
 

@@ -62,9 +62,6 @@ struct daemon_config {
     const struct fault_schedule *faults; /* from the start; NULL: none */
     int events_fd;                       /* where events are written, too; -1 */
     const struct hosts_config *hosts;    /* that this one governs, without `ops`; NULL: none */
-    /* what its host links say of themselves, for the report; NULL: there are none */
-    struct json_object *(*links_report)(const void *links);
-    const void *links;
 };
 
 enum daemon_end {

@@ -176,6 +176,24 @@ static void request_exits(struct daemon *daemon, struct client *client, struct j
     daemon_send(daemon, client, conn_ok());
 }
 
+/* An array: what each host has done of it all, and what has passed over its links. */
+static struct json_object *report_hosts(const struct daemon *daemon)
+{
+    const struct hosts_config *config = daemon->config->hosts;
+    struct json_object *list = json_object_new_array();
+
+    for (uint32_t h = 0; h < config->count; h++) {
+        struct json_object *host = json_object_new_object(), *links;
+        const struct fabric_totals *part = hosts_part(daemon->hosts, h, &links);
+
+        json_add_text(host, "name", config->name[h]);
+        report_traffic(host, part);
+        json_object_object_add(host, "links", links);
+        json_object_array_add(list, host);
+    }
+    return list;
+}
+
 struct json_object *daemon_report(struct daemon *daemon)
 {
     struct json_object *report;
@@ -183,9 +201,8 @@ struct json_object *daemon_report(struct daemon *daemon)
     daemon_waits_look(daemon);
     report = report_build(daemon->fabric, daemon->config->fabric, &daemon->record);
     daemon_faults_report(daemon, report);
-    if (daemon->config->links_report)
-        json_object_object_add(report, "host_links",
-                               daemon->config->links_report(daemon->config->links));
+    if (daemon->hosts)
+        json_object_object_add(report, "hosts", report_hosts(daemon));
     return report;
 }
 

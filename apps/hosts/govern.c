@@ -10,6 +10,7 @@
  * hosts_serve().
  */
 #include <errno.h>
+#include <math.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,7 +48,8 @@ struct host_far {
     uint32_t events;
     bool lost;
     struct emu_list processes;
-    struct json_object *kept; /* array of messages that came while a call was waited for */
+    struct json_object *kept;  /* array of messages that came while a call was waited for */
+    struct json_object *links; /* its report; NULL: none */
 };
 
 struct hosts {
@@ -56,6 +58,8 @@ struct hosts {
     int epoll;
     int kept_fd; /* eventfd: something is kept */
     int64_t calls;
+    struct fabric_totals *sum; /* of all hosts, while they are asked */
+    struct fabric_totals part[HOSTS_MAX];
     struct host_far far[HOSTS_MAX];
 };
 
@@ -478,16 +482,39 @@ static void mirror_leave(void *ctx, uint32_t group, uint32_t node)
 
 static void add_totals(void *ctx, uint32_t host, struct json_object *reply)
 {
-    struct json_object *list;
+    struct hosts *hosts = ctx;
+    struct json_object *field;
 
-    (void)host;
-    if (json_object_object_get_ex(reply, "totals", &list))
-        hosts_totals_add(ctx, list);
+    if (json_object_object_get_ex(reply, "totals", &field)) {
+        hosts->part[host].real_time_factor = INFINITY;
+        hosts_totals_add(&hosts->part[host], field);
+        hosts_totals_add(hosts->sum, field);
+    }
+    json_object_put(hosts->far[host].links);
+    hosts->far[host].links = json_object_get(json_object_object_get(reply, "links"));
 }
 
 static void mirror_totals(void *ctx, struct fabric_totals *sum)
 {
-    call(ctx, 0, "totals", json_object_new_object(), add_totals, sum);
+    struct hosts *hosts = ctx;
+
+    memset(hosts->part, 0, sizeof hosts->part);
+    hosts->part[0] = *sum;
+    hosts->sum = sum;
+    call(hosts, 0, "totals", json_object_new_object(), add_totals, hosts);
+    hosts->sum = NULL;
+}
+
+const struct fabric_totals *hosts_part(const struct hosts *hosts, uint32_t host,
+                                       struct json_object **links)
+{
+    const struct hosts_config *config = &hosts->config;
+
+    if (host)
+        *links = json_object_get(hosts->far[host].links);
+    else
+        *links = config->links_report ? config->links_report(config->links) : NULL;
+    return &hosts->part[host];
 }
 
 const struct fabric_mirror *hosts_mirror(struct hosts *hosts)
@@ -515,15 +542,48 @@ static int hosts_make(struct hosts *hosts)
     return 0;
 }
 
-/* Until it answers, and all its links and ours carry segments. */
-static int host_meet(struct hosts *hosts, uint32_t h, int64_t until_ms)
+/* Until our links carry segments. Errors: -ETIMEDOUT, -EPROTO. */
+static int links_meet(struct hosts *hosts, int64_t until_ms, char *why)
 {
     const struct hosts_config *config = &hosts->config;
+    int64_t good_ms = emu_now_ms(), now_ms = good_ms;
+
+    while (config->links_up && !config->links_up(config->links)) {
+        now_ms = emu_now_ms();
+        if (!config->links_why || config->links_why(config->links, why, HOSTS_WHY_BYTES))
+            good_ms = now_ms;
+        if (now_ms - good_ms > HOSTS_REFUSED_MS + HOSTS_LONGER_MS)
+            return -EPROTO;
+        if (now_ms > until_ms)
+            return -ETIMEDOUT;
+        poll(NULL, 0, MEET_AGAIN_MS);
+    }
+    return 0;
+}
+
+struct meets {
+    struct hosts *hosts;
+    char *why;
+};
+
+static void take_why(void *ctx, uint32_t host, struct json_object *reply)
+{
+    const struct meets *meets = ctx;
+    const char *why = emu_json_text(reply, "why", "");
+
+    if (*why)
+        snprintf(meets->why, HOSTS_WHY_BYTES, "host %s does not reach %s",
+                 meets->hosts->config.name[host], why);
+}
+
+/* Until it answers that its links do, too. */
+static int host_meet(struct hosts *hosts, uint32_t h, int64_t until_ms, char *why)
+{
+    struct meets meets = {hosts, why};
     int err;
 
-    while ((err = call(hosts, h, "meet", json_add_number(json_object_new_object(), "host", h), NULL,
-                       NULL)) == -EAGAIN ||
-           (!err && config->links_up && !config->links_up(config->links))) {
+    snprintf(why, HOSTS_WHY_BYTES, "host %s does not answer", hosts->config.name[h]);
+    while ((err = call(hosts, h, "meet", json_object_new_object(), take_why, &meets)) == -EAGAIN) {
         if (emu_now_ms() > until_ms)
             return -ETIMEDOUT;
         poll(NULL, 0, MEET_AGAIN_MS);
@@ -534,18 +594,18 @@ static int host_meet(struct hosts *hosts, uint32_t h, int64_t until_ms)
 /* All must be there before anybody is served. */
 static int hosts_meet(struct hosts *hosts, char *error, size_t error_bytes)
 {
+    int64_t until_ms = deadline_ms(hosts->config.start_ms) + HOSTS_LONGER_MS;
     uint64_t call_ms = hosts->config.call_ms;
-    int err = 0;
+    char why[HOSTS_WHY_BYTES] = "";
+    int err = links_meet(hosts, until_ms, why);
 
     hosts->config.call_ms = hosts->config.start_ms;
-    for (uint32_t h = 1; !err && h < hosts->config.count; h++) {
-        err = host_meet(hosts, h, deadline_ms(hosts->config.start_ms));
-        if (err)
-            fail(err, error, error_bytes,
-                 "host %s does not answer: is it up, with the same cluster file? (--bound start)",
-                 hosts->config.name[h]);
-    }
+    for (uint32_t h = 1; !err && h < hosts->config.count; h++)
+        err = host_meet(hosts, h, until_ms, why);
     hosts->config.call_ms = call_ms;
+    if (err)
+        fail(err, error, error_bytes, "%s%s", why,
+             err == -EPROTO ? "" : "; is it up, with the same cluster file? (--bound start)");
     return err;
 }
 
@@ -601,6 +661,7 @@ void hosts_close(struct hosts *hosts)
         while (!emu_list_empty(&far->processes))
             process_free(emu_list_entry(far->processes.next, struct hosts_process, link));
         json_object_put(far->kept);
+        json_object_put(far->links);
     }
     if (hosts->kept_fd >= 0)
         close(hosts->kept_fd);

@@ -57,13 +57,20 @@ struct hosts_config {
     uint64_t start_ms; /* the same of the first call */
     /* Do all of this host's links carry segments? NULL: they always do. */
     bool (*links_up)(const void *links);
+    /*
+     * Which one does not, and why, as a line for the user; false: it is of no use to wait for it.
+     * NULL: nothing is known.
+     */
+    bool (*links_why)(const void *links, char *text, size_t bytes);
+    /* What they say of themselves, for the report. NULL: nothing. */
+    struct json_object *(*links_report)(const void *links);
     const void *links;
     struct hosts_ops ops;
 };
 
 /**
  * hosts_open - meet all other hosts: returns when each has answered. Errors: -ENOMEM, -EMFILE,
- * -ETIMEDOUT, -EPIPE, with one line in @error. The sockets pass on in any case.
+ * -ETIMEDOUT, -EPROTO (one of them has another cluster file), -EHOSTDOWN, with one line in @error. The sockets pass on in any case.
  * Thread: that of all functions here, the fabric's manager.
  */
 int hosts_open(struct hosts **ret, const struct hosts_config *config, char *error,
@@ -78,6 +85,14 @@ void hosts_serve(struct hosts *hosts);
 
 /** hosts_mirror - for the governor's fabric: fabric_mirror(). It lives as long as @hosts. */
 const struct fabric_mirror *hosts_mirror(struct hosts *hosts);
+
+/**
+ * hosts_part - what @host, this one too, has counted of its part and, in @links, what its links say
+ * (a reference that passes on; NULL: nothing). Both are as of the last fabric_totals_read(); a host
+ * that was lost by then has none.
+ */
+const struct fabric_totals *hosts_part(const struct hosts *hosts, uint32_t host,
+                                       struct json_object **links);
 
 /* Of a process elsewhere. How it ended: "" while that is not known. */
 uint32_t hosts_of(const struct hosts_process *process);
@@ -101,6 +116,8 @@ struct obey_config {
     uint64_t start_ms; /* the governor must have said something by then; UINT64_MAX: never */
     /* Do all host links carry segments? NULL: they always do. */
     bool (*links_up)(const void *links);
+    bool (*links_why)(const void *links, char *text, size_t bytes); /* as above */
+    struct json_object *(*links_report)(const void *links);         /* NULL: nothing */
     const void *links;
 };
 
@@ -108,7 +125,7 @@ enum obey_end {
     OBEY_ENDED,     /* the governor has said so */
     OBEY_SIGNALLED, /* asked for here */
     OBEY_LOST,      /* the governor is gone */
-    OBEY_UNMET,     /* it never came */
+    OBEY_UNMET,     /* it never came, or is of another fabric */
     OBEY_OWNER_GONE /* the supervisor has died */
 };
 

@@ -8,6 +8,11 @@
 #include "apps/hosts/hosts.h"
 
 #define HOSTS_DRAIN_MS 1000 /* for the last messages to leave */
+/* A host of another fabric may be one of before that is about to end. Who governs waits longer, as
+ * the others end with it, and are to have said what they know. */
+#define HOSTS_REFUSED_MS 3000
+#define HOSTS_LONGER_MS  2000
+#define HOSTS_WHY_BYTES  256
 
 /* hosts/totals.c: counters as a list of numbers, and such a list added to others. */
 struct json_object *hosts_totals_list(const struct fabric_totals *totals);

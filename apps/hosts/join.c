@@ -26,7 +26,7 @@ static const struct options_command join_command = {
 };
 
 /* The fabric's process says how it ended; *ended: with its governor. */
-static void take_events(struct host *host, bool *ended)
+static void take_events(struct host *host, const char *name, bool *ended)
 {
     struct json_object *event;
     int end = conn_fill(&host->conn);
@@ -35,7 +35,7 @@ static void take_events(struct host *host, bool *ended)
         if (strcmp(emu_json_text(event, "event", ""), "ended") == 0) {
             *ended = emu_json_true(event, "in_order");
             if (!*ended)
-                say("%s", emu_json_text(event, "why", "ended"));
+                say("host %s: %s", name, emu_json_text(event, "why", "ended"));
         }
         json_object_put(event);
     }
@@ -44,7 +44,7 @@ static void take_events(struct host *host, bool *ended)
 }
 
 /* Until the fabric's process ends, or a signal asks for it. Returns the exit status. */
-static int wait_for_end(struct host *host, int signal_fd)
+static int wait_for_end(struct host *host, const char *name, int signal_fd)
 {
     struct signalfd_siginfo info;
     bool ended = false;
@@ -54,7 +54,7 @@ static int wait_for_end(struct host *host, int signal_fd)
 
         poll(fds, 2, -1);
         if (fds[1].revents)
-            take_events(host, &ended);
+            take_events(host, name, &ended);
         while (read(signal_fd, &info, sizeof info) == (ssize_t)sizeof info)
             if (info.ssi_signo != SIGCHLD)
                 return 128 + (int)info.ssi_signo;
@@ -80,7 +80,7 @@ static int join(const struct fabric_config *config, const struct hosts_plan *pla
         say("host %s: %s", plan->name[plan->self], error);
         return EXIT_FAILURE;
     }
-    status = wait_for_end(&host, signal_fd);
+    status = wait_for_end(&host, plan->name[plan->self], signal_fd);
     host_stop(&host);
     if (status == EXIT_FAILURE && WIFSIGNALED(host.status))
         say("host %s: the fabric was killed by signal %d", plan->name[plan->self],

@@ -273,6 +273,27 @@ bool links_up(const void *ctx)
     return true;
 }
 
+bool links_why(const void *ctx, char *text, size_t bytes)
+{
+    const struct links *links = ctx;
+    bool may_come = true;
+
+    *text = '\0';
+    for (uint32_t p = 0; p < links->ports; p++)
+        for (uint32_t i = 0; i < links->port[p].pairs && may_come; i++) {
+            const struct emu_session *session = emu_hostlink_session(links->port[p].link, i);
+            char why[128];
+
+            may_come = emu_session_state(session) != EMU_SESSION_REFUSED;
+            if (emu_session_state(session) == EMU_SESSION_UP || (may_come && *text))
+                continue;
+            emu_session_why(session, why, sizeof why);
+            snprintf(text, bytes, "host %s: %s",
+                     links->cluster->host[links->port[p].pair[i].host].name, why);
+        }
+    return may_come;
+}
+
 /* --- report -------------------------------------------------------------------------------- */
 
 static struct json_object *pair_report(const struct links *links, const struct port *port,

@@ -39,6 +39,12 @@ int links_control(struct links *links, uint32_t host);
 /** links_up - do all host links carry segments? @links: struct links. Thread: any. */
 bool links_up(const void *links);
 
+/**
+ * links_why - which host link does not carry segments, and why: a line for the user, "" if all do.
+ * Returns false if it is of no use to wait: the other host is of another fabric. Thread: any.
+ */
+bool links_why(const void *links, char *text, size_t bytes);
+
 /** links_report - an array: of each host link what passed, was lost, was refused. */
 struct json_object *links_report(const struct links *links);
 

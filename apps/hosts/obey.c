@@ -59,7 +59,9 @@ struct obey {
     struct emu_list served;
     struct emu_list seats;
     int64_t began_ms;
-    bool met; /* the governor has said something */
+    bool met;                  /* the governor has said something */
+    int64_t good_ms;           /* when no host was known to be of another fabric */
+    char why[HOSTS_WHY_BYTES]; /* the governor was not met */
     bool over;
     enum obey_end end;
 };
@@ -233,9 +235,16 @@ static void tell_how(struct obey *obey)
 
 static int call_meet(struct obey *obey, struct json_object *call, struct json_object *reply)
 {
+    const struct obey_config *config = obey->config;
+    char why[HOSTS_WHY_BYTES] = "";
+
     (void)call;
-    (void)reply;
-    return !obey->config->links_up || obey->config->links_up(obey->config->links) ? 0 : -EAGAIN;
+    if (!config->links_up || config->links_up(config->links))
+        return 0;
+    if (config->links_why)
+        config->links_why(config->links, why, sizeof why);
+    json_add_text(reply, "why", why);
+    return -EAGAIN;
 }
 
 static int call_end(struct obey *obey, struct json_object *call, struct json_object *reply)
@@ -335,6 +344,8 @@ static int call_totals(struct obey *obey, struct json_object *call, struct json_
     (void)call;
     fabric_totals_read(obey->fabric, &totals);
     json_object_object_add(reply, "totals", hosts_totals_list(&totals));
+    if (obey->config->links_report)
+        json_object_object_add(reply, "links", obey->config->links_report(obey->config->links));
     return 0;
 }
 
@@ -425,6 +436,19 @@ static void governor_turn(struct obey *obey)
         obey_over(obey, OBEY_LOST);
 }
 
+/* Is the governor still waited for? */
+static void unmet(struct obey *obey)
+{
+    const struct obey_config *config = obey->config;
+    int64_t now_ms = emu_now_ms();
+
+    if (!config->links_why || config->links_why(config->links, obey->why, sizeof obey->why))
+        obey->good_ms = now_ms;
+    if (now_ms - obey->good_ms > HOSTS_REFUSED_MS ||
+        (uint64_t)(now_ms - obey->began_ms) >= config->start_ms)
+        obey_over(obey, OBEY_UNMET);
+}
+
 static void tick(struct obey *obey)
 {
     uint32_t nodes[64];
@@ -432,8 +456,8 @@ static void tick(struct obey *obey)
 
     if (read(obey->timer, &expired, sizeof expired) > 0)
         fabric_tick(obey->fabric, nodes, 64);
-    if (!obey->met && (uint64_t)(emu_now_ms() - obey->began_ms) >= obey->config->start_ms)
-        obey_over(obey, OBEY_UNMET);
+    if (!obey->met)
+        unmet(obey);
 }
 
 static void owner_turn(struct obey *obey)
@@ -524,17 +548,19 @@ static int obey_open(struct obey *obey)
 }
 
 /* For the supervisor. */
-static struct json_object *ended(enum obey_end end)
+static struct json_object *ended(const struct obey *obey)
 {
     struct json_object *event = conn_event("ended");
+    char why[HOSTS_WHY_BYTES + 128] = "";
 
-    json_object_object_add(event, "in_order", json_object_new_boolean(end == OBEY_ENDED));
-    return json_add_text(event, "why",
-                         end == OBEY_LOST ? "the host that governs the fabric is lost; ending"
-                         : end == OBEY_UNMET
-                             ? "the host that governs the fabric was not heard of in time (--bound "
-                               "start): does it run, with the same cluster file?"
-                             : "");
+    if (obey->end == OBEY_LOST)
+        snprintf(why, sizeof why, "the host that governs the fabric is lost; ending");
+    else if (obey->end == OBEY_UNMET)
+        snprintf(why, sizeof why,
+                 "the host that governs the fabric was not met (--bound start)%s%s",
+                 *obey->why ? ": " : "", obey->why);
+    json_object_object_add(event, "in_order", json_object_new_boolean(obey->end == OBEY_ENDED));
+    return json_add_text(event, "why", why);
 }
 
 static void obey_close(struct obey *obey)
@@ -542,7 +568,7 @@ static void obey_close(struct obey *obey)
     conn_drain(&obey->governor, HOSTS_DRAIN_MS);
     conn_close(&obey->governor);
     if (obey->owner.fd >= 0 && obey->end != OBEY_OWNER_GONE &&
-        conn_put(&obey->owner, ended(obey->end)) == 0)
+        conn_put(&obey->owner, ended(obey)) == 0)
         conn_drain(&obey->owner, HOSTS_DRAIN_MS);
     conn_close(&obey->owner);
     while (!emu_list_empty(&obey->served)) {
@@ -562,8 +588,12 @@ static void obey_close(struct obey *obey)
 
 int obey_serve(struct fabric *fabric, const struct obey_config *config)
 {
-    struct obey obey = {
-        .fabric = fabric, .config = config, .epoll = -1, .timer = -1, .began_ms = emu_now_ms()};
+    struct obey obey = {.fabric = fabric,
+                        .config = config,
+                        .epoll = -1,
+                        .timer = -1,
+                        .began_ms = emu_now_ms(),
+                        .good_ms = emu_now_ms()};
     int err;
 
     emu_list_init(&obey.served);

@@ -34,6 +34,7 @@
 #include "emu/now.h"
 
 #define FAILED_MS 2000 /* for the supervisor to take why the fabric did not start */
+#define OTHERS_MS 4000 /* beyond the bound, for who waits for other hosts */
 #define LOOK_MS   20   /* between looks at one that no descriptor is left to wait for */
 
 void host_signals(sigset_t *ret)
@@ -151,12 +152,12 @@ static int serve_all(struct served *served, struct daemon_config *serve,
         hosts.call_ms = plan->cluster.silent_ns / 1000000u * 4 + 1000;
         hosts.start_ms = served->config.bounds.start_ms;
         hosts.links_up = links_up;
+        hosts.links_why = links_why;
+        hosts.links_report = links_now;
         hosts.links = served->links;
         for (uint32_t h = 1; h < hosts.count; h++)
             served->control[h] = links_control(served->links, h);
         serve->hosts = &hosts;
-        serve->links_report = links_now;
-        serve->links = served->links;
     }
     serve->fabric = &served->config;
     return daemon_serve(served->fabric, serve, error, error_bytes);
@@ -172,6 +173,8 @@ static int obey_main(struct host const *host, struct served *served,
                                      .owner_fd = serve->owner_fd,
                                      .start_ms = served->config.bounds.start_ms,
                                      .links_up = links_up,
+                                     .links_why = links_why,
+                                     .links_report = links_now,
                                      .links = served->links};
     int end = obey_serve(served->fabric, &obey);
 
@@ -230,10 +233,10 @@ static int host_main(const struct host *host, const struct fabric_config *config
 /* --- the supervisor's side ---------------------------------------------------------- */
 
 /* Wait for "ready". */
-static int wait_ready(struct host *host, char *error, size_t error_bytes)
+static int wait_ready(struct host *host, uint64_t start_ms, char *error, size_t error_bytes)
 {
     struct json_object *event;
-    int err = conn_wait(&host->conn, &event, emu_bound_int_ms(host->bounds.start_ms));
+    int err = conn_wait(&host->conn, &event, emu_bound_int_ms(start_ms));
 
     if (err)
         return fail(err, error, error_bytes, "the fabric %s",
@@ -272,6 +275,7 @@ static int fork_host(struct host *host, const struct fabric_config *config, int 
 int host_start(struct host *ret, const struct fabric_config *config, const struct host_plan *plan,
                char *error, size_t error_bytes)
 {
+    uint64_t start_ms = config->bounds.start_ms;
     int listen_fd;
 
     *ret = (struct host){.conn = {.fd = -1}, .bounds = config->bounds};
@@ -284,7 +288,10 @@ int host_start(struct host *ret, const struct fabric_config *config, const struc
         paths_unlink(&ret->socket);
         return err;
     }
-    err = wait_ready(ret, error, error_bytes);
+    /* Who waits for other hosts says itself which did not come. */
+    if (plan->hosts && start_ms < UINT64_MAX - OTHERS_MS)
+        start_ms += OTHERS_MS;
+    err = wait_ready(ret, start_ms, error, error_bytes);
     if (err) {
         host_stop(ret);
         host_release(ret);

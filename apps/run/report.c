@@ -198,11 +198,20 @@ static struct json_object *report_clock(const struct fabric_config *config,
     return json_add_number(clock, "worst_lag_ns", totals->worst_lag_ns);
 }
 
-struct json_object *report_build(struct fabric *fabric, const struct fabric_config *config,
-                                 const struct daemon_record *record)
+void report_traffic(struct json_object *report, const struct fabric_totals *totals)
 {
     static const char *const segments[] = {"sent", "delivered", "hops"};
     static const char *const combined[] = {"contributions", "results", "multicasts"};
+
+    json_object_object_add(report, "segments",
+                           COUNTS(segments, totals->sent, totals->delivered, totals->hops));
+    json_object_object_add(report, "combined",
+                           COUNTS(combined, totals->combined, totals->results, totals->multicasts));
+}
+
+struct json_object *report_build(struct fabric *fabric, const struct fabric_config *config,
+                                 const struct daemon_record *record)
+{
     static const char *const drops[] = {"malformed", "groups_over", "nobody_attached",
                                         "left_behind", "at_broken_units"};
     static const char *const processes[] = {"attached", "peak", "refused",
@@ -225,11 +234,8 @@ struct json_object *report_build(struct fabric *fabric, const struct fabric_conf
     json_add_number(report, "seed", config->seed);
     json_add_number(report, "nodes", config->graph->nodes);
     json_add_number(report, "switches", config->graph->switches);
-    json_object_object_add(report, "segments",
-                           COUNTS(segments, totals.sent, totals.delivered, totals.hops));
+    report_traffic(report, &totals);
     json_object_object_add(report, "collectives", collectives(&totals, &config->profile));
-    json_object_object_add(report, "combined",
-                           COUNTS(combined, totals.combined, totals.results, totals.multicasts));
     json_add_number(report, "credit_stalls", totals.credit_stalls);
     json_add_number(report, "dropped", totals.dropped);
     json_object_object_add(report, "drops",
@@ -474,6 +480,21 @@ static void print_check(FILE *out, struct json_object *check)
                 json_object_get_string(json_object_array_get_idx(wrong, i)));
 }
 
+static void print_hosts(FILE *out, struct json_object *hosts)
+{
+    for (size_t h = 0; hosts && h < json_object_array_length(hosts); h++) {
+        struct json_object *host = json_object_array_get_idx(hosts, h);
+        struct json_object *links = member(host, "links");
+        long long sent = 0;
+
+        for (size_t i = 0; links && i < json_object_array_length(links); i++)
+            sent += number(json_object_array_get_idx(links, i), "segments_sent");
+        fprintf(out, "  %-12s %s: %lld hops, %lld contributions, %lld to other hosts\n",
+                h ? "" : "hosts", text(host, "name"), number(member(host, "segments"), "hops"),
+                number(member(host, "combined"), "contributions"), sent);
+    }
+}
+
 void report_print(FILE *out, struct json_object *report)
 {
     struct json_object *segments = member(report, "segments");
@@ -504,6 +525,7 @@ void report_print(FILE *out, struct json_object *report)
     fprintf(out, "\n  combining    %lld contributions, %lld results, %lld multicasts\n",
             number(combined, "contributions"), number(combined, "results"),
             number(combined, "multicasts"));
+    print_hosts(out, member(report, "hosts"));
     fprintf(out, "  collectives   in switches  in adapters    elsewhere\n");
     for (int coll = 0; coll < FABEMU_COLLS; coll++)
         print_collective(out, coll_names[coll],

@@ -19,6 +19,9 @@ void report_network(struct json_object *all, const struct fabric_config *config)
 struct json_object *report_build(struct fabric *fabric, const struct fabric_config *config,
                                  const struct daemon_record *record);
 
+/** report_traffic - add "segments" and "combined": what was carried and combined. */
+void report_traffic(struct json_object *report, const struct fabric_totals *totals);
+
 /** report_print - for people. */
 void report_print(FILE *out, struct json_object *report);
 

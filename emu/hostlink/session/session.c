@@ -248,7 +248,7 @@ void emu_session_why(const struct emu_session *session, char *text, size_t bytes
                  "the other host speaks version %" PRIu64 " of host links, this one version %u",
                  emu_count_read(&session->meet.version), EMU_FRAME_VERSION);
     else if (refusal == SESSION_DIGEST)
-        snprintf(text, bytes, "the other host has another cluster file");
+        snprintf(text, bytes, "the other host has another cluster file, network or profile");
     else if (refusal == SESSION_CHECKS)
         snprintf(text, bytes, "the hosts have no check of frames in common");
     else if (emu_count_read(&session->counts.lives))

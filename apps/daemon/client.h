@@ -7,6 +7,7 @@
 
 #include "apps/daemon/daemon.h"
 #include "apps/daemon/conn.h"
+#include "apps/run/procs.h"
 #include "emu/list.h"
 
 /*
@@ -30,20 +31,19 @@ struct client {
     char command[16];             /* name of an attached process */
     struct waits *waits;          /* its waits for cores; NULL: clock raw, or they cannot be seen */
     uint64_t waited_ns;
-    uint32_t events;     /* epoll events asked for */
-    bool more;           /* lines may be left over from its last turn */
-    bool at_end;         /* nothing comes any more: closes once those are answered */
-    bool closing;        /* close when all replies are out */
-    bool gone;           /* freed after this round of events */
-    bool unread;         /* gone because it did not read what it was told */
-    size_t excess;       /* of its buffers, as counted in daemon->excess */
-    uint32_t groups;     /* that are charged to it */
-    bool subscribed;     /* it is told all events */
-    uint64_t stopped_ns; /* the first look that found it stopped as it is now; 0: it goes on */
-    uint64_t stopped_at; /* its context switches then */
-    bool stopped;        /* gone because that was too long */
-    bool frozen;         /* a fault has stopped it, and has not let it go on */
-    bool exits;          /* it has said that it ends, by itself and without detaching */
+    uint32_t events; /* epoll events asked for */
+    bool more;       /* lines may be left over from its last turn */
+    bool at_end;     /* nothing comes any more: closes once those are answered */
+    bool closing;    /* close when all replies are out */
+    bool gone;       /* freed after this round of events */
+    bool unread;     /* gone because it did not read what it was told */
+    size_t excess;   /* of its buffers, as counted in daemon->excess */
+    uint32_t groups; /* that are charged to it */
+    bool subscribed; /* it is told all events */
+    struct procs_stop stop;
+    bool stopped; /* gone because that was too long */
+    bool frozen;  /* a fault has stopped it, and has not let it go on */
+    bool exits;   /* it has said that it ends, by itself and without detaching */
 
     /* Of one that died, daemon/death.c's. */
     int64_t died;      /* node that it was attached to, -1: did not die */
@@ -79,6 +79,11 @@ struct daemon {
     uint64_t began_ps;            /* by the host's clock */
     int events_fd;                /* all events go there, too; -1 */
     struct hosts *hosts;          /* others that it governs; NULL: none */
+    struct {
+        bool *lost;   /* by cable between hosts: it leads nowhere any more; NULL: there are none */
+        bool news;    /* some have been lost, and nothing was done yet */
+        bool severed; /* some are lost that nothing can be sent around */
+    } far;            /* daemon/far.c's */
 
     /* Clock real: waits for cores, since the last look. daemon/waits.c's. */
     struct {
@@ -178,6 +183,19 @@ void daemon_tell(struct daemon *daemon, const struct client *dead, struct json_o
  * which of their groups are broken for that.
  */
 void daemon_parted(struct daemon *daemon);
+
+/** daemon_cut_off - the process at @node does not take its segments: it and others are told. */
+void daemon_cut_off(struct daemon *daemon, uint32_t node);
+
+/**
+ * daemon_far_open - meet the hosts of daemon->config->hosts, which this one governs. Errors: as
+ * hosts_open(). daemon_far_settle() - do what is to be done for hosts and host links that were lost,
+ * at the end of a round. daemon_far_tick() - once a second: the same of what was posted since.
+ */
+int daemon_far_open(struct daemon *daemon, char *error, size_t error_bytes);
+void daemon_far_settle(struct daemon *daemon);
+void daemon_far_tick(struct daemon *daemon);
+void daemon_far_close(struct daemon *daemon);
 
 /**
  * daemon_died - @client, which is gone, had not detached: tell all others, free its node.

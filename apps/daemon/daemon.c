@@ -265,25 +265,6 @@ void daemon_tick_when(struct daemon *daemon)
     daemon->ticking = wanted;
 }
 
-/*
- * Has the process been stopped for as long as the bound? What a look finds stopped need not have
- * been so since the last one: a process that went on in between has been switched to.
- */
-static bool client_is_stopped(struct client *client, uint64_t bound_ns)
-{
-    uint64_t now = emu_now_ns(), switches = procs_switches(client->pid);
-
-    if (!procs_is_stopped(client->pid)) {
-        client->stopped_ns = 0;
-    } else if (!client->stopped_ns || client->stopped_at != switches) {
-        client->stopped_ns = now;
-        client->stopped_at = switches;
-    } else {
-        return now - client->stopped_ns >= bound_ns;
-    }
-    return false;
-}
-
 /* Somebody is stopped, in a debugger or by a signal: it counts as dead if that lasts too long. */
 static void tick_stopped(struct daemon *daemon)
 {
@@ -292,14 +273,25 @@ static void tick_stopped(struct daemon *daemon)
     if (bound_ns == EMU_BOUND_OFF)
         return;
     emu_each_listed (struct client, client, &daemon->clients, link) {
-        if (client->node < 0 || client->gone || client->far)
+        if (client->node < 0 || client->gone)
             continue;
-        client->stopped = client_is_stopped(client, bound_ns);
+        client->stopped = client->far ? hosts_is_stopped(client->far)
+                                      : procs_stopped_for(&client->stop, client->pid, bound_ns);
         if (!client->stopped)
             continue;
         daemon_send(daemon, client, conn_event("stopped"));
         client_gone(daemon, client);
     }
+}
+
+void daemon_cut_off(struct daemon *daemon, uint32_t node)
+{
+    struct client *client = daemon->by_node[node];
+
+    daemon->record.cut_off++;
+    if (client)
+        daemon_send(daemon, client, conn_event("cut_off"));
+    daemon_tell_owner(daemon, json_add_number(conn_event("cut_off"), "node", node));
 }
 
 static void tick(struct daemon *daemon)
@@ -313,13 +305,10 @@ static void tick(struct daemon *daemon)
     tick_stopped(daemon);
     daemon_standstill_tick(daemon);
     uint32_t count = fabric_tick(daemon->fabric, nodes, 64);
-    daemon->record.cut_off += count;
-    for (uint32_t i = 0; i < count && i < 64; i++) {
-        struct client *client = daemon->by_node[nodes[i]];
-        if (client)
-            daemon_send(daemon, client, conn_event("cut_off"));
-        daemon_tell_owner(daemon, json_add_number(conn_event("cut_off"), "node", nodes[i]));
-    }
+    daemon->record.cut_off += count > 64 ? count - 64 : 0; /* nobody says which */
+    for (uint32_t i = 0; i < count && i < 64; i++)
+        daemon_cut_off(daemon, nodes[i]);
+    daemon_far_tick(daemon);
     if (daemon->deaf && !watch(daemon, daemon->config->listen_fd, &daemon->config->listen_fd)) {
         daemon->deaf = false;
         daemon_tick_when(daemon);
@@ -353,6 +342,7 @@ static void serve_round(struct daemon *daemon)
                 client_turn(daemon, client);
         }
     }
+    daemon_far_settle(daemon);
     free_gone(daemon);
 }
 
@@ -369,38 +359,6 @@ static int make_id(char *ret, size_t ret_bytes)
 bool daemon_signal(const struct client *client, int signal)
 {
     return client->far ? hosts_signal(client->far, signal) : kill(client->pid, signal) == 0;
-}
-
-/* A process on another host. */
-static bool on_connected(void *ctx, int fd, struct hosts_process *process)
-{
-    struct client *client = daemon_client_new(ctx, fd, hosts_pid(process));
-
-    if (client)
-        client->far = process;
-    return client;
-}
-
-static void on_lost(void *ctx, uint32_t host, const char *why)
-{
-    struct daemon *daemon = ctx;
-    struct json_object *event = json_add_number(conn_event("host_lost"), "host", host);
-
-    json_add_text(event, "name", daemon->config->hosts->name[host]);
-    daemon_tell_owner(daemon, json_add_text(event, "why", why));
-}
-
-static int daemon_hosts_open(struct daemon *daemon, char *error, size_t error_bytes)
-{
-    struct hosts_config config = *daemon->config->hosts;
-    int err;
-
-    config.ops = (struct hosts_ops){.connected = on_connected, .lost = on_lost, .ctx = daemon};
-    err = hosts_open(&daemon->hosts, &config, error, error_bytes);
-    if (err)
-        return err;
-    fabric_mirror(daemon->fabric, hosts_mirror(daemon->hosts));
-    return watch(daemon, hosts_fd(daemon->hosts), &daemon->hosts);
 }
 
 static int daemon_open(struct daemon *daemon)
@@ -446,7 +404,7 @@ static void daemon_close(struct daemon *daemon)
         client_close(daemon, client);
         daemon_client_free(client);
     }
-    hosts_close(daemon->hosts);
+    daemon_far_close(daemon);
     daemon_groups_free(daemon);
     free(daemon->last_rank);
     free(daemon->by_node);
@@ -486,7 +444,7 @@ int daemon_serve(struct fabric *fabric, const struct daemon_config *config, char
     int err = daemon_open(&daemon);
 
     if (!err && config->hosts)
-        err = daemon_hosts_open(&daemon, error, error_bytes);
+        err = daemon_far_open(&daemon, error, error_bytes);
     if (!err)
         err = daemon_faults_open(&daemon, error, error_bytes);
     if (!err) {

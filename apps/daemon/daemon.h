@@ -20,7 +20,7 @@ struct daemon_death {
     uint32_t node;
     pid_t pid;
     char command[16]; /* its name, as the kernel has it */
-    char how[48];     /* "killed by signal 9", "ended without detaching", … */
+    char how[96];     /* "killed by signal 9", "ended without detaching", … */
 };
 
 /*

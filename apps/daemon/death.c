@@ -25,7 +25,11 @@
 void daemon_tell(struct daemon *daemon, const struct client *dead, struct json_object **lists)
 {
     uint32_t nodes = daemon->config->fabric->graph->nodes;
+    char why[160];
 
+    if (dead && dead->far)
+        snprintf(why, sizeof why, "the process at node %lld is gone: %s", (long long)dead->died,
+                 hosts_how(dead->far));
     for (uint32_t node = 0; node < nodes; node++) {
         struct client *peer = daemon->by_node[node];
         struct json_object *groups = lists ? lists[node] : NULL;
@@ -39,6 +43,8 @@ void daemon_tell(struct daemon *daemon, const struct client *dead, struct json_o
         if (dead) {
             json_add_number(event, "node", (uint64_t)dead->died);
             json_add_number(event, "seat", dead->seat);
+            if (dead->far && hosts_is_lost(dead->far))
+                json_add_text(event, "why", why);
         }
         json_object_object_add(event, "groups", groups ? groups : json_object_new_array());
         daemon_send(daemon, peer, event);

@@ -383,6 +383,23 @@ int daemon_faults_open(struct daemon *daemon, char *error, size_t error_bytes)
     return 0;
 }
 
+int daemon_faults_lose(struct daemon *daemon, const bool *lost, char *error, size_t error_bytes)
+{
+    int err = faults_begin(daemon, error, error_bytes);
+    uint32_t hit;
+
+    for (uint32_t i = 0; !err && i < fabric_cable_count(daemon->fabric); i++) {
+        if (!lost[i] || !fabric_can_fail(daemon->fabric, i))
+            continue;
+        err = manager_signal(daemon->faults->manager, i, false, 0, now_ps(), &hit);
+        if (err)
+            fail(err, error, error_bytes, "a cable cannot be taken out: %s", strerror(-err));
+    }
+    if (!err)
+        faults_step(daemon);
+    return err;
+}
+
 void daemon_faults_close(struct daemon *daemon)
 {
     struct daemon_faults *f = daemon->faults;

@@ -22,6 +22,12 @@ void daemon_faults_run(struct daemon *daemon);
 /** daemon_faults_fd - the timer; -1: there is none. */
 int daemon_faults_fd(const struct daemon *daemon);
 
+/**
+ * daemon_faults_lose - these cables have lost their signal for good: the manager sends around them.
+ * @lost: by cable. Errors: as daemon_fault's, with one line in @error.
+ */
+int daemon_faults_lose(struct daemon *daemon, const bool *lost, char *error, size_t error_bytes);
+
 /** daemon_cable_name - "switch 3:5 - switch 7:1", or "- node 4:0"; @way: what stands between. */
 const char *daemon_cable_name(const struct fabric *fabric, uint32_t i, const char *way,
                               char text[static 80]);

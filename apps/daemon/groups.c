@@ -180,6 +180,8 @@ struct json_object **daemon_groups_quit(struct daemon *daemon, struct client *cl
 /* Are there two who are in it, or may be, and do not reach each other? */
 static bool group_is_parted(const struct daemon *daemon, const struct daemon_group *group)
 {
+    if (fabric_group_is_severed(daemon->fabric, group->id))
+        return true;
     for (uint32_t i = 0; i < group->count; i++)
         for (uint32_t k = 0; k < group->count && group->member[i].standing != GONE; k++)
             if (group->member[k].standing != GONE &&

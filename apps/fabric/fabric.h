@@ -257,12 +257,36 @@ struct fabric_mirror {
     /* An edge for @node, on its @host: fabric_attach() there. */
     int (*attach)(void *ctx, uint32_t host, uint32_t node);
     void (*detach)(void *ctx, uint32_t host, uint32_t node);
-    void (*seat)(void *ctx, uint32_t node, uint64_t state);         /* fabric_seat_set() */
-    void (*linked)(void *ctx, uint32_t node, bool linked);          /* fabric_node_linked() */
-    int (*group)(void *ctx, const struct fabric_group_call *group); /* fabric_group_is() */
-    void (*leave)(void *ctx, uint32_t group, uint32_t node);        /* fabric_group_leave() */
-    void (*totals)(void *ctx, struct fabric_totals *sum);           /* adds the others' */
+    void (*seat)(void *ctx, uint32_t node, uint64_t state);           /* fabric_seat_set() */
+    void (*linked)(void *ctx, uint32_t node, bool linked);            /* fabric_node_linked() */
+    int (*group)(void *ctx, const struct fabric_group_call *group);   /* fabric_group_is() */
+    void (*leave)(void *ctx, uint32_t group, uint32_t node);          /* fabric_group_leave() */
+    void (*link)(void *ctx, uint32_t cable, bool up, uint32_t fault); /* fabric_link_set() */
+    void (*reroute)(void *ctx, const uint32_t *out, uint32_t count);  /* fabric_reroute(), cables */
+    void (*cut_off)(void *ctx, bool parted);                          /* fabric_cut_off() */
+    void (*totals)(void *ctx, struct fabric_totals *sum);             /* adds the others' */
 };
+
+/**
+ * fabric_link_told - all other hosts have done what fabric_link_set() did here. Not between
+ * fabric_hold() and fabric_go(): what carries it is held there, too. Thread: manager.
+ */
+void fabric_link_told(const struct fabric *fabric, uint32_t cable, bool up, uint32_t fault);
+
+/**
+ * fabric_crossings_by - the cables between hosts @a and @b that go by pair @number of @of pairs of
+ * ports: each is noted in @noted, by cable. Returns their count. @b TOPO_NONE: all of @a's to others.
+ */
+uint32_t fabric_crossings_by(const struct fabric *fabric, uint32_t a, uint32_t b, uint32_t number,
+                             uint32_t of, bool *noted);
+
+/**
+ * fabric_sever - where nothing is sent around links that are out: these cables lead nowhere from now
+ * on. fabric_reaches() says so of all that may go by one of them; fabric_group_is_severed(), of a
+ * group: its tree does. @lost: by cable. Errors: -ENOMEM. Thread: manager.
+ */
+int fabric_sever(struct fabric *fabric, const bool *lost);
+bool fabric_group_is_severed(const struct fabric *fabric, uint32_t group);
 
 /** fabric_mirror - from now on. @mirror: borrowed. Before anything is attached. */
 void fabric_mirror(struct fabric *fabric, const struct fabric_mirror *mirror);

@@ -48,13 +48,21 @@ uint32_t fabric_own_nodes(const struct fabric_config *config)
 
 /* --- which cables cross ------------------------------------------------------------- */
 
+/* The hosts of both ends. */
+static void cable_hosts(const struct fabric_config *config, const struct fabric_cable *cable,
+                        uint32_t *near, uint32_t *far)
+{
+    *near = fabric_switch_host(config, cable->at.sw);
+    *far = cable->kind == TOPO_END_SWITCH ? fabric_switch_host(config, cable->far.sw)
+                                          : fabric_node_host(config, cable->node);
+}
+
 /* The host that a cable from this one leads to; TOPO_NONE: both its ends are here, or none is. */
 static uint32_t crossing_host(const struct fabric_config *config, const struct fabric_cable *cable)
 {
-    uint32_t near = fabric_switch_host(config, cable->at.sw);
-    uint32_t far = cable->kind == TOPO_END_SWITCH ? fabric_switch_host(config, cable->far.sw)
-                                                  : fabric_node_host(config, cable->node);
+    uint32_t near, far;
 
+    cable_hosts(config, cable, &near, &far);
     if (near == far || (near != config->hosts->self && far != config->hosts->self))
         return TOPO_NONE;
     return near == config->hosts->self ? far : near;
@@ -75,6 +83,24 @@ uint32_t fabric_crossings(const struct fabric_config *config, uint32_t host)
             far = crossing_host(config, &cable);
             count += far != TOPO_NONE && (host == TOPO_NONE || far == host);
         }
+    return count;
+}
+
+uint32_t fabric_crossings_by(const struct fabric *fabric, uint32_t a, uint32_t b, uint32_t number,
+                             uint32_t of, bool *noted)
+{
+    uint32_t with = 0, count = 0;
+
+    for (uint32_t i = 0; fabric->config.hosts && i < fabric->links.count; i++) {
+        uint32_t near, far;
+
+        cable_hosts(&fabric->config, &fabric->links.cable[i], &near, &far);
+        if (near == far || (near != a && far != a) ||
+            (b != TOPO_NONE && ((near != b && far != b) || with++ % of != number)))
+            continue;
+        noted[i] = true;
+        count++;
+    }
     return count;
 }
 

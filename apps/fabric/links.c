@@ -223,6 +223,7 @@ void fabric_free_cables(struct fabric *fabric)
     fabric_free_ports(fabric);
     fabric_free_combine(fabric);
     fabric_free_losses(fabric);
+    fabric_free_severed(fabric);
     free(fabric->links.faults);
     free(fabric->links.at);
     free(fabric->links.crossing);
@@ -286,6 +287,12 @@ int fabric_link_set(struct fabric *fabric, uint32_t i, bool up, uint32_t fault, 
     *hit += cable->kind == TOPO_END_SWITCH ? end_set(fabric, &cable->far, up, now_ps)
                                            : node_end_set(fabric, cable, up, now_ps);
     return 0;
+}
+
+void fabric_link_told(const struct fabric *fabric, uint32_t i, bool up, uint32_t fault)
+{
+    if (fabric->mirror)
+        fabric->mirror->link(fabric->mirror->ctx, i, up, fault);
 }
 
 uint64_t fabric_traps(const struct fabric *fabric, uint32_t sw, uint32_t *to)
@@ -359,6 +366,8 @@ bool fabric_cut_off(struct fabric *fabric, bool parted)
 
     if (!fabric_has_engines(&fabric->config))
         return false;
+    if (fabric->mirror)
+        fabric->mirror->cut_off(fabric->mirror->ctx, parted);
     for (uint32_t n = 0; parted && n < fabric->config.graph->nodes; n++)
         node_cut_off(fabric, n);
     fabric_hold(fabric);
@@ -427,7 +436,25 @@ bool fabric_reaches(const struct fabric *fabric, uint32_t from, uint32_t to)
 
         reaches = reaches || (sw != TOPO_NONE && topo_route_ports(&graph->sw[sw].route, to));
     }
-    return reaches;
+    return reaches && !fabric_strands(fabric, from, to);
+}
+
+/* The replicas make the same tables and trees. Errors: -ENOMEM. */
+static int mirror_reroute(const struct fabric *fabric, const bool *routed)
+{
+    uint32_t *out, count = 0;
+
+    if (!fabric->mirror)
+        return 0;
+    out = malloc(fabric->links.count * sizeof *out + 1u);
+    if (!out)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < fabric->links.count; i++)
+        if (!routed[i])
+            out[count++] = i;
+    fabric->mirror->reroute(fabric->mirror->ctx, out, count);
+    free(out);
+    return 0;
 }
 
 int fabric_reroute(struct fabric *fabric, const bool *routed, uint64_t now_ps, uint64_t *parted,
@@ -436,6 +463,8 @@ int fabric_reroute(struct fabric *fabric, const bool *routed, uint64_t now_ps, u
     const struct topo_graph *old = fabric->links.routed, *next;
     int err = graph_of(fabric, routed, &next, parted);
 
+    if (!err)
+        err = mirror_reroute(fabric, routed);
     if (err)
         return err;
     for (uint32_t s = 0; s < next->switches; s++)

@@ -37,8 +37,9 @@ struct hosts_process {
     pid_t pid;
     bool ended;     /* its connection there */
     bool forgotten; /* nobody here wants to know how it ended */
+    bool stopped;   /* for too long, as its host says */
     char command[16];
-    char how[64];
+    char how[96];
 };
 
 struct host_far {
@@ -112,7 +113,8 @@ static void far_lose(struct host_far *far, const char *why)
     conn_close(&far->conn);
     emu_each_listed (struct hosts_process, process, &far->processes, link) {
         if (!*process->how)
-            snprintf(process->how, sizeof process->how, "its host was lost");
+            snprintf(process->how, sizeof process->how, "its host %s was lost",
+                     hosts->config.name[far->number]);
         if (!process->ended)
             process_end(process);
     }
@@ -240,6 +242,7 @@ static void message_of_client(struct host_far *far, int64_t client, struct json_
         process_line(process, field);
     if (json_object_object_get_ex(message, "how", NULL))
         snprintf(process->how, sizeof process->how, "%s", emu_json_text(message, "how", ""));
+    process->stopped = emu_json_number(message, "stopped", process->stopped) != 0;
     if (json_object_object_get_ex(message, "end", NULL) && !process->ended)
         process_end(process);
 }
@@ -264,6 +267,16 @@ const char *hosts_how(const struct hosts_process *process)
     return process->how;
 }
 
+bool hosts_is_stopped(const struct hosts_process *process)
+{
+    return process->stopped;
+}
+
+bool hosts_is_lost(const struct hosts_process *process)
+{
+    return process->host->lost;
+}
+
 void hosts_forget(struct hosts_process *process)
 {
     process->forgotten = true;
@@ -271,12 +284,43 @@ void hosts_forget(struct hosts_process *process)
 
 /* --- messages ------------------------------------------------------------------------- */
 
+/* A session between that host and another one has ended. */
+static void message_of_link(struct host_far *far, struct json_object *link)
+{
+    const struct hosts_ops *ops = &far->hosts->config.ops;
+    int64_t host = emu_json_number(link, "host", -1), of = emu_json_number(link, "of", 0);
+    int64_t number = emu_json_number(link, "number", -1);
+
+    if (host < 0 || host >= far->hosts->config.count || host == far->number || of < 1 ||
+        of > UINT32_MAX || number < 0 || number >= of)
+        return;
+    ops->link_lost(ops->ctx, far->number,
+                   &(struct hosts_link){.host = (uint32_t)host,
+                                        .number = (uint32_t)number,
+                                        .of = (uint32_t)of,
+                                        .end_fd = -1});
+}
+
+/* A process there does not take its segments. */
+static void message_of_node(struct host_far *far, int64_t node)
+{
+    const struct hosts_ops *ops = &far->hosts->config.ops;
+
+    if (node >= 0 && node <= UINT32_MAX)
+        ops->cut_off(ops->ctx, far->number, (uint32_t)node);
+}
+
 static void message_serve(struct host_far *far, struct json_object *message)
 {
     int64_t client = emu_json_number(message, "client", -1);
+    struct json_object *field;
 
     if (client >= 0)
         message_of_client(far, client, message);
+    if (json_object_object_get_ex(message, "link_lost", &field))
+        message_of_link(far, field);
+    if (json_object_object_get_ex(message, "cut_off", &field))
+        message_of_node(far, json_object_get_int64(field));
 }
 
 static void serve_kept(struct host_far *far)
@@ -328,6 +372,12 @@ void hosts_serve(struct hosts *hosts)
     int count = epoll_wait(hosts->epoll, events, 64, 0);
     uint64_t times;
     bool kept = read(hosts->kept_fd, &times, sizeof times) > 0;
+
+    for (uint32_t i = 0; i < hosts->config.links; i++)
+        if (is_among(&hosts->config.link[i], events, count)) {
+            epoll_ctl(hosts->epoll, EPOLL_CTL_DEL, hosts->config.link[i].end_fd, NULL);
+            hosts->config.ops.link_lost(hosts->config.ops.ctx, 0, &hosts->config.link[i]);
+        }
 
     for (uint32_t h = 1; h < hosts->config.count; h++) {
         struct host_far *far = &hosts->far[h];
@@ -480,6 +530,30 @@ static void mirror_leave(void *ctx, uint32_t group, uint32_t node)
     call(ctx, 0, "leave", json_add_number(of_node(node), "group", group), NULL, NULL);
 }
 
+static void mirror_link(void *ctx, uint32_t cable, bool up, uint32_t fault)
+{
+    struct json_object *with = json_add_number(json_object_new_object(), "cable", cable);
+
+    json_add_number(with, "up", up);
+    call(ctx, 0, "link", json_add_number(with, "fault", fault), NULL, NULL);
+}
+
+static void mirror_reroute(void *ctx, const uint32_t *out, uint32_t count)
+{
+    struct json_object *with = json_object_new_object(), *cables = json_object_new_array();
+
+    for (uint32_t i = 0; i < count; i++)
+        json_object_array_add(cables, json_object_new_int64(out[i]));
+    json_object_object_add(with, "out", cables);
+    call(ctx, 0, "reroute", with, NULL, NULL);
+}
+
+static void mirror_cut_off(void *ctx, bool parted)
+{
+    call(ctx, 0, "cut_off", json_add_number(json_object_new_object(), "parted", parted), NULL,
+         NULL);
+}
+
 static void add_totals(void *ctx, uint32_t host, struct json_object *reply)
 {
     struct hosts *hosts = ctx;
@@ -513,7 +587,7 @@ const struct fabric_totals *hosts_part(const struct hosts *hosts, uint32_t host,
     if (host)
         *links = json_object_get(hosts->far[host].links);
     else
-        *links = config->links_report ? config->links_report(config->links) : NULL;
+        *links = config->links_report ? config->links_report(config->links_ctx) : NULL;
     return &hosts->part[host];
 }
 
@@ -539,6 +613,9 @@ static int hosts_make(struct hosts *hosts)
         conn_open(&far->conn, hosts->config.control[h], CONN_REPLY_MAX);
         events_set(hosts, &far->conn, &far->events, far);
     }
+    for (uint32_t i = 0; i < hosts->config.links; i++)
+        if (hosts_watch(hosts->epoll, &hosts->config.link[i]))
+            return -errno;
     return 0;
 }
 
@@ -548,9 +625,9 @@ static int links_meet(struct hosts *hosts, int64_t until_ms, char *why)
     const struct hosts_config *config = &hosts->config;
     int64_t good_ms = emu_now_ms(), now_ms = good_ms;
 
-    while (config->links_up && !config->links_up(config->links)) {
+    while (config->links_up && !config->links_up(config->links_ctx)) {
         now_ms = emu_now_ms();
-        if (!config->links_why || config->links_why(config->links, why, HOSTS_WHY_BYTES))
+        if (!config->links_why || config->links_why(config->links_ctx, why, HOSTS_WHY_BYTES))
             good_ms = now_ms;
         if (now_ms - good_ms > HOSTS_REFUSED_MS + HOSTS_LONGER_MS)
             return -EPROTO;
@@ -628,6 +705,9 @@ int hosts_open(struct hosts **ret, const struct hosts_config *config, char *erro
                                            .linked = mirror_linked,
                                            .group = mirror_group,
                                            .leave = mirror_leave,
+                                           .link = mirror_link,
+                                           .reroute = mirror_reroute,
+                                           .cut_off = mirror_cut_off,
                                            .totals = mirror_totals};
     for (uint32_t h = 1; h < config->count; h++) {
         hosts->far[h] = (struct host_far){.hosts = hosts, .number = h, .conn.fd = -1};

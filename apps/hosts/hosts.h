@@ -15,6 +15,9 @@
  *                     {"client":C,"line":{…}}                 its request
  *                     {"client":C,"end":true}                 its connection has ended
  *                     {"client":C,"how":TEXT}                 how the process itself ended
+ *                     {"client":C,"stopped":0|1}              it is stopped for too long; no more
+ *                     {"cut_off":NODE}                        its process does not take its segments
+ *                     {"link_lost":{"host":H,"number":I,"of":N}}   a host link to another host ended
  *                     {"reply":N,"errno":E,…}                 to a call
  *   from it           {"client":C,"line":{…}}                 a reply, or an event
  *                     {"client":C,"end":true}                 close its connection
@@ -36,6 +39,15 @@
 struct hosts;
 struct hosts_process; /* on another host; a client here */
 
+/* A host link, seen from one end: the pair of ports @number of @of that join it to @host. */
+struct hosts_link {
+    uint32_t host;
+    uint32_t number;
+    uint32_t of;
+    /* a socket whose other end is closed when the session ends; borrowed, nothing is read from it */
+    int end_fd;
+};
+
 /* What the governor's daemon is told of. Thread: within hosts_serve(), and within calls. */
 struct hosts_ops {
     /*
@@ -46,6 +58,10 @@ struct hosts_ops {
     bool (*connected)(void *ctx, int fd, struct hosts_process *process);
     /* The host is lost, and all its processes: their connections have ended. */
     void (*lost)(void *ctx, uint32_t host, const char *why);
+    /* The session of a link of @host has ended; both its ends may say so. */
+    void (*link_lost)(void *ctx, uint32_t host, const struct hosts_link *link);
+    /* The process at @node, on @host as that says, does not take its segments. */
+    void (*cut_off)(void *ctx, uint32_t host, uint32_t node);
     void *ctx;
 };
 
@@ -64,7 +80,10 @@ struct hosts_config {
     bool (*links_why)(const void *links, char *text, size_t bytes);
     /* What they say of themselves, for the report. NULL: nothing. */
     struct json_object *(*links_report)(const void *links);
-    const void *links;
+    const void *links_ctx;
+    /* those of this host's links that no control channel goes over; borrowed */
+    const struct hosts_link *link;
+    uint32_t links;
     struct hosts_ops ops;
 };
 
@@ -99,6 +118,8 @@ uint32_t hosts_of(const struct hosts_process *process);
 pid_t hosts_pid(const struct hosts_process *process);
 const char *hosts_command(const struct hosts_process *process);
 const char *hosts_how(const struct hosts_process *process);
+bool hosts_is_stopped(const struct hosts_process *process); /* for too long */
+bool hosts_is_lost(const struct hosts_process *process);    /* its host is */
 
 /** hosts_signal - send @signal to it. False: it, or its host, is gone. */
 bool hosts_signal(struct hosts_process *process, int signal);
@@ -118,7 +139,10 @@ struct obey_config {
     bool (*links_up)(const void *links);
     bool (*links_why)(const void *links, char *text, size_t bytes); /* as above */
     struct json_object *(*links_report)(const void *links);         /* NULL: nothing */
-    const void *links;
+    const void *links_ctx;
+    const struct hosts_link *link; /* as in struct hosts_config */
+    uint32_t links;
+    uint64_t stopped_ms; /* --bound stopped, of this host's processes */
 };
 
 enum obey_end {

@@ -3,7 +3,8 @@
  * links.c - Ethernet ports and what goes over them.
  *
  * Two hosts may be joined by several pairs of ports. Cable k of those that join them goes over pair
- * k modulo the pairs, as both hosts reckon alike; the control channel goes over the first pair.
+ * k modulo the pairs, as both hosts reckon alike (fabric_crossings_by()); the control channel goes
+ * over the first pair.
  */
 #include "apps/hosts/links.h"
 
@@ -42,6 +43,8 @@ struct links {
     bool has_key;
     uint8_t key[CLUSTER_KEY_BYTES];
     int control[CLUSTER_HOSTS_MAX]; /* this end */
+    uint32_t watches;               /* links without one: their sockets say when they end */
+    struct hosts_link watched[CLUSTER_HOSTS_MAX * CLUSTER_PORTS_MAX];
     uint32_t ports;
     struct port port[CLUSTER_PORTS_MAX];
 };
@@ -122,17 +125,26 @@ static const struct fabric_crossing_ops crossing_ops = {
 
 /* --- as the cluster file has it ---------------------------------------------------------- */
 
-/* A control channel to @host, over the peer's first pair. */
-static int peer_control(struct links *links, uint32_t host, struct emu_hostlink_peer *peer)
+/*
+ * A control channel, over the first pair that joins the governor and another host. Others carry
+ * nothing: the device closes them as it does that one, when the session ends.
+ */
+static int peer_control(struct links *links, const struct pair *which,
+                        struct emu_hostlink_peer *peer)
 {
+    bool controls = !which->number && (!links->hosts.self || !which->host);
     int pair[2];
 
     peer->control_fd = -1;
-    if (links->hosts.self && host)
-        return 0;
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
         return -errno;
-    links->control[host] = pair[0];
+    if (controls)
+        links->control[which->host] = pair[0];
+    else
+        links->watched[links->watches++] = (struct hosts_link){.host = which->host,
+                                                               .number = which->number,
+                                                               .of = which->pairs,
+                                                               .end_fd = pair[0]};
     peer->control_fd = pair[1];
     return 0;
 }
@@ -156,7 +168,7 @@ static int add_pair(struct links *links, struct port *port, const struct pair *p
     if (mac)
         memcpy(peer->session.peer_mac, mac, sizeof peer->session.peer_mac);
     port->pair[port->pairs++] = *pair;
-    return pair->number ? 0 : peer_control(links, pair->host, peer);
+    return peer_control(links, pair, peer);
 }
 
 static int add_pairs(struct links *links, uint32_t host, const uint8_t *digest)
@@ -251,6 +263,8 @@ void links_close(struct links *links)
     for (uint32_t h = 0; h < CLUSTER_HOSTS_MAX; h++)
         if (links->control[h] >= 0)
             close(links->control[h]);
+    for (uint32_t i = 0; i < links->watches; i++)
+        close(links->watched[i].end_fd);
     free(links);
 }
 
@@ -260,6 +274,12 @@ int links_control(struct links *links, uint32_t host)
 
     links->control[host] = -1;
     return fd;
+}
+
+const struct hosts_link *links_watched(const struct links *links, uint32_t *count)
+{
+    *count = links->watches;
+    return links->watched;
 }
 
 bool links_up(const void *ctx)

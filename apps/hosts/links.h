@@ -11,6 +11,7 @@
 
 #include "apps/cluster/cluster.h"
 #include "apps/fabric/fabric.h"
+#include "apps/hosts/hosts.h"
 #include "emu/json.h"
 
 struct links;
@@ -35,6 +36,11 @@ void links_close(struct links *links);
  * it was taken. Between the governor, host 0, and each other.
  */
 int links_control(struct links *links, uint32_t host);
+
+/**
+ * links_watched - the host links that no control channel goes over; as long as @links live.
+ */
+const struct hosts_link *links_watched(const struct links *links, uint32_t *count);
 
 /** links_up - do all host links carry segments? @links: struct links. Thread: any. */
 bool links_up(const void *links);

@@ -39,6 +39,8 @@ struct served {
     bool ended;        /* its connection has; it is kept until it is known how it did */
     int end_fd;        /* pidfd; -1: none */
     int64_t how_by_ms; /* until then it may show how it ended */
+    struct procs_stop stop;
+    bool stopped; /* for too long, and the governor knows */
 };
 
 /* An edge that was made for a process that has not been told yet. */
@@ -239,10 +241,10 @@ static int call_meet(struct obey *obey, struct json_object *call, struct json_ob
     char why[HOSTS_WHY_BYTES] = "";
 
     (void)call;
-    if (!config->links_up || config->links_up(config->links))
+    if (!config->links_up || config->links_up(config->links_ctx))
         return 0;
     if (config->links_why)
-        config->links_why(config->links, why, sizeof why);
+        config->links_why(config->links_ctx, why, sizeof why);
     json_add_text(reply, "why", why);
     return -EAGAIN;
 }
@@ -307,25 +309,31 @@ static int call_linked(struct obey *obey, struct json_object *call, struct json_
     return 0;
 }
 
+/* A list of cables, or of nodes; NULL: it is none, or there is no memory. */
+static uint32_t *list_of(struct json_object *call, const char *name, uint32_t *count)
+{
+    struct json_object *list = json_object_object_get(call, name);
+    uint32_t *ret;
+
+    if (!json_object_is_type(list, json_type_array))
+        return NULL;
+    *count = (uint32_t)json_object_array_length(list);
+    ret = calloc(*count + 1u, sizeof *ret);
+    for (uint32_t i = 0; ret && i < *count; i++)
+        ret[i] = (uint32_t)json_object_get_int64(json_object_array_get_idx(list, i));
+    return ret;
+}
+
 static int call_group(struct obey *obey, struct json_object *call, struct json_object *reply)
 {
     struct fabric_group_call group = {.wide = emu_json_number(call, "wide", 0) != 0,
                                       .id = (uint32_t)emu_json_number(call, "group", 0)};
-    struct json_object *list = json_object_object_get(call, "nodes");
-    uint32_t *nodes;
+    uint32_t *nodes = list_of(call, "nodes", &group.count);
     int err;
 
     (void)reply;
-    if (!json_object_is_type(list, json_type_array) || !json_object_array_length(list))
-        return -EINVAL;
-    group.count = (uint32_t)json_object_array_length(list);
-    nodes = calloc(group.count, sizeof *nodes);
-    if (!nodes)
-        return -ENOMEM;
-    for (uint32_t i = 0; i < group.count; i++)
-        nodes[i] = (uint32_t)json_object_get_int64(json_object_array_get_idx(list, i));
     group.nodes = nodes;
-    err = fabric_group_is(obey->fabric, &group);
+    err = nodes && group.count ? fabric_group_is(obey->fabric, &group) : -EINVAL;
     free(nodes);
     return err;
 }
@@ -345,7 +353,61 @@ static int call_totals(struct obey *obey, struct json_object *call, struct json_
     fabric_totals_read(obey->fabric, &totals);
     json_object_object_add(reply, "totals", hosts_totals_list(&totals));
     if (obey->config->links_report)
-        json_object_object_add(reply, "links", obey->config->links_report(obey->config->links));
+        json_object_object_add(reply, "links", obey->config->links_report(obey->config->links_ctx));
+    return 0;
+}
+
+static int call_link(struct obey *obey, struct json_object *call, struct json_object *reply)
+{
+    int64_t cable = emu_json_number(call, "cable", -1);
+    uint32_t hit;
+    int err;
+
+    (void)reply;
+    if (cable < 0 || cable >= fabric_cable_count(obey->fabric))
+        return -EINVAL;
+    fabric_hold(obey->fabric);
+    err = fabric_link_set(obey->fabric, (uint32_t)cable, emu_json_number(call, "up", 0) != 0,
+                          (uint32_t)emu_json_number(call, "fault", 0), fabric_now_ps(obey->fabric),
+                          &hit);
+    fabric_go(obey->fabric);
+    return err;
+}
+
+static void group_treeless(void *ctx, uint32_t group)
+{
+    (void)ctx; /* the governor knows, too */
+    (void)group;
+}
+
+static int call_reroute(struct obey *obey, struct json_object *call, struct json_object *reply)
+{
+    uint32_t cables = fabric_cable_count(obey->fabric), count;
+    uint32_t *out = list_of(call, "out", &count);
+    bool *routed = malloc(cables * sizeof *routed + 1u);
+    uint64_t parted;
+    int err = out && routed ? 0 : out ? -ENOMEM : -EINVAL;
+
+    (void)reply;
+    for (uint32_t i = 0; !err && i < cables; i++)
+        routed[i] = true;
+    for (uint32_t i = 0; !err && i < count; i++)
+        if (out[i] < cables)
+            routed[out[i]] = false;
+        else
+            err = -EINVAL;
+    if (!err)
+        err = fabric_reroute(obey->fabric, routed, fabric_now_ps(obey->fabric), &parted,
+                             group_treeless, NULL);
+    free(routed);
+    free(out);
+    return err;
+}
+
+static int call_cut_off(struct obey *obey, struct json_object *call, struct json_object *reply)
+{
+    (void)reply;
+    fabric_cut_off(obey->fabric, emu_json_number(call, "parted", 0) != 0);
     return 0;
 }
 
@@ -380,6 +442,9 @@ static const struct {
     {"linked", call_linked},
     {"group", call_group},
     {"leave", call_leave},
+    {"link", call_link},
+    {"reroute", call_reroute},
+    {"cut_off", call_cut_off},
     {"totals", call_totals},
     {"signal", call_signal},
 };
@@ -442,20 +507,65 @@ static void unmet(struct obey *obey)
     const struct obey_config *config = obey->config;
     int64_t now_ms = emu_now_ms();
 
-    if (!config->links_why || config->links_why(config->links, obey->why, sizeof obey->why))
+    if (!config->links_why || config->links_why(config->links_ctx, obey->why, sizeof obey->why))
         obey->good_ms = now_ms;
     if (now_ms - obey->good_ms > HOSTS_REFUSED_MS ||
         (uint64_t)(now_ms - obey->began_ms) >= config->start_ms)
         obey_over(obey, OBEY_UNMET);
 }
 
+/* What the governor would see of them, were they on its host. */
+static void tick_stopped(struct obey *obey)
+{
+    uint64_t bound_ns = emu_bound_ns(obey->config->stopped_ms);
+
+    if (bound_ns == EMU_BOUND_OFF)
+        return;
+    emu_each_listed (struct served, served, &obey->served, link) {
+        bool stopped = !served->ended && procs_stopped_for(&served->stop, served->pid, bound_ns);
+
+        if (stopped != served->stopped && !served->ended)
+            governor_say(obey, json_add_number(of_client(served), "stopped", stopped));
+        served->stopped = stopped;
+    }
+}
+
+static void tick_nodes(struct obey *obey)
+{
+    uint32_t nodes[64], count = fabric_tick(obey->fabric, nodes, 64);
+
+    for (uint32_t i = 0; i < count && i < 64; i++)
+        governor_say(obey, json_add_number(json_object_new_object(), "cut_off", nodes[i]));
+}
+
+/* The session of a link to another host that obeys, or of one more to the governor, has ended. */
+static void link_ended(struct obey *obey, const struct hosts_link *link)
+{
+    struct json_object *message = json_object_new_object(), *which = json_object_new_object();
+
+    epoll_ctl(obey->epoll, EPOLL_CTL_DEL, link->end_fd, NULL);
+    json_add_number(which, "host", link->host);
+    json_add_number(which, "number", link->number);
+    json_object_object_add(message, "link_lost", json_add_number(which, "of", link->of));
+    governor_say(obey, message);
+}
+
+static bool is_link(const struct obey *obey, const void *what)
+{
+    for (uint32_t i = 0; i < obey->config->links; i++)
+        if (what == &obey->config->link[i])
+            return true;
+    return false;
+}
+
 static void tick(struct obey *obey)
 {
-    uint32_t nodes[64];
     uint64_t expired;
 
-    if (read(obey->timer, &expired, sizeof expired) > 0)
-        fabric_tick(obey->fabric, nodes, 64);
+    if (read(obey->timer, &expired, sizeof expired) > 0) {
+        tick_nodes(obey);
+        tick_stopped(obey);
+    }
     if (!obey->met)
         unmet(obey);
 }
@@ -514,6 +624,8 @@ static void obey_round(struct obey *obey)
             owner_turn(obey);
         else if (what == &obey->governor)
             governor_turn(obey);
+        else if (is_link(obey, what))
+            link_ended(obey, what);
         else
             served_event(obey, what); /* freed in tell_how() alone */
     }
@@ -543,6 +655,8 @@ static int obey_open(struct obey *obey)
         err = watch(obey, obey->timer, &obey->timer);
     if (!err && obey->owner.fd >= 0)
         err = watch(obey, obey->owner.fd, &obey->owner);
+    for (uint32_t i = 0; !err && i < obey->config->links; i++)
+        err = hosts_watch(obey->epoll, &obey->config->link[i]);
     events_set(obey, &obey->governor, &obey->governor_events, &obey->governor);
     return err;
 }

@@ -172,6 +172,7 @@ static int link_out(struct manager *m, uint32_t i, uint32_t fault, uint32_t *hit
     fabric_go(m->fabric);
     if (err)
         return err;
+    fabric_link_told(m->fabric, i, false, fault);
     m->routed[i] = false;
     m->out++;
     node_look(m, i);
@@ -256,6 +257,8 @@ static bool link_join(struct manager *m, uint32_t i)
     joined = fabric_link_quiet(m->fabric, i) &&
              !fabric_link_set(m->fabric, i, true, 0, device_ps(m), &none);
     fabric_go(m->fabric);
+    if (joined)
+        fabric_link_told(m->fabric, i, true, 0);
     return joined;
 }
 

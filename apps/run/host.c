@@ -154,7 +154,8 @@ static int serve_all(struct served *served, struct daemon_config *serve,
         hosts.links_up = links_up;
         hosts.links_why = links_why;
         hosts.links_report = links_now;
-        hosts.links = served->links;
+        hosts.links_ctx = served->links;
+        hosts.link = links_watched(served->links, &hosts.links);
         for (uint32_t h = 1; h < hosts.count; h++)
             served->control[h] = links_control(served->links, h);
         serve->hosts = &hosts;
@@ -167,6 +168,8 @@ static int serve_all(struct served *served, struct daemon_config *serve,
 static int obey_main(struct host const *host, struct served *served,
                      const struct daemon_config *serve)
 {
+    uint32_t links;
+    const struct hosts_link *link = links_watched(served->links, &links);
     const struct obey_config obey = {.control = links_control(served->links, 0),
                                      .listen_fd = serve->listen_fd,
                                      .signal_fd = serve->signal_fd,
@@ -175,7 +178,10 @@ static int obey_main(struct host const *host, struct served *served,
                                      .links_up = links_up,
                                      .links_why = links_why,
                                      .links_report = links_now,
-                                     .links = served->links};
+                                     .links_ctx = served->links,
+                                     .link = link,
+                                     .links = links,
+                                     .stopped_ms = served->config.bounds.stopped_ms};
     int end = obey_serve(served->fabric, &obey);
 
     close(serve->listen_fd);

@@ -75,6 +75,21 @@ uint64_t procs_switches(pid_t pid)
     return sum;
 }
 
+bool procs_stopped_for(struct procs_stop *stop, pid_t pid, uint64_t bound_ns)
+{
+    uint64_t now = emu_now_ns(), switches = procs_switches(pid);
+
+    if (!procs_is_stopped(pid)) {
+        stop->since_ns = 0;
+    } else if (!stop->since_ns || stop->switches != switches) {
+        stop->since_ns = now;
+        stop->switches = switches;
+    } else {
+        return now - stop->since_ns >= bound_ns;
+    }
+    return false;
+}
+
 void procs_name(pid_t pid, char *name, size_t name_bytes)
 {
     char path[64];

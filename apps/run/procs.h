@@ -31,6 +31,19 @@ bool procs_is_stopped(pid_t pid);
  */
 uint64_t procs_switches(pid_t pid);
 
+/* A process that was seen stopped. Zeros: it was not. */
+struct procs_stop {
+    uint64_t since_ns; /* the first look that found it stopped as it is now; 0: it goes on */
+    uint64_t switches; /* its context switches then */
+};
+
+/**
+ * procs_stopped_for - has @pid been stopped for @bound_ns? Looked at again and again. What
+ * a look finds stopped need not have been so since the last one: a process that went on in between
+ * has been switched to.
+ */
+bool procs_stopped_for(struct procs_stop *stop, pid_t pid, uint64_t bound_ns);
+
 /** procs_descendants - living descendants of @root, except @except. Returns their count. */
 size_t procs_descendants(pid_t root, pid_t except, pid_t *ret, size_t max);
 

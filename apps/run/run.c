@@ -114,12 +114,33 @@ static void on_death(struct run *run, struct json_object *event)
         begin_ending(run);
 }
 
+/* Its processes have died: of each it is told. */
+static void on_host_lost(struct run *run, struct json_object *event)
+{
+    bool ends = !run->command_done && !run->keep_going;
+
+    if (run->phase >= ENDING)
+        return;
+    say("host %s is lost: %s%s", emu_json_text(event, "name", "?"),
+        emu_json_text(event, "why", "?"),
+        ends                ? "; ending the run"
+        : run->command_done ? ""
+                            : "; the others go on");
+    if (run->command_done)
+        return;
+    run->failed = true;
+    if (ends)
+        begin_ending(run);
+}
+
 static void on_event(struct run *run, struct json_object *event)
 {
     const char *what = emu_json_text(event, "event", "");
 
     if (strcmp(what, "node_died") == 0) {
         on_death(run, event);
+    } else if (strcmp(what, "host_lost") == 0) {
+        on_host_lost(run, event);
     } else if (strcmp(what, "refused") == 0) {
         snprintf(run->refused, sizeof run->refused, "%s", emu_json_text(event, "error", ""));
         say("%s", run->refused);

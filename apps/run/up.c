@@ -60,6 +60,9 @@ static void on_event(struct up *up, struct host *host, struct json_object *event
         say("node %lld (pid %lld, %s) died: %s", (long long)emu_json_number(event, "node", -1),
             (long long)emu_json_number(event, "pid", 0), emu_json_text(event, "command", "?"),
             emu_json_text(event, "how", "?"));
+    } else if (up->options->foreground && strcmp(what, "host_lost") == 0) {
+        say("host %s is lost: %s", emu_json_text(event, "name", "?"),
+            emu_json_text(event, "why", "?"));
     } else if (up->options->foreground && strcmp(what, "refused") == 0) {
         say("%s", emu_json_text(event, "error", ""));
     } else if (up->options->foreground && strcmp(what, "standstill") == 0) {

@@ -275,15 +275,16 @@ void fabric_link_told(const struct fabric *fabric, uint32_t cable, bool up, uint
 
 /**
  * fabric_crossings_by - the cables between hosts @a and @b that go by pair @number of @of pairs of
- * ports: each is noted in @noted, by cable. Returns their count. @b TOPO_NONE: all of @a's to others.
+ * ports: each is noted in @noted, by cable. Returns their count. @b TOPO_NONE: all of @a's to
+ * others.
  */
 uint32_t fabric_crossings_by(const struct fabric *fabric, uint32_t a, uint32_t b, uint32_t number,
                              uint32_t of, bool *noted);
 
 /**
- * fabric_sever - where nothing is sent around links that are out: these cables lead nowhere from now
- * on. fabric_reaches() says so of all that may go by one of them; fabric_group_is_severed(), of a
- * group: its tree does. @lost: by cable. Errors: -ENOMEM. Thread: manager.
+ * fabric_sever - where nothing is sent around links that are out: these cables lead nowhere from
+ * now on. fabric_reaches() says so of all that may go by one of them; fabric_group_is_severed(), of
+ * a group: its tree does. @lost: by cable. Errors: -ENOMEM. Thread: manager.
  */
 int fabric_sever(struct fabric *fabric, const bool *lost);
 bool fabric_group_is_severed(const struct fabric *fabric, uint32_t group);

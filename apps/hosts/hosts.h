@@ -16,9 +16,9 @@
  *                     {"client":C,"end":true}                 its connection has ended
  *                     {"client":C,"how":TEXT}                 how the process itself ended
  *                     {"client":C,"stopped":0|1}              it is stopped for too long; no more
- *                     {"cut_off":NODE}                        its process does not take its segments
- *                     {"link_lost":{"host":H,"number":I,"of":N}}   a host link to another host ended
- *                     {"reply":N,"errno":E,…}                 to a call
+ *                     {"cut_off":NODE}                        its process does not take its
+ *                     segments {"link_lost":{"host":H,"number":I,"of":N}}   a host link to another
+ *                     host ended {"reply":N,"errno":E,…}                 to a call
  *   from it           {"client":C,"line":{…}}                 a reply, or an event
  *                     {"client":C,"end":true}                 close its connection
  *                     {"call":N,"do":NAME,…}                  obey (obey.c has the table)
@@ -44,7 +44,9 @@ struct hosts_link {
     uint32_t host;
     uint32_t number;
     uint32_t of;
-    /* a socket whose other end is closed when the session ends; borrowed, nothing is read from it */
+    /*
+     * a socket whose other end is closed when the session ends; borrowed, nothing is read from it
+     */
     int end_fd;
 };
 
@@ -89,7 +91,8 @@ struct hosts_config {
 
 /**
  * hosts_open - meet all other hosts: returns when each has answered. Errors: -ENOMEM, -EMFILE,
- * -ETIMEDOUT, -EPROTO (one of them has another cluster file), -EHOSTDOWN, with one line in @error. The sockets pass on in any case.
+ * -ETIMEDOUT, -EPROTO (one of them has another cluster file), -EHOSTDOWN, with one line in @error.
+ * The sockets pass on in any case.
  * Thread: that of all functions here, the fabric's manager.
  */
 int hosts_open(struct hosts **ret, const struct hosts_config *config, char *error,

@@ -8,7 +8,7 @@
 
 #include "apps/daemon/conn.h"
 #include "apps/duration.h"
-#include "apps/fabric/audit.h"
+#include "apps/fabric/audit/audit.h"
 
 static struct json_object *lines(const struct fabric_audit *audit)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * audit.h - an audit of a running fabric (apps/fabric/audit.h) as JSON: made by the daemon, printed
- * by the command.
+ * audit.h - an audit of a running fabric (apps/fabric/audit/audit.h) as JSON: made by the daemon,
+ * printed by the command.
  */
 #ifndef APPS_AUDIT_H
 #define APPS_AUDIT_H

@@ -7,7 +7,7 @@
 #include <sched.h>
 #include <string.h>
 
-#include "apps/fabric/audit.h"
+#include "apps/fabric/audit/audit.h"
 #include "nic/engine/group.h"
 #include "nic/engine/internal.h"
 #include "switch/channel/channel.h"

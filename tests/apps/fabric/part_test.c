@@ -9,7 +9,7 @@
 #include <sched.h>
 #include <string.h>
 
-#include "apps/fabric/audit.h"
+#include "apps/fabric/audit/audit.h"
 #include "switch/channel/channel.h"
 #include "tests/test.h"
 #include "tests/world/edges.h"

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "apps/fabric/audit.h"
+#include "apps/fabric/audit/audit.h"
 #include "apps/fabric/internal.h"
 #include "emu/worker/found.h"
 

@@ -2,7 +2,7 @@
 /*
  * audit.c - the audit's parts one after the other, and how it names a place.
  */
-#include "apps/fabric/audit.h"
+#include "apps/fabric/audit/audit.h"
 
 #include <errno.h>
 #include <stdarg.h>

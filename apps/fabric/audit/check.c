@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "apps/fabric/audit.h"
+#include "apps/fabric/audit/audit.h"
 #include "apps/fabric/internal.h"
 
 /* --- pool buffers: the pool's accounts against its holders' ------------------------- */

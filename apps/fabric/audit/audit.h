@@ -5,8 +5,8 @@
  * What devices hold is counted anew while their workers are held between two passes, on any clock
  * (check.c): credits in links and buffers, slots of switches, channels, packets, states of
  * collectives, references to buffers. What the manager has given the devices is compared with what
- * it knows while they run: the tables of routes (audit_routes.c), and groups and their trees
- * (audit_groups.c).
+ * it knows while they run: the tables of routes (routes.c), and groups and their trees
+ * (groups.c).
  */
 #ifndef APPS_FABRIC_AUDIT_H
 #define APPS_FABRIC_AUDIT_H

@@ -70,7 +70,8 @@ struct hosts_config {
 
 /**
  * hosts_open - meet all other hosts: returns when each has answered. Errors: -ENOMEM, -EMFILE,
- * -ETIMEDOUT, -EPROTO (one of them has another cluster file), -EHOSTDOWN, with one line in @error. The sockets pass on in any case.
+ * -ETIMEDOUT, -EPROTO (one of them has another cluster file), -EHOSTDOWN, with one line in @error.
+ * The sockets pass on in any case.
  * Thread: that of all functions here, the fabric's manager.
  */
 int hosts_open(struct hosts **ret, const struct hosts_config *config, char *error,

@@ -98,7 +98,7 @@ def check_across(checks, args, hosts, device, network, options, fabric):
     """The check program, two ranks to a host."""
     ranks = 2 * hosts
     profile = common.QSNET3 if network == "packets" else []
-    what = f"{hosts} hosts, {device}, {network}, {' '.join([*options, *fabric])}, --seed {args.seed}"
+    what = f"{hosts} hosts, {device}, {network}, {[*options, *fabric]}, --seed {args.seed}"
     with common.scratch() as cwd:
         result, report = over(args, hosts, ["--device", device, *options], [*profile, *fabric],
                               ["mpirun", "-np", str(ranks), program(args, "mpi_check"), "--quick",
@@ -116,8 +116,7 @@ def hpcc(checks, args):
     """All that hpcc verifies of itself."""
     with common.scratch() as cwd:
         shutil.copy(common.HERE / "hpccinf.txt", cwd)
-        result, report = over(args, 2, ["--device", "memif"], [], ["mpirun", "-np", "4", "hpcc"],
-                              cwd)
+        result, report = over(args, 2, [], [], ["mpirun", "-np", "4", "hpcc"], cwd)
         if not checks.that(not result.wrong(), f"hpcc {result.wrong()}\n{result.tail()}"):
             return
         text = (pathlib.Path(cwd) / "hpccoutf.txt").read_text(errors="replace")
@@ -201,7 +200,8 @@ def bad_wire(checks, args, network):
                        f"{what}: {result.wrong() or 'checks failed'}\n{result.tail()}"):
         return
     check_hosts(checks, report, what, 2, network)
-    said = re.search(r"wire: \d+ carried, (\d+) lost, (\d+) doubled, (\d+) overtaken", result.output)
+    said = re.search(r"wire: \d+ carried, (\d+) lost, (\d+) doubled, (\d+) overtaken",
+                     result.output)
     checks.that(said and all(int(n) > 0 for n in said.groups()), f"{what}: {said and said[0]}")
     links = [link for part in report["hosts"] for link in part["links"]]
     checks.that(all(link["sent_again"] > 0 and link["doubles"] > 0 and link["out_of_order"] > 0

@@ -1,0 +1,342 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""hosts_test - one fabric over several hosts, which are network namespaces (scripts/two-hosts): MPI
+programs run across them and are right, by counters of every host; a host that does not fit in is
+refused with a reason on both sides; a wire that is bad, cut for a while or for good, and processes
+that are killed at random moments: what must end ends, and nothing is left behind. A failure prints
+the seed that replays it. Skipped where this machine does not let us make namespaces."""
+import argparse
+import concurrent.futures
+import json
+import os
+import pathlib
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import common
+import hpcc_check
+import lammps_test
+
+TWO_HOSTS = common.TOP / "scripts" / "two-hosts"
+SKIPPED = 77
+RUNS = pathlib.Path(f"/tmp/fabemu-{os.geteuid()}")  # sockets and scratch folders of runs
+# What runs across: hosts, port, network of common.NETWORKS, options of two-hosts, of fabemu run.
+ACROSS = ((2, "af_packet", "oq2004", [], []),
+          (2, "memif", "packets", ["--key"], []),
+          (2, "af_packet", "packets", [], ["--clock", "real", "--threads", "device"]),
+          (3, "af_packet", "oq2004", [], []),
+          (4, "af_packet", "oq2004", ["--key"], []),
+          (2, "af_xdp", "oq2004", [], []))
+BAD = ["--lose", "0.01", "--double", "0.01", "--late", "0.01", "--jitter", "1000"]
+GREETING = "going"  # of mpi_rounds --survive
+# Which process is killed, on which host.
+KILLS = (("h1", "fabemu"), ("h1", "fabemu-fabric"), ("h0", "fabemu-fabric"), ("h0", "fabemu"),
+         ("h1", "mpi_rounds"))
+
+
+class Skip(Exception):
+    """Namespaces, or ports of a kind, cannot be had here."""
+
+
+def program(args, name):
+    return str(pathlib.Path(args.fabemu).parent / "tests" / name)
+
+
+def over(args, hosts, options, fabric, command, cwd, during=None, timeout_s=None):
+    """Run @command over a fabric on @hosts; returns (Result, report or None)."""
+    report = pathlib.Path(cwd) / "report.json"
+    report.unlink(missing_ok=True)
+    timeout_s = timeout_s or args.timeout
+    result = common.run([sys.executable, str(TWO_HOSTS), str(hosts), "--fabemu", args.fabemu,
+                         "--timeout", str(timeout_s - 5), *options, "--fabric", "--report",
+                         str(report), *fabric, "--", *command], cwd, timeout_s, during=during)
+    if result.status == SKIPPED:
+        raise Skip(result.output.strip())
+    try:
+        return result, json.loads(report.read_text())
+    except (OSError, ValueError):
+        return result, None
+
+
+def of_network(args, network):
+    """For common.check_report()."""
+    return argparse.Namespace(**{**vars(args), "network": network})
+
+
+def check_hosts(checks, report, what, hosts, network):
+    """Every host carried and combined, and what one sent over a host link the other received."""
+    parts = {part["name"]: part for part in report["hosts"]} if report else {}
+    if not checks.that(len(parts) == hosts, f"{what}: not {hosts} hosts: {list(parts)}"):
+        return
+    for field in ("segments", "combined"):
+        for name, total in report[field].items():
+            parted = sum(part[field][name] for part in parts.values())
+            checks.that(parted == total, f"{what}: {field} {name}: {parted}, not {total}")
+    passed = {(name, link["host"]): link for name, part in parts.items() for link in part["links"]}
+    checks.that(len(passed) == hosts * (hosts - 1), f"{what}: host links {list(passed)}")
+    for name, part in parts.items():
+        sent = sum(link["segments_sent"] for link in part["links"])
+        checks.that(part["segments"]["hops"] > 0 and sent > 0, f"{what}: {name} sent nothing")
+        if network == "oq2004":  # with the other one adapters combine, and not all need to
+            checks.that(part["combined"]["contributions"] > 0 and part["combined"]["results"] > 0,
+                        f"{what}: {name} combined nothing: {part['combined']}")
+        for link in part["links"]:
+            there = passed[link["host"], name]
+            checks.that(link["segments_sent"] == there["segments_received"],
+                        f"{what}: {name} to {link['host']}: {link} and {there}")
+            checks.that(link["malformed"] + link["forged"] + link["dropped"] + link["cuts"] == 0,
+                        f"{what}: {name} to {link['host']}: {link}")
+    checks.that(report["check"]["right"], f"{what}: {report['check']}")
+
+
+def check_across(checks, args, hosts, device, network, options, fabric):
+    """The check program, two ranks to a host."""
+    ranks = 2 * hosts
+    profile = common.QSNET3 if network == "packets" else []
+    what = f"{hosts} hosts, {device}, {network}, {[*options, *fabric]}, --seed {args.seed}"
+    with common.scratch() as cwd:
+        result, report = over(args, hosts, ["--device", device, *options], [*profile, *fabric],
+                              ["mpirun", "-np", str(ranks), program(args, "mpi_check"), "--quick",
+                               "--seed", str(args.seed)], cwd)
+    if device == "af_xdp" and re.search(r"af_xdp.*(cannot|failed|not)", result.output):
+        raise Skip(result.tail(5))
+    counts = common.checked(result)
+    if checks.that(not result.wrong() and counts and counts[0] > 0 and counts[1] == 0,
+                   f"{what}: {result.wrong() or 'checks failed'}\n{result.tail()}"):
+        common.check_report(checks, report, what, of_network(args, network))
+        check_hosts(checks, report, what, hosts, network)
+
+
+def hpcc(checks, args):
+    """All that hpcc verifies of itself."""
+    with common.scratch() as cwd:
+        shutil.copy(common.HERE / "hpccinf.txt", cwd)
+        result, report = over(args, 2, [], [], ["mpirun", "-np", "4", "hpcc"], cwd)
+        if not checks.that(not result.wrong(), f"hpcc {result.wrong()}\n{result.tail()}"):
+            return
+        text = (pathlib.Path(cwd) / "hpccoutf.txt").read_text(errors="replace")
+    verified = hpcc_check.check(text, 4)
+    checks.passed += verified.passed
+    for failure in verified.failures:
+        checks.that(False, failure)
+    check_hosts(checks, report, "hpcc", 2, "oq2004")
+
+
+def lammps(checks, args):
+    """The same output as on one host."""
+    command = ["lmp", "-in", str(common.HERE / "in.melt"), "-screen", "none", "-log", "log.lammps"]
+    outputs = []
+    for hosts in (1, 2):
+        with common.scratch() as cwd:
+            if hosts == 1:
+                result, report = common.fabemu_mpirun(args.fabemu, ["--topo", "kary:4,2"], 4,
+                                                      command, cwd, args.timeout)
+            else:
+                result, report = over(args, 2, [], [], ["mpirun", "-np", "4", *command], cwd)
+                check_hosts(checks, report, "lmp", 2, "oq2004")
+            if checks.that(not result.wrong(), f"lmp on {hosts} hosts {result.wrong()}\n"
+                           f"{result.tail()}"):
+                outputs.append(lammps_test.thermo(
+                    (pathlib.Path(cwd) / "log.lammps").read_text()))
+    if len(outputs) == 2:
+        checks.that(outputs[0] and outputs[0] == outputs[1], f"lmp: {outputs[0]}\n{outputs[1]}")
+
+
+# --- hosts that do not fit ---------------------------------------------------------------
+
+def misfits(cwd):
+    """(what, options of two-hosts, options of the far host, what both sides say)."""
+    ports = "".join(f"host h{host}\n    port net_af_packet0,iface=eth1\n" for host in (0, 1))
+    key, keyed, other = (pathlib.Path(cwd, name) for name in ("key", "keyed", "other"))
+    key.touch(0o600)
+    key.write_bytes(os.urandom(32))
+    keyed.write_text(f"fabric two-hosts\nkey {key}\nsilent 5s\n{ports}")
+    other.write_text(f"fabric two-hosts\nkey none\nsilent 4s\n{ports}")
+    another = r"the other host has another cluster file, network or profile"
+    return (("another network", [], "--topo kary:8,2", another),
+            ("another profile", [], "--profile qsnet3", another),
+            ("another cluster file", [], f"--cluster {other}", another),
+            ("another key", ["--key"], f"--cluster {keyed}", "has the other host the same key"),
+            ("a key", [], f"--cluster {keyed}", "has (no|a) key, and this one has( none)?"))
+
+
+def check_misfit(args, misfit):
+    """Returns what is wrong with how it ended, or None."""
+    what, options, far, why = misfit
+    with common.scratch() as cwd:
+        result, _ = over(args, 2, [*options, "--far", far], ["--bound", "start=4s"],
+                         ["mpirun", "-np", "2", "hostname"], cwd, timeout_s=60)
+    governor = re.search(rf"the fabric did not start: host h1: .*{why}", result.output)
+    far_side = re.search(rf"host h1: .* was not met .*: host h0: .*{why}", result.output)
+    if result.status == 1 and not result.left and governor and far_side:
+        return None
+    return f"{what}: status {result.status}, left {result.left}\n{result.tail()}"
+
+
+def check_misfits(checks, args):
+    with common.scratch() as cwd, concurrent.futures.ThreadPoolExecutor() as pool:
+        for wrong in pool.map(lambda misfit: check_misfit(args, misfit), misfits(cwd)):
+            checks.that(not wrong, wrong)
+
+
+# --- wires ---------------------------------------------------------------------------------
+
+def bad_wire(checks, args, network):
+    """Frames are lost, doubled, delayed and overtake each other: nothing above sees it."""
+    profile = common.QSNET3 if network == "packets" else []
+    what = f"bad wire, {network}, --seed {args.seed}"
+    with common.scratch() as cwd:
+        wire = " ".join([program(args, "wire"), "--seed", str(args.seed), *BAD])
+        result, report = over(args, 2, ["--wire", wire], profile,
+                              ["mpirun", "-np", "4", program(args, "mpi_check"), "--quick",
+                               "--only", "reductions", "--seed", str(args.seed)], cwd)
+    counts = common.checked(result)
+    if not checks.that(not result.wrong() and counts and counts[0] > 0 and counts[1] == 0,
+                       f"{what}: {result.wrong() or 'checks failed'}\n{result.tail()}"):
+        return
+    check_hosts(checks, report, what, 2, network)
+    said = re.search(r"wire: \d+ carried, (\d+) lost, (\d+) doubled, (\d+) overtaken",
+                     result.output)
+    checks.that(said and all(int(n) > 0 for n in said.groups()), f"{what}: {said and said[0]}")
+    links = [link for part in report["hosts"] for link in part["links"]]
+    checks.that(all(link["sent_again"] > 0 and link["doubles"] > 0 and link["out_of_order"] > 0
+                    for link in links), f"{what}: the hosts saw nothing of it: {links}")
+
+
+class Blow:
+    """What happens to one run, once its ranks talk: drawn from a seed."""
+
+    def __init__(self, seed, cut_s=None, kill=None):
+        rng = random.Random(seed)
+        self.seed, self.cut_s, self.kill = seed, cut_s, kill
+        self.wait_s, self.pick = rng.uniform(0, 1), rng.random()
+        self.hit = False
+
+    def __str__(self):
+        what = f"{self.kill[1]} of {self.kill[0]} killed" if self.kill else f"cut, {self.cut_s} s"
+        return f"{what} after {self.wait_s:.3f} s, --seed {self.seed}"
+
+    def fall(self, process, _mark, output):
+        """Strike, when it is time."""
+        give_up = time.monotonic() + 30
+        while GREETING.encode() not in output.read_bytes():
+            if process.poll() is not None or time.monotonic() > give_up:
+                return
+            time.sleep(0.01)
+        time.sleep(self.wait_s)
+        space = f"fabemu-hosts-{process.pid}-"
+        if self.kill:
+            self.strike(space + self.kill[0])
+            return
+        self.link(space, "down")
+        if self.cut_s:
+            time.sleep(self.cut_s)
+            self.link(space, "up")
+
+    def link(self, space, state):
+        self.hit = subprocess.run(["ip", "-n", space + "wire", "link", "set", "h1e1", state],
+                                  check=False).returncode == 0
+
+    def strike(self, space):
+        pids = subprocess.run(["ip", "netns", "pids", space], check=False, text=True,
+                              capture_output=True).stdout.split()
+        named = [int(pid) for pid in pids if comm(pid) == self.kill[1]]
+        if named:
+            os.kill(named[int(self.pick * len(named))], signal.SIGKILL)
+            self.hit = True
+
+
+def comm(pid):
+    try:
+        return pathlib.Path("/proc", pid, "comm").read_text(encoding="utf-8").strip()
+    except OSError:
+        return ""
+
+
+def struck(checks, args, blow, silent):
+    """One run that something happens to; returns (Result, runs' files before and after)."""
+    with common.scratch() as cwd:
+        result, report = over(args, 2, ["--silent", silent], [],
+                              ["mpirun", "-np", "4", program(args, "mpi_rounds"), "--seconds", "5",
+                               "--survive"], cwd, blow.fall, timeout_s=90)
+    checks.that(blow.hit, f"nothing was hit: {blow}\n{result.tail()}")
+    checks.that(result.status is not None and result.status != 124,
+                f"did not end: {blow}\n{result.tail()}")
+    checks.that(not result.left and "left behind" not in result.output,
+                f"left {result.left} behind: {blow}\n{result.tail()}")
+    return result, report
+
+
+def cut_for_a_while(checks, args):
+    """For less than hosts are silent: the run goes on."""
+    blow = Blow(args.seed, cut_s=2)
+    result, report = struck(checks, args, blow, "5s")
+    rounds = re.findall(r"(\d+) rounds, (\d+) wrong", result.output)
+    checks.that(result.status == 0 and rounds and int(rounds[0][0]) > 0 and int(rounds[0][1]) == 0,
+                f"not the same after it: {blow}\n{result.tail()}")
+    check_hosts(checks, report, str(blow), 2, "oq2004")
+
+
+def ended_by(checks, args, blow):
+    """Who is hit by that ends, and all others; nothing stays."""
+    before = set(RUNS.glob("*")) if RUNS.exists() else set()
+    result, _ = struck(checks, args, blow, "2s")
+    checks.that(result.status != 0, f"ended as if nothing had happened: {blow}\n{result.tail()}")
+    wrong = re.findall(r"rounds, (\d+) wrong", result.output)
+    checks.that(all(int(count) == 0 for count in wrong), f"wrong data: {blow}\n{result.tail()}")
+    stayed = {path for path in set(RUNS.glob("*")) - before if str(path.name).endswith(".sock")
+              and not alive(path)}
+    if blow.kill != ("h0", "fabemu"):  # nobody is there to remove it: the next run does
+        checks.that(not stayed, f"left {stayed} behind: {blow}\n{result.tail()}")
+
+
+def alive(path):
+    """Is the run that this socket is named after still there? Others may test, too."""
+    found = re.match(r"run-(\d+)\.", path.name)
+    return bool(found) and os.path.exists(f"/proc/{found[1]}")
+
+
+def parts_of(args):
+    """(name, function, its arguments), most telling first."""
+    parts = [(f"across{i}", check_across, how) for i, how in enumerate(ACROSS)]
+    parts += [("misfits", check_misfits, ()), ("cut", cut_for_a_while, ())]
+    parts += [("gone", lambda *which: ended_by(*which, Blow(args.seed)), ())]
+    parts += [(f"kill{i}", ended_by, (Blow(args.seed + i, kill=kill),))
+              for i, kill in enumerate(KILLS)]
+    parts += [("lammps", lammps, ()), ("wire-oq2004", bad_wire, ("oq2004",)),
+              ("wire-packets", bad_wire, ("packets",)), ("hpcc", hpcc, ())]
+    return parts
+
+
+def main():
+    args = common.arguments("Run MPI programs over a fabric on several hosts.",
+                            timeout=(int, 100, "seconds a run may take"),
+                            seed=(int, 0, "of all runs, 0: draw one"),
+                            seconds=(int, 0, "begin no part after so many, 0: no limit"),
+                            only=(str, "", "parts whose names begin so"))
+    args.seed = args.seed or random.SystemRandom().randrange(1, 2 ** 31)
+    checks = common.Checks("hosts_test")
+    first = time.monotonic()
+    for name, part, how in parts_of(args):
+        began = time.monotonic()
+        if not name.startswith(args.only):
+            continue
+        if args.seconds and began - first > args.seconds:
+            print(f"{checks.name}: SKIPPED: {name}: {args.seconds} s have passed")
+            continue
+        try:
+            part(checks, args, *how)
+        except Skip as why:
+            print(f"{checks.name}: SKIPPED: {name}: {why}", flush=True)
+            checks.passed += 1
+        print(f"{name}: {time.monotonic() - began:.1f} s", flush=True)
+    return checks.end(f"; seed {args.seed}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -144,8 +144,8 @@ class HostLossTest(unittest.TestCase):
     def kill(self, host, fabric):
         """The process that has the fabric there, or its supervisor."""
         for pid, words, name in self.inside(host):
-            if b"join" in words and (name == "fabemu-fabric") == fabric and \
-                    words[0].endswith(b"fabemu"):
+            if (b"join" if host else b"run") in words and words[0].endswith(b"fabemu") and \
+                    (name == "fabemu-fabric") == fabric:
                 os.kill(pid, signal.SIGKILL)
                 return
         self.fail("there is no such process")
@@ -176,6 +176,31 @@ class HostLossTest(unittest.TestCase):
                 self.assertIn("ending the run", run.text())
                 self.assertNotEqual(run.child.returncode, 0)
                 self.doCleanups()
+
+    def test_governor__lost(self):
+        losses = {"fabric killed": lambda: self.kill(0, True),
+                  "supervisor killed": lambda: self.kill(0, False),
+                  "unplugged": lambda: self.unplug(0)}
+        for loss, lose in losses.items():
+            with self.subTest(loss=loss):
+                self.make(2)
+                run = self.start(2, "pairs", "--profile", "qsnet3")
+                lose()
+                self.assert_nothing_left(run, range(2))
+                if loss == "unplugged":
+                    self.assertIn("the host that governs the fabric is lost; ending", run.text())
+                self.doCleanups()
+
+    def test_pulled_for_a_moment__nothing_has_happened(self):
+        self.make(2)
+        run = self.start(2, "pairs", "--profile", "oq2004", "--keep-going")
+        self.unplug(1)
+        self.module.ip("-n", self.hosts.wire, "link", "set", "h1e1", "up")
+        time.sleep(3)  # as long as a loss would take to show, and more
+        self.assertNotIn("is lost", run.text())
+        self.assertNotIn("has an error", run.text())
+        self.end(run)
+        self.assert_nothing_left(run, range(2))
 
     def test_survivors__get_errors_and_go_on(self):
         for profile in PROFILES:

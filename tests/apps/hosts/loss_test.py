@@ -84,8 +84,8 @@ class HostLossTest(unittest.TestCase):
         self.module = load(self.two_hosts)
 
     def make(self, count):
-        """So many hosts."""
-        self.run_ = None
+        """So many hosts, in the place of those that a test has had before."""
+        self.doCleanups()
         self.hosts = self.module.Hosts(types.SimpleNamespace(
             hosts=count, mtu=9000, netem="", loss=0, device="af_packet", command=[]))
         self.addCleanup(self.module.clean, lambda pid: pid == os.getpid())
@@ -175,7 +175,6 @@ class HostLossTest(unittest.TestCase):
                 self.assertIn("host h1 is lost", run.text())
                 self.assertIn("ending the run", run.text())
                 self.assertNotEqual(run.child.returncode, 0)
-                self.doCleanups()
 
     def test_governor__lost(self):
         losses = {"fabric killed": lambda: self.kill(0, True),
@@ -189,7 +188,6 @@ class HostLossTest(unittest.TestCase):
                 self.assert_nothing_left(run, range(2))
                 if loss == "unplugged":
                     self.assertIn("the host that governs the fabric is lost; ending", run.text())
-                self.doCleanups()
 
     def test_pulled_for_a_moment__nothing_has_happened(self):
         self.make(2)
@@ -218,7 +216,6 @@ class HostLossTest(unittest.TestCase):
                         self.end(run)
                         self.assert_nothing_left(run, range(2))
                         self.assertIn("its host h1 was lost", run.text())
-                        self.doCleanups()
 
 
 if __name__ == "__main__":

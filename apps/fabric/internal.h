@@ -87,7 +87,7 @@ struct fabric_links {
     bool parting;     /* what has no way to where it is to go is dropped, */
     uint64_t parted;  /* and so many segments were */
     bool eased;       /* for now it is carried all the same */
-    bool *severed;    /* by cable; NULL: none is. fabric/sever.c's, as is */
+    bool *severed;    /* by cable; NULL: none is. fabric/hosts.c's, as is */
     bool *strands;    /* by node, then switch: what goes from here to there may be lost */
     bool faulty;      /* something was made to go wrong on one of them: */
     /* two a cable: from its first end, to it; NULL: nothing goes wrong there */
@@ -201,7 +201,7 @@ int fabric_make_host_links(struct fabric *fabric);
 int fabric_plug_crossings(struct fabric *fabric);
 void fabric_free_host_links(struct fabric *fabric);
 
-/* fabric/sever.c: may what @from sends to @to go by a severed cable? */
+/* fabric/hosts.c: may what @from sends to @to go by a severed cable? */
 bool fabric_strands(const struct fabric *fabric, uint32_t from, uint32_t to);
 void fabric_free_severed(struct fabric *fabric);
 

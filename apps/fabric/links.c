@@ -378,7 +378,8 @@ bool fabric_cut_off(struct fabric *fabric, bool parted)
             continue;
         treeless = true;
         for (uint32_t i = 0; group->engines && i < group->engines->count; i++)
-            engine_cut(group->engines->at[i].engine, group->id, true);
+            if (group->engines->at[i].engine) /* else it is on another host */
+                engine_cut(group->engines->at[i].engine, group->id, true);
     }
     fabric_go(fabric);
     return parted || treeless;

@@ -9,12 +9,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "apps/daemon/conn.h"
@@ -26,6 +28,7 @@
 #include "tests/world/world.h"
 
 #define PATIENCE_MS 30000
+#define STOPPED_MS  100
 #define HOSTS       3
 #define NODES       9
 
@@ -48,7 +51,8 @@ struct node_host {
     int listen_fd, stop_fd;
     struct conn owner; /* to the supervisor, which this test is */
     int owner_fd;
-    int control; /* that it was given */
+    int control;              /* that it was given */
+    struct hosts_link linked; /* a host link that is watched */
     char path[108];
     pthread_t thread;
     int end;
@@ -62,6 +66,8 @@ static struct rig {
     int control[HOSTS]; /* the governor's ends */
     int tap[HOSTS];     /* a copy of those, to close or to lie */
     struct hosts_config hosts;
+    const char *profile;
+    int link_end; /* the other end of what host 1 watches: its link to host 2; -1: none */
     char dir[64];
 } rig;
 
@@ -90,7 +96,10 @@ static void *obeys(void *arg)
                                        .listen_fd = host->listen_fd,
                                        .signal_fd = host->stop_fd,
                                        .owner_fd = host->owner_fd,
-                                       .start_ms = PATIENCE_MS};
+                                       .start_ms = PATIENCE_MS,
+                                       .link = &host->linked,
+                                       .links = host->linked.of,
+                                       .stopped_ms = STOPPED_MS};
 
     host->end = obey_serve(host->fabric, &config);
     return NULL;
@@ -168,7 +177,8 @@ static void host_make(uint32_t h)
                                           .threads = 1,
                                           .clock = EMU_CLOCK_RAW,
                                           .hosts = &host->hosts};
-    world_profile(&host->config.profile, "oq2004", NULL);
+    host->config.bounds = emu_bounds_filled((struct emu_bounds){.stopped_ms = STOPPED_MS});
+    world_profile(&host->config.profile, rig.profile, NULL);
     snprintf(host->config.name, sizeof host->config.name, "%s", names[h]);
     if (fabric_start(&host->fabric, &host->config, error, sizeof error))
         printf("\n    %s\n    ", error);
@@ -196,13 +206,31 @@ static struct json_object *hears(struct conn *conn, const char *name)
     return NULL;
 }
 
-static void rig_start(void)
+/* Each host has a switch with nodes, and one at the top. */
+static void rig_place(const char *profile)
 {
-    rig = (struct rig){.graph = world_graph("kary:3,2", NODES)};
+    rig = (struct rig){.graph = world_graph("kary:3,2", NODES), .profile = profile, .link_end = -1};
     rig.of = calloc(rig.graph->switches, sizeof *rig.of);
     CU_ASSERT_PTR_NOT_NULL_FATAL(rig.of);
+    for (uint32_t s = 0; s < rig.graph->switches; s++)
+        rig.of[s] = s % HOSTS;
     for (uint32_t n = 0; n < NODES; n++)
         rig.of[rig.graph->node[n].link[0].sw] = n / (NODES / HOSTS);
+}
+
+/* Host 1 watches its link to host 2. */
+static void rig_watch(void)
+{
+    int pair[2];
+
+    CU_ASSERT_EQUAL_FATAL(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+    rig.link_end = pair[0];
+    rig.host[1].linked = (struct hosts_link){.host = 2, .of = 1, .end_fd = pair[1]};
+}
+
+static void rig_start_as(const char *profile)
+{
+    rig_place(profile);
     snprintf(rig.dir, sizeof rig.dir, "/tmp/fabemu-hosts.XXXXXX");
     CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(rig.dir));
     for (uint32_t h = 0; h < HOSTS; h++)
@@ -220,12 +248,19 @@ static void rig_start(void)
                                       .name = names,
                                       .call_ms = PATIENCE_MS,
                                       .start_ms = PATIENCE_MS};
+    if (strcmp(profile, "qsnet3") == 0)
+        rig_watch();
     for (uint32_t h = 0; h < HOSTS; h++)
         CU_ASSERT_EQUAL_FATAL(pthread_create(&rig.host[h].thread, NULL, h ? obeys : governs,
                                              &rig.host[h]),
                               0);
     for (uint32_t h = 0; h < HOSTS; h++)
         json_object_put(hears(&rig.host[h].owner, "ready"));
+}
+
+static void rig_start(void)
+{
+    rig_start_as("oq2004");
 }
 
 static void host_join(struct node_host *host)
@@ -253,6 +288,8 @@ static void rig_free(void)
         close(host->stop_fd);
         if (h)
             close(rig.tap[h]);
+        if (host->linked.of)
+            close(host->linked.end_fd);
         unlink(host->path);
         fabric_stop(host->fabric);
     }
@@ -496,6 +533,9 @@ static void host_lost__its_processes_have_died(void)
     event = hears(&conn[2], "node_died");
     CU_ASSERT_EQUAL(emu_json_number(event, "node", -1), node[1]);
     json_object_put(event);
+    event = hears(&rig.host[0].owner, "node_died");
+    CU_ASSERT_STRING_EQUAL(emu_json_text(event, "how", ""), "its host green was lost");
+    json_object_put(event);
     host_join(&rig.host[1]);
     CU_ASSERT_EQUAL(rig.host[1].end, OBEY_LOST);
     event = hears(&conn[1], "shutdown"); /* there, too, all hear of it */
@@ -508,6 +548,170 @@ static void host_lost__its_processes_have_died(void)
     rig_free();
 }
 
+/* --- what hosts tell of others ------------------------------------------------------------ */
+
+static void tables_agree(void)
+{
+    const struct topo_graph *first = rig.host[0].fabric->links.routed;
+
+    for (uint32_t h = 1; h < HOSTS; h++)
+        for (uint32_t s = 0; s < first->switches; s++)
+            for (uint32_t n = 0; n < NODES; n++)
+                CU_ASSERT_EQUAL(topo_route_ports(&rig.host[h].fabric->links.routed->sw[s].route, n),
+                                topo_route_ports(&first->sw[s].route, n));
+}
+
+/* Does any table of the governor's name a cable between hosts @a and @b? */
+static bool tables_cross(uint32_t a, uint32_t b)
+{
+    const struct topo_graph *routed = rig.host[0].fabric->links.routed;
+    bool cross = false;
+
+    for (uint32_t s = 0; s < routed->switches; s++)
+        for (uint32_t n = 0; n < NODES; n++)
+            for (uint32_t p = 0; p < routed->ports; p++) {
+                const struct topo_end *end = &rig.graph->sw[s].end[p];
+
+                if (topo_route_ports(&routed->sw[s].route, n) >> p & 1 &&
+                    end->kind == TOPO_END_SWITCH)
+                    cross = cross || (rig.of[s] == a && rig.of[end->id] == b) ||
+                            (rig.of[s] == b && rig.of[end->id] == a);
+            }
+    return cross;
+}
+
+static void link_lost__all_go_round_it(void)
+{
+    struct conn conn[HOSTS], heard;
+    uint32_t nodes[HOSTS];
+
+    rig_start_as("qsnet3");
+    for (uint32_t h = 0; h < HOSTS; h++)
+        nodes[h] = (uint32_t)attaches(&conn[h], h, -1);
+    connects(&heard, 0);
+    json_object_put(asks(&heard, command("subscribe")));
+    close(rig.link_end); /* the session has ended */
+    json_object_put(hears(&heard, "host_link_lost"));
+    json_object_put(hears(&heard, "tables"));
+    CU_ASSERT_TRUE(makes(&conn[0], nodes, HOSTS) >= 0);
+    rig_end();
+    CU_ASSERT_FALSE(tables_cross(1, 2));
+    CU_ASSERT_TRUE(tables_cross(0, 1));
+    tables_agree();
+    replicas_agree();
+    for (uint32_t a = 0; a < HOSTS; a++)
+        for (uint32_t b = 0; b < HOSTS; b++)
+            CU_ASSERT_TRUE(fabric_reaches(rig.host[0].fabric, nodes[a], nodes[b]));
+    for (uint32_t h = 0; h < HOSTS; h++)
+        conn_close(&conn[h]);
+    conn_close(&heard);
+    rig_free();
+}
+
+static bool has_number(struct json_object *list, int64_t number)
+{
+    for (size_t i = 0; i < json_object_array_length(list); i++)
+        if (json_object_get_int64(json_object_array_get_idx(list, i)) == number)
+            return true;
+    return false;
+}
+
+/* Without acknowledgments: some of what 0 and 2 send each other went by the top switch on 1. */
+static void host_lost__those_who_sent_by_it_are_told(void)
+{
+    struct conn conn[HOSTS];
+    int64_t node[HOSTS];
+
+    rig_start();
+    for (uint32_t h = 0; h < HOSTS; h++)
+        node[h] = attaches(&conn[h], h, -1);
+    shutdown(rig.tap[1], SHUT_RDWR);
+    for (uint32_t h = 0; h < HOSTS; h += 2) {
+        struct json_object *event = hears(&conn[h], "nodes_parted");
+        struct json_object *list = json_object_object_get(event, "nodes");
+
+        CU_ASSERT_TRUE(has_number(list, node[2 - h]));
+        json_object_put(event);
+    }
+    for (uint32_t h = 0; h < HOSTS; h++)
+        conn_close(&conn[h]);
+    host_join(&rig.host[1]);
+    rig_end();
+    CU_ASSERT_TRUE(fabric_reaches(rig.host[0].fabric, 0, 1)); /* by one switch, which is here */
+    rig_free();
+}
+
+static void says(uint32_t h, const char *line)
+{
+    CU_ASSERT_EQUAL(send(rig.tap[h], line, strlen(line), MSG_NOSIGNAL), (ssize_t)strlen(line));
+}
+
+static void host__speaks_of_its_own(void)
+{
+    struct json_object *event;
+
+    rig_start();
+    says(1, "{\"cut_off\":0}\n{\"cut_off\":-1}\n{\"cut_off\":900}\n");
+    says(1, "{\"link_lost\":{\"host\":1,\"number\":0,\"of\":1}}\n{\"link_lost\":7}\n");
+    says(1, "{\"link_lost\":{\"host\":64,\"number\":0,\"of\":1}}\n");
+    says(1, "{\"link_lost\":{\"host\":2,\"number\":1,\"of\":1}}\n");
+    says(1, "{\"link_lost\":{\"host\":2,\"number\":0,\"of\":0}}\n{\"cut_off\":3}\n");
+    event = hears(&rig.host[0].owner, "cut_off");
+    CU_ASSERT_EQUAL(emu_json_number(event, "node", -1), 3);
+    json_object_put(event);
+    rig_end();
+    for (uint32_t a = 0; a < NODES; a++)
+        CU_ASSERT_TRUE(fabric_reaches(rig.host[0].fabric, a, NODES - 1));
+    rig_free();
+}
+
+/* A process of its own, attached on host 1, and stopped. */
+static pid_t stopped_process(void)
+{
+    struct sockaddr_un to = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    char line[96], reply[512];
+    pid_t pid;
+
+    snprintf(line, sizeof line, "{\"cmd\":\"attach\",\"version\":%u,\"want\":-1}\n",
+             EMU_EDGE_VERSION);
+    memcpy(to.sun_path, rig.host[1].path, sizeof rig.host[1].path);
+    fflush(stdout);
+    pid = fork();
+    if (pid == 0) {
+        if (connect(fd, (struct sockaddr *)&to, sizeof to) ||
+            send(fd, line, strlen(line), MSG_NOSIGNAL) < 0 || recv(fd, reply, sizeof reply, 0) <= 0)
+            _exit(EXIT_FAILURE);
+        raise(SIGSTOP);
+        _exit(EXIT_SUCCESS);
+    }
+    close(fd);
+    return pid;
+}
+
+static void process__that_is_stopped_elsewhere_counts_as_dead(void)
+{
+    struct conn conn;
+    struct json_object *event;
+    pid_t pid;
+
+    rig_start();
+    CU_ASSERT_TRUE(attaches(&conn, 0, -1) >= 0);
+    pid = stopped_process();
+    CU_ASSERT_TRUE_FATAL(pid > 0);
+    json_object_put(hears(&conn, "node_died"));
+    event = hears(&rig.host[0].owner, "node_died");
+    CU_ASSERT_EQUAL(emu_json_number(event, "pid", 0), pid);
+    CU_ASSERT_STRING_EQUAL(emu_json_text(event, "how", ""),
+                           "was stopped for too long (--bound stopped)");
+    json_object_put(event);
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    conn_close(&conn);
+    rig_end();
+    rig_free();
+}
+
 static void governor__that_says_nonsense_is_lost(void)
 {
     static const char *const nonsense[] = {
@@ -515,6 +719,9 @@ static void governor__that_says_nonsense_is_lost(void)
         "{\"call\":2,\"do\":\"group\",\"nodes\":[1,99999999,-1],\"group\":3}\n",
         "{\"call\":3,\"do\":\"leave\",\"node\":5,\"group\":4000000000}\n",
         "{\"call\":4,\"do\":\"detach\",\"node\":400}\n{\"call\":5,\"do\":\"seat\",\"node\":400}\n",
+        "{\"call\":8,\"do\":\"link\",\"cable\":4000}\n{\"call\":9,\"do\":\"reroute\",\"out\":[-1]}"
+        "\n",
+        "{\"call\":10,\"do\":\"reroute\",\"out\":7}\n",
         "{\"call\":6,\"do\":\"signal\",\"client\":77,\"signal\":9}\n{\"client\":5,\"line\":[]}\n",
         "{\"client\":99,\"end\":true}\n{\"call\":7,\"do\":\"what\"}\n",
     };
@@ -522,11 +729,7 @@ static void governor__that_says_nonsense_is_lost(void)
     struct conn conn;
     int pair[2];
 
-    rig = (struct rig){.graph = world_graph("kary:3,2", NODES)};
-    rig.of = calloc(rig.graph->switches, sizeof *rig.of);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(rig.of);
-    for (uint32_t n = 0; n < NODES; n++)
-        rig.of[rig.graph->node[n].link[0].sw] = n / (NODES / HOSTS);
+    rig_place("oq2004");
     snprintf(rig.dir, sizeof rig.dir, "/tmp/fabemu-hosts.XXXXXX");
     CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(rig.dir));
     host_make(1);
@@ -537,12 +740,13 @@ static void governor__that_says_nonsense_is_lost(void)
     for (size_t i = 0; i < sizeof nonsense / sizeof nonsense[0]; i++)
         CU_ASSERT_EQUAL(send(pair[0], nonsense[i], strlen(nonsense[i]), MSG_NOSIGNAL),
                         (ssize_t)strlen(nonsense[i]));
-    for (int i = 1; i <= 7; i++) {
+    for (int i = 0; i < 10; i++) {
+        static const int order[10] = {1, 2, 3, 4, 5, 8, 9, 10, 6, 7};
         struct json_object *reply = NULL;
 
         CU_ASSERT_EQUAL_FATAL(conn_wait(&conn, &reply, PATIENCE_MS), 0);
-        CU_ASSERT_EQUAL(emu_json_number(reply, "reply", -1), i);
-        CU_ASSERT_TRUE(i == 4 || emu_json_number(reply, "errno", 0) > 0);
+        CU_ASSERT_EQUAL(emu_json_number(reply, "reply", -1), order[i]);
+        CU_ASSERT_TRUE(order[i] == 4 || emu_json_number(reply, "errno", 0) > 0);
         json_object_put(reply);
     }
     CU_ASSERT_TRUE(send(pair[0], "nonsense\n", 9, MSG_NOSIGNAL) == 9);
@@ -567,6 +771,10 @@ int main(void)
         CASE(replicas__agree_whatever_was_asked),
         CASE(report__adds_up_all_hosts),
         CASE(host_lost__its_processes_have_died),
+        CASE(link_lost__all_go_round_it),
+        CASE(host_lost__those_who_sent_by_it_are_told),
+        CASE(host__speaks_of_its_own),
+        CASE(process__that_is_stopped_elsewhere_counts_as_dead),
         CASE(governor__that_says_nonsense_is_lost),
         {NULL, NULL},
     };

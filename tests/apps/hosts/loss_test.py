@@ -1,0 +1,267 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""loss_test.py - a host dies, or is cut off, while an MPI program runs across several.
+
+    loss_test.py --fabemu build/fabemu --two-hosts scripts/two-hosts
+
+Hosts are network namespaces, as scripts/two-hosts makes them. Where they may not be made all tests
+are skipped, and say so. No test asserts how long anything takes, but that it ends.
+"""
+import importlib.machinery
+import importlib.util
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+import types
+import unittest
+
+PATIENCE_S = 60
+PROFILES = ("oq2004", "qsnet3")
+AGENT = """#!/bin/sh
+host=$1; shift
+exec ip netns exec {mark}$host unshare --uts sh -c "hostname $host; $*"
+"""
+HOST = """host h{0}
+    port net_af_packet0,iface=eth1
+"""
+
+
+def load(path):
+    """scripts/two-hosts as a module."""
+    loader = importlib.machinery.SourceFileLoader("two_hosts", path)
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("two_hosts", loader))
+    loader.exec_module(module)
+    return module
+
+
+class Run:
+    """A fabemu run across hosts, and what it says."""
+
+    def __init__(self, words, env):
+        self.lines = []
+        self.child = subprocess.Popen(words, env=env, text=True, errors="replace",
+                                      stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                      stderr=subprocess.STDOUT, start_new_session=True)
+        self.reader = threading.Thread(target=self.read)
+        self.reader.start()
+
+    def read(self):
+        """On a thread of its own."""
+        for line in self.child.stdout:
+            self.lines.append(line.rstrip())
+
+    def text(self):
+        """All of it."""
+        return "\n".join(self.lines)
+
+    def until(self, condition):
+        """Wait for condition(self.lines)."""
+        end = time.monotonic() + PATIENCE_S
+        while time.monotonic() < end:
+            if condition(self.lines):
+                return True
+            time.sleep(0.02)
+        return False
+
+    def count(self, what):
+        """Lines with these words."""
+        return sum(what in line for line in self.lines)
+
+
+class HostLossTest(unittest.TestCase):
+    """Two hosts, or three."""
+    fabemu = two_hosts = None
+
+    def setUp(self):
+        if os.geteuid() != 0 or not shutil.which("ip") or not shutil.which("tc"):
+            self.skipTest("it needs root and iproute2 to make network namespaces")
+        if not shutil.which("mpirun"):
+            self.skipTest("it needs Open MPI")
+        self.module = load(self.two_hosts)
+
+    def make(self, count):
+        """So many hosts, in the place of those that a test has had before."""
+        self.doCleanups()
+        self.hosts = self.module.Hosts(types.SimpleNamespace(
+            hosts=count, mtu=9000, netem="", loss=0, device="af_packet", command=[]))
+        self.addCleanup(self.module.clean, lambda pid: pid == os.getpid())
+        try:
+            self.hosts.make()
+        except subprocess.CalledProcessError as error:
+            self.skipTest(f"{' '.join(error.cmd)}: {error.stderr.strip()}")
+        self.agent = os.path.join(self.hosts.dir, "agent")
+        with open(self.agent, "w", encoding="utf-8") as f:
+            f.write(AGENT.format(mark=self.hosts.mark))
+        os.chmod(self.agent, 0o755)
+        self.cluster = os.path.join(self.hosts.dir, "cluster")
+        with open(self.cluster, "w", encoding="utf-8") as f:
+            f.write("fabric loss\nkey none\nsilent 1s\n")
+            f.writelines(HOST.format(h) for h in range(count))
+
+    def start(self, count, program, *options, topo="kary:2,3"):
+        """Two ranks a host; returns when they are at it."""
+        env = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
+                   OMPI_MCA_rmaps_base_oversubscribe="1", OMPI_MCA_mpi_yield_when_idle="1",
+                   OMPI_MCA_plm_rsh_agent=self.agent, OMPI_MCA_oob_tcp_if_include="eth0")
+        lost = os.path.join(os.path.dirname(self.fabemu), "tests", "mpi_lost")
+        where = ",".join(f"h{h}:2" for h in range(count))
+        run = Run(["ip", "netns", "exec", self.hosts.name(0), "unshare", "--uts", "sh", "-c",
+                   'hostname h0; exec "$@"', "sh", self.fabemu, "run", "--cluster", self.cluster,
+                   "--launch", self.agent, "--topo", topo, *options, "--", "mpirun",
+                   "--enable-recovery", "-np", str(2 * count), "--host", where, lost, program], env)
+        self.addCleanup(self.end, run)
+        self.assertTrue(run.until(lambda lines: run.count(" goes") >= 2 * count), run.text())
+        return run
+
+    @staticmethod
+    def end(run):
+        """It ends, however it stands."""
+        run.child.send_signal(signal.SIGTERM)
+        try:
+            run.child.wait(PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            os.killpg(run.child.pid, signal.SIGKILL)
+            run.child.wait()
+        run.reader.join()
+        run.child.stdout.close()
+
+    def inside(self, host):
+        """Processes of a host: (pid, words of its command, name)."""
+        pids = self.module.ip("netns", "pids", self.hosts.name(host), check=False).stdout.split()
+        for pid in pids:
+            try:
+                with open(f"/proc/{pid}/cmdline", "rb") as f:
+                    words = f.read().split(b"\0")
+                with open(f"/proc/{pid}/comm", encoding="utf-8") as f:
+                    yield int(pid), words, f.read().strip()
+            except OSError:
+                pass
+
+    def kill(self, host, fabric):
+        """The process that has the fabric there, or its supervisor."""
+        for pid, words, name in self.inside(host):
+            if (b"join" if host else b"run") in words and words[0].endswith(b"fabemu") and \
+                    (name == "fabemu-fabric") == fabric:
+                os.kill(pid, signal.SIGKILL)
+                return
+        self.fail("there is no such process")
+
+    def unplug(self, host):
+        """The fabric's wire, for good."""
+        self.module.ip("-n", self.hosts.wire, "link", "set", f"h{host}e1", "down")
+
+    def assert_nothing_left(self, run, hosts):
+        """It has ended, and none of it is anywhere."""
+        self.assertTrue(run.until(lambda lines: run.child.poll() is not None), run.text())
+        for host in hosts:
+            self.assertTrue(run.until(lambda lines: not list(self.inside(host))),
+                            (run.text(), list(self.inside(host))))
+
+    LOSSES = {"fabric killed": lambda self: self.kill(1, True),
+              "supervisor killed": lambda self: self.kill(1, False),
+              "unplugged": lambda self: self.unplug(1)}
+
+    def test_run__ends_and_names_the_host_that_was_lost(self):
+        for loss, lose in self.LOSSES.items():
+            with self.subTest(loss=loss):
+                self.make(2)
+                run = self.start(2, "allreduce", "--profile", "qsnet3")
+                lose(self)
+                self.assert_nothing_left(run, range(2))
+                self.assertIn("host h1 is lost", run.text())
+                self.assertIn("ending the run", run.text())
+                self.assertNotEqual(run.child.returncode, 0)
+
+    def test_governor__lost(self):
+        losses = {"fabric killed": lambda: self.kill(0, True),
+                  "supervisor killed": lambda: self.kill(0, False),
+                  "unplugged": lambda: self.unplug(0)}
+        for loss, lose in losses.items():
+            with self.subTest(loss=loss):
+                self.make(2)
+                run = self.start(2, "pairs", "--profile", "qsnet3")
+                lose()
+                self.assert_nothing_left(run, range(2))
+                if loss == "unplugged":
+                    self.assertIn("the host that governs the fabric is lost; ending", run.text())
+
+    def part(self, a, b):
+        """What one sends the other is dropped at the bridge."""
+        for to, sender in ((a, b), (b, a)):
+            link = self.module.ip("-n", self.hosts.name(sender), "-o", "link", "show", "eth1")
+            mac = link.stdout.split("link/ether ")[1].split()[0].replace(":", "")
+            self.hosts.tc("qdisc", "add", "dev", f"h{to}e1", "clsact")
+            # The sender's address, in two halves; if it is that, TC_ACT_SHOT.
+            self.hosts.tc("filter", "add", "dev", f"h{to}e1", "egress", "bpf", "da", "bytecode",
+                          f"6,32 0 0 6,21 0 3 {int(mac[:8], 16)},40 0 0 10,"
+                          f"21 0 1 {int(mac[8:], 16)},6 0 0 2,6 0 0 0")
+
+    def test_two_lose_each_other__and_send_by_the_third(self):
+        for program in ("pairs", "allreduce"):
+            with self.subTest(program=program):
+                self.make(3)
+                run = self.start(3, program, "--profile", "qsnet3", "--keep-going", topo="kary:3,2")
+                self.part(1, 2)
+                for rank in (2, 5):  # on h1 and h2, with each other
+                    line = f"rank {rank} goes"
+                    been = run.count(line)
+                    # The first may have been on its way.
+                    self.assertTrue(run.until(lambda _, l=line, n=been: run.count(l) >= n + 2),
+                                    run.text())
+                self.assertNotIn("has an error", run.text())
+                self.end(run)
+                self.assert_nothing_left(run, range(3))
+                self.assertRegex(run.text(), "links +2 lost")
+
+    def test_two_lose_each_other__and_have_errors_without_acknowledgments(self):
+        for program in ("pairs", "allreduce"):
+            with self.subTest(program=program):
+                self.make(3)
+                run = self.start(3, program, "--profile", "oq2004", "--keep-going", topo="kary:3,2")
+                self.part(1, 2)
+                for rank in (2, 5):
+                    self.assertTrue(run.until(lambda _, r=rank: run.count(f"rank {r} has")),
+                                    run.text())
+                self.assertNotIn("is lost", run.text())  # no host
+                self.end(run)
+                self.assert_nothing_left(run, range(3))
+
+    def test_pulled_for_a_moment__nothing_has_happened(self):
+        self.make(2)
+        run = self.start(2, "pairs", "--profile", "oq2004", "--keep-going")
+        self.unplug(1)
+        self.module.ip("-n", self.hosts.wire, "link", "set", "h1e1", "up")
+        time.sleep(3)  # as long as a loss would take to show, and more
+        self.assertNotIn("is lost", run.text())
+        self.assertNotIn("has an error", run.text())
+        self.end(run)
+        self.assert_nothing_left(run, range(2))
+
+    def test_survivors__get_errors_and_go_on(self):
+        for profile in PROFILES:
+            for program in ("pairs", "allreduce"):
+                for loss, lose in self.LOSSES.items():
+                    with self.subTest(profile=profile, program=program, loss=loss):
+                        self.make(2)
+                        run = self.start(2, program, "--profile", profile, "--keep-going")
+                        lose(self)
+                        for rank in (0, 1):
+                            self.assertTrue(
+                                run.until(lambda lines, r=rank: run.count(f"rank {r} has")),
+                                run.text())
+                        self.assertIn("host h1 is lost", run.text())
+                        self.end(run)
+                        self.assert_nothing_left(run, range(2))
+                        self.assertIn("its host h1 was lost", run.text())
+
+
+if __name__ == "__main__":
+    for flag in ("--fabemu", "--two-hosts"):
+        at = sys.argv.index(flag)
+        setattr(HostLossTest, flag[2:].replace("-", "_"), os.path.abspath(sys.argv[at + 1]))
+        del sys.argv[at:at + 2]
+    unittest.main(verbosity=2)

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * lost.c - what MPI returns, with MPI_ERRORS_RETURN, when a host is lost: lost pairs|allreduce.
+ * tests/apps/hosts/loss_test.py loses it.
+ *
+ * All ranks do the same again and again until there is an error: exchange with one that is not on
+ * their host, or reduce with all. Each then says so, in one line, and waits for somebody to end it.
+ * Before, each says now and then that it goes.
+ */
+#include <mpi.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define COUNT 10000 /* more than goes without asking */
+
+static int to[COUNT], from[COUNT];
+
+/* Each with one on another host. */
+static int pairs(int rank, int ranks)
+{
+    int peer = (rank + ranks / 2) % ranks;
+
+    return MPI_Sendrecv(to, COUNT, MPI_INT, peer, 1, from, COUNT, MPI_INT, peer, 1, MPI_COMM_WORLD,
+                        MPI_STATUS_IGNORE);
+}
+
+int main(int argc, char **argv)
+{
+    int rank, ranks, rc = MPI_SUCCESS, turn = 0;
+    bool reduces = argc > 1 && strcmp(argv[1], "allreduce") == 0;
+
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Barrier(MPI_COMM_WORLD);
+    for (; rc == MPI_SUCCESS; turn++) {
+        rc = reduces ? MPI_Allreduce(&turn, from, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD)
+                     : pairs(rank, ranks);
+        if (turn % 1000 == 100) {
+            printf("rank %d goes\n", rank);
+            fflush(stdout);
+        }
+    }
+    printf("rank %d has an error after %d turns\n", rank, turn);
+    fflush(stdout);
+    for (;;)
+        pause();
+}

@@ -480,6 +480,30 @@ static void report__adds_up_all_hosts(void)
     rig_free();
 }
 
+/* Devices are on many hosts, and a fault would befall those of one. */
+static void fault__befalls_processes_alone(void)
+{
+    static const char *const refused[] = {"link-down random", "combine-stall switch=1",
+                                          "on=barrier:1 node-freeze node=4", "stuck-port random"};
+    struct conn conn;
+    struct json_object *reply;
+
+    rig_start();
+    CU_ASSERT_EQUAL(attaches(&conn, 1, 4), 4);
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+        reply = asks(&conn, json_add_text(command("fault"), "fault", refused[i]));
+        CU_ASSERT_EQUAL(emu_json_number(reply, "errno", 0), ENOTSUP);
+        CU_ASSERT_PTR_NOT_NULL(strstr(emu_json_text(reply, "error", ""), "on 3 hosts"));
+        json_object_put(reply);
+    }
+    reply = asks(&conn, json_add_text(command("fault"), "fault", "at=1000s node-freeze node=4"));
+    CU_ASSERT_TRUE(emu_json_true(reply, "ok"));
+    json_object_put(reply);
+    conn_close(&conn);
+    rig_end();
+    rig_free();
+}
+
 static void host_lost__its_processes_have_died(void)
 {
     struct conn conn[HOSTS];
@@ -566,6 +590,7 @@ int main(void)
         CASE(group__is_made_everywhere_and_breaks_everywhere),
         CASE(replicas__agree_whatever_was_asked),
         CASE(report__adds_up_all_hosts),
+        CASE(fault__befalls_processes_alone),
         CASE(host_lost__its_processes_have_died),
         CASE(governor__that_says_nonsense_is_lost),
         {NULL, NULL},

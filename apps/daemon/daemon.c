@@ -371,38 +371,6 @@ bool daemon_signal(const struct client *client, int signal)
     return client->far ? hosts_signal(client->far, signal) : kill(client->pid, signal) == 0;
 }
 
-/* A process on another host. */
-static bool on_connected(void *ctx, int fd, struct hosts_process *process)
-{
-    struct client *client = daemon_client_new(ctx, fd, hosts_pid(process));
-
-    if (client)
-        client->far = process;
-    return client;
-}
-
-static void on_lost(void *ctx, uint32_t host, const char *why)
-{
-    struct daemon *daemon = ctx;
-    struct json_object *event = json_add_number(conn_event("host_lost"), "host", host);
-
-    json_add_text(event, "name", daemon->config->hosts->name[host]);
-    daemon_tell_owner(daemon, json_add_text(event, "why", why));
-}
-
-static int daemon_hosts_open(struct daemon *daemon, char *error, size_t error_bytes)
-{
-    struct hosts_config config = *daemon->config->hosts;
-    int err;
-
-    config.ops = (struct hosts_ops){.connected = on_connected, .lost = on_lost, .ctx = daemon};
-    err = hosts_open(&daemon->hosts, &config, error, error_bytes);
-    if (err)
-        return err;
-    fabric_mirror(daemon->fabric, hosts_mirror(daemon->hosts));
-    return watch(daemon, hosts_fd(daemon->hosts), &daemon->hosts);
-}
-
 static int daemon_open(struct daemon *daemon)
 {
     const struct topo_graph *graph = daemon->config->fabric->graph;
@@ -487,6 +455,8 @@ int daemon_serve(struct fabric *fabric, const struct daemon_config *config, char
 
     if (!err && config->hosts)
         err = daemon_hosts_open(&daemon, error, error_bytes);
+    if (!err && daemon.hosts)
+        err = watch(&daemon, hosts_fd(daemon.hosts), &daemon.hosts);
     if (!err)
         err = daemon_faults_open(&daemon, error, error_bytes);
     if (!err) {

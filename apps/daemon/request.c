@@ -183,9 +183,7 @@ struct json_object *daemon_report(struct daemon *daemon)
     daemon_waits_look(daemon);
     report = report_build(daemon->fabric, daemon->config->fabric, &daemon->record);
     daemon_faults_report(daemon, report);
-    if (daemon->config->links_report)
-        json_object_object_add(report, "host_links",
-                               daemon->config->links_report(daemon->config->links));
+    daemon_hosts_report(daemon, report);
     return report;
 }
 
@@ -210,6 +208,7 @@ static void request_status(struct daemon *daemon, struct client *client,
         if (!who)
             continue;
         struct json_object *one = json_add_number(json_object_new_object(), "node", node);
+        daemon_host_add(daemon, node, one);
         json_add_number(one, "pid", (uint64_t)who->pid);
         if (who->waits)
             json_add_number(one, "waited_ns", who->waited_ns);

@@ -7,6 +7,7 @@
 #define APPS_FABRIC_INTERNAL_H
 
 #include "apps/fabric/fabric.h"
+#include "emu/combiner.h"
 #include "emu/edge/fabric.h"
 #include "emu/link/pool.h"
 #include "emu/table.h"
@@ -155,6 +156,7 @@ struct fabric {
     uint32_t last_slot;                 /* the slot handed out last: freed ones rest a while */
     uint32_t generation;                /* of collective addresses */
     const struct fabric_mirror *mirror; /* NULL: one host, or one that does not govern */
+    struct emu_clash clash;             /* what fabric_clash() has given, where there is a mirror */
     struct fabric_moved *moved;         /* fabric/stalls.c: by link; NULL until needed */
     struct fabric_totals past;          /* of edges that are gone */
     uint64_t past_ideal_ns;

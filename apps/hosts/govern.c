@@ -48,6 +48,7 @@ struct host_far {
     bool lost;
     struct emu_list processes;
     struct json_object *kept; /* array of messages that came while a call was waited for */
+    struct hosts_said said;
 };
 
 struct hosts {
@@ -56,6 +57,7 @@ struct hosts {
     int epoll;
     int kept_fd; /* eventfd: something is kept */
     int64_t calls;
+    uint64_t asked_ns; /* when all were asked last what their processes have pending */
     struct host_far far[HOSTS_MAX];
 };
 
@@ -390,12 +392,8 @@ static void far_call(struct host_far *far, int64_t number, const char *what,
     far_say(far, with);
 }
 
-/*
- * Have all hosts, or @only one, do @what with @with, which is put; returns when they have. @each is
- * called with each reply. Returns 0, or the first error.
- */
-static int call(struct hosts *hosts, uint32_t only, const char *what, struct json_object *with,
-                void (*each)(void *ctx, uint32_t host, struct json_object *reply), void *ctx)
+int hosts_call(struct hosts *hosts, uint32_t only, const char *what, struct json_object *with,
+               void (*each)(void *ctx, uint32_t host, struct json_object *reply), void *ctx)
 {
     int64_t number = ++hosts->calls;
     int64_t until_ms = deadline_ms(hosts->config.call_ms);
@@ -420,6 +418,26 @@ static int call(struct hosts *hosts, uint32_t only, const char *what, struct jso
     return err;
 }
 
+uint32_t hosts_count(const struct hosts *hosts)
+{
+    return hosts->config.count;
+}
+
+bool hosts_is_lost(const struct hosts *hosts, uint32_t host)
+{
+    return hosts->far[host].lost;
+}
+
+struct hosts_said *hosts_said(struct hosts *hosts, uint32_t host)
+{
+    return &hosts->far[host].said;
+}
+
+uint64_t *hosts_asked_ns(struct hosts *hosts)
+{
+    return &hosts->asked_ns;
+}
+
 bool hosts_signal(struct hosts_process *process, int signal)
 {
     struct json_object *with = to_client(process);
@@ -429,7 +447,7 @@ bool hosts_signal(struct hosts_process *process, int signal)
         return false;
     }
     json_add_number(with, "signal", (uint64_t)signal);
-    return call(process->host->hosts, process->host->number, "signal", with, NULL, NULL) == 0;
+    return hosts_call(process->host->hosts, process->host->number, "signal", with, NULL, NULL) == 0;
 }
 
 /* --- the fabric's mirror ---------------------------------------------------------------- */
@@ -441,22 +459,24 @@ static struct json_object *of_node(uint32_t node)
 
 static int mirror_attach(void *ctx, uint32_t host, uint32_t node)
 {
-    return call(ctx, host, "attach", of_node(node), NULL, NULL);
+    hosts_view_forget(ctx, host, node);
+    return hosts_call(ctx, host, "attach", of_node(node), NULL, NULL);
 }
 
 static void mirror_detach(void *ctx, uint32_t host, uint32_t node)
 {
-    call(ctx, host, "detach", of_node(node), NULL, NULL);
+    hosts_view_forget(ctx, host, node);
+    hosts_call(ctx, host, "detach", of_node(node), NULL, NULL);
 }
 
 static void mirror_seat(void *ctx, uint32_t node, uint64_t word)
 {
-    call(ctx, 0, "seat", json_add_number(of_node(node), "word", word), NULL, NULL);
+    hosts_call(ctx, 0, "seat", json_add_number(of_node(node), "word", word), NULL, NULL);
 }
 
 static void mirror_linked(void *ctx, uint32_t node, bool linked)
 {
-    call(ctx, 0, "linked", json_add_number(of_node(node), "linked", linked), NULL, NULL);
+    hosts_call(ctx, 0, "linked", json_add_number(of_node(node), "linked", linked), NULL, NULL);
 }
 
 static int mirror_group(void *ctx, const struct fabric_group_call *group)
@@ -468,26 +488,12 @@ static int mirror_group(void *ctx, const struct fabric_group_call *group)
     json_object_object_add(with, "nodes", nodes);
     json_add_number(with, "wide", group->wide);
     json_add_number(with, "group", group->id);
-    return call(ctx, 0, "group", with, NULL, NULL);
+    return hosts_call(ctx, 0, "group", with, NULL, NULL);
 }
 
 static void mirror_leave(void *ctx, uint32_t group, uint32_t node)
 {
-    call(ctx, 0, "leave", json_add_number(of_node(node), "group", group), NULL, NULL);
-}
-
-static void add_totals(void *ctx, uint32_t host, struct json_object *reply)
-{
-    struct json_object *list;
-
-    (void)host;
-    if (json_object_object_get_ex(reply, "totals", &list))
-        hosts_totals_add(ctx, list);
-}
-
-static void mirror_totals(void *ctx, struct fabric_totals *sum)
-{
-    call(ctx, 0, "totals", json_object_new_object(), add_totals, sum);
+    hosts_call(ctx, 0, "leave", json_add_number(of_node(node), "group", group), NULL, NULL);
 }
 
 const struct fabric_mirror *hosts_mirror(struct hosts *hosts)
@@ -521,8 +527,8 @@ static int host_meet(struct hosts *hosts, uint32_t h, int64_t until_ms)
     const struct hosts_config *config = &hosts->config;
     int err;
 
-    while ((err = call(hosts, h, "meet", json_add_number(json_object_new_object(), "host", h), NULL,
-                       NULL)) == -EAGAIN ||
+    while ((err = hosts_call(hosts, h, "meet", json_add_number(json_object_new_object(), "host", h),
+                             NULL, NULL)) == -EAGAIN ||
            (!err && config->links_up && !config->links_up(config->links))) {
         if (emu_now_ms() > until_ms)
             return -ETIMEDOUT;
@@ -568,7 +574,11 @@ int hosts_open(struct hosts **ret, const struct hosts_config *config, char *erro
                                            .linked = mirror_linked,
                                            .group = mirror_group,
                                            .leave = mirror_leave,
-                                           .totals = mirror_totals};
+                                           .totals = hosts_view_totals,
+                                           .pending = hosts_view_pending,
+                                           .came = hosts_view_came,
+                                           .clash = hosts_view_clash,
+                                           .stalls = hosts_view_stalls};
     for (uint32_t h = 1; h < config->count; h++) {
         hosts->far[h] = (struct host_far){.hosts = hosts, .number = h, .conn.fd = -1};
         emu_list_init(&hosts->far[h].processes);
@@ -601,6 +611,7 @@ void hosts_close(struct hosts *hosts)
         while (!emu_list_empty(&far->processes))
             process_free(emu_list_entry(far->processes.next, struct hosts_process, link));
         json_object_put(far->kept);
+        json_object_put(far->said.blocks);
     }
     if (hosts->kept_fd >= 0)
         close(hosts->kept_fd);

@@ -79,6 +79,12 @@ void hosts_serve(struct hosts *hosts);
 /** hosts_mirror - for the governor's fabric: fabric_mirror(). It lives as long as @hosts. */
 const struct fabric_mirror *hosts_mirror(struct hosts *hosts);
 
+/** hosts_is_lost - is @host, above 0? */
+bool hosts_is_lost(const struct hosts *hosts, uint32_t host);
+
+/** hosts_links - by host, above 0: what it says of its links; an array, the caller's to put. */
+void hosts_links(struct hosts *hosts, struct json_object *ret[static HOSTS_MAX]);
+
 /* Of a process elsewhere. How it ended: "" while that is not known. */
 uint32_t hosts_of(const struct hosts_process *process);
 pid_t hosts_pid(const struct hosts_process *process);
@@ -102,6 +108,8 @@ struct obey_config {
     /* Do all host links carry segments? NULL: they always do. */
     bool (*links_up)(const void *links);
     const void *links;
+    /* what they say of themselves; NULL: nothing */
+    struct json_object *(*links_report)(const void *links);
 };
 
 enum obey_end {

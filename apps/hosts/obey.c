@@ -328,13 +328,11 @@ static int call_leave(struct obey *obey, struct json_object *call, struct json_o
                               (uint32_t)emu_json_number(call, "node", -1));
 }
 
-static int call_totals(struct obey *obey, struct json_object *call, struct json_object *reply)
+static int call_links(struct obey *obey, struct json_object *call, struct json_object *reply)
 {
-    struct fabric_totals totals;
-
     (void)call;
-    fabric_totals_read(obey->fabric, &totals);
-    json_object_object_add(reply, "totals", hosts_totals_list(&totals));
+    if (obey->config->links_report)
+        json_object_object_add(reply, "links", obey->config->links_report(obey->config->links));
     return 0;
 }
 
@@ -369,7 +367,7 @@ static const struct {
     {"linked", call_linked},
     {"group", call_group},
     {"leave", call_leave},
-    {"totals", call_totals},
+    {"links", call_links},
     {"signal", call_signal},
 };
 /* clang-format on */
@@ -379,11 +377,13 @@ static void obey_call(struct obey *obey, struct json_object *call)
     const char *what = emu_json_text(call, "do", "");
     struct json_object *reply = json_add_number(json_object_new_object(), "reply",
                                                 (uint64_t)emu_json_number(call, "call", 0));
-    int err = -ENOSYS;
+    size_t i = 0;
+    int err;
 
-    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++)
-        if (strcmp(calls[i].name, what) == 0)
-            err = calls[i].obey(obey, call, reply);
+    while (i < sizeof calls / sizeof calls[0] && strcmp(calls[i].name, what) != 0)
+        i++;
+    err = i < sizeof calls / sizeof calls[0] ? calls[i].obey(obey, call, reply)
+                                             : hosts_look(obey->fabric, what, call, reply);
     governor_say(obey, json_add_number(reply, "errno", (uint64_t)-err));
 }
 
@@ -430,8 +430,10 @@ static void tick(struct obey *obey)
     uint32_t nodes[64];
     uint64_t expired;
 
-    if (read(obey->timer, &expired, sizeof expired) > 0)
+    if (read(obey->timer, &expired, sizeof expired) > 0) {
         fabric_tick(obey->fabric, nodes, 64);
+        fabric_stalls_look(obey->fabric, emu_now_ns()); /* without memory none are listed */
+    }
     if (!obey->met && (uint64_t)(emu_now_ms() - obey->began_ms) >= obey->config->start_ms)
         obey_over(obey, OBEY_UNMET);
 }

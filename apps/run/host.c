@@ -172,7 +172,8 @@ static int obey_main(struct host const *host, struct served *served,
                                      .owner_fd = serve->owner_fd,
                                      .start_ms = served->config.bounds.start_ms,
                                      .links_up = links_up,
-                                     .links = served->links};
+                                     .links = served->links,
+                                     .links_report = links_now};
     int end = obey_serve(served->fabric, &obey);
 
     close(serve->listen_fd);

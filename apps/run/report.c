@@ -463,6 +463,32 @@ static void print_faults(FILE *out, struct json_object *report)
                 number(links, "trees_moved"), number(links, "carried"));
 }
 
+static void print_host(FILE *out, struct json_object *host)
+{
+    struct json_object *links = member(host, "links");
+
+    fprintf(out, "  host %-7s %s, %lld of %lld nodes attached\n", text(host, "host"),
+            text(host, "state"), number(host, "attached"), number(host, "nodes"));
+    for (size_t i = 0; links && i < json_object_array_length(links); i++) {
+        struct json_object *link = json_object_array_get_idx(links, i);
+
+        fprintf(out,
+                "               to %s: %lld cables, %lld frames sent, %lld again, %lld segments "
+                "dropped, round trip %s\n",
+                text(link, "host"), number(link, "cables"), number(link, "frames_sent"),
+                number(link, "sent_again"), number(link, "dropped"),
+                lasted(link, "round_trip_ns").text);
+    }
+}
+
+void report_print_hosts(FILE *out, struct json_object *report)
+{
+    struct json_object *hosts = member(report, "hosts");
+
+    for (size_t i = 0; hosts && i < json_object_array_length(hosts); i++)
+        print_host(out, json_object_array_get_idx(hosts, i));
+}
+
 /* A fabric that is not right at the end of a run has an error of its own. */
 static void print_check(FILE *out, struct json_object *check)
 {
@@ -509,6 +535,7 @@ void report_print(FILE *out, struct json_object *report)
         print_collective(out, coll_names[coll],
                          member(member(report, "collectives"), coll_names[coll]));
     print_faults(out, report);
+    report_print_hosts(out, report);
     print_deaths(out, report);
     print_check(out, member(report, "check"));
 }

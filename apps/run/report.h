@@ -22,6 +22,9 @@ struct json_object *report_build(struct fabric *fabric, const struct fabric_conf
 /** report_print - for people. */
 void report_print(FILE *out, struct json_object *report);
 
+/** report_print_hosts - of it: the hosts and their links, if there are several. */
+void report_print_hosts(FILE *out, struct json_object *report);
+
 /**
  * report_open - open @path for the report, before the run takes its time; NULL: -1 in @ret.
  * Returns 0, or an exit status when that cannot be, and says why.

@@ -248,6 +248,7 @@ struct fabric_group_call {
 
 struct emu_clash;
 struct emu_pending;
+struct fabric_audit;
 struct fabric_came;
 struct fabric_stall;
 
@@ -279,6 +280,8 @@ struct fabric_mirror {
     bool (*clash)(void *ctx, uint32_t group, struct emu_clash *ret); /* fabric_clash() */
     /* fabric_stalls(), of all of them; their times by our clock. */
     uint32_t (*stalls)(void *ctx, uint64_t now_ns, struct fabric_stall *ret, uint32_t max);
+    /* fabric_audit() of all others added to @sum, each line with its host. Errors: as there. */
+    int (*audit)(void *ctx, bool routes, struct fabric_audit *sum);
 };
 
 /** fabric_mirror - from now on. @mirror: borrowed. Before anything is attached. */

@@ -194,6 +194,12 @@ uint32_t fabric_own_nodes(const struct fabric_config *config);
 /* fabric/hosts.c: devices of host links that worker @w of @workers steps. Pure. */
 uint32_t fabric_host_links(const struct fabric_config *config, uint32_t w, uint32_t workers);
 
+/*
+ * hosts.c: cables of which the switch at the first end is here: each is one host's. @crossing: of
+ * them, those that lead to another host.
+ */
+uint32_t fabric_own_cables(const struct fabric *fabric, uint32_t *crossing);
+
 /* fabric/hosts.c: the devices of host links; crossing cables between them and devices here. */
 int fabric_make_host_links(struct fabric *fabric);
 int fabric_plug_crossings(struct fabric *fabric);

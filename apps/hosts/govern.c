@@ -418,6 +418,23 @@ int hosts_call(struct hosts *hosts, uint32_t only, const char *what, struct json
     return err;
 }
 
+int hosts_call_long(struct hosts *hosts, const char *what, struct json_object *with,
+                    void (*each)(void *ctx, uint32_t host, struct json_object *reply), void *ctx)
+{
+    uint64_t call_ms = hosts->config.call_ms;
+    int err;
+
+    hosts->config.call_ms = UINT64_MAX; /* a host that is gone ends its control channel */
+    err = hosts_call(hosts, 0, what, with, each, ctx);
+    hosts->config.call_ms = call_ms;
+    return err;
+}
+
+const char *hosts_name(const struct hosts *hosts, uint32_t host)
+{
+    return hosts->config.name[host];
+}
+
 uint32_t hosts_count(const struct hosts *hosts)
 {
     return hosts->config.count;
@@ -578,7 +595,8 @@ int hosts_open(struct hosts **ret, const struct hosts_config *config, char *erro
                                            .pending = hosts_view_pending,
                                            .came = hosts_view_came,
                                            .clash = hosts_view_clash,
-                                           .stalls = hosts_view_stalls};
+                                           .stalls = hosts_view_stalls,
+                                           .audit = hosts_view_audit};
     for (uint32_t h = 1; h < config->count; h++) {
         hosts->far[h] = (struct host_far){.hosts = hosts, .number = h, .conn.fd = -1};
         emu_list_init(&hosts->far[h].processes);

@@ -36,6 +36,7 @@ struct hosts_said {
 uint32_t hosts_count(const struct hosts *hosts);
 struct hosts_said *hosts_said(struct hosts *hosts, uint32_t host);
 uint64_t *hosts_asked_ns(struct hosts *hosts); /* when all were asked last */
+const char *hosts_name(const struct hosts *hosts, uint32_t host);
 
 /**
  * hosts_call - have all other hosts, or @only one, do @what with @with, which is put; returns when
@@ -44,7 +45,12 @@ uint64_t *hosts_asked_ns(struct hosts *hosts); /* when all were asked last */
 int hosts_call(struct hosts *hosts, uint32_t only, const char *what, struct json_object *with,
                void (*each)(void *ctx, uint32_t host, struct json_object *reply), void *ctx);
 
+/** hosts_call_long - the same, for what may take long: of all, as long as they are there. */
+int hosts_call_long(struct hosts *hosts, const char *what, struct json_object *with,
+                    void (*each)(void *ctx, uint32_t host, struct json_object *reply), void *ctx);
+
 /* views.c: of struct fabric_mirror. */
+int hosts_view_audit(void *ctx, bool routes, struct fabric_audit *sum);
 void hosts_view_totals(void *ctx, struct fabric_totals *sum);
 bool hosts_view_pending(void *ctx, uint32_t host, uint32_t node, struct emu_pending *ret);
 uint32_t hosts_view_came(void *ctx, uint32_t group, uint32_t seq, struct fabric_came *ret,

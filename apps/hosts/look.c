@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * look.c - what a host that obeys tells of its own part: totals, what processes have pending, what
- * has come of a collective, links that stand still.
+ * has come of a collective, links that stand still, whether it is right.
  *
  * Everything is a list of numbers but what a process has pending and a clash: these are the bytes of
  * their structures, in hexadecimal digits. All hosts run one fabemu.
@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "apps/daemon/conn.h"
+#include "apps/fabric/audit.h"
 #include "apps/hosts/internal.h"
 #include "emu/combiner.h"
 #include "emu/edge/pending.h"
@@ -164,6 +165,8 @@ static int look_stalls(struct fabric *fabric, struct json_object *call, struct j
     return 0;
 }
 
+/* --- totals, audit ---------------------------------------------------------------------- */
+
 static int look_totals(struct fabric *fabric, struct json_object *call, struct json_object *reply)
 {
     struct fabric_totals totals;
@@ -172,6 +175,31 @@ static int look_totals(struct fabric *fabric, struct json_object *call, struct j
     fabric_totals_read(fabric, &totals);
     json_object_object_add(reply, "totals", hosts_totals_list(&totals));
     return 0;
+}
+
+/* {"found":N,"wrong":[LINE,…],"switches","cables","crossing","buffers","held_ns"} */
+static int look_audit(struct fabric *fabric, struct json_object *call, struct json_object *reply)
+{
+    struct fabric_audit *audit = malloc(sizeof *audit);
+    struct json_object *wrong;
+    int err = audit ? fabric_audit(fabric, fabric_now_ps(fabric),
+                                   emu_json_number(call, "routes", 0) != 0, audit)
+                    : -ENOMEM;
+
+    if (!err) {
+        wrong = json_object_new_array();
+        for (uint32_t i = 0; i < audit->found && i < FABRIC_FINDINGS; i++)
+            json_object_array_add(wrong, json_object_new_string(audit->line[i]));
+        json_object_object_add(reply, "wrong", wrong);
+        json_add_number(reply, "found", audit->found);
+        json_add_number(reply, "switches", audit->switches);
+        json_add_number(reply, "cables", audit->cables);
+        json_add_number(reply, "crossing", audit->crossing);
+        json_add_number(reply, "buffers", audit->buffers);
+        json_add_number(reply, "held_ns", audit->held_ns);
+    }
+    free(audit);
+    return err;
 }
 
 /* --- the table -------------------------------------------------------------------------- */
@@ -186,6 +214,7 @@ static const struct {
     {"clash", look_clash},
     {"stalls", look_stalls},
     {"totals", look_totals},
+    {"audit", look_audit},
 };
 /* clang-format on */
 

@@ -603,6 +603,43 @@ static void standstill__of_who_has_left_is_forgotten(void)
     rig_free();
 }
 
+/* --- audit ------------------------------------------------------------------------------- */
+
+static void check__is_of_all_hosts_and_names_them(void)
+{
+    struct fabric *blue;
+    struct conn conn;
+    struct json_object *reply, *check;
+    uint32_t crossings = 0, sw;
+
+    rig_start();
+    connects(&conn, 1);
+    reply = asks(&conn, command("check"));
+    check = field(reply, "check");
+    CU_ASSERT_TRUE(emu_json_true(check, "right"));
+    CU_ASSERT_EQUAL(emu_json_number(check, "switches", 0), rig.graph->switches);
+    CU_ASSERT_EQUAL(emu_json_number(check, "cables", 0), fabric_cable_count(rig.host[0].fabric));
+    for (uint32_t h = 0; h < HOSTS; h++) /* each is counted at both ends */
+        crossings += fabric_crossings(&rig.host[h].config, TOPO_NONE);
+    CU_ASSERT_TRUE(crossings > 0);
+    CU_ASSERT_EQUAL(emu_json_number(check, "between_hosts", 0), crossings / 2);
+    json_object_put(reply);
+    blue = rig.host[2].fabric;
+    sw = rig.graph->node[NODES - 1].link[0].sw;
+    blue->states[sw]++; /* set aside there for no group */
+    reply = asks(&conn, command("check"));
+    check = field(reply, "check");
+    CU_ASSERT_EQUAL(emu_json_number(check, "found", 0), 1);
+    CU_ASSERT_PTR_NOT_NULL(
+        strstr(json_object_get_string(json_object_array_get_idx(field(check, "wrong"), 0)),
+               "host blue: switch"));
+    json_object_put(reply);
+    blue->states[sw]--;
+    conn_close(&conn);
+    rig_end();
+    rig_free();
+}
+
 /* Devices are on many hosts, and a fault would befall those of one. */
 static void fault__befalls_processes_alone(void)
 {
@@ -715,6 +752,7 @@ int main(void)
         CASE(report__adds_up_all_hosts),
         CASE(standstill__is_that_of_all_hosts),
         CASE(standstill__of_who_has_left_is_forgotten),
+        CASE(check__is_of_all_hosts_and_names_them),
         CASE(fault__befalls_processes_alone),
         CASE(host_lost__its_processes_have_died),
         CASE(governor__that_says_nonsense_is_lost),

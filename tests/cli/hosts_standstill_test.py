@@ -7,17 +7,14 @@ Hosts are network namespaces (scripts/two-hosts): skipped where those cannot be 
 
     tests/cli/hosts_standstill_test.py --fabemu build/fabemu [unittest options]
 """
-import importlib.machinery
-import importlib.util
 import json
 import os
-import re
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
-import types
 import unittest
 
 from cli_kit import FabemuCase, main, until
@@ -30,12 +27,26 @@ SAYS_S = 2  # --standstill
 PATIENCE_S = 90
 
 
-def two_hosts():
-    """scripts/two-hosts as a module."""
-    loader = importlib.machinery.SourceFileLoader("two_hosts", TWO_HOSTS)
-    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("two_hosts", loader))
-    loader.exec_module(module)
-    return module
+class Wire:
+    """Namespaces that scripts/two-hosts makes, and removes when it ends."""
+
+    def __init__(self):
+        self.made = subprocess.Popen(
+            [sys.executable, TWO_HOSTS, "--hosts", str(HOSTS), "--timeout", "1000", "--",
+             "sh", "-c", "echo ready; exec sleep 1000"],
+            text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        lines = [self.made.stdout.readline() for _ in range(HOSTS)]
+        if not all("ready" in line for line in lines):
+            self.end()
+            raise unittest.SkipTest("no network namespaces: " + "".join(lines))
+
+    def name(self, host):
+        return f"fabemu-hosts-{self.made.pid}-h{host}"
+
+    def end(self):
+        self.made.terminate()
+        self.made.wait()
+        self.made.stdout.close()
 
 
 @unittest.skipUnless(os.geteuid() == 0 and shutil.which("ip") and shutil.which("mpicc") and
@@ -47,14 +58,7 @@ class HostsStandstillTest(FabemuCase):
         cls.program = os.path.join(cls.build, "bugs")
         subprocess.run(["mpicc", "-O1", "-std=c17", "-D_GNU_SOURCE", BUGS, "-o", cls.program],
                        check=True)
-        cls.kit = two_hosts()
-        cls.wire = cls.kit.Hosts(types.SimpleNamespace(hosts=HOSTS, mtu=9000, netem="", loss=0,
-                                                       device="af_packet"))
-        try:
-            cls.wire.make()
-        except (subprocess.CalledProcessError, OSError) as error:
-            cls.tearDownClass()
-            raise unittest.SkipTest(f"no network namespaces: {error}") from error
+        cls.wire = Wire()
         cls.cluster = os.path.join(cls.build, "cluster")
         with open(cls.cluster, "w", encoding="ascii") as f:
             f.write("fabric standstill\nkey none\nsilent 5s\n")
@@ -68,7 +72,7 @@ class HostsStandstillTest(FabemuCase):
 
     @classmethod
     def tearDownClass(cls):
-        cls.kit.clean(lambda pid: pid == os.getpid())
+        cls.wire.end()
         shutil.rmtree(cls.build, ignore_errors=True)
 
     def on_host(self, host, *command):
@@ -113,9 +117,11 @@ class HostsStandstillTest(FabemuCase):
         run.reader.join()
         run.stderr.close()
 
-    def ask(self, run, host, *words):
-        """fabemu WORDS on that host, of this run's fabric."""
-        return subprocess.run(self.on_host(host, self.command, *words), env=self.job_env(), text=True,
+    def ask(self, host, *words):
+        """fabemu WORDS on that host."""
+        env = self.job_env()
+        del env["XDG_RUNTIME_DIR"]  # the folder of sockets is the same on all hosts
+        return subprocess.run(self.on_host(host, self.command, *words), env=env, text=True,
                               capture_output=True, timeout=PATIENCE_S)
 
     def stands(self, *options):
@@ -142,18 +148,12 @@ class HostsStandstillTest(FabemuCase):
                                        r"a receive from rank 0, tag 7")
                 self.end(run)
 
-    def named(self, run):
-        """The fabric's name: that of its run."""
-        said = self.ask(run, 0, "status", "--json")
-        self.assertEqual(said.returncode, 0, said.stderr)
-        return json.loads(said.stdout)[0]["name"]
-
     def test_status_and_check_are_of_all_hosts_on_either(self):
         run, _ = self.stands()
-        name = self.named(run)
         for host in range(HOSTS):
+            name = f"run-{run.pid}.{self.wire.name(host)}"
             with self.subTest(host=host):
-                said = self.ask(run, host, "status", "--json", name)
+                said = self.ask(host, "status", "--json", name)
                 self.assertEqual(said.returncode, 0, said.stderr)
                 status = json.loads(said.stdout)[0]
                 self.assertEqual([one["host"] for one in status["attached"]],
@@ -167,9 +167,9 @@ class HostsStandstillTest(FabemuCase):
                     self.assertEqual([link["host"] for link in one["links"]],
                                      [self.wire.name(1 - h)])
                     self.assertGreater(one["links"][0]["frames_sent"], 0)
-                text = self.ask(run, host, "status", name).stdout
+                text = self.ask(host, "status", name).stdout
                 self.assertRegex(text, rf"host {self.wire.name(1)} +up, 2 of 2 nodes attached\n")
-                said = self.ask(run, host, "check", name)
+                said = self.ask(host, "check", name)
                 self.assertEqual(said.returncode, 0, said.stdout + said.stderr)
                 self.assertRegex(said.stdout, r": right\n")
                 self.assertRegex(said.stdout, r"hosts +[1-9]\d* cables lead from one to another")

@@ -105,7 +105,7 @@ const char *daemon_host_of(const struct daemon *daemon, uint32_t node);
 /** daemon_host_add - the same as a field of @one. */
 void daemon_host_add(const struct daemon *daemon, uint32_t node, struct json_object *one);
 
-/** daemon_hosts_report - all hosts and their links, as a field of @report; one host alone: nothing. */
+/** daemon_hosts_report - all hosts and their links, in @report; of one host alone nothing. */
 void daemon_hosts_report(struct daemon *daemon, struct json_object *report);
 
 /** daemon_accept - take one connection, or tell the caller why not. */

@@ -269,8 +269,8 @@ struct fabric_mirror {
     void (*totals)(void *ctx, struct fabric_totals *sum);           /* adds the others' */
 
     /*
-     * What the others see of a standstill, each of its own part; never while workers are held, which
-     * carry what is asked and answered. Nothing of it has been checked but lengths.
+     * What the others see of a standstill, each of its own part; never while workers are held,
+     * which carry what is asked and answered. Nothing of it has been checked but lengths.
      */
     /* Of the process at @node, there: fabric_pending(), at most half a second old. */
     bool (*pending)(void *ctx, uint32_t host, uint32_t node, struct emu_pending *ret);

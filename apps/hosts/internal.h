@@ -16,13 +16,13 @@ void hosts_totals_add(struct fabric_totals *sum, struct json_object *list);
 #define HOSTS_STALL 5u /* numbers for each link that stands still */
 
 /**
- * hosts_look - look.c: what a host that obeys is asked of its part, told in @reply. Errors: -ENOSYS,
- * there is no such question; -ENOMEM. Thread: the fabric's manager.
+ * hosts_look - look.c: what a host that obeys is asked of its part, told in @reply. Errors:
+ * -ENOSYS, there is no such question; -ENOMEM. Thread: the fabric's manager.
  */
 int hosts_look(struct fabric *fabric, const char *what, struct json_object *call,
                struct json_object *reply);
 
-/** hosts_bytes - look.c: what digits say, at most @most bytes. Returns how many; 0: they are none. */
+/** hosts_bytes - look.c: what digits say, at most @most bytes. Returns how many; 0: none. */
 size_t hosts_bytes(struct json_object *digits, void *to, size_t most);
 
 /* What a host said last of all of its processes. views.c's. */

@@ -3,8 +3,8 @@
  * look.c - what a host that obeys tells of its own part: totals, what processes have pending, what
  * has come of a collective, links that stand still, whether it is right.
  *
- * Everything is a list of numbers but what a process has pending and a clash: these are the bytes of
- * their structures, in hexadecimal digits. All hosts run one fabemu.
+ * Everything is a list of numbers but what a process has pending and a clash: these are the bytes
+ * of their structures, in hexadecimal digits. All hosts run one fabemu.
  */
 #include <errno.h>
 #include <stdlib.h>

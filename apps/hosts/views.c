@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * views.c - the governor asks the others what they see of their parts, for its fabric (look.c is the
- * other side).
+ * views.c - the governor asks the others what they see of their parts, for its fabric. look.c is
+ * the other side.
  *
  * What processes have pending is asked of all hosts at once, at most twice a second, whoever's it
  * is that somebody wants to know.

@@ -31,6 +31,8 @@ struct json_object *audit_json(struct fabric *fabric, bool routes)
         json_object_object_add(all, "wrong", lines(audit));
         json_add_number(all, "switches", audit->switches);
         json_add_number(all, "cables", audit->cables);
+        if (audit->crossing)
+            json_add_number(all, "between_hosts", audit->crossing);
         json_add_number(all, "groups", audit->groups);
         json_add_number(all, "routes", audit->routes);
         json_add_number(all, "buffers", audit->buffers);
@@ -91,6 +93,11 @@ void audit_print(FILE *out, const char *name, struct json_object *audit)
         fprintf(out,
                 "  links out    %lld route%s and %lld tree%s cannot be: no way is left for them\n",
                 parted, plural(parted), treeless, plural(treeless));
+    if (number(audit, "between_hosts"))
+        fprintf(out,
+                "  hosts        %lld cables lead from one to another: their credits are not added "
+                "up\n",
+                number(audit, "between_hosts"));
     fprintf(out, "  took         %s", duration_of_ns((double)number(audit, "elapsed_ns")).text);
     fprintf(out, "; of that the workers were held for %s\n",
             duration_of_ns((double)number(audit, "held_ns")).text);

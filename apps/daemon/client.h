@@ -101,6 +101,15 @@ void daemon_client_free(struct client *client);
 /** daemon_signal - send @signal to the client's process. False: it is gone. */
 bool daemon_signal(const struct client *client, int signal);
 
+/** daemon_host_of - the name of the host that @node is on; NULL: there is one host. */
+const char *daemon_host_of(const struct daemon *daemon, uint32_t node);
+
+/** daemon_host_add - the same as a field of @one. */
+void daemon_host_add(const struct daemon *daemon, uint32_t node, struct json_object *one);
+
+/** daemon_hosts_report - all hosts and their links, in @report; of one host alone nothing. */
+void daemon_hosts_report(struct daemon *daemon, struct json_object *report);
+
 /** daemon_accept - take one connection, or tell the caller why not. */
 void daemon_accept(struct daemon *daemon);
 

@@ -224,6 +224,20 @@ static void add_clash(const struct daemon *daemon, const struct emu_clash *clash
     json_object_object_add(to, "clash", list);
 }
 
+/* Between which hosts it is, if it is. */
+static void add_crossing(const struct daemon *daemon, const struct fabric_gap *gap,
+                         struct json_object *to)
+{
+    const struct hosts_config *hosts = daemon->config->hosts;
+    uint32_t from = fabric_switch_host(daemon->config->fabric, gap->from);
+    uint32_t at = fabric_switch_host(daemon->config->fabric, gap->sw);
+
+    if (!hosts || from == at)
+        return;
+    json_add_text(to, "from_host", hosts->name[from]);
+    json_add_text(to, "host", hosts->name[at]);
+}
+
 /* Partial results that are on their way between two switches, for too long. */
 static void add_gaps(const struct daemon *daemon, const struct group_look *group,
                      struct json_object *to)
@@ -237,6 +251,7 @@ static void add_gaps(const struct daemon *daemon, const struct group_look *group
 
         json_add_number(one, "switch", gap[i].sw);
         json_object_array_add(list, json_add_number(one, "port", gap[i].port));
+        add_crossing(daemon, &gap[i], one);
     }
     json_object_object_add(to, "gaps", list);
 }

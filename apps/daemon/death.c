@@ -43,7 +43,7 @@ void daemon_tell(struct daemon *daemon, const struct client *dead, struct json_o
         if (dead) {
             json_add_number(event, "node", (uint64_t)dead->died);
             json_add_number(event, "seat", dead->seat);
-            if (dead->far && hosts_is_lost(dead->far))
+            if (dead->far && hosts_has_lost(dead->far))
                 json_add_text(event, "why", why);
         }
         json_object_object_add(event, "groups", groups ? groups : json_object_new_array());

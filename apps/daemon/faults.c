@@ -324,6 +324,7 @@ static int faults_make(struct daemon *daemon, struct daemon_faults *f)
     struct inject_config inject = {.seed = fabric->seed,
                                    .origin_ps = f->origin_ps,
                                    .look_ps = WATCH_PS,
+                                   .hosts = fabric->hosts ? fabric->hosts->count : 1,
                                    .event = on_fault,
                                    .process = on_process,
                                    .ctx = daemon};

@@ -177,23 +177,6 @@ static void request_exits(struct daemon *daemon, struct client *client, struct j
 }
 
 /* An array: what each host has done of it all, and what has passed over its links. */
-static struct json_object *report_hosts(const struct daemon *daemon)
-{
-    const struct hosts_config *config = daemon->config->hosts;
-    struct json_object *list = json_object_new_array();
-
-    for (uint32_t h = 0; h < config->count; h++) {
-        struct json_object *host = json_object_new_object(), *links;
-        const struct fabric_totals *part = hosts_part(daemon->hosts, h, &links);
-
-        json_add_text(host, "name", config->name[h]);
-        report_traffic(host, part);
-        json_object_object_add(host, "links", links);
-        json_object_array_add(list, host);
-    }
-    return list;
-}
-
 struct json_object *daemon_report(struct daemon *daemon)
 {
     struct json_object *report;
@@ -201,8 +184,7 @@ struct json_object *daemon_report(struct daemon *daemon)
     daemon_waits_look(daemon);
     report = report_build(daemon->fabric, daemon->config->fabric, &daemon->record);
     daemon_faults_report(daemon, report);
-    if (daemon->hosts)
-        json_object_object_add(report, "hosts", report_hosts(daemon));
+    daemon_hosts_report(daemon, report);
     return report;
 }
 
@@ -227,6 +209,7 @@ static void request_status(struct daemon *daemon, struct client *client,
         if (!who)
             continue;
         struct json_object *one = json_add_number(json_object_new_object(), "node", node);
+        daemon_host_add(daemon, node, one);
         json_add_number(one, "pid", (uint64_t)who->pid);
         if (who->waits)
             json_add_number(one, "waited_ns", who->waited_ns);

@@ -57,6 +57,7 @@ static struct json_object *who_build(const struct daemon *daemon, uint32_t node)
 
     if (daemon->last_rank[node] >= 0)
         json_add_number(who, "rank", (uint64_t)daemon->last_rank[node]);
+    daemon_host_add(daemon, node, who);
     if (!client) /* it has left meanwhile */
         return who;
     json_add_number(who, "pid", (uint64_t)client->pid);
@@ -231,6 +232,7 @@ static struct json_object *attached_build(const struct daemon *daemon)
         if (!client)
             continue;
         one = json_add_number(json_object_new_object(), "node", node);
+        daemon_host_add(daemon, node, one);
         json_add_number(one, "pid", (uint64_t)client->pid);
         json_add_text(one, "command", client->command);
         daemon_standstill_client(client, one);

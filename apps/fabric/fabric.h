@@ -247,6 +247,12 @@ struct fabric_group_call {
     uint32_t id; /* that it has there, and must have everywhere */
 };
 
+struct emu_clash;
+struct emu_pending;
+struct fabric_audit;
+struct fabric_came;
+struct fabric_stall;
+
 /*
  * On several hosts each has a replica of the fabric, with devices of its own part. What changes one
  * changes all: the governor's fabric calls these, and each returns when all other hosts have done
@@ -265,6 +271,21 @@ struct fabric_mirror {
     void (*reroute)(void *ctx, const uint32_t *out, uint32_t count);  /* fabric_reroute(), cables */
     void (*cut_off)(void *ctx, bool parted);                          /* fabric_cut_off() */
     void (*totals)(void *ctx, struct fabric_totals *sum);             /* adds the others' */
+
+    /*
+     * What the others see of a standstill, each of its own part; never while workers are held,
+     * which carry what is asked and answered. Nothing of it has been checked but lengths.
+     */
+    /* Of the process at @node, there: fabric_pending(), at most half a second old. */
+    bool (*pending)(void *ctx, uint32_t host, uint32_t node, struct emu_pending *ret);
+    /* fabric_came(), of all of them. */
+    uint32_t (*came)(void *ctx, uint32_t group, uint32_t seq, struct fabric_came *ret,
+                     uint32_t max);
+    bool (*clash)(void *ctx, uint32_t group, struct emu_clash *ret); /* fabric_clash() */
+    /* fabric_stalls(), of all of them; their times by our clock. */
+    uint32_t (*stalls)(void *ctx, uint64_t now_ns, struct fabric_stall *ret, uint32_t max);
+    /* fabric_audit() of all others added to @sum, each line with its host. Errors: as there. */
+    int (*audit)(void *ctx, bool routes, struct fabric_audit *sum);
 };
 
 /**
@@ -653,8 +674,10 @@ uint64_t fabric_full_ns(const struct fabric *fabric);
 
 /* --- what stands still -------------------------------------------------------------- */
 
-struct emu_clash;
-struct emu_pending;
+/*
+ * On several hosts the governor's fabric tells of all: it asks the others, and lets its workers go
+ * while it does.
+ */
 
 /**
  * fabric_pending - what the process at @node says it has pending, checked (emu/edge/pending.h).
@@ -671,12 +694,26 @@ struct fabric_part {
     uint32_t port; /* of that switch */
 };
 
+/* What has come of such a segment to where it is combined. */
+struct fabric_came {
+    uint32_t at; /* a switch; where adapters combine, a node */
+    uint64_t
+        ports; /* of the switch: bit p, what comes by port p has; of the node: 1, its own has */
+};
+
+/**
+ * fabric_came - what has come of segment @seq of group @id, on this host alone. Returns the count of
+ * switches or nodes, writes at most @max. Thread: as fabric_parts().
+ */
+uint32_t fabric_came(const struct fabric *fabric, uint32_t id, uint32_t seq,
+                     struct fabric_came *ret, uint32_t max);
+
 /**
  * fabric_parts - where the members' contributions to segment @seq of group @id are. Returns their
  * count, writes at most @max. Thread: manager, between fabric_hold() and fabric_go().
  */
-uint32_t fabric_parts(const struct fabric *fabric, uint32_t id, uint32_t seq,
-                      struct fabric_part *ret, uint32_t max);
+uint32_t fabric_parts(struct fabric *fabric, uint32_t id, uint32_t seq, struct fabric_part *ret,
+                      uint32_t max);
 
 /* A partial result that has left one switch of a group's tree and has not come to the next. */
 struct fabric_gap {
@@ -688,14 +725,15 @@ struct fabric_gap {
  * fabric_gaps - partial results for segment @seq of group @id that are between two switches.
  * Returns their count, writes at most @max. Thread: as fabric_parts().
  */
-uint32_t fabric_gaps(const struct fabric *fabric, uint32_t id, uint32_t seq, struct fabric_gap *ret,
+uint32_t fabric_gaps(struct fabric *fabric, uint32_t id, uint32_t seq, struct fabric_gap *ret,
                      uint32_t max);
 
 /**
  * fabric_clash - two contributions to a collective of group @id that did not agree on what it is;
- * NULL: there were none. Good until fabric_go(). Thread: as fabric_parts().
+ * NULL: there were none. Good until fabric_go(), and until it is asked again. Thread: as
+ * fabric_parts().
  */
-const struct emu_clash *fabric_clash(const struct fabric *fabric, uint32_t id);
+const struct emu_clash *fabric_clash(struct fabric *fabric, uint32_t id);
 
 enum fabric_wait {
     FABRIC_WAITS_CREDIT,  /* the far end has no room */
@@ -723,7 +761,7 @@ int fabric_stalls_look(struct fabric *fabric, uint64_t now_ns);
  * fabric_stalls - links that wait, and have not moved for a second. Returns their count, writes at
  * most @max. Thread: as fabric_parts().
  */
-uint32_t fabric_stalls(const struct fabric *fabric, uint64_t now_ns, struct fabric_stall *ret,
+uint32_t fabric_stalls(struct fabric *fabric, uint64_t now_ns, struct fabric_stall *ret,
                        uint32_t max);
 
 /**

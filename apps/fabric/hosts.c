@@ -106,6 +106,23 @@ uint32_t fabric_crossings_by(const struct fabric *fabric, uint32_t a, uint32_t b
     return count;
 }
 
+uint32_t fabric_own_cables(const struct fabric *fabric, uint32_t *crossing)
+{
+    const struct fabric_config *config = &fabric->config;
+    uint32_t count = 0;
+
+    *crossing = 0;
+    for (uint32_t i = 0; i < fabric->links.count; i++) {
+        const struct fabric_cable *cable = &fabric->links.cable[i];
+
+        if (!fabric_has_switch(config, cable->at.sw))
+            continue;
+        count++;
+        *crossing += config->hosts && crossing_host(config, cable) != TOPO_NONE;
+    }
+    return count;
+}
+
 int fabric_make_crossings(struct fabric *fabric)
 {
     const struct fabric_config *config = &fabric->config;

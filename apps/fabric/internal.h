@@ -7,6 +7,7 @@
 #define APPS_FABRIC_INTERNAL_H
 
 #include "apps/fabric/fabric.h"
+#include "emu/combiner.h"
 #include "emu/edge/fabric.h"
 #include "emu/link/pool.h"
 #include "emu/table.h"
@@ -159,6 +160,7 @@ struct fabric {
     uint32_t last_slot;                 /* the slot handed out last: freed ones rest a while */
     uint32_t generation;                /* of collective addresses */
     const struct fabric_mirror *mirror; /* NULL: one host, or one that does not govern */
+    struct emu_clash clash;             /* what fabric_clash() has given, where there is a mirror */
     struct fabric_moved *moved;         /* fabric/stalls.c: by link; NULL until needed */
     struct fabric_totals past;          /* of edges that are gone */
     uint64_t past_ideal_ns;
@@ -195,6 +197,12 @@ uint32_t fabric_own_nodes(const struct fabric_config *config);
 
 /* fabric/hosts.c: devices of host links that worker @w of @workers steps. Pure. */
 uint32_t fabric_host_links(const struct fabric_config *config, uint32_t w, uint32_t workers);
+
+/*
+ * hosts.c: cables of which the switch at the first end is here: each is one host's. @crossing: of
+ * them, those that lead to another host.
+ */
+uint32_t fabric_own_cables(const struct fabric *fabric, uint32_t *crossing);
 
 /* fabric/hosts.c: the devices of host links; crossing cables between them and devices here. */
 int fabric_make_host_links(struct fabric *fabric);

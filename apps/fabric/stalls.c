@@ -4,7 +4,8 @@
  * contributions are, links that do not move.
  *
  * Of processes nothing is believed but what emu_pending_read() has checked. The rest is looked up
- * in switches, adapters and cables while the workers stand still.
+ * in switches, adapters and cables while the workers stand still. Where this host governs others,
+ * they are asked, too, while its workers go on: these carry the question.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -15,124 +16,219 @@
 
 #define STALL_NS 1000000000u /* a link that has moved since is not called standing */
 
+/* Another host's word. */
+static bool pending_far(const struct fabric *fabric, uint32_t node, struct emu_pending *ret)
+{
+    const struct fabric_mirror *mirror = fabric->mirror;
+    struct emu_pending copy;
+
+    if (!mirror || fabric_node_is_here(fabric, node) ||
+        !mirror->pending(mirror->ctx, fabric_node_host(&fabric->config, node), node, &copy))
+        return false;
+    emu_pending_check(&copy, fabric->config.graph->nodes, emu_now_ns());
+    *ret = copy;
+    return true;
+}
+
 bool fabric_pending(const struct fabric *fabric, uint32_t node, struct emu_pending *ret)
 {
     struct emu_edge *edge = fabric->edge[node];
 
-    return edge && emu_pending_read(ret, &edge->shared->pending, edge->nodes, emu_now_ns());
+    if (!edge)
+        return pending_far(fabric, node, ret);
+    return emu_pending_read(ret, &edge->shared->pending, edge->nodes, emu_now_ns());
 }
 
 /* --- contributions to a collective -------------------------------------------------- */
 
-/* With acknowledgments: at the member's adapter. */
-static void part_at_adapter(const struct fabric_group *group, uint32_t seq,
-                            struct fabric_part *part)
+static uint32_t came_most(const struct fabric_group *group)
 {
-    for (uint32_t i = 0; i < group->engines->count && !part->known; i++) {
-        if (group->engines->at[i].number != part->node || !group->engines->at[i].group)
-            continue;
-        part->known = true;
-        part->came = engine_group_came(group->engines->at[i].group, seq);
-    }
+    return group->engines ? group->engines->count : group->tree.count;
 }
 
-/* Without acknowledgments: at the switch where the member's link is in the tree. */
-static void part_at_switch(const struct fabric *fabric, const struct fabric_group *group,
-                           uint32_t seq, struct fabric_part *part)
-{
-    const struct topo_graph *graph = fabric->links.routed;
-    uint32_t link = group->treeless ? TOPO_NONE : topo_tree_link(&group->tree, graph, part->node);
-
-    part->known = link != TOPO_NONE &&
-                  fabric->sw[graph->node[part->node].link[link].sw]; /* else another host knows */
-    if (!part->known)
-        return;
-    part->sw = graph->node[part->node].link[link].sw;
-    part->port = graph->node[part->node].link[link].port;
-    for (uint32_t i = 0; i < group->tree.count; i++)
-        if (group->tree.switches[i].sw == part->sw && group->part[i])
-            part->came = switch_group_came(group->part[i], seq) >> part->port & 1;
-}
-
-uint32_t fabric_parts(const struct fabric *fabric, uint32_t id, uint32_t seq,
-                      struct fabric_part *ret, uint32_t max)
+uint32_t fabric_came(const struct fabric *fabric, uint32_t id, uint32_t seq,
+                     struct fabric_came *ret, uint32_t max)
 {
     const struct fabric_group *group = fabric_group_at(fabric, id);
     uint32_t count = 0;
 
-    for (uint32_t i = 0; group && i < group->count && count < max; i++) {
+    for (uint32_t i = 0; group && count < max && i < came_most(group); i++) {
+        if (!group->engines && group->part[i])
+            ret[count++] = (struct fabric_came){group->tree.switches[i].sw,
+                                                switch_group_came(group->part[i], seq)};
+        else if (group->engines && group->engines->at[i].group)
+            ret[count++] =
+                (struct fabric_came){group->engines->at[i].number,
+                                     engine_group_came(group->engines->at[i].group, seq)};
+    }
+    return count;
+}
+
+/* The same on all hosts. */
+struct came {
+    struct fabric_came *at;
+    uint32_t count;
+};
+
+/* Without memory nothing is known. @ret: came.at is the caller's to free. */
+static void came_everywhere(struct fabric *fabric, const struct fabric_group *group, uint32_t seq,
+                            struct came *ret)
+{
+    const struct fabric_mirror *mirror = fabric->mirror;
+    uint32_t max = came_most(group);
+
+    *ret = (struct came){.at = calloc(max + 1u, sizeof *ret->at)};
+    if (!ret->at)
+        return;
+    ret->count = fabric_came(fabric, group->id, seq, ret->at, max);
+    if (!mirror)
+        return;
+    fabric_go(fabric);
+    ret->count += mirror->came(mirror->ctx, group->id, seq, ret->at + ret->count, max - ret->count);
+    fabric_hold(fabric);
+}
+
+static const struct fabric_came *came_at(const struct came *came, uint32_t at)
+{
+    for (uint32_t i = 0; i < came->count; i++)
+        if (came->at[i].at == at)
+            return &came->at[i];
+    return NULL;
+}
+
+/* With acknowledgments: at the member's adapter. */
+static void part_at_adapter(const struct came *came, struct fabric_part *part)
+{
+    const struct fabric_came *at = came_at(came, part->node);
+
+    part->known = at;
+    part->came = at && at->ports;
+}
+
+/* Without acknowledgments: at the switch where the member's link is in the tree. */
+static void part_at_switch(const struct fabric *fabric, const struct fabric_group *group,
+                           const struct came *came, struct fabric_part *part)
+{
+    const struct topo_graph *graph = fabric->links.routed;
+    uint32_t link = group->treeless ? TOPO_NONE : topo_tree_link(&group->tree, graph, part->node);
+    const struct fabric_came *at =
+        link == TOPO_NONE ? NULL : came_at(came, graph->node[part->node].link[link].sw);
+
+    part->known = at;
+    if (!at)
+        return;
+    part->sw = at->at;
+    part->port = graph->node[part->node].link[link].port;
+    part->came = at->ports >> part->port & 1;
+}
+
+uint32_t fabric_parts(struct fabric *fabric, uint32_t id, uint32_t seq, struct fabric_part *ret,
+                      uint32_t max)
+{
+    const struct fabric_group *group = fabric_group_at(fabric, id);
+    struct came came;
+    uint32_t count = 0;
+
+    if (!group)
+        return 0;
+    came_everywhere(fabric, group, seq, &came);
+    for (uint32_t i = 0; i < group->count && count < max; i++) {
         struct fabric_part *part = &ret[count];
 
         if (group->node[i] == TOPO_NONE)
             continue;
         *part = (struct fabric_part){.node = group->node[i], .sw = TOPO_NONE};
         if (group->engines)
-            part_at_adapter(group, seq, part);
+            part_at_adapter(&came, part);
         else
-            part_at_switch(fabric, group, seq, part);
+            part_at_switch(fabric, group, &came, part);
         count++;
     }
+    free(came.at);
     return count;
 }
 
-/* The part of switch @sw in the group's tree; NULL: it has none. */
-static const struct switch_group *part_of(const struct fabric_group *group, uint32_t sw, int8_t *up)
+/* Has switch @sw of the tree all that comes from below, so that its part is on its way up? */
+static bool part_is_up(const struct fabric_group *group, const struct came *came, uint32_t sw)
 {
-    for (uint32_t i = 0; i < group->tree.count; i++) {
-        *up = group->tree.switches[i].up;
-        if (group->tree.switches[i].sw == sw)
-            return group->part[i];
+    const struct fabric_came *at = came_at(came, sw);
+
+    for (uint32_t i = 0; at && i < group->tree.count; i++) {
+        const struct topo_tree_switch *in = &group->tree.switches[i];
+
+        if (in->sw == sw)
+            return in->up >= 0 && (at->ports | emu_bit((uint32_t)in->up)) == in->ports;
     }
-    return NULL;
+    return false;
 }
 
-/* Has switch @sw all that comes from below, so that its part is on its way up? */
-static bool part_is_up(const struct fabric_group *group, uint32_t sw, uint32_t seq)
+/* The ports of a switch of the tree by which something from below is missing. */
+static uint64_t ports_missing(const struct came *came, const struct topo_tree_switch *in)
 {
-    int8_t up;
-    const struct switch_group *part = part_of(group, sw, &up);
+    const struct fabric_came *at = came_at(came, in->sw);
+    uint64_t up = in->up < 0 ? 0 : emu_bit((uint32_t)in->up);
 
-    return part && up >= 0 &&
-           (switch_group_came(part, seq) | emu_bit((uint32_t)up)) == switch_group_ports(part);
+    return at ? in->ports & ~up & ~at->ports : 0;
 }
 
-uint32_t fabric_gaps(const struct fabric *fabric, uint32_t id, uint32_t seq, struct fabric_gap *ret,
+uint32_t fabric_gaps(struct fabric *fabric, uint32_t id, uint32_t seq, struct fabric_gap *ret,
                      uint32_t max)
 {
     const struct fabric_group *group = fabric_group_at(fabric, id);
+    struct came came;
     uint32_t count = 0;
 
-    for (uint32_t i = 0; group && !group->engines && i < group->tree.count; i++) {
-        const struct topo_tree_switch *at = &group->tree.switches[i];
-        uint64_t up = at->up < 0 ? 0 : emu_bit((uint32_t)at->up);
+    if (!group || group->engines)
+        return 0;
+    came_everywhere(fabric, group, seq, &came);
+    for (uint32_t i = 0; i < group->tree.count; i++) {
+        const struct topo_tree_switch *in = &group->tree.switches[i];
 
-        if (!group->part[i])
-            continue;
-        emu_each_bit (p, at->ports & ~up & ~switch_group_came(group->part[i], seq)) {
-            const struct topo_end *end = &fabric->links.routed->sw[at->sw].end[p];
+        emu_each_bit (p, ports_missing(&came, in)) {
+            const struct topo_end *end = &fabric->links.routed->sw[in->sw].end[p];
 
-            if (end->kind != TOPO_END_SWITCH || !part_is_up(group, end->id, seq))
+            if (end->kind != TOPO_END_SWITCH || !part_is_up(group, &came, end->id))
                 continue;
             if (count < max)
-                ret[count] = (struct fabric_gap){.from = end->id, .sw = at->sw, .port = p};
+                ret[count] = (struct fabric_gap){.from = end->id, .sw = in->sw, .port = p};
             count++;
         }
     }
+    free(came.at);
     return count;
 }
 
-const struct emu_clash *fabric_clash(const struct fabric *fabric, uint32_t id)
+static const struct emu_clash *clash_here(const struct fabric_group *group)
 {
-    const struct fabric_group *group = fabric_group_at(fabric, id);
     const struct emu_clash *clash = NULL;
 
-    for (uint32_t i = 0; group && !clash && i < group->tree.count; i++)
+    for (uint32_t i = 0; !clash && i < group->tree.count; i++)
         if (group->part[i])
             clash = switch_group_clash(group->part[i]);
-    for (uint32_t i = 0; group && group->engines && !clash && i < group->engines->count; i++)
+    for (uint32_t i = 0; group->engines && !clash && i < group->engines->count; i++)
         if (group->engines->at[i].group)
             clash = engine_group_clash(group->engines->at[i].group);
     return clash;
+}
+
+/* It is kept in the fabric, since the workers may go on before it is looked at. */
+const struct emu_clash *fabric_clash(struct fabric *fabric, uint32_t id)
+{
+    const struct fabric_mirror *mirror = fabric->mirror;
+    const struct fabric_group *group = fabric_group_at(fabric, id);
+    const struct emu_clash *clash = group ? clash_here(group) : NULL;
+    bool seen;
+
+    if (!mirror || !group)
+        return clash;
+    if (clash) {
+        fabric->clash = *clash;
+        return &fabric->clash;
+    }
+    fabric_go(fabric);
+    seen = mirror->clash(mirror->ctx, id, &fabric->clash);
+    fabric_hold(fabric);
+    return seen ? &fabric->clash : NULL;
 }
 
 /* --- links -------------------------------------------------------------------------- */
@@ -281,22 +377,48 @@ static void engine_stalls(const struct fabric *fabric, uint32_t n, struct stalls
     }
 }
 
-uint32_t fabric_stalls(const struct fabric *fabric, uint64_t now_ns, struct fabric_stall *ret,
+static bool stall_is_one(const struct topo_graph *graph, const struct fabric_stall *stall)
+{
+    bool at_switch = stall->sw < graph->switches && stall->port < graph->ports;
+
+    return stall->wait <= FABRIC_WAITS_REPLY &&
+           (stall->node == TOPO_NONE
+                ? at_switch
+                : stall->node < graph->nodes && (at_switch || stall->sw == TOPO_NONE));
+}
+
+/* Those of other hosts; what cannot be is left out. */
+static void stalls_far(struct fabric *fabric, struct stalls *list)
+{
+    uint32_t had = list->count < list->max ? list->count : list->max, count;
+
+    fabric_go(fabric);
+    count =
+        fabric->mirror->stalls(fabric->mirror->ctx, list->now_ns, list->at + had, list->max - had);
+    fabric_hold(fabric);
+    for (uint32_t i = had; i < had + count && i < list->max; i++)
+        if (stall_is_one(fabric->config.graph, &list->at[i]))
+            list->at[had++] = list->at[i];
+    if (list->count < list->max)
+        list->count = had;
+}
+
+uint32_t fabric_stalls(struct fabric *fabric, uint64_t now_ns, struct fabric_stall *ret,
                        uint32_t max)
 {
     const struct topo_graph *graph = fabric->config.graph;
     struct stalls list = {.at = ret, .max = max, .now_ns = now_ns};
 
-    if (!fabric->moved)
-        return 0;
-    for (uint32_t s = 0; s < graph->switches; s++)
+    for (uint32_t s = 0; fabric->moved && s < graph->switches; s++)
         if (fabric->sw[s])
             switch_stalls(fabric, s, &list);
-    for (uint32_t n = 0; n < graph->nodes; n++) {
+    for (uint32_t n = 0; fabric->moved && n < graph->nodes; n++) {
         if (fabric->edge[n])
             edge_stalls(fabric, n, &list);
         if (fabric_engine(fabric, n))
             engine_stalls(fabric, n, &list);
     }
+    if (fabric->mirror)
+        stalls_far(fabric, &list);
     return list.count;
 }

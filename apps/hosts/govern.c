@@ -51,6 +51,7 @@ struct host_far {
     struct emu_list processes;
     struct json_object *kept;  /* array of messages that came while a call was waited for */
     struct json_object *links; /* its report; NULL: none */
+    struct hosts_said said;
 };
 
 struct hosts {
@@ -61,6 +62,7 @@ struct hosts {
     int64_t calls;
     struct fabric_totals *sum; /* of all hosts, while they are asked */
     struct fabric_totals part[HOSTS_MAX];
+    uint64_t asked_ns; /* when all were asked last what their processes have pending */
     struct host_far far[HOSTS_MAX];
 };
 
@@ -272,7 +274,7 @@ bool hosts_is_stopped(const struct hosts_process *process)
     return process->stopped;
 }
 
-bool hosts_is_lost(const struct hosts_process *process)
+bool hosts_has_lost(const struct hosts_process *process)
 {
     return process->host->lost;
 }
@@ -444,12 +446,8 @@ static void far_call(struct host_far *far, int64_t number, const char *what,
     far_say(far, with);
 }
 
-/*
- * Have all hosts, or @only one, do @what with @with, which is put; returns when they have. @each is
- * called with each reply. Returns 0, or the first error.
- */
-static int call(struct hosts *hosts, uint32_t only, const char *what, struct json_object *with,
-                void (*each)(void *ctx, uint32_t host, struct json_object *reply), void *ctx)
+int hosts_call(struct hosts *hosts, uint32_t only, const char *what, struct json_object *with,
+               void (*each)(void *ctx, uint32_t host, struct json_object *reply), void *ctx)
 {
     int64_t number = ++hosts->calls;
     int64_t until_ms = deadline_ms(hosts->config.call_ms);
@@ -474,6 +472,43 @@ static int call(struct hosts *hosts, uint32_t only, const char *what, struct jso
     return err;
 }
 
+int hosts_call_long(struct hosts *hosts, const char *what, struct json_object *with,
+                    void (*each)(void *ctx, uint32_t host, struct json_object *reply), void *ctx)
+{
+    uint64_t call_ms = hosts->config.call_ms;
+    int err;
+
+    hosts->config.call_ms = UINT64_MAX; /* a host that is gone ends its control channel */
+    err = hosts_call(hosts, 0, what, with, each, ctx);
+    hosts->config.call_ms = call_ms;
+    return err;
+}
+
+const char *hosts_name(const struct hosts *hosts, uint32_t host)
+{
+    return hosts->config.name[host];
+}
+
+uint32_t hosts_count(const struct hosts *hosts)
+{
+    return hosts->config.count;
+}
+
+bool hosts_is_lost(const struct hosts *hosts, uint32_t host)
+{
+    return hosts->far[host].lost;
+}
+
+struct hosts_said *hosts_said(struct hosts *hosts, uint32_t host)
+{
+    return &hosts->far[host].said;
+}
+
+uint64_t *hosts_asked_ns(struct hosts *hosts)
+{
+    return &hosts->asked_ns;
+}
+
 bool hosts_signal(struct hosts_process *process, int signal)
 {
     struct json_object *with = to_client(process);
@@ -483,7 +518,7 @@ bool hosts_signal(struct hosts_process *process, int signal)
         return false;
     }
     json_add_number(with, "signal", (uint64_t)signal);
-    return call(process->host->hosts, process->host->number, "signal", with, NULL, NULL) == 0;
+    return hosts_call(process->host->hosts, process->host->number, "signal", with, NULL, NULL) == 0;
 }
 
 /* --- the fabric's mirror ---------------------------------------------------------------- */
@@ -495,22 +530,24 @@ static struct json_object *of_node(uint32_t node)
 
 static int mirror_attach(void *ctx, uint32_t host, uint32_t node)
 {
-    return call(ctx, host, "attach", of_node(node), NULL, NULL);
+    hosts_view_forget(ctx, host, node);
+    return hosts_call(ctx, host, "attach", of_node(node), NULL, NULL);
 }
 
 static void mirror_detach(void *ctx, uint32_t host, uint32_t node)
 {
-    call(ctx, host, "detach", of_node(node), NULL, NULL);
+    hosts_view_forget(ctx, host, node);
+    hosts_call(ctx, host, "detach", of_node(node), NULL, NULL);
 }
 
 static void mirror_seat(void *ctx, uint32_t node, uint64_t word)
 {
-    call(ctx, 0, "seat", json_add_number(of_node(node), "word", word), NULL, NULL);
+    hosts_call(ctx, 0, "seat", json_add_number(of_node(node), "word", word), NULL, NULL);
 }
 
 static void mirror_linked(void *ctx, uint32_t node, bool linked)
 {
-    call(ctx, 0, "linked", json_add_number(of_node(node), "linked", linked), NULL, NULL);
+    hosts_call(ctx, 0, "linked", json_add_number(of_node(node), "linked", linked), NULL, NULL);
 }
 
 static int mirror_group(void *ctx, const struct fabric_group_call *group)
@@ -522,12 +559,12 @@ static int mirror_group(void *ctx, const struct fabric_group_call *group)
     json_object_object_add(with, "nodes", nodes);
     json_add_number(with, "wide", group->wide);
     json_add_number(with, "group", group->id);
-    return call(ctx, 0, "group", with, NULL, NULL);
+    return hosts_call(ctx, 0, "group", with, NULL, NULL);
 }
 
 static void mirror_leave(void *ctx, uint32_t group, uint32_t node)
 {
-    call(ctx, 0, "leave", json_add_number(of_node(node), "group", group), NULL, NULL);
+    hosts_call(ctx, 0, "leave", json_add_number(of_node(node), "group", group), NULL, NULL);
 }
 
 static void mirror_link(void *ctx, uint32_t cable, bool up, uint32_t fault)
@@ -535,7 +572,7 @@ static void mirror_link(void *ctx, uint32_t cable, bool up, uint32_t fault)
     struct json_object *with = json_add_number(json_object_new_object(), "cable", cable);
 
     json_add_number(with, "up", up);
-    call(ctx, 0, "link", json_add_number(with, "fault", fault), NULL, NULL);
+    hosts_call(ctx, 0, "link", json_add_number(with, "fault", fault), NULL, NULL);
 }
 
 static void mirror_reroute(void *ctx, const uint32_t *out, uint32_t count)
@@ -545,12 +582,12 @@ static void mirror_reroute(void *ctx, const uint32_t *out, uint32_t count)
     for (uint32_t i = 0; i < count; i++)
         json_object_array_add(cables, json_object_new_int64(out[i]));
     json_object_object_add(with, "out", cables);
-    call(ctx, 0, "reroute", with, NULL, NULL);
+    hosts_call(ctx, 0, "reroute", with, NULL, NULL);
 }
 
 static void mirror_cut_off(void *ctx, bool parted)
 {
-    call(ctx, 0, "cut_off", json_add_number(json_object_new_object(), "parted", parted), NULL,
+    hosts_call(ctx, 0, "cut_off", json_add_number(json_object_new_object(), "parted", parted), NULL,
          NULL);
 }
 
@@ -575,7 +612,7 @@ static void mirror_totals(void *ctx, struct fabric_totals *sum)
     memset(hosts->part, 0, sizeof hosts->part);
     hosts->part[0] = *sum;
     hosts->sum = sum;
-    call(hosts, 0, "totals", json_object_new_object(), add_totals, hosts);
+    hosts_call(hosts, 0, "totals", json_object_new_object(), add_totals, hosts);
     hosts->sum = NULL;
 }
 
@@ -660,7 +697,7 @@ static int host_meet(struct hosts *hosts, uint32_t h, int64_t until_ms, char *wh
     int err;
 
     snprintf(why, HOSTS_WHY_BYTES, "host %s does not answer", hosts->config.name[h]);
-    while ((err = call(hosts, h, "meet", json_object_new_object(), take_why, &meets)) == -EAGAIN) {
+    while ((err = hosts_call(hosts, h, "meet", json_object_new_object(), take_why, &meets)) == -EAGAIN) {
         if (emu_now_ms() > until_ms)
             return -ETIMEDOUT;
         poll(NULL, 0, MEET_AGAIN_MS);
@@ -708,7 +745,12 @@ int hosts_open(struct hosts **ret, const struct hosts_config *config, char *erro
                                            .link = mirror_link,
                                            .reroute = mirror_reroute,
                                            .cut_off = mirror_cut_off,
-                                           .totals = mirror_totals};
+                                           .totals = mirror_totals,
+                                           .pending = hosts_view_pending,
+                                           .came = hosts_view_came,
+                                           .clash = hosts_view_clash,
+                                           .stalls = hosts_view_stalls,
+                                           .audit = hosts_view_audit};
     for (uint32_t h = 1; h < config->count; h++) {
         hosts->far[h] = (struct host_far){.hosts = hosts, .number = h, .conn.fd = -1};
         emu_list_init(&hosts->far[h].processes);
@@ -742,6 +784,7 @@ void hosts_close(struct hosts *hosts)
             process_free(emu_list_entry(far->processes.next, struct hosts_process, link));
         json_object_put(far->kept);
         json_object_put(far->links);
+        json_object_put(far->said.blocks);
     }
     if (hosts->kept_fd >= 0)
         close(hosts->kept_fd);

@@ -116,13 +116,16 @@ const struct fabric_mirror *hosts_mirror(struct hosts *hosts);
 const struct fabric_totals *hosts_part(const struct hosts *hosts, uint32_t host,
                                        struct json_object **links);
 
+/** hosts_is_lost - is @host, above 0? */
+bool hosts_is_lost(const struct hosts *hosts, uint32_t host);
+
 /* Of a process elsewhere. How it ended: "" while that is not known. */
 uint32_t hosts_of(const struct hosts_process *process);
 pid_t hosts_pid(const struct hosts_process *process);
 const char *hosts_command(const struct hosts_process *process);
 const char *hosts_how(const struct hosts_process *process);
 bool hosts_is_stopped(const struct hosts_process *process); /* for too long */
-bool hosts_is_lost(const struct hosts_process *process);    /* its host is */
+bool hosts_has_lost(const struct hosts_process *process);    /* its host is */
 
 /** hosts_signal - send @signal to it. False: it, or its host, is gone. */
 bool hosts_signal(struct hosts_process *process, int signal);

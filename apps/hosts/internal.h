@@ -30,4 +30,51 @@ static inline int hosts_watch(int epoll, const struct hosts_link *link)
 struct json_object *hosts_totals_list(const struct fabric_totals *totals);
 void hosts_totals_add(struct fabric_totals *sum, struct json_object *list);
 
+#define HOSTS_STALL 5u /* numbers for each link that stands still */
+
+/**
+ * hosts_look - look.c: what a host that obeys is asked of its part, told in @reply. Errors:
+ * -ENOSYS, there is no such question; -ENOMEM. Thread: the fabric's manager.
+ */
+int hosts_look(struct fabric *fabric, const char *what, struct json_object *call,
+               struct json_object *reply);
+
+/** hosts_bytes - look.c: what digits say, at most @most bytes. Returns how many; 0: none. */
+size_t hosts_bytes(struct json_object *digits, void *to, size_t most);
+
+/* What a host said last of all of its processes. views.c's. */
+struct hosts_said {
+    struct json_object *blocks; /* by node: look.c; NULL: nothing */
+    int64_t next;               /* there is more, from that node on; 0: that was all */
+    uint64_t there_ns, here_ns; /* when, by its clock and by ours */
+};
+
+/* govern.c: for views.c. */
+uint32_t hosts_count(const struct hosts *hosts);
+struct hosts_said *hosts_said(struct hosts *hosts, uint32_t host);
+uint64_t *hosts_asked_ns(struct hosts *hosts); /* when all were asked last */
+const char *hosts_name(const struct hosts *hosts, uint32_t host);
+
+/**
+ * hosts_call - have all other hosts, or @only one, do @what with @with, which is put; returns when
+ * they have. @each is called with each reply. Returns 0, or the first error.
+ */
+int hosts_call(struct hosts *hosts, uint32_t only, const char *what, struct json_object *with,
+               void (*each)(void *ctx, uint32_t host, struct json_object *reply), void *ctx);
+
+/** hosts_call_long - the same, for what may take long: of all, as long as they are there. */
+int hosts_call_long(struct hosts *hosts, const char *what, struct json_object *with,
+                    void (*each)(void *ctx, uint32_t host, struct json_object *reply), void *ctx);
+
+/* views.c: of struct fabric_mirror. */
+int hosts_view_audit(void *ctx, bool routes, struct fabric_audit *sum);
+bool hosts_view_pending(void *ctx, uint32_t host, uint32_t node, struct emu_pending *ret);
+uint32_t hosts_view_came(void *ctx, uint32_t group, uint32_t seq, struct fabric_came *ret,
+                         uint32_t max);
+bool hosts_view_clash(void *ctx, uint32_t group, struct emu_clash *ret);
+uint32_t hosts_view_stalls(void *ctx, uint64_t now_ns, struct fabric_stall *ret, uint32_t max);
+
+/* views.c: the process at @node has gone, or has just come. */
+void hosts_view_forget(struct hosts *hosts, uint32_t host, uint32_t node);
+
 #endif

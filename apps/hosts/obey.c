@@ -455,11 +455,13 @@ static void obey_call(struct obey *obey, struct json_object *call)
     const char *what = emu_json_text(call, "do", "");
     struct json_object *reply = json_add_number(json_object_new_object(), "reply",
                                                 (uint64_t)emu_json_number(call, "call", 0));
-    int err = -ENOSYS;
+    size_t i = 0;
+    int err;
 
-    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++)
-        if (strcmp(calls[i].name, what) == 0)
-            err = calls[i].obey(obey, call, reply);
+    while (i < sizeof calls / sizeof calls[0] && strcmp(calls[i].name, what) != 0)
+        i++;
+    err = i < sizeof calls / sizeof calls[0] ? calls[i].obey(obey, call, reply)
+                                             : hosts_look(obey->fabric, what, call, reply);
     governor_say(obey, json_add_number(reply, "errno", (uint64_t)-err));
 }
 
@@ -565,6 +567,7 @@ static void tick(struct obey *obey)
     if (read(obey->timer, &expired, sizeof expired) > 0) {
         tick_nodes(obey);
         tick_stopped(obey);
+        fabric_stalls_look(obey->fabric, emu_now_ns()); /* without memory none are listed */
     }
     if (!obey->met)
         unmet(obey);

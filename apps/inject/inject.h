@@ -33,6 +33,7 @@ struct inject_config {
     uint64_t seed;
     uint64_t origin_ps; /* the time from which schedules count */
     uint64_t look_ps;   /* between two looks for what faults wait for (on=), above 0 */
+    uint32_t hosts;     /* that the network is on: on several only processes can be befallen */
     void (*event)(void *ctx, const struct inject_event *event); /* may be NULL */
     /* NULL: nodes have no processes. Returns false: nobody is attached there. */
     bool (*process)(void *ctx, uint32_t node, enum inject_process what);

@@ -469,6 +469,36 @@ static void print_faults(FILE *out, struct json_object *report)
                 number(links, "trees_moved"), number(links, "carried"));
 }
 
+static void print_host(FILE *out, struct json_object *host)
+{
+    struct json_object *links = member(host, "links");
+
+    fprintf(out, "  host %-7s %s, %lld of %lld nodes attached\n", text(host, "host"),
+            text(host, "state"), number(host, "attached"), number(host, "nodes"));
+    fprintf(out, "               %lld hops, %lld contributions, %lld results\n",
+            number(member(host, "segments"), "hops"),
+            number(member(host, "combined"), "contributions"),
+            number(member(host, "combined"), "results"));
+    for (size_t i = 0; links && i < json_object_array_length(links); i++) {
+        struct json_object *link = json_object_array_get_idx(links, i);
+
+        fprintf(out,
+                "               to %s: %lld cables, %lld segments sent in %lld frames, %lld again; "
+                "%lld dropped, round trip %s\n",
+                text(link, "host"), number(link, "cables"), number(link, "segments_sent"),
+                number(link, "frames_sent"), number(link, "sent_again"), number(link, "dropped"),
+                lasted(link, "round_trip_ns").text);
+    }
+}
+
+void report_print_hosts(FILE *out, struct json_object *report)
+{
+    struct json_object *hosts = member(report, "hosts");
+
+    for (size_t i = 0; hosts && i < json_object_array_length(hosts); i++)
+        print_host(out, json_object_array_get_idx(hosts, i));
+}
+
 /* A fabric that is not right at the end of a run has an error of its own. */
 static void print_check(FILE *out, struct json_object *check)
 {
@@ -478,21 +508,6 @@ static void print_check(FILE *out, struct json_object *check)
     for (size_t i = 0; i < count; i++)
         fprintf(out, "  %s %s\n", i ? "            " : "NOT RIGHT   ",
                 json_object_get_string(json_object_array_get_idx(wrong, i)));
-}
-
-static void print_hosts(FILE *out, struct json_object *hosts)
-{
-    for (size_t h = 0; hosts && h < json_object_array_length(hosts); h++) {
-        struct json_object *host = json_object_array_get_idx(hosts, h);
-        struct json_object *links = member(host, "links");
-        long long sent = 0;
-
-        for (size_t i = 0; links && i < json_object_array_length(links); i++)
-            sent += number(json_object_array_get_idx(links, i), "segments_sent");
-        fprintf(out, "  %-12s %s: %lld hops, %lld contributions, %lld to other hosts\n",
-                h ? "" : "hosts", text(host, "name"), number(member(host, "segments"), "hops"),
-                number(member(host, "combined"), "contributions"), sent);
-    }
 }
 
 void report_print(FILE *out, struct json_object *report)
@@ -525,12 +540,12 @@ void report_print(FILE *out, struct json_object *report)
     fprintf(out, "\n  combining    %lld contributions, %lld results, %lld multicasts\n",
             number(combined, "contributions"), number(combined, "results"),
             number(combined, "multicasts"));
-    print_hosts(out, member(report, "hosts"));
     fprintf(out, "  collectives   in switches  in adapters    elsewhere\n");
     for (int coll = 0; coll < FABEMU_COLLS; coll++)
         print_collective(out, coll_names[coll],
                          member(member(report, "collectives"), coll_names[coll]));
     print_faults(out, report);
+    report_print_hosts(out, report);
     print_deaths(out, report);
     print_check(out, member(report, "check"));
 }

@@ -25,6 +25,9 @@ void report_traffic(struct json_object *report, const struct fabric_totals *tota
 /** report_print - for people. */
 void report_print(FILE *out, struct json_object *report);
 
+/** report_print_hosts - of it: the hosts and their links, if there are several. */
+void report_print_hosts(FILE *out, struct json_object *report);
+
 /**
  * report_open - open @path for the report, before the run takes its time; NULL: -1 in @ret.
  * Returns 0, or an exit status when that cannot be, and says why.

@@ -74,7 +74,7 @@ static void add_who(struct line *line, const struct printing *to, int64_t node)
     add(line, rank >= 0 ? "rank %lld" : "node %lld", (long long)(rank >= 0 ? rank : node));
 }
 
-/* "rank 3 (node 3, pid 77, program)" */
+/* "rank 3 (node 3, host beta, pid 77, program)" */
 static void add_who_fully(struct line *line, const struct printing *to, int64_t node)
 {
     struct json_object *process = process_at(to, node);
@@ -85,6 +85,8 @@ static void add_who_fully(struct line *line, const struct printing *to, int64_t 
     add(line, " (");
     if (rank_at(to, node) >= 0)
         add(line, "node %lld, ", (long long)node);
+    if (json_object_object_get(process, "host"))
+        add(line, "host %s, ", emu_json_text(process, "host", ""));
     add(line, "pid %lld, %s)", (long long)emu_json_number(process, "pid", 0),
         emu_json_text(process, "command", "?"));
 }
@@ -243,9 +245,13 @@ static void print_gap(const struct printing *to, struct json_object *gap)
 {
     struct line line = {.used = 0};
 
-    add(&line, "  the part of switch %lld has not come to switch %lld, port %lld",
-        (long long)emu_json_number(gap, "from", -1), (long long)emu_json_number(gap, "switch", -1),
-        (long long)emu_json_number(gap, "port", -1));
+    add(&line, "  the part of switch %lld", (long long)emu_json_number(gap, "from", -1));
+    if (json_object_object_get(gap, "from_host"))
+        add(&line, " on host %s", emu_json_text(gap, "from_host", ""));
+    add(&line, " has not come to switch %lld, port %lld",
+        (long long)emu_json_number(gap, "switch", -1), (long long)emu_json_number(gap, "port", -1));
+    if (json_object_object_get(gap, "host"))
+        add(&line, ", on host %s", emu_json_text(gap, "host", ""));
     to->print(line.text);
 }
 

@@ -122,14 +122,20 @@ static void print_status(const struct status *status, struct json_object *reply)
         struct json_object *one = json_object_array_get_idx(attached, i);
         int64_t waited_ns = emu_json_number(one, "waited_ns", -1);
         int64_t rank = emu_json_number(one, "rank", -1);
-        printf("  node %lld: pid %lld, %s", (long long)emu_json_number(one, "node", -1),
-               (long long)emu_json_number(one, "pid", 0), emu_json_text(one, "command", "?"));
+        printf("  node %lld: ", (long long)emu_json_number(one, "node", -1));
+        if (json_object_object_get(one, "host"))
+            printf("host %s, ", emu_json_text(one, "host", ""));
+        printf("pid %lld, %s", (long long)emu_json_number(one, "pid", 0),
+               emu_json_text(one, "command", "?"));
         if (rank >= 0)
             printf(", rank %lld", (long long)rank);
         if (waited_ns >= 0)
             printf(", waited %s for cores", duration_of_ns((double)waited_ns).text);
         putchar('\n');
     }
+    fflush(stdout);
+    if (!status->report)
+        report_print_hosts(stdout, report);
     if (standstill_for_ns(reply))
         printf("  nothing has moved for %s\n",
                duration_of_ns((double)standstill_for_ns(reply)).text);

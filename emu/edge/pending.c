@@ -89,6 +89,23 @@ static void group_check(struct emu_pending_group *group, uint32_t nodes, uint64_
         group->since_ns = 0;
 }
 
+void emu_pending_check(struct emu_pending *pending, uint32_t nodes, uint64_t now_ns)
+{
+    pending->written_ns = time_checked(pending->written_ns, now_ns);
+    pending->quiet_ns = time_checked(pending->quiet_ns, now_ns);
+    if (pending->groups > EMU_PENDING_GROUPS)
+        pending->groups = 0;
+    op_check(&pending->send, nodes, now_ns);
+    op_check(&pending->receive, nodes, now_ns);
+    op_check(&pending->early, nodes, now_ns);
+    pending->clash.node = node_checked(pending->clash.node, nodes);
+    if (!what_check(&pending->clash.mine, nodes) || !what_check(&pending->clash.other, nodes))
+        pending->clash.node = EMU_PENDING_ANY;
+    name_check(pending->clash.name);
+    for (uint32_t g = 0; g < pending->groups; g++)
+        group_check(&pending->group[g], nodes, now_ns);
+}
+
 bool emu_pending_read(struct emu_pending *to, struct emu_pending_shared *from, uint32_t nodes,
                       uint64_t now_ns)
 {
@@ -98,19 +115,30 @@ bool emu_pending_read(struct emu_pending *to, struct emu_pending_shared *from, u
     while (!pending_copy(&copy, from))
         if (++tries == PENDING_TRIES)
             return false;
-    copy.written_ns = time_checked(copy.written_ns, now_ns);
-    copy.quiet_ns = time_checked(copy.quiet_ns, now_ns);
-    if (copy.groups > EMU_PENDING_GROUPS)
-        copy.groups = 0;
-    op_check(&copy.send, nodes, now_ns);
-    op_check(&copy.receive, nodes, now_ns);
-    op_check(&copy.early, nodes, now_ns);
-    copy.clash.node = node_checked(copy.clash.node, nodes);
-    if (!what_check(&copy.clash.mine, nodes) || !what_check(&copy.clash.other, nodes))
-        copy.clash.node = EMU_PENDING_ANY;
-    name_check(copy.clash.name);
-    for (uint32_t g = 0; g < copy.groups; g++)
-        group_check(&copy.group[g], nodes, now_ns);
+    emu_pending_check(&copy, nodes, now_ns);
     *to = copy;
     return true;
+}
+
+/* --- by another host's clock --------------------------------------------------------- */
+
+/* What was longer ago there than we are up began with us. */
+static uint64_t time_shifted(uint64_t at_ns, uint64_t there_ns, uint64_t here_ns)
+{
+    uint64_t ago_ns = there_ns > at_ns ? there_ns - at_ns : 0;
+
+    if (!at_ns)
+        return 0;
+    return here_ns > ago_ns ? here_ns - ago_ns : 1;
+}
+
+void emu_pending_shift(struct emu_pending *pending, uint64_t there_ns, uint64_t here_ns)
+{
+    uint64_t *const times[] = {&pending->written_ns, &pending->quiet_ns, &pending->send.since_ns,
+                               &pending->receive.since_ns, &pending->early.since_ns};
+
+    for (size_t i = 0; i < sizeof times / sizeof times[0]; i++)
+        *times[i] = time_shifted(*times[i], there_ns, here_ns);
+    for (uint32_t g = 0; g < pending->groups && g < EMU_PENDING_GROUPS; g++)
+        pending->group[g].since_ns = time_shifted(pending->group[g].since_ns, there_ns, here_ns);
 }

@@ -121,4 +121,13 @@ void emu_pending_write(struct emu_pending_shared *to, const struct emu_pending *
 bool emu_pending_read(struct emu_pending *to, struct emu_pending_shared *from, uint32_t nodes,
                       uint64_t now_ns);
 
+/** emu_pending_check - the same check of a copy that came another way: from another host. */
+void emu_pending_check(struct emu_pending *pending, uint32_t nodes, uint64_t now_ns);
+
+/**
+ * emu_pending_shift - a copy from a host whose clock showed @there_ns when ours showed @here_ns:
+ * its times by ours. A time that is 0 stays 0. Pure.
+ */
+void emu_pending_shift(struct emu_pending *pending, uint64_t there_ns, uint64_t here_ns);
+
 #endif

@@ -70,7 +70,7 @@ def of_network(args, network):
 
 def check_hosts(checks, report, what, hosts, network):
     """Every host carried and combined, and what one sent over a host link the other received."""
-    parts = {part["name"]: part for part in report["hosts"]} if report else {}
+    parts = {part["host"]: part for part in report["hosts"]} if report else {}
     if not checks.that(len(parts) == hosts, f"{what}: not {hosts} hosts: {list(parts)}"):
         return
     for field in ("segments", "combined"):

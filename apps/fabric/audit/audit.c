@@ -92,8 +92,8 @@ int fabric_audit(struct fabric *fabric, uint64_t now_ps, bool routes, struct fab
     int err = 0;
 
     memset(ret, 0, sizeof *ret);
-    ret->switches = fabric->config.graph->switches;
-    ret->cables = fabric->links.count;
+    ret->switches = fabric_own_switches(&fabric->config);
+    ret->cables = fabric_own_cables(fabric, &ret->crossing);
     fabric_hold(fabric);
     fabric_check_devices(fabric, now_ps, ret);
     fabric_go(fabric);
@@ -103,6 +103,8 @@ int fabric_audit(struct fabric *fabric, uint64_t now_ps, bool routes, struct fab
         err = fabric_audit_routes(fabric, ret);
     if (!err)
         err = fabric_audit_groups(fabric, ret);
+    if (!err && fabric->mirror)
+        err = fabric->mirror->audit(fabric->mirror->ctx, routes, ret);
     ret->elapsed_ns = emu_now_ns() - begin_ns;
     return err;
 }

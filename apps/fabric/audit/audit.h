@@ -23,6 +23,7 @@ struct fabric_audit {
     /* What was looked at. */
     uint32_t switches;
     uint32_t cables;
+    uint32_t crossing; /* of them, those between hosts: their credits are not added up */
     uint32_t groups;
     uint64_t routes;     /* pairs of a switch with nodes and a destination */
     uint64_t parted;     /* of them, those that nothing joins: links are out */
@@ -35,6 +36,7 @@ struct fabric_audit {
 /**
  * fabric_audit - look at everything. On clock virtual everything up to @now_ps has happened.
  * @routes: the tables, too: no worker is held for them, but in a large network they take longest.
+ * On several hosts each looks at its part, and the governor's adds them up (struct fabric_mirror).
  * Errors: -ENOMEM. Thread: the fabric's manager; clock virtual: between two advances.
  */
 int fabric_audit(struct fabric *fabric, uint64_t now_ps, bool routes, struct fabric_audit *ret);

@@ -24,6 +24,8 @@
 #include "apps/fabric/internal.h"
 #include "apps/hosts/hosts.h"
 #include "emu/edge/edge.h"
+#include "emu/edge/pending.h"
+#include "emu/now.h"
 #include "tests/test.h"
 #include "tests/world/world.h"
 
@@ -504,13 +506,195 @@ static void replicas__agree_whatever_was_asked(void)
 static void report__adds_up_all_hosts(void)
 {
     struct conn conn;
-    struct json_object *reply;
+    struct json_object *reply, *hosts;
 
     rig_start();
     CU_ASSERT_TRUE_FATAL(attaches(&conn, 1, -1) >= 0);
     reply = asks(&conn, command("report")); /* asked on a host that does not govern */
     CU_ASSERT_TRUE(emu_json_true(reply, "ok"));
-    CU_ASSERT_PTR_NOT_NULL(json_object_object_get(reply, "report"));
+    hosts = json_object_object_get(json_object_object_get(reply, "report"), "hosts");
+    CU_ASSERT_EQUAL_FATAL(json_object_array_length(hosts), HOSTS);
+    for (uint32_t h = 0; h < HOSTS; h++) {
+        struct json_object *one = json_object_array_get_idx(hosts, h);
+
+        CU_ASSERT_STRING_EQUAL(emu_json_text(one, "host", ""), names[h]);
+        CU_ASSERT_STRING_EQUAL(emu_json_text(one, "state", ""), h ? "up" : "governs");
+        CU_ASSERT_EQUAL(emu_json_number(one, "nodes", 0), NODES / HOSTS);
+        CU_ASSERT_EQUAL(emu_json_number(one, "attached", -1), h == 1);
+    }
+    json_object_put(reply);
+    conn_close(&conn);
+    rig_end();
+    rig_free();
+}
+
+/* --- standstill -------------------------------------------------------------------------- */
+
+#define S_NS UINT64_C(1000000000)
+
+/* As its library would: it waits in the first barrier of @group, or has not begun any. */
+static void shows(int64_t node, int64_t group, bool in_it)
+{
+    struct emu_edge *edge = rig.host[node / (NODES / HOSTS)].fabric->edge[node];
+    struct emu_pending pending = {.written_ns = emu_now_ns(),
+                                  .quiet_ns = emu_now_ns() - 9 * S_NS,
+                                  .waits = in_it,
+                                  .groups = 1,
+                                  .clash.node = EMU_PENDING_ANY};
+
+    CU_ASSERT_PTR_NOT_NULL_FATAL(edge);
+    pending.group[0] = (struct emu_pending_group){
+        .id = (uint32_t)group,
+        .begun = in_it,
+        .number = in_it,
+        .since_ns = in_it ? emu_now_ns() - 5 * S_NS : 0,
+        .what = {.kind = EMU_BARRIER, .root = EMU_PENDING_ANY},
+        .name = "ALL",
+    };
+    emu_pending_write(&edge->shared->pending, &pending);
+}
+
+static struct json_object *field(struct json_object *of, const char *name)
+{
+    struct json_object *ret = json_object_object_get(of, name);
+
+    CU_ASSERT_PTR_NOT_NULL_FATAL(ret);
+    return ret;
+}
+
+/* Asked on a host that does not govern, of processes on all of them. */
+static void standstill__is_that_of_all_hosts(void)
+{
+    struct conn conn[HOSTS];
+    struct json_object *reply, *waits, *missing, *attached;
+    uint32_t nodes[HOSTS];
+    int64_t group;
+
+    rig_start();
+    for (uint32_t h = 0; h < HOSTS; h++)
+        nodes[h] = (uint32_t)attaches(&conn[h], h, -1);
+    group = makes(&conn[0], nodes, HOSTS);
+    CU_ASSERT_TRUE_FATAL(group >= 0);
+    for (uint32_t h = 0; h < HOSTS; h++) {
+        CU_ASSERT_EQUAL(of_group(&conn[h], "group_join", group), 0);
+        shows(nodes[h], group, h != 2);
+    }
+    reply = asks(&conn[1], command("status"));
+    attached = field(reply, "attached");
+    CU_ASSERT_EQUAL(json_object_array_length(attached), HOSTS);
+    for (uint32_t h = 0; h < HOSTS; h++) {
+        struct json_object *one = json_object_array_get_idx(attached, h);
+
+        CU_ASSERT_EQUAL(emu_json_number(one, "node", -1), nodes[h]);
+        CU_ASSERT_STRING_EQUAL(emu_json_text(one, "host", ""), names[h]);
+        CU_ASSERT_EQUAL(emu_json_true(one, "waits"), h != 2);
+    }
+    CU_ASSERT_TRUE(emu_json_number(field(reply, "standstill"), "for_ns", 0) >= 9 * (int64_t)S_NS);
+    waits = field(field(reply, "standstill"), "collectives");
+    CU_ASSERT_EQUAL_FATAL(json_object_array_length(waits), 1);
+    waits = json_object_array_get_idx(waits, 0);
+    CU_ASSERT_STRING_EQUAL(emu_json_text(waits, "name", ""), "ALL");
+    missing = field(waits, "missing"); /* no segment has passed: nobody's part has come */
+    CU_ASSERT_EQUAL_FATAL(json_object_array_length(missing), HOSTS);
+    for (uint32_t h = 0; h < HOSTS; h++) {
+        struct json_object *one = json_object_array_get_idx(missing, h);
+
+        CU_ASSERT_EQUAL(emu_json_number(one, "node", -1), nodes[h]);
+        CU_ASSERT_EQUAL(emu_json_true(one, "entered"), h != 2);
+        CU_ASSERT_EQUAL(emu_json_number(one, "switch", -1), /* that host's to know */
+                        rig.graph->node[nodes[h]].link[0].sw);
+    }
+    json_object_put(reply);
+    for (uint32_t h = 0; h < HOSTS; h++)
+        conn_close(&conn[h]);
+    rig_end();
+    rig_free();
+}
+
+/* Whoever comes after a process does not inherit what it said. */
+static void standstill__of_who_has_left_is_forgotten(void)
+{
+    struct conn conn[2];
+    struct json_object *reply, *one;
+    int64_t node;
+
+    rig_start();
+    node = attaches(&conn[1], 2, -1);
+    shows(node, 1, true);
+    connects(&conn[0], 0);
+    reply = asks(&conn[0], command("status"));
+    one = json_object_array_get_idx(field(reply, "attached"), 0);
+    CU_ASSERT_TRUE(emu_json_true(one, "waits"));
+    json_object_put(reply);
+    json_object_put(asks(&conn[1], command("detach")));
+    conn_close(&conn[1]);
+    CU_ASSERT_EQUAL_FATAL(attaches(&conn[1], 2, node), node);
+    reply = asks(&conn[0], command("status"));
+    one = json_object_array_get_idx(field(reply, "attached"), 0);
+    CU_ASSERT_EQUAL(emu_json_number(one, "node", -1), node);
+    CU_ASSERT_PTR_NULL(json_object_object_get(one, "waits"));
+    json_object_put(reply);
+    conn_close(&conn[0]);
+    conn_close(&conn[1]);
+    rig_end();
+    rig_free();
+}
+
+/* --- audit ------------------------------------------------------------------------------- */
+
+static void check__is_of_all_hosts_and_names_them(void)
+{
+    struct fabric *blue;
+    struct conn conn;
+    struct json_object *reply, *check;
+    uint32_t crossings = 0, sw;
+
+    rig_start();
+    connects(&conn, 1);
+    reply = asks(&conn, command("check"));
+    check = field(reply, "check");
+    CU_ASSERT_TRUE(emu_json_true(check, "right"));
+    CU_ASSERT_EQUAL(emu_json_number(check, "switches", 0), rig.graph->switches);
+    CU_ASSERT_EQUAL(emu_json_number(check, "cables", 0), fabric_cable_count(rig.host[0].fabric));
+    for (uint32_t h = 0; h < HOSTS; h++) /* each is counted at both ends */
+        crossings += fabric_crossings(&rig.host[h].config, TOPO_NONE);
+    CU_ASSERT_TRUE(crossings > 0);
+    CU_ASSERT_EQUAL(emu_json_number(check, "between_hosts", 0), crossings / 2);
+    json_object_put(reply);
+    blue = rig.host[2].fabric;
+    sw = rig.graph->node[NODES - 1].link[0].sw;
+    blue->states[sw]++; /* set aside there for no group */
+    reply = asks(&conn, command("check"));
+    check = field(reply, "check");
+    CU_ASSERT_EQUAL(emu_json_number(check, "found", 0), 1);
+    CU_ASSERT_PTR_NOT_NULL(
+        strstr(json_object_get_string(json_object_array_get_idx(field(check, "wrong"), 0)),
+               "host blue: switch"));
+    json_object_put(reply);
+    blue->states[sw]--;
+    conn_close(&conn);
+    rig_end();
+    rig_free();
+}
+
+/* Devices are on many hosts, and a fault would befall those of one. */
+static void fault__befalls_processes_alone(void)
+{
+    static const char *const refused[] = {"link-down random", "combine-stall switch=1",
+                                          "on=barrier:1 node-freeze node=4", "stuck-port random"};
+    struct conn conn;
+    struct json_object *reply;
+
+    rig_start();
+    CU_ASSERT_EQUAL(attaches(&conn, 1, 4), 4);
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+        reply = asks(&conn, json_add_text(command("fault"), "fault", refused[i]));
+        CU_ASSERT_EQUAL(emu_json_number(reply, "errno", 0), ENOTSUP);
+        CU_ASSERT_PTR_NOT_NULL(strstr(emu_json_text(reply, "error", ""), "on 3 hosts"));
+        json_object_put(reply);
+    }
+    reply = asks(&conn, json_add_text(command("fault"), "fault", "at=1000s node-freeze node=4"));
+    CU_ASSERT_TRUE(emu_json_true(reply, "ok"));
     json_object_put(reply);
     conn_close(&conn);
     rig_end();
@@ -770,6 +954,10 @@ int main(void)
         CASE(group__is_made_everywhere_and_breaks_everywhere),
         CASE(replicas__agree_whatever_was_asked),
         CASE(report__adds_up_all_hosts),
+        CASE(standstill__is_that_of_all_hosts),
+        CASE(standstill__of_who_has_left_is_forgotten),
+        CASE(check__is_of_all_hosts_and_names_them),
+        CASE(fault__befalls_processes_alone),
         CASE(host_lost__its_processes_have_died),
         CASE(link_lost__all_go_round_it),
         CASE(host_lost__those_who_sent_by_it_are_told),

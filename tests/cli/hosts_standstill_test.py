@@ -1,0 +1,179 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""hosts_standstill_test.py - an MPI job over two hosts stands still: who is missing is named with
+its host, whichever host is asked; and what status and check say there is of both.
+
+Hosts are network namespaces (scripts/two-hosts): skipped where those cannot be had.
+
+    tests/cli/hosts_standstill_test.py --fabemu build/fabemu [unittest options]
+"""
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+
+from cli_kit import FabemuCase, main, until
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+BUGS = os.path.join(HERE, "..", "mpi", "bugs.c")
+TWO_HOSTS = os.path.join(HERE, "..", "..", "scripts", "two-hosts")
+HOSTS = 2
+SAYS_S = 2  # --standstill
+PATIENCE_S = 90
+
+
+class Wire:
+    """Namespaces that scripts/two-hosts makes, and removes when it ends."""
+
+    def __init__(self):
+        self.made = subprocess.Popen(
+            [sys.executable, TWO_HOSTS, "--hosts", str(HOSTS), "--timeout", "1000", "--",
+             "sh", "-c", "echo ready; exec sleep 1000"],
+            text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        lines = [self.made.stdout.readline() for _ in range(HOSTS)]
+        if not all("ready" in line for line in lines):
+            self.end()
+            raise unittest.SkipTest("no network namespaces: " + "".join(lines))
+
+    def name(self, host):
+        return f"fabemu-hosts-{self.made.pid}-h{host}"
+
+    def end(self):
+        self.made.terminate()
+        self.made.wait()
+        self.made.stdout.close()
+
+
+@unittest.skipUnless(os.geteuid() == 0 and shutil.which("ip") and shutil.which("mpicc") and
+                     shutil.which("mpirun"), "needs root, iproute2 and Open MPI")
+class HostsStandstillTest(FabemuCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.build = tempfile.mkdtemp(prefix="fabemu-standstill.")
+        cls.program = os.path.join(cls.build, "bugs")
+        subprocess.run(["mpicc", "-O1", "-std=c17", "-D_GNU_SOURCE", BUGS, "-o", cls.program],
+                       check=True)
+        cls.wire = Wire()
+        cls.cluster = os.path.join(cls.build, "cluster")
+        with open(cls.cluster, "w", encoding="ascii") as f:
+            f.write("fabric standstill\nkey none\nsilent 5s\n")
+            for host in range(HOSTS):
+                f.write(f"host {cls.wire.name(host)}\n  port net_af_packet0,iface=eth1\n")
+        cls.agent = os.path.join(cls.build, "agent")
+        with open(cls.agent, "w", encoding="ascii") as f:
+            f.write('#!/bin/sh\nhost=$1; shift\n'
+                    'exec ip netns exec $host unshare --uts sh -c "hostname $host; $*"\n')
+        os.chmod(cls.agent, 0o755)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.wire.end()
+        shutil.rmtree(cls.build, ignore_errors=True)
+
+    def on_host(self, host, *command):
+        name = self.wire.name(host)
+        return ["ip", "netns", "exec", name, "unshare", "--uts", "sh", "-c",
+                f'hostname {name}; exec "$@"', "sh", *command]
+
+    def job_env(self):
+        keep = {k: v for k, v in os.environ.items()
+                if not k.startswith(("OMPI_", "FI_", "FABEMU_"))}
+        return keep | {"XDG_RUNTIME_DIR": self.build, "OMPI_ALLOW_RUN_AS_ROOT": "1",
+                       "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+                       "OMPI_MCA_plm_rsh_agent": self.agent,
+                       "OMPI_MCA_oob_tcp_if_include": "eth0",
+                       "OMPI_MCA_rmaps_base_oversubscribe": "1",
+                       "OMPI_MCA_mpi_yield_when_idle": "1"}
+
+    def start_job(self, *options):
+        """The barrier that the last rank, on the far host, skips."""
+        ranks = ",".join(f"{self.wire.name(h)}:2" for h in range(HOSTS))
+        run = subprocess.Popen(
+            self.on_host(0, self.command, "run", "--cluster", self.cluster, "--launch", self.agent,
+                         "--topo", "kary:2,2", "--standstill", str(SAYS_S), *options, "--",
+                         "mpirun", "-np", "4", "--host", ranks, self.program, "skip-barrier"),
+            env=self.job_env(), text=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE, start_new_session=True)
+        run.lines = []
+        run.reader = threading.Thread(target=lambda: run.lines.extend(iter(run.stderr.readline,
+                                                                           "")))
+        run.reader.start()
+        self.addCleanup(self.end, run)
+        return run
+
+    def end(self, run):
+        if run.poll() is None:
+            run.send_signal(signal.SIGINT)
+        try:
+            run.wait(PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            os.killpg(run.pid, signal.SIGKILL)
+            run.wait()
+        run.reader.join()
+        run.stderr.close()
+
+    def ask(self, host, *words):
+        """fabemu WORDS on that host."""
+        env = self.job_env()
+        del env["XDG_RUNTIME_DIR"]  # the folder of sockets is the same on all hosts
+        return subprocess.run(self.on_host(host, self.command, *words), env=env, text=True,
+                              capture_output=True, timeout=PATIENCE_S)
+
+    def stands(self, *options):
+        """A run that has said that it stands still, and its text."""
+        run = self.start_job(*options)
+        said = until(lambda: any("nothing has moved" in line for line in run.lines) and
+                     any("waits in a receive" in line for line in run.lines) or
+                     run.poll() is not None, PATIENCE_S)
+        text = "".join(run.lines)
+        self.assertTrue(said, text)
+        self.assertIsNone(run.poll(), text)
+        return run, text
+
+    def test_rank_on_the_far_host_is_named(self):
+        for options, place in (((), r"switch \d+ waits for it at port \d+"),
+                               (("--profile", "qsnet3"), "its adapter waits for it")):
+            with self.subTest(options=options):
+                run, text = self.stands(*options)
+                far = self.wire.name(1)
+                self.assertRegex(text, r"3 of 4 have come, ranks 0-2\n")
+                self.assertRegex(text, rf"rank 3 \(node \d, host {far}, pid \d+, bugs\) has not "
+                                       rf"entered it: {place}\n")
+                self.assertRegex(text, rf"rank 3 \(node \d, host {far}, pid \d+, bugs\) waits in "
+                                       r"a receive from rank 0, tag 7")
+                self.end(run)
+
+    def test_status_and_check_are_of_all_hosts_on_either(self):
+        run, _ = self.stands()
+        for host in range(HOSTS):
+            name = f"run-{run.pid}.{self.wire.name(host)}"
+            with self.subTest(host=host):
+                said = self.ask(host, "status", "--json", name)
+                self.assertEqual(said.returncode, 0, said.stderr)
+                status = json.loads(said.stdout)[0]
+                self.assertEqual([one["host"] for one in status["attached"]],
+                                 [self.wire.name(h) for h in (0, 0, 1, 1)])
+                self.assertEqual([len(one["missing"]) for one in
+                                  status["standstill"]["collectives"]], [1])
+                hosts = status["report"]["hosts"]
+                self.assertEqual([(one["state"], one["attached"]) for one in hosts],
+                                 [("governs", 2), ("up", 2)])
+                for h, one in enumerate(hosts):
+                    self.assertEqual([link["host"] for link in one["links"]],
+                                     [self.wire.name(1 - h)])
+                    self.assertGreater(one["links"][0]["frames_sent"], 0)
+                text = self.ask(host, "status", name).stdout
+                self.assertRegex(text, rf"host {self.wire.name(1)} +up, 2 of 2 nodes attached\n")
+                said = self.ask(host, "check", name)
+                self.assertEqual(said.returncode, 0, said.stdout + said.stderr)
+                self.assertRegex(said.stdout, r": right\n")
+                self.assertRegex(said.stdout, r"hosts +[1-9]\d* cables lead from one to another")
+
+
+if __name__ == "__main__":
+    main()

@@ -697,13 +697,13 @@ struct fabric_part {
 /* What has come of such a segment to where it is combined. */
 struct fabric_came {
     uint32_t at; /* a switch; where adapters combine, a node */
-    uint64_t
-        ports; /* of the switch: bit p, what comes by port p has; of the node: 1, its own has */
+    /* of the switch: bit p, what comes by port p has; of the node: 1, its own has */
+    uint64_t ports;
 };
 
 /**
- * fabric_came - what has come of segment @seq of group @id, on this host alone. Returns the count of
- * switches or nodes, writes at most @max. Thread: as fabric_parts().
+ * fabric_came - what has come of segment @seq of group @id, on this host alone. Returns the count
+ * of switches or nodes, writes at most @max. Thread: as fabric_parts().
  */
 uint32_t fabric_came(const struct fabric *fabric, uint32_t id, uint32_t seq,
                      struct fabric_came *ret, uint32_t max);

@@ -82,7 +82,8 @@ static int look_pending(struct fabric *fabric, struct json_object *call, struct 
 
     json_add_number(reply, "now_ns", emu_now_ns());
     json_object_object_add(reply, "pending", blocks);
-    for (uint32_t n = from < 0 ? 0 : (uint32_t)from; n < fabric_nodes(fabric); n++) {
+    for (int64_t i = from < 0 ? 0 : from; i < fabric_nodes(fabric); i++) {
+        uint32_t n = (uint32_t)i;
         struct emu_pending pending;
         char name[12];
         size_t bytes;

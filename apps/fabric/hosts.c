@@ -235,7 +235,8 @@ int fabric_plug_crossings(struct fabric *fabric)
  * Where nothing is acknowledged, what was sent over a cable whose far host is lost is gone, and
  * tables stay as they are: a switch takes any of the candidates that it has. So whoever may send by
  * such a cable is told that no way leads there, since one of its segments will be lost, and nobody
- * would know which. What may go by it is found backwards from the cables, destination by destination.
+ * would know which. What may go by it is found backwards from the cables, destination by
+ * destination.
  */
 
 static bool *strands_to(const struct fabric *fabric, uint32_t node)

@@ -588,7 +588,7 @@ static void mirror_reroute(void *ctx, const uint32_t *out, uint32_t count)
 static void mirror_cut_off(void *ctx, bool parted)
 {
     hosts_call(ctx, 0, "cut_off", json_add_number(json_object_new_object(), "parted", parted), NULL,
-         NULL);
+               NULL);
 }
 
 static void add_totals(void *ctx, uint32_t host, struct json_object *reply)
@@ -697,7 +697,8 @@ static int host_meet(struct hosts *hosts, uint32_t h, int64_t until_ms, char *wh
     int err;
 
     snprintf(why, HOSTS_WHY_BYTES, "host %s does not answer", hosts->config.name[h]);
-    while ((err = hosts_call(hosts, h, "meet", json_object_new_object(), take_why, &meets)) == -EAGAIN) {
+    while ((err = hosts_call(hosts, h, "meet", json_object_new_object(), take_why, &meets)) ==
+           -EAGAIN) {
         if (emu_now_ms() > until_ms)
             return -ETIMEDOUT;
         poll(NULL, 0, MEET_AGAIN_MS);

@@ -125,7 +125,7 @@ pid_t hosts_pid(const struct hosts_process *process);
 const char *hosts_command(const struct hosts_process *process);
 const char *hosts_how(const struct hosts_process *process);
 bool hosts_is_stopped(const struct hosts_process *process); /* for too long */
-bool hosts_has_lost(const struct hosts_process *process);    /* its host is */
+bool hosts_has_lost(const struct hosts_process *process);   /* its host is */
 
 /** hosts_signal - send @signal to it. False: it, or its host, is gone. */
 bool hosts_signal(struct hosts_process *process, int signal);

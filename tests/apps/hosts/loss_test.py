@@ -2,14 +2,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """loss_test.py - a host dies, or is cut off, while an MPI program runs across several.
 
-    loss_test.py --fabemu build/fabemu --two-hosts scripts/two-hosts
+    loss_test.py --fabemu build/fabemu --two-hosts scripts/two-hosts [--all]
 
+Of the kinds of losses, programs and profiles it draws a few, by $FABEMU_SEED; --all takes all.
 Hosts are network namespaces, as scripts/two-hosts makes them. Where they may not be made all tests
 are skipped, and say so. No test asserts how long anything takes, but that it ends.
 """
 import importlib.machinery
 import importlib.util
+import itertools
 import os
+import random
 import shutil
 import signal
 import subprocess
@@ -21,6 +24,7 @@ import unittest
 
 PATIENCE_S = 60
 PROFILES = ("oq2004", "qsnet3")
+PROGRAMS = ("pairs", "allreduce")
 AGENT = """#!/bin/sh
 host=$1; shift
 exec ip netns exec {mark}$host unshare --uts sh -c "hostname $host; $*"
@@ -87,7 +91,7 @@ class HostLossTest(unittest.TestCase):
         """So many hosts, in the place of those that a test has had before."""
         self.doCleanups()
         self.hosts = self.module.Hosts(types.SimpleNamespace(
-            hosts=count, mtu=9000, netem="", loss=0, device="af_packet", command=[]))
+            hosts=count, mtu=9000, netem="", loss=0, wire="", device="af_packet", command=[]))
         self.addCleanup(self.module.clean, lambda pid: pid == os.getpid())
         try:
             self.hosts.make()
@@ -161,12 +165,20 @@ class HostLossTest(unittest.TestCase):
             self.assertTrue(run.until(lambda lines: not list(self.inside(host))),
                             (run.text(), list(self.inside(host))))
 
+    every = False  # --all
+    draw = random.Random()
+
+    def some(self, cases, count):
+        """A few of the cases."""
+        cases = list(cases)
+        return cases if self.every else self.draw.sample(cases, count)
+
     LOSSES = {"fabric killed": lambda self: self.kill(1, True),
               "supervisor killed": lambda self: self.kill(1, False),
               "unplugged": lambda self: self.unplug(1)}
 
     def test_run__ends_and_names_the_host_that_was_lost(self):
-        for loss, lose in self.LOSSES.items():
+        for loss, lose in self.some(self.LOSSES.items(), 1):
             with self.subTest(loss=loss):
                 self.make(2)
                 run = self.start(2, "allreduce", "--profile", "qsnet3")
@@ -180,7 +192,7 @@ class HostLossTest(unittest.TestCase):
         losses = {"fabric killed": lambda: self.kill(0, True),
                   "supervisor killed": lambda: self.kill(0, False),
                   "unplugged": lambda: self.unplug(0)}
-        for loss, lose in losses.items():
+        for loss, lose in self.some(losses.items(), 1):
             with self.subTest(loss=loss):
                 self.make(2)
                 run = self.start(2, "pairs", "--profile", "qsnet3")
@@ -201,7 +213,7 @@ class HostLossTest(unittest.TestCase):
                           f"21 0 1 {int(mac[8:], 16)},6 0 0 2,6 0 0 0")
 
     def test_two_lose_each_other__and_send_by_the_third(self):
-        for program in ("pairs", "allreduce"):
+        for program in self.some(PROGRAMS, 1):
             with self.subTest(program=program):
                 self.make(3)
                 run = self.start(3, program, "--profile", "qsnet3", "--keep-going", topo="kary:3,2")
@@ -218,7 +230,7 @@ class HostLossTest(unittest.TestCase):
                 self.assertRegex(run.text(), "links +2 lost")
 
     def test_two_lose_each_other__and_have_errors_without_acknowledgments(self):
-        for program in ("pairs", "allreduce"):
+        for program in self.some(PROGRAMS, 1):
             with self.subTest(program=program):
                 self.make(3)
                 run = self.start(3, program, "--profile", "oq2004", "--keep-going", topo="kary:3,2")
@@ -242,21 +254,19 @@ class HostLossTest(unittest.TestCase):
         self.assert_nothing_left(run, range(2))
 
     def test_survivors__get_errors_and_go_on(self):
-        for profile in PROFILES:
-            for program in ("pairs", "allreduce"):
-                for loss, lose in self.LOSSES.items():
-                    with self.subTest(profile=profile, program=program, loss=loss):
-                        self.make(2)
-                        run = self.start(2, program, "--profile", profile, "--keep-going")
-                        lose(self)
-                        for rank in (0, 1):
-                            self.assertTrue(
-                                run.until(lambda lines, r=rank: run.count(f"rank {r} has")),
-                                run.text())
-                        self.assertIn("host h1 is lost", run.text())
-                        self.end(run)
-                        self.assert_nothing_left(run, range(2))
-                        self.assertIn("its host h1 was lost", run.text())
+        cases = itertools.product(PROFILES, PROGRAMS, self.LOSSES.items())
+        for profile, program, (loss, lose) in self.some(cases, 3):
+            with self.subTest(profile=profile, program=program, loss=loss):
+                self.make(2)
+                run = self.start(2, program, "--profile", profile, "--keep-going")
+                lose(self)
+                for rank in (0, 1):
+                    self.assertTrue(run.until(lambda lines, r=rank: run.count(f"rank {r} has")),
+                                    run.text())
+                self.assertIn("host h1 is lost", run.text())
+                self.end(run)
+                self.assert_nothing_left(run, range(2))
+                self.assertIn("its host h1 was lost", run.text())
 
 
 def main():
@@ -265,6 +275,12 @@ def main():
         at = sys.argv.index(flag)
         setattr(HostLossTest, flag[2:].replace("-", "_"), os.path.abspath(sys.argv[at + 1]))
         del sys.argv[at:at + 2]
+    HostLossTest.every = "--all" in sys.argv
+    if HostLossTest.every:
+        sys.argv.remove("--all")
+    seed = int(os.environ.get("FABEMU_SEED") or time.time_ns())
+    print(f"loss_test: FABEMU_SEED={seed}", flush=True)
+    HostLossTest.draw.seed(seed)
     probe = subprocess.run([sys.executable, HostLossTest.two_hosts, "--", "true"], text=True,
                            capture_output=True)
     if probe.returncode == load(HostLossTest.two_hosts).SKIPPED:

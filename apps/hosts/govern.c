@@ -68,17 +68,6 @@ struct hosts {
 
 /* --- connections --------------------------------------------------------------------- */
 
-static void events_set(struct hosts *hosts, struct conn *conn, uint32_t *had, void *what)
-{
-    struct epoll_event event = {.data.ptr = what};
-
-    event.events = EPOLLIN | (conn->out.bytes ? EPOLLOUT : 0u);
-    if (conn->fd < 0 || event.events == *had)
-        return;
-    epoll_ctl(hosts->epoll, *had ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, conn->fd, &event);
-    *had = event.events;
-}
-
 static void process_free(struct hosts_process *process)
 {
     emu_list_del(&process->link);
@@ -130,7 +119,7 @@ static void far_flush(struct host_far *far)
     if (err && err != -EAGAIN)
         far_lose(far, "its control channel has ended");
     else
-        events_set(far->hosts, &far->conn, &far->events, far);
+        hosts_listen(far->hosts->epoll, &far->conn, &far->events, far);
 }
 
 /* @message is put. */
@@ -188,7 +177,7 @@ static void process_new(struct host_far *far, int64_t client, struct json_object
              emu_json_text(message, "command", "?"));
     conn_open(&process->conn, pair[1], CONN_REPLY_MAX);
     emu_list_add(&far->processes, &process->link);
-    events_set(hosts, &process->conn, &process->events, process);
+    hosts_listen(hosts->epoll, &process->conn, &process->events, process);
     if (hosts->config.ops.connected(hosts->config.ops.ctx, pair[0], process))
         return;
     close(pair[0]);
@@ -203,7 +192,7 @@ static void process_line(struct hosts_process *process, struct json_object *line
         return;
     if (conn_put(&process->conn, json_object_get(line)) == 0 &&
         (conn_flush(&process->conn), process->conn.fd >= 0))
-        events_set(process->host->hosts, &process->conn, &process->events, process);
+        hosts_listen(process->host->hosts->epoll, &process->conn, &process->events, process);
 }
 
 /* From the daemon to its host. */
@@ -213,7 +202,7 @@ static void process_serve(struct hosts_process *process)
     int end;
 
     if (conn_flush(&process->conn) == 0)
-        events_set(process->host->hosts, &process->conn, &process->events, process);
+        hosts_listen(process->host->hosts->epoll, &process->conn, &process->events, process);
     end = conn_fill(&process->conn);
     while (!process->ended && conn_next(&process->conn, &line) == 1) {
         struct json_object *message = to_client(process);
@@ -421,7 +410,7 @@ static struct json_object *far_reply(struct host_far *far, int64_t number, int64
             far_lose(far,
                      err == -ETIMEDOUT ? "it does not answer" : "its control channel has ended");
         } else if (emu_json_number(message, "reply", -1) == number) {
-            events_set(far->hosts, &far->conn, &far->events, far);
+            hosts_listen(far->hosts->epoll, &far->conn, &far->events, far);
             if (far->conn.in.bytes) /* what has come behind it */
                 eventfd_write(far->hosts->kept_fd, 1);
             return message;
@@ -648,7 +637,7 @@ static int hosts_make(struct hosts *hosts)
         struct host_far *far = &hosts->far[h];
 
         conn_open(&far->conn, hosts->config.control[h], CONN_REPLY_MAX);
-        events_set(hosts, &far->conn, &far->events, far);
+        hosts_listen(hosts->epoll, &far->conn, &far->events, far);
     }
     for (uint32_t i = 0; i < hosts->config.links; i++)
         if (hosts_watch(hosts->epoll, &hosts->config.link[i]))

@@ -8,7 +8,25 @@
 #include <errno.h>
 #include <sys/epoll.h>
 
+#include <sys/epoll.h>
+
+#include "apps/daemon/conn.h"
 #include "apps/hosts/hosts.h"
+
+/*
+ * Be told by @epoll, with @what, when something comes on @conn, or there is room for what waits to
+ * leave. @had: the events that were asked for, 0 at first.
+ */
+static inline void hosts_listen(int epoll, struct conn *conn, uint32_t *had, void *what)
+{
+    struct epoll_event event = {.data.ptr = what};
+
+    event.events = EPOLLIN | (conn->out.bytes ? EPOLLOUT : 0u);
+    if (conn->fd < 0 || event.events == *had)
+        return;
+    epoll_ctl(epoll, *had ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, conn->fd, &event);
+    *had = event.events;
+}
 
 #define HOSTS_DRAIN_MS 1000 /* for the last messages to leave */
 /* A host of another fabric may be one of before that is about to end. Who governs waits longer, as

@@ -75,17 +75,6 @@ static void obey_over(struct obey *obey, enum obey_end end)
     obey->over = true;
 }
 
-static void events_set(struct obey *obey, struct conn *conn, uint32_t *had, void *what)
-{
-    struct epoll_event event = {.data.ptr = what};
-
-    event.events = EPOLLIN | (conn->out.bytes ? EPOLLOUT : 0u);
-    if (conn->fd < 0 || event.events == *had)
-        return;
-    epoll_ctl(obey->epoll, *had ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, conn->fd, &event);
-    *had = event.events;
-}
-
 /* @message is put. */
 static void governor_say(struct obey *obey, struct json_object *message)
 {
@@ -96,7 +85,7 @@ static void governor_say(struct obey *obey, struct json_object *message)
     if (err && err != -EAGAIN)
         obey_over(obey, OBEY_LOST);
     else
-        events_set(obey, &obey->governor, &obey->governor_events, &obey->governor);
+        hosts_listen(obey->epoll, &obey->governor, &obey->governor_events, &obey->governor);
 }
 
 static struct json_object *of_client(const struct served *served)
@@ -150,7 +139,7 @@ static void served_accept(struct obey *obey)
     served->end_fd = -1;
     conn_open(&served->conn, fd, CONN_LINE_MAX);
     emu_list_add(&obey->served, &served->link);
-    events_set(obey, &served->conn, &served->events, served);
+    hosts_listen(obey->epoll, &served->conn, &served->events, served);
     procs_name(cred.pid, command, sizeof command);
     governor_say(obey, json_add_text(json_add_number(of_client(served), "new", (uint64_t)cred.pid),
                                      "command", command));
@@ -211,7 +200,7 @@ static void served_line(struct obey *obey, struct served *served, struct json_ob
     if (err && err != -EAGAIN)
         served_end(obey, served, true);
     else
-        events_set(obey, &served->conn, &served->events, served);
+        hosts_listen(obey->epoll, &served->conn, &served->events, served);
 }
 
 /* How those that have gone did so. */
@@ -493,7 +482,7 @@ static void governor_turn(struct obey *obey)
     struct json_object *message;
     int end, got = 1, err = conn_flush(&obey->governor);
 
-    events_set(obey, &obey->governor, &obey->governor_events, &obey->governor);
+    hosts_listen(obey->epoll, &obey->governor, &obey->governor_events, &obey->governor);
     end = conn_fill(&obey->governor);
     while (!obey->over && (got = conn_next(&obey->governor, &message)) == 1) {
         governor_message(obey, message);
@@ -597,7 +586,7 @@ static void served_event(struct obey *obey, struct served *served)
         served_end(obey, served, true);
         return;
     }
-    events_set(obey, &served->conn, &served->events, served);
+    hosts_listen(obey->epoll, &served->conn, &served->events, served);
     served_turn(obey, served);
 }
 
@@ -660,7 +649,7 @@ static int obey_open(struct obey *obey)
         err = watch(obey, obey->owner.fd, &obey->owner);
     for (uint32_t i = 0; !err && i < obey->config->links; i++)
         err = hosts_watch(obey->epoll, &obey->config->link[i]);
-    events_set(obey, &obey->governor, &obey->governor_events, &obey->governor);
+    hosts_listen(obey->epoll, &obey->governor, &obey->governor_events, &obey->governor);
     return err;
 }
 

@@ -141,16 +141,12 @@ static void visit_one(struct chaos_node *node, uint32_t peer)
 
 int chaos_heir_run(const struct chaos_plan *plan, struct chaos_board *board, uint32_t me)
 {
-    struct chaos_node *node = calloc(1, sizeof *node);
+    struct chaos_node *node = chaos_open(plan, board, me);
     uint32_t rounds = 0;
     uint64_t seat;
 
     if (!node)
         return 1;
-    node->plan = *plan;
-    node->board = board;
-    node->me = me;
-    chaos_open(node);
     seat = fabemu_info(node->fab)->seat;
     if (seat <= board->seat[me])
         chaos_wrong(node, "the successor has seat %llu, after %llu", (unsigned long long)seat,

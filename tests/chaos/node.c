@@ -251,11 +251,17 @@ void chaos_finish(struct chaos_node *node)
 
 /* --- the process -------------------------------------------------------------------- */
 
-void chaos_open(struct chaos_node *node)
+struct chaos_node *chaos_open(const struct chaos_plan *plan, struct chaos_board *board, uint32_t me)
 {
+    struct chaos_node *node = calloc(1, sizeof *node);
     char number[16];
     int err;
 
+    if (!node)
+        return NULL;
+    node->plan = *plan;
+    node->board = board;
+    node->me = me;
     snprintf(number, sizeof number, "%u", node->me);
     setenv("FABEMU_NODE", number, 1);
     node->task = calloc(CHAOS_TASKS, sizeof *node->task);
@@ -269,6 +275,7 @@ void chaos_open(struct chaos_node *node)
     if (fabemu_info(node->fab)->node != node->me)
         chaos_wrong(node, "it was given node %u", fabemu_info(node->fab)->node);
     node->plan.words = fabemu_info(node->fab)->acknowledged;
+    return node;
 }
 
 /* Until all are in this set, or dead. */
@@ -323,14 +330,10 @@ static void node_step(struct chaos_node *node)
 
 int chaos_node_run(const struct chaos_plan *plan, struct chaos_board *board, uint32_t me)
 {
-    struct chaos_node *node = calloc(1, sizeof *node);
+    struct chaos_node *node = chaos_open(plan, board, me);
 
     if (!node)
         return 1;
-    node->plan = *plan;
-    node->board = board;
-    node->me = me;
-    chaos_open(node);
     chaos_pairs_open(node);
     board->seat[me] = fabemu_info(node->fab)->seat;
     chaos_meet(node, &board->ready);

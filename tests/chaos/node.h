@@ -185,8 +185,9 @@ void chaos_teams_leave(struct chaos_node *node);
 int chaos_heir_run(const struct chaos_plan *plan, struct chaos_board *board, uint32_t me);
 void chaos_visit(struct chaos_node *node);
 
-/* node.c: for a process that does no plan. */
-void chaos_open(struct chaos_node *node);
+/* node.c: also for a process that does no plan. NULL: there is no memory. */
+struct chaos_node *chaos_open(const struct chaos_plan *plan, struct chaos_board *board,
+                              uint32_t me);
 void chaos_finish(struct chaos_node *node);
 void chaos_meet(struct chaos_node *node, _Atomic uint64_t *set);
 

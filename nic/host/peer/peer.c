@@ -88,13 +88,16 @@ void nic_peer_count_break(struct fabemu *fab, uint32_t node)
     atomic_fetch_add_explicit(&fab->breaks, 1, memory_order_relaxed);
 }
 
+static const struct nic_peer *peer_at(const struct fabemu *fab, uint32_t node)
+{
+    return &fab->peers[node < fab->info.nodes ? node : 0];
+}
+
 uint64_t fabemu_breaks(const struct fabemu *fab, uint32_t node)
 {
-    const _Atomic uint64_t *count = &fab->breaks;
-
-    if (node != FABEMU_ANY_NODE)
-        count = &fab->peers[node < fab->info.nodes ? node : 0].breaks;
-    return atomic_load_explicit(count, memory_order_relaxed);
+    return atomic_load_explicit(node == FABEMU_ANY_NODE ? &fab->breaks
+                                                        : &peer_at(fab, node)->breaks,
+                                memory_order_relaxed);
 }
 
 /* Relaxed: as above. */
@@ -106,11 +109,9 @@ void nic_peer_count_loss(struct fabemu *fab, uint32_t node)
 
 uint64_t fabemu_losses(const struct fabemu *fab, uint32_t node)
 {
-    const _Atomic uint64_t *count = &fab->losses;
-
-    if (node != FABEMU_ANY_NODE)
-        count = &fab->peers[node < fab->info.nodes ? node : 0].losses;
-    return atomic_load_explicit(count, memory_order_relaxed);
+    return atomic_load_explicit(node == FABEMU_ANY_NODE ? &fab->losses
+                                                        : &peer_at(fab, node)->losses,
+                                memory_order_relaxed);
 }
 
 void nic_peer_why(const struct fabemu *fab, uint32_t node, char *text, size_t bytes)

@@ -73,6 +73,7 @@ struct run {
     size_t befores;
     char refused[256]; /* what a process that found no node was told */
     struct standstill standstill;
+    const char *runtime_dir; /* $XDG_RUNTIME_DIR, NULL: there is none */
 };
 
 static void enter(struct run *run, enum phase phase)
@@ -502,6 +503,8 @@ static int run_on(struct run *run, const struct fabric_config *config, struct pl
         say("%s", error);
         return EXIT_FAILURE;
     }
+    if (run->runtime_dir) /* the command's own; plan_fabric() */
+        setenv("XDG_RUNTIME_DIR", run->runtime_dir, 1);
     scratch_path(run->scratch, sizeof run->scratch, run->host.socket.path, getpid());
     if (scratch_make(run->scratch))
         say("cannot create %s: %s", run->scratch, strerror(errno));
@@ -545,6 +548,7 @@ int run_main(int argc, char **argv)
     struct options options;
     struct plan plan;
     char name[32];
+    const char *runtime_dir;
     struct command_signals before;
 
     int status = options_parse_own(&options, &run_command, &owns, argc, argv);
@@ -557,10 +561,13 @@ int run_main(int argc, char **argv)
         return status;
     snprintf(name, sizeof name, "run-%d", (int)getpid());
     options.name = options.name ? options.name : name;
+    runtime_dir = getenv("XDG_RUNTIME_DIR");
+    runtime_dir = runtime_dir ? strdup(runtime_dir) : NULL; /* to the end */
     status = plan_fabric(&config, &graph, &options, options.name);
     if (status)
         return status;
     run.argv = argv + options.operands;
+    run.runtime_dir = runtime_dir;
     run.report = options.report;
     run.bounds = config.bounds;
     run.keep_going = options.keep_going;

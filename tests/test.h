@@ -22,6 +22,13 @@ struct test_case {
     void (*fn)(void);
 };
 
+/* So many trials; fewer where every access is watched, which takes ten times as long. */
+#ifdef __SANITIZE_THREAD__
+#define TEST_TRIALS(count) ((count) / 5u + 1u)
+#else
+#define TEST_TRIALS(count) (count)
+#endif
+
 /* A row of a table of tests. */
 /* clang-format off */
 #define CASE(name) {#name, name}

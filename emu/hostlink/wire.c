@@ -130,7 +130,7 @@ static uint32_t parse_entry(const uint8_t *from, uint32_t bytes, struct emu_host
     uint32_t whole = EMU_HOSTLINK_ENTRY_BYTES + own + payload;
 
     if (bytes < whole || payload > EMU_PAYLOAD_BYTES || flags & ~(WIRE_BUF | WIRE_OWN) ||
-        (!(flags & WIRE_BUF) && flags + payload + wire_u32(from + WIRE_NOTE)))
+        (!(flags & WIRE_BUF) && (flags | payload | wire_u32(from + WIRE_NOTE))))
         return 0;
     ret->at_ps = wire_u64(from + WIRE_TIME);
     memcpy(&ret->entry.hdr, from + WIRE_HDR, EMU_HDR_BYTES);

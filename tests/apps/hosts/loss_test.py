@@ -255,7 +255,7 @@ class HostLossTest(unittest.TestCase):
 
     def test_survivors__get_errors_and_go_on(self):
         cases = itertools.product(PROFILES, PROGRAMS, self.LOSSES.items())
-        for profile, program, (loss, lose) in self.some(cases, 3):
+        for profile, program, (loss, lose) in self.some(cases, 2):
             with self.subTest(profile=profile, program=program, loss=loss):
                 self.make(2)
                 run = self.start(2, program, "--profile", profile, "--keep-going")

@@ -133,7 +133,6 @@ static void print_status(const struct status *status, struct json_object *reply)
             printf(", waited %s for cores", duration_of_ns((double)waited_ns).text);
         putchar('\n');
     }
-    fflush(stdout);
     if (!status->report)
         report_print_hosts(stdout, report);
     if (standstill_for_ns(reply))

@@ -153,6 +153,8 @@ static double two_cores_ns(struct ring_pair *pair, uint64_t sample_ns, bool *in_
     atomic_store_explicit(&pair->pushed_all, pushed, memory_order_relaxed);
     pthread_join(consumer, NULL);
     *in_order &= !pair->out_of_order;
+    if (!pair->popped) /* the host had no core for us in all that time */
+        return two_cores_ns(pair, 2 * sample_ns, in_order);
     return (double)(pair->last_ns - pair->first_ns) / (double)pair->popped;
 }
 

@@ -10,6 +10,9 @@
 #include <stdlib.h>
 
 #include "apps/daemon/standstill.h"
+#include "apps/fabric/hosts.h"
+#include "apps/fabric/links.h"
+#include "apps/fabric/stalls.h"
 #include "emu/combine.h"
 #include "emu/combiner.h"
 

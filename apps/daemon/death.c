@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "apps/daemon/client.h"
+#include "apps/fabric/links.h"
 #include "apps/run/procs.h"
 #include "emu/now.h"
 

@@ -20,6 +20,8 @@
 #include <sys/epoll.h>
 
 #include "apps/daemon/client.h"
+#include "apps/fabric/hosts.h"
+#include "apps/fabric/links.h"
 #include "apps/daemon/faults.h"
 #include "apps/run/report.h"
 #include "apps/say.h"

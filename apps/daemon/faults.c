@@ -6,6 +6,7 @@
  * faults are at work it also looks what they have hit, ten times a second.
  */
 #include "apps/daemon/faults.h"
+#include "apps/fabric/links.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -18,6 +18,8 @@
 #include <stdlib.h>
 
 #include "apps/daemon/client.h"
+#include "apps/fabric/hosts.h"
+#include "apps/fabric/links.h"
 #include "apps/say.h"
 
 enum standing {

@@ -4,6 +4,7 @@
  * which a segment is missing, to all members of a group that has failed.
  */
 #include "apps/daemon/losses.h"
+#include "apps/fabric/links.h"
 
 #include <stdio.h>
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "apps/daemon/audit.h"
+#include "apps/fabric/hosts.h"
 #include "apps/daemon/bounds.h"
 #include "apps/daemon/client.h"
 #include "apps/daemon/faults.h"

@@ -7,6 +7,9 @@
 #define APPS_FABRIC_INTERNAL_H
 
 #include "apps/fabric/fabric.h"
+#include "apps/fabric/hosts.h"
+#include "apps/fabric/links.h"
+#include "apps/fabric/stalls.h"
 #include "emu/combiner.h"
 #include "emu/edge/fabric.h"
 #include "emu/link/pool.h"

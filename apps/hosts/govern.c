@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "apps/daemon/conn.h"
+#include "apps/fabric/hosts.h"
 #include "apps/hosts/internal.h"
 #include "apps/say.h"
 #include "emu/list.h"

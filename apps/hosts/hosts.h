@@ -5,7 +5,7 @@
  * The governor's daemon is the daemon of the whole fabric. To it a process on another host is a
  * client like its own: the host there passes the client's lines on over the control channel
  * (govern.c, obey.c), so attaching, groups, deaths, status and reports are in one place, and ask
- * nobody where a process is. The fabrics of all hosts are replicas (apps/fabric/fabric.h, struct
+ * nobody where a process is. The fabrics of all hosts are replicas (apps/fabric/hosts.h, struct
  * fabric_mirror): what the governor does to its own it has all others do, each with its devices,
  * and goes on when all have done it.
  *
@@ -32,6 +32,7 @@
 #include <sys/types.h>
 
 #include "apps/fabric/fabric.h"
+#include "apps/fabric/hosts.h"
 #include "emu/json.h"
 
 #define HOSTS_MAX 64u

@@ -7,6 +7,7 @@
  * over the first pair.
  */
 #include "apps/hosts/links.h"
+#include "apps/fabric/hosts.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -12,6 +12,8 @@
 
 #include "apps/daemon/conn.h"
 #include "apps/fabric/audit/audit.h"
+#include "apps/fabric/hosts.h"
+#include "apps/fabric/stalls.h"
 #include "apps/hosts/internal.h"
 #include "emu/combiner.h"
 #include "emu/edge/pending.h"

@@ -6,6 +6,7 @@
 #include <errno.h>
 
 #include "apps/inject/internal.h"
+#include "apps/fabric/links.h"
 #include "apps/say.h"
 
 /* Can all cables of the switch lose their signal? */

@@ -3,6 +3,7 @@
  * inject.c - which fault is due.
  */
 #include "apps/inject/inject.h"
+#include "apps/fabric/links.h"
 
 #include <errno.h>
 #include <stdlib.h>

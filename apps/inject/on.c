@@ -10,6 +10,7 @@
 #include <errno.h>
 
 #include "apps/inject/internal.h"
+#include "apps/fabric/links.h"
 #include "apps/say.h"
 
 static bool is_combined(const struct fault *fault)

@@ -6,6 +6,7 @@
 #include <errno.h>
 
 #include "apps/inject/internal.h"
+#include "apps/fabric/links.h"
 #include "emu/random.h"
 
 /*

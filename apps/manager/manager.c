@@ -3,6 +3,8 @@
  * manager.c - links, one by one: signal, bring-up, errors; and tables when any of them changed.
  */
 #include "apps/manager/manager.h"
+#include "apps/fabric/hosts.h"
+#include "apps/fabric/links.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -3,6 +3,7 @@
  * faults.c - faults between windows of simulated time.
  */
 #include "apps/traffic/faults.h"
+#include "apps/fabric/links.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "tests/test.h"
+#include "apps/fabric/links.h"
 #include "tests/world/edges.h"
 #include "tests/world/switch/trial.h"
 

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "apps/traffic/workload/coll.h"
+#include "apps/fabric/links.h"
 #include "apps/traffic/faults.h"
 #include "apps/traffic/inside.h"
 

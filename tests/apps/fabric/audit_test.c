@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "apps/fabric/audit/audit.h"
+#include "apps/fabric/links.h"
 #include "nic/engine/group.h"
 #include "nic/engine/internal.h"
 #include "switch/channel/channel.h"

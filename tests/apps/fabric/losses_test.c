@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "apps/manager/manager.h"
+#include "apps/fabric/links.h"
 #include "emu/combine.h"
 #include "tests/test.h"
 #include "tests/world/edges.h"

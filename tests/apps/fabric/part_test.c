@@ -10,6 +10,8 @@
 #include <string.h>
 
 #include "apps/fabric/audit/audit.h"
+#include "apps/fabric/hosts.h"
+#include "apps/fabric/links.h"
 #include "switch/channel/channel.h"
 #include "tests/test.h"
 #include "tests/world/edges.h"

@@ -8,6 +8,8 @@
 #include <string.h>
 
 #include "emu/combine.h"
+#include "apps/fabric/links.h"
+#include "apps/fabric/stalls.h"
 #include "emu/combiner.h"
 #include "emu/now.h"
 #include "tests/test.h"

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "emu/combine.h"
+#include "apps/fabric/links.h"
 #include "nic/engine/internal.h"
 #include "tests/test.h"
 #include "tests/world/edges.h"

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "nic/engine/internal.h"
+#include "apps/fabric/links.h"
 #include "tests/test.h"
 #include "tests/world/host/cluster.h"
 #include "tests/world/host/parts.h"

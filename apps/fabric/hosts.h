@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * hosts.h - a network that several hosts have together: parts, replicas, and what keeps these
+ * alike.
+ */
+#ifndef APPS_FABRIC_HOSTS_H
+#define APPS_FABRIC_HOSTS_H
+
+#include "apps/fabric/fabric.h"
+
+struct emu_clash;
+struct emu_dev;
+struct emu_pending;
+struct emu_rx;
+struct emu_tx;
+struct emu_worker;
+struct fabric_audit;
+struct fabric_came;
+struct fabric_stall;
+
+/* A cable with one end here and the other on another host. */
+struct fabric_crossing {
+    uint32_t cable;  /* fabric_cable() */
+    uint32_t host;   /* the other one */
+    uint32_t number; /* of those that join the same two hosts; in the order of cables, on both */
+};
+
+/* The end of it that is here: of a switch, or of a link engine. */
+struct fabric_crossing_end {
+    struct emu_dev *dev;
+    struct emu_tx *tx; /* what it sends */
+    struct emu_rx *rx;
+    uint8_t port; /* of the device, for both */
+};
+
+/*
+ * Host links, as a fabric sees them. Their devices are stepped by its workers. A cable's credits
+ * are its far switch's, and pass; a host link keeps the credits of its own sending end as a sender
+ * does: what it puts on the cable takes one, what comes back is added.
+ */
+struct fabric_crossing_ops {
+    uint32_t devices;
+    /* Device @i, on @worker; all are made before any cable is joined. Errors: its own, negative. */
+    int (*create)(void *ctx, uint32_t i, struct emu_worker *worker);
+    /*
+     * In the place of two emu_link_join(), both ways between @end and a device.
+     * @credits: as on one host; with channels EMU_VC_SLOTS. Errors: as above.
+     */
+    int (*join)(void *ctx, const struct fabric_crossing *crossing,
+                const struct fabric_crossing_end *end, uint32_t credits,
+                const struct emu_profile *profile);
+    /*
+     * All devices end, if any was made; each frees its sending ends, emu_link_unjoin(). Workers run
+     * no more, and are still there.
+     */
+    void (*destroy)(void *ctx);
+    /* References to buffers that devices hold, and those on cables to them; NULL: none ever. */
+    uint64_t (*held)(void *ctx);
+    /* The clock is rebased: as emu_tx_rebase() and emu_rx_rebase() of all ends. NULL: no times. */
+    void (*rebase)(void *ctx, uint64_t by_ps);
+};
+
+/* A network that several hosts have together. Nodes are where topo_first_link() is. */
+struct fabric_hosts {
+    uint32_t self; /* this host */
+    uint32_t count;
+    const uint32_t *of; /* by switch: which host has it; borrowed, as are the others */
+    const struct fabric_crossing_ops *ops;
+    void *ctx;
+};
+
+/* --- replicas ---------------------------------------------------------------------- */
+
+/*
+ * On several hosts each has a fabric of the whole network, a *replica*: it knows all cables,
+ * groups, trees and seats, and has the devices of its own part. What changes them is told to all
+ * hosts, in the same order and with the same arguments:
+ *
+ *     fabric_group_create(), _wide(), fabric_multicast_create(), fabric_group_leave(),
+ *     fabric_node_leave(), fabric_link_set(), fabric_reroute(), fabric_regrow(),
+ *     fabric_combine_exhaust(), fabric_node_linked(), fabric_seat_set()
+ *
+ * and each decides the same, by what all know alone; then it does what is to be done to its own
+ * devices. -ENOMEM alone is one host's: whoever governs takes back what the others have done, a
+ * group by fabric_group_leave(), or gives the host up. Everything else is about devices here: it
+ * does nothing, and finds nothing, where they are elsewhere.
+ */
+
+/** fabric_switch_host, fabric_node_host - which host has it; one host: 0. Pure. */
+uint32_t fabric_switch_host(const struct fabric_config *config, uint32_t sw);
+uint32_t fabric_node_host(const struct fabric_config *config, uint32_t node);
+
+/** fabric_crossings - cables between this host and @host; TOPO_NONE: and any other. Pure. */
+uint32_t fabric_crossings(const struct fabric_config *config, uint32_t host);
+
+/** fabric_node_is_here - is the node on this host? */
+bool fabric_node_is_here(const struct fabric *fabric, uint32_t node);
+
+/**
+ * fabric_cable_ends_here - is the receiving end of the way from (@out) or to the cable's first end
+ * here? That is also the sending end of the other way.
+ */
+bool fabric_cable_ends_here(const struct fabric *fabric, uint32_t cable, bool out);
+
+/**
+ * fabric_seat_set - who is at a node on another host, emu_seat_state(): all that are attached here
+ * see it when this returns. fabric_seat() - who is at any node, as other hosts are to be told.
+ * Errors: -EINVAL, the node is here. Thread: manager.
+ */
+int fabric_seat_set(struct fabric *fabric, uint32_t node, uint64_t state);
+uint64_t fabric_seat(const struct fabric *fabric, uint32_t node);
+
+/* --- what is done to all of them (nodes.c, groups.c) ---------------------------------- */
+
+/* A group that can combine, as the governor's fabric has made it. */
+struct fabric_group_call {
+    const uint32_t *nodes; /* count of them */
+    uint32_t count;
+    bool wide;
+    uint32_t id; /* that it has there, and must have everywhere */
+};
+
+/*
+ * On several hosts each has a replica of the fabric, with devices of its own part. What changes one
+ * changes all: the governor's fabric calls these, and each returns when all other hosts have done
+ * it. @ctx: the mirror's. Thread: the manager's.
+ */
+struct fabric_mirror {
+    void *ctx;
+    /* An edge for @node, on its @host: fabric_attach() there. */
+    int (*attach)(void *ctx, uint32_t host, uint32_t node);
+    void (*detach)(void *ctx, uint32_t host, uint32_t node);
+    void (*seat)(void *ctx, uint32_t node, uint64_t state);           /* fabric_seat_set() */
+    void (*linked)(void *ctx, uint32_t node, bool linked);            /* fabric_node_linked() */
+    int (*group)(void *ctx, const struct fabric_group_call *group);   /* fabric_group_is() */
+    void (*leave)(void *ctx, uint32_t group, uint32_t node);          /* fabric_group_leave() */
+    void (*link)(void *ctx, uint32_t cable, bool up, uint32_t fault); /* fabric_link_set() */
+    void (*reroute)(void *ctx, const uint32_t *out, uint32_t count);  /* fabric_reroute(), cables */
+    void (*cut_off)(void *ctx, bool parted);                          /* fabric_cut_off() */
+    void (*totals)(void *ctx, struct fabric_totals *sum);             /* adds the others' */
+
+    /*
+     * What the others see of a standstill, each of its own part; never while workers are held,
+     * which carry what is asked and answered. Nothing of it has been checked but lengths.
+     */
+    /* Of the process at @node, there: fabric_pending(), at most half a second old. */
+    bool (*pending)(void *ctx, uint32_t host, uint32_t node, struct emu_pending *ret);
+    /* fabric_came(), of all of them. */
+    uint32_t (*came)(void *ctx, uint32_t group, uint32_t seq, struct fabric_came *ret,
+                     uint32_t max);
+    bool (*clash)(void *ctx, uint32_t group, struct emu_clash *ret); /* fabric_clash() */
+    /* fabric_stalls(), of all of them; their times by our clock. */
+    uint32_t (*stalls)(void *ctx, uint64_t now_ns, struct fabric_stall *ret, uint32_t max);
+    /* fabric_audit() of all others added to @sum, each line with its host. Errors: as there. */
+    int (*audit)(void *ctx, bool routes, struct fabric_audit *sum);
+};
+
+/**
+ * fabric_link_told - all other hosts have done what fabric_link_set() did here. Not between
+ * fabric_hold() and fabric_go(): what carries it is held there, too. Thread: manager.
+ */
+void fabric_link_told(const struct fabric *fabric, uint32_t cable, bool up, uint32_t fault);
+
+/**
+ * fabric_crossings_by - the cables between hosts @a and @b that go by pair @number of @of pairs of
+ * ports: each is noted in @noted, by cable. Returns their count. @b TOPO_NONE: all of @a's to
+ * others.
+ */
+uint32_t fabric_crossings_by(const struct fabric *fabric, uint32_t a, uint32_t b, uint32_t number,
+                             uint32_t of, bool *noted);
+
+/**
+ * fabric_sever - where nothing is sent around links that are out: these cables lead nowhere from
+ * now on. fabric_reaches() says so of all that may go by one of them; fabric_group_is_severed(), of
+ * a group: its tree does. @lost: by cable. Errors: -ENOMEM. Thread: manager.
+ */
+int fabric_sever(struct fabric *fabric, const bool *lost);
+bool fabric_group_is_severed(const struct fabric *fabric, uint32_t group);
+
+/** fabric_mirror - from now on. @mirror: borrowed. Before anything is attached. */
+void fabric_mirror(struct fabric *fabric, const struct fabric_mirror *mirror);
+
+/**
+ * fabric_attach_far - give a process on @host a node there: as fabric_attach(), but that its
+ * descriptors are there. Errors: the same; -EHOSTDOWN.
+ */
+int fabric_attach_far(struct fabric *fabric, uint32_t host, int64_t want, struct fabric_seat *ret);
+
+/** fabric_group_is - make the group that the governor's fabric has. Errors: as there; -EPROTO. */
+int fabric_group_is(struct fabric *fabric, const struct fabric_group_call *group);
+
+#endif

@@ -169,11 +169,6 @@ uint64_t switch_group_came(const struct switch_group *group, uint32_t seq)
     return state->active ? state->have : group->ports;
 }
 
-uint64_t switch_group_ports(const struct switch_group *group)
-{
-    return group->ports;
-}
-
 bool switch_group_failed(const struct switch_group *group)
 {
     for (uint32_t u = 0; u < group->units; u++)

@@ -351,8 +351,6 @@ bool switch_group_is_idle(const struct switch_group *group);
  */
 uint64_t switch_group_came(const struct switch_group *group, uint32_t seq);
 
-uint64_t switch_group_ports(const struct switch_group *group); /* of the group's tree */
-
 /**
  * switch_group_failed - was a state of the group found damaged here? Then no operation of it ends
  * any more. Thread: as switch_group_bufs().

@@ -306,11 +306,6 @@ void daemon_faults_run(struct daemon *daemon)
         faults_step(daemon);
 }
 
-int daemon_faults_fd(const struct daemon *daemon)
-{
-    return daemon->faults ? daemon->faults->timer : -1;
-}
-
 /* --- made --------------------------------------------------------------------------- */
 
 static uint64_t bound_ps(uint64_t ms)

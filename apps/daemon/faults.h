@@ -19,9 +19,6 @@ void daemon_faults_close(struct daemon *daemon);
 /** daemon_faults_run - what is due, and what was hit meanwhile. When its timer has expired. */
 void daemon_faults_run(struct daemon *daemon);
 
-/** daemon_faults_fd - the timer; -1: there is none. */
-int daemon_faults_fd(const struct daemon *daemon);
-
 /**
  * daemon_faults_lose - these cables have lost their signal for good: the manager sends around them.
  * @lost: by cable. Errors: as daemon_fault's, with one line in @error.

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "apps/daemon/audit.h"
 #include "apps/daemon/conn.h"
-#include "apps/fabric/audit/audit.h"
 #include "apps/fabric/hosts.h"
 #include "apps/fabric/stalls.h"
 #include "apps/hosts/internal.h"
@@ -170,29 +170,13 @@ static int look_stalls(struct fabric *fabric, struct json_object *call, struct j
 
 /* --- audit ------------------------------------------------------------------------------ */
 
-/* {"found":N,"wrong":[LINE,…],"switches","cables","crossing","buffers","held_ns"} */
+/* {"audit":{…}}: as the daemon says it of itself. */
 static int look_audit(struct fabric *fabric, struct json_object *call, struct json_object *reply)
 {
-    struct fabric_audit *audit = malloc(sizeof *audit);
-    struct json_object *wrong;
-    int err = audit ? fabric_audit(fabric, fabric_now_ps(fabric),
-                                   emu_json_number(call, "routes", 0) != 0, audit)
-                    : -ENOMEM;
+    struct json_object *audit = audit_json(fabric, emu_json_number(call, "routes", 0) != 0);
 
-    if (!err) {
-        wrong = json_object_new_array();
-        for (uint32_t i = 0; i < audit->found && i < FABRIC_FINDINGS; i++)
-            json_object_array_add(wrong, json_object_new_string(audit->line[i]));
-        json_object_object_add(reply, "wrong", wrong);
-        json_add_number(reply, "found", audit->found);
-        json_add_number(reply, "switches", audit->switches);
-        json_add_number(reply, "cables", audit->cables);
-        json_add_number(reply, "crossing", audit->crossing);
-        json_add_number(reply, "buffers", audit->buffers);
-        json_add_number(reply, "held_ns", audit->held_ns);
-    }
-    free(audit);
-    return err;
+    json_object_object_add(reply, "audit", audit);
+    return audit ? 0 : -ENOMEM;
 }
 
 /* --- the table -------------------------------------------------------------------------- */

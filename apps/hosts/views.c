@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "apps/daemon/conn.h"
+#include "apps/fabric/stalls.h"
 #include "apps/fabric/audit/audit.h"
 #include "apps/hosts/internal.h"
 #include "emu/combiner.h"
@@ -216,19 +217,20 @@ static void audit_take(void *ctx, uint32_t host, struct json_object *reply)
 {
     struct audits *audits = ctx;
     struct fabric_audit *sum = audits->sum;
-    struct json_object *wrong = json_object_object_get(reply, "wrong");
-    uint64_t held_ns = (uint64_t)emu_json_number(reply, "held_ns", 0);
+    struct json_object *audit = json_object_object_get(reply, "audit");
+    struct json_object *wrong = json_object_object_get(audit, "wrong");
+    uint64_t held_ns = (uint64_t)emu_json_number(audit, "held_ns", 0);
 
     for (size_t i = 0; i < length_of(wrong) && audits->lines < FABRIC_FINDINGS; i++) {
         const char *line = json_object_get_string(json_object_array_get_idx(wrong, i));
 
         line_set(audits, audits->lines++, host, line ? line : "");
     }
-    sum->found += (uint32_t)emu_json_number(reply, "found", 0);
-    sum->switches += (uint32_t)emu_json_number(reply, "switches", 0);
-    sum->cables += (uint32_t)emu_json_number(reply, "cables", 0);
-    sum->crossing += (uint32_t)emu_json_number(reply, "crossing", 0);
-    sum->buffers += (uint64_t)emu_json_number(reply, "buffers", 0);
+    sum->found += (uint32_t)emu_json_number(audit, "found", 0);
+    sum->switches += (uint32_t)emu_json_number(audit, "switches", 0);
+    sum->cables += (uint32_t)emu_json_number(audit, "cables", 0);
+    sum->crossing += (uint32_t)emu_json_number(audit, "between_hosts", 0);
+    sum->buffers += (uint64_t)emu_json_number(audit, "buffers", 0);
     sum->held_ns = held_ns > sum->held_ns ? held_ns : sum->held_ns;
 }
 

@@ -113,11 +113,6 @@ void emu_hostlink_destroy(struct emu_hostlink *link)
 
 /* --- read and set by others --------------------------------------------------------- */
 
-struct emu_dev *emu_hostlink_dev(struct emu_hostlink *link)
-{
-    return &link->dev;
-}
-
 const struct emu_hostlink_cable *emu_hostlink_cable(const struct emu_hostlink *link, uint32_t peer,
                                                     uint32_t cable)
 {

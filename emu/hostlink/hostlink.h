@@ -151,8 +151,6 @@ int emu_hostlink_create(struct emu_hostlink **ret, struct emu_worker *worker,
 /** emu_hostlink_destroy - after the workers have ended; with the rings that the device fills. */
 void emu_hostlink_destroy(struct emu_hostlink *link);
 
-struct emu_dev *emu_hostlink_dev(struct emu_hostlink *link);
-
 /**
  * emu_hostlink_join - in the place of two emu_link_join(): @tx and @rx, at port @port of @dev, are
  * the near ends of cable @cable to peer @peer; both hosts must give the same @credits and @profile.

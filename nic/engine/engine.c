@@ -145,11 +145,6 @@ void engine_faults(struct engine *engine, uint32_t link, struct emu_faults *faul
         faults->forges = EMU_VC_SLOTS - emu_vc_slots(engine->profile);
 }
 
-uint32_t engine_node(const struct engine *e)
-{
-    return e->node;
-}
-
 const struct emu_vcs *engine_vcs(const struct engine *engine, uint32_t link)
 {
     assert(link < engine->links);

@@ -219,9 +219,6 @@ const char *engine_group_check(const struct engine_group *group);
  */
 bool engine_knows_group(const struct engine *engine, const struct engine_group *group);
 
-/** engine_node - the number of its node, or unit. */
-uint32_t engine_node(const struct engine *engine);
-
 /**
  * engine_group_parent - in the tree in which a group combines; ENGINE_NO_NODE: none.
  */

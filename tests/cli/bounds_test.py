@@ -45,17 +45,6 @@ int main(int argc, char **argv)
 
 
 class BoundsTest(FabemuCase):
-    def library_program(self):
-        source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
-        library = os.path.join(os.path.dirname(self.command), "nic")
-        path = os.path.join(self.dir, "p.c")
-        with open(path, "w") as f:
-            f.write(PROGRAM)
-        subprocess.run(["cc", "-D_GNU_SOURCE", path, "-o", path[:-2],
-                        "-I" + os.path.join(source, "nic"), "-L" + library, "-lfabemu",
-                        "-Wl,-rpath," + library], check=True, timeout=60)
-        return path[:-2]
-
     def of_the_build(self, name):
         path = os.path.join(os.path.dirname(self.command), "tests", name)
         if not os.path.exists(path):
@@ -107,7 +96,7 @@ class BoundsTest(FabemuCase):
     # --- each of them ----------------------------------------------------------------------
 
     def silence(self, *options):
-        program = self.library_program()
+        program = self.against_library(PROGRAM)
         self.up("u", *options)
         stopped = self.program(program, "stop", node=1)
         self.assertTrue(until(lambda: stat_of(stopped.pid)[0] == "T"))
@@ -134,7 +123,7 @@ class BoundsTest(FabemuCase):
 
     def test_stopped__leaves_a_process_alone_that_goes_on_again_and_again(self):
         self.up("u", "--bound", "stopped=1ms")
-        slow = self.program(self.library_program(), "stop", node=1)
+        slow = self.program(self.against_library(PROGRAM), "stop", node=1)
         until(lambda: stat_of(slow.pid)[0] == "T")
         for _ in range(40):  # the fabric looks three times or four meanwhile
             slow.send_signal(signal.SIGCONT)

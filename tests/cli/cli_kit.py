@@ -143,6 +143,18 @@ class FabemuCase(unittest.TestCase):
     def socket_path(self, name):
         return os.path.join(self.dir, "fabemu", name + ".sock")
 
+    def against_library(self, text):
+        """The program that @text is in C, linked with the build's libfabemu."""
+        source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
+        library = os.path.join(os.path.dirname(self.command), "nic")
+        path = os.path.join(self.dir, "p")
+        with open(path + ".c", "w") as f:
+            f.write(text)
+        subprocess.run(["cc", "-D_GNU_SOURCE", path + ".c", "-o", path,
+                        "-I" + os.path.join(source, "nic"), "-L" + library, "-lfabemu",
+                        "-Wl,-rpath," + library], check=True, timeout=60)
+        return path
+
     def fabemu(self, *args, **kwargs):
         return subprocess.run([self.command, *args], env=kwargs.pop("env", self.env), text=True,
                               stdin=subprocess.DEVNULL, capture_output=True, timeout=60, **kwargs)

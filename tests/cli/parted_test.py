@@ -212,17 +212,6 @@ int main(int argc, char **argv)
 
 
 class PartedTest(FabemuCase):
-    def build(self):
-        source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
-        library = os.path.join(os.path.dirname(self.command), "nic")
-        path = os.path.join(self.dir, "p")
-        with open(path + ".c", "w") as f:
-            f.write(PROGRAM)
-        subprocess.run(["cc", "-D_GNU_SOURCE", path + ".c", "-o", path,
-                        "-I" + os.path.join(source, "nic"), "-L" + library, "-lfabemu",
-                        "-Wl,-rpath," + library], check=True, timeout=60)
-        return path
-
     def program(self, path, node, peer, *words):
         env = {**self.env, "FABEMU_SOCKET": self.socket_path("u"), "FABEMU_NODE": str(node)}
         process = subprocess.Popen([path, str(peer), *words], env=env, text=True,
@@ -247,7 +236,7 @@ class PartedTest(FabemuCase):
     def pair_that(self, words, *options):
         """Two processes, 0 and 2, that do what the first of @words says; the nodes that the others
         name are in their group, too."""
-        path = self.build()
+        path = self.against_library(PROGRAM)
         more = words[1:]
         self.up("u", "--bound", "silence=off", *options)
         both = [self.program(path, 0, 2, *words), self.program(path, 2, 0, *words)]

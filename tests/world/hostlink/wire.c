@@ -449,8 +449,3 @@ void wire_release(struct wire *wire, uint32_t port)
 {
     wire->port[port].reserved = 0;
 }
-
-uint64_t wire_unreceived(const struct wire *wire, uint32_t port)
-{
-    return wire->port[port].unreceived;
-}

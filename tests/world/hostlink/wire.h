@@ -68,7 +68,4 @@ uint32_t wire_free(const struct wire *wire, uint32_t port);
 void wire_reserve(struct wire *wire, uint32_t port, uint32_t left);
 void wire_release(struct wire *wire, uint32_t port);
 
-/** wire_unreceived - frames that were lost because @port had none free. */
-uint64_t wire_unreceived(const struct wire *wire, uint32_t port);
-
 #endif

@@ -221,9 +221,11 @@ class Refusals(Base):
 
 class LeftBehind(Base):
     def test_memif__a_dead_servers_socket(self):
-        shell = ("if [ {host} = 0 ]; then \"$@\" >{dir}/first & while ! [ -e {dir}/memif-0-1 ]; "
-                 "do sleep 0.05; done; kill -9 $!; wait $!; "
-                 "[ -e {dir}/memif-0-1 ] || echo no socket; fi; exec \"$@\"")
+        # Host 1 waits for the death: it would else be the first server's partner, and both done.
+        shell = ("if [ {host} = 0 ]; then \"$@\" >{dir}/first & while ! [ -e {dir}/memif-0-1 ] && "
+                 "kill -0 $!; do sleep 0.05; done; kill -9 $!; wait $!; "
+                 "[ -e {dir}/memif-0-1 ] || echo no socket; : >{dir}/dead; "
+                 "else while ! [ -e {dir}/dead ]; do sleep 0.05; done; fi; exec \"$@\"")
         run = self.start("--device", "memif", command=["sh", "-c", shell, "sh", self.exchange,
                                                        "{device}", "1000"])
         out, err = self.finish(run)
@@ -235,9 +237,14 @@ class LeftBehind(Base):
         run = self.start(command=["sh", "-c", "echo at work; sleep 1000 & sleep 1000"])
         if not run.stdout.readline():
             self.finish(run)
-        inside = subprocess.run(["ip", "netns", "pids", f"fabemu-hosts-{run.pid}-h0"], text=True,
-                                capture_output=True, check=True).stdout.split()
-        self.assertGreater(len(inside), 1)
+        inside = []
+
+        def at_work():
+            """Host 0's shell has started what it starts: the line above may be host 1's."""
+            inside[:] = subprocess.run(["ip", "netns", "pids", f"fabemu-hosts-{run.pid}-h0"],
+                                       text=True, capture_output=True, check=True).stdout.split()
+            return len(inside) > 2
+        self.until(at_work, "host 0's shell has not started its two")
         run.send_signal(number)
         run.wait(PATIENCE_S)
         self.until(lambda: not self.left_behind(run.pid), "namespaces or folder left")

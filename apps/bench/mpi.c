@@ -260,25 +260,31 @@ static int64_t report_number(struct json_object *report, const char *one, const 
     return json_object_get_int64(report);
 }
 
-/* The fabric's own word on what it did must fit the row. Returns what is wrong, or NULL. */
-static const char *report_wrong(const char *path, const struct cell *cell, enum contender who)
+/* The fabric's own word on what it did must fit the row: else @error says what is wrong. */
+static void report_check(const char *path, const struct cell *cell, enum contender who, char *error,
+                         size_t error_bytes)
 {
-    struct json_object *report = json_object_from_file(path);
+    struct json_object *report = json_object_from_file(path), *drops;
     const char *wrong = NULL;
 
-    if (!report)
-        return "the fabric's report is not there";
+    if (!report) {
+        snprintf(error, error_bytes, "the fabric's report is not there");
+        return;
+    }
     int64_t in_switch = report_number(report, "collectives", "allreduce", "in_switch");
-    if (report_number(report, "dropped", NULL, NULL) != 0)
-        wrong = "the fabric dropped segments";
+    if (report_number(report, "dropped", NULL, NULL) != 0 &&
+        json_object_object_get_ex(report, "drops", &drops))
+        snprintf(error, error_bytes, "the fabric dropped segments: %s",
+                 json_object_to_json_string(drops));
     else if (report_number(report, "segments", "sent", NULL) <= 0)
         wrong = "no segments went through the fabric";
     else if (cell->collectives && who == FABEMU && in_switch <= 0)
         wrong = "the collectives did not run in the switches";
     else if (who == FABEMU_OFF && in_switch > 0)
         wrong = "collectives ran in the switches that should not";
+    if (wrong)
+        snprintf(error, error_bytes, "%s", wrong);
     json_object_put(report);
-    return wrong;
 }
 
 static void take_figures(const struct cell *cell, enum contender who, const char *out,
@@ -308,10 +314,9 @@ static void run_once(const struct bench *bench, const struct cell *cell, enum co
     run_prepare(run, cell, who);
     if (bench_child_run(child, (char *const *)run->argv, (char *const *)run->env,
                         bench->quick ? 20 : 60, error, sizeof results->error[who]) == 0) {
-        const char *wrong = run->report[0] ? report_wrong(run->report, cell, who) : NULL;
-        if (wrong)
-            snprintf(error, sizeof results->error[who], "%s", wrong);
-        else
+        if (run->report[0])
+            report_check(run->report, cell, who, error, sizeof results->error[who]);
+        if (!error[0])
             take_figures(cell, who, child->out, results);
     }
     if (run->report[0])

@@ -41,7 +41,7 @@
     X(term, "term", 1500, "from SIGTERM to all that COMMAND started to SIGKILL")    \
     X(last, "last", 700, "from SIGTERM to COMMAND itself to SIGKILL")               \
     X(leftover, "leftover", 300, "what COMMAND left behind may end by itself")      \
-    X(stop, "stop", 2000, "a fabric that was asked to end")
+    X(stop, "stop", 10000, "a fabric that was asked to end")
 
 #define EMU_BOUNDS(X) EMU_BOUNDS_FABRIC(X) EMU_BOUNDS_LIBRARY(X) EMU_BOUNDS_RUN(X)
 

@@ -135,6 +135,6 @@ void daemon_losses_report(const struct daemon *daemon, const struct daemon_losse
     json_add_number(told, "groups_failed", losses->groups);
     json_add_number(told, "pairs_told", losses->pairs);
     json_add_number(told, "states_damaged", totals.damaged);
-    json_add_number(told, "overruns", totals.retries.overrun);
+    json_add_number(told, "overruns", totals.dropped_overrun);
     json_object_object_add(report, "losses", told);
 }

@@ -507,7 +507,9 @@ static void segment__that_finds_no_room_is_told_with_its_cable(void)
     look(&r, BEGIN_PS);
     CU_ASSERT_EQUAL(r.losses, 0);
     congest(&r, 2);
-    CU_ASSERT_TRUE_FATAL(totals_of(&r).retries.overrun > 0);
+    CU_ASSERT_TRUE_FATAL(totals_of(&r).dropped_overrun > 0);
+    CU_ASSERT_EQUAL(totals_of(&r).dropped_overrun, totals_of(&r).retries.overrun);
+    CU_ASSERT_EQUAL(totals_of(&r).dropped_bad, 0);
     look(&r, BEGIN_PS + 1);
     CU_ASSERT_TRUE(r.losses <= 4); /* two cables, two pairs, however many were lost */
     CU_ASSERT_EQUAL(pairs_of(&r, leaf, 2), 2);
@@ -535,7 +537,9 @@ static void segment__of_a_group_fails_the_group(void)
         world_fabric_pass(r.w.fabric);
     }
     settle(&r);
-    CU_ASSERT_TRUE_FATAL(totals_of(&r).retries.overrun > 0);
+    CU_ASSERT_TRUE_FATAL(totals_of(&r).dropped_overrun > 0);
+    CU_ASSERT_EQUAL(totals_of(&r).dropped_overrun, totals_of(&r).retries.overrun);
+    CU_ASSERT_EQUAL(totals_of(&r).dropped_bad, 0);
     look(&r, BEGIN_PS);
     CU_ASSERT_EQUAL_FATAL(r.losses, 1);
     CU_ASSERT_EQUAL(r.loss[0].what, FABRIC_LOST_OF_GROUP);

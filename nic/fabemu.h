@@ -147,7 +147,8 @@ FABEMU_API bool fabemu_node_why(const struct fabemu *fab, uint32_t node, char *t
  * fabemu_losses - how often a segment between the process of @node and any other was lost for good;
  * FABEMU_ANY_NODE: between any two. The fabric tells all, for who is with one of the two may wait
  * for what it does with the other. Thread: any.
- * fabemu_node_lost - one line about the last of them: it names the cable. False: there was none.
+ * fabemu_node_lost - one line about the last of them: it names the cable. False: there was none of
+ * the process that is at @node, or was there last.
  */
 FABEMU_API uint64_t fabemu_losses(const struct fabemu *fab, uint32_t node);
 FABEMU_API bool fabemu_node_lost(struct fabemu *fab, uint32_t node, char *text, size_t bytes);

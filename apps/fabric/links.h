@@ -163,6 +163,7 @@ struct fabric_loss {
     bool out;
     uint32_t sw;       /* of a unit */
     uint32_t from, to; /* FABRIC_LOST_SEGMENT: nodes; FABRIC_LEFT_GAVE_UP: @from has left */
+    uint64_t from_seat, to_seat; /* of the processes there whose it was; 0: not known */
     uint32_t group;    /* that has failed */
     uint32_t moved;    /* FABRIC_UNIT_OUT: groups that have other trees now */
 };

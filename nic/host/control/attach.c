@@ -110,8 +110,13 @@ static void event_lost(struct fabemu *fab, struct json_object *event)
     if (from < 0 || to < 0 || from >= fab->info.nodes || to >= fab->info.nodes)
         return;
     nic_lock(fab);
-    nic_peer_lost(fab, nic_peer(fab, (uint32_t)from), nic_peer(fab, (uint32_t)to),
-                  (uint64_t)emu_json_number(event, "at_ns", 0), why);
+    nic_peer_lost(fab,
+                  &(struct nic_loss){.from = nic_peer(fab, (uint32_t)from),
+                                     .to = nic_peer(fab, (uint32_t)to),
+                                     .from_seat = (uint64_t)emu_json_number(event, "from_seat", 0),
+                                     .to_seat = (uint64_t)emu_json_number(event, "to_seat", 0),
+                                     .at_ns = (uint64_t)emu_json_number(event, "at_ns", 0),
+                                     .why = why});
     nic_step(fab);
     nic_unlock(fab);
 }

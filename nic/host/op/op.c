@@ -274,7 +274,9 @@ bool fabemu_node_lost(struct fabemu *fab, uint32_t node, char *text, size_t byte
     const char *lost;
 
     nic_lock(fab);
-    lost = node < fab->info.nodes ? fab->peers[node].lost : NULL;
+    lost = node < fab->info.nodes && nic_seat_is_last(fab, node, fab->peers[node].lost_seat)
+               ? fab->peers[node].lost
+               : NULL;
     if (lost)
         snprintf(text, bytes, "%s", lost);
     nic_unlock(fab);

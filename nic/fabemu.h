@@ -574,6 +574,14 @@ FABEMU_API uint32_t fabemu_group_lost(const struct fabemu_group *group);
 FABEMU_API uint32_t fabemu_group_gave_up(const struct fabemu_group *group);
 
 /**
+ * fabemu_group_broke_off - the node of the member that has broken it off, where that is known; else
+ * FABEMU_ANY_NODE: its process has detached or declined before it had left the group, or somebody
+ * has called fabemu_group_break() there. Why it did so only it knows. Over a network with
+ * acknowledgments such a member is fabemu_group_gave_up()'s, for the others.
+ */
+FABEMU_API uint32_t fabemu_group_broke_off(const struct fabemu_group *group);
+
+/**
  * fabemu_group_why - one line about what broke the group, where that was the fabric itself: it
  * names the switch, or the cable. False: nothing is known. For who got -EPIPE from an operation.
  */

@@ -245,13 +245,15 @@ static void group_decline(struct daemon *daemon, struct daemon_group *group, str
         group_list(group, member->node, lists);
     member_drop(daemon, group, member);
     group_break(daemon, group);
-    daemon_tell(daemon, NULL, lists);
+    daemon_tell_broken(daemon, member->node, lists);
 }
 
 /*
- * Nothing of the group can end any more: all who are in it are told @why, and leave when they want.
+ * Nothing of the group can end any more: all who are in it are told @why, or that node @by says so,
+ * and leave when they want.
  */
-static void group_fail(struct daemon *daemon, struct daemon_group *group, const char *why)
+static void group_fail(struct daemon *daemon, struct daemon_group *group, const char *why,
+                       uint32_t by)
 {
     if (group->failed)
         return;
@@ -268,6 +270,8 @@ static void group_fail(struct daemon *daemon, struct daemon_group *group, const 
         json_object_object_add(event, "groups", groups);
         if (*why)
             json_add_text(event, "why", why);
+        else
+            json_add_number(event, "by", by);
         daemon_send(daemon, client, event);
     }
     group_break(daemon, group);
@@ -280,7 +284,7 @@ void daemon_group_fail(struct daemon *daemon, uint32_t id, const char *why)
     while (group && group->id != id)
         group = group->next;
     if (group)
-        group_fail(daemon, group, why);
+        group_fail(daemon, group, why, 0);
     groups_sweep(daemon);
 }
 
@@ -443,7 +447,7 @@ void daemon_group_break(struct daemon *daemon, struct client *client, struct jso
         daemon_reply_error(daemon, client, -ENOENT, "this node has joined no such group");
         return;
     }
-    group_fail(daemon, group, "");
+    group_fail(daemon, group, "", member->node);
     groups_sweep(daemon);
     daemon_send(daemon, client, conn_ok());
 }

@@ -403,7 +403,8 @@ class LifeTest(FabemuCase):
             self.assertFalse(clients[node].ask("group_break", group=wrong)["ok"])
         for request in range(2):
             clients[0].send({"cmd": "group_break", "group": group})
-        self.assertEqual(clients[1].next(), {"event": "groups_broken", "groups": [group]})
+        self.assertEqual(clients[1].next(),
+                         {"event": "groups_broken", "groups": [group], "by": 0})
         # no event before the reply
         self.assertTrue(clients[1].ask("group_break", group=group)["ok"])
         self.assertTrue(clients[2].ask("status")["ok"])
@@ -413,7 +414,8 @@ class LifeTest(FabemuCase):
         group = clients[0].ask("group_create", nodes=[0, 1, 2])["group"]
         self.assertTrue(clients[2].ask("detach")["ok"])
         for node in (0, 1):
-            self.assertEqual(clients[node].next(), {"event": "groups_broken", "groups": [group]})
+            self.assertEqual(clients[node].next(),
+                             {"event": "groups_broken", "groups": [group], "by": 2})
         # it is not in the group: no event before the reply
         self.assertTrue(clients[3].ask("status")["ok"])
 

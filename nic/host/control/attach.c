@@ -74,15 +74,17 @@ static void registry_init(void)
 /* Under the adapter's lock. */
 static void event_groups(struct fabemu *fab, struct json_object *event)
 {
-    uint32_t dead = (uint32_t)emu_json_number(event, "node", FABEMU_ANY_NODE);
-    const char *why = emu_json_text(event, "why", "");
+    const struct nic_group_end end = {
+        .dead = (uint32_t)emu_json_number(event, "node", FABEMU_ANY_NODE),
+        .by = (uint32_t)emu_json_number(event, "by", FABEMU_ANY_NODE),
+        .why = emu_json_text(event, "why", "")};
     struct json_object *groups;
 
     if (json_object_object_get_ex(event, "groups", &groups))
         for (size_t i = 0; i < json_object_array_length(groups); i++)
             nic_group_over(fab,
                            (uint32_t)json_object_get_int64(json_object_array_get_idx(groups, i)),
-                           dead, why);
+                           &end);
 }
 
 static void event_groups_broken(struct fabemu *fab, struct json_object *event)

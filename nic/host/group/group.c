@@ -22,7 +22,7 @@ struct fabemu_group *nic_group_make(struct fabemu *fab, uint32_t id)
         return NULL;
     g->fab = fab;
     g->id = g->words.group = id;
-    g->lost = g->gave_up = FABEMU_ANY_NODE;
+    g->lost = g->gave_up = g->broke_off = FABEMU_ANY_NODE;
     g->window = window;
     g->owner = (struct nic_coll **)(g + 1);
     g->stashed = (bool *)(g->owner + window);
@@ -106,6 +106,11 @@ uint32_t fabemu_group_lost(const struct fabemu_group *group)
 uint32_t fabemu_group_gave_up(const struct fabemu_group *group)
 {
     return group->gave_up;
+}
+
+uint32_t fabemu_group_broke_off(const struct fabemu_group *group)
+{
+    return group->broke_off;
 }
 
 bool fabemu_group_why(const struct fabemu_group *group, char *text, size_t bytes)

@@ -71,6 +71,7 @@ struct fabemu_group {
     int broken;                 /* 0, or -EPIPE */
     uint32_t lost;              /* node of the member whose death broke it, FABEMU_ANY_NODE */
     uint32_t gave_up;           /* node whose segment the network gave up, FABEMU_ANY_NODE */
+    uint32_t broke_off;         /* node of the member that has broken it off, FABEMU_ANY_NODE */
     char why[NIC_WHY_BYTES];    /* it broke, as the fabric said; written once, before: */
     _Atomic bool has_why;       /* read without the lock; false: the fabric did not say */
     uint8_t alarm;              /* enum nic_alarm */

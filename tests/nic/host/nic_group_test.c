@@ -363,6 +363,10 @@ static void over__forgets_a_group_that_was_not_joined(void)
     struct team t;
     struct fabemu_req req = {0};
     struct emu_seg seg = {.hdr = {.kind = EMU_MULTICAST, .len = 4, .src = 1}};
+    const uint32_t any = FABEMU_ANY_NODE;
+    const struct nic_group_end nobody = {.dead = any, .by = any, .why = ""},
+                               first = {.dead = any, .by = 1, .why = "the first reason"},
+                               then = {.dead = any, .by = 0, .why = "what came of it"};
     char why[96];
 
     open_shuffled(&w, 2, 0);
@@ -373,7 +377,7 @@ static void over__forgets_a_group_that_was_not_joined(void)
         CU_ASSERT_TRUE(fake_inject(w.fake, 0, &seg));
         fake_quiet(w.fake);
         nic_lock(w.fab[0]);
-        nic_group_over(w.fab[0], 2 + round, FABEMU_ANY_NODE, "");
+        nic_group_over(w.fab[0], 2 + round, &nobody);
         nic_unlock(w.fab[0]);
         CU_ASSERT_TRUE(fake_inject(w.fake, 0, &seg));
         fake_quiet(w.fake);
@@ -383,12 +387,13 @@ static void over__forgets_a_group_that_was_not_joined(void)
     CU_ASSERT_EQUAL(fabemu_req_status(&req), FABEMU_PENDING);
     nic_lock(w.fab[0]);
     CU_ASSERT_FALSE(fabemu_group_why(t.group[0], why, sizeof why));
-    nic_group_over(w.fab[0], 1, FABEMU_ANY_NODE, "the first reason");
-    nic_group_over(w.fab[0], 1, FABEMU_ANY_NODE, "what came of it");
+    nic_group_over(w.fab[0], 1, &first);
+    nic_group_over(w.fab[0], 1, &then);
     nic_unlock(w.fab[0]);
     CU_ASSERT_EQUAL(req.status, -EPIPE);
     CU_ASSERT_TRUE(fabemu_group_why(t.group[0], why, sizeof why));
     CU_ASSERT_STRING_EQUAL(why, "the first reason");
+    CU_ASSERT_EQUAL(fabemu_group_broke_off(t.group[0]), 1);
     fake_close(w.fake);
 }
 

@@ -409,6 +409,15 @@ class LifeTest(FabemuCase):
         self.assertTrue(clients[1].ask("group_break", group=group)["ok"])
         self.assertTrue(clients[2].ask("status")["ok"])
 
+    def test_late_join__is_told_which_member_was_gone(self):
+        clients, _ = self.attached(self.up(), 3)
+        group = clients[0].ask("group_create", nodes=[0, 1, 2])["group"]
+        self.assertTrue(clients[0].ask("group_join", group=group)["ok"])
+        self.assertTrue(clients[2].ask("detach")["ok"])
+        for node in (0, 1):
+            self.assertEqual(clients[node].next()["by"], 2)
+        self.assertIn("that of node 2 was gone", clients[1].ask("group_join", group=group)["error"])
+
     def test_detach__breaks_the_groups_that_were_not_left(self):
         clients, _ = self.attached(self.up(), 4)
         group = clients[0].ask("group_create", nodes=[0, 1, 2])["group"]

@@ -117,8 +117,9 @@ static inline int fabemu_req_status(const struct fabemu_req *req)
 }
 
 /**
- * fabemu_req_why - one line about the error that @req has ended with; it names the node that cannot
- * be reached. The request's memory is as the library left it.
+ * fabemu_req_why - one line about the error that @req has ended with: with -EHOSTUNREACH it names
+ * the node that cannot be reached, as it is now; with -EPIPE the node, switch or cable for which
+ * its group was broken, as it was then. The request's memory is as the library left it.
  */
 FABEMU_API void fabemu_req_why(const struct fabemu *fab, const struct fabemu_req *req, char *text,
                                size_t bytes);

@@ -71,13 +71,24 @@ static void registry_init(void)
 
 /* --- what the fabric says of others: on the watcher's thread ------------------------ */
 
+/* The first node of a list; FABEMU_ANY_NODE: there is none. */
+static uint32_t first_of(struct json_object *event, const char *name)
+{
+    struct json_object *nodes;
+
+    if (!json_object_object_get_ex(event, name, &nodes) || !json_object_array_length(nodes))
+        return FABEMU_ANY_NODE;
+    return (uint32_t)json_object_get_int64(json_object_array_get_idx(nodes, 0));
+}
+
 /* Under the adapter's lock. */
 static void event_groups(struct fabemu *fab, struct json_object *event)
 {
-    const struct nic_group_end end = {
-        .dead = (uint32_t)emu_json_number(event, "node", FABEMU_ANY_NODE),
-        .by = (uint32_t)emu_json_number(event, "by", FABEMU_ANY_NODE),
-        .why = emu_json_text(event, "why", "")};
+    const struct nic_group_end end = {.dead =
+                                          (uint32_t)emu_json_number(event, "node", FABEMU_ANY_NODE),
+                                      .by = (uint32_t)emu_json_number(event, "by", FABEMU_ANY_NODE),
+                                      .parted = first_of(event, "nodes"),
+                                      .why = emu_json_text(event, "why", "")};
     struct json_object *groups;
 
     if (json_object_object_get_ex(event, "groups", &groups))

@@ -26,9 +26,12 @@
 
 static void group_break(struct fabemu_group *g)
 {
+    int status;
+
     g->broken = -EPIPE;
+    status = nic_group_status(g);
     nic_stream_break(g);
-    nic_group_end_ops(g, -EPIPE);
+    nic_group_end_ops(g, status);
 }
 
 void nic_group_broken(struct fabemu *fab, uint32_t id, uint32_t node)
@@ -59,8 +62,10 @@ void nic_group_over(struct fabemu *fab, uint32_t id, const struct nic_group_end 
 
     if (g && g->lost == FABEMU_ANY_NODE)
         g->lost = end->dead;
-    if (g && !g->broken)
+    if (g && !g->broken) {
         g->broke_off = end->by;
+        g->parted = end->parted;
+    }
     if (g && *end->why)
         group_told(g, end->why);
     if (g && (g->joined || g->joining)) {

@@ -17,6 +17,7 @@ void nic_group_broken(struct fabemu *fab, uint32_t id, uint32_t node);
 struct nic_group_end {
     uint32_t dead;   /* node of the member that died */
     uint32_t by;     /* node of the member that has left them, or has broken them off */
+    uint32_t parted; /* node of a member that no way leads to any more */
     const char *why; /* one line */
 };
 

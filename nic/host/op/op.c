@@ -255,6 +255,10 @@ void fabemu_req_why(const struct fabemu *fab, const struct fabemu_req *req, char
     const struct nic_op *op = (const struct nic_op *)(const void *)req->opaque;
     int status = fabemu_req_status(req);
 
+    if (status == -EPIPE) {
+        snprintf(text, bytes, "%s", ((const struct nic_epitaph *)(const void *)req->opaque)->why);
+        return;
+    }
     if (status != -EHOSTUNREACH || op->node >= fab->info.nodes) {
         snprintf(text, bytes, "%s", strerror(-status));
         return;

@@ -119,8 +119,8 @@ static void member_drop(struct daemon *daemon, struct daemon_group *group, struc
 }
 
 /*
- * The group can no longer become complete: a member that has not joined never will. @by: node of the
- * member that is why; -1: none is.
+ * The group can no longer become complete: a member that has not joined never will. @by: node of
+ * the member that is why; -1: none is.
  */
 static void group_break(struct daemon *daemon, struct daemon_group *group, int64_t by)
 {
@@ -401,8 +401,8 @@ static void join_line(int64_t id, const struct daemon_group *group, char *line, 
 {
     if (group && group->over_by >= 0)
         snprintf(line, bytes,
-                 "there is no group %" PRId64 " that this process may join (any more): that of node "
-                 "%" PRId64 " was gone, or had declined, before all had joined",
+                 "there is no group %" PRId64 " that this process may join (any more): that of "
+                 "node %" PRId64 " was gone, or had declined, before all had joined",
                  id, group->over_by);
     else
         snprintf(line, bytes,

@@ -76,8 +76,8 @@ struct overrun {
 };
 
 /*
- * The seat at @node whose lowest byte is @low: the last that there was, which is mostly the one that
- * is there, or one before it. 0: there was none, as where a process does not say whose its segments
+ * The seat at @node whose lowest byte is @low: the last that there was, mostly the one that is
+ * there, or one before it. 0: there was none, as where a process does not say whose its segments
  * are.
  */
 static uint64_t seat_near(const struct fabric *fabric, uint32_t node, uint8_t low)

@@ -408,8 +408,8 @@ static void links_look(struct manager *m)
 /*
  * One that could send at a look, and has sent nothing from then to now, when it can still, as it
  * could at each look between. A port that waits for room at the far end, however long, is no such
- * port; nor is one that sends now and then, for what waits at a port has its turn: a port as a whole
- * sends, or does not. Returns since when; EMU_NEVER.
+ * port; nor is one that sends now and then, for what waits at a port has its turn: a port sends as
+ * a whole, or it does not. Returns since when; EMU_NEVER.
  */
 static uint64_t port_look(struct manager *m, uint32_t i, bool out)
 {

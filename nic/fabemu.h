@@ -117,8 +117,9 @@ static inline int fabemu_req_status(const struct fabemu_req *req)
 }
 
 /**
- * fabemu_req_why - one line about the error that @req has ended with; it names the node that cannot
- * be reached. The request's memory is as the library left it.
+ * fabemu_req_why - one line about the error that @req has ended with: with -EHOSTUNREACH it names
+ * the node that cannot be reached, as it is now; with -EPIPE the node, switch or cable for which
+ * its group was broken, as it was then. The request's memory is as the library left it.
  */
 FABEMU_API void fabemu_req_why(const struct fabemu *fab, const struct fabemu_req *req, char *text,
                                size_t bytes);
@@ -147,7 +148,8 @@ FABEMU_API bool fabemu_node_why(const struct fabemu *fab, uint32_t node, char *t
  * fabemu_losses - how often a segment between the process of @node and any other was lost for good;
  * FABEMU_ANY_NODE: between any two. The fabric tells all, for who is with one of the two may wait
  * for what it does with the other. Thread: any.
- * fabemu_node_lost - one line about the last of them: it names the cable. False: there was none.
+ * fabemu_node_lost - one line about the last of them: it names the cable. False: there was none of
+ * the process that is at @node, or was there last.
  */
 FABEMU_API uint64_t fabemu_losses(const struct fabemu *fab, uint32_t node);
 FABEMU_API bool fabemu_node_lost(struct fabemu *fab, uint32_t node, char *text, size_t bytes);
@@ -571,6 +573,14 @@ FABEMU_API uint32_t fabemu_group_lost(const struct fabemu_group *group);
  * broke the group; else FABEMU_ANY_NODE. That member could not reach others, or not all of them.
  */
 FABEMU_API uint32_t fabemu_group_gave_up(const struct fabemu_group *group);
+
+/**
+ * fabemu_group_broke_off - the node of the member that has broken it off, where that is known; else
+ * FABEMU_ANY_NODE: its process has detached or declined before it had left the group, or somebody
+ * has called fabemu_group_break() there. Why it did so only it knows. Over a network with
+ * acknowledgments such a member is fabemu_group_gave_up()'s, for the others.
+ */
+FABEMU_API uint32_t fabemu_group_broke_off(const struct fabemu_group *group);
 
 /**
  * fabemu_group_why - one line about what broke the group, where that was the fabric itself: it

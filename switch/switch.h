@@ -48,6 +48,7 @@ struct switch_counts {
     _Atomic uint64_t refused;  /* packets that go nowhere: a NACK */
     _Atomic uint64_t timeouts; /* channels given up because no reply came */
     _Atomic uint64_t given_up; /* packets given up because their sender did so */
+    _Atomic uint64_t overrun;  /* dropped: segments that found no room */
 };
 
 /* What faults have done to cables into a switch, and link-level retry for those out of it. */

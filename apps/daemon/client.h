@@ -122,7 +122,10 @@ void daemon_group_join(struct daemon *daemon, struct client *client, struct json
 void daemon_group_leave(struct daemon *daemon, struct client *client, struct json_object *request);
 void daemon_group_break(struct daemon *daemon, struct client *client, struct json_object *request);
 
-/** daemon_group_fail - nothing of group @id can end any more: its members are told @why. */
+/**
+ * daemon_group_fail - nothing of group @id can end any more: its members are told @why, a line that
+ * names the switch or the cable.
+ */
 void daemon_group_fail(struct daemon *daemon, uint32_t id, const char *why);
 
 /**
@@ -181,11 +184,13 @@ void daemon_send_with(struct daemon *daemon, struct client *client, struct json_
 void daemon_seat_free(struct daemon *daemon, struct client *client, bool dead);
 
 /**
- * daemon_tell - what others are to know: everybody, that the process of @dead died (NULL: nobody
- * did); and those who are in @lists, as daemon_groups_quit() gives them, that these groups are
- * broken. Frees @lists.
+ * daemon_tell - what others are to know: everybody, that the process of @dead died; and those who
+ * are in @lists, as daemon_groups_quit() gives them, that these groups are broken. Frees @lists.
  */
 void daemon_tell(struct daemon *daemon, const struct client *dead, struct json_object **lists);
+
+/** daemon_tell_broken - the same of groups that the process of node @by is in no more. */
+void daemon_tell_broken(struct daemon *daemon, uint32_t by, struct json_object **lists);
 
 /**
  * daemon_parted - tell all attached with whom no way joins them any more (fabric_reaches()), and

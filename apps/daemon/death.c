@@ -28,7 +28,7 @@ void daemon_tell(struct daemon *daemon, const struct client *dead, struct json_o
     uint32_t nodes = daemon->config->fabric->graph->nodes;
     char why[160];
 
-    if (dead && dead->far)
+    if (dead->far)
         snprintf(why, sizeof why, "the process at node %lld is gone: %s", (long long)dead->died,
                  hosts_how(dead->far));
     for (uint32_t node = 0; node < nodes; node++) {
@@ -36,19 +36,33 @@ void daemon_tell(struct daemon *daemon, const struct client *dead, struct json_o
         struct json_object *groups = lists ? lists[node] : NULL;
         struct json_object *event;
 
-        if (!peer || (!dead && !groups)) {
+        if (!peer) {
             json_object_put(groups);
             continue;
         }
-        event = conn_event(dead ? "node_died" : "groups_broken");
-        if (dead) {
-            json_add_number(event, "node", (uint64_t)dead->died);
-            json_add_number(event, "seat", dead->seat);
-            if (dead->far && hosts_has_lost(dead->far))
-                json_add_text(event, "why", why);
-        }
+        event = json_add_number(conn_event("node_died"), "node", (uint64_t)dead->died);
+        json_add_number(event, "seat", dead->seat);
+        if (dead->far && hosts_has_lost(dead->far))
+            json_add_text(event, "why", why);
         json_object_object_add(event, "groups", groups ? groups : json_object_new_array());
         daemon_send(daemon, peer, event);
+    }
+    free(lists);
+}
+
+void daemon_tell_broken(struct daemon *daemon, uint32_t by, struct json_object **lists)
+{
+    for (uint32_t node = 0; lists && node < daemon->config->fabric->graph->nodes; node++) {
+        struct client *peer = daemon->by_node[node];
+        struct json_object *event;
+
+        if (!peer || !lists[node]) {
+            json_object_put(lists[node]);
+            continue;
+        }
+        event = conn_event("groups_broken");
+        json_object_object_add(event, "groups", lists[node]);
+        daemon_send(daemon, peer, json_add_number(event, "by", by));
     }
     free(lists);
 }
@@ -65,9 +79,10 @@ void daemon_died(struct daemon *daemon, struct client *client)
 void daemon_left(struct daemon *daemon, struct client *client)
 {
     struct json_object **shared = daemon_groups_quit(daemon, client);
+    uint32_t node = (uint32_t)client->node;
 
     daemon_seat_free(daemon, client, false);
-    daemon_tell(daemon, NULL, shared);
+    daemon_tell_broken(daemon, node, shared);
 }
 
 /* Those attached whom node @node does not reach, or who do not reach it; NULL: all is well. */
@@ -86,9 +101,24 @@ static struct json_object *parted_from(const struct daemon *daemon, uint32_t nod
     return nodes;
 }
 
+/* Two nodes that no way joins, for who is with both in a group, and reaches all of it itself. */
+static void parted_why(const struct daemon *daemon, char *why, size_t bytes)
+{
+    uint32_t nodes = daemon->config->fabric->graph->nodes;
+
+    snprintf(why, bytes, "a link between hosts is lost that the group cannot do without");
+    for (uint32_t a = 0; a < nodes; a++)
+        for (uint32_t b = 0; daemon->by_node[a] && b < nodes; b++)
+            if (daemon->by_node[b] && !fabric_reaches(daemon->fabric, a, b)) {
+                snprintf(why, bytes, "no way leads from node %u to node %u", a, b);
+                return;
+            }
+}
+
 void daemon_parted(struct daemon *daemon)
 {
     struct json_object **lists = daemon_groups_part(daemon);
+    char why[96];
 
     for (uint32_t node = 0; node < daemon->config->fabric->graph->nodes; node++) {
         struct client *client = daemon->by_node[node];
@@ -101,6 +131,10 @@ void daemon_parted(struct daemon *daemon)
             continue;
         }
         event = conn_event("nodes_parted");
+        if (!nodes) {
+            parted_why(daemon, why, sizeof why);
+            json_add_text(event, "why", why);
+        }
         json_object_object_add(event, "nodes", nodes ? nodes : json_object_new_array());
         json_object_object_add(event, "groups", groups ? groups : json_object_new_array());
         daemon_send(daemon, client, event);

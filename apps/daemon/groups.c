@@ -40,7 +40,8 @@ struct daemon_group {
     uint32_t left;   /* members that are not GONE: the fabric knows them as members */
     bool failed;     /* its members were told that nothing of it can end */
     uint32_t count;
-    bool parted; /* its members have been told that they cannot reach each other */
+    bool parted;     /* its members have been told that they cannot reach each other */
+    int64_t over_by; /* node of the member for which nobody can join it any more; -1: not so */
     struct member member[];
 };
 
@@ -117,9 +118,14 @@ static void member_drop(struct daemon *daemon, struct daemon_group *group, struc
     fabric_group_leave(daemon->fabric, group->id, member->node);
 }
 
-/* The group can no longer become complete: a member that has not joined never will. */
-static void group_break(struct daemon *daemon, struct daemon_group *group)
+/*
+ * The group can no longer become complete: a member that has not joined never will. @by: node of
+ * the member that is why; -1: none is.
+ */
+static void group_break(struct daemon *daemon, struct daemon_group *group, int64_t by)
 {
+    if (group->over_by < 0)
+        group->over_by = by;
     for (uint32_t i = 0; i < group->count; i++)
         if (group->member[i].standing == INVITED)
             member_drop(daemon, group, &group->member[i]);
@@ -170,7 +176,7 @@ struct json_object **daemon_groups_quit(struct daemon *daemon, struct client *cl
             if (lists)
                 group_list(group, client->node, lists);
             member_drop(daemon, group, member);
-            group_break(daemon, group);
+            group_break(daemon, group, client->node);
         }
         if (group->left && group->holder == client->node)
             group_charge_next(daemon, group);
@@ -201,7 +207,7 @@ struct json_object **daemon_groups_part(struct daemon *daemon)
             continue;
         group->parted = true;
         group_list(group, -1, lists);
-        group_break(daemon, group);
+        group_break(daemon, group, -1);
     }
     groups_sweep(daemon);
     return lists;
@@ -244,14 +250,16 @@ static void group_decline(struct daemon *daemon, struct daemon_group *group, str
     if (lists)
         group_list(group, member->node, lists);
     member_drop(daemon, group, member);
-    group_break(daemon, group);
-    daemon_tell(daemon, NULL, lists);
+    group_break(daemon, group, member->node);
+    daemon_tell_broken(daemon, member->node, lists);
 }
 
 /*
- * Nothing of the group can end any more: all who are in it are told @why, and leave when they want.
+ * Nothing of the group can end any more: all who are in it are told @why, or that node @by says so,
+ * and leave when they want.
  */
-static void group_fail(struct daemon *daemon, struct daemon_group *group, const char *why)
+static void group_fail(struct daemon *daemon, struct daemon_group *group, const char *why,
+                       int64_t by)
 {
     if (group->failed)
         return;
@@ -268,9 +276,11 @@ static void group_fail(struct daemon *daemon, struct daemon_group *group, const 
         json_object_object_add(event, "groups", groups);
         if (*why)
             json_add_text(event, "why", why);
+        else
+            json_add_number(event, "by", (uint64_t)by);
         daemon_send(daemon, client, event);
     }
-    group_break(daemon, group);
+    group_break(daemon, group, *why ? -1 : by);
 }
 
 void daemon_group_fail(struct daemon *daemon, uint32_t id, const char *why)
@@ -280,7 +290,7 @@ void daemon_group_fail(struct daemon *daemon, uint32_t id, const char *why)
     while (group && group->id != id)
         group = group->next;
     if (group)
-        group_fail(daemon, group, why);
+        group_fail(daemon, group, why, -1);
     groups_sweep(daemon);
 }
 
@@ -351,6 +361,7 @@ static int group_make(struct daemon *daemon, const struct client *client, const 
         return err;
     }
     group->count = group->left = count;
+    group->over_by = -1;
     for (uint32_t i = 0; i < count; i++)
         group->member[i].node = nodes[i];
     group->next = daemon->groups;
@@ -385,6 +396,21 @@ void daemon_group_create(struct daemon *daemon, struct client *client, struct js
         daemon_send(daemon, client, json_add_number(conn_ok(), "group", group));
 }
 
+/* Why nobody may join it. */
+static void join_line(int64_t id, const struct daemon_group *group, char *line, size_t bytes)
+{
+    if (group && group->over_by >= 0)
+        snprintf(line, bytes,
+                 "there is no group %" PRId64 " that this process may join (any more): that of "
+                 "node %" PRId64 " was gone, or had declined, before all had joined",
+                 id, group->over_by);
+    else
+        snprintf(line, bytes,
+                 "there is no group %" PRId64 " that this process may join (any more): a group is "
+                 "over when one of its members is gone before all have joined",
+                 id);
+}
+
 void daemon_group_join(struct daemon *daemon, struct client *client, struct json_object *request)
 {
     int64_t id = emu_json_number(request, "group", -1), members;
@@ -393,10 +419,7 @@ void daemon_group_join(struct daemon *daemon, struct client *client, struct json
     struct member *member = find_member(daemon, id, client->node, &group);
 
     if (!member) {
-        snprintf(line, sizeof line,
-                 "there is no group %" PRId64 " that this process may join (any more): a "
-                 "group is over when one of its members is gone before all have joined",
-                 id);
+        join_line(id, group, line, sizeof line);
         daemon_reply_error(daemon, client, -ENOENT, line);
         return;
     }
@@ -443,7 +466,7 @@ void daemon_group_break(struct daemon *daemon, struct client *client, struct jso
         daemon_reply_error(daemon, client, -ENOENT, "this node has joined no such group");
         return;
     }
-    group_fail(daemon, group, "");
+    group_fail(daemon, group, "", member->node);
     groups_sweep(daemon);
     daemon_send(daemon, client, conn_ok());
 }

@@ -13,6 +13,26 @@
 
 #define LOOK_MS 100u
 
+/* Whose something was. */
+struct whose {
+    char text[56];
+};
+
+/* Process @seat of a node; the node alone while that process is there. @s: "'s", or nothing. */
+static struct whose whose_of(const struct daemon *daemon, uint32_t node, uint64_t seat,
+                             const char *s)
+{
+    const struct client *client = daemon->by_node[node];
+    struct whose whose;
+
+    if (!seat || (client && client->seat == seat))
+        snprintf(whose.text, sizeof whose.text, "node %u%s", node, s);
+    else
+        snprintf(whose.text, sizeof whose.text, "process %llu of node %u (now gone)",
+                 (unsigned long long)seat, node);
+    return whose;
+}
+
 /* What has happened, for errors of programs; @of: of whom, where it is of a segment. */
 static void why_text(struct daemon *daemon, const struct fabric_loss *loss, const char *of,
                      char *text, size_t bytes)
@@ -35,7 +55,8 @@ static void why_text(struct daemon *daemon, const struct fabric_loss *loss, cons
         snprintf(text, bytes, "the combine unit of switch %u gave up what it sent", loss->sw);
         break;
     case FABRIC_LEFT_GAVE_UP:
-        snprintf(text, bytes, "what node %u had sent before it left was given up", loss->from);
+        snprintf(text, bytes, "what %s had sent before it left was given up",
+                 whose_of(daemon, loss->from, loss->from_seat, "").text);
         break;
     case FABRIC_UNIT_STUCK:
     case FABRIC_UNIT_OUT:
@@ -47,6 +68,17 @@ static void why_text(struct daemon *daemon, const struct fabric_loss *loss, cons
     }
 }
 
+/* Whose segment it was: nodes, and their processes where that is known. */
+static struct json_object *pair_add(struct json_object *event, const struct fabric_loss *loss)
+{
+    json_add_number(json_add_number(event, "from", loss->from), "to", loss->to);
+    if (loss->from_seat)
+        json_add_number(event, "from_seat", loss->from_seat);
+    if (loss->to_seat)
+        json_add_number(event, "to_seat", loss->to_seat);
+    return event;
+}
+
 /* To all: who is with one of the two may wait for what it does with the other. */
 static void lost_tell(struct daemon *daemon, const struct fabric_loss *loss, const char *why)
 {
@@ -56,8 +88,7 @@ static void lost_tell(struct daemon *daemon, const struct fabric_loss *loss, con
 
         if (!client)
             continue;
-        event = json_add_number(conn_event("lost"), "from", loss->from);
-        json_add_number(event, "to", loss->to);
+        event = pair_add(conn_event("lost"), loss);
         json_add_number(event, "at_ns", emu_now_ns());
         json_add_text(event, "why", why);
         daemon_send(daemon, client, event);
@@ -67,14 +98,16 @@ static void lost_tell(struct daemon *daemon, const struct fabric_loss *loss, con
 static void loss_tell(struct daemon *daemon, struct daemon_losses *losses,
                       const struct fabric_loss *loss, struct json_object *event)
 {
-    char of[40] = "the group", why[160];
+    char of[120] = "the group", why[240];
 
     if (loss->what == FABRIC_LOST_SEGMENT)
-        snprintf(of, sizeof of, "node %u's to node %u", loss->from, loss->to);
+        snprintf(of, sizeof of, "%s to %s",
+                 whose_of(daemon, loss->from, loss->from_seat, "'s").text,
+                 whose_of(daemon, loss->to, loss->to_seat, "").text);
     why_text(daemon, loss, of, why, sizeof why);
     if (loss->what == FABRIC_LOST_SEGMENT) {
         losses->pairs++;
-        json_add_number(json_add_number(event, "from", loss->from), "to", loss->to);
+        pair_add(event, loss);
         lost_tell(daemon, loss, why);
     } else {
         losses->groups++;
@@ -135,6 +168,6 @@ void daemon_losses_report(const struct daemon *daemon, const struct daemon_losse
     json_add_number(told, "groups_failed", losses->groups);
     json_add_number(told, "pairs_told", losses->pairs);
     json_add_number(told, "states_damaged", totals.damaged);
-    json_add_number(told, "overruns", totals.retries.overrun);
+    json_add_number(told, "overruns", totals.dropped_overrun);
     json_object_object_add(report, "losses", told);
 }

@@ -190,8 +190,10 @@ struct fabric_totals {
     uint64_t credit_stalls; /* times an output had a segment and no credit */
     uint64_t dropped;       /* segments dropped, for any reason */
     uint64_t dropped_bad;   /* of them: malformed, foreign, or against the protocol */
-    uint64_t dropped_late;  /* of them: to a group that was over */
-    uint64_t dropped_dead;  /* of them: to a node where nobody is attached */
+    /* of them: that found no room at the far end of a cable, on which a credit was forged */
+    uint64_t dropped_overrun;
+    uint64_t dropped_late; /* of them: to a group that was over */
+    uint64_t dropped_dead; /* of them: to a node where nobody is attached */
     /* of them: posted by a process that was gone before the fabric took them */
     uint64_t dropped_left;
     /* of them: contributions to combine units out of service, or that found a group's damaged */
@@ -199,7 +201,7 @@ struct fabric_totals {
     uint64_t damaged; /* states of combine units that were found damaged when read */
     /* dropped, too: lost and refused; not_in_group is among dropped_late */
     struct fabric_transport transport;
-    struct switch_retries retries; /* link-level retry: its overruns are among dropped_bad */
+    struct switch_retries retries; /* its overruns are among dropped_overrun */
     uint64_t combined;             /* contributions taken by combine units, or adapters */
     uint64_t results;              /* results they sent */
     uint64_t multicasts;           /* segments that a switch copied to several ports */

@@ -35,6 +35,7 @@ struct fabric_group_engines {
     uint32_t count;
     struct {
         uint32_t number;            /* of the engine: a node, or a unit */
+        uint64_t seat;              /* of the node's process */
         struct engine *engine;      /* NULL: on another host */
         struct engine_group *group; /* what it knows; NULL: as above */
     } at[];

@@ -163,8 +163,9 @@ struct fabric_loss {
     bool out;
     uint32_t sw;       /* of a unit */
     uint32_t from, to; /* FABRIC_LOST_SEGMENT: nodes; FABRIC_LEFT_GAVE_UP: @from has left */
-    uint32_t group;    /* that has failed */
-    uint32_t moved;    /* FABRIC_UNIT_OUT: groups that have other trees now */
+    uint64_t from_seat, to_seat; /* of the processes there whose it was; 0: not known */
+    uint32_t group;              /* that has failed */
+    uint32_t moved;              /* FABRIC_UNIT_OUT: groups that have other trees now */
 };
 
 /**
@@ -202,15 +203,20 @@ bool fabric_retries(const struct fabric *fabric);
  */
 int fabric_wire_slow(struct fabric *fabric, uint32_t cable, bool out, uint32_t factor);
 
+/* What the sending end of a way of a cable is about. */
+struct fabric_port {
+    bool ready; /* it has something that it could send now; not if it waits for room */
+    bool idle;  /* its device has not been stepped since this was asked last: it proves nothing */
+    uint64_t sent; /* in all */
+};
+
 /**
- * fabric_port_is_stuck - is it? fabric_port_ready() - has it something that it could send now? Not
- * if it waits for room at the far end; nor if its device has not been stepped since this was asked
- * last. @sent: what it has sent, in all. Of a cable that fabric_can_fail(), between fabric_hold()
- * and fabric_go(). Thread: as above.
+ * fabric_port_is_stuck - is it? fabric_port_look() - what is it about? Of a cable that
+ * fabric_can_fail(), between fabric_hold() and fabric_go(). Thread: as above.
  */
 bool fabric_port_is_stuck(const struct fabric *fabric, uint32_t cable, bool out);
-bool fabric_port_ready(struct fabric *fabric, uint32_t cable, bool out, uint64_t now_ps,
-                       uint64_t *sent);
+struct fabric_port fabric_port_look(struct fabric *fabric, uint32_t cable, bool out,
+                                    uint64_t now_ps);
 
 /**
  * fabric_hit_take - the next of the entries that faults have hit, in the order of each worker's;

@@ -75,6 +75,20 @@ struct overrun {
     bool out;
 };
 
+/*
+ * The seat at @node whose lowest byte is @low: the last that there was, mostly the one that is
+ * there, or one before it. 0: there was none, as where a process does not say whose its segments
+ * are.
+ */
+static uint64_t seat_near(const struct fabric *fabric, uint32_t node, uint8_t low)
+{
+    uint64_t word = node < fabric->config.graph->nodes ? fabric->seat[node] : 0;
+    uint64_t last = emu_seat_first(word) - !emu_seat_attached(word);
+    uint64_t before = (uint8_t)(last - low);
+
+    return before < last ? last - before : 0;
+}
+
 static void overrun_note(void *ctx, const struct emu_hdr *hdr)
 {
     const struct overrun *at = ctx;
@@ -86,10 +100,13 @@ static void overrun_note(void *ctx, const struct emu_hdr *hdr)
                                .from = hdr->src,
                                .to = hdr->dst};
 
-    if (unicast)
+    if (unicast) {
+        loss.from_seat = seat_near(at->fabric, hdr->src, hdr->type);
+        loss.to_seat = seat_near(at->fabric, hdr->dst, hdr->op);
         loss_add(at->fabric, &loss);
-    else if (group)
+    } else if (group) {
         group_fails(at->fabric, group, &loss);
+    }
 }
 
 /* Of the cables into a switch. */
@@ -186,7 +203,9 @@ static void group_left_look(struct fabric *fabric, struct fabric_group *group)
         if (node < fabric->config.graph->nodes && engine_group_gave_up(engines->at[i].group) &&
             !group_has(group, node))
             group_fails(fabric, group,
-                        &(struct fabric_loss){.what = FABRIC_LEFT_GAVE_UP, .from = node});
+                        &(struct fabric_loss){.what = FABRIC_LEFT_GAVE_UP,
+                                              .from = node,
+                                              .from_seat = engines->at[i].seat});
     }
 }
 

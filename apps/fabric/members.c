@@ -92,6 +92,7 @@ static int members_create(const struct fabric *fabric, struct fabric_group *grou
 
     for (uint32_t i = 0; !err && i < group->count; i++) {
         group->engines->at[i].number = member[i].node;
+        group->engines->at[i].seat = emu_seat_first(fabric->seat[member[i].node]);
         group->engines->at[i].engine = fabric_engine(fabric, member[i].node);
         if (!group->engines->at[i].engine)
             continue; /* on another host, as below */

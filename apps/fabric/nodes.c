@@ -364,7 +364,7 @@ static void totals_add_switch(struct fabric_totals *to, struct switch_dev *sw, u
     uint64_t overrun = to->retries.overrun;
 
     switch_retries_add(sw, &to->retries);
-    to->dropped_bad += to->retries.overrun - overrun;
+    to->dropped_overrun += to->retries.overrun - overrun + emu_count_read(&counts->overrun);
     to->combined += emu_count_read(&counts->combined);
     to->results += emu_count_read(&counts->results);
     to->multicasts += emu_count_read(&counts->multicasts);
@@ -416,8 +416,9 @@ void fabric_totals_read(struct fabric *fabric, struct fabric_totals *ret)
             worst_ps = lag_ps;
     }
     ret->dropped_late += ret->transport.not_in_group;
-    ret->dropped = ret->dropped_bad + ret->dropped_late + ret->dropped_dead + ret->dropped_left +
-                   ret->dropped_unit + ret->transport.lost + ret->transport.refused;
+    ret->dropped = ret->dropped_bad + ret->dropped_overrun + ret->dropped_late + ret->dropped_dead +
+                   ret->dropped_left + ret->dropped_unit + ret->transport.lost +
+                   ret->transport.refused;
     ret->worst_lag_ns = fabric->config.clock == EMU_CLOCK_REAL ? worst_ps / 1000u : 0;
     ret->real_time_factor = actual_ns ? (double)ideal_ns / (double)actual_ns : 1.0;
     if (fabric->mirror)

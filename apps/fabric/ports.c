@@ -48,28 +48,24 @@ bool fabric_port_is_stuck(const struct fabric *fabric, uint32_t i, bool out)
                      : switch_is_stuck(at.sw, at.port);
 }
 
-/*
- * A device that was not stepped since it was woken proves nothing: on a busy host it waits for a
- * core.
- */
-bool fabric_port_ready(struct fabric *fabric, uint32_t i, bool out, uint64_t now_ps, uint64_t *sent)
+/* A device that was not stepped since it was woken: on a busy host it waits for a core. */
+struct fabric_port fabric_port_look(struct fabric *fabric, uint32_t i, bool out, uint64_t now_ps)
 {
     const struct sender at = sender_of(fabric, i, out);
+    struct fabric_port port = {.ready = false};
     const struct emu_tx *tx;
     struct emu_dev *dev;
-    bool ready, stepped;
 
-    *sent = 0;
     if (!at.engine && !at.sw)
-        return false; /* it is on another host */
+        return port; /* it is on another host */
     dev = at.engine ? engine_emu_dev(at.engine) : switch_emu_dev(at.sw);
     tx = at.engine ? engine_tx(at.engine, at.port) : switch_tx(at.sw, at.port);
-    ready = at.engine ? engine_is_ready(at.engine, at.port) : switch_is_ready(at.sw, at.port);
-    stepped = fabric_is_virtual(fabric) || !emu_dev_is_told(dev);
-    *sent = emu_count_read(&tx->counts.segments);
-    if (ready)
+    port.ready = at.engine ? engine_is_ready(at.engine, at.port) : switch_is_ready(at.sw, at.port);
+    port.idle = !fabric_is_virtual(fabric) && emu_dev_is_told(dev);
+    port.sent = emu_count_read(&tx->counts.segments);
+    if (port.ready)
         fabric_wake(fabric, dev, now_ps);
-    return ready && stepped;
+    return port;
 }
 
 uint64_t fabric_hit_ps(const struct fabric *fabric, uint64_t now_ps)

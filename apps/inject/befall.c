@@ -94,6 +94,21 @@ static int hosts_can(const struct injector *in, const struct fault *fault, char 
                 fault_name(fault->kind), fault->when.on.nth ? " on=" : "", in->config.hosts);
 }
 
+static int units_can(const struct injector *in, const struct fault *fault, char *error,
+                     size_t error_bytes)
+{
+    if (!fabric_combiners(in->fabric))
+        return fail(-ENOTSUP, error, error_bytes,
+                    "%s: these switches have no combine units: use buffers=xpoint or input_xpoint",
+                    fault_name(fault->kind));
+    if (fault->kind == FAULT_COMBINE_EXHAUST && !in->config.process)
+        return fail(-ENOTSUP, error, error_bytes,
+                    "%s: it refuses groups that are made while it lasts, and synthetic traffic has "
+                    "all of its groups before time begins: use fabemu run",
+                    fault_name(fault->kind));
+    return 0;
+}
+
 int inject_can(const struct injector *in, const struct fault *fault, char *error,
                size_t error_bytes)
 {
@@ -111,10 +126,8 @@ int inject_can(const struct injector *in, const struct fault *fault, char *error
             "%s: this profile acknowledges nothing, so nothing would mend what is lost: use "
             "profile qsnet3, transport=acknowledged or link_retry=go_back_n",
             fault_name(fault->kind));
-    if (need == NEED_UNITS && !fabric_combiners(in->fabric))
-        return fail(-ENOTSUP, error, error_bytes,
-                    "%s: these switches have no combine units: use buffers=xpoint or input_xpoint",
-                    fault_name(fault->kind));
+    if (need == NEED_UNITS && units_can(in, fault, error, error_bytes))
+        return -ENOTSUP;
     if (need == NEED_PROCESSES && !in->config.process)
         return fail(-ENOTSUP, error, error_bytes, "%s befalls processes, and here nodes have none",
                     fault_name(fault->kind));

@@ -406,20 +406,22 @@ static void links_look(struct manager *m)
 /* --- ports that do not send ----------------------------------------------------------- */
 
 /*
- * One that could send at a look, and has sent nothing from then to now, when it can still. A port
- * that waits for room at the far end, however long, is no such port. Returns since when; EMU_NEVER.
+ * One that could send at a look, and has sent nothing from then to now, when it can still, as it
+ * could at each look between. A port that waits for room at the far end, however long, is no such
+ * port; nor is one that sends now and then, for what waits at a port has its turn: a port sends as
+ * a whole, or it does not. Returns since when; EMU_NEVER.
  */
 static uint64_t port_look(struct manager *m, uint32_t i, bool out)
 {
-    struct link *link = &m->link[i];
-    uint64_t sent;
-    bool ready = fabric_port_ready(m->fabric, i, out, device_ps(m), &sent);
+    const struct fabric_port port = fabric_port_look(m->fabric, i, out, device_ps(m));
+    uint64_t *since_ps = &m->link[i].port[out].since_ps;
 
-    if (sent != link->port[out].sent || link->port[out].since_ps == EMU_NEVER) {
-        link->port[out].sent = sent;
-        link->port[out].since_ps = ready ? m->now_ps : EMU_NEVER;
-    }
-    return ready ? link->port[out].since_ps : EMU_NEVER;
+    if (!port.ready || port.sent != m->link[i].port[out].sent)
+        *since_ps = EMU_NEVER;
+    if (port.ready && !port.idle && *since_ps == EMU_NEVER)
+        *since_ps = m->now_ps;
+    m->link[i].port[out].sent = port.sent;
+    return port.idle ? EMU_NEVER : *since_ps;
 }
 
 /* Taken out; it is tested from time to time, as one that errs is. */

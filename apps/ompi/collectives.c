@@ -85,18 +85,35 @@ static int rank_of(const mca_coll_fabemu_module_t *module, ompi_communicator_t *
     return -1;
 }
 
+/* The text names a node whatever is known: the one where somebody saw it is better than none. */
+static void broken_text(const mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
+                        char *text, size_t bytes)
+{
+    uint32_t gave_up = node_of(module, fabemu_group_gave_up);
+    uint32_t broke_off = node_of(module, fabemu_group_broke_off);
+
+    if (rank_of(module, comm, gave_up) >= 0)
+        snprintf(text, bytes,
+                 "the network gave up what rank %d of it, on node %u, had sent to others",
+                 rank_of(module, comm, gave_up), gave_up);
+    else if (rank_of(module, comm, broke_off) >= 0)
+        snprintf(text, bytes, "rank %d of it, on node %u, has left it, or met an error there",
+                 rank_of(module, comm, broke_off), broke_off);
+    else
+        snprintf(text, bytes, "%s, as rank %d, on node %u, was told", why_failed(-EPIPE),
+                 ompi_comm_rank(comm), fabemu_info(module->fab)->node);
+}
+
 /* Whom the communicator's group has lost, and why, as far as anybody can tell. */
 static void why_broken(const mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
                        char *text, size_t bytes)
 {
     uint32_t dead = node_of(module, fabemu_group_lost);
-    uint32_t gave_up = node_of(module, fabemu_group_gave_up);
     char why[80];
 
     if ((module->group && fabemu_group_why(module->group, text, bytes)) ||
         (module->wide && fabemu_group_why(module->wide, text, bytes)))
         return;
-    snprintf(text, bytes, "%s", why_failed(-EPIPE));
     if (rank_of(module, comm, dead) >= 0) {
         snprintf(text, bytes, "rank %d of it, on node %u, died", rank_of(module, comm, dead), dead);
         return;
@@ -107,10 +124,7 @@ static void why_broken(const mca_coll_fabemu_module_t *module, ompi_communicator
             return;
         }
     }
-    if (rank_of(module, comm, gave_up) >= 0)
-        snprintf(text, bytes,
-                 "the network gave up what rank %d of it, on node %u, had sent to others",
-                 rank_of(module, comm, gave_up), gave_up);
+    broken_text(module, comm, text, bytes);
 }
 
 /*
@@ -130,10 +144,12 @@ static int failed(const mca_coll_fabemu_module_t *module, ompi_communicator_t *c
 {
     char why[128];
 
-    snprintf(why, sizeof why, "%s", why_failed(err));
     if (err == -EPIPE) {
+        why_broken(module, comm, why, sizeof why); /* before more is broken, by ourselves */
         break_both(module);
-        why_broken(module, comm, why, sizeof why);
+    } else {
+        snprintf(why, sizeof why, "%s, as rank %d, on node %u, has found", why_failed(err),
+                 ompi_comm_rank(comm), fabemu_info(module->fab)->node);
     }
     opal_output(0, "fabemu: %s on %s failed in the fabric: %s", coll_names[coll], comm->c_name,
                 why);

@@ -19,6 +19,12 @@
  * for something of Open MPI's collectives may wait in it, whose requests lie on the stack: one that
  * cannot end is the end of the process, with a line that says so.
  *
+ * Between MPI_Win_lock_all() and MPI_Win_unlock_all() osc/pt2pt has one count of the answers that
+ * it waits for, of all members. What a member that is lost owes stays in it for good, so from then
+ * on a call that waits for that count returns an error, whichever member it is with: it could not
+ * end; nor can that epoch, so that no other begins. Calls that do not wait for it go on. Locks of
+ * single members have a count each.
+ *
  * Thread: osc/pt2pt is not there with MPI_THREAD_MULTIPLE, so one thread at a time is in here.
  */
 #include "coll_fabemu.h"
@@ -42,6 +48,9 @@ struct member {
     uint32_t node;   /* FABEMU_ANY_NODE: not on this fabric */
     uint64_t breaks; /* of that node, when the window was made, */
     uint64_t losses; /* and losses */
+    /* Since MPI_Win_lock_all(): */
+    bool asked; /* it has been asked for its lock */
+    bool owes;  /* it may owe an answer that was not waited for to the end */
 };
 
 struct window {
@@ -55,7 +64,8 @@ struct window {
     bool broken;
     bool torn; /* two members have lost something between them: calls with all cannot end */
     bool told; /* the user has been */
-    int ranks;
+    bool all;  /* all members are locked */
+    int rank, ranks;
     struct member member[];
 };
 
@@ -76,6 +86,7 @@ static struct {
     struct window *inside; /* the window in whose call the process is; NULL: none */
     enum leave leave;      /* when that call is left by longjmp() */
     int target;            /* the member that it has to do with; -1: all */
+    bool acks;             /* it waits for the answers of all that were asked for any */
     const char *call;      /* its name */
     double probe_s;        /* when it asks the members whether they answer; 0: it has just begun */
     unsigned rounds;       /* that it has waited */
@@ -194,6 +205,45 @@ static bool is_lost(struct window *w, int target)
     return window_is_broken(w) && member_is_lost(w, target);
 }
 
+/* Does one that is lost owe what calls to all members wait for? */
+static bool window_is_owed(struct window *w)
+{
+    if (!w->all || !window_is_broken(w))
+        return false;
+    for (int i = 0; i < w->ranks; i++)
+        if (w->member[i].owes && member_is_lost(w, i))
+            return true;
+    return false;
+}
+
+/* @acks: it waits for the answers of all; so does what a process does to its own memory. */
+static bool cannot_end(struct window *w, int target, bool acks)
+{
+    return is_lost(w, target) || ((acks || target == w->rank) && window_is_owed(w));
+}
+
+static void member_asked(struct member *m, bool acks)
+{
+    m->owes |= acks || !m->asked;
+    m->asked = true;
+}
+
+/* A call to @target, -1: all, is about to begin. */
+static void window_asks(struct window *w, int target, bool acks)
+{
+    if (w->all && target >= 0 && target < w->ranks)
+        member_asked(&w->member[target], acks);
+    for (int i = 0; w->all && acks && target < 0 && i < w->ranks; i++)
+        member_asked(&w->member[i], acks);
+}
+
+/* A call has waited for the answers of all, and has them. */
+static void window_answered(struct window *w)
+{
+    for (int i = 0; i < w->ranks; i++)
+        w->member[i].owes = false;
+}
+
 /* The process waits for one that is lost in a call that may end all the same. For too long? */
 static bool is_late(void)
 {
@@ -229,7 +279,7 @@ static int window_progress(void)
     coll_fabemu_fragments_again();
     if (!w)
         return 0;
-    if (!is_lost(w, windows.target)) {
+    if (!cannot_end(w, windows.target, windows.acks)) {
         window_probe(w);
         return 0;
     }
@@ -244,19 +294,24 @@ static int window_progress(void)
     return 0;
 }
 
-static void enter(struct window *w, const char *call, enum leave leave, int target)
+static void enter(struct window *w, const char *call, enum leave leave, int target, bool acks)
 {
+    window_asks(w, target, acks);
     windows.inside = w;
     windows.call = call;
     windows.leave = leave;
     windows.target = target;
+    windows.acks = acks;
     windows.late_s = windows.probe_s = 0;
     windows.rounds = 0;
 }
 
 static int guarded_flush(int target, ompi_win_t *win);
 
-/* The error of a call; before that, what is with others is complete. */
+/*
+ * The error of a call; before that, what is with others is complete, where it can be waited for:
+ * not while all are locked, and one that is lost owes an answer.
+ */
 static int call_fails(struct window *w, const char *call, enum leave leave)
 {
     for (int i = 0; leave == LEAVE_FLUSH && i < w->ranks; i++)
@@ -265,26 +320,41 @@ static int call_fails(struct window *w, const char *call, enum leave leave)
     return window_fails(w, call);
 }
 
+/* The call that was entered is over, with @rc, or left: MPI_ERR_OTHER. */
+static int call_ends(int rc)
+{
+    struct window *w = windows.inside;
+    bool ends = windows.acks && rc == OMPI_SUCCESS;
+
+    windows.inside = NULL;
+    if (ends)
+        window_answered(w);
+    if (cannot_end(w, windows.target, windows.acks))
+        return call_fails(w, windows.call, windows.leave);
+    return rc;
+}
+
 /*
  * A function before osc/pt2pt's own, which may wait. Inside of another one, as where freeing a
- * window completes what is under way, it is part of that.
+ * window completes what is under way, it is part of that. ACKS: one that waits for all answers.
  */
-#define GUARDED(name, call, leave, target, params, ...)              \
-    static int guarded_##name params                                 \
-    {                                                                \
-        struct window *const w = window_of(win);                     \
-        volatile int rc = OMPI_SUCCESS;                              \
-                                                                     \
-        if (!w || windows.inside)                                    \
-            return windows.below.osc_##name(__VA_ARGS__);            \
-        if (is_lost(w, target))                                      \
-            return call_fails(w, call, leave);                       \
-        enter(w, call, leave, target);                               \
-        if (!setjmp(windows.home))                                   \
-            rc = windows.below.osc_##name(__VA_ARGS__);              \
-        windows.inside = NULL;                                       \
-        return is_lost(w, target) ? call_fails(w, call, leave) : rc; \
+#define GUARDED_BY(name, call, leave, acks, target, params, ...) \
+    static int guarded_##name params                             \
+    {                                                            \
+        struct window *const w = window_of(win);                 \
+        volatile int rc = MPI_ERR_OTHER;                         \
+                                                                 \
+        if (!w || windows.inside)                                \
+            return windows.below.osc_##name(__VA_ARGS__);        \
+        if (cannot_end(w, target, acks))                         \
+            return call_fails(w, call, leave);                   \
+        enter(w, call, leave, target, acks);                     \
+        if (!setjmp(windows.home))                               \
+            rc = windows.below.osc_##name(__VA_ARGS__);          \
+        return call_ends(rc);                                    \
     }
+#define GUARDED(name, call, leave, ...)      GUARDED_BY(name, call, leave, false, __VA_ARGS__)
+#define GUARDED_ACKS(name, call, leave, ...) GUARDED_BY(name, call, leave, true, __VA_ARGS__)
 
 #define ORIGIN const void *from, int count, ompi_datatype_t *type
 #define TARGET int target, ptrdiff_t disp, int its_count, ompi_datatype_t *its_type
@@ -311,15 +381,15 @@ GUARDED(compare_and_swap, "MPI_Compare_and_swap", LEAVE_ONE, target,
         from, compare, result, type, target, disp, win)
 GUARDED(rput, "MPI_Rput", LEAVE_ONE, target, (ORIGIN, TARGET, WIN, ompi_request_t **req), from,
         count, type, target, disp, its_count, its_type, win, req)
-GUARDED(rget, "MPI_Rget", LEAVE_ONE, target,
-        (void *to, int count, ompi_datatype_t *type, TARGET, WIN, ompi_request_t **req), to, count,
-        type, target, disp, its_count, its_type, win, req)
+GUARDED_ACKS(rget, "MPI_Rget", LEAVE_ONE, target,
+             (void *to, int count, ompi_datatype_t *type, TARGET, WIN, ompi_request_t **req), to,
+             count, type, target, disp, its_count, its_type, win, req)
 GUARDED(raccumulate, "MPI_Raccumulate", LEAVE_ONE, target,
         (ORIGIN, TARGET, ompi_op_t *op, WIN, ompi_request_t **req), from, count, type, target, disp,
         its_count, its_type, op, win, req)
-GUARDED(rget_accumulate, "MPI_Rget_accumulate", LEAVE_ONE, target,
-        (ORIGIN, RESULT, TARGET, ompi_op_t *op, WIN, ompi_request_t **req), from, count, type,
-        result, got, got_type, target, disp, its_count, its_type, op, win, req)
+GUARDED_ACKS(rget_accumulate, "MPI_Rget_accumulate", LEAVE_ONE, target,
+             (ORIGIN, RESULT, TARGET, ompi_op_t *op, WIN, ompi_request_t **req), from, count, type,
+             result, got, got_type, target, disp, its_count, its_type, op, win, req)
 GUARDED(fence, "MPI_Win_fence", LEAVE_NEVER, -1, (int assertion, WIN), assertion, win)
 GUARDED(start, "MPI_Win_start", LEAVE_LATE, -1, (ompi_group_t * group, int assertion, WIN), group,
         assertion, win)
@@ -332,12 +402,34 @@ GUARDED(lock, "MPI_Win_lock", LEAVE_ONE, target, (int kind, int target, int asse
         target, assertion, win)
 GUARDED(unlock, "MPI_Win_unlock", LEAVE_ONE, target, (int target, WIN), target, win)
 GUARDED(lock_all, "MPI_Win_lock_all", LEAVE_LATE, -1, (int assertion, WIN), assertion, win)
-GUARDED(unlock_all, "MPI_Win_unlock_all", LEAVE_FLUSH, -1, (WIN), win)
-GUARDED(flush, "MPI_Win_flush", LEAVE_ONE, target, (int target, WIN), target, win)
-GUARDED(flush_all, "MPI_Win_flush_all", LEAVE_FLUSH, -1, (WIN), win)
+GUARDED_ACKS(unlock_all, "MPI_Win_unlock_all", LEAVE_FLUSH, -1, (WIN), win)
+GUARDED_ACKS(flush, "MPI_Win_flush", LEAVE_ONE, target, (int target, WIN), target, win)
+GUARDED_ACKS(flush_all, "MPI_Win_flush_all", LEAVE_FLUSH, -1, (WIN), win)
 GUARDED(flush_local, "MPI_Win_flush_local", LEAVE_ONE, target, (int target, WIN), target, win)
 GUARDED(flush_local_all, "MPI_Win_flush_local_all", LEAVE_FLUSH, -1, (WIN), win)
 GUARDED(free, "MPI_Win_free", LEAVE_NEVER, -1, (WIN), win)
+
+/* Nothing is asked yet, and nothing owed, whether all members are locked from now on or no more. */
+static int all_now(ompi_win_t *win, bool all, int rc)
+{
+    struct window *w = rc == OMPI_SUCCESS ? window_of(win) : NULL;
+
+    for (int i = 0; w && i < w->ranks; i++)
+        w->member[i].asked = w->member[i].owes = false;
+    if (w)
+        w->all = all;
+    return rc;
+}
+
+static int lock_all_noted(int assertion, ompi_win_t *win)
+{
+    return all_now(win, true, guarded_lock_all(assertion, win));
+}
+
+static int unlock_all_noted(ompi_win_t *win)
+{
+    return all_now(win, false, guarded_unlock_all(win));
+}
 
 /* A window that is broken stays, with what is under way on it. */
 static int free_and_forget(ompi_win_t *win)
@@ -376,13 +468,13 @@ static void hook(ompi_osc_base_module_t *module)
     HOOK(test);
     HOOK(lock);
     HOOK(unlock);
-    HOOK(lock_all);
-    HOOK(unlock_all);
     HOOK(flush);
     HOOK(flush_all);
     HOOK(flush_local);
     HOOK(flush_local_all);
 #undef HOOK
+    module->osc_lock_all = lock_all_noted;
+    module->osc_unlock_all = unlock_all_noted;
     module->osc_free = free_and_forget;
 }
 
@@ -397,6 +489,7 @@ static struct window *window_make(ompi_win_t *win, ompi_communicator_t *comm)
         (void)ompi_mpi_abort(comm, MPI_ERR_NO_MEM); /* going on alone would hang the peers */
     w->win = win;
     w->comm = comm;
+    w->rank = ompi_comm_rank(comm);
     w->ranks = ranks;
     w->breaks = fabric() ? fabemu_breaks(fabric(), FABEMU_ANY_NODE) : 0;
     w->losses = fabric() ? fabemu_losses(fabric(), FABEMU_ANY_NODE) : 0;

@@ -212,8 +212,8 @@ void report_traffic(struct json_object *report, const struct fabric_totals *tota
 struct json_object *report_build(struct fabric *fabric, const struct fabric_config *config,
                                  const struct daemon_record *record)
 {
-    static const char *const drops[] = {"malformed", "groups_over", "nobody_attached",
-                                        "left_behind", "at_broken_units"};
+    static const char *const drops[] = {"malformed",       "overrun",     "groups_over",
+                                        "nobody_attached", "left_behind", "at_broken_units"};
     static const char *const processes[] = {"attached", "peak", "refused",
                                             "cut_off",  "died", "unheard"};
     struct json_object *report = json_object_new_object();
@@ -239,8 +239,9 @@ struct json_object *report_build(struct fabric *fabric, const struct fabric_conf
     json_add_number(report, "credit_stalls", totals.credit_stalls);
     json_add_number(report, "dropped", totals.dropped);
     json_object_object_add(report, "drops",
-                           COUNTS(drops, totals.dropped_bad, totals.dropped_late,
-                                  totals.dropped_dead, totals.dropped_left, totals.dropped_unit));
+                           COUNTS(drops, totals.dropped_bad, totals.dropped_overrun,
+                                  totals.dropped_late, totals.dropped_dead, totals.dropped_left,
+                                  totals.dropped_unit));
     if (emu_profile_has_engines(&config->profile))
         json_object_object_add(report, "transport", transport(&totals.transport));
     if (emu_profile_retries(&config->profile))
@@ -530,9 +531,9 @@ void report_print(FILE *out, struct json_object *report)
     fprintf(out, "  dropped      %lld", number(report, "dropped"));
     if (number(report, "dropped"))
         fprintf(out,
-                " (malformed %lld, to groups that were over %lld, nobody attached %lld, left "
-                "behind %lld, at combine units that broke %lld)",
-                number(drops, "malformed"), number(drops, "groups_over"),
+                " (malformed %lld, overrun a buffer %lld, to groups that were over %lld, nobody "
+                "attached %lld, left behind %lld, at combine units that broke %lld)",
+                number(drops, "malformed"), number(drops, "overrun"), number(drops, "groups_over"),
                 number(drops, "nobody_attached"), number(drops, "left_behind"),
                 number(drops, "at_broken_units"));
     print_transport(out, member(report, "transport"));

@@ -134,11 +134,11 @@ static void intake_deliver(struct emu_intake *intake, const struct emu_entry *en
     emu_dev_give(intake->wire.owner, EMU_EVENT_DATA, emu_bit(intake->wire.port));
 }
 
-/* Are both of one pair of nodes, or of one group? */
+/* Are both of one pair of processes, or of one group? */
 static bool over_is_known(const struct emu_hdr *a, const struct emu_hdr *b)
 {
     return a->dst == b->dst && (a->kind == EMU_UNICAST) == (b->kind == EMU_UNICAST) &&
-           (a->kind != EMU_UNICAST || a->src == b->src);
+           (a->kind != EMU_UNICAST || (a->src == b->src && a->op == b->op && a->type == b->type));
 }
 
 /* Nobody sends it again: who waits for it is to know. A forged credit is spent for each. */

@@ -109,6 +109,7 @@ struct emu_hdr {
     uint32_t seq; /* collective kinds: number in the group's stream; unicast: the adapters' own */
     uint8_t kind; /* enum emu_kind; with acknowledgments, and enum emu_kind_bits */
     uint8_t len;  /* payload bytes, 0 to EMU_PAYLOAD_BYTES */
+    /* of a process's unicasts: the lowest byte of the seat that it is for, and of its own */
     uint8_t op;   /* reductions: enum emu_op */
     uint8_t type; /* reductions: enum emu_type */
 };

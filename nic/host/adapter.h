@@ -36,6 +36,7 @@
 /* Groups that others use before we join: as many as a fabric has. */
 #define NIC_EARLY_GROUPS_MAX 1024u
 #define NIC_MSG_POOLS        4
+#define NIC_WHY_BYTES        128u /* of a line that says why something ended, or broke */
 
 struct nic_control;
 struct nic_early;
@@ -147,7 +148,8 @@ struct fabemu {
     uint32_t early_groups;
     /* The last that were left after a member's death; a ring. */
     uint32_t broken_ids[NIC_BROKEN_GROUPS];
-    uint32_t broken_count; /* ever left so */
+    uint32_t broken_count;          /* ever left so */
+    char broken_why[NIC_WHY_BYTES]; /* of the group whose operations end now with -EPIPE */
 
     uint32_t completions; /* free-running */
     uint32_t completed;   /* of them, before this turn of the lock */

@@ -51,6 +51,17 @@ static void input_bad(struct switch_channels *ch, uint32_t p, const struct emu_e
     input_drop(ch, p, entry, fate, at_ps);
 }
 
+/*
+ * There is nothing wrong with it, but there is no slot for it: a credit was forged, or it is a
+ * second copy.
+ */
+static void input_overrun(struct switch_channels *ch, uint32_t p, const struct emu_entry *entry,
+                          enum emu_fate fate, uint64_t at_ps)
+{
+    emu_count(&ch->sw.counts.overrun, 1);
+    input_drop(ch, p, entry, fate, at_ps);
+}
+
 /* The oldest segment of @v leaves. */
 static void input_pop(struct switch_channels *ch, uint32_t v, uint64_t at_ps)
 {
@@ -158,10 +169,14 @@ static void input_head(struct switch_channels *ch, uint32_t p, const struct emu_
 
     if (sane) {
         segments = emu_packet_segments(head.bytes);
-        sane = input_head_sane(&head, hdr, segments) && input_room(ch, p, fate);
+        sane = input_head_sane(&head, hdr, segments);
     }
     if (!sane || in->tag == hdr->tag) { /* a second copy, of what is here or was here last */
         input_bad(ch, p, entry, fate, at_ps);
+        return;
+    }
+    if (!input_room(ch, p, fate)) {
+        input_overrun(ch, p, entry, fate, at_ps);
         return;
     }
     if (in->state != CHANNEL_CLOSED)
@@ -208,8 +223,10 @@ static void input_cont(struct switch_channels *ch, uint32_t p, const struct emu_
                in->whole) {
         emu_count(&ch->sw.counts.stale, 1);
         input_drop(ch, p, entry, fate, at_ps);
-    } else if (!input_cont_sane(in, &cont, hdr) || !input_room(ch, p, fate)) {
+    } else if (!input_cont_sane(in, &cont, hdr)) {
         input_bad(ch, p, entry, fate, at_ps);
+    } else if (!input_room(ch, p, fate)) {
+        input_overrun(ch, p, entry, fate, at_ps);
     } else {
         in->index = (uint8_t)(cont.index + 1);
         if (in->state == CHANNEL_DRAINED)

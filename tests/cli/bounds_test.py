@@ -242,6 +242,13 @@ class BoundsTest(FabemuCase):
                 out, err = run.communicate(timeout=60)
                 self.assertIn("it ended with MPI_SUCCESS", out, err)
 
+    @unittest.skipUnless(shutil.which("mpirun"), "needs Open MPI")
+    def test_mpi__what_waits_for_all_members_ends_where_one_owes_an_answer(self):
+        run = self.start("run", "--topo", "kary:2,2", "--keep-going", "--bound", "stopped=1s", "--",
+                         "mpirun", "-np", "3", self.of_the_build("mpi_death"), "flush")
+        out, err = run.communicate(timeout=60)
+        self.assertIn("it ended with MPI_SUCCESS", out, err)
+
 
 if __name__ == "__main__":
     main()

@@ -48,6 +48,15 @@ def until(condition, seconds=PATIENCE_S):
         time.sleep(0.02)
 
 
+def build_bugs(folder):
+    """Classic bugs of MPI programs, tests/mpi/bugs.c, compiled into the folder: the program."""
+    source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "mpi", "bugs.c")
+    program = os.path.join(folder, "bugs")
+    subprocess.run(["mpicc", "-O1", "-std=c17", "-D_GNU_SOURCE", source, "-o", program],
+                   check=True)
+    return program
+
+
 def stat_of(pid, thread=None):
     """The fields of a process's stat, or a thread's, behind the name: the state is the first."""
     with open(f"/proc/{pid}/stat" if thread is None else f"/proc/{pid}/task/{thread}/stat") as f:

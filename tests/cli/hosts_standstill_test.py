@@ -17,10 +17,9 @@ import tempfile
 import threading
 import unittest
 
-from cli_kit import FabemuCase, main, until
+from cli_kit import FabemuCase, build_bugs, main, until
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-BUGS = os.path.join(HERE, "..", "mpi", "bugs.c")
 TWO_HOSTS = os.path.join(HERE, "..", "..", "scripts", "two-hosts")
 HOSTS = 2
 SAYS_S = 2  # --standstill
@@ -55,9 +54,7 @@ class HostsStandstillTest(FabemuCase):
     @classmethod
     def setUpClass(cls):
         cls.build = tempfile.mkdtemp(prefix="fabemu-standstill.")
-        cls.program = os.path.join(cls.build, "bugs")
-        subprocess.run(["mpicc", "-O1", "-std=c17", "-D_GNU_SOURCE", BUGS, "-o", cls.program],
-                       check=True)
+        cls.program = build_bugs(cls.build)
         cls.wire = Wire()
         cls.cluster = os.path.join(cls.build, "cluster")
         with open(cls.cluster, "w", encoding="ascii") as f:

@@ -270,14 +270,15 @@ class InjectTest(FabemuCase):
 
     def traffic(self, faults, *options, status=0,
                 work=("--load", "0.3", "--warmup", "20000", "--measure", "200000")):
-        """A run in simulated time: its result; on two threads the same as on one."""
+        """A run in simulated time: its result; on three threads the same as on one."""
         results = []
-        for threads in "1", "2":
+        for threads in "1", "3":
             done = self.fabemu("traffic", "--topo", "kary:4,2", *work, "--threads", threads,
                                "--faults", self.write(faults), "--json", *options)
             self.assertEqual(done.returncode, status, done.stderr)
             results.append(json.loads(done.stdout) if not status else {"digest": done.stderr})
         self.assertEqual(results[0]["digest"], results[1]["digest"])
+        self.assertEqual(results[0].get("faults"), results[1].get("faults"))
         return results[0]
 
     def test_stuck_ports_and_slow_links__lose_nothing_over_any_switch(self):
@@ -383,7 +384,8 @@ class InjectTest(FabemuCase):
                 self.assertRegex(dropped, r"[0-9]+ segments were to arrive, and [0-9]+ have")
         printed, report = self.rounds("--faults", self.write(lines[0]), seconds=1)
         self.assertRegex(printed, r"^[1-9][0-9]* rounds, 0 wrong\n$")
-        self.assertGreater(report["drops"]["malformed"], 0)
+        self.assertGreater(report["drops"]["malformed"], 0)  # credits that were not due
+        self.assertEqual(report["drops"]["overrun"], report["losses"]["overruns"])
 
     def test_credits__go_with_what_is_sent_again_where_cables_do_that(self):
         self.stay("--topo", "kary:2,2", "--set", "link_retry=go_back_n")
@@ -477,6 +479,13 @@ class InjectTest(FabemuCase):
                 found = self.collectives(flip, *options, status=1)
                 self.assertRegex(found["digest"],
                                  r"the combine unit of switch \d+ found a parity error")
+
+    def test_traffic__has_no_groups_that_could_be_refused(self):
+        for schedule in self.write("combine-exhaust switch=any\n"), "full-combiner":
+            done = self.fabemu("traffic", "--topo", "kary:4,2", "--pattern", "allreduce",
+                               "--faults", schedule)
+            self.assertEqual(done.returncode, 2)
+            self.assertRegex(done.stderr, r"line 1: combine-exhaust: .*: use fabemu run\n")
 
     def test_traffic__of_faults_that_hold_the_same_the_last_to_end_lets_it_go(self):
         for what in "combine-stall switch=any\n", "stuck-port level=0\n":

@@ -403,17 +403,28 @@ class LifeTest(FabemuCase):
             self.assertFalse(clients[node].ask("group_break", group=wrong)["ok"])
         for request in range(2):
             clients[0].send({"cmd": "group_break", "group": group})
-        self.assertEqual(clients[1].next(), {"event": "groups_broken", "groups": [group]})
+        self.assertEqual(clients[1].next(),
+                         {"event": "groups_broken", "groups": [group], "by": 0})
         # no event before the reply
         self.assertTrue(clients[1].ask("group_break", group=group)["ok"])
         self.assertTrue(clients[2].ask("status")["ok"])
+
+    def test_late_join__is_told_which_member_was_gone(self):
+        clients, _ = self.attached(self.up(), 3)
+        group = clients[0].ask("group_create", nodes=[0, 1, 2])["group"]
+        self.assertTrue(clients[0].ask("group_join", group=group)["ok"])
+        self.assertTrue(clients[2].ask("detach")["ok"])
+        for node in (0, 1):
+            self.assertEqual(clients[node].next()["by"], 2)
+        self.assertIn("that of node 2 was gone", clients[1].ask("group_join", group=group)["error"])
 
     def test_detach__breaks_the_groups_that_were_not_left(self):
         clients, _ = self.attached(self.up(), 4)
         group = clients[0].ask("group_create", nodes=[0, 1, 2])["group"]
         self.assertTrue(clients[2].ask("detach")["ok"])
         for node in (0, 1):
-            self.assertEqual(clients[node].next(), {"event": "groups_broken", "groups": [group]})
+            self.assertEqual(clients[node].next(),
+                             {"event": "groups_broken", "groups": [group], "by": 2})
         # it is not in the group: no event before the reply
         self.assertTrue(clients[3].ask("status")["ok"])
 

@@ -102,34 +102,38 @@ static void broadcasts(void)
 }
 
 /* To the root. The others have done their part when they have posted it. */
-static int reduce(void)
+static int reduce(char *why, size_t bytes)
 {
     uint32_t word = me, sum;
     struct fabemu_req req = {0};
     int err = fabemu_reduce(group, &word, &sum, 1, FABEMU_SUM, FABEMU_U32, root, &req);
 
-    return err ? err : fabemu_wait(fab, &req);
+    err = err ? err : fabemu_wait(fab, &req);
+    fabemu_req_why(fab, &req, why, bytes);
+    return err;
 }
 
 /* One; then the group is left at once. */
 static void reduces_once(void)
 {
-    int err = reduce();
+    char why[96];
+    int err = reduce(why, sizeof why);
 
     fabemu_group_leave(group);
-    printf("reduce: %s\n", strerror(-err));
+    printf("reduce: %s: %s\n", strerror(-err), why);
 }
 
 /* Until one fails; then the group is left at once. */
 static void reduces(void)
 {
+    char why[96];
     int err;
 
     do
-        err = reduce();
+        err = reduce(why, sizeof why);
     while (!err);
     fabemu_group_leave(group);
-    printf("reduce: %s\n", strerror(-err));
+    printf("reduce: %s: %s\n", strerror(-err), why);
 }
 
 static const struct {
@@ -311,15 +315,18 @@ class PartedTest(FabemuCase):
         self.goes_on(both)
         self.fault(1, "link-flap", "link=n1", "down=5ms", "up=50ms")
         self.fault(2, "link-down", "link=n2")
-        self.say(both, "reduce: Broken pipe\n")
+        for process in both:
+            self.assertRegex(self.line(process), r"^reduce: Broken pipe: .*node \d")
         self.assertEqual([process.wait(PATIENCE_S) for process in both], [0, 0, 0])
 
     def test_group__ends_for_those_who_wait_when_what_one_that_has_left_sent_is_given_up(self):
         both = self.pair_that(["reduces once"], "--profile", "qsnet3", "--bound", "retries=3")
         self.fault(1, "loss", "link=any", "packet=head", "from=2", "kind=reduce", "rate=1")
         self.goes_on(both)
-        self.assertEqual([self.line(process) for process in both],
-                         ["reduce: Broken pipe\n", "reduce: Success\n"])
+        root, other = [self.line(process) for process in both]
+        self.assertRegex(root, r"^reduce: Broken pipe: what (node 2|process 1 of node 2 \(now "
+                               r"gone\)) had sent before it left was given up\n$")
+        self.assertEqual(other, "reduce: Success: Success\n")
         self.assertEqual([process.wait(PATIENCE_S) for process in both], [0, 0])
 
 

@@ -21,14 +21,13 @@ import threading
 import time
 import unittest
 
-from cli_kit import FabemuCase, main, until
+from cli_kit import FabemuCase, build_bugs, main, until
 
 RANKS = 4
 SAYS_S = 2      # --standstill
 COMPUTES_S = 10  # of those that only compute
 AT_A_TIME = 3
 PATIENCE_S = 90
-BUGS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "mpi", "bugs.c")
 NO_SWITCHES = ("sh", "-c", 'OMPI_MCA_coll=^fabemu exec "$@"', "sh")
 
 # name: (bug, options, what is run before mpirun, stands still?)
@@ -88,9 +87,7 @@ class StandstillTest(FabemuCase):
     @classmethod
     def setUpClass(cls):
         cls.build = tempfile.mkdtemp(prefix="fabemu-standstill.")
-        cls.program = os.path.join(cls.build, "bugs")
-        subprocess.run(["mpicc", "-O1", "-std=c17", "-D_GNU_SOURCE", BUGS, "-o", cls.program],
-                       check=True)
+        cls.program = build_bugs(cls.build)
         env = {k: v for k, v in os.environ.items() if not k.startswith(("OMPI_", "FI_", "FABEMU_"))}
         env["XDG_RUNTIME_DIR"] = cls.build
         with concurrent.futures.ThreadPoolExecutor(AT_A_TIME) as pool:

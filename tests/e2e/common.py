@@ -260,7 +260,8 @@ def check_report(checks, report, what, args, by_network=COLLECTIVES):
     checks.that(all(combined[kind] > 0 for kind in ("contributions", "results", *copies)),
                 f"{what}: the network combined nothing: {combined}")
     # What faults have damaged is malformed.
-    checks.that((args.faults or report["drops"]["malformed"] == 0) and not report["died"],
+    bad = report["drops"]["malformed"] + report["drops"]["overrun"]
+    checks.that((args.faults or not bad) and not report["died"],
                 f"{what}: malformed segments or deaths: {report['drops']}, {report['died']}")
     if args.faults:
         check_faults(checks, report, what)

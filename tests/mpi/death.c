@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * death.c - what MPI returns, with MPI_ERRORS_RETURN, when a rank is gone: death
- * recv|send|barrier|allreduce|put. tests/cli/bounds_test.py runs it, with --bound stopped.
+ * recv|send|barrier|allreduce|put|flush. tests/cli/bounds_test.py runs it, with --bound stopped.
  *
  * Rank 1 stops itself: a rank that is killed would have mpirun end the job. The fabric gives it up.
  * The others do what they are asked to, and rank 0 prints the class of the error that comes of it.
  */
 #include <mpi.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,15 +20,20 @@ static int buf[COUNT + 1];
 
 static MPI_Win win;
 
+static void window_open(void)
+{
+    MPI_Win_create(buf, sizeof buf, sizeof buf[0], MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+    MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
+    MPI_Win_lock_all(0, win);
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
 /* Rank 1 stops amid a long put to rank 2. */
 static void put_begin(int rank)
 {
     MPI_Request put;
 
-    MPI_Win_create(buf, sizeof buf, sizeof buf[0], MPI_INFO_NULL, MPI_COMM_WORLD, &win);
-    MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
-    MPI_Win_lock_all(0, win);
-    MPI_Barrier(MPI_COMM_WORLD);
+    window_open();
     if (rank == 1)
         MPI_Rput(buf, COUNT, MPI_INT, 2, 0, COUNT, MPI_INT, win, &put);
 }
@@ -54,10 +60,56 @@ static int put_others(int rank)
     return rc;
 }
 
+/* Rank 2 goes on answering: mpirun ends it with rank 0. */
+static void answer(void)
+{
+    int flag;
+
+    for (;;) {
+        MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
+        usleep(1000);
+    }
+}
+
+/* Does it fail as it is to when a member is lost? */
+static bool fails(int rc, const char *call)
+{
+    int class = MPI_SUCCESS;
+
+    MPI_Error_class(rc, &class);
+    if (class != MPI_ERR_OTHER)
+        printf("%s ended with class %d\n", call, class);
+    return class == MPI_ERR_OTHER;
+}
+
+/*
+ * Rank 1 owes an answer, and all members are locked: nothing that waits for answers can end, nor
+ * can the epoch, so that no other begins.
+ */
+static int flush_others(int rank)
+{
+    int one = 1;
+
+    if (rank == 2)
+        answer();
+    MPI_Put(&one, 1, MPI_INT, 1, 0, 1, MPI_INT, win);
+    if (!fails(MPI_Win_flush(1, win), "flush of the lost one"))
+        return MPI_ERR_UNKNOWN;
+    MPI_Put(&one, 1, MPI_INT, 2, COUNT, 1, MPI_INT, win);
+    if (!fails(MPI_Win_flush(2, win), "flush of another") ||
+        !fails(MPI_Put(&one, 1, MPI_INT, 0, 0, 1, MPI_INT, win), "put to oneself") ||
+        !fails(MPI_Win_flush_all(win), "flush_all") ||
+        !fails(MPI_Win_unlock_all(win), "unlock_all"))
+        return MPI_ERR_UNKNOWN;
+    return MPI_Win_lock(MPI_LOCK_SHARED, 2, 0, win) ? MPI_SUCCESS : MPI_ERR_UNKNOWN;
+}
+
 static int attempt(const char *what, int rank)
 {
     int one = 1, sum;
 
+    if (strcmp(what, "flush") == 0)
+        return flush_others(rank);
     if (strcmp(what, "put") == 0)
         return put_others(rank);
     if (strcmp(what, "recv") == 0)
@@ -87,6 +139,8 @@ int main(int argc, char **argv)
     MPI_Barrier(MPI_COMM_WORLD);
     if (argc > 1 && strcmp(argv[1], "put") == 0)
         put_begin(rank);
+    if (argc > 1 && strcmp(argv[1], "flush") == 0)
+        window_open();
     if (rank == 1)
         raise(SIGSTOP);
     MPI_Error_class(attempt(argc > 1 ? argv[1] : "recv", rank), &class);

@@ -71,18 +71,31 @@ static void registry_init(void)
 
 /* --- what the fabric says of others: on the watcher's thread ------------------------ */
 
+/* The first node of a list; FABEMU_ANY_NODE: there is none. */
+static uint32_t first_of(struct json_object *event, const char *name)
+{
+    struct json_object *nodes;
+
+    if (!json_object_object_get_ex(event, name, &nodes) || !json_object_array_length(nodes))
+        return FABEMU_ANY_NODE;
+    return (uint32_t)json_object_get_int64(json_object_array_get_idx(nodes, 0));
+}
+
 /* Under the adapter's lock. */
 static void event_groups(struct fabemu *fab, struct json_object *event)
 {
-    uint32_t dead = (uint32_t)emu_json_number(event, "node", FABEMU_ANY_NODE);
-    const char *why = emu_json_text(event, "why", "");
+    const struct nic_group_end end = {.dead =
+                                          (uint32_t)emu_json_number(event, "node", FABEMU_ANY_NODE),
+                                      .by = (uint32_t)emu_json_number(event, "by", FABEMU_ANY_NODE),
+                                      .parted = first_of(event, "nodes"),
+                                      .why = emu_json_text(event, "why", "")};
     struct json_object *groups;
 
     if (json_object_object_get_ex(event, "groups", &groups))
         for (size_t i = 0; i < json_object_array_length(groups); i++)
             nic_group_over(fab,
                            (uint32_t)json_object_get_int64(json_object_array_get_idx(groups, i)),
-                           dead, why);
+                           &end);
 }
 
 static void event_groups_broken(struct fabemu *fab, struct json_object *event)
@@ -110,8 +123,13 @@ static void event_lost(struct fabemu *fab, struct json_object *event)
     if (from < 0 || to < 0 || from >= fab->info.nodes || to >= fab->info.nodes)
         return;
     nic_lock(fab);
-    nic_peer_lost(fab, nic_peer(fab, (uint32_t)from), nic_peer(fab, (uint32_t)to),
-                  (uint64_t)emu_json_number(event, "at_ns", 0), why);
+    nic_peer_lost(fab,
+                  &(struct nic_loss){.from = nic_peer(fab, (uint32_t)from),
+                                     .to = nic_peer(fab, (uint32_t)to),
+                                     .from_seat = (uint64_t)emu_json_number(event, "from_seat", 0),
+                                     .to_seat = (uint64_t)emu_json_number(event, "to_seat", 0),
+                                     .at_ns = (uint64_t)emu_json_number(event, "at_ns", 0),
+                                     .why = why});
     nic_step(fab);
     nic_unlock(fab);
 }

@@ -26,9 +26,12 @@
 
 static void group_break(struct fabemu_group *g)
 {
+    int status;
+
     g->broken = -EPIPE;
+    status = nic_group_status(g);
     nic_stream_break(g);
-    nic_group_end_ops(g, -EPIPE);
+    nic_group_end_ops(g, status);
 }
 
 void nic_group_broken(struct fabemu *fab, uint32_t id, uint32_t node)
@@ -53,14 +56,18 @@ static void group_told(struct fabemu_group *g, const char *why)
     atomic_store_explicit(&g->has_why, true, memory_order_release); /* N7 */
 }
 
-void nic_group_over(struct fabemu *fab, uint32_t id, uint32_t dead, const char *why)
+void nic_group_over(struct fabemu *fab, uint32_t id, const struct nic_group_end *end)
 {
     struct fabemu_group *g = nic_group_find(fab, id);
 
     if (g && g->lost == FABEMU_ANY_NODE)
-        g->lost = dead;
-    if (g && *why)
-        group_told(g, why);
+        g->lost = end->dead;
+    if (g && !g->broken) {
+        g->broke_off = end->by;
+        g->parted = end->parted;
+    }
+    if (g && *end->why)
+        group_told(g, end->why);
     if (g && (g->joined || g->joining)) {
         group_break(g);
         return;
@@ -126,6 +133,7 @@ void fabemu_group_break(struct fabemu_group *group)
     nic_lock(fab);
     breaks = !group->broken;
     if (breaks) {
+        group->broke_off = fab->info.node;
         group_break(group);
         group->alarm = fab->transport.reports_delivery ? NIC_ALARM_DUE : NIC_ALARM_NONE;
         nic_group_send(group);

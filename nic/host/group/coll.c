@@ -32,7 +32,7 @@ static int coll_begin(struct fabemu *fab, struct nic_post *post)
     if (g->members == 1 && c->out && c->in && c->out != c->in)
         memcpy(c->out, c->in, c->bytes);
     if (g->broken || g->members == 1 || c->segs == 0) {
-        c->status = g->broken;
+        c->status = nic_group_status(g);
         nic_coll_end(g, c);
         return 0;
     }

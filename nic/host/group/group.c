@@ -22,7 +22,7 @@ struct fabemu_group *nic_group_make(struct fabemu *fab, uint32_t id)
         return NULL;
     g->fab = fab;
     g->id = g->words.group = id;
-    g->lost = g->gave_up = FABEMU_ANY_NODE;
+    g->lost = g->gave_up = g->broke_off = g->parted = FABEMU_ANY_NODE;
     g->window = window;
     g->owner = (struct nic_coll **)(g + 1);
     g->stashed = (bool *)(g->owner + window);
@@ -34,6 +34,36 @@ struct fabemu_group *nic_group_make(struct fabemu *fab, uint32_t id)
     g->next = fab->groups[id % NIC_GROUP_BUCKETS];
     fab->groups[id % NIC_GROUP_BUCKETS] = g;
     return g;
+}
+
+/* What is known of why it broke; a node is named, or what the fabric says names the place. */
+static void group_explain(const struct fabemu_group *g, char *text, size_t bytes)
+{
+    uint32_t own = g->fab->info.node;
+
+    if (g->has_why)
+        snprintf(text, bytes, "%s", g->why);
+    else if (g->lost != FABEMU_ANY_NODE)
+        snprintf(text, bytes, "the member of its group on node %u died", g->lost);
+    else if (g->parted != FABEMU_ANY_NODE)
+        snprintf(text, bytes, "no way leads to node %u", g->parted);
+    else if (g->gave_up != FABEMU_ANY_NODE)
+        snprintf(text, bytes, "the network gave up what node %u%s had sent to its group",
+                 g->gave_up, g->gave_up == own ? ", this one," : "");
+    else if (g->broke_off == own)
+        snprintf(text, bytes, "node %u, this one, has broken off its group", own);
+    else if (g->broke_off != FABEMU_ANY_NODE)
+        snprintf(text, bytes, "the member of its group on node %u has left it, or met an error",
+                 g->broke_off);
+    else
+        snprintf(text, bytes, "a member of its group is gone, as node %u, this one, was told", own);
+}
+
+int nic_group_status(struct fabemu_group *g)
+{
+    if (g->broken)
+        group_explain(g, g->fab->broken_why, sizeof g->fab->broken_why);
+    return g->broken;
 }
 
 static void ops_end(struct fabemu *fab, struct emu_list *ops, int status)
@@ -106,6 +136,11 @@ uint32_t fabemu_group_lost(const struct fabemu_group *group)
 uint32_t fabemu_group_gave_up(const struct fabemu_group *group)
 {
     return group->gave_up;
+}
+
+uint32_t fabemu_group_broke_off(const struct fabemu_group *group)
+{
+    return group->broke_off;
 }
 
 bool fabemu_group_why(const struct fabemu_group *group, char *text, size_t bytes)

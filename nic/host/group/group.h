@@ -14,7 +14,6 @@
 #include "nic/host/send/up.h"
 
 #define NIC_GROUP_BURST 128u /* segments a group sends in its turn */
-#define NIC_WHY_BYTES   128u /* of a line of the fabric's */
 
 /* One collective. Lies in the request's opaque words. */
 struct nic_coll {
@@ -71,6 +70,8 @@ struct fabemu_group {
     int broken;                 /* 0, or -EPIPE */
     uint32_t lost;              /* node of the member whose death broke it, FABEMU_ANY_NODE */
     uint32_t gave_up;           /* node whose segment the network gave up, FABEMU_ANY_NODE */
+    uint32_t broke_off;         /* node of the member that has broken it off, FABEMU_ANY_NODE */
+    uint32_t parted;            /* node that no way leads to any more, FABEMU_ANY_NODE */
     char why[NIC_WHY_BYTES];    /* it broke, as the fabric said; written once, before: */
     _Atomic bool has_why;       /* read without the lock; false: the fabric did not say */
     uint8_t alarm;              /* enum nic_alarm */
@@ -118,6 +119,11 @@ struct fabemu_group *nic_group_early(struct fabemu *fab, uint32_t id);
  * Lock: none; waits for the fabric's answer.
  */
 void nic_group_ask_break(const struct fabemu_group *g);
+/**
+ * nic_group_status - 0, or -EPIPE: it is broken. What ends with that before this is asked of
+ * another group is told why (fabemu_req_why()).
+ */
+int nic_group_status(struct fabemu_group *g);
 /** nic_group_end_ops - end what is under way and not of the stream. */
 void nic_group_end_ops(struct fabemu_group *g, int status);
 /**

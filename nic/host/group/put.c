@@ -26,7 +26,7 @@ static int broadcast_begin(struct fabemu *fab, struct nic_post *post)
     if (g->broken || g->members == 1) {
         if (!g->broken)
             nic_broadcast_write(fab, region, put->offset, op->iov[0].base, op->bytes, true);
-        nic_op_end(fab, op, g->broken);
+        nic_op_end(fab, op, nic_group_status(g));
         return 0;
     }
     err = nic_op_id(fab, op);

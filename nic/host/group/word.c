@@ -55,7 +55,7 @@ static int set_begin(struct fabemu *fab, struct nic_post *post)
 
     if (!g->broken)
         word_set(g, set->word, set->value);
-    nic_op_end(fab, &set->op, g->broken);
+    nic_op_end(fab, &set->op, nic_group_status(g));
     return 0;
 }
 
@@ -97,7 +97,7 @@ static int test_begin(struct fabemu *fab, struct nic_post *post)
     int err = 0;
 
     if (g->broken || yes || (alone && !condition->until)) {
-        nic_op_end(fab, op, g->broken ? g->broken : yes ? 0 : -EAGAIN);
+        nic_op_end(fab, op, g->broken ? nic_group_status(g) : yes ? 0 : -EAGAIN);
         return 0;
     }
     err = nic_op_id(fab, op);

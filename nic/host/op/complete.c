@@ -10,6 +10,7 @@
 #include "nic/host/op/complete.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "nic/host/base.h"
 
@@ -20,6 +21,8 @@ void nic_complete(struct fabemu *fab, struct fabemu_req *req, int status)
 
     assert(__atomic_load_n(&req->status, __ATOMIC_RELAXED) == FABEMU_PENDING); /* not twice */
     fab->completions++;
+    if (status == -EPIPE)
+        memcpy(((struct nic_epitaph *)(void *)req->opaque)->why, fab->broken_why, NIC_WHY_BYTES);
     /* N3 pairs with N4, fabemu_req_status(). */
     __atomic_store_n(&req->status, status, __ATOMIC_RELEASE);
     if (event)

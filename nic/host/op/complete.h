@@ -32,7 +32,16 @@ static inline struct nic_event *nic_event_of(struct fabemu_event *event)
     return (struct nic_event *)(void *)event->opaque;
 }
 
-/** nic_complete - the request is over; its memory is the caller's again. */
+/* What is left in the caller's request of an operation that a broken group has ended, -EPIPE. */
+struct nic_epitaph {
+    char why[NIC_WHY_BYTES];
+} __attribute__((may_alias));
+static_assert(sizeof(struct nic_epitaph) <= sizeof(((struct fabemu_req *)0)->opaque), "fits");
+
+/**
+ * nic_complete - the request is over; its memory is the caller's again. With -EPIPE it keeps what
+ * fab->broken_why says.
+ */
 void nic_complete(struct fabemu *fab, struct fabemu_req *req, int status);
 /** nic_event_check - may a request of @fab name these events? Errors: -EINVAL. Lock: none. */
 int nic_event_check(const struct fabemu *fab, const struct fabemu_req *req);

@@ -255,6 +255,10 @@ void fabemu_req_why(const struct fabemu *fab, const struct fabemu_req *req, char
     const struct nic_op *op = (const struct nic_op *)(const void *)req->opaque;
     int status = fabemu_req_status(req);
 
+    if (status == -EPIPE) {
+        snprintf(text, bytes, "%s", ((const struct nic_epitaph *)(const void *)req->opaque)->why);
+        return;
+    }
     if (status != -EHOSTUNREACH || op->node >= fab->info.nodes) {
         snprintf(text, bytes, "%s", strerror(-status));
         return;
@@ -274,7 +278,9 @@ bool fabemu_node_lost(struct fabemu *fab, uint32_t node, char *text, size_t byte
     const char *lost;
 
     nic_lock(fab);
-    lost = node < fab->info.nodes ? fab->peers[node].lost : NULL;
+    lost = node < fab->info.nodes && nic_seat_is_last(fab, node, fab->peers[node].lost_seat)
+               ? fab->peers[node].lost
+               : NULL;
     if (lost)
         snprintf(text, bytes, "%s", lost);
     nic_unlock(fab);

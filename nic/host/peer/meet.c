@@ -134,13 +134,14 @@ void nic_peer_given_up(struct fabemu *fab, struct nic_peer *peer, const struct e
 }
 
 /* Others may wait for what @peer had under way: fabemu_losses(). */
-static void peer_loses(struct fabemu *fab, struct nic_peer *peer, const char *why)
+static void peer_loses(struct fabemu *fab, struct nic_peer *peer, uint64_t seat, const char *why)
 {
     char *lost = strdup(why);
 
     if (lost) {
         free(peer->lost);
         peer->lost = lost;
+        peer->lost_seat = seat;
     }
     nic_peer_count_loss(fab, peer->node);
 }
@@ -148,17 +149,22 @@ static void peer_loses(struct fabemu *fab, struct nic_peer *peer, const char *wh
 /*
  * Both of a pair are told. What was lost was sent before @at_ns: if we have broken off since, it
  * was of an epoch that is over here, and the other side sees to its own. A lost hello comes again.
+ * Of a process that has a successor nobody waits for anything any more.
  */
-void nic_peer_lost(struct fabemu *fab, struct nic_peer *from, struct nic_peer *to, uint64_t at_ns,
-                   const char *why)
+void nic_peer_lost(struct fabemu *fab, const struct nic_loss *loss)
 {
+    struct nic_peer *from = loss->from, *to = loss->to;
     struct nic_peer *peer = from->node == fab->info.node ? to : from;
 
-    peer_loses(fab, from, why);
-    peer_loses(fab, to, why);
+    if (!nic_seat_is_last(fab, from->node, loss->from_seat) ||
+        !nic_seat_is_last(fab, to->node, loss->to_seat))
+        return;
+    nic_peer_look(fab, peer);
+    peer_loses(fab, from, loss->from_seat, loss->why);
+    peer_loses(fab, to, loss->to_seat, loss->why);
     if (from->node != fab->info.node && to->node != fab->info.node)
         return;
-    if (peer->broke_ns >= at_ns) {
+    if (peer->broke_ns >= loss->at_ns) {
         peer->broke = NIC_BROKE_LOST;
     } else if (peer->life) {
         peer->broke = NIC_BROKE_LOST;

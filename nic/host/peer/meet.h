@@ -23,11 +23,16 @@ void nic_peer_opened(struct fabemu *fab, struct nic_peer *peer);
 void nic_peer_parted(struct fabemu *fab, struct nic_peer *peer);
 /** nic_peer_given_up - the network gave @seg up, a segment of ours to @peer. */
 void nic_peer_given_up(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg);
-/**
- * nic_peer_lost - the fabric says @why: a segment between these two, one of which may be this
- * process, was lost some time before @at_ns, and nobody sends it again.
- */
-void nic_peer_lost(struct fabemu *fab, struct nic_peer *from, struct nic_peer *to, uint64_t at_ns,
-                   const char *why);
+
+/* What the fabric says of a segment that was lost, and that nobody sends again. */
+struct nic_loss {
+    struct nic_peer *from, *to;  /* one of which may be this process */
+    uint64_t from_seat, to_seat; /* of the processes that it was between; 0: not known */
+    uint64_t at_ns;              /* it was some time before that */
+    const char *why;             /* one line */
+};
+
+/** nic_peer_lost - it has said so. */
+void nic_peer_lost(struct fabemu *fab, const struct nic_loss *loss);
 
 #endif

@@ -51,6 +51,13 @@ bool nic_peer_is_there(const struct fabemu *fab, const struct nic_peer *peer)
     return emu_seat_attached(word) && emu_seat_first(word) == peer->first;
 }
 
+bool nic_seat_is_last(const struct fabemu *fab, uint32_t node, uint64_t seat)
+{
+    uint64_t word = emu_edge_nic_seat(&fab->edge, node);
+
+    return !seat || seat == emu_seat_first(word) - !emu_seat_attached(word);
+}
+
 bool nic_peer_is_new(const struct fabemu *fab, const struct nic_peer *peer)
 {
     return !emu_edge_nic_seat(&fab->edge, peer->node);

@@ -51,6 +51,7 @@ struct nic_peer {
     uint8_t broke;           /* enum nic_broke: why what was under way with it ended last */
     uint64_t broke_ns;       /* when that was; 0: never */
     char *lost;              /* what the fabric lost of it last, as it says; NULL: nothing */
+    uint64_t lost_seat;      /* of the process there whose that was; 0: not known */
     uint64_t awaits_ns;      /* since when a hello of a later epoch waits for the fabric's news, */
     uint32_t awaits_epoch;   /* and of which */
     uint32_t epoch;          /* of the pair: both checks are of this one */
@@ -106,6 +107,8 @@ bool nic_peer_is_there(const struct fabemu *fab, const struct nic_peer *peer);
 void nic_peer_count_break(struct fabemu *fab, uint32_t node);
 /** nic_peer_count_loss - a segment between it and somebody was lost. */
 void nic_peer_count_loss(struct fabemu *fab, uint32_t node);
+/** nic_seat_is_last - has @seat of @node no successor? 0, one that is not known: so it seems. */
+bool nic_seat_is_last(const struct fabemu *fab, uint32_t node, uint64_t seat);
 /** nic_peer_is_new - was nobody ever there? */
 bool nic_peer_is_new(const struct fabemu *fab, const struct nic_peer *peer);
 /**

@@ -47,13 +47,21 @@ static inline struct emu_seg *nic_claim_up(struct fabemu *fab)
     return emu_edge_nic_claim(&fab->edge, fab->now_ps + fab->send_ps);
 }
 
-/** nic_claim - a slot for a segment to @node with header filled but seq and len; NULL: no room. */
+/**
+ * nic_claim - a slot for a segment to @node with header filled but seq and len; NULL: no room. It
+ * says which processes it is between: the fabric tells whose it was if it is lost for good.
+ */
 static inline struct emu_seg *nic_claim(struct fabemu *fab, uint32_t node)
 {
     struct emu_seg *seg = node == fab->info.node ? nic_loop_claim(fab) : nic_claim_up(fab);
 
     if (seg)
-        seg->hdr = (struct emu_hdr){.dst = node, .src = fab->info.node, .kind = EMU_UNICAST};
+        seg->hdr =
+            (struct emu_hdr){.dst = node,
+                             .src = fab->info.node,
+                             .kind = EMU_UNICAST,
+                             .op = (uint8_t)emu_seat_first(emu_edge_nic_seat(&fab->edge, node)),
+                             .type = (uint8_t)fab->life};
     return seg;
 }
 

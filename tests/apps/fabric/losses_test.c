@@ -507,7 +507,9 @@ static void segment__that_finds_no_room_is_told_with_its_cable(void)
     look(&r, BEGIN_PS);
     CU_ASSERT_EQUAL(r.losses, 0);
     congest(&r, 2);
-    CU_ASSERT_TRUE_FATAL(totals_of(&r).retries.overrun > 0);
+    CU_ASSERT_TRUE_FATAL(totals_of(&r).dropped_overrun > 0);
+    CU_ASSERT_EQUAL(totals_of(&r).dropped_overrun, totals_of(&r).retries.overrun);
+    CU_ASSERT_EQUAL(totals_of(&r).dropped_bad, 0);
     look(&r, BEGIN_PS + 1);
     CU_ASSERT_TRUE(r.losses <= 4); /* two cables, two pairs, however many were lost */
     CU_ASSERT_EQUAL(pairs_of(&r, leaf, 2), 2);
@@ -535,13 +537,49 @@ static void segment__of_a_group_fails_the_group(void)
         world_fabric_pass(r.w.fabric);
     }
     settle(&r);
-    CU_ASSERT_TRUE_FATAL(totals_of(&r).retries.overrun > 0);
+    CU_ASSERT_TRUE_FATAL(totals_of(&r).dropped_overrun > 0);
+    CU_ASSERT_EQUAL(totals_of(&r).dropped_overrun, totals_of(&r).retries.overrun);
+    CU_ASSERT_EQUAL(totals_of(&r).dropped_bad, 0);
     look(&r, BEGIN_PS);
     CU_ASSERT_EQUAL_FATAL(r.losses, 1);
     CU_ASSERT_EQUAL(r.loss[0].what, FABRIC_LOST_OF_GROUP);
     CU_ASSERT_EQUAL(r.loss[0].group, group);
     look(&r, BEGIN_PS + 1);
     CU_ASSERT_EQUAL(r.losses, 0);
+    edges_close(&r.w);
+}
+
+/*
+ * Node 0 has its third process, and what the second one sent is still under way. Segments say whose
+ * they are by the lowest byte of a seat, whatever a process writes there.
+ */
+static void segment__is_told_with_the_processes_that_it_was_between(void)
+{
+    static const uint8_t says[] = {3, 2, 0, 4}; /* of the last two there never was a process */
+    struct rig r;
+    struct emu_hdr hdr = {.dst = 2, .kind = EMU_UNICAST, .len = 8, .op = 1};
+    uint64_t payload = 0;
+    uint32_t seen = 0;
+
+    rig_open(&r, "oq2004", NULL);
+    forge(&r);
+    for (uint32_t i = 0; i < 2; i++) {
+        edges_detach(&r.w, 0);
+        edges_attach(&r.w, 0);
+    }
+    for (uint32_t i = 0; i < FLOOD; i++) {
+        hdr.type = says[i % 4];
+        edges_post(&r.w, 0, &hdr, &payload);
+        world_fabric_pass(r.w.fabric);
+    }
+    settle(&r);
+    look(&r, BEGIN_PS);
+    for (uint32_t i = 0; i < r.losses; i++) {
+        CU_ASSERT_EQUAL(r.loss[i].to_seat, 1);
+        CU_ASSERT(r.loss[i].from_seat == 3 || r.loss[i].from_seat == 2 || !r.loss[i].from_seat);
+        seen |= 1u << r.loss[i].from_seat;
+    }
+    CU_ASSERT_EQUAL(seen, 1u << 3 | 1u << 2 | 1u << 0);
     edges_close(&r.w);
 }
 
@@ -554,6 +592,7 @@ static const struct test_case cases[] = {
     CASE(state__without_parity_is_wrong_and_nobody_knows),
     CASE(segment__that_finds_no_room_is_told_with_its_cable),
     CASE(segment__of_a_group_fails_the_group),
+    CASE(segment__is_told_with_the_processes_that_it_was_between),
     {0},
 };
 

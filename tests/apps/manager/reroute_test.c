@@ -12,6 +12,7 @@
 #include "apps/manager/manager.h"
 #include "emu/combine.h"
 #include "emu/now.h"
+#include "switch/crossbar.h"
 #include "tests/test.h"
 #include "tests/world/edges.h"
 #include "tests/world/switch/trial.h"
@@ -346,6 +347,41 @@ static void port__that_is_stuck_is_taken_out_and_nothing_waits_for_it(void)
     CU_ASSERT(found[0] && found[1]);
 }
 
+/*
+ * Something waits for a port at two looks that are farther apart than the bound, and in between
+ * nothing does, or it waits for room. What waited first need not have been sent, but given up.
+ */
+static void port__that_could_not_send_between_two_looks_is_not_stuck(void)
+{
+    struct fabric_config config = {.threads = 1, .seed = 1, .start_stopped = true};
+    const uint64_t look_ps = 5000000, bound_ps = 20000000;
+    struct heard heard = {0};
+    struct manager *manager;
+    struct edges w;
+    uint32_t cable = 0;
+
+    world_profile(&config.profile, "oq2004", NULL);
+    edges_open(&w, "kary:2,2", &config);
+    manager = manager_for(w.fabric, &heard);
+    while (!is_inside(w.fabric, cable))
+        cable++;
+    CU_ASSERT_PTR_NOT_NULL_FATAL(fabric_faults(w.fabric, cable, true));
+
+    const struct topo_at at = fabric_cable(w.fabric, cable)->at;
+    struct switch_out *out = &switch_crossbar_of(w.fabric->sw[at.sw])->out[at.port];
+
+    for (uint64_t now_ps = look_ps; now_ps <= 3 * bound_ps; now_ps += look_ps) {
+        out->waiting = now_ps == look_ps || now_ps == look_ps + bound_ps;
+        CU_ASSERT_TRUE(switch_is_ready(w.fabric->sw[at.sw], at.port) == out->waiting);
+        CU_ASSERT_EQUAL(manager_step(manager, now_ps), 0);
+        out->waiting = 0;
+        world_fabric_pass(w.fabric);
+    }
+    CU_ASSERT_EQUAL(heard.stuck, 0);
+    manager_destroy(manager);
+    edges_close(&w);
+}
+
 /* --- clock raw ---------------------------------------------------------------------- */
 
 #define POSTS 600u /* of each node, to nodes; and so many rounds of the groups */
@@ -606,6 +642,7 @@ int main(void)
         CASE(links__flap_the_same_on_any_number_of_workers),
         CASE(parted__nodes_hold_nothing_up),
         CASE(port__that_is_stuck_is_taken_out_and_nothing_waits_for_it),
+        CASE(port__that_could_not_send_between_two_looks_is_not_stuck),
         CASE(links__flap_under_threads),
         CASE(port__is_stuck_under_threads),
         CASE(port__that_waits_for_room_is_not_stuck),

@@ -270,6 +270,7 @@ static void group_break__is_heard_by_all_members(void)
     for (uint32_t i = 0; i < 3; i++)
         CU_ASSERT_EQUAL(barrier[i].status, -EPIPE);
     CU_ASSERT_EQUAL(fabemu_group_gave_up(t.group[0]), FABEMU_ANY_NODE);
+    CU_ASSERT_EQUAL(fabemu_group_broke_off(t.group[0]), 0);
     CU_ASSERT_EQUAL(fabemu_group_gave_up(t.group[2]), 0);
     CU_ASSERT_EQUAL(fabemu_group_lost(t.group[2]), FABEMU_ANY_NODE);
     team_close(&t);

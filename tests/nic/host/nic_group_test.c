@@ -363,6 +363,10 @@ static void over__forgets_a_group_that_was_not_joined(void)
     struct team t;
     struct fabemu_req req = {0};
     struct emu_seg seg = {.hdr = {.kind = EMU_MULTICAST, .len = 4, .src = 1}};
+    const uint32_t any = FABEMU_ANY_NODE;
+    const struct nic_group_end nobody = {.dead = any, .by = any, .parted = any, .why = ""},
+                               first = {any, .by = 1, .parted = any, .why = "the first reason"},
+                               then = {any, .by = 0, .parted = any, .why = "what came of it"};
     char why[96];
 
     open_shuffled(&w, 2, 0);
@@ -373,7 +377,7 @@ static void over__forgets_a_group_that_was_not_joined(void)
         CU_ASSERT_TRUE(fake_inject(w.fake, 0, &seg));
         fake_quiet(w.fake);
         nic_lock(w.fab[0]);
-        nic_group_over(w.fab[0], 2 + round, FABEMU_ANY_NODE, "");
+        nic_group_over(w.fab[0], 2 + round, &nobody);
         nic_unlock(w.fab[0]);
         CU_ASSERT_TRUE(fake_inject(w.fake, 0, &seg));
         fake_quiet(w.fake);
@@ -383,13 +387,54 @@ static void over__forgets_a_group_that_was_not_joined(void)
     CU_ASSERT_EQUAL(fabemu_req_status(&req), FABEMU_PENDING);
     nic_lock(w.fab[0]);
     CU_ASSERT_FALSE(fabemu_group_why(t.group[0], why, sizeof why));
-    nic_group_over(w.fab[0], 1, FABEMU_ANY_NODE, "the first reason");
-    nic_group_over(w.fab[0], 1, FABEMU_ANY_NODE, "what came of it");
+    nic_group_over(w.fab[0], 1, &first);
+    nic_group_over(w.fab[0], 1, &then);
     nic_unlock(w.fab[0]);
     CU_ASSERT_EQUAL(req.status, -EPIPE);
     CU_ASSERT_TRUE(fabemu_group_why(t.group[0], why, sizeof why));
     CU_ASSERT_STRING_EQUAL(why, "the first reason");
+    CU_ASSERT_EQUAL(fabemu_group_broke_off(t.group[0]), 1);
+    fabemu_req_why(w.fab[0], &req, why, sizeof why);
+    CU_ASSERT_STRING_EQUAL(why, "the first reason");
     fake_close(w.fake);
+}
+
+/* What each of these leaves in a request: whatever has broken the group, a node is named. */
+static void over__names_a_node(void)
+{
+    const uint32_t any = FABEMU_ANY_NODE;
+    const struct {
+        struct nic_group_end end;
+        const char *why;
+    } cases[] = {
+        {{any, any, any, "switch 3"}, "switch 3"},
+        {{1, any, any, ""}, "the member of its group on node 1 died"},
+        {{any, 1, any, ""}, "the member of its group on node 1 has left it, or met an error"},
+        {{any, any, 1, ""}, "no way leads to node 1"},
+        {{any, any, any, ""}, "a member of its group is gone, as node 0, this one, was told"},
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct fabemu_req req[3] = {{0}};
+        struct peers w;
+        struct team t;
+        char why[96];
+
+        open_shuffled(&w, 2, 0);
+        team_open(&w, &t, 1, 0, 2);
+        fabemu_barrier(t.group[0], &req[0]);
+        nic_lock(w.fab[0]);
+        nic_group_over(w.fab[0], 1, &cases[i].end);
+        nic_unlock(w.fab[0]);
+        fabemu_barrier(t.group[0], &req[1]);
+        fabemu_broadcast(t.group[0], why, 1, 0, &req[2]);
+        for (size_t k = 0; k < 3; k++) {
+            CU_ASSERT_EQUAL(req[k].status, -EPIPE);
+            fabemu_req_why(w.fab[0], &req[k], why, sizeof why);
+            CU_ASSERT_STRING_EQUAL(why, cases[i].why);
+        }
+        fake_close(w.fake);
+    }
 }
 
 static void barrier__waits_for_everybody(void)
@@ -642,6 +687,7 @@ int main(void)
         CASE(broadcast__runs_ahead_by_a_window),
         CASE(early__groups_are_bounded),
         CASE(over__forgets_a_group_that_was_not_joined),
+        CASE(over__names_a_node),
         CASE(barrier__waits_for_everybody),
         CASE(group__of_one_needs_no_network),
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)

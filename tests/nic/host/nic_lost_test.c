@@ -512,14 +512,26 @@ static void given_up__is_counted_and_explained(void)
 
 #define LOST "switch 0:2 -> switch 2:0 lost a segment of node 0's to node 1 (overrun)"
 
-/* Of node 0's to node 1, before @at_ns. */
-static void tell_lost(struct peers *w, uint32_t at, uint64_t at_ns)
+/* Of node 0's to node 1, of these processes, before @at_ns. */
+static void tell_lost_of(struct peers *w, uint32_t at, uint64_t from_seat, uint64_t to_seat,
+                         uint64_t at_ns)
 {
     struct fabemu *fab = w->fab[at];
 
     nic_lock(fab);
-    nic_peer_lost(fab, nic_peer(fab, 0), nic_peer(fab, 1), at_ns, LOST);
+    nic_peer_lost(fab, &(struct nic_loss){.from = nic_peer(fab, 0),
+                                          .to = nic_peer(fab, 1),
+                                          .from_seat = from_seat,
+                                          .to_seat = to_seat,
+                                          .at_ns = at_ns,
+                                          .why = LOST});
     nic_unlock(fab);
+}
+
+/* The same, of processes that are not known. */
+static void tell_lost(struct peers *w, uint32_t at, uint64_t at_ns)
+{
+    tell_lost_of(w, at, 0, 0, at_ns);
 }
 
 static void lost_in_order(uint32_t first, bool hello_between)
@@ -597,6 +609,51 @@ static void lost__before_they_meet_changes_nothing(void)
     for (uint32_t i = 0; i < 2; i++)
         tell_lost(&w, i, emu_now_ns());
     CU_ASSERT_EQUAL(fabemu_breaks(w.fab[0], FABEMU_ANY_NODE), 0);
+    talk(&w, 0, 1);
+    peers_close(&w);
+}
+
+/* What was lost of a process that has a successor breaks nothing of that one's, nor is it its. */
+static void lost__of_a_process_that_is_gone_is_not_its_successors(void)
+{
+    struct peers w;
+    uint64_t was, is, seat;
+    char why[96];
+
+    peers_open_on(&w, 3, false, false);
+    meet(&w, 0, 1);
+    meet(&w, 0, 2);
+    was = w.fab[0]->life;
+    seat = w.fab[1]->life;
+    tell_lost_of(&w, 2, was, seat, emu_now_ns());
+    CU_ASSERT_EQUAL(fabemu_losses(w.fab[2], 0), 1);
+    CU_ASSERT_TRUE(fabemu_node_lost(w.fab[2], 0, why, sizeof why));
+    fake_detach(w.fake, 0);
+    CU_ASSERT_TRUE(fabemu_node_lost(w.fab[2], 0, why, sizeof why)); /* nobody else is there yet */
+    for (uint32_t i = 1; i < 3; i++) {                              /* as the fabric says */
+        nic_lock(w.fab[i]);
+        nic_peer_look_all(w.fab[i]);
+        nic_unlock(w.fab[i]);
+    }
+    w.fab[0] = fake_attach(w.fake, 0);
+    fabemu_queue_open(w.fab[0], 1, &w.queue[0]);
+    is = w.fab[0]->life;
+    CU_ASSERT_NOT_EQUAL(is, was);
+    CU_ASSERT_FALSE(fabemu_node_lost(w.fab[2], 0, why, sizeof why));
+    CU_ASSERT_TRUE(fabemu_node_lost(w.fab[2], 1, why, sizeof why));
+    talk(&w, 0, 1);
+    for (uint32_t i = 0; i < 3; i++) {
+        uint64_t breaks = fabemu_breaks(w.fab[i], FABEMU_ANY_NODE);
+        uint64_t losses = fabemu_losses(w.fab[i], FABEMU_ANY_NODE);
+
+        tell_lost_of(&w, i, was, seat, emu_now_ns()); /* it was under way for long */
+        CU_ASSERT_EQUAL(fabemu_breaks(w.fab[i], FABEMU_ANY_NODE), breaks);
+        CU_ASSERT_EQUAL(fabemu_losses(w.fab[i], FABEMU_ANY_NODE), losses);
+        CU_ASSERT_FALSE(fabemu_node_lost(w.fab[i], 0, why, sizeof why));
+        tell_lost_of(&w, i, is, seat, emu_now_ns());
+        CU_ASSERT_EQUAL(fabemu_breaks(w.fab[i], FABEMU_ANY_NODE), breaks + (i < 2));
+        CU_ASSERT_TRUE(fabemu_node_lost(w.fab[i], 0, why, sizeof why));
+    }
     talk(&w, 0, 1);
     peers_close(&w);
 }
@@ -940,6 +997,7 @@ int main(void)
         CASE(lost__breaks_a_pair_once_and_says_where),
         CASE(lost__is_heard_of_by_hello_too),
         CASE(lost__before_they_meet_changes_nothing),
+        CASE(lost__of_a_process_that_is_gone_is_not_its_successors),
         CASE(greet__finds_a_node_that_is_cut_off),
         CASE(message__of_an_earlier_epoch_is_not_charged),
         CASE(hello__of_an_earlier_epoch_changes_nothing),

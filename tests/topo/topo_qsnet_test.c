@@ -137,7 +137,7 @@ static void topo_qsnet__joins_all_pairs_at_any_size(void)
     };
     uint64_t random = test_seed();
 
-    for (uint32_t round = 0; round < 60; round++) {
+    for (uint32_t round = 0; round < TEST_TRIALS(60u); round++) {
         uint32_t nodes = 2 + (uint32_t)(test_random(&random) % (round % 3 ? 300 : 1500));
         uint32_t lost = 0;
         char spec[64];
@@ -145,7 +145,7 @@ static void topo_qsnet__joins_all_pairs_at_any_size(void)
         snprintf(spec, sizeof spec, "qsnet:%u%s", nodes, options[round % 6]);
         struct topo_graph *graph = graph_of(spec);
         CU_ASSERT(graph_passes(graph));
-        for (uint32_t i = 0; i < 20000; i++) {
+        for (uint32_t i = 0; i < TEST_ALONE(20000u); i++) {
             uint32_t src = (uint32_t)(test_random(&random) % nodes);
             uint32_t dst = (uint32_t)(test_random(&random) % nodes);
             uint32_t link = (uint32_t)(test_random(&random) % graph->node[src].links);

@@ -11,7 +11,7 @@
 #include "tests/test.h"
 #include "tests/world/hostlink/duo.h"
 
-#define SEEDS  TEST_TRIALS(50u)
+#define SEEDS  TEST_ALONE(50u)
 #define STEPS  400000u   /* a hang, not a slow host */
 #define CUT_NS 50000000u /* longer than a host may be silent */
 

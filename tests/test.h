@@ -23,8 +23,8 @@ struct test_case {
 };
 
 /*
- * So many trials; fewer where every access is watched, which takes thirty times as long. Of what one
- * thread does alone ThreadSanitizer sees no more than a build without it: of that a few are left.
+ * So many trials; fewer where every access is watched, which takes thirty times as long. Of what
+ * one thread does alone ThreadSanitizer sees no more than a build without it: a few are left.
  */
 #ifdef __SANITIZE_THREAD__
 #define TEST_TRIALS(count) ((count) / 5u + 1u)

@@ -1202,8 +1202,8 @@ static void raw_threads(uint32_t packets, bool early)
 
 static void raw__runs_on_threads(void)
 {
-    raw_threads(longer(4000), false);
-    raw_threads(longer(4000), true);
+    raw_threads(longer(TEST_TRIALS(4000u)), false);
+    raw_threads(longer(TEST_TRIALS(4000u)), true);
 }
 
 /* The host's clock: nothing comes before its time, and all comes, however late the host is. */

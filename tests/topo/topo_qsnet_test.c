@@ -50,6 +50,8 @@ static uint64_t node_cables(const struct topo_graph *graph)
     return cables;
 }
 
+#define NODES_MOST TEST_ALONE(20000u)
+
 /*
  * Table I, row by row. Its last row says 32576 cables; 16384 to nodes and 128 from each of 128
  * chassis are 32768, as in every other row, so that is a misprint.
@@ -71,7 +73,7 @@ static void topo_qsnet__is_built_as_table_1_says(void)
         {16384, 128, 32768, 128, 4096},
     };
 
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0] && rows[i].nodes <= NODES_MOST; i++) {
         char spec[32];
 
         snprintf(spec, sizeof spec, "qsnet:%u", rows[i].nodes);

@@ -349,7 +349,7 @@ static void port__that_is_stuck_is_taken_out_and_nothing_waits_for_it(void)
 
 /* --- clock raw ---------------------------------------------------------------------- */
 
-#define POSTS 600u /* of each node, to nodes; and so many rounds of the groups */
+#define POSTS (8 * TEST_TRIALS(75u)) /* of each node, to nodes; and so many rounds of the groups */
 
 /* All processes of a run: what each has posted and got. */
 struct crowd {

@@ -765,7 +765,9 @@ static void raw__threads_soak(void)
 
 static void fabric__everything_arrives_once(void)
 {
-    struct hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL, .topo = "kary:4,2", .posts = 1000};
+    struct hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL,
+                                   .topo = "kary:4,2",
+                                   .posts = TEST_TRIALS(1000u)};
     struct hosts w;
 
     for (uint32_t each = 0; each <= 2000; each += 1000) { /* on each cable */

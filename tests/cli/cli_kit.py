@@ -247,8 +247,8 @@ def side_by_side(jobs):
 
 
 def main(jobs=1):
-    """unittest.main() with --fabemu PATH taken out of the arguments. @jobs tests run at a time, where
-    they mostly wait, unless some are named."""
+    """unittest.main() with --fabemu PATH taken out of the arguments. Of tests that mostly wait
+    @jobs run at a time, unless some are named."""
     args = sys.argv[1:]
     if "--fabemu" in args:
         at = args.index("--fabemu")

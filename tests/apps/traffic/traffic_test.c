@@ -557,7 +557,7 @@ static void traffic_run__collectives_of_adapters_are_right(void)
         config.fabric.profile.combine_order = i < 3 ? EMU_COMBINE_ARRIVAL : EMU_COMBINE_PORT;
         config.groups = 2;
         config.at_random = true;
-        config.operations = i % 3 == 2 ? 300 : 60; /* more numbers than a window */
+        config.operations = i % 3 == 2 ? 300 : TEST_TRIALS(60u); /* more than a window */
         config.interval_ps = 200000;
         config.bytes = i % 3 == 2 ? 0 : 1000;
         struct traffic_result result = run_and_release(&config);

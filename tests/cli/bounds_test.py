@@ -251,4 +251,4 @@ class BoundsTest(FabemuCase):
 
 
 if __name__ == "__main__":
-    main()
+    main(jobs=4)  # nearly all of them wait

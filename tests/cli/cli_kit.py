@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """cli_kit.py - a fabemu command to test: its own folder, ranks played by a script, clients."""
 import array
+import concurrent.futures
 import json
 import os
 import shutil
@@ -228,8 +229,35 @@ class FabemuCase(unittest.TestCase):
         return err
 
 
-def main():
-    """unittest.main() with --fabemu PATH taken out of the arguments."""
+def each(tests):
+    """Of a suite of suites every test: "Class.test_name"."""
+    for test in tests:
+        if isinstance(test, unittest.TestSuite):
+            yield from each(test)
+        else:
+            yield test.id().removeprefix("__main__.")
+
+
+def side_by_side(jobs):
+    """All tests, each in a process of its own, @jobs at a time. Returns the exit status."""
+    def alone(name):
+        return subprocess.run([sys.executable, sys.argv[0], "--fabemu", FabemuCase.command, name],
+                              text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT)
+    names = list(each(unittest.defaultTestLoader.loadTestsFromName("__main__")))
+    failed = 0
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        for done in pool.map(alone, names):
+            failed += done.returncode != 0
+            print(done.stdout, flush=True)
+    name = os.path.basename(sys.argv[0]).removesuffix(".py")
+    print(f"{name}: {len(names) - failed} passed, {failed} failed")
+    return 1 if failed or not names else 0
+
+
+def main(jobs=1):
+    """unittest.main() with --fabemu PATH taken out of the arguments. Of tests that mostly wait
+    @jobs run at a time, unless some are named."""
     args = sys.argv[1:]
     if "--fabemu" in args:
         at = args.index("--fabemu")
@@ -237,4 +265,6 @@ def main():
         del args[at:at + 2]
     if not os.access(FabemuCase.command, os.X_OK):
         sys.exit(f"{FabemuCase.command} is not there; build it, or name it with --fabemu")
+    if jobs > 1 and not args:
+        sys.exit(side_by_side(jobs))
     unittest.main(module="__main__", argv=[sys.argv[0], "-v", *args])

@@ -26,7 +26,7 @@ from cli_kit import FabemuCase, build_bugs, main, until
 RANKS = 4
 SAYS_S = 2      # --standstill
 COMPUTES_S = 10  # of those that only compute
-AT_A_TIME = 3
+AT_A_TIME = 6  # they stand still
 PATIENCE_S = 90
 NO_SWITCHES = ("sh", "-c", 'OMPI_MCA_coll=^fabemu exec "$@"', "sh")
 

@@ -5,7 +5,7 @@
  *
  * Each round every rank sends to another one, of random length, and receives; all add a number up;
  * and one, each in turn, tells all others how long the round's message was. Prints how many rounds
- * there were and how many of their results were wrong.
+ * there were and how many of their results were wrong. With --rounds there are so many at least.
  *
  * With --survive rank 0 says when it begins, and errors are returned: a rank that has one says so,
  * with the time of the monotonic clock, and ends as it is. Those who wait for it then learn of its
@@ -91,9 +91,10 @@ static int time_is_up(double end_s, int rank)
 
 int main(int argc, char **argv)
 {
-    int seconds = 2, rank, ranks;
+    int seconds = 2, least = 0, rank, ranks;
     bool survives = false;
     const struct option_row rows[] = {{"seconds", "N", OPTION_INT, &seconds},
+                                      {"rounds", "N", OPTION_INT, &least},
                                       {"survive", NULL, OPTION_FLAG, &survives},
                                       {NULL, NULL, OPTION_FLAG, NULL}};
     long rounds = 0, wrong = 0, all = 0;
@@ -116,7 +117,7 @@ int main(int argc, char **argv)
         wrong += round_send(rounds, rank, ranks);
         wrong += round_add(rounds, rank, ranks);
         wrong += round_tell(rounds, rank, ranks);
-    } while (++rounds % 8 || !time_is_up(end_s, rank));
+    } while (++rounds % 8 || rounds < least || !time_is_up(end_s, rank));
     MPI_Reduce(&wrong, &all, 1, MPI_LONG, MPI_SUM, 0, MPI_COMM_WORLD);
     if (!rank)
         printf("%ld rounds, %ld wrong\n", rounds, all);

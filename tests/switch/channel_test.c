@@ -947,10 +947,10 @@ static void liveness__at_full_load_in_minimal_buffers(void)
                                         "clos:radix=4,levels=3"};
     static const uint32_t channels[] = {1, 2, 32}, pools[] = {0, 1, 4, 16};
 
-    const uint32_t step = longer(1) > 1 ? 1 : 3;
+    const uint32_t all = 7 * 3 * 4, step = longer(1) > 1 ? 1 : all / TEST_ALONE(all / 3);
 
     for (uint32_t round = 0; round < longer(1); round++)
-        for (uint32_t i = (uint32_t)(test_seed() % step); i < 7 * 3 * 4; i += step) {
+        for (uint32_t i = (uint32_t)(test_seed() % step); i < all; i += step) {
             uint64_t seed = test_seed() + round * 1000 + i;
             const char *spec = specs[i / 12];
 
@@ -1117,7 +1117,7 @@ static void raw_timeouts(struct vcnet *w, bool early)
 
 static void raw_soak(const char *set, uint16_t broadcast_bytes, bool payload, bool early)
 {
-    uint32_t packets = longer(early ? 2000 : 10000);
+    uint32_t packets = longer(TEST_ALONE(early ? 2000u : 10000u));
     uint64_t random = test_seed() ^ broadcast_bytes;
     struct vcnet w;
 
@@ -1154,7 +1154,7 @@ static void raw__early_timeouts_lose_nothing(void)
 static void raw__faults_leak_nothing(void)
 {
     uint64_t random = test_seed();
-    uint32_t packets = longer(20000);
+    uint32_t packets = longer(TEST_ALONE(20000u));
     struct vcnet w;
 
     vcnet_open_on(&w, "kary:4,2", "", EMU_CLOCK_RAW, 1);
@@ -1203,8 +1203,8 @@ static void raw_threads(uint32_t packets, bool early)
 
 static void raw__runs_on_threads(void)
 {
-    raw_threads(longer(4000), false);
-    raw_threads(longer(4000), true);
+    raw_threads(longer(TEST_TRIALS(4000u)), false);
+    raw_threads(longer(TEST_TRIALS(4000u)), true);
 }
 
 /* The host's clock: nothing comes before its time, and all comes, however late the host is. */

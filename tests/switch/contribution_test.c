@@ -10,7 +10,7 @@
 #include "tests/test.h"
 #include "tests/world/switch/bench.h"
 
-#define STORM_GROUPS 1000u
+#define STORM_GROUPS TEST_ALONE(1000u)
 #define LEN          240u /* bytes: 30 numbers */
 #define ROOT         3u   /* number of the unit, where there are three leaves */
 

@@ -198,7 +198,7 @@ static void links__keep_what_they_have_while_they_are_down(void)
 {
     uint64_t seed = test_seed();
 
-    for (uint32_t i = 0; i < 20; i++) {
+    for (uint32_t i = 0; i < TEST_TRIALS(20u); i++) {
         struct trial t = retry_draw(&seed, (enum emu_buffers)(i % 2));
         struct emu_fault_rates rates = rates_draw(&seed);
         bool right = true;
@@ -277,7 +277,7 @@ static void faults__lose_segments_but_no_credits(void)
 {
     uint64_t seed = test_seed();
 
-    for (uint32_t i = 0; i < 24; i++) {
+    for (uint32_t i = 0; i < TEST_TRIALS(25u); i++) {
         struct trial t = retry_draw(&seed, (enum emu_buffers)(i % 3));
         struct emu_fault_rates rates = rates_draw(&seed);
         uint64_t got = 0, posted = 0;

@@ -302,7 +302,7 @@ static void windows__do_not_change_what_happens(void)
 {
     uint64_t seed = test_seed();
 
-    for (uint32_t i = 0; i < 4 * POLICIES; i++) {
+    for (uint32_t i = 0; i < TEST_TRIALS(4u) * POLICIES; i++) {
         struct trial t = trial_draw(test_random(&seed), (enum emu_buffers)(i % POLICIES));
         struct outcome once = outcome_of(t, 1, CUT_ONCE);
 
@@ -330,7 +330,7 @@ static void conserve(enum emu_buffers buffers)
 {
     uint64_t seed = test_seed() + buffers;
 
-    for (uint32_t i = 0; i < 40; i++) {
+    for (uint32_t i = 0; i < TEST_ALONE(40u); i++) {
         struct trial t = trial_draw(test_random(&seed), buffers);
         uint64_t random = t.seed;
         bool right = true;

@@ -30,7 +30,7 @@
 static struct {
     const char *fabemu, *profile;
     uint32_t lives;
-} wanted = {.lives = 80};
+} wanted = {.lives = TEST_TRIALS(80u)};
 
 struct conductor {
     struct model model;

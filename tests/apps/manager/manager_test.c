@@ -220,7 +220,7 @@ static void links__flap_and_nothing_is_lost(void)
             struct transport_config config = {.topo = topos[t],
                                               .clock = EMU_CLOCK_VIRTUAL,
                                               .threads = threads,
-                                              .packets = 5000,
+                                              .packets = TEST_TRIALS(5000u),
                                               .groups = 3,
                                               .sizes = sizes};
 
@@ -241,7 +241,7 @@ static void links__flap_under_threads(void)
         struct transport_config config = {.topo = topos[t],
                                           .clock = EMU_CLOCK_RAW,
                                           .threads = 2,
-                                          .packets = 4000,
+                                          .packets = TEST_TRIALS(4000u),
                                           .groups = 3,
                                           .sizes = sizes};
 

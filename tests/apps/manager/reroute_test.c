@@ -18,6 +18,7 @@
 #include "tests/world/switch/trial.h"
 
 #define FOREVER_PS (UINT64_C(1) << 36) /* 68 ms */
+#define FLAPS      TEST_TRIALS(40u)
 
 /* What the manager has said. */
 struct heard {
@@ -178,7 +179,7 @@ static void links__flap_and_nothing_is_lost(void)
 {
     uint64_t carried;
 
-    CU_ASSERT(flap(test_seed(), 40, &carried) > 40);
+    CU_ASSERT(flap(test_seed(), FLAPS, &carried) > FLAPS);
     CU_ASSERT(carried > 0);
 }
 
@@ -199,7 +200,7 @@ static void links__flap_the_same_on_any_number_of_workers(void)
 {
     uint64_t seed = test_seed(), carried[3];
 
-    for (uint32_t i = 0; i < 8; i++) {
+    for (uint32_t i = 0; i < TEST_TRIALS(8u); i++) {
         struct trial t = draw(&seed, (enum emu_buffers)(i % 2));
         struct heard heard;
         uint64_t once = weather(t, &heard, &carried[0], 1, 0, i % 2);
@@ -242,7 +243,7 @@ static void parted__nodes_hold_nothing_up(void)
 {
     uint64_t seed = test_seed(), dropped = 0;
 
-    for (uint32_t i = 0; i < 20; i++) {
+    for (uint32_t i = 0; i < TEST_TRIALS(20u); i++) {
         struct trial t = draw(&seed, (enum emu_buffers)(i % 2));
         struct heard heard = {0};
         struct manager *manager;
@@ -333,7 +334,7 @@ static void port__that_is_stuck_is_taken_out_and_nothing_waits_for_it(void)
     uint64_t seed = test_seed();
     uint32_t found[2] = {0};
 
-    for (uint32_t i = 0; i < 40; i++) {
+    for (uint32_t i = 0; i < TEST_TRIALS(40u); i++) {
         struct trial t = draw(&seed, (enum emu_buffers)(i / 2 % 2));
         struct heard heard;
         uint64_t once;
@@ -384,7 +385,7 @@ static void port__that_could_not_send_between_two_looks_is_not_stuck(void)
 
 /* --- clock raw ---------------------------------------------------------------------- */
 
-#define POSTS 600u /* of each node, to nodes; and so many rounds of the groups */
+#define POSTS (8 * TEST_TRIALS(75u)) /* of each node, to nodes; and so many rounds of the groups */
 
 /* All processes of a run: what each has posted and got. */
 struct crowd {

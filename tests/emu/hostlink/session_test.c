@@ -58,7 +58,7 @@ static void records__arrive_over_bad_wires(void)
 {
     uint64_t state = test_seed();
 
-    for (uint32_t run = 0; run < TEST_TRIALS(100u); run++) {
+    for (uint32_t run = 0; run < TEST_ALONE(100u); run++) {
         struct talk_config config = {.keyed = run % 3 == 0 && !emu_session_key_missing(),
                                      .window = 64u << test_draw(&state, 0, 2),
                                      .frame_bytes = run % 2 ? 1514 : 4000};
@@ -180,7 +180,7 @@ static void numbers__wrap(void)
     const struct talk_config config = {.window = 128};
     uint64_t state = test_seed();
 
-    for (uint32_t run = 0; run < TEST_TRIALS(20u); run++) {
+    for (uint32_t run = 0; run < TEST_ALONE(20u); run++) {
         struct talk talk;
 
         talk_create(&talk, &config, test_random(&state));
@@ -247,7 +247,7 @@ static void restart__ends_the_old_life(void)
 {
     uint64_t state = test_seed();
 
-    for (uint32_t run = 0; run < TEST_TRIALS(20u); run++) {
+    for (uint32_t run = 0; run < TEST_ALONE(20u); run++) {
         struct talk_config config = {.keyed = run % 2 && !emu_session_key_missing()};
         struct talk talk;
 
@@ -285,7 +285,7 @@ static void restart__of_both_at_random_times(void)
 {
     uint64_t state = test_seed();
 
-    for (uint32_t run = 0; run < TEST_TRIALS(50u); run++) {
+    for (uint32_t run = 0; run < TEST_ALONE(50u); run++) {
         struct talk_config config = {.silent_ns = run % 2 ? 50 * MS : 0};
         struct talk talk;
 

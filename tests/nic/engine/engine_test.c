@@ -24,14 +24,19 @@ static void run_to_end(struct hosts *w)
 
 /* --- what is sent arrives ----------------------------------------------------------- */
 
-#define SIZES 4097u                    /* messages of 0 to 4096 bytes, */
-static uint64_t size_first[SIZES + 1]; /* each some segments: those before it */
+#define BYTES_MOST 4096u
+#define SIZES      (TEST_ALONE(BYTES_MOST) + 1u) /* messages of so many sizes, from 0 bytes, */
+#define SIZE_STEP  (BYTES_MOST / (SIZES - 1u))   /* in steps of so many bytes, */
+static uint64_t size_first[SIZES + 1];           /* each some segments: those before it */
 
 static uint64_t sizes_posts(void)
 {
-    for (uint32_t bytes = 0; bytes < SIZES; bytes++)
-        size_first[bytes + 1] = size_first[bytes] +
-                                (bytes ? (bytes + EMU_PAYLOAD_BYTES - 1) / EMU_PAYLOAD_BYTES : 1);
+    for (uint32_t size = 0; size < SIZES; size++) {
+        uint32_t bytes = size * SIZE_STEP;
+
+        size_first[size + 1] = size_first[size] +
+                               (bytes ? (bytes + EMU_PAYLOAD_BYTES - 1) / EMU_PAYLOAD_BYTES : 1);
+    }
     return size_first[SIZES];
 }
 
@@ -46,7 +51,7 @@ static void draw_sizes(const struct hosts *w, uint32_t node, uint64_t i, struct 
 
         *(size_first[middle] <= i ? &low : &high) = middle;
     }
-    left = low - (uint32_t)(i - size_first[low]) * EMU_PAYLOAD_BYTES;
+    left = low * SIZE_STEP - (uint32_t)(i - size_first[low]) * EMU_PAYLOAD_BYTES;
     *ret =
         (struct hosts_post){.ready_ps = (uint64_t)low * 3000000,
                             .dst = 1 - node,
@@ -141,9 +146,9 @@ static void bad_cables(uint32_t each, uint32_t links, uint32_t first_seq, uint64
 
 static void faults__everything_arrives_once(void)
 {
-    bad_cables(20000, 1, 0, 4000); /* together 1e-1 */
-    bad_cables(2000, 1, 0, 20000);
-    bad_cables(1000, 2, 0, 40000);
+    bad_cables(20000, 1, 0, TEST_TRIALS(4000u)); /* together 1e-1 */
+    bad_cables(2000, 1, 0, TEST_TRIALS(20000u));
+    bad_cables(1000, 2, 0, TEST_TRIALS(40000u));
 }
 
 static void sequence__wraps(void)
@@ -568,7 +573,7 @@ static uint64_t digest_of(const char *topo, uint32_t workers)
                                    .links = topo ? 1 : 2,
                                    .set = "reply_timeout_ps=20000000",
                                    .faults = world_faults(2000),
-                                   .posts = topo ? 1000 : 4000};
+                                   .posts = TEST_TRIALS(topo ? 1000u : 4000u)};
     uint64_t digest = 0;
     struct hosts w;
 
@@ -760,7 +765,9 @@ static void raw__threads_soak(void)
 
 static void fabric__everything_arrives_once(void)
 {
-    struct hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL, .topo = "kary:4,2", .posts = 1000};
+    struct hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL,
+                                   .topo = "kary:4,2",
+                                   .posts = TEST_TRIALS(1000u)};
     struct hosts w;
 
     for (uint32_t each = 0; each <= 2000; each += 1000) { /* on each cable */

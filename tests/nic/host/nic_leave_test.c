@@ -337,7 +337,8 @@ static void leave__takes_the_answer_to_its_last_question(void)
     peers_close(&w);
 }
 
-#define STOPPED_NS UINT64_C(1200000000) /* more than the time after which one looks after another */
+#define WATCH_NS   UINT64_C(50000000) /* after so long one looks after another, */
+#define STOPPED_NS (3 * WATCH_NS)
 
 /* Node 0 is stopped for so long; others go on to fill its ring, and node 1 leaves. */
 static void stand_still(struct peers *w)
@@ -345,6 +346,10 @@ static void stand_still(struct peers *w)
     uint64_t end = emu_now_ns() + STOPPED_NS;
     bool done = false;
 
+    for (uint32_t n = 1; n < 4; n++) {
+        w->fab[n]->watch_ns = 0;
+        w->fab[n]->watch_gap_ns = WATCH_NS;
+    }
     leave_begin(w, 1);
     while (emu_now_ns() < end) {
         fake_step(w->fake);
@@ -449,9 +454,12 @@ static void leave__says_whom_it_did_not_hear(void)
     peers_close(&w);
 }
 
+#define FAREWELL_NS UINT64_C(100000000)
+
 /*
  * Who is stopped and has confirmed all that was sent to it, if anything was, cannot lack anything:
- * it is waited for a second, not as long as one that has not confirmed, and nobody is warned of it.
+ * it is waited for as long as an answer alone is worth, which is a second where nobody says
+ * otherwise, not as long as one that has not confirmed, and nobody is warned of it.
  */
 static void leave__waits_a_moment_for_who_lacks_nothing(void)
 {
@@ -467,13 +475,15 @@ static void leave__waits_a_moment_for_who_lacks_nothing(void)
         peers_inject(&w, 1, 0, 1, &v, 4); /* confirms what it has */
         fake_step(w.fake);
         fabemu_progress(w.fab[0]);
+        CU_ASSERT_EQUAL(w.fab[0]->farewell_limit_ns, UINT64_C(1000000000));
+        w.fab[0]->farewell_limit_ns = FAREWELL_NS;
         before = emu_now_ns();
         fake_start(w.fake);
         CU_ASSERT_EQUAL(nic_leave(w.fab[0], PATIENCE_NS), 0); /* nobody steps the other */
         fake_stop(w.fake);
         CU_ASSERT_TRUE(emu_now_ns() - before < PATIENCE_NS / 2);
         /* it may have had something to say */
-        CU_ASSERT_TRUE(emu_now_ns() - before >= UINT64_C(1000000000));
+        CU_ASSERT_TRUE(emu_now_ns() - before >= FAREWELL_NS);
         peers_close(&w);
     }
 }

@@ -218,6 +218,12 @@ void daemon_far_close(struct daemon *daemon);
  */
 void daemon_died(struct daemon *daemon, struct client *client);
 
+/**
+ * daemon_bury - all that have died and were not seen to yet: their nodes are free when this
+ * returns. At the end of a round; and when a node is asked for that a dead one may still have.
+ */
+void daemon_bury(struct daemon *daemon);
+
 /** daemon_left - @client detaches: free its node, break the groups that it did not leave. */
 void daemon_left(struct daemon *daemon, struct client *client);
 

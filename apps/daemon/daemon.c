@@ -162,10 +162,15 @@ static struct client *next_dead(const struct daemon *daemon)
     return NULL;
 }
 
-static void free_gone(struct daemon *daemon)
+void daemon_bury(struct daemon *daemon)
 {
     for (struct client *dead; (dead = next_dead(daemon));)
         daemon_died(daemon, dead);
+}
+
+static void free_gone(struct daemon *daemon)
+{
+    daemon_bury(daemon);
     for (struct emu_list *at = daemon->clients.next, *next; at != &daemon->clients; at = next) {
         struct client *client = emu_list_entry(at, struct client, link);
 

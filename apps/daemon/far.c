@@ -6,7 +6,7 @@
  * A host that is lost takes its processes with it: their connections end, and that is a death like
  * others (death.c). Its cables lead nowhere. So do those between two hosts that have lost each
  * other while both still hear the governor. Where packets are acknowledged the manager takes these
- * cables out, and traffic goes by other ways; else whoever may send by one of them is told that no
+ * cables out for good (manager_sever()), and traffic goes by other ways; else whoever may send by one of them is told that no
  * way leads there, again and again for what is posted meanwhile. It is for good: a lost host, or
  * link, does not come back in this fabric's life.
  *
@@ -81,6 +81,7 @@ int daemon_far_open(struct daemon *daemon, char *error, size_t error_bytes)
     daemon->far.lost = calloc(fabric_cable_count(daemon->fabric) + 1u, sizeof *daemon->far.lost);
     if (!daemon->far.lost)
         return fail(-ENOMEM, error, error_bytes, "no memory for %u hosts", config.count);
+    config.fabric = daemon->fabric;
     config.ops = (struct hosts_ops){.connected = on_connected,
                                     .lost = on_lost,
                                     .link_lost = on_link_lost,

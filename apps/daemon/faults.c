@@ -28,9 +28,12 @@
 
 #define LOOK_PS       UINT64_C(100000000000) /* between two looks at what was hit */
 #define WATCH_PS      UINT64_C(1000000000)   /* the same, while a fault waits for something */
+#define WATCH_FAR_PS  UINT64_C(10000000000)  /* the same on several hosts, which are all asked, */
+#define STEP_FAR_PS   UINT64_C(1000000000)   /* and a step of a link's bring-up there */
 #define HITS_REPORTED 100u                   /* with their names, the first of them */
 
 struct daemon_faults {
+    struct inject_far far;   /* on several hosts */
     struct manager *manager; /* NULL: this fabric can do without no link */
     struct injector *injector;
     uint64_t origin_ps;
@@ -226,26 +229,34 @@ static struct json_object *hit_of(struct daemon *daemon, const struct emu_fault_
     return told;
 }
 
-static void hits_look(struct daemon *daemon)
+/* @ctx: the daemon. */
+static void hit_take(void *ctx, const struct emu_fault_hit *hit)
 {
+    struct daemon *daemon = ctx;
     struct daemon_faults *f = daemon->faults;
+    struct json_object *told;
+    bool keep;
+
+    if (injector_saw(f->injector, hit, now_ps()))
+        return;
+    keep = f->hits_seen++ < HITS_REPORTED;
+    if (!keep && !daemon_is_heard(daemon))
+        return;
+    told = hit_of(daemon, hit);
+    if (keep)
+        json_object_array_add(f->hits, json_object_get(told));
+    daemon_tell_all(daemon, told);
+}
+
+/* @counts: of other hosts, also what injector_at() is to count. */
+static void hits_look(struct daemon *daemon, bool counts)
+{
     struct emu_fault_hit hit;
 
-    while (fabric_hit_take(daemon->fabric, &hit)) {
-        bool keep = f->hits_seen++ < HITS_REPORTED;
-        struct json_object *told;
-
-        if (injector_saw(f->injector, &hit, now_ps())) {
-            f->hits_seen--;
-            continue;
-        }
-        if (!keep && !daemon_is_heard(daemon))
-            continue;
-        told = hit_of(daemon, &hit);
-        if (keep)
-            json_object_array_add(f->hits, json_object_get(told));
-        daemon_tell_all(daemon, told);
-    }
+    while (fabric_hit_take(daemon->fabric, &hit))
+        hit_take(daemon, &hit);
+    if (daemon->hosts)
+        hosts_hits(daemon->hosts, counts, hit_take, daemon);
 }
 
 /* --- times -------------------------------------------------------------------------- */
@@ -279,7 +290,7 @@ static void faults_step(struct daemon *daemon)
     int err;
 
     if (injector_waits(f->injector))
-        hits_look(daemon);
+        hits_look(daemon, false);
     err = injector_step(f->injector, at_ps);
 
     if (!err && f->manager)
@@ -288,7 +299,7 @@ static void faults_step(struct daemon *daemon)
         say("a fault could not be carried out: %s", strerror(-err));
     daemon_losses_step(daemon, &f->losses, at_ps, f->origin_ps);
     if (at_ps >= f->look_ps) {
-        hits_look(daemon);
+        hits_look(daemon, false);
         f->look_ps = at_ps + LOOK_PS;
     }
     if (!injector_is_active(f->injector))
@@ -320,7 +331,6 @@ static int faults_make(struct daemon *daemon, struct daemon_faults *f)
     struct inject_config inject = {.seed = fabric->seed,
                                    .origin_ps = f->origin_ps,
                                    .look_ps = WATCH_PS,
-                                   .hosts = fabric->hosts ? fabric->hosts->count : 1,
                                    .event = on_fault,
                                    .process = on_process,
                                    .ctx = daemon};
@@ -331,6 +341,12 @@ static int faults_make(struct daemon *daemon, struct daemon_faults *f)
     manager.stuck_ps = bound_ps(fabric->bounds.stuck_ms);
     manager.event = on_manager;
     manager.ctx = daemon;
+    if (daemon->hosts) {
+        f->far = hosts_inject(daemon->hosts);
+        inject.far = &f->far;
+        inject.look_ps = WATCH_FAR_PS;
+        manager.step_ps = STEP_FAR_PS;
+    }
     f->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     if (f->timer < 0 || epoll_ctl(daemon->epoll, EPOLL_CTL_ADD, f->timer, &event) < 0)
         return -errno;
@@ -383,12 +399,11 @@ int daemon_faults_open(struct daemon *daemon, char *error, size_t error_bytes)
 int daemon_faults_lose(struct daemon *daemon, const bool *lost, char *error, size_t error_bytes)
 {
     int err = faults_begin(daemon, error, error_bytes);
-    uint32_t hit;
 
     for (uint32_t i = 0; !err && i < fabric_cable_count(daemon->fabric); i++) {
         if (!lost[i] || !fabric_can_fail(daemon->fabric, i))
             continue;
-        err = manager_signal(daemon->faults->manager, i, false, 0, now_ps(), &hit);
+        err = manager_sever(daemon->faults->manager, i, now_ps());
         if (err)
             fail(err, error, error_bytes, "a cable cannot be taken out: %s", strerror(-err));
     }
@@ -493,6 +508,8 @@ void daemon_fault_list(struct daemon *daemon, struct client *client, struct json
     struct json_object *reply = conn_ok();
 
     (void)request;
+    if (daemon->faults && daemon->hosts)
+        hits_look(daemon, true); /* what other hosts have counted */
     json_object_object_add(reply, "faults", states_of(daemon->faults));
     daemon_send(daemon, client, reply);
 }
@@ -529,11 +546,13 @@ void daemon_faults_report(struct daemon *daemon, struct json_object *report)
 
     if (!f)
         return;
-    hits_look(daemon);
+    hits_look(daemon, true);
     json_object_object_add(report, "faults", states_of(f));
     json_object_object_add(report, "hits", json_object_get(f->hits));
     json_add_number(report, "hits_logged", f->hits_seen);
-    json_add_number(report, "hits_not_logged", fabric_hits_missed(daemon->fabric));
+    json_add_number(report, "hits_not_logged",
+                    fabric_hits_missed(daemon->fabric) +
+                        (daemon->hosts ? hosts_hits_missed(daemon->hosts) : 0));
     if (f->manager)
         json_object_object_add(report, "links", links_of(daemon));
     daemon_losses_report(daemon, &f->losses, report);

@@ -102,6 +102,7 @@ static void request_attach(struct daemon *daemon, struct client *client,
         daemon_reply_error(daemon, client, -EALREADY, "this connection has attached already");
         return;
     }
+    daemon_bury(daemon); /* who ended before it asked, in this round */
     int64_t want = node_wanted(config, client, emu_json_number(request, "want", -1));
     int err = client->far ? fabric_attach_far(daemon->fabric, hosts_of(client->far), want, &seat)
                           : fabric_attach(daemon->fabric, want, &seat);

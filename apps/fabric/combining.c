@@ -56,6 +56,12 @@ struct emu_faults *fabric_combine_faults(struct fabric *fabric, uint32_t i)
     return *at;
 }
 
+bool fabric_combiner_is_here(const struct fabric *fabric, uint32_t i)
+{
+    return adapters_combine(fabric) ? fabric_has_node(&fabric->config, i)
+                                    : fabric_has_switch(&fabric->config, i);
+}
+
 const struct emu_faults *fabric_combine_faults_of(const struct fabric *fabric, uint32_t i)
 {
     return fabric->combine[i].faults;
@@ -67,8 +73,11 @@ int fabric_combine_stall(struct fabric *fabric, uint32_t sw, bool stalled, uint6
     struct engine *unit = fabric_unit(fabric, sw);
     int err = 0;
 
-    if (!fabric->sw[sw])
+    if (!fabric->sw[sw]) {
+        if (!stalled && fabric->combine[sw].out)
+            fabric_combine_out(fabric, sw, false, now_ps);
         return 0;
+    }
     if (unit)
         engine_combine_stall(unit, stalled, then_ps);
     else
@@ -92,6 +101,8 @@ void fabric_combine_out(struct fabric *fabric, uint32_t sw, bool out, uint64_t n
     units->out = out;
     units->waits = false;
     fabric->tree_load[sw] += out ? FABRIC_OUT_LOAD : 0 - FABRIC_OUT_LOAD;
+    if (!fabric->sw[sw])
+        return; /* its host does the same to its devices */
     if (unit)
         engine_combine_out(unit, out, then_ps);
     else

@@ -9,9 +9,11 @@
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "apps/fabric/internal.h"
 #include "emu/bits.h"
+#include "emu/fault/fault.h"
 
 /* --- where everything is ------------------------------------------------------------ */
 
@@ -227,6 +229,79 @@ int fabric_plug_crossings(struct fabric *fabric)
     for (uint32_t i = 0; !err && i < fabric->links.crossings; i++)
         err = plug_crossing(fabric, &fabric->links.crossing[i]);
     return err;
+}
+
+/* --- what other hosts see of their ends ------------------------------------------------ */
+
+bool fabric_has_far(const struct fabric *fabric)
+{
+    return fabric->mirror;
+}
+
+void fabric_node_alone_told(const struct fabric *fabric, uint32_t node)
+{
+    if (fabric->mirror)
+        fabric->mirror->alone(fabric->mirror->ctx, node);
+}
+
+static const struct fabric_crossing *crossing_of(const struct fabric *fabric, uint32_t cable)
+{
+    for (uint32_t i = 0; i < fabric->links.crossings; i++)
+        if (fabric->links.crossing[i].cable == cable)
+            return &fabric->links.crossing[i];
+    return NULL;
+}
+
+void fabric_link_past(const struct fabric *fabric, uint32_t cable, struct fabric_past *ret)
+{
+    const struct fabric_crossing *crossing = crossing_of(fabric, cable);
+    const struct fabric_hosts *hosts = fabric->config.hosts;
+
+    *ret = (struct fabric_past){.quiet = fabric_link_quiet(fabric, cable),
+                                .crosses = crossing != NULL};
+    if (crossing && hosts->ops->passed &&
+        !hosts->ops->passed(hosts->ctx, crossing, &ret->sent, &ret->came))
+        ret->quiet = false;
+}
+
+bool fabric_link_quiet_far(struct fabric *fabric, uint32_t cable)
+{
+    struct fabric_past here;
+
+    if (!fabric->mirror)
+        return true;
+    fabric_hold(fabric);
+    fabric_link_past(fabric, cable, &here);
+    fabric_go(fabric);
+    return here.quiet && fabric->mirror->quiet(fabric->mirror->ctx, cable, &here);
+}
+
+void fabric_look_far(const struct fabric *fabric, struct fabric_seen *ret)
+{
+    memset(ret->port, 0, 2 * (size_t)fabric->links.count * sizeof *ret->port);
+    fabric->mirror->look(fabric->mirror->ctx, ret);
+}
+
+/* A port of a cable that is in use. */
+static void look_at_port(struct fabric *fabric, uint32_t i, bool out, struct fabric_seen *ret)
+{
+    if (!fabric->links.out[i] && fabric_can_fail(fabric, i))
+        ret->port[2 * i + out] = fabric_port_look(fabric, i, out, fabric_now_ps(fabric));
+}
+
+void fabric_look(struct fabric *fabric, struct fabric_seen *ret)
+{
+    fabric_hold(fabric);
+    for (uint32_t w = 0; w < 2 * fabric->links.count; w++) {
+        const struct emu_faults *faults = fabric->links.faults[w];
+
+        ret->packets[w] = faults ? emu_faults_seen(faults) : 0;
+        ret->errors[w] = faults ? emu_faults_errors(faults) : 0;
+        look_at_port(fabric, w / 2, w % 2, ret);
+    }
+    fabric_go(fabric);
+    for (uint32_t s = 0; s < fabric->config.graph->switches; s++)
+        ret->trapped[s] = fabric_traps(fabric, s, &ret->trapped_to[s]);
 }
 
 /* --- cables that lead nowhere any more ------------------------------------------------ */

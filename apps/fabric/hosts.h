@@ -16,6 +16,7 @@ struct emu_tx;
 struct emu_worker;
 struct fabric_audit;
 struct fabric_came;
+struct fabric_loss;
 struct fabric_stall;
 
 /* A cable with one end here and the other on another host. */
@@ -54,6 +55,12 @@ struct fabric_crossing_ops {
      * no more, and are still there.
      */
     void (*destroy)(void *ctx);
+    /*
+     * Entries of the crossing that its device has taken from here, and those that it has brought,
+     * modulo 2^32. False: some wait to be taken. While workers stand still. NULL: none ever pass.
+     */
+    bool (*passed)(void *ctx, const struct fabric_crossing *crossing, uint32_t *sent,
+                   uint32_t *came);
     /* References to buffers that devices hold, and those on cables to them; NULL: none ever. */
     uint64_t (*held)(void *ctx);
     /* The clock is rebased: as emu_tx_rebase() and emu_rx_rebase() of all ends. NULL: no times. */
@@ -112,6 +119,21 @@ uint64_t fabric_seat(const struct fabric *fabric, uint32_t node);
 
 /* --- what is done to all of them (nodes.c, groups.c) ---------------------------------- */
 
+/* What a host knows of the past of a cable that is down. */
+struct fabric_past {
+    bool quiet;          /* nothing of it is at the ends that are here */
+    bool crosses;        /* one end is here, the other on another host: */
+    uint32_t sent, came; /* entries that went there, and that came from there, modulo 2^32 */
+};
+
+/* What hosts see of the ends that they have: by way, 2 * cable + out, and by switch. */
+struct fabric_seen {
+    uint64_t *packets, *errors; /* at the receiving end, where there are faults */
+    struct fabric_port *port;   /* the sending end (links.h), where it is ready */
+    uint64_t *trapped;          /* fabric_traps() */
+    uint32_t *trapped_to;
+};
+
 /* A group that can combine, as the governor's fabric has made it. */
 struct fabric_group_call {
     const uint32_t *nodes; /* count of them */
@@ -130,14 +152,31 @@ struct fabric_mirror {
     /* An edge for @node, on its @host: fabric_attach() there. */
     int (*attach)(void *ctx, uint32_t host, uint32_t node);
     void (*detach)(void *ctx, uint32_t host, uint32_t node);
-    void (*seat)(void *ctx, uint32_t node, uint64_t state);           /* fabric_seat_set() */
-    void (*linked)(void *ctx, uint32_t node, bool linked);            /* fabric_node_linked() */
-    int (*group)(void *ctx, const struct fabric_group_call *group);   /* fabric_group_is() */
-    void (*leave)(void *ctx, uint32_t group, uint32_t node);          /* fabric_group_leave() */
-    void (*link)(void *ctx, uint32_t cable, bool up, uint32_t fault); /* fabric_link_set() */
-    void (*reroute)(void *ctx, const uint32_t *out, uint32_t count);  /* fabric_reroute(), cables */
-    void (*cut_off)(void *ctx, bool parted);                          /* fabric_cut_off() */
-    void (*totals)(void *ctx, struct fabric_totals *sum);             /* adds the others' */
+    void (*seat)(void *ctx, uint32_t node, uint64_t state);         /* fabric_seat_set() */
+    void (*linked)(void *ctx, uint32_t node, bool linked);          /* fabric_node_linked() */
+    int (*group)(void *ctx, const struct fabric_group_call *group); /* fabric_group_is() */
+    void (*leave)(void *ctx, uint32_t group, uint32_t node);        /* fabric_group_leave() */
+    /* fabric_link_set(); returns packets that were under way, as far as they see it */
+    uint32_t (*link)(void *ctx, uint32_t cable, bool up, uint32_t fault);
+    void (*reroute)(void *ctx, const uint32_t *out, uint32_t count); /* fabric_reroute(), cables */
+    void (*cut_off)(void *ctx, bool parted);                         /* fabric_cut_off() */
+    void (*totals)(void *ctx, struct fabric_totals *sum);            /* adds the others' */
+    void (*alone)(void *ctx, uint32_t node);                         /* fabric_node_alone() */
+    void (*failed)(void *ctx, uint32_t group);                       /* fabric_group_fails() */
+    void (*unit_out)(void *ctx, uint32_t sw);                        /* fabric_unit_out() */
+
+    /*
+     * What the others see of cables, each of the ends that it has. Nothing of it has been checked
+     * but numbers of cables and switches; the same holds of workers.
+     */
+    /* fabric_cable_try(): the most errors. */
+    uint32_t (*try)(void *ctx, uint32_t cable, uint32_t packets);
+    /* Has all of its past left the cable? @here: fabric_link_past() of this host. */
+    bool (*quiet)(void *ctx, uint32_t cable, const struct fabric_past *here);
+    /* fabric_look() of all of them. */
+    void (*look)(void *ctx, struct fabric_seen *ret);
+    /* fabric_losses_look(), and what they found: fabric_loss_heard(). */
+    void (*losses)(void *ctx, uint64_t bound_ps);
 
     /*
      * What the others see of a standstill, each of its own part; never while workers are held,
@@ -155,11 +194,42 @@ struct fabric_mirror {
     int (*audit)(void *ctx, bool routes, struct fabric_audit *sum);
 };
 
-/**
- * fabric_link_told - all other hosts have done what fabric_link_set() did here. Not between
- * fabric_hold() and fabric_go(): what carries it is held there, too. Thread: manager.
+/*
+ * None of what follows is to be called between fabric_hold() and fabric_go(), unless it says so:
+ * what carries calls is held there, too. Thread: manager.
+ *
+ * fabric_link_told - all other hosts have done what fabric_link_set() did here. Returns packets
+ * that were under way, beyond those that were seen here. fabric_node_alone_told() - the same of
+ * fabric_node_alone().
  */
-void fabric_link_told(const struct fabric *fabric, uint32_t cable, bool up, uint32_t fault);
+uint32_t fabric_link_told(const struct fabric *fabric, uint32_t cable, bool up, uint32_t fault);
+void fabric_node_alone_told(const struct fabric *fabric, uint32_t node);
+
+/**
+ * fabric_link_past - of the ends that are here. Between fabric_hold() and fabric_go().
+ * fabric_link_quiet_far() - has all of its past left a cable that is down, on other hosts and on
+ * its way between them, too? See fabric_link_quiet().
+ */
+void fabric_link_past(const struct fabric *fabric, uint32_t cable, struct fabric_past *ret);
+bool fabric_link_quiet_far(struct fabric *fabric, uint32_t cable);
+
+/**
+ * fabric_has_far - are there devices on other hosts, that this one governs? fabric_look_far() -
+ * what those hosts see; all of @ret was zeros, or is from before. fabric_look() - what this one
+ * does of a way that it has an end of; it holds the workers itself.
+ */
+bool fabric_has_far(const struct fabric *fabric);
+void fabric_look_far(const struct fabric *fabric, struct fabric_seen *ret);
+void fabric_look(struct fabric *fabric, struct fabric_seen *ret);
+
+/**
+ * fabric_loss_heard - another host has found it: fabric_loss_take() gives it. fabric_group_fails(),
+ * fabric_unit_out() - what follows of a loss, on all hosts alike: something of the group is lost
+ * for good; the units of a switch are out of service.
+ */
+void fabric_loss_heard(struct fabric *fabric, const struct fabric_loss *loss);
+void fabric_group_fails(struct fabric *fabric, uint32_t group);
+void fabric_unit_out(struct fabric *fabric, uint32_t sw, uint64_t now_ps);
 
 /**
  * fabric_crossings_by - the cables between hosts @a and @b that go by pair @number of @of pairs of

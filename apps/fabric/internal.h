@@ -94,6 +94,7 @@ struct fabric_links {
     bool eased;       /* for now it is carried all the same */
     bool *severed;    /* by cable; NULL: none is. fabric/hosts.c's, as is */
     bool *strands;    /* by node, then switch: what goes from here to there may be lost */
+    bool *out;        /* by cable: it is not in use (fabric_link_set()) */
     bool faulty;      /* something was made to go wrong on one of them: */
     /* two a cable: from its first end, to it; NULL: nothing goes wrong there */
     struct emu_faults **faults;
@@ -126,7 +127,8 @@ struct fabric_combine {
 struct fabric_losses {
     struct fabric_loss *at;
     uint32_t count, taken, most;
-    uint64_t given_up; /* by nodes' engines, as of the last look */
+    uint64_t now_ps;   /* of the last look */
+    uint64_t given_up; /* by nodes' engines, as of it */
     bool left;         /* since then a node has left a group that goes on */
 };
 

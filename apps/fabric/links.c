@@ -53,11 +53,13 @@ int fabric_make_cables(struct fabric *fabric)
         }
     fabric->links.faults = calloc(2 * (size_t)fabric->links.count, sizeof(struct emu_faults *));
     fabric->links.slow = calloc(2 * (size_t)fabric->links.count, sizeof(struct emu_slow *));
+    fabric->links.out = calloc(fabric->links.count + 1u, sizeof *fabric->links.out);
     fabric->links.log = calloc(fabric->workers, sizeof(struct emu_fault_log *));
     fabric->combine = calloc(fabric_combine_slots(graph), sizeof *fabric->combine);
-    return fabric->combine && fabric->links.faults && fabric->links.slow && fabric->links.log
-               ? fabric_make_crossings(fabric)
-               : -ENOMEM;
+    if (!fabric->combine || !fabric->links.faults || !fabric->links.slow || !fabric->links.out ||
+        !fabric->links.log)
+        return -ENOMEM;
+    return fabric_make_crossings(fabric);
 }
 
 uint32_t fabric_cable_count(const struct fabric *fabric)
@@ -198,6 +200,39 @@ bool fabric_is_faulty(const struct fabric *fabric)
     return fabric->links.faulty;
 }
 
+void fabric_expect_faults(struct fabric *fabric)
+{
+    fabric->links.faulty = true;
+}
+
+/* Of the ends that are here. Of what a stuck port is to send none arrives. */
+static uint32_t cable_try(struct fabric *fabric, uint32_t i, uint32_t packets)
+{
+    uint32_t worst = 0;
+
+    for (uint32_t out = 0; out < 2; out++) {
+        struct emu_faults *faults = fabric_faults(fabric, i, out);
+        uint32_t errors = faults ? emu_faults_try(faults, packets) : 0;
+
+        if (fabric_port_is_stuck(fabric, i, out))
+            errors = packets;
+        worst = errors > worst ? errors : worst;
+    }
+    return worst;
+}
+
+uint32_t fabric_cable_try(struct fabric *fabric, uint32_t i, uint32_t packets)
+{
+    uint32_t errors, far = 0;
+
+    fabric_hold(fabric);
+    errors = cable_try(fabric, i, packets);
+    fabric_go(fabric);
+    if (fabric->mirror)
+        far = fabric->mirror->try(fabric->mirror->ctx, i, packets);
+    return far > errors ? far : errors;
+}
+
 int fabric_fault_cables(struct fabric *fabric)
 {
     if (!fabric->config.faults || !fabric_has_links(fabric))
@@ -220,6 +255,7 @@ void fabric_free_cables(struct fabric *fabric)
     for (uint32_t w = 0; fabric->links.log && w < fabric->workers; w++)
         emu_fault_log_destroy(fabric->links.log[w]);
     free(fabric->links.log);
+    free(fabric->links.out);
     fabric_free_ports(fabric);
     fabric_free_combine(fabric);
     fabric_free_losses(fabric);
@@ -283,16 +319,21 @@ int fabric_link_set(struct fabric *fabric, uint32_t i, bool up, uint32_t fault, 
             faults[out]->down = !up;
             faults[out]->dark = fault;
         }
+    fabric->links.out[i] = !up;
     *hit = end_set(fabric, &cable->at, up, now_ps);
     *hit += cable->kind == TOPO_END_SWITCH ? end_set(fabric, &cable->far, up, now_ps)
                                            : node_end_set(fabric, cable, up, now_ps);
     return 0;
 }
 
-void fabric_link_told(const struct fabric *fabric, uint32_t i, bool up, uint32_t fault)
+bool fabric_link_is_out(const struct fabric *fabric, uint32_t i)
 {
-    if (fabric->mirror)
-        fabric->mirror->link(fabric->mirror->ctx, i, up, fault);
+    return fabric->links.out[i];
+}
+
+uint32_t fabric_link_told(const struct fabric *fabric, uint32_t i, bool up, uint32_t fault)
+{
+    return fabric->mirror ? fabric->mirror->link(fabric->mirror->ctx, i, up, fault) : 0;
 }
 
 uint64_t fabric_traps(const struct fabric *fabric, uint32_t sw, uint32_t *to)

@@ -65,6 +65,16 @@ int fabric_link_set(struct fabric *fabric, uint32_t cable, bool up, uint32_t fau
  */
 bool fabric_link_quiet(const struct fabric *fabric, uint32_t cable);
 
+/** fabric_link_is_out - is the cable not in use, as fabric_link_set() had it last? */
+bool fabric_link_is_out(const struct fabric *fabric, uint32_t cable);
+
+/**
+ * fabric_cable_try - send @packets pseudo-random ones each way of a cable that is not in use, on
+ * all hosts that have an end of it: how many arrive with an error, or do not, the worse way.
+ * Thread: manager; it holds the workers itself.
+ */
+uint32_t fabric_cable_try(struct fabric *fabric, uint32_t cable, uint32_t packets);
+
 /**
  * fabric_traps - unicasts that switch @sw had no way for, so far: refused where packets are
  * acknowledged, else held. @to: where the last of them was to go. Thread: manager.
@@ -137,6 +147,7 @@ uint32_t fabric_combiners(const struct fabric *fabric);
  * In the log its cable is 2 * fabric_cable_count() + @i. Thread: as above.
  */
 struct emu_faults *fabric_combine_faults(struct fabric *fabric, uint32_t i);
+bool fabric_combiner_is_here(const struct fabric *fabric, uint32_t i); /* else on another host */
 const struct emu_faults *fabric_combine_faults_of(const struct fabric *fabric, uint32_t i);
 
 /**
@@ -228,8 +239,12 @@ bool fabric_hit_take(struct fabric *fabric, struct emu_fault_hit *ret);
 /** fabric_hits_missed - hits that were not logged, since nobody took them in time. */
 uint64_t fabric_hits_missed(const struct fabric *fabric);
 
-/** fabric_is_faulty - was anything made to go wrong on any cable? */
+/**
+ * fabric_is_faulty - was anything made to go wrong on any cable? fabric_expect_faults(): it may be
+ * from now on, on those of other hosts.
+ */
 bool fabric_is_faulty(const struct fabric *fabric);
+void fabric_expect_faults(struct fabric *fabric);
 
 /**
  * fabric_reroute - new tables in all switches, for the network without the cables of which @routed

@@ -7,6 +7,10 @@
  * what it finds stands in a list until it is taken (fabric_loss_take()). Where they happen, nothing
  * is forgotten before that: an intake has a place for each segment that can overrun it, and a group
  * that has failed in a switch is marked there.
+ *
+ * On several hosts each looks at its own devices and says what it found, and that is all it does:
+ * replicas are to stay alike, so what follows of a loss is decided when the governor takes it, and
+ * done on all.
  */
 #include <stdlib.h>
 
@@ -37,16 +41,13 @@ static void loss_add(struct fabric *fabric, const struct fabric_loss *loss)
         fabric->losses.at[fabric->losses.count++] = *loss;
 }
 
-bool fabric_loss_take(struct fabric *fabric, struct fabric_loss *ret)
+void fabric_loss_heard(struct fabric *fabric, const struct fabric_loss *loss)
 {
-    struct fabric_losses *losses = &fabric->losses;
+    bool segment = loss->what == FABRIC_LOST_SEGMENT || loss->what == FABRIC_LOST_OF_GROUP;
 
-    if (losses->taken == losses->count) {
-        losses->taken = losses->count = 0;
-        return false;
-    }
-    *ret = losses->at[losses->taken++];
-    return true;
+    if (loss->what <= FABRIC_UNIT_BACK && loss->sw < fabric->config.graph->switches &&
+        (!segment || loss->cable < fabric->links.count))
+        loss_add(fabric, loss);
 }
 
 void fabric_free_losses(struct fabric *fabric)
@@ -54,7 +55,10 @@ void fabric_free_losses(struct fabric *fabric)
     free(fabric->losses.at);
 }
 
-/* The group has failed, and whoever takes the loss tells its members so, once. */
+/*
+ * The group has failed, and whoever takes the loss tells its members so, once. On several hosts it
+ * has when the governor takes it.
+ */
 static void group_fails(struct fabric *fabric, struct fabric_group *group,
                         const struct fabric_loss *why)
 {
@@ -62,7 +66,7 @@ static void group_fails(struct fabric *fabric, struct fabric_group *group,
 
     if (group->failed || !loss_room(&fabric->losses, 1))
         return;
-    group->failed = true;
+    group->failed = !fabric->config.hosts;
     loss.group = group->id;
     loss_add(fabric, &loss);
 }
@@ -250,13 +254,17 @@ static bool tree_has(const struct topo_tree *tree, uint32_t sw)
 
 /*
  * Its groups get trees without it where nothing of them is under way, and where there are such
- * trees; the others fail, and so do all where units are link engines. What waits for it is dropped
- * from now on.
+ * trees; the others fail, and so do all where units are link engines, and on several hosts, of
+ * which none sees that nothing is under way. What waits for it is dropped from now on.
  */
 static void unit_out(struct fabric *fabric, uint32_t sw, uint64_t now_ps)
 {
     struct fabric_loss why = {.what = FABRIC_UNIT_OUT, .sw = sw};
 
+    if (fabric->config.hosts) {
+        loss_add(fabric, &why); /* unit_settles() */
+        return;
+    }
     if (!loss_room(&fabric->losses, fabric->groups + 1))
         return; /* the next look does it */
     fabric_combine_out(fabric, sw, true, now_ps);
@@ -335,9 +343,85 @@ void fabric_losses_look(struct fabric *fabric, uint64_t now_ps, uint64_t bound_p
             switch_look(fabric, s, now_ps, bound_ps);
     if (fabric_has_engines(&fabric->config))
         left_look(fabric);
+    fabric->losses.now_ps = now_ps;
+    if (fabric->mirror)
+        fabric->mirror->losses(fabric->mirror->ctx, bound_ps);
 }
 
 void fabric_losses_unit_back(struct fabric *fabric, uint32_t sw)
 {
     loss_add(fabric, &(struct fabric_loss){.what = FABRIC_UNIT_BACK, .sw = sw});
+}
+
+/* --- what follows of a loss, on several hosts ---------------------------------------------- */
+
+void fabric_group_fails(struct fabric *fabric, uint32_t id)
+{
+    struct fabric_group *group = fabric_group_at(fabric, id);
+
+    if (group)
+        group->failed = true;
+}
+
+void fabric_unit_out(struct fabric *fabric, uint32_t sw, uint64_t now_ps)
+{
+    if (sw >= fabric->config.graph->switches || fabric->combine[sw].out)
+        return;
+    fabric_hold(fabric);
+    fabric_combine_out(fabric, sw, true, now_ps);
+    fabric_go(fabric);
+}
+
+/* False: that was known. */
+static bool unit_settles(struct fabric *fabric, uint32_t sw)
+{
+    if (fabric->combine[sw].out)
+        return false;
+    fabric_unit_out(fabric, sw, fabric->losses.now_ps);
+    fabric->mirror->unit_out(fabric->mirror->ctx, sw);
+    for (uint32_t g = 0; g < fabric->slots; g++) {
+        struct fabric_group *group = fabric->group[g];
+
+        if (group && group->combines && tree_has(&group->tree, sw))
+            group_fails(fabric, group, &(struct fabric_loss){.what = FABRIC_UNIT_STUCK, .sw = sw});
+    }
+    return true;
+}
+
+static bool group_settles(struct fabric *fabric, uint32_t id)
+{
+    const struct fabric_group *group = fabric_group_at(fabric, id);
+
+    if (!group || group->failed)
+        return false;
+    fabric_group_fails(fabric, id);
+    fabric->mirror->failed(fabric->mirror->ctx, id);
+    return true;
+}
+
+/* The governor takes it: all replicas do what follows. False: that was done before. */
+static bool loss_settles(struct fabric *fabric, const struct fabric_loss *loss)
+{
+    switch (loss->what) {
+    case FABRIC_UNIT_OUT:
+        return unit_settles(fabric, loss->sw);
+    case FABRIC_LOST_SEGMENT:
+    case FABRIC_UNIT_BACK:
+        return true;
+    default:
+        return group_settles(fabric, loss->group);
+    }
+}
+
+bool fabric_loss_take(struct fabric *fabric, struct fabric_loss *ret)
+{
+    struct fabric_losses *losses = &fabric->losses;
+
+    while (losses->taken < losses->count) {
+        *ret = losses->at[losses->taken++];
+        if (!fabric->mirror || loss_settles(fabric, ret))
+            return true;
+    }
+    losses->taken = losses->count = 0;
+    return false;
 }

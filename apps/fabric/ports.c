@@ -44,8 +44,9 @@ bool fabric_port_is_stuck(const struct fabric *fabric, uint32_t i, bool out)
 {
     const struct sender at = sender_of(fabric, i, out);
 
-    return at.engine ? emu_tx_is_stuck(engine_tx(at.engine, at.port))
-                     : switch_is_stuck(at.sw, at.port);
+    if (at.engine)
+        return emu_tx_is_stuck(engine_tx(at.engine, at.port));
+    return at.sw && switch_is_stuck(at.sw, at.port);
 }
 
 /* A device that was not stepped since it was woken: on a busy host it waits for a core. */

@@ -11,7 +11,9 @@
  * Without acknowledgments nothing is sent again, and what was combined lies in the switches. There
  * operations that are under way go on by the old tree, whose lost link the management network
  * stands in for (carry.c), and the tree changes between two passes in which nothing of the group is
- * in any switch. A group that is never still keeps its tree, and is slow.
+ * in any switch. A group that is never still keeps its tree, and is slow. On several hosts nobody
+ * sees all of its switches, and all keep theirs: there a link is out only since a port was stuck,
+ * which goes on by it then (switch_crossbar_link()).
  * Source: QsNet III §V (the broadcast tree moves when its top fails).
  */
 #include <errno.h>
@@ -69,6 +71,7 @@ static void members_relink(struct fabric *fabric, const struct fabric_group *gro
 /* What becomes of a group whose tree has lost a link. */
 enum replanned {
     REPLANNED,    /* it has another tree */
+    REPLAN_KEPT,  /* it keeps the one that it has, which still serves it */
     REPLAN_LATER, /* something of it is under way in the switches of the old one */
     REPLAN_NEVER  /* there can be no other for now */
 };
@@ -163,6 +166,8 @@ static enum replanned group_replan(struct fabric *fabric, struct fabric_group *g
         return REPLAN_NEVER; /* what its units have combined lies in the old tree */
     if (fabric_has_engines(&fabric->config))
         return group_to(fabric, group, now_ps);
+    if (fabric->config.hosts)
+        return REPLAN_KEPT;
     fabric_hold(fabric);
     if (group_is_quiet(fabric, group))
         how = group_to(fabric, group, now_ps);

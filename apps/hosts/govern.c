@@ -53,6 +53,7 @@ struct host_far {
     struct json_object *kept;  /* array of messages that came while a call was waited for */
     struct json_object *links; /* its report; NULL: none */
     struct hosts_said said;
+    struct hosts_hits hits;
 };
 
 struct hosts {
@@ -489,6 +490,16 @@ bool hosts_is_lost(const struct hosts *hosts, uint32_t host)
     return hosts->far[host].lost;
 }
 
+struct hosts_hits *hosts_hits_of(struct hosts *hosts, uint32_t host)
+{
+    return &hosts->far[host].hits;
+}
+
+struct fabric *hosts_fabric(struct hosts *hosts)
+{
+    return hosts->config.fabric;
+}
+
 struct hosts_said *hosts_said(struct hosts *hosts, uint32_t host)
 {
     return &hosts->far[host].said;
@@ -557,12 +568,20 @@ static void mirror_leave(void *ctx, uint32_t group, uint32_t node)
     hosts_call(ctx, 0, "leave", json_add_number(of_node(node), "group", group), NULL, NULL);
 }
 
-static void mirror_link(void *ctx, uint32_t cable, bool up, uint32_t fault)
+static void add_hit(void *ctx, uint32_t host, struct json_object *reply)
+{
+    (void)host;
+    *(uint32_t *)ctx += (uint32_t)emu_json_number(reply, "hit", 0);
+}
+
+static uint32_t mirror_link(void *ctx, uint32_t cable, bool up, uint32_t fault)
 {
     struct json_object *with = json_add_number(json_object_new_object(), "cable", cable);
+    uint32_t hit = 0;
 
     json_add_number(with, "up", up);
-    hosts_call(ctx, 0, "link", json_add_number(with, "fault", fault), NULL, NULL);
+    hosts_call(ctx, 0, "link", json_add_number(with, "fault", fault), add_hit, &hit);
+    return hit;
 }
 
 static void mirror_reroute(void *ctx, const uint32_t *out, uint32_t count)
@@ -737,6 +756,13 @@ int hosts_open(struct hosts **ret, const struct hosts_config *config, char *erro
                                            .reroute = mirror_reroute,
                                            .cut_off = mirror_cut_off,
                                            .totals = mirror_totals,
+                                           .alone = hosts_mirror_alone,
+                                           .failed = hosts_mirror_failed,
+                                           .unit_out = hosts_mirror_unit_out,
+                                           .try = hosts_mirror_try,
+                                           .quiet = hosts_mirror_quiet,
+                                           .look = hosts_mirror_look,
+                                           .losses = hosts_mirror_losses,
                                            .pending = hosts_view_pending,
                                            .came = hosts_view_came,
                                            .clash = hosts_view_clash,
@@ -776,6 +802,7 @@ void hosts_close(struct hosts *hosts)
         json_object_put(far->kept);
         json_object_put(far->links);
         json_object_put(far->said.blocks);
+        json_object_put(far->hits.counts);
     }
     if (hosts->kept_fd >= 0)
         close(hosts->kept_fd);

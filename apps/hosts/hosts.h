@@ -33,6 +33,7 @@
 
 #include "apps/fabric/fabric.h"
 #include "apps/fabric/hosts.h"
+#include "apps/inject/inject.h"
 #include "emu/json.h"
 
 #define HOSTS_MAX 64u
@@ -69,6 +70,7 @@ struct hosts_ops {
 };
 
 struct hosts_config {
+    struct fabric *fabric;   /* that is governed; borrowed */
     uint32_t count;          /* hosts; number 0 is this one, which governs */
     const int *control;      /* by host: a socket to it, not blocking; passes on. [0] is not read */
     const char *const *name; /* by host: borrowed */
@@ -117,6 +119,21 @@ const struct fabric_mirror *hosts_mirror(struct hosts *hosts);
 const struct fabric_totals *hosts_part(const struct hosts *hosts, uint32_t host,
                                        struct json_object **links);
 
+/**
+ * hosts_inject - for the injector of the governor's faults: what has them befall devices of other
+ * hosts. As long as @hosts lives.
+ */
+struct inject_far hosts_inject(struct hosts *hosts);
+
+/**
+ * hosts_hits - what faults have hit on other hosts since this was asked last, @each by our clock.
+ * What an inject_far counts is as of the last call with @counts. hosts_hits_missed() - not logged
+ * there, as of the last call.
+ */
+void hosts_hits(struct hosts *hosts, bool counts,
+                void (*each)(void *ctx, const struct emu_fault_hit *hit), void *ctx);
+uint64_t hosts_hits_missed(struct hosts *hosts);
+
 /** hosts_is_lost - is @host, above 0? */
 bool hosts_is_lost(const struct hosts *hosts, uint32_t host);
 
@@ -137,9 +154,10 @@ void hosts_forget(struct hosts_process *process);
 /* --- a host that does not govern ----------------------------------------------------- */
 
 struct obey_config {
-    int control;       /* a socket to the governor, not blocking; passes on */
-    int listen_fd;     /* where processes of this host connect; the caller's */
-    int signal_fd;     /* readable when this host is to end; the caller's */
+    const struct topo_graph *graph; /* of the network; borrowed */
+    int control;                    /* a socket to the governor, not blocking; passes on */
+    int listen_fd;                  /* where processes of this host connect; the caller's */
+    int signal_fd;                  /* readable when this host is to end; the caller's */
     int owner_fd;      /* connection of the supervisor: told "ready" and "ended"; passes on */
     uint64_t start_ms; /* the governor must have said something by then; UINT64_MAX: never */
     /* Do all host links carry segments? NULL: they always do. */

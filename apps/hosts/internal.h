@@ -51,6 +51,27 @@ void hosts_totals_add(struct fabric_totals *sum, struct json_object *list);
 
 #define HOSTS_STALL 5u /* numbers for each link that stands still */
 
+/* hosts/look.c: bytes as hexadecimal digits; NULL: no memory. hosts_bytes() reads them. */
+struct json_object *hosts_digits(const void *from, size_t bytes);
+
+/* What befalls devices of a host that obeys: befall.c's. */
+struct befallen {
+    struct fabric *fabric;
+    const struct topo_graph *graph;
+    struct injector *injector; /* NULL: nobody has asked for a fault yet */
+};
+
+/**
+ * hosts_befall - befall.c: what such a host is asked that has to do with faults and what follows.
+ * Errors: -ENOSYS, there is no such call; those of what is asked. Thread: the fabric's manager.
+ */
+int hosts_befall(struct befallen *befallen, const char *what, struct json_object *call,
+                 struct json_object *reply);
+void hosts_befallen_free(struct befallen *befallen);
+
+/* A hit that is told: its bytes, as digits, in "log" of the reply to "hits"; at most so many. */
+#define HOSTS_HITS_MOST 4096u
+
 /**
  * hosts_look - look.c: what a host that obeys is asked of its part, told in @reply. Errors:
  * -ENOSYS, there is no such question; -ENOMEM. Thread: the fabric's manager.
@@ -92,6 +113,23 @@ uint32_t hosts_view_came(void *ctx, uint32_t group, uint32_t seq, struct fabric_
                          uint32_t max);
 bool hosts_view_clash(void *ctx, uint32_t group, struct emu_clash *ret);
 uint32_t hosts_view_stalls(void *ctx, uint64_t now_ns, struct fabric_stall *ret, uint32_t max);
+
+/* faults.c: of struct fabric_mirror. */
+uint32_t hosts_mirror_try(void *ctx, uint32_t cable, uint32_t packets);
+bool hosts_mirror_quiet(void *ctx, uint32_t cable, const struct fabric_past *here);
+void hosts_mirror_look(void *ctx, struct fabric_seen *ret);
+void hosts_mirror_losses(void *ctx, uint64_t bound_ps);
+void hosts_mirror_alone(void *ctx, uint32_t node);
+void hosts_mirror_failed(void *ctx, uint32_t group);
+void hosts_mirror_unit_out(void *ctx, uint32_t sw);
+
+/* What a host has told of faults: faults.c's. */
+struct hosts_hits {
+    struct json_object *counts; /* [FAULT,HITS,…], as it said last; NULL: nothing */
+    uint64_t missed;
+};
+struct hosts_hits *hosts_hits_of(struct hosts *hosts, uint32_t host);
+struct fabric *hosts_fabric(struct hosts *hosts); /* that is governed */
 
 /* views.c: the process at @node has gone, or has just come. */
 void hosts_view_forget(struct hosts *hosts, uint32_t host, uint32_t node);

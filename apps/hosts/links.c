@@ -97,6 +97,20 @@ static int links_join(void *ctx, const struct fabric_crossing *crossing,
                              end->rx, end->dev, end->port, credits, profile);
 }
 
+static bool links_passed(void *ctx, const struct fabric_crossing *crossing, uint32_t *sent,
+                         uint32_t *came)
+{
+    const struct links *links = ctx;
+    uint32_t peer;
+    const struct port *port = port_of(links, crossing, &peer);
+
+    *sent = *came = 0;
+    if (!port)
+        return true;
+    return emu_hostlink_passed(port->link, peer, crossing->number / port->pair[peer].pairs, sent,
+                               came);
+}
+
 static void links_destroy(void *ctx)
 {
     struct links *links = ctx;
@@ -121,6 +135,7 @@ static const struct fabric_crossing_ops crossing_ops = {
     .create = links_create,
     .join = links_join,
     .destroy = links_destroy,
+    .passed = links_passed,
     .held = links_held,
 };
 

@@ -32,7 +32,7 @@ static void digits_add(char *to, const void *from, size_t bytes)
     }
 }
 
-static struct json_object *digits_of(const void *from, size_t bytes)
+struct json_object *hosts_digits(const void *from, size_t bytes)
 {
     char *text = malloc(2 * bytes + 1);
     struct json_object *ret = NULL;
@@ -98,7 +98,7 @@ static int look_pending(struct fabric *fabric, struct json_object *call, struct 
         }
         bytes = offsetof(struct emu_pending, group) + pending.groups * sizeof pending.group[0];
         snprintf(name, sizeof name, "%u", n);
-        json_object_object_add(blocks, name, digits_of(&pending, bytes));
+        json_object_object_add(blocks, name, hosts_digits(&pending, bytes));
         sum += 2 * bytes;
     }
     return 0;
@@ -136,7 +136,7 @@ static int look_clash(struct fabric *fabric, struct json_object *call, struct js
     fabric_hold(fabric);
     clash = fabric_clash(fabric, (uint32_t)emu_json_number(call, "group", 0));
     if (clash)
-        json_object_object_add(reply, "clash", digits_of(clash, sizeof *clash));
+        json_object_object_add(reply, "clash", hosts_digits(clash, sizeof *clash));
     fabric_go(fabric);
     return 0;
 }

@@ -55,6 +55,7 @@ struct seat {
 struct obey {
     struct fabric *fabric;
     const struct obey_config *config;
+    struct befallen befallen;
     struct conn governor;
     uint32_t governor_events;
     struct conn owner;
@@ -355,7 +356,6 @@ static int call_link(struct obey *obey, struct json_object *call, struct json_ob
     uint32_t hit;
     int err;
 
-    (void)reply;
     if (cable < 0 || cable >= fabric_cable_count(obey->fabric))
         return -EINVAL;
     fabric_hold(obey->fabric);
@@ -363,6 +363,8 @@ static int call_link(struct obey *obey, struct json_object *call, struct json_ob
                           (uint32_t)emu_json_number(call, "fault", 0), fabric_now_ps(obey->fabric),
                           &hit);
     fabric_go(obey->fabric);
+    if (!err)
+        json_add_number(reply, "hit", hit);
     return err;
 }
 
@@ -454,6 +456,8 @@ static void obey_call(struct obey *obey, struct json_object *call)
         i++;
     err = i < sizeof calls / sizeof calls[0] ? calls[i].obey(obey, call, reply)
                                              : hosts_look(obey->fabric, what, call, reply);
+    if (err == -ENOSYS)
+        err = hosts_befall(&obey->befallen, what, call, reply);
     governor_say(obey, json_add_number(reply, "errno", (uint64_t)-err));
 }
 
@@ -689,6 +693,7 @@ static void obey_close(struct obey *obey)
     }
     while (!emu_list_empty(&obey->seats))
         seat_free(emu_list_entry(obey->seats.next, struct seat, link), false);
+    hosts_befallen_free(&obey->befallen);
     if (obey->timer >= 0)
         close(obey->timer);
     if (obey->epoll >= 0)
@@ -699,6 +704,7 @@ int obey_serve(struct fabric *fabric, const struct obey_config *config)
 {
     struct obey obey = {.fabric = fabric,
                         .config = config,
+                        .befallen = {.fabric = fabric, .graph = config->graph},
                         .epoll = -1,
                         .timer = -1,
                         .began_ms = emu_now_ms(),

@@ -82,18 +82,6 @@ static enum need need_of(enum fault_kind kind)
     return kind == FAULT_STUCK_PORT ? NEED_CABLES : NEED_MENDING;
 }
 
-/* What befalls devices is done to those of one host, and so is what looks out for a collective. */
-static int hosts_can(const struct injector *in, const struct fault *fault, char *error,
-                     size_t error_bytes)
-{
-    if (in->config.hosts < 2 || (inject_is_of_processes(fault->kind) && !fault->when.on.nth))
-        return 0;
-    return fail(-ENOTSUP, error, error_bytes,
-                "%s%s: this network is on %u hosts, and there faults befall processes only "
-                "(node-freeze, node-slow, node-kill, noise), at times (not on=)",
-                fault_name(fault->kind), fault->when.on.nth ? " on=" : "", in->config.hosts);
-}
-
 static int units_can(const struct injector *in, const struct fault *fault, char *error,
                      size_t error_bytes)
 {
@@ -114,10 +102,8 @@ int inject_can(const struct injector *in, const struct fault *fault, char *error
 {
     enum need need = need_of(fault->kind);
     struct fault_targets targets = {.count = 0};
-    int err = hosts_can(in, fault, error, error_bytes);
+    int err;
 
-    if (err)
-        return err;
     if (fault->when.on.nth && inject_can_see(in, fault, error, error_bytes))
         return -ENOTSUP;
     if (need == NEED_MENDING && !fabric_has_links(in->fabric))

@@ -49,8 +49,7 @@ static int turn_off(struct injector *in, struct injection *f)
     return err;
 }
 
-/* All of its targets, or none. */
-static int turn_all(struct injector *in, struct injection *f, bool on)
+int inject_turn_here(struct injector *in, struct injection *f, bool on)
 {
     int err = 0;
 
@@ -66,6 +65,24 @@ static int turn_all(struct injector *in, struct injection *f, bool on)
         turn_off(in, f);
     }
     return err;
+}
+
+/* All of its targets, or none, on all hosts. */
+static int turn_all(struct injector *in, struct injection *f, bool on)
+{
+    int err, far;
+
+    if (f->on == on)
+        return 0;
+    err = inject_turn_here(in, f, on);
+    if (on && err)
+        return err;
+    far = inject_elsewhere(in, f, on ? INJECT_ON : INJECT_OFF);
+    if (on && far) {
+        inject_turn_here(in, f, false);
+        inject_elsewhere(in, f, INJECT_OFF);
+    }
+    return err ? err : far;
 }
 
 static void tell(const struct injector *in, const struct injection *f, bool begins)
@@ -184,6 +201,8 @@ int injector_create(struct injector **ret, struct fabric *fabric, const struct t
     in->manager = manager;
     in->config = *config;
     in->look_ps = EMU_NEVER;
+    if (config->far)
+        fabric_expect_faults(fabric);
     *ret = in;
     return 0;
 }
@@ -338,13 +357,14 @@ struct inject_state injector_at(const struct injector *in, uint32_t i)
 {
     const struct injection *f = &in->injection[i];
 
-    return (struct inject_state){.id = f->id,
-                                 .fault = &f->fault,
-                                 .times = f->times,
-                                 .active = f->active,
-                                 .over = injection_due_ps(f) == EMU_NEVER && !f->active &&
-                                         !f->waits,
-                                 .targets = f->targets.count,
-                                 .hits = inject_hits(in, f),
-                                 .next_ps = injection_due_ps(f)};
+    return (struct inject_state){
+        .id = f->id,
+        .fault = &f->fault,
+        .times = f->times,
+        .active = f->active,
+        .over = injection_due_ps(f) == EMU_NEVER && !f->active && !f->waits,
+        .targets = f->targets.count,
+        .hits = inject_hits(in, f) +
+                (in->config.far ? in->config.far->hits(in->config.far->ctx, f->id) : 0),
+        .next_ps = injection_due_ps(f)};
 }

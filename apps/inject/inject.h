@@ -29,11 +29,35 @@ struct inject_event {
     uint32_t targets; /* that it befalls */
 };
 
+/* What the injector of whoever governs has those of other hosts do (injector_obey()). */
+struct inject_call {
+    enum inject_do {
+        INJECT_ON,     /* done to all targets that have a device there */
+        INJECT_OFF,    /* taken back from them; also if it was not done, or not to all */
+        INJECT_WATCH,  /* they look out for what the fault waits for (on=) */
+        INJECT_UNWATCH /* and do not any more */
+    } what;
+    uint32_t id;
+    const struct fault *fault;
+    uint64_t seed; /* of this time's draws: all find the same targets */
+};
+
+/*
+ * Other hosts, which this one governs. Each returns when all have done it; never called while
+ * workers are held, which carry the calls.
+ */
+struct inject_far {
+    int (*call)(void *ctx, const struct inject_call *call); /* Errors: -ENOMEM */
+    void (*taken_out)(void *ctx, uint32_t cable);           /* injector_taken_out() */
+    uint64_t (*hits)(void *ctx, uint32_t id);               /* as they said last */
+    void *ctx;
+};
+
 struct inject_config {
     uint64_t seed;
-    uint64_t origin_ps; /* the time from which schedules count */
-    uint64_t look_ps;   /* between two looks for what faults wait for (on=), above 0 */
-    uint32_t hosts;     /* that the network is on: on several only processes can be befallen */
+    uint64_t origin_ps;           /* the time from which schedules count */
+    uint64_t look_ps;             /* between two looks for what faults wait for (on=), above 0 */
+    const struct inject_far *far; /* NULL: there are none; borrowed */
     void (*event)(void *ctx, const struct inject_event *event); /* may be NULL */
     /* NULL: nodes have no processes. Returns false: nobody is attached there. */
     bool (*process)(void *ctx, uint32_t node, enum inject_process what);
@@ -74,6 +98,15 @@ int injector_add_all(struct injector *injector, const struct fault_schedule *sch
  * injector_clear - the fault is taken back at @now_ps, and does not begin again. Errors: -ENOENT.
  */
 int injector_clear(struct injector *injector, uint32_t id, uint64_t now_ps);
+
+/**
+ * injector_obey - of an injector on a host that does not govern: do what the governing one has
+ * decided to devices here. It is never stepped, and its faults are those that it was told of, by
+ * their numbers there. @now_ps: as for a step. Errors: -ENOMEM; -EINVAL, there is no such fault.
+ * injector_hits() - entries that fault @id has hit here; 0 also if it is not known.
+ */
+int injector_obey(struct injector *injector, const struct inject_call *call, uint64_t now_ps);
+uint64_t injector_hits(const struct injector *injector, uint32_t id);
 
 /** injector_due_ps - when it wants to be stepped; EMU_NEVER. */
 uint64_t injector_due_ps(const struct injector *injector);

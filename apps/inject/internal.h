@@ -65,6 +65,15 @@ int inject_can_see(const struct injector *in, const struct fault *fault, char *e
 int inject_targets(struct fault_targets *ret, const struct fault *fault,
                    const struct topo_graph *graph, uint64_t seed, char *error, size_t error_bytes);
 
+/**
+ * inject_elsewhere - far.c: the same on other hosts, of a fault that befalls devices, or waits for what
+ * they see. Errors: -ENOMEM.
+ */
+int inject_elsewhere(const struct injector *in, const struct injection *f, enum inject_do what);
+
+/* inject.c: to all targets here, or to none; taken back from those that it was done to. */
+int inject_turn_here(struct injector *in, struct injection *f, bool on);
+
 /*
  * Does, or takes back, what a kind of fault does to one target. Errors: -ENOMEM,
  * manager_signal()'s.
@@ -81,8 +90,12 @@ extern const inject_turn_fn inject_turns[FAULT_KINDS];
  */
 uint64_t inject_hits(const struct injector *in, const struct injection *f);
 
-/* turns.c: does it stop and kill processes; does it take cables' signals? */
+/*
+ * turns.c: does it stop and kill processes; does it take cables' signals? Is it up to the manager,
+ * or to who serves processes, who see to other hosts themselves?
+ */
 bool inject_is_of_processes(enum fault_kind kind);
+bool inject_is_of_others(enum fault_kind kind);
 bool inject_is_of_signals(enum fault_kind kind);
 
 /**

@@ -10,6 +10,7 @@
 #include <errno.h>
 
 #include "apps/inject/internal.h"
+#include "apps/fabric/hosts.h"
 #include "apps/fabric/links.h"
 #include "apps/say.h"
 
@@ -56,11 +57,14 @@ int inject_watch(struct injector *in, struct injection *f)
     f->waits = true;
     fabric_hold(in->fabric);
     for (uint32_t i = 0; !err && i < combiners; i++)
-        err = watch(fabric_combine_faults(in->fabric, i), f);
+        if (fabric_combiner_is_here(in->fabric, i))
+            err = watch(fabric_combine_faults(in->fabric, i), f);
     for (uint32_t i = 0; !err && i < 2 * cables; i++)
-        if (fabric_can_fail(in->fabric, i / 2))
+        if (fabric_can_fail(in->fabric, i / 2) && fabric_cable_ends_here(in->fabric, i / 2, i % 2))
             err = watch(fabric_faults(in->fabric, i / 2, i % 2), f);
     fabric_go(in->fabric);
+    if (!err)
+        err = inject_elsewhere(in, f, INJECT_WATCH);
     if (err)
         inject_unwatch(in, f);
     return err;
@@ -77,6 +81,7 @@ void inject_unwatch(struct injector *in, struct injection *f)
         if (fabric_faults_of(in->fabric, i / 2, i % 2))
             emu_faults_remove(fabric_faults(in->fabric, i / 2, i % 2), f->id);
     fabric_go(in->fabric);
+    inject_elsewhere(in, f, INJECT_UNWATCH); /* a host that cannot do it is lost */
 }
 
 /* On clock real hits have the fabric's time, which is not the manager's: it counts from now. */
@@ -88,6 +93,8 @@ bool injector_saw(struct injector *in, const struct emu_fault_hit *hit, uint64_t
 
     if (hit->dark || hit->what != EMU_FAULT_SEE)
         return false;
+    if (hit->fault - 1 >= in->count)
+        return true;
     f = &in->injection[hit->fault - 1];
     if (!f->waits)
         return true;

@@ -6,6 +6,7 @@
 #include <errno.h>
 
 #include "apps/inject/internal.h"
+#include "apps/fabric/hosts.h"
 #include "apps/fabric/links.h"
 #include "emu/random.h"
 
@@ -77,6 +78,8 @@ static int flip_turn(struct injector *in, struct injection *f, const struct faul
     struct emu_faults *faults;
     int err = 0;
 
+    if (!fabric_combiner_is_here(in->fabric, at->id))
+        return 0;
     fabric_hold(in->fabric);
     faults = fabric_combine_faults(in->fabric, at->id);
     if (!faults)
@@ -96,7 +99,8 @@ static int stall_turn(struct injector *in, struct injection *f, const struct fau
     int err = 0;
 
     fabric_hold(in->fabric);
-    if (!fabric_combine_faults(in->fabric, at->id)) /* of which the log knows the switch */
+    if (fabric_combiner_is_here(in->fabric, at->id) &&
+        !fabric_combine_faults(in->fabric, at->id)) /* of which the log knows the switch */
         err = -ENOMEM;
     if (!err && !on)
         f->past += fabric_combine_waiting(in->fabric, at->id, f->id, in->now_ps);
@@ -157,7 +161,8 @@ static int rule_stand(struct injector *in, struct injection *f, struct way way,
 {
     struct emu_faults *faults;
 
-    if (!fabric_can_fail(in->fabric, way.cable))
+    if (!fabric_can_fail(in->fabric, way.cable) ||
+        !fabric_cable_ends_here(in->fabric, way.cable, way.out))
         return 0;
     faults = fabric_faults(in->fabric, way.cable, way.out);
     return faults ? emu_faults_add(faults, rule, f->id,
@@ -209,14 +214,14 @@ static int ways_turn(struct injector *in, struct injection *f, const struct faul
 /* Does what waits at its port wait for the fault alone? Else the manager sees to it. */
 static bool way_waits(const struct injector *in, struct way way)
 {
-    return fabric_can_fail(in->fabric, way.cable) &&
-           (!in->manager || manager_link_state(in->manager, way.cable) == MANAGER_UP);
+    return fabric_can_fail(in->fabric, way.cable) && !fabric_link_is_out(in->fabric, way.cable);
 }
 
 /* What has waited is hit, once it goes on. */
 static int way_stick(struct injector *in, struct injection *f, struct way way, bool on)
 {
-    if (!fabric_faults(in->fabric, way.cable, way.out)) /* of which the log knows the cable */
+    if (fabric_cable_ends_here(in->fabric, way.cable, way.out) &&
+        !fabric_faults(in->fabric, way.cable, way.out)) /* of which the log knows the cable */
         return -ENOMEM;
     if (!on && way_waits(in, way))
         f->past += fabric_port_waiting(in->fabric, way.cable, way.out, f->id, in->now_ps);
@@ -292,6 +297,12 @@ bool inject_is_of_processes(enum fault_kind kind)
     return inject_turns[kind] == process_turn;
 }
 
+bool inject_is_of_others(enum fault_kind kind)
+{
+    return inject_turns[kind] == process_turn || inject_turns[kind] == link_turn ||
+           inject_turns[kind] == switch_turn || inject_turns[kind] == adapter_turn;
+}
+
 bool inject_is_of_signals(enum fault_kind kind)
 {
     return inject_turns[kind] == link_turn;
@@ -357,6 +368,8 @@ void injector_taken_out(struct injector *in, uint32_t cable, uint64_t now_ps)
             target_taken_out(in, f, &f->targets.target[t], cable);
     }
     fabric_go(in->fabric);
+    if (in->config.far)
+        in->config.far->taken_out(in->config.far->ctx, cable);
 }
 
 uint64_t inject_hits(const struct injector *in, const struct injection *f)

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * manager.c - links, one by one: signal, bring-up, errors; and tables when any of them changed.
+ *
+ * On several hosts there is one manager, where the fabric is governed. It knows all links; what is
+ * at ends that other hosts have it asks them, and what it decides they do, too (apps/fabric/hosts.h
+ * has the calls). Never while it holds the workers, which carry what is asked.
  */
 #include "apps/manager/manager.h"
 #include "apps/fabric/hosts.h"
@@ -21,6 +25,7 @@ struct link {
     enum manager_link state;
     uint8_t failed;     /* tests in a row */
     bool isolated;      /* it is out for no fault of its own, and until it is in use again */
+    bool severed;       /* it leads nowhere any more: it never has a signal again */
     uint64_t due_ps;    /* its next step; EMU_NEVER */
     uint64_t signal_ps; /* since when it has a signal */
     struct topo_at far; /* where its second end is plugged in */
@@ -37,9 +42,10 @@ struct link {
 struct manager {
     struct fabric *fabric;
     struct manager_config config;
-    struct link *link;  /* by cable */
-    bool *routed;       /* by cable: tables may name it */
-    uint64_t *trapped;  /* by switch: packets without a way, as of the last look */
+    struct link *link;      /* by cable */
+    bool *routed;           /* by cable: tables may name it */
+    uint64_t *trapped;      /* by switch: packets without a way, as of the last look */
+    struct fabric_seen far; /* at that look: what other hosts said; all NULL on one host */
     uint64_t *alone;    /* by node: when it is next told that it has no link; EMU_NEVER: it has */
     uint64_t alone_ps;  /* the first of these */
     uint64_t pieces_ps; /* the network has been in the same pieces for too long; EMU_NEVER */
@@ -154,6 +160,7 @@ static void nodes_step(struct manager *m)
             fabric_hold(m->fabric);
             fabric_node_alone(m->fabric, n, device_ps(m));
             fabric_go(m->fabric);
+            fabric_node_alone_told(m->fabric, n);
             m->alone[n] = m->now_ps + m->config.alone_ps;
             manager_say(m, (struct manager_event){.what = MANAGER_SAYS_ALONE,
                                                   .cable = TOPO_NONE,
@@ -174,7 +181,7 @@ static int link_out(struct manager *m, uint32_t i, uint32_t fault, uint32_t *hit
     fabric_go(m->fabric);
     if (err)
         return err;
-    fabric_link_told(m->fabric, i, false, fault);
+    *hit += fabric_link_told(m->fabric, i, false, fault);
     m->routed[i] = false;
     m->out++;
     node_look(m, i);
@@ -212,33 +219,28 @@ static bool link_right(const struct manager *m, uint32_t i)
            (link->far.sw == cable->far.sw && link->far.port == cable->far.port);
 }
 
-/* Errors of the worse way. Of what a stuck port is to send none arrives. */
-static uint32_t link_errors(struct manager *m, uint32_t i)
+#define UNCOUNTED UINT64_MAX /* link.seen: what the other host has counted is not known yet */
+
+/* Packets that came by this way of a link, and their errors; where its end is elsewhere, as of the
+ * last look. */
+static void link_counts(const struct manager *m, uint32_t i, uint32_t out, uint64_t *packets,
+                        uint64_t *errors)
 {
-    uint32_t worst = 0;
+    const struct emu_faults *faults = fabric_faults_of(m->fabric, i, out);
 
-    fabric_hold(m->fabric);
-    for (uint32_t out = 0; out < 2; out++) {
-        struct emu_faults *faults = fabric_faults(m->fabric, i, out);
-        uint32_t errors = faults ? emu_faults_try(faults, m->config.test_packets) : 0;
-
-        if (fabric_port_is_stuck(m->fabric, i, out))
-            errors = m->config.test_packets;
-        worst = errors > worst ? errors : worst;
-    }
-    fabric_go(m->fabric);
-    return worst;
+    *packets = faults ? emu_faults_seen(faults) : 0;
+    *errors = faults ? emu_faults_errors(faults) : 0;
+    if (!m->far.packets || fabric_cable_ends_here(m->fabric, i, out))
+        return;
+    *packets = m->far.packets[2 * i + out];
+    *errors = m->far.errors[2 * i + out];
 }
 
 /* What the counts are now: errors from here on are new ones. */
 static void link_recount(struct manager *m, uint32_t i)
 {
-    for (uint32_t out = 0; out < 2; out++) {
-        const struct emu_faults *faults = fabric_faults_of(m->fabric, i, out);
-
-        m->link[i].seen[out] = faults ? emu_faults_seen(faults) : 0;
-        m->link[i].errors[out] = faults ? emu_faults_errors(faults) : 0;
-    }
+    for (uint32_t out = 0; out < 2; out++)
+        link_counts(m, i, out, &m->link[i].seen[out], &m->link[i].errors[out]);
 }
 
 /* It is in use from now on: what is counted is counted from here. */
@@ -246,8 +248,11 @@ static void link_begin(struct manager *m, uint32_t i)
 {
     link_recount(m, i);
     m->link[i].stuck = false;
-    for (uint32_t out = 0; out < 2; out++)
+    for (uint32_t out = 0; out < 2; out++) {
         m->link[i].port[out].since_ps = EMU_NEVER;
+        if (m->far.packets && !fabric_cable_ends_here(m->fabric, i, out))
+            m->link[i].seen[out] = UNCOUNTED;
+    }
 }
 
 static bool link_join(struct manager *m, uint32_t i)
@@ -255,6 +260,8 @@ static bool link_join(struct manager *m, uint32_t i)
     uint32_t none;
     bool joined;
 
+    if (!fabric_link_quiet_far(m->fabric, i))
+        return false;
     fabric_hold(m->fabric);
     joined = fabric_link_quiet(m->fabric, i) &&
              !fabric_link_set(m->fabric, i, true, 0, device_ps(m), &none);
@@ -315,7 +322,7 @@ static uint32_t link_most(const struct manager *m, uint32_t i)
 static void link_test(struct manager *m, uint32_t i)
 {
     struct link *link = &m->link[i];
-    uint32_t errors = link_errors(m, i);
+    uint32_t errors = fabric_cable_try(m->fabric, i, m->config.test_packets);
 
     if ((uint64_t)errors * ERRORS_OF <= (uint64_t)m->config.test_packets * link_most(m, i)) {
         link_up(m, i);
@@ -371,12 +378,11 @@ static bool link_bad(const struct manager *m, uint32_t i, uint64_t *errors, uint
     uint32_t most = link_most(m, i);
 
     for (uint32_t out = 0; out < 2; out++) {
-        const struct emu_faults *faults = fabric_faults_of(m->fabric, i, out);
-
-        if (!faults)
+        if (link->seen[out] == UNCOUNTED)
             continue;
-        *packets = emu_faults_seen(faults) - link->seen[out];
-        *errors = emu_faults_errors(faults) - link->errors[out];
+        link_counts(m, i, out, packets, errors);
+        *packets -= link->seen[out];
+        *errors -= link->errors[out];
         if (*packets >= LOOK_LEAST && *errors * ERRORS_OF > *packets * most)
             return true;
     }
@@ -405,6 +411,14 @@ static void links_look(struct manager *m)
 
 /* --- ports that do not send ----------------------------------------------------------- */
 
+/* As the host saw it that has the sending end. */
+static struct fabric_port port_seen(struct manager *m, uint32_t i, bool out)
+{
+    if (!m->far.port || fabric_cable_ends_here(m->fabric, i, !out))
+        return fabric_port_look(m->fabric, i, out, device_ps(m));
+    return m->far.port[2 * i + out];
+}
+
 /*
  * One that could send at a look, and has sent nothing from then to now, when it can still, as it
  * could at each look between. A port that waits for room at the far end, however long, is no such
@@ -413,7 +427,7 @@ static void links_look(struct manager *m)
  */
 static uint64_t port_look(struct manager *m, uint32_t i, bool out)
 {
-    const struct fabric_port port = fabric_port_look(m->fabric, i, out, device_ps(m));
+    const struct fabric_port port = port_seen(m, i, out);
     uint64_t *since_ps = &m->link[i].port[out].since_ps;
 
     if (!port.ready || port.sent != m->link[i].port[out].sent)
@@ -500,12 +514,22 @@ static uint32_t switch_isolate(struct manager *m, uint32_t sw)
     return isolated;
 }
 
+static uint64_t switch_traps(const struct manager *m, uint32_t s, uint32_t *to)
+{
+    uint64_t trapped = fabric_traps(m->fabric, s, to);
+
+    if (!m->far.trapped || !m->far.trapped[s])
+        return trapped; /* it is here, or has had none */
+    *to = m->far.trapped_to[s];
+    return m->far.trapped[s];
+}
+
 /* One line a switch and look, however many packets there were. */
 static void traps_look(struct manager *m)
 {
     for (uint32_t s = 0; s < fabric_switches(m->fabric); s++) {
         struct manager_event event = {.what = MANAGER_SAYS_TRAP, .cable = TOPO_NONE, .sw = s};
-        uint64_t trapped = fabric_traps(m->fabric, s, &event.to);
+        uint64_t trapped = switch_traps(m, s, &event.to);
 
         event.trapped = trapped - m->trapped[s];
         m->trapped[s] = trapped;
@@ -626,6 +650,23 @@ static int tables_make(struct manager *m)
 
 /* --- the manager -------------------------------------------------------------------- */
 
+/* What other hosts see, if there are any. Errors: -ENOMEM. */
+static int far_create(struct manager *m)
+{
+    uint32_t ways = 2 * fabric_cable_count(m->fabric), switches = fabric_switches(m->fabric);
+    struct fabric_seen *far = &m->far;
+
+    if (!fabric_has_far(m->fabric))
+        return 0;
+    far->packets = calloc(ways + 1u, sizeof *far->packets);
+    far->errors = calloc(ways + 1u, sizeof *far->errors);
+    far->port = calloc(ways + 1u, sizeof *far->port);
+    far->trapped = calloc(switches, sizeof *far->trapped);
+    far->trapped_to = calloc(switches, sizeof *far->trapped_to);
+    return far->packets && far->errors && far->port && far->trapped && far->trapped_to ? 0
+                                                                                       : -ENOMEM;
+}
+
 int manager_create(struct manager **ret, struct fabric *fabric, const struct manager_config *config)
 {
     uint32_t cables = fabric_cable_count(fabric);
@@ -646,7 +687,7 @@ int manager_create(struct manager **ret, struct fabric *fabric, const struct man
     m->look_ps = config->look_ps;
     m->link = calloc(cables, sizeof *m->link);
     m->routed = calloc(cables, sizeof *m->routed);
-    if (!m->link || !m->routed || !m->alone || !m->trapped) {
+    if (far_create(m) || !m->link || !m->routed || !m->alone || !m->trapped) {
         manager_destroy(m);
         return -ENOMEM;
     }
@@ -667,6 +708,11 @@ void manager_destroy(struct manager *m)
 {
     if (!m)
         return;
+    free(m->far.packets);
+    free(m->far.errors);
+    free(m->far.port);
+    free(m->far.trapped);
+    free(m->far.trapped_to);
     free(m->alone);
     free(m->trapped);
     free(m->routed);
@@ -682,7 +728,7 @@ int manager_signal(struct manager *m, uint32_t i, bool signal, uint32_t fault, u
 
     m->now_ps = now_ps;
     *hit = 0;
-    if (signal == (link->state != MANAGER_LOST))
+    if (signal == (link->state != MANAGER_LOST) || link->severed)
         return 0;
     if (signal) {
         link->signal_ps = now_ps;
@@ -697,6 +743,15 @@ int manager_signal(struct manager *m, uint32_t i, bool signal, uint32_t fault, u
     link->due_ps = EMU_NEVER;
     manager_say(m, (struct manager_event){.what = MANAGER_SAYS_LOST, .cable = i});
     return 0;
+}
+
+int manager_sever(struct manager *m, uint32_t i, uint64_t now_ps)
+{
+    uint32_t hit;
+    int err = manager_signal(m, i, false, 0, now_ps, &hit);
+
+    m->link[i].severed = m->link[i].severed || !err;
+    return err;
 }
 
 void manager_plug(struct manager *m, uint32_t i, const struct topo_at *far)
@@ -744,6 +799,8 @@ int manager_step(struct manager *m, uint64_t now_ps)
     if (m->pieces_ps <= now_ps)
         pieces_step(m);
     if (m->look_ps <= now_ps && fabric_is_faulty(m->fabric)) {
+        if (m->far.packets)
+            fabric_look_far(m->fabric, &m->far);
         if (fabric_has_links(m->fabric))
             links_look(m);
         ports_look(m);

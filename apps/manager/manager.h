@@ -126,6 +126,12 @@ int manager_signal(struct manager *manager, uint32_t cable, bool signal, uint32_
                    uint64_t now_ps, uint32_t *hit);
 
 /**
+ * manager_sever - the cable has lost its signal at @now_ps, and never has it again: what it led to
+ * is gone. Errors: -ENOMEM.
+ */
+int manager_sever(struct manager *manager, uint32_t cable, uint64_t now_ps);
+
+/**
  * manager_plug - the cable's second end is plugged in at @far instead, while it has no signal; it
  * will be found out.
  */

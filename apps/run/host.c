@@ -170,7 +170,8 @@ static int obey_main(struct host const *host, struct served *served,
 {
     uint32_t links;
     const struct hosts_link *link = links_watched(served->links, &links);
-    const struct obey_config obey = {.control = links_control(served->links, 0),
+    const struct obey_config obey = {.graph = served->config.graph,
+                                     .control = links_control(served->links, 0),
                                      .listen_fd = serve->listen_fd,
                                      .signal_fd = serve->signal_fd,
                                      .owner_fd = serve->owner_fd,

@@ -119,6 +119,16 @@ const struct emu_hostlink_cable *emu_hostlink_cable(const struct emu_hostlink *l
     return &link->peer[peer].cable[cable].ends;
 }
 
+bool emu_hostlink_passed(const struct emu_hostlink *link, uint32_t peer, uint32_t cable,
+                         uint32_t *sent, uint32_t *came)
+{
+    struct emu_hostlink_cable *ends = &link->peer[peer].cable[cable].ends;
+
+    *sent = ends->rx.data.at;
+    *came = ends->tx.data.at;
+    return emu_rx_next_ps(&ends->rx) == EMU_NEVER;
+}
+
 enum emu_hostlink_phase emu_hostlink_phase(const struct emu_hostlink *link, uint32_t peer)
 {
     return (enum emu_hostlink_phase)atomic_load_explicit(&link->peer[peer].phase,

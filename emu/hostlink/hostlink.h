@@ -162,6 +162,15 @@ int emu_hostlink_join(struct emu_hostlink *link, uint32_t peer, uint32_t cable, 
                       struct emu_rx *rx, struct emu_dev *dev, uint8_t port, uint32_t credits,
                       const struct emu_profile *profile);
 
+/**
+ * emu_hostlink_passed - entries of a cable that the device has taken from the switch here, and that
+ * it has brought to it, modulo 2^32; false: some wait to be taken. As long as no life of the
+ * session has ended nothing of a cable is on its way between two devices if what each has taken the
+ * other has brought. Thread: any, while the workers stand still.
+ */
+bool emu_hostlink_passed(const struct emu_hostlink *link, uint32_t peer, uint32_t cable,
+                         uint32_t *sent, uint32_t *came);
+
 /** emu_hostlink_cable - the device's ends of a cable; to be read, while the worker stands still. */
 const struct emu_hostlink_cable *emu_hostlink_cable(const struct emu_hostlink *link, uint32_t peer,
                                                     uint32_t cable);

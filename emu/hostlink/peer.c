@@ -271,9 +271,13 @@ void hostlink_peer_receive(struct hostlink_peer *peer, struct emu_hostframe *fra
 /* The first of @set after @last, from 0 on again behind @count; @count: there is none. */
 static uint32_t set_next(const uint64_t *set, uint32_t count, uint32_t last)
 {
-    uint32_t words = HOSTLINK_WORDS(count), w = (last + 1) / 64 % words;
-    uint64_t bits = last + 1 < count ? set[w] & ~emu_bits_below((last + 1) % 64) : 0;
+    uint32_t words = HOSTLINK_WORDS(count), w;
+    uint64_t bits;
 
+    if (!words)
+        return count; /* no cable leads to that host */
+    w = (last + 1) / 64 % words;
+    bits = last + 1 < count ? set[w] & ~emu_bits_below((last + 1) % 64) : 0;
     if (last + 1 >= count)
         w = words - 1; /* so that the next is the first */
     for (uint32_t i = 0; i <= words; i++) {

@@ -43,6 +43,9 @@ struct chaos {
     struct deed deed[DEEDS];
     uint32_t deeds;
     uint64_t heir_ms; /* after which a process that was killed has a successor; 0: never */
+    uint32_t hosts;   /* nodes that have one in `host`; 0: the fabric is on one */
+    uint64_t host[CHAOS_NODES];
+    bool greeted;
     bool help;
 
     struct chaos_board *board;
@@ -88,6 +91,19 @@ static bool set_of_nodes(const char *text, uint64_t *ret)
     return false;
 }
 
+/* A host for each node, in order. */
+static bool hosts_read(struct chaos *c, const char *text)
+{
+    for (c->hosts = 0; c->hosts < CHAOS_NODES; text++) {
+        if (!number(&text, UINT16_MAX, &c->host[c->hosts]))
+            return false;
+        c->hosts++;
+        if (*text != ',')
+            return !*text;
+    }
+    return false;
+}
+
 /* NODE@MS; with @length NODE@MS+MS, and then it goes on. */
 static bool deed_read(struct chaos *c, const char *text, int what, bool length)
 {
@@ -117,6 +133,7 @@ static const struct {
     {"stop", "NODE@MS+MS", "SIGSTOP, and SIGCONT; may be given again"},
     {"heir", "MS", "a process that was killed has a successor after so long, if nodes go on then"},
     {"cancels", NULL, "messages are recalled, and receives cancelled"},
+    {"hosts", "N,N", "node i is on the i-th of these hosts; $FABEMU_SOCKET has hN for %h"},
     {"patience", "MS", "nodes that do nothing for so long stand still (default 30000)"},
     {"help", NULL, "this text"},
 };
@@ -156,6 +173,8 @@ static bool option_read(struct chaos *c, size_t row, const char *value)
     case 10:
         return c->plan.cancels = true;
     case 11:
+        return hosts_read(c, value);
+    case 12:
         return whole(value, UINT32_MAX, &c->patience_ms);
     default:
         return c->help = true;
@@ -185,6 +204,11 @@ static bool options_read(struct chaos *c, int argc, char **argv)
                     c->deed[i].node);
             return false;
         }
+    if (c->hosts && c->hosts < c->plan.nodes) {
+        fprintf(stderr, "chaos_nodes: --hosts names those of %u nodes, and there are %u\n",
+                c->hosts, c->plan.nodes);
+        return false;
+    }
     return optind == argc;
 }
 
@@ -199,6 +223,22 @@ static void help(void)
 
 /* --- the others --------------------------------------------------------------------- */
 
+/*
+ * A process of a host: of that one's fabric, whose socket is named after it. Processes of all hosts
+ * are on this machine, and the sockets are files.
+ */
+static void host_enter(const struct chaos *c, uint32_t node)
+{
+    const char *given = getenv("FABEMU_SOCKET"), *at = given ? strstr(given, "%h") : NULL;
+    char path[256];
+
+    if (!c->hosts || !at)
+        return;
+    snprintf(path, sizeof path, "%.*sh%" PRIu64 "%s", (int)(at - given), given, c->host[node],
+             at + 2);
+    setenv("FABEMU_SOCKET", path, 1);
+}
+
 static pid_t process_start(struct chaos *c, uint32_t node,
                            int (*run)(const struct chaos_plan *plan, struct chaos_board *board,
                                       uint32_t me))
@@ -209,6 +249,7 @@ static pid_t process_start(struct chaos *c, uint32_t node,
         perror("chaos_nodes");
     if (pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
+        host_enter(c, node);
         _exit(getppid() == parent ? run(&c->plan, c->board, node) : 1);
     }
     c->alive += pid > 0;
@@ -361,11 +402,22 @@ static void say_where(const struct chaos *c)
                 atomic_load(&c->board->place[n].done));
 }
 
+/* Somebody who is to do something to the hosts waits for it. */
+static void greet(struct chaos *c)
+{
+    if (c->greeted || !c->hosts || atomic_load(&c->board->ready) != chaos_all(&c->plan))
+        return;
+    c->greeted = true;
+    printf("chaos_nodes: all have come\n");
+    fflush(stdout);
+}
+
 static bool watch(struct chaos *c)
 {
     const struct timespec nap = {.tv_nsec = NAP_NS};
 
     while (c->alive && !atomic_load(&c->board->wrong)) {
+        greet(c);
         nodes_reap(c);
         heir_reap(c);
         heir_start(c);

@@ -28,6 +28,7 @@ RUNS = pathlib.Path(f"/tmp/fabemu-{os.geteuid()}")  # sockets and scratch folder
 # What runs across: hosts, port, network of common.NETWORKS, options of two-hosts, of fabemu run.
 ACROSS = ((2, "af_packet", "oq2004", [], []),
           (2, "memif", "packets", ["--key"], []),
+          (3, "af_packet", "packets", [], ["--faults", str(common.HERE / "flaps.faults")]),
           (2, "af_packet", "packets", [], ["--clock", "real", "--threads", "device"]),
           (3, "af_packet", "oq2004", [], []),
           (4, "af_packet", "oq2004", ["--key"], []),
@@ -110,6 +111,8 @@ def check_across(checks, args, hosts, device, network, options, fabric):
                    f"{what}: {result.wrong() or 'checks failed'}\n{result.tail()}"):
         common.check_report(checks, report, what, of_network(args, network))
         check_hosts(checks, report, what, hosts, network)
+        if "--faults" in fabric:
+            common.check_faults(checks, report, what)
 
 
 def hpcc(checks, args):

@@ -25,6 +25,7 @@
 #include "apps/hosts/hosts.h"
 #include "emu/edge/edge.h"
 #include "emu/edge/pending.h"
+#include "emu/fault/fault.h"
 #include "emu/now.h"
 #include "tests/test.h"
 #include "tests/world/world.h"
@@ -94,7 +95,8 @@ static void *governs(void *arg)
 static void *obeys(void *arg)
 {
     struct node_host *host = arg;
-    const struct obey_config config = {.control = host->control,
+    const struct obey_config config = {.graph = rig.graph,
+                                       .control = host->control,
                                        .listen_fd = host->listen_fd,
                                        .signal_fd = host->stop_fd,
                                        .owner_fd = host->owner_fd,
@@ -695,30 +697,6 @@ static void check__is_of_all_hosts_and_names_them(void)
     rig_free();
 }
 
-/* Devices are on many hosts, and a fault would befall those of one. */
-static void fault__befalls_processes_alone(void)
-{
-    static const char *const refused[] = {"link-down random", "combine-stall switch=1",
-                                          "on=barrier:1 node-freeze node=4", "stuck-port random"};
-    struct conn conn;
-    struct json_object *reply;
-
-    rig_start();
-    CU_ASSERT_EQUAL(attaches(&conn, 1, 4), 4);
-    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
-        reply = asks(&conn, json_add_text(command("fault"), "fault", refused[i]));
-        CU_ASSERT_EQUAL(emu_json_number(reply, "errno", 0), ENOTSUP);
-        CU_ASSERT_PTR_NOT_NULL(strstr(emu_json_text(reply, "error", ""), "on 3 hosts"));
-        json_object_put(reply);
-    }
-    reply = asks(&conn, json_add_text(command("fault"), "fault", "at=1000s node-freeze node=4"));
-    CU_ASSERT_TRUE(emu_json_true(reply, "ok"));
-    json_object_put(reply);
-    conn_close(&conn);
-    rig_end();
-    rig_free();
-}
-
 static void host_lost__its_processes_have_died(void)
 {
     struct conn conn[HOSTS];
@@ -807,6 +785,238 @@ static void link_lost__all_go_round_it(void)
     for (uint32_t h = 0; h < HOSTS; h++)
         conn_close(&conn[h]);
     conn_close(&heard);
+    rig_free();
+}
+
+/* --- faults --------------------------------------------------------------------------------- */
+
+/* Ask for a fault; its number. */
+static int64_t befalls(struct conn *conn, const char *text)
+{
+    struct json_object *reply = asks(conn, json_add_text(command("fault"), "fault", text));
+    int64_t id = emu_json_number(reply, "fault", 0);
+
+    if (!id)
+        printf("\n    %s: %s\n    ", text, emu_json_text(reply, "error", ""));
+    CU_ASSERT_TRUE_FATAL(id > 0);
+    json_object_put(reply);
+    return id;
+}
+
+static void clears(struct conn *conn, int64_t id)
+{
+    struct json_object *reply =
+        asks(conn, json_add_number(command("fault_clear"), "fault", (uint64_t)id));
+
+    CU_ASSERT_TRUE(emu_json_true(reply, "ok"));
+    json_object_put(reply);
+}
+
+/* A cable between switches of hosts @a and @b, as "link=S:P". */
+static uint32_t cable_between(uint32_t a, uint32_t b, char text[static 32])
+{
+    const struct fabric *fabric = rig.host[0].fabric;
+
+    for (uint32_t i = 0; i < fabric_cable_count(fabric); i++) {
+        const struct fabric_cable *cable = fabric_cable(fabric, i);
+
+        if (cable->kind != TOPO_END_SWITCH)
+            continue;
+        if ((rig.of[cable->at.sw] == a && rig.of[cable->far.sw] == b) ||
+            (rig.of[cable->at.sw] == b && rig.of[cable->far.sw] == a)) {
+            snprintf(text, 32, "link=%u:%u", cable->at.sw, cable->at.port);
+            return i;
+        }
+    }
+    CU_FAIL_FATAL("there is no such cable");
+    return 0;
+}
+
+/* "link" with this state is heard. */
+static void hears_link(struct conn *conn, const char *state)
+{
+    for (;;) {
+        struct json_object *event = hears(conn, "link");
+        bool is_it = strcmp(emu_json_text(event, "state", ""), state) == 0;
+
+        json_object_put(event);
+        if (is_it)
+            return;
+    }
+}
+
+/* All replicas, which nobody serves any more, know the same links to be out. Returns how many. */
+static uint32_t links_agree(void)
+{
+    const struct fabric *first = rig.host[0].fabric;
+    uint32_t out = 0;
+
+    for (uint32_t i = 0; i < fabric_cable_count(first); i++) {
+        out += fabric_link_is_out(first, i);
+        for (uint32_t h = 1; h < HOSTS; h++)
+            CU_ASSERT_EQUAL(fabric_link_is_out(rig.host[h].fabric, i),
+                            fabric_link_is_out(first, i));
+    }
+    return out;
+}
+
+/* Rules stood on every cable, each at its receiving end, and all were taken back. */
+static void fault__stands_where_the_device_is(void)
+{
+    struct conn conn;
+
+    rig_start_as("qsnet3");
+    CU_ASSERT_EQUAL(attaches(&conn, 1, 4), 4);
+    befalls(&conn, "bit-errors link=any rate=0.5");
+    befalls(&conn, "stuck-port random=50%");
+    befalls(&conn, "on=multicast:3 loss link=any rate=0.5");
+    befalls(&conn, "at=1000s node-freeze node=4");
+    conn_close(&conn);
+    rig_end();
+    for (uint32_t h = 0; h < HOSTS; h++)
+        for (uint32_t w = 0; w < 2 * fabric_cable_count(rig.host[h].fabric); w++) {
+            const struct fabric *fabric = rig.host[h].fabric;
+            const struct emu_faults *faults = fabric_faults_of(fabric, w / 2, w % 2);
+
+            CU_ASSERT_EQUAL(faults != NULL, fabric_cable_ends_here(fabric, w / 2, w % 2));
+            CU_ASSERT_EQUAL(faults ? faults->rules : 0, 0);
+            CU_ASSERT_FALSE(fabric_port_is_stuck(fabric, w / 2, w % 2));
+        }
+    rig_free();
+}
+
+/* No group has states in any switch of any host; then all may again. */
+static void fault__of_combine_units_is_known_to_all(void)
+{
+    struct conn conn[HOSTS];
+    uint32_t nodes[HOSTS];
+    int64_t fault, group;
+
+    rig_start();
+    for (uint32_t h = 0; h < HOSTS; h++)
+        nodes[h] = (uint32_t)attaches(&conn[h], h, -1);
+    fault = befalls(&conn[2], "combine-exhaust switch=any");
+    CU_ASSERT_TRUE(makes(&conn[0], nodes, HOSTS) < 0);
+    clears(&conn[1], fault);
+    befalls(&conn[2], "combine-stall switch=any");
+    befalls(&conn[2], "combine-flip switch=any rate=0.1");
+    group = makes(&conn[0], nodes, HOSTS);
+    CU_ASSERT_TRUE(group >= 0);
+    rig_end();
+    for (uint32_t h = 0; h < HOSTS; h++)
+        for (uint32_t s = 0; s < rig.graph->switches; s++) {
+            CU_ASSERT_FALSE(rig.host[h].fabric->combine[s].exhausted);
+            CU_ASSERT_EQUAL(fabric_combine_faults_of(rig.host[h].fabric, s) != NULL,
+                            rig.of[s] == h);
+        }
+    replicas_agree();
+    for (uint32_t h = 0; h < HOSTS; h++)
+        conn_close(&conn[h]);
+    rig_free();
+}
+
+/* Links of all hosts, and between any two, go down and come up: one manager sees to all. */
+static void link_down__is_that_of_all_hosts(void)
+{
+    struct conn conn, heard;
+    char text[80], where[32];
+    int64_t fault;
+
+    rig_start_as("qsnet3");
+    CU_ASSERT_EQUAL(attaches(&conn, 1, 4), 4);
+    connects(&heard, 0);
+    json_object_put(asks(&heard, command("subscribe")));
+    for (uint32_t a = 0; a < HOSTS; a++)
+        for (uint32_t b = a; b < HOSTS; b++) {
+            cable_between(a, b, where);
+            snprintf(text, sizeof text, "link-down %s", where);
+            fault = befalls(&conn, text);
+            json_object_put(hears(&heard, "tables"));
+            clears(&conn, fault);
+            hears_link(&heard, "up");
+            json_object_put(hears(&heard, "tables"));
+        }
+    conn_close(&heard);
+    conn_close(&conn);
+    rig_end();
+    CU_ASSERT_EQUAL(links_agree(), 0);
+    tables_agree();
+    for (uint32_t h = 0; h < HOSTS; h++)
+        for (uint32_t s = 0; s < rig.graph->switches; s++)
+            for (uint32_t n = 0; n < NODES; n++)
+                CU_ASSERT_EQUAL(topo_route_ports(&rig.host[h].fabric->links.routed->sw[s].route, n),
+                                topo_route_ports(&rig.graph->sw[s].route, n));
+    rig_free();
+}
+
+/* Whatever befalls at random times: replicas are the same, with links out or not. */
+static void faults__leave_replicas_alike(void)
+{
+    static const char *const texts[] = {"link-down random",
+                                        "link-flap random=2 down=3ms up=3ms",
+                                        "switch-crash random",
+                                        "adapter-reset random",
+                                        "bit-errors link=any rate=1e-2",
+                                        "partition nodes=0-2",
+                                        "for=9ms stuck-port random",
+                                        "link-down link=n5"};
+    struct conn conn[HOSTS];
+    uint32_t nodes[HOSTS], count = 0;
+    uint64_t random = test_seed();
+    int64_t fault[32];
+
+    rig_start_as("qsnet3");
+    for (uint32_t h = 0; h < HOSTS; h++)
+        nodes[h] = (uint32_t)attaches(&conn[h], h, -1);
+    for (uint32_t turn = 0; turn < 40; turn++) {
+        uint32_t what = (uint32_t)test_draw(&random, 0, 11), who = turn % HOSTS;
+
+        if (what < 8 && count < 32)
+            fault[count++] = befalls(&conn[who], texts[what]);
+        else if (what < 10)
+            makes(&conn[who], nodes, HOSTS);
+        else if (count)
+            clears(&conn[who], fault[--count]);
+    }
+    rig_end();
+    links_agree();
+    tables_agree();
+    replicas_agree();
+    for (uint32_t h = 0; h < HOSTS; h++)
+        conn_close(&conn[h]);
+    rig_free();
+}
+
+/* The end of a fault does not bring back a cable whose host link is lost. */
+static void fault__ends_and_the_lost_stays_lost(void)
+{
+    struct conn conn, heard;
+    char text[80], where[32];
+    int64_t fault, other;
+    uint32_t cable;
+
+    rig_start_as("qsnet3");
+    CU_ASSERT_TRUE(attaches(&conn, 0, -1) >= 0);
+    connects(&heard, 0);
+    json_object_put(asks(&heard, command("subscribe")));
+    cable = cable_between(1, 2, where);
+    snprintf(text, sizeof text, "link-down %s", where);
+    fault = befalls(&conn, text);
+    close(rig.link_end);
+    json_object_put(hears(&heard, "host_link_lost"));
+    clears(&conn, fault);
+    cable_between(0, 0, where);
+    snprintf(text, sizeof text, "link-down %s", where);
+    other = befalls(&conn, text);
+    clears(&conn, other); /* its link is up later than the other would be */
+    hears_link(&heard, "up");
+    conn_close(&heard);
+    conn_close(&conn);
+    rig_end();
+    for (uint32_t h = 0; h < HOSTS; h++)
+        CU_ASSERT_TRUE(fabric_link_is_out(rig.host[h].fabric, cable));
+    CU_ASSERT_EQUAL(links_agree(),
+                    fabric_crossings_by(rig.host[0].fabric, 1, 2, 0, 1, (bool[1024]){false}));
     rig_free();
 }
 
@@ -914,6 +1124,10 @@ static void process__that_is_stopped_elsewhere_counts_as_dead(void)
     rig_free();
 }
 
+#define FAULT_CALL(call, fault, text, what)                                      \
+    "{\"call\":" #call ",\"do\":\"fault\",\"fault\":" #fault ",\"text\":\"" text \
+    "\",\"seed\":\"0011223344556677\",\"what\":" #what "}\n"
+
 static void governor__that_says_nonsense_is_lost(void)
 {
     static const char *const nonsense[] = {
@@ -930,6 +1144,18 @@ static void governor__that_says_nonsense_is_lost(void)
         "{\"call\":12,\"do\":\"pending\",\"from\":99999999999}\n",
         "{\"call\":13,\"do\":\"came\",\"group\":4000000000,\"seq\":-1}\n",
         "{\"call\":14,\"do\":\"clash\"}\n{\"call\":15,\"do\":\"stalls\",\"x\":[]}\n",
+        "{\"call\":16,\"do\":\"fault\"}\n{\"call\":17,\"do\":\"taken_out\",\"cable\":4000}\n",
+        "{\"call\":18,\"do\":\"fault\",\"fault\":1,\"text\":\"loss link=any\",\"seed\":\"zz\"}\n",
+        /* links and processes are seen to by others; what it does is none; a switch is not there */
+        FAULT_CALL(19, 1, "link-down random", 0),
+        FAULT_CALL(20, 1, "stuck-port random", 9),
+        FAULT_CALL(21, -1, "stuck-port random", 0),
+        FAULT_CALL(22, 1, "stuck-port link=4000:1", 0),
+        "{\"call\":23,\"do\":\"try\",\"cable\":-1}\n{\"call\":24,\"do\":\"past\",\"cable\":4000}\n",
+        "{\"call\":25,\"do\":\"alone\",\"node\":400}\n",
+        "{\"call\":26,\"do\":\"failed\",\"group\":-1}\n{\"call\":27,\"do\":\"hits\"}\n",
+        "{\"call\":28,\"do\":\"unit_out\",\"switch\":4000}\n{\"call\":29,\"do\":\"losses\"}\n",
+        "{\"call\":30,\"do\":\"look\",\"x\":1}\n",
     };
     struct node_host *host = &rig.host[1];
     struct conn conn;
@@ -946,12 +1172,13 @@ static void governor__that_says_nonsense_is_lost(void)
     for (size_t i = 0; i < sizeof nonsense / sizeof nonsense[0]; i++)
         CU_ASSERT_EQUAL(send(pair[0], nonsense[i], strlen(nonsense[i]), MSG_NOSIGNAL),
                         (ssize_t)strlen(nonsense[i]));
-    for (int i = 1; i <= 15; i++) { /* from 11 on there is nothing to see, which is no error */
+    for (int i = 1; i <= 30; i++) { /* what sees, or knows, nothing is no error */
         struct json_object *reply = NULL;
+        bool refused = i < 11 || (i > 15 && i < 26);
 
         CU_ASSERT_EQUAL_FATAL(conn_wait(&conn, &reply, PATIENCE_MS), 0);
         CU_ASSERT_EQUAL(emu_json_number(reply, "reply", -1), i);
-        CU_ASSERT_TRUE(i == 4 || (emu_json_number(reply, "errno", 0) > 0) == (i < 11));
+        CU_ASSERT_TRUE(i == 4 || (emu_json_number(reply, "errno", 0) > 0) == refused);
         json_object_put(reply);
     }
     CU_ASSERT_TRUE(send(pair[0], "nonsense\n", 9, MSG_NOSIGNAL) == 9);
@@ -978,7 +1205,11 @@ int main(void)
         CASE(standstill__is_that_of_all_hosts),
         CASE(standstill__of_who_has_left_is_forgotten),
         CASE(check__is_of_all_hosts_and_names_them),
-        CASE(fault__befalls_processes_alone),
+        CASE(fault__stands_where_the_device_is),
+        CASE(fault__of_combine_units_is_known_to_all),
+        CASE(link_down__is_that_of_all_hosts),
+        CASE(faults__leave_replicas_alike),
+        CASE(fault__ends_and_the_lost_stays_lost),
         CASE(host_lost__its_processes_have_died),
         CASE(link_lost__all_go_round_it),
         CASE(host_lost__those_who_sent_by_it_are_told),

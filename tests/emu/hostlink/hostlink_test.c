@@ -156,6 +156,22 @@ static void control__goes_on_while_cables_are_busy(void)
     duo_close(&h);
 }
 
+/* Two hosts that no cable of the network joins have a link all the same. */
+static void control__goes_between_hosts_without_cables(void)
+{
+    struct duo h;
+
+    duo_open(&h, &(struct duo_config){.seed = test_seed()});
+    CU_ASSERT_TRUE_FATAL(duo_until(&h, duo_are_up, STEPS));
+    duo_control(&h, 0, 1000);
+    for (uint32_t i = 0; i < 1000 && h.host[1].control_got < 1000; i++) {
+        duo_step(&h);
+        duo_control(&h, 1, 0);
+    }
+    CU_ASSERT_EQUAL(h.host[1].control_got, 1000);
+    duo_close(&h);
+}
+
 /* Nobody reads at host 1: what fits waits there, no more is sent, and cables do not notice. */
 static void control__that_nobody_reads_stops_itself_alone(void)
 {
@@ -451,6 +467,7 @@ int main(void)
         CASE(cables__of_both_kinds_share_a_link),
         CASE(shares__cables_that_always_have_something_get_the_same),
         CASE(control__goes_on_while_cables_are_busy),
+        CASE(control__goes_between_hosts_without_cables),
         CASE(control__that_nobody_reads_stops_itself_alone),
         CASE(control__an_end_is_told_and_the_other_way_goes_on),
         CASE(buffers__that_are_out_make_entries_wait),

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * faults.c - the governor asks the other hosts what has to do with faults: to have them befall
+ * their devices, what was hit there, what they see at cables' ends, what they lost for good.
+ * befall.c is the other side.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "apps/daemon/conn.h"
+#include "apps/fabric/hosts.h"
+#include "apps/fabric/links.h"
+#include "apps/hosts/internal.h"
+#include "apps/inject/inject.h"
+#include "emu/clock.h"
+#include "emu/fault/log.h"
+#include "emu/now.h"
+
+static struct json_object *with_number(const char *name, uint64_t number)
+{
+    return json_add_number(json_object_new_object(), name, number);
+}
+
+static uint64_t number_at(struct json_object *list, size_t i)
+{
+    return json_object_get_uint64(json_object_array_get_idx(list, i));
+}
+
+/* Numbers of a list that the reply has, in whole lots of @lot. */
+static size_t numbers(struct json_object *reply, const char *name, size_t lot,
+                      struct json_object **list)
+{
+    *list = json_object_object_get(reply, name);
+    if (!json_object_is_type(*list, json_type_array))
+        return 0;
+    return json_object_array_length(*list) / lot * lot;
+}
+
+/* --- faults befall ---------------------------------------------------------------------- */
+
+static int far_call(void *ctx, const struct inject_call *call)
+{
+    struct json_object *with = with_number("fault", call->id);
+    char text[FAULT_TEXT_BYTES];
+
+    fault_print(call->fault, text);
+    json_add_text(with, "text", text);
+    json_object_object_add(with, "seed", hosts_digits(&call->seed, sizeof call->seed));
+    return hosts_call(ctx, 0, "fault", json_add_number(with, "what", call->what), NULL, NULL);
+}
+
+static void far_taken_out(void *ctx, uint32_t cable)
+{
+    hosts_call(ctx, 0, "taken_out", with_number("cable", cable), NULL, NULL);
+}
+
+static uint64_t far_hits(void *ctx, uint32_t id)
+{
+    struct hosts *hosts = ctx;
+    uint64_t sum = 0;
+
+    for (uint32_t h = 1; h < hosts_count(hosts); h++) {
+        struct json_object *counts = hosts_hits_of(hosts, h)->counts;
+
+        for (size_t i = 0; counts && i + 1 < json_object_array_length(counts); i += 2)
+            if (number_at(counts, i) == id)
+                sum += number_at(counts, i + 1);
+    }
+    return sum;
+}
+
+struct inject_far hosts_inject(struct hosts *hosts)
+{
+    return (struct inject_far){.call = far_call,
+                               .taken_out = far_taken_out,
+                               .hits = far_hits,
+                               .ctx = hosts};
+}
+
+/* --- what was hit ------------------------------------------------------------------------ */
+
+struct hits_take {
+    struct hosts *hosts;
+    void (*each)(void *ctx, const struct emu_fault_hit *hit);
+    void *ctx;
+    bool more[HOSTS_MAX];
+};
+
+/* Is it one that this fabric can speak of? */
+static bool hit_is_sane(const struct fabric *fabric, const struct emu_fault_hit *hit)
+{
+    return hit->cable < 2 * fabric_cable_count(fabric) + fabric_combiners(fabric) &&
+           hit->what <= EMU_FAULT_SEE;
+}
+
+/* Its time is by our clock from now on. */
+static void take_hits(void *ctx, uint32_t host, struct json_object *reply)
+{
+    struct hits_take *take = ctx;
+    struct hosts_hits *hits = hosts_hits_of(take->hosts, host);
+    const struct fabric *fabric = hosts_fabric(take->hosts);
+    uint64_t here_ps = fabric_has_time(fabric) ? fabric_now_ps(fabric) : emu_now_ns() * 1000u;
+    uint64_t there_ps = (uint64_t)emu_json_number(reply, "now_ps", 0);
+    struct json_object *log, *counts = json_object_object_get(reply, "hits");
+    size_t count = numbers(reply, "log", 1, &log);
+
+    if (json_object_is_type(counts, json_type_array)) {
+        json_object_put(hits->counts);
+        hits->counts = json_object_get(counts);
+    }
+    hits->missed = (uint64_t)emu_json_number(reply, "missed", 0);
+    take->more[host] = emu_json_number(reply, "more", 0) != 0;
+    for (size_t i = 0; i < count; i++) {
+        struct emu_fault_hit hit;
+
+        if (hosts_bytes(json_object_array_get_idx(log, i), &hit, sizeof hit) != sizeof hit ||
+            !hit_is_sane(fabric, &hit))
+            continue;
+        hit.at_ps += here_ps - there_ps;
+        take->each(take->ctx, &hit);
+    }
+}
+
+void hosts_hits(struct hosts *hosts, bool counts,
+                void (*each)(void *ctx, const struct emu_fault_hit *hit), void *ctx)
+{
+    struct hits_take take = {.hosts = hosts, .each = each, .ctx = ctx};
+
+    hosts_call(hosts, 0, "hits", with_number("counts", counts), take_hits, &take);
+    for (uint32_t h = 1; h < hosts_count(hosts); h++)
+        if (take.more[h]) /* the rest of a burst; what comes meanwhile is for the next time */
+            hosts_call(hosts, h, "hits", with_number("counts", counts), take_hits, &take);
+}
+
+uint64_t hosts_hits_missed(struct hosts *hosts)
+{
+    uint64_t missed = 0;
+
+    for (uint32_t h = 1; h < hosts_count(hosts); h++)
+        missed += hosts_hits_of(hosts, h)->missed;
+    return missed;
+}
+
+/* --- what the manager asks and does ------------------------------------------------------ */
+
+static void take_errors(void *ctx, uint32_t host, struct json_object *reply)
+{
+    uint32_t *most = ctx, errors = (uint32_t)emu_json_number(reply, "errors", 0);
+
+    (void)host;
+    *most = errors > *most ? errors : *most;
+}
+
+uint32_t hosts_mirror_try(void *ctx, uint32_t cable, uint32_t packets)
+{
+    uint32_t most = 0;
+
+    hosts_call(ctx, 0, "try", json_add_number(with_number("cable", cable), "packets", packets),
+               take_errors, &most);
+    return most;
+}
+
+/* Both hosts of a cable that crosses must have said so, and of the same entries. */
+struct pasts {
+    bool quiet;
+    uint32_t ends;
+    struct fabric_past end[2];
+};
+
+static void past_add(struct pasts *pasts, const struct fabric_past *past)
+{
+    pasts->quiet = pasts->quiet && past->quiet;
+    if (!past->crosses)
+        return;
+    if (pasts->ends < 2)
+        pasts->end[pasts->ends] = *past;
+    pasts->ends++;
+}
+
+static void take_past(void *ctx, uint32_t host, struct json_object *reply)
+{
+    const struct fabric_past past = {.quiet = emu_json_number(reply, "quiet", 0) != 0,
+                                     .crosses = json_object_object_get_ex(reply, "sent", NULL),
+                                     .sent = (uint32_t)emu_json_number(reply, "sent", 0),
+                                     .came = (uint32_t)emu_json_number(reply, "came", 0)};
+
+    (void)host;
+    past_add(ctx, &past);
+}
+
+bool hosts_mirror_quiet(void *ctx, uint32_t cable, const struct fabric_past *here)
+{
+    struct pasts pasts = {.quiet = true};
+    const struct fabric_past *end = pasts.end;
+
+    past_add(&pasts, here);
+    hosts_call(ctx, 0, "past", with_number("cable", cable), take_past, &pasts);
+    if (!pasts.ends)
+        return pasts.quiet;
+    return pasts.quiet && pasts.ends == 2 && end[0].sent == end[1].came &&
+           end[1].sent == end[0].came;
+}
+
+struct look_take {
+    struct fabric_seen *seen;
+    uint32_t ways, switches;
+};
+
+static void take_look(void *ctx, uint32_t host, struct json_object *reply)
+{
+    struct look_take *take = ctx;
+    struct fabric_seen *seen = take->seen;
+    struct json_object *list;
+    size_t count = numbers(reply, "errors", 3, &list);
+
+    (void)host;
+    for (size_t i = 0; i < count; i += 3) {
+        uint64_t way = number_at(list, i);
+
+        if (way >= take->ways)
+            continue;
+        seen->packets[way] = number_at(list, i + 1);
+        seen->errors[way] = number_at(list, i + 2);
+    }
+    count = numbers(reply, "ready", 3, &list);
+    for (size_t i = 0; i < count; i += 3) {
+        uint64_t way = number_at(list, i);
+
+        if (way >= take->ways)
+            continue;
+        seen->port[way] = (struct fabric_port){.ready = true,
+                                               .sent = number_at(list, i + 1),
+                                               .idle = number_at(list, i + 2) != 0};
+    }
+    count = numbers(reply, "traps", 3, &list);
+    for (size_t i = 0; i < count; i += 3) {
+        uint64_t sw = number_at(list, i);
+
+        if (sw >= take->switches)
+            continue;
+        seen->trapped[sw] = number_at(list, i + 1);
+        seen->trapped_to[sw] = (uint32_t)number_at(list, i + 2);
+    }
+}
+
+void hosts_mirror_look(void *ctx, struct fabric_seen *ret)
+{
+    const struct fabric *fabric = hosts_fabric(ctx);
+    struct look_take take = {.seen = ret,
+                             .ways = 2 * fabric_cable_count(fabric),
+                             .switches = fabric_switches(fabric)};
+
+    hosts_call(ctx, 0, "look", json_object_new_object(), take_look, &take);
+}
+
+void hosts_mirror_alone(void *ctx, uint32_t node)
+{
+    hosts_call(ctx, 0, "alone", with_number("node", node), NULL, NULL);
+}
+
+/* --- what is lost for good ---------------------------------------------------------------- */
+
+static void take_losses(void *ctx, uint32_t host, struct json_object *reply)
+{
+    struct fabric *fabric = ctx;
+    struct json_object *list;
+    size_t count = numbers(reply, "losses", 1, &list);
+    struct fabric_loss loss;
+
+    (void)host;
+    for (size_t i = 0; i < count; i++)
+        if (hosts_bytes(json_object_array_get_idx(list, i), &loss, sizeof loss) == sizeof loss)
+            fabric_loss_heard(fabric, &loss);
+}
+
+void hosts_mirror_losses(void *ctx, uint64_t bound_ps)
+{
+    hosts_call(ctx, 0, "losses",
+               with_number("bound_us", bound_ps == EMU_NEVER ? 0 : bound_ps / 1000000u),
+               take_losses, hosts_fabric(ctx));
+}
+
+void hosts_mirror_failed(void *ctx, uint32_t group)
+{
+    hosts_call(ctx, 0, "failed", with_number("group", group), NULL, NULL);
+}
+
+void hosts_mirror_unit_out(void *ctx, uint32_t sw)
+{
+    hosts_call(ctx, 0, "unit_out", with_number("switch", sw), NULL, NULL);
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * far.c - faults on a network that several hosts have together.
+ *
+ * The injector of whoever governs has the schedule: it alone knows times, draws and whom to tell.
+ * When a fault begins, turns or ends, all hosts do it to what they have of its targets, which each
+ * finds by the same seed. What is up to the fabric manager (cables without a signal) or to
+ * processes is not asked of them: these see to other hosts themselves. What was hit there is
+ * counted and logged there, and fetched by whoever made the injector.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "apps/inject/internal.h"
+#include "apps/say.h"
+
+int inject_elsewhere(const struct injector *in, const struct injection *f, enum inject_do what)
+{
+    const struct inject_far *far = in->config.far;
+    bool watches = what == INJECT_WATCH || what == INJECT_UNWATCH;
+
+    if (!far || (!watches && inject_is_of_others(f->fault.kind)))
+        return 0;
+    return far->call(far->ctx, &(struct inject_call){
+                                   .what = what, .id = f->id, .fault = &f->fault, .seed = f->seed});
+}
+
+/* --- on a host that does not govern ----------------------------------------------------- */
+
+#define INJECTIONS_MAX (UINT32_C(1) << 17) /* numbers that a governor may use */
+
+/* The fault of that number; those that are skipped befall nothing here. NULL: no memory. */
+static struct injection *injection_at(struct injector *in, uint32_t id)
+{
+    struct injection *all;
+
+    if (id > in->count) {
+        all = realloc(in->injection, id * sizeof *all);
+        if (!all)
+            return NULL;
+        in->injection = all;
+        for (; in->count < id; in->count++)
+            all[in->count] = (struct injection){.id = in->count + 1,
+                                                .begin_ps = EMU_NEVER,
+                                                .end_ps = EMU_NEVER,
+                                                .turn_ps = EMU_NEVER};
+    }
+    return &in->injection[id - 1];
+}
+
+static int begin_here(struct injector *in, struct injection *f, const struct inject_call *call)
+{
+    char error[FAULT_ERROR_BYTES];
+    int err = inject_turn_here(in, f, false); /* the governor's first try may have failed */
+
+    if (err)
+        return err;
+    fault_targets_release(&f->targets);
+    f->targets = (struct fault_targets){.count = 0};
+    f->seed = call->seed;
+    err = inject_targets(&f->targets, &f->fault, in->graph, f->seed, error, sizeof error);
+    return err ? err : inject_turn_here(in, f, true);
+}
+
+int injector_obey(struct injector *in, const struct inject_call *call, uint64_t now_ps)
+{
+    bool turns = call->what == INJECT_ON || call->what == INJECT_OFF;
+    struct injection *f;
+
+    if (!call->id || call->id > INJECTIONS_MAX || (turns && inject_is_of_others(call->fault->kind)))
+        return -EINVAL;
+    f = injection_at(in, call->id);
+    if (!f)
+        return -ENOMEM;
+    in->now_ps = now_ps;
+    f->fault = *call->fault;
+    switch (call->what) {
+    case INJECT_ON:
+        return begin_here(in, f, call);
+    case INJECT_OFF:
+        return inject_turn_here(in, f, false);
+    case INJECT_WATCH:
+        return inject_watch(in, f);
+    case INJECT_UNWATCH:
+        inject_unwatch(in, f);
+        return 0;
+    }
+    return -EINVAL;
+}
+
+uint64_t injector_hits(const struct injector *in, uint32_t id)
+{
+    return id && id <= in->count ? inject_hits(in, &in->injection[id - 1]) : 0;
+}

@@ -184,7 +184,7 @@ uint32_t emu_hostlink_bufs(const struct emu_hostlink *link)
     uint32_t bufs = 0;
 
     for (uint32_t n = 0; n < link->all; n++)
-        bufs += emu_link_bufs(&link->any[n]->ends.rx);
+        bufs += emu_link_bufs(&link->any[n]->ends.rx) + hostlink_cable_bufs(link->any[n]);
     return bufs;
 }
 
@@ -256,7 +256,7 @@ static void link_flush(struct emu_hostlink *link)
 
             emu_tx_flush(&cable->ends.tx);
             if (cable->channels && hostlink_cable_empty(cable))
-                hostlink_mark(cable->peer->owing, cable->number);
+                hostlink_owe(cable, true);
         }
         link->touched[w] = 0;
     }
@@ -271,8 +271,8 @@ static uint32_t link_move(struct emu_hostlink *link)
         hostlink_peer_look(&link->peer[p]);
         moved += hostlink_room_go(&link->peer[p]);
     }
-    link_flush(link);
     link_told(link);
+    link_flush(link);
     for (uint32_t i = 0; i < link->peers; i++) {
         struct hostlink_peer *peer = &link->peer[(link->first + i) % link->peers];
 

@@ -301,7 +301,7 @@ static uint64_t link_rest_ns(struct emu_hostlink *link, uint32_t moved)
         rest_ns = peer_ns < rest_ns ? peer_ns : rest_ns;
     }
     if (link->wake_fd < 0) {
-        uint64_t poll_ns = link->now_ns - link->came_ns < LINK_NEAR_NS ? 0 : LINK_POLL_NS;
+        uint64_t poll_ns = link->now_ns - link->came_ns < LINK_NEAR_NS ? 1 : LINK_POLL_NS;
 
         return poll_ns < rest_ns ? poll_ns : rest_ns;
     }

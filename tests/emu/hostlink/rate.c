@@ -222,6 +222,8 @@ static bool measure(const struct rate *rate, uint64_t ns)
     struct seen from, to;
 
     meet(rate);
+    for (uint32_t i = 0; i < CABLES; i++)
+        emu_dev_signal_far(&rate->end[i].dev, EMU_EVENT_CREDIT, 1); /* begins */
     nap(BEGIN_NS);
     from = look(rate);
     nap(ns);

@@ -104,6 +104,7 @@ struct emu_hostlink {
     uint64_t until_ps;                                  /* and the device's */
     uint64_t came_ns;                                   /* frames came last */
     int wake_fd;                                        /* -1: nothing wakes */
+    uint32_t idle;                                      /* passes since something moved */
     bool armed;                                         /* it tells of what comes from now on */
     struct emu_hostlink_port_counts counts;
 };

@@ -13,6 +13,7 @@
 #define LINK_BURSTS  4u       /* of frames taken in a step */
 #define LINK_NEAR_NS 1000000u /* a port that wakes nobody: so long after frames it is polled, */
 #define LINK_POLL_NS 100000u  /* and then as often as this */
+#define LINK_ARM     16u      /* passes without frames before a port is asked to wake us */
 
 /* --- made --------------------------------------------------------------------------- */
 
@@ -293,6 +294,7 @@ static uint64_t link_rest_ns(struct emu_hostlink *link, uint32_t moved)
 
     if (moved) {
         link->armed = false;
+        link->idle = 0;
         return 0;
     }
     for (uint32_t p = 0; p < link->peers; p++) {
@@ -305,8 +307,10 @@ static uint64_t link_rest_ns(struct emu_hostlink *link, uint32_t moved)
 
         return poll_ns < rest_ns ? poll_ns : rest_ns;
     }
-    if (link->armed)
+    if (link->armed || !rest_ns)
         return rest_ns;
+    if (link->idle++ < LINK_ARM) /* that is a system call, and the next frame may come at once */
+        return 1;
     link->port->ops->wake_clear(link->port);
     link->armed = true;
     return 0;

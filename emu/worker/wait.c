@@ -37,10 +37,10 @@ void emu_wait_yield(void)
 
 enum emu_wait_next emu_wait_round(unsigned rounds, bool oversubscribed)
 {
-    unsigned spins = oversubscribed || crowded ? EMU_WAIT_SPINS_OVERSUBSCRIBED : EMU_WAIT_SPINS;
+    unsigned spins = oversubscribed ? EMU_WAIT_SPINS_OVERSUBSCRIBED : EMU_WAIT_SPINS;
     unsigned yields = oversubscribed ? EMU_WAIT_YIELDS_OVERSUBSCRIBED : EMU_WAIT_YIELDS;
 
-    if (rounds < spins) {
+    if (rounds < spins && !crowded) {
         cpu_pause();
         return EMU_WAIT_AGAIN;
     }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #define PEER_BURST    128u                 /* entries sent in a step */
+#define PEER_STREAM   8u                   /* with so many in one, more will come in the next */
 #define PEER_CLOCK_NS 50000000u            /* a CLOCK while entries go to and fro, */
 #define PEER_IDLE_NS  UINT64_C(1000000000) /* and after they have not for so long, once in it */
 #define PEER_POLL_NS  50000u   /* looks at what nobody tells of: room, slots that are emptied, */
@@ -427,7 +428,7 @@ static uint32_t sink_all(struct hostlink_peer *peer)
 uint32_t hostlink_peer_send(struct hostlink_peer *peer)
 {
     struct hostlink_control *control = &peer->control;
-    uint32_t moved = peer->up ? 0 : sink_all(peer);
+    uint32_t moved = peer->up ? 0 : sink_all(peer), sent;
 
     hostlink_control_write(control, &peer->counts);
     peer->full = false;
@@ -436,9 +437,10 @@ uint32_t hostlink_peer_send(struct hostlink_peer *peer)
     if (hostlink_control_read(control, peer->link->now_ns, peer->link->dev.worker->woke))
         hostlink_mark(peer->active, peer->cables);
     peer->full = !send_owed(peer) || !send_control_taken(peer) || !send_clock(peer);
-    if (!peer->full)
-        moved += send_turns(peer);
-    return moved;
+    sent = peer->full ? 0 : send_turns(peer);
+    if (sent >= PEER_STREAM)
+        emu_session_hold(peer->session);
+    return moved + sent;
 }
 
 /* --- rest --------------------------------------------------------------------------- */

@@ -113,40 +113,40 @@ static uint32_t cable_born_ns(const struct hostlink_cable *cable, uint32_t born_
     return cable->peer->link->dev.timed && born_ns ? born_ns + (uint32_t)by_ns : born_ns;
 }
 
-/* The entry as a record: the payload stays where it is. */
-static struct emu_hostlink_record cable_record(const struct hostlink_cable *cable,
-                                               const struct emu_entry *entry)
+/* The entry as a record, which is all zeros: the payload stays where it is. */
+static void cable_record(const struct hostlink_cable *cable, const struct emu_entry *entry,
+                         struct emu_hostlink_record *ret)
 {
     const struct emu_dev *dev = cable->ends.rx.owner;
     struct emu_pool *pool = dev->worker->cache.pool;
     uint64_t origin_ns = dev->worker->clock.origin_ns;
-    struct emu_hostlink_record record = {.kind = EMU_HOSTLINK_ENTRY, .cable = cable->number};
     const struct emu_seg *seg;
 
-    record.entry.hdr = entry->hdr;
-    record.entry.crc = cable->channels ? entry->crc
-                                       : cable_born_ns(cable, entry->born_ns, origin_ns);
+    ret->kind = EMU_HOSTLINK_ENTRY;
+    ret->cable = cable->number;
+    ret->entry.hdr = entry->hdr;
+    ret->entry.crc = cable->channels ? entry->crc : cable_born_ns(cable, entry->born_ns, origin_ns);
     if (dev->timed)
-        record.at_ps = entry->time_ps + origin_ns * 1000u;
+        ret->at_ps = entry->time_ps + origin_ns * 1000u;
     if (entry->buf == EMU_NO_BUF)
-        return record;
+        return;
     seg = emu_pool_seg(pool, entry->buf);
-    record.has_buf = true;
-    record.payload = seg->payload;
-    record.payload_bytes = entry->hdr.len;
+    ret->has_buf = true;
+    ret->payload = seg->payload;
+    ret->payload_bytes = entry->hdr.len;
     if (cable->channels) {
-        record.own_hdr = (const uint8_t *)&seg->hdr;
-        record.note = cable_born_ns(cable, *emu_pool_note(pool, entry->buf), origin_ns);
-        record.payload_bytes = seg->hdr.len;
+        ret->own_hdr = (const uint8_t *)&seg->hdr;
+        ret->note = cable_born_ns(cable, *emu_pool_note(pool, entry->buf), origin_ns);
+        ret->payload_bytes = seg->hdr.len;
     }
-    return record;
 }
 
 /* False: the session has no room. */
 static bool cable_send_one(struct hostlink_cable *cable, const struct emu_entry *entry)
 {
-    struct emu_hostlink_record record = cable_record(cable, entry);
+    struct emu_hostlink_record record = {0};
 
+    cable_record(cable, entry, &record);
     if (!hostlink_put(cable->peer, &record))
         return false;
     emu_pool_drop(&cable->ends.rx.owner->worker->cache, entry->buf);

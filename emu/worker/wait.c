@@ -14,7 +14,8 @@
 
 #include "emu/now.h"
 
-#define WAIT_SWITCH_NS 1500u /* a yield to nobody takes 400 ns, and who had the core is not so fast */
+#define WAIT_SWITCH_NS \
+    1500u /* a yield to nobody takes 400 ns, and who had the core is not so fast */
 
 static inline void cpu_pause(void)
 {

@@ -7,11 +7,11 @@
  * ring and puts into frames; what comes in frames it puts into the ring of the switch. The cable's
  * own credits pass as the switches at its ends return them.
  *
- * A cable carries as much in a round trip as it has credits, and a round trip between hosts is long.
- * So on clock raw, where buffers are as large as is good for this host and no machine's, a cable
- * without channels has more credits: its *depth*, for entries that wait in the far device, in
- * order, until its switch has room. They wait for what they would wait for at the near end, so no
- * cycle of waits goes through a host link that the network does not have.
+ * A cable carries as much in a round trip as it has credits, and one between hosts is long. So on
+ * clock raw, where buffers are as large as is good for this host and no machine's, a cable without
+ * channels has more credits: its *depth*, for entries that wait in the far device, in order, until
+ * its switch has room. They wait for what they would wait for at the near end, so no cycle of waits
+ * goes through a host link that the network does not have.
  *
  * What a cable's ends count, and what the device counts of it. It trusts neither the wire nor the
  * far host: what these accounts do not allow is counted, and the session is torn down.

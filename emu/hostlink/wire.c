@@ -123,8 +123,8 @@ void emu_hostlink_write(uint8_t *to, const struct emu_hostlink_record *record)
 /* Each returns the record's bytes, of at most @bytes; 0: malformed. The head is there. */
 
 /*
- * Field by field, where it is to be: a record that is copied as a whole just after it was written in
- * pieces makes the processor wait for these, for longer than all the rest takes.
+ * Field by field, where it is to be: a record that is copied as a whole just after it was written
+ * in pieces makes the processor wait for these, for longer than all the rest takes.
  */
 static uint32_t parse_entry(const uint8_t *from, uint32_t bytes, struct emu_hostlink_record *ret)
 {

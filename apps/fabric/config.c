@@ -56,8 +56,7 @@ uint64_t fabric_bufs(const struct fabric_config *config, uint32_t workers)
     uint64_t bufs = (uint64_t)(workers + 1) * 3 * EMU_POOL_CHAIN;
 
     /* what is on cables to host links, and in these */
-    bufs += (uint64_t)fabric_crossings(config, TOPO_NONE) * 2 *
-            (fabric_has_engines(config) ? EMU_VC_SLOTS : emu_profile_credits(&config->profile));
+    bufs += (uint64_t)fabric_crossings(config, TOPO_NONE) * 2 * fabric_crossing_segments(config);
     for (uint32_t n = 0; fabric_has_engines(config) && n < graph->nodes; n++)
         if (fabric_has_node(config, n))
             bufs += engine_bufs(graph->node[n].links, &config->profile);

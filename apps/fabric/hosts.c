@@ -174,6 +174,15 @@ void fabric_free_host_links(struct fabric *fabric)
         fabric->config.hosts->ops->destroy(fabric->config.hosts->ctx);
 }
 
+uint32_t fabric_crossing_segments(const struct fabric_config *config)
+{
+    const struct fabric_crossing_ops *ops = config->hosts ? config->hosts->ops : NULL;
+
+    if (fabric_has_engines(config))
+        return EMU_VC_SLOTS;
+    return emu_profile_credits(&config->profile) + (ops ? ops->depth : 0);
+}
+
 static struct fabric_crossing_end end_at_switch(const struct fabric *fabric,
                                                 const struct topo_at *at)
 {

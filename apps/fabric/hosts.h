@@ -36,11 +36,14 @@ struct fabric_crossing_end {
 
 /*
  * Host links, as a fabric sees them. Their devices are stepped by its workers. A cable's credits
- * are its far switch's, and pass; a host link keeps the credits of its own sending end as a sender
- * does: what it puts on the cable takes one, what comes back is added.
+ * are its far switch's, and pass, with `depth` more where there are no channels, which are for what
+ * waits in the host link at the far end until that switch has room; a host link keeps the credits
+ * of its own sending end as a sender does: what it puts on the cable takes one, what comes back is
+ * added.
  */
 struct fabric_crossing_ops {
     uint32_t devices;
+    uint32_t depth; /* segments that a cable without channels holds besides, at its far end */
     /* Device @i, on @worker; all are made before any cable is joined. Errors: its own, negative. */
     int (*create)(void *ctx, uint32_t i, struct emu_worker *worker);
     /*

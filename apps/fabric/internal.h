@@ -204,6 +204,9 @@ uint32_t fabric_own_nodes(const struct fabric_config *config);
 /* fabric/hosts.c: devices of host links that worker @w of @workers steps. Pure. */
 uint32_t fabric_host_links(const struct fabric_config *config, uint32_t w, uint32_t workers);
 
+/** fabric_crossing_segments - that a cable which crosses may have under way each way. Pure. */
+uint32_t fabric_crossing_segments(const struct fabric_config *config);
+
 /*
  * hosts.c: cables of which the switch at the first end is here: each is one host's. @crossing: of
  * them, those that lead to another host.

@@ -94,7 +94,7 @@ static int links_join(void *ctx, const struct fabric_crossing *crossing,
     if (!port)
         return -ENODEV;
     return emu_hostlink_join(port->link, peer, crossing->number / port->pair[peer].pairs, end->tx,
-                             end->rx, end->dev, end->port, credits, profile);
+                             end->rx, end->dev, end->port, credits, links->ops.depth, profile);
 }
 
 static bool links_passed(void *ctx, const struct fabric_crossing *crossing, uint32_t *sent,
@@ -206,14 +206,18 @@ static int add_pairs(struct links *links, uint32_t host, const uint8_t *digest)
     return err;
 }
 
+/* Huge pages are for adapters, whose IOMMU has fewer to look up; others gain nothing by them. */
 static int open_ports(struct links *links, char *error, size_t error_bytes)
 {
     const struct cluster_host *host = &links->cluster->host[links->hosts.self];
+    struct emu_hostport_options options = {.huge_pages = false};
     int err = 0;
 
+    for (uint32_t p = 0; p < links->ports; p++)
+        options.huge_pages |= strncmp(host->port[p].device, "net_", 4) != 0;
     for (uint32_t p = 0; !err && p < links->ports; p++)
-        err =
-            emu_hostport_open(&links->port[p].port, host->port[p].device, NULL, error, error_bytes);
+        err = emu_hostport_open(&links->port[p].port, host->port[p].device, &options, error,
+                                error_bytes);
     return err;
 }
 
@@ -249,6 +253,7 @@ int links_open(struct links **ret, const struct cluster *cluster, uint32_t self,
     links->ports = cluster->host[self].ports;
     links->ops = crossing_ops;
     links->ops.devices = links->ports;
+    links->ops.depth = config->clock == EMU_CLOCK_RAW ? EMU_HOSTLINK_DEPTH : 0;
     links->hosts = (struct fabric_hosts){
         .self = self, .count = cluster->hosts, .of = host_of, .ops = &links->ops, .ctx = links};
     for (uint32_t h = 0; h < CLUSTER_HOSTS_MAX; h++)

@@ -17,13 +17,9 @@
 #include "emu/link/sane.h"
 
 #define CABLE_AHEAD_PS UINT64_C(10000000000) /* 10 ms: no entry is that far ahead of its time */
+#define CABLE_PRESSING 4u                    /* such a part of the depth as credits goes at once */
 
 /* --- joined, checked ---------------------------------------------------------------- */
-
-static uint32_t cable_slots(uint32_t credits, bool channels)
-{
-    return channels ? 2 * EMU_VC_SLOTS : credits + EMU_INTAKE_FORGED;
-}
 
 /* There is room for as many more entries to wait. */
 static int room_grow(struct hostlink_room *room, uint32_t more)
@@ -39,25 +35,32 @@ static int room_grow(struct hostlink_room *room, uint32_t more)
 
 int emu_hostlink_join(struct emu_hostlink *link, uint32_t peer, uint32_t number, struct emu_tx *tx,
                       struct emu_rx *rx, struct emu_dev *dev, uint8_t port, uint32_t credits,
-                      const struct emu_profile *profile)
+                      uint32_t depth, const struct emu_profile *profile)
 {
     struct hostlink_cable *cable = &link->peer[peer].cable[number];
     uint8_t bit = (uint8_t)(hostlink_number(cable->peer, number) % 64);
     bool channels = emu_profile_acknowledged(profile);
-    uint32_t slots = cable_slots(credits, channels);
+    uint32_t most = channels ? 2 * EMU_VC_SLOTS : credits + EMU_INTAKE_FORGED;
+    uint32_t slots = channels ? most : most + depth;
     int err = room_grow(&cable->peer->room, slots);
 
+    cable->depth = channels ? 0 : depth;
+    cable->queue = calloc(cable->depth + 1u, sizeof *cable->queue);
     if (!err)
-        err = emu_link_join(tx, dev, port, &cable->ends.rx, &link->dev, bit, slots, profile);
+        err = cable->queue
+                  ? emu_link_join(tx, dev, port, &cable->ends.rx, &link->dev, bit, slots, profile)
+                  : -ENOMEM;
     if (err)
         return err;
-    err = emu_link_join(&cable->ends.tx, &link->dev, bit, rx, dev, port, slots, profile);
+    err = emu_link_join(&cable->ends.tx, &link->dev, bit, rx, dev, port, most, profile);
     if (err) {
         emu_link_unjoin(tx);
         return err;
     }
-    if (!channels)
-        tx->credits = cable->ends.tx.credits = credits;
+    if (!channels) {
+        tx->credits = credits + depth;
+        cable->ends.tx.credits = credits;
+    }
     cable->slots = slots;
     cable->credits = credits;
     cable->channels = channels;
@@ -74,9 +77,9 @@ const char *emu_hostlink_check(const struct emu_hostlink *link, uint32_t peer, u
         return NULL;
     if (cable->channels)
         return emu_link_check_segments(rx);
-    if ((int64_t)cable->ends.tx.credits + cable->open[0] != cable->credits)
+    if ((int64_t)cable->ends.tx.credits + cable->open[0] - cable->queued != cable->credits)
         return "the credits of a cable from another host do not add up";
-    return emu_link_check(rx, (uint32_t)cable->unpaid[0], cable->credits);
+    return emu_link_check(rx, (uint32_t)cable->unpaid[0], cable->credits + cable->depth);
 }
 
 /* --- what goes ---------------------------------------------------------------------- */
@@ -97,7 +100,7 @@ static bool cable_may_send(const struct hostlink_cable *cable)
 {
     if (cable->channels)
         return cable->under_way < cable->slots;
-    return cable->unpaid[0] + (int64_t)cable->old[0] < cable->credits;
+    return cable->unpaid[0] + (int64_t)cable->old[0] < cable->credits + (int64_t)cable->depth;
 }
 
 /*
@@ -110,40 +113,40 @@ static uint32_t cable_born_ns(const struct hostlink_cable *cable, uint32_t born_
     return cable->peer->link->dev.timed && born_ns ? born_ns + (uint32_t)by_ns : born_ns;
 }
 
-/* The entry as a record: the payload stays where it is. */
-static struct emu_hostlink_record cable_record(const struct hostlink_cable *cable,
-                                               const struct emu_entry *entry)
+/* The entry as a record, which is all zeros: the payload stays where it is. */
+static void cable_record(const struct hostlink_cable *cable, const struct emu_entry *entry,
+                         struct emu_hostlink_record *ret)
 {
     const struct emu_dev *dev = cable->ends.rx.owner;
     struct emu_pool *pool = dev->worker->cache.pool;
     uint64_t origin_ns = dev->worker->clock.origin_ns;
-    struct emu_hostlink_record record = {.kind = EMU_HOSTLINK_ENTRY, .cable = cable->number};
     const struct emu_seg *seg;
 
-    record.entry.hdr = entry->hdr;
-    record.entry.crc = cable->channels ? entry->crc
-                                       : cable_born_ns(cable, entry->born_ns, origin_ns);
+    ret->kind = EMU_HOSTLINK_ENTRY;
+    ret->cable = cable->number;
+    ret->entry.hdr = entry->hdr;
+    ret->entry.crc = cable->channels ? entry->crc : cable_born_ns(cable, entry->born_ns, origin_ns);
     if (dev->timed)
-        record.at_ps = entry->time_ps + origin_ns * 1000u;
+        ret->at_ps = entry->time_ps + origin_ns * 1000u;
     if (entry->buf == EMU_NO_BUF)
-        return record;
+        return;
     seg = emu_pool_seg(pool, entry->buf);
-    record.has_buf = true;
-    record.payload = seg->payload;
-    record.payload_bytes = entry->hdr.len;
+    ret->has_buf = true;
+    ret->payload = seg->payload;
+    ret->payload_bytes = entry->hdr.len;
     if (cable->channels) {
-        record.own_hdr = (const uint8_t *)&seg->hdr;
-        record.note = cable_born_ns(cable, *emu_pool_note(pool, entry->buf), origin_ns);
-        record.payload_bytes = seg->hdr.len;
+        ret->own_hdr = (const uint8_t *)&seg->hdr;
+        ret->note = cable_born_ns(cable, *emu_pool_note(pool, entry->buf), origin_ns);
+        ret->payload_bytes = seg->hdr.len;
     }
-    return record;
 }
 
 /* False: the session has no room. */
 static bool cable_send_one(struct hostlink_cable *cable, const struct emu_entry *entry)
 {
-    struct emu_hostlink_record record = cable_record(cable, entry);
+    struct emu_hostlink_record record = {0};
 
+    cable_record(cable, entry, &record);
     if (!hostlink_put(cable->peer, &record))
         return false;
     emu_pool_drop(&cable->ends.rx.owner->worker->cache, entry->buf);
@@ -274,6 +277,22 @@ bool hostlink_cable_old(struct hostlink_cable *cable, const struct emu_hostlink_
 
 /* --- what comes --------------------------------------------------------------------- */
 
+/* Into the ring of our switch, which has room. */
+static void cable_pass(struct hostlink_cable *cable, const struct emu_entry *entry)
+{
+    emu_tx_send(&cable->ends.tx, entry);
+    hostlink_mark(cable->peer->link->touched, hostlink_number(cable->peer, cable->number));
+}
+
+/* What waits for room in our switch goes on. */
+static void cable_advance(struct hostlink_cable *cable)
+{
+    for (; cable->queued && cable->ends.tx.credits; cable->queued--) {
+        cable_pass(cable, &cable->queue[cable->queue_at]);
+        cable->queue_at = (cable->queue_at + 1) % cable->depth;
+    }
+}
+
 void hostlink_cable_collect(struct hostlink_cable *cable)
 {
     struct emu_tx *tx = &cable->ends.tx;
@@ -287,10 +306,11 @@ void hostlink_cable_collect(struct hostlink_cable *cable)
         if (cable->announced >> c & 1) {
             cable->paid[c] += back->count;
             cable->pays |= 1u << c;
-            hostlink_mark(cable->peer->owing, cable->number);
+            hostlink_owe(cable, cable->paid[c] >= (cable->depth + 1) / CABLE_PRESSING);
         }
         emu_credit_skip(&tx->credit);
     }
+    cable_advance(cable);
 }
 
 bool hostlink_cable_empty(struct hostlink_cable *cable)
@@ -364,7 +384,7 @@ static bool cable_may_come(struct hostlink_cable *cable)
 
         return in_ring + cable->emptied + cable->waiting < cable->slots;
     }
-    return cable->open[0] + (int64_t)cable->waiting < cable->credits;
+    return cable->open[0] + (int64_t)cable->waiting < cable->credits + (int64_t)cable->depth;
 }
 
 /* Can such an entry be on such a cable? */
@@ -413,12 +433,11 @@ static uint64_t cable_time_ps(struct hostlink_cable *cable, uint64_t at_ps)
     return cable->last_ps;
 }
 
-/* Into the ring of our switch, with the payload in @buf, or EMU_NO_BUF. */
+/* To our switch, with the payload in @buf, or EMU_NO_BUF: behind those that wait for its room. */
 static void cable_deliver(struct hostlink_cable *cable, const struct emu_hostlink_record *record,
                           uint32_t buf)
 {
     struct emu_hostlink *link = cable->peer->link;
-    struct emu_tx *tx = &cable->ends.tx;
     struct emu_entry entry = {.hdr = record->entry.hdr, .buf = buf, .crc = record->entry.crc};
     uint64_t back_ns = 0 - (uint64_t)hostlink_offset_at(&cable->peer->offset, link->now_ns) -
                        link->dev.worker->clock.origin_ns;
@@ -438,8 +457,10 @@ static void cable_deliver(struct hostlink_cable *cable, const struct emu_hostlin
     }
     if (cable_is_segment(cable, &entry.hdr))
         cable->open[cable_channel(cable, &entry)]++;
-    emu_tx_send(tx, &entry);
-    hostlink_mark(link->touched, hostlink_number(cable->peer, cable->number));
+    if (cable->depth && !cable->ends.tx.credits)
+        cable->queue[(cable->queue_at + cable->queued++) % cable->depth] = entry;
+    else
+        cable_pass(cable, &entry);
     emu_count(&cable->peer->counts.entries_received, 1);
 }
 
@@ -506,10 +527,27 @@ uint32_t hostlink_room_go(struct hostlink_peer *peer)
     return gone;
 }
 
+uint32_t hostlink_cable_bufs(const struct hostlink_cable *cable)
+{
+    uint32_t bufs = 0;
+
+    for (uint32_t i = 0; i < cable->queued; i++)
+        bufs += cable->queue[(cable->queue_at + i) % cable->depth].buf != EMU_NO_BUF;
+    return bufs;
+}
+
 /* --- a life ends -------------------------------------------------------------------- */
 
 void hostlink_cable_cut(struct hostlink_cable *cable)
 {
+    struct emu_pool_cache *cache = &cable->peer->link->dev.worker->cache;
+
+    emu_count(&cable->peer->counts.cut, cable->queued);
+    for (; cable->queued; cable->queued--) {
+        emu_pool_drop(cache, cable->queue[cable->queue_at].buf);
+        cable->queue_at = (cable->queue_at + 1) % cable->depth;
+        cable->open[0]--;
+    }
     for (uint32_t c = 0; c < EMU_VCS; c++) {
         if (cable->unpaid[c] > 0) {
             cable_pay_switch(cable, c, (uint32_t)cable->unpaid[c]);

@@ -24,8 +24,9 @@ struct hostlink_cable {
     struct emu_hostlink_cable ends;
     struct hostlink_peer *peer;
     uint32_t number;  /* of its peer's cables */
-    uint32_t slots;   /* of each of its rings; 0: it was not joined */
-    uint32_t credits; /* without channels: of the cable */
+    uint32_t slots;   /* entries under way each way, at most; 0: it was not joined */
+    uint32_t credits; /* without channels: what our switch has room for, */
+    uint32_t depth;   /* and what waits here for that room, at most */
     bool channels;
     const struct emu_profile *profile;
 
@@ -36,14 +37,17 @@ struct hostlink_cable {
     uint32_t under_way;      /* channels: entries in the far ring, or on their way to it */
 
     /* What comes. */
-    int32_t open[EMU_VCS];  /* entries that the switch here was given, and has not paid for */
-    uint32_t paid[EMU_VCS]; /* credits that it has given back: to be sent */
-    uint32_t pays;          /* channels that have such, by bit */
-    uint32_t emptied_at;    /* channels: slots that it has emptied, of all; free-running */
-    uint32_t emptied;       /* of them, the far host has not been told of */
-    uint32_t waiting;       /* entries that wait for a buffer */
-    uint32_t announced;     /* channels, by bit: this life: what is open was said; credits count */
-    uint64_t last_ps;       /* clock real: the time of the last entry */
+    int32_t open[EMU_VCS];   /* entries that the switch here was given, and has not paid for */
+    uint32_t paid[EMU_VCS];  /* credits that it has given back: to be sent */
+    uint32_t pays;           /* channels that have such, by bit */
+    uint32_t emptied_at;     /* channels: slots that it has emptied, of all; free-running */
+    uint32_t emptied;        /* of them, the far host has not been told of */
+    uint32_t waiting;        /* entries that wait for a buffer */
+    struct emu_entry *queue; /* those that wait for our switch's room: `depth` slots, */
+    uint32_t queue_at;       /* where the first one is, */
+    uint32_t queued;         /* and how many there are; 0, or the switch has no room */
+    uint32_t announced;      /* channels, by bit: this life: what is open was said; credits count */
+    uint64_t last_ps;        /* clock real: the time of the last entry */
 };
 
 /* Entries that wait for buffers, in order, as records. */
@@ -75,7 +79,9 @@ struct hostlink_peer {
     uint32_t turn;      /* whose turn it is: a cable, or `cables`: the control channel */
     uint32_t left;      /* entries that it may still send in this turn */
     uint64_t *active;   /* cables that may have something to send, by bit */
-    uint64_t *owing;    /* cables that have credits, or TAKEN, to be sent */
+    uint64_t *owing;    /* cables that have credits, or TAKEN, to be sent, */
+    uint64_t owed_ns;   /* the first of them since then, */
+    bool pressing;      /* and some at once: else they may wait for a frame that goes anyway */
     struct hostlink_room room;
     struct hostlink_control control;
     struct hostlink_offset offset;
@@ -98,6 +104,7 @@ struct emu_hostlink {
     uint64_t until_ps;                                  /* and the device's */
     uint64_t came_ns;                                   /* frames came last */
     int wake_fd;                                        /* -1: nothing wakes */
+    uint32_t idle;                                      /* passes since something moved */
     bool armed;                                         /* it tells of what comes from now on */
     struct emu_hostlink_port_counts counts;
 };
@@ -144,6 +151,9 @@ bool hostlink_cable_credit(struct hostlink_cable *cable, const struct emu_hostli
 bool hostlink_cable_taken(struct hostlink_cable *cable, uint32_t count);
 bool hostlink_cable_old(struct hostlink_cable *cable, const struct emu_hostlink_record *record);
 
+/* Buffers of entries that wait for our switch's room. */
+uint32_t hostlink_cable_bufs(const struct hostlink_cable *cable);
+
 /* The session has ended: what was sent is paid for, and the accounts are those of no life. */
 void hostlink_cable_cut(struct hostlink_cable *cable);
 
@@ -181,6 +191,17 @@ static inline void hostlink_mark(uint64_t *set, uint32_t n)
 static inline void hostlink_clear(uint64_t *set, uint32_t n)
 {
     set[n / 64] &= ~emu_bit(n % 64);
+}
+
+/* The cable has credits, or TAKEN, to be sent; @pressing: at once. */
+static inline void hostlink_owe(struct hostlink_cable *cable, bool pressing)
+{
+    struct hostlink_peer *peer = cable->peer;
+
+    if (!peer->owed_ns)
+        peer->owed_ns = peer->link->now_ns;
+    peer->pressing |= pressing;
+    hostlink_mark(peer->owing, cable->number);
 }
 
 /* The cable may have something to send. */

@@ -13,6 +13,7 @@
 #define LINK_BURSTS  4u       /* of frames taken in a step */
 #define LINK_NEAR_NS 1000000u /* a port that wakes nobody: so long after frames it is polled, */
 #define LINK_POLL_NS 100000u  /* and then as often as this */
+#define LINK_ARM     16u      /* passes without frames before a port is asked to wake us */
 
 /* --- made --------------------------------------------------------------------------- */
 
@@ -194,7 +195,7 @@ uint32_t emu_hostlink_bufs(const struct emu_hostlink *link)
     uint32_t bufs = 0;
 
     for (uint32_t n = 0; n < link->all; n++)
-        bufs += emu_link_bufs(&link->any[n]->ends.rx);
+        bufs += emu_link_bufs(&link->any[n]->ends.rx) + hostlink_cable_bufs(link->any[n]);
     return bufs;
 }
 
@@ -266,7 +267,7 @@ static void link_flush(struct emu_hostlink *link)
 
             emu_tx_flush(&cable->ends.tx);
             if (cable->channels && hostlink_cable_empty(cable))
-                hostlink_mark(cable->peer->owing, cable->number);
+                hostlink_owe(cable, true);
         }
         link->touched[w] = 0;
     }
@@ -281,8 +282,8 @@ static uint32_t link_move(struct emu_hostlink *link)
         hostlink_peer_look(&link->peer[p]);
         moved += hostlink_room_go(&link->peer[p]);
     }
-    link_flush(link);
     link_told(link);
+    link_flush(link);
     for (uint32_t i = 0; i < link->peers; i++) {
         struct hostlink_peer *peer = &link->peer[(link->first + i) % link->peers];
 
@@ -303,6 +304,7 @@ static uint64_t link_rest_ns(struct emu_hostlink *link, uint32_t moved)
 
     if (moved) {
         link->armed = false;
+        link->idle = 0;
         return 0;
     }
     for (uint32_t p = 0; p < link->peers; p++) {
@@ -311,12 +313,14 @@ static uint64_t link_rest_ns(struct emu_hostlink *link, uint32_t moved)
         rest_ns = peer_ns < rest_ns ? peer_ns : rest_ns;
     }
     if (link->wake_fd < 0) {
-        uint64_t poll_ns = link->now_ns - link->came_ns < LINK_NEAR_NS ? 0 : LINK_POLL_NS;
+        uint64_t poll_ns = link->now_ns - link->came_ns < LINK_NEAR_NS ? 1 : LINK_POLL_NS;
 
         return poll_ns < rest_ns ? poll_ns : rest_ns;
     }
-    if (link->armed)
+    if (link->armed || !rest_ns)
         return rest_ns;
+    if (link->idle++ < LINK_ARM) /* that is a system call, and the next frame may come at once */
+        return 1;
     link->port->ops->wake_clear(link->port);
     link->armed = true;
     return 0;

@@ -5,9 +5,13 @@
  * A cable whose ends are on two hosts is, on each of them, a local cable (link.h) between the
  * switch, or the link engine, and this device. What the switch sends the device takes out of the
  * ring and puts into frames; what comes in frames it puts into the ring of the switch. The cable's
- * own credits pass as the switches at its ends return them: that the wire is longer changes nothing
- * for them. So a host link neither adds buffers to a network nor takes any away, and no cycle of
- * waits goes through it that the network does not have.
+ * own credits pass as the switches at its ends return them.
+ *
+ * A cable carries as much in a round trip as it has credits, and one between hosts is long. So on
+ * clock raw, where buffers are as large as is good for this host and no machine's, a cable without
+ * channels has more credits: its *depth*, for entries that wait in the far device, in order, until
+ * its switch has room. They wait for what they would wait for at the near end, so no cycle of waits
+ * goes through a host link that the network does not have.
  *
  * What a cable's ends count, and what the device counts of it. It trusts neither the wire nor the
  * far host: what these accounts do not allow is counted, and the session is torn down.
@@ -60,6 +64,7 @@
 #include "emu/link/link.h"
 
 #define EMU_HOSTLINK_TURN   16u        /* entries of a cable before it is the next one's turn */
+#define EMU_HOSTLINK_DEPTH  256u       /* of a cable on clock raw: see above */
 #define EMU_HOSTLINK_WINDOW (1u << 16) /* control bytes that the far host has not read, at most */
 
 struct emu_hostlink;
@@ -153,14 +158,15 @@ void emu_hostlink_destroy(struct emu_hostlink *link);
 
 /**
  * emu_hostlink_join - in the place of two emu_link_join(): @tx and @rx, at port @port of @dev, are
- * the near ends of cable @cable to peer @peer; both hosts must give the same @credits and @profile.
- * @credits: as they would be joined on one host; with channels it is not looked at. Rings of the
+ * the near ends of cable @cable to peer @peer; both hosts must give the same @credits, @depth and
+ * @profile. @credits: as they would be joined on one host; @depth: see above; 0 where the clock is
+ * not raw. With channels neither is looked at. Rings of the
  * device's sending end are freed by emu_hostlink_destroy(), those of @tx by its owner
  * (emu_link_unjoin()). Errors: -ENOMEM. Thread: before the worker starts.
  */
 int emu_hostlink_join(struct emu_hostlink *link, uint32_t peer, uint32_t cable, struct emu_tx *tx,
                       struct emu_rx *rx, struct emu_dev *dev, uint8_t port, uint32_t credits,
-                      const struct emu_profile *profile);
+                      uint32_t depth, const struct emu_profile *profile);
 
 /**
  * emu_hostlink_passed - entries of a cable that the device has taken from the switch here, and that
@@ -212,8 +218,8 @@ struct emu_hostlink_clock emu_hostlink_clock(const struct emu_hostlink *link, ui
 const char *emu_hostlink_check(const struct emu_hostlink *link, uint32_t peer, uint32_t cable);
 
 /**
- * emu_hostlink_bufs - pool buffers in rings that the device takes from: references. Thread: the
- * same.
+ * emu_hostlink_bufs - pool buffers in rings that the device takes from, and in its own queues:
+ * references. Thread: the same.
  */
 uint32_t emu_hostlink_bufs(const struct emu_hostlink *link);
 

@@ -8,9 +8,11 @@
 #include <stdlib.h>
 
 #define PEER_BURST    128u                 /* entries sent in a step */
+#define PEER_STREAM   8u                   /* with so many in one, more will come in the next */
 #define PEER_CLOCK_NS 50000000u            /* a CLOCK while entries go to and fro, */
 #define PEER_IDLE_NS  UINT64_C(1000000000) /* and after they have not for so long, once in it */
 #define PEER_POLL_NS  50000u   /* looks at what nobody tells of: room, slots that are emptied, */
+#define PEER_OWED_NS  50000u   /* credits wait for others, or a frame that goes anyway, so long */
 #define PEER_STUCK_NS 1000000u /* a control socket that nobody reads */
 
 /* --- made --------------------------------------------------------------------------- */
@@ -44,8 +46,10 @@ int hostlink_peer_init(struct hostlink_peer *peer, struct emu_hostlink *link,
 
 void hostlink_peer_free(struct hostlink_peer *peer)
 {
-    for (uint32_t i = 0; peer->cable && i < peer->cables; i++)
+    for (uint32_t i = 0; peer->cable && i < peer->cables; i++) {
         emu_link_unjoin(&peer->cable[i].ends.tx);
+        free(peer->cable[i].queue);
+    }
     if (peer->session)
         emu_session_destroy(peer->session);
     hostlink_control_free(&peer->control);
@@ -82,6 +86,8 @@ static void peer_cut(struct hostlink_peer *peer)
     peer->life = 0;
     peer->up = peer->ready_sent = peer->ready_came = false;
     peer->announces = peer->left = 0;
+    peer->pressing = false;
+    peer->owed_ns = 0;
     emu_count(&peer->counts.cuts, 1);
     emu_count(&peer->counts.cut, peer->room.count);
     peer->room.put = peer->room.got = peer->room.count = 0;
@@ -289,10 +295,25 @@ static uint32_t set_next(const uint64_t *set, uint32_t count, uint32_t last)
     return count;
 }
 
+static bool set_any(const uint64_t *set, uint32_t count)
+{
+    for (uint32_t w = 0; w < HOSTLINK_WORDS(count); w++)
+        if (set[w])
+            return true;
+    return false;
+}
+
+/* May what is owed wait? A frame for nothing but a credit costs as much as any. */
+static bool owed_may_wait(const struct hostlink_peer *peer)
+{
+    return !peer->pressing && peer->link->now_ns - peer->owed_ns < PEER_OWED_NS &&
+           !set_any(peer->active, peer->cables + 1);
+}
+
 /* Credits and TAKEN, once the other host knows what they are of. False: the session has no room. */
 static bool send_owed(struct hostlink_peer *peer)
 {
-    if (!peer->up)
+    if (!peer->up || !peer->owed_ns || owed_may_wait(peer))
         return true;
     for (uint32_t w = 0; w < HOSTLINK_WORDS(peer->cables); w++)
         emu_each_bit (b, peer->owing[w]) {
@@ -304,6 +325,9 @@ static bool send_owed(struct hostlink_peer *peer)
             if (!more || !hostlink_cable_empty(cable))
                 hostlink_clear(peer->owing, w * 64 + b);
         }
+    peer->pressing = set_any(peer->owing, peer->cables);
+    if (!peer->pressing)
+        peer->owed_ns = 0;
     return true;
 }
 
@@ -408,7 +432,7 @@ static uint32_t sink_all(struct hostlink_peer *peer)
 uint32_t hostlink_peer_send(struct hostlink_peer *peer)
 {
     struct hostlink_control *control = &peer->control;
-    uint32_t moved = peer->up ? 0 : sink_all(peer);
+    uint32_t moved = peer->up ? 0 : sink_all(peer), sent;
 
     hostlink_control_write(control, &peer->counts);
     peer->full = false;
@@ -417,20 +441,13 @@ uint32_t hostlink_peer_send(struct hostlink_peer *peer)
     if (hostlink_control_read(control, peer->link->now_ns, peer->link->dev.worker->woke))
         hostlink_mark(peer->active, peer->cables);
     peer->full = !send_owed(peer) || !send_control_taken(peer) || !send_clock(peer);
-    if (!peer->full)
-        moved += send_turns(peer);
-    return moved;
+    sent = peer->full ? 0 : send_turns(peer);
+    if (sent >= PEER_STREAM)
+        emu_session_hold(peer->session);
+    return moved + sent;
 }
 
 /* --- rest --------------------------------------------------------------------------- */
-
-static bool set_any(const uint64_t *set, uint32_t count)
-{
-    for (uint32_t w = 0; w < HOSTLINK_WORDS(count); w++)
-        if (set[w])
-            return true;
-    return false;
-}
 
 static uint64_t earlier(uint64_t a_ns, uint64_t b_ns)
 {
@@ -447,9 +464,10 @@ uint64_t hostlink_peer_rest_ns(const struct hostlink_peer *peer)
         return 0;
     if (peer->life && peer->link->dev.timed)
         next_ns = earlier(next_ns, peer->clock_due_ns);
-    if (peer->full || announcing || peer->room.count ||
-        (peer->up && set_any(peer->owing, peer->cables)))
+    if (peer->full || announcing || peer->room.count || (peer->up && peer->pressing))
         next_ns = earlier(next_ns, now_ns + PEER_POLL_NS);
+    if (peer->up && peer->owed_ns)
+        next_ns = earlier(next_ns, peer->owed_ns + PEER_OWED_NS);
     if (peer->control.in_stuck)
         next_ns = earlier(next_ns, now_ns + PEER_STUCK_NS);
     return next_ns > now_ns ? next_ns - now_ns : 0;

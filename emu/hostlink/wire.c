@@ -122,6 +122,10 @@ void emu_hostlink_write(uint8_t *to, const struct emu_hostlink_record *record)
 
 /* Each returns the record's bytes, of at most @bytes; 0: malformed. The head is there. */
 
+/*
+ * Field by field, where it is to be: a record that is copied as a whole just after it was written
+ * in pieces makes the processor wait for these, for longer than all the rest takes.
+ */
 static uint32_t parse_entry(const uint8_t *from, uint32_t bytes, struct emu_hostlink_record *ret)
 {
     uint8_t flags = from[1];
@@ -132,16 +136,18 @@ static uint32_t parse_entry(const uint8_t *from, uint32_t bytes, struct emu_host
     if (bytes < whole || payload > EMU_PAYLOAD_BYTES || flags & ~(WIRE_BUF | WIRE_OWN) ||
         (!(flags & WIRE_BUF) && (flags | payload | wire_u32(from + WIRE_NOTE))))
         return 0;
+    ret->kind = EMU_HOSTLINK_ENTRY;
+    ret->channel = 0;
+    ret->cable = wire_u32(from + 4);
     ret->at_ps = wire_u64(from + WIRE_TIME);
     memcpy(&ret->entry.hdr, from + WIRE_HDR, EMU_HDR_BYTES);
     ret->entry.crc = wire_u32(from + WIRE_CRC);
     ret->entry.buf = EMU_NO_BUF;
+    ret->entry.time_ps = 0;
     ret->note = wire_u32(from + WIRE_NOTE);
     ret->has_buf = flags & WIRE_BUF;
-    if (!ret->has_buf)
-        return whole;
     ret->own_hdr = own ? from + EMU_HOSTLINK_ENTRY_BYTES : NULL;
-    ret->payload = from + EMU_HOSTLINK_ENTRY_BYTES + own;
+    ret->payload = ret->has_buf ? from + EMU_HOSTLINK_ENTRY_BYTES + own : NULL;
     ret->payload_bytes = payload;
     return whole;
 }
@@ -202,8 +208,8 @@ uint32_t emu_hostlink_parse(const uint8_t *from, uint32_t bytes, uint32_t cables
         record.cable >= (parse_has_cable(record.kind) ? cables : 1))
         return 0;
     if (record.kind == EMU_HOSTLINK_ENTRY)
-        whole = bytes < EMU_HOSTLINK_ENTRY_BYTES ? 0 : parse_entry(from, bytes, &record);
-    else if (record.kind == EMU_HOSTLINK_READY)
+        return bytes < EMU_HOSTLINK_ENTRY_BYTES ? 0 : parse_entry(from, bytes, ret);
+    if (record.kind == EMU_HOSTLINK_READY)
         whole = from[1] || wire_u16(from + 2) ? 0 : EMU_HOSTLINK_HEAD_BYTES;
     else if (record.kind == EMU_HOSTLINK_CONTROL)
         whole = parse_control(from, bytes, &record);

@@ -12,6 +12,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "emu/now.h"
+
+#define WAIT_SWITCH_NS \
+    1500u /* a yield to nobody takes 400 ns, and who had the core is not so fast */
+
 static inline void cpu_pause(void)
 {
 #if defined(__x86_64__) || defined(__i386__)
@@ -21,9 +26,14 @@ static inline void cpu_pause(void)
 #endif
 }
 
+static _Thread_local bool crowded; /* this thread's last yield gave the core to another one */
+
 void emu_wait_yield(void)
 {
+    uint64_t before_ns = emu_now_ns();
+
     sched_yield();
+    crowded = emu_now_ns() - before_ns > WAIT_SWITCH_NS;
 }
 
 enum emu_wait_next emu_wait_round(unsigned rounds, bool oversubscribed)
@@ -31,12 +41,12 @@ enum emu_wait_next emu_wait_round(unsigned rounds, bool oversubscribed)
     unsigned spins = oversubscribed ? EMU_WAIT_SPINS_OVERSUBSCRIBED : EMU_WAIT_SPINS;
     unsigned yields = oversubscribed ? EMU_WAIT_YIELDS_OVERSUBSCRIBED : EMU_WAIT_YIELDS;
 
-    if (rounds < spins) {
+    if (rounds < spins && !crowded) {
         cpu_pause();
         return EMU_WAIT_AGAIN;
     }
     if (rounds < spins + yields) {
-        sched_yield();
+        emu_wait_yield();
         return EMU_WAIT_AGAIN;
     }
     return EMU_WAIT_SLEEP;

@@ -18,7 +18,7 @@
 
 #define EMU_FRAME_ETHERTYPE    0x88b5u /* IEEE 802, local experimental 1 */
 #define EMU_FRAME_MAGIC        0xfeu
-#define EMU_FRAME_VERSION      1u
+#define EMU_FRAME_VERSION      2u
 #define EMU_FRAME_HEADER_BYTES 80u /* with the Ethernet header; the body begins there */
 #define EMU_FRAME_TAG_BYTES    16u
 #define EMU_FRAME_OFFER_BYTES  48u

@@ -80,6 +80,7 @@ struct session_send {
     uint32_t ready;   /* the first that was never sent */
     uint32_t fill;    /* the one that is being filled: it has a frame if `filling` */
     bool filling;
+    bool hold; /* it is not sent in the next step */
     uint32_t fill_bytes;
     uint64_t packet;  /* number of the next packet */
     uint64_t last_ns; /* when something was sent last */

@@ -18,7 +18,7 @@ void session_send_begin(struct emu_session *s)
 {
     s->send.unacked = s->send.ready = s->send.fill = s->config.first_seq;
     s->send.packet = s->config.first_packet;
-    s->send.stuck = false;
+    s->send.stuck = s->send.hold = false;
     session_lost_begin(s);
 }
 
@@ -98,6 +98,11 @@ uint8_t *emu_session_room(struct emu_session *session, uint32_t bytes)
 void emu_session_put(struct emu_session *session, uint32_t bytes)
 {
     session->send.fill_bytes += bytes;
+}
+
+void emu_session_hold(struct emu_session *session)
+{
+    session->send.hold = true;
 }
 
 /* --- to the port --------------------------------------------------------------------- */
@@ -205,7 +210,7 @@ static bool send_burst(struct emu_session *s, uint64_t now_ns)
         if (!send_slot(s, slot, send->unacked + ((at - send->unacked) & s->mask), now_ns))
             return send->outs != before;
     }
-    if (send->ready == send->fill && send->filling && send->fill_bytes)
+    if (send->ready == send->fill && send->filling && send->fill_bytes && !send->hold)
         send_close(s);
     while (send->outs < EMU_HOSTLINK_BURST && send->ready != send->fill) {
         if (!send_slot(s, session_slot(s, send->ready), send->ready, now_ns))
@@ -259,6 +264,7 @@ void session_send(struct emu_session *s, uint64_t now_ns)
     session_lost_find(s, now_ns);
     for (uint32_t i = 0; i < SEND_BURSTS && !s->send.outs && send_burst(s, now_ns); i++)
         session_flush(s, now_ns);
+    s->send.hold = false;
     told = s->send.packet != packet;
     if (s->send.outs < EMU_HOSTLINK_BURST && send_must_say(s, told, now_ns))
         told = send_ack(s, now_ns);

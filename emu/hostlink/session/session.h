@@ -113,6 +113,12 @@ void emu_session_put(struct emu_session *session, uint32_t bytes);
 uint32_t emu_session_record_max(const struct emu_session *session);
 
 /**
+ * emu_session_hold - the frame that is being filled waits in the next step, and no longer, for more
+ * records, which its owner knows will come.
+ */
+void emu_session_hold(struct emu_session *session);
+
+/**
  * emu_session_receive - a frame came, whose Ethernet header and host numbers say that it is for
  * this session (emu_session_peek()). The session drops it, now or later. Records that are next in
  * order are given to @records, one frame's records in one piece: @bytes of them, which are good

@@ -167,6 +167,30 @@ class Exchange(Base):
         self.exchanged(run)
 
 
+class Measured(Base):
+    """What scripts/hostbench measures with, in little."""
+
+    def test_rate__of_a_host_link(self):
+        rate = os.path.join(os.path.dirname(self.exchange), "hostlink_rate")
+        run = self.start("--device", "memif", command=[rate, "{device}", "{host}", "0.2"])
+        out, err = self.finish(run)
+        self.assertEqual(run.returncode, 0, out + err)
+        ends = [json.loads(line) for line in re.findall(r"^host\d: (\{.*)$", out, re.M)]
+        self.assertEqual(sorted(end["host"] for end in ends), [0, 1], out)
+        for end in ends:
+            self.assertGreater(end["segments"], end["frames"], end)
+
+    def test_tcp__ranks_on_both_hosts(self):
+        if not shutil.which("mpirun"):
+            self.skipTest("no mpirun")
+        root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        run = self.start("--tcp", command=["env", *(f"{k}={v}" for k, v in root.items()),
+                                           "mpirun", "-np", "2", "hostname"])
+        out, err = self.finish(run)
+        self.assertEqual(run.returncode, 0, out + err)
+        self.assertEqual(sorted(out.split()), ["h0", "h1"])
+
+
 class Refusals(Base):
     def refused(self, shell, *, device="{device}", options=()):
         """What a host's own line says when its device cannot be opened."""

@@ -37,6 +37,7 @@ static void cables_carry(enum duo_kind kind, uint64_t seed)
     duo_open(&h, &(struct duo_config){.kind = kind,
                                       .cables = 1 + (uint32_t)(seed % 5),
                                       .credits = credits[(seed >> 8) % 4],
+                                      .depth = (uint32_t)(seed >> 16) % 3 * 20,
                                       .seed = seed});
     bad_wire(&h, seed % 3 ? 20000 : 0);
     CU_ASSERT_TRUE_FATAL(duo_until(&h, duo_are_up, STEPS));
@@ -238,6 +239,7 @@ static void buffers__that_are_out_make_entries_wait(void)
         duo_open(&h, &(struct duo_config){.kind = (enum duo_kind)(i % 3),
                                           .cables = 4,
                                           .bufs = 1 + i % 40,
+                                          .depth = i % 2 * 10,
                                           .seed = test_random(&random)});
         CU_ASSERT_TRUE_FATAL(duo_until(&h, duo_are_up, STEPS));
         duo_limit(&h, 200);
@@ -346,6 +348,7 @@ static void lives__cables_that_were_cut_come_back(void)
         duo_open(&h, &(struct duo_config){.kind = (enum duo_kind)(i % 3),
                                           .cables = 4,
                                           .bufs = i % 6 < 3 ? 0 : 60,
+                                          .depth = i % 2 * 10,
                                           .seed = test_random(&random)});
         CU_ASSERT_TRUE_FATAL(duo_until(&h, duo_are_up, STEPS));
         for (uint32_t life = 0; life < 3; life++)
@@ -369,7 +372,8 @@ static void lives__one_host_takes_the_cables_down(void)
 {
     struct duo h;
 
-    duo_open(&h, &(struct duo_config){.kind = DUO_MIXED, .cables = 4, .seed = test_seed()});
+    duo_open(
+        &h, &(struct duo_config){.kind = DUO_MIXED, .cables = 4, .depth = 24, .seed = test_seed()});
     CU_ASSERT_TRUE_FATAL(duo_until(&h, duo_are_up, STEPS));
     for (uint32_t life = 0; life < 5; life++) {
         all_send_more(&h, 100000);

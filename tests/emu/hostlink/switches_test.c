@@ -35,6 +35,7 @@ struct spread {
     struct switch_dev *sw[SWITCHES];
     struct peg *peg[NODES];
     uint32_t crossing;
+    uint32_t depth; /* entries that far devices hold besides */
     uint64_t now_ns, random;
 };
 
@@ -105,7 +106,7 @@ static void plug_switch(struct spread *w, uint32_t s)
                                                         switch_rx(w->sw[sw[i]], port[i]),
                                                         switch_emu_dev(w->sw[sw[i]]),
                                                         (uint8_t)port[i],
-                                                        emu_profile_credits(&w->profile),
+                                                        emu_profile_credits(&w->profile), w->depth,
                                                         &w->profile),
                                       0);
             w->crossing++;
@@ -163,6 +164,7 @@ static void spread_open(struct spread *w, const char *spec, const char *set, uin
     w->profile = emu_profile_on(&profile, EMU_CLOCK_RAW);
     w->graph = world_graph(spec, NODES);
     w->random = seed;
+    w->depth = (uint32_t)(seed >> 8) % 3 * 10;
     w->now_ns = 1;
     w->wire = wire_create(2, 512, 1514, seed);
     wire_at(w->wire, w->now_ns);

@@ -84,6 +84,7 @@ static void threads__wake_each_other(enum emu_clock_mode mode, uint32_t kind)
     duo_open(&h, &(struct duo_config){.kind = (enum duo_kind)kind,
                                       .mode = mode,
                                       .cables = 5,
+                                      .depth = mode == EMU_CLOCK_RAW ? 40 : 0,
                                       .threads = true,
                                       .seed = test_seed()});
     threads_start(&h, thread);

@@ -315,6 +315,7 @@ static void end_join(struct duo *h, uint32_t host, uint32_t i, const struct duo_
     end->credits = config->credits ? config->credits : 16;
     if (!i && config->first)
         end->credits = config->first;
+    end->depth = config->depth;
     emu_vcs_init(&end->vcs, h->packets.channels, h->packets.pool_slots);
     emu_dev_init(&end->dev, h->host[host].worker, end_step);
 }
@@ -379,7 +380,7 @@ void duo_begin(struct duo *h, uint32_t host)
         struct duo_end *end = &at->end[i];
 
         must(!emu_hostlink_join(at->link, 0, i, &end->tx, &end->rx, &end->dev, 0, end->credits,
-                                end->channels ? &h->packets : &h->plain),
+                                end->depth, end->channels ? &h->packets : &h->plain),
              "a cable");
     }
 }
@@ -488,7 +489,7 @@ static bool end_is_done(const struct duo_end *end, const struct duo_end *far)
         return false;
     if (end->channels)
         return !end->vcs.open && !end->vcs.occupied;
-    return end->tx.credits == end->credits;
+    return end->tx.credits == end->credits + end->depth;
 }
 
 bool duo_are_done(struct duo *h)
@@ -509,7 +510,8 @@ bool duo_are_at_rest(struct duo *h)
 
         if (end->sent < end->limit || end->held_at != end->held_to ||
             end->owed_at != end->owed_to || emu_ring_front(&end->rx.data) ||
-            (end->channels ? end->vcs.open || end->vcs.occupied : end->tx.credits != end->credits))
+            (end->channels ? end->vcs.open || end->vcs.occupied
+                           : end->tx.credits != end->credits + end->depth))
             return false;
     }
     return true;

@@ -31,6 +31,7 @@ struct duo_end {
     uint32_t host, number;
     bool channels;
     uint32_t credits;
+    uint32_t depth;
 
     uint64_t limit; /* entries that it sends, without replies */
     uint64_t sent;
@@ -93,6 +94,7 @@ struct duo_config {
     uint32_t cables;
     uint32_t credits; /* 0: 16 */
     uint32_t first;   /* of the first cable; 0: as all */
+    uint32_t depth;   /* entries that the far device holds besides */
     uint32_t bufs;    /* of each pool, 1 to 64; 0: enough */
     bool
         threads; /* the test runs the workers, and there is no wire in memory but sockets: lane.h */

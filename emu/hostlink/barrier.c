@@ -54,6 +54,8 @@ struct emu_barrier {
     uint32_t self, hosts, peers, ports;
     const char *const *name;
     bool oversubscribed;
+    uint64_t (*now_ns)(void *ctx);
+    void *now_ctx;
     struct emu_hostport **port;
     struct barrier_peer *peer;
     struct emu_barrier_taker taker;
@@ -82,6 +84,11 @@ static int barrier_wrong(struct emu_barrier *barrier, int err, const char *forma
     vsnprintf(barrier->why, sizeof barrier->why, format, args);
     va_end(args);
     return barrier->err = err;
+}
+
+static uint64_t barrier_now_ns(const struct emu_barrier *barrier)
+{
+    return barrier->now_ns ? barrier->now_ns(barrier->now_ctx) : emu_now_ns();
 }
 
 static const char *name_of(const struct barrier_peer *peer)
@@ -186,7 +193,7 @@ static void peer_look(struct barrier_peer *peer)
 /* Frames in, frames out. Returns how many came. */
 static uint32_t barrier_pass(struct emu_barrier *barrier)
 {
-    uint64_t now_ns = emu_now_ns();
+    uint64_t now_ns = barrier_now_ns(barrier);
     uint32_t came = 0;
 
     for (uint32_t p = 0; p < barrier->ports; p++)
@@ -213,7 +220,7 @@ static void barrier_sleep(struct emu_barrier *barrier)
     }
     if (barrier_pass(barrier))
         return;
-    now_ns = emu_now_ns();
+    now_ns = barrier_now_ns(barrier);
     for (uint32_t i = 0; i < barrier->peers; i++) {
         uint64_t next_ns = emu_session_next_ns(barrier->peer[i].session);
 
@@ -555,7 +562,7 @@ static int barrier_late(struct emu_barrier *barrier)
 
 int emu_barrier_meet(struct emu_barrier *barrier, uint64_t timeout_ns)
 {
-    uint64_t began_ns = emu_now_ns(), passed_ns = 0;
+    uint64_t began_ns = barrier_now_ns(barrier), passed_ns = 0;
     int err = 1;
 
     while (err == 1) {
@@ -568,7 +575,7 @@ int emu_barrier_meet(struct emu_barrier *barrier, uint64_t timeout_ns)
         pthread_mutex_unlock(&barrier->lock);
         if (err == 1)
             emu_waiter_sleep(barrier->waiter, BARRIER_MEET_NS);
-        passed_ns = emu_now_ns() - began_ns;
+        passed_ns = barrier_now_ns(barrier) - began_ns;
     }
     return err;
 }
@@ -660,6 +667,8 @@ int emu_barrier_create(struct emu_barrier **ret, const struct emu_barrier_config
     barrier->hosts = config->hosts;
     barrier->name = config->name;
     barrier->oversubscribed = config->oversubscribed;
+    barrier->now_ns = config->now_ns;
+    barrier->now_ctx = config->now_ctx;
     barrier->keep_ns = BARRIER_KEEP_NS;
     pthread_mutex_init(&barrier->lock, NULL);
     err = barrier_init(barrier, config);
@@ -689,11 +698,12 @@ static bool barrier_is_idle(struct emu_barrier *barrier)
 
 void emu_barrier_destroy(struct emu_barrier *barrier)
 {
-    uint64_t began_ns = emu_now_ns();
+    uint64_t began_ns;
 
     if (!barrier)
         return;
-    while (!barrier_is_idle(barrier) && emu_now_ns() - began_ns < BARRIER_LINGER_NS)
+    began_ns = barrier_now_ns(barrier);
+    while (!barrier_is_idle(barrier) && barrier_now_ns(barrier) - began_ns < BARRIER_LINGER_NS)
         emu_waiter_sleep(barrier->waiter, BARRIER_POLL_NS);
     pthread_mutex_lock(&barrier->lock);
     barrier->ends = true;

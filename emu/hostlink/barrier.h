@@ -21,7 +21,7 @@
  * of conservative synchronization in parallel discrete event simulations", 1993 (windows of the
  * lookahead, whose begin all agree on).
  *
- * Thread: one at a time calls these functions, whichever; the barrier's own is kept apart by a lock.
+ * Thread: one at a time calls these functions, whichever; a lock keeps the barrier's own apart.
  */
 #ifndef EMU_HOSTLINK_BARRIER_H
 #define EMU_HOSTLINK_BARRIER_H
@@ -53,7 +53,9 @@ struct emu_barrier_config {
     uint32_t ports;
     const struct emu_barrier_peer *peer; /* at least one for each other host */
     uint32_t peers;
-    bool oversubscribed; /* more busy threads than cores: do not spin */
+    bool oversubscribed;           /* more busy threads than cores: do not spin */
+    uint64_t (*now_ns)(void *ctx); /* what time it is, any thread; NULL: the monotonic clock says */
+    void *now_ctx;
 };
 
 /* Who takes records of cables. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * entry.h - an entry of a ring as a record, and back: what a cable carries to another host, whatever
- * the clock. Times are the sender's as they stand; whoever has another clock translates them.
+ * entry.h - an entry of a ring as a record, and back: what a cable carries to another host,
+ * whatever the clock. Times are the sender's as they stand; who has another clock translates them.
  */
 #ifndef EMU_HOSTLINK_ENTRY_H
 #define EMU_HOSTLINK_ENTRY_H
@@ -25,8 +25,8 @@ struct emu_hostlink_record hostlink_entry_record(const struct emu_entry *entry,
 
 /**
  * hostlink_entry_is_sane - can such an entry be on a cable of @profile? Pure.
- * @nodes: of the network. @inside: they are inside the fabric, and what no switch reads of a payload
- *         they need not send.
+ * @nodes: of the network. @inside: they are inside the fabric, and need not send what no switch
+ *         reads of a payload.
  */
 bool hostlink_entry_is_sane(const struct emu_hostlink_record *record,
                             const struct emu_profile *profile, uint32_t nodes, bool inside);

@@ -98,7 +98,9 @@ int traffic_coll_groups(struct traffic_coll *all, struct fabric *fabric, uint64_
  */
 void traffic_coll_post(struct traffic_coll *all, uint32_t g, uint64_t at_ps);
 
-/** traffic_coll_roots - reduce: by group, the segments that its root has, if that is here; else 0. */
+/**
+ * traffic_coll_roots - reduce: by group, the segments that its root has, if that is here; else 0.
+ */
 void traffic_coll_roots(const struct traffic_coll *all, uint64_t *got);
 
 /**

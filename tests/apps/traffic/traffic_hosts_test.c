@@ -4,13 +4,15 @@
  * is what one host measures, and a host that is lost, or ends, ends them all.
  *
  * Each host is a thread with a fabric, sessions and ports of its own; a lane joins each two of
- * them. FABEMU_SEED replays the random configurations.
+ * them. Their clock is this test's: it goes on only when all hosts have looked at their ports, so
+ * that on a slow machine nobody is lost who should not be. FABEMU_SEED replays the random
+ * configurations.
  */
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <time.h>
+#include <unistd.h>
 
 #include "apps/traffic/hosts.h"
 #include "apps/traffic/run.h"
@@ -19,7 +21,12 @@
 #include "tests/world/hostlink/lane.h"
 
 #define HOSTS_MOST 3u
-#define PATIENCE   UINT64_C(60000000000) /* ns: a hang, not a slow host */
+#define PATIENCE   UINT64_C(60000000000) /* of the hosts' clock: nobody is silent for so long */
+#define TICK_NS    UINT64_C(1000000)     /* by which that goes on */
+#define SILENT_NS  (16 * TICK_NS)
+#define LOOKS      2u /* at the ports, by each host between two ticks */
+#define TICK_US    50u
+#define HANG_LOOKS 2000000u /* of so many: a hang, not a slow host */
 #define FRAMES     512u
 #define FRAME_MOST 1514u
 
@@ -35,6 +42,8 @@ struct node_host {
     struct traffic_result result;
     int err;
     char error[EMU_BARRIER_WHY_BYTES];
+    _Atomic uint64_t looks; /* at the clock: one for each at the ports */
+    _Atomic bool ended;
 };
 
 struct rig {
@@ -43,14 +52,58 @@ struct rig {
     uint32_t *of;                              /* by switch */
     struct lane *lane[HOSTS_MOST][HOSTS_MOST]; /* [a][b], a < b */
     struct node_host host[HOSTS_MOST];
+    _Atomic uint64_t now_ns;
 };
+
+/* --- their clock ------------------------------------------------------------------------ */
+
+static uint64_t host_now(void *ctx)
+{
+    struct node_host *host = ctx;
+
+    atomic_fetch_add_explicit(&host->looks, 1, memory_order_relaxed);
+    return atomic_load_explicit(&host->rig->now_ns, memory_order_relaxed);
+}
+
+static bool has_ended(const struct node_host *host)
+{
+    return atomic_load_explicit(&host->ended, memory_order_relaxed);
+}
+
+/* Until @host has looked at its ports again, or has ended. */
+static void host_looks(struct node_host *host)
+{
+    uint64_t seen = atomic_load_explicit(&host->looks, memory_order_relaxed);
+
+    for (uint32_t i = 0; i < HANG_LOOKS && !has_ended(host); i++) {
+        if (atomic_load_explicit(&host->looks, memory_order_relaxed) >= seen + LOOKS)
+            return;
+        usleep(TICK_US);
+    }
+}
+
+/* The clock goes on until all hosts have ended. */
+static void rig_tick(struct rig *rig)
+{
+    bool all = false;
+
+    while (!all) {
+        all = true;
+        for (uint32_t h = 0; h < rig->hosts; h++)
+            host_looks(&rig->host[h]);
+        for (uint32_t h = 0; h < rig->hosts; h++)
+            all &= has_ended(&rig->host[h]);
+        atomic_fetch_add_explicit(&rig->now_ns, TICK_NS, memory_order_relaxed);
+        usleep(TICK_US);
+    }
+}
 
 /* --- hosts ---------------------------------------------------------------------------- */
 
 static void rig_make(struct rig *rig, uint32_t hosts, const struct topo_graph *graph,
                      uint64_t *seed)
 {
-    *rig = (struct rig){.hosts = hosts, .silent_ns = PATIENCE};
+    *rig = (struct rig){.hosts = hosts, .silent_ns = PATIENCE, .now_ns = TICK_NS};
     rig->of = calloc(graph->switches, sizeof rig->of[0]);
     CU_ASSERT_PTR_NOT_NULL_FATAL(rig->of);
     CU_ASSERT_FATAL(graph->switches >= hosts);
@@ -84,8 +137,15 @@ static int host_barrier(struct node_host *host, struct emu_barrier **ret)
     struct rig *rig = host->rig;
     struct emu_hostport *port[HOSTS_MOST];
     struct emu_barrier_peer peer[HOSTS_MOST] = {{0}};
-    struct emu_barrier_config config = {
-        .self = host->self, .hosts = rig->hosts, .name = names, .port = port, .peer = peer};
+    struct emu_barrier_config config = {.self = host->self,
+                                        .hosts = rig->hosts,
+                                        .name = names,
+                                        .port = port,
+                                        .peer = peer,
+                                        .oversubscribed =
+                                            true, /* a thread each, and more than cores */
+                                        .now_ns = host_now,
+                                        .now_ctx = host};
 
     for (uint32_t h = 0; h < rig->hosts; h++) {
         if (h == host->self)
@@ -118,7 +178,18 @@ static void *host_main(void *arg)
         host->err = traffic_run(&host->result, &host->config, host->error, sizeof host->error);
     }
     emu_barrier_destroy(barrier);
+    atomic_store_explicit(&host->ended, true, memory_order_relaxed);
     return NULL;
+}
+
+/* Each host does @body, until all have. */
+static void rig_go(struct rig *rig, void *(*body)(void *))
+{
+    for (uint32_t h = 0; h < rig->hosts; h++)
+        CU_ASSERT_EQUAL_FATAL(pthread_create(&rig->host[h].thread, NULL, body, &rig->host[h]), 0);
+    rig_tick(rig);
+    for (uint32_t h = 0; h < rig->hosts; h++)
+        pthread_join(rig->host[h].thread, NULL);
 }
 
 /* All of them run @config; @each may change one's. */
@@ -134,11 +205,7 @@ static void rig_run(struct rig *rig, const struct traffic_config *config,
         if (each)
             each(host);
     }
-    for (uint32_t h = 0; h < rig->hosts; h++)
-        CU_ASSERT_EQUAL_FATAL(pthread_create(&rig->host[h].thread, NULL, host_main, &rig->host[h]),
-                              0);
-    for (uint32_t h = 0; h < rig->hosts; h++)
-        pthread_join(rig->host[h].thread, NULL);
+    rig_go(rig, host_main);
 }
 
 /* Did all hosts measure what one host did? */
@@ -296,7 +363,7 @@ static void traffic_run__that_loses_a_host_is_over_on_all(void)
     struct rig rig;
 
     rig_a_run(&rig, &config);
-    rig.silent_ns = 300000000;
+    rig.silent_ns = SILENT_NS;
     rig_run(&rig, &config, blue_is_cut_off);
     for (uint32_t h = 0; h < HOSTS_MOST; h++) {
         CU_ASSERT(rig.host[h].err == -EHOSTDOWN || rig.host[h].err == -ECONNABORTED);
@@ -306,26 +373,26 @@ static void traffic_run__that_loses_a_host_is_over_on_all(void)
     rig_free(&rig);
 }
 
+static bool has_dawdled;
+
 static bool dawdles(void *ctx, double done)
 {
-    bool *has = ctx;
-    const struct timespec longer = {.tv_nsec = 400000000};
+    struct rig *rig = ctx;
+    uint64_t until_ns = atomic_load_explicit(&rig->now_ns, memory_order_relaxed) + 4 * SILENT_NS;
 
-    if (!*has && done > 0.1) {
-        nanosleep(&longer, NULL);
-        *has = true;
+    for (uint32_t i = 0; i < HANG_LOOKS && done > 0.1 && !has_dawdled; i++) {
+        has_dawdled = atomic_load_explicit(&rig->now_ns, memory_order_relaxed) >= until_ns;
+        usleep(TICK_US);
     }
     return true;
 }
-
-static bool has_dawdled;
 
 static void red_dawdles(struct node_host *host)
 {
     if (host->self)
         return;
     host->config.progress = dawdles;
-    host->config.context = &has_dawdled;
+    host->config.context = host->rig;
 }
 
 /* A host at work says nothing for as long as a window takes, and is not lost. */
@@ -337,7 +404,7 @@ static void traffic_run__waits_for_a_host_that_is_slow(void)
     struct rig rig;
 
     rig_a_run(&rig, &config);
-    rig.silent_ns = 100000000;
+    rig.silent_ns = SILENT_NS;
     CU_ASSERT_EQUAL(traffic_run(&alone, &config, error, sizeof error), 0);
     has_dawdled = false;
     rig_run(&rig, &config, red_dawdles);
@@ -403,6 +470,7 @@ static void *talk_main(void *arg)
                 host->err = -EBADMSG;
     }
     emu_barrier_destroy(barrier);
+    atomic_store_explicit(&host->ended, true, memory_order_relaxed);
     return NULL;
 }
 
@@ -413,15 +481,11 @@ static void barrier_sync__gives_all_what_each_has_said(void)
 
     rig_a_run(&rig, &config);
     rig_lose(&rig, LANE_UNIT / 50, test_seed());
-    for (uint32_t h = 0; h < HOSTS_MOST; h++) {
+    for (uint32_t h = 0; h < HOSTS_MOST; h++)
         rig.host[h] = (struct node_host){.rig = &rig, .self = h};
-        CU_ASSERT_EQUAL_FATAL(pthread_create(&rig.host[h].thread, NULL, talk_main, &rig.host[h]),
-                              0);
-    }
-    for (uint32_t h = 0; h < HOSTS_MOST; h++) {
-        pthread_join(rig.host[h].thread, NULL);
+    rig_go(&rig, talk_main);
+    for (uint32_t h = 0; h < HOSTS_MOST; h++)
         CU_ASSERT_EQUAL(rig.host[h].err, 0);
-    }
     rig_free(&rig);
 }
 
@@ -445,6 +509,7 @@ static void *liar_main(void *arg)
         host->err = emu_barrier_sync(barrier, NULL, 0);
     snprintf(host->error, sizeof host->error, "%s", emu_barrier_why(barrier));
     emu_barrier_destroy(barrier);
+    atomic_store_explicit(&host->ended, true, memory_order_relaxed);
     return NULL;
 }
 
@@ -455,15 +520,11 @@ static void barrier_sync__with_a_host_that_breaks_the_rules_ends(void)
 
     rig_a_run(&rig, &config);
     rig.hosts = 2;
-    for (uint32_t h = 0; h < 2; h++) {
+    for (uint32_t h = 0; h < 2; h++)
         rig.host[h] = (struct node_host){.rig = &rig, .self = h};
-        CU_ASSERT_EQUAL_FATAL(pthread_create(&rig.host[h].thread, NULL, liar_main, &rig.host[h]),
-                              0);
-    }
-    for (uint32_t h = 0; h < 2; h++) {
-        pthread_join(rig.host[h].thread, NULL);
+    rig_go(&rig, liar_main);
+    for (uint32_t h = 0; h < 2; h++)
         CU_ASSERT_PTR_NOT_NULL(strstr(rig.host[h].error, "broke the rules"));
-    }
     CU_ASSERT_EQUAL(rig.host[0].err, -EPROTO);
     CU_ASSERT_EQUAL(rig.host[1].err, -ECONNABORTED);
     rig.hosts = HOSTS_MOST;

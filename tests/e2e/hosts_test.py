@@ -36,7 +36,7 @@ ACROSS = ((2, "af_packet", "oq2004", [], []),
 TRAFFIC = ((2, False, ["--topo", "kary:4,2", "--pattern", "md", "--load", "0.4"]),
            (3, False, ["--topo", "kary:4,2", "--pattern", "allreduce", "--operations", "20",
                        "--bytes", "2000"]),
-           (2, True, ["--topo", "qsnet:16", "--pattern", "uniform", "--load", "0.5"]))
+           (2, True, ["--topo", "kary:4,2", "--profile", "qsnet3", "--load", "0.5"]))
 TIMES = ["--warmup", "2000", "--measure", "8000"]
 # What of its report is not about the network.
 OWN = {"threads", "hosts", "wall_s", "build_s", "hops_per_s", "ns_per_hop", "bytes_per_node"}

@@ -6,17 +6,22 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "apps/hosts/plan.h"
 #include "apps/say.h"
+#include "emu/now.h"
 
-#define LINE_BYTES 16384
+#define LINE_BYTES  16384
+#define END_MS      2000 /* for agents to end */
+#define END_LOOK_MS 10
 
 /* A word for a shell, and a space before it. False: there is no room. */
 static bool add_word(char *line, const char *word)
@@ -150,4 +155,12 @@ int hosts_launch(const struct hosts_plan *plan, const char *fabric)
 int hosts_launch_same(const struct hosts_plan *plan, char *const *argv)
 {
     return launch_all(plan, NULL, argv);
+}
+
+void hosts_launched_end(void)
+{
+    int64_t until_ms = emu_now_ms() + END_MS;
+
+    while (waitpid(-1, NULL, WNOHANG) >= 0 && emu_now_ms() < until_ms)
+        poll(NULL, 0, END_LOOK_MS);
 }

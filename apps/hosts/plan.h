@@ -60,6 +60,12 @@ int hosts_launch(const struct hosts_plan *plan, const char *fabric);
  */
 int hosts_launch_same(const struct hosts_plan *plan, char *const *argv);
 
+/**
+ * hosts_launched_end - wait, two seconds at most, until the agents that this process has started
+ * have ended: they do when it does, and those on the other hosts are to have said why they end.
+ */
+void hosts_launched_end(void);
+
 int join_main(int argc, char **argv);
 
 #endif

@@ -197,7 +197,10 @@ static int hosts_begin(struct with_hosts *with, const struct options *options,
 static void hosts_end(struct with_hosts *with, const struct options *options)
 {
     emu_barrier_destroy(with->barrier);
-    if (options->cluster)
+    if (!options->cluster)
+        return;
+    hosts_launched_end();
+    if (with->plan.host_of) /* else it was never made */
         hosts_plan_release(&with->plan);
 }
 

@@ -521,8 +521,8 @@ static void *keeper_main(void *arg)
     return NULL;
 }
 
-/* 0: all are there; 1: not yet; or an error. */
-static int barrier_met(struct emu_barrier *barrier, bool refused)
+/* 0: all are there; 1: not yet; or an error. @refused_ns: for how long one has been refused. */
+static int barrier_met(struct emu_barrier *barrier, uint64_t passed_ns, uint64_t *refused_ns)
 {
     char why[128];
     int err = 0;
@@ -537,7 +537,10 @@ static int barrier_met(struct emu_barrier *barrier, bool refused)
         if (state == EMU_SESSION_UP)
             continue;
         err = 1;
-        if (state != EMU_SESSION_REFUSED || !refused)
+        if (state != EMU_SESSION_REFUSED)
+            continue;
+        *refused_ns += passed_ns;
+        if (*refused_ns < BARRIER_REFUSED_NS)
             continue;
         emu_session_why(peer->session, why, sizeof why);
         err = barrier_wrong(barrier, -EPROTO, "host %s: %s", name_of(peer), why);
@@ -562,12 +565,12 @@ static int barrier_late(struct emu_barrier *barrier)
 
 int emu_barrier_meet(struct emu_barrier *barrier, uint64_t timeout_ns)
 {
-    uint64_t began_ns = barrier_now_ns(barrier), passed_ns = 0;
+    uint64_t began_ns = barrier_now_ns(barrier), passed_ns = 0, last_ns = 0, refused_ns = 0;
     int err = 1;
 
     while (err == 1) {
         pthread_mutex_lock(&barrier->lock);
-        err = barrier_met(barrier, passed_ns > BARRIER_REFUSED_NS);
+        err = barrier_met(barrier, passed_ns - last_ns, &refused_ns);
         if (err == 1 && passed_ns >= timeout_ns)
             err = barrier_late(barrier);
         if (err < 0)
@@ -575,6 +578,7 @@ int emu_barrier_meet(struct emu_barrier *barrier, uint64_t timeout_ns)
         pthread_mutex_unlock(&barrier->lock);
         if (err == 1)
             emu_waiter_sleep(barrier->waiter, BARRIER_MEET_NS);
+        last_ns = passed_ns;
         passed_ns = barrier_now_ns(barrier) - began_ns;
     }
     return err;

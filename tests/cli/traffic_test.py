@@ -16,7 +16,8 @@ from cli_kit import FabemuCase, main
 PROMISED = {"offered", "accepted", "latency_ns", "segment_hops", "wall_s", "saturated", "digest",
             "bytes_per_node"}
 BOTH = PROMISED | {"topo", "profile", "pattern", "nodes", "switches", "seed", "threads", "bytes",
-                   "hosts", "windows", "messages", "segments", "virtual_ns", "build_s", "hops_per_s", "ns_per_hop"}
+                   "hosts", "windows", "messages", "segments", "virtual_ns", "build_s",
+                   "hops_per_s", "ns_per_hop"}
 OPEN = BOTH | {"steady", "load", "accepted_ci95", "delivered", "senders", "undelivered", "backlog",
                "arrivals", "warmup_ns", "measure_ns", "source_messages_per_s",
                "source_bytes_per_s"}

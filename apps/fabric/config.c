@@ -217,6 +217,10 @@ static int check_hosts(const struct fabric_config *config, const struct emu_prof
         return fail(-EINVAL, error, error_bytes, "host %u has no switch", hosts->self);
     if (!hosts->ops && fabric_crossings(config, TOPO_NONE))
         return fail(-EINVAL, error, error_bytes, "cables lead to other hosts, and no host link");
+    if (config->clock == EMU_CLOCK_VIRTUAL && hosts->count > 1 &&
+        (!hosts->ops || !hosts->ops->agree))
+        return fail(-EINVAL, error, error_bytes,
+                    "simulated time on several hosts needs host links that agree on it");
     if (emu_profile_retries(profile))
         return fail(-EINVAL, error, error_bytes,
                     "link_retry=go_back_n is for networks on one host: links between hosts send "

@@ -75,8 +75,13 @@ static const struct fabric_drive_kind by_threads = {
 
 static int windows_start(struct fabric *fabric)
 {
+    const struct fabric_hosts *hosts = fabric->config.hosts;
+    struct emu_windows_hosts others = {.agree = NULL};
+
+    if (hosts && hosts->ops)
+        others = (struct emu_windows_hosts){.agree = hosts->ops->agree, .ctx = hosts->ctx};
     return emu_windows_create(&fabric->drive.windows, fabric->worker, fabric->workers,
-                              emu_profile_lookahead_ps(&fabric->config.profile));
+                              emu_profile_lookahead_ps(&fabric->config.profile), &others);
 }
 
 static void windows_stop(struct fabric *fabric)
@@ -112,6 +117,11 @@ void fabric_advance(struct fabric *fabric, uint64_t until_ps)
 uint64_t fabric_next_ps(struct fabric *fabric)
 {
     return emu_windows_next_ps(fabric->drive.windows);
+}
+
+uint64_t fabric_windows(const struct fabric *fabric)
+{
+    return emu_windows_count(fabric->drive.windows);
 }
 
 /* --- either ------------------------------------------------------------------------- */

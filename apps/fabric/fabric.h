@@ -221,8 +221,12 @@ void fabric_totals_read(struct fabric *fabric, struct fabric_totals *ret);
  */
 uint64_t fabric_full_ns(const struct fabric *fabric);
 
+/** fabric_windows - clock virtual: windows so far (emu/worker/windows.h). */
+uint64_t fabric_windows(const struct fabric *fabric);
+
 /**
  * fabric_advance - clock virtual: run until everything up to @until_ps (included) has happened.
+ * On several hosts all call it, and fabric_next_ps(), equally often and with the same times.
  * The caller's thread steps one of the workers. Between two calls all of them stand still, and the
  * caller may read any node's state and wake it (emu_dev_wake()).
  */

@@ -68,6 +68,8 @@ struct fabric_crossing_ops {
     uint64_t (*held)(void *ctx);
     /* The clock is rebased: as emu_tx_rebase() and emu_rx_rebase() of all ends. NULL: no times. */
     void (*rebase)(void *ctx, uint64_t by_ps);
+    /* Clock virtual: struct emu_windows_hosts (emu/worker/windows.h). NULL: no such clock. */
+    void (*agree)(void *ctx, uint64_t *next_ps);
 };
 
 /* A network that several hosts have together. Nodes are where topo_first_link() is. */

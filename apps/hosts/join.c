@@ -108,7 +108,7 @@ int join_main(int argc, char **argv)
     status = options_fabric(&config, &graph, &options, name);
     if (status)
         return status;
-    status = hosts_plan_make(&plan, &options, &config, false);
+    status = hosts_plan_make(&plan, &options, &config, HOSTS_OBEYS);
     if (!status) {
         unsetenv("XDG_RUNTIME_DIR"); /* the same folder on all hosts */
         status = join(&config, &plan);

@@ -6,17 +6,22 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "apps/hosts/plan.h"
 #include "apps/say.h"
+#include "emu/now.h"
 
-#define LINE_BYTES 16384
+#define LINE_BYTES  16384
+#define END_MS      2000 /* for agents to end */
+#define END_LOOK_MS 10
 
 /* A word for a shell, and a space before it. False: there is no room. */
 static bool add_word(char *line, const char *word)
@@ -47,10 +52,9 @@ static bool add_option(char *line, const char *name, const char *value)
     return add_word(line, word) && (!value || add_word(line, value));
 }
 
-/* What is to be run on host @h: `fabemu join`, in this folder. */
-static int join_line(const struct hosts_plan *plan, const char *fabric, uint32_t h, char *line)
+/* This command, in this folder. Errors: -errno, -E2BIG. */
+static int begin_line(char *line)
 {
-    const struct options *options = plan->options;
     char cwd[PATH_MAX], self[PATH_MAX];
     ssize_t bytes = readlink("/proc/self/exe", self, sizeof self - 1);
     bool fits;
@@ -62,9 +66,17 @@ static int join_line(const struct hosts_plan *plan, const char *fabric, uint32_t
     fits = add_word(line, cwd);
     if (fits && strlen(line) + 10 < LINE_BYTES)
         strcat(line, " && exec");
-    fits = fits && add_word(line, self) && add_word(line, "join") &&
-           add_option(line, "cluster", options->cluster) &&
-           add_option(line, "host", plan->cluster.host[h].name) && add_option(line, "name", fabric);
+    return fits && add_word(line, self) ? 0 : -E2BIG;
+}
+
+/* What is to be run on host @h: `fabemu join`. */
+static int join_line(const struct hosts_plan *plan, const char *fabric, uint32_t h, char *line)
+{
+    const struct options *options = plan->options;
+    bool fits = add_word(line, "join") && add_option(line, "cluster", options->cluster) &&
+                add_option(line, "host", plan->cluster.host[h].name) &&
+                add_option(line, "name", fabric);
+
     for (unsigned i = 0; fits && i < options->shared_count; i++)
         fits = add_option(line, options->shared[i].name, options->shared[i].value);
     return fits ? 0 : -E2BIG;
@@ -95,7 +107,21 @@ static void exec_agent(const char *agent, const char *host, char *line)
     _exit(127);
 }
 
-int hosts_launch(const struct hosts_plan *plan, const char *fabric)
+/* The same words as here, and which host it is. */
+static int same_line(const struct hosts_plan *plan, char *const *argv, uint32_t h, char *line)
+{
+    bool fits = true;
+
+    for (; fits && *argv; argv++)
+        fits = add_word(line, *argv);
+    return fits && add_option(line, "host", plan->cluster.host[h].name) &&
+                   add_option(line, "launch", "none")
+               ? 0
+               : -E2BIG;
+}
+
+/* `fabemu join` for @fabric, or the words @argv. */
+static int launch_all(const struct hosts_plan *plan, const char *fabric, char *const *argv)
 {
     char line[LINE_BYTES];
     int err;
@@ -103,7 +129,9 @@ int hosts_launch(const struct hosts_plan *plan, const char *fabric)
     for (uint32_t h = 1; plan->agent && h < plan->cluster.hosts; h++) {
         pid_t parent = getpid(), pid;
 
-        err = join_line(plan, fabric, h, line);
+        err = begin_line(line);
+        if (!err)
+            err = argv ? same_line(plan, argv, h, line) : join_line(plan, fabric, h, line);
         if (err)
             return err;
         pid = fork();
@@ -117,4 +145,22 @@ int hosts_launch(const struct hosts_plan *plan, const char *fabric)
         exec_agent(plan->agent, plan->name[h], line);
     }
     return 0;
+}
+
+int hosts_launch(const struct hosts_plan *plan, const char *fabric)
+{
+    return launch_all(plan, fabric, NULL);
+}
+
+int hosts_launch_same(const struct hosts_plan *plan, char *const *argv)
+{
+    return launch_all(plan, NULL, argv);
+}
+
+void hosts_launched_end(void)
+{
+    int64_t until_ms = emu_now_ms() + END_MS;
+
+    while (waitpid(-1, NULL, WNOHANG) >= 0 && emu_now_ms() < until_ms)
+        poll(NULL, 0, END_LOOK_MS);
 }

@@ -165,24 +165,38 @@ static int peer_control(struct links *links, const struct pair *which,
     return 0;
 }
 
+struct emu_session_config links_session(const struct cluster *cluster, uint32_t self, uint32_t host,
+                                        uint32_t number, const uint8_t *digest, const uint8_t *key)
+{
+    struct emu_session_config session = {.fabric = cluster_fabric(cluster) + number,
+                                         .host = (uint16_t)self,
+                                         .peer = (uint16_t)host,
+                                         .key = key,
+                                         .silent_ns = cluster->silent_ns,
+                                         .window = 1024};
+    const struct cluster_port *far;
+    uint32_t mine, its;
+
+    cluster_link(cluster, self, host, number, &mine, &its);
+    far = &cluster->host[host].port[its];
+    memcpy(session.digest, digest, sizeof session.digest);
+    if (far->has_mac)
+        memcpy(session.peer_mac, far->mac, sizeof session.peer_mac);
+    return session;
+}
+
 static int add_pair(struct links *links, struct port *port, const struct pair *pair,
-                    const uint8_t *digest, const uint8_t *mac)
+                    const uint8_t *digest)
 {
     uint32_t crossings = fabric_crossings(links->config, pair->host);
     struct emu_hostlink_peer *peer = &port->peer[port->pairs];
 
-    *peer = (struct emu_hostlink_peer){
-        .session = {.fabric = cluster_fabric(links->cluster) + pair->number,
-                    .host = (uint16_t)links->hosts.self,
-                    .peer = (uint16_t)pair->host,
-                    .key = links->has_key ? links->key : NULL,
-                    .silent_ns = links->cluster->silent_ns,
-                    .window = 1024},
-        .cables = crossings / pair->pairs + (pair->number < crossings % pair->pairs),
-        .control_fd = -1};
-    memcpy(peer->session.digest, digest, sizeof peer->session.digest);
-    if (mac)
-        memcpy(peer->session.peer_mac, mac, sizeof peer->session.peer_mac);
+    *peer = (struct emu_hostlink_peer){.session = links_session(links->cluster, links->hosts.self,
+                                                                pair->host, pair->number, digest,
+                                                                links->has_key ? links->key : NULL),
+                                       .cables = crossings / pair->pairs +
+                                                 (pair->number < crossings % pair->pairs),
+                                       .control_fd = -1};
     port->pair[port->pairs++] = *pair;
     return peer_control(links, pair, peer);
 }
@@ -194,14 +208,11 @@ static int add_pairs(struct links *links, uint32_t host, const uint8_t *digest)
     int err = 0;
 
     for (uint32_t i = 0; !err && i < pairs; i++) {
-        const struct cluster_port *far;
         uint32_t mine, its;
 
         cluster_link(cluster, links->hosts.self, host, i, &mine, &its);
-        far = &cluster->host[host].port[its];
         err = add_pair(links, &links->port[mine],
-                       &(struct pair){.host = host, .number = i, .pairs = pairs}, digest,
-                       far->has_mac ? far->mac : NULL);
+                       &(struct pair){.host = host, .number = i, .pairs = pairs}, digest);
     }
     return err;
 }

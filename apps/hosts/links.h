@@ -12,9 +12,17 @@
 #include "apps/cluster/cluster.h"
 #include "apps/fabric/fabric.h"
 #include "apps/hosts/hosts.h"
+#include "emu/hostlink/session/session.h"
 #include "emu/json.h"
 
 struct links;
+
+/**
+ * links_session - of pair @number of the pairs of ports that join hosts @self and @host, but for
+ * `port`. @digest: cluster_digest(). @key: NULL: none; borrowed.
+ */
+struct emu_session_config links_session(const struct cluster *cluster, uint32_t self, uint32_t host,
+                                        uint32_t number, const uint8_t *digest, const uint8_t *key);
 
 /**
  * links_open - open the ports of host @self, and make what its fabric needs to be a part.

@@ -38,7 +38,8 @@ static uint32_t find_self(const struct cluster *cluster, const char *given)
     return host;
 }
 
-static int check_self(const struct hosts_plan *plan, const struct options *options, bool governs)
+static int check_self(const struct hosts_plan *plan, const struct options *options,
+                      enum hosts_role role)
 {
     const char *first = plan->cluster.host[0].name;
     char name[256];
@@ -49,11 +50,11 @@ static int check_self(const struct hosts_plan *plan, const struct options *optio
             options->cluster, options->host ? options->host : name);
         return EXIT_USAGE;
     }
-    if (governs && plan->self) {
+    if (role == HOSTS_GOVERNS && plan->self) {
         say("%s: its first host, %s, governs the fabric; start it there", options->cluster, first);
         return EXIT_USAGE;
     }
-    if (!governs && !plan->self) {
+    if (role == HOSTS_OBEYS && !plan->self) {
         say("%s: %s is its first host, and governs: start the fabric there, with fabemu run or up",
             options->cluster, first);
         return EXIT_USAGE;
@@ -62,7 +63,7 @@ static int check_self(const struct hosts_plan *plan, const struct options *optio
 }
 
 int hosts_plan_make(struct hosts_plan *ret, const struct options *options,
-                    const struct fabric_config *config, bool governs)
+                    const struct fabric_config *config, enum hosts_role role)
 {
     char error[CLUSTER_ERROR_BYTES];
     int status = 0;
@@ -76,7 +77,7 @@ int hosts_plan_make(struct hosts_plan *ret, const struct options *options,
     ret->host_of = calloc(config->graph->switches, sizeof *ret->host_of);
     for (uint32_t h = 0; h < ret->cluster.hosts; h++)
         ret->name[h] = ret->cluster.host[h].name;
-    status = ret->host_of ? check_self(ret, options, governs) : EXIT_FAILURE;
+    status = ret->host_of ? check_self(ret, options, role) : EXIT_FAILURE;
     if (!status && cluster_place(&ret->cluster, config->graph, ret->host_of, error, sizeof error)) {
         say("%s: %s", options->cluster, error);
         status = EXIT_USAGE;

@@ -22,13 +22,19 @@ struct hosts_plan {
     const struct options *options; /* that the others get, too */
 };
 
+/* Which host of the file this one must be. */
+enum hosts_role {
+    HOSTS_GOVERNS, /* the first */
+    HOSTS_OBEYS,   /* another one */
+    HOSTS_ANY      /* any: all do the same */
+};
+
 /**
  * hosts_plan_make - read options->cluster, find this host in it, and place the network.
- * @governs: this host must be the first of the file; else it must be another one.
  * Errors are said. Returns 0 or an exit status.
  */
 int hosts_plan_make(struct hosts_plan *ret, const struct options *options,
-                    const struct fabric_config *config, bool governs);
+                    const struct fabric_config *config, enum hosts_role role);
 void hosts_plan_release(struct hosts_plan *plan);
 
 /** hosts_node_name - this machine's name, as in sockets' names (hosts_socket_name()). */
@@ -47,6 +53,18 @@ void hosts_socket_anywhere(char *ret, size_t ret_bytes, const char *path);
  * They end by themselves. Thread: the fabric's process, before it has others. Errors: -errno.
  */
 int hosts_launch(const struct hosts_plan *plan, const char *fabric);
+
+/**
+ * hosts_launch_same - the same with this very command: @argv, from the subcommand on, ends with
+ * NULL; each other host gets it with its name and with `--launch none`.
+ */
+int hosts_launch_same(const struct hosts_plan *plan, char *const *argv);
+
+/**
+ * hosts_launched_end - wait, two seconds at most, until the agents that this process has started
+ * have ended: they do when it does, and those on the other hosts are to have said why they end.
+ */
+void hosts_launched_end(void);
 
 int join_main(int argc, char **argv);
 

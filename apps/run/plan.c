@@ -67,7 +67,7 @@ int plan_make(struct plan *ret, const struct options *options, const struct fabr
 
     *ret = (struct plan){.host = {.mark = mark, .events_fd = -1}};
     if (options->cluster) {
-        status = hosts_plan_make(&ret->hosts, options, config, true);
+        status = hosts_plan_make(&ret->hosts, options, config, HOSTS_GOVERNS);
         ret->host.hosts = &ret->hosts;
         ret->host.fabric = options->name;
     }

@@ -134,7 +134,7 @@ int traffic_faults_advance(struct traffic_run *run)
         err = faults_step(run, due_ps);
     }
     fabric_advance(run->fabric, run->now_ps);
-    return err;
+    return err ? err : traffic_hosts_error(run);
 }
 
 int traffic_faults_heal(struct traffic_run *run)

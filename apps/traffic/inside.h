@@ -6,6 +6,7 @@
 #ifndef APPS_TRAFFIC_INSIDE_H
 #define APPS_TRAFFIC_INSIDE_H
 
+#include "apps/traffic/hosts.h"
 #include "apps/traffic/run.h"
 
 struct traffic_run {
@@ -14,6 +15,7 @@ struct traffic_run {
     struct fabric *fabric;
     uint64_t now_ps;               /* up to where everything has happened */
     uint64_t began_ns;             /* host time: of the step that it is at */
+    uint64_t bytes;                /* memory that this host's part takes */
     struct traffic_faults *faults; /* NULL: none */
     char *error;
     size_t error_bytes;
@@ -41,7 +43,7 @@ int traffic_run_tell(struct traffic_run *run, double done);
 /** traffic_run_check - wall time ends; read the totals, check conservation. Errors: -EPROTO. */
 int traffic_run_check(struct traffic_run *run);
 
-/** traffic_run_wrong - put a line into the run's error; returns @err. */
+/** traffic_run_wrong - put a line into the run's error, and tell other hosts; returns @err. */
 int traffic_run_wrong(struct traffic_run *run, int err, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

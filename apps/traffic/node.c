@@ -463,7 +463,7 @@ void traffic_nodes_begin(struct traffic_nodes *all)
     traffic_nodes_measure(all, &all->plan.phase);
     for (uint32_t n = 0; n < all->nodes; n++) {
         struct traffic_node *node = all->node[n];
-        if (!all->plan.links[n])
+        if (!node || !all->plan.links[n])
             continue;
         source_begin(node);
         node->depart_ps = node->birth_ps + all->times.send_ps; /* or later: found out then */
@@ -477,9 +477,12 @@ int traffic_nodes_room(struct traffic_nodes *all)
     int err = 0;
 
     for (uint32_t n = 0; all->segments > 1 && !err && n < all->nodes; n++)
-        err = traffic_pending_room(&all->node[n]->pending, most > NODE_SLOTS ? most : NODE_SLOTS);
+        if (all->node[n])
+            err =
+                traffic_pending_room(&all->node[n]->pending, most > NODE_SLOTS ? most : NODE_SLOTS);
     for (uint32_t n = 0; all->relays && !err && n < all->nodes; n++)
-        err = traffic_relay_room(all->node[n]->relay, most);
+        if (all->node[n])
+            err = traffic_relay_room(all->node[n]->relay, most);
     for (uint32_t w = 0; all->plan.completions && !err && w < all->workers.count; w++) {
         struct traffic_worker *worker = all->workers.at[w];
         if (worker && worker->log.room / worker->nodes < most) {
@@ -497,6 +500,8 @@ void traffic_nodes_stop(struct traffic_nodes *all, uint64_t stop_ps, uint64_t no
     all->stop_ps = stop_ps;
     for (uint32_t n = 0; n < all->nodes; n++) {
         struct traffic_node *node = all->node[n];
+        if (!node)
+            continue;
         if (!stop_ps && node->birth_ps >= before_ps)
             node->left = 0; /* it has stopped already */
         if (node->depart_ps == EMU_NEVER || node->depart_ps <= now_ps)
@@ -529,21 +534,18 @@ struct traffic_counts traffic_nodes_count(struct traffic_nodes *all, uint64_t no
     uint64_t relayed = 0;
 
     for (uint32_t n = 0; n < all->nodes; n++) {
-        if (all->plan.links[n])
+        if (all->node[n] && all->plan.links[n])
             count_node(all->node[n], now_ps, &counts);
-        relayed += all->relays ? all->node[n]->relay->waiting : 0;
+        relayed += all->node[n] && all->relays ? all->node[n]->relay->waiting : 0;
     }
-    counts.waiting += (int64_t)(relayed >> 32);
+    counts.relayed = relayed;
     return counts;
 }
 
-uint64_t traffic_nodes_digest(const struct traffic_nodes *all)
+void traffic_nodes_digests(const struct traffic_nodes *all, uint64_t *by_node)
 {
-    uint64_t digest = TRAFFIC_DIGEST_START;
-
     for (uint32_t n = 0; n < all->nodes; n++)
-        digest = traffic_digest(digest, n, all->node[n]->digest, 0);
-    return digest;
+        by_node[n] = all->node[n] ? all->node[n]->digest : 0;
 }
 
 struct traffic_segments traffic_nodes_segments(const struct traffic_nodes *all)
@@ -551,6 +553,8 @@ struct traffic_segments traffic_nodes_segments(const struct traffic_nodes *all)
     struct traffic_segments segments = {.sent = 0};
 
     for (uint32_t n = 0; n < all->nodes; n++) {
+        if (!all->node[n])
+            continue;
         segments.sent += emu_count_read(&all->node[n]->base.tx.counts.segments);
         segments.awaited += all->node[n]->awaited;
         segments.received += emu_count_read(&all->node[n]->base.rx.counts.segments);
@@ -562,7 +566,8 @@ uint32_t traffic_nodes_stuck(const struct traffic_nodes *all)
 {
     uint32_t n = 0;
 
-    while (n < all->nodes && !all->node[n]->left && !(all->relays && all->node[n]->relay->count))
+    while (n < all->nodes &&
+           (!all->node[n] || (!all->node[n]->left && !(all->relays && all->node[n]->relay->count))))
         n++;
     return n;
 }
@@ -572,7 +577,8 @@ bool traffic_nodes_lost(const struct traffic_nodes *all)
     bool lost = false;
 
     for (uint32_t n = 0; n < all->nodes; n++)
-        lost |= all->node[n]->pending.full || (all->relays && all->node[n]->relay->full);
+        lost |= all->node[n] &&
+                (all->node[n]->pending.full || (all->relays && all->node[n]->relay->full));
     for (uint32_t w = 0; w < all->workers.count; w++)
         lost |= all->workers.at[w] && all->workers.at[w]->log.full;
     return lost;

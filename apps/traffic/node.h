@@ -56,10 +56,10 @@ struct traffic_nodes {
     struct traffic_times times;
     uint64_t *share; /* by fanout: 2^32 / fanout; what a copy counts */
     uint32_t nodes;
-    uint32_t segments;  /* of a message */
-    uint8_t last_bytes; /* payload of the last of them */
-    bool relays;        /* those who have a multicast pass it on */
-    struct traffic_node **node;
+    uint32_t segments;          /* of a message */
+    uint8_t last_bytes;         /* payload of the last of them */
+    bool relays;                /* those who have a multicast pass it on */
+    struct traffic_node **node; /* NULL: on another host */
     struct traffic_workers workers;
 };
 
@@ -77,7 +77,8 @@ void traffic_nodes_free(struct traffic_nodes *all);
 uint64_t traffic_nodes_bytes(const struct traffic_nodes *all);
 
 /*
- * What follows is for the driver, while the workers stand still.
+ * What follows is for the driver, while the workers stand still. On several hosts it is all about
+ * the nodes that are here.
  */
 
 /** traffic_nodes_begin - draw the first messages. The destination sets have their addresses. */
@@ -102,8 +103,8 @@ void traffic_nodes_stop(struct traffic_nodes *all, uint64_t stop_ps, uint64_t no
 /* Messages of all sources, up to a time. */
 struct traffic_counts {
     uint64_t born;
-    int64_t waiting; /* of them, through the adapter and not whole on the wire yet; and copies that
-                        nodes are to pass on, each a part */
+    int64_t waiting;  /* of them, through the adapter and not whole on the wire yet */
+    uint64_t relayed; /* copies that nodes are to pass on, each a part: in units of 2^-32 */
 };
 
 /**
@@ -112,8 +113,8 @@ struct traffic_counts {
  */
 struct traffic_counts traffic_nodes_count(struct traffic_nodes *all, uint64_t now_ps);
 
-/** traffic_nodes_digest - of all deliveries so far, in the order of the nodes. */
-uint64_t traffic_nodes_digest(const struct traffic_nodes *all);
+/** traffic_nodes_digests - of each node: of all its deliveries so far. */
+void traffic_nodes_digests(const struct traffic_nodes *all, uint64_t *by_node);
 
 /* Segments at the nodes so far. */
 struct traffic_segments {

@@ -212,6 +212,8 @@ struct json_object *traffic_report_json(const struct traffic_result *result,
     json_add_number(all, "switches", config->fabric.graph->switches);
     json_add_number(all, "seed", config->fabric.seed);
     json_add_number(all, "threads", result->threads);
+    json_add_number(all, "hosts", result->hosts);
+    json_add_number(all, "windows", result->windows);
     json_add_number(all, "bytes", result->bytes);
     if (result->collective)
         collective_json(all, result, config);
@@ -329,11 +331,11 @@ void traffic_report_text(FILE *out, const struct traffic_result *result,
         latency_text(out, "latency", &result->latency);
     }
     fprintf(out,
-            "  emulation    %s of virtual time in %s, %u thread%s; %llu hops, %.2f "
+            "  emulation    %s of virtual time in %s, %u thread%s on %u host%s; %llu hops, %.2f "
             "million a second\n",
             duration_of_ns(ns(result->virtual_ps)).text, duration_of_ns(result->wall_s * 1e9).text,
-            result->threads, s(result->threads), (unsigned long long)result->hops,
-            per((double)result->hops, result->wall_s) / 1e6);
+            result->threads, s(result->threads), result->hosts, s(result->hosts),
+            (unsigned long long)result->hops, per((double)result->hops, result->wall_s) / 1e6);
     if (result->faults.any)
         fprintf(
             out,

@@ -30,6 +30,8 @@ int traffic_run_wrong(struct traffic_run *run, int err, const char *format, ...)
     va_start(args, format);
     vsnprintf(run->error, run->error_bytes, format, args);
     va_end(args);
+    if (run->config->hosts)
+        emu_barrier_fail(run->config->hosts->barrier, run->error);
     return err;
 }
 
@@ -86,7 +88,7 @@ static int check_memory(struct traffic_run *run, const struct fabric_config *fab
     available = available < limit ? available : limit;
     fabric_bytes(fabric, &bytes);
     uint64_t all = bytes.total + own_bytes + group_bytes;
-    run->result->bytes_per_node = all / fabric->graph->nodes;
+    run->bytes = all;
     if (all <= available)
         return 0;
     return traffic_run_wrong(run, -ENOMEM,
@@ -105,6 +107,8 @@ int traffic_run_start(struct traffic_run *run, const struct fabric_node_ops *ops
 
     fabric.clock = EMU_CLOCK_VIRTUAL;
     fabric.local_nodes = ops;
+    if (run->config->hosts)
+        fabric.hosts = &run->config->hosts->fabric;
     run->began_ns = emu_now_ns();
     err = check_memory(run, &fabric, own_bytes, group_bytes);
     if (!err)
@@ -130,17 +134,27 @@ int traffic_run_check(struct traffic_run *run)
 {
     struct traffic_result *result = run->result;
     struct fabric_totals totals;
+    int err;
 
     result->wall_s = lap_s(run);
     fabric_totals_read(run->fabric, &totals);
-    result->hops = totals.hops;
-    result->threads = fabric_threads(run->fabric);
+    uint64_t sums[] = {totals.hops, fabric_threads(run->fabric), run->bytes, totals.dropped};
+
+    traffic_hosts_sum(run, sums, sizeof sums / sizeof sums[0]);
+    result->hops = sums[0];
+    result->threads = (uint32_t)sums[1];
+    result->bytes_per_node = sums[2] / run->config->fabric.graph->nodes;
+    result->hosts = run->config->hosts ? run->config->hosts->fabric.count : 1;
+    result->windows = fabric_windows(run->fabric);
     result->virtual_ps = run->now_ps;
     traffic_faults_result(run);
-    if (totals.dropped && !run->faults) /* what comes twice, or late, is dropped */
+    if (sums[3] && !run->faults) /* what comes twice, or late, is dropped */
         return traffic_run_wrong(run, -EPROTO, "the fabric dropped %llu segments",
-                                 (unsigned long long)totals.dropped);
-    return fabric_check(run->fabric, run->now_ps, run->error, run->error_bytes);
+                                 (unsigned long long)sums[3]);
+    err = fabric_check(run->fabric, run->now_ps, run->error, run->error_bytes);
+    if (!err) /* once all hosts have come here, all have found everything right */
+        traffic_hosts_sum(run, sums, 1);
+    return err ? err : traffic_hosts_error(run);
 }
 
 void traffic_result_release(struct traffic_result *result)
@@ -158,10 +172,14 @@ int traffic_run(struct traffic_result *ret, const struct traffic_config *config,
                               .error_bytes = error_bytes};
 
     *ret = (struct traffic_result){.bytes = config->bytes};
-    if (config->pattern.kind == TRAFFIC_COLLECTIVE)
-        return traffic_run_closed(&run);
-    int err = traffic_run_open(&run);
+    int err = traffic_hosts_begin(&run);
+    if (!err && config->pattern.kind == TRAFFIC_COLLECTIVE)
+        err = traffic_run_closed(&run);
+    else if (!err)
+        err = traffic_run_open(&run);
     if (err)
         traffic_result_release(ret);
+    if (err && config->hosts)
+        emu_barrier_fail(config->hosts->barrier, error); /* unless it has failed before */
     return err;
 }

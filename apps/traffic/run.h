@@ -17,6 +17,7 @@
 #include "apps/traffic/stats.h"
 
 struct fault_schedule;
+struct traffic_hosts;
 
 struct traffic_config {
     struct fabric_config fabric; /* the clock is set here */
@@ -46,7 +47,8 @@ struct traffic_config {
     enum traffic_by by;
     struct traffic_noise noise;
 
-    const struct fault_schedule *faults; /* NULL: none */
+    const struct fault_schedule *faults; /* NULL: none; on several hosts there are none */
+    struct traffic_hosts *hosts;         /* apps/traffic/hosts.h; NULL: it is on one */
 
     /* Called now and then with the part that is done, 0 to 1; false: end the run. May be NULL. */
     bool (*progress)(void *context, double done);
@@ -123,7 +125,10 @@ struct traffic_result {
     uint64_t segments; /* sent by nodes */
     uint64_t hops;
     uint64_t digest;
-    uint32_t threads;
+    uint32_t threads; /* of all hosts together */
+    uint32_t hosts;
+    uint64_t
+        windows;   /* of simulated time: hosts meet after each, and for each sum of the driver's */
     double wall_s; /* of the run, without building the fabric */
     double build_s;
     uint64_t bytes_per_node; /* memory, reserved */
@@ -133,6 +138,8 @@ struct traffic_result {
 /**
  * traffic_run - build the fabric, run, measure, check conservation, free it. When it returns 0,
  * traffic_result_release() @ret.
+ * On several hosts each calls it, with the same traffic, and each has the whole result. An error of
+ * one is everybody's; -EHOSTDOWN, a host is lost; -ECONNABORTED, another one had an error.
  * Errors: -EINVAL, the configuration cannot be; -ENOMEM, it does not fit; -EPROTO, a check of the
  *         fabric or of a result failed; -EINTR, progress() said so; -ENOTSUP, -ENOSPC, the profile
  *         has no such groups; others of fabric_start(); with one line in @error.

@@ -10,10 +10,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "apps/hosts/meet.h"
 #include "apps/run/plan.h"
 #include "apps/options.h"
 #include "apps/run/run.h"
 #include "apps/say.h"
+#include "apps/traffic/hosts.h"
 #include "apps/traffic/options.h"
 #include "apps/traffic/report.h"
 #include "apps/traffic/run.h"
@@ -36,8 +38,11 @@ static const struct options_command traffic_command = {
         "destination); multicast (to sets of nodes); md (multicast by 1 node in 16, to 16 on "
         "average);\n"
         "reduce, barrier, allreduce (one operation after the other).\n\n"
-        "Times are in ns of simulated time, loads fractions of the link rate, headers included.",
-    .groups = OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_JSON | OPTIONS_VIRTUAL | OPTIONS_FAULTS,
+        "Times are in ns of simulated time, loads fractions of the link rate, headers included.\n\n"
+        "With --cluster on the first host of FILE the same command is started on the others; the\n"
+        "results are those of one host. docs/hosts.md",
+    .groups = OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_JSON | OPTIONS_VIRTUAL | OPTIONS_FAULTS |
+              OPTIONS_CLUSTER | OPTIONS_LAUNCH,
 };
 
 /* The line that says how far it is, on a terminal only. */
@@ -127,7 +132,8 @@ static void print_json(struct json_object *list, const struct traffic_options *o
 /* All loads, one after the other. Interrupted, it prints those that are done; JSON of one: null. */
 static int run_all(struct traffic_config *config, const struct traffic_options *own, bool json)
 {
-    struct progress progress = {.shown = isatty(STDERR_FILENO), .runs = own->loads};
+    bool tells = !config->hosts || !config->hosts->fabric.self; /* what all hosts know */
+    struct progress progress = {.shown = tells && isatty(STDERR_FILENO), .runs = own->loads};
     struct json_object *list = json_object_new_array();
     struct traffic_result result;
     int status = EXIT_SUCCESS;
@@ -140,7 +146,9 @@ static int run_all(struct traffic_config *config, const struct traffic_options *
         status = run_one(&result, config);
         if (status != EXIT_SUCCESS)
             break;
-        if (json)
+        if (!tells)
+            status = EXIT_SUCCESS;
+        else if (json)
             json_object_array_add(list, traffic_report_json(&result, config, own->pattern));
         else if (own->loads > 1)
             traffic_report_row(stdout, &result, config, i == 0);
@@ -148,9 +156,67 @@ static int run_all(struct traffic_config *config, const struct traffic_options *
             traffic_report_text(stdout, &result, config, own->pattern);
         traffic_result_release(&result);
     }
-    if (json && (status == EXIT_SUCCESS || status == EXIT_INTERRUPTED))
+    if (tells && json && (status == EXIT_SUCCESS || status == EXIT_INTERRUPTED))
         print_json(list, own);
     json_object_put(list);
+    return status;
+}
+
+/* What runs on several hosts has of them. */
+struct with_hosts {
+    struct hosts_plan plan;
+    struct emu_barrier *barrier; /* NULL: one host */
+    struct traffic_hosts hosts;
+};
+
+/* The others are started, and met. Errors are said. Returns 0 or an exit status. */
+static int hosts_begin(struct with_hosts *with, const struct options *options,
+                       const struct fabric_config *fabric, char **argv)
+{
+    char error[EMU_BARRIER_WHY_BYTES];
+    int status = hosts_plan_make(&with->plan, options, fabric, HOSTS_ANY);
+    int err = 0;
+
+    if (status)
+        return status;
+    if (!with->plan.self)
+        err = hosts_launch_same(&with->plan, argv);
+    if (err) {
+        say("cannot start the other hosts: %s", strerror(-err));
+        return EXIT_FAILURE;
+    }
+    err = hosts_meet(&with->barrier, &with->plan, fabric, error, sizeof error);
+    if (err) {
+        say("traffic: %s", error);
+        return EXIT_FAILURE;
+    }
+    traffic_hosts_init(&with->hosts, with->barrier, fabric->graph, with->plan.host_of);
+    return 0;
+}
+
+static void hosts_end(struct with_hosts *with, const struct options *options)
+{
+    emu_barrier_destroy(with->barrier);
+    if (!options->cluster)
+        return;
+    hosts_launched_end();
+    if (with->plan.host_of) /* else it was never made */
+        hosts_plan_release(&with->plan);
+}
+
+/* All of it, once it is known what to run. Returns the exit status. */
+static int run_config(struct traffic_config *config, const struct traffic_options *own,
+                      const struct options *options, char **argv)
+{
+    struct with_hosts with = {.barrier = NULL};
+    int status = options->cluster ? hosts_begin(&with, options, &config->fabric, argv) : 0;
+
+    if (with.barrier)
+        config->hosts = &with.hosts;
+    interrupt_hold();
+    if (!status)
+        status = run_all(config, own, options->json);
+    hosts_end(&with, options);
     return status;
 }
 
@@ -170,6 +236,10 @@ int traffic_main(int argc, char **argv)
         return status;
     if (options.operands < argc)
         return options_usage_error("traffic", "traffic takes no '%.80s'", argv[options.operands]);
+    if (options.cluster && options.faults)
+        return options_usage_error("traffic",
+                                   "--faults and --cluster exclude each other: in "
+                                   "simulated time faults are for a network on one host");
     status = options_fabric(&fabric, &graph, &options, NULL);
     if (status)
         return status;
@@ -179,8 +249,7 @@ int traffic_main(int argc, char **argv)
         status = traffic_options_config(&config, &own, &fabric);
     if (!status) {
         config.faults = options.faults ? &faults : NULL;
-        interrupt_hold();
-        status = run_all(&config, &own, options.json);
+        status = run_config(&config, &own, &options, argv);
         traffic_pattern_release(&config.pattern);
     }
     fault_schedule_release(&faults);

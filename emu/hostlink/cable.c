@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "emu/hostlink/entry.h"
 #include "emu/link/intake.h"
-#include "emu/link/sane.h"
 
 #define CABLE_AHEAD_PS UINT64_C(10000000000) /* 10 ms: no entry is that far ahead of its time */
 #define CABLE_PRESSING 4u                    /* such a part of the depth as credits goes at once */
@@ -84,10 +84,9 @@ const char *emu_hostlink_check(const struct emu_hostlink *link, uint32_t peer, u
 
 /* --- what goes ---------------------------------------------------------------------- */
 
-/* Is it a segment, which a credit comes back for? On cables with channels replies are none. */
 static bool cable_is_segment(const struct hostlink_cable *cable, const struct emu_hdr *hdr)
 {
-    return !cable->channels || hdr->kind == EMU_PACKET_HEAD || hdr->kind == EMU_PACKET_CONT;
+    return hostlink_is_segment(hdr, cable->channels);
 }
 
 static uint32_t cable_channel(const struct hostlink_cable *cable, const struct emu_entry *entry)
@@ -113,32 +112,19 @@ static uint32_t cable_born_ns(const struct hostlink_cable *cable, uint32_t born_
     return cable->peer->link->dev.timed && born_ns ? born_ns + (uint32_t)by_ns : born_ns;
 }
 
-/* The entry as a record, which is all zeros: the payload stays where it is. */
+/* The entry as a record, which is all zeros, its times as the hosts' clocks have them. */
 static void cable_record(const struct hostlink_cable *cable, const struct emu_entry *entry,
                          struct emu_hostlink_record *ret)
 {
     const struct emu_dev *dev = cable->ends.rx.owner;
-    struct emu_pool *pool = dev->worker->cache.pool;
     uint64_t origin_ns = dev->worker->clock.origin_ns;
-    const struct emu_seg *seg;
 
-    ret->kind = EMU_HOSTLINK_ENTRY;
+    hostlink_entry_record(entry, dev->worker->cache.pool, cable->channels, ret);
     ret->cable = cable->number;
-    ret->entry.hdr = entry->hdr;
-    ret->entry.crc = cable->channels ? entry->crc : cable_born_ns(cable, entry->born_ns, origin_ns);
-    if (dev->timed)
-        ret->at_ps = entry->time_ps + origin_ns * 1000u;
-    if (entry->buf == EMU_NO_BUF)
-        return;
-    seg = emu_pool_seg(pool, entry->buf);
-    ret->has_buf = true;
-    ret->payload = seg->payload;
-    ret->payload_bytes = entry->hdr.len;
-    if (cable->channels) {
-        ret->own_hdr = (const uint8_t *)&seg->hdr;
-        ret->note = cable_born_ns(cable, *emu_pool_note(pool, entry->buf), origin_ns);
-        ret->payload_bytes = seg->hdr.len;
-    }
+    if (!cable->channels)
+        ret->entry.crc = cable_born_ns(cable, entry->born_ns, origin_ns);
+    ret->note = cable_born_ns(cable, ret->note, origin_ns);
+    ret->at_ps = dev->timed ? ret->at_ps + origin_ns * 1000u : 0;
 }
 
 /* False: the session has no room. */
@@ -387,28 +373,6 @@ static bool cable_may_come(struct hostlink_cable *cable)
     return cable->open[0] + (int64_t)cable->waiting < cable->credits + (int64_t)cable->depth;
 }
 
-/* Can such an entry be on such a cable? */
-static bool cable_is_sane(const struct hostlink_cable *cable,
-                          const struct emu_hostlink_record *record)
-{
-    const struct emu_hdr *hdr = &record->entry.hdr;
-    struct emu_hdr own;
-
-    if (!cable->channels)
-        return !record->own_hdr && record->payload_bytes == hdr->len &&
-               record->has_buf == (hdr->len != 0) &&
-               emu_hdr_is_sane(hdr, cable->profile, cable->peer->link->config.nodes);
-    if (hdr->kind < EMU_PACKET_HEAD || hdr->kind > EMU_PACKET_NACK ||
-        record->entry.packet.channel >= EMU_VCS)
-        return false;
-    if (!record->has_buf)
-        return true;
-    if (!record->own_hdr)
-        return false;
-    memcpy(&own, record->own_hdr, sizeof own);
-    return cable_is_segment(cable, hdr) && own.len == record->payload_bytes;
-}
-
 /* The sender's time of an entry, as ours: no earlier than now, nor than the one before it. */
 static uint64_t cable_time_ps(struct hostlink_cable *cable, uint64_t at_ps)
 {
@@ -438,23 +402,16 @@ static void cable_deliver(struct hostlink_cable *cable, const struct emu_hostlin
                           uint32_t buf)
 {
     struct emu_hostlink *link = cable->peer->link;
-    struct emu_entry entry = {.hdr = record->entry.hdr, .buf = buf, .crc = record->entry.crc};
+    struct emu_pool *pool = link->dev.worker->cache.pool;
+    struct emu_entry entry = hostlink_entry_of(record, pool, buf);
     uint64_t back_ns = 0 - (uint64_t)hostlink_offset_at(&cable->peer->offset, link->now_ns) -
                        link->dev.worker->clock.origin_ns;
 
     if (!cable->channels)
         entry.born_ns = cable_born_ns(cable, record->entry.born_ns, back_ns);
-    if (link->dev.timed)
-        entry.time_ps = cable_time_ps(cable, record->at_ps);
-    if (buf != EMU_NO_BUF) {
-        struct emu_pool *pool = link->dev.worker->cache.pool;
-        struct emu_seg *seg = emu_pool_seg(pool, buf);
-
-        memcpy(seg->payload, record->payload, record->payload_bytes);
-        if (record->own_hdr)
-            memcpy(&seg->hdr, record->own_hdr, EMU_HDR_BYTES);
+    entry.time_ps = link->dev.timed ? cable_time_ps(cable, record->at_ps) : 0;
+    if (buf != EMU_NO_BUF)
         *emu_pool_note(pool, buf) = cable_born_ns(cable, record->note, back_ns);
-    }
     if (cable_is_segment(cable, &entry.hdr))
         cable->open[cable_channel(cable, &entry)]++;
     if (cable->depth && !cable->ends.tx.credits)
@@ -489,7 +446,7 @@ bool hostlink_cable_come(struct hostlink_cable *cable, const struct emu_hostlink
     struct hostlink_peer *peer = cable->peer;
     struct hostlink_room *room = &peer->room;
 
-    if (!cable_is_sane(cable, record)) {
+    if (!hostlink_entry_is_sane(record, cable->profile, peer->link->config.nodes, false)) {
         emu_count(&peer->counts.bad, 1);
         return false;
     }

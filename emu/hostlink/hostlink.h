@@ -52,7 +52,8 @@
  * translated by the offset of the hosts' monotonic clocks: each asks the other one's every 50 ms
  * while entries go to and fro, else once in a second; of the answers of two seconds the one with
  * the least round trip tells the offset, wrong by half that round trip at most, and by what the
- * drift of the clocks is not known (offset.h). There is no host link on clock virtual.
+ * drift of the clocks is not known (offset.h). On clock virtual cables to other hosts are another
+ * device's: virtual.h.
  */
 #ifndef EMU_HOSTLINK_H
 #define EMU_HOSTLINK_H

@@ -241,6 +241,10 @@ static void peer_record(struct hostlink_peer *peer, const struct emu_hostlink_re
         hostlink_offset_hear(&peer->offset, record->sent_ns, record->echo_ns, record->came_ns,
                              peer->link->now_ns);
         break;
+    case EMU_HOSTLINK_CREDIT_AT:
+    case EMU_HOSTLINK_STEP:
+        peer_break(peer, &peer->counts.malformed); /* of clock virtual, which this is not */
+        break;
     default:
         peer_cable(peer, record, from, bytes);
     }

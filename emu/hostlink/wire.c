@@ -4,7 +4,8 @@
  *
  * The head: kind, channel or flags, length (2), cable (4). An entry goes on with its time (8), its
  * header (16), its note, birth or checksum (4), and the buffer's note (4); then the buffer's
- * header, if the flags say so, and the payload. A count is 4 bytes and 4 of zeros.
+ * header, if the flags say so, and the payload. A count is 4 bytes and 4 of zeros; a time of 8
+ * follows that of CREDIT_AT.
  */
 #include "emu/hostlink/wire.h"
 
@@ -63,9 +64,12 @@ uint32_t emu_hostlink_bytes(const struct emu_hostlink_record *record)
     case EMU_HOSTLINK_READY:
         return EMU_HOSTLINK_HEAD_BYTES;
     case EMU_HOSTLINK_CONTROL:
+    case EMU_HOSTLINK_STEP:
         return EMU_HOSTLINK_HEAD_BYTES + record->length;
     case EMU_HOSTLINK_CLOCK:
         return EMU_HOSTLINK_HEAD_BYTES + 24;
+    case EMU_HOSTLINK_CREDIT_AT:
+        return EMU_HOSTLINK_COUNT_BYTES + 8;
     default:
         return EMU_HOSTLINK_COUNT_BYTES;
     }
@@ -102,6 +106,9 @@ void emu_hostlink_write(uint8_t *to, const struct emu_hostlink_record *record)
         break;
     case EMU_HOSTLINK_READY:
         break;
+    case EMU_HOSTLINK_STEP:
+        to[1] = record->channel;
+        /* fall through */
     case EMU_HOSTLINK_CONTROL:
         wire_put(to + 2, record->length, 2);
         if (record->length)
@@ -112,6 +119,9 @@ void emu_hostlink_write(uint8_t *to, const struct emu_hostlink_record *record)
         wire_put(to + 16, record->echo_ns, 8);
         wire_put(to + 24, record->came_ns, 8);
         break;
+    case EMU_HOSTLINK_CREDIT_AT:
+        wire_put(to + EMU_HOSTLINK_COUNT_BYTES, record->credit_ps, 8);
+        /* fall through */
     default:
         to[1] = record->channel;
         wire_put(to + 8, record->count, 8);
@@ -154,26 +164,32 @@ static uint32_t parse_entry(const uint8_t *from, uint32_t bytes, struct emu_host
 
 static uint32_t parse_count(const uint8_t *from, uint32_t bytes, struct emu_hostlink_record *ret)
 {
+    bool timed = ret->kind == EMU_HOSTLINK_CREDIT_AT;
+    uint32_t whole = EMU_HOSTLINK_COUNT_BYTES + (timed ? 8 : 0);
     uint64_t count;
 
-    if (bytes < EMU_HOSTLINK_COUNT_BYTES || wire_u16(from + 2))
+    if (bytes < whole || wire_u16(from + 2))
         return 0;
     count = wire_u64(from + EMU_HOSTLINK_HEAD_BYTES);
     ret->channel = from[1];
     ret->count = (uint32_t)count;
     if (!count || count > UINT32_MAX || ret->channel >= EMU_VCS)
         return 0;
-    if (ret->channel && ret->kind != EMU_HOSTLINK_CREDITS && ret->kind != EMU_HOSTLINK_OLD)
+    if (ret->channel && ret->kind != EMU_HOSTLINK_CREDITS && ret->kind != EMU_HOSTLINK_OLD &&
+        !timed)
         return 0;
-    return EMU_HOSTLINK_COUNT_BYTES;
+    ret->credit_ps = timed ? wire_u64(from + EMU_HOSTLINK_COUNT_BYTES) : 0;
+    return whole;
 }
 
-static uint32_t parse_control(const uint8_t *from, uint32_t bytes, struct emu_hostlink_record *ret)
+/* Of the control channel, or of a superstep. */
+static uint32_t parse_bytes(const uint8_t *from, uint32_t bytes, struct emu_hostlink_record *ret)
 {
+    ret->channel = from[1];
     ret->length = wire_u16(from + 2);
     ret->bytes = from + EMU_HOSTLINK_HEAD_BYTES;
-    if (from[1] || ret->length > EMU_HOSTLINK_CONTROL_BYTES ||
-        bytes - EMU_HOSTLINK_HEAD_BYTES < ret->length)
+    if (ret->channel >= (ret->kind == EMU_HOSTLINK_STEP ? EMU_STEPS : 1) ||
+        ret->length > EMU_HOSTLINK_CONTROL_BYTES || bytes - EMU_HOSTLINK_HEAD_BYTES < ret->length)
         return 0;
     return EMU_HOSTLINK_HEAD_BYTES + ret->length;
 }
@@ -191,7 +207,7 @@ static uint32_t parse_clock(const uint8_t *from, uint32_t bytes, struct emu_host
 /* Is a record of that kind one of a cable's? */
 static bool parse_has_cable(uint8_t kind)
 {
-    return kind <= EMU_HOSTLINK_OLD;
+    return kind <= EMU_HOSTLINK_OLD || kind == EMU_HOSTLINK_CREDIT_AT;
 }
 
 uint32_t emu_hostlink_parse(const uint8_t *from, uint32_t bytes, uint32_t cables,
@@ -211,8 +227,8 @@ uint32_t emu_hostlink_parse(const uint8_t *from, uint32_t bytes, uint32_t cables
         return bytes < EMU_HOSTLINK_ENTRY_BYTES ? 0 : parse_entry(from, bytes, ret);
     if (record.kind == EMU_HOSTLINK_READY)
         whole = from[1] || wire_u16(from + 2) ? 0 : EMU_HOSTLINK_HEAD_BYTES;
-    else if (record.kind == EMU_HOSTLINK_CONTROL)
-        whole = parse_control(from, bytes, &record);
+    else if (record.kind == EMU_HOSTLINK_CONTROL || record.kind == EMU_HOSTLINK_STEP)
+        whole = parse_bytes(from, bytes, &record);
     else if (record.kind == EMU_HOSTLINK_CLOCK)
         whole = parse_clock(from, bytes, &record);
     else

@@ -24,14 +24,18 @@ enum emu_hostlink_kind {
     EMU_HOSTLINK_CONTROL, /* bytes of the control channel, in order; none: its end */
     EMU_HOSTLINK_CONTROL_TAKEN, /* so many of them have been read: its room */
     EMU_HOSTLINK_CLOCK,         /* times, for the offset of the hosts' clocks */
+    /* These two are of clock virtual alone (barrier.h), as is none of those above but ENTRY: */
+    EMU_HOSTLINK_CREDIT_AT, /* credits of a cable, and the time at which they are there */
+    EMU_HOSTLINK_STEP,      /* bytes for all hosts, and the end of a superstep */
     EMU_HOSTLINK_KINDS
 };
 
 /* A record, as it is once it has been checked. */
 struct emu_hostlink_record {
     uint8_t kind;
-    uint8_t channel; /* CREDITS, OLD; below EMU_VCS, 0 on cables without channels */
-    uint32_t cable;  /* number of the cable in this host link, both ends' the same */
+    /* CREDITS, CREDIT_AT, OLD; below EMU_VCS, 0 on cables without channels. STEP: enum emu_step */
+    uint8_t channel;
+    uint32_t cable; /* number of the cable in this host link, both ends' the same */
     union {
         struct {                    /* ENTRY */
             struct emu_entry entry; /* without `buf` and `time_ps` */
@@ -46,9 +50,12 @@ struct emu_hostlink_record {
             uint32_t payload_bytes; /* 0 to EMU_PAYLOAD_BYTES */
             uint64_t at_ps;         /* entry.time_ps by the sender's monotonic clock, modulo 2^64 */
         };
-        uint32_t count; /* CREDITS, TAKEN, OLD, CONTROL_TAKEN: at least 1 */
         struct {
-            const uint8_t *bytes; /* CONTROL: in the frame */
+            uint32_t count;     /* CREDITS, CREDIT_AT, TAKEN, OLD, CONTROL_TAKEN: at least 1 */
+            uint64_t credit_ps; /* CREDIT_AT: simulated time */
+        };
+        struct {
+            const uint8_t *bytes; /* CONTROL, STEP: in the frame */
             uint32_t length;      /* 0 to EMU_HOSTLINK_CONTROL_BYTES */
         };
         struct {              /* CLOCK, each by the monotonic clock of who wrote it down */
@@ -57,6 +64,14 @@ struct emu_hostlink_record {
             uint64_t came_ns; /* and when that came */
         };
     };
+};
+
+/* What a STEP says of its host. */
+enum emu_step {
+    EMU_STEP_MORE, /* there is more of this superstep */
+    EMU_STEP_LAST, /* that was all of it */
+    EMU_STEP_FAIL, /* the host ends; the bytes are why, a line for the user */
+    EMU_STEPS
 };
 
 #define EMU_HOSTLINK_HEAD_BYTES    8u

@@ -37,7 +37,8 @@ struct emu_windows {
     uint32_t workers;
     bool oversubscribed; /* more workers than cores: do not spin for one that needs this core */
     uint64_t lookahead_ps;
-    struct window_worker *at; /* by worker */
+    struct emu_windows_hosts hosts; /* agree NULL: this one is alone */
+    struct window_worker *at;       /* by worker */
 
     /* The driver's, while the workers rest. */
     uint64_t limit_ps;
@@ -80,10 +81,19 @@ static void windows_turn(struct emu_windows *windows, uint64_t until_ps)
     }
 }
 
-/* Open the next window, or let everybody rest. All workers have arrived. */
-static void windows_open(struct emu_windows *windows)
+/* When something happens next, here and on all other hosts. All workers have arrived. */
+static uint64_t windows_agree(struct emu_windows *windows)
 {
-    uint64_t from_ps = windows_min(windows);
+    uint64_t next_ps = windows_min(windows);
+
+    if (windows->hosts.agree)
+        windows->hosts.agree(windows->hosts.ctx, &next_ps);
+    return next_ps;
+}
+
+/* Open the window that begins at @from_ps, or let everybody rest. All workers have arrived. */
+static void windows_open(struct emu_windows *windows, uint64_t from_ps)
+{
     uint64_t until_ps = WINDOW_REST;
 
     if (from_ps <= windows->limit_ps && from_ps != EMU_NEVER) {
@@ -127,7 +137,7 @@ static void windows_step(struct emu_windows *windows, struct window_worker *at, 
     if (atomic_fetch_add_explicit(&windows->arrived, 1, memory_order_acq_rel) + 1 == /* V5 */
         windows->workers) {
         atomic_store_explicit(&windows->arrived, 0, memory_order_relaxed);
-        windows_open(windows);
+        windows_open(windows, windows_agree(windows));
     }
 }
 
@@ -147,14 +157,15 @@ void emu_windows_advance(struct emu_windows *windows, uint64_t until_ps)
 {
     struct window_worker *own = &windows->at[0];
     uint64_t seen = atomic_load_explicit(&windows->turn, memory_order_relaxed);
+    uint64_t from_ps = emu_windows_next_ps(windows);
     uint64_t window_ps;
 
     if (until_ps > EMU_LAST_PS)
         until_ps = EMU_LAST_PS;
-    if (emu_windows_next_ps(windows) > until_ps)
+    if (from_ps > until_ps)
         return; /* between two rests every worker takes part in a window: see until_ps[] */
     windows->limit_ps = until_ps;
-    windows_open(windows);
+    windows_open(windows, from_ps);
     while ((window_ps = windows_wait(windows, own, &seen)) != WINDOW_REST)
         windows_step(windows, own, window_ps);
 }
@@ -168,7 +179,7 @@ uint64_t emu_windows_next_ps(struct emu_windows *windows)
         if (next_ps < windows->at[i].next_ps)
             windows->at[i].next_ps = next_ps;
     }
-    next_ps = windows_min(windows);
+    next_ps = windows_agree(windows);
     return next_ps <= EMU_LAST_PS ? next_ps : EMU_NEVER;
 }
 
@@ -194,7 +205,7 @@ static int windows_start(struct emu_windows *windows)
 }
 
 int emu_windows_create(struct emu_windows **ret, struct emu_worker **worker, uint32_t workers,
-                       uint64_t lookahead_ps)
+                       uint64_t lookahead_ps, const struct emu_windows_hosts *hosts)
 {
     struct emu_windows *windows = emu_zeros(sizeof *windows);
     int err;
@@ -203,6 +214,8 @@ int emu_windows_create(struct emu_windows **ret, struct emu_worker **worker, uin
         return -ENOMEM;
     windows->workers = workers;
     windows->lookahead_ps = lookahead_ps;
+    if (hosts)
+        windows->hosts = *hosts;
     windows->oversubscribed = (long)workers > sysconf(_SC_NPROCESSORS_ONLN);
     windows->at = emu_zeros(workers * sizeof *windows->at);
     for (uint32_t i = 0; windows->at && i < workers; i++)

@@ -23,14 +23,27 @@
 struct emu_windows;
 struct emu_worker;
 
+/*
+ * Other hosts, that go through the same windows (emu/hostlink/virtual.h). agree() is called between
+ * two windows, and when the driver asks for the next one, while all workers of this host stand
+ * still, by whichever of their threads: what was sent to other hosts goes, what they sent has come
+ * when it returns, and *next_ps is then the earliest time at which anything happens on any host, as
+ * it was of this one; EMU_NEVER if the others are gone. All hosts ask equally often, since all
+ * drive their windows alike.
+ */
+struct emu_windows_hosts {
+    void (*agree)(void *ctx, uint64_t *next_ps);
+    void *ctx;
+};
+
 /**
  * emu_windows_create - a clock for @workers workers, at time 0; starts the threads of all but the
  * first.
- * @lookahead_ps: at least 1. @worker: borrowed.
+ * @lookahead_ps: at least 1. @worker: borrowed. @hosts: the others; NULL: this one is alone.
  * Errors: -ENOMEM, -EAGAIN (threads).
  */
 int emu_windows_create(struct emu_windows **ret, struct emu_worker **worker, uint32_t workers,
-                       uint64_t lookahead_ps);
+                       uint64_t lookahead_ps, const struct emu_windows_hosts *hosts);
 
 /** emu_windows_destroy - end the threads; the workers stay. Thread: the driver. */
 void emu_windows_destroy(struct emu_windows *windows);
@@ -42,8 +55,8 @@ void emu_windows_destroy(struct emu_windows *windows);
 void emu_windows_advance(struct emu_windows *windows, uint64_t until_ps);
 
 /**
- * emu_windows_next_ps - when something happens next; EMU_NEVER: nothing will by EMU_LAST_PS.
- * Thread: the driver.
+ * emu_windows_next_ps - when something happens next, on any host; EMU_NEVER: nothing will by
+ * EMU_LAST_PS. Thread: the driver.
  */
 uint64_t emu_windows_next_ps(struct emu_windows *windows);
 

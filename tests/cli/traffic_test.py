@@ -16,7 +16,8 @@ from cli_kit import FabemuCase, main
 PROMISED = {"offered", "accepted", "latency_ns", "segment_hops", "wall_s", "saturated", "digest",
             "bytes_per_node"}
 BOTH = PROMISED | {"topo", "profile", "pattern", "nodes", "switches", "seed", "threads", "bytes",
-                   "messages", "segments", "virtual_ns", "build_s", "hops_per_s", "ns_per_hop"}
+                   "hosts", "windows", "messages", "segments", "virtual_ns", "build_s",
+                   "hops_per_s", "ns_per_hop"}
 OPEN = BOTH | {"steady", "load", "accepted_ci95", "delivered", "senders", "undelivered", "backlog",
                "arrivals", "warmup_ns", "measure_ns", "source_messages_per_s",
                "source_bytes_per_s"}
@@ -353,6 +354,8 @@ class TrafficTest(FabemuCase):
                 (("--threads", "0"), ["--threads 0"]),
                 (("--load",), ["needs a value"]),
                 (("--speed", "3"), ["--speed"]),
+                (("--cluster", "/none/such"), ["/none/such"]),
+                (("--cluster", "a", "--faults", "b"), ["--faults and --cluster", "one host"]),
                 (("now",), ["'now'"]),
         ):
             with self.subTest(args=args):

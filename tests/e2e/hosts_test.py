@@ -33,6 +33,14 @@ ACROSS = ((2, "af_packet", "oq2004", [], []),
           (3, "af_packet", "oq2004", [], []),
           (4, "af_packet", "oq2004", ["--key"], []),
           (2, "af_xdp", "oq2004", [], []))
+# Synthetic traffic: hosts, whether the wire is bad, options of fabemu traffic.
+TRAFFIC = ((2, False, ["--topo", "kary:4,2", "--pattern", "md", "--load", "0.4"]),
+           (3, False, ["--topo", "kary:4,2", "--pattern", "allreduce", "--operations", "20",
+                       "--bytes", "2000"]),
+           (2, True, ["--topo", "kary:4,2", "--profile", "qsnet3", "--load", "0.5"]))
+TIMES = ["--warmup", "2000", "--measure", "8000"]
+# What of its report is not about the network.
+OWN = {"threads", "hosts", "wall_s", "build_s", "hops_per_s", "ns_per_hop", "bytes_per_node"}
 BAD = ["--lose", "0.01", "--double", "0.01", "--late", "0.01", "--jitter", "1000"]
 GREETING = "going"  # of mpi_rounds --survive
 # Which process is killed, on which host.
@@ -296,6 +304,74 @@ def ended_by(checks, args, blow):
     checks.that(not stayed, f"left {stayed} behind: {blow}\n{result.tail()}")
 
 
+def traffic_over(args, hosts, options, words, cwd, during=None, timeout_s=None):
+    """Run fabemu traffic on @hosts; returns its Result."""
+    timeout_s = timeout_s or args.timeout
+    result = common.run([sys.executable, str(TWO_HOSTS), str(hosts), "--fabemu", args.fabemu,
+                         "--timeout", str(timeout_s - 5), *options, "--traffic", *words], cwd,
+                        timeout_s, during=during)
+    if result.status == SKIPPED:
+        raise Skip(result.output.strip())
+    return result
+
+
+def about_network(output):
+    """The report in what a run wrote, without what is of its hosts; None: there is none."""
+    try:
+        report = json.loads(output[output.index("{\n"):output.rindex("}") + 1])
+    except ValueError:
+        return None
+    return {name: value for name, value in report.items() if name not in OWN}
+
+
+def traffic(checks, args, hosts, bad, words):
+    """Simulated time on several hosts is the same as on one, whatever the wire does."""
+    times = [] if "--operations" in words else TIMES
+    words = [*words, *times, "--seed", str(args.seed), "--json"]
+    options = []
+    if bad:
+        options = ["--wire", " ".join([program(args, "wire"), *BAD, "--seed",
+                                       str(args.seed)])]
+    with common.scratch() as cwd:
+        one = common.run([args.fabemu, "traffic", *words], cwd, args.timeout)
+        many = traffic_over(args, hosts, options, words, cwd)
+    what = f"{hosts} hosts, {words}"
+    if checks.that(not many.wrong(), f"{what}: {many.wrong()}\n{many.tail()}"):
+        checks.that(about_network(one.output) is not None
+                    and about_network(one.output) == about_network(many.output),
+                    f"{what}: not as on one host:\n{one.tail()}\n{many.tail()}")
+
+
+def traffic_ended_by(checks, args, host):
+    """A host that is killed ends the run on all, and nothing stays."""
+    blow = Blow(args.seed, kill=(host, "fabemu"))
+
+    def fall(process, _mark, _output):
+        space = f"fabemu-hosts-{process.pid}-"
+        give_up = time.monotonic() + 30
+        while process.poll() is None and time.monotonic() < give_up:
+            pids = subprocess.run(["ip", "netns", "pids", space + "h1"], check=False, text=True,
+                                  capture_output=True).stdout.split()
+            if any(comm(pid) == "fabemu" for pid in pids):
+                break
+            time.sleep(0.01)
+        time.sleep(1 + blow.wait_s)
+        blow.strike(space + host)
+
+    with common.scratch() as cwd:
+        result = traffic_over(args, 2, ["--silent", "1s"],
+                              ["--topo", "kary:4,2", "--measure", "500000000"], cwd, fall,
+                              timeout_s=60)
+    checks.that(blow.hit, f"nothing was hit: {blow}\n{result.tail()}")
+    checks.that(result.status not in (None, 0, 124),
+                f"did not end, or as if nothing had been: {blow}\n{result.tail()}")
+    # With the first host its launch agents end, and what these started.
+    checks.that(host == "h0" or f"host {host} was lost" in result.output,
+                f"{blow}: not told\n{result.tail()}")
+    checks.that(not result.left and "left behind" not in result.output,
+                f"left {result.left} behind: {blow}\n{result.tail()}")
+
+
 def alive(path):
     """Is the run that this file is named after still there? Others may test, too."""
     found = re.match(r"(?:run-)?(\d+)\.", path.name)
@@ -305,6 +381,8 @@ def alive(path):
 def parts_of(args):
     """(name, function, its arguments), most telling first."""
     parts = [(f"across{i}", check_across, how) for i, how in enumerate(ACROSS)]
+    parts += [(f"traffic{i}", traffic, how) for i, how in enumerate(TRAFFIC)]
+    parts += [(f"traffic-kill-{host}", traffic_ended_by, (host,)) for host in ("h0", "h1")]
     parts += [("lammps", lammps, ()), ("wire-oq2004", bad_wire, ("oq2004",)),
               ("misfits", check_misfits, ()), ("cut", cut_for_a_while, ())]
     parts += [("gone", lambda *which: ended_by(*which, Blow(args.seed)), ())]

@@ -20,7 +20,7 @@ static void lies_within(const uint8_t *from, uint32_t bytes, const uint8_t *at, 
 
 static void look_at(const uint8_t *from, uint32_t bytes, const struct emu_hostlink_record *record)
 {
-    if (record->kind == EMU_HOSTLINK_CONTROL) {
+    if (record->kind == EMU_HOSTLINK_CONTROL || record->kind == EMU_HOSTLINK_STEP) {
         lies_within(from, bytes, record->bytes, record->length);
     } else if (record->kind == EMU_HOSTLINK_ENTRY) {
         fuzz_must(record->payload_bytes <= EMU_PAYLOAD_BYTES, "a payload fits a buffer");

@@ -24,36 +24,48 @@ struct closed_run {
     struct traffic_pending operations; /* that are not complete */
     struct traffic_stats *latency;     /* by the number of the operation, not by time */
     uint64_t completed;                /* of all groups */
+    uint64_t *got;                     /* reduce, several hosts: by group, what its root has */
+    const char *wrong;                 /* what was logged cannot be, or there is no memory */
 };
 
 /* Operations that are complete at a receiver: which are so at all of them? */
-static int take_logs(struct closed_run *closed)
+static void take_parts(void *ctx, const struct traffic_part *part, size_t count)
 {
+    struct closed_run *closed = ctx;
     struct traffic_coll *coll = &closed->coll;
 
-    for (uint32_t w = 0; w < coll->workers.count; w++) {
-        struct traffic_log *log = coll->workers.at[w] ? &coll->workers.at[w]->log : NULL;
-        if (!log || !log->count)
-            continue;
-        if (log->full)
-            return traffic_run_wrong(closed->run, -EPROTO, "a table of arrivals overflowed");
-        if (traffic_pending_room(&closed->operations, log->count))
-            return traffic_run_wrong(closed->run, -ENOMEM, "out of memory");
-        for (uint32_t i = 0; i < log->count; i++) {
-            const struct traffic_part *part = &log->part[i];
-            struct traffic_group *group = &coll->group[part->src];
-            uint64_t post_ps = traffic_coll_last_ps(coll, part->src, part->birth_ps);
-            uint64_t last_ps;
-            if (!traffic_pending_arrive(&closed->operations, part, &last_ps))
-                continue;
-            traffic_stats_record(closed->latency, part->birth_ps, last_ps - post_ps);
-            group->done++;
-            group->done_ps = last_ps > group->done_ps ? last_ps : group->done_ps;
-            closed->completed++;
-        }
-        log->count = 0;
+    if (closed->wrong || traffic_pending_room(&closed->operations, (uint32_t)count)) {
+        closed->wrong = closed->wrong ? closed->wrong : "out of memory";
+        return;
     }
-    return 0;
+    for (size_t i = 0; i < count; i++, part++) {
+        struct traffic_group *group = &coll->group[part->src % coll->plan.groups];
+        uint64_t last_ps;
+
+        if (part->src >= coll->plan.groups || part->birth_ps >= group->posted) {
+            closed->wrong = "another host has logged what cannot be";
+            return;
+        }
+        if (!traffic_pending_arrive(&closed->operations, part, &last_ps))
+            continue;
+        traffic_stats_record(closed->latency, part->birth_ps,
+                             last_ps - traffic_coll_last_ps(coll, part->src, part->birth_ps));
+        group->done++;
+        group->done_ps = last_ps > group->done_ps ? last_ps : group->done_ps;
+        closed->completed++;
+    }
+}
+
+static int take_logs(struct closed_run *closed)
+{
+    const struct traffic_workers *workers = &closed->coll.workers;
+
+    for (uint32_t w = 0; w < workers->count; w++)
+        if (workers->at[w] && workers->at[w]->log.full)
+            closed->wrong = "a table of arrivals overflowed";
+    if (traffic_hosts_logs(closed->run, &closed->coll.workers, take_parts, closed))
+        closed->wrong = "out of memory";
+    return closed->wrong ? traffic_run_wrong(closed->run, -EPROTO, "%s", closed->wrong) : 0;
 }
 
 /* Post what is due before the next look. True: something was. */
@@ -125,6 +137,38 @@ static int closed_empty(struct traffic_run *run, uint64_t waiting, uint64_t all)
                              (unsigned long long)waiting, (unsigned long long)all);
 }
 
+/* What roots of reduces have becomes known to all, on all hosts. True: that was news. */
+static bool announce(struct closed_run *closed)
+{
+    const struct traffic_coll *coll = &closed->coll;
+
+    if (coll->plan.what != TRAFFIC_REDUCE)
+        return false;
+    traffic_coll_roots(coll, closed->got);
+    traffic_hosts_sum(closed->run, closed->got, coll->plan.groups);
+    return traffic_coll_announce(&closed->coll, closed->got, closed->run->now_ps);
+}
+
+/* Of all members' results, and what they have sent, on all hosts. */
+static int take_totals(struct closed_run *closed)
+{
+    struct traffic_run *run = closed->run;
+    uint32_t nodes = closed->coll.nodes;
+    uint64_t *by_node = calloc(nodes, sizeof by_node[0]);
+    uint64_t digest = TRAFFIC_DIGEST_START;
+
+    if (!by_node)
+        return traffic_run_wrong(run, -ENOMEM, "out of memory");
+    traffic_coll_totals(&closed->coll, by_node, &run->result->segments);
+    traffic_hosts_merge(run, by_node);
+    traffic_hosts_sum(run, &run->result->segments, 1);
+    for (uint32_t n = 0; n < nodes; n++)
+        digest = traffic_digest(digest, n, by_node[n], 0);
+    run->result->digest = digest;
+    free(by_node);
+    return 0;
+}
+
 static int run_operations(struct closed_run *closed)
 {
     struct traffic_run *run = closed->run;
@@ -140,10 +184,12 @@ static int run_operations(struct closed_run *closed)
             err = traffic_coll_check(&closed->coll, run->error, run->error_bytes);
         if (!err)
             err = take_logs(closed);
+        if (err)
+            break;
         bool idle = fabric_idle(run->fabric);
-        bool moved = traffic_coll_announce(&closed->coll, run->now_ps);
+        bool moved = announce(closed);
         moved |= post_due(closed);
-        if (!err && idle && !moved && closed->completed < all && !posts_to_come(closed) &&
+        if (idle && !moved && closed->completed < all && !posts_to_come(closed) &&
             !traffic_faults_hold(run))
             err = closed_empty(run, all - closed->completed, all);
         if (!err)
@@ -154,6 +200,8 @@ static int run_operations(struct closed_run *closed)
         run->now_ps += SLICE_PS;
         err = traffic_faults_advance(run);
     }
+    if (!err)
+        err = take_totals(closed);
     return err ? err : traffic_run_check(run);
 }
 
@@ -225,7 +273,8 @@ static int build(struct closed_run *closed)
     result->members = plan.members;
     result->bytes = plan.bytes;
     closed->latency = calloc(1, sizeof *closed->latency);
-    if (!closed->latency || traffic_coll_init(&closed->coll, nodes, &plan))
+    closed->got = calloc(plan.groups, sizeof closed->got[0]);
+    if (!closed->latency || !closed->got || traffic_coll_init(&closed->coll, nodes, &plan))
         return traffic_run_wrong(run, -ENOMEM, "out of memory");
     traffic_stats_init(closed->latency, &phase);
     err = traffic_run_start(run, &closed->coll.ops, traffic_coll_bytes(nodes, &plan, SLICE_PS), 0);
@@ -242,16 +291,13 @@ int traffic_run_closed(struct traffic_run *run)
 
     if (!err)
         err = run_operations(&closed);
-    if (!err) {
-        struct traffic_coll_totals totals = traffic_coll_totals(&closed.coll);
+    if (!err)
         traffic_latency_of(&run->result->latency, closed.latency);
-        run->result->digest = totals.digest;
-        run->result->segments = totals.sent;
-    }
     traffic_faults_stop(run);
     fabric_stop(run->fabric);
     traffic_coll_free(&closed.coll);
     traffic_pending_release(&closed.operations);
     free(closed.latency);
+    free(closed.got);
     return err;
 }

@@ -295,7 +295,8 @@ static void wake_members(struct traffic_coll *all, const struct traffic_group *g
                          uint64_t at_ps)
 {
     for (uint32_t i = 0; i < all->plan.members; i++)
-        emu_dev_wake(&all->member[group->node[i]]->base.dev, at_ps);
+        if (all->member[group->node[i]])
+            emu_dev_wake(&all->member[group->node[i]]->base.dev, at_ps);
 }
 
 void traffic_coll_post(struct traffic_coll *all, uint32_t g, uint64_t at_ps)
@@ -307,21 +308,29 @@ void traffic_coll_post(struct traffic_coll *all, uint32_t g, uint64_t at_ps)
     wake_members(all, group, at_ps);
 }
 
-bool traffic_coll_announce(struct traffic_coll *all, uint64_t now_ps)
+void traffic_coll_roots(const struct traffic_coll *all, uint64_t *got)
+{
+    for (uint32_t g = 0; g < all->plan.groups; g++) {
+        const struct traffic_member *root = all->member[all->group[g].node[0]];
+
+        got[g] = root ? root->got : 0;
+    }
+}
+
+bool traffic_coll_announce(struct traffic_coll *all, const uint64_t *got, uint64_t now_ps)
 {
     uint64_t known_ps = /* by then what has arrived lies in memory */
         now_ps + traffic_wire_ps(all->plan.profile, EMU_PAYLOAD_BYTES) +
         all->plan.profile->nic_recv_ps;
     bool news = false;
 
-    for (uint32_t g = 0; all->plan.what == TRAFFIC_REDUCE && g < all->plan.groups; g++) {
+    for (uint32_t g = 0; g < all->plan.groups; g++) {
         struct traffic_group *group = &all->group[g];
-        const struct traffic_member *root = all->member[group->node[0]];
 
-        if (group->announced == root->got)
+        if (group->announced == got[g])
             continue;
         news = true;
-        for (; group->announced < root->got; group->announced++)
+        for (; group->announced < got[g]; group->announced++)
             if (group->freed_ps)
                 group->freed_ps[group->announced % EMU_WINDOW] = known_ps;
         wake_members(all, group, now_ps + 1);
@@ -329,16 +338,15 @@ bool traffic_coll_announce(struct traffic_coll *all, uint64_t now_ps)
     return news;
 }
 
-struct traffic_coll_totals traffic_coll_totals(const struct traffic_coll *all)
+void traffic_coll_totals(const struct traffic_coll *all, uint64_t *digest, uint64_t *sent)
 {
-    struct traffic_coll_totals totals = {.digest = TRAFFIC_DIGEST_START};
-
+    *sent = 0;
     for (uint32_t n = 0; n < all->nodes; n++) {
         const struct traffic_member *member = all->member[n];
-        totals.digest = traffic_digest(totals.digest, n, member->digest, 0);
-        totals.sent += emu_count_read(&member->base.tx.counts.segments);
+
+        digest[n] = member ? member->digest : 0;
+        *sent += member ? emu_count_read(&member->base.tx.counts.segments) : 0;
     }
-    return totals;
 }
 
 int traffic_coll_check(const struct traffic_coll *all, char *error, size_t error_bytes)
@@ -351,7 +359,7 @@ int traffic_coll_check(const struct traffic_coll *all, char *error, size_t error
 
     for (uint32_t n = 0; n < all->nodes; n++) {
         const struct traffic_member *member = all->member[n];
-        if (!member->wrong)
+        if (!member || !member->wrong)
             continue;
         snprintf(error, error_bytes, "node %u, operation %llu: %s", n,
                  (unsigned long long)member->wrong_op, what[member->wrong]);
@@ -468,7 +476,8 @@ int traffic_coll_groups(struct traffic_coll *all, struct fabric *fabric, uint64_
             err = fabric_group_create(fabric, group->node, all->plan.members, &group->id, error,
                                       error_bytes);
         for (uint32_t i = 0; !err && i < all->plan.members; i++)
-            err = member_join(all->member[group->node[i]], group, i, error, error_bytes);
+            if (all->member[group->node[i]])
+                err = member_join(all->member[group->node[i]], group, i, error, error_bytes);
     }
     for (uint32_t w = 0; !err && w < all->workers.count; w++) {
         struct traffic_worker *worker = all->workers.at[w];

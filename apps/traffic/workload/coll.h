@@ -68,7 +68,7 @@ struct traffic_coll {
     bool windowed;     /* more segments than a window in all */
     uint32_t *at;      /* node numbers: groups * members of them */
     struct traffic_group *group;
-    struct traffic_member **member; /* by node */
+    struct traffic_member **member; /* by node; NULL: on another host */
     /* parts of the logs: src is the group, birth_ps the operation */
     struct traffic_workers workers;
 };
@@ -99,10 +99,15 @@ int traffic_coll_groups(struct traffic_coll *all, struct fabric *fabric, uint64_
 void traffic_coll_post(struct traffic_coll *all, uint32_t g, uint64_t at_ps);
 
 /**
- * traffic_coll_announce - what roots of reduces have by @now_ps becomes known to all.
- * Returns true if that was news.
+ * traffic_coll_roots - reduce: by group, the segments that its root has, if that is here; else 0.
  */
-bool traffic_coll_announce(struct traffic_coll *all, uint64_t now_ps);
+void traffic_coll_roots(const struct traffic_coll *all, uint64_t *got);
+
+/**
+ * traffic_coll_announce - what roots of reduces have by @now_ps, @got by group, becomes known to
+ * all that are here. Returns true if that was news.
+ */
+bool traffic_coll_announce(struct traffic_coll *all, const uint64_t *got, uint64_t now_ps);
 
 /**
  * traffic_coll_post_ps - when operation @op of group @g was posted, by the first at the earliest.
@@ -116,12 +121,11 @@ uint64_t traffic_coll_last_ps(const struct traffic_coll *all, uint32_t g, uint64
 /** traffic_coll_receivers - members at which a result arrives. Pure. */
 uint32_t traffic_coll_receivers(const struct traffic_coll_plan *plan);
 
-/* Of all nodes so far. */
-struct traffic_coll_totals {
-    uint64_t digest; /* of all results, in the order of the nodes */
-    uint64_t sent;   /* segments */
-};
-struct traffic_coll_totals traffic_coll_totals(const struct traffic_coll *all);
+/**
+ * traffic_coll_totals - so far, of the nodes that are here: by node, the digest of its results, and
+ * 0 of others; segments that they sent.
+ */
+void traffic_coll_totals(const struct traffic_coll *all, uint64_t *digest, uint64_t *sent);
 
 /** traffic_coll_check - were all results right so far? Errors: -EPROTO with one line in @error. */
 int traffic_coll_check(const struct traffic_coll *all, char *error, size_t error_bytes);

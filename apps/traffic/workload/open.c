@@ -18,27 +18,79 @@
 
 #define DRAIN_PHASES 10 /* times warm-up and measurement, that a drain may take */
 
+/* --- of all hosts ------------------------------------------------------------------- */
+
+/* Messages of all sources, up to now. */
+static struct traffic_counts count_all(struct open_run *open)
+{
+    struct traffic_counts counts = traffic_nodes_count(&open->nodes, open->run->now_ps);
+    uint64_t sums[] = {counts.born, (uint64_t)counts.waiting, counts.relayed};
+
+    traffic_hosts_sum(open->run, sums, sizeof sums / sizeof sums[0]);
+    counts = (struct traffic_counts){.born = sums[0], .relayed = sums[2]};
+    counts.waiting = (int64_t)sums[1] + (int64_t)(sums[2] >> 32);
+    return counts;
+}
+
+static struct traffic_segments segments_all(struct open_run *open)
+{
+    struct traffic_segments segments = traffic_nodes_segments(&open->nodes);
+    uint64_t sums[] = {segments.sent, segments.awaited, segments.received};
+
+    traffic_hosts_sum(open->run, sums, sizeof sums / sizeof sums[0]);
+    return (struct traffic_segments){.sent = sums[0], .awaited = sums[1], .received = sums[2]};
+}
+
+/* Of all deliveries so far, in the order of the nodes. Errors: -ENOMEM. */
+static int digest_all(struct open_run *open)
+{
+    uint32_t nodes = open->nodes.nodes;
+    uint64_t *by_node = calloc(nodes, sizeof by_node[0]);
+    uint64_t digest = TRAFFIC_DIGEST_START;
+
+    if (!by_node)
+        return traffic_run_wrong(open->run, -ENOMEM, "out of memory");
+    traffic_nodes_digests(&open->nodes, by_node);
+    traffic_hosts_merge(open->run, by_node);
+    for (uint32_t n = 0; n < nodes; n++)
+        digest = traffic_digest(digest, n, by_node[n], 0);
+    open->run->result->digest = digest;
+    free(by_node);
+    return 0;
+}
+
 /* --- time --------------------------------------------------------------------------- */
 
 /* Copies that arrived: which multicasts are complete? */
+static int take_parts(struct open_run *open, const struct traffic_part *part, size_t count)
+{
+    int err = traffic_pending_room(&open->multicasts, (uint32_t)count);
+
+    for (size_t i = 0; i < count && !err; i++) {
+        uint64_t last_ps;
+        if (traffic_pending_arrive(&open->multicasts, &part[i], &last_ps))
+            traffic_stats_latency(open->completion, part[i].birth_ps, last_ps);
+    }
+    return err;
+}
+
+static void take_others(void *ctx, const struct traffic_part *part, size_t count)
+{
+    struct open_run *open = ctx;
+
+    if (take_parts(open, part, count))
+        open->no_memory = true;
+}
+
 static int take_logs(struct open_run *open)
 {
     struct traffic_nodes *nodes = &open->nodes;
     int err = 0;
 
-    for (uint32_t w = 0; w < nodes->workers.count && !err; w++) {
-        struct traffic_log *log = nodes->workers.at[w] ? &nodes->workers.at[w]->log : NULL;
-        if (!log || !log->count)
-            continue;
-        err = traffic_pending_room(&open->multicasts, log->count);
-        for (uint32_t i = 0; i < log->count && !err; i++) {
-            uint64_t last_ps;
-            if (traffic_pending_arrive(&open->multicasts, &log->part[i], &last_ps))
-                traffic_stats_latency(open->completion, log->part[i].birth_ps, last_ps);
-        }
-        log->count = 0;
-    }
-    return err;
+    if (!nodes->plan.completions)
+        return 0;
+    err = traffic_hosts_logs(open->run, &nodes->workers, take_others, open);
+    return err || open->no_memory ? -ENOMEM : 0;
 }
 
 /* Everything up to @until_ps happens. */
@@ -82,7 +134,7 @@ static int advance_batch(struct open_run *open, uint32_t i)
 
     if (err)
         return err;
-    open->counts = traffic_nodes_count(&open->nodes, open->run->now_ps);
+    open->counts = count_all(open);
     open->growth[i] = part_of_links(open, (double)(open->counts.waiting - before.waiting));
     return 0;
 }
@@ -94,7 +146,7 @@ static int measure(struct open_run *open)
     if (err)
         return err;
     open->measured = 0;
-    open->counts = traffic_nodes_count(&open->nodes, open->run->now_ps);
+    open->counts = count_all(open);
     for (uint32_t i = 0; i < TRAFFIC_BATCHES && !err; i++) {
         uint64_t born = open->counts.born;
         err = advance_batch(open, i);
@@ -105,6 +157,17 @@ static int measure(struct open_run *open)
     return err;
 }
 
+static void add_stats(void *ctx, uint32_t host, const void *its, size_t bytes)
+{
+    struct open_run *open = ctx;
+
+    (void)host;
+    if (bytes != sizeof *open->other)
+        return; /* the next superstep will tell */
+    memcpy(open->other, its, bytes);
+    traffic_stats_add(open->total, open->other);
+}
+
 static void merge(struct open_run *open)
 {
     const struct traffic_workers *workers = &open->nodes.workers;
@@ -113,6 +176,7 @@ static void merge(struct open_run *open)
     for (uint32_t w = 0; w < workers->count; w++)
         if (workers->at[w])
             traffic_stats_add(open->total, &workers->at[w]->stats);
+    traffic_hosts_gather(open->run, open->total, sizeof *open->total, add_stats, open);
 }
 
 /* Queues have not been filled once: what is not accepted yet says nothing. */
@@ -122,19 +186,25 @@ static bool too_cold(const struct open_run *open)
 }
 
 /* Messages a second: of all senders the mean, the least and the most. */
-static void by_source(struct open_run *open)
+static int by_source(struct open_run *open)
 {
     const struct traffic_nodes *nodes = &open->nodes;
+    uint64_t *from_all = calloc(nodes->nodes, sizeof from_all[0]);
     struct traffic_rates *rates = &open->run->result->from;
     double measure_s = (double)nodes->plan.phase.measure_ps / 1e12;
     double unit = 1024 * (double)nodes->message_stats_ps * measure_s;
     uint64_t least = UINT64_MAX, most = 0;
     double all = 0;
 
+    if (!from_all)
+        return traffic_run_wrong(open->run, -ENOMEM, "out of memory");
+    for (uint32_t n = 0; n < nodes->nodes; n++)
+        from_all[n] = traffic_workers_from(&nodes->workers, n);
+    traffic_hosts_sum(open->run, from_all, nodes->nodes);
     for (uint32_t n = 0; n < nodes->nodes; n++) {
         if (!open->links[n])
             continue;
-        uint64_t from = traffic_workers_from(&nodes->workers, n);
+        uint64_t from = from_all[n];
         least = from < least ? from : least;
         most = from > most ? from : most;
         all += (double)from;
@@ -142,16 +212,19 @@ static void by_source(struct open_run *open)
     rates->mean = all / unit / open->run->result->senders;
     rates->least = (double)least / unit;
     rates->most = (double)most / unit;
+    free(from_all);
+    return 0;
 }
 
 /* Throughput is known when the measurement ends: what is delivered in it has been. */
-static void throughput(struct open_run *open)
+static int throughput(struct open_run *open)
 {
     const struct traffic_nodes *nodes = &open->nodes;
     struct traffic_result *result = open->run->result;
     double batch_ps = (double)nodes->plan.phase.batch_ps;
     double factor = (double)nodes->message_wire_ps / (double)nodes->message_stats_ps;
     double wire_ps = 0;
+    int err;
 
     merge(open);
     for (uint32_t i = 0; i < TRAFFIC_BATCHES; i++) {
@@ -160,7 +233,7 @@ static void throughput(struct open_run *open)
                             (batch_ps * (double)open->all_links);
         wire_ps += (double)batch->wire_ps * factor;
     }
-    by_source(open);
+    err = by_source(open);
     result->offered = traffic_mean_of(open->offered).mean;
     result->accepted = traffic_mean_of(open->accepted);
     result->delivered = wire_ps /
@@ -168,10 +241,11 @@ static void throughput(struct open_run *open)
                          (double)traffic_open_links(open->run->config->fabric.graph, NULL, NULL));
     result->saturated = !too_cold(open) &&
                         traffic_saturated(open->offered, open->accepted, open->growth);
+    return err;
 }
 
 /* Measured messages that are delivered: multicasts, if all of their copies are. */
-static uint64_t delivered(const struct open_run *open)
+static uint64_t delivered(struct open_run *open)
 {
     const struct traffic_workers *workers = &open->nodes.workers;
     uint64_t messages = 0;
@@ -180,6 +254,7 @@ static uint64_t delivered(const struct open_run *open)
         return open->completion->messages;
     for (uint32_t w = 0; w < workers->count; w++)
         messages += workers->at[w] ? workers->at[w]->stats.messages : 0;
+    traffic_hosts_sum(open->run, &messages, 1);
     return messages;
 }
 
@@ -215,8 +290,8 @@ static int measure_once(struct open_run *open)
     if (err)
         return err;
     memcpy(growth, open->growth, sizeof growth); /* a drain has its own */
-    throughput(open);
-    if (!result->saturated)
+    err = throughput(open);
+    if (!err && !result->saturated)
         err = drain(open);
     if (err)
         return err;
@@ -228,7 +303,7 @@ static int measure_once(struct open_run *open)
         traffic_batch_latencies(open->total, latency);
     result->steady = !result->saturated &&
                      (!open->total->messages || traffic_steady(latency, growth));
-    return 0;
+    return traffic_hosts_error(open->run);
 }
 
 /* From now on, when nothing that counted before still arrives, and for @measure_ps. */
@@ -271,6 +346,7 @@ static int take_series(struct open_run *open)
         return traffic_run_wrong(open->run, -ENOMEM, "out of memory");
     for (uint32_t i = 0; i < series->windows; i++)
         series->bytes[i] = traffic_workers_window(workers, i);
+    traffic_hosts_sum(open->run, series->bytes, series->windows);
     return 0;
 }
 
@@ -317,7 +393,7 @@ static uint64_t empty_limit_ps(const struct open_run *open, const struct traffic
 static int run_empty(struct open_run *open)
 {
     struct traffic_run *run = open->run;
-    struct traffic_segments segments = traffic_nodes_segments(&open->nodes);
+    struct traffic_segments segments = segments_all(open);
     uint64_t limit_ps = empty_limit_ps(open, &segments);
     int err = traffic_faults_heal(run); /* a saturated run still has its faults */
 
@@ -325,7 +401,7 @@ static int run_empty(struct open_run *open)
     while (!err && !run_idle(run) && run->now_ps < limit_ps) {
         uint64_t received = segments.received;
         err = advance(open, run->now_ps + open->nodes.slice_ps);
-        segments = traffic_nodes_segments(&open->nodes);
+        segments = segments_all(open);
         if (open->nodes.times.engines && segments.received != received)
             limit_ps = empty_limit_ps(open, &segments);
     }
@@ -358,8 +434,10 @@ static int run_phases(struct open_run *open)
         err = finish_born(open);
     if (err)
         return err;
-    result->digest = traffic_nodes_digest(&open->nodes);
-    result->segments = traffic_nodes_segments(&open->nodes).sent;
+    err = digest_all(open);
+    if (err)
+        return err;
+    result->segments = segments_all(open).sent;
     err = take_series(open);
     if (!err)
         err = run_empty(open);
@@ -380,6 +458,7 @@ int traffic_run_open(struct traffic_run *run)
     traffic_sets_release(&open.sets);
     free(open.completion);
     free(open.total);
+    free(open.other);
     free(open.links);
     free(open.sends);
     traffic_pattern_release(&open.drawn);

@@ -171,8 +171,9 @@ static int make_nodes(struct open_run *open)
     if (err)
         return err;
     open->total = calloc(1, sizeof *open->total);
+    open->other = calloc(1, sizeof *open->other);
     open->completion = calloc(1, sizeof *open->completion);
-    if (!open->total || !open->completion ||
+    if (!open->total || !open->other || !open->completion ||
         traffic_nodes_init(&open->nodes, config->fabric.graph->nodes, &plan))
         return traffic_run_wrong(open->run, -ENOMEM, "out of memory");
     traffic_stats_init(open->completion, &plan.phase);

@@ -215,6 +215,14 @@ uint64_t emu_session_life(const struct emu_session *session)
     return emu_count_read(&session->counts.lives);
 }
 
+bool emu_session_is_idle(const struct emu_session *session)
+{
+    const struct session_send *send = &session->send;
+
+    return send->unacked == send->fill && !(send->filling && send->fill_bytes) &&
+           session_say_ns(session) == UINT64_MAX;
+}
+
 uint64_t emu_session_trip_ns(const struct emu_session *session)
 {
     return emu_count_read(&session->trip_ns);

@@ -98,6 +98,9 @@ uint64_t emu_session_life(const struct emu_session *session);
  */
 void emu_session_end(struct emu_session *session);
 
+/** emu_session_is_idle - has the other host all that was put in, and been told what has come? */
+bool emu_session_is_idle(const struct emu_session *session);
+
 /** emu_session_why - EMU_SESSION_REFUSED, or never met: one line for the user. */
 void emu_session_why(const struct emu_session *session, char *text, size_t bytes);
 

@@ -15,31 +15,7 @@
 #include "apps/traffic/run.h"
 #include "apps/traffic/worker.h"
 #include "apps/traffic/workload/coll.h"
-
-static struct topo_graph *graph;
-
-/* A configuration to start from; the graph stands until the next one. */
-static struct traffic_config config_of(const char *topo, const char *pattern)
-{
-    struct traffic_config config = {.bytes = 240,
-                                    .groups = 1,
-                                    .operations = 10,
-                                    .load = TRAFFIC_LOAD_UNIT / 2};
-    char error[512];
-
-    topo_free(graph);
-    graph = NULL;
-    if (topo_parse(&graph, topo, error, sizeof error) ||
-        emu_profile_load(&config.fabric.profile, "oq2004", error, sizeof error) ||
-        traffic_pattern_parse(&config.pattern, pattern, graph->nodes, error, sizeof error)) {
-        printf("%s\n", error);
-        CU_FAIL_FATAL("a good configuration was refused");
-    }
-    config.fabric.graph = graph;
-    config.fabric.threads = 1;
-    config.fabric.seed = 1;
-    return config;
-}
+#include "tests/apps/traffic/draw.h"
 
 static bool run(struct traffic_result *result, const struct traffic_config *config)
 {
@@ -79,7 +55,7 @@ static uint64_t zero_load_ps(uint32_t switches, uint64_t wire_ps)
 
 static void all_take(const char *topo, uint64_t bytes, uint64_t want_ps)
 {
-    struct traffic_config config = config_of(topo, "complement");
+    struct traffic_config config = draw_config_of(topo, "complement");
 
     config.sources = (struct traffic_sources){TRAFFIC_SPREAD_FIRST, 1};
     config.fixed_gaps = true;
@@ -106,7 +82,7 @@ static void traffic_run__zero_load_latency_is_exact(void)
 /* Each switch copies as it sends on: copies are as fast as a message of their own. */
 static void traffic_run__multicast_takes_no_longer_than_a_message(void)
 {
-    struct traffic_config config = config_of("kary:2,3", "multicast");
+    struct traffic_config config = draw_config_of("kary:2,3", "multicast");
 
     config.sources = (struct traffic_sources){TRAFFIC_SPREAD_FIRST, 1};
     config.load = TRAFFIC_LOAD_UNIT / 200;
@@ -131,7 +107,7 @@ static void traffic_run__waiting_is_that_of_a_queue(void)
     const double loads[] = {0.2, 0.5, 0.8};
 
     for (uint32_t i = 0; i < TEST_ALONE(3u); i++) {
-        struct traffic_config config = config_of("kary:4,1", "neighbour");
+        struct traffic_config config = draw_config_of("kary:4,1", "neighbour");
         config.load = (uint64_t)(loads[i] * TRAFFIC_LOAD_UNIT);
         config.fabric.seed = test_seed() + i;
         config.warmup_ps = 100000000;
@@ -158,7 +134,7 @@ static void traffic_run__interval_holds_the_mean(void)
     uint32_t held = 0;
 
     for (uint64_t i = 0; i < COVERAGE_RUNS; i++) {
-        struct traffic_config config = config_of("kary:4,1", "neighbour");
+        struct traffic_config config = draw_config_of("kary:4,1", "neighbour");
         config.load = TRAFFIC_LOAD_UNIT / 10 * 8;
         config.fabric.seed = test_seed() + i;
         struct traffic_result result = run_and_release(&config);
@@ -174,7 +150,7 @@ static void traffic_run__interval_holds_the_mean(void)
 static void traffic_run__finds_slow_saturation(void)
 {
     for (uint64_t i = 0; i < TEST_ALONE(3u); i++) {
-        struct traffic_config config = config_of("kary:4,2", "uniform");
+        struct traffic_config config = draw_config_of("kary:4,2", "uniform");
         config.load = TRAFFIC_LOAD_UNIT / 100 * 92;
         config.fabric.seed = test_seed() + i;
         struct traffic_result result = run_and_release(&config);
@@ -186,7 +162,7 @@ static void traffic_run__finds_slow_saturation(void)
 /* Queues that are still being filled are no saturation, but they are not steady. */
 static void traffic_run__phases_may_be_shorter_than_a_latency(void)
 {
-    struct traffic_config config = config_of("kary:2,6", "uniform");
+    struct traffic_config config = draw_config_of("kary:2,6", "uniform");
 
     config.load = TRAFFIC_LOAD_UNIT / 10;
     config.warmup_ps = 100000;
@@ -196,7 +172,7 @@ static void traffic_run__phases_may_be_shorter_than_a_latency(void)
     CU_ASSERT_EQUAL(result.undelivered, 0);
     CU_ASSERT_EQUAL(result.accepted.mean, 0);
     CU_ASSERT(result.latency.messages > 0);
-    config = config_of("kary:4,2", "uniform");
+    config = draw_config_of("kary:4,2", "uniform");
     config.load = TRAFFIC_LOAD_UNIT * 3 / 2;
     config.warmup_ps = 1000000;
     config.measure_ps = 60000000;
@@ -207,7 +183,7 @@ static void traffic_run__phases_may_be_shorter_than_a_latency(void)
 /* The next message of a source is an hour away: nobody waits for it, and no time overflows. */
 static void traffic_run__rare_messages_end_with_the_measurement(void)
 {
-    struct traffic_config config = config_of("kary:2,1", "uniform");
+    struct traffic_config config = draw_config_of("kary:2,1", "uniform");
 
     config.bytes = 172938225;
     config.load = 1;
@@ -231,7 +207,7 @@ static void traffic_run__ends_when_it_is_told_to(void)
     static const char *const patterns[] = {"uniform", "barrier"};
 
     for (int i = 0; i < 2; i++) {
-        struct traffic_config config = config_of("kary:4,2", patterns[i]);
+        struct traffic_config config = draw_config_of("kary:4,2", patterns[i]);
         struct traffic_result result;
         char error[640];
         int told = 0;
@@ -247,7 +223,7 @@ static void traffic_run__ends_when_it_is_told_to(void)
 /* At fixed intervals the links are busy all the time, and nothing ever waits. */
 static void traffic_run__complement_at_full_load_loses_nothing(void)
 {
-    struct traffic_config config = config_of("kary:4,2", "complement");
+    struct traffic_config config = draw_config_of("kary:4,2", "complement");
 
     config.load = TRAFFIC_LOAD_UNIT;
     config.fixed_gaps = true;
@@ -257,7 +233,7 @@ static void traffic_run__complement_at_full_load_loses_nothing(void)
     CU_ASSERT_EQUAL(result.undelivered, 0);
     CU_ASSERT(result.accepted.mean > 0.999 && result.accepted.mean < 1.001);
     CU_ASSERT(result.offered > 0.999 && result.offered < 1.001);
-    config = config_of("kary:4,2", "complement");
+    config = draw_config_of("kary:4,2", "complement");
     config.load = TRAFFIC_LOAD_UNIT;
     config.measure_ps = 60000000;
     result = run_and_release(&config);
@@ -266,7 +242,7 @@ static void traffic_run__complement_at_full_load_loses_nothing(void)
 
 static void traffic_run__ends_past_saturation(void)
 {
-    struct traffic_config config = config_of("kary:4,2", "uniform");
+    struct traffic_config config = draw_config_of("kary:4,2", "uniform");
 
     config.load = TRAFFIC_LOAD_UNIT * 3 / 2;
     struct traffic_result result = run_and_release(&config);
@@ -275,10 +251,10 @@ static void traffic_run__ends_past_saturation(void)
     CU_ASSERT(result.offered > 1.4 && result.accepted.mean < 1);
     uint64_t ran_ps = result.virtual_ps - result.warmup_ps - result.measure_ps;
     CU_ASSERT(ran_ps < 100000000); /* it runs empty of what is inside, not of what waits outside */
-    config = config_of("kary:4,2", "hotspot:3:0.5");
+    config = draw_config_of("kary:4,2", "hotspot:3:0.5");
     result = run_and_release(&config);
     CU_ASSERT(result.saturated);
-    config = config_of("kary:4,2", "uniform");
+    config = draw_config_of("kary:4,2", "uniform");
     result = run_and_release(&config);
     CU_ASSERT(!result.saturated);
     CU_ASSERT_EQUAL(result.undelivered, 0);
@@ -290,7 +266,7 @@ static void traffic_run__multicast_by_messages_saturates_earlier(void)
     struct traffic_result result[2];
 
     for (int i = 0; i < 2; i++) {
-        struct traffic_config config = config_of("kary:8,1", "multicast");
+        struct traffic_config config = draw_config_of("kary:8,1", "multicast");
         config.load = TRAFFIC_LOAD_UNIT * 3 / 10;
         config.sources = (struct traffic_sources){TRAFFIC_SPREAD_FIRST, 2};
         config.by_messages = i;
@@ -315,7 +291,7 @@ static void traffic_run__trees_pass_on_what_is_there(void)
     };
 
     for (size_t i = 0; i < sizeof trees / sizeof trees[0]; i++) {
-        struct traffic_config config = config_of("kary:4,1", "multicast");
+        struct traffic_config config = draw_config_of("kary:4,1", "multicast");
         config.sources = (struct traffic_sources){TRAFFIC_SPREAD_FIRST, 1};
         config.load = TRAFFIC_LOAD_UNIT / 200;
         config.fixed_gaps = true;
@@ -341,7 +317,7 @@ static void traffic_run__trees_pass_on_what_is_there(void)
 static void traffic_run__trees_pass_on_before_a_switch_would(void)
 {
     for (uint64_t i = 0; i < 9; i++) {
-        struct traffic_config config = config_of("kary:4,1", "multicast");
+        struct traffic_config config = draw_config_of("kary:4,1", "multicast");
         struct emu_profile *profile = &config.fabric.profile;
         uint64_t slower_ps = profile->nic_send_ps + profile->nic_recv_ps - i / 3 * 14000;
         profile->nic_send_ps = profile->nic_recv_ps = i / 3 * 7000;
@@ -365,7 +341,7 @@ static void traffic_run__trees_pass_on_before_a_switch_would(void)
 /* Those who pass on have queues as well: that these grow is saturation, and nothing is lost. */
 static void traffic_run__trees_saturate(void)
 {
-    struct traffic_config config = config_of("kary:4,2", "multicast");
+    struct traffic_config config = draw_config_of("kary:4,2", "multicast");
 
     config.by_messages = true;
     config.arity = 2;
@@ -380,7 +356,7 @@ static void traffic_run__trees_saturate(void)
 /* Two senders into one node share its link; a third has a way of its own. */
 static void traffic_run__tells_sources_apart(void)
 {
-    struct traffic_config config = config_of("kary:4,1", "neighbour");
+    struct traffic_config config = draw_config_of("kary:4,1", "neighbour");
     struct traffic_result result;
 
     config.load = 2 * TRAFFIC_LOAD_UNIT;
@@ -390,7 +366,7 @@ static void traffic_run__tells_sources_apart(void)
     result = run_and_release(&config);
     CU_ASSERT_DOUBLE_EQUAL(result.from.least, 1e12 / 204800, 1e4);
     CU_ASSERT_DOUBLE_EQUAL(result.from.most, 1e12 / 204800, 1e4);
-    config = config_of("kary:4,1", "hotspot:0:1");
+    config = draw_config_of("kary:4,1", "hotspot:0:1");
     config.load = 2 * TRAFFIC_LOAD_UNIT;
     config.measure_ps = 204800 * 1000;
     config.warmup_ps = 20000000;
@@ -402,21 +378,10 @@ static void traffic_run__tells_sources_apart(void)
 
 /* --- with acknowledgments ----------------------------------------------------------- */
 
-static struct traffic_config acknowledged(const char *topo, const char *pattern)
-{
-    struct traffic_config config = config_of(topo, pattern);
-    char error[256];
-
-    CU_ASSERT_EQUAL_FATAL(emu_profile_load(&config.fabric.profile, "qsnet3", error, sizeof error),
-                          0);
-    CU_ASSERT_EQUAL_FATAL(config.fabric.profile.transport, EMU_TRANSPORT_ACKNOWLEDGED);
-    return config;
-}
-
 /* Without load a packet is as long under way as its bytes say, however few its last segment has. */
 static void acknowledged_takes(const char *topo, uint32_t switches, uint64_t bytes)
 {
-    struct traffic_config config = acknowledged(topo, "complement");
+    struct traffic_config config = draw_acknowledged_of(topo, "complement");
     const struct emu_profile *profile = &config.fabric.profile;
 
     config.sources = (struct traffic_sources){TRAFFIC_SPREAD_FIRST, 1};
@@ -448,7 +413,7 @@ static void traffic_run__a_pair_fills_its_links(void)
     static const char *const topos[] = {"qsnet:32", "qsnet:32,rails=2"};
 
     for (int i = 0; i < 2; i++) {
-        struct traffic_config config = acknowledged(topos[i], "complement");
+        struct traffic_config config = draw_acknowledged_of(topos[i], "complement");
         config.sources = (struct traffic_sources){TRAFFIC_SPREAD_FIRST, 1};
         config.load = 2 * TRAFFIC_LOAD_UNIT;
         config.bytes = 960;
@@ -464,7 +429,7 @@ static void traffic_run__a_pair_fills_its_links(void)
 /* A load is of all links: with two of them a node sends twice as much. */
 static void traffic_run__load_is_of_all_links(void)
 {
-    struct traffic_config config = acknowledged("qsnet:8,rails=2", "uniform");
+    struct traffic_config config = draw_acknowledged_of("qsnet:8,rails=2", "uniform");
 
     config.load = TRAFFIC_LOAD_UNIT / 2;
     config.bytes = 960;
@@ -480,7 +445,7 @@ static void traffic_run__load_is_of_all_links(void)
 /* The switches copy; all destinations have it when one could. */
 static void traffic_run__broadcast_takes_no_longer_than_a_packet(void)
 {
-    struct traffic_config config = acknowledged("qsnet:40", "multicast");
+    struct traffic_config config = draw_acknowledged_of("qsnet:40", "multicast");
     struct emu_profile *profile = &config.fabric.profile;
 
     profile->switch_ps = 3000;
@@ -503,7 +468,7 @@ static void traffic_run__broadcast_takes_no_longer_than_a_packet(void)
 static void collective(const char *pattern, uint32_t groups, uint64_t bytes, uint64_t operations,
                        uint64_t interval_ps)
 {
-    struct traffic_config config = config_of("kary:4,2", pattern);
+    struct traffic_config config = draw_config_of("kary:4,2", pattern);
 
     config.groups = groups;
     config.bytes = bytes;
@@ -533,7 +498,7 @@ static void traffic_run__collectives_are_right(void)
 
 static void traffic_run__refuses_groups_that_cannot_be(void)
 {
-    struct traffic_config config = config_of("kary:4,2", "reduce");
+    struct traffic_config config = draw_config_of("kary:4,2", "reduce");
     struct traffic_result result;
     char error[640];
 
@@ -552,7 +517,7 @@ static void traffic_run__collectives_of_adapters_are_right(void)
     static const char *const patterns[] = {"reduce", "allreduce", "barrier"};
 
     for (int i = 0; i < 6; i++) {
-        struct traffic_config config = acknowledged("qsnet:40", patterns[i % 3]);
+        struct traffic_config config = draw_acknowledged_of("qsnet:40", patterns[i % 3]);
         config.fabric.profile.barrier = i < 3 ? EMU_BARRIER_BY_CONDITIONAL : EMU_BARRIER_BY_TREE;
         config.fabric.profile.combine_order = i < 3 ? EMU_COMBINE_ARRIVAL : EMU_COMBINE_PORT;
         config.groups = 2;
@@ -562,7 +527,7 @@ static void traffic_run__collectives_of_adapters_are_right(void)
         config.bytes = i % 3 == 2 ? 0 : 1000;
         struct traffic_result result = run_and_release(&config);
         CU_ASSERT_EQUAL(result.latency.messages, 2 * config.operations);
-        config = acknowledged("qsnet:9", patterns[i % 3]);
+        config = draw_acknowledged_of("qsnet:9", patterns[i % 3]);
         config.bytes = i % 3 == 2 ? 0 : 66000; /* an operation longer than a window */
         config.operations = 2;
         result = run_and_release(&config);
@@ -580,7 +545,7 @@ static void traffic_run__barriers_suit_their_arrivals(void)
 
     for (int late = 0; late < 2; late++)
         for (int tree = 0; tree < 2; tree++) {
-            struct traffic_config config = acknowledged("qsnet:64", "barrier");
+            struct traffic_config config = draw_acknowledged_of("qsnet:64", "barrier");
             config.fabric.profile.barrier = tree ? EMU_BARRIER_BY_TREE : EMU_BARRIER_BY_CONDITIONAL;
             config.skew_ps = late ? 20000000 : 0;
             config.operations = 40;
@@ -596,7 +561,7 @@ static void traffic_run__barriers_suit_their_arrivals(void)
 
 static void traffic_run__refuses_a_skew_longer_than_the_interval(void)
 {
-    struct traffic_config config = config_of("kary:4,2", "barrier");
+    struct traffic_config config = draw_config_of("kary:4,2", "barrier");
     struct traffic_result result;
     char error[640];
 
@@ -607,34 +572,6 @@ static void traffic_run__refuses_a_skew_longer_than_the_interval(void)
 }
 
 /* --- the same for any number of workers --------------------------------------------- */
-
-static uint64_t pick(uint64_t *seed, uint64_t least, uint64_t most)
-{
-    return least + test_random(seed) % (most - least + 1);
-}
-
-static const char *one_of(uint64_t *seed, const char *const *names, size_t count)
-{
-    return names[test_random(seed) % count];
-}
-#define ONE_OF(seed, names) one_of(seed, names, sizeof names / sizeof((names)[0]))
-
-static void any_profile(uint64_t *seed, struct emu_profile *profile)
-{
-    profile->link_ps_per_byte = pick(seed, 1, 3) * 300;
-    profile->channel_ps = pick(seed, 0, 40) * 1000;
-    profile->switch_ps = pick(seed, 1, 100) * 1000 + pick(seed, 0, 999);
-    profile->credit_ps = pick(seed, 1, 150) * 1000;
-    uint64_t adapters = test_random(seed) % 4 ? 1000 : 20; /* or faster than the switches */
-    profile->nic_send_ps = pick(seed, 0, adapters) * 1000;
-    profile->nic_recv_ps = pick(seed, 0, adapters) * 1000;
-    profile->xpoint_slots = (uint32_t)pick(seed, 1, 8);
-    profile->light_slots = (uint32_t)pick(seed, 1, 4);
-    profile->combine_units = (uint32_t)pick(seed, 1, 3);
-    profile->credit = test_random(seed) % 2 ? EMU_CREDIT_ROW : EMU_CREDIT_COUNTER;
-    profile->choice = (enum emu_choice)(test_random(seed) % 3);
-    profile->combine_order = test_random(seed) % 2 ? EMU_COMBINE_ARRIVAL : EMU_COMBINE_PORT;
-}
 
 /* --- nothing depends on where windows begin ----------------------------------------- */
 
@@ -652,7 +589,7 @@ static uint64_t digest_in_steps(const struct fabric_config *fabric_config,
     uint64_t now_ps = 0, completions = 0;
     char error[256] = "";
 
-    CU_ASSERT_EQUAL_FATAL(traffic_coll_init(&coll, graph->nodes, plan), 0);
+    CU_ASSERT_EQUAL_FATAL(traffic_coll_init(&coll, config.graph->nodes, plan), 0);
     config.local_nodes = &coll.ops;
     CU_ASSERT_EQUAL_FATAL(fabric_start(&fabric, &config, error, sizeof error), 0);
     CU_ASSERT_EQUAL(traffic_coll_groups(&coll, fabric, LOG_PS, error, sizeof error), 0);
@@ -661,7 +598,7 @@ static uint64_t digest_in_steps(const struct fabric_config *fabric_config,
             traffic_coll_post(&coll, g, op * plan->interval_ps);
     while (!fabric_idle(fabric)) {
         uint64_t next_ps = fabric_next_ps(fabric);
-        now_ps = next_ps + (step_ps ? pick(seed, 0, step_ps) : UINT64_C(1000000000000));
+        now_ps = next_ps + (step_ps ? test_draw(seed, 0, step_ps) : UINT64_C(1000000000000));
         fabric_advance(fabric, now_ps);
     }
     for (uint32_t w = 0; w < coll.workers.count; w++)
@@ -669,7 +606,11 @@ static uint64_t digest_in_steps(const struct fabric_config *fabric_config,
     CU_ASSERT_EQUAL(completions, (uint64_t)OPERATIONS * plan->groups * plan->members);
     CU_ASSERT_EQUAL(traffic_coll_check(&coll, error, sizeof error), 0);
     CU_ASSERT_EQUAL(fabric_check(fabric, now_ps, error, sizeof error), 0);
-    uint64_t digest = traffic_coll_totals(&coll).digest;
+    uint64_t by_node[32], sent, digest = TRAFFIC_DIGEST_START;
+    CU_ASSERT_FATAL(config.graph->nodes <= 32);
+    traffic_coll_totals(&coll, by_node, &sent);
+    for (uint32_t n = 0; n < config.graph->nodes; n++)
+        digest = traffic_digest(digest, n, by_node[n], 0);
     fabric_stop(fabric);
     traffic_coll_free(&coll);
     return digest;
@@ -681,13 +622,13 @@ static void traffic_coll_post__does_not_depend_on_windows(void)
 
     for (uint32_t i = 0; i < TEST_ALONE(10u); i++) {
         uint64_t began = seed;
-        struct traffic_config config = config_of("kary:4,2", "allreduce");
+        struct traffic_config config = draw_config_of("kary:4,2", "allreduce");
         struct emu_profile *profile = &config.fabric.profile;
-        any_profile(&seed, profile);
+        draw_profile(&seed, profile);
         if (test_random(&seed) % 2) { /* memory comes before the node sees the segment */
             profile->nic_send_ps = profile->nic_recv_ps = 0;
-            profile->switch_ps = pick(&seed, 1, 20000000);
-            profile->credit_ps = pick(&seed, 1, 30000000);
+            profile->switch_ps = test_draw(&seed, 1, 20000000);
+            profile->credit_ps = test_draw(&seed, 1, 30000000);
             profile->buffers = EMU_BUFFERS_INPUT_XPOINT;
             profile->input_slots = 255;
         }
@@ -695,7 +636,7 @@ static void traffic_coll_post__does_not_depend_on_windows(void)
             .profile = profile,
             .what = test_random(&seed) % 3 ? TRAFFIC_ALLREDUCE : TRAFFIC_BARRIER,
             .operations = OPERATIONS,
-            .interval_ps = pick(&seed, 1, 60) * 1000,
+            .interval_ps = test_draw(&seed, 1, 60) * 1000,
             .groups = 3,
             .members = 5,
             .at_random = true,
@@ -715,96 +656,6 @@ static void traffic_coll_post__does_not_depend_on_windows(void)
 }
 
 /* --- the same for any number of workers: whole runs --------------------------------- */
-
-/* When collectives begin, and what they carry: something, if that is not a barrier's nothing. */
-static void any_times(uint64_t *seed, struct traffic_config *config)
-{
-    config->interval_ps = test_random(seed) % 2 ? pick(seed, 1, 4000) * 1000 : 0;
-    config->skew_ps = pick(seed, 0, config->interval_ps ? config->interval_ps : 5000000);
-    if (config->pattern.kind == TRAFFIC_COLLECTIVE)
-        config->bytes += config->pattern.collective != TRAFFIC_BARRIER && !config->bytes;
-}
-
-static struct traffic_config any_config(uint64_t *seed, const char **topo, const char **pattern)
-{
-    static const char *const topos[] = {"kary:4,2", "kary:2,2", "kary:4,2", "kary:2,4"};
-    static const char *const patterns[] = {"uniform",       "transpose", "reversal",
-                                           "complement",    "tornado",   "neighbour",
-                                           "permutation:3", "alltoall",  "multicast",
-                                           "hotspot:1:0.3", "multicast", "md",
-                                           "reduce",        "barrier",   "allreduce"};
-    static const uint32_t trees[] = {TRAFFIC_TREE_FLAT, TRAFFIC_TREE_BINOMIAL, 1, 2};
-    *topo = ONE_OF(seed, topos);
-    *pattern = ONE_OF(seed, patterns);
-    struct traffic_config config = config_of(*topo, *pattern);
-
-    any_profile(seed, &config.fabric.profile);
-    config.fabric.seed = test_random(seed);
-    config.load = pick(seed, 5, 150) * (TRAFFIC_LOAD_UNIT / 100);
-    config.fixed_gaps = test_random(seed) % 4 == 0;
-    config.bytes = test_random(seed) % 2 ? 240 : pick(seed, 0, 1500);
-    config.warmup_ps = 3000000;
-    config.measure_ps = 12000000;
-    config.fanout = config.pattern.md || graph->nodes < 8 ? 1.5 : 3;
-    config.law = (enum traffic_law)(test_random(seed) % 3);
-    config.sets = (uint32_t)pick(seed, 1, 20);
-    config.by_messages = test_random(seed) % 2;
-    config.arity = trees[test_random(seed) % 4];
-    config.groups = (uint32_t)pick(seed, 1, 2);
-    config.at_random = test_random(seed) % 2;
-    any_times(seed, &config);
-    return config;
-}
-
-/* The same with acknowledgments. What places a broadcast needs, every profile here has. */
-static struct traffic_config any_acknowledged(uint64_t *seed, const char **topo,
-                                              const char **pattern)
-{
-    static const char *const topos[] = {"qsnet:8", "qsnet:40", "qsnet:8,links=2,rails=2",
-                                        "qsnet:20,links=2", "kary:2,3"};
-    static const char *const patterns[] = {"uniform",  "complement", "permutation:2", "neighbour",
-                                           "alltoall", "multicast",  "multicast",     "tornado",
-                                           "reduce",   "allreduce",  "barrier",       "barrier"};
-    static const uint32_t trees[] = {TRAFFIC_TREE_FLAT, TRAFFIC_TREE_BINOMIAL, 3, 2};
-    *topo = ONE_OF(seed, topos);
-    *pattern = ONE_OF(seed, patterns);
-    struct traffic_config config = acknowledged(*topo, *pattern);
-    struct emu_profile *profile = &config.fabric.profile;
-
-    any_profile(seed, profile);
-    profile->routing = (enum emu_routing)(test_random(seed) % 3);
-    profile->channels = (uint32_t)pick(seed, 1, 32);
-    profile->pool_slots = (uint32_t)pick(seed, 17, 32);
-    profile->light_pending = (uint32_t)pick(seed, 1, profile->channels);
-    profile->packet_bytes = (uint32_t)pick(seed, 256, 4096);
-    config.fabric.seed = test_random(seed);
-    config.load = pick(seed, 5, 150) * (TRAFFIC_LOAD_UNIT / 100);
-    config.fixed_gaps = test_random(seed) % 4 == 0;
-    config.bytes = test_random(seed) % 2 ? pick(seed, 0, 240) : pick(seed, 0, 2500);
-    config.warmup_ps = 3000000;
-    config.measure_ps = 6000000;
-    config.fanout = 3;
-    config.sets = (uint32_t)pick(seed, 1, 20);
-    config.by_messages = test_random(seed) % 2;
-    config.arity = trees[test_random(seed) % 4];
-    profile->barrier = (enum emu_barrier_by)(test_random(seed) % 2);
-    profile->tree_width = (uint32_t)pick(seed, 1, 16);
-    config.groups = (uint32_t)pick(seed, 1, 2);
-    config.operations = pick(seed, 1, 20);
-    any_times(seed, &config);
-    return config;
-}
-
-static bool same_result(const struct traffic_result *a, const struct traffic_result *b)
-{
-    return a->digest == b->digest && a->hops == b->hops && a->virtual_ps == b->virtual_ps &&
-           a->segments == b->segments && a->offered == b->offered &&
-           a->accepted.mean == b->accepted.mean && a->accepted.ci95 == b->accepted.ci95 &&
-           a->backlog == b->backlog && a->saturated == b->saturated && a->steady == b->steady &&
-           memcmp(&a->from, &b->from, sizeof a->from) == 0 &&
-           memcmp(&a->latency, &b->latency, sizeof a->latency) == 0 &&
-           memcmp(&a->completion, &b->completion, sizeof a->completion) == 0;
-}
 
 typedef struct traffic_config any_fn(uint64_t *seed, const char **topo, const char **pattern);
 
@@ -826,7 +677,7 @@ static void same_for_any_number_of_workers(uint32_t count, any_fn *any)
         bool good = true;
         for (int t = 0; t < 4; t++) {
             config.fabric.threads = threads[t];
-            good &= run(&result[t], &config) && same_result(&result[t], &result[0]);
+            good &= run(&result[t], &config) && draw_same_result(&result[t], &result[0]);
         }
         traffic_pattern_release(&config.pattern);
         CU_ASSERT(good);
@@ -838,12 +689,12 @@ static void same_for_any_number_of_workers(uint32_t count, any_fn *any)
 
 static void traffic_run__digest_is_the_same_for_any_number_of_workers(void)
 {
-    same_for_any_number_of_workers(TEST_TRIALS(24u), any_config);
+    same_for_any_number_of_workers(TEST_TRIALS(24u), draw_config);
 }
 
 static void traffic_run__acknowledged_digest_is_the_same_for_any_number_of_workers(void)
 {
-    same_for_any_number_of_workers(TEST_TRIALS(10u), any_acknowledged);
+    same_for_any_number_of_workers(TEST_TRIALS(10u), draw_acknowledged);
 }
 
 /*
@@ -857,7 +708,7 @@ static void traffic_run__digest_is_the_same_with_adapters_that_take_no_time(void
 
     for (uint64_t bytes = 0; bytes < 600; bytes += 120) {
         for (int t = 0; t < 3; t++) {
-            struct traffic_config config = config_of("kary:2,3", "multicast");
+            struct traffic_config config = draw_config_of("kary:2,3", "multicast");
             config.fabric.profile.nic_send_ps = config.fabric.profile.nic_recv_ps = 0;
             config.fabric.threads = threads[t];
             config.load = TRAFFIC_LOAD_UNIT / 10;
@@ -869,7 +720,8 @@ static void traffic_run__digest_is_the_same_with_adapters_that_take_no_time(void
             config.measure_ps = 12000000;
             result[t] = run_and_release(&config);
         }
-        CU_ASSERT(same_result(&result[1], &result[0]) && same_result(&result[2], &result[0]));
+        CU_ASSERT(draw_same_result(&result[1], &result[0]) &&
+                  draw_same_result(&result[2], &result[0]));
     }
 }
 
@@ -879,7 +731,7 @@ static void traffic_run__digest_depends_on_the_seed(void)
     struct traffic_result result[3];
 
     for (uint64_t i = 0; i < 3; i++) {
-        struct traffic_config config = config_of("kary:2,2", "uniform");
+        struct traffic_config config = draw_config_of("kary:2,2", "uniform");
         config.fabric.seed = 1 + i / 2;
         config.measure_ps = 20000000;
         result[i] = run_and_release(&config);
@@ -938,6 +790,6 @@ int main(void)
     };
     int failed = test_run("traffic", cases);
 
-    topo_free(graph);
+    draw_end();
     return failed;
 }

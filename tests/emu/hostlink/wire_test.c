@@ -50,11 +50,13 @@ static void draw(uint64_t *random, struct written *w)
         w->bytes[i] = (uint8_t)test_random(random);
     memcpy(w->own, w->bytes + 7, sizeof w->own);
     r->kind = (uint8_t)test_draw(random, 1, EMU_HOSTLINK_KINDS - 1);
-    if (r->kind <= EMU_HOSTLINK_OLD)
+    if (r->kind <= EMU_HOSTLINK_OLD || r->kind == EMU_HOSTLINK_CREDIT_AT)
         r->cable = (uint32_t)test_draw(random, 0, CABLES - 1);
     if (r->kind == EMU_HOSTLINK_ENTRY) {
         draw_entry(random, w);
-    } else if (r->kind == EMU_HOSTLINK_CONTROL) {
+    } else if (r->kind == EMU_HOSTLINK_CONTROL || r->kind == EMU_HOSTLINK_STEP) {
+        if (r->kind == EMU_HOSTLINK_STEP)
+            r->channel = (uint8_t)test_draw(random, 0, EMU_STEPS - 1);
         r->bytes = w->bytes;
         r->length = (uint32_t)test_draw(random, 0, EMU_HOSTLINK_CONTROL_BYTES);
     } else if (r->kind == EMU_HOSTLINK_CLOCK) {
@@ -63,7 +65,10 @@ static void draw(uint64_t *random, struct written *w)
         r->came_ns = test_random(random);
     } else if (r->kind != EMU_HOSTLINK_READY) {
         r->count = (uint32_t)test_draw(random, 1, UINT32_MAX);
-        if (r->kind == EMU_HOSTLINK_CREDITS || r->kind == EMU_HOSTLINK_OLD)
+        if (r->kind == EMU_HOSTLINK_CREDIT_AT)
+            r->credit_ps = test_random(random);
+        if (r->kind == EMU_HOSTLINK_CREDITS || r->kind == EMU_HOSTLINK_CREDIT_AT ||
+            r->kind == EMU_HOSTLINK_OLD)
             r->channel = (uint8_t)test_draw(random, 0, EMU_VCS - 1);
     }
 }
@@ -87,7 +92,10 @@ static bool same(const struct emu_hostlink_record *a, const struct emu_hostlink_
         return same_entry(a, b);
     case EMU_HOSTLINK_READY:
         return true;
+    case EMU_HOSTLINK_CREDIT_AT:
+        return a->count == b->count && a->credit_ps == b->credit_ps;
     case EMU_HOSTLINK_CONTROL:
+    case EMU_HOSTLINK_STEP:
         return a->length == b->length && !memcmp(a->bytes, b->bytes, a->length);
     case EMU_HOSTLINK_CLOCK:
         return a->sent_ns == b->sent_ns && a->echo_ns == b->echo_ns && a->came_ns == b->came_ns;
@@ -133,19 +141,22 @@ static void records__malformed_ones_are_refused(void)
     static const struct {
         uint8_t kind, at, value;
     } wrong[] = {
-        {EMU_HOSTLINK_ENTRY, 0, 0},   {EMU_HOSTLINK_ENTRY, 0, EMU_HOSTLINK_KINDS},
-        {EMU_HOSTLINK_ENTRY, 0, 255}, {EMU_HOSTLINK_ENTRY, 1, 2},
-        {EMU_HOSTLINK_ENTRY, 1, 4},   {EMU_HOSTLINK_ENTRY, 2, 1},
-        {EMU_HOSTLINK_ENTRY, 4, 5},   {EMU_HOSTLINK_ENTRY, 7, 128},
-        {EMU_HOSTLINK_ENTRY, 36, 1},  {EMU_HOSTLINK_CREDITS, 1, EMU_VCS},
-        {EMU_HOSTLINK_CREDITS, 8, 0}, {EMU_HOSTLINK_CREDITS, 12, 1},
-        {EMU_HOSTLINK_CREDITS, 2, 1}, {EMU_HOSTLINK_CREDITS, 4, 5},
-        {EMU_HOSTLINK_TAKEN, 1, 1},   {EMU_HOSTLINK_TAKEN, 8, 0},
-        {EMU_HOSTLINK_OLD, 8, 0},     {EMU_HOSTLINK_READY, 1, 1},
-        {EMU_HOSTLINK_READY, 2, 1},   {EMU_HOSTLINK_READY, 4, 1},
-        {EMU_HOSTLINK_CONTROL, 1, 1}, {EMU_HOSTLINK_CONTROL, 3, 5},
-        {EMU_HOSTLINK_CONTROL, 4, 1}, {EMU_HOSTLINK_CONTROL_TAKEN, 4, 1},
-        {EMU_HOSTLINK_CLOCK, 1, 1},   {EMU_HOSTLINK_CLOCK, 3, 1},
+        {EMU_HOSTLINK_ENTRY, 0, 0},     {EMU_HOSTLINK_ENTRY, 0, EMU_HOSTLINK_KINDS},
+        {EMU_HOSTLINK_ENTRY, 0, 255},   {EMU_HOSTLINK_ENTRY, 1, 2},
+        {EMU_HOSTLINK_ENTRY, 1, 4},     {EMU_HOSTLINK_ENTRY, 2, 1},
+        {EMU_HOSTLINK_ENTRY, 4, 5},     {EMU_HOSTLINK_ENTRY, 7, 128},
+        {EMU_HOSTLINK_ENTRY, 36, 1},    {EMU_HOSTLINK_CREDITS, 1, EMU_VCS},
+        {EMU_HOSTLINK_CREDITS, 8, 0},   {EMU_HOSTLINK_CREDITS, 12, 1},
+        {EMU_HOSTLINK_CREDITS, 2, 1},   {EMU_HOSTLINK_CREDITS, 4, 5},
+        {EMU_HOSTLINK_TAKEN, 1, 1},     {EMU_HOSTLINK_TAKEN, 8, 0},
+        {EMU_HOSTLINK_OLD, 8, 0},       {EMU_HOSTLINK_READY, 1, 1},
+        {EMU_HOSTLINK_READY, 2, 1},     {EMU_HOSTLINK_READY, 4, 1},
+        {EMU_HOSTLINK_CONTROL, 1, 1},   {EMU_HOSTLINK_CONTROL, 3, 5},
+        {EMU_HOSTLINK_CONTROL, 4, 1},   {EMU_HOSTLINK_CONTROL_TAKEN, 4, 1},
+        {EMU_HOSTLINK_CLOCK, 1, 1},     {EMU_HOSTLINK_CLOCK, 3, 1},
+        {EMU_HOSTLINK_STEP, 4, 1},      {EMU_HOSTLINK_STEP, 1, EMU_STEPS},
+        {EMU_HOSTLINK_STEP, 3, 5},      {EMU_HOSTLINK_CREDIT_AT, 1, EMU_VCS},
+        {EMU_HOSTLINK_CREDIT_AT, 8, 0}, {EMU_HOSTLINK_CREDIT_AT, 4, 5},
     };
     uint8_t bytes[EMU_HOSTLINK_CONTROL_BYTES] = {0};
     uint8_t wire[2 * EMU_HOSTLINK_RECORD_BYTES];
@@ -154,7 +165,7 @@ static void records__malformed_ones_are_refused(void)
     for (uint32_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         struct emu_hostlink_record record = {.kind = wrong[i].kind};
 
-        if (record.kind == EMU_HOSTLINK_CONTROL)
+        if (record.kind == EMU_HOSTLINK_CONTROL || record.kind == EMU_HOSTLINK_STEP)
             record.bytes = bytes;
         else if (record.kind != EMU_HOSTLINK_CLOCK && record.kind != EMU_HOSTLINK_ENTRY)
             record.count = 1;

@@ -82,7 +82,7 @@ static void pair_open(struct hosts *w)
     pair_cables(w);
     if (w->set.clock == EMU_CLOCK_VIRTUAL)
         CU_ASSERT_EQUAL_FATAL(emu_windows_create(&w->windows, w->worker, w->set.workers,
-                                                 emu_profile_lookahead_ps(&w->profile)),
+                                                 emu_profile_lookahead_ps(&w->profile), NULL),
                               0);
 }
 

@@ -2,9 +2,12 @@
 /* lane.c - see lane.h. */
 #include "tests/world/hostlink/lane.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include "emu/random.h"
 
 struct lane_frame {
     struct emu_hostframe frame; /* first */
@@ -19,6 +22,9 @@ struct lane_port {
     struct lane_frame *all;
     uint8_t *bytes;
     uint64_t receives;
+    uint64_t sent;
+    _Atomic uint32_t lost; /* of LANE_UNIT */
+    _Atomic uint64_t seed;
 };
 
 struct lane {
@@ -87,9 +93,15 @@ static uint32_t lane_receive(struct emu_hostport *port, struct emu_hostframe **f
 
 static uint32_t lane_send(struct emu_hostport *port, struct emu_hostframe **frames, uint32_t count)
 {
+    struct lane_port *lane = port_of(port);
+    uint32_t lost = atomic_load_explicit(&lane->lost, memory_order_relaxed);
+    uint64_t seed = atomic_load_explicit(&lane->seed, memory_order_relaxed);
+
     for (uint32_t i = 0; i < count; i++) {
-        if (send(port_of(port)->fd, frames[i]->data, frames[i]->bytes,
-                 MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+        bool gone = lost && emu_mix(seed + lane->sent++) % LANE_UNIT < lost;
+
+        if (!gone && send(port_of(port)->fd, frames[i]->data, frames[i]->bytes,
+                          MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
             return i;
         lane_drop(port, frames[i]);
     }
@@ -178,6 +190,14 @@ void lane_destroy(struct lane *lane)
 struct emu_hostport *lane_port(struct lane *lane, uint32_t port)
 {
     return &lane->port[port].port;
+}
+
+void lane_lose(struct lane *lane, uint32_t rate, uint64_t seed)
+{
+    for (uint32_t i = 0; i < 2; i++) {
+        atomic_store_explicit(&lane->port[i].seed, seed + i, memory_order_relaxed);
+        atomic_store_explicit(&lane->port[i].lost, rate, memory_order_relaxed);
+    }
 }
 
 uint64_t lane_receives(const struct lane *lane, uint32_t port)

@@ -80,7 +80,7 @@ void vcnet_ready(struct vcnet *w)
 {
     if (w->clock == EMU_CLOCK_VIRTUAL)
         CU_ASSERT_EQUAL_FATAL(emu_windows_create(&w->windows, w->worker, w->workers,
-                                                 emu_profile_lookahead_ps(&w->profile)),
+                                                 emu_profile_lookahead_ps(&w->profile), NULL),
                               0);
 }
 

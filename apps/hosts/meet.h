@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * meet.h - the hosts of a cluster file, for what all of them do together in simulated time.
+ */
+#ifndef APPS_HOSTS_MEET_H
+#define APPS_HOSTS_MEET_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "apps/hosts/plan.h"
+#include "emu/hostlink/barrier.h"
+
+/**
+ * hosts_meet - open this host's ports and meet all others: emu_barrier_destroy() it.
+ * @config: all hosts must have the same: network, profile, clock, seed and bounds; the others are
+ *          waited for as long as its bound `start` says.
+ * Errors: as emu_hostport_open(), cluster_key(), emu_barrier_create(), emu_barrier_meet(), with one
+ * line in @error. @plan and @config are borrowed as long as the barrier lives.
+ */
+int hosts_meet(struct emu_barrier **ret, const struct hosts_plan *plan,
+               const struct fabric_config *config, char *error, size_t error_bytes);
+
+#endif

@@ -1,0 +1,730 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * barrier.c - see barrier.h.
+ *
+ * What comes is appended to its peer's `in`, whoever receives it; only a sync reads it, up to the
+ * end of the superstep that it ends. The rest is of the next one.
+ */
+#include "emu/hostlink/barrier.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "emu/now.h"
+#include "emu/worker/spawn.h"
+#include "emu/worker/wait.h"
+
+#define BARRIER_BURSTS     4u                   /* of frames, taken from a port in a pass */
+#define BARRIER_KEEP_NS    UINT64_C(20000000)   /* between two looks of the thread, at most */
+#define BARRIER_POLL_NS    UINT64_C(100000)     /* a port that wakes nobody is looked at so often */
+#define BARRIER_SLEEP_NS   UINT64_C(100000000)  /* no sleep is longer */
+#define BARRIER_MEET_NS    UINT64_C(1000000)    /* between two looks whether all are there */
+#define BARRIER_REFUSED_NS UINT64_C(3000000000) /* one of another fabric may be about to end */
+#define BARRIER_LINGER_NS  UINT64_C(1000000000) /* for the last records to arrive */
+#define BARRIER_KEPT_MOST  ((size_t)1 << 32)    /* bytes of a superstep: more is no honest host's */
+
+/* Bytes that grow. */
+struct kept {
+    uint8_t *at;
+    size_t bytes, room;
+};
+
+struct barrier_peer {
+    struct emu_barrier *barrier;
+    struct emu_session *session;
+    uint64_t fabric;
+    uint32_t host, port;
+    uint16_t from; /* its number in frames */
+    bool first;    /* of those with its host */
+    bool lost;
+    bool too_much;     /* there was no memory for what it said */
+    bool ended;        /* it has ended this superstep */
+    uint64_t life;     /* of the session; 0: not met yet */
+    struct kept in;    /* records that came */
+    size_t taken;      /* of these, bytes that a sync has read */
+    struct kept given; /* to all, in the superstep that was ended last */
+};
+
+struct emu_barrier {
+    uint32_t self, hosts, peers, ports;
+    const char *const *name;
+    bool oversubscribed;
+    uint64_t (*now_ns)(void *ctx);
+    void *now_ctx;
+    struct emu_hostport **port;
+    struct barrier_peer *peer;
+    struct emu_barrier_taker taker;
+    struct emu_waiter *waiter; /* what a sync sleeps on */
+    int err;
+    char why[EMU_BARRIER_WHY_BYTES];
+
+    pthread_mutex_t lock; /* over all of it */
+    struct emu_waiter *keeper;
+    uint64_t keep_ns;
+    pthread_t thread;
+    bool ends; /* the thread is to */
+};
+
+static int barrier_wrong(struct emu_barrier *barrier, int err, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* The first error stays. */
+static int barrier_wrong(struct emu_barrier *barrier, int err, const char *format, ...)
+{
+    va_list args;
+
+    if (barrier->err)
+        return barrier->err;
+    va_start(args, format);
+    vsnprintf(barrier->why, sizeof barrier->why, format, args);
+    va_end(args);
+    return barrier->err = err;
+}
+
+static uint64_t barrier_now_ns(const struct emu_barrier *barrier)
+{
+    return barrier->now_ns ? barrier->now_ns(barrier->now_ctx) : emu_now_ns();
+}
+
+static const char *name_of(const struct barrier_peer *peer)
+{
+    return peer->barrier->name[peer->host];
+}
+
+/* --- bytes ----------------------------------------------------------------------------- */
+
+static bool kept_add(struct kept *kept, const uint8_t *from, size_t bytes)
+{
+    if (bytes > kept->room - kept->bytes) {
+        size_t room = kept->room ? kept->room : 4096;
+        uint8_t *at;
+
+        while (room < kept->bytes + bytes)
+            room *= 2;
+        at = room <= BARRIER_KEPT_MOST ? realloc(kept->at, room) : NULL;
+        if (!at)
+            return false;
+        kept->at = at;
+        kept->room = room;
+    }
+    if (bytes)
+        memcpy(kept->at + kept->bytes, from, bytes);
+    kept->bytes += bytes;
+    return true;
+}
+
+/* What was read is forgotten: all of it, as a rule. */
+static void peer_forget(struct barrier_peer *peer)
+{
+    size_t left = peer->in.bytes - peer->taken;
+
+    if (left && peer->taken)
+        memmove(peer->in.at, peer->in.at + peer->taken, left);
+    peer->in.bytes = left;
+    peer->taken = 0;
+}
+
+/* --- sessions -------------------------------------------------------------------------- */
+
+static void peer_records(void *ctx, const uint8_t *records, uint32_t bytes)
+{
+    struct barrier_peer *peer = ctx;
+    uint64_t life = emu_session_life(peer->session);
+
+    if (!peer->life)
+        peer->life = life;
+    if (peer->life != life || peer->lost)
+        return; /* it began anew, and that is too late */
+    peer->too_much |= !kept_add(&peer->in, records, bytes);
+}
+
+static struct barrier_peer *barrier_peer_of(struct emu_barrier *barrier, uint32_t port,
+                                            const struct emu_hostframe *frame)
+{
+    for (uint32_t i = 0; i < barrier->peers; i++) {
+        struct barrier_peer *peer = &barrier->peer[i];
+        uint16_t from, to;
+        bool malformed;
+
+        if (peer->port == port && emu_session_peek(frame, peer->fabric, &from, &to, &malformed) &&
+            from == peer->from && to == barrier->self)
+            return peer;
+    }
+    return NULL;
+}
+
+static uint32_t port_receive(struct emu_barrier *barrier, uint32_t p, uint64_t now_ns)
+{
+    struct emu_hostport *port = barrier->port[p];
+    struct emu_hostframe *frame[EMU_HOSTLINK_BURST];
+    uint32_t all = 0, got = EMU_HOSTLINK_BURST;
+
+    for (uint32_t burst = 0; burst < BARRIER_BURSTS && got == EMU_HOSTLINK_BURST; burst++) {
+        got = port->ops->receive(port, frame, EMU_HOSTLINK_BURST);
+        for (uint32_t i = 0; i < got; i++) {
+            struct barrier_peer *peer = barrier_peer_of(barrier, p, frame[i]);
+
+            if (peer)
+                emu_session_receive(peer->session, frame[i], now_ns, peer_records, peer);
+            else
+                port->ops->drop(port, frame[i]);
+        }
+        all += got;
+    }
+    return all;
+}
+
+/* A session that was up in one life is in another, or in none: its host is lost. */
+static void peer_look(struct barrier_peer *peer)
+{
+    bool up = emu_session_state(peer->session) == EMU_SESSION_UP;
+    uint64_t life = emu_session_life(peer->session);
+
+    if (!peer->life && up)
+        peer->life = life;
+    peer->lost |= peer->life && (!up || life != peer->life);
+}
+
+/* Frames in, frames out. Returns how many came. */
+static uint32_t barrier_pass(struct emu_barrier *barrier)
+{
+    uint64_t now_ns = barrier_now_ns(barrier);
+    uint32_t came = 0;
+
+    for (uint32_t p = 0; p < barrier->ports; p++)
+        came += port_receive(barrier, p, now_ns);
+    for (uint32_t i = 0; i < barrier->peers; i++) {
+        emu_session_step(barrier->peer[i].session, now_ns);
+        peer_look(&barrier->peer[i]);
+    }
+    return came;
+}
+
+/* Until a frame comes, or a session is due. */
+static void barrier_sleep(struct emu_barrier *barrier)
+{
+    uint64_t most_ns = BARRIER_SLEEP_NS, now_ns;
+
+    for (uint32_t p = 0; p < barrier->ports; p++) {
+        struct emu_hostport *port = barrier->port[p];
+
+        if (port->ops->wake_fd(port) < 0)
+            most_ns = BARRIER_POLL_NS;
+        else
+            port->ops->wake_clear(port);
+    }
+    if (barrier_pass(barrier))
+        return;
+    now_ns = barrier_now_ns(barrier);
+    for (uint32_t i = 0; i < barrier->peers; i++) {
+        uint64_t next_ns = emu_session_next_ns(barrier->peer[i].session);
+
+        next_ns = next_ns > now_ns ? next_ns - now_ns : 0;
+        most_ns = next_ns < most_ns ? next_ns : most_ns;
+    }
+    if (most_ns)
+        emu_waiter_sleep(barrier->waiter, most_ns);
+}
+
+/* One round of waiting for what others say. @rounds: in which nothing came, in a row. */
+static void barrier_wait(struct emu_barrier *barrier, unsigned *rounds)
+{
+    if (barrier_pass(barrier))
+        *rounds = 0;
+    else if (emu_wait_round((*rounds)++, barrier->oversubscribed) == EMU_WAIT_SLEEP)
+        barrier_sleep(barrier);
+}
+
+static int peer_lost(struct barrier_peer *peer)
+{
+    char why[128];
+
+    emu_session_why(peer->session, why, sizeof why);
+    return barrier_wrong(peer->barrier, -EHOSTDOWN, "host %s was lost: %s", name_of(peer),
+                         emu_session_state(peer->session) == EMU_SESSION_UP ? "it has begun anew"
+                                                                            : why);
+}
+
+/* --- a superstep ----------------------------------------------------------------------- */
+
+static int peer_put(struct barrier_peer *peer, const struct emu_hostlink_record *record)
+{
+    struct emu_barrier *barrier = peer->barrier;
+    uint32_t bytes = emu_hostlink_bytes(record);
+    unsigned rounds = 0;
+    uint8_t *to = NULL;
+
+    while (!barrier->err && !peer->lost && !(to = emu_session_room(peer->session, bytes)))
+        barrier_wait(barrier, &rounds);
+    if (barrier->err)
+        return barrier->err;
+    if (!to)
+        return peer_lost(peer);
+    emu_hostlink_write(to, record);
+    emu_session_put(peer->session, bytes);
+    return 0;
+}
+
+/* @bytes bytes in as many records as that takes, the last of them of kind @last. */
+static int peer_say(struct barrier_peer *peer, const uint8_t *from, size_t bytes,
+                    enum emu_step last)
+{
+    struct emu_hostlink_record record = {.kind = EMU_HOSTLINK_STEP};
+    size_t most = emu_session_record_max(peer->session) - EMU_HOSTLINK_HEAD_BYTES;
+    int err;
+
+    most = most < EMU_HOSTLINK_CONTROL_BYTES ? most : EMU_HOSTLINK_CONTROL_BYTES;
+    do {
+        record.bytes = from;
+        record.length = (uint32_t)(bytes < most ? bytes : most);
+        bytes -= record.length;
+        if (bytes)
+            from += record.length;
+        record.channel = (uint8_t)(bytes ? EMU_STEP_MORE : last);
+        err = peer_put(peer, &record);
+    } while (!err && bytes);
+    return err;
+}
+
+static int peer_step(struct barrier_peer *peer, const struct emu_hostlink_record *record)
+{
+    if (record->channel == EMU_STEP_FAIL)
+        return barrier_wrong(peer->barrier, -ECONNABORTED, "host %s: %.*s", name_of(peer),
+                             (int)record->length, (const char *)record->bytes);
+    if (!kept_add(&peer->given, record->bytes, record->length))
+        return barrier_wrong(peer->barrier, -ENOMEM, "there is no memory for what host %s says",
+                             name_of(peer));
+    peer->ended = record->channel == EMU_STEP_LAST;
+    return 0;
+}
+
+/* What is wrong with it, or NULL. */
+static const char *peer_cable(struct barrier_peer *peer, const struct emu_hostlink_record *record)
+{
+    struct emu_barrier *barrier = peer->barrier;
+
+    if (record->kind != EMU_HOSTLINK_ENTRY && record->kind != EMU_HOSTLINK_CREDIT_AT)
+        return "a record of another clock";
+    if (!barrier->taker.record)
+        return "a record of a cable, and there is none";
+    return barrier->taker.record(barrier->taker.ctx, (uint32_t)(peer - barrier->peer), record);
+}
+
+/* What has come of this superstep. */
+static int peer_take(struct barrier_peer *peer)
+{
+    struct emu_hostlink_record record;
+    int err = peer->too_much
+                  ? barrier_wrong(peer->barrier, -ENOMEM,
+                                  "there is no memory for what host %s says", name_of(peer))
+                  : 0;
+
+    while (!err && !peer->ended && peer->taken < peer->in.bytes) {
+        size_t left = peer->in.bytes - peer->taken;
+        uint32_t whole = emu_hostlink_parse(peer->in.at + peer->taken,
+                                            left < UINT32_MAX ? (uint32_t)left : UINT32_MAX,
+                                            UINT32_MAX, &record);
+        const char *wrong = whole ? NULL : "a malformed record";
+
+        if (whole && record.kind == EMU_HOSTLINK_STEP)
+            err = peer_step(peer, &record);
+        else if (whole)
+            wrong = peer_cable(peer, &record);
+        if (wrong)
+            err = barrier_wrong(peer->barrier, -EPROTO, "host %s broke the rules: %s",
+                                name_of(peer), wrong);
+        peer->taken += whole;
+    }
+    peer_forget(peer);
+    return err;
+}
+
+static int barrier_say(struct emu_barrier *barrier, const void *mine, size_t bytes)
+{
+    int err = barrier->err;
+
+    for (uint32_t i = 0; !err && i < barrier->peers; i++) {
+        struct barrier_peer *peer = &barrier->peer[i];
+
+        err = peer_say(peer, mine, peer->first ? bytes : 0, EMU_STEP_LAST);
+    }
+    return err;
+}
+
+static int barrier_hear(struct emu_barrier *barrier)
+{
+    unsigned rounds = 0;
+    bool all = false;
+    int err = barrier->err;
+
+    for (uint32_t i = 0; i < barrier->peers; i++) {
+        barrier->peer[i].ended = false;
+        barrier->peer[i].given.bytes = 0;
+    }
+    for (barrier_pass(barrier); !err && !all;) {
+        all = true;
+        for (uint32_t i = 0; !err && i < barrier->peers; i++) {
+            struct barrier_peer *peer = &barrier->peer[i];
+
+            err = peer_take(peer);
+            if (!err && !peer->ended && peer->lost)
+                err = peer_lost(peer);
+            all &= peer->ended;
+        }
+        if (!err && !all)
+            barrier_wait(barrier, &rounds);
+        if (!err)
+            err = barrier->err;
+    }
+    return err;
+}
+
+/* All are told that this host ends, as far as they can be. */
+static void barrier_tell(struct emu_barrier *barrier, const char *why)
+{
+    struct emu_hostlink_record record = {.kind = EMU_HOSTLINK_STEP, .channel = EMU_STEP_FAIL};
+
+    for (uint32_t i = 0; i < barrier->peers; i++) {
+        struct barrier_peer *peer = &barrier->peer[i];
+        size_t most = emu_session_record_max(peer->session) - EMU_HOSTLINK_HEAD_BYTES;
+        size_t bytes = strlen(why);
+        uint8_t *to;
+
+        record.bytes = (const uint8_t *)why;
+        record.length = (uint32_t)(bytes < most ? bytes : most);
+        to = peer->first && !peer->lost
+                 ? emu_session_room(peer->session, emu_hostlink_bytes(&record))
+                 : NULL;
+        if (!to)
+            continue;
+        emu_hostlink_write(to, &record);
+        emu_session_put(peer->session, emu_hostlink_bytes(&record));
+    }
+    barrier_pass(barrier);
+}
+
+int emu_barrier_put(struct emu_barrier *barrier, uint32_t peer,
+                    const struct emu_hostlink_record *record)
+{
+    int err;
+
+    pthread_mutex_lock(&barrier->lock);
+    err = peer_put(&barrier->peer[peer], record);
+    pthread_mutex_unlock(&barrier->lock);
+    return err;
+}
+
+int emu_barrier_sync(struct emu_barrier *barrier, const void *mine, size_t bytes)
+{
+    bool before = barrier->err;
+    int err;
+
+    pthread_mutex_lock(&barrier->lock);
+    err = barrier_say(barrier, mine, bytes);
+    if (!err)
+        err = barrier_hear(barrier);
+    if (err && !before && err != -ECONNABORTED) /* who ended has told all */
+        barrier_tell(barrier, barrier->why);
+    pthread_mutex_unlock(&barrier->lock);
+    return err;
+}
+
+void emu_barrier_fail(struct emu_barrier *barrier, const char *why)
+{
+    pthread_mutex_lock(&barrier->lock);
+    if (!barrier->err) {
+        barrier_wrong(barrier, -ECANCELED, "%s", why);
+        barrier_tell(barrier, why);
+    }
+    pthread_mutex_unlock(&barrier->lock);
+}
+
+/* --- read ------------------------------------------------------------------------------ */
+
+const void *emu_barrier_of(const struct emu_barrier *barrier, uint32_t host, size_t *bytes)
+{
+    for (uint32_t i = 0; i < barrier->peers; i++)
+        if (barrier->peer[i].host == host && barrier->peer[i].first) {
+            *bytes = barrier->peer[i].given.bytes;
+            return barrier->peer[i].given.at;
+        }
+    *bytes = 0;
+    return NULL;
+}
+
+int emu_barrier_error(const struct emu_barrier *barrier)
+{
+    return barrier->err;
+}
+
+const char *emu_barrier_why(const struct emu_barrier *barrier)
+{
+    return barrier->why;
+}
+
+uint32_t emu_barrier_hosts(const struct emu_barrier *barrier)
+{
+    return barrier->hosts;
+}
+
+uint32_t emu_barrier_self(const struct emu_barrier *barrier)
+{
+    return barrier->self;
+}
+
+uint32_t emu_barrier_peers(const struct emu_barrier *barrier)
+{
+    return barrier->peers;
+}
+
+const char *emu_barrier_name(const struct emu_barrier *barrier, uint32_t host)
+{
+    return barrier->name[host];
+}
+
+uint32_t emu_barrier_host(const struct emu_barrier *barrier, uint32_t peer)
+{
+    return barrier->peer[peer].host;
+}
+
+const struct emu_session *emu_barrier_session(const struct emu_barrier *barrier, uint32_t peer)
+{
+    return barrier->peer[peer].session;
+}
+
+void emu_barrier_taker(struct emu_barrier *barrier, const struct emu_barrier_taker *taker)
+{
+    barrier->taker = taker ? *taker : (struct emu_barrier_taker){.record = NULL};
+}
+
+/* --- begun and ended ------------------------------------------------------------------- */
+
+/* Nobody else may be in the sessions for long. */
+static void *keeper_main(void *arg)
+{
+    struct emu_barrier *barrier = arg;
+    bool ends = false;
+
+    while (!ends) {
+        pthread_mutex_lock(&barrier->lock);
+        barrier_pass(barrier);
+        ends = barrier->ends;
+        pthread_mutex_unlock(&barrier->lock);
+        if (!ends)
+            emu_waiter_sleep(barrier->keeper, barrier->keep_ns);
+    }
+    return NULL;
+}
+
+/* 0: all are there; 1: not yet; or an error. @refused_ns: for how long one has been refused. */
+static int barrier_met(struct emu_barrier *barrier, uint64_t passed_ns, uint64_t *refused_ns)
+{
+    char why[128];
+    int err = 0;
+
+    barrier_pass(barrier);
+    for (uint32_t i = 0; i < barrier->peers && err >= 0; i++) {
+        struct barrier_peer *peer = &barrier->peer[i];
+        enum emu_session_state state = emu_session_state(peer->session);
+
+        if (peer->lost)
+            return peer_lost(peer);
+        if (state == EMU_SESSION_UP)
+            continue;
+        err = 1;
+        if (state != EMU_SESSION_REFUSED)
+            continue;
+        *refused_ns += passed_ns;
+        if (*refused_ns < BARRIER_REFUSED_NS)
+            continue;
+        emu_session_why(peer->session, why, sizeof why);
+        err = barrier_wrong(barrier, -EPROTO, "host %s: %s", name_of(peer), why);
+    }
+    return err;
+}
+
+/* Who has not come. */
+static int barrier_late(struct emu_barrier *barrier)
+{
+    for (uint32_t i = 0; i < barrier->peers; i++) {
+        struct barrier_peer *peer = &barrier->peer[i];
+        char why[128];
+
+        if (emu_session_state(peer->session) == EMU_SESSION_UP)
+            continue;
+        emu_session_why(peer->session, why, sizeof why);
+        return barrier_wrong(barrier, -ETIMEDOUT, "host %s: %s", name_of(peer), why);
+    }
+    return 0;
+}
+
+int emu_barrier_meet(struct emu_barrier *barrier, uint64_t timeout_ns)
+{
+    uint64_t began_ns = barrier_now_ns(barrier), passed_ns = 0, last_ns = 0, refused_ns = 0;
+    int err = 1;
+
+    while (err == 1) {
+        pthread_mutex_lock(&barrier->lock);
+        err = barrier_met(barrier, passed_ns - last_ns, &refused_ns);
+        if (err == 1 && passed_ns >= timeout_ns)
+            err = barrier_late(barrier);
+        if (err < 0)
+            barrier_tell(barrier, barrier->why);
+        pthread_mutex_unlock(&barrier->lock);
+        if (err == 1)
+            emu_waiter_sleep(barrier->waiter, BARRIER_MEET_NS);
+        last_ns = passed_ns;
+        passed_ns = barrier_now_ns(barrier) - began_ns;
+    }
+    return err;
+}
+
+static int peer_init(struct emu_barrier *barrier, uint32_t i, const struct emu_barrier_peer *config)
+{
+    struct barrier_peer *peer = &barrier->peer[i];
+    struct emu_session_config session = config->session;
+
+    if (config->host >= barrier->hosts || config->host == barrier->self ||
+        config->port >= barrier->ports)
+        return -EINVAL;
+    *peer = (struct barrier_peer){.barrier = barrier,
+                                  .fabric = session.fabric,
+                                  .host = config->host,
+                                  .port = config->port,
+                                  .from = session.peer,
+                                  .first = true};
+    for (uint32_t before = 0; before < i; before++)
+        peer->first &= barrier->peer[before].host != peer->host;
+    session.port = barrier->port[config->port];
+    if (session.silent_ns / 16 < barrier->keep_ns)
+        barrier->keep_ns = session.silent_ns / 16;
+    return emu_session_create(&peer->session, &session);
+}
+
+static void barrier_free(struct emu_barrier *barrier)
+{
+    for (uint32_t i = 0; barrier->peer && i < barrier->peers; i++) {
+        if (barrier->peer[i].session)
+            emu_session_destroy(barrier->peer[i].session);
+        free(barrier->peer[i].in.at);
+        free(barrier->peer[i].given.at);
+    }
+    emu_waiter_destroy(barrier->keeper);
+    emu_waiter_destroy(barrier->waiter);
+    pthread_mutex_destroy(&barrier->lock);
+    free(barrier->peer);
+    free(barrier->port);
+    free(barrier);
+}
+
+static int barrier_init(struct emu_barrier *barrier, const struct emu_barrier_config *config)
+{
+    int err = emu_waiter_create(&barrier->waiter);
+
+    if (!err)
+        err = emu_waiter_create(&barrier->keeper);
+    barrier->port = calloc(config->ports + 1u, sizeof(struct emu_hostport *));
+    barrier->peer = calloc(config->peers + 1u, sizeof *barrier->peer);
+    if (err || !barrier->port || !barrier->peer)
+        return err ? err : -ENOMEM;
+    barrier->ports = config->ports;
+    for (uint32_t p = 0; !err && p < config->ports; p++) {
+        int fd = config->port[p]->ops->wake_fd(config->port[p]);
+
+        barrier->port[p] = config->port[p];
+        err = fd < 0 ? 0 : emu_waiter_add(barrier->waiter, fd);
+    }
+    for (; !err && barrier->peers < config->peers; barrier->peers++)
+        err = peer_init(barrier, barrier->peers, &config->peer[barrier->peers]);
+    return err;
+}
+
+/* It takes no signals: whoever made the barrier does. */
+static int keeper_start(struct emu_barrier *barrier)
+{
+    sigset_t all, before;
+    int err;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    err = emu_spawn(&barrier->thread, "fab-keeper", keeper_main, barrier);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return err;
+}
+
+int emu_barrier_create(struct emu_barrier **ret, const struct emu_barrier_config *config)
+{
+    struct emu_barrier *barrier;
+    int err;
+
+    if (config->hosts > EMU_BARRIER_HOSTS_MAX || config->self >= config->hosts)
+        return -EINVAL;
+    barrier = calloc(1, sizeof *barrier);
+    if (!barrier)
+        return -ENOMEM;
+    barrier->self = config->self;
+    barrier->hosts = config->hosts;
+    barrier->name = config->name;
+    barrier->oversubscribed = config->oversubscribed;
+    barrier->now_ns = config->now_ns;
+    barrier->now_ctx = config->now_ctx;
+    barrier->keep_ns = BARRIER_KEEP_NS;
+    pthread_mutex_init(&barrier->lock, NULL);
+    err = barrier_init(barrier, config);
+    if (!err)
+        err = keeper_start(barrier);
+    if (err) {
+        barrier_free(barrier);
+        return err;
+    }
+    *ret = barrier;
+    return 0;
+}
+
+/* Have all others that are there what was put in? */
+static bool barrier_is_idle(struct emu_barrier *barrier)
+{
+    bool idle = true;
+
+    pthread_mutex_lock(&barrier->lock);
+    barrier_pass(barrier);
+    for (uint32_t i = 0; i < barrier->peers; i++)
+        idle &= emu_session_state(barrier->peer[i].session) != EMU_SESSION_UP ||
+                emu_session_is_idle(barrier->peer[i].session);
+    pthread_mutex_unlock(&barrier->lock);
+    return idle;
+}
+
+void emu_barrier_destroy(struct emu_barrier *barrier)
+{
+    uint64_t began_ns;
+
+    if (!barrier)
+        return;
+    began_ns = barrier_now_ns(barrier);
+    while (!barrier_is_idle(barrier) && barrier_now_ns(barrier) - began_ns < BARRIER_LINGER_NS)
+        emu_waiter_sleep(barrier->waiter, BARRIER_POLL_NS);
+    pthread_mutex_lock(&barrier->lock);
+    barrier->ends = true;
+    pthread_mutex_unlock(&barrier->lock);
+    emu_waiter_ring(barrier->keeper);
+    pthread_join(barrier->thread, NULL);
+    for (uint32_t p = 0; p < barrier->ports; p++) {
+        int fd = barrier->port[p]->ops->wake_fd(barrier->port[p]);
+
+        if (fd >= 0)
+            emu_waiter_remove(barrier->waiter, fd);
+    }
+    for (uint32_t i = 0; i < barrier->peers; i++) {
+        emu_session_destroy(barrier->peer[i].session);
+        barrier->peer[i].session = NULL;
+    }
+    for (uint32_t p = 0; p < barrier->ports; p++)
+        barrier->port[p]->ops->close(barrier->port[p]);
+    barrier_free(barrier);
+}

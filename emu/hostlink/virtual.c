@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* virtual.c - see virtual.h. */
+#include "emu/hostlink/virtual.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "emu/alloc.h"
+#include "emu/hostlink/entry.h"
+#include "emu/worker/worker.h"
+
+/* A cable's end here: the device's own ends of the local cable. */
+struct virtual_cable {
+    struct emu_tx tx; /* to the switch here */
+    struct emu_rx rx; /* from it */
+    bool joined;
+    bool channels;
+    uint32_t peer, number;
+    uint32_t unpaid; /* segments that went out and whose credit has not come */
+    const struct emu_profile *profile;
+};
+
+struct virtual_peer {
+    uint32_t cables;
+    struct virtual_cable **cable; /* by number */
+};
+
+struct emu_virtual {
+    struct emu_dev dev;
+    struct emu_barrier *barrier;
+    uint32_t nodes;
+    uint32_t peers;
+    struct virtual_peer *peer;
+};
+
+/* It is told of what cables have, and looks at them all when the window is over. */
+static uint32_t virtual_step(struct emu_dev *dev, uint64_t until_ps)
+{
+    (void)until_ps;
+    emu_dev_take(dev, EMU_EVENT_DATA);
+    emu_dev_take(dev, EMU_EVENT_CREDIT);
+    dev->next_ps = EMU_NEVER;
+    return 0;
+}
+
+/* --- what goes --------------------------------------------------------------------------- */
+
+static int cable_send_entries(struct emu_virtual *link, struct virtual_cable *cable)
+{
+    struct emu_pool_cache *cache = &link->dev.worker->cache;
+    struct emu_rx *rx = &cable->rx;
+    const struct emu_entry *entry;
+    uint32_t moved = 0;
+    int err = 0;
+
+    for (; !err && (entry = emu_rx_front(rx, EMU_NEVER)); moved++) {
+        struct emu_hostlink_record record = {0};
+
+        hostlink_entry_record(entry, cache->pool, cable->channels, &record);
+        record.cable = cable->number;
+        cable->unpaid += hostlink_is_segment(&entry->hdr, cable->channels);
+        err = emu_barrier_put(link->barrier, cable->peer, &record);
+        emu_pool_drop(cache, entry->buf);
+        emu_rx_skip(rx);
+    }
+    if (moved)
+        emu_rx_done(rx, moved);
+    return err;
+}
+
+/* Credits that our switch has given back, each with its time. */
+static int cable_send_credits(struct emu_virtual *link, struct virtual_cable *cable)
+{
+    struct emu_tx *tx = &cable->tx;
+    const struct emu_credit *back;
+    int err = 0;
+
+    while (!err && (back = emu_credit_front(&tx->credit))) {
+        struct emu_hostlink_record record = {.kind = EMU_HOSTLINK_CREDIT_AT,
+                                             .channel = (uint8_t)back->channel,
+                                             .cable = cable->number,
+                                             .count = back->count};
+
+        record.credit_ps = back->time_ps;
+        tx->credits += back->count;
+        err = emu_barrier_put(link->barrier, cable->peer, &record);
+        emu_credit_skip(&tx->credit);
+    }
+    return err;
+}
+
+/* --- what comes -------------------------------------------------------------------------- */
+
+/* Is it of a time that is over, or of none? */
+static bool is_late(const struct emu_virtual *link, uint64_t at_ps)
+{
+    return at_ps <= link->dev.worker->now_ps || at_ps > EMU_LAST_PS * 2 - 1;
+}
+
+static const char *cable_entry(struct emu_virtual *link, struct virtual_cable *cable,
+                               const struct emu_hostlink_record *record)
+{
+    struct emu_pool_cache *cache = &link->dev.worker->cache;
+    uint32_t buf = EMU_NO_BUF;
+    struct emu_entry entry;
+
+    if (!hostlink_entry_is_sane(record, cable->profile, link->nodes, true))
+        return "an entry that cannot be on that cable";
+    if (is_late(link, record->at_ps))
+        return "an entry of a time that is over";
+    if ((!cable->channels && !cable->tx.credits) || !emu_tx_has_slot(&cable->tx))
+        return "more entries than its cable has room for";
+    if (record->has_buf && (buf = emu_pool_take(cache)) == EMU_NO_BUF)
+        return "an entry for which this host has no buffer";
+    entry = hostlink_entry_of(record, cache->pool, buf);
+    emu_tx_send(&cable->tx, &entry);
+    emu_tx_flush(&cable->tx);
+    return NULL;
+}
+
+static const char *cable_credit(struct emu_virtual *link, struct virtual_cable *cable,
+                                const struct emu_hostlink_record *record)
+{
+    struct emu_rx *rx = &cable->rx;
+
+    if (is_late(link, record->credit_ps))
+        return "credits of a time that is over";
+    if (record->count > cable->unpaid || (record->channel && !cable->channels) ||
+        !emu_credit_has_slot(&rx->credit))
+        return "credits that nobody is owed";
+    cable->unpaid -= record->count;
+    emu_credit_put(&rx->credit, record->count, record->channel, record->credit_ps);
+    emu_peer_tell(&rx->peer, link->dev.worker, EMU_EVENT_CREDIT);
+    return NULL;
+}
+
+static const char *virtual_record(void *ctx, uint32_t p, const struct emu_hostlink_record *record)
+{
+    struct emu_virtual *link = ctx;
+    const struct virtual_peer *peer = &link->peer[p];
+
+    if (record->cable >= peer->cables || !peer->cable[record->cable])
+        return "a record of a cable that is not there";
+    if (record->kind == EMU_HOSTLINK_ENTRY)
+        return cable_entry(link, peer->cable[record->cable], record);
+    return cable_credit(link, peer->cable[record->cable], record);
+}
+
+/* --- a window is over -------------------------------------------------------------------- */
+
+static int virtual_send(struct emu_virtual *link)
+{
+    int err = emu_barrier_error(link->barrier);
+
+    for (uint32_t p = 0; p < link->peers; p++)
+        for (uint32_t c = 0; !err && c < link->peer[p].cables; c++) {
+            struct virtual_cable *cable = link->peer[p].cable[c];
+
+            if (cable)
+                err = cable_send_entries(link, cable);
+            if (cable && !err)
+                err = cable_send_credits(link, cable);
+        }
+    return err;
+}
+
+int emu_virtual_agree(struct emu_virtual *link, uint64_t *next_ps)
+{
+    struct emu_barrier *barrier = link->barrier;
+    uint64_t least_ps = *next_ps;
+    int err = virtual_send(link);
+
+    if (!err)
+        err = emu_barrier_sync(barrier, &least_ps, sizeof least_ps);
+    for (uint32_t h = 0; !err && h < emu_barrier_hosts(barrier); h++) {
+        size_t bytes;
+        const void *its = emu_barrier_of(barrier, h, &bytes);
+        uint64_t its_ps;
+
+        if (h == emu_barrier_self(barrier))
+            continue;
+        if (bytes != sizeof its_ps) {
+            emu_barrier_fail(barrier, "the hosts are not at the same place of the run");
+            err = -EPROTO;
+            break;
+        }
+        memcpy(&its_ps, its, sizeof its_ps);
+        least_ps = its_ps < least_ps ? its_ps : least_ps;
+    }
+    *next_ps = err ? EMU_NEVER : least_ps;
+    return err;
+}
+
+uint64_t emu_virtual_bufs(const struct emu_virtual *link)
+{
+    uint64_t bufs = 0;
+
+    for (uint32_t p = 0; p < link->peers; p++)
+        for (uint32_t c = 0; c < link->peer[p].cables; c++)
+            if (link->peer[p].cable[c])
+                bufs += emu_link_bufs(&link->peer[p].cable[c]->rx);
+    return bufs;
+}
+
+/* --- made -------------------------------------------------------------------------------- */
+
+int emu_virtual_create(struct emu_virtual **ret, struct emu_worker *worker,
+                       struct emu_barrier *barrier, uint32_t nodes)
+{
+    struct emu_virtual *link = emu_zeros(sizeof *link);
+
+    if (!link)
+        return -ENOMEM;
+    link->barrier = barrier;
+    link->nodes = nodes;
+    link->peers = emu_barrier_peers(barrier);
+    link->peer = calloc(link->peers + 1u, sizeof *link->peer);
+    if (!link->peer) {
+        free(link);
+        return -ENOMEM;
+    }
+    emu_dev_init(&link->dev, worker, virtual_step);
+    link->dev.next_ps = EMU_NEVER;
+    emu_barrier_taker(barrier, &(struct emu_barrier_taker){.record = virtual_record, .ctx = link});
+    *ret = link;
+    return 0;
+}
+
+void emu_virtual_destroy(struct emu_virtual *link)
+{
+    if (!link)
+        return;
+    emu_barrier_taker(link->barrier, NULL);
+    for (uint32_t p = 0; p < link->peers; p++) {
+        for (uint32_t c = 0; c < link->peer[p].cables; c++) {
+            struct virtual_cable *cable = link->peer[p].cable[c];
+
+            if (cable && cable->joined)
+                emu_link_unjoin(&cable->tx);
+            free(cable);
+        }
+        free(link->peer[p].cable);
+    }
+    free(link->peer);
+    free(link);
+}
+
+/* The cable of that number, new. */
+static struct virtual_cable *cable_new(struct virtual_peer *peer, uint32_t number)
+{
+    struct virtual_cable **more = peer->cable;
+
+    if (number >= peer->cables) {
+        more = realloc(peer->cable, (number + 1u) * sizeof(struct virtual_cable *));
+        if (!more)
+            return NULL;
+        for (peer->cable = more; peer->cables <= number; peer->cables++)
+            more[peer->cables] = NULL;
+    }
+    more[number] = emu_zeros(sizeof(struct virtual_cable));
+    return more[number];
+}
+
+int emu_virtual_join(struct emu_virtual *link, uint32_t peer, uint32_t number, struct emu_tx *tx,
+                     struct emu_rx *rx, struct emu_dev *dev, uint8_t port, uint32_t credits,
+                     const struct emu_profile *profile)
+{
+    struct virtual_cable *cable = cable_new(&link->peer[peer], number);
+    int err;
+
+    if (!cable)
+        return -ENOMEM;
+    cable->peer = peer;
+    cable->number = number;
+    cable->channels = emu_profile_acknowledged(profile);
+    cable->profile = profile;
+    err = emu_link_join(tx, dev, port, &cable->rx, &link->dev, 0, credits, profile);
+    if (err)
+        return err;
+    err = emu_link_join(&cable->tx, &link->dev, 0, rx, dev, port, credits, profile);
+    if (err) {
+        emu_link_unjoin(tx);
+        return err;
+    }
+    cable->joined = true;
+    return 0;
+}

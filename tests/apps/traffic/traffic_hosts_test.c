@@ -1,0 +1,552 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * traffic_hosts_test.c - runs of traffic on several hosts in simulated time: all that is measured
+ * is what one host measures, and a host that is lost, or ends, ends them all.
+ *
+ * Each host is a thread with a fabric, sessions and ports of its own; a lane joins each two of
+ * them. Their clock is this test's: it goes on only when all hosts have looked at their ports, so
+ * that on a slow machine nobody is lost who should not be. FABEMU_SEED replays the random
+ * configurations.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "apps/traffic/hosts.h"
+#include "apps/traffic/run.h"
+#include "tests/apps/traffic/draw.h"
+#include "tests/test.h"
+#include "tests/world/hostlink/lane.h"
+
+#define HOSTS_MOST 3u
+#define PATIENCE   UINT64_C(60000000000) /* of the hosts' clock: nobody is silent for so long */
+#define TICK_NS    UINT64_C(1000000)     /* by which that goes on */
+#define SILENT_NS  (16 * TICK_NS)
+#define LOOKS      2u /* at the ports, by each host between two ticks */
+#define TICK_US    50u
+#define HANG_LOOKS 2000000u /* of so many: a hang, not a slow host */
+#define FRAMES     512u
+#define FRAME_MOST 1514u
+
+static const char *const names[HOSTS_MOST] = {"red", "green", "blue"};
+
+struct rig;
+
+struct node_host {
+    struct rig *rig;
+    uint32_t self;
+    pthread_t thread;
+    struct traffic_config config;
+    struct traffic_result result;
+    int err;
+    char error[EMU_BARRIER_WHY_BYTES];
+    _Atomic uint64_t looks; /* at the clock: one for each at the ports */
+    _Atomic bool ended;
+};
+
+struct rig {
+    uint32_t hosts;
+    uint64_t silent_ns;
+    uint32_t *of;                              /* by switch */
+    struct lane *lane[HOSTS_MOST][HOSTS_MOST]; /* [a][b], a < b */
+    struct node_host host[HOSTS_MOST];
+    _Atomic uint64_t now_ns;
+};
+
+/* --- their clock ------------------------------------------------------------------------ */
+
+static uint64_t host_now(void *ctx)
+{
+    struct node_host *host = ctx;
+
+    atomic_fetch_add_explicit(&host->looks, 1, memory_order_relaxed);
+    return atomic_load_explicit(&host->rig->now_ns, memory_order_relaxed);
+}
+
+static bool has_ended(const struct node_host *host)
+{
+    return atomic_load_explicit(&host->ended, memory_order_relaxed);
+}
+
+/* Until @host has looked at its ports again, or has ended. */
+static void host_looks(struct node_host *host)
+{
+    uint64_t seen = atomic_load_explicit(&host->looks, memory_order_relaxed);
+
+    for (uint32_t i = 0; i < HANG_LOOKS && !has_ended(host); i++) {
+        if (atomic_load_explicit(&host->looks, memory_order_relaxed) >= seen + LOOKS)
+            return;
+        usleep(TICK_US);
+    }
+}
+
+/* The clock goes on until all hosts have ended. */
+static void rig_tick(struct rig *rig)
+{
+    bool all = false;
+
+    while (!all) {
+        all = true;
+        for (uint32_t h = 0; h < rig->hosts; h++)
+            host_looks(&rig->host[h]);
+        for (uint32_t h = 0; h < rig->hosts; h++)
+            all &= has_ended(&rig->host[h]);
+        atomic_fetch_add_explicit(&rig->now_ns, TICK_NS, memory_order_relaxed);
+        usleep(TICK_US);
+    }
+}
+
+/* --- hosts ---------------------------------------------------------------------------- */
+
+static void rig_make(struct rig *rig, uint32_t hosts, const struct topo_graph *graph,
+                     uint64_t *seed)
+{
+    *rig = (struct rig){.hosts = hosts, .silent_ns = PATIENCE, .now_ns = TICK_NS};
+    rig->of = calloc(graph->switches, sizeof rig->of[0]);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(rig->of);
+    CU_ASSERT_FATAL(graph->switches >= hosts);
+    for (uint32_t s = 0; s < graph->switches; s++) /* each has one at least */
+        rig->of[s] = s < hosts ? s : (uint32_t)(test_random(seed) % hosts);
+    for (uint32_t a = 0; a < hosts; a++)
+        for (uint32_t b = a + 1; b < hosts; b++) {
+            rig->lane[a][b] = lane_create(FRAMES, FRAME_MOST);
+            CU_ASSERT_PTR_NOT_NULL_FATAL(rig->lane[a][b]);
+        }
+}
+
+static void rig_free(struct rig *rig)
+{
+    for (uint32_t a = 0; a < rig->hosts; a++)
+        for (uint32_t b = a + 1; b < rig->hosts; b++)
+            lane_destroy(rig->lane[a][b]);
+    free(rig->of);
+}
+
+/* What is sent between two of them is lost at such a rate. */
+static void rig_lose(struct rig *rig, uint32_t rate, uint64_t seed)
+{
+    for (uint32_t a = 0; a < rig->hosts; a++)
+        for (uint32_t b = a + 1; b < rig->hosts; b++)
+            lane_lose(rig->lane[a][b], rate, seed + 2 * (HOSTS_MOST * a + b));
+}
+
+static int host_barrier(struct node_host *host, struct emu_barrier **ret)
+{
+    struct rig *rig = host->rig;
+    struct emu_hostport *port[HOSTS_MOST];
+    struct emu_barrier_peer peer[HOSTS_MOST] = {{0}};
+    struct emu_barrier_config config = {.self = host->self,
+                                        .hosts = rig->hosts,
+                                        .name = names,
+                                        .port = port,
+                                        .peer = peer,
+                                        .oversubscribed =
+                                            true, /* a thread each, and more than cores */
+                                        .now_ns = host_now,
+                                        .now_ctx = host};
+
+    for (uint32_t h = 0; h < rig->hosts; h++) {
+        if (h == host->self)
+            continue;
+        port[config.ports] = h < host->self ? lane_port(rig->lane[h][host->self], 1)
+                                            : lane_port(rig->lane[host->self][h], 0);
+        peer[config.peers].host = h;
+        peer[config.peers].port = config.ports++;
+        peer[config.peers++].session = (struct emu_session_config){.fabric = 7,
+                                                                   .host = (uint16_t)host->self,
+                                                                   .peer = (uint16_t)h,
+                                                                   .silent_ns = rig->silent_ns,
+                                                                   .window = 64};
+    }
+    return emu_barrier_create(ret, &config);
+}
+
+static void *host_main(void *arg)
+{
+    struct node_host *host = arg;
+    struct traffic_hosts hosts;
+    struct emu_barrier *barrier = NULL;
+
+    host->err = host_barrier(host, &barrier);
+    if (!host->err)
+        host->err = emu_barrier_meet(barrier, PATIENCE);
+    if (!host->err) {
+        traffic_hosts_init(&hosts, barrier, host->config.fabric.graph, host->rig->of);
+        host->config.hosts = &hosts;
+        host->err = traffic_run(&host->result, &host->config, host->error, sizeof host->error);
+    }
+    emu_barrier_destroy(barrier);
+    atomic_store_explicit(&host->ended, true, memory_order_relaxed);
+    return NULL;
+}
+
+/* Each host does @body, until all have. */
+static void rig_go(struct rig *rig, void *(*body)(void *))
+{
+    for (uint32_t h = 0; h < rig->hosts; h++)
+        CU_ASSERT_EQUAL_FATAL(pthread_create(&rig->host[h].thread, NULL, body, &rig->host[h]), 0);
+    rig_tick(rig);
+    for (uint32_t h = 0; h < rig->hosts; h++)
+        pthread_join(rig->host[h].thread, NULL);
+}
+
+/* All of them run @config; @each may change one's. */
+static void rig_run(struct rig *rig, const struct traffic_config *config,
+                    void (*each)(struct node_host *host))
+{
+    for (uint32_t h = 0; h < rig->hosts; h++) {
+        struct node_host *host = &rig->host[h];
+
+        host->rig = rig;
+        host->self = h;
+        host->config = *config;
+        if (each)
+            each(host);
+    }
+    rig_go(rig, host_main);
+}
+
+/* Did all hosts measure what one host did? */
+static bool rig_is_same(struct rig *rig, const struct traffic_result *alone)
+{
+    bool same = true;
+
+    for (uint32_t h = 0; h < rig->hosts; h++) {
+        struct node_host *host = &rig->host[h];
+
+        if (host->err)
+            printf("\n    %s: %s\n    ", names[h], host->error);
+        same &= !host->err && draw_same_result(&host->result, alone) &&
+                host->result.hosts == rig->hosts;
+        if (!host->err)
+            traffic_result_release(&host->result);
+    }
+    return same;
+}
+
+/* --- the same as on one host ------------------------------------------------------------ */
+
+typedef struct traffic_config draw_fn(uint64_t *seed, const char **topo, const char **pattern);
+
+static void other_threads(struct node_host *host)
+{
+    static const uint32_t threads[] = {1, 2, FABRIC_THREADS_DEVICE};
+
+    host->config.fabric.threads = threads[(host->self + host->config.fabric.seed) % 3];
+}
+
+static bool same_on(uint32_t hosts, const struct traffic_config *config,
+                    const struct traffic_result *alone, uint32_t lost, uint64_t *seed)
+{
+    struct rig rig;
+    bool same;
+
+    rig_make(&rig, hosts, config->fabric.graph, seed);
+    rig_lose(&rig, lost, *seed);
+    rig_run(&rig, config, other_threads);
+    same = rig_is_same(&rig, alone);
+    rig_free(&rig);
+    return same;
+}
+
+static void same_on_any_hosts(uint32_t count, draw_fn *draw, uint32_t lost)
+{
+    uint64_t seed = test_seed();
+
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t began = seed;
+        struct traffic_result alone;
+        const char *topo, *pattern;
+        struct traffic_config config = draw(&seed, &topo, &pattern);
+        char error[640] = "";
+        bool same = traffic_run(&alone, &config, error, sizeof error) == 0;
+
+        for (uint32_t hosts = 2; same && hosts <= HOSTS_MOST; hosts++)
+            if (config.fabric.graph->switches >= hosts)
+                same = same_on(hosts, &config, &alone, lost, &seed);
+        if (!*error)
+            traffic_result_release(&alone);
+        traffic_pattern_release(&config.pattern);
+        CU_ASSERT(same);
+        if (!same)
+            printf("\n    run %u, alone with FABEMU_SEED=%llu: %s %s %s\n    ", i,
+                   (unsigned long long)began, topo, pattern, error);
+    }
+}
+
+static void traffic_run__on_any_hosts_is_the_same_as_on_one(void)
+{
+    same_on_any_hosts(TEST_TRIALS(6), draw_config, 0);
+}
+
+static void traffic_run__acknowledged_on_any_hosts_is_the_same_as_on_one(void)
+{
+    same_on_any_hosts(TEST_TRIALS(6), draw_acknowledged, 0);
+}
+
+static void traffic_run__over_wires_that_lose_frames_is_the_same(void)
+{
+    same_on_any_hosts(1, draw_config, LANE_UNIT / 100);
+}
+
+/* --- an end ----------------------------------------------------------------------------- */
+
+/* A short run for those that do not come to its end. */
+static struct traffic_config a_run(void)
+{
+    struct traffic_config config = draw_config_of("kary:3,2", "uniform");
+
+    config.warmup_ps = 3000000;
+    config.measure_ps = 60000000;
+    return config;
+}
+
+static void rig_a_run(struct rig *rig, struct traffic_config *config)
+{
+    uint64_t seed = test_seed();
+
+    *config = a_run();
+    rig_make(rig, HOSTS_MOST, config->fabric.graph, &seed);
+}
+
+static bool stops(void *ctx, double done)
+{
+    (void)ctx;
+    return done < 0.1;
+}
+
+static void green_stops(struct node_host *host)
+{
+    if (host->self == 1)
+        host->config.progress = stops;
+}
+
+static void traffic_run__that_one_host_ends_is_over_on_all(void)
+{
+    struct traffic_config config;
+    struct rig rig;
+
+    rig_a_run(&rig, &config);
+    rig_run(&rig, &config, green_stops);
+    CU_ASSERT_EQUAL(rig.host[1].err, -EINTR);
+    for (uint32_t h = 0; h < HOSTS_MOST; h += 2) {
+        CU_ASSERT_EQUAL(rig.host[h].err, -ECONNABORTED);
+        CU_ASSERT_STRING_EQUAL(rig.host[h].error, "host green: interrupted");
+    }
+    rig_free(&rig);
+}
+
+static bool cuts(void *ctx, double done)
+{
+    struct node_host *host = ctx;
+    struct rig *rig = host->rig;
+
+    if (done >= 0.1) {
+        lane_lose(rig->lane[0][2], LANE_UNIT, 0);
+        lane_lose(rig->lane[1][2], LANE_UNIT, 0);
+    }
+    return true;
+}
+
+static void blue_is_cut_off(struct node_host *host)
+{
+    host->config.context = host;
+    if (host->self == 2)
+        host->config.progress = cuts;
+}
+
+static void traffic_run__that_loses_a_host_is_over_on_all(void)
+{
+    struct traffic_config config;
+    struct rig rig;
+
+    rig_a_run(&rig, &config);
+    rig.silent_ns = SILENT_NS;
+    rig_run(&rig, &config, blue_is_cut_off);
+    for (uint32_t h = 0; h < HOSTS_MOST; h++) {
+        CU_ASSERT(rig.host[h].err == -EHOSTDOWN || rig.host[h].err == -ECONNABORTED);
+        CU_ASSERT_PTR_NOT_NULL(strstr(rig.host[h].error, "was lost"));
+    }
+    CU_ASSERT_EQUAL(rig.host[2].err, -EHOSTDOWN); /* nobody can have told it */
+    rig_free(&rig);
+}
+
+static bool has_dawdled;
+
+static bool dawdles(void *ctx, double done)
+{
+    struct rig *rig = ctx;
+    uint64_t until_ns = atomic_load_explicit(&rig->now_ns, memory_order_relaxed) + 4 * SILENT_NS;
+
+    for (uint32_t i = 0; i < HANG_LOOKS && done > 0.1 && !has_dawdled; i++) {
+        has_dawdled = atomic_load_explicit(&rig->now_ns, memory_order_relaxed) >= until_ns;
+        usleep(TICK_US);
+    }
+    return true;
+}
+
+static void red_dawdles(struct node_host *host)
+{
+    if (host->self)
+        return;
+    host->config.progress = dawdles;
+    host->config.context = host->rig;
+}
+
+/* A host at work says nothing for as long as a window takes, and is not lost. */
+static void traffic_run__waits_for_a_host_that_is_slow(void)
+{
+    struct traffic_result alone;
+    struct traffic_config config;
+    char error[640] = "";
+    struct rig rig;
+
+    rig_a_run(&rig, &config);
+    rig.silent_ns = SILENT_NS;
+    CU_ASSERT_EQUAL(traffic_run(&alone, &config, error, sizeof error), 0);
+    has_dawdled = false;
+    rig_run(&rig, &config, red_dawdles);
+    CU_ASSERT_TRUE(has_dawdled);
+    CU_ASSERT_TRUE(rig_is_same(&rig, &alone));
+    traffic_result_release(&alone);
+    rig_free(&rig);
+}
+
+static void blue_has_more(struct node_host *host)
+{
+    host->config.bytes += host->self == 2;
+}
+
+static void traffic_run__of_different_traffic_is_refused(void)
+{
+    struct traffic_config config;
+    struct rig rig;
+
+    rig_a_run(&rig, &config);
+    rig_run(&rig, &config, blue_has_more);
+    for (uint32_t h = 0; h < HOSTS_MOST; h++)
+        CU_ASSERT_PTR_NOT_NULL(strstr(rig.host[h].error, "was given other traffic"));
+    rig_free(&rig);
+}
+
+/* --- supersteps ------------------------------------------------------------------------- */
+
+#define STEPS 40u
+
+/* What @host says in superstep @step: bytes that follow from both. */
+static size_t said(uint8_t *to, uint32_t host, uint32_t step)
+{
+    size_t bytes = step % 7 ? step * 211u % 5000 : 0;
+
+    for (size_t i = 0; i < bytes; i++)
+        to[i] = (uint8_t)(host + step + i);
+    return bytes;
+}
+
+static bool heard(struct emu_barrier *barrier, uint32_t host, uint32_t step)
+{
+    uint8_t want[5000];
+    size_t bytes, wanted = said(want, host, step);
+    const void *got = emu_barrier_of(barrier, host, &bytes);
+
+    return bytes == wanted && (!bytes || memcmp(got, want, bytes) == 0);
+}
+
+static void *talk_main(void *arg)
+{
+    struct node_host *host = arg;
+    struct emu_barrier *barrier = NULL;
+    uint8_t mine[5000];
+
+    host->err = host_barrier(host, &barrier);
+    if (!host->err)
+        host->err = emu_barrier_meet(barrier, PATIENCE);
+    for (uint32_t step = 0; !host->err && step < STEPS; step++) {
+        host->err = emu_barrier_sync(barrier, mine, said(mine, host->self, step));
+        for (uint32_t h = 0; !host->err && h < host->rig->hosts; h++)
+            if (h != host->self && !heard(barrier, h, step))
+                host->err = -EBADMSG;
+    }
+    emu_barrier_destroy(barrier);
+    atomic_store_explicit(&host->ended, true, memory_order_relaxed);
+    return NULL;
+}
+
+static void barrier_sync__gives_all_what_each_has_said(void)
+{
+    struct traffic_config config;
+    struct rig rig;
+
+    rig_a_run(&rig, &config);
+    rig_lose(&rig, LANE_UNIT / 50, test_seed());
+    for (uint32_t h = 0; h < HOSTS_MOST; h++)
+        rig.host[h] = (struct node_host){.rig = &rig, .self = h};
+    rig_go(&rig, talk_main);
+    for (uint32_t h = 0; h < HOSTS_MOST; h++)
+        CU_ASSERT_EQUAL(rig.host[h].err, 0);
+    rig_free(&rig);
+}
+
+/* It says what is of no cable, and then what is malformed. */
+static void *liar_main(void *arg)
+{
+    static const struct emu_hostlink_record credit = {.kind = EMU_HOSTLINK_CREDIT_AT,
+                                                      .count = 1,
+                                                      .credit_ps = 1};
+    struct node_host *host = arg;
+    struct emu_barrier *barrier = NULL;
+
+    host->err = host_barrier(host, &barrier);
+    if (!host->err)
+        host->err = emu_barrier_meet(barrier, PATIENCE);
+    if (!host->err && host->self)
+        host->err = emu_barrier_put(barrier, 0, &credit);
+    if (!host->err)
+        host->err = emu_barrier_sync(barrier, NULL, 0);
+    if (!host->err) /* the liar may have come to the end of this one */
+        host->err = emu_barrier_sync(barrier, NULL, 0);
+    snprintf(host->error, sizeof host->error, "%s", emu_barrier_why(barrier));
+    emu_barrier_destroy(barrier);
+    atomic_store_explicit(&host->ended, true, memory_order_relaxed);
+    return NULL;
+}
+
+static void barrier_sync__with_a_host_that_breaks_the_rules_ends(void)
+{
+    struct traffic_config config;
+    struct rig rig;
+
+    rig_a_run(&rig, &config);
+    rig.hosts = 2;
+    for (uint32_t h = 0; h < 2; h++)
+        rig.host[h] = (struct node_host){.rig = &rig, .self = h};
+    rig_go(&rig, liar_main);
+    for (uint32_t h = 0; h < 2; h++)
+        CU_ASSERT_PTR_NOT_NULL(strstr(rig.host[h].error, "broke the rules"));
+    CU_ASSERT_EQUAL(rig.host[0].err, -EPROTO);
+    CU_ASSERT_EQUAL(rig.host[1].err, -ECONNABORTED);
+    rig.hosts = HOSTS_MOST;
+    rig_free(&rig);
+}
+
+int main(void)
+{
+    const struct test_case cases[] = {
+        CASE(barrier_sync__gives_all_what_each_has_said),
+        CASE(barrier_sync__with_a_host_that_breaks_the_rules_ends),
+        CASE(traffic_run__on_any_hosts_is_the_same_as_on_one),
+        CASE(traffic_run__acknowledged_on_any_hosts_is_the_same_as_on_one),
+        CASE(traffic_run__over_wires_that_lose_frames_is_the_same),
+        CASE(traffic_run__that_one_host_ends_is_over_on_all),
+        CASE(traffic_run__that_loses_a_host_is_over_on_all),
+        CASE(traffic_run__waits_for_a_host_that_is_slow),
+        CASE(traffic_run__of_different_traffic_is_refused),
+        {NULL, NULL},
+    };
+    int status = test_run("traffic_hosts", cases);
+
+    draw_end();
+    return status;
+}

@@ -11,8 +11,8 @@
 #define PACKETS_VIRTUAL 8000u
 #define PACKETS_RAW     4000u
 #else
-#define PACKETS_VIRTUAL 50000u
-#define PACKETS_RAW     20000u
+#define PACKETS_VIRTUAL 20000u
+#define PACKETS_RAW     10000u
 #endif
 
 static struct transport_config config_of(enum emu_clock_mode clock, uint32_t threads,

@@ -110,7 +110,11 @@ static uint32_t cable_born_ns(const struct hostlink_cable *cable, uint32_t born_
     return cable->peer->link->dev.timed && born_ns ? born_ns + (uint32_t)by_ns : born_ns;
 }
 
-/* The entry as a record: the payload stays where it is. */
+/*
+ * The entry as a record: the payload stays where it is. On cables with channels the adapter's own
+ * header is payload, too: if it was damaged on its way here its length is not what it was, and the
+ * far adapter is to find that, by the packet's checksum.
+ */
 static struct emu_hostlink_record cable_record(const struct hostlink_cable *cable,
                                                const struct emu_entry *entry)
 {
@@ -134,7 +138,7 @@ static struct emu_hostlink_record cable_record(const struct hostlink_cable *cabl
     if (cable->channels) {
         record.own_hdr = (const uint8_t *)&seg->hdr;
         record.note = cable_born_ns(cable, *emu_pool_note(pool, entry->buf), origin_ns);
-        record.payload_bytes = seg->hdr.len;
+        record.payload_bytes = seg->hdr.len < EMU_PAYLOAD_BYTES ? seg->hdr.len : EMU_PAYLOAD_BYTES;
     }
     return record;
 }
@@ -372,7 +376,6 @@ static bool cable_is_sane(const struct hostlink_cable *cable,
                           const struct emu_hostlink_record *record)
 {
     const struct emu_hdr *hdr = &record->entry.hdr;
-    struct emu_hdr own;
 
     if (!cable->channels)
         return !record->own_hdr && record->payload_bytes == hdr->len &&
@@ -383,10 +386,7 @@ static bool cable_is_sane(const struct hostlink_cable *cable,
         return false;
     if (!record->has_buf)
         return true;
-    if (!record->own_hdr)
-        return false;
-    memcpy(&own, record->own_hdr, sizeof own);
-    return cable_is_segment(cable, hdr) && own.len == record->payload_bytes;
+    return record->own_hdr && cable_is_segment(cable, hdr);
 }
 
 /* The sender's time of an entry, as ours: no earlier than now, nor than the one before it. */
@@ -434,6 +434,9 @@ static void cable_deliver(struct hostlink_cable *cable, const struct emu_hostlin
         memcpy(seg->payload, record->payload, record->payload_bytes);
         if (record->own_hdr)
             memcpy(&seg->hdr, record->own_hdr, EMU_HDR_BYTES);
+        if (record->own_hdr && seg->hdr.len > record->payload_bytes) /* not what was there before */
+            memset(seg->payload + record->payload_bytes, 0,
+                   EMU_PAYLOAD_BYTES - record->payload_bytes);
         *emu_pool_note(pool, buf) = cable_born_ns(cable, record->note, back_ns);
     }
     if (cable_is_segment(cable, &entry.hdr))

@@ -273,16 +273,27 @@ void fabric_link_past(const struct fabric *fabric, uint32_t cable, struct fabric
         ret->quiet = false;
 }
 
-bool fabric_link_quiet_far(struct fabric *fabric, uint32_t cable)
+int fabric_test_far(struct fabric *fabric, struct fabric_test *tests, uint32_t count,
+                    uint32_t packets)
 {
-    struct fabric_past here;
+    struct fabric_past *here;
 
-    if (!fabric->mirror)
-        return true;
+    for (uint32_t i = 0; i < count; i++) {
+        tests[i].errors = 0;
+        tests[i].quiet = true;
+    }
+    if (!fabric->mirror || !count)
+        return 0;
+    here = calloc(count, sizeof *here);
+    if (!here)
+        return -ENOMEM;
     fabric_hold(fabric);
-    fabric_link_past(fabric, cable, &here);
+    for (uint32_t i = 0; i < count; i++)
+        fabric_link_past(fabric, tests[i].cable, &here[i]);
     fabric_go(fabric);
-    return here.quiet && fabric->mirror->quiet(fabric->mirror->ctx, cable, &here);
+    fabric->mirror->test(fabric->mirror->ctx, tests, here, count, packets);
+    free(here);
+    return 0;
 }
 
 void fabric_look_far(const struct fabric *fabric, struct fabric_seen *ret)

@@ -131,6 +131,13 @@ struct fabric_past {
     uint32_t sent, came; /* entries that went there, and that came from there, modulo 2^32 */
 };
 
+/* A link that is to come up, and what other hosts say to it. */
+struct fabric_test {
+    uint32_t cable;
+    uint32_t errors; /* fabric_cable_try() there: the most */
+    bool quiet;      /* all of its past has left it, there and on its way: fabric_link_quiet() */
+};
+
 /* What hosts see of the ends that they have: by way, 2 * cable + out, and by switch. */
 struct fabric_seen {
     uint64_t *packets, *errors; /* at the receiving end, where there are faults */
@@ -150,34 +157,33 @@ struct fabric_group_call {
 /*
  * On several hosts each has a replica of the fabric, with devices of its own part. What changes one
  * changes all: the governor's fabric calls these, and each returns when all other hosts have done
- * it. @ctx: the mirror's. Thread: the manager's.
+ * it; link(), linked() and alone() when they have been told, who will do it before anything that
+ * they are told later. @ctx: the mirror's. Thread: the manager's.
  */
 struct fabric_mirror {
     void *ctx;
     /* An edge for @node, on its @host: fabric_attach() there. */
     int (*attach)(void *ctx, uint32_t host, uint32_t node);
     void (*detach)(void *ctx, uint32_t host, uint32_t node);
-    void (*seat)(void *ctx, uint32_t node, uint64_t state);         /* fabric_seat_set() */
-    void (*linked)(void *ctx, uint32_t node, bool linked);          /* fabric_node_linked() */
-    int (*group)(void *ctx, const struct fabric_group_call *group); /* fabric_group_is() */
-    void (*leave)(void *ctx, uint32_t group, uint32_t node);        /* fabric_group_leave() */
-    /* fabric_link_set(); returns packets that were under way, as far as they see it */
-    uint32_t (*link)(void *ctx, uint32_t cable, bool up, uint32_t fault);
-    void (*reroute)(void *ctx, const uint32_t *out, uint32_t count); /* fabric_reroute(), cables */
-    void (*cut_off)(void *ctx, bool parted);                         /* fabric_cut_off() */
-    void (*totals)(void *ctx, struct fabric_totals *sum);            /* adds the others' */
-    void (*alone)(void *ctx, uint32_t node);                         /* fabric_node_alone() */
-    void (*failed)(void *ctx, uint32_t group);                       /* fabric_group_fails() */
-    void (*unit_out)(void *ctx, uint32_t sw);                        /* fabric_unit_out() */
+    void (*seat)(void *ctx, uint32_t node, uint64_t state);           /* fabric_seat_set() */
+    void (*linked)(void *ctx, uint32_t node, bool linked);            /* fabric_node_linked() */
+    int (*group)(void *ctx, const struct fabric_group_call *group);   /* fabric_group_is() */
+    void (*leave)(void *ctx, uint32_t group, uint32_t node);          /* fabric_group_leave() */
+    void (*link)(void *ctx, uint32_t cable, bool up, uint32_t fault); /* fabric_link_set() */
+    void (*reroute)(void *ctx, const uint32_t *out, uint32_t count);  /* fabric_reroute(), cables */
+    void (*cut_off)(void *ctx, bool parted);                          /* fabric_cut_off() */
+    void (*totals)(void *ctx, struct fabric_totals *sum);             /* adds the others' */
+    void (*alone)(void *ctx, uint32_t node);                          /* fabric_node_alone() */
+    void (*failed)(void *ctx, uint32_t group);                        /* fabric_group_fails() */
+    void (*unit_out)(void *ctx, uint32_t sw);                         /* fabric_unit_out() */
 
     /*
      * What the others see of cables, each of the ends that it has. Nothing of it has been checked
      * but numbers of cables and switches; the same holds of workers.
      */
-    /* fabric_cable_try(): the most errors. */
-    uint32_t (*try)(void *ctx, uint32_t cable, uint32_t packets);
-    /* Has all of its past left the cable? @here: fabric_link_past() of this host. */
-    bool (*quiet)(void *ctx, uint32_t cable, const struct fabric_past *here);
+    /* fabric_test_far(); @here: fabric_link_past() of this host, one each. */
+    void (*test)(void *ctx, struct fabric_test *tests, const struct fabric_past *here,
+                 uint32_t count, uint32_t packets);
     /* fabric_look() of all of them. */
     void (*look)(void *ctx, struct fabric_seen *ret);
     /* fabric_losses_look(), and what they found: fabric_loss_heard(). */
@@ -203,20 +209,20 @@ struct fabric_mirror {
  * None of what follows is to be called between fabric_hold() and fabric_go(), unless it says so:
  * what carries calls is held there, too. Thread: manager.
  *
- * fabric_link_told - all other hosts have done what fabric_link_set() did here. Returns packets
- * that were under way, beyond those that were seen here. fabric_node_alone_told() - the same of
- * fabric_node_alone().
+ * fabric_link_told - all other hosts will do what fabric_link_set() did here: before whatever they
+ * are told later. fabric_node_alone_told() - the same of fabric_node_alone().
  */
-uint32_t fabric_link_told(const struct fabric *fabric, uint32_t cable, bool up, uint32_t fault);
+void fabric_link_told(const struct fabric *fabric, uint32_t cable, bool up, uint32_t fault);
 void fabric_node_alone_told(const struct fabric *fabric, uint32_t node);
 
 /**
  * fabric_link_past - of the ends that are here. Between fabric_hold() and fabric_go().
- * fabric_link_quiet_far() - has all of its past left a cable that is down, on other hosts and on
- * its way between them, too? See fabric_link_quiet().
+ * fabric_test_far() - what other hosts say to links that are to come up: at ends that they have,
+ * and on the way between two of them. On one host that all is well. Errors: -ENOMEM.
  */
 void fabric_link_past(const struct fabric *fabric, uint32_t cable, struct fabric_past *ret);
-bool fabric_link_quiet_far(struct fabric *fabric, uint32_t cable);
+int fabric_test_far(struct fabric *fabric, struct fabric_test *tests, uint32_t count,
+                    uint32_t packets);
 
 /**
  * fabric_has_far - are there devices on other hosts, that this one governs? fabric_look_far() -

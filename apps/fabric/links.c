@@ -205,11 +205,12 @@ void fabric_expect_faults(struct fabric *fabric)
     fabric->links.faulty = true;
 }
 
-/* Of the ends that are here. Of what a stuck port is to send none arrives. */
-static uint32_t cable_try(struct fabric *fabric, uint32_t i, uint32_t packets)
+/* Of what a stuck port is to send none arrives. */
+uint32_t fabric_cable_try(struct fabric *fabric, uint32_t i, uint32_t packets)
 {
     uint32_t worst = 0;
 
+    fabric_hold(fabric);
     for (uint32_t out = 0; out < 2; out++) {
         struct emu_faults *faults = fabric_faults(fabric, i, out);
         uint32_t errors = faults ? emu_faults_try(faults, packets) : 0;
@@ -218,19 +219,8 @@ static uint32_t cable_try(struct fabric *fabric, uint32_t i, uint32_t packets)
             errors = packets;
         worst = errors > worst ? errors : worst;
     }
-    return worst;
-}
-
-uint32_t fabric_cable_try(struct fabric *fabric, uint32_t i, uint32_t packets)
-{
-    uint32_t errors, far = 0;
-
-    fabric_hold(fabric);
-    errors = cable_try(fabric, i, packets);
     fabric_go(fabric);
-    if (fabric->mirror)
-        far = fabric->mirror->try(fabric->mirror->ctx, i, packets);
-    return far > errors ? far : errors;
+    return worst;
 }
 
 int fabric_fault_cables(struct fabric *fabric)
@@ -331,9 +321,10 @@ bool fabric_link_is_out(const struct fabric *fabric, uint32_t i)
     return fabric->links.out[i];
 }
 
-uint32_t fabric_link_told(const struct fabric *fabric, uint32_t i, bool up, uint32_t fault)
+void fabric_link_told(const struct fabric *fabric, uint32_t i, bool up, uint32_t fault)
 {
-    return fabric->mirror ? fabric->mirror->link(fabric->mirror->ctx, i, up, fault) : 0;
+    if (fabric->mirror)
+        fabric->mirror->link(fabric->mirror->ctx, i, up, fault);
 }
 
 uint64_t fabric_traps(const struct fabric *fabric, uint32_t sw, uint32_t *to)

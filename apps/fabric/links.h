@@ -69,8 +69,8 @@ bool fabric_link_quiet(const struct fabric *fabric, uint32_t cable);
 bool fabric_link_is_out(const struct fabric *fabric, uint32_t cable);
 
 /**
- * fabric_cable_try - send @packets pseudo-random ones each way of a cable that is not in use, on
- * all hosts that have an end of it: how many arrive with an error, or do not, the worse way.
+ * fabric_cable_try - send @packets pseudo-random ones each way of a cable that is not in use, to
+ * the ends that are here: how many arrive with an error, or do not, the worse way.
  * Thread: manager; it holds the workers itself.
  */
 uint32_t fabric_cable_try(struct fabric *fabric, uint32_t cable, uint32_t packets);

@@ -108,34 +108,42 @@ static int befall_hits(struct befallen *b, struct json_object *call, struct json
 
 /* --- what the manager asks and does --------------------------------------------------- */
 
-/* {"cable":N,"packets":N}; {"errors":N} */
-static int befall_try(struct befallen *b, struct json_object *call, struct json_object *reply)
+/* Of one cable: HOSTS_TEST numbers. */
+static void test_add(struct befallen *b, uint32_t cable, uint32_t packets, struct json_object *list)
 {
-    uint32_t cable = below(call, "cable", fabric_cable_count(b->fabric));
-
-    if (cable == UINT32_MAX)
-        return -EINVAL;
-    json_add_number(reply, "errors",
-                    fabric_cable_try(b->fabric, cable,
-                                     (uint32_t)emu_json_number(call, "packets", 0)));
-    return 0;
-}
-
-/* {"cable":N}; {"quiet":BOOL}, and of one that crosses "sent", "came" */
-static int befall_past(struct befallen *b, struct json_object *call, struct json_object *reply)
-{
-    uint32_t cable = below(call, "cable", fabric_cable_count(b->fabric));
     struct fabric_past past;
+    uint32_t errors = fabric_cable_try(b->fabric, cable, packets);
 
-    if (cable == UINT32_MAX)
-        return -EINVAL;
     fabric_hold(b->fabric);
     fabric_link_past(b->fabric, cable, &past);
     fabric_go(b->fabric);
-    json_add_number(reply, "quiet", past.quiet);
-    if (past.crosses)
-        json_add_number(json_add_number(reply, "sent", past.sent), "came", past.came);
-    return 0;
+    list_add(list, errors);
+    list_add(list, past.quiet);
+    list_add(list, past.crosses);
+    list_add(list, past.sent);
+    list_add(list, past.came);
+}
+
+/* {"cables":[CABLE,…],"packets":N}; {"tests":[ERRORS,QUIET,CROSSES,SENT,CAME,…]} */
+static int befall_test(struct befallen *b, struct json_object *call, struct json_object *reply)
+{
+    struct json_object *cables = json_object_object_get(call, "cables");
+    struct json_object *list = json_object_new_array();
+    int64_t packets = emu_json_number(call, "packets", 0);
+    size_t count = json_object_is_type(cables, json_type_array) ? json_object_array_length(cables)
+                                                                : 0;
+    int err = count && packets >= 0 && packets <= UINT32_MAX ? 0 : -EINVAL;
+
+    for (size_t i = 0; !err && i < count; i++) {
+        int64_t cable = json_object_get_int64(json_object_array_get_idx(cables, i));
+
+        if (cable >= 0 && cable < fabric_cable_count(b->fabric))
+            test_add(b, (uint32_t)cable, (uint32_t)packets, list);
+        else
+            err = -EINVAL;
+    }
+    json_object_object_add(reply, "tests", list);
+    return err;
 }
 
 static bool seen_make(const struct fabric *fabric, struct fabric_seen *ret)
@@ -251,8 +259,7 @@ static const struct {
     {"fault", befall_fault},
     {"taken_out", befall_taken_out},
     {"hits", befall_hits},
-    {"try", befall_try},
-    {"past", befall_past},
+    {"test", befall_test},
     {"look", befall_look},
     {"alone", befall_alone},
     {"losses", befall_losses},

@@ -4,7 +4,7 @@
  * their devices, what was hit there, what they see at cables' ends, what they lost for good.
  * befall.c is the other side.
  */
-#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "apps/daemon/conn.h"
@@ -51,7 +51,7 @@ static int far_call(void *ctx, const struct inject_call *call)
 
 static void far_taken_out(void *ctx, uint32_t cable)
 {
-    hosts_call(ctx, 0, "taken_out", with_number("cable", cable), NULL, NULL);
+    hosts_tell(ctx, "taken_out", with_number("cable", cable));
 }
 
 static uint64_t far_hits(void *ctx, uint32_t id)
@@ -60,13 +60,35 @@ static uint64_t far_hits(void *ctx, uint32_t id)
     uint64_t sum = 0;
 
     for (uint32_t h = 1; h < hosts_count(hosts); h++) {
-        struct json_object *counts = hosts_hits_of(hosts, h)->counts;
+        const struct hosts_hits *hits = hosts_hits_of(hosts, h);
+        struct json_object *counts = hits->counts;
 
+        sum += id < hits->dark_slots ? hits->dark[id] : 0;
         for (size_t i = 0; counts && i + 1 < json_object_array_length(counts); i += 2)
             if (number_at(counts, i) == id)
                 sum += number_at(counts, i + 1);
     }
     return sum;
+}
+
+void hosts_dark(struct hosts_hits *hits, int64_t fault, int64_t count)
+{
+    uint32_t slots = hits->dark_slots ? hits->dark_slots : 16;
+    uint64_t *dark;
+
+    if (fault <= 0 || fault > HOSTS_FAULTS_MOST || count <= 0)
+        return;
+    while (slots <= fault)
+        slots *= 2;
+    if (slots > hits->dark_slots) {
+        dark = realloc(hits->dark, slots * sizeof *dark);
+        if (!dark)
+            return; /* they are not counted */
+        memset(dark + hits->dark_slots, 0, (slots - hits->dark_slots) * sizeof *dark);
+        hits->dark = dark;
+        hits->dark_slots = slots;
+    }
+    hits->dark[fault] += (uint64_t)count;
 }
 
 struct inject_far hosts_inject(struct hosts *hosts)
@@ -143,33 +165,23 @@ uint64_t hosts_hits_missed(struct hosts *hosts)
 
 /* --- what the manager asks and does ------------------------------------------------------ */
 
-static void take_errors(void *ctx, uint32_t host, struct json_object *reply)
-{
-    uint32_t *most = ctx, errors = (uint32_t)emu_json_number(reply, "errors", 0);
-
-    (void)host;
-    *most = errors > *most ? errors : *most;
-}
-
-uint32_t hosts_mirror_try(void *ctx, uint32_t cable, uint32_t packets)
-{
-    uint32_t most = 0;
-
-    hosts_call(ctx, 0, "try", json_add_number(with_number("cable", cable), "packets", packets),
-               take_errors, &most);
-    return most;
-}
-
-/* Both hosts of a cable that crosses must have said so, and of the same entries. */
+/* Of each cable that is tested; both hosts of one that crosses say so, and of the same entries. */
 struct pasts {
-    bool quiet;
     uint32_t ends;
     struct fabric_past end[2];
 };
 
-static void past_add(struct pasts *pasts, const struct fabric_past *past)
+struct test_take {
+    struct fabric_test *tests;
+    struct pasts *pasts; /* NULL: there is no memory, and none is quiet */
+    uint32_t count;
+};
+
+static void past_add(const struct test_take *take, uint32_t i, const struct fabric_past *past)
 {
-    pasts->quiet = pasts->quiet && past->quiet;
+    struct pasts *pasts = &take->pasts[i];
+
+    take->tests[i].quiet = take->tests[i].quiet && past->quiet;
     if (!past->crosses)
         return;
     if (pasts->ends < 2)
@@ -177,28 +189,56 @@ static void past_add(struct pasts *pasts, const struct fabric_past *past)
     pasts->ends++;
 }
 
-static void take_past(void *ctx, uint32_t host, struct json_object *reply)
+static void take_tests(void *ctx, uint32_t host, struct json_object *reply)
 {
-    const struct fabric_past past = {.quiet = emu_json_number(reply, "quiet", 0) != 0,
-                                     .crosses = json_object_object_get_ex(reply, "sent", NULL),
-                                     .sent = (uint32_t)emu_json_number(reply, "sent", 0),
-                                     .came = (uint32_t)emu_json_number(reply, "came", 0)};
+    const struct test_take *take = ctx;
+    struct json_object *list;
+    size_t count = numbers(reply, "tests", HOSTS_TEST, &list) / HOSTS_TEST;
 
     (void)host;
-    past_add(ctx, &past);
+    for (uint32_t i = 0; i < take->count; i++) {
+        size_t at = (size_t)i * HOSTS_TEST;
+        uint32_t errors = (uint32_t)number_at(list, at);
+        const struct fabric_past past = {.quiet = i < count && number_at(list, at + 1),
+                                         .crosses = i < count && number_at(list, at + 2),
+                                         .sent = (uint32_t)number_at(list, at + 3),
+                                         .came = (uint32_t)number_at(list, at + 4)};
+
+        if (i < count && errors > take->tests[i].errors)
+            take->tests[i].errors = errors;
+        past_add(take, i, &past);
+    }
 }
 
-bool hosts_mirror_quiet(void *ctx, uint32_t cable, const struct fabric_past *here)
+static bool pasts_agree(const struct pasts *pasts)
 {
-    struct pasts pasts = {.quiet = true};
-    const struct fabric_past *end = pasts.end;
+    const struct fabric_past *end = pasts->end;
 
-    past_add(&pasts, here);
-    hosts_call(ctx, 0, "past", with_number("cable", cable), take_past, &pasts);
-    if (!pasts.ends)
-        return pasts.quiet;
-    return pasts.quiet && pasts.ends == 2 && end[0].sent == end[1].came &&
-           end[1].sent == end[0].came;
+    return !pasts->ends ||
+           (pasts->ends == 2 && end[0].sent == end[1].came && end[1].sent == end[0].came);
+}
+
+void hosts_mirror_test(void *ctx, struct fabric_test *tests, const struct fabric_past *here,
+                       uint32_t count, uint32_t packets)
+{
+    struct test_take take = {.tests = tests,
+                             .pasts = calloc(count, sizeof *take.pasts),
+                             .count = count};
+    struct json_object *cables = json_object_new_array(), *with = with_number("packets", packets);
+
+    for (uint32_t i = 0; i < count; i++) {
+        json_object_array_add(cables, json_object_new_int64(tests[i].cable));
+        if (take.pasts)
+            past_add(&take, i, &here[i]);
+    }
+    json_object_object_add(with, "cables", cables);
+    if (take.pasts)
+        hosts_call(ctx, 0, "test", with, take_tests, &take);
+    else
+        json_object_put(with);
+    for (uint32_t i = 0; i < count; i++)
+        tests[i].quiet = tests[i].quiet && take.pasts && pasts_agree(&take.pasts[i]);
+    free(take.pasts);
 }
 
 struct look_take {
@@ -255,7 +295,7 @@ void hosts_mirror_look(void *ctx, struct fabric_seen *ret)
 
 void hosts_mirror_alone(void *ctx, uint32_t node)
 {
-    hosts_call(ctx, 0, "alone", with_number("node", node), NULL, NULL);
+    hosts_tell(ctx, "alone", with_number("node", node));
 }
 
 /* --- what is lost for good ---------------------------------------------------------------- */

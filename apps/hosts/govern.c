@@ -310,6 +310,8 @@ static void message_serve(struct host_far *far, struct json_object *message)
 
     if (client >= 0)
         message_of_client(far, client, message);
+    if (json_object_object_get_ex(message, "hit", &field))
+        hosts_dark(&far->hits, emu_json_number(message, "fault", 0), json_object_get_int64(field));
     if (json_object_object_get_ex(message, "link_lost", &field))
         message_of_link(far, field);
     if (json_object_object_get_ex(message, "cut_off", &field))
@@ -416,6 +418,9 @@ static struct json_object *far_reply(struct host_far *far, int64_t number, int64
             if (far->conn.in.bytes) /* what has come behind it */
                 eventfd_write(far->hosts->kept_fd, 1);
             return message;
+        } else if (json_object_object_get_ex(message, "hit", NULL)) {
+            message_serve(far, message); /* it is to be counted in what is waited for */
+            json_object_put(message);
         } else {
             keep(far, message);
         }
@@ -461,6 +466,13 @@ int hosts_call(struct hosts *hosts, uint32_t only, const char *what, struct json
         json_object_put(reply);
     }
     return err;
+}
+
+void hosts_tell(struct hosts *hosts, const char *what, struct json_object *with)
+{
+    for (uint32_t h = 1; h < hosts->config.count; h++)
+        far_call(&hosts->far[h], 0, what, json_object_get(with));
+    json_object_put(with);
 }
 
 int hosts_call_long(struct hosts *hosts, const char *what, struct json_object *with,
@@ -548,7 +560,7 @@ static void mirror_seat(void *ctx, uint32_t node, uint64_t word)
 
 static void mirror_linked(void *ctx, uint32_t node, bool linked)
 {
-    hosts_call(ctx, 0, "linked", json_add_number(of_node(node), "linked", linked), NULL, NULL);
+    hosts_tell(ctx, "linked", json_add_number(of_node(node), "linked", linked));
 }
 
 static int mirror_group(void *ctx, const struct fabric_group_call *group)
@@ -568,20 +580,12 @@ static void mirror_leave(void *ctx, uint32_t group, uint32_t node)
     hosts_call(ctx, 0, "leave", json_add_number(of_node(node), "group", group), NULL, NULL);
 }
 
-static void add_hit(void *ctx, uint32_t host, struct json_object *reply)
-{
-    (void)host;
-    *(uint32_t *)ctx += (uint32_t)emu_json_number(reply, "hit", 0);
-}
-
-static uint32_t mirror_link(void *ctx, uint32_t cable, bool up, uint32_t fault)
+static void mirror_link(void *ctx, uint32_t cable, bool up, uint32_t fault)
 {
     struct json_object *with = json_add_number(json_object_new_object(), "cable", cable);
-    uint32_t hit = 0;
 
     json_add_number(with, "up", up);
-    hosts_call(ctx, 0, "link", json_add_number(with, "fault", fault), add_hit, &hit);
-    return hit;
+    hosts_tell(ctx, "link", json_add_number(with, "fault", fault));
 }
 
 static void mirror_reroute(void *ctx, const uint32_t *out, uint32_t count)
@@ -759,8 +763,7 @@ int hosts_open(struct hosts **ret, const struct hosts_config *config, char *erro
                                            .alone = hosts_mirror_alone,
                                            .failed = hosts_mirror_failed,
                                            .unit_out = hosts_mirror_unit_out,
-                                           .try = hosts_mirror_try,
-                                           .quiet = hosts_mirror_quiet,
+                                           .test = hosts_mirror_test,
                                            .look = hosts_mirror_look,
                                            .losses = hosts_mirror_losses,
                                            .pending = hosts_view_pending,
@@ -803,6 +806,7 @@ void hosts_close(struct hosts *hosts)
         json_object_put(far->links);
         json_object_put(far->said.blocks);
         json_object_put(far->hits.counts);
+        free(far->hits.dark);
     }
     if (hosts->kept_fd >= 0)
         close(hosts->kept_fd);

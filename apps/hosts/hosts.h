@@ -16,12 +16,14 @@
  *                     {"client":C,"end":true}                 its connection has ended
  *                     {"client":C,"how":TEXT}                 how the process itself ended
  *                     {"client":C,"stopped":0|1}              it is stopped for too long; no more
- *                     {"cut_off":NODE}                        its process does not take its
- *                     segments {"link_lost":{"host":H,"number":I,"of":N}}   a host link to another
- *                     host ended {"reply":N,"errno":E,…}                 to a call
+ *                     {"cut_off":NODE}                        its process takes no segments
+ *                     {"link_lost":{"host":H,"number":I,"of":N}}   a host link to another ended
+ *                     {"reply":N,"errno":E,…}                 to a call
+ *                     {"reply":0,"hit":N,"fault":ID}          a link that went down hit so many
  *   from it           {"client":C,"line":{…}}                 a reply, or an event
  *                     {"client":C,"end":true}                 close its connection
- *                     {"call":N,"do":NAME,…}                  obey (obey.c has the table)
+ *                     {"call":N,"do":NAME,…}                  obey (obey.c, look.c, befall.c have
+ *                                                             tables); 0: nobody waits for it
  */
 #ifndef APPS_HOSTS_H
 #define APPS_HOSTS_H

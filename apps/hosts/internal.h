@@ -102,6 +102,12 @@ const char *hosts_name(const struct hosts *hosts, uint32_t host);
 int hosts_call(struct hosts *hosts, uint32_t only, const char *what, struct json_object *with,
                void (*each)(void *ctx, uint32_t host, struct json_object *reply), void *ctx);
 
+/**
+ * hosts_tell - have all other hosts do what cannot fail: they do it in the order in which they are
+ * told and called, and nobody waits. @with is put.
+ */
+void hosts_tell(struct hosts *hosts, const char *what, struct json_object *with);
+
 /** hosts_call_long - the same, for what may take long: of all, as long as they are there. */
 int hosts_call_long(struct hosts *hosts, const char *what, struct json_object *with,
                     void (*each)(void *ctx, uint32_t host, struct json_object *reply), void *ctx);
@@ -115,8 +121,8 @@ bool hosts_view_clash(void *ctx, uint32_t group, struct emu_clash *ret);
 uint32_t hosts_view_stalls(void *ctx, uint64_t now_ns, struct fabric_stall *ret, uint32_t max);
 
 /* faults.c: of struct fabric_mirror. */
-uint32_t hosts_mirror_try(void *ctx, uint32_t cable, uint32_t packets);
-bool hosts_mirror_quiet(void *ctx, uint32_t cable, const struct fabric_past *here);
+void hosts_mirror_test(void *ctx, struct fabric_test *tests, const struct fabric_past *here,
+                       uint32_t count, uint32_t packets);
 void hosts_mirror_look(void *ctx, struct fabric_seen *ret);
 void hosts_mirror_losses(void *ctx, uint64_t bound_ps);
 void hosts_mirror_alone(void *ctx, uint32_t node);
@@ -126,8 +132,15 @@ void hosts_mirror_unit_out(void *ctx, uint32_t sw);
 /* What a host has told of faults: faults.c's. */
 struct hosts_hits {
     struct json_object *counts; /* [FAULT,HITS,…], as it said last; NULL: nothing */
+    uint64_t *dark;             /* by fault: packets that were on cables when they went down */
+    uint32_t dark_slots;
     uint64_t missed;
 };
+#define HOSTS_FAULTS_MOST 131072 /* numbers of faults that a host is believed */
+#define HOSTS_TEST        5u     /* numbers for each cable that is tested */
+
+/* @count more of those of @fault. */
+void hosts_dark(struct hosts_hits *hits, int64_t fault, int64_t count);
 struct hosts_hits *hosts_hits_of(struct hosts *hosts, uint32_t host);
 struct fabric *hosts_fabric(struct hosts *hosts); /* that is governed */
 

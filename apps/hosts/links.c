@@ -369,6 +369,10 @@ static struct json_object *pair_report(const struct links *links, const struct p
                {"malformed", &frames->malformed},
                {"foreign", &frames->foreign},
                {"forged", &frames->forged},
+               {"bad", &counts->bad},
+               {"overrun", &counts->overrun},
+               {"unearned", &counts->unearned},
+               {"untimely", &counts->untimely},
                {"cuts", &counts->cuts},
                {"dropped", &counts->sunk}};
 

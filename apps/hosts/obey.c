@@ -363,8 +363,9 @@ static int call_link(struct obey *obey, struct json_object *call, struct json_ob
                           (uint32_t)emu_json_number(call, "fault", 0), fabric_now_ps(obey->fabric),
                           &hit);
     fabric_go(obey->fabric);
-    if (!err)
-        json_add_number(reply, "hit", hit);
+    if (!err && hit)
+        json_add_number(json_add_number(reply, "hit", hit), "fault",
+                        (uint64_t)emu_json_number(call, "fault", 0));
     return err;
 }
 
@@ -458,7 +459,10 @@ static void obey_call(struct obey *obey, struct json_object *call)
                                              : hosts_look(obey->fabric, what, call, reply);
     if (err == -ENOSYS)
         err = hosts_befall(&obey->befallen, what, call, reply);
-    governor_say(obey, json_add_number(reply, "errno", (uint64_t)-err));
+    if (emu_json_number(call, "call", 0) || json_object_object_get_ex(reply, "hit", NULL))
+        governor_say(obey, json_add_number(reply, "errno", (uint64_t)-err));
+    else
+        json_object_put(reply); /* it was told, and not asked */
 }
 
 /* --- the loop ----------------------------------------------------------------------------- */

@@ -42,10 +42,12 @@ struct link {
 struct manager {
     struct fabric *fabric;
     struct manager_config config;
-    struct link *link;      /* by cable */
-    bool *routed;           /* by cable: tables may name it */
-    uint64_t *trapped;      /* by switch: packets without a way, as of the last look */
-    struct fabric_seen far; /* at that look: what other hosts said; all NULL on one host */
+    struct link *link;        /* by cable */
+    bool *routed;             /* by cable: tables may name it */
+    uint64_t *trapped;        /* by switch: packets without a way, as of the last look */
+    struct fabric_seen far;   /* at that look: what other hosts said; all NULL on one host */
+    struct fabric_test *test; /* the same of links that this step tests; on one host NULL */
+    uint32_t tests;           /* of these */
     uint64_t *alone;    /* by node: when it is next told that it has no link; EMU_NEVER: it has */
     uint64_t alone_ps;  /* the first of these */
     uint64_t pieces_ps; /* the network has been in the same pieces for too long; EMU_NEVER */
@@ -181,7 +183,7 @@ static int link_out(struct manager *m, uint32_t i, uint32_t fault, uint32_t *hit
     fabric_go(m->fabric);
     if (err)
         return err;
-    *hit += fabric_link_told(m->fabric, i, false, fault);
+    fabric_link_told(m->fabric, i, false, fault);
     m->routed[i] = false;
     m->out++;
     node_look(m, i);
@@ -260,8 +262,6 @@ static bool link_join(struct manager *m, uint32_t i)
     uint32_t none;
     bool joined;
 
-    if (!fabric_link_quiet_far(m->fabric, i))
-        return false;
     fabric_hold(m->fabric);
     joined = fabric_link_quiet(m->fabric, i) &&
              !fabric_link_set(m->fabric, i, true, 0, device_ps(m), &none);
@@ -287,11 +287,12 @@ static void switch_rejoin(struct manager *m, uint32_t sw)
         }
 }
 
-static void link_up(struct manager *m, uint32_t i)
+/* @quiet: for all that other hosts know. */
+static void link_up(struct manager *m, uint32_t i, bool quiet)
 {
     struct link *link = &m->link[i];
 
-    link->barred = !link_join(m, i);
+    link->barred = !quiet || !link_join(m, i);
     if (link->barred) {
         link_plan(m, link, MANAGER_TESTS, m->config.step_ps);
         return;
@@ -319,13 +320,25 @@ static uint32_t link_most(const struct manager *m, uint32_t i)
                                                              : m->config.errors_inside;
 }
 
+/* What other hosts said to this step's tests: see tests_ask(). */
+static const struct fabric_test *test_of(const struct manager *m, uint32_t i)
+{
+    for (uint32_t t = 0; t < m->tests; t++)
+        if (m->test[t].cable == i)
+            return &m->test[t];
+    return NULL;
+}
+
 static void link_test(struct manager *m, uint32_t i)
 {
+    const struct fabric_test *far = test_of(m, i);
     struct link *link = &m->link[i];
     uint32_t errors = fabric_cable_try(m->fabric, i, m->config.test_packets);
 
+    if (far && far->errors > errors)
+        errors = far->errors;
     if ((uint64_t)errors * ERRORS_OF <= (uint64_t)m->config.test_packets * link_most(m, i)) {
-        link_up(m, i);
+        link_up(m, i, !far || far->quiet);
         return;
     }
     link_plan(m, link, MANAGER_RESTS, m->config.again_ps << link->failed);
@@ -663,8 +676,11 @@ static int far_create(struct manager *m)
     far->port = calloc(ways + 1u, sizeof *far->port);
     far->trapped = calloc(switches, sizeof *far->trapped);
     far->trapped_to = calloc(switches, sizeof *far->trapped_to);
-    return far->packets && far->errors && far->port && far->trapped && far->trapped_to ? 0
-                                                                                       : -ENOMEM;
+    m->test = calloc(ways / 2 + 1u, sizeof *m->test);
+    return m->test && far->packets && far->errors && far->port && far->trapped &&
+                   far->trapped_to
+               ? 0
+               : -ENOMEM;
 }
 
 int manager_create(struct manager **ret, struct fabric *fabric, const struct manager_config *config)
@@ -708,6 +724,7 @@ void manager_destroy(struct manager *m)
 {
     if (!m)
         return;
+    free(m->test);
     free(m->far.packets);
     free(m->far.errors);
     free(m->far.port);
@@ -775,9 +792,23 @@ bool manager_is_busy(const struct manager *m)
     return m->links_ps != EMU_NEVER || m->tables_ps != EMU_NEVER;
 }
 
+/* Other hosts are asked of all links at once that are to be tested: each question takes a while. */
+static int tests_ask(struct manager *m)
+{
+    m->tests = 0;
+    for (uint32_t i = 0; m->test && i < fabric_cable_count(m->fabric); i++)
+        if (m->link[i].due_ps <= m->now_ps && m->link[i].state == MANAGER_TESTS)
+            m->test[m->tests++].cable = i;
+    return fabric_test_far(m->fabric, m->test, m->tests, m->config.test_packets);
+}
+
 /* Links that are due; and when the next one is. */
 static void links_step(struct manager *m)
 {
+    if (tests_ask(m)) {
+        m->links_ps = m->now_ps + m->config.again_ps; /* there is no memory for it now */
+        return;
+    }
     m->links_ps = EMU_NEVER;
     for (uint32_t i = 0; i < fabric_cable_count(m->fabric); i++) {
         if (m->link[i].due_ps <= m->now_ps)

@@ -29,7 +29,7 @@ void hostlink_entry_record(const struct emu_entry *entry, struct emu_pool *pool,
     if (channels) {
         ret->own_hdr = (const uint8_t *)&seg->hdr;
         ret->note = *emu_pool_note(pool, entry->buf);
-        ret->payload_bytes = seg->hdr.len;
+        ret->payload_bytes = seg->hdr.len < EMU_PAYLOAD_BYTES ? seg->hdr.len : EMU_PAYLOAD_BYTES;
     }
 }
 
@@ -47,7 +47,6 @@ bool hostlink_entry_is_sane(const struct emu_hostlink_record *record,
                             const struct emu_profile *profile, uint32_t nodes, bool inside)
 {
     const struct emu_hdr *hdr = &record->entry.hdr;
-    struct emu_hdr own;
 
     if (!emu_profile_acknowledged(profile))
         return payload_is_sane(record, inside) && emu_hdr_is_sane(hdr, profile, nodes);
@@ -56,10 +55,7 @@ bool hostlink_entry_is_sane(const struct emu_hostlink_record *record,
         return false;
     if (!record->has_buf)
         return true;
-    if (!record->own_hdr)
-        return false;
-    memcpy(&own, record->own_hdr, sizeof own);
-    return hostlink_is_segment(hdr, true) && own.len == record->payload_bytes;
+    return record->own_hdr && hostlink_is_segment(hdr, true);
 }
 
 struct emu_entry hostlink_entry_of(const struct emu_hostlink_record *record, struct emu_pool *pool,
@@ -75,6 +71,8 @@ struct emu_entry hostlink_entry_of(const struct emu_hostlink_record *record, str
     memcpy(seg->payload, record->payload, record->payload_bytes);
     if (record->own_hdr)
         memcpy(&seg->hdr, record->own_hdr, EMU_HDR_BYTES);
+    if (record->own_hdr && seg->hdr.len > record->payload_bytes) /* not what was there before */
+        memset(seg->payload + record->payload_bytes, 0, EMU_PAYLOAD_BYTES - record->payload_bytes);
     *emu_pool_note(pool, buf) = record->note;
     return entry;
 }

@@ -72,9 +72,9 @@ def over(args, hosts, options, fabric, command, cwd, during=None, timeout_s=None
         return result, None
 
 
-def of_network(args, network):
+def of_network(args, network, faults=False):
     """For common.check_report()."""
-    return argparse.Namespace(**{**vars(args), "network": network})
+    return argparse.Namespace(**{**vars(args), "network": network, "faults": faults})
 
 
 def check_hosts(checks, report, what, hosts, network):
@@ -117,7 +117,7 @@ def check_across(checks, args, hosts, device, network, options, fabric):
     counts = common.checked(result)
     if checks.that(not result.wrong() and counts and counts[0] > 0 and counts[1] == 0,
                    f"{what}: {result.wrong() or 'checks failed'}\n{result.tail()}"):
-        common.check_report(checks, report, what, of_network(args, network))
+        common.check_report(checks, report, what, of_network(args, network, "--faults" in fabric))
         check_hosts(checks, report, what, hosts, network)
         if "--faults" in fabric:
             common.check_faults(checks, report, what)

@@ -1151,7 +1151,9 @@ static void governor__that_says_nonsense_is_lost(void)
         FAULT_CALL(20, 1, "stuck-port random", 9),
         FAULT_CALL(21, -1, "stuck-port random", 0),
         FAULT_CALL(22, 1, "stuck-port link=4000:1", 0),
-        "{\"call\":23,\"do\":\"try\",\"cable\":-1}\n{\"call\":24,\"do\":\"past\",\"cable\":4000}\n",
+        "{\"call\":23,\"do\":\"test\",\"cables\":[-1]}\n{\"call\":0,\"do\":\"link\",\"cable\":4000}"
+        "\n",
+        "{\"call\":24,\"do\":\"test\",\"cables\":[1,4000],\"packets\":7}\n",
         "{\"call\":25,\"do\":\"alone\",\"node\":400}\n",
         "{\"call\":26,\"do\":\"failed\",\"group\":-1}\n{\"call\":27,\"do\":\"hits\"}\n",
         "{\"call\":28,\"do\":\"unit_out\",\"switch\":4000}\n{\"call\":29,\"do\":\"losses\"}\n",

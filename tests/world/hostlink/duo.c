@@ -34,6 +34,12 @@ static uint64_t entry_seed(const struct duo_end *end, uint32_t from, uint64_t nu
     return emu_mix(end->duo->seed ^ (uint64_t)from << 60 ^ (uint64_t)end->number << 40 ^ number);
 }
 
+/* What an adapter's own header says of its length: faults may have damaged it on the way. */
+static uint8_t own_len(uint64_t seed, uint8_t len)
+{
+    return seed >> 32 & 31 ? len : (uint8_t)(seed >> 40);
+}
+
 /* A buffer for what @seed says, if it is to have one. False: the pool has none. */
 static bool entry_buf(struct duo_end *end, uint64_t seed, struct emu_entry *entry, uint8_t *len)
 {
@@ -123,7 +129,7 @@ static bool end_send_segment(struct duo_end *end, uint32_t c)
         return false;
     if (entry.buf != EMU_NO_BUF)
         emu_pool_seg(pool, entry.buf)->hdr =
-            (struct emu_hdr){.dst = (uint32_t)(seed >> 3), .seq = tag, .len = len};
+            (struct emu_hdr){.dst = (uint32_t)(seed >> 3), .seq = tag, .len = own_len(seed, len)};
     emu_vcs_spend(&end->vcs, c);
     end->index[c]++;
     end->left[c]--;
@@ -155,18 +161,20 @@ static bool end_send_channels(struct duo_end *end)
 
 /* --- what comes --------------------------------------------------------------------- */
 
-/* Is the payload what @seed says? */
+/* Is the payload what @seed says? Of what is longer than its header says all is there by chance. */
 static bool payload_is(struct duo_end *end, uint64_t seed, const struct emu_entry *entry,
                        uint8_t len)
 {
     struct emu_pool *pool = end->dev.worker->cache.pool;
     uint8_t should = (uint8_t)(seed % 8 ? seed % (EMU_PAYLOAD_BYTES + 1) : 0);
+    uint8_t says = should && end->channels ? own_len(seed, should) : should;
     uint8_t bytes[EMU_PAYLOAD_BYTES];
 
-    if (len != should || (entry->buf == EMU_NO_BUF) != !should)
+    if (len != says || (entry->buf == EMU_NO_BUF) != !should)
         return false;
     bytes_fill(bytes, should, seed);
-    return !should || !memcmp(bytes, emu_pool_bytes(pool, entry->buf), should);
+    return !should ||
+           !memcmp(bytes, emu_pool_bytes(pool, entry->buf), says < should ? says : should);
 }
 
 static void end_got_plain(struct duo_end *end, const struct emu_entry *entry)

@@ -280,6 +280,7 @@ void dpdk_port_close(struct dpdk_port *port)
 {
     struct rte_eth_dev_info info;
 
+    dpdk_port_settle(port);
     if (rte_eth_dev_is_valid_port(port->id)) {
         struct rte_device *device = rte_eth_dev_info_get(port->id, &info) == 0 ? info.device : NULL;
         if (port->epoll >= 0)

@@ -18,7 +18,8 @@
 #include "emu/hostlink/dpdk/dpdk.h"
 #include "emu/now.h"
 
-#define CONNECT_NS 200000000u /* from one attempt to connect to the next */
+#define CONNECT_NS 200000000u           /* from one attempt to connect to the next, */
+#define AGREE_NS   UINT64_C(2000000000) /* and longer by this while a server is there */
 
 static struct dpdk_port *port_of(struct emu_hostport *port)
 {
@@ -78,7 +79,9 @@ static void device_restart(void *ctx)
 /*
  * A client of memif connects when it is started, and never again. So it is started anew as long as
  * there is no server: by DPDK's thread for interrupts, which watches the descriptors that this
- * closes, and would panic if another thread did. Returns whether it may be used.
+ * closes, and would panic if another thread did. Once there is one the two agree, which takes a
+ * while on a host with much to do, and is not to be cut short: the server's DPDK may panic then.
+ * Returns whether it may be used.
  */
 static bool device_connects(struct dpdk_port *port)
 {
@@ -89,7 +92,7 @@ static bool device_connects(struct dpdk_port *port)
     if (atomic_load_explicit(&port->restarts, memory_order_acquire)) /* H3 */
         return false;
     now = emu_now_ns();
-    if (now < port->connect_ns)
+    if (now < port->connect_ns + (port->started ? AGREE_NS : 0))
         return port->started;
     port->connect_ns = now + CONNECT_NS;
     atomic_store_explicit(&port->restarts, true, memory_order_relaxed);

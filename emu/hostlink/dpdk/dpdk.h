@@ -15,6 +15,7 @@
 #define EMU_HOSTLINK_DPDK_H
 
 #include <net/if.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -151,12 +152,17 @@ struct dpdk_port {
     int query;           /* socket by which the interface is asked for its state; -1 */
     bool started;        /* to be stopped; else it must not be used */
     uint64_t connect_ns; /* not before is it started anew */
+    /* DPDK's thread for interrupts stops and starts it; until then it is that thread's alone. */
+    _Atomic bool restarts;
 };
 
 extern const struct emu_hostport_ops dpdk_ops;
 
 /** dpdk_frame_private - bytes before each buffer that are the frame's. */
 uint16_t dpdk_frame_private(void);
+
+/** dpdk_port_settle - nobody starts it anew from now on. Not on DPDK's thread for interrupts. */
+void dpdk_port_settle(struct dpdk_port *port);
 
 /** dpdk_port_close - stops and frees what there is of @port. On the caller's thread. */
 void dpdk_port_close(struct dpdk_port *port);

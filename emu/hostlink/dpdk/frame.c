@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include <rte_alarm.h>
 #include <rte_epoll.h>
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
@@ -17,7 +18,8 @@
 #include "emu/hostlink/dpdk/dpdk.h"
 #include "emu/now.h"
 
-#define CONNECT_NS 200000000u /* from one attempt to connect to the next */
+#define CONNECT_NS 200000000u           /* from one attempt to connect to the next, */
+#define AGREE_NS   UINT64_C(2000000000) /* and longer by this while a server is there */
 
 static struct dpdk_port *port_of(struct emu_hostport *port)
 {
@@ -50,17 +52,36 @@ static bool socket_ready(const struct dpdk_port *port, short events)
     return port->socket < 0 || (poll(&ask, 1, 0) == 1 && (ask.revents & events));
 }
 
+/* H3 pairs with H4: what the other thread has made of the device is done. */
+static bool device_ready(const struct dpdk_port *port)
+{
+    return !atomic_load_explicit(&port->restarts, memory_order_acquire) && port->started; /* H3 */
+}
+
 static bool device_up(const struct dpdk_port *port)
 {
     struct rte_eth_link link = {0};
 
-    return port->started && rte_eth_link_get_nowait(port->id, &link) == 0 &&
+    return device_ready(port) && rte_eth_link_get_nowait(port->id, &link) == 0 &&
            link.link_status == RTE_ETH_LINK_UP;
+}
+
+static void device_restart(void *ctx)
+{
+    struct dpdk_port *port = ctx;
+
+    if (port->started)
+        rte_eth_dev_stop(port->id);
+    port->started = rte_eth_dev_start(port->id) == 0;
+    atomic_store_explicit(&port->restarts, false, memory_order_release); /* H4 */
 }
 
 /*
  * A client of memif connects when it is started, and never again. So it is started anew as long as
- * there is no server. Returns whether it may be used.
+ * there is no server: by DPDK's thread for interrupts, which watches the descriptors that this
+ * closes, and would panic if another thread did. Once there is one the two agree, which takes a
+ * while on a host with much to do, and is not to be cut short: the server's DPDK may panic then.
+ * Returns whether it may be used.
  */
 static bool device_connects(struct dpdk_port *port)
 {
@@ -68,14 +89,22 @@ static bool device_connects(struct dpdk_port *port)
 
     if (!port->device.connects || device_up(port))
         return port->started;
+    if (atomic_load_explicit(&port->restarts, memory_order_acquire)) /* H3 */
+        return false;
     now = emu_now_ns();
-    if (now < port->connect_ns)
+    if (now < port->connect_ns + (port->started ? AGREE_NS : 0))
         return port->started;
     port->connect_ns = now + CONNECT_NS;
-    if (port->started)
-        rte_eth_dev_stop(port->id);
-    port->started = rte_eth_dev_start(port->id) == 0;
+    atomic_store_explicit(&port->restarts, true, memory_order_relaxed);
+    if (rte_eal_alarm_set(1, device_restart, port) == 0)
+        return false;
+    atomic_store_explicit(&port->restarts, false, memory_order_relaxed);
     return port->started;
+}
+
+void dpdk_port_settle(struct dpdk_port *port)
+{
+    rte_eal_alarm_cancel(device_restart, port);
 }
 
 static uint32_t frame_receive(struct emu_hostport *of, struct emu_hostframe **frames, uint32_t max)
@@ -106,7 +135,7 @@ static uint32_t frame_send(struct emu_hostport *of, struct emu_hostframe **frame
 
     count = RTE_MIN(count, EMU_HOSTLINK_BURST);
     /* With its ring full the driver of packet sockets waits until the kernel has sent something. */
-    if (count == 0 || !port->started ||
+    if (count == 0 || !device_ready(port) ||
         (port->device.kind->looks_to_send && !socket_ready(port, POLLOUT)))
         return 0;
     for (uint32_t i = 0; i < count; i++) {

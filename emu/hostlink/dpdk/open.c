@@ -20,6 +20,7 @@
 #include <rte_mbuf.h>
 
 #include "emu/hostlink/dpdk/dpdk.h"
+#include "emu/now.h"
 
 #define EXPORTED __attribute__((visibility("default")))
 
@@ -140,6 +141,7 @@ static int port_configure(const struct opening *opening)
     if (err == 0)
         err = rte_eth_dev_start(port->id);
     port->started = err == 0;
+    port->connect_ns = emu_now_ns();
     return err == 0 || port->device.connects ? 0 : refused(opening, err, "it does not start");
 }
 
@@ -280,6 +282,7 @@ void dpdk_port_close(struct dpdk_port *port)
 {
     struct rte_eth_dev_info info;
 
+    dpdk_port_settle(port);
     if (rte_eth_dev_is_valid_port(port->id)) {
         struct rte_device *device = rte_eth_dev_info_get(port->id, &info) == 0 ? info.device : NULL;
         if (port->epoll >= 0)

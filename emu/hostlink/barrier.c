@@ -492,11 +492,6 @@ uint32_t emu_barrier_host(const struct emu_barrier *barrier, uint32_t peer)
     return barrier->peer[peer].host;
 }
 
-const struct emu_session *emu_barrier_session(const struct emu_barrier *barrier, uint32_t peer)
-{
-    return barrier->peer[peer].session;
-}
-
 void emu_barrier_taker(struct emu_barrier *barrier, const struct emu_barrier_taker *taker)
 {
     barrier->taker = taker ? *taker : (struct emu_barrier_taker){.record = NULL};

@@ -122,7 +122,4 @@ const char *emu_barrier_name(const struct emu_barrier *barrier, uint32_t host);
 /** emu_barrier_host - of @peer. */
 uint32_t emu_barrier_host(const struct emu_barrier *barrier, uint32_t peer);
 
-/** emu_barrier_session - of @peer: its counts, for reports. */
-const struct emu_session *emu_barrier_session(const struct emu_barrier *barrier, uint32_t peer);
-
 #endif

@@ -677,8 +677,7 @@ static int far_create(struct manager *m)
     far->trapped = calloc(switches, sizeof *far->trapped);
     far->trapped_to = calloc(switches, sizeof *far->trapped_to);
     m->test = calloc(ways / 2 + 1u, sizeof *m->test);
-    return m->test && far->packets && far->errors && far->port && far->trapped &&
-                   far->trapped_to
+    return m->test && far->packets && far->errors && far->port && far->trapped && far->trapped_to
                ? 0
                : -ENOMEM;
 }

@@ -19,8 +19,8 @@ bool hostlink_is_segment(const struct emu_hdr *hdr, bool channels);
 /**
  * hostlink_entry_record - @entry as a record of cable 0, in @ret, which is all zeros: its payload,
  * if it has one, stays in @pool's buffer. On cables with channels the adapter's own header is
- * payload, too: if it was damaged on its way here its length is not what it was, and the far adapter
- * is to find that, by the packet's checksum.
+ * payload, too: if it was damaged on its way here its length is not what it was, and the far
+ * adapter is to find that, by the packet's checksum.
  */
 void hostlink_entry_record(const struct emu_entry *entry, struct emu_pool *pool, bool channels,
                            struct emu_hostlink_record *ret);

@@ -2,7 +2,7 @@
 /*
  * example.c - a first program on libfabemu: a group, an all-reduce, a barrier, a ring of messages.
  *
- *   cc -o example example.c $(pkg-config --cflags --libs fabemu)
+ *   cc -o example example.c $(pkg-config --cflags --libs libfabemu)
  *   fabemu run -- sh -c 'for i in 0 1 2 3; do FABEMU_NODE=$i ./example 4 & done; wait'
  *   fabemu run -- mpirun -n 4 ./example 4          (the launcher's rank serves as well)
  *

@@ -16,7 +16,7 @@
  * say otherwise. Sizes are bytes, unless a count of elements is asked for. A buffer
  * of no bytes may be NULL; one that is NULL and has bytes is refused with -EFAULT.
  *
- * Link with `pkg-config --cflags --libs fabemu`; see apps/example.c.
+ * Link with `pkg-config --cflags --libs libfabemu`; see apps/example.c.
  */
 #ifndef FABEMU_H
 #define FABEMU_H
@@ -195,6 +195,7 @@ FABEMU_API void fabemu_detach(struct fabemu *fab);
  */
 FABEMU_API const char *fabemu_error(void);
 
+/** fabemu_info - who and where this process is; it stays until fabemu_detach(). */
 FABEMU_API const struct fabemu_info *fabemu_info(const struct fabemu *fab);
 
 /**
@@ -263,6 +264,7 @@ FABEMU_API int fabemu_queue_open(struct fabemu *fab, uint16_t id, struct fabemu_
  */
 FABEMU_API int fabemu_queue_open_any(struct fabemu *fab, struct fabemu_queue **ret);
 
+/** fabemu_queue_id - its number on this node, which peers name in struct fabemu_dest. */
 FABEMU_API uint16_t fabemu_queue_id(const struct fabemu_queue *queue);
 
 /**
@@ -487,7 +489,10 @@ struct fabemu_event {
     uint64_t opaque[9]; /* the library's */
 };
 
-/** fabemu_event_count - with acquire order: what the counted operations wrote is visible. */
+/**
+ * fabemu_event_count - how far it has counted, with acquire order: what the counted operations
+ * wrote is visible.
+ */
 static inline uint64_t fabemu_event_count(const struct fabemu_event *event)
 {
     /* N6 pairs with N5, nic/host/op/complete.c */
@@ -609,13 +614,26 @@ FABEMU_API void fabemu_group_leave(struct fabemu_group *group);
  * the group's; then all that follows ends so, at every member.
  * Source: output-queued routers §2, §2.1.
  */
+
+/** fabemu_barrier - complete when all members have begun it. */
 FABEMU_API int fabemu_barrier(struct fabemu_group *group, struct fabemu_req *req);
+
+/**
+ * fabemu_broadcast - the @bytes at @buf of the member on @root_node get to @buf of all others. All
+ * give as many bytes, and the same root.
+ */
 FABEMU_API int fabemu_broadcast(struct fabemu_group *group, void *buf, size_t bytes,
                                 uint32_t root_node, struct fabemu_req *req);
-/** @out: written at the root only, may be NULL elsewhere. */
+
+/**
+ * fabemu_reduce - combine the members' vectors of @count elements, element by element, in the
+ * network. @out: written at the root only, may be NULL elsewhere.
+ */
 FABEMU_API int fabemu_reduce(struct fabemu_group *group, const void *in, void *out, size_t count,
                              unsigned op, unsigned type, uint32_t root_node,
                              struct fabemu_req *req);
+
+/** fabemu_allreduce - fabemu_reduce(), and every member gets the result. */
 FABEMU_API int fabemu_allreduce(struct fabemu_group *group, const void *in, void *out, size_t count,
                                 unsigned op, unsigned type, struct fabemu_req *req);
 

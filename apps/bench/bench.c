@@ -167,9 +167,9 @@ static const struct options_command bench_command = {
     .name = "bench",
     .operands = "",
     .about = "Measure the emulator's own speed. Every row is the median of several samples.",
-    .more =
-        "Rows of MPI programs need mpirun and the bench programs of this build (FABEMU_BENCH_DIR\n"
-        "names another folder for them). Exit status: 0, everything was measured; 1, a row failed.",
+    .more = "Rows of MPI programs need mpirun and the bench programs that come with the command\n"
+            "(FABEMU_BENCH_DIR names another folder for them). Exit status: 0, everything was "
+            "measured; 1, a row failed.",
 };
 
 /* Returns -1 to go on, otherwise the exit status. */

@@ -17,12 +17,14 @@
 #include <unistd.h>
 
 #include "apps/bench/internal.h"
+#include "emu/hostlink/plugin.h"
 
-#define TOPO        "kary:4,2" /* what `fabemu run` takes by itself: 16 nodes */
-#define FIGURES_MAX 3
-#define RATIOS_MAX  3
-#define ENV_MAX     1024
-#define ARGS_MAX    24
+#define TOPO           "kary:4,2" /* what `fabemu run` takes by itself: 16 nodes */
+#define FIGURES_MAX    3
+#define RATIOS_MAX     3
+#define PROGRAMS_BUILT "tests" /* below the build folder */
+#define ENV_MAX        1024
+#define ARGS_MAX       24
 
 enum contender { FABEMU, FABEMU_OFF, FABEMU_ACK, TCP, SHM, CONTENDERS };
 
@@ -122,20 +124,18 @@ static void own_path(char *ret, size_t ret_bytes)
     ret[bytes > 0 ? bytes : 0] = '\0';
 }
 
-/* The bench programs: where the variable says, or beside this command in tests/. */
+/* The bench programs: where the variable says, in the build's tests/, or beside the plug-ins. */
 static void program_path(char *ret, size_t ret_bytes, const char *program)
 {
     const char *dir = getenv("FABEMU_BENCH_DIR");
-    char exe[PATH_MAX - 64]; /* leaves room for what is appended */
+    char found[PATH_MAX - 64]; /* leaves room for what is appended */
 
-    own_path(exe, sizeof exe);
-    char *slash = strrchr(exe, '/');
-    if (slash)
-        *slash = '\0';
     if (dir && *dir)
         snprintf(ret, ret_bytes, "%s/%s", dir, program);
+    else if (emu_plugin_dir(found, sizeof found, program, PROGRAMS_BUILT))
+        snprintf(ret, ret_bytes, "%s/%s", found, program);
     else
-        snprintf(ret, ret_bytes, "%s/tests/%s", exe, program);
+        snprintf(ret, ret_bytes, "%s", program);
 }
 
 bool bench_mpi_missing(char *what, size_t what_bytes)

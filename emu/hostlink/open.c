@@ -36,7 +36,10 @@ static emu_hostport_open_fn *library_open(int *err, char *error, size_t error_by
     snprintf(path, sizeof path, "%s/%s", dir, EMU_HOSTPORT_LIBRARY);
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!library) {
-        snprintf(error, error_bytes, "DPDK cannot be loaded: %s", dlerror());
+        snprintf(
+            error, error_bytes,
+            "DPDK cannot be loaded, and links between hosts need it: %s; install its libraries",
+            dlerror());
         return NULL;
     }
     const char *built = dlsym(library, EMU_HOSTPORT_BUILT_SYMBOL);

@@ -11,8 +11,7 @@
 /*
  * Seen from an installed program, in a prefix that may have been moved; then where that was to be.
  */
-static const char *const installed[] = {"../lib/fabemu", "../lib/x86_64-linux-gnu/fabemu",
-                                        "../lib64/fabemu", PLUGIN_INSTALLED};
+static const char *const installed[] = {PLUGIN_BESIDE, PLUGIN_INSTALLED};
 
 static bool holds(const char *dir, const char *file)
 {

@@ -9,10 +9,11 @@
 #include <stddef.h>
 
 /**
- * emu_plugin_dir - the folder that holds the plug-in @file, at @ret; false: it is in none of the
- * places. They are seen from the program's own file: @built below its folder or the one above,
- * where the program lies in a build folder; lib/fabemu of the prefix, wherever that was moved to;
- * then the folder into which the plug-ins were to be installed. Any thread.
+ * emu_plugin_dir - the folder that holds the plug-in @file, or another file that only this program
+ * uses, at @ret; false: it is in none of the places. They are seen from the program's own file:
+ * @built below its folder or the one above, where the program lies in a build folder; the folder
+ * fabemu among the prefix's libraries, wherever the prefix was moved to; then the folder into which
+ * the plug-ins were to be installed. Any thread.
  */
 bool emu_plugin_dir(char *ret, size_t ret_bytes, const char *file, const char *built);
 

@@ -5,7 +5,6 @@
     tests/cli/install_test.py --fabemu build/fabemu [unittest options]
 """
 import glob
-import gzip
 import os
 import re
 import shutil
@@ -14,6 +13,7 @@ import unittest
 
 from cli_kit import FabemuCase, main
 
+NOBODY = 65534
 PROGRAM = r'''
 #include <mpi.h>
 #include <stdio.h>
@@ -50,12 +50,18 @@ class InstallTest(FabemuCase):
         self.prefix = os.path.dirname(os.path.dirname(self.installed))
 
     def without_the_build(self, *command):
-        """Run with an empty folder in the build's place, where this user may do that."""
-        hidden = ["unshare", "--map-root-user", "--user", "--mount", "sh", "-c",
-                  'mount -t tmpfs none "$0" && exec "$@"', self.build]
+        """Run with an empty folder in the build's place, and as an ordinary user, as far as this
+        user may do that."""
+        space = ["unshare", "--mount"] + (["--map-root-user", "--user"] if os.geteuid() else [])
+        nobody = [] if os.geteuid() else ["setpriv", "--reuid", str(NOBODY), "--regid", str(NOBODY),
+                                          "--clear-groups"]
+        hidden = [*space, "sh", "-c", 'mount -t tmpfs none "$0" && exec "$@"', self.build, *nobody]
         if subprocess.run([*hidden, "true"], capture_output=True, timeout=30).returncode:
-            hidden = []
-        return subprocess.run([*hidden, *command], env=self.env, text=True,
+            hidden = nobody
+        if nobody: # what lies here is its own
+            for folder, _, _ in os.walk(self.dir):
+                os.chown(folder, NOBODY, NOBODY)
+        return subprocess.run([*hidden, *command], env={**self.env, "HOME": self.dir}, text=True,
                               stdin=subprocess.DEVNULL,
                               capture_output=True, timeout=60, cwd=self.dir)
 
@@ -82,9 +88,8 @@ class InstallTest(FabemuCase):
         source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../apps/example.c")
         (folder,) = glob.glob(os.path.join(self.prefix, "lib/**/pkgconfig"), recursive=True)
         flags = subprocess.run(["pkg-config", "--define-variable=prefix=" + self.prefix, "--cflags",
-                                "--libs",
-                                "fabemu"], env={**self.env, "PKG_CONFIG_PATH": folder}, text=True,
-                                check=True,
+                                "--libs", "libfabemu"],
+                               env={**self.env, "PKG_CONFIG_PATH": folder}, text=True, check=True,
                                capture_output=True, timeout=30).stdout.split()
         program = os.path.join(self.dir, "example")
         subprocess.run(["cc", source, "-o", program, *flags], check=True, timeout=60)
@@ -103,14 +108,34 @@ class InstallTest(FabemuCase):
         if "built without DPDK" in done.stderr:
             self.skipTest(done.stderr.strip())
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertTrue(glob.glob(os.path.join(self.prefix, "lib*/**/libfabemu-dpdk.so"),
-                                  recursive=True))
+        (library,) = glob.glob(os.path.join(self.prefix, "lib*/**/libfabemu-dpdk.so"),
+                               recursive=True)
+        os.remove(library)
+        done = self.without_the_build(program, "net_ring0", "10")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("libfabemu-dpdk.so is neither beside this program nor where", done.stderr)
 
-    def test_installed__has_its_manual_page_and_its_figures(self):
-        (page,) = glob.glob(os.path.join(self.prefix, "share/man/man1/fabemu.1*"))
-        with (gzip.open if page.endswith(".gz") else open)(page, "rt") as f:
-            self.assertIn(".Dt FABEMU 1", f.read())
+    def test_installed__has_its_pages_its_completion_and_its_figures(self):
+        for path in ("man/man1/fabemu.1", "man/man1/fabemu-run.1", "man/man3/fabemu_attach.3",
+                     "man/man7/fabemu.7", "bash-completion/completions/fabemu",
+                     "doc/fabemu/manual.md", "doc/fabemu/examples/example.c"):
+            self.assertTrue(os.path.getsize(os.path.join(self.prefix, "share", path)), path)
         done = self.without_the_build(self.installed, "figures", "--help")
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_installed__finds_the_mpi_programs_that_it_measures(self):
+        mpirun, asked = (os.path.join(self.dir, name) for name in ("mpirun", "asked"))
+        with open(mpirun, "w") as f:
+            f.write(f'#!/bin/sh\nprintf "%s\\n" "$@" >>{asked}\n')
+        os.chmod(mpirun, 0o755)
+        self.env["PATH"] = self.dir + ":" + self.env["PATH"]
+        done = self.without_the_build(self.installed, "bench", "--quick", "--repeat", "1",
+                                      "--only", "mpi.latency8")
+        self.assertEqual(done.stderr, "")
+        with open(asked) as f:
+            (program,) = {line for line in f.read().split("\n") if line.endswith("_bench")}
+        self.assertTrue(os.path.realpath(program).startswith(self.prefix + "/"), program)
+        done = self.without_the_build(program, "--help")
         self.assertEqual(done.returncode, 0, done.stderr)
 
 

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""roff.py - text as man(7) has it."""
+import re
+
+
+def escape(text, literal=False):
+    """@text with what is special to troff escaped; @literal: hyphens are minus signs."""
+    text = text.replace("\\", "\\e")
+    text = re.sub(r"(?<![\w-])--?(?=\w)|(?<=\s)--(?=\s)", lambda m: "\\-" * len(m.group()), text)
+    if literal:
+        text = re.sub(r"(?<!\\)-", r"\\-", text)
+    return re.sub(r"^(?=[.'])", r"\\&", text, flags=re.M)
+
+
+def display(lines):
+    """Lines that stay as they are."""
+    return [".RS 4", ".nf", *(escape(line, True) for line in lines), ".fi", ".RE"]
+
+
+def prose(text):
+    """Paragraphs; lines that are indented stay as they are."""
+    ret = []
+    for paragraph in re.split(r"\n\s*\n", text.strip("\n")):
+        ret.append(".PP")
+        lines = paragraph.split("\n")
+        while lines:
+            count = next((i for i, line in enumerate(lines) if not line.startswith("  ")),
+                         len(lines))
+            if count:
+                ret += display(lines[:count])
+            else:
+                count = 1
+                ret.append(escape(lines[0]))
+            del lines[:count]
+    return ret
+
+
+def head(name, section, about, version):
+    """A page's title, and the NAME that whatis(1) reads."""
+    return [r'.\" SPDX-License-Identifier: BSD-3-Clause',
+            rf'.TH {escape(name.upper(), True)} {section} "" "fabemu {version}" "fabemu"',
+            ".SH NAME", rf"{escape(name, True)} \- {escape(about)}"]
+
+
+def references(*pages):
+    """SEE ALSO: @pages are (name, section)."""
+    return [".SH SEE ALSO", *(f".BR {escape(name, True)} ({section}){',' * (i < len(pages))}"
+                              for i, (name, section) in enumerate(pages, 1))]

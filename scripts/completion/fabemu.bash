@@ -1,0 +1,103 @@
+# bash completion for fabemu(1)                                        -*- shell-script -*-
+# SPDX-License-Identifier: BSD-3-Clause
+# What it offers is what the command's own --help says, so nothing here goes out of date.
+
+# What --help calls the value of an option: _fabemu_value COMMAND SUBCOMMAND --OPTION
+_fabemu_value() {
+    "$1" "$2" --help 2>/dev/null | sed -nE "s/^ +(-h, )?$3( ([^ ]+))?( .*|$)/\\3/p" | head -n 1
+}
+
+# The names of running fabrics.
+_fabemu_running() {
+    "$1" status --json 2>/dev/null | sed -nE 's/^    "name": ?"([^"]+)",?$/\1/p'
+}
+
+# The names of bounds and of scenarios, of which --help and --list have tables.
+_fabemu_bounds() {
+    "$1" run --help 2>/dev/null | sed -nE '/^Bounds/,/^$/s/^  ([a-z-]+) .*/\1=/p'
+}
+_fabemu_scenarios() {
+    "$1" fault --list 2>/dev/null | sed -n '/^[Ss]cenarios/,$p' | sed -nE 's/^  ([a-z-]+) .*/\1/p'
+}
+
+# Offer words that begin with what is there: _fabemu_words WORD...
+_fabemu_words() {
+    mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(compgen -W "$*" -- "$cur")
+}
+
+_fabemu_files() {
+    compopt -o filenames 2>/dev/null
+    mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(compgen -f -- "$cur")
+}
+
+# Offer values of an option that --help writes as VALUE: _fabemu_values FABEMU --OPTION VALUE
+_fabemu_values() {
+    local word
+    case $2 in
+    --bound)
+        compopt -o nospace 2>/dev/null
+        _fabemu_words "$(_fabemu_bounds "$1")"
+        return
+        ;;
+    --faults | --show | --check) _fabemu_words "$(_fabemu_scenarios "$1")" ;;
+    --name) _fabemu_words "$(_fabemu_running "$1")" ;;
+    esac
+    for word in ${3//|/ }; do
+        case $word in
+        FILE* | DIR | PATH | SPEC | AGENT) _fabemu_files ;;
+        *[A-Z]* | *:* | *..*) ;; # a name or a number of the user's
+        *) _fabemu_words "$word" ;;
+        esac
+    done
+}
+
+# Complete the command line of a subcommand: _fabemu_subcommand FABEMU SUBCOMMAND
+_fabemu_subcommand() {
+    local value option=$prev
+    [ "$cur" != = ] || { cur='' option=$prev; }
+    [ "$prev" != = ] || option=${COMP_WORDS[COMP_CWORD - 2]}
+    case $option in
+    --*)
+        value=$(_fabemu_value "$1" "$2" "$option")
+        if [ -n "$value" ]; then
+            _fabemu_values "$1" "$option" "$value"
+            return
+        fi
+        ;;
+    esac
+    case $2,$cur in
+    *,-*)
+        _fabemu_words "$("$1" "$2" --help 2>/dev/null |
+            sed -nE 's/^ +(-h, )?(--[a-z-]+).*/\2/p')"
+        ;;
+    down,* | status,* | check,* | env,*) _fabemu_words "$(_fabemu_running "$1")" ;;
+    topo,*) _fabemu_files ;;
+    run,*) _fabemu_words -- ;;
+    esac
+}
+
+_fabemu() {
+    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} i
+    COMPREPLY=()
+    if [ "$COMP_CWORD" -eq 1 ]; then
+        _fabemu_words --help --version \
+            "$("$1" --help 2>/dev/null | sed -nE '/^Usage|^usage/,/For example/s/^  ([a-z]+) .*/\1/p' |
+                grep -vx fabemu)"
+        return
+    fi
+    for ((i = 2; i < COMP_CWORD; i++)); do
+        if [ "${COMP_WORDS[i]}" = -- ]; then # behind it is another command's line
+            if declare -F _command_offset >/dev/null; then
+                _command_offset $((i + 1))
+            elif [ $((i + 1)) -eq "$COMP_CWORD" ]; then
+                mapfile -t COMPREPLY < <(compgen -c -- "$cur")
+            else
+                _fabemu_files
+            fi
+            return
+        fi
+    done
+    _fabemu_subcommand "$1" "${COMP_WORDS[1]}"
+}
+
+complete -F _fabemu fabemu

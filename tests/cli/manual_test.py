@@ -1,0 +1,140 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""manual_test.py - manual pages and completion have all that the command and the header have.
+
+    tests/cli/manual_test.py --fabemu build/fabemu [unittest options]
+"""
+import glob
+import os
+import re
+import shutil
+import subprocess
+import unittest
+
+from cli_kit import FabemuCase, main
+
+TOP = os.path.abspath(os.path.join(os.path.dirname(__file__), "../.."))
+COMPLETION = os.path.join(TOP, "scripts/completion/fabemu.bash")
+COMPLETE = r'''
+. "$1"; shift
+COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))
+_fabemu "$1" "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"
+printf '%s\n' "${COMPREPLY[@]}"
+'''
+
+
+def read(path):
+    """A manual page with its hyphens as they are typed."""
+    with open(path, encoding="utf-8") as f:
+        return f.read().replace("\\-", "-")
+
+
+class ManualTest(FabemuCase):
+    def setUp(self):
+        super().setUp()
+        self.build = os.path.dirname(self.command)
+
+    def page(self, name, section):
+        return os.path.join(self.build, f"docs/man{section}/{name}.{section}")
+
+    def help_of(self, *command):
+        done = self.fabemu(*command, "--help")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def commands(self):
+        found = re.findall(r"^  ([a-z]+) ", self.help_of().split("For example")[0], re.M)
+        return [name for name in found if name != "fabemu"]
+
+    def options(self, command):
+        found = re.findall(r"^ +(?:-\w, )?(--[\w-]+)", self.help_of(command), re.M)
+        self.assertIn("--help", found)
+        return found
+
+    # --- manual pages --------------------------------------------------------------
+
+    def test_commands__have_a_page_with_each_option(self):
+        overview = read(self.page("fabemu", 1))
+        self.assertIn("run", self.commands())
+        for command in self.commands():
+            page = read(self.page("fabemu-" + command, 1))
+            for option in self.options(command):
+                self.assertIn(f"\\fB{option}\\fR", page, command)
+            self.assertIn(f"fabemu-{command} (1)", overview)
+        pages = glob.glob(self.page("fabemu-*", 1))
+        self.assertEqual(len(pages), len(self.commands()))
+
+    def test_functions__have_a_page_that_says_something(self):
+        with open(os.path.join(TOP, "nic/fabemu.h"), encoding="utf-8") as f:
+            functions = set(re.findall(r"\b(fabemu_\w+)\([^()]*(?:\([^()]*\)[^()]*)*\)(?:;|\n\{)",
+                                       re.sub(r"/\*.*?\*/", "", f.read(), flags=re.S)))
+        self.assertIn("fabemu_attach", functions)
+        overview = read(self.page("libfabemu", 3))
+        for function in functions:
+            page = read(self.page(function, 3))
+            moved = re.fullmatch(r"\.so man3/(\w+)\.3\n", page)
+            page = read(self.page(moved[1], 3)) if moved else page
+            self.assertRegex(page, rf"(?s)\.SH NAME\n[^\n]*\b{function}\b[^\n]* - \w")
+            self.assertRegex(page, rf"(?s)\.SH SYNOPSIS\n.*\b{function}\(.*\.SH DESCRIPTION\n"
+                                   r"\.PP\n[\\\w]")
+            self.assertIn(rf"\fB{function}\fR(3)", overview)
+        exported = subprocess.run(["nm", "-D", "--defined-only",
+                                   os.path.join(self.build, "nic/libfabemu.so")], text=True,
+                                  capture_output=True, check=True, timeout=30).stdout
+        exported = {line.split()[-1].split("@")[0] for line in exported.splitlines()}
+        self.assertEqual(exported, functions - {"fabemu_req_status", "fabemu_event_count"})
+
+    @unittest.skipUnless(shutil.which("groff"), "needs groff")
+    def test_pages__are_right_for_man(self):
+        pages = glob.glob(self.page("*", "[137]"))
+        self.assertGreater(len(pages), 60)
+        done = subprocess.run(["groff", "-Kutf8", "-Tutf8", "-man", "-ww", "-rF0", "-z", *pages],
+                              text=True, capture_output=True, timeout=60,
+                              cwd=os.path.join(self.build, "docs"))
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    # --- completion ----------------------------------------------------------------
+
+    def complete(self, *words):
+        """What bash offers for the last of @words."""
+        done = subprocess.run(["bash", "-c", COMPLETE, "bash", COMPLETION, self.command, *words],
+                              env=self.env, text=True, stdin=subprocess.DEVNULL,
+                              capture_output=True, timeout=60, cwd=self.dir)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return done.stdout.split("\n")[:-1] if done.stdout != "\n" else []
+
+    def test_completion__offers_each_command_and_each_option(self):
+        self.assertEqual(set(self.complete("")), {*self.commands(), "--help", "--version"})
+        self.assertEqual(self.complete("tra"), ["traffic"])
+        for command in self.commands():
+            self.assertEqual(set(self.complete(command, "-")), set(self.options(command)), command)
+
+    def test_completion__offers_values(self):
+        open(os.path.join(self.dir, "lab.json"), "w").close()
+        for words, offered in (
+                (("run", "--clock", ""), {"raw", "real"}),
+                (("run", "--clock", "=", "re"), {"real"}),
+                (("run", "--threads", ""), {"device", "auto"}),
+                (("run", "--faults", "flapping-l"), {"flapping-link"}),
+                (("run", "--report", "la"), {"lab.json"}),
+                (("run", "--seed", ""), set()),
+                (("run", "--clock", "raw", ""), {"--"}),
+                (("run", "--bound", "sil"), {"silence="}),
+                (("traffic", "--clock", ""), {"virtual"}),
+                (("run", "--", "tru"), {"true", "truncate"}),
+                (("nothing", "-"), set()),
+        ):
+            with self.subTest(words=words):
+                self.assertEqual(set(self.complete(*words)), offered)
+
+    def test_completion__offers_running_fabrics(self):
+        self.assertEqual(self.complete("status", ""), [])
+        self.up("lab-1")
+        self.up("lab-2")
+        for command in ("down", "status", "check", "env"):
+            self.assertEqual(set(self.complete(command, "l")), {"lab-1", "lab-2"})
+        self.assertEqual(self.complete("fault", "--name", "lab-1"), ["lab-1"])
+
+
+if __name__ == "__main__":
+    main()

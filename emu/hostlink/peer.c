@@ -238,8 +238,9 @@ static void peer_record(struct hostlink_peer *peer, const struct emu_hostlink_re
         peer_control(peer, record);
         break;
     case EMU_HOSTLINK_CLOCK:
+        /* Not the step's time: since it began the other host may have gone on, and sent this. */
         hostlink_offset_hear(&peer->offset, record->sent_ns, record->echo_ns, record->came_ns,
-                             peer->link->now_ns);
+                             hostlink_now_ns(peer->link));
         break;
     case EMU_HOSTLINK_CREDIT_AT:
     case EMU_HOSTLINK_STEP:

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "apps/fabric/capture/capture.h"
 #include "apps/fabric/fabric.h"
 #include "apps/traffic/workload/coll.h"
 #include "apps/traffic/workload/pattern.h"
@@ -47,6 +48,7 @@ struct traffic_config {
     struct traffic_noise noise;
 
     const struct fault_schedule *faults; /* NULL: none */
+    const struct capture_plan *capture;  /* NULL: none */
 
     /* Called now and then with the part that is done, 0 to 1; false: end the run. May be NULL. */
     bool (*progress)(void *context, double done);

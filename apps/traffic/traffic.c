@@ -37,7 +37,8 @@ static const struct options_command traffic_command = {
         "average);\n"
         "reduce, barrier, allreduce (one operation after the other).\n\n"
         "Times are in ns of simulated time, loads fractions of the link rate, headers included.",
-    .groups = OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_JSON | OPTIONS_VIRTUAL | OPTIONS_FAULTS,
+    .groups = OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_JSON | OPTIONS_VIRTUAL | OPTIONS_FAULTS |
+              OPTIONS_CAPTURE,
 };
 
 /* The line that says how far it is, on a terminal only. */
@@ -162,6 +163,7 @@ int traffic_main(int argc, char **argv)
     struct fabric_config fabric;
     struct traffic_config config;
     struct fault_schedule faults = {.count = 0};
+    struct capture_plan capture = {.fd = -1};
     struct topo_graph *graph;
 
     traffic_options_init(&own, &owns);
@@ -176,13 +178,18 @@ int traffic_main(int argc, char **argv)
     if (options.faults)
         status = plan_schedule(&faults, options.faults, &fabric, true);
     if (!status)
+        status = plan_capture(&capture, &options);
+    if (!status)
         status = traffic_options_config(&config, &own, &fabric);
     if (!status) {
         config.faults = options.faults ? &faults : NULL;
+        config.capture = options.capture ? &capture : NULL;
         interrupt_hold();
         status = run_all(&config, &own, options.json);
         traffic_pattern_release(&config.pattern);
     }
+    if (capture.fd >= 0)
+        close(capture.fd);
     fault_schedule_release(&faults);
     topo_free(graph);
     return status;

@@ -193,30 +193,6 @@ static const struct emu_hdr *fault_hdr(const struct emu_faults *faults,
     return entry->buf != EMU_NO_BUF ? &emu_pool_seg(cache->pool, entry->buf)->hdr : NULL;
 }
 
-static bool fault_is(uint32_t wanted, uint32_t is)
-{
-    return wanted == EMU_FAULT_ANY || wanted == is;
-}
-
-/* Is the rule about this entry? Of one without a segment only what it is on the cable is known. */
-static bool fault_aimed(const struct emu_fault_aim *aim, enum emu_fault_packet packet,
-                        const struct emu_hdr *hdr)
-{
-    bool one = aim->src == EMU_FAULT_ANY && aim->dst == EMU_FAULT_ANY &&
-               aim->group == EMU_FAULT_ANY && aim->kinds == EMU_FAULT_KINDS;
-    uint32_t kind = hdr ? emu_hdr_kind(hdr) : 0;
-    bool unicast = kind == EMU_UNICAST;
-
-    if (!(aim->packets & packet))
-        return false;
-    if (!hdr || one)
-        return one;
-    return aim->kinds >> kind & 1 && fault_is(aim->src, hdr->src) &&
-           (aim->dst == EMU_FAULT_ANY || (unicast && aim->dst == hdr->dst)) &&
-           (aim->group == EMU_FAULT_ANY ||
-            (!unicast && aim->group == (hdr->dst & ~EMU_GROUP_WIDE)));
-}
-
 /* Does the rule hit the entry, which it is about? */
 static bool fault_hits(struct emu_fault_armed *armed, uint64_t *how)
 {
@@ -298,7 +274,7 @@ static struct fault_verdict fault_find(struct emu_faults *faults, const struct e
                                         .until_ps = armed->rule.by_ps + armed->rule.jitter_ps,
                                         .by = armed};
 
-        if (!fault_aimed(&armed->rule.aim, packet, hdr))
+        if (!emu_fault_aimed(&armed->rule.aim, packet, hdr))
             continue;
         if (armed->seen) {
             if (hdr && fault_sees(armed, hdr->dst))
@@ -382,7 +358,7 @@ bool emu_faults_fold(struct emu_faults *faults, struct emu_pool_cache *cache,
         uint64_t how;
         uint32_t own;
 
-        if (!fault_aimed(&armed->rule.aim, EMU_FAULT_HEAD, hdr))
+        if (!emu_fault_aimed(&armed->rule.aim, EMU_FAULT_HEAD, hdr))
             continue;
         if (armed->seen) {
             if (begins && !fault_token(hdr) && fault_sees(armed, hdr->dst))
@@ -589,7 +565,7 @@ static bool fault_try(const struct emu_faults *faults, uint64_t number)
         uint64_t draw = emu_splitmix_at(~faults->armed[i].seed, number);
 
         if (rule->what <= EMU_FAULT_FLIP_PAYLOAD && !rule->nth && !rule->most &&
-            fault_aimed(&rule->aim, EMU_FAULT_HEAD, NULL) && draw % EMU_FAULT_ONE < rule->rate)
+            emu_fault_aimed(&rule->aim, EMU_FAULT_HEAD, NULL) && draw % EMU_FAULT_ONE < rule->rate)
             return true;
     }
     return false;

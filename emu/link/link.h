@@ -19,6 +19,7 @@
 #include "emu/edge/fabric.h"
 #include "emu/profile.h"
 #include "emu/link/ring.h"
+#include "emu/link/tap.h"
 
 enum emu_link_kind {
     EMU_LINK_NONE, /* nothing plugged in, ever */
@@ -49,7 +50,8 @@ struct emu_peer {
 /* The sending end, the sending device's but for plug.edge. Two lines with a switch's own. */
 struct emu_tx {
     uint8_t kind;       /* enum emu_link_kind */
-    bool slow;          /* `profile` is that of a struct emu_slow; raw: none is */
+    bool slow : 1;      /* `profile` is that of a struct emu_slow; raw: none is */
+    bool tapped : 1;    /* what is sent is told to emu_tap_sent() */
     uint16_t untold;    /* segments sent that the receiver has not been told of */
     uint32_t credits;   /* segments that may be sent */
     uint64_t busy_ps;   /* the wire is taken until then; raw: 0. EMU_NEVER: the port is stuck */
@@ -71,6 +73,7 @@ struct emu_tx {
 struct emu_rx {
     uint8_t kind; /* enum emu_link_kind */
     uint8_t port;
+    bool tapped;   /* what goes back, and from an edge what comes, is told to emu_tap_*() */
     uint32_t owed; /* credits to give back */
     struct emu_dev *owner;
     union {
@@ -244,6 +247,8 @@ void emu_tx_drop(struct emu_tx *tx, const struct emu_entry *entry);
 static inline void emu_tx_send(struct emu_tx *tx, const struct emu_entry *entry)
 {
     tx->untold++;
+    if (__builtin_expect(tx->tapped, 0))
+        emu_tap_sent(tx, entry);
     if (tx->kind == EMU_LINK_LOCAL) {
         emu_ring_put(&tx->data, entry); /* there is a slot for each credit */
         tx->credits--;
@@ -271,6 +276,8 @@ static inline void emu_tx_put(struct emu_tx *tx, const struct emu_hdr *hdr,
                               const struct emu_seg *payload)
 {
     tx->untold++;
+    if (__builtin_expect(tx->tapped, 0))
+        emu_tap_copied(tx, hdr, payload);
     if (tx->plug.plugged)
         emu_edge_put(tx->plug.plugged, hdr, payload);
     else
@@ -366,9 +373,18 @@ static inline void emu_tx_depart_packet(struct emu_tx *tx, struct emu_entry *ent
     emu_tx_send(tx, entry);
 }
 
+/** emu_rx_note - what goes back is told to the tap, where there is one. */
+static inline void emu_rx_note(const struct emu_rx *rx, uint32_t count, uint32_t channel,
+                               uint64_t arrive_ps)
+{
+    if (__builtin_expect(rx->tapped, 0))
+        emu_tap_credits(rx, count, channel, arrive_ps);
+}
+
 /** emu_rx_pay_channel - one segment of @channel has left the receiver: its credit. */
 static inline void emu_rx_pay_channel(struct emu_rx *rx, uint32_t channel, uint64_t arrive_ps)
 {
+    emu_rx_note(rx, 1, channel, arrive_ps);
     emu_credit_put(&rx->credit, 1, channel, arrive_ps);
     emu_dev_expect(rx->owner, arrive_ps);
     emu_peer_tell(&rx->peer, rx->owner->worker, EMU_EVENT_CREDIT);
@@ -412,10 +428,13 @@ static inline const struct emu_entry *emu_rx_front(struct emu_rx *rx, uint64_t u
 /** emu_rx_skip - done with the front segment. */
 static inline void emu_rx_skip(struct emu_rx *rx)
 {
-    if (rx->kind == EMU_LINK_LOCAL)
+    if (rx->kind == EMU_LINK_LOCAL) {
         emu_ring_skip(&rx->data);
-    else
-        emu_edge_skip(rx->plug.plugged);
+        return;
+    }
+    if (__builtin_expect(rx->tapped, 0))
+        emu_tap_took(rx, &rx->plug.plugged->batch[rx->plug.plugged->batch_at]);
+    emu_edge_skip(rx->plug.plugged);
 }
 
 /** emu_rx_done - end of a burst of @moved segments. */
@@ -459,6 +478,7 @@ static inline void emu_rx_pay(struct emu_rx *rx, uint64_t arrive_ps)
     uint32_t owed = rx->owed;
 
     rx->owed = 0;
+    emu_rx_note(rx, owed, 0, arrive_ps);
     if (rx->kind == EMU_LINK_LOCAL) {
         emu_credit_put(&rx->credit, owed, 0, arrive_ps);
         emu_dev_expect(rx->owner, arrive_ps);

@@ -248,8 +248,7 @@ int traffic_run_closed(struct traffic_run *run)
         run->result->digest = totals.digest;
         run->result->segments = totals.sent;
     }
-    traffic_faults_stop(run);
-    fabric_stop(run->fabric);
+    traffic_run_stop(run);
     traffic_coll_free(&closed.coll);
     traffic_pending_release(&closed.operations);
     free(closed.latency);

@@ -103,7 +103,7 @@ class Capture:
             assert kind == STATISTICS, hex(kind)
             options = options_of(body[12:])
             self.counts[self.interfaces[struct.unpack_from("<I", body)[0]]] = tuple(
-                int.from_bytes(options[code], "little") for code in (4, 5))
+                int.from_bytes(options[code], "little") for code in (4, 5, 8))
 
     def segments(self, *kinds):
         """Those that have a segment, of these kinds; of none: of all."""

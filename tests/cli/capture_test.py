@@ -48,10 +48,11 @@ class CaptureTest(FabemuCase):
         """Each interface's statistics say what is there and what is not."""
         there = collections.Counter(r.interface for r in capture.records)
         self.assertEqual(set(capture.counts), set(capture.interfaces))
-        for interface, (seen, missed) in capture.counts.items():
-            self.assertEqual(there[interface] + missed, seen, interface)
+        for interface, (seen, missed, written) in capture.counts.items():
+            self.assertEqual(written + missed, seen, interface)
+            self.assertEqual(written, there[interface], interface)
         lost = sum(r.lost for r in capture.records)
-        self.assertLessEqual(lost, sum(missed for _, missed in capture.counts.values()))
+        self.assertLessEqual(lost, sum(missed for _, missed, _ in capture.counts.values()))
 
     def allreduce(self, topo, *options, **kwargs):
         return self.traffic("--topo", topo, "--pattern", "allreduce", "--bytes", "8",
@@ -246,7 +247,9 @@ class CaptureTest(FabemuCase):
         counted = self.capturing("--count", "7")
         self.example()
         self.assertIn("7 records", self.ended(counted))
-        self.assertEqual(len(self.read("live.pcapng").records), 7)
+        capture = self.read("live.pcapng")
+        self.assertEqual(len(capture.records), 7)
+        self.assertEqual(sum(written for _, _, written in capture.counts.values()), 7)
         self.ended(self.capturing("--seconds", "1", name="short.pcapng"))
         piped = self.start("capture", "u", "-w", "-")
         self.assertEqual(piped.stdout.buffer.read(4), b"\n\r\r\n")
@@ -280,6 +283,14 @@ class CaptureTest(FabemuCase):
         sent = [r for r in capture.segments() if r.ends[0].startswith("n")]
         got = [r for r in capture.segments() if r.ends[1].startswith("n")]
         self.assertEqual((len(sent), len(got)), (segments["sent"], segments["delivered"]))
+
+    def test_run__goes_on_when_the_capture_cannot(self):
+        program = os.path.join(os.path.dirname(self.command), "apps/example")
+        done = self.fabemu("run", "--topo", "kary:2,2", "--capture", "/dev/full", "--", "sh", "-c",
+                           EXAMPLE, program)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("No space left", done.stderr)
+        self.assertEqual(done.stdout.count("the sum of all is 6"), 4)
 
     def test_bad__options_are_told(self):
         self.up("u")

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -24,22 +25,35 @@ struct capture_thread {
     struct capture_writer *writer;
     pthread_t thread;
     int end_fd; /* readable: the taps are gone */
+
+    /* The thread's, until it has ended. */
+    struct capture_written written;
+    int err; /* of the file */
 };
 
-/* Until the taps are gone, or the file takes nothing more. */
+/* Until the taps are gone. What the file takes no more is left in the rings, and counted there. */
 static void *thread_main(void *arg)
 {
     struct capture_thread *capture = arg;
     struct pollfd end = {.fd = capture->end_fd, .events = POLLIN};
     int64_t wrote = 0;
+    sigset_t mine;
 
+    sigemptyset(&mine); /* to write where nobody reads, or too much, is an error and no more */
+    sigaddset(&mine, SIGPIPE);
+    sigaddset(&mine, SIGXFSZ);
+    pthread_sigmask(SIG_BLOCK, &mine, NULL);
     while (wrote >= 0 && poll(&end, 1, wrote ? 0 : LOOK_MS) <= 0)
         wrote = capture_writer_step(capture->writer);
+    while (poll(&end, 1, -1) <= 0)
+        continue;
+    capture->err = capture_writer_close(capture->writer, &capture->written);
     return NULL;
 }
 
 static int thread_start(struct capture_thread *capture, int memfd)
 {
+    struct capture_written none;
     int err;
 
     capture->end_fd = eventfd(0, EFD_CLOEXEC);
@@ -50,18 +64,14 @@ static int thread_start(struct capture_thread *capture, int memfd)
     }
     err = capture_writer_open(&capture->writer, memfd, capture->plan->fd, UINT64_MAX,
                               capture->end_fd);
+    if (!err) {
+        err = emu_spawn(&capture->thread, "fab-capture", thread_main, capture);
+        if (err)
+            capture_writer_close(capture->writer, &none);
+    }
     if (err)
-        return err;
-    return emu_spawn(&capture->thread, "fab-capture", thread_main, capture);
-}
-
-static void capture_free(struct capture_thread *capture, struct capture_written *written, int *err)
-{
-    if (capture->writer)
-        *err = capture_writer_close(capture->writer, written);
-    if (capture->end_fd >= 0)
         close(capture->end_fd);
-    free(capture);
+    return err;
 }
 
 static int cannot(int err, char *error, size_t error_bytes)
@@ -77,9 +87,8 @@ int capture_begin(struct capture_thread **ret, struct fabric *fabric,
                   size_t error_bytes)
 {
     struct capture_filter filter;
-    struct capture_written none;
     struct capture_thread *capture;
-    int memfd, ignored;
+    int memfd;
     int err = capture_filter_read(&filter, plan->filter, plan->snap_bytes, fabric, graph, error,
                                   error_bytes);
 
@@ -98,11 +107,10 @@ int capture_begin(struct capture_thread **ret, struct fabric *fabric,
         return cannot(-ENOMEM, error, error_bytes);
     }
     capture->plan = plan;
-    capture->end_fd = -1;
     err = thread_start(capture, memfd);
     if (err) {
         fabric_capture_stop(fabric);
-        capture_free(capture, &none, &ignored);
+        free(capture);
         return cannot(err, error, error_bytes);
     }
     *ret = capture;
@@ -112,16 +120,14 @@ int capture_begin(struct capture_thread **ret, struct fabric *fabric,
 void capture_end(struct capture_thread *capture, struct fabric *fabric)
 {
     const uint64_t one = 1;
-    struct capture_written written;
-    const char *file;
-    int err = 0;
 
     if (!capture)
         return;
-    file = capture->plan->file;
     fabric_capture_stop(fabric);
-    if (write(capture->end_fd, &one, sizeof one) == (ssize_t)sizeof one)
-        pthread_join(capture->thread, NULL);
-    capture_free(capture, &written, &err);
-    capture_say(file, &written, err);
+    while (write(capture->end_fd, &one, sizeof one) < 0 && errno == EINTR)
+        continue;
+    pthread_join(capture->thread, NULL);
+    capture_say(capture->plan->file, &capture->written, capture->err);
+    close(capture->end_fd);
+    free(capture);
 }

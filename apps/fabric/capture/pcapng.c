@@ -15,7 +15,13 @@
 
 enum { SECTION = 0x0a0d0d0a, INTERFACE = 1, STATISTICS = 5, PACKET = 6 };
 enum { OPT_END = 0, OPT_USERAPPL = 4, OPT_IF_NAME = 2, OPT_IF_TSRESOL = 9, OPT_EPB_DROPCOUNT = 4 };
-enum { OPT_ISB_START = 2, OPT_ISB_END = 3, OPT_ISB_IFRECV = 4, OPT_ISB_IFDROP = 5 };
+enum {
+    OPT_ISB_START = 2,
+    OPT_ISB_END = 3,
+    OPT_ISB_IFRECV = 4,
+    OPT_ISB_IFDROP = 5,
+    OPT_ISB_USRDELIV = 8
+};
 
 /* --- bytes -------------------------------------------------------------------------- */
 
@@ -178,6 +184,7 @@ void pcapng_statistics(struct pcapng *file, const struct pcapng_statistics *stat
     put_time_option(file, OPT_ISB_END, stats->end);
     put_option(file, OPT_ISB_IFRECV, &stats->received, sizeof stats->received);
     put_option(file, OPT_ISB_IFDROP, &stats->lost, sizeof stats->lost);
+    put_option(file, OPT_ISB_USRDELIV, &stats->written, sizeof stats->written);
     put_option(file, OPT_END, NULL, 0);
     block_end(file, at);
 }

@@ -50,6 +50,7 @@ struct pcapng_statistics {
     uint64_t time, start, end;
     uint64_t received; /* with those that were lost */
     uint64_t lost;
+    uint64_t written; /* into the file */
 };
 
 void pcapng_statistics(struct pcapng *file, const struct pcapng_statistics *stats);

@@ -27,11 +27,18 @@ struct source {
     uint64_t there; /* as of this step */
 };
 
+/* What the file says of an interface by now. */
+struct told {
+    uint64_t missed, written;
+};
+
 struct capture_writer {
     struct emu_tap_area *area;
     struct source *source; /* area->rings of them */
-    uint64_t *told;        /* by interface: records missed, as the file says by now */
-    uint64_t offset_ns;    /* from the monotonic clock to the time of day; clock virtual: 0 */
+    struct told *told;     /* by interface */
+    struct source **busy;  /* those that are not empty, as of this step */
+    uint32_t busies;
+    uint64_t offset_ns; /* from the monotonic clock to the time of day; clock virtual: 0 */
     uint64_t most;
     uint64_t records;
     uint64_t first, last; /* times of the first one, and of the last */
@@ -45,6 +52,7 @@ static void writer_free(struct capture_writer *writer)
     emu_tap_area_close(writer->area);
     free(writer->source);
     free(writer->told);
+    free(writer->busy);
     free(writer);
 }
 
@@ -74,7 +82,8 @@ int capture_writer_open(struct capture_writer **ret, int memfd, int fd, uint64_t
     writer->most = most;
     writer->source = calloc(writer->area->rings, sizeof *writer->source);
     writer->told = calloc(writer->area->ifaces, sizeof *writer->told);
-    if (!writer->source || !writer->told) {
+    writer->busy = calloc(writer->area->rings, sizeof(struct source *));
+    if (!writer->source || !writer->told || !writer->busy) {
         writer_free(writer);
         return -ENOMEM;
     }
@@ -93,19 +102,28 @@ static const struct emu_tap_record *front(const struct capture_writer *writer,
     return &source->ring->record[source->taken & (writer->area->slots - 1)];
 }
 
-/* NULL: all are empty, as of this step. */
-static struct source *source_oldest(const struct capture_writer *writer)
+/* The rings that have something now: what comes later is the next step's. */
+static void look(struct capture_writer *writer)
 {
-    struct source *oldest = NULL;
-
+    writer->busies = 0;
     for (uint32_t i = 0; i < writer->area->rings; i++) {
         struct source *source = &writer->source[i];
 
-        if (source->taken != source->there &&
-            (!oldest || front(writer, source)->time < front(writer, oldest)->time))
-            oldest = source;
+        source->there = emu_tap_there(source->ring);
+        if (source->there != source->taken)
+            writer->busy[writer->busies++] = source;
     }
-    return oldest;
+}
+
+/* Where among the busy ones. There is one. */
+static uint32_t oldest(const struct capture_writer *writer)
+{
+    uint32_t at = 0;
+
+    for (uint32_t i = 1; i < writer->busies; i++)
+        if (front(writer, writer->busy[i])->time < front(writer, writer->busy[at])->time)
+            at = i;
+    return at;
 }
 
 static void write_record(struct capture_writer *writer, const struct emu_tap_record *record)
@@ -117,9 +135,10 @@ static void write_record(struct capture_writer *writer, const struct emu_tap_rec
                                    .data = record->data,
                                    .bytes = record->bytes,
                                    .whole = record->whole,
-                                   .lost = missed - writer->told[record->iface]};
+                                   .lost = missed - writer->told[record->iface].missed};
 
-    writer->told[record->iface] = missed;
+    writer->told[record->iface].missed = missed;
+    writer->told[record->iface].written++;
     pcapng_packet(&writer->file, &packet);
     if (!writer->records++ || packet.time < writer->first)
         writer->first = packet.time;
@@ -143,16 +162,18 @@ static void give_back(struct source *source)
 int64_t capture_writer_step(struct capture_writer *writer)
 {
     uint64_t before = writer->records;
-    struct source *source;
 
-    for (uint32_t i = 0; i < writer->area->rings; i++)
-        writer->source[i].there = emu_tap_there(writer->source[i].ring);
-    while (writer->records < writer->most && !writer->file.err &&
-           (source = source_oldest(writer))) {
+    look(writer);
+    while (writer->busies && writer->records < writer->most && !writer->file.err) {
+        uint32_t at = oldest(writer);
+        struct source *source = writer->busy[at];
+
         if (is_sane(writer, front(writer, source)))
             write_record(writer, front(writer, source));
         if (++source->taken - source->told >= GIVE_BACK)
             give_back(source);
+        if (source->taken == source->there)
+            writer->busy[at] = writer->busy[--writer->busies];
     }
     for (uint32_t i = 0; i < writer->area->rings; i++)
         if (writer->source[i].taken != writer->source[i].told)
@@ -187,7 +208,8 @@ static void write_statistics(struct capture_writer *writer)
                                                       .start = writer->first,
                                                       .end = writer->last,
                                                       .received = emu_count_read(&iface->seen),
-                                                      .lost = emu_count_read(&iface->missed)});
+                                                      .lost = emu_count_read(&iface->missed),
+                                                      .written = writer->told[i].written});
     }
 }
 

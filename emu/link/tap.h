@@ -9,9 +9,8 @@
  * not kept: the fabric waits for nobody. The far side of a ring is not trusted either: all that a
  * worker reads of it is how much was taken, and a wrong number there loses records alone.
  *
- * An end without a tap pays for one bit, which lies beside what its device reads and writes in any
- * case: emu_tx.tapped beside `kind` and `untold`, emu_rx.tapped beside `kind`. The manager sets it
- * while it holds the workers.
+ * An end without a tap pays nothing for it: `tapped` lies beside `kind`, and emu_tx_send() and
+ * emu_rx_pay() compare both at once. The manager sets it while it holds the workers.
  */
 #ifndef EMU_TAP_H
 #define EMU_TAP_H

@@ -191,6 +191,15 @@ class CaptureTest(FabemuCase):
                        for r in self.allreduce("kary:4,2", text=text).records]
                 self.assertEqual(sorted(got), sorted(wanted))
 
+    def test_simulated_time__is_the_same_with_a_capture_and_without(self):
+        run = ("traffic", "--json", "--topo", "kary:4,2", "--pattern", "uniform", "--load", "0.4",
+               "--warmup", "1000", "--measure", "3000")
+        without = self.fabemu(*run)
+        captured = self.fabemu(*run, "--capture", self.path(), "--threads", "2")
+        self.assertEqual(json.loads(captured.stdout)["digest"],
+                         json.loads(without.stdout)["digest"])
+        self.counts_are_right(self.read())
+
     def test_snaplen__cuts_payloads_alone(self):
         capture = self.allreduce("kary:2,2", "--snaplen", "3")
         for r in capture.segments():

@@ -169,20 +169,6 @@ static struct fault_verdict fault_by_rates(const struct emu_faults *faults)
     return verdict;
 }
 
-static enum emu_fault_packet fault_packet(const struct emu_entry *entry)
-{
-    switch (entry->packet.kind) {
-    case EMU_PACKET_CONT:
-        return EMU_FAULT_CONT;
-    case EMU_PACKET_ACK:
-        return EMU_FAULT_ACK;
-    case EMU_PACKET_NACK:
-        return EMU_FAULT_NACK;
-    default:
-        return EMU_FAULT_HEAD;
-    }
-}
-
 /* The segment's own header, as its sender wrote it; NULL: the entry carries none. */
 static const struct emu_hdr *fault_hdr(const struct emu_faults *faults,
                                        const struct emu_pool_cache *cache,
@@ -216,7 +202,7 @@ void emu_faults_note(const struct emu_faults *faults, const struct emu_pool_cach
                                 .fault = fault,
                                 .cable = faults->name,
                                 .what = (uint8_t)what,
-                                .packet = (uint8_t)fault_packet(entry),
+                                .packet = (uint8_t)emu_fault_part(entry->packet.kind),
                                 .dark = faults->down,
                                 .known = hdr != NULL};
 
@@ -263,7 +249,7 @@ static struct fault_verdict fault_find(struct emu_faults *faults, const struct e
                                        const struct emu_pool_cache *cache,
                                        const struct emu_entry *entry)
 {
-    enum emu_fault_packet packet = fault_packet(entry);
+    enum emu_fault_packet packet = emu_fault_part(entry->packet.kind);
     const struct emu_hdr *hdr = fault_hdr(faults, cache, entry);
 
     for (uint32_t i = 0; i < faults->rules; i++) {

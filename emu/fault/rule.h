@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "emu/link/seg.h"
+#include "emu/packet/packet.h"
 
 #define EMU_FAULT_ANY UINT32_MAX                  /* any node, any group */
 #define EMU_FAULT_ONE ((uint32_t)1000 * 1000000u) /* a rate of 1: rates are in billionths */
@@ -34,6 +35,21 @@ struct emu_fault_aim {
     uint32_t dst;     /* node, or EMU_FAULT_ANY */
     uint32_t group;   /* number without EMU_GROUP_WIDE, or EMU_FAULT_ANY */
 };
+
+/** emu_fault_part - what an entry of that kind is. Pure. */
+static inline enum emu_fault_packet emu_fault_part(unsigned kind)
+{
+    switch (kind) {
+    case EMU_PACKET_CONT:
+        return EMU_FAULT_CONT;
+    case EMU_PACKET_ACK:
+        return EMU_FAULT_ACK;
+    case EMU_PACKET_NACK:
+        return EMU_FAULT_NACK;
+    default:
+        return EMU_FAULT_HEAD;
+    }
+}
 
 static inline bool emu_fault_is(uint32_t wanted, uint32_t is)
 {

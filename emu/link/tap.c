@@ -175,14 +175,13 @@ static void tap_segment(struct emu_taps *taps, uint32_t iface, const struct emu_
 static void tap_packet(struct emu_taps *taps, uint32_t iface, const struct emu_dev *dev,
                        const struct emu_entry *entry, uint64_t at_ps)
 {
-    bool reply = entry->packet.kind == EMU_PACKET_ACK || entry->packet.kind == EMU_PACKET_NACK;
+    enum emu_fault_packet part = emu_fault_part(entry->packet.kind);
+    bool reply = part & (EMU_FAULT_ACK | EMU_FAULT_NACK);
     const struct emu_seg *own = reply ? NULL : payload_of(dev, entry);
     enum emu_tap_what what = reply ? EMU_TAP_REPLY : EMU_TAP_PACKET;
-    enum emu_fault_packet part = entry->packet.kind == EMU_PACKET_CONT ? EMU_FAULT_CONT
-                                                                       : EMU_FAULT_HEAD;
     struct tap_note note;
 
-    if (!taps_want(taps, what) ||
+    if (!taps_want(taps, what) || !(taps->filter.aim.packets & part) ||
         (!reply && !emu_fault_aimed(&taps->filter.aim, part, own ? &own->hdr : NULL)))
         return;
     note = note_of(taps, what, iface, dev, at_ps);

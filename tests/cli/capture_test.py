@@ -125,6 +125,11 @@ class CaptureTest(FabemuCase):
         heads = [r for r in capture.records if r.part == kit.HEAD]
         self.assertEqual({r.part for r in replies}, {kit.ACK})
         self.assertTrue({r.tag for r in replies} <= {r.tag for r in heads})
+        for text, wanted in (("packet=ack", replies), ("packet=head", heads),
+                             ("packet=cont", [])):
+            kept = self.allreduce("qsnet:16", text=text).records
+            self.assertEqual(sorted((r.interface, r.time, r.data) for r in kept),
+                             sorted((r.interface, r.time, r.data) for r in wanted))
 
     def test_credits__are_as_many_as_the_segments_of_the_other_way(self):
         capture = self.traffic("--topo", "kary:2,2", "--pattern", "complement", "--load", "0.5",

@@ -235,6 +235,9 @@ static int settle(struct reading *r, struct emu_tap_filter *tap)
     tap->what = r->what;
     if (!tap->what)
         tap->what = *r->aim ? 1u << EMU_TAP_SEGMENT | 1u << EMU_TAP_PACKET : ~0u;
+    if (!r->what && tap->aim.packets != EMU_FAULT_ENTRIES &&
+        tap->aim.packets & (EMU_FAULT_ACK | EMU_FAULT_NACK))
+        tap->what |= 1u << EMU_TAP_REPLY; /* packet=ack */
     if (!r->placed)
         memset(r->ways, WAYS_BOTH, fabric_cable_count(r->fabric));
     keep_directions(r);

@@ -33,6 +33,7 @@ static const struct {
     {"env", env_main, "print the environment that makes programs use a running fabric"},
     {"topo", topo_main, "print or check a network"},
     {"fault", fault_main, "faults and scenarios, and what they would befall in a network"},
+    {"capture", capture_main, "what passes cables of a running fabric, for Wireshark"},
     {"cluster", cluster_main, "check a cluster file: which part of a network is on which host"},
     {"traffic", traffic_main, "synthetic traffic in simulated time, measured"},
     {"figures", figures_main, "the paper's figures, and its stated results beside ours"},

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "apps/fabric/capture/capture.h"
 #include "apps/daemon/bounds.h"
 #include "apps/run/paths.h"
 #include "apps/say.h"
@@ -128,6 +129,31 @@ static bool read_events(struct options *options, const char *value, const char *
     return *value != '\0';
 }
 
+static bool read_capture(struct options *options, const char *value, const char **right)
+{
+    *right = "the name of a file";
+    options->capture = value;
+    return *value != '\0';
+}
+
+static bool read_capture_filter(struct options *options, const char *value, const char **right)
+{
+    (void)right; /* capture_filter_read() says what is wrong */
+    options->capture_filter = value;
+    return true;
+}
+
+static bool read_snaplen(struct options *options, const char *value, const char **right)
+{
+    uint64_t bytes = 0;
+
+    *right = "a number of bytes from 0 to 240";
+    if (!options_count(value, 0, CAPTURE_SNAP_MOST, &bytes))
+        return false;
+    options->snap_bytes = (uint32_t)bytes;
+    return true;
+}
+
 static bool read_report(struct options *options, const char *value, const char **right)
 {
     *right = "the name of a file";
@@ -240,6 +266,12 @@ static const struct option_row rows[] = {
      read_faults},
     {"events", "FILE", "write there what happens: faults, hits, links, tables; a line of JSON each",
      OPTIONS_EVENTS, read_events},
+    {"capture", "FILE", "write what passes cables there, for Wireshark (docs/capture.md)",
+     OPTIONS_CAPTURE, read_capture},
+    {"capture-filter", "TEXT", "which cables, and what of it: 'link=3:5 kind=allreduce'",
+     OPTIONS_CAPTURE, read_capture_filter},
+    {"snaplen", "BYTES", "capture so much of each payload (240: all)",
+     OPTIONS_CAPTURE | OPTIONS_SNAP, read_snaplen},
     {"json", NULL, "print JSON", OPTIONS_JSON, read_json},
     {"foreground", NULL, "stay in the foreground until the fabric is shut down", OPTIONS_FOREGROUND,
      read_foreground},
@@ -387,7 +419,8 @@ int options_parse_own(struct options *ret, const struct options_command *command
     *ret = (struct options){.clock = EMU_CLOCK_RAW,
                             .threads = FABRIC_THREADS_AUTO,
                             .seed = 1,
-                            .launch = "ssh"};
+                            .launch = "ssh",
+                            .snap_bytes = CAPTURE_SNAP_MOST};
     if (command->groups & OPTIONS_VIRTUAL)
         ret->clock = EMU_CLOCK_VIRTUAL;
     long_options(longs, command, owns);

@@ -29,7 +29,9 @@ enum options_group {
     OPTIONS_BOUNDS = 1024,   /* --bound */
     OPTIONS_KEEP = 2048,     /* --keep-going */
     OPTIONS_CLUSTER = 4096,  /* --cluster, --host */
-    OPTIONS_LAUNCH = 8192    /* --launch */
+    OPTIONS_LAUNCH = 8192,   /* --launch */
+    OPTIONS_CAPTURE = 16384, /* --capture, --capture-filter */
+    OPTIONS_SNAP = 32768     /* --snaplen */
 };
 
 /* An option of one command alone. */
@@ -71,6 +73,9 @@ struct options {
     const char *report;                 /* file; NULL: none */
     const char *faults;                 /* schedule or scenario; NULL: none */
     const char *events;                 /* file; NULL: none */
+    const char *capture;                /* file; NULL: none */
+    const char *capture_filter;         /* NULL: not given */
+    uint32_t snap_bytes;                /* of a payload */
     const char *sets[OPTIONS_SETS_MAX]; /* FIELD=VALUE of the profile */
     unsigned set_count;
     struct emu_bounds bounds; /* those that were given */

@@ -136,16 +136,17 @@ union fds_space {
 
 static void fds_give(struct msghdr *msg, union fds_space *space, const struct emu_json_fds *fds)
 {
+    size_t bytes = (fds->fd[1] >= 0 ? 2 : 1) * sizeof fds->fd[0];
     struct cmsghdr *head;
 
     *space = (union fds_space){.bytes = {0}};
     msg->msg_control = space->bytes;
-    msg->msg_controllen = sizeof space->bytes;
+    msg->msg_controllen = CMSG_SPACE(bytes);
     head = CMSG_FIRSTHDR(msg);
     head->cmsg_level = SOL_SOCKET;
     head->cmsg_type = SCM_RIGHTS;
-    head->cmsg_len = CMSG_LEN(sizeof fds->fd);
-    memcpy(CMSG_DATA(head), fds->fd, sizeof fds->fd);
+    head->cmsg_len = CMSG_LEN(bytes);
+    memcpy(CMSG_DATA(head), fds->fd, bytes);
 }
 
 /* There is room for two, so no more can have come. */

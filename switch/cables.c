@@ -121,6 +121,18 @@ void switch_cables_free(struct switch_dev *sw)
     sw->cables = NULL;
 }
 
+struct switch_cable_ends switch_cable_ends(struct switch_dev *sw, uint32_t port)
+{
+    const struct switch_cables *cables = sw->cables;
+    struct switch_cable_ends ends = {.tx = switch_tx(sw, port), .rx = switch_rx(sw, port)};
+
+    if (cables && cables->replay[port])
+        ends.tx = &cables->replay[port]->wire;
+    if (cables && cables->intake[port] && cables->intake[port]->far)
+        ends.answers = &cables->intake[port]->wire;
+    return ends;
+}
+
 /* --- and the rest ------------------------------------------------------------------- */
 
 void switch_cables_link(struct switch_dev *sw, uint32_t port, bool up, uint64_t at_ps)

@@ -141,6 +141,16 @@ void switch_overruns(struct switch_dev *sw, uint32_t port,
 int switch_join_retry(struct switch_dev *from, uint32_t from_port, struct switch_dev *to,
                       uint32_t to_port);
 
+/* What of a port stands at its cable itself, where a capture listens. */
+struct switch_cable_ends {
+    struct emu_tx *tx;      /* fills the cable's ring: the port's, or link-level retry's */
+    struct emu_rx *rx;      /* the port's, which gives credits back */
+    struct emu_rx *answers; /* of link-level retry; NULL: there is none */
+};
+
+/** switch_cable_ends - Thread: any. */
+struct switch_cable_ends switch_cable_ends(struct switch_dev *sw, uint32_t port);
+
 /* --- links and routes: the manager's side ------------------------------------------- */
 
 /**

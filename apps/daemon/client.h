@@ -41,9 +41,10 @@ struct client {
     uint32_t groups; /* that are charged to it */
     bool subscribed; /* it is told all events */
     struct procs_stop stop;
-    bool stopped; /* gone because that was too long */
-    bool frozen;  /* a fault has stopped it, and has not let it go on */
-    bool exits;   /* it has said that it ends, by itself and without detaching */
+    bool stopped;  /* gone because that was too long */
+    bool frozen;   /* a fault has stopped it, and has not let it go on */
+    bool captures; /* the fabric's capture is its */
+    bool exits;    /* it has said that it ends, by itself and without detaching */
 
     /* Of one that died, daemon/death.c's. */
     int64_t died;      /* node that it was attached to, -1: did not die */
@@ -75,10 +76,11 @@ struct daemon {
     struct client **by_node; /* nodes of them: who is attached, or NULL */
     int64_t *last_rank;      /* by node: of the process that is or was there last; -1: none */
     struct daemon_record record;
-    struct daemon_faults *faults; /* daemon/faults.c's; NULL: none was ever asked for */
-    uint64_t began_ps;            /* by the host's clock */
-    int events_fd;                /* all events go there, too; -1 */
-    struct hosts *hosts;          /* others that it governs; NULL: none */
+    struct daemon_faults *faults;   /* daemon/faults.c's; NULL: none was ever asked for */
+    uint64_t began_ps;              /* by the host's clock */
+    int events_fd;                  /* all events go there, too; -1 */
+    struct capture_thread *capture; /* its own, of --capture; NULL: none */
+    struct hosts *hosts;            /* others that it governs; NULL: none */
     struct {
         bool *lost;   /* by cable between hosts: it leads nowhere any more; NULL: there are none */
         bool news;    /* some have been lost, and nothing was done yet */
@@ -149,6 +151,17 @@ void daemon_groups_each(struct daemon *daemon,
 
 /** daemon_groups_free - forget all; the fabric's groups stay. */
 void daemon_groups_free(struct daemon *daemon);
+
+/*
+ * fabric/capture/request.c: requests to begin and to end a capture; @client is closed, and its
+ * capture ends; the capture of daemon->config, from the start to the end. Errors: as
+ * capture_begin().
+ */
+void daemon_capture(struct daemon *daemon, struct client *client, struct json_object *request);
+void daemon_capture_stop(struct daemon *daemon, struct client *client, struct json_object *request);
+void daemon_capture_left(struct daemon *daemon, struct client *client);
+int daemon_capture_open(struct daemon *daemon, char *error, size_t error_bytes);
+void daemon_capture_close(struct daemon *daemon);
 
 /** daemon_subscribe - the request of whoever wants all events. */
 void daemon_subscribe(struct daemon *daemon, struct client *client, struct json_object *request);

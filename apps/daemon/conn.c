@@ -53,8 +53,11 @@ size_t conn_excess(const struct conn *conn)
 /* One read: a client that floods gets its turn like the others. */
 int conn_fill(struct conn *conn)
 {
-    ssize_t got = emu_json_read(&conn->in, conn->fd, NULL, MSG_DONTWAIT);
+    struct emu_json_fds came = {.fd = {-1, -1}};
+    ssize_t got = emu_json_read(&conn->in, conn->fd, conn->came ? &came : NULL, MSG_DONTWAIT);
 
+    if (conn->came && came.fd[0] >= 0)
+        *conn->came = came;
     if (got == 0)
         return -EPIPE;
     return got > 0 || got == -EAGAIN ? 0 : (int)got;

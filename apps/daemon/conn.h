@@ -21,8 +21,9 @@ struct conn {
     size_t line_max; /* longer lines are refused */
     struct emu_json_buf in;
     struct emu_json_buf out;
-    struct emu_json_fds pass; /* descriptors to pass */
-    size_t pass_at;           /* offset in what is in use of out of the line that they go with */
+    struct emu_json_fds pass;  /* descriptors to pass */
+    size_t pass_at;            /* offset in what is in use of out of the line that they go with */
+    struct emu_json_fds *came; /* where descriptors that come go; NULL: the host closes them */
 };
 
 /** conn_open - take over @fd and make it non-blocking. */
@@ -41,7 +42,10 @@ int conn_next(struct conn *conn, struct json_object **ret);
 /** conn_put - queue @message (its reference passes). Errors: -ENOBUFS, the peer does not read. */
 int conn_put(struct conn *conn, struct json_object *message);
 
-/** conn_put_with - the same, with two descriptors that are closed once they are sent. */
+/**
+ * conn_put_with - the same, with two descriptors that are closed once they are sent; pass[1] -1:
+ * with one.
+ */
 int conn_put_with(struct conn *conn, struct json_object *message, const int pass[2]);
 
 /** conn_flush - send what the socket takes. 0, all is out; -EAGAIN, the rest later; -errno. */

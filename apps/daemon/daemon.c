@@ -146,6 +146,7 @@ void daemon_reply_error(struct daemon *daemon, struct client *client, int err, c
 static void client_close(struct daemon *daemon, struct client *client)
 {
     emu_list_del(&client->link);
+    daemon_capture_left(daemon, client);
     conn_close(&client->conn); /* leaves epoll with it */
     free(client->look);
     client->look = NULL;
@@ -409,6 +410,7 @@ static void daemon_close(struct daemon *daemon)
         client_close(daemon, client);
         daemon_client_free(client);
     }
+    daemon_capture_close(daemon);
     daemon_far_close(daemon);
     daemon_groups_free(daemon);
     free(daemon->last_rank);
@@ -450,6 +452,8 @@ int daemon_serve(struct fabric *fabric, const struct daemon_config *config, char
 
     if (!err && config->hosts)
         err = daemon_far_open(&daemon, error, error_bytes);
+    if (!err)
+        err = daemon_capture_open(&daemon, error, error_bytes);
     if (!err)
         err = daemon_faults_open(&daemon, error, error_bytes);
     if (!err) {

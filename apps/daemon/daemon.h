@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "apps/fabric/capture/capture.h"
 #include "apps/fabric/fabric.h"
 #include "apps/fault/fault.h"
 #include "apps/hosts/hosts.h"
@@ -60,6 +61,7 @@ struct daemon_config {
     int owner_fd;                        /* connection of the supervisor: taken over */
     pid_t owner;                         /* the supervisor */
     const struct fault_schedule *faults; /* from the start; NULL: none */
+    const struct capture_plan *capture;  /* from the start; NULL: none */
     int events_fd;                       /* where events are written, too; -1 */
     const struct hosts_config *hosts;    /* that this one governs, without `ops`; NULL: none */
 };

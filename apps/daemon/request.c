@@ -276,6 +276,8 @@ static const struct {
     {"check", request_check},
     {"shutdown", request_shutdown},
     {"subscribe", daemon_subscribe},
+    {"capture", daemon_capture},
+    {"capture_stop", daemon_capture_stop},
     {"fault", daemon_fault},
     {"fault_clear", daemon_fault_clear},
     {"faults", daemon_fault_list},

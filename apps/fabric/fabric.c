@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "apps/fabric/capture/taps.h"
 #include "apps/fabric/internal.h"
 #include "apps/say.h"
 #include "emu/random.h"
@@ -306,6 +307,7 @@ void fabric_stop(struct fabric *fabric)
         return;
     fabric_drive_stop(fabric);
     fabric->stopped = true;
+    fabric_capture_stop(fabric);
     for (uint32_t g = 0; fabric->group && g < fabric->slots; g++)
         fabric_group_free(fabric, fabric->group[g]);
     fabric_groups_sweep(fabric);

@@ -168,6 +168,7 @@ struct fabric {
     const struct fabric_mirror *mirror; /* NULL: one host, or one that does not govern */
     struct emu_clash clash;             /* what fabric_clash() has given, where there is a mirror */
     struct fabric_moved *moved;         /* fabric/stalls.c: by link; NULL until needed */
+    struct fabric_taps *taps;           /* fabric/capture/taps.c's; NULL: nothing is captured */
     struct fabric_totals past;          /* of edges that are gone */
     uint64_t past_ideal_ns;
     uint64_t past_actual_ns;

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "apps/fabric/capture/capture.h"
 #include "apps/fabric/fabric.h"
 #include "apps/run/paths.h"
 #include "apps/daemon/conn.h"
@@ -33,6 +34,7 @@ struct host_plan {
     const struct hosts_plan *hosts;      /* NULL: one host */
     const char *fabric;                  /* on several: its name on all of them */
     int events_fd;                       /* where events are written; -1: nowhere */
+    struct capture_plan capture;         /* without a file: none */
 };
 
 /**

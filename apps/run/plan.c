@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * plan.c - --faults and --events.
+ * plan.c - --faults, --events and --capture.
  */
 #include "apps/run/plan.h"
 
@@ -60,12 +60,28 @@ int plan_fabric(struct fabric_config *ret, struct topo_graph **graph, const stru
     return options_fabric(ret, graph, options, of_host);
 }
 
+int plan_capture(struct capture_plan *ret, const struct options *options)
+{
+    *ret = (struct capture_plan){.file = options->capture,
+                                 .filter = options->capture_filter ? options->capture_filter : "",
+                                 .snap_bytes = options->snap_bytes,
+                                 .fd = -1};
+    if (!options->capture)
+        return 0;
+    ret->fd = open(options->capture, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (ret->fd >= 0)
+        return 0;
+    say("cannot write a capture to %s: %s; choose another --capture", options->capture,
+        strerror(errno));
+    return EXIT_FAILURE;
+}
+
 int plan_make(struct plan *ret, const struct options *options, const struct fabric_config *config,
               const char *mark)
 {
     int status = 0;
 
-    *ret = (struct plan){.host = {.mark = mark, .events_fd = -1}};
+    *ret = (struct plan){.host = {.mark = mark, .events_fd = -1, .capture.fd = -1}};
     if (options->cluster) {
         status = hosts_plan_make(&ret->hosts, options, config, HOSTS_GOVERNS);
         ret->host.hosts = &ret->hosts;
@@ -85,6 +101,8 @@ int plan_make(struct plan *ret, const struct options *options, const struct fabr
             status = EXIT_FAILURE;
         }
     }
+    if (!status)
+        status = plan_capture(&ret->host.capture, options);
     if (status)
         plan_release(ret);
     return status;
@@ -99,4 +117,7 @@ void plan_release(struct plan *plan)
     if (plan->host.events_fd >= 0)
         close(plan->host.events_fd);
     plan->host.events_fd = -1;
+    if (plan->host.capture.fd >= 0)
+        close(plan->host.capture.fd);
+    plan->host.capture.fd = -1;
 }

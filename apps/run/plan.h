@@ -32,6 +32,12 @@ int plan_make(struct plan *ret, const struct options *options, const struct fabr
 void plan_release(struct plan *plan);
 
 /**
+ * plan_capture - what the options ask for, with its file created; closed by the caller, if there is
+ * one. Errors are said. Returns 0 or an exit status.
+ */
+int plan_capture(struct capture_plan *ret, const struct options *options);
+
+/**
  * plan_schedule - read the schedule or scenario @name, and check it against the network. @ret:
  * released by the caller in any case. @notes: what is to be known of its faults is said, each thing
  * once. Errors are said. Returns 0 or an exit status.

@@ -452,7 +452,8 @@ static const struct options_command run_command = {
     .about = "Start a fabric, run COMMAND with its environment set, stop, print the report.\n"
              "For example: fabemu run --topo kary:2,2 -- mpirun -np 4 ./program",
     .groups = OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_NAME | OPTIONS_REPORT | OPTIONS_FAULTS |
-              OPTIONS_EVENTS | OPTIONS_BOUNDS | OPTIONS_KEEP | OPTIONS_CLUSTER | OPTIONS_LAUNCH,
+              OPTIONS_EVENTS | OPTIONS_BOUNDS | OPTIONS_KEEP | OPTIONS_CLUSTER | OPTIONS_LAUNCH |
+              OPTIONS_CAPTURE,
     .command_follows = true,
 };
 

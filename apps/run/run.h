@@ -14,6 +14,7 @@ int check_main(int argc, char **argv);
 int env_main(int argc, char **argv);
 int topo_main(int argc, char **argv);
 int fault_main(int argc, char **argv);
+int capture_main(int argc, char **argv);
 int cluster_main(int argc, char **argv);
 int traffic_main(int argc, char **argv);
 int figures_main(int argc, char **argv);

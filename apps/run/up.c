@@ -36,7 +36,7 @@ static const struct options_command up_command = {
         "in a shell after: eval \"$(fabemu env NAME)\"",
     .groups = OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_NAME | OPTIONS_REPORT |
               OPTIONS_FOREGROUND | OPTIONS_FAULTS | OPTIONS_EVENTS | OPTIONS_BOUNDS |
-              OPTIONS_CLUSTER | OPTIONS_LAUNCH,
+              OPTIONS_CLUSTER | OPTIONS_LAUNCH | OPTIONS_CAPTURE,
 };
 
 struct up {

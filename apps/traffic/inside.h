@@ -13,10 +13,11 @@ struct traffic_run {
     const struct traffic_config *config;
     struct traffic_result *result;
     struct fabric *fabric;
-    uint64_t now_ps;               /* up to where everything has happened */
-    uint64_t began_ns;             /* host time: of the step that it is at */
-    uint64_t bytes;                /* memory that this host's part takes */
-    struct traffic_faults *faults; /* NULL: none */
+    uint64_t now_ps;                /* up to where everything has happened */
+    uint64_t began_ns;              /* host time: of the step that it is at */
+    uint64_t bytes;                 /* memory that this host's part takes */
+    struct traffic_faults *faults;  /* NULL: none */
+    struct capture_thread *capture; /* NULL: none */
     char *error;
     size_t error_bytes;
 };
@@ -33,6 +34,9 @@ int traffic_run_closed(struct traffic_run *run);
  */
 int traffic_run_start(struct traffic_run *run, const struct fabric_node_ops *ops,
                       uint64_t own_bytes, uint64_t group_bytes);
+
+/** traffic_run_stop - faults, the capture and the fabric end. */
+void traffic_run_stop(struct traffic_run *run);
 
 /** traffic_run_begin - everything is built: wall time counts from here. */
 void traffic_run_begin(struct traffic_run *run);

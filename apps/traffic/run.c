@@ -113,7 +113,17 @@ int traffic_run_start(struct traffic_run *run, const struct fabric_node_ops *ops
     err = check_memory(run, &fabric, own_bytes, group_bytes);
     if (!err)
         err = fabric_start(&run->fabric, &fabric, run->error, run->error_bytes);
+    if (!err && run->config->capture)
+        err = capture_begin(&run->capture, run->fabric, fabric.graph, run->config->capture,
+                            run->error, run->error_bytes);
     return err ? err : traffic_faults_start(run);
+}
+
+void traffic_run_stop(struct traffic_run *run)
+{
+    traffic_faults_stop(run);
+    capture_end(run->capture, run->fabric);
+    fabric_stop(run->fabric);
 }
 
 int traffic_run_tell(struct traffic_run *run, double done)

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "apps/fabric/capture/capture.h"
 #include "apps/fabric/fabric.h"
 #include "apps/traffic/workload/coll.h"
 #include "apps/traffic/workload/pattern.h"
@@ -49,6 +50,7 @@ struct traffic_config {
 
     const struct fault_schedule *faults; /* NULL: none; on several hosts there are none */
     struct traffic_hosts *hosts;         /* apps/traffic/hosts.h; NULL: it is on one */
+    const struct capture_plan *capture;  /* NULL: none */
 
     /* Called now and then with the part that is done, 0 to 1; false: end the run. May be NULL. */
     bool (*progress)(void *context, double done);

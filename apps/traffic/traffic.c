@@ -42,7 +42,7 @@ static const struct options_command traffic_command = {
         "With --cluster on the first host of FILE the same command is started on the others; the\n"
         "results are those of one host. docs/hosts.md",
     .groups = OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_JSON | OPTIONS_VIRTUAL | OPTIONS_FAULTS |
-              OPTIONS_CLUSTER | OPTIONS_LAUNCH,
+              OPTIONS_CLUSTER | OPTIONS_LAUNCH | OPTIONS_CAPTURE,
 };
 
 /* The line that says how far it is, on a terminal only. */
@@ -228,6 +228,7 @@ int traffic_main(int argc, char **argv)
     struct fabric_config fabric;
     struct traffic_config config;
     struct fault_schedule faults = {.count = 0};
+    struct capture_plan capture = {.fd = -1};
     struct topo_graph *graph;
 
     traffic_options_init(&own, &owns);
@@ -246,12 +247,17 @@ int traffic_main(int argc, char **argv)
     if (options.faults)
         status = plan_schedule(&faults, options.faults, &fabric, true);
     if (!status)
+        status = plan_capture(&capture, &options);
+    if (!status)
         status = traffic_options_config(&config, &own, &fabric);
     if (!status) {
         config.faults = options.faults ? &faults : NULL;
+        config.capture = options.capture ? &capture : NULL;
         status = run_config(&config, &own, &options, argv);
         traffic_pattern_release(&config.pattern);
     }
+    if (capture.fd >= 0)
+        close(capture.fd);
     fault_schedule_release(&faults);
     topo_free(graph);
     return status;

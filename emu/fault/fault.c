@@ -169,20 +169,6 @@ static struct fault_verdict fault_by_rates(const struct emu_faults *faults)
     return verdict;
 }
 
-static enum emu_fault_packet fault_packet(const struct emu_entry *entry)
-{
-    switch (entry->packet.kind) {
-    case EMU_PACKET_CONT:
-        return EMU_FAULT_CONT;
-    case EMU_PACKET_ACK:
-        return EMU_FAULT_ACK;
-    case EMU_PACKET_NACK:
-        return EMU_FAULT_NACK;
-    default:
-        return EMU_FAULT_HEAD;
-    }
-}
-
 /* The segment's own header, as its sender wrote it; NULL: the entry carries none. */
 static const struct emu_hdr *fault_hdr(const struct emu_faults *faults,
                                        const struct emu_pool_cache *cache,
@@ -191,30 +177,6 @@ static const struct emu_hdr *fault_hdr(const struct emu_faults *faults,
     if (faults->checked)
         return &entry->hdr;
     return entry->buf != EMU_NO_BUF ? &emu_pool_seg(cache->pool, entry->buf)->hdr : NULL;
-}
-
-static bool fault_is(uint32_t wanted, uint32_t is)
-{
-    return wanted == EMU_FAULT_ANY || wanted == is;
-}
-
-/* Is the rule about this entry? Of one without a segment only what it is on the cable is known. */
-static bool fault_aimed(const struct emu_fault_aim *aim, enum emu_fault_packet packet,
-                        const struct emu_hdr *hdr)
-{
-    bool one = aim->src == EMU_FAULT_ANY && aim->dst == EMU_FAULT_ANY &&
-               aim->group == EMU_FAULT_ANY && aim->kinds == EMU_FAULT_KINDS;
-    uint32_t kind = hdr ? emu_hdr_kind(hdr) : 0;
-    bool unicast = kind == EMU_UNICAST;
-
-    if (!(aim->packets & packet))
-        return false;
-    if (!hdr || one)
-        return one;
-    return aim->kinds >> kind & 1 && fault_is(aim->src, hdr->src) &&
-           (aim->dst == EMU_FAULT_ANY || (unicast && aim->dst == hdr->dst)) &&
-           (aim->group == EMU_FAULT_ANY ||
-            (!unicast && aim->group == (hdr->dst & ~EMU_GROUP_WIDE)));
 }
 
 /* Does the rule hit the entry, which it is about? */
@@ -240,7 +202,7 @@ void emu_faults_note(const struct emu_faults *faults, const struct emu_pool_cach
                                 .fault = fault,
                                 .cable = faults->name,
                                 .what = (uint8_t)what,
-                                .packet = (uint8_t)fault_packet(entry),
+                                .packet = (uint8_t)emu_fault_part(entry->packet.kind),
                                 .dark = faults->down,
                                 .known = hdr != NULL};
 
@@ -287,7 +249,7 @@ static struct fault_verdict fault_find(struct emu_faults *faults, const struct e
                                        const struct emu_pool_cache *cache,
                                        const struct emu_entry *entry)
 {
-    enum emu_fault_packet packet = fault_packet(entry);
+    enum emu_fault_packet packet = emu_fault_part(entry->packet.kind);
     const struct emu_hdr *hdr = fault_hdr(faults, cache, entry);
 
     for (uint32_t i = 0; i < faults->rules; i++) {
@@ -298,7 +260,7 @@ static struct fault_verdict fault_find(struct emu_faults *faults, const struct e
                                         .until_ps = armed->rule.by_ps + armed->rule.jitter_ps,
                                         .by = armed};
 
-        if (!fault_aimed(&armed->rule.aim, packet, hdr))
+        if (!emu_fault_aimed(&armed->rule.aim, packet, hdr))
             continue;
         if (armed->seen) {
             if (hdr && fault_sees(armed, hdr->dst))
@@ -382,7 +344,7 @@ bool emu_faults_fold(struct emu_faults *faults, struct emu_pool_cache *cache,
         uint64_t how;
         uint32_t own;
 
-        if (!fault_aimed(&armed->rule.aim, EMU_FAULT_HEAD, hdr))
+        if (!emu_fault_aimed(&armed->rule.aim, EMU_FAULT_HEAD, hdr))
             continue;
         if (armed->seen) {
             if (begins && !fault_token(hdr) && fault_sees(armed, hdr->dst))
@@ -589,7 +551,7 @@ static bool fault_try(const struct emu_faults *faults, uint64_t number)
         uint64_t draw = emu_splitmix_at(~faults->armed[i].seed, number);
 
         if (rule->what <= EMU_FAULT_FLIP_PAYLOAD && !rule->nth && !rule->most &&
-            fault_aimed(&rule->aim, EMU_FAULT_HEAD, NULL) && draw % EMU_FAULT_ONE < rule->rate)
+            emu_fault_aimed(&rule->aim, EMU_FAULT_HEAD, NULL) && draw % EMU_FAULT_ONE < rule->rate)
             return true;
     }
     return false;

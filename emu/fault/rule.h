@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * rule.h - a rule about what passes a cable: which entries it hits, how often, and what becomes
- * of them. Data alone: who carries it out is at the cable's receiving end.
+ * of them. Who carries it out is at the cable's receiving end.
  */
 #ifndef EMU_FAULT_RULE_H
 #define EMU_FAULT_RULE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "emu/link/seg.h"
+#include "emu/packet/packet.h"
 
 #define EMU_FAULT_ANY UINT32_MAX                  /* any node, any group */
 #define EMU_FAULT_ONE ((uint32_t)1000 * 1000000u) /* a rate of 1: rates are in billionths */
@@ -33,6 +35,54 @@ struct emu_fault_aim {
     uint32_t dst;     /* node, or EMU_FAULT_ANY */
     uint32_t group;   /* number without EMU_GROUP_WIDE, or EMU_FAULT_ANY */
 };
+
+/** emu_fault_part - what an entry of that kind is. Pure. */
+static inline enum emu_fault_packet emu_fault_part(unsigned kind)
+{
+    switch (kind) {
+    case EMU_PACKET_CONT:
+        return EMU_FAULT_CONT;
+    case EMU_PACKET_ACK:
+        return EMU_FAULT_ACK;
+    case EMU_PACKET_NACK:
+        return EMU_FAULT_NACK;
+    default:
+        return EMU_FAULT_HEAD;
+    }
+}
+
+static inline bool emu_fault_is(uint32_t wanted, uint32_t is)
+{
+    return wanted == EMU_FAULT_ANY || wanted == is;
+}
+
+/** emu_fault_aim_is_any - does it say nothing of the segment that an entry carries? Pure. */
+static inline bool emu_fault_aim_is_any(const struct emu_fault_aim *aim)
+{
+    return aim->src == EMU_FAULT_ANY && aim->dst == EMU_FAULT_ANY && aim->group == EMU_FAULT_ANY &&
+           aim->kinds == EMU_FAULT_KINDS;
+}
+
+/**
+ * emu_fault_aimed - is it about this entry? Of one without a segment (@hdr: NULL) only what it is
+ * on the cable is known. Pure.
+ */
+static inline bool emu_fault_aimed(const struct emu_fault_aim *aim, enum emu_fault_packet packet,
+                                   const struct emu_hdr *hdr)
+{
+    bool any = emu_fault_aim_is_any(aim);
+    uint32_t kind = hdr ? emu_hdr_kind(hdr) : 0;
+    bool unicast = kind == EMU_UNICAST;
+
+    if (!(aim->packets & packet))
+        return false;
+    if (!hdr || any)
+        return any;
+    return aim->kinds >> kind & 1 && emu_fault_is(aim->src, hdr->src) &&
+           (aim->dst == EMU_FAULT_ANY || (unicast && aim->dst == hdr->dst)) &&
+           (aim->group == EMU_FAULT_ANY ||
+            (!unicast && aim->group == (hdr->dst & ~EMU_GROUP_WIDE)));
+}
 
 /* What becomes of an entry that is hit. */
 enum emu_fault_what {

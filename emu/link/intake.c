@@ -69,6 +69,7 @@ int emu_intake_insert(struct emu_intake *intake, struct emu_rx *rx, uint32_t cre
     }
     intake->room = intake_room(rx);
     intake->wire = *rx;
+    intake->wire.tapped = false; /* the device's end keeps it */
     intake->to.kind = EMU_LINK_LOCAL;
     intake->rx = rx;
     intake->profile = profile;
@@ -207,6 +208,8 @@ static void intake_say(struct emu_intake *intake, uint64_t at_ps)
         !emu_credit_has_slot(&intake->says))
         return;
     *there_ps = intake_sends_ps(intake, at_ps + intake->profile->credit_ps);
+    if (__builtin_expect(intake->wire.tapped, 0))
+        emu_tap_answer(&intake->wire, intake->expected, answer, *there_ps);
     emu_credit_put(&intake->says, intake->expected, answer, *there_ps);
     emu_peer_tell(&intake->wire.peer, intake->wire.owner->worker, EMU_EVENT_CREDIT);
 }

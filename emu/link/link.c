@@ -92,6 +92,31 @@ uint64_t emu_tx_late_ps(const struct emu_tx *tx, uint64_t bytes)
     return (slow->profile.link_ps_per_byte - slow->own->link_ps_per_byte) * bytes;
 }
 
+void emu_tx_send_else(struct emu_tx *tx, const struct emu_entry *entry)
+{
+    if (tx->tapped)
+        emu_tap_sent(tx, entry);
+    if (tx->kind == EMU_LINK_LOCAL) {
+        emu_ring_put(&tx->data, entry); /* there is a slot for each credit */
+        tx->credits--;
+    } else if (tx->plug.plugged) {
+        emu_edge_send(tx->plug.plugged, entry);
+    } else {
+        emu_tx_drop(tx, entry);
+    }
+}
+
+void emu_rx_pay_else(struct emu_rx *rx, uint32_t owed, uint64_t arrive_ps)
+{
+    emu_rx_note(rx, owed, 0, arrive_ps);
+    if (rx->kind == EMU_LINK_LOCAL) {
+        emu_rx_pay_local(rx, owed, arrive_ps);
+    } else {
+        emu_credits_add(rx->credits, owed, arrive_ps);
+        emu_dev_signal(rx->owner, rx->owner->worker, EMU_EVENT_DATA, emu_bit(rx->port));
+    }
+}
+
 const char *emu_link_check(const struct emu_rx *rx, uint32_t held, uint32_t credits)
 {
     uint32_t flying = rx->tx->data.at - rx->data.at;

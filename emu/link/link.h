@@ -19,6 +19,7 @@
 #include "emu/edge/fabric.h"
 #include "emu/profile.h"
 #include "emu/link/ring.h"
+#include "emu/link/tap.h"
 
 enum emu_link_kind {
     EMU_LINK_NONE, /* nothing plugged in, ever */
@@ -48,8 +49,14 @@ struct emu_peer {
 
 /* The sending end, the sending device's but for plug.edge. Two lines with a switch's own. */
 struct emu_tx {
-    uint8_t kind;       /* enum emu_link_kind */
-    bool slow;          /* `profile` is that of a struct emu_slow; raw: none is */
+    union {
+        struct {
+            uint8_t kind;    /* enum emu_link_kind */
+            bool slow : 1;   /* `profile` is that of a struct emu_slow; raw: none is */
+            bool tapped : 1; /* what is sent is told to emu_tap_sent() */
+        };
+        uint16_t shape; /* both, for one look: EMU_LINK_LOCAL is such a cable and nothing else */
+    };
     uint16_t untold;    /* segments sent that the receiver has not been told of */
     uint32_t credits;   /* segments that may be sent */
     uint64_t busy_ps;   /* the wire is taken until then; raw: 0. EMU_NEVER: the port is stuck */
@@ -69,7 +76,13 @@ struct emu_tx {
 
 /* The receiving end, the receiving device's but for plug.edge. A line, and what is seldom used. */
 struct emu_rx {
-    uint8_t kind; /* enum emu_link_kind */
+    union {
+        struct {
+            uint8_t kind; /* enum emu_link_kind */
+            bool tapped;  /* what goes back, and from an edge what comes, is told to emu_tap_*() */
+        };
+        uint16_t shape; /* as in a sending end */
+    };
     uint8_t port;
     uint32_t owed; /* credits to give back */
     struct emu_dev *owner;
@@ -95,6 +108,12 @@ struct emu_rx {
     } counts;
 };
 static_assert(offsetof(struct emu_rx, tx) == EMU_LINE, "what each pass touches is in one line");
+
+/* `shape` is compared with a kind: the kind is its lower byte. */
+static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the lower byte comes first");
+static_assert(offsetof(struct emu_tx, shape) == offsetof(struct emu_tx, kind) &&
+                  offsetof(struct emu_tx, untold) == 2,
+              "kind and bits, and no more");
 
 /* A sending end whose wire takes longer for each byte than its device's profile says. */
 struct emu_slow {
@@ -234,6 +253,9 @@ static inline uint32_t emu_tx_room(struct emu_tx *tx)
 /** emu_tx_drop - emu_tx_send() where nothing is plugged in. */
 void emu_tx_drop(struct emu_tx *tx, const struct emu_entry *entry);
 
+/** emu_tx_send_else - emu_tx_send() where it is no plain local cable: an edge, slow, or tapped. */
+void emu_tx_send_else(struct emu_tx *tx, const struct emu_entry *entry);
+
 /**
  * emu_tx_send - put one segment on the wire; its buffer reference passes on.
  *
@@ -244,13 +266,11 @@ void emu_tx_drop(struct emu_tx *tx, const struct emu_entry *entry);
 static inline void emu_tx_send(struct emu_tx *tx, const struct emu_entry *entry)
 {
     tx->untold++;
-    if (tx->kind == EMU_LINK_LOCAL) {
+    if (tx->shape == EMU_LINK_LOCAL) {
         emu_ring_put(&tx->data, entry); /* there is a slot for each credit */
         tx->credits--;
-    } else if (tx->plug.plugged) {
-        emu_edge_send(tx->plug.plugged, entry);
     } else {
-        emu_tx_drop(tx, entry);
+        emu_tx_send_else(tx, entry);
     }
 }
 
@@ -271,6 +291,8 @@ static inline void emu_tx_put(struct emu_tx *tx, const struct emu_hdr *hdr,
                               const struct emu_seg *payload)
 {
     tx->untold++;
+    if (__builtin_expect(tx->tapped, 0))
+        emu_tap_copied(tx, hdr, payload);
     if (tx->plug.plugged)
         emu_edge_put(tx->plug.plugged, hdr, payload);
     else
@@ -366,9 +388,18 @@ static inline void emu_tx_depart_packet(struct emu_tx *tx, struct emu_entry *ent
     emu_tx_send(tx, entry);
 }
 
+/** emu_rx_note - what goes back is told to the tap, where there is one. */
+static inline void emu_rx_note(const struct emu_rx *rx, uint32_t count, uint32_t channel,
+                               uint64_t arrive_ps)
+{
+    if (__builtin_expect(rx->tapped, 0))
+        emu_tap_credits(rx, count, channel, arrive_ps);
+}
+
 /** emu_rx_pay_channel - one segment of @channel has left the receiver: its credit. */
 static inline void emu_rx_pay_channel(struct emu_rx *rx, uint32_t channel, uint64_t arrive_ps)
 {
+    emu_rx_note(rx, 1, channel, arrive_ps);
     emu_credit_put(&rx->credit, 1, channel, arrive_ps);
     emu_dev_expect(rx->owner, arrive_ps);
     emu_peer_tell(&rx->peer, rx->owner->worker, EMU_EVENT_CREDIT);
@@ -412,10 +443,13 @@ static inline const struct emu_entry *emu_rx_front(struct emu_rx *rx, uint64_t u
 /** emu_rx_skip - done with the front segment. */
 static inline void emu_rx_skip(struct emu_rx *rx)
 {
-    if (rx->kind == EMU_LINK_LOCAL)
+    if (rx->kind == EMU_LINK_LOCAL) {
         emu_ring_skip(&rx->data);
-    else
-        emu_edge_skip(rx->plug.plugged);
+        return;
+    }
+    if (__builtin_expect(rx->tapped, 0))
+        emu_tap_took(rx, &rx->plug.plugged->batch[rx->plug.plugged->batch_at]);
+    emu_edge_skip(rx->plug.plugged);
 }
 
 /** emu_rx_done - end of a burst of @moved segments. */
@@ -450,6 +484,17 @@ static inline uint64_t emu_rx_next_ps(struct emu_rx *rx)
     return emu_rx_front_ps(rx, 0);
 }
 
+/** emu_rx_pay_else - emu_rx_pay() where it is no plain local cable: an edge, or tapped. */
+void emu_rx_pay_else(struct emu_rx *rx, uint32_t owed, uint64_t arrive_ps);
+
+/* Of a local cable: @owed credits go back. */
+static inline void emu_rx_pay_local(struct emu_rx *rx, uint32_t owed, uint64_t arrive_ps)
+{
+    emu_credit_put(&rx->credit, owed, 0, arrive_ps);
+    emu_dev_expect(rx->owner, arrive_ps);
+    emu_peer_tell(&rx->peer, rx->owner->worker, EMU_EVENT_CREDIT);
+}
+
 /**
  * emu_rx_pay - give the owed credits back; they arrive at @arrive_ps. Once a burst in raw, at once
  * when timed.
@@ -459,14 +504,10 @@ static inline void emu_rx_pay(struct emu_rx *rx, uint64_t arrive_ps)
     uint32_t owed = rx->owed;
 
     rx->owed = 0;
-    if (rx->kind == EMU_LINK_LOCAL) {
-        emu_credit_put(&rx->credit, owed, 0, arrive_ps);
-        emu_dev_expect(rx->owner, arrive_ps);
-        emu_peer_tell(&rx->peer, rx->owner->worker, EMU_EVENT_CREDIT);
-    } else {
-        emu_credits_add(rx->credits, owed, arrive_ps);
-        emu_dev_signal(rx->owner, rx->owner->worker, EMU_EVENT_DATA, emu_bit(rx->port));
-    }
+    if (rx->shape == EMU_LINK_LOCAL)
+        emu_rx_pay_local(rx, owed, arrive_ps);
+    else
+        emu_rx_pay_else(rx, owed, arrive_ps);
 }
 
 #endif

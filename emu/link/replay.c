@@ -210,9 +210,10 @@ static void replay_send(struct emu_replay *replay, uint64_t there_ps)
 {
     struct emu_ring_end *wire = &replay->wire.data;
     uint32_t slot = wire->at & wire->mask;
+    bool again = replay->next != replay->last;
     struct emu_entry *kept = replay_kept(replay, replay->next);
 
-    if (replay->next == replay->last) {
+    if (!again) {
         *kept = *emu_ring_front(&replay->from.data);
         emu_ring_skip(&replay->from.data);
         replay->last++;
@@ -221,6 +222,8 @@ static void replay_send(struct emu_replay *replay, uint64_t there_ps)
     }
     kept->time_ps = there_ps;
     emu_pool_share(replay->wire.owner->worker->cache.pool, kept->buf, 1);
+    if (__builtin_expect(replay->wire.tapped, 0))
+        emu_tap_numbered(&replay->wire, kept, replay->next, again, there_ps);
     replay->number[slot] = replay->next++;
     replay->there_ps[slot] = there_ps;
     emu_ring_put(wire, kept);

@@ -22,6 +22,7 @@
 #include "emu/link/seg.h"
 
 struct emu_dev;
+struct emu_taps;
 struct emu_worker;
 
 enum emu_event {
@@ -92,6 +93,7 @@ struct emu_worker {
     uint64_t sent_ps; /* the earliest time for which an entry was sent in this window; clock real is
                          one window, and on raw entries have no times: EMU_NEVER */
     struct emu_pool_cache cache;
+    struct emu_taps *taps;         /* of ends of its devices (link/tap.h); NULL: there are none */
     struct emu_edge *untold;       /* edges whose process is to be told something */
     uint64_t seen;                 /* serial of the edge list as of the last pass */
     struct emu_waiter *waiter;     /* how it sleeps: wait.h */

@@ -67,17 +67,21 @@ static uint64_t raw_rest_ps(const struct engine *e)
 /* Faults have a hand in it: no credit goes back, or one, or more. */
 static __attribute__((noinline)) void raw_pay_faulty(struct engine_link *l, uint32_t c)
 {
-    for (uint32_t credits = emu_faults_credit(l->faults, &l->rx, 0); credits; credits--)
+    for (uint32_t credits = emu_faults_credit(l->faults, &l->rx, 0); credits; credits--) {
+        emu_rx_note(&l->rx, 1, c, 0);
         emu_credit_put(&l->rx.credit, 1, c, 0);
+    }
 }
 
 /* A credit goes back for what came on channel @c. */
 static inline void raw_pay(struct engine_link *l, uint32_t c)
 {
-    if (__builtin_expect(l->faults == NULL, 1))
-        emu_credit_put(&l->rx.credit, 1, c, 0);
-    else
+    if (__builtin_expect(l->faults != NULL, 0)) {
         raw_pay_faulty(l, c);
+        return;
+    }
+    emu_rx_note(&l->rx, 1, c, 0);
+    emu_credit_put(&l->rx.credit, 1, c, 0);
 }
 
 /* Take what came on a link, with what goes wrong on its cable. */

@@ -82,6 +82,8 @@ uint32_t switch_through(struct switch_crosspoints_row *row, uint32_t r)
     while (edge && moved < SWITCH_BURST && (seg = emu_edge_peek(edge, &entry.hdr))) {
         if (!way.outs || entry.hdr.dst != way.dst || entry.hdr.kind != way.kind)
             through_find(xp, r, &entry.hdr, &way);
+        if (__builtin_expect(rx->tapped, 0))
+            emu_tap_peeked(rx, edge->serial, edge->up_head, &entry.hdr, seg);
         if (!through_pass(xp, r, &way, edge, seg, &entry))
             break;
         emu_edge_pass(edge);

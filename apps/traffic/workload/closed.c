@@ -293,8 +293,7 @@ int traffic_run_closed(struct traffic_run *run)
         err = run_operations(&closed);
     if (!err)
         traffic_latency_of(&run->result->latency, closed.latency);
-    traffic_faults_stop(run);
-    fabric_stop(run->fabric);
+    traffic_run_stop(run);
     traffic_coll_free(&closed.coll);
     traffic_pending_release(&closed.operations);
     free(closed.latency);

@@ -451,8 +451,7 @@ int traffic_run_open(struct traffic_run *run)
 
     if (!err)
         err = run_phases(&open);
-    traffic_faults_stop(run);
-    fabric_stop(run->fabric);
+    traffic_run_stop(run);
     traffic_nodes_free(&open.nodes);
     traffic_pending_release(&open.multicasts);
     traffic_sets_release(&open.sets);

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * capture.c - see capture.h.
+ */
+#include "apps/fabric/capture/capture.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "apps/fabric/capture/filter.h"
+#include "apps/fabric/capture/writer.h"
+#include "apps/say.h"
+#include "emu/worker/spawn.h"
+
+#define LOOK_MS 5 /* between two looks at rings that were empty */
+
+struct capture_thread {
+    const struct capture_plan *plan;
+    struct capture_writer *writer;
+    pthread_t thread;
+    int end_fd; /* readable: the taps are gone */
+
+    /* The thread's, until it has ended. */
+    struct capture_written written;
+    int err; /* of the file */
+};
+
+/* Until the taps are gone. What the file takes no more is left in the rings, and counted there. */
+static void *thread_main(void *arg)
+{
+    struct capture_thread *capture = arg;
+    struct pollfd end = {.fd = capture->end_fd, .events = POLLIN};
+    int64_t wrote = 0;
+    sigset_t mine;
+
+    sigemptyset(&mine); /* to write where nobody reads, or too much, is an error and no more */
+    sigaddset(&mine, SIGPIPE);
+    sigaddset(&mine, SIGXFSZ);
+    pthread_sigmask(SIG_BLOCK, &mine, NULL);
+    while (wrote >= 0 && poll(&end, 1, wrote ? 0 : LOOK_MS) <= 0)
+        wrote = capture_writer_step(capture->writer);
+    while (poll(&end, 1, -1) <= 0)
+        continue;
+    capture->err = capture_writer_close(capture->writer, &capture->written);
+    return NULL;
+}
+
+static int thread_start(struct capture_thread *capture, int memfd)
+{
+    struct capture_written none;
+    int err;
+
+    capture->end_fd = eventfd(0, EFD_CLOEXEC);
+    if (capture->end_fd < 0) {
+        err = -errno;
+        close(memfd);
+        return err;
+    }
+    err = capture_writer_open(&capture->writer, memfd, capture->plan->fd, UINT64_MAX,
+                              capture->end_fd);
+    if (!err) {
+        err = emu_spawn(&capture->thread, "fab-capture", thread_main, capture);
+        if (err)
+            capture_writer_close(capture->writer, &none);
+    }
+    if (err)
+        close(capture->end_fd);
+    return err;
+}
+
+static int cannot(int err, char *error, size_t error_bytes)
+{
+    return fail(err, error, error_bytes, "cannot capture: %s",
+                err == -EBUSY    ? "somebody captures already, and one does at a time"
+                : err == -ENODEV ? "no cable that the filter names has an end on this host"
+                                 : strerror(-err));
+}
+
+int capture_begin(struct capture_thread **ret, struct fabric *fabric,
+                  const struct topo_graph *graph, const struct capture_plan *plan, char *error,
+                  size_t error_bytes)
+{
+    struct capture_filter filter;
+    struct capture_thread *capture;
+    int memfd;
+    int err = capture_filter_read(&filter, plan->filter, plan->snap_bytes, fabric, graph, error,
+                                  error_bytes);
+
+    if (err)
+        return err;
+    err = fabric_capture_start(fabric,
+                               &(struct fabric_capture){.ways = filter.ways, .filter = filter.tap},
+                               &memfd);
+    capture_filter_release(&filter);
+    if (err)
+        return cannot(err, error, error_bytes);
+    capture = calloc(1, sizeof *capture);
+    if (!capture) {
+        close(memfd);
+        fabric_capture_stop(fabric);
+        return cannot(-ENOMEM, error, error_bytes);
+    }
+    capture->plan = plan;
+    err = thread_start(capture, memfd);
+    if (err) {
+        fabric_capture_stop(fabric);
+        free(capture);
+        return cannot(err, error, error_bytes);
+    }
+    *ret = capture;
+    return 0;
+}
+
+void capture_end(struct capture_thread *capture, struct fabric *fabric)
+{
+    const uint64_t one = 1;
+
+    if (!capture)
+        return;
+    fabric_capture_stop(fabric);
+    while (write(capture->end_fd, &one, sizeof one) < 0 && errno == EINTR)
+        continue;
+    pthread_join(capture->thread, NULL);
+    capture_say(capture->plan->file, &capture->written, capture->err);
+    close(capture->end_fd);
+    free(capture);
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * capture.h - a fabric's own capture, from its start to its end: --capture of run, up and traffic.
+ *
+ * A thread of the fabric's process writes. Others capture with `fabemu capture` (command.c), which
+ * empties the rings in its own process.
+ */
+#ifndef APPS_CAPTURE_H
+#define APPS_CAPTURE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define CAPTURE_SNAP_MOST 240u /* bytes of a payload: all of it */
+
+struct fabric;
+struct topo_graph;
+
+/* What options ask for. */
+struct capture_plan {
+    const char *file; /* NULL: no capture */
+    const char *filter;
+    uint32_t snap_bytes;
+    int fd; /* the file, open for writing; the caller's to close; -1: there is none */
+};
+
+struct capture_thread;
+
+/**
+ * capture_begin - taps, and the thread. @plan: borrowed until capture_end(). @error: one line.
+ * Errors: as capture_filter_read() and fabric_capture_start(); -EAGAIN, no more threads. Thread:
+ * the fabric's manager.
+ */
+int capture_begin(struct capture_thread **ret, struct fabric *fabric,
+                  const struct topo_graph *graph, const struct capture_plan *plan, char *error,
+                  size_t error_bytes);
+
+/**
+ * capture_end - the taps are gone, all that they noted is in the file, and a line is said about it.
+ * @capture: NULL: nothing happens. Thread: the same.
+ */
+void capture_end(struct capture_thread *capture, struct fabric *fabric);
+
+#endif

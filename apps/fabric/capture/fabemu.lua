@@ -1,0 +1,568 @@
+-- SPDX-License-Identifier: BSD-3-Clause
+--
+-- fabemu.lua - Wireshark's dissector of what fabemu captures, and of frames between its hosts.
+--
+-- docs/capture.md says where Wireshark looks for it, and what each field is. Nothing that comes is
+-- trusted: a read is always behind a look whether so many bytes are there.
+
+local fabemu = Proto("fabemu", "fabemu fabric")
+local frames = Proto("fabemu_frame", "fabemu frame between hosts")
+
+-- --- names -----------------------------------------------------------------------------
+
+local WHAT = {"segment", "packet", "reply", "credits", "answer"}
+local KIND = {[0] = "unicast", "multicast", "reduce", "allreduce", "barrier", "set", "test"}
+local PACKET = {[16] = "head", [17] = "cont", [18] = "ack", [19] = "nack"}
+local ANSWER = {[0] = "none", "ack", "again"}
+local OP = {[0] = "sum", "min", "max", "prod", "land", "lor", "lxor", "band", "bor", "bxor",
+            "minloc", "maxloc"}
+local TYPE = {[0] = "i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64", "f32", "f64", "f32_i32",
+              "f64_i32", "i64_i32", "i32_i32", "i16_i32", "f128_i32", "f32_f32", "f64_f64"}
+local NIC = {"eager", "more", "rts", "put", "put_rts", "get", "atomic", "cts", "fin",
+             "result", "ack", "bye", "data", "hello"}
+local TEST = {[0] = "equal", "reached"}
+local UNTIL = {[0] = "once", "until", "take back"}
+local FRAME = {"hello", "reply", "confirm", "data", "ack"}
+local CHECK = {[0] = "CRC-32C", "BLAKE2b", "AES-256-GCM", "ChaCha20-Poly1305"}
+local RECORD = {"entry", "credits", "taken", "old", "ready", "control", "control taken",
+                "clock"}
+
+local GROUP_WIDE = 0x80000000
+
+-- --- fields ----------------------------------------------------------------------------
+
+-- By name; those of frames are "frame." and their name.
+local f, all = {}, {[fabemu] = {}, [frames] = {}}
+local prefix = {[fabemu] = "fabemu.", [frames] = "fabemu_frame."}
+
+local function field(proto, name, make, text, base, values, mask)
+    local key = proto == fabemu and name or "frame." .. name
+    f[key] = make(prefix[proto] .. name, text, base, values, mask)
+    table.insert(all[proto], f[key])
+end
+
+local function bytes_field(proto, name, text)
+    field(proto, name, function(abbrev) return ProtoField.bytes(abbrev, text) end)
+end
+
+local u8, u16, u32, u64 = ProtoField.uint8, ProtoField.uint16, ProtoField.uint32,
+    ProtoField.uint64
+local DEC, HEX = base.DEC, base.HEX
+
+-- In front of what a capture has: emu/link/tap.h.
+field(fabemu, "version", u8, "Version", DEC)
+field(fabemu, "what", u8, "What", DEC, WHAT)
+field(fabemu, "flags", u8, "Flags", HEX)
+field(fabemu, "numbered", u8, "Numbered by link-level retry", DEC, nil, 1)
+field(fabemu, "again", u8, "Sent again", DEC, nil, 2)
+field(fabemu, "carries", u8, "A segment follows", DEC, nil, 4)
+field(fabemu, "number", u32, "Number on the cable", DEC)
+field(fabemu, "credits", u32, "Credits", DEC)
+field(fabemu, "credits.channel", u32, "Channel", DEC)
+field(fabemu, "answer", u32, "Answer", DEC, ANSWER)
+field(fabemu, "answer.number", u32, "All before this number have come", DEC)
+field(fabemu, "note", u32, "Note", HEX)
+field(fabemu, "crc32", u32, "CRC-32 of the payload", HEX)
+
+-- The segment: emu/link/seg.h.
+field(fabemu, "dst", u32, "Destination node", DEC)
+field(fabemu, "address", u32, "Collective address", HEX)
+field(fabemu, "group", u32, "Group", DEC)
+field(fabemu, "wide", u8, "Wide window", DEC)
+field(fabemu, "src", u32, "Source node", DEC)
+field(fabemu, "seq", u32, "Number", DEC)
+field(fabemu, "kind", u8, "Kind", DEC, KIND, 31)
+field(fabemu, "notify", u8, "Notify", DEC, nil, 32)
+field(fabemu, "failed", u8, "Failed", DEC, nil, 64)
+field(fabemu, "stored", u8, "Stored", DEC, nil, 128)
+field(fabemu, "len", u8, "Payload bytes", DEC)
+field(fabemu, "op", u8, "Operation", DEC, OP)
+field(fabemu, "op.raw", u8, "Operation's byte", DEC)
+field(fabemu, "type", u8, "Type", DEC, TYPE)
+field(fabemu, "type.raw", u8, "Type's byte", DEC)
+bytes_field(fabemu, "payload", "Payload")
+field(fabemu, "word.value", u64, "Value", HEX)
+field(fabemu, "word", u32, "Word", DEC)
+field(fabemu, "word.test", u8, "Test", DEC, TEST)
+field(fabemu, "word.until", u8, "Until", DEC, UNTIL)
+
+-- On cables with channels: emu/packet/packet.h.
+field(fabemu, "packet.kind", u8, "Part", DEC, PACKET)
+field(fabemu, "packet.tag", u32, "Tag", HEX)
+field(fabemu, "packet.wire", u16, "Bytes on the wire", DEC)
+field(fabemu, "packet.channel", u8, "Channel on this cable", DEC)
+field(fabemu, "packet.last", u8, "Last segment", DEC)
+field(fabemu, "head.channel", u8, "Channel", DEC)
+field(fabemu, "head.priority", u8, "Priority", DEC)
+field(fabemu, "head.group", u8, "To a group", DEC)
+field(fabemu, "head.dst", u16, "Destination", DEC)
+field(fabemu, "head.bytes", u16, "Packet's payload bytes", DEC)
+field(fabemu, "head.stamp", u16, "Stamp", DEC)
+field(fabemu, "head.more", u8, "More right behind", DEC)
+field(fabemu, "head.crc16", u16, "CRC-16", HEX)
+field(fabemu, "cont.channel", u8, "Channel", DEC)
+field(fabemu, "cont.priority", u8, "Priority", DEC)
+field(fabemu, "cont.index", u8, "Index", DEC)
+field(fabemu, "cont.last", u8, "Last", DEC)
+field(fabemu, "cont.crc16", u16, "CRC-16", HEX)
+
+-- What adapters say to each other: nic/host/wire.h.
+field(fabemu, "nic.what", u8, "Adapter's", DEC, NIC)
+field(fabemu, "nic.queue", u16, "Queue", DEC)
+field(fabemu, "nic.check", u32, "Check", HEX)
+field(fabemu, "nic.ack", u32, "Requests dispatched", DEC)
+field(fabemu, "nic.consumed", u32, "Bytes consumed", DEC)
+field(fabemu, "nic.src_queue", u16, "Source's queue", DEC)
+field(fabemu, "nic.id", u32, "Transfer", DEC)
+field(fabemu, "nic.to", u32, "Transfer to name", DEC)
+field(fabemu, "nic.tag", u64, "Tag", HEX)
+field(fabemu, "nic.data", u64, "Data", HEX)
+field(fabemu, "nic.bytes", u64, "Bytes", DEC)
+field(fabemu, "nic.key", u64, "Key", HEX)
+field(fabemu, "nic.offset", u64, "Offset", DEC)
+field(fabemu, "nic.op", u8, "Atomic operation", DEC)
+field(fabemu, "nic.type", u8, "Atomic type", DEC)
+field(fabemu, "nic.fetch", u8, "Fetch", DEC)
+field(fabemu, "nic.operand", u64, "Operand", HEX)
+field(fabemu, "nic.compare", u64, "Compare", HEX)
+field(fabemu, "nic.value", u64, "Value before", HEX)
+field(fabemu, "nic.status", ProtoField.int32, "Status", DEC)
+field(fabemu, "nic.want", u8, "Wants an answer", DEC)
+field(fabemu, "nic.epoch", u32, "Epoch", DEC)
+field(fabemu, "nic.life", u64, "Process", DEC)
+field(fabemu, "nic.known", u64, "Other's process, as known", DEC)
+field(fabemu, "nic.sent", u32, "Requests sent", DEC)
+field(fabemu, "nic.bye", u8, "Goodbye", DEC, {[0] = "ask", "answer", "unknown"})
+field(fabemu, "nic.number", u16, "Question", DEC)
+
+-- Frames between hosts: docs/hostlink.md, emu/hostlink/wire.h.
+field(frames, "magic", u8, "Magic", HEX)
+field(frames, "version", u8, "Version", DEC)
+field(frames, "fabric", u64, "Fabric", HEX)
+field(frames, "from", u16, "From host", DEC)
+field(frames, "to", u16, "To host", DEC)
+field(frames, "kind", u8, "Kind", DEC, FRAME)
+field(frames, "check", u8, "Check", DEC, CHECK)
+field(frames, "length", u16, "Bytes of the body", DEC)
+field(frames, "packet", u64, "Packet", DEC)
+field(frames, "yours", u64, "Yours", HEX)
+field(frames, "mine", u64, "Mine", HEX)
+field(frames, "seq", u32, "Number", DEC)
+field(frames, "ack", u32, "All before have come", DEC)
+field(frames, "sent", u32, "Sent, ns", DEC)
+field(frames, "echo", u32, "Echo, ns", DEC)
+field(frames, "needless", u32, "Needless", DEC)
+field(frames, "newest", u32, "Newest", DEC)
+bytes_field(frames, "tag", "Tag")
+bytes_field(frames, "map", "Map of what came")
+bytes_field(frames, "digest", "Digest of the cluster file")
+field(frames, "frame_bytes", u32, "Largest frame", DEC)
+field(frames, "window", u32, "Window", DEC)
+field(frames, "first", u32, "First number", DEC)
+field(frames, "checks", u32, "Checks", HEX)
+field(frames, "record", u8, "Record", DEC, RECORD)
+field(frames, "record.channel", u8, "Channel", DEC)
+field(frames, "record.buffer", u8, "A payload follows", DEC, nil, 1)
+field(frames, "record.own", u8, "And before it a header", DEC, nil, 2)
+field(frames, "record.length", u16, "Bytes", DEC)
+field(frames, "record.cable", u32, "Cable", DEC)
+field(frames, "record.count", u64, "Count", DEC)
+field(frames, "entry.at", u64, "Time, ps", DEC)
+field(frames, "entry.crc", u32, "Note or CRC-32", HEX)
+field(frames, "entry.note", u32, "Buffer's note", HEX)
+field(frames, "clock.sent", u64, "Sent, ns", DEC)
+field(frames, "clock.echo", u64, "Echo, ns", DEC)
+field(frames, "clock.came", u64, "Came, ns", DEC)
+bytes_field(frames, "control", "Control bytes")
+
+local short = ProtoExpert.new("fabemu.short", "Cut off, or too short for what it is",
+                              expert.group.MALFORMED, expert.severity.WARN)
+local strange = ProtoExpert.new("fabemu_frame.strange", "Not as a host writes it",
+                                expert.group.MALFORMED, expert.severity.WARN)
+fabemu.fields = all[fabemu]
+fabemu.experts = {short}
+frames.fields = all[frames]
+frames.experts = {strange}
+
+-- --- reading ---------------------------------------------------------------------------
+
+-- Adds the field at @at if its bytes are there. Returns whether they are.
+local function add(tree, name, tvb, at, bytes)
+    if at + bytes > tvb:len() then
+        return false
+    end
+    tree:add_le(f[name], tvb(at, bytes))
+    return true
+end
+
+-- Adds all of @rows, {name, offset, bytes}. Returns whether all were there.
+local function add_all(tree, tvb, at, rows)
+    for _, row in ipairs(rows) do
+        if not add(tree, row[1], tvb, at + row[2], row[3]) then
+            tree:add_proto_expert_info(short)
+            return false
+        end
+    end
+    return true
+end
+
+-- A field of some bits of a word that is there.
+local function add_bits(tree, name, tvb, at, bytes, value)
+    tree:add(f[name], tvb(at, bytes), value)
+end
+
+-- --- what adapters say -----------------------------------------------------------------
+
+local HEAD = {{"nic.queue", 2, 2}, {"nic.check", 4, 4}, {"nic.ack", 8, 4}, {"nic.consumed", 12, 4}}
+local MESSAGE = {{"nic.src_queue", 16, 2}, {"nic.id", 20, 4}, {"nic.tag", 24, 8},
+                 {"nic.data", 32, 8}, {"nic.bytes", 40, 8}}
+local MEMORY = {{"nic.id", 16, 4}, {"nic.key", 24, 8}, {"nic.offset", 32, 8}, {"nic.bytes", 40, 8}}
+-- By what: rows behind the head, and where the data begins.
+local SAYS = {
+    [1] = {MESSAGE, 48}, [2] = {{}, 16}, [3] = {MESSAGE, 48}, [4] = {MEMORY, 48},
+    [5] = {MEMORY, 48}, [6] = {MEMORY, 48},
+    [7] = {{{"nic.id", 16, 4}, {"nic.key", 24, 8}, {"nic.offset", 32, 8}, {"nic.bytes", 40, 8},
+            {"nic.op", 48, 1}, {"nic.type", 49, 1}, {"nic.fetch", 50, 1}, {"nic.operand", 56, 8},
+            {"nic.compare", 64, 8}}, 72},
+    [8] = {{{"nic.id", 16, 4}, {"nic.to", 20, 4}, {"nic.bytes", 24, 8}}, 32},
+    [9] = {{{"nic.id", 16, 4}, {"nic.status", 20, 4}}, 24},
+    [10] = {{{"nic.id", 16, 4}, {"nic.value", 24, 8}}, 32},
+    [11] = {{}, 16},
+    [12] = {{{"nic.sent", 16, 4}, {"nic.bye", 20, 1}, {"nic.number", 22, 2}, {"nic.life", 24, 8}},
+            32},
+}
+local DATA = {{"nic.check", 2, 2}, {"nic.id", 4, 4}}
+local HELLO = {{"nic.want", 1, 1}, {"nic.epoch", 4, 4}, {"nic.life", 8, 8}, {"nic.known", 16, 8}}
+
+-- A unicast's payload. Returns its name, or nil.
+local function adapters(tree, tvb, at)
+    local what = tvb(at, 1):uint()
+    local says, data = SAYS[what], nil
+    if not NIC[what] then
+        return nil
+    end
+    local sub = tree:add(fabemu, tvb(at), "Adapters: " .. NIC[what])
+    add(sub, "nic.what", tvb, at, 1)
+    if says then
+        if add_all(sub, tvb, at, HEAD) and add_all(sub, tvb, at, says[1]) then
+            data = says[2]
+        end
+    elseif what == 13 then
+        data = add_all(sub, tvb, at, DATA) and 8
+    else
+        data = add_all(sub, tvb, at, HELLO) and 24
+    end
+    if data and at + data < tvb:len() then
+        sub:add(f["payload"], tvb(at + data))
+    end
+    return NIC[what]
+end
+
+-- --- segments --------------------------------------------------------------------------
+
+-- What follows a header of @kind.
+local function payload(tree, tvb, at, kind)
+    if at >= tvb:len() then
+        return nil
+    end
+    if kind == 0 then
+        local name = adapters(tree, tvb, at)
+        if name then
+            return name
+        end
+    elseif kind == 5 or kind == 6 then
+        add_all(tree, tvb, at, {{"word.value", 0, 8}, {"word", 8, 4}, {"word.test", 12, 1},
+                                {"word.until", 13, 1}})
+        return nil
+    end
+    tree:add(f["payload"], tvb(at))
+    return nil
+end
+
+-- A header of 16 bytes at @at, and the payload behind it. Returns a line about it.
+local function segment(tree, tvb, at)
+    if at + 16 > tvb:len() then
+        tree:add_proto_expert_info(short)
+        return "cut off"
+    end
+    local kinds, len = tvb(at + 12, 1):uint(), tvb(at + 13, 1):uint()
+    local kind, dst = bit32.band(kinds, 31), tvb(at, 4):le_uint()
+    local src, seq = tvb(at + 4, 4):le_uint(), tvb(at + 8, 4):le_uint()
+    local stop = math.min(at + 16 + len, tvb:len())
+    local sub = tree:add(fabemu, tvb(at, stop - at),
+                         "Segment: " .. (KIND[kind] or "kind " .. kind))
+    local to = "n" .. dst
+    if kind == 0 then
+        add(sub, "dst", tvb, at, 4)
+    else
+        local group = dst
+        if group >= GROUP_WIDE then
+            group = group - GROUP_WIDE
+        end
+        to = "group " .. group
+        add(sub, "address", tvb, at, 4)
+        add_bits(sub, "group", tvb, at, 4, group)
+        add_bits(sub, "wide", tvb, at, 4, dst >= GROUP_WIDE and 1 or 0)
+    end
+    add(sub, "src", tvb, at + 4, 4)
+    add(sub, "seq", tvb, at + 8, 4)
+    for _, name in ipairs({"kind", "notify", "failed", "stored"}) do
+        add(sub, name, tvb, at + 12, 1)
+    end
+    add(sub, "len", tvb, at + 13, 1)
+    local folds = kind == 2 or kind == 3
+    add(sub, folds and "op" or "op.raw", tvb, at + 14, 1)
+    add(sub, folds and "type" or "type.raw", tvb, at + 15, 1)
+    local says = payload(sub, tvb(0, stop):tvb(), at + 16, kind)
+    if stop - at - 16 < len then
+        sub:append_text(" (of " .. len .. " bytes " .. (stop - at - 16) .. " are here)")
+    end
+    return string.format("%s n%u > %s, number %u, %u bytes%s%s", KIND[kind] or kind, src, to, seq,
+                         len, folds and ", " .. (OP[tvb(at + 14, 1):uint()] or "?") or "",
+                         says and ", " .. says or "")
+end
+
+-- --- packets ---------------------------------------------------------------------------
+
+local function packet_head(tree, tvb, at)
+    local low, high = tvb(at, 4):le_uint(), tvb(at + 4, 4):le_uint()
+    local sub = tree:add(fabemu, tvb(at, 8), "Header on the wire")
+    add_bits(sub, "head.channel", tvb, at, 8, bit32.band(low, 31))
+    add_bits(sub, "head.priority", tvb, at, 8, bit32.extract(low, 5, 2))
+    add_bits(sub, "head.group", tvb, at, 8, bit32.extract(low, 7, 1))
+    add_bits(sub, "head.dst", tvb, at, 8, bit32.extract(low, 8, 16))
+    add_bits(sub, "head.bytes", tvb, at, 8,
+             bit32.extract(low, 24, 8) + 256 * bit32.extract(high, 0, 5))
+    add_bits(sub, "head.stamp", tvb, at, 8, bit32.extract(high, 5, 10))
+    add_bits(sub, "head.more", tvb, at, 8, bit32.extract(high, 15, 1))
+    add_bits(sub, "head.crc16", tvb, at, 8, bit32.extract(high, 16, 16))
+    return (bit32.extract(low, 7, 1) == 1 and " > group " or " > n") .. bit32.extract(low, 8, 16)
+end
+
+local function packet_cont(tree, tvb, at)
+    local word = tvb(at, 4):le_uint()
+    local sub = tree:add(fabemu, tvb(at, 4), "Continuation on the wire")
+    add_bits(sub, "cont.channel", tvb, at, 4, bit32.band(word, 31))
+    add_bits(sub, "cont.priority", tvb, at, 4, bit32.extract(word, 5, 2))
+    add_bits(sub, "cont.index", tvb, at, 4, bit32.extract(word, 7, 5))
+    add_bits(sub, "cont.last", tvb, at, 4, bit32.extract(word, 12, 1))
+    add_bits(sub, "cont.crc16", tvb, at, 4, bit32.extract(word, 16, 16))
+    return ", " .. bit32.extract(word, 7, 5)
+end
+
+-- A descriptor of a cable with channels. Returns a line about it.
+local function packet(tree, tvb, at)
+    if at + 16 > tvb:len() then
+        tree:add_proto_expert_info(short)
+        return "cut off"
+    end
+    local kind = tvb(at + 12, 1):uint()
+    local sub = tree:add(fabemu, tvb(at, 16), "Packet: " .. (PACKET[kind] or "kind " .. kind))
+    local more = ""
+    if kind == 16 then
+        more = packet_head(sub, tvb, at)
+    elseif kind == 17 then
+        more = packet_cont(sub, tvb, at)
+    end
+    add(sub, "packet.tag", tvb, at + 8, 4)
+    add(sub, "packet.kind", tvb, at + 12, 1)
+    add_bits(sub, "packet.wire", tvb, at + 13, 1, tvb(at + 13, 1):uint() + 1)
+    add(sub, "packet.channel", tvb, at + 14, 1)
+    add(sub, "packet.last", tvb, at + 15, 1)
+    return string.format("%s%s, tag %x, channel %u", PACKET[kind] or kind, more,
+                         tvb(at + 8, 4):le_uint(), tvb(at + 14, 1):uint())
+end
+
+-- --- captures --------------------------------------------------------------------------
+
+local function capture_head(tree, tvb, what, carries)
+    add(tree, "version", tvb, 0, 1)
+    add(tree, "what", tvb, 1, 1)
+    add(tree, "flags", tvb, 2, 1)
+    if what == 1 then
+        add(tree, "numbered", tvb, 2, 1)
+        add(tree, "again", tvb, 2, 1)
+        if bit32.band(tvb(2, 1):uint(), 1) == 1 then
+            add(tree, "number", tvb, 4, 4)
+        end
+        add(tree, "note", tvb, 12, 4)
+    elseif what == 2 then
+        add(tree, "carries", tvb, 2, 1)
+        add(tree, "crc32", tvb, 12, 4)
+    elseif what == 4 then
+        add(tree, "credits", tvb, 4, 4)
+        add(tree, "credits.channel", tvb, 8, 4)
+    elseif what == 5 then
+        add(tree, "answer.number", tvb, 4, 4)
+        add(tree, "answer", tvb, 8, 4)
+    end
+end
+
+function fabemu.dissector(tvb, pinfo, root)
+    pinfo.cols.protocol = "fabemu"
+    local tree = root:add(fabemu, tvb())
+    if tvb:len() < 16 then
+        tree:add_proto_expert_info(short)
+        pinfo.cols.info = "cut off"
+        return tvb:len()
+    end
+    local what, flags = tvb(1, 1):uint(), tvb(2, 1):uint()
+    local info = WHAT[what] or "?"
+    capture_head(tree, tvb, what)
+    if what == 1 then
+        info = segment(tree, tvb, 16)
+        if bit32.band(flags, 1) == 1 then
+            info = info .. ", no. " .. tvb(4, 4):le_uint() .. " on the cable"
+        end
+        if bit32.band(flags, 2) == 2 then
+            info = info .. ", again"
+        end
+    elseif what == 2 or what == 3 then
+        info = packet(tree, tvb, 16)
+        if bit32.band(flags, 4) == 4 then
+            info = info .. ": " .. segment(tree, tvb, 32)
+        end
+    elseif what == 4 then
+        info = tvb(4, 4):le_uint() .. " credits, channel " .. tvb(8, 4):le_uint()
+    elseif what == 5 then
+        info = "answer: " .. (ANSWER[tvb(8, 4):le_uint()] or "?") .. ", all before "
+            .. tvb(4, 4):le_uint()
+    end
+    pinfo.cols.info = info
+    return tvb:len()
+end
+
+-- --- frames between hosts --------------------------------------------------------------
+
+local FRAME_HEAD = {
+    {"frame.magic", 0, 1}, {"frame.version", 1, 1}, {"frame.fabric", 2, 8}, {"frame.from", 10, 2},
+    {"frame.to", 12, 2}, {"frame.kind", 14, 1}, {"frame.check", 15, 1}, {"frame.length", 16, 2},
+    {"frame.packet", 18, 8}, {"frame.yours", 26, 8}, {"frame.mine", 34, 8}, {"frame.seq", 42, 4},
+    {"frame.ack", 46, 4}, {"frame.sent", 50, 4}, {"frame.echo", 54, 4},
+    {"frame.needless", 58, 4}, {"frame.newest", 62, 4}}
+local FRAME_HEAD_BYTES = 66 -- of the header, behind the EtherType
+local OFFER = {
+    {"frame.digest", 0, 32}, {"frame.frame_bytes", 32, 4}, {"frame.window", 36, 4},
+    {"frame.first", 40, 4}, {"frame.checks", 44, 4}}
+
+local function strange_end(tree, tvb)
+    tree:add_proto_expert_info(strange)
+    return tvb:len()
+end
+
+-- An entry: a descriptor, and what lies in its buffer. Returns where it ends.
+local function record_entry(tree, tvb, at)
+    local flags, bytes = tvb(at + 1, 1):uint(), tvb(at + 2, 2):le_uint()
+    local own = bit32.band(flags, 2) == 2 and 16 or 0
+    local stop = at + 40 + own + bytes
+    if at + 40 > tvb:len() or stop > tvb:len() then
+        return strange_end(tree, tvb)
+    end
+    add(tree, "frame.record.buffer", tvb, at + 1, 1)
+    add(tree, "frame.record.own", tvb, at + 1, 1)
+    add(tree, "frame.record.length", tvb, at + 2, 2)
+    add(tree, "frame.entry.at", tvb, at + 8, 8)
+    add(tree, "frame.entry.crc", tvb, at + 32, 4)
+    add(tree, "frame.entry.note", tvb, at + 36, 4)
+    local kind = tvb(at + 28, 1):uint()
+    if PACKET[kind] then
+        tree:append_text(": " .. packet(tree, tvb, at + 16))
+        if own > 0 then
+            tree:append_text(": " .. segment(tree, tvb(0, stop):tvb(), at + 40))
+        end
+    elseif own == 0 then -- the payload stands 24 bytes behind its header: both, as one
+        local together = tvb:bytes(at + 16, 16)
+        if bytes > 0 then
+            together:append(tvb:bytes(at + 40, bytes))
+        end
+        tree:append_text(": " .. segment(tree, together:tvb("Segment"), 0))
+    end
+    return stop
+end
+
+local function record(tree, tvb, at)
+    local kind, bytes = tvb(at, 1):uint(), tvb(at + 2, 2):le_uint()
+    local sub = tree:add(frames, tvb(at), "Record: " .. (RECORD[kind] or "kind " .. kind))
+    local stop = at + 16
+    add(sub, "frame.record", tvb, at, 1)
+    add(sub, "frame.record.cable", tvb, at + 4, 4)
+    if kind == 1 then
+        stop = record_entry(sub, tvb, at)
+    elseif kind == 5 then
+        stop = at + 8
+    elseif kind == 6 then
+        stop = at + 8 + bytes
+        add(sub, "frame.record.length", tvb, at + 2, 2)
+        if bytes > 0 and not add(sub, "frame.control", tvb, at + 8, bytes) then
+            stop = strange_end(sub, tvb)
+        end
+    elseif kind == 8 then
+        stop = at + 32
+        if not (add(sub, "frame.clock.sent", tvb, at + 8, 8)
+                and add(sub, "frame.clock.echo", tvb, at + 16, 8)
+                and add(sub, "frame.clock.came", tvb, at + 24, 8)) then
+            stop = strange_end(sub, tvb)
+        end
+    elseif RECORD[kind] then
+        add(sub, "frame.record.channel", tvb, at + 1, 1)
+        if not add(sub, "frame.record.count", tvb, at + 8, 8) then
+            stop = strange_end(sub, tvb)
+        end
+    else
+        stop = strange_end(sub, tvb)
+    end
+    sub:set_len(math.min(stop, tvb:len()) - at)
+    return stop
+end
+
+-- The body of @kind, which is all of @tvb. Returns a line about it.
+local function frame_body(tree, tvb, kind)
+    if kind >= 1 and kind <= 3 then
+        for _, row in ipairs(OFFER) do
+            if not add(tree, row[1], tvb, row[2], row[3]) then
+                strange_end(tree, tvb)
+                break
+            end
+        end
+        return ""
+    elseif kind == 5 then
+        tree:add(f["frame.map"], tvb())
+        return ""
+    end
+    local at, count = 0, 0
+    while at + 8 <= tvb:len() do
+        at = record(tree, tvb, at)
+        count = count + 1
+    end
+    if at ~= tvb:len() then
+        strange_end(tree, tvb)
+    end
+    return ", " .. count .. " records"
+end
+
+function frames.dissector(tvb, pinfo, root)
+    if tvb:len() < FRAME_HEAD_BYTES or tvb(0, 1):uint() ~= 0xfe then
+        return 0 -- somebody else's experiment
+    end
+    pinfo.cols.protocol = "fabemu"
+    local tree = root:add(frames, tvb())
+    for _, row in ipairs(FRAME_HEAD) do
+        add(tree, row[1], tvb, row[2], row[3])
+    end
+    local kind, bytes = tvb(14, 1):uint(), tvb(16, 2):le_uint()
+    local there = math.min(bytes, tvb:len() - FRAME_HEAD_BYTES)
+    local info = string.format("%s, host %u > %u, %s", FRAME[kind] or "kind " .. kind,
+                               tvb(10, 2):le_uint(), tvb(12, 2):le_uint(),
+                               "number " .. tvb(42, 4):le_uint())
+    if there > 0 then
+        info = info .. frame_body(tree, tvb(FRAME_HEAD_BYTES, there):tvb(), kind)
+    end
+    if there < bytes or not add(tree, "frame.tag", tvb, FRAME_HEAD_BYTES + bytes, 16) then
+        strange_end(tree, tvb)
+    end
+    pinfo.cols.info = info
+    return tvb:len()
+end
+
+DissectorTable.get("wtap_encap"):add(wtap.USER0, fabemu)
+DissectorTable.get("ethertype"):add(0x88b5, frames)

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * pcapng.h - a file of captured packets, written from the beginning to the end.
+ *
+ * The blocks that a capture has: a section header, an interface each, enhanced packets, and
+ * interface statistics. Nothing is ever gone back to, so that a pipe does as well as a file.
+ * Source: draft-ietf-opsawg-pcapng.
+ */
+#ifndef APPS_CAPTURE_PCAPNG_H
+#define APPS_CAPTURE_PCAPNG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define PCAPNG_ROOM      65536u
+#define PCAPNG_USER0     147u  /* LINKTYPE_USER0 */
+#define PCAPNG_NANOS     9u    /* times are in 10^-9 s, */
+#define PCAPNG_PICOS     12u   /* or in 10^-12 s */
+#define PCAPNG_DATA_MOST 2048u /* of a packet, bytes that are kept */
+
+/* One thread's. */
+struct pcapng {
+    int fd;       /* borrowed */
+    int hurry_fd; /* borrowed. Readable: a pipe's reader is waited for a second at most */
+    int err;      /* negative: of the first write that failed; no other is tried */
+    size_t used;
+    uint8_t buf[PCAPNG_ROOM];
+};
+
+/** pcapng_open - the section header. @by: which program writes it. */
+void pcapng_open(struct pcapng *file, int fd, int hurry_fd, const char *by);
+
+/** pcapng_interface - one more interface; they are numbered from 0. @unit: PCAPNG_NANOS, … */
+void pcapng_interface(struct pcapng *file, const char *name, uint32_t snap_bytes, uint8_t unit);
+
+struct pcapng_packet {
+    uint32_t iface;
+    uint64_t time;
+    const uint8_t *data; /* `bytes` of them, at most PCAPNG_DATA_MOST */
+    uint32_t bytes;
+    uint32_t whole; /* that there were */
+    uint64_t lost;  /* on this interface, since the one before it */
+};
+
+void pcapng_packet(struct pcapng *file, const struct pcapng_packet *packet);
+
+struct pcapng_statistics {
+    uint32_t iface;
+    uint64_t time, start, end;
+    uint64_t received; /* with those that were lost */
+    uint64_t lost;
+    uint64_t written; /* into the file */
+};
+
+void pcapng_statistics(struct pcapng *file, const struct pcapng_statistics *stats);
+
+/** pcapng_flush - what is in the buffer is written. Returns file->err. */
+int pcapng_flush(struct pcapng *file);
+
+#endif

@@ -1,0 +1,423 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""capture_test.py - what passes cables, in a file: all of it, once, and as Wireshark reads it.
+
+    tests/cli/capture_test.py --fabemu build/fabemu [unittest options]
+
+What needs tshark is skipped where it is not installed (scripts/deps tshark).
+"""
+import collections
+import json
+import os
+import random
+import shutil
+import signal
+import struct
+import subprocess
+
+import capture_kit as kit
+from cli_kit import FabemuCase, PATIENCE_S, main, until
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+DISSECTOR = os.path.join(TOP, "apps/fabric/capture/fabemu.lua")
+SEED = int(os.environ.get("FABEMU_SEED", "31"))
+MUTANTS = 400
+RETRY = ("--set", "link_retry=go_back_n")
+EXAMPLE = 'for i in 0 1 2 3; do FABEMU_NODE=$i "$0" 4 & done; wait'
+
+
+class CaptureTest(FabemuCase):
+    def path(self, name="c.pcapng"):
+        return os.path.join(self.dir, name)
+
+    def read(self, name="c.pcapng"):
+        with open(self.path(name), "rb") as f:
+            return kit.Capture(f.read())
+
+    def traffic(self, *options, text="", name="c.pcapng"):
+        """A capture of synthetic traffic in simulated time; nothing of it may be lost."""
+        done = self.fabemu("traffic", "--capture", self.path(name), "--capture-filter", text,
+                           *options)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        capture = self.read(name)
+        self.assertIn(f"{len(capture.records)} records are in", done.stderr)
+        self.counts_are_right(capture)
+        return capture
+
+    def counts_are_right(self, capture):
+        """Each interface's statistics say what is there and what is not."""
+        there = collections.Counter(r.interface for r in capture.records)
+        self.assertEqual(set(capture.counts), set(capture.interfaces))
+        for interface, (seen, missed, written) in capture.counts.items():
+            self.assertEqual(written + missed, seen, interface)
+            self.assertEqual(written, there[interface], interface)
+        lost = sum(r.lost for r in capture.records)
+        self.assertLessEqual(lost, sum(missed for _, missed, _ in capture.counts.values()))
+
+    def allreduce(self, topo, *options, **kwargs):
+        return self.traffic("--topo", topo, "--pattern", "allreduce", "--bytes", "8",
+                            "--operations", "3", *options, **kwargs)
+
+    def tshark(self, name, *fields, also=()):
+        """Rows of these fields of each packet, as the dissector reads them."""
+        if not shutil.which("tshark"):
+            self.skipTest("SKIPPED: tshark is not installed (scripts/deps tshark)")
+        wanted = [word for field in fields for word in ("-e", field)]
+        how = ["-T", "fields", "-E", "separator=/t", *wanted] if fields else ["-V"]
+        env = dict(self.env, XDG_CONFIG_HOME=self.dir, HOME=self.dir)
+        done = subprocess.run(["tshark", "-X", f"lua_script:{DISSECTOR}", "-r", self.path(name),
+                               *how, *also], env=env, stdin=subprocess.DEVNULL, text=True,
+                              capture_output=True, errors="replace", timeout=120)
+        self.assertNotIn("Lua", done.stderr + done.stdout)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        if not fields:
+            return done.stdout
+        return [line.split("\t") for line in done.stdout.splitlines()]
+
+    # --- what is in it ---------------------------------------------------------
+
+    def test_allreduce__every_link_carries_each_contribution_and_result_once(self):
+        capture = self.allreduce("kary:4,2")
+        folded = capture.segments(kit.ALLREDUCE)
+        seen = collections.Counter((r.interface, r.header.seq) for r in folded)
+        self.assertEqual(set(seen.values()), {1})
+        sent = [r for r in folded if r.ends[0].startswith("n")]
+        got = [r for r in folded if r.ends[1].startswith("n")]
+        numbers = {r.header.seq for r in folded}
+        self.assertEqual(len(numbers), 3)
+        for number in numbers:
+            mine = [r for r in sent if r.header.seq == number]
+            results = [r for r in got if r.header.seq == number]
+            self.assertEqual(sorted(r.header.src for r in mine), list(range(16)))
+            self.assertEqual(sorted(r.ends[0] for r in mine),
+                             sorted(f"n{r.header.src}:0" for r in mine))
+            self.assertEqual(sorted(r.ends[1] for r in results),
+                             sorted(f"n{n}:0" for n in range(16)))
+            values = [int.from_bytes(r.header.payload, "little") for r in mine]
+            self.assertEqual({int.from_bytes(r.header.payload, "little") for r in results},
+                             {sum(values) % 2 ** 64})
+            # Between switches: a partial sum up each branch, and the result down.
+            between = {r.interface for r in folded if r.header.seq == number
+                       and "n" not in r.interface}
+            self.assertEqual({">".join(reversed(way.split(">"))) for way in between}, between)
+        self.assertEqual({unit for unit in capture.units}, {12})
+
+    def test_allreduce__of_adapters_carries_each_contribution_and_result_once(self):
+        capture = self.allreduce("qsnet:16")
+        folded = [r for r in capture.segments(kit.ALLREDUCE) if r.part == kit.HEAD]
+        seen = collections.Counter((r.interface, r.header.seq, r.header.src) for r in folded)
+        self.assertEqual(set(seen.values()), {1})
+        numbers = {r.header.seq for r in folded}
+        self.assertEqual(len(numbers), 3)
+        for number in numbers:
+            mine = [r for r in folded if r.header.seq == number]
+            # Each adapter but the tree's root sends up what it and those below it have, ...
+            up = [r for r in mine if not r.to_group and r.ends[0].startswith("n")]
+            self.assertEqual(len({r.header.src for r in up}), 15)
+            self.assertEqual(len(up), 15)
+            # ... and the root the result to all others.
+            down = [r for r in mine if r.to_group and r.ends[1].startswith("n")]
+            root = set(range(16)) - {r.header.src for r in up}
+            self.assertEqual({r.header.src for r in down}, root)
+            self.assertEqual(sorted(r.ends[1] for r in down),
+                             sorted(f"n{n}:0" for n in set(range(16)) - root))
+        replies = [r for r in capture.records if r.what == kit.REPLY]
+        heads = [r for r in capture.records if r.part == kit.HEAD]
+        self.assertEqual({r.part for r in replies}, {kit.ACK})
+        self.assertTrue({r.tag for r in replies} <= {r.tag for r in heads})
+        for text, wanted in (("packet=ack", replies), ("packet=head", heads),
+                             ("packet=cont", [])):
+            kept = self.allreduce("qsnet:16", text=text).records
+            self.assertEqual(sorted((r.interface, r.time, r.data) for r in kept),
+                             sorted((r.interface, r.time, r.data) for r in wanted))
+
+    def test_credits__are_as_many_as_the_segments_of_the_other_way(self):
+        capture = self.traffic("--topo", "kary:2,2", "--pattern", "complement", "--load", "0.5",
+                               "--warmup", "1000", "--measure", "3000")
+        sent, back = collections.Counter(), collections.Counter()
+        for r in capture.records:
+            if r.what == kit.CREDITS:
+                back[">".join(reversed(r.ends))] += r.number
+            else:
+                sent[r.interface] += 1
+        self.assertGreater(sum(sent.values()), 100)
+        self.assertEqual(sent, back)
+        times = [r.time for r in capture.records]
+        self.assertLess(max(times), 1000 * 1000 * 1000)
+
+    def test_retry__what_is_sent_again_and_why(self):
+        faults = self.path("some.faults")
+        with open(faults, "w") as f:
+            f.write("loss link=any rate=0.02\n")
+        capture = self.traffic("--topo", "kary:2,3", *RETRY, "--pattern", "uniform", "--load",
+                               "0.3", "--warmup", "2000", "--measure", "20000", "--faults",
+                               faults, text="level=0 level=1")
+        first, again = collections.defaultdict(list), 0
+        for r in capture.records:
+            if r.what != kit.SEGMENT:
+                continue
+            self.assertTrue(r.flags & kit.NUMBERED)
+            if r.flags & kit.AGAIN:
+                again += 1
+                self.assertIn(r.number, first[r.interface])
+            else:
+                first[r.interface].append(r.number)
+        self.assertGreater(again, 0)
+        for numbers in first.values():
+            self.assertEqual(numbers, [(numbers[0] + i) % 2 ** 32 for i in range(len(numbers))])
+        answers = [r.about for r in capture.records if r.what == kit.ANSWER]
+        self.assertEqual(set(answers), {1, 2})
+        self.assertFalse([r for r in capture.records if "n" in r.interface])
+
+    def test_filters__keep_what_they_say(self):
+        def of(r, *kinds):
+            return r.header and r.header.kind in kinds
+        everything = self.allreduce("kary:4,2").records
+        cases = (("link=0:1", lambda r: "0:1" in r.ends),
+                 ("link=0:1>", lambda r: r.ends[0] == "0:1"),
+                 ("link=n3 link=n4", lambda r: "n3:0" in r.ends or "n4:0" in r.ends),
+                 ("nodes=3-4,9", lambda r: {"n3:0", "n4:0", "n9:0"} & set(r.ends)),
+                 ("switch=5", lambda r: any(end.startswith("5:") for end in r.ends)),
+                 ("level=nodes", lambda r: "n" in r.interface),
+                 ("level=0", lambda r: "n" not in r.interface),
+                 ("level=nodes direction=up", lambda r: r.interface.startswith("n")),
+                 ("direction=down what=segments", lambda r: r.header and not
+                  r.interface.startswith("n") and int(r.ends[0].split(":")[0]) in
+                  (range(4) if ">n" in r.interface else range(4, 8))),
+                 ("kind=allreduce", lambda r: of(r, kit.ALLREDUCE)),
+                 ("kind=allreduce from=2", lambda r: of(r, kit.ALLREDUCE) and r.header.src == 2),
+                 ("kind=unicast", lambda r: of(r, kit.UNICAST)),
+                 ("what=credits", lambda r: r.what == kit.CREDITS),
+                 ("what=credits,segments link=2:0", lambda r: "2:0" in r.ends))
+        for text, keeps in cases:
+            with self.subTest(text):
+                wanted = [(r.interface, r.time, r.data) for r in everything if keeps(r)]
+                got = [(r.interface, r.time, r.data)
+                       for r in self.allreduce("kary:4,2", text=text).records]
+                self.assertEqual(sorted(got), sorted(wanted))
+
+    def test_simulated_time__is_the_same_with_a_capture_and_without(self):
+        run = ("traffic", "--json", "--topo", "kary:4,2", "--pattern", "uniform", "--load", "0.4",
+               "--warmup", "1000", "--measure", "3000")
+        without = self.fabemu(*run)
+        captured = self.fabemu(*run, "--capture", self.path(), "--threads", "2")
+        self.assertEqual(json.loads(captured.stdout)["digest"],
+                         json.loads(without.stdout)["digest"])
+        self.counts_are_right(self.read())
+
+    def test_snaplen__cuts_payloads_alone(self):
+        capture = self.allreduce("kary:2,2", "--snaplen", "3")
+        for r in capture.segments():
+            self.assertEqual((len(r.header.payload), r.header.len), (3, 8))
+            self.assertEqual(r.whole, len(r.data) + 5)
+
+    # --- a running fabric ------------------------------------------------------
+
+    def capturing(self, *options, name="live.pcapng"):
+        """A capture of fabric u that has begun."""
+        process = self.start("capture", "u", "-w", self.path(name), *options)
+        self.assertTrue(until(lambda: os.path.exists(self.path(name)) and
+                              os.path.getsize(self.path(name))), "it did not begin")
+        return process
+
+    def example(self):
+        """Four processes that meet, add up and pass messages on fabric u."""
+        program = os.path.join(os.path.dirname(self.command), "apps/example")
+        env = dict(self.env, FABEMU_SOCKET=self.socket_path("u"))
+        done = subprocess.run(["sh", "-c", EXAMPLE, program], env=env, capture_output=True,
+                              text=True, timeout=60)
+        self.assertEqual(done.stdout.count("the sum of all is 6"), 4, done.stderr)
+
+    def ended(self, process, code=0):
+        _, err = process.communicate(timeout=PATIENCE_S)
+        self.assertEqual(process.returncode, code, err)
+        self.assertEqual(err.count("\n"), 1, err)
+        return err
+
+    def test_live__ends_with_the_fabric_or_by_an_interrupt(self):
+        self.up("u")
+        first = self.capturing("kind=allreduce,barrier")
+        self.example()
+        self.one_line(self.fabemu("capture", "u", "-w", "/dev/null"), 1, "captures already")
+        first.send_signal(signal.SIGINT)
+        self.ended(first)
+        capture = self.read("live.pcapng")
+        self.counts_are_right(capture)
+        self.assertEqual({unit for unit in capture.units}, {9})
+        sent = [r for r in capture.segments(kit.ALLREDUCE) if r.ends[0].startswith("n")]
+        got = [r for r in capture.segments(kit.ALLREDUCE) if r.ends[1].startswith("n")]
+        self.assertEqual(sorted(r.header.src for r in sent), [0, 1, 2, 3])
+        self.assertEqual(sorted(r.ends[1] for r in got), ["n0:0", "n1:0", "n2:0", "n3:0"])
+        second = self.capturing("link=n0", name="second.pcapng")
+        self.example()
+        self.assertEqual(self.fabemu("down", "u").returncode, 0)
+        self.ended(second)
+        capture = self.read("second.pcapng")
+        self.counts_are_right(capture)
+        self.assertEqual(set(capture.interfaces), {r.interface for r in capture.records})
+
+    def test_live__ends_by_count_seconds_and_a_reader_that_has_seen_enough(self):
+        self.up("u")
+        counted = self.capturing("--count", "7")
+        self.example()
+        self.assertIn("7 records", self.ended(counted))
+        capture = self.read("live.pcapng")
+        self.assertEqual(len(capture.records), 7)
+        self.assertEqual(sum(written for _, _, written in capture.counts.values()), 7)
+        self.ended(self.capturing("--seconds", "1", name="short.pcapng"))
+        piped = self.start("capture", "u", "-w", "-")
+        self.assertEqual(piped.stdout.buffer.read(4), b"\n\r\r\n")
+        piped.stdout.close()
+        self.example()
+        self.assertEqual(piped.wait(PATIENCE_S), 0)
+        done = self.fabemu("check", "u")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_live__a_full_disk_is_told_and_harms_nothing_else(self):
+        self.up("u")
+        self.one_line(self.fabemu("capture", "u", "-w", "/dev/full", "--seconds", "5"), 1,
+                      "/dev/full", "No space left")
+        self.example()
+        killed = self.capturing()
+        killed.kill()
+        killed.communicate()
+        self.assertTrue(until(lambda: self.fabemu("capture", "u", "--count", "1", "--seconds",
+                                                  "1", "-w", "/dev/null").returncode == 0))
+
+    def test_run__is_captured_from_its_first_segment_to_its_last(self):
+        program = os.path.join(os.path.dirname(self.command), "apps/example")
+        report = self.path("report.json")
+        done = self.fabemu("run", "--topo", "kary:2,2", *RETRY, "--report", report, "--capture",
+                           self.path(), "--", "sh", "-c", EXAMPLE, program)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with open(report) as f:
+            segments = json.load(f)["segments"]
+        capture = self.read()
+        self.counts_are_right(capture)
+        sent = [r for r in capture.segments() if r.ends[0].startswith("n")]
+        got = [r for r in capture.segments() if r.ends[1].startswith("n")]
+        self.assertEqual((len(sent), len(got)), (segments["sent"], segments["delivered"]))
+
+    def test_run__goes_on_when_the_capture_cannot(self):
+        program = os.path.join(os.path.dirname(self.command), "apps/example")
+        done = self.fabemu("run", "--topo", "kary:2,2", "--capture", "/dev/full", "--", "sh", "-c",
+                           EXAMPLE, program)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("No space left", done.stderr)
+        self.assertEqual(done.stdout.count("the sum of all is 6"), 4)
+
+    def test_bad__options_are_told(self):
+        self.up("u")
+        for words, code, said in (
+                (("u",), 2, "-w"),
+                (("u", "link=0:77", "-w", self.path()), 1, "link=0:77"),
+                (("u", "sausage=3", "-w", self.path()), 1, "sausage=3"),
+                (("u", "direction=left", "-w", self.path()), 1, "up"),
+                (("u", "what=sausages", "-w", self.path()), 1, "segments"),
+                (("u", "x=" + "y" * 2000, "-w", self.path()), 2, "1023"),
+                (("u", "-w", "/nowhere/c"), 1, "/nowhere/c"),
+                (("nobody", "-w", self.path()), 1, "nobody")):
+            with self.subTest(words):
+                self.one_line(self.fabemu("capture", *words), code, said)
+        done = self.fabemu("run", "--capture", self.path(), "--capture-filter", "switch=999",
+                           "--", "true")
+        self.one_line(done, 1, "switch")
+
+    # --- as Wireshark reads it -------------------------------------------------
+
+    def expected(self, r):
+        """The fields of a record, as the dissector is to say them."""
+        h, group = r.header, r.header and r.header.kind != kit.UNICAST
+        folds = h and h.kind in (kit.REDUCE, kit.ALLREDUCE)
+        row = [r.interface, str(r.what)]
+        row += [str(h.src), str(h.group if group else h.dst), str(h.seq), str(h.kind),
+                str(h.len), str(h.op) if folds else "", str(h.type) if folds else ""] if h \
+            else [""] * 7
+        row += [h.payload.hex() if h and h.kind != kit.UNICAST else ""]
+        row += [str(r.number) if r.what == kit.CREDITS else "",
+                str(r.number) if r.what == kit.ANSWER else "",
+                str(r.number) if r.flags & kit.NUMBERED else "",
+                str(r.flags >> 1 & 1) if r.what == kit.SEGMENT else ""]
+        if not r.part:
+            return row + [""] * 8
+        row += [str(r.part), f"0x{r.tag:08x}", str(r.wire), str(r.channel), str(r.last)]
+        if r.part == kit.HEAD:
+            return row + [str(r.word >> 8 & 65535), str(r.word >> 24 & 8191), ""]
+        return row + ["", "", str(r.word >> 7 & 31) if r.part == kit.CONT else ""]
+
+    def test_tshark__fields_are_what_was_sent(self):
+        fields = ["frame.interface_name", "fabemu.what", "fabemu.src", "fabemu.dst", "fabemu.seq",
+                  "fabemu.kind", "fabemu.len", "fabemu.op", "fabemu.type", "fabemu.payload",
+                  "fabemu.credits", "fabemu.answer.number", "fabemu.number", "fabemu.again",
+                  "fabemu.packet.kind", "fabemu.packet.tag", "fabemu.packet.wire",
+                  "fabemu.packet.channel", "fabemu.packet.last", "fabemu.head.dst",
+                  "fabemu.head.bytes", "fabemu.cont.index", "fabemu.group"]
+        captures = {
+            "tree.pcapng": self.allreduce("kary:4,2", name="tree.pcapng"),
+            "packets.pcapng": self.traffic("--topo", "qsnet:16", "--pattern", "uniform", "--load",
+                                           "0.2", "--bytes", "700", "--warmup", "1000",
+                                           "--measure", "3000", name="packets.pcapng"),
+            "retry.pcapng": self.traffic("--topo", "kary:2,2", *RETRY, "--pattern", "allreduce",
+                                         "--operations", "2", "--bytes", "300",
+                                         name="retry.pcapng")}
+        for name, capture in captures.items():
+            with self.subTest(name):
+                rows = self.tshark(name, *fields)
+                self.assertEqual(len(rows), len(capture.records))
+                for row, r in zip(rows, capture.records):
+                    group = row.pop()
+                    row[3] = row[3] or group
+                    if r.header and r.header.kind == kit.UNICAST:
+                        row[9] = ""  # the adapters' own fields, where there are any
+                    self.assertEqual(row, self.expected(r))
+        self.assertIn(kit.CONT, {r.part for r in captures["packets.pcapng"].records})
+
+    def frames(self):
+        """Frames of host links as the code writes them, with what they mean."""
+        program = os.path.join(os.path.dirname(self.command), "tests/hostlink_frames")
+        done = subprocess.run([program], capture_output=True, text=True, timeout=60, check=True)
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    def test_tshark__frames_between_hosts_are_what_was_sent(self):
+        frames = self.frames()
+        with open(self.path("frames.pcapng"), "wb") as f:
+            f.write(kit.pcapng((kit.ETHERNET,),
+                               [(0, bytes.fromhex(frame["hex"])) for frame in frames]))
+        fields = sorted({field for frame in frames for field in frame["fields"]})
+        for row, frame in zip(self.tshark("frames.pcapng", *fields), frames, strict=True):
+            got = {field: value for field, value in zip(fields, row) if field in frame["fields"]}
+            self.assertEqual(got, frame["fields"])
+
+    def test_tshark__nothing_makes_the_dissector_fail(self):
+        draw = random.Random(SEED)
+        print(f"seed {SEED}; FABEMU_SEED={SEED} replays it")
+        pool = [(0, r.data) for r in self.allreduce("kary:2,2").records +
+                self.traffic("--topo", "qsnet:16", "--pattern", "uniform", "--load", "0.1",
+                             "--bytes", "700", "--warmup", "500", "--measure", "800").records]
+        pool = draw.sample(pool, min(len(pool), MUTANTS)) + \
+            [(1, bytes.fromhex(frame["hex"])) for frame in self.frames()] * 4
+        with open(self.path("mutants.pcapng"), "wb") as f:
+            f.write(kit.pcapng((kit.USER0, kit.ETHERNET),
+                               [(link, mutant(draw, data)) for link, data in
+                                draw.choices(pool, k=MUTANTS)]))
+        told = self.tshark("mutants.pcapng")
+        self.assertEqual(told.count("\nFrame ") + told.startswith("Frame "), MUTANTS)
+
+
+def mutant(draw, data):
+    """The bytes, some of them others, or fewer, or more."""
+    data = bytearray(data)
+    for _ in range(draw.randint(0, 6)):
+        at = draw.randrange(len(data)) if draw.random() < 0.5 else draw.randrange(
+            min(len(data), 40))
+        data[at] = draw.choice((0, 1, 255, draw.randrange(256)))
+    cut = draw.random()
+    if cut < 0.3:
+        del data[draw.randrange(len(data)):]
+    elif cut < 0.4:
+        data += draw.randbytes(draw.randint(1, 300))
+    return bytes(data)
+
+
+if __name__ == "__main__":
+    main()

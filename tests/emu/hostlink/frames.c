@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * frames.c - prints frames between hosts, as the code writes them: a line of JSON each, with the
+ * fields that a dissector is to find. For tests/cli/capture_test.py.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "emu/hostlink/session/auth.h"
+#include "emu/hostlink/session/frame.h"
+#include "emu/hostlink/wire.h"
+#include "emu/packet/packet.h"
+#include "emu/random.h"
+
+#define BODY_MOST 1024u
+
+static uint64_t state = 7; /* what is of no meaning is drawn */
+
+struct print {
+    struct emu_frame header;
+    uint8_t frame[EMU_FRAME_HEADER_BYTES + BODY_MOST + EMU_FRAME_TAG_BYTES];
+    uint8_t *body;
+    char fields[4096];
+    size_t used;
+};
+
+static void fill(void *to, size_t bytes)
+{
+    uint8_t *at = to;
+
+    while (bytes--)
+        *at++ = (uint8_t)emu_splitmix(&state);
+}
+
+static void field(struct print *p, const char *name, const char *value)
+{
+    p->used += (size_t)snprintf(p->fields + p->used, sizeof p->fields - p->used, "%s\"%s\": \"%s\"",
+                                p->used ? ", " : "", name, value);
+}
+
+static void decimal(struct print *p, const char *name, uint64_t value)
+{
+    char text[32];
+
+    snprintf(text, sizeof text, "%" PRIu64, value);
+    field(p, name, text);
+}
+
+/* @digits: as many as the field has. */
+static void hex(struct print *p, const char *name, uint64_t value, int digits)
+{
+    char text[32];
+
+    snprintf(text, sizeof text, "0x%0*" PRIx64, digits, value);
+    field(p, name, text);
+}
+
+static void bytes(struct print *p, const char *name, const uint8_t *value, size_t count)
+{
+    char text[2 * BODY_MOST + 1];
+
+    for (size_t i = 0; i < count; i++)
+        snprintf(text + 2 * i, 3, "%02x", value[i]);
+    field(p, name, text);
+}
+
+static void frame_begin(struct print *p, enum emu_frame_kind kind, enum emu_auth_check check)
+{
+    struct emu_frame *h = &p->header;
+
+    memset(p, 0, sizeof *p);
+    fill(h, sizeof *h);
+    h->version = EMU_FRAME_VERSION;
+    h->kind = (uint8_t)kind;
+    h->check = (uint8_t)check;
+    h->body_bytes = 0;
+    p->body = p->frame + EMU_FRAME_HEADER_BYTES;
+}
+
+static void header_fields(struct print *p)
+{
+    const struct emu_frame *h = &p->header;
+
+    decimal(p, "fabemu_frame.version", h->version);
+    hex(p, "fabemu_frame.fabric", h->fabric, 16);
+    decimal(p, "fabemu_frame.from", h->from);
+    decimal(p, "fabemu_frame.to", h->to);
+    decimal(p, "fabemu_frame.kind", h->kind);
+    decimal(p, "fabemu_frame.check", h->check);
+    decimal(p, "fabemu_frame.length", h->body_bytes);
+    decimal(p, "fabemu_frame.packet", h->packet);
+    hex(p, "fabemu_frame.yours", h->yours, 16);
+    hex(p, "fabemu_frame.mine", h->mine, 16);
+    decimal(p, "fabemu_frame.seq", h->seq);
+    decimal(p, "fabemu_frame.ack", h->ack);
+    decimal(p, "fabemu_frame.sent", h->sent_ns);
+    decimal(p, "fabemu_frame.echo", h->echo_ns);
+    decimal(p, "fabemu_frame.needless", h->needless);
+    decimal(p, "fabemu_frame.newest", h->newest);
+}
+
+static void frame_end(struct print *p)
+{
+    uint32_t whole = emu_frame_bytes(p->header.body_bytes);
+    uint8_t *tag = p->frame + whole - EMU_FRAME_TAG_BYTES;
+
+    fill(tag, EMU_FRAME_TAG_BYTES); /* whatever the check, nothing but the tag depends on it */
+    emu_frame_write(p->frame, &p->header);
+    header_fields(p);
+    bytes(p, "fabemu_frame.tag", tag, EMU_FRAME_TAG_BYTES);
+    printf("{\"hex\": \"");
+    for (uint32_t i = 0; i < whole; i++)
+        printf("%02x", p->frame[i]);
+    printf("\", \"fields\": {%s}}\n", p->fields);
+}
+
+static void record(struct print *p, const struct emu_hostlink_record *r)
+{
+    emu_hostlink_write(p->body + p->header.body_bytes, r);
+    p->header.body_bytes = (uint16_t)(p->header.body_bytes + emu_hostlink_bytes(r));
+}
+
+static void print_offer(enum emu_frame_kind kind)
+{
+    struct emu_frame_offer offer;
+    struct print p;
+
+    frame_begin(&p, kind, EMU_AUTH_HANDSHAKE);
+    fill(&offer, sizeof offer);
+    emu_frame_offer_write(p.body, &offer);
+    p.header.body_bytes = EMU_FRAME_OFFER_BYTES;
+    bytes(&p, "fabemu_frame.digest", offer.digest, sizeof offer.digest);
+    decimal(&p, "fabemu_frame.frame_bytes", offer.frame_bytes);
+    decimal(&p, "fabemu_frame.window", offer.window);
+    decimal(&p, "fabemu_frame.first", offer.first_seq);
+    hex(&p, "fabemu_frame.checks", offer.checks, 8);
+    frame_end(&p);
+}
+
+static void segment_fields(struct print *p, const struct emu_hdr *hdr)
+{
+    decimal(p, "fabemu.src", hdr->src);
+    decimal(p, "fabemu.group", hdr->dst & ~EMU_GROUP_WIDE);
+    decimal(p, "fabemu.seq", hdr->seq);
+    decimal(p, "fabemu.kind", emu_hdr_kind(hdr));
+    decimal(p, "fabemu.len", hdr->len);
+}
+
+/* A segment of a group, credits, and times. */
+static void print_segment(void)
+{
+    uint8_t payload[40];
+    struct emu_hostlink_record entry = {.kind = EMU_HOSTLINK_ENTRY, .cable = 3, .has_buf = true};
+    struct emu_hostlink_record credits = {.kind = EMU_HOSTLINK_CREDITS, .cable = 2, .count = 77};
+    struct emu_hostlink_record clock = {.kind = EMU_HOSTLINK_CLOCK,
+                                        .sent_ns = 5,
+                                        .echo_ns = 6,
+                                        .came_ns = 7};
+    struct print p;
+
+    frame_begin(&p, EMU_FRAME_DATA, EMU_AUTH_CRC);
+    fill(payload, sizeof payload);
+    entry.entry.hdr = (struct emu_hdr){.dst = 5 | EMU_GROUP_WIDE,
+                                       .src = 11,
+                                       .seq = 123456,
+                                       .kind = EMU_ALLREDUCE,
+                                       .len = sizeof payload};
+    entry.entry.crc = 0xabcd;
+    entry.payload = payload;
+    entry.payload_bytes = sizeof payload;
+    entry.at_ps = emu_splitmix(&state);
+    record(&p, &entry);
+    record(&p, &credits);
+    record(&p, &clock);
+    field(&p, "fabemu_frame.record", "1,2,8");
+    field(&p, "fabemu_frame.record.cable", "3,2,0");
+    decimal(&p, "fabemu_frame.record.count", credits.count);
+    decimal(&p, "fabemu_frame.entry.at", entry.at_ps);
+    hex(&p, "fabemu_frame.entry.crc", entry.entry.crc, 8);
+    decimal(&p, "fabemu_frame.clock.came", clock.came_ns);
+    segment_fields(&p, &entry.entry.hdr);
+    bytes(&p, "fabemu.payload", payload, sizeof payload);
+    frame_end(&p);
+}
+
+/* A packet with the segment in its buffer, and bytes of the control channel, in a keyed frame. */
+static void print_packet(void)
+{
+    static const uint8_t said[] = "{\"cmd\":\"status\"}";
+    const struct emu_head head = {
+        .channel = 9, .priority = 2, .dst = 300, .bytes = 2000, .stamp = 700, .more = true};
+    struct emu_hdr own = {.dst = 6, .src = 12, .seq = 9, .kind = EMU_BARRIER};
+    struct emu_hostlink_record entry = {.kind = EMU_HOSTLINK_ENTRY, .cable = 1, .has_buf = true};
+    struct emu_hostlink_record control = {.kind = EMU_HOSTLINK_CONTROL,
+                                          .bytes = said,
+                                          .length = sizeof said - 1};
+    struct emu_packet_hdr packet = {.head = emu_head_pack(&head),
+                                    .tag = 0x12345678,
+                                    .kind = EMU_PACKET_HEAD,
+                                    .wire = 255,
+                                    .channel = 9};
+    struct print p;
+
+    frame_begin(&p, EMU_FRAME_DATA, EMU_AUTH_AES);
+    memcpy(&entry.entry.hdr, &packet, sizeof packet);
+    entry.own_hdr = (const uint8_t *)&own;
+    record(&p, &entry);
+    record(&p, &control);
+    field(&p, "fabemu_frame.record", "1,6");
+    bytes(&p, "fabemu_frame.control", said, sizeof said - 1);
+    decimal(&p, "fabemu.packet.wire", packet.wire + 1u);
+    hex(&p, "fabemu.packet.tag", packet.tag, 8);
+    decimal(&p, "fabemu.head.channel", head.channel);
+    decimal(&p, "fabemu.head.priority", head.priority);
+    decimal(&p, "fabemu.head.dst", head.dst);
+    decimal(&p, "fabemu.head.bytes", head.bytes);
+    decimal(&p, "fabemu.head.stamp", head.stamp);
+    decimal(&p, "fabemu.head.more", head.more);
+    hex(&p, "fabemu.head.crc16", packet.head >> 48, 4);
+    segment_fields(&p, &own);
+    frame_end(&p);
+}
+
+static void print_map(void)
+{
+    struct print p;
+
+    frame_begin(&p, EMU_FRAME_ACK, EMU_AUTH_CHACHA);
+    p.header.body_bytes = 16;
+    for (uint32_t word = 0; word < 2; word++)
+        emu_frame_map_write(p.body, word, emu_splitmix(&state));
+    bytes(&p, "fabemu_frame.map", p.body, 16);
+    frame_end(&p);
+}
+
+int main(void)
+{
+    for (int kind = EMU_FRAME_HELLO; kind <= EMU_FRAME_CONFIRM; kind++)
+        print_offer((enum emu_frame_kind)kind);
+    print_segment();
+    print_packet();
+    print_map();
+    return 0;
+}

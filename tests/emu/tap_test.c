@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tap_test.c - the rings of a capture: what is put in comes out, once and in order; what does not
+ * fit is counted; a reader that writes nonsense harms nobody but itself.
+ */
+#include <pthread.h>
+#include <sched.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "emu/link/link.h"
+#include "emu/link/tap_area.h"
+#include "emu/worker/worker.h"
+#include "tests/test.h"
+
+#define SLOTS   64u
+#define RECORDS TEST_TRIALS(200000u)
+
+/* A device with one sending end and a tap on it. */
+struct tapped {
+    struct emu_worker *worker;
+    struct emu_pool *pool;
+    struct emu_dev dev;
+    struct emu_tx tx;
+    struct emu_rx rx;
+    struct emu_profile profile;
+    struct emu_tap_area *area, *read; /* of the fabric, and of the reader */
+    struct emu_taps *taps;
+    uint64_t sent;
+};
+
+static uint32_t step(struct emu_dev *dev, uint64_t until_ps)
+{
+    (void)dev, (void)until_ps;
+    return 0;
+}
+
+static void tap_open(struct tapped *t, uint32_t snap_bytes)
+{
+    const struct emu_tap_area plan = {.rings = 1, .ifaces = 1, .slots = SLOTS};
+    struct emu_clock clock = {.mode = EMU_CLOCK_RAW};
+    int memfd;
+
+    *t = (struct tapped){.sent = 0};
+    CU_ASSERT_FATAL((t->pool = emu_pool_create(64)) != NULL);
+    CU_ASSERT_EQUAL_FATAL(emu_worker_create(&t->worker, 1, &clock, t->pool), 0);
+    emu_dev_init(&t->dev, t->worker, step);
+    CU_ASSERT_EQUAL_FATAL(emu_link_join(&t->tx, &t->dev, 0, &t->rx, &t->dev, 1, 4, &t->profile), 0);
+    CU_ASSERT_EQUAL_FATAL(emu_tap_area_create(&t->area, &plan, &memfd), 0);
+    CU_ASSERT_EQUAL_FATAL(emu_tap_area_open(&t->read, memfd), 0);
+    close(memfd);
+    t->taps = calloc(1, sizeof *t->taps + sizeof t->taps->end[0]);
+    CU_ASSERT_FATAL(t->taps != NULL);
+    t->taps->filter = (struct emu_tap_filter){.aim = {.packets = EMU_FAULT_ENTRIES,
+                                                      .kinds = EMU_FAULT_KINDS,
+                                                      .src = EMU_FAULT_ANY,
+                                                      .dst = EMU_FAULT_ANY,
+                                                      .group = EMU_FAULT_ANY},
+                                              .what = ~0u,
+                                              .snap_bytes = snap_bytes};
+    t->taps->iface = emu_tap_iface(t->area, 0);
+    t->taps->ring = emu_tap_ring(t->area, 0);
+    t->taps->slots = SLOTS;
+    t->taps->end[t->taps->ends++] = (struct emu_tap_end){.end = &t->tx, .takes = EMU_TAP_NOWHERE};
+    t->worker->taps = t->taps;
+    t->tx.tapped = true;
+}
+
+static void tap_close(struct tapped *t)
+{
+    emu_link_unjoin(&t->tx);
+    emu_worker_destroy(t->worker);
+    emu_pool_destroy(t->pool);
+    emu_tap_area_close(t->area);
+    emu_tap_area_close(t->read);
+    free(t->taps);
+}
+
+/* Sends the next one, which its number and payload tell from all others, and takes it off again. */
+static void tap_send(struct tapped *t)
+{
+    struct emu_entry entry = {.hdr = {.kind = EMU_UNICAST, .seq = (uint32_t)t->sent++},
+                              .buf = EMU_NO_BUF};
+
+    if (t->sent % 3 == 0) {
+        entry.hdr.len = (uint8_t)(t->sent % EMU_PAYLOAD_BYTES);
+        entry.buf = emu_pool_take(&t->worker->cache);
+        memset(emu_pool_bytes(t->pool, entry.buf), (int)t->sent, EMU_PAYLOAD_BYTES);
+    }
+    emu_tx_send(&t->tx, &entry);
+    emu_pool_drop(&t->worker->cache, entry.buf);
+    emu_ring_skip(&t->rx.data);
+    t->tx.credits++;
+    t->tx.untold = 0;
+}
+
+static uint32_t number_of(const struct emu_tap_record *record)
+{
+    struct emu_hdr hdr;
+
+    memcpy(&hdr, record->data + EMU_TAP_HEAD_BYTES, sizeof hdr);
+    return hdr.seq;
+}
+
+/* Is it whole, and is all of it of one segment? */
+static bool is_whole(const struct emu_tap_record *record)
+{
+    uint32_t before = EMU_TAP_HEAD_BYTES + EMU_HDR_BYTES;
+    uint8_t fill = (uint8_t)(number_of(record) + 1);
+
+    if (record->iface || record->bytes != record->whole || record->bytes < before)
+        return false;
+    for (uint32_t i = before; i < record->bytes; i++)
+        if (record->data[i] != fill)
+            return false;
+    return true;
+}
+
+static void tap__a_full_ring_counts_and_keeps_what_it_has(void)
+{
+    struct tapped t;
+    struct emu_tap_ring *ring;
+    struct emu_tap_iface *iface;
+
+    tap_open(&t, EMU_PAYLOAD_BYTES);
+    ring = emu_tap_ring(t.read, 0);
+    iface = emu_tap_iface(t.read, 0);
+    for (uint32_t i = 0; i < SLOTS + 10; i++)
+        tap_send(&t);
+    CU_ASSERT_EQUAL(emu_tap_there(ring), SLOTS);
+    CU_ASSERT_EQUAL(emu_count_read(&iface->seen), SLOTS + 10);
+    CU_ASSERT_EQUAL(emu_count_read(&iface->missed), 10);
+    CU_ASSERT_EQUAL(number_of(&ring->record[0]), 0);
+    CU_ASSERT_EQUAL(number_of(&ring->record[SLOTS - 1]), SLOTS - 1);
+    emu_tap_done(ring, 3); /* room for three, and no more */
+    for (uint32_t i = 0; i < 5; i++)
+        tap_send(&t);
+    CU_ASSERT_EQUAL(emu_tap_there(ring), SLOTS + 3);
+    CU_ASSERT_EQUAL(emu_count_read(&iface->missed), 12);
+    CU_ASSERT_EQUAL(number_of(&ring->record[2]), SLOTS + 12);
+    CU_ASSERT_EQUAL(number_of(&ring->record[3]), 3);
+    tap_close(&t);
+}
+
+/* More taken than was put: the ring is full, for whoever believes that. */
+static void tap__a_reader_that_lies_loses_records_alone(void)
+{
+    struct tapped t;
+
+    tap_open(&t, EMU_PAYLOAD_BYTES);
+    emu_tap_done(emu_tap_ring(t.read, 0), UINT64_MAX / 2);
+    for (uint32_t i = 0; i < 3 * SLOTS; i++)
+        tap_send(&t);
+    CU_ASSERT_EQUAL(emu_tap_there(emu_tap_ring(t.read, 0)), SLOTS);
+    emu_tap_done(emu_tap_ring(t.read, 0), 0);
+    tap_send(&t);
+    CU_ASSERT_EQUAL(emu_tap_there(emu_tap_ring(t.read, 0)), SLOTS);
+    tap_close(&t);
+}
+
+static void tap__snaps_payloads(void)
+{
+    const struct emu_tap_record *record;
+    struct tapped t;
+
+    tap_open(&t, 2);
+    for (uint32_t i = 0; i < 9; i++)
+        tap_send(&t);
+    record = &emu_tap_ring(t.read, 0)->record[8]; /* number 8 has 9 bytes */
+    CU_ASSERT_EQUAL(record->bytes, EMU_TAP_HEAD_BYTES + EMU_HDR_BYTES + 2);
+    CU_ASSERT_EQUAL(record->whole, EMU_TAP_HEAD_BYTES + EMU_HDR_BYTES + 9);
+    tap_close(&t);
+}
+
+/* An end that was copied with its bit, and is in no list: nothing happens. */
+static void tap__an_end_that_nobody_listed_is_left_alone(void)
+{
+    struct tapped t;
+
+    tap_open(&t, EMU_PAYLOAD_BYTES);
+    t.taps->ends = 0;
+    tap_send(&t);
+    t.worker->taps = NULL;
+    tap_send(&t);
+    CU_ASSERT_EQUAL(emu_tap_there(emu_tap_ring(t.read, 0)), 0);
+    tap_close(&t);
+}
+
+struct reader {
+    struct emu_tap_area *area;
+    uint64_t wrong;
+    _Atomic uint64_t got;
+    _Atomic bool ends;
+};
+
+static void *read_all(void *arg)
+{
+    struct reader *r = arg;
+    struct emu_tap_ring *ring = emu_tap_ring(r->area, 0);
+    int64_t last = -1;
+    uint64_t got = 0;
+    bool ends;
+
+    do {
+        ends = atomic_load(&r->ends); /* before the last look */
+        for (uint64_t there = emu_tap_there(ring); got != there; got++) {
+            const struct emu_tap_record *record = &ring->record[got % SLOTS];
+
+            r->wrong += !is_whole(record) || (int64_t)number_of(record) <= last;
+            last = number_of(record);
+        }
+        emu_tap_done(ring, got);
+        atomic_store(&r->got, got);
+    } while (!ends);
+    return NULL;
+}
+
+/* Two threads: each record that was not missed is read, whole and in order. */
+static void tap__what_a_reader_gets_is_whole_and_in_order(void)
+{
+    struct tapped t;
+    struct reader reader = {.got = 0};
+    pthread_t thread;
+
+    tap_open(&t, EMU_PAYLOAD_BYTES);
+    reader.area = t.read;
+    CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, read_all, &reader), 0);
+    /* until the ring has gone round: who reads may have to wait for a core */
+    while (t.sent < RECORDS || atomic_load(&reader.got) <= 4 * SLOTS) {
+        tap_send(&t);
+        if (t.sent % SLOTS == 0 && t.sent >= RECORDS)
+            sched_yield();
+    }
+    atomic_store(&reader.ends, true);
+    pthread_join(thread, NULL);
+    CU_ASSERT_EQUAL(reader.wrong, 0);
+    CU_ASSERT_EQUAL(reader.got + emu_count_read(&emu_tap_iface(t.read, 0)->missed), t.sent);
+    CU_ASSERT_EQUAL(emu_count_read(&emu_tap_iface(t.read, 0)->seen), t.sent);
+    tap_close(&t);
+}
+
+static const struct test_case cases[] = {
+    CASE(tap__a_full_ring_counts_and_keeps_what_it_has),
+    CASE(tap__a_reader_that_lies_loses_records_alone),
+    CASE(tap__snaps_payloads),
+    CASE(tap__an_end_that_nobody_listed_is_left_alone),
+    CASE(tap__what_a_reader_gets_is_whole_and_in_order),
+    {NULL, NULL},
+};
+
+int main(void)
+{
+    return test_run("tap", cases);
+}

@@ -6,9 +6,9 @@
  * A host that is lost takes its processes with it: their connections end, and that is a death like
  * others (death.c). Its cables lead nowhere. So do those between two hosts that have lost each
  * other while both still hear the governor. Where packets are acknowledged the manager takes these
- * cables out for good (manager_sever()), and traffic goes by other ways; else whoever may send by one of them is told that no
- * way leads there, again and again for what is posted meanwhile. It is for good: a lost host, or
- * link, does not come back in this fabric's life.
+ * cables out for good (manager_sever()), and traffic goes by other ways; else whoever may send by
+ * one of them is told that no way leads there, again and again for what is posted meanwhile. It is
+ * for good: a lost host, or link, does not come back in this fabric's life.
  *
  * Losses are noted where they are heard of, which may be in the middle of a call to other hosts,
  * and settled at the end of the round.

@@ -66,8 +66,8 @@ int inject_targets(struct fault_targets *ret, const struct fault *fault,
                    const struct topo_graph *graph, uint64_t seed, char *error, size_t error_bytes);
 
 /**
- * inject_elsewhere - far.c: the same on other hosts, of a fault that befalls devices, or waits for what
- * they see. Errors: -ENOMEM.
+ * inject_elsewhere - far.c: the same on other hosts, of a fault that befalls devices, or waits for
+ * what they see. Errors: -ENOMEM.
  */
 int inject_elsewhere(const struct injector *in, const struct injection *f, enum inject_do what);
 

@@ -1128,37 +1128,38 @@ static void process__that_is_stopped_elsewhere_counts_as_dead(void)
     "{\"call\":" #call ",\"do\":\"fault\",\"fault\":" #fault ",\"text\":\"" text \
     "\",\"seed\":\"0011223344556677\",\"what\":" #what "}\n"
 
+static const char *const nonsense[] = {
+    "{\"call\":1,\"do\":\"attach\",\"node\":-7}\n",
+    "{\"call\":2,\"do\":\"group\",\"nodes\":[1,99999999,-1],\"group\":3}\n",
+    "{\"call\":3,\"do\":\"leave\",\"node\":5,\"group\":4000000000}\n",
+    "{\"call\":4,\"do\":\"detach\",\"node\":400}\n{\"call\":5,\"do\":\"seat\",\"node\":400}\n",
+    "{\"call\":6,\"do\":\"signal\",\"client\":77,\"signal\":9}\n{\"client\":5,\"line\":[]}\n",
+    "{\"client\":99,\"end\":true}\n{\"call\":7,\"do\":\"what\"}\n",
+    "{\"call\":8,\"do\":\"link\",\"cable\":4000}\n",
+    "{\"call\":9,\"do\":\"reroute\",\"out\":[-1]}\n",
+    "{\"call\":10,\"do\":\"reroute\",\"out\":7}\n",
+    "{\"call\":11,\"do\":\"pending\",\"from\":-5}\n",
+    "{\"call\":12,\"do\":\"pending\",\"from\":99999999999}\n",
+    "{\"call\":13,\"do\":\"came\",\"group\":4000000000,\"seq\":-1}\n",
+    "{\"call\":14,\"do\":\"clash\"}\n{\"call\":15,\"do\":\"stalls\",\"x\":[]}\n",
+    "{\"call\":16,\"do\":\"fault\"}\n{\"call\":17,\"do\":\"taken_out\",\"cable\":4000}\n",
+    "{\"call\":18,\"do\":\"fault\",\"fault\":1,\"text\":\"loss link=any\",\"seed\":\"zz\"}\n",
+    /* links and processes are seen to by others; what it does is none; a switch is not there */
+    FAULT_CALL(19, 1, "link-down random", 0),
+    FAULT_CALL(20, 1, "stuck-port random", 9),
+    FAULT_CALL(21, -1, "stuck-port random", 0),
+    FAULT_CALL(22, 1, "stuck-port link=4000:1", 0),
+    "{\"call\":23,\"do\":\"test\",\"cables\":[-1]}\n{\"call\":0,\"do\":\"link\",\"cable\":4000}"
+    "\n",
+    "{\"call\":24,\"do\":\"test\",\"cables\":[1,4000],\"packets\":7}\n",
+    "{\"call\":25,\"do\":\"alone\",\"node\":400}\n",
+    "{\"call\":26,\"do\":\"failed\",\"group\":-1}\n{\"call\":27,\"do\":\"hits\"}\n",
+    "{\"call\":28,\"do\":\"unit_out\",\"switch\":4000}\n{\"call\":29,\"do\":\"losses\"}\n",
+    "{\"call\":30,\"do\":\"look\",\"x\":1}\n",
+};
+
 static void governor__that_says_nonsense_is_lost(void)
 {
-    static const char *const nonsense[] = {
-        "{\"call\":1,\"do\":\"attach\",\"node\":-7}\n",
-        "{\"call\":2,\"do\":\"group\",\"nodes\":[1,99999999,-1],\"group\":3}\n",
-        "{\"call\":3,\"do\":\"leave\",\"node\":5,\"group\":4000000000}\n",
-        "{\"call\":4,\"do\":\"detach\",\"node\":400}\n{\"call\":5,\"do\":\"seat\",\"node\":400}\n",
-        "{\"call\":6,\"do\":\"signal\",\"client\":77,\"signal\":9}\n{\"client\":5,\"line\":[]}\n",
-        "{\"client\":99,\"end\":true}\n{\"call\":7,\"do\":\"what\"}\n",
-        "{\"call\":8,\"do\":\"link\",\"cable\":4000}\n",
-        "{\"call\":9,\"do\":\"reroute\",\"out\":[-1]}\n",
-        "{\"call\":10,\"do\":\"reroute\",\"out\":7}\n",
-        "{\"call\":11,\"do\":\"pending\",\"from\":-5}\n",
-        "{\"call\":12,\"do\":\"pending\",\"from\":99999999999}\n",
-        "{\"call\":13,\"do\":\"came\",\"group\":4000000000,\"seq\":-1}\n",
-        "{\"call\":14,\"do\":\"clash\"}\n{\"call\":15,\"do\":\"stalls\",\"x\":[]}\n",
-        "{\"call\":16,\"do\":\"fault\"}\n{\"call\":17,\"do\":\"taken_out\",\"cable\":4000}\n",
-        "{\"call\":18,\"do\":\"fault\",\"fault\":1,\"text\":\"loss link=any\",\"seed\":\"zz\"}\n",
-        /* links and processes are seen to by others; what it does is none; a switch is not there */
-        FAULT_CALL(19, 1, "link-down random", 0),
-        FAULT_CALL(20, 1, "stuck-port random", 9),
-        FAULT_CALL(21, -1, "stuck-port random", 0),
-        FAULT_CALL(22, 1, "stuck-port link=4000:1", 0),
-        "{\"call\":23,\"do\":\"test\",\"cables\":[-1]}\n{\"call\":0,\"do\":\"link\",\"cable\":4000}"
-        "\n",
-        "{\"call\":24,\"do\":\"test\",\"cables\":[1,4000],\"packets\":7}\n",
-        "{\"call\":25,\"do\":\"alone\",\"node\":400}\n",
-        "{\"call\":26,\"do\":\"failed\",\"group\":-1}\n{\"call\":27,\"do\":\"hits\"}\n",
-        "{\"call\":28,\"do\":\"unit_out\",\"switch\":4000}\n{\"call\":29,\"do\":\"losses\"}\n",
-        "{\"call\":30,\"do\":\"look\",\"x\":1}\n",
-    };
     struct node_host *host = &rig.host[1];
     struct conn conn;
     int pair[2];

@@ -124,6 +124,16 @@ void daemon_send(struct daemon *daemon, struct client *client, struct json_objec
         client_flush(daemon, client);
 }
 
+void daemon_send_line(struct daemon *daemon, struct client *client, const char *line, size_t bytes)
+{
+    if (client->gone)
+        return;
+    if (conn_put_line(&client->conn, line, bytes))
+        client_unread(daemon, client);
+    else
+        client_flush(daemon, client);
+}
+
 void daemon_send_with(struct daemon *daemon, struct client *client, struct json_object *message,
                       const int pass[2])
 {
@@ -333,6 +343,8 @@ static void serve_round(struct daemon *daemon)
             tick(daemon);
         } else if (what == &daemon->faults) {
             daemon_faults_run(daemon);
+        } else if (what == &daemon->telemetry) {
+            telemetry_serve_run(daemon);
         } else if (what == &daemon->hosts) {
             hosts_serve(daemon->hosts);
         } else if (what != &daemon->dying && !client->gone) {
@@ -396,6 +408,7 @@ static int daemon_open(struct daemon *daemon)
 static void daemon_close(struct daemon *daemon)
 {
     daemon_dying_tell(daemon, true);
+    telemetry_serve_close(daemon);
     daemon_faults_close(daemon);
     daemon_waits_close(daemon);
     while (!emu_list_empty(&daemon->clients)) {

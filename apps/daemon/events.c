@@ -11,9 +11,11 @@
 
 void daemon_subscribe(struct daemon *daemon, struct client *client, struct json_object *request)
 {
-    (void)request;
+    if (!json_object_object_get_ex(request, "telemetry", NULL))
+        daemon_send(daemon, client, conn_ok());
+    else if (!telemetry_serve_subscribe(daemon, client, request))
+        return;
     client->subscribed = true;
-    daemon_send(daemon, client, conn_ok());
 }
 
 /* All of it, or the file gets no more: a line in parts is none. */

@@ -64,6 +64,13 @@ const char *daemon_cable_name(const struct fabric *fabric, uint32_t i, const cha
     return text;
 }
 
+enum manager_link daemon_faults_link(const struct daemon *daemon, uint32_t cable)
+{
+    const struct daemon_faults *f = daemon->faults;
+
+    return f && f->manager ? manager_link_state(f->manager, cable) : MANAGER_UP;
+}
+
 /* What the adapters say in a unicast segment. */
 static const char *operation(const struct emu_fault_hit *hit)
 {

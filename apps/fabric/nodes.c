@@ -385,7 +385,7 @@ static void totals_add_switch(struct fabric_totals *to, struct switch_dev *sw, u
     }
 }
 
-void fabric_totals_read(struct fabric *fabric, struct fabric_totals *ret)
+void fabric_totals_here(const struct fabric *fabric, struct fabric_totals *ret)
 {
     const struct topo_graph *graph = fabric->config.graph;
     uint64_t ideal_ns = fabric->past_ideal_ns;
@@ -420,6 +420,11 @@ void fabric_totals_read(struct fabric *fabric, struct fabric_totals *ret)
                    ret->dropped_unit + ret->transport.lost + ret->transport.refused;
     ret->worst_lag_ns = fabric->config.clock == EMU_CLOCK_REAL ? worst_ps / 1000u : 0;
     ret->real_time_factor = actual_ns ? (double)ideal_ns / (double)actual_ns : 1.0;
+}
+
+void fabric_totals_read(struct fabric *fabric, struct fabric_totals *ret)
+{
+    fabric_totals_here(fabric, ret);
     if (fabric->mirror)
         fabric->mirror->totals(fabric->mirror->ctx, ret);
 }

@@ -128,6 +128,13 @@ static bool read_events(struct options *options, const char *value, const char *
     return *value != '\0';
 }
 
+static bool read_record(struct options *options, const char *value, const char **right)
+{
+    *right = "the name of a file";
+    options->record = value;
+    return *value != '\0';
+}
+
 static bool read_report(struct options *options, const char *value, const char **right)
 {
     *right = "the name of a file";
@@ -240,6 +247,8 @@ static const struct option_row rows[] = {
      read_faults},
     {"events", "FILE", "write there what happens: faults, hits, links, tables; a line of JSON each",
      OPTIONS_EVENTS, read_events},
+    {"record", "FILE", "write there snapshots of all counters, ten a second, and what happens",
+     OPTIONS_EVENTS, read_record},
     {"json", NULL, "print JSON", OPTIONS_JSON, read_json},
     {"foreground", NULL, "stay in the foreground until the fabric is shut down", OPTIONS_FOREGROUND,
      read_foreground},

@@ -81,6 +81,7 @@ struct daemon {
     struct telemetry_serve *telemetry; /* NULL: nobody ever asked for it */
     uint64_t began_ps;                 /* by the host's clock */
     int events_fd;                     /* all events go there, too; -1 */
+    int record_fd;                     /* the same, and snapshots; -1 */
     struct hosts *hosts;               /* others that it governs; NULL: none */
     struct {
         bool *lost;   /* by cable between hosts: it leads nowhere any more; NULL: there are none */
@@ -158,6 +159,12 @@ void daemon_tell_owner(struct daemon *daemon, struct json_object *event);
 
 /** daemon_tell_all - @event goes to all who have subscribed, and into the file; it is put. */
 void daemon_tell_all(struct daemon *daemon, struct json_object *event);
+
+/**
+ * daemon_write_line - the line and its end, to the file @fd; if that cannot be, it is said, and @fd
+ * is -1 from then on. @what: that are written there.
+ */
+void daemon_write_line(int *fd, const char *what, const char *line, size_t bytes);
 
 /** daemon_is_heard - is there anybody to tell? */
 bool daemon_is_heard(const struct daemon *daemon);

@@ -453,13 +453,16 @@ int daemon_serve(struct fabric *fabric, const struct daemon_config *config, char
                             .config = config,
                             .epoll = -1,
                             .timer = -1,
-                            .events_fd = config->events_fd};
+                            .events_fd = config->events_fd,
+                            .record_fd = config->record_fd};
     int err = daemon_open(&daemon);
 
     if (!err && config->hosts)
         err = daemon_far_open(&daemon, error, error_bytes);
     if (!err)
         err = daemon_faults_open(&daemon, error, error_bytes);
+    if (!err && daemon.record_fd >= 0)
+        err = telemetry_serve_record(&daemon);
     if (!err) {
         daemon_send(&daemon, daemon.owner,
                     json_add_number(conn_event("ready"), "pid", (uint64_t)getpid()));

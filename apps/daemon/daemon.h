@@ -61,6 +61,7 @@ struct daemon_config {
     pid_t owner;                         /* the supervisor */
     const struct fault_schedule *faults; /* from the start; NULL: none */
     int events_fd;                       /* where events are written, too; -1 */
+    int record_fd;                       /* where these and snapshots are written; -1 */
     const struct hosts_config *hosts;    /* that this one governs, without `ops`; NULL: none */
 };
 

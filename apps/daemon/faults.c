@@ -64,11 +64,9 @@ const char *daemon_cable_name(const struct fabric *fabric, uint32_t i, const cha
     return text;
 }
 
-enum manager_link daemon_faults_link(const struct daemon *daemon, uint32_t cable)
+const struct manager *daemon_faults_manager(const struct daemon *daemon)
 {
-    const struct daemon_faults *f = daemon->faults;
-
-    return f && f->manager ? manager_link_state(f->manager, cable) : MANAGER_UP;
+    return daemon->faults ? daemon->faults->manager : NULL;
 }
 
 /* What the adapters say in a unicast segment. */

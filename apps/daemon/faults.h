@@ -26,8 +26,8 @@ void daemon_faults_run(struct daemon *daemon);
  */
 int daemon_faults_lose(struct daemon *daemon, const bool *lost, char *error, size_t error_bytes);
 
-/** daemon_faults_link - what the cable is at, as the manager has it. */
-enum manager_link daemon_faults_link(const struct daemon *daemon, uint32_t cable);
+/** daemon_faults_manager - who brings links up and takes them out; NULL: all are in use, still. */
+const struct manager *daemon_faults_manager(const struct daemon *daemon);
 
 /** daemon_cable_name - "switch 3:5 - switch 7:1", or "- node 4:0"; @way: what stands between. */
 const char *daemon_cable_name(const struct fabric *fabric, uint32_t i, const char *way,

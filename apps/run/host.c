@@ -198,6 +198,7 @@ static int host_main(const struct host *host, const struct fabric_config *config
     struct daemon_config serve = {.fabric = config,
                                   .faults = plan->faults,
                                   .events_fd = plan->events_fd,
+                                  .record_fd = plan->record_fd,
                                   .listen_fd = listen_fd,
                                   .owner_fd = owner_fd,
                                   .owner = getppid()};

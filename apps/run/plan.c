@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * plan.c - --faults and --events.
+ * plan.c - --faults, --events and --record.
  */
 #include "apps/run/plan.h"
 
@@ -60,12 +60,28 @@ int plan_fabric(struct fabric_config *ret, struct topo_graph **graph, const stru
     return options_fabric(ret, graph, options, of_host);
 }
 
+static int file_open(int *fd, const char *path, const char *what, const char *option)
+{
+    *fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (*fd >= 0)
+        return 0;
+    say("cannot write %s to %s: %s; choose another %s", what, path, strerror(errno), option);
+    return EXIT_FAILURE;
+}
+
+static void file_close(int *fd)
+{
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+}
+
 int plan_make(struct plan *ret, const struct options *options, const struct fabric_config *config,
               const char *mark)
 {
     int status = 0;
 
-    *ret = (struct plan){.host = {.mark = mark, .events_fd = -1}};
+    *ret = (struct plan){.host = {.mark = mark, .events_fd = -1, .record_fd = -1}};
     if (options->cluster) {
         status = hosts_plan_make(&ret->hosts, options, config, true);
         ret->host.hosts = &ret->hosts;
@@ -77,14 +93,10 @@ int plan_make(struct plan *ret, const struct options *options, const struct fabr
         status = plan_schedule(&ret->schedule, options->faults, config, true);
     if (!status && options->faults)
         ret->host.faults = &ret->schedule;
-    if (!status && options->events) {
-        ret->host.events_fd = open(options->events, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-        if (ret->host.events_fd < 0) {
-            say("cannot write events to %s: %s; choose another --events", options->events,
-                strerror(errno));
-            status = EXIT_FAILURE;
-        }
-    }
+    if (!status && options->events)
+        status = file_open(&ret->host.events_fd, options->events, "events", "--events");
+    if (!status && options->record)
+        status = file_open(&ret->host.record_fd, options->record, "snapshots", "--record");
     if (status)
         plan_release(ret);
     return status;
@@ -96,7 +108,6 @@ void plan_release(struct plan *plan)
     if (plan->host.hosts)
         hosts_plan_release(&plan->hosts);
     plan->host.hosts = NULL;
-    if (plan->host.events_fd >= 0)
-        close(plan->host.events_fd);
-    plan->host.events_fd = -1;
+    file_close(&plan->host.events_fd);
+    file_close(&plan->host.record_fd);
 }

@@ -14,8 +14,8 @@ struct telemetry_way {
     uint64_t changed;
 };
 
-struct telemetry_cable {
-    enum telemetry_link now;
+struct telemetry_noted {
+    struct telemetry_cable now;
     uint64_t changed;
 };
 
@@ -39,7 +39,7 @@ struct telemetry {
     uint64_t at; /* of the last one, from source.origin on */
     struct fabric_totals totals;
     struct telemetry_way *way; /* two a cable: to its first end, from it */
-    struct telemetry_cable *cable;
+    struct telemetry_noted *cable;
     struct telemetry_switch *sw;
     struct telemetry_node *node;
 

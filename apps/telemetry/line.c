@@ -49,7 +49,8 @@ static void put_ways(const struct telemetry *t, uint64_t since, struct telemetry
         const struct fabric_way *way = &t->way[i].now;
 
         if (t->way[i].changed > since)
-            ROW(text, i, (int64_t)way->segments, (int64_t)way->stalls, way->queue);
+            ROW(text, i, (int64_t)way->segments, (int64_t)way->stalls, way->queue,
+                (int64_t)way->errors);
     }
     list_end(text);
 }
@@ -59,7 +60,7 @@ static void put_states(const struct telemetry *t, uint64_t since, struct telemet
     list_begin(text, "states");
     for (uint32_t i = 0; i < fabric_cable_count(t->source.fabric); i++)
         if (t->cable[i].changed > since)
-            ROW(text, i, t->cable[i].now);
+            ROW(text, i, t->cable[i].now.state, (int64_t)t->cable[i].now.outs);
     list_end(text);
 }
 

@@ -23,25 +23,20 @@
 struct telemetry_serve {
     struct telemetry *telemetry; /* NULL: nobody reads */
     struct telemetry_text line;
+    struct telemetry_reader file; /* --record's */
     uint64_t origin_ns;
     int timer;
 };
 
 /* --- what the daemon knows ---------------------------------------------------------- */
 
-static enum telemetry_link link_of(void *ctx, uint32_t cable)
+static void link_of(void *ctx, uint32_t cable, struct telemetry_cable *ret)
 {
-    static const enum telemetry_link states[] = {
-        [MANAGER_UP] = TELEMETRY_UP,          [MANAGER_LOST] = TELEMETRY_DOWN,
-        [MANAGER_BEGINS] = TELEMETRY_TESTING, [MANAGER_ASKS] = TELEMETRY_TESTING,
-        [MANAGER_TESTS] = TELEMETRY_TESTING,  [MANAGER_RESTS] = TELEMETRY_OUT,
-        [MANAGER_ISOLATED] = TELEMETRY_OUT,   [MANAGER_SWAPPED] = TELEMETRY_OUT,
-    };
     const struct daemon *daemon = ctx;
 
+    *ret = telemetry_cable_at(daemon_faults_manager(daemon), cable);
     if (daemon->far.lost && daemon->far.lost[cable])
-        return TELEMETRY_DOWN;
-    return states[daemon_faults_link(daemon, cable)];
+        ret->state = TELEMETRY_DOWN;
 }
 
 static void wait_of_op(struct telemetry_wait *waits, const struct emu_pending_op *op)
@@ -114,10 +109,16 @@ static uint64_t next_ms(uint64_t ms, uint64_t every_ms)
     return (ms / every_ms + 1) * every_ms;
 }
 
+static bool is_due(const struct telemetry_reader *reader, uint64_t ms)
+{
+    return reader->every_ms && reader->due_ms <= ms;
+}
+
 /* When the first reader is due; UINT64_MAX: there is none. */
 static uint64_t due_ms(const struct daemon *daemon)
 {
-    uint64_t due = UINT64_MAX;
+    const struct telemetry_reader *file = &daemon->telemetry->file;
+    uint64_t due = file->every_ms ? file->due_ms : UINT64_MAX;
 
     emu_each_listed (const struct client, client, &daemon->clients, link)
         if (!client->gone && client->telemetry.every_ms && client->telemetry.due_ms < due)
@@ -184,16 +185,6 @@ static void sampler_close(struct telemetry_serve *serve)
     telemetry_text_free(&serve->line);
 }
 
-void telemetry_serve_close(struct daemon *daemon)
-{
-    if (!daemon->telemetry)
-        return;
-    sampler_close(daemon->telemetry);
-    close(daemon->telemetry->timer);
-    free(daemon->telemetry);
-    daemon->telemetry = NULL;
-}
-
 static int64_t every_wanted(struct json_object *request)
 {
     int64_t every_ms = emu_json_number(request, "telemetry", -1);
@@ -231,27 +222,17 @@ bool telemetry_serve_subscribe(struct daemon *daemon, struct client *client,
     return true;
 }
 
-static bool is_due(const struct client *client, uint64_t ms)
-{
-    return !client->gone && client->telemetry.every_ms && client->telemetry.due_ms <= ms;
-}
-
 /* The last line is still under way to it. */
 static bool is_behind(const struct client *client)
 {
     return client->conn.out.bytes;
 }
 
-static void reader_serve(struct daemon *daemon, struct client *client, uint64_t ms)
+static void reader_serve(struct daemon *daemon, struct client *client)
 {
     struct telemetry_serve *serve = daemon->telemetry;
     struct telemetry_reader *reader = &client->telemetry;
 
-    reader->due_ms = next_ms(ms, reader->every_ms);
-    if (is_behind(client)) {
-        reader->skipped++;
-        return;
-    }
     telemetry_line(serve->telemetry, reader->seen, reader->skipped, &serve->line);
     if (serve->line.failed) {
         reader->skipped++;
@@ -262,6 +243,64 @@ static void reader_serve(struct daemon *daemon, struct client *client, uint64_t 
     daemon_send_line(daemon, client, serve->line.at, serve->line.bytes);
 }
 
+/* A look, but not twice for readers that are due together. */
+static void look_once(struct telemetry_serve *serve, bool *looked)
+{
+    if (!*looked)
+        telemetry_look(serve->telemetry, emu_now_ns());
+    *looked = true;
+}
+
+static void readers_serve(struct daemon *daemon, uint64_t ms, bool *looked)
+{
+    emu_each_listed (struct client, client, &daemon->clients, link) {
+        if (client->gone || !is_due(&client->telemetry, ms))
+            continue;
+        client->telemetry.due_ms = next_ms(ms, client->telemetry.every_ms);
+        if (is_behind(client)) {
+            client->telemetry.skipped++;
+            continue;
+        }
+        look_once(daemon->telemetry, looked);
+        reader_serve(daemon, client);
+    }
+}
+
+/* --- the file ----------------------------------------------------------------------- */
+
+static void file_serve(struct daemon *daemon)
+{
+    struct telemetry_serve *serve = daemon->telemetry;
+
+    telemetry_line(serve->telemetry, serve->file.seen, 0, &serve->line);
+    if (serve->line.failed)
+        return;
+    serve->file.seen = telemetry_looks(serve->telemetry);
+    daemon_write_line(&daemon->record_fd, "snapshots", serve->line.at, serve->line.bytes);
+    if (daemon->record_fd < 0)
+        serve->file.every_ms = 0;
+}
+
+int telemetry_serve_record(struct daemon *daemon)
+{
+    struct telemetry_serve *serve;
+    int err = sampler_open(daemon);
+
+    if (err)
+        return err;
+    serve = daemon->telemetry;
+    serve->file =
+        (struct telemetry_reader){.every_ms = GRID_MS, .due_ms = next_ms(now_ms(serve), GRID_MS)};
+    telemetry_shape(serve->telemetry, GRID_MS * UINT64_C(1000000), &serve->line);
+    if (serve->line.failed)
+        return -ENOMEM;
+    daemon_write_line(&daemon->record_fd, "snapshots", serve->line.at, serve->line.bytes);
+    timer_arm(serve, due_ms(daemon));
+    return 0;
+}
+
+/* --- the whole ---------------------------------------------------------------------- */
+
 void telemetry_serve_run(struct daemon *daemon)
 {
     struct telemetry_serve *serve = daemon->telemetry;
@@ -271,17 +310,31 @@ void telemetry_serve_run(struct daemon *daemon)
     if (read(serve->timer, &expired, sizeof expired) < 0)
         return;
     ms = now_ms(serve);
-    emu_each_listed (struct client, client, &daemon->clients, link) {
-        if (!is_due(client, ms))
-            continue;
-        if (!looked && !is_behind(client)) {
-            telemetry_look(serve->telemetry, emu_now_ns());
-            looked = true;
-        }
-        reader_serve(daemon, client, ms);
+    readers_serve(daemon, ms, &looked);
+    if (is_due(&serve->file, ms)) {
+        serve->file.due_ms = next_ms(ms, serve->file.every_ms);
+        look_once(serve, &looked);
+        file_serve(daemon);
     }
     due = due_ms(daemon);
     timer_arm(serve, due);
     if (due == UINT64_MAX)
         sampler_close(serve);
+}
+
+/* A recording ends with what was so at the end. */
+void telemetry_serve_close(struct daemon *daemon)
+{
+    struct telemetry_serve *serve = daemon->telemetry;
+
+    if (!serve)
+        return;
+    if (serve->file.every_ms) {
+        telemetry_look(serve->telemetry, emu_now_ns());
+        file_serve(daemon);
+    }
+    sampler_close(serve);
+    close(serve->timer);
+    free(serve);
+    daemon->telemetry = NULL;
 }

@@ -36,6 +36,12 @@ struct telemetry_reader {
 bool telemetry_serve_subscribe(struct daemon *daemon, struct client *client,
                                struct json_object *request);
 
+/**
+ * telemetry_serve_record - from now on ten snapshots a second go into the file of the daemon's
+ * configuration, one behind the other, and one more at the end. Errors: -ENOMEM, -EMFILE.
+ */
+int telemetry_serve_record(struct daemon *daemon);
+
 /** telemetry_serve_run - whoever is due gets a line. When the timer has expired. */
 void telemetry_serve_run(struct daemon *daemon);
 

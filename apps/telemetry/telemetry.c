@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "apps/fabric/links.h"
+#include "apps/manager/manager.h"
 #include "apps/telemetry/internal.h"
 
 static const struct telemetry_process nobody = {.rank = -1};
@@ -56,6 +57,21 @@ uint64_t telemetry_looks(const struct telemetry *t)
     return t->looks;
 }
 
+struct telemetry_cable telemetry_cable_at(const struct manager *manager, uint32_t cable)
+{
+    static const enum telemetry_link states[] = {
+        [MANAGER_UP] = TELEMETRY_UP,          [MANAGER_LOST] = TELEMETRY_DOWN,
+        [MANAGER_BEGINS] = TELEMETRY_TESTING, [MANAGER_ASKS] = TELEMETRY_TESTING,
+        [MANAGER_TESTS] = TELEMETRY_TESTING,  [MANAGER_RESTS] = TELEMETRY_OUT,
+        [MANAGER_ISOLATED] = TELEMETRY_OUT,   [MANAGER_SWAPPED] = TELEMETRY_OUT,
+    };
+
+    if (!manager)
+        return (struct telemetry_cable){TELEMETRY_UP, 0};
+    return (struct telemetry_cable){states[manager_link_state(manager, cable)],
+                                    manager_link_outs(manager, cable)};
+}
+
 /* A counter that is made of two, read one after the other, may seem to have gone back. */
 static void grow(uint64_t *now, uint64_t before)
 {
@@ -70,7 +86,7 @@ static void look_at_way(struct telemetry *t, uint32_t i)
     if (!fabric_way(t->source.fabric, i / 2, i % 2, &now))
         return;
     if (now.segments == way->now.segments && now.stalls == way->now.stalls &&
-        now.queue == way->now.queue)
+        now.queue == way->now.queue && now.errors == way->now.errors)
         return;
     way->now = now;
     way->changed = t->looks;
@@ -83,10 +99,11 @@ static void look_at_cables(struct telemetry *t)
     for (uint32_t i = 0; i < 2 * cables; i++)
         look_at_way(t, i);
     for (uint32_t i = 0; t->source.link && i < cables; i++) {
-        enum telemetry_link now = t->source.link(t->source.ctx, i);
+        struct telemetry_cable now = {0};
 
-        if (now != t->cable[i].now)
-            t->cable[i] = (struct telemetry_cable){now, t->looks};
+        t->source.link(t->source.ctx, i, &now);
+        if (now.state != t->cable[i].now.state || now.outs != t->cable[i].now.outs)
+            t->cable[i] = (struct telemetry_noted){now, t->looks};
     }
 }
 

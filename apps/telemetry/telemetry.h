@@ -20,6 +20,7 @@
 
 #define TELEMETRY_VERSION 1u /* of the lines; fields may be added, and none is changed, within it */
 
+struct manager;
 struct telemetry;
 
 /* What a cable is at. */
@@ -30,6 +31,14 @@ enum telemetry_link {
     TELEMETRY_DOWN,    /* it has no signal */
     TELEMETRY_LINKS
 };
+
+struct telemetry_cable {
+    enum telemetry_link state;
+    uint64_t outs; /* times that it went out of use so far */
+};
+
+/** telemetry_cable_at - the same, as @manager has it; NULL: there is none, and all are up. */
+struct telemetry_cable telemetry_cable_at(const struct manager *manager, uint32_t cable);
 
 /* What a process waits for. */
 enum telemetry_kind {
@@ -67,8 +76,8 @@ struct telemetry_source {
     const struct fabric *fabric;
     const struct fabric_config *config;
     uint64_t origin; /* the time that telemetry_look() counts from */
-    /* NULL: all are up */
-    enum telemetry_link (*link)(void *ctx, uint32_t cable);
+    /* Cleared before; NULL: all are up. */
+    void (*link)(void *ctx, uint32_t cable, struct telemetry_cable *ret);
     /* both say beforehand that nobody is there, for nothing; NULL: no processes */
     void (*node)(void *ctx, uint32_t node, struct telemetry_process *who,
                  struct telemetry_wait *waits);

@@ -12,9 +12,11 @@ struct traffic_run {
     const struct traffic_config *config;
     struct traffic_result *result;
     struct fabric *fabric;
-    uint64_t now_ps;               /* up to where everything has happened */
-    uint64_t began_ns;             /* host time: of the step that it is at */
-    struct traffic_faults *faults; /* NULL: none */
+    struct fabric_config built;          /* what the fabric was started with */
+    uint64_t now_ps;                     /* up to where everything has happened */
+    uint64_t began_ns;                   /* host time: of the step that it is at */
+    struct traffic_faults *faults;       /* NULL: none */
+    struct traffic_snapshots *snapshots; /* NULL: none */
     char *error;
     size_t error_bytes;
 };

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "apps/fabric/fabric.h"
 #include "apps/traffic/workload/coll.h"
@@ -47,6 +48,11 @@ struct traffic_config {
     struct traffic_noise noise;
 
     const struct fault_schedule *faults; /* NULL: none */
+
+    struct {
+        FILE *out; /* the caller's; NULL: there are none */
+        uint64_t every_ps;
+    } snapshots;
 
     /* Called now and then with the part that is done, 0 to 1; false: end the run. May be NULL. */
     bool (*progress)(void *context, double done);

@@ -154,6 +154,26 @@ static int run_all(struct traffic_config *config, const struct traffic_options *
     return status;
 }
 
+/* Where --telemetry goes; @path NULL: nowhere. Errors are said. Returns 0 or an exit status. */
+static int snapshots_open(FILE **ret, const char *path)
+{
+    if (!path)
+        return 0;
+    *ret = strcmp(path, "-") == 0 ? stdout : fopen(path, "we");
+    if (*ret)
+        return 0;
+    say("cannot write snapshots to %s: %s; choose another --telemetry", path, strerror(errno));
+    return EXIT_FAILURE;
+}
+
+static int snapshots_close(FILE *out, const char *path, int status)
+{
+    if (!out || out == stdout || !fclose(out) || status)
+        return status; /* if it is one, it has been said why */
+    say("snapshots in %s are not whole: %s", path, strerror(errno));
+    return EXIT_FAILURE;
+}
+
 int traffic_main(int argc, char **argv)
 {
     struct traffic_options own;
@@ -179,8 +199,11 @@ int traffic_main(int argc, char **argv)
         status = traffic_options_config(&config, &own, &fabric);
     if (!status) {
         config.faults = options.faults ? &faults : NULL;
+        status = snapshots_open(&config.snapshots.out, own.telemetry);
         interrupt_hold();
-        status = run_all(&config, &own, options.json);
+        if (!status)
+            status = run_all(&config, &own, options.json);
+        status = snapshots_close(config.snapshots.out, own.telemetry, status);
         traffic_pattern_release(&config.pattern);
     }
     fault_schedule_release(&faults);

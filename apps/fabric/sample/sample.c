@@ -61,8 +61,9 @@ static bool way_of_node(const struct fabric *fabric, const struct fabric_cable *
 bool fabric_way(const struct fabric *fabric, uint32_t i, bool out, struct fabric_way *ret)
 {
     const struct fabric_cable *cable = &fabric->links.cable[i];
+    const struct emu_faults *faults = fabric->links.faults[2 * i + out];
 
-    *ret = (struct fabric_way){0};
+    *ret = (struct fabric_way){.errors = faults ? emu_faults_errors(faults) : 0};
     if (out)
         return way_of_switch(fabric, &cable->at, ret);
     return cable->kind == TOPO_END_SWITCH ? way_of_switch(fabric, &cable->far, ret)

@@ -16,6 +16,7 @@
 struct fabric_way {
     uint64_t segments; /* sent on it; with acknowledgments replies, too */
     uint64_t stalls;   /* times that something was to be sent, and the far end had no room */
+    uint64_t errors;   /* segments, or packets, lost or damaged on it, by faults */
     uint32_t queue;    /* what waits to be sent on it: switch_queued(); at a process, in its ring */
 };
 

@@ -13,6 +13,7 @@
 #include "apps/traffic/workload/coll.h"
 #include "apps/fabric/links.h"
 #include "apps/traffic/faults.h"
+#include "apps/traffic/snapshots.h"
 #include "apps/traffic/inside.h"
 
 #define SLICE_PS     UINT64_C(1000000)   /* 1 us */
@@ -248,6 +249,7 @@ int traffic_run_closed(struct traffic_run *run)
         run->result->digest = totals.digest;
         run->result->segments = totals.sent;
     }
+    traffic_snapshots_stop(run);
     traffic_faults_stop(run);
     fabric_stop(run->fabric);
     traffic_coll_free(&closed.coll);

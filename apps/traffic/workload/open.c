@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "apps/traffic/faults.h"
+#include "apps/traffic/snapshots.h"
 #include "apps/traffic/workload/open.h"
 #include "nic/engine/engine.h"
 
@@ -373,6 +374,7 @@ int traffic_run_open(struct traffic_run *run)
 
     if (!err)
         err = run_phases(&open);
+    traffic_snapshots_stop(run);
     traffic_faults_stop(run);
     fabric_stop(run->fabric);
     traffic_nodes_free(&open.nodes);

@@ -10,6 +10,7 @@
 
 #include "apps/fabric/fabric.h"
 #include "apps/fabric/internal.h"
+#include "apps/fabric/sample/sample.h"
 #include "emu/bits.h"
 #include "emu/count.h"
 #include "emu/worker/rcu.h"
@@ -125,6 +126,14 @@ static void nodes_crowd(struct fabric *fabric)
                                   memory_order_relaxed);
 }
 
+void fabric_watch(struct fabric *fabric, bool watched)
+{
+    fabric->watched = watched;
+    for (uint32_t n = 0; n < fabric->config.graph->nodes; n++)
+        if (fabric->edge[n])
+            atomic_store_explicit(&fabric->edge[n]->shared->watched, watched, memory_order_relaxed);
+}
+
 static uint32_t this_host(const struct fabric *fabric)
 {
     return fabric->config.hosts ? fabric->config.hosts->self : 0;
@@ -193,6 +202,7 @@ static uint64_t edge_plug(struct fabric *fabric, struct emu_edge *edge)
     uint32_t node = edge->node;
 
     fabric->edge[node] = edge;
+    atomic_store_explicit(&edge->shared->watched, fabric->watched, memory_order_relaxed);
     node_seats(fabric, edge);
     node_seat(fabric, node, emu_seat_state(emu_seat_first(fabric->seat[node]), true));
     node_plug(fabric, node, edge);

@@ -31,6 +31,16 @@ struct telemetry_node {
     uint64_t who_changed;
     struct telemetry_wait waits;
     uint64_t waits_changed;
+    struct fabric_finished_at finished;
+};
+
+#define TELEMETRY_FINISHED 256u /* of the last collectives, so many are remembered */
+
+/* A collective, by those of its members that have finished it. */
+struct telemetry_finished {
+    struct emu_finished now; /* began_ns: of the first of them; ended_ns: of the last */
+    uint32_t members;
+    uint64_t changed;
 };
 
 struct telemetry {
@@ -42,6 +52,9 @@ struct telemetry {
     struct telemetry_noted *cable;
     struct telemetry_switch *sw;
     struct telemetry_node *node;
+    struct telemetry_finished *finished; /* where its group and number fall; older ones give way */
+    uint64_t finished_count;             /* by all members of all */
+    uint64_t finished_missed;
 
     /* The last line that was written, but for its beginning: readers of the same looks share it. */
     struct telemetry_text tail;

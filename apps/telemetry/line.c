@@ -24,6 +24,18 @@ const char *const telemetry_kind_names[TELEMETRY_KINDS] = {
     [TELEMETRY_REDUCE] = "reduce",   [TELEMETRY_ALLREDUCE] = "allreduce",
 };
 
+enum telemetry_kind telemetry_kind_of(uint8_t emu_kind)
+{
+    static const enum telemetry_kind kinds[EMU_KINDS] = {
+        [EMU_MULTICAST] = TELEMETRY_BROADCAST,
+        [EMU_REDUCE] = TELEMETRY_REDUCE,
+        [EMU_ALLREDUCE] = TELEMETRY_ALLREDUCE,
+        [EMU_BARRIER] = TELEMETRY_BARRIER,
+    };
+
+    return emu_kind < EMU_KINDS ? kinds[emu_kind] : TELEMETRY_NOTHING;
+}
+
 #define ROW(text, ...)                                  \
     telemetry_row(text, (const int64_t[]){__VA_ARGS__}, \
                   sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
@@ -111,10 +123,10 @@ static void put_processes(const struct telemetry *t, uint64_t since, struct tele
     list_end(text);
 }
 
-/* Since when, as the line's own times are. */
-static int64_t wait_since(const struct telemetry *t, const struct telemetry_wait *waits)
+/* On the scale of the line's own times. */
+static int64_t since_origin(const struct telemetry *t, uint64_t at_ns)
 {
-    return waits->since_ns > t->source.origin ? (int64_t)(waits->since_ns - t->source.origin) : 0;
+    return at_ns > t->source.origin ? (int64_t)(at_ns - t->source.origin) : 0;
 }
 
 static void put_waits(const struct telemetry *t, uint64_t since, struct telemetry_text *text)
@@ -125,7 +137,7 @@ static void put_waits(const struct telemetry *t, uint64_t since, struct telemetr
 
         if (t->node[n].waits_changed > since)
             ROW(text, n, waits->kind, waits->other, waits->group, (int64_t)waits->bytes,
-                wait_since(t, waits));
+                since_origin(t, waits->since_ns));
     }
     list_end(text);
 }
@@ -165,6 +177,22 @@ static void put_collectives(const struct telemetry *t, struct telemetry_text *te
     list_end(text);
 }
 
+static void put_finished(const struct telemetry *t, uint64_t since, struct telemetry_text *text)
+{
+    telemetry_field_number(text, "finished_count", t->finished_count);
+    telemetry_field_number(text, "finished_missed", t->finished_missed);
+    list_begin(text, "finished");
+    for (uint32_t i = 0; i < TELEMETRY_FINISHED; i++) {
+        const struct telemetry_finished *at = &t->finished[i];
+
+        if (at->changed > since)
+            ROW(text, at->now.group, (int64_t)at->now.first, telemetry_kind_of(at->now.kind),
+                (int64_t)at->now.bytes, at->members, since_origin(t, at->now.began_ns),
+                since_origin(t, at->now.ended_ns));
+    }
+    list_end(text);
+}
+
 static void tail_write(struct telemetry *t, uint64_t since)
 {
     struct telemetry_text *text = &t->tail;
@@ -183,6 +211,7 @@ static void tail_write(struct telemetry *t, uint64_t since)
     put_nodes(t, since, text);
     put_processes(t, since, text);
     put_waits(t, since, text);
+    put_finished(t, since, text);
     telemetry_puts(text, "}");
     t->tail_look = t->looks;
     t->tail_since = since;

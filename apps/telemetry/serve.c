@@ -15,6 +15,7 @@
 #include "apps/daemon/client.h"
 #include "apps/daemon/faults.h"
 #include "apps/daemon/standstill.h"
+#include "apps/fabric/sample/sample.h"
 #include "apps/telemetry/telemetry.h"
 #include "emu/now.h"
 
@@ -58,16 +59,9 @@ static void wait_of_op(struct telemetry_wait *waits, const struct emu_pending_op
 
 static void wait_of_group(struct telemetry_wait *waits, const struct emu_pending_group *group)
 {
-    static const enum telemetry_kind kinds[EMU_KINDS] = {
-        [EMU_MULTICAST] = TELEMETRY_BROADCAST,
-        [EMU_REDUCE] = TELEMETRY_REDUCE,
-        [EMU_ALLREDUCE] = TELEMETRY_ALLREDUCE,
-        [EMU_BARRIER] = TELEMETRY_BARRIER,
-    };
-
     if (!group->since_ns || (waits->kind && waits->since_ns <= group->since_ns))
         return;
-    *waits = (struct telemetry_wait){.kind = kinds[group->what.kind],
+    *waits = (struct telemetry_wait){.kind = telemetry_kind_of(group->what.kind),
                                      .other = -1,
                                      .group = group->id,
                                      .bytes = group->what.bytes,
@@ -174,12 +168,17 @@ static int sampler_open(struct daemon *daemon)
 
     if (err || daemon->telemetry->telemetry)
         return err;
-    return telemetry_create(&daemon->telemetry->telemetry, &source);
+    err = telemetry_create(&daemon->telemetry->telemetry, &source);
+    fabric_watch(daemon->fabric, !err);
+    return err;
 }
 
 /* Nobody reads any more: nothing of it is left but a timer that does not run. */
-static void sampler_close(struct telemetry_serve *serve)
+static void sampler_close(struct daemon *daemon)
 {
+    struct telemetry_serve *serve = daemon->telemetry;
+
+    fabric_watch(daemon->fabric, false);
     telemetry_destroy(serve->telemetry);
     serve->telemetry = NULL;
     telemetry_text_free(&serve->line);
@@ -299,6 +298,12 @@ int telemetry_serve_record(struct daemon *daemon)
     return 0;
 }
 
+void telemetry_serve_detach(struct daemon *daemon, uint32_t node)
+{
+    if (daemon->telemetry && daemon->telemetry->telemetry)
+        telemetry_leaves(daemon->telemetry->telemetry, node);
+}
+
 /* --- the whole ---------------------------------------------------------------------- */
 
 void telemetry_serve_run(struct daemon *daemon)
@@ -319,7 +324,7 @@ void telemetry_serve_run(struct daemon *daemon)
     due = due_ms(daemon);
     timer_arm(serve, due);
     if (due == UINT64_MAX)
-        sampler_close(serve);
+        sampler_close(daemon);
 }
 
 /* A recording ends with what was so at the end. */
@@ -333,7 +338,7 @@ void telemetry_serve_close(struct daemon *daemon)
         telemetry_look(serve->telemetry, emu_now_ns());
         file_serve(daemon);
     }
-    sampler_close(serve);
+    sampler_close(daemon);
     close(serve->timer);
     free(serve);
     daemon->telemetry = NULL;

@@ -42,6 +42,9 @@ bool telemetry_serve_subscribe(struct daemon *daemon, struct client *client,
  */
 int telemetry_serve_record(struct daemon *daemon);
 
+/** telemetry_serve_detach - the process at @node is about to leave it. */
+void telemetry_serve_detach(struct daemon *daemon, uint32_t node);
+
 /** telemetry_serve_run - whoever is due gets a line. When the timer has expired. */
 void telemetry_serve_run(struct daemon *daemon);
 

@@ -28,7 +28,8 @@ int telemetry_create(struct telemetry **ret, const struct telemetry_source *sour
     t->cable = calloc(cables + 1u, sizeof *t->cable);
     t->sw = calloc(graph->switches, sizeof *t->sw);
     t->node = calloc(graph->nodes, sizeof *t->node);
-    if (!t->way || !t->cable || !t->sw || !t->node) {
+    t->finished = calloc(TELEMETRY_FINISHED, sizeof *t->finished);
+    if (!t->finished || !t->way || !t->cable || !t->sw || !t->node) {
         telemetry_destroy(t);
         return -ENOMEM;
     }
@@ -45,6 +46,7 @@ void telemetry_destroy(struct telemetry *t)
     if (!t)
         return;
     telemetry_text_free(&t->tail);
+    free(t->finished);
     free(t->node);
     free(t->sw);
     free(t->cable);
@@ -159,6 +161,43 @@ static void look_at_node(struct telemetry *t, uint32_t n)
     node->changed = t->looks;
 }
 
+/* Members of one collective tell of it one by one, in several looks. */
+static void finished_note(struct telemetry *t, const struct emu_finished *one, uint64_t look)
+{
+    uint64_t place = one->first * UINT64_C(31) + one->group * UINT64_C(17);
+    struct telemetry_finished *at = &t->finished[place % TELEMETRY_FINISHED];
+
+    at->changed = look;
+    if (!at->members || at->now.group != one->group || at->now.first != one->first) {
+        at->now = *one;
+        at->members = 1;
+        return;
+    }
+    at->members++;
+    if (one->began_ns < at->now.began_ns)
+        at->now.began_ns = one->began_ns;
+    if (one->ended_ns > at->now.ended_ns)
+        at->now.ended_ns = one->ended_ns;
+}
+
+/* @look: that it belongs to. */
+static void look_at_finished(struct telemetry *t, uint32_t n, uint64_t look)
+{
+    struct emu_finished ring[EMU_FINISHED_SLOTS];
+    uint64_t missed = 0;
+    uint32_t count = fabric_finished(t->source.fabric, n, &t->node[n].finished, ring, &missed);
+
+    for (uint32_t i = 0; i < count; i++)
+        finished_note(t, &ring[i], look);
+    t->finished_count += count + missed;
+    t->finished_missed += missed;
+}
+
+void telemetry_leaves(struct telemetry *t, uint32_t node)
+{
+    look_at_finished(t, node, t->looks + 1);
+}
+
 void telemetry_look(struct telemetry *t, uint64_t now)
 {
     const struct topo_graph *graph = t->source.config->graph;
@@ -168,7 +207,9 @@ void telemetry_look(struct telemetry *t, uint64_t now)
     look_at_cables(t);
     for (uint32_t s = 0; s < graph->switches; s++)
         look_at_switch(t, s);
-    for (uint32_t n = 0; n < graph->nodes; n++)
+    for (uint32_t n = 0; n < graph->nodes; n++) {
         look_at_node(t, n);
+        look_at_finished(t, n, t->looks);
+    }
     fabric_totals_here(t->source.fabric, &t->totals);
 }

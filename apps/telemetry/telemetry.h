@@ -55,6 +55,9 @@ enum telemetry_kind {
     TELEMETRY_KINDS
 };
 
+/** telemetry_kind_of - of a collective's segments (enum emu_kind). Pure. */
+enum telemetry_kind telemetry_kind_of(uint8_t emu_kind);
+
 /* Who is at a node. */
 struct telemetry_process {
     int64_t pid;      /* 0: nobody */
@@ -94,6 +97,9 @@ void telemetry_destroy(struct telemetry *telemetry);
  * Cost: 1000 nodes in 300 switches, some hundreds of microseconds.
  */
 void telemetry_look(struct telemetry *telemetry, uint64_t now);
+
+/** telemetry_leaves - the process at @node is about to leave: what it told is of the next look. */
+void telemetry_leaves(struct telemetry *telemetry, uint32_t node);
 
 /** telemetry_looks - how many there were: the number of the last one, from 1. */
 uint64_t telemetry_looks(const struct telemetry *telemetry);

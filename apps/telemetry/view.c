@@ -66,6 +66,7 @@ void telemetry_view_release(struct telemetry_view *view)
     free(view->cable);
     free(view->sw);
     free(view->node);
+    free(view->finished);
     *view = (struct telemetry_view){0};
 }
 
@@ -121,7 +122,8 @@ static int take_parts(struct telemetry_view *view, struct json_object *line)
     view->node = calloc(view->nodes, sizeof *view->node);
     view->cable = calloc(cable_count + 1, sizeof *view->cable);
     view->sw = calloc(switch_count + 1, sizeof *view->sw);
-    if (!view->node || !view->cable || !view->sw)
+    view->finished = calloc(TELEMETRY_VIEW_FINISHED, sizeof *view->finished);
+    if (!view->node || !view->cable || !view->sw || !view->finished)
         return -ENOMEM;
     for (uint32_t n = 0; n < view->nodes; n++)
         view->node[n].rank = view->node[n].waits_other = view->node[n].waits_group = -1;
@@ -217,6 +219,24 @@ static bool take_wait(struct telemetry_view *view, const struct row *row)
     return true;
 }
 
+/* Collectives fall where their group and number say; what was there before is older. */
+static bool take_finished(struct telemetry_view *view, const struct row *row)
+{
+    uint64_t group = count(row, 0), number = count(row, 1), kind = count(row, 2);
+
+    if (kind >= json_object_array_length(view->wait_kinds))
+        return false;
+    view->finished[(number * 31 + group * 17) % TELEMETRY_VIEW_FINISHED] =
+        (struct telemetry_view_finished){.group = (int64_t)group,
+                                         .number = number,
+                                         .kind = (uint32_t)kind,
+                                         .bytes = count(row, 3),
+                                         .members = count(row, 4),
+                                         .began = count(row, 5),
+                                         .ended = count(row, 6)};
+    return true;
+}
+
 static bool take_processes(struct telemetry_view *view, struct json_object *line)
 {
     struct json_object *list;
@@ -267,7 +287,7 @@ static const struct {
     bool (*take)(struct telemetry_view *view, const struct row *row);
 } lists[] = {
     {"links", 5, take_link}, {"states", 3, take_state}, {"switches", 5, take_switch},
-    {"nodes", 6, take_node}, {"waits", 6, take_wait},
+    {"nodes", 6, take_node}, {"waits", 6, take_wait},   {"finished", 7, take_finished},
 };
 
 static int take_snapshot(struct telemetry_view *view, struct json_object *line)
@@ -287,6 +307,8 @@ static int take_snapshot(struct telemetry_view *view, struct json_object *line)
     if (!take_processes(view, line) || !take_totals(view, line))
         return -EPROTO;
     view->look = (uint64_t)emu_json_number(line, "look", 1);
+    view->finished_count = (uint64_t)emu_json_number(line, "finished_count", 0);
+    view->finished_missed = (uint64_t)emu_json_number(line, "finished_missed", 0);
     view->skipped += (uint64_t)emu_json_number(line, "skipped", 0);
     view->at = (uint64_t)emu_json_number(line, view->is_virtual ? "at_ps" : "at_ns", 0);
     return 0;
@@ -316,12 +338,40 @@ const char *telemetry_view_link(const struct telemetry_view *view, uint32_t cabl
     return name ? name : "";
 }
 
-const char *telemetry_view_wait(const struct telemetry_view *view, uint32_t node)
+const char *telemetry_view_kind(const struct telemetry_view *view, uint32_t kind)
 {
-    const char *name =
-        json_object_get_string(json_object_array_get_idx(view->wait_kinds, view->node[node].waits));
+    const char *name = json_object_get_string(json_object_array_get_idx(view->wait_kinds, kind));
 
     return name ? name : "";
+}
+
+const char *telemetry_view_wait(const struct telemetry_view *view, uint32_t node)
+{
+    return telemetry_view_kind(view, view->node[node].waits);
+}
+
+static void *copy_of(const void *from, size_t bytes)
+{
+    void *to = malloc(bytes + 1);
+
+    return to && bytes ? memcpy(to, from, bytes) : to;
+}
+
+int telemetry_view_copy(struct telemetry_view *to, const struct telemetry_view *from)
+{
+    telemetry_view_release(to);
+    if (!from->shape)
+        return 0;
+    *to = *from;
+    to->shape = json_object_get(from->shape);
+    to->cable = copy_of(from->cable, from->cables * sizeof *from->cable);
+    to->sw = copy_of(from->sw, from->switches * sizeof *from->sw);
+    to->node = copy_of(from->node, from->nodes * sizeof *from->node);
+    to->finished = copy_of(from->finished, TELEMETRY_VIEW_FINISHED * sizeof *from->finished);
+    if (to->cable && to->sw && to->node && to->finished)
+        return 0;
+    telemetry_view_release(to);
+    return -ENOMEM;
 }
 
 double telemetry_view_s(const struct telemetry_view *view)

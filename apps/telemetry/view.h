@@ -15,12 +15,13 @@
 struct json_object;
 
 /* Totals, in the order of this list: X(field). Each has the name that it has in a line. */
-#define TELEMETRY_TOTALS(X)                                                             \
-    X(sent)                                                                             \
-    X(delivered)                                                                        \
-    X(hops)                                                                             \
-    X(credit_stalls) X(dropped) X(contributions) X(results) X(multicasts) X(sent_again) \
-        X(timeouts) X(damaged) X(lost)
+#define TELEMETRY_TOTALS(X) \
+    X(sent)                 \
+    X(delivered)            \
+    X(hops)                 \
+    X(credit_stalls)        \
+    X(dropped)              \
+    X(contributions) X(results) X(multicasts) X(sent_again) X(timeouts) X(damaged) X(lost)
 
 struct telemetry_totals {
 #define X(name) uint64_t name;
@@ -61,6 +62,16 @@ struct telemetry_view_node {
     uint64_t waits_bytes, waits_since; /* ns, or ps, as `at` */
 };
 
+#define TELEMETRY_VIEW_FINISHED 256u /* collectives that a view remembers */
+
+struct telemetry_view_finished {
+    int64_t group;
+    uint64_t number;
+    uint32_t kind;           /* of view->wait_kinds */
+    uint64_t bytes, members; /* members 0: there is none here */
+    uint64_t began, ended;
+};
+
 struct telemetry_view {
     /* The shape; NULL: none has come yet. */
     struct json_object *shape;
@@ -81,6 +92,8 @@ struct telemetry_view {
     struct telemetry_view_cable *cable;
     struct telemetry_view_switch *sw;
     struct telemetry_view_node *node;
+    struct telemetry_view_finished *finished; /* TELEMETRY_VIEW_FINISHED, in no order */
+    uint64_t finished_count, finished_missed;
 };
 
 /**
@@ -93,10 +106,16 @@ int telemetry_view_take(struct telemetry_view *view, struct json_object *line);
 /** telemetry_view_release - free what it holds; it is empty then. */
 void telemetry_view_release(struct telemetry_view *view);
 
-/** telemetry_view_link - the name of a cable's state. telemetry_view_wait() - what a node waits
- * for. */
+/**
+ * telemetry_view_link - the name of a cable's state. telemetry_view_kind() - of what a collective
+ * is, or what is waited for. telemetry_view_wait() - what a node waits for.
+ */
 const char *telemetry_view_link(const struct telemetry_view *view, uint32_t cable);
+const char *telemetry_view_kind(const struct telemetry_view *view, uint32_t kind);
 const char *telemetry_view_wait(const struct telemetry_view *view, uint32_t node);
+
+/** telemetry_view_copy - @to, which is released, becomes what @from is. Errors: -ENOMEM. */
+int telemetry_view_copy(struct telemetry_view *to, const struct telemetry_view *from);
 
 /** telemetry_view_s - seconds since the fabric's start, of the last snapshot. */
 double telemetry_view_s(const struct telemetry_view *view);

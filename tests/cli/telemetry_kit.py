@@ -15,6 +15,7 @@ class View:
         self.switches = {}
         self.nodes = {}
         self.processes = {}
+        self.finished = {}
         self.waits = {}
 
     def take(self, line):
@@ -22,6 +23,7 @@ class View:
         self.line = line
         for name in ("links", "states", "switches", "nodes", "waits"):
             getattr(self, name).update({row[0]: row[1:] for row in line[name]})
+        self.finished.update({(row[0], row[1]): row[2:] for row in line["finished"]})
         for process in line["processes"]:
             self.processes[process["node"]] = process
 

@@ -142,6 +142,13 @@ class Recording(FabemuCase):
         self.assertGreater(view.line["totals"]["contributions"], 0)
         self.assertEqual(sum(row[0] for row in view.nodes.values()), report["segments"]["sent"])
         self.assertEqual(view.line["collectives"][3], [1, 0])
+        finished = {view.shape["wait_kinds"][kind]: row for row in view.finished.values()
+                    for kind, row in [(row[0], row[1:])]}
+        self.assertEqual({kind: row[1] for kind, row in finished.items()},
+                         {"allreduce": 4, "barrier": 4})  # by all members
+        self.assertEqual(view.line["finished_count"], 8)
+        for _, _, began, ended in finished.values():
+            self.assertTrue(0 < began < ended < view.line["at_ns"])
         self.assertEqual(view.attached(), {})
 
     def test_what_cannot_be_written_is_said(self):

@@ -5,6 +5,7 @@
 #include "apps/fabric/sample/sample.h"
 
 #include "apps/fabric/internal.h"
+#include "emu/now.h"
 
 static void sent_by(struct fabric_way *ret, const struct emu_port_counts *counts)
 {
@@ -106,4 +107,17 @@ bool fabric_passed(const struct fabric *fabric, uint32_t node, struct fabric_pas
         .posted = node_posted(fabric, node),
         .untaken = edge ? ring_holds(&edge->shared->down_tail, &edge->shared->down_head) : 0};
     return true;
+}
+
+uint32_t fabric_finished(const struct fabric *fabric, uint32_t node, struct fabric_finished_at *at,
+                         struct emu_finished *ret, uint64_t *missed)
+{
+    const struct emu_edge *edge = fabric->edge[node];
+    uint64_t seat = fabric->seat[node] & ~EMU_SEAT_NO_LINK;
+
+    if (!edge)
+        return 0;
+    if (at->seat != seat)
+        *at = (struct fabric_finished_at){.seat = seat};
+    return emu_finished_read(ret, &edge->shared->finished, &at->next, emu_now_ns(), missed);
 }

@@ -11,6 +11,7 @@
 #define APPS_FABRIC_SAMPLE_H
 
 #include "apps/fabric/fabric.h"
+#include "emu/edge/finished.h"
 
 /* One direction of a cable, as its sending end sees it. Counts are since the start. */
 struct fabric_way {
@@ -48,5 +49,24 @@ struct fabric_passed {
 
 /** fabric_passed - of node @node. False: it is on another host. Thread: manager. */
 bool fabric_passed(const struct fabric *fabric, uint32_t node, struct fabric_passed *ret);
+
+/**
+ * fabric_watch - from now on processes tell what collectives they have finished; not @watched: no
+ * more. Thread: manager.
+ */
+void fabric_watch(struct fabric *fabric, bool watched);
+
+/* How far a reader is in what the process at a node has told. Zeros at first. */
+struct fabric_finished_at {
+    uint64_t seat; /* the process */
+    uint64_t next;
+};
+
+/**
+ * fabric_finished - what has been finished at @node since @at was, by the process that is there
+ * now: emu_finished_read(). Thread: manager.
+ */
+uint32_t fabric_finished(const struct fabric *fabric, uint32_t node, struct fabric_finished_at *at,
+                         struct emu_finished *ret, uint64_t *missed);
 
 #endif

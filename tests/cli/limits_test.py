@@ -367,7 +367,7 @@ class LimitsTest(FabemuCase):
         return os.path.join(self.dir, "between")
 
     def test_library_of_another_version__is_told_so(self):
-        for version, edge_version in ((2, None), (4, None), (None, 2), (None, 4)):
+        for version, edge_version in ((3, None), (5, None), (None, 3), (None, 5)):
             with self.subTest(version=version, edge_version=edge_version):
                 path = self.up()
                 between = self.stand_between(path, version, edge_version)

@@ -91,7 +91,8 @@ class Screen:
                 begin = self.x if y == self.y and not numbers[0] else 0
                 self.cells[y][begin:] = [" "] * (self.columns - begin)
         elif what == b"r":
-            self.region = (first - 1, (numbers + [0])[1] - 1 if len(numbers) > 1 else self.lines - 1)
+            last = numbers[1] if len(numbers) > 1 else self.lines
+            self.region = (first - 1, last - 1)
             self.y = self.x = 0
         elif what == b"K" and numbers[0] == 1:
             self.cells[self.y][:self.x + 1] = [" "] * (self.x + 1)

@@ -298,14 +298,14 @@ static void queue__of_a_process_that_lies_is_nothing(void)
 }
 
 /* Looks while two workers move segments: what is told only grows, and is the truth in the end. */
-static void look__while_the_workers_run(void)
+static void looks_beside_workers(const char *profile)
 {
     struct watch w;
     struct json_object *line = NULL;
     struct fabric_totals totals;
     uint64_t hops = 0, to_send = 4000, taken = 0;
 
-    watch_open(&w, "kary:2,2", "qsnet3", false);
+    watch_open(&w, "kary:2,2", profile, false);
     for (uint64_t posted = 0, turn = 0; taken < to_send; turn++) {
         posted += posted < to_send && post(&w, 0, EMU_UNICAST, 3);
         taken += take_all(&w, 3);
@@ -325,6 +325,12 @@ static void look__while_the_workers_run(void)
     fabric_go(w.e.fabric);
     json_object_put(line);
     watch_close(&w);
+}
+
+static void look__while_the_workers_run(void)
+{
+    looks_beside_workers("qsnet3");
+    looks_beside_workers("oq2004");
 }
 
 /* Every switch and node of the network is in the shape, each cable once, with both of its ends. */

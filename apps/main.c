@@ -29,6 +29,7 @@ static const struct {
     {"join", join_main, "have this host's part of a fabric on several hosts"},
     {"down", down_main, "stop it"},
     {"status", status_main, "what runs, and who is attached"},
+    {"top", top_main, "watch it: nodes, links, switches, collectives, as they are now"},
     {"check", check_main, "is a running fabric right? credits, channels, buffers, tables, trees"},
     {"env", env_main, "print the environment that makes programs use a running fabric"},
     {"topo", topo_main, "print or check a network"},

@@ -154,6 +154,13 @@ static bool read_snaplen(struct options *options, const char *value, const char 
     return true;
 }
 
+static bool read_record(struct options *options, const char *value, const char **right)
+{
+    *right = "the name of a file";
+    options->record = value;
+    return *value != '\0';
+}
+
 static bool read_report(struct options *options, const char *value, const char **right)
 {
     *right = "the name of a file";
@@ -272,6 +279,8 @@ static const struct option_row rows[] = {
      OPTIONS_CAPTURE, read_capture_filter},
     {"snaplen", "BYTES", "capture so much of each payload (240: all)",
      OPTIONS_CAPTURE | OPTIONS_SNAP, read_snaplen},
+    {"record", "FILE", "write there snapshots of all counters, ten a second, and what happens",
+     OPTIONS_EVENTS, read_record},
     {"json", NULL, "print JSON", OPTIONS_JSON, read_json},
     {"foreground", NULL, "stay in the foreground until the fabric is shut down", OPTIONS_FOREGROUND,
      read_foreground},

@@ -25,7 +25,7 @@ enum options_group {
     OPTIONS_CHECK = 64,      /* --check */
     OPTIONS_VIRTUAL = 128,   /* no option: --clock is virtual, and nothing else */
     OPTIONS_FAULTS = 256,    /* --faults */
-    OPTIONS_EVENTS = 512,    /* --events */
+    OPTIONS_EVENTS = 512,    /* --events, --record */
     OPTIONS_BOUNDS = 1024,   /* --bound */
     OPTIONS_KEEP = 2048,     /* --keep-going */
     OPTIONS_CLUSTER = 4096,  /* --cluster, --host */
@@ -76,6 +76,7 @@ struct options {
     const char *capture;                /* file; NULL: none */
     const char *capture_filter;         /* NULL: not given */
     uint32_t snap_bytes;                /* of a payload */
+    const char *record;                 /* file; NULL: none */
     const char *sets[OPTIONS_SETS_MAX]; /* FIELD=VALUE of the profile */
     unsigned set_count;
     struct emu_bounds bounds; /* those that were given */

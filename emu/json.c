@@ -70,6 +70,18 @@ size_t emu_json_excess(const struct emu_json_buf *buf)
 
 /* --- lines -------------------------------------------------------------------------- */
 
+int emu_json_put_line(struct emu_json_buf *out, const char *line, size_t bytes, size_t most)
+{
+    int err = out->bytes + bytes + 1 > most ? -ENOBUFS : buf_reserve(out, bytes + 1);
+
+    if (err)
+        return err;
+    memcpy(buf_end(out), line, bytes);
+    buf_end(out)[bytes] = '\n';
+    out->bytes += bytes + 1;
+    return 0;
+}
+
 int emu_json_put(struct emu_json_buf *out, struct json_object *message, size_t most)
 {
     size_t bytes;
@@ -77,17 +89,8 @@ int emu_json_put(struct emu_json_buf *out, struct json_object *message, size_t m
         json_object_to_json_string_length(message,
                                           JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE,
                                           &bytes);
-    int err = line ? 0 : -ENOMEM;
+    int err = line ? emu_json_put_line(out, line, bytes, most) : -ENOMEM;
 
-    if (!err && out->bytes + bytes + 1 > most)
-        err = -ENOBUFS;
-    if (!err)
-        err = buf_reserve(out, bytes + 1);
-    if (!err) {
-        memcpy(buf_end(out), line, bytes);
-        buf_end(out)[bytes] = '\n';
-        out->bytes += bytes + 1;
-    }
     json_object_put(message);
     return err;
 }

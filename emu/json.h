@@ -41,6 +41,9 @@ size_t emu_json_excess(const struct emu_json_buf *buf);
  */
 int emu_json_put(struct emu_json_buf *out, struct json_object *message, size_t most);
 
+/** emu_json_put_line - the same of text that is an object already, without its line's end. */
+int emu_json_put_line(struct emu_json_buf *out, const char *line, size_t bytes, size_t most);
+
 /**
  * emu_json_send - one sendmsg() of the first @bytes of @out, which it takes out.
  * @fds: go with the first byte; NULL: none. Returns bytes or -errno.

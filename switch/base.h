@@ -54,6 +54,7 @@ struct switch_kind {
     void (*destroy)(struct switch_dev *sw);
     struct emu_tx *(*tx)(struct switch_dev *sw, uint32_t port);
     struct emu_rx *(*rx)(struct switch_dev *sw, uint32_t port);
+    uint32_t (*queued)(const struct switch_dev *sw, uint32_t port); /* any thread */
     void (*check)(struct switch_dev *sw, uint64_t now_ps, const struct emu_found *found);
     uint32_t (*bufs)(struct switch_dev *sw);
     void (*rebase)(struct switch_dev *sw, uint64_t by_ps); /* timed clocks only */

@@ -67,6 +67,13 @@ struct emu_rx *switch_crossbar_rx(struct switch_dev *sw, uint32_t port)
     return &switch_crossbar_of(sw)->row[port].rx;
 }
 
+uint32_t switch_crossbar_queued(const struct switch_dev *sw, uint32_t port)
+{
+    const struct switch_crossbar *bar = (const struct switch_crossbar *)sw;
+
+    return __atomic_load_n(&bar->out[port].queued, __ATOMIC_RELAXED) & ~SWITCH_OUT_DARK;
+}
+
 /*
  * Where what comes in by @port may go. While its link is down, with retry, that is what the manager
  * has carried, which has made sure of it: by the same row comes what was on its way in, and what
@@ -89,7 +96,7 @@ uint32_t switch_crossbar_link(struct switch_dev *sw, uint32_t port, bool up, uin
         return 0;
     if (!up && switch_is_stuck(sw, port)) /* see switch_stick() */
         sw->kind->stick(sw, port, false, goes_ps);
-    out->queued ^= SWITCH_OUT_DARK;
+    switch_out_holds(out, out->queued ^ SWITCH_OUT_DARK);
     bar->light &= ~emu_bit(port);
     bar->light |= (uint64_t)(out->queued < bar->light_slots) << port;
     crossbar_onward(bar, port, up);

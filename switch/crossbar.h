@@ -24,7 +24,7 @@ struct switch_row {
 
 struct switch_out {
     alignas(EMU_LINE) uint64_t waiting; /* rows with a segment for it */
-    uint32_t queued;                    /* segments in all; and SWITCH_OUT_DARK */
+    uint32_t queued;                    /* segments in all; and SWITCH_OUT_DARK; read by anyone */
     uint8_t last;                       /* row served last: round robin */
     struct emu_tx tx;
 };
@@ -60,7 +60,8 @@ struct emu_rx *switch_crossbar_rx(struct switch_dev *sw, uint32_t port);
  */
 uint32_t switch_crossbar_link(struct switch_dev *sw, uint32_t port, bool up, uint64_t at_ps);
 
-/* crossbar.c: stick, ready and waiting of a struct switch_kind. */
+/* crossbar.c: queued, stick, ready and waiting of a struct switch_kind. */
+uint32_t switch_crossbar_queued(const struct switch_dev *sw, uint32_t port);
 void switch_crossbar_stick(struct switch_dev *sw, uint32_t port, bool stuck, uint64_t at_ps);
 bool switch_crossbar_ready(const struct switch_dev *sw, uint32_t port);
 uint32_t switch_crossbar_waiting(struct switch_dev *sw, uint32_t port,
@@ -157,15 +158,22 @@ static inline struct emu_entry *switch_front(const struct switch_crossbar *bar, 
     return &bar->store.slot[switch_xpoint(bar, row, out)->first];
 }
 
+/* How many segments an output has is its worker's; anyone may read it: switch_queued(). */
+static inline uint32_t switch_out_holds(struct switch_out *out, uint32_t queued)
+{
+    __atomic_store_n(&out->queued, queued, __ATOMIC_RELAXED);
+    return queued;
+}
+
 /* Output @o has one more segment, from row @r. */
 static inline void switch_out_gains(struct switch_crossbar *bar, uint32_t r, uint32_t o)
 {
     struct switch_out *out = &bar->out[o];
+    uint32_t queued = switch_out_holds(out, out->queued + 1);
 
     out->waiting |= emu_bit(r);
     bar->runnable |= emu_bit(o);
-    out->queued++;
-    bar->light &= ~((uint64_t)(out->queued >= bar->light_slots) << o);
+    bar->light &= ~((uint64_t)(queued >= bar->light_slots) << o);
 }
 
 /* Output @o has one less, and row @r has @left for it. */
@@ -173,10 +181,10 @@ static inline void switch_out_loses(struct switch_crossbar *bar, uint32_t r, uin
                                     uint32_t left)
 {
     struct switch_out *out = &bar->out[o];
+    uint32_t queued = switch_out_holds(out, out->queued - 1);
 
     out->waiting &= ~((uint64_t)(left == 0) << r);
-    out->queued--;
-    bar->light |= (uint64_t)(out->queued < bar->light_slots) << o;
+    bar->light |= (uint64_t)(queued < bar->light_slots) << o;
 }
 
 /* --- timed clocks ------------------------------------------------------------------- */

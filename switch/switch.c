@@ -120,6 +120,12 @@ struct emu_rx *switch_rx(struct switch_dev *sw, uint32_t port)
     return sw->kind->rx(sw, port);
 }
 
+uint32_t switch_queued(const struct switch_dev *sw, uint32_t port)
+{
+    assert(port < sw->ports);
+    return sw->kind->queued(sw, port);
+}
+
 void switch_reroute(struct switch_dev *sw, const struct topo_route *route)
 {
     atomic_store_explicit(&sw->route, route, memory_order_release); /* G6: G5, base.h */

@@ -81,6 +81,12 @@ struct emu_tx *switch_tx(struct switch_dev *sw, uint32_t port);
 struct emu_rx *switch_rx(struct switch_dev *sw, uint32_t port);
 const struct switch_counts *switch_counts(const struct switch_dev *sw);
 
+/**
+ * switch_queued - what waits at the port: segments here that are to leave by it; with channels,
+ * packets that are under way on it, up to their replies. A recent value. Thread: any.
+ */
+uint32_t switch_queued(const struct switch_dev *sw, uint32_t port);
+
 /** switch_has_clock - is there such a switch for clocks with times (@timed), or for raw? Pure. */
 bool switch_has_clock(const struct emu_profile *profile, bool timed);
 

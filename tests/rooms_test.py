@@ -41,10 +41,9 @@ op/event op/abort message/open message/post group/coll group/symmetric group/put
 peer/leave life progress/thread control/attach
 """.split()
 # libfabemu lives in the application's process: of emu it has these alone.
-HOST_OF_EMU = {"emu/edge/bounds.h", "emu/edge/edge.h", "emu/edge/pending.h", "emu/link/seg.h",
-               "emu/worker/wait.h", "emu/bits.h", "emu/combine.h", "emu/json.h", "emu/list.h",
-               "emu/now.h",
-               "emu/random.h"}
+HOST_OF_EMU = {"emu/edge/bounds.h", "emu/edge/edge.h", "emu/edge/finished.h",
+               "emu/edge/pending.h", "emu/link/seg.h", "emu/worker/wait.h", "emu/bits.h",
+               "emu/combine.h", "emu/json.h", "emu/list.h", "emu/now.h", "emu/random.h"}
 
 
 def files():

@@ -8,6 +8,7 @@
 #include "apps/daemon/daemon.h"
 #include "apps/daemon/conn.h"
 #include "apps/run/procs.h"
+#include "apps/telemetry/serve.h"
 #include "emu/list.h"
 
 /*
@@ -40,6 +41,7 @@ struct client {
     size_t excess;   /* of its buffers, as counted in daemon->excess */
     uint32_t groups; /* that are charged to it */
     bool subscribed; /* it is told all events */
+    struct telemetry_reader telemetry;
     struct procs_stop stop;
     bool stopped;  /* gone because that was too long */
     bool frozen;   /* a fault has stopped it, and has not let it go on */
@@ -76,11 +78,13 @@ struct daemon {
     struct client **by_node; /* nodes of them: who is attached, or NULL */
     int64_t *last_rank;      /* by node: of the process that is or was there last; -1: none */
     struct daemon_record record;
-    struct daemon_faults *faults;   /* daemon/faults.c's; NULL: none was ever asked for */
-    uint64_t began_ps;              /* by the host's clock */
-    int events_fd;                  /* all events go there, too; -1 */
-    struct capture_thread *capture; /* its own, of --capture; NULL: none */
-    struct hosts *hosts;            /* others that it governs; NULL: none */
+    struct daemon_faults *faults;      /* daemon/faults.c's; NULL: none was ever asked for */
+    struct telemetry_serve *telemetry; /* NULL: nobody ever asked for it */
+    uint64_t began_ps;                 /* by the host's clock */
+    int events_fd;                     /* all events go there, too; -1 */
+    int record_fd;                     /* the same, and snapshots; -1 */
+    struct capture_thread *capture;    /* its own, of --capture; NULL: none */
+    struct hosts *hosts;               /* others that it governs; NULL: none */
     struct {
         bool *lost;   /* by cable between hosts: it leads nowhere any more; NULL: there are none */
         bool news;    /* some have been lost, and nothing was done yet */
@@ -172,6 +176,12 @@ void daemon_tell_owner(struct daemon *daemon, struct json_object *event);
 /** daemon_tell_all - @event goes to all who have subscribed, and into the file; it is put. */
 void daemon_tell_all(struct daemon *daemon, struct json_object *event);
 
+/**
+ * daemon_write_line - the line and its end, to the file @fd; if that cannot be, it is said, and @fd
+ * is -1 from then on. @what: that are written there.
+ */
+void daemon_write_line(int *fd, const char *what, const char *line, size_t bytes);
+
 /** daemon_is_heard - is there anybody to tell? */
 bool daemon_is_heard(const struct daemon *daemon);
 
@@ -186,6 +196,9 @@ void daemon_reply_error(struct daemon *daemon, struct client *client, int err, c
 
 /** daemon_send - queue @message and send what the socket takes. */
 void daemon_send(struct daemon *daemon, struct client *client, struct json_object *message);
+
+/** daemon_send_line - the same of a line that is JSON already, without its end. */
+void daemon_send_line(struct daemon *daemon, struct client *client, const char *line, size_t bytes);
 
 /** daemon_send_with - the same, with two descriptors that pass to the client and close here. */
 void daemon_send_with(struct daemon *daemon, struct client *client, struct json_object *message,

@@ -73,6 +73,11 @@ int conn_put(struct conn *conn, struct json_object *message)
     return emu_json_put(&conn->out, message, CONN_OUT_MAX);
 }
 
+int conn_put_line(struct conn *conn, const char *line, size_t bytes)
+{
+    return emu_json_put_line(&conn->out, line, bytes, CONN_OUT_MAX);
+}
+
 int conn_put_with(struct conn *conn, struct json_object *message, const int pass[2])
 {
     size_t at = conn->out.bytes;

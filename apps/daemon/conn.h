@@ -42,6 +42,9 @@ int conn_next(struct conn *conn, struct json_object **ret);
 /** conn_put - queue @message (its reference passes). Errors: -ENOBUFS, the peer does not read. */
 int conn_put(struct conn *conn, struct json_object *message);
 
+/** conn_put_line - the same of a line that is JSON already, without its end. */
+int conn_put_line(struct conn *conn, const char *line, size_t bytes);
+
 /**
  * conn_put_with - the same, with two descriptors that are closed once they are sent; pass[1] -1:
  * with one.

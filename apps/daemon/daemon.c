@@ -124,6 +124,16 @@ void daemon_send(struct daemon *daemon, struct client *client, struct json_objec
         client_flush(daemon, client);
 }
 
+void daemon_send_line(struct daemon *daemon, struct client *client, const char *line, size_t bytes)
+{
+    if (client->gone)
+        return;
+    if (conn_put_line(&client->conn, line, bytes))
+        client_unread(daemon, client);
+    else
+        client_flush(daemon, client);
+}
+
 void daemon_send_with(struct daemon *daemon, struct client *client, struct json_object *message,
                       const int pass[2])
 {
@@ -339,6 +349,8 @@ static void serve_round(struct daemon *daemon)
             tick(daemon);
         } else if (what == &daemon->faults) {
             daemon_faults_run(daemon);
+        } else if (what == &daemon->telemetry) {
+            telemetry_serve_run(daemon);
         } else if (what == &daemon->hosts) {
             hosts_serve(daemon->hosts);
         } else if (what != &daemon->dying && !client->gone) {
@@ -402,6 +414,7 @@ static int daemon_open(struct daemon *daemon)
 static void daemon_close(struct daemon *daemon)
 {
     daemon_dying_tell(daemon, true);
+    telemetry_serve_close(daemon);
     daemon_faults_close(daemon);
     daemon_waits_close(daemon);
     while (!emu_list_empty(&daemon->clients)) {
@@ -447,7 +460,8 @@ int daemon_serve(struct fabric *fabric, const struct daemon_config *config, char
                             .config = config,
                             .epoll = -1,
                             .timer = -1,
-                            .events_fd = config->events_fd};
+                            .events_fd = config->events_fd,
+                            .record_fd = config->record_fd};
     int err = daemon_open(&daemon);
 
     if (!err && config->hosts)
@@ -456,6 +470,8 @@ int daemon_serve(struct fabric *fabric, const struct daemon_config *config, char
         err = daemon_capture_open(&daemon, error, error_bytes);
     if (!err)
         err = daemon_faults_open(&daemon, error, error_bytes);
+    if (!err && daemon.record_fd >= 0)
+        err = telemetry_serve_record(&daemon);
     if (!err) {
         daemon_send(&daemon, daemon.owner,
                     json_add_number(conn_event("ready"), "pid", (uint64_t)getpid()));

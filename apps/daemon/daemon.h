@@ -63,6 +63,7 @@ struct daemon_config {
     const struct fault_schedule *faults; /* from the start; NULL: none */
     const struct capture_plan *capture;  /* from the start; NULL: none */
     int events_fd;                       /* where events are written, too; -1 */
+    int record_fd;                       /* where these and snapshots are written; -1 */
     const struct hosts_config *hosts;    /* that this one governs, without `ops`; NULL: none */
 };
 

@@ -67,6 +67,11 @@ const char *daemon_cable_name(const struct fabric *fabric, uint32_t i, const cha
     return text;
 }
 
+const struct manager *daemon_faults_manager(const struct daemon *daemon)
+{
+    return daemon->faults ? daemon->faults->manager : NULL;
+}
+
 /* What the adapters say in a unicast segment. */
 static const char *operation(const struct emu_fault_hit *hit)
 {

@@ -7,6 +7,7 @@
 #define APPS_DAEMON_FAULTS_H
 
 #include "apps/daemon/client.h"
+#include "apps/manager/manager.h"
 
 /**
  * daemon_faults_open - begin with the schedule of the daemon's configuration, if there is one.
@@ -24,6 +25,9 @@ void daemon_faults_run(struct daemon *daemon);
  * @lost: by cable. Errors: as daemon_fault's, with one line in @error.
  */
 int daemon_faults_lose(struct daemon *daemon, const bool *lost, char *error, size_t error_bytes);
+
+/** daemon_faults_manager - who brings links up and takes them out; NULL: all are in use, still. */
+const struct manager *daemon_faults_manager(const struct daemon *daemon);
 
 /** daemon_cable_name - "switch 3:5 - switch 7:1", or "- node 4:0"; @way: what stands between. */
 const char *daemon_cable_name(const struct fabric *fabric, uint32_t i, const char *way,

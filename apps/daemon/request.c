@@ -142,6 +142,7 @@ void daemon_seat_free(struct daemon *daemon, struct client *client, bool dead)
 {
     daemon_waits_detach(daemon, client, dead);
     daemon_standstill_detach(daemon, client);
+    telemetry_serve_detach(daemon, (uint32_t)client->node);
     fabric_detach(daemon->fabric, (uint32_t)client->node);
     daemon->by_node[client->node] = NULL;
     client->node = -1;

@@ -211,8 +211,12 @@ struct fabric_totals {
     uint64_t worst_lag_ns;         /* clock real: furthest that an event was late */
 };
 
-/** fabric_totals_read - sum the counters; disturbs no worker. Thread: manager. */
+/**
+ * fabric_totals_read - sum the counters, of all hosts; disturbs no worker. fabric_totals_here() -
+ * those of this host alone, which asks nobody. Thread: manager.
+ */
 void fabric_totals_read(struct fabric *fabric, struct fabric_totals *ret);
+void fabric_totals_here(const struct fabric *fabric, struct fabric_totals *ret);
 
 /**
  * fabric_full_ns - clock real: for how long segments have waited, up to now, for room in an edge

@@ -151,6 +151,7 @@ struct fabric {
     struct emu_pool *pool;
     struct emu_pool_cache cache; /* the manager's */
     uint32_t attached;           /* here */
+    bool watched;                /* fabric_watch() */
     uint32_t far;                /* on other hosts; the governor's */
     uint32_t edges;              /* ever made: names them */
     uint32_t *tree_load;         /* by switch: trees through it */

@@ -10,6 +10,7 @@
 
 #include "apps/fabric/fabric.h"
 #include "apps/fabric/internal.h"
+#include "apps/fabric/sample/sample.h"
 #include "emu/bits.h"
 #include "emu/count.h"
 #include "emu/worker/rcu.h"
@@ -125,6 +126,14 @@ static void nodes_crowd(struct fabric *fabric)
                                   memory_order_relaxed);
 }
 
+void fabric_watch(struct fabric *fabric, bool watched)
+{
+    fabric->watched = watched;
+    for (uint32_t n = 0; n < fabric->config.graph->nodes; n++)
+        if (fabric->edge[n])
+            atomic_store_explicit(&fabric->edge[n]->shared->watched, watched, memory_order_relaxed);
+}
+
 static uint32_t this_host(const struct fabric *fabric)
 {
     return fabric->config.hosts ? fabric->config.hosts->self : 0;
@@ -193,6 +202,7 @@ static uint64_t edge_plug(struct fabric *fabric, struct emu_edge *edge)
     uint32_t node = edge->node;
 
     fabric->edge[node] = edge;
+    atomic_store_explicit(&edge->shared->watched, fabric->watched, memory_order_relaxed);
     node_seats(fabric, edge);
     node_seat(fabric, node, emu_seat_state(emu_seat_first(fabric->seat[node]), true));
     node_plug(fabric, node, edge);
@@ -385,7 +395,7 @@ static void totals_add_switch(struct fabric_totals *to, struct switch_dev *sw, u
     }
 }
 
-void fabric_totals_read(struct fabric *fabric, struct fabric_totals *ret)
+void fabric_totals_here(const struct fabric *fabric, struct fabric_totals *ret)
 {
     const struct topo_graph *graph = fabric->config.graph;
     uint64_t ideal_ns = fabric->past_ideal_ns;
@@ -421,6 +431,11 @@ void fabric_totals_read(struct fabric *fabric, struct fabric_totals *ret)
                    ret->transport.refused;
     ret->worst_lag_ns = fabric->config.clock == EMU_CLOCK_REAL ? worst_ps / 1000u : 0;
     ret->real_time_factor = actual_ns ? (double)ideal_ns / (double)actual_ns : 1.0;
+}
+
+void fabric_totals_read(struct fabric *fabric, struct fabric_totals *ret)
+{
+    fabric_totals_here(fabric, ret);
     if (fabric->mirror)
         fabric->mirror->totals(fabric->mirror->ctx, ret);
 }

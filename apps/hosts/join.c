@@ -64,7 +64,7 @@ static int wait_for_end(struct host *host, const char *name, int signal_fd)
 
 static int join(const struct fabric_config *config, const struct hosts_plan *plan)
 {
-    const struct host_plan does = {.events_fd = -1, .hosts = plan};
+    const struct host_plan does = {.events_fd = -1, .record_fd = -1, .hosts = plan};
     struct host host;
     char error[1024];
     sigset_t signals;

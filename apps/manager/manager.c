@@ -23,6 +23,7 @@
 /* What the manager knows of a cable. */
 struct link {
     enum manager_link state;
+    uint64_t outs;      /* times that it went out of use */
     uint8_t failed;     /* tests in a row */
     bool isolated;      /* it is out for no fault of its own, and until it is in use again */
     bool severed;       /* it leads nowhere any more: it never has a signal again */
@@ -186,6 +187,7 @@ static int link_out(struct manager *m, uint32_t i, uint32_t fault, uint32_t *hit
     fabric_link_told(m->fabric, i, false, fault);
     m->routed[i] = false;
     m->out++;
+    m->link[i].outs++;
     node_look(m, i);
     tables_plan(m);
     carry_plan(m, m->config.carry_ps);
@@ -843,6 +845,11 @@ int manager_step(struct manager *m, uint64_t now_ps)
     if (m->carry_ps <= now_ps)
         carry_step(m);
     return err;
+}
+
+uint64_t manager_link_outs(const struct manager *m, uint32_t cable)
+{
+    return m->link[cable].outs;
 }
 
 enum manager_link manager_link_state(const struct manager *m, uint32_t cable)

@@ -146,8 +146,11 @@ bool manager_is_busy(const struct manager *manager);
 /** manager_step - what is due by @now_ps. Errors, what is due is tried again: -ENOMEM, -E2BIG. */
 int manager_step(struct manager *manager, uint64_t now_ps);
 
-/** manager_link_state - of a cable. */
+/**
+ * manager_link_state - of a cable. manager_link_outs() - how often it has gone out of use so far.
+ */
 enum manager_link manager_link_state(const struct manager *manager, uint32_t cable);
+uint64_t manager_link_outs(const struct manager *manager, uint32_t cable);
 
 /**
  * manager_carried - segments that waited for links that were out, and left another way

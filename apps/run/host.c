@@ -200,6 +200,7 @@ static int host_main(const struct host *host, const struct fabric_config *config
                                   .faults = plan->faults,
                                   .capture = &plan->capture,
                                   .events_fd = plan->events_fd,
+                                  .record_fd = plan->record_fd,
                                   .listen_fd = listen_fd,
                                   .owner_fd = owner_fd,
                                   .owner = getppid()};

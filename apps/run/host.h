@@ -34,6 +34,7 @@ struct host_plan {
     const struct hosts_plan *hosts;      /* NULL: one host */
     const char *fabric;                  /* on several: its name on all of them */
     int events_fd;                       /* where events are written; -1: nowhere */
+    int record_fd;                       /* where they are with snapshots; -1: nowhere */
     struct capture_plan capture;         /* without a file: none */
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * plan.c - --faults, --events and --capture.
+ * plan.c - --faults, --events, --record and --capture.
  */
 #include "apps/run/plan.h"
 
@@ -60,20 +60,29 @@ int plan_fabric(struct fabric_config *ret, struct topo_graph **graph, const stru
     return options_fabric(ret, graph, options, of_host);
 }
 
+static int file_open(int *fd, const char *path, const char *what, const char *option)
+{
+    *fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (*fd >= 0)
+        return 0;
+    say("cannot write %s to %s: %s; choose another %s", what, path, strerror(errno), option);
+    return EXIT_FAILURE;
+}
+
+static void file_close(int *fd)
+{
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+}
+
 int plan_capture(struct capture_plan *ret, const struct options *options)
 {
     *ret = (struct capture_plan){.file = options->capture,
                                  .filter = options->capture_filter ? options->capture_filter : "",
                                  .snap_bytes = options->snap_bytes,
                                  .fd = -1};
-    if (!options->capture)
-        return 0;
-    ret->fd = open(options->capture, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (ret->fd >= 0)
-        return 0;
-    say("cannot write a capture to %s: %s; choose another --capture", options->capture,
-        strerror(errno));
-    return EXIT_FAILURE;
+    return options->capture ? file_open(&ret->fd, options->capture, "a capture", "--capture") : 0;
 }
 
 int plan_make(struct plan *ret, const struct options *options, const struct fabric_config *config,
@@ -81,7 +90,8 @@ int plan_make(struct plan *ret, const struct options *options, const struct fabr
 {
     int status = 0;
 
-    *ret = (struct plan){.host = {.mark = mark, .events_fd = -1, .capture.fd = -1}};
+    *ret =
+        (struct plan){.host = {.mark = mark, .events_fd = -1, .record_fd = -1, .capture.fd = -1}};
     if (options->cluster) {
         status = hosts_plan_make(&ret->hosts, options, config, HOSTS_GOVERNS);
         ret->host.hosts = &ret->hosts;
@@ -93,14 +103,10 @@ int plan_make(struct plan *ret, const struct options *options, const struct fabr
         status = plan_schedule(&ret->schedule, options->faults, config, true);
     if (!status && options->faults)
         ret->host.faults = &ret->schedule;
-    if (!status && options->events) {
-        ret->host.events_fd = open(options->events, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-        if (ret->host.events_fd < 0) {
-            say("cannot write events to %s: %s; choose another --events", options->events,
-                strerror(errno));
-            status = EXIT_FAILURE;
-        }
-    }
+    if (!status && options->events)
+        status = file_open(&ret->host.events_fd, options->events, "events", "--events");
+    if (!status && options->record)
+        status = file_open(&ret->host.record_fd, options->record, "snapshots", "--record");
     if (!status)
         status = plan_capture(&ret->host.capture, options);
     if (status)
@@ -114,10 +120,7 @@ void plan_release(struct plan *plan)
     if (plan->host.hosts)
         hosts_plan_release(&plan->hosts);
     plan->host.hosts = NULL;
-    if (plan->host.events_fd >= 0)
-        close(plan->host.events_fd);
-    plan->host.events_fd = -1;
-    if (plan->host.capture.fd >= 0)
-        close(plan->host.capture.fd);
-    plan->host.capture.fd = -1;
+    file_close(&plan->host.events_fd);
+    file_close(&plan->host.record_fd);
+    file_close(&plan->host.capture.fd);
 }

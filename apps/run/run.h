@@ -10,6 +10,7 @@ int run_main(int argc, char **argv);
 int up_main(int argc, char **argv);
 int down_main(int argc, char **argv);
 int status_main(int argc, char **argv);
+int top_main(int argc, char **argv);
 int check_main(int argc, char **argv);
 int env_main(int argc, char **argv);
 int topo_main(int argc, char **argv);

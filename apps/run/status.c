@@ -20,19 +20,24 @@
 #include "apps/run/run.h"
 #include "apps/run/standstill.h"
 #include "apps/say.h"
+#include "apps/telemetry/text.h"
+#include "apps/telemetry/view.h"
 #include "apps/daemon/conn.h"
 
 #define DEFAULT_NAME "default"
 #define END_MS       5000 /* for a fabric to end */
+
+static const struct options_owns no_owns = {.count = 0};
 
 /*
  * Read the options of a command whose operand is one name, or none: the default. As
  * options_parse().
  */
 static int parse_name(struct options *options, const char **name,
-                      const struct options_command *command, int argc, char **argv)
+                      const struct options_command *command, const struct options_owns *owns,
+                      int argc, char **argv)
 {
-    int status = options_parse(options, command, argc, argv);
+    int status = options_parse_own(options, command, owns, argc, argv);
 
     *name = DEFAULT_NAME;
     if (status >= 0)
@@ -60,7 +65,7 @@ int down_main(int argc, char **argv)
     char error[512];
     pid_t owner = 0;
 
-    int status = parse_name(&options, &name, &down_command, argc, argv);
+    int status = parse_name(&options, &name, &down_command, &no_owns, argc, argv);
     if (status >= 0)
         return status;
     if (ask_fabric(name, ask_request("status"), &reply, &owner, error, sizeof error)) {
@@ -91,7 +96,18 @@ static const struct options_command status_command = {
     .groups = OPTIONS_JSON,
 };
 
+static bool read_metrics(void *into, const char *value, const char **right)
+{
+    (void)value, (void)right;
+    return *(bool *)into = true;
+}
+
+static const struct options_own status_own[] = {
+    {"metrics", NULL, "counters of NAME (default) in Prometheus' text format", read_metrics},
+};
+
 struct status {
+    bool metrics;
     bool json;
     bool report;               /* for one fabric: its report, too */
     struct json_object *array; /* --json */
@@ -165,6 +181,26 @@ static void one_status(void *context, const char *name)
     json_object_put(reply);
 }
 
+/* In Prometheus' text format. */
+static int print_metrics(const char *name)
+{
+    struct telemetry_view view = {0};
+    struct telemetry_text text = {0};
+    char error[512];
+    int err = telemetry_view_read(&view, name, error, sizeof error);
+
+    if (!err)
+        telemetry_metrics(&view, &text);
+    if (err || text.failed)
+        say("%s", err ? error : "out of memory");
+    else
+        fwrite(text.at, 1, text.bytes, stdout);
+    err = err || text.failed;
+    telemetry_text_free(&text);
+    telemetry_view_release(&view);
+    return err ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
 int status_main(int argc, char **argv)
 {
     struct options options;
@@ -172,9 +208,13 @@ int status_main(int argc, char **argv)
     const char *name;
     char error[512];
 
-    int exit_status = parse_name(&options, &name, &status_command, argc, argv);
+    int exit_status = parse_name(&options, &name, &status_command,
+                                 &(struct options_owns){status_own, 1, &status.metrics}, argc,
+                                 argv);
     if (exit_status >= 0)
         return exit_status;
+    if (status.metrics)
+        return print_metrics(name);
     status.json = options.json;
     status.report = argc > options.operands;
     status.array = json_object_new_array();
@@ -211,7 +251,7 @@ int check_main(int argc, char **argv)
     char error[512];
     bool right;
 
-    int status = parse_name(&options, &name, &check_command, argc, argv);
+    int status = parse_name(&options, &name, &check_command, &no_owns, argc, argv);
     if (status >= 0)
         return status;
     if (ask_fabric(name, ask_request("check"), &reply, NULL, error, sizeof error)) {
@@ -261,7 +301,7 @@ int env_main(int argc, char **argv)
     char error[512];
     int fd;
 
-    int status = parse_name(&options, &name, &env_command, argc, argv);
+    int status = parse_name(&options, &name, &env_command, &no_owns, argc, argv);
     if (status >= 0)
         return status;
     if (paths_connect(&fd, NULL, name, error, sizeof error) ||

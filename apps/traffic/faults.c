@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "apps/inject/inject.h"
+#include "apps/traffic/snapshots.h"
 #include "emu/clock.h"
 #include "emu/fault/log.h"
 
@@ -90,6 +91,11 @@ int traffic_faults_start(struct traffic_run *run)
     return injector_add_all(f->injector, config->faults, run->error, run->error_bytes);
 }
 
+const struct manager *traffic_faults_manager(const struct traffic_run *run)
+{
+    return run->faults ? run->faults->manager : NULL;
+}
+
 void traffic_faults_stop(struct traffic_run *run)
 {
     if (!run->faults)
@@ -130,10 +136,12 @@ int traffic_faults_advance(struct traffic_run *run)
     int err = 0;
 
     while (run->faults && !err && (due_ps = faults_due_ps(run->faults)) <= run->now_ps) {
-        fabric_advance(run->fabric, due_ps);
-        err = faults_step(run, due_ps);
+        err = traffic_snapshots_advance(run, due_ps);
+        if (!err)
+            err = faults_step(run, due_ps);
     }
-    fabric_advance(run->fabric, run->now_ps);
+    if (!err)
+        err = traffic_snapshots_advance(run, run->now_ps);
     return err ? err : traffic_hosts_error(run);
 }
 

@@ -9,11 +9,15 @@
 #include "apps/fault/fault.h"
 #include "apps/traffic/inside.h"
 
+struct manager;
 struct traffic_faults;
 
 /** traffic_faults_start - Errors, with a line in the run's error: as injector_add_all(). */
 int traffic_faults_start(struct traffic_run *run);
 void traffic_faults_stop(struct traffic_run *run);
+
+/** traffic_faults_manager - who takes links out; NULL: nobody does. */
+const struct manager *traffic_faults_manager(const struct traffic_run *run);
 
 /** traffic_faults_heal - all faults are taken back: the run is to end. */
 int traffic_faults_heal(struct traffic_run *run);

@@ -13,11 +13,13 @@ struct traffic_run {
     const struct traffic_config *config;
     struct traffic_result *result;
     struct fabric *fabric;
-    uint64_t now_ps;                /* up to where everything has happened */
-    uint64_t began_ns;              /* host time: of the step that it is at */
-    uint64_t bytes;                 /* memory that this host's part takes */
-    struct traffic_faults *faults;  /* NULL: none */
-    struct capture_thread *capture; /* NULL: none */
+    struct fabric_config built;          /* what the fabric was started with */
+    uint64_t now_ps;                     /* up to where everything has happened */
+    uint64_t began_ns;                   /* host time: of the step that it is at */
+    uint64_t bytes;                      /* memory that this host's part takes */
+    struct traffic_faults *faults;       /* NULL: none */
+    struct capture_thread *capture;      /* NULL: none */
+    struct traffic_snapshots *snapshots; /* NULL: none */
     char *error;
     size_t error_bytes;
 };

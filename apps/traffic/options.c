@@ -12,10 +12,11 @@
 #include "apps/traffic/relay.h"
 #include "emu/bits.h"
 
-#define NS_PS      1000u
-#define TIME_MOST  UINT64_C(1000000000000) /* ps: a second */
-#define LOAD_MOST  (10 * (uint64_t)TRAFFIC_LOAD_UNIT)
-#define BYTES_MOST (UINT64_C(1) << 30)
+#define NS_PS        1000u
+#define TIME_MOST    UINT64_C(1000000000000) /* ps: a second */
+#define LOAD_MOST    (10 * (uint64_t)TRAFFIC_LOAD_UNIT)
+#define BYTES_MOST   (UINT64_C(1) << 30)
+#define SNAPSHOTS_PS 1000000u
 
 /* Which patterns have a use for an option. */
 enum use { USE_ALL, USE_OPEN, USE_MULTICAST, USE_COLLECTIVE };
@@ -37,6 +38,9 @@ enum use { USE_ALL, USE_OPEN, USE_MULTICAST, USE_COLLECTIVE };
         "virtual time of the measurement (default: until it is steady)")                           \
     ROW(series, "series", "NS", USE_OPEN,                                                          \
         "also bytes of payload delivered in each NS of the run; wants --measure (default: no)")    \
+    ROW(telemetry, "telemetry", "FILE|-", USE_ALL,                                                 \
+        "write snapshots of all counters, as fabemu run --record does; -: standard output")        \
+    ROW(every, "every", "NS", USE_ALL, "one in each NS of the run (default 1000)")                 \
     ROW(fanout, "fanout", "MEAN", USE_MULTICAST,                                                   \
         "multicast: mean destinations (default 4; md: 16)")                                        \
     ROW(law, "fanout-law", "LAW", USE_MULTICAST,                                                   \
@@ -203,6 +207,18 @@ READER(series)
     return read_time(value, 1, &o->config.window_ps, right);
 }
 
+READER(telemetry)
+{
+    *right = "the name of a file, or -";
+    o->telemetry = value;
+    return *value != '\0';
+}
+
+READER(every)
+{
+    return read_time(value, 1, &o->config.snapshots.every_ps, right);
+}
+
 READER(fanout)
 {
     char *end;
@@ -327,7 +343,10 @@ void traffic_options_init(struct traffic_options *ret, struct options_owns *owns
 {
     *ret = (struct traffic_options){
         .pattern = "uniform",
-        .config = {.bytes = 240, .groups = 1, .operations = 100},
+        .config = {.bytes = 240,
+                   .groups = 1,
+                   .operations = 100,
+                   .snapshots = {.every_ps = SNAPSHOTS_PS}},
         .loads = 1,
         .load = {TRAFFIC_LOAD_UNIT / 2},
     };
@@ -384,6 +403,8 @@ int traffic_options_config(struct traffic_config *ret, const struct traffic_opti
     if (!status && ret->pattern.kind == TRAFFIC_COLLECTIVE &&
         ret->pattern.collective != TRAFFIC_BARRIER && ret->bytes == 0)
         status = options_usage_error("traffic", "--bytes 0: a reduction has 1 or more");
+    if (!status && given(options, OPTION_every) && !options->telemetry)
+        status = options_usage_error("traffic", "--every has no meaning without --telemetry");
     if (status)
         traffic_pattern_release(&ret->pattern);
     return status;

@@ -14,6 +14,7 @@
 
 struct traffic_options {
     const char *pattern;
+    const char *telemetry;        /* file; NULL: none */
     struct traffic_config config; /* what can be known without the network */
     uint32_t loads;
     uint64_t load[TRAFFIC_LOADS_MAX];

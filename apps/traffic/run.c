@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "apps/traffic/faults.h"
+#include "apps/traffic/snapshots.h"
 #include "emu/now.h"
 
 /* Seconds since the last call. */
@@ -102,25 +103,28 @@ static int check_memory(struct traffic_run *run, const struct fabric_config *fab
 int traffic_run_start(struct traffic_run *run, const struct fabric_node_ops *ops,
                       uint64_t own_bytes, uint64_t group_bytes)
 {
-    struct fabric_config fabric = run->config->fabric;
     int err;
 
-    fabric.clock = EMU_CLOCK_VIRTUAL;
-    fabric.local_nodes = ops;
+    run->built = run->config->fabric;
+    run->built.clock = EMU_CLOCK_VIRTUAL;
+    run->built.local_nodes = ops;
     if (run->config->hosts)
-        fabric.hosts = &run->config->hosts->fabric;
+        run->built.hosts = &run->config->hosts->fabric;
     run->began_ns = emu_now_ns();
-    err = check_memory(run, &fabric, own_bytes, group_bytes);
+    err = check_memory(run, &run->built, own_bytes, group_bytes);
     if (!err)
-        err = fabric_start(&run->fabric, &fabric, run->error, run->error_bytes);
+        err = fabric_start(&run->fabric, &run->built, run->error, run->error_bytes);
     if (!err && run->config->capture)
-        err = capture_begin(&run->capture, run->fabric, fabric.graph, run->config->capture,
+        err = capture_begin(&run->capture, run->fabric, run->built.graph, run->config->capture,
                             run->error, run->error_bytes);
-    return err ? err : traffic_faults_start(run);
+    if (!err)
+        err = traffic_faults_start(run);
+    return err ? err : traffic_snapshots_start(run);
 }
 
 void traffic_run_stop(struct traffic_run *run)
 {
+    traffic_snapshots_stop(run);
     traffic_faults_stop(run);
     capture_end(run->capture, run->fabric);
     fabric_stop(run->fabric);

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "apps/fabric/capture/capture.h"
 #include "apps/fabric/fabric.h"
@@ -51,6 +52,11 @@ struct traffic_config {
     const struct fault_schedule *faults; /* NULL: none; on several hosts there are none */
     struct traffic_hosts *hosts;         /* apps/traffic/hosts.h; NULL: it is on one */
     const struct capture_plan *capture;  /* NULL: none */
+
+    struct {
+        FILE *out; /* the caller's; NULL: there are none */
+        uint64_t every_ps;
+    } snapshots;
 
     /* Called now and then with the part that is done, 0 to 1; false: end the run. May be NULL. */
     bool (*progress)(void *context, double done);

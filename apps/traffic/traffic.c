@@ -162,6 +162,26 @@ static int run_all(struct traffic_config *config, const struct traffic_options *
     return status;
 }
 
+/* Where --telemetry goes; @path NULL: nowhere. Errors are said. Returns 0 or an exit status. */
+static int snapshots_open(FILE **ret, const char *path)
+{
+    if (!path)
+        return 0;
+    *ret = strcmp(path, "-") == 0 ? stdout : fopen(path, "we");
+    if (*ret)
+        return 0;
+    say("cannot write snapshots to %s: %s; choose another --telemetry", path, strerror(errno));
+    return EXIT_FAILURE;
+}
+
+static int snapshots_close(FILE *out, const char *path, int status)
+{
+    if (!out || out == stdout || !fclose(out) || status)
+        return status; /* if it is one, it has been said why */
+    say("snapshots in %s are not whole: %s", path, strerror(errno));
+    return EXIT_FAILURE;
+}
+
 /* What runs on several hosts has of them. */
 struct with_hosts {
     struct hosts_plan plan;
@@ -241,6 +261,9 @@ int traffic_main(int argc, char **argv)
         return options_usage_error("traffic",
                                    "--faults and --cluster exclude each other: in "
                                    "simulated time faults are for a network on one host");
+    if (options.cluster && own.telemetry)
+        return options_usage_error("traffic", "--telemetry and --cluster exclude each other: "
+                                              "counters of other hosts are not gathered");
     status = options_fabric(&fabric, &graph, &options, NULL);
     if (status)
         return status;
@@ -253,7 +276,10 @@ int traffic_main(int argc, char **argv)
     if (!status) {
         config.faults = options.faults ? &faults : NULL;
         config.capture = options.capture ? &capture : NULL;
-        status = run_config(&config, &own, &options, argv);
+        status = snapshots_open(&config.snapshots.out, own.telemetry);
+        if (!status)
+            status = run_config(&config, &own, &options, argv);
+        status = snapshots_close(config.snapshots.out, own.telemetry, status);
         traffic_pattern_release(&config.pattern);
     }
     if (capture.fd >= 0)

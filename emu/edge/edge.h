@@ -23,12 +23,13 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "emu/edge/finished.h"
 #include "emu/edge/pending.h"
 #include "emu/link/seg.h"
 
 #define EMU_EDGE_MAGIC 0x656764656d756266u /* "fbumedge" */
 /* of edges, of what processes say over them, and of the control protocol */
-#define EMU_EDGE_VERSION 3u
+#define EMU_EDGE_VERSION 4u
 #define EMU_EDGE_SLOTS   1024 /* of each ring; a power of two */
 
 #define EMU_EDGE_RING_DATA 1u /* bell: ring when the up ring gains an entry */
@@ -137,11 +138,15 @@ struct emu_edge_shared {
     _Atomic uint32_t endings;
     /* 1: workers and attached processes outnumber the cores: yield soon */
     _Atomic uint32_t oversubscribed;
+    _Atomic uint32_t watched; /* 1: somebody wants to know what collectives are finished */
 
     alignas(EMU_LINE) struct emu_edge_stats stats;
 
     /* Written by the adapter about once a second; the fabric reads. */
     struct emu_pending_shared pending;
+
+    /* Written by the adapter while it is watched; the fabric reads. */
+    struct emu_finished_shared finished;
 
     /*
      * Time at which an entry is due: up, earliest departure; down, arrival in memory. ps, modulo

@@ -136,6 +136,13 @@ static struct emu_rx *channels_rx(struct switch_dev *sw, uint32_t port)
     return &switch_channels_of(sw)->port[port].rx;
 }
 
+static uint32_t channels_queued(const struct switch_dev *sw, uint32_t port)
+{
+    const struct switch_channels *ch = (const struct switch_channels *)sw;
+
+    return __atomic_load_n(&ch->port[port].pending, __ATOMIC_RELAXED);
+}
+
 static int channels_faults(struct switch_dev *sw, uint32_t port, struct emu_faults *faults)
 {
     switch_channels_of(sw)->port[port].faults = faults;
@@ -200,6 +207,7 @@ const struct switch_kind switch_channel_kind = {
     .destroy = channels_destroy,
     .tx = channels_tx,
     .rx = channels_rx,
+    .queued = channels_queued,
     .check = switch_channels_check,
     .bufs = switch_channels_bufs,
     .rebase = channels_rebase,

@@ -81,7 +81,7 @@ struct switch_channel_port {
     uint8_t last_reply;
     uint8_t last_grant[2]; /* input that was given a channel; and one for a packet that collects */
     uint8_t collects;      /* by priority, whose turn it is for a channel: a packet that collects */
-    uint8_t pending;       /* channels that are open */
+    uint8_t pending;       /* channels that are open; read by anyone */
     uint8_t input_of[EMU_VCS];        /* of the packet on an open channel */
     uint32_t open_of[TOPO_PORTS_MAX]; /* by input: open channels with its packets, by bit */
     struct emu_vcs vcs;
@@ -212,11 +212,13 @@ static inline void switch_channel_untell(struct switch_channels *ch, uint32_t o)
 /* Output @o has so many channels more open than before: 1, -1, or 0. */
 static inline void switch_channel_count(struct switch_channels *ch, uint32_t o, int more)
 {
-    uint32_t pending = ch->port[o].pending = (uint8_t)(ch->port[o].pending + more);
+    uint32_t pending = (uint8_t)(ch->port[o].pending + more);
     uint32_t closed = ch->channels - pending;
     uint32_t kept = ch->channels >= EMU_VCS_KEPT_OF;
     uint64_t bit = emu_bit(o);
 
+    __atomic_store_n(&ch->port[o].pending, (uint8_t)pending,
+                     __ATOMIC_RELAXED); /* switch_queued() */
     ch->open += (uint32_t)more;
     ch->openable[0] = (ch->openable[0] & ~bit) | (uint64_t)(closed > kept) << o;
     ch->openable[1] = (ch->openable[1] & ~bit) | (uint64_t)(closed > 0) << o;

@@ -181,13 +181,14 @@ size_t switch_crosspoints_bytes(uint32_t ports, uint32_t slots, const struct emu
 uint32_t switch_crosspoints_segments(uint32_t ports, const struct emu_profile *profile);
 
 /* What the kinds with crosspoints have in common: members of a struct switch_kind. */
-#define SWITCH_CROSSPOINTS_KIND                                                                  \
-    .combines = true, .sane = switch_crosspoints_sane, .tx = switch_crossbar_tx,                 \
-    .rx = switch_crossbar_rx, .rebase = switch_crosspoints_rebase, .link = switch_crossbar_link, \
-    .stick = switch_crosspoints_stick, .waiting = switch_crossbar_waiting,                       \
-    .ready = switch_crossbar_ready, .combine_faults = switch_units_faults,                       \
-    .combine_stall = switch_units_stall, .combine_out = switch_units_out,                        \
-    .combine_taken = switch_units_taken, .combine_waiting = switch_units_waiting,                \
+#define SWITCH_CROSSPOINTS_KIND                                                   \
+    .combines = true, .sane = switch_crosspoints_sane, .tx = switch_crossbar_tx,  \
+    .rx = switch_crossbar_rx, .queued = switch_crossbar_queued,                   \
+    .rebase = switch_crosspoints_rebase, .link = switch_crossbar_link,            \
+    .stick = switch_crosspoints_stick, .waiting = switch_crossbar_waiting,        \
+    .ready = switch_crossbar_ready, .combine_faults = switch_units_faults,        \
+    .combine_stall = switch_units_stall, .combine_out = switch_units_out,         \
+    .combine_taken = switch_units_taken, .combine_waiting = switch_units_waiting, \
     .ups = switch_crossbar_ups, .faults = switch_cables_faults
 
 /* bufs of a struct switch_kind, where nothing is but at the crosspoints. */

@@ -370,6 +370,7 @@ const struct switch_kind switch_slots_kind = {
     .bufs = slots_bufs,
     .rebase = slots_rebase,
     .stick = switch_crossbar_stick,
+    .queued = switch_crossbar_queued,
     .waiting = switch_crossbar_waiting,
     .ready = switch_crossbar_ready,
     .faults = switch_cables_faults,

@@ -19,7 +19,7 @@ RANK = r'''
 import array, json, os, signal, socket, sys, time
 s = socket.socket(socket.AF_UNIX)
 s.connect(os.environ["FABEMU_SOCKET"])
-s.sendall(b'{"cmd":"attach","version":3,"want":-1}\n')
+s.sendall(b'{"cmd":"attach","version":4,"want":-1}\n')
 data, ancillary, _, _ = s.recvmsg(65536, 64)
 reply = json.loads(data)
 if not reply["ok"]:
@@ -108,7 +108,7 @@ class Client:
         return self.next()
 
     def attach(self, want=-1):
-        return self.ask("attach", version=3, want=want)
+        return self.ask("attach", version=4, want=want)
 
     def close(self):
         for fd in self.fds:

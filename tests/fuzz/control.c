@@ -229,7 +229,10 @@ static struct topo_graph *graph_make(void)
 
 static void serve(const struct fabric_config *config)
 {
-    struct daemon_config daemon = {.fabric = config, .owner = getpid(), .events_fd = -1};
+    struct daemon_config daemon = {.fabric = config,
+                                   .owner = getpid(),
+                                   .events_fd = -1,
+                                   .record_fd = -1};
     char error[FAULT_ERROR_BYTES];
     struct sockaddr_un address;
     socklen_t bytes;

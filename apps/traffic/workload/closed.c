@@ -13,6 +13,7 @@
 #include "apps/traffic/workload/coll.h"
 #include "apps/fabric/links.h"
 #include "apps/traffic/faults.h"
+#include "apps/traffic/snapshots.h"
 #include "apps/traffic/inside.h"
 
 #define SLICE_PS     UINT64_C(1000000)   /* 1 us */

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "apps/traffic/faults.h"
+#include "apps/traffic/snapshots.h"
 #include "apps/traffic/workload/open.h"
 #include "nic/engine/engine.h"
 

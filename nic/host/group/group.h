@@ -24,12 +24,13 @@ struct nic_coll {
     uint64_t bytes;
     uint64_t first; /* its first segment in the stream */
     uint64_t segs;
-    uint64_t sent;  /* segments handed to the ring */
-    uint64_t done;  /* segments complete */
-    uint32_t root;  /* node, where there is one */
-    uint32_t step;  /* payload bytes of every segment but the last */
-    int32_t status; /* with which it will complete */
-    uint8_t kind;   /* enum emu_kind */
+    uint64_t sent;     /* segments handed to the ring */
+    uint64_t done;     /* segments complete */
+    uint64_t began_ns; /* 0: nobody wants to know */
+    uint32_t root;     /* node, where there is one */
+    uint32_t step;     /* payload bytes of every segment but the last */
+    int32_t status;    /* with which it will complete */
+    uint8_t kind;      /* enum emu_kind */
     uint8_t op, type;
     bool sends;  /* this member contributes */
     bool awaits; /* this member gets the result */

@@ -29,6 +29,7 @@
 #include <string.h>
 
 #include "emu/combine.h"
+#include "emu/now.h"
 
 static uint32_t half_numbers(const struct fabemu_group *g)
 {
@@ -143,9 +144,26 @@ static void clash_note(struct fabemu_group *g, uint64_t index, uint64_t bytes,
 
 /* --- completion --------------------------------------------------------------------- */
 
+/* The fabric is told of it, if somebody there watches. */
+static void coll_show(const struct fabemu_group *g, const struct nic_coll *c)
+{
+    const struct emu_finished finished = {.first = c->first,
+                                          .began_ns = c->began_ns,
+                                          .ended_ns = emu_now_ns(),
+                                          .bytes = c->bytes,
+                                          .group = g->id,
+                                          .kind = c->kind,
+                                          .op = c->op,
+                                          .type = c->type};
+
+    emu_finished_write(&g->fab->edge.shared->finished, &finished);
+}
+
 void nic_coll_end(struct fabemu_group *g, struct nic_coll *c)
 {
     emu_list_del(&c->post.link);
+    if (c->began_ns && !c->status && !c->ended)
+        coll_show(g, c);
     if (c->ended)
         c->ended(g, c);
     else
@@ -365,6 +383,8 @@ void nic_stream_add(struct fabemu_group *g, struct nic_coll *c)
 {
     assert(g->fab->locked && g->joined && c->segs && !emu_listed(&c->post.link));
     c->first = g->posted;
+    if (atomic_load_explicit(&g->fab->edge.shared->watched, memory_order_relaxed))
+        c->began_ns = emu_now_ns();
     g->posted += c->segs;
     g->recent[g->begun++ % NIC_GROUP_RECENT] = (struct nic_recent){
         .first = c->first, .root = c->root, .kind = c->kind, .op = c->op, .type = c->type};

@@ -83,6 +83,7 @@ static void *governs(void *arg)
                                    .owner_fd = host->owner_fd,
                                    .owner = getpid(),
                                    .events_fd = -1,
+                                   .record_fd = -1,
                                    .hosts = &rig.hosts};
     char error[256] = "";
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fault.c - `fabemu fault`: on a running fabric; the scenarios; what a schedule means on a network.
+ * command.c - `fabemu fault`: on a running fabric; the scenarios; what a schedule means on a
+ * network.
  */
 #include <stdio.h>
 #include <stdlib.h>

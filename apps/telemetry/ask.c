@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * ask.c - a view of a running fabric, of one moment.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "apps/daemon/conn.h"
+#include "apps/run/ask.h"
+#include "apps/run/paths.h"
+#include "apps/say.h"
+#include "apps/telemetry/serve.h"
+#include "apps/telemetry/view.h"
+
+#define ANSWER_MS 5000 /* for a fabric to answer */
+
+static int take_until_whole(struct telemetry_view *view, struct conn *conn)
+{
+    struct json_object *line;
+    int err = 0;
+
+    while (!err && !view->look) {
+        err = conn_wait(conn, &line, ANSWER_MS);
+        if (err)
+            break;
+        err = telemetry_view_take(view, line);
+        err = err < 0 ? err : 0;
+        json_object_put(line);
+    }
+    return err;
+}
+
+int telemetry_view_read(struct telemetry_view *view, const char *name, char *error,
+                        size_t error_bytes)
+{
+    struct json_object *request = ask_request("subscribe"), *reply = NULL;
+    struct conn conn;
+    int fd, err = paths_connect(&fd, NULL, name, error, error_bytes);
+
+    json_add_number(request, "telemetry", TELEMETRY_EVERY_LEAST_MS);
+    if (err) {
+        json_object_put(request);
+        return err;
+    }
+    conn_open(&conn, fd, CONN_REPLY_MAX);
+    err = conn_ask(&conn, request, &reply, ANSWER_MS);
+    if (!err && !emu_json_true(reply, "ok"))
+        err = -EPROTO;
+    json_object_put(reply);
+    if (!err)
+        err = take_until_whole(view, &conn);
+    conn_close(&conn);
+    if (err)
+        fail(err, error, error_bytes, "fabric '%s' does not tell its counters (%s)", name,
+             strerror(-err));
+    return err;
+}

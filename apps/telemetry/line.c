@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * line.c - a snapshot as a line of JSON: docs/telemetry.md.
+ *
+ * Rows are lists of numbers, each at its place. What has not changed since the reader's last look
+ * is left out.
+ */
+#include "apps/fabric/links.h"
+#include "apps/telemetry/internal.h"
+#include "nic/fabemu.h"
+
+const char *const telemetry_link_names[TELEMETRY_LINKS] = {
+    [TELEMETRY_UP] = "up",
+    [TELEMETRY_TESTING] = "testing",
+    [TELEMETRY_OUT] = "out",
+    [TELEMETRY_DOWN] = "down",
+};
+
+const char *const telemetry_kind_names[TELEMETRY_KINDS] = {
+    [TELEMETRY_NOTHING] = "nothing", [TELEMETRY_SEND] = "send",
+    [TELEMETRY_RECEIVE] = "receive", [TELEMETRY_PUT] = "put",
+    [TELEMETRY_GET] = "get",         [TELEMETRY_ATOMIC] = "atomic",
+    [TELEMETRY_BARRIER] = "barrier", [TELEMETRY_BROADCAST] = "broadcast",
+    [TELEMETRY_REDUCE] = "reduce",   [TELEMETRY_ALLREDUCE] = "allreduce",
+};
+
+enum telemetry_kind telemetry_kind_of(uint8_t emu_kind)
+{
+    static const enum telemetry_kind kinds[EMU_KINDS] = {
+        [EMU_MULTICAST] = TELEMETRY_BROADCAST,
+        [EMU_REDUCE] = TELEMETRY_REDUCE,
+        [EMU_ALLREDUCE] = TELEMETRY_ALLREDUCE,
+        [EMU_BARRIER] = TELEMETRY_BARRIER,
+    };
+
+    return emu_kind < EMU_KINDS ? kinds[emu_kind] : TELEMETRY_NOTHING;
+}
+
+#define ROW(text, ...)                                  \
+    telemetry_row(text, (const int64_t[]){__VA_ARGS__}, \
+                  sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
+
+/* A list, if it has anything. */
+static void list_begin(struct telemetry_text *text, const char *name)
+{
+    telemetry_field(text, name);
+    telemetry_put(text, "[", 1);
+}
+
+static void list_end(struct telemetry_text *text)
+{
+    telemetry_put(text, "]", 1);
+}
+
+static void put_ways(const struct telemetry *t, uint64_t since, struct telemetry_text *text)
+{
+    uint32_t ways = 2 * fabric_cable_count(t->source.fabric);
+
+    list_begin(text, "links");
+    for (uint32_t i = 0; i < ways; i++) {
+        const struct fabric_way *way = &t->way[i].now;
+
+        if (t->way[i].changed > since)
+            ROW(text, i, (int64_t)way->segments, (int64_t)way->stalls, way->queue,
+                (int64_t)way->errors);
+    }
+    list_end(text);
+}
+
+static void put_states(const struct telemetry *t, uint64_t since, struct telemetry_text *text)
+{
+    list_begin(text, "states");
+    for (uint32_t i = 0; i < fabric_cable_count(t->source.fabric); i++)
+        if (t->cable[i].changed > since)
+            ROW(text, i, t->cable[i].now.state, (int64_t)t->cable[i].now.outs);
+    list_end(text);
+}
+
+static void put_switches(const struct telemetry *t, uint64_t since, struct telemetry_text *text)
+{
+    list_begin(text, "switches");
+    for (uint32_t s = 0; s < t->source.config->graph->switches; s++) {
+        const struct fabric_combined *now = &t->sw[s].now;
+
+        if (t->sw[s].changed > since)
+            ROW(text, s, (int64_t)now->contributions, (int64_t)now->results,
+                (int64_t)now->multicasts, now->states);
+    }
+    list_end(text);
+}
+
+static void put_nodes(const struct telemetry *t, uint64_t since, struct telemetry_text *text)
+{
+    list_begin(text, "nodes");
+    for (uint32_t n = 0; n < t->source.config->graph->nodes; n++) {
+        const struct fabric_passed *now = &t->node[n].now;
+
+        if (t->node[n].changed > since)
+            ROW(text, n, (int64_t)now->sent, (int64_t)now->delivered, now->posted, now->untaken,
+                (int64_t)now->contributions);
+    }
+    list_end(text);
+}
+
+static void put_processes(const struct telemetry *t, uint64_t since, struct telemetry_text *text)
+{
+    list_begin(text, "processes");
+    for (uint32_t n = 0; n < t->source.config->graph->nodes; n++) {
+        const struct telemetry_node *node = &t->node[n];
+
+        if (node->who_changed <= since)
+            continue;
+        telemetry_comma(text);
+        telemetry_puts(text, "{");
+        telemetry_field_number(text, "node", n);
+        telemetry_field_number(text, "pid", (uint64_t)node->who.pid);
+        if (node->who.rank >= 0)
+            telemetry_field_number(text, "rank", (uint64_t)node->who.rank);
+        if (node->who.pid)
+            telemetry_field_string(text, "command", node->who.command);
+        telemetry_puts(text, "}");
+    }
+    list_end(text);
+}
+
+/* On the scale of the line's own times. */
+static int64_t since_origin(const struct telemetry *t, uint64_t at_ns)
+{
+    return at_ns > t->source.origin ? (int64_t)(at_ns - t->source.origin) : 0;
+}
+
+static void put_waits(const struct telemetry *t, uint64_t since, struct telemetry_text *text)
+{
+    list_begin(text, "waits");
+    for (uint32_t n = 0; n < t->source.config->graph->nodes; n++) {
+        const struct telemetry_wait *waits = &t->node[n].waits;
+
+        if (t->node[n].waits_changed > since)
+            ROW(text, n, waits->kind, waits->other, waits->group, (int64_t)waits->bytes,
+                since_origin(t, waits->since_ns));
+    }
+    list_end(text);
+}
+
+static void put_totals(const struct telemetry *t, struct telemetry_text *text)
+{
+    const struct fabric_totals *totals = &t->totals;
+
+    telemetry_field(text, "totals");
+    telemetry_puts(text, "{");
+    telemetry_field_number(text, "sent", totals->sent);
+    telemetry_field_number(text, "delivered", totals->delivered);
+    telemetry_field_number(text, "hops", totals->hops);
+    telemetry_field_number(text, "credit_stalls", totals->credit_stalls);
+    telemetry_field_number(text, "dropped", totals->dropped);
+    telemetry_field_number(text, "contributions", totals->combined);
+    telemetry_field_number(text, "results", totals->results);
+    telemetry_field_number(text, "multicasts", totals->multicasts);
+    telemetry_field_number(text, "sent_again",
+                           totals->transport.retransmissions + totals->retries.again);
+    telemetry_field_number(text, "timeouts", totals->transport.timeouts + totals->retries.timeouts);
+    telemetry_field_number(text, "damaged", totals->transport.broken + totals->retries.damaged);
+    telemetry_field_number(text, "lost", totals->transport.lost + totals->retries.lost);
+    telemetry_puts(text, "}");
+}
+
+static void put_collectives(const struct telemetry *t, struct telemetry_text *text)
+{
+    list_begin(text, "collectives");
+    for (int c = 0; c < FABEMU_COLLS; c++) {
+        uint64_t elsewhere = 0;
+
+        for (int w = 0; w < FABEMU_WHYS; w++)
+            elsewhere += t->totals.elsewhere[c][w];
+        ROW(text, (int64_t)t->totals.in_switch[c], (int64_t)elsewhere);
+    }
+    list_end(text);
+}
+
+static void put_finished(const struct telemetry *t, uint64_t since, struct telemetry_text *text)
+{
+    telemetry_field_number(text, "finished_count", t->finished_count);
+    telemetry_field_number(text, "finished_missed", t->finished_missed);
+    list_begin(text, "finished");
+    for (uint32_t i = 0; i < TELEMETRY_FINISHED; i++) {
+        const struct telemetry_finished *at = &t->finished[i];
+
+        if (at->changed > since)
+            ROW(text, at->now.group, (int64_t)at->now.first, telemetry_kind_of(at->now.kind),
+                (int64_t)at->now.bytes, at->members, since_origin(t, at->now.began_ns),
+                since_origin(t, at->now.ended_ns));
+    }
+    list_end(text);
+}
+
+static void tail_write(struct telemetry *t, uint64_t since)
+{
+    struct telemetry_text *text = &t->tail;
+    bool is_virtual = t->source.config->clock == EMU_CLOCK_VIRTUAL;
+
+    telemetry_text_clear(text);
+    telemetry_puts(text, ",");
+    telemetry_field_number(text, "look", t->looks);
+    telemetry_field_number(text, "since", since);
+    telemetry_field_number(text, is_virtual ? "at_ps" : "at_ns", t->at);
+    put_totals(t, text);
+    put_collectives(t, text);
+    put_ways(t, since, text);
+    put_states(t, since, text);
+    put_switches(t, since, text);
+    put_nodes(t, since, text);
+    put_processes(t, since, text);
+    put_waits(t, since, text);
+    put_finished(t, since, text);
+    telemetry_puts(text, "}");
+    t->tail_look = t->looks;
+    t->tail_since = since;
+}
+
+void telemetry_line(struct telemetry *t, uint64_t since, uint64_t skipped,
+                    struct telemetry_text *text)
+{
+    if (t->tail_look != t->looks || t->tail_since != since || t->tail.failed)
+        tail_write(t, since);
+    telemetry_text_clear(text);
+    telemetry_puts(text, "{");
+    telemetry_field_string(text, "event", "telemetry");
+    telemetry_field_number(text, "skipped", skipped);
+    telemetry_put(text, t->tail.at, t->tail.bytes);
+    text->failed = text->failed || t->tail.failed;
+}

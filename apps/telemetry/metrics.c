@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * metrics.c - a view in Prometheus' text format.
+ *
+ * Ports have the names that Prometheus' node_exporter gives to those of InfiniBand adapters, where
+ * they mean the same, so that dashboards made for these show a fabric. A device is a switch or a
+ * node's adapter, "switch3" or "node5".
+ * Source: Prometheus, "Exposition formats", text version 0.0.4; node_exporter, infiniband.
+ */
+#include <string.h>
+
+#include "apps/telemetry/text.h"
+#include "apps/telemetry/view.h"
+
+/* --- the format --------------------------------------------------------------------- */
+
+/* What a family of samples is about. */
+static void family(struct telemetry_text *text, const char *name, const char *type,
+                   const char *help)
+{
+    telemetry_puts(text, "# HELP ");
+    telemetry_puts(text, name);
+    telemetry_puts(text, " ");
+    telemetry_puts(text, help);
+    telemetry_puts(text, "\n# TYPE ");
+    telemetry_puts(text, name);
+    telemetry_puts(text, " ");
+    telemetry_puts(text, type);
+    telemetry_puts(text, "\n");
+}
+
+/* NAME{ or, behind a label, a comma; then LABEL="…". telemetry_string() escapes as it must be. */
+static void label(struct telemetry_text *text, const char *name, const char *value)
+{
+    telemetry_puts(text, text->bytes && text->at[text->bytes - 1] == '"' ? "," : "{");
+    telemetry_puts(text, name);
+    telemetry_puts(text, "=");
+    telemetry_string(text, value);
+}
+
+static void label_number(struct telemetry_text *text, const char *name, uint64_t value)
+{
+    telemetry_puts(text, text->bytes && text->at[text->bytes - 1] == '"' ? "," : "{");
+    telemetry_puts(text, name);
+    telemetry_puts(text, "=\"");
+    telemetry_number(text, value);
+    telemetry_puts(text, "\"");
+}
+
+static void sample(struct telemetry_text *text, uint64_t value)
+{
+    telemetry_puts(text, text->bytes && text->at[text->bytes - 1] == '"' ? "} " : " ");
+    telemetry_number(text, value);
+    telemetry_puts(text, "\n");
+}
+
+static void single(struct telemetry_text *text, const char *name, const char *type,
+                   const char *help, uint64_t value)
+{
+    family(text, name, type, help);
+    telemetry_puts(text, name);
+    sample(text, value);
+}
+
+/* --- ports -------------------------------------------------------------------------- */
+
+/* One end of a cable, and the ways from it and to it. */
+struct end {
+    const struct telemetry_view *view;
+    uint32_t cable;
+    bool node; /* of a node's adapter */
+    uint32_t device, port;
+    const struct telemetry_view_way *out, *in;
+};
+
+static bool is_state(const struct end *end, const char *name)
+{
+    return strcmp(telemetry_view_link(end->view, end->cable), name) == 0;
+}
+
+static uint64_t sent(const struct end *end)
+{
+    return end->out->segments;
+}
+
+static uint64_t received(const struct end *end)
+{
+    return end->in->segments;
+}
+
+static uint64_t waits(const struct end *end)
+{
+    return end->out->stalls;
+}
+
+static uint64_t errors(const struct end *end)
+{
+    return end->in->errors;
+}
+
+static uint64_t downed(const struct end *end)
+{
+    return end->view->cable[end->cable].outs;
+}
+
+static uint64_t rate(const struct end *end)
+{
+    return end->view->link_bytes_per_s;
+}
+
+static uint64_t queue(const struct end *end)
+{
+    return end->out->queue;
+}
+
+/* 1 down, 2 init, 4 active. */
+static uint64_t state(const struct end *end)
+{
+    return is_state(end, "up") ? 4 : is_state(end, "testing") ? 2 : 1;
+}
+
+/* 2 polling, 3 disabled, 4 training, 5 link up. */
+static uint64_t physical_state(const struct end *end)
+{
+    return is_state(end, "up") ? 5 : is_state(end, "testing") ? 4 : is_state(end, "out") ? 3 : 2;
+}
+
+static const struct {
+    const char *name;
+    const char *type;
+    const char *help;
+    uint64_t (*value)(const struct end *end);
+} of_port[] = {
+    {"node_infiniband_port_packets_transmitted_total", "counter", "Segments sent.", sent},
+    {"node_infiniband_port_packets_received_total", "counter",
+     "Segments sent by the port at the other end.", received},
+    {"node_infiniband_port_transmit_wait_total", "counter",
+     "Times that the port had something to send and the other end no room.", waits},
+    {"node_infiniband_symbol_error_total", "counter",
+     "Segments or packets lost or damaged on the way to the port.", errors},
+    {"node_infiniband_link_downed_total", "counter",
+     "Times that the link went out of use: no signal, errors, or a port that sent nothing.",
+     downed},
+    {"node_infiniband_state_id", "gauge", "State of the port: 1 down, 2 init, 4 active.", state},
+    {"node_infiniband_physical_state_id", "gauge",
+     "Physical state: 2 polling, 3 disabled, 4 training, 5 link up.", physical_state},
+    {"node_infiniband_rate_bytes_per_second", "gauge",
+     "What the link carries each way by the profile.", rate},
+    {"fabemu_port_queue", "gauge",
+     "What waits to be sent: segments, or packets where these are acknowledged.", queue},
+};
+
+static void put_end(struct telemetry_text *text, size_t i, const struct end *end)
+{
+    telemetry_puts(text, of_port[i].name);
+    telemetry_puts(text, end->node ? "{device=\"node" : "{device=\"switch");
+    telemetry_number(text, end->device);
+    telemetry_puts(text, "\"");
+    label_number(text, "port", end->port);
+    sample(text, of_port[i].value(end));
+}
+
+static void put_ports(const struct telemetry_view *view, struct telemetry_text *text, size_t i)
+{
+    family(text, of_port[i].name, of_port[i].type, of_port[i].help);
+    for (uint32_t c = 0; c < view->cables; c++) {
+        const struct telemetry_view_cable *cable = &view->cable[c];
+
+        put_end(text, i,
+                &(struct end){.view = view,
+                              .cable = c,
+                              .device = cable->sw,
+                              .port = cable->port,
+                              .out = &cable->way[1],
+                              .in = &cable->way[0]});
+        put_end(text, i,
+                &(struct end){.view = view,
+                              .cable = c,
+                              .node = !cable->to_switch,
+                              .device = cable->far,
+                              .port = cable->far_port,
+                              .out = &cable->way[0],
+                              .in = &cable->way[1]});
+    }
+}
+
+/* --- switches, nodes, collectives --------------------------------------------------- */
+
+static void put_switches(const struct telemetry_view *view, struct telemetry_text *text,
+                         const char *name, const char *type, const char *help, size_t offset)
+{
+    family(text, name, type, help);
+    for (uint32_t s = 0; s < view->switches; s++) {
+        telemetry_puts(text, name);
+        label_number(text, "switch", s);
+        sample(text, *(const uint64_t *)(const void *)((const char *)&view->sw[s] + offset));
+    }
+}
+
+static void put_nodes(const struct telemetry_view *view, struct telemetry_text *text,
+                      const char *name, const char *type, const char *help, size_t offset)
+{
+    family(text, name, type, help);
+    for (uint32_t n = 0; n < view->nodes; n++) {
+        telemetry_puts(text, name);
+        label_number(text, "node", n);
+        sample(text, *(const uint64_t *)(const void *)((const char *)&view->node[n] + offset));
+    }
+}
+
+static void put_attached(const struct telemetry_view *view, struct telemetry_text *text)
+{
+    family(text, "fabemu_node_attached", "gauge", "1: a process is attached to the node.");
+    for (uint32_t n = 0; n < view->nodes; n++) {
+        telemetry_puts(text, "fabemu_node_attached");
+        label_number(text, "node", n);
+        sample(text, view->node[n].pid != 0);
+    }
+}
+
+static void put_collectives(const struct telemetry_view *view, struct telemetry_text *text)
+{
+    static const char name[] = "fabemu_collectives_total";
+
+    family(text, name, "counter", "Collectives, as programs count them, by who carried them out.");
+    for (uint32_t c = 0; c < TELEMETRY_COLLECTIVES; c++)
+        for (int elsewhere = 0; elsewhere < 2; elsewhere++) {
+            telemetry_puts(text, name);
+            label(text, "kind", telemetry_collectives[c]);
+            label(text, "by", elsewhere ? "messages" : "network");
+            sample(text, elsewhere ? view->collectives[c].elsewhere : view->collectives[c].network);
+        }
+}
+
+static void put_totals(const struct telemetry_view *view, struct telemetry_text *text)
+{
+#define X(name)                                                                                  \
+    single(text, "fabemu_" #name "_total", "counter", "Of the whole fabric; docs/telemetry.md.", \
+           view->totals.name);
+    TELEMETRY_TOTALS(X)
+#undef X
+}
+
+static void put_fabric(const struct telemetry_view *view, struct telemetry_text *text)
+{
+    family(text, "fabemu_info", "gauge", "What the fabric is.");
+    telemetry_puts(text, "fabemu_info");
+    label(text, "name", view->name);
+    label(text, "topo", view->topo);
+    label(text, "profile", view->profile);
+    label(text, "clock", view->clock);
+    sample(text, 1);
+    single(text, "fabemu_time_nanoseconds_total", "counter",
+           "Time since the fabric's start; on clock virtual simulated time.",
+           view->is_virtual ? view->at / 1000u : view->at);
+    put_totals(view, text);
+    put_collectives(view, text);
+}
+
+void telemetry_metrics(const struct telemetry_view *view, struct telemetry_text *text)
+{
+    telemetry_text_clear(text);
+    if (!view->look)
+        return;
+    put_fabric(view, text);
+    for (size_t i = 0; i < sizeof of_port / sizeof of_port[0]; i++)
+        put_ports(view, text, i);
+#define SWITCHES(name, type, help, field) \
+    put_switches(view, text, name, type, help, offsetof(struct telemetry_view_switch, field))
+    SWITCHES("fabemu_switch_contributions_total", "counter", "Contributions combined.",
+             contributions);
+    SWITCHES("fabemu_switch_results_total", "counter", "Results sent.", results);
+    SWITCHES("fabemu_switch_multicasts_total", "counter", "Segments copied to several ports.",
+             multicasts);
+    SWITCHES("fabemu_switch_states", "gauge", "Partial results that groups have set aside.",
+             states);
+#define NODES(name, type, help, field) \
+    put_nodes(view, text, name, type, help, offsetof(struct telemetry_view_node, field))
+    put_attached(view, text);
+    NODES("fabemu_node_sent_total", "counter", "Segments from the node.", sent);
+    NODES("fabemu_node_delivered_total", "counter", "Segments to the node.", delivered);
+    NODES("fabemu_node_contributions_total", "counter", "Contributions combined by its adapter.",
+          contributions);
+    NODES("fabemu_node_posted", "gauge", "Segments that its process has posted and that wait.",
+          posted);
+    NODES("fabemu_node_untaken", "gauge", "Segments that its process has not taken yet.", untaken);
+}

@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * serve.c - snapshots for whoever has subscribed to them on the control socket.
+ */
+#include "apps/telemetry/serve.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "apps/daemon/client.h"
+#include "apps/daemon/faults.h"
+#include "apps/daemon/standstill.h"
+#include "apps/fabric/sample/sample.h"
+#include "apps/telemetry/telemetry.h"
+#include "emu/now.h"
+
+#define GRID_MS TELEMETRY_EVERY_LEAST_MS
+
+struct telemetry_serve {
+    struct telemetry *telemetry; /* NULL: nobody reads */
+    struct telemetry_text line;
+    struct telemetry_reader file; /* --record's */
+    uint64_t origin_ns;
+    int timer;
+};
+
+/* --- what the daemon knows ---------------------------------------------------------- */
+
+static void link_of(void *ctx, uint32_t cable, struct telemetry_cable *ret)
+{
+    const struct daemon *daemon = ctx;
+
+    *ret = telemetry_cable_at(daemon_faults_manager(daemon), cable);
+    if (daemon->far.lost && daemon->far.lost[cable])
+        ret->state = TELEMETRY_DOWN;
+}
+
+static void wait_of_op(struct telemetry_wait *waits, const struct emu_pending_op *op)
+{
+    static const enum telemetry_kind kinds[EMU_PENDING_KINDS] = {
+        [EMU_PENDING_SEND] = TELEMETRY_SEND,     [EMU_PENDING_RECEIVE] = TELEMETRY_RECEIVE,
+        [EMU_PENDING_PUT] = TELEMETRY_PUT,       [EMU_PENDING_GET] = TELEMETRY_GET,
+        [EMU_PENDING_ATOMIC] = TELEMETRY_ATOMIC,
+    };
+
+    if (!op->kind || (waits->kind && waits->since_ns <= op->since_ns))
+        return;
+    *waits = (struct telemetry_wait){.kind = kinds[op->kind],
+                                     .other = op->node == EMU_PENDING_ANY ? -1 : (int64_t)op->node,
+                                     .group = -1,
+                                     .bytes = op->bytes,
+                                     .since_ns = op->since_ns};
+}
+
+static void wait_of_group(struct telemetry_wait *waits, const struct emu_pending_group *group)
+{
+    if (!group->since_ns || (waits->kind && waits->since_ns <= group->since_ns))
+        return;
+    *waits = (struct telemetry_wait){.kind = telemetry_kind_of(group->what.kind),
+                                     .other = -1,
+                                     .group = group->id,
+                                     .bytes = group->what.bytes,
+                                     .since_ns = group->since_ns};
+}
+
+/* As it was told last: once a second. */
+static void node_of(void *ctx, uint32_t node, struct telemetry_process *who,
+                    struct telemetry_wait *waits)
+{
+    const struct daemon *daemon = ctx;
+    const struct client *client = daemon->by_node[node];
+    const struct emu_pending *pending;
+
+    if (!client)
+        return;
+    who->pid = client->pid;
+    who->rank = client->rank;
+    snprintf(who->command, sizeof who->command, "%s", client->command);
+    pending = client->look ? &client->look->pending : NULL;
+    if (!pending || !pending->written_ns || !pending->waits)
+        return;
+    wait_of_op(waits, &pending->send);
+    wait_of_op(waits, &pending->receive);
+    for (uint32_t g = 0; g < pending->groups; g++)
+        wait_of_group(waits, &pending->group[g]);
+}
+
+/* --- who reads ---------------------------------------------------------------------- */
+
+static uint64_t now_ms(const struct telemetry_serve *serve)
+{
+    return (emu_now_ns() - serve->origin_ns) / 1000000u;
+}
+
+/* The next multiple of the interval; so all who ask for the same have the same. */
+static uint64_t next_ms(uint64_t ms, uint64_t every_ms)
+{
+    return (ms / every_ms + 1) * every_ms;
+}
+
+static bool is_due(const struct telemetry_reader *reader, uint64_t ms)
+{
+    return reader->every_ms && reader->due_ms <= ms;
+}
+
+/* When the first reader is due; UINT64_MAX: there is none. */
+static uint64_t due_ms(const struct daemon *daemon)
+{
+    const struct telemetry_reader *file = &daemon->telemetry->file;
+    uint64_t due = file->every_ms ? file->due_ms : UINT64_MAX;
+
+    emu_each_listed (const struct client, client, &daemon->clients, link)
+        if (!client->gone && client->telemetry.every_ms && client->telemetry.due_ms < due)
+            due = client->telemetry.due_ms;
+    return due;
+}
+
+static void timer_arm(const struct telemetry_serve *serve, uint64_t due)
+{
+    uint64_t at_ns = due == UINT64_MAX ? 0 : serve->origin_ns + due * 1000000u;
+    struct itimerspec when = {
+        .it_value = {(time_t)(at_ns / 1000000000u), (long)(at_ns % 1000000000u)}};
+
+    timerfd_settime(serve->timer, TFD_TIMER_ABSTIME, &when, NULL);
+}
+
+static int serve_open(struct daemon *daemon)
+{
+    struct telemetry_serve *serve = daemon->telemetry;
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = &daemon->telemetry};
+
+    if (serve)
+        return 0;
+    serve = calloc(1, sizeof *serve);
+    if (!serve)
+        return -ENOMEM;
+    serve->origin_ns = daemon->began_ps / 1000u;
+    serve->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    if (serve->timer < 0 || epoll_ctl(daemon->epoll, EPOLL_CTL_ADD, serve->timer, &event) < 0) {
+        int err = -errno;
+
+        if (serve->timer >= 0)
+            close(serve->timer);
+        free(serve);
+        return err;
+    }
+    daemon->telemetry = serve;
+    return 0;
+}
+
+static int sampler_open(struct daemon *daemon)
+{
+    const struct telemetry_source source = {
+        .fabric = daemon->fabric,
+        .config = daemon->config->fabric,
+        .origin = daemon->began_ps / 1000u,
+        .link = link_of,
+        .node = node_of,
+        .ctx = daemon,
+        .hosts = daemon->config->hosts ? daemon->config->hosts->name : NULL,
+    };
+    int err = serve_open(daemon);
+
+    if (err || daemon->telemetry->telemetry)
+        return err;
+    err = telemetry_create(&daemon->telemetry->telemetry, &source);
+    fabric_watch(daemon->fabric, !err);
+    return err;
+}
+
+/* Nobody reads any more: nothing of it is left but a timer that does not run. */
+static void sampler_close(struct daemon *daemon)
+{
+    struct telemetry_serve *serve = daemon->telemetry;
+
+    fabric_watch(daemon->fabric, false);
+    telemetry_destroy(serve->telemetry);
+    serve->telemetry = NULL;
+    telemetry_text_free(&serve->line);
+}
+
+static int64_t every_wanted(struct json_object *request)
+{
+    int64_t every_ms = emu_json_number(request, "telemetry", -1);
+    bool right = every_ms >= TELEMETRY_EVERY_LEAST_MS && every_ms <= TELEMETRY_EVERY_MOST_MS;
+
+    return right || every_ms == 0 ? every_ms : -1;
+}
+
+bool telemetry_serve_subscribe(struct daemon *daemon, struct client *client,
+                               struct json_object *request)
+{
+    int64_t every_ms = every_wanted(request);
+    struct telemetry_serve *serve;
+    int err;
+
+    if (every_ms < 0) {
+        daemon_reply_error(daemon, client, -EINVAL,
+                           "\"telemetry\" must be 0, or a number of ms from 100 to 3600000");
+        return false;
+    }
+    err = sampler_open(daemon);
+    if (err) {
+        daemon_reply_error(daemon, client, err, "there is no memory or descriptor for telemetry");
+        return false;
+    }
+    serve = daemon->telemetry;
+    client->telemetry = (struct telemetry_reader){.every_ms = (uint32_t)every_ms};
+    daemon_send(daemon, client, conn_ok());
+    if (every_ms) {
+        client->telemetry.due_ms = next_ms(now_ms(serve), GRID_MS);
+        telemetry_shape(serve->telemetry, (uint64_t)every_ms * 1000000u, &serve->line);
+        daemon_send_line(daemon, client, serve->line.at, serve->line.bytes);
+    }
+    timer_arm(serve, due_ms(daemon));
+    return true;
+}
+
+/* The last line is still under way to it. */
+static bool is_behind(const struct client *client)
+{
+    return client->conn.out.bytes;
+}
+
+static void reader_serve(struct daemon *daemon, struct client *client)
+{
+    struct telemetry_serve *serve = daemon->telemetry;
+    struct telemetry_reader *reader = &client->telemetry;
+
+    telemetry_line(serve->telemetry, reader->seen, reader->skipped, &serve->line);
+    if (serve->line.failed) {
+        reader->skipped++;
+        return;
+    }
+    reader->seen = telemetry_looks(serve->telemetry);
+    reader->skipped = 0;
+    daemon_send_line(daemon, client, serve->line.at, serve->line.bytes);
+}
+
+/* A look, but not twice for readers that are due together. */
+static void look_once(struct telemetry_serve *serve, bool *looked)
+{
+    if (!*looked)
+        telemetry_look(serve->telemetry, emu_now_ns());
+    *looked = true;
+}
+
+static void readers_serve(struct daemon *daemon, uint64_t ms, bool *looked)
+{
+    emu_each_listed (struct client, client, &daemon->clients, link) {
+        if (client->gone || !is_due(&client->telemetry, ms))
+            continue;
+        client->telemetry.due_ms = next_ms(ms, client->telemetry.every_ms);
+        if (is_behind(client)) {
+            client->telemetry.skipped++;
+            continue;
+        }
+        look_once(daemon->telemetry, looked);
+        reader_serve(daemon, client);
+    }
+}
+
+/* --- the file ----------------------------------------------------------------------- */
+
+static void file_serve(struct daemon *daemon)
+{
+    struct telemetry_serve *serve = daemon->telemetry;
+
+    telemetry_line(serve->telemetry, serve->file.seen, 0, &serve->line);
+    if (serve->line.failed)
+        return;
+    serve->file.seen = telemetry_looks(serve->telemetry);
+    daemon_write_line(&daemon->record_fd, "snapshots", serve->line.at, serve->line.bytes);
+    if (daemon->record_fd < 0)
+        serve->file.every_ms = 0;
+}
+
+int telemetry_serve_record(struct daemon *daemon)
+{
+    struct telemetry_serve *serve;
+    int err = sampler_open(daemon);
+
+    if (err)
+        return err;
+    serve = daemon->telemetry;
+    serve->file =
+        (struct telemetry_reader){.every_ms = GRID_MS, .due_ms = next_ms(now_ms(serve), GRID_MS)};
+    telemetry_shape(serve->telemetry, GRID_MS * UINT64_C(1000000), &serve->line);
+    if (serve->line.failed)
+        return -ENOMEM;
+    daemon_write_line(&daemon->record_fd, "snapshots", serve->line.at, serve->line.bytes);
+    timer_arm(serve, due_ms(daemon));
+    return 0;
+}
+
+void telemetry_serve_detach(struct daemon *daemon, uint32_t node)
+{
+    if (daemon->telemetry && daemon->telemetry->telemetry)
+        telemetry_leaves(daemon->telemetry->telemetry, node);
+}
+
+/* --- the whole ---------------------------------------------------------------------- */
+
+void telemetry_serve_run(struct daemon *daemon)
+{
+    struct telemetry_serve *serve = daemon->telemetry;
+    uint64_t expired, ms, due;
+    bool looked = false;
+
+    if (read(serve->timer, &expired, sizeof expired) < 0)
+        return;
+    ms = now_ms(serve);
+    readers_serve(daemon, ms, &looked);
+    if (is_due(&serve->file, ms)) {
+        serve->file.due_ms = next_ms(ms, serve->file.every_ms);
+        look_once(serve, &looked);
+        file_serve(daemon);
+    }
+    due = due_ms(daemon);
+    timer_arm(serve, due);
+    if (due == UINT64_MAX)
+        sampler_close(daemon);
+}
+
+/* A recording ends with what was so at the end. */
+void telemetry_serve_close(struct daemon *daemon)
+{
+    struct telemetry_serve *serve = daemon->telemetry;
+
+    if (!serve)
+        return;
+    if (serve->file.every_ms) {
+        telemetry_look(serve->telemetry, emu_now_ns());
+        file_serve(daemon);
+    }
+    sampler_close(daemon);
+    close(serve->timer);
+    free(serve);
+    daemon->telemetry = NULL;
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * serve.h - snapshots for whoever has subscribed to them on the control socket. The daemon's one
+ * thread's.
+ *
+ * There are at most ten looks a second, at multiples of 100 ms, whoever asks for how many. A reader
+ * whose socket has not taken the last line yet has the next one left out, and is told how many
+ * were: it holds up nobody, and has one line waiting at most. Without readers there is no sampler,
+ * and no timer runs.
+ */
+#ifndef APPS_TELEMETRY_SERVE_H
+#define APPS_TELEMETRY_SERVE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct client;
+struct daemon;
+struct json_object;
+
+#define TELEMETRY_EVERY_LEAST_MS 100u
+#define TELEMETRY_EVERY_MOST_MS  3600000u
+
+/* What the daemon keeps of a connection's wish. */
+struct telemetry_reader {
+    uint32_t every_ms; /* 0: it wants none */
+    uint64_t due_ms;   /* since the fabric's start: the next */
+    uint64_t seen;     /* the look that it was told of last; 0: none */
+    uint64_t skipped;  /* since then */
+};
+
+/**
+ * telemetry_serve_subscribe - "telemetry" of a subscribe request: reply, and the shape.
+ * False: the request is wrong, and was answered.
+ */
+bool telemetry_serve_subscribe(struct daemon *daemon, struct client *client,
+                               struct json_object *request);
+
+/**
+ * telemetry_serve_record - from now on ten snapshots a second go into the file of the daemon's
+ * configuration, one behind the other, and one more at the end. Errors: -ENOMEM, -EMFILE.
+ */
+int telemetry_serve_record(struct daemon *daemon);
+
+/** telemetry_serve_detach - the process at @node is about to leave it. */
+void telemetry_serve_detach(struct daemon *daemon, uint32_t node);
+
+/** telemetry_serve_run - whoever is due gets a line. When the timer has expired. */
+void telemetry_serve_run(struct daemon *daemon);
+
+void telemetry_serve_close(struct daemon *daemon);
+
+#endif

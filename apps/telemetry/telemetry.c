@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * telemetry.c - looks at all that a fabric counts, and notes what has changed.
+ */
+#include "apps/telemetry/telemetry.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "apps/fabric/links.h"
+#include "apps/manager/manager.h"
+#include "apps/telemetry/internal.h"
+
+static const struct telemetry_process nobody = {.rank = -1};
+static const struct telemetry_wait for_nothing = {.other = -1, .group = -1};
+
+int telemetry_create(struct telemetry **ret, const struct telemetry_source *source)
+{
+    const struct topo_graph *graph = source->config->graph;
+    uint32_t cables = fabric_cable_count(source->fabric);
+    struct telemetry *t = calloc(1, sizeof *t);
+
+    if (!t)
+        return -ENOMEM;
+    t->source = *source;
+    t->way = calloc(2 * (size_t)cables + 1, sizeof *t->way);
+    t->cable = calloc(cables + 1u, sizeof *t->cable);
+    t->sw = calloc(graph->switches, sizeof *t->sw);
+    t->node = calloc(graph->nodes, sizeof *t->node);
+    t->finished = calloc(TELEMETRY_FINISHED, sizeof *t->finished);
+    if (!t->finished || !t->way || !t->cable || !t->sw || !t->node) {
+        telemetry_destroy(t);
+        return -ENOMEM;
+    }
+    for (uint32_t n = 0; n < graph->nodes; n++) {
+        t->node[n].who = nobody;
+        t->node[n].waits = for_nothing;
+    }
+    *ret = t;
+    return 0;
+}
+
+void telemetry_destroy(struct telemetry *t)
+{
+    if (!t)
+        return;
+    telemetry_text_free(&t->tail);
+    free(t->finished);
+    free(t->node);
+    free(t->sw);
+    free(t->cable);
+    free(t->way);
+    free(t);
+}
+
+uint64_t telemetry_looks(const struct telemetry *t)
+{
+    return t->looks;
+}
+
+struct telemetry_cable telemetry_cable_at(const struct manager *manager, uint32_t cable)
+{
+    static const enum telemetry_link states[] = {
+        [MANAGER_UP] = TELEMETRY_UP,          [MANAGER_LOST] = TELEMETRY_DOWN,
+        [MANAGER_BEGINS] = TELEMETRY_TESTING, [MANAGER_ASKS] = TELEMETRY_TESTING,
+        [MANAGER_TESTS] = TELEMETRY_TESTING,  [MANAGER_RESTS] = TELEMETRY_OUT,
+        [MANAGER_ISOLATED] = TELEMETRY_OUT,   [MANAGER_SWAPPED] = TELEMETRY_OUT,
+    };
+
+    if (!manager)
+        return (struct telemetry_cable){TELEMETRY_UP, 0};
+    return (struct telemetry_cable){states[manager_link_state(manager, cable)],
+                                    manager_link_outs(manager, cable)};
+}
+
+/* A counter that is made of two, read one after the other, may seem to have gone back. */
+static void grow(uint64_t *now, uint64_t before)
+{
+    *now = *now > before ? *now : before;
+}
+
+static void look_at_way(struct telemetry *t, uint32_t i)
+{
+    struct telemetry_way *way = &t->way[i];
+    struct fabric_way now;
+
+    if (!fabric_way(t->source.fabric, i / 2, i % 2, &now))
+        return;
+    if (now.segments == way->now.segments && now.stalls == way->now.stalls &&
+        now.queue == way->now.queue && now.errors == way->now.errors)
+        return;
+    way->now = now;
+    way->changed = t->looks;
+}
+
+static void look_at_cables(struct telemetry *t)
+{
+    uint32_t cables = fabric_cable_count(t->source.fabric);
+
+    for (uint32_t i = 0; i < 2 * cables; i++)
+        look_at_way(t, i);
+    for (uint32_t i = 0; t->source.link && i < cables; i++) {
+        struct telemetry_cable now = {0};
+
+        t->source.link(t->source.ctx, i, &now);
+        if (now.state != t->cable[i].now.state || now.outs != t->cable[i].now.outs)
+            t->cable[i] = (struct telemetry_noted){now, t->looks};
+    }
+}
+
+static void look_at_switch(struct telemetry *t, uint32_t s)
+{
+    struct telemetry_switch *sw = &t->sw[s];
+    struct fabric_combined now;
+
+    if (!fabric_combined(t->source.fabric, s, &now))
+        return;
+    if (now.contributions == sw->now.contributions && now.results == sw->now.results &&
+        now.multicasts == sw->now.multicasts && now.states == sw->now.states)
+        return;
+    sw->now = now;
+    sw->changed = t->looks;
+}
+
+static void look_at_process(struct telemetry *t, uint32_t n)
+{
+    struct telemetry_node *node = &t->node[n];
+    struct telemetry_process who = nobody;
+    struct telemetry_wait waits = for_nothing;
+
+    t->source.node(t->source.ctx, n, &who, &waits);
+    if (who.pid != node->who.pid || who.rank != node->who.rank ||
+        strcmp(who.command, node->who.command) != 0) {
+        node->who = who;
+        node->who_changed = t->looks;
+    }
+    if (waits.kind != node->waits.kind || waits.other != node->waits.other ||
+        waits.group != node->waits.group || waits.bytes != node->waits.bytes ||
+        waits.since_ns != node->waits.since_ns) {
+        node->waits = waits;
+        node->waits_changed = t->looks;
+    }
+}
+
+static void look_at_node(struct telemetry *t, uint32_t n)
+{
+    struct telemetry_node *node = &t->node[n];
+    struct fabric_passed now;
+
+    if (t->source.node)
+        look_at_process(t, n);
+    if (!fabric_passed(t->source.fabric, n, &now))
+        return;
+    grow(&now.delivered, node->now.delivered);
+    if (now.sent == node->now.sent && now.delivered == node->now.delivered &&
+        now.posted == node->now.posted && now.untaken == node->now.untaken &&
+        now.contributions == node->now.contributions)
+        return;
+    node->now = now;
+    node->changed = t->looks;
+}
+
+/* Members of one collective tell of it one by one, in several looks. */
+static void finished_note(struct telemetry *t, const struct emu_finished *one, uint64_t look)
+{
+    uint64_t place = one->first * UINT64_C(31) + one->group * UINT64_C(17);
+    struct telemetry_finished *at = &t->finished[place % TELEMETRY_FINISHED];
+
+    at->changed = look;
+    if (!at->members || at->now.group != one->group || at->now.first != one->first) {
+        at->now = *one;
+        at->members = 1;
+        return;
+    }
+    at->members++;
+    if (one->began_ns < at->now.began_ns)
+        at->now.began_ns = one->began_ns;
+    if (one->ended_ns > at->now.ended_ns)
+        at->now.ended_ns = one->ended_ns;
+}
+
+/* @look: that it belongs to. */
+static void look_at_finished(struct telemetry *t, uint32_t n, uint64_t look)
+{
+    struct emu_finished ring[EMU_FINISHED_SLOTS];
+    uint64_t missed = 0;
+    uint32_t count = fabric_finished(t->source.fabric, n, &t->node[n].finished, ring, &missed);
+
+    for (uint32_t i = 0; i < count; i++)
+        finished_note(t, &ring[i], look);
+    t->finished_count += count + missed;
+    t->finished_missed += missed;
+}
+
+void telemetry_leaves(struct telemetry *t, uint32_t node)
+{
+    look_at_finished(t, node, t->looks + 1);
+}
+
+void telemetry_look(struct telemetry *t, uint64_t now)
+{
+    const struct topo_graph *graph = t->source.config->graph;
+
+    t->looks++;
+    t->at = now > t->source.origin ? now - t->source.origin : 0;
+    look_at_cables(t);
+    for (uint32_t s = 0; s < graph->switches; s++)
+        look_at_switch(t, s);
+    for (uint32_t n = 0; n < graph->nodes; n++) {
+        look_at_node(t, n);
+        look_at_finished(t, n, t->looks);
+    }
+    fabric_totals_here(t->source.fabric, &t->totals);
+}

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * telemetry.h - snapshots of a running fabric, as lines of JSON: docs/telemetry.md has the fields.
+ *
+ * One sampler serves any number of readers. It looks at all counters of the fabric, notes of each
+ * part in which look it has changed last, and writes for a reader what has changed since the look
+ * that it has seen last. Counters are cumulative, so who misses looks loses nothing but the times
+ * in between. Without a sampler nothing is counted that was not before.
+ *
+ * Thread: the fabric's manager; on clock virtual the driver, between two advances.
+ */
+#ifndef APPS_TELEMETRY_H
+#define APPS_TELEMETRY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "apps/fabric/fabric.h"
+#include "apps/telemetry/text.h"
+
+#define TELEMETRY_VERSION 1u /* of the lines; fields may be added, and none is changed, within it */
+
+struct manager;
+struct telemetry;
+
+/* What a cable is at. */
+enum telemetry_link {
+    TELEMETRY_UP,      /* in use */
+    TELEMETRY_TESTING, /* its signal is back, and the manager tests it */
+    TELEMETRY_OUT,     /* it has a signal, and is not used: errors, a stuck port, a wrong place */
+    TELEMETRY_DOWN,    /* it has no signal */
+    TELEMETRY_LINKS
+};
+
+struct telemetry_cable {
+    enum telemetry_link state;
+    uint64_t outs; /* times that it went out of use so far */
+};
+
+/** telemetry_cable_at - the same, as @manager has it; NULL: there is none, and all are up. */
+struct telemetry_cable telemetry_cable_at(const struct manager *manager, uint32_t cable);
+
+/* What a process waits for. */
+enum telemetry_kind {
+    TELEMETRY_NOTHING,
+    TELEMETRY_SEND,
+    TELEMETRY_RECEIVE,
+    TELEMETRY_PUT,
+    TELEMETRY_GET,
+    TELEMETRY_ATOMIC,
+    TELEMETRY_BARRIER,
+    TELEMETRY_BROADCAST,
+    TELEMETRY_REDUCE,
+    TELEMETRY_ALLREDUCE,
+    TELEMETRY_KINDS
+};
+
+/** telemetry_kind_of - of a collective's segments (enum emu_kind). Pure. */
+enum telemetry_kind telemetry_kind_of(uint8_t emu_kind);
+
+/* Who is at a node. */
+struct telemetry_process {
+    int64_t pid;      /* 0: nobody */
+    int64_t rank;     /* in its job, as it says; -1: it has none */
+    char command[16]; /* its name */
+};
+
+/* The oldest thing that it waits for, as its library tells about once a second. */
+struct telemetry_wait {
+    enum telemetry_kind kind;
+    int64_t other;     /* the node that it is with; -1: anyone, or a group */
+    int64_t group;     /* of a collective; -1: it is none */
+    uint64_t bytes;    /* of the message, or the operation */
+    uint64_t since_ns; /* emu_now_ns() when it was there already */
+};
+
+/* What is sampled, and what the fabric alone does not know of itself. */
+struct telemetry_source {
+    const struct fabric *fabric;
+    const struct fabric_config *config;
+    uint64_t origin; /* the time that telemetry_look() counts from */
+    /* Cleared before; NULL: all are up. */
+    void (*link)(void *ctx, uint32_t cable, struct telemetry_cable *ret);
+    /* both say beforehand that nobody is there, for nothing; NULL: no processes */
+    void (*node)(void *ctx, uint32_t node, struct telemetry_process *who,
+                 struct telemetry_wait *waits);
+    void *ctx;
+    const char *const *hosts; /* names of all hosts, config->hosts->count of them; NULL: one host */
+};
+
+/** telemetry_create - a sampler; it has not looked yet. @source is copied. Errors: -ENOMEM. */
+int telemetry_create(struct telemetry **ret, const struct telemetry_source *source);
+void telemetry_destroy(struct telemetry *telemetry);
+
+/**
+ * telemetry_look - take a snapshot. @now: emu_now_ns(); on clock virtual simulated time, in ps.
+ * Cost: 1000 nodes in 300 switches, some hundreds of microseconds.
+ */
+void telemetry_look(struct telemetry *telemetry, uint64_t now);
+
+/** telemetry_leaves - the process at @node is about to leave: what it told is of the next look. */
+void telemetry_leaves(struct telemetry *telemetry, uint32_t node);
+
+/** telemetry_looks - how many there were: the number of the last one, from 1. */
+uint64_t telemetry_looks(const struct telemetry *telemetry);
+
+/**
+ * telemetry_shape - in place of what is in @text: the line, without its end, that says what does
+ * not change. @every_ns: the interval that the reader asked for (virtual: simulated ns); 0: none.
+ */
+void telemetry_shape(const struct telemetry *telemetry, uint64_t every_ns,
+                     struct telemetry_text *text);
+
+/**
+ * telemetry_line - in place of what is in @text: the line, without its end, with all that has
+ * changed after look @since, as of the last look. 0: all that is not 0. @skipped: lines that the
+ * reader might have had since then.
+ */
+void telemetry_line(struct telemetry *telemetry, uint64_t since, uint64_t skipped,
+                    struct telemetry_text *text);
+
+#endif

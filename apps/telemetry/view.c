@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * view.c - lines of telemetry, put together again.
+ */
+#include "apps/telemetry/view.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "emu/json.h"
+
+#define PARTS_MOST 16777216u /* nodes, switches or cables of a shape, at most */
+
+const char *const telemetry_collectives[TELEMETRY_COLLECTIVES] = {"barrier", "broadcast", "reduce",
+                                                                  "allreduce"};
+
+/* --- rows --------------------------------------------------------------------------- */
+
+/* An element of a list that must be a list of at least so many numbers. */
+struct row {
+    struct json_object *list;
+};
+
+static bool row_at(struct json_object *list, size_t i, size_t columns, struct row *ret)
+{
+    ret->list = json_object_array_get_idx(list, i);
+    return json_object_is_type(ret->list, json_type_array) &&
+           json_object_array_length(ret->list) >= columns;
+}
+
+static int64_t column(const struct row *row, size_t i)
+{
+    return json_object_get_int64(json_object_array_get_idx(row->list, i));
+}
+
+/* A counter, or what else is not negative. */
+static uint64_t count(const struct row *row, size_t i)
+{
+    int64_t number = column(row, i);
+
+    return number > 0 ? (uint64_t)number : 0;
+}
+
+/* The list of that name; an absent one is empty. False: it is no list. */
+static bool list_of(struct json_object *line, const char *name, struct json_object **ret,
+                    size_t *length)
+{
+    bool there = json_object_object_get_ex(line, name, ret) && *ret;
+
+    *length = 0;
+    if (!there)
+        return true;
+    if (!json_object_is_type(*ret, json_type_array))
+        return false;
+    *length = json_object_array_length(*ret);
+    return true;
+}
+
+/* --- the shape ---------------------------------------------------------------------- */
+
+void telemetry_view_release(struct telemetry_view *view)
+{
+    json_object_put(view->shape);
+    free(view->cable);
+    free(view->sw);
+    free(view->node);
+    free(view->finished);
+    *view = (struct telemetry_view){0};
+}
+
+static int take_cables(struct telemetry_view *view, struct json_object *list)
+{
+    for (uint32_t i = 0; i < view->cables; i++) {
+        struct telemetry_view_cable *cable = &view->cable[i];
+        struct row row;
+
+        if (!row_at(list, i, 6, &row))
+            return -EPROTO;
+        *cable = (struct telemetry_view_cable){.sw = (uint32_t)count(&row, 0),
+                                               .port = (uint32_t)count(&row, 1),
+                                               .to_switch = column(&row, 2) == 1,
+                                               .far = (uint32_t)count(&row, 3),
+                                               .far_port = (uint32_t)count(&row, 4),
+                                               .lane = (uint32_t)count(&row, 5)};
+        if (cable->sw >= view->switches ||
+            cable->far >= (cable->to_switch ? view->switches : view->nodes))
+            return -EPROTO;
+    }
+    return 0;
+}
+
+static int take_switches(struct telemetry_view *view, struct json_object *list)
+{
+    for (uint32_t i = 0; i < view->switches; i++) {
+        struct row row;
+
+        if (!row_at(list, i, 4, &row))
+            return -EPROTO;
+        view->sw[i] = (struct telemetry_view_switch){.level = (uint32_t)count(&row, 0),
+                                                     .position = (uint32_t)count(&row, 1),
+                                                     .low = column(&row, 2),
+                                                     .high = column(&row, 3)};
+    }
+    return 0;
+}
+
+static int take_parts(struct telemetry_view *view, struct json_object *line)
+{
+    struct json_object *cables, *switches;
+    size_t cable_count, switch_count;
+    int64_t nodes = emu_json_number(line, "nodes", 0);
+
+    if (!list_of(line, "cables", &cables, &cable_count) ||
+        !list_of(line, "switches", &switches, &switch_count) || nodes < 1 || nodes > PARTS_MOST ||
+        cable_count > PARTS_MOST || switch_count > PARTS_MOST)
+        return -EPROTO;
+    view->nodes = (uint32_t)nodes;
+    view->cables = (uint32_t)cable_count;
+    view->switches = (uint32_t)switch_count;
+    view->node = calloc(view->nodes, sizeof *view->node);
+    view->cable = calloc(cable_count + 1, sizeof *view->cable);
+    view->sw = calloc(switch_count + 1, sizeof *view->sw);
+    view->finished = calloc(TELEMETRY_VIEW_FINISHED, sizeof *view->finished);
+    if (!view->node || !view->cable || !view->sw || !view->finished)
+        return -ENOMEM;
+    for (uint32_t n = 0; n < view->nodes; n++)
+        view->node[n].rank = view->node[n].waits_other = view->node[n].waits_group = -1;
+    return take_switches(view, switches) ? -EPROTO : take_cables(view, cables);
+}
+
+static int take_shape(struct telemetry_view *view, struct json_object *line)
+{
+    size_t states, kinds;
+    int err;
+
+    telemetry_view_release(view);
+    view->shape = json_object_get(line);
+    view->name = emu_json_text(line, "name", "");
+    view->topo = emu_json_text(line, "topo", "");
+    view->profile = emu_json_text(line, "profile", "");
+    view->clock = emu_json_text(line, "clock", "");
+    view->is_virtual = strcmp(view->clock, "virtual") == 0;
+    view->link_bytes_per_s = (uint64_t)emu_json_number(line, "link_bytes_per_s", 0);
+    err = list_of(line, "link_states", &view->link_states, &states) &&
+                  list_of(line, "wait_kinds", &view->wait_kinds, &kinds) && states && kinds
+              ? take_parts(view, line)
+              : -EPROTO;
+    if (err)
+        telemetry_view_release(view);
+    return err;
+}
+
+/* --- snapshots ---------------------------------------------------------------------- */
+
+static bool take_link(struct telemetry_view *view, const struct row *row)
+{
+    uint64_t i = count(row, 0);
+
+    if (i >= 2 * (uint64_t)view->cables)
+        return false;
+    view->cable[i / 2].way[i % 2] = (struct telemetry_view_way){.segments = count(row, 1),
+                                                                .stalls = count(row, 2),
+                                                                .queue = count(row, 3),
+                                                                .errors = count(row, 4)};
+    return true;
+}
+
+static bool take_state(struct telemetry_view *view, const struct row *row)
+{
+    uint64_t i = count(row, 0), state = count(row, 1);
+
+    if (i >= view->cables || state >= json_object_array_length(view->link_states))
+        return false;
+    view->cable[i].state = (uint32_t)state;
+    view->cable[i].outs = count(row, 2);
+    return true;
+}
+
+static bool take_switch(struct telemetry_view *view, const struct row *row)
+{
+    uint64_t i = count(row, 0);
+
+    if (i >= view->switches)
+        return false;
+    view->sw[i].contributions = count(row, 1);
+    view->sw[i].results = count(row, 2);
+    view->sw[i].multicasts = count(row, 3);
+    view->sw[i].states = count(row, 4);
+    return true;
+}
+
+static bool take_node(struct telemetry_view *view, const struct row *row)
+{
+    uint64_t i = count(row, 0);
+
+    if (i >= view->nodes)
+        return false;
+    view->node[i].sent = count(row, 1);
+    view->node[i].delivered = count(row, 2);
+    view->node[i].posted = count(row, 3);
+    view->node[i].untaken = count(row, 4);
+    view->node[i].contributions = count(row, 5);
+    return true;
+}
+
+static bool take_wait(struct telemetry_view *view, const struct row *row)
+{
+    uint64_t i = count(row, 0), kind = count(row, 1);
+
+    if (i >= view->nodes || kind >= json_object_array_length(view->wait_kinds))
+        return false;
+    view->node[i].waits = (uint32_t)kind;
+    view->node[i].waits_other = column(row, 2);
+    view->node[i].waits_group = column(row, 3);
+    view->node[i].waits_bytes = count(row, 4);
+    view->node[i].waits_since = count(row, 5);
+    return true;
+}
+
+/* Collectives fall where their group and number say; what was there before is older. */
+static bool take_finished(struct telemetry_view *view, const struct row *row)
+{
+    uint64_t group = count(row, 0), number = count(row, 1), kind = count(row, 2);
+
+    if (kind >= json_object_array_length(view->wait_kinds))
+        return false;
+    view->finished[(number * 31 + group * 17) % TELEMETRY_VIEW_FINISHED] =
+        (struct telemetry_view_finished){.group = (int64_t)group,
+                                         .number = number,
+                                         .kind = (uint32_t)kind,
+                                         .bytes = count(row, 3),
+                                         .members = count(row, 4),
+                                         .began = count(row, 5),
+                                         .ended = count(row, 6)};
+    return true;
+}
+
+static bool take_processes(struct telemetry_view *view, struct json_object *line)
+{
+    struct json_object *list;
+    size_t length;
+
+    if (!list_of(line, "processes", &list, &length))
+        return false;
+    for (size_t i = 0; i < length; i++) {
+        struct json_object *one = json_object_array_get_idx(list, i);
+        int64_t n = json_object_is_type(one, json_type_object) ? emu_json_number(one, "node", -1)
+                                                               : -1;
+
+        if (n < 0 || n >= view->nodes)
+            return false;
+        view->node[n].pid = emu_json_number(one, "pid", 0);
+        view->node[n].rank = emu_json_number(one, "rank", -1);
+        snprintf(view->node[n].command, sizeof view->node[n].command, "%s",
+                 emu_json_text(one, "command", ""));
+    }
+    return true;
+}
+
+static bool take_totals(struct telemetry_view *view, struct json_object *line)
+{
+    struct json_object *totals = json_object_object_get(line, "totals"), *list;
+    size_t length;
+
+    if (!json_object_is_type(totals, json_type_object) ||
+        !list_of(line, "collectives", &list, &length) || length < TELEMETRY_COLLECTIVES)
+        return false;
+#define X(name) view->totals.name = (uint64_t)emu_json_number(totals, #name, 0);
+    TELEMETRY_TOTALS(X)
+#undef X
+    for (size_t i = 0; i < TELEMETRY_COLLECTIVES; i++) {
+        struct row row;
+
+        if (!row_at(list, i, 2, &row))
+            return false;
+        view->collectives[i].network = count(&row, 0);
+        view->collectives[i].elsewhere = count(&row, 1);
+    }
+    return true;
+}
+
+static const struct {
+    const char *name;
+    size_t columns;
+    bool (*take)(struct telemetry_view *view, const struct row *row);
+} lists[] = {
+    {"links", 5, take_link}, {"states", 3, take_state}, {"switches", 5, take_switch},
+    {"nodes", 6, take_node}, {"waits", 6, take_wait},   {"finished", 7, take_finished},
+};
+
+static int take_snapshot(struct telemetry_view *view, struct json_object *line)
+{
+    struct row row;
+
+    for (size_t l = 0; l < sizeof lists / sizeof lists[0]; l++) {
+        struct json_object *list;
+        size_t length;
+
+        if (!list_of(line, lists[l].name, &list, &length))
+            return -EPROTO;
+        for (size_t i = 0; i < length; i++)
+            if (!row_at(list, i, lists[l].columns, &row) || !lists[l].take(view, &row))
+                return -EPROTO;
+    }
+    if (!take_processes(view, line) || !take_totals(view, line))
+        return -EPROTO;
+    view->look = (uint64_t)emu_json_number(line, "look", 1);
+    view->finished_count = (uint64_t)emu_json_number(line, "finished_count", 0);
+    view->finished_missed = (uint64_t)emu_json_number(line, "finished_missed", 0);
+    view->skipped += (uint64_t)emu_json_number(line, "skipped", 0);
+    view->at = (uint64_t)emu_json_number(line, view->is_virtual ? "at_ps" : "at_ns", 0);
+    return 0;
+}
+
+int telemetry_view_take(struct telemetry_view *view, struct json_object *line)
+{
+    const char *event = emu_json_text(line, "event", "");
+    int err;
+
+    if (strcmp(event, "telemetry_shape") == 0)
+        err = take_shape(view, line);
+    else if (strcmp(event, "telemetry") == 0)
+        err = view->shape ? take_snapshot(view, line) : -EPROTO;
+    else
+        return 0;
+    return err ? err : 1;
+}
+
+/* --- what it says ------------------------------------------------------------------- */
+
+const char *telemetry_view_link(const struct telemetry_view *view, uint32_t cable)
+{
+    const char *name = json_object_get_string(
+        json_object_array_get_idx(view->link_states, view->cable[cable].state));
+
+    return name ? name : "";
+}
+
+const char *telemetry_view_kind(const struct telemetry_view *view, uint32_t kind)
+{
+    const char *name = json_object_get_string(json_object_array_get_idx(view->wait_kinds, kind));
+
+    return name ? name : "";
+}
+
+const char *telemetry_view_wait(const struct telemetry_view *view, uint32_t node)
+{
+    return telemetry_view_kind(view, view->node[node].waits);
+}
+
+static void *copy_of(const void *from, size_t bytes)
+{
+    void *to = malloc(bytes + 1);
+
+    return to && bytes ? memcpy(to, from, bytes) : to;
+}
+
+int telemetry_view_copy(struct telemetry_view *to, const struct telemetry_view *from)
+{
+    telemetry_view_release(to);
+    if (!from->shape)
+        return 0;
+    *to = *from;
+    to->shape = json_object_get(from->shape);
+    to->cable = copy_of(from->cable, from->cables * sizeof *from->cable);
+    to->sw = copy_of(from->sw, from->switches * sizeof *from->sw);
+    to->node = copy_of(from->node, from->nodes * sizeof *from->node);
+    to->finished = copy_of(from->finished, TELEMETRY_VIEW_FINISHED * sizeof *from->finished);
+    if (to->cable && to->sw && to->node && to->finished)
+        return 0;
+    telemetry_view_release(to);
+    return -ENOMEM;
+}
+
+double telemetry_view_s(const struct telemetry_view *view)
+{
+    return (double)view->at * (view->is_virtual ? 1e-12 : 1e-9);
+}

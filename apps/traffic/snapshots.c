@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * snapshots.c - telemetry of a run in simulated time.
+ */
+#include "apps/traffic/snapshots.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "apps/telemetry/telemetry.h"
+#include "apps/traffic/faults.h"
+
+struct traffic_snapshots {
+    struct telemetry *telemetry;
+    struct telemetry_text line;
+    uint64_t due_ps;
+    uint64_t last_ps; /* of the last one */
+};
+
+static void link_of(void *ctx, uint32_t cable, struct telemetry_cable *ret)
+{
+    *ret = telemetry_cable_at(traffic_faults_manager(ctx), cable);
+}
+
+static int write_line(struct traffic_run *run)
+{
+    struct traffic_snapshots *s = run->snapshots;
+    FILE *out = run->config->snapshots.out;
+
+    if (s->line.failed)
+        return traffic_run_wrong(run, -ENOMEM, "out of memory");
+    if (fwrite(s->line.at, 1, s->line.bytes, out) == s->line.bytes && fputc('\n', out) != EOF)
+        return 0;
+    return traffic_run_wrong(run, -EIO, "not all snapshots could be written");
+}
+
+static int snapshot(struct traffic_run *run, uint64_t at_ps)
+{
+    struct traffic_snapshots *s = run->snapshots;
+
+    telemetry_look(s->telemetry, at_ps);
+    telemetry_line(s->telemetry, telemetry_looks(s->telemetry) - 1, 0, &s->line);
+    s->last_ps = at_ps;
+    return write_line(run);
+}
+
+int traffic_snapshots_start(struct traffic_run *run)
+{
+    const struct traffic_config *config = run->config;
+    const struct telemetry_source source = {.fabric = run->fabric,
+                                            .config = &run->built,
+                                            .link = link_of,
+                                            .ctx = run};
+
+    if (!config->snapshots.out)
+        return 0;
+    run->snapshots = calloc(1, sizeof *run->snapshots);
+    if (!run->snapshots || telemetry_create(&run->snapshots->telemetry, &source))
+        return traffic_run_wrong(run, -ENOMEM, "out of memory");
+    run->snapshots->due_ps = config->snapshots.every_ps;
+    telemetry_shape(run->snapshots->telemetry, config->snapshots.every_ps / 1000u,
+                    &run->snapshots->line);
+    return write_line(run);
+}
+
+void traffic_snapshots_stop(struct traffic_run *run)
+{
+    struct traffic_snapshots *s = run->snapshots;
+
+    if (!s)
+        return;
+    if (s->telemetry && s->last_ps < run->now_ps && !s->line.failed)
+        snapshot(run, run->now_ps);
+    telemetry_destroy(s->telemetry);
+    telemetry_text_free(&s->line);
+    free(s);
+    run->snapshots = NULL;
+}
+
+int traffic_snapshots_advance(struct traffic_run *run, uint64_t until_ps)
+{
+    struct traffic_snapshots *s = run->snapshots;
+    int err = 0;
+
+    while (s && !err && s->due_ps <= until_ps) {
+        fabric_advance(run->fabric, s->due_ps);
+        err = snapshot(run, s->due_ps);
+        s->due_ps += run->config->snapshots.every_ps;
+    }
+    fabric_advance(run->fabric, until_ps);
+    return err;
+}

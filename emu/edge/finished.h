@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * finished.h - collectives that a process has finished, as its own library tells the fabric: a ring
+ * in the edge's memory, which it writes while somebody watches.
+ *
+ * The adapter overwrites the oldest entry and waits for nobody; who reads too late has missed some,
+ * and knows how many. The fabric copies and believes nothing: what cannot be is left out.
+ *
+ * F1 pairs with F2: who sees a count sees the words of the entries below it. F3 pairs with F4: who
+ * sees a word of a later entry sees a count by which the entry before it in that slot is gone.
+ */
+#ifndef EMU_FINISHED_H
+#define EMU_FINISHED_H
+
+#include <stdalign.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "emu/link/seg.h"
+
+#define EMU_FINISHED_SLOTS 64u
+#define EMU_FINISHED_WORDS 6u
+
+/* A collective, as one of its members had it. */
+struct emu_finished {
+    uint64_t first;    /* its first segment in the group's stream: the same for all members */
+    uint64_t began_ns; /* by emu_now_ns(): the member has begun it, */
+    uint64_t ended_ns; /* and it is complete there */
+    uint64_t bytes;    /* of the operation */
+    uint32_t group;
+    uint8_t kind; /* enum emu_kind */
+    uint8_t op;   /* reductions: enum emu_op, enum emu_type */
+    uint8_t type;
+};
+
+/* In the edge's memory. */
+struct emu_finished_shared {
+    alignas(EMU_LINE) _Atomic uint64_t count; /* entries so far; the last slots of them are here */
+    _Atomic uint64_t word[EMU_FINISHED_SLOTS][EMU_FINISHED_WORDS];
+};
+
+/** emu_finished_write - the adapter: one more. Thread: one at a time. */
+void emu_finished_write(struct emu_finished_shared *to, const struct emu_finished *from);
+
+/**
+ * emu_finished_read - the fabric: entries from *@at on, which becomes one past the last. Writes at
+ * most EMU_FINISHED_SLOTS to @ret, checked: no time is later than @now_ns, nor the end before the
+ * beginning, and the kind is one. Returns how many. @missed: so many more were gone, or were none.
+ */
+uint32_t emu_finished_read(struct emu_finished *ret, struct emu_finished_shared *from, uint64_t *at,
+                           uint64_t now_ns, uint64_t *missed);
+
+#endif

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * finished_test.c - the ring in which a process tells what collectives it has finished.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "emu/edge/finished.h"
+#include "tests/test.h"
+
+#define NOW_NS UINT64_C(1000000)
+
+static struct emu_finished entry(uint64_t n)
+{
+    return (struct emu_finished){.first = n,
+                                 .began_ns = n % NOW_NS,
+                                 .ended_ns = n % NOW_NS,
+                                 .bytes = n,
+                                 .group = (uint32_t)n,
+                                 .kind = EMU_BARRIER};
+}
+
+static bool is_whole(const struct emu_finished *one)
+{
+    return one->bytes == one->first && one->group == (uint32_t)one->first &&
+           one->began_ns == one->first % NOW_NS && one->ended_ns == one->began_ns &&
+           one->kind == EMU_BARRIER;
+}
+
+static void write_some(struct emu_finished_shared *ring, uint64_t from, uint64_t count)
+{
+    for (uint64_t n = from; n < from + count; n++) {
+        struct emu_finished one = entry(n);
+
+        emu_finished_write(ring, &one);
+    }
+}
+
+/* Each entry once, in order, however they come; what was overwritten is counted. */
+static void ring__tells_each_once_or_counts_it(void)
+{
+    struct emu_finished_shared *ring = aligned_alloc(EMU_LINE, sizeof *ring);
+    struct emu_finished got[EMU_FINISHED_SLOTS];
+    static const uint64_t bursts[] = {0, 1, 5, 62, 63, 64, 65, 200, 1};
+    uint64_t at = 0, missed = 0, told = 0;
+
+    memset(ring, 0, sizeof *ring);
+    for (size_t b = 0; b < sizeof bursts / sizeof bursts[0]; b++) {
+        uint64_t before = missed, expect = bursts[b] < EMU_FINISHED_SLOTS ? bursts[b] : 63;
+        uint32_t count;
+
+        write_some(ring, told, bursts[b]);
+        told += bursts[b];
+        count = emu_finished_read(got, ring, &at, NOW_NS, &missed);
+        CU_ASSERT_EQUAL(count, expect);
+        CU_ASSERT_EQUAL(missed - before, bursts[b] - expect);
+        for (uint32_t i = 0; i < count; i++)
+            CU_ASSERT_TRUE(is_whole(&got[i]) && got[i].first == told - count + i);
+    }
+    CU_ASSERT_EQUAL(at, told);
+    free(ring);
+}
+
+/* What a process writes that cannot be is left out, and costs no more than the ring is long. */
+static void ring__believes_nothing(void)
+{
+    struct emu_finished_shared *ring = aligned_alloc(EMU_LINE, sizeof *ring);
+    struct emu_finished got[EMU_FINISHED_SLOTS], wrong[3] = {entry(1), entry(2), entry(3)};
+    uint64_t at = 0, missed = 0;
+
+    memset(ring, 0, sizeof *ring);
+    wrong[0].ended_ns = NOW_NS + 1;
+    wrong[1].began_ns = wrong[1].ended_ns + 1;
+    wrong[2].kind = EMU_KINDS;
+    for (int i = 0; i < 3; i++)
+        emu_finished_write(ring, &wrong[i]);
+    CU_ASSERT_EQUAL(emu_finished_read(got, ring, &at, NOW_NS, &missed), 0);
+    CU_ASSERT_EQUAL(missed, 3);
+    atomic_store(&ring->count, UINT64_MAX);
+    CU_ASSERT_TRUE(emu_finished_read(got, ring, &at, NOW_NS, &missed) < EMU_FINISHED_SLOTS);
+    atomic_store(&ring->count, 1); /* back */
+    CU_ASSERT_TRUE(emu_finished_read(got, ring, &at, NOW_NS, &missed) <= EMU_FINISHED_SLOTS);
+    CU_ASSERT_EQUAL(at, 1);
+    free(ring);
+}
+
+struct race {
+    struct emu_finished_shared *ring;
+    uint64_t entries;
+};
+
+static void *race_write(void *arg)
+{
+    struct race *race = arg;
+
+    write_some(race->ring, 0, race->entries);
+    return NULL;
+}
+
+/* A reader beside the writer: what it gets is whole, grows, and with what it missed is all. */
+static void ring__beside_its_writer(void)
+{
+    struct emu_finished_shared *ring = aligned_alloc(EMU_LINE, sizeof *ring);
+    struct race race = {.ring = ring, .entries = 200000};
+    struct emu_finished got[EMU_FINISHED_SLOTS];
+    uint64_t at = 0, missed = 0, came = 0, last = 0;
+    pthread_t writer;
+
+    memset(ring, 0, sizeof *ring);
+    CU_ASSERT_EQUAL_FATAL(pthread_create(&writer, NULL, race_write, &race), 0);
+    while (at < race.entries) {
+        uint32_t count = emu_finished_read(got, ring, &at, NOW_NS, &missed);
+
+        for (uint32_t i = 0; i < count; i++) {
+            CU_ASSERT_TRUE(is_whole(&got[i]));
+            CU_ASSERT_TRUE(!came || got[i].first > last);
+            last = got[i].first;
+            came++;
+        }
+    }
+    pthread_join(writer, NULL);
+    CU_ASSERT_EQUAL(came + missed, race.entries);
+    free(ring);
+}
+
+static const struct test_case cases[] = {
+    CASE(ring__tells_each_once_or_counts_it),
+    CASE(ring__believes_nothing),
+    CASE(ring__beside_its_writer),
+    {0},
+};
+
+int main(void)
+{
+    return test_run("finished", cases);
+}

@@ -8,7 +8,7 @@
  * that only compute wait for nothing, so they are no standstill by themselves.
  */
 #include "apps/daemon/standstill.h"
-#include "apps/fabric/stalls.h"
+#include "apps/fabric/look/stalls.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
  * workers; its nodes, its groups and its time.
  *
  * The manager's other operations on it: cables, what goes wrong on them, tables and trees that
- * follow (links.h); a network on several hosts (hosts.h); what stands still (stalls.h); audits
+ * follow (links.h); a network on several hosts (hosts.h); what stands still (look/stalls.h); audits
  * (audit/audit.h).
  */
 #ifndef APPS_FABRIC_H

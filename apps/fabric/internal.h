@@ -9,7 +9,7 @@
 #include "apps/fabric/fabric.h"
 #include "apps/fabric/hosts.h"
 #include "apps/fabric/links.h"
-#include "apps/fabric/stalls.h"
+#include "apps/fabric/look/stalls.h"
 #include "emu/combiner.h"
 #include "emu/edge/fabric.h"
 #include "emu/link/pool.h"
@@ -168,7 +168,7 @@ struct fabric {
     uint32_t generation;                /* of collective addresses */
     const struct fabric_mirror *mirror; /* NULL: one host, or one that does not govern */
     struct emu_clash clash;             /* what fabric_clash() has given, where there is a mirror */
-    struct fabric_moved *moved;         /* fabric/stalls.c: by link; NULL until needed */
+    struct fabric_moved *moved;         /* fabric/look/stalls.c: by link; NULL until needed */
     struct fabric_taps *taps;           /* fabric/capture/taps.c's; NULL: nothing is captured */
     struct fabric_totals past;          /* of edges that are gone */
     uint64_t past_ideal_ns;

@@ -10,7 +10,7 @@
 
 #include "apps/fabric/fabric.h"
 #include "apps/fabric/internal.h"
-#include "apps/fabric/sample/sample.h"
+#include "apps/fabric/look/sample.h"
 #include "emu/bits.h"
 #include "emu/count.h"
 #include "emu/worker/rcu.h"

@@ -11,7 +11,7 @@
 #include <sys/epoll.h>
 
 #include "apps/daemon/conn.h"
-#include "apps/fabric/stalls.h"
+#include "apps/fabric/look/stalls.h"
 #include "apps/hosts/hosts.h"
 
 /*

@@ -13,7 +13,7 @@
 #include "apps/daemon/audit.h"
 #include "apps/daemon/conn.h"
 #include "apps/fabric/hosts.h"
-#include "apps/fabric/stalls.h"
+#include "apps/fabric/look/stalls.h"
 #include "apps/hosts/internal.h"
 #include "emu/combiner.h"
 #include "emu/edge/pending.h"

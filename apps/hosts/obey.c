@@ -21,7 +21,7 @@
 #include "apps/daemon/conn.h"
 #include "apps/fabric/hosts.h"
 #include "apps/fabric/links.h"
-#include "apps/fabric/stalls.h"
+#include "apps/fabric/look/stalls.h"
 #include "apps/hosts/internal.h"
 #include "apps/run/procs.h"
 #include "apps/say.h"

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "apps/daemon/conn.h"
-#include "apps/fabric/stalls.h"
+#include "apps/fabric/look/stalls.h"
 #include "apps/fabric/audit/audit.h"
 #include "apps/hosts/internal.h"
 #include "emu/combiner.h"

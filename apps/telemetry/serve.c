@@ -15,7 +15,7 @@
 #include "apps/daemon/client.h"
 #include "apps/daemon/faults.h"
 #include "apps/daemon/standstill.h"
-#include "apps/fabric/sample/sample.h"
+#include "apps/fabric/look/sample.h"
 #include "apps/telemetry/telemetry.h"
 #include "emu/now.h"
 

@@ -15,7 +15,7 @@ import signal
 import struct
 import subprocess
 
-import capture_kit as kit
+from kits import capture as kit
 from cli_kit import FabemuCase, PATIENCE_S, main, until
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))

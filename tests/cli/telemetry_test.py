@@ -10,7 +10,7 @@ import subprocess
 import unittest
 
 from cli_kit import FabemuCase, PATIENCE_S, main, until
-from telemetry_kit import View, parse_metrics
+from kits.telemetry import View, parse_metrics
 
 EVERY_MS = 100
 

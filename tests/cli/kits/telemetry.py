@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""telemetry_kit.py - what a reader of telemetry keeps, and a reader of metrics: docs/telemetry.md.
+"""telemetry.py - what a reader of telemetry keeps, and a reader of metrics: docs/telemetry.md.
 """
 import re
 

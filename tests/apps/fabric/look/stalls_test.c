@@ -9,7 +9,7 @@
 
 #include "emu/combine.h"
 #include "apps/fabric/links.h"
-#include "apps/fabric/stalls.h"
+#include "apps/fabric/look/stalls.h"
 #include "emu/combiner.h"
 #include "emu/now.h"
 #include "tests/test.h"

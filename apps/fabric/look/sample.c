@@ -2,7 +2,7 @@
 /*
  * sample.c - what the parts of a running fabric have counted.
  */
-#include "apps/fabric/sample/sample.h"
+#include "apps/fabric/look/sample.h"
 
 #include "apps/fabric/internal.h"
 #include "emu/now.h"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""capture_kit.py - pcapng files read and written, and fabemu's records in them: written after
+"""capture.py - pcapng files read and written, and fabemu's records in them: written after
 docs/capture.md, not after the code that it tests."""
 import struct
 

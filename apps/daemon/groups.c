@@ -401,8 +401,8 @@ static void join_line(int64_t id, const struct daemon_group *group, char *line, 
 {
     if (group && group->over_by >= 0)
         snprintf(line, bytes,
-                 "there is no group %" PRId64 " that this process may join (any more): that of "
-                 "node %" PRId64 " was gone, or had declined, before all had joined",
+                 "there is no group %" PRId64 " that this process may join (any more): its "
+                 "member on node %" PRId64 " was gone, or had declined, before all had joined",
                  id, group->over_by);
     else
         snprintf(line, bytes,

@@ -140,13 +140,14 @@ int conn_wait(struct conn *conn, struct json_object **ret, int timeout_ms)
         if (err && err != -EAGAIN && err != -EPIPE)
             return err;
         int64_t left_ms = end_ms - emu_now_ms();
-        if (left_ms <= 0)
-            return -ETIMEDOUT;
         struct pollfd poll_fd = {conn->fd, (short)(POLLIN | (err == -EAGAIN ? POLLOUT : 0)), 0};
-        if (poll(&poll_fd, 1, (int)left_ms) > 0 && poll_fd.revents & ~POLLOUT) {
+        int ready = poll(&poll_fd, 1, left_ms > 0 ? (int)left_ms : 0);
+        if (ready > 0 && poll_fd.revents & ~POLLOUT) { /* also what came before we looked */
             err = conn_fill(conn);
             if (err)
                 return err;
+        } else if (left_ms <= 0) {
+            return -ETIMEDOUT;
         }
     }
 }

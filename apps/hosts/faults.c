@@ -198,14 +198,18 @@ static void take_tests(void *ctx, uint32_t host, struct json_object *reply)
     (void)host;
     for (uint32_t i = 0; i < take->count; i++) {
         size_t at = (size_t)i * HOSTS_TEST;
-        uint32_t errors = (uint32_t)number_at(list, at);
-        const struct fabric_past past = {.quiet = i < count && number_at(list, at + 1),
-                                         .crosses = i < count && number_at(list, at + 2),
-                                         .sent = (uint32_t)number_at(list, at + 3),
-                                         .came = (uint32_t)number_at(list, at + 4)};
+        struct fabric_past past = {.quiet = false}; /* of a cable that nothing was said of */
 
-        if (i < count && errors > take->tests[i].errors)
-            take->tests[i].errors = errors;
+        if (i < count) {
+            uint32_t errors = (uint32_t)number_at(list, at);
+
+            past = (struct fabric_past){.quiet = number_at(list, at + 1),
+                                        .crosses = number_at(list, at + 2),
+                                        .sent = (uint32_t)number_at(list, at + 3),
+                                        .came = (uint32_t)number_at(list, at + 4)};
+            if (errors > take->tests[i].errors)
+                take->tests[i].errors = errors;
+        }
         past_add(take, i, &past);
     }
 }

@@ -204,7 +204,7 @@ bool telemetry_serve_subscribe(struct daemon *daemon, struct client *client,
                            "\"telemetry\" must be 0, or a number of ms from 100 to 3600000");
         return false;
     }
-    err = sampler_open(daemon);
+    err = every_ms ? sampler_open(daemon) : 0;
     if (err) {
         daemon_reply_error(daemon, client, err, "there is no memory or descriptor for telemetry");
         return false;
@@ -217,7 +217,11 @@ bool telemetry_serve_subscribe(struct daemon *daemon, struct client *client,
         telemetry_shape(serve->telemetry, (uint64_t)every_ms * 1000000u, &serve->line);
         daemon_send_line(daemon, client, serve->line.at, serve->line.bytes);
     }
+    if (!serve)
+        return true; /* nobody has ever read */
     timer_arm(serve, due_ms(daemon));
+    if (serve->telemetry && due_ms(daemon) == UINT64_MAX)
+        sampler_close(daemon);
     return true;
 }
 

@@ -42,12 +42,13 @@ struct barrier_peer {
     uint16_t from; /* its number in frames */
     bool first;    /* of those with its host */
     bool lost;
-    bool too_much;     /* there was no memory for what it said */
-    bool ended;        /* it has ended this superstep */
-    uint64_t life;     /* of the session; 0: not met yet */
-    struct kept in;    /* records that came */
-    size_t taken;      /* of these, bytes that a sync has read */
-    struct kept given; /* to all, in the superstep that was ended last */
+    bool too_much;       /* there was no memory for what it said */
+    bool ended;          /* it has ended this superstep */
+    uint64_t life;       /* of the session; 0: not met yet */
+    uint64_t refused_ns; /* for so long, without a break, it has been refused */
+    struct kept in;      /* records that came */
+    size_t taken;        /* of these, bytes that a sync has read */
+    struct kept given;   /* to all, in the superstep that was ended last */
 };
 
 struct emu_barrier {
@@ -516,8 +517,8 @@ static void *keeper_main(void *arg)
     return NULL;
 }
 
-/* 0: all are there; 1: not yet; or an error. @refused_ns: for how long one has been refused. */
-static int barrier_met(struct emu_barrier *barrier, uint64_t passed_ns, uint64_t *refused_ns)
+/* 0: all are there; 1: not yet; or an error. @passed_ns: since the last look. */
+static int barrier_met(struct emu_barrier *barrier, uint64_t passed_ns)
 {
     char why[128];
     int err = 0;
@@ -532,10 +533,8 @@ static int barrier_met(struct emu_barrier *barrier, uint64_t passed_ns, uint64_t
         if (state == EMU_SESSION_UP)
             continue;
         err = 1;
-        if (state != EMU_SESSION_REFUSED)
-            continue;
-        *refused_ns += passed_ns;
-        if (*refused_ns < BARRIER_REFUSED_NS)
+        peer->refused_ns = state == EMU_SESSION_REFUSED ? peer->refused_ns + passed_ns : 0;
+        if (peer->refused_ns < BARRIER_REFUSED_NS)
             continue;
         emu_session_why(peer->session, why, sizeof why);
         err = barrier_wrong(barrier, -EPROTO, "host %s: %s", name_of(peer), why);
@@ -560,12 +559,12 @@ static int barrier_late(struct emu_barrier *barrier)
 
 int emu_barrier_meet(struct emu_barrier *barrier, uint64_t timeout_ns)
 {
-    uint64_t began_ns = barrier_now_ns(barrier), passed_ns = 0, last_ns = 0, refused_ns = 0;
+    uint64_t began_ns = barrier_now_ns(barrier), passed_ns = 0, last_ns = 0;
     int err = 1;
 
     while (err == 1) {
         pthread_mutex_lock(&barrier->lock);
-        err = barrier_met(barrier, passed_ns - last_ns, &refused_ns);
+        err = barrier_met(barrier, passed_ns - last_ns);
         if (err == 1 && passed_ns >= timeout_ns)
             err = barrier_late(barrier);
         if (err < 0)

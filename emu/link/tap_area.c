@@ -101,8 +101,8 @@ int emu_tap_area_open(struct emu_tap_area **ret, int memfd)
     return 0;
 }
 
-void emu_tap_area_close(struct emu_tap_area *area)
+void emu_tap_area_close(struct emu_tap_area *area, size_t bytes)
 {
     if (area)
-        munmap(area, area->bytes);
+        munmap(area, bytes);
 }

@@ -49,7 +49,12 @@ int emu_tap_area_create(struct emu_tap_area **ret, const struct emu_tap_area *pl
 
 /** emu_tap_area_open - the reader's. @memfd may be closed after. Errors: -EPROTO; of mmap(). */
 int emu_tap_area_open(struct emu_tap_area **ret, int memfd);
-void emu_tap_area_close(struct emu_tap_area *area);
+
+/**
+ * emu_tap_area_close - @bytes: area->bytes, as it was when the area was made or opened; later the
+ * other side may have written anything there. @area may be NULL.
+ */
+void emu_tap_area_close(struct emu_tap_area *area, size_t bytes);
 
 struct emu_tap_iface *emu_tap_iface(struct emu_tap_area *area, uint32_t i);
 struct emu_tap_ring *emu_tap_ring(struct emu_tap_area *area, uint32_t i);

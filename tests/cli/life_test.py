@@ -416,7 +416,8 @@ class LifeTest(FabemuCase):
         self.assertTrue(clients[2].ask("detach")["ok"])
         for node in (0, 1):
             self.assertEqual(clients[node].next()["by"], 2)
-        self.assertIn("that of node 2 was gone", clients[1].ask("group_join", group=group)["error"])
+        self.assertIn("member on node 2 was gone",
+                      clients[1].ask("group_join", group=group)["error"])
 
     def test_detach__breaks_the_groups_that_were_not_left(self):
         clients, _ = self.attached(self.up(), 4)

@@ -25,6 +25,7 @@ struct tapped {
     struct emu_rx rx;
     struct emu_profile profile;
     struct emu_tap_area *area, *read; /* of the fabric, and of the reader */
+    size_t bytes;
     struct emu_taps *taps;
     uint64_t sent;
 };
@@ -48,6 +49,8 @@ static void tap_open(struct tapped *t, uint32_t snap_bytes)
     CU_ASSERT_EQUAL_FATAL(emu_link_join(&t->tx, &t->dev, 0, &t->rx, &t->dev, 1, 4, &t->profile), 0);
     CU_ASSERT_EQUAL_FATAL(emu_tap_area_create(&t->area, &plan, &memfd), 0);
     CU_ASSERT_EQUAL_FATAL(emu_tap_area_open(&t->read, memfd), 0);
+    t->bytes = t->area->bytes;
+    t->read->bytes = UINT64_MAX; /* a reader may write there; nobody rests on it */
     close(memfd);
     t->taps = calloc(1, sizeof *t->taps + sizeof t->taps->end[0]);
     CU_ASSERT_FATAL(t->taps != NULL);
@@ -71,8 +74,8 @@ static void tap_close(struct tapped *t)
     emu_link_unjoin(&t->tx);
     emu_worker_destroy(t->worker);
     emu_pool_destroy(t->pool);
-    emu_tap_area_close(t->area);
-    emu_tap_area_close(t->read);
+    emu_tap_area_close(t->area, t->bytes);
+    emu_tap_area_close(t->read, t->bytes);
     free(t->taps);
 }
 

@@ -24,6 +24,7 @@ static_assert(EMU_TAP_NAME_BYTES == 48, "as fabric_cable_way_name() says");
 
 struct fabric_taps {
     struct emu_tap_area *area;
+    size_t bytes;         /* of it; what it says itself its reader may change */
     struct emu_taps **of; /* by worker; NULL: it has none */
 };
 
@@ -173,7 +174,7 @@ static void taps_free(const struct fabric *fabric, struct fabric_taps *all)
     for (uint32_t w = 0; all->of && w < fabric->workers; w++)
         free(all->of[w]);
     free(all->of);
-    emu_tap_area_close(all->area);
+    emu_tap_area_close(all->area, all->bytes);
     free(all);
 }
 
@@ -237,6 +238,7 @@ static int taps_make(const struct fabric *fabric, struct fabric_taps *all,
 
     if (err)
         return err;
+    all->bytes = all->area->bytes;
     all->of = calloc(fabric->workers, sizeof *all->of);
     if (!all->of)
         return -ENOMEM;

@@ -34,6 +34,7 @@ struct told {
 
 struct capture_writer {
     struct emu_tap_area *area;
+    size_t bytes;          /* of it */
     struct source *source; /* area->rings of them */
     struct told *told;     /* by interface */
     struct source **busy;  /* those that are not empty, as of this step */
@@ -49,7 +50,7 @@ struct capture_writer {
 
 static void writer_free(struct capture_writer *writer)
 {
-    emu_tap_area_close(writer->area);
+    emu_tap_area_close(writer->area, writer->bytes);
     free(writer->source);
     free(writer->told);
     free(writer->busy);
@@ -79,6 +80,7 @@ int capture_writer_open(struct capture_writer **ret, int memfd, int fd, uint64_t
         free(writer);
         return err;
     }
+    writer->bytes = writer->area->bytes;
     writer->most = most;
     writer->source = calloc(writer->area->rings, sizeof *writer->source);
     writer->told = calloc(writer->area->ifaces, sizeof *writer->told);

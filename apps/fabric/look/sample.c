@@ -99,10 +99,12 @@ bool fabric_passed(const struct fabric *fabric, uint32_t node, struct fabric_pas
     if (!fabric_has_node(&fabric->config, node))
         return false;
     host = fabric_host(fabric, node);
+    /* What is dropped is counted at once, what is sent when the burst ends. */
+    uint64_t dropped = emu_count_read(&host.tx->counts.dropped);
+    uint64_t segments = emu_count_read(&host.tx->counts.segments);
     *ret = (struct fabric_passed){
         .sent = emu_count_read(&host.rx->counts.segments),
-        .delivered = emu_count_read(&host.tx->counts.segments) -
-                     emu_count_read(&host.tx->counts.dropped),
+        .delivered = segments > dropped ? segments - dropped : 0,
         .contributions = engine ? emu_count_read(&engine_counts(engine)->contributions) : 0,
         .posted = node_posted(fabric, node),
         .untaken = edge ? ring_holds(&edge->shared->down_tail, &edge->shared->down_head) : 0};

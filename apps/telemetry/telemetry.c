@@ -36,6 +36,7 @@ int telemetry_create(struct telemetry **ret, const struct telemetry_source *sour
     for (uint32_t n = 0; n < graph->nodes; n++) {
         t->node[n].who = nobody;
         t->node[n].waits = for_nothing;
+        fabric_finished_from(source->fabric, n, &t->node[n].finished); /* not what was before */
     }
     *ret = t;
     return 0;

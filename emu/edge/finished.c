@@ -46,7 +46,7 @@ static bool entry_check(const struct emu_finished *entry, uint64_t now_ns)
 }
 
 uint32_t emu_finished_read(struct emu_finished *ret, struct emu_finished_shared *from, uint64_t *at,
-                           uint64_t now_ns, uint64_t *missed)
+                           uint64_t (*now_ns)(void), uint64_t *missed)
 {
     uint64_t end = atomic_load_explicit(&from->count, memory_order_acquire); /* F2: F1 */
     uint64_t begin = *at, first = begin;
@@ -55,7 +55,7 @@ uint32_t emu_finished_read(struct emu_finished *ret, struct emu_finished_shared 
     if (end - begin >= EMU_FINISHED_SLOTS) /* also if it has gone back, which no honest one does */
         first = end >= EMU_FINISHED_SLOTS ? end - EMU_FINISHED_SLOTS + 1 : 0;
     for (uint64_t n = first; n != end; n++)
-        if (entry_copy(&ret[count], from, n) && entry_check(&ret[count], now_ns))
+        if (entry_copy(&ret[count], from, n) && entry_check(&ret[count], now_ns()))
             count++;
     *missed += end > begin ? end - begin - count : 0;
     *at = end;

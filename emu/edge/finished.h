@@ -45,10 +45,11 @@ void emu_finished_write(struct emu_finished_shared *to, const struct emu_finishe
 
 /**
  * emu_finished_read - the fabric: entries from *@at on, which becomes one past the last. Writes at
- * most EMU_FINISHED_SLOTS to @ret, checked: no time is later than @now_ns, nor the end before the
- * beginning, and the kind is one. Returns how many. @missed: so many more were gone, or were none.
+ * most EMU_FINISHED_SLOTS to @ret, checked: no time is later than @now_ns says after all was read,
+ * nor the end before the beginning, and the kind is one. Returns how many. @missed: so many more
+ * were gone, or were none.
  */
 uint32_t emu_finished_read(struct emu_finished *ret, struct emu_finished_shared *from, uint64_t *at,
-                           uint64_t now_ns, uint64_t *missed);
+                           uint64_t (*now_ns)(void), uint64_t *missed);
 
 #endif

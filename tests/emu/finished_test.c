@@ -21,6 +21,11 @@ static struct emu_finished entry(uint64_t n)
                                  .kind = EMU_BARRIER};
 }
 
+static uint64_t now_ns(void)
+{
+    return NOW_NS;
+}
+
 static bool is_whole(const struct emu_finished *one)
 {
     return one->bytes == one->first && one->group == (uint32_t)one->first &&
@@ -52,7 +57,7 @@ static void ring__tells_each_once_or_counts_it(void)
 
         write_some(ring, told, bursts[b]);
         told += bursts[b];
-        count = emu_finished_read(got, ring, &at, NOW_NS, &missed);
+        count = emu_finished_read(got, ring, &at, now_ns, &missed);
         CU_ASSERT_EQUAL(count, expect);
         CU_ASSERT_EQUAL(missed - before, bursts[b] - expect);
         for (uint32_t i = 0; i < count; i++)
@@ -75,12 +80,12 @@ static void ring__believes_nothing(void)
     wrong[2].kind = EMU_KINDS;
     for (int i = 0; i < 3; i++)
         emu_finished_write(ring, &wrong[i]);
-    CU_ASSERT_EQUAL(emu_finished_read(got, ring, &at, NOW_NS, &missed), 0);
+    CU_ASSERT_EQUAL(emu_finished_read(got, ring, &at, now_ns, &missed), 0);
     CU_ASSERT_EQUAL(missed, 3);
     atomic_store(&ring->count, UINT64_MAX);
-    CU_ASSERT_TRUE(emu_finished_read(got, ring, &at, NOW_NS, &missed) < EMU_FINISHED_SLOTS);
+    CU_ASSERT_TRUE(emu_finished_read(got, ring, &at, now_ns, &missed) < EMU_FINISHED_SLOTS);
     atomic_store(&ring->count, 1); /* back */
-    CU_ASSERT_TRUE(emu_finished_read(got, ring, &at, NOW_NS, &missed) <= EMU_FINISHED_SLOTS);
+    CU_ASSERT_TRUE(emu_finished_read(got, ring, &at, now_ns, &missed) <= EMU_FINISHED_SLOTS);
     CU_ASSERT_EQUAL(at, 1);
     free(ring);
 }
@@ -110,7 +115,7 @@ static void ring__beside_its_writer(void)
     memset(ring, 0, sizeof *ring);
     CU_ASSERT_EQUAL_FATAL(pthread_create(&writer, NULL, race_write, &race), 0);
     while (at < race.entries) {
-        uint32_t count = emu_finished_read(got, ring, &at, NOW_NS, &missed);
+        uint32_t count = emu_finished_read(got, ring, &at, now_ns, &missed);
 
         for (uint32_t i = 0; i < count; i++) {
             CU_ASSERT_TRUE(is_whole(&got[i]));

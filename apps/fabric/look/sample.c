@@ -111,6 +111,19 @@ bool fabric_passed(const struct fabric *fabric, uint32_t node, struct fabric_pas
     return true;
 }
 
+void fabric_finished_from(const struct fabric *fabric, uint32_t node,
+                          struct fabric_finished_at *ret)
+{
+    const struct emu_edge *edge = fabric->edge[node];
+
+    *ret = (struct fabric_finished_at){.seat = 0};
+    if (edge)
+        *ret =
+            (struct fabric_finished_at){.seat = fabric->seat[node] & ~EMU_SEAT_NO_LINK,
+                                        .next = atomic_load_explicit(&edge->shared->finished.count,
+                                                                     memory_order_relaxed)};
+}
+
 uint32_t fabric_finished(const struct fabric *fabric, uint32_t node, struct fabric_finished_at *at,
                          struct emu_finished *ret, uint64_t *missed)
 {
@@ -121,5 +134,5 @@ uint32_t fabric_finished(const struct fabric *fabric, uint32_t node, struct fabr
         return 0;
     if (at->seat != seat)
         *at = (struct fabric_finished_at){.seat = seat};
-    return emu_finished_read(ret, &edge->shared->finished, &at->next, emu_now_ns(), missed);
+    return emu_finished_read(ret, &edge->shared->finished, &at->next, emu_now_ns, missed);
 }

@@ -62,6 +62,10 @@ struct fabric_finished_at {
     uint64_t next;
 };
 
+/** fabric_finished_from - @ret: where the process at @node has come to. Thread: manager. */
+void fabric_finished_from(const struct fabric *fabric, uint32_t node,
+                          struct fabric_finished_at *ret);
+
 /**
  * fabric_finished - what has been finished at @node since @at was, by the process that is there
  * now: emu_finished_read(). Thread: manager.

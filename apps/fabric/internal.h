@@ -130,6 +130,7 @@ struct fabric_losses {
     uint64_t now_ps;   /* of the last look */
     uint64_t given_up; /* by nodes' engines, as of it */
     bool left;         /* since then a node has left a group that goes on */
+    bool untold;       /* some were not noted, for want of memory: they are looked for again */
 };
 
 struct fabric {

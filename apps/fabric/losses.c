@@ -28,6 +28,7 @@ static bool loss_room(struct fabric_losses *losses, uint32_t more)
     if (most == losses->most)
         return true;
     at = realloc(losses->at, most * sizeof *at);
+    losses->untold |= !at;
     if (!at)
         return false;
     losses->at = at;
@@ -233,13 +234,16 @@ static void left_look(struct fabric *fabric)
 
     if (!given_up || (given_up == losses->given_up && !losses->left))
         return;
-    losses->given_up = given_up;
-    losses->left = false;
+    losses->untold = false;
     fabric_hold(fabric);
     for (uint32_t g = 0; g < fabric->slots; g++)
         if (fabric->group[g])
             group_left_look(fabric, fabric->group[g]);
     fabric_go(fabric);
+    if (losses->untold)
+        return;
+    losses->given_up = given_up;
+    losses->left = false;
 }
 
 /* --- units that do nothing -------------------------------------------------------------- */
@@ -324,6 +328,7 @@ static void switch_look(struct fabric *fabric, uint32_t sw, uint64_t now_ps, uin
 
     if (overran == seen->overran && damaged == seen->damaged && !ails)
         return;
+    fabric->losses.untold = false;
     fabric_hold(fabric);
     if (overran != seen->overran)
         switch_overran(fabric, sw);
@@ -332,6 +337,8 @@ static void switch_look(struct fabric *fabric, uint32_t sw, uint64_t now_ps, uin
     if (ails && unit_is_stuck(fabric, sw, now_ps, bound_ps))
         unit_out(fabric, sw, now_ps);
     fabric_go(fabric);
+    if (fabric->losses.untold)
+        return;
     seen->overran = overran;
     seen->damaged = damaged;
 }

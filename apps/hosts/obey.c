@@ -467,6 +467,16 @@ static void obey_call(struct obey *obey, struct json_object *call)
 
 /* --- the loop ----------------------------------------------------------------------------- */
 
+/* What was lost before `at_ns` was so before now, too: the governor's clock is not ours. */
+static void line_stamp(struct json_object *line)
+{
+    struct json_object *event;
+
+    if (json_object_object_get_ex(line, "event", &event) &&
+        strcmp(json_object_get_string(event), "lost") == 0)
+        json_object_object_add(line, "at_ns", json_object_new_uint64(emu_now_ns()));
+}
+
 static void governor_message(struct obey *obey, struct json_object *message)
 {
     struct json_object *line;
@@ -480,8 +490,10 @@ static void governor_message(struct obey *obey, struct json_object *message)
     served = served_of(obey, emu_json_number(message, "client", -1));
     if (!served || served->ended)
         return;
-    if (json_object_object_get_ex(message, "line", &line))
+    if (json_object_object_get_ex(message, "line", &line)) {
+        line_stamp(line);
         served_line(obey, served, json_object_get(line));
+    }
     if (!served->ended && json_object_object_get_ex(message, "end", NULL)) {
         conn_drain(&served->conn, 0);
         served_end(obey, served, false);

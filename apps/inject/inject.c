@@ -34,16 +34,32 @@ static bool duty_of(const struct fault *fault, uint64_t *on_ps, uint64_t *off_ps
     }
 }
 
+/*
+ * A fault may have all cables for targets: workers are held once for all. But not for what tells
+ * the manager, for it may ask other hosts, and the workers carry that.
+ */
+static void targets_hold(struct injector *in, const struct injection *f, bool held)
+{
+    if (inject_is_of_others(f->fault.kind))
+        return;
+    if (held)
+        fabric_hold(in->fabric);
+    else
+        fabric_go(in->fabric);
+}
+
 /* Those that it was done to, and no others, have it taken back. */
 static int turn_off(struct injector *in, struct injection *f)
 {
     int err = 0;
 
+    targets_hold(in, f, true);
     for (uint32_t i = 0; i < f->turned; i++) {
         int one = inject_turns[f->fault.kind](in, f, &f->targets.target[i], false);
 
         err = err ? err : one;
     }
+    targets_hold(in, f, false);
     f->turned = 0;
     f->on = false;
     return err;
@@ -58,8 +74,10 @@ int inject_turn_here(struct injector *in, struct injection *f, bool on)
     if (!on)
         return turn_off(in, f);
     f->on = true;
+    targets_hold(in, f, true);
     while (!err && f->turned < f->targets.count)
         err = inject_turns[f->fault.kind](in, f, &f->targets.target[f->turned++], true);
+    targets_hold(in, f, false);
     if (err) {
         f->turned--; /* that one was not done */
         turn_off(in, f);

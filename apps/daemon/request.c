@@ -186,8 +186,8 @@ struct json_object *daemon_report(struct daemon *daemon)
 
     daemon_waits_look(daemon);
     report = report_build(daemon->fabric, daemon->config->fabric, &daemon->record);
+    daemon_hosts_report(daemon, report); /* the parts of what was just added up */
     daemon_faults_report(daemon, report);
-    daemon_hosts_report(daemon, report);
     return report;
 }
 

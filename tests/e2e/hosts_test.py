@@ -39,6 +39,7 @@ TRAFFIC = ((2, False, ["--topo", "kary:4,2", "--pattern", "md", "--load", "0.4"]
                        "--bytes", "2000"]),
            (2, True, ["--topo", "kary:4,2", "--profile", "qsnet3", "--load", "0.5"]))
 TIMES = ["--warmup", "2000", "--measure", "8000"]
+UNDER_WAY = 16  # segments between two hosts, of what is sent again while links flap
 # What of its report is not about the network.
 OWN = {"threads", "hosts", "wall_s", "build_s", "hops_per_s", "ns_per_hop", "bytes_per_node"}
 BAD = ["--lose", "0.01", "--double", "0.01", "--late", "0.01", "--jitter", "1000"]
@@ -96,7 +97,9 @@ def check_hosts(checks, report, what, hosts, network):
                         f"{what}: {name} combined nothing: {part['combined']}")
         for link in part["links"]:
             there = passed[link["host"], name]
-            checks.that(link["segments_sent"] == there["segments_received"],
+            # Each host counts when it is asked: what faults have made late may pass meanwhile.
+            under_way = abs(link["segments_sent"] - there["segments_received"])
+            checks.that(under_way <= (UNDER_WAY if "--faults" in what else 0),
                         f"{what}: {name} to {link['host']}: {link} and {there}")
             checks.that(link["malformed"] + link["forged"] + link["dropped"] + link["cuts"] == 0,
                         f"{what}: {name} to {link['host']}: {link}")

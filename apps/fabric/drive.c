@@ -149,14 +149,12 @@ void fabric_drive_stop(struct fabric *fabric)
 
 void fabric_hold(struct fabric *fabric)
 {
-    if (!fabric->drive.holds++)
-        fabric->drive.kind->hold(fabric);
+    fabric->drive.kind->hold(fabric);
 }
 
 void fabric_go(struct fabric *fabric)
 {
-    if (!--fabric->drive.holds)
-        fabric->drive.kind->go(fabric);
+    fabric->drive.kind->go(fabric);
 }
 
 void fabric_wake(struct fabric *fabric, struct emu_dev *dev, uint64_t now_ps)

@@ -148,8 +148,8 @@ uint32_t fabric_node_groups(const struct fabric *fabric, uint32_t node, uint32_t
 
 /**
  * fabric_hold, fabric_go - between the two all workers stand still, between two passes; on clock
- * virtual they do between two advances. They nest: to hold a worker a thread takes two wake-ups, so
- * who has much to do holds them once. Thread: manager.
+ * virtual they do between two advances. To hold a worker takes two wake-ups, so who has much to do
+ * holds them once. Not one within the other. Thread: manager.
  */
 void fabric_hold(struct fabric *fabric);
 void fabric_go(struct fabric *fabric);

@@ -64,7 +64,6 @@ struct fabric_group {
  */
 struct fabric_drive {
     const struct fabric_drive_kind *kind;
-    uint32_t holds; /* by the manager: fabric_hold() within fabric_hold() */
     union {
         struct emu_thread **thread; /* by worker; NULL: it has none now */
         struct emu_windows *windows;

@@ -75,8 +75,8 @@ int inject_elsewhere(const struct injector *in, const struct injection *f, enum 
 int inject_turn_here(struct injector *in, struct injection *f, bool on);
 
 /*
- * Does, or takes back, what a kind of fault does to one target. Errors: -ENOMEM,
- * manager_signal()'s.
+ * Does, or takes back, what a kind of fault does to one target; workers are held, unless
+ * inject_is_of_others(). Errors: -ENOMEM, manager_signal()'s.
  */
 typedef int (*inject_turn_fn)(struct injector *in, struct injection *f,
                               const struct fault_target *at, bool on);

@@ -80,7 +80,6 @@ static int flip_turn(struct injector *in, struct injection *f, const struct faul
 
     if (!fabric_combiner_is_here(in->fabric, at->id))
         return 0;
-    fabric_hold(in->fabric);
     faults = fabric_combine_faults(in->fabric, at->id);
     if (!faults)
         err = -ENOMEM;
@@ -88,7 +87,6 @@ static int flip_turn(struct injector *in, struct injection *f, const struct faul
         err = emu_faults_add(faults, &f->fault.rule, f->id, emu_mix(f->seed ^ at->id));
     else
         f->past += emu_faults_remove(faults, f->id);
-    fabric_go(in->fabric);
     return err;
 }
 
@@ -98,7 +96,6 @@ static int stall_turn(struct injector *in, struct injection *f, const struct fau
 {
     int err = 0;
 
-    fabric_hold(in->fabric);
     if (fabric_combiner_is_here(in->fabric, at->id) &&
         !fabric_combine_faults(in->fabric, at->id)) /* of which the log knows the switch */
         err = -ENOMEM;
@@ -109,7 +106,6 @@ static int stall_turn(struct injector *in, struct injection *f, const struct fau
         if (err && on) /* it was not done, and is not taken back */
             hold(&in->stalled[at->id], false);
     }
-    fabric_go(in->fabric);
     return err;
 }
 
@@ -182,18 +178,16 @@ static int rule_turn(struct injector *in, struct injection *f, const struct faul
 {
     int err = 0;
 
-    fabric_hold(in->fabric);
     if (!on)
         rule_remove(in, f, fabric_cable_at(in->fabric, at->id, at->port));
     if (on && at->way != FAULT_IN)
         err = rule_stand(in, f, way_of(in, at, true), &f->fault.rule);
     if (on && !err && at->way != FAULT_OUT)
         err = rule_stand(in, f, way_of(in, at, false), &f->fault.rule);
-    fabric_go(in->fabric);
     return err;
 }
 
-/* Does @turn to each way that the target has. Workers are held meanwhile. */
+/* Does @turn to each way that the target has. */
 static int ways_turn(struct injector *in, struct injection *f, const struct fault_target *at,
                      bool on,
                      int (*turn)(struct injector *in, struct injection *f, struct way way, bool on))
@@ -202,12 +196,10 @@ static int ways_turn(struct injector *in, struct injection *f, const struct faul
 
     if (!fabric_can_fail(in->fabric, fabric_cable_at(in->fabric, at->id, at->port)))
         return 0;
-    fabric_hold(in->fabric);
     if (at->way != FAULT_IN)
         err = turn(in, f, way_of(in, at, true), on);
     if (!err && at->way != FAULT_OUT)
         err = turn(in, f, way_of(in, at, false), on);
-    fabric_go(in->fabric);
     return err;
 }
 

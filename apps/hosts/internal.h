@@ -8,8 +8,6 @@
 #include <errno.h>
 #include <sys/epoll.h>
 
-#include <sys/epoll.h>
-
 #include "apps/daemon/conn.h"
 #include "apps/fabric/look/stalls.h"
 #include "apps/hosts/hosts.h"

@@ -186,25 +186,16 @@ static void put_ports(const struct telemetry_view *view, struct telemetry_text *
 
 /* --- switches, nodes, collectives --------------------------------------------------- */
 
-static void put_switches(const struct telemetry_view *view, struct telemetry_text *text,
-                         const char *name, const char *type, const char *help, size_t offset)
+/* A number of each of @count things, @stride bytes apart, the first of them at @first. */
+static void put_each(struct telemetry_text *text, const char *name, const char *type,
+                     const char *help, const char *label, uint32_t count, const void *first,
+                     size_t stride)
 {
     family(text, name, type, help);
-    for (uint32_t s = 0; s < view->switches; s++) {
+    for (uint32_t i = 0; i < count; i++) {
         telemetry_puts(text, name);
-        label_number(text, "switch", s);
-        sample(text, *(const uint64_t *)(const void *)((const char *)&view->sw[s] + offset));
-    }
-}
-
-static void put_nodes(const struct telemetry_view *view, struct telemetry_text *text,
-                      const char *name, const char *type, const char *help, size_t offset)
-{
-    family(text, name, type, help);
-    for (uint32_t n = 0; n < view->nodes; n++) {
-        telemetry_puts(text, name);
-        label_number(text, "node", n);
-        sample(text, *(const uint64_t *)(const void *)((const char *)&view->node[n] + offset));
+        label_number(text, label, i);
+        sample(text, *(const uint64_t *)(const void *)((const char *)first + i * stride));
     }
 }
 
@@ -266,7 +257,7 @@ void telemetry_metrics(const struct telemetry_view *view, struct telemetry_text 
     for (size_t i = 0; i < sizeof of_port / sizeof of_port[0]; i++)
         put_ports(view, text, i);
 #define SWITCHES(name, type, help, field) \
-    put_switches(view, text, name, type, help, offsetof(struct telemetry_view_switch, field))
+    put_each(text, name, type, help, "switch", view->switches, &view->sw->field, sizeof *view->sw)
     SWITCHES("fabemu_switch_contributions_total", "counter", "Contributions combined.",
              contributions);
     SWITCHES("fabemu_switch_results_total", "counter", "Results sent.", results);
@@ -275,7 +266,7 @@ void telemetry_metrics(const struct telemetry_view *view, struct telemetry_text 
     SWITCHES("fabemu_switch_states", "gauge", "Partial results that groups have set aside.",
              states);
 #define NODES(name, type, help, field) \
-    put_nodes(view, text, name, type, help, offsetof(struct telemetry_view_node, field))
+    put_each(text, name, type, help, "node", view->nodes, &view->node->field, sizeof *view->node)
     put_attached(view, text);
     NODES("fabemu_node_sent_total", "counter", "Segments from the node.", sent);
     NODES("fabemu_node_delivered_total", "counter", "Segments to the node.", delivered);

@@ -184,6 +184,16 @@ static void sampler_close(struct daemon *daemon)
     telemetry_text_free(&serve->line);
 }
 
+/* For the reader who is due next; or there is none any more. */
+static void serve_rearm(struct daemon *daemon)
+{
+    uint64_t due = due_ms(daemon);
+
+    timer_arm(daemon->telemetry, due);
+    if (due == UINT64_MAX)
+        sampler_close(daemon);
+}
+
 static int64_t every_wanted(struct json_object *request)
 {
     int64_t every_ms = emu_json_number(request, "telemetry", -1);
@@ -217,11 +227,8 @@ bool telemetry_serve_subscribe(struct daemon *daemon, struct client *client,
         telemetry_shape(serve->telemetry, (uint64_t)every_ms * 1000000u, &serve->line);
         daemon_send_line(daemon, client, serve->line.at, serve->line.bytes);
     }
-    if (!serve)
-        return true; /* nobody has ever read */
-    timer_arm(serve, due_ms(daemon));
-    if (serve->telemetry && due_ms(daemon) == UINT64_MAX)
-        sampler_close(daemon);
+    if (serve) /* else nobody has ever read */
+        serve_rearm(daemon);
     return true;
 }
 
@@ -313,7 +320,7 @@ void telemetry_serve_detach(struct daemon *daemon, uint32_t node)
 void telemetry_serve_run(struct daemon *daemon)
 {
     struct telemetry_serve *serve = daemon->telemetry;
-    uint64_t expired, ms, due;
+    uint64_t expired, ms;
     bool looked = false;
 
     if (read(serve->timer, &expired, sizeof expired) < 0)
@@ -325,10 +332,7 @@ void telemetry_serve_run(struct daemon *daemon)
         look_once(serve, &looked);
         file_serve(daemon);
     }
-    due = due_ms(daemon);
-    timer_arm(serve, due);
-    if (due == UINT64_MAX)
-        sampler_close(daemon);
+    serve_rearm(daemon);
 }
 
 /* A recording ends with what was so at the end. */

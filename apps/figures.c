@@ -15,7 +15,7 @@
 
 #include "apps/figures_build.h"
 #include "apps/run/run.h"
-#include "apps/say.h"
+#include "apps/cli/say.h"
 
 #define DEBIAN_PYTHON "/usr/bin/python3"
 

@@ -11,9 +11,9 @@
 
 #include "apps/bench/bench.h"
 #include "apps/hosts/plan.h"
-#include "apps/options.h"
+#include "apps/cli/options.h"
 #include "apps/run/run.h"
-#include "apps/say.h"
+#include "apps/cli/say.h"
 
 #ifndef FABEMU_VERSION
 #define FABEMU_VERSION "0.1"
@@ -30,6 +30,7 @@ static const struct {
     {"down", down_main, "stop it"},
     {"status", status_main, "what runs, and who is attached"},
     {"top", top_main, "watch it: nodes, links, switches, collectives, as they are now"},
+    {"web", web_main, "serve a page that shows it, to your browser"},
     {"check", check_main, "is a running fabric right? credits, channels, buffers, tables, trees"},
     {"env", env_main, "print the environment that makes programs use a running fabric"},
     {"topo", topo_main, "print or check a network"},

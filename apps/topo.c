@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "apps/options.h"
+#include "apps/cli/options.h"
 #include "apps/run/report.h"
 #include "apps/run/run.h"
-#include "apps/say.h"
+#include "apps/cli/say.h"
 #include "apps/daemon/conn.h"
 
 #define SEGMENT_BYTES 256

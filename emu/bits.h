@@ -42,11 +42,12 @@ static inline uint32_t emu_bits_nth(uint64_t bits, uint32_t n)
 }
 
 /**
- * emu_bits_next - round robin: the first of @bits after @last, from the least on again. Not empty.
+ * emu_bits_next - round robin: the first of @bits after @last, from the least on again. Not empty;
+ * @last < 64.
  */
 static inline uint32_t emu_bits_next(uint64_t bits, uint32_t last)
 {
-    uint64_t above = last >= 63 ? 0 : bits & ~(((uint64_t)2 << last) - 1);
+    uint64_t above = bits & (~UINT64_C(1) << last);
 
     return emu_bits_first(above ? above : bits);
 }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #define READ_BYTES 4096u /* room for one read, at least */
 
@@ -111,21 +112,52 @@ static struct json_object *parse_object(const char *line, size_t bytes)
     return NULL;
 }
 
-int emu_json_next(struct emu_json_buf *in, size_t line_max, struct json_object **ret)
+/* Is there a whole line? 1; 0, no; -EMSGSIZE. */
+static int line_find(const struct emu_json_buf *in, size_t line_max, size_t *bytes)
 {
     char *line = in->bytes ? buf_start(in) : NULL;
     char *end = line ? memchr(line, '\n', in->bytes) : NULL;
 
-    if (!end)
-        return in->bytes > line_max ? -EMSGSIZE : 0;
-    size_t bytes = (size_t)(end - line);
-    if (bytes > line_max)
+    *bytes = end ? (size_t)(end - line) : in->bytes;
+    if (*bytes > line_max)
         return -EMSGSIZE;
-    struct json_object *object = parse_object(line, bytes);
+    return end != NULL;
+}
+
+int emu_json_next(struct emu_json_buf *in, size_t line_max, struct json_object **ret)
+{
+    size_t bytes;
+    int found = line_find(in, line_max, &bytes);
+
+    if (found != 1)
+        return found;
+    struct json_object *object = parse_object(buf_start(in), bytes);
     buf_consume(in, bytes + 1);
     if (!object)
         return -EBADMSG;
     *ret = object;
+    return 1;
+}
+
+/* The buffer's own memory, unless there is more in it than that line. */
+int emu_json_take(struct emu_json_buf *in, size_t line_max, char **line, size_t *bytes)
+{
+    int found = line_find(in, line_max, bytes);
+    bool alone = !in->at && in->bytes == *bytes + 1;
+    char *text;
+
+    if (found != 1)
+        return found;
+    text = realloc(alone ? in->data : NULL, *bytes + 1);
+    if (!text)
+        return -ENOMEM;
+    if (alone) {
+        *in = (struct emu_json_buf){.room = 0};
+    } else {
+        memcpy(text, buf_start(in), *bytes);
+        buf_consume(in, *bytes + 1);
+    }
+    *line = text;
     return 1;
 }
 
@@ -181,6 +213,19 @@ ssize_t emu_json_send(struct emu_json_buf *out, int fd, size_t bytes,
         return -errno;
     buf_consume(out, (size_t)sent);
     return sent;
+}
+
+ssize_t emu_json_write(struct emu_json_buf *out, int fd)
+{
+    ssize_t wrote;
+
+    do
+        wrote = write(fd, buf_start(out), out->bytes);
+    while (wrote < 0 && errno == EINTR);
+    if (wrote < 0)
+        return -errno;
+    buf_consume(out, (size_t)wrote);
+    return wrote;
 }
 
 ssize_t emu_json_read(struct emu_json_buf *in, int fd, struct emu_json_fds *ret, int flags)

@@ -52,6 +52,12 @@ ssize_t emu_json_send(struct emu_json_buf *out, int fd, size_t bytes,
                       const struct emu_json_fds *fds, int flags);
 
 /**
+ * emu_json_write - one write() of what waits in @out, which it takes out: for @fd that is a file or
+ * a pipe. Returns bytes or -errno.
+ */
+ssize_t emu_json_write(struct emu_json_buf *out, int fd);
+
+/**
  * emu_json_read - one recvmsg() of what has come.
  * @ret: descriptors that came with it, the caller's now; NULL: the host closes them.
  * Returns bytes, 0 at the end, or -errno.
@@ -64,6 +70,12 @@ ssize_t emu_json_read(struct emu_json_buf *in, int fd, struct emu_json_fds *ret,
  * @line_max.
  */
 int emu_json_next(struct emu_json_buf *in, size_t line_max, struct json_object **ret);
+
+/**
+ * emu_json_take - the same of its text, without its end and not looked at: *line is the caller's to
+ * free. Returns 1; 0, no whole line yet; -EMSGSIZE; -ENOMEM.
+ */
+int emu_json_take(struct emu_json_buf *in, size_t line_max, char **line, size_t *bytes);
 
 /* Fields of an object, with a default where they are absent or of another type. */
 const char *emu_json_text(struct json_object *message, const char *field, const char *otherwise);

@@ -429,6 +429,9 @@ uint32_t emu_profile_credits(const struct emu_profile *profile)
     return slots;
 }
 
+/* So many links with full channels may be before a reply: of its way, and of what it waits for. */
+#define LINKS_AHEAD 16u
+
 /* On clock raw a cable's round trip is a pass of the host's threads. */
 static void profile_raw_credits(struct emu_profile *raw)
 {
@@ -438,13 +441,28 @@ static void profile_raw_credits(struct emu_profile *raw)
         memcpy((char *)raw + at->slots, &raw->raw_xpoint_slots, sizeof raw->raw_xpoint_slots);
 }
 
+/*
+ * No reply comes sooner than threads are on a core, nor, where bytes take time, than packets on all
+ * channels of a way's links are through.
+ */
+static uint64_t profile_patience_ps(const struct emu_profile *profile, enum emu_clock_mode mode)
+{
+    uint64_t full_ps = (uint64_t)LINKS_AHEAD * profile->channels * profile->packet_bytes *
+                       profile->link_ps_per_byte;
+
+    if (mode == EMU_CLOCK_RAW || full_ps < EMU_PATIENCE_PS)
+        return EMU_PATIENCE_PS;
+    return full_ps < SECOND_PS ? full_ps : SECOND_PS;
+}
+
 struct emu_profile emu_profile_on(const struct emu_profile *profile, enum emu_clock_mode mode)
 {
     struct emu_profile on = *profile;
+    uint64_t patience_ps = profile_patience_ps(profile, mode);
 
     if (mode == EMU_CLOCK_RAW)
         profile_raw_credits(&on);
-    if (mode != EMU_CLOCK_VIRTUAL && on.reply_timeout_ps < EMU_PATIENCE_PS)
-        on.reply_timeout_ps = EMU_PATIENCE_PS;
+    if (mode != EMU_CLOCK_VIRTUAL && on.reply_timeout_ps < patience_ps)
+        on.reply_timeout_ps = patience_ps;
     return on;
 }

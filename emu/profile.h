@@ -251,7 +251,8 @@ uint32_t emu_profile_credits(const struct emu_profile *profile);
 /**
  * emu_profile_on - the profile as a clock runs it. Pure.
  * Raw: the credits of a cable are for a pass. Raw and real: a host's threads may have to wait for a
- * core, so no time-out is shorter than EMU_PATIENCE_PS.
+ * core, so no time-out is shorter than EMU_PATIENCE_PS; nor, on real, than packets on all channels
+ * of 16 links take, up to 1 s.
  */
 struct emu_profile emu_profile_on(const struct emu_profile *profile, enum emu_clock_mode mode);
 

@@ -336,7 +336,8 @@ FABEMU_API int fabemu_inject(struct fabemu_queue *queue, const struct fabemu_des
  * Receives match in the order in which they were posted. A longer message fills
  * the buffer and completes with -EMSGSIZE, req->bytes its full length. Status
  * -EHOSTUNREACH: the sender, or the process that it waits for, has left or died;
- * -ECANCELED: cancelled, or the sender gave the message up.
+ * -ECANCELED: cancelled, or the sender gave the message up. What a process had sent before it died
+ * stays to be received in its order: a message of which a part is missing ends its receive so.
  */
 FABEMU_API int fabemu_recv(struct fabemu_queue *queue, uint32_t node, uint64_t tag, uint64_t ignore,
                            const struct fabemu_iov *iov, unsigned iovs, struct fabemu_req *req);
@@ -770,6 +771,14 @@ enum fabemu_why {
 FABEMU_API void fabemu_count_in_switch(struct fabemu *fab, enum fabemu_coll coll);
 FABEMU_API void fabemu_count_elsewhere(struct fabemu *fab, enum fabemu_coll coll,
                                        enum fabemu_why why);
+
+/**
+ * fabemu_time_elsewhere - for the report's profile: this process's call of a collective that ran
+ * elsewhere, by every member. Of those that a group carries out the library knows itself.
+ * @bytes: of the operation. @ns: from the beginning of the call to its end.
+ */
+FABEMU_API void fabemu_time_elsewhere(struct fabemu *fab, enum fabemu_coll coll, uint64_t bytes,
+                                      uint64_t ns);
 
 #ifdef __cplusplus
 }

@@ -29,6 +29,7 @@ struct switch_cables;
 struct switch_machine {
     size_t bytes;     /* of its struct */
     emu_step_fn step; /* NULL: there is none on this clock */
+    emu_fetch_fn fetch;
 };
 
 /*
@@ -91,21 +92,25 @@ struct switch_kind {
 /* The base of every machine: its first member. */
 struct switch_dev {
     struct emu_dev dev;
+    /* A line that a segment's way touches. */
     const struct switch_kind *kind;
     _Atomic(const struct topo_route *) route; /* published by the manager (RCU) */
-    const struct topo_route *whole;           /* of the network with all its links */
-    uint64_t ups;                             /* ports to switches of higher levels */
-    uint64_t stuck;                           /* ports that send nothing: a fault */
+    _Atomic(struct emu_table *) groups;       /* published by the manager (RCU) */
     const struct emu_profile *profile;
-    _Atomic(struct emu_table *) groups; /* published by the manager (RCU) */
     /* ports to look at again: more has come than a pass takes, or is still on the wire */
     uint64_t arriving;
     uint64_t random;      /* xorshift state, for EMU_CHOICE_RANDOM */
     uint32_t last_served; /* for EMU_CHOICE_NEXT_FREE */
     uint32_t ports;       /* external */
+    uint64_t ups;         /* ports to switches of higher levels */
+    /* Seldom touched. */
+    struct switch_cables *cables;   /* cables.h; NULL: nothing stands at any cable */
+    const struct topo_route *whole; /* of the network with all its links */
+    uint64_t stuck;                 /* ports that send nothing: a fault */
     struct switch_counts counts;
-    struct switch_cables *cables; /* cables.h; NULL: nothing stands at any cable */
 };
+static_assert(offsetof(struct switch_dev, cables) - offsetof(struct switch_dev, kind) == EMU_LINE,
+              "what a segment's way touches is in one line");
 
 /* The kinds, for the list in switch.c. */
 extern const struct switch_kind switch_row_kind; /* crosspoint/crosspoint.c: the row guarantee */
@@ -120,9 +125,18 @@ void *switch_lines(size_t bytes);
 /* switch.c: the switch of @kind that @dev is; NULL: it is none. Not for a segment. */
 struct switch_dev *switch_of(struct emu_dev *dev, const struct switch_kind *kind);
 
-/* choose.c: one of @from, as the profile chooses among the lightly loaded; or at random. */
-uint32_t switch_pick(struct switch_dev *sw, uint64_t from);
+/* choose.c: one of @from, as the profile chooses among the lightly loaded; at random; the first. */
+uint32_t switch_pick_else(struct switch_dev *sw, uint64_t from);
 uint32_t switch_pick_random(struct switch_dev *sw, uint64_t from);
+
+/* One of @from, as the profile chooses among the lightly loaded. Inline for the usual choice. */
+static inline uint32_t switch_pick(struct switch_dev *sw, uint64_t from)
+{
+    if (__builtin_expect(sw->profile->choice != EMU_CHOICE_NEXT_FREE, 0))
+        return switch_pick_else(sw, from);
+    sw->last_served = emu_bits_next(from, sw->last_served);
+    return sw->last_served;
+}
 
 /* Where destinations are, as of this pass. Thread: the switch's own step. */
 static inline const struct topo_route *switch_route(const struct switch_dev *sw)

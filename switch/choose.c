@@ -16,18 +16,10 @@ uint32_t switch_pick_random(struct switch_dev *sw, uint64_t from)
                                          (unsigned)__builtin_popcountll(from)));
 }
 
-uint32_t switch_pick(struct switch_dev *sw, uint64_t from)
+uint32_t switch_pick_else(struct switch_dev *sw, uint64_t from)
 {
-    switch (sw->profile->choice) {
-    case EMU_CHOICE_FIRST_FREE:
-        return emu_bits_first(from);
-    case EMU_CHOICE_RANDOM:
-        return switch_pick_random(sw, from);
-    case EMU_CHOICE_NEXT_FREE:
-    default:
-        sw->last_served = emu_bits_next(from, sw->last_served);
-        return sw->last_served;
-    }
+    return sw->profile->choice == EMU_CHOICE_RANDOM ? switch_pick_random(sw, from)
+                                                    : emu_bits_first(from);
 }
 
 /* Segments that wait for output @o. */
@@ -36,9 +28,7 @@ static uint32_t choose_queued(const void *of, uint32_t o)
     return ((const struct switch_out *)of)[o].queued;
 }
 
-uint32_t switch_choose(struct switch_crossbar *bar, uint64_t candidates)
+uint32_t switch_choose_least(struct switch_crossbar *bar, uint64_t candidates)
 {
-    uint64_t from = candidates & bar->light;
-
-    return switch_pick(&bar->sw, from ? from : emu_least(candidates, choose_queued, bar->out));
+    return switch_pick(&bar->sw, emu_least(candidates, choose_queued, bar->out));
 }

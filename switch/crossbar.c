@@ -37,8 +37,6 @@ bool switch_crossbar_init(struct switch_crossbar *bar, uint32_t rows, uint32_t s
     bar->xpoint = emu_zeros(rows * bar->width * sizeof *bar->xpoint);
     bar->row = emu_zeros(rows * sizeof *bar->row);
     bar->out = emu_zeros(rows * sizeof *bar->out);
-    for (uint32_t r = 0; bar->row && r < rows; r++)
-        bar->row[r].onward = UINT64_MAX;
     return switch_store_init(&bar->store, slots) && bar->count && bar->xpoint && bar->row &&
            bar->out;
 }
@@ -83,7 +81,8 @@ static void crossbar_onward(struct switch_crossbar *bar, uint32_t port, bool up)
 {
     bool falls = (up || !emu_profile_retries(bar->sw.profile)) && bar->sw.ups >> port & 1;
 
-    bar->row[port].onward = falls ? ~bar->sw.ups : UINT64_MAX;
+    bar->falling &= ~emu_bit(port);
+    bar->falling |= (uint64_t)falls << port;
 }
 
 uint32_t switch_crossbar_link(struct switch_dev *sw, uint32_t port, bool up, uint64_t at_ps)

@@ -19,7 +19,6 @@
 /* A row: the queues of one input. */
 struct switch_row {
     alignas(EMU_LINE) struct emu_rx rx;
-    uint64_t onward; /* outputs that what comes in here may take */
 };
 
 struct switch_out {
@@ -31,17 +30,19 @@ struct switch_out {
 
 struct switch_crossbar {
     struct switch_dev sw;
-    uint64_t sends;             /* ports: all but those that are stuck */
+    /* A line that a segment's way touches. */
     uint64_t runnable;          /* outputs with news since they were last looked at */
     uint64_t light;             /* outputs with fewer than light_slots segments */
     uint32_t light_slots;       /* a copy of the profile's, for the path of every segment */
-    uint32_t rows;              /* as many outputs; those from sw.ports on are of combine units */
     uint32_t width;             /* of a row in count and xpoint: rows, rounded up to 16 */
-    uint8_t *count;             /* [row][output]: segments in the queue; beyond them 0 */
-    struct switch_list *xpoint; /* [row][output]: which */
+    uint64_t falling;           /* rows: what comes in there has come down, and goes up no more */
     struct switch_row *row;     /* rows */
     struct switch_out *out;     /* rows */
+    uint8_t *count;             /* [row][output]: segments in the queue; beyond them 0 */
+    struct switch_list *xpoint; /* [row][output]: which */
     struct switch_store store;
+    uint64_t sends; /* ports: all but those that are stuck */
+    uint32_t rows;  /* as many outputs; those from sw.ports on are of combine units */
 };
 
 /* crossbar.c: its parts; false: there is no memory. Freed by switch_crossbar_free() in any case. */
@@ -99,8 +100,17 @@ bool switch_crossbar_holds(const struct switch_crossbar *bar, uint32_t id);
 /* crossbar.c: pool buffers in the queues, and on the cables to it. */
 uint32_t switch_crossbar_bufs(const struct switch_crossbar *bar);
 
-/* choose.c: one of several candidate outputs. */
-uint32_t switch_choose(struct switch_crossbar *bar, uint64_t candidates);
+/* choose.c: one of several candidate outputs, of which none is lightly loaded. */
+uint32_t switch_choose_least(struct switch_crossbar *bar, uint64_t candidates);
+
+/* choose.c: one of several candidate outputs. Inline: the hot path of what goes up. */
+static inline uint32_t switch_choose(struct switch_crossbar *bar, uint64_t candidates)
+{
+    uint64_t from = candidates & bar->light;
+
+    return __builtin_expect(from != 0, 1) ? switch_pick(&bar->sw, from)
+                                          : switch_choose_least(bar, candidates);
+}
 
 /* Every machine with a crossbar begins with it. */
 static inline struct switch_crossbar *switch_crossbar_of(struct switch_dev *sw)
@@ -138,15 +148,29 @@ static inline struct switch_list *switch_xpoint(const struct switch_crossbar *ba
  */
 uint64_t switch_crossbar_held(struct switch_crossbar *bar, uint32_t dst);
 
-/*
- * The outputs that a unicast from row @r to @dst may take; 0: none. What came down by a link to a
- * higher switch never goes up again, whatever the tables say while they are being edited: it keeps
- * to the way that it was sent by, and waits for a link of it that is down (switch_carry()). So all
- * of the ways that are ever taken go up first and then down, and no cycle of waits can close.
- */
-static inline uint64_t switch_ways(struct switch_crossbar *bar, uint32_t r, uint32_t dst)
+/* Where unicasts from a row may go: looked up once for a burst. */
+struct switch_routes {
+    const struct topo_route *route;
+    uint64_t barred; /* outputs that it must not take */
+};
+
+static inline struct switch_routes switch_routes_of(const struct switch_crossbar *bar, uint32_t r)
 {
-    uint64_t outs = topo_route_ports(switch_route(&bar->sw), dst) & bar->row[r].onward;
+    return (struct switch_routes){.route = switch_route(&bar->sw),
+                                  .barred = -(bar->falling >> r & 1) & bar->sw.ups};
+}
+
+/*
+ * The outputs that a unicast to @dst may take from a row with these @routes; 0: none. What came
+ * down by a link to a higher switch never goes up again, whatever the tables say while they are
+ * being edited: it keeps to the way that it was sent by, and waits for a link of it that is down
+ * (switch_carry()). So all of the ways that are ever taken go up first and then down, and no cycle
+ * of waits can close.
+ */
+static inline uint64_t switch_ways(struct switch_crossbar *bar, const struct switch_routes *routes,
+                                   uint32_t dst)
+{
+    uint64_t outs = topo_route_ports(routes->route, dst) & ~routes->barred;
 
     return __builtin_expect(outs != 0, 1) ? outs : switch_crossbar_held(bar, dst);
 }
@@ -193,7 +217,7 @@ static inline void switch_out_loses(struct switch_crossbar *bar, uint32_t r, uin
 static inline void switch_pay(struct switch_crossbar *bar, uint32_t r, uint64_t at_ps)
 {
     if (r < bar->sw.ports && bar->row[r].rx.owed)
-        emu_rx_pay(&bar->row[r].rx, at_ps + bar->sw.profile->credit_ps);
+        emu_rx_pay(&bar->row[r].rx, &bar->sw.dev, at_ps + bar->sw.profile->credit_ps);
 }
 
 /* The front segment of row @r, which arrived at @at_ps, has entered. */

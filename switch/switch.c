@@ -85,6 +85,7 @@ int switch_create(struct switch_dev **ret, struct emu_worker *worker, uint32_t p
         return -ENOMEM;
     }
     emu_dev_init(&sw->dev, worker, machine->step);
+    sw->dev.fetch = machine->fetch;
     *ret = sw;
     return 0;
 }

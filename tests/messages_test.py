@@ -9,7 +9,7 @@ import sys
 TOP = pathlib.Path(__file__).resolve().parent.parent
 PAGE = TOP / "docs" / "two-machines.md"
 # Whose messages the page has; of the last ones it has some.
-SOURCES = [*TOP.glob("emu/hostlink/**/*.c"), *TOP.glob("apps/hosts/*.c"),
+SOURCES = [*TOP.glob("emu/hostlink/**/*.c"), *TOP.glob("apps/hosts/**/*.c"),
            *TOP.glob("apps/cluster/*.c")]
 OTHERS = [TOP / "apps" / "run" / "run.c"]
 NEVER_SAID = {"the cluster file says: key none"}  # apps/hosts asks, and needs no text

@@ -27,7 +27,7 @@ MAY = {
 # The files of libfabemu, lowest first: each may include the headers of those before it, so that
 # nobody calls in a circle.
 HOST_ORDER = """
-adapter wire base send/up op/complete lock peer/peer op/op
+adapter wire base send/up op/complete lock peer/peer op/watched op/op
 send/answer send/bulk
 message/queue message/message message/end
 memory/atomic memory/region memory/serve

@@ -16,6 +16,7 @@
 #include "emu/random.h"
 
 #define TEST_SEED "FABEMU_SEED"
+#define TEST_MANY "FABEMU_TRIALS"
 
 struct test_case {
     const char *name; /* function__what_happens; NULL ends the table */
@@ -23,15 +24,16 @@ struct test_case {
 };
 
 /*
- * So many trials; fewer where every access is watched, which takes thirty times as long. Of what
- * one thread does alone ThreadSanitizer sees no more than a build without it: a few are left.
+ * So many random trials where there is time for all, half of them else: test_trials(). Fewer where
+ * every access is watched, which takes thirty times as long; of what one thread does alone
+ * ThreadSanitizer sees no more than a build without it: a few are left.
  */
 #ifdef __SANITIZE_THREAD__
 #define TEST_TRIALS(count) ((count) / 5u + 1u)
 #define TEST_ALONE(count)  ((count) / 20u + 1u)
 #else
-#define TEST_TRIALS(count) (count)
-#define TEST_ALONE(count)  (count)
+#define TEST_TRIALS(count) test_trials(count)
+#define TEST_ALONE(count)  test_trials(count)
 #endif
 
 /* A row of a table of tests. */
@@ -46,6 +48,12 @@ void test_print_option(const char *name, const char *value, const char *help);
  * test_seed - where a test's own random numbers start; the environment holds it since test_run().
  */
 uint64_t test_seed(void);
+
+/**
+ * test_trials - half of @count, and at least one; all if the environment says FABEMU_TRIALS=all, as
+ * scripts/test does: who runs the fast suite all day does not wait for them.
+ */
+uint32_t test_trials(uint32_t count);
 
 /** test_random - the next random number (splitmix64). */
 static inline uint64_t test_random(uint64_t *state)
@@ -65,7 +73,11 @@ static inline uint64_t test_draw(uint64_t *state, uint64_t least, uint64_t most)
  */
 void test_shuffle(uint64_t *state, uint32_t *of, uint32_t all, uint32_t count);
 
-/** test_run - print the seed and run the cases. Returns what main() does: 0, or 1 if any failed. */
+/**
+ * test_run - print the seed and run the cases. Returns what main() does: 0, or 1 if any failed.
+ * A fatal assertion leaves its test at once, with all that stood on its stack. If threads that the
+ * test has started run on, which may use that, then the program ends there, says so, and fails.
+ */
 int test_run(const char *suite, const struct test_case *cases);
 
 #endif

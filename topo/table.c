@@ -288,7 +288,8 @@ static int tables_keep(struct tables *t)
     uint32_t *wheres = (uint32_t *)(set + t->sets);
     uint16_t *set_of = (uint16_t *)(wheres + where);
 
-    memcpy(set, t->set, t->sets * sizeof *set);
+    if (t->sets) /* none where no switch reaches a node */
+        memcpy(set, t->set, t->sets * sizeof *set);
     if (where) {
         memcpy(wheres, t->clusters->where, where * sizeof *wheres);
         memcpy(set_of, t->set_of, t->set_ofs * sizeof *set_of);

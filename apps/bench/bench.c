@@ -12,8 +12,8 @@
 #include <string.h>
 
 #include "apps/bench/internal.h"
-#include "apps/options.h"
-#include "apps/say.h"
+#include "apps/cli/options.h"
+#include "apps/cli/say.h"
 #include "emu/clock.h"
 
 struct entry {
@@ -46,6 +46,10 @@ static const struct entry entries[] = {
     {"idle256_raw", "share of a core that 256 idle nodes take, clock raw", bench_idle256,
      EMU_CLOCK_RAW, false, 2.3, 0.6},
     {"idle256_real", "the same, clock real", bench_idle256, EMU_CLOCK_REAL, false, 2.3, 0.6},
+    {"face.nodes64",
+     "hops with a page, a scraper and a subscriber beside those without; their cost", bench_face,
+     64, false, 27, 3},
+    {"face.nodes1000", "the same of 1000 nodes", bench_face, 1000, false, 28, 3},
     {"mpi.latency8", "half a round trip of 8 bytes between two ranks", bench_mpi_latency, 2, true,
      12, 4},
     {"mpi.bandwidth1M", "messages of 1 MB between two ranks", bench_mpi_bandwidth, 2, true, 19, 4},

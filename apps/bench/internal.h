@@ -76,6 +76,7 @@ void bench_crc(struct bench *bench, int unused);            /* bench/crc.c */
 void bench_virtual(struct bench *bench, int unused);        /* bench/virtual.c */
 void bench_start256(struct bench *bench, int unused);       /* bench/fabric.c */
 void bench_idle256(struct bench *bench, int clock);         /* enum emu_clock_mode */
+void bench_face(struct bench *bench, int nodes);            /* bench/face.c */
 void bench_mpi_latency(struct bench *bench, int ranks);     /* bench/mpi.c */
 void bench_mpi_bandwidth(struct bench *bench, int ranks);   /* bench/mpi.c */
 void bench_mpi_collectives(struct bench *bench, int ranks); /* bench/mpi.c */

@@ -42,7 +42,7 @@ static uint32_t node_take(struct bench_node *node)
     if (taken) {
         emu_rx_done(&node->rx, taken);
         node->rx.owed += taken;
-        emu_rx_pay(&node->rx, 0);
+        emu_rx_pay(&node->rx, &node->dev, 0);
     }
     return taken;
 }

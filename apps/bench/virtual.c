@@ -85,16 +85,19 @@ struct json_object *bench_virtual_conditions(const struct bench_virtual_case *wh
     return own;
 }
 
-/* The rows of a case. */
-enum { ALONE, GAIN };
+/* The rows of a case; and of a large network. */
+enum { ALONE, GAIN, LARGE, OVER };
 static const struct virtual_kind {
     const char *suffix; /* of the row's name */
     const char *unit;
     const char *workers;
+    enum bench_goal goal;
     double target;
 } kinds[] = {
-    [ALONE] = {"", "Mhops/s", "1", 10},
-    [GAIN] = {".gain2", "times", "2 against 1", 1.6},
+    [ALONE] = {"", "Mhops/s", "1", BENCH_AT_LEAST, 10},
+    [GAIN] = {".gain2", "times", "2 against 1", BENCH_AT_LEAST, 1.6},
+    [LARGE] = {"", "Mhops/s", "1", BENCH_NO_GOAL, 0},
+    [OVER] = {" over 256", "x", "1", BENCH_AT_MOST, 2},
 };
 
 static void virtual_row(struct bench *bench, const struct bench_virtual_case *what,
@@ -110,7 +113,7 @@ static void virtual_row(struct bench *bench, const struct bench_virtual_case *wh
                                   .samples = samples,
                                   .conditions = bench_virtual_conditions(what, kind->workers),
                                   .error = error,
-                                  .goal = BENCH_AT_LEAST,
+                                  .goal = kind->goal,
                                   .target = kind->target});
 }
 
@@ -141,6 +144,32 @@ static void virtual_rows(struct bench *bench, const struct bench_virtual_case *w
         virtual_row(bench, what, &kinds[GAIN], &gain, good ? NULL : error);
 }
 
+/*
+ * What a hop takes in a network whose switches fit into no cache, over one of 256 nodes as @small
+ * is. The lines that a run touches first have been touched before either is measured.
+ */
+static void size_rows(struct bench *bench, const struct bench_virtual_case *small,
+                      const struct bench_virtual_case *large, uint64_t measure_ps)
+{
+    struct bench_virtual_how how[2] = {{WARMUP_PS, 200000000, 1, VIRTUAL_SEED},
+                                       {WARMUP_PS, measure_ps, 1, VIRTUAL_SEED}};
+    struct bench_samples speed = {.count = 0}, over = {.count = 0};
+    struct traffic_result result[2];
+    bool good = true;
+    char error[256];
+
+    for (unsigned left = bench_repeat(bench, 5, 3); left && good; left--) {
+        good = bench_virtual_run(&result[0], small, &how[0], error, sizeof error) &&
+               bench_virtual_run(&result[1], large, &how[1], error, sizeof error);
+        if (!good)
+            break;
+        bench_sample(&speed, bench_virtual_mhops(&result[1]));
+        bench_sample(&over, bench_virtual_mhops(&result[0]) / bench_virtual_mhops(&result[1]));
+    }
+    virtual_row(bench, large, &kinds[LARGE], &speed, good ? NULL : error);
+    virtual_row(bench, large, &kinds[OVER], &over, good ? NULL : error);
+}
+
 void bench_virtual(struct bench *bench, int unused)
 {
     static const struct bench_virtual_case cases[] = {
@@ -150,9 +179,19 @@ void bench_virtual(struct bench *bench, int unused)
         {"ports32.load0.9", "kary:16,2", "oq2004", false, "uniform", 0, 240, 0.9},
     };
 
+    static const struct bench_virtual_case large[] = {
+        {"nodes4096", "kary:4,6", "oq2004", false, "uniform", 0, 240, 0.5},
+        {"nodes65536", "kary:4,8", "oq2004", false, "uniform", 0, 240, 0.5},
+    };
+
     (void)unused;
     for (unsigned i = 0; i < 4; i++) {
-        bench_progress(bench, "virtual", i / 4.0);
+        bench_progress(bench, "virtual", i / 8.0);
         virtual_rows(bench, &cases[i]);
     }
+    bench_progress(bench, "virtual", 0.5);
+    size_rows(bench, &cases[0], &large[0], 20000000);
+    bench_progress(bench, "virtual", 0.75);
+    if (!bench->quick) /* it takes 2 GB, and half a minute */
+        size_rows(bench, &cases[0], &large[1], 5000000);
 }

@@ -12,7 +12,7 @@
 
 #include "apps/cluster/cluster.h"
 #include "apps/fault/fault.h"
-#include "apps/say.h"
+#include "apps/cli/say.h"
 #include "emu/random.h"
 
 /* --- the canonical text ------------------------------------------------------------- */

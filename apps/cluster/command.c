@@ -7,9 +7,9 @@
 
 #include "apps/cluster/cluster.h"
 #include "apps/fault/fault.h"
-#include "apps/options.h"
+#include "apps/cli/options.h"
 #include "apps/run/run.h"
-#include "apps/say.h"
+#include "apps/cli/say.h"
 
 static const struct options_command cluster_command = {
     .name = "cluster",

@@ -10,7 +10,7 @@
 
 #include "apps/cluster/cluster.h"
 #include "apps/fault/fault.h"
-#include "apps/say.h"
+#include "apps/cli/say.h"
 
 #define LINE_BYTES_MAX 4095
 #define SHOWN          60 /* characters of a word, in a message */

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "apps/daemon/conn.h"
-#include "apps/duration.h"
+#include "apps/cli/duration.h"
 #include "apps/fabric/audit/audit.h"
 
 static struct json_object *lines(const struct fabric_audit *audit)

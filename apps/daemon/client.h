@@ -5,19 +5,14 @@
 #ifndef APPS_DAEMON_CLIENT_H
 #define APPS_DAEMON_CLIENT_H
 
+#include "apps/cli/lines.h"
 #include "apps/daemon/daemon.h"
 #include "apps/daemon/conn.h"
+#include "apps/daemon/door/door.h"
+#include "apps/program/serve.h"
 #include "apps/run/procs.h"
 #include "apps/telemetry/serve.h"
 #include "emu/list.h"
-
-/*
- * Connections and groups are shared without fixed quotas. A process gets another one as long as
- * it holds no more than this many times what is left. So one process that wants all of them gets
- * 8 of 9, two get 8 of 17 each, and something is always left for others.
- * Source: Choudhury and Hahne, dynamic queue length thresholds for shared memory switches.
- */
-#define DAEMON_SHARE 8u
 
 /* A connection. Owned by the daemon's one thread. */
 struct client {
@@ -60,8 +55,7 @@ struct daemon {
     int epoll;
     int timer;          /* once a second while somebody is attached */
     bool ticking;       /* the timer is armed */
-    int spare;          /* given up to say why when descriptors run out */
-    bool deaf;          /* none is left even for that: nobody is let in until the next tick */
+    struct door door;   /* its connections are all that there are */
     uint32_t hop_limit; /* switches on the longest route */
     char fabric_id[17]; /* random: tells this fabric from all others, whatever their names */
     bool shutdown;      /* asked for */
@@ -70,7 +64,6 @@ struct daemon {
     bool stands;                 /* the supervisor was told that nothing moves */
     uint64_t clash_group;        /* 1 + the last group whose members were said to disagree */
     struct emu_list clients;     /* all connections, the newest first */
-    uint32_t connections;        /* of them */
     size_t excess;               /* memory of their buffers, beyond what each may have */
     struct daemon_group *groups; /* all that processes have made */
     struct emu_list dying;   /* connections of those who died, and it is not known how: in order */
@@ -78,18 +71,26 @@ struct daemon {
     struct client **by_node; /* nodes of them: who is attached, or NULL */
     int64_t *last_rank;      /* by node: of the process that is or was there last; -1: none */
     struct daemon_record record;
+    struct procs_frozen frozen;        /* by faults, at any time, on this host */
     struct daemon_faults *faults;      /* daemon/faults.c's; NULL: none was ever asked for */
     struct telemetry_serve *telemetry; /* NULL: nobody ever asked for it */
+    struct timeline_serve *timeline;   /* NULL: none */
     uint64_t began_ps;                 /* by the host's clock */
-    int events_fd;                     /* all events go there, too; -1 */
-    int record_fd;                     /* the same, and snapshots; -1 */
+    struct lines events;               /* all events go there, too */
+    struct lines snapshots;            /* the same, and snapshots */
     struct capture_thread *capture;    /* its own, of --capture; NULL: none */
     struct hosts *hosts;               /* others that it governs; NULL: none */
     struct {
-        bool *lost;   /* by cable between hosts: it leads nowhere any more; NULL: there are none */
-        bool news;    /* some have been lost, and nothing was done yet */
-        bool severed; /* some are lost that nothing can be sent around */
-    } far;            /* daemon/far.c's */
+        bool *lost;    /* by cable between hosts: it leads nowhere; NULL: there are none */
+        bool *mended;  /* and since then it does again, which is yet to be seen to */
+        bool *now;     /* those of one loss, while it is noted */
+        bool news;     /* some have been lost, and nothing was done yet */
+        bool heals;    /* some have been mended, and nothing was done yet */
+        bool severed;  /* some are lost that nothing can be sent around */
+        uint64_t gone; /* by host, bits: it was lost, and what was combined there is yet to fail; */
+        uint64_t back; /* it is back, and has not been let in; */
+        uint64_t joins; /* it has, and some of its links are not up yet */
+    } far;              /* daemon/far.c's */
 
     /* Clock real: waits for cores, since the last look. daemon/waits.c's. */
     struct {
@@ -107,6 +108,13 @@ void daemon_client_free(struct client *client);
 /** daemon_signal - send @signal to the client's process. False: it is gone. */
 bool daemon_signal(const struct client *client, int signal);
 
+/**
+ * daemon_freeze - the client's process stands still, or goes on, for a fault; the supervisor is
+ * told the first time, and has it go on when this process is no more. False: it is gone, or could
+ * not be listed.
+ */
+bool daemon_freeze(struct daemon *daemon, struct client *client, bool stands);
+
 /** daemon_host_of - the name of the host that @node is on; NULL: there is one host. */
 const char *daemon_host_of(const struct daemon *daemon, uint32_t node);
 
@@ -115,6 +123,9 @@ void daemon_host_add(const struct daemon *daemon, uint32_t node, struct json_obj
 
 /** daemon_hosts_report - all hosts and their links, in @report; of one host alone nothing. */
 void daemon_hosts_report(struct daemon *daemon, struct json_object *report);
+
+/** daemon_held - connections of process @pid on @host. @ctx: the daemon. */
+uint32_t daemon_held(void *ctx, uint32_t host, pid_t pid);
 
 /** daemon_accept - take one connection, or tell the caller why not. */
 void daemon_accept(struct daemon *daemon);
@@ -175,12 +186,6 @@ void daemon_tell_owner(struct daemon *daemon, struct json_object *event);
 
 /** daemon_tell_all - @event goes to all who have subscribed, and into the file; it is put. */
 void daemon_tell_all(struct daemon *daemon, struct json_object *event);
-
-/**
- * daemon_write_line - the line and its end, to the file @fd; if that cannot be, it is said, and @fd
- * is -1 from then on. @what: that are written there.
- */
-void daemon_write_line(int *fd, const char *what, const char *line, size_t bytes);
 
 /** daemon_is_heard - is there anybody to tell? */
 bool daemon_is_heard(const struct daemon *daemon);

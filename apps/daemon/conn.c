@@ -70,12 +70,15 @@ int conn_next(struct conn *conn, struct json_object **ret)
 
 int conn_put(struct conn *conn, struct json_object *message)
 {
-    return emu_json_put(&conn->out, message, CONN_OUT_MAX);
+    return emu_json_put(&conn->out, message, CONN_OUT_MAX + conn->line_out);
 }
 
 int conn_put_line(struct conn *conn, const char *line, size_t bytes)
 {
-    return emu_json_put_line(&conn->out, line, bytes, CONN_OUT_MAX);
+    if (bytes > CONN_TELEMETRY_MAX)
+        return -ENOBUFS;
+    conn->line_out = bytes;
+    return emu_json_put_line(&conn->out, line, bytes, CONN_OUT_MAX + bytes);
 }
 
 int conn_put_with(struct conn *conn, struct json_object *message, const int pass[2])
@@ -188,10 +191,24 @@ struct json_object *conn_event(const char *event)
     return json_add_text(json_object_new_object(), "event", event);
 }
 
+struct json_object *conn_frozen(pid_t pid)
+{
+    return json_add_number(conn_event("frozen"), "pid", (uint64_t)pid);
+}
+
 struct json_object *conn_ok(void)
 {
     struct json_object *reply = json_object_new_object();
 
     json_object_object_add(reply, "ok", json_object_new_boolean(true));
     return reply;
+}
+
+struct json_object *conn_error(int err, const char *error)
+{
+    struct json_object *reply = json_object_new_object();
+
+    json_object_object_add(reply, "ok", json_object_new_boolean(false));
+    json_add_number(reply, "errno", (uint64_t)-err);
+    return json_add_text(reply, "error", error);
 }

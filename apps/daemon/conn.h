@@ -7,13 +7,23 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "emu/json.h"
 
 #define CONN_LINE_MAX  65536u      /* bytes of a request */
 #define CONN_REPLY_MAX (16u << 20) /* bytes of a reply: the status of a large fabric */
-/* bytes waiting for a peer that does not read: a reply, and events */
+/* bytes waiting for a peer that does not read: a reply, and events; beyond a line of telemetry */
 #define CONN_OUT_MAX (17u << 20)
+/* bytes of a line of telemetry: all of 65536 nodes with four links takes half of that */
+#define CONN_TELEMETRY_MAX (48u << 20)
+
+/* bytes of the buffers of all connections together, beyond what each may have (conn_excess()) */
+#define CONN_EXCESS_MAX ((size_t)64 << 20)
+
+/* What who sends something else is told. */
+#define CONN_NO_LINE   "a request must be one JSON object on one line; see docs/control.md"
+#define CONN_LONG_LINE "the line is longer than 65536 bytes"
 
 /* One end of a connection. Owned by one thread. */
 struct conn {
@@ -21,6 +31,7 @@ struct conn {
     size_t line_max; /* longer lines are refused */
     struct emu_json_buf in;
     struct emu_json_buf out;
+    size_t line_out;           /* of these at most so many are of the last line of telemetry */
     struct emu_json_fds pass;  /* descriptors to pass */
     size_t pass_at;            /* offset in what is in use of out of the line that they go with */
     struct emu_json_fds *came; /* where descriptors that come go; NULL: the host closes them */
@@ -42,7 +53,11 @@ int conn_next(struct conn *conn, struct json_object **ret);
 /** conn_put - queue @message (its reference passes). Errors: -ENOBUFS, the peer does not read. */
 int conn_put(struct conn *conn, struct json_object *message);
 
-/** conn_put_line - the same of a line that is JSON already, without its end. */
+/**
+ * conn_put_line - the same of a line of telemetry, without its end, which may have up to
+ * CONN_TELEMETRY_MAX bytes. Events find the same room behind it as without. The line before it has
+ * been sent.
+ */
 int conn_put_line(struct conn *conn, const char *line, size_t bytes);
 
 /**
@@ -74,6 +89,8 @@ struct json_object *json_add_text(struct json_object *message, const char *field
 struct json_object *json_add_number(struct json_object *message, const char *field,
                                     uint64_t number);
 struct json_object *conn_event(const char *event);
-struct json_object *conn_ok(void); /* {"ok":true}: a reply begins with it */
+struct json_object *conn_frozen(pid_t pid); /* a supervisor is told that a fault may stop it */
+struct json_object *conn_ok(void);          /* {"ok":true}: a reply begins with it */
+struct json_object *conn_error(int err, const char *error); /* {"ok":false,…}: a line for a user */
 
 #endif

@@ -8,14 +8,13 @@
  * more of that client's requests are read, so who reads nothing has one reply
  * waiting, and what it is told unasked; when all that waits is too much, who
  * has most of it is closed. Nothing wakes an idle fabric: the timer runs only
- * while somebody is attached. Who is let in stands in daemon/accept.c, what a
+ * while somebody is attached. Who is let in stands in daemon/door/, what a
  * request does in daemon/request.c and daemon/groups.c, what follows from a
  * death in daemon/death.c.
  */
 #include "apps/daemon/daemon.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -38,8 +37,6 @@
 #define LINES_A_TURN   16 /* that a client is answered before the next one is */
 #define TICK_MS        1000u
 #define LAST_FLUSH_MS  1000 /* for the supervisor to take the final report */
-/* bytes of all clients' buffers, beyond what each may have */
-#define EXCESS_MAX ((size_t)64 << 20)
 
 /* Only says so: what follows waits for the end of the round, when nobody is in the middle of it. */
 static void client_gone(struct daemon *daemon, struct client *client)
@@ -86,7 +83,7 @@ static void client_count(struct daemon *daemon, struct client *client)
     struct client *largest;
 
     count_excess(daemon, client, conn_excess(&client->conn));
-    while (daemon->excess > EXCESS_MAX && (largest = largest_client(daemon))) {
+    while (daemon->excess > CONN_EXCESS_MAX && (largest = largest_client(daemon))) {
         largest->unread = true;
         count_excess(daemon, largest, 0); /* it is freed after this round */
         client_gone(daemon, largest);
@@ -145,12 +142,7 @@ void daemon_send_with(struct daemon *daemon, struct client *client, struct json_
 
 void daemon_reply_error(struct daemon *daemon, struct client *client, int err, const char *error)
 {
-    struct json_object *reply = json_object_new_object();
-
-    json_object_object_add(reply, "ok", json_object_new_boolean(false));
-    json_add_number(reply, "errno", (uint64_t)-err);
-    json_add_text(reply, "error", error);
-    daemon_send(daemon, client, reply);
+    daemon_send(daemon, client, conn_error(err, error));
 }
 
 static void client_close(struct daemon *daemon, struct client *client)
@@ -161,7 +153,7 @@ static void client_close(struct daemon *daemon, struct client *client)
     free(client->look);
     client->look = NULL;
     count_excess(daemon, client, 0);
-    daemon->connections--;
+    daemon->door.connections--;
 }
 
 /* The next who died: each tells all others, and may find more that are gone. */
@@ -242,14 +234,12 @@ static void client_turn(struct daemon *daemon, struct client *client)
             daemon_request(daemon, client, request);
             json_object_put(request);
         } else {
-            daemon_reply_error(daemon, client, -EBADMSG,
-                               "a request must be one JSON object on one "
-                               "line; see docs/control.md");
+            daemon_reply_error(daemon, client, -EBADMSG, CONN_NO_LINE);
         }
     }
     if (got == -EMSGSIZE && !client->gone) {
         client->closing = true;
-        daemon_reply_error(daemon, client, -EMSGSIZE, "the line is longer than 65536 bytes");
+        daemon_reply_error(daemon, client, -EMSGSIZE, CONN_LONG_LINE);
     }
     if (!client->gone)
         client_count(daemon, client);
@@ -273,7 +263,7 @@ static void serve_left(struct daemon *daemon)
 
 void daemon_tick_when(struct daemon *daemon)
 {
-    bool wanted = fabric_attached(daemon->fabric) > 0 || daemon->deaf;
+    bool wanted = fabric_attached(daemon->fabric) > 0 || daemon->door.deaf;
     struct itimerspec each = {{wanted, 0}, {wanted, 0}};
 
     if (wanted != daemon->ticking)
@@ -325,8 +315,8 @@ static void tick(struct daemon *daemon)
     for (uint32_t i = 0; i < count && i < 64; i++)
         daemon_cut_off(daemon, nodes[i]);
     daemon_far_tick(daemon);
-    if (daemon->deaf && !watch(daemon, daemon->config->listen_fd, &daemon->config->listen_fd)) {
-        daemon->deaf = false;
+    if (daemon->door.deaf) {
+        door_hear(&daemon->door);
         daemon_tick_when(daemon);
     }
 }
@@ -351,6 +341,10 @@ static void serve_round(struct daemon *daemon)
             daemon_faults_run(daemon);
         } else if (what == &daemon->telemetry) {
             telemetry_serve_run(daemon);
+        } else if (what == &daemon->events || what == &daemon->snapshots) {
+            lines_flush(what);
+        } else if (what == &daemon->timeline) {
+            timeline_serve_run(daemon);
         } else if (what == &daemon->hosts) {
             hosts_serve(daemon->hosts);
         } else if (what != &daemon->dying && !client->gone) {
@@ -379,12 +373,25 @@ bool daemon_signal(const struct client *client, int signal)
     return client->far ? hosts_signal(client->far, signal) : kill(client->pid, signal) == 0;
 }
 
+bool daemon_freeze(struct daemon *daemon, struct client *client, bool stands)
+{
+    /* one on another host is listed there */
+    int listed = stands && !client->far ? procs_freeze(&daemon->frozen, client->pid) : 0;
+    bool is_done;
+
+    if (listed > 0)
+        daemon_tell_owner(daemon, conn_frozen(client->pid));
+    is_done = listed >= 0 && daemon_signal(client, stands ? SIGSTOP : SIGCONT);
+    if (is_done)
+        client->frozen = stands;
+    return is_done;
+}
+
 static int daemon_open(struct daemon *daemon)
 {
     const struct topo_graph *graph = daemon->config->fabric->graph;
     int err = 0;
 
-    daemon->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
     daemon->by_node = calloc(graph->nodes, sizeof *daemon->by_node);
     daemon->last_rank = calloc(graph->nodes, sizeof *daemon->last_rank);
     emu_list_init(&daemon->clients);
@@ -396,8 +403,10 @@ static int daemon_open(struct daemon *daemon)
         err = -errno;
     if (!err)
         err = make_id(daemon->fabric_id, sizeof daemon->fabric_id);
-    if (!err)
-        err = watch(daemon, daemon->config->listen_fd, &daemon->config->listen_fd);
+    if (!err) {
+        daemon->door.epoll = daemon->epoll;
+        err = door_open(&daemon->door);
+    }
     if (!err)
         err = watch(daemon, daemon->config->signal_fd, &daemon->config->signal_fd);
     if (!err)
@@ -415,7 +424,9 @@ static void daemon_close(struct daemon *daemon)
 {
     daemon_dying_tell(daemon, true);
     telemetry_serve_close(daemon);
+    timeline_serve_close(daemon);
     daemon_faults_close(daemon);
+    procs_thaw(&daemon->frozen); /* those, too, that have no node any more */
     daemon_waits_close(daemon);
     while (!emu_list_empty(&daemon->clients)) {
         struct client *client = emu_list_entry(daemon->clients.next, struct client, link);
@@ -425,11 +436,12 @@ static void daemon_close(struct daemon *daemon)
     }
     daemon_capture_close(daemon);
     daemon_far_close(daemon);
+    lines_close(&daemon->events);
+    lines_close(&daemon->snapshots);
     daemon_groups_free(daemon);
     free(daemon->last_rank);
     free(daemon->by_node);
-    if (daemon->spare >= 0)
-        close(daemon->spare);
+    door_close(&daemon->door);
     if (daemon->timer >= 0)
         close(daemon->timer);
     if (daemon->epoll >= 0)
@@ -460,18 +472,25 @@ int daemon_serve(struct fabric *fabric, const struct daemon_config *config, char
                             .config = config,
                             .epoll = -1,
                             .timer = -1,
-                            .events_fd = config->events_fd,
-                            .record_fd = config->record_fd};
+                            .door = {.listen_fd = &config->listen_fd,
+                                     .nodes = config->fabric->graph->nodes,
+                                     .spare = -1,
+                                     .held = daemon_held,
+                                     .ctx = &daemon}};
     int err = daemon_open(&daemon);
 
+    lines_open(&daemon.events, config->events_fd, daemon.epoll, "events");
+    lines_open(&daemon.snapshots, config->record_fd, daemon.epoll, "snapshots");
     if (!err && config->hosts)
         err = daemon_far_open(&daemon, error, error_bytes);
     if (!err)
         err = daemon_capture_open(&daemon, error, error_bytes);
     if (!err)
         err = daemon_faults_open(&daemon, error, error_bytes);
-    if (!err && daemon.record_fd >= 0)
+    if (!err && daemon.snapshots.fd >= 0)
         err = telemetry_serve_record(&daemon);
+    if (!err && config->timeline)
+        err = timeline_serve_open(&daemon, config->timeline, error, error_bytes);
     if (!err) {
         daemon_send(&daemon, daemon.owner,
                     json_add_number(conn_event("ready"), "pid", (uint64_t)getpid()));

@@ -11,6 +11,7 @@
 
 #include "apps/fabric/capture/capture.h"
 #include "apps/fabric/fabric.h"
+#include "apps/program/serve.h"
 #include "apps/fault/fault.h"
 #include "apps/hosts/hosts.h"
 
@@ -55,16 +56,17 @@ struct daemon_record {
 };
 
 struct daemon_config {
-    const struct fabric_config *fabric;  /* what the fabric was started with */
-    int listen_fd;                       /* listening control socket; the caller's to close */
-    int signal_fd;                       /* readable when the fabric is to end; the caller's */
-    int owner_fd;                        /* connection of the supervisor: taken over */
-    pid_t owner;                         /* the supervisor */
-    const struct fault_schedule *faults; /* from the start; NULL: none */
-    const struct capture_plan *capture;  /* from the start; NULL: none */
-    int events_fd;                       /* where events are written, too; -1 */
-    int record_fd;                       /* where these and snapshots are written; -1 */
-    const struct hosts_config *hosts;    /* that this one governs, without `ops`; NULL: none */
+    const struct fabric_config *fabric;   /* what the fabric was started with */
+    int listen_fd;                        /* listening control socket; the caller's to close */
+    int signal_fd;                        /* readable when the fabric is to end; the caller's */
+    int owner_fd;                         /* connection of the supervisor: taken over */
+    pid_t owner;                          /* the supervisor */
+    const struct fault_schedule *faults;  /* from the start; NULL: none */
+    const struct capture_plan *capture;   /* from the start; NULL: none */
+    int events_fd;                        /* where events are written, too; -1 */
+    int record_fd;                        /* where these and snapshots are written; -1 */
+    const struct timeline_plan *timeline; /* from the start; NULL: none */
+    const struct hosts_config *hosts;     /* that this one governs, without `ops`; NULL: none */
 };
 
 enum daemon_end {
@@ -76,7 +78,7 @@ enum daemon_end {
  * daemon_serve - serve until somebody asks for the end, or the owner dies.
  *
  * The owner's connection is a client like the others that gets the events
- * "ready", "node_died", "refused", "cut_off" and, last, "ended" with the report.
+ * "ready", "node_died", "refused", "cut_off", "frozen" and, last, "ended" with the report.
  * Returns enum daemon_end, or a negative errno, and then owner_fd is still the caller's; @error has
  * a line if it is the schedule of faults that cannot be. Thread:
  * the fabric's manager.

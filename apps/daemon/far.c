@@ -7,10 +7,14 @@
  * others (death.c). Its cables lead nowhere. So do those between two hosts that have lost each
  * other while both still hear the governor. Where packets are acknowledged the manager takes these
  * cables out for good (manager_sever()), and traffic goes by other ways; else whoever may send by
- * one of them is told that no way leads there, again and again for what is posted meanwhile. It is
- * for good: a lost host, or link, does not come back in this fabric's life.
+ * one of them is told that no way leads there, again and again for what is posted meanwhile.
  *
- * Losses are noted where they are heard of, which may be in the middle of a call to other hosts,
+ * A host that is started again is let in with the state that all have (hosts_admit()). Its cables
+ * lead somewhere again when the host links below them do (apps/hosts/govern/mend.c): from there on
+ * the manager brings them up as any others. So do those between two hosts that find each other
+ * again.
+ *
+ * All of that is noted where it is heard of, which may be in the middle of a call to other hosts,
  * and settled at the end of the round.
  */
 #include <errno.h>
@@ -24,15 +28,38 @@
 #include "apps/fabric/links.h"
 #include "apps/daemon/faults.h"
 #include "apps/run/report.h"
-#include "apps/say.h"
+#include "apps/cli/say.h"
+#include "emu/bits.h"
 
-static bool on_connected(void *ctx, int fd, struct hosts_process *process)
+static int on_connected(void *ctx, int fd, struct hosts_process *process, const char **why)
 {
-    struct client *client = daemon_client_new(ctx, fd, hosts_pid(process));
+    struct daemon *daemon = ctx;
+    struct client *client;
 
-    if (client)
-        client->far = process;
-    return client;
+    *why = door_refuses(&daemon->door, fd, hosts_of(process), hosts_pid(process));
+    if (*why)
+        return -EMFILE;
+    *why = DOOR_NO_MEMORY;
+    client = daemon_client_new(daemon, fd, hosts_pid(process));
+    if (!client)
+        return -ENOMEM;
+    client->far = process;
+    return 0;
+}
+
+/* Their cables by pair @number of @of pairs of ports, or all, lead nowhere. */
+static void cables_lost(struct daemon *daemon, uint32_t a, uint32_t b, uint32_t number, uint32_t of)
+{
+    uint32_t cables = fabric_cable_count(daemon->fabric);
+    bool *now = daemon->far.now; /* these alone: others that were lost may have been mended since */
+
+    memset(now, 0, cables * sizeof *now);
+    fabric_crossings_by(daemon->fabric, a, b, number, of, now);
+    for (uint32_t i = 0; i < cables; i++) {
+        daemon->far.lost[i] = daemon->far.lost[i] || now[i];
+        daemon->far.mended[i] = daemon->far.mended[i] && !now[i];
+    }
+    daemon->far.news = true;
 }
 
 static void on_lost(void *ctx, uint32_t host, const char *why)
@@ -43,12 +70,28 @@ static void on_lost(void *ctx, uint32_t host, const char *why)
     if (!daemon->hosts)
         return; /* not all have been met, or the end has come */
     event = json_add_number(conn_event("host_lost"), "host", host);
-    fabric_crossings_by(daemon->fabric, host, TOPO_NONE, 0, 1, daemon->far.lost);
-    daemon->far.news = true;
+    cables_lost(daemon, host, TOPO_NONE, 0, 1);
+    daemon->far.gone |= UINT64_C(1) << host;
+    daemon->far.back &= ~(UINT64_C(1) << host);
+    daemon->far.joins &= ~(UINT64_C(1) << host);
     json_add_text(event, "name", daemon->config->hosts->name[host]);
     json_add_text(event, "why", why);
     daemon_tell_owner(daemon, json_object_get(event));
     daemon_tell_all(daemon, event);
+    telemetry_serve_host_lost(daemon, host);
+    timeline_serve_host_lost(daemon, host);
+}
+
+static bool on_sampled(void *ctx, const struct hosts_piece *piece)
+{
+    return piece->of == HOSTS_COUNTED ? telemetry_serve_heard(ctx, piece)
+                                      : timeline_serve_heard(ctx, piece);
+}
+
+static void on_sampled_all(void *ctx, enum hosts_told of)
+{
+    if (of == HOSTS_COUNTED)
+        telemetry_serve_heard_all(ctx);
 }
 
 static void on_link_lost(void *ctx, uint32_t host, const struct hosts_link *link)
@@ -56,10 +99,35 @@ static void on_link_lost(void *ctx, uint32_t host, const struct hosts_link *link
     struct daemon *daemon = ctx;
     struct json_object *event = json_add_number(conn_event("host_link_lost"), "pair", link->number);
 
-    fabric_crossings_by(daemon->fabric, host, link->host, link->number, link->of, daemon->far.lost);
-    daemon->far.news = true;
+    cables_lost(daemon, host, link->host, link->number, link->of);
     json_add_text(event, "host", daemon->config->hosts->name[host]);
     daemon_tell_all(daemon, json_add_text(event, "to", daemon->config->hosts->name[link->host]));
+}
+
+static void on_back(void *ctx, uint32_t host)
+{
+    struct daemon *daemon = ctx;
+
+    daemon->far.back |= UINT64_C(1) << host;
+}
+
+static void on_mended(void *ctx, uint32_t a, uint32_t b)
+{
+    struct daemon *daemon = ctx;
+
+    fabric_crossings_by(daemon->fabric, a, b, 0, 1, daemon->far.mended);
+    daemon->far.heals = true;
+}
+
+static void on_refused(void *ctx, uint32_t host, const char *why)
+{
+    struct daemon *daemon = ctx;
+    struct json_object *event = json_add_number(conn_event("host_refused"), "host", host);
+
+    json_add_text(event, "name", daemon->config->hosts->name[host]);
+    json_add_text(event, "why", why);
+    daemon_tell_owner(daemon, json_object_get(event));
+    daemon_tell_all(daemon, event);
 }
 
 /* A host speaks of its own nodes alone. */
@@ -79,13 +147,23 @@ int daemon_far_open(struct daemon *daemon, char *error, size_t error_bytes)
     int err;
 
     daemon->far.lost = calloc(fabric_cable_count(daemon->fabric) + 1u, sizeof *daemon->far.lost);
-    if (!daemon->far.lost)
+    daemon->far.mended =
+        calloc(fabric_cable_count(daemon->fabric) + 1u, sizeof *daemon->far.mended);
+    daemon->far.now = calloc(fabric_cable_count(daemon->fabric) + 1u, sizeof *daemon->far.now);
+    if (!daemon->far.lost || !daemon->far.mended || !daemon->far.now)
         return fail(-ENOMEM, error, error_bytes, "no memory for %u hosts", config.count);
     config.fabric = daemon->fabric;
+    config.signal_fd = daemon->config->signal_fd;
+    config.owner_fd = daemon->owner->conn.fd;
     config.ops = (struct hosts_ops){.connected = on_connected,
                                     .lost = on_lost,
                                     .link_lost = on_link_lost,
                                     .cut_off = on_cut_off,
+                                    .back = on_back,
+                                    .mended = on_mended,
+                                    .refused = on_refused,
+                                    .sampled = on_sampled,
+                                    .sampled_all = on_sampled_all,
                                     .ctx = daemon};
     err = hosts_open(&daemon->hosts, &config, error, error_bytes);
     if (err)
@@ -95,22 +173,128 @@ int daemon_far_open(struct daemon *daemon, char *error, size_t error_bytes)
                                                                                         : 0;
 }
 
+/* What adapters and units there had combined is lost, and the groups are over. */
+static void groups_over(struct daemon *daemon, uint32_t host)
+{
+    uint32_t groups[64], count;
+    char why[160];
+
+    snprintf(why, sizeof why, "what host %s had of it was lost with the host",
+             daemon->config->hosts->name[host]);
+    do {
+        count = fabric_groups_through(daemon->fabric, host, groups, 64);
+        for (uint32_t i = 0; i < count && i < 64; i++) {
+            fabric_group_fails_all(daemon->fabric, groups[i]);
+            daemon_group_fail(daemon, groups[i], why);
+        }
+    } while (count > 64);
+}
+
+/* After its processes' deaths, of which their groups hear first. */
+static void settle_gone(struct daemon *daemon)
+{
+    uint64_t gone = daemon->far.gone;
+
+    daemon->far.gone = 0;
+    if (gone)
+        daemon_bury(daemon);
+    emu_each_bit (host, gone)
+        groups_over(daemon, host);
+}
+
+static int settle_lost(struct daemon *daemon, char *error, size_t error_bytes)
+{
+    int err;
+
+    daemon->far.news = false;
+    if (fabric_has_links(daemon->fabric))
+        return daemon_faults_lose(daemon, daemon->far.lost, error, error_bytes);
+    err = fabric_sever(daemon->fabric, daemon->far.lost);
+    snprintf(error, error_bytes, "no memory for cables that are lost");
+    daemon->far.severed = !err;
+    daemon_parted(daemon);
+    return err;
+}
+
+/* Nothing of its former life is left in the state that it is given. */
+static void settle_back(struct daemon *daemon)
+{
+    uint64_t back = daemon->far.back;
+
+    daemon->far.back = 0;
+    emu_each_bit (host, back) {
+        int err = hosts_admit(daemon->hosts, host);
+
+        if (!err && daemon_faults_again(daemon, host)) /* what is lost again has said so */
+            hosts_expel(daemon->hosts, host, "faults cannot be made there");
+        if (!hosts_is_lost(daemon->hosts, host))
+            daemon->far.joins |= UINT64_C(1) << host;
+    }
+    timeline_serve_host_back(daemon);
+}
+
+/*
+ * They carry segments again. Where nothing is sent around what is lost, those who may have lost
+ * something since they were told last are told once more, before it is taken for whole.
+ */
+static int settle_mended(struct daemon *daemon, char *error, size_t error_bytes)
+{
+    bool *mended = daemon->far.mended, any = false;
+    int err = 0;
+
+    daemon->far.heals = false;
+    if (daemon->far.severed)
+        daemon_parted(daemon);
+    for (uint32_t i = 0; i < fabric_cable_count(daemon->fabric); i++) {
+        daemon->far.lost[i] = daemon->far.lost[i] && !mended[i];
+        any |= daemon->far.lost[i];
+    }
+    if (fabric_has_links(daemon->fabric)) {
+        daemon_faults_mend(daemon, mended);
+    } else {
+        err = fabric_sever(daemon->fabric, daemon->far.lost);
+        snprintf(error, error_bytes, "no memory for cables that are lost");
+        daemon->far.severed = any;
+    }
+    memset(mended, 0, fabric_cable_count(daemon->fabric) * sizeof *mended);
+    return err;
+}
+
+/* Whose links are all up. */
+static void settle_joins(struct daemon *daemon)
+{
+    uint64_t joins = daemon->far.joins;
+
+    emu_each_bit (host, joins) {
+        struct json_object *event;
+
+        if (!hosts_is_whole(daemon->hosts, host))
+            continue;
+        daemon->far.joins &= ~(UINT64_C(1) << host);
+        event = json_add_number(conn_event("host_back"), "host", host);
+        json_add_text(event, "name", daemon->config->hosts->name[host]);
+        daemon_tell_owner(daemon, json_object_get(event));
+        daemon_tell_all(daemon, event);
+    }
+}
+
 void daemon_far_settle(struct daemon *daemon)
 {
     char error[256];
-    int err;
+    int err = 0;
 
-    if (!daemon->far.news)
-        return;
-    daemon->far.news = false;
-    if (fabric_has_links(daemon->fabric)) {
-        err = daemon_faults_lose(daemon, daemon->far.lost, error, sizeof error);
-    } else {
-        err = fabric_sever(daemon->fabric, daemon->far.lost);
-        snprintf(error, sizeof error, "no memory for cables that are lost");
-        daemon->far.severed = !err;
-        daemon_parted(daemon);
-    }
+    if (daemon->far.news)
+        err = settle_lost(daemon, error, sizeof error);
+    if (err)
+        say("%s", error);
+    err = 0;
+    settle_gone(daemon);
+    if (daemon->far.back)
+        settle_back(daemon);
+    if (daemon->far.heals)
+        err = settle_mended(daemon, error, sizeof error);
+    if (daemon->far.joins)
+        settle_joins(daemon);
     if (err)
         say("%s", error);
 }
@@ -128,6 +312,8 @@ void daemon_far_close(struct daemon *daemon)
     daemon->hosts = NULL;
     hosts_close(hosts);
     free(daemon->far.lost);
+    free(daemon->far.mended);
+    free(daemon->far.now);
 }
 
 /* --- told of ------------------------------------------------------------------------- */
@@ -164,6 +350,7 @@ static struct json_object *host_build(const struct daemon *daemon, uint32_t host
     json_add_text(one, "state",
                   !host                                ? "governs"
                   : hosts_is_lost(daemon->hosts, host) ? "lost"
+                  : daemon->far.joins >> host & 1      ? "joins"
                                                        : "up");
     json_add_number(one, "nodes", nodes);
     json_add_number(one, "attached", attached);

@@ -20,7 +20,7 @@
 #include "apps/daemon/losses.h"
 #include "apps/inject/inject.h"
 #include "apps/run/report.h"
-#include "apps/say.h"
+#include "apps/cli/say.h"
 #include "emu/clock.h"
 #include "emu/fault/fault.h"
 #include "emu/now.h"
@@ -180,15 +180,13 @@ static void on_fault(void *ctx, const struct inject_event *event)
 /* The process attached to @node is signalled. */
 static bool on_process(void *ctx, uint32_t node, enum inject_process what)
 {
-    static const int signals[] = {
-        [INJECT_FREEZE] = SIGSTOP, [INJECT_GO_ON] = SIGCONT, [INJECT_KILL] = SIGKILL};
-    const struct daemon *daemon = ctx;
+    struct daemon *daemon = ctx;
     struct client *client = daemon->by_node[node];
 
-    if (!client || client->gone || !daemon_signal(client, signals[what]))
+    if (!client || client->gone)
         return false;
-    client->frozen = what == INJECT_FREEZE;
-    return true;
+    return what == INJECT_KILL ? daemon_signal(client, SIGKILL)
+                               : daemon_freeze(daemon, client, what == INJECT_FREEZE);
 }
 
 /* On clock raw the hit has the host's time; else that of its fabric's clock. */
@@ -415,6 +413,39 @@ int daemon_faults_lose(struct daemon *daemon, const bool *lost, char *error, siz
     if (!err)
         faults_step(daemon);
     return err;
+}
+
+void daemon_faults_mend(struct daemon *daemon, const bool *mended)
+{
+    for (uint32_t i = 0; daemon->faults && i < fabric_cable_count(daemon->fabric); i++)
+        if (mended[i] && fabric_can_fail(daemon->fabric, i))
+            manager_mend(daemon->faults->manager, i, now_ps());
+    if (daemon->faults)
+        faults_step(daemon);
+}
+
+struct on_host {
+    const struct fabric_config *config;
+    uint32_t host;
+};
+
+static bool is_on_host(void *ctx, uint32_t sw, uint32_t node)
+{
+    const struct on_host *on = ctx;
+
+    return (sw == TOPO_NONE ? fabric_node_host(on->config, node)
+                            : fabric_switch_host(on->config, sw)) == on->host;
+}
+
+int daemon_faults_again(struct daemon *daemon, uint32_t host)
+{
+    struct on_host on = {daemon->config->fabric, host};
+
+    if (!daemon->faults)
+        return 0;
+    if (daemon->faults->manager)
+        manager_renewed(daemon->faults->manager, is_on_host, &on);
+    return injector_again(daemon->faults->injector, host);
 }
 
 void daemon_faults_close(struct daemon *daemon)

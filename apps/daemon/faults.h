@@ -21,10 +21,17 @@ void daemon_faults_close(struct daemon *daemon);
 void daemon_faults_run(struct daemon *daemon);
 
 /**
- * daemon_faults_lose - these cables have lost their signal for good: the manager sends around them.
- * @lost: by cable. Errors: as daemon_fault's, with one line in @error.
+ * daemon_faults_lose - these cables lead nowhere: the manager sends around them. @lost: by cable.
+ * Errors: as daemon_fault's, with one line in @error. daemon_faults_mend() - these do again.
  */
 int daemon_faults_lose(struct daemon *daemon, const bool *lost, char *error, size_t error_bytes);
+void daemon_faults_mend(struct daemon *daemon, const bool *mended);
+
+/**
+ * daemon_faults_again - @host has come back: what befalls its devices now does so again, and what
+ * was counted there begins anew. Errors: -ENOMEM.
+ */
+int daemon_faults_again(struct daemon *daemon, uint32_t host);
 
 /** daemon_faults_manager - who brings links up and takes them out; NULL: all are in use, still. */
 const struct manager *daemon_faults_manager(const struct daemon *daemon);

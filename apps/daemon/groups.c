@@ -10,7 +10,7 @@
  * join fails. So no group waits for a process that knows nothing of it.
  *
  * A group is charged to who made it, while that is attached, then to the first
- * member that is left; nobody gets more than a share (DAEMON_SHARE).
+ * member that is left; nobody gets more than a share (DOOR_SHARE).
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -20,7 +20,7 @@
 #include "apps/daemon/client.h"
 #include "apps/fabric/hosts.h"
 #include "apps/fabric/links.h"
-#include "apps/say.h"
+#include "apps/cli/say.h"
 
 enum standing {
     INVITED,
@@ -100,7 +100,7 @@ static int check_share(const struct daemon *daemon, const uint32_t *nodes, uint3
     for (uint32_t i = 0; i < count; i++) {
         uint32_t held = daemon->by_node[nodes[i]]->groups;
 
-        if (held && held >= (uint64_t)left * DAEMON_SHARE)
+        if (held && held >= (uint64_t)left * DOOR_SHARE)
             return fail(
                 -ENOSPC, error, error_bytes,
                 "node %u holds %u groups, and what is left, %u, is for others; it must leave some",

@@ -13,6 +13,12 @@
 
 #define LOOK_MS 100u
 
+/*
+ * So many lines are told after a look, to all processes together; the rest waits for the next one,
+ * so that who serves everybody is not held up by faults that hit thousands of pairs at once.
+ */
+#define LINES_A_LOOK 8192u
+
 /* Whose something was. */
 struct whose {
     char text[56];
@@ -89,7 +95,7 @@ static void lost_tell(struct daemon *daemon, const struct fabric_loss *loss, con
         if (!client)
             continue;
         event = pair_add(conn_event("lost"), loss);
-        json_add_number(event, "at_ns", emu_now_ns());
+        json_add_number(event, "at_ns", loss->found_ns);
         json_add_text(event, "why", why);
         daemon_send(daemon, client, event);
     }
@@ -107,7 +113,8 @@ static void loss_tell(struct daemon *daemon, struct daemon_losses *losses,
     why_text(daemon, loss, of, why, sizeof why);
     if (loss->what == FABRIC_LOST_SEGMENT) {
         losses->pairs++;
-        pair_add(event, loss);
+        losses->more += loss->more;
+        json_add_number(pair_add(event, loss), "more", loss->more);
         lost_tell(daemon, loss, why);
     } else {
         losses->groups++;
@@ -142,13 +149,15 @@ void daemon_losses_step(struct daemon *daemon, struct daemon_losses *losses, uin
 {
     uint64_t bound_ns = emu_bound_ns(daemon->config->fabric->bounds.unit_ms);
     uint64_t gap_ns = LOOK_MS * UINT64_C(1000000);
+    uint32_t lines = fabric_attached(daemon->fabric) + 1; /* for each loss, at most */
     struct fabric_loss loss;
 
     if (now_ps < losses->look_ps)
         return;
     fabric_losses_look(daemon->fabric, now_ps,
                        bound_ns == EMU_BOUND_OFF ? EMU_NEVER : bound_ns * 1000u);
-    while (fabric_loss_take(daemon->fabric, &loss))
+    for (uint32_t told = 0; told < LINES_A_LOOK && fabric_loss_take(daemon->fabric, &loss);
+         told += lines)
         loss_take(daemon, losses, &loss, (double)(now_ps - origin_ps) * 1e-12);
     if (bound_ns / 4 < gap_ns)
         gap_ns = bound_ns / 4;
@@ -167,6 +176,8 @@ void daemon_losses_report(const struct daemon *daemon, const struct daemon_losse
     json_add_number(told, "groups_moved", losses->moved);
     json_add_number(told, "groups_failed", losses->groups);
     json_add_number(told, "pairs_told", losses->pairs);
+    json_add_number(told, "pairs_more", losses->more);
+    json_add_number(told, "untold", fabric_losses_left(daemon->fabric));
     json_add_number(told, "states_damaged", totals.damaged);
     json_add_number(told, "overruns", totals.dropped_overrun);
     json_object_object_add(report, "losses", told);

@@ -12,6 +12,7 @@
 struct daemon_losses {
     uint64_t look_ps; /* the next look, by the host's clock */
     uint64_t pairs;   /* pairs of processes that were told of a segment that one of them misses */
+    uint64_t more;    /* losses of the same that were told together with another one */
     uint64_t groups;  /* that have failed */
     uint64_t out;     /* combine units that were taken out of service, */
     uint64_t back;    /* that are in it again, */

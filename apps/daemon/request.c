@@ -16,7 +16,7 @@
 #include "apps/daemon/faults.h"
 #include "apps/run/procs.h"
 #include "apps/run/report.h"
-#include "apps/say.h"
+#include "apps/cli/say.h"
 #include "emu/edge/edge.h"
 
 /* --- attach, detach ----------------------------------------------------------------- */
@@ -64,6 +64,7 @@ static void seat_taken(struct daemon *daemon, struct client *client, const struc
     daemon->by_node[seat->node] = client;
     daemon_waits_attach(daemon, client);
     daemon_standstill_attach(daemon, client);
+    timeline_serve_attach(daemon, client);
     daemon->record.attaches++;
     uint32_t attached = fabric_attached(daemon->fabric);
     if (attached > daemon->record.peak)
@@ -143,11 +144,12 @@ void daemon_seat_free(struct daemon *daemon, struct client *client, bool dead)
     daemon_waits_detach(daemon, client, dead);
     daemon_standstill_detach(daemon, client);
     telemetry_serve_detach(daemon, (uint32_t)client->node);
+    timeline_serve_detach(daemon, client, dead);
     fabric_detach(daemon->fabric, (uint32_t)client->node);
     daemon->by_node[client->node] = NULL;
     client->node = -1;
     if (client->frozen && !dead)
-        daemon_signal(client, SIGCONT); /* its node's faults are not its own any more */
+        daemon_freeze(daemon, client, false); /* its node's faults are not its own any more */
     client->frozen = false;
     daemon_tick_when(daemon);
 }
@@ -188,6 +190,7 @@ struct json_object *daemon_report(struct daemon *daemon)
     report = report_build(daemon->fabric, daemon->config->fabric, &daemon->record);
     daemon_hosts_report(daemon, report); /* the parts of what was just added up */
     daemon_faults_report(daemon, report);
+    timeline_serve_report(daemon, report);
     return report;
 }
 

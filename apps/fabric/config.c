@@ -9,7 +9,7 @@
 
 #include "apps/fabric/fabric.h"
 #include "apps/fabric/internal.h"
-#include "apps/say.h"
+#include "apps/cli/say.h"
 #include "emu/link/replay.h"
 
 #define FABRIC_AUTO_WORKERS_MAX 8u

@@ -9,16 +9,6 @@
 
 #include "apps/fabric/internal.h"
 
-/* What drives on one kind of clock. */
-struct fabric_drive_kind {
-    int (*start)(struct fabric *fabric);
-    void (*stop)(struct fabric *fabric); /* of what start() has made, the failed one too */
-    void (*hold)(struct fabric *fabric);
-    void (*go)(struct fabric *fabric);
-    void (*wake)(struct emu_dev *dev, uint64_t now_ps);
-    bool is_virtual;
-};
-
 /* --- threads ------------------------------------------------------------------------ */
 
 static int threads_start(struct fabric *fabric)

@@ -14,7 +14,8 @@
 
 #include "apps/fabric/capture/taps.h"
 #include "apps/fabric/internal.h"
-#include "apps/say.h"
+#include "apps/fabric/look/comm.h"
+#include "apps/cli/say.h"
 #include "emu/random.h"
 #include "emu/worker/rcu.h"
 
@@ -311,6 +312,7 @@ void fabric_stop(struct fabric *fabric)
     for (uint32_t g = 0; fabric->group && g < fabric->slots; g++)
         fabric_group_free(fabric, fabric->group[g]);
     fabric_groups_sweep(fabric);
+    fabric_comm_stop(fabric);
     for (uint32_t n = 0; fabric->edge && n < fabric->config.graph->nodes; n++)
         emu_edge_destroy(fabric->edge[n], &fabric->cache);
     fabric_free_cables(fabric);

@@ -10,6 +10,7 @@
 #ifndef APPS_FABRIC_H
 #define APPS_FABRIC_H
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -157,6 +158,9 @@ void fabric_go(struct fabric *fabric);
 /** fabric_nodes - how many there are. */
 uint32_t fabric_nodes(const struct fabric *fabric);
 
+/** fabric_config_of - what it was started with; the fabric's own copy. */
+const struct fabric_config *fabric_config_of(const struct fabric *fabric);
+
 /** fabric_switches - how many there are; fabric_ports - how many ports each has. */
 uint32_t fabric_switches(const struct fabric *fabric);
 uint32_t fabric_ports(const struct fabric *fabric);
@@ -211,6 +215,11 @@ struct fabric_totals {
     double real_time_factor;       /* clock real: emulated transit time / actual; else 1 */
     uint64_t worst_lag_ns;         /* clock real: furthest that an event was late */
 };
+
+/* All before real_time_factor are counters of 64 bits, one after the other: so many. */
+#define FABRIC_COUNTERS (offsetof(struct fabric_totals, real_time_factor) / sizeof(uint64_t))
+static_assert(offsetof(struct fabric_totals, real_time_factor) % sizeof(uint64_t) == 0,
+              "a list of counters");
 
 /**
  * fabric_totals_read - sum the counters, of all hosts; disturbs no worker. fabric_totals_here() -

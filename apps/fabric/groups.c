@@ -9,7 +9,7 @@
 
 #include "apps/fabric/fabric.h"
 #include "apps/fabric/internal.h"
-#include "apps/say.h"
+#include "apps/cli/say.h"
 
 /* The next free slot in turn: one that was just given back is handed out last. */
 static int64_t group_slot(struct fabric *fabric)
@@ -25,8 +25,7 @@ static int64_t group_slot(struct fabric *fabric)
     return -1;
 }
 
-/* That of address @id; -1: it is taken. */
-static int64_t group_slot_of(struct fabric *fabric, uint32_t id)
+int64_t fabric_group_slot_of(struct fabric *fabric, uint32_t id)
 {
     uint32_t slot = id % FABRIC_GROUPS_MAX;
 
@@ -71,6 +70,17 @@ void fabric_group_free(struct fabric *fabric, struct fabric_group *group)
     free(group);
 }
 
+int fabric_group_enter(struct fabric *fabric, struct fabric_group *group, uint32_t slot, int err)
+{
+    if (err) {
+        fabric_group_free(fabric, group);
+        return err;
+    }
+    fabric->group[slot] = group;
+    fabric->groups++;
+    return 0;
+}
+
 /* Into all that are to know of it or, on failure, into none. */
 static int group_publish(struct fabric *fabric, struct fabric_group *group)
 {
@@ -108,64 +118,73 @@ static uint64_t group_share(const struct fabric_group *group, uint64_t whole)
     return group_is_wide(group) ? whole / 2 : whole;
 }
 
+/* Buffers that it sets aside, wherever it combines. */
+static uint64_t group_bufs_all(const struct fabric *fabric, const struct fabric_group *group)
+{
+    const struct topo_tree *tree = &group->tree;
+    uint64_t units = fabric_has_units(&fabric->config) ? tree->count : 0, bufs = 0;
+
+    if (!fabric_has_states(&fabric->config))
+        return (group->count + units) * engine_group_bufs(group->id);
+    for (uint32_t i = 0; i < tree->count; i++)
+        bufs += group_bufs(fabric, emu_window(group->id), &tree->switches[i]);
+    return bufs;
+}
+
+void fabric_group_set_aside(struct fabric *fabric, struct fabric_group *group)
+{
+    const struct topo_tree *tree = &group->tree;
+
+    topo_tree_charge(tree, fabric->tree_load, 1);
+    if (!group->combines)
+        return;
+    group->bufs = group_bufs_all(fabric, group);
+    fabric->spare_bufs -= group->bufs;
+    fabric->combining++;
+    for (uint32_t i = 0; fabric_has_states(&fabric->config) && i < tree->count; i++)
+        fabric->states[tree->switches[i].sw] += emu_window(group->id);
+}
+
 /* Is there room for the states in every switch of the tree, or adapter? Sets it aside. */
 static int group_reserve(struct fabric *fabric, struct fabric_group *group, char *error,
                          size_t error_bytes)
 {
     const struct topo_tree *tree = &group->tree;
     bool in_switch = fabric_has_states(&fabric->config);
-    uint64_t units = fabric_has_units(&fabric->config) ? tree->count : 0;
     uint32_t window = emu_window(group->id);
     uint32_t states = fabric->config.profile.combine_states;
-    uint64_t bufs = in_switch ? 0 : (group->count + units) * engine_group_bufs(group->id);
+    uint64_t bufs = group->combines ? group_bufs_all(fabric, group) : 0;
     const struct topo_tree_switch *exhausted;
 
-    topo_tree_charge(tree, fabric->tree_load, 1);
-    if (!group->combines)
+    if (!group->combines) {
+        fabric_group_set_aside(fabric, group);
         return 0;
-    if (fabric->combining == FABRIC_COMBINING_MAX) {
-        snprintf(error, error_bytes, "all %u groups that can combine are taken",
-                 FABRIC_COMBINING_MAX);
-        goto uncharge;
     }
+    if (fabric->combining == FABRIC_COMBINING_MAX)
+        return fail(-ENOSPC, error, error_bytes, "all %u groups that can combine are taken",
+                    FABRIC_COMBINING_MAX);
     exhausted = fabric_combine_exhausted(fabric, tree);
-    if (exhausted) {
-        snprintf(error, error_bytes,
-                 "no combine state is left in switch %u: a fault has taken them", exhausted->sw);
-        goto uncharge;
-    }
-    if (fabric_combine_is_out(fabric, tree)) {
-        snprintf(error, error_bytes,
-                 "every tree of the group has a switch whose combine unit is out of service");
-        goto uncharge;
-    }
+    if (exhausted)
+        return fail(-ENOSPC, error, error_bytes,
+                    "no combine state is left in switch %u: a fault has taken them", exhausted->sw);
+    if (fabric_combine_is_out(fabric, tree))
+        return fail(-ENOSPC, error, error_bytes,
+                    "every tree of the group has a switch whose combine unit is out of service");
     for (uint32_t i = 0; in_switch && i < tree->count; i++) {
         uint32_t sw = tree->switches[i].sw;
 
-        bufs += group_bufs(fabric, window, &tree->switches[i]);
-        if (fabric->states[sw] + window > group_share(group, states)) {
-            snprintf(error, error_bytes,
-                     "no combine state is left in switch %u%s: it holds %u partial results "
-                     "(profile field combine_states)",
-                     sw, group_is_wide(group) ? " for groups with a wide window" : "", states);
-            goto uncharge;
-        }
+        if (fabric->states[sw] + window > group_share(group, states))
+            return fail(-ENOSPC, error, error_bytes,
+                        "no combine state is left in switch %u%s: it holds %u partial results "
+                        "(profile field combine_states)",
+                        sw, group_is_wide(group) ? " for groups with a wide window" : "", states);
     }
-    if (FABRIC_GROUP_BUFS - fabric->spare_bufs + bufs > group_share(group, FABRIC_GROUP_BUFS)) {
-        snprintf(error, error_bytes, "no buffers are left for the group's partial results%s",
-                 group_is_wide(group) ? " with a wide window" : "");
-        goto uncharge;
-    }
-    fabric->spare_bufs -= bufs;
-    group->bufs = bufs;
-    fabric->combining++;
-    for (uint32_t i = 0; in_switch && i < tree->count; i++)
-        fabric->states[tree->switches[i].sw] += window;
+    if (FABRIC_GROUP_BUFS - fabric->spare_bufs + bufs > group_share(group, FABRIC_GROUP_BUFS))
+        return fail(-ENOSPC, error, error_bytes,
+                    "no buffers are left for the group's partial results%s",
+                    group_is_wide(group) ? " with a wide window" : "");
+    fabric_group_set_aside(fabric, group);
     return 0;
-
-uncharge:
-    topo_tree_charge(tree, fabric->tree_load, -1);
-    return -ENOSPC;
 }
 
 /*
@@ -173,7 +192,7 @@ uncharge:
  * that is, one host alone knows; so on several hosts they are given back here, lest one refuses a
  * group that the others make, and the pool has as many again for what is under way.
  */
-static void group_unreserve(struct fabric *fabric, struct fabric_group *group)
+void fabric_group_unreserve(struct fabric *fabric, struct fabric_group *group)
 {
     const struct topo_tree *tree = &group->tree;
 
@@ -242,19 +261,7 @@ bool fabric_group_reserve_for(struct fabric *fabric, struct fabric_group *group,
     return true;
 }
 
-/* What one is to be. */
-struct group_plan {
-    const uint32_t *nodes;
-    uint32_t count;
-    uint32_t sources; /* members that send to it */
-    bool combines;
-    bool wide; /* with a wide window */
-    /* the governor's, on other hosts; TOPO_NONE, which is no address: the next one */
-    uint32_t id;
-};
-
-/* One that no device knows yet, with the next collective address. NULL: no memory. */
-static struct fabric_group *group_new(struct fabric *fabric, const struct group_plan *plan,
+struct fabric_group *fabric_group_new(struct fabric *fabric, const struct fabric_group_plan *plan,
                                       uint32_t slot)
 {
     struct fabric_group *group = calloc(1, sizeof *group + plan->count * sizeof group->node[0]);
@@ -321,14 +328,15 @@ static int group_install(struct fabric *fabric, struct fabric_group *group, char
     if (!err)
         err = group_publish(fabric, group);
     if (err)
-        group_unreserve(fabric, group);
+        fabric_group_unreserve(fabric, group);
     return err;
 }
 
-static int group_create(struct fabric *fabric, const struct group_plan *plan, uint32_t *ret,
+static int group_create(struct fabric *fabric, const struct fabric_group_plan *plan, uint32_t *ret,
                         char *error, size_t error_bytes)
 {
-    int64_t slot = plan->id == TOPO_NONE ? group_slot(fabric) : group_slot_of(fabric, plan->id);
+    int64_t slot = plan->id == TOPO_NONE ? group_slot(fabric)
+                                         : fabric_group_slot_of(fabric, plan->id);
     struct fabric_group *group;
     int err;
 
@@ -337,20 +345,15 @@ static int group_create(struct fabric *fabric, const struct group_plan *plan, ui
         return fail(-ENOSPC, error, error_bytes, "all %u collective addresses are taken",
                     FABRIC_GROUPS_MAX);
     snprintf(error, error_bytes, "cannot make the group: out of memory");
-    group = group_new(fabric, plan, (uint32_t)slot);
+    group = fabric_group_new(fabric, plan, (uint32_t)slot);
     if (!group)
         return -ENOMEM;
     err = group_tree(fabric, group, error, error_bytes);
     if (!err)
         err = group_install(fabric, group, error, error_bytes);
-    if (err) {
-        fabric_group_free(fabric, group);
-        return err;
-    }
-    fabric->group[slot] = group;
-    fabric->groups++;
-    *ret = group->id;
-    return 0;
+    if (!err)
+        *ret = group->id;
+    return fabric_group_enter(fabric, group, (uint32_t)slot, err);
 }
 
 /* Its address is to be call->id; TOPO_NONE: the next one. */
@@ -366,12 +369,12 @@ static int combining_create(struct fabric *fabric, const struct fabric_group_cal
                     "with pool_slots=0 no switch has room for a broadcast of more than one segment "
                     "on the wire: set pool_slots to 1 or more");
     return group_create(fabric,
-                        &(struct group_plan){.nodes = call->nodes,
-                                             .count = call->count,
-                                             .sources = call->count,
-                                             .combines = true,
-                                             .wide = call->wide,
-                                             .id = call->id},
+                        &(struct fabric_group_plan){.nodes = call->nodes,
+                                                    .count = call->count,
+                                                    .sources = call->count,
+                                                    .combines = true,
+                                                    .wide = call->wide,
+                                                    .id = call->id},
                         group, error, error_bytes);
 }
 
@@ -437,10 +440,10 @@ uint64_t fabric_multicasts_bytes(const struct fabric_config *config, uint64_t gr
 int fabric_multicast_create(struct fabric *fabric, const uint32_t *nodes, uint32_t count,
                             uint32_t sources, uint32_t *group, char *error, size_t error_bytes)
 {
-    return group_create(
-        fabric,
-        &(struct group_plan){.nodes = nodes, .count = count, .sources = sources, .id = TOPO_NONE},
-        group, error, error_bytes);
+    return group_create(fabric,
+                        &(struct fabric_group_plan){
+                            .nodes = nodes, .count = count, .sources = sources, .id = TOPO_NONE},
+                        group, error, error_bytes);
 }
 
 uint32_t fabric_groups_left(const struct fabric *fabric, const uint32_t *nodes, uint32_t count)
@@ -486,7 +489,7 @@ int fabric_group_leave(struct fabric *fabric, uint32_t id, uint32_t node)
     if (group->engines)
         fabric_members_withdraw(group);
     fabric_parts_withdraw(fabric, id, &group->tree);
-    group_unreserve(fabric, group);
+    fabric_group_unreserve(fabric, group);
     fabric->group[id % FABRIC_GROUPS_MAX] = NULL;
     fabric->groups--;
     fabric_group_free(fabric, group);

@@ -380,7 +380,8 @@ int fabric_sever(struct fabric *fabric, const bool *lost)
     if (!links->severed || !links->strands)
         return -ENOMEM;
     for (uint32_t i = 0; i < links->count; i++)
-        links->severed[i] = links->severed[i] || lost[i];
+        links->severed[i] = lost[i];
+    memset(links->strands, 0, (size_t)graph->nodes * graph->switches * sizeof *links->strands);
     for (uint32_t n = 0; n < graph->nodes; n++)
         node_strands(fabric, n);
     return 0;

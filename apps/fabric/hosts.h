@@ -16,6 +16,7 @@ struct emu_tx;
 struct emu_worker;
 struct fabric_audit;
 struct fabric_came;
+struct fabric_comm;
 struct fabric_loss;
 struct fabric_stall;
 
@@ -173,6 +174,7 @@ struct fabric_mirror {
     void (*reroute)(void *ctx, const uint32_t *out, uint32_t count);  /* fabric_reroute(), cables */
     void (*cut_off)(void *ctx, bool parted);                          /* fabric_cut_off() */
     void (*totals)(void *ctx, struct fabric_totals *sum);             /* adds the others' */
+    void (*comm)(void *ctx, struct fabric_comm *sum);                 /* likewise */
     void (*alone)(void *ctx, uint32_t node);                          /* fabric_node_alone() */
     void (*failed)(void *ctx, uint32_t group);                        /* fabric_group_fails() */
     void (*unit_out)(void *ctx, uint32_t sw);                         /* fabric_unit_out() */
@@ -236,10 +238,14 @@ void fabric_look(struct fabric *fabric, struct fabric_seen *ret);
 /**
  * fabric_loss_heard - another host has found it: fabric_loss_take() gives it. fabric_group_fails(),
  * fabric_unit_out() - what follows of a loss, on all hosts alike: something of the group is lost
- * for good; the units of a switch are out of service.
+ * for good; the units of a switch are out of service. fabric_group_fails_all() - the first of them,
+ * on this host, which governs, and all others; false: it had failed. fabric_unit_is_out() - are
+ * they?
  */
+bool fabric_unit_is_out(const struct fabric *fabric, uint32_t sw);
 void fabric_loss_heard(struct fabric *fabric, const struct fabric_loss *loss);
 void fabric_group_fails(struct fabric *fabric, uint32_t group);
+bool fabric_group_fails_all(struct fabric *fabric, uint32_t group);
 void fabric_unit_out(struct fabric *fabric, uint32_t sw, uint64_t now_ps);
 
 /**
@@ -252,11 +258,52 @@ uint32_t fabric_crossings_by(const struct fabric *fabric, uint32_t a, uint32_t b
 
 /**
  * fabric_sever - where nothing is sent around links that are out: these cables lead nowhere from
- * now on. fabric_reaches() says so of all that may go by one of them; fabric_group_is_severed(), of
- * a group: its tree does. @lost: by cable. Errors: -ENOMEM. Thread: manager.
+ * now on, and all others do again. fabric_reaches() says so of all that may go by one of them;
+ * fabric_group_is_severed(), of a group: its tree does. @lost: by cable. Errors: -ENOMEM. Thread:
+ * manager.
  */
 int fabric_sever(struct fabric *fabric, const bool *lost);
 bool fabric_group_is_severed(const struct fabric *fabric, uint32_t group);
+
+/* --- a host that has come back (renew.c) ------------------------------------------------ */
+
+/* A group as a replica has it; what it points at is the fabric's, or the caller's. */
+struct fabric_group_copy {
+    uint32_t id, sources, count;
+    bool combines, failed, treeless, parted;
+    const uint32_t *nodes; /* TOPO_NONE once it has left */
+    struct topo_tree tree;
+};
+
+/**
+ * fabric_group_each - call @each for every group. fabric_group_restore() - the group, of which no
+ * member is here, is this one's, too. Errors: -EINVAL, it is none of this network, or there
+ * already; -ENOMEM. Thread: manager.
+ */
+void fabric_group_each(const struct fabric *fabric,
+                       void (*each)(void *ctx, const struct fabric_group_copy *group), void *ctx);
+int fabric_group_restore(struct fabric *fabric, const struct fabric_group_copy *copy);
+
+/**
+ * fabric_node_word - who is at a node, and whether it has a link, for fabric_node_restore() on a
+ * host that begins: nobody is attached there, but has been. Errors: -EINVAL.
+ */
+uint64_t fabric_node_word(const struct fabric *fabric, uint32_t node);
+int fabric_node_restore(struct fabric *fabric, uint32_t node, uint64_t word);
+
+/**
+ * fabric_host_life - the devices of @host, this or another one, are in their life @life: 0 at
+ * first. What is on its way from earlier ones is not taken any more (engine_life()).
+ * Thread: manager; it holds the workers itself.
+ */
+void fabric_host_life(struct fabric *fabric, uint32_t host, uint32_t life);
+
+/**
+ * fabric_groups_through - groups of whose partial results some were in adapters or units of @host:
+ * what these had combined is lost with it. At most @max into @groups; returns how many there are.
+ */
+uint32_t fabric_groups_through(const struct fabric *fabric, uint32_t host, uint32_t *groups,
+                               uint32_t max);
 
 /** fabric_mirror - from now on. @mirror: borrowed. Before anything is attached. */
 void fabric_mirror(struct fabric *fabric, const struct fabric_mirror *mirror);

@@ -58,6 +58,16 @@ struct fabric_group {
     uint32_t node[];                      /* TOPO_NONE once it has left */
 };
 
+/* What drives on one kind of clock. */
+struct fabric_drive_kind {
+    int (*start)(struct fabric *fabric);
+    void (*stop)(struct fabric *fabric); /* of what start() has made, the failed one too */
+    void (*hold)(struct fabric *fabric);
+    void (*go)(struct fabric *fabric);
+    void (*wake)(struct emu_dev *dev, uint64_t now_ps);
+    bool is_virtual;
+};
+
 /*
  * What steps the workers: threads that go on by themselves, or windows that the driver opens.
  * fabric/drive.c's, and nobody else looks which it is; tests that step workers know their clock.
@@ -123,14 +133,19 @@ struct fabric_combine {
     uint32_t held; /* contributions that waited when they were taken out */
 };
 
+#define FABRIC_LOSSES_RECENT 256u
+#define FABRIC_LOSSES_MOST   65536u /* of pairs, that wait to be told */
+
 /* What was found and not taken yet. fabric/losses.c's. */
 struct fabric_losses {
     struct fabric_loss *at;
     uint32_t count, taken, most;
-    uint64_t now_ps;   /* of the last look */
-    uint64_t given_up; /* by nodes' engines, as of it */
-    bool left;         /* since then a node has left a group that goes on */
-    bool untold;       /* some were not noted, for want of memory: they are looked for again */
+    uint32_t urgent;                       /* of those in it: not of a pair */
+    uint32_t recent[FABRIC_LOSSES_RECENT]; /* by pair: where in `at` one of it may be */
+    uint64_t now_ps;                       /* of the last look */
+    uint64_t given_up;                     /* by nodes' engines, as of it */
+    bool left;                             /* since then a node has left a group that goes on */
+    bool untold; /* some were not noted, for want of memory: they are looked for again */
 };
 
 struct fabric {
@@ -152,7 +167,8 @@ struct fabric {
     struct emu_pool *pool;
     struct emu_pool_cache cache; /* the manager's */
     uint32_t attached;           /* here */
-    bool watched;                /* fabric_watch() */
+    unsigned watched;            /* fabric_watch(): by whom */
+    uint64_t watched_bytes;      /* emu_edge_shared.watched_bytes */
     uint32_t far;                /* on other hosts; the governor's */
     uint32_t edges;              /* ever made: names them */
     uint32_t *tree_load;         /* by switch: trees through it */
@@ -172,6 +188,7 @@ struct fabric {
     struct fabric_moved *moved;         /* fabric/look/stalls.c: by link; NULL until needed */
     struct fabric_taps *taps;           /* fabric/capture/taps.c's; NULL: nothing is captured */
     struct fabric_totals past;          /* of edges that are gone */
+    struct fabric_comm_past *comm;      /* fabric/look/comm.c's; NULL until needed */
     uint64_t past_ideal_ns;
     uint64_t past_actual_ns;
     uint64_t past_full_ns;
@@ -412,8 +429,40 @@ void fabric_parts_withdraw(struct fabric *fabric, uint32_t id, const struct topo
 bool fabric_group_reserve_for(struct fabric *fabric, struct fabric_group *group,
                               const struct topo_tree *to);
 
+/* What a group is to be. */
+struct fabric_group_plan {
+    const uint32_t *nodes;
+    uint32_t count;
+    uint32_t sources; /* members that send to it */
+    bool combines;
+    bool wide; /* with a wide window */
+    /* the governor's, on other hosts; TOPO_NONE, which is no address: the next one */
+    uint32_t id;
+};
+
+/*
+ * fabric/groups.c: a group that no device knows yet, in @slot of the table, which it is not in.
+ * NULL: no memory. fabric_group_slot_of(): the slot of address @id; -1: it is taken.
+ * fabric_group_set_aside(): buffers for its partial results, and states in every switch of its
+ * tree; whether there is room was asked before. fabric_group_unreserve(): they are free again.
+ */
+struct fabric_group *fabric_group_new(struct fabric *fabric, const struct fabric_group_plan *plan,
+                                      uint32_t slot);
+int64_t fabric_group_slot_of(struct fabric *fabric, uint32_t id);
+void fabric_group_set_aside(struct fabric *fabric, struct fabric_group *group);
+void fabric_group_unreserve(struct fabric *fabric, struct fabric_group *group);
+
+/* fabric/nodes.c: all that are attached here see who is at @node: emu_seat_state() and all bits. */
+void fabric_seat_tell(struct fabric *fabric, uint32_t node, uint64_t word);
+
 /* fabric/groups.c: free a group that no device knows any more, or keep it until that can be. */
 void fabric_group_free(struct fabric *fabric, struct fabric_group *group);
+
+/*
+ * fabric/groups.c: a new group, which went as far as @err, is the fabric's from now on, or freed.
+ * Returns @err.
+ */
+int fabric_group_enter(struct fabric *fabric, struct fabric_group *group, uint32_t slot, int err);
 
 /* fabric/groups.c: free those that were kept. */
 void fabric_groups_sweep(struct fabric *fabric);

@@ -339,6 +339,11 @@ uint64_t fabric_traps(const struct fabric *fabric, uint32_t sw, uint32_t *to)
     return emu_count_read(&counts->trapped);
 }
 
+const struct fabric_config *fabric_config_of(const struct fabric *fabric)
+{
+    return &fabric->config;
+}
+
 uint32_t fabric_switches(const struct fabric *fabric)
 {
     return fabric->config.graph->switches;
@@ -457,6 +462,13 @@ static int graph_of(struct fabric *fabric, const bool *routed, const struct topo
     *ret = count ? graph : fabric->config.graph;
     free(cut);
     return err;
+}
+
+bool fabric_cable_is_routed(const struct fabric *fabric, uint32_t i)
+{
+    const struct topo_at *at = &fabric->links.cable[i].at;
+
+    return fabric->links.routed->sw[at->sw].end[at->port].kind != TOPO_END_NONE;
 }
 
 bool fabric_reaches(const struct fabric *fabric, uint32_t from, uint32_t to)

@@ -68,6 +68,9 @@ bool fabric_link_quiet(const struct fabric *fabric, uint32_t cable);
 /** fabric_link_is_out - is the cable not in use, as fabric_link_set() had it last? */
 bool fabric_link_is_out(const struct fabric *fabric, uint32_t cable);
 
+/** fabric_cable_is_routed - do the tables in force know it? */
+bool fabric_cable_is_routed(const struct fabric *fabric, uint32_t cable);
+
 /**
  * fabric_cable_try - send @packets pseudo-random ones each way of a cable that is not in use, to
  * the ends that are here: how many arrive with an error, or do not, the worse way.
@@ -177,6 +180,8 @@ struct fabric_loss {
     uint64_t from_seat, to_seat; /* of the processes there whose it was; 0: not known */
     uint32_t group;              /* that has failed */
     uint32_t moved;              /* FABRIC_UNIT_OUT: groups that have other trees now */
+    uint32_t more;               /* FABRIC_LOST_SEGMENT: so many more of the same two processes */
+    uint64_t found_ns; /* emu_now_ns() when the last of them was found, before which it happened */
 };
 
 /**
@@ -184,11 +189,13 @@ struct fabric_loss {
  * something has waited for @bound_ps, and that have done nothing, are taken out of service. To be
  * called a few times in @bound_ps, which is EMU_NEVER if they may stand still without limit.
  * fabric_loss_take - what was found, one after the other, each once; false: that was all.
+ * fabric_losses_left() - so many are found and not taken.
  * A group that has failed stays failed: its members are to leave it.
  * Thread: manager, workers run.
  */
 void fabric_losses_look(struct fabric *fabric, uint64_t now_ps, uint64_t bound_ps);
 bool fabric_loss_take(struct fabric *fabric, struct fabric_loss *ret);
+uint32_t fabric_losses_left(const struct fabric *fabric);
 
 /**
  * fabric_combine_waiting - what waits at them: contributions; results, where units are link

@@ -13,9 +13,22 @@
  * done on all.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "apps/fabric/internal.h"
 #include "emu/link/intake.h"
+#include "emu/now.h"
+
+/* What was taken leaves its room to others, when that is the larger part. */
+static void losses_settle(struct fabric_losses *losses)
+{
+    if (losses->taken < losses->count / 2)
+        return;
+    losses->count -= losses->taken;
+    if (losses->count)
+        memmove(losses->at, losses->at + losses->taken, losses->count * sizeof *losses->at);
+    losses->taken = 0;
+}
 
 /* False: there is no memory; what it is about is found again by the next look. */
 static bool loss_room(struct fabric_losses *losses, uint32_t more)
@@ -23,6 +36,8 @@ static bool loss_room(struct fabric_losses *losses, uint32_t more)
     uint32_t most = losses->most ? losses->most : 64;
     struct fabric_loss *at;
 
+    if (losses->count + more > most)
+        losses_settle(losses);
     while (losses->count + more > most)
         most *= 2;
     if (most == losses->most)
@@ -36,18 +51,51 @@ static bool loss_room(struct fabric_losses *losses, uint32_t more)
     return true;
 }
 
+/* So many wait to be told that more are not looked for; they stay where they were lost. */
+static bool losses_are_many(const struct fabric_losses *losses)
+{
+    return losses->count - losses->taken >= FABRIC_LOSSES_MOST;
+}
+
+static bool is_same_pair(const struct fabric_loss *a, const struct fabric_loss *b)
+{
+    return a->what == FABRIC_LOST_SEGMENT && b->what == FABRIC_LOST_SEGMENT && a->from == b->from &&
+           a->to == b->to && a->from_seat == b->from_seat && a->to_seat == b->to_seat;
+}
+
+/*
+ * A pair may lose something on each cable that its segments spread over: it need not be told more
+ * than once at a time. Of many pairs some are not recognized, and are told twice.
+ */
 static void loss_add(struct fabric *fabric, const struct fabric_loss *loss)
 {
-    if (loss_room(&fabric->losses, 1))
-        fabric->losses.at[fabric->losses.count++] = *loss;
+    struct fabric_losses *losses = &fabric->losses;
+    uint32_t *recent = &losses->recent[(loss->from * 31u + loss->to) % FABRIC_LOSSES_RECENT];
+
+    if (*recent >= losses->taken && *recent < losses->count &&
+        is_same_pair(&losses->at[*recent], loss)) {
+        losses->at[*recent].more += loss->more + 1;
+        losses->at[*recent].found_ns = emu_now_ns();
+        return;
+    }
+    if (!loss_room(losses, 1))
+        return;
+    *recent = losses->count;
+    losses->urgent += loss->what != FABRIC_LOST_SEGMENT;
+    losses->at[losses->count] = *loss;
+    losses->at[losses->count++].found_ns = emu_now_ns();
 }
 
 void fabric_loss_heard(struct fabric *fabric, const struct fabric_loss *loss)
 {
-    bool segment = loss->what == FABRIC_LOST_SEGMENT || loss->what == FABRIC_LOST_OF_GROUP;
+    const struct topo_graph *graph = fabric->config.graph;
+    bool unicast = loss->what == FABRIC_LOST_SEGMENT;
+    bool segment = unicast || loss->what == FABRIC_LOST_OF_GROUP;
 
-    if (loss->what <= FABRIC_UNIT_BACK && loss->sw < fabric->config.graph->switches &&
-        (!segment || loss->cable < fabric->links.count))
+    if (unicast && losses_are_many(&fabric->losses))
+        return; /* of pairs, one by one, this host has as many as it tells of */
+    if (loss->what <= FABRIC_UNIT_BACK && loss->sw < graph->switches && loss->from < graph->nodes &&
+        (!unicast || loss->to < graph->nodes) && (!segment || loss->cable < fabric->links.count))
         loss_add(fabric, loss);
 }
 
@@ -122,7 +170,7 @@ static void switch_overran(struct fabric *fabric, uint32_t sw)
         struct overrun at = {.fabric = fabric, .cable = i};
 
         if (i == TOPO_NONE || fabric->links.cable[i].kind != TOPO_END_SWITCH ||
-            !loss_room(&fabric->losses, EMU_INTAKE_FORGED))
+            losses_are_many(&fabric->losses) || !loss_room(&fabric->losses, EMU_INTAKE_FORGED))
             continue;
         at.out = fabric->links.cable[i].at.sw != sw || fabric->links.cable[i].at.port != p;
         switch_overruns(fabric->sw[sw], p, overrun_note, &at);
@@ -370,6 +418,11 @@ void fabric_group_fails(struct fabric *fabric, uint32_t id)
         group->failed = true;
 }
 
+bool fabric_unit_is_out(const struct fabric *fabric, uint32_t sw)
+{
+    return fabric->combine[sw].out;
+}
+
 void fabric_unit_out(struct fabric *fabric, uint32_t sw, uint64_t now_ps)
 {
     if (sw >= fabric->config.graph->switches || fabric->combine[sw].out)
@@ -395,7 +448,7 @@ static bool unit_settles(struct fabric *fabric, uint32_t sw)
     return true;
 }
 
-static bool group_settles(struct fabric *fabric, uint32_t id)
+bool fabric_group_fails_all(struct fabric *fabric, uint32_t id)
 {
     const struct fabric_group *group = fabric_group_at(fabric, id);
 
@@ -416,8 +469,21 @@ static bool loss_settles(struct fabric *fabric, const struct fabric_loss *loss)
     case FABRIC_UNIT_BACK:
         return true;
     default:
-        return group_settles(fabric, loss->group);
+        return fabric_group_fails_all(fabric, loss->group);
     }
+}
+
+/* What a group, or a unit, waits for does not stand behind what pairs have lost. */
+static void urgent_first(struct fabric_losses *losses)
+{
+    struct fabric_loss *first = &losses->at[losses->taken], *at = first, urgent;
+
+    while (at->what == FABRIC_LOST_SEGMENT)
+        at++;
+    urgent = *at;
+    memmove(first + 1, first, (size_t)(at - first) * sizeof *first);
+    *first = urgent;
+    losses->urgent--;
 }
 
 bool fabric_loss_take(struct fabric *fabric, struct fabric_loss *ret)
@@ -425,10 +491,17 @@ bool fabric_loss_take(struct fabric *fabric, struct fabric_loss *ret)
     struct fabric_losses *losses = &fabric->losses;
 
     while (losses->taken < losses->count) {
+        if (losses->urgent)
+            urgent_first(losses);
         *ret = losses->at[losses->taken++];
         if (!fabric->mirror || loss_settles(fabric, ret))
             return true;
     }
     losses->taken = losses->count = 0;
     return false;
+}
+
+uint32_t fabric_losses_left(const struct fabric *fabric)
+{
+    return fabric->losses.count - fabric->losses.taken;
 }

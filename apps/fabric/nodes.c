@@ -10,6 +10,7 @@
 
 #include "apps/fabric/fabric.h"
 #include "apps/fabric/internal.h"
+#include "apps/fabric/look/comm.h"
 #include "apps/fabric/look/sample.h"
 #include "emu/bits.h"
 #include "emu/count.h"
@@ -38,11 +39,8 @@ static void node_publish_list(struct fabric *fabric, struct emu_worker *worker)
     emu_worker_edges(worker, list);
 }
 
-/*
- * All that are attached see who is at @node. X5 (edge.c): before anybody can have heard of it
- * otherwise.
- */
-static void node_tell(struct fabric *fabric, uint32_t node, uint64_t word)
+/* X5 (edge.c): before anybody can have heard of it otherwise. */
+void fabric_seat_tell(struct fabric *fabric, uint32_t node, uint64_t word)
 {
     fabric->seat[node] = word;
     for (uint32_t n = 0; n < fabric->config.graph->nodes; n++)
@@ -53,7 +51,7 @@ static void node_tell(struct fabric *fabric, uint32_t node, uint64_t word)
 /* The same, on all hosts. */
 static void node_seat(struct fabric *fabric, uint32_t node, uint64_t word)
 {
-    node_tell(fabric, node, word | (fabric->seat[node] & EMU_SEAT_NO_LINK));
+    fabric_seat_tell(fabric, node, word | (fabric->seat[node] & EMU_SEAT_NO_LINK));
     if (fabric->mirror)
         fabric->mirror->seat(fabric->mirror->ctx, node, word);
 }
@@ -67,7 +65,7 @@ void fabric_node_linked(struct fabric *fabric, uint32_t node, bool linked)
 {
     uint64_t word = fabric->seat[node] & ~EMU_SEAT_NO_LINK;
 
-    node_tell(fabric, node, linked ? word : word | EMU_SEAT_NO_LINK);
+    fabric_seat_tell(fabric, node, linked ? word : word | EMU_SEAT_NO_LINK);
     if (fabric->mirror)
         fabric->mirror->linked(fabric->mirror->ctx, node, linked);
 }
@@ -126,12 +124,31 @@ static void nodes_crowd(struct fabric *fabric)
                                   memory_order_relaxed);
 }
 
-void fabric_watch(struct fabric *fabric, bool watched)
+static void edge_tell_watched(const struct fabric *fabric, struct emu_edge *edge)
 {
-    fabric->watched = watched;
+    struct emu_edge_shared *shared = edge->shared;
+
+    atomic_store_explicit(&shared->watched, fabric->watched != 0, memory_order_relaxed);
+    atomic_store_explicit(&shared->watched_bytes, fabric->watched_bytes, memory_order_relaxed);
+}
+
+static void watched_changed(const struct fabric *fabric)
+{
     for (uint32_t n = 0; n < fabric->config.graph->nodes; n++)
         if (fabric->edge[n])
-            atomic_store_explicit(&fabric->edge[n]->shared->watched, watched, memory_order_relaxed);
+            edge_tell_watched(fabric, fabric->edge[n]);
+}
+
+void fabric_watch(struct fabric *fabric, enum fabric_watcher who, bool watched)
+{
+    fabric->watched = watched ? fabric->watched | who : fabric->watched & ~(unsigned)who;
+    watched_changed(fabric);
+}
+
+void fabric_watch_messages(struct fabric *fabric, uint64_t bytes)
+{
+    fabric->watched_bytes = bytes + 1 > bytes ? bytes + 1 : bytes;
+    watched_changed(fabric);
 }
 
 static uint32_t this_host(const struct fabric *fabric)
@@ -202,7 +219,7 @@ static uint64_t edge_plug(struct fabric *fabric, struct emu_edge *edge)
     uint32_t node = edge->node;
 
     fabric->edge[node] = edge;
-    atomic_store_explicit(&edge->shared->watched, fabric->watched, memory_order_relaxed);
+    edge_tell_watched(fabric, edge);
     node_seats(fabric, edge);
     node_seat(fabric, node, emu_seat_state(emu_seat_first(fabric->seat[node]), true));
     node_plug(fabric, node, edge);
@@ -294,6 +311,7 @@ void fabric_detach(struct fabric *fabric, uint32_t node)
     if (!fabric->config.hosts || fabric->mirror)
         fabric_node_leave(fabric, node);
     worker = edge->dev->worker;
+    fabric_comm_leaves(fabric, node);
     fabric->edge[node] = NULL;
     node_seat(fabric, node, emu_seat_state(emu_seat_first(fabric->seat[node]), false));
     fabric->attached--;
@@ -339,6 +357,7 @@ uint32_t fabric_tick(struct fabric *fabric, uint32_t *nodes, uint32_t max)
 
     fabric_groups_sweep(fabric);
     fabric_clock_tick(fabric);
+    fabric_comm_tick(fabric);
     for (uint32_t n = 0; n < fabric->config.graph->nodes; n++)
         if (count < max && fabric->edge[n] && tick_edge(fabric, fabric->edge[n]))
             nodes[count++] = n;

@@ -8,11 +8,11 @@
 #include <string.h>
 
 #include "apps/fault/fault.h"
-#include "apps/options.h"
+#include "apps/cli/options.h"
 #include "apps/run/live.h"
 #include "apps/run/plan.h"
 #include "apps/run/run.h"
-#include "apps/say.h"
+#include "apps/cli/say.h"
 
 #define TARGETS_SHOWN 8
 

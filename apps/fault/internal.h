@@ -6,7 +6,7 @@
 #define APPS_FAULT_INTERNAL_H
 
 #include "apps/fault/fault.h"
-#include "apps/say.h"
+#include "apps/cli/say.h"
 #include "emu/bits.h"
 
 #define FAULT_WORD_MAX  1023 /* characters of a word */

@@ -16,14 +16,18 @@
  *                     {"client":C,"end":true}                 its connection has ended
  *                     {"client":C,"how":TEXT}                 how the process itself ended
  *                     {"client":C,"stopped":0|1}              it is stopped for too long; no more
+ *                     {"here":PID}                            first of all, once
  *                     {"cut_off":NODE}                        its process takes no segments
  *                     {"link_lost":{"host":H,"number":I,"of":N}}   a host link to another ended
  *                     {"reply":N,"errno":E,…}                 to a call
+ *                     {"reply":0,"sample":…}                  what it tells of its part (sample.c)
  *                     {"reply":0,"hit":N,"fault":ID}          a link that went down hit so many
+ *                     {"failed":NAME,"errno":E}               to a call that nobody waits for
  *   from it           {"client":C,"line":{…}}                 a reply, or an event
  *                     {"client":C,"end":true}                 close its connection
- *                     {"call":N,"do":NAME,…}                  obey (obey.c, look.c, befall.c have
- *                                                             tables); 0: nobody waits for it
+ *                     {"call":N,"do":NAME,…}                  obey (obey.c, look.c, befall.c and
+ *                                                             begin.c have tables); 0: nobody
+ *                                                             waits for it
  */
 #ifndef APPS_HOSTS_H
 #define APPS_HOSTS_H
@@ -54,20 +58,47 @@ struct hosts_link {
     int end_fd;
 };
 
+/* What other hosts tell of their parts, piece by piece, whenever they are asked. */
+enum hosts_told {
+    HOSTS_COUNTED,  /* counters, for telemetry_heard() */
+    HOSTS_FINISHED, /* what processes have finished, for timeline_heard() */
+    HOSTS_TOLDS
+};
+
+struct hosts_piece {
+    enum hosts_told of;
+    uint32_t host;
+    const void *bytes;
+    size_t count;
+    uint64_t asked_ns; /* emu_now_ns(): it was told after that */
+};
+
 /* What the governor's daemon is told of. Thread: within hosts_serve(), and within calls. */
 struct hosts_ops {
     /*
      * A process on another host has connected; its end here is @fd, a connection like others, which
-     * passes on. False: it cannot be served, and @fd is still the caller's. The client calls
-     * hosts_forget() in the end.
+     * passes on. The client calls hosts_forget() in the end. Errors: it cannot be served, with a
+     * static text that says why, and @fd is still the caller's.
      */
-    bool (*connected)(void *ctx, int fd, struct hosts_process *process);
+    int (*connected)(void *ctx, int fd, struct hosts_process *process, const char **why);
     /* The host is lost, and all its processes: their connections have ended. */
     void (*lost)(void *ctx, uint32_t host, const char *why);
     /* The session of a link of @host has ended; both its ends may say so. */
     void (*link_lost)(void *ctx, uint32_t host, const struct hosts_link *link);
+    /* A host that was lost has been started again, and waits for hosts_admit(). */
+    void (*back)(void *ctx, uint32_t host);
+    /* All links between these two hosts carry segments again, of which one was lost. */
+    void (*mended)(void *ctx, uint32_t a, uint32_t b);
+    /* Somebody says that he is a host that is lost, and does not get in; told once. */
+    void (*refused)(void *ctx, uint32_t host, const char *why);
     /* The process at @node, on @host as that says, does not take its segments. */
     void (*cut_off)(void *ctx, uint32_t host, uint32_t node);
+    /*
+     * A piece of what a host tells. False: it is wrong, and the host is lost. Then, once: of none
+     * that was asked any more is to come.
+     */
+    bool (*sampled)(void *ctx, const struct hosts_piece *piece);
+    void (*sampled_all)(void *ctx, enum hosts_told of);
     void *ctx;
 };
 
@@ -78,6 +109,8 @@ struct hosts_config {
     const char *const *name; /* by host: borrowed */
     uint64_t call_ms;  /* a host that has not answered after so long is lost; UINT64_MAX: never */
     uint64_t start_ms; /* the same of the first call */
+    int signal_fd;     /* either readable: all are waited for no longer; -1: none; borrowed */
+    int owner_fd;
     /* Do all of this host's links carry segments? NULL: they always do. */
     bool (*links_up)(const void *links);
     /*
@@ -87,7 +120,11 @@ struct hosts_config {
     bool (*links_why)(const void *links, char *text, size_t bytes);
     /* What they say of themselves, for the report. NULL: nothing. */
     struct json_object *(*links_report)(const void *links);
-    const void *links_ctx;
+    /* links.h: links_control_again(), links_mend(), links_refused(). NULL: who is lost stays so. */
+    int (*links_again)(void *links, uint32_t host);
+    int (*links_mend)(void *links, uint32_t host);
+    bool (*links_refused)(const void *links, uint32_t host, char *text, size_t bytes);
+    void *links_ctx;
     /* those of this host's links that no control channel goes over; borrowed */
     const struct hosts_link *link;
     uint32_t links;
@@ -96,7 +133,8 @@ struct hosts_config {
 
 /**
  * hosts_open - meet all other hosts: returns when each has answered. Errors: -ENOMEM, -EMFILE,
- * -ETIMEDOUT, -EPROTO (one of them has another cluster file), -EHOSTDOWN, with one line in @error.
+ * -ETIMEDOUT, -EPROTO (one of them has another cluster file), -EHOSTDOWN, -ECANCELED (signal_fd or
+ * owner_fd is readable; within a moment), with one line in @error.
  * The sockets pass on in any case.
  * Thread: that of all functions here, the fabric's manager.
  */
@@ -136,8 +174,35 @@ void hosts_hits(struct hosts *hosts, bool counts,
                 void (*each)(void *ctx, const struct emu_fault_hit *hit), void *ctx);
 uint64_t hosts_hits_missed(struct hosts *hosts);
 
-/** hosts_is_lost - is @host, above 0? */
+/**
+ * hosts_sample - have all other hosts tell what there is of that, from now on, or since they told
+ * it last: sampled(). Nobody waits; a host that has not answered yet is not asked again. Returns
+ * hosts_sample_waits(): is something of it still to come? hosts_sample_is_whole() - has every host
+ * that is there told all once? hosts_sample_last() - all tell, and this returns when they have.
+ * hosts_sample_end() - nobody wants to know any more; the next time begins anew.
+ * hosts_sample_messages() - of messages, those of so many bytes and more are told of as finished.
+ */
+bool hosts_sample(struct hosts *hosts, enum hosts_told of);
+bool hosts_sample_waits(const struct hosts *hosts, enum hosts_told of);
+bool hosts_sample_is_whole(const struct hosts *hosts, enum hosts_told of);
+void hosts_sample_last(struct hosts *hosts, enum hosts_told of);
+void hosts_sample_end(struct hosts *hosts, enum hosts_told of);
+void hosts_sample_messages(struct hosts *hosts, uint64_t from_bytes);
+
+/**
+ * hosts_is_lost - is @host, above 0? hosts_is_whole() - it is not, and misses no link to others.
+ */
 bool hosts_is_lost(const struct hosts *hosts, uint32_t host);
+bool hosts_is_whole(const struct hosts *hosts, uint32_t host);
+
+/**
+ * hosts_admit - a host that is back becomes one of them: it is given the state of the governor's
+ * replica, and has done so when this returns; links to it come up after that (mended()). Nothing of
+ * its former life may be in that state. hosts_expel() - it is lost again.
+ * Errors: -EHOSTDOWN, it is lost again; what it says is wrong with the state, and it is expelled.
+ */
+int hosts_admit(struct hosts *hosts, uint32_t host);
+void hosts_expel(struct hosts *hosts, uint32_t host, const char *why);
 
 /* Of a process elsewhere. How it ended: "" while that is not known. */
 uint32_t hosts_of(const struct hosts_process *process);
@@ -166,7 +231,8 @@ struct obey_config {
     bool (*links_up)(const void *links);
     bool (*links_why)(const void *links, char *text, size_t bytes); /* as above */
     struct json_object *(*links_report)(const void *links);         /* NULL: nothing */
-    const void *links_ctx;
+    int (*links_mend)(void *links, uint32_t host);                  /* as above */
+    void *links_ctx;
     const struct hosts_link *link; /* as in struct hosts_config */
     uint32_t links;
     uint64_t stopped_ms; /* --bound stopped, of this host's processes */

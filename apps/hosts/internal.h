@@ -13,18 +13,50 @@
 #include "apps/hosts/hosts.h"
 
 /*
- * Be told by @epoll, with @what, when something comes on @conn, or there is room for what waits to
- * leave. @had: the events that were asked for, 0 at first.
+ * Be told by @epoll, with @what, when something comes on @conn, if it @reads, or there is room for
+ * what waits to leave; of neither: of nothing, not even of its end. @had: the events that were
+ * asked for, 0 at first.
  */
-static inline void hosts_listen(int epoll, struct conn *conn, uint32_t *had, void *what)
+static inline void hosts_listen_for(int epoll, struct conn *conn, bool reads, uint32_t *had,
+                                    void *what)
 {
     struct epoll_event event = {.data.ptr = what};
 
-    event.events = EPOLLIN | (conn->out.bytes ? EPOLLOUT : 0u);
+    event.events = (reads ? EPOLLIN : 0u) | (conn->out.bytes ? EPOLLOUT : 0u);
     if (conn->fd < 0 || event.events == *had)
         return;
-    epoll_ctl(epoll, *had ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, conn->fd, &event);
+    epoll_ctl(epoll,
+              !event.events ? EPOLL_CTL_DEL
+              : *had        ? EPOLL_CTL_MOD
+                            : EPOLL_CTL_ADD,
+              conn->fd, &event);
     *had = event.events;
+}
+
+static inline void hosts_listen(int epoll, struct conn *conn, uint32_t *had, void *what)
+{
+    hosts_listen_for(epoll, conn, true, had, what);
+}
+
+/*
+ * What processes send and are sent passes the control channel as long as no more than so many bytes
+ * wait to leave on it: the rest of its room (CONN_OUT_MAX) is for calls, and a process that sends
+ * more than the other host takes waits, and its host does not. One process has so many requests
+ * under way: who reads no replies asks no more.
+ */
+#define HOSTS_BACKLOG    ((size_t)512 << 10)
+#define HOSTS_ASKED_MOST 16u
+
+/*
+ * A line that a process is told passes the control channel together with whose it is, and both
+ * ends take CONN_REPLY_MAX at once. A longer one, such as the first snapshot of the largest
+ * networks, is refused, so that it is no host's end.
+ */
+#define HOSTS_LINE_MAX (CONN_REPLY_MAX - 4096u)
+
+static inline bool hosts_is_full(const struct conn *control)
+{
+    return control->out.bytes > HOSTS_BACKLOG;
 }
 
 #define HOSTS_DRAIN_MS 1000 /* for the last messages to leave */
@@ -47,9 +79,18 @@ static inline int hosts_watch(int epoll, const struct hosts_link *link)
 struct json_object *hosts_totals_list(const struct fabric_totals *totals);
 void hosts_totals_add(struct fabric_totals *sum, struct json_object *list);
 
+/*
+ * hosts/comm.c: what the processes of this host have communicated, of their pairs of nodes @most,
+ * from number @from on; "next" is the number of the one behind, if there is any. Only @from 0 has
+ * the rest. NULL: no memory. And that added to others'. What cannot be is left out.
+ */
+#define HOSTS_PAIRS_MOST 65536u /* that are told at once */
+struct json_object *hosts_comm_list(struct fabric *fabric, uint64_t from, uint32_t most);
+void hosts_comm_add(struct fabric_comm *sum, struct json_object *comm);
+
 #define HOSTS_STALL 5u /* numbers for each link that stands still */
 
-/* hosts/look.c: bytes as hexadecimal digits; NULL: no memory. hosts_bytes() reads them. */
+/* hosts/obey/look.c: bytes as hexadecimal digits; NULL: no memory. hosts_bytes() reads them. */
 struct json_object *hosts_digits(const void *from, size_t bytes);
 
 /* What befalls devices of a host that obeys: befall.c's. */
@@ -70,6 +111,9 @@ void hosts_befallen_free(struct befallen *befallen);
 /* A hit that is told: its bytes, as digits, in "log" of the reply to "hits"; at most so many. */
 #define HOSTS_HITS_MOST 4096u
 
+/* Losses in a reply to "losses", at most; a line has room for many times as many. */
+#define HOSTS_LOSSES_MOST 4096u
+
 /**
  * hosts_look - look.c: what a host that obeys is asked of its part, told in @reply. Errors:
  * -ENOSYS, there is no such question; -ENOMEM. Thread: the fabric's manager.
@@ -77,8 +121,23 @@ void hosts_befallen_free(struct befallen *befallen);
 int hosts_look(struct fabric *fabric, const char *what, struct json_object *call,
                struct json_object *reply);
 
+/* What a group is, in admit.c's and begin.c's bits. */
+#define HOSTS_COMBINES 1u
+#define HOSTS_FAILED   2u
+#define HOSTS_TREELESS 4u
+#define HOSTS_PARTED   8u
+
+/**
+ * hosts_begin - begin.c: what a host that obeys is asked when one comes back, itself or another.
+ * Errors: -ENOSYS, there is no such call; those of what is asked. Thread: the fabric's manager.
+ */
+int hosts_begin(struct fabric *fabric, const char *what, struct json_object *call);
+
 /** hosts_bytes - look.c: what digits say, at most @most bytes. Returns how many; 0: none. */
 size_t hosts_bytes(struct json_object *digits, void *to, size_t most);
+
+/* So many bytes of digits are as much as is told at once of what processes have pending. */
+#define HOSTS_BLOCKS_MOST ((size_t)CONN_REPLY_MAX / 4)
 
 /* What a host said last of all of its processes. views.c's. */
 struct hosts_said {
@@ -86,12 +145,6 @@ struct hosts_said {
     int64_t next;               /* there is more, from that node on; 0: that was all */
     uint64_t there_ns, here_ns; /* when, by its clock and by ours */
 };
-
-/* govern.c: for views.c. */
-uint32_t hosts_count(const struct hosts *hosts);
-struct hosts_said *hosts_said(struct hosts *hosts, uint32_t host);
-uint64_t *hosts_asked_ns(struct hosts *hosts); /* when all were asked last */
-const char *hosts_name(const struct hosts *hosts, uint32_t host);
 
 /**
  * hosts_call - have all other hosts, or @only one, do @what with @with, which is put; returns when
@@ -101,8 +154,18 @@ int hosts_call(struct hosts *hosts, uint32_t only, const char *what, struct json
                void (*each)(void *ctx, uint32_t host, struct json_object *reply), void *ctx);
 
 /**
+ * hosts_do - the same of what cannot fail, or with error @may_fail alone, where nothing is left to
+ * do: a host that fails otherwise is lost, with that reason. hosts_ask() - all are asked what no
+ * host fails to say: so is who does.
+ */
+void hosts_do(struct hosts *hosts, uint32_t only, const char *what, struct json_object *with,
+              int may_fail);
+void hosts_ask(struct hosts *hosts, const char *what, struct json_object *with,
+               void (*each)(void *ctx, uint32_t host, struct json_object *reply), void *ctx);
+
+/**
  * hosts_tell - have all other hosts do what cannot fail: they do it in the order in which they are
- * told and called, and nobody waits. @with is put.
+ * told and called, and nobody waits. Who fails says so, and is lost. @with is put.
  */
 void hosts_tell(struct hosts *hosts, const char *what, struct json_object *with);
 
@@ -130,17 +193,27 @@ void hosts_mirror_unit_out(void *ctx, uint32_t sw);
 /* What a host has told of faults: faults.c's. */
 struct hosts_hits {
     struct json_object *counts; /* [FAULT,HITS,…], as it said last; NULL: nothing */
-    uint64_t *dark;             /* by fault: packets that were on cables when they went down */
+    /* by fault: packets that were on cables when they went down, and hits of former lives */
+    uint64_t *dark;
     uint32_t dark_slots;
-    uint64_t missed;
+    uint64_t missed, past_missed;
 };
 #define HOSTS_FAULTS_MOST 131072 /* numbers of faults that a host is believed */
 #define HOSTS_TEST        5u     /* numbers for each cable that is tested */
 
 /* @count more of those of @fault. */
 void hosts_dark(struct hosts_hits *hits, int64_t fault, int64_t count);
-struct hosts_hits *hosts_hits_of(struct hosts *hosts, uint32_t host);
-struct fabric *hosts_fabric(struct hosts *hosts); /* that is governed */
+
+/* What its former life has told stays counted. */
+void hosts_hits_past(struct hosts_hits *hits);
+
+/*
+ * A piece of what a host tells has so many bytes, and less than so many more, which a record may
+ * have that begins before; each row of a list of counters has at most so many.
+ */
+#define HOSTS_SAMPLE_BYTES ((size_t)32 << 10)
+#define HOSTS_SAMPLE_SLACK ((size_t)2 << 10)
+#define HOSTS_SAMPLE_ROW   80u
 
 /* views.c: the process at @node has gone, or has just come. */
 void hosts_view_forget(struct hosts *hosts, uint32_t host, uint32_t node);

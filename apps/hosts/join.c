@@ -11,10 +11,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "apps/command.h"
+#include "apps/cli/command.h"
 #include "apps/hosts/plan.h"
 #include "apps/run/host.h"
-#include "apps/say.h"
+#include "apps/cli/say.h"
 
 static const struct options_command join_command = {
     .name = "join",
@@ -32,6 +32,7 @@ static void take_events(struct host *host, const char *name, bool *ended)
     int end = conn_fill(&host->conn);
 
     while (conn_next(&host->conn, &event) == 1) {
+        host_event(host, event);
         if (strcmp(emu_json_text(event, "event", ""), "ended") == 0) {
             *ended = emu_json_true(event, "in_order");
             if (!*ended)
@@ -64,7 +65,8 @@ static int wait_for_end(struct host *host, const char *name, int signal_fd)
 
 static int join(const struct fabric_config *config, const struct hosts_plan *plan)
 {
-    const struct host_plan does = {.events_fd = -1, .record_fd = -1, .hosts = plan};
+    const struct host_plan does = {
+        .events_fd = -1, .record_fd = -1, .starter_fd = -1, .timeline.fd = -1, .hosts = plan};
     struct host host;
     char error[1024];
     sigset_t signals;

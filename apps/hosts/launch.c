@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "apps/hosts/plan.h"
-#include "apps/say.h"
+#include "apps/cli/say.h"
 #include "emu/now.h"
 
 #define LINE_BYTES  16384

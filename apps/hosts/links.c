@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "apps/daemon/conn.h"
-#include "apps/say.h"
+#include "apps/cli/say.h"
 #include "emu/hostlink/hostlink.h"
 #include "emu/hostlink/open.h"
 
@@ -197,6 +197,8 @@ static int add_pair(struct links *links, struct port *port, const struct pair *p
                                        .cables = crossings / pair->pairs +
                                                  (pair->number < crossings % pair->pairs),
                                        .control_fd = -1};
+    /* Without its governor a host ends, and is not to be taken for who comes after it. */
+    peer->session.once = links->hosts.self && !pair->host && !pair->number;
     port->pair[port->pairs++] = *pair;
     return peer_control(links, pair, peer);
 }
@@ -344,6 +346,90 @@ bool links_why(const void *ctx, char *text, size_t bytes)
                      links->cluster->host[links->port[p].pair[i].host].name, why);
         }
     return may_come;
+}
+
+/* --- a host that comes back ----------------------------------------------------------------- */
+
+/* A new socket for the next life of that session's. Returns our end, or -errno. */
+static int peer_socket(struct emu_hostlink *link, uint32_t peer)
+{
+    int pair[2], old;
+
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
+        return -errno;
+    old = emu_hostlink_control(link, peer, pair[1]);
+    if (old >= 0)
+        close(old);
+    return pair[0];
+}
+
+int links_control_again(void *ctx, uint32_t host)
+{
+    struct links *links = ctx;
+
+    for (uint32_t p = 0; p < links->ports; p++)
+        for (uint32_t i = 0; i < links->port[p].pairs; i++)
+            if (links->port[p].pair[i].host == host && !links->port[p].pair[i].number)
+                return peer_socket(links->port[p].link, i);
+    return -ENODEV;
+}
+
+/* The watched link that is that pair's; NULL: it carries the control channel. */
+static struct hosts_link *watched_of(struct links *links, const struct pair *pair)
+{
+    for (uint32_t i = 0; i < links->watches; i++)
+        if (links->watched[i].host == pair->host && links->watched[i].number == pair->number)
+            return &links->watched[i];
+    return NULL;
+}
+
+/* Its session has ended since it was watched: the next one's end is to be seen, too. */
+static int watch_again(struct links *links, struct port *port, uint32_t i)
+{
+    struct hosts_link *watched = watched_of(links, &port->pair[i]);
+    char none;
+    int fd;
+
+    if (!watched || recv(watched->end_fd, &none, 1, MSG_PEEK | MSG_DONTWAIT) != 0)
+        return 0;
+    fd = peer_socket(port->link, i);
+    if (fd < 0)
+        return fd;
+    close(watched->end_fd);
+    watched->end_fd = fd;
+    return 0;
+}
+
+int links_mend(void *ctx, uint32_t host)
+{
+    struct links *links = ctx;
+    int up = 1, err = 0;
+
+    for (uint32_t p = 0; p < links->ports; p++)
+        for (uint32_t i = 0; !err && i < links->port[p].pairs; i++) {
+            if (links->port[p].pair[i].host != host)
+                continue;
+            err = watch_again(links, &links->port[p], i);
+            emu_hostlink_bring_up(links->port[p].link, i);
+            up &= emu_hostlink_phase(links->port[p].link, i) == EMU_HOSTLINK_UP;
+        }
+    return err ? err : up;
+}
+
+bool links_refused(const void *ctx, uint32_t host, char *text, size_t bytes)
+{
+    const struct links *links = ctx;
+
+    for (uint32_t p = 0; p < links->ports; p++)
+        for (uint32_t i = 0; i < links->port[p].pairs; i++) {
+            const struct emu_session *session = emu_hostlink_session(links->port[p].link, i);
+
+            if (links->port[p].pair[i].host != host || !emu_session_is_refused(session))
+                continue;
+            emu_session_why(session, text, bytes);
+            return true;
+        }
+    return false;
 }
 
 /* --- report -------------------------------------------------------------------------------- */

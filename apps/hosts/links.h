@@ -59,6 +59,25 @@ bool links_up(const void *links);
  */
 bool links_why(const void *links, char *text, size_t bytes);
 
+/**
+ * links_control_again - this end of another control channel to @host, for the next life of its
+ * session. Errors: -errno. @links: struct links.
+ */
+int links_control_again(void *links, uint32_t host);
+
+/**
+ * links_mend - the host links to @host may come up again, once it says so, too; sockets of those
+ * that are watched, and have ended, are new ones (links_watched()). Returns 1: they all carry
+ * segments; 0: not yet; -errno. @links: struct links. Thread: who watches.
+ */
+int links_mend(void *links, uint32_t host);
+
+/**
+ * links_refused - does somebody who says that he is @host not get in? Then @text says why. @links:
+ * struct links.
+ */
+bool links_refused(const void *links, uint32_t host, char *text, size_t bytes);
+
 /** links_report - an array: of each host link what passed, was lost, was refused. */
 struct json_object *links_report(const struct links *links);
 

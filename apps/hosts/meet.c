@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "apps/hosts/links.h"
-#include "apps/say.h"
+#include "apps/cli/say.h"
 #include "emu/edge/bounds.h"
 #include "emu/hostlink/open.h"
 

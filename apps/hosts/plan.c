@@ -9,8 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "apps/command.h"
-#include "apps/say.h"
+#include "apps/cli/command.h"
+#include "apps/cli/say.h"
 
 #define SUFFIX ".sock"
 

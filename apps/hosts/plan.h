@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "apps/cluster/cluster.h"
-#include "apps/options.h"
+#include "apps/cli/options.h"
 
 struct hosts_plan {
     struct cluster cluster;

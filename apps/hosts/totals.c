@@ -4,17 +4,12 @@
  */
 #include "apps/hosts/internal.h"
 
-/* All up to there are counters of 64 bits, one after the other. */
-#define COUNTERS (offsetof(struct fabric_totals, real_time_factor) / sizeof(uint64_t))
-static_assert(offsetof(struct fabric_totals, real_time_factor) % sizeof(uint64_t) == 0,
-              "a list of counters");
-
 struct json_object *hosts_totals_list(const struct fabric_totals *totals)
 {
     const uint64_t *counter = (const uint64_t *)(const void *)totals;
     struct json_object *list = json_object_new_array();
 
-    for (size_t i = 0; i < COUNTERS; i++)
+    for (size_t i = 0; i < FABRIC_COUNTERS; i++)
         json_object_array_add(list, json_object_new_uint64(counter[i]));
     json_object_array_add(list, json_object_new_double(totals->real_time_factor));
     json_object_array_add(list, json_object_new_uint64(totals->worst_lag_ns));
@@ -28,12 +23,12 @@ void hosts_totals_add(struct fabric_totals *sum, struct json_object *list)
     uint64_t lag_ns;
 
     if (!json_object_is_type(list, json_type_array) ||
-        json_object_array_length(list) != COUNTERS + 2)
+        json_object_array_length(list) != FABRIC_COUNTERS + 2)
         return;
-    for (size_t i = 0; i < COUNTERS; i++)
+    for (size_t i = 0; i < FABRIC_COUNTERS; i++)
         counter[i] += json_object_get_uint64(json_object_array_get_idx(list, i));
-    factor = json_object_get_double(json_object_array_get_idx(list, COUNTERS));
-    lag_ns = json_object_get_uint64(json_object_array_get_idx(list, COUNTERS + 1));
+    factor = json_object_get_double(json_object_array_get_idx(list, FABRIC_COUNTERS));
+    lag_ns = json_object_get_uint64(json_object_array_get_idx(list, FABRIC_COUNTERS + 1));
     if (factor < sum->real_time_factor)
         sum->real_time_factor = factor; /* the slowest host's */
     if (lag_ns > sum->worst_lag_ns)

@@ -7,7 +7,7 @@
 
 #include "apps/inject/internal.h"
 #include "apps/fabric/links.h"
-#include "apps/say.h"
+#include "apps/cli/say.h"
 
 /* Can all cables of the switch lose their signal? */
 static bool switch_can_crash(const struct injector *in, uint32_t sw)

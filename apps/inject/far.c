@@ -12,17 +12,41 @@
 #include <stdlib.h>
 
 #include "apps/inject/internal.h"
-#include "apps/say.h"
+#include "apps/cli/say.h"
 
-int inject_elsewhere(const struct injector *in, const struct injection *f, enum inject_do what)
+static int ask_far(const struct injector *in, const struct injection *f, enum inject_do what,
+                   uint32_t only)
 {
     const struct inject_far *far = in->config.far;
     bool watches = what == INJECT_WATCH || what == INJECT_UNWATCH;
 
     if (!far || (!watches && inject_is_of_others(f->fault.kind)))
         return 0;
-    return far->call(far->ctx, &(struct inject_call){
-                                   .what = what, .id = f->id, .fault = &f->fault, .seed = f->seed});
+    return far->call(far->ctx, &(struct inject_call){.what = what,
+                                                     .id = f->id,
+                                                     .fault = &f->fault,
+                                                     .seed = f->seed,
+                                                     .only = only});
+}
+
+int inject_elsewhere(const struct injector *in, const struct injection *f, enum inject_do what)
+{
+    return ask_far(in, f, what, 0);
+}
+
+int injector_again(const struct injector *in, uint32_t host)
+{
+    int err = 0;
+
+    for (uint32_t i = 0; i < in->count; i++) {
+        const struct injection *f = &in->injection[i];
+
+        if (!err && f->waits)
+            err = ask_far(in, f, INJECT_WATCH, host);
+        if (!err && f->on)
+            err = ask_far(in, f, INJECT_ON, host);
+    }
+    return err;
 }
 
 /* --- on a host that does not govern ----------------------------------------------------- */

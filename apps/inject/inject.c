@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "apps/inject/internal.h"
-#include "apps/say.h"
+#include "apps/cli/say.h"
 
 /* --- turns -------------------------------------------------------------------------- */
 

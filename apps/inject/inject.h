@@ -40,6 +40,7 @@ struct inject_call {
     uint32_t id;
     const struct fault *fault;
     uint64_t seed; /* of this time's draws: all find the same targets */
+    uint32_t only; /* the host that is to do it; 0: all */
 };
 
 /*
@@ -107,6 +108,12 @@ int injector_clear(struct injector *injector, uint32_t id, uint64_t now_ps);
  */
 int injector_obey(struct injector *injector, const struct inject_call *call, uint64_t now_ps);
 uint64_t injector_hits(const struct injector *injector, uint32_t id);
+
+/**
+ * injector_again - @host, which this one governs, has devices without any fault: what befalls them
+ * now, or is waited for, is asked of it. Errors: -ENOMEM, it could not do all of it.
+ */
+int injector_again(const struct injector *injector, uint32_t host);
 
 /** injector_due_ps - when it wants to be stepped; EMU_NEVER. */
 uint64_t injector_due_ps(const struct injector *injector);

@@ -126,10 +126,19 @@ int manager_signal(struct manager *manager, uint32_t cable, bool signal, uint32_
                    uint64_t now_ps, uint32_t *hit);
 
 /**
- * manager_sever - the cable has lost its signal at @now_ps, and never has it again: what it led to
- * is gone. Errors: -ENOMEM.
+ * manager_sever - the cable has lost its signal at @now_ps, whatever else befalls it: what it led
+ * to is gone. Errors: -ENOMEM. manager_mend() - that is there again, and with it the signal, if
+ * nothing else has taken it.
  */
 int manager_sever(struct manager *manager, uint32_t cable, uint64_t now_ps);
+void manager_mend(struct manager *manager, uint32_t cable, uint64_t now_ps);
+
+/**
+ * manager_renewed - devices of another host are made anew: their counts begin at 0. @is: is the
+ * switch, or the node, one of its? The other one is TOPO_NONE.
+ */
+void manager_renewed(struct manager *manager, bool (*is)(void *ctx, uint32_t sw, uint32_t node),
+                     void *ctx);
 
 /**
  * manager_plug - the cable's second end is plugged in at @far instead, while it has no signal; it

@@ -24,6 +24,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /*
  * Waiting. fabemu_progress() is what completes us, so it goes first and most
@@ -238,30 +239,49 @@ static inline struct fabemu_group *takes(mca_coll_fabemu_module_t *module,
     return takes_slowly(module, comm, coll, why, wide);
 }
 
+static uint64_t now_ns(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+/* A call that is handed down. */
+struct pass {
+    bool nested; /* a part of another one */
+    uint64_t began_ns;
+};
+
 /*
  * Around a call that is handed down: what the function below calls of this
  * communicator's passes through us. Returns what to give to pass_end().
  */
-static bool pass_begin(mca_coll_fabemu_module_t *module)
+static struct pass pass_begin(mca_coll_fabemu_module_t *module)
 {
-    bool nested = module->passing;
+    struct pass pass = {module->passing, module->passing ? 0 : now_ns()};
 
     module->passing = true;
-    return nested;
+    return pass;
 }
 
-static int pass_end(mca_coll_fabemu_module_t *module, bool nested, int rc)
+/* @bytes: of the operation. */
+static int pass_end(mca_coll_fabemu_module_t *module, const struct pass *pass,
+                    enum fabemu_coll coll, size_t bytes, int rc)
 {
-    module->passing = nested;
+    module->passing = pass->nested;
+    if (!pass->nested && rc == OMPI_SUCCESS)
+        fabemu_time_elsewhere(module->fab, coll, bytes, now_ns() - pass->began_ns);
     return rc;
 }
 
 static int pass_barrier(ompi_communicator_t *comm, mca_coll_fabemu_module_t *module)
 {
     const struct coll_fabemu_below *below = &module->below;
-    bool nested = pass_begin(module);
+    struct pass pass = pass_begin(module);
+    int rc = below->barrier(comm, below->barrier_module);
 
-    return pass_end(module, nested, below->barrier(comm, below->barrier_module));
+    return pass_end(module, &pass, FABEMU_COLL_BARRIER, 0, rc);
 }
 
 int coll_fabemu_barrier(ompi_communicator_t *comm, mca_coll_base_module_t *base)
@@ -341,10 +361,10 @@ static int pass_bcast(void *buf, int count, ompi_datatype_t *dtype, int root,
                       ompi_communicator_t *comm, mca_coll_fabemu_module_t *module)
 {
     const struct coll_fabemu_below *below = &module->below;
-    bool nested = pass_begin(module);
+    struct pass pass = pass_begin(module);
+    int rc = below->bcast(buf, count, dtype, root, comm, below->bcast_module);
 
-    return pass_end(module, nested,
-                    below->bcast(buf, count, dtype, root, comm, below->bcast_module));
+    return pass_end(module, &pass, FABEMU_COLL_BROADCAST, dtype->super.size * (size_t)count, rc);
 }
 
 int coll_fabemu_bcast(void *buf, int count, ompi_datatype_t *dtype, int root,
@@ -386,10 +406,10 @@ static int pass_reduce(const void *in, void *out, int count, ompi_datatype_t *dt
                        int root, ompi_communicator_t *comm, mca_coll_fabemu_module_t *module)
 {
     const struct coll_fabemu_below *below = &module->below;
-    bool nested = pass_begin(module);
+    struct pass pass = pass_begin(module);
+    int rc = below->reduce(in, out, count, dtype, op, root, comm, below->reduce_module);
 
-    return pass_end(module, nested,
-                    below->reduce(in, out, count, dtype, op, root, comm, below->reduce_module));
+    return pass_end(module, &pass, FABEMU_COLL_REDUCE, dtype->super.size * (size_t)count, rc);
 }
 
 int coll_fabemu_reduce(const void *in, void *out, int count, ompi_datatype_t *dtype, ompi_op_t *op,
@@ -416,10 +436,10 @@ static int pass_allreduce(const void *in, void *out, int count, ompi_datatype_t 
                           mca_coll_fabemu_module_t *module)
 {
     const struct coll_fabemu_below *below = &module->below;
-    bool nested = pass_begin(module);
+    struct pass pass = pass_begin(module);
+    int rc = below->allreduce(in, out, count, dtype, op, comm, below->allreduce_module);
 
-    return pass_end(module, nested,
-                    below->allreduce(in, out, count, dtype, op, comm, below->allreduce_module));
+    return pass_end(module, &pass, FABEMU_COLL_ALLREDUCE, dtype->super.size * (size_t)count, rc);
 }
 
 int coll_fabemu_allreduce(const void *in, void *out, int count, ompi_datatype_t *dtype,

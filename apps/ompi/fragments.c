@@ -10,6 +10,9 @@
  * nobody waits for. So this component looks at the status before that one does: such a receive is
  * posted again, as if nothing had come. Who sent it is lost, and window.c says so.
  *
+ * A window may be freed in between, and such a receive with it, whose buffer is no longer there: so
+ * it is forgotten when it is freed.
+ *
  * These receives are persistent requests with a callback. The first callback of a request that is
  * started while a window is made is theirs.
  *
@@ -27,6 +30,12 @@
 
 #include <stdlib.h>
 
+/* A receive that came in part. */
+struct broken {
+    ompi_request_t *req;
+    ompi_request_free_fn_t free_below; /* what frees it, if its window goes before */
+};
+
 static struct {
     mca_pml_base_module_start_fn_t start_below; /* NULL: not hooked */
     mca_pml_base_module_irecv_init_fn_t init_below;
@@ -35,14 +44,26 @@ static struct {
     int made_from; /* its source, or any */
     ompi_request_complete_fn_t below; /* osc/pt2pt's callback; NULL: not known yet */
     bool learns;                      /* a window is being made */
-    ompi_request_t **broken;          /* to be started again, once they are complete */
+    struct broken *broken;            /* to be started again, once they are complete */
     size_t count, room;
 } fragments;
+
+/* Its window is freed before it was started again: its buffer is no longer there. */
+static int broken_freed(ompi_request_t **req)
+{
+    size_t i = 0;
+
+    while (fragments.broken[i].req != *req)
+        i++;
+    (*req)->req_free = fragments.broken[i].free_below;
+    fragments.broken[i] = fragments.broken[--fragments.count];
+    return (*req)->req_free(req);
+}
 
 /* Returns 0: the request completes, and is not over. */
 static int fragment_came(ompi_request_t *req)
 {
-    ompi_request_t **more;
+    struct broken *more;
 
     if (req->req_status.MPI_ERROR == MPI_SUCCESS && !req->req_status._cancelled)
         return fragments.below(req);
@@ -53,7 +74,8 @@ static int fragment_came(ompi_request_t *req)
         fragments.broken = more;
         fragments.room = 2 * fragments.room + 4;
     }
-    fragments.broken[fragments.count++] = req;
+    fragments.broken[fragments.count++] = (struct broken){req, req->req_free};
+    req->req_free = broken_freed;
     return OMPI_SUCCESS;
 }
 
@@ -127,12 +149,14 @@ void coll_fabemu_fragments_again(void)
     size_t left = 0;
 
     for (size_t i = 0; i < fragments.count; i++) {
-        ompi_request_t *req = fragments.broken[i];
+        struct broken one = fragments.broken[i];
+        ompi_request_t *req = one.req;
 
         if (!REQUEST_COMPLETE(req)) {
-            fragments.broken[left++] = req;
+            fragments.broken[left++] = one;
             continue;
         }
+        req->req_free = one.free_below;
         req->req_status.MPI_ERROR = MPI_SUCCESS;
         req->req_status._cancelled = 0;
         req->req_complete_cb = fragment_came; /* which ompi_request_complete() has cleared */

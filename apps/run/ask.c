@@ -9,7 +9,7 @@
 
 #include "apps/daemon/conn.h"
 #include "apps/run/paths.h"
-#include "apps/say.h"
+#include "apps/cli/say.h"
 
 #define ANSWER_MS 5000 /* for a fabric to answer */
 

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "apps/say.h"
+#include "apps/cli/say.h"
 #include "emu/hostlink/plugin.h"
 
 /* What mpirun is to take to other hosts; MCA parameters go by themselves. */

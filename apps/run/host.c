@@ -29,13 +29,14 @@
 #include "apps/hosts/links.h"
 #include "apps/hosts/plan.h"
 #include "apps/run/procs.h"
-#include "apps/say.h"
+#include "apps/cli/say.h"
 #include "apps/run/scratch.h"
 #include "emu/now.h"
 
-#define FAILED_MS 2000 /* for the supervisor to take why the fabric did not start */
-#define OTHERS_MS 4000 /* beyond the bound, for who waits for other hosts */
-#define LOOK_MS   20   /* between looks at one that no descriptor is left to wait for */
+#define FAILED_MS     2000 /* for the supervisor to take why the fabric did not start */
+#define OTHERS_MS     4000 /* beyond the bound, for who waits for other hosts */
+#define START_LOOK_MS 100  /* between looks whether anybody still waits for the start */
+#define LOOK_MS       20   /* between looks at one that no descriptor is left to wait for */
 
 void host_signals(sigset_t *ret)
 {
@@ -45,6 +46,18 @@ void host_signals(sigset_t *ret)
     sigaddset(ret, SIGHUP);
     sigaddset(ret, SIGQUIT);
     sigaddset(ret, SIGCHLD);
+}
+
+int host_signal_waits(void)
+{
+    static const int ends[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+    sigset_t pending;
+
+    sigpending(&pending);
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)
+        if (sigismember(&pending, ends[i]))
+            return ends[i];
+    return 0;
 }
 
 /* --- the fabric's process ----------------------------------------------------------- */
@@ -154,6 +167,9 @@ static int serve_all(struct served *served, struct daemon_config *serve,
         hosts.links_up = links_up;
         hosts.links_why = links_why;
         hosts.links_report = links_now;
+        hosts.links_again = links_control_again;
+        hosts.links_mend = links_mend;
+        hosts.links_refused = links_refused;
         hosts.links_ctx = served->links;
         hosts.link = links_watched(served->links, &hosts.links);
         for (uint32_t h = 1; h < hosts.count; h++)
@@ -179,6 +195,7 @@ static int obey_main(struct host const *host, struct served *served,
                                      .links_up = links_up,
                                      .links_why = links_why,
                                      .links_report = links_now,
+                                     .links_mend = links_mend,
                                      .links_ctx = served->links,
                                      .link = link,
                                      .links = links,
@@ -201,6 +218,7 @@ static int host_main(const struct host *host, const struct fabric_config *config
                                   .capture = &plan->capture,
                                   .events_fd = plan->events_fd,
                                   .record_fd = plan->record_fd,
+                                  .timeline = plan->timeline.fd < 0 ? NULL : &plan->timeline,
                                   .listen_fd = listen_fd,
                                   .owner_fd = owner_fd,
                                   .owner = getppid()};
@@ -241,12 +259,39 @@ static int host_main(const struct host *host, const struct fabric_config *config
 
 /* --- the supervisor's side ---------------------------------------------------------- */
 
+/* Has whoever waits for the start had enough? */
+static bool is_given_up(const struct host_plan *plan)
+{
+    struct pollfd starter = {plan->starter_fd, 0, 0};
+
+    return host_signal_waits() || poll(&starter, 1, 0) > 0; /* a descriptor -1 is ignored */
+}
+
+/* The first event. Errors: as conn_wait(); -EINTR, it is given up. */
+static int wait_first(struct host *host, const struct host_plan *plan, int most_ms,
+                      struct json_object **event)
+{
+    int64_t end_ms = emu_now_ms() + most_ms, left_ms = most_ms;
+    int err;
+
+    do {
+        err = conn_wait(&host->conn, event, left_ms < START_LOOK_MS ? (int)left_ms : START_LOOK_MS);
+        if (err == -ETIMEDOUT && is_given_up(plan))
+            return -EINTR;
+        left_ms = end_ms - emu_now_ms();
+    } while (err == -ETIMEDOUT && left_ms > 0);
+    return err;
+}
+
 /* Wait for "ready". */
-static int wait_ready(struct host *host, uint64_t start_ms, char *error, size_t error_bytes)
+static int wait_ready(struct host *host, const struct host_plan *plan, uint64_t start_ms,
+                      char *error, size_t error_bytes)
 {
     struct json_object *event;
-    int err = conn_wait(&host->conn, &event, emu_bound_int_ms(start_ms));
+    int err = wait_first(host, plan, emu_bound_int_ms(start_ms), &event);
 
+    if (err == -EINTR)
+        return fail(err, error, error_bytes, "interrupted while the fabric started");
     if (err)
         return fail(err, error, error_bytes, "the fabric %s",
                     err == -ETIMEDOUT
@@ -300,12 +345,29 @@ int host_start(struct host *ret, const struct fabric_config *config, const struc
     /* Who waits for other hosts says itself which did not come. */
     if (plan->hosts && start_ms < UINT64_MAX - OTHERS_MS)
         start_ms += OTHERS_MS;
-    err = wait_ready(ret, start_ms, error, error_bytes);
+    err = wait_ready(ret, plan, start_ms, error, error_bytes);
     if (err) {
         host_stop(ret);
         host_release(ret);
     }
     return err;
+}
+
+void host_event(struct host *host, struct json_object *event)
+{
+    const char *what = emu_json_text(event, "event", "");
+
+    if (strcmp(what, "ended") == 0 && !host->report) {
+        host->report = json_object_get(json_object_object_get(event, "report"));
+    } else if (strcmp(what, "frozen") == 0) {
+        /* without memory the fabric alone sees to it */
+        procs_freeze(&host->frozen, (pid_t)emu_json_number(event, "pid", 0));
+    }
+}
+
+void host_ended(struct host *host)
+{
+    procs_thaw(&host->frozen);
 }
 
 /* Take the messages on the way to the fabric's end; keep the final report. */
@@ -317,8 +379,7 @@ static void take_last_messages(struct host *host)
 
     while (!ended && conn_wait(&host->conn, &message, stop_ms) == 0) {
         ended = strcmp(emu_json_text(message, "event", ""), "ended") == 0;
-        if (ended && !host->report)
-            host->report = json_object_get(json_object_object_get(message, "report"));
+        host_event(host, message);
         json_object_put(message);
     }
 }
@@ -366,6 +427,7 @@ bool host_stop(struct host *host)
 
 void host_release(struct host *host)
 {
+    host_ended(host);
     conn_close(&host->conn);
     json_object_put(host->report);
     host->report = NULL;

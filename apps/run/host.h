@@ -11,7 +11,9 @@
 
 #include "apps/fabric/capture/capture.h"
 #include "apps/fabric/fabric.h"
+#include "apps/program/serve.h"
 #include "apps/run/paths.h"
+#include "apps/run/procs.h"
 #include "apps/daemon/conn.h"
 
 struct host {
@@ -21,6 +23,7 @@ struct host {
     struct paths_socket socket;
     struct emu_bounds bounds;   /* start and stop */
     struct json_object *report; /* the final report, once it came */
+    struct procs_frozen frozen; /* by its faults; they go on when it has ended */
 };
 
 /* What a fabric's process is to do beside being a fabric. */
@@ -35,20 +38,33 @@ struct host_plan {
     const char *fabric;                  /* on several: its name on all of them */
     int events_fd;                       /* where events are written; -1: nowhere */
     int record_fd;                       /* where they are with snapshots; -1: nowhere */
-    struct capture_plan capture;         /* without a file: none */
+    int starter_fd; /* pipe to who waits for the start; it is given up at its end; -1: none */
+    struct timeline_plan timeline;
+    struct capture_plan capture; /* without a file: none */
 };
 
 /**
  * host_start - make the control socket, fork the fabric's process, wait until it serves.
  *
  * The calling process is single-threaded, has become the supervisor, and has
- * blocked host_signals(). Errors: one line in @error.
+ * blocked host_signals(). Errors: one line in @error; -EINTR, one of them asks for the end, and
+ * still waits to be read, or nobody waits for the start any more.
  */
 int host_start(struct host *ret, const struct fabric_config *config, const struct host_plan *plan,
                char *error, size_t error_bytes);
 
-/** host_signals - what a supervisor blocks and reads from a signalfd. */
+/**
+ * host_signals - what a supervisor blocks and reads from a signalfd. host_signal_waits() - the one
+ * of them that asks for the end and has not been read; 0: none.
+ */
 void host_signals(sigset_t *ret);
+int host_signal_waits(void);
+
+/** host_event - what a supervisor does of an event of the fabric's, whatever else it does of it. */
+void host_event(struct host *host, struct json_object *event);
+
+/** host_ended - the fabric's process is no more: what it held goes on. host_release() does it. */
+void host_ended(struct host *host);
 
 /**
  * host_stop - ask it to end, wait for the final report and for its end; remove the socket.

@@ -7,12 +7,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "apps/command.h"
+#include "apps/cli/command.h"
 #include "apps/daemon/conn.h"
 #include "apps/fault/fault.h"
-#include "apps/options.h"
+#include "apps/cli/options.h"
 #include "apps/run/ask.h"
-#include "apps/say.h"
+#include "apps/cli/say.h"
 
 /* Asks; on failure says why and returns false. */
 static bool ask(const char *name, struct json_object *request, struct json_object **reply)

@@ -19,7 +19,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "apps/say.h"
+#include "apps/cli/say.h"
+#include "apps/hosts/plan.h"
 
 #define SUFFIX ".sock"
 
@@ -66,6 +67,12 @@ static int check_dir(const char *dir, char *error, size_t error_bytes)
     return 0;
 }
 
+/* Where sockets are without $XDG_RUNTIME_DIR, and those of fabrics on several hosts always. */
+static void plain_dir(char *dir, size_t dir_bytes)
+{
+    snprintf(dir, dir_bytes, "/tmp/fabemu-%u", (unsigned)geteuid());
+}
+
 /* Returns the directory's descriptor, or -errno with one line. */
 static int open_dir(char *dir, size_t dir_bytes, char *error, size_t error_bytes)
 {
@@ -79,7 +86,7 @@ static int open_dir(char *dir, size_t dir_bytes, char *error, size_t error_bytes
     if (runtime && runtime[0] == '/' && stat(runtime, &st) == 0 && S_ISDIR(st.st_mode))
         snprintf(dir, dir_bytes, "%.*s/fabemu", (int)bytes, runtime);
     else
-        snprintf(dir, dir_bytes, "/tmp/fabemu-%u", (unsigned)geteuid());
+        plain_dir(dir, dir_bytes);
     if (mkdir(dir, 0700) < 0 && errno != EEXIST)
         return fail(-errno, error, error_bytes,
                     "cannot create %s (%s); set XDG_RUNTIME_DIR to a "
@@ -117,15 +124,42 @@ static int open_dir_for(const char *name, char *dir, size_t dir_bytes, char *err
     return err ? err : open_dir(dir, dir_bytes, error, error_bytes);
 }
 
+/* Is it the name of a fabric on several hosts (hosts_socket_name()), one of which is this? */
+static bool is_of_hosts(const char *name)
+{
+    char host[256], end[64];
+    size_t bytes = strlen(name), tail;
+
+    hosts_node_name(host, sizeof host);
+    tail = (size_t)snprintf(end, sizeof end, ".%.32s", host);
+    return bytes > tail && strcmp(name + bytes - tail, end) == 0;
+}
+
+/* Is there a plain directory, another one than @dir? Not one that others can write to. */
+static bool other_dir(char *other, size_t other_bytes, const char *dir)
+{
+    char error[256];
+
+    plain_dir(other, other_bytes);
+    return strcmp(other, dir) != 0 && check_dir(other, error, sizeof error) == 0;
+}
+
 int paths_of(char *path, size_t path_bytes, const char *name, char *error, size_t error_bytes)
 {
-    char dir[512];
-    int fd = open_dir_for(name, dir, sizeof dir, error, error_bytes);
+    char dir[512], other[512];
+    struct stat st;
+    int fd = open_dir_for(name, dir, sizeof dir, error, error_bytes), err;
 
     if (fd < 0)
         return fd;
     close(fd);
-    return socket_path(path, path_bytes, dir, name, error, error_bytes);
+    err = socket_path(path, path_bytes, dir, name, error, error_bytes);
+    if (err || !is_of_hosts(name) || lstat(path, &st) == 0 || !other_dir(other, sizeof other, dir))
+        return err;
+    err = socket_path(path, path_bytes, other, name, error, error_bytes);
+    if (err || lstat(path, &st) < 0) /* it is nowhere: then it would be here */
+        err = socket_path(path, path_bytes, dir, name, error, error_bytes);
+    return err;
 }
 
 /* A connected descriptor, or -errno. -EAGAIN: somebody listens and is busy. */
@@ -276,27 +310,39 @@ int paths_connect(int *fd, pid_t *owner, const char *name, char *error, size_t e
     return 0;
 }
 
-int paths_list(void (*each)(void *context, const char *name), void *context, char *error,
-               size_t error_bytes)
+/* @all: else those of fabrics on several hosts alone. */
+static int list_dir(const char *dir, bool all, void (*each)(void *context, const char *name),
+                    void *context, char *error, size_t error_bytes)
 {
-    char dir[512];
     struct dirent **entries;
-    int fd = open_dir(dir, sizeof dir, error, error_bytes);
-
-    if (fd < 0)
-        return fd;
-    close(fd);
     int count = scandir(dir, &entries, NULL, alphasort);
+
     if (count < 0)
         return fail(-errno, error, error_bytes, "cannot list %s: %s", dir, strerror(errno));
     for (int i = 0; i < count; i++) {
         char *end = strrchr(entries[i]->d_name, '.');
         if (end && strcmp(end, SUFFIX) == 0) {
             *end = '\0';
-            each(context, entries[i]->d_name);
+            if (all || is_of_hosts(entries[i]->d_name))
+                each(context, entries[i]->d_name);
         }
         free(entries[i]);
     }
     free(entries);
     return 0;
+}
+
+int paths_list(void (*each)(void *context, const char *name), void *context, char *error,
+               size_t error_bytes)
+{
+    char dir[512], other[512];
+    int fd = open_dir(dir, sizeof dir, error, error_bytes), err;
+
+    if (fd < 0)
+        return fd;
+    close(fd);
+    err = list_dir(dir, true, each, context, error, error_bytes);
+    if (!err && other_dir(other, sizeof other, dir))
+        err = list_dir(other, false, each, context, error, error_bytes);
+    return err;
 }

@@ -3,7 +3,9 @@
  * paths.h - where the control sockets of this user's fabrics lie.
  *
  * $XDG_RUNTIME_DIR/fabemu, or /tmp/fabemu-UID where that does not exist: ours,
- * mode 0700, checked on every use; in it NAME.sock, mode 0600.
+ * mode 0700, checked on every use; in it NAME.sock, mode 0600. Those of fabrics on
+ * several hosts are in the latter, which has one name on all of them; so what is
+ * not in the first is looked for there.
  */
 #ifndef APPS_PATHS_H
 #define APPS_PATHS_H

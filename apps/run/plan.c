@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * plan.c - --faults, --events, --record and --capture.
+ * plan.c - --faults, --events, --record, --timeline, --capture and --web.
  */
 #include "apps/run/plan.h"
 
@@ -10,8 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "apps/command.h"
-#include "apps/say.h"
+#include "apps/cli/command.h"
+#include "apps/cli/say.h"
 
 /* Has the network all that the schedule names? */
 static int schedule_check(const struct fault_schedule *schedule, const struct fabric_config *config,
@@ -85,13 +85,30 @@ int plan_capture(struct capture_plan *ret, const struct options *options)
     return options->capture ? file_open(&ret->fd, options->capture, "a capture", "--capture") : 0;
 }
 
+static int page_open(struct web *web, uint16_t port)
+{
+    char error[256];
+
+    if (!web_open(web, port, error, sizeof error))
+        return 0;
+    say("--web: %s", error);
+    return EXIT_FAILURE;
+}
+
 int plan_make(struct plan *ret, const struct options *options, const struct fabric_config *config,
               const char *mark)
 {
     int status = 0;
 
-    *ret =
-        (struct plan){.host = {.mark = mark, .events_fd = -1, .record_fd = -1, .capture.fd = -1}};
+    *ret = (struct plan){.host = {.mark = mark,
+                                  .events_fd = -1,
+                                  .record_fd = -1,
+                                  .starter_fd = -1,
+                                  .capture.fd = -1},
+                         .web = WEB_NONE};
+    ret->host.timeline = (struct timeline_plan){.fd = -1,
+                                                .most_bytes = options->timeline_most_bytes,
+                                                .from_bytes = options->timeline_from_bytes};
     if (options->cluster) {
         status = hosts_plan_make(&ret->hosts, options, config, HOSTS_GOVERNS);
         ret->host.hosts = &ret->hosts;
@@ -107,8 +124,12 @@ int plan_make(struct plan *ret, const struct options *options, const struct fabr
         status = file_open(&ret->host.events_fd, options->events, "events", "--events");
     if (!status && options->record)
         status = file_open(&ret->host.record_fd, options->record, "snapshots", "--record");
+    if (!status && options->timeline)
+        status = file_open(&ret->host.timeline.fd, options->timeline, "a timeline", "--timeline");
     if (!status)
         status = plan_capture(&ret->host.capture, options);
+    if (!status && options->web)
+        status = page_open(&ret->web, options->web_port);
     if (status)
         plan_release(ret);
     return status;
@@ -122,5 +143,7 @@ void plan_release(struct plan *plan)
     plan->host.hosts = NULL;
     file_close(&plan->host.events_fd);
     file_close(&plan->host.record_fd);
+    file_close(&plan->host.timeline.fd);
     file_close(&plan->host.capture.fd);
+    web_close(&plan->web);
 }

@@ -7,13 +7,15 @@
 
 #include "apps/fault/fault.h"
 #include "apps/hosts/plan.h"
-#include "apps/options.h"
+#include "apps/cli/options.h"
 #include "apps/run/host.h"
+#include "apps/web/web.h"
 
 struct plan {
     struct fault_schedule schedule; /* of --faults */
     struct host_plan host;
     struct hosts_plan hosts; /* of --cluster */
+    struct web web;          /* of --web: its socket is there, and its process is not yet */
 };
 
 /**
@@ -24,7 +26,8 @@ int plan_fabric(struct fabric_config *ret, struct topo_graph **graph, const stru
                 const char *name);
 
 /**
- * plan_make - read the schedule, check it against the network, create the file of events.
+ * plan_make - read the schedule, check it against the network, create the files of events and
+ * snapshots, listen for browsers.
  * @mark: see struct host_plan. Errors are said. Returns 0 or an exit status.
  */
 int plan_make(struct plan *ret, const struct options *options, const struct fabric_config *config,

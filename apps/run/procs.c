@@ -197,6 +197,53 @@ void procs_signal(const pid_t *pids, size_t count, int signal)
     }
 }
 
+/* --- stopped by a fault --- */
+
+/* Those that have ended are not listed any more. */
+static void frozen_sweep(struct procs_frozen *frozen)
+{
+    for (uint32_t i = frozen->count; i--;) {
+        struct pollfd end = {frozen->at[i].end_fd, POLLIN, 0};
+
+        if (poll(&end, 1, 0) <= 0)
+            continue;
+        close(end.fd);
+        frozen->at[i] = frozen->at[--frozen->count];
+    }
+}
+
+int procs_freeze(struct procs_frozen *frozen, pid_t pid)
+{
+    struct procs_frozen_one *at;
+    int end_fd;
+
+    frozen_sweep(frozen);
+    for (uint32_t i = 0; i < frozen->count; i++)
+        if (frozen->at[i].pid == pid)
+            return 0;
+    at = realloc(frozen->at, (frozen->count + 1u) * sizeof *at);
+    if (!at)
+        return -ENOMEM;
+    frozen->at = at;
+    end_fd = pidfd_open(pid, 0);
+    if (end_fd < 0)
+        return -errno;
+    at[frozen->count++] = (struct procs_frozen_one){.pid = pid, .end_fd = end_fd};
+    return 1;
+}
+
+void procs_thaw(struct procs_frozen *frozen)
+{
+    while (frozen->count) {
+        int end_fd = frozen->at[--frozen->count].end_fd;
+
+        pidfd_send_signal(end_fd, SIGCONT, NULL, 0);
+        close(end_fd);
+    }
+    free(frozen->at);
+    frozen->at = NULL;
+}
+
 /* Is @mark one of the NUL-separated strings of the process's first environment? */
 static bool has_mark(pid_t pid, const char *mark)
 {

@@ -44,6 +44,26 @@ struct procs_stop {
  */
 bool procs_stopped_for(struct procs_stop *stop, pid_t pid, uint64_t bound_ns);
 
+/*
+ * Processes that faults stop, now or now and then. Whoever does lists them before, and so does its
+ * supervisor, who may be left alone: whoever ends, or sees the other end, has them go on.
+ */
+struct procs_frozen {
+    struct procs_frozen_one {
+        pid_t pid;
+        int end_fd; /* pidfd: its number may be another's some day */
+    } * at;
+    uint32_t count;
+};
+
+/**
+ * procs_freeze - list @pid; no signal is sent. Returns 1; 0: it is listed already. Errors: -ENOMEM,
+ * those of pidfd_open(). procs_thaw() - all that are listed go on, where they are still there; the
+ * list is empty, and what it took is free.
+ */
+int procs_freeze(struct procs_frozen *frozen, pid_t pid);
+void procs_thaw(struct procs_frozen *frozen);
+
 /** procs_descendants - living descendants of @root, except @except. Returns their count. */
 size_t procs_descendants(pid_t root, pid_t except, pid_t *ret, size_t max);
 

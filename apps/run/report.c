@@ -13,9 +13,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "apps/duration.h"
-#include "apps/say.h"
+#include "apps/cli/duration.h"
+#include "apps/cli/say.h"
 #include "apps/daemon/conn.h"
+#include "apps/program/comm.h"
+#include "apps/program/timeline.h"
 #include "nic/fabemu.h"
 
 static const char *const coll_names[FABEMU_COLLS] = {
@@ -236,6 +238,7 @@ struct json_object *report_build(struct fabric *fabric, const struct fabric_conf
     json_add_number(report, "switches", config->graph->switches);
     report_traffic(report, &totals);
     json_object_object_add(report, "collectives", collectives(&totals, &config->profile));
+    json_object_object_add(report, "communication", comm_build(fabric, config));
     json_add_number(report, "credit_stalls", totals.credit_stalls);
     json_add_number(report, "dropped", totals.dropped);
     json_object_object_add(report, "drops",
@@ -474,8 +477,11 @@ static void print_host(FILE *out, struct json_object *host)
 {
     struct json_object *links = member(host, "links");
 
-    fprintf(out, "  host %-7s %s, %lld of %lld nodes attached\n", text(host, "host"),
-            text(host, "state"), number(host, "attached"), number(host, "nodes"));
+    fprintf(out, "  host %-7s %s, ", text(host, "host"), text(host, "state"));
+    if (number(host, "attached")) /* at the end of a run nobody is there any more */
+        fprintf(out, "%lld of ", number(host, "attached"));
+    fprintf(out, "%lld nodes%s\n", number(host, "nodes"),
+            number(host, "attached") ? " attached" : "");
     fprintf(out, "               %lld hops, %lld contributions, %lld results\n",
             number(member(host, "segments"), "hops"),
             number(member(host, "combined"), "contributions"),
@@ -545,6 +551,8 @@ void report_print(FILE *out, struct json_object *report)
     for (int coll = 0; coll < FABEMU_COLLS; coll++)
         print_collective(out, coll_names[coll],
                          member(member(report, "collectives"), coll_names[coll]));
+    comm_print(out, member(report, "communication"));
+    timeline_print(out, member(report, "timeline"));
     print_faults(out, report);
     report_print_hosts(out, report);
     print_deaths(out, report);

@@ -30,16 +30,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "apps/command.h"
+#include "apps/cli/command.h"
 #include "apps/run/host.h"
 #include "apps/hosts/plan.h"
 #include "apps/run/plan.h"
-#include "apps/options.h"
+#include "apps/cli/options.h"
 #include "apps/run/procs.h"
 #include "apps/run/report.h"
-#include "apps/say.h"
+#include "apps/cli/say.h"
 #include "apps/run/scratch.h"
 #include "apps/run/standstill.h"
+#include "apps/web/web.h"
 #include "emu/now.h"
 
 #define AGAIN_MS   100  /* between looks at processes that are being killed */
@@ -69,11 +70,13 @@ struct run {
     bool failed;      /* a node died: the run failed, whatever the command says */
     bool fabric_lost; /* the fabric ended before the command */
     size_t deaths;    /* nodes that died before the run began to end */
-    pid_t before[64]; /* descendants from before the run (a script's that said exec): not ours */
+    /* descendants that are not the run's: from before it (a script's that said exec), the page's */
+    pid_t before[65];
     size_t befores;
     char refused[256]; /* what a process that found no node was told */
+    struct web *web;   /* the page's process, if there is one */
     struct standstill standstill;
-    const char *runtime_dir; /* $XDG_RUNTIME_DIR, NULL: there is none */
+    char *runtime_dir; /* $XDG_RUNTIME_DIR, NULL: there is none */
 };
 
 static void enter(struct run *run, enum phase phase)
@@ -138,10 +141,16 @@ static void on_event(struct run *run, struct json_object *event)
 {
     const char *what = emu_json_text(event, "event", "");
 
+    host_event(&run->host, event);
     if (strcmp(what, "node_died") == 0) {
         on_death(run, event);
     } else if (strcmp(what, "host_lost") == 0) {
         on_host_lost(run, event);
+    } else if (strcmp(what, "host_back") == 0) {
+        say("host %s is back", emu_json_text(event, "name", "?"));
+    } else if (strcmp(what, "host_refused") == 0) {
+        say("host %s cannot come back: %s", emu_json_text(event, "name", "?"),
+            emu_json_text(event, "why", "?"));
     } else if (strcmp(what, "refused") == 0) {
         snprintf(run->refused, sizeof run->refused, "%s", emu_json_text(event, "error", ""));
         say("%s", run->refused);
@@ -152,9 +161,6 @@ static void on_event(struct run *run, struct json_object *event)
         standstill_event(&run->standstill, event, run->phase == RUNNING && !run->command_done);
     } else if (strcmp(what, "disagreement") == 0) {
         standstill_disagreement(event);
-    } else if (strcmp(what, "ended") == 0) {
-        json_object_put(run->host.report);
-        run->host.report = json_object_get(json_object_object_get(event, "report"));
     }
 }
 
@@ -186,6 +192,7 @@ static void read_last_events(struct run *run)
 static void on_host_end(struct run *run, int status)
 {
     read_last_events(run);
+    host_ended(&run->host);
     if (WIFSIGNALED(status))
         say("the fabric (pid %d) was killed by signal %d; ending the run", (int)run->host.pid,
             WTERMSIG(status));
@@ -196,6 +203,8 @@ static void on_host_end(struct run *run, int status)
     run->host.pid = 0;
     run->host.status = status;
     run->fabric_lost = true;
+    if (run->host.report) /* while pages wait for it: what ends next may take its time */
+        web_last(run->web, run->host.report);
     begin_ending(run);
 }
 
@@ -208,6 +217,17 @@ static void on_command_end(struct run *run, int status)
             WTERMSIG(status));
 }
 
+/* Its number may come again, as that of a process of the run's. */
+static void forget_before(struct run *run, pid_t pid)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < run->befores; i++)
+        if (run->before[i] != pid)
+            run->before[kept++] = run->before[i];
+    run->befores = kept;
+}
+
 /* Reap everything that has ended: the command, the fabric, orphans that we adopted. */
 static void reap_all(struct run *run)
 {
@@ -215,10 +235,15 @@ static void reap_all(struct run *run)
     pid_t pid;
 
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+        forget_before(run, pid);
         if (pid == run->command) {
             on_command_end(run, status);
         } else if (pid == run->host.pid) {
             on_host_end(run, status);
+        } else if (pid == run->web->pid) {
+            run->web->pid = 0;
+            if (run->phase < ENDING)
+                say("the page's server has ended; the run goes on");
         }
     }
 }
@@ -425,6 +450,9 @@ static int finish(struct run *run)
 {
     scratch_remove(run->scratch);
     host_stop(&run->host);
+    if (run->host.report)
+        web_last(run->web, run->host.report);
+    web_stop(run->web);
     int status = exit_status(run);
     if (run->host.report) {
         settle_deaths(run, json_object_object_get(run->host.report, "died"));
@@ -453,7 +481,7 @@ static const struct options_command run_command = {
              "For example: fabemu run --topo kary:2,2 -- mpirun -np 4 ./program",
     .groups = OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_NAME | OPTIONS_REPORT | OPTIONS_FAULTS |
               OPTIONS_EVENTS | OPTIONS_BOUNDS | OPTIONS_KEEP | OPTIONS_CLUSTER | OPTIONS_LAUNCH |
-              OPTIONS_CAPTURE,
+              OPTIONS_CAPTURE | OPTIONS_WEB,
     .command_follows = true,
 };
 
@@ -488,22 +516,45 @@ static int check_operands(const struct options *options, int argc, char **argv)
     return command_check(argv[options->operands]);
 }
 
+/* The page's process, if there is to be one. Says what is wrong. */
+static int page_start(struct run *run, const char *name)
+{
+    char address[WEB_ADDRESS_BYTES], error[256];
+
+    if (run->web->listen_fd < 0)
+        return 0;
+    int err = web_start(run->web, name, error, sizeof error);
+    if (err) {
+        say("%s", error);
+        return err;
+    }
+    run->before[run->befores++] = run->web->pid;
+    web_address(run->web, address);
+    say("page %s", address);
+    return 0;
+}
+
 /* Fabric and command under one roof: from here on there is something to end. */
 static int run_on(struct run *run, const struct fabric_config *config, struct plan *plan,
                   const struct command_signals *signals)
 {
     char mark[64];
     char marked[96];
-    char error[1024];
+    char error[1024] = "";
     char path[256];
 
     snprintf(mark, sizeof mark, "%d.%lld", (int)getpid(), (long long)run->start_ms);
     snprintf(marked, sizeof marked, "%s=%s", COMMAND_MARK, mark);
     plan->host.mark = marked;
-    if (host_start(&run->host, config, &plan->host, error, sizeof error)) {
-        say("%s", error);
-        return EXIT_FAILURE;
+    run->web = &plan->web;
+    if (page_start(run, config->name) ||
+        host_start(&run->host, config, &plan->host, error, sizeof error)) {
+        if (*error)
+            say("%s", error);
+        web_stop(run->web);
+        return host_signal_waits() ? 128 + host_signal_waits() : EXIT_FAILURE;
     }
+    web_go(run->web);
     if (run->runtime_dir) /* the command's own; plan_fabric() */
         setenv("XDG_RUNTIME_DIR", run->runtime_dir, 1);
     scratch_path(run->scratch, sizeof run->scratch, run->host.socket.path, getpid());
@@ -549,7 +600,6 @@ int run_main(int argc, char **argv)
     struct options options;
     struct plan plan;
     char name[32];
-    const char *runtime_dir;
     struct command_signals before;
 
     int status = options_parse_own(&options, &run_command, &owns, argc, argv);
@@ -562,13 +612,14 @@ int run_main(int argc, char **argv)
         return status;
     snprintf(name, sizeof name, "run-%d", (int)getpid());
     options.name = options.name ? options.name : name;
-    runtime_dir = getenv("XDG_RUNTIME_DIR");
-    runtime_dir = runtime_dir ? strdup(runtime_dir) : NULL; /* to the end */
+    if (getenv("XDG_RUNTIME_DIR"))
+        run.runtime_dir = strdup(getenv("XDG_RUNTIME_DIR"));
     status = plan_fabric(&config, &graph, &options, options.name);
-    if (status)
+    if (status) {
+        free(run.runtime_dir);
         return status;
+    }
     run.argv = argv + options.operands;
-    run.runtime_dir = runtime_dir;
     run.report = options.report;
     run.bounds = config.bounds;
     run.keep_going = options.keep_going;
@@ -579,5 +630,6 @@ int run_main(int argc, char **argv)
         plan_release(&plan);
     }
     topo_free(graph);
+    free(run.runtime_dir);
     return status;
 }

@@ -11,6 +11,7 @@ int up_main(int argc, char **argv);
 int down_main(int argc, char **argv);
 int status_main(int argc, char **argv);
 int top_main(int argc, char **argv);
+int web_main(int argc, char **argv);
 int check_main(int argc, char **argv);
 int env_main(int argc, char **argv);
 int topo_main(int argc, char **argv);

@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "apps/duration.h"
-#include "apps/say.h"
+#include "apps/cli/duration.h"
+#include "apps/cli/say.h"
 #include "emu/json.h"
 
 #define OLD_NS    1000000000 /* what has been pending for less is not printed */

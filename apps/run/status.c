@@ -11,15 +11,16 @@
 #include <unistd.h>
 
 #include "apps/daemon/audit.h"
-#include "apps/duration.h"
-#include "apps/options.h"
+#include "apps/cli/duration.h"
+#include "apps/cli/options.h"
+#include "apps/hosts/plan.h"
 #include "apps/run/ask.h"
 #include "apps/run/env.h"
 #include "apps/run/paths.h"
 #include "apps/run/report.h"
 #include "apps/run/run.h"
 #include "apps/run/standstill.h"
-#include "apps/say.h"
+#include "apps/cli/say.h"
 #include "apps/telemetry/text.h"
 #include "apps/telemetry/view.h"
 #include "apps/daemon/conn.h"
@@ -276,7 +277,8 @@ static const struct options_command env_command = {
     .operands = "[NAME]",
     .about =
         "Print the environment that makes programs use the fabric NAME (default), for a shell:\n"
-        "eval \"$(fabemu env NAME)\"",
+        "eval \"$(fabemu env NAME)\"\n"
+        "A fabric on several hosts, NAME.HOST, is used from all of them.",
 };
 
 /* Quoted for sh: a quote ends the quotes, comes escaped, and begins them again. */
@@ -296,7 +298,7 @@ static void print_export(void *context, const char *name, const char *value)
 int env_main(int argc, char **argv)
 {
     struct options options;
-    char path[sizeof((struct paths_socket *)0)->path];
+    char path[sizeof((struct paths_socket *)0)->path], anywhere[sizeof path];
     const char *name;
     char error[512];
     int fd;
@@ -310,7 +312,8 @@ int env_main(int argc, char **argv)
         return EXIT_FAILURE;
     }
     close(fd);
-    if (env_each(path, print_export, NULL, error, sizeof error)) {
+    hosts_socket_anywhere(anywhere, sizeof anywhere, path);
+    if (env_each(anywhere, print_export, NULL, error, sizeof error)) {
         say("%s", error);
         return EXIT_FAILURE;
     }

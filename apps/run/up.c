@@ -20,11 +20,11 @@
 
 #include "apps/run/host.h"
 #include "apps/run/plan.h"
-#include "apps/options.h"
+#include "apps/cli/options.h"
 #include "apps/run/report.h"
 #include "apps/run/run.h"
 #include "apps/run/standstill.h"
-#include "apps/say.h"
+#include "apps/cli/say.h"
 
 #define DEFAULT_NAME "default"
 
@@ -36,13 +36,13 @@ static const struct options_command up_command = {
         "in a shell after: eval \"$(fabemu env NAME)\"",
     .groups = OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_NAME | OPTIONS_REPORT |
               OPTIONS_FOREGROUND | OPTIONS_FAULTS | OPTIONS_EVENTS | OPTIONS_BOUNDS |
-              OPTIONS_CLUSTER | OPTIONS_LAUNCH | OPTIONS_CAPTURE,
+              OPTIONS_CLUSTER | OPTIONS_LAUNCH | OPTIONS_CAPTURE | OPTIONS_WEB,
 };
 
 struct up {
     const struct options *options;
     const struct fabric_config *config;
-    const struct plan *plan;
+    struct plan *plan;
     int report_fd; /* -1: none */
     int tell_fd;   /* pipe to the command that waits in the foreground, -1: none */
     struct standstill standstill;
@@ -53,15 +53,18 @@ static void on_event(struct up *up, struct host *host, struct json_object *event
 {
     const char *what = emu_json_text(event, "event", "");
 
-    if (strcmp(what, "ended") == 0) {
-        json_object_put(host->report);
-        host->report = json_object_get(json_object_object_get(event, "report"));
-    } else if (up->options->foreground && strcmp(what, "node_died") == 0) {
+    host_event(host, event);
+    if (up->options->foreground && strcmp(what, "node_died") == 0) {
         say("node %lld (pid %lld, %s) died: %s", (long long)emu_json_number(event, "node", -1),
             (long long)emu_json_number(event, "pid", 0), emu_json_text(event, "command", "?"),
             emu_json_text(event, "how", "?"));
     } else if (up->options->foreground && strcmp(what, "host_lost") == 0) {
         say("host %s is lost: %s", emu_json_text(event, "name", "?"),
+            emu_json_text(event, "why", "?"));
+    } else if (up->options->foreground && strcmp(what, "host_back") == 0) {
+        say("host %s is back", emu_json_text(event, "name", "?"));
+    } else if (up->options->foreground && strcmp(what, "host_refused") == 0) {
+        say("host %s cannot come back: %s", emu_json_text(event, "name", "?"),
             emu_json_text(event, "why", "?"));
     } else if (up->options->foreground && strcmp(what, "refused") == 0) {
         say("%s", emu_json_text(event, "error", ""));
@@ -88,6 +91,8 @@ static void wait_for_end(struct up *up, struct host *host, int signal_fd)
         }
         if (end)
             conn_close(&host->conn);
+        if (web_ended(&up->plan->web) && up->options->foreground)
+            say("the page's server has ended; the fabric goes on");
         while (read(signal_fd, &info, sizeof info) == (ssize_t)sizeof info)
             if (info.ssi_signo != SIGCHLD)
                 return;
@@ -108,23 +113,31 @@ static void tell(const struct up *up, const char *error)
 static void print_started(const struct up *up, const char *socket_path)
 {
     const char *name = up->config->name;
+    char page[WEB_ADDRESS_BYTES];
 
     printf("fabric %s: %s, %u nodes, profile %s", name, up->config->graph->spec,
            up->config->graph->nodes, up->config->profile.name);
     for (unsigned i = 0; i < up->config->set_count; i++)
         printf("%s%s", i ? ", " : " with ", up->config->sets[i]);
-    printf(", clock %s\nsocket %s\nuse it:   eval \"$(fabemu env %s)\"\nstop it:  fabemu down %s\n",
-           report_clock_name(up->config->clock), socket_path, name, name);
+    printf(", clock %s\nsocket %s\n", report_clock_name(up->config->clock), socket_path);
+    if (up->plan->web.port) {
+        web_address(&up->plan->web, page);
+        printf("page %s\n", page);
+    }
+    printf("use it:   eval \"$(%s env %s)\"\nstop it:  %s down %s\n", program_invocation_name, name,
+           program_invocation_name, name); /* as it was called: it need not be in PATH */
     fflush(stdout);
 }
 
 /* The supervisor. Returns its exit status. */
 static int supervise(struct up *up)
 {
+    struct host_plan plan = up->plan->host;
     struct host host;
     sigset_t signals;
     char error[1024];
 
+    plan.starter_fd = up->tell_fd;
     host_signals(&signals);
     if (up->tell_fd >= 0) {
         /* in the background: what a shell tells all that it started when it ends */
@@ -136,16 +149,24 @@ static int supervise(struct up *up)
     signal(SIGXFSZ, SIG_IGN);
     signal(SIGCHLD, SIG_DFL);
     int signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
-    if (host_start(&host, up->config, &up->plan->host, error, sizeof error)) {
+    struct web *web = &up->plan->web;
+    bool page = web->listen_fd >= 0;
+    if ((page && web_start(web, up->config->name, error, sizeof error)) ||
+        host_start(&host, up->config, &plan, error, sizeof error)) {
         tell(up, error);
-        return EXIT_FAILURE;
+        web_stop(web);
+        return host_signal_waits() ? 128 + host_signal_waits() : EXIT_FAILURE;
     }
+    web_go(web);
     tell(up, "");
     if (up->options->foreground)
         print_started(up, host.socket.path);
     wait_for_end(up, &host, signal_fd);
     bool asked = host.conn.fd >= 0 || host.report;
     host_stop(&host);
+    if (host.report)
+        web_last(web, host.report);
+    web_stop(web);
     if (host.report && up->options->foreground)
         report_print(stderr, host.report);
     if (host.report && up->report_fd >= 0)

@@ -3,18 +3,21 @@
  * ask.c - a view of a running fabric, of one moment.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "apps/daemon/conn.h"
 #include "apps/run/ask.h"
 #include "apps/run/paths.h"
-#include "apps/say.h"
+#include "apps/cli/say.h"
 #include "apps/telemetry/serve.h"
 #include "apps/telemetry/view.h"
 
 #define ANSWER_MS 5000 /* for a fabric to answer */
 
-static int take_until_whole(struct telemetry_view *view, struct conn *conn)
+/* @error: what the fabric has said of it, if that is why; else "". */
+static int take_until_whole(struct telemetry_view *view, struct conn *conn, char *error,
+                            size_t error_bytes)
 {
     struct json_object *line;
     int err = 0;
@@ -25,6 +28,8 @@ static int take_until_whole(struct telemetry_view *view, struct conn *conn)
             break;
         err = telemetry_view_take(view, line);
         err = err < 0 ? err : 0;
+        if (err)
+            snprintf(error, error_bytes, "%s", emu_json_text(line, "error", ""));
         json_object_put(line);
     }
     return err;
@@ -42,15 +47,16 @@ int telemetry_view_read(struct telemetry_view *view, const char *name, char *err
         json_object_put(request);
         return err;
     }
-    conn_open(&conn, fd, CONN_REPLY_MAX);
+    *error = '\0';
+    conn_open(&conn, fd, CONN_TELEMETRY_MAX);
     err = conn_ask(&conn, request, &reply, ANSWER_MS);
     if (!err && !emu_json_true(reply, "ok"))
         err = -EPROTO;
     json_object_put(reply);
     if (!err)
-        err = take_until_whole(view, &conn);
+        err = take_until_whole(view, &conn, error, error_bytes);
     conn_close(&conn);
-    if (err)
+    if (err && !*error) /* nobody has said why */
         fail(err, error, error_bytes, "fabric '%s' does not tell its counters (%s)", name,
              strerror(-err));
     return err;

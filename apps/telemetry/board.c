@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "apps/duration.h"
+#include "apps/cli/duration.h"
 
 /* --- numbers for people ------------------------------------------------------------- */
 

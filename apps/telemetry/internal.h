@@ -43,8 +43,17 @@ struct telemetry_finished {
     uint64_t changed;
 };
 
+/* What other hosts have counted of their parts, as they have told: part.c's. */
+struct telemetry_far {
+    struct fabric_way *way; /* by way: of what both its ends' hosts count */
+    struct fabric_combined *sw;
+    struct fabric_passed *node;
+    struct fabric_totals totals;
+};
+
 struct telemetry {
     struct telemetry_source source;
+    struct telemetry_far *far; /* NULL: there are no others, or they tell somebody else */
     uint64_t looks;
     uint64_t at; /* of the last one, from source.origin on */
     struct fabric_totals totals;
@@ -60,6 +69,16 @@ struct telemetry {
     struct telemetry_text tail;
     uint64_t tail_look, tail_since;
 };
+
+/* telemetry.c: @members of a collective have finished it, known from look @look on. */
+void telemetry_finished_note(struct telemetry *t, const struct emu_finished *one, uint32_t members,
+                             uint64_t look);
+
+/* part.c: t->far. Errors: -ENOMEM. The others add what it has to what is here. */
+int telemetry_far_create(struct telemetry *t);
+void telemetry_far_free(struct telemetry *t);
+void telemetry_far_way(const struct telemetry *t, uint32_t way, struct fabric_way *sum);
+void telemetry_far_totals(const struct telemetry *t, struct fabric_totals *sum);
 
 /* line.c: names of what is told by number. */
 extern const char *const telemetry_link_names[TELEMETRY_LINKS];

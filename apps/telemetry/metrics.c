@@ -7,6 +7,7 @@
  * node's adapter, "switch3" or "node5".
  * Source: Prometheus, "Exposition formats", text version 0.0.4; node_exporter, infiniband.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "apps/telemetry/text.h"
@@ -232,6 +233,19 @@ static void put_totals(const struct telemetry_view *view, struct telemetry_text 
 #undef X
 }
 
+/* In seconds, as all times of Prometheus are, to the nanosecond. */
+static void put_time(const struct telemetry_view *view, struct telemetry_text *text)
+{
+    uint64_t ns = view->is_virtual ? view->at / 1000u : view->at;
+    char value[80];
+
+    family(text, "fabemu_time_seconds_total", "counter",
+           "Time since the fabric's start; on clock virtual simulated time.");
+    snprintf(value, sizeof value, "fabemu_time_seconds_total %llu.%09llu\n",
+             (unsigned long long)(ns / 1000000000u), (unsigned long long)(ns % 1000000000u));
+    telemetry_puts(text, value);
+}
+
 static void put_fabric(const struct telemetry_view *view, struct telemetry_text *text)
 {
     family(text, "fabemu_info", "gauge", "What the fabric is.");
@@ -241,9 +255,7 @@ static void put_fabric(const struct telemetry_view *view, struct telemetry_text 
     label(text, "profile", view->profile);
     label(text, "clock", view->clock);
     sample(text, 1);
-    single(text, "fabemu_time_nanoseconds_total", "counter",
-           "Time since the fabric's start; on clock virtual simulated time.",
-           view->is_virtual ? view->at / 1000u : view->at);
+    put_time(view, text);
     put_totals(view, text);
     put_collectives(view, text);
 }

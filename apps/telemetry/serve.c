@@ -21,12 +21,17 @@
 
 #define GRID_MS TELEMETRY_EVERY_LEAST_MS
 
+/* For other hosts to answer; and for all that they have counted so far, the first time. */
+#define HOSTS_MS       50u
+#define HOSTS_FIRST_MS 2000u
+
 struct telemetry_serve {
     struct telemetry *telemetry; /* NULL: nobody reads */
     struct telemetry_text line;
     struct telemetry_reader file; /* --record's */
     uint64_t origin_ns;
     int timer;
+    bool asks; /* other hosts, for a snapshot that is due; the timer is for them */
 };
 
 /* --- what the daemon knows ---------------------------------------------------------- */
@@ -169,7 +174,7 @@ static int sampler_open(struct daemon *daemon)
     if (err || daemon->telemetry->telemetry)
         return err;
     err = telemetry_create(&daemon->telemetry->telemetry, &source);
-    fabric_watch(daemon->fabric, !err);
+    fabric_watch(daemon->fabric, FABRIC_WATCH_TELEMETRY, !err);
     return err;
 }
 
@@ -178,7 +183,9 @@ static void sampler_close(struct daemon *daemon)
 {
     struct telemetry_serve *serve = daemon->telemetry;
 
-    fabric_watch(daemon->fabric, false);
+    if (daemon->hosts && serve->telemetry)
+        hosts_sample_end(daemon->hosts, HOSTS_COUNTED);
+    fabric_watch(daemon->fabric, FABRIC_WATCH_TELEMETRY, false);
     telemetry_destroy(serve->telemetry);
     serve->telemetry = NULL;
     telemetry_text_free(&serve->line);
@@ -189,6 +196,8 @@ static void serve_rearm(struct daemon *daemon)
 {
     uint64_t due = due_ms(daemon);
 
+    if (daemon->telemetry->asks)
+        return; /* then it is armed */
     timer_arm(daemon->telemetry, due);
     if (due == UINT64_MAX)
         sampler_close(daemon);
@@ -282,12 +291,31 @@ static void file_serve(struct daemon *daemon)
 {
     struct telemetry_serve *serve = daemon->telemetry;
 
-    telemetry_line(serve->telemetry, serve->file.seen, 0, &serve->line);
-    if (serve->line.failed)
+    telemetry_line(serve->telemetry, serve->file.seen, serve->file.skipped, &serve->line);
+    if (serve->line.failed) {
+        serve->file.skipped++;
         return;
+    }
     serve->file.seen = telemetry_looks(serve->telemetry);
-    daemon_write_line(&daemon->record_fd, "snapshots", serve->line.at, serve->line.bytes);
-    if (daemon->record_fd < 0)
+    serve->file.skipped = 0;
+    lines_put(&daemon->snapshots, serve->line.at, serve->line.bytes);
+}
+
+static void file_serve_due(struct daemon *daemon, uint64_t ms, bool *looked)
+{
+    struct telemetry_serve *serve = daemon->telemetry;
+
+    if (!is_due(&serve->file, ms))
+        return;
+    serve->file.due_ms = next_ms(ms, serve->file.every_ms);
+    if (lines_is_behind(&daemon->snapshots)) {
+        serve->file.skipped++;
+        daemon->snapshots.all_left_out++;
+    } else {
+        look_once(serve, looked);
+        file_serve(daemon);
+    }
+    if (daemon->snapshots.fd < 0)
         serve->file.every_ms = 0;
 }
 
@@ -304,7 +332,7 @@ int telemetry_serve_record(struct daemon *daemon)
     telemetry_shape(serve->telemetry, GRID_MS * UINT64_C(1000000), &serve->line);
     if (serve->line.failed)
         return -ENOMEM;
-    daemon_write_line(&daemon->record_fd, "snapshots", serve->line.at, serve->line.bytes);
+    lines_put(&daemon->snapshots, serve->line.at, serve->line.bytes);
     timer_arm(serve, due_ms(daemon));
     return 0;
 }
@@ -313,6 +341,46 @@ void telemetry_serve_detach(struct daemon *daemon, uint32_t node)
 {
     if (daemon->telemetry && daemon->telemetry->telemetry)
         telemetry_leaves(daemon->telemetry->telemetry, node);
+}
+
+/* --- other hosts -------------------------------------------------------------------- */
+
+/* Are they asked, and is the snapshot that is due at @ms to wait for them? */
+static bool hosts_are_asked(struct daemon *daemon, uint64_t ms)
+{
+    struct telemetry_serve *serve = daemon->telemetry;
+    uint64_t most_ms;
+
+    if (!daemon->hosts || serve->asks || due_ms(daemon) > ms ||
+        !hosts_sample(daemon->hosts, HOSTS_COUNTED))
+        return false;
+    most_ms = hosts_sample_is_whole(daemon->hosts, HOSTS_COUNTED) ? HOSTS_MS : HOSTS_FIRST_MS;
+    serve->asks = true;
+    timer_arm(serve, ms + most_ms);
+    return true;
+}
+
+bool telemetry_serve_heard(struct daemon *daemon, const struct hosts_piece *piece)
+{
+    struct telemetry_serve *serve = daemon->telemetry;
+
+    return !serve || !serve->telemetry ||
+           telemetry_heard(serve->telemetry, piece->host, piece->bytes, piece->count, emu_now_ns());
+}
+
+void telemetry_serve_heard_all(struct daemon *daemon)
+{
+    if (daemon->telemetry && daemon->telemetry->asks)
+        timer_arm(daemon->telemetry, now_ms(daemon->telemetry)); /* at once */
+}
+
+void telemetry_serve_host_lost(struct daemon *daemon, uint32_t host)
+{
+    if (!daemon->telemetry || !daemon->telemetry->telemetry)
+        return;
+    telemetry_host_lost(daemon->telemetry->telemetry, host);
+    if (!hosts_sample_waits(daemon->hosts, HOSTS_COUNTED))
+        telemetry_serve_heard_all(daemon);
 }
 
 /* --- the whole ---------------------------------------------------------------------- */
@@ -326,12 +394,11 @@ void telemetry_serve_run(struct daemon *daemon)
     if (read(serve->timer, &expired, sizeof expired) < 0)
         return;
     ms = now_ms(serve);
+    if (hosts_are_asked(daemon, ms))
+        return;
+    serve->asks = false;
     readers_serve(daemon, ms, &looked);
-    if (is_due(&serve->file, ms)) {
-        serve->file.due_ms = next_ms(ms, serve->file.every_ms);
-        look_once(serve, &looked);
-        file_serve(daemon);
-    }
+    file_serve_due(daemon, ms, &looked);
     serve_rearm(daemon);
 }
 
@@ -343,6 +410,9 @@ void telemetry_serve_close(struct daemon *daemon)
     if (!serve)
         return;
     if (serve->file.every_ms) {
+        if (daemon->hosts)
+            hosts_sample_last(daemon->hosts, HOSTS_COUNTED);
+        lines_drain(&daemon->snapshots);
         telemetry_look(serve->telemetry, emu_now_ns());
         file_serve(daemon);
     }

@@ -6,16 +6,19 @@
  * There are at most ten looks a second, at multiples of 100 ms, whoever asks for how many. A reader
  * whose socket has not taken the last line yet has the next one left out, and is told how many
  * were: it holds up nobody, and has one line waiting at most. Without readers there is no sampler,
- * and no timer runs.
+ * and no timer runs. On several hosts the others are asked when a snapshot is due, and it is taken
+ * when they have answered, or are late.
  */
 #ifndef APPS_TELEMETRY_SERVE_H
 #define APPS_TELEMETRY_SERVE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct client;
 struct daemon;
+struct hosts_piece;
 struct json_object;
 
 #define TELEMETRY_EVERY_LEAST_MS 100u
@@ -47,6 +50,15 @@ void telemetry_serve_detach(struct daemon *daemon, uint32_t node);
 
 /** telemetry_serve_run - whoever is due gets a line. When the timer has expired. */
 void telemetry_serve_run(struct daemon *daemon);
+
+/**
+ * telemetry_serve_heard - what another host has told of its counters: telemetry_heard(); false: it
+ * is wrong. telemetry_serve_heard_all() - no host that was asked is waited for any more.
+ * telemetry_serve_host_lost() - the host is.
+ */
+bool telemetry_serve_heard(struct daemon *daemon, const struct hosts_piece *piece);
+void telemetry_serve_heard_all(struct daemon *daemon);
+void telemetry_serve_host_lost(struct daemon *daemon, uint32_t host);
 
 void telemetry_serve_close(struct daemon *daemon);
 

@@ -101,7 +101,6 @@ static void put_hosts(const struct telemetry_source *source, struct telemetry_te
     if (!hosts || !source->hosts)
         return;
     put_names(text, "hosts", source->hosts, hosts->count);
-    telemetry_field_number(text, "counted_on", hosts->self);
     telemetry_field(text, "host_of");
     telemetry_puts(text, "[");
     for (uint32_t s = 0; s < source->config->graph->switches; s++) {

@@ -29,7 +29,8 @@ int telemetry_create(struct telemetry **ret, const struct telemetry_source *sour
     t->sw = calloc(graph->switches, sizeof *t->sw);
     t->node = calloc(graph->nodes, sizeof *t->node);
     t->finished = calloc(TELEMETRY_FINISHED, sizeof *t->finished);
-    if (!t->finished || !t->way || !t->cable || !t->sw || !t->node) {
+    if ((source->hosts && telemetry_far_create(t)) || !t->finished || !t->way || !t->cable ||
+        !t->sw || !t->node) {
         telemetry_destroy(t);
         return -ENOMEM;
     }
@@ -47,6 +48,7 @@ void telemetry_destroy(struct telemetry *t)
     if (!t)
         return;
     telemetry_text_free(&t->tail);
+    telemetry_far_free(t);
     free(t->finished);
     free(t->node);
     free(t->sw);
@@ -86,8 +88,9 @@ static void look_at_way(struct telemetry *t, uint32_t i)
     struct telemetry_way *way = &t->way[i];
     struct fabric_way now;
 
-    if (!fabric_way(t->source.fabric, i / 2, i % 2, &now))
-        return;
+    fabric_way(t->source.fabric, i / 2, i % 2, &now); /* of what is elsewhere only errors here */
+    if (t->far)
+        telemetry_far_way(t, i, &now);
     if (now.segments == way->now.segments && now.stalls == way->now.stalls &&
         now.queue == way->now.queue && now.errors == way->now.errors)
         return;
@@ -115,8 +118,11 @@ static void look_at_switch(struct telemetry *t, uint32_t s)
     struct telemetry_switch *sw = &t->sw[s];
     struct fabric_combined now;
 
-    if (!fabric_combined(t->source.fabric, s, &now))
-        return;
+    if (!fabric_combined(t->source.fabric, s, &now)) {
+        if (!t->far)
+            return;
+        now = t->far->sw[s];
+    }
     if (now.contributions == sw->now.contributions && now.results == sw->now.results &&
         now.multicasts == sw->now.multicasts && now.states == sw->now.states)
         return;
@@ -151,8 +157,11 @@ static void look_at_node(struct telemetry *t, uint32_t n)
 
     if (t->source.node)
         look_at_process(t, n);
-    if (!fabric_passed(t->source.fabric, n, &now))
-        return;
+    if (!fabric_passed(t->source.fabric, n, &now)) {
+        if (!t->far)
+            return;
+        now = t->far->node[n];
+    }
     grow(&now.delivered, node->now.delivered);
     if (now.sent == node->now.sent && now.delivered == node->now.delivered &&
         now.posted == node->now.posted && now.untaken == node->now.untaken &&
@@ -163,7 +172,8 @@ static void look_at_node(struct telemetry *t, uint32_t n)
 }
 
 /* Members of one collective tell of it one by one, in several looks. */
-static void finished_note(struct telemetry *t, const struct emu_finished *one, uint64_t look)
+void telemetry_finished_note(struct telemetry *t, const struct emu_finished *one, uint32_t members,
+                             uint64_t look)
 {
     uint64_t place = one->first * UINT64_C(31) + one->group * UINT64_C(17);
     struct telemetry_finished *at = &t->finished[place % TELEMETRY_FINISHED];
@@ -171,10 +181,10 @@ static void finished_note(struct telemetry *t, const struct emu_finished *one, u
     at->changed = look;
     if (!at->members || at->now.group != one->group || at->now.first != one->first) {
         at->now = *one;
-        at->members = 1;
+        at->members = members;
         return;
     }
-    at->members++;
+    at->members += members;
     if (one->began_ns < at->now.began_ns)
         at->now.began_ns = one->began_ns;
     if (one->ended_ns > at->now.ended_ns)
@@ -188,9 +198,13 @@ static void look_at_finished(struct telemetry *t, uint32_t n, uint64_t look)
     uint64_t missed = 0;
     uint32_t count = fabric_finished(t->source.fabric, n, &t->node[n].finished, ring, &missed);
 
-    for (uint32_t i = 0; i < count; i++)
-        finished_note(t, &ring[i], look);
-    t->finished_count += count + missed;
+    for (uint32_t i = 0; i < count; i++) {
+        if (ring[i].kind >= EMU_KINDS) /* a message */
+            continue;
+        telemetry_finished_note(t, &ring[i], 1, look);
+        t->finished_count++;
+    }
+    t->finished_count += missed;
     t->finished_missed += missed;
 }
 
@@ -213,4 +227,6 @@ void telemetry_look(struct telemetry *t, uint64_t now)
         look_at_finished(t, n, t->looks);
     }
     fabric_totals_here(t->source.fabric, &t->totals);
+    if (t->far)
+        telemetry_far_totals(t, &t->totals);
 }

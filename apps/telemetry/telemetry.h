@@ -85,7 +85,11 @@ struct telemetry_source {
     void (*node)(void *ctx, uint32_t node, struct telemetry_process *who,
                  struct telemetry_wait *waits);
     void *ctx;
-    const char *const *hosts; /* names of all hosts, config->hosts->count of them; NULL: one host */
+    /*
+     * Names of all hosts, config->hosts->count of them, who tell of their parts; NULL: one host,
+     * or this one alone is sampled.
+     */
+    const char *const *hosts;
 };
 
 /** telemetry_create - a sampler; it has not looked yet. @source is copied. Errors: -ENOMEM. */
@@ -118,5 +122,34 @@ void telemetry_shape(const struct telemetry *telemetry, uint64_t every_ns,
  */
 void telemetry_line(struct telemetry *telemetry, uint64_t since, uint64_t skipped,
                     struct telemetry_text *text);
+
+/* --- on several hosts ------------------------------------------------------------------- */
+
+/* What a host that does not govern has counted, and has told. Thread: its fabric's manager. */
+struct telemetry_part;
+
+/** telemetry_part_create - nothing was told yet. As telemetry_create(); @source without hosts. */
+int telemetry_part_create(struct telemetry_part **ret, const struct telemetry_source *source);
+void telemetry_part_destroy(struct telemetry_part *part);
+
+/** telemetry_part_leaves - as telemetry_leaves(). */
+void telemetry_part_leaves(struct telemetry_part *part, uint32_t node);
+
+/**
+ * telemetry_part_tell - in place of what is in @bytes: what is new since it was told last, about
+ * @most bytes of it, for telemetry_heard() of the host that governs, which hears all of it, in
+ * order. Returns 1: the next call has the rest; 0: that was all, of one look. Errors: -ENOMEM, and
+ * what was told is not whole any more.
+ */
+int telemetry_part_tell(struct telemetry_part *part, size_t most, struct telemetry_text *bytes);
+
+/**
+ * telemetry_heard - it is added to what the next look finds. @now_ns: emu_now_ns(). False: no
+ * honest host says that. telemetry_host_lost() - nothing waits there any more; its counters stay,
+ * and those of its next life are added.
+ */
+bool telemetry_heard(struct telemetry *telemetry, uint32_t host, const void *bytes, size_t count,
+                     uint64_t now_ns);
+void telemetry_host_lost(struct telemetry *telemetry, uint32_t host);
 
 #endif

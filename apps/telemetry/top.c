@@ -15,11 +15,11 @@
 #include <unistd.h>
 
 #include "apps/daemon/conn.h"
-#include "apps/options.h"
+#include "apps/cli/options.h"
 #include "apps/run/ask.h"
 #include "apps/run/paths.h"
 #include "apps/run/run.h"
-#include "apps/say.h"
+#include "apps/cli/say.h"
 #include "apps/telemetry/board.h"
 #include "apps/telemetry/screen.h"
 #include "apps/telemetry/serve.h"
@@ -97,7 +97,7 @@ static int subscribe(struct top *top, char *error, size_t error_bytes)
         json_object_put(request);
         return err;
     }
-    conn_open(&top->conn, fd, CONN_REPLY_MAX);
+    conn_open(&top->conn, fd, CONN_TELEMETRY_MAX);
     json_add_number(request, "telemetry", top->every_ms);
     err = conn_ask(&top->conn, request, &reply, ANSWER_MS);
     if (!err && !emu_json_true(reply, "ok"))

@@ -15,6 +15,7 @@ struct traffic_run {
     struct fabric *fabric;
     struct fabric_config built;          /* what the fabric was started with */
     uint64_t now_ps;                     /* up to where everything has happened */
+    double done;                         /* of it, as it was told last */
     uint64_t began_ns;                   /* host time: of the step that it is at */
     uint64_t bytes;                      /* memory that this host's part takes */
     struct traffic_faults *faults;       /* NULL: none */

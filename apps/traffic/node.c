@@ -307,6 +307,22 @@ static uint32_t node_step(struct emu_dev *dev, uint64_t until_ps)
     return 0;
 }
 
+static void node_fetch(const struct emu_dev *dev, enum emu_fetch what)
+{
+    const struct traffic_node *node = (const struct traffic_node *)dev;
+
+    if (what == EMU_FETCH_SELF) {
+        emu_fetch_line(&node->arrive_ps);
+        emu_fetch_line(&node->base.tx);
+        emu_fetch_line(&node->base.tx.profile);
+        emu_fetch_line(&node->base.rx.data);
+        emu_fetch_line(&node->all);
+    } else if (what == EMU_FETCH_RINGS) {
+        emu_rx_fetch(&node->base.rx);
+        emu_tx_fetch(&node->base.tx);
+    }
+}
+
 /* --- made --------------------------------------------------------------------------- */
 
 /* Sources begin apart from each other: fixed gaps at a random time of the first. */
@@ -352,6 +368,7 @@ static int node_create(void *ctx, uint32_t n, struct emu_worker *worker, struct 
 
     if (!node)
         return -ENOMEM;
+    (*dev)->fetch = node_fetch;
     all->node[n] = node;
     node->worker = traffic_worker_join(&all->workers, worker->index);
     node->all = all;

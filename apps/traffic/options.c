@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "apps/say.h"
+#include "apps/cli/say.h"
 #include "apps/traffic/relay.h"
 #include "emu/bits.h"
 
@@ -403,8 +403,9 @@ int traffic_options_config(struct traffic_config *ret, const struct traffic_opti
     if (!status && ret->pattern.kind == TRAFFIC_COLLECTIVE &&
         ret->pattern.collective != TRAFFIC_BARRIER && ret->bytes == 0)
         status = options_usage_error("traffic", "--bytes 0: a reduction has 1 or more");
-    if (!status && given(options, OPTION_every) && !options->telemetry)
-        status = options_usage_error("traffic", "--every has no meaning without --telemetry");
+    if (!status && given(options, OPTION_every) && !options->telemetry && !options->page)
+        status =
+            options_usage_error("traffic", "--every has no meaning without --telemetry or --web");
     if (status)
         traffic_pattern_release(&ret->pattern);
     return status;

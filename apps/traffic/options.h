@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-#include "apps/options.h"
+#include "apps/cli/options.h"
 #include "apps/traffic/run.h"
 
 #define TRAFFIC_LOADS_MAX 1000
@@ -15,6 +15,7 @@
 struct traffic_options {
     const char *pattern;
     const char *telemetry;        /* file; NULL: none */
+    bool page;                    /* the caller's to set: snapshots go to one, too */
     struct traffic_config config; /* what can be known without the network */
     uint32_t loads;
     uint64_t load[TRAFFIC_LOADS_MAX];

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "apps/duration.h"
+#include "apps/cli/duration.h"
 #include "apps/run/report.h"
 #include "apps/traffic/relay.h"
 #include "apps/daemon/conn.h"

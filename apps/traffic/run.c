@@ -134,6 +134,7 @@ int traffic_run_tell(struct traffic_run *run, double done)
 {
     const struct traffic_config *config = run->config;
 
+    run->done = done;
     if (!config->progress || config->progress(config->context, done < 1 ? done : 1))
         return 0;
     return traffic_run_wrong(run, -EINTR, "interrupted");

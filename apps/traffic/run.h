@@ -21,6 +21,22 @@
 struct fault_schedule;
 struct traffic_hosts;
 
+struct telemetry;
+
+/* Who looks at runs as they go, in the driver's thread between two windows; NULL: nobody. */
+struct traffic_viewer {
+    /* a run of @fabric begins, and snapshots are taken each @every_ns; both NULL: it is over */
+    void (*run)(void *ctx, const struct fabric *fabric, struct telemetry *telemetry,
+                uint64_t every_ns);
+    /*
+     * A snapshot was @taken, or time has passed. True: it is to stand still, and this is called
+     * again, with false; so it waits a moment itself.
+     */
+    bool (*look)(void *ctx, bool taken);
+    bool (*ends)(const void *ctx); /* is the run to end now? */
+    void *ctx;
+};
+
 struct traffic_config {
     struct fabric_config fabric; /* the clock is set here */
     struct traffic_pattern pattern;
@@ -54,8 +70,9 @@ struct traffic_config {
     const struct capture_plan *capture;  /* NULL: none */
 
     struct {
-        FILE *out; /* the caller's; NULL: there are none */
+        FILE *out; /* the caller's; NULL: none are written */
         uint64_t every_ps;
+        struct traffic_viewer viewer;
     } snapshots;
 
     /* Called now and then with the part that is done, 0 to 1; false: end the run. May be NULL. */

@@ -29,6 +29,8 @@ static int write_line(struct traffic_run *run)
 
     if (s->line.failed)
         return traffic_run_wrong(run, -ENOMEM, "out of memory");
+    if (!out)
+        return 0;
     if (fwrite(s->line.at, 1, s->line.bytes, out) == s->line.bytes && fputc('\n', out) != EOF)
         return 0;
     return traffic_run_wrong(run, -EIO, "not all snapshots could be written");
@@ -39,24 +41,47 @@ static int snapshot(struct traffic_run *run, uint64_t at_ps)
     struct traffic_snapshots *s = run->snapshots;
 
     telemetry_look(s->telemetry, at_ps);
-    telemetry_line(s->telemetry, telemetry_looks(s->telemetry) - 1, 0, &s->line);
     s->last_ps = at_ps;
+    if (!run->config->snapshots.out)
+        return 0;
+    telemetry_line(s->telemetry, telemetry_looks(s->telemetry) - 1, 0, &s->line);
     return write_line(run);
+}
+
+/* Who looks at the run sees what is so now, and may have time stand still. Errors: -EINTR. */
+static int show(struct traffic_run *run, bool taken)
+{
+    const struct traffic_viewer *viewer = &run->config->snapshots.viewer;
+    int err = 0;
+
+    if (!viewer->look)
+        return 0;
+    while (!err && viewer->look(viewer->ctx, taken) && !viewer->ends(viewer->ctx)) {
+        taken = false;
+        err = traffic_run_tell(run, run->done);
+    }
+    if (!err && viewer->ends(viewer->ctx))
+        err = traffic_run_wrong(run, -EINTR, "interrupted");
+    return err;
 }
 
 int traffic_snapshots_start(struct traffic_run *run)
 {
     const struct traffic_config *config = run->config;
+    const struct traffic_viewer *viewer = &config->snapshots.viewer;
     const struct telemetry_source source = {.fabric = run->fabric,
                                             .config = &run->built,
                                             .link = link_of,
                                             .ctx = run};
 
-    if (!config->snapshots.out)
+    if (!config->snapshots.out && !viewer->run)
         return 0;
     run->snapshots = calloc(1, sizeof *run->snapshots);
     if (!run->snapshots || telemetry_create(&run->snapshots->telemetry, &source))
         return traffic_run_wrong(run, -ENOMEM, "out of memory");
+    if (viewer->run)
+        viewer->run(viewer->ctx, run->fabric, run->snapshots->telemetry,
+                    config->snapshots.every_ps / 1000u);
     run->snapshots->due_ps = config->snapshots.every_ps;
     telemetry_shape(run->snapshots->telemetry, config->snapshots.every_ps / 1000u,
                     &run->snapshots->line);
@@ -65,12 +90,15 @@ int traffic_snapshots_start(struct traffic_run *run)
 
 void traffic_snapshots_stop(struct traffic_run *run)
 {
+    const struct traffic_viewer *viewer = &run->config->snapshots.viewer;
     struct traffic_snapshots *s = run->snapshots;
 
     if (!s)
         return;
     if (s->telemetry && s->last_ps < run->now_ps && !s->line.failed)
         snapshot(run, run->now_ps);
+    if (s->telemetry && viewer->run)
+        viewer->run(viewer->ctx, NULL, NULL, 0);
     telemetry_destroy(s->telemetry);
     telemetry_text_free(&s->line);
     free(s);
@@ -86,7 +114,9 @@ int traffic_snapshots_advance(struct traffic_run *run, uint64_t until_ps)
         fabric_advance(run->fabric, s->due_ps);
         err = snapshot(run, s->due_ps);
         s->due_ps += run->config->snapshots.every_ps;
+        if (!err)
+            err = show(run, true);
     }
     fabric_advance(run->fabric, until_ps);
-    return err;
+    return err ? err : show(run, false);
 }

@@ -3,6 +3,7 @@
  * traffic.c - `fabemu traffic`: synthetic traffic inside the fabric, in virtual time.
  */
 #include <errno.h>
+#include <limits.h>
 #include <json-c/json.h>
 #include <signal.h>
 #include <stdio.h>
@@ -12,13 +13,15 @@
 
 #include "apps/hosts/meet.h"
 #include "apps/run/plan.h"
-#include "apps/options.h"
+#include "apps/cli/options.h"
 #include "apps/run/run.h"
-#include "apps/say.h"
+#include "apps/cli/say.h"
 #include "apps/traffic/hosts.h"
+#include "apps/traffic/live/live.h"
 #include "apps/traffic/options.h"
 #include "apps/traffic/report.h"
 #include "apps/traffic/run.h"
+#include "apps/web/web.h"
 #include "emu/now.h"
 
 #define PROGRESS_MS      100
@@ -42,7 +45,7 @@ static const struct options_command traffic_command = {
         "With --cluster on the first host of FILE the same command is started on the others; the\n"
         "results are those of one host. docs/hosts.md",
     .groups = OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_JSON | OPTIONS_VIRTUAL | OPTIONS_FAULTS |
-              OPTIONS_CLUSTER | OPTIONS_LAUNCH | OPTIONS_CAPTURE,
+              OPTIONS_CLUSTER | OPTIONS_LAUNCH | OPTIONS_CAPTURE | OPTIONS_WEB,
 };
 
 /* The line that says how far it is, on a terminal only. */
@@ -52,34 +55,40 @@ struct progress {
     uint32_t run, runs;
 };
 
-static sigset_t interrupt_set(void)
-{
-    sigset_t set;
+/* What ends a run, so that it leaves nothing behind; empty: nothing does, or not yet. */
+static sigset_t interrupts;
 
-    sigemptyset(&set);
-    sigaddset(&set, SIGINT);
-    return set;
-}
-
-/* From here on SIGINT waits until a run looks; who ignores it, goes on doing so. */
-static void interrupt_hold(void)
+static void interrupt_hold_one(int signo)
 {
-    const sigset_t interrupt = interrupt_set();
     struct sigaction now;
 
-    if (sigaction(SIGINT, NULL, &now) == 0 && now.sa_handler != SIG_IGN)
-        sigprocmask(SIG_BLOCK, &interrupt, NULL); /* the workers inherit it */
+    if (sigaction(signo, NULL, &now) == 0 && now.sa_handler != SIG_IGN)
+        sigaddset(&interrupts, signo);
+}
+
+/*
+ * From here on SIGINT waits until a run looks, and with a page whatever else would end it; who
+ * ignores one goes on doing so.
+ */
+static void interrupt_hold(bool page)
+{
+    sigemptyset(&interrupts);
+    interrupt_hold_one(SIGINT);
+    if (page) {
+        interrupt_hold_one(SIGTERM);
+        interrupt_hold_one(SIGHUP);
+    }
+    sigprocmask(SIG_BLOCK, &interrupts, NULL); /* the workers inherit it */
 }
 
 /* Has there been one? Then the next ends the process. */
 static bool interrupted(void)
 {
     const struct timespec at_once = {.tv_sec = 0};
-    const sigset_t interrupt = interrupt_set();
 
-    if (sigtimedwait(&interrupt, NULL, &at_once) < 0)
+    if (sigtimedwait(&interrupts, NULL, &at_once) < 0)
         return false;
-    sigprocmask(SIG_UNBLOCK, &interrupt, NULL);
+    sigprocmask(SIG_UNBLOCK, &interrupts, NULL);
     return true;
 }
 
@@ -224,19 +233,83 @@ static void hosts_end(struct with_hosts *with, const struct options *options)
         hosts_plan_release(&with->plan);
 }
 
+/* A page that shows runs as they go. */
+struct with_page {
+    struct web web;
+    struct traffic_live *live; /* NULL: there is none */
+};
+
+/* Errors are said. Returns 0 or an exit status. */
+static int page_begin(struct with_page *page, const struct options *options,
+                      const struct fabric_config *fabric)
+{
+    char error[512], address[WEB_ADDRESS_BYTES];
+
+    if (!options->web)
+        return 0;
+    signal(SIGPIPE, SIG_IGN);
+    if (web_open(&page->web, options->web_port, error, sizeof error) ||
+        web_start(&page->web, fabric->name, error, sizeof error) ||
+        traffic_live_open(&page->live, fabric, error, sizeof error)) {
+        say("--web: %s", error);
+        web_stop(&page->web);
+        return EXIT_FAILURE;
+    }
+    web_go(&page->web);
+    web_address(&page->web, address);
+    say("page %s", address);
+    say("simulated time begins once it is open");
+    return 0;
+}
+
+static void page_end(struct with_page *page)
+{
+    traffic_live_close(page->live);
+    web_stop(&page->web);
+}
+
+/*
+ * The file of --capture. Each of several hosts has one of its own, with its name, for the cables
+ * that begin on it: @path, of PATH_MAX bytes. Errors are said. Returns 0 or an exit status.
+ */
+static int capture_open(struct capture_plan *ret, const struct with_hosts *with,
+                        const struct options *options, char *path)
+{
+    struct options of_host = *options;
+
+    if (with->barrier) {
+        snprintf(path, PATH_MAX, "%s.%s", options->capture, with->plan.name[with->plan.self]);
+        of_host.capture = path;
+    }
+    return plan_capture(ret, &of_host);
+}
+
 /* All of it, once it is known what to run. Returns the exit status. */
 static int run_config(struct traffic_config *config, const struct traffic_options *own,
                       const struct options *options, char **argv)
 {
     struct with_hosts with = {.barrier = NULL};
+    struct capture_plan capture = {.fd = -1};
+    char path[PATH_MAX];
+    struct with_page page = {.web = WEB_NONE, .live = NULL};
     int status = options->cluster ? hosts_begin(&with, options, &config->fabric, argv) : 0;
 
+    if (!status && options->capture)
+        status = capture_open(&capture, &with, options, path);
+    interrupt_hold(options->web);
+    if (!status)
+        status = page_begin(&page, options, &config->fabric);
+    config->capture = options->capture ? &capture : NULL;
     if (with.barrier)
         config->hosts = &with.hosts;
-    interrupt_hold();
+    if (page.live)
+        config->snapshots.viewer = traffic_live_viewer(page.live);
     if (!status)
         status = run_all(config, own, options->json);
     hosts_end(&with, options);
+    page_end(&page);
+    if (capture.fd >= 0)
+        close(capture.fd);
     return status;
 }
 
@@ -248,8 +321,8 @@ int traffic_main(int argc, char **argv)
     struct fabric_config fabric;
     struct traffic_config config;
     struct fault_schedule faults = {.count = 0};
-    struct capture_plan capture = {.fd = -1};
     struct topo_graph *graph;
+    char name[32];
 
     traffic_options_init(&own, &owns);
     int status = options_parse_own(&options, &traffic_command, &owns, argc, argv);
@@ -264,26 +337,26 @@ int traffic_main(int argc, char **argv)
     if (options.cluster && own.telemetry)
         return options_usage_error("traffic", "--telemetry and --cluster exclude each other: "
                                               "counters of other hosts are not gathered");
-    status = options_fabric(&fabric, &graph, &options, NULL);
+    if (options.cluster && options.web)
+        return options_usage_error("traffic", "--web and --cluster exclude each other: counters "
+                                              "of other hosts are not gathered");
+    snprintf(name, sizeof name, "traffic-%d", (int)getpid());
+    status = options_fabric(&fabric, &graph, &options, options.web ? name : NULL);
     if (status)
         return status;
     if (options.faults)
         status = plan_schedule(&faults, options.faults, &fabric, true);
-    if (!status)
-        status = plan_capture(&capture, &options);
+    own.page = options.web;
     if (!status)
         status = traffic_options_config(&config, &own, &fabric);
     if (!status) {
         config.faults = options.faults ? &faults : NULL;
-        config.capture = options.capture ? &capture : NULL;
         status = snapshots_open(&config.snapshots.out, own.telemetry);
         if (!status)
             status = run_config(&config, &own, &options, argv);
         status = snapshots_close(config.snapshots.out, own.telemetry, status);
         traffic_pattern_release(&config.pattern);
     }
-    if (capture.fd >= 0)
-        close(capture.fd);
     fault_schedule_release(&faults);
     topo_free(graph);
     return status;

@@ -152,7 +152,7 @@ static inline uint64_t traffic_take(struct emu_rx *rx, uint64_t credit_ps, uint6
         deliver(node, entry);
         emu_rx_skip(rx); /* the slot before the credit that lets it be filled */
         rx->owed = 1;
-        emu_rx_pay(rx, time_ps + credit_ps);
+        emu_rx_pay(rx, rx->owner, time_ps + credit_ps);
     }
     if (taken)
         emu_rx_done(rx, taken);

@@ -18,7 +18,7 @@ import header
 from roff import escape, head, prose, references
 
 HERE = pathlib.Path(__file__).resolve().parent
-OPTION = re.compile(r"^  (?:-\w, )?(--[\w-]+)(?: (\S+))?(?:\s+(.*))?$")
+OPTION = re.compile(r"^  (?:-\w, )?(--[\w-]+)(?:(?: |(?=\[=))(\S+))?(?:\s+(.*))?$")
 
 
 def help_of(fabemu, *command):
@@ -40,7 +40,8 @@ def options(block):
         if found:
             name, value, text = found.groups()
             tag = rf"\fB{escape(name, True)}\fR"
-            ret += [".TP", tag + (rf" \fI{escape(value, True)}\fR" if value else "")]
+            gap = "" if (value or "").startswith("[=") else " "
+            ret += [".TP", tag + (rf"{gap}\fI{escape(value, True)}\fR" if value else "")]
             ret += [escape(text)] if text else []
         elif line.strip() and ret:
             ret.append(escape(line.strip()))

@@ -11,7 +11,8 @@
  * The adapter's credits on the wire are kept by the fabric's side (link.c):
  * the up ring is the adapter's transmit queue, not the wire.
  *
- * Behind the rings the fabric writes who is at which node (emu_seat_first).
+ * Behind the rings the fabric writes who is at which node (emu_seat_first), and the process what it
+ * has sent to each (emu/edge/comm.h).
  */
 #ifndef EMU_EDGE_H
 #define EMU_EDGE_H
@@ -23,13 +24,14 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "emu/edge/comm.h"
 #include "emu/edge/finished.h"
 #include "emu/edge/pending.h"
 #include "emu/link/seg.h"
 
 #define EMU_EDGE_MAGIC 0x656764656d756266u /* "fbumedge" */
 /* of edges, of what processes say over them, and of the control protocol */
-#define EMU_EDGE_VERSION 4u
+#define EMU_EDGE_VERSION 5u
 #define EMU_EDGE_SLOTS   1024 /* of each ring; a power of two */
 
 #define EMU_EDGE_RING_DATA 1u /* bell: ring when the up ring gains an entry */
@@ -139,6 +141,8 @@ struct emu_edge_shared {
     /* 1: workers and attached processes outnumber the cores: yield soon */
     _Atomic uint32_t oversubscribed;
     _Atomic uint32_t watched; /* 1: somebody wants to know what collectives are finished */
+    /* 1 + bytes: messages of so many, or more, are told of, too; 0: none are. */
+    _Atomic uint64_t watched_bytes;
 
     alignas(EMU_LINE) struct emu_edge_stats stats;
 
@@ -147,6 +151,10 @@ struct emu_edge_shared {
 
     /* Written by the adapter while it is watched; the fabric reads. */
     struct emu_finished_shared finished;
+
+    /* Written by the adapter; the fabric reads. Its messages by peer: emu_edge_peer(). */
+    struct emu_comm_shared comm;
+    struct emu_finished_shared drawn; /* of the collectives, those that emu_comm_draw() tells of */
 
     /*
      * Time at which an entry is due: up, earliest departure; down, arrival in memory. ps, modulo
@@ -164,7 +172,40 @@ struct emu_edge_shared {
 /** emu_edge_bytes - of an edge in a fabric of @nodes. Pure. */
 static inline size_t emu_edge_bytes(uint32_t nodes)
 {
-    return sizeof(struct emu_edge_shared) + (size_t)nodes * sizeof(uint64_t);
+    return sizeof(struct emu_edge_shared) +
+           ((size_t)nodes + nodes % 2 + ((size_t)nodes + 63) / 64) * sizeof(uint64_t) +
+           (size_t)nodes * sizeof(struct emu_comm_peer);
+}
+
+/**
+ * emu_edge_peer - what the process has sent to @node, which is one of @nodes: behind the seats, at
+ * an even place, so that none lies in two lines. Pure.
+ */
+static inline struct emu_comm_peer *emu_edge_peer(struct emu_edge_shared *shared, uint32_t nodes,
+                                                  uint32_t node)
+{
+    return (struct emu_comm_peer *)(void *)&shared->seats[nodes + nodes % 2] + node;
+}
+
+/**
+ * emu_edge_peers - behind these, by bit: nodes that it has sent to. Who looks for these alone
+ * touches no memory of the others. Pure.
+ */
+static inline _Atomic uint64_t *emu_edge_peers(struct emu_edge_shared *shared, uint32_t nodes)
+{
+    return (_Atomic uint64_t *)(void *)emu_edge_peer(shared, nodes, nodes);
+}
+
+/** emu_edge_sent - the process: one more message to @node. Thread: one at a time. */
+static inline void emu_edge_sent(struct emu_edge_shared *shared, uint32_t nodes, uint32_t node,
+                                 uint64_t bytes)
+{
+    struct emu_comm_peer *peer = emu_edge_peer(shared, nodes, node);
+
+    if (!emu_count_read(&peer->messages))
+        emu_count(&emu_edge_peers(shared, nodes)[node / 64], UINT64_C(1) << node % 64);
+    emu_count(&peer->messages, 1);
+    emu_count(&peer->bytes, bytes);
 }
 
 /* The adapter's end. Owned by whoever holds the adapter's lock. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * finished.c - collectives that a process has finished: written by its adapter, copied and checked
- * by the fabric.
+ * finished.c - collectives and messages that a process has finished: written by its adapter, copied
+ * and checked by the fabric.
  */
 #include "emu/edge/finished.h"
 
@@ -9,9 +9,13 @@ void emu_finished_write(struct emu_finished_shared *to, const struct emu_finishe
 {
     uint64_t count = atomic_load_explicit(&to->count, memory_order_relaxed);
     const uint64_t words[EMU_FINISHED_WORDS] = {
-        from->first,    from->began_ns,
-        from->ended_ns, from->bytes,
-        from->group,    from->kind | (uint64_t)from->op << 8 | (uint64_t)from->type << 16,
+        from->first,
+        from->began_ns,
+        from->ended_ns,
+        from->bytes,
+        from->group | (uint64_t)from->root << 32,
+        from->kind | (uint64_t)from->op << 8 | (uint64_t)from->type << 16 |
+            (uint64_t)from->told_bits << 24 | (uint64_t)from->members << 32,
     };
 
     for (uint32_t i = 0; i < EMU_FINISHED_WORDS; i++)
@@ -33,16 +37,19 @@ static bool entry_copy(struct emu_finished *ret, struct emu_finished_shared *fro
                                  .ended_ns = word[2],
                                  .bytes = word[3],
                                  .group = (uint32_t)word[4],
+                                 .root = (uint32_t)(word[4] >> 32),
                                  .kind = (uint8_t)word[5],
                                  .op = (uint8_t)(word[5] >> 8),
-                                 .type = (uint8_t)(word[5] >> 16)};
+                                 .type = (uint8_t)(word[5] >> 16),
+                                 .told_bits = (uint8_t)(word[5] >> 24),
+                                 .members = (uint16_t)(word[5] >> 32)};
     return atomic_load_explicit(&from->count, memory_order_relaxed) - n < EMU_FINISHED_SLOTS;
 }
 
 static bool entry_check(const struct emu_finished *entry, uint64_t now_ns)
 {
     return entry->began_ns <= entry->ended_ns && entry->ended_ns <= now_ns &&
-           entry->kind >= EMU_MULTICAST && entry->kind < EMU_KINDS;
+           entry->kind >= EMU_MULTICAST && entry->kind < EMU_FINISHED_KINDS;
 }
 
 uint32_t emu_finished_read(struct emu_finished *ret, struct emu_finished_shared *from, uint64_t *at,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * finished.h - collectives that a process has finished, as its own library tells the fabric: a ring
- * in the edge's memory, which it writes while somebody watches.
+ * finished.h - collectives and messages that a process has finished, as its own library tells the
+ * fabric: a ring in the edge's memory, which it writes while somebody watches. Another one has
+ * those collectives that emu/edge/comm.h draws.
  *
  * The adapter overwrites the oldest entry and waits for nobody; who reads too late has missed some,
  * and knows how many. The fabric copies and believes nothing: what cannot be is left out.
@@ -19,19 +20,33 @@
 
 #include "emu/link/seg.h"
 
-#define EMU_FINISHED_SLOTS 64u
+#define EMU_FINISHED_SLOTS 4096u
 #define EMU_FINISHED_WORDS 6u
 
-/* A collective, as one of its members had it. */
+/* What an entry is of: a collective (enum emu_kind), or: */
+enum emu_finished_kind {
+    EMU_FINISHED_SENT = EMU_KINDS, /* a message to another process, */
+    EMU_FINISHED_RECEIVED,         /* or from one */
+    EMU_FINISHED_KINDS
+};
+
+/* A collective, as one of its members had it; or a message, as one of its two ends had it. */
 struct emu_finished {
-    uint64_t first;    /* its first segment in the group's stream: the same for all members */
-    uint64_t began_ns; /* by emu_now_ns(): the member has begun it, */
+    /*
+     * A collective: its first segment in the group's stream, the same for all members. A message:
+     * its number among all requests of its sender to its receiver, modulo 2^16.
+     */
+    uint64_t first;
+    uint64_t began_ns; /* by emu_now_ns(): the process has begun it, */
     uint64_t ended_ns; /* and it is complete there */
     uint64_t bytes;    /* of the operation */
-    uint32_t group;
-    uint8_t kind; /* enum emu_kind */
-    uint8_t op;   /* reductions: enum emu_op, enum emu_type */
+    uint32_t group;    /* a message: the node of the other end */
+    uint32_t root;     /* a broadcast or reduction: the node; a message: the other end's seat */
+    uint16_t members;  /* of the group; 65535: so many or more */
+    uint8_t kind;      /* enum emu_kind, enum emu_finished_kind */
+    uint8_t op;        /* reductions: enum emu_op, enum emu_type */
     uint8_t type;
+    uint8_t told_bits; /* struct emu_comm_draw */
 };
 
 /* In the edge's memory. */

@@ -62,6 +62,7 @@ struct emu_barrier {
     struct emu_barrier_taker taker;
     struct emu_waiter *waiter; /* what a sync sleeps on */
     int err;
+    bool told; /* the others were, as far as they could be */
     char why[EMU_BARRIER_WHY_BYTES];
 
     pthread_mutex_t lock; /* over all of it */
@@ -409,28 +410,35 @@ static void barrier_tell(struct emu_barrier *barrier, const char *why)
     barrier_pass(barrier);
 }
 
+/* Whatever ended it, and wherever that was seen: the others are told once. */
+static int barrier_end(struct emu_barrier *barrier, int err)
+{
+    if (err < 0 && !barrier->told && err != -ECONNABORTED) /* who ended has told all */
+        barrier_tell(barrier, barrier->why);
+    barrier->told |= err < 0;
+    return err;
+}
+
 int emu_barrier_put(struct emu_barrier *barrier, uint32_t peer,
                     const struct emu_hostlink_record *record)
 {
     int err;
 
     pthread_mutex_lock(&barrier->lock);
-    err = peer_put(&barrier->peer[peer], record);
+    err = barrier_end(barrier, peer_put(&barrier->peer[peer], record));
     pthread_mutex_unlock(&barrier->lock);
     return err;
 }
 
 int emu_barrier_sync(struct emu_barrier *barrier, const void *mine, size_t bytes)
 {
-    bool before = barrier->err;
     int err;
 
     pthread_mutex_lock(&barrier->lock);
     err = barrier_say(barrier, mine, bytes);
     if (!err)
         err = barrier_hear(barrier);
-    if (err && !before && err != -ECONNABORTED) /* who ended has told all */
-        barrier_tell(barrier, barrier->why);
+    barrier_end(barrier, err);
     pthread_mutex_unlock(&barrier->lock);
     return err;
 }
@@ -438,10 +446,8 @@ int emu_barrier_sync(struct emu_barrier *barrier, const void *mine, size_t bytes
 void emu_barrier_fail(struct emu_barrier *barrier, const char *why)
 {
     pthread_mutex_lock(&barrier->lock);
-    if (!barrier->err) {
-        barrier_wrong(barrier, -ECANCELED, "%s", why);
-        barrier_tell(barrier, why);
-    }
+    if (!barrier->err)
+        barrier_end(barrier, barrier_wrong(barrier, -ECANCELED, "%s", why));
     pthread_mutex_unlock(&barrier->lock);
 }
 
@@ -567,8 +573,7 @@ int emu_barrier_meet(struct emu_barrier *barrier, uint64_t timeout_ns)
         err = barrier_met(barrier, passed_ns - last_ns);
         if (err == 1 && passed_ns >= timeout_ns)
             err = barrier_late(barrier);
-        if (err < 0)
-            barrier_tell(barrier, barrier->why);
+        barrier_end(barrier, err);
         pthread_mutex_unlock(&barrier->lock);
         if (err == 1)
             emu_waiter_sleep(barrier->waiter, BARRIER_MEET_NS);

@@ -12,7 +12,7 @@
  * host that is at work says nothing of its own accord, so a thread of the barrier's keeps the
  * sessions alive meanwhile: it receives what comes, for the next sync, and gives signs of life. A
  * host is lost when nothing was heard of it for the sessions' silent_ns, and then everybody is told
- * so by the next sync, and by each one after it.
+ * so by the next put or sync, and by each one after it; the first tells the other hosts.
  *
  * What came is kept until the sync that it is for. A host can be ahead of another by one superstep
  * at most, so that is at most what others put into one.

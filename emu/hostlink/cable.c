@@ -38,7 +38,7 @@ int emu_hostlink_join(struct emu_hostlink *link, uint32_t peer, uint32_t number,
                       uint32_t depth, const struct emu_profile *profile)
 {
     struct hostlink_cable *cable = &link->peer[peer].cable[number];
-    uint8_t bit = (uint8_t)(hostlink_number(cable->peer, number) % 64);
+    uint8_t bit = (uint8_t)(cable->any % 64);
     bool channels = emu_profile_acknowledged(profile);
     uint32_t most = channels ? 2 * EMU_VC_SLOTS : credits + EMU_INTAKE_FORGED;
     uint32_t slots = channels ? most : most + depth;
@@ -94,12 +94,30 @@ static uint32_t cable_channel(const struct hostlink_cable *cable, const struct e
     return cable->channels ? entry->packet.channel % EMU_VCS : 0;
 }
 
-/* Would the far host's accounts allow one more? */
-static bool cable_may_send(const struct hostlink_cable *cable)
+/* Credits of a channel beyond those of what was sent: somebody forged them. */
+static uint32_t cable_forged(int32_t unpaid)
 {
+    return unpaid < 0 ? (uint32_t)-unpaid : 0;
+}
+
+/* Segments have been sent: their credits are to come. */
+static void cable_sent(struct hostlink_cable *cable, uint32_t channel, uint32_t count)
+{
+    uint32_t forged = cable->forged - cable_forged(cable->unpaid[channel]);
+
+    cable->unpaid[channel] += (int32_t)count;
+    cable->forged = forged + cable_forged(cable->unpaid[channel]);
+}
+
+/* How many more would the far host's accounts allow? */
+static uint32_t cable_may_send(const struct hostlink_cable *cable)
+{
+    int64_t under_way = cable->unpaid[0] + (int64_t)cable->old[0];
+    int64_t most = cable->credits + (int64_t)cable->depth;
+
     if (cable->channels)
-        return cable->under_way < cable->slots;
-    return cable->unpaid[0] + (int64_t)cable->old[0] < cable->credits + (int64_t)cable->depth;
+        return cable->slots - cable->under_way;
+    return under_way < most ? (uint32_t)(most - under_way) : 0;
 }
 
 /*
@@ -107,63 +125,123 @@ static bool cable_may_send(const struct hostlink_cable *cable)
  * one's fabric time to those of its monotonic clock, and from there to the other's. 0: it was not
  * said.
  */
-static uint32_t cable_born_ns(const struct hostlink_cable *cable, uint32_t born_ns, uint64_t by_ns)
+static uint32_t cable_born_ns(uint32_t born_ns, uint64_t by_ns)
 {
-    return cable->peer->link->dev.timed && born_ns ? born_ns + (uint32_t)by_ns : born_ns;
+    return born_ns ? born_ns + (uint32_t)by_ns : born_ns;
 }
 
-/* The entry as a record, which is all zeros, its times as the hosts' clocks have them. */
-static void cable_record(const struct hostlink_cable *cable, const struct emu_entry *entry,
-                         struct emu_hostlink_record *ret)
-{
-    const struct emu_dev *dev = cable->ends.rx.owner;
-    uint64_t origin_ns = dev->worker->clock.origin_ns;
+/*
+ * What a cable's turn looks up once, and where its records go: a part of the session's frame. Who
+ * calls says what kind of cable and of clock it is, so that what most cables need is code without
+ * the rest.
+ */
+struct cable_turn {
+    struct emu_pool_cache *cache;
+    struct emu_session *session;
+    uint64_t origin_ns;
+    uint32_t number;
+    uint8_t *to;
+    uint32_t left; /* bytes there */
+    uint32_t put;  /* bytes written, the session has not been told of */
+};
 
-    hostlink_entry_record(entry, dev->worker->cache.pool, cable->channels, ret);
-    ret->cable = cable->number;
-    if (!cable->channels)
-        ret->entry.crc = cable_born_ns(cable, entry->born_ns, origin_ns);
-    ret->note = cable_born_ns(cable, ret->note, origin_ns);
-    ret->at_ps = dev->timed ? ret->at_ps + origin_ns * 1000u : 0;
+/* The entry as a record, its times as the hosts' clocks have them. */
+static inline void cable_record(const struct cable_turn *turn, const struct emu_entry *entry,
+                                bool channels, bool timed, struct emu_hostlink_record *ret)
+{
+    hostlink_entry_record(entry, turn->cache->pool, channels, turn->number, ret);
+    ret->at_ps = timed ? ret->at_ps + turn->origin_ns * 1000u : 0;
+    if (!timed)
+        return;
+    if (!channels)
+        ret->entry.crc = cable_born_ns(entry->born_ns, turn->origin_ns);
+    ret->note = cable_born_ns(ret->note, turn->origin_ns);
+}
+
+static void turn_put(struct cable_turn *turn)
+{
+    if (turn->put)
+        emu_session_put(turn->session, turn->put);
+    turn->put = 0;
 }
 
 /* False: the session has no room. */
-static bool cable_send_one(struct hostlink_cable *cable, const struct emu_entry *entry)
+static bool turn_find(struct cable_turn *turn, uint32_t bytes)
 {
-    struct emu_hostlink_record record = {0};
+    turn_put(turn);
+    turn->to = emu_session_room(turn->session, bytes);
+    turn->left = turn->to ? emu_session_left(turn->session) : 0;
+    return turn->to;
+}
 
-    cable_record(cable, entry, &record);
-    if (!hostlink_put(cable->peer, &record))
+/* False: the session has no room. */
+static inline bool turn_send(struct cable_turn *turn, const struct emu_entry *entry, bool channels,
+                             bool timed)
+{
+    struct emu_hostlink_record record;
+    uint32_t bytes;
+
+    cable_record(turn, entry, channels, timed, &record);
+    bytes = hostlink_entry_bytes(&record);
+    if (bytes > turn->left && !turn_find(turn, bytes))
         return false;
-    emu_pool_drop(&cable->ends.rx.owner->worker->cache, entry->buf);
-    if (cable_is_segment(cable, &entry->hdr) && cable->unpaid[cable_channel(cable, entry)]++ < 0)
-        cable->forged--;
-    cable->under_way += cable->channels;
+    hostlink_entry_write(turn->to, &record);
+    turn->to += bytes;
+    turn->left -= bytes;
+    turn->put += bytes;
     return true;
 }
 
-enum hostlink_turn hostlink_cable_send(struct hostlink_cable *cable, uint32_t *left)
+static inline __attribute__((always_inline)) enum hostlink_turn cable_send(
+    struct hostlink_cable *cable, uint32_t *left, bool channels, bool timed)
 {
     struct emu_rx *rx = &cable->ends.rx;
+    struct emu_ring_end ring = rx->data;
+    struct cable_turn turn = {.cache = &rx->owner->worker->cache,
+                              .session = cable->peer->session,
+                              .origin_ns = rx->owner->worker->clock.origin_ns,
+                              .number = cable->number};
+    uint32_t may = cable_may_send(cable), most = *left, moved = 0;
     enum hostlink_turn how = HOSTLINK_TURN_MORE;
     const struct emu_entry *entry;
-    uint32_t moved = 0;
 
-    for (; *left && how == HOSTLINK_TURN_MORE; (*left)--) {
-        entry = cable_may_send(cable) ? emu_rx_front(rx, EMU_NEVER) : NULL;
+    for (; moved < most; moved++) {
+        entry = moved < may ? emu_ring_front(&ring) : NULL;
         if (!entry) {
             how = HOSTLINK_TURN_NONE;
             break;
         }
-        if (!cable_send_one(cable, entry)) {
+        if (!turn_send(&turn, entry, channels, timed)) {
             how = HOSTLINK_TURN_FULL;
             break;
         }
-        emu_rx_skip(rx);
-        moved++;
+        emu_pool_drop(turn.cache, entry->buf);
+        if (channels && hostlink_is_segment(&entry->hdr, true))
+            cable_sent(cable, cable_channel(cable, entry), 1);
+        emu_ring_skip(&ring);
     }
+    turn_put(&turn);
+    rx->data.at = ring.at;
+    *left = most - moved;
+    cable->under_way += channels ? moved : 0;
+    if (!channels)
+        cable_sent(cable, 0, moved);
+    return how;
+}
+
+enum hostlink_turn hostlink_cable_send(struct hostlink_cable *cable, uint32_t *left)
+{
+    bool timed = cable->peer->link->dev.timed;
+    uint32_t before = *left, moved;
+    enum hostlink_turn how;
+
+    if (!cable->channels && !timed)
+        how = cable_send(cable, left, false, false);
+    else
+        how = cable_send(cable, left, cable->channels, timed);
+    moved = before - *left;
     if (moved) {
-        emu_rx_done(rx, moved);
+        emu_rx_done(&cable->ends.rx, moved);
         emu_count(&cable->peer->counts.entries_sent, moved);
         cable->peer->moved_ns = cable->peer->link->now_ns;
     }
@@ -192,7 +270,7 @@ static void cable_pay_switch(struct hostlink_cable *cable, uint32_t channel, uin
             emu_rx_pay_channel(rx, channel, at_ps);
     } else {
         rx->owed = count;
-        emu_rx_pay(rx, at_ps);
+        emu_rx_pay(rx, rx->owner, at_ps);
     }
 }
 
@@ -217,12 +295,6 @@ uint32_t hostlink_cable_sink(struct hostlink_cable *cable)
     }
     cable_pay_switch(cable, 0, segments);
     return moved;
-}
-
-/* Credits of a channel beyond those of what was sent: somebody forged them. */
-static uint32_t cable_forged(int32_t unpaid)
-{
-    return unpaid < 0 ? (uint32_t)-unpaid : 0;
 }
 
 bool hostlink_cable_credit(struct hostlink_cable *cable, const struct emu_hostlink_record *record)
@@ -263,18 +335,18 @@ bool hostlink_cable_old(struct hostlink_cable *cable, const struct emu_hostlink_
 
 /* --- what comes --------------------------------------------------------------------- */
 
-/* Into the ring of our switch, which has room. */
-static void cable_pass(struct hostlink_cable *cable, const struct emu_entry *entry)
+/* Something was put into the ring of our switch. */
+static inline void cable_touch(struct hostlink_cable *cable)
 {
-    emu_tx_send(&cable->ends.tx, entry);
-    hostlink_mark(cable->peer->link->touched, hostlink_number(cable->peer, cable->number));
+    hostlink_mark(cable->peer->link->touched, cable->any);
 }
 
 /* What waits for room in our switch goes on. */
 static void cable_advance(struct hostlink_cable *cable)
 {
     for (; cable->queued && cable->ends.tx.credits; cable->queued--) {
-        cable_pass(cable, &cable->queue[cable->queue_at]);
+        emu_tx_send(&cable->ends.tx, &cable->queue[cable->queue_at]);
+        cable_touch(cable);
         cable->queue_at = (cable->queue_at + 1) % cable->depth;
     }
 }
@@ -363,7 +435,7 @@ bool hostlink_cable_announce(struct hostlink_cable *cable)
 }
 
 /* Does the account of what comes allow one more? */
-static bool cable_may_come(struct hostlink_cable *cable)
+static inline bool cable_may_come(const struct hostlink_cable *cable)
 {
     if (cable->channels) {
         uint32_t in_ring = cable->ends.tx.data.at - cable->emptied_at;
@@ -397,41 +469,68 @@ static uint64_t cable_time_ps(struct hostlink_cable *cable, uint64_t at_ps)
     return cable->last_ps;
 }
 
-/* To our switch, with the payload in @buf, or EMU_NO_BUF: behind those that wait for its room. */
-static void cable_deliver(struct hostlink_cable *cable, const struct emu_hostlink_record *record,
-                          uint32_t buf)
+/* The times of an entry that is there but for them, by our clocks. Returns that of the entry. */
+static uint64_t cable_translate(struct hostlink_cable *cable, struct emu_entry *entry,
+                                uint32_t note, uint64_t at_ps)
 {
-    struct emu_hostlink *link = cable->peer->link;
-    struct emu_pool *pool = link->dev.worker->cache.pool;
-    struct emu_entry entry = hostlink_entry_of(record, pool, buf);
+    const struct emu_hostlink *link = cable->peer->link;
     uint64_t back_ns = 0 - (uint64_t)hostlink_offset_at(&cable->peer->offset, link->now_ns) -
                        link->dev.worker->clock.origin_ns;
 
     if (!cable->channels)
-        entry.born_ns = cable_born_ns(cable, record->entry.born_ns, back_ns);
-    entry.time_ps = link->dev.timed ? cable_time_ps(cable, record->at_ps) : 0;
-    if (buf != EMU_NO_BUF)
-        *emu_pool_note(pool, buf) = cable_born_ns(cable, record->note, back_ns);
-    if (cable_is_segment(cable, &entry.hdr))
-        cable->open[cable_channel(cable, &entry)]++;
-    if (cable->depth && !cable->ends.tx.credits)
-        cable->queue[(cable->queue_at + cable->queued++) % cable->depth] = entry;
-    else
-        cable_pass(cable, &entry);
-    emu_count(&cable->peer->counts.entries_received, 1);
+        entry->born_ns = cable_born_ns(entry->born_ns, back_ns);
+    if (entry->buf != EMU_NO_BUF)
+        *emu_pool_note(link->dev.worker->cache.pool, entry->buf) = cable_born_ns(note, back_ns);
+    return cable_time_ps(cable, at_ps);
 }
 
-/* False: it needs a buffer, and there is none. */
-static bool cable_try(struct hostlink_cable *cable, const struct emu_hostlink_record *record)
+/* Where the next entry goes to our switch, behind those that wait for its room; else @other. */
+static inline struct emu_entry *cable_slot(struct hostlink_cable *cable, struct emu_entry *other)
 {
-    uint32_t buf = EMU_NO_BUF;
+    struct emu_entry *slot;
 
-    if (record->has_buf) {
-        buf = emu_pool_take(&cable->peer->link->dev.worker->cache);
-        if (buf == EMU_NO_BUF)
-            return false;
+    if (cable->depth && !cable->ends.tx.credits)
+        return &cable->queue[(cable->queue_at + cable->queued) % cable->depth];
+    slot = emu_tx_slot(&cable->ends.tx);
+    return slot ? slot : other;
+}
+
+/* What is in that @slot is all there. */
+static inline void cable_show(struct hostlink_cable *cable, struct emu_entry *slot,
+                              struct emu_entry *other, uint64_t time_ps)
+{
+    if (cable->depth && !cable->ends.tx.credits) {
+        slot->time_ps = time_ps;
+        cable->queued++;
+        return;
     }
-    cable_deliver(cable, record, buf);
+    if (slot == other) {
+        other->time_ps = time_ps;
+        emu_tx_send(&cable->ends.tx, other);
+    } else {
+        emu_tx_show(&cable->ends.tx, time_ps);
+    }
+    cable_touch(cable);
+}
+
+/* To our switch. False: it needs a buffer, and there is none. */
+static inline __attribute__((always_inline)) bool cable_deliver(
+    struct hostlink_cable *cable, const struct emu_hostlink_record *record,
+    struct emu_pool_cache *cache, bool channels, bool timed)
+{
+    uint32_t buf = record->has_buf ? emu_pool_take(cache) : EMU_NO_BUF;
+    struct emu_entry other, *slot;
+    uint64_t time_ps = 0;
+
+    if (record->has_buf && buf == EMU_NO_BUF)
+        return false;
+    slot = cable_slot(cable, &other);
+    hostlink_entry_of(record, cache->pool, buf, slot);
+    if (timed)
+        time_ps = cable_translate(cable, slot, record->note, record->at_ps);
+    if (hostlink_is_segment(&record->entry.hdr, channels))
+        cable->open[channels ? record->entry.packet.channel % EMU_VCS : 0]++;
+    cable_show(cable, slot, &other, time_ps);
     return true;
 }
 
@@ -440,30 +539,75 @@ static uint8_t *room_at(const struct hostlink_room *room, uint32_t n)
     return room->record + n * (size_t)EMU_HOSTLINK_ENTRY_MOST;
 }
 
-bool hostlink_cable_come(struct hostlink_cable *cable, const struct emu_hostlink_record *record,
-                         const uint8_t *from, uint32_t bytes)
+/* It waits for a buffer, behind others. There is a slot for each that the accounts allow. */
+static void cable_wait(struct hostlink_cable *cable, const uint8_t *from, uint32_t bytes)
 {
     struct hostlink_peer *peer = cable->peer;
     struct hostlink_room *room = &peer->room;
 
-    if (!hostlink_entry_is_sane(record, cable->profile, peer->link->config.nodes, false)) {
-        emu_count(&peer->counts.bad, 1);
-        return false;
-    }
-    hostlink_cable_collect(cable);
-    if (!cable_may_come(cable)) {
-        emu_count(&peer->counts.overrun, 1);
-        return false;
-    }
-    peer->moved_ns = peer->link->now_ns;
-    if (!room->count && cable_try(cable, record))
-        return true;
-    memcpy(room_at(room, room->put), from, bytes); /* a slot for each that the accounts allow */
+    memcpy(room_at(room, room->put), from, bytes);
     room->put = (room->put + 1) % room->slots;
     room->count++;
     cable->waiting++;
     emu_count(&peer->counts.waited, 1);
+}
+
+/* Does an account allow one more? Credits may have come since it was looked at. */
+static inline bool cable_allows(struct hostlink_cable *cable)
+{
+    if (cable->ends.tx.credits && cable_may_come(cable))
+        return true;
+    hostlink_cable_collect(cable);
+    return cable_may_come(cable);
+}
+
+/* An entry, of so many @bytes at @from. False: what it says, or an account, does not allow it. */
+static inline __attribute__((always_inline)) bool cable_come(
+    struct hostlink_cable *cable, const struct emu_hostlink_record *record, const uint8_t *from,
+    uint32_t bytes, bool channels, bool timed)
+{
+    struct hostlink_peer *peer = cable->peer;
+    struct emu_hostlink *link = peer->link;
+
+    if (!hostlink_entry_is_sane(record, cable->profile, link->config.nodes, false)) {
+        emu_count(&peer->counts.bad, 1);
+        return false;
+    }
+    if (!cable_allows(cable)) {
+        emu_count(&peer->counts.overrun, 1);
+        return false;
+    }
+    if (!peer->room.count &&
+        cable_deliver(cable, record, &link->dev.worker->cache, channels, timed))
+        emu_count(&peer->counts.entries_received, 1);
+    else
+        cable_wait(cable, from, bytes);
     return true;
+}
+
+uint32_t hostlink_entries_come(struct hostlink_peer *peer, const uint8_t *records, uint32_t bytes)
+{
+    bool timed = peer->link->dev.timed;
+    struct emu_hostlink_record record;
+    uint32_t done = 0, whole;
+
+    while (!peer->broken) {
+        const uint8_t *from = records + done;
+        struct hostlink_cable *cable;
+
+        whole = hostlink_entry_parse(from, bytes - done, peer->cables, &record);
+        cable = &peer->cable[whole ? record.cable : 0];
+        if (!whole || !cable->slots)
+            break;
+        if (!cable->channels && !timed)
+            peer->broken = !cable_come(cable, &record, from, whole, false, false);
+        else
+            peer->broken = !cable_come(cable, &record, from, whole, cable->channels, timed);
+        done += whole;
+    }
+    if (done)
+        peer->moved_ns = peer->link->now_ns;
+    return done;
 }
 
 uint32_t hostlink_room_go(struct hostlink_peer *peer)
@@ -473,11 +617,16 @@ uint32_t hostlink_room_go(struct hostlink_peer *peer)
     uint32_t gone = 0;
 
     for (; room->count; gone++) {
+        struct hostlink_cable *cable;
+
         emu_hostlink_parse(room_at(room, room->got), EMU_HOSTLINK_ENTRY_MOST, peer->cables,
                            &record);
-        if (!cable_try(&peer->cable[record.cable], &record))
+        cable = &peer->cable[record.cable];
+        if (!cable_deliver(cable, &record, &peer->link->dev.worker->cache, cable->channels,
+                           peer->link->dev.timed))
             break;
-        peer->cable[record.cable].waiting--;
+        emu_count(&peer->counts.entries_received, 1);
+        cable->waiting--;
         room->got = (room->got + 1) % room->slots;
         room->count--;
     }

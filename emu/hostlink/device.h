@@ -24,6 +24,7 @@ struct hostlink_cable {
     struct emu_hostlink_cable ends;
     struct hostlink_peer *peer;
     uint32_t number;  /* of its peer's cables */
+    uint32_t any;     /* of the device's: its bit there is that modulo 64 */
     uint32_t slots;   /* entries under way each way, at most; 0: it was not joined */
     uint32_t credits; /* without channels: what our switch has room for, */
     uint32_t depth;   /* and what waits here for that room, at most */
@@ -48,6 +49,7 @@ struct hostlink_cable {
     uint32_t queued;         /* and how many there are; 0, or the switch has no room */
     uint32_t announced;      /* channels, by bit: this life: what is open was said; credits count */
     uint64_t last_ps;        /* clock real: the time of the last entry */
+    uint32_t sent_from, came_from; /* since the cables came up: emu_hostlink_passed() */
 };
 
 /* Entries that wait for buffers, in order, as records. */
@@ -98,7 +100,7 @@ struct emu_hostlink {
     struct hostlink_peer *peer;
     uint32_t first;              /* the peer that is served first: they take turns */
     uint32_t all;                /* cables */
-    struct hostlink_cable **any; /* each, by number in the device: its bit is that modulo 64 */
+    struct hostlink_cable **any; /* each, by its number in the device */
     uint64_t touched[HOSTLINK_WORDS(HOSTLINK_ALL_MAX)]; /* to be flushed */
     uint64_t now_ns;                                    /* of this step: the monotonic clock */
     uint64_t until_ps;                                  /* and the device's */
@@ -118,9 +120,6 @@ enum hostlink_turn {
     HOSTLINK_TURN_FULL  /* the session has no room */
 };
 
-/* The device has a number for each cable; that in it of @cable of @peer. */
-uint32_t hostlink_number(const struct hostlink_peer *peer, uint32_t cable);
-
 /* Sends up to @left entries, and counts them off. */
 enum hostlink_turn hostlink_cable_send(struct hostlink_cable *cable, uint32_t *left);
 
@@ -139,9 +138,12 @@ bool hostlink_cable_pay(struct hostlink_cable *cable);
 /* Say what of an earlier life is still here. False: not yet. */
 bool hostlink_cable_announce(struct hostlink_cable *cable);
 
-/* An entry came. False: the account, or the cable, does not allow it, and that is counted. */
-bool hostlink_cable_come(struct hostlink_cable *cable, const struct emu_hostlink_record *record,
-                         const uint8_t *from, uint32_t bytes);
+/*
+ * The entries at the beginning of @records: cables are up. Returns their bytes; what follows is no
+ * entry, or malformed. The account, or the cable, does not allow one: that is counted, and
+ * @peer->broken.
+ */
+uint32_t hostlink_entries_come(struct hostlink_peer *peer, const uint8_t *records, uint32_t bytes);
 
 /* Entries that waited for buffers go on. Returns how many did. */
 uint32_t hostlink_room_go(struct hostlink_peer *peer);

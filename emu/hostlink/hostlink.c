@@ -13,20 +13,11 @@
 #define LINK_BURSTS  4u       /* of frames taken in a step */
 #define LINK_NEAR_NS 1000000u /* a port that wakes nobody: so long after frames it is polled, */
 #define LINK_POLL_NS 100000u  /* and then as often as this */
-#define LINK_ARM     16u      /* passes without frames before a port is asked to wake us */
+#define LINK_ARM     64u      /* passes without frames before a port is asked to wake us */
 
 /* --- made --------------------------------------------------------------------------- */
 
 static uint32_t hostlink_step(struct emu_dev *dev, uint64_t until_ps);
-
-uint32_t hostlink_number(const struct hostlink_peer *peer, uint32_t cable)
-{
-    uint32_t before = 0;
-
-    for (const struct hostlink_peer *p = peer->link->peer; p != peer; p++)
-        before += p->cables;
-    return before + cable;
-}
 
 /* The cables of all peers, by their numbers. */
 static int link_number(struct emu_hostlink *link)
@@ -37,8 +28,10 @@ static int link_number(struct emu_hostlink *link)
     if (!link->any)
         return -ENOMEM;
     for (uint32_t p = 0; p < link->peers; p++)
-        for (uint32_t c = 0; c < link->peer[p].cables; c++)
+        for (uint32_t c = 0; c < link->peer[p].cables; c++) {
+            link->peer[p].cable[c].any = n;
             link->any[n++] = &link->peer[p].cable[c];
+        }
     return 0;
 }
 
@@ -123,11 +116,11 @@ const struct emu_hostlink_cable *emu_hostlink_cable(const struct emu_hostlink *l
 bool emu_hostlink_passed(const struct emu_hostlink *link, uint32_t peer, uint32_t cable,
                          uint32_t *sent, uint32_t *came)
 {
-    struct emu_hostlink_cable *ends = &link->peer[peer].cable[cable].ends;
+    struct hostlink_cable *at = &link->peer[peer].cable[cable];
 
-    *sent = ends->rx.data.at;
-    *came = ends->tx.data.at;
-    return emu_rx_next_ps(&ends->rx) == EMU_NEVER;
+    *sent = at->ends.rx.data.at - at->sent_from;
+    *came = at->ends.tx.data.at - at->came_from;
+    return emu_rx_next_ps(&at->ends.rx) == EMU_NEVER;
 }
 
 enum emu_hostlink_phase emu_hostlink_phase(const struct emu_hostlink *link, uint32_t peer)

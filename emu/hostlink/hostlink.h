@@ -171,8 +171,8 @@ int emu_hostlink_join(struct emu_hostlink *link, uint32_t peer, uint32_t cable, 
 
 /**
  * emu_hostlink_passed - entries of a cable that the device has taken from the switch here, and that
- * it has brought to it, modulo 2^32; false: some wait to be taken. As long as no life of the
- * session has ended nothing of a cable is on its way between two devices if what each has taken the
+ * it has brought to it, since the cables came up last, modulo 2^32; false: some wait to be taken.
+ * While they are up nothing of a cable is on its way between two devices if what each has taken the
  * other has brought. Thread: any, while the workers stand still.
  */
 bool emu_hostlink_passed(const struct emu_hostlink *link, uint32_t peer, uint32_t cable,

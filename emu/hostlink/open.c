@@ -44,11 +44,14 @@ static emu_hostport_open_fn *library_open(int *err, char *error, size_t error_by
     }
     const char *built = dlsym(library, EMU_HOSTPORT_BUILT_SYMBOL);
     emu_hostport_open_fn *fn = (emu_hostport_open_fn *)dlsym(library, EMU_HOSTPORT_OPEN_SYMBOL);
-    if (!fn || !built || strcmp(built, FABEMU_VERSION) != 0) {
+    emu_hostport_unmaps_fn *unmaps =
+        (emu_hostport_unmaps_fn *)dlsym(library, EMU_HOSTPORT_UNMAPS_SYMBOL);
+    if (!fn || !unmaps || !built || strcmp(built, FABEMU_VERSION) != 0) {
         snprintf(error, error_bytes, "%s is of fabemu %s, this is " FABEMU_VERSION, path,
                  built ? built : "(unknown)");
         return NULL;
     }
+    emu_unmap_guard(unmaps);
     return fn;
 }
 

@@ -48,12 +48,19 @@ int emu_hostport_open(struct emu_hostport **ret, const char *device,
                       const struct emu_hostport_options *options, char *error, size_t error_bytes);
 
 /* What the library of DPDK has: the same, and which version of this it was built with. */
-#define EMU_HOSTPORT_LIBRARY      "libfabemu-dpdk.so"
-#define EMU_HOSTPORT_OPEN_SYMBOL  "emu_hostport_dpdk_open"
-#define EMU_HOSTPORT_BUILT_SYMBOL "emu_hostport_dpdk_built"
+#define EMU_HOSTPORT_LIBRARY       "libfabemu-dpdk.so"
+#define EMU_HOSTPORT_OPEN_SYMBOL   "emu_hostport_dpdk_open"
+#define EMU_HOSTPORT_BUILT_SYMBOL  "emu_hostport_dpdk_built"
+#define EMU_HOSTPORT_UNMAPS_SYMBOL "emu_hostport_dpdk_unmaps"
 
 typedef int emu_hostport_open_fn(struct emu_hostport **ret, const char *device,
                                  const struct emu_hostport_options *options, char *error,
                                  size_t error_bytes);
+
+/* Called by whoever unmaps memory, before that: it returns when no port reads what DPDK unmaps. */
+typedef void emu_hostport_unmaps_fn(void);
+
+/** emu_unmap_guard - call @unmaps from now on. unmap.c. Thread: any. */
+void emu_unmap_guard(emu_hostport_unmaps_fn *unmaps);
 
 #endif

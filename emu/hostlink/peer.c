@@ -138,6 +138,12 @@ static void peer_rise(struct hostlink_peer *peer)
         return;
     peer->up = atomic_compare_exchange_strong_explicit(&peer->phase, &phase, EMU_HOSTLINK_UP,
                                                        memory_order_relaxed, memory_order_relaxed);
+    for (uint32_t i = 0; peer->up && i < peer->cables; i++) {
+        struct hostlink_cable *cable = &peer->cable[i];
+
+        cable->sent_from = cable->ends.rx.data.at;
+        cable->came_from = cable->ends.tx.data.at;
+    }
 }
 
 /* Our accounts begin anew: what is still open from before is said, cable by cable, then READY. */
@@ -188,8 +194,7 @@ static void peer_credits(struct hostlink_peer *peer, struct hostlink_cable *cabl
 }
 
 /* A record of a cable's. */
-static void peer_cable(struct hostlink_peer *peer, const struct emu_hostlink_record *record,
-                       const uint8_t *from, uint32_t bytes)
+static void peer_cable(struct hostlink_peer *peer, const struct emu_hostlink_record *record)
 {
     struct hostlink_cable *cable = &peer->cable[record->cable];
 
@@ -204,9 +209,7 @@ static void peer_cable(struct hostlink_peer *peer, const struct emu_hostlink_rec
         peer_break(peer, &peer->counts.untimely);
     } else if (!peer->up) {
         peer->broken = true; /* ours are taken down, and it cannot know yet */
-    } else if (record->kind == EMU_HOSTLINK_ENTRY) {
-        peer->broken = !hostlink_cable_come(cable, record, from, bytes);
-    } else {
+    } else {                 /* entries have been taken by hostlink_entries_come() */
         peer_credits(peer, cable, record);
     }
 }
@@ -223,8 +226,7 @@ static void peer_control(struct hostlink_peer *peer, const struct emu_hostlink_r
         emu_count(&peer->counts.control_received, record->length);
 }
 
-static void peer_record(struct hostlink_peer *peer, const struct emu_hostlink_record *record,
-                        const uint8_t *from, uint32_t bytes)
+static void peer_record(struct hostlink_peer *peer, const struct emu_hostlink_record *record)
 {
     switch (record->kind) {
     case EMU_HOSTLINK_READY:
@@ -247,7 +249,7 @@ static void peer_record(struct hostlink_peer *peer, const struct emu_hostlink_re
         peer_break(peer, &peer->counts.malformed); /* of clock virtual, which this is not */
         break;
     default:
-        peer_cable(peer, record, from, bytes);
+        peer_cable(peer, record);
     }
 }
 
@@ -259,12 +261,15 @@ static void peer_records(void *ctx, const uint8_t *records, uint32_t bytes)
     if (!peer->broken)
         peer_live(peer);
     while (bytes && !peer->broken) {
-        uint32_t whole = emu_hostlink_parse(records, bytes, peer->cables, &record);
+        uint32_t whole = peer->up ? hostlink_entries_come(peer, records, bytes) : 0;
 
-        if (whole)
-            peer_record(peer, &record, records, whole);
-        else
-            peer_break(peer, &peer->counts.malformed);
+        if (!whole) {
+            whole = emu_hostlink_parse(records, bytes, peer->cables, &record);
+            if (whole)
+                peer_record(peer, &record);
+            else
+                peer_break(peer, &peer->counts.malformed);
+        }
         records += whole;
         bytes -= whole;
     }

@@ -55,10 +55,9 @@ static int cable_send_entries(struct emu_virtual *link, struct virtual_cable *ca
     int err = 0;
 
     for (; !err && (entry = emu_rx_front(rx, EMU_NEVER)); moved++) {
-        struct emu_hostlink_record record = {0};
+        struct emu_hostlink_record record;
 
-        hostlink_entry_record(entry, cache->pool, cable->channels, &record);
-        record.cable = cable->number;
+        hostlink_entry_record(entry, cache->pool, cable->channels, cable->number, &record);
         cable->unpaid += hostlink_is_segment(&entry->hdr, cable->channels);
         err = emu_barrier_put(link->barrier, cable->peer, &record);
         emu_pool_drop(cache, entry->buf);
@@ -113,7 +112,8 @@ static const char *cable_entry(struct emu_virtual *link, struct virtual_cable *c
         return "more entries than its cable has room for";
     if (record->has_buf && (buf = emu_pool_take(cache)) == EMU_NO_BUF)
         return "an entry for which this host has no buffer";
-    entry = hostlink_entry_of(record, cache->pool, buf);
+    entry = (struct emu_entry){.time_ps = record->at_ps & ~EMU_RING_FULL};
+    hostlink_entry_of(record, cache->pool, buf, &entry);
     emu_tx_send(&cable->tx, &entry);
     emu_tx_flush(&cable->tx);
     return NULL;

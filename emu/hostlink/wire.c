@@ -4,22 +4,15 @@
  *
  * The head: kind, channel or flags, length (2), cable (4). An entry goes on with its time (8), its
  * header (16), its note, birth or checksum (4), and the buffer's note (4); then the buffer's
- * header, if the flags say so, and the payload. A count is 4 bytes and 4 of zeros; a time of 8
- * follows that of CREDIT_AT.
+ * header, if the flags say so, and the payload: entry.h. A count is 4 bytes and 4 of zeros; a time
+ * of 8 follows that of CREDIT_AT.
  */
 #include "emu/hostlink/wire.h"
 
 #include <string.h>
 
-#include "emu/packet/packet.h"
+#include "emu/hostlink/entry.h"
 
-#define WIRE_BUF  1u /* flags of an entry: it has a buffer, whose payload follows */
-#define WIRE_OWN  2u /* and before it the header that lies there */
-#define WIRE_TIME 8u /* where in an entry, */
-#define WIRE_HDR  16u
-#define WIRE_CRC  32u
-#define WIRE_NOTE 36u
-static_assert(WIRE_NOTE + 4 == EMU_HOSTLINK_ENTRY_BYTES, "the fields fill it");
 static_assert(EMU_HOSTLINK_ENTRY_MOST <= EMU_HOSTLINK_RECORD_BYTES, "the most of any");
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "headers are little-endian as they are");
 
@@ -58,9 +51,7 @@ uint32_t emu_hostlink_bytes(const struct emu_hostlink_record *record)
 {
     switch (record->kind) {
     case EMU_HOSTLINK_ENTRY:
-        return EMU_HOSTLINK_ENTRY_BYTES +
-               (record->has_buf ? (record->own_hdr ? EMU_HDR_BYTES : 0) + record->payload_bytes
-                                : 0);
+        return hostlink_entry_bytes(record);
     case EMU_HOSTLINK_READY:
         return EMU_HOSTLINK_HEAD_BYTES;
     case EMU_HOSTLINK_CONTROL:
@@ -75,35 +66,16 @@ uint32_t emu_hostlink_bytes(const struct emu_hostlink_record *record)
     }
 }
 
-static void write_entry(uint8_t *to, const struct emu_hostlink_record *record)
-{
-    wire_put(to + WIRE_TIME, record->at_ps, 8);
-    memcpy(to + WIRE_HDR, &record->entry.hdr, EMU_HDR_BYTES);
-    wire_put(to + WIRE_CRC, record->entry.crc, 4);
-    wire_put(to + WIRE_NOTE, record->note, 4);
-    if (!record->has_buf)
-        return;
-    to[1] = WIRE_BUF;
-    wire_put(to + 2, record->payload_bytes, 2);
-    to += EMU_HOSTLINK_ENTRY_BYTES;
-    if (record->own_hdr) {
-        to[1 - (int)EMU_HOSTLINK_ENTRY_BYTES] |= WIRE_OWN;
-        memcpy(to, record->own_hdr, EMU_HDR_BYTES);
-        to += EMU_HDR_BYTES;
-    }
-    if (record->payload_bytes)
-        memcpy(to, record->payload, record->payload_bytes);
-}
-
 void emu_hostlink_write(uint8_t *to, const struct emu_hostlink_record *record)
 {
+    if (record->kind == EMU_HOSTLINK_ENTRY) {
+        hostlink_entry_write(to, record);
+        return;
+    }
     memset(to, 0, EMU_HOSTLINK_HEAD_BYTES);
     to[0] = record->kind;
     wire_put(to + 4, record->cable, 4);
     switch (record->kind) {
-    case EMU_HOSTLINK_ENTRY:
-        write_entry(to, record);
-        break;
     case EMU_HOSTLINK_READY:
         break;
     case EMU_HOSTLINK_STEP:
@@ -131,36 +103,6 @@ void emu_hostlink_write(uint8_t *to, const struct emu_hostlink_record *record)
 /* --- read --------------------------------------------------------------------------- */
 
 /* Each returns the record's bytes, of at most @bytes; 0: malformed. The head is there. */
-
-/*
- * Field by field, where it is to be: a record that is copied as a whole just after it was written
- * in pieces makes the processor wait for these, for longer than all the rest takes.
- */
-static uint32_t parse_entry(const uint8_t *from, uint32_t bytes, struct emu_hostlink_record *ret)
-{
-    uint8_t flags = from[1];
-    uint32_t payload = wire_u16(from + 2);
-    uint32_t own = flags & WIRE_OWN ? EMU_HDR_BYTES : 0;
-    uint32_t whole = EMU_HOSTLINK_ENTRY_BYTES + own + payload;
-
-    if (bytes < whole || payload > EMU_PAYLOAD_BYTES || flags & ~(WIRE_BUF | WIRE_OWN) ||
-        (!(flags & WIRE_BUF) && (flags | payload | wire_u32(from + WIRE_NOTE))))
-        return 0;
-    ret->kind = EMU_HOSTLINK_ENTRY;
-    ret->channel = 0;
-    ret->cable = wire_u32(from + 4);
-    ret->at_ps = wire_u64(from + WIRE_TIME);
-    memcpy(&ret->entry.hdr, from + WIRE_HDR, EMU_HDR_BYTES);
-    ret->entry.crc = wire_u32(from + WIRE_CRC);
-    ret->entry.buf = EMU_NO_BUF;
-    ret->entry.time_ps = 0;
-    ret->note = wire_u32(from + WIRE_NOTE);
-    ret->has_buf = flags & WIRE_BUF;
-    ret->own_hdr = own ? from + EMU_HOSTLINK_ENTRY_BYTES : NULL;
-    ret->payload = ret->has_buf ? from + EMU_HOSTLINK_ENTRY_BYTES + own : NULL;
-    ret->payload_bytes = payload;
-    return whole;
-}
 
 static uint32_t parse_count(const uint8_t *from, uint32_t bytes, struct emu_hostlink_record *ret)
 {
@@ -224,7 +166,7 @@ uint32_t emu_hostlink_parse(const uint8_t *from, uint32_t bytes, uint32_t cables
         record.cable >= (parse_has_cable(record.kind) ? cables : 1))
         return 0;
     if (record.kind == EMU_HOSTLINK_ENTRY)
-        return bytes < EMU_HOSTLINK_ENTRY_BYTES ? 0 : parse_entry(from, bytes, ret);
+        return hostlink_entry_parse(from, bytes, cables, ret);
     if (record.kind == EMU_HOSTLINK_READY)
         whole = from[1] || wire_u16(from + 2) ? 0 : EMU_HOSTLINK_HEAD_BYTES;
     else if (record.kind == EMU_HOSTLINK_CONTROL || record.kind == EMU_HOSTLINK_STEP)

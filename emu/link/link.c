@@ -106,14 +106,14 @@ void emu_tx_send_else(struct emu_tx *tx, const struct emu_entry *entry)
     }
 }
 
-void emu_rx_pay_else(struct emu_rx *rx, uint32_t owed, uint64_t arrive_ps)
+void emu_rx_pay_else(struct emu_rx *rx, struct emu_dev *dev, uint32_t owed, uint64_t arrive_ps)
 {
     emu_rx_note(rx, owed, 0, arrive_ps);
     if (rx->kind == EMU_LINK_LOCAL) {
-        emu_rx_pay_local(rx, owed, arrive_ps);
+        emu_rx_pay_local(rx, dev, owed, arrive_ps);
     } else {
         emu_credits_add(rx->credits, owed, arrive_ps);
-        emu_dev_signal(rx->owner, rx->owner->worker, EMU_EVENT_DATA, emu_bit(rx->port));
+        emu_dev_signal(dev, dev->worker, EMU_EVENT_DATA, emu_bit(rx->port));
     }
 }
 

@@ -85,7 +85,9 @@ struct emu_rx {
     };
     uint8_t port;
     uint32_t owed; /* credits to give back */
-    struct emu_dev *owner;
+    struct {
+        _Atomic uint64_t segments; /* received */
+    } counts;
     union {
         struct {                          /* EMU_LINK_LOCAL */
             struct emu_ring_end data;     /* consumes */
@@ -103,9 +105,7 @@ struct emu_rx {
             struct emu_credits *credits; /* the adapter's; they outlive processes */
         };
     };
-    struct {
-        _Atomic uint64_t segments; /* received */
-    } counts;
+    struct emu_dev *owner;
 };
 static_assert(offsetof(struct emu_rx, tx) == EMU_LINE, "what each pass touches is in one line");
 
@@ -272,6 +272,22 @@ static inline void emu_tx_send(struct emu_tx *tx, const struct emu_entry *entry)
     } else {
         emu_tx_send_else(tx, entry);
     }
+}
+
+/**
+ * emu_tx_slot, emu_tx_show - emu_tx_send() without a copy, where it is a plain local cable: the
+ * slot to be filled, but for its stamp; and then it is sent. NULL: it is no such cable.
+ */
+static inline struct emu_entry *emu_tx_slot(const struct emu_tx *tx)
+{
+    return tx->shape == EMU_LINK_LOCAL ? emu_ring_slot(&tx->data) : NULL;
+}
+
+static inline void emu_tx_show(struct emu_tx *tx, uint64_t time_ps)
+{
+    tx->untold++;
+    tx->credits--;
+    emu_ring_show(emu_ring_next(&tx->data), time_ps);
 }
 
 /**
@@ -485,29 +501,50 @@ static inline uint64_t emu_rx_next_ps(struct emu_rx *rx)
 }
 
 /** emu_rx_pay_else - emu_rx_pay() where it is no plain local cable: an edge, or tapped. */
-void emu_rx_pay_else(struct emu_rx *rx, uint32_t owed, uint64_t arrive_ps);
+void emu_rx_pay_else(struct emu_rx *rx, struct emu_dev *dev, uint32_t owed, uint64_t arrive_ps);
 
 /* Of a local cable: @owed credits go back. */
-static inline void emu_rx_pay_local(struct emu_rx *rx, uint32_t owed, uint64_t arrive_ps)
+static inline void emu_rx_pay_local(struct emu_rx *rx, struct emu_dev *dev, uint32_t owed,
+                                    uint64_t arrive_ps)
 {
     emu_credit_put(&rx->credit, owed, 0, arrive_ps);
-    emu_dev_expect(rx->owner, arrive_ps);
-    emu_peer_tell(&rx->peer, rx->owner->worker, EMU_EVENT_CREDIT);
+    emu_dev_expect(dev, arrive_ps);
+    emu_peer_tell(&rx->peer, dev->worker, EMU_EVENT_CREDIT);
 }
 
 /**
  * emu_rx_pay - give the owed credits back; they arrive at @arrive_ps. Once a burst in raw, at once
- * when timed.
+ * when timed. @dev: its device, which the caller has at hand: here it would cost a line.
  */
-static inline void emu_rx_pay(struct emu_rx *rx, uint64_t arrive_ps)
+static inline void emu_rx_pay(struct emu_rx *rx, struct emu_dev *dev, uint64_t arrive_ps)
 {
     uint32_t owed = rx->owed;
 
     rx->owed = 0;
     if (rx->shape == EMU_LINK_LOCAL)
-        emu_rx_pay_local(rx, owed, arrive_ps);
+        emu_rx_pay_local(rx, dev, owed, arrive_ps);
     else
-        emu_rx_pay_else(rx, owed, arrive_ps);
+        emu_rx_pay_else(rx, dev, owed, arrive_ps);
+}
+
+/**
+ * emu_rx_fetch, emu_tx_fetch - ask for the lines of its rings that it will touch next
+ * (emu_fetch_fn). Thread: the end's device's.
+ */
+static inline void emu_rx_fetch(const struct emu_rx *rx)
+{
+    if (rx->kind != EMU_LINK_LOCAL)
+        return;
+    emu_fetch_line(emu_ring_slot(&rx->data));
+    emu_fetch_line(emu_credit_slot(&rx->credit));
+}
+
+static inline void emu_tx_fetch(const struct emu_tx *tx)
+{
+    if (tx->kind != EMU_LINK_LOCAL)
+        return;
+    emu_fetch_line(emu_ring_slot(&tx->data));
+    emu_fetch_line(emu_credit_slot(&tx->credit));
 }
 
 #endif

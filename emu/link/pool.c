@@ -63,7 +63,7 @@ void emu_pool_destroy(struct emu_pool *pool)
 void emu_pool_cache_init(struct emu_pool_cache *cache, struct emu_pool *pool)
 {
     cache->pool = pool;
-    cache->first = EMU_NO_BUF;
+    cache->first = cache->kept = EMU_NO_BUF;
     cache->count = 0;
 }
 
@@ -139,21 +139,16 @@ bool emu_pool_refill(struct emu_pool_cache *cache)
         head = pool_fresh_chain(cache->pool);
     if (head == EMU_NO_BUF)
         return false;
-    cache->first = head;
+    cache->first = cache->kept = head;
     cache->count = EMU_POOL_CHAIN;
     return true;
 }
 
 void emu_pool_spill(struct emu_pool_cache *cache)
 {
-    struct emu_pool *pool = cache->pool;
     uint32_t head = cache->first;
-    uint32_t last = head;
 
-    for (uint32_t i = 1; i < EMU_POOL_CHAIN; i++)
-        last = pool->beside[last].next;
-    cache->first = pool->beside[last].next;
+    cache->first = cache->kept;
     cache->count -= EMU_POOL_CHAIN;
-    pool->beside[last].next = EMU_NO_BUF;
-    pool_depot_push(pool, head);
+    pool_depot_push(cache->pool, head);
 }

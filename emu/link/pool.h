@@ -46,8 +46,10 @@ struct emu_pool {
 /* One worker's buffers; no other thread touches it. */
 struct emu_pool_cache {
     struct emu_pool *pool;
-    uint32_t first; /* chain of free buffers, EMU_NO_BUF if none */
-    uint32_t count; /* in that chain: at most 2 * EMU_POOL_CHAIN */
+    uint32_t first; /* chain of free buffers, as many as `count` says; what the last links to is
+                       without meaning */
+    uint32_t count; /* below 2 * EMU_POOL_CHAIN */
+    uint32_t kept;  /* with more than EMU_POOL_CHAIN: the first of the last EMU_POOL_CHAIN */
 };
 
 /** emu_pool_create - a pool of @bufs buffers, reserved, not touched. NULL without address space. */
@@ -65,7 +67,7 @@ uint64_t emu_pool_out(const struct emu_pool *pool, uint32_t cached);
 
 /** emu_pool_refill - fetch a chain from the depot; false: the pool is exhausted. */
 bool emu_pool_refill(struct emu_pool_cache *cache);
-/** emu_pool_spill - give one chain back to the depot. */
+/** emu_pool_spill - give the first chain of two back to the depot. */
 void emu_pool_spill(struct emu_pool_cache *cache);
 
 static inline struct emu_seg *emu_pool_seg(struct emu_pool *pool, uint32_t buf)
@@ -142,7 +144,9 @@ static inline void emu_pool_drop(struct emu_pool_cache *cache, uint32_t buf)
     atomic_store_explicit(&pool->refs[buf], 0, memory_order_relaxed);
     pool->beside[buf].next = cache->first;
     cache->first = buf;
-    if (++cache->count == 2 * EMU_POOL_CHAIN)
+    if (++cache->count == EMU_POOL_CHAIN)
+        cache->kept = buf;
+    else if (cache->count == 2 * EMU_POOL_CHAIN)
         emu_pool_spill(cache);
 }
 

@@ -38,17 +38,30 @@ size_t emu_retry_bytes(uint32_t credits)
            slots * (sizeof(uint32_t) + 2 * sizeof(uint64_t)) + window * sizeof(struct emu_entry);
 }
 
-/* No answer for so long: a round trip twice, behind all that can be before it. */
-static uint64_t replay_timeout_ps(const struct emu_replay *replay)
+static bool replay_simulates(const struct emu_replay *replay)
+{
+    return replay->wire.owner->worker->clock.mode == EMU_CLOCK_VIRTUAL;
+}
+
+/*
+ * No answer for so long: a round trip twice, behind all that can be before it. On other clocks than
+ * that of simulated time it is the least time-out, and where round trips begin to be taken.
+ */
+static void replay_set_timeout(struct emu_replay *replay)
 {
     const struct emu_profile *profile = replay->wire.profile;
     uint64_t trip_ps = replay->flight_ps + profile->credit_ps +
                        (replay->window + 1u) * EMU_SEG_BYTES * profile->link_ps_per_byte;
-    uint64_t timeout_ps = REPLAY_TRIPS * trip_ps;
 
-    if (replay->wire.owner->worker->clock.mode == EMU_CLOCK_VIRTUAL || timeout_ps > REPLAY_RAW_PS)
-        return timeout_ps;
-    return REPLAY_RAW_PS;
+    replay->timeout_ps = REPLAY_TRIPS * trip_ps;
+    if (replay_simulates(replay))
+        return;
+    if (replay->timeout_ps < REPLAY_RAW_PS)
+        replay->timeout_ps = REPLAY_RAW_PS;
+    emu_rto_init(&replay->rto, replay->timeout_ps << REPLAY_TRIES);
+    emu_rto_adapt(&replay->rto, replay->timeout_ps);
+    replay->rto.first_ps = replay->timeout_ps;
+    replay->times = false;
 }
 
 /* The rings, and what goes with their slots. False: there is no memory. */
@@ -116,7 +129,7 @@ int emu_retry_join(struct emu_replay *replay, struct emu_tx *tx, struct emu_dev 
     intake->expected = replay->first = replay->next = replay->last = REPLAY_BEGINS;
     replay->flight_ps = profile->channel_ps + profile->switch_ps;
     replay->lookahead_ps = emu_profile_lookahead_ps(profile);
-    replay->timeout_ps = replay_timeout_ps(replay);
+    replay_set_timeout(replay);
     return 0;
 }
 
@@ -140,25 +153,50 @@ static struct emu_entry *replay_kept(const struct emu_replay *replay, uint32_t n
     return &replay->kept[number & (replay->window - 1)];
 }
 
-/* From @at_ps on the far end has so long to answer. */
+/* From @at_ps on, or the end of the pass, the far end has so long to answer. */
 static void replay_wait(struct emu_replay *replay, uint64_t at_ps)
 {
-    replay->timer_ps = at_ps + (replay->timeout_ps << replay->tries);
+    if (replay_simulates(replay))
+        replay->timer_ps = at_ps + (replay->timeout_ps << replay->tries);
+    else
+        replay->timer_ps = replay->pass_ps + replay->rto.first_ps;
 }
 
-/* All that has no acknowledgment is sent again. */
+/* All that has no acknowledgment is sent again. An answer may be to either time (Karn). */
 static void replay_again(struct emu_replay *replay, uint64_t at_ps)
 {
     replay->next = replay->first;
+    replay->times = false;
     replay_wait(replay, at_ps);
 }
 
 static void replay_timeout(struct emu_replay *replay, uint64_t at_ps)
 {
     emu_count(&replay->counts.timeouts, 1);
-    if (replay->tries < REPLAY_TRIES)
+    if (!replay_simulates(replay))
+        emu_rto_late(&replay->rto);
+    else if (replay->tries < REPLAY_TRIES)
         replay->tries++;
     replay_again(replay, at_ps);
+}
+
+/* One at a time, of those that are sent for the first time. */
+static void replay_time(struct emu_replay *replay, uint32_t number)
+{
+    if (replay->times || replay_simulates(replay))
+        return;
+    replay->times = true;
+    replay->timed = number;
+    replay->timed_ps = replay->pass_ps;
+}
+
+/* All before @number has come. */
+static void replay_timed_came(struct emu_replay *replay, uint32_t number)
+{
+    if (!replay->times || (int32_t)(number - replay->timed) <= 0)
+        return;
+    replay->times = false;
+    emu_rto_came(&replay->rto, replay->pass_ps - replay->timed_ps);
 }
 
 /* An answer that comes may be lost: drawn like the fate of what comes by the other way. */
@@ -185,6 +223,7 @@ static void replay_acknowledged(struct emu_replay *replay, uint32_t number, uint
     if ((int32_t)(replay->next - replay->first) < 0)
         replay->next = replay->first; /* it came although it was to be sent again */
     replay->tries = 0;
+    replay_timed_came(replay, number);
     replay_wait(replay, at_ps);
 }
 
@@ -217,6 +256,7 @@ static void replay_send(struct emu_replay *replay, uint64_t there_ps)
         *kept = *emu_ring_front(&replay->from.data);
         emu_ring_skip(&replay->from.data);
         replay->last++;
+        replay_time(replay, replay->next);
     } else {
         emu_count(&replay->counts.again, 1);
     }
@@ -238,7 +278,7 @@ static uint64_t replay_run_raw(struct emu_replay *replay)
     bool sent = false;
 
     if (replay->first != replay->last || emu_ring_front(&replay->from.data))
-        now_ps = emu_now_ns() * 1000u;
+        replay->pass_ps = now_ps = emu_now_ns() * 1000u;
     while ((answer = emu_credit_front(&replay->says))) {
         replay_hear(replay, answer, now_ps);
         emu_credit_skip(&replay->says);
@@ -307,6 +347,7 @@ static void replay_depart(struct emu_replay *replay, uint64_t at_ps)
 /* What happens first, by @until_ps; at one and the same time answers come before departures. */
 static uint64_t replay_run_timed(struct emu_replay *replay, uint64_t until_ps)
 {
+    replay->pass_ps = until_ps;
     for (;;) {
         const struct emu_credit *answer = emu_credit_front(&replay->says);
         uint64_t answer_ps = answer ? answer->time_ps : EMU_NEVER;
@@ -345,6 +386,7 @@ void emu_replay_link(struct emu_replay *replay, bool up, uint64_t at_ps)
     if (replay->down == !up)
         return;
     replay->down = !up;
+    replay->times = false;
     if (!up)
         return;
     if (replay_timed(replay))
@@ -353,6 +395,8 @@ void emu_replay_link(struct emu_replay *replay, bool up, uint64_t at_ps)
         at_ps = emu_now_ns() * 1000u;
     if (at_ps > replay->at_ps)
         replay->at_ps = at_ps;
+    if (at_ps > replay->pass_ps)
+        replay->pass_ps = at_ps;
     replay->tries = 0;
     replay_again(replay, at_ps);
 }
@@ -360,7 +404,7 @@ void emu_replay_link(struct emu_replay *replay, bool up, uint64_t at_ps)
 void emu_replay_slow(struct emu_replay *replay, struct emu_slow *slow, uint32_t factor)
 {
     emu_tx_slow(&replay->wire, slow, factor);
-    replay->timeout_ps = replay_timeout_ps(replay);
+    replay_set_timeout(replay);
 }
 
 /* The oldest that waits, in the replay buffer; NULL: none does. */
@@ -454,4 +498,6 @@ void emu_replay_rebase(struct emu_replay *replay, uint64_t by_ps)
     replay->wire.busy_ps = emu_rebased_ps(replay->wire.busy_ps, by_ps);
     replay->at_ps = emu_rebased_ps(replay->at_ps, by_ps);
     replay->timer_ps = emu_rebased_ps(replay->timer_ps, by_ps);
+    replay->pass_ps = emu_rebased_ps(replay->pass_ps, by_ps);
+    replay->timed_ps = emu_rebased_ps(replay->timed_ps, by_ps);
 }

@@ -14,8 +14,12 @@
  * as fast as one without.
  *
  * Timed clocks: answers, time-outs and departures happen in the order of their times, which are
- * those of the profile alone: the cable, and credit_ps for the way back of an answer. On clock raw
- * the host's clock tells how long nothing was heard.
+ * those of the profile alone: the cable, and credit_ps for the way back of an answer.
+ *
+ * Time-outs: in simulated time twice what a full window and its answer take. On clocks raw and real
+ * an answer is heard when the far end's thread has been on a core, too; so they follow how long
+ * answers took to be heard (rto.h), from there up to 2^REPLAY_TRIES times that. They begin when the
+ * pass that sends ends, for before that the far end has nothing to answer.
  * Source: InfiniBand's and Slingshot's link-level retry, PCI Express's data link layer; deviation:
  * answers take no time of the wire, like credits, and are never wrong, only lost.
  */
@@ -23,6 +27,7 @@
 #define EMU_REPLAY_H
 
 #include "emu/link/intake.h"
+#include "emu/packet/rto.h"
 
 /* All of it is the sending device's. */
 struct emu_replay {
@@ -48,6 +53,13 @@ struct emu_replay {
     uint32_t tries;    /* time-outs in a row */
     uint64_t at_ps;    /* of the last thing that happened: nothing is sent before */
     uint64_t timer_ps; /* no answer by then: all again. Raw: by the host's clock */
+
+    /* Clocks raw and real: time-outs that follow round trips. */
+    struct emu_rto rto;
+    uint64_t pass_ps;  /* the pass goes on until then; 0, simulated time */
+    bool times;        /* the round trip of one is being taken: */
+    uint32_t timed;    /* its number, which was sent once, */
+    uint64_t timed_ps; /* at the end of that pass */
 
     struct {
         _Atomic uint64_t again;    /* segments that were sent again */

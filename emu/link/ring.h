@@ -182,7 +182,9 @@ static inline void emu_ring_put(struct emu_ring_end *end, const struct emu_entry
 {
     struct emu_entry *slot = emu_ring_next(end);
 
-    __builtin_memcpy(&slot->hdr, &entry->hdr, sizeof *slot - offsetof(struct emu_entry, hdr));
+    slot->hdr = entry->hdr; /* in the pieces in which an entry was made, or can be registers */
+    slot->buf = entry->buf;
+    slot->born_ns = entry->born_ns;
     emu_ring_show(slot, entry->time_ps);
 }
 

@@ -5,11 +5,14 @@
  * The instruction takes three cycles and can begin anew in each, so long data
  * are three lanes side by side. What a lane's checksum is behind the next lanes
  * is a product modulo the polynomial: a multiplication without carries, and the
- * instruction once more for the remainder.
- * Source: Gopal et al., "Fast CRC Computation for iSCSI Polynomial Using CRC32
- * Instruction", Intel 2011.
- * Rejected: folding by 32 bytes (VPCLMULQDQ): on 256 bytes no faster, on fewer
- * processors.
+ * instruction once more for the remainder. Frames of hosts are longer than
+ * packets, and processors with VPCLMULQDQ fold them 256 bytes at a time: what
+ * stands in a register is moved on by 256 bytes, by such multiplications, and
+ * the next 256 are added.
+ * Sources: Gopal et al., "Fast CRC Computation for iSCSI Polynomial Using CRC32
+ * Instruction", Intel 2011, and "Fast CRC Computation for Generic Polynomials
+ * Using PCLMULQDQ Instruction", Intel 2009.
+ * Rejected: folding a segment's 256 bytes, which is no faster.
  */
 #include "emu/packet/crc.h"
 
@@ -95,13 +98,76 @@ static inline bool crc32_has_instructions(void)
 {
     return __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("pclmul");
 }
+
+#define CRC32_WIDE_LEAST  1024u /* bytes; fewer are not folded */
+#define CRC32_WIDE_TARGET __attribute__((target("sse4.2,pclmul,avx512f,vpclmulqdq")))
+
+/* Each 16 bytes of @at, moved on as @by says, and @data added to them. */
+CRC32_WIDE_TARGET static inline __m512i crc32_fold(__m512i at, __m512i by, __m512i data)
+{
+    return _mm512_ternarylogic_epi64(_mm512_clmulepi64_epi128(at, by, 0x00),
+                                     _mm512_clmulepi64_epi128(at, by, 0x11), data, 0x96);
+}
+
+CRC32_WIDE_TARGET static inline __m512i crc32_fold_by(uint32_t low, uint32_t high)
+{
+    return _mm512_broadcast_i32x4(_mm_set_epi64x(high, low));
+}
+
+/* The checksum of the 64 bytes of @at, behind 0. */
+CRC32_WIDE_TARGET static uint64_t crc32_rest(__m512i at)
+{
+    const __m128i by = _mm_set_epi64x(CRC32_FOLD_16_HIGH, CRC32_FOLD_16_LOW);
+    __m128i lane[4], sum;
+
+    _mm512_storeu_si512(lane, at);
+    sum = lane[0];
+    for (unsigned i = 1; i < 4; i++)
+        sum = _mm_xor_si128(_mm_xor_si128(_mm_clmulepi64_si128(sum, by, 0x00),
+                                          _mm_clmulepi64_si128(sum, by, 0x11)),
+                            lane[i]);
+    return _mm_crc32_u64(_mm_crc32_u64(0, (uint64_t)_mm_cvtsi128_si64(sum)),
+                         (uint64_t)_mm_extract_epi64(sum, 1));
+}
+
+/* At least 512 bytes, in pieces of 256. */
+CRC32_WIDE_TARGET static uint32_t crc32_wide(uint32_t crc, const uint8_t *data, size_t bytes)
+{
+    const __m512i by256 = crc32_fold_by(CRC32_FOLD_256_LOW, CRC32_FOLD_256_HIGH);
+    const __m512i by64 = crc32_fold_by(CRC32_FOLD_64_LOW, CRC32_FOLD_64_HIGH);
+    __m512i at[4];
+
+    for (unsigned i = 0; i < 4; i++)
+        at[i] = _mm512_loadu_si512(data + (size_t)i * 64);
+    at[0] = _mm512_xor_si512(at[0], _mm512_zextsi128_si512(_mm_cvtsi32_si128((int)crc)));
+    for (data += 256, bytes -= 256; bytes; data += 256, bytes -= 256)
+        for (unsigned i = 0; i < 4; i++)
+            at[i] = crc32_fold(at[i], by256, _mm512_loadu_si512(data + (size_t)i * 64));
+    for (unsigned i = 1; i < 4; i++)
+        at[i] = crc32_fold(at[i - 1], by64, at[i]);
+    return (uint32_t)crc32_rest(at[3]);
+}
+
+static inline bool crc32_folds(void)
+{
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("vpclmulqdq");
+}
+
+static uint32_t crc32_quick(uint32_t crc, const uint8_t *data, size_t bytes)
+{
+    size_t wide = bytes / 256 * 256;
+
+    if (bytes < CRC32_WIDE_LEAST || !crc32_folds())
+        return crc32_instructions(crc, data, bytes);
+    return crc32_instructions(crc32_wide(crc, data, wide), data + wide, bytes - wide);
+}
 #endif
 
 uint32_t emu_crc32(uint32_t crc, const void *data, size_t bytes)
 {
 #if defined(__x86_64__)
     if (crc32_has_instructions())
-        return ~crc32_instructions(~crc, data, bytes);
+        return ~crc32_quick(~crc, data, bytes);
 #endif
     return emu_crc32_by_tables(crc, data, bytes);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rto.h - the retransmission time-out: how long an engine waits for a reply before it sends again.
+ * rto.h - the retransmission time-out: how long an engine waits for a reply before it sends again,
+ * and, between switches with link-level retry (emu/link/replay.h), a cable's end for an answer.
  *
  * In simulated time it is the profile's. On clock raw a reply takes as long as the host's threads
  * need to pass it on: microseconds where each has a core, many milliseconds where they share one.
@@ -12,7 +13,7 @@
  * One that is too short costs a packet that arrives twice, which the receiver finds; one that is
  * too long costs the time in which a lost packet's flow stands still.
  *
- * Owner: the engine's worker.
+ * Owner: the worker of the engine, or of the cable's end.
  */
 #ifndef NIC_EMU_RTO_H
 #define NIC_EMU_RTO_H

@@ -38,9 +38,24 @@ enum emu_event {
  */
 typedef uint32_t (*emu_step_fn)(struct emu_dev *dev, uint64_t until_ps);
 
+/*
+ * What a step is going to touch, asked of memory some steps before it: several misses at a time
+ * instead of one after the other. What one of these reads the one before it has asked for.
+ */
+enum emu_fetch {
+    EMU_FETCH_SELF,  /* the device's own lines; its first has been asked for */
+    EMU_FETCH_PORTS, /* what the device points to: its ports */
+    EMU_FETCH_RINGS, /* what the ports point to */
+    EMU_FETCHES
+};
+
+/* Asks for lines, and changes nothing. Thread: its worker's. */
+typedef void (*emu_fetch_fn)(const struct emu_dev *dev, enum emu_fetch what);
+
 struct emu_dev {
     /* Written once, before the worker starts. */
     emu_step_fn step;
+    emu_fetch_fn fetch; /* NULL: nothing is asked for. Used on clock virtual */
     struct emu_worker *worker;
     uint32_t index; /* at its worker */
     bool timed;     /* the clock is not raw */
@@ -108,6 +123,26 @@ struct emu_worker {
  * emu_dev_init - a device that worker @worker will step; adds it there. Before the worker starts.
  */
 void emu_dev_init(struct emu_dev *dev, struct emu_worker *worker, emu_step_fn step);
+
+/**
+ * emu_dev_told - the ports that have an event to be taken in the next step. Thread: its worker's.
+ */
+static inline uint64_t emu_dev_told(const struct emu_dev *dev, enum emu_event event)
+{
+    return dev->worker->taken.ready[dev->index][event];
+}
+
+/** emu_fetch_line - the line of @at will be touched soon; _lines: and those up to @end. */
+static inline void emu_fetch_line(const void *at)
+{
+    __builtin_prefetch(at);
+}
+
+static inline void emu_fetch_lines(const void *at, const void *end)
+{
+    for (const uint8_t *line = at; line < (const uint8_t *)end; line += EMU_LINE)
+        emu_fetch_line(line);
+}
 
 /**
  * emu_dev_always - step it in every pass from now on, whatever the time, so also after a sleep

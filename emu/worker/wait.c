@@ -26,14 +26,21 @@ static inline void cpu_pause(void)
 #endif
 }
 
-static _Thread_local bool crowded; /* this thread's last yield gave the core to another one */
+static _Thread_local uint64_t back_ns; /* when this thread had its core again after a yield */
+static _Thread_local bool crowded;     /* this thread's last yield gave the core to another one */
 
 void emu_wait_yield(void)
 {
     uint64_t before_ns = emu_now_ns();
 
     sched_yield();
-    crowded = emu_now_ns() - before_ns > WAIT_SWITCH_NS;
+    back_ns = emu_now_ns();
+    crowded = back_ns - before_ns > WAIT_SWITCH_NS;
+}
+
+bool emu_wait_may_look(void)
+{
+    return emu_now_ns() - back_ns < EMU_WAIT_LOOK_NS;
 }
 
 enum emu_wait_next emu_wait_round(unsigned rounds, bool oversubscribed)

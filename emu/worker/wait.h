@@ -25,6 +25,9 @@
 #define EMU_WAIT_SPINS_OVERSUBSCRIBED  2u   /* the same where threads outnumber cores */
 #define EMU_WAIT_YIELDS                200u /* then rounds with a yield; then sleep */
 #define EMU_WAIT_YIELDS_OVERSUBSCRIBED 20u  /* the same where threads outnumber cores */
+/* Between two yields who looks for what nobody tells of may do so for so long: as two changes of a
+ * thread, and what a process asks in between, take twice. */
+#define EMU_WAIT_LOOK_NS 5000u
 
 enum emu_wait_next {
     EMU_WAIT_AGAIN, /* look again */
@@ -40,6 +43,9 @@ enum emu_wait_next emu_wait_round(unsigned rounds, bool oversubscribed);
 
 /** emu_wait_yield - let another thread run. */
 void emu_wait_yield(void);
+
+/** emu_wait_may_look - has this thread had its core since its last yield for a moment only? */
+bool emu_wait_may_look(void);
 
 struct emu_waiter; /* what one worker sleeps on */
 

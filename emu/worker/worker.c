@@ -15,7 +15,11 @@
 #include "emu/worker/rcu.h"
 #include "emu/worker/spawn.h"
 
+/* Devices whose lines are on their way: one for each of enum emu_fetch, and one. */
+#define AHEAD          (EMU_FETCHES + 1)
+#define AHEAD_FROM     1024u     /* devices of a worker: the lines of fewer are in a cache anyway */
 #define WORKER_NEAR_PS 50000000u /* closer than this, waiting for a time is yielding: 50 us */
+#define WORKER_ONCE_PS 1000u     /* and closer than this, a device wants to look at once */
 
 static bool signals_create(struct emu_signals *signals, uint32_t words, uint32_t devs)
 {
@@ -214,6 +218,27 @@ static void worker_look(struct emu_worker *worker)
         emu_edge_look(list->edge[i]);
 }
 
+/*
+ * Step the devices of word @w that are ready. Whom one tells of something, and who is behind it, is
+ * stepped in the same pass. So segments that went by different ways are at a host link, which is
+ * behind all switches, in one pass, and go in one frame.
+ */
+static uint32_t worker_step_word(struct emu_worker *worker, uint32_t w)
+{
+    uint64_t *near = &worker->taken.near[w], bits = worker_take(worker, w);
+    uint32_t moved = 0;
+
+    while (bits) {
+        uint32_t i = emu_bits_first(bits);
+        uint64_t behind = ~emu_bits_below(i + 1);
+
+        moved += worker_step(worker, w * 64 + i, worker->now_ps);
+        bits = (bits | *near) & behind;
+        *near &= ~behind;
+    }
+    return moved;
+}
+
 uint32_t emu_worker_pass(struct emu_worker *worker)
 {
     uint32_t moved = 0;
@@ -223,8 +248,7 @@ uint32_t emu_worker_pass(struct emu_worker *worker)
     if (worker->next_ps <= worker->now_ps)
         worker_wake_due(worker, worker->now_ps);
     for (uint32_t w = 0; w < worker->words; w++)
-        emu_each_bit (i, worker_take(worker, w))
-            moved += worker_step(worker, w * 64 + i, worker->now_ps);
+        moved += worker_step_word(worker, w);
     if (worker->untold)
         emu_edge_tell_all(worker, !moved || emu_worker_quiet(worker));
     worker->woke = false;
@@ -241,6 +265,45 @@ uint64_t emu_worker_due_ps(const struct emu_worker *worker)
     return next_ps;
 }
 
+static void worker_fetch(const struct emu_worker *worker, uint32_t i, enum emu_fetch what)
+{
+    const struct emu_dev *dev = worker->dev[i];
+
+    if (dev->fetch)
+        dev->fetch(dev, what);
+}
+
+/*
+ * Step all that are to be stepped; while one is, the lines of those that follow it are on their
+ * way. That makes 1.7 to 2.4 times the hops a second at 4096 nodes, whose switches do not fit into
+ * a cache; where they do, looking ahead costs more than it gains.
+ */
+static void window_step_ahead(struct emu_worker *worker, uint64_t until_ps)
+{
+    uint32_t at[AHEAD] = {0}, count = 0;
+
+    for (uint32_t w = 0; w < worker->words; w++)
+        emu_each_bit (bit, worker_take(worker, w)) {
+            uint32_t i = w * 64 + bit;
+
+            emu_fetch_line(worker->dev[i]);
+            for (uint32_t what = 0; what < EMU_FETCHES && what < count; what++)
+                worker_fetch(worker, at[(count - 1 - what) % AHEAD], (enum emu_fetch)what);
+            if (count >= AHEAD)
+                worker_step(worker, at[count % AHEAD], until_ps);
+            at[count++ % AHEAD] = i;
+        }
+    for (uint32_t i = count < AHEAD ? 0 : count - AHEAD; i < count; i++)
+        worker_step(worker, at[i % AHEAD], until_ps);
+}
+
+static void window_step(struct emu_worker *worker, uint64_t until_ps)
+{
+    for (uint32_t w = 0; w < worker->words; w++)
+        emu_each_bit (i, worker_take(worker, w))
+            worker_step(worker, w * 64 + i, until_ps);
+}
+
 uint64_t emu_worker_window(struct emu_worker *worker, uint64_t until_ps)
 {
     struct emu_signals told = worker->told;
@@ -251,9 +314,10 @@ uint64_t emu_worker_window(struct emu_worker *worker, uint64_t until_ps)
     worker->now_ps = until_ps;
     worker->sent_ps = EMU_NEVER;
     worker_wake_due(worker, until_ps);
-    for (uint32_t w = 0; w < worker->words; w++)
-        emu_each_bit (i, worker_take(worker, w))
-            worker_step(worker, w * 64 + i, until_ps);
+    if (worker->devs >= AHEAD_FROM)
+        window_step_ahead(worker, until_ps);
+    else
+        window_step(worker, until_ps);
     next_ps = worker->next_ps;
     return next_ps < worker->sent_ps ? next_ps : worker->sent_ps;
 }
@@ -299,14 +363,21 @@ static void worker_sleep(struct emu_worker *worker, uint64_t rest_ps)
     worker_bells(worker, false);
 }
 
-static void worker_idle(struct emu_worker *worker, unsigned rounds)
+/*
+ * @rounds: empty ones in a row. A device that looks for what nobody tells of is let look for a
+ * while, once the core has been everybody's since something was moved: two changes of a thread take
+ * longer than many looks, and what comes meanwhile waits for them.
+ */
+static void worker_idle(struct emu_worker *worker, unsigned *rounds)
 {
     uint64_t rest_ps = worker_rest_ps(worker);
 
     if (!emu_worker_quiet(worker))
         return;
-    if (emu_wait_round(rounds, atomic_load_explicit(&worker->oversubscribed,
-                                                    memory_order_relaxed)) == EMU_WAIT_SLEEP) {
+    if (*rounds && rest_ps <= WORKER_ONCE_PS && emu_wait_may_look())
+        return;
+    if (emu_wait_round((*rounds)++, atomic_load_explicit(&worker->oversubscribed,
+                                                         memory_order_relaxed)) == EMU_WAIT_SLEEP) {
         if (rest_ps < WORKER_NEAR_PS)
             emu_wait_yield();
         else
@@ -400,7 +471,7 @@ static void *thread_main(void *arg)
         else if (emu_worker_pass(worker))
             idle = 0;
         else
-            worker_idle(worker, idle++);
+            worker_idle(worker, &idle);
         emu_rcu_quiescent();
     }
     emu_rcu_leave();

@@ -147,6 +147,14 @@ void engine_give_up(struct engine *engine, uint64_t at_ps);
  */
 void engine_cut(struct engine *engine, uint32_t dst, bool group);
 
+/**
+ * engine_life - the engine of number @src, a node or a unit, is in its life @life: modulo 2^15, 0
+ * at first. When its host came back it was made anew, and its flows begin anew. What is on its way
+ * from an earlier life is not taken any more: the life is in each packet's CRC-32. The engine
+ * itself is told its own. Thread: manager, while the worker stands still; then it is to be woken.
+ */
+void engine_life(struct engine *engine, uint32_t src, uint32_t life, uint64_t at_ps);
+
 /** engine_vcs - what the engine knows of the far end of @link, for checks there. */
 const struct emu_vcs *engine_vcs(const struct engine *engine, uint32_t link);
 

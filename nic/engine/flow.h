@@ -48,6 +48,7 @@ struct engine_heard {
     uint32_t from;                     /* 1 + the source; 0: nothing was heard */
     uint32_t last;                     /* the highest number, as a tag has it */
     uint64_t seen[ENGINE_WINDOW / 64]; /* by number modulo ENGINE_WINDOW */
+    uint32_t life;                     /* of the source: engine_life() */
 };
 
 /** engine_flow_dead - has nothing that was sent there come through for ENGINE_SPAN packets? */

@@ -32,6 +32,7 @@ struct engine {
     const struct emu_profile *profile;
     struct emu_profile host_profile;
     uint32_t node, nodes;
+    uint32_t life; /* its own: engine_life() */
     uint32_t links;
     uint32_t cut;       /* of them, those that nothing is plugged into */
     struct emu_rto rto; /* until a packet's reply */
@@ -113,10 +114,11 @@ static inline uint32_t engine_seg_there(const struct emu_hdr *hdr)
     return EMU_HDR_BYTES + (engine_is_length_only(hdr) ? 0u : hdr->len);
 }
 
-/* The CRC-32 of a packet, from that of its payload. Pure. */
-static inline uint32_t engine_crc(uint32_t payload, uint32_t tag, uint16_t dst, bool group)
+/* The CRC-32 of a packet, from that of its payload. @life: its source's. Pure. */
+static inline uint32_t engine_crc(uint32_t payload, uint32_t tag, uint16_t dst, bool group,
+                                  uint32_t life)
 {
-    uint32_t where[2] = {tag, (uint32_t)dst | (uint32_t)group << 16};
+    uint32_t where[2] = {tag, (uint32_t)dst | (uint32_t)group << 16 | life << 17};
 
     return emu_crc32(payload, where, sizeof where);
 }

@@ -107,7 +107,7 @@ static void send_segment(struct engine *e, struct engine_link *l, uint32_t c,
                                                               .bytes = p->bytes,
                                                               .stamp = at_ps / 64000 % 1024});
     if (last) {
-        entry->crc = engine_crc(p->crc, p->tag, (uint16_t)p->dst, p->group);
+        entry->crc = engine_crc(p->crc, p->tag, (uint16_t)p->dst, p->group, e->life);
         l->left[p->priority] &= ~(1u << c);
     } else {
         l->left[p->priority] |= 1u << c;

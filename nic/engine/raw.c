@@ -120,7 +120,7 @@ static bool raw_take_some(struct engine *e, uint32_t most, uint32_t *moved)
     if (taken) {
         emu_rx_done(&e->host.in, taken);
         e->host.in.owed += taken;
-        emu_rx_pay(&e->host.in, 0);
+        emu_rx_pay(&e->host.in, &e->dev, 0);
     }
     *moved += taken;
     return taken == most;

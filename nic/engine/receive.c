@@ -90,7 +90,8 @@ static bool payload_good(struct engine *e, const struct engine_incoming *in, uin
         payload = emu_crc32(payload, hdr, engine_seg_there(hdr));
         bytes += engine_seg_bytes(hdr);
     }
-    return bytes == head->bytes && engine_crc(payload, in->tag, head->dst, head->group) == crc;
+    return bytes == head->bytes &&
+           engine_crc(payload, in->tag, head->dst, head->group, e->receive.heard[src].life) == crc;
 }
 
 /* Segments that carry a host segment: the first ones, and at least one. 0: it is not so. */
@@ -181,6 +182,32 @@ static void incoming_judge(struct engine *e, uint32_t i, uint32_t crc, uint64_t 
         break;
     }
     incoming_deliver(e, i, at_ps);
+}
+
+/* Packets of @src that wait for the host: nobody is there any more who sent them. */
+static void incoming_forget(struct engine *e, uint32_t src, uint64_t at_ps)
+{
+    uint16_t i = e->receive.whole.first, next;
+
+    for (; i != ENGINE_NONE; i = next) {
+        struct engine_incoming *in = &e->receive.incoming[i];
+
+        next = e->receive.join[i].next;
+        if (engine_hdr(e, in->buf[0])->src != src)
+            continue;
+        emu_count(&e->counts.abandoned, 1);
+        engine_list_drop(&e->receive.whole, e->receive.join, i);
+        incoming_drop(e, in);
+        engine_answer(e, i, false, at_ps);
+    }
+}
+
+void engine_life(struct engine *engine, uint32_t src, uint32_t life, uint64_t at_ps)
+{
+    incoming_forget(engine, src, at_ps);
+    engine->receive.heard[src] = (struct engine_heard){.life = life};
+    if (src == engine->node)
+        engine->life = life;
 }
 
 /* Another part came meanwhile: it is due later. Most are due last. */

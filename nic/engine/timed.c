@@ -118,7 +118,7 @@ static void timed_post(struct engine *e, uint64_t at_ps, uint64_t until_ps)
         emu_rx_skip(&e->host.in);
         emu_rx_done(&e->host.in, 1);
         e->host.in.owed = 1;
-        emu_rx_pay(&e->host.in,
+        emu_rx_pay(&e->host.in, &e->dev,
                    at_ps + (e->host.in.kind == EMU_LINK_LOCAL ? e->profile->credit_ps : 0));
     }
     front_ps = emu_rx_front_ps(&e->host.in, until_ps);

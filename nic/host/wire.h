@@ -132,22 +132,32 @@ struct nic_wire_hello {
 
 /*
  * Two processes part (peer/leave.c, peer/bye.c). The one that leaves asks; the other answers once
- * it has all that the head's sender says it has sent, and does not send more.
+ * it has all that the head's sender says it has sent, and does not send more. A question may be
+ * said again, and they overtake each other: so each says how many there are of its, and none leaves
+ * before it has them all.
  */
 enum nic_bye {
     NIC_BYE_ASK,
     NIC_BYE_ANSWER,
     /* To a process that the sender will not meet. It carries the question's check. */
-    NIC_BYE_UNKNOWN
+    NIC_BYE_UNKNOWN,
+    /*
+     * From who leaves, once it is answered: it asks no more. Who wants to leave as well takes all
+     * its questions before, some of which may be under way.
+     */
+    NIC_BYE_DONE
 };
 
 struct nic_wire_bye {
     struct nic_wire_head head;
-    uint32_t sent; /* requests, in all */
-    uint8_t kind;  /* enum nic_bye */
-    uint8_t spare;
-    uint16_t number; /* of the question, in the answer, too */
-    uint64_t life;   /* the sending process's seat */
+    uint32_t sent;  /* requests, in all */
+    uint8_t kind;   /* enum nic_bye */
+    uint8_t done;   /* answers: 1, a DONE was said before it */
+    uint16_t asked; /* questions of the sender's to the receiver, with this one: how many */
+    uint16_t came;  /* answers: so many questions of the receiver's have come, */
+    uint16_t given; /* and so many were answered, with this one */
+    uint8_t unused[4];
+    uint64_t life; /* the sending process's seat */
 };
 
 /*
@@ -186,7 +196,7 @@ static_assert(sizeof(struct nic_wire_atomic) == 72, "wire format");
 static_assert(sizeof(struct nic_wire_result) == 32, "wire format");
 static_assert(sizeof(struct nic_wire_data) == 8, "wire format");
 static_assert(sizeof(struct nic_wire_hello) == 24, "wire format");
-static_assert(sizeof(struct nic_wire_bye) == 32, "wire format");
+static_assert(sizeof(struct nic_wire_bye) == 40, "wire format");
 static_assert(sizeof(struct nic_wire_broadcast) == 16, "wire format");
 
 /**

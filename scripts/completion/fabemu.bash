@@ -12,6 +12,11 @@ _fabemu_running() {
     "$1" status --json 2>/dev/null | sed -nE 's/^    "name": ?"([^"]+)",?$/\1/p'
 }
 
+# Does a subcommand take the name of a running fabric? _fabemu_takes_name COMMAND SUBCOMMAND
+_fabemu_takes_name() {
+    "$1" "$2" --help 2>/dev/null | grep -q '^usage:.*\[NAME\]'
+}
+
 # The names of bounds and of scenarios, of which --help and --list have tables.
 _fabemu_bounds() {
     "$1" run --help 2>/dev/null | sed -nE '/^Bounds/,/^$/s/^  ([a-z-]+) .*/\1=/p'
@@ -70,9 +75,10 @@ _fabemu_subcommand() {
         _fabemu_words "$("$1" "$2" --help 2>/dev/null |
             sed -nE 's/^ +(-h, )?(--[a-z-]+).*/\2/p')"
         ;;
-    down,* | status,* | check,* | env,*) _fabemu_words "$(_fabemu_running "$1")" ;;
     topo,*) _fabemu_files ;;
     run,*) _fabemu_words -- ;;
+    up,*) ;; # a new name
+    *) ! _fabemu_takes_name "$1" "$2" || _fabemu_words "$(_fabemu_running "$1")" ;;
     esac
 }
 

@@ -61,25 +61,5 @@ void switch_queue(struct switch_crosspoints *xp, uint32_t row, uint64_t outs,
 
 void switch_enter(struct switch_crosspoints *xp, uint32_t row, const struct emu_entry *entry)
 {
-    switch_admit(xp, row, entry, true, switch_put_raw);
-}
-
-/*
- * Source: output-queued routers §2. The two readings of its credit counter: docs/ARCHITECTURE.md,
- * section 4.
- */
-void switch_admit_settling(struct switch_crosspoints *xp, uint32_t r, const struct emu_entry *entry)
-{
-    switch_enter(xp, r, entry);
-    switch_row_of(xp)->settling[r].arrived++;
-}
-
-/* Room that it does not take is free at once. */
-void switch_admit_level(struct switch_crosspoints *xp, uint32_t r, const struct emu_entry *entry)
-{
-    const struct switch_level *level = &switch_timing_of(xp)->level[r];
-    uint8_t fullest = level->fullest;
-
-    switch_admit(xp, r, entry, false, switch_put_timed);
-    xp->bar.row[r].rx.owed += 1u + fullest - level->fullest;
+    switch_admit(xp, row, entry, true, switch_enter_put);
 }

@@ -38,12 +38,12 @@ static inline bool admit_collective(struct switch_crosspoints *xp, uint32_t row,
     return true;
 }
 
-static inline __attribute__((always_inline)) bool admit_unicast(struct switch_crosspoints *xp,
-                                                                uint32_t row,
-                                                                const struct emu_entry *entry,
-                                                                switch_put_fn put)
+/* A unicast enters by @row, which has these @routes. False: it is dropped. */
+static inline __attribute__((always_inline)) bool switch_admit_unicast(
+    struct switch_crosspoints *xp, uint32_t row, const struct switch_routes *routes,
+    const struct emu_entry *entry, switch_put_fn put)
 {
-    uint64_t outs = switch_ways(&xp->bar, row, entry->hdr.dst);
+    uint64_t outs = switch_ways(&xp->bar, routes, entry->hdr.dst);
     uint32_t o;
 
     if (!outs) {
@@ -51,10 +51,7 @@ static inline __attribute__((always_inline)) bool admit_unicast(struct switch_cr
         return false;
     }
     o = emu_bits_several(outs) ? switch_choose(&xp->bar, outs) : emu_bits_first(outs);
-    if (switch_passes(xp, o))
-        emu_tx_send(&xp->bar.out[o].tx, entry);
-    else
-        put(xp, row, o, entry, 0);
+    put(xp, row, o, entry, 0);
     return true;
 }
 
@@ -68,8 +65,22 @@ static inline __attribute__((always_inline)) bool switch_admit(struct switch_cro
                                                                const struct emu_entry *entry,
                                                                bool folds, switch_put_fn put)
 {
-    return entry->hdr.kind == EMU_UNICAST ? admit_unicast(xp, row, entry, put)
-                                          : admit_collective(xp, row, entry, folds);
+    struct switch_routes routes;
+
+    if (entry->hdr.kind != EMU_UNICAST)
+        return admit_collective(xp, row, entry, folds);
+    routes = switch_routes_of(&xp->bar, row);
+    return switch_admit_unicast(xp, row, &routes, entry, put);
+}
+
+/* Clock raw, the row guarantee: through the switch if output @o is open, else to a crosspoint. */
+static inline void switch_enter_put(struct switch_crosspoints *xp, uint32_t row, uint32_t o,
+                                    const struct emu_entry *entry, uint8_t share)
+{
+    if (switch_passes(xp, o))
+        emu_tx_send(&xp->bar.out[o].tx, entry);
+    else
+        switch_put_raw(xp, row, o, entry, share);
 }
 
 #endif

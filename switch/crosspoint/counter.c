@@ -199,7 +199,7 @@ static void counter_check(struct switch_dev *sw, uint64_t now_ps, const struct e
 
 const struct switch_kind switch_counter_kind = {
     .raw = {sizeof(struct switch_counter_raw), counter_step_raw},
-    .timed = {sizeof(struct switch_counter_timed), counter_step_timed},
+    .timed = {sizeof(struct switch_counter_timed), counter_step_timed, switch_fetch_timed},
     .fits = counter_fits,
     .segments = switch_crosspoints_segments,
     .bytes = counter_bytes,

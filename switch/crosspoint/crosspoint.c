@@ -274,7 +274,7 @@ static void row_check(struct switch_dev *sw, uint64_t now_ps, const struct emu_f
 
 const struct switch_kind switch_row_kind = {
     .raw = {sizeof(struct switch_crosspoints_row), switch_step_row_raw},
-    .timed = {sizeof(struct switch_crosspoints_timed), switch_step_row_timed},
+    .timed = {sizeof(struct switch_crosspoints_timed), switch_step_row_timed, switch_fetch_timed},
     .fits = row_fits,
     .segments = switch_crosspoints_segments,
     .bytes = row_bytes,

@@ -51,9 +51,10 @@ struct switch_work {
 /* What the machine keeps where the clock has times. */
 struct switch_timing {
     struct switch_agenda agenda;
-    struct switch_little little;
     struct switch_level *level; /* rows */
-    struct switch_work *work;   /* units */
+    bool alone; /* the arrival that is being taken is all that happens at its time */
+    struct switch_little little;
+    struct switch_work *work; /* units */
 };
 
 /* A combine unit: output and row number `ports` + its own number. */
@@ -125,7 +126,10 @@ struct switch_crosspoints_raw {
 struct switch_crosspoints_row {
     struct switch_crosspoints_raw raw;
     struct switch_settling *settling; /* ports */
-    /* outputs that this pass has looked at: they are shut now, or have room */
+    /*
+     * Outputs to anything but a plain local cable, whose credits say it all: those that this pass
+     * has looked at. They are shut now, or have room.
+     */
     uint64_t open;
     /* by output in `open`: segments that may pass through in this pass */
     uint32_t room[SWITCH_ROWS_MAX];
@@ -226,15 +230,10 @@ const char *switch_crosspoints_check_row(struct switch_crosspoints *xp, uint32_t
 uint32_t switch_step_row_raw(struct emu_dev *dev, uint64_t until_ps);
 uint32_t switch_step_row_timed(struct emu_dev *dev, uint64_t until_ps);
 
-/* --- a segment's way ---------------------------------------------------------------- */
+/* timed.c: fetch of a machine that begins with struct switch_crosspoints_timed. */
+void switch_fetch_timed(const struct emu_dev *dev, enum emu_fetch what);
 
-/*
- * admit.c: a segment enters by row @r, which has room: its credit says so. By the row guarantee, on
- * clock raw and where the clock has times.
- */
-void switch_admit_settling(struct switch_crosspoints *xp, uint32_t r,
-                           const struct emu_entry *entry);
-void switch_admit_level(struct switch_crosspoints *xp, uint32_t r, const struct emu_entry *entry);
+/* --- a segment's way ---------------------------------------------------------------- */
 
 /* admit.c: clock raw, the row guarantee: a segment enters; its credit is the caller's to see to. */
 void switch_enter(struct switch_crosspoints *xp, uint32_t row, const struct emu_entry *entry);

@@ -14,6 +14,22 @@
 #include "switch/crosspoint/combine.h"
 #include "switch/crosspoint/through.h"
 
+bool switch_is_open_else(struct switch_crosspoints *xp, uint32_t o)
+{
+    struct switch_crosspoints_row *row = switch_row_of(xp); /* if anything is not shut */
+    uint64_t bit = emu_bit(o);
+
+    if (xp->shut & bit)
+        return false;
+    if (!(row->open & bit)) {
+        row->open |= bit;
+        row->room[o] = xp->bar.out[o].waiting ? 0 : emu_tx_room(&xp->bar.out[o].tx);
+    }
+    if (!row->room[o])
+        xp->shut |= bit;
+    return row->room[o];
+}
+
 /* The way of a segment that came by @row; the next one often has the same. */
 struct through_way {
     uint32_t dst;
@@ -30,6 +46,7 @@ struct through_way {
 static void through_find(struct switch_crosspoints *xp, uint32_t r, const struct emu_hdr *hdr,
                          struct through_way *way)
 {
+    struct switch_routes routes = switch_routes_of(&xp->bar, r);
     bool unicast = hdr->kind == EMU_UNICAST;
     uint32_t o;
 
@@ -37,7 +54,7 @@ static void through_find(struct switch_crosspoints *xp, uint32_t r, const struct
     way->kind = hdr->kind;
     way->unit = SWITCH_NO_UNIT;
     way->group = unicast ? NULL : switch_group_of(&xp->bar.sw, hdr->dst);
-    way->outs = unicast ? switch_ways(&xp->bar, r, hdr->dst)
+    way->outs = unicast ? switch_ways(&xp->bar, &routes, hdr->dst)
                         : switch_collective_outs(xp, way->group, r, hdr);
     o = way->outs ? emu_bits_first(way->outs) : 0;
     if (o >= xp->bar.sw.ports && !switch_units_stalled(xp))

@@ -14,32 +14,30 @@
 uint32_t switch_through(struct switch_crosspoints_row *row, uint32_t r);
 
 /*
+ * through.c: switch_is_open() of an output that no plain local cable leaves by. What there is room
+ * for is asked once in a pass, for it takes a look at a process's memory.
+ */
+bool switch_is_open_else(struct switch_crosspoints *xp, uint32_t o);
+
+/*
  * Raw has no time, so a segment that finds nothing waiting at its output, and room beyond it, would
  * leave its crosspoint in the pass in which it came: it is not put there at all. Its row is
  * credited as if it had been. Is output @o open to the next one?
  */
 static inline bool switch_is_open(struct switch_crosspoints *xp, uint32_t o)
 {
-    struct switch_crosspoints_row *row = switch_row_of(xp); /* if anything is not shut */
-    uint64_t bit = emu_bit(o);
+    const struct switch_out *out = &xp->bar.out[o];
 
-    if (xp->shut & bit)
-        return false;
-    if (!(row->open & bit)) {
-        row->open |= bit;
-        row->room[o] = xp->bar.out[o].waiting ? 0 : emu_tx_room(&xp->bar.out[o].tx);
-    }
-    if (!row->room[o]) {
-        xp->shut |= bit;
-        return false;
-    }
-    return true;
+    if (__builtin_expect(out->tx.shape != EMU_LINK_LOCAL, 0))
+        return switch_is_open_else(xp, o);
+    return out->tx.credits && !out->waiting && !(xp->shut >> o & 1);
 }
 
 /* It is open, and one goes through: to be sent now. */
 static inline void switch_pass(struct switch_crosspoints *xp, uint32_t o)
 {
-    switch_row_of(xp)->room[o]--;
+    if (__builtin_expect(xp->bar.out[o].tx.shape != EMU_LINK_LOCAL, 0))
+        switch_row_of(xp)->room[o]--;
     xp->bar.runnable |= emu_bit(o); /* its receiver is to be told */
 }
 

@@ -1,14 +1,108 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * timed.c - timed clocks: the step by the row guarantee.
+ * timed.c - timed clocks: a segment enters, and the step, by the row guarantee.
  */
 #include "switch/crosspoint/timed.h"
 
+#include "switch/crosspoint/admit.h"
+
+/* It came at its time to output @o, which has nothing to do, and leaves at the same time. */
+static inline __attribute__((always_inline)) void row_pass(struct switch_crosspoints *xp,
+                                                           uint32_t r, uint32_t o,
+                                                           const struct emu_entry *entry)
+{
+    struct switch_out *out = &xp->bar.out[o];
+    struct emu_entry passing = *entry;
+
+    emu_dev_lag(&xp->bar.sw.dev, entry->time_ps, xp->bar.sw.dev.worker->now_ps);
+    out->last = (uint8_t)r;
+    emu_tx_depart(&out->tx, &passing, entry->time_ps);
+    emu_tx_flush(&out->tx);
+}
+
+/*
+ * A unicast from row @r for output @o. If the output has nothing to do, and a credit, and nothing
+ * else happens at this time with which the segment would have to compete, it is not put at its
+ * crosspoint at all; its row is credited as if it had been there.
+ */
+static inline __attribute__((always_inline)) void row_put(struct switch_crosspoints *xp, uint32_t r,
+                                                          uint32_t o, const struct emu_entry *entry,
+                                                          uint8_t share)
+{
+    struct emu_tx *tx = &xp->bar.out[o].tx;
+    uint64_t at_ps = entry->time_ps, due_ps;
+
+    if (xp->bar.out[o].waiting || tx->shape != EMU_LINK_LOCAL) {
+        switch_put_timed(xp, r, o, entry, share);
+        return;
+    }
+    due_ps = emu_tx_earliest_ps(tx, at_ps);
+    if (due_ps == at_ps && switch_timing_of(xp)->alone) {
+        row_pass(xp, r, o, entry);
+        return;
+    }
+    switch_put_timed(xp, r, o, entry, share);
+    timed_plan_at(xp, o, at_ps, due_ps);
+}
+
+/*
+ * Room that it does not take is free at once. Source: output-queued routers §2. The two readings of
+ * its credit counter: docs/ARCHITECTURE.md, section 4.
+ */
+static inline __attribute__((always_inline)) void row_admit(struct switch_crosspoints *xp,
+                                                            uint32_t r,
+                                                            const struct emu_entry *entry)
+{
+    const struct switch_level *level = &switch_timing_of(xp)->level[r];
+    uint8_t fullest = level->fullest;
+
+    switch_admit(xp, r, entry, false, row_put);
+    xp->bar.row[r].rx.owed += 1u + fullest - level->fullest;
+}
+
 uint32_t switch_step_row_timed(struct emu_dev *dev, uint64_t until_ps)
 {
-    static const struct switch_timed row = {.admit = switch_admit_level,
+    static const struct switch_timed row = {.admit = row_admit,
                                             .dequeue = switch_dequeue_timed,
                                             .by_row = true};
 
     return switch_timed_run(dev, until_ps, &row);
+}
+
+static void fetch_ports(const struct switch_crosspoints_timed *machine, uint64_t rows)
+{
+    const struct switch_crossbar *bar = &machine->xp.bar;
+
+    emu_each_bit (r, rows) {
+        emu_fetch_line(&bar->row[r].rx);
+        emu_fetch_line(&machine->timing.level[r]);
+        emu_fetch_line(switch_count(bar, r, 0));
+    }
+    for (uint32_t o = 0; o < bar->sw.ports; o++) /* which of them it will be, nobody knows yet */
+        emu_fetch_lines(&bar->out[o], &bar->out[o + 1]);
+    emu_fetch_line(machine->timing.agenda.acts.first);
+}
+
+static void fetch_rings(const struct switch_crossbar *bar, uint64_t rows)
+{
+    emu_each_bit (r, rows)
+        emu_rx_fetch(&bar->row[r].rx);
+    for (uint32_t o = 0; o < bar->sw.ports; o++)
+        emu_tx_fetch(&bar->out[o].tx);
+}
+
+void switch_fetch_timed(const struct emu_dev *dev, enum emu_fetch what)
+{
+    const struct switch_crosspoints_timed *machine = (const struct switch_crosspoints_timed *)dev;
+    const struct switch_crossbar *bar = &machine->xp.bar;
+    uint64_t rows = emu_dev_told(dev, EMU_EVENT_DATA) | bar->sw.arriving;
+
+    if (what == EMU_FETCH_SELF) {
+        emu_fetch_line(&bar->sw.kind);
+        emu_fetch_lines(&bar->runnable, machine + 1);
+    } else if (what == EMU_FETCH_PORTS) {
+        fetch_ports(machine, rows);
+    } else {
+        fetch_rings(bar, rows);
+    }
 }

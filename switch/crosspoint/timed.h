@@ -46,13 +46,13 @@ static inline struct switch_agenda *timed_agenda(struct switch_crosspoints *xp)
 }
 
 /*
- * Output @o has a segment that is ready at @ready_ps: when will it leave? A stall is counted when
+ * Output @o has a segment that is ready at @ready_ps and leaves at @due_ps. A stall is counted when
  * its credit's time is known: whether that is at once or later is for the windows to say.
  */
-static inline void timed_plan_port(struct switch_crosspoints *xp, uint32_t o, uint64_t ready_ps)
+static inline void timed_plan_at(struct switch_crosspoints *xp, uint32_t o, uint64_t ready_ps,
+                                 uint64_t due_ps)
 {
     struct emu_tx *tx = &xp->bar.out[o].tx;
-    uint64_t due_ps = emu_tx_earliest_ps(tx, ready_ps);
 
     if (due_ps == EMU_NEVER) {
         timed_agenda(xp)->stalled |= emu_bit(o); /* EMU_EVENT_CREDIT tells */
@@ -63,6 +63,12 @@ static inline void timed_plan_port(struct switch_crosspoints *xp, uint32_t o, ui
     if (due_ps > ready_ps && due_ps > tx->busy_ps)
         emu_count(&tx->counts.stalls, 1);
     switch_agenda_add(timed_agenda(xp), o, due_ps);
+}
+
+/* Output @o has a segment that is ready at @ready_ps: when will it leave? */
+static inline void timed_plan_port(struct switch_crosspoints *xp, uint32_t o, uint64_t ready_ps)
+{
+    timed_plan_at(xp, o, ready_ps, emu_tx_earliest_ps(&xp->bar.out[o].tx, ready_ps));
 }
 
 /* When the oldest segment of @row is at unit @u as a whole: the unit needs all of it. */
@@ -268,6 +274,8 @@ static inline __attribute__((always_inline)) uint64_t timed_arrive(struct switch
     uint32_t r = (uint32_t)event.port;
 
     switch_little_until(&switch_timing_of(xp)->little, event.at_ps);
+    switch_timing_of(xp)->alone = emu_order_next_ps(arrivals) != event.at_ps &&
+                                  timed_next_ps(sw) != event.at_ps;
     timed->admit(xp, r, emu_rx_front(&xp->bar.row[r].rx, until_ps));
     switch_entered(&xp->bar, r, event.at_ps);
     timed_news(xp, event.at_ps);

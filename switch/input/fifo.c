@@ -125,9 +125,10 @@ static inline bool fifo_enter(struct switch_crosspoints *xp, struct switch_fifos
                               const struct emu_entry *entry)
 {
     struct switch_dev *sw = &xp->bar.sw;
+    struct switch_routes routes = switch_routes_of(&xp->bar, r);
     const struct emu_hdr *hdr = &entry->hdr;
     uint64_t outs = hdr->kind == EMU_UNICAST
-                        ? switch_ways(&xp->bar, r, hdr->dst)
+                        ? switch_ways(&xp->bar, &routes, hdr->dst)
                         : switch_collective_outs(xp, switch_group_of(sw, hdr->dst), r, hdr);
 
     if (!outs) {

@@ -25,6 +25,8 @@ ACK_SPLIT = {f"ack.split.{what}" for what in ("none", "segment", "packet", "adde
 ACK_RATE = {f"ack.rate.{what}{part}" for part in ("", " of most")
             for what in ("pair.switches1", "pair.switches3", "pair.switches5", "all.complement",
                          "all.uniform", "all.alltoall")}
+FACE = {f"face.{what}" for what in ("hops.nodes64.without", "hops.nodes64.with",
+                                    "hops.nodes64 with/without", "core.nodes64")}
 CRC = {"crc.segment", "crc.segment.tables", "crc.head", "crc.cont"}
 
 # Stands in for mpirun: prints one bench line, or fails as a launcher does.
@@ -75,6 +77,16 @@ class BenchTest(FabemuCase):
         done = self.fabemu("bench", "--quick", "--json", *args)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         return {row["name"]: row for row in json.loads(done.stdout)}
+
+    def test_face__readers_have_their_snapshots_while_hops_are_counted(self):
+        rows = self.rows("--repeat", "1", "--only", "face.nodes64")
+        self.assertEqual(set(rows), FACE)
+        for row in rows.values():
+            self.check_row(row)
+        core = rows["face.core.nodes64"]["conditions"]
+        self.assertGreater(core["snapshots_per_s"], 0)
+        self.assertGreater(core["manager"], 0)
+        self.assertEqual(core["server"] > 0, core["page"])
 
     def test_ack__has_both_transports_in_turns(self):
         rows = self.rows("--repeat", "1", "--only", "ack.hops,crc")

@@ -15,11 +15,28 @@ import unittest
 END_S = 5      # within which everything of a run must have ended
 PATIENCE_S = 20  # for what takes no time on an idle machine
 
+
+def unless_no_sync(run, said):
+    """
+    What @run() returns. Of one run in some thousand in which all went well mpirun says that it has
+    not seen a rank's MPI_Finalize (known of Open MPI 4, and closed without a mend:
+    https://github.com/open-mpi/ompi/issues/7833). Such a run is made again, once, and it is said
+    so; not if the fabric has anything to say of it. @said: status and output of what run() returns.
+    """
+    result = run()
+    status, text = said(result)
+    if (status != 1 or "with PID 0 on" not in text or "exiting improperly" not in text or
+            "\n  died " in text or "the fabric is gone" in text):
+        return result
+    print("RUN AGAIN: mpirun has not seen a rank's MPI_Finalize", file=sys.stderr)
+    return run()
+
+
 RANK = r'''
 import array, json, os, signal, socket, sys, time
 s = socket.socket(socket.AF_UNIX)
 s.connect(os.environ["FABEMU_SOCKET"])
-s.sendall(b'{"cmd":"attach","version":4,"want":-1}\n')
+s.sendall(b'{"cmd":"attach","version":5,"want":-1}\n')
 data, ancillary, _, _ = s.recvmsg(65536, 64)
 reply = json.loads(data)
 if not reply["ok"]:
@@ -80,6 +97,7 @@ class Client:
     """One connection to a control socket."""
 
     def __init__(self, path):
+        self.path = path
         self.socket = socket.socket(socket.AF_UNIX)
         self.socket.settimeout(PATIENCE_S)
         self.socket.connect(path)
@@ -108,7 +126,7 @@ class Client:
         return self.next()
 
     def attach(self, want=-1):
-        return self.ask("attach", version=4, want=want)
+        return self.ask("attach", version=5, want=want)
 
     def close(self):
         for fd in self.fds:
@@ -166,8 +184,12 @@ class FabemuCase(unittest.TestCase):
         return path
 
     def fabemu(self, *args, **kwargs):
-        return subprocess.run([self.command, *args], env=kwargs.pop("env", self.env), text=True,
-                              stdin=subprocess.DEVNULL, capture_output=True, timeout=60, **kwargs)
+        env = kwargs.pop("env", self.env)
+        return unless_no_sync(
+            lambda: subprocess.run([self.command, *args], env=env, text=True,
+                                   stdin=subprocess.DEVNULL, capture_output=True, timeout=60,
+                                   **kwargs),
+            lambda done: (done.returncode, done.stderr))
 
     def start(self, *args, **kwargs):
         process = subprocess.Popen([self.command, *args], env=self.env, text=True,

@@ -34,6 +34,7 @@ class CliTest(FabemuCase):
                 (("fly",), ["no command 'fly'"]),
                 (("run", "--wings"), ["--wings", "fabemu run --help"]),
                 (("run", "--topo"), ["--topo", "needs a value"]),
+                (("run", "-topo", "kary:2,2", "--", "true"), ["'-t'", "two dashes"]),
                 (("run",), ["no command to run", "--"]),
                 (("run", "--"), ["no command to run"]),
                 (("run", "true"), ["'--'", "true"]),
@@ -62,6 +63,17 @@ class CliTest(FabemuCase):
             with self.subTest(name=name):
                 done = self.fabemu("run", "--name=" + name, "--", "true")
                 self.one_line(done, 2, "name")
+
+    def test_up__says_lines_that_work_as_they_stand(self):
+        """Also where the command is not in PATH, as in a checkout."""
+        done = self.fabemu("up", "u")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for line, words in (("use it:", "printenv FABEMU_SOCKET"), ("stop it:", "true")):
+            typed = done.stdout.split(line)[1].split("\n")[0]
+            said = subprocess.run(["bash", "-ec", f"{typed}\n{words}"], env=self.env, text=True,
+                                  capture_output=True, timeout=60)
+            self.assertEqual((said.returncode, said.stderr), (0, ""))
+        self.assertEqual(self.sockets(), [])
 
     def test_missing_command__exits_127(self):
         self.one_line(self.fabemu("run", "--", "no-such-command"), 127, "not found", "PATH")

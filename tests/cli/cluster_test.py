@@ -40,19 +40,12 @@ class ClusterTest(FabemuCase):
         os.chmod(path, mode)
         return TWO.replace("key none", "key " + path)
 
-    def test_check__prints_what_the_page_shows(self):
-        with open(DOCS, encoding="utf-8") as f:
-            page = f.read()
-        shown = page.split("--topo kary:4,2\n")[1].split("digest")[0]
-        said = self.good(TWO, "--topo", "kary:4,2")
-        self.assertEqual(said.split("digest")[0], shown)
-        self.assertRegex(said, r"digest [0-9a-f]{64}\n$")
-
     def test_pages_file__is_right(self):
         with open(DOCS, encoding="utf-8") as f:
-            text = re.search(r"```\n(fabric.*?)```", f.read(), re.S).group(1)
-        self.assertIn("by ports 1 - 0",
-                      self.good(re.sub(r"key \S+", "key none", text), "--topo", "kary:4,2"))
+            text = re.search(r"```text\n(fabric.*?)```", f.read(), re.S).group(1)
+        said = self.good(re.sub(r"key \S+", "key none", text), "--topo", "kary:4,2")
+        self.assertIn("by ports 1 - 0", said)
+        self.assertRegex(said, r"digest [0-9a-f]{64}\n$")
 
     def test_digest__is_of_what_hosts_must_agree_on(self):
         digests = {self.good(text, "--topo", topo, *more).split("digest ")[1]

@@ -45,13 +45,6 @@ class FaultTest(FabemuCase):
         self.assertEqual(rows.findall(page.split("## Kinds")[1].split("## Which")[0]), kinds)
         self.assertEqual(rows.findall(built_in), scenarios)
 
-    def test_page__shows_what_is_printed(self):
-        _, shown = self.page().split("$ fabemu fault --check flap --topo qsnet:256\n")
-        shown = shown.split("```")[0]
-        self.assertEqual(self.good("--check", "flap", "--topo", "qsnet:256"), shown)
-        example = self.page().split("```\n")[1]
-        self.assertIn("3 faults", self.good("--check", self.write(example), "--topo", "kary:4,2"))
-
     def test_show__is_a_schedule(self):
         for name in self.lists()[1]:
             with self.subTest(name=name):

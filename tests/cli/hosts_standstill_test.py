@@ -144,6 +144,7 @@ class HostsStandstillTest(FabemuCase):
                 self.assertRegex(text, rf"rank 3 \(node \d, host {far}, pid \d+, bugs\) waits in "
                                        r"a receive from rank 0, tag 7")
                 self.end(run)
+                self.assertRegex("".join(run.lines), rf"host {far} +up, 2 nodes\n")
 
     def test_status_and_check_are_of_all_hosts_on_either(self):
         run, _ = self.stands()

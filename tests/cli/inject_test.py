@@ -185,7 +185,7 @@ class InjectTest(FabemuCase):
         child = os.fork()
         if not child:  # who connects is the process at the node
             shared.connect(path)
-            shared.sendall(b'{"cmd":"attach","version":4,"want":0}\n')
+            shared.sendall(b'{"cmd":"attach","version":5,"want":0}\n')
             signal.pause()
         try:
             self.assertTrue(until(lambda: "node 0" in self.fabemu("status", "mine").stdout))
@@ -214,6 +214,16 @@ class InjectTest(FabemuCase):
             self.assertTrue(stopped(child))
             self.assertEqual(self.fault("--clear", "2").returncode, 0)
             self.assertTrue(until(lambda: not stopped(child)))
+
+    def test_process__that_is_frozen_goes_on_when_its_fabric_is_killed(self):
+        for killed in "pid", "supervisor":
+            with self.subTest(killed=killed), self.at_node_0() as (child, _):
+                self.assertEqual(self.fault("node-freeze", "node=0").returncode, 0)
+                self.assertTrue(until(lambda c=child: stopped(c)))
+                status = json.loads(self.fabemu("status", "--json", "mine").stdout)[0]
+                os.kill(status[killed], signal.SIGKILL)
+                self.assertTrue(until(lambda c=child: not stopped(c)))
+                self.assertTrue(until(lambda: not self.sockets()))
 
     def test_partition__is_whole_or_refused(self):
         # Nodes that share a switch with others hang on cables that over crosspoints cannot fail.

@@ -30,7 +30,7 @@ import json, signal, socket, sys
 connections = [socket.socket(socket.AF_UNIX) for _ in range(int(sys.argv[2]))]
 for s in connections:
     s.connect(sys.argv[1])
-    s.sendall(b'{"cmd":"attach","version":4,"want":-1}\n')
+    s.sendall(b'{"cmd":"attach","version":5,"want":-1}\n')
     assert json.loads(s.recv(65536))["ok"]
 print(len(connections), flush=True)
 signal.pause()
@@ -55,6 +55,33 @@ class LifeTest(FabemuCase):
         self.assertEqual(client.next(), {"event": "shutdown"})
         self.assertEqual(self.sockets(), [])
         self.assertFalse(alive(status["pid"]) or alive(status["supervisor"]))
+
+    def test_env__of_a_fabric_on_several_hosts_is_that_of_each(self):
+        host = socket.gethostname()[:32]
+        self.up(f"u.{host}")
+        got = self.fabemu("env", f"u.{host}").stdout
+        for name in ("FABEMU_SOCKET", "OMPI_MCA_coll_fabemu_socket"):
+            self.assertIn(f"export {name}='{self.socket_path('u.%h')}'", got)
+        example = os.path.join(os.path.dirname(self.command), "apps", "example")
+        env = {**self.env, "FABEMU_SOCKET": self.socket_path("u.%h")}
+        done = subprocess.run(["sh", "-c", '"$0" 2 & "$0" 2; wait', example], env=env, text=True,
+                              capture_output=True, timeout=60)
+        self.assertEqual(done.stdout.count("the sum of all is 1"), 2, done.stderr)
+
+    def test_fabric_on_several_hosts__is_found_where_its_socket_is(self):
+        """Not in $XDG_RUNTIME_DIR: that may be another one on each of them."""
+        name = f"t{os.getpid()}.{socket.gethostname()[:32]}"
+        plain = {key: value for key, value in self.env.items() if key != "XDG_RUNTIME_DIR"}
+        done = self.fabemu("up", "--topo", "kary:2,2", name, env=plain)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        try:
+            self.assertEqual(self.sockets(), [])
+            self.assertEqual(self.status(name)["name"], name)
+            self.assertIn(name + ":", self.fabemu("status").stdout)
+            self.assertIn(f"/tmp/fabemu-{os.geteuid()}/", self.fabemu("env", name).stdout)
+        finally:
+            done = self.fabemu("down", name)
+        self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_the_example__works_whoever_comes_last(self):
         example = os.path.join(os.path.dirname(self.command), "apps", "example")
@@ -432,7 +459,7 @@ class LifeTest(FabemuCase):
     def test_exit__is_no_kill(self):
         path = self.up()
         script = ('import socket, sys\ns = socket.socket(socket.AF_UNIX)\ns.connect(sys.argv[1])\n'
-                  's.sendall(b\'{"cmd":"attach","version":4,"want":-1}\\n\')\ns.recv(65536)\n'
+                  's.sendall(b\'{"cmd":"attach","version":5,"want":-1}\\n\')\ns.recv(65536)\n'
                   's.sendall(b\'{"cmd":"exits"}\\n\')\nassert b"true" in s.recv(65536)\n')
         self.assertEqual(subprocess.run([sys.executable, "-c", script, path]).returncode, 0)
         self.assertTrue(until(lambda: self.status("u")["report"]["died"]))

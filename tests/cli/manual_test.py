@@ -14,9 +14,20 @@ import unittest
 from cli_kit import FabemuCase, main
 
 TOP = os.path.abspath(os.path.join(os.path.dirname(__file__), "../.."))
-COMPLETION = os.path.join(TOP, "scripts/completion/fabemu.bash")
-COMPLETE = r'''
-. "$1"; shift
+COMPLETIONS = os.path.join(TOP, "scripts/completion")
+# zsh's own parts are only there while somebody types: these take their place.
+ZSH = r'''
+compadd() { while [[ $1 == -?* && $1 != -- ]]; do [[ $1 == -S ]] && shift; shift; done; shift
+            for word; do [[ $word == $PREFIX* ]] && print -r -- $word; done; true }
+compset() { PREFIX=${PREFIX#*=} }
+_files() { local file; for file in $PREFIX*(N); do print -r -- $file; done }
+_normal() { [[ $CURRENT == ${#words} ]] && print -rl -- ${^path}/$words[CURRENT]*(N:t) }
+fpath=($1 $fpath); shift; autoload -Uz _fabemu
+words=("$@") CURRENT=$# PREFIX=${@[-1]}
+_fabemu
+'''
+BASH = r'''
+. "$1/fabemu.bash"; shift
 COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))
 _fabemu "$1" "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"
 printf '%s\n' "${COMPREPLY[@]}"
@@ -29,13 +40,10 @@ def read(path):
         return f.read().replace("\\-", "-")
 
 
-class ManualTest(FabemuCase):
-    def setUp(self):
-        super().setUp()
-        self.build = os.path.dirname(self.command)
-
-    def page(self, name, section):
-        return os.path.join(self.build, f"docs/man{section}/{name}.{section}")
+class HelpCase(FabemuCase):
+    @property
+    def build(self):
+        return os.path.dirname(self.command)
 
     def help_of(self, *command):
         done = self.fabemu(*command, "--help")
@@ -51,7 +59,10 @@ class ManualTest(FabemuCase):
         self.assertIn("--help", found)
         return found
 
-    # --- manual pages --------------------------------------------------------------
+
+class ManualTest(HelpCase):
+    def page(self, name, section):
+        return os.path.join(self.build, f"docs/man{section}/{name}.{section}")
 
     def test_commands__have_a_page_with_each_option(self):
         overview = read(self.page("fabemu", 1))
@@ -93,11 +104,16 @@ class ManualTest(FabemuCase):
                               cwd=os.path.join(self.build, "docs"))
         self.assertEqual((done.returncode, done.stderr), (0, ""))
 
-    # --- completion ----------------------------------------------------------------
+
+class BashTest(HelpCase):
+    shell = ["bash", "-c", BASH, "bash"]
+
+    def with_value(self, option, value):
+        return option, "=", value
 
     def complete(self, *words):
-        """What bash offers for the last of @words."""
-        done = subprocess.run(["bash", "-c", COMPLETE, "bash", COMPLETION, self.command, *words],
+        """What the shell offers for the last of @words."""
+        done = subprocess.run([*self.shell, COMPLETIONS, self.command, *words],
                               env=self.env, text=True, stdin=subprocess.DEVNULL,
                               capture_output=True, timeout=60, cwd=self.dir)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
@@ -113,7 +129,7 @@ class ManualTest(FabemuCase):
         open(os.path.join(self.dir, "lab.json"), "w").close()
         for words, offered in (
                 (("run", "--clock", ""), {"raw", "real"}),
-                (("run", "--clock", "=", "re"), {"real"}),
+                (("run", *self.with_value("--clock", "re")), {"real"}),
                 (("run", "--threads", ""), {"device", "auto"}),
                 (("run", "--faults", "flapping-l"), {"flapping-link"}),
                 (("run", "--report", "la"), {"lab.json"}),
@@ -131,9 +147,22 @@ class ManualTest(FabemuCase):
         self.assertEqual(self.complete("status", ""), [])
         self.up("lab-1")
         self.up("lab-2")
-        for command in ("down", "status", "check", "env"):
+        named = [command for command in self.commands()
+                 if "[NAME]" in self.fabemu(command, "--help").stdout.split("\n")[0]]
+        self.assertLessEqual({"down", "status", "check", "env", "top", "web", "capture", "up"},
+                             set(named))
+        self.assertEqual(self.complete("up", "l"), [])  # that is to be a new one
+        for command in set(named) - {"up"}:
             self.assertEqual(set(self.complete(command, "l")), {"lab-1", "lab-2"})
         self.assertEqual(self.complete("fault", "--name", "lab-1"), ["lab-1"])
+
+
+@unittest.skipUnless(shutil.which("zsh"), "SKIPPED: zsh is not installed (scripts/deps zsh)")
+class ZshTest(BashTest):
+    shell = ["zsh", "-f", "-c", ZSH, "zsh"]
+
+    def with_value(self, option, value):
+        return [f"{option}={value}"]
 
 
 if __name__ == "__main__":

@@ -4,8 +4,10 @@
 
     tests/cli/telemetry_test.py --fabemu build/fabemu [unittest options]
 """
+import concurrent.futures
 import json
 import os
+import signal
 import subprocess
 import unittest
 
@@ -151,6 +153,69 @@ class Recording(FabemuCase):
             self.assertTrue(0 < began < ended < view.line["at_ns"])
         self.assertEqual(view.attached(), {})
 
+    def up_into_pipes(self):
+        """A fabric that writes into two pipes, and the ends that nobody reads of yet."""
+        paths = [os.path.join(self.dir, name) for name in ("record", "events")]
+        ends = []
+        for path in paths:
+            os.mkfifo(path)
+            ends.append(os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK)))
+            self.addCleanup(ends[-1].close)
+        run = self.start("run", "--topo", "kary:10,2", "--profile", "qsnet3", "--name", "u",
+                         "--record", paths[0], "--events", paths[1], "--", "sleep", "100")
+        self.assertTrue(until(lambda: "u.sock" in self.sockets()))
+        for end in ends:
+            os.set_blocking(end.fileno(), True)
+        return run, *ends
+
+    def many_events(self, at_least):
+        """Links fail and come again until @at_least bytes of events were told to who reads."""
+        reads, asks = self.client(self.socket_path("u")), self.client(self.socket_path("u"))
+        reads.ask("subscribe")
+        said = 0
+        while said < at_least:
+            number = asks.ask("fault", fault="link-down level=0")["fault"]
+            self.assertTrue(asks.ask("fault_clear", fault=number)["ok"])
+            over = None
+            while (over or {}).get("state") != "over":
+                event = reads.next()
+                said += len(json.dumps(event, separators=(",", ":"))) + 1
+                over = event if event["event"] == "fault" else over
+
+    def test_a_pipe_that_nobody_reads_holds_up_nobody(self):
+        """What was left out is said in the stream, and at the end; the last snapshot has it all."""
+        run, record, events = self.up_into_pipes()
+        self.many_events(400000)  # a pipe, 64 KB, what waits in the fabric, 256 KB, and more
+        rank = self.client(self.socket_path("u"))
+        rank.attach()
+        run.send_signal(signal.SIGINT)
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:  # while it ends, both are read
+            recorded, told = pool.map(lambda file: list(map(json.loads, file)), (record, events))
+        _, err = run.communicate(timeout=60)
+        skipped = sum(line.get("skipped", 0) for line in recorded)
+        for name, lines in ("snapshots", recorded), ("events", told):
+            missing = [line["lines"] for line in lines if line["event"] == "left_out"]
+            self.assertTrue(missing, name)
+            left_out = sum(missing) + (skipped if name == "snapshots" else 0)
+            self.assertIn(f"{name}: {left_out} lines were left out", err)
+        self.assertGreater(skipped, 0)
+        view = View(recorded[0])
+        for line in recorded[1:]:
+            if line["event"] == "telemetry":
+                self.assertEqual(line["since"], view.line["look"] if view.line else 0)
+                view.take(line)
+        self.assertEqual(recorded[-1]["event"], "telemetry")
+        up = view.shape["link_states"].index("up")
+        self.assertTrue(view.states and all(row[1] for row in view.states.values()), up)
+
+    def test_a_pipe_that_nobody_ever_reads_ends_with_the_run(self):
+        run, _, _ = self.up_into_pipes()
+        self.many_events(400000)
+        run.send_signal(signal.SIGINT)
+        _, err = run.communicate(timeout=60)
+        self.assertRegex(err, r"events: \d+ lines were left out")
+        self.assertRegex(err, r"snapshots: \d+ lines were left out")
+
     def test_what_cannot_be_written_is_said(self):
         done = self.fabemu("run", "--record", os.path.join(self.dir, "no", "where"), "--", "true")
         self.one_line(done, 1, "cannot write snapshots", "--record")
@@ -216,6 +281,9 @@ class Metrics(FabemuCase):
             for labels, value in family["samples"].items():
                 if family["type"] == "counter":
                     self.assertGreaterEqual(value, before[name]["samples"][labels], name)
+        times = [m["fabemu_time_seconds_total"]["samples"][()] for m in (before, after)]
+        self.assertGreater(times[1], times[0])
+        self.assertGreater(times[0], 0)
         self.assertEqual(after["fabemu_sent_total"]["samples"][()], report["segments"]["sent"])
         ports = after["node_infiniband_port_packets_transmitted_total"]["samples"]
         sent = {"node": 0, "switch": 0}

@@ -15,6 +15,8 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 TOP = HERE.parent.parent
+sys.path.insert(0, str(HERE.parent / "cli"))
+from cli_kit import unless_no_sync  # noqa: E402
 COLLECTIVES = ("barrier", "broadcast", "reduce", "allreduce")
 MARK = "FABEMU_TEST_MARK"  # in the environment of everything that a test starts
 SETTINGS = ("FABEMU_", "FI_", "OMPI_")  # what the caller's environment must not decide
@@ -86,7 +88,7 @@ class Result:
             return f"left processes behind: {', '.join(self.left)}"
         return None
 
-    def tail(self, lines=30):
+    def tail(self, lines=90):
         return "\n".join("    " + line for line in self.output.splitlines()[-lines:])
 
 
@@ -197,9 +199,13 @@ def plain_mpirun(ranks, command, cwd, timeout_s):
 def fabemu_mpirun(fabemu, options, ranks, command, cwd, timeout_s):
     """Run @command over a fabric; returns (Result, report or None)."""
     report = pathlib.Path(cwd) / "report.json"
-    report.unlink(missing_ok=True)
-    result = run([fabemu, "run", *options, "--report", str(report), "--",
-                  "mpirun", "-np", str(ranks), *command], cwd, timeout_s)
+
+    def once():
+        report.unlink(missing_ok=True)
+        return run([fabemu, "run", *options, "--report", str(report), "--",
+                    "mpirun", "-np", str(ranks), *command], cwd, timeout_s)
+
+    result = unless_no_sync(once, lambda done: (done.status, done.output))
     try:
         return result, json.loads(report.read_text())
     except (OSError, ValueError):

@@ -106,15 +106,74 @@ def check_hosts(checks, report, what, hosts, network):
     checks.that(report["check"]["right"], f"{what}: {report['check']}")
 
 
+def check_recording(checks, path, report, what, network):
+    """What was sampled of all hosts, at the end, is what each has counted."""
+    shape, *lines = (json.loads(line) for line in path.read_text().splitlines())
+    ways = {}
+    for line in lines:
+        ways.update({row[0]: row[1] for row in line.get("links", [])})
+    hops = sum(segments for way, segments in ways.items()
+               if way % 2 or shape["cables"][way // 2][2])  # but for what nodes send
+    checks.that(len(shape["hosts"]) == len(report["hosts"]), f"{what}: {shape['hosts']}")
+    # With acknowledgments links carry replies, too.
+    checks.that(network == "packets" or hops == report["segments"]["hops"],
+                f"{what}: {hops} hops by links recorded, not {report['segments']['hops']}")
+    totals = {**report["segments"], **report["combined"]}
+    for name, total in lines[-1]["totals"].items():
+        checks.that(totals.get(name, total) == total, f"{what}: {total} {name} recorded, not "
+                    f"{totals.get(name)}")
+
+
+def check_communication(checks, report, what, ranks):
+    """Its profile is of the ranks on all hosts."""
+    told = report["communication"]
+    senders = {row[0] for row in told["messages"]["matrix"]}
+    checks.that(len(senders) == ranks, f"{what}: only nodes {senders} have sent messages")
+    for kind, count in report["collectives"].items():
+        calls = sum(c["calls"] for c in told["collectives"]
+                    if c["kind"] == kind and c["where"] != "elsewhere")
+        least = 2 * (count["in_switch"] + count["in_adapter"])  # none has less than two members
+        checks.that(calls >= least, f"{what}: {calls} calls of {kind}, not {least} or more")
+
+
+def check_timeline(checks, path, report, what, hosts):
+    """It has each collective in the network that a rank on any host was in, and arrows go forward,
+    as well as the hosts' clocks are known."""
+    whole = json.loads(path.read_text())
+    other = whole["otherData"]
+    error_us = sum(host["clock_error_ns"] for host in other["hosts"]) / 1000
+    checks.that(len(other["hosts"]) == hosts and error_us > 0, f"{what}: {other['hosts']}")
+    calls = sum(c["calls"] for c in report["communication"]["collectives"]
+                if c["where"] != "elsewhere")
+    told = sum(other[count]["collectives"] for count in ("kept", "left_out"))
+    checks.that(told <= calls <= told + other["missed"],
+                f"{what}: {told} of {calls} collectives, {other['missed']} missed")
+    flows = {"s": {}, "f": {}}
+    for event in whole["traceEvents"]:
+        if event["ph"] in flows:
+            flows[event["ph"]][event["id"]] = event["ts"]
+    both = set(flows["s"]) & set(flows["f"])
+    back = [flow for flow in both if flows["s"][flow] > flows["f"][flow] + error_us + 0.01]
+    checks.that(both and not back, f"{what}: of {len(both)} messages {len(back)} came before they "
+                f"were sent: {back[:3]}")
+
+
 def check_across(checks, args, hosts, device, network, options, fabric):
     """The check program, two ranks to a host."""
     ranks = 2 * hosts
     profile = common.QSNET3 if network == "packets" else []
     what = f"{hosts} hosts, {device}, {network}, {[*options, *fabric]}, --seed {args.seed}"
     with common.scratch() as cwd:
-        result, report = over(args, hosts, ["--device", device, *options], [*profile, *fabric],
+        recording, timeline = pathlib.Path(cwd) / "recording", pathlib.Path(cwd) / "timeline"
+        result, report = over(args, hosts, ["--device", device, *options],
+                              [*profile, *fabric, "--record", str(recording),
+                               "--timeline", str(timeline)],
                               ["mpirun", "-np", str(ranks), program(args, "mpi_check"), "--quick",
                                "--seed", str(args.seed)], cwd)
+        if report and "--faults" not in fabric:  # those send again while they are counted
+            check_recording(checks, recording, report, what, network)
+        if report:
+            check_timeline(checks, timeline, report, what, hosts)
     if device == "af_xdp" and re.search(r"af_xdp.*(cannot|failed|not)", result.output):
         raise Skip(result.tail(5))
     counts = common.checked(result)
@@ -122,6 +181,7 @@ def check_across(checks, args, hosts, device, network, options, fabric):
                    f"{what}: {result.wrong() or 'checks failed'}\n{result.tail()}"):
         common.check_report(checks, report, what, of_network(args, network, "--faults" in fabric))
         check_hosts(checks, report, what, hosts, network)
+        check_communication(checks, report, what, ranks)
         if "--faults" in fabric:
             common.check_faults(checks, report, what)
 
@@ -275,9 +335,15 @@ def comm(pid):
 def struck(checks, args, blow, silent):
     """One run that something happens to; returns (Result, report)."""
     with common.scratch() as cwd:
-        result, report = over(args, 2, ["--silent", silent], [],
+        timeline = pathlib.Path(cwd) / "timeline"
+        result, report = over(args, 2, ["--silent", silent],
+                              ["--timeline", str(timeline), "--timeline-limit", "8"],
                               ["mpirun", "-np", "4", program(args, "mpi_rounds"), "--seconds", "5",
                                "--survive"], cwd, blow.fall, timeout_s=90)
+        if blow.kill != ("h0", "fabemu-fabric"):  # which may be in the middle of writing it
+            nodes = {event["pid"] for event in json.loads(timeline.read_text())["traceEvents"]
+                     if event.get("cat") == "collective"}
+            checks.that(len(nodes) == 4, f"its timeline has nodes {nodes}: {blow}")
     checks.that(blow.hit, f"nothing was hit: {blow}\n{result.tail()}")
     checks.that(result.status is not None and result.status != 124,
                 f"did not end: {blow}\n{result.tail()}")
@@ -345,6 +411,30 @@ def traffic(checks, args, hosts, bad, words):
                     f"{what}: not as on one host:\n{one.tail()}\n{many.tail()}")
 
 
+def records(output):
+    """(file, records that are in it or are counted there) of each capture."""
+    found = re.findall(r"capture: (\d+) records are in (\S+?)(?:; (\d+) more.*)?$", output, re.M)
+    return sorted((pathlib.Path(path).name, int(kept) + int(more or 0))
+                  for kept, path, more in found)
+
+
+def traffic_captured(checks, args):
+    """Each host writes what begins on it, under its own name: together what one host has."""
+    words = ["--topo", "kary:4,2", "--load", "0.4", *TIMES, "--seed", str(args.seed),
+             "--capture", "t"]
+    with common.scratch() as cwd:
+        one = records(common.run([args.fabemu, "traffic", *words], cwd, args.timeout).output)
+        many = traffic_over(args, 2, [], words, cwd)
+        files = sorted(path.name for path in pathlib.Path(cwd).glob("t*"))
+    parts = records(many.output)
+    what = f"capture on 2 hosts, {words}"
+    if checks.that(not many.wrong(), f"{what}: {many.wrong()}\n{many.tail()}"):
+        checks.that(files == ["t", "t.h0", "t.h1"], f"{what}: files {files}")
+        checks.that([name for name, _ in one + parts] == files, f"{what}: {one}, {parts}")
+        checks.that(sum(count for _, count in parts) == sum(count for _, count in one) > 0,
+                    f"{what}: {parts}, on one host {one}")
+
+
 def traffic_ended_by(checks, args, host):
     """A host that is killed ends the run on all, and nothing stays."""
     blow = Blow(args.seed, kill=(host, "fabemu"))
@@ -385,6 +475,7 @@ def parts_of(args):
     """(name, function, its arguments), most telling first."""
     parts = [(f"across{i}", check_across, how) for i, how in enumerate(ACROSS)]
     parts += [(f"traffic{i}", traffic, how) for i, how in enumerate(TRAFFIC)]
+    parts += [("traffic-capture", traffic_captured, ())]
     parts += [(f"traffic-kill-{host}", traffic_ended_by, (host,)) for host in ("h0", "h1")]
     parts += [("lammps", lammps, ()), ("wire-oq2004", bad_wire, ("oq2004",)),
               ("misfits", check_misfits, ()), ("cut", cut_for_a_while, ())]

@@ -42,7 +42,7 @@ static void crc32__is_castagnolis(void)
     CU_ASSERT_EQUAL(emu_crc32_by_tables(0, check, 9), 0xe3069283);
 }
 
-/* Every length up to some lanes, and every place in a line. */
+/* Every length up to some lanes, and every place in a line; and longer ones, which are folded. */
 static void crc32__is_the_same_by_tables(void)
 {
     uint64_t state = test_seed();
@@ -57,8 +57,13 @@ static void crc32__is_the_same_by_tables(void)
         wrong += emu_crc32(before, at, bytes) != emu_crc32_by_tables(before, at, bytes);
         wrong += emu_crc32(before, at, bytes) != ~shift_register(~before, 0x82f63b78, at, bytes);
     }
-    for (size_t from = 0; from < 64; from++)
+    for (size_t from = 0; from < 64; from++) {
+        size_t bytes = (size_t)test_draw(&state, 1024, BYTES - 64);
+
         wrong += emu_crc32(0, data + from, 4096) != emu_crc32_by_tables(0, data + from, 4096);
+        wrong += emu_crc32(~(uint32_t)from, data + from, bytes) !=
+                 emu_crc32_by_tables(~(uint32_t)from, data + from, bytes);
+    }
     CU_ASSERT_EQUAL(wrong, 0);
 }
 

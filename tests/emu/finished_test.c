@@ -47,12 +47,21 @@ static void ring__tells_each_once_or_counts_it(void)
 {
     struct emu_finished_shared *ring = aligned_alloc(EMU_LINE, sizeof *ring);
     struct emu_finished got[EMU_FINISHED_SLOTS];
-    static const uint64_t bursts[] = {0, 1, 5, 62, 63, 64, 65, 200, 1};
+    static const uint64_t bursts[] = {0,
+                                      1,
+                                      5,
+                                      EMU_FINISHED_SLOTS - 2,
+                                      EMU_FINISHED_SLOTS - 1,
+                                      EMU_FINISHED_SLOTS,
+                                      EMU_FINISHED_SLOTS + 1,
+                                      3 * EMU_FINISHED_SLOTS,
+                                      1};
     uint64_t at = 0, missed = 0, told = 0;
 
     memset(ring, 0, sizeof *ring);
     for (size_t b = 0; b < sizeof bursts / sizeof bursts[0]; b++) {
-        uint64_t before = missed, expect = bursts[b] < EMU_FINISHED_SLOTS ? bursts[b] : 63;
+        uint64_t before = missed;
+        uint64_t expect = bursts[b] < EMU_FINISHED_SLOTS ? bursts[b] : EMU_FINISHED_SLOTS - 1;
         uint32_t count;
 
         write_some(ring, told, bursts[b]);
@@ -77,7 +86,7 @@ static void ring__believes_nothing(void)
     memset(ring, 0, sizeof *ring);
     wrong[0].ended_ns = NOW_NS + 1;
     wrong[1].began_ns = wrong[1].ended_ns + 1;
-    wrong[2].kind = EMU_KINDS;
+    wrong[2].kind = EMU_FINISHED_KINDS;
     for (int i = 0; i < 3; i++)
         emu_finished_write(ring, &wrong[i]);
     CU_ASSERT_EQUAL(emu_finished_read(got, ring, &at, now_ns, &missed), 0);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* rto_test.c - the retransmission time-out, within its bounds whatever it is told. */
 #include "emu/packet/rto.h"
+#include "emu/profile.h"
 
 #include "tests/test.h"
 
@@ -95,14 +96,37 @@ static void timeout__stays_in_its_bounds(void)
     }
 }
 
+/*
+ * On clock real a reply waits for packets before it: those of a few links, with all their channels.
+ * Elsewhere nothing waits for bytes, and a fast link's are no matter.
+ */
+static void timeout__is_no_shorter_than_full_links_take(void)
+{
+    struct emu_profile slow;
+    uint64_t full_ps, real_ps;
+    char error[128];
+
+    CU_ASSERT_EQUAL_FATAL(emu_profile_load(&slow, "qsnet3", error, sizeof error), 0);
+    CU_ASSERT_EQUAL(emu_profile_on(&slow, EMU_CLOCK_REAL).reply_timeout_ps, EMU_PATIENCE_PS);
+    slow.link_ps_per_byte = US;
+    full_ps = slow.channels * slow.packet_bytes * US;
+    real_ps = emu_profile_on(&slow, EMU_CLOCK_REAL).reply_timeout_ps;
+    CU_ASSERT_TRUE(real_ps > 8 * full_ps && real_ps <= 1000 * MS);
+    CU_ASSERT_EQUAL(emu_profile_on(&slow, EMU_CLOCK_RAW).reply_timeout_ps, EMU_PATIENCE_PS);
+    CU_ASSERT_EQUAL(emu_profile_on(&slow, EMU_CLOCK_VIRTUAL).reply_timeout_ps,
+                    slow.reply_timeout_ps);
+    slow.packet_bytes = 4096;
+    CU_ASSERT_EQUAL(emu_profile_on(&slow, EMU_CLOCK_REAL).reply_timeout_ps, 1000 * MS);
+    slow.reply_timeout_ps = EMU_REPLY_NEVER_PS;
+    CU_ASSERT_EQUAL(emu_profile_on(&slow, EMU_CLOCK_REAL).reply_timeout_ps, EMU_REPLY_NEVER_PS);
+}
+
 int main(void)
 {
     static const struct test_case cases[] = {
-        CASE(timeout__that_does_not_adapt_stays),
-        CASE(timeout__follows_round_trips),
-        CASE(timeout__doubles_until_the_longest),
-        CASE(timeout__stays_in_its_bounds),
-        {NULL, NULL},
+        CASE(timeout__that_does_not_adapt_stays),          CASE(timeout__follows_round_trips),
+        CASE(timeout__doubles_until_the_longest),          CASE(timeout__stays_in_its_bounds),
+        CASE(timeout__is_no_shorter_than_full_links_take), {NULL, NULL},
     };
 
     return test_run("rto", cases);

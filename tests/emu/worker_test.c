@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * worker_test.c - a worker's thread by itself: it sleeps whatever its devices wait for, and comes
- * back when one is told something or its time has come.
+ * back when one is told something or its time has come; and a worker's window in simulated time.
  */
 #include <unistd.h>
 
@@ -11,6 +11,7 @@
 #define HANG_MS 60000                /* a hang, not a slow host */
 #define REST_PS UINT64_C(1000000000) /* 1 ms */
 #define ROUNDS  2000
+#define ROW     130u /* devices: several words of bits */
 
 /* A device that counts its steps. All but the atomics is its worker's. */
 struct counter {
@@ -84,6 +85,38 @@ static void sleep__who_waits_for_a_time_is_stepped_when_it_has_come(void)
     }
 }
 
+/* Devices in a row, each of which tells the next one; @back: the one before it. */
+static uint32_t passes_through(bool back)
+{
+    struct emu_clock clock = {.mode = EMU_CLOCK_RAW};
+    struct counter c[ROW] = {0};
+    struct emu_worker *worker;
+    uint32_t passes = 0, last = back ? 0 : ROW - 1;
+
+    CU_ASSERT_EQUAL_FATAL(emu_worker_create(&worker, ROW, &clock, NULL), 0);
+    for (uint32_t i = 0; i < ROW; i++) {
+        emu_dev_init(&c[i].dev, worker, counter_step);
+        c[i].rest_ps = EMU_NEVER;
+        if (i != last)
+            c[i].peer = back ? &c[i - 1] : &c[i + 1];
+    }
+    emu_dev_signal_far(&c[ROW - 1 - last].dev, EMU_EVENT_DATA, 1);
+    while (!atomic_load(&c[last].told) && passes < 2 * ROW) {
+        emu_worker_pass(worker);
+        passes++;
+    }
+    for (uint32_t i = 0; i < ROW; i++)
+        CU_ASSERT_EQUAL(atomic_load(&c[i].told), 1);
+    emu_worker_destroy(worker);
+    return passes;
+}
+
+static void pass__who_is_behind_is_stepped_in_the_same(void)
+{
+    CU_ASSERT_EQUAL(passes_through(false), 1);
+    CU_ASSERT_EQUAL(passes_through(true), ROW); /* bounded: nobody is stepped twice in one */
+}
+
 /* The first is told when it sleeps, or is about to, and at random moments; and tells the second. */
 static void sleep__who_is_told_something_is_stepped(void)
 {
@@ -116,12 +149,83 @@ static void sleep__who_is_told_something_is_stepped(void)
     }
 }
 
+/* --- windows ------------------------------------------------------------------------ */
+
+/* A device that notes when it is stepped, and what was asked for before. */
+struct noter {
+    struct emu_dev dev;
+    uint32_t *steps;  /* of all devices, so far */
+    uint32_t place;   /* its own step is so many-th; 0: not yet */
+    uint32_t fetched; /* calls so far */
+    bool wrong;       /* a call after its step, or not in their order */
+};
+
+static uint32_t noter_step(struct emu_dev *dev, uint64_t until_ps)
+{
+    struct noter *n = (struct noter *)dev;
+
+    (void)until_ps;
+    n->wrong |= n->place || !emu_dev_take(dev, EMU_EVENT_DATA);
+    n->place = ++*n->steps;
+    dev->next_ps = EMU_NEVER;
+    return 0;
+}
+
+static void noter_fetch(const struct emu_dev *dev, enum emu_fetch what)
+{
+    struct noter *n = (struct noter *)(uintptr_t)dev;
+
+    n->wrong |= n->place || n->fetched != (uint32_t)what || emu_dev_told(dev, EMU_EVENT_DATA) != 1;
+    n->fetched++;
+}
+
+/* Each that is told something is stepped once, in their order, whether looked ahead at or not. */
+static void window__steps_in_order_and_looks_ahead(void)
+{
+    static const uint32_t devs[] = {1, 64, 1023, 1024, 1025, 3000};
+    static struct noter n[3000];
+    uint64_t random = test_seed();
+
+    for (uint32_t i = 0; i < 6 * 8; i++) {
+        struct emu_clock clock = {.mode = EMU_CLOCK_VIRTUAL};
+        uint32_t count = devs[i / 8], of = 1u << i % 8, steps = 0, told = 0, ahead = 0;
+        struct emu_worker *worker;
+
+        CU_ASSERT_EQUAL_FATAL(emu_worker_create(&worker, count, &clock, NULL), 0);
+        for (uint32_t d = 0; d < count; d++) {
+            n[d] = (struct noter){.steps = &steps};
+            emu_dev_init(&n[d].dev, worker, noter_step);
+            n[d].dev.fetch = d % 7 ? noter_fetch : NULL;
+        }
+        for (uint32_t d = 0; d < count; d++)
+            if (test_random(&random) % of == 0)
+                emu_dev_signal(&n[d].dev, worker, EMU_EVENT_DATA, 1);
+        for (uint32_t d = 0; d < count; d++)
+            n[d].fetched = worker->told.near[d / 64] >> d % 64 & 1 ? 0 : EMU_FETCHES;
+        CU_ASSERT_EQUAL(emu_worker_window(worker, 1000), EMU_NEVER);
+        for (uint32_t d = 0; d < count; d++) {
+            if (!n[d].place)
+                continue;
+            CU_ASSERT_EQUAL(n[d].place, ++told);
+            CU_ASSERT_FALSE(n[d].wrong);
+            ahead += n[d].fetched;
+        }
+        CU_ASSERT_EQUAL(steps, told);
+        CU_ASSERT_TRUE(count >= 1024 ? ahead > told || told < 8 : ahead == 0);
+        CU_ASSERT_EQUAL(emu_worker_window(worker, 2000), EMU_NEVER); /* nobody is stepped again */
+        CU_ASSERT_EQUAL(steps, told);
+        emu_worker_destroy(worker);
+    }
+}
+
 int main(void)
 {
     static const struct test_case cases[] = {
         {"sleep__who_waits_for_a_time_is_stepped_when_it_has_come",
          sleep__who_waits_for_a_time_is_stepped_when_it_has_come},
         {"sleep__who_is_told_something_is_stepped", sleep__who_is_told_something_is_stepped},
+        {"pass__who_is_behind_is_stepped_in_the_same", pass__who_is_behind_is_stepped_in_the_same},
+        {"window__steps_in_order_and_looks_ahead", window__steps_in_order_and_looks_ahead},
         {NULL, NULL},
     };
 

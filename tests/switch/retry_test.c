@@ -3,7 +3,6 @@
  * retry_test.c - cables between switches without channels that lose, damage, double and delay what
  * is on them, and go down: with link-level retry, and without.
  */
-#include <sched.h>
 #include <string.h>
 
 #include "tests/test.h"
@@ -368,15 +367,17 @@ static uint32_t raw_run(struct edges *w, uint32_t flaps, uint64_t *random)
                               .seq = seq,
                               .len = sizeof is};
 
-        while (!edges_post(w, src, &hdr, &is))
+        for (uint32_t looks = 0; !edges_post(w, src, &hdr, &is); looks++) {
             got += raw_drain(w, seen, &wrong);
+            edges_pause(looks);
+        }
         if (flaps && i % (all / flaps) == 0)
             raw_flap(w, down, random);
     }
     raw_mend(w, down);
     for (uint32_t i = 0; i < EDGES_GIVE_UP && got + retries_of(w->fabric).lost < all; i++) {
         got += raw_drain(w, seen, &wrong);
-        sched_yield();
+        edges_pause(i);
     }
     CU_ASSERT_EQUAL(wrong, 0);
     fabric_hold(w->fabric);
@@ -417,7 +418,7 @@ static void raw__nothing_is_lost_with_retry(void)
     static const char *const sets[] = {"credit=row", "credit=counter", "buffers=input_xpoint"};
     uint64_t random = test_seed();
 
-    for (uint32_t i = 0; i < 12; i++)
+    for (uint32_t i = 0; i < TEST_TRIALS(12u); i++)
         raw_case(EMU_LINK_RETRY_GO_BACK_N, sets[i % 3], i % 4 ? i % 4 : FABRIC_THREADS_DEVICE,
                  i % 2 * 40, world_faults((uint32_t)test_draw(&random, 2000, 60000)), &random);
 }
@@ -427,7 +428,7 @@ static void raw__what_is_lost_without_is_counted(void)
     static const char *const sets[] = {"credit=row", "credit=counter", "buffers=input_xpoint"};
     uint64_t random = test_seed();
 
-    for (uint32_t i = 0; i < 6; i++)
+    for (uint32_t i = 0; i < TEST_TRIALS(6u); i++)
         raw_case(EMU_LINK_RETRY_NONE, sets[i % 3], 1 + i / 3, i % 2 * 20, world_faults(10000),
                  &random);
 }

@@ -250,7 +250,7 @@ static void credits__that_are_late_send_nothing_early(void)
         second_ps = post_now(&b, 2); /* later by far than the credits will be */
         CU_ASSERT_TRUE(second_ps > first_ps);
         b.probe[1]->rx.owed = 2;
-        emu_rx_pay(&b.probe[1]->rx, first_ps + 1);
+        emu_rx_pay(&b.probe[1]->rx, b.probe[1]->rx.owner, first_ps + 1);
         emu_worker_pass(b.worker);
         b.probe[1]->deaf = false;
         for (uint32_t k = 0; k < 1000 && !b.probe[1]->got_from[2]; k++) {

@@ -626,6 +626,21 @@ static void topo_without__routes_are_what_is_left(void)
     }
 }
 
+/* No cable is left between switches, and no node: there is nothing to keep tables of. */
+static void topo_without__may_leave_nothing(void)
+{
+    struct topo_graph *whole = graph_of("kary:2,1"), *graph = NULL;
+    const struct topo_at all[] = {{0, 0}, {0, 1}};
+    uint64_t parted;
+
+    CU_ASSERT_EQUAL_FATAL(topo_without(&graph, whole, all, 2, &parted), 0);
+    CU_ASSERT_EQUAL(parted, 0); /* of a switch with nodes: there is none */
+    for (uint32_t node = 0; node < 2; node++)
+        CU_ASSERT_EQUAL(topo_route_ports(&graph->sw[0].route, node), 0);
+    topo_free(graph);
+    topo_free(whole);
+}
+
 static void topo_without__refuses_what_is_not_there(void)
 {
     struct topo_graph *whole = graph_of("kary:4,2"), *graph = NULL;
@@ -748,6 +763,7 @@ int main(void)
         CASE(topo_check__accepts_other_routes_without_a_ring),
         CASE(topo_check__shortens_long_rings),
         CASE(topo_without__routes_are_what_is_left),
+        CASE(topo_without__may_leave_nothing),
         CASE(topo_without__refuses_what_is_not_there),
         CASE(topo_tree_build__finds_a_way_in_damaged_networks),
         CASE(topo_tree_build__spans_members_of_any_network),

@@ -3,6 +3,7 @@
 #include "tests/world/edges.h"
 
 #include <sched.h>
+#include <time.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -89,12 +90,22 @@ bool edges_take(struct edges *e, uint32_t node, struct emu_seg *ret)
     return edges_take_by(e, node, edges_now(e, node), ret);
 }
 
+void edges_pause(uint32_t looks)
+{
+    static const struct timespec nap = {.tv_nsec = 30000};
+
+    if (looks % 16 == 15)
+        nanosleep(&nap, NULL);
+    else
+        sched_yield();
+}
+
 bool edges_await(struct edges *e, uint32_t node, struct emu_seg *ret)
 {
     for (uint32_t i = 0; i < EDGES_GIVE_UP; i++) {
         if (edges_take(e, node, ret))
             return true;
-        sched_yield();
+        edges_pause(i);
     }
     return false;
 }

@@ -45,6 +45,11 @@ bool edges_post(struct edges *e, uint32_t node, const struct emu_hdr *hdr, const
 bool edges_take(struct edges *e, uint32_t node, struct emu_seg *ret);
 /** edges_take_by - the same, if it is there by @now_ps. */
 bool edges_take_by(struct edges *e, uint32_t node, uint64_t now_ps, struct emu_seg *ret);
+/**
+ * edges_pause - between looks for what the workers do; @looks: in vain so far. They get the core
+ * now and then even where all of the system's cores have something to do.
+ */
+void edges_pause(uint32_t looks);
 /** edges_await - wait for one segment of a node while the workers run. False: it does not come. */
 bool edges_await(struct edges *e, uint32_t node, struct emu_seg *ret);
 

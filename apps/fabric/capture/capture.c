@@ -15,7 +15,7 @@
 
 #include "apps/fabric/capture/filter.h"
 #include "apps/fabric/capture/writer.h"
-#include "apps/say.h"
+#include "apps/cli/say.h"
 #include "emu/worker/spawn.h"
 
 #define LOOK_MS 5 /* between two looks at rings that were empty */

@@ -18,11 +18,11 @@
 #include "apps/fabric/capture/filter.h"
 #include "apps/fabric/capture/writer.h"
 #include "apps/daemon/conn.h"
-#include "apps/options.h"
+#include "apps/cli/options.h"
 #include "apps/run/ask.h"
 #include "apps/run/paths.h"
 #include "apps/run/run.h"
-#include "apps/say.h"
+#include "apps/cli/say.h"
 #include "emu/now.h"
 
 #define ANSWER_MS 5000 /* for a fabric to answer */

@@ -132,8 +132,11 @@ field(fabemu, "nic.epoch", u32, "Epoch", DEC)
 field(fabemu, "nic.life", u64, "Process", DEC)
 field(fabemu, "nic.known", u64, "Other's process, as known", DEC)
 field(fabemu, "nic.sent", u32, "Requests sent", DEC)
-field(fabemu, "nic.bye", u8, "Goodbye", DEC, {[0] = "ask", "answer", "unknown"})
-field(fabemu, "nic.number", u16, "Question", DEC)
+field(fabemu, "nic.bye", u8, "Goodbye", DEC, {[0] = "ask", "answer", "unknown", "done"})
+field(fabemu, "nic.done", u8, "Said to be done", DEC)
+field(fabemu, "nic.asked", u16, "Questions", DEC)
+field(fabemu, "nic.came", u16, "Questions that came", DEC)
+field(fabemu, "nic.given", u16, "Answers", DEC)
 
 -- Frames between hosts: docs/hostlink.md, emu/hostlink/wire.h.
 field(frames, "magic", u8, "Magic", HEX)
@@ -228,8 +231,8 @@ local SAYS = {
     [9] = {{{"nic.id", 16, 4}, {"nic.status", 20, 4}}, 24},
     [10] = {{{"nic.id", 16, 4}, {"nic.value", 24, 8}}, 32},
     [11] = {{}, 16},
-    [12] = {{{"nic.sent", 16, 4}, {"nic.bye", 20, 1}, {"nic.number", 22, 2}, {"nic.life", 24, 8}},
-            32},
+    [12] = {{{"nic.sent", 16, 4}, {"nic.bye", 20, 1}, {"nic.done", 21, 1}, {"nic.asked", 22, 2},
+             {"nic.came", 24, 2}, {"nic.given", 26, 2}, {"nic.life", 32, 8}}, 40},
 }
 local DATA = {{"nic.check", 2, 2}, {"nic.id", 4, 4}}
 local HELLO = {{"nic.want", 1, 1}, {"nic.epoch", 4, 4}, {"nic.life", 8, 8}, {"nic.known", 16, 8}}

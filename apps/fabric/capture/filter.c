@@ -11,9 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "apps/fabric/hosts.h"
 #include "apps/fabric/links.h"
 #include "apps/fault/fault.h"
-#include "apps/say.h"
+#include "apps/cli/say.h"
 
 #define WAYS_BOTH (FABRIC_CAPTURE_OUT | FABRIC_CAPTURE_IN)
 
@@ -53,6 +54,51 @@ static void add_cable(struct reading *r, uint32_t sw, uint32_t port, enum fault_
         r->ways[i] = WAYS_BOTH;
     else
         r->ways[i] |= (way == FAULT_OUT) == first ? FABRIC_CAPTURE_OUT : FABRIC_CAPTURE_IN;
+}
+
+/* Taps are put on at the sending end, so where that is on another host nothing would be heard. */
+static int is_elsewhere(struct reading *r, const char *term, const char *what)
+{
+    return fail(-EXDEV, r->error, r->error_bytes,
+                "%.40s: %s is sent on another host, and a capture is of the host that is asked; "
+                "\"link=S:P>\" is what switch S sends at port P",
+                term, what);
+}
+
+/*
+ * One that is named must be heard: a link each way that is asked for, a switch what it sends. Of a
+ * level those are that are here.
+ */
+static int cable_is_here(struct reading *r, const char *term, const struct fault_target *target)
+{
+    uint32_t i = fabric_cable_at(r->fabric, target->id, target->port);
+    bool link = strncmp(term, "link=", 5) == 0, first;
+    const struct fabric_cable *cable;
+    char name[48];
+
+    if (i == TOPO_NONE || strncmp(term, "level=", 6) == 0)
+        return 0;
+    cable = fabric_cable(r->fabric, i);
+    first = cable->at.sw == target->id && cable->at.port == target->port;
+    for (int back = 0; back <= link; back++) { /* from there, and to there */
+        bool out = first != back, asked = target->way != (back ? FAULT_OUT : FAULT_IN);
+
+        if (!asked || fabric_cable_ends_here(r->fabric, i, !out))
+            continue;
+        fabric_cable_way_name(r->fabric, i, out, name);
+        return is_elsewhere(r, term, name);
+    }
+    return 0;
+}
+
+static int node_is_here(struct reading *r, const char *term, uint32_t node)
+{
+    char name[24];
+
+    if (fabric_node_is_here(r->fabric, node))
+        return 0;
+    snprintf(name, sizeof name, "what node %u sends", node);
+    return is_elsewhere(r, term, name);
 }
 
 static void add_node(struct reading *r, uint32_t node)
@@ -96,17 +142,19 @@ static int read_place(struct reading *r, const char *kind, const char *term)
         err = fault_targets_find(&targets, &fault, r->graph, 0, r->error, r->error_bytes);
     if (err)
         return without_kind(r, kind, err);
-    for (uint32_t i = 0; i < targets.count; i++) {
+    for (uint32_t i = 0; i < targets.count && !err; i++) {
         const struct fault_target *target = &targets.target[i];
+        bool node = fault_domain(fault.kind) == FAULT_OF_NODES;
 
-        if (fault_domain(fault.kind) == FAULT_OF_NODES)
+        err = node ? node_is_here(r, term, target->id) : cable_is_here(r, term, target);
+        if (node)
             add_node(r, target->id);
         else
             add_cable(r, target->id, target->port, target->way);
     }
     fault_targets_release(&targets);
     r->placed = true;
-    return 0;
+    return err;
 }
 
 /* --- what else ---------------------------------------------------------------------- */

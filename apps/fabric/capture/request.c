@@ -9,13 +9,18 @@
 #include "apps/fabric/capture/capture.h"
 #include "apps/fabric/capture/filter.h"
 #include "apps/daemon/client.h"
-#include "apps/say.h"
+#include "apps/cli/say.h"
 
 static void refuse(struct daemon *daemon, struct client *client, int err)
 {
     char line[160];
 
-    if (err == -EBUSY)
+    if (client->far) /* descriptors do not pass to another host */
+        fail(err, line, sizeof line,
+             "only cables of host %s, which governs, can be captured: "
+             "call \"fabemu capture\" there",
+             daemon->config->hosts->name[0]);
+    else if (err == -EBUSY)
         fail(err, line, sizeof line, "somebody captures already, and one does at a time");
     else if (err == -ENODEV)
         fail(err, line, sizeof line, "no cable that the filter names has an end on this host");
@@ -32,7 +37,7 @@ void daemon_capture(struct daemon *daemon, struct client *client, struct json_ob
     struct capture_filter filter;
     int memfd, err;
 
-    if (client->far) { /* descriptors do not pass to another host */
+    if (client->far) {
         refuse(daemon, client, -ENOTSUP);
         return;
     }
@@ -80,6 +85,8 @@ int daemon_capture_open(struct daemon *daemon, char *error, size_t error_bytes)
 
     if (!plan || !plan->file)
         return 0;
+    if (daemon->config->hosts)
+        say("the capture has the cables of this host alone");
     return capture_begin(&daemon->capture, daemon->fabric, daemon->config->fabric->graph, plan,
                          error, error_bytes);
 }

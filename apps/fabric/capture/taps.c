@@ -45,7 +45,7 @@ static struct way_ends ends_of_switch(const struct fabric *fabric, const struct 
     return (struct way_ends){.tx = ends.tx, .rx = ends.rx, .answers = ends.answers};
 }
 
-/* What sends to the switch at @at, where that is not a switch here. */
+/* What sends to the switch at @at, where that is a node here. */
 static struct way_ends ends_towards(const struct fabric *fabric, const struct topo_at *at)
 {
     struct emu_rx *rx = fabric->sw[at->sw] ? switch_rx(fabric->sw[at->sw], at->port) : NULL;
@@ -71,19 +71,16 @@ static struct way_ends ends_of_node(const struct fabric *fabric, const struct fa
     return ends;
 }
 
+/* Of what begins on another host none: it is heard there, and once. */
 static struct way_ends ends_of_way(const struct fabric *fabric, uint32_t i, bool out)
 {
     const struct fabric_cable *cable = fabric_cable(fabric, i);
+    const struct topo_at *at = out ? &cable->at : &cable->far;
 
-    if (out && fabric->sw[cable->at.sw])
-        return ends_of_switch(fabric, &cable->at);
-    if (out)
-        return cable->kind == TOPO_END_SWITCH ? ends_towards(fabric, &cable->far)
-                                              : (struct way_ends){.tx = NULL};
-    if (cable->kind == TOPO_END_SWITCH)
-        return fabric->sw[cable->far.sw] ? ends_of_switch(fabric, &cable->far)
-                                         : ends_towards(fabric, &cable->at);
-    return ends_of_node(fabric, cable);
+    if (out || cable->kind == TOPO_END_SWITCH)
+        return fabric->sw[at->sw] ? ends_of_switch(fabric, at) : (struct way_ends){.tx = NULL};
+    return fabric_has_node(&fabric->config, cable->node) ? ends_of_node(fabric, cable)
+                                                         : (struct way_ends){.tx = NULL};
 }
 
 void fabric_cable_way_name(const struct fabric *fabric, uint32_t i, bool out, char *text)

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "apps/fabric/capture/pcapng.h"
-#include "apps/say.h"
+#include "apps/cli/say.h"
 #include "emu/link/tap_area.h"
 #include "emu/now.h"
 

@@ -124,15 +124,36 @@ void fabric_finished_from(const struct fabric *fabric, uint32_t node,
                                                                      memory_order_relaxed)};
 }
 
+/* Of a process that is another one than @at is of, from its beginning. */
+static void begin_anew(const struct fabric *fabric, uint32_t node, struct fabric_finished_at *at)
+{
+    uint64_t seat = fabric->seat[node] & ~EMU_SEAT_NO_LINK;
+
+    if (at->seat != seat)
+        *at = (struct fabric_finished_at){.seat = seat};
+}
+
+/* What is new in @ring of the process at @node, which is there. */
+static uint32_t read_ring(const struct fabric *fabric, uint32_t node,
+                          struct emu_finished_shared *ring, struct fabric_finished_at *at,
+                          struct emu_finished *ret, uint64_t *missed)
+{
+    begin_anew(fabric, node, at);
+    return emu_finished_read(ret, ring, &at->next, emu_now_ns, missed);
+}
+
 uint32_t fabric_finished(const struct fabric *fabric, uint32_t node, struct fabric_finished_at *at,
                          struct emu_finished *ret, uint64_t *missed)
 {
     const struct emu_edge *edge = fabric->edge[node];
-    uint64_t seat = fabric->seat[node] & ~EMU_SEAT_NO_LINK;
 
-    if (!edge)
-        return 0;
-    if (at->seat != seat)
-        *at = (struct fabric_finished_at){.seat = seat};
-    return emu_finished_read(ret, &edge->shared->finished, &at->next, emu_now_ns, missed);
+    return edge ? read_ring(fabric, node, &edge->shared->finished, at, ret, missed) : 0;
+}
+
+uint32_t fabric_drawn(const struct fabric *fabric, uint32_t node, struct fabric_finished_at *at,
+                      struct emu_finished *ret, uint64_t *missed)
+{
+    const struct emu_edge *edge = fabric->edge[node];
+
+    return edge ? read_ring(fabric, node, &edge->shared->drawn, at, ret, missed) : 0;
 }

@@ -50,11 +50,17 @@ struct fabric_passed {
 /** fabric_passed - of node @node. False: it is on another host. Thread: manager. */
 bool fabric_passed(const struct fabric *fabric, uint32_t node, struct fabric_passed *ret);
 
+/* Who watches what processes finish. */
+enum fabric_watcher { FABRIC_WATCH_TELEMETRY = 1, FABRIC_WATCH_TIMELINE = 2 };
+
 /**
- * fabric_watch - from now on processes tell what collectives they have finished; not @watched: no
- * more. Thread: manager.
+ * fabric_watch - from now on processes tell of all collectives that they have finished; not
+ * @watched: @who does not want to know any more. Thread: manager.
  */
-void fabric_watch(struct fabric *fabric, bool watched);
+void fabric_watch(struct fabric *fabric, enum fabric_watcher who, bool watched);
+
+/** fabric_watch_messages - and of all messages of so many bytes or more. Thread: manager. */
+void fabric_watch_messages(struct fabric *fabric, uint64_t bytes);
 
 /* How far a reader is in what the process at a node has told. Zeros at first. */
 struct fabric_finished_at {
@@ -68,8 +74,11 @@ void fabric_finished_from(const struct fabric *fabric, uint32_t node,
 
 /**
  * fabric_finished - what has been finished at @node since @at was, by the process that is there
- * now: emu_finished_read(). Thread: manager.
+ * now: emu_finished_read(). fabric_drawn() - the same of collectives that emu_comm_draw() tells of,
+ * whether somebody watches or not. Thread: manager.
  */
+uint32_t fabric_drawn(const struct fabric *fabric, uint32_t node, struct fabric_finished_at *at,
+                      struct emu_finished *ret, uint64_t *missed);
 uint32_t fabric_finished(const struct fabric *fabric, uint32_t node, struct fabric_finished_at *at,
                          struct emu_finished *ret, uint64_t *missed);
 

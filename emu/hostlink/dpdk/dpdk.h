@@ -10,6 +10,7 @@
  *   log.c        what DPDK says
  *   socket.c     descriptors that DPDK opened
  *   frame.c      the port: frames are mbufs
+ *   unmaps.c     rings that a driver unmaps are read by nobody
  */
 #ifndef EMU_HOSTLINK_DPDK_H
 #define EMU_HOSTLINK_DPDK_H
@@ -67,8 +68,9 @@ struct dpdk_kind {
     bool has_mtu;        /* its MTU is set, and is no other program's */
     bool has_interrupts; /* DPDK can be asked for an interrupt when frames come */
     bool keeps_queues;   /* frames lie in its queues: the pool has them besides those asked for */
-    bool stops_among_interrupts; /* it may only be stopped by the thread that has its interrupts */
-    uint32_t object_most;        /* bytes of a buffer with all that stands before it; 0: no limit */
+    /* it may only be stopped by the thread that has its interrupts, which unmaps its rings */
+    bool stops_among_interrupts;
+    uint32_t object_most; /* bytes of a buffer with all that stands before it; 0: no limit */
     /* Add arguments that the user left to us, find frame_bytes. Errors: -EINVAL. */
     int (*arguments)(struct dpdk_device *device, const struct dpdk_error *error);
     const char *hint; /* when it cannot be opened and nothing better is known; or NULL */
@@ -154,12 +156,18 @@ struct dpdk_port {
     uint64_t connect_ns; /* not before is it started anew */
     /* DPDK's thread for interrupts stops and starts it; until then it is that thread's alone. */
     _Atomic bool restarts;
+    _Atomic bool amid;      /* a burst, in rings that DPDK's thread for interrupts may unmap */
+    struct dpdk_port *next; /* of those with such rings */
 };
 
 extern const struct emu_hostport_ops dpdk_ops;
 
 /** dpdk_frame_private - bytes before each buffer that are the frame's. */
 uint16_t dpdk_frame_private(void);
+
+/** dpdk_port_watch - its rings may be unmapped by another thread; _unwatch: they are no more. */
+void dpdk_port_watch(struct dpdk_port *port);
+void dpdk_port_unwatch(struct dpdk_port *port);
 
 /** dpdk_port_settle - nobody starts it anew from now on. Not on DPDK's thread for interrupts. */
 void dpdk_port_settle(struct dpdk_port *port);

@@ -107,6 +107,23 @@ void dpdk_port_settle(struct dpdk_port *port)
     rte_eal_alarm_cancel(device_restart, port);
 }
 
+/*
+ * H5: in a burst the driver reads its rings if its flags say that it is connected; who unmaps them
+ * has changed these before it looks whether anybody is amid a burst.
+ */
+static void burst_begins(struct dpdk_port *port)
+{
+    if (!port->device.kind->stops_among_interrupts)
+        return;
+    atomic_store_explicit(&port->amid, true, memory_order_relaxed);
+    atomic_thread_fence(memory_order_seq_cst); /* H5 */
+}
+
+static void burst_ends(struct dpdk_port *port)
+{
+    atomic_store_explicit(&port->amid, false, memory_order_release); /* H5 */
+}
+
 static uint32_t frame_receive(struct emu_hostport *of, struct emu_hostframe **frames, uint32_t max)
 {
     struct dpdk_port *port = port_of(of);
@@ -118,7 +135,9 @@ static uint32_t frame_receive(struct emu_hostport *of, struct emu_hostframe **fr
     /* Without frames the driver of XDP waits up to a second where the kernel wants to be woken. */
     if (port->device.kind->looks_to_get && !socket_ready(port, POLLIN))
         return 0;
+    burst_begins(port);
     uint16_t got = rte_eth_rx_burst(port->id, 0, mbufs, (uint16_t)RTE_MIN(max, EMU_HOSTLINK_BURST));
+    burst_ends(port);
     for (uint16_t i = 0; i < got; i++) {
         if (mbufs[i]->nb_segs > 1 && rte_pktmbuf_linearize(mbufs[i]) != 0)
             rte_pktmbuf_free(mbufs[i]); /* larger than any frame of ours */
@@ -149,7 +168,10 @@ static uint32_t frame_send(struct emu_hostport *of, struct emu_hostframe **frame
         mbuf->ol_flags = 0; /* what the adapter found when it came */
         mbufs[i] = mbuf;
     }
-    return rte_eth_tx_burst(port->id, 0, mbufs, (uint16_t)count);
+    burst_begins(port);
+    count = rte_eth_tx_burst(port->id, 0, mbufs, (uint16_t)count);
+    burst_ends(port);
+    return count;
 }
 
 static struct emu_hostframe *frame_take(struct emu_hostport *of)

@@ -220,6 +220,8 @@ static int port_ready(const struct opening *opening)
     port->port.frame_bytes = port->device.frame_bytes;
     snprintf(port->port.name, sizeof port->port.name, "%.*s", (int)sizeof port->port.name - 1,
              port->device.text);
+    if (port->device.kind->stops_among_interrupts)
+        dpdk_port_watch(port);
     return 0;
 }
 
@@ -290,6 +292,7 @@ void dpdk_port_close(struct dpdk_port *port)
         if (port->started)
             port_stop(port);
         rte_eth_dev_close(port->id);
+        dpdk_port_unwatch(port);
         if (device)
             rte_dev_remove(device);
     }

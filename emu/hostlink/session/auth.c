@@ -253,5 +253,7 @@ bool emu_auth_good(struct emu_auth *auth, uint8_t check, uint64_t packet, const 
     uint8_t tag[EMU_FRAME_TAG_BYTES];
 
     auth_tag(auth, false, check, packet, data, bytes, tag);
+    if (check == EMU_AUTH_CRC) /* no secret is in it */
+        return memcmp(tag, data + bytes, sizeof tag) == 0;
     return same_tag(tag, data + bytes);
 }

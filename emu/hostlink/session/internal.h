@@ -71,6 +71,8 @@ struct session_meet {
     _Atomic uint64_t refusal; /* enum session_refusal */
     _Atomic uint64_t version; /* that the other host spoke last */
     _Atomic uint64_t strange; /* frames of a handshake with a key and none here, or without */
+    /* Of them, and of forged frames, before the last life ended or somebody was refused. */
+    _Atomic uint64_t past_strange, past_forged;
 };
 
 /* unacked <= ready <= fill <= unacked + window */
@@ -148,6 +150,12 @@ struct emu_session {
 static inline bool session_is(const struct emu_session *s, enum emu_session_state state)
 {
     return emu_count_read(&s->state) == (uint64_t)state;
+}
+
+/* Has it had the only life that it is to have (emu_session_config.once)? */
+static inline bool session_is_spent(const struct emu_session *s)
+{
+    return s->config.once && !session_is(s, EMU_SESSION_UP) && emu_count_read(&s->counts.lives);
 }
 
 static inline void session_set(_Atomic uint64_t *field, uint64_t to)

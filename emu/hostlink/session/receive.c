@@ -219,7 +219,8 @@ void emu_session_receive(struct emu_session *session, struct emu_hostframe *fram
         emu_count(&session->counts.malformed, 1);
     } else if (receive_believes(session, frame, &header)) {
         if (emu_frame_is_handshake(header.kind)) {
-            session_meet(session, &header, now_ns);
+            if (!session_is_spent(session))
+                session_meet(session, &header, now_ns);
         } else if (receive_news(session, &header, now_ns)) {
             emu_count(&session->counts.frames_received, 1);
             session_acked(session, &header, now_ns);

@@ -95,6 +95,11 @@ uint8_t *emu_session_room(struct emu_session *session, uint32_t bytes)
            send->fill_bytes;
 }
 
+uint32_t emu_session_left(const struct emu_session *session)
+{
+    return session->body_max - session->send.fill_bytes;
+}
+
 void emu_session_put(struct emu_session *session, uint32_t bytes)
 {
     session->send.fill_bytes += bytes;

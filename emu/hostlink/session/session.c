@@ -87,6 +87,10 @@ int emu_session_create(struct emu_session **ret, const struct emu_session_config
 
 void session_down(struct emu_session *s, enum emu_session_state state)
 {
+    if (session_is(s, EMU_SESSION_UP) || state == EMU_SESSION_REFUSED) {
+        session_set(&s->meet.past_strange, emu_count_read(&s->meet.strange));
+        session_set(&s->meet.past_forged, emu_count_read(&s->counts.forged));
+    }
     session_send_end(s);
     session_receive_end(s);
     session_lost_begin(s);
@@ -162,7 +166,8 @@ uint32_t emu_session_step(struct emu_session *session, uint64_t now_ns)
     if (session_is(session, EMU_SESSION_UP) && session_is_over(session, now_ns))
         session_down(session, EMU_SESSION_MEETS);
     session_flush(session, now_ns);
-    session_greet(session, now_ns);
+    if (!session_is_spent(session))
+        session_greet(session, now_ns);
     if (session_is(session, EMU_SESSION_UP))
         session_send(session, now_ns);
     session_flush(session, now_ns);
@@ -196,7 +201,7 @@ uint64_t emu_session_next_ns(const struct emu_session *session)
 
     if (session->meet.answers || session->send.outs)
         next_ns = 0;
-    if (!up || !session->meet.heard)
+    if ((!up || !session->meet.heard) && !session_is_spent(session))
         next_ns = earlier(next_ns, session->meet.greet_ns);
     if (session->send.stuck && next_ns < session->now_ns + SESSION_RETRY_NS)
         return session->now_ns + SESSION_RETRY_NS;
@@ -233,24 +238,33 @@ const struct emu_session_counts *emu_session_counts(const struct emu_session *se
     return &session->counts;
 }
 
-/* Of a host that was never met. */
+/* Of a host that was never met, or not again: NULL, or why it is not. */
 static const char *session_unmet(const struct emu_session *s)
 {
-    if (emu_count_read(&s->meet.strange))
+    if (emu_count_read(&s->meet.strange) != emu_count_read(&s->meet.past_strange))
         return emu_auth_greeting(s->auth) == EMU_AUTH_CRC
                    ? "the other host has a key, and this one has none"
                    : "the other host has no key, and this one has";
-    if (emu_count_read(&s->counts.forged))
+    if (emu_count_read(&s->counts.forged) != emu_count_read(&s->meet.past_forged))
         return "frames came whose check is wrong: has the other host the same key?";
-    return "nothing was heard of the other host";
+    return NULL;
+}
+
+bool emu_session_is_refused(const struct emu_session *session)
+{
+    return session_is(session, EMU_SESSION_REFUSED) ||
+           (!session_is(session, EMU_SESSION_UP) && session_unmet(session));
 }
 
 void emu_session_why(const struct emu_session *session, char *text, size_t bytes)
 {
     uint64_t refusal = emu_count_read(&session->meet.refusal);
+    const char *unmet = session_unmet(session);
 
     if (session_is(session, EMU_SESSION_UP))
         snprintf(text, bytes, "up");
+    else if (unmet) /* since it was refused, too */
+        snprintf(text, bytes, "%s", unmet);
     else if (refusal == SESSION_VERSION)
         snprintf(text, bytes,
                  "the other host speaks version %" PRIu64 " of host links, this one version %u",
@@ -259,8 +273,9 @@ void emu_session_why(const struct emu_session *session, char *text, size_t bytes
         snprintf(text, bytes, "the other host has another cluster file, network or profile");
     else if (refusal == SESSION_CHECKS)
         snprintf(text, bytes, "the hosts have no check of frames in common");
-    else if (emu_count_read(&session->counts.lives))
-        snprintf(text, bytes, "the other host has said nothing for too long");
     else
-        snprintf(text, bytes, "%s", session_unmet(session));
+        snprintf(text, bytes, "%s",
+                 emu_count_read(&session->counts.lives)
+                     ? "the other host has said nothing for too long"
+                     : "nothing was heard of the other host");
 }

@@ -49,6 +49,11 @@ struct emu_session_config {
     uint32_t window;
     /* where the other host's port is; all zeros: found by its handshake, which is broadcast */
     uint8_t peer_mac[EMU_HOSTLINK_MAC_BYTES];
+    /*
+     * One life and no more: once it has ended nothing is said to the other host, so that who is
+     * ending does not take the place of who comes after it.
+     */
+    bool once;
     uint64_t (*random)(void *ctx); /* of the handshake; NULL: the system's, not to be guessed */
     void *random_ctx;
     /* For tests; 0 otherwise. */
@@ -101,7 +106,13 @@ void emu_session_end(struct emu_session *session);
 /** emu_session_is_idle - has the other host all that was put in, and been told what has come? */
 bool emu_session_is_idle(const struct emu_session *session);
 
-/** emu_session_why - EMU_SESSION_REFUSED, or never met: one line for the user. */
+/**
+ * emu_session_is_refused - does somebody say that he is the other host, whom we cannot talk with:
+ * EMU_SESSION_REFUSED, or there is no life, and since the last one frames came with another key?
+ */
+bool emu_session_is_refused(const struct emu_session *session);
+
+/** emu_session_why - EMU_SESSION_REFUSED, or not met: one line for the user. */
 void emu_session_why(const struct emu_session *session, char *text, size_t bytes);
 
 /**
@@ -113,6 +124,12 @@ void emu_session_why(const struct emu_session *session, char *text, size_t bytes
  */
 uint8_t *emu_session_room(struct emu_session *session, uint32_t bytes);
 void emu_session_put(struct emu_session *session, uint32_t bytes);
+
+/**
+ * emu_session_left - bytes that can be written there: those asked for and maybe more, of other
+ * records in a row. After emu_session_room(), and before emu_session_put(). Pure.
+ */
+uint32_t emu_session_left(const struct emu_session *session);
 uint32_t emu_session_record_max(const struct emu_session *session);
 
 /**

@@ -154,3 +154,23 @@ void fabemu_count_elsewhere(struct fabemu *fab, enum fabemu_coll coll, enum fabe
         atomic_fetch_add_explicit(&fab->edge.shared->stats.elsewhere[coll][why], 1,
                                   memory_order_relaxed);
 }
+
+void fabemu_time_elsewhere(struct fabemu *fab, enum fabemu_coll coll, uint64_t bytes, uint64_t ns)
+{
+    static const uint8_t kinds[FABEMU_COLLS] = {
+        [FABEMU_COLL_BARRIER] = EMU_BARRIER,
+        [FABEMU_COLL_BROADCAST] = EMU_MULTICAST,
+        [FABEMU_COLL_REDUCE] = EMU_REDUCE,
+        [FABEMU_COLL_ALLREDUCE] = EMU_ALLREDUCE,
+    };
+    struct emu_comm_cell *cell;
+
+    if ((unsigned)coll >= FABEMU_COLLS || nic_gone(fab))
+        return;
+    cell = &fab->edge.shared->comm
+                .cell[EMU_COMM_ELSEWHERE][kinds[coll] - EMU_MULTICAST][emu_comm_size(bytes)];
+    nic_lock(fab);
+    emu_comm_called(cell, bytes);
+    emu_comm_timed(cell, ns, 0);
+    nic_unlock(fab);
+}

@@ -26,14 +26,16 @@ struct nic_coll {
     uint64_t segs;
     uint64_t sent;     /* segments handed to the ring */
     uint64_t done;     /* segments complete */
-    uint64_t began_ns; /* 0: nobody wants to know */
+    uint64_t began_ns; /* 0: it is not timed */
     uint32_t root;     /* node, where there is one */
     uint32_t step;     /* payload bytes of every segment but the last */
     int32_t status;    /* with which it will complete */
     uint8_t kind;      /* enum emu_kind */
     uint8_t op, type;
-    bool sends;  /* this member contributes */
-    bool awaits; /* this member gets the result */
+    bool sends;   /* this member contributes */
+    bool awaits;  /* this member gets the result */
+    bool counted; /* it is in the stream, and the user's */
+    struct emu_comm_draw draw;
 
     /* fabemu_register_symmetric() */
     void (*ended)(struct fabemu_group *g, struct nic_coll *c); /* what follows; NULL: nothing */
@@ -93,7 +95,8 @@ struct fabemu_group {
     bool *stashed;              /* likewise: is there one? */
     uint32_t stashes;           /* how many there are */
 
-    struct nic_recent recent[NIC_GROUP_RECENT]; /* the last that began: a ring */
+    struct nic_recent recent[NIC_GROUP_RECENT];     /* the last that began: a ring */
+    uint32_t calls[EMU_COMM_KINDS][EMU_COMM_SIZES]; /* begun, modulo 2^32: draws those to time */
 
     /* For the fabric: progress/pending.c. */
     char name[EMU_PENDING_NAME];

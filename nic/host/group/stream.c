@@ -144,26 +144,50 @@ static void clash_note(struct fabemu_group *g, uint64_t index, uint64_t bytes,
 
 /* --- completion --------------------------------------------------------------------- */
 
-/* The fabric is told of it, if somebody there watches. */
-static void coll_show(const struct fabemu_group *g, const struct nic_coll *c)
+/* The fabric is told of it. */
+static void coll_show(const struct fabemu_group *g, const struct nic_coll *c, uint64_t now_ns,
+                      struct emu_finished_shared *ring)
 {
     const struct emu_finished finished = {.first = c->first,
                                           .began_ns = c->began_ns,
-                                          .ended_ns = emu_now_ns(),
+                                          .ended_ns = now_ns,
                                           .bytes = c->bytes,
                                           .group = g->id,
+                                          .root = c->root,
+                                          .members = g->members < UINT16_MAX ? (uint16_t)g->members
+                                                                             : UINT16_MAX,
                                           .kind = c->kind,
                                           .op = c->op,
-                                          .type = c->type};
+                                          .type = c->type,
+                                          .told_bits = c->draw.told_bits};
 
-    emu_finished_write(&g->fab->edge.shared->finished, &finished);
+    emu_finished_write(ring, &finished);
+}
+
+/* It is counted; and its time, if it was timed. */
+static void coll_count(const struct fabemu_group *g, const struct nic_coll *c)
+{
+    struct emu_edge_shared *shared = g->fab->edge.shared;
+    struct emu_comm_cell *cell =
+        &shared->comm.cell[EMU_COMM_NETWORK][c->kind - EMU_MULTICAST][emu_comm_size(c->bytes)];
+    uint64_t now_ns = c->began_ns ? emu_now_ns() : 0;
+
+    emu_comm_called(cell, c->bytes);
+    if (!now_ns)
+        return;
+    if (c->draw.timed)
+        emu_comm_timed(cell, now_ns - c->began_ns, c->draw.weight_bits);
+    if (c->draw.told_bits != EMU_COMM_UNTOLD)
+        coll_show(g, c, now_ns, &shared->drawn);
+    if (atomic_load_explicit(&shared->watched, memory_order_relaxed))
+        coll_show(g, c, now_ns, &shared->finished);
 }
 
 void nic_coll_end(struct fabemu_group *g, struct nic_coll *c)
 {
     emu_list_del(&c->post.link);
-    if (c->began_ns && !c->status && !c->ended)
-        coll_show(g, c);
+    if (c->counted && !c->status)
+        coll_count(g, c);
     if (c->ended)
         c->ended(g, c);
     else
@@ -379,12 +403,24 @@ uint32_t nic_stream_send(struct fabemu_group *g)
     return sent + tokens_send(g);
 }
 
+/* Is it to be timed? What the library does for itself is not counted at all. */
+static void coll_draw(struct fabemu_group *g, struct nic_coll *c)
+{
+    uint32_t *calls = &g->calls[c->kind - EMU_MULTICAST][emu_comm_size(c->bytes)];
+
+    c->counted = !c->ended;
+    if (!c->counted)
+        return;
+    c->draw = emu_comm_draw((*calls)++);
+    if (c->draw.timed || atomic_load_explicit(&g->fab->edge.shared->watched, memory_order_relaxed))
+        c->began_ns = emu_now_ns();
+}
+
 void nic_stream_add(struct fabemu_group *g, struct nic_coll *c)
 {
     assert(g->fab->locked && g->joined && c->segs && !emu_listed(&c->post.link));
     c->first = g->posted;
-    if (atomic_load_explicit(&g->fab->edge.shared->watched, memory_order_relaxed))
-        c->began_ns = emu_now_ns();
+    coll_draw(g, c);
     g->posted += c->segs;
     g->recent[g->begun++ % NIC_GROUP_RECENT] = (struct nic_recent){
         .first = c->first, .root = c->root, .kind = c->kind, .op = c->op, .type = c->type};

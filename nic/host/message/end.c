@@ -49,8 +49,8 @@ void nic_queue_release(struct fabemu *fab)
             nic_queue_free(fab->queues[id]);
 }
 
-static void queue_passed(struct fabemu *fab, struct fabemu_queue *queue, uint32_t node,
-                         uint64_t first)
+static void receives_passed(struct fabemu *fab, struct fabemu_queue *queue, uint32_t node,
+                            uint64_t first)
 {
     struct emu_list *at, *next;
 
@@ -61,21 +61,34 @@ static void queue_passed(struct fabemu *fab, struct fabemu_queue *queue, uint32_
         if (op->node == node && op->seat < first)
             nic_op_end(fab, op, -EHOSTUNREACH);
     }
+}
+
+static void offers_passed(struct fabemu *fab, struct fabemu_queue *queue, uint32_t node,
+                          uint64_t first, bool withdrawn)
+{
+    struct emu_list *at, *next;
+
     for (at = queue->unexpected.next; at != &queue->unexpected; at = next) {
         struct fabemu_message *msg = emu_list_entry(at, struct fabemu_message, link);
 
         next = at->next;
         if (msg->src_node != node || msg->src_seat >= first || !msg->rts)
             continue;
-        if (!queue->open)
+        msg->broken |= !withdrawn;
+        if (msg->broken && queue->open)
+            continue;
+        if (!queue->open) /* nobody has looked there; what is parked has a bound */
             fab->parked--;
         nic_message_drop(fab, msg);
     }
 }
 
-void nic_queue_passed(struct fabemu *fab, uint32_t node, uint64_t first)
+void nic_queue_passed(struct fabemu *fab, uint32_t node, uint64_t first, bool withdrawn)
 {
-    for (uint32_t id = 0; id < NIC_QUEUES; id++)
-        if (fab->queues[id])
-            queue_passed(fab, fab->queues[id], node, first);
+    for (uint32_t id = 0; id < NIC_QUEUES; id++) {
+        if (!fab->queues[id])
+            continue;
+        receives_passed(fab, fab->queues[id], node, first);
+        offers_passed(fab, fab->queues[id], node, first, withdrawn);
+    }
 }

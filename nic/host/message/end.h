@@ -14,9 +14,10 @@
 void nic_receive_abandon(struct fabemu *fab, struct nic_recv *recv);
 /**
  * nic_queue_passed - those of @node with a lower seat than @first are gone: fail receives that are
- * with them, drop their messages that are not here.
+ * with them. Messages that they had offered are broken: in their place nothing is received that
+ * came after them. @withdrawn: who left in good order took them back.
  */
-void nic_queue_passed(struct fabemu *fab, uint32_t node, uint64_t first);
+void nic_queue_passed(struct fabemu *fab, uint32_t node, uint64_t first, bool withdrawn);
 /** nic_queue_free - with all that is in it. */
 void nic_queue_free(struct fabemu_queue *queue);
 void nic_queue_release(struct fabemu *fab);

@@ -63,7 +63,7 @@ void nic_message_release_pools(struct fabemu *fab)
 
 /* What the receive learns of its message. op->bytes is still the room that it has. */
 static void receive_learn(struct nic_recv *recv, uint32_t node, uint64_t seat, uint16_t src_queue,
-                          uint64_t tag, uint64_t data, uint64_t bytes)
+                          uint64_t tag, uint64_t data, uint64_t bytes, uint32_t number)
 {
     struct nic_op *op = &recv->op;
 
@@ -75,6 +75,7 @@ static void receive_learn(struct nic_recv *recv, uint32_t node, uint64_t seat, u
     op->post.req->tag = tag;
     op->post.req->data = data;
     op->post.req->bytes = bytes;
+    recv->watched.number = (uint16_t)number;
 }
 
 /* Fetch what waits at the sender under @id. */
@@ -115,9 +116,11 @@ void nic_message_take(struct fabemu *fab, struct fabemu_message *msg, struct nic
     assert(fab->locked && recv->op.state == NIC_OP_POSTED);
     emu_list_del(&msg->link);
     receive_learn(recv, msg->src_node, msg->src_seat, msg->src_queue, msg->tag, msg->data,
-                  msg->bytes);
+                  msg->bytes, msg->number);
     if (msg->broken || (msg->rts && !nic_peer_is(peer, msg->check))) {
         nic_op_end(fab, &recv->op, -EHOSTUNREACH);
+        if (!msg->rts)
+            nic_peer_consumed(fab, peer, msg->check, msg->bytes);
         msg_free(fab, msg);
     } else if (msg->rts) {
         receive_fetch(fab, peer, recv, msg->id, msg->bytes);
@@ -152,7 +155,8 @@ void nic_message_drop(struct fabemu *fab, struct fabemu_message *msg)
  */
 static struct fabemu_message *message_keep(struct fabemu *fab, const struct nic_peer *peer,
                                            struct fabemu_queue *queue,
-                                           const struct nic_wire_msg *wire, bool rts)
+                                           const struct nic_wire_msg *wire, bool rts,
+                                           uint32_t number)
 {
     struct fabemu_message *msg = NULL;
 
@@ -171,6 +175,7 @@ static struct fabemu_message *message_keep(struct fabemu *fab, const struct nic_
     msg->src_queue = wire->src_queue;
     msg->rts = rts;
     msg->id = wire->id;
+    msg->number = number;
     msg->tag = wire->tag;
     msg->data = wire->data;
     msg->bytes = wire->bytes;
@@ -245,11 +250,11 @@ void nic_message_eager(struct fabemu *fab, struct nic_peer *peer, const struct e
     struct fabemu_message *msg = NULL;
 
     if (recv) {
-        receive_learn(recv, peer->node, peer->life, wire.src_queue, wire.tag, wire.data,
-                      wire.bytes);
+        receive_learn(recv, peer->node, peer->life, wire.src_queue, wire.tag, wire.data, wire.bytes,
+                      seg->hdr.seq);
         nic_op_write(&recv->op, 0, from, n);
     } else {
-        msg = message_keep(fab, peer, queue, &wire, false);
+        msg = message_keep(fab, peer, queue, &wire, false, seg->hdr.seq);
         if (msg)
             emu_copy(msg->buf, from, n);
     }
@@ -324,11 +329,10 @@ void nic_message_break(struct fabemu *fab, struct nic_peer *peer, int status)
     if (msg->recv) {
         nic_op_end(fab, &msg->recv->op, status);
         msg_free(fab, msg);
-    } else if (emu_listed(&msg->link)) {
-        if (!msg->queue->open)
-            fab->parked--;
+    } else if (!msg->queue->open) { /* nobody has looked there; what is parked has a bound */
+        fab->parked--;
         msg_free(fab, msg);
-    } else { /* claimed: the application holds it */
+    } else { /* who receives it learns of that, and not in its place what came after it */
         msg->broken = true;
     }
 }
@@ -344,10 +348,10 @@ void nic_message_rts(struct fabemu *fab, struct nic_peer *peer, const struct emu
     struct nic_recv *recv = queue_match(queue, peer, &wire);
 
     if (recv) {
-        receive_learn(recv, peer->node, peer->life, wire.src_queue, wire.tag, wire.data,
-                      wire.bytes);
+        receive_learn(recv, peer->node, peer->life, wire.src_queue, wire.tag, wire.data, wire.bytes,
+                      seg->hdr.seq);
         receive_fetch(fab, peer, recv, wire.id, wire.bytes);
-    } else if (!message_keep(fab, peer, queue, &wire, true) && !fab->leaving) {
+    } else if (!message_keep(fab, peer, queue, &wire, true, seg->hdr.seq) && !fab->leaving) {
         nic_fin(fab, peer, wire.id, -ENOMEM); /* who leaves ends it with its goodbye */
     }
 }

@@ -46,6 +46,7 @@ static void send_prepare(struct nic_send *send, const struct fabemu_queue *queue
     send->src_queue = queue->id;
     send->delivered = dest->delivered;
     nic_op_iov(op, iov, iovs);
+    send->watched = nic_watched_begin(queue->fab, op->bytes);
 }
 
 int fabemu_send(struct fabemu_queue *queue, const struct fabemu_dest *dest,
@@ -116,6 +117,8 @@ int fabemu_inject(struct fabemu_queue *queue, const struct fabemu_dest *dest, co
         err = -EAGAIN;
         inject_asks(fab, peer, &send);
     }
+    if (!err)
+        nic_op_tell(fab, &send.op);
     nic_unlock(fab);
     return err;
 }
@@ -145,6 +148,7 @@ static int receive_prepare(struct fabemu_queue *queue, const struct fabemu_iov *
     op->named = req->seat != 0;
     op->seen_ms = 0;
     nic_recv_of(op)->queue = queue;
+    nic_recv_of(op)->watched = nic_watched_begin(queue->fab, UINT64_MAX); /* what comes decides */
     nic_op_iov(op, iov, iovs);
     return 0;
 }

@@ -28,9 +28,10 @@ struct fabemu_message {
     uint16_t src_queue;
     bool rts;     /* the bytes are at the sender, named by id */
     bool whole;   /* all of buf is here */
-    bool broken;  /* the sender died before */
+    bool broken;  /* what is missing will not come: the receive that takes it ends with an error */
     uint8_t pool; /* free list that buf's size belongs to */
     uint32_t id;
+    uint32_t number; /* struct nic_watched */
     uint64_t tag, data, bytes;
     uint8_t buf[];
 };
@@ -48,12 +49,14 @@ struct fabemu_queue {
 /* A receive. */
 struct nic_recv {
     struct nic_op op;
+    struct nic_watched watched;
     uint64_t tag, ignore; /* wanted: the tag's bits but those of ignore */
     struct fabemu_queue *queue;
     int32_t status; /* matched: with which it will complete */
     uint32_t from;  /* the sender's queue, or FABEMU_ANY_QUEUE */
 } __attribute__((may_alias));
 NIC_OP_KIND(nic_recv_of, struct nic_recv, op);
+static_assert(offsetof(struct nic_recv, watched) == sizeof(struct nic_op), "nic_op_tell()");
 
 /** nic_queue_at - the queue @id, made (not open) if need be; NULL: no memory. */
 struct fabemu_queue *nic_queue_at(struct fabemu *fab, uint16_t id);

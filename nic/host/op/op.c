@@ -24,8 +24,8 @@
 const struct nic_op_traits *nic_op_traits(const struct nic_op *op)
 {
     static const struct nic_op_traits traits[NIC_OP_KINDS] = {
-        [NIC_OP_SEND] = {.sends = true, .succeeds = true, .fails = true},
-        [NIC_OP_RECV] = {.fails = true}, /* given up by the other side */
+        [NIC_OP_SEND] = {.sends = true, .succeeds = true, .fails = true, .message = true},
+        [NIC_OP_RECV] = {.fails = true, .message = true}, /* given up by the other side */
         [NIC_OP_PUT] =
             {.sends = true, .whole = true, .succeeds = true, .fails = true, .again = true},
         [NIC_OP_GET] = {.succeeds = true, .fails = true, .again = true},
@@ -85,6 +85,27 @@ struct nic_op *nic_op_find(struct fabemu *fab, uint32_t id, uint32_t node)
     return slot->op;
 }
 
+void nic_op_tell(const struct fabemu *fab, const struct nic_op *op)
+{
+    const struct nic_watched *watched = (const struct nic_watched *)(const void *)(op + 1);
+    const struct fabemu_req *req = op->post.req;
+
+    if (__builtin_expect(!watched->began_ns, 1))
+        return;
+    if (op->kind == NIC_OP_RECV)
+        nic_watched_tell(fab, watched,
+                         (struct emu_finished){.kind = EMU_FINISHED_RECEIVED,
+                                               .group = op->node,
+                                               .root = (uint32_t)req->src_seat,
+                                               .bytes = req->bytes});
+    else
+        nic_watched_tell(fab, watched,
+                         (struct emu_finished){.kind = EMU_FINISHED_SENT,
+                                               .group = op->node,
+                                               .root = (uint32_t)fab->peers[op->node].life,
+                                               .bytes = op->bytes});
+}
+
 void nic_op_end(struct fabemu *fab, struct nic_op *op, int status)
 {
     if (status == -EHOSTUNREACH && op->post.req) {
@@ -92,6 +113,8 @@ void nic_op_end(struct fabemu *fab, struct nic_op *op, int status)
         nic_peer_report(fab, op->node);
     }
     emu_list_del(&op->post.link);
+    if (!status && nic_op_traits(op)->message)
+        nic_op_tell(fab, op);
     if (op->id) {
         struct nic_slot *slot = &fab->slots[op->id & INDEX_MASK];
 

@@ -10,6 +10,7 @@
 #define NIC_OP_H
 
 #include "nic/host/op/complete.h"
+#include "nic/host/op/watched.h"
 
 #define NIC_IOVS       4
 #define NIC_OPS_MAX    (1u << 20) /* transfers at a time: 20 bits of an id */
@@ -53,6 +54,7 @@ struct nic_op_traits {
     bool again;    /* of these: the target may have had too much to serve, and is asked again */
     bool result;   /* a RESULT ends it well */
     bool serves;   /* it is on behalf of a peer */
+    bool message;  /* a struct nic_watched is behind it */
 };
 
 /*
@@ -122,6 +124,8 @@ int nic_op_id(struct fabemu *fab, struct nic_op *op);
 struct nic_op *nic_op_find(struct fabemu *fab, uint32_t id, uint32_t node);
 /** nic_op_end - off all lists and out of the table; complete the request, or free a served one. */
 void nic_op_end(struct fabemu *fab, struct nic_op *op, int status);
+/** nic_op_tell - @op, a message, is complete, and well: the fabric is told, if it is watched. */
+void nic_op_tell(const struct fabemu *fab, const struct nic_op *op);
 /** nic_op_serve - an operation on behalf of a peer, or NULL. */
 struct nic_serve *nic_op_serve(struct fabemu *fab, uint8_t kind, uint32_t node);
 /** nic_op_any - is there an operation with @node that has an id, and of which @is() is true? */

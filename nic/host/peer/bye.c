@@ -37,7 +37,20 @@ static bool op_is_owed(const struct nic_op *op)
 bool nic_bye_say(struct fabemu *fab, struct nic_peer *peer, struct nic_wire_bye *bye)
 {
     bye->life = fab->life;
+    bye->asked = peer->asked;
     return nic_answer(fab, peer, bye, sizeof *bye);
+}
+
+/* The same of an answer. */
+static bool bye_give(struct fabemu *fab, struct nic_peer *peer, struct nic_wire_bye *bye)
+{
+    bye->came = peer->asks;
+    bye->done = peer->done_said;
+    bye->given = (uint16_t)(peer->replies + 1);
+    if (!nic_bye_say(fab, peer, bye))
+        return false;
+    peer->replies++;
+    return true;
 }
 
 /* It leaves, and says how much it has sent us. Not all of it here? It asks again. */
@@ -45,11 +58,10 @@ static void bye_answer(struct fabemu *fab, struct nic_peer *peer, const struct n
 {
     struct nic_wire_bye bye = {.head = nic_head(peer, NIC_BYE, 0),
                                .sent = peer->tx_seq,
-                               .kind = NIC_BYE_ANSWER,
-                               .number = ask->number};
+                               .kind = NIC_BYE_ANSWER};
 
     if (peer->rx_next != ask->sent || nic_op_any(fab, peer->node, op_is_owed) ||
-        !nic_bye_say(fab, peer, &bye))
+        !bye_give(fab, peer, &bye))
         return;
     peer->bye_tx = peer->tx_check;
     peer->bye_rx = peer->rx_check;
@@ -65,7 +77,7 @@ static void bye_answer(struct fabemu *fab, struct nic_peer *peer, const struct n
 static void bye_answer_again(struct fabemu *fab, struct nic_peer *peer,
                              const struct nic_wire_bye *ask)
 {
-    struct nic_wire_bye bye = {.head = {.what = NIC_BYE}, .number = ask->number};
+    struct nic_wire_bye bye = {.head = {.what = NIC_BYE}};
 
     nic_peer_look(fab, peer);
     if (!nic_peer_may_answer(&peer->bye_debt_ns, BYE_AHEAD))
@@ -74,28 +86,82 @@ static void bye_answer_again(struct fabemu *fab, struct nic_peer *peer,
         bye.kind = NIC_BYE_ANSWER;
         bye.head.check = peer->bye_tx;
         bye.sent = peer->bye_sent;
-        nic_bye_say(fab, peer, &bye);
+        bye_give(fab, peer, &bye);
     } else if (peer->life) { /* we are in another epoch, or it is gone */
         nic_peer_unknown(fab, peer);
     } else { /* a hello of it may still come: it is too late to meet */
         fab->counts.stranger++;
         bye.kind = NIC_BYE_UNKNOWN;
         bye.head.check = ask->head.check;
-        if (nic_bye_say(fab, peer, &bye) && ask->life == peer->first)
-            nic_peer_departed(fab, peer, ask->life + 1, true);
+        if (!bye_give(fab, peer, &bye) || ask->life != peer->first)
+            return;
+        peer->bye_at_ns = emu_now_ns();
+        nic_peer_departed(fab, peer, ask->life + 1, true);
     }
 }
 
-static void bye_answered(struct fabemu *fab, struct nic_peer *peer, uint16_t number, uint32_t last)
+/*
+ * Something of a goodbye has come, from whoever it is; its successor's numbers begin anew. False:
+ * it was overtaken by its successor's, and nobody waits for an answer any more.
+ */
+static bool bye_from(struct nic_peer *peer, uint64_t life)
+{
+    if (life <= peer->asks_life)
+        return life == peer->asks_life;
+    peer->asks_life = life;
+    peer->asks = peer->replies = peer->asks_all = 0;
+    peer->asks_told = peer->done_told = peer->done_came = false;
+    return true;
+}
+
+/* It asks no more: it has our answer, or has answered us. */
+static void bye_asks_no_more(struct nic_peer *peer, const struct nic_wire_bye *bye)
+{
+    peer->asks_told = true;
+    peer->asks_all = bye->asked;
+}
+
+static void bye_done(struct nic_peer *peer, const struct nic_wire_bye *bye)
+{
+    bye_asks_no_more(peer, bye);
+    peer->done_came = true;
+}
+
+/*
+ * We have its answer, and say once that we ask no more: it may want to leave, and not before our
+ * last question. Who has had an answer of ours has been told.
+ */
+static void bye_say_done(struct fabemu *fab, struct nic_peer *peer)
+{
+    struct nic_wire_bye bye = {.head = {.what = NIC_BYE, .check = peer->tx_check},
+                               .kind = NIC_BYE_DONE};
+
+    if (!peer->done_said && !peer->replies)
+        peer->done_said = nic_bye_say(fab, peer, &bye);
+}
+
+static void bye_took_answer(struct nic_peer *peer, const struct nic_wire_bye *answer)
+{
+    bye_asks_no_more(peer, answer);
+    peer->done_told |= answer->done;
+    peer->answers++;
+    if ((int16_t)(answer->came - peer->came) <= 0)
+        return;
+    peer->came = answer->came;
+    peer->given = answer->given;
+}
+
+static void bye_answered(struct fabemu *fab, struct nic_peer *peer,
+                         const struct nic_wire_bye *answer, uint32_t last)
 {
     if (!fab->leaving || last - peer->rx_next > NIC_ORDER_WINDOW) {
         fab->counts.malformed++;
         return;
     }
-    if (!peer->answered_bye || (int16_t)(number - peer->answered) > 0)
-        peer->answered = number;
+    bye_took_answer(peer, answer);
     peer->answered_bye = true;
     peer->last = last;
+    bye_say_done(fab, peer);
 }
 
 void nic_leave_receive(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg,
@@ -105,16 +171,24 @@ void nic_leave_receive(struct fabemu *fab, struct nic_peer *peer, const struct e
 
     if (!nic_wire_read(fab, seg, &bye, sizeof bye))
         return;
+    if (bye.life > emu_seat_first(emu_edge_nic_seat(&fab->edge, peer->node)) ||
+        !bye_from(peer, bye.life)) { /* nobody has been there with that life, yet or any more */
+        fab->counts.stranger++;
+        return;
+    }
+    peer->asks += bye.kind == NIC_BYE_ASK;
     if (bye.kind == NIC_BYE_ASK && known)
         bye_answer(fab, peer, &bye);
     else if (bye.kind == NIC_BYE_ASK)
         bye_answer_again(fab, peer, &bye);
     else if (bye.kind == NIC_BYE_ANSWER && known)
-        bye_answered(fab, peer, bye.number, bye.sent);
-    else if (bye.kind == NIC_BYE_ANSWER && fab->leaving && bye.head.check == peer->bye_rx)
-        peer->answered = bye.number;
+        bye_answered(fab, peer, &bye, bye.sent);
+    else if (bye.kind == NIC_BYE_ANSWER && fab->leaving)
+        bye_took_answer(peer, &bye); /* it has our answer already, or has left since */
+    else if (bye.kind == NIC_BYE_DONE)
+        bye_done(peer, &bye);
     else if (bye.kind == NIC_BYE_UNKNOWN && peer->life && bye.head.check == peer->tx_check)
-        bye_answered(fab, peer, bye.number, peer->rx_next);
+        bye_answered(fab, peer, &bye, peer->rx_next);
     else
         fab->counts.stranger++;
 }

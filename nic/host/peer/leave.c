@@ -9,10 +9,11 @@
  *
  * So nothing that had completed on either side is lost, whoever is given the node next. The
  * question is said again until it is answered: one may overtake another. Whoever leaves takes the
- * answer to its last question as well, so that nothing comes for an empty node. Both may leave at
- * once: a process that has answered needs nothing more from the other. Its answer to us may still
- * be on its way then; we wait for that at most BYE_LAST_NS, and what comes later is counted as
- * dropped.
+ * answers to all its questions as well, so that nothing comes for an empty node. Both may leave at
+ * once: a process that has answered needs nothing more from the other. Its answers to us may still
+ * be on their way then, and questions that it asked again before our answer came: it says how many
+ * (NIC_BYE_DONE). These are waited for as long as an answer alone is worth
+ * (fab->farewell_limit_ns); what comes later is counted as dropped, and carries nothing.
  */
 #include "nic/host/peer/leave.h"
 
@@ -40,16 +41,45 @@ static bool peer_is_met(const struct fabemu *fab, const struct nic_peer *peer)
     return peer->sendq.next && peer->life && peer->node != fab->info.node;
 }
 
-/*
- * It left at the same time and has our answer, which is all that matters; its own is on its way. It
- * is counted as dropped if we are gone: worth a moment.
- */
-static bool peer_owes_answer(const struct fabemu *fab, const struct nic_peer *peer, uint64_t now)
+/* Have all answers come that there will be to our questions? */
+static bool peer_gave_all(const struct nic_peer *peer)
 {
-    uint64_t word = emu_edge_nic_seat(&fab->edge, peer->node);
+    return peer->asked == peer->came && (int16_t)(peer->answers - peer->given) >= 0;
+}
 
-    return peer->asked != peer->answered && emu_seat_attached(word) &&
-           emu_seat_first(word) < peer->first && now - peer->bye_at_ns < BYE_LAST_NS;
+/*
+ * And all its questions? Where it leaves, too, it says how many there are: with its answer to us,
+ * or once it has ours.
+ */
+static bool peer_asked_all(const struct nic_peer *peer)
+{
+    if (!peer->asks_told)
+        return peer->asks == 0;
+    return (int16_t)(peer->asks - peer->asks_all) >= 0 && (peer->done_came || !peer->done_told);
+}
+
+/* Does no way lead from it to here, as the fabric says? Then a moment brings nothing of it. */
+static bool peer_is_cut_off(const struct fabemu *fab, const struct nic_peer *peer)
+{
+    uint64_t words = emu_edge_nic_seat(&fab->edge, peer->node) |
+                     emu_edge_nic_seat(&fab->edge, fab->info.node);
+
+    return peer->broke == NIC_BROKE_PARTED || words & EMU_SEAT_NO_LINK;
+}
+
+/*
+ * It leaves at the same time and has our answer, which is all that matters. But its own answers may
+ * be on their way, or questions that it had asked again before ours came, and what finds nobody
+ * here is counted as dropped: worth a moment, even if it is gone. Not so one that has said nothing,
+ * or of which nothing can come.
+ */
+static bool peer_says_more(const struct fabemu *fab, const struct nic_peer *peer, uint64_t now)
+{
+    bool answers = (peer->answers || peer->asks) && !peer_gave_all(peer);
+    uint64_t since = answers || peer->asks_told ? fab->bye_began_ns : peer->bye_at_ns;
+
+    return (answers || !peer_asked_all(peer)) && now - since < fab->farewell_limit_ns &&
+           !peer_is_cut_off(fab, peer);
 }
 
 /*
@@ -58,9 +88,8 @@ static bool peer_owes_answer(const struct fabemu *fab, const struct nic_peer *pe
  */
 static bool peer_is_done(const struct fabemu *fab, const struct nic_peer *peer)
 {
-    return !peer_is_met(fab, peer) ||
-           (peer->answered_bye && peer->answered == peer->asked && peer->rx_next == peer->last &&
-            !nic_op_any(fab, peer->node, nic_bulk_awaits_word));
+    return !peer_is_met(fab, peer) || (peer->answered_bye && peer->rx_next == peer->last &&
+                                       !nic_op_any(fab, peer->node, nic_bulk_awaits_word));
 }
 
 /* Is anything on its way out to it that the question could not count yet? */
@@ -87,11 +116,11 @@ static void bye_ask(struct fabemu *fab, struct nic_peer *peer)
 {
     struct nic_wire_bye bye = {.head = nic_head(peer, NIC_BYE, 0),
                                .sent = peer->tx_seq,
-                               .kind = NIC_BYE_ASK,
-                               .number = (uint16_t)(peer->asked + 1)};
+                               .kind = NIC_BYE_ASK};
 
-    if (nic_bye_say(fab, peer, &bye)) /* else the next time */
-        peer->asked++;
+    peer->asked++;
+    if (!nic_bye_say(fab, peer, &bye))
+        peer->asked--; /* the next time */
 }
 
 void nic_leave_begin(struct fabemu *fab)
@@ -119,7 +148,7 @@ bool nic_leave_step(struct fabemu *fab)
     for (uint32_t node = 0; node < fab->info.nodes; node++) {
         struct nic_peer *peer = &fab->peers[node];
 
-        done = done && !peer_owes_answer(fab, peer, now);
+        done = done && !peer_says_more(fab, peer, now);
         if (peer_is_done(fab, peer))
             continue;
         /*

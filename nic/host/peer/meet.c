@@ -41,7 +41,7 @@ static void peer_connect_over(struct fabemu *fab, struct nic_peer *peer, enum ni
     }
     nic_peer_fail_queue(fab, peer, -EHOSTUNREACH);
     if (cut || peer->vacated || nic_peer_is_new(fab, peer))
-        nic_queue_passed(fab, peer->node, UINT64_MAX);
+        nic_queue_passed(fab, peer->node, UINT64_MAX, false);
     peer->vacated |= cut;
 }
 
@@ -206,7 +206,7 @@ void nic_peer_opened(struct fabemu *fab, struct nic_peer *peer)
     if (peer->must_notify) {
         /* What it sent until it knew was a stranger's: nobody is to wait for that. */
         peer->must_notify = false;
-        nic_queue_passed(fab, peer->node, UINT64_MAX);
+        nic_queue_passed(fab, peer->node, UINT64_MAX, false);
     }
     emu_list_del(&peer->connect);
     if (!emu_list_empty(&peer->sendq) && !emu_listed(&peer->ready))

@@ -77,15 +77,25 @@ struct nic_peer {
     uint64_t debt_ns;        /* hellos that answered it: see nic_peer_may_answer() */
 
     /* Parting: bye.c, leave.c. */
-    uint16_t asked;       /* we leave: number of our last question to it, modulo 2^16 */
-    uint16_t answered;    /* number of the last question that it has answered */
-    bool answered_bye;    /* it has answered one */
-    uint32_t last;        /* requests that it has sent in all, as its answer says */
-    uint32_t bye_tx;      /* the checks that we had with the last process that left from there, */
-    uint32_t bye_rx;      /* whose question may come again */
-    uint32_t bye_sent;    /* requests of ours, as our answer to it said */
-    uint64_t bye_at_ns;   /* when that answer went first */
-    uint64_t bye_debt_ns; /* answers to questions that come again: nic_peer_may_answer() */
+    /* Numbers of questions and answers are modulo 2^16. */
+    uint16_t asked;     /* we leave: our questions to it */
+    uint16_t came;      /* of these the last of its answers says that so many had come, */
+    uint16_t given;     /* and that it has given so many answers; */
+    uint16_t answers;   /* so many of them have come */
+    bool answered_bye;  /* it has answered one */
+    bool done_said;     /* and knows that we ask no more */
+    uint32_t last;      /* requests that it has sent in all, as its answer says */
+    uint32_t bye_tx;    /* the checks that we had with the last process that left from there, */
+    uint32_t bye_rx;    /* whose question may come again */
+    uint32_t bye_sent;  /* requests of ours, as our answer to it said */
+    uint64_t bye_at_ns; /* when that answer went first */
+    uint64_t asks_life; /* the process there that has asked, or answered, last: its seat; */
+    uint16_t asks;      /* so many questions of its have come, */
+    uint16_t replies;   /* and were answered; */
+    bool done_told, done_came; /* it has said that it would say so, and has said so: */
+    bool asks_told;            /* it has said that it asks no more, */
+    uint16_t asks_all;         /* and how many questions there are in all */
+    uint64_t bye_debt_ns;      /* answers to questions that come again: nic_peer_may_answer() */
 };
 
 /* What broke a pair off. */
@@ -137,6 +147,15 @@ bool nic_peer_may_answer(uint64_t *debt_ns, uint32_t ahead);
 static inline bool nic_reports_on(const struct fabemu *fab, uint32_t node)
 {
     return fab->transport.reports_delivery && node != fab->info.node;
+}
+
+/**
+ * nic_peer_sent - one more message to @peer, or one-sided access that takes bytes there, for the
+ * matrix of the report.
+ */
+static inline void nic_peer_sent(struct fabemu *fab, const struct nic_peer *peer, uint64_t bytes)
+{
+    emu_edge_sent(fab->edge.shared, fab->info.nodes, peer->node, bytes);
 }
 
 /** nic_peer_window - may one more request go to @peer before it acknowledges? */

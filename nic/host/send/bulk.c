@@ -14,6 +14,8 @@
 void nic_stream(struct fabemu *fab, struct nic_op *op)
 {
     assert(op->state == NIC_OP_WAITING);
+    if (op->kind != NIC_OP_SEND) /* which was counted with its first segment */
+        nic_peer_sent(fab, nic_peer(fab, op->node), op->bytes);
     emu_list_del(&op->post.link);
     op->state = NIC_OP_STREAM;
     emu_list_add(&fab->bulk, &op->post.link);

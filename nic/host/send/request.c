@@ -45,10 +45,12 @@ static bool send_first(struct fabemu *fab, struct nic_peer *peer, struct nic_sen
                                .bytes = op->bytes};
     uint64_t n = !eager ? 0 : op->bytes < NIC_INLINE_BYTES ? op->bytes : NIC_INLINE_BYTES;
 
+    send->watched.number = (uint16_t)peer->tx_seq;
     seg->hdr.seq = peer->tx_seq++;
     seg->hdr.len = (uint8_t)(sizeof msg + n);
     memcpy(seg->payload, &msg, sizeof msg);
     nic_op_read(op, seg->payload + sizeof msg, n);
+    nic_peer_sent(fab, peer, op->bytes);
     if (!eager) {
         emu_list_del(&op->post.link);
         op->state = NIC_OP_WAITING;
@@ -104,6 +106,7 @@ static bool memory_request(struct fabemu *fab, struct nic_peer *peer, struct nic
     if (small) {
         nic_op_read(op, seg->payload + sizeof mem, op->bytes);
         op->moved = op->bytes;
+        nic_peer_sent(fab, peer, op->bytes); /* a longer one in nic_stream() */
     }
     emu_list_del(&op->post.link);
     op->state = NIC_OP_WAITING;
@@ -142,6 +145,7 @@ static bool atomic_request(struct fabemu *fab, struct nic_peer *peer, struct nic
     seg->hdr.seq = peer->tx_seq++;
     seg->hdr.len = sizeof atomic;
     memcpy(seg->payload, &atomic, sizeof atomic);
+    nic_peer_sent(fab, peer, op->bytes);
     emu_list_del(&op->post.link);
     op->state = NIC_OP_WAITING;
     return true;

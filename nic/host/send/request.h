@@ -14,11 +14,13 @@
 /* A message. */
 struct nic_send {
     struct nic_op op;
+    struct nic_watched watched;
     uint64_t tag, data;
     uint16_t dst_queue, src_queue;
     bool delivered; /* complete when it is in the receiver's memory */
 } __attribute__((may_alias));
 NIC_OP_KIND(nic_send_of, struct nic_send, op);
+static_assert(offsetof(struct nic_send, watched) == sizeof(struct nic_op), "nic_op_tell()");
 
 /* A put or get: of a peer's memory. */
 struct nic_access {

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "apps/daemon/schedstat.h"
-#include "apps/duration.h"
+#include "apps/cli/duration.h"
 #include "emu/edge/fabric.h"
 #include "emu/worker/worker.h"
 #include "tests/test.h"

@@ -30,7 +30,7 @@
 static struct {
     const char *fabemu, *profile;
     uint32_t lives;
-} wanted = {.lives = TEST_TRIALS(80u)};
+} wanted;
 
 struct conductor {
     struct model model;
@@ -444,6 +444,7 @@ int main(int argc, char **argv)
         {0},
     };
 
+    wanted.lives = TEST_TRIALS(80u);
     wanted.fabemu = argc > 1 ? argv[1] : "build/fabemu";
     for (int i = 2; i + 1 < argc; i += 2) {
         if (strcmp(argv[i], "--lives") == 0)

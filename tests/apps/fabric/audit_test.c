@@ -96,7 +96,7 @@ static void link_out(struct fabric *fabric, uint32_t cable, bool out, uint64_t *
 
 #define LOAD_THREADS 2u
 #define LOAD_WINDOW  32u /* all-reduces of a node under way */
-#define LOAD_AUDITS  30u
+#define LOAD_AUDITS  TEST_TRIALS(30u)
 #define LOAD_TAKEN   2000u /* segments, at least, while they are made */
 #define LOAD_GIVE_UP 100000u
 
@@ -148,6 +148,7 @@ static void *load_main(void *arg)
     struct load *load = arg;
     uint32_t posted[EDGES_MAX] = {0}, results[EDGES_MAX] = {0};
     uint64_t random = test_seed() + load->first;
+    uint32_t looks = 0;
     struct emu_seg seg;
 
     while (!atomic_load(&load->stop)) {
@@ -162,7 +163,7 @@ static void *load_main(void *arg)
         }
         atomic_fetch_add(&load->taken, taken);
         if (full && !taken)
-            sched_yield();
+            edges_pause(looks++);
     }
     return NULL;
 }

@@ -126,13 +126,14 @@ static bool bed_over(const struct bed *b, bool enough)
 static void bed_run(struct bed *b, bool turns)
 {
     uint64_t end_ns = emu_now_ns() + LIMIT_NS, before_ps = b->e.fabric->clock.rebased_ps;
-    uint32_t after = 0;
+    uint32_t after = 0, looks = 0;
     bool enough = false;
 
     for (uint32_t n = 0; n < NODES && b->combines; n++)
         bed_sum(b, n);
     while (!bed_over(b, enough) && emu_now_ns() < end_ns) {
         bool turned = b->e.fabric->clock.rebased_ps != before_ps;
+        uint32_t got = b->got;
 
         after = turned && !after ? b->posted : after;
         enough = b->posted >= NODES * LEAST && (!turns || (turned && b->posted >= after + LEAST));
@@ -142,6 +143,8 @@ static void bed_run(struct bed *b, bool turns)
             bed_take(b, n);
         }
         fabric_clock_tick(b->e.fabric);
+        if (b->got == got)
+            edges_pause(looks++);
     }
     CU_ASSERT_TRUE(bed_over(b, enough));
     CU_ASSERT_EQUAL(b->e.fabric->clock.rebased_ps - before_ps, turns ? EMU_REBASE_BY_PS : 0);

@@ -511,7 +511,7 @@ static void segment__that_finds_no_room_is_told_with_its_cable(void)
     CU_ASSERT_EQUAL(totals_of(&r).dropped_overrun, totals_of(&r).retries.overrun);
     CU_ASSERT_EQUAL(totals_of(&r).dropped_bad, 0);
     look(&r, BEGIN_PS + 1);
-    CU_ASSERT_TRUE(r.losses <= 4); /* two cables, two pairs, however many were lost */
+    CU_ASSERT_EQUAL(r.losses, 2); /* two pairs, on however many cables they lost something */
     CU_ASSERT_EQUAL(pairs_of(&r, leaf, 2), 2);
     look(&r, BEGIN_PS + 2);
     CU_ASSERT_EQUAL(r.losses, 0);
@@ -583,6 +583,100 @@ static void segment__is_told_with_the_processes_that_it_was_between(void)
     edges_close(&r.w);
 }
 
+/* --- many at a time ----------------------------------------------------------------------- */
+
+/* The next that is taken: of this pair. Returns how many more it stands for. */
+static uint32_t take(struct rig *r, uint32_t from, uint32_t to)
+{
+    struct fabric_loss loss;
+
+    CU_ASSERT_TRUE_FATAL(fabric_loss_take(r->w.fabric, &loss));
+    CU_ASSERT_EQUAL(loss.from, from);
+    CU_ASSERT_EQUAL(loss.to, to);
+    CU_ASSERT_NOT_EQUAL(loss.found_ns, 0);
+    return loss.more;
+}
+
+static void hear(struct rig *r, uint32_t from, uint32_t to, uint64_t from_seat)
+{
+    fabric_loss_heard(r->w.fabric, &(struct fabric_loss){.what = FABRIC_LOST_SEGMENT,
+                                                         .from = from,
+                                                         .to = to,
+                                                         .from_seat = from_seat});
+}
+
+static void pair__that_loses_on_several_cables_is_told_once(void)
+{
+    struct rig r;
+    struct fabric_loss loss;
+
+    rig_open(&r, "oq2004", NULL);
+    for (uint32_t i = 0; i < 3; i++) {
+        hear(&r, 0, 2, 1);
+        hear(&r, 2, 0, 1);
+    }
+    hear(&r, 0, 2, 2); /* another process */
+    hear(&r, NODES, 2, 1);
+    hear(&r, 0, NODES, 1); /* there are no such nodes */
+    CU_ASSERT_EQUAL(fabric_losses_left(r.w.fabric), 3);
+    CU_ASSERT_EQUAL(take(&r, 0, 2), 2);
+    hear(&r, 0, 2, 1); /* what was taken is past */
+    CU_ASSERT_EQUAL(take(&r, 2, 0), 2);
+    CU_ASSERT_EQUAL(take(&r, 0, 2), 0);
+    CU_ASSERT_EQUAL(take(&r, 0, 2), 0);
+    CU_ASSERT_FALSE(fabric_loss_take(r.w.fabric, &loss));
+    rig_close(&r);
+}
+
+/* Who takes them more slowly than they come has them in their order, and the list stays short. */
+static void losses__are_taken_in_their_order_while_others_come(void)
+{
+    struct rig r;
+    struct fabric_loss loss;
+    uint64_t came = 0, taken = 0;
+
+    rig_open(&r, "oq2004", NULL);
+    for (uint32_t round = 0; round < 200; round++) {
+        for (uint32_t i = 0; i < 40; i++)
+            hear(&r, 0, 2, ++came); /* each another process: none is another's */
+        for (uint32_t i = 0; i < 39; i++) {
+            CU_ASSERT_TRUE_FATAL(fabric_loss_take(r.w.fabric, &loss));
+            CU_ASSERT_EQUAL(loss.from_seat, ++taken);
+        }
+    }
+    CU_ASSERT_EQUAL(fabric_losses_left(r.w.fabric), came - taken);
+    CU_ASSERT_TRUE(r.w.fabric->losses.most <= 1024);
+    while (fabric_loss_take(r.w.fabric, &loss))
+        CU_ASSERT_EQUAL(loss.from_seat, ++taken);
+    CU_ASSERT_EQUAL(taken, came);
+    rig_close(&r);
+}
+
+/* A group's loss is told before those of pairs, in their order; of these there is an end. */
+static void losses__of_a_group_come_first(void)
+{
+    struct rig r;
+    struct fabric_loss loss;
+    uint32_t told = 0;
+
+    rig_open(&r, "oq2004", NULL);
+    for (uint64_t i = 1; i <= FABRIC_LOSSES_MOST + 10; i++) {
+        if (i % 1000 == 0)
+            fabric_loss_heard(r.w.fabric, &(struct fabric_loss){.what = FABRIC_LOST_OF_GROUP,
+                                                                .from = (uint32_t)i / 1000 % 2,
+                                                                .from_seat = i});
+        hear(&r, 0, 2, i);
+    }
+    for (uint64_t i = 1000; i <= FABRIC_LOSSES_MOST; i += 1000) {
+        CU_ASSERT_TRUE_FATAL(fabric_loss_take(r.w.fabric, &loss));
+        CU_ASSERT_TRUE(loss.what == FABRIC_LOST_OF_GROUP && loss.from_seat == i);
+    }
+    while (fabric_loss_take(r.w.fabric, &loss))
+        CU_ASSERT_TRUE(loss.what == FABRIC_LOST_SEGMENT && loss.from_seat == ++told);
+    CU_ASSERT_TRUE(told > FABRIC_LOSSES_MOST - 100 && told <= FABRIC_LOSSES_MOST);
+    rig_close(&r);
+}
+
 static const struct test_case cases[] = {
     CASE(unit__that_does_nothing_leaves_service),
     CASE(group__that_is_idle_moves_and_goes_on),
@@ -593,6 +687,9 @@ static const struct test_case cases[] = {
     CASE(segment__that_finds_no_room_is_told_with_its_cable),
     CASE(segment__of_a_group_fails_the_group),
     CASE(segment__is_told_with_the_processes_that_it_was_between),
+    CASE(pair__that_loses_on_several_cables_is_told_once),
+    CASE(losses__are_taken_in_their_order_while_others_come),
+    CASE(losses__of_a_group_come_first),
     {0},
 };
 

@@ -9,9 +9,11 @@
 #include <sched.h>
 #include <string.h>
 
+#include "apps/fabric/capture/filter.h"
 #include "apps/fabric/audit/audit.h"
 #include "apps/fabric/hosts.h"
 #include "apps/fabric/links.h"
+#include "nic/engine/internal.h"
 #include "switch/channel/channel.h"
 #include "tests/test.h"
 #include "tests/world/edges.h"
@@ -733,6 +735,52 @@ static void parts__know_parallel_cables_apart(void)
     world_close(&w);
 }
 
+/* What host 0's capture says to a filter; true: it takes it. */
+static bool filter_is_taken(const struct world *w, char *error, const char *format, uint32_t a,
+                            uint32_t b)
+{
+    struct capture_filter filter;
+    char text[64];
+    int err;
+
+    snprintf(text, sizeof text, format, a, b);
+    err = capture_filter_read(&filter, text, 0, w->part[0]->fabric, w->graph, error,
+                              CAPTURE_ERROR_BYTES);
+    if (!err)
+        capture_filter_release(&filter);
+    else
+        CU_ASSERT_TRUE(err == -EXDEV && strstr(error, "on another host"));
+    return !err;
+}
+
+/* A capture hears what begins on its host: what is named and is not heard is refused, by name. */
+static void parts__refuse_a_capture_of_what_is_sent_elsewhere(void)
+{
+    char error[CAPTURE_ERROR_BYTES];
+    uint32_t crossing = 0;
+    struct world w;
+
+    world_open(&w, "kary:2,3", 2, "oq2004", NULL);
+    for (uint32_t i = 0; i < fabric_cable_count(w.part[0]->fabric); i++) {
+        const struct fabric_cable *cable = fabric_cable(w.part[0]->fabric, i);
+        bool node = cable->kind == TOPO_END_NODE, here = w.host_of[cable->at.sw] == 0;
+        bool far = node ? here : w.host_of[cable->far.sw] == 0;
+        uint32_t sw = cable->at.sw, port = cable->at.port;
+
+        crossing += here != far;
+        CU_ASSERT_EQUAL(filter_is_taken(&w, error, "link=%u:%u", sw, port), here && far);
+        CU_ASSERT_EQUAL(filter_is_taken(&w, error, "link=%u:%u>", sw, port), here);
+        CU_ASSERT_EQUAL(filter_is_taken(&w, error, "link=%u:%u<", sw, port), far);
+        CU_ASSERT_EQUAL(filter_is_taken(&w, error, "switch=%u", sw, 0), here);
+        if (node)
+            CU_ASSERT_EQUAL(filter_is_taken(&w, error, "node=%u", cable->node, 0), here);
+    }
+    CU_ASSERT_TRUE(crossing > 0);
+    CU_ASSERT_TRUE(filter_is_taken(&w, error, "level=0", 0, 0));
+    CU_ASSERT_TRUE(filter_is_taken(&w, error, "kind=barrier", 0, 0));
+    world_close(&w);
+}
+
 /* --- what changes everywhere -------------------------------------------------------- */
 
 static void ignore(void *ctx, uint32_t group)
@@ -851,6 +899,58 @@ static void seats__are_seen_on_all_hosts(void)
     world_close(&w);
 }
 
+/* --- lives ----------------------------------------------------------------------------- */
+
+#define MANY_SPEC "kary:18,2" /* so that each of two hosts has 162 nodes */
+#define MANY      324u
+
+static uint32_t holds;
+
+static void counts_hold(struct fabric *fabric)
+{
+    (void)fabric;
+    holds++;
+}
+
+static void lets_go(struct fabric *fabric)
+{
+    (void)fabric;
+}
+
+/* All here are told of all there; and the workers are not held until that is done. */
+static void life__of_a_large_host_does_not_hold_all_others_up(void)
+{
+    static uint32_t of[MANY];
+    struct part *p = world_zeros(sizeof *p);
+    struct topo_graph *graph = world_graph(MANY_SPEC, MANY);
+    struct fabric_config config = {.graph = graph, .threads = 1, .start_stopped = true};
+    struct fabric_drive_kind kind;
+    char error[256] = "";
+
+    CU_ASSERT_FATAL(graph->switches <= MANY);
+    CU_ASSERT_EQUAL_FATAL(topo_cut(graph, 2, NULL, of, error, sizeof error), 0);
+    world_profile(&config.profile, "qsnet3", NULL);
+    p->hosts = (struct fabric_hosts){.count = 2, .of = of, .ops = &wire_ops, .ctx = p};
+    config.hosts = &p->hosts;
+    CU_ASSERT_EQUAL_FATAL(fabric_start(&p->fabric, &config, error, sizeof error), 0);
+    kind = *p->fabric->drive.kind;
+    kind.hold = counts_hold;
+    kind.go = lets_go;
+    p->fabric->drive.kind = &kind;
+    holds = 0;
+    fabric_host_life(p->fabric, 1, 7);
+    CU_ASSERT_TRUE(holds > 1);
+    CU_ASSERT_TRUE(holds < 10);
+    for (uint32_t e = 0; e < MANY; e++)
+        for (uint32_t n = 0; p->fabric->engines.at[e] && n < MANY; n++)
+            if (p->fabric->engines.at[e]->receive.heard[n].life !=
+                (fabric_node_host(&config, n) ? 7 : 0))
+                CU_FAIL("a life that was not told of, or is another host's");
+    fabric_stop(p->fabric);
+    free(p);
+    topo_free(graph);
+}
+
 static int refused(const struct fabric_hosts *hosts, struct fabric_config *config, const char *want)
 {
     struct fabric *fabric;
@@ -896,8 +996,10 @@ int main(void)
         CASE(parts__run_on_threads),
         CASE(parts__take_rules_while_they_run),
         CASE(parts__know_parallel_cables_apart),
+        CASE(parts__refuse_a_capture_of_what_is_sent_elsewhere),
         CASE(replicas__decide_the_same),
         CASE(seats__are_seen_on_all_hosts),
+        CASE(life__of_a_large_host_does_not_hold_all_others_up),
         CASE(fabric_start__refuses_what_is_no_part),
         {NULL, NULL},
     };

@@ -6,14 +6,18 @@
  * Each host is a fabric of the whole network with a thread that serves it. Its processes are
  * connections of this program.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -23,11 +27,16 @@
 #include "apps/daemon/daemon.h"
 #include "apps/fabric/internal.h"
 #include "apps/hosts/hosts.h"
+#include "apps/program/part.h"
+#include "apps/run/procs.h"
+#include "apps/telemetry/view.h"
+#include "apps/telemetry/telemetry.h"
 #include "emu/edge/edge.h"
 #include "emu/edge/pending.h"
 #include "emu/fault/fault.h"
 #include "emu/now.h"
 #include "tests/test.h"
+#include "tests/world/json.h"
 #include "tests/world/world.h"
 
 #define PATIENCE_MS 30000
@@ -70,7 +79,13 @@ static struct rig {
     int tap[HOSTS];     /* a copy of those, to close or to lie */
     struct hosts_config hosts;
     const char *profile;
-    int link_end; /* the other end of what host 1 watches: its link to host 2; -1: none */
+    const char *set;        /* what changes of it; NULL */
+    int link_end;           /* the other end of what host 1 watches: its link to host 2; -1: none */
+    int next[HOSTS];        /* eventfd: another control channel to it is there, */
+    _Atomic int far[HOSTS]; /* and the host's end of it */
+    const struct timeline_plan *timeline; /* the governor writes; NULL: none */
+    bool returns;                         /* hosts that are lost may come back */
+    int loses; /* 2, 1: host 2 is lost, between two links of the governor's; 0: not now */
     char dir[64];
 } rig;
 
@@ -84,6 +99,7 @@ static void *governs(void *arg)
                                    .owner = getpid(),
                                    .events_fd = -1,
                                    .record_fd = -1,
+                                   .timeline = rig.timeline,
                                    .hosts = &rig.hosts};
     char error[256] = "";
 
@@ -93,10 +109,45 @@ static void *governs(void *arg)
     return NULL;
 }
 
+/* Host links: the next life's control channel; they carry nothing, at once. */
+static int again(void *links, uint32_t host)
+{
+    int pair[2];
+
+    (void)links;
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
+        return -errno;
+    rig.far[host] = pair[1];
+    eventfd_write(rig.next[host], 1);
+    return pair[0];
+}
+
+static int mends(void *links, uint32_t host)
+{
+    (void)links;
+    (void)host;
+    return 1;
+}
+
+/*
+ * The same of the governor, which asks of hosts in their order. Its link to host 1 is up from the
+ * look on that comes after one in which it has asked of host 2; and in that one host 2 is lost.
+ */
+static int mends_and_loses(void *links, uint32_t host)
+{
+    bool waits = rig.loses == 2;
+
+    (void)links;
+    if (host == 2 && rig.loses && --rig.loses == 0)
+        shutdown(rig.tap[2], SHUT_RDWR);
+    return !waits;
+}
+
 static void *obeys(void *arg)
 {
     struct node_host *host = arg;
     const struct obey_config config = {.graph = rig.graph,
+                                       .links_mend = rig.returns ? mends : NULL,
                                        .control = host->control,
                                        .listen_fd = host->listen_fd,
                                        .signal_fd = host->stop_fd,
@@ -183,7 +234,7 @@ static void host_make(uint32_t h)
                                           .clock = EMU_CLOCK_RAW,
                                           .hosts = &host->hosts};
     host->config.bounds = emu_bounds_filled((struct emu_bounds){.stopped_ms = STOPPED_MS});
-    world_profile(&host->config.profile, rig.profile, NULL);
+    world_profile(&host->config.profile, rig.profile, rig.set);
     snprintf(host->config.name, sizeof host->config.name, "%s", names[h]);
     if (fabric_start(&host->fabric, &host->config, error, sizeof error))
         printf("\n    %s\n    ", error);
@@ -233,9 +284,13 @@ static void rig_watch(void)
     rig.host[1].linked = (struct hosts_link){.host = 2, .of = 1, .end_fd = pair[1]};
 }
 
-static void rig_make(const char *profile)
+static void rig_make_as(const char *profile, const char *set, bool returns)
 {
     rig_place(profile);
+    rig.set = set;
+    rig.returns = returns;
+    for (uint32_t h = 0; h < HOSTS; h++)
+        rig.next[h] = eventfd(0, EFD_CLOEXEC);
     snprintf(rig.dir, sizeof rig.dir, "/tmp/fabemu-hosts.XXXXXX");
     CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(rig.dir));
     for (uint32_t h = 0; h < HOSTS; h++)
@@ -252,9 +307,16 @@ static void rig_make(const char *profile)
                                       .control = rig.control,
                                       .name = names,
                                       .call_ms = PATIENCE_MS,
-                                      .start_ms = PATIENCE_MS};
+                                      .start_ms = PATIENCE_MS,
+                                      .links_again = rig.returns ? again : NULL,
+                                      .links_mend = rig.returns ? mends : NULL};
     if (strcmp(profile, "qsnet3") == 0)
         rig_watch();
+}
+
+static void rig_make(const char *profile, bool returns)
+{
+    rig_make_as(profile, NULL, returns);
 }
 
 /* From now on each host is its own thread's. */
@@ -270,7 +332,7 @@ static void rig_go(void)
 
 static void rig_start_as(const char *profile)
 {
-    rig_make(profile);
+    rig_make(profile, false);
     rig_go();
 }
 
@@ -294,24 +356,76 @@ static void rig_end(void)
         host_join(&rig.host[h]);
 }
 
+static void host_free(struct node_host *host)
+{
+    conn_close(&host->owner);
+    close(host->listen_fd);
+    close(host->stop_fd);
+    if (host->linked.of)
+        close(host->linked.end_fd);
+    unlink(host->path);
+    fabric_stop(host->fabric);
+}
+
 static void rig_free(void)
 {
     for (uint32_t h = 0; h < HOSTS; h++) {
-        struct node_host *host = &rig.host[h];
-
-        conn_close(&host->owner);
-        close(host->listen_fd);
-        close(host->stop_fd);
+        host_free(&rig.host[h]);
         if (h)
             close(rig.tap[h]);
-        if (host->linked.of)
-            close(host->linked.end_fd);
-        unlink(host->path);
-        fabric_stop(host->fabric);
+        close(rig.next[h]);
     }
     rmdir(rig.dir);
     free(rig.of);
     topo_free(rig.graph);
+}
+
+/* The host's end of the next control channel to it, once there is one. */
+static int next_control(uint32_t h)
+{
+    eventfd_t times;
+
+    CU_ASSERT_EQUAL_FATAL(eventfd_read(rig.next[h], &times), 0);
+    CU_ASSERT_EQUAL(times, 1);
+    return rig.far[h];
+}
+
+/* Its control channel is cut, and it ends. */
+static void host_loses(uint32_t h)
+{
+    shutdown(rig.tap[h], SHUT_RDWR);
+    host_join(&rig.host[h]);
+    CU_ASSERT_EQUAL(rig.host[h].end, OBEY_LOST);
+    json_object_put(hears(&rig.host[0].owner, "host_lost"));
+    host_free(&rig.host[h]);
+    close(rig.tap[h]);
+}
+
+/* It is started again. */
+static void host_begins(uint32_t h)
+{
+    struct node_host *host = &rig.host[h];
+
+    host_make(h);
+    host->control = next_control(h);
+    rig.tap[h] = fcntl(host->control, F_DUPFD_CLOEXEC, 0);
+    CU_ASSERT_EQUAL_FATAL(pthread_create(&host->thread, NULL, obeys, host), 0);
+    json_object_put(hears(&host->owner, "ready"));
+}
+
+/* The governor says so: it is one of them. */
+static void is_back(uint32_t h)
+{
+    struct json_object *event = hears(&rig.host[0].owner, "host_back");
+
+    CU_ASSERT_STRING_EQUAL(emu_json_text(event, "name", ""), names[h]);
+    json_object_put(event);
+}
+
+static void host_returns(uint32_t h)
+{
+    host_begins(h);
+    is_back(h);
 }
 
 /* --- processes ------------------------------------------------------------------------ */
@@ -679,7 +793,7 @@ static void check__is_of_all_hosts_and_names_them(void)
     rig_end();
     rig_free();
 
-    rig_make("oq2004");
+    rig_make("oq2004", false);
     blue = rig.host[2].fabric;
     sw = rig.graph->node[NODES - 1].link[0].sw;
     blue->states[sw]++; /* set aside there for no group */
@@ -1054,6 +1168,375 @@ static void host_lost__those_who_sent_by_it_are_told(void)
     rig_free();
 }
 
+/* --- hosts that come back ------------------------------------------------------------------ */
+
+static uint32_t descriptors(void)
+{
+    DIR *dir = opendir("/proc/self/fd");
+    uint32_t count = 0;
+
+    while (dir && readdir(dir))
+        count++;
+    closedir(dir);
+    return count;
+}
+
+/* Nobody is served any more: what a host has that came back is what all have. */
+static void all_agree(void)
+{
+    const struct fabric *first = rig.host[0].fabric;
+
+    replicas_agree();
+    tables_agree();
+    links_agree();
+    for (uint32_t h = 1; h < HOSTS; h++) {
+        const struct fabric *fabric = rig.host[h].fabric;
+
+        CU_ASSERT_EQUAL(fabric->spare_bufs, first->spare_bufs);
+        CU_ASSERT_EQUAL(fabric->combining, first->combining);
+        for (uint32_t slot = 0; slot < FABRIC_GROUPS_MAX; slot++) {
+            const struct fabric_group *a = first->group[slot], *b = fabric->group[slot];
+
+            if (!a || !b)
+                continue;
+            CU_ASSERT_EQUAL(a->id, b->id);
+            CU_ASSERT_EQUAL(a->failed, b->failed);
+            CU_ASSERT_EQUAL_FATAL(a->tree.count, b->tree.count);
+            for (uint32_t i = 0; i < a->tree.count; i++) {
+                CU_ASSERT_EQUAL(a->tree.switches[i].sw, b->tree.switches[i].sw);
+                CU_ASSERT_EQUAL(a->tree.switches[i].ports, b->tree.switches[i].ports);
+            }
+        }
+    }
+}
+
+static void check_is_right(struct conn *conn)
+{
+    struct json_object *reply = asks(conn, command("check"));
+    struct json_object *check = field(reply, "check");
+
+    if (!emu_json_true(check, "right"))
+        printf("\n    %s\n    ", json_object_to_json_string(check));
+    CU_ASSERT_TRUE(emu_json_true(check, "right"));
+    json_object_put(reply);
+}
+
+/* All links are in use again, and tables know it. */
+static void all_up(struct conn *conn)
+{
+    int64_t until_ms = emu_now_ms() + PATIENCE_MS, out = 1;
+    bool parted = true;
+
+    while ((out || parted) && emu_now_ms() < until_ms) {
+        struct json_object *reply = asks(conn, command("report"));
+        struct json_object *links = json_object_object_get(field(reply, "report"), "links");
+
+        out = emu_json_number(links, "out_now", 0);
+        json_object_put(reply);
+        reply = asks(conn, command("check"));
+        parted = emu_json_number(field(reply, "check"), "parted", 0) != 0;
+        json_object_put(reply);
+        poll(NULL, 0, 2);
+    }
+    CU_ASSERT_EQUAL(out, 0);
+    CU_ASSERT_FALSE(parted);
+    check_is_right(conn);
+}
+
+/* What befalls a fabric before and while a host is lost: one is over, one is not. Its number. */
+static int64_t some_faults(struct conn *conn, const char *profile, uint64_t *random)
+{
+    static const char *const acknowledged[] = {"link-down random", "bit-errors link=any rate=1e-2",
+                                               "partition nodes=0-2",
+                                               "on=multicast:3 loss link=any rate=0.5",
+                                               "stuck-port random"};
+    static const char *const not [] = {"combine-exhaust random", "combine-stall random",
+                                       "combine-flip switch=any rate=0.1"};
+    bool acks = strcmp(profile, "qsnet3") == 0;
+    uint32_t which = (uint32_t)test_draw(random, 0, acks ? 4 : 2);
+    const char *text = acks ? acknowledged[which] : not [which];
+
+    clears(conn, befalls(conn, text));
+    return befalls(conn, text);
+}
+
+struct comings {
+    const char *profile;
+    struct conn stays[2], comes;
+    uint32_t nodes[3];
+    int64_t group[64], fault[64];
+    uint32_t groups, faults;
+    uint64_t random;
+};
+
+static void comings_make(struct comings *c, uint32_t who, uint32_t count)
+{
+    c->group[c->groups] = makes(&c->stays[who], c->nodes, count);
+    c->groups += c->group[c->groups] >= 0;
+}
+
+/* Host 1 is lost, and comes back. */
+static void comes_and_goes(struct comings *c, uint32_t turn)
+{
+    struct json_object *died;
+
+    c->nodes[2] = (uint32_t)attaches(&c->comes, 1, 4);
+    CU_ASSERT_EQUAL(c->nodes[2], 4);
+    comings_make(c, 0, 3);
+    comings_make(c, turn % 2, 2);
+    c->fault[c->faults++] = some_faults(&c->stays[0], c->profile, &c->random);
+    host_loses(1);
+    died = hears(&c->stays[1], "node_died");
+    CU_ASSERT_EQUAL(emu_json_number(died, "node", 0), 4);
+    CU_ASSERT_EQUAL(emu_json_number(died, "seat", 0), turn + 1); /* of this life */
+    json_object_put(died);
+    comings_make(c, 0, 2);
+    c->fault[c->faults++] = some_faults(&c->stays[1], c->profile, &c->random);
+    conn_close(&c->comes);
+    host_returns(1);
+    while (c->faults > 2)
+        clears(&c->stays[0], c->fault[--c->faults]);
+    while (c->groups > 4) {
+        c->groups--;
+        for (uint32_t i = 0; i < 2; i++)
+            of_group(&c->stays[i], "group_leave", c->group[c->groups]);
+    }
+}
+
+/* Again and again: all have the same then, its nodes can be had, and nothing has leaked. */
+static void comes_back_as(const char *profile, uint32_t times)
+{
+    struct comings c = {.profile = profile, .random = test_seed()};
+    uint32_t fds = 0;
+
+    rig_make(profile, true);
+    rig_go();
+    c.nodes[0] = (uint32_t)attaches(&c.stays[0], 0, -1);
+    c.nodes[1] = (uint32_t)attaches(&c.stays[1], 2, -1);
+    for (uint32_t turn = 0; turn < times; turn++) {
+        comes_and_goes(&c, turn);
+        fds = turn ? fds : descriptors();
+        CU_ASSERT_EQUAL(descriptors(), fds);
+    }
+    c.nodes[2] = (uint32_t)attaches(&c.comes, 1, -1);
+    while (c.faults)
+        clears(&c.comes, c.fault[--c.faults]);
+    all_up(&c.comes);
+    CU_ASSERT_TRUE(makes(&c.comes, c.nodes, 3) >= 0);
+    rig_end();
+    CU_ASSERT_EQUAL(links_agree(), 0);
+    all_agree();
+    conn_close(&c.comes);
+    conn_close(&c.stays[0]);
+    conn_close(&c.stays[1]);
+    rig_free();
+}
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define RETURNS 3 /* they make it thirty times as slow */
+#else
+#define RETURNS 10
+#endif
+
+static void host_back__again_and_again(void)
+{
+    comes_back_as("oq2004", RETURNS);
+    comes_back_as("qsnet3", RETURNS);
+}
+
+/* However far its life has come. */
+static void host_dies(uint32_t h)
+{
+    shutdown(rig.tap[h], SHUT_RDWR);
+    host_join(&rig.host[h]);
+    host_free(&rig.host[h]);
+    close(rig.tap[h]);
+}
+
+/* All hosts are, as @conn is told, and miss no link. */
+static bool all_are_up(struct conn *conn)
+{
+    int64_t until_ms = emu_now_ms() + PATIENCE_MS;
+    uint32_t up = 0;
+
+    while (up < HOSTS - 1 && emu_now_ms() < until_ms) {
+        struct json_object *reply = asks(conn, command("report"));
+        struct json_object *hosts = field(field(reply, "report"), "hosts");
+
+        up = 0;
+        for (size_t h = 1; h < HOSTS; h++)
+            up += strcmp(emu_json_text(json_object_array_get_idx(hosts, h), "state", ""), "up") ==
+                  0;
+        json_object_put(reply);
+    }
+    return up == HOSTS - 1;
+}
+
+/* All but the governor are lost and come back at once, and die again in their first moments. */
+static void come_back_at_once(const char *profile, uint32_t times)
+{
+    uint64_t random = test_seed();
+    struct conn conn, comes;
+
+    rig_make(profile, true);
+    rig_go();
+    CU_ASSERT_TRUE(attaches(&conn, 0, -1) >= 0);
+    for (uint32_t turn = 0; turn < times; turn++) {
+        for (uint32_t h = 1; h < HOSTS; h++)
+            host_dies(h);
+        for (uint32_t h = 1; h < HOSTS; h++)
+            host_begins(h);
+        for (uint32_t again = 0; again < 3; again++) {
+            uint32_t h = (uint32_t)test_draw(&random, 1, HOSTS - 1);
+
+            poll(NULL, 0, (int)test_draw(&random, 0, 30));
+            host_dies(h);
+            host_begins(h);
+        }
+        CU_ASSERT_TRUE_FATAL(all_are_up(&conn));
+        all_up(&conn);
+        CU_ASSERT_EQUAL(attaches(&comes, 1, 3), 3);
+        conn_close(&comes);
+        CU_ASSERT_EQUAL(attaches(&comes, 2, 8), 8);
+        conn_close(&comes);
+    }
+    rig_end();
+    all_agree();
+    conn_close(&conn);
+    rig_free();
+}
+
+static void host_back__two_at_once_and_twice_in_a_row(void)
+{
+    come_back_at_once("oq2004", RETURNS / 3);
+    come_back_at_once("qsnet3", RETURNS / 3);
+}
+
+/* Is a switch of host @h in the group's tree, as the governor has it? */
+static bool goes_through(int64_t id, uint32_t h)
+{
+    const struct fabric_group *group = rig.host[0].fabric->group[id % FABRIC_GROUPS_MAX];
+
+    for (uint32_t i = 0; group && i < group->tree.count; i++)
+        if (rig.of[group->tree.switches[i].sw] == h)
+            return true;
+    return false;
+}
+
+/*
+ * Units combine in switches: what those of a lost host had is lost, so a group whose tree goes by
+ * one is over, though none of its members was there. The others are not.
+ */
+static void host_lost__what_was_combined_there_is_over(void)
+{
+    struct conn conn[2];
+    uint32_t nodes[2], through = 0;
+    int64_t group[6];
+    bool was[6];
+
+    rig_make_as("qsnet3", "combining=switch", true);
+    rig_go();
+    nodes[0] = (uint32_t)attaches(&conn[0], 0, -1);
+    nodes[1] = (uint32_t)attaches(&conn[1], 2, -1);
+    for (uint32_t g = 0; g < 6; g++) {
+        group[g] = makes(&conn[0], nodes, 2);
+        CU_ASSERT_TRUE_FATAL(group[g] >= 0);
+        for (uint32_t i = 0; i < 2; i++)
+            CU_ASSERT_EQUAL(of_group(&conn[i], "group_join", group[g]), 0);
+        was[g] = goes_through(group[g], 1); /* the governor has answered, and rests */
+        through += was[g];
+    }
+    CU_ASSERT_TRUE(through > 0 && through < 6);
+    host_loses(1);
+    for (uint32_t g = 0; g < through; g++) {
+        struct json_object *event = hears(&conn[1], "groups_broken");
+        int64_t id = json_object_get_int64(
+            json_object_array_get_idx(json_object_object_get(event, "groups"), 0));
+
+        CU_ASSERT_TRUE(goes_through(id, 1));
+        CU_ASSERT_PTR_NOT_NULL(strstr(emu_json_text(event, "why", ""), "green"));
+        json_object_put(event);
+    }
+    host_returns(1);
+    rig_end();
+    for (uint32_t g = 0; g < 6; g++) {
+        const struct fabric_group *at = rig.host[1].fabric->group[group[g] % FABRIC_GROUPS_MAX];
+
+        CU_ASSERT_EQUAL_FATAL(at ? (int64_t)at->id : -1, group[g]);
+        CU_ASSERT_EQUAL(at->failed, was[g]);
+    }
+    all_agree();
+    conn_close(&conn[0]);
+    conn_close(&conn[1]);
+    rig_free();
+}
+
+/* Is a cable between these hosts one that leads nowhere, as the governor has it? */
+static bool is_severed(uint32_t a, uint32_t b)
+{
+    const struct fabric *fabric = rig.host[0].fabric;
+    bool noted[ENDS_MAX] = {false}, severed = false;
+
+    CU_ASSERT_TRUE_FATAL(fabric_cable_count(fabric) <= ENDS_MAX);
+    CU_ASSERT_TRUE(fabric_crossings_by(fabric, a, b, 0, 1, noted) > 0);
+    for (uint32_t i = 0; i < fabric_cable_count(fabric); i++)
+        severed = severed || (noted[i] && fabric->links.severed[i]);
+    return severed;
+}
+
+/* Both come back; between the mending of one's links and that of the other's that one is lost. */
+static void host_back__keeps_its_links_when_another_is_lost(void)
+{
+    rig_make("oq2004", true);
+    rig.loses = 2;
+    rig.hosts.links_mend = mends_and_loses;
+    rig_go();
+    for (uint32_t h = 1; h < HOSTS; h++)
+        host_loses(h);
+    for (uint32_t h = 1; h < HOSTS; h++)
+        host_begins(h);
+    is_back(1);
+    host_join(&rig.host[2]);
+    CU_ASSERT_EQUAL(rig.host[2].end, OBEY_LOST);
+    close(next_control(2));
+    rig_end();
+    CU_ASSERT_FALSE(is_severed(0, 1));
+    CU_ASSERT_TRUE(is_severed(0, 2));
+    CU_ASSERT_TRUE(is_severed(1, 2));
+    rig_free();
+}
+
+/* It says that it is there, and is gone; it says anything else; then it comes. */
+static void host_back__dies_while_it_joins(void)
+{
+    static const char *const lines[] = {"",
+                                        "{\"here\":1}\n",
+                                        "{\"hit\":1,\"fault\":1}\n",
+                                        "nonsense\n",
+                                        "{\"here\":1}\n{\"client\":0,\"new\":7}\n",
+                                        "{\"here\":1}\nnonsense\n"};
+    struct conn conn;
+
+    rig_make("qsnet3", true);
+    rig_go();
+    CU_ASSERT_TRUE(attaches(&conn, 0, -1) >= 0);
+    host_loses(1);
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+        int fd = next_control(1);
+
+        CU_ASSERT_EQUAL(send(fd, lines[i], strlen(lines[i]), MSG_NOSIGNAL),
+                        (ssize_t)strlen(lines[i]));
+        close(fd);
+    }
+    host_returns(1);
+    conn_close(&conn);
+    CU_ASSERT_EQUAL(attaches(&conn, 1, 3), 3);
+    rig_end();
+    all_agree();
+    conn_close(&conn);
+    rig_free();
+}
+
 static void says(uint32_t h, const char *line)
 {
     CU_ASSERT_EQUAL(send(rig.tap[h], line, strlen(line), MSG_NOSIGNAL), (ssize_t)strlen(line));
@@ -1078,8 +1561,8 @@ static void host__speaks_of_its_own(void)
     rig_free();
 }
 
-/* A process of its own, attached on host 1, and stopped. */
-static pid_t stopped_process(void)
+/* A process of its own, attached on host 1; it @stops, or reads until the end. */
+static pid_t attached_process(bool stops)
 {
     struct sockaddr_un to = {.sun_family = AF_UNIX};
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -1095,7 +1578,10 @@ static pid_t stopped_process(void)
         if (connect(fd, (struct sockaddr *)&to, sizeof to) ||
             send(fd, line, strlen(line), MSG_NOSIGNAL) < 0 || recv(fd, reply, sizeof reply, 0) <= 0)
             _exit(EXIT_FAILURE);
-        raise(SIGSTOP);
+        if (stops)
+            raise(SIGSTOP);
+        while (!stops && recv(fd, reply, sizeof reply, 0) > 0)
+            continue;
         _exit(EXIT_SUCCESS);
     }
     close(fd);
@@ -1110,7 +1596,7 @@ static void process__that_is_stopped_elsewhere_counts_as_dead(void)
 
     rig_start();
     CU_ASSERT_TRUE(attaches(&conn, 0, -1) >= 0);
-    pid = stopped_process();
+    pid = attached_process(true);
     CU_ASSERT_TRUE_FATAL(pid > 0);
     json_object_put(hears(&conn, "node_died"));
     event = hears(&rig.host[0].owner, "node_died");
@@ -1125,9 +1611,384 @@ static void process__that_is_stopped_elsewhere_counts_as_dead(void)
     rig_free();
 }
 
+/* Is it stopped, and is it not any more, or has it ended? */
+static bool comes_to(pid_t pid, bool stands)
+{
+    int64_t end_ms = emu_now_ms() + PATIENCE_MS;
+
+    while (procs_is_stopped(pid) != stands && emu_now_ms() < end_ms)
+        poll(NULL, 0, 1);
+    return procs_is_stopped(pid) == stands;
+}
+
+/* So many processes are attached, as @conn is told. */
+static bool come_to_be(struct conn *conn, size_t count)
+{
+    int64_t end_ms = emu_now_ms() + PATIENCE_MS;
+    bool is_so = false;
+
+    while (!is_so && emu_now_ms() < end_ms) {
+        struct json_object *reply = asks(conn, command("status"));
+
+        is_so = json_object_array_length(field(reply, "attached")) == count;
+        json_object_put(reply);
+    }
+    return is_so;
+}
+
+/* Whoever is left sees to it: the host that has lost its governor; its supervisor is told. */
+static void process__that_is_frozen_goes_on_when_its_host_ends(void)
+{
+    struct json_object *event;
+    struct conn conn;
+    pid_t pid;
+
+    for (int lost = 0; lost < 2; lost++) {
+        rig_start();
+        pid = attached_process(false);
+        CU_ASSERT_TRUE_FATAL(pid > 0);
+        connects(&conn, 0);
+        CU_ASSERT_TRUE(come_to_be(&conn, 1));
+        befalls(&conn, "node-freeze node=3");
+        CU_ASSERT_TRUE(comes_to(pid, true));
+        event = hears(&rig.host[1].owner, "frozen");
+        CU_ASSERT_EQUAL(emu_json_number(event, "pid", 0), pid);
+        json_object_put(event);
+        if (lost)
+            shutdown(rig.tap[1], SHUT_RDWR);
+        else
+            eventfd_write(rig.host[1].stop_fd, 1);
+        CU_ASSERT_TRUE(comes_to(pid, false));
+        shutdown(rig.tap[1], SHUT_RDWR); /* as the end of its process does: nobody waits for it */
+        kill(pid, SIGKILL);
+        waitpid(pid, NULL, 0);
+        conn_close(&conn);
+        rig_end();
+        rig_free();
+    }
+}
+
+/* --- who is let in on a host that obeys ----------------------------------------------------- */
+
+/* So many files may be open, or as many as may be had. Returns how many could be before. */
+static rlim_t files_limited(rlim_t most)
+{
+    struct rlimit limit;
+    rlim_t before;
+
+    CU_ASSERT_EQUAL_FATAL(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    before = limit.rlim_cur;
+    limit.rlim_cur = most < limit.rlim_max ? most : limit.rlim_max;
+    CU_ASSERT_EQUAL_FATAL(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    return before;
+}
+
+/* What it answers to a request that needs nothing; the error. */
+static int64_t says_it_exits(struct conn *conn)
+{
+    struct json_object *reply = asks(conn, command("exits"));
+    int64_t err = emu_json_number(reply, "errno", 0);
+
+    json_object_put(reply);
+    return err;
+}
+
+#define CONNECTIONS (2 * NODES + 256) /* for as many nodes */
+
+static void connections__of_one_process_leave_some_for_others(void)
+{
+    struct conn conn[CONNECTIONS];
+    uint32_t count = 0;
+    rlim_t before = files_limited(8192);
+    int64_t err = 0;
+    int status = 0;
+    pid_t pid;
+
+    rig_start();
+    while (!err && count < CONNECTIONS) {
+        connects(&conn[count], 1);
+        err = says_it_exits(&conn[count++]);
+    }
+    CU_ASSERT_EQUAL(err, EMFILE);
+    pid = attached_process(true); /* when it is attached */
+    CU_ASSERT_TRUE_FATAL(pid > 0);
+    CU_ASSERT_EQUAL(waitpid(pid, &status, WUNTRACED), pid);
+    CU_ASSERT_TRUE(WIFSTOPPED(status));
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    while (count)
+        conn_close(&conn[--count]);
+    rig_end();
+    rig_free();
+    files_limited(before);
+}
+
+static void connections__without_descriptors_are_told(void)
+{
+    struct conn first, second;
+    struct sockaddr_un to = {.sun_family = AF_UNIX};
+    int fd, lowest;
+    rlim_t before;
+
+    rig_start();
+    memcpy(to.sun_path, rig.host[1].path, sizeof rig.host[1].path);
+    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    lowest = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    close(lowest);
+    before = files_limited((rlim_t)lowest);
+    CU_ASSERT_EQUAL_FATAL(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
+    conn_open(&first, fd, CONN_REPLY_MAX);
+    CU_ASSERT_EQUAL(says_it_exits(&first), EMFILE);
+    files_limited(before);
+    connects(&second, 1);
+    CU_ASSERT_EQUAL(says_it_exits(&second), 0);
+    conn_close(&first);
+    conn_close(&second);
+    rig_end();
+    rig_free();
+}
+
+/* It is killed when it has asked for a node, and others get that node. */
+static void process__that_dies_before_its_reply_leaves_its_node(void)
+{
+    char line[96];
+    struct conn conn;
+    int bytes = snprintf(line, sizeof line, "{\"cmd\":\"attach\",\"version\":%u,\"want\":4}\n",
+                         EMU_EDGE_VERSION);
+
+    rig_start();
+    for (uint32_t i = 0; i < 20; i++) {
+        int64_t node = -1, end_ms = emu_now_ms() + PATIENCE_MS;
+
+        connects(&conn, 1);
+        CU_ASSERT_EQUAL(send(conn.fd, line, (size_t)bytes, MSG_NOSIGNAL), bytes);
+        conn_close(&conn);
+        while (node != 4 && emu_now_ms() < end_ms) {
+            node = attaches(&conn, 1, 4);
+            conn_close(&conn);
+        }
+        CU_ASSERT_EQUAL_FATAL(node, 4);
+    }
+    connects(&conn, 0);
+    CU_ASSERT_TRUE(come_to_be(&conn, 0));
+    conn_close(&conn);
+    rig_end();
+    rig_free();
+}
+
+/* The next line that it is told, as an error; -1: the end. */
+static int64_t hears_error(struct conn *conn)
+{
+    struct json_object *reply = NULL;
+    int64_t err = -1;
+
+    if (conn_wait(conn, &reply, PATIENCE_MS) == 0)
+        err = emu_json_number(reply, "errno", 0);
+    json_object_put(reply);
+    return err;
+}
+
+static void sends(struct conn *conn, const char *text, size_t bytes)
+{
+    CU_ASSERT_EQUAL(send(conn->fd, text, bytes, MSG_NOSIGNAL), (ssize_t)bytes);
+}
+
+/* As on the host that governs. */
+static void connection__that_is_half_closed_or_malformed_is_answered(void)
+{
+    static const char mixed[] = "{\"cmd\":\"exits\"}\nnonsense\n[]\n{\"cmd\":\"exits\"}\n";
+    static const char three[] = "{\"cmd\":\"exits\"}\n{\"cmd\":\"report\"}\n{\"cmd\":1}\n{";
+    static char longer[CONN_LINE_MAX + 2];
+    struct conn conn;
+
+    memset(longer, 'x', sizeof longer);
+    rig_start();
+    for (uint32_t h = 0; h < 2; h++) {
+        connects(&conn, h);
+        sends(&conn, mixed, sizeof mixed - 1);
+        CU_ASSERT_EQUAL(hears_error(&conn), 0);
+        CU_ASSERT_EQUAL(hears_error(&conn), EBADMSG);
+        CU_ASSERT_EQUAL(hears_error(&conn), EBADMSG);
+        CU_ASSERT_EQUAL(hears_error(&conn), 0);
+        sends(&conn, longer, sizeof longer);
+        CU_ASSERT_EQUAL(hears_error(&conn), EMSGSIZE);
+        CU_ASSERT_EQUAL(hears_error(&conn), -1);
+        conn_close(&conn);
+        connects(&conn, h);
+        sends(&conn, three, sizeof three - 1);
+        shutdown(conn.fd, SHUT_WR);
+        CU_ASSERT_EQUAL(hears_error(&conn), 0);
+        CU_ASSERT_EQUAL(hears_error(&conn), 0);
+        CU_ASSERT_EQUAL(hears_error(&conn), ENOSYS);
+        CU_ASSERT_EQUAL(hears_error(&conn), -1);
+        conn_close(&conn);
+    }
+    rig_end();
+    rig_free();
+}
+
+/* --- who sends much and reads nothing ---------------------------------------------------- */
+
+#define FLOOD_MOST  (64u << 20) /* bytes; what waits anywhere is far less */
+#define FLOOD_QUIET 64          /* requests of another process, answered while it gets nothing in */
+
+/* A request, with so many bytes about it. */
+static size_t padded(char *line, const char *name, size_t bytes)
+{
+    size_t at = (size_t)sprintf(line, "{\"cmd\":\"%s\",\"pad\":\"", name);
+
+    memset(line + at, 'x', bytes);
+    return at + bytes + (size_t)sprintf(line + at + bytes, "\"}\n");
+}
+
+/* It waits, and goes on when it reads; others on its host are served all the while. */
+static void process__that_floods_harms_itself_alone(void)
+{
+    static char line[4096];
+    size_t bytes = padded(line, "report", 2000), sent = 0;
+    struct conn flood, other;
+    unsigned quiet = 0;
+    ssize_t got;
+
+    rig_start();
+    connects(&flood, 1);
+    connects(&other, 1);
+    while (quiet < FLOOD_QUIET && sent < FLOOD_MOST) {
+        got =
+            send(flood.fd, line + sent % bytes, bytes - sent % bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (got < 0 && errno != EAGAIN)
+            break;
+        quiet = got < 0 ? quiet + 1 : 0;
+        sent += got < 0 ? 0 : (size_t)got;
+        if (got < 0)
+            CU_ASSERT_EQUAL(says_it_exits(&other), 0);
+    }
+    CU_ASSERT_EQUAL(quiet, FLOOD_QUIET);
+    for (size_t i = 0; i < sent / bytes; i++) /* nothing is lost of it */
+        CU_ASSERT_EQUAL_FATAL(hears_error(&flood), 0);
+    CU_ASSERT_EQUAL(says_it_exits(&other), 0);
+    conn_close(&flood);
+    conn_close(&other);
+    rig_end();
+    CU_ASSERT_EQUAL(rig.host[1].end, OBEY_ENDED);
+    rig_free();
+}
+
+#define CROWD      40
+#define CROWD_EACH 10
+
+/* The governor of which this test is the only part: it answers each request of @crowd. */
+static uint32_t answers(struct conn *governor, int most_ms)
+{
+    struct json_object *message = NULL, *reply;
+    uint32_t lines = 0;
+    int err = conn_wait(governor, &message, most_ms);
+
+    CU_ASSERT_TRUE_FATAL(!err || (err == -ETIMEDOUT && !most_ms));
+    if (err)
+        return 0;
+    if (json_object_object_get_ex(message, "line", NULL)) {
+        reply = json_object_new_object();
+        json_add_number(reply, "client", (uint64_t)emu_json_number(message, "client", 0));
+        json_object_object_add(reply, "line", conn_ok());
+        CU_ASSERT_EQUAL(conn_put(governor, reply), 0);
+        conn_flush(governor);
+        lines = 1;
+    }
+    json_object_put(message);
+    return lines;
+}
+
+/* Alone, with a governor that this test plays. */
+static void obeys_alone(struct conn *governor)
+{
+    struct node_host *host = &rig.host[1];
+    int pair[2];
+
+    rig_place("oq2004");
+    snprintf(rig.dir, sizeof rig.dir, "/tmp/fabemu-hosts.XXXXXX");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(rig.dir));
+    host_make(1);
+    CU_ASSERT_EQUAL_FATAL(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+    host->control = pair[1];
+    pthread_create(&host->thread, NULL, obeys, host);
+    conn_open(governor, pair[0], CONN_REPLY_MAX);
+}
+
+static void alone_free(struct conn *governor)
+{
+    struct node_host *host = &rig.host[1];
+
+    host_join(host);
+    conn_close(governor);
+    conn_close(&host->owner);
+    close(host->listen_fd);
+    close(host->stop_fd);
+    unlink(host->path);
+    fabric_stop(host->fabric);
+    rmdir(rig.dir);
+    free(rig.of);
+    topo_free(rig.graph);
+}
+
+/* Each sends of its requests what there is room for. Returns bytes. */
+static size_t crowd_sends(const struct conn *conn, size_t *sent, const char *line, size_t bytes)
+{
+    size_t all = 0;
+
+    for (uint32_t i = 0; i < CROWD; i++) {
+        size_t at = sent[i] % bytes;
+        ssize_t got = 0;
+
+        if (sent[i] < CROWD_EACH * bytes)
+            got = send(conn[i].fd, line + at, bytes - at, MSG_NOSIGNAL | MSG_DONTWAIT);
+        CU_ASSERT_TRUE_FATAL(got >= 0 || errno == EAGAIN);
+        sent[i] += got < 0 ? 0 : (size_t)got;
+        all += got < 0 ? 0 : (size_t)got;
+    }
+    return all;
+}
+
+/* More than the control channel has room for is sent while the governor reads nothing. */
+static void governor__that_does_not_read_is_waited_for(void)
+{
+    static char line[65536];
+    size_t bytes = padded(line, "exits", 60000), sent[CROWD] = {0}, all = 0;
+    struct conn governor, conn[CROWD];
+    uint32_t heard = 0, stuck = 0;
+
+    obeys_alone(&governor);
+    for (uint32_t i = 0; i < CROWD; i++)
+        connects(&conn[i], 1);
+    while (all < CROWD * CROWD_EACH * bytes) {
+        size_t more = crowd_sends(conn, sent, line, bytes);
+
+        all += more;
+        stuck += !more;
+        if (!more)
+            poll(NULL, 0, 5);
+        if (stuck > 20) /* it is read from now on */
+            heard += answers(&governor, 0);
+    }
+    while (heard < CROWD * CROWD_EACH)
+        heard += answers(&governor, PATIENCE_MS);
+    for (uint32_t i = 0; i < CROWD; i++) {
+        for (uint32_t n = 0; n < CROWD_EACH; n++)
+            CU_ASSERT_EQUAL(hears_error(&conn[i]), 0);
+        conn_close(&conn[i]);
+    }
+    eventfd_write(rig.host[1].stop_fd, 1);
+    alone_free(&governor);
+    CU_ASSERT_EQUAL(rig.host[1].end, OBEY_SIGNALLED);
+}
+
 #define FAULT_CALL(call, fault, text, what)                                      \
     "{\"call\":" #call ",\"do\":\"fault\",\"fault\":" #fault ",\"text\":\"" text \
     "\",\"seed\":\"0011223344556677\",\"what\":" #what "}\n"
+
+#define GROUP_CALL(call, id, nodes, tree)                           \
+    "{\"call\":" #call ",\"do\":\"groups\",\"groups\":[{\"id\":" id \
+    ",\"sources\":2,\"is\":1,\"nodes\":" nodes ",\"tree\":" tree "}]}\n"
 
 static const char *const nonsense[] = {
     "{\"call\":1,\"do\":\"attach\",\"node\":-7}\n",
@@ -1157,46 +2018,591 @@ static const char *const nonsense[] = {
     "{\"call\":26,\"do\":\"failed\",\"group\":-1}\n{\"call\":27,\"do\":\"hits\"}\n",
     "{\"call\":28,\"do\":\"unit_out\",\"switch\":4000}\n{\"call\":29,\"do\":\"losses\"}\n",
     "{\"call\":30,\"do\":\"look\",\"x\":1}\n",
+    "{\"call\":31,\"do\":\"life\",\"host\":64,\"life\":1}\n{\"call\":32,\"do\":\"begin\"}\n",
+    "{\"call\":33,\"do\":\"begin\",\"nodes\":[0,2],\"down\":[],\"units\":[]}\n",
+    /* there is no such node; nobody is here yet */
+    "{\"call\":34,\"do\":\"begin\",\"nodes\":[900,2,1],\"down\":[],\"units\":[]}\n",
+    "{\"call\":35,\"do\":\"begin\",\"nodes\":[3,1,1],\"down\":[],\"units\":[]}\n",
+    "{\"call\":36,\"do\":\"begin\",\"nodes\":[],\"down\":[4000],\"units\":[]}\n",
+    GROUP_CALL(37, "0", "[0,8]", "[900,0,7]"), /* the switch, */
+    GROUP_CALL(38, "0", "[0,4]", "[0,0,7]"),   /* a member here, */
+    GROUP_CALL(39, "0", "[0,8]", "[]"),        /* no tree, */
+    GROUP_CALL(40, "0", "[0,8]", "[0,0]"),
+    GROUP_CALL(41, "0", "[]", "[0,0,7]"),
+    GROUP_CALL(42, "0", "[4294967295]", "[0,0,7]"),            /* all have left, */
+    GROUP_CALL(43, "0", "[0,8]", "[0,0,9223372036854775807]"), /* ports */
+    "{\"call\":44,\"do\":\"groups\",\"groups\":7}\n{\"call\":45,\"do\":\"mend\",\"host\":0}\n",
 };
+#define NONSENSE 45
 
 static void governor__that_says_nonsense_is_lost(void)
 {
-    struct node_host *host = &rig.host[1];
     struct conn conn;
-    int pair[2];
 
-    rig_place("oq2004");
-    snprintf(rig.dir, sizeof rig.dir, "/tmp/fabemu-hosts.XXXXXX");
-    CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(rig.dir));
-    host_make(1);
-    CU_ASSERT_EQUAL_FATAL(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
-    host->control = pair[1];
-    pthread_create(&host->thread, NULL, obeys, host);
-    conn_open(&conn, pair[0], CONN_REPLY_MAX);
+    obeys_alone(&conn);
     for (size_t i = 0; i < sizeof nonsense / sizeof nonsense[0]; i++)
-        CU_ASSERT_EQUAL(send(pair[0], nonsense[i], strlen(nonsense[i]), MSG_NOSIGNAL),
+        CU_ASSERT_EQUAL(send(conn.fd, nonsense[i], strlen(nonsense[i]), MSG_NOSIGNAL),
                         (ssize_t)strlen(nonsense[i]));
-    for (int i = 1; i <= 30; i++) { /* what sees, or knows, nothing is no error */
+    for (int i = 0; i <= NONSENSE; i++) { /* what sees, or knows, nothing is no error */
         struct json_object *reply = NULL;
-        bool refused = i < 11 || (i > 15 && i < 26);
+        bool refused = i < 11 || (i > 15 && i < 26) || i > 30;
 
         CU_ASSERT_EQUAL_FATAL(conn_wait(&conn, &reply, PATIENCE_MS), 0);
-        CU_ASSERT_EQUAL(emu_json_number(reply, "reply", -1), i);
-        CU_ASSERT_TRUE(i == 4 || (emu_json_number(reply, "errno", 0) > 0) == refused);
+        if (i == 24) { /* nobody waits for the call before, and its error is not lost */
+            CU_ASSERT_STRING_EQUAL(emu_json_text(reply, "failed", ""), "link");
+            CU_ASSERT_EQUAL(emu_json_number(reply, "errno", 0), EINVAL);
+            json_object_put(reply);
+            CU_ASSERT_EQUAL_FATAL(conn_wait(&conn, &reply, PATIENCE_MS), 0);
+        }
+        CU_ASSERT_EQUAL(emu_json_number(reply, i ? "reply" : "here", -1), i ? i : getpid());
+        CU_ASSERT_TRUE(!i || i == 4 || (emu_json_number(reply, "errno", 0) > 0) == refused);
         json_object_put(reply);
     }
-    CU_ASSERT_TRUE(send(pair[0], "nonsense\n", 9, MSG_NOSIGNAL) == 9);
-    host_join(host);
-    CU_ASSERT_EQUAL(host->end, OBEY_LOST);
+    CU_ASSERT_TRUE(send(conn.fd, "nonsense\n", 9, MSG_NOSIGNAL) == 9);
+    alone_free(&conn);
+    CU_ASSERT_EQUAL(rig.host[1].end, OBEY_LOST);
+}
+
+/* --- telemetry --------------------------------------------------------------------------- */
+
+/* Of each host: the first way to a node that it sends on, and what has been counted there. */
+struct watched {
+    struct conn conn;
+    struct telemetry_view view;
+    uint32_t way[HOSTS];
+    uint64_t segments[HOSTS];
+};
+
+static uint32_t way_of(uint32_t h)
+{
+    const struct fabric *fabric = rig.host[0].fabric;
+
+    for (uint32_t i = 0; i < fabric_cable_count(fabric); i++)
+        if (fabric_cable(fabric, i)->kind == TOPO_END_NODE &&
+            rig.of[fabric_cable(fabric, i)->at.sw] == h)
+            return 2 * i + 1;
+    CU_FAIL_FATAL("a cable of each host");
+    return 0;
+}
+
+/* As the switch that sends on it would, which has nothing to do. */
+static void counts(struct watched *w, uint32_t h, uint64_t segments)
+{
+    const struct fabric_cable *cable = fabric_cable(rig.host[h].fabric, w->way[h] / 2);
+    struct switch_dev *sw = rig.host[h].fabric->sw[cable->at.sw];
+
+    emu_count(&switch_tx(sw, cable->at.port)->counts.segments, segments);
+    w->segments[h] += segments;
+}
+
+static void watch_begin(struct watched *w, uint32_t asked)
+{
+    struct json_object *reply;
+
+    *w = (struct watched){.view = {.shape = NULL}};
+    for (uint32_t h = 0; h < HOSTS; h++)
+        w->way[h] = way_of(h);
+    connects(&w->conn, asked);
+    reply = asks(&w->conn, json_add_number(command("subscribe"), "telemetry", 100));
+    CU_ASSERT_TRUE(emu_json_true(reply, "ok"));
+    json_object_put(reply);
+}
+
+static bool shows_all(const struct watched *w)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t h = 0; h < HOSTS; h++) {
+        const struct telemetry_view_cable *cable = &w->view.cable[w->way[h] / 2];
+
+        sum += w->segments[h];
+        if (cable->way[1].segments != w->segments[h])
+            return false;
+    }
+    return w->view.totals.hops == sum;
+}
+
+/* Snapshots come until one says what was counted, on each host and in sum. */
+static void watch_until(struct watched *w)
+{
+    int64_t until_ms = emu_now_ms() + PATIENCE_MS;
+    bool right = false;
+
+    while (!right && emu_now_ms() < until_ms) {
+        struct json_object *line = NULL;
+
+        CU_ASSERT_EQUAL_FATAL(conn_wait(&w->conn, &line, PATIENCE_MS), 0);
+        CU_ASSERT_TRUE(telemetry_view_take(&w->view, line) >= 0);
+        json_object_put(line);
+        right = w->view.look && shows_all(w);
+    }
+    CU_ASSERT_TRUE(right);
+}
+
+static void watch_end(struct watched *w)
+{
+    telemetry_view_release(&w->view);
+    conn_close(&w->conn);
+}
+
+/* The first snapshot has what was counted before anybody asked, on all of them. */
+static void telemetry__is_of_all_hosts(void)
+{
+    struct watched w, other;
+
+    rig_make("oq2004", false);
+    rig_go();
+    watch_begin(&w, 0);
+    for (uint32_t h = 0; h < HOSTS; h++)
+        counts(&w, h, 10 + h);
+    watch_until(&w);
+    counts(&w, 2, 1000);
+    watch_until(&w);
+    watch_begin(&other, 1); /* asked on a host that does not govern */
+    memcpy(other.segments, w.segments, sizeof w.segments);
+    while (!other.view.look) {
+        struct json_object *line = NULL;
+
+        CU_ASSERT_EQUAL_FATAL(conn_wait(&other.conn, &line, PATIENCE_MS), 0);
+        CU_ASSERT_TRUE(telemetry_view_take(&other.view, line) >= 0);
+        json_object_put(line);
+    }
+    CU_ASSERT_TRUE(shows_all(&other));
+    watch_end(&other);
+    watch_end(&w);
+    watch_begin(&w, 0); /* all have left meanwhile, or not: it begins with all that there is */
+    memcpy(w.segments, other.segments, sizeof w.segments);
+    watch_until(&w);
+    watch_end(&w);
+    rig_end();
+    rig_free();
+}
+
+/* What a host had counted is not taken back when it is lost, and its next life's is added. */
+static void telemetry__counters_of_a_host_that_is_lost_stay(void)
+{
+    struct watched w;
+
+    rig_make("oq2004", true);
+    rig_go();
+    watch_begin(&w, 0);
+    for (uint32_t h = 0; h < HOSTS; h++)
+        counts(&w, h, 10 + h);
+    watch_until(&w);
+    host_loses(1);
+    counts(&w, 2, 7);
+    watch_until(&w);
+    host_returns(1);
+    counts(&w, 1, 5);
+    counts(&w, 0, 1);
+    watch_until(&w);
+    watch_end(&w);
+    rig_end();
+    rig_free();
+}
+
+/* Descriptors do not pass between hosts: who asks elsewhere is told where to ask. */
+static void capture__is_asked_for_on_the_host_that_governs(void)
+{
+    struct conn conn;
+    struct json_object *reply;
+
+    rig_start();
+    connects(&conn, 1);
+    reply = asks(&conn, command("capture"));
+    CU_ASSERT_FALSE(emu_json_true(reply, "ok"));
+    CU_ASSERT_EQUAL(emu_json_number(reply, "errno", 0), ENOTSUP);
+    CU_ASSERT_PTR_NOT_NULL(strstr(emu_json_text(reply, "error", ""), names[0]));
+    json_object_put(reply);
     conn_close(&conn);
-    conn_close(&host->owner);
-    close(host->listen_fd);
-    close(host->stop_fd);
-    unlink(host->path);
-    fabric_stop(host->fabric);
-    rmdir(rig.dir);
-    free(rig.of);
-    topo_free(rig.graph);
+    rig_end();
+    rig_free();
+}
+
+/* The sampler of host 0, and what host 1 tells it; nobody serves them. */
+static void sampler_open(struct telemetry **telemetry, struct telemetry_part **part)
+{
+    struct telemetry_source source = {.hosts = names}, far = {.hosts = NULL};
+
+    rig_make("oq2004", false);
+    source.fabric = rig.host[0].fabric;
+    source.config = fabric_config_of(source.fabric);
+    far.fabric = rig.host[1].fabric;
+    far.config = fabric_config_of(far.fabric);
+    CU_ASSERT_EQUAL_FATAL(telemetry_create(telemetry, &source), 0);
+    CU_ASSERT_EQUAL_FATAL(telemetry_part_create(part, &far), 0);
+}
+
+static void sampler_close(struct telemetry *telemetry, struct telemetry_part *part)
+{
+    telemetry_part_destroy(part);
+    telemetry_destroy(telemetry);
+    rig_go();
+    rig_end();
+    rig_free();
+}
+
+/* What host 1 tells, piece by piece, is what the governor's sampler shows. */
+static void telemetry__is_told_in_pieces_of_any_size(void)
+{
+    struct telemetry_text bytes = {.at = NULL}, line = {.at = NULL};
+    struct telemetry *telemetry;
+    struct telemetry_part *part;
+    struct watched w = {.view = {.shape = NULL}};
+    char wanted[64];
+    int more;
+
+    sampler_open(&telemetry, &part);
+    w.way[1] = way_of(1);
+    for (size_t most = 1; most < 5000; most *= 7) {
+        counts(&w, 1, UINT64_C(1) << 33);
+        do {
+            more = telemetry_part_tell(part, most, &bytes);
+            CU_ASSERT_TRUE_FATAL(more >= 0 && (!more || bytes.bytes >= most));
+            CU_ASSERT_TRUE(telemetry_heard(telemetry, 1, bytes.at, bytes.bytes, emu_now_ns()));
+        } while (more);
+        telemetry_look(telemetry, emu_now_ns());
+        telemetry_line(telemetry, 0, 0, &line);
+        telemetry_put(&line, "", 1);
+        snprintf(wanted, sizeof wanted, "\"links\":[[%u,%llu,0,0,0]]", w.way[1],
+                 (unsigned long long)w.segments[1]);
+        CU_ASSERT_PTR_NOT_NULL(strstr(line.at, wanted));
+    }
+    telemetry_text_free(&bytes);
+    telemetry_text_free(&line);
+    sampler_close(telemetry, part);
+}
+
+static bool is_heard(struct telemetry *telemetry, const char *bytes, size_t count)
+{
+    return telemetry_heard(telemetry, 1, bytes, count, emu_now_ns());
+}
+
+#define HEARD(telemetry, bytes) is_heard(telemetry, bytes, sizeof bytes - 1)
+
+/* Nothing is believed but what is of that host. Records: way, switch, node, finished, sums. */
+static void telemetry__that_no_host_tells_is_refused(void)
+{
+    struct telemetry *telemetry;
+    struct telemetry_part *part;
+    uint64_t random = test_seed();
+    char bytes[64];
+
+    sampler_open(&telemetry, &part);
+    CU_ASSERT_TRUE(HEARD(telemetry, ""));
+    CU_ASSERT_TRUE(HEARD(telemetry, "\0\0\1\1\1\1"));
+    CU_ASSERT_FALSE(HEARD(telemetry, "\0\0\1\1\1"));             /* it ends too soon, */
+    CU_ASSERT_FALSE(HEARD(telemetry, "\0\x80"));                 /* within a number; */
+    CU_ASSERT_FALSE(HEARD(telemetry, "\6\0\0"));                 /* no such record, */
+    CU_ASSERT_FALSE(HEARD(telemetry, "\0\xff\xff\x7f\1\1\1\1")); /* no such way; */
+    CU_ASSERT_FALSE(HEARD(telemetry, "\0\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\1"));
+    CU_ASSERT_EQUAL_FATAL(rig.of[0], 0);
+    CU_ASSERT_FALSE(HEARD(telemetry, "\1\0\1\1\1\1"));       /* host 0's switch, */
+    CU_ASSERT_FALSE(HEARD(telemetry, "\1\x7f\1\1\1\1"));     /* and nobody's; */
+    CU_ASSERT_FALSE(HEARD(telemetry, "\2\0\1\1\1\1\1"));     /* host 0's node, */
+    CU_ASSERT_FALSE(HEARD(telemetry, "\2\x7f\1\1\1\1\1"));   /* and nobody's; */
+    CU_ASSERT_FALSE(HEARD(telemetry, "\3\1\1\x7f\1\1\1\1")); /* no such kind, */
+    CU_ASSERT_FALSE(HEARD(telemetry, "\3\1\1\1\1\0\1\1"));   /* by nobody, */
+    CU_ASSERT_FALSE(HEARD(telemetry, "\3\1\1\1\1\x7f\1\1")); /* by too many */
+    for (uint32_t i = 0; i < TEST_TRIALS(20000u); i++) {
+        size_t count = test_random(&random) % sizeof bytes;
+
+        for (size_t b = 0; b < count; b++) /* mostly small, as numbers of rows are */
+            bytes[b] = (char)(test_random(&random) % (b % 3 ? 8 : 256));
+        is_heard(telemetry, bytes, count);
+    }
+    telemetry_look(telemetry, emu_now_ns());
+    sampler_close(telemetry, part);
+}
+
+/* --- the timeline ------------------------------------------------------------------------ */
+
+#define TOLD_NS  10u   /* of each */
+#define TOLD_ALL 2000u /* several pieces */
+
+/*
+ * As its library would: it has finished barriers number @first and so on, @count of them. Returns
+ * when the first of them began.
+ */
+static uint64_t finishes(int64_t node, uint64_t first, uint32_t count)
+{
+    struct emu_edge *edge = rig.host[node / (NODES / HOSTS)].fabric->edge[node];
+    uint64_t began_ns = emu_now_ns() - count * TOLD_NS;
+
+    CU_ASSERT_PTR_NOT_NULL_FATAL(edge);
+    for (uint32_t i = 0; i < count; i++)
+        emu_finished_write(&edge->shared->finished,
+                           &(struct emu_finished){.first = first + i,
+                                                  .began_ns = began_ns + i * TOLD_NS,
+                                                  .ended_ns = began_ns + (i + 1) * TOLD_NS,
+                                                  .kind = EMU_BARRIER});
+    return began_ns;
+}
+
+/* What the file has at @node of collectives: how many, and when the first one began, in us. */
+static uint32_t file_has(struct json_object *all, int64_t node, double *began_us)
+{
+    struct json_object *events = field(all, "traceEvents");
+    uint32_t count = 0;
+
+    for (size_t i = 0; i < json_object_array_length(events); i++) {
+        struct json_object *event = json_object_array_get_idx(events, i);
+
+        if (strcmp(emu_json_text(event, "ph", ""), "X") != 0 ||
+            emu_json_number(event, "pid", -1) != node)
+            continue;
+        if (!count++ && began_us)
+            *began_us = json_object_get_double(field(event, "ts"));
+        CU_ASSERT_DOUBLE_EQUAL(json_object_get_double(field(event, "dur")), TOLD_NS / 1e3, 1e-6);
+    }
+    return count;
+}
+
+static struct json_object *file_host(struct json_object *all, uint32_t h)
+{
+    struct json_object *hosts = field(field(all, "otherData"), "hosts");
+
+    CU_ASSERT_EQUAL_FATAL(json_object_array_length(hosts), HOSTS);
+    return json_object_array_get_idx(hosts, h);
+}
+
+/* A governor that writes one. Returns its file. */
+static int timeline_begins(struct timeline_plan *plan, bool returns)
+{
+    *plan = (struct timeline_plan){.fd = memfd_create("timeline", MFD_CLOEXEC),
+                                   .most_bytes = TIMELINE_MOST_BYTES};
+    rig_make("oq2004", returns);
+    rig.timeline = plan;
+    rig_go();
+    return plan->fd;
+}
+
+/* All of what processes of all hosts finish, also of one that leaves at once; all by one clock. */
+static void timeline__has_the_processes_of_all_hosts(void)
+{
+    struct timeline_plan plan;
+    struct conn conn;
+    int64_t node[HOSTS];
+    uint64_t began_ns[HOSTS];
+    int fd = timeline_begins(&plan, false);
+    struct json_object *all;
+    double us, origin_ns = 0;
+
+    for (uint32_t h = 0; h < HOSTS; h++) {
+        node[h] = attaches(&conn, h, -1);
+        began_ns[h] = finishes(node[h], 0, h == 1 ? TOLD_ALL : 1);
+        json_object_put(asks(&conn, command("detach")));
+        conn_close(&conn);
+    }
+    rig_end();
+    all = json_of_file(fd);
+    for (uint32_t h = 0; h < HOSTS; h++) {
+        double error_ns = (double)emu_json_number(file_host(all, h), "clock_error_ns", -1);
+
+        CU_ASSERT_EQUAL_FATAL(file_has(all, node[h], &us), h == 1 ? TOLD_ALL : 1);
+        CU_ASSERT_EQUAL(error_ns > 0, h > 0);
+        origin_ns = h ? origin_ns : (double)began_ns[0] - us * 1000; /* one clock is all hosts' */
+        CU_ASSERT_DOUBLE_EQUAL(us * 1000, (double)began_ns[h] - origin_ns, error_ns + 2);
+    }
+    CU_ASSERT_EQUAL(emu_json_number(field(all, "otherData"), "missed", -1), 0);
+    json_object_put(all);
+    close(fd);
+    rig_free();
+}
+
+/* What it had told stays, the file says that it was lost, and its next life tells, too. */
+static void timeline__of_a_host_that_is_lost_opens(void)
+{
+    struct timeline_plan plan;
+    struct conn conn;
+    int64_t node, next;
+    int fd = timeline_begins(&plan, true);
+    struct json_object *all;
+
+    node = attaches(&conn, 1, -1);
+    finishes(node, 0, TOLD_ALL);
+    json_object_put(asks(&conn, command("report"))); /* it has all that was told by then */
+    host_loses(1);
+    conn_close(&conn);
+    all = json_of_file(fd);
+    CU_ASSERT_EQUAL(file_has(all, node, NULL), TOLD_ALL);
+    json_object_put(all);
+    host_returns(1);
+    next = attaches(&conn, 1, node + 1);
+    finishes(next, 0, 3);
+    json_object_put(asks(&conn, command("detach")));
+    conn_close(&conn);
+    rig_end();
+    all = json_of_file(fd);
+    CU_ASSERT_EQUAL(file_has(all, node, NULL), TOLD_ALL);
+    CU_ASSERT_EQUAL(file_has(all, next, NULL), 3);
+    for (uint32_t h = 0; h < HOSTS; h++)
+        CU_ASSERT_EQUAL(emu_json_number(file_host(all, h), "lost", -1), h == 1);
+    json_object_put(all);
+    close(fd);
+    rig_free();
+}
+
+#define AHEAD_NS (UINT64_C(1) << 50) /* of host 1's clock */
+#define TOO_MANY 17u                 /* for the room that a process has */
+
+/* The file of host 0, and host 1, which tells; nobody serves them. */
+struct teller {
+    struct timeline_part *part;
+    struct telemetry_text bytes;
+    struct timeline *timeline;
+    struct hostlink_offset clock;
+    uint64_t asked_ns;
+    int fd;
+};
+
+static void teller_open(struct teller *teller)
+{
+    struct timeline_config config = {.most_bytes = TIMELINE_MOST_BYTES,
+                                     .nodes = NODES,
+                                     .host = names,
+                                     .hosts = HOSTS};
+
+    *teller =
+        (struct teller){.fd = memfd_create("timeline", MFD_CLOEXEC), .asked_ns = emu_now_ns()};
+    rig_make("oq2004", false);
+    config.fd = teller->fd;
+    CU_ASSERT_EQUAL_FATAL(timeline_create(&teller->timeline, &config), 0);
+    CU_ASSERT_EQUAL_FATAL(timeline_part_create(&teller->part, rig.host[1].fabric, 0), 0);
+    hostlink_offset_reset(&teller->clock);
+}
+
+/* Returns the file. */
+static struct json_object *teller_close(struct teller *teller)
+{
+    struct json_object *all;
+
+    timeline_destroy(teller->timeline);
+    timeline_part_destroy(teller->part);
+    telemetry_text_free(&teller->bytes);
+    all = json_of_file(teller->fd);
+    close(teller->fd);
+    rig_go();
+    rig_end();
+    rig_free();
+    return all;
+}
+
+static bool teller_heard(struct teller *teller, const void *bytes, size_t count)
+{
+    const struct timeline_heard heard = {.config = fabric_config_of(rig.host[0].fabric),
+                                         .host = 1,
+                                         .bytes = bytes,
+                                         .count = count,
+                                         .asked_ns = teller->asked_ns,
+                                         .now_ns = emu_now_ns()};
+
+    return timeline_heard(teller->timeline, &teller->clock, &heard);
+}
+
+/* As if its clock were ahead. Returns how many things the piece has. */
+static uint32_t piece_ahead(struct telemetry_text *bytes)
+{
+    char *at = bytes->at + sizeof(struct timeline_piece), *end = bytes->at + bytes->bytes;
+    struct timeline_record record;
+    struct timeline_piece piece;
+
+    memcpy(&piece, bytes->at, sizeof piece);
+    piece.now_ns += AHEAD_NS;
+    memcpy(bytes->at, &piece, sizeof piece);
+    for (; at < end; at += sizeof record) {
+        memcpy(&record, at, sizeof record);
+        record.one.began_ns += AHEAD_NS;
+        record.one.ended_ns += AHEAD_NS;
+        memcpy(at, &record, sizeof record);
+    }
+    return (uint32_t)((bytes->bytes - sizeof piece) / sizeof record);
+}
+
+/* Pieces of any size have all that two processes tell, one of which leaves meanwhile. */
+static void timeline__is_told_in_pieces_by_another_clock(void)
+{
+    struct fabric_seat seat[2];
+    struct fabric *fabric;
+    struct teller teller;
+    struct json_object *all;
+    uint64_t began_ns;
+    double us, error_ns;
+    uint32_t told = 0;
+    int64_t missed;
+    int more = 1;
+
+    teller_open(&teller);
+    fabric = rig.host[1].fabric;
+    for (int i = 0; i < 2; i++)
+        CU_ASSERT_EQUAL_FATAL(fabric_attach(fabric, -1, &seat[i]), 0);
+    began_ns = finishes(seat[0].node, 0, 2);
+    for (size_t most = 1; more; most *= 3) {
+        teller.asked_ns = emu_now_ns();
+        more = timeline_part_tell(teller.part, most, &teller.bytes);
+        CU_ASSERT_TRUE_FATAL(more == 0 || (more == 1 && teller.bytes.bytes >= most));
+        told += piece_ahead(&teller.bytes);
+        CU_ASSERT_TRUE_FATAL(teller_heard(&teller, teller.bytes.at, teller.bytes.bytes));
+        if (most == 1) { /* more than there is room for */
+            finishes(seat[1].node, 0, EMU_FINISHED_SLOTS + TOO_MANY);
+            timeline_part_leaves(teller.part, seat[1].node);
+        }
+    }
+    for (int i = 0; i < 2; i++) {
+        fabric_detach(fabric, seat[i].node);
+        close(seat[i].memfd);
+        close(seat[i].bell);
+    }
+    all = teller_close(&teller);
+    missed = emu_json_number(field(all, "otherData"), "missed", -1);
+    CU_ASSERT_EQUAL(told, 2 + EMU_FINISHED_SLOTS + TOO_MANY - missed);
+    CU_ASSERT_EQUAL(file_has(all, seat[1].node, NULL), told - 2);
+    CU_ASSERT_TRUE(missed >= TOO_MANY && missed < 2 * TOO_MANY);
+    CU_ASSERT_EQUAL_FATAL(file_has(all, seat[0].node, &us), 2);
+    error_ns = (double)emu_json_number(file_host(all, 1), "clock_error_ns", 0);
+    CU_ASSERT_TRUE(error_ns > 0);
+    CU_ASSERT_DOUBLE_EQUAL(us * 1000, (double)began_ns, error_ns + 2);
+    json_object_put(all);
+}
+
+/* Nothing is believed but what is of that host, and is over. */
+static void timeline__that_no_host_tells_is_refused(void)
+{
+    struct {
+        struct timeline_piece piece;
+        struct timeline_record record[1];
+    } told = {.piece.now_ns = emu_now_ns()}, wrong;
+    struct timeline_record *record = &told.record[0];
+    uint64_t random = test_seed();
+    struct teller teller;
+
+    teller_open(&teller);
+    *record = (struct timeline_record){.node = NODES / HOSTS, .one.kind = EMU_BARRIER};
+    CU_ASSERT_TRUE(teller_heard(&teller, &told, sizeof told));
+    CU_ASSERT_TRUE(teller_heard(&teller, &told, sizeof told.piece));
+    CU_ASSERT_FALSE(teller_heard(&teller, &told, sizeof told - 1));
+    CU_ASSERT_FALSE(teller_heard(&teller, &told, sizeof told.piece - 1));
+    record->one.ended_ns = told.piece.now_ns + 1; /* it is still to come; */
+    CU_ASSERT_FALSE(teller_heard(&teller, &told, sizeof told));
+    record->one.ended_ns = 4;
+    record->one.began_ns = 5; /* it has no beginning; */
+    CU_ASSERT_FALSE(teller_heard(&teller, &told, sizeof told));
+    record->one.began_ns = 3;
+    record->one.kind = EMU_FINISHED_KINDS; /* no such kind; */
+    CU_ASSERT_FALSE(teller_heard(&teller, &told, sizeof told));
+    record->one.kind = EMU_FINISHED_SENT;
+    record->node = NODES / HOSTS - 1; /* host 0's node, */
+    CU_ASSERT_FALSE(teller_heard(&teller, &told, sizeof told));
+    record->node = NODES; /* and nobody's */
+    CU_ASSERT_FALSE(teller_heard(&teller, &told, sizeof told));
+    for (uint32_t i = 0; i < TEST_TRIALS(5000u); i++) {
+        char *at = (char *)&wrong;
+
+        for (size_t b = 0; b < sizeof wrong; b++)
+            at[b] = (char)(test_random(&random) % (b % 3 ? 4 : 256));
+        teller_heard(&teller, at, test_random(&random) % 2 ? sizeof wrong : sizeof wrong / 2);
+    }
+    json_object_put(teller_close(&teller));
 }
 
 int main(void)
@@ -1217,8 +2623,29 @@ int main(void)
         CASE(host_lost__its_processes_have_died),
         CASE(link_lost__all_go_round_it),
         CASE(host_lost__those_who_sent_by_it_are_told),
+        CASE(host_lost__what_was_combined_there_is_over),
+        CASE(host_back__again_and_again),
+        CASE(host_back__two_at_once_and_twice_in_a_row),
+        CASE(host_back__keeps_its_links_when_another_is_lost),
+        CASE(host_back__dies_while_it_joins),
         CASE(host__speaks_of_its_own),
+        CASE(telemetry__is_of_all_hosts),
+        CASE(telemetry__counters_of_a_host_that_is_lost_stay),
+        CASE(capture__is_asked_for_on_the_host_that_governs),
+        CASE(telemetry__is_told_in_pieces_of_any_size),
+        CASE(telemetry__that_no_host_tells_is_refused),
+        CASE(timeline__has_the_processes_of_all_hosts),
+        CASE(timeline__of_a_host_that_is_lost_opens),
+        CASE(timeline__is_told_in_pieces_by_another_clock),
+        CASE(timeline__that_no_host_tells_is_refused),
         CASE(process__that_is_stopped_elsewhere_counts_as_dead),
+        CASE(process__that_is_frozen_goes_on_when_its_host_ends),
+        CASE(connections__of_one_process_leave_some_for_others),
+        CASE(connections__without_descriptors_are_told),
+        CASE(process__that_dies_before_its_reply_leaves_its_node),
+        CASE(connection__that_is_half_closed_or_malformed_is_answered),
+        CASE(process__that_floods_harms_itself_alone),
+        CASE(governor__that_does_not_read_is_waited_for),
         CASE(governor__that_says_nonsense_is_lost),
         {NULL, NULL},
     };

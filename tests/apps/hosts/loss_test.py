@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""loss_test.py - a host dies, or is cut off, while an MPI program runs across several.
+"""loss_test.py - a host dies, is cut off, or comes back, while MPI programs run across several.
 
     loss_test.py --fabemu build/fabemu --two-hosts scripts/two-hosts [--all]
 
@@ -15,6 +15,7 @@ import os
 import random
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -29,9 +30,7 @@ AGENT = """#!/bin/sh
 host=$1; shift
 exec ip netns exec {mark}$host unshare --uts sh -c "hostname $host; $*"
 """
-HOST = """host h{0}
-    port net_af_packet0,iface=eth1
-"""
+DEVICES = ("af_packet", "af_xdp", "memif")
 
 
 def load(path):
@@ -87,11 +86,12 @@ class HostLossTest(unittest.TestCase):
             self.skipTest("it needs Open MPI")
         self.module = load(self.two_hosts)
 
-    def make(self, count):
+    def make(self, count, silent="1s", device="af_packet"):
         """So many hosts, in the place of those that a test has had before."""
         self.doCleanups()
         self.hosts = self.module.Hosts(types.SimpleNamespace(
-            hosts=count, mtu=9000, netem="", loss=0, wire="", device="af_packet", command=[]))
+            hosts=count, mtu=self.module.MTU[device], netem="", loss=0, wire="", device=device,
+            silent=silent, command=[]))
         self.addCleanup(self.module.clean, lambda pid: pid == os.getpid())
         try:
             self.hosts.make()
@@ -103,21 +103,28 @@ class HostLossTest(unittest.TestCase):
         os.chmod(self.agent, 0o755)
         self.cluster = os.path.join(self.hosts.dir, "cluster")
         with open(self.cluster, "w", encoding="utf-8") as f:
-            f.write("fabric loss\nkey none\nsilent 1s\n")
-            f.writelines(HOST.format(h) for h in range(count))
+            f.write(self.hosts.cluster())
 
-    def start(self, count, program, *options, topo="kary:2,3"):
-        """Two ranks a host; returns when they are at it."""
+    def on(self, host, *words):
+        """These words as a command of the host; it is ended after the test."""
         env = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
                    OMPI_MCA_rmaps_base_oversubscribe="1", OMPI_MCA_mpi_yield_when_idle="1",
                    OMPI_MCA_plm_rsh_agent=self.agent, OMPI_MCA_oob_tcp_if_include="eth0")
-        lost = os.path.join(os.path.dirname(self.fabemu), "tests", "mpi_lost")
-        where = ",".join(f"h{h}:2" for h in range(count))
-        run = Run(["ip", "netns", "exec", self.hosts.name(0), "unshare", "--uts", "sh", "-c",
-                   'hostname h0; exec "$@"', "sh", self.fabemu, "run", "--cluster", self.cluster,
-                   "--launch", self.agent, "--topo", topo, *options, "--", "mpirun",
-                   "--enable-recovery", "-np", str(2 * count), "--host", where, lost, program], env)
+        run = Run(["ip", "netns", "exec", self.hosts.name(host), "unshare", "--uts", "sh", "-c",
+                   f'hostname h{host}; exec "$@"', "sh", *words], env)
         self.addCleanup(self.end, run)
+        return run
+
+    def program(self, name, hosts, ranks):
+        """mpirun's words: so many ranks on each of these hosts."""
+        lost = os.path.join(os.path.dirname(self.fabemu), "tests", "mpi_lost")
+        return ["mpirun", "--enable-recovery", "-np", str(ranks * len(hosts)), "--host",
+                ",".join(f"h{host}:{ranks}" for host in hosts), lost, name]
+
+    def start(self, count, program, *options, topo="kary:2,3"):
+        """Two ranks a host; returns when they are at it."""
+        run = self.on(0, self.fabemu, "run", "--cluster", self.cluster, "--launch", self.agent,
+                      "--topo", topo, *options, "--", *self.program(program, range(count), 2))
         self.assertTrue(run.until(lambda lines: run.count(" goes") >= 2 * count), run.text())
         return run
 
@@ -145,14 +152,21 @@ class HostLossTest(unittest.TestCase):
             except OSError:
                 pass
 
-    def kill(self, host, fabric):
+    def kill(self, host, fabric, number=signal.SIGKILL):
         """The process that has the fabric there, or its supervisor."""
         for pid, words, name in self.inside(host):
             if (b"join" if host else b"run") in words and words[0].endswith(b"fabemu") and \
                     (name == "fabemu-fabric") == fabric:
-                os.kill(pid, signal.SIGKILL)
+                os.kill(pid, number)
                 return
         self.fail("there is no such process")
+
+    def stop_for_long(self, run):
+        """The governor stands still until the others have given it up."""
+        self.kill(0, True, signal.SIGSTOP)
+        self.assertTrue(run.until(lambda _: not any(
+            name == "fabemu-fabric" for _, _, name in self.inside(1))), run.text())
+        self.kill(0, True, signal.SIGCONT)
 
     def unplug(self, host):
         """The fabric's wire, for good."""
@@ -189,17 +203,42 @@ class HostLossTest(unittest.TestCase):
                 self.assertNotEqual(run.child.returncode, 0)
 
     def test_governor__lost(self):
-        losses = {"fabric killed": lambda: self.kill(0, True),
-                  "supervisor killed": lambda: self.kill(0, False),
-                  "unplugged": lambda: self.unplug(0)}
+        losses = {"fabric killed": lambda _: self.kill(0, True),
+                  "fabric stopped": self.stop_for_long,
+                  "supervisor killed": lambda _: self.kill(0, False),
+                  "unplugged": lambda _: self.unplug(0)}
         for loss, lose in self.some(losses.items(), 1):
             with self.subTest(loss=loss):
                 self.make(2)
                 run = self.start(2, "pairs", "--profile", "qsnet3")
-                lose()
+                lose(run)
                 self.assert_nothing_left(run, range(2))
-                if loss == "unplugged":
+                if loss in ("fabric stopped", "unplugged"):
                     self.assertIn("the host that governs the fabric is lost; ending", run.text())
+
+    def starts(self, *options):
+        """A run that waits for a host that nobody starts, as long as that takes."""
+        self.make(2)
+        with open(self.agent, "w", encoding="utf-8") as f:
+            f.write("#!/bin/sh\nexec true\n")
+        run = Run(["ip", "netns", "exec", self.hosts.name(0), "unshare", "--uts", "sh", "-c",
+                   'hostname h0; exec "$@"', "sh", self.fabemu, "run", "--cluster", self.cluster,
+                   "--launch", self.agent, "--topo", "kary:2,3", "--bound", "start=off", *options,
+                   "--", "true"], os.environ)
+        self.addCleanup(self.end, run)
+        self.assertTrue(run.until(lambda _: any(
+            name == "fabemu-fabric" for _, _, name in self.inside(0))), run.text())
+        return run
+
+    def test_start__ends_when_it_is_interrupted_or_its_supervisor_dies(self):
+        run = self.starts()
+        run.child.send_signal(signal.SIGINT)
+        self.assert_nothing_left(run, range(2))
+        self.assertEqual(run.child.returncode, 128 + signal.SIGINT)
+        self.assertIn("interrupted while the fabric started", run.text())
+        run = self.starts()
+        run.child.kill()
+        self.assert_nothing_left(run, range(2))
 
     def part(self, a, b):
         """What one sends the other is dropped at the bridge."""
@@ -267,6 +306,101 @@ class HostLossTest(unittest.TestCase):
                 self.end(run)
                 self.assert_nothing_left(run, range(2))
                 self.assertIn("its host h1 was lost", run.text())
+
+    def program_on(self, hosts, name):
+        """A program on a fabric that is up, a rank a host; returns when all are at it."""
+        run = self.on(0, "sh", "-c", f"""
+            eval "$({self.fabemu} env back.h0)"
+            exec "$@" """, "sh", *self.program(name, hosts, 1))
+        for rank in range(len(hosts)):
+            self.assertTrue(run.until(lambda _, r=rank: run.count(f"rank {r} goes")), run.text())
+        return run
+
+    def end_join(self, host, up):
+        """All of fabemu there is killed, and gone: its socket, too, is nobody's."""
+        for pid, words, _ in list(self.inside(host)):
+            if b"join" in words:
+                os.kill(pid, signal.SIGKILL)
+        path = next(line.split()[1] for line in up.lines if line.startswith("socket "))
+        end = time.monotonic() + PATIENCE_S
+        while time.monotonic() < end:
+            with socket.socket(socket.AF_UNIX) as there:
+                if there.connect_ex(path.replace(".h0.", f".h{host}.")):
+                    return
+            time.sleep(0.02)
+        self.fail("the socket is served still")
+
+    def join(self, host, cluster, *options):
+        """What has the host's part of the fabric, started again."""
+        return self.on(host, self.fabemu, "join", "--cluster", cluster, "--host", f"h{host}",
+                       "--name", "back", *options)
+
+    def other_cluster(self):
+        """A cluster file that is not the same."""
+        with open(self.cluster, encoding="utf-8") as f:
+            text = f.read()
+        with open(self.cluster + ".other", "w", encoding="utf-8") as f:
+            f.write(text.replace("silent 3s", "silent 4s"))
+        return f.name
+
+    def refused(self, host, up, *options):
+        """It is started with another cluster file, and both sides say so."""
+        wrong = self.join(host, self.other_cluster(), *options)
+        self.assertTrue(up.until(lambda _: up.count(f"host h{host} cannot come back")), up.text())
+        self.assertTrue(wrong.until(lambda _: wrong.child.poll() is not None), wrong.text())
+        self.assertIn("another cluster file", wrong.text())
+
+    def stays_up(self, device, *options):
+        """Three hosts of a fabric that is up."""
+        self.make(3, "3s", device)
+        up = self.on(0, self.fabemu, "up", "back", "--foreground", "--cluster", self.cluster,
+                     "--launch", self.agent, *options)
+        self.assertTrue(up.until(lambda _: up.count("stop it")), up.text())
+        return up
+
+    def come(self, way, lost, up, *options):
+        """These hosts, whose processes are gone, are started again."""
+        if way == "refused":
+            self.assertTrue(up.until(lambda _: up.count(f"host h{lost[0]} is lost")), up.text())
+            self.refused(lost[0], up, *options)
+        if way == "twice":
+            self.join(lost[0], self.cluster, *options)
+            time.sleep(self.draw.random())  # somewhere on its way
+            self.end_join(lost[0], up)
+        for host in lost:
+            self.join(host, self.cluster, *options)
+
+    def comes_back(self, way, profile, device, lost):
+        """These hosts, of three."""
+        options = ["--topo", "kary:3,2", "--profile", profile]
+        stays = [host for host in (0, 1, 2) if host not in lost]
+        up = self.stays_up(device, *options)
+        goes_on = profile == "qsnet3" and len(stays) > 1 and self.program_on(stays, "pairs")
+        cut_off = self.program_on((0, 1, 2), "allreduce")
+        for host in lost:
+            self.end_join(host, up)
+        self.come(way, lost, up, *options)
+        for host in lost:
+            self.assertTrue(up.until(lambda _, h=host: up.count(f"host h{h} is back")), up.text())
+        self.assertTrue(cut_off.until(lambda _: cut_off.count("rank 0 has")), cut_off.text())
+        self.end(cut_off)
+        self.end(self.program_on((0, 1, 2), "allreduce"))
+        if goes_on:
+            been = goes_on.count("rank 0 goes")
+            self.assertTrue(goes_on.until(lambda _: goes_on.count("rank 0 goes") > been),
+                            goes_on.text())
+            self.assertNotIn("has an error", goes_on.text())
+            self.end(goes_on)
+        self.end(up)
+        self.assert_nothing_left(up, range(3))
+
+    def test_comes_back__and_programs_run_on_all(self):
+        ways = [("unnoticed", (1,)), ("unnoticed", (2,)), ("refused", (2,)), ("twice", (1,)),
+                ("twice", (2,)), ("both", (1, 2))]
+        cases = itertools.product(ways, PROFILES, DEVICES)
+        for (way, lost), profile, device in self.some(cases, 1):
+            with self.subTest(way=way, lost=lost, profile=profile, device=device):
+                self.comes_back(way, profile, device, lost)
 
 
 def main():

@@ -531,11 +531,68 @@ static void barrier_sync__with_a_host_that_breaks_the_rules_ends(void)
     rig_free(&rig);
 }
 
+/*
+ * Red is cut off from blue, and sees it in the middle of a superstep: it has no more room for what
+ * blue is to get. Blue hears green, and says nothing.
+ */
+static void put_until_it_is_lost(struct node_host *host, struct emu_barrier *barrier)
+{
+    static const struct emu_hostlink_record credit = {.kind = EMU_HOSTLINK_CREDIT_AT,
+                                                      .count = 1,
+                                                      .credit_ps = 1};
+    uint32_t blue = 0;
+
+    while (emu_barrier_host(barrier, blue) != 2)
+        blue++;
+    lane_lose(host->rig->lane[0][2], LANE_UNIT, 0);
+    while (!host->err)
+        host->err = emu_barrier_put(barrier, blue, &credit);
+}
+
+static void *parted_main(void *arg)
+{
+    struct node_host *host = arg;
+    struct emu_barrier *barrier = NULL;
+
+    host->err = host_barrier(host, &barrier);
+    if (!host->err)
+        host->err = emu_barrier_meet(barrier, PATIENCE);
+    if (!host->err && host->self == 0)
+        put_until_it_is_lost(host, barrier);
+    if (!host->err && host->self == 1)
+        host->err = emu_barrier_sync(barrier, NULL, 0);
+    for (uint32_t i = 0; i < HANG_LOOKS && host->self == 2 &&
+                         !atomic_load_explicit(&host->rig->host[1].ended, memory_order_relaxed);
+         i++)
+        usleep(TICK_US);
+    snprintf(host->error, sizeof host->error, "%s", emu_barrier_why(barrier));
+    emu_barrier_destroy(barrier);
+    atomic_store_explicit(&host->ended, true, memory_order_relaxed);
+    return NULL;
+}
+
+static void barrier_put__that_finds_a_host_lost_tells_the_others(void)
+{
+    struct traffic_config config;
+    struct rig rig;
+
+    rig_a_run(&rig, &config);
+    rig.silent_ns = SILENT_NS;
+    for (uint32_t h = 0; h < HOSTS_MOST; h++)
+        rig.host[h] = (struct node_host){.rig = &rig, .self = h};
+    rig_go(&rig, parted_main);
+    CU_ASSERT_EQUAL(rig.host[0].err, -EHOSTDOWN);
+    CU_ASSERT_EQUAL(rig.host[1].err, -ECONNABORTED);
+    CU_ASSERT_PTR_NOT_NULL(strstr(rig.host[1].error, "host red: host blue was lost"));
+    rig_free(&rig);
+}
+
 int main(void)
 {
     const struct test_case cases[] = {
         CASE(barrier_sync__gives_all_what_each_has_said),
         CASE(barrier_sync__with_a_host_that_breaks_the_rules_ends),
+        CASE(barrier_put__that_finds_a_host_lost_tells_the_others),
         CASE(traffic_run__on_any_hosts_is_the_same_as_on_one),
         CASE(traffic_run__acknowledged_on_any_hosts_is_the_same_as_on_one),
         CASE(traffic_run__over_wires_that_lose_frames_is_the_same),

@@ -36,7 +36,7 @@ class View:
         return {node: p for node, p in self.processes.items() if p["pid"]}
 
 
-SAMPLE = re.compile(r'([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})? ([0-9]+)')
+SAMPLE = re.compile(r'([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})? ([0-9]+(?:\.[0-9]+)?)')
 LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\\n]|\\["\\n])*)"(?:,|$)')
 META = re.compile(r'# (HELP|TYPE) ([a-zA-Z_:][a-zA-Z0-9_:]*) (.*)')
 
@@ -57,7 +57,7 @@ def parse_metrics(text):
     """{family: {"type", "samples": {labels: value}}} of Prometheus' text format, version 0.0.4.
 
     Strict: every family has HELP, then TYPE, then all of its samples, once; no sample comes twice;
-    a counter's name ends in _total, as a gauge's does not."""
+    a counter's name ends in _total, as a gauge's does not; times are in seconds."""
     families, current, helped = {}, None, None
     assert text.endswith("\n")
     for line in text[:-1].split("\n"):
@@ -68,6 +68,7 @@ def parse_metrics(text):
         elif meta:
             assert meta[2] == helped and meta[3] in ("counter", "gauge"), line
             assert meta[2].endswith("_total") == (meta[3] == "counter"), line
+            assert not re.search(r"(nano|micro|milli)seconds|_[num]s(_|$)", meta[2]), line
             current, helped = meta[2], None
             families[current] = {"type": meta[3], "samples": {}}
         else:
@@ -75,5 +76,5 @@ def parse_metrics(text):
             assert sample and sample[1] == current and not helped, line
             labels = tuple(sorted(labels_of(sample[2] or "").items()))
             assert labels not in families[current]["samples"], line
-            families[current]["samples"][labels] = int(sample[3])
+            families[current]["samples"][labels] = (float if "." in sample[3] else int)(sample[3])
     return families

@@ -6,13 +6,17 @@
  * two processes: exchange_test.py.
  */
 #include <errno.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "emu/hostlink/open.h"
+#include "emu/now.h"
 #include "tests/test.h"
 
 #define FRAMES 512u
@@ -321,6 +325,85 @@ static void open__leaves_the_process_as_it_is(void)
         port->ops->close(port);
 }
 
+/* --- memif -------------------------------------------------------------------------- */
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* see emu/hostlink/unmap.c */
+
+#define MEMIF_TURNS  20u
+#define MEMIF_FRAMES 2000u
+#define MEMIF_NS     UINT64_C(20000000000) /* a hang, not a slow host */
+
+/* The end that stays, on a thread of its own. */
+struct stays {
+    struct emu_hostport *port;
+    pthread_t thread;
+    _Atomic bool stop;
+    _Atomic uint64_t came;
+};
+
+/* All that comes is dropped, and as much is sent as there is room for. Returns what came. */
+static uint32_t memif_turn(struct emu_hostport *port)
+{
+    struct emu_hostframe *frames[EMU_HOSTLINK_BURST];
+    uint32_t came = port->ops->receive(port, frames, EMU_HOSTLINK_BURST), count = 0, sent;
+
+    for (uint32_t i = 0; i < came; i++)
+        port->ops->drop(port, frames[i]);
+    while (count < EMU_HOSTLINK_BURST && (frames[count] = port->ops->take(port)))
+        frames[count++]->bytes = port->frame_bytes;
+    sent = port->ops->send(port, frames, count);
+    while (sent < count)
+        port->ops->drop(port, frames[sent++]);
+    return came;
+}
+
+static void *stays_main(void *argument)
+{
+    struct stays *stays = argument;
+
+    while (!atomic_load(&stays->stop))
+        atomic_fetch_add(&stays->came, memif_turn(stays->port));
+    return NULL;
+}
+
+/* Its peer leaves while it sends and receives, and comes again: DPDK unmaps the rings each time. */
+static void memif__outlives_peers_that_leave_amid_bursts(void)
+{
+    char folder[] = "/tmp/fabemu-memif-XXXXXX", server[128], client[128];
+    struct stays stays = {.stop = false};
+
+    CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(folder));
+    snprintf(server, sizeof server, "net_memif0,role=server,id=0,socket=%s/s", folder);
+    stays.port = port_open(server);
+    if (stays.port)
+        CU_ASSERT_EQUAL_FATAL(pthread_create(&stays.thread, NULL, stays_main, &stays), 0);
+    for (uint32_t turn = 0; stays.port && turn < MEMIF_TURNS; turn++) {
+        uint64_t until_ns = emu_now_ns() + MEMIF_NS, before = atomic_load(&stays.came);
+        uint32_t came = 0;
+        struct emu_hostport *port;
+
+        snprintf(client, sizeof client, "net_memif%u,role=client,id=0,socket=%s/s", turn + 1,
+                 folder);
+        port = port_open(client);
+        while ((came < MEMIF_FRAMES || atomic_load(&stays.came) - before < MEMIF_FRAMES) &&
+               emu_now_ns() < until_ns)
+            came += memif_turn(port);
+        CU_ASSERT_TRUE(came >= MEMIF_FRAMES);
+        CU_ASSERT_TRUE(atomic_load(&stays.came) - before >= MEMIF_FRAMES);
+        port->ops->close(port);
+    }
+    atomic_store(&stays.stop, true);
+    if (stays.port) {
+        pthread_join(stays.thread, NULL);
+        stays.port->ops->close(stays.port);
+    }
+    snprintf(client, sizeof client, "%s/s", folder);
+    unlink(client);
+    rmdir(folder);
+}
+
+#endif
+
 static const struct test_case cases[] = {
     CASE(open__leaves_the_process_as_it_is), /* the first: it starts DPDK */
     CASE(frames__arrive_whole),
@@ -329,6 +412,9 @@ static const struct test_case cases[] = {
     CASE(open__again),
     CASE(open__says_what_is_wrong),
     CASE(open__refuses_what_cannot_be_had),
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+    CASE(memif__outlives_peers_that_leave_amid_bursts),
+#endif
     {NULL, NULL},
 };
 

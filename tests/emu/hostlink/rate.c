@@ -93,7 +93,7 @@ static uint32_t end_take(struct end *end)
     if (got) {
         emu_rx_done(&end->rx, got);
         end->rx.owed = got;
-        emu_rx_pay(&end->rx, 0);
+        emu_rx_pay(&end->rx, end->rx.owner, 0);
     }
     return got;
 }

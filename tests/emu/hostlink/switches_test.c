@@ -242,7 +242,7 @@ static bool peg_take(struct spread *w, uint32_t n)
     emu_rx_skip(&peg->rx);
     emu_rx_done(&peg->rx, 1);
     peg->rx.owed = 1;
-    emu_rx_pay(&peg->rx, 0);
+    emu_rx_pay(&peg->rx, peg->rx.owner, 0);
     return true;
 }
 

@@ -208,6 +208,30 @@ static void leave__ends_what_is_under_way(void)
     peers_close(&w);
 }
 
+/* What its predecessor offered, which died, keeps its place: nothing is received instead of it. */
+static void leave__takes_no_lost_ones_place(void)
+{
+    static uint8_t out[LONG], in[LONG];
+    struct fabemu_req offer, recv;
+    struct peers w;
+
+    peers_open(&w, 2, false);
+    meet(&w, 0, 1);
+    peers_send(&w, 1, 0, 4, out, LONG, &offer);
+    fake_quiet(w.fake);
+    fake_detach(w.fake, 1);
+    come(&w, 1);
+    peers_inject(&w, 1, 0, 4, "new", 3);
+    fake_quiet(w.fake);
+    CU_ASSERT_TRUE_FATAL(leave(&w, 1));
+    fake_detach(w.fake, 1);
+    peers_recv(&w, 0, 1, 4, 0, in, LONG, &recv);
+    CU_ASSERT_EQUAL(recv.status, -EHOSTUNREACH);
+    peers_recv(&w, 0, 1, 4, 0, in, LONG, &recv);
+    CU_ASSERT_TRUE(recv.status == 0 && recv.bytes == 3);
+    peers_close(&w);
+}
+
 static void leave__all_at_once(void)
 {
     for (unsigned kind = 0; kind < 8; kind++) {
@@ -238,6 +262,63 @@ static void leave__all_at_once(void)
     }
 }
 
+/* One of the nodes that are left is about to leave, or takes a step, or is gone. */
+static bool crowd_step(struct peers *w, uint32_t node, bool *leaving, uint64_t *random)
+{
+    if (!*leaving) {
+        *leaving = test_draw(random, 0, 9) == 0;
+        if (*leaving)
+            leave_begin(w, node);
+        fabemu_progress(w->fab[node]);
+        return false;
+    }
+    fabemu_progress(w->fab[node]);
+    if (test_draw(random, 0, 3) == 0)
+        w->fab[node]->bye_ns = 0; /* time passes: it asks again */
+    if (!leave_step(w, node))
+        return false;
+    fake_detach(w->fake, node);
+    w->fab[node] = NULL;
+    return true;
+}
+
+/*
+ * All leave, each when it likes, however slow the others and the fabric are: nothing that they say
+ * to each other, not even a question that was answered before, finds nobody there.
+ */
+static void leave__says_nothing_to_who_has_left(void)
+{
+    uint64_t random = test_seed();
+
+    for (unsigned kind = 0; kind < 4 * TEST_ALONE(40); kind++) {
+        struct peers w;
+        bool leaving[4] = {false};
+        uint32_t left = 4, v = 3;
+        uint64_t end = emu_now_ns() + PATIENCE_NS;
+
+        peers_open_on(&w, 4, kind & 1, kind & 2);
+        for (uint32_t i = 0; i < 4; i++)
+            for (uint32_t k = 0; k < 4; k++)
+                if (i != k)
+                    peers_inject(&w, i, k, 1, &v, 4);
+        fake_quiet(w.fake);
+        fake_slow(w.fake);
+        while (left && emu_now_ns() < end) {
+            uint32_t node = (uint32_t)test_draw(&random, 0, 4);
+
+            if (node == 4)
+                fake_step(w.fake);
+            else if (w.fab[node])
+                left -= crowd_step(&w, node, &leaving[node], &random);
+        }
+        while (fake_step(w.fake))
+            ;
+        CU_ASSERT_EQUAL(left, 0);
+        CU_ASSERT_EQUAL(fake_dropped(w.fake), 0);
+        peers_close(&w);
+    }
+}
+
 /*
  * The answer of @from to question @number of @node, that it has sent @sent requests, overtakes all
  * else.
@@ -249,7 +330,8 @@ static void answer_bye(struct peers *w, uint32_t from, uint32_t node, uint16_t n
                                         .check = w->fab[node]->peers[from].rx_check},
                                .life = w->fab[from]->life,
                                .kind = NIC_BYE_ANSWER,
-                               .number = number,
+                               .came = number,
+                               .given = number,
                                .sent = sent};
     struct emu_seg seg = {.hdr = {.dst = node, .src = from, .len = sizeof bye}};
 
@@ -333,7 +415,68 @@ static void leave__takes_the_answer_to_its_last_question(void)
     CU_ASSERT_FALSE(leave_step(&w, 1));
     CU_ASSERT_EQUAL(nic_leave(w.fab[1], 1000000), 0); /* nothing is lacking: it says nothing */
     answer_bye(&w, 0, 1, 2, sent);
+    fake_step(w.fake);
     CU_ASSERT_TRUE(leave_step(&w, 1));
+    peers_close(&w);
+}
+
+/* The same, and no way leads there any more: nothing more is waited for. */
+static void leave__does_not_wait_where_nothing_can_come(void)
+{
+    for (unsigned why = 0; why < 3; why++) {
+        struct peers w;
+        struct nic_peer *peer;
+
+        peers_open(&w, 2, false);
+        meet(&w, 0, 1);
+        peer = nic_peer(w.fab[1], 0);
+        leave_begin(&w, 1);
+        for (uint32_t i = 0; i < 2; i++) {
+            w.fab[1]->bye_ns = 0;
+            leave_step(&w, 1);
+        }
+        fake_step(w.fake);
+        answer_bye(&w, 0, 1, 1, w.fab[0]->peers[1].tx_seq);
+        leave_step(&w, 1);
+        fake_step(w.fake); /* all that it says is in the fabric */
+        CU_ASSERT_FALSE(leave_step(&w, 1));
+        if (why)
+            w.fab[1]->edge.shared->seats[why - 1] |= EMU_SEAT_NO_LINK;
+        else
+            peer->broke = NIC_BROKE_PARTED;
+        CU_ASSERT_TRUE(leave_step(&w, 1));
+        peers_close(&w);
+    }
+}
+
+/* A word of one that left before is overtaken by its successor's question. */
+static void leave__counts_no_words_of_the_one_before(void)
+{
+    struct nic_wire_bye bye = {.head = {.what = NIC_BYE}, .asked = 9, .kind = NIC_BYE_DONE};
+    struct emu_seg seg = {.hdr = {.dst = 0, .src = 1, .len = sizeof bye}};
+    struct nic_peer *peer;
+    struct peers w;
+    uint64_t stranger;
+
+    peers_open(&w, 2, false);
+    meet(&w, 0, 1);
+    peer = nic_peer(w.fab[0], 1);
+    leave_begin(&w, 1);
+    leave_step(&w, 1);
+    fake_step(w.fake);
+    fabemu_progress(w.fab[0]); /* it answers */
+    CU_ASSERT_EQUAL(peer->asks, 1);
+    CU_ASSERT_EQUAL(peer->replies, 1);
+    stranger = w.fab[0]->counts.stranger;
+    bye.life = w.fab[1]->life - 1;
+    memcpy(seg.payload, &bye, sizeof bye);
+    CU_ASSERT_TRUE(fake_inject(w.fake, 0, &seg));
+    fabemu_progress(w.fab[0]);
+    CU_ASSERT_EQUAL(peer->asks_life, w.fab[1]->life);
+    CU_ASSERT_EQUAL(peer->asks, 1);
+    CU_ASSERT_EQUAL(peer->replies, 1);
+    CU_ASSERT_FALSE(peer->asks_told);
+    CU_ASSERT_EQUAL(w.fab[0]->counts.stranger, stranger + 1);
     peers_close(&w);
 }
 
@@ -755,10 +898,14 @@ int main(void)
         CASE(leave__waits_for_what_had_completed),
         CASE(leave__takes_what_was_said_to_it),
         CASE(leave__ends_what_is_under_way),
+        CASE(leave__takes_no_lost_ones_place),
         CASE(leave__all_at_once),
+        CASE(leave__says_nothing_to_who_has_left),
         CASE(leave__takes_what_the_answer_overtook),
         CASE(leave__takes_the_word_that_the_answer_overtook),
         CASE(leave__takes_the_answer_to_its_last_question),
+        CASE(leave__does_not_wait_where_nothing_can_come),
+        CASE(leave__counts_no_words_of_the_one_before),
         CASE(leave__waits_for_one_that_stands_still),
         CASE(leave__is_not_held_up_by_a_queue_that_nobody_opens),
         CASE(leave__says_whom_it_did_not_hear),

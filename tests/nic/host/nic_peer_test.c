@@ -606,6 +606,52 @@ static void node_died__ends_what_waits_for_it(void)
 }
 
 /*
+ * Three messages that one receive after the other would match have arrived before their sender
+ * died, and of the first there is but the head, or the word that it is to be fetched: its receive
+ * fails, and none of the others is taken for it.
+ */
+static void node_died__what_came_later_takes_no_lost_ones_place(void)
+{
+    static const size_t lost[] = {NIC_EAGER_LIMIT, NIC_EAGER_LIMIT + 1, BIG};
+    static uint8_t out[BIG], in[BIG];
+
+    for (unsigned i = 0; i < 3 * 2; i++) {
+        bool probed = i % 2;
+        struct fabemu_message *claim = NULL;
+        struct fabemu_iov into = {.base = in, .bytes = sizeof in};
+        struct fabemu_req send, recv[2];
+        struct peers w;
+
+        peers_open(&w, 2, false);
+        peers_recv(&w, 0, 1, 1, 0, in, 1, &recv[0]);
+        peers_inject(&w, 1, 0, 1, "x", 1);
+        CU_ASSERT_TRUE_FATAL(fake_finish(w.fake, recv, 1)); /* they have met */
+        peers_send(&w, 1, 0, 7, out, lost[i / 2], &send);
+        if (lost[i / 2] > NIC_EAGER_LIMIT)
+            peers_inject(&w, 1, 0, 7, "late", 4);
+        for (int k = 0; k < 3; k++)
+            fake_pump(w.fake);
+        CU_ASSERT_EQUAL(send.status, FABEMU_PENDING);
+        fake_detach(w.fake, 1);
+        news(&w, 0);
+        if (probed) {
+            CU_ASSERT_EQUAL_FATAL(fabemu_probe(w.queue[0], 1, 7, 0, &claim, &recv[0]), 0);
+            CU_ASSERT_EQUAL(recv[0].bytes, lost[i / 2]);
+            memset(recv, 0, sizeof recv);
+            CU_ASSERT_EQUAL(fabemu_recv_claimed(w.queue[0], claim, &into, 1, &recv[0]), 0);
+        } else {
+            peers_recv(&w, 0, 1, 7, 0, in, sizeof in, &recv[0]);
+        }
+        CU_ASSERT_EQUAL(recv[0].status, -EHOSTUNREACH);
+        if (lost[i / 2] > NIC_EAGER_LIMIT) {
+            peers_recv(&w, 0, 1, 7, 0, in, sizeof in, &recv[1]);
+            CU_ASSERT_TRUE(recv[1].status == 0 && recv[1].bytes == 4);
+        }
+        peers_close(&w);
+    }
+}
+
+/*
  * A new process at a node begins anew, whoever speaks first; who names it is told nothing of the
  * one before.
  */
@@ -668,7 +714,7 @@ static void hello__many_have_few_answers(void)
         struct peers w;
         struct nic_wire_hello hello = {.what = NIC_HELLO, .want = 1};
         struct nic_wire_head ack = {.what = NIC_ACK, .check = 4711}; /* a stranger's */
-        struct nic_wire_bye bye = {.head = {.what = NIC_BYE, .check = 4711}, .life = 99};
+        struct nic_wire_bye bye = {.head = {.what = NIC_BYE, .check = 4711}};
         static const uint8_t len[] = {sizeof hello, sizeof ack, sizeof bye};
         struct emu_seg seg = {.hdr = {.src = 1, .len = len[kind]}};
         struct fabemu_req send, recv;
@@ -676,6 +722,7 @@ static void hello__many_have_few_answers(void)
 
         peers_open(&w, 2, false);
         hello.life = fabemu_info(w.fab[1])->seat;
+        bye.life = hello.life - 1; /* one before it, late */
         memcpy(seg.payload,
                kind == 0   ? (void *)&hello
                : kind == 1 ? (void *)&ack
@@ -837,6 +884,7 @@ int main(void)
         CASE(peer__that_is_slow_is_waited_for),
         CASE(peer__successor_outlives_old_news),
         CASE(node_died__ends_what_waits_for_it),
+        CASE(node_died__what_came_later_takes_no_lost_ones_place),
         CASE(peer__replaced_processes_meet_again),
         CASE(hello__many_have_few_answers),
         CASE(receive__counts_garbage_and_lives),

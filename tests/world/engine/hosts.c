@@ -166,7 +166,7 @@ static void fabric_close(struct hosts *w)
 
 /* --- either ------------------------------------------------------------------------- */
 
-void hosts_open(struct hosts *w, const struct hosts_config *set)
+void hosts_begin(struct hosts *w, const struct hosts_config *set)
 {
     memset(w, 0, sizeof *w);
     w->set = *set;
@@ -196,7 +196,7 @@ void hosts_threads_stop(struct hosts *w)
     world_threads_stop(w->thread, w->worker, w->set.workers);
 }
 
-void hosts_close(struct hosts *w)
+void hosts_end(struct hosts *w)
 {
     for (uint32_t n = 0; n < w->hosts; n++)
         emu_link_unjoin(&w->host[n]->tx);

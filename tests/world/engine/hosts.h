@@ -99,10 +99,10 @@ void hosts_draw_mixed(const struct hosts *w, uint32_t node, uint64_t i, struct h
 /** hosts_draw_whole - whole segments to the next host. */
 void hosts_draw_whole(const struct hosts *w, uint32_t node, uint64_t i, struct hosts_post *ret);
 
-/** hosts_open - as @set says; nothing has moved yet. */
-void hosts_open(struct hosts *w, const struct hosts_config *set);
-/** hosts_close - whatever is under way. */
-void hosts_close(struct hosts *w);
+/** hosts_begin - as @set says; nothing has moved yet. */
+void hosts_begin(struct hosts *w, const struct hosts_config *set);
+/** hosts_end - whatever is under way. */
+void hosts_end(struct hosts *w);
 
 /** hosts_threads - clock raw: the workers run, until hosts_threads_stop(). */
 void hosts_threads(struct hosts *w);

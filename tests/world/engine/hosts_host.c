@@ -122,14 +122,14 @@ static uint32_t host_take(struct host *h, uint64_t until_ps)
         taken++;
         if (h->dev.timed) {
             h->rx.owed = 1;
-            emu_rx_pay(&h->rx, at_ps + h->world->profile.credit_ps);
+            emu_rx_pay(&h->rx, &h->dev, at_ps + h->world->profile.credit_ps);
         }
     }
     if (taken)
         emu_rx_done(&h->rx, taken);
     if (taken && !h->dev.timed) {
         h->rx.owed += taken;
-        emu_rx_pay(&h->rx, 0);
+        emu_rx_pay(&h->rx, &h->dev, 0);
     }
     return taken;
 }

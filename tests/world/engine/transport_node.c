@@ -292,13 +292,13 @@ static uint32_t node_take(struct transport_node *node, uint64_t until_ps)
         emu_rx_skip(&node->rx);
         node->rx.owed++;
         if (timed)
-            emu_rx_pay(&node->rx, at_ps + node->all->plan.credit_ps);
+            emu_rx_pay(&node->rx, &node->dev, at_ps + node->all->plan.credit_ps);
     }
     if (!taken)
         return 0;
     emu_rx_done(&node->rx, taken);
     if (!timed)
-        emu_rx_pay(&node->rx, 0);
+        emu_rx_pay(&node->rx, &node->dev, 0);
     return taken;
 }
 

@@ -291,6 +291,7 @@ static int run_threads(struct run *run)
 static int run_by_hand(struct run *run)
 {
     struct fabric *fabric = run->fabric;
+    struct timespec nap = {.tv_nsec = RUN_NAP_NS / 16}; /* a time-out is what comes next */
     uint64_t was = 0;
     double moved_s = run_now_s();
 
@@ -312,6 +313,7 @@ static int run_by_hand(struct run *run)
         } else if (run_now_s() - moved_s > RUN_STILL_S) {
             return run_idle(run) ? 0 : run_stands_still(run); /* 0: run_check() counts buffers */
         }
+        nanosleep(&nap, NULL);
     }
 }
 

@@ -90,7 +90,7 @@ static void junk_draw(struct tree_host *h, struct tree_line *ret)
                                                             memory_order_relaxed),
                                 .kind = kinds[number / 8 % 8],
                                 .seq = (uint32_t)(number >> 16 & 7)};
-    if (number >> 20 % 64 == 0)
+    if ((number >> 20) % 64 == 0)
         ret->hdr.seq = (uint32_t)(number >> 32);
     number = test_random(&h->random);
     memset(ret->payload, 0, sizeof ret->payload);
@@ -257,7 +257,7 @@ static void host_take_one(struct tree_host *h, uint64_t at_ps)
     emu_rx_skip(&h->rx);
     emu_rx_done(&h->rx, 1);
     h->rx.owed = 1;
-    emu_rx_pay(&h->rx, at_ps + (h->dev.timed ? h->world->profile.credit_ps : 0));
+    emu_rx_pay(&h->rx, &h->dev, at_ps + (h->dev.timed ? h->world->profile.credit_ps : 0));
     if (h->dev.timed && h->world->set.nap_ps && test_random(&h->random) % 32 == 0)
         h->nap_ps = at_ps + test_random(&h->random) % h->world->set.nap_ps;
 }

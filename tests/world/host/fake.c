@@ -69,7 +69,7 @@ struct fake {
     uint32_t nodes;
     uint64_t seat[FAKE_NODES]; /* emu_seat_state() */
     uint64_t random;
-    bool shuffle, acknowledged;
+    bool shuffle, acknowledged, slow;
     bool cut[FAKE_NODES][FAKE_NODES];
     uint32_t conflicts, dropped;
     struct fake_ask *asks;
@@ -99,6 +99,11 @@ struct fake *fake_open(uint32_t nodes, uint64_t seed, bool shuffle)
 void fake_acknowledge(struct fake *fake)
 {
     fake->acknowledged = true;
+}
+
+void fake_slow(struct fake *fake)
+{
+    fake->slow = true;
 }
 
 void fake_cut(struct fake *fake, uint32_t from, uint32_t to, bool cut)
@@ -185,6 +190,7 @@ struct fabemu *fake_attach(struct fake *fake, uint32_t node)
 void fake_detach(struct fake *fake, uint32_t node)
 {
     seat_tell(fake, node, false);
+    fake->dropped += fake->edge[node].bag.count;
     edge_drop(&fake->edge[node]);
 }
 
@@ -521,7 +527,7 @@ uint32_t fake_step(struct fake *fake)
             moved += take_up(fake, i);
     moved += asks_answer(fake);
     for (uint32_t i = 0; i < fake->nodes; i++)
-        if (fake->edge[i].shared)
+        if (fake->edge[i].shared && !(fake->slow && test_random(&fake->random) % 4))
             moved += give_down(fake, i);
     return moved;
 }

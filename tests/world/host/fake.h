@@ -30,6 +30,9 @@ void fake_close(struct fake *fake);
 /** fake_acknowledge - a fabric with acknowledgments; before anybody attaches. */
 void fake_acknowledge(struct fake *fake);
 
+/** fake_slow - from now on a node gets what is on its way to it in one step of four, at random. */
+void fake_slow(struct fake *fake);
+
 /**
  * fake_cut - from now on nothing gets from @from to @to, or it does again. What @from sends there
  * is given up; so is what comes the other way, although it arrives: its acknowledgment is lost.
@@ -73,7 +76,7 @@ void fake_quiet(struct fake *fake);
  * member contributed twice.
  */
 uint32_t fake_conflicts(const struct fake *fake);
-/** fake_dropped - segments to nodes where nobody is attached. */
+/** fake_dropped - segments to nodes where nobody was attached when they came. */
 uint32_t fake_dropped(const struct fake *fake);
 
 #endif

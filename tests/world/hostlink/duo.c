@@ -256,7 +256,7 @@ static void end_pay(struct duo_end *end)
         emu_rx_pay_channel(&end->rx, c, at_ps);
     } else {
         end->rx.owed++;
-        emu_rx_pay(&end->rx, at_ps);
+        emu_rx_pay(&end->rx, end->rx.owner, at_ps);
     }
 }
 

@@ -31,7 +31,7 @@ static uint32_t probe_step(struct emu_dev *dev, uint64_t until_ps)
     if (taken) {
         emu_rx_done(&p->rx, taken);
         p->rx.owed += taken;
-        emu_rx_pay(&p->rx, 0);
+        emu_rx_pay(&p->rx, p->rx.owner, 0);
         p->got += taken;
     }
     return taken;

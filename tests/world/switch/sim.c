@@ -41,7 +41,7 @@ static void node_take(struct sim_node *p, const struct emu_entry *entry)
     emu_rx_skip(&p->rx);
     emu_rx_done(&p->rx, 1);
     p->rx.owed = 1;
-    emu_rx_pay(&p->rx, p->busy_ps + p->profile->credit_ps);
+    emu_rx_pay(&p->rx, p->rx.owner, p->busy_ps + p->profile->credit_ps);
 }
 
 static void node_send(struct sim_node *p, const struct sim_post *post, uint64_t at_ps)

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * renew.c - a host has come back: its replica becomes as the others are, and what others know of
+ * its devices is forgotten.
+ *
+ * Trees grew by the load of their time, so a replica that begins later cannot make them again. It
+ * is given each group as it is now. None of the processes of its former life is in any group; and
+ * what its adapters and units had combined is lost with them, so groups that combined there have
+ * failed (fabric_groups_through()).
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "apps/fabric/internal.h"
+#include "emu/bits.h"
+
+#define LIVES_AT_ONCE 16384u /* entries that are written while all workers are held */
+
+/* --- as another replica has it --------------------------------------------------------- */
+
+void fabric_group_each(const struct fabric *fabric,
+                       void (*each)(void *ctx, const struct fabric_group_copy *group), void *ctx)
+{
+    for (uint32_t g = 0; g < fabric->slots; g++) {
+        const struct fabric_group *group = fabric->group[g];
+
+        if (group)
+            each(ctx, &(struct fabric_group_copy){.id = group->id,
+                                                  .combines = group->combines,
+                                                  .failed = group->failed,
+                                                  .treeless = group->treeless,
+                                                  .parted = group->parted,
+                                                  .sources = group->sources,
+                                                  .count = group->count,
+                                                  .nodes = group->node,
+                                                  .tree = group->tree});
+    }
+}
+
+/* Is the tree one of this network, and no member here? */
+static bool copy_is_sane(const struct fabric *fabric, const struct fabric_group_copy *copy)
+{
+    const struct topo_graph *graph = fabric->config.graph;
+    bool sane = copy->count && copy->count <= graph->nodes && copy->tree.count &&
+                copy->tree.count <= graph->switches;
+
+    for (uint32_t i = 0; sane && i < copy->count; i++)
+        sane = copy->nodes[i] == TOPO_NONE ||
+               (copy->nodes[i] < graph->nodes && !fabric_node_is_here(fabric, copy->nodes[i]));
+    for (uint32_t i = 0; sane && i < copy->tree.count; i++) {
+        const struct topo_tree_switch *at = &copy->tree.switches[i];
+
+        sane = at->sw < graph->switches && at->up < (int)graph->ports && at->up >= -1 &&
+               !(at->ports & ~emu_bits_below(graph->ports));
+    }
+    return sane;
+}
+
+static int copy_tree(struct topo_tree *to, const struct topo_tree *from)
+{
+    to->switches = malloc(from->count * sizeof *to->switches);
+    if (!to->switches)
+        return -ENOMEM;
+    memcpy(to->switches, from->switches, from->count * sizeof *to->switches);
+    to->count = from->count;
+    return 0;
+}
+
+/* None of its members is here, nor a unit that has something of it. */
+static int copy_install(struct fabric *fabric, struct fabric_group *group)
+{
+    uint32_t units = group->combines && fabric_has_units(&fabric->config) ? group->tree.count : 0;
+    uint32_t count = group->count + units, combine_units;
+    int err;
+
+    combine_units = group->combines && fabric_has_states(&fabric->config)
+                        ? fabric->config.profile.combine_units
+                        : 0;
+    group->part = fabric_parts_create(fabric, group->id, &group->tree, combine_units);
+    if (fabric_has_engines(&fabric->config)) {
+        group->engines = calloc(1, sizeof *group->engines + count * sizeof group->engines->at[0]);
+        if (!group->engines)
+            return -ENOMEM;
+        group->engines->count = count;
+        for (uint32_t i = 0; i < count; i++)
+            group->engines->at[i].number = i < group->count
+                                               ? group->node[i]
+                                               : fabric->config.graph->nodes +
+                                                     group->tree.switches[i - group->count].sw;
+    }
+    fabric_group_set_aside(fabric, group);
+    err = group->part ? fabric_parts_publish(fabric, group->id, &group->tree, group->part)
+                      : -ENOMEM;
+    if (err)
+        fabric_group_unreserve(fabric, group);
+    return err;
+}
+
+int fabric_group_restore(struct fabric *fabric, const struct fabric_group_copy *copy)
+{
+    const struct fabric_group_plan plan = {.nodes = copy->nodes,
+                                           .count = copy->count,
+                                           .sources = copy->sources,
+                                           .combines = copy->combines,
+                                           .id = copy->id};
+    int64_t slot = copy_is_sane(fabric, copy) ? fabric_group_slot_of(fabric, copy->id) : -1;
+    struct fabric_group *group;
+    int err;
+
+    if (slot < 0)
+        return -EINVAL;
+    group = fabric_group_new(fabric, &plan, (uint32_t)slot);
+    if (!group)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < group->count; i++)
+        group->members -= group->node[i] == TOPO_NONE;
+    group->failed = copy->failed;
+    group->treeless = copy->treeless;
+    group->parted = copy->parted;
+    err = group->members ? copy_tree(&group->tree, &copy->tree) : -EINVAL;
+    if (!err)
+        err = copy_install(fabric, group);
+    return fabric_group_enter(fabric, group, (uint32_t)slot, err);
+}
+
+/* --- what its devices were -------------------------------------------------------------- */
+
+/* Is that engine, of a node or of a switch's unit, on @host? */
+static bool number_is_on(const struct fabric *fabric, uint32_t number, uint32_t host)
+{
+    uint32_t nodes = fabric->config.graph->nodes;
+
+    return (number < nodes ? fabric_node_host(&fabric->config, number)
+                           : fabric_switch_host(&fabric->config, number - nodes)) == host;
+}
+
+static bool group_combines_on(const struct fabric *fabric, const struct fabric_group *group,
+                              uint32_t host)
+{
+    const struct fabric_group_engines *engines = group->engines;
+
+    for (uint32_t i = 0; engines && i < engines->count; i++)
+        if (number_is_on(fabric, engines->at[i].number, host))
+            return true;
+    return false;
+}
+
+uint32_t fabric_groups_through(const struct fabric *fabric, uint32_t host, uint32_t *groups,
+                               uint32_t max)
+{
+    uint32_t count = 0;
+
+    for (uint32_t g = 0; g < fabric->slots; g++) {
+        const struct fabric_group *group = fabric->group[g];
+
+        if (!group || group->failed || !group->combines || !group_combines_on(fabric, group, host))
+            continue;
+        if (count < max)
+            groups[count] = group->id;
+        count++;
+    }
+    return count;
+}
+
+/* Engine @n begins a life, for all that are here. Returns how many these are. */
+static uint32_t number_lives(struct fabric *fabric, uint32_t n, uint32_t life, uint64_t now_ps)
+{
+    uint32_t told = 0;
+
+    for (uint32_t e = 0; e < fabric->engines.count; e++) {
+        struct engine *engine = fabric->engines.at[e];
+
+        if (!engine)
+            continue;
+        engine_life(engine, n, life, fabric_soon_ps(fabric, now_ps));
+        told++;
+    }
+    return told;
+}
+
+/*
+ * The workers go on now and then: here are as many engines as there, and of each each is told. What
+ * of a life that begins has not been told of yet is refused, and sent again.
+ */
+void fabric_host_life(struct fabric *fabric, uint32_t host, uint32_t life)
+{
+    uint32_t n = 0;
+
+    while (n < fabric->engines.count) {
+        uint64_t now_ps = fabric_now_ps(fabric);
+        uint32_t told = 0;
+
+        fabric_hold(fabric);
+        for (; n < fabric->engines.count && told < LIVES_AT_ONCE; n++)
+            if (number_is_on(fabric, n, host))
+                told += number_lives(fabric, n, life, now_ps);
+        for (uint32_t e = 0; told && e < fabric->engines.count; e++)
+            if (fabric->engines.at[e])
+                fabric_wake(fabric, engine_emu_dev(fabric->engines.at[e]), now_ps);
+        fabric_go(fabric);
+    }
+}
+
+int fabric_node_restore(struct fabric *fabric, uint32_t node, uint64_t word)
+{
+    if (node >= fabric->config.graph->nodes ||
+        (fabric_node_is_here(fabric, node) && (fabric->edge[node] || emu_seat_attached(word))))
+        return -EINVAL;
+    fabric_seat_tell(fabric, node, word);
+    return 0;
+}
+
+uint64_t fabric_node_word(const struct fabric *fabric, uint32_t node)
+{
+    return fabric->seat[node];
+}

@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * links.c - a link brought up in three steps, one taken out, and nodes that have none left.
+ */
+#include "apps/fabric/hosts.h"
+#include "apps/fabric/links.h"
+#include "apps/manager/internal.h"
+#include "emu/clock.h"
+#include "emu/fault/fault.h"
+
+#define AGAIN_DOUBLINGS 6u
+
+void manager_link_plan(struct manager *m, struct link *link, enum manager_link state,
+                       uint64_t in_ps)
+{
+    link->state = state;
+    link->due_ps = m->now_ps + in_ps;
+    if (link->due_ps < m->links_ps)
+        m->links_ps = link->due_ps;
+}
+
+/* --- nodes without a link ----------------------------------------------------------- */
+
+static bool node_has_link(const struct manager *m, uint32_t node)
+{
+    uint32_t cable;
+
+    for (uint32_t l = 0; l < TOPO_NODE_LINKS_MAX; l++) {
+        cable = fabric_cable_of(m->fabric, node, l);
+        if (cable != TOPO_NONE && m->routed[cable])
+            return true;
+    }
+    return false;
+}
+
+/* The link at the node's end, if it is one, has come or gone. */
+static void node_look(struct manager *m, uint32_t i)
+{
+    const struct fabric_cable *cable = fabric_cable(m->fabric, i);
+    uint64_t *alone;
+
+    if (cable->kind != TOPO_END_NODE)
+        return;
+    bool linked = node_has_link(m, cable->node);
+
+    fabric_node_linked(m->fabric, cable->node, linked);
+    alone = &m->alone[cable->node];
+    if (linked)
+        *alone = EMU_NEVER;
+    else if (*alone == EMU_NEVER && m->config.alone_ps != EMU_NEVER)
+        *alone = m->now_ps + m->config.alone_ps;
+    if (*alone < m->alone_ps)
+        m->alone_ps = *alone;
+}
+
+/* Again and again: what it posts meanwhile is given up, too. */
+void manager_nodes_step(struct manager *m)
+{
+    m->alone_ps = EMU_NEVER;
+    for (uint32_t n = 0; n < m->nodes; n++) {
+        if (m->alone[n] <= m->now_ps) {
+            fabric_hold(m->fabric);
+            fabric_node_alone(m->fabric, n, manager_device_ps(m));
+            fabric_go(m->fabric);
+            fabric_node_alone_told(m->fabric, n);
+            m->alone[n] = m->now_ps + m->config.alone_ps;
+            manager_say(m, (struct manager_event){.what = MANAGER_SAYS_ALONE,
+                                                  .cable = TOPO_NONE,
+                                                  .node = n});
+        }
+        if (m->alone[n] < m->alone_ps)
+            m->alone_ps = m->alone[n];
+    }
+}
+
+/* Out of use: its ends know, and soon the tables. */
+int manager_link_out(struct manager *m, uint32_t i, uint32_t fault, uint32_t *hit)
+{
+    int err;
+
+    fabric_hold(m->fabric);
+    err = fabric_link_set(m->fabric, i, false, fault, manager_device_ps(m), hit);
+    fabric_go(m->fabric);
+    if (err)
+        return err;
+    fabric_link_told(m->fabric, i, false, fault);
+    m->routed[i] = false;
+    m->out++;
+    m->link[i].outs++;
+    node_look(m, i);
+    manager_tables_plan(m);
+    manager_carry_plan(m, m->config.carry_ps);
+    return 0;
+}
+
+/* Links of the switch that it is isolated by, and @others that are out. */
+uint32_t manager_count_out(const struct manager *m, uint32_t sw, uint32_t *others)
+{
+    uint32_t isolated = 0;
+
+    *others = 0;
+    for (uint32_t p = 0; p < fabric_ports(m->fabric); p++) {
+        uint32_t i = fabric_cable_at(m->fabric, sw, p);
+
+        if (i == TOPO_NONE)
+            continue;
+        isolated += m->link[i].isolated;
+        *others += !m->link[i].isolated && !m->routed[i];
+    }
+    return isolated;
+}
+
+/* --- the three steps ---------------------------------------------------------------- */
+
+/* Is the far end where the topology says? */
+static bool link_right(const struct manager *m, uint32_t i)
+{
+    const struct fabric_cable *cable = fabric_cable(m->fabric, i);
+    const struct link *link = &m->link[i];
+
+    return cable->kind != TOPO_END_SWITCH ||
+           (link->far.sw == cable->far.sw && link->far.port == cable->far.port);
+}
+
+/* Packets that came by this way of a link, and their errors; where its end is elsewhere, as of the
+ * last look. */
+void manager_link_counts(const struct manager *m, uint32_t i, uint32_t out, uint64_t *packets,
+                         uint64_t *errors)
+{
+    const struct emu_faults *faults = fabric_faults_of(m->fabric, i, out);
+
+    *packets = faults ? emu_faults_seen(faults) : 0;
+    *errors = faults ? emu_faults_errors(faults) : 0;
+    if (!m->far.packets || fabric_cable_ends_here(m->fabric, i, out))
+        return;
+    *packets = m->far.packets[2 * i + out];
+    *errors = m->far.errors[2 * i + out];
+}
+
+/* What the counts are now: errors from here on are new ones. */
+void manager_link_recount(struct manager *m, uint32_t i)
+{
+    for (uint32_t out = 0; out < 2; out++)
+        manager_link_counts(m, i, out, &m->link[i].seen[out], &m->link[i].errors[out]);
+}
+
+/* It is in use from now on: what is counted is counted from here. */
+void manager_link_begin(struct manager *m, uint32_t i)
+{
+    manager_link_recount(m, i);
+    m->link[i].stuck = false;
+    for (uint32_t out = 0; out < 2; out++) {
+        m->link[i].port[out].since_ps = EMU_NEVER;
+        if (m->far.packets && !fabric_cable_ends_here(m->fabric, i, out))
+            m->link[i].seen[out] = MANAGER_UNCOUNTED;
+    }
+}
+
+static bool link_join(struct manager *m, uint32_t i)
+{
+    uint32_t none;
+    bool joined;
+
+    fabric_hold(m->fabric);
+    joined = fabric_link_quiet(m->fabric, i) &&
+             !fabric_link_set(m->fabric, i, true, 0, manager_device_ps(m), &none);
+    fabric_go(m->fabric);
+    if (joined)
+        fabric_link_told(m->fabric, i, true, 0);
+    return joined;
+}
+
+/* A switch that has no link out but those that it was isolated by gets them back, tested. */
+static void switch_rejoin(struct manager *m, uint32_t sw)
+{
+    uint32_t others;
+
+    if (manager_count_out(m, sw, &others) && !others)
+        for (uint32_t p = 0; p < fabric_ports(m->fabric); p++) {
+            uint32_t i = fabric_cable_at(m->fabric, sw, p);
+
+            if (i != TOPO_NONE && m->link[i].state == MANAGER_ISOLATED) {
+                m->link[i].signal_ps = m->now_ps;
+                manager_link_plan(m, &m->link[i], MANAGER_BEGINS, m->config.step_ps);
+            }
+        }
+}
+
+/* @quiet: for all that other hosts know. */
+static void link_up(struct manager *m, uint32_t i, bool quiet)
+{
+    struct link *link = &m->link[i];
+
+    link->barred = !quiet || !link_join(m, i);
+    if (link->barred) {
+        manager_link_plan(m, link, MANAGER_TESTS, m->config.step_ps);
+        return;
+    }
+    link->state = MANAGER_UP;
+    link->failed = 0;
+    link->isolated = false;
+    m->routed[i] = true;
+    m->out--;
+    node_look(m, i);
+    manager_link_begin(m, i);
+    manager_tables_plan(m);
+    switch_rejoin(m, fabric_cable(m->fabric, i)->at.sw);
+    if (fabric_cable(m->fabric, i)->kind == TOPO_END_SWITCH)
+        switch_rejoin(m, fabric_cable(m->fabric, i)->far.sw);
+    manager_say(m, (struct manager_event){.what = MANAGER_SAYS_UP,
+                                          .cable = i,
+                                          .took_ps = m->now_ps - link->signal_ps});
+}
+
+/* Errors that it may have, of MANAGER_ERRORS_OF packets. */
+uint32_t manager_link_most(const struct manager *m, uint32_t i)
+{
+    return fabric_cable(m->fabric, i)->kind == TOPO_END_NODE ? m->config.errors_node
+                                                             : m->config.errors_inside;
+}
+
+/* What other hosts said to this step's tests: see tests_ask(). */
+static const struct fabric_test *test_of(const struct manager *m, uint32_t i)
+{
+    for (uint32_t t = 0; t < m->tests; t++)
+        if (m->test[t].cable == i)
+            return &m->test[t];
+    return NULL;
+}
+
+static void link_test(struct manager *m, uint32_t i)
+{
+    const struct fabric_test *far = test_of(m, i);
+    struct link *link = &m->link[i];
+    uint32_t errors = fabric_cable_try(m->fabric, i, m->config.test_packets);
+
+    if (far && far->errors > errors)
+        errors = far->errors;
+    if ((uint64_t)errors * MANAGER_ERRORS_OF <=
+        (uint64_t)m->config.test_packets * manager_link_most(m, i)) {
+        link_up(m, i, !far || far->quiet);
+        return;
+    }
+    manager_link_plan(m, link, MANAGER_RESTS, m->config.again_ps << link->failed);
+    link->failed += link->failed < AGAIN_DOUBLINGS;
+    manager_say(m, (struct manager_event){.what = MANAGER_SAYS_FAILED,
+                                          .cable = i,
+                                          .errors = errors,
+                                          .packets = m->config.test_packets});
+}
+
+static void manager_link_step(struct manager *m, uint32_t i)
+{
+    struct link *link = &m->link[i];
+
+    link->due_ps = EMU_NEVER;
+    switch (link->state) {
+    case MANAGER_RESTS:
+        manager_link_plan(m, link, MANAGER_BEGINS, m->config.step_ps);
+        break;
+    case MANAGER_BEGINS:
+        manager_link_plan(m, link, MANAGER_ASKS, m->config.step_ps);
+        break;
+    case MANAGER_ASKS:
+        if (link_right(m, i)) {
+            manager_link_plan(m, link, MANAGER_TESTS, m->config.step_ps);
+            break;
+        }
+        link->state = MANAGER_SWAPPED;
+        manager_say(m, (struct manager_event){.what = MANAGER_SAYS_SWAPPED,
+                                              .cable = i,
+                                              .far = link->far});
+        break;
+    case MANAGER_TESTS:
+        link_test(m, i);
+        break;
+    case MANAGER_UP:
+    case MANAGER_LOST:
+    case MANAGER_ISOLATED:
+    case MANAGER_SWAPPED:
+        break; /* nothing is due */
+    }
+}
+
+/* Other hosts are asked of all links at once that are to be tested: each question takes a while. */
+static int tests_ask(struct manager *m)
+{
+    m->tests = 0;
+    for (uint32_t i = 0; m->test && i < fabric_cable_count(m->fabric); i++)
+        if (m->link[i].due_ps <= m->now_ps && m->link[i].state == MANAGER_TESTS)
+            m->test[m->tests++].cable = i;
+    return fabric_test_far(m->fabric, m->test, m->tests, m->config.test_packets);
+}
+
+/* Links that are due; and when the next one is. */
+void manager_links_step(struct manager *m)
+{
+    if (tests_ask(m)) {
+        m->links_ps = m->now_ps + m->config.again_ps; /* there is no memory for it now */
+        return;
+    }
+    m->links_ps = EMU_NEVER;
+    for (uint32_t i = 0; i < fabric_cable_count(m->fabric); i++) {
+        if (m->link[i].due_ps <= m->now_ps)
+            manager_link_step(m, i);
+        if (m->link[i].due_ps < m->links_ps)
+            m->links_ps = m->link[i].due_ps;
+    }
+}

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * looks.c - what the manager looks for from time to time: links with too many errors, ports that do
+ * not send, packets for which a switch had no way.
+ */
+#include "apps/fabric/hosts.h"
+#include "apps/fabric/links.h"
+#include "apps/manager/internal.h"
+#include "emu/clock.h"
+
+#define LOOK_LEAST 100u /* packets, for a rate of errors to mean something */
+
+/* --- errors of links in use --------------------------------------------------------- */
+
+/* More errors than it may have, since the last look? */
+static bool link_bad(const struct manager *m, uint32_t i, uint64_t *errors, uint64_t *packets)
+{
+    const struct link *link = &m->link[i];
+    uint32_t most = manager_link_most(m, i);
+
+    for (uint32_t out = 0; out < 2; out++) {
+        if (link->seen[out] == MANAGER_UNCOUNTED)
+            continue;
+        manager_link_counts(m, i, out, packets, errors);
+        *packets -= link->seen[out];
+        *errors -= link->errors[out];
+        if (*packets >= LOOK_LEAST && *errors * MANAGER_ERRORS_OF > *packets * most)
+            return true;
+    }
+    return false;
+}
+
+static void links_look(struct manager *m)
+{
+    for (uint32_t i = 0; i < fabric_cable_count(m->fabric); i++) {
+        uint64_t errors, packets;
+        uint32_t hit;
+
+        if (m->link[i].state != MANAGER_UP)
+            continue;
+        if (link_bad(m, i, &errors, &packets) && !manager_link_out(m, i, 0, &hit)) {
+            m->link[i].signal_ps = m->now_ps;
+            manager_link_plan(m, &m->link[i], MANAGER_RESTS, m->config.again_ps);
+            manager_say(m, (struct manager_event){.what = MANAGER_SAYS_OUT,
+                                                  .cable = i,
+                                                  .errors = errors,
+                                                  .packets = packets});
+        }
+        manager_link_recount(m, i);
+    }
+}
+
+/* --- ports that do not send ----------------------------------------------------------- */
+
+/* As the host saw it that has the sending end. */
+static struct fabric_port port_seen(struct manager *m, uint32_t i, bool out)
+{
+    if (!m->far.port || fabric_cable_ends_here(m->fabric, i, !out))
+        return fabric_port_look(m->fabric, i, out, manager_device_ps(m));
+    return m->far.port[2 * i + out];
+}
+
+/*
+ * One that could send at a look, and has sent nothing from then to now, when it can still, as it
+ * could at each look between. A port that waits for room at the far end, however long, is no such
+ * port; nor is one that sends now and then, for what waits at a port has its turn: a port sends as
+ * a whole, or it does not. Returns since when; EMU_NEVER.
+ */
+static uint64_t port_look(struct manager *m, uint32_t i, bool out)
+{
+    const struct fabric_port port = port_seen(m, i, out);
+    uint64_t *since_ps = &m->link[i].port[out].since_ps;
+
+    if (!port.ready || port.sent != m->link[i].port[out].sent)
+        *since_ps = EMU_NEVER;
+    if (port.ready && !port.idle && *since_ps == EMU_NEVER)
+        *since_ps = m->now_ps;
+    m->link[i].port[out].sent = port.sent;
+    return port.idle ? EMU_NEVER : *since_ps;
+}
+
+/* Taken out; it is tested from time to time, as one that errs is. */
+static void link_take_stuck(struct manager *m, uint32_t i)
+{
+    uint64_t in_ps = m->link[i].port[0].since_ps, out_ps = m->link[i].port[1].since_ps;
+    uint32_t hit;
+
+    manager_say(m,
+                (struct manager_event){.what = MANAGER_SAYS_STUCK,
+                                       .cable = i,
+                                       .took_ps = m->now_ps - (in_ps < out_ps ? in_ps : out_ps)});
+    m->link[i].stuck = false;
+    if (manager_link_out(m, i, 0, &hit))
+        return;
+    m->link[i].signal_ps = m->now_ps;
+    manager_link_plan(m, &m->link[i], MANAGER_RESTS, m->config.again_ps);
+}
+
+static bool link_is_watched(const struct manager *m, uint32_t i)
+{
+    return m->link[i].state == MANAGER_UP && fabric_can_fail(m->fabric, i);
+}
+
+static void ports_look(struct manager *m)
+{
+    if (m->config.stuck_ps == EMU_NEVER)
+        return;
+    fabric_hold(m->fabric);
+    for (uint32_t i = 0; i < fabric_cable_count(m->fabric); i++)
+        for (uint32_t out = 0; link_is_watched(m, i) && out < 2; out++) {
+            uint64_t since_ps = port_look(m, i, out);
+
+            if (since_ps != EMU_NEVER && m->now_ps - since_ps >= m->config.stuck_ps)
+                m->link[i].stuck = true;
+        }
+    fabric_go(m->fabric);
+    for (uint32_t i = 0; i < fabric_cable_count(m->fabric); i++)
+        if (m->link[i].stuck)
+            link_take_stuck(m, i);
+}
+
+/* --- traps ---------------------------------------------------------------------------- */
+
+static bool switch_has_nodes(const struct manager *m, uint32_t sw)
+{
+    for (uint32_t p = 0; p < fabric_ports(m->fabric); p++) {
+        uint32_t i = fabric_cable_at(m->fabric, sw, p);
+
+        if (i != TOPO_NONE && fabric_cable(m->fabric, i)->kind == TOPO_END_NODE)
+            return true;
+    }
+    return false;
+}
+
+/*
+ * Its links are taken down, so that nobody sends to it what it has no way for. Returns how many:
+ * none where it has nodes, which it would cut off, or where none of its links is out, for then it
+ * is not the one that has lost a way. A switch is isolated once, as long as that link is out.
+ */
+static uint32_t switch_isolate(struct manager *m, uint32_t sw)
+{
+    uint32_t isolated = 0, others, hit;
+
+    if (manager_count_out(m, sw, &others) || !others || switch_has_nodes(m, sw))
+        return 0;
+    for (uint32_t p = 0; p < fabric_ports(m->fabric); p++) {
+        uint32_t i = fabric_cable_at(m->fabric, sw, p);
+
+        if (i == TOPO_NONE || m->link[i].state != MANAGER_UP || manager_link_out(m, i, 0, &hit))
+            continue;
+        m->link[i].state = MANAGER_ISOLATED;
+        m->link[i].isolated = true;
+        isolated++;
+    }
+    return isolated;
+}
+
+static uint64_t switch_traps(const struct manager *m, uint32_t s, uint32_t *to)
+{
+    uint64_t trapped = fabric_traps(m->fabric, s, to);
+
+    if (!m->far.trapped || !m->far.trapped[s])
+        return trapped; /* it is here, or has had none */
+    *to = m->far.trapped_to[s];
+    return m->far.trapped[s];
+}
+
+/* One line a switch and look, however many packets there were. */
+static void traps_look(struct manager *m)
+{
+    for (uint32_t s = 0; s < fabric_switches(m->fabric); s++) {
+        struct manager_event event = {.what = MANAGER_SAYS_TRAP, .cable = TOPO_NONE, .sw = s};
+        uint64_t trapped = switch_traps(m, s, &event.to);
+
+        event.trapped = trapped - m->trapped[s];
+        m->trapped[s] = trapped;
+        if (!event.trapped)
+            continue;
+        event.isolated = fabric_isolates(m->fabric) ? switch_isolate(m, s) : 0;
+        manager_say(m, event);
+    }
+}
+
+void manager_look(struct manager *m)
+{
+    if (m->far.packets)
+        fabric_look_far(m->fabric, &m->far);
+    if (fabric_has_links(m->fabric))
+        links_look(m);
+    ports_look(m);
+    traps_look(m);
+    m->look_ps = m->now_ps + m->config.look_ps;
+}

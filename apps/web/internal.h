@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * internal.h - the server's parts: connections to browsers (server.c), what they ask (request.c),
+ * and connections to the fabric on their behalf (link.c). For apps/web/ alone.
+ *
+ * All of it is one thread's, and nothing in it waits.
+ */
+#ifndef APPS_WEB_INTERNAL_H
+#define APPS_WEB_INTERNAL_H
+
+#include <microhttpd.h>
+
+#include "apps/daemon/conn.h"
+#include "apps/telemetry/text.h"
+#include "apps/telemetry/view.h"
+#include "apps/web/web.h"
+#include "emu/list.h"
+
+#define WEB_CONNS      128u /* of browsers and whoever else, at the same time */
+#define WEB_STRANGERS  64u  /* of them, those that have not asked for anything with the token */
+#define WEB_STREAMS    8u   /* pages that are open at the same time */
+#define WEB_LINKS      24u  /* connections to the fabric, streams among them */
+#define WEB_SCRAPES    2u   /* of these, that ask for metrics: each has a view of all of it */
+#define WEB_BODY_BYTES 2048u
+#define WEB_REQUEST_MS 5000 /* for a request to come */
+#define WEB_ANSWER_MS  5000 /* for the fabric to answer */
+#define WEB_IDLE_S     10u  /* for a browser to take something of an answer */
+#define WEB_LAST_MS    1000 /* for the fabric's end and last report to be known, behind a stream */
+
+/*
+ * Answers that browsers have not taken yet have so many bytes together, and those that are coming;
+ * of each EMU_JSON_KEEP do not count. What would be more is refused, so who does not read costs
+ * others large answers, and never small ones.
+ */
+#define WEB_ANSWERS_BYTES ((size_t)32 << 20)
+
+/* A file of the page; web_files.c, which embed.py makes of apps/web/page/, has all of them. */
+struct web_file {
+    const char *path; /* behind the token; "": the page itself */
+    const char *type;
+    const unsigned char *at;
+    size_t bytes;
+};
+
+extern const struct web_file web_files[]; /* ends with one without a path */
+
+/* A browser's connection. */
+struct web_conn {
+    struct emu_list all;
+    int fd;           /* microhttpd's */
+    int64_t since_ms; /* a request has been awaited since then */
+    bool known;       /* it has asked with the token, and is being answered */
+    bool cut;         /* it will be closed for being late */
+};
+
+enum web_kind { WEB_STREAM, WEB_ASK, WEB_METRICS, WEB_KINDS };
+
+/* A connection to the fabric, for one request of a browser's. */
+struct web_link {
+    struct emu_list all;
+    struct web_server *server;
+    enum web_kind kind;
+    struct MHD_Connection *http;
+    bool waits;       /* the browser's connection is suspended until something comes */
+    struct conn conn; /* to the fabric */
+    int64_t end_ms;   /* no answer is waited for after that; of a stream that is over: no watch */
+    struct web_answer *answer;  /* ask: once it is there */
+    struct telemetry_view view; /* metrics */
+    size_t held;                /* ask, metrics: what has come, as it counts in the server's */
+    bool refused;               /* it is too much beside what others have */
+    bool done;                  /* ask, metrics: it is there, or will not come */
+    /* stream: bytes that came, and were not passed on yet */
+    char raw[16384];
+    size_t raw_at, raw_bytes;
+    bool begun;
+    bool mid;       /* what was passed on last is a piece of a line */
+    bool over;      /* nothing more comes from the fabric */
+    size_t tail_at; /* so much of the server's was passed on */
+};
+
+/* What a browser is yet to take. */
+struct web_answer {
+    struct web_server *server;
+    char *at;
+    size_t bytes;
+    size_t held; /* as it counts in the server's */
+};
+
+struct web_server {
+    struct web *web;
+    const char *name; /* of the fabric */
+    struct MHD_Daemon *daemon;
+    struct emu_list conns; /* the oldest wait first */
+    struct emu_list links;
+    uint32_t strangers, link_count;
+    uint32_t answers;            /* that browsers have not taken all of */
+    uint32_t of_kind[WEB_KINDS]; /* of the links */
+    size_t held;                 /* WEB_ANSWERS_BYTES at most, but while something comes */
+    struct conn watch;           /* its end is the fabric's */
+    int64_t ended_ms;            /* since then there is no fabric; 0: there is */
+    struct telemetry_text tail;  /* events that end each stream: what has come of the last report */
+};
+
+/* server.c: whether a connection is a stranger's. */
+void web_conn_known(struct web_server *server, struct web_conn *conn, bool known);
+
+/* request.c: microhttpd's callbacks; the context is the server. */
+enum MHD_Result web_request(void *ctx, struct MHD_Connection *http, const char *url,
+                            const char *method, const char *version, const char *upload,
+                            size_t *upload_bytes, void **request);
+void web_request_over(void *ctx, struct MHD_Connection *http, void **request,
+                      enum MHD_RequestTerminationCode why);
+
+/**
+ * web_link_open - connect to the fabric and send it @ask, which is put. Errors: one line in @error.
+ */
+int web_link_open(struct web_link **ret, struct web_server *server, enum web_kind kind,
+                  struct MHD_Connection *http, struct json_object *ask, char *error,
+                  size_t error_bytes);
+void web_link_close(struct web_link *link);
+
+/**
+ * web_answer_make - of @at, which passes on, malloc()ed. NULL: there is no memory, or too much is
+ * held already (*refused), and it is freed. web_answer_free() - it was taken, or nobody wants it.
+ */
+struct web_answer *web_answer_make(struct web_server *server, char *at, size_t bytes,
+                                   bool *refused);
+void web_answer_free(struct web_answer *answer);
+
+/** web_link_await - have the browser wait until something has come. */
+void web_link_await(struct web_link *link);
+
+/**
+ * web_link_step - something has come, or it is late: who waits for it goes on if there is reason.
+ */
+void web_link_step(struct web_link *link, bool readable);
+
+/** web_stream_read - microhttpd's reader of a stream: lines as server-sent events. */
+ssize_t web_stream_read(void *ctx, uint64_t at, char *buf, size_t bytes);
+
+#endif

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * link.c - a connection to the fabric for each request that needs one.
+ *
+ * A stream is passed on as it comes: what the browser does not take stays in the socket, and then
+ * the fabric leaves snapshots out for this reader, and says how many. So nothing piles up here.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "apps/run/paths.h"
+#include "apps/web/internal.h"
+#include "emu/now.h"
+
+int web_link_open(struct web_link **ret, struct web_server *server, enum web_kind kind,
+                  struct MHD_Connection *http, struct json_object *ask, char *error,
+                  size_t error_bytes)
+{
+    struct web_link *link = calloc(1, sizeof *link);
+    int fd = -1, err = link ? 0 : -ENOMEM;
+
+    if (!err)
+        err = paths_connect(&fd, NULL, server->name, error, error_bytes);
+    if (err) {
+        json_object_put(ask);
+        free(link);
+        return err;
+    }
+    conn_open(&link->conn, fd, kind == WEB_METRICS ? CONN_TELEMETRY_MAX : CONN_REPLY_MAX);
+    link->server = server;
+    link->kind = kind;
+    link->http = http;
+    link->end_ms = kind == WEB_STREAM ? INT64_MAX : emu_now_ms() + WEB_ANSWER_MS;
+    emu_list_add(&server->links, &link->all);
+    server->link_count++;
+    server->of_kind[kind]++;
+    err = conn_put(&link->conn, ask);
+    if (!err)
+        err = conn_flush(&link->conn); /* a new socket takes a short line */
+    if (err) {
+        web_link_close(link);
+        return err;
+    }
+    *ret = link;
+    return 0;
+}
+
+/* Something of @bytes is held, in place of what of it was. False: that is too much in all. */
+static bool hold(struct web_server *server, size_t *held, size_t bytes)
+{
+    size_t counts = bytes > EMU_JSON_KEEP ? bytes - EMU_JSON_KEEP : 0;
+
+    server->held += counts - *held;
+    *held = counts;
+    return !counts || server->held <= WEB_ANSWERS_BYTES;
+}
+
+struct web_answer *web_answer_make(struct web_server *server, char *at, size_t bytes, bool *refused)
+{
+    struct web_answer *answer = calloc(1, sizeof *answer);
+
+    *refused = false;
+    if (!answer) {
+        free(at);
+        return NULL;
+    }
+    *answer = (struct web_answer){.server = server, .at = at, .bytes = bytes};
+    server->answers++;
+    *refused = !hold(server, &answer->held, bytes);
+    if (!*refused)
+        return answer;
+    web_answer_free(answer);
+    return NULL;
+}
+
+void web_answer_free(struct web_answer *answer)
+{
+    if (!answer)
+        return;
+    hold(answer->server, &answer->held, 0);
+    answer->server->answers--;
+    free(answer->at);
+    free(answer);
+}
+
+void web_link_close(struct web_link *link)
+{
+    emu_list_del(&link->all);
+    link->server->link_count--;
+    link->server->of_kind[link->kind]--;
+    conn_close(&link->conn);
+    hold(link->server, &link->held, 0);
+    web_answer_free(link->answer);
+    telemetry_view_release(&link->view);
+    free(link);
+}
+
+void web_link_await(struct web_link *link)
+{
+    link->waits = true;
+    MHD_suspend_connection(link->http);
+}
+
+static void go_on(struct web_link *link)
+{
+    link->waits = false;
+    MHD_resume_connection(link->http);
+}
+
+/* What has come of metrics. Returns whether that is all, or nothing more is to come. */
+static bool take_metrics(struct web_link *link)
+{
+    struct json_object *line;
+    bool whole = false;
+    int got = 0;
+
+    while (!whole && (got = conn_next(&link->conn, &line)) == 1) {
+        whole = telemetry_view_take(&link->view, line) < 0 || link->view.look;
+        json_object_put(line);
+    }
+    return whole || got < 0;
+}
+
+#define REPLY "{\"ok\":" /* how a reply begins: docs/control.md */
+
+/* The same of a reply, which is passed on as it is; events on the way are passed over. */
+static bool take_reply(struct web_link *link)
+{
+    size_t bytes;
+    char *line;
+    int got;
+
+    while ((got = emu_json_take(&link->conn.in, CONN_REPLY_MAX, &line, &bytes)) == 1) {
+        if (bytes > strlen(REPLY) && memcmp(line, REPLY, strlen(REPLY)) == 0) {
+            hold(link->server, &link->held, 0); /* it is the answer's now */
+            link->answer = web_answer_make(link->server, line, bytes, &link->refused);
+            return true;
+        }
+        free(line);
+    }
+    return got < 0;
+}
+
+/* Returns whether there is no more to wait for. */
+static bool take_all(struct web_link *link)
+{
+    int end = conn_fill(&link->conn);
+    bool all;
+
+    link->refused = !hold(link->server, &link->held, link->conn.in.bytes);
+    if (link->refused)
+        return true;
+    all = link->kind == WEB_METRICS ? take_metrics(link) : take_reply(link);
+    hold(link->server, &link->held, link->conn.in.bytes);
+    return all || end;
+}
+
+/* Is it known whether the fabric has ended, or only this connection to it, and all that follows? */
+static bool watch_has_told(const struct web_link *link)
+{
+    return link->server->ended_ms ? link->server->web->last_fd < 0 : emu_now_ms() >= link->end_ms;
+}
+
+void web_link_step(struct web_link *link, bool readable)
+{
+    if (!link->waits)
+        return;
+    if (link->over) {
+        if (watch_has_told(link))
+            go_on(link);
+    } else if (link->kind != WEB_STREAM) {
+        link->done = (readable && take_all(link)) || emu_now_ms() >= link->end_ms;
+        if (link->done)
+            go_on(link);
+    } else if (readable) {
+        go_on(link);
+    }
+}
+
+/* --- a stream ----------------------------------------------------------------------- */
+
+#define EVENT "data: "
+#define NEXT  "\n\n" EVENT
+
+static size_t put(char *buf, const char *text)
+{
+    memcpy(buf, text, strlen(text));
+    return strlen(text);
+}
+
+/* As much of what came as there is room for; each line is an event. */
+static size_t pass_on(struct web_link *link, char *buf, size_t bytes)
+{
+    size_t used = 0;
+
+    while (link->raw_at < link->raw_bytes && bytes - used >= strlen(NEXT)) {
+        const char *at = link->raw + link->raw_at;
+        size_t left = link->raw_bytes - link->raw_at, most = bytes - used;
+        const char *end = memchr(at, '\n', left < most ? left : most);
+        size_t text = end ? (size_t)(end - at) : left < most ? left : most;
+
+        memcpy(buf + used, at, text);
+        used += text;
+        link->raw_at += text;
+        link->mid |= text > 0;
+        if (!end || bytes - used < strlen(NEXT))
+            break;
+        used += put(buf + used, NEXT);
+        link->raw_at++;
+        link->mid = false;
+    }
+    return used;
+}
+
+/*
+ * The fabric has ended: the page gets the last report, if there is one, and is told, behind
+ * whatever it has of a line, and its stream is over.
+ * If the fabric has closed just this connection, the stream ends without a word, and the browser
+ * opens another. Which of both it is the watch shows, maybe a moment later.
+ */
+static ssize_t stream_end(struct web_link *link, char *buf, size_t bytes)
+{
+    const struct telemetry_text *tail = &link->server->tail;
+    size_t piece;
+
+    if (!watch_has_told(link)) {
+        web_link_await(link);
+        return 0;
+    }
+    if (!link->server->ended_ms || link->tail_at == tail->bytes)
+        return MHD_CONTENT_READER_END_OF_STREAM;
+    if (link->mid) {
+        link->mid = false;
+        return (ssize_t)put(buf, NEXT);
+    }
+    piece = tail->bytes - link->tail_at < bytes ? tail->bytes - link->tail_at : bytes;
+    memcpy(buf, tail->at + link->tail_at, piece);
+    link->tail_at += piece;
+    return (ssize_t)piece;
+}
+
+ssize_t web_stream_read(void *ctx, uint64_t at, char *buf, size_t bytes)
+{
+    struct web_link *link = ctx;
+    ssize_t got;
+
+    (void)at;
+    if (!link->begun) {
+        link->begun = true;
+        return (ssize_t)put(buf, EVENT);
+    }
+    if (link->raw_at == link->raw_bytes && !link->over) {
+        got = recv(link->conn.fd, link->raw, sizeof link->raw, MSG_DONTWAIT);
+        link->raw_at = 0;
+        link->raw_bytes = got > 0 ? (size_t)got : 0;
+        if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
+            web_link_await(link);
+            return 0;
+        }
+        link->over = got <= 0;
+        link->end_ms = link->over ? emu_now_ms() + WEB_LAST_MS : link->end_ms;
+    }
+    if (link->raw_at == link->raw_bytes)
+        return stream_end(link, buf, bytes);
+    return (ssize_t)pass_on(link, buf, bytes);
+}

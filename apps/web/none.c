@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * none.c - the server of a build without libmicrohttpd: there is none, and web_open() says so.
+ */
+#include <errno.h>
+
+#include "apps/cli/say.h"
+#include "apps/web/web.h"
+
+bool web_there(void)
+{
+    return false;
+}
+
+int web_serve(struct web *web, const char *name, int signal_fd,
+              void (*ready)(const struct web *web), char *error, size_t error_bytes)
+{
+    (void)web, (void)name, (void)signal_fd, (void)ready;
+    return fail(-ENOSYS, error, error_bytes, "this build has no web server");
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * colours.js - colours of loads and states, for light and dark.
+ *
+ * The scales are those of viridis (dark) and mako (light), which grow evenly in lightness, so they
+ * can be read without telling hues apart. Stalls are vermilion, and always dashed as well.
+ */
+
+const SCALES = {
+  dark: ["#33405a", "#3b528b", "#2c728e", "#21918c", "#28ae80", "#5ec962", "#addc30", "#fde725"],
+  light: ["#c3ccd8", "#8fd3b6", "#49c1ad", "#35a1ab", "#347fa4", "#395d9c", "#40407a", "#2a1a3f"],
+};
+
+export const THEMES = {
+  dark: {
+    ground: "#0d1420", row: "#121b2a", rowText: "#71809b", text: "#dfe7f3", faint: "#8b99b1",
+    body: "#182335", edge: "#5b6a84", select: "#ffffff", pulse: "#ffffff",
+    stall: "#ff7043", down: "#ff5c8a", testing: "#f2b134", out: "#c792ea", wait: "#f2b134",
+    combine: "#ffd54a", idle: "#2a374d", scale: SCALES.dark,
+  },
+  light: {
+    ground: "#fbfcfe", row: "#f1f4f9", rowText: "#64728a", text: "#17202e", faint: "#5b687e",
+    body: "#ffffff", edge: "#8b98ad", select: "#0b1220", pulse: "#10233f",
+    stall: "#d9480f", down: "#c2255c", testing: "#a86400", out: "#7a3fb5", wait: "#a86400",
+    combine: "#b88600", idle: "#d7dee8", scale: SCALES.light,
+  },
+};
+
+const rgb = (hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
+
+/** A colour of a scale: @share from 0 to 1. */
+export function scaled(scale, share) {
+  const at = Math.min(Math.max(share, 0), 1) * (scale.length - 1);
+  const low = Math.min(Math.floor(at), scale.length - 2);
+  const [from, to] = [rgb(scale[low]), rgb(scale[low + 1])];
+  const mixed = from.map((part, i) => Math.round(part + (to[i] - part) * (at - low)));
+  return `rgb(${mixed.join(",")})`;
+}
+
+/** Where a rate stands on the scale: small ones are told apart, too. 0: nothing moves. */
+export function shareOf(rate, most) {
+  if (rate <= 0 || most <= 0) return 0;
+  return Math.min(Math.sqrt(rate / most), 1);
+}

@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * layout.js - where a network's parts are drawn: levels as rows, nodes at the bottom.
+ *
+ * Switches with the same nodes below them are a stage of one subtree, and subtrees hold one another
+ * as these sets of nodes do. What would be too small to be seen is folded: a subtree into a box, a
+ * stage's switches into a bundle; either is opened and closed by hand.
+ */
+
+const NODE_PX = 14; /* a node's share of the width, at least, where the page chooses */
+const TALL_PX = 250; /* from a row to the next, at most */
+
+/* --- subtrees ------------------------------------------------------------------------ */
+
+/*
+ * Leaves: the nodes that the same switches have plugged in. What is below a switch is a set of
+ * leaves, a bit each: nodes may be numbered in any order.
+ */
+function leavesOf(model) {
+  const own = model.switches.map(() => []), byNodes = new Map(), of = [];
+  for (const cable of model.cables) if (!cable.toSwitch) own[cable.sw].push(cable.far);
+  own.forEach((nodes, s) => {
+    const key = nodes.sort((a, b) => a - b).join();
+    if (key && !byNodes.has(key)) byNodes.set(key, byNodes.size);
+    of[s] = key ? byNodes.get(key) : -1;
+  });
+  return { of, count: byNodes.size };
+}
+
+function setsBelow(model) {
+  const leaves = leavesOf(model), up = model.switches.map(() => []);
+  const sets = model.switches.map((_, s) => {
+    const set = new Uint32Array(Math.ceil(leaves.count / 32) || 1);
+    if (leaves.of[s] >= 0) set[leaves.of[s] >> 5] |= 1 << (leaves.of[s] & 31);
+    return set;
+  });
+  for (const { toSwitch, sw, far } of model.cables) {
+    if (!toSwitch) continue;
+    if (model.switches[sw].level < model.switches[far].level) up[sw].push(far);
+    else up[far].push(sw);
+  }
+  const byLevel = model.switches.map((_, s) => s)
+    .sort((a, b) => model.switches[a].level - model.switches[b].level);
+  for (const s of byLevel)
+    for (const above of up[s]) sets[s].forEach((word, i) => { sets[above][i] |= word; });
+  return sets;
+}
+
+const holds = (outer, inner) => inner.every((word, i) => (word & ~outer[i]) === 0);
+
+function sizeOf(set) {
+  let ret = 0;
+  for (let word of set) for (; word; word &= word - 1) ret++;
+  return ret;
+}
+
+/* The subtrees of a network: each is a set of leaves with the switches above just these. */
+function subtreesOf(model) {
+  const sets = setsBelow(model), all = new Map();
+  const add = (set) => {
+    const key = set.join();
+    if (!all.has(key)) all.set(key, { set, stages: new Map(), children: [], nodes: [], top: -1 });
+    return all.get(key);
+  };
+  const whole = new Uint32Array(sets[0]?.length || 1);
+  for (const set of sets) set.forEach((word, i) => { whole[i] |= word; });
+  const root = add(whole);
+  model.switches.forEach(({ level }, s) => {
+    const tree = sets[s].some((word) => word) ? add(sets[s]) : root;
+    if (!tree.stages.has(level)) tree.stages.set(level, []);
+    tree.stages.get(level).push(s);
+    tree.top = Math.max(tree.top, level);
+  });
+  placeNodes(model, root, (s) => all.get(sets[s].join()) || root);
+  nest(root, [...all.values()]);
+  return root;
+}
+
+/* Each into the smallest that holds it; in the order of their nodes. */
+function nest(root, trees) {
+  const sizes = new Map(trees.map((tree) => [tree, sizeOf(tree.set)]));
+  trees.sort((a, b) => sizes.get(b) - sizes.get(a));
+  for (const tree of trees) {
+    if (tree === root) continue;
+    let home = root, inner;
+    while ((inner = home.children.find((child) => holds(child.set, tree.set)))) home = inner;
+    home.children.push(tree);
+  }
+  let number = 0;
+  const span = (tree) => {
+    tree.children.forEach(span);
+    const parts = [...tree.children, ...tree.nodes.map((n) => ({ low: n, high: n, count: 1 }))];
+    tree.low = Math.min(...parts.map(({ low }) => low));
+    tree.high = Math.max(...parts.map(({ high }) => high));
+    tree.count = parts.reduce((sum, { count }) => sum + count, 0);
+    tree.children.sort((a, b) => a.low - b.low);
+    tree.key = String(number++);
+  };
+  span(root);
+}
+
+/* A node belongs to the switch that its first link is plugged into. */
+function placeNodes(model, root, treeOf) {
+  const home = new Array(model.nodeCount).fill(null);
+  for (const cable of model.cables)
+    if (!cable.toSwitch && !home[cable.far]) home[cable.far] = treeOf(cable.sw);
+  home.forEach((tree, n) => (tree || root).nodes.push(n));
+}
+
+function each(tree, visit) {
+  visit(tree);
+  tree.children.forEach((child) => each(child, visit));
+}
+
+/* All that is in it. */
+function membersOf(tree) {
+  const ret = { switches: [], nodes: [] };
+  each(tree, ({ stages, nodes }) => {
+    for (const stage of stages.values()) ret.switches.push(...stage);
+    ret.nodes.push(...nodes);
+  });
+  return ret;
+}
+
+export class Layout {
+  constructor(model) {
+    this.model = model;
+    this.root = subtreesOf(model);
+    this.levels = Math.max(model.shape.levels, ...model.switches.map((sw) => sw.level + 1), 1);
+    this.chosen = new Map(); /* subtrees and bundles that were opened or closed by hand */
+    this.items = [];
+    this.edges = [];
+  }
+
+  /* --- what is open --- */
+
+  isOpen(tree) {
+    return tree === this.root || (this.chosen.get(tree.key) ?? this.auto.has(tree.key));
+  }
+
+  /* Columns that a subtree takes. */
+  columns(tree) {
+    if (!this.isOpen(tree))
+      return Math.min(Math.max(Math.sqrt(tree.count), 2.5), 7);
+    const below = tree.children.reduce((sum, child) => sum + this.columns(child) + 0.35,
+      tree.nodes.length);
+    let widest = 0;
+    for (const [level, stage] of tree.stages)
+      if (this.chosen.get(`${tree.key}@${level}`)) widest = Math.max(widest, stage.length * 1.3);
+    return Math.max(below, widest, 1.5);
+  }
+
+  /* Open subtrees, the highest first, as long as all of the next are wide enough to be seen. */
+  openAutomatically(width) {
+    const most = width / NODE_PX;
+    this.auto = new Set();
+    for (let level = this.levels - 1; level >= 0; level--) {
+      const tried = new Set(this.auto);
+      each(this.root, (tree) => tree.top === level && tried.add(tree.key));
+      const before = this.auto;
+      this.auto = tried;
+      if (this.columns(this.root) > most + 0.35 * this.root.children.length + 1) {
+        this.auto = before;
+        return;
+      }
+    }
+  }
+
+  /** Open what is closed, and close what is open. False: there is nothing to it. */
+  toggle(item) {
+    if (item.kind === "box") {
+      this.chosen.set(item.tree.key, true);
+    } else if (item.kind === "bundle") {
+      this.chosen.set(item.key, true);
+    } else if (item.kind === "switch" && this.chosen.get(item.bundle)) {
+      this.chosen.delete(item.bundle);
+    } else {
+      const tree = this.homeOf(item);
+      if (!tree || tree === this.root) return false;
+      this.chosen.set(tree.key, false);
+    }
+    return true;
+  }
+
+  homeOf(item) {
+    let home = null;
+    each(this.root, (tree) => {
+      if (item.kind === "node" && tree.nodes.includes(item.nodes[0])) home = tree;
+      if (item.kind === "switch" && tree.stages.get(item.level)?.includes(item.switches[0]))
+        home = tree;
+    });
+    return home;
+  }
+
+  reset() {
+    this.chosen.clear();
+  }
+
+  /* --- where it is --- */
+
+  place(width, height) {
+    const rows = this.levels + 1, top = 34, bottom = 46;
+    this.width = width;
+    this.row = Math.min((height - top - bottom) / Math.max(rows - 1, 1), TALL_PX);
+    this.top = top + (height - top - bottom - this.row * (rows - 1)) / 2;
+    this.items = [];
+    this.ofSwitch = new Int32Array(this.model.switches.length).fill(-1);
+    this.ofNode = new Int32Array(this.model.nodeCount).fill(-1);
+    this.openAutomatically(width - 2 * 46);
+    this.unit = (width - 2 * 46) / this.columns(this.root);
+    this.placeTree(this.root, 46);
+    this.join();
+  }
+
+  y(level) {
+    return this.top + this.row * (this.levels - 1 - level);
+  }
+
+  add(item) {
+    const at = this.items.push(item) - 1;
+    item.switches.forEach((s) => { this.ofSwitch[s] = at; });
+    item.nodes.forEach((n) => { this.ofNode[n] = at; });
+  }
+
+  placeTree(tree, x0) {
+    const width = this.columns(tree) * this.unit;
+    if (!this.isOpen(tree)) {
+      this.placeBox(tree, x0, width);
+      return;
+    }
+    for (const [level, stage] of tree.stages) this.placeStage(tree, level, stage, x0, width);
+    this.placeBelow(tree, x0, width);
+  }
+
+  placeBelow(tree, x0, width) {
+    const parts = [...tree.children.map((child) => ({ child, low: child.low })),
+      ...tree.nodes.map((node) => ({ node, low: node }))].sort((a, b) => a.low - b.low);
+    const all = parts.reduce((sum, { child }) =>
+      sum + (child ? this.columns(child) + 0.35 : 1), 0) * this.unit;
+    let x = x0 + (width - all) / 2;
+    for (const { child, node } of parts) {
+      if (child) {
+        this.placeTree(child, x + 0.175 * this.unit);
+        x += (this.columns(child) + 0.35) * this.unit;
+      } else {
+        this.placeNode(node, x + this.unit / 2);
+        x += this.unit;
+      }
+    }
+  }
+
+  placeNode(node, x) {
+    const size = Math.min(Math.max(this.unit * 0.62, 5), 20);
+    this.add({ kind: "node", id: `node ${node}`, level: -1, x, y: this.y(-1), w: size, h: size,
+      switches: [], nodes: [node] });
+  }
+
+  placeStage(tree, level, stage, x0, width) {
+    const key = `${tree.key}@${level}`, y = this.y(level);
+    const step = width / stage.length;
+    if (stage.length > 1 && !this.chosen.get(key) && step < 16) {
+      this.add({ kind: "bundle", id: `bundle ${key}`, key, level, tree, x: x0 + width / 2, y,
+        w: Math.min(width * 0.9, 420), h: Math.min(this.row * 0.34, 34), switches: stage,
+        nodes: [] });
+      return;
+    }
+    stage.forEach((s, i) => this.add({ kind: "switch", id: `switch ${s}`, level, bundle: key,
+      room: step, x: x0 + step * (i + 0.5), y, w: Math.min(Math.max(step * 0.62, 10), 46),
+      h: Math.min(Math.max(this.row * 0.26, 16), 30), switches: [s], nodes: [] }));
+  }
+
+  placeBox(tree, x0, width) {
+    const from = this.y(Math.max(tree.top, 0)) - 16, to = this.y(-1) + 14;
+    this.add({ kind: "box", id: `subtree ${tree.key}`, level: tree.top, tree, x: x0 + width / 2,
+      y: (from + to) / 2, w: Math.max(width - 6, 8), h: to - from, ...membersOf(tree) });
+  }
+
+  /* --- what joins it --- */
+
+  /* All cables between the same two things that are drawn are one edge, from the lower one up. */
+  join() {
+    const edges = new Map();
+    this.edgeOf = new Int32Array(this.model.cables.length).fill(-1);
+    this.model.cables.forEach((cable, c) => {
+      const near = this.ofSwitch[cable.sw];
+      const far = cable.toSwitch ? this.ofSwitch[cable.far] : this.ofNode[cable.far];
+      if (near === far || near < 0 || far < 0) return;
+      const farLevel = cable.toSwitch ? this.model.switches[cable.far].level : -1;
+      const farIsLow = farLevel < this.model.switches[cable.sw].level;
+      const [low, high] = farIsLow ? [far, near] : [near, far];
+      const key = `${this.items[low].id}|${this.items[high].id}`; /* stays when places change */
+      if (!edges.has(key))
+        edges.set(key, { id: `edge ${key}`, low, high, cables: [], up: [], down: [],
+          level: Math.min(farLevel, this.model.switches[cable.sw].level) + 1 });
+      const edge = edges.get(key);
+      edge.cables.push(c);
+      edge.up.push(farIsLow ? 2 * c : 2 * c + 1);
+      edge.down.push(farIsLow ? 2 * c + 1 : 2 * c);
+    });
+    this.edges = [...edges.values()];
+    this.edges.forEach((edge, i) => {
+      edge.cables.forEach((c) => { this.edgeOf[c] = i; });
+      Object.assign(edge, this.endsOf(edge));
+    });
+  }
+
+  endsOf(edge) {
+    const low = this.items[edge.low], high = this.items[edge.high];
+    const inside = (item, x) =>
+      Math.min(Math.max(x, item.x - item.w / 2 + 4), item.x + item.w / 2 - 4);
+    const wide = (item) => item.kind === "bundle" || item.kind === "box";
+    return {
+      x0: wide(low) ? inside(low, low.kind === "box" ? low.x : high.x) : low.x,
+      y0: low.y - low.h / 2,
+      x1: wide(high) ? inside(high, low.x) : high.x,
+      y1: high.y + high.h / 2,
+    };
+  }
+
+  /* --- what is at a point --- */
+
+  itemAt(x, y) {
+    return this.items.find((item) => Math.abs(x - item.x) <= Math.max(item.w / 2, 7) + 1 &&
+      Math.abs(y - item.y) <= Math.max(item.h / 2, 7) + 1) || null;
+  }
+
+  edgeAt(x, y) {
+    let best = null, least = 7;
+    for (const edge of this.edges) {
+      const { x0, y0, x1, y1 } = edge, dx = x1 - x0, dy = y1 - y0;
+      const along = ((x - x0) * dx + (y - y0) * dy) / (dx * dx + dy * dy || 1);
+      if (along < 0.02 || along > 0.98) continue;
+      const off = Math.hypot(x - x0 - along * dx, y - y0 - along * dy);
+      if (off < least) [best, least] = [edge, off];
+    }
+    return best;
+  }
+}

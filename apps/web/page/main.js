@@ -1,0 +1,643 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * main.js - the page: lines come from a feed, a model takes them, a layout places what it has, a
+ * painter draws that, and panels tell of it. docs/web.md says what a person can do.
+ *
+ * window.fabemu shows the model and what is drawn to whoever looks: tests, and the curious.
+ */
+import { FileFeed, LiveFeed } from "./feed.js";
+import { Layout } from "./layout.js";
+import { Matrix } from "./matrix.js";
+import { Model } from "./model.js";
+import { Painter } from "./paint.js";
+import { RANGES, el, missingNodes, rangesOf, rangesText, renderCollectives, renderEvents,
+  renderSelection, short, standstillLines, timeText } from "./panel.js";
+import { scaled } from "./colours.js";
+
+const FRAME_MS = 42; /* between two pictures, while something moves */
+const LINES = 8; /* about who waits for whom */
+const WRONG_MS = 4000; /* that a line about a file that is none is shown for */
+const FILE_MOST = 1 << 29;
+const ANSWER_MS = 8000; /* for the server to answer: it waits 5 s for the fabric */
+const LIST_MS = 200; /* between two looks at the list of faults */
+const LOOK_MS = 100; /* from a snapshot to the next, at speed 1 */
+const PACE_MS = 1000; /* between two wishes about simulated time, which is held */
+const PACE_FOR_MS = 5000; /* for as long as this page may be gone, */
+const PACE_HIDDEN_MS = 65000; /* or is seldom let run by its browser */
+const REPORT_MS = 2000; /* between two reports, while the matrix is looked at */
+
+/* What a kind of fault needs beside its place. */
+const KEYS = {
+  "link-flap": "down=50ms up=200ms", "bit-errors": "rate=1e-2", loss: "rate=1e-2",
+  duplicate: "rate=1e-2", delay: "by=1ms rate=1e-2", "credit-loss": "count=1 rate=1",
+  "credit-forge": "count=1 rate=1", "slow-link": "factor=10", "combine-flip": "count=1 rate=1",
+  "node-slow": "share=25%", noise: "period=10ms length=1ms",
+};
+const AT_ONCE = new Set(["adapter-reset", "node-kill"]);
+
+const DARK = matchMedia("(prefers-color-scheme: dark)");
+
+const $ = (id) => document.getElementById(id);
+
+class Page {
+  constructor() {
+    this.canvas = $("canvas");
+    this.painter = new Painter(this.canvas);
+    this.model = null;
+    this.layout = null;
+    this.before = null; /* what was shown of the fabric, while a recording is */
+    this.ended = false; /* the fabric has */
+    this.selected = null; /* id of an item or edge */
+    this.kinds = [];
+    this.dirty = true;
+    this.last = 0;
+    this.who = crypto.getRandomValues(new Uint32Array(1))[0]; /* of the pages that want something */
+    this.matrix = new Matrix();
+    this.report = null; /* the last one of the fabric */
+    this.clock = 0; /* seconds that things have moved for */
+    this.listen();
+    this.setTheme(this.storedTheme());
+    this.watchLive();
+    requestAnimationFrame((now) => this.frame(now));
+  }
+
+  /* --- feeds --- */
+
+  handlers() {
+    return { onShape: (shape) => this.onShape(shape), onLine: (line) => this.onLine(line),
+      onState: () => this.onState() };
+  }
+
+  watchLive() {
+    const { before } = this;
+    this.feed?.close();
+    this.before = null;
+    this.feed = new LiveFeed(this.handlers(), this.ended);
+    this.feed.speed = Number($("speed").value);
+    this.show(before?.model || null, before?.layout || null);
+    this.onState();
+  }
+
+  /* While no snapshots come, nothing is drawn as if it moved. */
+  onState() {
+    const { feed } = this;
+    if (feed.live && feed.state === "ended") this.ended = true;
+    if (feed.live && !feed.paused && feed.state !== "connected") {
+      this.model?.rest();
+      this.painter.rest();
+      this.dirty = this.dirtySide = true;
+    }
+    this.renderFeed();
+  }
+
+  async replay(file) {
+    try {
+      if (file.size > FILE_MOST) throw new Error("this file is larger than 512 MiB");
+      const feed = new FileFeed(this.handlers(), file.name, await file.text());
+      new Model(feed.shape); /* it must be whole before what is shown goes */
+      this.feed.close();
+      if (this.feed.live) this.before = { model: this.model, layout: this.layout };
+      this.feed = feed;
+      feed.speed = Number($("speed").value);
+      feed.start();
+    } catch (error) {
+      this.tell(error.message);
+      this.wrong = `${file.name}: ${error.message}`;
+      setTimeout(() => {
+        this.wrong = null;
+        this.renderFeed();
+      }, WRONG_MS);
+    }
+    $("file").value = ""; /* so that the same file can be chosen again */
+    this.renderFeed();
+  }
+
+  onShape(shape) {
+    const old = this.model, model = new Model(shape), layout = new Layout(model);
+    const same = old && JSON.stringify(old.shape.cables) === JSON.stringify(shape.cables);
+    if (same) layout.chosen = this.layout.chosen;
+    if (same && this.feed.live) model.carry(old);
+    this.show(model, layout, same);
+    if (!this.feed.live) return;
+    if (this.steers) {
+      this.pace();
+      return;
+    }
+    this.loadKinds();
+    this.listFaults();
+  }
+
+  /* --- simulated time --- */
+
+  /** Is it a run in simulated time, which goes as fast as pages want? */
+  get steers() {
+    return this.feed.live && this.model?.virtual && !this.ended;
+  }
+
+  /* What the page wants of time, again and again: should it die, time goes on. */
+  pace() {
+    clearTimeout(this.pacing);
+    if (!this.steers) return;
+    const { paused, speed } = this.feed;
+    this.ask({ cmd: "pace", who: this.who, hold: paused, every_ms: Math.round(LOOK_MS / speed),
+      for_ms: document.hidden ? PACE_HIDDEN_MS : PACE_FOR_MS });
+    this.pacing = setTimeout(() => this.pace(), PACE_MS);
+  }
+
+  /* It is left, or closed: time goes on without it. */
+  letGo() {
+    if (!this.steers) return;
+    const wish = JSON.stringify({ cmd: "pace", who: this.who, for_ms: 0 });
+    navigator.sendBeacon("ask", new Blob([wish], { type: "application/json" }));
+  }
+
+  pause() {
+    this.feed.pause(!this.feed.paused);
+    this.pace();
+  }
+
+  setSpeed() {
+    this.feed.speed = Number($("speed").value);
+    this.pace();
+  }
+
+  /* @same: as what is shown now, so what is selected stays. Null: nothing is known yet. */
+  show(model, layout, same) {
+    const shape = model?.shape;
+    this.model = model;
+    this.layout = layout;
+    if (!same) this.selected = null;
+    this.painter.setModel(model, layout);
+    $("name").textContent = shape?.name || "fabemu";
+    $("what").textContent = !shape ? ""
+      : `${shape.topo} · ${shape.profile} · clock ${shape.clock}`;
+    document.title = shape?.name ? `${shape.name} – fabemu` : "fabemu";
+    this.renderStandstill();
+    this.renderFaultForm();
+    this.place();
+    this.renderSide();
+    this.renderFeed();
+  }
+
+  onLine(line) {
+    if (line.event === "report") {
+      this.report = line.report; /* at the end */
+      this.renderMatrix();
+      return;
+    }
+    if (!this.model) return;
+    if (this.model.take(line)) {
+      this.painter.follow();
+    } else if (line.event === "fault") {
+      this.listFaults();
+    } else if (line.event === "standstill") {
+      this.renderStandstill();
+    }
+    this.dirty = this.dirtySide = true;
+  }
+
+  /* --- the picture --- */
+
+  place() {
+    this.painter.resize();
+    if (this.layout) this.layout.place(this.painter.width, this.painter.height - 26);
+    if (this.selected && !this.part(this.selected)) this.select(null); /* it is folded now */
+    this.dirty = true;
+  }
+
+  frame(now) {
+    requestAnimationFrame((then) => this.frame(then));
+    const moves = this.painter.moves && this.feed.flows && !document.hidden;
+    if (!this.dirty && (!moves || now - this.last < FRAME_MS)) return;
+    if (moves) this.clock += Math.min(now - this.last, 10 * FRAME_MS) / 1000;
+    this.last = now;
+    this.dirty = false;
+    this.painter.chosen = this.selected;
+    this.painter.draw(this.clock);
+    if (this.dirtySide) this.renderSide();
+  }
+
+  part(id) {
+    return this.layout?.items.find((item) => item.id === id) ||
+      this.layout?.edges.find((edge) => edge.id === id) || null;
+  }
+
+  select(part) {
+    this.selected = part ? part.id : null;
+    this.tell(part ? `${this.nameOf(part)}, ${this.stateOf(part)}` : "nothing selected");
+    this.renderFaultForm();
+    $("selection").scrollIntoView({ block: "nearest" });
+    this.renderSide();
+    this.dirty = true;
+  }
+
+  nameOf(part) {
+    if (part.cables?.length > 1) return `${part.cables.length} links`;
+    if (part.cables) return `link ${this.model.cableName(part.cables[0])}`;
+    if (part.kind === "node") return this.model.nodeName(part.nodes[0]);
+    if (part.kind === "switch") return this.model.switchName(part.switches[0]);
+    return part.kind === "bundle" ? `${part.switches.length} switches, folded`
+      : `subtree of ${part.nodes.length} nodes, folded`;
+  }
+
+  /* For who does not see it. */
+  stateOf(part) {
+    const { model } = this;
+    const ways = part.cables ? [...part.up, ...part.down]
+      : part.switches.flatMap((s) => model.waysOut[s]);
+    const rate = ways.length ? ways.reduce((sum, way) => sum + model.ways.segmentsRate[way], 0)
+      : part.nodes.reduce((sum, n) => sum + model.node.sentRate[n], 0);
+    const states = part.cables ? [...new Set(part.cables.map((c) => model.stateName(c)))] : [];
+    return [...states, `${short(rate)} segments a second`].join(", ");
+  }
+
+  /** Open what is folded, or fold the subtree of what is selected. */
+  toggle(part) {
+    if (!part || part.cables || !this.layout.toggle(part)) return;
+    this.selected = null;
+    this.place();
+    this.select(null);
+  }
+
+  pointer(event) {
+    const { left, top } = this.canvas.getBoundingClientRect();
+    const [x, y] = [event.clientX - left, event.clientY - top];
+    return this.layout ? this.layout.itemAt(x, y) || this.layout.edgeAt(x, y) : null;
+  }
+
+  onClick(event) {
+    const part = this.pointer(event);
+    if (part && !part.cables && part.id === this.selected) this.toggle(part);
+    else this.select(part);
+  }
+
+  onMove(event) {
+    const part = this.pointer(event), id = part ? part.id : null;
+    if (id === this.painter.hovered) return;
+    this.painter.hovered = id;
+    this.canvas.title = part ? this.nameOf(part) : "";
+    this.canvas.style.cursor = part ? "pointer" : "default";
+    this.dirty = true;
+  }
+
+  /** The nearest item that way from what is selected. */
+  move(dx, dy) {
+    const { items } = this.layout, from = this.part(this.selected);
+    if (!from || from.cables) {
+      this.select(from ? items[from.low] : items[0]);
+      return;
+    }
+    let best = null, least = Infinity;
+    for (const item of items) {
+      const [x, y] = [item.x - from.x, item.y - from.y];
+      const along = x * dx + y * dy, off = Math.abs(x * dy) + Math.abs(y * dx);
+      if (item === from || along <= 2) continue;
+      const far = along + off * (dx ? 6 : 1.2);
+      if (far < least) [best, least] = [item, far];
+    }
+    if (best) this.select(best);
+  }
+
+  nextLink() {
+    const part = this.part(this.selected);
+    if (!part) return;
+    const home = part.cables ? this.part(this.linksOf) : part;
+    const at = this.layout.items.indexOf(home);
+    const edges = this.layout.edges.filter((edge) => edge.low === at || edge.high === at);
+    if (!edges.length) return;
+    this.linksOf = home.id;
+    this.select(edges[(edges.findIndex((edge) => edge.id === this.selected) + 1) % edges.length]);
+  }
+
+  /* --- words --- */
+
+  tell(text) {
+    $("told").textContent = text;
+  }
+
+  renderSide() {
+    this.dirtySide = false;
+    if (!this.model) {
+      ["selection", "collectives", "events"].forEach((id) => $(id).replaceChildren());
+      ["hops", "stalls", "combined", "out", "time"].forEach((id) => { $(id).textContent = "–"; });
+      return;
+    }
+    const { model } = this, out = model.state.reduce((sum, state) => sum + (state > 0), 0);
+    renderSelection($("selection"), model, this.part(this.selected));
+    renderCollectives($("collectives"), model);
+    renderEvents($("events"), model);
+    $("hops").textContent = short(model.rates.hops || 0);
+    $("stalls").textContent = short(model.rates.credit_stalls || 0);
+    $("stalls").parentElement.classList.toggle("stalled", model.rates.credit_stalls > 0);
+    $("combined").textContent = short(model.rates.contributions || 0);
+    $("out").textContent = String(out);
+    $("out").parentElement.classList.toggle("wrong", out > 0);
+    $("time").textContent = model.virtual ? timeText(model.at) : `${model.at.toFixed(1)} s`;
+    $("most").textContent = `${short(this.painter.most)}/s` + (model.capacity ? " (all)" : "");
+  }
+
+  renderFeed() {
+    const { feed } = this;
+    const state = this.wrong ? "wrong" : feed.state === "ended" ? "ended"
+      : feed.paused ? "paused" : feed.state;
+    $("feed").dataset.state = state;
+    $("feed").textContent = { connected: "live", wrong: this.wrong,
+      connecting: feed.why ? `connecting: ${feed.why}` : "connecting" }[state] || state;
+    $("pause").textContent = feed.paused ? "Go on" : "Pause";
+    $("pause").setAttribute("aria-pressed", String(feed.paused));
+    $("replay").hidden = feed.live && !this.steers;
+    ["replayname", "seek", "live"].forEach((id) => { $(id).hidden = feed.live; });
+    $("faults").hidden = !feed.live || !this.model || this.model.virtual ||
+      feed.state === "ended";
+    $("who").disabled = Boolean(feed.live && this.model?.virtual);
+    if (feed.live) return;
+    $("replayname").textContent = feed.name;
+    $("seek").value = String(Math.round(1000 * (feed.at - feed.first) /
+      (feed.last - feed.first || 1)));
+    $("seek").setAttribute("aria-valuetext", `${feed.at.toFixed(1)} s`);
+  }
+
+  /* --- asking the fabric --- */
+
+  async ask(request) {
+    try {
+      const reply = await fetch("ask", { method: "POST", body: JSON.stringify(request),
+        headers: { "Content-Type": "application/json" },
+        signal: AbortSignal.timeout(ANSWER_MS) });
+      return reply.ok ? await reply.json() : { ok: false, error: (await reply.text()).trim() };
+    } catch (error) {
+      return { ok: false, error: error.name === "TimeoutError"
+        ? "no answer: are more than five pages open in this browser?"
+        : "the fabric has ended" };
+    }
+  }
+
+  async loadKinds() {
+    if (this.kinds.length) return;
+    try {
+      this.kinds = await (await fetch("kinds", { signal: AbortSignal.timeout(ANSWER_MS) })).json();
+    } catch {
+      return; /* it has ended already, or is asked again with the next shape */
+    }
+    this.renderFaultForm();
+  }
+
+  /* The kinds that befall what is selected, and where. */
+  faultPlace() {
+    const part = this.part(this.selected);
+    if (!part) return { of: "links", place: "random" };
+    if (part.cables) return { of: "links", place: `link=${this.model.cableText(part.cables[0])}` };
+    if (part.kind === "node") return { of: "nodes", place: `node=${part.nodes[0]}` };
+    if (part.kind === "switch") return { of: "switches", place: `switch=${part.switches[0]}` };
+    return part.kind === "bundle" ? { of: "switches", place: `level=${part.level}` }
+      : this.faultNodes(part.nodes);
+  }
+
+  /* A fault names so many ranges: where nodes are numbered otherwise, not all are in it. */
+  faultNodes(nodes) {
+    const ranges = rangesOf(nodes), named = ranges.slice(0, RANGES);
+    const count = named.reduce((sum, [from, to]) => sum + to - from + 1, 0);
+    return { of: "nodes", place: `nodes=${rangesText(ranges, RANGES)}`,
+      note: count < nodes.length ? `a fault names ${RANGES} ranges of nodes at most: ` +
+        `${count} of these ${nodes.length} nodes` : "" };
+  }
+
+  renderFaultForm() {
+    const { of } = this.faultPlace(), before = $("kind").value;
+    const fits = this.kinds.filter((kind) => kind.of === of);
+    $("kind").replaceChildren(...fits.map(({ name, about }) =>
+      el("option", { value: name, title: about }, name)));
+    if (fits.some(({ name }) => name === before)) $("kind").value = before;
+    this.renderFaultText();
+  }
+
+  renderFaultText() {
+    const kind = $("kind").value, { place, note } = this.faultPlace();
+    const time = $("duration").value && !AT_ONCE.has(kind) ? `for=${$("duration").value} ` : "";
+    $("text").value = `${time}${kind} ${place}${KEYS[kind] ? ` ${KEYS[kind]}` : ""}`;
+    if (note) this.sayOfFault(note, true);
+  }
+
+  sayOfFault(text, ok) {
+    $("faultsaid").className = ok ? "" : "wrong";
+    $("faultsaid").textContent = text;
+  }
+
+  async inject(text) {
+    const reply = await this.ask({ cmd: "fault", fault: text });
+    this.sayOfFault(reply.ok ? `fault ${reply.fault} injected` +
+      (reply.note ? `: ${reply.note}` : "") : reply.error, reply.ok);
+    this.listFaults();
+  }
+
+  /* One request at a time, and one more if something has happened meanwhile. */
+  async listFaults() {
+    this.listAgain = true;
+    if (this.listing) return;
+    this.listing = true;
+    while (this.listAgain && this.feed.live && !this.ended) {
+      this.listAgain = false;
+      const reply = await this.ask({ cmd: "faults" });
+      if (reply.ok) this.renderFaults(reply.faults); /* else what was known is shown */
+      await new Promise((done) => { setTimeout(done, LIST_MS); });
+    }
+    this.listing = false;
+  }
+
+  /* A fault's row stays what it is while others come and go: somebody may be about to click in it,
+   * or be there by keyboard. */
+  renderFaults(faults) {
+    const active = faults.filter((fault) => fault.state !== "over");
+    const before = new Map([...$("active").children].map((row) => [row.dataset.fault, row]));
+    const rows = active.map((fault) => before.get(`${fault.fault}: ${fault.text}`) ||
+      this.faultRow(fault));
+    rows.forEach((row, i) => {
+      before.delete(row.dataset.fault);
+      row.firstChild.lastChild.textContent = `(${active[i].state})`;
+      if ($("active").children[i] !== row) $("active").insertBefore(row, $("active").children[i]);
+    });
+    const left = [...before.values()].some((row) => row.contains(document.activeElement));
+    before.forEach((row) => row.remove());
+    if (left) $("text").focus(); /* who was there by keyboard is not sent to the page's begin */
+  }
+
+  faultRow({ fault, text }) {
+    return el("li", { "data-fault": `${fault}: ${text}` },
+      el("span", {}, `${fault}: ${text} `, el("span", { class: "faint" })),
+      el("button", { type: "button", "aria-label": `take fault ${fault} back`,
+        click: () => this.clear(fault) }, "take back"));
+  }
+
+  async clear(number) {
+    const reply = await this.ask({ cmd: "fault_clear", fault: number });
+    this.sayOfFault(reply.ok ? `fault ${number} taken back` : reply.error, reply.ok);
+    this.listFaults();
+  }
+
+  /* Who sends how much to whom: of the fabric, also while a recording is replayed. */
+  async showMatrix() {
+    if ($("matrix").open || $("who").disabled) return;
+    $("matrix").showModal();
+    this.renderMatrix();
+    if (this.asksReports) return; /* it was open a moment ago */
+    this.asksReports = true;
+    while ($("matrix").open && !this.ended) {
+      const reply = await this.ask({ cmd: "report" });
+      if (reply.ok && !this.ended) this.report = reply.report;
+      this.renderMatrix();
+      await new Promise((done) => { setTimeout(done, REPORT_MS); });
+    }
+    this.asksReports = false;
+  }
+
+  renderMatrix() {
+    if (!$("matrix").open) return;
+    const { report } = this;
+    this.matrix.take(report?.communication?.messages || null, report?.nodes || 0);
+    this.matrix.render(this.painter.theme);
+  }
+
+  /* Nothing moves, and somebody waits: who for whom. */
+  renderStandstill() {
+    const standstill = this.model?.standstill, lines = standstill
+      ? standstillLines(standstill, this.model) : [];
+    this.painter.still = standstill ? missingNodes(standstill) : null;
+    $("standstill").hidden = !lines.length;
+    /* said once, when it begins: the list changes each second */
+    if (!lines.length) $("alarm").textContent = "";
+    else if (!$("alarm").textContent) $("alarm").textContent = `Nothing moves. ${lines[0]}`;
+    if (!lines.length) return;
+    const shown = lines.slice(0, LINES);
+    if (lines.length > LINES) shown.push(`and ${lines.length - LINES} more`);
+    $("standstill").replaceChildren(
+      el("h2", {}, `Nothing has moved for ${(standstill.standstill.for_ns / 1e9).toFixed(0)} s`),
+      el("ul", { class: "lines" }, ...shown.map((line) => el("li", {}, line))));
+  }
+
+  /* --- light and dark --- */
+
+  storedTheme() {
+    let stored = null;
+    try {
+      stored = localStorage.getItem("fabemu-theme");
+    } catch { /* a browser that keeps nothing */ }
+    return stored || (DARK.matches ? "dark" : "light");
+  }
+
+  setTheme(name) {
+    document.documentElement.dataset.theme = this.theme = name;
+    this.painter.setTheme(name);
+    $("theme").textContent = name === "dark" ? "Light" : "Dark";
+    const scale = $("scale").getContext("2d");
+    for (let x = 0; x < 130; x++) {
+      scale.fillStyle = scaled(this.painter.theme.scale, 0.12 + 0.88 * Math.sqrt(x / 129));
+      scale.fillRect(x, 0, 1, 10);
+    }
+    this.dirty = true;
+  }
+
+  switchTheme() {
+    this.setTheme(this.theme === "dark" ? "light" : "dark");
+    try {
+      localStorage.setItem("fabemu-theme", this.theme);
+    } catch { /* a browser that keeps nothing */ }
+  }
+
+  /* --- keys and buttons --- */
+
+  listen() {
+    new ResizeObserver(() => this.place()).observe(this.canvas);
+    this.canvas.addEventListener("click", (event) => this.onClick(event));
+    this.canvas.addEventListener("pointermove", (event) => this.onMove(event));
+    this.canvas.addEventListener("pointerleave", () => {
+      this.painter.hovered = null;
+      this.dirty = true;
+    });
+    DARK.addEventListener("change", () => this.setTheme(this.storedTheme()));
+    document.addEventListener("keydown", (event) => this.onKey(event));
+    document.addEventListener("visibilitychange", () => this.pace());
+    $("pause").addEventListener("click", () => this.pause());
+    $("who").addEventListener("click", () => this.showMatrix());
+    addEventListener("pagehide", () => this.letGo());
+    $("open").addEventListener("click", () => $("file").click());
+    $("file").addEventListener("change", () => {
+      if ($("file").files[0]) this.replay($("file").files[0]);
+    });
+    $("theme").addEventListener("click", () => this.switchTheme());
+    $("help").addEventListener("click", () => $("keys").showModal());
+    $("live").addEventListener("click", () => this.watchLive());
+    $("seek").addEventListener("input", () => this.feed.seek(this.feed.first +
+      ($("seek").value / 1000) * (this.feed.last - this.feed.first)));
+    $("speed").addEventListener("change", () => this.setSpeed());
+    $("kind").addEventListener("change", () => this.renderFaultText());
+    $("duration").addEventListener("change", () => this.renderFaultText());
+    $("fault").addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.inject($("text").value);
+    });
+  }
+
+  speed(by) {
+    const choice = $("speed"), at = choice.selectedIndex + by;
+    if ((this.feed.live && !this.steers) || at < 0 || at >= choice.length) return;
+    choice.selectedIndex = at;
+    this.setSpeed();
+  }
+
+  onKey(event) {
+    const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName);
+    if (event.ctrlKey || event.metaKey || event.altKey || $("keys").open ||
+      $("matrix").open) return;
+    if (typing || (event.target.tagName === "BUTTON" && (event.key === " " ||
+      event.key === "Enter"))) return;
+    const act = this.keyActions()[event.key.length === 1 ? event.key.toLowerCase() : event.key];
+    if (!act || !this.layout) return;
+    event.preventDefault();
+    act();
+  }
+
+  keyActions() {
+    return {
+      ArrowLeft: () => this.move(-1, 0), ArrowRight: () => this.move(1, 0),
+      ArrowUp: () => this.move(0, -1), ArrowDown: () => this.move(0, 1),
+      Enter: () => (this.selected ? this.toggle(this.part(this.selected))
+        : this.select(this.layout.items[0])),
+      Escape: () => this.select(null),
+      l: () => this.nextLink(),
+      f: () => $("text").focus(),
+      " ": () => this.pause(),
+      ",": () => this.feed.step?.(-1), ".": () => this.feed.step?.(1),
+      "-": () => this.speed(-1), "+": () => this.speed(1), "=": () => this.speed(1),
+      0: () => { this.layout.reset(); this.select(null); this.place(); },
+      m: () => this.showMatrix(),
+      o: () => $("file").click(),
+      t: () => this.switchTheme(),
+      "?": () => $("keys").showModal(),
+    };
+  }
+
+  /** What is drawn now, for who compares it with counters. */
+  drawn() {
+    const { painter, layout, model } = this;
+    return {
+      theme: this.theme,
+      items: layout.items.map(({ id, kind, level, x, y, w, h, switches, nodes }) => ({ id, kind,
+        level, x, y, w, h, switches, nodes,
+        combines: switches.some((s) => painter.combined[s] > 0) })),
+      edges: layout.edges.map((edge) => ({ id: edge.id, cables: edge.cables, level: edge.level,
+        x0: edge.x0, y0: edge.y0, x1: edge.x1, y1: edge.y1,
+        up: painter.styleOf(edge.up), down: painter.styleOf(edge.down),
+        states: edge.cables.map((c) => model.stateName(c)) })),
+    };
+  }
+}
+
+const page = new Page();
+window.fabemu = Object.freeze({
+  get model() { return page.model; },
+  get selected() { return page.selected; },
+  get feed() { return { state: page.feed.state, paused: page.feed.paused, live: page.feed.live,
+    at: page.feed.at, moves: Boolean(page.painter.moves && page.feed.flows) }; },
+  get report() { return page.report; },
+  drawn: () => page.drawn(),
+});

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * matrix.js - who has sent how much to whom: the report's matrix (docs/communication.md) as a
+ * picture, and the pairs with most bytes as a list. It is asked for while it is looked at.
+ */
+import { scaled } from "./colours.js";
+import { bytesText, el, short } from "./panel.js";
+
+const CELL_PX = 2; /* at least; where nodes are many, a cell is several of them */
+const PAIRS = 12; /* in the list */
+
+const $ = (id) => document.getElementById(id);
+
+const nodesText = (from, to) => (from === to ? `node ${from}` : `nodes ${from}–${to}`);
+
+export class Matrix {
+  constructor() {
+    this.canvas = $("cells");
+    this.at = null; /* [row, column] of the cell that is told of */
+    this.take(null, 0);
+    this.canvas.addEventListener("pointermove", (event) => this.point(event));
+    this.canvas.addEventListener("keydown", (event) => this.onKey(event));
+  }
+
+  /** A report's "messages"; null: there is none. Of so many nodes. */
+  take(messages, nodes) {
+    this.messages = messages;
+    this.nodes = nodes;
+    this.share = Math.max(Math.ceil((nodes * CELL_PX) / this.canvas.width), 1);
+    this.count = Math.ceil(nodes / this.share);
+    this.bytes = new Float64Array(this.count * this.count);
+    this.sent = new Float64Array(this.count * this.count);
+    for (const [from, to, sent, bytes] of messages?.matrix || []) {
+      const cell = Math.floor(from / this.share) * this.count + Math.floor(to / this.share);
+      this.bytes[cell] += bytes;
+      this.sent[cell] += sent;
+    }
+    const some = this.bytes.filter((bytes) => bytes > 0);
+    this.most = some.reduce((a, b) => Math.max(a, b), 1);
+    this.least = some.reduce((a, b) => Math.min(a, b), this.most);
+  }
+
+  render(theme) {
+    this.draw(theme);
+    this.tell();
+    $("matrixsum").textContent = this.sumText();
+    const rows = [...(this.messages?.matrix || [])].sort((a, b) => b[3] - a[3]).slice(0, PAIRS);
+    $("pairs").replaceChildren(el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "most from"),
+      el("th", { scope: "col" }, "to"), el("th", { scope: "col" }, "messages"),
+      el("th", { scope: "col" }, "bytes"))),
+    el("tbody", {}, ...rows.map(([from, to, sent, bytes]) => el("tr", {},
+      el("th", { scope: "row" }, `node ${from}`), el("td", {}, `node ${to}`),
+      el("td", {}, short(sent)), el("td", {}, bytesText(bytes))))));
+  }
+
+  sumText() {
+    const { messages } = this;
+    if (!messages) return "The fabric has not said it yet.";
+    if (!messages.messages) return "No message has been sent.";
+    const left = messages.not_listed?.pairs;
+    return `${messages.messages.toLocaleString("en")} messages of ${bytesText(messages.bytes)}, ` +
+      `between ${messages.pairs.toLocaleString("en")} pairs of nodes` +
+      (left ? `; of ${left.toLocaleString("en")} pairs with fewest bytes it is not listed` : "");
+  }
+
+  draw(theme) {
+    const ctx = this.canvas.getContext("2d"), { width } = this.canvas;
+    const size = width / Math.max(this.count, 1), gap = size > 5 ? 1 : 0;
+    this.theme = theme;
+    ctx.fillStyle = theme.ground;
+    ctx.fillRect(0, 0, width, width);
+    this.bytes.forEach((bytes, i) => {
+      ctx.fillStyle = this.colourOf(bytes);
+      ctx.fillRect((i % this.count) * size, Math.floor(i / this.count) * size, size - gap,
+        size - gap);
+    });
+    if (!this.at) return;
+    ctx.strokeStyle = theme.select;
+    ctx.lineWidth = 2;
+    ctx.strokeRect(this.at[1] * size, this.at[0] * size, Math.max(size - gap, 4),
+      Math.max(size - gap, 4));
+  }
+
+  colourOf(bytes) {
+    if (!bytes) return this.theme.row;
+    const span = Math.log(this.most / this.least);
+    return scaled(this.theme.scale, span ? 0.15 + 0.85 * (Math.log(bytes / this.least) / span) : 1);
+  }
+
+  point(event) {
+    const { left, top, width } = this.canvas.getBoundingClientRect();
+    this.move(Math.floor(((event.clientY - top) / width) * this.count),
+      Math.floor(((event.clientX - left) / width) * this.count));
+  }
+
+  onKey(event) {
+    const [down, right] = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1],
+      ArrowRight: [0, 1] }[event.key] || [0, 0];
+    if (!down && !right) return;
+    event.preventDefault();
+    if (this.at) this.move(this.at[0] + down, this.at[1] + right);
+    else this.move(0, 0);
+  }
+
+  move(row, column) {
+    if (!this.count || [row, column].some((at) => at < 0 || at >= this.count)) return;
+    this.at = [row, column];
+    this.draw(this.theme);
+    this.tell();
+  }
+
+  /* Of the cell that is pointed at. */
+  tell() {
+    const [row, column] = this.at || [this.count, this.count];
+    if (row >= this.count || column >= this.count) {
+      $("cell").textContent = "";
+      return;
+    }
+    const cell = row * this.count + column;
+    const ends = (at) => nodesText(at * this.share,
+      Math.min((at + 1) * this.share, this.nodes) - 1);
+    $("cell").textContent = `${ends(row)} to ${ends(column)}: ${bytesText(this.bytes[cell])} in ` +
+      `${this.sent[cell].toLocaleString("en")} messages`;
+  }
+}

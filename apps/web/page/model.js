@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * model.js - a fabric as the lines of telemetry tell of it: docs/telemetry.md has the fields.
+ *
+ * Nothing here knows how it is drawn. A way is one direction of a cable: 2C towards its first end,
+ * 2C + 1 from it. Rates are since the snapshot before, in things a second.
+ */
+
+const COLLECTIVES = ["barrier", "broadcast", "reduce", "allreduce"];
+const FINISHED = 64; /* collectives that are remembered */
+const EVENTS = 200;
+const HISTORY = 240; /* snapshots: 24 s of the stream, as a rule */
+const HISTORY_NUMBERS = 4e6; /* of all ways, at most */
+
+/* Counters of one kind of part: what was counted, and how much a second of late. */
+class Counters {
+  constructor(count, names) {
+    this.names = names;
+    this.count = count;
+    for (const name of names) {
+      this[name] = new Float64Array(count);
+      this[name + "Rate"] = new Float64Array(count);
+    }
+  }
+
+  /* Rows [part, counter, …]; parts without a row have not changed. */
+  take(rows, seconds) {
+    for (const name of this.names) this[name + "Rate"].fill(0);
+    for (const row of rows || []) {
+      const part = row[0];
+      if (!(part >= 0 && part < this.count)) continue;
+      this.names.forEach((name, i) => {
+        const value = row[i + 1] ?? this[name][part];
+        if (seconds > 0) this[name + "Rate"][part] = (value - this[name][part]) / seconds;
+        this[name][part] = value;
+      });
+    }
+  }
+
+  rest() {
+    for (const name of this.names) this[name + "Rate"].fill(0);
+  }
+}
+
+export class Model {
+  constructor(shape) {
+    this.shape = shape;
+    this.virtual = shape.clock === "virtual";
+    this.nodeCount = shape.nodes;
+    this.switches = shape.switches.map(([level, position, low, high]) =>
+      ({ level, position, low, high }));
+    this.cables = shape.cables.map(([sw, port, kind, far, farPort, lane]) =>
+      ({ sw, port, toSwitch: kind === 1, far, farPort, lane }));
+    this.ways = new Counters(2 * this.cables.length, ["segments", "stalls", "queue", "errors"]);
+    this.sw = new Counters(this.switches.length,
+      ["contributions", "results", "multicasts", "states"]);
+    this.node = new Counters(this.nodeCount,
+      ["sent", "delivered", "posted", "untaken", "contributions"]);
+    this.state = new Uint8Array(this.cables.length); /* 0: up */
+    this.outs = new Float64Array(this.cables.length);
+    this.processes = new Array(this.nodeCount).fill(null);
+    this.waits = new Array(this.nodeCount).fill(null);
+    this.totals = {};
+    this.rates = {};
+    this.collectives = {};
+    this.finished = new Map();
+    this.events = [];
+    this.at = 0; /* seconds since the fabric's start */
+    this.look = 0; /* 0: no snapshot has come */
+    this.skipped = 0;
+    this.standstill = null; /* who waits for whom, as docs/control.md has it, while nothing moves */
+    this.ended = false;
+    this.openHistory();
+    this.waysOut = this.switches.map(() => []);
+    this.cables.forEach((cable, c) => {
+      this.waysOut[cable.sw].push(2 * c + 1);
+      if (cable.toSwitch) this.waysOut[cable.far].push(2 * c);
+    });
+  }
+
+  forget() {
+    this.openHistory();
+    this.events = [];
+    this.finished = new Map();
+  }
+
+  openHistory() {
+    const most = Math.floor(HISTORY_NUMBERS / (2 * this.ways.count || 1));
+    this.slots = Math.max(Math.min(HISTORY, most), 30);
+    this.past = {
+      at: new Float64Array(this.slots),
+      segments: new Float32Array(this.slots * this.ways.count),
+      stalls: new Float32Array(this.slots * this.ways.count),
+      totals: Array.from({ length: this.slots }, () => ({})),
+    };
+    this.taken = 0; /* snapshots in the history, so far */
+  }
+
+  /** No snapshots come any more: what is not known to move is at rest. */
+  rest() {
+    [this.ways, this.sw, this.node].forEach((counters) => counters.rest());
+    for (const name of Object.keys(this.rates)) this.rates[name] = 0;
+  }
+
+  /** The stream of the same fabric has begun anew: what was remembered of it is still so. */
+  carry(before) {
+    this.past = before.past;
+    this.taken = before.taken;
+    this.events = before.events;
+    this.finished = before.finished;
+    this.at = before.at;
+  }
+
+  /** One line of the stream. True: it is a snapshot. */
+  take(line) {
+    if (line.event === "telemetry") {
+      this.takeSnapshot(line);
+      return true;
+    }
+    this.takeEvent(line);
+    return false;
+  }
+
+  takeSnapshot(line) {
+    const at = this.virtual ? line.at_ps / 1e12 : line.at_ns / 1e9;
+    const seconds = this.look ? at - this.at : 0;
+    if (at < this.at) this.forget(); /* carried from one of the same name, which has ended */
+    this.ways.take(line.links, seconds);
+    this.sw.take(line.switches, seconds);
+    this.node.take(line.nodes, seconds);
+    for (const [cable, state, outs] of line.states || []) {
+      this.state[cable] = state;
+      this.outs[cable] = outs;
+    }
+    for (const who of line.processes || []) this.processes[who.node] = who.pid ? who : null;
+    for (const [node, kind, other, group, bytes, since] of line.waits || [])
+      this.waits[node] = kind ? { kind: this.shape.wait_kinds[kind], other, group, bytes,
+        since: since / (this.virtual ? 1e12 : 1e9) } : null;
+    this.takeTotals(line, seconds);
+    this.takeFinished(line.finished || []);
+    this.skipped += line.skipped || 0;
+    this.at = at;
+    this.look = line.look;
+    this.remember();
+  }
+
+  takeTotals(line, seconds) {
+    for (const [name, value] of Object.entries(line.totals || {})) {
+      this.rates[name] = seconds > 0 ? (value - (this.totals[name] || 0)) / seconds : 0;
+      this.totals[name] = value;
+    }
+    if (line.collectives)
+      COLLECTIVES.forEach((name, i) => {
+        const row = line.collectives[i] || line.collectives[name];
+        if (row) this.collectives[name] = { network: row[0], elsewhere: row[1] };
+      });
+  }
+
+  takeFinished(rows) {
+    const unit = this.virtual ? 1e12 : 1e9;
+    for (const [group, number, kind, bytes, members, began, ended] of rows) {
+      const key = `${group}:${number}`;
+      this.finished.delete(key); /* the newest are last */
+      this.finished.set(key, { group, number, kind: this.shape.wait_kinds[kind], bytes, members,
+        began: began / unit, ended: ended / unit });
+    }
+    while (this.finished.size > FINISHED) this.finished.delete(this.finished.keys().next().value);
+  }
+
+  takeEvent(line) {
+    if (line.event === "shutdown" || line.event === "ended") {
+      this.ended = true;
+    } else if (line.event === "standstill") {
+      this.standstill = line.standstill ? line : null;
+    } else if (line.event) {
+      this.events.push({ ...line, at: line.s ?? this.at });
+      if (this.events.length > EVENTS) this.events.shift();
+    }
+  }
+
+  remember() {
+    const slot = this.taken % this.slots, from = slot * this.ways.count;
+    this.past.at[slot] = this.at;
+    this.past.segments.set(this.ways.segmentsRate, from);
+    this.past.stalls.set(this.ways.stallsRate, from);
+    this.past.totals[slot] = { ...this.rates };
+    this.taken++;
+  }
+
+  /** The past, the oldest first: [at, value] of each snapshot. @value: of its slot. */
+  series(value) {
+    const count = Math.min(this.taken, this.slots), ret = [];
+    for (let i = this.taken - count; i < this.taken; i++)
+      ret.push([this.past.at[i % this.slots], value(i % this.slots)]);
+    return ret;
+  }
+
+  /** Of some ways together: "segments" or "stalls" a second, over the past. */
+  seriesOfWays(name, ways) {
+    return this.series((slot) => ways.reduce((sum, way) =>
+      sum + this.past[name][slot * this.ways.count + way], 0));
+  }
+
+  /** What a way could carry, in segments a second; 0: as much as the host can. */
+  get capacity() {
+    const { clock, link_bytes_per_s: bytes, segment_bytes: segment } = this.shape;
+    return clock !== "raw" && bytes && segment ? bytes / segment : 0;
+  }
+
+  stateName(cable) {
+    return this.shape.link_states[this.state[cable]] || "up";
+  }
+
+  switchName(s) {
+    return this.shape.names?.[s] || `switch ${s}`;
+  }
+
+  nodeName(n) {
+    const process = this.processes[n];
+    const rank = process && process.rank >= 0 ? ` (rank ${process.rank})` : "";
+    return (this.shape.names?.[this.switches.length + n] || `node ${n}`) + rank;
+  }
+
+  /** What docs/faults.md calls a cable: S:P, or nN:L. */
+  cableText(c) {
+    const cable = this.cables[c];
+    return cable.toSwitch ? `${cable.sw}:${cable.port}` : `n${cable.far}:${cable.farPort}`;
+  }
+
+  cableName(c) {
+    const cable = this.cables[c];
+    const far = cable.toSwitch ? `${this.switchName(cable.far)} port ${cable.farPort}`
+      : this.nodeName(cable.far);
+    return `${this.switchName(cable.sw)} port ${cable.port} – ${far}`;
+  }
+
+  /** Collectives that were finished last, the newest first. */
+  lastFinished(count) {
+    return [...this.finished.values()].slice(-count).reverse();
+  }
+}

@@ -1,0 +1,429 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * paint.js - a laid out network on a canvas. It reads the model and changes nothing of it.
+ *
+ * A cable is two lines, one for each way. Colour: its load. Thickness: its rate. Dashes over it:
+ * segments that had to wait for a credit. Dots run the way that segments go, from level to level,
+ * up and then down, as a collective does: what the counters saw in a tenth of a second, slowed
+ * down.
+ */
+import { THEMES, scaled, shareOf } from "./colours.js";
+
+const HOP_S = 0.42; /* a dot's time on a line */
+const HELD = 0.6; /* of what moved before, what is still shown a snapshot later, */
+const CELL_PX = 15;
+const HELD_LOOKS = 6; /* for so many */
+const MOST_LEAST = 2000; /* segments a second: the top of the scale is not below that */
+const WAIT_S = 2.5; /* libraries tell about once a second what they wait for */
+const FONT = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif";
+
+export class Painter {
+  constructor(canvas) {
+    this.canvas = canvas;
+    this.ctx = canvas.getContext("2d");
+    this.theme = THEMES.dark;
+    this.chosen = null; /* id of an item or edge */
+    this.hovered = null;
+    this.still = null; /* who is missing, while nothing moves: node numbers */
+    this.calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
+    this.most = 1;
+  }
+
+  setTheme(name) {
+    this.theme = THEMES[name];
+  }
+
+  /** A model and its layout, null: none; what was shown before is forgotten. */
+  setModel(model, layout) {
+    this.model = model;
+    this.layout = layout;
+    this.still = null;
+    this.ages = null;
+    this.shown = null;
+    this.most = MOST_LEAST;
+    if (!model) return;
+    this.shown = new Float64Array(model.ways.count);
+    this.waited = new Float64Array(model.ways.count);
+    this.combined = new Float64Array(model.switches.length);
+    this.sent = new Float64Array(model.nodeCount);
+    this.delivered = new Float64Array(model.nodeCount);
+    const held = [this.shown, this.waited, this.combined, this.sent, this.delivered];
+    this.ages = new Map(held.map((shown) => [shown, new Uint8Array(shown.length)]));
+  }
+
+  /** A snapshot was taken: what is shown follows it at once up, and for a moment down. */
+  follow() {
+    const { ways, sw, node } = this.model;
+    this.hold(this.shown, ways.segmentsRate);
+    this.hold(this.waited, ways.stallsRate);
+    this.hold(this.combined, sw.contributionsRate);
+    this.hold(this.sent, node.sentRate);
+    this.hold(this.delivered, node.deliveredRate);
+    const most = this.shown.reduce((a, b) => Math.max(a, b), 0);
+    this.most = this.model.capacity || Math.max(most, this.most * 0.92, MOST_LEAST);
+  }
+
+  /* What lasted for less than a snapshot can be seen, too. */
+  hold(shown, rates) {
+    const ages = this.ages.get(shown);
+    for (let i = 0; i < shown.length; i++) {
+      ages[i] = rates[i] > 0 ? 0 : Math.min(ages[i] + 1, HELD_LOOKS);
+      shown[i] = ages[i] === HELD_LOOKS ? 0 : Math.max(rates[i], shown[i] * HELD);
+    }
+  }
+
+  /** Nothing is known to move any more. */
+  rest() {
+    for (const shown of this.ages?.keys() || []) shown.fill(0);
+  }
+
+  get moves() {
+    return !this.calm && this.shown?.some((rate) => rate > 0);
+  }
+
+  resize() {
+    const { clientWidth: width, clientHeight: height } = this.canvas;
+    const ratio = Math.min(window.devicePixelRatio || 1, 2);
+    this.canvas.width = Math.round(width * ratio);
+    this.canvas.height = Math.round(height * ratio);
+    this.ctx.setTransform(ratio, 0, 0, ratio, 0, 0);
+    this.width = width;
+    this.height = height;
+  }
+
+  draw(seconds) {
+    const { ctx } = this;
+    ctx.fillStyle = this.theme.ground;
+    ctx.fillRect(0, 0, this.width, this.height);
+    if (!this.layout) return;
+    this.drawRows();
+    this.layout.edges.forEach((edge) => this.drawEdge(edge));
+    if (this.moves) this.layout.edges.forEach((edge) => this.drawDots(edge, seconds));
+    this.layout.edges.forEach((edge) => this.drawStates(edge));
+    this.layout.items.forEach((item) => this.drawItem(item));
+    this.drawWaits();
+  }
+
+  /* --- levels --- */
+
+  drawRows() {
+    const { ctx, layout } = this, half = Math.min(layout.row * 0.3, 30);
+    ctx.font = `11px ${FONT}`;
+    ctx.textAlign = "left";
+    ctx.textBaseline = "middle";
+    for (let level = -1; level < layout.levels; level++) {
+      const y = layout.y(level);
+      ctx.fillStyle = this.theme.row;
+      ctx.fillRect(0, y - half, this.width, 2 * half);
+      ctx.fillStyle = this.theme.rowText;
+      ctx.fillText(level < 0 ? "nodes" : `level ${level}`, 6, y - half + 9);
+    }
+  }
+
+  /* --- cables --- */
+
+  /* Of an edge's ways: the greatest rate, for the colour, and all of it, for the thickness. */
+  loadOf(ways) {
+    let most = 0, sum = 0, waited = 0;
+    for (const way of ways) {
+      most = Math.max(most, this.shown[way]);
+      sum += this.shown[way];
+      waited += this.waited[way];
+    }
+    return { most, sum, waited, share: shareOf(most, this.most) };
+  }
+
+  /** How a way of an edge is drawn: what tests compare with counters. */
+  styleOf(ways) {
+    const load = this.loadOf(ways);
+    return { ...load,
+      colour: load.sum > 0 ? scaled(this.theme.scale, 0.12 + 0.88 * load.share) : this.theme.idle,
+      width: load.sum > 0 ? 1.1 + 2.6 * shareOf(load.sum, this.most) : 0.8,
+      stalled: load.waited > 0 ? load.waited / (load.waited + load.sum) : 0 };
+  }
+
+  /* A way's line: beside the other's. */
+  lineOf(edge, down) {
+    const dx = edge.x1 - edge.x0, dy = edge.y1 - edge.y0, long = Math.hypot(dx, dy) || 1;
+    const off = (down ? 1 : -1) * Math.min(2.1, 0.6 + this.layout.unit / 12);
+    const [ox, oy] = [-dy / long * off, dx / long * off];
+    return [edge.x0 + ox, edge.y0 + oy, edge.x1 + ox, edge.y1 + oy];
+  }
+
+  stroke(line, colour, width, dash = []) {
+    const { ctx } = this;
+    ctx.strokeStyle = colour;
+    ctx.lineWidth = width;
+    ctx.setLineDash(dash);
+    ctx.beginPath();
+    ctx.moveTo(line[0], line[1]);
+    ctx.lineTo(line[2], line[3]);
+    ctx.stroke();
+    ctx.setLineDash([]);
+  }
+
+  drawEdge(edge) {
+    const marked = edge.id === this.chosen || edge.id === this.hovered;
+    if (marked)
+      this.stroke([edge.x0, edge.y0, edge.x1, edge.y1], this.theme.select,
+        edge.id === this.chosen ? 11 : 8);
+    if (marked)
+      this.stroke([edge.x0, edge.y0, edge.x1, edge.y1], this.theme.ground, 7);
+    for (const down of [false, true]) {
+      const style = this.styleOf(down ? edge.down : edge.up), line = this.lineOf(edge, down);
+      this.stroke(line, style.colour, style.width);
+      if (!style.stalled) continue;
+      this.ctx.globalAlpha = Math.min(0.12 + 2.2 * Math.sqrt(style.stalled), 1);
+      this.stroke(line, this.theme.stall, Math.max(style.width, 1.6) + 1.6 * style.stalled, [4, 5]);
+      this.ctx.globalAlpha = 1;
+    }
+  }
+
+  drawDots(edge, seconds) {
+    const stages = 2 * this.layout.levels, phase = seconds / HOP_S;
+    for (const down of [false, true]) {
+      const load = this.loadOf(down ? edge.down : edge.up);
+      if (!load.sum) continue;
+      const stage = down ? stages - 1 - edge.level : edge.level;
+      const at = (((phase - stage) % 3) + 3) % 3;
+      if (at >= 1) continue;
+      this.comet(this.lineOf(edge, down), down ? 1 - at : at, down, load.share,
+        this.combines(edge) ? this.theme.combine : this.theme.pulse);
+    }
+  }
+
+  /* A dot with a tail. */
+  comet([x0, y0, x1, y1], head, down, share, colour) {
+    const { ctx } = this, tail = Math.min(Math.max(head + (down ? 0.16 : -0.16), 0), 1);
+    const at = (along) => [x0 + (x1 - x0) * along, y0 + (y1 - y0) * along];
+    ctx.globalAlpha = 0.4 + 0.6 * share;
+    this.stroke([...at(tail), ...at(head)], colour, 1.2 + 1.4 * share);
+    ctx.fillStyle = colour;
+    ctx.beginPath();
+    ctx.arc(...at(head), 1.5 + 1.5 * share, 0, 7);
+    ctx.fill();
+    ctx.globalAlpha = 1;
+  }
+
+  combines(edge) {
+    return this.layout.items[edge.high].switches.some((s) => this.combined[s] > 0);
+  }
+
+  drawStates(edge) {
+    const { ctx, theme, model } = this;
+    const wrong = edge.cables.filter((c) => model.state[c]);
+    if (!wrong.length) return;
+    const name = model.stateName(wrong[0]);
+    const colour = theme[name] || theme.down;
+    const line = [edge.x0, edge.y0, edge.x1, edge.y1];
+    if (wrong.length === edge.cables.length) {
+      this.stroke(line, theme.ground, 5);
+      this.stroke(line, colour, 1.8, name === "testing" ? [1, 4] : [6, 5]);
+    }
+    const x = (line[0] + line[2]) / 2, y = (line[1] + line[3]) / 2;
+    ctx.fillStyle = theme.ground;
+    ctx.beginPath();
+    ctx.arc(x, y, 8, 0, 7);
+    ctx.fill();
+    ctx.strokeStyle = ctx.fillStyle = colour;
+    ctx.lineWidth = 1.6;
+    ctx.stroke();
+    ctx.font = `bold 10px ${FONT}`;
+    ctx.textAlign = "center";
+    ctx.textBaseline = "middle";
+    ctx.fillText({ down: "✕", testing: "?", out: "!" }[name] || "✕", x, y + 0.5);
+    if (edge.cables.length > 1) ctx.fillText(`${wrong.length} of ${edge.cables.length}`, x, y + 15);
+  }
+
+  /* --- switches and nodes --- */
+
+  /* Of a switch or node: what leaves it, as a share of the busiest. */
+  loadOfSwitch(s) {
+    const load = this.loadOf(this.model.waysOut[s]);
+    return { share: load.share, colour: load.sum > 0
+      ? scaled(this.theme.scale, 0.12 + 0.88 * load.share) : this.theme.idle };
+  }
+
+  loadOfNode(n) {
+    const rate = Math.max(this.sent[n], this.delivered[n]);
+    const share = shareOf(rate, this.most);
+    return { share, rate, colour: rate > 0 ? scaled(this.theme.scale, 0.12 + 0.88 * share)
+      : this.model.processes[n] ? this.theme.edge : this.theme.idle };
+  }
+
+  box(item, radius) {
+    this.ctx.beginPath();
+    this.ctx.roundRect(item.x - item.w / 2, item.y - item.h / 2, item.w, item.h, radius);
+  }
+
+  outline(item) {
+    const { ctx, theme } = this, chosen = item.id === this.chosen;
+    ctx.strokeStyle = chosen || item.id === this.hovered ? theme.select : theme.edge;
+    ctx.lineWidth = chosen ? 2.6 : item.id === this.hovered ? 1.8 : 1;
+    ctx.stroke();
+  }
+
+  drawItem(item) {
+    if (item.kind === "switch") this.drawSwitch(item);
+    else if (item.kind === "node") this.drawNode(item);
+    else if (item.kind === "bundle") this.drawBundle(item);
+    else this.drawBox(item);
+  }
+
+  drawSwitch(item) {
+    const { ctx, theme } = this, s = item.switches[0];
+    const combines = this.combined[s] > 0;
+    if (combines) this.glow(item);
+    this.box(item, 4);
+    ctx.fillStyle = theme.body;
+    ctx.fill();
+    const { colour } = this.loadOfSwitch(s);
+    ctx.fillStyle = colour;
+    ctx.fillRect(item.x - item.w / 2 + 3, item.y + item.h / 2 - 6, item.w - 6, 3);
+    this.box(item, 4);
+    this.outline(item);
+    ctx.textAlign = "center";
+    ctx.textBaseline = "middle";
+    ctx.fillStyle = combines ? theme.combine : theme.faint;
+    ctx.font = `${combines ? "bold 13px" : "10px"} ${FONT}`;
+    ctx.fillText(combines ? "Σ" : item.w > 22 ? String(s) : "", item.x, item.y - 2);
+    const name = this.model.shape.names?.[s];
+    if (name) this.label([name], item.x, item.y - item.h / 2 - 7, item.room - 4);
+  }
+
+  /* Light around a box: a shadow would be ten times the work. */
+  glow(item) {
+    const { ctx } = this;
+    ctx.strokeStyle = this.theme.combine;
+    for (const [width, alpha] of [[13, 0.1], [8, 0.16], [4, 0.3]]) {
+      this.box(item, 5);
+      ctx.globalAlpha = alpha;
+      ctx.lineWidth = width;
+      ctx.stroke();
+    }
+    ctx.globalAlpha = 1;
+  }
+
+  drawNode(item) {
+    const { ctx, theme, model } = this, n = item.nodes[0];
+    const process = model.processes[n];
+    ctx.beginPath();
+    ctx.arc(item.x, item.y, item.w / 2, 0, 7);
+    const { rate, colour } = this.loadOfNode(n);
+    ctx.fillStyle = process || rate > 0 ? colour : theme.ground;
+    ctx.fill();
+    this.outline(item);
+    if (model.waits[n] && this.waitsLong(n)) this.ring(item, theme.wait, [3, 2.5]);
+    if (this.still?.has(n)) this.ring(item, theme.down, []);
+    const every = item.w > 15 ? 1 : Math.max(Math.ceil(26 / this.layout.unit), 1);
+    if (n % every) return;
+    ctx.fillStyle = theme.faint;
+    ctx.font = `10px ${FONT}`;
+    ctx.textAlign = "center";
+    ctx.textBaseline = "top";
+    ctx.fillText(String(n), item.x, item.y + item.w / 2 + 5);
+    const name = model.shape.names?.[model.switches.length + n];
+    if (name) this.label([name], item.x, item.y + item.w / 2 + 24, this.layout.unit * every - 4);
+  }
+
+  /* Long enough for a person to see. */
+  waitsLong(n) {
+    return this.model.at - this.model.waits[n].since > WAIT_S;
+  }
+
+  ring(item, colour, dash) {
+    const { ctx } = this;
+    ctx.strokeStyle = colour;
+    ctx.lineWidth = 2;
+    ctx.setLineDash(dash);
+    ctx.beginPath();
+    ctx.arc(item.x, item.y, item.w / 2 + 3, 0, 7);
+    ctx.stroke();
+    ctx.setLineDash([]);
+  }
+
+  /* A cell for each of many, in the colour of its load, as large as there is room for. */
+  cells(parts, x, y, w, h, colourOf) {
+    const { ctx } = this;
+    let size = Math.min(Math.sqrt((w * h) / parts.length), CELL_PX), across;
+    do {
+      across = Math.max(Math.floor(w / size), 1);
+      size *= 0.97;
+    } while (size > 1 && Math.ceil(parts.length / across) * size > h);
+    across = Math.min(across, parts.length);
+    const down = Math.ceil(parts.length / across), gap = size > 4 ? 1 : 0.4;
+    const [x0, y0] = [x + (w - across * size) / 2, y + (h - down * size) / 2];
+    parts.forEach((part, i) => {
+      ctx.fillStyle = colourOf(part);
+      ctx.fillRect(x0 + (i % across) * size, y0 + Math.floor(i / across) * size, size - gap,
+        size - gap);
+    });
+  }
+
+  drawBundle(item) {
+    const { ctx, theme } = this;
+    this.box(item, 6);
+    ctx.fillStyle = theme.body;
+    ctx.fill();
+    this.outline(item);
+    this.cells(item.switches, item.x - item.w / 2 + 4, item.y - item.h / 2 + 3, item.w - 8,
+      item.h - 6, (s) => (this.combined[s] > 0 ? theme.combine : this.loadOfSwitch(s).colour));
+    this.label([`${item.switches.length} switches`], item.x, item.y - item.h / 2 - 7, item.w + 40);
+  }
+
+  drawBox(item) {
+    const { ctx, theme, layout } = this;
+    const [x, y, w, h] = [item.x - item.w / 2, item.y - item.h / 2, item.w, item.h];
+    this.box(item, 8);
+    ctx.fillStyle = theme.body;
+    ctx.fill();
+    this.outline(item);
+    const head = Math.min(h * 0.3, 90);
+    this.cells(item.switches, x + 5, y + 6, w - 10, head - 10,
+      (s) => (this.combined[s] > 0 ? theme.combine : this.loadOfSwitch(s).colour));
+    this.cells(item.nodes, x + 5, y + head, w - 10, h - head - 34,
+      (n) => this.loadOfNode(n).colour);
+    const { low, high, count } = item.tree;
+    this.label([`${item.nodes.length} nodes`, `${item.nodes.length}`], item.x, y + h - 24, w - 4);
+    if (high - low + 1 === count)
+      this.label([`${low}–${high}`, `${low}–`], item.x, y + h - 11, w - 4);
+  }
+
+  /* The first of the texts that there is room for. */
+  label(texts, x, y, room) {
+    const { ctx } = this;
+    ctx.font = `10px ${FONT}`;
+    ctx.fillStyle = this.theme.faint;
+    ctx.textAlign = "center";
+    ctx.textBaseline = "middle";
+    const text = texts.find((one) => ctx.measureText(one).width <= room);
+    if (text) ctx.fillText(text, x, y);
+  }
+
+  /* --- who waits for whom, when nothing moves --- */
+
+  drawWaits() {
+    if (!this.still) return;
+    const { ctx, theme, layout, model } = this;
+    model.waits.forEach((wait, n) => {
+      if (!wait || wait.other < 0 || layout.ofNode[n] < 0 || layout.ofNode[wait.other] < 0) return;
+      const from = layout.items[layout.ofNode[n]], to = layout.items[layout.ofNode[wait.other]];
+      if (from === to) return;
+      const deep = Math.min(24 + Math.abs(to.x - from.x) * 0.08, 40);
+      ctx.strokeStyle = theme.wait;
+      ctx.lineWidth = 1.4;
+      ctx.setLineDash([4, 3]);
+      ctx.beginPath();
+      ctx.moveTo(from.x, from.y + from.h / 2 + 2);
+      ctx.quadraticCurveTo((from.x + to.x) / 2, from.y + deep * 2, to.x, to.y + to.h / 2 + 4);
+      ctx.stroke();
+      ctx.setLineDash([]);
+      ctx.fillStyle = theme.wait;
+      ctx.beginPath();
+      ctx.moveTo(to.x, to.y + to.h / 2 + 2);
+      ctx.lineTo(to.x - 4, to.y + to.h / 2 + 9);
+      ctx.lineTo(to.x + 4, to.y + to.h / 2 + 9);
+      ctx.fill();
+    });
+  }
+}

@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * request.c - who may ask, and for what: docs/web.md.
+ *
+ * Nothing is done, and nothing but a line of text is sent, before the request's Host, Origin and
+ * token are right.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "apps/fault/fault.h"
+#include "apps/run/ask.h"
+#include "apps/telemetry/serve.h"
+#include "apps/telemetry/text.h"
+#include "apps/web/internal.h"
+#include "emu/now.h"
+
+#define BLOCK_BYTES 65536u /* of a stream, at most, at a time */
+
+/* One request. */
+struct request {
+    struct web_conn *conn;
+    struct web_link *link;
+    char body[WEB_BODY_BYTES + 1];
+    size_t body_bytes;
+    bool ask; /* it is a POST whose body is awaited */
+};
+
+/* --- answers ------------------------------------------------------------------------ */
+
+/* The page runs its own scripts, talks to this server, and is shown in no other page. */
+static const char *const headers[][2] = {
+    {"Content-Security-Policy",
+     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+     "img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"},
+    {"Referrer-Policy", "no-referrer"},
+    {"X-Content-Type-Options", "nosniff"},
+    {"X-Frame-Options", "DENY"},
+    {"Cross-Origin-Resource-Policy", "same-origin"},
+    {"Cross-Origin-Opener-Policy", "same-origin"},
+    {"Cache-Control", "no-store"},
+};
+
+static enum MHD_Result answer(struct MHD_Connection *http, unsigned status, const char *type,
+                              struct MHD_Response *response)
+{
+    enum MHD_Result done;
+
+    if (!response)
+        return MHD_NO;
+    MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
+    for (size_t i = 0; i < sizeof headers / sizeof headers[0]; i++)
+        MHD_add_response_header(response, headers[i][0], headers[i][1]);
+    done = MHD_queue_response(http, status, response);
+    MHD_destroy_response(response);
+    return done;
+}
+
+static enum MHD_Result answer_bytes(struct MHD_Connection *http, unsigned status, const char *type,
+                                    const void *at, size_t bytes)
+{
+    /* microhttpd writes to none of it, but has no const */
+    return answer(http, status, type,
+                  MHD_create_response_from_buffer(bytes, (void *)(uintptr_t)at,
+                                                  MHD_RESPMEM_MUST_COPY));
+}
+
+static enum MHD_Result refuse(struct MHD_Connection *http, unsigned status, const char *why)
+{
+    return answer_bytes(http, status, "text/plain; charset=utf-8", why, strlen(why));
+}
+
+static enum MHD_Result refuse_large(struct MHD_Connection *http)
+{
+    return refuse(http, MHD_HTTP_SERVICE_UNAVAILABLE,
+                  "Too much that was asked for has not been read yet.\n");
+}
+
+static ssize_t answer_read(void *ctx, uint64_t from, char *buf, size_t most)
+{
+    const struct web_answer *answer = ctx;
+    size_t left = answer->bytes - (size_t)from;
+    size_t bytes = left < most ? left : most;
+
+    memcpy(buf, answer->at + from, bytes);
+    return (ssize_t)bytes;
+}
+
+static void answer_taken(void *ctx)
+{
+    web_answer_free(ctx);
+}
+
+/* @held passes on. */
+static enum MHD_Result answer_held(struct MHD_Connection *http, const char *type,
+                                   struct web_answer *held)
+{
+    struct MHD_Response *response = MHD_create_response_from_callback(held->bytes, BLOCK_BYTES,
+                                                                      answer_read, held,
+                                                                      answer_taken);
+
+    if (!response)
+        web_answer_free(held);
+    return answer(http, MHD_HTTP_OK, type, response);
+}
+
+static enum MHD_Result answer_json(struct MHD_Connection *http, struct json_object *json)
+{
+    const char *text = json_object_to_json_string_ext(json, JSON_C_TO_STRING_PLAIN |
+                                                                JSON_C_TO_STRING_NOSLASHESCAPE);
+    enum MHD_Result done =
+        answer_bytes(http, MHD_HTTP_OK, "application/json; charset=utf-8", text, strlen(text));
+
+    json_object_put(json);
+    return done;
+}
+
+/* --- who may ask -------------------------------------------------------------------- */
+
+/* Takes as long wherever they differ. */
+static bool same_token(const char *token, const char *given)
+{
+    unsigned differ = 0;
+
+    if (strnlen(given, WEB_TOKEN_CHARS) < WEB_TOKEN_CHARS)
+        return false;
+    for (size_t i = 0; i < WEB_TOKEN_CHARS; i++)
+        differ |= (unsigned char)token[i] ^ (unsigned char)given[i];
+    return !differ;
+}
+
+/* @value: HOST:PORT of ours, behind @scheme. */
+static bool is_ours(const struct web *web, const char *scheme, const char *value)
+{
+    static const char *const hosts[] = {"127.0.0.1", "localhost"};
+    char ours[64];
+    bool is = false;
+
+    for (size_t i = 0; i < sizeof hosts / sizeof hosts[0]; i++) {
+        snprintf(ours, sizeof ours, "%s%s:%u", scheme, hosts[i], web->port);
+        is |= strcmp(value, ours) == 0;
+    }
+    return is;
+}
+
+/* What is wrong with it; NULL: nothing. */
+static const char *wrong_with(const struct web *web, struct MHD_Connection *http, const char *url)
+{
+    const char *host = MHD_lookup_connection_value(http, MHD_HEADER_KIND, MHD_HTTP_HEADER_HOST);
+    const char *origin = MHD_lookup_connection_value(http, MHD_HEADER_KIND, MHD_HTTP_HEADER_ORIGIN);
+
+    if (!host || !is_ours(web, "", host))
+        return "This server is not called that (Host).\n";
+    if (origin && !is_ours(web, "http://", origin))
+        return "Other pages may not ask here (Origin).\n";
+    if (url[0] != '/' || !same_token(web->token, url + 1) || url[1 + WEB_TOKEN_CHARS] != '/')
+        return "Open the address that fabemu printed: it has a token.\n";
+    return NULL;
+}
+
+/* --- what needs the fabric ---------------------------------------------------------- */
+
+/* How fast simulated time is to pass, and for how long: docs/traffic.md. */
+static struct json_object *ask_pace(struct json_object *said)
+{
+    struct json_object *ask = ask_request("pace");
+
+    json_object_object_add(ask, "who", json_object_new_int64(emu_json_number(said, "who", 0)));
+    json_object_object_add(ask, "hold", json_object_new_boolean(emu_json_true(said, "hold")));
+    json_object_object_add(ask, "every_ms",
+                           json_object_new_int64(emu_json_number(said, "every_ms", 0)));
+    json_object_object_add(ask, "for_ms",
+                           json_object_new_int64(emu_json_number(said, "for_ms", -1)));
+    return ask;
+}
+
+/* What the page may have the fabric do: it gives no nodes out, and does not end it. */
+static struct json_object *ask_of(const char *body)
+{
+    static const char *const commands[] = {"faults", "status", "report", "check"};
+    struct json_object *said = json_tokener_parse(body), *ask = NULL;
+    const char *cmd = emu_json_text(said, "cmd", "");
+
+    if (!json_object_is_type(said, json_type_object))
+        cmd = "";
+    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++)
+        if (strcmp(cmd, commands[i]) == 0)
+            ask = ask_request(cmd);
+    if (strcmp(cmd, "fault") == 0)
+        ask = json_add_text(ask_request(cmd), "fault", emu_json_text(said, "fault", ""));
+    if (strcmp(cmd, "fault_clear") == 0)
+        ask =
+            json_add_number(ask_request(cmd), "fault", (uint64_t)emu_json_number(said, "fault", 0));
+    if (strcmp(cmd, "pace") == 0)
+        ask = ask_pace(said);
+    json_object_put(said);
+    return ask;
+}
+
+static bool is_room(const struct web_server *server, enum web_kind kind)
+{
+    static const uint32_t most[WEB_KINDS] = {
+        [WEB_STREAM] = WEB_STREAMS, [WEB_ASK] = WEB_LINKS, [WEB_METRICS] = WEB_SCRAPES};
+
+    return server->link_count < WEB_LINKS && server->of_kind[kind] < most[kind];
+}
+
+/* A link for what is asked; on failure the request is answered. */
+static enum MHD_Result open_link(struct web_server *server, struct MHD_Connection *http,
+                                 struct request *request, enum web_kind kind,
+                                 struct json_object *ask)
+{
+    char error[512] = "The fabric does not answer.";
+
+    if (!is_room(server, kind)) {
+        json_object_put(ask);
+        return refuse(http, MHD_HTTP_SERVICE_UNAVAILABLE, "Too many pages are open.\n");
+    }
+    if (web_link_open(&request->link, server, kind, http, ask, error, sizeof error))
+        return refuse(http, MHD_HTTP_BAD_GATEWAY, error);
+    if (kind != WEB_STREAM) {
+        web_link_await(request->link);
+        return MHD_YES;
+    }
+    return answer(http, MHD_HTTP_OK, "text/event-stream; charset=utf-8",
+                  MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK_BYTES, web_stream_read,
+                                                    request->link, NULL));
+}
+
+static struct json_object *subscription(void)
+{
+    return json_add_number(ask_request("subscribe"), "telemetry", TELEMETRY_EVERY_LEAST_MS);
+}
+
+static enum MHD_Result answer_metrics(struct MHD_Connection *http, struct web_server *server,
+                                      struct telemetry_view *view)
+{
+    struct telemetry_text text = {0};
+    struct web_answer *held;
+    bool refused;
+
+    telemetry_metrics(view, &text);
+    held = web_answer_make(server, text.at, text.bytes, &refused);
+    if (!held)
+        return refused ? refuse_large(http) : MHD_NO;
+    return answer_held(http, "text/plain; version=0.0.4; charset=utf-8", held);
+}
+
+/*
+ * Its answer is there, or will not come. The link with all that it keeps is closed at once: a
+ * browser may take its time to read.
+ */
+static enum MHD_Result answer_link(struct MHD_Connection *http, struct request *request)
+{
+    struct web_link *link = request->link;
+    struct web_answer *held = link->answer;
+    enum MHD_Result done;
+
+    link->answer = NULL;
+    if (link->refused)
+        done = refuse_large(http);
+    else if (held)
+        done = answer_held(http, "application/json; charset=utf-8", held);
+    else if (link->kind == WEB_METRICS && link->view.look)
+        done = answer_metrics(http, link->server, &link->view);
+    else
+        done = refuse(http, MHD_HTTP_GATEWAY_TIMEOUT, "The fabric does not answer.\n");
+    web_link_close(link);
+    request->link = NULL;
+    return done;
+}
+
+/* --- what does not ------------------------------------------------------------------ */
+
+/* The kinds of fault, as `fabemu fault --list` has them, and what each befalls. */
+static enum MHD_Result answer_kinds(struct MHD_Connection *http)
+{
+    static const char *const domains[] = {
+        [FAULT_OF_LINKS] = "links", [FAULT_OF_SWITCHES] = "switches", [FAULT_OF_NODES] = "nodes"};
+    struct json_object *kinds = json_object_new_array();
+
+    for (int i = 0; i < FAULT_KINDS; i++) {
+        enum fault_kind kind = (enum fault_kind)i;
+        struct json_object *row = json_add_text(json_object_new_object(), "name", fault_name(kind));
+
+        json_add_text(row, "about", fault_about(kind));
+        json_add_text(row, "of", domains[fault_domain(kind)]);
+        json_object_array_add(kinds, row);
+    }
+    return answer_json(http, kinds);
+}
+
+static enum MHD_Result answer_file(struct MHD_Connection *http, const char *path)
+{
+    for (const struct web_file *file = web_files; file->path; file++)
+        if (strcmp(file->path, path) == 0)
+            return answer_bytes(http, MHD_HTTP_OK, file->type, file->at, file->bytes);
+    return refuse(http, MHD_HTTP_NOT_FOUND, "There is no such thing here.\n");
+}
+
+static enum MHD_Result answer_get(struct web_server *server, struct MHD_Connection *http,
+                                  struct request *request, const char *path)
+{
+    if (strcmp(path, "stream") == 0)
+        return open_link(server, http, request, WEB_STREAM, subscription());
+    if (strcmp(path, "metrics") == 0)
+        return open_link(server, http, request, WEB_METRICS, subscription());
+    if (strcmp(path, "kinds") == 0)
+        return answer_kinds(http);
+    return answer_file(http, path);
+}
+
+/* --- a request, as it comes --------------------------------------------------------- */
+
+static struct web_conn *conn_of(struct MHD_Connection *http)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(http, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+
+    return info ? info->socket_context : NULL;
+}
+
+/* All of a request with the token has come: it has no more time limit. */
+static void now_known(struct web_server *server, struct MHD_Connection *http,
+                      struct request *request)
+{
+    request->conn = conn_of(http);
+    if (request->conn)
+        web_conn_known(server, request->conn, true);
+}
+
+/* Its header is there. */
+static enum MHD_Result begin(struct web_server *server, struct MHD_Connection *http,
+                             const char *url, const char *method, struct request *request)
+{
+    const char *wrong = wrong_with(server->web, http, url), *path;
+    const char *type =
+        MHD_lookup_connection_value(http, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_TYPE);
+
+    if (wrong)
+        return refuse(http, MHD_HTTP_FORBIDDEN, wrong);
+    path = url + 1 + WEB_TOKEN_CHARS + 1;
+    if (strcmp(method, MHD_HTTP_METHOD_GET) == 0) {
+        now_known(server, http, request);
+        return answer_get(server, http, request, path);
+    }
+    if (strcmp(method, MHD_HTTP_METHOD_POST) != 0)
+        return refuse(http, MHD_HTTP_METHOD_NOT_ALLOWED, "Only GET and POST.\n");
+    if (strcmp(path, "ask") != 0)
+        return refuse(http, MHD_HTTP_NOT_FOUND, "There is no such thing here.\n");
+    if (!type || strcmp(type, "application/json") != 0) /* so no form of another page's will do */
+        return refuse(http, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE, "It must be application/json.\n");
+    request->ask = true;
+    return MHD_YES;
+}
+
+/* More of its body, or, with none, its end. */
+static enum MHD_Result go_on(struct web_server *server, struct MHD_Connection *http,
+                             struct request *request, const char *upload, size_t *upload_bytes)
+{
+    struct json_object *ask;
+
+    if (*upload_bytes) {
+        size_t room = WEB_BODY_BYTES - request->body_bytes;
+
+        if (*upload_bytes > room)
+            return MHD_NO; /* the connection is closed */
+        memcpy(request->body + request->body_bytes, upload, *upload_bytes);
+        request->body_bytes += *upload_bytes;
+        *upload_bytes = 0;
+        return MHD_YES;
+    }
+    if (request->link)
+        return answer_link(http, request);
+    now_known(server, http, request);
+    ask = ask_of(request->body);
+    if (!ask)
+        return refuse(http, MHD_HTTP_BAD_REQUEST, "The page may not ask for that.\n");
+    return open_link(server, http, request, WEB_ASK, ask);
+}
+
+enum MHD_Result web_request(void *ctx, struct MHD_Connection *http, const char *url,
+                            const char *method, const char *version, const char *upload,
+                            size_t *upload_bytes, void **context)
+{
+    struct request *request = *context;
+
+    (void)version;
+    if (request)
+        return go_on(ctx, http, request, upload, upload_bytes);
+    request = calloc(1, sizeof *request);
+    if (!request)
+        return MHD_NO;
+    *context = request;
+    return begin(ctx, http, url, method, request);
+}
+
+void web_request_over(void *ctx, struct MHD_Connection *http, void **context,
+                      enum MHD_RequestTerminationCode why)
+{
+    struct request *request = *context;
+
+    (void)http, (void)why;
+    if (!request)
+        return;
+    if (request->conn)
+        web_conn_known(ctx, request->conn, false);
+    if (request->link)
+        web_link_close(request->link);
+    free(request);
+    *context = NULL;
+}

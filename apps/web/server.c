@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * server.c - the page's server: one thread that sleeps in poll() for browsers, the fabric's answers
+ * to them, and the end.
+ *
+ * Whoever is on this host may connect. So of connections that have not shown the token there are
+ * few, the oldest gives way to the next, and each has a few seconds for all of its request: nobody
+ * keeps the user's own browser out for longer than that browser takes to send a line.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "apps/cli/say.h"
+#include "apps/run/paths.h"
+#include "apps/web/internal.h"
+#include "emu/now.h"
+
+#define LOOK_MS       200            /* between looks at who is late */
+#define LAST_WORDS_MS 1500           /* for browsers to be told that the fabric has ended */
+#define TAIL_BYTES    65536          /* of the last report, at a time; */
+#define TAIL_MOST     CONN_REPLY_MAX /* in all */
+#define MEMORY_BYTES  65536          /* of a connection: its headers, and what is sent next */
+#define SEND_BYTES    131072         /* that the system keeps of it for who does not read */
+
+#define ENDED "{\"event\":\"ended\"}\n\n"
+
+bool web_there(void)
+{
+    return true;
+}
+
+/* --- connections -------------------------------------------------------------------- */
+
+static void cut(struct web_server *server, struct web_conn *conn)
+{
+    if (!conn->cut && !conn->known)
+        server->strangers--;
+    conn->cut = true;
+    shutdown(conn->fd, SHUT_RDWR);
+}
+
+void web_conn_known(struct web_server *server, struct web_conn *conn, bool known)
+{
+    if (!conn->cut && conn->known != known)
+        server->strangers += known ? UINT32_MAX : 1; /* one less, or one more */
+    conn->known = known;
+    conn->since_ms = emu_now_ms();
+    emu_list_del(&conn->all);
+    emu_list_add(&server->conns, &conn->all);
+}
+
+/* Those who have been waited for longest come first. */
+static void cut_late(struct web_server *server, int64_t now_ms)
+{
+    emu_each_listed (struct web_conn, conn, &server->conns, all) {
+        bool late = now_ms - conn->since_ms >= WEB_REQUEST_MS || server->strangers > WEB_STRANGERS;
+
+        if (!conn->known && !conn->cut && late)
+            cut(server, conn);
+    }
+}
+
+static void begin_conn(struct web_server *server, struct MHD_Connection *http, void **context)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(http, MHD_CONNECTION_INFO_CONNECTION_FD);
+    struct web_conn *conn = calloc(1, sizeof *conn);
+    int bytes = SEND_BYTES;
+
+    *context = conn;
+    setsockopt(info->connect_fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
+    if (!conn)
+        return; /* nobody can cut it but its idleness */
+    conn->fd = info->connect_fd;
+    conn->since_ms = emu_now_ms();
+    emu_list_add(&server->conns, &conn->all);
+    server->strangers++;
+    cut_late(server, conn->since_ms);
+}
+
+static void on_conn(void *ctx, struct MHD_Connection *http, void **context,
+                    enum MHD_ConnectionNotificationCode what)
+{
+    struct web_server *server = ctx;
+    struct web_conn *conn = *context;
+
+    if (what == MHD_CONNECTION_NOTIFY_STARTED) {
+        begin_conn(server, http, context);
+    } else if (conn) {
+        emu_list_del(&conn->all);
+        if (!conn->known && !conn->cut)
+            server->strangers--;
+        free(conn);
+        *context = NULL;
+    }
+}
+
+/* --- the whole ---------------------------------------------------------------------- */
+
+/* The connection that shows the fabric's end has no answers: it asks nothing. */
+static int watch_open(struct web_server *server, char *error, size_t error_bytes)
+{
+    int fd, err = paths_connect(&fd, NULL, server->name, error, error_bytes);
+
+    if (!err)
+        conn_open(&server->watch, fd, CONN_REPLY_MAX);
+    return err;
+}
+
+static int server_open(struct web_server *server, char *error, size_t error_bytes)
+{
+    const struct MHD_OptionItem options[] = {
+        {MHD_OPTION_LISTEN_SOCKET, server->web->listen_fd, NULL},
+        {MHD_OPTION_CONNECTION_LIMIT, WEB_CONNS, NULL},
+        {MHD_OPTION_CONNECTION_TIMEOUT, WEB_IDLE_S, NULL},
+        {MHD_OPTION_CONNECTION_MEMORY_LIMIT, MEMORY_BYTES, NULL},
+        {MHD_OPTION_STRICT_FOR_CLIENT, 1, NULL},
+        {MHD_OPTION_NOTIFY_COMPLETED, (intptr_t)web_request_over, server},
+        {MHD_OPTION_NOTIFY_CONNECTION, (intptr_t)on_conn, server},
+        {MHD_OPTION_END, 0, NULL},
+    };
+
+    server->daemon = MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL,
+                                      web_request, server, MHD_OPTION_ARRAY, options,
+                                      MHD_OPTION_END);
+    if (!server->daemon)
+        return fail(-EIO, error, error_bytes, "its server does not start");
+    return 0;
+}
+
+static void server_close(struct web_server *server)
+{
+    emu_each_listed (struct web_link, link, &server->links, all)
+        if (link->waits) {
+            link->waits = false;
+            MHD_resume_connection(link->http);
+        }
+    MHD_stop_daemon(server->daemon); /* web_request_over() of each that is open */
+    server->web->listen_fd = -1;     /* and it has closed that */
+    telemetry_text_free(&server->tail);
+    conn_close(&server->watch);
+}
+
+/* How long to sleep at most: ms, or -1. */
+static int sleep_ms(const struct web_server *server)
+{
+    MHD_UNSIGNED_LONG_LONG http_ms;
+    int most = emu_list_empty(&server->conns) && !server->ended_ms ? -1 : LOOK_MS;
+
+    if (MHD_get_timeout(server->daemon, &http_ms) != MHD_YES)
+        return most;
+    return most < 0 || http_ms < (unsigned)most ? (int)http_ms : most;
+}
+
+/* Descriptors of links that wait for something to come; poll() ignores those below 0. */
+static nfds_t poll_links(struct web_server *server, struct pollfd *fds)
+{
+    nfds_t count = 0;
+
+    emu_each_listed (struct web_link, link, &server->links, all)
+        fds[count++] = (struct pollfd){link->waits && !link->over ? link->conn.fd : -1, POLLIN, 0};
+    return count;
+}
+
+static void step_links(struct web_server *server, const struct pollfd *fds)
+{
+    nfds_t at = 0;
+
+    emu_each_listed (struct web_link, link, &server->links, all)
+        web_link_step(link, fds[at++].revents);
+}
+
+/* Nothing comes there but its end. */
+static void watch_step(struct web_server *server)
+{
+    char bytes[64];
+    ssize_t got = recv(server->watch.fd, bytes, sizeof bytes, MSG_DONTWAIT);
+
+    if (got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR)))
+        return;
+    conn_close(&server->watch);
+    server->ended_ms = emu_now_ms();
+}
+
+/* The end of all streams, behind the last report; if that has not come whole, without it. */
+static void tail_close(struct web_server *server, bool whole)
+{
+    if (server->web->last_fd < 0)
+        return;
+    close(server->web->last_fd);
+    server->web->last_fd = -1;
+    if (!whole)
+        telemetry_text_clear(&server->tail);
+    telemetry_puts(&server->tail, server->tail.bytes ? "\n\ndata: " ENDED : ENDED);
+}
+
+static void tail_step(struct web_server *server)
+{
+    char *room = telemetry_text_room(&server->tail, TAIL_BYTES);
+    ssize_t got = room ? read(server->web->last_fd, room, TAIL_BYTES) : -1;
+
+    if (room && got < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    server->tail.bytes += got > 0 ? (size_t)got : 0;
+    if (got > 0 && server->tail.bytes <= TAIL_MOST)
+        return;
+    bool whole = got == 0 && server->tail.bytes && server->tail.at[server->tail.bytes - 1] == '\n';
+    server->tail.bytes -= whole;
+    tail_close(server, whole);
+}
+
+/* All that was asked is answered and taken, and each page knows; or somebody does not read. */
+static bool is_over(const struct web_server *server)
+{
+    return server->ended_ms && ((!server->link_count && !server->answers) ||
+                                emu_now_ms() - server->ended_ms >= LAST_WORDS_MS);
+}
+
+/* Returns 0, or -errno: it cannot wait. */
+static int serve(struct web_server *server, int signal_fd)
+{
+    const union MHD_DaemonInfo *info =
+        MHD_get_daemon_info(server->daemon, MHD_DAEMON_INFO_EPOLL_FD);
+    struct pollfd fds[4 + WEB_LINKS] = {{.fd = info->epoll_fd, .events = POLLIN},
+                                        {.fd = signal_fd, .events = POLLIN}};
+
+    do {
+        fds[2] = (struct pollfd){server->watch.fd, POLLIN, 0};
+        fds[3] = (struct pollfd){server->web->last_fd, POLLIN, 0};
+        nfds_t count = 4 + poll_links(server, fds + 4);
+
+        if (poll(fds, count, sleep_ms(server)) < 0) {
+            if (errno != EINTR)
+                return -errno;
+            continue; /* revents say nothing */
+        }
+        if (fds[2].revents)
+            watch_step(server);
+        if (fds[3].revents)
+            tail_step(server);
+        else if (server->ended_ms && emu_now_ms() - server->ended_ms >= WEB_LAST_MS)
+            tail_close(server, false);
+        step_links(server, fds + 4);
+        MHD_run(server->daemon);
+        cut_late(server, emu_now_ms());
+    } while (!fds[1].revents && !is_over(server));
+    return 0;
+}
+
+int web_serve(struct web *web, const char *name, int signal_fd,
+              void (*ready)(const struct web *web), char *error, size_t error_bytes)
+{
+    struct web_server server = {.web = web, .name = name, .watch.fd = -1};
+    int err = watch_open(&server, error, error_bytes);
+
+    emu_list_init(&server.conns);
+    emu_list_init(&server.links);
+    if (web->last_fd < 0)
+        telemetry_puts(&server.tail, ENDED);
+    if (!err)
+        err = server_open(&server, error, error_bytes);
+    if (err) {
+        telemetry_text_free(&server.tail);
+        conn_close(&server.watch);
+        return err;
+    }
+    if (ready)
+        ready(web);
+    err = serve(&server, signal_fd);
+    server_close(&server);
+    return err ? fail(err, error, error_bytes, "its server cannot wait: %s", strerror(-err)) : 0;
+}

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * web.c - where the server listens, its token, and its process.
+ */
+#include "apps/web/web.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "apps/cli/say.h"
+#include "apps/daemon/conn.h"
+#include "emu/now.h"
+
+#define BACKLOG  64
+#define STOP_MS  2000 /* for the process to tell browsers of the end */
+#define LAST_MS  500  /* for it to take the last report */
+#define LOOK_MS  10   /* between looks at one that ends */
+#define NICENESS 5    /* the fabric's threads need the cores more */
+
+static int listen_at(uint16_t port, char *error, size_t error_bytes)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), on = 1;
+
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (fd >= 0)
+        setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (fd >= 0 && bind(fd, (const struct sockaddr *)&address, sizeof address) == 0 &&
+        listen(fd, BACKLOG) == 0)
+        return fd;
+
+    int err = -errno;
+    if (fd >= 0)
+        close(fd);
+    return fail(err, error, error_bytes, "cannot serve the page at 127.0.0.1, port %u: %s", port,
+                strerror(-err));
+}
+
+static uint16_t port_of(int fd)
+{
+    struct sockaddr_in address = {0};
+    socklen_t bytes = sizeof address;
+
+    getsockname(fd, (struct sockaddr *)&address, &bytes);
+    return ntohs(address.sin_port);
+}
+
+int web_open(struct web *ret, uint16_t port, char *error, size_t error_bytes)
+{
+    uint8_t random[WEB_TOKEN_CHARS / 2];
+
+    *ret = WEB_NONE;
+    if (!web_there())
+        return fail(-ENOSYS, error, error_bytes,
+                    "this build has no web server; install libmicrohttpd-dev and build anew");
+    if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random)
+        return fail(-EIO, error, error_bytes, "no random numbers for the page's address");
+    for (size_t i = 0; i < sizeof random; i++)
+        snprintf(ret->token + 2 * i, 3, "%02x", random[i]);
+    ret->listen_fd = listen_at(port, error, error_bytes);
+    if (ret->listen_fd < 0) {
+        int err = ret->listen_fd;
+
+        ret->listen_fd = -1;
+        return err;
+    }
+    ret->port = port_of(ret->listen_fd);
+    return 0;
+}
+
+void web_close(struct web *web)
+{
+    if (web->listen_fd >= 0)
+        close(web->listen_fd);
+    web->listen_fd = -1;
+}
+
+void web_address(const struct web *web, char ret[WEB_ADDRESS_BYTES])
+{
+    snprintf(ret, WEB_ADDRESS_BYTES, "http://127.0.0.1:%u/%s/", web->port, web->token);
+}
+
+/* --- a process of its own ----------------------------------------------------------- */
+
+/*
+ * Away from the terminal's signals; it ends with who started it. SIGTERM comes through a
+ * descriptor.
+ */
+static int settle_in(pid_t parent)
+{
+    sigset_t term;
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+    setpgid(0, 0);
+    prctl(PR_SET_NAME, "fabemu-web");
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != parent)
+        _exit(EXIT_FAILURE);
+    setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + NICENESS);
+    signal(SIGPIPE, SIG_IGN);
+    if (null >= 0) {
+        dup2(null, STDIN_FILENO);
+        dup2(null, STDOUT_FILENO);
+        close(null);
+    }
+    sigemptyset(&term);
+    sigaddset(&term, SIGTERM);
+    sigprocmask(SIG_BLOCK, &term, NULL);
+    return signalfd(-1, &term, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+/* Nothing that the supervisor has open but these: who waits for its end is not kept waiting. */
+static void keep_only(int fd, int other)
+{
+    unsigned low = (unsigned)(fd < other ? fd : other), high = (unsigned)(fd < other ? other : fd);
+
+    if (low > STDERR_FILENO + 1)
+        close_range(STDERR_FILENO + 1, low - 1, 0);
+    if (high > low + 1)
+        close_range(low + 1, high - 1, 0);
+    close_range(high + 1, ~0u, 0);
+}
+
+/* Is the fabric there? False: it will not be. */
+static bool wait_go(int go_fd, int signal_fd)
+{
+    struct pollfd fds[2] = {{go_fd, POLLIN, 0}, {signal_fd, POLLIN, 0}};
+    char byte;
+
+    while (poll(fds, 2, -1) < 0 && errno == EINTR)
+        continue;
+    return !fds[1].revents && read(go_fd, &byte, 1) == 1;
+}
+
+static int child_main(struct web *web, const char *name, int go_fd, pid_t parent)
+{
+    keep_only(web->listen_fd, go_fd);
+    int signal_fd = settle_in(parent), err = 0;
+    char error[512] = "";
+
+    fcntl(go_fd, F_SETFL, O_NONBLOCK);
+    web->last_fd = go_fd;
+    if (wait_go(go_fd, signal_fd))
+        err = web_serve(web, name, signal_fd, NULL, error, sizeof error);
+    if (err)
+        say("the page is not served: %s", error);
+    return err ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+int web_start(struct web *web, const char *name, char *error, size_t error_bytes)
+{
+    pid_t parent = getpid();
+    int go[2];
+
+    if (pipe2(go, O_CLOEXEC) < 0)
+        return fail(-errno, error, error_bytes, "no pipe for the page's server: %s",
+                    strerror(errno));
+    fflush(NULL);
+    web->pid = fork();
+    if (web->pid == 0) {
+        close(go[1]);
+        _exit(child_main(web, name, go[0], parent));
+    }
+    close(go[0]);
+    web_close(web);
+    if (web->pid < 0) {
+        close(go[1]);
+        web->pid = 0;
+        return fail(-errno, error, error_bytes, "cannot start the page's server: %s",
+                    strerror(errno));
+    }
+    fcntl(go[1], F_SETFL, O_NONBLOCK);
+    web->go_fd = go[1];
+    return 0;
+}
+
+static void hang_up(struct web *web)
+{
+    if (web->go_fd >= 0)
+        close(web->go_fd);
+    web->go_fd = -1;
+}
+
+void web_go(struct web *web)
+{
+    if (web->go_fd < 0)
+        return;
+    if (write(web->go_fd, "", 1) < 0) /* it is gone: then there is no page */
+        say("the page's server has ended");
+}
+
+/* All of it, as fast as it is taken. */
+static void tell(int fd, const char *text, size_t bytes)
+{
+    int64_t end_ms = emu_now_ms() + LAST_MS, left_ms;
+
+    while (bytes && (left_ms = end_ms - emu_now_ms()) > 0) {
+        struct pollfd room = {fd, POLLOUT, 0};
+
+        poll(&room, 1, (int)left_ms);
+        ssize_t put = write(fd, text, bytes);
+        if (put < 0 && errno != EAGAIN && errno != EINTR)
+            return; /* it is gone */
+        text += put > 0 ? put : 0;
+        bytes -= put > 0 ? (size_t)put : 0;
+    }
+}
+
+void web_last(struct web *web, struct json_object *report)
+{
+    struct json_object *event;
+    const char *text;
+
+    if (web->go_fd < 0)
+        return;
+    event = conn_event("report");
+    json_object_object_add(event, "report", json_object_get(report));
+    text = json_object_to_json_string_ext(event, JSON_C_TO_STRING_PLAIN);
+    tell(web->go_fd, text, strlen(text));
+    tell(web->go_fd, "\n", 1); /* now it is whole */
+    json_object_put(event);
+    hang_up(web);
+}
+
+bool web_ended(struct web *web)
+{
+    if (web->pid <= 0 || waitpid(web->pid, NULL, WNOHANG) != web->pid)
+        return false;
+    web->pid = 0;
+    return true;
+}
+
+void web_stop(struct web *web)
+{
+    int64_t end_ms = emu_now_ms() + STOP_MS;
+
+    web_close(web);
+    hang_up(web);
+    while (web->pid > 0 && waitpid(web->pid, NULL, WNOHANG) == 0) {
+        if (emu_now_ms() >= end_ms)
+            kill(web->pid, SIGKILL);
+        poll(NULL, 0, LOOK_MS);
+    }
+    web->pid = 0;
+}

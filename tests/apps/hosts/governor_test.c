@@ -1,0 +1,675 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * governor_test.c - the governor's side alone, and hosts that are scripts of this test: they answer
+ * each call with success but one, which one of them answers as the case says.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "apps/daemon/conn.h"
+#include "apps/fabric/look/comm.h"
+#include "apps/hosts/hosts.h"
+#include "apps/hosts/internal.h"
+#include "emu/edge/pending.h"
+#include "emu/now.h"
+#include "tests/test.h"
+#include "tests/world/edges.h"
+
+#define PATIENCE_MS 30000
+#define NODES       4
+#define PLAYERS     3 /* two hosts, and the next life of the first */
+
+static const char *const names[] = {"red", "green", "blue"};
+
+/* The other end of a control channel. */
+struct player {
+    struct conn conn; /* of the thread */
+    pthread_t thread;
+    const char *on; /* the call that it answers otherwise; NULL: none */
+    bool plays;
+};
+
+static struct stage {
+    struct topo_graph *graph;
+    struct fabric *fabric;
+    struct hosts *hosts;
+    struct hosts_config config;
+    int control[PLAYERS];
+    int stop_fd, end_fd;
+    struct player player[PLAYERS];
+    void (*does)(struct conn *conn, struct json_object *call);
+    uint32_t asked;            /* how often it was called so */
+    uint32_t connected, lost;  /* as the governor was told, */
+    uint32_t lost_of[PLAYERS]; /* by host, */
+    uint32_t back, again;      /* of the next lives of host 1: that are there, could be */
+    uint32_t parted, mended;   /* of the link to the other host */
+    char why[256];
+    bool lets_in; /* a process: */
+    int guest_fd; /* the daemon's end of its connection */
+} stage;
+
+static void replies(struct conn *conn, struct json_object *call, struct json_object *reply, int err)
+{
+    json_add_number(reply, "reply", (uint64_t)emu_json_number(call, "call", 0));
+    conn_put(conn, json_add_number(reply, "errno", (uint64_t)err));
+    conn_drain(conn, PATIENCE_MS);
+}
+
+static void *other_host(void *arg)
+{
+    struct player *player = arg;
+    struct conn *conn = &player->conn;
+    struct json_object *call;
+
+    while (conn_wait(conn, &call, PATIENCE_MS) == 0) {
+        const char *what = emu_json_text(call, "do", "");
+
+        if (player->on && strcmp(what, player->on) == 0) {
+            stage.asked++;
+            stage.does(conn, call);
+        } else if (emu_json_number(call, "call", 0)) {
+            replies(conn, call, json_object_new_object(), 0);
+        }
+        json_object_put(call);
+    }
+    shutdown(conn->fd, SHUT_RDWR);
+    return NULL;
+}
+
+/* Returns the governor's end. */
+static int player_enters(struct player *player, const char *on)
+{
+    int pair[2];
+
+    CU_ASSERT_EQUAL_FATAL(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+    conn_open(&player->conn, pair[1], CONN_REPLY_MAX);
+    player->on = on;
+    return pair[0];
+}
+
+static void player_plays(struct player *player)
+{
+    CU_ASSERT_EQUAL_FATAL(pthread_create(&player->thread, NULL, other_host, player), 0);
+    player->plays = true;
+}
+
+static void player_leaves(struct player *player)
+{
+    if (player->plays)
+        pthread_join(player->thread, NULL);
+    conn_close(&player->conn);
+}
+
+static int on_connected(void *ctx, int fd, struct hosts_process *process, const char **why)
+{
+    (void)ctx;
+    stage.connected++;
+    if (stage.lets_in) {
+        stage.guest_fd = fd;
+        hosts_forget(process); /* it is freed when it has ended */
+        return 0;
+    }
+    *why = "nobody is let in";
+    return -EMFILE;
+}
+
+static void on_lost(void *ctx, uint32_t host, const char *why)
+{
+    (void)ctx;
+    CU_ASSERT_FATAL(host > 0 && host < PLAYERS);
+    stage.lost++;
+    stage.lost_of[host]++;
+    snprintf(stage.why, sizeof stage.why, "%s", why);
+}
+
+static void on_link_lost(void *ctx, uint32_t host, const struct hosts_link *link)
+{
+    (void)ctx;
+    CU_ASSERT_EQUAL(host, 1);
+    CU_ASSERT_EQUAL(link->host, 0);
+    stage.parted++;
+}
+
+static void on_mended(void *ctx, uint32_t a, uint32_t b)
+{
+    (void)ctx;
+    CU_ASSERT_EQUAL(a, 0);
+    CU_ASSERT_EQUAL(b, 1);
+    stage.mended++;
+}
+
+/* The governor has not met the other host yet. */
+static void stage_set(const char *on, void (*does)(struct conn *conn, struct json_object *call))
+{
+    const struct fabric_config config = {.threads = 1, .clock = EMU_CLOCK_RAW};
+    struct fabric_config with = config;
+
+    stage = (struct stage){.does = does};
+    for (uint32_t i = 0; i < PLAYERS; i++)
+        stage.player[i].conn.fd = -1;
+    world_profile(&with.profile, "oq2004", NULL);
+    stage.fabric = world_fabric_start(&stage.graph, "kary:2,2", NODES, &with);
+    stage.control[1] = player_enters(&stage.player[0], on);
+    stage.stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    stage.config = (struct hosts_config){.fabric = stage.fabric,
+                                         .count = 2,
+                                         .control = stage.control,
+                                         .name = names,
+                                         .call_ms = PATIENCE_MS,
+                                         .start_ms = PATIENCE_MS,
+                                         .signal_fd = stage.stop_fd,
+                                         .owner_fd = -1,
+                                         .ops = {.connected = on_connected,
+                                                 .lost = on_lost,
+                                                 .link_lost = on_link_lost,
+                                                 .mended = on_mended}};
+    player_plays(&stage.player[0]);
+}
+
+static const struct fabric_mirror *stage_open(const char *on,
+                                              void (*does)(struct conn *conn,
+                                                           struct json_object *call))
+{
+    char error[256] = "";
+
+    stage_set(on, does);
+    CU_ASSERT_EQUAL_FATAL(hosts_open(&stage.hosts, &stage.config, error, sizeof error), 0);
+    return hosts_mirror(stage.hosts);
+}
+
+static void stage_close(void)
+{
+    hosts_close(stage.hosts);
+    for (uint32_t i = 0; i < PLAYERS; i++)
+        player_leaves(&stage.player[i]);
+    close(stage.stop_fd);
+    world_fabric_stop(stage.fabric, stage.graph);
+}
+
+/* Serve, until the other host is lost. */
+static void is_lost(void)
+{
+    struct pollfd ready = {hosts_fd(stage.hosts), POLLIN, 0};
+
+    while (!stage.lost && poll(&ready, 1, PATIENCE_MS) > 0)
+        hosts_serve(stage.hosts);
+    CU_ASSERT_EQUAL(stage.lost, 1);
+    CU_ASSERT_TRUE(hosts_is_lost(stage.hosts, 1));
+}
+
+/* --- what a host could not do --------------------------------------------------------------- */
+
+static void has_no_memory(struct conn *conn, struct json_object *call)
+{
+    replies(conn, call, json_object_new_object(), ENOMEM);
+}
+
+static void could_not(struct conn *conn, struct json_object *call)
+{
+    (void)call; /* that nobody waits for */
+    conn_put(conn, json_add_number(json_add_text(json_object_new_object(), "failed", "link"),
+                                   "errno", ENOMEM));
+    conn_drain(conn, PATIENCE_MS);
+}
+
+static void failure__of_what_cannot_fail_is_the_loss_of_its_host(void)
+{
+    const struct fabric_mirror *mirror = stage_open("reroute", has_no_memory);
+
+    mirror->seat(mirror->ctx, 1, 2);
+    CU_ASSERT_EQUAL(stage.lost, 0);
+    mirror->reroute(mirror->ctx, (const uint32_t[]){1}, 1);
+    is_lost();
+    CU_ASSERT_PTR_NOT_NULL(strstr(stage.why, "reroute"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(stage.why, strerror(ENOMEM)));
+    stage_close();
+
+    mirror = stage_open("link", could_not); /* it is told, and not called */
+    mirror->link(mirror->ctx, 1, false, 0);
+    is_lost();
+    CU_ASSERT_PTR_NOT_NULL(strstr(stage.why, "link"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(stage.why, strerror(ENOMEM)));
+    stage_close();
+}
+
+static void has_none(struct conn *conn, struct json_object *call)
+{
+    replies(conn, call, json_object_new_object(), ENOENT);
+}
+
+/* Who asks for a group is told, and all others leave it again. */
+static void failure__that_is_told_is_no_loss(void)
+{
+    const struct fabric_mirror *mirror = stage_open("group", has_no_memory);
+    const uint32_t nodes[] = {0, 1};
+
+    CU_ASSERT_EQUAL(mirror->group(mirror->ctx,
+                                  &(struct fabric_group_call){.nodes = nodes, .count = 2, .id = 7}),
+                    -ENOMEM);
+    stage_close();
+    CU_ASSERT_EQUAL(stage.lost, 0);
+
+    mirror = stage_open("leave", has_none);
+    mirror->leave(mirror->ctx, 7, 0);
+    CU_ASSERT_EQUAL(stage.asked, 1);
+    stage_close();
+    CU_ASSERT_EQUAL(stage.lost, 0);
+}
+
+/* --- hosts that end, lie or do not answer ------------------------------------------------- */
+
+/* A process connects while the host is asked, and the host ends. */
+static void connects_and_ends(struct conn *conn, struct json_object *call)
+{
+    static const char line[] = "{\"client\":5,\"new\":1,\"command\":\"late\"}\n";
+
+    (void)call;
+    send(conn->fd, line, sizeof line - 1, MSG_NOSIGNAL);
+    shutdown(conn->fd, SHUT_RDWR);
+}
+
+static void process__of_a_host_that_is_lost_meanwhile_is_not_let_in(void)
+{
+    const struct fabric_mirror *mirror = stage_open("totals", connects_and_ends);
+    struct fabric_totals sum = {0};
+
+    mirror->totals(mirror->ctx, &sum);
+    CU_ASSERT_EQUAL(stage.lost, 1);
+    for (int i = 0; i < 3; i++)
+        hosts_serve(stage.hosts);
+    CU_ASSERT_EQUAL(stage.connected, 0);
+    stage_close();
+}
+
+#define LIES_MOST 10000 /* then it is silent: what should have ended before has not */
+
+static void has_ever_more(struct conn *conn, struct json_object *call)
+{
+    struct json_object *reply = json_object_new_object();
+    int64_t from = emu_json_number(call, "from", 0);
+
+    json_object_object_add(reply, "pending", json_object_new_object());
+    if (stage.asked < LIES_MOST)
+        json_add_number(reply, "next", (uint64_t)from + 1);
+    replies(conn, call, reply, 0);
+}
+
+static void host__that_has_ever_more_to_say_is_lost(void)
+{
+    const struct fabric_mirror *mirror = stage_open("pending", has_ever_more);
+    struct emu_pending pending;
+
+    CU_ASSERT_FALSE(mirror->pending(mirror->ctx, 1, 0, &pending));
+    CU_ASSERT_TRUE(stage.asked < LIES_MOST);
+    CU_ASSERT_EQUAL(stage.lost, 1);
+    stage_close();
+}
+
+/* Something else than the answer, over and over. */
+static void talks(struct conn *conn, struct json_object *call)
+{
+    static const char line[] = "{\"client\":5,\"how\":\"\"}\n";
+
+    for (uint32_t i = 0; i < 100000 && conn_put_line(conn, line, sizeof line - 2) == 0; i++)
+        conn_drain(conn, PATIENCE_MS);
+    replies(conn, call, json_object_new_object(), 0);
+}
+
+static void host__that_talks_in_place_of_an_answer_is_lost(void)
+{
+    const struct fabric_mirror *mirror = stage_open("cut_off", talks);
+
+    mirror->cut_off(mirror->ctx, true);
+    CU_ASSERT_EQUAL(stage.lost, 1);
+    stage_close();
+}
+
+/* --- what a process elsewhere is told ------------------------------------------------------ */
+
+/* What its host has heard last. */
+static struct {
+    size_t text_bytes;
+    int64_t err;
+    char error[256];
+    _Atomic uint32_t lines; /* counted last */
+} heard;
+
+static void hears_line(struct conn *conn, struct json_object *message)
+{
+    struct json_object *line;
+
+    (void)conn;
+    if (!json_object_object_get_ex(message, "line", &line))
+        return;
+    heard.text_bytes = strlen(emu_json_text(line, "of", ""));
+    heard.err = emu_json_number(line, "errno", 0);
+    snprintf(heard.error, sizeof heard.error, "%s", emu_json_text(line, "error", ""));
+    atomic_fetch_add(&heard.lines, 1);
+}
+
+/* The daemon says a line of so many bytes beside its end, and its host is told something. */
+static void daemon_says(size_t bytes)
+{
+    static const char begin[] = "{\"of\":\"", end[] = "\"}\n";
+    int64_t until_ms = emu_now_ms() + PATIENCE_MS;
+    struct pollfd ready = {hosts_fd(stage.hosts), POLLIN, 0};
+    uint32_t lines = atomic_load(&heard.lines);
+    char *line = malloc(bytes + 1);
+    size_t said = 0;
+
+    memset(line, 'x', bytes);
+    memcpy(line, begin, strlen(begin));
+    memcpy(line + bytes + 1 - strlen(end), end, strlen(end));
+    while (atomic_load(&heard.lines) == lines && emu_now_ms() < until_ms) {
+        ssize_t sent =
+            send(stage.guest_fd, line + said, bytes + 1 - said, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+        said += sent > 0 ? (size_t)sent : 0;
+        poll(&ready, 1, 1);
+        hosts_serve(stage.hosts);
+    }
+    free(line);
+    CU_ASSERT_EQUAL(atomic_load(&heard.lines), lines + 1);
+}
+
+/* The longest line that there is room for passes; a longer one ends its connection, told why. */
+static void line__that_is_too_long_harms_its_process_alone(void)
+{
+    static const char enters[] = "{\"client\":5,\"new\":1,\"command\":\"top\"}\n";
+    struct pollfd ready;
+
+    stage_open("", hears_line); /* what it is told is no call */
+    stage.lets_in = true;
+    CU_ASSERT_EQUAL(send(stage.player[0].conn.fd, enters, strlen(enters), MSG_NOSIGNAL),
+                    strlen(enters));
+    ready = (struct pollfd){hosts_fd(stage.hosts), POLLIN, 0};
+    while (!stage.connected && poll(&ready, 1, PATIENCE_MS) > 0)
+        hosts_serve(stage.hosts);
+    daemon_says(HOSTS_LINE_MAX);
+    CU_ASSERT_EQUAL(heard.text_bytes, HOSTS_LINE_MAX - strlen("{\"of\":\"\"}"));
+    CU_ASSERT_EQUAL(heard.err, 0);
+    daemon_says(HOSTS_LINE_MAX + 1);
+    CU_ASSERT_EQUAL(heard.err, EMSGSIZE);
+    CU_ASSERT_PTR_NOT_NULL(strstr(heard.error, names[0]));
+    CU_ASSERT_EQUAL(stage.lost, 0);
+    close(stage.guest_fd);
+    stage_close();
+}
+
+/* --- hosts that come back --------------------------------------------------------------------- */
+
+/* A channel for the next life of host 1; the first of them is the last player's. */
+static int next_life(void *links, uint32_t host)
+{
+    int pair[2];
+
+    (void)links;
+    if (host == 1 && !stage.again++)
+        return player_enters(&stage.player[2], NULL);
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+        return -errno;
+    close(pair[1]);
+    return pair[0];
+}
+
+static void on_back(void *ctx, uint32_t host)
+{
+    (void)ctx;
+    CU_ASSERT_EQUAL(host, 1);
+    stage.back++;
+}
+
+/* Two hosts, of which the first is lost, and what its next life says has been heard. */
+static void comes_back(const char *on, void (*does)(struct conn *conn, struct json_object *call),
+                       const char *text, size_t bytes)
+{
+    struct pollfd ready = {.events = POLLIN};
+    char error[256];
+
+    stage_set(NULL, does);
+    stage.config.count = 3;
+    stage.control[2] = player_enters(&stage.player[1], on);
+    player_plays(&stage.player[1]);
+    stage.config.links_again = next_life;
+    stage.config.ops.back = on_back;
+    CU_ASSERT_EQUAL_FATAL(hosts_open(&stage.hosts, &stage.config, error, sizeof error), 0);
+    ready.fd = hosts_fd(stage.hosts);
+    shutdown(stage.player[0].conn.fd, SHUT_RDWR);
+    while (!stage.again && poll(&ready, 1, PATIENCE_MS) > 0)
+        hosts_serve(stage.hosts);
+    CU_ASSERT_EQUAL(send(stage.player[2].conn.fd, text, bytes, MSG_NOSIGNAL), (ssize_t)bytes);
+    while (!stage.back && poll(&ready, 1, PATIENCE_MS) > 0)
+        hosts_serve(stage.hosts);
+    CU_ASSERT_EQUAL(stage.back, 1);
+    CU_ASSERT_EQUAL(stage.lost_of[1], 1);
+}
+
+#define HERE "{\"here\":1}\n"
+
+/* Another one, which cannot do as all do then, is lost, and not the one that is back. */
+static void host__that_is_back_does_not_answer_for_others(void)
+{
+    comes_back("life", has_no_memory, HERE, sizeof HERE - 1);
+    player_plays(&stage.player[2]);
+    CU_ASSERT_EQUAL(hosts_admit(stage.hosts, 1), 0);
+    CU_ASSERT_EQUAL(stage.asked, 1);
+    CU_ASSERT_EQUAL(stage.lost_of[1], 1); /* before */
+    CU_ASSERT_EQUAL(stage.lost_of[2], 1);
+    CU_ASSERT_FALSE(hosts_is_lost(stage.hosts, 1));
+    CU_ASSERT_TRUE(hosts_is_lost(stage.hosts, 2));
+    stage_close();
+}
+
+#define WORDS 12000 /* more than are kept of a host of this fabric */
+
+/* What it says before it is let in is kept, and has a bound. */
+static void host__that_is_back_and_floods_is_not_let_in(void)
+{
+    static const char word[] = "{}\n";
+    size_t bytes = sizeof HERE - 1;
+    char *text = malloc(bytes + WORDS * (sizeof word - 1) + 1);
+
+    CU_ASSERT_PTR_NOT_NULL_FATAL(text);
+    strcpy(text, HERE);
+    for (uint32_t i = 0; i < WORDS; i++, bytes += sizeof word - 1)
+        strcpy(text + bytes, word);
+    comes_back(NULL, NULL, text, bytes);
+    for (int i = 0; i < 10 && stage.again < 2; i++)
+        hosts_serve(stage.hosts);
+    CU_ASSERT_TRUE(stage.again >= 2);
+    CU_ASSERT_EQUAL(hosts_admit(stage.hosts, 1), -EHOSTDOWN);
+    CU_ASSERT_EQUAL(stage.lost, 1); /* before: nobody knows of another life */
+    free(text);
+    stage_close();
+}
+
+/* --- what processes there have sent ---------------------------------------------------------- */
+
+#define AT_ONCE 2 /* pairs in a message, of the host that is played */
+
+/* Its fabric is the governor's, which here has no others. */
+static void tells_in_parts(struct conn *conn, struct json_object *call)
+{
+    uint64_t from = (uint64_t)emu_json_number(call, "from", 0);
+    struct json_object *reply = json_object_new_object();
+
+    json_object_object_add(reply, "comm", hosts_comm_list(stage.fabric, from, AT_ONCE));
+    replies(conn, call, reply, 0);
+}
+
+/* More pairs than a message has room for: each is told, and once. */
+static void comm__of_another_host_is_whole(void)
+{
+    const struct fabric_mirror *mirror = stage_open("comm", tells_in_parts);
+    struct fabric_comm all, sum = {.nodes = NODES, .more_bytes = 3};
+    struct emu_edge_nic nic[NODES];
+
+    for (uint32_t from = 0; from < NODES; from++) {
+        edges_attach_at(stage.fabric, from, &nic[from]);
+        for (uint32_t to = 0; to < NODES && from != 2; to++)
+            emu_edge_sent(nic[from].shared, NODES, to, 100 * from + to);
+        emu_edge_sent(nic[from].shared, NODES, 1, 7);
+    }
+    CU_ASSERT_EQUAL_FATAL(fabric_comm_read(stage.fabric, &all), 0);
+    CU_ASSERT_EQUAL(all.pairs, 3 * NODES + 1);
+    mirror->comm(mirror->ctx, &sum);
+    CU_ASSERT_EQUAL(stage.asked, (all.pairs + AT_ONCE - 1) / AT_ONCE);
+    CU_ASSERT_EQUAL_FATAL(sum.pairs, all.pairs);
+    CU_ASSERT_EQUAL(memcmp(sum.pair, all.pair, all.pairs * sizeof *all.pair), 0);
+    CU_ASSERT_EQUAL(sum.more_bytes, 3);
+    fabric_comm_free(&sum);
+    fabric_comm_free(&all);
+    for (uint32_t n = 0; n < NODES; n++)
+        emu_edge_nic_close(&nic[n]);
+    stage_close();
+    CU_ASSERT_EQUAL(stage.lost, 0);
+}
+
+static void has_sent_ever_more(struct conn *conn, struct json_object *call)
+{
+    struct json_object *reply = json_object_new_object(), *comm = json_object_new_object();
+    int64_t from = emu_json_number(call, "from", 0);
+
+    if (stage.asked < LIES_MOST)
+        json_add_number(comm, "next", (uint64_t)from + 1);
+    json_object_object_add(reply, "comm", comm);
+    replies(conn, call, reply, 0);
+}
+
+static void comm__without_an_end_is_the_loss_of_its_host(void)
+{
+    const struct fabric_mirror *mirror = stage_open("comm", has_sent_ever_more);
+    struct fabric_comm sum = {.nodes = NODES};
+
+    mirror->comm(mirror->ctx, &sum);
+    CU_ASSERT_TRUE(stage.asked < LIES_MOST);
+    CU_ASSERT_EQUAL(stage.lost, 1);
+    stage_close();
+}
+
+/* What there is no room for is in the sums. */
+static void comm__that_finds_no_room_is_counted(void)
+{
+    static struct fabric_comm sum;
+    struct json_object *comm, *list;
+
+    for (uint32_t room = 0; room < 2; room++) {
+        sum = (struct fabric_comm){.nodes = NODES, .pairs = FABRIC_PAIRS_MOST - room};
+        sum.pair = malloc(sum.pairs * sizeof *sum.pair);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(sum.pair);
+        comm = json_object_new_object();
+        list = json_object_new_array();
+        for (uint64_t i = 0; i < 3; i++)
+            for (uint64_t k = 0; k < 4; k++)
+                json_object_array_add(list, json_object_new_uint64(k < 2 ? 1 : 10 * i + k));
+        json_object_object_add(comm, "pairs", list);
+        hosts_comm_add(&sum, comm);
+        json_object_put(comm);
+        CU_ASSERT_EQUAL(sum.pairs, FABRIC_PAIRS_MOST);
+        CU_ASSERT_EQUAL(sum.more_messages, room ? 12 + 22 : 2 + 12 + 22);
+        CU_ASSERT_EQUAL(sum.more_bytes, room ? 13 + 23 : 3 + 13 + 23);
+        if (room)
+            CU_ASSERT_EQUAL(sum.pair[FABRIC_PAIRS_MOST - 1].messages, 2);
+        fabric_comm_free(&sum);
+    }
+}
+
+/* --- links that are lost and mended --------------------------------------------------------- */
+
+static int mends(void *links, uint32_t host)
+{
+    (void)links;
+    CU_ASSERT_EQUAL(host, 1);
+    return 1;
+}
+
+static void carries_again(struct conn *conn, struct json_object *call)
+{
+    replies(conn, call, json_add_number(json_object_new_object(), "up", 1), 0);
+}
+
+/* A host says so in each round, and the link is mended all the same. */
+static void link__that_is_lost_over_and_over_is_mended(void)
+{
+    static const char line[] = "{\"link_lost\":{\"host\":0,\"number\":0,\"of\":1}}\n";
+    int64_t end_ms = emu_now_ms() + PATIENCE_MS;
+    char error[256];
+
+    stage_set("mend", carries_again);
+    stage.config.links_mend = mends;
+    CU_ASSERT_EQUAL_FATAL(hosts_open(&stage.hosts, &stage.config, error, sizeof error), 0);
+    while (!stage.mended && emu_now_ms() < end_ms) {
+        CU_ASSERT_EQUAL(send(stage.player[0].conn.fd, line, sizeof line - 1, MSG_NOSIGNAL),
+                        (ssize_t)sizeof line - 1);
+        poll(NULL, 0, 1);
+        hosts_serve(stage.hosts);
+    }
+    CU_ASSERT_EQUAL(stage.mended, 1);
+    CU_ASSERT_TRUE(stage.parted > 0);
+    CU_ASSERT_TRUE(hosts_is_whole(stage.hosts, 1));
+    stage_close();
+    CU_ASSERT_EQUAL(stage.lost, 0);
+}
+
+/* --- the beginning -------------------------------------------------------------------------- */
+
+static bool never_up(const void *ctx)
+{
+    (void)ctx;
+    return false;
+}
+
+/* Whoever waits for hosts that do not come, or do not answer, ends when it is asked to. */
+static void wants_the_end(struct conn *conn, struct json_object *call)
+{
+    (void)conn;
+    (void)call;
+    eventfd_write(stage.stop_fd, 1);
+}
+
+static void meeting__ends_when_it_is_asked_to(void)
+{
+    char error[256];
+
+    for (int answers = 0; answers < 2; answers++) {
+        stage_set("meet", wants_the_end);
+        stage.config.start_ms = UINT64_MAX;
+        stage.config.links_up = answers ? NULL : never_up;
+        if (!answers)
+            eventfd_write(stage.stop_fd, 1);
+        *error = '\0';
+        CU_ASSERT_EQUAL(hosts_open(&stage.hosts, &stage.config, error, sizeof error), -ECANCELED);
+        CU_ASSERT_STRING_EQUAL(error, "ended before all hosts were there");
+        stage.hosts = NULL;
+        stage_close();
+    }
+}
+
+int main(void)
+{
+    static const struct test_case cases[] = {
+        CASE(failure__of_what_cannot_fail_is_the_loss_of_its_host),
+        CASE(failure__that_is_told_is_no_loss),
+        CASE(process__of_a_host_that_is_lost_meanwhile_is_not_let_in),
+        CASE(host__that_has_ever_more_to_say_is_lost),
+        CASE(host__that_talks_in_place_of_an_answer_is_lost),
+        CASE(line__that_is_too_long_harms_its_process_alone),
+        CASE(host__that_is_back_does_not_answer_for_others),
+        CASE(host__that_is_back_and_floods_is_not_let_in),
+        CASE(comm__of_another_host_is_whole),
+        CASE(comm__without_an_end_is_the_loss_of_its_host),
+        CASE(comm__that_finds_no_room_is_counted),
+        CASE(link__that_is_lost_over_and_over_is_mended),
+        CASE(meeting__ends_when_it_is_asked_to),
+        {NULL, NULL},
+    };
+
+    return test_run("governor", cases);
+}

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * fragments_test.c - receives for windows that came in part: they are started again, unless their
+ * window was freed before. What stands below is played here.
+ */
+#include "apps/ompi/coll_fabemu.h"
+
+#include "tests/test.h"
+
+#define RECEIVES 6
+
+struct receive {
+    ompi_request_t req;
+    unsigned started, taken, freed;
+};
+
+static struct receive *receive_of(ompi_request_t *req)
+{
+    return (struct receive *)(void *)((char *)req - offsetof(struct receive, req));
+}
+
+static int below_start(size_t count, ompi_request_t **reqs)
+{
+    for (size_t i = 0; i < count; i++) {
+        CU_ASSERT_EQUAL_FATAL(receive_of(reqs[i])->freed, 0);
+        receive_of(reqs[i])->started++;
+        reqs[i]->req_complete = REQUEST_PENDING;
+    }
+    return OMPI_SUCCESS;
+}
+
+static int below_came(ompi_request_t *req)
+{
+    receive_of(req)->taken++;
+    return OMPI_SUCCESS;
+}
+
+static int below_free(ompi_request_t **req)
+{
+    receive_of(*req)->freed++;
+    *req = MPI_REQUEST_NULL;
+    return OMPI_SUCCESS;
+}
+
+/* As ompi_request_complete() does: the callback comes first, and is cleared. */
+static void comes(struct receive *receive, int error)
+{
+    ompi_request_complete_fn_t callback = receive->req.req_complete_cb;
+
+    receive->req.req_status.MPI_ERROR = error;
+    receive->req.req_complete_cb = NULL;
+    CU_ASSERT_EQUAL(callback(&receive->req), 0);
+    receive->req.req_complete = REQUEST_COMPLETED;
+}
+
+/* As osc/pt2pt ends a receive of a window that is freed. */
+static void free_receive(struct receive *receive)
+{
+    ompi_request_t *req = &receive->req;
+
+    req->req_complete_cb = NULL;
+    CU_ASSERT_EQUAL(req->req_free(&req), OMPI_SUCCESS);
+    CU_ASSERT_EQUAL(receive->freed, 1);
+}
+
+/* A window is made that posts its receives. */
+static void window_make(struct receive receives[RECEIVES])
+{
+    mca_pml.pml_start = below_start;
+    coll_fabemu_fragments_learn(true);
+    for (size_t i = 0; i < RECEIVES; i++) {
+        ompi_request_t *req = &receives[i].req;
+
+        receives[i] = (struct receive){.req.req_free = below_free};
+        req->req_complete_cb = below_came;
+        (void)mca_pml.pml_start(1, &req);
+        CU_ASSERT_EQUAL(receives[i].started, 1);
+    }
+    coll_fabemu_fragments_learn(false);
+}
+
+static void window_free(struct receive receives[RECEIVES])
+{
+    for (size_t i = 0; i < RECEIVES; i++)
+        if (!receives[i].freed)
+            free_receive(&receives[i]);
+    coll_fabemu_fragments_again(); /* nothing of them is left to be started */
+    coll_fabemu_fragments_undo();
+    CU_ASSERT_PTR_EQUAL(mca_pml.pml_start, below_start);
+}
+
+static void fragments__what_came_whole_is_taken_and_what_did_not_is_received_again(void)
+{
+    struct receive receives[RECEIVES];
+
+    window_make(receives);
+    comes(&receives[0], MPI_SUCCESS);
+    CU_ASSERT_EQUAL(receives[0].taken, 1);
+    comes(&receives[1], MPI_ERR_OTHER);
+    CU_ASSERT_EQUAL(receives[1].taken, 0);
+    coll_fabemu_fragments_again();
+    CU_ASSERT_EQUAL(receives[0].started, 1);
+    CU_ASSERT_EQUAL(receives[1].started, 2);
+    CU_ASSERT_EQUAL(receives[1].req.req_status.MPI_ERROR, MPI_SUCCESS);
+    comes(&receives[1], MPI_SUCCESS);
+    CU_ASSERT_EQUAL(receives[1].taken, 1);
+    window_free(receives);
+}
+
+static void fragments__a_window_that_is_freed_takes_its_broken_receives_along(void)
+{
+    struct receive receives[RECEIVES];
+
+    window_make(receives);
+    for (size_t i = 1; i < RECEIVES; i++)
+        comes(&receives[i], MPI_ERR_OTHER);
+    free_receive(&receives[1]); /* the first, one in between, the last of those that broke */
+    free_receive(&receives[3]);
+    free_receive(&receives[RECEIVES - 1]);
+    coll_fabemu_fragments_again();
+    CU_ASSERT_EQUAL(receives[2].started, 2);
+    CU_ASSERT_EQUAL(receives[4].started, 2);
+    CU_ASSERT_EQUAL(receives[3].started, 1);
+    window_free(receives);
+}
+
+static void fragments__one_that_is_not_complete_yet_may_be_freed(void)
+{
+    struct receive receives[RECEIVES];
+
+    window_make(receives);
+    comes(&receives[0], MPI_ERR_OTHER);
+    receives[0].req.req_complete = REQUEST_PENDING; /* ompi_request_complete() is not over yet */
+    coll_fabemu_fragments_again();
+    CU_ASSERT_EQUAL(receives[0].started, 1);
+    window_free(receives);
+    CU_ASSERT_EQUAL(receives[0].started, 1);
+}
+
+int main(void)
+{
+    static const struct test_case cases[] = {
+        CASE(fragments__what_came_whole_is_taken_and_what_did_not_is_received_again),
+        CASE(fragments__a_window_that_is_freed_takes_its_broken_receives_along),
+        CASE(fragments__one_that_is_not_complete_yet_may_be_freed),
+        {NULL, NULL},
+    };
+
+    return test_run("fragments", cases);
+}

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * replay_test.c - link-level retry on clock real, where the far end answers when its thread is on a
+ * core: what comes late is not sent again, and what is lost is.
+ *
+ * No thread runs: the test steps both ends of a cable, and says what time it is.
+ */
+#include <stdlib.h>
+
+#include "emu/link/replay.h"
+#include "emu/worker/worker.h"
+#include "tests/test.h"
+
+#define CREDITS 8u
+#define MS      UINT64_C(1000000000) /* ps */
+#define US      UINT64_C(1000000)
+
+/* Both ends, of two devices of one worker. */
+struct cable {
+    struct emu_worker *worker;
+    struct emu_pool *pool;
+    struct emu_dev near, far;
+    struct emu_tx tx;
+    struct emu_rx rx;
+    struct emu_replay replay;
+    struct emu_intake intake;
+    struct emu_faults faults;
+    struct emu_profile profile;
+    uint64_t now_ps;
+    uint32_t sent, came;
+};
+
+static uint32_t step(struct emu_dev *dev, uint64_t until_ps)
+{
+    (void)dev, (void)until_ps;
+    return 0;
+}
+
+static void cable_open(struct cable *c, uint64_t link_ps_per_byte)
+{
+    struct emu_clock clock = {.mode = EMU_CLOCK_REAL};
+    char error[128];
+
+    *c = (struct cable){.sent = 0};
+    CU_ASSERT_EQUAL_FATAL(emu_profile_load(&c->profile, "oq2004", error, sizeof error), 0);
+    c->profile.link_ps_per_byte = link_ps_per_byte;
+    CU_ASSERT_FATAL((c->pool = emu_pool_create(64)) != NULL);
+    CU_ASSERT_EQUAL_FATAL(emu_worker_create(&c->worker, 2, &clock, c->pool), 0);
+    emu_dev_init(&c->near, c->worker, step);
+    emu_dev_init(&c->far, c->worker, step);
+    CU_ASSERT_EQUAL_FATAL(emu_retry_join(&c->replay, &c->tx, &c->near, 0, &c->intake, &c->rx,
+                                         &c->far, 0, CREDITS, &c->profile),
+                          0);
+}
+
+static void cable_close(struct cable *c)
+{
+    emu_ring_destroy(&c->tx.data);
+    emu_credit_destroy(&c->tx.credit);
+    emu_replay_free(&c->replay);
+    emu_intake_free(&c->intake);
+    emu_worker_destroy(c->worker);
+    emu_pool_destroy(c->pool);
+}
+
+/* As many as there are credits for. */
+static void near_sends(struct cable *c)
+{
+    struct emu_entry entry = {.hdr = {.kind = EMU_UNICAST}, .buf = EMU_NO_BUF};
+    uint64_t at_ps;
+
+    while ((at_ps = emu_tx_earliest_ps(&c->tx, c->now_ps)) != EMU_NEVER) {
+        entry.hdr.seq = c->sent++;
+        emu_tx_depart(&c->tx, &entry, at_ps);
+    }
+}
+
+/* Its thread is on the core again, so much later. */
+static void near_passes(struct cable *c, uint64_t later_ps)
+{
+    c->now_ps += later_ps;
+    emu_replay_run(&c->replay, c->now_ps);
+}
+
+static void far_passes(struct cable *c)
+{
+    const struct emu_entry *entry;
+
+    emu_intake_take(&c->intake, c->now_ps);
+    while ((entry = emu_rx_front(&c->rx, c->now_ps))) {
+        CU_ASSERT_EQUAL(entry->hdr.seq, c->came);
+        c->came++;
+        c->rx.owed++;
+        emu_ring_skip(&c->rx.data);
+    }
+    if (c->rx.owed)
+        emu_rx_pay(&c->rx, &c->far, c->now_ps + c->profile.credit_ps);
+    emu_intake_give(&c->intake);
+}
+
+static uint64_t again(const struct cable *c)
+{
+    return emu_count_read(&c->replay.counts.again);
+}
+
+/* Its thread was away for many time-outs, and what it has to send became ready long ago. */
+static void timeout__begins_when_the_far_end_can_see_it(void)
+{
+    struct cable c;
+
+    cable_open(&c, 800);
+    for (uint32_t i = 0; i < 20; i++) {
+        near_sends(&c);
+        near_passes(&c, 100 * MS);
+        far_passes(&c);
+        near_passes(&c, US); /* hears the answers */
+    }
+    CU_ASSERT_EQUAL(c.sent, 20 * CREDITS);
+    CU_ASSERT_EQUAL(c.came, c.sent);
+    CU_ASSERT_EQUAL(emu_count_read(&c.replay.counts.timeouts), 0);
+    CU_ASSERT_EQUAL(again(&c), 0);
+    cable_close(&c);
+}
+
+/*
+ * The far end's thread is late each time, by more than the least time-out: that is learnt. On a
+ * slow link the least is longer, and so is what is late.
+ */
+static void timeout__follows_a_far_end_that_is_late(void)
+{
+    for (uint32_t slow = 0; slow < 2; slow++) {
+        uint64_t learnt = 0;
+        struct cable c;
+
+        cable_open(&c, slow ? 1000000 : 800);
+        for (uint32_t i = 0; i < 60; i++) {
+            uint64_t late_ps = (slow ? 40 : 4) * MS + i % 3 * MS;
+
+            near_sends(&c);
+            for (uint64_t past_ps = 0; past_ps < late_ps; past_ps += MS / 4)
+                near_passes(&c, MS / 4);
+            far_passes(&c);
+            near_passes(&c, US);
+            if (i == 20)
+                learnt = again(&c);
+        }
+        CU_ASSERT_EQUAL(c.came, c.sent);
+        CU_ASSERT_EQUAL(again(&c), learnt);
+        CU_ASSERT_TRUE(learnt < c.sent / 4);
+        cable_close(&c);
+    }
+}
+
+/* What is lost is sent again, within the most that a time-out can be, also after it has grown. */
+static void timeout__comes_when_something_is_lost(void)
+{
+    struct cable c;
+    uint64_t before, most_ps;
+
+    cable_open(&c, 800);
+    near_sends(&c);
+    near_passes(&c, 10 * US);
+    far_passes(&c);
+    near_passes(&c, 50 * MS); /* a long round trip */
+    CU_ASSERT_EQUAL(c.came, CREDITS);
+    emu_faults_init(&c.faults, &(struct emu_fault_rates){.lost = EMU_FAULT_UNIT}, 1);
+    emu_intake_faults(&c.intake, &c.faults);
+    near_sends(&c);
+    near_passes(&c, 10 * US);
+    far_passes(&c);
+    CU_ASSERT_EQUAL(c.came, CREDITS); /* all of these are lost */
+    c.faults.rates.lost = 0;
+    before = again(&c);
+    most_ps = c.now_ps + c.replay.rto.most_ps;
+    while (c.came < c.sent && c.now_ps <= most_ps) {
+        near_passes(&c, MS);
+        far_passes(&c);
+    }
+    CU_ASSERT_EQUAL(c.came, c.sent);
+    CU_ASSERT_EQUAL(again(&c), before + CREDITS);
+    emu_faults_drop(&c.faults, &c.worker->cache);
+    cable_close(&c);
+}
+
+/* The signal is lost while a round trip is taken: it says nothing of any. */
+static void timeout__learns_nothing_from_a_link_that_was_down(void)
+{
+    uint64_t first_ps;
+    struct cable c;
+
+    cable_open(&c, 800);
+    near_sends(&c);
+    near_passes(&c, 10 * US);
+    first_ps = c.replay.rto.first_ps;
+    emu_replay_link(&c.replay, false, c.now_ps);
+    c.now_ps += 1000 * MS;
+    emu_replay_link(&c.replay, true, c.now_ps);
+    near_passes(&c, 10 * US); /* sends again */
+    CU_ASSERT_EQUAL(emu_count_read(&c.replay.counts.timeouts), 0);
+    far_passes(&c);
+    near_passes(&c, 10 * US);
+    CU_ASSERT_EQUAL(c.came, CREDITS);
+    CU_ASSERT_EQUAL(c.replay.rto.first_ps, first_ps);
+    CU_ASSERT_EQUAL(c.replay.rto.samples, 0);
+    cable_close(&c);
+}
+
+int main(void)
+{
+    static const struct test_case cases[] = {
+        CASE(timeout__begins_when_the_far_end_can_see_it),
+        CASE(timeout__follows_a_far_end_that_is_late),
+        CASE(timeout__comes_when_something_is_lost),
+        CASE(timeout__learns_nothing_from_a_link_that_was_down),
+        {NULL, NULL},
+    };
+
+    return test_run("replay", cases);
+}

@@ -1,0 +1,149 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""recipes_test.py - what README and the pages of docs/ tell to type works as it stands.
+
+    tests/recipes_test.py --fabemu build/fabemu [unittest options]
+
+The mark of a block of text says what it is:
+
+    ```sh                  is run, in the order of its page, and ends with status 0
+    ```console             so is what stands behind "$ ", and its output is what follows; … is any
+    ```sh not run: WHY     is looked at alone: scripts and options in it exist (console, too)
+    ```text, ```json       is no recipe
+
+A page is walked through in a folder that has what a checkout has, and a program of one's own.
+"""
+import functools
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+
+TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(TOP, "tests", "cli"))
+from cli_kit import FabemuCase, main  # noqa: E402
+
+FENCE = re.compile(r"^```(.*)\n((?:.*\n)*?)^```$", re.M)
+MARK = re.compile(r"(sh|console)( not run: \w.*)?|text|json")
+CALL = re.compile(r"^(?:\$ )?(?:build/)?(fabemu \w+|scripts/[\w-]+)\b(.*)", re.M)
+REST = re.compile(r" -- |#| --(?:fabric|traffic) ")  # what follows has options of something else
+PAGES = ["README.md", *sorted("docs/" + name for name in os.listdir(os.path.join(TOP, "docs"))
+                              if name.endswith(".md"))]
+BLOCK_S = 60
+
+
+def blocks(page):
+    """Of a page: (mark, text, number of the line) of each block."""
+    with open(os.path.join(TOP, page), encoding="utf-8") as f:
+        text = f.read()
+    return [(m[1], m[2], text.count("\n", 0, m.start()) + 1) for m in FENCE.finditer(text)]
+
+
+def dialogue(text):
+    """Of a console: what is typed, and a pattern of what comes."""
+    for part in re.split(r"^\$ ", text, flags=re.M)[1:]:
+        typed, _, told = part.partition("\n")
+        lines = [r"(?:.*\n)*?" if line == "…" else
+                 ".*".join(map(re.escape, line.split("…"))) + r"\n" for line in told.splitlines()]
+        yield typed, "".join(lines)
+
+
+class RecipesTest(FabemuCase):
+    """A test for each page that has recipes: test_README and so on, made below."""
+
+    def setUp(self):
+        super().setUp()
+        self.home = os.path.join(self.dir, "checkout")
+        os.mkdir(self.home)
+        build = os.path.dirname(self.command)
+        for name in os.listdir(TOP):
+            if not name.startswith((".", "build")):
+                os.symlink(os.path.join(TOP, name), os.path.join(self.home, name))
+        os.symlink(build, os.path.join(self.home, "build"))
+        self.env.update(PATH=f"{build}:{self.env['PATH']}", OMPI_ALLOW_RUN_AS_ROOT="1",
+                        OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+
+    def shell(self, text):
+        """Its status and all that it has written."""
+        done = subprocess.run(["timeout", "-k", "5", str(BLOCK_S), "bash", "-ec", text],
+                              cwd=self.home, env=self.env, text=True, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        return done.returncode, done.stdout
+
+    def makes_a_program(self, page):
+        """That of README, under the name that pages have for a program of one's own."""
+        if "./program" not in "".join(text for mark, text, _ in blocks(page) if mark == "sh"):
+            return
+        source, = [text for _, text, _ in blocks("README.md") if text.startswith("cat > hello.c")]
+        status, out = self.shell(source.split("mpicc")[0] + "mpicc -o program hello.c")
+        self.assertEqual(status, 0, out)
+
+    def walk(self, page):
+        self.makes_a_program(page)
+        for mark, text, line in blocks(page):
+            if mark == "sh":
+                status, out = self.shell(text)
+                self.assertEqual(status, 0, f"{page}:{line}: {text}\n{out}")
+            elif mark == "console":
+                self.talks(f"{page}:{line}", text)
+
+    def talks(self, where, text):
+        for typed, told in dialogue(text):
+            status, out = self.shell(typed)
+            self.assertEqual(status, 0, f"{where}: {typed}\n{out}")
+            self.assertRegex(out, rf"\A{told}\Z", f"{where}: {typed}")
+
+    def test_what_goes_on_ends_with_ctrl_c(self):
+        """Once it has said something: at once, with the status that says so, and in words."""
+        for typed in ("scripts/demo --headless", "fabemu traffic --topo kary:4,2 --load 0.6 --web",
+                      "scripts/chaos --brief --fabemu build/fabemu"):
+            with self.subTest(typed), subprocess.Popen(
+                    ["bash", "-ec", f"exec {typed}"], cwd=self.home, env=self.env, text=True,
+                    stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                    start_new_session=True) as process:
+                self.started.append(process)
+                first = process.stdout.readline()
+                os.killpg(process.pid, signal.SIGINT)
+                out, _ = process.communicate(timeout=BLOCK_S)
+                self.assertEqual(process.returncode, 130, first + out)
+                self.assertNotIn("Traceback", out)
+
+    def test_marks__are_there_and_what_is_not_run_exists(self):
+        for page in PAGES:
+            for mark, text, line in blocks(page):
+                self.assertRegex(mark, rf"\A(?:{MARK.pattern})\Z", f"{page}:{line}")
+                if "not run" in mark:
+                    self.exists(f"{page}:{line}", text)
+
+    def exists(self, where, text):
+        for call, rest in CALL.findall(text):
+            options = re.findall(r"\s(--[a-z][\w-]*)", REST.split(rest)[0])
+            self.assertEqual([o for o in options if o not in self.help_of(call)], [],
+                             f"{where}: {call}")
+
+    @functools.cache
+    def help_of(self, call):
+        command = [os.path.join(TOP, call)] if call.startswith("scripts/") else \
+            [self.command, call.split()[1]]
+        done = subprocess.run([*command, "--help"], env=self.env, text=True, timeout=BLOCK_S,
+                              stdin=subprocess.DEVNULL, capture_output=True)
+        self.assertEqual(done.returncode, 0, call)
+        return done.stdout
+
+
+def walks(page):
+    return lambda self: self.walk(page)
+
+
+for PAGE in PAGES:
+    if any(mark in ("sh", "console") for mark, _, _ in blocks(PAGE)):
+        NAME = os.path.basename(PAGE).removesuffix(".md").replace("-", "_")
+        setattr(RecipesTest, f"test_{NAME}", walks(PAGE))
+
+
+if __name__ == "__main__":
+    if not shutil.which("mpicc"):
+        sys.exit("recipes_test: mpicc is needed")
+    main(jobs=2)

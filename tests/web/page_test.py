@@ -1,0 +1,845 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""page_test.py - the page in a real browser: what a person would see and do.
+
+    tests/web/page_test.py --fabemu build/fabemu [--shots DIR] [unittest options]
+
+The page tells what it draws (window.fabemu); that is compared with what the control socket tells
+of the same fabric. Screenshots go to DIR.
+"""
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+import unittest
+
+import browser
+
+browser.with_selenium()
+
+from web_kit import FabemuCase, FakeFabric, PATIENCE_S, main, page_of, until  # noqa: E402
+from cli_kit import Client  # noqa: E402
+from kits.telemetry import View  # noqa: E402
+
+TOP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+SHOTS = os.path.join(TOP, "build", "test-logs", "web")
+# Of an edge that is drawn: the greatest difference of a pixel near its middle from the ground.
+INK = """
+const canvas = document.getElementById("canvas"), ratio = canvas.width / canvas.clientWidth;
+const [x, y, reach] = arguments, at = (v) => Math.round(v * ratio);
+const { data } = canvas.getContext("2d").getImageData(at(x - reach), at(y - reach),
+  at(2 * reach), at(2 * reach));
+const has = new Set();
+for (let i = 0; i < data.length; i += 4)
+  has.add(`${data[i] >> 4},${data[i + 1] >> 4},${data[i + 2] >> 4}`);
+return [...has];
+"""
+RESTS = "return !fabemu.feed.moves && fabemu.model.rates.hops === 0 &&" \
+    " fabemu.drawn().edges.every((e) => e.up.sum + e.down.sum === 0)"
+# Two switches and their nodes below a third; all but the second and its node are on host a.
+SHAPE = {
+    "event": "telemetry_shape", "version": 1, "name": "played", "topo": "kary:1,2", "nodes": 2,
+    "profile": "oq2004", "clock": "raw", "every_ns": 10**8, "levels": 2, "ports": 2,
+    "link_bytes_per_s": 10**9, "segment_bytes": 256, "queue": "segments", "combines": "switches",
+    "link_states": ["up", "testing", "out", "down"], "wait_kinds": ["nothing", "send"],
+    "switches": [[0, 0, 0, 0], [0, 1, 1, 1], [1, 0, 0, 1]],
+    "cables": [[0, 0, 0, 0, 0, 0], [1, 0, 0, 1, 0, 0], [0, 1, 1, 2, 0, 0], [1, 1, 1, 2, 1, 0]],
+    "hosts": ["a", "b"], "host_of": [0, 1, 0]}
+PAINTED = "return new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+
+
+CONTRAST = """
+const light = (colour) => {
+  const [r, g, b] = colour.match(/[\\d.]+/g).map(Number).map((v) => v / 255)
+    .map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+};
+const behind = (e) => {
+  const colour = getComputedStyle(e).backgroundColor;
+  return colour === "rgba(0, 0, 0, 0)" && e.parentElement ? behind(e.parentElement) : colour;
+};
+const ret = { words: 0 };
+for (const e of document.querySelectorAll("header *, aside *, footer *, #legend *")) {
+  const own = [...e.childNodes].some((node) => node.nodeType === 3 && node.data.trim());
+  if (!own || !e.checkVisibility()) continue;
+  const [one, other] = [light(getComputedStyle(e).color), light(behind(e))].sort((a, b) => b - a);
+  const contrast = (one + 0.05) / (other + 0.05);
+  ret.words++;
+  if (contrast < 4.5) ret[`${e.tagName} ${e.textContent}`] = contrast;
+}
+return ret;
+"""
+
+
+def ink(colour):
+    """Of a colour what INK tells of it."""
+    return ",".join(str(int(colour[i:i + 2], 16) >> 4) for i in (1, 3, 5))
+
+
+class Subscriber(threading.Thread):
+    """A reader of the same stream: all that was so at each look."""
+
+    def __init__(self, path):
+        super().__init__(daemon=True)
+        self.client = Client(path)
+        self.client.ask("subscribe", telemetry=100)
+        self.view = View(self.client.next())
+        self.looks = {}
+        self.events = []
+        self.start()
+
+    def run(self):
+        try:
+            while True:
+                line = self.client.next()
+                if line["event"] != "telemetry":
+                    self.events.append(line)
+                    continue
+                self.view.take(line)
+                self.looks[line["look"]] = (
+                    {way: row[:2] for way, row in self.view.links.items()},
+                    {s: row[:3] for s, row in self.view.switches.items()},
+                    dict(line["totals"]))
+        except (EOFError, OSError):
+            pass
+
+
+class InBrowser(FabemuCase):
+    shots = SHOTS
+
+    def setUp(self):
+        super().setUp()
+        self.browser = browser.Browser(self.shots)
+
+    def demo(self, *options):
+        """scripts/demo at work: its process, the page, and a subscriber to it."""
+        if os.path.abspath(self.command) != os.path.abspath(os.path.join(TOP, "build/fabemu")):
+            self.skipTest("scripts/demo runs build/fabemu")
+        demo = subprocess.Popen([os.path.join(TOP, "scripts/demo"), "--headless", *options],
+                                env=self.env, text=True, stdin=subprocess.DEVNULL,
+                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        self.started.append(demo)
+        text = ""
+        while not page_of(text):
+            line = demo.stdout.readline()
+            self.assertTrue(line, text)
+            text += line
+        self.assertTrue(until(lambda: any(s.endswith(".sock") for s in self.sockets())))
+        return demo, page_of(text)
+
+    def tearDown(self):
+        self.browser.close()  # first: it takes a core that those who end could have
+        for demo in self.started:
+            demo.terminate()
+        super().tearDown()
+
+    def end(self, demo):
+        demo.terminate()
+        out, _ = demo.communicate(timeout=PATIENCE_S)
+        return out
+
+    def ready(self, address):
+        self.browser.open(address)
+        self.browser.until("return window.fabemu?.model?.look > 0 && fabemu.drawn().items.length")
+
+    def recorded(self, record):
+        """The whole snapshots in it."""
+        with open(record) as f:
+            lines = [json.loads(line) for line in f if line.endswith("\n")]
+        return [line for line in lines if line["event"] == "telemetry"]
+
+    def well(self):
+        self.assertEqual(self.browser.complaints(), [])
+
+
+class Live(InBrowser):
+    def test_what_a_person_sees_and_does(self):
+        record = os.path.join(self.dir, "record")
+        report = os.path.join(self.dir, "report")
+        demo, page = self.demo("--pace", "2", "--record", record, "--report", report)
+        self.ready(page.address)
+        name, = [s[:-5] for s in self.sockets() if s.endswith(".sock")]  # beside its run's folder
+        subscriber = Subscriber(self.socket_path(name))
+        self.draws_the_network()
+        self.says_what_counters_say(subscriber)
+        self.all_reduce_climbs_and_comes_down()
+        self.hot_spot_builds_up()
+        self.keys_do_what_they_say()
+        self.selection_is_of_the_same_when_it_folds()
+        self.link_dies_and_is_back(page, subscriber)
+        self.well()
+        out = self.end(demo)
+        self.browser.until("return fabemu.feed.state === 'ended'")
+        subscriber.join(PATIENCE_S)
+        subscriber.client.close()
+        self.browser.complaints()  # what was asked of a fabric that ended then is told of here
+        self.assertIn("report", out)
+        self.assertTrue(self.browser.until(RESTS))
+        with open(report) as f:
+            self.matrix_is_that_of_the_report(json.load(f)["communication"]["messages"])
+        hops = self.browser.run("return fabemu.model.totals.hops")
+        self.replays(record)
+        self.browser.click("#live")  # back to what is known of the fabric, which has ended
+        self.assertEqual(self.browser.run("return [fabemu.feed.state, fabemu.model.totals.hops]"),
+                         ["ended", hops])
+        self.assertTrue(self.browser.run("return document.getElementById('faults').hidden"))
+        self.well()
+
+    def draws_the_network(self):
+        drawn = self.browser.run("return fabemu.drawn()")
+        kinds = [item["kind"] for item in drawn["items"]]
+        self.assertEqual((kinds.count("node"), kinds.count("switch"), len(kinds)), (64, 48, 112))
+        self.assertEqual(len(drawn["edges"]), 192)
+        size = self.browser.run("const c = document.getElementById('canvas');"
+                                "return [c.clientWidth, c.clientHeight]")
+        for item in drawn["items"]:
+            self.assertTrue(item["w"] / 2 <= item["x"] <= size[0] - item["w"] / 2, item)
+            self.assertTrue(item["h"] / 2 <= item["y"] <= size[1] - item["h"] / 2, item)
+        places = {(round(item["x"]), round(item["y"])) for item in drawn["items"]}
+        self.assertEqual(len(places), 112)  # nothing is upon anything else
+        self.assertEqual(self.browser.text("#what"), "kary:4,3 · oq2004 · clock raw")
+
+    def says_what_counters_say(self, subscriber):
+        """Paused, the page has what the subscriber had at the same look, to the number."""
+        until(lambda: len(subscriber.looks) > 10)
+        self.browser.keys(" ")
+        self.browser.until("return fabemu.feed.paused")
+        said = self.browser.run(
+            "const m = fabemu.model; return [m.look, [...m.ways.segments], [...m.ways.stalls],"
+            "[...m.sw.contributions], m.totals.hops]")
+        look, segments, stalls, contributions, hops = said
+        self.assertTrue(until(lambda: look in subscriber.looks))
+        links, switches, totals = subscriber.looks[look]
+        self.assertEqual(hops, totals["hops"])
+        for way, (sent, waited) in links.items():
+            self.assertEqual((segments[way], stalls[way]), (sent, waited), way)
+        self.assertEqual(sum(segments), sum(row[0] for row in links.values()))
+        self.assertEqual({s: n for s, n in enumerate(contributions) if n},
+                         {s: row[0] for s, row in switches.items() if row[0]})
+        self.browser.keys(" ")
+        self.browser.until("return !fabemu.feed.paused && fabemu.model.look > arguments[0]", look)
+
+    def all_reduce_climbs_and_comes_down(self):
+        """At a moment with little else: one tree, up and down, its switches combine."""
+        tree = self.browser.until("""
+            const { items, edges } = fabemu.drawn(), { model } = fabemu;
+            const busy = edges.filter((edge) => edge.up.sum > 0 || edge.down.sum > 0);
+            const combining = items.filter((item) => item.combines);
+            const whole = busy.filter((e) => !e.level && e.up.sum > 0 && e.down.sum > 0);
+            if (combining.length < 21 || busy.length > 100 || whole.length < 64) return null;
+            return { busy, combining, finished: model.finished.size };""")
+        combining = {s for item in tree["combining"] for s in item["switches"]}
+        both = [e for e in tree["busy"] if e["up"]["sum"] > 0 and e["down"]["sum"] > 0]
+        self.assertEqual(len([e for e in both if e["level"] == 0]), 64)  # each node: there and back
+        self.assertEqual({e["level"] for e in both}, {0, 1, 2})
+        self.assertEqual(len(combining), 16 + 4 + 1)
+        self.assertGreater(tree["finished"], 0)
+        self.browser.until("return document.querySelector('#collectives b')")
+        self.assertEqual(self.browser.text("#collectives b"), "all-reduce")
+        self.theme("dark")
+        self.browser.shot("all-reduce-dark")
+        self.theme("light")
+        self.browser.shot("all-reduce-light")
+
+    def theme(self, name):
+        if self.browser.run("return fabemu.drawn().theme") != name:
+            self.browser.click("#theme")
+        self.browser.run(PAINTED)
+        self.assertEqual(self.browser.run("return document.documentElement.dataset.theme"), name)
+
+    def hot_spot_builds_up(self):
+        """The way to node 0 is the busiest, and what leads there waits."""
+        hot = self.browser.until("""
+            const { edges } = fabemu.drawn(), { model } = fabemu;
+            const cable = model.cables.findIndex((c) => !c.toSwitch && c.far === 0);
+            const way = 2 * cable + 1, rates = [...model.ways.segmentsRate];
+            const stalled = edges.filter((e) => e.up.stalled > 0.1 || e.down.stalled > 0.1);
+            const hot = edges.find((e) => e.cables.includes(cable)).down;
+            const widest = Math.max(...edges.map((e) => Math.max(e.up.width, e.down.width)));
+            if (rates[way] < Math.max(...rates) || stalled.length < 20) return null;
+            return hot.width === widest && { stalls: model.rates.credit_stalls, hot,
+              up: stalled.filter((e) => e.level === 2).length };""")
+        self.assertGreater(hot["stalls"], 0)
+        self.assertGreater(hot["up"], 0)  # it backs up to the top
+        self.theme("light")
+        self.browser.shot("hot-spot-light")
+        self.theme("dark")
+        self.browser.shot("hot-spot-dark")
+
+    def keys_do_what_they_say(self):
+        self.browser.run("document.getElementById('canvas').focus()")
+        self.browser.keys("ESCAPE", "ARROW_RIGHT")
+        first = self.browser.until("return fabemu.selected")
+        self.browser.keys("ARROW_RIGHT")
+        self.assertNotEqual(self.browser.run("return fabemu.selected"), first)
+        self.browser.keys("l")
+        self.assertTrue(self.browser.run("return fabemu.selected").startswith("edge"))
+        self.assertIn("link", self.browser.text("#told"))
+        self.browser.keys("?")
+        self.browser.until("return document.getElementById('keys').open")
+        self.browser.keys("ESCAPE")
+        self.browser.until("return !document.getElementById('keys').open")
+        self.browser.keys("t")
+        self.assertEqual(self.browser.run("return fabemu.drawn().theme"), "light")
+        self.browser.keys("t", "ESCAPE")
+        self.assertIsNone(self.browser.run("return fabemu.selected"))
+        names = self.browser.run(
+            "return [...document.querySelectorAll('button, input, select, canvas[tabindex]')]"
+            ".filter((e) => !(e.labels?.length || e.textContent.trim() || e.ariaLabel))"
+            ".map((e) => e.id)")
+        self.assertEqual(names, [])  # each has a name for who does not see it
+
+    def selection_is_of_the_same_when_it_folds(self):
+        """What is folded depends on the width: the same thing is selected, or nothing is."""
+        told = "const { selected } = fabemu, { items, edges } = fabemu.drawn();" \
+            "return [selected, items.length, edges.find((e) => e.id === selected)?.cables]"
+        size = self.browser.driver.get_window_size()
+        self.browser.keys("ARROW_DOWN", "ARROW_UP", "ARROW_UP", "l")
+        edge, items, cables = self.browser.run(told)
+        self.assertTrue(cables, edge)
+        self.browser.driver.set_window_size(600, 900)
+        self.browser.until("return fabemu.drawn().items.length < arguments[0]", items)
+        later, _, left = self.browser.run(told)
+        self.assertIn((later, left), ((None, None), (edge, cables)))
+        self.browser.driver.set_window_size(size["width"], size["height"])
+        self.browser.until("return fabemu.drawn().items.length === arguments[0]", items)
+
+    def link_dies_and_is_back(self, page, subscriber):
+        """Click a link, inject a fault there: it is out, drawn so, and traffic goes round it."""
+        edge = self.browser.run(
+            "return fabemu.drawn().edges.find((e) => e.level === 2 && e.x0 > 200 &&"
+            " e.states.every((s) => s === 'up'))")
+        cable = edge["cables"][0]
+        self.browser.click_at(edge["x0"] * 0.9 + edge["x1"] * 0.1,
+                              edge["y0"] * 0.9 + edge["y1"] * 0.1)
+        self.assertEqual(self.browser.run("return fabemu.selected"), edge["id"])
+        sw, port, _, far, far_port, _ = subscriber.view.shape["cables"][cable]
+        self.assertEqual(self.browser.text("#selection h2"),
+                         f"switch {sw} port {port} – switch {far} port {far_port}")
+        self.assertEqual(self.browser.run("return document.getElementById('text').value"),
+                         f"for=3s link-down link={sw}:{port}")
+        self.browser.run("const d = document.getElementById('duration'); d.value = '';"
+                         "d.dispatchEvent(new Event('change'))")
+        self.assertEqual(self.browser.run("return document.getElementById('text').value"),
+                         f"link-down link={sw}:{port}")
+        self.browser.click("#fault button")
+        self.browser.until("return fabemu.model.stateName(arguments[0]) === 'down'", cable)
+        middle = (edge["x0"] + edge["x1"]) / 2, (edge["y0"] + edge["y1"]) / 2
+        self.browser.run(PAINTED)
+        down = self.browser.run(INK, *middle, 8)
+        self.assertIn(ink("#ff5c8a"), down)  # the colour of what is down, dark
+        self.assertEqual(self.goes_round(cable), 0)
+        self.browser.shot("link-down-dark")
+        mine = f"//li[contains(., 'link={sw}:{port}')]/button"
+        self.browser.driver.find_element("xpath", mine).click()
+        self.browser.until("return fabemu.model.stateName(arguments[0]) === 'up'", cable)
+        told = self.browser.until("""
+            const told = [...document.querySelectorAll("#events li")].map((e) => e.textContent);
+            return told.some((text) => text.includes(" up ")) && told;""")
+        self.assertTrue(any("lost" in text for text in told), told)
+        self.assertTrue(any("new routes" in text for text in told), told)
+        states = [e["state"] for e in subscriber.events if e["event"] == "fault"]
+        self.assertIn("over", states)
+
+    def goes_round(self, cable):
+        """Segments on a link that is down, while others carry on."""
+        counted = "const m = fabemu.model, c = arguments[0];" \
+            "return [m.look, m.ways.segments[2 * c] + m.ways.segments[2 * c + 1], m.totals.hops]"
+        self.browser.until("return fabemu.model.look > arguments[0]",
+                           self.browser.run("return fabemu.model.look"))
+        look, before, hops = self.browser.run(counted, cable)
+        self.browser.until("return fabemu.model.look > arguments[0] + 3 &&"
+                           " fabemu.model.totals.hops > arguments[1]", look, hops)
+        self.assertEqual(self.browser.run("return fabemu.model.stateName(arguments[0])", cable),
+                         "down")
+        return self.browser.run(counted, cable)[1] - before
+
+    def matrix_is_that_of_the_report(self, messages):
+        """At the end of a run the page has what the report says."""
+        self.assertEqual(self.browser.run("return fabemu.report.communication.messages"), messages)
+        self.browser.keys("m")
+        self.browser.until("return document.getElementById('matrix').open")
+        self.assertIn(f"{messages['messages']:,} messages", self.browser.text("#matrixsum"))
+        most = max(bytes_ for *_, bytes_ in messages["matrix"])
+        first = self.browser.run("return [...document.querySelectorAll('#pairs tbody tr')]"
+                                 ".map((row) => row.innerText.match(/\\d+/g).map(Number))")[0]
+        self.assertIn(most, [bytes_ for from_, to, _, bytes_ in messages["matrix"]
+                             if [from_, to] == first[:2]])
+        self.browser.run("document.getElementById('cells').focus()")
+        told = {(from_, to): sent for from_, to, sent, _ in messages["matrix"]}
+        self.browser.keys("ARROW_DOWN", "ARROW_DOWN")  # the first is node 0 to itself
+        self.assertIn("node 1 to node 0: ", self.browser.text("#cell"))
+        self.assertIn(f"in {told.get((1, 0), 0):,} messages", self.browser.text("#cell"))
+        self.browser.shot("matrix-dark")
+        self.browser.keys("ESCAPE")
+        self.browser.until("return !document.getElementById('matrix').open")
+
+    def replays(self, record):
+        """The recording, at its end, has what the last snapshot of the run had."""
+        self.browser.find("#file").send_keys(record)
+        self.browser.until("return !fabemu.feed.live && fabemu.model.look > 0")
+        seek = "const s = document.getElementById('seek'); s.value = arguments[0];" \
+            "s.dispatchEvent(new Event('input')); return fabemu.model.totals.hops"
+        last = self.browser.run(seek, 1000)
+        self.assertEqual(last, max(line["totals"]["hops"] for line in self.recorded(record)))
+        middle = self.browser.run(seek, 500)
+        self.assertLess(middle, last)
+        self.browser.keys(" ")
+        self.browser.until("return fabemu.feed.paused")
+        look = self.browser.run("return fabemu.model.look")
+        self.browser.keys(".")
+        self.assertEqual(self.browser.run("return fabemu.model.look"), look + 1)
+        self.browser.keys(",", ",")
+        self.assertEqual(self.browser.run("return fabemu.model.look"), look - 1)
+        self.browser.shot("replay-dark")
+
+
+class ByHand(InBrowser):
+    """A small fabric, and somebody who does without a mouse, or looks at one thing closely."""
+
+    def up(self, *options):
+        done = self.fabemu("up", *options, "--web", "u")
+        self.ready(page_of(done.stdout).address)
+
+    def focused(self):
+        return self.browser.run("const e = document.activeElement;"
+                                "return e.id || e.ariaLabel || e.textContent")
+
+    def tab_to(self, name):
+        for _ in range(12):
+            if self.focused() == name:
+                return
+            self.browser.keys("TAB")
+        self.fail(f"Tab does not lead to {name}, but to {self.focused()}")
+
+    def test_keyboard_alone__from_load_to_a_fault_and_back(self):
+        self.up("--topo", "kary:2,2", "--profile", "qsnet3")
+        self.tab_to("canvas")
+        self.browser.keys("ARROW_DOWN", "l", "f")
+        self.assertEqual(self.focused(), "text")
+        edge = self.browser.run("return fabemu.drawn().edges.find((e) => e.id === fabemu.selected)")
+        place = self.browser.run("return document.getElementById('text').value.split(' ').at(-1)")
+        self.refused_fault_is_told_as_the_command_does()
+        self.browser.back("TAB")
+        self.browser.keys("END", "TAB")  # until taken back; that writes the line anew
+        self.assertEqual(self.browser.run("return document.getElementById('text').value"),
+                         f"link-down {place}")
+        self.browser.keys("ENTER")
+        down = "return fabemu.model.stateName(arguments[0]) === arguments[1]"
+        self.browser.until(down, edge["cables"][0], "down")
+        self.browser.until("return document.querySelectorAll('#active li').length === 1")
+        self.tab_to("take fault 1 back")
+        self.assertEqual(self.fabemu("fault", "--name", "u", "node-slow", "node=3",
+                                     "share=50%").returncode, 0)
+        self.browser.until("return document.querySelectorAll('#active li').length === 2")
+        self.assertEqual(self.focused(), "take fault 1 back")  # the list is not made anew
+        self.browser.keys("ENTER")
+        self.browser.until(down, edge["cables"][0], "up")
+        self.browser.until("return document.querySelectorAll('#active li').length === 1")
+        self.assertEqual(self.focused(), "text")  # not at the begin of the page
+        self.well()
+
+    def refused_fault_is_told_as_the_command_does(self):
+        wrong = "link-down link=99:0"
+        self.browser.run("document.getElementById('text').select()")
+        self.browser.keys(*wrong, "ENTER")
+        self.browser.until("return document.getElementById('faultsaid').className === 'wrong'")
+        told = self.fabemu("fault", "--name", "u", *wrong.split())
+        self.assertNotEqual(told.returncode, 0)
+        self.assertIn(self.browser.text("#faultsaid"), told.stderr)
+        self.assertIn("99", self.browser.text("#faultsaid"))
+
+    def test_light_and_dark__are_the_systems_until_somebody_chooses(self):
+        self.browser.prefers("light")
+        self.up("--topo", "kary:2,2")
+        for name in ("light", "dark"):
+            self.browser.prefers(name)
+            self.browser.until("return fabemu.drawn().theme === arguments[0]", name)
+            self.words_can_be_read(name)
+        self.browser.keys("t")
+        self.assertEqual(self.browser.run("return fabemu.drawn().theme"), "light")
+        self.browser.driver.refresh()
+        self.browser.until("return window.fabemu?.model?.look > 0")
+        self.assertEqual(self.browser.run("return fabemu.drawn().theme"), "light")  # kept
+
+    def words_can_be_read(self, name):
+        """Each colour of words against what is behind it, as WCAG 2 counts contrast."""
+        poor = self.browser.run(CONTRAST)
+        self.assertGreater(poor.pop("words"), 6)
+        self.assertEqual(poor, {}, name)
+
+
+class Played(InBrowser):
+    """A fabric that the test plays: two switches below a third, on two hosts."""
+
+    def setUp(self):
+        super().setUp()
+        self.fabric = FakeFabric(self.socket_path("u"))
+        self.fabric.replies["faults"] = {"ok": True, "faults": []}
+        self.browser.open(page_of(self.start("web", "u").stdout.readline()).address)
+        self.stream = self.fabric.next()
+        self.fabric.say(self.stream, {"ok": True}, SHAPE)
+
+    def tearDown(self):
+        self.fabric.end()
+        super().tearDown()
+
+    def plays(self, look, **rows):
+        self.fabric.say(self.stream, {"event": "telemetry", "look": look, "since": look - 1,
+                                      "at_ns": look * 10**8, "totals": {"hops": 0}, **rows})
+        self.browser.until("return fabemu.model?.look === arguments[0]", look)
+
+    def selects(self, id_):
+        part = self.browser.run(
+            "const { items, edges } = fabemu.drawn();"
+            "return [...items, ...edges].find((part) => part.id === arguments[0])", id_)
+        self.browser.click_at(part.get("x", (part.get("x0", 0) + part.get("x1", 0)) / 2),
+                              part.get("y", (part.get("y0", 0) + part.get("y1", 0)) / 2))
+        self.assertEqual(self.browser.run("return fabemu.selected"), id_)
+
+    def test_links_hosts_and_standstill(self):
+        self.hosts_are_told()
+        self.links_history_is_drawn()
+        self.well()  # a browser has something to say of who looks at pixels again and again
+        self.standstill_is_drawn_and_gone_when_something_moves()
+
+    def links_history_is_drawn(self):
+        """What its two ways have carried together, and waited, is drawn by time."""
+        for look, (up, down, stalls) in enumerate(((0, 0, 0), (100, 0, 0), (200, 300, 50),
+                                                   (200, 300, 50)), 3):
+            self.plays(look, links=[[4, down, 0, 2, 0], [5, up, stalls, 7, 0]])
+        self.selects("edge switch 0|switch 2")
+        self.assertEqual(self.drawn_history(), [[0, 0, 0, 1000, 4000, 0], [0, 0, 0, 0, 500, 0]])
+        rows = self.browser.run("return [...document.querySelectorAll('#selection tbody tr')]"
+                                ".map((row) => row.innerText.split(/\\s*\\t/))")
+        self.assertIn(["segments up", "200", "0"], rows)
+        self.assertIn(["waits for credit up", "50", "0"], rows)
+        self.assertIn(["queue down", "2", ""], rows)
+
+    def drawn_history(self):
+        """The lines of the chart, as numbers by its own scale."""
+        self.browser.run(PAINTED)
+        lines, top = self.browser.run(
+            "const chart = document.querySelector('#selection .chart');"
+            "return [[...chart.querySelectorAll('.line')].map((line) => [...line.points].map("
+            "({ y }) => y)), chart.querySelector('.tick').textContent]")
+        most, foot = min(map(min, lines)), max(map(max, lines))
+        scale = float(top.split()[0]) * {"k": 1000, "/s": 1}[top.split()[1]] / (foot - most)
+        return [[round((foot - y) * scale, -1) for y in line] for line in lines]
+
+    def hosts_are_told(self):
+        self.plays(1)
+        self.assertIn("on 2 hosts", self.browser.text("#selection"))
+        for switch, host in ((0, "a"), (1, "b")):
+            self.selects(f"switch {switch}")
+            self.assertIn(f"on host {host}", self.browser.text("#selection"))
+        self.plays(2, states=[[3, 3, 1]])  # what a lost host does to a cable
+        self.selects("edge switch 1|switch 2")
+        self.assertIn("state: down", self.browser.text("#selection"))
+        self.assertEqual(self.browser.text("#out"), "1")
+
+    def standstill_is_drawn_and_gone_when_something_moves(self):
+        process = {"pid": 1, "rank": -1, "command": "p"}
+        self.plays(7, processes=[{"node": n, **process} for n in range(2)],
+                   waits=[[0, 1, 1, -1, 8, 0]])
+        still = {"event": "standstill", "attached": [], "standstill": {
+            "for_ns": 6 * 10**9, "collectives": [
+                {"group": 1, "number": 2, "kind": "barrier", "members": 2, "came": [0],
+                 "missing": [{"node": 1, "begun": 1}]}]}}
+        self.plays(60)
+        self.assertEqual(self.marks(), (False, False))
+        self.fabric.say(self.stream, still)
+        self.browser.until("return !document.getElementById('standstill').hidden")
+        self.assertEqual(self.marks(), (True, True))
+        self.assertIn("it waits for node 1", self.browser.text("#alarm"))
+        self.fabric.say(self.stream, {"event": "standstill"})
+        self.browser.until("return document.getElementById('standstill').hidden")
+        self.assertEqual(self.marks(), (False, False))
+        self.assertEqual(self.browser.text("#alarm"), "")
+
+    def marks(self):
+        """Is node 1, for which all wait, ringed; and does an arrow lead there from node 0?"""
+        self.browser.run(PAINTED)
+        at = {item["id"]: item for item in self.browser.run("return fabemu.drawn().items")}
+        from_, to = at["node 0"], at["node 1"]
+        theme = self.browser.run("return fabemu.drawn().theme")
+        wait, down = {"dark": ("#f2b134", "#ff5c8a"), "light": ("#a86400", "#c2255c")}[theme]
+        ring = self.browser.run(INK, to["x"], to["y"] - to["h"] / 2 - 3, 2)
+        arrow = self.browser.run(INK, to["x"], to["y"] + to["h"] / 2 + 7, 2)
+        self.assertLess(from_["x"], to["x"])
+        return ink(down) in ring, ink(wait) in arrow
+
+
+class Recorded(InBrowser):
+    def test_a_thousand_nodes_are_legible(self):
+        record = os.path.join(self.dir, "record")
+        done = self.fabemu("traffic", "--topo", "kary:10,3", "--load", "0.5", "--warmup", "1000",
+                           "--measure", "3000", "--telemetry", record, "--every", "500")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        done = self.fabemu("up", "--topo", "kary:2,2", "--web", "u")
+        self.ready(page_of(done.stdout).address)
+        self.browser.find("#file").send_keys(record)
+        self.browser.until("return fabemu.model.nodeCount === 1000 && fabemu.model.totals.hops > 0")
+        self.browser.keys(" ")
+        drawn = self.browser.run("return fabemu.drawn()")
+        self.assertLess(len(drawn["items"]), 200)
+        nodes = [node for item in drawn["items"] for node in item["nodes"]]
+        self.assertEqual(sorted(nodes), list(range(1000)))  # each once, in what is folded
+        self.assertGreater(min(item["w"] for item in drawn["items"]), 9)
+        self.browser.shot("thousand-nodes")
+        box = next(item for item in drawn["items"] if item["kind"] == "box")
+        self.browser.click_at(box["x"], box["y"])
+        self.assertEqual(self.browser.run("return fabemu.selected"), box["id"])
+        self.browser.keys("ENTER")
+        opened = self.browser.run("return fabemu.drawn()")
+        self.assertGreater(len(opened["items"]), len(drawn["items"]))
+        nodes = [node for item in opened["items"] for node in item["nodes"]]
+        self.assertEqual(sorted(nodes), list(range(1000)))
+        self.browser.run(PAINTED)
+        self.browser.shot("thousand-nodes-opened")
+        self.folds_and_unfolds(drawn["items"])
+        self.browser.keys("0")
+        self.assertEqual(len(self.browser.run("return fabemu.drawn()")["items"]),
+                         len(drawn["items"]))
+        self.well()
+
+    def folds_and_unfolds(self, folded):
+        """By the mouse: a subtree is folded at one of its switches; a bundle opens, and closes."""
+        self.edges_are_whole()
+        self.clicks_twice("switch", 1)
+        self.assertEqual([item["id"] for item in self.edges_are_whole()],
+                         [item["id"] for item in folded])
+        self.clicks_twice("bundle", 2)
+        tops = [item for item in self.edges_are_whole() if item["level"] == 2]
+        self.assertEqual([item["kind"] for item in tops], 100 * ["switch"])
+        self.clicks_twice("switch", 2)
+        self.assertEqual([item["id"] for item in self.edges_are_whole()],
+                         [item["id"] for item in folded])
+
+    def clicks_twice(self, kind, level):
+        item = self.browser.run(
+            "const [kind, level] = arguments; return fabemu.drawn().items.find((item) =>"
+            " item.kind === kind && item.level === level)", kind, level)
+        for _ in range(2):
+            self.browser.click_at(item["x"], item["y"])
+
+    def edges_are_whole(self):
+        """Each cable is drawn once at most, between two things that are drawn; returns these."""
+        drawn = self.browser.run("return fabemu.drawn()")
+        cables = [cable for edge in drawn["edges"] for cable in edge["cables"]]
+        self.assertEqual(len(cables), len(set(cables)))
+        inside = self.browser.run(
+            "const { items } = fabemu.drawn(), of = new Map();"
+            "items.forEach((item, i) => { item.switches.forEach((s) => of.set(`s${s}`, i));"
+            "item.nodes.forEach((n) => of.set(`n${n}`, i)); });"
+            "return fabemu.model.cables.filter((c) => of.get(`s${c.sw}`) ==="
+            "of.get(`${c.toSwitch ? 's' : 'n'}${c.far}`)).length")
+        self.assertEqual(len(cables) + inside, 3000)
+        return drawn["items"]
+
+    def test_runs_behind_each_other_in_a_recording(self):
+        record = os.path.join(self.dir, "record")
+        done = self.fabemu("traffic", "--topo", "kary:2,2", "--load", "0.2,0.6", "--warmup", "2000",
+                           "--measure", "4000", "--telemetry", record)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with open(record) as f:
+            lines = [json.loads(line) for line in f]
+        begins = [i for i, line in enumerate(lines) if line["event"] == "telemetry_shape"]
+        self.assertEqual(len(begins), 2)
+        done = self.fabemu("up", "--topo", "kary:2,2", "--web", "u")
+        self.ready(page_of(done.stdout).address)
+        self.browser.find("#file").send_keys(record)
+        self.browser.until("return !fabemu.feed.live && fabemu.model.look > 0")
+        self.browser.keys(" ")
+        looks = self.browser.run("""
+            const s = document.getElementById("seek"), ret = [];
+            for (const at of [...Array(201).keys()].map((i) => 5 * i).concat(0)) {
+              s.value = at;
+              s.dispatchEvent(new Event("input"));
+              const m = fabemu.model;
+              ret.push([m.look, Math.round(m.at * 1e12), m.totals.hops]);
+            }
+            return ret;""")
+        told = lambda line: [line["look"], line["at_ps"], line["totals"]["hops"]]  # noqa: E731
+        self.assertEqual(looks[-2], told(lines[-1]))
+        self.assertEqual(looks[-1], told(lines[1]))  # and back to the first
+        self.assertIn(told(lines[begins[1] - 1]), looks)  # the first run, to its end,
+        self.assertIn(told(lines[begins[1] + 1]), looks)  # and the second, from its first
+        self.well()
+
+    def test_who_waits_for_whom_is_said_as_text(self):
+        """A recording of a fabric that stands still; names in it are a stranger's."""
+        record, evil = os.path.join(self.dir, "record"), "<img src=x onerror=alert(1)>"
+        done = self.fabemu("up", "--topo", "kary:2,2", "--web", "--record", record, "u")
+        self.ready(page_of(done.stdout).address)
+        self.assertTrue(until(lambda: len(self.recorded(record)) > 2))
+        with open(record) as f:
+            shape, first = (json.loads(f.readline()) for _ in range(2))
+        shape["names"] = [evil] * (len(shape["switches"]) + shape["nodes"])
+        first["processes"] = [{"node": n, "pid": 1, "rank": n, "command": evil} for n in range(4)]
+        op = {"kind": "receive", "state": "unmatched", "node": 0, "bytes": 4, "for_ns": 6 * 10**9}
+        stands = {"event": "standstill", "s": 1, "attached": [{"node": 3, "receive": op}],
+                  "standstill": {"for_ns": 6 * 10**9, "collectives": [
+                      {"group": 65537, "number": 2, "kind": "barrier", "members": 4,
+                       "came": [0, 1, 2], "missing": [{"node": 3, "begun": 1}]}]}}
+        with open(record + ".still", "w") as f:
+            f.writelines(json.dumps(line) + "\n" for line in (shape, first, stands))
+        self.browser.find("#file").send_keys(record + ".still")
+        self.browser.until("return !document.getElementById('standstill').hidden")
+        told = self.browser.text("#standstill")
+        self.assertIn("Nothing has moved for 6 s", told)
+        self.assertIn(f"3 of 4 have come; it waits for {evil} (rank 3)", told)
+        self.assertIn("unmatched for 6.00 s", told)
+        self.assertEqual(self.browser.run("return document.querySelectorAll('img').length"), 0)
+        self.browser.click("#live")
+        self.browser.until("return fabemu.feed.live && fabemu.model.look > 0 &&"
+                           " document.getElementById('standstill').hidden")
+        self.well()
+
+    def test_simulated_time_is_held_and_slowed_down(self):
+        run = self.start("traffic", "--topo", "kary:4,2", "--load", "0.5", "--warmup", "2000",
+                         "--measure", "20000", "--every", "500", "--web", "--json")
+        page = page_of(run.stderr.readline())
+        self.ready(page.address)
+        self.assertEqual(self.browser.run("return document.getElementById('faults').hidden"), True)
+        self.browser.keys("-", "-")  # a tenth of the speed
+        self.assertEqual(self.browser.run("return document.getElementById('speed').value"), "0.1")
+        self.browser.keys("+", "+")
+        self.browser.keys(" ")
+        self.browser.until("return fabemu.feed.paused")
+        name, = [s for s in self.sockets() if s.endswith(".sock")]
+        reader = Client(self.socket_path(name[:-5]))
+        self.clients.append(reader)
+        reader.ask("subscribe", telemetry=100)
+        view = View(reader.next())
+        view.take(reader.next())
+        reader.socket.settimeout(0.5)
+        with self.assertRaises(TimeoutError):  # what was under way, and then nothing
+            while True:
+                view.take(reader.next())
+        self.browser.shot("simulated-time-held")
+        self.browser.keys(" ")
+        self.browser.run("const s = document.getElementById('speed'); s.value = '1000';"
+                         "s.dispatchEvent(new Event('change'))")
+        out, _ = run.communicate(timeout=PATIENCE_S)
+        self.assertEqual(run.returncode, 0)
+        self.browser.until("return fabemu.feed.state === 'ended'")
+        self.assertEqual(self.browser.run("return Math.round(fabemu.model.at * 1e12)"),
+                         round(json.loads(out)["virtual_ns"] * 1000))
+
+    def test_stream_comes_and_goes(self):
+        fabric = FakeFabric(self.socket_path("u"))
+        self.addCleanup(lambda: fabric.listener.close())
+        fault = {"fault": 1, "text": "link-down link=0:1", "state": "active"}
+        fabric.replies["faults"] = {"ok": True, "faults": [fault]}
+        web = self.start("web", "u")
+        page = page_of(web.stdout.readline())
+        others = [page.stream() for _ in range(8)]
+        conns = [fabric.next() for _ in others]
+        self.browser.open(page.address)
+        self.says("connecting: Too many pages are open.")
+        for other in others:
+            other.close()
+        while fabric.streams.empty():  # the server sees that they are gone when it writes to them
+            for conn in conns:
+                with contextlib.suppress(OSError):
+                    fabric.say(conn, {"ok": True})
+            time.sleep(0.05)
+
+        stream = fabric.next()
+        self.plays(fabric, stream, 1, 100)
+        self.browser.until("return fabemu.model?.look === 1")
+        self.says("live")
+        self.plays(fabric, stream, 2, 200)
+        self.browser.until("return fabemu.feed.moves")
+        self.draws_ways_from_other_hosts_by_their_counters()
+        listed = "return document.querySelectorAll('#active li').length === 1"
+        self.browser.until(listed)
+        del fabric.replies["faults"]  # from now on such a request fails
+        fabric.say(stream, {"event": "fault", "s": 1, "fault": 1, "text": "x", "state": "begins"})
+        self.browser.until("return fabemu.model.events.length === 1")
+
+        fabric.hang_up(stream)  # that is not the fabric's end: the page comes again
+        self.says("connecting")
+        self.assertTrue(self.browser.run(RESTS))
+        stream = fabric.next()
+        fabric.say(stream, {"ok": False, "errno": 24, "error": "no room for <b>you</b>"})
+        self.says("connecting: no room for <b>you</b>")
+        stream = fabric.next()
+        self.plays(fabric, stream, 30, 300)
+        self.says("live")
+        self.assertEqual(self.browser.until("return fabemu.model.look === 30 &&"
+                                            " fabemu.model.events.length"), 1)  # it is remembered
+        self.assertTrue(self.browser.run(listed))
+        self.assertEqual(self.browser.run("return fabemu.model.seriesOfWays('segments', [3])"),
+                         [[0.1, 0], [0.2, 1000], [3, 0]])  # so is what it was before
+        self.unseen_page_leaves_its_connection(fabric, stream)
+        self.browser.complaints()  # of what was refused
+
+        stream = fabric.next()
+        self.plays(fabric, stream, 40, 400)
+        self.browser.until("return fabemu.model.look === 40")
+        stream.sendall(b'{"event":"telem')
+        fabric.end()
+        self.browser.until("return fabemu.feed.state === 'ended'")
+        self.assertTrue(self.browser.run(RESTS))
+        self.assertEqual(web.wait(PATIENCE_S), 0)
+
+    def says(self, text):
+        self.browser.until("return document.getElementById('feed').textContent === arguments[0]",
+                           text)
+
+    def plays(self, fabric, stream, look, hops):
+        """A snapshot; the first of a stream comes behind the shape."""
+        if look != 2:
+            fabric.say(stream, {"ok": True}, SHAPE)
+        fabric.say(stream, {"event": "telemetry", "look": look, "since": look - 1 if look == 2
+                            else 0, "at_ns": look * 10**8, "totals": {"hops": hops},
+                            "links": [[way, hops, 0, 0, 0] for way in (0, 3, 7)]})
+
+    def draws_ways_from_other_hosts_by_their_counters(self):
+        sums = self.browser.run("return Object.fromEntries(fabemu.drawn().edges.map((e) =>"
+                                " [e.cables[0], [e.up, e.down].map((way) => way.sum > 0)]))")
+        self.assertEqual(sums, {"0": [True, False], "1": [False, True], "2": [False, False],
+                                "3": [True, False]})
+
+    def unseen_page_leaves_its_connection(self, fabric, stream):
+        driver = self.browser.driver
+        mine = driver.current_window_handle
+        driver.switch_to.new_window("tab")
+        gone = False
+        while not gone:
+            try:
+                fabric.say(stream, {"event": "host_back"})
+                time.sleep(0.05)
+            except OSError:
+                gone = True
+        driver.switch_to.window(mine)
+
+    def test_other_files_are_refused(self):
+        done = self.fabemu("up", "--topo", "kary:2,2", "--web", "u")
+        self.ready(page_of(done.stdout).address)
+        for number, text in enumerate(("", "no JSON\n", '{"event":"telemetry"}\n',
+                                       '{"event":"telemetry_shape"}\n')):
+            path = os.path.join(self.dir, f"file.{number}")
+            with open(path, "w") as f:
+                f.write(text)
+            self.browser.find("#file").send_keys(path)
+            self.browser.until("const feed = document.getElementById('feed');"
+                               "return feed.dataset.state === 'wrong' &&"
+                               " feed.textContent.startsWith(arguments[0])", f"file.{number}: ")
+            self.assertTrue(self.browser.run("return fabemu.feed.live"))
+
+
+if __name__ == "__main__":
+    if "--shots" in sys.argv:
+        at = sys.argv.index("--shots")
+        InBrowser.shots = os.path.abspath(sys.argv[at + 1])
+        del sys.argv[at:at + 2]
+    if browser.missing():
+        print(f"page_test: SKIPPED: no page in a browser, for {browser.missing()} is not installed")
+        sys.exit(0)
+    main()

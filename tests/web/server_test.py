@@ -1,0 +1,603 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""server_test.py - the server of the page: what it answers, to whom, and what a hostile neighbour
+on the same host gets from it.
+
+    tests/web/server_test.py --fabemu build/fabemu [unittest options]
+"""
+import contextlib
+import errno
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import threading
+import unittest
+
+from web_kit import FabemuCase, FakeFabric, PATIENCE_S, main, page_of, until
+from cli_kit import Client
+from kits.telemetry import View, parse_metrics
+
+TOP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+FILES = os.path.join(TOP, "apps", "web", "page")
+MOST_KB = 65536  # of memory that the server's process may come to have; sanitizers take more
+CROWD = 1000  # connections at the same time
+
+
+def children(pid, name="fabemu-web"):
+    """Processes of this name below @pid."""
+    found = []
+    for entry in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            with open(f"/proc/{entry}/stat") as f:
+                comm, rest = f.read().split("(", 1)[1].rsplit(")", 1)
+            if comm == name and int(rest.split()[1]) == pid:
+                found.append(int(entry))
+    return found
+
+
+def memory_kb(pid):
+    with open(f"/proc/{pid}/status") as f:
+        return int(re.search(r"VmHWM:\s+(\d+)", f.read())[1])
+
+
+class WebCase(FabemuCase):
+    def up_page(self, *options):
+        done = self.fabemu("up", "--topo", "kary:2,2", "--web", *options, "u")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return page_of(done.stdout)
+
+    def run_page(self, *command, options=()):
+        """A run with a page: its process, and the page."""
+        run = self.start("run", "--web", *options, "--", *command)
+        text = ""
+        while not page_of(text):
+            line = run.stderr.readline()
+            self.assertTrue(line, text)
+            text += line
+        return run, page_of(text)
+
+    def web_of_fake(self):
+        """A fabric that the test plays, the server of its page, and the page."""
+        fabric = FakeFabric(self.socket_path("u"))
+        self.addCleanup(lambda: fabric.listener.close())
+        web = self.start("web", "u")
+        return fabric, web, page_of(web.stdout.readline())
+
+    def closed(self, sock):
+        """The server ends this connection; returns what it said before."""
+        sock.settimeout(PATIENCE_S)
+        said = b""
+        with contextlib.suppress(ConnectionError):
+            while True:
+                data = sock.recv(65536)
+                if not data:
+                    break
+                said += data
+        sock.close()
+        return said
+
+
+class Answers(WebCase):
+    def test_page_has_its_files(self):
+        page = self.up_page()
+        for name in os.listdir(FILES):
+            status, headers, body = page.request("" if name == "index.html" else name)
+            self.assertEqual(status, 200, name)
+            with open(os.path.join(FILES, name), "rb") as f:
+                self.assertEqual(body, f.read(), name)
+            self.assertIn("default-src 'none'", headers["Content-Security-Policy"])
+            self.assertEqual(headers["Referrer-Policy"], "no-referrer")
+        for name in ("index.html", "nothing", "../main.js", "%2e%2e/main.js", "main.js/"):
+            self.assertEqual(page.request(name)[0], 404, name)
+
+    def test_page_asks_for_nothing_elsewhere(self):
+        for name in os.listdir(FILES):
+            with open(os.path.join(FILES, name), encoding="utf-8") as f:
+                text = f.read()
+            found = set(re.findall(r"\w+://[\w.]+", text)) - {"http://www.w3.org"}
+            self.assertEqual(found, set(), name)
+
+    def test_metrics_are_those_of_status(self):
+        page = self.up_page()
+        status, headers, body = page.request("metrics")
+        self.assertEqual((status, headers["Content-Type"].split(";")[0]), (200, "text/plain"))
+        mine = parse_metrics(body.decode())
+        theirs = parse_metrics(self.fabemu("status", "--metrics", "u").stdout)
+        self.assertEqual(mine.keys(), theirs.keys())
+
+    def test_stream_has_shape_snapshots_events_and_the_end(self):
+        page = self.up_page("--profile", "qsnet3")
+        stream = page.stream()
+        self.assertEqual(stream.status, 200)
+        self.assertEqual(stream.next(), {"ok": True})
+        view = View(stream.next())
+        view.take(stream.next())
+        cable = next(i for i, c in enumerate(view.shape["cables"]) if c[2])
+        at = "%d:%d" % tuple(view.shape["cables"][cable][:2])
+        reply, _ = page.ask("fault", fault=f"link-down link={at}")
+        self.assertTrue(reply["ok"], reply)
+        events = []
+        down = view.shape["link_states"].index("down")
+        while view.states.get(cable, [0])[0] != down:
+            line = stream.next()
+            if line["event"] == "telemetry":
+                view.take(line)
+            else:
+                events.append(line)
+        self.assertIn(("fault", "begins"), [(e["event"], e.get("state")) for e in events])
+        self.assertEqual([f["text"] for f in page.ask("faults")[0]["faults"]],
+                         [f"link-down link={at}"])
+        self.assertTrue(page.ask("fault_clear", fault=reply["fault"])[0]["ok"])
+        self.assertEqual(self.fabemu("down", "u").returncode, 0)
+        told = []
+        with self.assertRaises(EOFError):
+            while True:
+                told.append(stream.next())
+        self.assertEqual(told[-1], {"event": "ended"})
+        self.assertEqual(told[-2]["event"], "report")  # the last, from the supervisor
+        self.assertEqual(told[-2]["report"]["topo"], "kary:2,2")
+
+    def test_fabric_that_dies_within_a_line_has_ended(self):
+        fabric, web, page = self.web_of_fake()
+        stream = page.stream()
+        conn = fabric.next()
+        fabric.say(conn, {"ok": True})
+        conn.sendall(b'{"event":"telemetry_sh')
+        self.assertEqual(stream.next(), {"ok": True})
+        while not stream.text.endswith(b"telemetry_sh"):
+            self.assertTrue(stream.more())
+        fabric.end()
+        self.assertEqual(stream.event(), b'{"event":"telemetry_sh')
+        self.assertEqual(stream.next(), {"event": "ended"})
+        with self.assertRaises(EOFError):
+            stream.next()
+        self.assertEqual(web.wait(PATIENCE_S), 0)
+
+    def test_stream_that_the_fabric_closes_is_over_and_the_fabric_is_not(self):
+        fabric, web, page = self.web_of_fake()
+        for _ in range(2):
+            stream = page.stream()
+            conn = fabric.next()
+            fabric.say(conn, {"ok": True})
+            self.assertEqual(stream.next(), {"ok": True})
+            fabric.hang_up(conn)
+            with self.assertRaises(EOFError):  # without a word: the browser comes again
+                stream.next()
+        fabric.end()
+        self.assertEqual(web.wait(PATIENCE_S), 0)
+
+    def test_kinds_are_those_of_the_command(self):
+        page = self.up_page()
+        kinds = json.loads(page.request("kinds")[2])
+        told = self.fabemu("fault", "--list").stdout.split("scenarios")[0]
+        self.assertEqual([(k["name"], k["about"]) for k in kinds],
+                         [tuple(m) for m in re.findall(r"^  (\S+) +(.*)$", told, re.M)])
+
+    def test_wrong_faults_say_why(self):
+        page = self.up_page()
+        reply, _ = page.ask("fault", fault="link-down link=999:0")
+        self.assertFalse(reply["ok"])
+        self.assertIn("999", reply["error"])
+
+    def test_web_of_a_running_fabric(self):
+        self.up("u")
+        web = self.start("web", "u")
+        page = page_of(web.stdout.readline())
+        self.assertEqual(page.request()[0], 200)
+        web.send_signal(signal.SIGINT)
+        self.assertEqual(web.wait(PATIENCE_S), 0)
+        web = self.start("web", "u")
+        self.assertTrue(page_of(web.stdout.readline()))
+        self.fabemu("down", "u")
+        self.assertEqual(web.wait(PATIENCE_S), 0)
+
+    def test_walk_of_the_document(self):
+        """Each command as it stands; scripts/demo is looked at in page_test.py."""
+        if os.path.abspath(self.command) != os.path.abspath(os.path.join(TOP, "build/fabemu")):
+            self.skipTest("the walk is with build/fabemu")
+        with open(os.path.join(TOP, "docs", "web.md"), encoding="utf-8") as f:
+            walk = f.read().split("## A walk\n")[1].split("```")[1].splitlines()[1:]
+        self.assertIn("scripts/demo", walk)
+        self.assertGreater(len(walk), 4)
+        last = None
+        for line in walk:
+            if line == "scripts/demo":
+                continue
+            words = line.split()
+            run = subprocess.Popen(words, env=self.env, text=True, cwd=TOP,
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                   stderr=subprocess.STDOUT)
+            self.started.append(run)
+            text = ""
+            while not page_of(text) and (piece := run.stdout.readline()):
+                text += piece
+            if words[1] == "down":
+                self.assertEqual((run.wait(PATIENCE_S), text), (0, ""))
+                self.assertEqual(last.wait(PATIENCE_S), 0)  # its page, too
+                continue
+            self.assertTrue(page_of(text), text)
+            self.assertEqual(page_of(text).request()[0], 200, line)
+            if words[1] in ("run", "traffic"):
+                run.send_signal(signal.SIGINT)
+                run.communicate(timeout=PATIENCE_S)
+            last = run
+
+    def test_what_cannot_be_is_said(self):
+        done = self.fabemu("web", "nobody")
+        self.one_line(done, 1, "no fabric named 'nobody'")
+        self.assertEqual(done.stdout, "")  # no address where nothing is
+        self.one_line(self.fabemu("run", "--web=0", "--", "true"), 2, "1 to 65535")
+        self.one_line(self.fabemu("up", "--web=http", "u"), 2, "1 to 65535")
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            port = taken.getsockname()[1]
+            self.one_line(self.fabemu("up", f"--web={port}", "u"), 1, str(port), "in use")
+        self.assertEqual(self.sockets(), [])
+
+
+class Large(WebCase):
+    """Answers as of the largest networks, and readers that take their time."""
+    BYTES = 12 << 20
+    READERS = 6  # at the same time: more than twice what there is room for
+
+    def ask_slowly(self, page):
+        """Ask for the status; returns the socket, on which little is taken at a time."""
+        sock = socket.socket()
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        sock.settimeout(PATIENCE_S)
+        sock.connect(("127.0.0.1", page.port))
+        body = b'{"cmd":"status"}'
+        sock.sendall(f"POST /{page.token}/ask HTTP/1.1\r\nHost: 127.0.0.1:{page.port}\r\n"
+                     "Content-Type: application/json\r\n"
+                     f"Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        return sock
+
+    def status_of(self, sock):
+        return int(sock.recv(12, socket.MSG_WAITALL)[9:])
+
+    def test_readers_hold_so_much_and_no_more(self):
+        """How many are refused depends on how fast all are, and the memory does not."""
+        fabric, web, page = self.web_of_fake()
+        large = {"ok": True, "text": "x" * self.BYTES}
+        fabric.replies["status"] = json.dumps(large).encode()
+        fabric.replies["faults"] = {"ok": True, "faults": ["y" * 10000]}
+        slow, said = [], []
+        while said.count(503) < 4 and len(slow) < 4 * self.READERS:
+            slow += [self.ask_slowly(page) for _ in range(self.READERS)]
+            said += [self.status_of(sock) for sock in slow[-self.READERS:]]
+        self.assertLessEqual(set(said), {200, 503, 504})
+        self.assertIn(503, said)
+        if "asan" not in self.command:
+            self.assertLess(memory_kb(web.pid), MOST_KB)
+        self.assertEqual(page.ask("faults")[0], fabric.replies["faults"])  # small ones pass
+        for sock in slow:
+            sock.close()
+        self.assertTrue(until(lambda: page.ask("status")[0] == large))
+        fabric.end()
+        self.assertEqual(web.wait(PATIENCE_S), 0)
+
+
+class Simulated(WebCase):
+    RUN = ("traffic", "--topo", "kary:2,2", "--load", "0.5", "--seed", "5", "--warmup", "2000",
+           "--measure", "8000", "--json")
+
+    def begin(self, *options):
+        run = self.start(*self.RUN, "--web", "--every", "500", *options)
+        page = page_of(run.stderr.readline())
+        name, = [s[:-5] for s in self.sockets() if s.endswith(".sock")]
+        self.clients.append(Client(self.socket_path(name)))
+        return run, page, self.clients[-1]
+
+    def ended(self, run):
+        out, err = run.communicate(timeout=PATIENCE_S)
+        self.assertEqual(run.returncode, 0, err)
+        return json.loads(out)
+
+    def test_time_is_held_and_the_run_is_the_same(self):
+        run, page, reader = self.begin()
+        self.assertEqual(reader.ask("subscribe", telemetry=100), {"ok": True})
+        view = View(reader.next())
+        self.assertEqual(view.shape["clock"], "virtual")
+        view.take(reader.next())
+        self.assertEqual(page.ask("pace", hold=True, for_ms=60000)[0], {"ok": True})
+        reader.socket.settimeout(0.3)
+        with self.assertRaises(TimeoutError):  # what was under way, and then nothing
+            while True:
+                view.take(reader.next())
+        reader.socket.settimeout(PATIENCE_S)
+        self.assertIsNone(run.poll())
+        self.assertEqual(page.ask("pace", every_ms=0, for_ms=60000)[0], {"ok": True})
+        with self.assertRaises(EOFError):
+            while True:
+                view.take(reader.next())
+        got = self.ended(run)
+        self.assertEqual(view.line["at_ps"], round(got["virtual_ns"] * 1000))
+        alone = json.loads(self.fabemu(*self.RUN).stdout)
+        self.assertEqual(got["digest"], alone["digest"])
+
+    def test_time_goes_on_when_who_held_it_is_gone(self):
+        run, page, reader = self.begin("--every", "2500")
+        reader.ask("subscribe", telemetry=100)
+        holder = Client(reader.path)
+        self.assertEqual(holder.ask("pace", hold=True, for_ms=300), {"ok": True})
+        holder.close()
+        self.ended(run)
+
+    def test_of_several_wishes_the_slowest_counts(self):
+        run, page, reader = self.begin()
+        for who, hold in ((1, True), (2, False), (2, False)):
+            self.assertEqual(page.ask("pace", who=who, hold=hold, for_ms=60000)[0], {"ok": True})
+        reader.ask("subscribe", telemetry=100)
+        reader.next()
+        reader.socket.settimeout(0.3)
+        with self.assertRaises(TimeoutError):
+            while True:
+                reader.next()
+        other = Client(reader.path)
+        for who in range(3, 65):  # as many as there is room for, and one more
+            self.assertEqual(other.ask("pace", who=who, for_ms=60000), {"ok": True})
+        self.assertEqual(other.ask("pace", who=65, for_ms=60000)["errno"], errno.ENOSPC)
+        other.close()
+        self.assertEqual(page.ask("pace", who=1, for_ms=60000)[0], {"ok": True})
+        self.ended(run)
+
+    def test_wrong_wishes_change_nothing(self):
+        run, page, reader = self.begin()
+        for fields in ({}, {"for_ms": -1}, {"every_ms": -1, "for_ms": 1},
+                       {"every_ms": 10**6, "for_ms": 1}, {"hold": True, "for_ms": 10**9}):
+            self.assertEqual(reader.ask("pace", **fields)["errno"], errno.EINVAL, fields)
+        self.assertEqual(reader.ask("attach", version=5, want=-1)["errno"], errno.ENOTSUP)
+        self.assertIn("clock virtual", self.fabemu("status").stdout)
+        self.assertEqual(page.ask("pace", for_ms="x")[0]["ok"], False)
+        run.send_signal(signal.SIGINT)  # nobody has looked: it has not begun, and ends
+        self.assertEqual(run.wait(PATIENCE_S), 130)
+        self.assertTrue(until(lambda: not self.sockets()))
+
+    def test_it_ends_and_leaves_nothing_however_it_is_told(self):
+        for signo in (signal.SIGTERM, signal.SIGHUP, None):
+            deaf = signal.signal(signal.SIGINT, signal.SIG_IGN)  # what a script starts with "&"
+            try:
+                run, _, reader = self.begin()
+            finally:
+                signal.signal(signal.SIGINT, deaf)
+            if signo:
+                run.send_signal(signo)
+            else:
+                self.assertEqual(reader.ask("shutdown"), {"ok": True})
+            self.assertEqual(run.wait(PATIENCE_S), 130, signo)
+            self.assertEqual(self.sockets(), [], signo)
+
+
+class Strangers(WebCase):
+    def test_without_the_token_there_is_nothing(self):
+        page = self.up_page()
+        other = page.token[:-1] + ("0" if page.token[-1] != "0" else "1")
+        for token in ("", other, page.token[:-1], page.token + "0", page.token.upper() + "/",
+                      "%00" + page.token):
+            for path, method in (("", "GET"), ("stream", "GET"), ("metrics", "GET"),
+                                 ("ask", "POST")):
+                status, _, body = page.request(path, method, token=token,
+                                               headers={"Content-Type": "application/json"})
+                self.assertEqual(status, 403, (token, path))
+                self.assertNotIn(page.token.encode(), body)
+
+    def test_other_names_and_pages_are_refused(self):
+        page = self.up_page()
+        port = page.port
+        for headers in ({"Host": "evil.example"}, {"Host": f"evil.example:{port}"},
+                        {"Host": "127.0.0.1"}, {"Host": f"127.0.0.1:{port}.evil.example"},
+                        {"Origin": "http://evil.example"}, {"Origin": "null"},
+                        {"Origin": f"https://127.0.0.1:{port}"}, {"Origin": ""}):
+            for method, path in (("GET", ""), ("GET", "stream"), ("POST", "ask")):
+                self.assertEqual(page.request(path, method, headers=headers)[0], 403, headers)
+        for headers in ({"Host": f"localhost:{port}"}, {"Origin": f"http://127.0.0.1:{port}"},
+                        {"Origin": f"http://localhost:{port}"}):
+            self.assertEqual(page.request(headers=headers)[0], 200, headers)
+
+    def test_page_may_ask_for_little(self):
+        page = self.up_page()
+        for cmd in ("shutdown", "attach", "detach", "subscribe", "capture", "group_create", ""):
+            self.assertEqual(page.ask(cmd, version=4, want=-1)[1], 400, cmd)
+        for body in ("", "[]", "1", "null", "{", '{"cmd":1}', '{"cmd":["faults"]}', "\0" * 100,
+                     "[" * 2000):
+            self.assertEqual(page.request("ask", "POST", body,
+                                          {"Content-Type": "application/json"})[0], 400, body)
+        for kind in ("text/plain", "application/x-www-form-urlencoded", "application/json2"):
+            self.assertEqual(page.request("ask", "POST", '{"cmd":"faults"}',
+                                          {"Content-Type": kind})[0], 415, kind)
+        for method in ("PUT", "DELETE", "OPTIONS", "HEAD", "TRACE", "X"):
+            self.assertEqual(page.request("", method)[0], 405, method)
+        self.assertEqual(page.request("", "POST")[0], 404)
+        self.assertEqual(self.status("u")["name"], "u")  # it lives
+
+    def test_listens_on_loopback_alone(self):
+        page = self.up_page()
+        local = []
+        for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+            with contextlib.suppress(FileNotFoundError), open(table) as f:
+                rows = [line.split() for line in f][1:]
+                local += [row[1] for row in rows if row[3] == "0A"]
+        self.assertEqual([at for at in local if at.endswith(f":{page.port:04X}")],
+                         [f"0100007F:{page.port:04X}"])
+
+    def test_so_many_pages_and_no_more(self):
+        page = self.up_page()
+        streams = [page.stream() for _ in range(8)]
+        self.assertEqual({s.status for s in streams}, {200})
+        self.assertEqual(page.request("stream")[0], 503)
+        self.assertTrue(page.ask("faults")[0]["ok"])  # but what is open goes on
+        streams.pop().close()
+        self.assertTrue(until(lambda: self.stream_there(page)))
+
+    def stream_there(self, page):
+        stream = page.stream()
+        stream.close()
+        return stream.status == 200
+
+
+class Hostile(WebCase):
+    def talk(self, page, raw):
+        sock = page.connect()
+        sock.sendall(raw)
+        return sock
+
+    def endless(self, page, head, piece):
+        """Send @piece until the server has had enough."""
+        sock = self.talk(page, head)
+        with self.assertRaises(ConnectionError):
+            for _ in range(1 << 20):
+                sock.sendall(piece)
+        sock.close()
+
+    def trickle(self, page, sockets):
+        """A byte of a header now and then, on all of them, until the server has ended each."""
+        left, stop = set(sockets), threading.Event()
+
+        def send():
+            while left and not stop.wait(0.2):
+                for sock in list(left):
+                    try:
+                        sock.send(b"x")
+                    except OSError:
+                        left.discard(sock)
+        thread = threading.Thread(target=send)
+        thread.start()
+        return thread, stop, left
+
+    def crowd(self, page, count):
+        """So many connections that say nothing."""
+        ret = []
+        for _ in range(count):
+            sock = socket.socket()
+            sock.settimeout(PATIENCE_S)
+            sock.connect(("127.0.0.1", page.port))
+            ret.append(sock)
+        return ret
+
+    def test_run_goes_on_whatever_comes(self):
+        demo = os.path.join(os.path.dirname(self.command), "apps", "demo")
+        enough = os.path.join(self.dir, "enough")
+        run, page = self.run_page("sh", "-c", f"until [ -e {enough} ]; do {demo} 16 1 0.3 || exit; "
+                                  "done", options=["--topo", "kary:4,2"])
+        server, = until(lambda: children(run.pid))
+        until(lambda: page.request()[0] == 200)
+        stream = page.stream()
+        host, token = f"Host: 127.0.0.1:{page.port}\r\n".encode(), page.token.encode()
+        ask = b"POST /" + token + b"/ask HTTP/1.1\r\n" + host
+        ask += b"Content-Type: application/json\r\n"
+
+        # Slow ones: they have begun, and go on for the rest of the test.
+        slow = [self.talk(page, b"GET / HTTP/1.1\r\n" + host + b"X-Slow: ") for _ in range(8)]
+        slow += [self.talk(page, ask + b"Content-Length: 2000\r\n\r\n")]
+        trickle, stop, left = self.trickle(page, slow)
+        silent = [page.connect() for _ in range(8)]
+
+        # No HTTP at all, or too much of it.
+        odd = [self.talk(page, raw) for raw in (
+            b"\0" * 4096, b"\xff" * 4096, b"GET\r\n\r\n", b"\r\n" * 4096,
+            b"GET / HTTP/9.9\r\n\r\n", b"GET /%zz HTTP/1.1\r\n" + host + b"\r\n",
+            os.urandom(4096) + b"\r\n\r\n", ask + b"Content-Length: -1\r\n\r\n",
+            ask + b"Content-Length: 99999999999\r\n\r\n",
+            ask + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n")]
+        self.endless(page, b"GET /", b"a" * 4096)
+        self.endless(page, b"GET / HTTP/1.1\r\n" + host, b"X: " + b"a" * 4000 + b"\r\n")
+        self.endless(page, ask + b"Content-Length: 1000000000\r\n\r\n", b" " * 4096)
+        self.endless(page, ask + b"Transfer-Encoding: chunked\r\n\r\n",
+                     b"1000\r\n" + b" " * 4096 + b"\r\n")
+
+        # A reader that does not read, and many who ask and go away.
+        deaf = page.connect()
+        deaf.sendall(b"GET /" + token + b"/stream HTTP/1.1\r\n" + host + b"\r\n")
+        for _ in range(50):
+            for path in (b"stream", b"metrics"):
+                self.talk(page, b"GET /" + token + b"/" + path + b" HTTP/1.1\r\n" + host +
+                          b"\r\n").close()
+
+        # A crowd: the user's own browser still gets in.
+        crowd = self.crowd(page, CROWD)
+        self.assertEqual(page.request()[0], 200)
+        self.assertTrue(page.ask("faults")[0]["ok"])
+        for sock in [*crowd, *silent, *odd]:
+            self.closed(sock)
+        trickle.join(PATIENCE_S)
+        stop.set()
+        self.assertEqual(left, set())
+        if "asan" not in self.command:
+            self.assertLess(memory_kb(server), MOST_KB)
+
+        with open(enough, "w"):
+            pass
+
+        # The page that was open has missed nothing, and the program's results were right.
+        self.assertEqual(stream.next(), {"ok": True})
+        view = View(stream.next())
+        with self.assertRaises(EOFError):
+            while True:
+                line = stream.next()
+                if line["event"] == "telemetry":
+                    view.take(line)
+        self.assertEqual(line, {"event": "ended"})
+        _, err = run.communicate(timeout=PATIENCE_S)
+        self.assertEqual(run.returncode, 0, err)
+        self.assertGreater(view.line["totals"]["contributions"], 0)
+        deaf.close()
+        for sock in slow:
+            sock.close()
+
+    def test_server_ends_with_its_run(self):
+        run, page = self.run_page("sleep", "60")
+        server, = until(lambda: children(run.pid))
+        until(lambda: page.request()[0] == 200)
+        os.kill(server, signal.SIGKILL)  # the run does not need it
+        self.assertTrue(any("page's server has ended" in line for line in run.stderr))
+        run.send_signal(signal.SIGTERM)
+        run.communicate(timeout=PATIENCE_S)
+        run, page = self.run_page("sleep", "60")
+        server, = until(lambda: children(run.pid))
+        run.kill()  # and it does not outlive the supervisor
+        self.assertTrue(until(lambda: not os.path.exists(f"/proc/{server}")))
+        with self.assertRaises(ConnectionRefusedError):
+            page.connect()
+
+    def test_server_holds_nothing_of_its_run_open(self):
+        """Who waits for the end of a pipe that the run was given is not kept waiting."""
+        ours, theirs = os.pipe()
+        run = self.start("run", "--web", "--", "sleep", "60", pass_fds=[theirs])
+        pipe = os.readlink(f"/proc/self/fd/{ours}")
+        os.close(theirs)
+        server, = until(lambda: children(run.pid))
+        until(lambda: page_of(run.stderr.readline()))
+        held = lambda pid: [os.readlink(f"/proc/{pid}/fd/{fd}")  # noqa: E731
+                            for fd in os.listdir(f"/proc/{pid}/fd")]
+        self.assertIn(pipe, held(run.pid))
+        self.assertTrue(until(lambda: pipe not in held(server)))
+        os.close(ours)
+        run.send_signal(signal.SIGTERM)
+        run.communicate(timeout=PATIENCE_S)
+
+    def test_server_that_dies_is_reaped(self):
+        for up in (("up", "--foreground", "--topo", "kary:2,2", "--web", "u"),
+                   ("run", "--web", "--", "sleep", "60")):
+            process = self.start(*up)
+            server, = until(lambda: children(process.pid))
+            os.kill(server, signal.SIGKILL)
+            self.assertTrue(until(lambda: not os.path.exists(f"/proc/{server}")), up)
+            process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=PATIENCE_S)
+
+    def test_run_ends_at_once_with_a_page_open(self):
+        run, page = self.run_page("sleep", "1")
+        until(lambda: page.request()[0] == 200)
+        streams = [page.stream() for _ in range(3)]
+        self.assertEqual(run.wait(PATIENCE_S), 0)
+        for stream in streams:
+            with self.assertRaises(EOFError):
+                while True:
+                    last = stream.next()
+            self.assertEqual(last, {"event": "ended"})
+
+
+if __name__ == "__main__":
+    main(jobs=4)

@@ -104,6 +104,9 @@ uint32_t manager_link_most(const struct manager *m, uint32_t i);
 /* Links that are due; and when the next one is. */
 void manager_links_step(struct manager *m);
 
+/* Is it in its bring-up, with a signal since less than the bound, and without a failed test? */
+bool manager_link_comes(const struct manager *m, uint32_t i);
+
 /* Nodes that have had no link for too long are told, again and again. */
 void manager_nodes_step(struct manager *m);
 

@@ -53,11 +53,38 @@ static void node_look(struct manager *m, uint32_t i)
         m->alone_ps = *alone;
 }
 
-/* Again and again: what it posts meanwhile is given up, too. */
+/* Its signal is back, and its bring-up has not failed: for the bound at most, it may be barred. */
+bool manager_link_comes(const struct manager *m, uint32_t i)
+{
+    const struct link *link = &m->link[i];
+    bool steps = link->state == MANAGER_BEGINS || link->state == MANAGER_ASKS ||
+                 link->state == MANAGER_TESTS;
+
+    return steps && !link->failed && m->now_ps - link->signal_ps < m->config.alone_ps;
+}
+
+static bool node_gets_link(const struct manager *m, uint32_t node)
+{
+    uint32_t cable;
+
+    for (uint32_t l = 0; l < TOPO_NODE_LINKS_MAX; l++) {
+        cable = fabric_cable_of(m->fabric, node, l);
+        if (cable != TOPO_NONE && manager_link_comes(m, cable))
+            return true;
+    }
+    return false;
+}
+
+/*
+ * Again and again: what it posts meanwhile is given up, too. Not while a link of its comes back,
+ * which a manager that is late sees together with the end of the wait.
+ */
 void manager_nodes_step(struct manager *m)
 {
     m->alone_ps = EMU_NEVER;
     for (uint32_t n = 0; n < m->nodes; n++) {
+        if (m->alone[n] <= m->now_ps && node_gets_link(m, n))
+            m->alone[n] = m->now_ps + m->config.step_ps;
         if (m->alone[n] <= m->now_ps) {
             fabric_hold(m->fabric);
             fabric_node_alone(m->fabric, n, manager_device_ps(m));

@@ -98,6 +98,21 @@ static void carry_step(struct manager *m)
 
 /* --- nodes that no way joins ---------------------------------------------------------- */
 
+/*
+ * Nobody is given up while the network heals: a manager that is late sees the end of a wait
+ * together with what has come back meanwhile.
+ */
+static bool put_off(const struct manager *m, uint64_t *at_ps)
+{
+    bool heals = m->tables_ps != EMU_NEVER;
+
+    for (uint32_t i = 0; !heals && i < fabric_cable_count(m->fabric); i++)
+        heals = manager_link_comes(m, i);
+    if (heals)
+        *at_ps = m->now_ps + m->config.step_ps;
+    return heals;
+}
+
 static void parted_say(struct manager *m)
 {
     manager_say(m, (struct manager_event){.what = MANAGER_SAYS_PARTED,
@@ -111,6 +126,8 @@ static void parted_say(struct manager *m)
  */
 static void parted_step(struct manager *m)
 {
+    if (put_off(m, &m->parted_ps))
+        return;
     m->parting = true;
     fabric_part(m->fabric, true);
     parted_say(m);
@@ -143,6 +160,8 @@ static void pieces_plan(struct manager *m)
 
 static void pieces_step(struct manager *m)
 {
+    if (put_off(m, &m->pieces_ps))
+        return;
     m->pieces_ps = EMU_NEVER;
     if (fabric_cut_off(m->fabric, m->parted))
         pieces_plan(m); /* again, for something may have come through meanwhile */

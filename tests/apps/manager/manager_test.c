@@ -386,7 +386,8 @@ static void still_for(struct still *s, uint64_t ps)
     uint64_t end_ps = s->now_ps + ps;
 
     while (manager_due_ps(s->w.manager) <= end_ps) {
-        s->now_ps = manager_due_ps(s->w.manager);
+        if (s->now_ps < manager_due_ps(s->w.manager))
+            s->now_ps = manager_due_ps(s->w.manager);
         CU_ASSERT_EQUAL(manager_step(s->w.manager, s->now_ps), 0);
     }
     s->now_ps = end_ps;
@@ -529,6 +530,34 @@ static void piece__that_is_cut_off_for_long_has_few_tries(void)
     still_close(&s);
 }
 
+/*
+ * A manager that has had no processor for longer than the bound sees its end together with the
+ * signal that came back meanwhile: nobody is given up. Whoever's signal does not, is.
+ */
+static void late__manager_gives_up_only_whom_nothing_comes_back_to(void)
+{
+    for (uint32_t back = 0; back < 2; back++) {
+        struct still s;
+        uint32_t node;
+
+        still_open(&s, "kary:2,2", NULL);
+        node = fabric_cable_of(s.w.fabric, 3, 0);
+        signal_of(&s, node, false);
+        ways_up(&s, 0, false);
+        still_for(&s, 2 * s.w.set.reaction_ps);
+        s.now_ps += 3 * s.w.set.alone_ps;
+        if (back) {
+            signal_of(&s, node, true);
+            ways_up(&s, 0, true);
+        }
+        still_for(&s, s.w.set.alone_ps);
+        CU_ASSERT_EQUAL(s.w.alone != 0, !back);
+        CU_ASSERT_EQUAL(is_cut(&s, 0, 2), !back);
+        CU_ASSERT_EQUAL(manager_links_out(s.w.manager), back ? 0 : 3);
+        still_close(&s);
+    }
+}
+
 int main(void)
 {
     static const struct test_case cases[] = {
@@ -542,6 +571,7 @@ int main(void)
         CASE(link__that_is_swapped_is_found_out),
         CASE(link__that_errs_is_not_let_in),
         CASE(piece__that_is_cut_off_for_long_has_few_tries),
+        CASE(late__manager_gives_up_only_whom_nothing_comes_back_to),
         {NULL, NULL},
     };
 

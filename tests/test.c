@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -160,31 +161,46 @@ static pid_t lane_start(const char *suite, const struct test_case *cases, unsign
     exit(lane_run(suite, cases, lane, lanes));
 }
 
+/* What lanes have written that ended well, or did not. Returns how many they are. */
+static int lanes_print(const char *suite, unsigned lanes, FILE *const *out, const int *status,
+                       bool good)
+{
+    int count = 0;
+
+    for (unsigned i = 0; i < lanes; i++) {
+        if (!status[i] != good)
+            continue;
+        count++;
+        if (out[i])
+            copy_out(out[i]);
+        if (WIFSIGNALED(status[i]))
+            printf("\n%s: lane %u of %u was ended by signal %d\n", suite, i, lanes,
+                   WTERMSIG(status[i]));
+    }
+    return count;
+}
+
 static int lanes_run(const char *suite, const struct test_case *cases, unsigned lanes)
 {
     FILE *out[LANES_MOST];
     pid_t pid[LANES_MOST];
-    int failed = 0;
+    int status[LANES_MOST], failed;
 
     for (unsigned i = 0; i < lanes; i++) {
         out[i] = tmpfile();
         pid[i] = out[i] ? lane_start(suite, cases, i, lanes, out[i]) : -1;
     }
-    for (unsigned i = 0; i < lanes; i++) {
-        int status = 1;
-
-        if (pid[i] < 0 || waitpid(pid[i], &status, 0) < 0)
+    for (unsigned i = 0; i < lanes; i++)
+        if (pid[i] < 0 || waitpid(pid[i], &status[i], 0) < 0) {
             printf("%s: lane %u of %u did not begin\n", suite, i, lanes);
-        if (out[i])
-            copy_out(out[i]);
-        if (status && WIFSIGNALED(status))
-            printf("\n%s: lane %u of %u was ended by signal %d\n", suite, i, lanes,
-                   WTERMSIG(status));
-        failed |= status != 0;
+            status[i] = W_EXITCODE(1, 0);
+        }
+    lanes_print(suite, lanes, out, status, true);
+    failed = lanes_print(suite, lanes, out, status, false); /* at the end, where one looks first */
+    for (unsigned i = 0; i < lanes; i++)
         if (out[i])
             fclose(out[i]);
-    }
-    return failed;
+    return failed > 0;
 }
 
 /* So many as the environment says, but no empty ones. */

@@ -33,7 +33,7 @@ static void check(int err, const char *what)
 {
     if (!err)
         return;
-    fprintf(stderr, "example: %s: %s (%s)\n", what, strerror(-err), fabemu_error());
+    fprintf(stderr, "example: %s: %s\n", what, *fabemu_error() ? fabemu_error() : strerror(-err));
     exit(1);
 }
 

@@ -71,16 +71,24 @@ size_t emu_json_excess(const struct emu_json_buf *buf)
 
 /* --- lines -------------------------------------------------------------------------- */
 
-int emu_json_put_line(struct emu_json_buf *out, const char *line, size_t bytes, size_t most)
+int emu_json_put_text(struct emu_json_buf *out, const char *text, size_t bytes, bool ends,
+                      size_t most)
 {
-    int err = out->bytes + bytes + 1 > most ? -ENOBUFS : buf_reserve(out, bytes + 1);
+    int err = out->bytes + bytes + ends > most ? -ENOBUFS : buf_reserve(out, bytes + ends);
 
     if (err)
         return err;
-    memcpy(buf_end(out), line, bytes);
-    buf_end(out)[bytes] = '\n';
-    out->bytes += bytes + 1;
+    if (bytes)
+        memcpy(buf_end(out), text, bytes);
+    if (ends)
+        buf_end(out)[bytes] = '\n';
+    out->bytes += bytes + ends;
     return 0;
+}
+
+int emu_json_put_line(struct emu_json_buf *out, const char *line, size_t bytes, size_t most)
+{
+    return emu_json_put_text(out, line, bytes, true, most);
 }
 
 int emu_json_put(struct emu_json_buf *out, struct json_object *message, size_t most)
@@ -137,6 +145,23 @@ int emu_json_next(struct emu_json_buf *in, size_t line_max, struct json_object *
         return -EBADMSG;
     *ret = object;
     return 1;
+}
+
+size_t emu_json_look(const struct emu_json_buf *in, size_t most, const char **text, bool *ends)
+{
+    size_t bytes = in->bytes < most + 1 ? in->bytes : most + 1;
+    const char *end = bytes ? memchr(buf_start(in), '\n', bytes) : NULL;
+
+    *text = in->bytes ? buf_start(in) : "";
+    *ends = end != NULL;
+    if (end)
+        return (size_t)(end - *text);
+    return bytes < most ? bytes : most;
+}
+
+void emu_json_drop(struct emu_json_buf *in, size_t bytes, bool ends)
+{
+    buf_consume(in, bytes + ends);
 }
 
 /* The buffer's own memory, unless there is more in it than that line. */

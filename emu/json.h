@@ -44,6 +44,10 @@ int emu_json_put(struct emu_json_buf *out, struct json_object *message, size_t m
 /** emu_json_put_line - the same of text that is an object already, without its line's end. */
 int emu_json_put_line(struct emu_json_buf *out, const char *line, size_t bytes, size_t most);
 
+/** emu_json_put_text - the same of a piece of a line; if it @ends, that is the line's last. */
+int emu_json_put_text(struct emu_json_buf *out, const char *text, size_t bytes, bool ends,
+                      size_t most);
+
 /**
  * emu_json_send - one sendmsg() of the first @bytes of @out, which it takes out.
  * @fds: go with the first byte; NULL: none. Returns bytes or -errno.
@@ -76,6 +80,14 @@ int emu_json_next(struct emu_json_buf *in, size_t line_max, struct json_object *
  * free. Returns 1; 0, no whole line yet; -EMSGSIZE; -ENOMEM.
  */
 int emu_json_take(struct emu_json_buf *in, size_t line_max, char **line, size_t *bytes);
+
+/**
+ * emu_json_look - what has come of the next line, at most @most bytes: *text, until the buffer
+ * changes. *ends: that is all of the line. Returns bytes. emu_json_drop() - take a piece that was
+ * looked at, and what ends the line, if it @ends.
+ */
+size_t emu_json_look(const struct emu_json_buf *in, size_t most, const char **text, bool *ends);
+void emu_json_drop(struct emu_json_buf *in, size_t bytes, bool ends);
 
 /* Fields of an object, with a default where they are absent or of another type. */
 const char *emu_json_text(struct json_object *message, const char *field, const char *otherwise);

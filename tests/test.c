@@ -4,9 +4,15 @@
 
 #include <dirent.h>
 #include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+#define LANES_MOST 16
 
 uint64_t test_seed(void)
 {
@@ -107,24 +113,114 @@ static void first_thread(void)
         pthread_join(thread, NULL);
 }
 
-int test_run(const char *suite, const struct test_case *cases)
+/* Every @lanes-th case, from number @lane on. */
+static int lane_run(const char *suite, const struct test_case *cases, unsigned lane, unsigned lanes)
 {
     int failed = 1;
 
-    seed_print(suite);
     first_thread();
     if (CU_initialize_registry() != CUE_SUCCESS)
         return failed;
     CU_basic_set_mode(CU_BRM_VERBOSE);
     CU_pSuite into =
         CU_add_suite_with_setup_and_teardown(suite, NULL, NULL, test_begins, test_ends);
-    for (; into && cases->name; cases++)
-        if (!CU_add_test(into, cases->name, cases->fn))
+    for (unsigned i = 0; into && cases[i].name; i++)
+        if (i % lanes == lane && !CU_add_test(into, cases[i].name, cases[i].fn))
             into = NULL;
     if (into && CU_basic_run_tests() == CUE_SUCCESS)
         failed = CU_get_number_of_failures() > 0;
     CU_cleanup_registry();
     return failed;
+}
+
+/* --- lanes -------------------------------------------------------------------------- */
+
+/* What a lane has written, after it has ended. */
+static void copy_out(FILE *from)
+{
+    char text[4096];
+    size_t bytes;
+
+    rewind(from);
+    while ((bytes = fread(text, 1, sizeof text, from)) > 0)
+        fwrite(text, 1, bytes, stdout);
+}
+
+/* In a process of its own, which ends with this one. Returns it, or -1. */
+static pid_t lane_start(const char *suite, const struct test_case *cases, unsigned lane,
+                        unsigned lanes, FILE *out)
+{
+    pid_t parent = getpid(), pid = fork();
+
+    if (pid)
+        return pid;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent || dup2(fileno(out), STDOUT_FILENO) < 0 ||
+        dup2(fileno(out), STDERR_FILENO) < 0)
+        _exit(1);
+    exit(lane_run(suite, cases, lane, lanes));
+}
+
+/* What lanes have written that ended well, or did not. Returns how many they are. */
+static int lanes_print(const char *suite, unsigned lanes, FILE *const *out, const int *status,
+                       bool good)
+{
+    int count = 0;
+
+    for (unsigned i = 0; i < lanes; i++) {
+        if (!status[i] != good)
+            continue;
+        count++;
+        if (out[i])
+            copy_out(out[i]);
+        if (WIFSIGNALED(status[i]))
+            printf("\n%s: lane %u of %u was ended by signal %d\n", suite, i, lanes,
+                   WTERMSIG(status[i]));
+    }
+    return count;
+}
+
+static int lanes_run(const char *suite, const struct test_case *cases, unsigned lanes)
+{
+    FILE *out[LANES_MOST];
+    pid_t pid[LANES_MOST];
+    int status[LANES_MOST], failed;
+
+    for (unsigned i = 0; i < lanes; i++) {
+        out[i] = tmpfile();
+        pid[i] = out[i] ? lane_start(suite, cases, i, lanes, out[i]) : -1;
+    }
+    for (unsigned i = 0; i < lanes; i++)
+        if (pid[i] < 0 || waitpid(pid[i], &status[i], 0) < 0) {
+            printf("%s: lane %u of %u did not begin\n", suite, i, lanes);
+            status[i] = W_EXITCODE(1, 0);
+        }
+    lanes_print(suite, lanes, out, status, true);
+    failed = lanes_print(suite, lanes, out, status, false); /* at the end, where one looks first */
+    for (unsigned i = 0; i < lanes; i++)
+        if (out[i])
+            fclose(out[i]);
+    return failed > 0;
+}
+
+/* So many as the environment says, but no empty ones. */
+static unsigned lanes_wanted(const struct test_case *cases)
+{
+    const char *text = getenv(TEST_LANES);
+    unsigned long lanes = text ? strtoul(text, NULL, 10) : 1;
+    unsigned most = 0;
+
+    while (most < LANES_MOST && cases[most].name)
+        most++;
+    return lanes < 1 ? 1 : lanes < most ? (unsigned)lanes : most;
+}
+
+int test_run(const char *suite, const struct test_case *cases)
+{
+    unsigned lanes = lanes_wanted(cases);
+
+    seed_print(suite);
+    return lanes > 1 ? lanes_run(suite, cases, lanes) : lane_run(suite, cases, 0, 1);
 }
 
 void test_print_option(const char *name, const char *value, const char *help)

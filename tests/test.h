@@ -15,8 +15,9 @@
 
 #include "emu/random.h"
 
-#define TEST_SEED "FABEMU_SEED"
-#define TEST_MANY "FABEMU_TRIALS"
+#define TEST_SEED  "FABEMU_SEED"
+#define TEST_MANY  "FABEMU_TRIALS"
+#define TEST_LANES "FABEMU_LANES"
 
 struct test_case {
     const char *name; /* function__what_happens; NULL ends the table */
@@ -75,6 +76,8 @@ void test_shuffle(uint64_t *state, uint32_t *of, uint32_t all, uint32_t count);
 
 /**
  * test_run - print the seed and run the cases. Returns what main() does: 0, or 1 if any failed.
+ * If the environment says FABEMU_LANES=N, every N-th of them in one of N processes, side by side:
+ * for those that mostly wait.
  * A fatal assertion leaves its test at once, with all that stood on its stack. If threads that the
  * test has started run on, which may use that, then the program ends there, says so, and fails.
  */

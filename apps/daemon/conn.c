@@ -81,6 +81,11 @@ int conn_put_line(struct conn *conn, const char *line, size_t bytes)
     return emu_json_put_line(&conn->out, line, bytes, CONN_OUT_MAX + bytes);
 }
 
+int conn_put_text(struct conn *conn, const char *text, size_t bytes, bool ends)
+{
+    return emu_json_put_text(&conn->out, text, bytes, ends, CONN_OUT_MAX);
+}
+
 int conn_put_with(struct conn *conn, struct json_object *message, const int pass[2])
 {
     size_t at = conn->out.bytes;

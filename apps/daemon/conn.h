@@ -60,9 +60,12 @@ int conn_put(struct conn *conn, struct json_object *message);
  */
 int conn_put_line(struct conn *conn, const char *line, size_t bytes);
 
+/** conn_put_text - queue a piece of a line as it is; if it @ends, that is the line's last. */
+int conn_put_text(struct conn *conn, const char *text, size_t bytes, bool ends);
+
 /**
- * conn_put_with - the same, with two descriptors that are closed once they are sent; pass[1] -1:
- * with one.
+ * conn_put_with - as conn_put(), with two descriptors that are closed once they are sent; pass[1]
+ * -1: with one.
  */
 int conn_put_with(struct conn *conn, struct json_object *message, const int pass[2]);
 

@@ -13,6 +13,7 @@
  *
  *   to the governor   {"client":C,"new":PID,"command":NAME}   a process has connected
  *                     {"client":C,"line":{…}}                 its request
+ *                     {"client":C,"taken":N}                  so many bytes of text more
  *                     {"client":C,"end":true}                 its connection has ended
  *                     {"client":C,"how":TEXT}                 how the process itself ended
  *                     {"client":C,"stopped":0|1}              it is stopped for too long; no more
@@ -24,6 +25,8 @@
  *                     {"reply":0,"hit":N,"fault":ID}          a link that went down hit so many
  *                     {"failed":NAME,"errno":E}               to a call that nobody waits for
  *   from it           {"client":C,"line":{…}}                 a reply, or an event
+ *                     {"client":C,"text":TEXT,"more":1}       a piece of a snapshot, or of what
+ *                                                             is long; its last without "more"
  *                     {"client":C,"end":true}                 close its connection
  *                     {"call":N,"do":NAME,…}                  obey (obey.c, look.c, befall.c and
  *                                                             begin.c have tables); 0: nobody

@@ -48,11 +48,15 @@ static inline void hosts_listen(int epoll, struct conn *conn, uint32_t *had, voi
 #define HOSTS_ASKED_MOST 16u
 
 /*
- * A line that a process is told passes the control channel together with whose it is, and both
- * ends take CONN_REPLY_MAX at once. A longer one, such as the first snapshot of the largest
- * networks, is refused, so that it is no host's end.
+ * A snapshot, and any line that is longer than a piece, passes the control channel as text, in
+ * pieces that nobody reads as JSON before its process does. So much of that may be under way to a
+ * process and not be taken by it; the rest waits at the daemon, which leaves out snapshots
+ * meanwhile. Its host tells what it has taken after so many bytes.
  */
-#define HOSTS_LINE_MAX (CONN_REPLY_MAX - 4096u)
+#define HOSTS_PIECE_BYTES    ((size_t)32 << 10)
+#define HOSTS_UNDER_WAY_MOST ((size_t)128 << 10)
+#define HOSTS_TAKEN_BYTES    ((size_t)32 << 10)
+static_assert(HOSTS_TAKEN_BYTES < HOSTS_UNDER_WAY_MOST, "what is not told holds up nothing");
 
 static inline bool hosts_is_full(const struct conn *control)
 {

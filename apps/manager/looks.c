@@ -64,13 +64,16 @@ static struct fabric_port port_seen(struct manager *m, uint32_t i, bool out)
  * One that could send at a look, and has sent nothing from then to now, when it can still, as it
  * could at each look between. A port that waits for room at the far end, however long, is no such
  * port; nor is one that sends now and then, for what waits at a port has its turn: a port sends as
- * a whole, or it does not. Returns since when; EMU_NEVER.
+ * a whole, or it does not. By what this look is late the port may have been, too: that does not
+ * count. Returns since when; EMU_NEVER.
  */
 static uint64_t port_look(struct manager *m, uint32_t i, bool out)
 {
     const struct fabric_port port = port_seen(m, i, out);
     uint64_t *since_ps = &m->link[i].port[out].since_ps;
 
+    if (*since_ps != EMU_NEVER)
+        *since_ps += m->now_ps - m->look_ps;
     if (!port.ready || port.sent != m->link[i].port[out].sent)
         *since_ps = EMU_NEVER;
     if (port.ready && !port.idle && *since_ps == EMU_NEVER)

@@ -324,9 +324,10 @@ void comm_print(FILE *out, struct json_object *comm)
     print_collectives(out, member(comm, "collectives"));
     if (!number(messages, "messages"))
         return;
-    fprintf(out, "  messages     %llu of %s, between %llu pairs of nodes; ",
+    fprintf(out, "  messages     %llu of %s, between %llu pair%s of nodes; ",
             (unsigned long long)number(messages, "messages"), amount_of(bytes).text,
-            (unsigned long long)number(messages, "pairs"));
+            (unsigned long long)number(messages, "pairs"),
+            number(messages, "pairs") == 1 ? "" : "s");
     fprintf(out, "%.0f %% of the bytes within a switch\n",
             percent(number(member(messages, "within_switch"), "bytes"), bytes));
     print_heaviest(out, member(messages, "matrix"));

@@ -81,6 +81,7 @@ int timeline_serve_open(struct daemon *daemon, const struct timeline_plan *plan,
 {
     const struct hosts_config *hosts = daemon->config->hosts;
     const struct timeline_config config = {.fd = plan->fd,
+                                           .path = plan->path,
                                            .most_bytes = plan->most_bytes,
                                            .from_bytes = plan->from_bytes,
                                            .nodes = daemon->config->fabric->graph->nodes,

@@ -17,6 +17,7 @@ struct json_object;
 /* What the command asks for. */
 struct timeline_plan {
     int fd;                          /* -1: none */
+    char *path;                      /* of it, as in struct timeline_config; the plan's */
     uint64_t most_bytes, from_bytes; /* struct timeline_config */
 };
 

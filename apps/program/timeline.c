@@ -5,11 +5,13 @@
  * Source: "Trace Event Format", Google: complete events (X) for what takes time, instants (i),
  * asynchronous ones (b, e) for faults, flows (s, f) from a message sent to the same one received,
  * metadata (M) for names. The file ends with what is said about all of it; each time something is
- * written, this end is overwritten by that and written anew behind it.
+ * written, this end is overwritten by that and written anew behind it: in the second file, which
+ * then gets the name of the first. So each lacks what was written to the other one last.
  */
 #include "apps/program/timeline.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,6 +47,14 @@ struct lanes {
     uint32_t used;
 };
 
+/* The file that has the other's name next. */
+struct second {
+    char *path; /* NULL: there is none */
+    int fd;
+    uint64_t at;                  /* where what it does not have yet comes, */
+    struct telemetry_text behind; /* of which the other has this */
+};
+
 /* What is known of a host. */
 struct of_host {
     uint64_t error_ns; /* of its clock, when it was greatest */
@@ -53,6 +63,8 @@ struct of_host {
 
 struct timeline {
     struct timeline_config config;
+    int fd;                          /* the file that has the name */
+    struct second second;            /* and the other one */
     struct of_host *host;            /* by number; NULL: there is one */
     struct lanes *lanes[LANE_KINDS]; /* by node, and behind them the fabric; NULL: none so far */
     bool *named;                     /* likewise: it has its name in the file */
@@ -131,7 +143,91 @@ static bool write_at(int fd, const char *at, size_t bytes, uint64_t offset)
     return true;
 }
 
-/* One write, unless it is cut short: so there is hardly a moment when the file has no end. */
+/* Text, and the end, behind what the file has; nothing of that stays in @text. Errors: errno. */
+static bool write_with_tail(struct timeline *t, int fd, struct telemetry_text *text, uint64_t at)
+{
+    size_t bytes = text->bytes;
+    bool written;
+
+    telemetry_put(text, t->tail.at, t->tail.bytes);
+    errno = ENOMEM;
+    written = !text->failed && !t->tail.failed && write_at(fd, text->at, text->bytes, at);
+    text->bytes = bytes;
+    return written;
+}
+
+static char *second_name(const char *path)
+{
+    char *ret = NULL;
+
+    return asprintf(&ret, "%s.fabemu-next", path) < 0 ? NULL : ret;
+}
+
+static void second_close(struct second *second)
+{
+    if (!second->path)
+        return;
+    close(second->fd);
+    unlink(second->path);
+    free(second->path);
+    telemetry_text_free(&second->behind);
+    second->path = NULL;
+}
+
+/* Without it, or where names cannot change places, the file's end is overwritten. */
+static void second_open(struct timeline *t, const struct stat *first)
+{
+    struct second *second = &t->second;
+    bool same;
+
+    second->path = t->config.path ? second_name(t->config.path) : NULL;
+    if (!second->path)
+        return;
+    unlink(second->path); /* of a run that was killed */
+    second->fd = open(second->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (second->fd < 0) {
+        free(second->path);
+        second->path = NULL;
+        return;
+    }
+    same = fchown(second->fd, first->st_uid, first->st_gid) == 0 &&
+           fchmod(second->fd, first->st_mode & 0777) == 0;
+    if (!same)
+        second_close(second);
+}
+
+/* The second file, which has all now, gets the name; the other one lacks what is new. */
+static void second_turn(struct timeline *t)
+{
+    struct second *second = &t->second;
+    struct telemetry_text text = t->text;
+    int fd = t->fd;
+
+    t->fd = second->fd;
+    second->fd = fd;
+    second->at = t->at;
+    t->text = second->behind;
+    second->behind = text;
+}
+
+/* False: it cannot be, and what has the name is as it was. */
+static bool write_all(struct timeline *t)
+{
+    struct second *second = &t->second;
+
+    if (second->path) {
+        telemetry_put(&second->behind, t->text.at, t->text.bytes);
+        if (!write_with_tail(t, second->fd, &second->behind, second->at))
+            return false;
+        if (renameat2(AT_FDCWD, second->path, AT_FDCWD, t->config.path, RENAME_EXCHANGE) == 0) {
+            second_turn(t);
+            return true;
+        }
+        second_close(second); /* not in this file system, or somebody has moved it */
+    }
+    return write_with_tail(t, t->fd, &t->text, t->at);
+}
+
 void timeline_write(struct timeline *t)
 {
     size_t bytes = t->text.bytes;
@@ -140,16 +236,28 @@ void timeline_write(struct timeline *t)
         return;
     t->news = false;
     tail_make(t);
-    telemetry_put(&t->text, t->tail.at, t->tail.bytes);
-    if (t->text.failed || t->tail.failed)
-        errno = ENOMEM;
-    if (t->text.failed || t->tail.failed ||
-        !write_at(t->config.fd, t->text.at, t->text.bytes, t->at)) {
+    if (!write_all(t)) {
         t->failed = true;
         say("the timeline is no longer written: %s", strerror(errno));
     }
     t->at += bytes;
     telemetry_text_clear(&t->text);
+}
+
+bool timeline_blank(int fd)
+{
+    static const char blank[] = "{\"traceEvents\":[]}\n";
+
+    return write_at(fd, blank, strlen(blank), 0);
+}
+
+void timeline_sweep(const char *path)
+{
+    char *name = path ? second_name(path) : NULL;
+
+    if (name)
+        unlink(name);
+    free(name);
 }
 
 int timeline_create(struct timeline **ret, const struct timeline_config *config)
@@ -165,14 +273,20 @@ int timeline_create(struct timeline **ret, const struct timeline_config *config)
     if (!t)
         return -ENOMEM;
     t->config = *config;
+    t->fd = fcntl(config->fd, F_DUPFD_CLOEXEC, 0);
     t->named = calloc(config->nodes + 1u, sizeof *t->named);
     t->host = config->host ? calloc(config->hosts, sizeof *t->host) : NULL;
-    if (!t->named || (config->host && !t->host)) {
+    if (t->fd < 0 || !t->named || (config->host && !t->host)) {
+        int err = t->fd < 0 ? -errno : -ENOMEM;
+
+        if (t->fd >= 0)
+            close(t->fd);
         free(t->host);
         free(t->named);
         free(t);
-        return -ENOMEM;
+        return err;
     }
+    second_open(t, &st);
     telemetry_puts(&t->text, head);
     t->news = true;
     timeline_write(t);
@@ -493,6 +607,8 @@ void timeline_destroy(struct timeline *t)
     while (t->faults) /* they are over with the fabric */
         put_fault(t, "e", t->fault[--t->faults], t->last_ns);
     timeline_write(t);
+    second_close(&t->second);
+    close(t->fd);
     free(t->fault);
     for (int kind = 0; kind < LANE_KINDS; kind++)
         free(t->lanes[kind]);
@@ -563,14 +679,14 @@ static uint64_t worst_error_ns(struct json_object *hosts)
 
 void timeline_print(FILE *out, struct json_object *report)
 {
+    uint64_t kept = sum_of(json_object_object_get(report, "kept"));
     uint64_t left_out = sum_of(json_object_object_get(report, "left_out"));
     uint64_t missed = json_object_get_uint64(json_object_object_get(report, "missed"));
     uint64_t error_ns = worst_error_ns(json_object_object_get(report, "hosts"));
 
     if (!report)
         return;
-    fprintf(out, "  timeline     %llu things",
-            (unsigned long long)sum_of(json_object_object_get(report, "kept")));
+    fprintf(out, "  timeline     %llu thing%s", (unsigned long long)kept, kept == 1 ? "" : "s");
     if (left_out)
         fprintf(out, "; %llu came when the file was full", (unsigned long long)left_out);
     if (missed)

@@ -10,8 +10,12 @@
  * hosts all are by the clock of the one that writes the file, which says how wrong those of the
  * others may be.
  *
- * The file is whole JSON whenever it is written to, so that a fabric that is killed leaves one that
- * opens. It is bounded: what comes first is kept, the rest is counted, and that is said.
+ * The file is whole JSON at any moment, so that a fabric that is killed in the middle of a write
+ * leaves one that opens: two files take turns, one is written while the other has the name, and
+ * then they change names. It is bounded: what comes first is kept, the rest is counted, and that is
+ * said.
+ * Rejected: to overwrite the end in one write, which a kill cuts short between two pages; what no
+ * reader may see half of, no order of writes to one file can do.
  *
  * Thread: one.
  */
@@ -19,6 +23,7 @@
 #define APPS_PROGRAM_TIMELINE_H
 
 #include <json-c/json.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -30,7 +35,9 @@
 struct timeline;
 
 struct timeline_config {
-    int fd;              /* a regular file, which is empty; the caller's */
+    int fd; /* a regular file with nothing in it; the caller's */
+    /* its name, without links. NULL, or there cannot be a second: its end is overwritten */
+    const char *path;
     uint64_t most_bytes; /* that it may have, at least 1 MiB */
     uint64_t from_bytes; /* messages of so many bytes, and more, are in it */
     uint32_t nodes;
@@ -39,6 +46,9 @@ struct timeline_config {
     const char *const *host;
     uint32_t hosts;
 };
+
+/** timeline_blank - a file for it that is empty is whole already. False: errno. */
+bool timeline_blank(int fd);
 
 /** timeline_create - Errors: -ENOMEM; -ESPIPE, it is no regular file; those of write(). */
 int timeline_create(struct timeline **ret, const struct timeline_config *config);
@@ -73,5 +83,11 @@ void timeline_print(FILE *out, struct json_object *report);
 
 /** timeline_destroy - the file is complete. */
 void timeline_destroy(struct timeline *t);
+
+/**
+ * timeline_sweep - the second file of one whose writer was killed is removed; @path NULL: of none.
+ * Thread: any.
+ */
+void timeline_sweep(const char *path);
 
 #endif

@@ -8,10 +8,12 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "apps/cli/command.h"
 #include "apps/cli/say.h"
+#include "apps/program/timeline.h"
 
 /* Has the network all that the schedule names? */
 static int schedule_check(const struct fault_schedule *schedule, const struct fabric_config *config,
@@ -76,6 +78,28 @@ static void file_close(int *fd)
     *fd = -1;
 }
 
+/* Of files that come and go with a descriptor there is no second one beside them. */
+static bool is_of_descriptor(const char *path)
+{
+    return strncmp(path, "/dev/", strlen("/dev/")) == 0 ||
+           strncmp(path, "/proc/", strlen("/proc/")) == 0;
+}
+
+static int timeline_open(struct timeline_plan *ret, const char *path)
+{
+    int status = file_open(&ret->fd, path, "a timeline", "--timeline");
+    struct stat st;
+
+    if (status || fstat(ret->fd, &st) || !S_ISREG(st.st_mode))
+        return status; /* what is no file is refused by the fabric */
+    if (!timeline_blank(ret->fd)) {
+        say("cannot write a timeline to %s: %s; choose another --timeline", path, strerror(errno));
+        return EXIT_FAILURE;
+    }
+    ret->path = is_of_descriptor(path) ? NULL : realpath(path, NULL);
+    return 0;
+}
+
 int plan_capture(struct capture_plan *ret, const struct options *options)
 {
     *ret = (struct capture_plan){.file = options->capture,
@@ -125,7 +149,7 @@ int plan_make(struct plan *ret, const struct options *options, const struct fabr
     if (!status && options->record)
         status = file_open(&ret->host.record_fd, options->record, "snapshots", "--record");
     if (!status && options->timeline)
-        status = file_open(&ret->host.timeline.fd, options->timeline, "a timeline", "--timeline");
+        status = timeline_open(&ret->host.timeline, options->timeline);
     if (!status)
         status = plan_capture(&ret->host.capture, options);
     if (!status && options->web)
@@ -144,6 +168,8 @@ void plan_release(struct plan *plan)
     file_close(&plan->host.events_fd);
     file_close(&plan->host.record_fd);
     file_close(&plan->host.timeline.fd);
+    free(plan->host.timeline.path);
+    plan->host.timeline.path = NULL;
     file_close(&plan->host.capture.fd);
     web_close(&plan->web);
 }

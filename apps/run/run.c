@@ -17,6 +17,7 @@
  * it is mostly a launcher that is busy ending its job: mpirun takes a signal meanwhile for
  * impatience, and says so.
  */
+#include "apps/program/timeline.h"
 #include "apps/run/run.h"
 
 #include <errno.h>
@@ -627,6 +628,7 @@ int run_main(int argc, char **argv)
     if (!status) {
         become_supervisor(&run, &before);
         status = run_on(&run, &config, &plan, &before);
+        timeline_sweep(plan.host.timeline.path);
         plan_release(&plan);
     }
     topo_free(graph);

@@ -18,6 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "apps/program/timeline.h"
 #include "apps/run/host.h"
 #include "apps/run/plan.h"
 #include "apps/cli/options.h"
@@ -164,6 +165,7 @@ static int supervise(struct up *up)
     wait_for_end(up, &host, signal_fd);
     bool asked = host.conn.fd >= 0 || host.report;
     host_stop(&host);
+    timeline_sweep(plan.timeline.path);
     if (host.report)
         web_last(web, host.report);
     web_stop(web);

@@ -320,7 +320,7 @@ int telemetry_view_take(struct telemetry_view *view, struct json_object *line)
     int err;
 
     if (json_object_object_get_ex(line, "ok", NULL) && !emu_json_true(line, "ok"))
-        return -EMSGSIZE; /* in place of a snapshot: it does not pass between hosts */
+        return -EMSGSIZE; /* in place of a snapshot: there is no room for it */
     if (strcmp(event, "telemetry_shape") == 0)
         err = take_shape(view, line);
     else if (strcmp(event, "telemetry") == 0)

@@ -12,9 +12,12 @@
  */
 #include <errno.h>
 #include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -42,12 +45,33 @@ struct self {
     char message[MESSAGE_BYTES];
 };
 
+/*
+ * Of all processes: one has said why it ends, or is ended by a signal. What follows for the others
+ * nobody need hear of each. In memory that all share.
+ */
+static atomic_bool *quiet;
+
+static void ended_by(int number)
+{
+    atomic_store(quiet, true);
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+/* @why: more than the number says; "": nothing. */
+static void give_up(int err, const char *what, const char *why)
+{
+    if (atomic_exchange(quiet, true))
+        exit(1);
+    fprintf(stderr, "demo: node %s: %s: %s\n", getenv("FABEMU_NODE"), what,
+            *why ? why : strerror(-err));
+    exit(1);
+}
+
 static void check(int err, const char *what)
 {
-    if (!err)
-        return;
-    fprintf(stderr, "demo: %s: %s (%s)\n", what, strerror(-err), fabemu_error());
-    exit(1);
+    if (err)
+        give_up(err, what, fabemu_error());
 }
 
 static void rest(long ns)
@@ -61,6 +85,17 @@ static double seconds_since(const struct timespec *began)
 
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (double)(now.tv_sec - began->tv_sec) + (double)(now.tv_nsec - began->tv_nsec) / 1e9;
+}
+
+static void wait_for(struct self *me, struct fabemu_req *req, const char *what)
+{
+    int err = fabemu_wait(me->fab, req);
+    char why[256] = "";
+
+    if (!err)
+        return;
+    fabemu_req_why(me->fab, req, why, sizeof why);
+    give_up(err, what, why);
 }
 
 static void post_send(struct self *me, uint32_t node, uint64_t tag, void *at, size_t bytes,
@@ -78,7 +113,7 @@ static void receive(struct self *me, uint32_t node, uint64_t tag, void *at, size
     struct fabemu_req req = {0};
 
     check(fabemu_recv(me->queue, node, tag, 0, &iov, 1, &req), "receive");
-    check(fabemu_wait(me->fab, &req), "receive");
+    wait_for(me, &req, "receive");
 }
 
 /* Node 0 makes a group once all are attached, and tells the others. */
@@ -110,7 +145,7 @@ static void join(struct self *me)
             struct fabemu_req req = {0};
 
             post_send(me, i, TAG_GROUP, &id, sizeof id, &req);
-            check(fabemu_wait(me->fab, &req), "send");
+            wait_for(me, &req, "send");
         }
     } else {
         receive(me, 0, TAG_GROUP, &id, sizeof id);
@@ -123,7 +158,7 @@ static void sum(struct self *me, void *mine, void *all, size_t count, enum fabem
     struct fabemu_req req = {0};
 
     check(fabemu_allreduce(me->group, mine, all, count, FABEMU_SUM, type, &req), "all-reduce");
-    check(fabemu_wait(me->fab, &req), "all-reduce");
+    wait_for(me, &req, "all-reduce");
     if (me->node == 0)
         fabemu_count_in_switch(me->fab, FABEMU_COLL_ALLREDUCE);
 }
@@ -140,6 +175,21 @@ static enum work next(struct self *me)
     return (enum work)all;
 }
 
+/* What all nodes have given, node + i each, added up. */
+static void check_sum(const struct self *me, int i, double sum)
+{
+    double right = me->count * (me->count - 1) / 2.0 + (double)i * me->count;
+
+    if (sum == right)
+        return;
+    atomic_store(quiet, true);
+    fprintf(stderr,
+            "demo: node %u: element %d of an all-reduce over %u nodes is %.17g and should be %.17g:"
+            " the network has computed it wrong\n",
+            me->node, i, me->count, sum, right);
+    exit(1);
+}
+
 static void collectives(struct self *me)
 {
     double mine[NUMBERS], all[NUMBERS];
@@ -148,8 +198,7 @@ static void collectives(struct self *me)
         mine[i] = me->node + i;
     sum(me, mine, all, NUMBERS, FABEMU_F64);
     for (int i = 0; i < NUMBERS; i++)
-        if (all[i] != me->count * (me->count - 1) / 2.0 + (double)i * me->count)
-            check(-EBADMSG, "the sum");
+        check_sum(me, i, all[i]);
     rest(150000000);
 }
 
@@ -174,7 +223,7 @@ static void exchanges(struct self *me)
 
         post_send(me, other, TAG_WORK, me->message, MESSAGE_BYTES, &req);
         receive(me, other, TAG_WORK, me->message, MESSAGE_BYTES);
-        check(fabemu_wait(me->fab, &req), "send");
+        wait_for(me, &req, "send");
         rest(2000000);
     }
 }
@@ -217,6 +266,13 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: demo NODES [SECONDS [PACE]]\n");
         return 2;
     }
+    quiet = mmap(NULL, sizeof *quiet, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (quiet == MAP_FAILED) {
+        perror("demo: mmap");
+        return 1;
+    }
+    signal(SIGINT, ended_by);
+    signal(SIGTERM, ended_by);
     for (uint32_t i = 0; i < count; i++) {
         pid_t pid = fork();
 

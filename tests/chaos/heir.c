@@ -94,6 +94,15 @@ void chaos_visit(struct chaos_node *node)
     }
 }
 
+/* Who is visited stays until the successor has what it asked for: its get may be what comes last. */
+void chaos_visited(struct chaos_node *node)
+{
+    uint32_t rounds = 0;
+
+    while (node->visited && !atomic_load(&node->board->visits))
+        chaos_idle(node, &rounds);
+}
+
 /* --- the successor ------------------------------------------------------------------ */
 
 static void got(struct chaos_node *node, struct chaos_task *task)

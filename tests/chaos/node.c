@@ -347,6 +347,7 @@ int chaos_node_run(const struct chaos_plan *plan, struct chaos_board *board, uin
         chaos_finish(node);
     }
     chaos_meet(node, &board->finished);
+    chaos_visited(node);
     chaos_pairs_end(node);
     chaos_teams_leave(node);
     fabemu_queue_close(node->queue);

@@ -181,9 +181,13 @@ void chaos_team_op(struct chaos_node *node, uint32_t index);
 void chaos_teams_turn(struct chaos_node *node, uint32_t era);
 void chaos_teams_leave(struct chaos_node *node);
 
-/* heir.c: be the successor at node @me, the whole life of its process; be visited by one. */
+/*
+ * heir.c: be the successor at node @me, the whole life of its process; be visited by one, and, in
+ * the end, until it has all that it asked for.
+ */
 int chaos_heir_run(const struct chaos_plan *plan, struct chaos_board *board, uint32_t me);
 void chaos_visit(struct chaos_node *node);
+void chaos_visited(struct chaos_node *node);
 
 /* node.c: also for a process that does no plan. NULL: there is no memory. */
 struct chaos_node *chaos_open(const struct chaos_plan *plan, struct chaos_board *board,

@@ -10,7 +10,7 @@
 
 #define HANG_MS 60000                /* a hang, not a slow host */
 #define REST_PS UINT64_C(1000000000) /* 1 ms */
-#define ROUNDS  2000
+#define ROUNDS  TEST_TRIALS(2000u)
 #define ROW     130u /* devices: several words of bits */
 
 /* A device that counts its steps. All but the atomics is its worker's. */

@@ -476,6 +476,22 @@ class Hostile(WebCase):
             ret.append(sock)
         return ret
 
+    def test_demo_says_once_why_it_ends(self):
+        """Of a node that dies one other says so, in words, and of a signal none does."""
+        demo = os.path.join(os.path.dirname(self.command), "apps", "demo")
+        for kill in (signal.SIGKILL, signal.SIGTERM):
+            run = self.start("run", "--name", "d", "--nodes", "4", "--keep-going", "--", demo, "4",
+                             "60", "1")
+            self.assertTrue(until(lambda: os.path.exists(self.socket_path("d"))))
+            self.assertTrue(until(lambda: self.status("d")["report"]["combined"]["results"] > 10))
+            os.kill(self.status("d")["attached"][2]["pid"], kill)
+            _, err = run.communicate(timeout=PATIENCE_S)
+            said = [line for line in err.splitlines() if line.startswith("demo:")]
+            self.assertEqual(len(said), kill == signal.SIGKILL, err)
+            self.assertNotIn("()", err)
+            if said:
+                self.assertRegex(said[0], r"^demo: node \d: [a-z-]+: .*\bnode 2\b")
+
     def test_run_goes_on_whatever_comes(self):
         demo = os.path.join(os.path.dirname(self.command), "apps", "demo")
         enough = os.path.join(self.dir, "enough")

@@ -3,9 +3,11 @@
  * unwind_test.c - a test that a fatal assertion ends while a thread uses what is on its stack: the
  * program ends there (tests/test.h), for the next test's stack would be what the thread writes to.
  *
- * This program runs itself again: its argument is what goes wrong then.
+ * This program runs itself again: its argument is what goes wrong then. So for lanes, of which one
+ * that fails, or crashes, fails the program.
  */
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
@@ -51,6 +53,11 @@ static void fails__while_a_thread_runs(void)
 static void fails__when_it_is_joined(void)
 {
     fails(false);
+}
+
+static void ends__by_a_signal(void)
+{
+    raise(SIGKILL);
 }
 
 static void comes_after(void)
@@ -104,21 +111,46 @@ static void test_run__goes_on_when_all_threads_are_joined(void)
     CU_ASSERT_PTR_NOT_NULL(strstr(printed, "was run"));
 }
 
+/* Every case is run once, and what all lanes print comes out. */
+static void test_run__in_lanes_fails_if_one_does(void)
+{
+    char printed[4096];
+    const char *first;
+
+    setenv(TEST_LANES, "2", 1);
+    CU_ASSERT_EQUAL(run_again("right", printed, sizeof printed), 0);
+    first = strstr(printed, "was run");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(first);
+    first = strstr(first + 1, "was run");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(first);
+    CU_ASSERT_PTR_NULL(strstr(first + 1, "was run"));
+    CU_ASSERT_EQUAL(run_again("joined", printed, sizeof printed), 1);
+    CU_ASSERT_PTR_NOT_NULL(strstr(printed, "was run"));
+    CU_ASSERT_EQUAL(run_again("killed", printed, sizeof printed), 1);
+    CU_ASSERT_PTR_NOT_NULL(strstr(printed, "lane 1 of 2 was ended by signal 9"));
+    unsetenv(TEST_LANES);
+}
+
 int main(int argc, char **argv)
 {
-    static const struct test_case runs[] = {CASE(fails__while_a_thread_runs),
-                                            CASE(comes_after),
-                                            {NULL, NULL}};
-    static const struct test_case joined[] = {CASE(fails__when_it_is_joined),
-                                              CASE(comes_after),
-                                              {NULL, NULL}};
+    static const struct {
+        const char *name;
+        struct test_case cases[3];
+    } again[] = {
+        {"runs", {CASE(fails__while_a_thread_runs), CASE(comes_after), {NULL, NULL}}},
+        {"joined", {CASE(fails__when_it_is_joined), CASE(comes_after), {NULL, NULL}}},
+        {"right", {CASE(comes_after), CASE(comes_after), {NULL, NULL}}},
+        {"killed", {CASE(comes_after), CASE(ends__by_a_signal), {NULL, NULL}}},
+    };
     static const struct test_case cases[] = {
         CASE(test_run__ends_when_a_thread_outlives_its_test),
         CASE(test_run__goes_on_when_all_threads_are_joined),
+        CASE(test_run__in_lanes_fails_if_one_does),
         {NULL, NULL},
     };
 
-    if (argc > 1)
-        return test_run("unwound", strcmp(argv[1], "runs") == 0 ? runs : joined);
-    return test_run("unwind", cases);
+    for (size_t i = 0; argc > 1 && i < sizeof again / sizeof again[0]; i++)
+        if (!strcmp(argv[1], again[i].name))
+            return test_run("unwound", again[i].cases);
+    return argc > 1 ? 2 : test_run("unwind", cases);
 }

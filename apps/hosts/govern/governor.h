@@ -18,11 +18,13 @@ struct hosts_process {
     struct conn conn;
     uint32_t events; /* epoll events asked for */
     pid_t pid;
-    bool at_end;    /* the daemon has closed its end; what it said is still passed on */
-    bool ended;     /* its connection there */
-    bool lost;      /* its host was */
-    bool forgotten; /* nobody here wants to know how it ended */
-    bool stopped;   /* for too long, as its host says */
+    size_t under_way; /* bytes of text that its host has not told as taken */
+    bool mid;         /* of a line that passes in pieces some have passed */
+    bool at_end;      /* the daemon has closed its end; what it said is still passed on */
+    bool ended;       /* its connection there */
+    bool lost;        /* its host was */
+    bool forgotten;   /* nobody here wants to know how it ended */
+    bool stopped;     /* for too long, as its host says */
     char command[16];
     char how[96];
 };

@@ -8,6 +8,7 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -76,7 +77,7 @@ static void process_new(struct host_far *far, int64_t client, struct json_object
     process->pid = (pid_t)emu_json_number(message, "new", 0);
     snprintf(process->command, sizeof process->command, "%s",
              emu_json_text(message, "command", "?"));
-    conn_open(&process->conn, pair[1], HOSTS_LINE_MAX);
+    conn_open(&process->conn, pair[1], HOSTS_PIECE_BYTES);
     emu_list_add(&far->processes, &process->link);
     hosts_listen(hosts->epoll, &process->conn, &process->events, process);
     err = hosts->config.ops.connected(hosts->config.ops.ctx, pair[0], process, &why);
@@ -87,12 +88,17 @@ static void process_new(struct host_far *far, int64_t client, struct json_object
     process_refuse(far, client, err, why);
 }
 
+/* Is there room for what the daemon says, on the way and at its host? */
+static bool process_hears(const struct hosts_process *process)
+{
+    return !hosts_is_full(&process->host->conn) && process->under_way < HOSTS_UNDER_WAY_MOST;
+}
+
 /* Whatever the daemon says next, or does not take yet. */
 static void process_listen(struct hosts_process *process)
 {
-    bool reads = !process->at_end && !hosts_is_full(&process->host->conn);
-
-    hosts_listen_for(process->host->hosts->epoll, &process->conn, reads, &process->events, process);
+    hosts_listen_for(process->host->hosts->epoll, &process->conn,
+                     !process->at_end && process_hears(process), &process->events, process);
 }
 
 /* From its host to the daemon. An honest host has a few requests of each under way. */
@@ -114,43 +120,66 @@ static void process_line(struct hosts_process *process, struct json_object *line
     process_listen(process);
 }
 
-/* What it is told next has no room in a message. */
-static void process_long(struct hosts_process *process)
+static bool is_snapshot(const char *text, size_t bytes)
 {
-    const struct hosts *hosts = process->host->hosts;
-    char why[HOSTS_WHY_BYTES];
+    static const char begin[] = "{\"event\":\"telemetry"; /* or the shape of those */
 
-    snprintf(why, sizeof why,
-             "the answer is longer than what passes between hosts (%u bytes): ask on host %s, "
-             "which governs the fabric",
-             HOSTS_LINE_MAX, hosts->config.name[0]);
-    process_refuse(process->host, process->client, -EMSGSIZE, why);
-    if (!process->ended)
-        hosts_process_end(process);
+    return bytes >= strlen(begin) && memcmp(text, begin, strlen(begin)) == 0;
+}
+
+/* Of what passes as text, the next piece. False: nothing of it is there. */
+static bool piece_pass(struct hosts_process *process)
+{
+    struct json_object *message;
+    const char *text;
+    bool ends;
+    size_t bytes = emu_json_look(&process->conn.in, HOSTS_PIECE_BYTES, &text, &ends);
+
+    if (!ends && bytes < HOSTS_PIECE_BYTES)
+        return false;
+    if (ends && !process->mid && !is_snapshot(text, bytes))
+        return false;
+    message = to_client(process);
+    json_object_object_add(message, "text", json_object_new_string_len(text, (int)bytes));
+    if (!ends)
+        json_add_number(message, "more", 1);
+    emu_json_drop(&process->conn.in, bytes, ends);
+    process->mid = !ends;
+    process->under_way += bytes;
+    hosts_say(process->host, message);
+    return true;
+}
+
+/* The next piece, or line. Returns 1; 0, there is none; -EBADMSG. */
+static int process_say(struct hosts_process *process)
+{
+    struct json_object *message, *line;
+    int got;
+
+    if (piece_pass(process))
+        return 1;
+    got = conn_next(&process->conn, &line);
+    if (got != 1)
+        return got;
+    message = to_client(process);
+    json_object_object_add(message, "line", line);
+    hosts_say(process->host, message);
+    return 1;
 }
 
 /* What the daemon has said goes to its host, as far as there is room. */
 static void process_pass(struct hosts_process *process)
 {
     struct host_far *far = process->host;
-    struct json_object *line;
     int got = 1;
 
-    while (!process->ended && !hosts_is_full(&far->conn) &&
-           (got = conn_next(&process->conn, &line)) == 1) {
-        struct json_object *message = to_client(process);
-
-        json_object_object_add(message, "line", line);
-        hosts_say(far, message);
-    }
+    while (!process->ended && process_hears(process) && (got = process_say(process)) == 1)
+        ;
     if (process->ended)
         return;
     if (hosts_is_full(&far->conn)) {
         far->held = true;
-    } else if (got == -EMSGSIZE) {
-        process_long(process);
-        return;
-    } else if (process->at_end || got < 0) {
+    } else if (got < 0 || (got == 0 && process->at_end)) {
         hosts_say(far, json_add_number(to_client(process), "end", 1));
         if (!process->ended)
             hosts_process_end(process);
@@ -166,8 +195,19 @@ static void process_serve(struct hosts_process *process)
 
     if (err && err != -EAGAIN)
         emu_json_free(&process->conn.out); /* nobody reads that any more */
-    if (!process->at_end && !hosts_is_full(&process->host->conn))
+    if (!process->at_end && process_hears(process))
         process->at_end = conn_fill(&process->conn) != 0;
+    process_pass(process);
+}
+
+/* It has taken so many bytes of text more; its host does not say so of what it was not sent. */
+static void process_took(struct hosts_process *process, int64_t bytes)
+{
+    size_t most = process->under_way;
+
+    if (process->ended)
+        return;
+    process->under_way -= bytes < 0 ? 0 : (uint64_t)bytes < most ? (size_t)bytes : most;
     process_pass(process);
 }
 
@@ -185,6 +225,8 @@ void hosts_message_of_client(struct host_far *far, int64_t client, struct json_o
         return;
     if (json_object_object_get_ex(message, "line", &field))
         process_line(process, field);
+    if (json_object_object_get_ex(message, "taken", NULL))
+        process_took(process, emu_json_number(message, "taken", 0));
     if (json_object_object_get_ex(message, "how", NULL))
         snprintf(process->how, sizeof process->how, "%s", emu_json_text(message, "how", ""));
     process->stopped = emu_json_number(message, "stopped", process->stopped) != 0;

@@ -359,6 +359,8 @@ static void governor_message(struct obey *obey, struct json_object *message)
         line_stamp(line);
         served_line(obey, served, json_object_get(line));
     }
+    if (!served->ended && json_object_object_get_ex(message, "text", NULL))
+        served_text(obey, served, message);
     if (!served->ended && json_object_object_get_ex(message, "end", NULL))
         served_dismiss(obey, served);
 }

@@ -23,6 +23,8 @@ struct served {
     int64_t client;  /* its number, of this host */
     pid_t pid;
     uint32_t asked;    /* its requests that have no reply yet; HOSTS_ASKED_MOST at most */
+    bool mid;          /* of a line that it is told in pieces, some have come */
+    size_t owed;       /* bytes of such pieces that the governor does not know as taken yet */
     int wrong;         /* 0, or what is wrong with the line behind these: -errno */
     bool attached;     /* it has got a node: the end of its connection is its death */
     bool at_end;       /* nothing comes from it any more; what it has asked is still answered */
@@ -112,8 +114,9 @@ struct json_object *served_message(const struct served *served);
 /* Its socket has something for us, or room. */
 void served_event(struct obey *obey, struct served *served);
 
-/* What the governor says to it: @line is put; it has closed its connection. */
+/* What the governor says to it: @line is put; a piece of one; it has closed its connection. */
 void served_line(struct obey *obey, struct served *served, struct json_object *line);
+void served_text(struct obey *obey, struct served *served, struct json_object *message);
 void served_dismiss(struct obey *obey, struct served *served);
 
 /* After events: what was held goes on, if there is room again; else nobody is let in. */

@@ -113,7 +113,8 @@ void served_accept(struct obey *obey)
 static bool served_may_ask(const struct obey *obey, const struct served *served)
 {
     return !obey->over && !hosts_is_full(&obey->governor) && !served->ended && !served->closing &&
-           !served->wrong && !served->conn.out.bytes && served->asked < HOSTS_ASKED_MOST;
+           !served->wrong && !served->mid && !served->conn.out.bytes &&
+           served->asked < HOSTS_ASKED_MOST;
 }
 
 static void served_ask(struct obey *obey, struct served *served, struct json_object *line)
@@ -158,6 +159,18 @@ static bool served_requests(struct obey *obey, struct served *served)
     return false;
 }
 
+/* The governor is told what it has taken of pieces. What lies before them counts as theirs. */
+static void served_took(struct obey *obey, struct served *served)
+{
+    size_t waits = served->conn.out.bytes;
+    size_t taken = served->owed > waits ? served->owed - waits : 0;
+
+    if (taken < HOSTS_TAKEN_BYTES)
+        return;
+    served->owed -= taken;
+    obey_say(obey, json_add_number(served_message(served), "taken", taken));
+}
+
 /* After whatever may have changed: what can go on does. */
 static void served_settle(struct obey *obey, struct served *served)
 {
@@ -168,7 +181,8 @@ static void served_settle(struct obey *obey, struct served *served)
         served_end(obey, served, !served->dismissed);
         return;
     }
-    if (served->wrong && !served->asked)
+    served_took(obey, served);
+    if (served->wrong && !served->asked && !served->mid)
         served_correct(served);
     all = served_requests(obey, served);
     if (served->at_end && all)
@@ -226,6 +240,11 @@ void served_line(struct obey *obey, struct served *served, struct json_object *l
                             : NULL;
     int err;
 
+    if (served->mid) { /* it is refused in the middle of a line, and cannot be told so */
+        json_object_put(line);
+        served_end(obey, served, true);
+        return;
+    }
     if (served->asked && json_object_object_get_ex(line, "ok", NULL))
         served->asked--;
     if (seat) {
@@ -236,6 +255,27 @@ void served_line(struct obey *obey, struct served *served, struct json_object *l
         err = conn_put(&served->conn, line);
     }
     if (err)
+        served_end(obey, served, true);
+    else
+        served_settle(obey, served);
+    if (!served->ended && conn_excess(&served->conn))
+        served_excess(obey);
+}
+
+void served_text(struct obey *obey, struct served *served, struct json_object *message)
+{
+    static const char reply[] = "{\"ok\":"; /* it begins so: docs/control.md */
+    struct json_object *text = json_object_object_get(message, "text");
+    const char *at = json_object_is_type(text, json_type_string) ? json_object_get_string(text)
+                                                                 : "";
+    size_t bytes = strlen(at);
+    bool more = emu_json_number(message, "more", 0) != 0;
+
+    if (!served->mid && served->asked && strncmp(at, reply, strlen(reply)) == 0)
+        served->asked--;
+    served->mid = more;
+    served->owed += bytes;
+    if (conn_put_text(&served->conn, at, bytes, !more))
         served_end(obey, served, true);
     else
         served_settle(obey, served);
@@ -327,7 +367,7 @@ void served_close(struct obey *obey)
     while (!emu_list_empty(&obey->served)) {
         struct served *served = emu_list_entry(obey->served.next, struct served, link);
 
-        if (!served->ended && conn_put(&served->conn, conn_event("shutdown")) == 0)
+        if (!served->ended && !served->mid && conn_put(&served->conn, conn_event("shutdown")) == 0)
             conn_drain(&served->conn, 0);
         served_free(obey, served);
     }

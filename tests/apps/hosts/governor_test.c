@@ -333,58 +333,81 @@ static void host__that_talks_in_place_of_an_answer_is_lost(void)
 
 /* --- what a process elsewhere is told ------------------------------------------------------ */
 
-/* What its host has heard last. */
-static struct {
-    size_t text_bytes;
-    int64_t err;
-    char error[256];
-    _Atomic uint32_t lines; /* counted last */
+/* What its host has heard. */
+static struct heard {
+    _Atomic size_t bytes;   /* of text */
+    size_t longest;         /* piece of it */
+    uint64_t digest;        /* of all of it, in order */
+    _Atomic uint32_t lines; /* ends of lines that passed as text; counted last */
+    _Atomic uint32_t whole; /* lines that passed as such */
+    _Atomic bool takes;     /* from now on it takes what comes, and says so */
 } heard;
+
+static uint64_t digest_of(uint64_t digest, const char *text, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++)
+        digest = digest * 31 + (unsigned char)text[i];
+    return digest;
+}
+
+static void host_takes(struct conn *conn, size_t bytes)
+{
+    struct json_object *message = json_add_number(json_object_new_object(), "client", 5);
+
+    CU_ASSERT_EQUAL(conn_put(conn, json_add_number(message, "taken", bytes)), 0);
+    conn_drain(conn, PATIENCE_MS);
+}
 
 static void hears_line(struct conn *conn, struct json_object *message)
 {
-    struct json_object *line;
+    struct json_object *text = json_object_object_get(message, "text");
+    size_t bytes = text ? (size_t)json_object_get_string_len(text) : 0;
 
-    (void)conn;
-    if (!json_object_object_get_ex(message, "line", &line))
-        return;
-    heard.text_bytes = strlen(emu_json_text(line, "of", ""));
-    heard.err = emu_json_number(line, "errno", 0);
-    snprintf(heard.error, sizeof heard.error, "%s", emu_json_text(line, "error", ""));
-    atomic_fetch_add(&heard.lines, 1);
-}
-
-/* The daemon says a line of so many bytes beside its end, and its host is told something. */
-static void daemon_says(size_t bytes)
-{
-    static const char begin[] = "{\"of\":\"", end[] = "\"}\n";
-    int64_t until_ms = emu_now_ms() + PATIENCE_MS;
-    struct pollfd ready = {hosts_fd(stage.hosts), POLLIN, 0};
-    uint32_t lines = atomic_load(&heard.lines);
-    char *line = malloc(bytes + 1);
-    size_t said = 0;
-
-    memset(line, 'x', bytes);
-    memcpy(line, begin, strlen(begin));
-    memcpy(line + bytes + 1 - strlen(end), end, strlen(end));
-    while (atomic_load(&heard.lines) == lines && emu_now_ms() < until_ms) {
-        ssize_t sent =
-            send(stage.guest_fd, line + said, bytes + 1 - said, MSG_NOSIGNAL | MSG_DONTWAIT);
-
-        said += sent > 0 ? (size_t)sent : 0;
-        poll(&ready, 1, 1);
-        hosts_serve(stage.hosts);
+    if (json_object_object_get_ex(message, "line", NULL))
+        atomic_fetch_add(&heard.whole, 1);
+    if (text) {
+        heard.digest = digest_of(heard.digest, json_object_get_string(text), bytes);
+        heard.bytes += bytes;
+        heard.longest = bytes > heard.longest ? bytes : heard.longest;
     }
-    free(line);
-    CU_ASSERT_EQUAL(atomic_load(&heard.lines), lines + 1);
+    if (bytes && atomic_load(&heard.takes))
+        host_takes(conn, bytes);
+    if (text && !json_object_object_get_ex(message, "more", NULL))
+        atomic_fetch_add(&heard.lines, 1);
 }
 
-/* The longest line that there is room for passes; a longer one ends its connection, told why. */
-static void line__that_is_too_long_harms_its_process_alone(void)
+/* A line of the daemon's of so many bytes beside its end; the caller's to free. */
+static char *line_of(const char *event, size_t bytes)
+{
+    static const char end[] = "\"}\n";
+    char *line = malloc(bytes + 2);
+    size_t at = (size_t)sprintf(line, "{\"event\":\"%s\",\"of\":\"", event);
+
+    for (; at < bytes; at++)
+        line[at] = (char)('a' + at % 23);
+    memcpy(line + bytes + 1 - strlen(end), end, strlen(end));
+    return line;
+}
+
+/* As much of it as is taken while everybody is served; *said: so far. Whether that is any. */
+static bool daemon_says(const char *line, size_t bytes, size_t *said)
+{
+    ssize_t sent = send(stage.guest_fd, line + *said, bytes - *said, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+    CU_ASSERT_TRUE(sent >= 0 || errno == EAGAIN);
+    *said += sent > 0 ? (size_t)sent : 0;
+    hosts_serve(stage.hosts);
+    return sent > 0;
+}
+
+/* A process of the other host is connected. */
+static void guest_enters(bool takes)
 {
     static const char enters[] = "{\"client\":5,\"new\":1,\"command\":\"top\"}\n";
     struct pollfd ready;
 
+    memset(&heard, 0, sizeof heard);
+    atomic_store(&heard.takes, takes);
     stage_open("", hears_line); /* what it is told is no call */
     stage.lets_in = true;
     CU_ASSERT_EQUAL(send(stage.player[0].conn.fd, enters, strlen(enters), MSG_NOSIGNAL),
@@ -392,15 +415,98 @@ static void line__that_is_too_long_harms_its_process_alone(void)
     ready = (struct pollfd){hosts_fd(stage.hosts), POLLIN, 0};
     while (!stage.connected && poll(&ready, 1, PATIENCE_MS) > 0)
         hosts_serve(stage.hosts);
-    daemon_says(HOSTS_LINE_MAX);
-    CU_ASSERT_EQUAL(heard.text_bytes, HOSTS_LINE_MAX - strlen("{\"of\":\"\"}"));
-    CU_ASSERT_EQUAL(heard.err, 0);
-    daemon_says(HOSTS_LINE_MAX + 1);
-    CU_ASSERT_EQUAL(heard.err, EMSGSIZE);
-    CU_ASSERT_PTR_NOT_NULL(strstr(heard.error, names[0]));
-    CU_ASSERT_EQUAL(stage.lost, 0);
+}
+
+static void guest_hears(uint32_t lines)
+{
+    int64_t until_ms = emu_now_ms() + PATIENCE_MS;
+    struct pollfd ready = {hosts_fd(stage.hosts), POLLIN, 0};
+
+    while (atomic_load(&heard.lines) < lines && emu_now_ms() < until_ms) {
+        poll(&ready, 1, 1);
+        hosts_serve(stage.hosts);
+    }
+    CU_ASSERT_EQUAL(atomic_load(&heard.lines), lines);
+}
+
+static void guest_leaves(void)
+{
     close(stage.guest_fd);
     stage_close();
+    CU_ASSERT_EQUAL(stage.lost, 0);
+}
+
+/*
+ * What is longer than a message may be passes all the same, in pieces, and calls between them; so
+ * does whatever is not a byte longer than a piece, or just a byte.
+ */
+static void line__that_is_long_passes_in_pieces(void)
+{
+    static const size_t sizes[] = {CONN_REPLY_MAX + 12345, HOSTS_PIECE_BYTES - 1, HOSTS_PIECE_BYTES,
+                                   HOSTS_PIECE_BYTES + 1,  2 * HOSTS_PIECE_BYTES, 200};
+    struct fabric_totals totals = {0};
+    uint64_t digest = 0;
+    size_t bytes = 0;
+
+    guest_enters(true);
+    for (uint32_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        char *line = line_of(i % 2 ? "telemetry" : "telemetry_shape", sizes[i]);
+        size_t said = 0;
+        bool asked = false;
+
+        while (said < sizes[i] + 1) {
+            struct pollfd ready[2] = {{hosts_fd(stage.hosts), POLLIN, 0},
+                                      {stage.guest_fd, POLLOUT, 0}};
+
+            CU_ASSERT_TRUE_FATAL(poll(ready, 2, PATIENCE_MS) > 0);
+            daemon_says(line, sizes[i] + 1, &said);
+            if (!asked && said > sizes[i] / 2) /* it is answered at once */
+                hosts_mirror(stage.hosts)->totals(hosts_mirror(stage.hosts)->ctx, &totals);
+            asked = asked || said > sizes[i] / 2;
+        }
+        digest = digest_of(digest, line, sizes[i]);
+        bytes += sizes[i];
+        free(line);
+        guest_hears(i + 1);
+        CU_ASSERT_EQUAL(heard.bytes, bytes);
+        CU_ASSERT_EQUAL(heard.digest, digest);
+    }
+    CU_ASSERT_EQUAL(heard.longest, HOSTS_PIECE_BYTES);
+    CU_ASSERT_EQUAL(atomic_load(&heard.whole), 0);
+    guest_leaves();
+}
+
+#define SOCKETS_BYTES ((size_t)2 << 20) /* that wait in sockets, at most */
+
+/* Of what nobody takes little is under way: the daemon sees that, and leaves snapshots out. */
+static void line__that_is_not_taken_waits_at_the_daemon(void)
+{
+    size_t bytes = CONN_REPLY_MAX, said = 0, quiet = 0;
+    char taken[64];
+    char *line = line_of("telemetry", bytes);
+
+    guest_enters(false);
+    while (quiet < 50 && said < bytes) {
+        quiet = daemon_says(line, bytes + 1, &said) ? 0 : quiet + 1;
+        if (quiet)
+            poll(NULL, 0, 1);
+    }
+    CU_ASSERT_TRUE(said < SOCKETS_BYTES);
+    CU_ASSERT_TRUE(heard.bytes <= HOSTS_UNDER_WAY_MOST + HOSTS_PIECE_BYTES);
+    atomic_store(&heard.takes, true); /* from now on it is, and that goes on */
+    snprintf(taken, sizeof taken, "{\"client\":5,\"taken\":%zu}\n", HOSTS_UNDER_WAY_MOST);
+    CU_ASSERT_TRUE(send(stage.player[0].conn.fd, taken, strlen(taken), MSG_NOSIGNAL) > 0);
+    while (said < bytes + 1) {
+        struct pollfd ready[2] = {{hosts_fd(stage.hosts), POLLIN, 0}, {stage.guest_fd, POLLOUT, 0}};
+
+        CU_ASSERT_TRUE_FATAL(poll(ready, 2, PATIENCE_MS) > 0);
+        daemon_says(line, bytes + 1, &said);
+    }
+    guest_hears(1);
+    CU_ASSERT_EQUAL(heard.bytes, bytes);
+    CU_ASSERT_EQUAL(heard.digest, digest_of(0, line, bytes));
+    free(line);
+    guest_leaves();
 }
 
 /* --- hosts that come back --------------------------------------------------------------------- */
@@ -660,7 +766,8 @@ int main(void)
         CASE(process__of_a_host_that_is_lost_meanwhile_is_not_let_in),
         CASE(host__that_has_ever_more_to_say_is_lost),
         CASE(host__that_talks_in_place_of_an_answer_is_lost),
-        CASE(line__that_is_too_long_harms_its_process_alone),
+        CASE(line__that_is_long_passes_in_pieces),
+        CASE(line__that_is_not_taken_waits_at_the_daemon),
         CASE(host__that_is_back_does_not_answer_for_others),
         CASE(host__that_is_back_and_floods_is_not_let_in),
         CASE(comm__of_another_host_is_whole),

@@ -27,6 +27,7 @@
 #include "apps/daemon/daemon.h"
 #include "apps/fabric/internal.h"
 #include "apps/hosts/hosts.h"
+#include "apps/hosts/internal.h"
 #include "apps/program/part.h"
 #include "apps/run/procs.h"
 #include "apps/telemetry/view.h"
@@ -1982,6 +1983,81 @@ static void governor__that_does_not_read_is_waited_for(void)
     CU_ASSERT_EQUAL(rig.host[1].end, OBEY_SIGNALLED);
 }
 
+#define PIECES 64
+
+/* The next message that has @field, which is a number; -1: none within @most_ms. */
+static int64_t obeyer_says(struct conn *governor, const char *field, int most_ms)
+{
+    struct json_object *message = NULL;
+    int64_t ret = -1;
+
+    while (ret < 0 && conn_wait(governor, &message, most_ms) == 0) {
+        ret = emu_json_number(message, field, -1);
+        json_object_put(message);
+    }
+    return ret;
+}
+
+/* A line of PIECES pieces, the next of them. */
+static size_t says_piece(struct conn *governor, int64_t client, uint32_t piece)
+{
+    static const char begin[] = "{\"x\":\"", end[] = "\"}";
+    static char text[HOSTS_PIECE_BYTES + 1];
+    struct json_object *message = json_object_new_object();
+
+    memset(text, 'x', HOSTS_PIECE_BYTES);
+    if (!piece)
+        memcpy(text, begin, sizeof begin - 1);
+    if (piece == PIECES - 1)
+        memcpy(text + HOSTS_PIECE_BYTES - (sizeof end - 1), end, sizeof end - 1);
+    json_add_number(message, "client", (uint64_t)client);
+    json_add_text(message, "text", text);
+    if (piece < PIECES - 1)
+        json_add_number(message, "more", 1);
+    CU_ASSERT_EQUAL(conn_put(governor, message), 0);
+    return HOSTS_PIECE_BYTES;
+}
+
+/*
+ * Nothing of a line that passes in pieces is taken before the process has read what came before,
+ * and what the process does wrong meanwhile is answered behind the line.
+ */
+static void pieces__are_taken_as_their_process_reads(void)
+{
+    size_t under_way = 0, bytes = PIECES * HOSTS_PIECE_BYTES;
+    int64_t client, taken, end_ms = emu_now_ms() + PATIENCE_MS;
+    struct json_object *line = NULL;
+    struct conn governor, conn;
+    uint32_t said = 0;
+    bool reads = false;
+
+    obeys_alone(&governor);
+    connects(&conn, 1);
+    client = obeyer_says(&governor, "client", PATIENCE_MS);
+    under_way += says_piece(&governor, client, said++);
+    conn_drain(&governor, PATIENCE_MS);
+    while (!conn.in.bytes && emu_now_ms() < end_ms) /* it is in the middle of the line now */
+        CU_ASSERT_EQUAL_FATAL(conn_fill(&conn), 0);
+    sends(&conn, "nonsense\n", 9);
+    while ((said < PIECES || under_way >= HOSTS_TAKEN_BYTES) && emu_now_ms() < end_ms) {
+        while (said < PIECES && under_way < HOSTS_UNDER_WAY_MOST)
+            under_way += says_piece(&governor, client, said++);
+        taken = obeyer_says(&governor, "taken", reads ? 1 : 200);
+        under_way -= taken > 0 ? (size_t)taken : 0;
+        reads = reads || taken < 0; /* it is stuck, as it should be */
+        CU_ASSERT_EQUAL(reads ? conn_fill(&conn) : 0, 0);
+        CU_ASSERT_TRUE(reads || said < PIECES);
+    }
+    CU_ASSERT_EQUAL(said, PIECES);
+    CU_ASSERT_EQUAL_FATAL(conn_wait(&conn, &line, PATIENCE_MS), 0);
+    CU_ASSERT_EQUAL(strlen(emu_json_text(line, "x", "")), bytes - strlen("{\"x\":\"\"}"));
+    json_object_put(line);
+    CU_ASSERT_EQUAL(hears_error(&conn), EBADMSG);
+    conn_close(&conn);
+    eventfd_write(rig.host[1].stop_fd, 1);
+    alone_free(&governor);
+}
+
 #define FAULT_CALL(call, fault, text, what)                                      \
     "{\"call\":" #call ",\"do\":\"fault\",\"fault\":" #fault ",\"text\":\"" text \
     "\",\"seed\":\"0011223344556677\",\"what\":" #what "}\n"
@@ -2646,6 +2722,7 @@ int main(void)
         CASE(connection__that_is_half_closed_or_malformed_is_answered),
         CASE(process__that_floods_harms_itself_alone),
         CASE(governor__that_does_not_read_is_waited_for),
+        CASE(pieces__are_taken_as_their_process_reads),
         CASE(governor__that_says_nonsense_is_lost),
         {NULL, NULL},
     };

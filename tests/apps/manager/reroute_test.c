@@ -347,39 +347,83 @@ static void port__that_is_stuck_is_taken_out_and_nothing_waits_for_it(void)
     CU_ASSERT(found[0] && found[1]);
 }
 
+/* A fabric without traffic, a manager, and a port between switches. */
+struct lone_port {
+    struct edges w;
+    struct heard heard;
+    struct manager *manager;
+    struct switch_dev *sw;
+    uint32_t port;
+};
+
+static void lone_port_open(struct lone_port *l)
+{
+    struct fabric_config config = {.threads = 1, .seed = 1, .start_stopped = true};
+    uint32_t cable = 0;
+
+    l->heard = (struct heard){0};
+    world_profile(&config.profile, "oq2004", NULL);
+    edges_open(&l->w, "kary:2,2", &config);
+    l->manager = manager_for(l->w.fabric, &l->heard);
+    while (!is_inside(l->w.fabric, cable))
+        cable++;
+    CU_ASSERT_PTR_NOT_NULL_FATAL(fabric_faults(l->w.fabric, cable, true));
+    l->sw = l->w.fabric->sw[fabric_cable(l->w.fabric, cable)->at.sw];
+    l->port = fabric_cable(l->w.fabric, cable)->at.port;
+}
+
+static void lone_port_close(struct lone_port *l)
+{
+    manager_destroy(l->manager);
+    edges_close(&l->w);
+}
+
+/* What the manager sees @now_ps: does something wait for the port? */
+static void lone_port_look(struct lone_port *l, uint64_t now_ps, bool waits)
+{
+    struct switch_out *out = &switch_crossbar_of(l->sw)->out[l->port];
+
+    out->waiting = waits;
+    CU_ASSERT_TRUE(switch_is_ready(l->sw, l->port) == waits);
+    CU_ASSERT_EQUAL(manager_step(l->manager, now_ps), 0);
+    out->waiting = 0;
+    world_fabric_pass(l->w.fabric);
+}
+
+#define LOOK_PS  UINT64_C(5000000)
+#define BOUND_PS UINT64_C(20000000)
+
 /*
  * Something waits for a port at two looks that are farther apart than the bound, and in between
  * nothing does, or it waits for room. What waited first need not have been sent, but given up.
  */
 static void port__that_could_not_send_between_two_looks_is_not_stuck(void)
 {
-    struct fabric_config config = {.threads = 1, .seed = 1, .start_stopped = true};
-    const uint64_t look_ps = 5000000, bound_ps = 20000000;
-    struct heard heard = {0};
-    struct manager *manager;
-    struct edges w;
-    uint32_t cable = 0;
+    struct lone_port l;
 
-    world_profile(&config.profile, "oq2004", NULL);
-    edges_open(&w, "kary:2,2", &config);
-    manager = manager_for(w.fabric, &heard);
-    while (!is_inside(w.fabric, cable))
-        cable++;
-    CU_ASSERT_PTR_NOT_NULL_FATAL(fabric_faults(w.fabric, cable, true));
+    lone_port_open(&l);
+    for (uint64_t now_ps = LOOK_PS; now_ps <= 3 * BOUND_PS; now_ps += LOOK_PS)
+        lone_port_look(&l, now_ps, now_ps == LOOK_PS || now_ps == LOOK_PS + BOUND_PS);
+    CU_ASSERT_EQUAL(l.heard.stuck, 0);
+    lone_port_close(&l);
+}
 
-    const struct topo_at at = fabric_cable(w.fabric, cable)->at;
-    struct switch_out *out = &switch_crossbar_of(w.fabric->sw[at.sw])->out[at.port];
+/* A manager that gets no processor for a while need not be the only one. */
+static void port__is_not_stuck_for_a_look_that_is_late(void)
+{
+    uint64_t now_ps = LOOK_PS;
+    struct lone_port l;
 
-    for (uint64_t now_ps = look_ps; now_ps <= 3 * bound_ps; now_ps += look_ps) {
-        out->waiting = now_ps == look_ps || now_ps == look_ps + bound_ps;
-        CU_ASSERT_TRUE(switch_is_ready(w.fabric->sw[at.sw], at.port) == out->waiting);
-        CU_ASSERT_EQUAL(manager_step(manager, now_ps), 0);
-        out->waiting = 0;
-        world_fabric_pass(w.fabric);
-    }
-    CU_ASSERT_EQUAL(heard.stuck, 0);
-    manager_destroy(manager);
-    edges_close(&w);
+    lone_port_open(&l);
+    lone_port_look(&l, now_ps, true);
+    now_ps += 10 * BOUND_PS;
+    lone_port_look(&l, now_ps, true);
+    for (uint32_t looks = 2; looks * LOOK_PS < BOUND_PS; looks++)
+        lone_port_look(&l, now_ps += LOOK_PS, true);
+    CU_ASSERT_EQUAL(l.heard.stuck, 0);
+    lone_port_look(&l, now_ps += LOOK_PS, true);
+    CU_ASSERT_EQUAL(l.heard.stuck, 1);
+    lone_port_close(&l);
 }
 
 /* --- clock raw ---------------------------------------------------------------------- */
@@ -643,6 +687,7 @@ int main(void)
         CASE(parted__nodes_hold_nothing_up),
         CASE(port__that_is_stuck_is_taken_out_and_nothing_waits_for_it),
         CASE(port__that_could_not_send_between_two_looks_is_not_stuck),
+        CASE(port__is_not_stuck_for_a_look_that_is_late),
         CASE(links__flap_under_threads),
         CASE(port__is_stuck_under_threads),
         CASE(port__that_waits_for_room_is_not_stuck),

@@ -4,11 +4,14 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include "apps/program/comm.h"
 #include "apps/program/timeline.h"
 #include "emu/random.h"
 #include "tests/test.h"
@@ -216,6 +219,86 @@ static void fault__has_an_end(void)
     }
 }
 
+/* --- what is killed ----------------------------------------------------------------- */
+
+#define KILLS      800
+#define BATCH_MOST 20000 /* things between two writes: megabytes, so that a kill is in the middle */
+
+/* A process that writes one, as fast as it can, until it is killed. @hosts: of several hosts. */
+static void writes_on(const char *path, bool hosts, uint64_t seed)
+{
+    static const char *const names[] = {"red", "green"};
+    struct timeline_config config = {.fd = open(path, O_WRONLY),
+                                     .path = path,
+                                     .most_bytes = UINT64_C(64) << 20,
+                                     .nodes = NODES,
+                                     .host = hosts ? names : NULL,
+                                     .hosts = hosts ? 2 : 0};
+    struct emu_finished one = {.kind = EMU_BARRIER};
+    struct timeline *t;
+
+    if (timeline_create(&t, &config))
+        _exit(1);
+    for (uint64_t n = 1;; n++) {
+        one.began_ns = 10 * n;
+        one.ended_ns = one.began_ns + 5;
+        one.first = n;
+        timeline_finished(t, n % NODES, 1, &one);
+        if (hosts && n % 7 == 0)
+            timeline_clock(t, 1, n);
+        if (emu_splitmix(&seed) % BATCH_MOST == 0)
+            timeline_write(t);
+    }
+}
+
+/* Returns how many things are in the file that a writer left who was killed after a while. */
+static size_t killed_after(const char *path, bool hosts, uint64_t us, uint64_t seed)
+{
+    int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600), status = 0;
+    struct json_object *all;
+    size_t count;
+    pid_t pid;
+
+    CU_ASSERT_TRUE_FATAL(fd >= 0 && timeline_blank(fd));
+    close(fd);
+    pid = fork();
+    if (pid == 0)
+        writes_on(path, hosts, seed);
+    usleep((useconds_t)us);
+    kill(pid, SIGKILL);
+    CU_ASSERT_EQUAL(waitpid(pid, &status, 0), pid);
+    CU_ASSERT_TRUE(WIFSIGNALED(status));
+    fd = open(path, O_RDONLY);
+    all = json_of_file(fd);
+    count = json_object_array_length(at(all, "traceEvents"));
+    if (at(all, "otherData")) /* what it says of itself is of the same moment */
+        CU_ASSERT_EQUAL(number(at(at(all, "otherData"), "kept"), "collectives"), phases(all, "X"));
+    json_object_put(all);
+    close(fd);
+    timeline_sweep(path);
+    return count;
+}
+
+/* At whatever moment its writer is killed, the file that has the name is whole. */
+static void file__is_whole_when_its_writer_is_killed(void)
+{
+    char dir[] = "/tmp/fabemu-timeline.XXXXXX", path[64];
+    uint64_t state = test_seed();
+    size_t most = 0;
+
+    CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(dir));
+    snprintf(path, sizeof path, "%s/timeline", dir);
+    for (uint32_t i = 0; i < TEST_TRIALS(KILLS); i++) {
+        uint64_t us = emu_splitmix(&state) % 6000;
+        size_t count = killed_after(path, i % 2, us, emu_splitmix(&state));
+
+        most = count > most ? count : most;
+    }
+    CU_ASSERT_TRUE(most > 0);
+    unlink(path);
+    CU_ASSERT_EQUAL(rmdir(dir), 0); /* and nothing is left beside it */
+}
+
 /* A pipe cannot be written anew at its end. */
 static void file__is_a_file(void)
 {
@@ -230,9 +313,32 @@ static void file__is_a_file(void)
     close(fds[1]);
 }
 
+/* One pair is no pairs. */
+static void report__says_pair_of_one(void)
+{
+    for (uint32_t pairs = 1; pairs < 3; pairs++) {
+        char text[160], *out = NULL;
+        struct json_object *comm;
+        size_t bytes;
+        FILE *file = open_memstream(&out, &bytes);
+
+        snprintf(text, sizeof text,
+                 "{\"messages\":{\"messages\":3,\"bytes\":12,\"pairs\":%u,\"matrix\":[]}}", pairs);
+        comm = json_tokener_parse(text);
+        comm_print(file, comm);
+        fclose(file);
+        snprintf(text, sizeof text, "between %u pair%s of nodes;", pairs, pairs == 1 ? "" : "s");
+        CU_ASSERT_PTR_NOT_NULL(strstr(out, text));
+        json_object_put(comm);
+        free(out);
+    }
+}
+
 static const struct test_case cases[] = {
-    CASE(file__is_in_order), CASE(flow__joins_both_ends), CASE(file__is_bounded),
-    CASE(fault__has_an_end), CASE(file__is_a_file),       {0},
+    CASE(file__is_in_order),        CASE(flow__joins_both_ends),
+    CASE(file__is_bounded),         CASE(fault__has_an_end),
+    CASE(file__is_a_file),          CASE(file__is_whole_when_its_writer_is_killed),
+    CASE(report__says_pair_of_one), {0},
 };
 
 int main(void)

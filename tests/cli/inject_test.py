@@ -304,6 +304,22 @@ class InjectTest(FabemuCase):
                 self.assertGreater(slow["faults"]["hit"], stuck["faults"]["hit"])
                 self.assertEqual((stuck["undelivered"], slow["undelivered"]), (0, 0))
 
+    def test_run__that_ends_while_links_are_tested_waits_for_them(self):
+        # A link fails its test, for a port of it is stuck, and rests when the faults are over.
+        faults = self.write("at=71us for=31us every=114us link-flap level=0 down=3us up=70us\n"
+                            "at=84us for=44us every=123us stuck-port random=2\n")
+        last_ns = 0
+        for seed in "1", "2", "4", "5":
+            done = self.fabemu("traffic", "--topo", "kary:2,2", "--profile", "oq2004", "--set",
+                               "link_retry=go_back_n", "--pattern", "hotspot:0:0.2", "--load",
+                               "0.39", "--warmup", "20000", "--measure", "200000", "--seed", seed,
+                               "--faults", faults, "--json")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            last = json.loads(done.stdout)["faults"]["changes"][-1]
+            self.assertEqual(last["links_out"], 0)
+            last_ns = max(last_ns, last["at_ns"])
+        self.assertGreater(last_ns, 1e6)
+
     def test_stuck_port__that_nobody_sends_by_has_hit_nothing(self):
         stuck, never = (self.traffic("at=%s for=1us stuck-port link=any\n" % at)
                         for at in ("1ns", "1s"))

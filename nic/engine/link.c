@@ -19,8 +19,7 @@ void engine_take_credits(struct engine_link *l, uint64_t until_ps)
     while ((back = emu_credit_front(&l->tx.credit)) && back->time_ps <= until_ps) {
         uint32_t c = back->channel % EMU_VCS;
 
-        if (emu_vcs_is_due(&l->vcs, c))
-            emu_vcs_return(&l->vcs, c);
+        emu_vcs_return_all(&l->vcs, c, back->count);
         emu_credit_skip(&l->tx.credit);
     }
 }

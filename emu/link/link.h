@@ -412,11 +412,21 @@ static inline void emu_rx_note(const struct emu_rx *rx, uint32_t count, uint32_t
         emu_tap_credits(rx, count, channel, arrive_ps);
 }
 
-/** emu_rx_pay_channel - one segment of @channel has left the receiver: its credit. */
+/**
+ * emu_rx_put_credits - @count segments of @channel have left the receiver: their credits. The
+ * sender is to be told.
+ */
+static inline void emu_rx_put_credits(struct emu_rx *rx, uint32_t count, uint32_t channel,
+                                      uint64_t arrive_ps)
+{
+    emu_rx_note(rx, count, channel, arrive_ps);
+    emu_credit_put(&rx->credit, count, channel, arrive_ps);
+}
+
+/** emu_rx_pay_channel - the same of one, and the sender is told. */
 static inline void emu_rx_pay_channel(struct emu_rx *rx, uint32_t channel, uint64_t arrive_ps)
 {
-    emu_rx_note(rx, 1, channel, arrive_ps);
-    emu_credit_put(&rx->credit, 1, channel, arrive_ps);
+    emu_rx_put_credits(rx, 1, channel, arrive_ps);
     emu_dev_expect(rx->owner, arrive_ps);
     emu_peer_tell(&rx->peer, rx->owner->worker, EMU_EVENT_CREDIT);
 }

@@ -35,14 +35,6 @@ bool emu_head_unpack(struct emu_head *ret, uint64_t wire)
     return ret->bytes <= EMU_PACKET_BYTES;
 }
 
-uint32_t emu_cont_pack(const struct emu_cont *cont)
-{
-    uint32_t word = cont->channel | (uint32_t)cont->priority << 5 | (uint32_t)cont->index << 7 |
-                    (uint32_t)cont->last << 12;
-
-    return word | (uint32_t)emu_crc16(word, 2) << 16;
-}
-
 bool emu_cont_unpack(struct emu_cont *ret, uint32_t wire)
 {
     uint32_t word = wire & 0xffff;

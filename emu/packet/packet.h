@@ -37,6 +37,7 @@
 #include <stdint.h>
 
 #include "emu/link/seg.h"
+#include "emu/packet/crc.h"
 
 #define EMU_VCS          32u   /* virtual channels of a link */
 #define EMU_PRIORITIES   4u    /* 0 is bulk */
@@ -96,7 +97,13 @@ uint64_t emu_head_pack(const struct emu_head *head);
 bool emu_head_unpack(struct emu_head *ret, uint64_t wire);
 
 /** emu_cont_pack, emu_cont_unpack - the same for the 4 bytes of a continuation. Pure. */
-uint32_t emu_cont_pack(const struct emu_cont *cont);
+static inline uint32_t emu_cont_pack(const struct emu_cont *cont)
+{
+    uint32_t word = cont->channel | (uint32_t)cont->priority << 5 | (uint32_t)cont->index << 7 |
+                    (uint32_t)cont->last << 12;
+
+    return word | (uint32_t)emu_crc16(word, 2) << 16;
+}
 bool emu_cont_unpack(struct emu_cont *ret, uint32_t wire);
 
 /** emu_packet_segments - segments of a packet of @bytes payload: at least 1. Pure. */

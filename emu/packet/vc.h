@@ -113,6 +113,20 @@ static inline void emu_vcs_collect(struct emu_vcs *channels)
     channels->paid |= 1u << c;
 }
 
+/** emu_vcs_room_for - segments of channel @c, which has collected none, that have slots now. */
+static inline uint32_t emu_vcs_room_for(const struct emu_vcs *channels, uint32_t c)
+{
+    return channels->pool + !channels->used[c];
+}
+
+/** emu_vcs_spend_all - @count segments of such a channel are sent, 1 or more; there was room. */
+static inline void emu_vcs_spend_all(struct emu_vcs *channels, uint32_t c, uint32_t count)
+{
+    channels->pool = (uint8_t)(channels->pool - (count - !channels->used[c]));
+    channels->used[c] = (uint8_t)(channels->used[c] + count);
+    channels->occupied |= 1u << c;
+}
+
 /** emu_vcs_spend - a segment of channel @c is sent; there was room. */
 static inline void emu_vcs_spend(struct emu_vcs *channels, uint32_t c)
 {
@@ -138,6 +152,26 @@ static inline void emu_vcs_return(struct emu_vcs *channels, uint32_t c)
     channels->occupied &= ~((uint32_t)!channels->used[c] << c);
     if (channels->collector != EMU_VCS)
         emu_vcs_collect(channels);
+}
+
+/**
+ * emu_vcs_return_all - the same of @count credits at a time. Returns those of them that cannot be,
+ * which have changed nothing.
+ */
+static inline uint32_t emu_vcs_return_all(struct emu_vcs *channels, uint32_t c, uint32_t count)
+{
+    uint32_t due = (uint32_t)channels->used[c] - channels->promised[c];
+    uint32_t good = count < due ? count : due;
+    uint32_t used = channels->used[c] - good;
+
+    if (!good)
+        return count;
+    channels->used[c] = (uint8_t)used;
+    channels->pool = (uint8_t)(channels->pool + good - !used);
+    channels->occupied &= ~((uint32_t)!used << c);
+    if (channels->collector != EMU_VCS)
+        emu_vcs_collect(channels);
+    return count - good;
 }
 
 /** emu_vcs_collecting - does a channel collect slots? Then no other may. */

@@ -156,6 +156,8 @@ static inline struct engine_link *engine_next_link(struct engine *e, uint64_t un
 {
     struct engine_link *best = NULL;
 
+    if (e->links == 1)
+        return e->link->tx_ps <= until_ps ? e->link : NULL;
     for (uint32_t n = 1; n <= e->links; n++) {
         struct engine_link *l = &e->link[(e->send.last_served + n) % e->links];
 

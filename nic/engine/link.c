@@ -19,8 +19,7 @@ void engine_take_credits(struct engine_link *l, uint64_t until_ps)
     while ((back = emu_credit_front(&l->tx.credit)) && back->time_ps <= until_ps) {
         uint32_t c = back->channel % EMU_VCS;
 
-        if (emu_vcs_is_due(&l->vcs, c))
-            emu_vcs_return(&l->vcs, c);
+        emu_vcs_return_all(&l->vcs, c, back->count);
         emu_credit_skip(&l->tx.credit);
     }
 }
@@ -86,11 +85,12 @@ static void send_segment(struct engine *e, struct engine_link *l, uint32_t c,
     struct engine_packet *p = &e->send.packet[l->packet[c]];
     uint32_t s = p->sent++;
     bool last = p->sent == p->segs;
+    uint32_t wire = last ? emu_packet_wire_bytes(p->bytes, s) : EMU_SEG_BYTES;
 
     *entry = (struct emu_entry){
         .packet = {.tag = p->tag,
                    .kind = s ? EMU_PACKET_CONT : EMU_PACKET_HEAD,
-                   .wire = (uint8_t)(emu_packet_wire_bytes(p->bytes, s) - 1),
+                   .wire = (uint8_t)(wire - 1),
                    .channel = (uint8_t)c,
                    .last = last},
         .buf = s < p->count ? p->buf[s] : EMU_NO_BUF,
@@ -258,6 +258,17 @@ enum engine_sent engine_link_send(struct engine *e, struct engine_link *l, struc
     if (l->blocked)
         emu_count(&l->tx.counts.stalls, 1);
     return ENGINE_SENT_NOTHING;
+}
+
+bool engine_link_goes_on(struct engine *e, struct engine_link *l, struct emu_entry *entry)
+{
+    uint32_t c = l->at;
+
+    if (!(l->left[e->send.packet[l->packet[c]].priority] >> c & 1) ||
+        !(emu_vcs_room(&l->vcs) >> c & 1))
+        return false;
+    send_segment(e, l, c, entry, 0);
+    return true;
 }
 
 /* --- the link itself ---------------------------------------------------------------- */

@@ -59,6 +59,13 @@ static inline void engine_wake(struct engine_link *l, uint64_t at_ps)
 enum engine_sent engine_link_send(struct engine *e, struct engine_link *l, struct emu_entry *entry,
                                   uint64_t at_ps);
 
+/**
+ * engine_link_goes_on - clock raw: a segment of a packet was what @l has sent last, in this pass,
+ * in which nothing has come since: the packet's next one, if there is one and room. It is what
+ * engine_link_send() would choose.
+ */
+bool engine_link_goes_on(struct engine *e, struct engine_link *l, struct emu_entry *entry);
+
 /** engine_link_reply - a reply came on link @l. */
 void engine_link_reply(struct engine *e, struct engine_link *l, const struct emu_packet_hdr *reply,
                        uint64_t at_ps);

@@ -93,8 +93,16 @@ static uint32_t raw_take_link(struct engine_raw *r, uint32_t i)
     enum emu_fate fate;
     uint32_t moved = 0;
 
-    while (moved < ENGINE_BURST &&
-           emu_rx_take(&l->rx, l->faults, engine_cache(e), 0, &entry, &fate)) {
+    while (moved < ENGINE_BURST) {
+        uint32_t run = l->faults ? 0 : engine_arrive_run(e, l, ENGINE_BURST - moved);
+
+        if (run) {
+            moved += run;
+            r->credited |= emu_bit(i);
+            continue;
+        }
+        if (!emu_rx_take(&l->rx, l->faults, engine_cache(e), 0, &entry, &fate))
+            break;
         moved++;
         if (engine_arrives_credit(&entry, fate)) {
             raw_pay(l, entry.packet.channel % EMU_VCS);
@@ -154,6 +162,21 @@ static uint32_t raw_take(struct engine_raw *r, uint64_t ports)
     return moved;
 }
 
+/*
+ * Send @entry, and what its packet has room for right behind it. Returns how many went besides.
+ */
+static uint32_t raw_put(struct engine *e, struct engine_link *l, struct emu_entry *entry)
+{
+    uint32_t more = 0;
+
+    emu_tx_send(&l->tx, entry);
+    if (entry->packet.kind > EMU_PACKET_CONT)
+        return 0;
+    for (; engine_link_goes_on(e, l, entry); more++)
+        emu_tx_send(&l->tx, entry);
+    return more;
+}
+
 static uint32_t raw_send(struct engine *e)
 {
     uint32_t most = ENGINE_BURST * e->links;
@@ -169,7 +192,7 @@ static uint32_t raw_send(struct engine *e)
             continue;
         }
         if (what == ENGINE_SENT)
-            emu_tx_send(&l->tx, &entry);
+            sent += raw_put(e, l, &entry);
         sent++;
     }
     if (l)

@@ -347,3 +347,47 @@ void engine_arrive(struct engine *e, struct engine_link *l, struct emu_entry *en
     }
     packet_goes_on(e, i, entry, at_ps);
 }
+
+/* Is this the very continuation that packet @in, on channel @c, is to go on with? */
+static inline bool run_next(const struct engine_incoming *in, uint32_t c,
+                            const struct emu_packet_hdr *hdr)
+{
+    uint32_t cont = emu_cont_pack(&(struct emu_cont){.channel = (uint8_t)c,
+                                                     .priority = in->head.priority,
+                                                     .index = in->segs,
+                                                     .last = hdr->last});
+
+    return hdr->kind == EMU_PACKET_CONT && hdr->channel == c && hdr->tag == in->tag &&
+           hdr->last <= 1 && hdr->cont == cont;
+}
+
+uint32_t engine_arrive_run(struct engine *e, struct engine_link *l, uint32_t most)
+{
+    const struct emu_entry *entry = emu_rx_front(&l->rx, 0);
+    uint32_t c = entry ? entry->packet.channel % EMU_VCS : 0;
+    uint32_t i = (uint32_t)(l - e->link) * EMU_VCS + c, run = 0, crc = 0;
+    struct engine_incoming *in = &e->receive.incoming[i];
+    bool last = false;
+
+    if (!entry || entry->packet.kind != EMU_PACKET_CONT || in->state != ENGINE_PARTS || in->broken)
+        return 0;
+    for (; run < most && !last && in->segs < ENGINE_SEGS_MAX; run++) {
+        entry = emu_rx_front(&l->rx, 0);
+        if (!entry || !run_next(in, c, &entry->packet))
+            break;
+        in->buf[in->segs++] = entry->buf;
+        last = entry->packet.last;
+        crc = entry->crc;
+        emu_rx_skip(&l->rx); /* the slot before the credit that lets it be filled */
+    }
+    if (!run)
+        return 0;
+    in->active_ps = e->now_ps;
+    emu_rx_done(&l->rx, run);
+    emu_rx_put_credits(&l->rx, run, c, 0);
+    if (last) {
+        engine_list_drop(&e->receive.parts, e->receive.join, (uint16_t)i);
+        incoming_judge(e, i, crc, 0);
+    }
+    return run;
+}

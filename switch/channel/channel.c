@@ -158,6 +158,8 @@ static uint32_t channels_link(struct switch_dev *sw, uint32_t port, bool up, uin
 
     if (sw->dev.timed)
         switch_channel_news(ch, at_ps);
+    else
+        switch_channel_tell_paid(ch);
     return hit;
 }
 

@@ -7,7 +7,8 @@
  * channel/route.c (candidates, choice, a channel of the output or a turn to
  * wait), channel/output.c (arbitration, room, the wire), channel/reply.c (ACK
  * and NACK on their way back, time-outs). They decide the same on every clock;
- * when they are asked is for channel/timed.c and channel/raw.c to say.
+ * when they are asked is for channel/timed.c and channel/raw.c to say. On clock raw what need not
+ * wait takes a shorter way, channel/through.c.
  * What cables promise is in emu/packet/packet.h.
  *
  * A channel is named by a number: port * EMU_VCS + its own. A channel of an
@@ -137,6 +138,8 @@ struct switch_channels {
     uint64_t openable[2]; /* with a channel to open: for bulk, and for higher priorities */
     uint64_t light;       /* with fewer than profile->light_pending open channels */
     uint64_t queued;      /* with segments to send, or replies */
+    /* clock raw: ports whose cable's other end is to be told of credits, at the end of the pass */
+    uint64_t paid;
 
     uint32_t waiting[EMU_PRIORITIES]; /* packets that wait for channels */
     uint32_t channels;                /* of a link */
@@ -248,12 +251,40 @@ static inline void switch_channel_closed(struct switch_channels *ch, uint32_t o,
     switch_channel_count(ch, o, -1);
 }
 
+/* A segment's header on channel @to; it was checked on channel @from. */
+static inline void switch_channel_relabel(const struct switch_channels *ch,
+                                          struct emu_packet_hdr *hdr, uint32_t from, uint32_t to)
+{
+    uint32_t other = from ^ to;
+
+    hdr->channel = (uint8_t)to;
+    if (hdr->kind == EMU_PACKET_HEAD)
+        hdr->head ^= other | (uint64_t)ch->head_crc[other] << 48;
+    else
+        hdr->cont ^= other | (uint32_t)ch->cont_crc[other] << 16;
+}
+
+/* The reply on channel @c of an input, to the packet @in. */
+static inline struct emu_entry switch_channel_reply(const struct switch_channel_in *in, uint32_t c,
+                                                    bool nack)
+{
+    return (struct emu_entry){.packet = {.tag = in->tag,
+                                         .wire = EMU_REPLY_BYTES - 1,
+                                         .channel = (uint8_t)c,
+                                         .last = 1,
+                                         .kind = nack ? EMU_PACKET_NACK : EMU_PACKET_ACK},
+                              .buf = EMU_NO_BUF};
+}
+
 /* channel/input.c: @entry came to port @p, at @at_ps; its buffer reference comes with it. */
 void switch_channel_arrive(struct switch_channels *ch, uint32_t p, const struct emu_entry *entry,
                            enum emu_fate fate, uint64_t at_ps);
 
 /* channel/input.c: the oldest segments of @v that no copy wants leave, with their credits. */
 void switch_channel_leave(struct switch_channels *ch, uint32_t v, uint64_t at_ps);
+
+/* channel/input.c: clock raw: who has been sent credits is told. Once a pass. */
+void switch_channel_tell_paid(struct switch_channels *ch);
 
 /* channel/route.c: the head of the packet @v is here: where to, and by which channels. */
 void switch_channel_route(struct switch_channels *ch, uint32_t v, const struct emu_head *head,
@@ -270,6 +301,19 @@ void switch_channel_take_credits(struct switch_channels *ch, uint32_t o, uint64_
 
 /* channel/output.c: send a reply or a segment by output @o, if one may go. */
 bool switch_channel_send(struct switch_channels *ch, uint32_t o, uint64_t at_ps);
+
+/*
+ * channel/through.c: clock raw: the next segment of the packet @v, and the reply to it, go on at
+ * once if nothing is in the way. False: it has to be queued; nothing has changed.
+ */
+bool switch_channel_pass(struct switch_channels *ch, uint32_t v, const struct emu_entry *entry);
+bool switch_channel_pass_reply(struct switch_channels *ch, uint32_t v);
+
+/*
+ * channel/through.c: clock raw: of the segments that have come to port @p, those of one packet that
+ * go on at once, if the oldest one does; at most @most. Returns how many.
+ */
+uint32_t switch_channel_through(struct switch_channels *ch, uint32_t p, uint32_t most);
 
 /* channel/output.c: the copy @w sends nothing more. The slots promised to it are free. */
 void switch_channel_mute(struct switch_channels *ch, uint32_t w);

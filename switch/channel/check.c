@@ -35,7 +35,7 @@ const char *switch_check_channels(const struct emu_rx *rx, const struct emu_vcs 
 
     count_flying(rx, faults, count);
     for (uint32_t at = back->at; at != rx->credit.at; at++)
-        count[back->slot[at & back->mask].channel % EMU_VCS]++;
+        count[back->slot[at & back->mask].channel % EMU_VCS] += back->slot[at & back->mask].count;
     for (uint32_t c = 0; c < EMU_VCS; c++) {
         uint32_t ahead = promised ? promised[c] : vcs->promised[c];
 

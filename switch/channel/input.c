@@ -30,10 +30,23 @@ static void input_pay(struct switch_channels *ch, uint32_t p, uint32_t channel, 
 {
     struct switch_channel_port *port = &ch->port[p];
 
-    if (__builtin_expect(port->faults == NULL, 1))
-        emu_rx_pay_channel(&port->rx, channel % EMU_VCS, at_ps + ch->credit_ps);
-    else
+    if (__builtin_expect(port->faults != NULL, 0)) {
         input_pay_faulty(ch, port, channel % EMU_VCS, at_ps);
+    } else if (ch->timing) {
+        emu_rx_pay_channel(&port->rx, channel % EMU_VCS, at_ps + ch->credit_ps);
+    } else {
+        emu_rx_put_credits(&port->rx, 1, channel % EMU_VCS, 0);
+        ch->paid |= emu_bit(p);
+    }
+}
+
+void switch_channel_tell_paid(struct switch_channels *ch)
+{
+    uint64_t paid = ch->paid;
+
+    ch->paid = 0;
+    emu_each_bit (p, paid)
+        emu_peer_tell(&ch->port[p].rx.peer, ch->sw.dev.worker, EMU_EVENT_CREDIT);
 }
 
 static void input_drop(struct switch_channels *ch, uint32_t p, const struct emu_entry *entry,
@@ -113,8 +126,6 @@ static void input_append(struct switch_channels *ch, uint32_t v, const struct em
     uint32_t slot = switch_append(&ch->store, &in->queue, in->queued, entry);
 
     in->queued++;
-    in->tick = ch->tick;
-    in->whole = entry->packet.last;
     ch->hold[slot] =
         (struct switch_channel_hold){.left = in->unsettled, .no_credit = fate == EMU_FATE_TWICE};
     if (fate == EMU_FATE_TWICE)
@@ -128,6 +139,18 @@ static void input_append(struct switch_channels *ch, uint32_t v, const struct em
     if (in->unsettled > 1)
         emu_pool_share(ch->sw.dev.worker->cache.pool, entry->buf, in->unsettled - 1u);
     input_tell(ch, v, slot);
+}
+
+/* A segment of the open packet @v goes on at once, or waits in its queue. */
+static void input_accept(struct switch_channels *ch, uint32_t v, const struct emu_entry *entry,
+                         enum emu_fate fate, uint64_t at_ps)
+{
+    ch->in[v].tick = ch->tick;
+    ch->in[v].whole = entry->packet.last;
+    if (!ch->timing && fate == EMU_FATE_ARRIVED && switch_channel_pass(ch, v, entry))
+        input_pay(ch, v / EMU_VCS, v, at_ps);
+    else
+        input_append(ch, v, entry, fate);
 }
 
 /* A segment of a packet that goes nowhere. */
@@ -195,7 +218,7 @@ static void input_head(struct switch_channels *ch, uint32_t p, const struct emu_
     if (in->state == CHANNEL_DRAINED)
         input_drain(ch, v, entry, fate, at_ps);
     else
-        input_append(ch, v, entry, fate);
+        input_accept(ch, v, entry, fate, at_ps);
 }
 
 /* Is this the next segment of the packet on its channel, or a later one? */
@@ -232,7 +255,7 @@ static void input_cont(struct switch_channels *ch, uint32_t p, const struct emu_
         if (in->state == CHANNEL_DRAINED)
             input_drain(ch, v, entry, fate, at_ps);
         else
-            input_append(ch, v, entry, fate);
+            input_accept(ch, v, entry, fate, at_ps);
     }
 }
 

@@ -36,12 +36,11 @@ void switch_channel_take_credits(struct switch_channels *ch, uint32_t o, uint64_
     while ((back = emu_credit_front(&port->tx.credit)) && back->time_ps <= at_ps) {
         uint32_t c = back->channel % EMU_VCS;
 
+        uint32_t bad = emu_vcs_return_all(&port->vcs, c, back->count);
+
         emu_credit_skip(&port->tx.credit);
-        if (emu_vcs_is_due(&port->vcs, c)) {
-            emu_vcs_return(&port->vcs, c);
-        } else {
-            emu_count(&ch->sw.counts.bad, 1);
-        }
+        if (__builtin_expect(bad != 0, 0))
+            emu_count(&ch->sw.counts.bad, bad);
     }
     if (collecting && !emu_vcs_collecting(&port->vcs)) /* another one may, now */
         switch_channel_grant(ch, o, at_ps);
@@ -113,13 +112,7 @@ static void output_reply(struct switch_channels *ch, uint32_t o, uint64_t at_ps)
     struct switch_channel_port *port = &ch->port[o];
     uint32_t c = emu_bits_next(port->replies, port->last_reply);
     struct switch_channel_in *in = &ch->in[o * EMU_VCS + c];
-    struct emu_entry entry = {.packet = {.tag = in->tag,
-                                         .wire = EMU_REPLY_BYTES - 1,
-                                         .channel = (uint8_t)c,
-                                         .last = 1,
-                                         .kind = port->nacks >> c & 1 ? EMU_PACKET_NACK
-                                                                      : EMU_PACKET_ACK},
-                              .buf = EMU_NO_BUF};
+    struct emu_entry entry = switch_channel_reply(in, c, port->nacks >> c & 1);
 
     port->last_reply = (uint8_t)c;
     port->replies &= ~(1u << c);
@@ -128,19 +121,6 @@ static void output_reply(struct switch_channels *ch, uint32_t o, uint64_t at_ps)
     if (in->group && at_ps < port->reply_ps[c])
         at_ps = port->reply_ps[c];
     output_depart(ch, o, &entry, at_ps);
-}
-
-/* The segment's header on channel @to; it was checked on channel @from. */
-static inline void output_relabel(const struct switch_channels *ch, struct emu_packet_hdr *hdr,
-                                  uint32_t from, uint32_t to)
-{
-    uint32_t other = from ^ to;
-
-    hdr->channel = (uint8_t)to;
-    if (hdr->kind == EMU_PACKET_HEAD)
-        hdr->head ^= other | (uint64_t)ch->head_crc[other] << 48;
-    else
-        hdr->cont ^= other | (uint32_t)ch->cont_crc[other] << 16;
 }
 
 /* Copy @w sends the segment in @slot. */
@@ -179,7 +159,7 @@ static void output_segment(struct switch_channels *ch, uint32_t o, uint32_t c, u
     struct emu_entry entry = ch->store.slot[slot];
 
     at_ps = switch_no_sooner(at_ps, &entry);
-    output_relabel(ch, &entry.packet, v % EMU_VCS, c);
+    switch_channel_relabel(ch, &entry.packet, v % EMU_VCS, c);
     output_advance(ch, w, slot);
     output_depart(ch, o, &entry, at_ps);
     if (entry.packet.last)

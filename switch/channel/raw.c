@@ -20,7 +20,15 @@ static uint32_t raw_take_port(struct switch_channels *ch, uint32_t p)
     enum emu_fate fate;
     uint32_t moved = 0;
 
-    while (moved < CHANNEL_BURST && switch_channel_take(ch, p, 0, &entry, &fate)) {
+    while (moved < CHANNEL_BURST) {
+        uint32_t through =
+            ch->port[p].faults ? 0 : switch_channel_through(ch, p, CHANNEL_BURST - moved);
+
+        moved += through;
+        if (through)
+            continue;
+        if (!switch_channel_take(ch, p, 0, &entry, &fate))
+            break;
         switch_channel_arrive(ch, p, &entry, fate, 0);
         moved++;
     }
@@ -104,9 +112,11 @@ uint32_t switch_step_channels_raw(struct emu_dev *dev, uint64_t until_ps)
     if (!ch->plugged)
         switch_channel_plugged(ch);
     ch->news |= emu_dev_take(dev, EMU_EVENT_CREDIT); /* taken when needed */
-    raw_take(ch);
+    moved = raw_send(ch);  /* what has waited, before what comes: that may find nothing waiting */
+    moved += raw_take(ch); /* of which some has gone on: through.c */
     raw_tick(raw);
-    moved = raw_send(ch);
+    moved += raw_send(ch);
+    switch_channel_tell_paid(ch);
     emu_dev_rest(dev, ch->open ? ch->tick_ps : EMU_NEVER); /* or who could end its time-outs? */
     return moved;
 }

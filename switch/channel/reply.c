@@ -52,6 +52,8 @@ void switch_channel_finish(struct switch_channels *ch, uint32_t v)
     struct switch_channel_in *in = &ch->in[v];
     uint32_t p = v / EMU_VCS, c = v % EMU_VCS;
 
+    if (!ch->timing && switch_channel_pass_reply(ch, v))
+        return;
     in->state = CHANNEL_REPLIED;
     ch->port[p].replies |= 1u << c;
     ch->port[p].nacks = (ch->port[p].nacks & ~(1u << c)) | (uint32_t)in->nack << c;

@@ -4,6 +4,7 @@
  * replies, time-outs, faults, and what must hold at every moment.
  */
 #include <errno.h>
+#include <string.h>
 #include <time.h>
 
 #include "switch/channel/channel.h"
@@ -1065,6 +1066,43 @@ static void windows__do_not_change_what_happens(void)
 
 /* --- clock raw ---------------------------------------------------------------------- */
 
+/* Segments on three channels, and slots promised to a fourth, which may have to collect them. */
+static void random_accounts(struct emu_vcs *vcs, uint64_t *random)
+{
+    emu_vcs_init(vcs, 4, 6);
+    for (uint32_t left = (uint32_t)test_draw(random, 1, 9); left; left--) {
+        uint32_t c = (uint32_t)test_draw(random, 0, 2);
+
+        if (emu_vcs_room(vcs) >> c & 1)
+            emu_vcs_spend(vcs, c);
+    }
+    if (test_draw(random, 0, 1))
+        emu_vcs_promise(vcs, 3, (uint32_t)test_draw(random, 1, 6));
+}
+
+/* Credits that come together change what they would one by one, and forged ones nothing. */
+static void credits__that_come_together_are_those_one_by_one(void)
+{
+    uint64_t random = test_seed();
+
+    for (uint32_t i = 0; i < 1000; i++) {
+        uint32_t c = (uint32_t)test_draw(&random, 0, 3), bad = 0;
+        uint32_t count = (uint32_t)test_draw(&random, 1, 8);
+        struct emu_vcs one, all;
+
+        random_accounts(&one, &random);
+        memcpy(&all, &one, sizeof all);
+        for (uint32_t left = count; left; left--) {
+            if (emu_vcs_is_due(&one, c))
+                emu_vcs_return(&one, c);
+            else
+                bad++;
+        }
+        CU_ASSERT_EQUAL(emu_vcs_return_all(&all, c, count), bad);
+        CU_ASSERT_EQUAL(memcmp(&one, &all, sizeof all), 0);
+    }
+}
+
 static bool raw_over(const struct vcnet *w)
 {
     for (uint32_t n = 0; n < w->nodes; n++)
@@ -1275,6 +1313,8 @@ int main(void)
         {"faults__every_packet_ends_and_nothing_leaks",
          faults__every_packet_ends_and_nothing_leaks},
         {"windows__do_not_change_what_happens", windows__do_not_change_what_happens},
+        {"credits__that_come_together_are_those_one_by_one",
+         credits__that_come_together_are_those_one_by_one},
         {"raw__soak", raw__soak},
         {"raw__early_timeouts_lose_nothing", raw__early_timeouts_lose_nothing},
         {"raw__faults_leak_nothing", raw__faults_leak_nothing},

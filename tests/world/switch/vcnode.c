@@ -18,8 +18,10 @@ void vcnode_take_credits(struct vcnode *p, uint64_t at_ps)
     const struct emu_credit *back;
 
     while ((back = emu_credit_front(&p->tx.credit)) && back->time_ps <= at_ps) {
-        assert(p->vcs.used[back->channel]);
-        emu_vcs_return(&p->vcs, back->channel);
+        for (uint32_t i = 0; i < back->count; i++) {
+            assert(p->vcs.used[back->channel]);
+            emu_vcs_return(&p->vcs, back->channel);
+        }
         emu_credit_skip(&p->tx.credit);
     }
 }

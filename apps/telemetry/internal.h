@@ -51,6 +51,14 @@ struct telemetry_far {
     struct fabric_totals totals;
 };
 
+/* A line but for its beginning: readers of the same looks share it. */
+struct telemetry_tail {
+    struct telemetry_text text;
+    uint64_t look, since;
+};
+
+struct telemetry_fold;
+
 struct telemetry {
     struct telemetry_source source;
     struct telemetry_far *far; /* NULL: there are no others, or they tell somebody else */
@@ -64,10 +72,8 @@ struct telemetry {
     struct telemetry_finished *finished; /* where its group and number fall; older ones give way */
     uint64_t finished_count;             /* by all members of all */
     uint64_t finished_missed;
-
-    /* The last line that was written, but for its beginning: readers of the same looks share it. */
-    struct telemetry_text tail;
-    uint64_t tail_look, tail_since;
+    struct telemetry_tail tail;  /* of the last line */
+    struct telemetry_fold *fold; /* NULL: nobody has asked for it, or it is no large network */
 };
 
 /* telemetry.c: @members of a collective have finished it, known from look @look on. */

@@ -6,6 +6,7 @@
  * is left out.
  */
 #include "apps/fabric/links.h"
+#include "apps/telemetry/fold.h"
 #include "apps/telemetry/internal.h"
 #include "nic/fabemu.h"
 
@@ -52,15 +53,33 @@ static void list_end(struct telemetry_text *text)
     telemetry_put(text, "]", 1);
 }
 
-static void put_ways(const struct telemetry *t, uint64_t since, struct telemetry_text *text)
+/* What lines have rows of: the network's parts, or those that it is folded into. */
+struct parts {
+    const struct telemetry_way *way;
+    const struct telemetry_switch *sw;
+    const struct telemetry_node *node;
+    uint32_t ways, switches, nodes;
+};
+
+static struct parts parts_of(const struct telemetry *t, const struct telemetry_fold *fold)
 {
-    uint32_t ways = 2 * fabric_cable_count(t->source.fabric);
+    const struct topo_graph *graph = t->source.config->graph;
 
+    if (fold)
+        return (struct parts){fold->way,        fold->sw,       fold->node,
+                              2 * fold->trunks, fold->switches, fold->nodes};
+    return (struct parts){t->way,          t->sw,
+                          t->node,         2 * fabric_cable_count(t->source.fabric),
+                          graph->switches, graph->nodes};
+}
+
+static void put_ways(const struct parts *parts, uint64_t since, struct telemetry_text *text)
+{
     list_begin(text, "links");
-    for (uint32_t i = 0; i < ways; i++) {
-        const struct fabric_way *way = &t->way[i].now;
+    for (uint32_t i = 0; i < parts->ways; i++) {
+        const struct fabric_way *way = &parts->way[i].now;
 
-        if (t->way[i].changed > since)
+        if (parts->way[i].changed > since)
             ROW(text, i, (int64_t)way->segments, (int64_t)way->stalls, way->queue,
                 (int64_t)way->errors);
     }
@@ -76,26 +95,40 @@ static void put_states(const struct telemetry *t, uint64_t since, struct telemet
     list_end(text);
 }
 
-static void put_switches(const struct telemetry *t, uint64_t since, struct telemetry_text *text)
+/* With how many of the cables are not up. */
+static void put_trunk_states(const struct telemetry_fold *fold, uint64_t since,
+                             struct telemetry_text *text)
+{
+    list_begin(text, "states");
+    for (uint32_t k = 0; k < fold->trunks; k++) {
+        const struct telemetry_trunk *trunk = &fold->trunk[k];
+
+        if (trunk->noted.changed > since)
+            ROW(text, k, trunk->noted.now.state, (int64_t)trunk->noted.now.outs, trunk->wrong);
+    }
+    list_end(text);
+}
+
+static void put_switches(const struct parts *parts, uint64_t since, struct telemetry_text *text)
 {
     list_begin(text, "switches");
-    for (uint32_t s = 0; s < t->source.config->graph->switches; s++) {
-        const struct fabric_combined *now = &t->sw[s].now;
+    for (uint32_t s = 0; s < parts->switches; s++) {
+        const struct fabric_combined *now = &parts->sw[s].now;
 
-        if (t->sw[s].changed > since)
+        if (parts->sw[s].changed > since)
             ROW(text, s, (int64_t)now->contributions, (int64_t)now->results,
                 (int64_t)now->multicasts, now->states);
     }
     list_end(text);
 }
 
-static void put_nodes(const struct telemetry *t, uint64_t since, struct telemetry_text *text)
+static void put_nodes(const struct parts *parts, uint64_t since, struct telemetry_text *text)
 {
     list_begin(text, "nodes");
-    for (uint32_t n = 0; n < t->source.config->graph->nodes; n++) {
-        const struct fabric_passed *now = &t->node[n].now;
+    for (uint32_t n = 0; n < parts->nodes; n++) {
+        const struct fabric_passed *now = &parts->node[n].now;
 
-        if (t->node[n].changed > since)
+        if (parts->node[n].changed > since)
             ROW(text, n, (int64_t)now->sent, (int64_t)now->delivered, now->posted, now->untaken,
                 (int64_t)now->contributions);
     }
@@ -193,10 +226,12 @@ static void put_finished(const struct telemetry *t, uint64_t since, struct telem
     list_end(text);
 }
 
-static void tail_write(struct telemetry *t, uint64_t since)
+static void tail_write(struct telemetry *t, const struct telemetry_fold *fold,
+                       struct telemetry_tail *tail, uint64_t since)
 {
-    struct telemetry_text *text = &t->tail;
+    struct telemetry_text *text = &tail->text;
     bool is_virtual = t->source.config->clock == EMU_CLOCK_VIRTUAL;
+    const struct parts parts = parts_of(t, fold);
 
     telemetry_text_clear(text);
     telemetry_puts(text, ",");
@@ -205,27 +240,46 @@ static void tail_write(struct telemetry *t, uint64_t since)
     telemetry_field_number(text, is_virtual ? "at_ps" : "at_ns", t->at);
     put_totals(t, text);
     put_collectives(t, text);
-    put_ways(t, since, text);
-    put_states(t, since, text);
-    put_switches(t, since, text);
-    put_nodes(t, since, text);
-    put_processes(t, since, text);
-    put_waits(t, since, text);
+    put_ways(&parts, since, text);
+    if (fold)
+        put_trunk_states(fold, since, text);
+    else
+        put_states(t, since, text);
+    put_switches(&parts, since, text);
+    put_nodes(&parts, since, text);
+    if (!fold) {
+        put_processes(t, since, text);
+        put_waits(t, since, text);
+    }
     put_finished(t, since, text);
     telemetry_puts(text, "}");
-    t->tail_look = t->looks;
-    t->tail_since = since;
+    tail->look = t->looks;
+    tail->since = since;
+}
+
+static void line_write(struct telemetry *t, const struct telemetry_fold *fold,
+                       struct telemetry_tail *tail, uint64_t since, uint64_t skipped,
+                       struct telemetry_text *text)
+{
+    if (tail->look != t->looks || tail->since != since || tail->text.failed)
+        tail_write(t, fold, tail, since);
+    telemetry_text_clear(text);
+    telemetry_puts(text, "{");
+    telemetry_field_string(text, "event", "telemetry");
+    telemetry_field_number(text, "skipped", skipped);
+    telemetry_put(text, tail->text.at, tail->text.bytes);
+    text->failed = text->failed || tail->text.failed;
 }
 
 void telemetry_line(struct telemetry *t, uint64_t since, uint64_t skipped,
                     struct telemetry_text *text)
 {
-    if (t->tail_look != t->looks || t->tail_since != since || t->tail.failed)
-        tail_write(t, since);
-    telemetry_text_clear(text);
-    telemetry_puts(text, "{");
-    telemetry_field_string(text, "event", "telemetry");
-    telemetry_field_number(text, "skipped", skipped);
-    telemetry_put(text, t->tail.at, t->tail.bytes);
-    text->failed = text->failed || t->tail.failed;
+    line_write(t, NULL, &t->tail, since, skipped, text);
+}
+
+void telemetry_folded_line(struct telemetry *t, uint64_t since, uint64_t skipped,
+                           struct telemetry_text *text)
+{
+    telemetry_fold_look(t->fold, t);
+    line_write(t, t->fold, &t->fold->tail, since, skipped, text);
 }

@@ -216,6 +216,7 @@ bool telemetry_serve_subscribe(struct daemon *daemon, struct client *client,
 {
     int64_t every_ms = every_wanted(request);
     struct telemetry_serve *serve;
+    bool folded;
     int err;
 
     if (every_ms < 0) {
@@ -224,16 +225,20 @@ bool telemetry_serve_subscribe(struct daemon *daemon, struct client *client,
         return false;
     }
     err = every_ms ? sampler_open(daemon) : 0;
-    if (err) {
+    if (!err && every_ms && emu_json_true(request, "fold"))
+        err = telemetry_fold(daemon->telemetry->telemetry);
+    folded = err > 0;
+    if (err < 0) {
         daemon_reply_error(daemon, client, err, "there is no memory or descriptor for telemetry");
         return false;
     }
     serve = daemon->telemetry;
-    client->telemetry = (struct telemetry_reader){.every_ms = (uint32_t)every_ms};
+    client->telemetry = (struct telemetry_reader){.every_ms = (uint32_t)every_ms, .folded = folded};
     daemon_send(daemon, client, conn_ok());
     if (every_ms) {
         client->telemetry.due_ms = next_ms(now_ms(serve), GRID_MS);
-        telemetry_shape(serve->telemetry, (uint64_t)every_ms * 1000000u, &serve->line);
+        (folded ? telemetry_folded_shape
+                : telemetry_shape)(serve->telemetry, (uint64_t)every_ms * 1000000u, &serve->line);
         daemon_send_line(daemon, client, serve->line.at, serve->line.bytes);
     }
     if (serve) /* else nobody has ever read */
@@ -252,7 +257,8 @@ static void reader_serve(struct daemon *daemon, struct client *client)
     struct telemetry_serve *serve = daemon->telemetry;
     struct telemetry_reader *reader = &client->telemetry;
 
-    telemetry_line(serve->telemetry, reader->seen, reader->skipped, &serve->line);
+    (reader->folded ? telemetry_folded_line : telemetry_line)(serve->telemetry, reader->seen,
+                                                              reader->skipped, &serve->line);
     if (serve->line.failed) {
         reader->skipped++;
         return;

@@ -30,6 +30,7 @@ struct telemetry_reader {
     uint64_t due_ms;   /* since the fabric's start: the next */
     uint64_t seen;     /* the look that it was told of last; 0: none */
     uint64_t skipped;  /* since then */
+    bool folded;       /* it is told of a large network as of one of few parts */
 };
 
 /**

@@ -10,6 +10,7 @@
 
 #include "apps/fabric/links.h"
 #include "apps/manager/manager.h"
+#include "apps/telemetry/fold.h"
 #include "apps/telemetry/internal.h"
 
 static const struct telemetry_process nobody = {.rank = -1};
@@ -47,7 +48,8 @@ void telemetry_destroy(struct telemetry *t)
 {
     if (!t)
         return;
-    telemetry_text_free(&t->tail);
+    telemetry_text_free(&t->tail.text);
+    telemetry_fold_destroy(t->fold);
     telemetry_far_free(t);
     free(t->finished);
     free(t->node);
@@ -55,6 +57,13 @@ void telemetry_destroy(struct telemetry *t)
     free(t->cable);
     free(t->way);
     free(t);
+}
+
+int telemetry_fold(struct telemetry *t)
+{
+    int err = t->fold ? 0 : telemetry_fold_create(&t->fold, t);
+
+    return err ? err : t->fold != NULL;
 }
 
 uint64_t telemetry_looks(const struct telemetry *t)

@@ -123,6 +123,17 @@ void telemetry_shape(const struct telemetry *telemetry, uint64_t every_ns,
 void telemetry_line(struct telemetry *telemetry, uint64_t since, uint64_t skipped,
                     struct telemetry_text *text);
 
+/**
+ * telemetry_fold - a large network is told as one of few parts, each the sum of many, by
+ * telemetry_folded_shape() and telemetry_folded_line(). Returns 1; 0: it is not large, and these
+ * may not be called. Errors: -ENOMEM.
+ */
+int telemetry_fold(struct telemetry *telemetry);
+void telemetry_folded_shape(const struct telemetry *telemetry, uint64_t every_ns,
+                            struct telemetry_text *text);
+void telemetry_folded_line(struct telemetry *telemetry, uint64_t since, uint64_t skipped,
+                           struct telemetry_text *text);
+
 /* --- on several hosts ------------------------------------------------------------------- */
 
 /* What a host that does not govern has counted, and has told. Thread: its fabric's manager. */

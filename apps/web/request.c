@@ -234,6 +234,15 @@ static struct json_object *subscription(void)
     return json_add_number(ask_request("subscribe"), "telemetry", TELEMETRY_EVERY_LEAST_MS);
 }
 
+/* A page shows a large network folded: all of it would be more than a browser can draw. */
+static struct json_object *page_subscription(void)
+{
+    struct json_object *ret = subscription();
+
+    json_object_object_add(ret, "fold", json_object_new_boolean(true));
+    return ret;
+}
+
 static enum MHD_Result answer_metrics(struct MHD_Connection *http, struct web_server *server,
                                       struct telemetry_view *view)
 {
@@ -304,7 +313,7 @@ static enum MHD_Result answer_get(struct web_server *server, struct MHD_Connecti
                                   struct request *request, const char *path)
 {
     if (strcmp(path, "stream") == 0)
-        return open_link(server, http, request, WEB_STREAM, subscription());
+        return open_link(server, http, request, WEB_STREAM, page_subscription());
     if (strcmp(path, "metrics") == 0)
         return open_link(server, http, request, WEB_METRICS, subscription());
     if (strcmp(path, "kinds") == 0)

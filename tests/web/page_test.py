@@ -573,6 +573,97 @@ class Played(InBrowser):
         return ink(down) in ring, ink(wait) in arrow
 
 
+# Of each look: what the page has counted of each cable that it knows, both ways.
+KEEP_SUMS = """
+const { model } = fabemu, take = model.takeSnapshot.bind(model);
+window.sums = {};
+model.takeSnapshot = (line) => {
+  take(line);
+  sums[model.look] = Array.from(model.cables, (_, c) =>
+    model.ways.segments[2 * c] + model.ways.segments[2 * c + 1]);
+};
+return model.shape;
+"""
+
+
+class Large(InBrowser):
+    """65 536 nodes: the page asks for a network that is folded."""
+    TOPO, NODES, BLOCK = "kary:16,4", 65536, 256
+    LINE_MOST = 64 << 10  # bytes of a snapshot in which everything has moved; unfolded: 9 MB
+
+    def folded_sums(self, shape, folded, segments):
+        """Of each of the folded cables: all segments of the cables that it stands for."""
+        group = {(level, low, high): g for g, (level, _, low, high)
+                 in enumerate(folded["switches"])}
+        of_switch = [group[level, low // self.BLOCK, high // self.BLOCK]
+                     for level, _, low, high in shape["switches"]]
+        trunk = {(sw, kind, far): i for i, (sw, _, kind, far, *_)
+                 in enumerate(folded["cables"])}
+        sums, count = [0] * len(trunk), [0] * len(trunk)
+        for i, (sw, _, kind, far, _, _) in enumerate(shape["cables"]):
+            near, other = of_switch[sw], of_switch[far] if kind else far // self.BLOCK
+            at = trunk.get((near, kind, other), trunk.get((other, kind, near)))
+            sums[at] += segments[2 * i] + segments[2 * i + 1]
+            count[at] += 1
+        self.assertEqual(count, [row[6] for row in folded["cables"]])
+        return sums
+
+    def test_what_is_folded_is_drawn_as_it_is_counted(self):
+        run = self.start("traffic", "--topo", self.TOPO, "--load", "0.02", "--measure",
+                         "100000000", "--web")
+        self.browser.open(page_of(run.stderr.readline()).address)
+        self.browser.until("return window.fabemu?.model?.look > 0")
+        folded = self.browser.run(KEEP_SUMS)
+        self.assertEqual(folded["folded"], {"nodes": self.NODES, "switches": 4 * self.NODES // 16,
+                                            "cables": 4 * self.NODES})
+        path, = self.sockets()
+        few, all_of_it = (Client(os.path.join(self.dir, "fabemu", path)) for _ in range(2))
+        few.ask("subscribe", telemetry=100, fold=True)
+        lines = [len(json.dumps(few.next(), separators=(",", ":"))) for _ in range(4)]
+        few.close()
+        self.assertLess(max(lines[1:]), self.LINE_MOST)
+        all_of_it.socket.settimeout(60)
+        all_of_it.ask("subscribe", telemetry=100)
+        shape, segments, look, bytes_most = all_of_it.next(), {}, -1, 0
+        segments = [0] * (2 * len(shape["cables"]))
+        while not self.browser.run("return sums[arguments[0]] ?? null", look):
+            line = all_of_it.next()
+            bytes_most = max(bytes_most, len(json.dumps(line, separators=(",", ":"))))
+            for way, sent, *_ in line["links"]:
+                segments[way] = sent
+            look = line["look"]
+            if sum(segments) < 10**5:
+                look = -1  # it has hardly begun
+        all_of_it.close()
+        drawn = self.browser.run("return sums[arguments[0]]", look)
+        self.assertEqual(drawn, self.folded_sums(shape, folded, segments))
+        self.look_at(folded, lines, bytes_most)
+        run.terminate()
+
+    def look_at(self, folded, lines, bytes_most):
+        picture = self.browser.run("return fabemu.drawn()")
+        nodes = [node for item in picture["items"] for node in item["nodes"]]
+        self.assertEqual(sorted(nodes), list(range(folded["nodes"])))
+        self.assertGreater(min(item["w"] for item in picture["items"]), 9)
+        self.assertTrue(all(edge["up"]["sum"] > 0 for edge in picture["edges"]))
+        frames = self.browser.run("""
+            return new Promise((done) => {
+              const begin = performance.now();
+              let frames = 0;
+              const next = () => (++frames < 20 ? requestAnimationFrame(next)
+                : done((performance.now() - begin) / frames));
+              requestAnimationFrame(next);
+            });""")
+        box = next(item for item in picture["items"] if item["kind"] != "node")
+        self.browser.click_at(box["x"], box["y"])
+        self.assertEqual(self.browser.run("return fabemu.selected"), box["id"])
+        self.browser.run(PAINTED)
+        self.browser.shot("folded")
+        print(f"\n  {self.NODES} nodes: a shape of {lines[0]} bytes, snapshots of {max(lines[1:])} "
+              f"at most, unfolded {bytes_most}; {len(picture['items'])} things and "
+              f"{len(picture['edges'])} edges drawn, {frames:.0f} ms a frame", file=sys.stderr)
+
+
 class Recorded(InBrowser):
     def test_a_thousand_nodes_are_legible(self):
         record = os.path.join(self.dir, "record")

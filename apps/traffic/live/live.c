@@ -32,6 +32,8 @@ struct live_client {
     struct emu_list all;
     struct conn conn;
     bool reads;
+    bool folds;  /* it wants a large network folded, */
+    bool folded; /* and this one is */
     bool gone;
     uint64_t seen;    /* the look that it was told of last; 0: none */
     uint64_t skipped; /* since then */
@@ -91,13 +93,16 @@ static void client_line(struct traffic_live *live, struct live_client *client)
 static void client_shape(struct traffic_live *live, struct live_client *client)
 {
     client->seen = client->skipped = 0;
-    telemetry_shape(live->telemetry, live->every_ns, &live->line);
+    client->folded = client->folds && telemetry_fold(live->telemetry) > 0;
+    (client->folded ? telemetry_folded_shape : telemetry_shape)(live->telemetry, live->every_ns,
+                                                                &live->line);
     client_line(live, client);
 }
 
 static void client_look(struct traffic_live *live, struct live_client *client)
 {
-    telemetry_line(live->telemetry, client->seen, client->skipped, &live->line);
+    (client->folded ? telemetry_folded_line : telemetry_line)(live->telemetry, client->seen,
+                                                              client->skipped, &live->line);
     client->seen = telemetry_looks(live->telemetry);
     client->skipped = 0;
     client->sent_ms = emu_now_ms();
@@ -192,9 +197,11 @@ static struct json_object *answer_status(const struct traffic_live *live)
     return json_add_number(reply, "supervisor", (uint64_t)getpid());
 }
 
-static void subscribe(struct traffic_live *live, struct live_client *client)
+static void subscribe(struct traffic_live *live, struct live_client *client,
+                      struct json_object *request)
 {
     client->reads = true;
+    client->folds = emu_json_true(request, "fold");
     client_put(client, conn_ok());
     if (live->awaits)
         live->first_ms = emu_now_ms() + FIRST_FOR_MS;
@@ -213,7 +220,7 @@ static void answer(struct traffic_live *live, struct live_client *client,
     struct json_object *reply;
 
     if (strcmp(cmd, "subscribe") == 0) {
-        subscribe(live, client);
+        subscribe(live, client, request);
         return;
     }
     if (strcmp(cmd, "pace") == 0) {

@@ -170,7 +170,8 @@ class Page {
     this.painter.setModel(model, layout);
     $("name").textContent = shape?.name || "fabemu";
     $("what").textContent = !shape ? ""
-      : `${shape.topo} · ${shape.profile} · clock ${shape.clock}`;
+      : `${shape.topo} · ${shape.profile} · clock ${shape.clock}` +
+        (shape.folded ? ` · folded to ${shape.nodes} groups of nodes` : "");
     document.title = shape?.name ? `${shape.name} – fabemu` : "fabemu";
     this.renderStandstill();
     this.renderFaultForm();
@@ -236,8 +237,9 @@ class Page {
     if (part.cables) return `link ${this.model.cableName(part.cables[0])}`;
     if (part.kind === "node") return this.model.nodeName(part.nodes[0]);
     if (part.kind === "switch") return this.model.switchName(part.switches[0]);
-    return part.kind === "bundle" ? `${part.switches.length} switches, folded`
-      : `subtree of ${part.nodes.length} nodes, folded`;
+    const groups = this.model.folded ? "groups of " : "";
+    return part.kind === "bundle" ? `${part.switches.length} ${groups}switches, folded`
+      : `subtree of ${part.nodes.length} ${groups}nodes, folded`;
   }
 
   /* For who does not see it. */
@@ -322,7 +324,7 @@ class Page {
       ["hops", "stalls", "combined", "out", "time"].forEach((id) => { $(id).textContent = "–"; });
       return;
     }
-    const { model } = this, out = model.state.reduce((sum, state) => sum + (state > 0), 0);
+    const { model } = this, out = model.wrong.reduce((sum, wrong) => sum + wrong, 0);
     renderSelection($("selection"), model, this.part(this.selected));
     renderCollectives($("collectives"), model);
     renderEvents($("events"), model);
@@ -385,7 +387,7 @@ class Page {
   /* The kinds that befall what is selected, and where. */
   faultPlace() {
     const part = this.part(this.selected);
-    if (!part) return { of: "links", place: "random" };
+    if (!part || this.model.folded) return { of: "links", place: "random" };
     if (part.cables) return { of: "links", place: `link=${this.model.cableText(part.cables[0])}` };
     if (part.kind === "node") return { of: "nodes", place: `node=${part.nodes[0]}` };
     if (part.kind === "switch") return { of: "switches", place: `switch=${part.switches[0]}` };
@@ -500,8 +502,8 @@ class Page {
   /* Nothing moves, and somebody waits: who for whom. */
   renderStandstill() {
     const standstill = this.model?.standstill, lines = standstill
-      ? standstillLines(standstill, this.model) : [];
-    this.painter.still = standstill ? missingNodes(standstill) : null;
+      ? standstillLines(standstill, this.model.numbered) : [];
+    this.painter.still = standstill && !this.model.folded ? missingNodes(standstill) : null;
     $("standstill").hidden = !lines.length;
     /* said once, when it begins: the list changes each second */
     if (!lines.length) $("alarm").textContent = "";

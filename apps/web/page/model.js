@@ -49,8 +49,9 @@ export class Model {
     this.nodeCount = shape.nodes;
     this.switches = shape.switches.map(([level, position, low, high]) =>
       ({ level, position, low, high }));
-    this.cables = shape.cables.map(([sw, port, kind, far, farPort, lane]) =>
-      ({ sw, port, toSwitch: kind === 1, far, farPort, lane }));
+    this.cables = shape.cables.map(([sw, port, kind, far, farPort, lane, count]) =>
+      ({ sw, port, toSwitch: kind === 1, far, farPort, lane, count: count ?? 1 }));
+    this.folded = shape.folded || null; /* so many nodes, switches, cables it stands for */
     this.ways = new Counters(2 * this.cables.length, ["segments", "stalls", "queue", "errors"]);
     this.sw = new Counters(this.switches.length,
       ["contributions", "results", "multicasts", "states"]);
@@ -58,6 +59,7 @@ export class Model {
       ["sent", "delivered", "posted", "untaken", "contributions"]);
     this.state = new Uint8Array(this.cables.length); /* 0: up */
     this.outs = new Float64Array(this.cables.length);
+    this.wrong = new Uint32Array(this.cables.length); /* cables of it that are not up */
     this.processes = new Array(this.nodeCount).fill(null);
     this.waits = new Array(this.nodeCount).fill(null);
     this.totals = {};
@@ -128,8 +130,9 @@ export class Model {
     this.ways.take(line.links, seconds);
     this.sw.take(line.switches, seconds);
     this.node.take(line.nodes, seconds);
-    for (const [cable, state, outs] of line.states || []) {
+    for (const [cable, state, outs, wrong] of line.states || []) {
       this.state[cable] = state;
+      this.wrong[cable] = wrong ?? (state > 0 ? 1 : 0);
       this.outs[cable] = outs;
     }
     for (const who of line.processes || []) this.processes[who.node] = who.pid ? who : null;
@@ -201,7 +204,7 @@ export class Model {
       sum + this.past[name][slot * this.ways.count + way], 0));
   }
 
-  /** What a way could carry, in segments a second; 0: as much as the host can. */
+  /** What a link could carry, one way, in segments a second; 0: as much as the host can. */
   get capacity() {
     const { clock, link_bytes_per_s: bytes, segment_bytes: segment } = this.shape;
     return clock !== "raw" && bytes && segment ? bytes / segment : 0;
@@ -221,6 +224,12 @@ export class Model {
     return (this.shape.names?.[this.switches.length + n] || `node ${n}`) + rank;
   }
 
+  /** For what names nodes and switches by their numbers in the fabric, not by those of groups. */
+  get numbered() {
+    if (!this.folded) return this;
+    return { switchName: (s) => `switch ${s}`, nodeName: (n) => `node ${n}`, processes: [] };
+  }
+
   /** What docs/faults.md calls a cable: S:P, or nN:L. */
   cableText(c) {
     const cable = this.cables[c];
@@ -229,6 +238,9 @@ export class Model {
 
   cableName(c) {
     const cable = this.cables[c];
+    if (this.folded)
+      return `${cable.count} between ${this.switchName(cable.sw)} and ${cable.toSwitch
+        ? this.switchName(cable.far) : this.nodeName(cable.far)}`;
     const far = cable.toSwitch ? `${this.switchName(cable.far)} port ${cable.farPort}`
       : this.nodeName(cable.far);
     return `${this.switchName(cable.sw)} port ${cable.port} – ${far}`;

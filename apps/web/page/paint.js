@@ -59,7 +59,7 @@ export class Painter {
     this.hold(this.combined, sw.contributionsRate);
     this.hold(this.sent, node.sentRate);
     this.hold(this.delivered, node.deliveredRate);
-    const most = this.shown.reduce((a, b) => Math.max(a, b), 0);
+    const most = this.shown.reduce((a, _, way) => Math.max(a, this.rateOf(way)), 0);
     this.most = this.model.capacity || Math.max(most, this.most * 0.92, MOST_LEAST);
   }
 
@@ -122,11 +122,16 @@ export class Painter {
 
   /* --- cables --- */
 
+  /* Of one link; of many that are folded, the mean. */
+  rateOf(way) {
+    return this.shown[way] / this.model.cables[way >> 1].count;
+  }
+
   /* Of an edge's ways: the greatest rate, for the colour, and all of it, for the thickness. */
   loadOf(ways) {
     let most = 0, sum = 0, waited = 0;
     for (const way of ways) {
-      most = Math.max(most, this.shown[way]);
+      most = Math.max(most, this.rateOf(way));
       sum += this.shown[way];
       waited += this.waited[way];
     }
@@ -213,10 +218,12 @@ export class Painter {
     const { ctx, theme, model } = this;
     const wrong = edge.cables.filter((c) => model.state[c]);
     if (!wrong.length) return;
+    const count = wrong.reduce((sum, c) => sum + model.wrong[c], 0);
+    const all = edge.cables.reduce((sum, c) => sum + model.cables[c].count, 0);
     const name = model.stateName(wrong[0]);
     const colour = theme[name] || theme.down;
     const line = [edge.x0, edge.y0, edge.x1, edge.y1];
-    if (wrong.length === edge.cables.length) {
+    if (count === all) {
       this.stroke(line, theme.ground, 5);
       this.stroke(line, colour, 1.8, name === "testing" ? [1, 4] : [6, 5]);
     }
@@ -232,7 +239,7 @@ export class Painter {
     ctx.textAlign = "center";
     ctx.textBaseline = "middle";
     ctx.fillText({ down: "✕", testing: "?", out: "!" }[name] || "✕", x, y + 0.5);
-    if (edge.cables.length > 1) ctx.fillText(`${wrong.length} of ${edge.cables.length}`, x, y + 15);
+    if (all > 1) ctx.fillText(`${count} of ${all}`, x, y + 15);
   }
 
   /* --- switches and nodes --- */
@@ -321,7 +328,7 @@ export class Painter {
     ctx.font = `10px ${FONT}`;
     ctx.textAlign = "center";
     ctx.textBaseline = "top";
-    ctx.fillText(String(n), item.x, item.y + item.w / 2 + 5);
+    if (!model.folded) ctx.fillText(String(n), item.x, item.y + item.w / 2 + 5);
     const name = model.shape.names?.[model.switches.length + n];
     if (name) this.label([name], item.x, item.y + item.w / 2 + 24, this.layout.unit * every - 4);
   }
@@ -368,7 +375,8 @@ export class Painter {
     this.outline(item);
     this.cells(item.switches, item.x - item.w / 2 + 4, item.y - item.h / 2 + 3, item.w - 8,
       item.h - 6, (s) => (this.combined[s] > 0 ? theme.combine : this.loadOfSwitch(s).colour));
-    this.label([`${item.switches.length} switches`], item.x, item.y - item.h / 2 - 7, item.w + 40);
+    this.label([`${item.switches.length} ${this.model.folded ? "groups of " : ""}switches`,
+      `${item.switches.length}`], item.x, item.y - item.h / 2 - 7, item.w + 40);
   }
 
   drawBox(item) {
@@ -384,8 +392,10 @@ export class Painter {
     this.cells(item.nodes, x + 5, y + head, w - 10, h - head - 34,
       (n) => this.loadOfNode(n).colour);
     const { low, high, count } = item.tree;
-    this.label([`${item.nodes.length} nodes`, `${item.nodes.length}`], item.x, y + h - 24, w - 4);
-    if (high - low + 1 === count)
+    const groups = this.model.folded ? "groups of " : "";
+    this.label([`${item.nodes.length} ${groups}nodes`, `${item.nodes.length}`], item.x, y + h - 24,
+      w - 4);
+    if (high - low + 1 === count && !groups)
       this.label([`${low}–${high}`, `${low}–`], item.x, y + h - 11, w - 4);
   }
 

@@ -128,8 +128,10 @@ function edgePart(model, edge) {
   const up = states.filter((name) => name === "up").length;
   return {
     title: one ? model.cableName(first) : `${edge.cables.length} cables`,
-    facts: [one ? `link=${model.cableText(first)}` : `first: link=${model.cableText(first)}`,
-      one ? `state: ${states[0]}` : `${up} up, ${states.length - up} not`,
+    facts: [model.folded ? `${sumOf(model.wrong, edge.cables)} of ` +
+        `${edge.cables.reduce((sum, c) => sum + model.cables[c].count, 0)} links not up`
+      : one ? `link=${model.cableText(first)}` : `first: link=${model.cableText(first)}`,
+      model.folded ? null : one ? `state: ${states[0]}` : `${up} up, ${states.length - up} not`,
       outs ? `out of use ${outs} time${outs === 1 ? "" : "s"}` : null],
     rows: [...wayRows(model, "up", edge.up), ...wayRows(model, "down", edge.down)],
     ways: [...edge.up, ...edge.down],
@@ -143,7 +145,8 @@ function switchPart(model, item) {
   return {
     title: one ? model.switchName(switches[0]) : `${switches.length} switches`,
     facts: [item.kind === "box" ? null : `level ${at.level}`,
-      at.high >= at.low && item.kind !== "box" ? `above nodes ${at.low}–${at.high}` : null,
+      at.high >= at.low && item.kind !== "box" && !model.folded
+        ? `above nodes ${at.low}–${at.high}` : null,
       model.shape.combines === "switches" ? "combines collectives" : null,
       one && model.shape.hosts ? `on host ${model.shape.hosts[model.shape.host_of[switches[0]]]}`
         : null],
@@ -171,7 +174,8 @@ function nodePart(model, item) {
     !cable.toSwitch && cable.far === n ? [2 * c, 2 * c + 1] : []);
   return {
     title: model.nodeName(n),
-    facts: [process ? `${process.command}, pid ${process.pid}` : "no process",
+    facts: [process ? `${process.command}, pid ${process.pid}`
+      : model.folded ? null : "no process",
       waitText(model, model.waits[n])],
     rows: [["segments sent", node.sent[n], node.sentRate[n]],
       ["segments delivered", node.delivered[n], node.deliveredRate[n]],
@@ -184,9 +188,10 @@ function nodePart(model, item) {
 
 function boxPart(model, item) {
   const part = switchPart(model, item), ranges = rangesOf(item.nodes);
-  part.title = `Subtree of ${item.nodes.length} nodes`;
-  part.facts = [`nodes ${rangesText(ranges, RANGES)}${ranges.length > RANGES ? ", …" : ""}`,
-    `${item.switches.length} switches`,
+  part.title = `Subtree of ${item.nodes.length} ${model.folded ? "groups of " : ""}nodes`;
+  part.facts = [model.folded ? null
+    : `nodes ${rangesText(ranges, RANGES)}${ranges.length > RANGES ? ", …" : ""}`,
+    `${item.switches.length} ${model.folded ? "groups of " : ""}switches`,
     "Enter or a second click opens it"];
   part.rows.push(["segments sent by nodes", sumOf(model.node.sent, item.nodes),
     sumOf(model.node.sentRate, item.nodes)]);
@@ -200,8 +205,10 @@ function fabricPart(model) {
     "multicasts", "dropped", "sent_again", "damaged", "lost"];
   return {
     title: "The fabric",
-    facts: [`${shape.nodes} nodes, ${shape.switches.length} switches, ` +
-      `${shape.cables.length} cables`,
+    facts: [shape.folded ? `${shape.folded.nodes} nodes, ${shape.folded.switches} switches, ` +
+        `${shape.folded.cables} cables` : null,
+      `${shape.folded ? "folded into " : ""}${shape.nodes} nodes, ` +
+        `${shape.switches.length} switches, ${shape.cables.length} cables`,
       model.capacity ? `a link carries ${short(model.capacity)} segments/s` : null,
       shape.hosts ? `on ${shape.hosts.length} hosts` : null,
       model.skipped ? `${model.skipped} snapshots were left out: this browser was slow` : null,

@@ -223,8 +223,10 @@ static bool host_link(struct hosts *hosts, uint32_t h)
                                                  .window = WINDOW},
                                      .cables = CABLES,
                                      .control_fd = -1};
-    struct emu_hostlink_config config = {
-        .port = &host->lane.port, .nodes = NODES, .peers = &peer, .count = 1};
+    struct emu_hostlink_config config = {.port = &host->lane.port,
+                                         .nodes = NODES,
+                                         .peers = &peer,
+                                         .count = 1};
 
     if (emu_hostlink_create(&host->link, host->worker, &config))
         return false;
@@ -290,8 +292,8 @@ static struct hosts *hosts_open(void)
     for (; hosts->frame && hosts->count < FRAMES; hosts->count++) {
         struct lane_frame *frame = &hosts->frame[hosts->count];
 
-        frame->frame = (struct emu_hostframe){
-            .data = frame->data, .room = sizeof frame->data, .own = frame};
+        frame->frame =
+            (struct emu_hostframe){.data = frame->data, .room = sizeof frame->data, .own = frame};
         hosts->free[hosts->count] = frame;
     }
     up = hosts->frame && !emu_profile_load(&hosts->profile, "oq2004", error, sizeof error) &&

@@ -17,7 +17,7 @@
 #include "emu/link/intake.h"
 
 #define CABLE_AHEAD_PS UINT64_C(10000000000) /* 10 ms: no entry is that far ahead of its time */
-#define CABLE_PRESSING 64u /* so many credits go at once, or a quarter of the depth if that is less */
+#define CABLE_PRESSING 64u                   /* so many credits, or a quarter of the depth, at once */
 
 /* --- joined, checked ---------------------------------------------------------------- */
 
@@ -396,7 +396,8 @@ void hostlink_cable_collect(struct hostlink_cable *cable)
         if (cable->announced >> c & 1) {
             cable->paid[c] += back->count;
             cable->pays |= 1u << c;
-            hostlink_owe(cable, cable->paid[c] >= CABLE_PRESSING || cable->paid[c] >= cable->depth / 4);
+            hostlink_owe(cable,
+                         cable->paid[c] >= CABLE_PRESSING || cable->paid[c] >= cable->depth / 4);
         }
         emu_credit_skip(&tx->credit);
     }
@@ -623,7 +624,6 @@ static inline __attribute__((always_inline)) bool cable_come(
  * not in the entry itself, and what has changed is put back at its end.
  */
 struct cable_row {
-    const struct hostlink_cable *cable;
     struct emu_pool_cache *cache;
     struct emu_ring_end ring; /* of our switch, as after the last entry */
     uint64_t head;            /* the first bytes of each entry, but for its length */
@@ -644,7 +644,6 @@ static bool row_begin(struct cable_row *row, struct hostlink_cable *cable)
         !emu_tx_slot(tx))
         return false;
     left = cable->credits + (int64_t)cable->depth - cable->open[0]; /* as cable_may_come() */
-    row->cable = cable;
     row->cache = &peer->link->dev.worker->cache;
     row->ring = tx->data;
     row->head = EMU_HOSTLINK_ENTRY | (uint64_t)ENTRY_BUF << ENTRY_FLAGS |

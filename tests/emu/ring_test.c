@@ -250,7 +250,7 @@ static void pool_drop__frees_at_the_last_reference(void)
     emu_pool_destroy(pool);
 }
 
-/* Of too many the oldest are given back: what was dropped last is in the core's cache, and stays. */
+/* Of too many the oldest are given back: what was dropped last is in a core's cache, and stays. */
 static void pool_drop__keeps_what_was_given_last(void)
 {
     struct emu_pool *pool = emu_pool_create(2 * EMU_POOL_CHAIN);

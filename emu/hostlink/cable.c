@@ -17,7 +17,7 @@
 #include "emu/link/intake.h"
 
 #define CABLE_AHEAD_PS UINT64_C(10000000000) /* 10 ms: no entry is that far ahead of its time */
-#define CABLE_PRESSING 64u                   /* so many credits, or a quarter of the depth, at once */
+#define CABLE_PRESSING 64u                   /* credits, or a quarter of the depth, go at once */
 
 /* --- joined, checked ---------------------------------------------------------------- */
 

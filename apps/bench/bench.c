@@ -34,6 +34,8 @@ static const struct entry entries[] = {
     {"virtual", "simulated time: segment-hops per second with one worker, and the gain of two",
      bench_virtual, 0, false, 14, 3},
     {"crc", "the checksums of a packet: ns per segment, per header", bench_crc, 0, false, 8, 0.5},
+    {"hostlink", "ns a segment of a link between hosts at either end, and by a bare loop",
+     bench_hostlink, 0, false, 8, 0.5},
     {"ack.hops", "hops with acknowledgments beside hops without, and what one adds", bench_ack_hops,
      0, false, 30, 2},
     {"ack.split", "where that goes: to segments, to packets, to both ends", bench_ack_split, 0,

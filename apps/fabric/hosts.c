@@ -90,6 +90,24 @@ uint32_t fabric_crossings(const struct fabric_config *config, uint32_t host)
     return count;
 }
 
+uint32_t fabric_crossings_all(const struct fabric_config *config)
+{
+    const struct topo_graph *graph = config->graph;
+    struct fabric_cable cable;
+    uint32_t count = 0;
+
+    for (uint32_t s = 0; config->hosts && s < graph->switches; s++)
+        for (uint32_t p = 0; p < graph->ports; p++) {
+            uint32_t near, far;
+
+            if (!fabric_cable_from(graph, s, p, &cable))
+                continue;
+            cable_hosts(config, &cable, &near, &far);
+            count += near != far;
+        }
+    return count;
+}
+
 uint32_t fabric_crossings_by(const struct fabric *fabric, uint32_t a, uint32_t b, uint32_t number,
                              uint32_t of, bool *noted)
 {

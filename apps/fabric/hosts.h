@@ -106,6 +106,9 @@ uint32_t fabric_node_host(const struct fabric_config *config, uint32_t node);
 /** fabric_crossings - cables between this host and @host; TOPO_NONE: and any other. Pure. */
 uint32_t fabric_crossings(const struct fabric_config *config, uint32_t host);
 
+/** fabric_crossings_all - cables between any two hosts: as many on each of them. Pure. */
+uint32_t fabric_crossings_all(const struct fabric_config *config);
+
 /** fabric_node_is_here - is the node on this host? */
 bool fabric_node_is_here(const struct fabric *fabric, uint32_t node);
 

@@ -252,6 +252,22 @@ static int links_make(struct links *links, char *error, size_t error_bytes)
     return open_ports(links, error, error_bytes);
 }
 
+/*
+ * The depth of cables between hosts. While who takes what comes waits for a core, a cable carries
+ * that and no more: a host whose threads share their cores with others is away for milliseconds.
+ * Where there are few cables each may have more. All hosts reckon alike.
+ */
+static uint32_t links_depth(const struct fabric_config *config)
+{
+    uint32_t cables = fabric_crossings_all(config);
+    uint32_t depth = cables ? EMU_HOSTLINK_DEPTHS / cables : 0;
+
+    if (config->clock != EMU_CLOCK_RAW)
+        return 0;
+    depth = depth < EMU_HOSTLINK_DEEP ? depth : EMU_HOSTLINK_DEEP;
+    return depth > EMU_HOSTLINK_DEPTH ? depth : EMU_HOSTLINK_DEPTH;
+}
+
 int links_open(struct links **ret, const struct cluster *cluster, uint32_t self,
                struct fabric_config *config, const uint32_t *host_of, char *error,
                size_t error_bytes)
@@ -266,12 +282,12 @@ int links_open(struct links **ret, const struct cluster *cluster, uint32_t self,
     links->ports = cluster->host[self].ports;
     links->ops = crossing_ops;
     links->ops.devices = links->ports;
-    links->ops.depth = config->clock == EMU_CLOCK_RAW ? EMU_HOSTLINK_DEPTH : 0;
     links->hosts = (struct fabric_hosts){
         .self = self, .count = cluster->hosts, .of = host_of, .ops = &links->ops, .ctx = links};
     for (uint32_t h = 0; h < CLUSTER_HOSTS_MAX; h++)
         links->control[h] = -1;
     config->hosts = &links->hosts;
+    links->ops.depth = links_depth(config);
     err = links_make(links, error, error_bytes);
     if (err) {
         links_close(links);

@@ -17,7 +17,7 @@
 #include "emu/link/intake.h"
 
 #define CABLE_AHEAD_PS UINT64_C(10000000000) /* 10 ms: no entry is that far ahead of its time */
-#define CABLE_PRESSING 4u                    /* such a part of the depth as credits goes at once */
+#define CABLE_PRESSING 64u                   /* credits, or a quarter of the depth, go at once */
 
 /* --- joined, checked ---------------------------------------------------------------- */
 
@@ -174,13 +174,38 @@ static bool turn_find(struct cable_turn *turn, uint32_t bytes)
     return turn->to;
 }
 
+/* turn_send() of what most entries are: with a buffer, and in what is left of the frame. */
+static inline void turn_send_plain(struct cable_turn *turn, const struct emu_entry *entry,
+                                   uint32_t bytes)
+{
+    uint64_t head = EMU_HOSTLINK_ENTRY | (uint64_t)ENTRY_BUF << ENTRY_FLAGS |
+                    (uint64_t)entry->hdr.len << ENTRY_LENGTH |
+                    (uint64_t)turn->number << ENTRY_CABLE;
+    uint8_t *to = turn->to;
+
+    memcpy(to, &head, sizeof head);
+    memset(to + ENTRY_TIME, 0, sizeof head);
+    memcpy(to + ENTRY_HDR, &entry->hdr, sizeof entry->hdr);
+    memcpy(to + ENTRY_CRC, &entry->crc, sizeof entry->crc);
+    memset(to + ENTRY_NOTE, 0, EMU_HOSTLINK_ENTRY_BYTES - ENTRY_NOTE);
+    emu_copy(to + EMU_HOSTLINK_ENTRY_BYTES, emu_pool_bytes(turn->cache->pool, entry->buf),
+             entry->hdr.len);
+    turn->to = to + bytes;
+    turn->left -= bytes;
+    turn->put += bytes;
+}
+
 /* False: the session has no room. */
 static inline bool turn_send(struct cable_turn *turn, const struct emu_entry *entry, bool channels,
                              bool timed)
 {
     struct emu_hostlink_record record;
-    uint32_t bytes;
+    uint32_t bytes = EMU_HOSTLINK_ENTRY_BYTES + entry->hdr.len;
 
+    if (!channels && !timed && entry->buf != EMU_NO_BUF && bytes <= turn->left) {
+        turn_send_plain(turn, entry, bytes);
+        return true;
+    }
     cable_record(turn, entry, channels, timed, &record);
     bytes = hostlink_entry_bytes(&record);
     if (bytes > turn->left && !turn_find(turn, bytes))
@@ -229,6 +254,13 @@ static inline __attribute__((always_inline)) enum hostlink_turn cable_send(
     return how;
 }
 
+/* Without channels and on clock raw; a function of its own, whose loop stays in registers. */
+static __attribute__((noinline)) enum hostlink_turn cable_send_plain(struct hostlink_cable *cable,
+                                                                     uint32_t *left)
+{
+    return cable_send(cable, left, false, false);
+}
+
 enum hostlink_turn hostlink_cable_send(struct hostlink_cable *cable, uint32_t *left)
 {
     bool timed = cable->peer->link->dev.timed;
@@ -236,7 +268,7 @@ enum hostlink_turn hostlink_cable_send(struct hostlink_cable *cable, uint32_t *l
     enum hostlink_turn how;
 
     if (!cable->channels && !timed)
-        how = cable_send(cable, left, false, false);
+        how = cable_send_plain(cable, left);
     else
         how = cable_send(cable, left, cable->channels, timed);
     moved = before - *left;
@@ -364,7 +396,8 @@ void hostlink_cable_collect(struct hostlink_cable *cable)
         if (cable->announced >> c & 1) {
             cable->paid[c] += back->count;
             cable->pays |= 1u << c;
-            hostlink_owe(cable, cable->paid[c] >= (cable->depth + 1) / CABLE_PRESSING);
+            hostlink_owe(cable,
+                         cable->paid[c] >= CABLE_PRESSING || cable->paid[c] >= cable->depth / 4);
         }
         emu_credit_skip(&tx->credit);
     }
@@ -585,25 +618,125 @@ static inline __attribute__((always_inline)) bool cable_come(
     return true;
 }
 
-uint32_t hostlink_entries_come(struct hostlink_peer *peer, const uint8_t *records, uint32_t bytes)
+/*
+ * What most entries are: of a cable without channels, on clock raw, a segment to one node, with a
+ * payload. Many of a cable come one after the other. Of such a row all is looked up once that is
+ * not in the entry itself, and what has changed is put back at its end.
+ */
+struct cable_row {
+    struct emu_pool_cache *cache;
+    struct emu_ring_end ring; /* of our switch, as after the last entry */
+    uint64_t head;            /* the first bytes of each entry, but for its length */
+    uint32_t nodes;
+    uint32_t may; /* entries that the accounts allow, and there is room for */
+};
+
+#define ROW_LENGTH ((uint64_t)UINT16_MAX << ENTRY_LENGTH)
+
+/* False: the cable is not such a one, or something waits, so that each entry is for itself. */
+static bool row_begin(struct cable_row *row, struct hostlink_cable *cable)
+{
+    struct hostlink_peer *peer = cable->peer;
+    const struct emu_tx *tx = &cable->ends.tx;
+    int64_t left;
+
+    if (cable->channels || peer->link->dev.timed || peer->room.count || !tx->credits ||
+        !emu_tx_slot(tx))
+        return false;
+    left = cable->credits + (int64_t)cable->depth - cable->open[0]; /* as cable_may_come() */
+    row->cache = &peer->link->dev.worker->cache;
+    row->ring = tx->data;
+    row->head = EMU_HOSTLINK_ENTRY | (uint64_t)ENTRY_BUF << ENTRY_FLAGS |
+                (uint64_t)cable->number << ENTRY_CABLE;
+    row->nodes = peer->link->config.nodes;
+    row->may = left > tx->credits ? tx->credits : (uint32_t)(left > 0 ? left : 0);
+    return true;
+}
+
+/* The first of @bytes at @from. Returns its bytes; 0: it is for hostlink_entry_parse(). */
+static inline uint32_t row_entry(struct cable_row *row, const uint8_t *from, uint32_t bytes)
+{
+    struct emu_pool_cache *cache = row->cache;
+    uint32_t payload, whole;
+    struct emu_entry *slot;
+    struct emu_hdr hdr;
+    uint64_t head;
+
+    if (bytes < EMU_HOSTLINK_ENTRY_BYTES)
+        return 0;
+    memcpy(&head, from, sizeof head);
+    memcpy(&hdr, from + ENTRY_HDR, sizeof hdr);
+    payload = (uint16_t)(head >> ENTRY_LENGTH);
+    whole = EMU_HOSTLINK_ENTRY_BYTES + payload;
+    if ((head & ~ROW_LENGTH) != row->head || bytes < whole || hdr.kind != EMU_UNICAST ||
+        hdr.dst >= row->nodes || hdr.len != payload || !payload || payload > EMU_PAYLOAD_BYTES)
+        return 0;
+    slot = emu_ring_slot(&row->ring);
+    slot->buf = emu_pool_take(cache);
+    if (slot->buf == EMU_NO_BUF)
+        return 0;
+    slot->hdr = hdr;
+    memcpy(&slot->crc, from + ENTRY_CRC, sizeof slot->crc);
+    emu_copy(emu_pool_bytes(cache->pool, slot->buf), from + EMU_HOSTLINK_ENTRY_BYTES, payload);
+    emu_ring_show(emu_ring_next(&row->ring), 0);
+    return whole;
+}
+
+/* As many as there are, and may come. Returns their bytes. */
+static uint32_t cable_row_come(struct hostlink_cable *cable, const uint8_t *records, uint32_t bytes)
+{
+    uint32_t done = 0, moved = 0, whole;
+    struct emu_tx *tx = &cable->ends.tx;
+    struct cable_row row;
+
+    if (!row_begin(&row, cable))
+        return 0;
+    for (; moved < row.may && (whole = row_entry(&row, records + done, bytes - done)); moved++)
+        done += whole;
+    if (!moved)
+        return 0;
+    tx->data.at = row.ring.at;
+    tx->credits -= moved;
+    tx->untold = (uint16_t)(tx->untold + moved);
+    cable->open[0] += (int32_t)moved;
+    cable_touch(cable);
+    emu_count(&cable->peer->counts.entries_received, moved);
+    return done;
+}
+
+/* An entry for itself. Returns its bytes; 0: there is none. */
+static uint32_t cable_entry(struct hostlink_peer *peer, const struct hostlink_cable *cable,
+                            const uint8_t *from, uint32_t bytes)
 {
     bool timed = peer->link->dev.timed;
     struct emu_hostlink_record record;
-    uint32_t done = 0, whole;
+    uint32_t whole = hostlink_entry_parse(from, bytes, peer->cables, &record);
+
+    if (!whole)
+        return 0;
+    if (!cable->channels && !timed)
+        peer->broken = !cable_come(&peer->cable[record.cable], &record, from, whole, false, false);
+    else
+        peer->broken =
+            !cable_come(&peer->cable[record.cable], &record, from, whole, cable->channels, timed);
+    return whole;
+}
+
+uint32_t hostlink_entries_come(struct hostlink_peer *peer, const uint8_t *records, uint32_t bytes)
+{
+    uint32_t done = 0;
 
     while (!peer->broken) {
-        const uint8_t *from = records + done;
-        struct hostlink_cable *cable;
+        uint32_t number = hostlink_entry_cable(records + done, bytes - done), more;
 
-        whole = hostlink_entry_parse(from, bytes - done, peer->cables, &record);
-        cable = &peer->cable[whole ? record.cable : 0];
-        if (!whole || !cable->slots)
+        if (number >= peer->cables || !peer->cable[number].slots)
             break;
-        if (!cable->channels && !timed)
-            peer->broken = !cable_come(cable, &record, from, whole, false, false);
-        else
-            peer->broken = !cable_come(cable, &record, from, whole, cable->channels, timed);
-        done += whole;
+        more = cable_row_come(&peer->cable[number], records + done, bytes - done);
+        if (!more)
+            more = cable_entry(peer, &peer->cable[number], records + done, bytes - done);
+        if (!more)
+            break;
+        done += more;
     }
     if (done)
         peer->moved_ns = peer->link->now_ns;

@@ -112,6 +112,17 @@ static inline void hostlink_entry_write(uint8_t *to, const struct emu_hostlink_r
 
 /* --- read --------------------------------------------------------------------------- */
 
+/** hostlink_entry_cable - of which cable an entry is; UINT32_MAX: there is something else. */
+static inline uint32_t hostlink_entry_cable(const uint8_t *from, uint32_t bytes)
+{
+    uint64_t head;
+
+    if (bytes < EMU_HOSTLINK_ENTRY_BYTES)
+        return UINT32_MAX;
+    memcpy(&head, from, sizeof head);
+    return (uint8_t)head == EMU_HOSTLINK_ENTRY ? (uint32_t)(head >> ENTRY_CABLE) : UINT32_MAX;
+}
+
 /**
  * hostlink_entry_parse - emu_hostlink_parse() of an entry; 0 also where there is something else.
  */

@@ -2,14 +2,16 @@
 /*
  * pool.c - the depot of buffers that workers share.
  *
- * The depot is a Treiber stack of chains, each of EMU_POOL_CHAIN buffers; a tag
- * in the upper half of its head keeps a chain that went and came back (ABA)
- * from being mistaken. Address space is reserved at creation; the host gives
- * memory when a buffer is first written.
+ * The depot is a Treiber stack of chains, each of EMU_POOL_CHAIN buffers; the
+ * indexes of all lie in the first of them. A tag in the upper half of the
+ * stack's head keeps a chain that went and came back (ABA) from being mistaken.
+ * Address space is reserved at creation; the host gives memory when a buffer is
+ * first written.
  */
 #include "emu/link/pool.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #include "emu/alloc.h"
@@ -40,9 +42,9 @@ struct emu_pool *emu_pool_create(uint32_t bufs)
     atomic_init(&pool->fresh, 0);
     pool->buf = pool_reserve(bufs * sizeof *pool->buf);
     pool->refs = pool_reserve(bufs * sizeof *pool->refs);
-    pool->beside = pool_reserve(bufs * sizeof *pool->beside);
+    pool->note = pool_reserve(bufs * sizeof *pool->note);
     pool->chain = pool_reserve(bufs * sizeof *pool->chain);
-    if (!pool->buf || !pool->refs || !pool->beside || !pool->chain) {
+    if (!pool->buf || !pool->refs || !pool->note || !pool->chain) {
         emu_pool_destroy(pool);
         return NULL;
     }
@@ -55,7 +57,7 @@ void emu_pool_destroy(struct emu_pool *pool)
         return;
     pool_release(pool->buf, pool->bufs * sizeof *pool->buf);
     pool_release(pool->refs, pool->bufs * sizeof *pool->refs);
-    pool_release(pool->beside, pool->bufs * sizeof *pool->beside);
+    pool_release(pool->note, pool->bufs * sizeof *pool->note);
     pool_release(pool->chain, pool->bufs * sizeof *pool->chain);
     free(pool);
 }
@@ -63,7 +65,6 @@ void emu_pool_destroy(struct emu_pool *pool)
 void emu_pool_cache_init(struct emu_pool_cache *cache, struct emu_pool *pool)
 {
     cache->pool = pool;
-    cache->first = cache->kept = EMU_NO_BUF;
     cache->count = 0;
 }
 
@@ -82,7 +83,7 @@ uint64_t emu_pool_out(const struct emu_pool *pool, uint32_t cached)
 }
 
 /*
- * D1 pairs with D2: who takes a chain sees the links that its giver wrote.
+ * D1 pairs with D2: who takes a chain sees the indexes that its giver wrote.
  * Lock-free; a failed exchange means that another worker got on.
  */
 static uint32_t pool_depot_pop(struct emu_pool *pool)
@@ -116,7 +117,7 @@ static void pool_depot_push(struct emu_pool *pool, uint32_t head)
                                                     memory_order_relaxed));
 }
 
-/* A chain of buffers that nobody has used yet. */
+/* The first of as many buffers that nobody has used yet. */
 static uint32_t pool_fresh_chain(struct emu_pool *pool)
 {
     uint32_t at = atomic_load_explicit(&pool->fresh, memory_order_relaxed);
@@ -126,29 +127,36 @@ static uint32_t pool_fresh_chain(struct emu_pool *pool)
             return EMU_NO_BUF;
     } while (!atomic_compare_exchange_weak_explicit(&pool->fresh, &at, at + EMU_POOL_CHAIN,
                                                     memory_order_relaxed, memory_order_relaxed));
-    for (uint32_t i = 0; i < EMU_POOL_CHAIN; i++)
-        pool->beside[at + i].next = i + 1 < EMU_POOL_CHAIN ? at + i + 1 : EMU_NO_BUF;
     return at;
 }
 
+/* A chain's indexes fill the buffer that heads it. */
+static_assert(EMU_POOL_CHAIN * sizeof(uint32_t) <= sizeof(struct emu_buf), "they fit");
+
 bool emu_pool_refill(struct emu_pool_cache *cache)
 {
-    uint32_t head = pool_depot_pop(cache->pool);
+    struct emu_pool *pool = cache->pool;
+    uint32_t head = pool_depot_pop(pool);
 
-    if (head == EMU_NO_BUF)
-        head = pool_fresh_chain(cache->pool);
-    if (head == EMU_NO_BUF)
-        return false;
-    cache->first = cache->kept = head;
+    if (head != EMU_NO_BUF) {
+        memcpy(cache->free, &pool->buf[head], EMU_POOL_CHAIN * sizeof cache->free[0]);
+    } else {
+        head = pool_fresh_chain(pool);
+        if (head == EMU_NO_BUF)
+            return false;
+        for (uint32_t i = 0; i < EMU_POOL_CHAIN; i++)
+            cache->free[EMU_POOL_CHAIN - 1 - i] = head + i;
+    }
     cache->count = EMU_POOL_CHAIN;
     return true;
 }
 
 void emu_pool_spill(struct emu_pool_cache *cache)
 {
-    uint32_t head = cache->first;
+    uint32_t head = cache->free[0];
 
-    cache->first = cache->kept;
+    memcpy(&cache->pool->buf[head], cache->free, EMU_POOL_CHAIN * sizeof cache->free[0]);
     cache->count -= EMU_POOL_CHAIN;
+    memcpy(cache->free, cache->free + EMU_POOL_CHAIN, cache->count * sizeof cache->free[0]);
     pool_depot_push(cache->pool, head);
 }

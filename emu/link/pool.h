@@ -4,8 +4,10 @@
  *
  * A payload stays in one buffer from the edge where it enters to the edges
  * where it leaves; descriptors name it by index. A multicast holds one
- * reference a copy. Each worker takes from and gives to its own cache and
- * trades chains of EMU_POOL_CHAIN buffers with the shared depot.
+ * reference a copy. Each worker takes from and gives to its own cache, a
+ * stack of indexes, and trades chains of EMU_POOL_CHAIN buffers with the shared
+ * depot. Rejected: free buffers that name the next one. Who takes several waits
+ * for each one's line to know the next, and cannot fetch them ahead.
  */
 #ifndef EMU_POOL_H
 #define EMU_POOL_H
@@ -25,18 +27,12 @@ struct emu_buf {
     alignas(EMU_LINE) struct emu_seg seg;
 };
 
-/* A word beside each buffer. */
-union emu_pool_beside {
-    uint32_t next; /* while it is free: next in its chain */
-    uint32_t note; /* while it is held: its holders', emu_pool_note() */
-};
-
 struct emu_pool {
     /* Written once, at creation. */
-    struct emu_buf *buf;           /* bufs of them; memory is taken from the host at first use */
-    _Atomic uint16_t *refs;        /* per buffer: references beyond the first */
-    union emu_pool_beside *beside; /* per buffer */
-    _Atomic uint32_t *chain;       /* per buffer that heads a chain in the depot: next chain */
+    struct emu_buf *buf;     /* bufs of them; memory is taken from the host at first use */
+    _Atomic uint16_t *refs;  /* per buffer: references beyond the first */
+    uint32_t *note;          /* per buffer, while it is held: its holders', emu_pool_note() */
+    _Atomic uint32_t *chain; /* per buffer that heads a chain in the depot: next chain */
     uint32_t bufs;
 
     alignas(EMU_LINE) _Atomic uint64_t depot; /* first chain (low half: index + 1), a tag above */
@@ -46,10 +42,8 @@ struct emu_pool {
 /* One worker's buffers; no other thread touches it. */
 struct emu_pool_cache {
     struct emu_pool *pool;
-    uint32_t first; /* chain of free buffers, as many as `count` says; what the last links to is
-                       without meaning */
-    uint32_t count; /* below 2 * EMU_POOL_CHAIN */
-    uint32_t kept;  /* with more than EMU_POOL_CHAIN: the first of the last EMU_POOL_CHAIN */
+    uint32_t count;                    /* of those in `free`, below 2 * EMU_POOL_CHAIN */
+    uint32_t free[2 * EMU_POOL_CHAIN]; /* what was given last is taken first */
 };
 
 /** emu_pool_create - a pool of @bufs buffers, reserved, not touched. NULL without address space. */
@@ -67,7 +61,7 @@ uint64_t emu_pool_out(const struct emu_pool *pool, uint32_t cached);
 
 /** emu_pool_refill - fetch a chain from the depot; false: the pool is exhausted. */
 bool emu_pool_refill(struct emu_pool_cache *cache);
-/** emu_pool_spill - give the first chain of two back to the depot. */
+/** emu_pool_spill - give a chain of two back to the depot: what was given to us longest ago. */
 void emu_pool_spill(struct emu_pool_cache *cache);
 
 static inline struct emu_seg *emu_pool_seg(struct emu_pool *pool, uint32_t buf)
@@ -87,7 +81,7 @@ static inline struct emu_seg *emu_pool_payload(struct emu_pool *pool, uint32_t b
  */
 static inline uint32_t *emu_pool_note(struct emu_pool *pool, uint32_t buf)
 {
-    return &pool->beside[buf].note;
+    return &pool->note[buf];
 }
 
 /* The payload of a buffer. */
@@ -101,14 +95,9 @@ static inline uint8_t *emu_pool_bytes(struct emu_pool *pool, uint32_t buf)
  */
 static inline uint32_t emu_pool_take(struct emu_pool_cache *cache)
 {
-    uint32_t buf;
-
     if (!cache->count && !emu_pool_refill(cache))
         return EMU_NO_BUF;
-    buf = cache->first;
-    cache->first = cache->pool->beside[buf].next;
-    cache->count--;
-    return buf;
+    return cache->free[--cache->count];
 }
 
 /**
@@ -138,15 +127,13 @@ static inline void emu_pool_drop(struct emu_pool_cache *cache, uint32_t buf)
 
     if (buf == EMU_NO_BUF)
         return;
-    if (atomic_load_explicit(&pool->refs[buf], memory_order_acquire) &&
-        atomic_fetch_sub_explicit(&pool->refs[buf], 1, memory_order_acq_rel)) /* L1 */
-        return;
-    atomic_store_explicit(&pool->refs[buf], 0, memory_order_relaxed);
-    pool->beside[buf].next = cache->first;
-    cache->first = buf;
-    if (++cache->count == EMU_POOL_CHAIN)
-        cache->kept = buf;
-    else if (cache->count == 2 * EMU_POOL_CHAIN)
+    if (atomic_load_explicit(&pool->refs[buf], memory_order_acquire)) {
+        if (atomic_fetch_sub_explicit(&pool->refs[buf], 1, memory_order_acq_rel)) /* L1 */
+            return;
+        atomic_store_explicit(&pool->refs[buf], 0, memory_order_relaxed);
+    }
+    cache->free[cache->count++] = buf;
+    if (cache->count == 2 * EMU_POOL_CHAIN)
         emu_pool_spill(cache);
 }
 

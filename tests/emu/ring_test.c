@@ -250,6 +250,30 @@ static void pool_drop__frees_at_the_last_reference(void)
     emu_pool_destroy(pool);
 }
 
+/* Of too many the oldest are given back: what was dropped last is in a core's cache, and stays. */
+static void pool_drop__keeps_what_was_given_last(void)
+{
+    struct emu_pool *pool = emu_pool_create(2 * EMU_POOL_CHAIN);
+    uint32_t held[2 * EMU_POOL_CHAIN], buf;
+    uint8_t seen[EMU_POOL_CHAIN] = {0};
+    struct emu_pool_cache cache;
+
+    emu_pool_cache_init(&cache, pool);
+    for (uint32_t i = 0; i < 2 * EMU_POOL_CHAIN; i++)
+        held[i] = emu_pool_take(&cache);
+    for (uint32_t i = 0; i < 2 * EMU_POOL_CHAIN; i++)
+        emu_pool_drop(&cache, held[i]);
+    CU_ASSERT_EQUAL(emu_pool_out(pool, cache.count), 0);
+    for (uint32_t i = 2 * EMU_POOL_CHAIN; i-- > EMU_POOL_CHAIN;)
+        CU_ASSERT_EQUAL(emu_pool_take(&cache), held[i]);
+    while ((buf = emu_pool_take(&cache)) != EMU_NO_BUF)
+        for (uint32_t i = 0; i < EMU_POOL_CHAIN; i++)
+            seen[i] += held[i] == buf;
+    for (uint32_t i = 0; i < EMU_POOL_CHAIN; i++)
+        CU_ASSERT_EQUAL(seen[i], 1);
+    emu_pool_destroy(pool);
+}
+
 #define POOL_ROUNDS 20000
 #define POOL_HELD   150
 
@@ -320,6 +344,7 @@ int main(void)
         {"ring__keeps_order_by_credits_alone", ring__keeps_order_by_credits_alone},
         {"pool_take__hands_out_each_buffer_once", pool_take__hands_out_each_buffer_once},
         {"pool_drop__frees_at_the_last_reference", pool_drop__frees_at_the_last_reference},
+        {"pool_drop__keeps_what_was_given_last", pool_drop__keeps_what_was_given_last},
         {"pool__never_gives_one_buffer_to_two_workers",
          pool__never_gives_one_buffer_to_two_workers},
         {NULL, NULL},

@@ -789,6 +789,8 @@ static void check__is_of_all_hosts_and_names_them(void)
         crossings += fabric_crossings(&rig.host[h].config, TOPO_NONE);
     CU_ASSERT_TRUE(crossings > 0);
     CU_ASSERT_EQUAL(emu_json_number(check, "between_hosts", 0), crossings / 2);
+    for (uint32_t h = 0; h < HOSTS; h++) /* and all reckon alike how many there are */
+        CU_ASSERT_EQUAL(fabric_crossings_all(&rig.host[h].config), crossings / 2);
     json_object_put(reply);
     conn_close(&conn);
     rig_end();

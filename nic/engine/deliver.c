@@ -257,10 +257,28 @@ static uint32_t raw_room(struct engine *e, uint64_t at_ps)
     return emu_tx_room(&e->host.out);
 }
 
+/*
+ * A buffer whose other holder is the source's engine is dropped by a locked instruction, which
+ * waits for all stores before it: here for a payload's, to lines that are a process's core's. So
+ * those of a packet are dropped together.
+ */
+static void raw_drop(struct engine *e)
+{
+    while (e->host.copies)
+        emu_pool_drop(engine_cache(e), e->host.copied[--e->host.copies]);
+}
+
 static void raw_hand(struct engine *e, struct emu_entry *entry, uint64_t at_ps)
 {
     (void)at_ps;
-    emu_tx_send(&e->host.out, entry);
+    if (!emu_tx_copies_out(&e->host.out)) {
+        emu_tx_send(&e->host.out, entry);
+        return;
+    }
+    if (e->host.copies == ENGINE_SEGS_MAX)
+        raw_drop(e);
+    e->host.copied[e->host.copies++] = entry->buf;
+    emu_tx_put(&e->host.out, &entry->hdr, emu_pool_payload(engine_cache(e)->pool, entry->buf));
 }
 
 static void raw_answer(struct engine *e, uint16_t i, uint64_t at_ps)
@@ -273,6 +291,7 @@ void engine_deliver_raw(struct engine *e, uint64_t at_ps)
     static const struct deliver_how how = {raw_begin, raw_room, raw_hand, raw_answer};
 
     deliver_all(e, at_ps, &how);
+    raw_drop(e);
 }
 
 /* --- timed: one segment at a time, in memory later ---------------------------------- */

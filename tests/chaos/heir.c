@@ -94,7 +94,7 @@ void chaos_visit(struct chaos_node *node)
     }
 }
 
-/* Who is visited stays until the successor has what it asked for: its get may be what comes last. */
+/* Who is visited stays until the successor has what it asked for: its get may come last. */
 void chaos_visited(struct chaos_node *node)
 {
     uint32_t rounds = 0;

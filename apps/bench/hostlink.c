@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "apps/bench/internal.h"
+#include "apps/bench/link_end.h"
 #include "emu/alloc.h"
 #include "emu/hostlink/hostlink.h"
 #include "emu/link/ring.h"
@@ -22,8 +23,6 @@
 
 #define CABLES    8u
 #define CREDITS   256u /* a cable */
-#define BURST     128u /* segments of a cable in a pass */
-#define NODES     16u
 #define BUFS      16384u
 #define WINDOW    1024u /* frames, as apps/hosts has it */
 #define FRAMES    4096u /* of both ends */
@@ -141,20 +140,12 @@ static const struct emu_hostport_ops lane_ops = {.receive = lane_receive,
 
 /* --- two hosts ---------------------------------------------------------------------- */
 
-/* The end of a cable that a switch would be. */
-struct link_end {
-    struct emu_dev dev;
-    struct emu_tx tx;
-    struct emu_rx rx;
-    bool sends;
-};
-
 struct host {
     struct lane lane;
     struct emu_pool *pool;
     struct emu_worker *worker;
     struct emu_hostlink *link;
-    struct link_end end[CABLES];
+    struct bench_link_end end[CABLES];
 };
 
 struct hosts {
@@ -164,54 +155,6 @@ struct hosts {
     uint32_t count;
     struct emu_profile profile;
 };
-
-static uint32_t end_send(struct link_end *end)
-{
-    struct emu_entry entry = {
-        .hdr = {.dst = NODES / 2, .kind = EMU_UNICAST, .len = EMU_PAYLOAD_BYTES}};
-    uint32_t sent = 0;
-
-    emu_tx_take_credits(&end->tx);
-    for (; sent < BURST && end->tx.credits; sent++) {
-        entry.buf = emu_pool_take(&end->dev.worker->cache);
-        if (entry.buf == EMU_NO_BUF)
-            break;
-        emu_tx_send(&end->tx, &entry);
-    }
-    emu_tx_flush(&end->tx);
-    return sent;
-}
-
-static uint32_t end_take(struct link_end *end)
-{
-    const struct emu_entry *entry;
-    uint32_t got = 0;
-
-    for (; got < BURST && (entry = emu_rx_front(&end->rx, EMU_NEVER)); got++) {
-        emu_pool_drop(&end->dev.worker->cache, entry->buf);
-        emu_rx_skip(&end->rx);
-    }
-    if (got) {
-        emu_rx_done(&end->rx, got);
-        end->rx.owed = got;
-        emu_rx_pay(&end->rx, end->rx.owner, 0);
-    }
-    return got;
-}
-
-static uint32_t end_step(struct emu_dev *dev, uint64_t until_ps)
-{
-    struct link_end *end = (struct link_end *)dev;
-    uint32_t moved;
-
-    (void)until_ps;
-    emu_dev_take(dev, EMU_EVENT_DATA);
-    emu_dev_take(dev, EMU_EVENT_CREDIT);
-    moved = end->sends ? end_send(end) : end_take(end);
-    if (moved == BURST)
-        emu_dev_again(dev);
-    return moved;
-}
 
 static bool host_link(struct hosts *hosts, uint32_t h)
 {
@@ -224,14 +167,14 @@ static bool host_link(struct hosts *hosts, uint32_t h)
                                      .cables = CABLES,
                                      .control_fd = -1};
     struct emu_hostlink_config config = {.port = &host->lane.port,
-                                         .nodes = NODES,
+                                         .nodes = BENCH_LINK_NODES,
                                          .peers = &peer,
                                          .count = 1};
 
     if (emu_hostlink_create(&host->link, host->worker, &config))
         return false;
     for (uint32_t i = 0; i < CABLES; i++) {
-        struct link_end *end = &host->end[i];
+        struct bench_link_end *end = &host->end[i];
 
         if (emu_hostlink_join(host->link, 0, i, &end->tx, &end->rx, &end->dev, 0, CREDITS, 0,
                               &hosts->profile))
@@ -254,10 +197,8 @@ static bool host_open(struct hosts *hosts, uint32_t h)
     host->pool = emu_pool_create(BUFS);
     if (!host->pool || emu_worker_create(&host->worker, CABLES + 1, &clock, host->pool))
         return false;
-    for (uint32_t i = 0; i < CABLES; i++) {
-        emu_dev_init(&host->end[i].dev, host->worker, end_step);
-        host->end[i].sends = !h;
-    }
+    for (uint32_t i = 0; i < CABLES; i++)
+        bench_link_end_init(&host->end[i], host->worker, !h);
     return host_link(hosts, h);
 }
 

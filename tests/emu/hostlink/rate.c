@@ -16,6 +16,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "apps/bench/link_end.h"
 #include "emu/alloc.h"
 #include "emu/hostlink/hostlink.h"
 #include "emu/hostlink/open.h"
@@ -23,23 +24,13 @@
 #include "emu/worker/worker.h"
 
 #define CABLES    8u
-#define CREDITS   256u /* a cable: far more than are under way in a round trip */
-#define BURST     128u
-#define NODES     16u
+#define CREDITS   256u   /* a cable: far more than are under way in a round trip */
 #define WINDOW    1024u  /* frames, as apps/hosts has it */
 #define BUFS      65536u /* for all that cables hold */
 #define MEET_NS   20000000000ull
 #define BEGIN_NS  300000000ull /* until all is under way */
 #define MOST_NS   60000000000ull
 #define SILENT_NS 5000000000ull
-
-/* The end of a cable that a switch would be. */
-struct end {
-    struct emu_dev dev;
-    struct emu_tx tx;
-    struct emu_rx rx;
-    bool sends;
-};
 
 struct rate {
     struct emu_hostport *port;
@@ -49,7 +40,7 @@ struct rate {
     struct emu_pool *pool;
     struct emu_worker *worker;
     struct emu_hostlink *link;
-    struct end *end;
+    struct bench_link_end *end;
     bool sends;
     uint8_t key[EMU_HOSTLINK_KEY_BYTES];
     bool has_key;
@@ -59,57 +50,6 @@ static void fail(const char *what)
 {
     fprintf(stderr, "rate: %s\n", what);
     exit(EXIT_FAILURE);
-}
-
-static uint32_t end_send(struct end *end)
-{
-    struct emu_pool_cache *cache = &end->dev.worker->cache;
-    struct emu_entry entry = {
-        .hdr = {.dst = NODES / 2, .kind = EMU_UNICAST, .len = EMU_PAYLOAD_BYTES}};
-    uint32_t sent = 0;
-
-    emu_tx_take_credits(&end->tx);
-    for (; sent < BURST && end->tx.credits; sent++) {
-        entry.buf = emu_pool_take(cache);
-        if (entry.buf == EMU_NO_BUF)
-            fail("no buffers");
-        emu_tx_send(&end->tx, &entry);
-        entry.hdr.seq++;
-    }
-    emu_tx_flush(&end->tx);
-    return sent;
-}
-
-static uint32_t end_take(struct end *end)
-{
-    struct emu_pool_cache *cache = &end->dev.worker->cache;
-    const struct emu_entry *entry;
-    uint32_t got = 0;
-
-    for (; got < BURST && (entry = emu_rx_front(&end->rx, EMU_NEVER)); got++) {
-        emu_pool_drop(cache, entry->buf);
-        emu_rx_skip(&end->rx);
-    }
-    if (got) {
-        emu_rx_done(&end->rx, got);
-        end->rx.owed = got;
-        emu_rx_pay(&end->rx, end->rx.owner, 0);
-    }
-    return got;
-}
-
-static uint32_t end_step(struct emu_dev *dev, uint64_t until_ps)
-{
-    struct end *end = (struct end *)dev;
-    uint32_t moved;
-
-    (void)until_ps;
-    emu_dev_take(dev, EMU_EVENT_DATA);
-    emu_dev_take(dev, EMU_EVENT_CREDIT);
-    moved = end->sends ? end_send(end) : end_take(end);
-    if (moved == BURST)
-        emu_dev_again(dev);
-    return moved;
 }
 
 /* --- made --------------------------------------------------------------------------- */
@@ -136,10 +76,8 @@ static void make_worker(struct rate *rate)
     if (!rate->pool || !rate->end ||
         emu_worker_create(&rate->worker, CABLES + 1, &clock, rate->pool))
         fail("no memory");
-    for (uint32_t i = 0; i < CABLES; i++) {
-        emu_dev_init(&rate->end[i].dev, rate->worker, end_step);
-        rate->end[i].sends = rate->sends;
-    }
+    for (uint32_t i = 0; i < CABLES; i++)
+        bench_link_end_init(&rate->end[i], rate->worker, rate->sends);
 }
 
 static void make_link(struct rate *rate)
@@ -153,7 +91,7 @@ static void make_link(struct rate *rate)
                                      .cables = CABLES,
                                      .control_fd = -1};
     struct emu_hostlink_config config = {.port = rate->port,
-                                         .nodes = NODES,
+                                         .nodes = BENCH_LINK_NODES,
                                          .peers = &peer,
                                          .count = 1};
 
@@ -161,7 +99,7 @@ static void make_link(struct rate *rate)
         fail(rate->has_key && emu_session_key_missing() ? emu_session_key_missing()
                                                         : "no host link");
     for (uint32_t i = 0; i < CABLES; i++) {
-        struct end *end = &rate->end[i];
+        struct bench_link_end *end = &rate->end[i];
 
         if (emu_hostlink_join(rate->link, 0, i, &end->tx, &end->rx, &end->dev, 0, CREDITS, 0,
                               &rate->profile))

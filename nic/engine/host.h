@@ -38,10 +38,9 @@ struct engine_host {
     bool in_full;     /* segments of the host wait for a free packet */
     uint32_t process; /* names the one that is attached: emu_edge.serial; 0: none */
     struct engine_delivery delivery;
-    /* clock raw: handed over and copied out, to be dropped at the end of engine_deliver_raw() */
-    uint32_t copied[ENGINE_SEGS_MAX];
-    uint32_t copies;
-    engine_deliver_fn *deliver; /* of the engine's machine: one of the two below */
+    uint32_t copied[ENGINE_SEGS_MAX]; /* buffers that were copied out, to be dropped together; */
+    uint32_t copies;                  /* none between two steps */
+    engine_deliver_fn *deliver;       /* of the engine's machine: one of the two below */
 };
 
 /**

@@ -138,8 +138,7 @@ struct switch_channels {
     uint64_t openable[2]; /* with a channel to open: for bulk, and for higher priorities */
     uint64_t light;       /* with fewer than profile->light_pending open channels */
     uint64_t queued;      /* with segments to send, or replies */
-    /* clock raw: ports whose cable's other end is to be told of credits, at the end of the pass */
-    uint64_t paid;
+    uint64_t paid;        /* whose far ends are to be told of credits when the step ends */
 
     uint32_t waiting[EMU_PRIORITIES]; /* packets that wait for channels */
     uint32_t channels;                /* of a link */

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """cli_test.py - the fabemu command line: good runs, and the errors that a newcomer makes.
 
-    tests/cli_test.py --fabemu build/fabemu [unittest options]
+    tests/cli/cli_test.py --fabemu build/fabemu [unittest options]
 """
 import errno
 import json

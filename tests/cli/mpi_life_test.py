@@ -7,7 +7,7 @@ the fabric has no room for go over messages.
 Four ranks reduce without end under mpirun; one of them, the fabric, the
 supervisor or mpirun is killed, or the run is interrupted.
 
-    tests/mpi_life_test.py --fabemu build/fabemu [unittest options]
+    tests/cli/mpi_life_test.py --fabemu build/fabemu [unittest options]
 """
 import glob
 import json

@@ -761,6 +761,24 @@ class Recorded(InBrowser):
         self.assertIn(told(lines[begins[1] + 1]), looks)  # and the second, from its first
         self.well()
 
+    def test_what_happens_to_many_is_one_line(self):
+        done = self.fabemu("up", "--topo", "kary:2,2", "--web", "u")
+        self.ready(page_of(done.stdout).address)
+        told = self.browser.run("""
+            const trap = (sw, at, packets) => ({ event: "trap", switch: sw, at, packets, to: 1 });
+            const hit = (fault, at) => ({ event: "hit", fault, what: "lost", at });
+            const events = [trap(3, 0, 1), trap(4, 0, 2), hit(1, 0.1), trap(3, 0.2, 4), hit(2, 0.2),
+              hit(1, 0.3), { event: "alone", node: 7, at: 0.4 }, trap(5, 0.5, 1)];
+            for (let i = 0; i < 100; i++) events.push(trap(5, 1 + i, 1));
+            return import("./panel.js").then(({ renderEvents }) => {
+              const place = document.createElement("ul");
+              renderEvents(place, { events });
+              return [...place.children].map((line) => line.textContent.replace(/^.* s /, ""));
+            });""")
+        self.assertEqual(told, ["switch 5 had no way for 101 packets", "node 7 has no link",
+                                "fault 2: lost", "fault 1: lost (2 times)",
+                                "2 switches had no way for 7 packets"])
+
     def test_who_waits_for_whom_is_said_as_text(self):
         """A recording of a fabric that stands still; names in it are a stranger's."""
         record, evil = os.path.join(self.dir, "record"), "<img src=x onerror=alert(1)>"

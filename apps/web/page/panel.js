@@ -268,8 +268,8 @@ export function eventText(event) {
       return `new routes in force after ${timeText((event.took_ns || 0) / 1e9)}, ` +
         `${event.links_out} link${event.links_out === 1 ? "" : "s"} out`;
     case "trap":
-      return `switch ${event.switch} had no way for ${event.packets} ` +
-        `packet${event.packets === 1 ? "" : "s"}`;
+      return `${event.switches > 1 ? `${event.switches} switches` : `switch ${event.switch}`} ` +
+        `had no way for ${event.packets} packet${event.packets === 1 ? "" : "s"}`;
     case "unit":
       return `combine unit of switch ${event.switch} ${event.state}`;
     case "lost":
@@ -288,14 +288,26 @@ export function eventText(event) {
 
 const GRAVE = new Set(["lost", "down", "taken out", "stuck", "begins", "test failed"]);
 
-/* Many hits of one fault are one line. */
+/*
+ * Many hits of one fault are one line, and so are all switches that had no way: until something else
+ * happens.
+ */
 function gathered(events) {
   const ret = [];
+  let from = 0;
   for (const event of events) {
-    const last = ret.at(-1);
-    if (event.event === "hit" && last?.event.event === "hit" && last.event.fault === event.fault)
-      last.times++;
-    else ret.push({ event, times: 1 });
+    const many = event.event === "hit" || event.event === "trap";
+    const line = many && ret.slice(from).find(({ event: other }) =>
+      other.event === event.event && (event.event === "trap" || other.fault === event.fault));
+    if (!line) {
+      ret.push({ event: { ...event }, times: 1, of: new Set([event.switch]) });
+      if (!many) from = ret.length;
+    } else if (event.event === "hit") {
+      line.times++;
+    } else {
+      line.event.packets += event.packets;
+      line.event.switches = line.of.add(event.switch).size;
+    }
   }
   return ret;
 }

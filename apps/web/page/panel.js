@@ -289,8 +289,8 @@ export function eventText(event) {
 const GRAVE = new Set(["lost", "down", "taken out", "stuck", "begins", "test failed"]);
 
 /*
- * Many hits of one fault are one line, and so are all switches that had no way: until something else
- * happens.
+ * Many hits of one fault are one line, and so are all switches that had no way: until something
+ * else happens.
  */
 function gathered(events) {
   const ret = [];

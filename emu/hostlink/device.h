@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * device.h - the parts of the host link's device: cables (cable.c), other hosts (peer.c), and the
- * device that has both (hostlink.c). All of it is the device's, but for what says so.
+ * device.h - the parts of the host link's device: cables (cable.c, come.c), other hosts (peer.c),
+ * and the device that has both (hostlink.c). All of it is the device's, but for what says so.
  */
 #ifndef EMU_HOSTLINK_DEVICE_H
 #define EMU_HOSTLINK_DEVICE_H
@@ -138,16 +138,6 @@ bool hostlink_cable_pay(struct hostlink_cable *cable);
 /* Say what of an earlier life is still here. False: not yet. */
 bool hostlink_cable_announce(struct hostlink_cable *cable);
 
-/*
- * The entries at the beginning of @records: cables are up. Returns their bytes; what follows is no
- * entry, or malformed. The account, or the cable, does not allow one: that is counted, and
- * @peer->broken.
- */
-uint32_t hostlink_entries_come(struct hostlink_peer *peer, const uint8_t *records, uint32_t bytes);
-
-/* Entries that waited for buffers go on. Returns how many did. */
-uint32_t hostlink_room_go(struct hostlink_peer *peer);
-
 /* Credits, TAKEN, OLD came. False: the account does not allow it. */
 bool hostlink_cable_credit(struct hostlink_cable *cable, const struct emu_hostlink_record *record);
 bool hostlink_cable_taken(struct hostlink_cable *cable, uint32_t count);
@@ -158,6 +148,18 @@ uint32_t hostlink_cable_bufs(const struct hostlink_cable *cable);
 
 /* The session has ended: what was sent is paid for, and the accounts are those of no life. */
 void hostlink_cable_cut(struct hostlink_cable *cable);
+
+/* --- come.c ------------------------------------------------------------------------- */
+
+/*
+ * The entries at the beginning of @records: cables are up. Returns their bytes; what follows is no
+ * entry, or malformed. The account, or the cable, does not allow one: that is counted, and
+ * @peer->broken.
+ */
+uint32_t hostlink_entries_come(struct hostlink_peer *peer, const uint8_t *records, uint32_t bytes);
+
+/* Entries that waited for buffers go on. Returns how many did. */
+uint32_t hostlink_room_go(struct hostlink_peer *peer);
 
 /* --- peer.c ------------------------------------------------------------------------- */
 
@@ -204,6 +206,22 @@ static inline void hostlink_owe(struct hostlink_cable *cable, bool pressing)
         peer->owed_ns = peer->link->now_ns;
     peer->pressing |= pressing;
     hostlink_mark(peer->owing, cable->number);
+}
+
+/* Something was put into the ring of our switch. */
+static inline void hostlink_touch(struct hostlink_cable *cable)
+{
+    hostlink_mark(cable->peer->link->touched, cable->any);
+}
+
+/*
+ * When the adapter posted a segment, as the clocks of both hosts have it: from the low bits of
+ * one's fabric time to those of its monotonic clock, and from there to the other's. 0: it was not
+ * said.
+ */
+static inline uint32_t hostlink_born_ns(uint32_t born_ns, uint64_t by_ns)
+{
+    return born_ns ? born_ns + (uint32_t)by_ns : born_ns;
 }
 
 /* The cable may have something to send. */

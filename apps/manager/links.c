@@ -21,13 +21,20 @@ void manager_link_plan(struct manager *m, struct link *link, enum manager_link s
 
 /* --- nodes without a link ----------------------------------------------------------- */
 
-static bool node_has_link(const struct manager *m, uint32_t node)
+static bool link_is_routed(const struct manager *m, uint32_t i)
+{
+    return m->routed[i];
+}
+
+/* Has the node a link that @is so? */
+static bool node_has_link(const struct manager *m, uint32_t node,
+                          bool (*is)(const struct manager *m, uint32_t i))
 {
     uint32_t cable;
 
     for (uint32_t l = 0; l < TOPO_NODE_LINKS_MAX; l++) {
         cable = fabric_cable_of(m->fabric, node, l);
-        if (cable != TOPO_NONE && m->routed[cable])
+        if (cable != TOPO_NONE && is(m, cable))
             return true;
     }
     return false;
@@ -41,7 +48,7 @@ static void node_look(struct manager *m, uint32_t i)
 
     if (cable->kind != TOPO_END_NODE)
         return;
-    bool linked = node_has_link(m, cable->node);
+    bool linked = node_has_link(m, cable->node, link_is_routed);
 
     fabric_node_linked(m->fabric, cable->node, linked);
     alone = &m->alone[cable->node];
@@ -63,18 +70,6 @@ bool manager_link_comes(const struct manager *m, uint32_t i)
     return steps && !link->failed && m->now_ps - link->signal_ps < m->config.alone_ps;
 }
 
-static bool node_gets_link(const struct manager *m, uint32_t node)
-{
-    uint32_t cable;
-
-    for (uint32_t l = 0; l < TOPO_NODE_LINKS_MAX; l++) {
-        cable = fabric_cable_of(m->fabric, node, l);
-        if (cable != TOPO_NONE && manager_link_comes(m, cable))
-            return true;
-    }
-    return false;
-}
-
 /*
  * Again and again: what it posts meanwhile is given up, too. Not while a link of its comes back,
  * which a manager that is late sees together with the end of the wait.
@@ -83,7 +78,7 @@ void manager_nodes_step(struct manager *m)
 {
     m->alone_ps = EMU_NEVER;
     for (uint32_t n = 0; n < m->nodes; n++) {
-        if (m->alone[n] <= m->now_ps && node_gets_link(m, n))
+        if (m->alone[n] <= m->now_ps && node_has_link(m, n, manager_link_comes))
             m->alone[n] = m->now_ps + m->config.step_ps;
         if (m->alone[n] <= m->now_ps) {
             fabric_hold(m->fabric);

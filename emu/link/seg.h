@@ -30,9 +30,9 @@
  *
  * A window is how far members may run ahead of each other, and every token has
  * to wait for the last of them. Where processes outnumber cores that is a turn
- * of the scheduler, so what has many segments wants a wide window: one that
- * takes no less than the rings of an edge hold. What has few wants the narrow
- * one: its states stay in the caches. The address says which a group has.
+ * of the scheduler, so what has many segments wants a wide window. What has few
+ * wants the narrow one: its states stay in the caches. The address says which a
+ * group has.
  */
 #define EMU_WINDOW      256
 #define EMU_WINDOW_WIDE 2048

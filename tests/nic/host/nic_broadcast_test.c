@@ -121,11 +121,12 @@ static void set__goes_before_all_that_follows(void)
     struct fabemu_req req = {0}, recv;
     uint32_t v = 0, sent = 0;
 
-    team_open(&t, 3, false);
-    for (uint32_t node = 1; node < 3; node++)
+    static_assert((FAKE_NODES - 1) * NIC_ORDER_WINDOW > EMU_EDGE_SLOTS, "they fill the ring");
+    team_open(&t, FAKE_NODES, false);
+    for (uint32_t node = 1; node < FAKE_NODES; node++)
         peers_inject(&t.w, 0, node, 9, "x", 1);
     fake_quiet(t.w.fake);
-    for (dest.node = 2; dest.node; dest.node--) /* the window of one is the whole ring, almost */
+    for (dest.node = FAKE_NODES - 1; dest.node; dest.node--) /* their windows are more than the ring */
         while (fabemu_inject(t.w.queue[0], &dest, &v, 4) == 0)
             sent++;
     CU_ASSERT_EQUAL(sent, EMU_EDGE_SLOTS);

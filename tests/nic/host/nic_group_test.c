@@ -601,15 +601,17 @@ static void receive__drops_a_result_before_its_contribution(void)
     struct emu_seg seg = {
         .hdr = {.dst = 1, .kind = EMU_ALLREDUCE, .len = 8, .op = EMU_SUM, .type = EMU_U64},
     };
-    struct fabemu_dest dest = {.node = 1, .queue = 1};
+    struct fabemu_dest dest = {.queue = 1};
     uint64_t v[2] = {1, 2}, sum[2];
 
-    open_shuffled(&w, 2, 0);
+    open_shuffled(&w, FAKE_NODES, 0);
     team_open(&w, &t, 1, 0, 2);
-    while (fabemu_inject(w.queue[0], &dest, v, 8) == -EAGAIN)
-        fake_pump(w.fake);
-    while (fabemu_inject(w.queue[0], &dest, v, 8) == 0)
-        ; /* the up ring is full now */
+    for (dest.node = 1; dest.node < FAKE_NODES; dest.node++)
+        while (fabemu_inject(w.queue[0], &dest, v, 8) == -EAGAIN)
+            fake_pump(w.fake);
+    for (dest.node = 1; dest.node < FAKE_NODES; dest.node++)
+        while (fabemu_inject(w.queue[0], &dest, v, 8) == 0)
+            ; /* the up ring is full now */
     fabemu_allreduce(t.group[0], &v[0], &sum[0], 1, FABEMU_SUM, FABEMU_U64, &req[0]);
     CU_ASSERT_TRUE(fake_inject(w.fake, 0, &seg));
     fabemu_progress(w.fab[0]);

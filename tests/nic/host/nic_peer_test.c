@@ -11,7 +11,8 @@
 #include "tests/test.h"
 #include "tests/world/host/peers.h"
 
-#define BIG (1u << 20)
+#define BIG  (1u << 20)
+#define LONG (8u * EMU_EDGE_SLOTS * EMU_SEG_BYTES) /* bytes: eight rings full */
 
 /* --- put and get -------------------------------------------------------------------- */
 
@@ -92,25 +93,25 @@ static void put_get__refuse_what_was_not_granted(void)
 
 static void unregister__ends_transfers_under_way(void)
 {
-    uint8_t *mine = calloc(1, BIG), *theirs = calloc(1, BIG);
+    uint8_t *mine = calloc(1, LONG), *theirs = calloc(1, LONG);
     struct peers w;
     struct fabemu_req req[2] = {{0}};
     uint64_t key;
 
     peers_open(&w, 2, false);
-    fabemu_register(w.fab[1], theirs, BIG, FABEMU_REMOTE_READ | FABEMU_REMOTE_WRITE, &key);
-    fabemu_put(w.fab[0], 1, key, 0, mine, BIG, &req[0]);
-    fabemu_get(w.fab[0], 1, key, 0, mine, BIG, &req[1]);
+    fabemu_register(w.fab[1], theirs, LONG, FABEMU_REMOTE_READ | FABEMU_REMOTE_WRITE, &key);
+    fabemu_put(w.fab[0], 1, key, 0, mine, LONG, &req[0]);
+    fabemu_get(w.fab[0], 1, key, 0, mine, LONG, &req[1]);
     for (int i = 0; i < 6; i++)
         fake_pump(w.fake);
     CU_ASSERT_EQUAL(req[0].status, FABEMU_PENDING);
     CU_ASSERT_EQUAL(fabemu_unregister(w.fab[1], key), 0);
-    memset(theirs, 0x55, BIG);
+    memset(theirs, 0x55, LONG);
     CU_ASSERT_TRUE(fake_finish(w.fake, req, 2));
     CU_ASSERT_EQUAL(req[0].status, -EACCES);
     CU_ASSERT_EQUAL(req[1].status, -EACCES);
     fake_quiet(w.fake);
-    CU_ASSERT_TRUE(theirs[0] == 0x55 && memcmp(theirs, theirs + 1, BIG - 1) == 0);
+    CU_ASSERT_TRUE(theirs[0] == 0x55 && memcmp(theirs, theirs + 1, LONG - 1) == 0);
     peers_close(&w);
     free(mine);
     free(theirs);

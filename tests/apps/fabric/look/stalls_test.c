@@ -196,7 +196,7 @@ static void stalls__name_links_that_wait(void)
 
     open_stopped(&w, "oq2004", 1);
     CU_ASSERT_EQUAL(fabric_stalls(w.fabric, S_NS, stall, 64), 0); /* nobody has looked */
-    for (uint32_t round = 0; round < 3000; round++) {
+    for (uint32_t round = 0; round < EMU_EDGE_SLOTS + 2000; round++) {
         hdr.src = round % 3;
         edges_post(&w, hdr.src, &hdr, &payload);
         world_fabric_pass(w.fabric);

@@ -31,7 +31,7 @@
 
 #define EMU_EDGE_MAGIC 0x656764656d756266u /* "fbumedge" */
 /* of edges, of what processes say over them, and of the control protocol */
-#define EMU_EDGE_VERSION 5u
+#define EMU_EDGE_VERSION 6u
 /*
  * Of each ring; a power of two. A ring is more than a core's caches hold: its lines have gone to
  * the cache that cores share by the time the other end wants them, and come from there in a third

@@ -126,7 +126,7 @@ static void set__goes_before_all_that_follows(void)
     for (uint32_t node = 1; node < FAKE_NODES; node++)
         peers_inject(&t.w, 0, node, 9, "x", 1);
     fake_quiet(t.w.fake);
-    for (dest.node = FAKE_NODES - 1; dest.node; dest.node--) /* their windows are more than the ring */
+    for (dest.node = FAKE_NODES - 1; dest.node; dest.node--) /* more than the ring */
         while (fabemu_inject(t.w.queue[0], &dest, &v, 4) == 0)
             sent++;
     CU_ASSERT_EQUAL(sent, EMU_EDGE_SLOTS);

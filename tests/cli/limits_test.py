@@ -23,7 +23,7 @@ import time
 
 from cli_kit import Client, FabemuCase, alive, main, stopped, until
 
-EDGE_BYTES = 541504  # at least: what a process attaches by
+EDGE_BYTES = 2163008  # at least: what a process attaches by
 
 # A process that uses libfabemu: attaches, does what its argument says, detaches.
 PROGRAM = r'''
@@ -367,7 +367,7 @@ class LimitsTest(FabemuCase):
         return os.path.join(self.dir, "between")
 
     def test_library_of_another_version__is_told_so(self):
-        for version, edge_version in ((4, None), (6, None), (None, 4), (None, 6)):
+        for version, edge_version in ((5, None), (7, None), (None, 5), (None, 7)):
             with self.subTest(version=version, edge_version=edge_version):
                 path = self.up()
                 between = self.stand_between(path, version, edge_version)
@@ -375,7 +375,7 @@ class LimitsTest(FabemuCase):
                 self.assertEqual(-err, errno.EPROTO, text)
                 self.assertIn("use the libfabemu that came with this fabemu", text)
                 if version:
-                    self.assertIn(f"library is of version {version}, and the fabric of 5", text)
+                    self.assertIn(f"library is of version {version}, and the fabric of 6", text)
                 self.assertEqual(self.said(path, "attach()"), [(0, "")])
                 self.fabemu("down", "u")
                 os.unlink(between)

@@ -348,7 +348,7 @@ class Simulated(WebCase):
         for fields in ({}, {"for_ms": -1}, {"every_ms": -1, "for_ms": 1},
                        {"every_ms": 10**6, "for_ms": 1}, {"hold": True, "for_ms": 10**9}):
             self.assertEqual(reader.ask("pace", **fields)["errno"], errno.EINVAL, fields)
-        self.assertEqual(reader.ask("attach", version=5, want=-1)["errno"], errno.ENOTSUP)
+        self.assertEqual(reader.ask("attach", version=6, want=-1)["errno"], errno.ENOTSUP)
         self.assertIn("clock virtual", self.fabemu("status").stdout)
         self.assertEqual(page.ask("pace", for_ms="x")[0]["ok"], False)
         run.send_signal(signal.SIGINT)  # nobody has looked: it has not begun, and ends

@@ -33,6 +33,8 @@ static const struct entry entries[] = {
      false, 8, 0.5},
     {"virtual", "simulated time: segment-hops per second with one worker, and the gain of two",
      bench_virtual, 0, false, 14, 3},
+    {"real", "clock real: nodes that one core keeps on time at the full rate of their links",
+     bench_real, 0, false, 15, 6},
     {"crc", "the checksums of a packet: ns per segment, per header", bench_crc, 0, false, 8, 0.5},
     {"hostlink", "ns a segment of a link between hosts at either end, and by a bare loop",
      bench_hostlink, 0, false, 8, 0.5},

@@ -75,6 +75,7 @@ void bench_ack_virtual(struct bench *bench, int unused);    /* bench/ack_virtual
 void bench_crc(struct bench *bench, int unused);            /* bench/crc.c */
 void bench_hostlink(struct bench *bench, int unused);       /* bench/hostlink.c */
 void bench_virtual(struct bench *bench, int unused);        /* bench/virtual.c */
+void bench_real(struct bench *bench, int unused);           /* bench/real.c */
 void bench_start256(struct bench *bench, int unused);       /* bench/fabric.c */
 void bench_idle256(struct bench *bench, int clock);         /* enum emu_clock_mode */
 void bench_face(struct bench *bench, int nodes);            /* bench/face.c */

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * real.c - clock real: how many nodes one core keeps on time.
+ *
+ * All nodes of a tree send whole segments at one rate to nodes drawn at random, each by its own
+ * times; the thread steps the fabric for a while, and looks how late it is in the end. What it
+ * cannot do in time adds up: where it keeps time it is late by a pass or two. The greatest rate at
+ * which that is so is looked for by halves, and told as so many nodes at the full rate of a link.
+ * Late by less than 1 in 50 of the time that was looked at is on time: a neighbour may take the
+ * core for a moment, for which a rate that is not kept is tried once more.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "apps/bench/hops.h"
+#include "apps/bench/internal.h"
+#include "apps/traffic/worker.h"
+#include "emu/link/link.h"
+#include "emu/now.h"
+#include "emu/random.h"
+#include "emu/worker/worker.h"
+
+#define REAL_TOPO  "kary:4,3" /* 64 nodes, 3 levels, 5 switches between most */
+#define REAL_LATE  50         /* of the time, 1 in so many */
+#define REAL_STEPS 10         /* halves: of a link's rate, to 1 in 1024 */
+#define REAL_TRIES 2
+
+struct real_fabric;
+
+struct real_node {
+    struct traffic_base base;
+    struct real_fabric *all;
+    uint64_t birth_ps;  /* of the next segment: it is ready to leave */
+    uint64_t arrive_ps; /* of the next one that comes, EMU_NEVER: unknown */
+    uint64_t depart_ps; /* of the next one that leaves, the same */
+    uint64_t random;
+    uint32_t node;
+};
+
+struct real_fabric {
+    struct fabric_config config;
+    struct topo_graph *graph;
+    struct fabric_node_ops ops;
+    struct fabric *fabric;
+    struct real_node **node;
+    uint64_t gap_ps;  /* between segments of a node */
+    uint64_t late_ps; /* of what has come, the latest since it was last asked */
+    uint64_t sent, taken;
+};
+
+/* --- nodes -------------------------------------------------------------------------------- */
+
+static void node_deliver(void *context, const struct emu_entry *entry)
+{
+    struct real_node *node = context;
+    uint64_t late_ps = node->base.dev.worker->now_ps - entry->time_ps;
+
+    node->all->taken++;
+    if (late_ps > node->all->late_ps)
+        node->all->late_ps = late_ps;
+}
+
+static uint64_t node_send(struct real_node *node, uint64_t until_ps)
+{
+    uint32_t nodes = node->all->config.graph->nodes;
+    uint64_t depart_ps;
+
+    while ((depart_ps = emu_tx_earliest_ps(&node->base.tx, node->birth_ps)) <= until_ps) {
+        struct emu_entry entry = {.hdr = {.src = node->node,
+                                          .kind = EMU_UNICAST,
+                                          .len = EMU_PAYLOAD_BYTES},
+                                  .buf = EMU_NO_BUF};
+
+        entry.hdr.dst = (uint32_t)((emu_xorshift(&node->random) >> 32) * nodes >> 32);
+        emu_tx_depart(&node->base.tx, &entry, depart_ps);
+        node->birth_ps += node->all->gap_ps;
+        node->all->sent++;
+    }
+    emu_tx_flush(&node->base.tx);
+    return depart_ps;
+}
+
+static uint32_t node_step(struct emu_dev *dev, uint64_t until_ps)
+{
+    struct real_node *node = (struct real_node *)dev;
+    uint64_t credit_ps = node->base.tx.profile->credit_ps;
+
+    emu_dev_take(dev, EMU_EVENT_DATA);
+    emu_dev_take(dev, EMU_EVENT_CREDIT);
+    node->arrive_ps = traffic_take(&node->base.rx, credit_ps, until_ps, node, node_deliver);
+    node->depart_ps = node_send(node, until_ps);
+    dev->next_ps = node->arrive_ps < node->depart_ps ? node->arrive_ps : node->depart_ps;
+    return 0;
+}
+
+static int node_create(void *ctx, uint32_t n, struct emu_worker *worker, struct emu_dev **dev,
+                       struct emu_tx **tx, struct emu_rx **rx)
+{
+    struct real_fabric *all = ctx;
+    struct real_node *node = traffic_base_new(sizeof *node, worker, node_step, dev, tx, rx);
+
+    if (!node)
+        return -ENOMEM;
+    all->node[n] = node;
+    node->all = all;
+    node->node = n;
+    node->random = emu_spread(n + 1);
+    node->birth_ps = EMU_NEVER;
+    (*dev)->next_ps = 0;
+    return 0;
+}
+
+/* --- a fabric of them ----------------------------------------------------------------------- */
+
+static int real_open(struct real_fabric *all, char *error, size_t error_bytes)
+{
+    int err;
+
+    memset(all, 0, sizeof *all);
+    err = bench_config(&all->config, &all->graph, "oq2004", REAL_TOPO, error, error_bytes);
+    if (err)
+        return err;
+    all->node = calloc(all->graph->nodes, sizeof(struct real_node *));
+    if (!all->node) {
+        snprintf(error, error_bytes, "%s", strerror(ENOMEM));
+        return -ENOMEM;
+    }
+    all->ops = (struct fabric_node_ops){.create = node_create, .ctx = all};
+    all->config.clock = EMU_CLOCK_REAL;
+    all->config.threads = 1;
+    all->config.start_stopped = true;
+    all->config.local_nodes = &all->ops;
+    return fabric_start(&all->fabric, &all->config, error, error_bytes);
+}
+
+static void real_close(struct real_fabric *all)
+{
+    fabric_stop(all->fabric);
+    for (uint32_t n = 0; all->node && n < all->graph->nodes; n++) {
+        if (all->node[n])
+            emu_link_unjoin(&all->node[n]->base.tx);
+        free(all->node[n]);
+    }
+    free(all->node);
+    topo_free(all->graph);
+}
+
+/* All nodes begin to send at @load of their links' rate, from now on, a gap's part each apart. */
+static void real_load(struct real_fabric *all, double load)
+{
+    uint64_t wire_ps = EMU_SEG_BYTES * all->config.profile.link_ps_per_byte;
+    uint64_t now_ps = emu_clock_now(&fabric_worker(all->fabric, 0)->clock);
+
+    all->gap_ps = (uint64_t)((double)wire_ps / load);
+    for (uint32_t n = 0; n < all->graph->nodes; n++) {
+        struct real_node *node = all->node[n];
+
+        node->birth_ps = now_ps + all->gap_ps * n / all->graph->nodes;
+        emu_dev_again(&node->base.dev);
+    }
+}
+
+/* Nobody sends any more; what is under way arrives. */
+static void real_drain(struct real_fabric *all)
+{
+    for (uint32_t n = 0; n < all->graph->nodes; n++)
+        all->node[n]->birth_ps = EMU_NEVER;
+    while (all->taken != all->sent)
+        emu_worker_pass(fabric_worker(all->fabric, 0));
+}
+
+static void real_run(struct real_fabric *all, uint64_t run_ns)
+{
+    struct emu_worker *worker = fabric_worker(all->fabric, 0);
+
+    for (uint64_t end_ns = emu_now_ns() + run_ns; emu_now_ns() < end_ns;)
+        emu_worker_pass(worker);
+}
+
+/* Is @load kept for @run_ns? *@mhops: then, millions of hops a second. */
+static bool real_keeps(struct real_fabric *all, double load, uint64_t run_ns, double *mhops)
+{
+    struct fabric_totals before, after;
+    bool keeps = false;
+
+    for (int left = REAL_TRIES; left && !keeps; left--) {
+        fabric_totals_read(all->fabric, &before);
+        real_load(all, load);
+        real_run(all, run_ns - run_ns / 4);
+        all->late_ps = 0;
+        real_run(all, run_ns / 4);
+        keeps = all->late_ps / 1000u < run_ns / REAL_LATE;
+        fabric_totals_read(all->fabric, &after);
+        real_drain(all);
+    }
+    if (keeps)
+        *mhops = (double)(after.hops - before.hops) * 1e3 / (double)run_ns;
+    return keeps;
+}
+
+/* The greatest load that is kept; 0: none. */
+static double real_most(struct real_fabric *all, uint64_t run_ns, double *mhops)
+{
+    double most = 0, step = 0.5;
+
+    for (int left = REAL_STEPS; left; left--, step /= 2)
+        if (real_keeps(all, most + step, run_ns, mhops))
+            most += step;
+    return most;
+}
+
+static void real_row(struct bench *bench, const char *name, const char *unit,
+                     const struct bench_samples *samples, const char *error)
+{
+    struct json_object *own = json_object_new_object();
+
+    json_object_object_add(own, "clock", json_object_new_string("real"));
+    json_object_object_add(own, "topo", json_object_new_string(REAL_TOPO));
+    json_object_object_add(own, "traffic", json_object_new_string("uniform"));
+    json_object_object_add(own, "workers", json_object_new_int(1));
+    bench_row(bench, &(struct bench_row){.name = name,
+                                         .unit = unit,
+                                         .samples = samples,
+                                         .conditions = own,
+                                         .error = error});
+}
+
+void bench_real(struct bench *bench, int unused)
+{
+    struct bench_samples nodes = {.count = 0}, hops = {.count = 0};
+    struct real_fabric all;
+    char error[256];
+    int err = real_open(&all, error, sizeof error);
+
+    (void)unused;
+    for (unsigned left = bench_repeat(bench, 5, 2); !err && left; left--) {
+        double mhops = 0;
+
+        bench_sample(&nodes, all.graph->nodes * real_most(&all, bench_sample_ns(bench), &mhops));
+        bench_sample(&hops, mhops);
+    }
+    real_close(&all);
+    real_row(bench, "real.nodes", "nodes", &nodes, err ? error : NULL);
+    real_row(bench, "real.hops", "Mhops/s", &hops, err ? error : NULL);
+}

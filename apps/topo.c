@@ -66,12 +66,31 @@ struct figures {
     uint32_t longest;           /* switches on the longest route */
     uint64_t least_ps, most_ps; /* zero load, one segment, over 1 and over longest switches */
     struct fabric_bytes bytes;
+    uint32_t workers; /* 0: nobody asked how many */
+    double cables;    /* between switches, on the way of a segment to a node drawn at random, */
+    double others;    /* and of these, to a switch of another worker */
 };
 
 static uint64_t zero_load_ps(const struct emu_profile *profile, uint32_t switches)
 {
     return profile->nic_send_ps + profile->nic_recv_ps + switches * profile->switch_ps +
            (switches + 1) * profile->channel_ps + SEGMENT_BYTES * profile->link_ps_per_byte;
+}
+
+/* What a cable between two workers costs is the host's; how many there are, the network's. */
+static void measure_workers(struct figures *ret, const struct fabric_config *config)
+{
+    uint32_t *worker_of = calloc(config->graph->switches, sizeof *worker_of);
+    struct topo_crossings crossings;
+
+    if (!worker_of)
+        return;
+    ret->workers = fabric_worker_count(config);
+    topo_partition(config->graph, ret->workers, worker_of);
+    topo_partition_crossings(config->graph, worker_of, &crossings);
+    ret->cables = (double)crossings.cables / (double)crossings.segments;
+    ret->others = (double)crossings.others / (double)crossings.segments;
+    free(worker_of);
 }
 
 static void measure(struct figures *ret, const struct fabric_config *config)
@@ -90,6 +109,8 @@ static void measure(struct figures *ret, const struct fabric_config *config)
     ret->least_ps = zero_load_ps(&config->profile, 1);
     ret->most_ps = zero_load_ps(&config->profile, ret->longest);
     fabric_bytes(config, &ret->bytes);
+    if (config->threads != FABRIC_THREADS_AUTO)
+        measure_workers(ret, config);
 }
 
 /* What Table I of the paper counts, and what a file had that is no part of the network. */
@@ -149,6 +170,11 @@ static void print_text(const struct fabric_config *config, const struct figures 
         (double)figures->bytes.per_switch / 1024, (double)figures->bytes.per_idle_node / 1024,
         (double)figures->bytes.per_attached_node / 1024,
         (double)figures->bytes.total / (1024 * 1024));
+    if (figures->workers)
+        printf(
+            "  workers        %u: a segment takes %.2f cables between switches (to nodes drawn at "
+            "random),\n                 %.2f of them to a switch of another worker\n",
+            figures->workers, figures->cables, figures->others);
     if (checked)
         print_checked(checked);
 }
@@ -210,6 +236,11 @@ static void print_json(const struct fabric_config *config, const struct figures 
     json_add_number(bytes, "idle_node", figures->bytes.per_idle_node);
     json_add_number(bytes, "attached_node", figures->bytes.per_attached_node);
     json_object_object_add(all, "bytes", json_add_number(bytes, "total", figures->bytes.total));
+    if (figures->workers) {
+        json_add_number(all, "workers", figures->workers);
+        json_object_object_add(all, "cables_a_segment", json_object_new_double(figures->cables));
+        json_object_object_add(all, "to_other_workers", json_object_new_double(figures->others));
+    }
     json_object_object_add(all, "checked", json_object_new_boolean(checked != NULL));
     if (checked)
         json_object_object_add(all, "check", json_checked(checked));

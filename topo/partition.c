@@ -8,6 +8,7 @@
  */
 #include <stdlib.h>
 
+#include "emu/random.h"
 #include "topo/graph.h"
 
 struct place {
@@ -108,4 +109,39 @@ void topo_partition_part(const struct topo_graph *graph, const uint32_t *host_of
 void topo_partition(const struct topo_graph *graph, uint32_t workers, uint32_t *worker_of)
 {
     topo_partition_part(graph, NULL, 0, workers, worker_of);
+}
+
+#define CROSSINGS_SEGMENTS 100000u
+#define CROSSINGS_SEED     1u
+
+static uint32_t crossings_below(uint64_t *state, uint32_t count)
+{
+    return (uint32_t)((emu_splitmix(state) >> 32) * count >> 32);
+}
+
+void topo_partition_crossings(const struct topo_graph *graph, const uint32_t *worker_of,
+                              struct topo_crossings *ret)
+{
+    uint64_t state = CROSSINGS_SEED;
+
+    *ret = (struct topo_crossings){.segments = CROSSINGS_SEGMENTS};
+    for (uint32_t i = 0; i < CROSSINGS_SEGMENTS; i++) {
+        uint32_t src = crossings_below(&state, graph->nodes);
+        uint32_t dst = crossings_below(&state, graph->nodes);
+        uint32_t sw = graph->node[src].link[0].sw;
+
+        while (sw != TOPO_NONE) {
+            uint64_t ports = topo_route_ports(&graph->sw[sw].route, dst);
+            uint32_t ways = (uint32_t)__builtin_popcountll(ports);
+            const struct topo_end *end =
+                ways ? &graph->sw[sw].end[emu_bits_nth(ports, crossings_below(&state, ways))]
+                     : NULL;
+
+            if (!end || end->kind != TOPO_END_SWITCH)
+                break;
+            ret->cables++;
+            ret->others += worker_of[sw] != worker_of[end->id];
+            sw = end->id;
+        }
+    }
 }

@@ -307,6 +307,20 @@ void topo_partition(const struct topo_graph *graph, uint32_t workers, uint32_t *
 void topo_partition_part(const struct topo_graph *graph, const uint32_t *host_of, uint32_t host,
                          uint32_t workers, uint32_t *worker_of);
 
+/* Of segments from nodes to nodes, both drawn at random: */
+struct topo_crossings {
+    uint64_t segments; /* how many */
+    uint64_t cables;   /* that they took from switch to switch, */
+    uint64_t others;   /* and of these, to a switch of another worker */
+};
+
+/**
+ * topo_partition_crossings - what a partition costs: a cable between two workers is what one core
+ * writes and another reads. @worker_of: as topo_partition() makes it. Ways are drawn, too. Pure.
+ */
+void topo_partition_crossings(const struct topo_graph *graph, const uint32_t *worker_of,
+                              struct topo_crossings *ret);
+
 /* --- several hosts share a network -------------------------------------------------- */
 
 #define TOPO_HOSTS_MAX 64

@@ -283,6 +283,9 @@ struct emu_worker *fabric_worker(struct fabric *fabric, uint32_t i);
 uint32_t fabric_threads(const struct fabric *fabric);  /* workers running */
 uint32_t fabric_attached(const struct fabric *fabric); /* nodes attached now */
 
+/** fabric_worker_count - workers of such a fabric. Pure, but for the count of cores. */
+uint32_t fabric_worker_count(const struct fabric_config *config);
+
 /** fabric_bytes - memory that an idle fabric of this configuration takes. Pure: starts nothing. */
 struct fabric_bytes {
     uint64_t per_switch;

@@ -263,9 +263,6 @@ static inline bool fabric_has_states(const struct fabric_config *config)
     return !fabric_has_engines(config);
 }
 
-/* fabric/config.c: workers of this fabric. Pure, but for the count of cores. */
-uint32_t fabric_worker_count(const struct fabric_config *config);
-
 /*
  * fabric/config.c: buffers that all switches, edges and workers' caches can hold at once. Beyond
  * these the pool has FABRIC_GROUP_BUFS for partial results, which groups set aside when they are

@@ -177,6 +177,12 @@ class CliTest(FabemuCase):
         self.assertEqual(got["cables"], {"node": 256, "switch": 768})
         self.assertEqual(got["zero_load_most_ps"], 3594800)  # FACTS A: 3.595 us
         self.assertIn("KiB an idle node", self.fabemu("topo", "--nodes", "4").stdout)
+        self.assertNotIn("workers", got)
+        got = json.loads(self.fabemu("topo", "kary:4,4", "--threads", "4", "--json").stdout)
+        self.assertEqual(got["workers"], 4)
+        self.assertTrue(0 < got["to_other_workers"] < got["cables_a_segment"] < 6)
+        text = self.fabemu("topo", "kary:4,4", "--threads", "device").stdout
+        self.assertIn("  workers        256: ", text)
 
     def test_topo__counts_what_table_1_counts(self):
         got = json.loads(self.fabemu("topo", "qsnet:640", "--json").stdout)

@@ -508,6 +508,35 @@ static void topo_tree_charge__undoes_itself(void)
     topo_free(graph);
 }
 
+/* One worker hands nothing over; with a worker for each switch every cable joins two; and between
+   these it is no more than that. */
+static void topo_partition__crossings_are_no_more_than_cables(void)
+{
+    static const char *const specs[] = {"kary:4,3", "qsnet:128", "clos:radix=8,levels=3"};
+    char error[256];
+
+    for (unsigned i = 0; i < sizeof specs / sizeof specs[0]; i++) {
+        struct topo_crossings got[3];
+        struct topo_graph *graph;
+        uint32_t *worker_of;
+
+        CU_ASSERT_EQUAL_FATAL(topo_parse(&graph, specs[i], error, sizeof error), 0);
+        worker_of = calloc(graph->switches, sizeof *worker_of);
+        for (unsigned k = 0; k < 3; k++) {
+            topo_partition(graph, k == 0 ? 1 : k == 1 ? 4 : graph->switches, worker_of);
+            topo_partition_crossings(graph, worker_of, &got[k]);
+        }
+        CU_ASSERT_TRUE(got[0].segments > 0 && got[0].cables > got[0].segments);
+        CU_ASSERT_TRUE(got[0].cables < got[0].segments * graph->longest);
+        CU_ASSERT_EQUAL(got[0].others, 0);
+        CU_ASSERT_TRUE(got[1].others > 0 && got[1].others < got[1].cables);
+        CU_ASSERT_EQUAL(got[2].others, got[2].cables);
+        CU_ASSERT_EQUAL(got[2].cables, got[0].cables);
+        free(worker_of);
+        topo_free(graph);
+    }
+}
+
 static void topo_partition__sizes_differ_by_one_at_most(void)
 {
     for (size_t i = 0; i < SMALL_TREES; i++) {
@@ -589,6 +618,7 @@ int main(void)
         CASE(topo_tree_build__spreads_over_the_tops),
         CASE(topo_tree_charge__undoes_itself),
         CASE(topo_partition__sizes_differ_by_one_at_most),
+        CASE(topo_partition__crossings_are_no_more_than_cables),
         CASE(topo_partition__keeps_neighbours_together),
         {NULL, NULL},
     };

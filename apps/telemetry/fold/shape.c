@@ -118,6 +118,12 @@ static void put_numbers(const struct telemetry_fold *fold, const char *field, ui
     telemetry_puts(text, "]");
 }
 
+static int64_t count_of(const void *ctx, const struct telemetry_group *group)
+{
+    (void)ctx;
+    return group->count;
+}
+
 static int64_t number_of(const void *ctx, const struct telemetry_group *group)
 {
     (void)ctx;
@@ -177,6 +183,7 @@ static void put_folded(const struct telemetry *t, const struct telemetry_fold *f
     put_open(fold, text);
     put_numbers(fold, "block_of", parts, block_of, NULL, text);
     put_numbers(fold, "number_of", parts, number_of, NULL, text);
+    put_numbers(fold, "count_of", parts, count_of, NULL, text);
     telemetry_puts(text, "}");
 }
 

@@ -266,6 +266,27 @@ class Folded(FabemuCase):
             return self.reply(clients[0])["ok"]
         self.assertTrue(until(may_open))  # once it is seen that the other is gone
 
+    def test_in_simulated_time_blocks_stay_open_from_run_to_run(self):
+        run = self.start("traffic", "--topo", self.TOPO, "--load", "0.02,0.04", "--warmup", "100",
+                         "--measure", "2000", "--web")
+        run.stderr.readline()  # the page's address
+        socket, = (name for name in self.sockets() if name.startswith("traffic"))
+        client = self.client(os.path.join(os.path.dirname(self.path), socket))
+        client.socket.settimeout(60)
+        for fold in {"open": "3"}, {"open": [9999]}:  # what is wrong is said at once, or
+            client.send({"cmd": "subscribe", "telemetry": 100, "fold": fold})
+        client.send({"cmd": "subscribe", "telemetry": 100, "fold": {"open": [3]}})
+        shapes, refused = [], 0
+        while len(shapes) < 2:
+            line = client.next()
+            refused += line.get("ok") is False  # once there is a network
+            if line.get("event") == "telemetry_shape":
+                shapes.append(line["folded"]["open"])
+        self.assertEqual(shapes, [[3], [3]])
+        self.assertGreaterEqual(refused, 1)
+        client.close()
+        self.assertEqual(run.wait(timeout=60), 0)
+
     def test_a_small_network_has_no_blocks(self):
         client = self.client(self.up("v"))
         for fold in True, {}, {"open": []}:

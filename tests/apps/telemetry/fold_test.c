@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "apps/fabric/hosts.h"
 #include "apps/telemetry/fold/fold.h"
 #include "apps/telemetry/fold/wish.h"
 #include "emu/json.h"
@@ -438,6 +439,42 @@ static void fold__tells_who_is_at_open_nodes(void)
     net_close(&net);
 }
 
+/* On several hosts: a switch that is told as itself says on which it is. */
+static void shape__says_where_open_switches_are(void)
+{
+    static const char *const names[] = {"one", "two", "three"};
+    uint64_t seed = test_seed();
+    struct telemetry_fold *open;
+    struct json_object *shape, *list;
+    struct fabric_hosts hosts = {.count = 3};
+    struct net net;
+    uint32_t *of;
+
+    net_open(&net, test_random(&seed));
+    of = calloc(net.graph->switches, sizeof *of);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(of);
+    for (uint32_t s = 0; s < net.graph->switches; s++)
+        of[s] = (uint32_t)test_draw(&net.seed, 0, 2);
+    hosts.of = of;
+    net.config.hosts = &hosts;
+    net.t->source.hosts = names;
+    CU_ASSERT_EQUAL_FATAL(telemetry_open(&open, net.t, &(uint32_t){0}, 1), 0);
+    telemetry_folded_shape(net.t, open, 0, &net.text);
+    shape = parsed(&net.text);
+    CU_ASSERT_EQUAL(json_object_array_length(json_object_object_get(shape, "hosts")), 3);
+    list = json_object_object_get(shape, "host_of");
+    CU_ASSERT_EQUAL_FATAL(json_object_array_length(list), open->switches);
+    for (uint32_t g = 0; g < open->switches; g++) {
+        uint32_t number = open->sw_group[g].number;
+
+        CU_ASSERT_EQUAL(at(list, g), number == TELEMETRY_MANY ? -1 : (int64_t)of[number]);
+    }
+    json_object_put(shape);
+    telemetry_fold_destroy(open);
+    free(of);
+    net_close(&net);
+}
+
 static void open__of_what_is_not_there_is_refused(void)
 {
     uint64_t seed = test_seed();
@@ -520,6 +557,7 @@ static void wish__is_read_or_refused_with_a_reason(void)
 static const struct test_case cases[] = {
     CASE(fold__is_the_sum_of_the_whole_whatever_is_open),
     CASE(fold__tells_who_is_at_open_nodes),
+    CASE(shape__says_where_open_switches_are),
     CASE(open__of_what_is_not_there_is_refused),
     CASE(wish__is_read_or_refused_with_a_reason),
     {0},

@@ -149,6 +149,7 @@ static void client_close(struct daemon *daemon, struct client *client)
 {
     emu_list_del(&client->link);
     daemon_capture_left(daemon, client);
+    telemetry_serve_left(client);
     conn_close(&client->conn); /* leaves epoll with it */
     free(client->look);
     client->look = NULL;

@@ -57,6 +57,7 @@ struct telemetry_tail {
     uint64_t look, since;
 };
 
+struct fabric_cable;
 struct telemetry_fold;
 
 struct telemetry {
@@ -85,6 +86,16 @@ int telemetry_far_create(struct telemetry *t);
 void telemetry_far_free(struct telemetry *t);
 void telemetry_far_way(const struct telemetry *t, uint32_t way, struct fabric_way *sum);
 void telemetry_far_totals(const struct telemetry *t, struct fabric_totals *sum);
+
+/*
+ * shape.c: how the line begins, up to what is in the network; a list of names; so many cables
+ * before that one join the same two.
+ */
+void telemetry_shape_begin(const struct telemetry *t, uint64_t every_ns, uint32_t nodes,
+                           struct telemetry_text *text);
+void telemetry_shape_names(struct telemetry_text *text, const char *field, const char *const *names,
+                           size_t count);
+int64_t telemetry_shape_lane(const struct fabric *fabric, const struct fabric_cable *cable);
 
 /* line.c: names of what is told by number. */
 extern const char *const telemetry_link_names[TELEMETRY_LINKS];

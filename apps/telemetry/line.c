@@ -6,7 +6,7 @@
  * is left out.
  */
 #include "apps/fabric/links.h"
-#include "apps/telemetry/fold.h"
+#include "apps/telemetry/fold/fold.h"
 #include "apps/telemetry/internal.h"
 #include "nic/fabemu.h"
 
@@ -135,23 +135,38 @@ static void put_nodes(const struct parts *parts, uint64_t since, struct telemetr
     list_end(text);
 }
 
-static void put_processes(const struct telemetry *t, uint64_t since, struct telemetry_text *text)
+/* Who is at a row of nodes; NULL: these are many. */
+static const struct telemetry_node *node_at(const struct telemetry *t,
+                                            const struct telemetry_fold *fold, uint32_t n)
+{
+    uint32_t number = fold ? fold->node_group[n].number : n;
+
+    return number == TELEMETRY_MANY ? NULL : &t->node[number];
+}
+
+static void put_process(uint32_t n, const struct telemetry_process *who,
+                        struct telemetry_text *text)
+{
+    telemetry_comma(text);
+    telemetry_puts(text, "{");
+    telemetry_field_number(text, "node", n);
+    telemetry_field_number(text, "pid", (uint64_t)who->pid);
+    if (who->rank >= 0)
+        telemetry_field_number(text, "rank", (uint64_t)who->rank);
+    if (who->pid)
+        telemetry_field_string(text, "command", who->command);
+    telemetry_puts(text, "}");
+}
+
+static void put_processes(const struct telemetry *t, const struct telemetry_fold *fold,
+                          uint32_t nodes, uint64_t since, struct telemetry_text *text)
 {
     list_begin(text, "processes");
-    for (uint32_t n = 0; n < t->source.config->graph->nodes; n++) {
-        const struct telemetry_node *node = &t->node[n];
+    for (uint32_t n = 0; n < nodes; n++) {
+        const struct telemetry_node *node = node_at(t, fold, n);
 
-        if (node->who_changed <= since)
-            continue;
-        telemetry_comma(text);
-        telemetry_puts(text, "{");
-        telemetry_field_number(text, "node", n);
-        telemetry_field_number(text, "pid", (uint64_t)node->who.pid);
-        if (node->who.rank >= 0)
-            telemetry_field_number(text, "rank", (uint64_t)node->who.rank);
-        if (node->who.pid)
-            telemetry_field_string(text, "command", node->who.command);
-        telemetry_puts(text, "}");
+        if (node && node->who_changed > since)
+            put_process(n, &node->who, text);
     }
     list_end(text);
 }
@@ -162,15 +177,16 @@ static int64_t since_origin(const struct telemetry *t, uint64_t at_ns)
     return at_ns > t->source.origin ? (int64_t)(at_ns - t->source.origin) : 0;
 }
 
-static void put_waits(const struct telemetry *t, uint64_t since, struct telemetry_text *text)
+static void put_waits(const struct telemetry *t, const struct telemetry_fold *fold, uint32_t nodes,
+                      uint64_t since, struct telemetry_text *text)
 {
     list_begin(text, "waits");
-    for (uint32_t n = 0; n < t->source.config->graph->nodes; n++) {
-        const struct telemetry_wait *waits = &t->node[n].waits;
+    for (uint32_t n = 0; n < nodes; n++) {
+        const struct telemetry_node *node = node_at(t, fold, n);
 
-        if (t->node[n].waits_changed > since)
-            ROW(text, n, waits->kind, waits->other, waits->group, (int64_t)waits->bytes,
-                since_origin(t, waits->since_ns));
+        if (node && node->waits_changed > since)
+            ROW(text, n, node->waits.kind, node->waits.other, node->waits.group,
+                (int64_t)node->waits.bytes, since_origin(t, node->waits.since_ns));
     }
     list_end(text);
 }
@@ -247,10 +263,8 @@ static void tail_write(struct telemetry *t, const struct telemetry_fold *fold,
         put_states(t, since, text);
     put_switches(&parts, since, text);
     put_nodes(&parts, since, text);
-    if (!fold) {
-        put_processes(t, since, text);
-        put_waits(t, since, text);
-    }
+    put_processes(t, fold, parts.nodes, since, text);
+    put_waits(t, fold, parts.nodes, since, text);
     put_finished(t, since, text);
     telemetry_puts(text, "}");
     tail->look = t->looks;
@@ -277,9 +291,13 @@ void telemetry_line(struct telemetry *t, uint64_t since, uint64_t skipped,
     line_write(t, NULL, &t->tail, since, skipped, text);
 }
 
-void telemetry_folded_line(struct telemetry *t, uint64_t since, uint64_t skipped,
-                           struct telemetry_text *text)
+void telemetry_folded_line(struct telemetry *t, struct telemetry_fold *open, uint64_t since,
+                           uint64_t skipped, struct telemetry_text *text)
 {
+    struct telemetry_fold *fold = open ? open : t->fold;
+
     telemetry_fold_look(t->fold, t);
-    line_write(t, t->fold, &t->fold->tail, since, skipped, text);
+    if (open)
+        telemetry_open_look(open, t->fold, t);
+    line_write(t, fold, &fold->tail, since, skipped, text);
 }

@@ -13,13 +13,14 @@
 #include <unistd.h>
 
 #include "apps/daemon/client.h"
-#include "apps/daemon/faults.h"
-#include "apps/daemon/standstill.h"
 #include "apps/fabric/look/sample.h"
-#include "apps/telemetry/telemetry.h"
+#include "apps/telemetry/fold/wish.h"
+#include "apps/telemetry/known.h"
 #include "emu/now.h"
 
 #define GRID_MS TELEMETRY_EVERY_LEAST_MS
+
+#define OPEN_READERS 32u /* each takes some MB at most */
 
 /* For other hosts to answer; and for all that they have counted so far, the first time. */
 #define HOSTS_MS       50u
@@ -33,67 +34,6 @@ struct telemetry_serve {
     int timer;
     bool asks; /* other hosts, for a snapshot that is due; the timer is for them */
 };
-
-/* --- what the daemon knows ---------------------------------------------------------- */
-
-static void link_of(void *ctx, uint32_t cable, struct telemetry_cable *ret)
-{
-    const struct daemon *daemon = ctx;
-
-    *ret = telemetry_cable_at(daemon_faults_manager(daemon), cable);
-    if (daemon->far.lost && daemon->far.lost[cable])
-        ret->state = TELEMETRY_DOWN;
-}
-
-static void wait_of_op(struct telemetry_wait *waits, const struct emu_pending_op *op)
-{
-    static const enum telemetry_kind kinds[EMU_PENDING_KINDS] = {
-        [EMU_PENDING_SEND] = TELEMETRY_SEND,     [EMU_PENDING_RECEIVE] = TELEMETRY_RECEIVE,
-        [EMU_PENDING_PUT] = TELEMETRY_PUT,       [EMU_PENDING_GET] = TELEMETRY_GET,
-        [EMU_PENDING_ATOMIC] = TELEMETRY_ATOMIC,
-    };
-
-    if (!op->kind || (waits->kind && waits->since_ns <= op->since_ns))
-        return;
-    *waits = (struct telemetry_wait){.kind = kinds[op->kind],
-                                     .other = op->node == EMU_PENDING_ANY ? -1 : (int64_t)op->node,
-                                     .group = -1,
-                                     .bytes = op->bytes,
-                                     .since_ns = op->since_ns};
-}
-
-static void wait_of_group(struct telemetry_wait *waits, const struct emu_pending_group *group)
-{
-    if (!group->since_ns || (waits->kind && waits->since_ns <= group->since_ns))
-        return;
-    *waits = (struct telemetry_wait){.kind = telemetry_kind_of(group->what.kind),
-                                     .other = -1,
-                                     .group = group->id,
-                                     .bytes = group->what.bytes,
-                                     .since_ns = group->since_ns};
-}
-
-/* As it was told last: once a second. */
-static void node_of(void *ctx, uint32_t node, struct telemetry_process *who,
-                    struct telemetry_wait *waits)
-{
-    const struct daemon *daemon = ctx;
-    const struct client *client = daemon->by_node[node];
-    const struct emu_pending *pending;
-
-    if (!client)
-        return;
-    who->pid = client->pid;
-    who->rank = client->rank;
-    snprintf(who->command, sizeof who->command, "%s", client->command);
-    pending = client->look ? &client->look->pending : NULL;
-    if (!pending || !pending->written_ns || !pending->waits)
-        return;
-    wait_of_op(waits, &pending->send);
-    wait_of_op(waits, &pending->receive);
-    for (uint32_t g = 0; g < pending->groups; g++)
-        wait_of_group(waits, &pending->group[g]);
-}
 
 /* --- who reads ---------------------------------------------------------------------- */
 
@@ -164,8 +104,8 @@ static int sampler_open(struct daemon *daemon)
         .fabric = daemon->fabric,
         .config = daemon->config->fabric,
         .origin = daemon->began_ps / 1000u,
-        .link = link_of,
-        .node = node_of,
+        .link = telemetry_known_link,
+        .node = telemetry_known_node,
         .ctx = daemon,
         .hosts = daemon->config->hosts ? daemon->config->hosts->name : NULL,
     };
@@ -211,12 +151,76 @@ static int64_t every_wanted(struct json_object *request)
     return right || every_ms == 0 ? every_ms : -1;
 }
 
+static uint32_t readers_with_open(const struct daemon *daemon)
+{
+    uint32_t count = 0;
+
+    emu_each_listed (const struct client, client, &daemon->clients, link)
+        count += client->telemetry.open != NULL;
+    return count;
+}
+
+/* As it wants it, the reader gets a fold of its own. Errors: with a line in *why. */
+static int reader_open(struct daemon *daemon, const struct telemetry_wish *wish,
+                       struct telemetry_reader *reader, const char **why)
+{
+    int err = sampler_open(daemon);
+
+    *why = "there is no memory or descriptor for telemetry";
+    if (err)
+        return err;
+    if (wish->count && readers_with_open(daemon) >= OPEN_READERS) {
+        *why = "too many readers have blocks open";
+        return -ENOSPC;
+    }
+    err = telemetry_wish_meet(wish, daemon->telemetry->telemetry, &reader->open, why);
+    reader->folded = err > 0;
+    return err < 0 ? err : 0;
+}
+
+static void reader_begin(struct daemon *daemon, struct client *client)
+{
+    struct telemetry_serve *serve = daemon->telemetry;
+    struct telemetry_reader *reader = &client->telemetry;
+    uint64_t every_ns = reader->every_ms * UINT64_C(1000000);
+
+    reader->due_ms = next_ms(now_ms(serve), GRID_MS);
+    if (reader->folded)
+        telemetry_folded_shape(serve->telemetry, reader->open, every_ns, &serve->line);
+    else
+        telemetry_shape(serve->telemetry, every_ns, &serve->line);
+    daemon_send_line(daemon, client, serve->line.at, serve->line.bytes);
+}
+
+/* What was asked for takes the place of what was; or, where it is wrong, that stays. */
+static bool subscribe(struct daemon *daemon, struct client *client, uint32_t every_ms,
+                      const struct telemetry_wish *wish)
+{
+    struct telemetry_reader reader = {.every_ms = every_ms};
+    const char *why;
+    int err = every_ms ? reader_open(daemon, wish, &reader, &why) : 0;
+
+    if (err) {
+        daemon_reply_error(daemon, client, err, why);
+    } else {
+        telemetry_serve_left(client);
+        client->telemetry = reader;
+        daemon_send(daemon, client, conn_ok());
+        if (every_ms)
+            reader_begin(daemon, client);
+    }
+    if (daemon->telemetry) /* else nobody has ever read */
+        serve_rearm(daemon);
+    return !err;
+}
+
 bool telemetry_serve_subscribe(struct daemon *daemon, struct client *client,
                                struct json_object *request)
 {
     int64_t every_ms = every_wanted(request);
-    struct telemetry_serve *serve;
-    bool folded;
+    struct telemetry_wish wish;
+    const char *why;
+    bool done;
     int err;
 
     if (every_ms < 0) {
@@ -224,26 +228,20 @@ bool telemetry_serve_subscribe(struct daemon *daemon, struct client *client,
                            "\"telemetry\" must be 0, or a number of ms from 100 to 3600000");
         return false;
     }
-    err = every_ms ? sampler_open(daemon) : 0;
-    if (!err && every_ms && emu_json_true(request, "fold"))
-        err = telemetry_fold(daemon->telemetry->telemetry);
-    folded = err > 0;
-    if (err < 0) {
-        daemon_reply_error(daemon, client, err, "there is no memory or descriptor for telemetry");
+    err = telemetry_wish_read(&wish, request, &why);
+    if (err) {
+        daemon_reply_error(daemon, client, err, why);
         return false;
     }
-    serve = daemon->telemetry;
-    client->telemetry = (struct telemetry_reader){.every_ms = (uint32_t)every_ms, .folded = folded};
-    daemon_send(daemon, client, conn_ok());
-    if (every_ms) {
-        client->telemetry.due_ms = next_ms(now_ms(serve), GRID_MS);
-        (folded ? telemetry_folded_shape
-                : telemetry_shape)(serve->telemetry, (uint64_t)every_ms * 1000000u, &serve->line);
-        daemon_send_line(daemon, client, serve->line.at, serve->line.bytes);
-    }
-    if (serve) /* else nobody has ever read */
-        serve_rearm(daemon);
-    return true;
+    done = subscribe(daemon, client, (uint32_t)every_ms, &wish);
+    telemetry_wish_free(&wish);
+    return done;
+}
+
+void telemetry_serve_left(struct client *client)
+{
+    telemetry_fold_destroy(client->telemetry.open);
+    client->telemetry.open = NULL;
 }
 
 /* The last line is still under way to it. */
@@ -257,8 +255,11 @@ static void reader_serve(struct daemon *daemon, struct client *client)
     struct telemetry_serve *serve = daemon->telemetry;
     struct telemetry_reader *reader = &client->telemetry;
 
-    (reader->folded ? telemetry_folded_line : telemetry_line)(serve->telemetry, reader->seen,
-                                                              reader->skipped, &serve->line);
+    if (reader->folded)
+        telemetry_folded_line(serve->telemetry, reader->open, reader->seen, reader->skipped,
+                              &serve->line);
+    else
+        telemetry_line(serve->telemetry, reader->seen, reader->skipped, &serve->line);
     if (serve->line.failed) {
         reader->skipped++;
         return;

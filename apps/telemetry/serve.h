@@ -20,17 +20,19 @@ struct client;
 struct daemon;
 struct hosts_piece;
 struct json_object;
+struct telemetry_fold;
 
 #define TELEMETRY_EVERY_LEAST_MS 100u
 #define TELEMETRY_EVERY_MOST_MS  3600000u
 
 /* What the daemon keeps of a connection's wish. */
 struct telemetry_reader {
-    uint32_t every_ms; /* 0: it wants none */
-    uint64_t due_ms;   /* since the fabric's start: the next */
-    uint64_t seen;     /* the look that it was told of last; 0: none */
-    uint64_t skipped;  /* since then */
-    bool folded;       /* it is told of a large network as of one of few parts */
+    uint32_t every_ms;           /* 0: it wants none */
+    uint64_t due_ms;             /* since the fabric's start: the next */
+    uint64_t seen;               /* the look that it was told of last; 0: none */
+    uint64_t skipped;            /* since then */
+    bool folded;                 /* it is told of a large network as of one of few parts, */
+    struct telemetry_fold *open; /* of which these are open; NULL: none is */
 };
 
 /**
@@ -45,6 +47,9 @@ bool telemetry_serve_subscribe(struct daemon *daemon, struct client *client,
  * configuration, one behind the other, and one more at the end. Errors: -ENOMEM, -EMFILE.
  */
 int telemetry_serve_record(struct daemon *daemon);
+
+/** telemetry_serve_left - @client does not read any more. */
+void telemetry_serve_left(struct client *client);
 
 /** telemetry_serve_detach - the process at @node is about to leave it. */
 void telemetry_serve_detach(struct daemon *daemon, uint32_t node);

@@ -2,11 +2,8 @@
 /*
  * shape.c - what does not change of a fabric, as a line of JSON: docs/telemetry.md.
  */
-#include <stdio.h>
-
 #include "apps/fabric/hosts.h"
 #include "apps/fabric/links.h"
-#include "apps/telemetry/fold.h"
 #include "apps/telemetry/internal.h"
 
 static const char *clock_name(enum emu_clock_mode clock)
@@ -17,8 +14,8 @@ static const char *clock_name(enum emu_clock_mode clock)
     return names[clock];
 }
 
-static void put_names(struct telemetry_text *text, const char *field, const char *const *names,
-                      size_t count)
+void telemetry_shape_names(struct telemetry_text *text, const char *field, const char *const *names,
+                           size_t count)
 {
     telemetry_field(text, field);
     telemetry_puts(text, "[");
@@ -48,7 +45,7 @@ static void put_switches(const struct topo_graph *graph, struct telemetry_text *
 }
 
 /* So many cables before it join the same two switches, or the same node and switch. */
-static int64_t lane_of(const struct fabric *fabric, const struct fabric_cable *cable)
+int64_t telemetry_shape_lane(const struct fabric *fabric, const struct fabric_cable *cable)
 {
     int64_t lane = 0;
 
@@ -77,7 +74,7 @@ static void put_cables(const struct fabric *fabric, struct telemetry_text *text)
                       (const int64_t[]){cable->at.sw, cable->at.port, !node,
                                         node ? cable->node : cable->far.sw,
                                         node ? cable->link : cable->far.port,
-                                        lane_of(fabric, cable)},
+                                        telemetry_shape_lane(fabric, cable)},
                       6);
     }
     telemetry_puts(text, "]");
@@ -103,7 +100,7 @@ static void put_hosts(const struct telemetry_source *source, struct telemetry_te
 
     if (!hosts || !source->hosts)
         return;
-    put_names(text, "hosts", source->hosts, hosts->count);
+    telemetry_shape_names(text, "hosts", source->hosts, hosts->count);
     telemetry_field(text, "host_of");
     telemetry_puts(text, "[");
     for (uint32_t s = 0; s < source->config->graph->switches; s++) {
@@ -130,8 +127,8 @@ static void put_machine(const struct fabric_config *config, struct telemetry_tex
     telemetry_field_number(text, "segment_bytes", EMU_HDR_BYTES + EMU_PAYLOAD_BYTES);
 }
 
-static void shape_begin(const struct telemetry *t, uint64_t every_ns, uint32_t nodes,
-                        struct telemetry_text *text)
+void telemetry_shape_begin(const struct telemetry *t, uint64_t every_ns, uint32_t nodes,
+                           struct telemetry_text *text)
 {
     const struct topo_graph *graph = t->source.config->graph;
 
@@ -147,102 +144,18 @@ static void shape_begin(const struct telemetry *t, uint64_t every_ns, uint32_t n
     telemetry_field_number(text, "nodes", nodes);
     telemetry_field_number(text, "levels", graph->levels);
     telemetry_field_number(text, "ports", graph->ports);
-    put_names(text, "link_states", telemetry_link_names, TELEMETRY_LINKS);
-    put_names(text, "wait_kinds", telemetry_kind_names, TELEMETRY_KINDS);
+    telemetry_shape_names(text, "link_states", telemetry_link_names, TELEMETRY_LINKS);
+    telemetry_shape_names(text, "wait_kinds", telemetry_kind_names, TELEMETRY_KINDS);
 }
 
 void telemetry_shape(const struct telemetry *t, uint64_t every_ns, struct telemetry_text *text)
 {
     const struct topo_graph *graph = t->source.config->graph;
 
-    shape_begin(t, every_ns, graph->nodes, text);
+    telemetry_shape_begin(t, every_ns, graph->nodes, text);
     put_switches(graph, text);
     put_cables(t->source.fabric, text);
     put_called(graph, text);
     put_hosts(&t->source, text);
-    telemetry_puts(text, "}");
-}
-
-/* --- folded ------------------------------------------------------------------------- */
-
-static void put_group_switches(const struct telemetry_fold *fold, struct telemetry_text *text)
-{
-    uint32_t of_level[64] = {0};
-
-    telemetry_field(text, "switches");
-    telemetry_puts(text, "[");
-    for (uint32_t g = 0; g < fold->switches; g++) {
-        const struct telemetry_group *group = &fold->sw_group[g];
-        bool any = group->low <= group->high;
-        int64_t low = any ? fold->of_node[group->low] : 0;
-        int64_t high = any ? (int64_t)fold->of_node[group->high] : -1;
-
-        telemetry_row(text,
-                      (const int64_t[]){group->level, of_level[group->level % 64]++, low, high}, 4);
-    }
-    telemetry_puts(text, "]");
-}
-
-static void put_trunks(const struct telemetry_fold *fold, struct telemetry_text *text)
-{
-    telemetry_field(text, "cables");
-    telemetry_puts(text, "[");
-    for (uint32_t k = 0; k < fold->trunks; k++) {
-        const struct telemetry_trunk *trunk = &fold->trunk[k];
-
-        telemetry_row(text,
-                      (const int64_t[]){trunk->sw, trunk->port, !trunk->is_node, trunk->far, 0, 0,
-                                        trunk->count},
-                      7);
-    }
-    telemetry_puts(text, "]");
-}
-
-static void put_group_name(const struct telemetry_group *group, const char *what,
-                           struct telemetry_text *text)
-{
-    char name[96];
-
-    if (!what && group->count == 1)
-        snprintf(name, sizeof name, "node %u", group->low);
-    else if (!what && group->high - group->low + 1 == group->count)
-        snprintf(name, sizeof name, "nodes %u-%u", group->low, group->high);
-    else
-        snprintf(name, sizeof name, "%u %s%s", group->count, what ? what : "node",
-                 group->count == 1 ? ""
-                 : what            ? "es"
-                                   : "s");
-    telemetry_comma(text);
-    telemetry_string(text, name);
-}
-
-/* What is in each, and in all. */
-static void put_folded(const struct telemetry *t, struct telemetry_text *text)
-{
-    const struct telemetry_fold *fold = t->fold;
-    const struct topo_graph *graph = t->source.config->graph;
-
-    telemetry_field(text, "names");
-    telemetry_puts(text, "[");
-    for (uint32_t g = 0; g < fold->switches; g++)
-        put_group_name(&fold->sw_group[g], "switch", text);
-    for (uint32_t g = 0; g < fold->nodes; g++)
-        put_group_name(&fold->node_group[g], NULL, text);
-    telemetry_puts(text, "]");
-    telemetry_field(text, "folded");
-    telemetry_puts(text, "{");
-    telemetry_field_number(text, "nodes", graph->nodes);
-    telemetry_field_number(text, "switches", graph->switches);
-    telemetry_field_number(text, "cables", fabric_cable_count(t->source.fabric));
-    telemetry_puts(text, "}");
-}
-
-void telemetry_folded_shape(const struct telemetry *t, uint64_t every_ns,
-                            struct telemetry_text *text)
-{
-    shape_begin(t, every_ns, t->fold->nodes, text);
-    put_group_switches(t->fold, text);
-    put_trunks(t->fold, text);
-    put_folded(t, text);
     telemetry_puts(text, "}");
 }

@@ -10,7 +10,7 @@
 
 #include "apps/fabric/links.h"
 #include "apps/manager/manager.h"
-#include "apps/telemetry/fold.h"
+#include "apps/telemetry/fold/fold.h"
 #include "apps/telemetry/internal.h"
 
 static const struct telemetry_process nobody = {.rank = -1};
@@ -61,7 +61,8 @@ void telemetry_destroy(struct telemetry *t)
 
 int telemetry_fold(struct telemetry *t)
 {
-    int err = t->fold ? 0 : telemetry_fold_create(&t->fold, t);
+    int err =
+        t->fold ? 0 : telemetry_fold_create(&t->fold, t, TELEMETRY_FOLD_FROM, TELEMETRY_FOLD_MOST);
 
     return err ? err : t->fold != NULL;
 }

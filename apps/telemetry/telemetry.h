@@ -123,16 +123,29 @@ void telemetry_shape(const struct telemetry *telemetry, uint64_t every_ns,
 void telemetry_line(struct telemetry *telemetry, uint64_t since, uint64_t skipped,
                     struct telemetry_text *text);
 
+/* A large network as one of few parts, each the sum of many. */
+struct telemetry_fold;
+
 /**
- * telemetry_fold - a large network is told as one of few parts, each the sum of many, by
- * telemetry_folded_shape() and telemetry_folded_line(). Returns 1; 0: it is not large, and these
- * may not be called. Errors: -ENOMEM.
+ * telemetry_fold - it is one, and may be told by telemetry_folded_shape() and
+ * telemetry_folded_line(). Returns 1; 0: it is not large. Errors: -ENOMEM.
  */
 int telemetry_fold(struct telemetry *telemetry);
-void telemetry_folded_shape(const struct telemetry *telemetry, uint64_t every_ns,
-                            struct telemetry_text *text);
-void telemetry_folded_line(struct telemetry *telemetry, uint64_t since, uint64_t skipped,
-                           struct telemetry_text *text);
+
+/**
+ * telemetry_open - the same with @count blocks open: what is in them is told one by one. The
+ * caller's to destroy, at any time; each is one reader's. It may be used while @telemetry is there.
+ * Errors: -ENOENT, there is no such block; -E2BIG, that would be too many parts; -ENOMEM.
+ */
+int telemetry_open(struct telemetry_fold **ret, const struct telemetry *telemetry,
+                   const uint32_t *block, size_t count);
+void telemetry_fold_destroy(struct telemetry_fold *fold);
+
+/** @open: as telemetry_open() made it; NULL: nothing is. */
+void telemetry_folded_shape(const struct telemetry *telemetry, const struct telemetry_fold *open,
+                            uint64_t every_ns, struct telemetry_text *text);
+void telemetry_folded_line(struct telemetry *telemetry, struct telemetry_fold *open, uint64_t since,
+                           uint64_t skipped, struct telemetry_text *text);
 
 /* --- on several hosts ------------------------------------------------------------------- */
 

@@ -18,6 +18,7 @@
 #include "emu/now.h"
 
 #define BLOCK_BYTES 65536u /* of a stream, at most, at a time */
+#define OPEN_BYTES  4096u  /* of the numbers of blocks that are to be open */
 
 /* One request. */
 struct request {
@@ -234,13 +235,48 @@ static struct json_object *subscription(void)
     return json_add_number(ask_request("subscribe"), "telemetry", TELEMETRY_EVERY_LEAST_MS);
 }
 
-/* A page shows a large network folded: all of it would be more than a browser can draw. */
-static struct json_object *page_subscription(void)
+/* Numbers with commas between them, into @list. False: they are none. */
+static bool read_numbers(struct json_object *list, const char *text)
 {
-    struct json_object *ret = subscription();
+    if (strlen(text) > OPEN_BYTES)
+        return false;
+    while (*text) {
+        size_t digits = strspn(text, "0123456789");
 
-    json_object_object_add(ret, "fold", json_object_new_boolean(true));
-    return ret;
+        if (!digits || digits > 10 || (text[digits] && text[digits] != ','))
+            return false;
+        json_object_array_add(list, json_object_new_int64(strtoll(text, NULL, 10)));
+        text += digits + (text[digits] == ',');
+    }
+    return true;
+}
+
+/*
+ * A page shows a large network folded, but for the blocks in open=N,…: all of it would be more than
+ * a browser can draw. NULL: these are no numbers.
+ */
+static struct json_object *page_subscription(struct MHD_Connection *http)
+{
+    const char *open = MHD_lookup_connection_value(http, MHD_GET_ARGUMENT_KIND, "open");
+    struct json_object *ret = subscription(), *fold = json_object_new_object();
+    struct json_object *list = json_object_new_array();
+
+    json_object_object_add(fold, "open", list);
+    json_object_object_add(ret, "fold", fold);
+    if (!open || read_numbers(list, open))
+        return ret;
+    json_object_put(ret);
+    return NULL;
+}
+
+static enum MHD_Result answer_stream(struct web_server *server, struct MHD_Connection *http,
+                                     struct request *request)
+{
+    struct json_object *ask = page_subscription(http);
+
+    if (!ask)
+        return refuse(http, MHD_HTTP_BAD_REQUEST, "open must be numbers of blocks: open=3,17.\n");
+    return open_link(server, http, request, WEB_STREAM, ask);
 }
 
 static enum MHD_Result answer_metrics(struct MHD_Connection *http, struct web_server *server,
@@ -313,7 +349,7 @@ static enum MHD_Result answer_get(struct web_server *server, struct MHD_Connecti
                                   struct request *request, const char *path)
 {
     if (strcmp(path, "stream") == 0)
-        return open_link(server, http, request, WEB_STREAM, page_subscription());
+        return answer_stream(server, http, request);
     if (strcmp(path, "metrics") == 0)
         return open_link(server, http, request, WEB_METRICS, subscription());
     if (strcmp(path, "kinds") == 0)

@@ -7,8 +7,11 @@
 import concurrent.futures
 import json
 import os
+import random
 import signal
 import subprocess
+import sys
+import time
 import unittest
 
 from cli_kit import FabemuCase, PATIENCE_S, main, until
@@ -108,6 +111,190 @@ class Stream(FabemuCase):
                 late.take(line)
                 skipped += line["skipped"]
         self.assertEqual(list(late.attached()), [node])
+
+
+class Folded(FabemuCase):
+    """5832 nodes and 17496 cables: just enough to be folded."""
+    TOPO = "kary:18,3"
+
+    def setUp(self):
+        super().setUp()
+        self.path = self.up("u", "--topo", self.TOPO)
+        self.seed = int(os.environ.get("FABEMU_SEED", time.time_ns() % 2**32))
+        print(f"FABEMU_SEED={self.seed}", file=sys.stderr)
+        self.random = random.Random(self.seed)
+
+    def snapshot(self, client, **how):
+        """The shape, and all that is not 0, of a new subscription."""
+        client.send({"cmd": "subscribe", "telemetry": EVERY_MS, **how})
+        self.assertEqual(self.reply(client), {"ok": True})
+        view = None
+        while not (view and view.line):
+            line = client.next()
+            if line["event"] == "telemetry_shape":
+                view = View(line)
+            elif line["event"] == "telemetry" and view:
+                view.take(line)
+        return view
+
+    def run_ranks(self, count):
+        """Ranks at random nodes, one for each of them, that send something to one another."""
+        example = os.path.join(os.path.dirname(self.command), "apps", "example")
+        env = dict(self.env, FABEMU_SOCKET=self.path)
+        ranks = [subprocess.Popen([example, str(count)], env=dict(env, FABEMU_NODE=str(node)),
+                                  stdout=subprocess.DEVNULL) for node in range(count)]
+        self.assertEqual([rank.wait(timeout=60) for rank in ranks], [0] * count)
+
+    def test_what_is_open_is_told_as_it_is_and_all_adds_up(self):
+        self.run_ranks(4)
+        client = self.client(self.path)
+        client.socket.settimeout(60)
+        whole, plain = self.snapshot(client), self.snapshot(client, fold=True)
+        blocks = plain.shape["folded"]["blocks"]
+        self.assertLess(len(plain.shape["cables"]), len(whole.shape["cables"]) // 10)
+        self.assertGreater(sum(row[0] for row in whole.links.values()), 0)
+        self.adds_up(whole, plain)
+        for count in 0, 1, 3, 20:
+            some = sorted(self.random.sample(range(blocks), count))
+            if count:
+                some = sorted(set(some) | {0})  # where something has moved
+            view = self.snapshot(client, fold={"open": some + some[:1]})
+            self.assertEqual(view.shape["folded"]["open"], some)
+            self.assertEqual(view.shape["folded"]["blocks"], blocks)
+            self.adds_up(whole, view)
+            self.open_is_as_it_is(whole, view)
+
+    def adds_up(self, whole, view):
+        """Sums over all parts are those over the whole network."""
+        folded, shape = view.shape["folded"], view.shape
+        self.assertEqual(folded["nodes"], whole.shape["nodes"])
+        self.assertEqual(folded["switches"], len(whole.shape["switches"]))
+        self.assertEqual(sum(row[6] for row in shape["cables"]), len(whole.shape["cables"]))
+        self.assertEqual(view.line["totals"], whole.line["totals"])
+        for name in "links", "nodes", "switches":
+            rows, all_rows = getattr(view, name).values(), getattr(whole, name).values()
+            for sums in zip(zip(*rows), zip(*all_rows)):
+                self.assertEqual(*map(sum, sums))
+
+    def open_is_as_it_is(self, whole, view):
+        """Each row of what is open says what that of the whole network says."""
+        shape, folded, opened = view.shape, view.shape["folded"], 0
+        cables = {tuple(row[:2]): i for i, row in enumerate(whole.shape["cables"])}
+        switches = len(shape["switches"])
+        for part, (block, number) in enumerate(zip(folded["block_of"], folded["number_of"])):
+            self.assertTrue(number >= 0 or block not in folded["open"])
+            if block not in folded["open"]:
+                continue
+            opened += 1
+            rows, of, at = ((view.switches, whole.switches, part) if part < switches
+                            else (view.nodes, whole.nodes, part - switches))
+            self.assertEqual(rows.get(at), of.get(number))
+            self.assertEqual(shape["names"][part],
+                             f"switch {number}" if part < switches else f"node {number}")
+        self.assertEqual(opened > 0, bool(folded["open"]))
+        for row, (sw, port, kind, far, far_port, _, count, *at) in enumerate(shape["cables"]):
+            if count > 1:
+                continue
+            i = cables[tuple(at)]
+            turned = not (folded["number_of"][sw] in (-1, at[0]) and port == at[1])
+            for way in 0, 1:
+                self.assertEqual(view.links.get(2 * row + way),
+                                 whole.links.get(2 * i + (way ^ turned)), shape["cables"][row])
+
+    def test_a_process_at_an_open_node_is_told(self):
+        client, rank = self.client(self.path), self.client(self.path)
+        node = rank.attach()["node"]
+        self.assertEqual(self.snapshot(client, fold=True).attached(), {})
+        view = self.snapshot(client, fold={"open": [0]})
+        while not view.attached():
+            line = client.next()
+            if line["event"] == "telemetry":
+                view.take(line)
+        part, = view.attached()
+        folded = view.shape["folded"]
+        self.assertEqual(folded["number_of"][len(view.shape["switches"]) + part], node)
+
+    def test_what_cannot_be_opened_is_refused_and_what_was_read_goes_on(self):
+        client = self.client(self.path)
+        blocks = self.snapshot(client, fold=True).shape["folded"]["blocks"]
+        wrong = {22: [None, 1, -1, 0.5, "true", "", [], [0], {"open": 0}, {"open": None},
+                      {"open": "0"}, {"open": {}}, {"open": ["0"]}, {"open": [0.5]},
+                      {"open": [True]}, {"open": [None]}, {"open": [[0]]}, {"open": [{}]}],
+                 2: [{"open": [blocks]}, {"open": [-1]}, {"open": [2**31]}, {"open": [2**32]},
+                     {"open": [2**32 - 1]}, {"open": [2**64]}, {"open": [-2**64]},
+                     {"open": [10**30]}, {"open": [0] * 9000 + [blocks]}],
+                 7: [{"open": list(range(blocks))}]}
+        for errno, values in wrong.items():
+            for value in values:
+                client.send({"cmd": "subscribe", "telemetry": 100, "fold": value})
+                reply = self.reply(client)
+                self.assertEqual((reply["ok"], reply.get("errno")), (False, errno), value)
+                self.assertTrue(reply["error"])
+        until(lambda: client.next().get("event") == "telemetry")  # it was read before
+        self.assertEqual(self.snapshot(client, fold={"open": [0] * 9000}).shape["folded"]["open"],
+                         [0])
+        self.client(self.path).raw(b'{"cmd":"subscribe","telemetry":100,"fold":' + b"[" * 30000)
+        for _ in range(50):  # numbers of any size, of any count
+            count = self.random.choice((1, 2, 50, 3000))
+            value = [self.random.randint(-3, 2**self.random.randint(1, 70)) for _ in range(count)]
+            client.send({"cmd": "subscribe", "telemetry": 100, "fold": {"open": value}})
+            reply = self.reply(client)
+            self.assertEqual(reply["ok"], all(0 <= b < blocks for b in value), value[:9])
+        patient = self.client(self.path)  # of so large a network it takes a while
+        patient.socket.settimeout(60)
+        self.assertTrue(patient.ask("check")["check"]["right"])
+
+    def reply(self, client):
+        line = client.next()
+        while "ok" not in line:
+            line = client.next()
+        return line
+
+    def test_so_many_may_have_blocks_open_and_no_more(self):
+        clients = [self.client(self.path) for _ in range(33)]
+        for client in clients[:-1]:
+            self.assertTrue(client.ask("subscribe", telemetry=3600000, fold={"open": [0]})["ok"])
+        last = clients[-1]
+        refused = last.ask("subscribe", telemetry=100, fold={"open": [0]})
+        self.assertEqual(refused["errno"], 28)
+        self.snapshot(last, fold=True)
+        clients[0].send({"cmd": "subscribe", "telemetry": 0})
+        self.assertTrue(self.reply(clients[0])["ok"])
+        self.snapshot(last, fold={"open": [1]})
+        clients[1].close()
+
+        def may_open():
+            clients[0].send({"cmd": "subscribe", "telemetry": 100, "fold": {"open": [0]}})
+            return self.reply(clients[0])["ok"]
+        self.assertTrue(until(may_open))  # once it is seen that the other is gone
+
+    def test_in_simulated_time_blocks_stay_open_from_run_to_run(self):
+        run = self.start("traffic", "--topo", self.TOPO, "--load", "0.02,0.04", "--warmup", "100",
+                         "--measure", "2000", "--web")
+        run.stderr.readline()  # the page's address
+        socket, = (name for name in self.sockets() if name.startswith("traffic"))
+        client = self.client(os.path.join(os.path.dirname(self.path), socket))
+        client.socket.settimeout(60)
+        for fold in {"open": "3"}, {"open": [9999]}:  # what is wrong is said at once, or
+            client.send({"cmd": "subscribe", "telemetry": 100, "fold": fold})
+        client.send({"cmd": "subscribe", "telemetry": 100, "fold": {"open": [3]}})
+        shapes, refused = [], 0
+        while len(shapes) < 2:
+            line = client.next()
+            refused += line.get("ok") is False  # once there is a network
+            if line.get("event") == "telemetry_shape":
+                shapes.append(line["folded"]["open"])
+        self.assertEqual(shapes, [[3], [3]])
+        self.assertGreaterEqual(refused, 1)
+        client.close()
+        self.assertEqual(run.wait(timeout=60), 0)
+
+    def test_a_small_network_has_no_blocks(self):
+        client = self.client(self.up("v"))
+        for fold in True, {}, {"open": []}:
+            self.assertNotIn("folded", self.snapshot(client, fold=fold).shape)
+        client.send({"cmd": "subscribe", "telemetry": 100, "fold": {"open": [0]}})
+        self.assertEqual(self.reply(client)["errno"], 2)
 
 
 def lines_of(path):

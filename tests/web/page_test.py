@@ -614,8 +614,10 @@ class Large(InBrowser):
         self.browser.open(page_of(run.stderr.readline()).address)
         self.browser.until("return window.fabemu?.model?.look > 0")
         folded = self.browser.run(KEEP_SUMS)
-        self.assertEqual(folded["folded"], {"nodes": self.NODES, "switches": 4 * self.NODES // 16,
-                                            "cables": 4 * self.NODES})
+        self.assertEqual({name: folded["folded"][name] for name in
+                          ("nodes", "switches", "cables", "open")},
+                         {"nodes": self.NODES, "switches": 4 * self.NODES // 16,
+                          "cables": 4 * self.NODES, "open": []})
         path, = self.sockets()
         few, all_of_it = (Client(os.path.join(self.dir, "fabemu", path)) for _ in range(2))
         few.ask("subscribe", telemetry=100, fold=True)
@@ -662,6 +664,206 @@ class Large(InBrowser):
         print(f"\n  {self.NODES} nodes: a shape of {lines[0]} bytes, snapshots of {max(lines[1:])} "
               f"at most, unfolded {bytes_most}; {len(picture['items'])} things and "
               f"{len(picture['edges'])} edges drawn, {frames:.0f} ms a frame", file=sys.stderr)
+
+
+class Opened(InBrowser):
+    """What is folded is opened by a click and by keyboard, and is drawn as it is counted."""
+
+    def starts(self, topo):
+        """A run in simulated time, its page in the browser, and the path of its socket."""
+        run = self.start("traffic", "--topo", topo, "--load", "0.02", "--measure", "100000000",
+                         "--web")
+        self.browser.open(page_of(run.stderr.readline()).address)
+        self.browser.until("return window.fabemu?.model?.totals.hops > 100000")
+        path, = self.sockets()
+        return run, os.path.join(self.dir, "fabemu", path)
+
+    def holds(self):
+        """Simulated time stands: the page's picture and a new reader's are of the same look."""
+        self.browser.run("document.getElementById('canvas').focus()")
+        self.browser.keys(" ")
+        self.browser.until("return fabemu.feed.paused")
+        return self.browser.run("return fabemu.model.look")
+
+    def open_blocks(self):
+        return sorted(self.browser.run("return [...fabemu.model.open]"))
+
+    def item(self, what, *arguments):
+        """The first item of those drawn for which the script says so."""
+        found = self.browser.run("const args = arguments; return fabemu.drawn().items.find((item)"
+                                 f" => {what}) ?? null", *arguments)
+        self.assertIsNotNone(found, what)
+        return found
+
+    def clicks_twice(self, item):
+        for _ in range(2):
+            self.browser.click_at(item["x"], item["y"] + item["h"] / 2 - 4)
+
+    def becomes(self, blocks):
+        self.browser.until("return [...fabemu.model.open].join() === arguments[0] &&"
+                           " fabemu.model.look > 0", ",".join(map(str, blocks)))
+
+    def is_drawn_as_it_is_counted(self, path):
+        """Each part once; all that is open to the number of a reader of the whole network."""
+        whole = Client(path)
+        whole.socket.settimeout(60)
+        whole.ask("subscribe", telemetry=100)
+        view = View(whole.next())
+        view.take(whole.next())
+        whole.close()
+        said = self.browser.run("""
+            const { model } = fabemu, drawn = fabemu.drawn();
+            return { look: model.look, hops: model.totals.hops, names: model.shape.names,
+              cables: model.shape.cables, folded: model.folded, nodes: model.nodeCount,
+              switches: model.switches.length, segments: [...model.ways.segments],
+              stalls: [...model.ways.stalls], sent: [...model.node.sent],
+              items: drawn.items, edges: drawn.edges };""")
+        self.assertEqual((said["look"], said["hops"]),
+                         (view.line["look"], view.line["totals"]["hops"]))
+        for kind in "nodes", "switches":
+            parts = [part for item in said["items"] for part in item[kind]]
+            self.assertEqual(sorted(parts), list(range(said[kind])))
+        self.edges_join_what_cables_join(said)
+        self.assertEqual(sum(said["segments"]), sum(row[0] for row in view.links.values()))
+        cables = {tuple(row[:2]): i for i, row in enumerate(view.shape["cables"])}
+        singles = [(k, at) for k, (_, _, _, _, _, _, count, *at) in enumerate(said["cables"])
+                   if count == 1]
+        for k, at in singles:
+            rows = [view.links.get(2 * cables[tuple(at)] + way, [0, 0])[:2] for way in (0, 1)]
+            drawn = [[said[name][2 * k + way] for name in ("segments", "stalls")]
+                     for way in (0, 1)]
+            self.assertIn(drawn, (rows, rows[::-1]), said["cables"][k])
+        for node, number in enumerate(said["folded"]["number_of"][said["switches"]:]):
+            if number >= 0:
+                self.assertEqual(said["sent"][node], view.nodes.get(number, [0])[0])
+        return len(singles)
+
+    def edges_join_what_cables_join(self, said):
+        at = {(kind, part): i for i, item in enumerate(said["items"])
+              for kind in ("nodes", "switches") for part in item[kind]}
+        drawn = {c: {edge["id"]} for edge in said["edges"] for c in edge["cables"]}
+        for c, (sw, _, kind, far, *_) in enumerate(said["cables"]):
+            ends = {at["switches", sw], at["switches" if kind else "nodes", far]}
+            ids = "|".join(said["items"][i]["id"] for i in
+                           sorted(ends, key=lambda i: said["items"][i]["level"]))
+            self.assertEqual(drawn.get(c, set()), {f"edge {ids}"} if len(ends) == 2 else set())
+
+    def test_a_block_of_65536_nodes(self):
+        run, path = self.starts("kary:16,4")
+        self.holds()
+        self.clicks_twice(self.item("item.kind === 'box'"))  # 16 blocks, which the page has folded
+        box = self.item("item.kind === 'box' && item.nodes.length === 1")
+        self.browser.click_at(box["x"], box["y"])
+        self.assertIn("opens it", self.browser.text("#selection"))
+        self.browser.run(PAINTED)
+        self.browser.shot("blocks")
+        block = self.browser.run("const { model } = fabemu; return model.blocks["
+                                 "model.switches.length + arguments[0]]", box["nodes"][0])
+        self.browser.click_at(box["x"], box["y"])
+        self.becomes([block])
+        self.assertEqual(self.is_drawn_as_it_is_counted(path), 512)
+        self.assertIn("switch", self.browser.run("return fabemu.selected"))
+        self.browser.run(PAINTED)
+        self.browser.shot("block-opened")
+        self.assertIn("closes", self.browser.text("#selection"))
+        self.clicks_twice(self.item("item.kind === 'box' && item.nodes.length === 16 &&"
+                                    " item.switches.length === 1"))  # a switch of the block
+        self.is_drawn_as_it_is_counted(path)
+        node = self.item("item.kind === 'node'")
+        self.browser.click_at(node["x"], node["y"])
+        number = self.browser.run("return fabemu.model.nodeNumber(arguments[0])",
+                                  node["nodes"][0])
+        self.assertEqual(self.browser.text("#selection h2"), f"node {number}")
+        self.browser.run(PAINTED)
+        self.browser.shot("node-opened")
+        self.browser.keys(" ")  # time goes on, and so does what is drawn
+        self.browser.until("return fabemu.drawn().edges.filter((e) => e.up.sum > 0).length > 20")
+        self.browser.shot("block-at-work")
+        self.well()
+        run.terminate()
+
+    def goes_to(self, key, what):
+        """By keyboard, until what is selected is such an item."""
+        for _ in range(30):
+            self.browser.keys(key)
+            if self.browser.run("const item = fabemu.drawn().items.find((item) => item.id =="
+                                f" fabemu.selected); return Boolean(item && {what})"):
+                return
+        self.fail(f"there is no way to {what}")
+
+    def test_by_keyboard_and_too_much_is_said(self):
+        run, path = self.starts("kary:16,4")
+        self.holds()
+        self.goes_to("ARROW_DOWN", "item.kind === 'box' && item.nodes.length === 16")
+        self.browser.keys("ENTER")  # so the page folds it no more
+        self.goes_to("ARROW_DOWN", "item.kind === 'box' && item.nodes.length === 1")
+        self.browser.keys("ENTER")
+        self.browser.until("return fabemu.model.open.size === 1 && fabemu.model.look > 0")
+        first, = self.open_blocks()
+        self.is_drawn_as_it_is_counted(path)
+        self.assertTrue(self.browser.run("return fabemu.selected !== null"))
+        self.assertIn("segments a second", self.browser.text("#told"))
+        self.browser.keys("ENTER")  # and closed again
+        self.becomes([])
+        self.is_drawn_as_it_is_counted(path)
+        self.browser.keys("ENTER")
+        self.becomes([first])
+        root = self.item("item.kind === 'switch' && item.level === 3")  # 4096 of them
+        self.clicks_twice(root)
+        self.browser.until("return /so many open blocks/.test(document.getElementById('feed')"
+                           ".textContent)")
+        self.browser.until("return fabemu.model.look > 0")
+        self.assertEqual(self.open_blocks(), [first])  # what was open is
+        self.browser.keys("0")
+        self.becomes([])
+        self.well()
+        run.terminate()
+
+    def test_a_fault_where_it_is_open(self):
+        """By a click on a link of a folded network; and the picture says which."""
+        done = self.fabemu("up", "--topo", "kary:18,3", "--set", "link_retry=go_back_n", "--web",
+                           "u")
+        self.ready(page_of(done.stdout).address)
+        self.clicks_twice(self.item("item.kind === 'box'"))
+        self.clicks_twice(self.item("item.kind === 'switch' && item.level === 1"))  # 18 of them
+        self.browser.until("return fabemu.model.open.size === 1 && fabemu.model.look > 0")
+        self.browser.run(PAINTED)
+        self.browser.shot("switches-opened")
+        edge = self.browser.run("""
+            const { model } = fabemu;
+            return fabemu.drawn().edges.find(({ cables, x0, x1 }) => cables.length === 1 &&
+              model.cables[cables[0]].toSwitch && model.cables[cables[0]].count === 1 &&
+              Math.abs(x0 - x1) < 60);""")
+        self.browser.click_at(edge["x0"] * 0.8 + edge["x1"] * 0.2,
+                              edge["y0"] * 0.8 + edge["y1"] * 0.2)
+        chosen = self.browser.run("return fabemu.drawn().edges.find((e) => e.id =="
+                                  " fabemu.selected).cables[0]")
+        text = self.browser.run("return fabemu.model.cableText(arguments[0])", chosen)
+        self.assertRegex(self.browser.run("return document.getElementById('text').value"),
+                         rf" link={text}\b")
+        self.browser.run("document.getElementById('duration').value = ''")
+        self.browser.run("document.getElementById('duration').dispatchEvent(new Event('change'))")
+        self.browser.click("#fault button")
+        self.browser.until("return document.getElementById('faultsaid').textContent")
+        self.assertIn("injected", self.browser.text("#faultsaid"))
+        self.browser.until("return fabemu.model.state[arguments[0]] > 0", chosen)
+        self.browser.until("return document.getElementById('out').textContent === '1'")
+        self.assertEqual(self.browser.run("return [...fabemu.model.wrong].filter(Boolean).length"),
+                         1)
+        shape, states = self.states("u")
+        at, = [i for i, row in enumerate(shape["cables"]) if "%d:%d" % tuple(row[:2]) == text]
+        self.assertEqual([row[0] for row in states], [at])
+        self.well()
+
+    def states(self, name):
+        client = Client(self.socket_path(name))
+        client.socket.settimeout(60)
+        client.ask("subscribe", telemetry=100)
+        shape, line = client.next(), {}
+        while line.get("event") != "telemetry":
+            line = client.next()
+        client.close()
+        return shape, line["states"]
 
 
 class Recorded(InBrowser):

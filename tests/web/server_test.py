@@ -156,6 +156,24 @@ class Answers(WebCase):
             stream.next()
         self.assertEqual(web.wait(PATIENCE_S), 0)
 
+    def test_stream_has_blocks_open(self):
+        """What is no list of numbers the server refuses, what is not there the fabric."""
+        page = page_of(self.fabemu("up", "--topo", "kary:18,3", "--web", "u").stdout)
+        for blocks in [], [3], [0, 341, 3, 3]:
+            stream = page.stream("stream?open=" + ",".join(map(str, blocks)))
+            self.assertEqual(stream.next(), {"ok": True})
+            self.assertEqual(stream.next()["folded"]["open"], sorted(set(blocks)))
+            stream.close()
+        for blocks in "99999", "4294967296", "9999999999", ",".join(map(str, range(343))):
+            stream = page.stream("stream?open=" + blocks)
+            self.assertFalse(stream.next()["ok"])
+            stream.close()
+        for wrong in ("x", "-1", "1.5", "1,,2", ",1", "1;2", "1 2", "0x1", "99999999999",
+                      "[1]", "%22", "1," * 2100 + "1", "9" * 5000):
+            status, _, why = page.request("stream?open=" + wrong.replace(" ", "%20"))
+            self.assertEqual((status, b"open must be" in why), (400, True), wrong[:20])
+        self.assertEqual(page.ask("status")[1], 200)
+
     def test_stream_that_the_fabric_closes_is_over_and_the_fabric_is_not(self):
         fabric, web, page = self.web_of_fake()
         for _ in range(2):

@@ -44,10 +44,10 @@ class Page:
                                        {"Content-Type": "application/json"})
         return (json.loads(body) if status == 200 else None), status
 
-    def stream(self):
+    def stream(self, path="stream"):
         """A socket on which events come, behind the header."""
         sock = self.connect()
-        sock.sendall(f"GET /{self.token}/stream HTTP/1.1\r\nHost: 127.0.0.1:{self.port}\r\n\r\n"
+        sock.sendall(f"GET /{self.token}/{path} HTTP/1.1\r\nHost: 127.0.0.1:{self.port}\r\n\r\n"
                      .encode())
         return Stream(sock)
 

@@ -15,6 +15,7 @@
 #include "apps/daemon/conn.h"
 #include "apps/run/paths.h"
 #include "apps/telemetry/telemetry.h"
+#include "apps/telemetry/fold/wish.h"
 #include "emu/list.h"
 #include "emu/now.h"
 
@@ -32,8 +33,9 @@ struct live_client {
     struct emu_list all;
     struct conn conn;
     bool reads;
-    bool folds;  /* it wants a large network folded, */
-    bool folded; /* and this one is */
+    struct telemetry_wish wish;
+    bool folded;                 /* this network is told folded, */
+    struct telemetry_fold *open; /* with these blocks open; NULL: none is */
     bool gone;
     uint64_t seen;    /* the look that it was told of last; 0: none */
     uint64_t skipped; /* since then */
@@ -90,19 +92,46 @@ static void client_line(struct traffic_live *live, struct live_client *client)
     client_send(client);
 }
 
+static void client_quit(struct live_client *client)
+{
+    telemetry_fold_destroy(client->open);
+    client->open = NULL;
+    client->reads = false;
+}
+
+/* How it is told of this run: as it wants it. Errors: with a line in *why; it stays as it was. */
+static int client_meet(struct traffic_live *live, struct live_client *client,
+                       const struct telemetry_wish *wish, const char **why)
+{
+    struct telemetry_fold *open;
+    int err = telemetry_wish_meet(wish, live->telemetry, &open, why);
+
+    if (err < 0)
+        return err;
+    client_quit(client);
+    client->open = open;
+    client->folded = err > 0;
+    return 0;
+}
+
 static void client_shape(struct traffic_live *live, struct live_client *client)
 {
+    client->reads = true;
     client->seen = client->skipped = 0;
-    client->folded = client->folds && telemetry_fold(live->telemetry) > 0;
-    (client->folded ? telemetry_folded_shape : telemetry_shape)(live->telemetry, live->every_ns,
-                                                                &live->line);
+    if (client->folded)
+        telemetry_folded_shape(live->telemetry, client->open, live->every_ns, &live->line);
+    else
+        telemetry_shape(live->telemetry, live->every_ns, &live->line);
     client_line(live, client);
 }
 
 static void client_look(struct traffic_live *live, struct live_client *client)
 {
-    (client->folded ? telemetry_folded_line : telemetry_line)(live->telemetry, client->seen,
-                                                              client->skipped, &live->line);
+    if (client->folded)
+        telemetry_folded_line(live->telemetry, client->open, client->seen, client->skipped,
+                              &live->line);
+    else
+        telemetry_line(live->telemetry, client->seen, client->skipped, &live->line);
     client->seen = telemetry_looks(live->telemetry);
     client->skipped = 0;
     client->sent_ms = emu_now_ms();
@@ -200,8 +229,20 @@ static struct json_object *answer_status(const struct traffic_live *live)
 static void subscribe(struct traffic_live *live, struct live_client *client,
                       struct json_object *request)
 {
+    struct telemetry_wish wish;
+    const char *why;
+    int err = telemetry_wish_read(&wish, request, &why);
+
+    if (!err && live->telemetry)
+        err = client_meet(live, client, &wish, &why);
+    if (err) {
+        telemetry_wish_free(&wish);
+        client_put(client, conn_error(err, why));
+        return;
+    }
+    telemetry_wish_free(&client->wish);
+    client->wish = wish;
     client->reads = true;
-    client->folds = emu_json_true(request, "fold");
     client_put(client, conn_ok());
     if (live->awaits)
         live->first_ms = emu_now_ms() + FIRST_FOR_MS;
@@ -279,6 +320,8 @@ static void client_close(struct traffic_live *live, struct live_client *client)
 {
     emu_list_del(&client->all);
     live->client_count--;
+    client_quit(client);
+    telemetry_wish_free(&client->wish);
     conn_close(&client->conn);
     free(client);
 }
@@ -331,6 +374,20 @@ static void serve(struct traffic_live *live, int64_t timeout_ms)
 
 /* --- a run -------------------------------------------------------------------------- */
 
+/* The next run: what could not be known before it is whether such blocks are there. */
+static void client_begin(struct traffic_live *live, struct live_client *client)
+{
+    const char *why;
+    int err = client_meet(live, client, &client->wish, &why);
+
+    if (!err) {
+        client_shape(live, client);
+        return;
+    }
+    client_quit(client);
+    client_put(client, conn_error(err, why));
+}
+
 /* A run begins, or is over: then its last snapshot is everybody's. */
 static void on_run(void *ctx, const struct fabric *fabric, struct telemetry *telemetry,
                    uint64_t every_ns)
@@ -345,7 +402,7 @@ static void on_run(void *ctx, const struct fabric *fabric, struct telemetry *tel
     live->every_ns = every_ns;
     emu_each_listed (struct live_client, client, &live->clients, all)
         if (client->reads && telemetry)
-            client_shape(live, client);
+            client_begin(live, client);
 }
 
 /* Does time stand still for now? Waits for what may change that, but not for long. */

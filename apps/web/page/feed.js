@@ -3,17 +3,19 @@
  * feed.js - where lines come from: a running fabric, or a file that it has recorded.
  *
  * Both say onShape(shape) when a fabric begins, onLine(line) for each line of it, and onState()
- * when something about the feed itself has changed.
+ * when something about the feed itself has changed. A running fabric says onRefused(why) when
+ * blocks cannot be opened.
  */
 
 const LOOKS_A_SECOND = 10; /* of a recording, at speed 1 */
 const RETRY_MS = 1000; /* until the stream is asked for again, after a refusal */
 const HIDDEN_MS = 2000; /* that a page which nobody sees keeps its stream for */
 const HELD_MOST = 64e6; /* bytes of lines that a pause keeps; then it begins anew afterwards */
+const OPEN_MOST = 4096; /* characters of the numbers of blocks, as the server takes them */
 
 export class LiveFeed {
-  /* @ended: the fabric has ended before; nothing more comes. */
-  constructor(handlers, ended) {
+  /* @ended: the fabric has ended before; nothing more comes. @blocks: that are open. */
+  constructor(handlers, ended, blocks) {
     this.handlers = handlers;
     this.live = true;
     this.paused = false;
@@ -22,6 +24,9 @@ export class LiveFeed {
     this.heldBytes = 0;
     this.failures = 0;
     this.why = null; /* there is no stream, if the server has said it */
+    this.blocks = blocks; /* of a large network, that are open */
+    this.before = null; /* those before, until it is known that these can be */
+    this.fresh = false; /* what comes next is shown, whether it pauses or not */
     this.state = ended ? "ended" : "connecting";
     this.onVisible = () => this.beSeen();
     document.addEventListener("visibilitychange", this.onVisible);
@@ -29,9 +34,28 @@ export class LiveFeed {
     this.beSeen(); /* it may have begun unseen */
   }
 
+  get address() {
+    return this.blocks.length ? `stream?open=${this.blocks.join()}` : "stream";
+  }
+
+  /** Other blocks are open from the next shape on. What a pause has kept goes by the old one. */
+  openBlocks(blocks) {
+    if (this.state === "ended") return;
+    if (blocks.join().length > OPEN_MOST) {
+      this.handlers.onRefused("too many blocks are open: close some first");
+      return;
+    }
+    this.before ??= this.blocks;
+    this.blocks = blocks;
+    this.held = this.held.filter((line) => !line.event?.startsWith("telemetry"));
+    this.heldBytes = 0;
+    this.fresh = true;
+    this.open();
+  }
+
   open() {
     this.shut();
-    this.source = new EventSource("stream");
+    this.source = new EventSource(this.address);
     this.source.onopen = () => {
       this.why = null;
       this.failures = 0; /* without an answer between them */
@@ -80,7 +104,7 @@ export class LiveFeed {
     const over = this.asking = new AbortController();
     setTimeout(() => over.abort(), RETRY_MS);
     try {
-      const reply = await fetch("stream", { signal: over.signal });
+      const reply = await fetch(this.address, { signal: over.signal });
       const why = reply.ok ? null : (await reply.text()).trim();
       if (this.asking === over && this.state === "connecting") this.why = why;
     } catch {
@@ -113,16 +137,29 @@ export class LiveFeed {
       return; /* the end of a stream that was cut */
     }
     if (line.ok === false) {
-      this.why = line.error;
-      this.later();
+      this.refused(line.error);
       return;
     }
     if (line.event === "ended") {
       this.shut();
       this.become("ended");
     }
-    if (this.paused) this.hold(line, text.length);
+    if (this.paused && !this.fresh) this.hold(line, text.length);
     else this.pass(line);
+    this.fresh &&= line.event !== "telemetry";
+  }
+
+  /* What was open before can be again; what else is refused is asked for later. */
+  refused(why) {
+    if (!this.before) {
+      this.why = why;
+      this.later();
+      return;
+    }
+    this.blocks = this.before;
+    this.before = null;
+    this.open();
+    this.handlers.onRefused(why);
   }
 
   hold(line, bytes) {
@@ -132,8 +169,12 @@ export class LiveFeed {
   }
 
   pass(line) {
-    if (line.event === "telemetry_shape") this.handlers.onShape(line);
-    else if (line.event) this.handlers.onLine(line);
+    if (line.event === "telemetry_shape") {
+      this.before = null;
+      this.handlers.onShape(line);
+    } else if (line.event) {
+      this.handlers.onLine(line);
+    }
   }
 
   pause(paused) {

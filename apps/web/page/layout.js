@@ -73,6 +73,7 @@ function subtreesOf(model) {
   });
   placeNodes(model, root, (s) => all.get(sets[s].join()) || root);
   nest(root, [...all.values()]);
+  nameTrees(model, root);
   return root;
 }
 
@@ -86,7 +87,6 @@ function nest(root, trees) {
     while ((inner = home.children.find((child) => holds(child.set, tree.set)))) home = inner;
     home.children.push(tree);
   }
-  let number = 0;
   const span = (tree) => {
     tree.children.forEach(span);
     const parts = [...tree.children, ...tree.nodes.map((n) => ({ low: n, high: n, count: 1 }))];
@@ -94,9 +94,25 @@ function nest(root, trees) {
     tree.high = Math.max(...parts.map(({ high }) => high));
     tree.count = parts.reduce((sum, { count }) => sum + count, 0);
     tree.children.sort((a, b) => a.low - b.low);
-    tree.key = String(number++);
   };
   span(root);
+}
+
+/* What a subtree is remembered by: in a large network the same whatever is open in it. */
+function keyOf(model, { top, low, high, count }) {
+  const block = (n) => model.blocks[model.switches.length + n] ?? -1;
+  const [from, to] = [block(low), block(high)];
+  const all = model.blocks.slice(model.switches.length).filter((one) => one === from).length;
+  return `${top}:${from}-${to}${from === to && count < all ? `:${model.nodeNumber(low)}` : ""}`;
+}
+
+function nameTrees(model, root) {
+  const keys = new Set();
+  each(root, (tree) => {
+    tree.key = model.blocks ? keyOf(model, tree) : String(keys.size);
+    while (keys.has(tree.key)) tree.key += "'";
+    keys.add(tree.key);
+  });
 }
 
 /* A node belongs to the switch that its first link is plugged into. */
@@ -180,6 +196,22 @@ export class Layout {
       this.chosen.set(tree.key, false);
     }
     return true;
+  }
+
+  /** A block was opened, or closed: so is what is drawn of it, and all that it is in is open. */
+  reveal(block, open) {
+    const { blocks, switches } = this.model;
+    const nodes = [...Array(this.model.nodeCount).keys()]
+      .filter((n) => blocks[switches.length + n] === block);
+    const holds = (tree) => (nodes.length ? tree.low <= nodes[0] && nodes.at(-1) <= tree.high
+      : [...tree.stages.values()].flat().some((s) => blocks[s] === block) ||
+        tree.children.some(holds));
+    let tree = this.root, inner;
+    while (tree.count > nodes.length && (inner = tree.children.find(holds))) {
+      tree = inner;
+      this.chosen.set(tree.key, true);
+    }
+    if (!open && nodes.length) this.chosen.delete(tree.key);
   }
 
   homeOf(item) {

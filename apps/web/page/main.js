@@ -16,7 +16,7 @@ import { scaled } from "./colours.js";
 
 const FRAME_MS = 42; /* between two pictures, while something moves */
 const LINES = 8; /* about who waits for whom */
-const WRONG_MS = 4000; /* that a line about a file that is none is shown for */
+const WRONG_MS = 4000; /* that a line about what cannot be shown is */
 const FILE_MOST = 1 << 29;
 const ANSWER_MS = 8000; /* for the server to answer: it waits 5 s for the fabric */
 const LIST_MS = 200; /* between two looks at the list of faults */
@@ -48,6 +48,7 @@ class Page {
     this.before = null; /* what was shown of the fabric, while a recording is */
     this.ended = false; /* the fabric has */
     this.selected = null; /* id of an item or edge */
+    this.turned = null; /* a block that is being opened or closed, in the next shape */
     this.kinds = [];
     this.dirty = true;
     this.last = 0;
@@ -65,14 +66,14 @@ class Page {
 
   handlers() {
     return { onShape: (shape) => this.onShape(shape), onLine: (line) => this.onLine(line),
-      onState: () => this.onState() };
+      onState: () => this.onState(), onRefused: (why) => this.onRefused(why) };
   }
 
   watchLive() {
     const { before } = this;
     this.feed?.close();
     this.before = null;
-    this.feed = new LiveFeed(this.handlers(), this.ended);
+    this.feed = new LiveFeed(this.handlers(), this.ended, [...before?.model?.open || []]);
     this.feed.speed = Number($("speed").value);
     this.show(before?.model || null, before?.layout || null);
     this.onState();
@@ -102,22 +103,34 @@ class Page {
       feed.start();
     } catch (error) {
       this.tell(error.message);
-      this.wrong = `${file.name}: ${error.message}`;
-      setTimeout(() => {
-        this.wrong = null;
-        this.renderFeed();
-      }, WRONG_MS);
+      this.flash(`${file.name}: ${error.message}`);
     }
     $("file").value = ""; /* so that the same file can be chosen again */
+    this.renderFeed();
+  }
+
+  /* For a moment, where the feed's state stands. */
+  flash(wrong) {
+    clearTimeout(this.flashing);
+    this.wrong = wrong;
+    this.flashing = setTimeout(() => {
+      this.wrong = null;
+      this.renderFeed();
+    }, WRONG_MS);
     this.renderFeed();
   }
 
   onShape(shape) {
     const old = this.model, model = new Model(shape), layout = new Layout(model);
     const same = old && JSON.stringify(old.shape.cables) === JSON.stringify(shape.cables);
-    if (same) layout.chosen = this.layout.chosen;
+    const folded = this.feed.live && old?.folded && shape.folded && old.shape.name === shape.name;
+    if (same || folded) layout.chosen = this.layout.chosen;
     if (same && this.feed.live) model.carry(old);
+    else if (folded) model.carryEvents(old);
+    if (this.turned !== null && model.blocks)
+      layout.reveal(this.turned, model.open.has(this.turned));
     this.show(model, layout, same);
+    this.selectBlock();
     if (!this.feed.live) return;
     if (this.steers) {
       this.pace();
@@ -237,9 +250,9 @@ class Page {
     if (part.cables) return `link ${this.model.cableName(part.cables[0])}`;
     if (part.kind === "node") return this.model.nodeName(part.nodes[0]);
     if (part.kind === "switch") return this.model.switchName(part.switches[0]);
-    const groups = this.model.folded ? "groups of " : "";
-    return part.kind === "bundle" ? `${part.switches.length} ${groups}switches, folded`
-      : `subtree of ${part.nodes.length} ${groups}nodes, folded`;
+    const { model } = this;
+    return part.kind === "bundle" ? `${model.switchCount(part.switches)} switches, folded`
+      : `subtree of ${model.nodeCountOf(part.nodes)} nodes, folded`;
   }
 
   /* For who does not see it. */
@@ -255,10 +268,40 @@ class Page {
 
   /** Open what is folded, or fold the subtree of what is selected. */
   toggle(part) {
-    if (!part || part.cables || !this.layout.toggle(part)) return;
+    if (!part || part.cables || this.turn(part) || !this.layout.toggle(part)) return;
     this.selected = null;
     this.place();
     this.select(null);
+  }
+
+  /* Have the fabric open the block of a part, or close it, if that is what the part is for. */
+  turn(part) {
+    const { model } = this, block = model.blockOf(part), [s] = part.switches;
+    const closes = model.open.has(block);
+    if (!this.feed.live || block < 0) return false;
+    if (closes ? part.kind !== "switch" || model.switches[s].level !== model.tops.get(block)
+      : !model.closed.has(block)) return false;
+    this.turned = block;
+    this.feed.openBlocks(closes ? [...model.open].filter((one) => one !== block)
+      : [...model.open, block]);
+    return true;
+  }
+
+  /* What has just been opened, or closed, so that who is there by keyboard goes on there. */
+  selectBlock() {
+    const { model, layout, turned } = this;
+    this.turned = null;
+    if (turned === null || !model.folded) return;
+    const items = layout.items.filter((item) => item.switches.some((s) =>
+      model.blocks[s] === turned) || item.nodes.some((n) =>
+      model.blocks[model.switches.length + n] === turned));
+    if (items.length) this.select(items[0]);
+  }
+
+  onRefused(why) {
+    this.turned = null;
+    this.tell(why);
+    this.flash(why);
   }
 
   pointer(event) {
@@ -386,13 +429,17 @@ class Page {
 
   /* The kinds that befall what is selected, and where. */
   faultPlace() {
-    const part = this.part(this.selected);
-    if (!part || this.model.folded) return { of: "links", place: "random" };
-    if (part.cables) return { of: "links", place: `link=${this.model.cableText(part.cables[0])}` };
-    if (part.kind === "node") return { of: "nodes", place: `node=${part.nodes[0]}` };
-    if (part.kind === "switch") return { of: "switches", place: `switch=${part.switches[0]}` };
+    const part = this.part(this.selected), { model } = this;
+    const text = part?.cables ? model.cableText(part.cables[0]) : null;
+    const switches = part?.switches?.map((s) => model.switchNumber(s)) || [];
+    const nodes = part?.nodes?.map((n) => model.nodeNumber(n)) || [];
+    if (!part || (part.cables ? text === null : [...switches, ...nodes].includes(-1)))
+      return { of: "links", place: "random" }; /* of what is many, only that is known */
+    if (part.cables) return { of: "links", place: `link=${text}` };
+    if (part.kind === "node") return { of: "nodes", place: `node=${nodes[0]}` };
+    if (part.kind === "switch") return { of: "switches", place: `switch=${switches[0]}` };
     return part.kind === "bundle" ? { of: "switches", place: `level=${part.level}` }
-      : this.faultNodes(part.nodes);
+      : this.faultNodes(nodes);
   }
 
   /* A fault names so many ranges: where nodes are numbered otherwise, not all are in it. */
@@ -503,7 +550,7 @@ class Page {
   renderStandstill() {
     const standstill = this.model?.standstill, lines = standstill
       ? standstillLines(standstill, this.model.numbered) : [];
-    this.painter.still = standstill && !this.model.folded ? missingNodes(standstill) : null;
+    this.painter.still = standstill ? missingNodes(standstill) : null;
     $("standstill").hidden = !lines.length;
     /* said once, when it begins: the list changes each second */
     if (!lines.length) $("alarm").textContent = "";
@@ -598,6 +645,13 @@ class Page {
     act();
   }
 
+  foldAll() {
+    this.layout.reset();
+    this.select(null);
+    this.place();
+    if (this.feed.live && this.model.open.size) this.feed.openBlocks([]);
+  }
+
   keyActions() {
     return {
       ArrowLeft: () => this.move(-1, 0), ArrowRight: () => this.move(1, 0),
@@ -610,7 +664,7 @@ class Page {
       " ": () => this.pause(),
       ",": () => this.feed.step?.(-1), ".": () => this.feed.step?.(1),
       "-": () => this.speed(-1), "+": () => this.speed(1), "=": () => this.speed(1),
-      0: () => { this.layout.reset(); this.select(null); this.place(); },
+      0: () => this.foldAll(),
       m: () => this.showMatrix(),
       o: () => $("file").click(),
       t: () => this.switchTheme(),

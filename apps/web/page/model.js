@@ -49,9 +49,10 @@ export class Model {
     this.nodeCount = shape.nodes;
     this.switches = shape.switches.map(([level, position, low, high]) =>
       ({ level, position, low, high }));
-    this.cables = shape.cables.map(([sw, port, kind, far, farPort, lane, count]) =>
-      ({ sw, port, toSwitch: kind === 1, far, farPort, lane, count: count ?? 1 }));
-    this.folded = shape.folded || null; /* so many nodes, switches, cables it stands for */
+    this.cables = shape.cables.map(([sw, port, kind, far, farPort, lane, count, ...at]) =>
+      ({ sw, port, toSwitch: kind === 1, far, farPort, lane, count: count ?? 1, at }));
+    this.folded = shape.folded || null; /* how much it stands for, and which of it is open */
+    this.readNumbers();
     this.ways = new Counters(2 * this.cables.length, ["segments", "stalls", "queue", "errors"]);
     this.sw = new Counters(this.switches.length,
       ["contributions", "results", "multicasts", "states"]);
@@ -78,6 +79,50 @@ export class Model {
       this.waysOut[cable.sw].push(2 * c + 1);
       if (cable.toSwitch) this.waysOut[cable.far].push(2 * c);
     });
+  }
+
+  /* What the fabric calls the parts, and the blocks that they are in: docs/telemetry.md. */
+  readNumbers() {
+    const { folded } = this, first = this.switches.length;
+    this.numbers = folded?.number_of || null;
+    this.blocks = folded?.block_of || null;
+    this.counts = folded?.count_of || null;
+    this.open = new Set(folded?.open || []);
+    this.partOf = new Map(); /* nodes by their numbers */
+    for (let n = 0; n < this.nodeCount; n++) this.partOf.set(this.nodeNumber(n), n);
+    this.closed = new Set(); /* blocks with something in them that is folded */
+    this.tops = new Map(); /* by block: the highest level */
+    this.blocks?.forEach((block, part) => {
+      if (this.numbers[part] < 0) this.closed.add(block);
+      if (part < first)
+        this.tops.set(block, Math.max(this.tops.get(block) ?? 0, this.switches[part].level));
+    });
+  }
+
+  /** In the fabric; -1: it is many. */
+  switchNumber(s) {
+    return this.numbers ? this.numbers[s] : s;
+  }
+
+  nodeNumber(n) {
+    return this.numbers ? this.numbers[this.switches.length + n] : n;
+  }
+
+  /** The one block that all of an item is in; -1: there is none. */
+  blockOf(item) {
+    if (!this.blocks) return -1;
+    const blocks = new Set([...item.switches.map((s) => this.blocks[s]),
+      ...item.nodes.map((n) => this.blocks[this.switches.length + n])]);
+    return blocks.size === 1 ? [...blocks][0] : -1;
+  }
+
+  /** So many switches, or nodes, some parts are. */
+  switchCount(parts) {
+    return parts.reduce((sum, s) => sum + (this.counts?.[s] ?? 1), 0);
+  }
+
+  nodeCountOf(parts) {
+    return parts.reduce((sum, n) => sum + (this.counts?.[this.switches.length + n] ?? 1), 0);
   }
 
   forget() {
@@ -110,6 +155,14 @@ export class Model {
     this.taken = before.taken;
     this.events = before.events;
     this.finished = before.finished;
+    this.at = before.at;
+  }
+
+  /** The same of one that is folded otherwise: rows of parts are not these here. */
+  carryEvents(before) {
+    this.events = before.events;
+    this.finished = before.finished;
+    this.standstill = before.standstill;
     this.at = before.at;
   }
 
@@ -230,20 +283,24 @@ export class Model {
     return { switchName: (s) => `switch ${s}`, nodeName: (n) => `node ${n}`, processes: [] };
   }
 
-  /** What docs/faults.md calls a cable: S:P, or nN:L. */
+  /** What docs/faults.md calls a cable: S:P, or nN:L. Null: it is many. */
   cableText(c) {
     const cable = this.cables[c];
+    if (this.folded) return cable.at.length ? cable.at.join(":") : null;
     return cable.toSwitch ? `${cable.sw}:${cable.port}` : `n${cable.far}:${cable.farPort}`;
   }
 
   cableName(c) {
     const cable = this.cables[c];
-    if (this.folded)
+    if (cable.count > 1)
       return `${cable.count} between ${this.switchName(cable.sw)} and ${cable.toSwitch
         ? this.switchName(cable.far) : this.nodeName(cable.far)}`;
-    const far = cable.toSwitch ? `${this.switchName(cable.far)} port ${cable.farPort}`
-      : this.nodeName(cable.far);
-    return `${this.switchName(cable.sw)} port ${cable.port} – ${far}`;
+    return `${this.portName(cable.sw, cable.port)} – ${cable.toSwitch
+      ? this.portName(cable.far, cable.farPort) : this.nodeName(cable.far)}`;
+  }
+
+  portName(s, port) {
+    return this.switchNumber(s) < 0 ? this.switchName(s) : `${this.switchName(s)} port ${port}`;
   }
 
   /** Collectives that were finished last, the newest first. */

@@ -24,7 +24,7 @@ export class Painter {
     this.theme = THEMES.dark;
     this.chosen = null; /* id of an item or edge */
     this.hovered = null;
-    this.still = null; /* who is missing, while nothing moves: node numbers */
+    this.still = null; /* who is missing, while nothing moves: nodes by the fabric's numbers */
     this.calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
     this.most = 1;
   }
@@ -252,7 +252,7 @@ export class Painter {
   }
 
   loadOfNode(n) {
-    const rate = Math.max(this.sent[n], this.delivered[n]);
+    const rate = Math.max(this.sent[n], this.delivered[n]) / this.model.nodeCountOf([n]);
     const share = shareOf(rate, this.most);
     return { share, rate, colour: rate > 0 ? scaled(this.theme.scale, 0.12 + 0.88 * share)
       : this.model.processes[n] ? this.theme.edge : this.theme.idle };
@@ -293,9 +293,11 @@ export class Painter {
     ctx.textBaseline = "middle";
     ctx.fillStyle = combines ? theme.combine : theme.faint;
     ctx.font = `${combines ? "bold 13px" : "10px"} ${FONT}`;
-    ctx.fillText(combines ? "Σ" : item.w > 22 ? String(s) : "", item.x, item.y - 2);
-    const name = this.model.shape.names?.[s];
-    if (name) this.label([name], item.x, item.y - item.h / 2 - 7, item.room - 4);
+    const number = this.model.switchNumber(s), name = this.model.shape.names?.[s];
+    ctx.fillText(combines ? "Σ" : item.w > 22 && number >= 0 ? String(number) : "", item.x,
+      item.y - 2);
+    if (name && name !== `switch ${number}`)
+      this.label([name], item.x, item.y - item.h / 2 - 7, item.room - 4);
   }
 
   /* Light around a box: a shadow would be ten times the work. */
@@ -321,16 +323,17 @@ export class Painter {
     ctx.fill();
     this.outline(item);
     if (model.waits[n] && this.waitsLong(n)) this.ring(item, theme.wait, [3, 2.5]);
-    if (this.still?.has(n)) this.ring(item, theme.down, []);
+    if (this.still?.has(model.nodeNumber(n))) this.ring(item, theme.down, []);
     const every = item.w > 15 ? 1 : Math.max(Math.ceil(26 / this.layout.unit), 1);
     if (n % every) return;
     ctx.fillStyle = theme.faint;
     ctx.font = `10px ${FONT}`;
     ctx.textAlign = "center";
     ctx.textBaseline = "top";
-    if (!model.folded) ctx.fillText(String(n), item.x, item.y + item.w / 2 + 5);
-    const name = model.shape.names?.[model.switches.length + n];
-    if (name) this.label([name], item.x, item.y + item.w / 2 + 24, this.layout.unit * every - 4);
+    const number = model.nodeNumber(n), name = model.shape.names?.[model.switches.length + n];
+    if (number >= 0) ctx.fillText(String(number), item.x, item.y + item.w / 2 + 5);
+    if (name && name !== `node ${number}`)
+      this.label([name], item.x, item.y + item.w / 2 + 24, this.layout.unit * every - 4);
   }
 
   /* Long enough for a person to see. */
@@ -375,7 +378,7 @@ export class Painter {
     this.outline(item);
     this.cells(item.switches, item.x - item.w / 2 + 4, item.y - item.h / 2 + 3, item.w - 8,
       item.h - 6, (s) => (this.combined[s] > 0 ? theme.combine : this.loadOfSwitch(s).colour));
-    this.label([`${item.switches.length} ${this.model.folded ? "groups of " : ""}switches`,
+    this.label([`${this.model.switchCount(item.switches)} switches`,
       `${item.switches.length}`], item.x, item.y - item.h / 2 - 7, item.w + 40);
   }
 
@@ -386,16 +389,16 @@ export class Painter {
     ctx.fillStyle = theme.body;
     ctx.fill();
     this.outline(item);
-    const head = Math.min(h * 0.3, 90);
-    this.cells(item.switches, x + 5, y + 6, w - 10, head - 10,
+    const head = Math.min(h * 0.3, 90), rim = Math.min(5, w / 5);
+    this.cells(item.switches, x + rim, y + 6, w - 2 * rim, head - 10,
       (s) => (this.combined[s] > 0 ? theme.combine : this.loadOfSwitch(s).colour));
-    this.cells(item.nodes, x + 5, y + head, w - 10, h - head - 34,
+    this.cells(item.nodes, x + rim, y + head, w - 2 * rim, h - head - 34,
       (n) => this.loadOfNode(n).colour);
-    const { low, high, count } = item.tree;
-    const groups = this.model.folded ? "groups of " : "";
-    this.label([`${item.nodes.length} ${groups}nodes`, `${item.nodes.length}`], item.x, y + h - 24,
-      w - 4);
-    if (high - low + 1 === count && !groups)
+    const { model } = this, numbers = item.nodes.map((n) => model.nodeNumber(n));
+    const [low, high] = [Math.min(...numbers), Math.max(...numbers)];
+    const count = model.nodeCountOf(item.nodes);
+    this.label([`${count} nodes`, `${count}`], item.x, y + h - 24, w - 4);
+    if (low >= 0 && high - low + 1 === numbers.length)
       this.label([`${low}–${high}`, `${low}–`], item.x, y + h - 11, w - 4);
   }
 
@@ -416,8 +419,9 @@ export class Painter {
     if (!this.still) return;
     const { ctx, theme, layout, model } = this;
     model.waits.forEach((wait, n) => {
-      if (!wait || wait.other < 0 || layout.ofNode[n] < 0 || layout.ofNode[wait.other] < 0) return;
-      const from = layout.items[layout.ofNode[n]], to = layout.items[layout.ofNode[wait.other]];
+      const other = wait && wait.other >= 0 ? model.partOf.get(wait.other) ?? -1 : -1;
+      if (other < 0 || layout.ofNode[n] < 0 || layout.ofNode[other] < 0) return;
+      const from = layout.items[layout.ofNode[n]], to = layout.items[layout.ofNode[other]];
       if (from === to) return;
       const deep = Math.min(24 + Math.abs(to.x - from.x) * 0.08, 40);
       ctx.strokeStyle = theme.wait;

@@ -34,9 +34,9 @@ export function bytesText(bytes) {
 }
 
 export function timeText(seconds) {
-  if (seconds >= 1) return `${seconds.toPrecision(3)} s`;
-  if (seconds >= 1e-3) return `${(seconds * 1e3).toPrecision(3)} ms`;
-  if (seconds >= 1e-6) return `${(seconds * 1e6).toPrecision(3)} µs`;
+  if (seconds >= 0.9995) return `${seconds.toPrecision(3)} s`; /* what is rounded to 1.00 */
+  if (seconds >= 0.9995e-3) return `${(seconds * 1e3).toPrecision(3)} ms`;
+  if (seconds >= 0.9995e-6) return `${(seconds * 1e6).toPrecision(3)} µs`;
   return `${(seconds * 1e9).toPrecision(3)} ns`;
 }
 
@@ -125,17 +125,27 @@ function edgePart(model, edge) {
   const [first] = edge.cables, one = edge.cables.length === 1;
   const states = edge.cables.map((c) => model.stateName(c));
   const outs = sumOf(model.outs, edge.cables);
-  const up = states.filter((name) => name === "up").length;
+  const up = states.filter((name) => name === "up").length, text = model.cableText(first);
+  const all = edge.cables.reduce((sum, c) => sum + model.cables[c].count, 0);
+  const many = all > edge.cables.length; /* of some only the sum is known */
   return {
-    title: one ? model.cableName(first) : `${edge.cables.length} cables`,
-    facts: [model.folded ? `${sumOf(model.wrong, edge.cables)} of ` +
-        `${edge.cables.reduce((sum, c) => sum + model.cables[c].count, 0)} links not up`
-      : one ? `link=${model.cableText(first)}` : `first: link=${model.cableText(first)}`,
-      model.folded ? null : one ? `state: ${states[0]}` : `${up} up, ${states.length - up} not`,
+    title: one ? model.cableName(first) : `${all} cables`,
+    facts: [text === null ? null : one ? `link=${text}` : `first: link=${text}`,
+      many ? `${sumOf(model.wrong, edge.cables)} of ${all} links not up`
+        : one ? `state: ${states[0]}` : `${up} up, ${states.length - up} not`,
       outs ? `out of use ${outs} time${outs === 1 ? "" : "s"}` : null],
     rows: [...wayRows(model, "up", edge.up), ...wayRows(model, "down", edge.down)],
     ways: [...edge.up, ...edge.down],
   };
+}
+
+/* Where it is part of a large network: what a second click does. */
+function blockFact(model, item) {
+  const block = model.blockOf(item), [s] = item.switches;
+  if (block < 0) return null;
+  if (model.closed.has(block)) return "Enter or a second click opens it";
+  return model.open.has(block) && model.switches[s]?.level === model.tops.get(block)
+    ? "Enter or a second click closes what it is in" : null;
 }
 
 function switchPart(model, item) {
@@ -143,13 +153,14 @@ function switchPart(model, item) {
   const ways = switches.flatMap((s) => model.waysOut[s]);
   const at = model.switches[switches[0]];
   return {
-    title: one ? model.switchName(switches[0]) : `${switches.length} switches`,
+    title: one ? model.switchName(switches[0]) : `${model.switchCount(switches)} switches`,
     facts: [item.kind === "box" ? null : `level ${at.level}`,
       at.high >= at.low && item.kind !== "box" && !model.folded
         ? `above nodes ${at.low}–${at.high}` : null,
       model.shape.combines === "switches" ? "combines collectives" : null,
-      one && model.shape.hosts ? `on host ${model.shape.hosts[model.shape.host_of[switches[0]]]}`
-        : null],
+      one && model.shape.hosts?.[model.shape.host_of[switches[0]]]
+        ? `on host ${model.shape.hosts[model.shape.host_of[switches[0]]]}` : null,
+      item.kind === "box" ? null : blockFact(model, item)],
     rows: [...wayRows(model, "out", ways),
       ["contributions combined", sumOf(sw.contributions, switches),
         sumOf(sw.contributionsRate, switches), "combined"],
@@ -162,7 +173,7 @@ function switchPart(model, item) {
 
 function waitText(model, wait) {
   if (!wait) return null;
-  const whom = wait.other >= 0 ? ` with ${model.nodeName(wait.other)}` : "";
+  const whom = wait.other >= 0 ? ` with ${model.numbered.nodeName(wait.other)}` : "";
   const group = wait.group >= 0 ? ` in group ${wait.group}` : "";
   return `waits for ${wait.kind}${whom}${group}, ${bytesText(wait.bytes)}, ` +
     `for ${timeText(Math.max(model.at - wait.since, 0))}`;
@@ -175,8 +186,8 @@ function nodePart(model, item) {
   return {
     title: model.nodeName(n),
     facts: [process ? `${process.command}, pid ${process.pid}`
-      : model.folded ? null : "no process",
-      waitText(model, model.waits[n])],
+      : model.nodeNumber(n) < 0 ? null : "no process",
+      waitText(model, model.waits[n]), blockFact(model, item)],
     rows: [["segments sent", node.sent[n], node.sentRate[n]],
       ["segments delivered", node.delivered[n], node.deliveredRate[n]],
       ["posted, not in the fabric", node.posted[n], null],
@@ -187,11 +198,13 @@ function nodePart(model, item) {
 }
 
 function boxPart(model, item) {
-  const part = switchPart(model, item), ranges = rangesOf(item.nodes);
-  part.title = `Subtree of ${item.nodes.length} ${model.folded ? "groups of " : ""}nodes`;
-  part.facts = [model.folded ? null
-    : `nodes ${rangesText(ranges, RANGES)}${ranges.length > RANGES ? ", …" : ""}`,
-    `${item.switches.length} ${model.folded ? "groups of " : ""}switches`,
+  const part = switchPart(model, item), numbers = item.nodes.map((n) => model.nodeNumber(n));
+  const ranges = rangesOf(numbers);
+  part.title = `Subtree of ${model.nodeCountOf(item.nodes)} nodes`;
+  part.facts = [numbers.length === 1 && numbers[0] < 0 ? model.nodeName(item.nodes[0])
+    : numbers.includes(-1) ? null
+      : `nodes ${rangesText(ranges, RANGES)}${ranges.length > RANGES ? ", …" : ""}`,
+    `${model.switchCount(item.switches)} switches`,
     "Enter or a second click opens it"];
   part.rows.push(["segments sent by nodes", sumOf(model.node.sent, item.nodes),
     sumOf(model.node.sentRate, item.nodes)]);

@@ -2,7 +2,7 @@
 /*
  * fold.c - a large network as one of few parts.
  */
-#include "apps/telemetry/fold.h"
+#include "apps/telemetry/fold/fold.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -11,15 +11,9 @@
 
 /* --- groups ------------------------------------------------------------------------- */
 
-/* What tells switches, or cables, of different groups apart. */
-struct key {
-    uint64_t high, low;
-    uint32_t number; /* of the switch or cable */
-};
-
-static int key_order(const void *a, const void *b)
+int telemetry_key_order(const void *a, const void *b)
 {
-    const struct key *one = a, *other = b;
+    const struct telemetry_key *one = a, *other = b;
 
     if (one->high != other->high)
         return one->high < other->high ? -1 : 1;
@@ -28,19 +22,19 @@ static int key_order(const void *a, const void *b)
     return one->number < other->number ? -1 : one->number > other->number;
 }
 
-static bool is_same(const struct key *a, const struct key *b)
+bool telemetry_key_is_same(const struct telemetry_key *a, const struct telemetry_key *b)
 {
     return a->high == b->high && a->low == b->low;
 }
 
 /* In their order: @of becomes the group's number. Returns how many groups there are. */
-static uint32_t number_groups(struct key *key, uint32_t count, uint32_t *of)
+static uint32_t number_groups(struct telemetry_key *key, uint32_t count, uint32_t *of)
 {
     uint32_t groups = 0;
 
-    qsort(key, count, sizeof *key, key_order);
+    qsort(key, count, sizeof *key, telemetry_key_order);
     for (uint32_t i = 0; i < count; i++) {
-        groups += !i || !is_same(&key[i], &key[i - 1]);
+        groups += !i || !telemetry_key_is_same(&key[i], &key[i - 1]);
         of[key[i].number] = groups - 1;
     }
     return groups;
@@ -53,20 +47,21 @@ static uint32_t span_of(const struct topo_switch *sw)
 
 /* With few nodes below it, a switch is with those of the same block; else with those above the
  * same nodes. */
-static struct key key_of_switch(const struct topo_graph *graph, uint32_t s, uint32_t block)
+static struct telemetry_key key_of_switch(const struct topo_graph *graph, uint32_t s,
+                                          uint32_t block)
 {
     const struct topo_switch *sw = &graph->sw[s];
     uint64_t span = span_of(sw);
 
     if (!span)
-        return (struct key){sw->level, UINT64_MAX, s};
+        return (struct telemetry_key){sw->level, UINT64_MAX, s};
     if (span <= block)
-        return (struct key){sw->level, sw->low / block, s};
-    return (struct key){(uint64_t)sw->level << 32 | span, UINT64_C(1) << 32 | sw->low, s};
+        return (struct telemetry_key){sw->level, sw->low / block, s};
+    return (struct telemetry_key){(uint64_t)sw->level << 32 | span, UINT64_C(1) << 32 | sw->low, s};
 }
 
 static uint32_t group_switches(struct telemetry_fold *fold, const struct topo_graph *graph,
-                               uint32_t block, struct key *key)
+                               uint32_t block, struct telemetry_key *key)
 {
     for (uint32_t s = 0; s < graph->switches; s++)
         key[s] = key_of_switch(graph, s, block);
@@ -75,37 +70,39 @@ static uint32_t group_switches(struct telemetry_fold *fold, const struct topo_gr
 
 /* Nodes are with those whose first link is plugged into the same group. */
 static uint32_t group_nodes(struct telemetry_fold *fold, const struct topo_graph *graph,
-                            struct key *key)
+                            struct telemetry_key *key)
 {
     for (uint32_t n = 0; n < graph->nodes; n++) {
         uint32_t sw = graph->node[n].link[0].sw;
 
-        key[n] = (struct key){0, sw == TOPO_NONE ? UINT64_MAX : fold->of_sw[sw], n};
+        key[n] = (struct telemetry_key){0, sw == TOPO_NONE ? UINT64_MAX : fold->of_sw[sw], n};
     }
     return number_groups(key, graph->nodes, fold->of_node);
 }
 
 /* The lower group of switches first, as cables have it. */
-static struct key key_of_cable(struct telemetry_fold *fold, const struct fabric_cable *cable,
-                               uint32_t i)
+struct telemetry_key telemetry_key_of_cable(const struct telemetry_fold *fold,
+                                            const struct fabric_cable *cable, bool *turned)
 {
     uint32_t near = fold->of_sw[cable->at.sw];
     bool is_node = cable->kind == TOPO_END_NODE;
     uint32_t far = is_node ? fold->of_node[cable->node] : fold->of_sw[cable->far.sw];
 
-    fold->turned[i] = !is_node && far < near;
-    if (fold->turned[i])
-        return (struct key){far, UINT64_C(1) << 32 | near, i};
-    return (struct key){near, (uint64_t)!is_node << 32 | far, i};
+    *turned = !is_node && far < near;
+    if (*turned)
+        return (struct telemetry_key){.high = far, .low = UINT64_C(1) << 32 | near};
+    return (struct telemetry_key){.high = near, .low = (uint64_t)!is_node << 32 | far};
 }
 
 static uint32_t group_cables(struct telemetry_fold *fold, const struct fabric *fabric,
-                             struct key *key)
+                             struct telemetry_key *key)
 {
     uint32_t cables = fabric_cable_count(fabric);
 
-    for (uint32_t i = 0; i < cables; i++)
-        key[i] = key_of_cable(fold, fabric_cable(fabric, i), i);
+    for (uint32_t i = 0; i < cables; i++) {
+        key[i] = telemetry_key_of_cable(fold, fabric_cable(fabric, i), &fold->turned[i]);
+        key[i].number = i;
+    }
     return number_groups(key, cables, fold->of_cable);
 }
 
@@ -120,28 +117,31 @@ static uint32_t next_block(const struct topo_graph *graph, uint32_t block)
     return ret;
 }
 
-/* Blocks of more and more nodes, until there are few groups, and few cables between them. */
-static void fold_as_needed(struct telemetry_fold *fold, const struct fabric *fabric,
-                           const struct topo_graph *graph, struct key *key)
+/* Blocks of more and more nodes, until there are no more than @most groups, and of trunks. */
+static void fold_as_needed(struct telemetry_fold *fold, const struct telemetry *t, uint32_t most,
+                           struct telemetry_key *key)
 {
+    const struct topo_graph *graph = t->source.config->graph;
+
     for (uint32_t block = next_block(graph, 1);; block = next_block(graph, block)) {
         fold->switches = group_switches(fold, graph, block, key);
         fold->nodes = group_nodes(fold, graph, key);
-        if (block < graph->nodes &&
-            (fold->switches > TELEMETRY_FOLD_MOST || fold->nodes > TELEMETRY_FOLD_MOST))
+        if (block < graph->nodes && (fold->switches > most || fold->nodes > most))
             continue;
-        fold->trunks = group_cables(fold, fabric, key);
-        if (block >= graph->nodes || fold->trunks <= TELEMETRY_FOLD_MOST)
+        fold->trunks = group_cables(fold, t->source.fabric, key);
+        if (block >= graph->nodes || fold->trunks <= most)
             return;
     }
 }
 
 /* --- what they are ------------------------------------------------------------------ */
 
-static void group_add(struct telemetry_group *group, uint32_t low, uint32_t high)
+/* One more: @number. */
+static void group_add(struct telemetry_group *group, uint32_t number, uint32_t low, uint32_t high)
 {
     bool first = !group->count++;
 
+    group->number = first ? number : TELEMETRY_MANY;
     if (low > high)
         return;
     if (first || group->low > group->high || low < group->low)
@@ -150,24 +150,39 @@ static void group_add(struct telemetry_group *group, uint32_t low, uint32_t high
         group->high = high;
 }
 
+/* Switches with the nodes below them; each group of others for itself, behind all these. */
+static void number_blocks(struct telemetry_fold *fold)
+{
+    fold->blocks = fold->nodes;
+    for (uint32_t g = 0; g < fold->switches; g++) {
+        struct telemetry_group *group = &fold->sw_group[g];
+        bool any = group->low <= group->high;
+
+        group->from = any ? fold->of_node[group->low] : 0;
+        group->to = any ? fold->of_node[group->high] : 0;
+        group->block = any && group->from == group->to ? group->from : fold->blocks++;
+    }
+}
+
 static void describe_groups(struct telemetry_fold *fold, const struct topo_graph *graph)
 {
     for (uint32_t g = 0; g < fold->switches; g++)
-        fold->sw_group[g].low = 1; /* none so far */
+        fold->sw_group[g] = (struct telemetry_group){.plain = g, .low = 1}; /* none so far */
     for (uint32_t s = 0; s < graph->switches; s++) {
         struct telemetry_group *group = &fold->sw_group[fold->of_sw[s]];
 
         group->level = graph->sw[s].level;
-        group_add(group, graph->sw[s].low, graph->sw[s].high);
+        group_add(group, s, graph->sw[s].low, graph->sw[s].high);
     }
+    for (uint32_t g = 0; g < fold->nodes; g++)
+        fold->node_group[g] = (struct telemetry_group){.plain = g, .block = g};
     for (uint32_t n = 0; n < graph->nodes; n++)
-        group_add(&fold->node_group[fold->of_node[n]], n, n);
+        group_add(&fold->node_group[fold->of_node[n]], n, n, n);
+    number_blocks(fold);
 }
 
 static void describe_trunks(struct telemetry_fold *fold, const struct fabric *fabric)
 {
-    uint32_t ports = 0;
-
     for (uint32_t i = 0; i < fabric_cable_count(fabric); i++) {
         const struct fabric_cable *cable = fabric_cable(fabric, i);
         struct telemetry_trunk *trunk = &fold->trunk[fold->of_cable[i]];
@@ -177,35 +192,51 @@ static void describe_trunks(struct telemetry_fold *fold, const struct fabric *fa
         trunk->far = trunk->is_node ? fold->of_node[cable->node] : fold->of_sw[cable->far.sw];
         trunk->sw = fold->turned[i] ? trunk->far : near;
         trunk->far = fold->turned[i] ? near : trunk->far;
-        trunk->count++;
+        trunk->first = trunk->count ? trunk->first : i;
+        trunk->cable = trunk->count++ ? TELEMETRY_MANY : i;
+        trunk->turned = fold->turned[i];
+        trunk->plain = fold->of_cable[i];
     }
+    telemetry_fold_ports(fold);
+}
+
+void telemetry_fold_ports(struct telemetry_fold *fold)
+{
+    uint32_t ports = 0;
+
     for (uint32_t k = 0; k < fold->trunks; k++) { /* those of a group follow one another */
         ports = k && fold->trunk[k].sw == fold->trunk[k - 1].sw ? ports + 1 : 0;
         fold->trunk[k].port = ports;
     }
 }
 
-static bool fold_room(struct telemetry_fold *fold)
+bool telemetry_fold_group_room(struct telemetry_fold *fold)
 {
     fold->sw_group = calloc(fold->switches, sizeof *fold->sw_group);
     fold->node_group = calloc(fold->nodes, sizeof *fold->node_group);
+    return fold->sw_group && fold->node_group;
+}
+
+bool telemetry_fold_room(struct telemetry_fold *fold)
+{
     fold->trunk = calloc(fold->trunks, sizeof *fold->trunk);
     fold->way = calloc(2 * (size_t)fold->trunks, sizeof *fold->way);
     fold->sw = calloc(fold->switches, sizeof *fold->sw);
     fold->node = calloc(fold->nodes, sizeof *fold->node);
-    return fold->sw_group && fold->node_group && fold->trunk && fold->way && fold->sw && fold->node;
+    return fold->trunk && fold->way && fold->sw && fold->node;
 }
 
-int telemetry_fold_create(struct telemetry_fold **ret, const struct telemetry *t)
+int telemetry_fold_create(struct telemetry_fold **ret, const struct telemetry *t, uint32_t from,
+                          uint32_t most)
 {
     const struct topo_graph *graph = t->source.config->graph;
     uint32_t cables = fabric_cable_count(t->source.fabric);
     struct telemetry_fold *fold;
-    struct key *key;
+    struct telemetry_key *key;
     bool room;
 
     *ret = NULL;
-    if (cables <= TELEMETRY_FOLD_FROM)
+    if (cables <= from)
         return 0;
     fold = calloc(1, sizeof *fold);
     key = calloc((size_t)cables + graph->switches + graph->nodes, sizeof *key);
@@ -218,8 +249,8 @@ int telemetry_fold_create(struct telemetry_fold **ret, const struct telemetry *t
         room = fold->of_sw && fold->of_node && fold->of_cable && fold->turned;
     }
     if (room) {
-        fold_as_needed(fold, t->source.fabric, graph, key);
-        room = fold_room(fold);
+        fold_as_needed(fold, t, most, key);
+        room = telemetry_fold_group_room(fold) && telemetry_fold_room(fold);
     }
     free(key);
     if (!room) {
@@ -240,6 +271,7 @@ void telemetry_fold_destroy(struct telemetry_fold *fold)
     free(fold->node);
     free(fold->sw);
     free(fold->way);
+    free(fold->member);
     free(fold->turned);
     free(fold->of_cable);
     free(fold->of_node);
@@ -247,10 +279,31 @@ void telemetry_fold_destroy(struct telemetry_fold *fold)
     free(fold->trunk);
     free(fold->node_group);
     free(fold->sw_group);
+    free(fold->is_open);
     free(fold);
 }
 
 /* --- what they have counted --------------------------------------------------------- */
+
+void telemetry_add_way(struct telemetry_way *sum, const struct telemetry_way *way)
+{
+    sum->now.segments += way->now.segments;
+    sum->now.stalls += way->now.stalls;
+    sum->now.errors += way->now.errors;
+    sum->now.queue += way->now.queue;
+    if (way->changed > sum->changed)
+        sum->changed = way->changed;
+}
+
+void telemetry_add_cable(struct telemetry_trunk *sum, const struct telemetry_noted *cable)
+{
+    sum->wrong += cable->now.state != TELEMETRY_UP;
+    sum->noted.now.outs += cable->now.outs;
+    if (cable->now.state > sum->noted.now.state)
+        sum->noted.now.state = cable->now.state;
+    if (cable->changed > sum->noted.changed)
+        sum->noted.changed = cable->changed;
+}
 
 static void fold_ways(struct telemetry_fold *fold, const struct telemetry *t)
 {
@@ -258,36 +311,19 @@ static void fold_ways(struct telemetry_fold *fold, const struct telemetry *t)
         fold->way[i].now = (struct fabric_way){0};
     for (uint32_t i = 0; i < 2 * fabric_cable_count(t->source.fabric); i++) {
         uint32_t out = i % 2 ^ fold->turned[i / 2];
-        struct telemetry_way *sum = &fold->way[2 * fold->of_cable[i / 2] + out];
-        const struct fabric_way *way = &t->way[i].now;
 
-        sum->now.segments += way->segments;
-        sum->now.stalls += way->stalls;
-        sum->now.errors += way->errors;
-        sum->now.queue += way->queue;
-        if (t->way[i].changed > sum->changed)
-            sum->changed = t->way[i].changed;
+        telemetry_add_way(&fold->way[2 * fold->of_cable[i / 2] + out], &t->way[i]);
     }
 }
 
-/* Of several the one that is furthest from being in use. */
 static void fold_states(struct telemetry_fold *fold, const struct telemetry *t)
 {
     for (uint32_t k = 0; k < fold->trunks; k++) {
         fold->trunk[k].wrong = 0;
         fold->trunk[k].noted.now = (struct telemetry_cable){TELEMETRY_UP, 0};
     }
-    for (uint32_t i = 0; i < fabric_cable_count(t->source.fabric); i++) {
-        struct telemetry_trunk *trunk = &fold->trunk[fold->of_cable[i]];
-        const struct telemetry_cable *now = &t->cable[i].now;
-
-        trunk->wrong += now->state != TELEMETRY_UP;
-        trunk->noted.now.outs += now->outs;
-        if (now->state > trunk->noted.now.state)
-            trunk->noted.now.state = now->state;
-        if (t->cable[i].changed > trunk->noted.changed)
-            trunk->noted.changed = t->cable[i].changed;
-    }
+    for (uint32_t i = 0; i < fabric_cable_count(t->source.fabric); i++)
+        telemetry_add_cable(&fold->trunk[fold->of_cable[i]], &t->cable[i]);
 }
 
 static void fold_switches(struct telemetry_fold *fold, const struct telemetry *t)

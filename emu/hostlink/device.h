@@ -29,6 +29,7 @@ struct hostlink_cable {
     uint32_t credits; /* without channels: what our switch has room for, */
     uint32_t depth;   /* and what waits here for that room, at most */
     bool channels;
+    struct emu_replay *replay; /* link-level retry to our switch; NULL: none */
     const struct emu_profile *profile;
 
     /* What goes: by channel, 0 where there are none. */
@@ -105,6 +106,8 @@ struct emu_hostlink {
     uint64_t now_ns;                                    /* of this step: the monotonic clock */
     uint64_t until_ps;                                  /* and the device's */
     uint64_t came_ns;                                   /* frames came last */
+    uint64_t retry_ps;                                  /* emu_replay_run() of all that have it */
+    bool retries;                                       /* some have */
     int wake_fd;                                        /* -1: nothing wakes */
     uint32_t idle;                                      /* passes since something moved */
     bool armed;                                         /* it tells of what comes from now on */

@@ -63,7 +63,9 @@ int emu_hostlink_join(struct emu_hostlink *link, uint32_t peer, uint32_t number,
     int err = room_grow(&cable->peer->room, slots);
 
     cable->depth = channels ? 0 : depth;
-    cable->queue = calloc(cable->depth + 1u, sizeof *cable->queue);
+    while (cable->queue_mask + 1u < cable->depth)
+        cable->queue_mask = 2 * cable->queue_mask + 1u;
+    cable->queue = calloc(cable->queue_mask + 1u, sizeof *cable->queue);
     if (!err)
         err = cable->queue
                   ? emu_link_join(tx, dev, port, &cable->ends.rx, &link->dev, bit, slots, profile)
@@ -379,11 +381,13 @@ bool hostlink_cable_old(struct hostlink_cable *cable, const struct emu_hostlink_
 /* What waits for room in our switch goes on. */
 static void cable_advance(struct hostlink_cable *cable)
 {
+    if (!cable->queued || !cable->ends.tx.credits)
+        return;
     for (; cable->queued && cable->ends.tx.credits; cable->queued--) {
-        emu_tx_send(&cable->ends.tx, &cable->queue[cable->queue_at]);
-        hostlink_touch(cable);
-        cable->queue_at = (cable->queue_at + 1) % cable->depth;
+        emu_tx_send(&cable->ends.tx, hostlink_queued(cable, 0));
+        cable->queue_at++;
     }
+    hostlink_touch(cable);
 }
 
 void hostlink_cable_collect(struct hostlink_cable *cable)
@@ -475,7 +479,7 @@ uint32_t hostlink_cable_bufs(const struct hostlink_cable *cable)
     uint32_t bufs = cable->replay ? emu_replay_bufs(cable->replay) : 0;
 
     for (uint32_t i = 0; i < cable->queued; i++)
-        bufs += cable->queue[(cable->queue_at + i) % cable->depth].buf != EMU_NO_BUF;
+        bufs += hostlink_queued(cable, i)->buf != EMU_NO_BUF;
     return bufs;
 }
 
@@ -487,8 +491,8 @@ void hostlink_cable_cut(struct hostlink_cable *cable)
 
     emu_count(&cable->peer->counts.cut, cable->queued);
     for (; cable->queued; cable->queued--) {
-        emu_pool_drop(cache, cable->queue[cable->queue_at].buf);
-        cable->queue_at = (cable->queue_at + 1) % cable->depth;
+        emu_pool_drop(cache, hostlink_queued(cable, 0)->buf);
+        cable->queue_at++;
         cable->open[0]--;
     }
     for (uint32_t c = 0; c < EMU_VCS; c++) {

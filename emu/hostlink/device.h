@@ -45,13 +45,20 @@ struct hostlink_cable {
     uint32_t emptied_at;     /* channels: slots that it has emptied, of all; free-running */
     uint32_t emptied;        /* of them, the far host has not been told of */
     uint32_t waiting;        /* entries that wait for a buffer */
-    struct emu_entry *queue; /* those that wait for our switch's room: `depth` slots, */
-    uint32_t queue_at;       /* where the first one is, */
+    struct emu_entry *queue; /* those that wait for our switch's room, `depth` at most: */
+    uint32_t queue_mask;     /* its slots less one, a power of two, */
+    uint32_t queue_at;       /* which is the first one's, free-running, */
     uint32_t queued;         /* and how many there are; 0, or the switch has no room */
     uint32_t announced;      /* channels, by bit: this life: what is open was said; credits count */
     uint64_t last_ps;        /* clock real: the time of the last entry */
     uint32_t sent_from, came_from; /* since the cables came up: emu_hostlink_passed() */
 };
+
+/* The slot of the @i-th of those that wait for our switch's room, or of the next one to do so. */
+static inline struct emu_entry *hostlink_queued(const struct hostlink_cable *cable, uint32_t i)
+{
+    return &cable->queue[(cable->queue_at + i) & cable->queue_mask];
+}
 
 /* Entries that wait for buffers, in order, as records. */
 struct hostlink_room {

@@ -6,15 +6,17 @@
 #include <string.h>
 
 #include "emu/hostlink/hostlink.h"
+#include "emu/now.h"
 #include "switch/switch.h"
 #include "tests/test.h"
 #include "tests/world/hostlink/wire.h"
 #include "tests/world/world.h"
 
-#define NODES    64u
-#define SWITCHES 64u
-#define STEPS    200000u
-#define ENTRIES  200u /* from each node */
+#define NODES       64u
+#define SWITCHES    64u
+#define STEPS       200000u
+#define PATIENCE_NS UINT64_C(20000000000)
+#define ENTRIES     200u /* from each node */
 
 /* A node: sends to all in turn, takes what comes, sometimes late. */
 struct peg {
@@ -416,7 +418,7 @@ static uint64_t faults_stand(enum emu_fault_what what, uint32_t packets, const c
     struct switch_dev *sw;
     struct spread w;
     uint32_t port = 0, all;
-    uint64_t hits;
+    uint64_t hits, until_ns = set ? emu_now_ns() + PATIENCE_NS : 0; /* a time-out is waited for */
 
     spread_open(&w, "kary:2,2", set, seed);
     sw = first_crossing(&w, &port);
@@ -424,7 +426,8 @@ static uint64_t faults_stand(enum emu_fault_what what, uint32_t packets, const c
     CU_ASSERT_EQUAL_FATAL(emu_faults_add(&faults, &rule, 1, seed), 0);
     CU_ASSERT_EQUAL_FATAL(switch_faults(sw, port, &faults), 0);
     all = ENTRIES * w.graph->nodes;
-    for (uint32_t i = 0; i < STEPS && spread_got(&w) + hit.lost < all; i++) {
+    for (uint32_t i = 0; (i < STEPS || emu_now_ns() < until_ns) && spread_got(&w) + hit.lost < all;
+         i++) {
         spread_step(&w);
         if (checks && i % 32 == 0)
             spread_check(&w);

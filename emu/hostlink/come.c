@@ -200,7 +200,9 @@ static bool row_begin(struct cable_row *row, struct hostlink_cable *cable)
     return row->may;
 }
 
-/* The first of @bytes at @from, to @slot. Returns its bytes; 0: hostlink_entry_parse() is for it. */
+/*
+ * The first of @bytes at @from, to @slot. Returns its bytes; 0: it is for hostlink_entry_parse().
+ */
 static inline uint32_t row_entry(const struct cable_row *row, const uint8_t *from, uint32_t bytes,
                                  struct emu_entry *slot)
 {

@@ -107,6 +107,15 @@ int switch_join_retry(struct switch_dev *from, uint32_t from_port, struct switch
     return 0;
 }
 
+struct emu_intake *switch_retry_end(struct switch_dev *sw, uint32_t port)
+{
+    struct emu_intake *intake = cables_intake(sw, port);
+
+    if (intake)
+        sw->cables->in |= emu_bit(port);
+    return intake;
+}
+
 void switch_cables_free(struct switch_dev *sw)
 {
     for (uint32_t p = 0; sw->cables && p < sw->ports; p++) {
@@ -152,6 +161,24 @@ uint32_t switch_carry(struct switch_dev *from, uint32_t from_port, struct switch
                                                 .back = switch_tx(to, to_port),
                                                 .spare = !out->waiting,
                                                 .credits = emu_profile_credits(to->profile),
+                                                .most = most,
+                                                .at_ps = at_ps,
+                                                .may = may,
+                                                .ctx = ctx});
+}
+
+uint32_t switch_carry_in(struct emu_replay *replay, struct switch_dev *to, uint32_t port,
+                         uint32_t depth, uint32_t most, uint64_t at_ps, emu_carry_fn *may,
+                         void *ctx)
+{
+    const struct switch_out *out = &switch_crossbar_of(to)->out[port];
+
+    return emu_replay_carry(&(struct emu_carry){.replay = replay,
+                                                .far = to->cables->intake[port],
+                                                .back = switch_tx(to, port),
+                                                .spare = !out->waiting,
+                                                .credits = emu_profile_credits(to->profile),
+                                                .depth = depth,
                                                 .most = most,
                                                 .at_ps = at_ps,
                                                 .may = may,

@@ -150,16 +150,6 @@ void switch_crossbar_ups(struct switch_dev *sw)
         crossbar_onward(switch_crossbar_of(sw), p, true);
 }
 
-uint64_t switch_onward(const struct switch_dev *sw, uint32_t dst, bool falls)
-{
-    return topo_route_ports(switch_route_now(sw), dst) & (falls ? ~sw->ups : UINT64_MAX);
-}
-
-bool switch_is_up(const struct switch_dev *sw, uint32_t port)
-{
-    return sw->ups >> port & 1;
-}
-
 bool switch_is_clear(const struct switch_dev *sw, uint32_t port)
 {
     const struct switch_crossbar *bar = (const struct switch_crossbar *)sw;

@@ -201,7 +201,7 @@ typedef enum emu_carried emu_carry_fn(void *ctx, const struct emu_entry *entry);
 /**
  * switch_carry - the cable from @from to @to, with link-level retry, is down: up to @most of what
  * waits for it leaves as @may says, in order, once each (emu_replay_carry()). What goes back enters
- * @from by the same port, and leaves by another (switch_onward()). Returns how many left.
+ * @from by the same port, and leaves by another. Returns how many left.
  * Thread: manager, while the workers stand still; then both switches are to be woken.
  */
 uint32_t switch_carry(struct switch_dev *from, uint32_t from_port, struct switch_dev *to,
@@ -209,12 +209,20 @@ uint32_t switch_carry(struct switch_dev *from, uint32_t from_port, struct switch
                       void *ctx);
 
 /**
- * switch_onward - outputs by which a unicast to @dst may leave, as the tables in force have it.
- * @falls: it has come down, and never goes up again; switch_is_up() - does the port lead up?
- * Switches without channels only. Thread: the same.
+ * switch_carry_in - the same of what waits in @replay, of a device between hosts, for the cable
+ * into @port of @to. Its other end is on another host: what goes back is sent there by the same
+ * port. @depth: credits of that way beyond the room of its end.
  */
-uint64_t switch_onward(const struct switch_dev *sw, uint32_t dst, bool falls);
-bool switch_is_up(const struct switch_dev *sw, uint32_t port);
+uint32_t switch_carry_in(struct emu_replay *replay, struct switch_dev *to, uint32_t port,
+                         uint32_t depth, uint32_t most, uint64_t at_ps, emu_carry_fn *may,
+                         void *ctx);
+
+/**
+ * switch_retry_end - link-level retry on the cable into @port, whose sending half is another
+ * device's than a switch's: emu_retry_join(). NULL: there is no memory. Thread: as
+ * switch_join_retry().
+ */
+struct emu_intake *switch_retry_end(struct switch_dev *sw, uint32_t port);
 
 /**
  * switch_is_clear - has all left that went back by @port and leads up? Until then its link stays

@@ -176,7 +176,7 @@ static bool host_link(struct hosts *hosts, uint32_t h)
     for (uint32_t i = 0; i < CABLES; i++) {
         struct bench_link_end *end = &host->end[i];
 
-        if (emu_hostlink_join(host->link, 0, i, &end->tx, &end->rx, &end->dev, 0, CREDITS, 0,
+        if (emu_hostlink_join(host->link, 0, i, &end->tx, &end->rx, &end->dev, 0, NULL, CREDITS, 0,
                               &hosts->profile))
             return false;
     }

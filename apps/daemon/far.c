@@ -202,12 +202,18 @@ static void settle_gone(struct daemon *daemon)
         groups_over(daemon, host);
 }
 
+/* Is what a lost host had of it sent again, by other ways? */
+static bool goes_round(const struct daemon *daemon)
+{
+    return fabric_has_links(daemon->fabric) && !fabric_can_carry(daemon->fabric);
+}
+
 static int settle_lost(struct daemon *daemon, char *error, size_t error_bytes)
 {
     int err;
 
     daemon->far.news = false;
-    if (fabric_has_links(daemon->fabric))
+    if (goes_round(daemon))
         return daemon_faults_lose(daemon, daemon->far.lost, error, error_bytes);
     err = fabric_sever(daemon->fabric, daemon->far.lost);
     snprintf(error, error_bytes, "no memory for cables that are lost");
@@ -249,7 +255,7 @@ static int settle_mended(struct daemon *daemon, char *error, size_t error_bytes)
         daemon->far.lost[i] = daemon->far.lost[i] && !mended[i];
         any |= daemon->far.lost[i];
     }
-    if (fabric_has_links(daemon->fabric)) {
+    if (goes_round(daemon)) {
         daemon_faults_mend(daemon, mended);
     } else {
         err = fabric_sever(daemon->fabric, daemon->far.lost);

@@ -349,6 +349,7 @@ static int faults_make(struct daemon *daemon, struct daemon_faults *f)
         inject.far = &f->far;
         inject.look_ps = WATCH_FAR_PS;
         manager.step_ps = STEP_FAR_PS;
+        manager.carry_ps = STEP_FAR_PS;
     }
     f->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     if (f->timer < 0 || epoll_ctl(daemon->epoll, EPOLL_CTL_ADD, f->timer, &event) < 0)

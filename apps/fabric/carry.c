@@ -21,6 +21,14 @@
  * What no way leads to where it is to go waits, too: for a bound of the manager's, and then it is
  * dropped (fabric_part()), for processes are told, and nothing else is to wait behind it.
  *
+ * On several hosts each does it to the cables that end there. Of a cable between two of them what
+ * goes one way waits at the host that it leads to, in the replay buffer of the host link (1). To
+ * give it back (2) is to send it home by the far switch, as if that had sent it; it takes no more
+ * than the room of the home switch but for one segment. There it comes as what is carried over:
+ *
+ * (4) what neither end leads on from as it should go, up and then down, is given to the switch here
+ *     if that leads on at all: it was sent home. And before the link comes up nothing waits here.
+ *
  * What comes in the right order by (1) stays in it. What is sent by (2) may be overtaken, as
  * anything may that has several ways to choose from.
  */
@@ -29,8 +37,8 @@
 /* One way of a cable. */
 struct carry {
     struct fabric *fabric;
-    const struct switch_dev *from, *to;
-    uint32_t from_port;
+    struct topo_at from, to;
+    bool crosses; /* @from is on another host */
 };
 
 /* What no way leads to where it is to go waits, or is dropped. */
@@ -51,19 +59,43 @@ static enum emu_carried carry_group(const struct carry *carry, uint32_t id)
                                                                  : EMU_CARRIED_OVER;
 }
 
+/*
+ * Outputs of a switch by which a unicast to @dst may leave, as the tables in force have it. @falls:
+ * it has come down, and never goes up again.
+ */
+static uint64_t carry_onward(const struct carry *carry, uint32_t sw, uint32_t dst, bool falls)
+{
+    const struct fabric *fabric = carry->fabric;
+    const struct topo_graph *graph = fabric->links.routed;
+    uint64_t ports = topo_route_ports(&graph->sw[sw].route, dst);
+
+    return falls ? ports & ~fabric_switch_ups(fabric->config.graph, sw) : ports;
+}
+
+/* (4): what neither end leads on from, as it should go. */
+static enum emu_carried carry_rest(const struct carry *carry, uint32_t dst)
+{
+    bool on = carry->fabric->links.eased || carry_onward(carry, carry->to.sw, dst, false);
+
+    return carry->crosses && on ? EMU_CARRIED_OVER : EMU_CARRIED_WAITS;
+}
+
 static enum emu_carried carry_how(void *ctx, const struct emu_entry *entry)
 {
     const struct carry *carry = ctx;
     const struct emu_hdr *hdr = &entry->hdr;
-    bool rises = switch_is_up(carry->from, carry->from_port);
+    uint64_t ups = fabric_switch_ups(carry->fabric->config.graph, carry->from.sw);
+    bool rises = ups >> carry->from.port & 1;
 
     if (hdr->kind != EMU_UNICAST)
         return carry_group(carry, hdr->dst);
     if (!carry->fabric->links.eased && !fabric_reaches(carry->fabric, hdr->src, hdr->dst))
         return carry_parted(carry);
-    if (switch_onward(carry->to, hdr->dst, !rises))
+    if (carry_onward(carry, carry->to.sw, hdr->dst, !rises))
         return EMU_CARRIED_OVER;
-    return switch_onward(carry->from, hdr->dst, !rises) ? EMU_CARRIED_BACK : EMU_CARRIED_WAITS;
+    if (carry_onward(carry, carry->from.sw, hdr->dst, !rises))
+        return EMU_CARRIED_BACK;
+    return carry_rest(carry, hdr->dst);
 }
 
 /* What waits at @from leaves. Returns segments. */
@@ -71,7 +103,7 @@ static uint32_t carry_way(struct fabric *fabric, const struct topo_at *from,
                           const struct topo_at *to, uint64_t now_ps)
 {
     struct switch_dev *near = fabric->sw[from->sw], *far = fabric->sw[to->sw];
-    struct carry carry = {.fabric = fabric, .from = near, .to = far, .from_port = from->port};
+    struct carry carry = {.fabric = fabric, .from = *from, .to = *to};
     uint32_t left = switch_carry(near, from->port, far, to->port, FABRIC_CARRY_MOST,
                                  fabric_soon_ps(fabric, now_ps), carry_how, &carry);
 
@@ -80,6 +112,47 @@ static uint32_t carry_way(struct fabric *fabric, const struct topo_at *from,
         fabric_wake(fabric, switch_emu_dev(far), now_ps);
     }
     return left;
+}
+
+/* What has come from another host, and waits for the switch @to here. Returns segments. */
+static uint32_t carry_in(struct fabric *fabric, struct emu_replay *replay,
+                         const struct topo_at *from, const struct topo_at *to, uint64_t now_ps)
+{
+    struct switch_dev *here = fabric->sw[to->sw];
+    uint32_t depth = fabric_crossing_segments(&fabric->config) -
+                     emu_profile_credits(&fabric->config.profile);
+    struct carry carry = {.fabric = fabric, .from = *from, .to = *to, .crosses = true};
+    uint32_t left = switch_carry_in(replay, here, to->port, depth, FABRIC_CARRY_MOST,
+                                    fabric_soon_ps(fabric, now_ps), carry_how, &carry);
+
+    if (left) {
+        fabric_wake(fabric, switch_emu_dev(here), now_ps);
+        fabric_wake(fabric, replay->wire.owner, now_ps);
+    }
+    return left;
+}
+
+uint32_t fabric_carry_all(struct fabric *fabric, uint64_t now_ps)
+{
+    uint32_t carried = 0;
+
+    fabric_hold(fabric);
+    for (uint32_t i = 0; i < fabric->links.count; i++)
+        if (fabric->links.out[i])
+            carried += fabric_carry(fabric, i, now_ps);
+    fabric_go(fabric);
+    return carried;
+}
+
+uint32_t fabric_carry_far(struct fabric *fabric)
+{
+    struct fabric_carried carried = {.segments = 0};
+
+    if (fabric->mirror && fabric_can_carry(fabric))
+        fabric->mirror->carry(fabric->mirror->ctx, fabric->links.eased, fabric->links.parting,
+                              &carried);
+    fabric->links.parted += carried.parted;
+    return carried.segments;
 }
 
 bool fabric_can_carry(const struct fabric *fabric)
@@ -95,10 +168,16 @@ bool fabric_must_tend(const struct fabric *fabric)
 uint32_t fabric_carry(struct fabric *fabric, uint32_t i, uint64_t now_ps)
 {
     const struct fabric_cable *cable = &fabric->links.cable[i];
-    const struct emu_faults *faults = fabric->links.faults[2 * i];
+    bool out = !fabric_cable_ends_here(fabric, i, false);
+    const struct emu_faults *faults = fabric->links.faults[2 * i + out];
+    struct emu_replay *replay;
 
     if (cable->kind != TOPO_END_SWITCH || !faults || !faults->down)
         return 0;
+    replay = fabric_crossing_replay(fabric, i);
+    if (replay)
+        return out ? carry_in(fabric, replay, &cable->at, &cable->far, now_ps)
+                   : carry_in(fabric, replay, &cable->far, &cable->at, now_ps);
     return carry_way(fabric, &cable->at, &cable->far, now_ps) +
            carry_way(fabric, &cable->far, &cable->at, now_ps);
 }

@@ -199,8 +199,7 @@ static int check_credits(const struct fabric_config *config, const struct emu_pr
 }
 
 /* Is the placement one, and is a part of it here? */
-static int check_hosts(const struct fabric_config *config, const struct emu_profile *profile,
-                       char *error, size_t error_bytes)
+static int check_hosts(const struct fabric_config *config, char *error, size_t error_bytes)
 {
     const struct fabric_hosts *hosts = config->hosts;
 
@@ -221,10 +220,6 @@ static int check_hosts(const struct fabric_config *config, const struct emu_prof
         (!hosts->ops || !hosts->ops->agree))
         return fail(-EINVAL, error, error_bytes,
                     "simulated time on several hosts needs host links that agree on it");
-    if (emu_profile_retries(profile))
-        return fail(-EINVAL, error, error_bytes,
-                    "link_retry=go_back_n is for networks on one host: links between hosts send "
-                    "again by themselves what they lose");
     return 0;
 }
 
@@ -234,7 +229,7 @@ int fabric_check_config(const struct fabric_config *config, char *error, size_t 
     int err = check_links(config, error, error_bytes);
 
     if (!err)
-        err = check_hosts(config, &profile, error, error_bytes);
+        err = check_hosts(config, error, error_bytes);
     if (!err)
         err = check_files(config, error, error_bytes);
     if (!err)

@@ -63,8 +63,7 @@ static int fabric_make_workers(struct fabric *fabric, const uint32_t *worker_of)
     return 0;
 }
 
-/* Ports that lead to switches of higher levels. */
-static uint64_t switch_up_ports(const struct topo_graph *graph, uint32_t s)
+uint64_t fabric_switch_ups(const struct topo_graph *graph, uint32_t s)
 {
     uint64_t ports = 0;
 
@@ -91,7 +90,7 @@ static int fabric_make_switches(struct fabric *fabric, const uint32_t *worker_of
                             &fabric->config.profile, emu_spread(fabric->config.seed) + s + 1);
         if (err)
             return err;
-        switch_ups(fabric->sw[s], switch_up_ports(graph, s));
+        switch_ups(fabric->sw[s], fabric_switch_ups(graph, s));
     }
     return 0;
 }

@@ -233,6 +233,23 @@ static struct fabric_crossing_end end_here(const struct fabric *fabric,
                                         .port = (uint8_t)cable->link};
 }
 
+/*
+ * With link-level retry its sending half is the host link's, on both hosts: faults stand where a
+ * way ends, and what is on the wire between hosts is not lost. In simulated time such cables have
+ * no faults, and none of it.
+ */
+static int end_retry(const struct fabric *fabric, const struct fabric_crossing *crossing,
+                     struct fabric_crossing_end *end)
+{
+    const struct fabric_cable *cable = &fabric->links.cable[crossing->cable];
+    const struct topo_at *at = fabric->sw[cable->at.sw] ? &cable->at : &cable->far;
+
+    if (!fabric_retries(fabric) || fabric_is_virtual(fabric) || cable->kind != TOPO_END_SWITCH)
+        return 0;
+    end->intake = switch_retry_end(fabric->sw[at->sw], at->port);
+    return end->intake ? 0 : -ENOMEM;
+}
+
 static int plug_crossing(struct fabric *fabric, const struct fabric_crossing *crossing)
 {
     const struct fabric_hosts *hosts = fabric->config.hosts;
@@ -242,8 +259,10 @@ static int plug_crossing(struct fabric *fabric, const struct fabric_crossing *cr
     uint32_t beyond;
     struct fabric_crossing_end end =
         end_here(fabric, &fabric->links.cable[crossing->cable], &beyond);
-    int err = hosts->ops->join(hosts->ctx, crossing, &end, credits, profile);
+    int err = end_retry(fabric, crossing, &end);
 
+    if (!err)
+        err = hosts->ops->join(hosts->ctx, crossing, &end, credits, profile);
     if (!err)
         end.rx->beyond = 1 + beyond;
     return err;
@@ -277,6 +296,28 @@ static const struct fabric_crossing *crossing_of(const struct fabric *fabric, ui
         if (fabric->links.crossing[i].cable == cable)
             return &fabric->links.crossing[i];
     return NULL;
+}
+
+struct emu_replay *fabric_crossing_replay(const struct fabric *fabric, uint32_t cable)
+{
+    const struct fabric_hosts *hosts = fabric->config.hosts;
+    const struct fabric_crossing *crossing = crossing_of(fabric, cable);
+
+    return crossing && hosts->ops->replay ? hosts->ops->replay(hosts->ctx, crossing) : NULL;
+}
+
+void fabric_crossings_count(const struct fabric *fabric, struct switch_retries *sum)
+{
+    for (uint32_t i = 0; i < fabric->links.crossings; i++) {
+        const struct emu_replay *replay =
+            fabric_crossing_replay(fabric, fabric->links.crossing[i].cable);
+
+        if (!replay)
+            continue;
+        sum->again += emu_count_read(&replay->counts.again);
+        sum->asked += emu_count_read(&replay->counts.asked);
+        sum->timeouts += emu_count_read(&replay->counts.timeouts);
+    }
 }
 
 void fabric_link_past(const struct fabric *fabric, uint32_t cable, struct fabric_past *ret)

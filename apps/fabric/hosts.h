@@ -32,7 +32,8 @@ struct fabric_crossing_end {
     struct emu_dev *dev;
     struct emu_tx *tx; /* what it sends */
     struct emu_rx *rx;
-    uint8_t port; /* of the device, for both */
+    uint8_t port;              /* of the device, for both */
+    struct emu_intake *intake; /* of @rx, with link-level retry (emu_retry_join()); NULL: without */
 };
 
 /*
@@ -48,7 +49,8 @@ struct fabric_crossing_ops {
     /* Device @i, on @worker; all are made before any cable is joined. Errors: its own, negative. */
     int (*create)(void *ctx, uint32_t i, struct emu_worker *worker);
     /*
-     * In the place of two emu_link_join(), both ways between @end and a device.
+     * In the place of two emu_link_join(), both ways between @end and a device; with an intake the
+     * way to @end is an emu_retry_join(), of a replay buffer of that device.
      * @credits: as on one host; with channels EMU_VC_SLOTS. Errors: as above.
      */
     int (*join)(void *ctx, const struct fabric_crossing *crossing,
@@ -65,6 +67,8 @@ struct fabric_crossing_ops {
      */
     bool (*passed)(void *ctx, const struct fabric_crossing *crossing, uint32_t *sent,
                    uint32_t *came);
+    /* The sending half of retry of the crossing, to this host's switch; NULL: it has none. */
+    struct emu_replay *(*replay)(void *ctx, const struct fabric_crossing *crossing);
     /* References to buffers that devices hold, and those on cables to them; NULL: none ever. */
     uint64_t (*held)(void *ctx);
     /* The clock is rebased: as emu_tx_rebase() and emu_rx_rebase() of all ends. NULL: no times. */
@@ -135,6 +139,12 @@ struct fabric_past {
     uint32_t sent, came; /* entries that went there, and that came from there, modulo 2^32 */
 };
 
+/* What hosts have carried of what waits for links that are out: links.h. */
+struct fabric_carried {
+    uint32_t segments; /* that left */
+    uint64_t parted;   /* of them: fabric_parted() */
+};
+
 /* A link that is to come up, and what other hosts say to it. */
 struct fabric_test {
     uint32_t cable;
@@ -189,6 +199,8 @@ struct fabric_mirror {
     /* fabric_test_far(); @here: fabric_link_past() of this host, one each. */
     void (*test)(void *ctx, struct fabric_test *tests, const struct fabric_past *here,
                  uint32_t count, uint32_t packets);
+    /* fabric_ease(), fabric_part() as they are here, and fabric_carry_all(): adds the others'. */
+    void (*carry)(void *ctx, bool eases, bool drops, struct fabric_carried *sum);
     /* fabric_look() of all of them. */
     void (*look)(void *ctx, struct fabric_seen *ret);
     /* fabric_losses_look(), and what they found: fabric_loss_heard(). */

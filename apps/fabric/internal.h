@@ -224,6 +224,19 @@ uint32_t fabric_own_nodes(const struct fabric_config *config);
 /* fabric/hosts.c: devices of host links that worker @w of @workers steps. Pure. */
 uint32_t fabric_host_links(const struct fabric_config *config, uint32_t w, uint32_t workers);
 
+/**
+ * fabric_crossing_replay - of a cable that crosses, to the switch here: link-level retry between
+ * the host link and that switch. NULL: it has none, or does not cross here. Thread: manager,
+ * between fabric_hold() and fabric_go(); its device (emu_replay.wire.owner) is to be woken.
+ */
+struct emu_replay *fabric_crossing_replay(const struct fabric *fabric, uint32_t cable);
+
+/** fabric_crossings_count - what their sending halves have sent again, added to @sum. */
+void fabric_crossings_count(const struct fabric *fabric, struct switch_retries *sum);
+
+/** fabric_switch_ups - ports of a switch that lead to switches of higher levels. Pure. */
+uint64_t fabric_switch_ups(const struct topo_graph *graph, uint32_t sw);
+
 /** fabric_crossing_segments - that a cable which crosses may have under way each way. Pure. */
 uint32_t fabric_crossing_segments(const struct fabric_config *config);
 

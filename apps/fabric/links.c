@@ -265,6 +265,18 @@ bool fabric_has_links(const struct fabric *fabric)
     return switch_has_links(&fabric->config.profile);
 }
 
+/* What a host link has for the switch here waits, too. */
+static void crossing_set(struct fabric *fabric, const struct topo_at *at, bool up, uint64_t now_ps)
+{
+    struct emu_replay *replay =
+        fabric_crossing_replay(fabric, fabric_cable_at(fabric, at->sw, at->port));
+
+    if (!replay)
+        return;
+    emu_replay_link(replay, up, now_ps);
+    fabric_wake(fabric, replay->wire.owner, now_ps);
+}
+
 /* Tell the switch's end at @at. */
 static uint32_t end_set(struct fabric *fabric, const struct topo_at *at, bool up, uint64_t now_ps)
 {
@@ -272,6 +284,7 @@ static uint32_t end_set(struct fabric *fabric, const struct topo_at *at, bool up
 
     if (!fabric->sw[at->sw])
         return 0;
+    crossing_set(fabric, at, up, now_ps);
     hit = switch_link(fabric->sw[at->sw], at->port, up, now_ps);
     fabric_wake(fabric, switch_emu_dev(fabric->sw[at->sw]), now_ps);
     return hit;
@@ -422,6 +435,23 @@ bool fabric_cut_off(struct fabric *fabric, bool parted)
     return parted || treeless;
 }
 
+/* Has all left it that was carried there, if it is here? */
+static bool end_is_clear(const struct fabric *fabric, const struct topo_at *at)
+{
+    return !fabric->sw[at->sw] || switch_is_clear(fabric->sw[at->sw], at->port);
+}
+
+/*
+ * Of a cable that crosses: what waits for the switch here may have been sent back by the far one,
+ * and then it is to go up again, which it could not if it came by a link that is up.
+ */
+static bool crossing_is_clear(const struct fabric *fabric, uint32_t i)
+{
+    const struct emu_replay *replay = fabric_crossing_replay(fabric, i);
+
+    return !replay || emu_replay_is_empty(replay);
+}
+
 bool fabric_link_quiet(const struct fabric *fabric, uint32_t i)
 {
     const struct fabric_cable *cable = &fabric->links.cable[i];
@@ -433,8 +463,8 @@ bool fabric_link_quiet(const struct fabric *fabric, uint32_t i)
             return false;
     if (!fabric_can_carry(fabric) || cable->kind != TOPO_END_SWITCH)
         return true;
-    return switch_is_clear(fabric->sw[cable->at.sw], cable->at.port) &&
-           switch_is_clear(fabric->sw[cable->far.sw], cable->far.port);
+    return end_is_clear(fabric, &cable->at) && end_is_clear(fabric, &cable->far) &&
+           crossing_is_clear(fabric, i);
 }
 
 bool fabric_can_reroute(const struct fabric *fabric)

@@ -294,6 +294,13 @@ bool fabric_must_tend(const struct fabric *fabric);
 uint32_t fabric_carry(struct fabric *fabric, uint32_t cable, uint64_t now_ps);
 
 /**
+ * fabric_carry_all - fabric_carry() of all cables that are out; fabric_carry_far() - on all other
+ * hosts, if this one governs. Returns segments that left. Thread: manager, workers run.
+ */
+uint32_t fabric_carry_all(struct fabric *fabric, uint64_t now_ps);
+uint32_t fabric_carry_far(struct fabric *fabric);
+
+/**
  * fabric_reaches - does a way lead from node @from to node @to, by the tables in force?
  * Thread: manager.
  */

@@ -434,6 +434,7 @@ void fabric_totals_here(const struct fabric *fabric, struct fabric_totals *ret)
             totals_add_switch(ret, fabric->sw[s], graph->ports,
                               fabric->config.local_nodes && !fabric_has_engines(&fabric->config),
                               graph->sw[s].end);
+    fabric_crossings_count(fabric, &ret->retries);
     for (uint32_t i = 0; i < fabric->engines.count; i++)
         if (fabric->engines.at[i])
             totals_add_engine(ret, fabric->engines.at[i],

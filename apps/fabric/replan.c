@@ -12,8 +12,8 @@
  * operations that are under way go on by the old tree, whose lost link the management network
  * stands in for (carry.c), and the tree changes between two passes in which nothing of the group is
  * in any switch. A group that is never still keeps its tree, and is slow. On several hosts nobody
- * sees all of its switches, and all keep theirs: there a link is out only since a port was stuck,
- * which goes on by it then (switch_crossbar_link()).
+ * sees all of its switches, and all keep theirs: with link-level retry they go on as those that are
+ * never still, without it by the port that was stuck (switch_crossbar_link()).
  * Source: QsNet III §V (the broadcast tree moves when its top fails).
  */
 #include <errno.h>

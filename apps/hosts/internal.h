@@ -188,6 +188,7 @@ uint32_t hosts_view_stalls(void *ctx, uint64_t now_ns, struct fabric_stall *ret,
 /* faults.c: of struct fabric_mirror. */
 void hosts_mirror_test(void *ctx, struct fabric_test *tests, const struct fabric_past *here,
                        uint32_t count, uint32_t packets);
+void hosts_mirror_carry(void *ctx, bool eases, bool drops, struct fabric_carried *sum);
 void hosts_mirror_look(void *ctx, struct fabric_seen *ret);
 void hosts_mirror_losses(void *ctx, uint64_t bound_ps);
 void hosts_mirror_alone(void *ctx, uint32_t node);

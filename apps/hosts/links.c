@@ -94,7 +94,8 @@ static int links_join(void *ctx, const struct fabric_crossing *crossing,
     if (!port)
         return -ENODEV;
     return emu_hostlink_join(port->link, peer, crossing->number / port->pair[peer].pairs, end->tx,
-                             end->rx, end->dev, end->port, credits, links->ops.depth, profile);
+                             end->rx, end->dev, end->port, end->intake, credits, links->ops.depth,
+                             profile);
 }
 
 static bool links_passed(void *ctx, const struct fabric_crossing *crossing, uint32_t *sent,
@@ -109,6 +110,16 @@ static bool links_passed(void *ctx, const struct fabric_crossing *crossing, uint
         return true;
     return emu_hostlink_passed(port->link, peer, crossing->number / port->pair[peer].pairs, sent,
                                came);
+}
+
+static struct emu_replay *links_replay(void *ctx, const struct fabric_crossing *crossing)
+{
+    const struct links *links = ctx;
+    uint32_t peer;
+    const struct port *port = port_of(links, crossing, &peer);
+
+    return port ? emu_hostlink_replay(port->link, peer, crossing->number / port->pair[peer].pairs)
+                : NULL;
 }
 
 static void links_destroy(void *ctx)
@@ -136,6 +147,7 @@ static const struct fabric_crossing_ops crossing_ops = {
     .join = links_join,
     .destroy = links_destroy,
     .passed = links_passed,
+    .replay = links_replay,
     .held = links_held,
 };
 

@@ -86,6 +86,7 @@ static void carry_step(struct manager *m)
             if (m->link[i].state != MANAGER_UP)
                 carried += fabric_carry(m->fabric, i, manager_device_ps(m));
         fabric_go(m->fabric);
+        carried += fabric_carry_far(m->fabric);
     }
     if (fabric_ungrown(m->fabric))
         fabric_regrow(m->fabric, manager_device_ps(m), group_treeless, m);

@@ -13,8 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "emu/alloc.h"
 #include "emu/hostlink/entry.h"
-#include "emu/link/intake.h"
+#include "emu/link/replay.h"
 
 #define CABLE_PRESSING 64u /* credits, or a quarter of the depth, go at once */
 
@@ -32,9 +33,27 @@ static int room_grow(struct hostlink_room *room, uint32_t more)
     return 0;
 }
 
-int emu_hostlink_join(struct emu_hostlink *link, uint32_t peer, uint32_t number, struct emu_tx *tx,
+/* The last step to our switch, with retry. */
+static int retry_join(struct hostlink_cable *cable, uint8_t bit, struct emu_intake *intake,
                       struct emu_rx *rx, struct emu_dev *dev, uint8_t port, uint32_t credits,
-                      uint32_t depth, const struct emu_profile *profile)
+                      const struct emu_profile *profile)
+{
+    struct emu_hostlink *link = cable->peer->link;
+    int err;
+
+    cable->replay = emu_zeros(sizeof *cable->replay);
+    if (!cable->replay)
+        return -ENOMEM;
+    err = emu_retry_join(cable->replay, &cable->ends.tx, &link->dev, bit, intake, rx, dev, port,
+                         credits, profile);
+    link->retries = true;
+    return err;
+}
+
+int emu_hostlink_join(struct emu_hostlink *link, uint32_t peer, uint32_t number, struct emu_tx *tx,
+                      struct emu_rx *rx, struct emu_dev *dev, uint8_t port,
+                      struct emu_intake *intake, uint32_t credits, uint32_t depth,
+                      const struct emu_profile *profile)
 {
     struct hostlink_cable *cable = &link->peer[peer].cable[number];
     uint8_t bit = (uint8_t)(cable->any % 64);
@@ -44,14 +63,17 @@ int emu_hostlink_join(struct emu_hostlink *link, uint32_t peer, uint32_t number,
     int err = room_grow(&cable->peer->room, slots);
 
     cable->depth = channels ? 0 : depth;
-    cable->queue = calloc(cable->depth + 1u, sizeof *cable->queue);
+    while (cable->queue_mask + 1u < cable->depth)
+        cable->queue_mask = 2 * cable->queue_mask + 1u;
+    cable->queue = calloc(cable->queue_mask + 1u, sizeof *cable->queue);
     if (!err)
         err = cable->queue
                   ? emu_link_join(tx, dev, port, &cable->ends.rx, &link->dev, bit, slots, profile)
                   : -ENOMEM;
     if (err)
         return err;
-    err = emu_link_join(&cable->ends.tx, &link->dev, bit, rx, dev, port, most, profile);
+    err = intake ? retry_join(cable, bit, intake, rx, dev, port, credits, profile)
+                 : emu_link_join(&cable->ends.tx, &link->dev, bit, rx, dev, port, most, profile);
     if (err) {
         emu_link_unjoin(tx);
         return err;
@@ -359,11 +381,13 @@ bool hostlink_cable_old(struct hostlink_cable *cable, const struct emu_hostlink_
 /* What waits for room in our switch goes on. */
 static void cable_advance(struct hostlink_cable *cable)
 {
+    if (!cable->queued || !cable->ends.tx.credits)
+        return;
     for (; cable->queued && cable->ends.tx.credits; cable->queued--) {
-        emu_tx_send(&cable->ends.tx, &cable->queue[cable->queue_at]);
-        hostlink_touch(cable);
-        cable->queue_at = (cable->queue_at + 1) % cable->depth;
+        emu_tx_send(&cable->ends.tx, hostlink_queued(cable, 0));
+        cable->queue_at++;
     }
+    hostlink_touch(cable);
 }
 
 void hostlink_cable_collect(struct hostlink_cable *cable)
@@ -452,10 +476,10 @@ bool hostlink_cable_announce(struct hostlink_cable *cable)
 
 uint32_t hostlink_cable_bufs(const struct hostlink_cable *cable)
 {
-    uint32_t bufs = 0;
+    uint32_t bufs = cable->replay ? emu_replay_bufs(cable->replay) : 0;
 
     for (uint32_t i = 0; i < cable->queued; i++)
-        bufs += cable->queue[(cable->queue_at + i) % cable->depth].buf != EMU_NO_BUF;
+        bufs += hostlink_queued(cable, i)->buf != EMU_NO_BUF;
     return bufs;
 }
 
@@ -467,8 +491,8 @@ void hostlink_cable_cut(struct hostlink_cable *cable)
 
     emu_count(&cable->peer->counts.cut, cable->queued);
     for (; cable->queued; cable->queued--) {
-        emu_pool_drop(cache, cable->queue[cable->queue_at].buf);
-        cable->queue_at = (cable->queue_at + 1) % cable->depth;
+        emu_pool_drop(cache, hostlink_queued(cable, 0)->buf);
+        cable->queue_at++;
         cable->open[0]--;
     }
     for (uint32_t c = 0; c < EMU_VCS; c++) {

@@ -67,7 +67,7 @@ static inline struct emu_entry *cable_slot(struct hostlink_cable *cable, struct 
     struct emu_entry *slot;
 
     if (cable->depth && !cable->ends.tx.credits)
-        return &cable->queue[(cable->queue_at + cable->queued) % cable->depth];
+        return hostlink_queued(cable, cable->queued);
     slot = emu_tx_slot(&cable->ends.tx);
     return slot ? slot : other;
 }
@@ -172,7 +172,8 @@ struct cable_row {
     struct emu_ring_end ring; /* of our switch, as after the last entry */
     uint64_t head;            /* the first bytes of each entry, but for its length */
     uint32_t nodes;
-    uint32_t may; /* entries that the accounts allow, and there is room for */
+    uint32_t room; /* entries that our switch has room for: the first ones go to it, */
+    uint32_t may;  /* and so many that the accounts allow in all: the others wait */
 };
 
 #define ROW_LENGTH ((uint64_t)UINT16_MAX << ENTRY_LENGTH)
@@ -184,25 +185,29 @@ static bool row_begin(struct cable_row *row, struct hostlink_cable *cable)
     const struct emu_tx *tx = &cable->ends.tx;
     int64_t left;
 
-    if (cable->channels || peer->link->dev.timed || peer->room.count || !tx->credits ||
-        !emu_tx_slot(tx))
+    if (cable->channels || peer->link->dev.timed || peer->room.count || !emu_tx_slot(tx))
         return false;
+    if (!tx->credits)
+        hostlink_cable_collect(cable);
     left = cable->credits + (int64_t)cable->depth - cable->open[0]; /* as cable_may_come() */
     row->cache = &peer->link->dev.worker->cache;
     row->ring = tx->data;
     row->head = EMU_HOSTLINK_ENTRY | (uint64_t)ENTRY_BUF << ENTRY_FLAGS |
                 (uint64_t)cable->number << ENTRY_CABLE;
     row->nodes = peer->link->config.nodes;
-    row->may = left > tx->credits ? tx->credits : (uint32_t)(left > 0 ? left : 0);
-    return true;
+    row->may = (uint32_t)(left > 0 ? left : 0);
+    row->room = tx->credits < row->may ? tx->credits : row->may;
+    return row->may;
 }
 
-/* The first of @bytes at @from. Returns its bytes; 0: it is for hostlink_entry_parse(). */
-static inline uint32_t row_entry(struct cable_row *row, const uint8_t *from, uint32_t bytes)
+/*
+ * The first of @bytes at @from, to @slot. Returns its bytes; 0: it is for hostlink_entry_parse().
+ */
+static inline uint32_t row_entry(const struct cable_row *row, const uint8_t *from, uint32_t bytes,
+                                 struct emu_entry *slot)
 {
     struct emu_pool_cache *cache = row->cache;
     uint32_t payload, whole;
-    struct emu_entry *slot;
     struct emu_hdr hdr;
     uint64_t head;
 
@@ -215,36 +220,70 @@ static inline uint32_t row_entry(struct cable_row *row, const uint8_t *from, uin
     if ((head & ~ROW_LENGTH) != row->head || bytes < whole || hdr.kind != EMU_UNICAST ||
         hdr.dst >= row->nodes || hdr.len != payload || !payload || payload > EMU_PAYLOAD_BYTES)
         return 0;
-    slot = emu_ring_slot(&row->ring);
     slot->buf = emu_pool_take(cache);
     if (slot->buf == EMU_NO_BUF)
         return 0;
     slot->hdr = hdr;
     memcpy(&slot->crc, from + ENTRY_CRC, sizeof slot->crc);
     emu_copy(emu_pool_bytes(cache->pool, slot->buf), from + EMU_HOSTLINK_ENTRY_BYTES, payload);
-    emu_ring_show(emu_ring_next(&row->ring), 0);
     return whole;
+}
+
+/* To our switch, as far as it has room. Returns how many, and adds to @done. */
+static uint32_t row_to_switch(struct cable_row *row, const uint8_t *records, uint32_t bytes,
+                              uint32_t *done)
+{
+    uint32_t moved = 0, whole;
+
+    for (; moved < row->room; moved++) {
+        whole = row_entry(row, records + *done, bytes - *done, emu_ring_slot(&row->ring));
+        if (!whole)
+            break;
+        emu_ring_show(emu_ring_next(&row->ring), 0);
+        *done += whole;
+    }
+    return moved;
+}
+
+/* To those that wait for its room. */
+static uint32_t row_to_queue(const struct cable_row *row, struct hostlink_cable *cable,
+                             const uint8_t *records, uint32_t bytes, uint32_t *done)
+{
+    uint32_t moved = 0, most = row->may - row->room, whole;
+
+    for (; moved < most; moved++) {
+        struct emu_entry *slot = hostlink_queued(cable, cable->queued);
+
+        whole = row_entry(row, records + *done, bytes - *done, slot);
+        if (!whole)
+            break;
+        slot->time_ps = 0;
+        cable->queued++;
+        *done += whole;
+    }
+    return moved;
 }
 
 /* As many as there are, and may come. Returns their bytes. */
 static uint32_t cable_row_come(struct hostlink_cable *cable, const uint8_t *records, uint32_t bytes)
 {
-    uint32_t done = 0, moved = 0, whole;
+    uint32_t done = 0, moved, waits = 0;
     struct emu_tx *tx = &cable->ends.tx;
     struct cable_row row;
 
     if (!row_begin(&row, cable))
         return 0;
-    for (; moved < row.may && (whole = row_entry(&row, records + done, bytes - done)); moved++)
-        done += whole;
-    if (!moved)
-        return 0;
-    tx->data.at = row.ring.at;
-    tx->credits -= moved;
-    tx->untold = (uint16_t)(tx->untold + moved);
-    cable->open[0] += (int32_t)moved;
-    hostlink_touch(cable);
-    emu_count(&cable->peer->counts.entries_received, moved);
+    moved = row_to_switch(&row, records, bytes, &done);
+    if (moved == row.room)
+        waits = row_to_queue(&row, cable, records, bytes, &done);
+    if (moved) {
+        tx->data.at = row.ring.at;
+        tx->credits -= moved;
+        tx->untold = (uint16_t)(tx->untold + moved);
+        hostlink_touch(cable);
+    }
+    cable->open[0] += (int32_t)(moved + waits);
+    emu_count(&cable->peer->counts.entries_received, moved + waits);
     return done;
 }
 

@@ -29,6 +29,7 @@ struct hostlink_cable {
     uint32_t credits; /* without channels: what our switch has room for, */
     uint32_t depth;   /* and what waits here for that room, at most */
     bool channels;
+    struct emu_replay *replay; /* link-level retry to our switch; NULL: none */
     const struct emu_profile *profile;
 
     /* What goes: by channel, 0 where there are none. */
@@ -44,13 +45,20 @@ struct hostlink_cable {
     uint32_t emptied_at;     /* channels: slots that it has emptied, of all; free-running */
     uint32_t emptied;        /* of them, the far host has not been told of */
     uint32_t waiting;        /* entries that wait for a buffer */
-    struct emu_entry *queue; /* those that wait for our switch's room: `depth` slots, */
-    uint32_t queue_at;       /* where the first one is, */
+    struct emu_entry *queue; /* those that wait for our switch's room, `depth` at most: */
+    uint32_t queue_mask;     /* its slots less one, a power of two, */
+    uint32_t queue_at;       /* which is the first one's, free-running, */
     uint32_t queued;         /* and how many there are; 0, or the switch has no room */
     uint32_t announced;      /* channels, by bit: this life: what is open was said; credits count */
     uint64_t last_ps;        /* clock real: the time of the last entry */
     uint32_t sent_from, came_from; /* since the cables came up: emu_hostlink_passed() */
 };
+
+/* The slot of the @i-th of those that wait for our switch's room, or of the next one to do so. */
+static inline struct emu_entry *hostlink_queued(const struct hostlink_cable *cable, uint32_t i)
+{
+    return &cable->queue[(cable->queue_at + i) & cable->queue_mask];
+}
 
 /* Entries that wait for buffers, in order, as records. */
 struct hostlink_room {
@@ -105,6 +113,8 @@ struct emu_hostlink {
     uint64_t now_ns;                                    /* of this step: the monotonic clock */
     uint64_t until_ps;                                  /* and the device's */
     uint64_t came_ns;                                   /* frames came last */
+    uint64_t retry_ps;                                  /* emu_replay_run() of all that have it */
+    bool retries;                                       /* some have */
     int wake_fd;                                        /* -1: nothing wakes */
     uint32_t idle;                                      /* passes since something moved */
     bool armed;                                         /* it tells of what comes from now on */

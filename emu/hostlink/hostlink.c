@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "emu/alloc.h"
+#include "emu/link/replay.h"
 #include "emu/worker/wait.h"
 
 #define LINK_BURSTS  4u       /* of frames taken in a step */
@@ -111,6 +112,12 @@ const struct emu_hostlink_cable *emu_hostlink_cable(const struct emu_hostlink *l
                                                     uint32_t cable)
 {
     return &link->peer[peer].cable[cable].ends;
+}
+
+struct emu_replay *emu_hostlink_replay(const struct emu_hostlink *link, uint32_t peer,
+                                       uint32_t cable)
+{
+    return link->peer[peer].cable[cable].replay;
 }
 
 bool emu_hostlink_passed(const struct emu_hostlink *link, uint32_t peer, uint32_t cable,
@@ -266,6 +273,20 @@ static void link_flush(struct emu_hostlink *link)
     }
 }
 
+/* What came goes on by link-level retry. When that has something to do next: emu_replay_run(). */
+static uint64_t link_retry(struct emu_hostlink *link)
+{
+    uint64_t next_ps = EMU_NEVER;
+
+    for (uint32_t n = 0; link->retries && n < link->all; n++) {
+        struct emu_replay *replay = link->any[n]->replay;
+        uint64_t at_ps = replay ? emu_replay_run(replay, link->until_ps) : EMU_NEVER;
+
+        next_ps = at_ps < next_ps ? at_ps : next_ps;
+    }
+    return next_ps;
+}
+
 /* What came, to our switches; what they have, to the other hosts. */
 static uint32_t link_move(struct emu_hostlink *link)
 {
@@ -277,6 +298,7 @@ static uint32_t link_move(struct emu_hostlink *link)
     }
     link_told(link);
     link_flush(link);
+    link->retry_ps = link_retry(link);
     for (uint32_t i = 0; i < link->peers; i++) {
         struct hostlink_peer *peer = &link->peer[(link->first + i) % link->peers];
 
@@ -319,6 +341,16 @@ static uint64_t link_rest_ns(struct emu_hostlink *link, uint32_t moved)
     return 0;
 }
 
+/* On a timed clock retry says when, else in how long. */
+static uint64_t link_until_retry(const struct emu_hostlink *link, uint64_t rest_ps)
+{
+    uint64_t in_ps = link->retry_ps;
+
+    if (link->dev.timed)
+        in_ps = in_ps > link->until_ps ? in_ps - link->until_ps : 0;
+    return in_ps < rest_ps ? in_ps : rest_ps;
+}
+
 /* One pass: bounded, never blocks or allocates. Returns what moved: frames, entries. */
 static uint32_t hostlink_step(struct emu_dev *dev, uint64_t until_ps)
 {
@@ -333,6 +365,8 @@ static uint32_t hostlink_step(struct emu_dev *dev, uint64_t until_ps)
     moved = link_move(link);
     rest_ps = link_rest_ns(link, moved);
     rest_ps = rest_ps > EMU_NEVER / 2000u ? EMU_NEVER : rest_ps * 1000u;
+    if (link->retry_ps != EMU_NEVER)
+        rest_ps = link_until_retry(link, rest_ps);
     if (!rest_ps)
         emu_dev_again(dev);
     if (!dev->timed)

@@ -29,10 +29,9 @@
  *   accounted for by channel. A reply needs no credit, but a free slot in the ring. So entries are
  *   accounted for by the slots of the far ring, and TAKEN records say which have been emptied. The
  *   rings are wider than on one host, so that a TAKEN needs not be prompt.
- * - Link-level retry (link/replay.h) does not run over a host link: it mends what a cable loses,
- *   and a session loses nothing while it lives. Its numbers and answers lie in memory that both
- *   ends share. A cable to another host is joined without it; faults that are injected there
- *   (intake.h) lose segments as on any cable without retry.
+ * - Link-level retry (link/replay.h) does not run over the wire, since a session loses nothing
+ *   while it lives. It runs on the last step of each way, from the device to the switch that the
+ *   way leads to: there faults stand, and there numbers and answers lie in the memory of one host.
  *
  * When a session ends (the other host was silent, began anew, or broke an account) what was under
  * way is gone. All its cables are cut: what their switches send is dropped, counted, and paid for
@@ -71,6 +70,8 @@
 #define EMU_HOSTLINK_WINDOW (1u << 16) /* control bytes that the far host has not read, at most */
 
 struct emu_hostlink;
+struct emu_intake;
+struct emu_replay;
 
 /* One cable's end here: the device's own ends of the local cable. */
 struct emu_hostlink_cable {
@@ -163,13 +164,23 @@ void emu_hostlink_destroy(struct emu_hostlink *link);
  * emu_hostlink_join - in the place of two emu_link_join(): @tx and @rx, at port @port of @dev, are
  * the near ends of cable @cable to peer @peer; both hosts must give the same @credits, @depth and
  * @profile. @credits: as they would be joined on one host; @depth: see above; 0 where the clock is
- * not raw. With channels neither is looked at. Rings of the
+ * not raw. With channels neither is looked at. @intake: of the switch, with link-level retry; else
+ * NULL. Rings of the
  * device's sending end are freed by emu_hostlink_destroy(), those of @tx by its owner
  * (emu_link_unjoin()). Errors: -ENOMEM. Thread: before the worker starts.
  */
 int emu_hostlink_join(struct emu_hostlink *link, uint32_t peer, uint32_t cable, struct emu_tx *tx,
-                      struct emu_rx *rx, struct emu_dev *dev, uint8_t port, uint32_t credits,
-                      uint32_t depth, const struct emu_profile *profile);
+                      struct emu_rx *rx, struct emu_dev *dev, uint8_t port,
+                      struct emu_intake *intake, uint32_t credits, uint32_t depth,
+                      const struct emu_profile *profile);
+
+/**
+ * emu_hostlink_replay - the sending half of link-level retry on the last step of a cable, from the
+ * device to the switch here; NULL: it was joined without. Thread: any, while the worker stands
+ * still; the device is to be woken after what was done to it.
+ */
+struct emu_replay *emu_hostlink_replay(const struct emu_hostlink *link, uint32_t peer,
+                                       uint32_t cable);
 
 /**
  * emu_hostlink_passed - entries of a cable that the device has taken from the switch here, and that

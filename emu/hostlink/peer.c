@@ -7,6 +7,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "emu/link/replay.h"
+
 #define PEER_BURST    128u                 /* entries sent in a step */
 #define PEER_STREAM   8u                   /* with so many in one, more will come in the next */
 #define PEER_CLOCK_NS 50000000u            /* a CLOCK while entries go to and fro, */
@@ -48,6 +50,9 @@ void hostlink_peer_free(struct hostlink_peer *peer)
 {
     for (uint32_t i = 0; peer->cable && i < peer->cables; i++) {
         emu_link_unjoin(&peer->cable[i].ends.tx);
+        if (peer->cable[i].replay)
+            emu_replay_free(peer->cable[i].replay);
+        free(peer->cable[i].replay);
         free(peer->cable[i].queue);
     }
     if (peer->session)

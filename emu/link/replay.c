@@ -424,11 +424,29 @@ static struct emu_entry *replay_oldest(struct emu_replay *replay)
 }
 
 /*
+ * Where this end is elsewhere: is there room left at it for what goes back, but the last of it?
+ * Credits of the far end's that have come are counted first.
+ */
+static bool carry_has_home(const struct emu_carry *carry)
+{
+    struct emu_tx *back = carry->back;
+    const struct emu_credit *come;
+
+    while ((come = emu_credit_front(&back->credit)) && come->time_ps <= carry->at_ps) {
+        back->credits += come->count;
+        emu_credit_skip(&back->credit);
+    }
+    return back->credits > carry->depth + (carry->credits > 1);
+}
+
+/*
  * A credit of the far end's is spent for one that goes back. Not its last one, if there ever are
  * several. False: it has none to spare.
  */
 static bool carry_spend(const struct emu_carry *carry)
 {
+    if (!carry->near && !carry_has_home(carry))
+        return false;
     if (!carry->spare || emu_tx_earliest_ps(carry->back, 0) == EMU_NEVER)
         return false;
     if (carry->credits > 1 && carry->back->credits < 2 && !emu_credit_front(&carry->back->credit))
@@ -436,6 +454,18 @@ static bool carry_spend(const struct emu_carry *carry)
     carry->back->credits--;
     emu_count(&carry->back->counts.segments, 1);
     return true;
+}
+
+/* By the far end's device, to the end that is elsewhere. */
+static void carry_home(const struct emu_carry *carry, const struct emu_entry *entry)
+{
+    struct emu_tx *back = carry->back;
+    struct emu_entry in = *entry;
+
+    in.time_ps = emu_dev_stamp_ps(back->owner, carry->at_ps);
+    emu_ring_put(&back->data, &in); /* there is a slot for each credit */
+    emu_dev_signal_far(back->peer.worker->dev[back->peer.index], EMU_EVENT_DATA,
+                       emu_bit(back->peer.port));
 }
 
 /* False: it waits. */
@@ -449,8 +479,10 @@ static bool carry_one(const struct emu_carry *carry, const struct emu_entry *ent
         emu_intake_carried(carry->far, entry, carry->at_ps);
     else
         emu_intake_missed(carry->far, carry->at_ps);
-    if (how == EMU_CARRIED_BACK)
+    if (how == EMU_CARRIED_BACK && carry->near)
         emu_intake_back(carry->near, entry, carry->at_ps);
+    else if (how == EMU_CARRIED_BACK)
+        carry_home(carry, entry);
     if (how == EMU_CARRIED_AWAY)
         emu_pool_drop(&carry->replay->wire.owner->worker->cache, entry->buf);
     return true;
@@ -471,6 +503,11 @@ uint32_t emu_replay_carry(const struct emu_carry *carry)
         carried++;
     }
     return carried;
+}
+
+bool emu_replay_is_empty(const struct emu_replay *replay)
+{
+    return replay->first == replay->last && !emu_ring_front(&replay->from.data);
 }
 
 uint32_t emu_replay_bufs(const struct emu_replay *replay)

@@ -114,10 +114,11 @@ enum emu_carried {
 struct emu_carry {
     struct emu_replay *replay;
     struct emu_intake *far;  /* its other half, */
-    struct emu_intake *near; /* and those of the cable's other way: at this end, */
+    struct emu_intake *near; /* and those of the cable's other way: at this end; NULL: elsewhere, */
     struct emu_tx *back;     /* and what the far end's device sends by */
     bool spare;              /* that has nothing to send, so that a credit of it can be spent */
-    uint32_t credits;        /* of a way of the cable */
+    uint32_t credits;        /* of a way of the cable: as much room as its end has, */
+    uint32_t depth;          /* and more on its way there, where this end is elsewhere */
     uint32_t most;           /* entries */
     uint64_t at_ps;          /* timed: they are there then; the devices are stepped after it */
     /* asked of each, and of one that is to wait again and again */
@@ -128,10 +129,14 @@ struct emu_carry {
 /**
  * emu_replay_carry - what waits for a cable that is down leaves by another way, in order and each
  * once. What had come to the far end, though no answer said so, is not carried again. Room is what
- * credits promise: one that goes back needs a credit of the far end's, and else waits.
+ * credits promise: one that goes back needs a credit of the far end's, and else waits. Where @near
+ * is elsewhere it goes back as what the far end's device sends, and is to be carried over there.
  * Returns how many left. Thread: any, while both devices stand still; both are to be woken.
  */
 uint32_t emu_replay_carry(const struct emu_carry *carry);
+
+/** emu_replay_is_empty - does nothing wait in it, to be sent or for an answer? Thread: the same. */
+bool emu_replay_is_empty(const struct emu_replay *replay);
 
 /** emu_replay_bufs - pool buffers that it keeps, and that wait to be sent: references. */
 uint32_t emu_replay_bufs(const struct emu_replay *replay);

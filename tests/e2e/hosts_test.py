@@ -29,6 +29,7 @@ RUNS = pathlib.Path(f"/tmp/fabemu-{os.geteuid()}")  # sockets and scratch folder
 ACROSS = ((2, "af_packet", "oq2004", [], []),
           (2, "memif", "packets", ["--key"], []),
           (3, "af_packet", "packets", [], ["--faults", str(common.HERE / "flaps.faults")]),
+          (3, "memif", "retry", [], ["--faults", str(common.HERE / "flaps.faults")]),
           (2, "af_packet", "packets", [], ["--clock", "real", "--threads", "device"]),
           (3, "af_packet", "oq2004", [], []),
           (4, "af_packet", "oq2004", ["--key"], []),
@@ -37,7 +38,8 @@ ACROSS = ((2, "af_packet", "oq2004", [], []),
 TRAFFIC = ((2, False, ["--topo", "kary:4,2", "--pattern", "md", "--load", "0.4"]),
            (3, False, ["--topo", "kary:4,2", "--pattern", "allreduce", "--operations", "20",
                        "--bytes", "2000"]),
-           (2, True, ["--topo", "kary:4,2", "--profile", "qsnet3", "--load", "0.5"]))
+           (2, True, ["--topo", "kary:4,2", "--profile", "qsnet3", "--load", "0.5"]),
+           (2, False, ["--topo", "kary:4,2", "--set", "link_retry=go_back_n", "--load", "0.5"]))
 TIMES = ["--warmup", "2000", "--measure", "8000"]
 UNDER_WAY = 16  # segments between two hosts, of what is sent again while links flap
 # What of its report is not about the network.
@@ -161,7 +163,8 @@ def check_timeline(checks, path, report, what, hosts):
 def check_across(checks, args, hosts, device, network, options, fabric):
     """The check program, two ranks to a host."""
     ranks = 2 * hosts
-    profile = common.QSNET3 if network == "packets" else []
+    profile = {"packets": common.QSNET3,
+               "retry": ["--set", "link_retry=go_back_n"]}.get(network, [])
     what = f"{hosts} hosts, {device}, {network}, {[*options, *fabric]}, --seed {args.seed}"
     with common.scratch() as cwd:
         recording, timeline = pathlib.Path(cwd) / "recording", pathlib.Path(cwd) / "timeline"

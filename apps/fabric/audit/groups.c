@@ -93,6 +93,12 @@ static bool tree_read(const struct groups_audit *a)
     return all;
 }
 
+/* Does a group keep its tree when a cable of it is out? See replan.c. */
+static bool trees_stay(const struct fabric_config *config)
+{
+    return config->hosts && !fabric_has_engines(config);
+}
+
 /* The edge at a port. Returns 1 if it leads to a switch. */
 static uint32_t tree_edge(const struct groups_audit *a, uint32_t s, uint32_t port)
 {
@@ -103,7 +109,8 @@ static uint32_t tree_edge(const struct groups_audit *a, uint32_t s, uint32_t por
         wrong_at(a, s, port, "an edge of the tree without a cable");
         return 0;
     }
-    if (a->fabric->links.routed->sw[s].end[port].kind == TOPO_END_NONE)
+    if (a->fabric->links.routed->sw[s].end[port].kind == TOPO_END_NONE &&
+        !trees_stay(&a->fabric->config))
         wrong_at(a, s, port, "an edge of the tree by a cable that is out");
     if (end->kind == TOPO_END_NODE) {
         if (a->leaves[end->id] == a->serial)

@@ -314,6 +314,22 @@ void hosts_mirror_look(void *ctx, struct fabric_seen *ret)
     hosts_ask(ctx, "look", json_object_new_object(), take_look, &take);
 }
 
+static void take_carried(void *ctx, uint32_t host, struct json_object *reply)
+{
+    struct fabric_carried *sum = ctx;
+
+    (void)host;
+    sum->segments += (uint32_t)emu_json_number(reply, "segments", 0);
+    sum->parted += (uint64_t)emu_json_number(reply, "parted", 0);
+}
+
+void hosts_mirror_carry(void *ctx, bool eases, bool drops, struct fabric_carried *sum)
+{
+    struct json_object *with = json_add_number(with_number("eases", eases), "drops", drops);
+
+    hosts_ask(ctx, "carry", with, take_carried, sum);
+}
+
 void hosts_mirror_alone(void *ctx, uint32_t node)
 {
     hosts_tell(ctx, "alone", with_number("node", node));

@@ -174,6 +174,7 @@ void hosts_mirror_open(struct hosts *hosts)
                                            .failed = hosts_mirror_failed,
                                            .unit_out = hosts_mirror_unit_out,
                                            .test = hosts_mirror_test,
+                                           .carry = hosts_mirror_carry,
                                            .look = hosts_mirror_look,
                                            .losses = hosts_mirror_losses,
                                            .pending = hosts_view_pending,

@@ -203,6 +203,18 @@ static int befall_look(struct befallen *b, struct json_object *call, struct json
     return err;
 }
 
+/* {"eases":BOOL,"drops":BOOL}; {"segments":N,"parted":N} */
+static int befall_carry(struct befallen *b, struct json_object *call, struct json_object *reply)
+{
+    uint64_t parted = fabric_parted(b->fabric);
+
+    fabric_ease(b->fabric, emu_json_number(call, "eases", 0));
+    fabric_part(b->fabric, emu_json_number(call, "drops", 0));
+    json_add_number(reply, "segments", fabric_carry_all(b->fabric, fabric_now_ps(b->fabric)));
+    json_add_number(reply, "parted", fabric_parted(b->fabric) - parted);
+    return 0;
+}
+
 /* {"node":N} */
 static int befall_alone(struct befallen *b, struct json_object *call, struct json_object *reply)
 {
@@ -261,6 +273,7 @@ static const struct {
     {"taken_out", befall_taken_out},
     {"hits", befall_hits},
     {"test", befall_test},
+    {"carry", befall_carry},
     {"look", befall_look},
     {"alone", befall_alone},
     {"losses", befall_losses},

@@ -140,6 +140,8 @@ void nic_peer_why(const struct fabemu *fab, uint32_t node, char *text, size_t by
     else if (fab->peers[node].broke == NIC_BROKE_SILENT)
         snprintf(text, bytes, "node %u has been silent for %llu ms (is its process stopped?)", node,
                  silence_ms);
+    else if (fab->peers[node].first > emu_seat_first(emu_edge_nic_seat(&fab->edge, node)))
+        snprintf(text, bytes, "the process of node %u has left", node); /* and said goodbye */
     else
         snprintf(text, bytes, "node %u does not answer, or cannot be reached", node);
 }

@@ -13,6 +13,7 @@
 #include "apps/fabric/audit/audit.h"
 #include "apps/fabric/hosts.h"
 #include "apps/fabric/links.h"
+#include "emu/link/replay.h"
 #include "nic/engine/internal.h"
 #include "switch/channel/channel.h"
 #include "tests/test.h"
@@ -32,6 +33,7 @@ struct wire_end {
     uint32_t number;
     struct emu_tx tx;
     struct emu_rx rx;
+    struct emu_replay replay; /* link-level retry to the switch; says.slot NULL: none */
 };
 
 #define ITEMS 32768u /* under way to a part: more than all rings of its crossings hold */
@@ -77,6 +79,9 @@ struct world {
     struct emu_edge_nic nic[EDGES_MAX];
     const struct emu_fault_rates *faults; /* on every cable; NULL: none */
     bool threads;                         /* workers run; else world_pass() steps them */
+    uint32_t flap[2];                     /* cables of one switch that do; TOPO_NONE: none */
+    bool dark;                            /* they are down */
+    uint32_t passes, ups, carried;        /* so often they came up, and segments went around */
 };
 
 /* --- wires -------------------------------------------------------------------------- */
@@ -164,20 +169,33 @@ static void end_receive(struct part *p, const struct item *item)
     p->carried++;
 }
 
+/* Link-level retry of all ends that have it. Returns how long it may sleep. */
+static uint64_t wire_retry(struct part *p, uint64_t until_ps)
+{
+    uint64_t next_ps = EMU_NEVER;
+
+    for (uint32_t i = 0; i < p->ends; i++) {
+        struct emu_replay *replay = &p->end[i].replay;
+        uint64_t at_ps = replay->says.slot ? emu_replay_run(replay, until_ps) : EMU_NEVER;
+
+        next_ps = at_ps < next_ps ? at_ps : next_ps;
+    }
+    return next_ps;
+}
+
 static uint32_t wire_step(struct emu_dev *dev, uint64_t until_ps)
 {
     struct part *p = (struct part *)(void *)((char *)dev - offsetof(struct part, dev));
     uint32_t moved = 0;
     struct item item;
 
-    (void)until_ps;
     emu_dev_take(dev, EMU_EVENT_DATA);
     emu_dev_take(dev, EMU_EVENT_CREDIT);
-    emu_dev_rest(dev, EMU_NEVER);
+    for (; p->inbox.item && inbox_take(p, &item); moved++)
+        end_receive(p, &item);
+    emu_dev_rest(dev, wire_retry(p, until_ps));
     if (!p->inbox.item)
         return 0;
-    for (; inbox_take(p, &item); moved++)
-        end_receive(p, &item);
     for (uint32_t i = 0; i < p->ends; i++)
         moved += end_send(p, &p->end[i], p->w->part[p->end[i].host]);
     return moved;
@@ -204,6 +222,9 @@ static int wire_join(void *ctx, const struct fabric_crossing *crossing,
     end->host = crossing->host;
     end->number = crossing->number;
     err = emu_link_join(here->tx, here->dev, here->port, &end->rx, &p->dev, 0, credits, profile);
+    if (!err && here->intake)
+        return emu_retry_join(&end->replay, &end->tx, &p->dev, 0, here->intake, here->rx, here->dev,
+                              here->port, credits, profile);
     return err ? err
                : emu_link_join(&end->tx, &p->dev, 0, here->rx, here->dev, here->port, credits,
                                profile);
@@ -213,8 +234,28 @@ static void wire_destroy(void *ctx)
 {
     struct part *p = ctx;
 
-    for (uint32_t i = 0; i < p->ends; i++)
+    for (uint32_t i = 0; i < p->ends; i++) {
         emu_link_unjoin(&p->end[i].tx);
+        if (p->end[i].replay.says.slot)
+            emu_replay_free(&p->end[i].replay);
+    }
+}
+
+static struct emu_replay *wire_replay(void *ctx, const struct fabric_crossing *crossing)
+{
+    struct wire_end *end = end_find(ctx, crossing->host, crossing->number);
+
+    return end->replay.says.slot ? &end->replay : NULL;
+}
+
+static bool wire_passed(void *ctx, const struct fabric_crossing *crossing, uint32_t *sent,
+                        uint32_t *came)
+{
+    struct wire_end *end = end_find(ctx, crossing->host, crossing->number);
+
+    *sent = end->rx.data.at;
+    *came = end->tx.data.at;
+    return emu_rx_next_ps(&end->rx) == EMU_NEVER;
 }
 
 static uint64_t wire_held(void *ctx)
@@ -223,7 +264,8 @@ static uint64_t wire_held(void *ctx)
     uint64_t held = 0;
 
     for (uint32_t i = 0; i < p->ends; i++)
-        held += emu_link_bufs(&p->end[i].rx);
+        held += emu_link_bufs(&p->end[i].rx) +
+                (p->end[i].replay.says.slot ? emu_replay_bufs(&p->end[i].replay) : 0);
     return held;
 }
 
@@ -232,6 +274,8 @@ static const struct fabric_crossing_ops wire_ops = {
     .create = wire_create,
     .join = wire_join,
     .destroy = wire_destroy,
+    .passed = wire_passed,
+    .replay = wire_replay,
     .held = wire_held,
 };
 
@@ -289,6 +333,8 @@ static uint32_t wire_move(struct world *w, uint32_t host, struct wire_end *end)
     return moved;
 }
 
+static void flap_step(struct world *w);
+
 /* All parts go on by a pass, and wires carry what is there: in a random order, some not at all. */
 static uint32_t world_pass(struct world *w)
 {
@@ -298,6 +344,8 @@ static uint32_t world_pass(struct world *w)
         sched_yield();
         return 0;
     }
+    if (w->flap[0] != TOPO_NONE)
+        flap_step(w);
     for (uint32_t h = 0; h < w->parts; h++) {
         moved += world_fabric_pass(w->part[h]->fabric);
         for (uint32_t i = 0; i < w->part[h]->ends; i++)
@@ -346,6 +394,7 @@ static void world_open_on(struct world *w, const char *spec, uint32_t parts, con
     char error[160];
 
     memset(w, 0, sizeof *w);
+    w->flap[0] = w->flap[1] = TOPO_NONE;
     w->random = test_seed();
     w->faults = faults;
     w->threads = threads;
@@ -573,6 +622,8 @@ static const struct setting {
     {"kary:2,3", "qsnet3", "combining=switch", 3},
     {"kary:2,4", "qsnet3", "combining=switch combine_order=port", 2},
     {"qsnet:16,links=2,rails=2", "qsnet3", NULL, 2}, /* cables of nodes cross, too */
+    {"kary:2,3", "oq2004", "link_retry=go_back_n", 3},
+    {"kary:4,2", "oq2004", "link_retry=go_back_n credit=counter", 4},
 };
 #define SETTINGS (sizeof settings / sizeof settings[0])
 
@@ -607,36 +658,44 @@ static void parts__mend_what_faults_break(void)
 {
     struct emu_fault_rates faults = world_faults(5000);
     struct fabric_totals totals;
-    struct world w;
 
-    world_open_on(&w, "kary:4,2", 3, "qsnet3", NULL, &faults, false);
-    unicasts(&w, 20);
-    allreduces(&w, 50);
-    for (uint32_t h = 0; h < w.parts; h++) {
-        uint64_t hit = 0;
+    for (uint32_t retry = 0; retry < 2; retry++) {
+        struct world w;
 
-        for (uint32_t i = 0; i < 2 * fabric_cable_count(w.part[h]->fabric); i++) {
-            bool here = fabric_cable_ends_here(w.part[h]->fabric, i / 2, i % 2);
+        world_open_on(&w, "kary:4,2", 3, retry ? "oq2004" : "qsnet3",
+                      retry ? "link_retry=go_back_n" : NULL, &faults, false);
+        unicasts(&w, 20);
+        allreduces(&w, 50);
+        for (uint32_t h = 0; h < w.parts; h++) {
+            struct fabric *fabric = w.part[h]->fabric;
+            uint64_t hit = 0;
 
-            CU_ASSERT_EQUAL(fabric_faults_of(w.part[h]->fabric, i / 2, i % 2) != NULL, here);
-            hit += here;
+            for (uint32_t i = 0; i < 2 * fabric_cable_count(fabric); i++) {
+                bool here = fabric_cable_ends_here(fabric, i / 2, i % 2) &&
+                            fabric_can_fail(fabric, i / 2);
+
+                CU_ASSERT_EQUAL(fabric_faults_of(fabric, i / 2, i % 2) != NULL, here);
+                hit += here;
+            }
+            CU_ASSERT(hit > 0);
+            fabric_totals_read(fabric, &totals);
+            CU_ASSERT(retry ? totals.retries.damaged > 0 : totals.transport.retransmissions > 0);
         }
-        CU_ASSERT(hit > 0);
-        fabric_totals_read(w.part[h]->fabric, &totals);
-        CU_ASSERT(totals.transport.retransmissions > 0);
+        world_close(&w);
     }
-    world_close(&w);
 }
 
 /* The same with workers that run, and a device of theirs that carries. */
 static void parts__run_on_threads(void)
 {
-    static const char *const profiles[] = {"oq2004", "qsnet3"};
+    static const char *const profiles[][2] = {{"oq2004", NULL},
+                                              {"qsnet3", NULL},
+                                              {"oq2004", "link_retry=go_back_n"}};
 
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < 3; i++) {
         struct world w;
 
-        world_open_on(&w, "kary:4,2", 2, profiles[i], NULL, NULL, true);
+        world_open_on(&w, "kary:4,2", 2, profiles[i][0], profiles[i][1], NULL, true);
         unicasts(&w, 20);
         allreduces(&w, 100);
         audits_hold(&w);
@@ -789,8 +848,8 @@ static void ignore(void *ctx, uint32_t group)
     (void)group;
 }
 
-/* A cable goes down, or comes up again, and all get tables without it. */
-static void cable_set(struct world *w, uint32_t cable, bool up)
+/* Cables go down, or come up again, and all get tables without them. */
+static void cables_set(struct world *w, const uint32_t *cables, uint32_t count, bool up)
 {
     bool routed[512];
     uint64_t parted;
@@ -798,13 +857,21 @@ static void cable_set(struct world *w, uint32_t cable, bool up)
 
     CU_ASSERT_FATAL(fabric_cable_count(w->part[0]->fabric) <= 512);
     for (uint32_t i = 0; i < 512; i++)
-        routed[i] = up || i != cable;
+        routed[i] = true;
+    for (uint32_t i = 0; i < count; i++)
+        routed[cables[i]] = up;
     for (uint32_t h = 0; h < w->parts; h++) {
         struct fabric *fabric = w->part[h]->fabric;
 
-        CU_ASSERT_EQUAL(fabric_link_set(fabric, cable, up, 0, 0, &hit), 0);
+        for (uint32_t i = 0; i < count; i++)
+            CU_ASSERT_EQUAL(fabric_link_set(fabric, cables[i], up, 0, 0, &hit), 0);
         CU_ASSERT_EQUAL(fabric_reroute(fabric, routed, 0, &parted, ignore, NULL), 0);
     }
+}
+
+static void cable_set(struct world *w, uint32_t cable, bool up)
+{
+    cables_set(w, &cable, 1, up);
 }
 
 /* The same group is asked for everywhere, and made everywhere or refused everywhere. */
@@ -832,6 +899,101 @@ static bool group_asked(struct world *w, uint64_t draw, uint32_t *group)
     return !first;
 }
 
+/* Has all of its past left a cable that is down, at both ends and between them? */
+static bool flap_is_over(const struct world *w, uint32_t cable)
+{
+    struct fabric_past past[2], one;
+    uint32_t ends = 0;
+
+    for (uint32_t h = 0; h < w->parts; h++) {
+        fabric_link_past(w->part[h]->fabric, cable, &one);
+        if (!one.quiet)
+            return false;
+        if (one.crosses && ends < 2)
+            past[ends++] = one;
+    }
+    return !ends || (past[0].sent == past[1].came && past[1].sent == past[0].came);
+}
+
+/* Down, carried around for a while, and up again as soon as they may. */
+static void flap_step(struct world *w)
+{
+    uint32_t at = w->passes++ % 300;
+    bool rises = w->dark && (at < 100 || at > 200);
+
+    if (!w->dark && at == 100) {
+        w->dark = true;
+        cables_set(w, w->flap, 2, false);
+    }
+    for (uint32_t h = 0; w->dark && at % 8 == 0 && h < w->parts; h++) {
+        fabric_ease(w->part[h]->fabric, rises);
+        w->carried += fabric_carry_all(w->part[h]->fabric, 0);
+    }
+    if (rises && flap_is_over(w, w->flap[0]) && flap_is_over(w, w->flap[1])) {
+        w->dark = false;
+        w->ups++;
+        cables_set(w, w->flap, 2, true);
+    }
+}
+
+/* Two cables down from the switch @top, one of them between parts. False: it has none such. */
+static bool flap_choose(struct world *w, uint32_t top)
+{
+    const struct topo_graph *graph = w->graph;
+    uint32_t count = 0, crosses = 0;
+
+    for (uint32_t p = 0; p < graph->ports && count < 2; p++) {
+        const struct topo_end *end = &graph->sw[top].end[p];
+        bool far = end->kind == TOPO_END_SWITCH && w->host_of[top] != w->host_of[end->id];
+
+        if (end->kind != TOPO_END_SWITCH || graph->sw[end->id].level > graph->sw[top].level ||
+            (count && !crosses && !far))
+            continue;
+        crosses += far;
+        w->flap[count++] = fabric_cable_at(w->part[0]->fabric, top, p);
+    }
+    if (count < 2 || !crosses)
+        w->flap[0] = TOPO_NONE;
+    return w->flap[0] != TOPO_NONE;
+}
+
+/*
+ * Two cables of a switch go down and up under load, of which one is between parts: what waits for
+ * it is given to the switch behind it, or is sent home and goes by another way, once each.
+ */
+static void links__between_parts_are_carried_around(void)
+{
+    static const char *const sets[] = {"link_retry=go_back_n",
+                                       "link_retry=go_back_n raw_xpoint_slots=1"};
+
+    for (size_t i = 0; i < 4; i++) {
+        uint32_t carried = 0, ups = 0;
+        struct world w;
+
+        world_open(&w, i < 2 ? "kary:4,2" : "kary:2,4", 2 + i / 2, "oq2004", sets[i % 2]);
+        for (uint32_t s = 0; s < w.graph->switches; s++) {
+            if (!flap_choose(&w, s))
+                continue;
+            unicasts(&w, 12);
+            allreduces(&w, 20);
+            for (uint32_t pass = 0; w.dark && pass < PASSES; pass++)
+                world_pass(&w);
+            CU_ASSERT_FALSE(w.dark);
+            carried += w.carried;
+            ups += w.ups;
+            w.flap[0] = TOPO_NONE;
+            w.carried = w.ups = w.passes = 0;
+            quiet(&w);
+            audits_hold(&w);
+        }
+        CU_ASSERT(carried > 0);
+        CU_ASSERT(ups > 0);
+        for (uint32_t h = 0; h < w.parts; h++)
+            CU_ASSERT_EQUAL(fabric_bufs_out(w.part[h]->fabric), 0);
+        world_close(&w);
+    }
+}
+
 static void cable_fails(struct world *w, uint32_t cable)
 {
     cable_set(w, cable, false);
@@ -854,7 +1016,8 @@ static void replicas__decide_the_same(void)
 
             if (draw % 4 == 0 && groups)
                 leave_everywhere(&w, group[--groups]);
-            else if (draw % 4 == 1 && fabric_has_links(w.part[0]->fabric))
+            else if (draw % 4 == 1 && fabric_has_links(w.part[0]->fabric) &&
+                     fabric_can_fail(w.part[0]->fabric, (uint32_t)(draw >> 8) % cables))
                 cable_fails(&w, (uint32_t)(draw >> 8) % cables);
             else if (groups < 64)
                 groups += group_asked(&w, draw, &group[groups]);
@@ -979,11 +1142,6 @@ static void fabric_start__refuses_what_is_no_part(void)
     hosts.count = 4;
     hosts.self = 3;
     refused(&hosts, &config, "host 3 has no switch");
-    hosts.self = 0;
-    world_profile(&config.profile, "oq2004", "link_retry=go_back_n");
-    refused(&hosts, &config,
-            "link_retry=go_back_n is for networks on one host: links between hosts send again by "
-            "themselves what they lose");
     topo_free(graph);
 }
 
@@ -993,6 +1151,7 @@ int main(void)
         CASE(parts__build_their_own_alone),
         CASE(parts__carry_segments_and_collectives),
         CASE(parts__mend_what_faults_break),
+        CASE(links__between_parts_are_carried_around),
         CASE(parts__run_on_threads),
         CASE(parts__take_rules_while_they_run),
         CASE(parts__know_parallel_cables_apart),

@@ -101,7 +101,7 @@ static void make_link(struct rate *rate)
     for (uint32_t i = 0; i < CABLES; i++) {
         struct bench_link_end *end = &rate->end[i];
 
-        if (emu_hostlink_join(rate->link, 0, i, &end->tx, &end->rx, &end->dev, 0, CREDITS, 0,
+        if (emu_hostlink_join(rate->link, 0, i, &end->tx, &end->rx, &end->dev, 0, NULL, CREDITS, 0,
                               &rate->profile))
             fail("no cable");
     }

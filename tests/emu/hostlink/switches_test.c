@@ -6,15 +6,17 @@
 #include <string.h>
 
 #include "emu/hostlink/hostlink.h"
+#include "emu/now.h"
 #include "switch/switch.h"
 #include "tests/test.h"
 #include "tests/world/hostlink/wire.h"
 #include "tests/world/world.h"
 
-#define NODES    64u
-#define SWITCHES 64u
-#define STEPS    200000u
-#define ENTRIES  200u /* from each node */
+#define NODES       64u
+#define SWITCHES    64u
+#define STEPS       200000u
+#define PATIENCE_NS UINT64_C(20000000000)
+#define ENTRIES     200u /* from each node */
 
 /* A node: sends to all in turn, takes what comes, sometimes late. */
 struct peg {
@@ -85,6 +87,18 @@ static void plug_peg(struct spread *w, uint32_t n)
                &w->profile);
 }
 
+/* With link-level retry it is on the last step of cables that cross, and nowhere else here. */
+static struct emu_intake *retry_end(struct spread *w, uint32_t s, uint32_t port)
+{
+    struct emu_intake *intake = NULL;
+
+    if (emu_profile_retries(&w->profile)) {
+        intake = switch_retry_end(w->sw[s], port);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(intake);
+    }
+    return intake;
+}
+
 /* Cables that cross are numbered as they are met; both ways of one are one cable. */
 static void plug_switch(struct spread *w, uint32_t s)
 {
@@ -106,6 +120,7 @@ static void plug_switch(struct spread *w, uint32_t s)
                                                         switch_rx(w->sw[sw[i]], port[i]),
                                                         switch_emu_dev(w->sw[sw[i]]),
                                                         (uint8_t)port[i],
+                                                        retry_end(w, sw[i], port[i]),
                                                         emu_profile_credits(&w->profile), w->depth,
                                                         &w->profile),
                                       0);
@@ -383,8 +398,12 @@ static struct switch_dev *first_crossing(const struct spread *w, uint32_t *port)
     return NULL;
 }
 
-/* @what happens to every fifth of @packets on a cable from the other host. Returns how often. */
-static uint64_t faults_stand(enum emu_fault_what what, uint32_t packets, bool checks, uint64_t seed)
+/*
+ * @what happens to every fifth of @packets on a cable from the other host, of a profile with @set.
+ * Returns how often.
+ */
+static uint64_t faults_stand(enum emu_fault_what what, uint32_t packets, const char *set,
+                             bool checks, uint64_t seed)
 {
     const struct emu_fault_rule rule = {.what = what,
                                         .rate = EMU_FAULT_ONE / 5,
@@ -399,15 +418,16 @@ static uint64_t faults_stand(enum emu_fault_what what, uint32_t packets, bool ch
     struct switch_dev *sw;
     struct spread w;
     uint32_t port = 0, all;
-    uint64_t hits;
+    uint64_t hits, until_ns = set ? emu_now_ns() + PATIENCE_NS : 0; /* a time-out is waited for */
 
-    spread_open(&w, "kary:2,2", NULL, seed);
+    spread_open(&w, "kary:2,2", set, seed);
     sw = first_crossing(&w, &port);
     emu_faults_init(&faults, &none, seed);
     CU_ASSERT_EQUAL_FATAL(emu_faults_add(&faults, &rule, 1, seed), 0);
     CU_ASSERT_EQUAL_FATAL(switch_faults(sw, port, &faults), 0);
     all = ENTRIES * w.graph->nodes;
-    for (uint32_t i = 0; i < STEPS && spread_got(&w) + hit.lost < all; i++) {
+    for (uint32_t i = 0; (i < STEPS || emu_now_ns() < until_ns) && spread_got(&w) + hit.lost < all;
+         i++) {
         spread_step(&w);
         if (checks && i % 32 == 0)
             spread_check(&w);
@@ -415,6 +435,9 @@ static uint64_t faults_stand(enum emu_fault_what what, uint32_t packets, bool ch
         switch_retries_add(sw, &hit);
     }
     CU_ASSERT_EQUAL(spread_got(&w) + hit.lost, all);
+    CU_ASSERT_TRUE(!set || (!hit.lost && emu_hostlink_replay(w.link[0], 0, 0)));
+    for (uint32_t n = 0; n < w.graph->nodes; n++)
+        CU_ASSERT_EQUAL(w.peg[n]->wrong, 0);
     hits = emu_faults_remove(&faults, 1);
     for (uint32_t host = 0; host < 2; host++) {
         const struct emu_hostlink_counts *counts = emu_hostlink_counts(w.link[host], 0);
@@ -434,12 +457,26 @@ static void faults__on_a_cable_between_hosts_are_no_lies_of_the_other(void)
     uint64_t random = test_seed(), hits[3] = {0};
 
     for (uint32_t i = 0; i < 6; i++) {
-        hits[0] += faults_stand(EMU_FAULT_LOSE, EMU_FAULT_HEAD, true, test_random(&random));
-        hits[1] += faults_stand(EMU_FAULT_DOUBLE, EMU_FAULT_HEAD, true, test_random(&random));
-        hits[2] += faults_stand(EMU_FAULT_DOUBLE, EMU_FAULT_CREDIT, false, test_random(&random));
+        hits[0] += faults_stand(EMU_FAULT_LOSE, EMU_FAULT_HEAD, NULL, true, test_random(&random));
+        hits[1] += faults_stand(EMU_FAULT_DOUBLE, EMU_FAULT_HEAD, NULL, true, test_random(&random));
+        hits[2] +=
+            faults_stand(EMU_FAULT_DOUBLE, EMU_FAULT_CREDIT, NULL, false, test_random(&random));
     }
     for (uint32_t i = 0; i < 3; i++)
         CU_ASSERT_TRUE(hits[i] > 0);
+}
+
+/* With link-level retry all of them come, once each, and the accounts of both hosts hold. */
+static void retry__mends_the_last_step_of_a_cable_between_hosts(void)
+{
+    static const enum emu_fault_what what[] = {EMU_FAULT_LOSE, EMU_FAULT_DOUBLE,
+                                               EMU_FAULT_FLIP_ANY};
+    uint64_t random = test_seed();
+
+    traffic_crosses_seeds("link_retry=go_back_n");
+    for (uint32_t i = 0; i < 9; i++)
+        CU_ASSERT_TRUE(faults_stand(what[i % 3], EMU_FAULT_HEAD, "link_retry=go_back_n", true,
+                                    test_random(&random)) > 0);
 }
 
 int main(void)
@@ -450,6 +487,7 @@ int main(void)
         CASE(credits__of_buffers_at_inputs),
         CASE(credits__that_are_few),
         CASE(faults__on_a_cable_between_hosts_are_no_lies_of_the_other),
+        CASE(retry__mends_the_last_step_of_a_cable_between_hosts),
         {NULL, NULL}};
 
     return test_run("switches", cases);

@@ -180,6 +180,15 @@ static void leave__takes_what_was_said_to_it(void)
     }
 }
 
+/* Why @req has failed is that the process of node 1 has left. */
+static void says_it_has_left(const struct peers *w, const struct fabemu_req *req)
+{
+    char why[96];
+
+    fabemu_req_why(w->fab[0], req, why, sizeof why);
+    CU_ASSERT_PTR_NOT_NULL(strstr(why, "process of node 1 has left"));
+}
+
 /* What is under way with it ends, on both sides; messages that it had offered only, too. */
 static void leave__ends_what_is_under_way(void)
 {
@@ -198,6 +207,8 @@ static void leave__ends_what_is_under_way(void)
     fake_quiet(w.fake);
     CU_ASSERT_TRUE_FATAL(leave(&w, 1));
     CU_ASSERT_TRUE(req[0].status == -EHOSTUNREACH && req[1].status == -EHOSTUNREACH);
+    says_it_has_left(&w, &req[0]); /* its seat is still taken: it has said goodbye */
+    says_it_has_left(&w, &req[1]);
     CU_ASSERT_EQUAL(req[2].status, FABEMU_PENDING);
     peers_recv(&w, 0, FABEMU_ANY_NODE, 4, 0, in, LONG, &req[3]);
     fake_detach(w.fake, 1);

@@ -387,8 +387,8 @@ void duo_begin(struct duo *h, uint32_t host)
     for (uint32_t i = 0; i < h->cables; i++) {
         struct duo_end *end = &at->end[i];
 
-        must(!emu_hostlink_join(at->link, 0, i, &end->tx, &end->rx, &end->dev, 0, end->credits,
-                                end->depth, end->channels ? &h->packets : &h->plain),
+        must(!emu_hostlink_join(at->link, 0, i, &end->tx, &end->rx, &end->dev, 0, NULL,
+                                end->credits, end->depth, end->channels ? &h->packets : &h->plain),
              "a cable");
     }
 }

@@ -51,8 +51,6 @@ static bool timing_init(struct switch_timing *timing, uint32_t rows, uint32_t un
 {
     timing->level = calloc(rows, sizeof *timing->level);
     timing->work = calloc(units, sizeof *timing->work);
-    for (uint32_t r = 0; timing->level && r < rows; r++)
-        timing->level[r].at[0] = (uint8_t)rows;
     return switch_agenda_init(&timing->agenda, rows) && timing->level && timing->work;
 }
 

@@ -38,7 +38,7 @@ struct switch_settling {
 /* Where the clock has times: how full the crosspoints of a row are now. */
 struct switch_level {
     uint8_t fullest;                /* segments at the fullest of them */
-    uint8_t at[EMU_XPOINT_MAX + 1]; /* those that hold so many segments */
+    uint8_t at[EMU_XPOINT_MAX + 1]; /* those that hold so many segments, or more; [0]: unused */
 };
 
 /* Where the clock has times: what a combine unit does. */
@@ -262,15 +262,6 @@ static inline uint64_t switch_collective_outs(const struct switch_crosspoints *x
     return switch_group_outs(group, row, hdr, emu_bit(xp->bar.sw.ports + switch_unit_of(xp, row)));
 }
 
-/* A crosspoint of a row went from @from to @to segments. */
-static inline void switch_level(struct switch_level *level, uint8_t from, uint8_t to)
-{
-    level->at[from]--;
-    level->at[to]++;
-    level->fullest += (uint8_t)(to > level->fullest); /* no branches: nobody can predict them */
-    level->fullest -= (uint8_t)!level->at[level->fullest];
-}
-
 /* Put a segment at one crosspoint. It has room. Returns its slot. No accounts are kept. */
 static inline uint32_t switch_put_slot(struct switch_crosspoints *xp, uint32_t r, uint32_t o,
                                        const struct emu_entry *entry)
@@ -302,20 +293,20 @@ static inline uint32_t switch_dequeue_slot(struct switch_crosspoints *xp, uint32
 static inline void switch_level_gains(struct switch_crosspoints *xp, uint32_t r, uint32_t o)
 {
     struct switch_timing *timing = switch_timing_of(xp);
-    uint8_t count = *switch_count(&xp->bar, r, o);
+    struct switch_level *level = &timing->level[r];
 
     timing->little.held++;
-    switch_level(&timing->level[r], (uint8_t)(count - 1), count);
+    level->fullest += (uint8_t)!level->at[*switch_count(&xp->bar, r, o)]++;
 }
 
 /* Where the clock has times: a segment has left the crosspoint (r, o). */
 static inline void switch_level_loses(struct switch_crosspoints *xp, uint32_t r, uint32_t o)
 {
     struct switch_timing *timing = switch_timing_of(xp);
-    uint8_t count = *switch_count(&xp->bar, r, o);
+    struct switch_level *level = &timing->level[r];
 
     timing->little.held--;
-    switch_level(&timing->level[r], (uint8_t)(count + 1), count);
+    level->fullest -= (uint8_t)!--level->at[*switch_count(&xp->bar, r, o) + 1];
 }
 
 /* --- access by the row guarantee, whose machines see to credits themselves ---------- */

@@ -342,6 +342,9 @@ static inline uint64_t emu_tx_earliest_ps(struct emu_tx *tx, uint64_t ready_ps)
     return at_ps > tx->credit_ps ? at_ps : tx->credit_ps;
 }
 
+/** emu_tx_depart_else - emu_tx_depart() where it is no plain local cable. */
+void emu_tx_depart_else(struct emu_tx *tx, const struct emu_entry *entry, uint64_t depart_ps);
+
 /**
  * emu_tx_depart - timed: put a segment on the wire; its head leaves at @depart_ps.
  *
@@ -350,19 +353,21 @@ static inline uint64_t emu_tx_earliest_ps(struct emu_tx *tx, uint64_t ready_ps)
  * emu_profile_lookahead_ps(). A process sees the segment when it lies in memory whole.
  * Source: output-queued routers, Table 1; modelling choice: docs/ARCHITECTURE.md, "Time".
  */
-static inline void emu_tx_depart(struct emu_tx *tx, struct emu_entry *entry, uint64_t depart_ps)
+static inline void emu_tx_depart(struct emu_tx *tx, const struct emu_entry *entry,
+                                 uint64_t depart_ps)
 {
     const struct emu_profile *profile = tx->profile;
-    uint64_t wire_ps = emu_wire_ps(profile, &entry->hdr);
+    uint64_t time_ps = depart_ps + profile->channel_ps + profile->switch_ps;
 
-    tx->busy_ps = depart_ps + wire_ps;
-    entry->time_ps =
-        depart_ps + profile->channel_ps +
-        (tx->kind == EMU_LINK_EDGE ? wire_ps + profile->nic_recv_ps : profile->switch_ps);
-    if (__builtin_expect(tx->slow, 0) && tx->kind == EMU_LINK_LOCAL)
-        entry->time_ps += emu_tx_late_ps(tx, EMU_HDR_BYTES + entry->hdr.len);
-    emu_dev_expect(tx->owner, entry->time_ps);
-    emu_tx_send(tx, entry);
+    if (tx->shape != EMU_LINK_LOCAL) {
+        emu_tx_depart_else(tx, entry, depart_ps);
+        return;
+    }
+    tx->busy_ps = depart_ps + emu_wire_ps(profile, &entry->hdr);
+    emu_dev_expect(tx->owner, time_ps);
+    emu_ring_put_at(&tx->data, entry, time_ps);
+    tx->untold++;
+    tx->credits--;
 }
 
 /* --- cables with channels (packet.h): both ends keep their own accounts (vc.h) ------ */

@@ -12,11 +12,10 @@ static inline __attribute__((always_inline)) void row_pass(struct switch_crosspo
                                                            const struct emu_entry *entry)
 {
     struct switch_out *out = &xp->bar.out[o];
-    struct emu_entry passing = *entry;
 
     emu_dev_lag(&xp->bar.sw.dev, entry->time_ps, xp->bar.sw.dev.worker->now_ps);
     out->last = (uint8_t)r;
-    emu_tx_depart(&out->tx, &passing, entry->time_ps);
+    emu_tx_depart(&out->tx, entry, entry->time_ps);
     emu_tx_flush(&out->tx);
 }
 

@@ -345,6 +345,19 @@ static inline uint64_t emu_tx_earliest_ps(struct emu_tx *tx, uint64_t ready_ps)
 /** emu_tx_depart_else - emu_tx_depart() where it is no plain local cable. */
 void emu_tx_depart_else(struct emu_tx *tx, const struct emu_entry *entry, uint64_t depart_ps);
 
+/* Where it is one. The receiver has not been told. */
+static inline void emu_tx_depart_plain(struct emu_tx *tx, const struct emu_entry *entry,
+                                       uint64_t depart_ps)
+{
+    const struct emu_profile *profile = tx->profile;
+    uint64_t time_ps = depart_ps + profile->channel_ps + profile->switch_ps;
+
+    tx->busy_ps = depart_ps + emu_wire_ps(profile, &entry->hdr);
+    emu_dev_expect(tx->owner, time_ps);
+    emu_ring_put_at(&tx->data, entry, time_ps);
+    tx->credits--;
+}
+
 /**
  * emu_tx_depart - timed: put a segment on the wire; its head leaves at @depart_ps.
  *
@@ -356,18 +369,12 @@ void emu_tx_depart_else(struct emu_tx *tx, const struct emu_entry *entry, uint64
 static inline void emu_tx_depart(struct emu_tx *tx, const struct emu_entry *entry,
                                  uint64_t depart_ps)
 {
-    const struct emu_profile *profile = tx->profile;
-    uint64_t time_ps = depart_ps + profile->channel_ps + profile->switch_ps;
-
     if (tx->shape != EMU_LINK_LOCAL) {
         emu_tx_depart_else(tx, entry, depart_ps);
         return;
     }
-    tx->busy_ps = depart_ps + emu_wire_ps(profile, &entry->hdr);
-    emu_dev_expect(tx->owner, time_ps);
-    emu_ring_put_at(&tx->data, entry, time_ps);
+    emu_tx_depart_plain(tx, entry, depart_ps);
     tx->untold++;
-    tx->credits--;
 }
 
 /* --- cables with channels (packet.h): both ends keep their own accounts (vc.h) ------ */
@@ -450,6 +457,23 @@ static inline void emu_tx_flush(struct emu_tx *tx)
     }
 }
 
+/**
+ * emu_tx_depart_told - emu_tx_depart() of a segment that is a burst by itself: the receiver is told
+ * at once. All others have been.
+ */
+static inline void emu_tx_depart_told(struct emu_tx *tx, const struct emu_entry *entry,
+                                      uint64_t depart_ps)
+{
+    if (tx->shape != EMU_LINK_LOCAL) {
+        emu_tx_depart_else(tx, entry, depart_ps);
+        emu_tx_flush(tx);
+        return;
+    }
+    emu_tx_depart_plain(tx, entry, depart_ps);
+    emu_count(&tx->counts.segments, 1);
+    emu_peer_tell(&tx->peer, tx->owner->worker, EMU_EVENT_DATA);
+}
+
 /* --- receiving ---------------------------------------------------------------------- */
 
 /** emu_rx_begin - before a burst: look an edge up, once for this pass (see emu_tx_room()). */
@@ -469,6 +493,15 @@ static inline const struct emu_entry *emu_rx_front(struct emu_rx *rx, uint64_t u
         return entry && entry->time_ps <= until_ps ? entry : NULL;
     }
     return rx->plug.plugged ? emu_edge_front(rx->plug.plugged, until_ps) : NULL;
+}
+
+/**
+ * emu_rx_arrived - the same where it is known that there is one, for its time was looked at
+ * (emu_rx_front_ps()): a local cable's is not looked at again.
+ */
+static inline const struct emu_entry *emu_rx_arrived(struct emu_rx *rx, uint64_t until_ps)
+{
+    return rx->kind == EMU_LINK_LOCAL ? emu_ring_slot(&rx->data) : emu_rx_front(rx, until_ps);
 }
 
 /** emu_rx_skip - done with the front segment. */

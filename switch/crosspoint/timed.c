@@ -15,8 +15,7 @@ static inline __attribute__((always_inline)) void row_pass(struct switch_crosspo
 
     emu_dev_lag(&xp->bar.sw.dev, entry->time_ps, xp->bar.sw.dev.worker->now_ps);
     out->last = (uint8_t)r;
-    emu_tx_depart(&out->tx, entry, entry->time_ps);
-    emu_tx_flush(&out->tx);
+    emu_tx_depart_told(&out->tx, entry, entry->time_ps);
 }
 
 /*

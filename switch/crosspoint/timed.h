@@ -172,8 +172,7 @@ static inline __attribute__((always_inline)) void timed_send(struct switch_cross
     timed_owe(xp, r, fullest, timed);
     at_ps = switch_no_sooner(at_ps, entry);
     switch_timing_of(xp)->little.waited_ps += at_ps - entry->time_ps;
-    emu_tx_depart(&out->tx, entry, at_ps);
-    emu_tx_flush(&out->tx);
+    emu_tx_depart_told(&out->tx, entry, at_ps);
     if (out->waiting)
         timed_plan_port(xp, o, at_ps);
     timed_left(xp, r, at_ps, timed);
@@ -276,7 +275,7 @@ static inline __attribute__((always_inline)) uint64_t timed_arrive(struct switch
     switch_little_until(&switch_timing_of(xp)->little, event.at_ps);
     switch_timing_of(xp)->alone = emu_order_next_ps(arrivals) != event.at_ps &&
                                   timed_next_ps(sw) != event.at_ps;
-    timed->admit(xp, r, emu_rx_front(&xp->bar.row[r].rx, until_ps));
+    timed->admit(xp, r, emu_rx_arrived(&xp->bar.row[r].rx, until_ps));
     switch_entered(&xp->bar, r, event.at_ps);
     timed_news(xp, event.at_ps);
     return switch_look(&xp->bar, arrivals, r, until_ps);

@@ -189,14 +189,13 @@ static inline uint32_t switch_out_holds(struct switch_out *out, uint32_t queued)
     return queued;
 }
 
-/* Output @o has one more segment, from row @r. */
+/* Output @o has one more segment, from row @r. Whether it is news is for the machine to say. */
 static inline void switch_out_gains(struct switch_crossbar *bar, uint32_t r, uint32_t o)
 {
     struct switch_out *out = &bar->out[o];
     uint32_t queued = switch_out_holds(out, out->queued + 1);
 
     out->waiting |= emu_bit(r);
-    bar->runnable |= emu_bit(o);
     bar->light &= ~((uint64_t)(queued >= bar->light_slots) << o);
 }
 
@@ -213,10 +212,10 @@ static inline void switch_out_loses(struct switch_crossbar *bar, uint32_t r, uin
 
 /* --- timed clocks ------------------------------------------------------------------- */
 
-/* What row @r owes as of @at_ps goes back to its sender. */
+/* What row @r, a port's, owes as of @at_ps goes back to its sender. */
 static inline void switch_pay(struct switch_crossbar *bar, uint32_t r, uint64_t at_ps)
 {
-    if (r < bar->sw.ports && bar->row[r].rx.owed)
+    if (bar->row[r].rx.owed)
         emu_rx_pay(&bar->row[r].rx, &bar->sw.dev, at_ps + bar->sw.profile->credit_ps);
 }
 

@@ -262,7 +262,10 @@ static inline uint64_t switch_collective_outs(const struct switch_crosspoints *x
     return switch_group_outs(group, row, hdr, emu_bit(xp->bar.sw.ports + switch_unit_of(xp, row)));
 }
 
-/* Put a segment at one crosspoint. It has room. Returns its slot. No accounts are kept. */
+/*
+ * Put a segment at one crosspoint. It has room. Returns its slot. No accounts are kept, and the
+ * output is not told.
+ */
 static inline uint32_t switch_put_slot(struct switch_crosspoints *xp, uint32_t r, uint32_t o,
                                        const struct emu_entry *entry)
 {
@@ -316,6 +319,7 @@ static inline void switch_put_raw(struct switch_crosspoints *xp, uint32_t r, uin
 {
     (void)share;
     switch_put_slot(xp, r, o, entry);
+    xp->bar.runnable |= emu_bit(o);
 }
 
 static inline struct emu_entry *switch_dequeue_raw(struct switch_crosspoints *xp, uint32_t r,
@@ -324,12 +328,20 @@ static inline struct emu_entry *switch_dequeue_raw(struct switch_crosspoints *xp
     return &xp->bar.store.slot[switch_dequeue_slot(xp, r, o)];
 }
 
+/* Where the clock has times: for an output that knows when it acts, or will be told. */
+static inline void switch_put_known(struct switch_crosspoints *xp, uint32_t r, uint32_t o,
+                                    const struct emu_entry *entry)
+{
+    switch_put_slot(xp, r, o, entry);
+    switch_level_gains(xp, r, o);
+}
+
 static inline void switch_put_timed(struct switch_crosspoints *xp, uint32_t r, uint32_t o,
                                     const struct emu_entry *entry, uint8_t share)
 {
     (void)share;
-    switch_put_slot(xp, r, o, entry);
-    switch_level_gains(xp, r, o);
+    switch_put_known(xp, r, o, entry);
+    xp->bar.runnable |= emu_bit(o);
 }
 
 static inline struct emu_entry *switch_dequeue_timed(struct switch_crosspoints *xp, uint32_t r,

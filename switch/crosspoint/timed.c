@@ -27,20 +27,24 @@ static inline __attribute__((always_inline)) void row_put(struct switch_crosspoi
                                                           uint32_t o, const struct emu_entry *entry,
                                                           uint8_t share)
 {
-    struct emu_tx *tx = &xp->bar.out[o].tx;
-    uint64_t at_ps = entry->time_ps, due_ps;
+    struct switch_out *out = &xp->bar.out[o];
+    bool knows = out->waiting; /* when it acts, or that it waits for a credit */
+    uint64_t at_ps = entry->time_ps, due_ps = EMU_NEVER;
 
-    if (xp->bar.out[o].waiting || tx->shape != EMU_LINK_LOCAL) {
+    if (out->tx.shape != EMU_LINK_LOCAL) {
         switch_put_timed(xp, r, o, entry, share);
         return;
     }
-    due_ps = emu_tx_earliest_ps(tx, at_ps);
-    if (due_ps == at_ps && switch_timing_of(xp)->alone) {
-        row_pass(xp, r, o, entry);
-        return;
+    if (!knows) {
+        due_ps = emu_tx_earliest_ps(&out->tx, at_ps);
+        if (due_ps == at_ps && switch_timing_of(xp)->alone) {
+            row_pass(xp, r, o, entry);
+            return;
+        }
     }
-    switch_put_timed(xp, r, o, entry, share);
-    timed_plan_at(xp, o, at_ps, due_ps);
+    switch_put_known(xp, r, o, entry);
+    if (!knows)
+        timed_plan_at(xp, o, at_ps, due_ps);
 }
 
 /*

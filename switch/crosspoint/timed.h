@@ -140,12 +140,14 @@ static inline __attribute__((always_inline)) void timed_left(struct switch_cross
 {
     uint32_t ports = xp->bar.sw.ports;
 
-    switch_pay(&xp->bar, r, at_ps);
-    if (r >= ports) {
+    if (__builtin_expect(r >= ports, 0)) {
         if (switch_unit_pending(xp, r - ports))
             switch_unit_flush(xp, r - ports, at_ps);
         timed_news(xp, at_ps);
-    } else if (timed->advance && timed->advance(xp, r, at_ps)) {
+        return;
+    }
+    switch_pay(&xp->bar, r, at_ps);
+    if (timed->advance && timed->advance(xp, r, at_ps)) {
         switch_pay(&xp->bar, r, at_ps);
         timed_news(xp, at_ps);
     }

@@ -237,7 +237,7 @@ static bool row_init(struct switch_dev *sw)
     struct switch_crosspoints_row *row = switch_row_of(xp);
 
     if (!switch_crosspoints_init(xp, switch_crosspoints_segments(sw->ports, sw->profile),
-                                 sw->dev.timed ? &switch_access_timed : &switch_access_raw))
+                                 sw->dev.timed ? &switch_access_row_timed : &switch_access_raw))
         return false;
     if (sw->dev.timed)
         return true;
@@ -257,7 +257,7 @@ static const char *row_check_row(struct switch_dev *sw, uint32_t r, uint64_t now
     if (wrong || r >= sw->ports)
         return wrong;
     if (sw->dev.timed)
-        return switch_crossbar_check_cable(&xp->bar, r, switch_timing_of(xp)->level[r].fullest);
+        return switch_crossbar_check_cable(&xp->bar, r, switch_crosspoints_fullest(xp, r));
     settling = &switch_row_of(xp)->settling[r];
     if (!(switch_row_of(xp)->raw.touched >> r & 1) &&
         (settling->arrived || settling->fullest != switch_crosspoints_fullest(xp, r)))

@@ -35,9 +35,11 @@ struct switch_settling {
     uint8_t fullest;  /* segments at its fullest crosspoint then */
 };
 
-/* Where the clock has times: how full the crosspoints of a row are now. */
+/*
+ * Where the clock has times: how full the crosspoints of a row are now. The fullest has risen when
+ * one of them is the first that holds so many, and fallen when none does any more.
+ */
 struct switch_level {
-    uint8_t fullest;                /* segments at the fullest of them */
     uint8_t at[EMU_XPOINT_MAX + 1]; /* those that hold so many segments, or more; [0]: unused */
 };
 
@@ -292,24 +294,22 @@ static inline uint32_t switch_dequeue_slot(struct switch_crosspoints *xp, uint32
     return slot;
 }
 
-/* Where the clock has times: the crosspoint (r, o) has got a segment. */
-static inline void switch_level_gains(struct switch_crosspoints *xp, uint32_t r, uint32_t o)
+/* Where the clock has times: the crosspoint (r, o) has got a segment. Has the fullest risen? */
+static inline bool switch_level_gains(struct switch_crosspoints *xp, uint32_t r, uint32_t o)
 {
     struct switch_timing *timing = switch_timing_of(xp);
-    struct switch_level *level = &timing->level[r];
 
     timing->little.held++;
-    level->fullest += (uint8_t)!level->at[*switch_count(&xp->bar, r, o)]++;
+    return !timing->level[r].at[*switch_count(&xp->bar, r, o)]++;
 }
 
-/* Where the clock has times: a segment has left the crosspoint (r, o). */
-static inline void switch_level_loses(struct switch_crosspoints *xp, uint32_t r, uint32_t o)
+/* Where the clock has times: a segment has left the crosspoint (r, o). Has the fullest fallen? */
+static inline bool switch_level_loses(struct switch_crosspoints *xp, uint32_t r, uint32_t o)
 {
     struct switch_timing *timing = switch_timing_of(xp);
-    struct switch_level *level = &timing->level[r];
 
     timing->little.held--;
-    level->fullest -= (uint8_t)!--level->at[*switch_count(&xp->bar, r, o) + 1];
+    return !--timing->level[r].at[*switch_count(&xp->bar, r, o) + 1];
 }
 
 /* --- access by the row guarantee, whose machines see to credits themselves ---------- */
@@ -328,19 +328,14 @@ static inline struct emu_entry *switch_dequeue_raw(struct switch_crosspoints *xp
     return &xp->bar.store.slot[switch_dequeue_slot(xp, r, o)];
 }
 
-/* Where the clock has times: for an output that knows when it acts, or will be told. */
-static inline void switch_put_known(struct switch_crosspoints *xp, uint32_t r, uint32_t o,
-                                    const struct emu_entry *entry)
-{
-    switch_put_slot(xp, r, o, entry);
-    switch_level_gains(xp, r, o);
-}
+/* --- the same where the clock has times; none of them sees to credits ---------------- */
 
 static inline void switch_put_timed(struct switch_crosspoints *xp, uint32_t r, uint32_t o,
                                     const struct emu_entry *entry, uint8_t share)
 {
     (void)share;
-    switch_put_known(xp, r, o, entry);
+    switch_put_slot(xp, r, o, entry);
+    switch_level_gains(xp, r, o);
     xp->bar.runnable |= emu_bit(o);
 }
 
@@ -355,5 +350,8 @@ static inline struct emu_entry *switch_dequeue_timed(struct switch_crosspoints *
 
 extern const struct switch_access switch_access_raw;   /* crosspoint.c: of these, on clock raw */
 extern const struct switch_access switch_access_timed; /* and where the clock has times */
+
+/* timed.c: where the clock has times, with the credits of the row guarantee. */
+extern const struct switch_access switch_access_row_timed;
 
 #endif

@@ -94,14 +94,15 @@ static inline void emu_order_insert(struct emu_order *order, uint64_t at_ps, uin
  */
 static inline void emu_order_add(struct emu_order *order, uint64_t at_ps, uint32_t port)
 {
-    if (__builtin_expect(order->first == order->event || order->end == order->last ||
-                             at_ps == order->first->at_ps,
-                         0))
-        emu_order_add_else(order, at_ps, port);
-    else if (at_ps < order->first->at_ps)
+    bool leads = at_ps < order->first->at_ps;
+
+    if (leads && __builtin_expect(order->first != order->event, 1))
         *--order->first = (struct emu_order_event){.at_ps = at_ps, .port = port};
-    else
+    else if (!leads && __builtin_expect(order->end != order->last, 1) &&
+             __builtin_expect(at_ps != order->first->at_ps, 1))
         emu_order_insert(order, at_ps, port);
+    else
+        emu_order_add_else(order, at_ps, port);
 }
 
 /** emu_order_take - take the earliest event. There is one. */

@@ -21,7 +21,7 @@ const char *switch_crosspoints_check_row(struct switch_crosspoints *xp, uint32_t
 
         for (uint32_t o = 0; o < xp->bar.rows; o++)
             crosspoints += *switch_count(&xp->bar, r, o) >= full;
-        if (crosspoints != switch_timing_of(xp)->level[r].at[full])
+        if (crosspoints != *switch_level(&xp->bar, r, full))
             return "a row does not know how full its crosspoints are";
     }
     return NULL;

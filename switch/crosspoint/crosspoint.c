@@ -32,8 +32,8 @@ size_t switch_crosspoints_bytes(uint32_t ports, uint32_t slots, const struct emu
     uint32_t units = profile->combine_units, rows = ports + units;
 
     return sizeof(struct switch_crosspoints_timed) +
-           switch_crossbar_bytes(ports, rows, slots, profile) +
-           rows * (sizeof(struct switch_level) + sizeof(struct switch_settling)) +
+           switch_crossbar_bytes(ports, rows, slots, profile->xpoint_slots, profile) +
+           rows * sizeof(struct switch_settling) +
            switch_agenda_bytes(rows) +
            units * (sizeof(struct switch_unit) + sizeof(struct switch_work) +
                     SWITCH_PENDING_MAX * sizeof(uint32_t));
@@ -49,16 +49,14 @@ bool switch_crosspoints_sane(uint32_t ports, const struct emu_profile *profile)
 
 static bool timing_init(struct switch_timing *timing, uint32_t rows, uint32_t units)
 {
-    timing->level = calloc(rows, sizeof *timing->level);
     timing->work = calloc(units, sizeof *timing->work);
-    return switch_agenda_init(&timing->agenda, rows) && timing->level && timing->work;
+    return switch_agenda_init(&timing->agenda, rows) && timing->work;
 }
 
 static void timing_free(struct switch_timing *timing)
 {
     free(timing->agenda.acts.event);
     free(timing->work);
-    free(timing->level);
 }
 
 static bool units_init(struct switch_crosspoints *xp, uint32_t ports)
@@ -82,7 +80,9 @@ bool switch_crosspoints_init(struct switch_crosspoints *xp, uint32_t slots,
     xp->units = sw->profile->combine_units;
     xp->xpoint_slots = sw->profile->xpoint_slots;
     xp->shut = UINT64_MAX;
-    if (!switch_crossbar_init(&xp->bar, sw->ports + xp->units, slots) || !units_init(xp, sw->ports))
+    if (!switch_crossbar_init(&xp->bar, sw->ports + xp->units, slots,
+                              sw->dev.timed ? xp->xpoint_slots : 0) ||
+        !units_init(xp, sw->ports))
         return false;
     return !sw->dev.timed || timing_init(switch_timing_of(xp), xp->bar.rows, xp->units);
 }

@@ -27,20 +27,12 @@ static_assert((SWITCH_PENDING_MAX & (SWITCH_PENDING_MAX - 1)) == 0, "their numbe
  *
  * so an arrival that does not raise the fullest crosspoint owes its credit at
  * once, and a departure that lowers the fullest owes one. A timed clock keeps
- * the fullest at every event (struct switch_level); raw settles once a pass, for any number
+ * the levels of a row at every event (switch_level()); raw settles once a pass, for any number
  * of arrivals and departures: the arrivals, less what the fullest rose.
  */
 struct switch_settling {
     uint32_t arrived; /* segments since the row's credits were last settled */
     uint8_t fullest;  /* segments at its fullest crosspoint then */
-};
-
-/*
- * Where the clock has times: how full the crosspoints of a row are now. The fullest has risen when
- * one of them is the first that holds so many, and fallen when none does any more.
- */
-struct switch_level {
-    uint8_t at[EMU_XPOINT_MAX + 1]; /* those that hold so many segments, or more; [0]: unused */
 };
 
 /* Where the clock has times: what a combine unit does. */
@@ -53,7 +45,6 @@ struct switch_work {
 /* What the machine keeps where the clock has times. */
 struct switch_timing {
     struct switch_agenda agenda;
-    struct switch_level *level; /* rows */
     bool alone; /* the arrival that is being taken is all that happens at its time */
     struct switch_little little;
     struct switch_work *work; /* units */
@@ -294,22 +285,28 @@ static inline uint32_t switch_dequeue_slot(struct switch_crosspoints *xp, uint32
     return slot;
 }
 
-/* Where the clock has times: the crosspoint (r, o) has got a segment. Has the fullest risen? */
+/*
+ * Where the clock has times: the crosspoint (r, o) has got a segment. Has the fullest risen? It has
+ * when this is the first that holds so many.
+ */
 static inline bool switch_level_gains(struct switch_crosspoints *xp, uint32_t r, uint32_t o)
 {
-    struct switch_timing *timing = switch_timing_of(xp);
+    uint32_t count = *switch_count(&xp->bar, r, o);
 
-    timing->little.held++;
-    return !timing->level[r].at[*switch_count(&xp->bar, r, o)]++;
+    switch_timing_of(xp)->little.held++;
+    return !(*switch_level(&xp->bar, r, count))++;
 }
 
-/* Where the clock has times: a segment has left the crosspoint (r, o). Has the fullest fallen? */
+/*
+ * Where the clock has times: a segment has left the crosspoint (r, o). Has the fullest fallen? It
+ * has when none holds so many any more.
+ */
 static inline bool switch_level_loses(struct switch_crosspoints *xp, uint32_t r, uint32_t o)
 {
-    struct switch_timing *timing = switch_timing_of(xp);
+    uint32_t count = *switch_count(&xp->bar, r, o);
 
-    timing->little.held--;
-    return !--timing->level[r].at[*switch_count(&xp->bar, r, o) + 1];
+    switch_timing_of(xp)->little.held--;
+    return !--*switch_level(&xp->bar, r, count + 1);
 }
 
 /* --- access by the row guarantee, whose machines see to credits themselves ---------- */

@@ -103,7 +103,6 @@ static void fetch_ports(const struct switch_crosspoints_timed *machine, uint64_t
 
     emu_each_bit (r, rows) {
         emu_fetch_line(&bar->row[r].rx);
-        emu_fetch_line(&machine->timing.level[r]);
         emu_fetch_line(switch_count(bar, r, 0));
     }
     for (uint32_t o = 0; o < bar->sw.ports; o++) /* which of them it will be, nobody knows yet */

@@ -113,8 +113,9 @@ void emu_tx_depart_else(struct emu_tx *tx, const struct emu_entry *entry, uint64
     struct emu_entry sent = *entry;
 
     tx->busy_ps = depart_ps + wire_ps;
-    sent.time_ps = depart_ps + profile->channel_ps +
-                   (tx->kind == EMU_LINK_EDGE ? wire_ps + profile->nic_recv_ps : profile->switch_ps);
+    sent.time_ps =
+        depart_ps + profile->channel_ps +
+        (tx->kind == EMU_LINK_EDGE ? wire_ps + profile->nic_recv_ps : profile->switch_ps);
     if (tx->slow && tx->kind == EMU_LINK_LOCAL)
         sent.time_ps += emu_tx_late_ps(tx, EMU_HDR_BYTES + entry->hdr.len);
     emu_dev_expect(tx->owner, sent.time_ps);

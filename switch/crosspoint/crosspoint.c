@@ -33,8 +33,7 @@ size_t switch_crosspoints_bytes(uint32_t ports, uint32_t slots, const struct emu
 
     return sizeof(struct switch_crosspoints_timed) +
            switch_crossbar_bytes(ports, rows, slots, profile->xpoint_slots, profile) +
-           rows * sizeof(struct switch_settling) +
-           switch_agenda_bytes(rows) +
+           rows * sizeof(struct switch_settling) + switch_agenda_bytes(rows) +
            units * (sizeof(struct switch_unit) + sizeof(struct switch_work) +
                     SWITCH_PENDING_MAX * sizeof(uint32_t));
 }

@@ -276,7 +276,8 @@ static size_t slots_bytes(uint32_t ports, const struct emu_profile *profile)
     uint32_t slots = slots_segments(ports, profile);
 
     return sizeof(struct switch_slots) + ports * sizeof(struct switch_arbiter) +
-           switch_crossbar_bytes(ports, ports, slots, 0, profile) + switch_inputs_bytes(ports, slots);
+           switch_crossbar_bytes(ports, ports, slots, 0, profile) +
+           switch_inputs_bytes(ports, slots);
 }
 
 static void slots_destroy(struct switch_dev *base)

@@ -9,30 +9,31 @@
 #include "emu/alloc.h"
 #include "switch/cables.h"
 
-static uint32_t crossbar_width(uint32_t rows)
+static uint32_t crossbar_width(uint32_t rows, uint32_t levels)
 {
-    return (rows + 15) / 16 * 16;
+    return (rows + levels + 15) / 16 * 16;
 }
 
-size_t switch_crossbar_bytes(uint32_t ports, uint32_t rows, uint32_t slots,
+size_t switch_crossbar_bytes(uint32_t ports, uint32_t rows, uint32_t slots, uint32_t levels,
                              const struct emu_profile *profile)
 {
     uint32_t credits = emu_profile_credits(profile);
 
     return (size_t)rows * (sizeof(struct switch_row) + sizeof(struct switch_out)) +
-           (size_t)rows * crossbar_width(rows) * (1 + sizeof(struct switch_list)) +
+           (size_t)rows * crossbar_width(rows, levels) * (1 + sizeof(struct switch_list)) +
            ports * (emu_link_bytes(credits) +
                     (emu_profile_retries(profile) ? emu_retry_bytes(credits) : 0)) +
            switch_store_bytes(slots);
 }
 
-bool switch_crossbar_init(struct switch_crossbar *bar, uint32_t rows, uint32_t slots)
+bool switch_crossbar_init(struct switch_crossbar *bar, uint32_t rows, uint32_t slots,
+                          uint32_t levels)
 {
     bar->light = UINT64_MAX;
     bar->sends = emu_bits_below(bar->sw.ports);
     bar->light_slots = bar->sw.profile->light_slots;
     bar->rows = rows;
-    bar->width = crossbar_width(rows);
+    bar->width = crossbar_width(rows, levels);
     bar->count = emu_zeros(rows * bar->width);
     bar->xpoint = emu_zeros(rows * bar->width * sizeof *bar->xpoint);
     bar->row = emu_zeros(rows * sizeof *bar->row);

@@ -34,21 +34,26 @@ struct switch_crossbar {
     uint64_t runnable;          /* outputs with news since they were last looked at */
     uint64_t light;             /* outputs with fewer than light_slots segments */
     uint32_t light_slots;       /* a copy of the profile's, for the path of every segment */
-    uint32_t width;             /* of a row in count and xpoint: rows, rounded up to 16 */
+    uint32_t width;             /* of a row in count and xpoint: rows, levels, rounded up to 16 */
     uint64_t falling;           /* rows: what comes in there has come down, and goes up no more */
     struct switch_row *row;     /* rows */
     struct switch_out *out;     /* rows */
-    uint8_t *count;             /* [row][output]: segments in the queue; beyond them 0 */
+    uint8_t *count;             /* [row][output]: segments in the queue; [row][rows]: its levels,
+                                   if there are any; beyond them 0 */
     struct switch_list *xpoint; /* [row][output]: which */
     struct switch_store store;
     uint64_t sends; /* ports: all but those that are stuck */
     uint32_t rows;  /* as many outputs; those from sw.ports on are of combine units */
 };
 
-/* crossbar.c: its parts; false: there is no memory. Freed by switch_crossbar_free() in any case. */
-bool switch_crossbar_init(struct switch_crossbar *bar, uint32_t rows, uint32_t slots);
+/*
+ * crossbar.c: its parts; false: there is no memory. Freed by switch_crossbar_free() in any case.
+ * @levels: of each row, see switch_level(); 0: nobody keeps them.
+ */
+bool switch_crossbar_init(struct switch_crossbar *bar, uint32_t rows, uint32_t slots,
+                          uint32_t levels);
 void switch_crossbar_free(struct switch_crossbar *bar);
-size_t switch_crossbar_bytes(uint32_t ports, uint32_t rows, uint32_t slots,
+size_t switch_crossbar_bytes(uint32_t ports, uint32_t rows, uint32_t slots, uint32_t levels,
                              const struct emu_profile *profile);
 
 /* crossbar.c: tx and rx of a struct switch_kind. */
@@ -136,6 +141,15 @@ static inline uint8_t *switch_count(const struct switch_crossbar *bar, uint32_t 
     return &bar->count[switch_at(bar, row, out)];
 }
 
+/*
+ * Queues of a row that hold @level segments or more; from 1. It is in the line of their counts,
+ * which change when it does.
+ */
+static inline uint8_t *switch_level(const struct switch_crossbar *bar, uint32_t row, uint32_t level)
+{
+    return switch_count(bar, row, bar->rows + level - 1);
+}
+
 static inline struct switch_list *switch_xpoint(const struct switch_crossbar *bar, uint32_t row,
                                                 uint32_t out)
 {
@@ -189,14 +203,13 @@ static inline uint32_t switch_out_holds(struct switch_out *out, uint32_t queued)
     return queued;
 }
 
-/* Output @o has one more segment, from row @r. */
+/* Output @o has one more segment, from row @r. Whether it is news is for the machine to say. */
 static inline void switch_out_gains(struct switch_crossbar *bar, uint32_t r, uint32_t o)
 {
     struct switch_out *out = &bar->out[o];
     uint32_t queued = switch_out_holds(out, out->queued + 1);
 
     out->waiting |= emu_bit(r);
-    bar->runnable |= emu_bit(o);
     bar->light &= ~((uint64_t)(queued >= bar->light_slots) << o);
 }
 
@@ -213,10 +226,10 @@ static inline void switch_out_loses(struct switch_crossbar *bar, uint32_t r, uin
 
 /* --- timed clocks ------------------------------------------------------------------- */
 
-/* What row @r owes as of @at_ps goes back to its sender. */
+/* What row @r, a port's, owes as of @at_ps goes back to its sender. */
 static inline void switch_pay(struct switch_crossbar *bar, uint32_t r, uint64_t at_ps)
 {
-    if (r < bar->sw.ports && bar->row[r].rx.owed)
+    if (bar->row[r].rx.owed)
         emu_rx_pay(&bar->row[r].rx, &bar->sw.dev, at_ps + bar->sw.profile->credit_ps);
 }
 

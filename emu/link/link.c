@@ -106,6 +106,22 @@ void emu_tx_send_else(struct emu_tx *tx, const struct emu_entry *entry)
     }
 }
 
+void emu_tx_depart_else(struct emu_tx *tx, const struct emu_entry *entry, uint64_t depart_ps)
+{
+    const struct emu_profile *profile = tx->profile;
+    uint64_t wire_ps = emu_wire_ps(profile, &entry->hdr);
+    struct emu_entry sent = *entry;
+
+    tx->busy_ps = depart_ps + wire_ps;
+    sent.time_ps =
+        depart_ps + profile->channel_ps +
+        (tx->kind == EMU_LINK_EDGE ? wire_ps + profile->nic_recv_ps : profile->switch_ps);
+    if (tx->slow && tx->kind == EMU_LINK_LOCAL)
+        sent.time_ps += emu_tx_late_ps(tx, EMU_HDR_BYTES + entry->hdr.len);
+    emu_dev_expect(tx->owner, sent.time_ps);
+    emu_tx_send(tx, &sent);
+}
+
 void emu_rx_pay_else(struct emu_rx *rx, struct emu_dev *dev, uint32_t owed, uint64_t arrive_ps)
 {
     emu_rx_note(rx, owed, 0, arrive_ps);

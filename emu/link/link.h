@@ -342,6 +342,22 @@ static inline uint64_t emu_tx_earliest_ps(struct emu_tx *tx, uint64_t ready_ps)
     return at_ps > tx->credit_ps ? at_ps : tx->credit_ps;
 }
 
+/** emu_tx_depart_else - emu_tx_depart() where it is no plain local cable. */
+void emu_tx_depart_else(struct emu_tx *tx, const struct emu_entry *entry, uint64_t depart_ps);
+
+/* Where it is one. The receiver has not been told. */
+static inline void emu_tx_depart_plain(struct emu_tx *tx, const struct emu_entry *entry,
+                                       uint64_t depart_ps)
+{
+    const struct emu_profile *profile = tx->profile;
+    uint64_t time_ps = depart_ps + profile->channel_ps + profile->switch_ps;
+
+    tx->busy_ps = depart_ps + emu_wire_ps(profile, &entry->hdr);
+    emu_dev_expect(tx->owner, time_ps);
+    emu_ring_put_at(&tx->data, entry, time_ps);
+    tx->credits--;
+}
+
 /**
  * emu_tx_depart - timed: put a segment on the wire; its head leaves at @depart_ps.
  *
@@ -350,19 +366,15 @@ static inline uint64_t emu_tx_earliest_ps(struct emu_tx *tx, uint64_t ready_ps)
  * emu_profile_lookahead_ps(). A process sees the segment when it lies in memory whole.
  * Source: output-queued routers, Table 1; modelling choice: docs/ARCHITECTURE.md, "Time".
  */
-static inline void emu_tx_depart(struct emu_tx *tx, struct emu_entry *entry, uint64_t depart_ps)
+static inline void emu_tx_depart(struct emu_tx *tx, const struct emu_entry *entry,
+                                 uint64_t depart_ps)
 {
-    const struct emu_profile *profile = tx->profile;
-    uint64_t wire_ps = emu_wire_ps(profile, &entry->hdr);
-
-    tx->busy_ps = depart_ps + wire_ps;
-    entry->time_ps =
-        depart_ps + profile->channel_ps +
-        (tx->kind == EMU_LINK_EDGE ? wire_ps + profile->nic_recv_ps : profile->switch_ps);
-    if (__builtin_expect(tx->slow, 0) && tx->kind == EMU_LINK_LOCAL)
-        entry->time_ps += emu_tx_late_ps(tx, EMU_HDR_BYTES + entry->hdr.len);
-    emu_dev_expect(tx->owner, entry->time_ps);
-    emu_tx_send(tx, entry);
+    if (tx->shape != EMU_LINK_LOCAL) {
+        emu_tx_depart_else(tx, entry, depart_ps);
+        return;
+    }
+    emu_tx_depart_plain(tx, entry, depart_ps);
+    tx->untold++;
 }
 
 /* --- cables with channels (packet.h): both ends keep their own accounts (vc.h) ------ */
@@ -445,6 +457,23 @@ static inline void emu_tx_flush(struct emu_tx *tx)
     }
 }
 
+/**
+ * emu_tx_depart_told - emu_tx_depart() of a segment that is a burst by itself: the receiver is told
+ * at once. All others have been.
+ */
+static inline void emu_tx_depart_told(struct emu_tx *tx, const struct emu_entry *entry,
+                                      uint64_t depart_ps)
+{
+    if (tx->shape != EMU_LINK_LOCAL) {
+        emu_tx_depart_else(tx, entry, depart_ps);
+        emu_tx_flush(tx);
+        return;
+    }
+    emu_tx_depart_plain(tx, entry, depart_ps);
+    emu_count(&tx->counts.segments, 1);
+    emu_peer_tell(&tx->peer, tx->owner->worker, EMU_EVENT_DATA);
+}
+
 /* --- receiving ---------------------------------------------------------------------- */
 
 /** emu_rx_begin - before a burst: look an edge up, once for this pass (see emu_tx_room()). */
@@ -464,6 +493,15 @@ static inline const struct emu_entry *emu_rx_front(struct emu_rx *rx, uint64_t u
         return entry && entry->time_ps <= until_ps ? entry : NULL;
     }
     return rx->plug.plugged ? emu_edge_front(rx->plug.plugged, until_ps) : NULL;
+}
+
+/**
+ * emu_rx_arrived - the same where it is known that there is one, for its time was looked at
+ * (emu_rx_front_ps()): a local cable's is not looked at again.
+ */
+static inline const struct emu_entry *emu_rx_arrived(struct emu_rx *rx, uint64_t until_ps)
+{
+    return rx->kind == EMU_LINK_LOCAL ? emu_ring_slot(&rx->data) : emu_rx_front(rx, until_ps);
 }
 
 /** emu_rx_skip - done with the front segment. */

@@ -172,6 +172,18 @@ static inline size_t emu_slots_bytes(uint32_t slots, size_t slot_bytes)
 EMU_RING(emu_ring, emu_entry)    /* segments, and replies on cables with channels */
 EMU_RING(emu_credit, emu_credit) /* credits */
 
+/** emu_ring_put_at - emu_ring_put() of an entry that is to say @time_ps there. */
+static inline void emu_ring_put_at(struct emu_ring_end *end, const struct emu_entry *entry,
+                                   uint64_t time_ps)
+{
+    struct emu_entry *slot = emu_ring_next(end);
+
+    slot->hdr = entry->hdr; /* in the pieces in which an entry was made, or can be registers */
+    slot->buf = entry->buf;
+    slot->born_ns = entry->born_ns;
+    emu_ring_show(slot, time_ps);
+}
+
 /**
  * emu_ring_put - copy one entry into a ring that has room, as the caller knows: by
  * emu_ring_has_slot(), or on a cable by a credit, which came from the consumer after it had skipped
@@ -180,12 +192,7 @@ EMU_RING(emu_credit, emu_credit) /* credits */
  */
 static inline void emu_ring_put(struct emu_ring_end *end, const struct emu_entry *entry)
 {
-    struct emu_entry *slot = emu_ring_next(end);
-
-    slot->hdr = entry->hdr; /* in the pieces in which an entry was made, or can be registers */
-    slot->buf = entry->buf;
-    slot->born_ns = entry->born_ns;
-    emu_ring_show(slot, entry->time_ps);
+    emu_ring_put_at(end, entry, entry->time_ps);
 }
 
 /**

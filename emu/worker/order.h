@@ -5,8 +5,7 @@
  * At most one event a port (a row, an output, a link). A sorted run in an array with room
  * on both sides: what becomes due at once goes to the front, what waits for the
  * wire mostly to the end, and little has to move. Behind the last stands one
- * that never comes. Who is first at one and the same time is for emu_order_rank()
- * to say.
+ * that never comes. Who is first at one and the same time is for order.c to say.
  */
 #ifndef EMU_ORDER_H
 #define EMU_ORDER_H
@@ -27,8 +26,8 @@ struct emu_order {
     struct emu_order_event *first;
     struct emu_order_event *end;   /* one past the last */
     struct emu_order_event *event; /* EMU_ORDER_ROOM(events at most) */
-    uint32_t room;
-    bool by_turn; /* ties: see emu_order_rank() */
+    struct emu_order_event *last;  /* of these */
+    bool by_turn;                  /* ties: see order.c */
 };
 
 #define EMU_ORDER_ROOM(events) (3 * (events) + 2)
@@ -41,7 +40,7 @@ static inline void emu_order_init(struct emu_order *order, struct emu_order_even
                                   uint32_t events, bool by_turn)
 {
     order->event = event;
-    order->room = EMU_ORDER_ROOM(events);
+    order->last = event + EMU_ORDER_ROOM(events) - 1;
     order->by_turn = by_turn;
     order->first = order->end = event + events;
     order->end->at_ps = EMU_NEVER;
@@ -64,51 +63,46 @@ static inline uint64_t emu_order_turn(uint64_t time, uint64_t port)
 }
 
 /*
- * Who is first among events at the same time: the lower port, or, for those
- * that compete, in a turn that the time itself draws.
+ * order.c: emu_order_add() where there is no room on the side where it is needed, or the earliest
+ * event is at the same time.
  */
-static inline uint64_t emu_order_rank(const struct emu_order *order,
-                                      const struct emu_order_event *event)
+void emu_order_add_else(struct emu_order *order, uint64_t at_ps, uint32_t port);
+
+/* order.c: put an event at @at, or before those in front of it that are at the same time. */
+void emu_order_put(struct emu_order *order, struct emu_order_event *at, uint64_t at_ps,
+                   uint32_t port);
+
+/* Put an event behind the first one, where it belongs. There is room. */
+static inline void emu_order_insert(struct emu_order *order, uint64_t at_ps, uint32_t port)
 {
-    return order->by_turn ? emu_order_turn(event->at_ps, event->port) : event->port;
-}
+    struct emu_order_event *at = order->end++;
 
-static inline bool emu_order_before(const struct emu_order *order, const struct emu_order_event *a,
-                                    const struct emu_order_event *b)
-{
-    if (__builtin_expect(a->at_ps != b->at_ps, 1)) /* most are not at the same time */
-        return a->at_ps < b->at_ps;
-    return emu_order_rank(order, a) < emu_order_rank(order, b);
-}
-
-/* One side is used up: back to the middle. */
-static inline void emu_order_centre(struct emu_order *order)
-{
-    size_t events = (size_t)(order->end - order->first) + 1; /* and the one that never comes */
-    struct emu_order_event *first = order->event + (order->room - events) / 2;
-
-    memmove(first, order->first, events * sizeof *first);
-    order->first = first;
-    order->end = first + events - 1;
-}
-
-/** emu_order_add - add an event. There is room: one a port. */
-static inline void emu_order_add(struct emu_order *order, uint64_t at_ps, uint32_t port)
-{
-    struct emu_order_event event = {.at_ps = at_ps, .port = port};
-    struct emu_order_event *at;
-
-    if (order->first == order->event || order->end + 1 == order->event + order->room)
-        emu_order_centre(order);
-    if (emu_order_before(order, &event, order->first)) {
-        *--order->first = event;
+    order->end->at_ps = EMU_NEVER;
+    for (; at_ps < at[-1].at_ps; at--)
+        *at = at[-1];
+    if (__builtin_expect(at_ps == at[-1].at_ps, 0)) {
+        emu_order_put(order, at, at_ps, port);
         return;
     }
-    at = order->end++;
-    *order->end = *at;
-    for (; at != order->first && emu_order_before(order, &event, at - 1); at--)
-        *at = at[-1];
-    *at = event;
+    at->at_ps = at_ps;
+    at->port = port;
+}
+
+/**
+ * emu_order_add - add an event. There is room: one a port. What is seldom is called at the very
+ * end: so no register is saved for it.
+ */
+static inline void emu_order_add(struct emu_order *order, uint64_t at_ps, uint32_t port)
+{
+    bool leads = at_ps < order->first->at_ps;
+
+    if (leads && __builtin_expect(order->first != order->event, 1))
+        *--order->first = (struct emu_order_event){.at_ps = at_ps, .port = port};
+    else if (!leads && __builtin_expect(order->end != order->last, 1) &&
+             __builtin_expect(at_ps != order->first->at_ps, 1))
+        emu_order_insert(order, at_ps, port);
+    else
+        emu_order_add_else(order, at_ps, port);
 }
 
 /** emu_order_take - take the earliest event. There is one. */

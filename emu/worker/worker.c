@@ -158,15 +158,19 @@ static uint64_t worker_rest_ps(const struct emu_worker *worker)
  */
 static void worker_wake_due(struct emu_worker *worker, uint64_t now_ps)
 {
-    uint64_t next_ps = EMU_NEVER;
+    uint64_t next_ps = EMU_NEVER, bits = 0;
 
-    for (uint32_t i = 0; i < worker->devs; i++) {
+    for (uint32_t i = worker->devs; i-- > 0;) { /* no branches: nobody can predict them */
         uint64_t due_ps = worker->due_ps[i];
+        bool due = due_ps <= now_ps;
 
-        if (due_ps <= now_ps)
-            worker->taken.near[i / 64] |= emu_bit(i % 64);
-        else if (due_ps < next_ps)
-            next_ps = due_ps;
+        due_ps = due ? EMU_NEVER : due_ps;
+        next_ps = due_ps < next_ps ? due_ps : next_ps;
+        bits = bits << 1 | due;
+        if (i % 64 == 0) {
+            worker->taken.near[i / 64] |= bits;
+            bits = 0;
+        }
     }
     worker->next_ps = next_ps;
     worker->rest_ps = EMU_NEVER;

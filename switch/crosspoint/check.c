@@ -16,9 +16,14 @@ uint8_t switch_crosspoints_fullest(const struct switch_crosspoints *xp, uint32_t
 
 const char *switch_crosspoints_check_row(struct switch_crosspoints *xp, uint32_t r)
 {
-    if (xp->bar.sw.dev.timed &&
-        switch_crosspoints_fullest(xp, r) != switch_timing_of(xp)->level[r].fullest)
-        return "a row does not know its fullest crosspoint";
+    for (uint32_t full = 1; xp->bar.sw.dev.timed && full <= xp->xpoint_slots; full++) {
+        uint32_t crosspoints = 0;
+
+        for (uint32_t o = 0; o < xp->bar.rows; o++)
+            crosspoints += *switch_count(&xp->bar, r, o) >= full;
+        if (crosspoints != *switch_level(&xp->bar, r, full))
+            return "a row does not know how full its crosspoints are";
+    }
     return NULL;
 }
 

@@ -32,9 +32,8 @@ size_t switch_crosspoints_bytes(uint32_t ports, uint32_t slots, const struct emu
     uint32_t units = profile->combine_units, rows = ports + units;
 
     return sizeof(struct switch_crosspoints_timed) +
-           switch_crossbar_bytes(ports, rows, slots, profile) +
-           rows * (sizeof(struct switch_level) + sizeof(struct switch_settling)) +
-           switch_agenda_bytes(rows) +
+           switch_crossbar_bytes(ports, rows, slots, profile->xpoint_slots, profile) +
+           rows * sizeof(struct switch_settling) + switch_agenda_bytes(rows) +
            units * (sizeof(struct switch_unit) + sizeof(struct switch_work) +
                     SWITCH_PENDING_MAX * sizeof(uint32_t));
 }
@@ -49,18 +48,14 @@ bool switch_crosspoints_sane(uint32_t ports, const struct emu_profile *profile)
 
 static bool timing_init(struct switch_timing *timing, uint32_t rows, uint32_t units)
 {
-    timing->level = calloc(rows, sizeof *timing->level);
     timing->work = calloc(units, sizeof *timing->work);
-    for (uint32_t r = 0; timing->level && r < rows; r++)
-        timing->level[r].at[0] = (uint8_t)rows;
-    return switch_agenda_init(&timing->agenda, rows) && timing->level && timing->work;
+    return switch_agenda_init(&timing->agenda, rows) && timing->work;
 }
 
 static void timing_free(struct switch_timing *timing)
 {
     free(timing->agenda.acts.event);
     free(timing->work);
-    free(timing->level);
 }
 
 static bool units_init(struct switch_crosspoints *xp, uint32_t ports)
@@ -84,7 +79,9 @@ bool switch_crosspoints_init(struct switch_crosspoints *xp, uint32_t slots,
     xp->units = sw->profile->combine_units;
     xp->xpoint_slots = sw->profile->xpoint_slots;
     xp->shut = UINT64_MAX;
-    if (!switch_crossbar_init(&xp->bar, sw->ports + xp->units, slots) || !units_init(xp, sw->ports))
+    if (!switch_crossbar_init(&xp->bar, sw->ports + xp->units, slots,
+                              sw->dev.timed ? xp->xpoint_slots : 0) ||
+        !units_init(xp, sw->ports))
         return false;
     return !sw->dev.timed || timing_init(switch_timing_of(xp), xp->bar.rows, xp->units);
 }
@@ -239,7 +236,7 @@ static bool row_init(struct switch_dev *sw)
     struct switch_crosspoints_row *row = switch_row_of(xp);
 
     if (!switch_crosspoints_init(xp, switch_crosspoints_segments(sw->ports, sw->profile),
-                                 sw->dev.timed ? &switch_access_timed : &switch_access_raw))
+                                 sw->dev.timed ? &switch_access_row_timed : &switch_access_raw))
         return false;
     if (sw->dev.timed)
         return true;
@@ -259,7 +256,7 @@ static const char *row_check_row(struct switch_dev *sw, uint32_t r, uint64_t now
     if (wrong || r >= sw->ports)
         return wrong;
     if (sw->dev.timed)
-        return switch_crossbar_check_cable(&xp->bar, r, switch_timing_of(xp)->level[r].fullest);
+        return switch_crossbar_check_cable(&xp->bar, r, switch_crosspoints_fullest(xp, r));
     settling = &switch_row_of(xp)->settling[r];
     if (!(switch_row_of(xp)->raw.touched >> r & 1) &&
         (settling->arrived || settling->fullest != switch_crosspoints_fullest(xp, r)))

@@ -27,18 +27,12 @@ static_assert((SWITCH_PENDING_MAX & (SWITCH_PENDING_MAX - 1)) == 0, "their numbe
  *
  * so an arrival that does not raise the fullest crosspoint owes its credit at
  * once, and a departure that lowers the fullest owes one. A timed clock keeps
- * the fullest at every event (struct switch_level); raw settles once a pass, for any number
+ * the levels of a row at every event (switch_level()); raw settles once a pass, for any number
  * of arrivals and departures: the arrivals, less what the fullest rose.
  */
 struct switch_settling {
     uint32_t arrived; /* segments since the row's credits were last settled */
     uint8_t fullest;  /* segments at its fullest crosspoint then */
-};
-
-/* Where the clock has times: how full the crosspoints of a row are now. */
-struct switch_level {
-    uint8_t fullest;                /* segments at the fullest of them */
-    uint8_t at[EMU_XPOINT_MAX + 1]; /* those that hold so many segments */
 };
 
 /* Where the clock has times: what a combine unit does. */
@@ -51,7 +45,6 @@ struct switch_work {
 /* What the machine keeps where the clock has times. */
 struct switch_timing {
     struct switch_agenda agenda;
-    struct switch_level *level; /* rows */
     bool alone; /* the arrival that is being taken is all that happens at its time */
     struct switch_little little;
     struct switch_work *work; /* units */
@@ -262,16 +255,10 @@ static inline uint64_t switch_collective_outs(const struct switch_crosspoints *x
     return switch_group_outs(group, row, hdr, emu_bit(xp->bar.sw.ports + switch_unit_of(xp, row)));
 }
 
-/* A crosspoint of a row went from @from to @to segments. */
-static inline void switch_level(struct switch_level *level, uint8_t from, uint8_t to)
-{
-    level->at[from]--;
-    level->at[to]++;
-    level->fullest += (uint8_t)(to > level->fullest); /* no branches: nobody can predict them */
-    level->fullest -= (uint8_t)!level->at[level->fullest];
-}
-
-/* Put a segment at one crosspoint. It has room. Returns its slot. No accounts are kept. */
+/*
+ * Put a segment at one crosspoint. It has room. Returns its slot. No accounts are kept, and the
+ * output is not told.
+ */
 static inline uint32_t switch_put_slot(struct switch_crosspoints *xp, uint32_t r, uint32_t o,
                                        const struct emu_entry *entry)
 {
@@ -298,24 +285,28 @@ static inline uint32_t switch_dequeue_slot(struct switch_crosspoints *xp, uint32
     return slot;
 }
 
-/* Where the clock has times: the crosspoint (r, o) has got a segment. */
-static inline void switch_level_gains(struct switch_crosspoints *xp, uint32_t r, uint32_t o)
+/*
+ * Where the clock has times: the crosspoint (r, o) has got a segment. Has the fullest risen? It has
+ * when this is the first that holds so many.
+ */
+static inline bool switch_level_gains(struct switch_crosspoints *xp, uint32_t r, uint32_t o)
 {
-    struct switch_timing *timing = switch_timing_of(xp);
-    uint8_t count = *switch_count(&xp->bar, r, o);
+    uint32_t count = *switch_count(&xp->bar, r, o);
 
-    timing->little.held++;
-    switch_level(&timing->level[r], (uint8_t)(count - 1), count);
+    switch_timing_of(xp)->little.held++;
+    return !(*switch_level(&xp->bar, r, count))++;
 }
 
-/* Where the clock has times: a segment has left the crosspoint (r, o). */
-static inline void switch_level_loses(struct switch_crosspoints *xp, uint32_t r, uint32_t o)
+/*
+ * Where the clock has times: a segment has left the crosspoint (r, o). Has the fullest fallen? It
+ * has when none holds so many any more.
+ */
+static inline bool switch_level_loses(struct switch_crosspoints *xp, uint32_t r, uint32_t o)
 {
-    struct switch_timing *timing = switch_timing_of(xp);
-    uint8_t count = *switch_count(&xp->bar, r, o);
+    uint32_t count = *switch_count(&xp->bar, r, o);
 
-    timing->little.held--;
-    switch_level(&timing->level[r], (uint8_t)(count + 1), count);
+    switch_timing_of(xp)->little.held--;
+    return !--*switch_level(&xp->bar, r, count + 1);
 }
 
 /* --- access by the row guarantee, whose machines see to credits themselves ---------- */
@@ -325,6 +316,7 @@ static inline void switch_put_raw(struct switch_crosspoints *xp, uint32_t r, uin
 {
     (void)share;
     switch_put_slot(xp, r, o, entry);
+    xp->bar.runnable |= emu_bit(o);
 }
 
 static inline struct emu_entry *switch_dequeue_raw(struct switch_crosspoints *xp, uint32_t r,
@@ -333,12 +325,15 @@ static inline struct emu_entry *switch_dequeue_raw(struct switch_crosspoints *xp
     return &xp->bar.store.slot[switch_dequeue_slot(xp, r, o)];
 }
 
+/* --- the same where the clock has times; none of them sees to credits ---------------- */
+
 static inline void switch_put_timed(struct switch_crosspoints *xp, uint32_t r, uint32_t o,
                                     const struct emu_entry *entry, uint8_t share)
 {
     (void)share;
     switch_put_slot(xp, r, o, entry);
     switch_level_gains(xp, r, o);
+    xp->bar.runnable |= emu_bit(o);
 }
 
 static inline struct emu_entry *switch_dequeue_timed(struct switch_crosspoints *xp, uint32_t r,
@@ -352,5 +347,8 @@ static inline struct emu_entry *switch_dequeue_timed(struct switch_crosspoints *
 
 extern const struct switch_access switch_access_raw;   /* crosspoint.c: of these, on clock raw */
 extern const struct switch_access switch_access_timed; /* and where the clock has times */
+
+/* timed.c: where the clock has times, with the credits of the row guarantee. */
+extern const struct switch_access switch_access_row_timed;
 
 #endif

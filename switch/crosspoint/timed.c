@@ -6,18 +6,47 @@
 
 #include "switch/crosspoint/admit.h"
 
+/*
+ * A crosspoint of row @r has a segment more, or one less. What makes the fullest fuller takes a
+ * credit, and what makes it less full gives one back. Combine units' rows have no credits, and
+ * nobody looks at what they owe.
+ */
+static inline void row_gains(struct switch_crosspoints *xp, uint32_t r, uint32_t o,
+                             const struct emu_entry *entry)
+{
+    switch_put_slot(xp, r, o, entry);
+    xp->bar.row[r].rx.owed -= switch_level_gains(xp, r, o);
+}
+
+static inline struct emu_entry *row_dequeue(struct switch_crosspoints *xp, uint32_t r, uint32_t o)
+{
+    uint32_t slot = switch_dequeue_slot(xp, r, o);
+
+    xp->bar.row[r].rx.owed += switch_level_loses(xp, r, o);
+    return &xp->bar.store.slot[slot];
+}
+
+/* A copy, or a result. */
+static void row_put_else(struct switch_crosspoints *xp, uint32_t r, uint32_t o,
+                         const struct emu_entry *entry, uint8_t share)
+{
+    (void)share;
+    row_gains(xp, r, o, entry);
+    xp->bar.runnable |= emu_bit(o);
+}
+
+const struct switch_access switch_access_row_timed = {.put = row_put_else, .dequeue = row_dequeue};
+
 /* It came at its time to output @o, which has nothing to do, and leaves at the same time. */
 static inline __attribute__((always_inline)) void row_pass(struct switch_crosspoints *xp,
                                                            uint32_t r, uint32_t o,
                                                            const struct emu_entry *entry)
 {
     struct switch_out *out = &xp->bar.out[o];
-    struct emu_entry passing = *entry;
 
     emu_dev_lag(&xp->bar.sw.dev, entry->time_ps, xp->bar.sw.dev.worker->now_ps);
     out->last = (uint8_t)r;
-    emu_tx_depart(&out->tx, &passing, entry->time_ps);
-    emu_tx_flush(&out->tx);
+    emu_tx_depart_told(&out->tx, entry, entry->time_ps);
 }
 
 /*
@@ -29,20 +58,24 @@ static inline __attribute__((always_inline)) void row_put(struct switch_crosspoi
                                                           uint32_t o, const struct emu_entry *entry,
                                                           uint8_t share)
 {
-    struct emu_tx *tx = &xp->bar.out[o].tx;
-    uint64_t at_ps = entry->time_ps, due_ps;
+    struct switch_out *out = &xp->bar.out[o];
+    bool knows = out->waiting; /* when it acts, or that it waits for a credit */
+    uint64_t at_ps = entry->time_ps, due_ps = EMU_NEVER;
 
-    if (xp->bar.out[o].waiting || tx->shape != EMU_LINK_LOCAL) {
-        switch_put_timed(xp, r, o, entry, share);
+    if (out->tx.shape != EMU_LINK_LOCAL) {
+        row_put_else(xp, r, o, entry, share);
         return;
     }
-    due_ps = emu_tx_earliest_ps(tx, at_ps);
-    if (due_ps == at_ps && switch_timing_of(xp)->alone) {
-        row_pass(xp, r, o, entry);
-        return;
+    if (!knows) {
+        due_ps = emu_tx_earliest_ps(&out->tx, at_ps);
+        if (due_ps == at_ps && switch_timing_of(xp)->alone) {
+            row_pass(xp, r, o, entry);
+            return;
+        }
     }
-    switch_put_timed(xp, r, o, entry, share);
-    timed_plan_at(xp, o, at_ps, due_ps);
+    row_gains(xp, r, o, entry);
+    if (!knows)
+        timed_plan_at(xp, o, at_ps, due_ps);
 }
 
 /*
@@ -53,18 +86,13 @@ static inline __attribute__((always_inline)) void row_admit(struct switch_crossp
                                                             uint32_t r,
                                                             const struct emu_entry *entry)
 {
-    const struct switch_level *level = &switch_timing_of(xp)->level[r];
-    uint8_t fullest = level->fullest;
-
+    xp->bar.row[r].rx.owed++; /* and less again where it makes the fullest crosspoint fuller */
     switch_admit(xp, r, entry, false, row_put);
-    xp->bar.row[r].rx.owed += 1u + fullest - level->fullest;
 }
 
 uint32_t switch_step_row_timed(struct emu_dev *dev, uint64_t until_ps)
 {
-    static const struct switch_timed row = {.admit = row_admit,
-                                            .dequeue = switch_dequeue_timed,
-                                            .by_row = true};
+    static const struct switch_timed row = {.admit = row_admit, .dequeue = row_dequeue};
 
     return switch_timed_run(dev, until_ps, &row);
 }
@@ -75,7 +103,6 @@ static void fetch_ports(const struct switch_crosspoints_timed *machine, uint64_t
 
     emu_each_bit (r, rows) {
         emu_fetch_line(&bar->row[r].rx);
-        emu_fetch_line(&machine->timing.level[r]);
         emu_fetch_line(switch_count(bar, r, 0));
     }
     for (uint32_t o = 0; o < bar->sw.ports; o++) /* which of them it will be, nobody knows yet */

@@ -30,9 +30,7 @@
  */
 struct switch_timed {
     void (*admit)(struct switch_crosspoints *xp, uint32_t r, const struct emu_entry *entry);
-    switch_dequeue_fn dequeue; /* as in its access */
-    /* a departure that lowers the fullest crosspoint of its row owes a credit */
-    bool by_row;
+    switch_dequeue_fn dequeue; /* as in its access: also the credits that a departure owes */
     /*
      * A segment left input @r at @at_ps: what waits in the input's buffer moves on. False: nothing
      * did. NULL: inputs have no buffers.
@@ -124,15 +122,6 @@ static inline __attribute__((always_inline)) void timed_news(struct switch_cross
     }
 }
 
-/* By the row guarantee: a departure from row @r, whose fullest crosspoint held @fullest. */
-static inline __attribute__((always_inline)) void timed_owe(struct switch_crosspoints *xp,
-                                                            uint32_t r, uint8_t fullest,
-                                                            const struct switch_timed *timed)
-{
-    if (timed->by_row)
-        xp->bar.row[r].rx.owed += switch_timing_of(xp)->level[r].fullest < fullest;
-}
-
 /* A segment left row @r at @at_ps: its credit, and the room that it leaves. */
 static inline __attribute__((always_inline)) void timed_left(struct switch_crosspoints *xp,
                                                              uint32_t r, uint64_t at_ps,
@@ -140,12 +129,14 @@ static inline __attribute__((always_inline)) void timed_left(struct switch_cross
 {
     uint32_t ports = xp->bar.sw.ports;
 
-    switch_pay(&xp->bar, r, at_ps);
-    if (r >= ports) {
+    if (__builtin_expect(r >= ports, 0)) {
         if (switch_unit_pending(xp, r - ports))
             switch_unit_flush(xp, r - ports, at_ps);
         timed_news(xp, at_ps);
-    } else if (timed->advance && timed->advance(xp, r, at_ps)) {
+        return;
+    }
+    switch_pay(&xp->bar, r, at_ps);
+    if (timed->advance && timed->advance(xp, r, at_ps)) {
         switch_pay(&xp->bar, r, at_ps);
         timed_news(xp, at_ps);
     }
@@ -157,7 +148,6 @@ static inline __attribute__((always_inline)) void timed_send(struct switch_cross
 {
     struct switch_out *out = &xp->bar.out[o];
     struct emu_entry *entry;
-    uint8_t fullest;
     uint32_t r;
 
     if (out->tx.kind == EMU_LINK_EDGE && !emu_tx_room(&out->tx)) { /* looked up anew in each pass */
@@ -167,13 +157,10 @@ static inline __attribute__((always_inline)) void timed_send(struct switch_cross
     switch_little_until(&switch_timing_of(xp)->little, at_ps);
     r = emu_bits_next(out->waiting, out->last);
     out->last = (uint8_t)r;
-    fullest = switch_timing_of(xp)->level[r].fullest;
     entry = timed->dequeue(xp, r, o);
-    timed_owe(xp, r, fullest, timed);
     at_ps = switch_no_sooner(at_ps, entry);
     switch_timing_of(xp)->little.waited_ps += at_ps - entry->time_ps;
-    emu_tx_depart(&out->tx, entry, at_ps);
-    emu_tx_flush(&out->tx);
+    emu_tx_depart_told(&out->tx, entry, at_ps);
     if (out->waiting)
         timed_plan_port(xp, o, at_ps);
     timed_left(xp, r, at_ps, timed);
@@ -199,14 +186,12 @@ static inline __attribute__((always_inline)) void timed_work_ends(struct switch_
 {
     struct switch_work *work = &switch_timing_of(xp)->work[u];
     struct switch_little *little = &switch_timing_of(xp)->little;
-    uint8_t fullest = switch_timing_of(xp)->level[work->row].fullest;
 
     work->working = false;
     work->free_ps = at_ps;
     switch_little_until(little, at_ps);
     little->waited_ps += at_ps - switch_front(&xp->bar, work->row, xp->bar.sw.ports + u)->time_ps;
     switch_unit_take(xp, u, work->row, at_ps);
-    timed_owe(xp, work->row, fullest, timed);
     switch_units_flush(xp, at_ps);
     timed_left(xp, work->row, at_ps, timed);
     timed_news(xp, at_ps);
@@ -276,7 +261,7 @@ static inline __attribute__((always_inline)) uint64_t timed_arrive(struct switch
     switch_little_until(&switch_timing_of(xp)->little, event.at_ps);
     switch_timing_of(xp)->alone = emu_order_next_ps(arrivals) != event.at_ps &&
                                   timed_next_ps(sw) != event.at_ps;
-    timed->admit(xp, r, emu_rx_front(&xp->bar.row[r].rx, until_ps));
+    timed->admit(xp, r, emu_rx_arrived(&xp->bar.row[r].rx, until_ps));
     switch_entered(&xp->bar, r, event.at_ps);
     timed_news(xp, event.at_ps);
     return switch_look(&xp->bar, arrivals, r, until_ps);

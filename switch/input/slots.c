@@ -100,8 +100,7 @@ static void slots_depart(struct switch_slots *sw, uint32_t o, struct emu_entry e
 {
     struct emu_tx *tx = &sw->bar.out[o].tx;
 
-    emu_tx_depart(tx, &entry, at_ps);
-    emu_tx_flush(tx);
+    emu_tx_depart_told(tx, &entry, at_ps);
     sw->counted &= ~emu_bit(o);
 }
 
@@ -277,7 +276,8 @@ static size_t slots_bytes(uint32_t ports, const struct emu_profile *profile)
     uint32_t slots = slots_segments(ports, profile);
 
     return sizeof(struct switch_slots) + ports * sizeof(struct switch_arbiter) +
-           switch_crossbar_bytes(ports, ports, slots, profile) + switch_inputs_bytes(ports, slots);
+           switch_crossbar_bytes(ports, ports, slots, 0, profile) +
+           switch_inputs_bytes(ports, slots);
 }
 
 static void slots_destroy(struct switch_dev *base)
@@ -305,7 +305,7 @@ static bool slots_init(struct switch_dev *base)
     sw->length_ps = EMU_SEG_BYTES * base->profile->link_ps_per_byte;
     sw->next_ps = EMU_NEVER;
     sw->arbiter = calloc(base->ports, sizeof *sw->arbiter);
-    return sw->arbiter && switch_crossbar_init(&sw->bar, base->ports, slots) &&
+    return sw->arbiter && switch_crossbar_init(&sw->bar, base->ports, slots, 0) &&
            switch_inputs_init(&sw->in, base->ports, slots);
 }
 

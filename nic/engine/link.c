@@ -226,10 +226,11 @@ static uint32_t link_closed(const struct engine *e, const struct engine_link *l,
 }
 
 /*
- * Clock raw: nothing more is begun in a pass in which something went, when the pool has no slot for
- * the rest of it. Else as many packets as there are channels would be under way, a segment of each
- * at a time, and none of them in the cache any more when its last one comes. One a pass that finds
- * nothing else to send begins all the same: what others wait for may not be what it waits for.
+ * Clock raw: no bulk packet more is begun in a pass in which something went, when the pool has no
+ * slot for the rest of it. Else as many packets as there are channels would be under way, a segment
+ * of each at a time, and none of them in the cache any more when its last one comes. One a pass
+ * that finds nothing else to send begins all the same: what others wait for may not be what it
+ * waits for.
  */
 static bool link_holds_back(const struct engine *e, const struct engine_link *l, uint32_t priority)
 {
@@ -260,7 +261,7 @@ enum engine_sent engine_link_send(struct engine *e, struct engine_link *l, struc
             uint32_t closed = link_closed(e, l, priority);
 
             if (!(closed & room) || link_holds_back(e, l, priority))
-                left |= closed; /* they would do, but have no room */
+                left |= closed; /* they would do, but have no room, or not in this pass */
             else if ((sent = send_head(e, l, priority, closed & room, entry, at_ps)))
                 return sent;
         }

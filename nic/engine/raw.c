@@ -197,7 +197,7 @@ static uint32_t raw_send(struct engine *e)
     }
     if (l)
         emu_dev_again(&e->dev);
-    emu_each_bit (i, emu_bits_below(e->links))
+    emu_each_bit (i, emu_bits_below(e->links)) /* nobody else would tell it to look again */
         if (engine_link_holds_back(e, &e->link[i])) {
             engine_wake(&e->link[i], 0);
             emu_dev_again(&e->dev);

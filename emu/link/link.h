@@ -291,6 +291,17 @@ static inline void emu_tx_show(struct emu_tx *tx, uint64_t time_ps)
 }
 
 /**
+ * emu_tx_sent - the same of @count, which were put into the ring by a copy of its end, @data, as it
+ * is now.
+ */
+static inline void emu_tx_sent(struct emu_tx *tx, const struct emu_ring_end *data, uint32_t count)
+{
+    tx->data = *data;
+    tx->untold = (uint16_t)(tx->untold + count);
+    tx->credits -= count;
+}
+
+/**
  * emu_tx_copies_out - does the far end copy a payload out during the call? A process's edge does,
  * and a port without one drops it.
  */

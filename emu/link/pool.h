@@ -109,10 +109,18 @@ static inline bool emu_pool_alone(struct emu_pool *pool, uint32_t buf)
     return !atomic_load_explicit(&pool->refs[buf], memory_order_acquire); /* L1 */
 }
 
-/** emu_pool_share - add @more references, for the copies of a multicast. Thread: a holder. */
+/**
+ * emu_pool_share - add @more references, for the copies of a multicast. Thread: a holder.
+ * Where the caller's is the only one nobody else can change their number meanwhile: no locked
+ * instruction, which takes 5 ns.
+ */
 static inline void emu_pool_share(struct emu_pool *pool, uint32_t buf, unsigned more)
 {
-    if (buf != EMU_NO_BUF && more)
+    if (buf == EMU_NO_BUF || !more)
+        return;
+    if (emu_pool_alone(pool, buf))
+        atomic_store_explicit(&pool->refs[buf], (uint16_t)more, memory_order_relaxed);
+    else
         atomic_fetch_add_explicit(&pool->refs[buf], (uint16_t)more, memory_order_relaxed);
 }
 

@@ -61,11 +61,17 @@ struct emu_packet_hdr {
         uint64_t head; /* emu_head_pack() */
         uint32_t cont; /* emu_cont_pack() */
     };
-    uint32_t tag;    /* of the packet: its source's number for it */
-    uint8_t kind;    /* enum emu_packet_kind; in the place of emu_hdr.kind */
-    uint8_t wire;    /* bytes on the wire, less 1 */
-    uint8_t channel; /* on this cable: the same as in head or cont, which the CRC-16 guards */
-    uint8_t last;    /* 1: the packet's last segment */
+    union {
+        struct {
+            uint32_t tag; /* of the packet: its source's number for it */
+            uint8_t kind; /* enum emu_packet_kind; in the place of emu_hdr.kind */
+            uint8_t wire; /* bytes on the wire, less 1 */
+            /* on this cable: the same as in head or cont, which the CRC-16 guards */
+            uint8_t channel;
+            uint8_t last; /* 1: the packet's last segment */
+        };
+        uint64_t rest; /* all of these, for one look */
+    };
 };
 static_assert(sizeof(struct emu_packet_hdr) == EMU_HDR_BYTES, "in the place of struct emu_hdr");
 static_assert(offsetof(struct emu_packet_hdr, kind) == offsetof(struct emu_hdr, kind),

@@ -225,6 +225,18 @@ static uint32_t link_closed(const struct engine *e, const struct engine_link *l,
     return keeps && !emu_bits_several(closed) ? 0 : closed;
 }
 
+/*
+ * Clock raw: no bulk packet more is begun in a pass in which something went, when the pool has no
+ * slot for the rest of it. Else as many packets as there are channels would be under way, a segment
+ * of each at a time, and none of them in the cache any more when its last one comes. One a pass
+ * that finds nothing else to send begins all the same: what others wait for may not be what it
+ * waits for.
+ */
+static bool link_holds_back(const struct engine *e, const struct engine_link *l, uint32_t priority)
+{
+    return !e->dev.timed && !priority && !l->vcs.pool && l->tx.untold;
+}
+
 enum engine_sent engine_link_send(struct engine *e, struct engine_link *l, struct emu_entry *entry,
                                   uint64_t at_ps)
 {
@@ -248,8 +260,8 @@ enum engine_sent engine_link_send(struct engine *e, struct engine_link *l, struc
         if (e->send.waiting_any >> priority & 1) {
             uint32_t closed = link_closed(e, l, priority);
 
-            if (!(closed & room))
-                left |= closed; /* they would do, but have no room */
+            if (!(closed & room) || link_holds_back(e, l, priority))
+                left |= closed; /* they would do, but have no room, or not in this pass */
             else if ((sent = send_head(e, l, priority, closed & room, entry, at_ps)))
                 return sent;
         }
@@ -258,6 +270,11 @@ enum engine_sent engine_link_send(struct engine *e, struct engine_link *l, struc
     if (l->blocked)
         emu_count(&l->tx.counts.stalls, 1);
     return ENGINE_SENT_NOTHING;
+}
+
+bool engine_link_holds_back(const struct engine *e, const struct engine_link *l)
+{
+    return (e->send.waiting_any & 1) && link_holds_back(e, l, 0);
 }
 
 bool engine_link_goes_on(struct engine *e, struct engine_link *l, struct emu_entry *entry)

@@ -66,6 +66,9 @@ enum engine_sent engine_link_send(struct engine *e, struct engine_link *l, struc
  */
 bool engine_link_goes_on(struct engine *e, struct engine_link *l, struct emu_entry *entry);
 
+/** engine_link_holds_back - clock raw: does a packet wait for the next pass, to begin? */
+bool engine_link_holds_back(const struct engine *e, const struct engine_link *l);
+
 /** engine_link_reply - a reply came on link @l. */
 void engine_link_reply(struct engine *e, struct engine_link *l, const struct emu_packet_hdr *reply,
                        uint64_t at_ps);

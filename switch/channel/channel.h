@@ -250,6 +250,13 @@ static inline void switch_channel_closed(struct switch_channels *ch, uint32_t o,
     switch_channel_count(ch, o, -1);
 }
 
+/* What is other in a continuation, where it goes on from channel @from to @to. */
+static inline uint32_t switch_channel_relabel_cont(const struct switch_channels *ch, uint32_t from,
+                                                   uint32_t to)
+{
+    return (from ^ to) | (uint32_t)ch->cont_crc[from ^ to] << 16;
+}
+
 /* A segment's header on channel @to; it was checked on channel @from. */
 static inline void switch_channel_relabel(const struct switch_channels *ch,
                                           struct emu_packet_hdr *hdr, uint32_t from, uint32_t to)
@@ -260,7 +267,7 @@ static inline void switch_channel_relabel(const struct switch_channels *ch,
     if (hdr->kind == EMU_PACKET_HEAD)
         hdr->head ^= other | (uint64_t)ch->head_crc[other] << 48;
     else
-        hdr->cont ^= other | (uint32_t)ch->cont_crc[other] << 16;
+        hdr->cont ^= switch_channel_relabel_cont(ch, from, to);
 }
 
 /* The reply on channel @c of an input, to the packet @in. */
@@ -308,9 +315,19 @@ bool switch_channel_send(struct switch_channels *ch, uint32_t o, uint64_t at_ps)
 bool switch_channel_pass(struct switch_channels *ch, uint32_t v, const struct emu_entry *entry);
 bool switch_channel_pass_reply(struct switch_channels *ch, uint32_t v);
 
+/* Is the oldest segment that has come to port @p, which no fault has a hand in, a continuation? */
+static inline bool switch_channel_goes_on(const struct switch_channel_port *port)
+{
+    const struct emu_entry *entry =
+        port->rx.kind == EMU_LINK_LOCAL && !port->faults ? emu_ring_front(&port->rx.data) : NULL;
+
+    return entry && entry->packet.kind == EMU_PACKET_CONT;
+}
+
 /*
- * channel/through.c: clock raw: of the segments that have come to port @p, those of one packet that
- * go on at once, if the oldest one does; at most @most. Returns how many.
+ * channel/through.c: clock raw, where switch_channel_goes_on(): of the segments that have come to
+ * port @p, those of one packet that go on at once, if the oldest one does; at most @most. Returns
+ * how many.
  */
 uint32_t switch_channel_through(struct switch_channels *ch, uint32_t p, uint32_t most);
 

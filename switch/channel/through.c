@@ -86,48 +86,68 @@ bool switch_channel_pass_reply(struct switch_channels *ch, uint32_t v)
     return true;
 }
 
-/* Is this the very continuation that comes next on channel @c, whose packet is @in? */
-static inline bool through_next(const struct switch_channel_in *in, uint32_t c,
-                                const struct emu_packet_hdr *hdr)
+/* What a continuation's header says beside its index, on channel @c, whose packet is @in. */
+static inline struct emu_packet_hdr through_cont(const struct switch_channel_in *in, uint32_t c,
+                                                 bool last)
 {
-    bool last = in->index == in->last;
-    uint32_t cont = emu_cont_pack(&(struct emu_cont){
-        .channel = (uint8_t)c, .priority = in->priority, .index = in->index, .last = last});
-
-    return hdr->kind == EMU_PACKET_CONT && hdr->channel == c && hdr->tag == in->tag &&
-           hdr->cont == cont && hdr->last == last &&
-           hdr->wire == (last ? in->last_wire : EMU_SEG_BYTES - 1);
+    return (struct emu_packet_hdr){.tag = in->tag,
+                                   .kind = EMU_PACKET_CONT,
+                                   .wire = last ? in->last_wire : EMU_SEG_BYTES - 1,
+                                   .channel = (uint8_t)c,
+                                   .last = last};
 }
 
-/* Those at the front of port @p's cable that come next on channel @c: up to @most go on. */
+/*
+ * Those at the front of port @p's cable that come next on channel @c: up to @most go on. All that
+ * stays the same is in variables of its own: 60 instructions a segment, else 130.
+ */
 static uint32_t through_run(struct switch_channels *ch, uint32_t p, uint32_t c, uint32_t most)
 {
     struct switch_channel_in *in = &ch->in[p * EMU_VCS + c];
     struct emu_tx *tx = &ch->port[in->copies / EMU_VCS].tx;
     struct emu_rx *rx = &ch->port[p].rx;
+    struct emu_ring_end from = rx->data, to = tx->data;
+    uint32_t by = in->copies % EMU_VCS, relabel = switch_channel_relabel_cont(ch, c, by);
+    uint64_t here = through_cont(in, c, false).rest, there = through_cont(in, by, false).rest;
+    struct emu_cont cont = {.channel = (uint8_t)c, .priority = in->priority, .index = in->index};
+    uint32_t sent = 0, last = in->last;
     const struct emu_entry *entry;
-    uint32_t to = in->copies % EMU_VCS, sent = 0;
 
-    while (sent < most && (entry = emu_rx_front(rx, 0)) && through_next(in, c, &entry->packet) &&
-           emu_tx_has_slot(tx)) {
-        through_send(ch, tx, c, to, entry);
-        in->index++;
-        emu_rx_skip(rx); /* the slot before the credit that lets it be filled */
-        sent++;
+    for (; sent < most && (entry = emu_ring_front(&from)) && emu_ring_has_slot(&to); sent++) {
+        struct emu_entry *slot = emu_ring_slot(&to);
+        uint32_t word;
+
+        if (cont.index == last) {
+            cont.last = true;
+            here = through_cont(in, c, true).rest;
+            there = through_cont(in, by, true).rest;
+        }
+        word = emu_cont_pack(&cont);
+        if (entry->packet.cont != word || entry->packet.rest != here)
+            break;
+        slot->packet.head = word ^ relabel;
+        slot->packet.rest = there;
+        slot->buf = entry->buf;
+        slot->crc = entry->crc;
+        emu_ring_show(emu_ring_next(&to), 0);
+        emu_ring_skip(&from); /* the slot before the credit that lets it be filled */
+        cont.index++;
     }
+    in->index = cont.index;
+    rx->data = from;
+    emu_tx_sent(tx, &to, sent);
     return sent;
 }
 
 uint32_t switch_channel_through(struct switch_channels *ch, uint32_t p, uint32_t most)
 {
     struct switch_channel_port *port = &ch->port[p];
-    const struct emu_entry *entry = emu_rx_front(&port->rx, 0);
-    uint32_t c = entry ? entry->packet.channel % EMU_VCS : 0, sent;
+    const struct emu_entry *entry = emu_ring_front(&port->rx.data);
+    uint32_t c = entry->packet.channel % EMU_VCS, sent;
     struct switch_channel_in *in = &ch->in[p * EMU_VCS + c];
     uint32_t w = in->copies, o = w / EMU_VCS;
 
-    if (!entry || entry->packet.kind != EMU_PACKET_CONT || !through_may(in) ||
-        in->index > in->last || !through_open(ch, o))
+    if (!through_may(in) || in->index > in->last || !through_open(ch, o))
         return 0;
     sent = in->last - in->index + 1u;
     sent = through_room(ch, o, w % EMU_VCS, sent < most ? sent : most);

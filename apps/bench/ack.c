@@ -33,7 +33,7 @@ static int open_all(const struct bench *bench, struct bench_hops *hops,
 
     memset(hops, 0, count * sizeof *hops);
     for (unsigned i = 0; i < count && !err; i++) {
-        err = bench_hops_open(&hops[i], &cases[i], error, error_bytes);
+        err = bench_hops_open(&hops[i], &cases[i], 0, error, error_bytes);
         if (!err)
             bench_hops_step(&hops[i], bench_sample_ns(bench));
         hops[i].cpu_ns = hops[i].wall_ns = 0;

@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "apps/bench/internal.h"
 #include "emu/now.h"
@@ -35,8 +36,8 @@ int bench_config(struct fabric_config *ret, struct topo_graph **graph, const cha
     return err;
 }
 
-int bench_hops_open(struct bench_hops *hops, const struct bench_hops_case *what, char *error,
-                    size_t error_bytes)
+int bench_hops_open(struct bench_hops *hops, const struct bench_hops_case *what, uint32_t workers,
+                    char *error, size_t error_bytes)
 {
     memset(hops, 0, sizeof *hops);
     int err =
@@ -50,8 +51,8 @@ int bench_hops_open(struct bench_hops *hops, const struct bench_hops_case *what,
     }
     hops->config.profile.transport = what->acknowledged ? EMU_TRANSPORT_ACKNOWLEDGED
                                                         : EMU_TRANSPORT_NONE;
-    hops->config.threads = 1;
-    hops->config.start_stopped = true;
+    hops->config.threads = workers ? workers : 1;
+    hops->config.start_stopped = !workers;
     hops->config.local_nodes = &hops->nodes.ops;
     return fabric_start(&hops->fabric, &hops->config, error, error_bytes);
 }
@@ -144,7 +145,7 @@ static void hops_row(struct bench *bench, const char *name, const struct bench_h
     struct bench_hops hops;
     char error[256];
 
-    int err = bench_hops_open(&hops, what, error, sizeof error);
+    int err = bench_hops_open(&hops, what, 0, error, sizeof error);
     struct bench_row row = {.name = name,
                             .unit = "Mhops/s",
                             .samples = &samples,
@@ -163,6 +164,65 @@ static void hops_row(struct bench *bench, const char *name, const struct bench_h
     bench_hops_close(&hops);
 }
 
+/* --- workers on threads of their own ------------------------------------------------ */
+
+static void sleep_ns(uint64_t ns)
+{
+    struct timespec left = {.tv_sec = (time_t)(ns / 1000000000u),
+                            .tv_nsec = (long)(ns % 1000000000u)};
+
+    while (nanosleep(&left, &left) && errno == EINTR)
+        ;
+}
+
+/* Millions of hops a second of the wall's time; a negative number: a line in @error says why. */
+static double threads_mhops(const struct bench_hops_case *what, uint32_t workers, uint64_t run_ns,
+                            char *error, size_t error_bytes)
+{
+    struct bench_hops hops;
+    struct fabric_totals before, after;
+    double mhops = -1;
+    uint64_t ns;
+
+    if (!bench_hops_open(&hops, what, workers, error, error_bytes)) {
+        sleep_ns(run_ns / 2); /* queues fill */
+        ns = emu_now_ns();
+        fabric_totals_read(hops.fabric, &before);
+        sleep_ns(run_ns);
+        fabric_totals_read(hops.fabric, &after);
+        ns = emu_now_ns() - ns;
+        mhops = (double)(after.hops - before.hops) * 1e3 / (double)ns;
+    }
+    bench_hops_close(&hops);
+    return mhops;
+}
+
+/* What a second worker gains: both on threads, in turns. */
+static void gain_row(struct bench *bench, const char *name, const struct bench_hops_case *what)
+{
+    struct bench_samples samples = {.count = 0};
+    struct json_object *own = json_object_new_object();
+    char error[256];
+    bool failed = false;
+
+    for (unsigned left = bench_repeat(bench, 9, 3); !failed && left; left--) {
+        double alone = threads_mhops(what, 1, bench_sample_ns(bench), error, sizeof error);
+        double both = threads_mhops(what, 2, bench_sample_ns(bench), error, sizeof error);
+
+        failed = alone <= 0 || both <= 0;
+        if (!failed)
+            bench_sample(&samples, both / alone);
+    }
+    json_object_object_add(own, "topo", json_object_new_string(what->topo));
+    json_object_object_add(own, "traffic", json_object_new_string(what->says));
+    json_object_object_add(own, "workers", json_object_new_string("2 against 1"));
+    bench_row(bench, &(struct bench_row){.name = name,
+                                         .unit = "times",
+                                         .samples = &samples,
+                                         .conditions = own,
+                                         .error = failed ? error : NULL});
+}
+
 void bench_hops(struct bench *bench, int unused)
 {
     static const struct {
@@ -177,7 +237,9 @@ void bench_hops(struct bench *bench, int unused)
 
     (void)unused;
     for (unsigned i = 0; i < 4; i++) {
-        bench_progress(bench, "hops", i / 4.0);
+        bench_progress(bench, "hops", i / 5.0);
         hops_row(bench, cases[i].name, &cases[i].what);
     }
+    bench_progress(bench, "hops", 0.8);
+    gain_row(bench, "hops.tree.uniform.gain2", &cases[2].what);
 }

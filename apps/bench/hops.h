@@ -17,7 +17,6 @@ struct bench_hops_case {
     struct bench_traffic traffic;
 };
 
-/* A fabric on one worker, which the caller's thread steps. */
 struct bench_hops {
     struct fabric_config config;
     struct topo_graph *graph;
@@ -39,12 +38,15 @@ struct bench_hops_sample {
 int bench_config(struct fabric_config *ret, struct topo_graph **graph, const char *profile,
                  const char *topo, char *error, size_t error_bytes);
 
-/** bench_hops_open - nothing has moved yet. In any case bench_hops_close() wants to be called. */
-int bench_hops_open(struct bench_hops *hops, const struct bench_hops_case *what, char *error,
-                    size_t error_bytes);
+/**
+ * bench_hops_open - nothing has moved yet. In any case bench_hops_close() wants to be called.
+ * @workers: on threads of their own, which begin at once; 0: one, which the caller's thread steps.
+ */
+int bench_hops_open(struct bench_hops *hops, const struct bench_hops_case *what, uint32_t workers,
+                    char *error, size_t error_bytes);
 void bench_hops_close(struct bench_hops *hops);
 
-/** bench_hops_step - step for @run_ns. */
+/** bench_hops_step - step for @run_ns. For a fabric whose workers have no threads. */
 struct bench_hops_sample bench_hops_step(struct bench_hops *hops, uint64_t run_ns);
 
 /** bench_hops_wrong - a figure counts only if the fabric did its work. NULL, or what is wrong. */

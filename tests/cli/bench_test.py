@@ -15,6 +15,7 @@ RINGS = {f"ring.{where}.burst{burst}" for where in ("one_core", "two_cores")
          for burst in (1, 8, 32)}
 HOPS = {f"hops.{topo}.{traffic}" for topo in ("switch", "tree")
         for traffic in ("uniform", "complement")}
+HOPS_GAIN = "hops.tree.uniform.gain2"
 
 ACK_HOPS = {f"ack.hops.{topo}.{traffic}{what}"
             for topo, traffics in (("switch", ("uniform", "uniform4", "complement")),
@@ -59,11 +60,12 @@ class BenchTest(FabemuCase):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         rows = {row["name"]: row for row in json.loads(done.stdout)}
         rings = RINGS if len(os.sched_getaffinity(0)) > 1 else {r for r in RINGS if "one" in r}
-        self.assertEqual(set(rows), rings | HOPS | {"start256"})
+        self.assertEqual(set(rows), rings | HOPS | {HOPS_GAIN, "start256"})
         for row in rows.values():
             self.check_row(row)
         self.assertEqual({rows[name]["unit"] for name in rings}, {"ns"})
         self.assertEqual({rows[name]["unit"] for name in HOPS}, {"Mhops/s"})
+        self.assertEqual(rows[HOPS_GAIN]["unit"], "times")
         self.assertEqual(rows["hops.tree.uniform"]["conditions"]["topo"], "kary:4,3")
 
     def test_text__has_the_conditions_and_a_line_a_row(self):
@@ -71,7 +73,15 @@ class BenchTest(FabemuCase):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         head, *rest = done.stdout.splitlines()
         self.assertIn("kernel Linux", head)
-        self.assertEqual({line.split()[0] for line in rest if line.startswith("hops.")}, HOPS)
+        self.assertEqual({line.split()[0] for line in rest if line.startswith("hops.")},
+                         HOPS | {HOPS_GAIN})
+
+    def test_real__says_how_many_nodes_are_on_time(self):
+        rows = self.rows("--only", "real", "--repeat", "1")  # none, where others have the core
+        self.assertEqual({name: row["unit"] for name, row in rows.items()},
+                         {"real.nodes": "nodes", "real.hops": "Mhops/s"})
+        self.assertTrue(0 <= rows["real.nodes"]["value"] < 64, rows)
+        self.assertEqual(rows["real.nodes"]["value"] > 0, rows["real.hops"]["value"] > 0, rows)
 
     def rows(self, *args):
         done = self.fabemu("bench", "--quick", "--json", *args)

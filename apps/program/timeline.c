@@ -250,7 +250,7 @@ bool timeline_blank(int fd)
 {
     static const char blank[] = "{\"traceEvents\":[]}\n";
 
-    return write_at(fd, blank, strlen(blank), 0);
+    return write_at(fd, blank, strlen(blank), 0) && ftruncate(fd, (off_t)strlen(blank)) == 0;
 }
 
 void timeline_sweep(const char *path)
@@ -271,7 +271,7 @@ int timeline_create(struct timeline **ret, const struct timeline_config *config)
         return -errno;
     if (!S_ISREG(st.st_mode))
         return -ESPIPE;
-    if (ftruncate(config->fd, 0) || !timeline_blank(config->fd)) /* of a run before */
+    if (!timeline_blank(config->fd)) /* it may have the timeline of a run before */
         return -errno;
     t = calloc(1, sizeof *t);
     if (!t)

@@ -26,6 +26,8 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "apps/cli/output.h"
+#include "apps/cli/say.h"
 #include "apps/daemon/audit.h"
 #include "apps/daemon/client.h"
 #include "apps/daemon/faults.h"
@@ -466,6 +468,18 @@ static void say_goodbye(struct daemon *daemon)
         conn_drain(&daemon->owner->conn, LAST_FLUSH_MS);
 }
 
+/* Nothing that is asked for is refused any more: what the files held goes. */
+static int files_begin(const struct daemon_config *config, char *error, size_t error_bytes)
+{
+    int err = output_begin(config->events_fd);
+
+    if (!err)
+        err = output_begin(config->record_fd);
+    return err ? fail(err, error, error_bytes, "cannot write events or snapshots: %s",
+                      strerror(-err))
+               : 0;
+}
+
 int daemon_serve(struct fabric *fabric, const struct daemon_config *config, char *error,
                  size_t error_bytes)
 {
@@ -486,6 +500,8 @@ int daemon_serve(struct fabric *fabric, const struct daemon_config *config, char
         err = daemon_far_open(&daemon, error, error_bytes);
     if (!err)
         err = daemon_capture_open(&daemon, error, error_bytes);
+    if (!err)
+        err = files_begin(config, error, error_bytes);
     if (!err)
         err = daemon_faults_open(&daemon, error, error_bytes);
     if (!err && daemon.snapshots.fd >= 0)

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -190,6 +191,7 @@ static void second_open(struct timeline *t, const struct stat *first)
         second->path = NULL;
         return;
     }
+    flock(second->fd, LOCK_EX | LOCK_NB); /* it takes the name, and others are to find it locked */
     same = fchown(second->fd, first->st_uid, first->st_gid) == 0 &&
            fchmod(second->fd, first->st_mode & 0777) == 0;
     if (!same)
@@ -248,7 +250,7 @@ bool timeline_blank(int fd)
 {
     static const char blank[] = "{\"traceEvents\":[]}\n";
 
-    return write_at(fd, blank, strlen(blank), 0);
+    return write_at(fd, blank, strlen(blank), 0) && ftruncate(fd, (off_t)strlen(blank)) == 0;
 }
 
 void timeline_sweep(const char *path)
@@ -269,6 +271,8 @@ int timeline_create(struct timeline **ret, const struct timeline_config *config)
         return -errno;
     if (!S_ISREG(st.st_mode))
         return -ESPIPE;
+    if (!timeline_blank(config->fd)) /* it may have the timeline of a run before */
+        return -errno;
     t = calloc(1, sizeof *t);
     if (!t)
         return -ENOMEM;

@@ -47,7 +47,7 @@ struct timeline_config {
     uint32_t hosts;
 };
 
-/** timeline_blank - a file for it that is empty is whole already. False: errno. */
+/** timeline_blank - an empty timeline, in place of what the file held. False: errno. */
 bool timeline_blank(int fd);
 
 /** timeline_create - Errors: -ENOMEM; -ESPIPE, it is no regular file; those of write(). */

@@ -188,6 +188,22 @@ static pid_t peer_pid(int fd)
     return cred.pid;
 }
 
+/* @fd: as connect_to() has it, and closed. Is there a fabric? Errors: -EADDRINUSE, one line. */
+static int check_free(int fd, const char *name, char *error, size_t error_bytes)
+{
+    pid_t pid;
+
+    if (fd < 0 && fd != -EAGAIN)
+        return 0;
+    pid = fd >= 0 ? peer_pid(fd) : 0;
+    if (fd >= 0)
+        close(fd);
+    return fail(-EADDRINUSE, error, error_bytes,
+                "a fabric named '%s' is running already (pid "
+                "%d); end it with 'fabemu down %s', or choose another --name",
+                name, (int)pid, name);
+}
+
 /* Make way for a socket at @path. Called with the directory locked. */
 static int clear_path(const char *path, const char *name, char *error, size_t error_bytes)
 {
@@ -201,15 +217,9 @@ static int clear_path(const char *path, const char *name, char *error, size_t er
                     "choose another --name",
                     path);
     int fd = connect_to(path);
-    if (fd >= 0 || fd == -EAGAIN) {
-        pid_t pid = fd >= 0 ? peer_pid(fd) : 0;
-        if (fd >= 0)
-            close(fd);
-        return fail(-EADDRINUSE, error, error_bytes,
-                    "a fabric named '%s' is running already (pid "
-                    "%d); end it with 'fabemu down %s', or choose another --name",
-                    name, (int)pid, name);
-    }
+    int err = check_free(fd, name, error, error_bytes);
+    if (err)
+        return err;
     if (fd == -ECONNREFUSED)
         say("removed the stale socket of fabric '%s': its process is gone", name);
     unlink(path);
@@ -281,6 +291,14 @@ void paths_unlink(const struct paths_socket *socket)
     if (lstat(socket->path, &st) == 0 && st.st_dev == socket->dev && st.st_ino == socket->ino)
         unlink(socket->path);
     close(lock);
+}
+
+int paths_free(const char *name, char *error, size_t error_bytes)
+{
+    char path[sizeof((struct sockaddr_un *)0)->sun_path];
+    int err = paths_of(path, sizeof path, name, error, error_bytes);
+
+    return err ? err : check_free(connect_to(path), name, error, error_bytes);
 }
 
 int paths_connect(int *fd, pid_t *owner, const char *name, char *error, size_t error_bytes)

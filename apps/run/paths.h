@@ -36,6 +36,12 @@ int paths_check_name(const char *name, char *error, size_t error_bytes);
 int paths_listen(struct paths_socket *ret, int *fd, const char *name, char *error,
                  size_t error_bytes);
 
+/**
+ * paths_free - does no fabric @name run now? paths_listen() alone can be sure of it later.
+ * Errors: as paths_listen().
+ */
+int paths_free(const char *name, char *error, size_t error_bytes);
+
 /** paths_unlink - remove the socket if it is still the one that we made. */
 void paths_unlink(const struct paths_socket *socket);
 

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * plan.c - --faults, --events, --record, --timeline, --capture and --web.
+ * plan.c - --faults, --report, --events, --record, --timeline, --capture and --web.
  */
 #include "apps/run/plan.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "apps/cli/command.h"
+#include "apps/cli/output.h"
 #include "apps/cli/say.h"
 #include "apps/program/timeline.h"
+#include "apps/run/paths.h"
 
 /* Has the network all that the schedule names? */
 static int schedule_check(const struct fault_schedule *schedule, const struct fabric_config *config,
@@ -62,20 +63,14 @@ int plan_fabric(struct fabric_config *ret, struct topo_graph **graph, const stru
     return options_fabric(ret, graph, options, of_host);
 }
 
-static int file_open(int *fd, const char *path, const char *what, const char *option)
+static int file_open(struct output *ret, const char *path, const char *what, const char *option)
 {
-    *fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (*fd >= 0)
-        return 0;
-    say("cannot write %s to %s: %s; choose another %s", what, path, strerror(errno), option);
-    return EXIT_FAILURE;
-}
+    int err = path ? output_open(ret, path, INT64_MAX) : 0;
 
-static void file_close(int *fd)
-{
-    if (*fd >= 0)
-        close(*fd);
-    *fd = -1;
+    if (!err)
+        return 0;
+    say("cannot write %s to %s: %s; choose another %s", what, path, output_why(err), option);
+    return EXIT_FAILURE;
 }
 
 /* Of files that come and go with a descriptor there is no second one beside them. */
@@ -85,28 +80,36 @@ static bool is_of_descriptor(const char *path)
            strncmp(path, "/proc/", strlen("/proc/")) == 0;
 }
 
-static int timeline_open(struct timeline_plan *ret, const char *path)
+/* A file that was not there is whole from now on; what is in another stays until it begins. */
+static int timeline_open(struct timeline_plan *ret, struct output *output, const char *path)
 {
-    int status = file_open(&ret->fd, path, "a timeline", "--timeline");
+    int status = file_open(output, path, "a timeline", "--timeline");
+    const char *wrong = NULL;
     struct stat st;
 
-    if (status || fstat(ret->fd, &st) || !S_ISREG(st.st_mode))
-        return status; /* what is no file is refused by the fabric */
-    if (!timeline_blank(ret->fd)) {
-        say("cannot write a timeline to %s: %s; choose another --timeline", path, strerror(errno));
+    if (status || !path)
+        return status;
+    if (fstat(output->fd, &st) || !S_ISREG(st.st_mode))
+        wrong = "it must be a regular file";
+    else if (output->made && !timeline_blank(output->fd))
+        wrong = strerror(errno);
+    if (wrong) {
+        say("cannot write a timeline to %s: %s; choose another --timeline", path, wrong);
         return EXIT_FAILURE;
     }
     ret->path = is_of_descriptor(path) ? NULL : realpath(path, NULL);
     return 0;
 }
 
-int plan_capture(struct capture_plan *ret, const struct options *options)
+int plan_capture(struct capture_plan *ret, struct output *output, const struct options *options)
 {
+    int status = file_open(output, options->capture, "a capture", "--capture");
+
     *ret = (struct capture_plan){.file = options->capture,
                                  .filter = options->capture_filter ? options->capture_filter : "",
                                  .snap_bytes = options->snap_bytes,
-                                 .fd = -1};
-    return options->capture ? file_open(&ret->fd, options->capture, "a capture", "--capture") : 0;
+                                 .fd = output->fd};
+    return status;
 }
 
 static int page_open(struct web *web, uint16_t port)
@@ -119,6 +122,36 @@ static int page_open(struct web *web, uint16_t port)
     return EXIT_FAILURE;
 }
 
+/* Refused here, and not once another's files are found locked. */
+static int check_name(const char *name)
+{
+    char error[512];
+
+    if (!paths_free(name, error, sizeof error))
+        return 0;
+    say("%s", error);
+    return EXIT_FAILURE;
+}
+
+/* What they held stays until the fabric's process begins to write. */
+static int files_open(struct plan *ret, const struct options *options)
+{
+    int status = file_open(&ret->report, options->report, "the report", "--report");
+
+    if (!status)
+        status = file_open(&ret->events, options->events, "events", "--events");
+    if (!status)
+        status = file_open(&ret->record, options->record, "snapshots", "--record");
+    if (!status)
+        status = timeline_open(&ret->host.timeline, &ret->timeline, options->timeline);
+    if (!status)
+        status = plan_capture(&ret->host.capture, &ret->capture, options);
+    ret->host.events_fd = ret->events.fd;
+    ret->host.record_fd = ret->record.fd;
+    ret->host.timeline.fd = ret->timeline.fd;
+    return status;
+}
+
 int plan_make(struct plan *ret, const struct options *options, const struct fabric_config *config,
               const char *mark)
 {
@@ -129,7 +162,12 @@ int plan_make(struct plan *ret, const struct options *options, const struct fabr
                                   .record_fd = -1,
                                   .starter_fd = -1,
                                   .capture.fd = -1},
-                         .web = WEB_NONE};
+                         .web = WEB_NONE,
+                         .report = OUTPUT_NONE,
+                         .events = OUTPUT_NONE,
+                         .record = OUTPUT_NONE,
+                         .timeline = OUTPUT_NONE,
+                         .capture = OUTPUT_NONE};
     ret->host.timeline = (struct timeline_plan){.fd = -1,
                                                 .most_bytes = options->timeline_most_bytes,
                                                 .from_bytes = options->timeline_from_bytes};
@@ -144,14 +182,10 @@ int plan_make(struct plan *ret, const struct options *options, const struct fabr
         status = plan_schedule(&ret->schedule, options->faults, config, true);
     if (!status && options->faults)
         ret->host.faults = &ret->schedule;
-    if (!status && options->events)
-        status = file_open(&ret->host.events_fd, options->events, "events", "--events");
-    if (!status && options->record)
-        status = file_open(&ret->host.record_fd, options->record, "snapshots", "--record");
-    if (!status && options->timeline)
-        status = timeline_open(&ret->host.timeline, options->timeline);
     if (!status)
-        status = plan_capture(&ret->host.capture, options);
+        status = check_name(config->name);
+    if (!status)
+        status = files_open(ret, options);
     if (!status && options->web)
         status = page_open(&ret->web, options->web_port);
     if (status)
@@ -165,11 +199,12 @@ void plan_release(struct plan *plan)
     if (plan->host.hosts)
         hosts_plan_release(&plan->hosts);
     plan->host.hosts = NULL;
-    file_close(&plan->host.events_fd);
-    file_close(&plan->host.record_fd);
-    file_close(&plan->host.timeline.fd);
+    output_end(&plan->report, !plan->begun);
+    output_end(&plan->events, !plan->begun);
+    output_end(&plan->record, !plan->begun);
+    output_end(&plan->timeline, !plan->begun);
+    output_end(&plan->capture, !plan->begun);
     free(plan->host.timeline.path);
     plan->host.timeline.path = NULL;
-    file_close(&plan->host.capture.fd);
     web_close(&plan->web);
 }

@@ -8,6 +8,7 @@
 #include "apps/fault/fault.h"
 #include "apps/hosts/plan.h"
 #include "apps/cli/options.h"
+#include "apps/cli/output.h"
 #include "apps/run/host.h"
 #include "apps/web/web.h"
 
@@ -16,6 +17,8 @@ struct plan {
     struct host_plan host;
     struct hosts_plan hosts; /* of --cluster */
     struct web web;          /* of --web: its socket is there, and its process is not yet */
+    struct output report, events, record, timeline, capture;
+    bool begun; /* the fabric is there, and writes: files that were made stay */
 };
 
 /**
@@ -26,8 +29,8 @@ int plan_fabric(struct fabric_config *ret, struct topo_graph **graph, const stru
                 const char *name);
 
 /**
- * plan_make - read the schedule, check it against the network, create the files of events and
- * snapshots, listen for browsers.
+ * plan_make - read the schedule, check it against the network, open all files that are to be
+ * written, listen for browsers. What the files hold is still there.
  * @mark: see struct host_plan. Errors are said. Returns 0 or an exit status.
  */
 int plan_make(struct plan *ret, const struct options *options, const struct fabric_config *config,
@@ -35,10 +38,10 @@ int plan_make(struct plan *ret, const struct options *options, const struct fabr
 void plan_release(struct plan *plan);
 
 /**
- * plan_capture - what the options ask for, with its file created; closed by the caller, if there is
- * one. Errors are said. Returns 0 or an exit status.
+ * plan_capture - what the options ask for, with its file open: @output, ended by the caller. Errors
+ * are said. Returns 0 or an exit status.
  */
-int plan_capture(struct capture_plan *ret, const struct options *options);
+int plan_capture(struct capture_plan *ret, struct output *output, const struct options *options);
 
 /**
  * plan_schedule - read the schedule or scenario @name, and check it against the network. @ret:

@@ -561,18 +561,6 @@ void report_print(FILE *out, struct json_object *report)
 
 /* --- for programs ------------------------------------------------------------------- */
 
-int report_open(int *ret, const char *path)
-{
-    *ret = -1;
-    if (!path)
-        return 0;
-    *ret = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-    if (*ret >= 0)
-        return 0;
-    say("cannot write the report to %s: %s; choose another --report", path, strerror(errno));
-    return EXIT_FAILURE;
-}
-
 void report_write(int fd, const char *path, struct json_object *report)
 {
     const char *text = json_object_to_json_string_ext(report, JSON_C_TO_STRING_PRETTY |

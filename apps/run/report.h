@@ -28,12 +28,6 @@ void report_print(FILE *out, struct json_object *report);
 /** report_print_hosts - of it: the hosts and their links, if there are several. */
 void report_print_hosts(FILE *out, struct json_object *report);
 
-/**
- * report_open - open @path for the report, before the run takes its time; NULL: -1 in @ret.
- * Returns 0, or an exit status when that cannot be, and says why.
- */
-int report_open(int *ret, const char *path);
-
 /** report_write - as JSON, in place of what @fd, the file at @path, held. Says what goes wrong. */
 void report_write(int fd, const char *path, struct json_object *report);
 

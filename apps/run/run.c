@@ -54,15 +54,15 @@ enum phase { RUNNING, LEFTOVER, ENDING, TERM, KILL, LAST };
 struct run {
     struct host host;
     int signal_fd;
-    int report_fd;      /* -1: none */
-    const char *report; /* its file */
-    char **argv;        /* the command */
-    char scratch[160];  /* folder for temporary files */
+    const struct output *report; /* its file; it may be closed */
+    char **argv;                 /* the command */
+    char scratch[160];           /* folder for temporary files */
     pid_t command;
     bool command_done;
     int command_status; /* as wait() has it */
     enum phase phase;
     int64_t start_ms;
+    int64_t end_ms;   /* when the command ended; 0: it has not */
     int64_t phase_ms; /* when the phase began; once RUNNING is over */
     bool hurried;     /* this phase is to end now: asked for the end twice */
     struct emu_bounds bounds;
@@ -212,6 +212,7 @@ static void on_host_end(struct run *run, int status)
 static void on_command_end(struct run *run, int status)
 {
     run->command_done = true;
+    run->end_ms = emu_now_ms();
     run->command_status = status;
     if (WIFSIGNALED(status) && run->phase == RUNNING)
         say("the command (pid %d, %s) was killed by signal %d", (int)run->command, run->argv[0],
@@ -428,7 +429,8 @@ static void finish_report(struct run *run, int status)
 {
     struct json_object *report = run->host.report;
     struct json_object *command = json_object_new_array();
-    double wall_s = (double)(emu_now_ms() - run->start_ms) / 1000.0;
+    int64_t end_ms = run->end_ms ? run->end_ms : emu_now_ms(); /* none: it hangs in the kernel */
+    double wall_s = (double)(end_ms - run->start_ms) / 1000.0;
     char wall_text[32];
 
     snprintf(wall_text, sizeof wall_text, "%.3f", wall_s);
@@ -438,8 +440,8 @@ static void finish_report(struct run *run, int status)
     json_object_object_add(report, "exit_status", json_object_new_int(status));
     json_object_object_add(report, "wall_s", json_object_new_double_s(wall_s, wall_text));
     report_print(stderr, report);
-    if (run->report_fd >= 0)
-        report_write(run->report_fd, run->report, report);
+    if (run->report->fd >= 0)
+        report_write(run->report->fd, run->report->path, report);
 }
 
 static bool nobody_attached(struct json_object *report)
@@ -555,6 +557,7 @@ static int run_on(struct run *run, const struct fabric_config *config, struct pl
         web_stop(run->web);
         return host_signal_waits() ? 128 + host_signal_waits() : EXIT_FAILURE;
     }
+    plan->begun = true;
     web_go(run->web);
     if (run->runtime_dir) /* the command's own; plan_fabric() */
         setenv("XDG_RUNTIME_DIR", run->runtime_dir, 1);
@@ -607,8 +610,6 @@ int run_main(int argc, char **argv)
     if (status >= 0)
         return status;
     status = check_operands(&options, argc, argv);
-    if (!status)
-        status = report_open(&run.report_fd, options.report);
     if (status)
         return status;
     snprintf(name, sizeof name, "run-%d", (int)getpid());
@@ -621,7 +622,7 @@ int run_main(int argc, char **argv)
         return status;
     }
     run.argv = argv + options.operands;
-    run.report = options.report;
+    run.report = &plan.report;
     run.bounds = config.bounds;
     run.keep_going = options.keep_going;
     status = plan_make(&plan, &options, &config, NULL);

@@ -44,8 +44,7 @@ struct up {
     const struct options *options;
     const struct fabric_config *config;
     struct plan *plan;
-    int report_fd; /* -1: none */
-    int tell_fd;   /* pipe to the command that waits in the foreground, -1: none */
+    int tell_fd; /* pipe to the command that waits in the foreground, -1: none */
     struct standstill standstill;
 };
 
@@ -158,6 +157,7 @@ static int supervise(struct up *up)
         web_stop(web);
         return host_signal_waits() ? 128 + host_signal_waits() : EXIT_FAILURE;
     }
+    up->plan->begun = true;
     web_go(web);
     tell(up, "");
     if (up->options->foreground)
@@ -171,8 +171,8 @@ static int supervise(struct up *up)
     web_stop(web);
     if (host.report && up->options->foreground)
         report_print(stderr, host.report);
-    if (host.report && up->report_fd >= 0)
-        report_write(up->report_fd, up->options->report, host.report);
+    if (host.report && up->plan->report.fd >= 0)
+        report_write(up->plan->report.fd, up->options->report, host.report);
     if (!asked && up->options->foreground && WIFSIGNALED(host.status))
         say("fabric '%s' was killed by signal %d", up->config->name, WTERMSIG(host.status));
     host_release(&host);
@@ -258,7 +258,6 @@ int up_main(int argc, char **argv)
     struct up up = {.options = &options,
                     .config = &config,
                     .plan = &plan,
-                    .report_fd = -1,
                     .tell_fd = -1,
                     .standstill.after_ns = STANDSTILL_AFTER_NS};
     char path[sizeof((struct paths_socket *)0)->path];
@@ -281,11 +280,10 @@ int up_main(int argc, char **argv)
         status = EXIT_FAILURE;
     }
     if (!status)
-        status = report_open(&up.report_fd, options.report);
-    if (!status)
         status = plan_make(&plan, &options, &config, NULL);
     if (!status) {
         status = options.foreground ? supervise(&up) : in_background(&up, path);
+        plan.begun = plan.begun || status == EXIT_SUCCESS; /* in the background */
         plan_release(&plan);
     }
     topo_free(graph);

@@ -5,8 +5,11 @@
 #include "apps/traffic/snapshots.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "apps/cli/output.h"
 #include "apps/telemetry/telemetry.h"
 #include "apps/traffic/faults.h"
 
@@ -83,6 +86,9 @@ int traffic_snapshots_start(struct traffic_run *run)
         viewer->run(viewer->ctx, run->fabric, run->snapshots->telemetry,
                     config->snapshots.every_ps / 1000u);
     run->snapshots->due_ps = config->snapshots.every_ps;
+    if (config->snapshots.out && config->snapshots.out != stdout &&
+        output_begin(fileno(config->snapshots.out)))
+        return traffic_run_wrong(run, -EIO, "snapshots: %s", strerror(errno));
     telemetry_shape(run->snapshots->telemetry, config->snapshots.every_ps / 1000u,
                     &run->snapshots->line);
     return write_line(run);

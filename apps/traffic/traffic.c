@@ -3,6 +3,7 @@
  * traffic.c - `fabemu traffic`: synthetic traffic inside the fabric, in virtual time.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <json-c/json.h>
 #include <signal.h>
@@ -14,6 +15,7 @@
 #include "apps/hosts/meet.h"
 #include "apps/run/plan.h"
 #include "apps/cli/options.h"
+#include "apps/cli/output.h"
 #include "apps/run/run.h"
 #include "apps/cli/say.h"
 #include "apps/traffic/hosts.h"
@@ -172,23 +174,36 @@ static int run_all(struct traffic_config *config, const struct traffic_options *
 }
 
 /* Where --telemetry goes; @path NULL: nowhere. Errors are said. Returns 0 or an exit status. */
-static int snapshots_open(FILE **ret, const char *path)
+static int snapshots_open(FILE **ret, struct output *output, const char *path)
 {
+    int err, fd;
+
     if (!path)
         return 0;
-    *ret = strcmp(path, "-") == 0 ? stdout : fopen(path, "we");
-    if (*ret)
+    if (strcmp(path, "-") == 0) {
+        *ret = stdout;
         return 0;
-    say("cannot write snapshots to %s: %s; choose another --telemetry", path, strerror(errno));
+    }
+    err = output_open(output, path, INT64_MAX);
+    if (!err) {
+        fd = fcntl(output->fd, F_DUPFD_CLOEXEC, 0); /* its own to close */
+        *ret = fd < 0 ? NULL : fdopen(fd, "w");
+        err = *ret ? 0 : -errno;
+    }
+    if (!err)
+        return 0;
+    say("cannot write snapshots to %s: %s; choose another --telemetry", path, output_why(err));
     return EXIT_FAILURE;
 }
 
-static int snapshots_close(FILE *out, const char *path, int status)
+static int snapshots_close(FILE *out, struct output *output, int status)
 {
-    if (!out || out == stdout || !fclose(out) || status)
-        return status; /* if it is one, it has been said why */
-    say("snapshots in %s are not whole: %s", path, strerror(errno));
-    return EXIT_FAILURE;
+    if (out && out != stdout && fclose(out) && !status) { /* if it is one, it was said why */
+        say("snapshots in %s are not whole: %s", output->path, strerror(errno));
+        status = EXIT_FAILURE;
+    }
+    output_end(output, status);
+    return status;
 }
 
 /* What runs on several hosts has of them. */
@@ -272,8 +287,8 @@ static void page_end(struct with_page *page)
  * The file of --capture. Each of several hosts has one of its own, with its name, for the cables
  * that begin on it: @path, of PATH_MAX bytes. Errors are said. Returns 0 or an exit status.
  */
-static int capture_open(struct capture_plan *ret, const struct with_hosts *with,
-                        const struct options *options, char *path)
+static int capture_open(struct capture_plan *ret, struct output *output,
+                        const struct with_hosts *with, const struct options *options, char *path)
 {
     struct options of_host = *options;
 
@@ -281,7 +296,7 @@ static int capture_open(struct capture_plan *ret, const struct with_hosts *with,
         snprintf(path, PATH_MAX, "%s.%s", options->capture, with->plan.name[with->plan.self]);
         of_host.capture = path;
     }
-    return plan_capture(ret, &of_host);
+    return plan_capture(ret, output, &of_host);
 }
 
 /* All of it, once it is known what to run. Returns the exit status. */
@@ -290,12 +305,13 @@ static int run_config(struct traffic_config *config, const struct traffic_option
 {
     struct with_hosts with = {.barrier = NULL};
     struct capture_plan capture = {.fd = -1};
+    struct output output = OUTPUT_NONE; /* of the capture */
     char path[PATH_MAX];
     struct with_page page = {.web = WEB_NONE, .live = NULL};
     int status = options->cluster ? hosts_begin(&with, options, &config->fabric, argv) : 0;
 
     if (!status && options->capture)
-        status = capture_open(&capture, &with, options, path);
+        status = capture_open(&capture, &output, &with, options, path);
     interrupt_hold(options->web);
     if (!status)
         status = page_begin(&page, options, &config->fabric);
@@ -308,8 +324,7 @@ static int run_config(struct traffic_config *config, const struct traffic_option
         status = run_all(config, own, options->json);
     hosts_end(&with, options);
     page_end(&page);
-    if (capture.fd >= 0)
-        close(capture.fd);
+    output_end(&output, status);
     return status;
 }
 
@@ -321,6 +336,7 @@ int traffic_main(int argc, char **argv)
     struct fabric_config fabric;
     struct traffic_config config;
     struct fault_schedule faults = {.count = 0};
+    struct output snapshots = OUTPUT_NONE;
     struct topo_graph *graph;
     char name[32];
 
@@ -351,10 +367,10 @@ int traffic_main(int argc, char **argv)
         status = traffic_options_config(&config, &own, &fabric);
     if (!status) {
         config.faults = options.faults ? &faults : NULL;
-        status = snapshots_open(&config.snapshots.out, own.telemetry);
+        status = snapshots_open(&config.snapshots.out, &snapshots, own.telemetry);
         if (!status)
             status = run_config(&config, &own, &options, argv);
-        status = snapshots_close(config.snapshots.out, own.telemetry, status);
+        status = snapshots_close(config.snapshots.out, &snapshots, status);
         traffic_pattern_release(&config.pattern);
     }
     fault_schedule_release(&faults);

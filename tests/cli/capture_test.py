@@ -312,6 +312,9 @@ class CaptureTest(FabemuCase):
                 (("u",), 2, "-w"),
                 (("u", "link=0:77", "-w", self.path()), 1, "link=0:77"),
                 (("u", "sausage=3", "-w", self.path()), 1, "sausage=3"),
+                (("u", "from=4", "-w", self.path()), 1, "kary:2,2 has 4 nodes"),
+                (("u", "kind=unicast to=999", "-w", self.path()), 1, "kary:2,2 has 4 nodes"),
+                (("u", "packet=head", "-w", self.path()), 1, "does not acknowledge"),
                 (("u", "direction=left", "-w", self.path()), 1, "up"),
                 (("u", "what=sausages", "-w", self.path()), 1, "segments"),
                 (("u", "x=" + "y" * 2000, "-w", self.path()), 2, "1023"),
@@ -319,9 +322,54 @@ class CaptureTest(FabemuCase):
                 (("nobody", "-w", self.path()), 1, "nobody")):
             with self.subTest(words):
                 self.one_line(self.fabemu("capture", *words), code, said)
+                self.assertFalse(os.path.exists(self.path()))
         done = self.fabemu("run", "--capture", self.path(), "--capture-filter", "switch=999",
                            "--", "true")
         self.one_line(done, 1, "switch")
+        self.assertFalse(os.path.exists(self.path()))
+
+    def test_refused__leaves_the_file_as_it_was(self):
+        def refused(path, said, *words, code=1):
+            with open(path, "rb") as f:
+                before = f.read()
+            self.one_line(self.fabemu(*words), code, said)
+            with open(path, "rb") as f:
+                self.assertEqual(f.read(), before)
+        old = self.path("old.pcapng")
+        with open(old, "w") as f:
+            f.write("precious\n" * 1000)
+        self.up("u")
+        refused(old, "nobody", "capture", "nobody", "-w", old)
+        refused(old, "no switch 99", "capture", "u", "link=99:0", "-w", old)
+        first = self.capturing("kind=allreduce")
+        refused(old, "captures already", "capture", "u", "-w", old)
+        refused(self.path("live.pcapng"), "somebody else writes it", "capture", "u", "-w",
+                self.path("live.pcapng"))
+        refused(self.path("live.pcapng"), "somebody else writes it", "traffic", "--topo",
+                "kary:2,2", "--capture", self.path("live.pcapng"))
+        refused(old, "switch", "traffic", "--topo", "kary:2,2", "--capture", self.path(),
+                "--telemetry", old, "--capture-filter", "switch=999", code=2)
+        self.assertFalse(os.path.exists(self.path()))
+        self.example()
+        first.send_signal(signal.SIGINT)
+        self.ended(first)
+        self.counts_are_right(self.read("live.pcapng"))
+        second = self.start("capture", "u", "--count", "5", "-w", old)  # the same file, begun anew
+        self.assertTrue(until(lambda: os.path.getsize(old) < 9000))
+        self.example()
+        self.ended(second)
+        self.assertEqual(len(self.read("old.pcapng").records), 5)
+
+    def test_pipe_that_nobody_reads__is_waited_for_so_long_and_no_longer(self):
+        self.up("u")
+        os.mkfifo(self.path())
+        self.one_line(self.fabemu("capture", "u", "--seconds", "1", "-w", self.path()), 1,
+                      "nobody reads it")
+        process = self.start("capture", "u", "--seconds", "60", "-w", self.path())
+        with open(self.path(), "rb") as f:
+            self.assertEqual(f.read(4), b"\n\r\r\n")
+            process.send_signal(signal.SIGINT)
+            self.assertEqual(process.wait(PATIENCE_S), 0)
 
     # --- as Wireshark reads it -------------------------------------------------
 

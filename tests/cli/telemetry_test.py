@@ -9,6 +9,7 @@ import json
 import os
 import random
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -402,6 +403,67 @@ class Recording(FabemuCase):
         _, err = run.communicate(timeout=60)
         self.assertRegex(err, r"events: \d+ lines were left out")
         self.assertRegex(err, r"snapshots: \d+ lines were left out")
+
+    def files(self):
+        """Options for a file of each kind, and the files."""
+        paths = {name: os.path.join(self.dir, name) for name in
+                 ("record", "events", "timeline", "capture", "report")}
+        return [word for name in paths for word in ("--" + name, paths[name])], paths.values()
+
+    def contents(self, paths):
+        found = {}
+        for path in paths:
+            if os.path.exists(path):
+                with open(path, "rb") as f:
+                    found[path] = f.read()
+        return found
+
+    def test_who_is_refused_leaves_files_as_they_were(self):
+        options, paths = self.files()
+        taken = socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(taken.close)
+        for there in (True, False):
+            for path in paths:
+                if there:
+                    with open(path, "w") as f:
+                        f.write("precious\n" * 100)
+                else:
+                    os.unlink(path)
+            before = self.contents(paths)
+            for wrong in (("--capture-filter", "switch=999"), ("--name", ".x"),
+                          ("--web=%d" % taken.getsockname()[1],)):
+                for command in (("run",), ("up",), ("up", "--foreground")):
+                    with self.subTest((there, wrong, command)):
+                        end = ("--", "true") if command == ("run",) else ()
+                        done = self.fabemu(*command, *options, *wrong, *end)
+                        self.assertIn(done.returncode, (1, 2), done.stderr)
+                        self.assertEqual(self.contents(paths), before)
+
+    def test_files_of_a_running_fabric_are_its_own(self):
+        options, paths = self.files()
+        for path in paths:
+            with open(path, "w") as f:
+                f.write("of a run before\n" * 10000)
+        self.up("u", "--profile", "qsnet3", *options)
+        self.one_line(self.fabemu("up", *options, "u"), 1, "'u' is running already")
+        for option, path in zip(options[::2], options[1::2]):
+            with self.subTest(option):
+                done = self.fabemu("run", option, path, "--", "true")
+                self.one_line(done, 1, path, "somebody else writes it", option)
+        asks = self.client(self.socket_path("u"))
+        self.assertTrue(asks.ask("fault", fault="link-down level=0")["ok"])
+        self.assertEqual(self.fabemu("down", "u").returncode, 0)
+        record, events, timeline, capture, report = paths
+        self.assertGreater(view_of(lines_of(record))[1], 0)
+        self.assertTrue(lines_of(events))
+        for path in (timeline, report):
+            with open(path) as f:
+                json.load(f)
+        with open(capture, "rb") as f:
+            capture = f.read()
+        self.assertEqual(capture[:4], b"\n\r\r\n")
+        self.assertNotIn(b"of a run before", capture)
+        self.up("u", *options)  # they are free again
 
     def test_what_cannot_be_written_is_said(self):
         done = self.fabemu("run", "--record", os.path.join(self.dir, "no", "where"), "--", "true")

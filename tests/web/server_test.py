@@ -14,6 +14,7 @@ import signal
 import socket
 import subprocess
 import threading
+import time
 import unittest
 
 from web_kit import FabemuCase, FakeFabric, PATIENCE_S, main, page_of, until
@@ -620,6 +621,19 @@ class Hostile(WebCase):
             self.assertTrue(until(lambda: not os.path.exists(f"/proc/{server}")), up)
             process.send_signal(signal.SIGTERM)
             process.communicate(timeout=PATIENCE_S)
+
+    def test_server_that_is_stopped_does_not_lengthen_the_run(self):
+        """Its last two seconds, in which the server is waited for, are not the command's."""
+        since = time.monotonic()
+        report = os.path.join(self.dir, "report")
+        run, _ = self.run_page("sleep", "1", options=("--report", report))
+        server, = children(run.pid)
+        os.kill(server, signal.SIGSTOP)
+        _, err = run.communicate(timeout=PATIENCE_S)
+        took_s = time.monotonic() - since
+        self.assertEqual(run.returncode, 0, err)
+        with open(report) as f:
+            self.assertLessEqual(json.load(f)["wall_s"] + 2, took_s)
 
     def test_run_ends_at_once_with_a_page_open(self):
         run, page = self.run_page("sleep", "1")

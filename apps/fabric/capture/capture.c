@@ -15,6 +15,7 @@
 
 #include "apps/fabric/capture/filter.h"
 #include "apps/fabric/capture/writer.h"
+#include "apps/cli/output.h"
 #include "apps/cli/say.h"
 #include "emu/worker/spawn.h"
 
@@ -107,7 +108,11 @@ int capture_begin(struct capture_thread **ret, struct fabric *fabric,
         return cannot(-ENOMEM, error, error_bytes);
     }
     capture->plan = plan;
-    err = thread_start(capture, memfd);
+    err = output_begin(plan->fd);
+    if (err)
+        close(memfd);
+    else
+        err = thread_start(capture, memfd);
     if (err) {
         fabric_capture_stop(fabric);
         free(capture);

@@ -6,7 +6,6 @@
  * is nobody's problem but ours. When we are gone, the fabric takes its taps off.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -19,6 +18,7 @@
 #include "apps/fabric/capture/writer.h"
 #include "apps/daemon/conn.h"
 #include "apps/cli/options.h"
+#include "apps/cli/output.h"
 #include "apps/run/ask.h"
 #include "apps/run/paths.h"
 #include "apps/run/run.h"
@@ -165,6 +165,13 @@ static int begin(struct capture_writer **ret, struct conn *conn, const struct wi
     conn_open(conn, socket, CONN_REPLY_MAX);
     err = ask_rings(conn, wish, &memfd, error, error_bytes);
     if (!err) {
+        err = fd == STDOUT_FILENO ? 0 : output_begin(fd); /* >> is not to lose what it has */
+        if (err) {
+            close(memfd);
+            fail(err, error, error_bytes, "cannot write %s: %s", wish->file, strerror(-err));
+        }
+    }
+    if (!err) {
         err = capture_writer_open(ret, memfd, fd, wish->count, signal_fd);
         if (err)
             fail(err, error, error_bytes, "cannot use the rings of fabric '%s': %s", wish->name,
@@ -235,14 +242,29 @@ static bool read_operands(struct wish *wish, const struct options *options, int 
     return true;
 }
 
+/* Standard output, or a file that nobody else writes. Errors are said; returns the exit status. */
+static int open_file(struct output *ret, const struct wish *wish)
+{
+    uint64_t seconds = wish->seconds;
+    int64_t until_ms = seconds ? emu_now_ms() + (int64_t)seconds * 1000 : INT64_MAX;
+    int err;
+
+    *ret = (struct output){.path = "standard output", .fd = STDOUT_FILENO};
+    err = strcmp(wish->file, "-") == 0 ? 0 : output_open(ret, wish->file, until_ms);
+    if (!err)
+        return EXIT_SUCCESS;
+    say("cannot write a capture to %s: %s; choose another -w", wish->file, output_why(err));
+    return EXIT_FAILURE;
+}
+
 int capture_main(int argc, char **argv)
 {
     struct wish wish = {.count = UINT64_MAX};
     const struct options_owns owns = {capture_own, sizeof capture_own / sizeof capture_own[0],
                                       &wish};
     struct options options;
-    int fd = STDOUT_FILENO, signal_fd;
-    int status;
+    struct output output;
+    int signal_fd, status;
 
     name_short(argc, argv);
     status = options_parse_own(&options, &capture_command, &owns, argc, argv);
@@ -254,17 +276,13 @@ int capture_main(int argc, char **argv)
     if (!read_operands(&wish, &options, argc, argv))
         return options_usage_error("capture", "the filter has more than %u characters",
                                    CAPTURE_TEXT_BYTES - 1);
-    if (strcmp(wish.file, "-") != 0)
-        fd = open(wish.file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (fd < 0) {
-        say("cannot write a capture to %s: %s; choose another -w", wish.file, strerror(errno));
-        return EXIT_FAILURE;
-    }
+    status = open_file(&output, &wish);
+    if (status)
+        return status;
     signal_fd = signals_open();
     if (signal_fd < 0)
         say("cannot capture: %s", strerror(-signal_fd));
-    status = signal_fd < 0 ? EXIT_FAILURE : capture(&wish, fd, signal_fd);
-    if (fd != STDOUT_FILENO)
-        close(fd);
+    status = signal_fd < 0 ? EXIT_FAILURE : capture(&wish, output.fd, signal_fd);
+    output_end(&output, status);
     return status;
 }

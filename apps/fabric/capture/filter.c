@@ -268,6 +268,30 @@ static void keep_directions(struct reading *r)
     }
 }
 
+static int check_node(struct reading *r, const char *key, uint32_t node)
+{
+    if (node == EMU_FAULT_ANY || node < r->graph->nodes)
+        return 0;
+    return fail(-EINVAL, r->error, r->error_bytes, "%s=%u: %s has %u nodes, from 0 to %u", key,
+                node, r->graph->spec, r->graph->nodes, r->graph->nodes - 1);
+}
+
+/* May there be such segments? */
+static int check_aim(struct reading *r, const struct emu_fault_aim *aim)
+{
+    const struct emu_profile *profile = &fabric_config_of(r->fabric)->profile;
+    int err = check_node(r, "from", aim->src);
+
+    if (!err)
+        err = check_node(r, "to", aim->dst);
+    if (!err && !emu_profile_has_packets(profile) && strstr(r->aim, " packet="))
+        err = fail(-EINVAL, r->error, r->error_bytes,
+                   "packet=: profile %s does not acknowledge, so that there are no packets to "
+                   "choose parts of; leave packet out",
+                   profile->name);
+    return err;
+}
+
 /* What carries no segment is kept if it is asked for, or if nothing is said of segments. */
 static int settle(struct reading *r, struct emu_tap_filter *tap)
 {
@@ -280,6 +304,9 @@ static int settle(struct reading *r, struct emu_tap_filter *tap)
     if (err)
         return err;
     tap->aim = fault.rule.aim;
+    err = check_aim(r, &tap->aim);
+    if (err)
+        return err;
     tap->what = r->what;
     if (!tap->what)
         tap->what = *r->aim ? 1u << EMU_TAP_SEGMENT | 1u << EMU_TAP_PACKET : ~0u;

@@ -192,7 +192,7 @@ struct fabric_totals {
     uint64_t sent;          /* segments that entered from adapters */
     uint64_t delivered;     /* segments handed to adapters, copies of multicasts each */
     uint64_t hops;          /* segments that left a switch */
-    uint64_t credit_stalls; /* times an output had a segment and no credit */
+    uint64_t credit_stalls; /* times a port of a cable had a segment and no credit */
     uint64_t dropped;       /* segments dropped, for any reason */
     uint64_t dropped_bad;   /* of them: malformed, foreign, or against the protocol */
     /* of them: that found no room at the far end of a cable, on which a credit was forged */

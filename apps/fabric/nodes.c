@@ -364,6 +364,16 @@ uint32_t fabric_tick(struct fabric *fabric, uint32_t *nodes, uint32_t max)
     return count;
 }
 
+/*
+ * An adapter's links are ports of cables, as those of switches are. Its process is at the end of
+ * none.
+ */
+static void totals_add_links(struct fabric_totals *to, struct engine *engine, uint32_t links)
+{
+    for (uint32_t i = 0; i < links; i++)
+        to->credit_stalls += emu_count_read(&engine_tx(engine, i)->counts.stalls);
+}
+
 /* @hosts: it has a node inside the fabric. */
 static void totals_add_engine(struct fabric_totals *to, struct engine *engine, bool hosts)
 {
@@ -377,7 +387,6 @@ static void totals_add_engine(struct fabric_totals *to, struct engine *engine, b
     to->results += emu_count_read(&counts->results);
     to->dropped_bad += emu_count_read(&counts->against);
     to->damaged += emu_count_read(&counts->damaged);
-    to->credit_stalls += emu_count_read(&out->stalls);
     to->dropped_dead += emu_count_read(&out->dropped);
     if (hosts) {
         to->delivered += emu_count_read(&out->segments);
@@ -439,6 +448,9 @@ void fabric_totals_here(const struct fabric *fabric, struct fabric_totals *ret)
         if (fabric->engines.at[i])
             totals_add_engine(ret, fabric->engines.at[i],
                               fabric->config.local_nodes && i < graph->nodes);
+    for (uint32_t n = 0; n < graph->nodes; n++)
+        if (fabric_engine(fabric, n))
+            totals_add_links(ret, fabric_engine(fabric, n), graph->node[n].links);
     for (uint32_t w = 0; w < fabric->workers; w++) {
         uint64_t lag_ps = emu_count_read(&fabric->worker[w]->worst_lag_ps);
 

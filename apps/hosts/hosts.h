@@ -151,6 +151,12 @@ void hosts_close(struct hosts *hosts);
 int hosts_fd(const struct hosts *hosts);
 void hosts_serve(struct hosts *hosts);
 
+/**
+ * hosts_pass - hosts_serve(), and returns the bytes that the daemon has told processes there and
+ * that have not been passed on, for want of room.
+ */
+size_t hosts_pass(struct hosts *hosts);
+
 /** hosts_mirror - for the governor's fabric: fabric_mirror(). It lives as long as @hosts. */
 const struct fabric_mirror *hosts_mirror(struct hosts *hosts);
 

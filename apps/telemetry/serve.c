@@ -5,6 +5,7 @@
 #include "apps/telemetry/serve.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +26,11 @@
 /* For other hosts to answer; and for all that they have counted so far, the first time. */
 #define HOSTS_MS       50u
 #define HOSTS_FIRST_MS 2000u
+
+/* At the end: for all readers together, and no longer than one of them takes something. */
+#define LAST_MS  500
+#define QUIET_MS 50
+#define LOOK_MS  5
 
 struct telemetry_serve {
     struct telemetry *telemetry; /* NULL: nobody reads */
@@ -409,20 +415,75 @@ void telemetry_serve_run(struct daemon *daemon)
     serve_rearm(daemon);
 }
 
-/* A recording ends with what was so at the end. */
+/* --- the end ------------------------------------------------------------------------ */
+
+/* What waits for readers goes as far as there is room. Returns the bytes that wait still. */
+static size_t readers_flush(struct daemon *daemon)
+{
+    size_t waits = 0;
+
+    emu_each_listed (struct client, client, &daemon->clients, link) {
+        if (client->gone || !client->telemetry.every_ms)
+            continue;
+        int err = conn_flush(&client->conn);
+        if (err && err != -EAGAIN)
+            client->telemetry.every_ms = 0; /* it reads no more */
+        else
+            waits += client->conn.out.bytes;
+    }
+    return waits + (daemon->hosts ? hosts_pass(daemon->hosts) : 0);
+}
+
+static void readers_drain(struct daemon *daemon, int64_t end_ms)
+{
+    size_t waits = readers_flush(daemon);
+    int64_t now_ms = emu_now_ms(), moved_ms = now_ms;
+
+    while (waits && now_ms < end_ms && now_ms - moved_ms < QUIET_MS) {
+        size_t had = waits;
+
+        poll(NULL, 0, LOOK_MS);
+        waits = readers_flush(daemon);
+        now_ms = emu_now_ms();
+        moved_ms = waits == had ? moved_ms : now_ms;
+    }
+}
+
+/* Who has not taken the line before has had its last one. */
+static void readers_serve_last(struct daemon *daemon)
+{
+    emu_each_listed (struct client, client, &daemon->clients, link)
+        if (!client->gone && client->telemetry.every_ms && !is_behind(client))
+            reader_serve(daemon, client);
+}
+
+/* Recordings and streams end with what was so at the end. */
+static void serve_last(struct daemon *daemon)
+{
+    struct telemetry_serve *serve = daemon->telemetry;
+    int64_t end_ms;
+
+    if (daemon->hosts)
+        hosts_sample_last(daemon->hosts, HOSTS_COUNTED);
+    if (serve->file.every_ms)
+        lines_drain(&daemon->snapshots);
+    end_ms = emu_now_ms() + LAST_MS;
+    readers_drain(daemon, end_ms);
+    telemetry_look(serve->telemetry, emu_now_ns());
+    if (serve->file.every_ms)
+        file_serve(daemon);
+    readers_serve_last(daemon);
+    readers_drain(daemon, end_ms);
+}
+
 void telemetry_serve_close(struct daemon *daemon)
 {
     struct telemetry_serve *serve = daemon->telemetry;
 
     if (!serve)
         return;
-    if (serve->file.every_ms) {
-        if (daemon->hosts)
-            hosts_sample_last(daemon->hosts, HOSTS_COUNTED);
-        lines_drain(&daemon->snapshots);
-        telemetry_look(serve->telemetry, emu_now_ns());
-        file_serve(daemon);
-    }
+    if (due_ms(daemon) != UINT64_MAX)
+        serve_last(daemon);
     sampler_close(daemon);
     close(serve->timer);
     free(serve);

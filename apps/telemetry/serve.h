@@ -66,6 +66,10 @@ bool telemetry_serve_heard(struct daemon *daemon, const struct hosts_piece *piec
 void telemetry_serve_heard_all(struct daemon *daemon);
 void telemetry_serve_host_lost(struct daemon *daemon, uint32_t host);
 
+/**
+ * telemetry_serve_close - the fabric ends: each reader gets one more line, of what is so now, if it
+ * takes it in half a second. Who takes nothing is waited for a twentieth of a second.
+ */
 void telemetry_serve_close(struct daemon *daemon);
 
 #endif

@@ -88,6 +88,45 @@ class Stream(FabemuCase):
         client.send({"cmd": "report"})
         self.assertIn("report", client.next())  # nothing came before it
 
+    def run_example(self, path):
+        example = os.path.join(os.path.dirname(self.command), "apps", "example")
+        ranks = [subprocess.Popen([example, "4"], stdout=subprocess.DEVNULL,
+                                  env=dict(self.env, FABEMU_SOCKET=path, FABEMU_NODE=str(node)))
+                 for node in range(4)]
+        self.assertEqual([rank.wait(timeout=PATIENCE_S) for rank in ranks], [0] * 4)
+
+    def test_it_ends_with_what_the_report_says(self):
+        """The next snapshot would be due in an hour."""
+        path = self.up("u")
+        client, view = self.subscribe(path, 3600000)
+        self.run_example(path)
+        report = self.client(path).ask("report")["report"]
+        self.assertEqual(self.fabemu("down", "u").returncode, 0)
+        line = {}
+        with self.assertRaises((EOFError, ConnectionError)):
+            while True:
+                line = client.next()
+                if line["event"] == "telemetry":
+                    view.take(line)
+        self.assertEqual(line.get("event"), "telemetry")
+        for name in ("sent", "delivered", "hops"):
+            self.assertEqual(view.line["totals"][name], report["segments"][name], name)
+        self.assertGreater(report["segments"]["sent"], 0)
+        self.assertEqual(view.attached(), {})
+
+    def test_who_reads_nothing_does_not_keep_the_fabric_from_ending(self):
+        path = self.up("u", "--topo", "kary:10,2")
+        deaf, (client, view) = self.client(path), self.subscribe(path, 3600000)
+        deaf.send({"cmd": "subscribe", "telemetry": EVERY_MS})
+        deaf.socket.setblocking(False)
+        with self.assertRaises(BlockingIOError):  # the socket is full of replies, so none is read
+            while True:
+                self.assertEqual(deaf.socket.send(b'{"cmd":"report"}\n'), 17)
+        self.run_example(path)
+        self.assertEqual(self.fabemu("down", "u").returncode, 0)
+        self.more(client, view)  # the last one of who does read
+        self.assertGreater(view.line["totals"]["sent"], 0)
+
     def test_who_reads_nothing_holds_up_nobody(self):
         """One asks, and does not read while others do; then it has lost nothing but lines."""
         path = self.up("u", "--topo", "kary:10,2")
@@ -498,6 +537,24 @@ class Recording(FabemuCase):
         self.assertEqual(view.shape["clock"], "virtual")
         self.assertEqual(view.sent_by_nodes(), view.line["totals"]["sent"])
         self.assertTrue(any(row[2] for line in lines[1:] for row in line["links"]), "no queue")
+
+    def test_waits_for_credits_are_those_of_all_ports(self):
+        """Of switches, and of adapters, which have ports where packets are acknowledged."""
+        path = os.path.join(self.dir, "t")
+        for profile in "oq2004", "qsnet3":
+            with self.subTest(profile=profile):
+                done = self.fabemu("traffic", "--topo", "kary:4,2", "--profile", profile,
+                                   "--pattern", "hotspot:0:0.5", "--load", "0.9", "--warmup", "1",
+                                   "--measure", "20000", "--telemetry", path)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                view, _ = view_of(lines_of(path))
+                cables = view.shape["cables"]
+                of_nodes = sum(row[1] for way, row in view.links.items()
+                               if way % 2 == 0 and cables[way // 2][2] == 0)
+                of_all = sum(row[1] for row in view.links.values())
+                self.assertEqual(view.line["totals"]["credit_stalls"], of_all)
+                self.assertGreater(of_all, of_nodes)
+                self.assertEqual(of_nodes > 0, profile == "qsnet3")
 
     def test_simulated_time_wants_what_fits(self):
         self.one_line(self.fabemu("traffic", "--every", "10"), 2, "--every", "--telemetry")

@@ -141,6 +141,28 @@ class Answers(WebCase):
         self.assertEqual(told[-2]["event"], "report")  # the last, from the supervisor
         self.assertEqual(told[-2]["report"]["topo"], "kary:2,2")
 
+    def test_stream_ends_with_what_the_report_says(self):
+        example = os.path.join(os.path.dirname(self.command), "apps", "example")
+        go = os.path.join(self.dir, "go")
+        ranks = (f"until [ -e {go} ]; do sleep 0.1; done; "
+                 f"for i in 0 1 2 3; do FABEMU_NODE=$i {example} 4 & done; wait")
+        run, page = self.run_page("sh", "-c", ranks, options=("--topo", "kary:2,2"))
+        stream = page.stream()
+        self.assertEqual(stream.next(), {"ok": True})
+        view = View(stream.next())
+        open(go, "w").close()
+        report = None
+        while not report:
+            line = stream.next()
+            if line["event"] == "telemetry":
+                view.take(line)
+            elif line["event"] == "report":
+                report = line["report"]
+        for name in ("sent", "delivered", "hops"):
+            self.assertEqual(view.line["totals"][name], report["segments"][name], name)
+        self.assertGreater(report["segments"]["sent"], 0)
+        self.assertEqual(run.wait(PATIENCE_S), 0)
+
     def test_fabric_that_dies_within_a_line_has_ended(self):
         fabric, web, page = self.web_of_fake()
         stream = page.stream()

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -209,6 +210,26 @@ static void process_took(struct hosts_process *process, int64_t bytes)
         return;
     process->under_way -= bytes < 0 ? 0 : (uint64_t)bytes < most ? (size_t)bytes : most;
     process_pass(process);
+}
+
+static size_t process_waits(const struct hosts_process *process)
+{
+    int unread = 0;
+
+    if (process->ended || ioctl(process->conn.fd, FIONREAD, &unread) < 0)
+        return 0;
+    return process->conn.in.bytes + (size_t)unread;
+}
+
+size_t hosts_pass(struct hosts *hosts)
+{
+    size_t waits = 0;
+
+    hosts_serve(hosts);
+    for (uint32_t h = 1; h < hosts->config.count; h++)
+        emu_each_listed (const struct hosts_process, process, &hosts->far[h].processes, link)
+            waits += process_waits(process);
+    return waits;
 }
 
 void hosts_message_of_client(struct host_far *far, int64_t client, struct json_object *message)

@@ -2173,7 +2173,7 @@ static void counts(struct watched *w, uint32_t h, uint64_t segments)
     w->segments[h] += segments;
 }
 
-static void watch_begin(struct watched *w, uint32_t asked)
+static void watch_every(struct watched *w, uint32_t asked, uint64_t every_ms)
 {
     struct json_object *reply;
 
@@ -2181,9 +2181,14 @@ static void watch_begin(struct watched *w, uint32_t asked)
     for (uint32_t h = 0; h < HOSTS; h++)
         w->way[h] = way_of(h);
     connects(&w->conn, asked);
-    reply = asks(&w->conn, json_add_number(command("subscribe"), "telemetry", 100));
+    reply = asks(&w->conn, json_add_number(command("subscribe"), "telemetry", every_ms));
     CU_ASSERT_TRUE(emu_json_true(reply, "ok"));
     json_object_put(reply);
+}
+
+static void watch_begin(struct watched *w, uint32_t asked)
+{
+    watch_every(w, asked, 100);
 }
 
 static bool shows_all(const struct watched *w)
@@ -2217,6 +2222,28 @@ static void watch_until(struct watched *w)
     CU_ASSERT_TRUE(right);
 }
 
+static void watch_first(struct watched *w)
+{
+    while (!w->view.look) {
+        struct json_object *line = NULL;
+
+        CU_ASSERT_EQUAL_FATAL(conn_wait(&w->conn, &line, PATIENCE_MS), 0);
+        CU_ASSERT_TRUE(telemetry_view_take(&w->view, line) >= 0);
+        json_object_put(line);
+    }
+}
+
+/* Whatever is still told, up to the end of the connection. */
+static void watch_last(struct watched *w)
+{
+    struct json_object *line;
+
+    while (conn_wait(&w->conn, &line, PATIENCE_MS) == 0) {
+        CU_ASSERT_TRUE(telemetry_view_take(&w->view, line) >= 0);
+        json_object_put(line);
+    }
+}
+
 static void watch_end(struct watched *w)
 {
     telemetry_view_release(&w->view);
@@ -2238,13 +2265,7 @@ static void telemetry__is_of_all_hosts(void)
     watch_until(&w);
     watch_begin(&other, 1); /* asked on a host that does not govern */
     memcpy(other.segments, w.segments, sizeof w.segments);
-    while (!other.view.look) {
-        struct json_object *line = NULL;
-
-        CU_ASSERT_EQUAL_FATAL(conn_wait(&other.conn, &line, PATIENCE_MS), 0);
-        CU_ASSERT_TRUE(telemetry_view_take(&other.view, line) >= 0);
-        json_object_put(line);
-    }
+    watch_first(&other);
     CU_ASSERT_TRUE(shows_all(&other));
     watch_end(&other);
     watch_end(&w);
@@ -2253,6 +2274,29 @@ static void telemetry__is_of_all_hosts(void)
     watch_until(&w);
     watch_end(&w);
     rig_end();
+    rig_free();
+}
+
+/* On each host one reads whose next snapshot would be due in an hour; the end comes before. */
+static void telemetry__ends_with_what_is_so_at_the_end(void)
+{
+    struct watched w[HOSTS];
+
+    rig_make("oq2004", false);
+    rig_go();
+    for (uint32_t h = 0; h < HOSTS; h++) {
+        watch_every(&w[h], h, 3600000);
+        watch_first(&w[h]);
+    }
+    for (uint32_t h = 0; h < HOSTS; h++)
+        counts(&w[0], h, 10 + h);
+    rig_end();
+    for (uint32_t h = 0; h < HOSTS; h++) {
+        memcpy(w[h].segments, w[0].segments, sizeof w[h].segments);
+        watch_last(&w[h]);
+        CU_ASSERT_TRUE(shows_all(&w[h]));
+        watch_end(&w[h]);
+    }
     rig_free();
 }
 
@@ -2708,6 +2752,7 @@ int main(void)
         CASE(host_back__dies_while_it_joins),
         CASE(host__speaks_of_its_own),
         CASE(telemetry__is_of_all_hosts),
+        CASE(telemetry__ends_with_what_is_so_at_the_end),
         CASE(telemetry__counters_of_a_host_that_is_lost_stay),
         CASE(capture__is_asked_for_on_the_host_that_governs),
         CASE(telemetry__is_told_in_pieces_of_any_size),

@@ -195,6 +195,36 @@ static void snapshot__adds_up_to_the_report(void)
     adds_up("qsnet3");
 }
 
+static void waits_add_up(const char *profile)
+{
+    struct watch w;
+    struct fabric_totals totals;
+    struct json_object *line;
+
+    watch_open(&w, "kary:2,2", profile, true);
+    for (uint32_t pass = 0; pass < 4 * EMU_EDGE_SLOTS; pass++) {
+        post(&w, 0, EMU_UNICAST, 1);
+        post(&w, 2, EMU_UNICAST, 1);
+        world_fabric_pass(w.e.fabric);
+    }
+    fabric_totals_read(w.e.fabric, &totals);
+    line = look(&w, 0);
+    CU_ASSERT_EQUAL(sum(line, "links", 2), totals.credit_stalls);
+    CU_ASSERT_EQUAL(total(line, "credit_stalls"), totals.credit_stalls);
+    json_object_put(line);
+    watch_close(&w);
+}
+
+/*
+ * A process takes nothing, so ports wait for room. That its own adapter finds none at it is no
+ * port's.
+ */
+static void snapshot__adds_up_what_ports_have_waited(void)
+{
+    waits_add_up("oq2004");
+    waits_add_up("qsnet3");
+}
+
 /* One message from node 0 to node 1, which are at one switch: that row and no other. */
 static void snapshot__tells_what_has_changed_and_no_more(void)
 {
@@ -389,6 +419,7 @@ static void text__has_every_number(void)
 
 static const struct test_case cases[] = {
     CASE(snapshot__adds_up_to_the_report),
+    CASE(snapshot__adds_up_what_ports_have_waited),
     CASE(snapshot__tells_what_has_changed_and_no_more),
     CASE(snapshot__is_whole_for_who_missed_some),
     CASE(queue__shows_what_waits_behind_a_process),

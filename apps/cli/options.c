@@ -246,6 +246,7 @@ static bool read_host(struct options *options, const char *value, const char **r
 static bool read_launch(struct options *options, const char *value, const char **right)
 {
     *right = "a command, or none";
+    options->launch_given = true;
     options->launch = strcmp(value, "none") == 0 ? NULL : value;
     return *value != '\0';
 }
@@ -459,6 +460,11 @@ static int check_together(const struct options *options, const struct options_co
 
     if (options->topo && options->nodes)
         return options_usage_error(command->name, "--topo and --nodes exclude each other");
+    if ((options->host || options->launch_given) && !options->cluster)
+        return options_usage_error(command->name,
+                                   "--%s is about several hosts; name the cluster file: --cluster "
+                                   "FILE",
+                                   options->host ? "host" : "launch");
     if (virtual && !(command->groups & OPTIONS_VIRTUAL))
         return options_usage_error(command->name,
                                    "--clock virtual: it must be raw or real; virtual time is what "

@@ -87,6 +87,7 @@ struct options {
     const char *cluster;      /* file; NULL: one host */
     const char *host;         /* this one's name there; NULL: not given */
     const char *launch;       /* agent that starts the others; NULL: none */
+    bool launch_given;
     struct {
         const char *name, *value;
     } shared[OPTIONS_SHARED_MAX]; /* given options that all hosts of a fabric must have */

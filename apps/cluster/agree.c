@@ -5,10 +5,12 @@
  */
 #include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "apps/cluster/cluster.h"
 #include "apps/fault/fault.h"
@@ -145,6 +147,17 @@ static int read_key(FILE *from, const char *name, uint8_t key[static CLUSTER_KEY
                        CLUSTER_KEY_BYTES, 2 * CLUSTER_KEY_BYTES);
 }
 
+/* Nobody waits for who may write a pipe. Errors: NULL, errno says which. */
+static FILE *open_key(const char *name)
+{
+    int fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    FILE *from = fd < 0 ? NULL : fdopen(fd, "r");
+
+    if (fd >= 0 && !from)
+        close(fd);
+    return from;
+}
+
 int cluster_key(const struct cluster *cluster, uint8_t key[static CLUSTER_KEY_BYTES], char *error,
                 size_t error_bytes)
 {
@@ -155,7 +168,7 @@ int cluster_key(const struct cluster *cluster, uint8_t key[static CLUSTER_KEY_BY
 
     if (!*name)
         return fail(-ENOENT, error, error_bytes, "the cluster file says: key none");
-    from = fopen(name, "re");
+    from = open_key(name);
     if (!from || fstat(fileno(from), &is)) {
         err = fail(-EIO, error, error_bytes, "%.200s: cannot read the key: %s", name,
                    strerror(errno));

@@ -184,8 +184,11 @@ int cluster_main(int argc, char **argv)
     int status = options_parse_own(&options, &cluster_command, &owns, argc, argv);
     if (status >= 0)
         return status;
-    if (!file || options.operands < argc)
+    if (!file)
         return options_usage_error("cluster", "say which file: --check FILE");
+    if (options.operands < argc)
+        return options_usage_error("cluster", "it takes one file: --check FILE, and no '%.80s'",
+                                   argv[options.operands]);
     if (cluster_read(&cluster, file, error, sizeof error)) {
         say("%s", error);
         return EXIT_FAILURE;

@@ -533,7 +533,7 @@ int cluster_read(struct cluster *ret, const char *name, char *error, size_t erro
 
     if (err)
         err = fail(err == -ENOMEM ? err : -EIO, error, error_bytes,
-                   "%.100s: cannot read the cluster file: %s", name, strerror(-err));
+                   "%.100s: cannot read the cluster file: %s", name, fault_slurp_why(err));
     else
         err = cluster_text(ret, name, text, bytes, error, error_bytes);
     free(text);

@@ -245,7 +245,8 @@ static void request_check(struct daemon *daemon, struct client *client, struct j
 
     (void)request;
     if (!check) {
-        daemon_reply_error(daemon, client, -ENOMEM, "cannot check the fabric: out of memory");
+        daemon_reply_error(daemon, client, -ECANCELED,
+                           "cannot check the fabric: it is to end, or there is no memory");
         return;
     }
     reply = json_add_text(conn_ok(), "name", daemon->config->fabric->name);

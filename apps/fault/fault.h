@@ -193,10 +193,12 @@ bool fault_scan_number(const char **at, uint64_t most, uint64_t *ret);
 bool fault_read_time(const char *text, uint64_t *ret_ps);
 
 /**
- * fault_slurp - the whole file, of 16 MB at most. @text: the caller's to free, on failure too.
- * Errors: of reading it, negative; -EFBIG; -ENOMEM.
+ * fault_slurp - the whole file, of 16 MB at most, without a byte-order mark. @text: the caller's to
+ * free, on failure too. A pipe may be silent for five seconds.
+ * Errors: of reading it, negative; -EFBIG; -ETIMEDOUT; -ENOMEM. fault_slurp_why() - in words.
  */
 int fault_slurp(const char *name, char **text, size_t *bytes);
+const char *fault_slurp_why(int err);
 
 /* --- a schedule: many faults ------------------------------------------------------ */
 

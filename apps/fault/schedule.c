@@ -3,16 +3,23 @@
  * schedule.c - files of faults, line by line. Nothing that a file says is trusted.
  */
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "apps/fault/internal.h"
 
-#define FILE_MAX       (16u << 20)
-#define LINE_BYTES_MAX 4095
-#define FAULTS_MAX     65536
-#define NAME_SHOWN     100 /* of a file's name, its end, in a message */
+#define FILE_MAX        (16u << 20)
+#define LINE_BYTES_MAX  4095
+#define FAULTS_MAX      65536
+#define PIPE_MS         5000 /* that a pipe may say nothing */
+#define MARK_BYTES      3    /* editors write it in front of text; no word of it */
+#define BYTE_ORDER_MARK "\xef\xbb\xbf"
+#define NAME_SHOWN      100 /* of a file's name, its end, in a message */
 
 struct reader {
     struct fault_schedule schedule;
@@ -104,30 +111,64 @@ int fault_schedule_text(struct fault_schedule *ret, const char *name, const char
     return err;
 }
 
+/* A pipe is waited for, and not for ever: nobody may write it. Errors: as read(); -ETIMEDOUT. */
+static ssize_t read_some(int fd, bool is_pipe, void *to, size_t bytes)
+{
+    struct pollfd ready = {fd, POLLIN, 0};
+    ssize_t got;
+
+    do {
+        if (poll(&ready, 1, is_pipe ? PIPE_MS : -1) == 0)
+            return -ETIMEDOUT;
+        got = read(fd, to, bytes);
+    } while (got < 0 && (errno == EINTR || errno == EAGAIN));
+    return got < 0 ? -errno : got;
+}
+
+/* Errors: as fault_slurp(). */
+static int read_all(int fd, char **text, size_t *bytes)
+{
+    struct stat is;
+    ssize_t got;
+
+    if (fstat(fd, &is))
+        return -errno;
+    do {
+        char *bigger = realloc(*text, *bytes + 65536);
+
+        if (!bigger)
+            return -ENOMEM;
+        *text = bigger;
+        got = read_some(fd, S_ISFIFO(is.st_mode), *text + *bytes, 65536);
+        if (got > 0)
+            *bytes += (size_t)got;
+        if (*bytes > FILE_MAX)
+            return -EFBIG;
+    } while (got > 0);
+    return (int)got;
+}
+
 int fault_slurp(const char *name, char **text, size_t *bytes)
 {
-    FILE *from = fopen(name, "re");
-    int err = from ? 0 : -errno;
+    int fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    int err = fd < 0 ? -errno : 0;
 
     *text = NULL;
     *bytes = 0;
-    while (!err && !feof(from)) {
-        char *bigger = realloc(*text, *bytes + 65536);
-
-        if (!bigger) {
-            err = -ENOMEM;
-            break;
-        }
-        *text = bigger;
-        *bytes += fread(*text + *bytes, 1, 65536, from);
-        if (ferror(from))
-            err = -errno;
-        else if (*bytes > FILE_MAX)
-            err = -EFBIG;
+    if (!err)
+        err = read_all(fd, text, bytes);
+    if (fd >= 0)
+        close(fd);
+    if (!err && *bytes >= MARK_BYTES && memcmp(*text, BYTE_ORDER_MARK, MARK_BYTES) == 0) {
+        *bytes -= MARK_BYTES;
+        memmove(*text, *text + MARK_BYTES, *bytes);
     }
-    if (from)
-        fclose(from);
     return err;
+}
+
+const char *fault_slurp_why(int err)
+{
+    return err == -ETIMEDOUT ? "nobody writes the pipe" : strerror(-err);
 }
 
 static int read_file(struct fault_schedule *ret, const char *name, char *error, size_t error_bytes)
@@ -141,7 +182,7 @@ static int read_file(struct fault_schedule *ret, const char *name, char *error, 
                    name_tail(name), FILE_MAX >> 20);
     else if (err)
         err = fail(err == -ENOMEM ? err : -EIO, error, error_bytes,
-                   "%s: cannot read the schedule: %s", name_tail(name), strerror(-err));
+                   "%s: cannot read the schedule: %s", name_tail(name), fault_slurp_why(err));
     else
         err = fault_schedule_text(ret, name, text, bytes, error, error_bytes);
     free(text);

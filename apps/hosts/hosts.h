@@ -121,6 +121,8 @@ struct hosts_config {
      * NULL: nothing is known.
      */
     bool (*links_why)(const void *links, char *text, size_t bytes);
+    /* links.h: links_agents_why(). NULL: nobody was started. */
+    bool (*agents_why)(const void *links, char *text, size_t bytes);
     /* What they say of themselves, for the report. NULL: nothing. */
     struct json_object *(*links_report)(const void *links);
     /* links.h: links_control_again(), links_mend(), links_refused(). NULL: who is lost stays so. */

@@ -173,7 +173,10 @@ void hosts_ask(struct hosts *hosts, const char *what, struct json_object *with,
  */
 void hosts_tell(struct hosts *hosts, const char *what, struct json_object *with);
 
-/** hosts_call_long - the same, for what may take long: of all, as long as they are there. */
+/**
+ * hosts_call_long - the same of all, for what may take long, as the start of a fabric may: for as
+ * long as that (--bound start). Errors: -ECANCELED, the end is wanted meanwhile; nobody is lost.
+ */
 int hosts_call_long(struct hosts *hosts, const char *what, struct json_object *with,
                     void (*each)(void *ctx, uint32_t host, struct json_object *reply), void *ctx);
 

@@ -23,6 +23,13 @@
 #define END_MS      2000 /* for agents to end */
 #define END_LOOK_MS 10
 
+/* An agent that this process has started, by host. */
+static struct agent {
+    const char *command; /* NULL: none */
+    pid_t pid;           /* 0: it has ended, */
+    int status;          /* so */
+} agents[CLUSTER_HOSTS_MAX];
+
 /* A word for a shell, and a space before it. False: there is no room. */
 static bool add_word(char *line, const char *word)
 {
@@ -137,8 +144,10 @@ static int launch_all(const struct hosts_plan *plan, const char *fabric, char *c
         pid = fork();
         if (pid < 0)
             return -errno;
-        if (pid > 0)
+        if (pid > 0) {
+            agents[h] = (struct agent){.command = plan->agent, .pid = pid};
             continue;
+        }
         prctl(PR_SET_PDEATHSIG, SIGTERM);
         if (getppid() != parent)
             _exit(EXIT_FAILURE);
@@ -155,6 +164,23 @@ int hosts_launch(const struct hosts_plan *plan, const char *fabric)
 int hosts_launch_same(const struct hosts_plan *plan, char *const *argv)
 {
     return launch_all(plan, NULL, argv);
+}
+
+bool hosts_agent_failed(uint32_t host, char *text, size_t bytes)
+{
+    struct agent *agent = &agents[host];
+
+    if (agent->pid && waitpid(agent->pid, &agent->status, WNOHANG) == agent->pid)
+        agent->pid = 0;
+    if (!agent->command || agent->pid || !agent->status)
+        return false;
+    if (WIFSIGNALED(agent->status))
+        snprintf(text, bytes, "its agent (%.60s) was killed by signal %d", agent->command,
+                 WTERMSIG(agent->status));
+    else
+        snprintf(text, bytes, "its agent (%.60s) has ended with status %d", agent->command,
+                 WEXITSTATUS(agent->status));
+    return true;
 }
 
 void hosts_launched_end(void)

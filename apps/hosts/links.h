@@ -60,6 +60,12 @@ bool links_up(const void *links);
 bool links_why(const void *links, char *text, size_t bytes);
 
 /**
+ * links_agents_why - has an agent ended with an error (hosts_agent_failed()), of a host that a link
+ * does not carry segments to? Then @text is a line for the user. Thread: who has started them.
+ */
+bool links_agents_why(const void *links, char *text, size_t bytes);
+
+/**
  * links_control_again - this end of another control channel to @host, for the next life of its
  * session. Errors: -errno. @links: struct links.
  */

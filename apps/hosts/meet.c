@@ -96,6 +96,7 @@ static int meeting_begin(struct emu_barrier **ret, struct meeting *meeting,
         .ports = meeting->ports,
         .peer = meeting->peer,
         .peers = meeting->peers,
+        .failed = hosts_agent_failed,
     };
     uint64_t start_ms = emu_bounds_filled(config->bounds).start_ms;
     int err = emu_barrier_create(ret, &barrier);
@@ -109,6 +110,7 @@ static int meeting_begin(struct emu_barrier **ret, struct meeting *meeting,
         return 0;
     snprintf(error, error_bytes, "%s", emu_barrier_why(*ret));
     emu_barrier_destroy(*ret);
+    *ret = NULL;
     return err;
 }
 

@@ -61,6 +61,13 @@ int hosts_launch(const struct hosts_plan *plan, const char *fabric);
 int hosts_launch_same(const struct hosts_plan *plan, char *const *argv);
 
 /**
+ * hosts_agent_failed - has the agent that this process has started for @host ended with an error?
+ * Then @text says which, and how. One that ends with 0 may have left it to others.
+ */
+#define HOSTS_HOW_BYTES 112
+bool hosts_agent_failed(uint32_t host, char *text, size_t bytes);
+
+/**
  * hosts_launched_end - wait, two seconds at most, until the agents that this process has started
  * have ended: they do when it does, and those on the other hosts are to have said why they end.
  */

@@ -166,6 +166,7 @@ static int serve_all(struct served *served, struct daemon_config *serve,
         hosts.start_ms = served->config.bounds.start_ms;
         hosts.links_up = links_up;
         hosts.links_why = links_why;
+        hosts.agents_why = links_agents_why;
         hosts.links_report = links_now;
         hosts.links_again = links_control_again;
         hosts.links_mend = links_mend;

@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,10 +59,30 @@ static const struct options_command down_command = {
     .about = "Stop the fabric NAME (default). Processes that are attached lose it.",
 };
 
+/*
+ * Told to stop. A fabric that does not answer may wait for another host: its supervisor is told,
+ * whose word it looks for. Errors: one line in @error.
+ */
+static int tell_down(const char *name, int *pidfd, pid_t *owner, char *error, size_t error_bytes)
+{
+    struct json_object *reply;
+    int err = ask_fabric(name, ask_request("status"), &reply, owner, error, error_bytes);
+
+    *pidfd = *owner > 0 ? pidfd_open(*owner, 0) : -1;
+    if (!err) {
+        json_object_put(reply);
+        err = ask_fabric(name, ask_request("shutdown"), &reply, NULL, error, error_bytes);
+    } else if (err == -ETIMEDOUT && *pidfd >= 0) {
+        return pidfd_send_signal(*pidfd, SIGTERM, NULL, 0) ? err : 0;
+    }
+    if (!err)
+        json_object_put(reply);
+    return err;
+}
+
 int down_main(int argc, char **argv)
 {
     struct options options;
-    struct json_object *reply;
     const char *name;
     char error[512];
     pid_t owner = 0;
@@ -69,17 +90,11 @@ int down_main(int argc, char **argv)
     int status = parse_name(&options, &name, &down_command, &no_owns, argc, argv);
     if (status >= 0)
         return status;
-    if (ask_fabric(name, ask_request("status"), &reply, &owner, error, sizeof error)) {
+    struct pollfd end = {-1, POLLIN, 0};
+    if (tell_down(name, &end.fd, &owner, error, sizeof error)) {
         say("%s", error);
         return EXIT_FAILURE;
     }
-    json_object_put(reply);
-    struct pollfd end = {pidfd_open(owner, 0), POLLIN, 0};
-    if (ask_fabric(name, ask_request("shutdown"), &reply, NULL, error, sizeof error)) {
-        say("%s", error);
-        return EXIT_FAILURE;
-    }
-    json_object_put(reply);
     if (end.fd >= 0 && poll(&end, 1, END_MS) == 0) {
         say("fabric '%s' was told to stop, and its supervisor (pid %d) has not ended yet", name,
             (int)owner);

@@ -25,6 +25,7 @@
 #define BARRIER_SLEEP_NS   UINT64_C(100000000)  /* no sleep is longer */
 #define BARRIER_MEET_NS    UINT64_C(1000000)    /* between two looks whether all are there */
 #define BARRIER_REFUSED_NS UINT64_C(3000000000) /* one of another fabric may be about to end */
+#define BARRIER_FAILED_NS  UINT64_C(1000000000) /* for others to say what they know of one */
 #define BARRIER_LINGER_NS  UINT64_C(1000000000) /* for the last records to arrive */
 #define BARRIER_KEPT_MOST  ((size_t)1 << 32)    /* bytes of a superstep: more is no honest host's */
 
@@ -59,6 +60,7 @@ struct emu_barrier {
     void *now_ctx;
     struct emu_hostport **port;
     struct barrier_peer *peer;
+    bool (*failed)(uint32_t host, char *text, size_t bytes);
     struct emu_barrier_taker taker;
     struct emu_waiter *waiter; /* what a sync sleeps on */
     int err;
@@ -526,7 +528,8 @@ static void *keeper_main(void *arg)
 /* 0: all are there; 1: not yet; or an error. @passed_ns: since the last look. */
 static int barrier_met(struct emu_barrier *barrier, uint64_t passed_ns)
 {
-    char why[128];
+    char why[128], how[128];
+    bool failed, is_vain;
     int err = 0;
 
     barrier_pass(barrier);
@@ -539,11 +542,14 @@ static int barrier_met(struct emu_barrier *barrier, uint64_t passed_ns)
         if (state == EMU_SESSION_UP)
             continue;
         err = 1;
-        peer->refused_ns = state == EMU_SESSION_REFUSED ? peer->refused_ns + passed_ns : 0;
-        if (peer->refused_ns < BARRIER_REFUSED_NS)
+        failed = barrier->failed && barrier->failed(peer->host, how, sizeof how);
+        is_vain = failed || state == EMU_SESSION_REFUSED;
+        peer->refused_ns = is_vain ? peer->refused_ns + passed_ns : 0;
+        if (peer->refused_ns < (failed ? BARRIER_FAILED_NS : BARRIER_REFUSED_NS))
             continue;
         emu_session_why(peer->session, why, sizeof why);
-        err = barrier_wrong(barrier, -EPROTO, "host %s: %s", name_of(peer), why);
+        err = barrier_wrong(barrier, -EPROTO, "host %s: %s%s%s", name_of(peer), why,
+                            failed ? "; " : "", failed ? how : "");
     }
     return err;
 }
@@ -670,6 +676,7 @@ int emu_barrier_create(struct emu_barrier **ret, const struct emu_barrier_config
     barrier->hosts = config->hosts;
     barrier->name = config->name;
     barrier->oversubscribed = config->oversubscribed;
+    barrier->failed = config->failed;
     barrier->now_ns = config->now_ns;
     barrier->now_ctx = config->now_ctx;
     barrier->keep_ns = BARRIER_KEEP_NS;

@@ -53,7 +53,12 @@ struct emu_barrier_config {
     uint32_t ports;
     const struct emu_barrier_peer *peer; /* at least one for each other host */
     uint32_t peers;
-    bool oversubscribed;           /* more busy threads than cores: do not spin */
+    bool oversubscribed; /* more busy threads than cores: do not spin */
+    /*
+     * While hosts are met: has what was to start @host ended with an error, which @text says? Then
+     * it is not waited for. NULL: that is not known.
+     */
+    bool (*failed)(uint32_t host, char *text, size_t bytes);
     uint64_t (*now_ns)(void *ctx); /* what time it is, any thread; NULL: the monotonic clock says */
     void *now_ctx;
 };

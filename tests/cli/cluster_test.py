@@ -16,7 +16,7 @@ TWO = "fabric 7\nkey none\nhost alpha\nport eth0\nhost beta\nport eth0\n"
 class ClusterTest(FabemuCase):
     def check(self, text, *args):
         path = os.path.join(self.dir, "lab.cluster")
-        with open(path, "w", newline="") as f:
+        with open(path, "w", newline="", encoding="utf-8") as f:
             f.write(text)
         return self.fabemu("cluster", "--check", path, *args)
 
@@ -71,9 +71,42 @@ class ClusterTest(FabemuCase):
         self.assertIn("no key: it must be 32 bytes",
                       self.bad(self.key(0o600, "short"), "--topo", "kary:4,2"))
 
+    def test_pipe__that_nobody_writes_is_not_waited_for_for_ever(self):
+        pipe = os.path.join(self.dir, "a.pipe")
+        os.mkfifo(pipe, 0o600)
+        self.assertIn("no key: it is no file", self.bad(TWO.replace("none", pipe)))
+        for words in (("cluster", "--check", pipe), ("fault", "--check", pipe)):
+            done = self.fabemu(*words)
+            self.assertEqual((done.returncode == 0, done.stdout), (False, ""), words)
+            self.assertIn("nobody writes the pipe", done.stderr, words)
+
+    def test_agent__that_fails_ends_the_wait_for_its_host(self):
+        path = os.path.join(self.dir, "lab.cluster")
+        port = "net_memif0,role={},socket-abstract=no,socket=" + os.path.join(self.dir, "memif")
+        text = TWO.replace("port eth0", "port " + port.format("server"), 1)
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(text.replace("port eth0", "port " + port.format("client")))
+        for words in (("run", "--", "true"), ("traffic",)):
+            done = self.fabemu(words[0], "--cluster", path, "--host", "alpha", "--launch", "false",
+                               "--topo", "kary:4,2", *words[1:])
+            self.assertEqual(done.returncode, 1, done.stderr)
+            if "host beta" not in done.stderr:
+                self.skipTest("no host links here: " + done.stderr)
+            self.assertIn("its agent (false) has ended with status 1\n", done.stderr)
+
+    def test_byte_order_mark__is_no_word(self):
+        self.assertEqual(self.good("\ufeff" + TWO), self.good(TWO))
+
     def test_usage__is_said(self):
         for args in ((), ("--check",), ("--check", "x", "y")):
             self.assertEqual(self.fabemu("cluster", *args).returncode, 2, args)
+        done = self.fabemu("cluster", "--check", "x", "y")
+        self.assertIn("it takes one file: --check FILE, and no 'y'", done.stderr)
+        for command in (("run",), ("up",), ("traffic",)):
+            for option in (("--host", "x"), ("--launch", "x"), ("--launch", "none")):
+                done = self.fabemu(*command, *option, "--", "true")
+                self.assertEqual(done.returncode, 2, (command, option))
+                self.assertIn(option[0] + " is about several hosts", done.stderr)
         done = self.fabemu("cluster", "--check", os.path.join(self.dir, "none"))
         self.assertEqual(done.returncode, 1)
         self.assertIn("cannot read the cluster file", done.stderr)

@@ -23,7 +23,8 @@
 
 #define MEET_AGAIN_MS 5     /* between looks at links that come up */
 #define LATE_MOST     4096u /* messages of other things, once a reply is late: more is no answer */
-#define MEET_LOOK_MS  100   /* between looks whether this host is to end, while all meet */
+#define END_LOOK_MS   100   /* between looks whether this host is to end */
+#define AGENTS_MS     1000  /* for others to say what they know, once an agent has failed */
 
 /* --- connections --------------------------------------------------------------------- */
 
@@ -239,7 +240,7 @@ bool hosts_keep(struct host_far *far, struct json_object *message)
     return json_object_array_length(far->kept) <= most;
 }
 
-/* The supervisor, or a signal, wants the end; nobody else looks while hosts are being met. */
+/* The supervisor, or a signal, wants the end; nobody else looks while a host is waited for. */
 static bool ends_within(const struct hosts *hosts, int ms)
 {
     struct pollfd fds[2] = {{hosts->config.signal_fd, POLLIN, 0},
@@ -248,15 +249,14 @@ static bool ends_within(const struct hosts *hosts, int ms)
     return poll(fds, 2, ms) > 0;
 }
 
-/* conn_wait(). Errors: -ECANCELED, while hosts are being met. */
+/* conn_wait(). Errors: -ECANCELED, where the end is looked for. */
 static int far_wait(struct host_far *far, struct json_object **message, int64_t left_ms)
 {
     int64_t until_ms = emu_now_ms() + (left_ms > 0 ? left_ms : 0);
     int err = -ETIMEDOUT;
 
-    while (far->hosts->meets && left_ms > MEET_LOOK_MS && err == -ETIMEDOUT) {
-        err = ends_within(far->hosts, 0) ? -ECANCELED
-                                         : conn_wait(&far->conn, message, MEET_LOOK_MS);
+    while (far->hosts->may_end && left_ms > END_LOOK_MS && err == -ETIMEDOUT) {
+        err = ends_within(far->hosts, 0) ? -ECANCELED : conn_wait(&far->conn, message, END_LOOK_MS);
         left_ms = until_ms - emu_now_ms();
     }
     return err == -ETIMEDOUT ? conn_wait(&far->conn, message, left_ms > 0 ? (int)left_ms : 0) : err;
@@ -273,7 +273,8 @@ static bool message_take(struct host_far *far, struct json_object *message)
     return true;
 }
 
-/* The reply to call @number, waited for until @until_ms; NULL: the host is lost. */
+/* The reply to call @number, waited for until @until_ms; NULL: the host is lost, or the end is
+ * wanted before: its reply is dropped when it comes. */
 static struct json_object *far_reply(struct host_far *far, int64_t number, int64_t until_ms)
 {
     struct json_object *message;
@@ -285,6 +286,8 @@ static struct json_object *far_reply(struct host_far *far, int64_t number, int64
 
         if (!err || err == -EAGAIN)
             err = far_wait(far, &message, left_ms);
+        if (err == -ECANCELED)
+            return NULL;
         if (err) {
             hosts_lose(far,
                        err == -ETIMEDOUT ? "it does not answer" : "its control channel has ended");
@@ -342,7 +345,10 @@ static int call_all(struct hosts *hosts, const struct call *call, struct json_ob
         if (call->only && h != call->only)
             continue;
         reply = far_reply(&hosts->far[h], number, until_ms);
-        failed = reply ? error_of(reply, 0) : call->only ? -EHOSTDOWN : 0;
+        failed = reply                 ? error_of(reply, 0)
+                 : !hosts->far[h].lost ? -ECANCELED
+                 : call->only          ? -EHOSTDOWN
+                                       : 0;
         err = err ? err : failed;
         if (reply && call->each)
             call->each(call->ctx, h, reply);
@@ -389,12 +395,19 @@ void hosts_tell_one(struct host_far *far, const char *what, struct json_object *
 int hosts_call_long(struct hosts *hosts, const char *what, struct json_object *with,
                     void (*each)(void *ctx, uint32_t host, struct json_object *reply), void *ctx)
 {
-    uint64_t call_ms = hosts->config.call_ms;
+    uint64_t call_ms = hosts->config.call_ms, start_ms = hosts->config.start_ms;
     int err;
 
-    hosts->config.call_ms = UINT64_MAX; /* a host that is gone ends its control channel */
+    if (hosts->ends) /* who did not answer is not waited for again */
+        return json_object_put(with), -ECANCELED;
+    /* who is at the end already asks the last time, and is itself waited for */
+    hosts->may_end = !ends_within(hosts, 0);
+    if (hosts->may_end && start_ms > call_ms)
+        hosts->config.call_ms = start_ms;
     err = hosts_call(hosts, 0, what, with, each, ctx);
     hosts->config.call_ms = call_ms;
+    hosts->may_end = false;
+    hosts->ends = err == -ECANCELED;
     return err;
 }
 
@@ -430,13 +443,19 @@ static int hosts_make(struct hosts *hosts)
 static int links_meet(struct hosts *hosts, int64_t until_ms, char *why)
 {
     const struct hosts_config *config = &hosts->config;
-    int64_t good_ms = emu_now_ms(), now_ms = good_ms;
+    int64_t good_ms = emu_now_ms(), now_ms = good_ms, failed_ms = 0;
 
     while (config->links_up && !config->links_up(config->links_ctx)) {
         now_ms = emu_now_ms();
         if (!config->links_why || config->links_why(config->links_ctx, why, HOSTS_WHY_BYTES))
             good_ms = now_ms;
         if (now_ms - good_ms > HOSTS_REFUSED_MS + HOSTS_LONGER_MS)
+            return -EPROTO;
+        if (!config->agents_why || !config->agents_why(config->links_ctx, why, HOSTS_WHY_BYTES))
+            failed_ms = 0;
+        else if (!failed_ms)
+            failed_ms = now_ms;
+        else if (now_ms - failed_ms > AGENTS_MS)
             return -EPROTO;
         if (now_ms > until_ms)
             return -ETIMEDOUT;
@@ -486,13 +505,13 @@ static int all_meet(struct hosts *hosts, char *error, size_t error_bytes)
     char why[HOSTS_WHY_BYTES] = "";
     int err;
 
-    hosts->meets = true;
+    hosts->may_end = true;
     err = links_meet(hosts, until_ms, why);
     hosts->config.call_ms = hosts->config.start_ms;
     for (uint32_t h = 1; !err && h < hosts->config.count; h++)
         err = host_meet(hosts, h, until_ms, why);
     hosts->config.call_ms = call_ms;
-    hosts->meets = false;
+    hosts->may_end = false;
     if (err && ends_within(hosts, 0))
         return fail(-ECANCELED, error, error_bytes, "ended before all hosts were there");
     if (err)

@@ -59,7 +59,8 @@ struct hosts {
     int epoll;
     int kept_fd; /* eventfd: something is kept */
     int64_t calls;
-    bool meets;                /* not all have been met yet */
+    bool may_end;              /* who waits for a reply looks whether the end is wanted */
+    bool ends;                 /* it was, while what takes long was waited for */
     struct fabric_totals *sum; /* of all hosts, while they are asked */
     struct fabric_totals part[HOSTS_MAX];
     uint64_t apart[HOSTS_MAX];           /* by host: bits of those that a link to has been lost */

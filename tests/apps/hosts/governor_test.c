@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "apps/daemon/conn.h"
+#include "apps/fabric/audit/audit.h"
 #include "apps/fabric/look/comm.h"
 #include "apps/hosts/hosts.h"
 #include "apps/hosts/internal.h"
@@ -758,6 +759,65 @@ static void meeting__ends_when_it_is_asked_to(void)
     }
 }
 
+/* --- what takes long ------------------------------------------------------------------------ */
+
+static void says_nothing(struct conn *conn, struct json_object *call)
+{
+    (void)conn;
+    (void)call;
+}
+
+/* A host that does not answer is waited for as long as a start, and not when the end is wanted. */
+static void audit__that_is_not_answered_ends(void)
+{
+    struct fabric_audit sum = {.found = 0};
+    const struct fabric_mirror *mirror;
+    char error[256] = "";
+
+    stage_set("audit", says_nothing);
+    stage.config.call_ms = 100;
+    stage.config.start_ms = 300;
+    CU_ASSERT_EQUAL_FATAL(hosts_open(&stage.hosts, &stage.config, error, sizeof error), 0);
+    mirror = hosts_mirror(stage.hosts);
+    CU_ASSERT_EQUAL(mirror->audit(mirror->ctx, false, &sum), 0);
+    CU_ASSERT_TRUE(hosts_is_lost(stage.hosts, 1));
+    is_lost();
+    CU_ASSERT_STRING_EQUAL(stage.why, "it does not answer");
+    stage_close();
+
+    stage_set("audit", wants_the_end);
+    stage.config.start_ms = UINT64_MAX;
+    CU_ASSERT_EQUAL_FATAL(hosts_open(&stage.hosts, &stage.config, error, sizeof error), 0);
+    mirror = hosts_mirror(stage.hosts);
+    CU_ASSERT_EQUAL(mirror->audit(mirror->ctx, false, &sum), -ECANCELED);
+    CU_ASSERT_FALSE(hosts_is_lost(stage.hosts, 1));
+    stage_close();
+}
+
+/* --- agents --------------------------------------------------------------------------------- */
+
+static bool has_failed(const void *ctx, char *text, size_t bytes)
+{
+    (void)ctx;
+    snprintf(text, bytes, "host green: its agent has ended with status 1");
+    return true;
+}
+
+/* Whose agent has ended with an error is not waited for, however long hosts are. */
+static void meeting__ends_when_an_agent_has_failed(void)
+{
+    char error[256] = "";
+
+    stage_set(NULL, NULL);
+    stage.config.start_ms = UINT64_MAX;
+    stage.config.links_up = never_up;
+    stage.config.agents_why = has_failed;
+    CU_ASSERT_EQUAL(hosts_open(&stage.hosts, &stage.config, error, sizeof error), -EPROTO);
+    CU_ASSERT_STRING_EQUAL(error, "host green: its agent has ended with status 1");
+    stage.hosts = NULL;
+    stage_close();
+}
+
 int main(void)
 {
     static const struct test_case cases[] = {
@@ -775,6 +835,8 @@ int main(void)
         CASE(comm__that_finds_no_room_is_counted),
         CASE(link__that_is_lost_over_and_over_is_mended),
         CASE(meeting__ends_when_it_is_asked_to),
+        CASE(audit__that_is_not_answered_ends),
+        CASE(meeting__ends_when_an_agent_has_failed),
         {NULL, NULL},
     };
 

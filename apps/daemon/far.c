@@ -119,15 +119,24 @@ static void on_mended(void *ctx, uint32_t a, uint32_t b)
     daemon->far.heals = true;
 }
 
-static void on_refused(void *ctx, uint32_t host, const char *why)
+static void tell_refused(struct daemon *daemon, const char *what, uint32_t host, const char *why)
 {
-    struct daemon *daemon = ctx;
-    struct json_object *event = json_add_number(conn_event("host_refused"), "host", host);
+    struct json_object *event = json_add_number(conn_event(what), "host", host);
 
     json_add_text(event, "name", daemon->config->hosts->name[host]);
     json_add_text(event, "why", why);
     daemon_tell_owner(daemon, json_object_get(event));
     daemon_tell_all(daemon, event);
+}
+
+static void on_refused(void *ctx, uint32_t host, const char *why)
+{
+    tell_refused(ctx, "host_refused", host, why);
+}
+
+static void on_knock(void *ctx, uint32_t host, const char *why)
+{
+    tell_refused(ctx, "host_knock", host, why);
 }
 
 /* A host speaks of its own nodes alone. */
@@ -162,6 +171,7 @@ int daemon_far_open(struct daemon *daemon, char *error, size_t error_bytes)
                                     .back = on_back,
                                     .mended = on_mended,
                                     .refused = on_refused,
+                                    .knock = on_knock,
                                     .sampled = on_sampled,
                                     .sampled_all = on_sampled_all,
                                     .ctx = daemon};

@@ -94,6 +94,8 @@ struct hosts_ops {
     void (*mended)(void *ctx, uint32_t a, uint32_t b);
     /* Somebody says that he is a host that is lost, and does not get in; told once. */
     void (*refused)(void *ctx, uint32_t host, const char *why);
+    /* Somebody says that he is a host that is there, and was refused: who, and why; told once. */
+    void (*knock)(void *ctx, uint32_t host, const char *why);
     /* The process at @node, on @host as that says, does not take its segments. */
     void (*cut_off)(void *ctx, uint32_t host, uint32_t node);
     /*
@@ -129,6 +131,7 @@ struct hosts_config {
     int (*links_again)(void *links, uint32_t host);
     int (*links_mend)(void *links, uint32_t host);
     bool (*links_refused)(const void *links, uint32_t host, char *text, size_t bytes);
+    const char *(*links_knock)(void *links, uint32_t *host); /* links.h; NULL: nobody is told of */
     void *links_ctx;
     /* those of this host's links that no control channel goes over; borrowed */
     const struct hosts_link *link;
@@ -243,6 +246,7 @@ struct obey_config {
     bool (*links_why)(const void *links, char *text, size_t bytes); /* as above */
     struct json_object *(*links_report)(const void *links);         /* NULL: nothing */
     int (*links_mend)(void *links, uint32_t host);                  /* as above */
+    void (*links_say_knocks)(void *links); /* links.h; NULL: nothing is said */
     void *links_ctx;
     const struct hosts_link *link; /* as in struct hosts_config */
     uint32_t links;

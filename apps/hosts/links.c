@@ -23,10 +23,13 @@
 #include "emu/hostlink/open.h"
 
 /* A pair of ports, seen from here: a peer of the host link over that port. */
+#define KNOCK_BYTES 192 /* of a line */
+
 struct pair {
     uint32_t host;
-    uint32_t number; /* of the pairs that join the two hosts */
-    uint32_t pairs;  /* of these */
+    uint32_t number;         /* of the pairs that join the two hosts */
+    uint32_t pairs;          /* of these */
+    char knock[KNOCK_BYTES]; /* who was refused while that host was there, as told last */
 };
 
 struct port {
@@ -479,6 +482,42 @@ bool links_refused(const void *ctx, uint32_t host, char *text, size_t bytes)
             return true;
         }
     return false;
+}
+
+/* Has somebody been refused there since that was told last? By the first pair: told once. */
+static bool is_news(struct port *port, uint32_t i)
+{
+    struct pair *pair = &port->pair[i];
+    char who[KNOCK_BYTES] = "";
+
+    if (pair->number || !emu_session_knock(emu_hostlink_session(port->link, i), who, sizeof who) ||
+        strcmp(who, pair->knock) == 0)
+        return false;
+    memcpy(pair->knock, who, sizeof pair->knock);
+    return true;
+}
+
+const char *links_knock(void *ctx, uint32_t *host)
+{
+    struct links *links = ctx;
+
+    for (uint32_t p = 0; p < links->ports; p++)
+        for (uint32_t i = 0; i < links->port[p].pairs; i++)
+            if (is_news(&links->port[p], i)) {
+                *host = links->port[p].pair[i].host;
+                return links->port[p].pair[i].knock;
+            }
+    return NULL;
+}
+
+void links_say_knocks(void *ctx)
+{
+    const struct links *links = ctx;
+    const char *who;
+    uint32_t host;
+
+    while ((who = links_knock(ctx, &host)) != NULL)
+        say(LINKS_KNOCK, links->cluster->host[host].name, who);
 }
 
 /* --- report -------------------------------------------------------------------------------- */

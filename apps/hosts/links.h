@@ -84,6 +84,16 @@ int links_mend(void *links, uint32_t host);
  */
 bool links_refused(const void *links, uint32_t host, char *text, size_t bytes);
 
+/**
+ * links_knock - was somebody refused who said that he was another host, while that one was there?
+ * Who, and why, which is told once, and is good until the next call; NULL: nobody else. @links:
+ * struct links. Thread: one.
+ * links_say_knocks - all of them, as lines for the user: LINKS_KNOCK.
+ */
+#define LINKS_KNOCK "another one was refused that says it is host %s, which goes on: %s"
+const char *links_knock(void *links, uint32_t *host);
+void links_say_knocks(void *links);
+
 /** links_report - an array: of each host link what passed, was lost, was refused. */
 struct json_object *links_report(const struct links *links);
 

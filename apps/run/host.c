@@ -171,6 +171,7 @@ static int serve_all(struct served *served, struct daemon_config *serve,
         hosts.links_again = links_control_again;
         hosts.links_mend = links_mend;
         hosts.links_refused = links_refused;
+        hosts.links_knock = links_knock;
         hosts.links_ctx = served->links;
         hosts.link = links_watched(served->links, &hosts.links);
         for (uint32_t h = 1; h < hosts.count; h++)
@@ -197,6 +198,7 @@ static int obey_main(struct host const *host, struct served *served,
                                      .links_why = links_why,
                                      .links_report = links_now,
                                      .links_mend = links_mend,
+                                     .links_say_knocks = links_say_knocks,
                                      .links_ctx = served->links,
                                      .link = link,
                                      .links = links,

@@ -33,6 +33,7 @@
 
 #include "apps/cli/command.h"
 #include "apps/run/host.h"
+#include "apps/hosts/links.h"
 #include "apps/hosts/plan.h"
 #include "apps/run/plan.h"
 #include "apps/cli/options.h"
@@ -152,6 +153,8 @@ static void on_event(struct run *run, struct json_object *event)
     } else if (strcmp(what, "host_refused") == 0) {
         say("host %s cannot come back: %s", emu_json_text(event, "name", "?"),
             emu_json_text(event, "why", "?"));
+    } else if (strcmp(what, "host_knock") == 0) {
+        say(LINKS_KNOCK, emu_json_text(event, "name", "?"), emu_json_text(event, "why", "?"));
     } else if (strcmp(what, "refused") == 0) {
         snprintf(run->refused, sizeof run->refused, "%s", emu_json_text(event, "error", ""));
         say("%s", run->refused);

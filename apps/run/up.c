@@ -18,6 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "apps/hosts/links.h"
 #include "apps/program/timeline.h"
 #include "apps/run/host.h"
 #include "apps/run/plan.h"
@@ -66,6 +67,8 @@ static void on_event(struct up *up, struct host *host, struct json_object *event
     } else if (up->options->foreground && strcmp(what, "host_refused") == 0) {
         say("host %s cannot come back: %s", emu_json_text(event, "name", "?"),
             emu_json_text(event, "why", "?"));
+    } else if (up->options->foreground && strcmp(what, "host_knock") == 0) {
+        say(LINKS_KNOCK, emu_json_text(event, "name", "?"), emu_json_text(event, "why", "?"));
     } else if (up->options->foreground && strcmp(what, "refused") == 0) {
         say("%s", emu_json_text(event, "error", ""));
     } else if (up->options->foreground && strcmp(what, "standstill") == 0) {

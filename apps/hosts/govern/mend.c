@@ -179,6 +179,17 @@ static void far_refused(struct host_far *far)
     memcpy(far->why, why, sizeof far->why);
 }
 
+/* Who was refused in the place of hosts that are there. */
+static void look_at_knocks(struct hosts *hosts)
+{
+    const struct hosts_config *config = &hosts->config;
+    const char *who;
+    uint32_t host;
+
+    while (config->links_knock && (who = config->links_knock(config->links_ctx, &host)) != NULL)
+        config->ops.knock(config->ops.ctx, host, who);
+}
+
 /* --- a look ----------------------------------------------------------------------------- */
 
 /* Returns whether anything is missing still. */
@@ -208,6 +219,7 @@ void hosts_mend_look(struct hosts *hosts)
     if (read(hosts->timer, &times, sizeof times) < 0)
         return;
     hosts->look_at_ms = 0;
+    look_at_knocks(hosts);
     missing = look_at_lost(hosts);
     for (uint32_t a = 0; a < count; a++)
         for (uint32_t b = a + 1; b < count; b++)
@@ -221,6 +233,8 @@ void hosts_mend_look(struct hosts *hosts)
         hosts_mend_soon(hosts);
     else if (missing && !hosts->look_at_ms) /* nothing has changed meanwhile */
         look_in(hosts, 2 * ms < LOOK_LAST_MS ? 2 * ms : LOOK_LAST_MS);
+    else if (!missing && !hosts->look_at_ms && hosts->config.links_knock)
+        look_in(hosts, LOOK_LAST_MS);
 }
 
 int hosts_mend_open(struct hosts *hosts)
@@ -228,7 +242,9 @@ int hosts_mend_open(struct hosts *hosts)
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = &hosts->timer};
 
     hosts->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-    return hosts->timer < 0 || epoll_ctl(hosts->epoll, EPOLL_CTL_ADD, hosts->timer, &event) < 0
-               ? -errno
-               : 0;
+    if (hosts->timer < 0 || epoll_ctl(hosts->epoll, EPOLL_CTL_ADD, hosts->timer, &event) < 0)
+        return -errno;
+    if (hosts->config.links_knock)
+        look_in(hosts, LOOK_LAST_MS);
+    return 0;
 }

@@ -428,6 +428,8 @@ static void tick(struct obey *obey)
     if (read(obey->timer, &expired, sizeof expired) > 0) {
         tick_nodes(obey);
         served_tick(obey);
+        if (obey->config->links_say_knocks)
+            obey->config->links_say_knocks(obey->config->links_ctx);
         fabric_stalls_look(obey->fabric, emu_now_ns()); /* without memory none are listed */
     }
     if (!obey->met)

@@ -58,6 +58,9 @@ struct session_answer {
 /* Why a host is refused. */
 enum session_refusal { SESSION_NOT_REFUSED, SESSION_DIGEST, SESSION_VERSION, SESSION_CHECKS };
 
+/* Bits of session_meet.knock: the address is below. */
+enum { SESSION_KNOCK_WHY = 48, SESSION_KNOCK_VERSION = 56 };
+
 struct session_meet {
     uint64_t next; /* our session number in the next life */
     uint64_t mine; /* in this one */
@@ -70,6 +73,12 @@ struct session_meet {
     uint32_t answers;
     _Atomic uint64_t refusal; /* enum session_refusal */
     _Atomic uint64_t version; /* that the other host spoke last */
+    /*
+     * Who was refused last while there was a life: address, enum session_refusal, version. 0:
+     * nobody.
+     */
+    _Atomic uint64_t knock;
+    bool knocked;             /* somebody was, in this life: he knows `next` */
     _Atomic uint64_t strange; /* frames of a handshake with a key and none here, or without */
     /* Of them, and of forged frames, before the last life ended or somebody was refused. */
     _Atomic uint64_t past_strange, past_forged;

@@ -8,8 +8,11 @@
  * changes nothing, and what is kept of it is SESSION_ANSWERS answers until the next step.
  *
  * While a life lasts a HELLO is answered with the number of the next one. A host that restarted
- * confirms it, and that ends the old life here. Both may say HELLO at once: both numbers are the
- * same in all frames, so both come to the same life.
+ * confirms it, and that ends the old life here. One that confirms it and must be refused ends
+ * nothing: it is not the host of this life, which goes on until that one is silent.
+ *
+ * Both may say HELLO at once: both numbers are the same in all frames, so both come to the same
+ * life.
  */
 #include "emu/hostlink/session/internal.h"
 
@@ -34,6 +37,9 @@ static uint64_t meet_draw(struct emu_session *s)
 
 void session_meet_again(struct emu_session *s)
 {
+    if (s->meet.knocked) /* what was said to that one is said again by nobody */
+        s->meet.next = meet_draw(s);
+    s->meet.knocked = false;
     s->meet.heard = false;
     s->meet.greet_ns = 0;
     s->meet.wait_ns = MEET_FIRST_NS < s->keep_ns ? MEET_FIRST_NS : s->keep_ns;
@@ -76,15 +82,38 @@ static void meet_answer(struct emu_session *s, uint8_t kind, uint64_t mine,
         meet->answers++;
 }
 
-/* The other end lives, and is not what we can talk with. */
+/* Who is refused while there is a life: it is not the host that we live with. */
+static void meet_knock(struct emu_session *s, enum session_refusal why,
+                       const struct emu_frame *header)
+{
+    uint64_t knock = (uint64_t)why << SESSION_KNOCK_WHY | (uint64_t)header->version
+                                                              << SESSION_KNOCK_VERSION;
+
+    for (unsigned i = 0; i < EMU_HOSTLINK_MAC_BYTES; i++)
+        knock |= (uint64_t)header->from_mac[i] << 8 * i;
+    session_set(&s->meet.knock, knock);
+    s->meet.knocked = true;
+}
+
+/*
+ * Somebody lives who says that he is the other host, and is not what we can talk with. `next` stays
+ * as it is: the other host may have been told it, and be about to say it back.
+ */
 static void meet_refuse(struct emu_session *s, enum session_refusal why,
                         const struct emu_frame *header, uint64_t now_ns)
 {
+    /* Who was refused before does not put off the greeting: it may be meant for the right one. */
+    uint64_t greet_ns = session_is(s, EMU_SESSION_REFUSED) ? s->meet.greet_ns
+                                                           : now_ns + MEET_LONGEST_NS;
+
     if (header->kind == EMU_FRAME_REPLY) /* so that it learns of it, too */
         meet_answer(s, EMU_FRAME_CONFIRM, header->yours, header, now_ns);
+    if (session_is(s, EMU_SESSION_UP)) {
+        meet_knock(s, why, header);
+        return;
+    }
     session_down(s, EMU_SESSION_REFUSED);
-    s->meet.next = meet_draw(s);
-    s->meet.greet_ns = now_ns + MEET_LONGEST_NS;
+    s->meet.greet_ns = greet_ns;
     s->meet.wait_ns = MEET_LONGEST_NS;
     session_set(&s->meet.version, header->version);
     session_set(&s->meet.refusal, why);

@@ -256,6 +256,36 @@ bool emu_session_is_refused(const struct emu_session *session)
            (!session_is(session, EMU_SESSION_UP) && session_unmet(session));
 }
 
+/* Why a host with that version is refused. */
+static void session_refusal(enum session_refusal refusal, uint64_t version, char *text,
+                            size_t bytes)
+{
+    if (refusal == SESSION_VERSION)
+        snprintf(text, bytes,
+                 "the other host speaks version %" PRIu64 " of host links, this one version %u",
+                 version, EMU_FRAME_VERSION);
+    else if (refusal == SESSION_DIGEST)
+        snprintf(text, bytes, "the other host has another cluster file, network or profile");
+    else
+        snprintf(text, bytes, "the hosts have no check of frames in common");
+}
+
+bool emu_session_knock(const struct emu_session *session, char *text, size_t bytes)
+{
+    uint64_t knock = emu_count_read(&session->meet.knock);
+    char why[128];
+
+    if (!knock)
+        return false;
+    session_refusal((enum session_refusal)(knock >> SESSION_KNOCK_WHY & 255),
+                    knock >> SESSION_KNOCK_VERSION, why, sizeof why);
+    snprintf(text, bytes, "%02x:%02x:%02x:%02x:%02x:%02x, %s", (unsigned)(knock & 255),
+             (unsigned)(knock >> 8 & 255), (unsigned)(knock >> 16 & 255),
+             (unsigned)(knock >> 24 & 255), (unsigned)(knock >> 32 & 255),
+             (unsigned)(knock >> 40 & 255), why);
+    return true;
+}
+
 void emu_session_why(const struct emu_session *session, char *text, size_t bytes)
 {
     uint64_t refusal = emu_count_read(&session->meet.refusal);
@@ -265,14 +295,9 @@ void emu_session_why(const struct emu_session *session, char *text, size_t bytes
         snprintf(text, bytes, "up");
     else if (unmet) /* since it was refused, too */
         snprintf(text, bytes, "%s", unmet);
-    else if (refusal == SESSION_VERSION)
-        snprintf(text, bytes,
-                 "the other host speaks version %" PRIu64 " of host links, this one version %u",
-                 emu_count_read(&session->meet.version), EMU_FRAME_VERSION);
-    else if (refusal == SESSION_DIGEST)
-        snprintf(text, bytes, "the other host has another cluster file, network or profile");
-    else if (refusal == SESSION_CHECKS)
-        snprintf(text, bytes, "the hosts have no check of frames in common");
+    else if (refusal != SESSION_NOT_REFUSED)
+        session_refusal((enum session_refusal)refusal, emu_count_read(&session->meet.version), text,
+                        bytes);
     else
         snprintf(text, bytes, "%s",
                  emu_count_read(&session->counts.lives)

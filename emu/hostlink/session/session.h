@@ -13,7 +13,8 @@
  * key every frame carries a tag (AES-256-GCM's, over the whole frame); without, a CRC-32C.
  *
  * A host that has said nothing for `silent_ns` is gone: the session is down, everything in it is
- * dropped, and a new handshake begins a new one, with a new `life`.
+ * dropped, and a new handshake begins a new one, with a new `life`. Somebody who says that he is
+ * the other host, and has to be refused, ends no life: emu_session_knock() says who it was.
  */
 #ifndef EMU_HOSTLINK_SESSION_H
 #define EMU_HOSTLINK_SESSION_H
@@ -114,6 +115,12 @@ bool emu_session_is_refused(const struct emu_session *session);
 
 /** emu_session_why - EMU_SESSION_REFUSED, or not met: one line for the user. */
 void emu_session_why(const struct emu_session *session, char *text, size_t bytes);
+
+/**
+ * emu_session_knock - was somebody refused who said that he was the other host, while that one was
+ * there? The life goes on. Then @text says who, and why: one line for the user. Any thread.
+ */
+bool emu_session_knock(const struct emu_session *session, char *text, size_t bytes);
 
 /**
  * emu_session_room - where a record of @bytes can be written now, or NULL: the

@@ -72,6 +72,22 @@ static void expect_unmet(struct talk *talk)
     CU_ASSERT(SUM(talk, frames_sent) < 100);
 }
 
+/* Who was refused in the place of the one that is there: that port, and why. */
+static void expect_knock(const struct emu_session *session, const struct emu_hostport *port,
+                         const char *has)
+{
+    const uint8_t *mac = port->mac;
+    char who[200] = "", from[20];
+
+    snprintf(from, sizeof from, "%02x:%02x:%02x:%02x:%02x:%02x,", mac[0], mac[1], mac[2], mac[3],
+             mac[4], mac[5]);
+    CU_ASSERT(emu_session_knock(session, who, sizeof who));
+    if (!strstr(who, from) || !strstr(who, has)) {
+        printf("knock: %s\n", who);
+        CU_FAIL("another one is named");
+    }
+}
+
 static bool no_keys(void)
 {
     if (emu_session_key_missing())
@@ -91,10 +107,15 @@ static void digest__that_differs_is_refused(void)
             break;
         begin(&talk, run, test_seed());
         expect_done(&talk, 1);
-        talk_go(&talk, 1); /* an old life, which the one that comes with another file ends */
+        talk_go(&talk, 1); /* an old life, which ends when it has been silent */
         talk.end[1].config.digest[31] ^= 1;
         CU_ASSERT_EQUAL(talk_come(&talk, 1), 0);
         talk_for(&talk, 100 * MS);
+        CU_ASSERT_EQUAL(emu_session_state(talk.end[1].session), EMU_SESSION_REFUSED);
+        expect_why(&talk, 1, "another cluster file");
+        CU_ASSERT_EQUAL(emu_session_state(talk.end[0].session), EMU_SESSION_UP);
+        expect_knock(talk.end[0].session, wire_port(talk.wire, 1), "another cluster file");
+        talk_for(&talk, 2 * S);
         for (uint32_t i = 0; i < 2; i++) {
             CU_ASSERT_EQUAL(emu_session_state(talk.end[i].session), EMU_SESSION_REFUSED);
             expect_why(&talk, i, "another cluster file");
@@ -110,6 +131,160 @@ static void digest__that_differs_is_refused(void)
         talk_destroy(&talk);
     }
 }
+
+/* --- who is refused while others live --------------------------------------------------- */
+
+static void no_records(void *ctx, const uint8_t *records, uint32_t bytes)
+{
+    (void)ctx, (void)records, (void)bytes;
+    CU_FAIL("who is refused is told something");
+}
+
+/* As talk_for(), with the third one, who is at port 2. */
+static void third_for(struct talk *talk, struct emu_session *third, uint64_t ns)
+{
+    struct emu_hostport *port = wire_port(talk->wire, 2);
+    struct emu_hostframe *frames[EMU_HOSTLINK_BURST];
+    uint64_t until_ns = talk->now_ns + ns;
+
+    while (talk->now_ns < until_ns) {
+        uint32_t count = port->ops->receive(port, frames, EMU_HOSTLINK_BURST);
+
+        for (uint32_t i = 0; i < count; i++)
+            emu_session_receive(third, frames[i], talk->now_ns, no_records, NULL);
+        emu_session_step(third, talk->now_ns);
+        talk_step(talk);
+    }
+}
+
+/* He says that he is @end, and has another cluster file. */
+static struct emu_session *third_come(struct talk *talk, uint32_t end)
+{
+    struct emu_session_config config = talk->end[end].config;
+    struct emu_session *third;
+
+    config.port = wire_port(talk->wire, 2);
+    config.digest[0] ^= 1;
+    CU_ASSERT_EQUAL_FATAL(emu_session_create(&third, &config), 0);
+    return third;
+}
+
+/*
+ * Two hosts talk, and somebody comes who says that he is one of them, with another cluster file:
+ * he is refused and knows why, again and again; they go on in the life that they have.
+ */
+static void third__that_is_refused_ends_nothing(void)
+{
+    const char *const none = NULL;
+
+    for (uint32_t run = 0; run < 4; run++) {
+        const struct talk_config config = {.ports = 3,
+                                           .keyed = run / 2,
+                                           .frames = 600,
+                                           .silent_ns = S};
+        uint32_t end = run % 2;
+        struct emu_session *third;
+        struct talk talk;
+        char why[160];
+
+        if (config.keyed && no_keys())
+            break;
+        talk_create(&talk, &config, test_seed() + run);
+        talk.end[0].limit = talk.end[1].limit = 2000;
+        for (uint32_t i = 0; i < 2; i++)
+            CU_ASSERT_EQUAL_FATAL(talk_come(&talk, i), 0);
+        talk_for(&talk, 10 * MS);
+        CU_ASSERT(!emu_session_knock(talk.end[!end].session, why, sizeof why));
+        third = third_come(&talk, end);
+        third_for(&talk, third, 3 * S);
+        CU_ASSERT_EQUAL(emu_session_state(third), EMU_SESSION_REFUSED);
+        emu_session_why(third, why, sizeof why);
+        CU_ASSERT_PTR_NOT_EQUAL(strstr(why, "another cluster file"), none);
+        CU_ASSERT(talk_is_up(&talk));
+        expect_knock(talk.end[!end].session, wire_port(talk.wire, 2), "another cluster file");
+        CU_ASSERT(!emu_session_knock(talk.end[end].session, why, sizeof why));
+        expect_done(&talk, 1);
+        /* One that is silent is not said to have been refused, nor does it count for the next. */
+        emu_session_destroy(third);
+        talk_go(&talk, end);
+        talk_for(&talk, 2 * S);
+        CU_ASSERT(!emu_session_is_refused(talk.end[!end].session));
+        expect_why(&talk, !end, "said nothing for too long");
+        CU_ASSERT_EQUAL(talk_come(&talk, end), 0);
+        CU_ASSERT(talk_until_done(&talk, S));
+        CU_ASSERT_EQUAL(emu_session_life(talk.end[!end].session), 2);
+        talk_destroy(&talk);
+    }
+}
+
+/* He is there from the start, before them or with them: they meet all the same, and once. */
+static void third__that_is_refused_keeps_nobody_from_meeting(void)
+{
+    uint64_t state = test_seed();
+
+    for (uint32_t run = 0; run < TEST_ALONE(40u); run++) {
+        const struct talk_config config = {.ports = 3,
+                                           .keyed = run % 2 && !emu_session_key_missing(),
+                                           .silent_ns = S};
+        uint32_t end = run / 2 % 2;
+        struct emu_session *third;
+        struct talk talk;
+
+        talk_create(&talk, &config, test_random(&state));
+        talk.end[0].limit = talk.end[1].limit = 100;
+        for (uint32_t i = 0; i < 3; i++)
+            wire_faults(talk.wire, i)->delay_ns = test_draw(&state, 1, 2 * MS);
+        third = third_come(&talk, end);
+        CU_ASSERT_EQUAL_FATAL(talk_come(&talk, !end), 0);
+        third_for(&talk, third, test_draw(&state, 0, 30 * MS));
+        CU_ASSERT_EQUAL_FATAL(talk_come(&talk, end), 0);
+        third_for(&talk, third, 3 * S);
+        CU_ASSERT(talk_is_up(&talk));
+        CU_ASSERT_EQUAL(emu_session_state(third), EMU_SESSION_REFUSED);
+        expect_done(&talk, 1);
+        emu_session_destroy(third);
+        talk_destroy(&talk);
+    }
+}
+
+/*
+ * What he said is played again by one without the key, when he is gone, and so is the other host:
+ * nobody is refused for that, and the other host is met when it comes.
+ */
+static void third__that_is_played_again_is_nobody(void)
+{
+    const struct talk_config config = {.ports = 3, .frames = 600, .silent_ns = S};
+    uint32_t said = 0;
+    struct emu_session *third;
+    struct talk talk;
+
+    talk_create(&talk, &config, test_seed());
+    talk.end[0].limit = talk.end[1].limit = 10;
+    wire_tap(talk.wire, TAPS);
+    for (uint32_t i = 0; i < 2; i++)
+        CU_ASSERT_EQUAL_FATAL(talk_come(&talk, i), 0);
+    talk_for(&talk, 10 * MS);
+    third = third_come(&talk, 1);
+    third_for(&talk, third, 100 * MS);
+    emu_session_destroy(third);
+    talk_go(&talk, 1);
+    talk_for(&talk, 2 * S);
+    for (uint32_t i = 0; wire_tapped(talk.wire, i); i++)
+        if (wire_tapped(talk.wire, i)->from == 2) {
+            wire_inject(talk.wire, 0, wire_tapped(talk.wire, i)->data,
+                        wire_tapped(talk.wire, i)->bytes);
+            said++;
+        }
+    talk_for(&talk, 10 * MS);
+    CU_ASSERT(said > 1);
+    CU_ASSERT_EQUAL(emu_session_state(talk.end[0].session), EMU_SESSION_MEETS);
+    CU_ASSERT_EQUAL(talk_come(&talk, 1), 0);
+    CU_ASSERT(talk_until_done(&talk, S));
+    CU_ASSERT_EQUAL(emu_session_life(talk.end[0].session), 2);
+    talk_destroy(&talk);
+}
+
+/* --- keys and checks ----------------------------------------------------------------------- */
 
 static void key__that_differs_meets_nobody(void)
 {
@@ -503,6 +678,9 @@ int main(void)
 {
     static const struct test_case cases[] = {
         CASE(digest__that_differs_is_refused),
+        CASE(third__that_is_refused_ends_nothing),
+        CASE(third__that_is_refused_keeps_nobody_from_meeting),
+        CASE(third__that_is_played_again_is_nobody),
         CASE(key__that_differs_meets_nobody),
         CASE(key__at_one_end_meets_nobody),
         CASE(key__is_refused_without_a_library),

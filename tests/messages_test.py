@@ -17,7 +17,8 @@ SAYS = re.compile(r"\b(?:dpdk_fail|fail|wrong|say|refused|options_usage_error)\(
 LITERALS = re.compile(r'"(?:[^"\\]|\\.)*"(?:\s*"(?:[^"\\]|\\.)*")*')
 FORMAT = re.compile(r"%[-+ #0]*(?:\d+|\*)?(?:\.(?:\d+|\*))?[hlzjt]*[a-zA-Z]")
 # What the preprocessor puts between literals.
-KNOCK = re.search(r'LINKS_KNOCK (".*")', (TOP / "apps/hosts/links.h").read_text(encoding="utf-8"))[1]
+LINKS = (TOP / "apps" / "hosts" / "links.h").read_text(encoding="utf-8")
+KNOCK = re.search(r'LINKS_KNOCK (".*")', LINKS)[1]
 PUT = {"LINKS_KNOCK": KNOCK, "EMU_HOSTPORT_LIBRARY": '"libfabemu-dpdk.so"',
        "FABEMU_VERSION": '"%s"', "PRIu64": '"lu"'}
 

@@ -24,6 +24,7 @@ import unittest
 from cli_kit import FabemuCase, build_bugs, main, until
 
 RANKS = 4
+FLOODS = 5  # so many senders, of 1024 messages each on their way, fill an edge's ring
 SAYS_S = 2      # --standstill
 COMPUTES_S = 10  # of those that only compute
 AT_A_TIME = 6  # they stand still
@@ -59,12 +60,13 @@ class Running:
     def __init__(self, command, env, program, name):
         bug, options, before, stands = RUNS[name]
         seconds = 6 if name == "off" else COMPUTES_S
+        topo, ranks = ("kary:3,2", FLOODS + 1) if bug == "flood" else ("kary:2,2", RANKS)
         self.err = ""
         out = tempfile.TemporaryFile("w+")
         run = subprocess.Popen(
-            [command, "run", "--topo", "kary:2,2", "--standstill", str(SAYS_S), *options, "--",
+            [command, "run", "--topo", topo, "--standstill", str(SAYS_S), *options, "--",
              *before,
-             "mpirun", "-np", str(RANKS), program, bug, str(seconds)],
+             "mpirun", "-np", str(ranks), program, bug, str(seconds)],
             env=env, text=True, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.PIPE)
         late = threading.Timer(PATIENCE_S, run.kill)
         late.start()
@@ -200,10 +202,11 @@ class StandstillTest(FabemuCase):
 
     def test_stopped__while_others_send(self):
         """Its edge is full, and the network backs up: links say what they wait for."""
-        self.said("flood", *[f"#{n} waits in a send to rank 3, tag 1, 4 bytes, for .* s: it is not "
-                             "on its way: the other takes no more, " for n in range(RANKS - 1)],
-                  "#3 is stopped$",
-                  "the link to #3 waits for room: its process does not take its segments, for ",
+        self.said("flood", *[f"#{n} waits in a send to rank {FLOODS}, tag 1, 4 bytes, for .* s: it "
+                             "is not on its way: the other takes no more, " for n in range(FLOODS)],
+                  f"#{FLOODS} is stopped$",
+                  f"the link to #{FLOODS} waits for room: its process does not take its segments, "
+                  "for ",
                   r"the link from switch \d, port \d, to switch \d waits for a credit, for ")
 
     def test_computing__is_who_is_missing(self):

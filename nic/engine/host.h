@@ -35,7 +35,7 @@ struct engine_host {
     struct emu_tx out; /* to it */
     /* when the next of its segments can be taken; EMU_NEVER: none is known, or full */
     uint64_t in_ps;
-    bool in_full;     /* segments of the host wait for room for a packet */
+    bool in_full;     /* segments of the host wait for a free packet */
     uint32_t process; /* names the one that is attached: emu_edge.serial; 0: none */
     struct engine_delivery delivery;
     uint32_t copied[ENGINE_SEGS_MAX]; /* buffers that were copied out, to be dropped together; */
@@ -45,7 +45,7 @@ struct engine_host {
 
 /**
  * engine_post - a host segment in @buf goes to @to; its reference is the
- * engine's from now on. False: there is no room for one more packet; nothing changed.
+ * engine's from now on. False: there is no free packet; nothing changed.
  */
 bool engine_post(struct engine *e, uint32_t buf, struct engine_to to, uint64_t at_ps);
 
@@ -56,8 +56,7 @@ uint16_t engine_begin(struct engine *e, uint32_t buf, struct engine_to to);
 bool engine_take(struct engine *e, const struct emu_entry *entry, uint64_t at_ps);
 
 /**
- * engine_posts_again - if the host's segments wait for room for a packet, and there is some, they
- * go on.
+ * engine_posts_again - if the host's segments wait for a free packet, and there is one, they go on.
  */
 void engine_posts_again(struct engine *e, uint64_t at_ps);
 

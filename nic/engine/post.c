@@ -90,20 +90,13 @@ uint16_t engine_begin(struct engine *e, uint32_t buf, struct engine_to to)
     return i;
 }
 
-/* Is there room for one more packet of the host's? */
-static bool post_has_room(const struct engine *e)
-{
-    return !engine_list_empty(&e->send.free) && e->send.waiting_segs < e->send.waiting_most;
-}
-
 bool engine_post(struct engine *e, uint32_t buf, struct engine_to to, uint64_t at_ps)
 {
     if (post_joins(e, engine_hdr(e, buf), to)) {
         post_append(e, &e->send.packet[e->send.forming], buf);
-        e->send.waiting_segs++;
         return true;
     }
-    if (!post_has_room(e))
+    if (engine_list_empty(&e->send.free))
         return false;
     if (engine_flow_dead(e, to)) {
         emu_count(&e->counts.lost, 1);
@@ -212,13 +205,13 @@ bool engine_take(struct engine *e, const struct emu_entry *entry, uint64_t at_ps
         return true;
     if (entry->buf == EMU_NO_BUF)
         emu_pool_drop(engine_cache(e), buf);
-    e->host.in_full = true; /* until engine_posts_again() */
+    e->host.in_full = true; /* until a packet is free: engine_posts_again() */
     return false;
 }
 
 void engine_posts_again(struct engine *e, uint64_t at_ps)
 {
-    if (!e->host.in_full || !post_has_room(e))
+    if (!e->host.in_full || engine_list_empty(&e->send.free))
         return;
     e->host.in_full = false;
     e->host.in_ps = at_ps;

@@ -205,13 +205,6 @@ static uint32_t raw_send(struct engine *e)
     return sent;
 }
 
-/* Packets have gone, so the host's next ones may come: but for those that results wait for. */
-static void raw_posts_again(struct engine *e)
-{
-    if (engine_queue_empty(&e->tree.results))
-        engine_posts_again(e, 0);
-}
-
 /* Tell everybody what this pass has put on the cables. */
 static void raw_tell(struct engine_raw *r)
 {
@@ -254,7 +247,6 @@ static uint32_t raw_step(struct emu_dev *dev, uint64_t until_ps)
     if (e->tree.results_ps != EMU_NEVER)
         engine_results(e, 0);
     moved += raw_send(e);
-    raw_posts_again(e);
     raw_tell(r);
     if (r->more || (e->host.in_ps != EMU_NEVER && !e->host.in_full))
         emu_dev_again(dev);
@@ -264,17 +256,11 @@ static uint32_t raw_step(struct emu_dev *dev, uint64_t until_ps)
     return moved;
 }
 
-/*
- * Nothing takes time here but a host's threads. What waits for a channel takes part in nothing but
- * the processor's cache: the host's rings keep it as well. With as many segments as the pool of a
- * link's far end has slots, a node and its adapter have a packet of five done in half the time that
- * they take where all packets may wait.
- */
+/* Nothing takes time here but a host's threads. */
 static void raw_init(struct engine *e, enum emu_clock_mode clock)
 {
     assert(clock == EMU_CLOCK_RAW);
     (void)clock;
-    e->send.waiting_most = e->links * (e->profile->pool_slots + 1u);
     if (e->profile->reply_timeout_ps < EMU_REPLY_NEVER_PS)
         emu_rto_adapt(&e->rto, EMU_RTO_LEAST_PS);
 }

@@ -26,7 +26,6 @@ void engine_sending_init(struct engine_sending *send)
     for (uint32_t i = 0; i < send->packets; i++)
         engine_list_add(&send->free, send->join, (uint16_t)i);
     send->forming = ENGINE_NONE;
-    send->waiting_most = UINT32_MAX;
 }
 
 /* Small packets overtake bulk. */
@@ -42,7 +41,6 @@ void engine_waiting_drop(struct engine *e, uint16_t i)
     engine_list_drop(list, e->send.join, i);
     if (engine_list_empty(list))
         e->send.waiting_any &= ~(1u << e->send.packet[i].priority);
-    e->send.waiting_segs -= e->send.packet[i].count;
 }
 
 void engine_ready(struct engine *e, uint16_t i, bool first, uint64_t at_ps)
@@ -55,7 +53,6 @@ void engine_ready(struct engine *e, uint16_t i, bool first, uint64_t at_ps)
     list = &e->send.waiting[p->priority];
     engine_list_insert(list, e->send.join, first ? ENGINE_NONE : list->last, i);
     e->send.waiting_any |= 1u << p->priority;
-    e->send.waiting_segs += p->count;
     engine_wake_all(e, at_ps);
 }
 

@@ -85,8 +85,6 @@ struct engine_sending {
     uint32_t tests;       /* conditionals sent so far: names them */
     uint32_t waiting_any; /* a bit a priority with some that wait */
     struct engine_list waiting[EMU_PRIORITIES];
-    uint32_t waiting_segs;       /* host segments of all that wait */
-    uint32_t waiting_most;       /* with so many, no packet of the host's is begun: the machine's */
     struct engine_list awaiting; /* in the order of due_ps, as the next */
     struct engine_list resting;
     struct engine_list back;

@@ -689,24 +689,6 @@ static void raw__everything_arrives_once(void)
     raw_by_hand(&setting);
 }
 
-/* An engine lets little wait for a channel: the rest stays in its host's ring. */
-static void raw__what_cannot_go_stays_with_the_host(void)
-{
-    struct hosts_config setting = {.clock = EMU_CLOCK_RAW, .draw = hosts_draw_whole, .posts = 3000};
-    struct hosts w;
-
-    hosts_begin(&w, &setting);
-    engine_stick(w.engine[0], 0, true, 0);
-    CU_ASSERT_FALSE(hosts_step(&w, hosts_awaited(&w), 1000));
-    CU_ASSERT_EQUAL(w.engine[0]->send.waiting_segs, (w.profile.pool_slots + 1 + 3) / 4 * 4);
-    engine_stick(w.engine[0], 0, false, 0);
-    emu_dev_again(engine_emu_dev(w.engine[0]));
-    CU_ASSERT_TRUE(hosts_step(&w, hosts_awaited(&w), 100000000));
-    CU_ASSERT_TRUE(hosts_exactly_once(&w));
-    CU_ASSERT_TRUE(hosts_clean(&w));
-    hosts_end(&w);
-}
-
 /* What the pool has no slots for is begun when what was begun has gone; but it is, one a pass. */
 static void raw__little_is_begun_at_a_time(void)
 {
@@ -854,7 +836,6 @@ int main(void)
         {"raw__time_is_rebased_under_way", raw__time_is_rebased_under_way},
         {"raw__everything_arrives_once", raw__everything_arrives_once},
         {"raw__little_is_begun_at_a_time", raw__little_is_begun_at_a_time},
-        {"raw__what_cannot_go_stays_with_the_host", raw__what_cannot_go_stays_with_the_host},
         {"raw__threads_soak", raw__threads_soak},
         {"fabric__everything_arrives_once", fabric__everything_arrives_once},
         {NULL, NULL},

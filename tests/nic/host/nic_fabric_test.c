@@ -250,7 +250,7 @@ static void post_segments(struct cluster *w, uint32_t node, uint32_t dst, uint32
 static void node__that_has_a_new_process_tells_that_what_is_its_own(void)
 {
     /* more packets than channels, and one that has room for more */
-    enum { FIRST = 4 * 32 + 1, SECOND = 2 };
+    enum { FIRST = 4 * 40 + 1, SECOND = 2 };
     struct cluster w;
 
     cluster_open(&w, &(struct cluster_config){.topo = "kary:4,1", .set = "retry_limit=2"});

@@ -324,11 +324,13 @@ static void tick(struct daemon *daemon)
     }
 }
 
-static void serve_round(struct daemon *daemon)
+/* @most_ms: to wait for something to serve; -1: without limit. */
+static void serve_round(struct daemon *daemon, int most_ms)
 {
     struct epoll_event events[EVENTS_A_ROUND];
-    int timeout_ms = daemon->busy ? 0 : daemon_dying_wait_ms(daemon);
-    int count = epoll_wait(daemon->epoll, events, EVENTS_A_ROUND, timeout_ms);
+    int dying_ms = daemon_dying_wait_ms(daemon);
+    int wait_ms = dying_ms >= 0 && (most_ms < 0 || dying_ms < most_ms) ? dying_ms : most_ms;
+    int count = epoll_wait(daemon->epoll, events, EVENTS_A_ROUND, daemon->busy ? 0 : wait_ms);
 
     serve_left(daemon);
     for (int i = 0; i < count; i++) {
@@ -451,15 +453,40 @@ static void daemon_close(struct daemon *daemon)
         close(daemon->epoll);
 }
 
+static bool is_far_attached(const struct daemon *daemon)
+{
+    emu_each_listed (const struct client, client, &daemon->clients, link)
+        if (client->far && client->node >= 0 && !client->gone)
+            return true;
+    return false;
+}
+
+/*
+ * Of processes on other hosts the supervisor knows nothing: a launcher that has ended may have left
+ * some that are about to, and what they did last may still be on its way here. They have as long
+ * as what it started on this host has (--bound term), and half of what the fabric itself has.
+ */
+static void await_far(struct daemon *daemon)
+{
+    const struct emu_bounds bounds = emu_bounds_filled(daemon->config->fabric->bounds);
+    uint64_t most_ms = bounds.term_ms < bounds.stop_ms / 2 ? bounds.term_ms : bounds.stop_ms / 2;
+    int64_t until_ms = emu_now_ms() + emu_bound_int_ms(most_ms), left_ms;
+
+    while (!daemon->owner_gone && is_far_attached(daemon) &&
+           (left_ms = until_ms - emu_now_ms()) > 0)
+        serve_round(daemon, (int)left_ms);
+}
+
 /* Tell everybody, and hand the final report to the supervisor. */
 static void say_goodbye(struct daemon *daemon)
 {
     struct json_object *ended = conn_event("ended"), *report;
 
-    daemon_dying_tell(daemon, true);
     emu_each_listed (struct client, client, &daemon->clients, link)
         if (client->node >= 0)
             daemon_send(daemon, client, conn_event("shutdown"));
+    await_far(daemon);
+    daemon_dying_tell(daemon, true);
     report = daemon_report(daemon);
     json_object_object_add(report, "check", audit_json(daemon->fabric, false));
     json_object_object_add(ended, "report", report);
@@ -512,7 +539,7 @@ int daemon_serve(struct fabric *fabric, const struct daemon_config *config, char
         daemon_send(&daemon, daemon.owner,
                     json_add_number(conn_event("ready"), "pid", (uint64_t)getpid()));
         while (!daemon.shutdown && !daemon.owner_gone)
-            serve_round(&daemon);
+            serve_round(&daemon, -1);
         if (!daemon.owner_gone)
             say_goodbye(&daemon);
     } else if (daemon.owner && *error) { /* while there is a line to it */

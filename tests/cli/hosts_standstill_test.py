@@ -15,14 +15,17 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import unittest
 
-from cli_kit import FabemuCase, build_bugs, main, until
+from cli_kit import Client, FabemuCase, build_bugs, main, until
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TWO_HOSTS = os.path.join(HERE, "..", "..", "scripts", "two-hosts")
 HOSTS = 2
 SAYS_S = 2  # --standstill
+TAKES_IN_S = 0.3  # a process, the end of its fabric
+RUNS = f"/tmp/fabemu-{os.geteuid()}"  # sockets of runs on several hosts
 PATIENCE_S = 90
 
 
@@ -90,10 +93,14 @@ class HostsStandstillTest(FabemuCase):
     def start_job(self, *options):
         """The barrier that the last rank, on the far host, skips."""
         ranks = ",".join(f"{self.wire.name(h)}:2" for h in range(HOSTS))
+        return self.start_run("mpirun", "-np", "4", "--host", ranks, self.program, "skip-barrier",
+                              options=options)
+
+    def start_run(self, *command, options=()):
         run = subprocess.Popen(
             self.on_host(0, self.command, "run", "--cluster", self.cluster, "--launch", self.agent,
                          "--topo", "kary:2,2", "--standstill", str(SAYS_S), *options, "--",
-                         "mpirun", "-np", "4", "--host", ranks, self.program, "skip-barrier"),
+                         *command),
             env=self.job_env(), text=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE, start_new_session=True)
         run.lines = []
@@ -145,6 +152,24 @@ class HostsStandstillTest(FabemuCase):
                                        r"a receive from rank 0, tag 7")
                 self.end(run)
                 self.assertRegex("".join(run.lines), rf"host {far} +up, 2 nodes\n")
+
+    def test_report_is_not_before_processes_on_the_far_host_have_ended(self):
+        """The command is over, and the supervisor is no parent of theirs: they are told of the
+        end, and have a moment to take it in."""
+        run = self.start_run("sleep", str(PATIENCE_S))
+        path = f"{RUNS}/run-{run.pid}.{self.wire.name(1)}.sock"
+        self.assertTrue(until(lambda: os.path.exists(path), PATIENCE_S))
+        far = Client(path)
+        self.clients.append(far)
+        self.assertEqual(far.attach()["node"], 2)
+        run.send_signal(signal.SIGINT)
+        while far.next().get("event") != "shutdown":
+            pass
+        time.sleep(TAKES_IN_S)
+        far.close()
+        run.wait(PATIENCE_S)
+        run.reader.join()
+        self.assertRegex("".join(run.lines), rf"host {self.wire.name(1)} +up, 2 nodes\n")
 
     def test_status_and_check_are_of_all_hosts_on_either(self):
         run, _ = self.stands()

@@ -156,25 +156,6 @@ static uint64_t server_ns(const struct face *face)
 }
 
 /* Nobody is attached: what is read are counters of the fabric's threads alone. */
-static uint64_t hops_of(const struct face *face)
-{
-    struct fabric_totals totals;
-
-    fabric_totals_here(face->fabric, &totals);
-    return totals.hops;
-}
-
-/* Hops a second for @slice_ns, in millions. */
-static double slice(const struct face *face, uint64_t slice_ns)
-{
-    const struct timespec rest = {.tv_sec = (time_t)(slice_ns / 1000000000u),
-                                  .tv_nsec = (long)(slice_ns % 1000000000u)};
-    uint64_t before = hops_of(face), start_ns = emu_now_ns();
-
-    nanosleep(&rest, NULL);
-    return (double)(hops_of(face) - before) * 1e3 / (double)(emu_now_ns() - start_ns);
-}
-
 /* Errors: -EPIPE, a line in @error. */
 static int readers_end(struct bench_readers *readers, char *error, size_t error_bytes)
 {
@@ -196,12 +177,12 @@ static int round_take(const struct face *face, struct face_samples *samples, cha
                       size_t error_bytes)
 {
     struct bench_readers readers;
-    double without = slice(face, SLICE_NS), with;
+    double without = bench_mhops(face->fabric, SLICE_NS), with;
     int err = readers_begin(&readers, face, error, error_bytes);
 
     if (err)
         return err;
-    with = slice(face, SLICE_NS);
+    with = bench_mhops(face->fabric, SLICE_NS);
     bench_sample(&samples->without, without);
     bench_sample(&samples->with, with);
     bench_sample(&samples->times, with / without);
@@ -214,7 +195,7 @@ static void core_take(const struct face *face, const struct bench_readers *reade
     uint64_t lines = atomic_load_explicit(&readers->lines, memory_order_relaxed);
     uint64_t manager = manager_ns(face), server = server_ns(face), start_ns = emu_now_ns();
 
-    slice(face, CORE_NS);
+    bench_mhops(face->fabric, CORE_NS);
     manager = manager_ns(face) - manager;
     server = server_ns(face) - server;
     lines = atomic_load_explicit(&readers->lines, memory_order_relaxed) - lines;
@@ -306,7 +287,7 @@ static void face_case(struct bench *bench, const char *name, const char *topo)
     int err = face_open(&face, topo, error, sizeof error);
 
     if (!err)
-        slice(&face, SLICE_NS); /* queues fill */
+        bench_mhops(face.fabric, SLICE_NS); /* queues fill */
     for (unsigned i = 0; i < repeat && !err; i++) {
         bench_progress(bench, "face", i / (double)repeat);
         err = round_take(&face, &samples, error, sizeof error);

@@ -166,13 +166,22 @@ static void hops_row(struct bench *bench, const char *name, const struct bench_h
 
 /* --- workers on threads of their own ------------------------------------------------ */
 
-static void sleep_ns(uint64_t ns)
+static uint64_t hops_of(const struct fabric *fabric)
 {
-    struct timespec left = {.tv_sec = (time_t)(ns / 1000000000u),
-                            .tv_nsec = (long)(ns % 1000000000u)};
+    struct fabric_totals totals;
 
-    while (nanosleep(&left, &left) && errno == EINTR)
-        ;
+    fabric_totals_here(fabric, &totals);
+    return totals.hops;
+}
+
+double bench_mhops(const struct fabric *fabric, uint64_t ns)
+{
+    const struct timespec rest = {.tv_sec = (time_t)(ns / 1000000000u),
+                                  .tv_nsec = (long)(ns % 1000000000u)};
+    uint64_t before = hops_of(fabric), start_ns = emu_now_ns();
+
+    nanosleep(&rest, NULL);
+    return (double)(hops_of(fabric) - before) * 1e3 / (double)(emu_now_ns() - start_ns);
 }
 
 /* Millions of hops a second of the wall's time; a negative number: a line in @error says why. */
@@ -180,18 +189,11 @@ static double threads_mhops(const struct bench_hops_case *what, uint32_t workers
                             char *error, size_t error_bytes)
 {
     struct bench_hops hops;
-    struct fabric_totals before, after;
     double mhops = -1;
-    uint64_t ns;
 
     if (!bench_hops_open(&hops, what, workers, error, error_bytes)) {
-        sleep_ns(run_ns / 2); /* queues fill */
-        ns = emu_now_ns();
-        fabric_totals_read(hops.fabric, &before);
-        sleep_ns(run_ns);
-        fabric_totals_read(hops.fabric, &after);
-        ns = emu_now_ns() - ns;
-        mhops = (double)(after.hops - before.hops) * 1e3 / (double)ns;
+        bench_mhops(hops.fabric, run_ns / 2); /* queues fill */
+        mhops = bench_mhops(hops.fabric, run_ns);
     }
     bench_hops_close(&hops);
     return mhops;

@@ -49,6 +49,9 @@ void bench_hops_close(struct bench_hops *hops);
 /** bench_hops_step - step for @run_ns. For a fabric whose workers have no threads. */
 struct bench_hops_sample bench_hops_step(struct bench_hops *hops, uint64_t run_ns);
 
+/** bench_mhops - millions of hops a second for @ns, of a fabric whose workers have threads. */
+double bench_mhops(const struct fabric *fabric, uint64_t ns);
+
 /** bench_hops_wrong - a figure counts only if the fabric did its work. NULL, or what is wrong. */
 const char *bench_hops_wrong(struct bench_hops *hops);
 

@@ -32,9 +32,7 @@ struct real_fabric;
 struct real_node {
     struct traffic_base base;
     struct real_fabric *all;
-    uint64_t birth_ps;  /* of the next segment: it is ready to leave */
-    uint64_t arrive_ps; /* of the next one that comes, EMU_NEVER: unknown */
-    uint64_t depart_ps; /* of the next one that leaves, the same */
+    uint64_t birth_ps; /* of the next segment: it is ready to leave */
     uint64_t random;
     uint32_t node;
 };
@@ -89,9 +87,9 @@ static uint32_t node_step(struct emu_dev *dev, uint64_t until_ps)
 
     emu_dev_take(dev, EMU_EVENT_DATA);
     emu_dev_take(dev, EMU_EVENT_CREDIT);
-    node->arrive_ps = traffic_take(&node->base.rx, credit_ps, until_ps, node, node_deliver);
-    node->depart_ps = node_send(node, until_ps);
-    dev->next_ps = node->arrive_ps < node->depart_ps ? node->arrive_ps : node->depart_ps;
+    uint64_t arrive_ps = traffic_take(&node->base.rx, credit_ps, until_ps, node, node_deliver);
+    uint64_t depart_ps = node_send(node, until_ps);
+    dev->next_ps = arrive_ps < depart_ps ? arrive_ps : depart_ps;
     return 0;
 }
 

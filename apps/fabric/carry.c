@@ -39,7 +39,23 @@ struct carry {
     struct fabric *fabric;
     struct topo_at from, to;
     bool crosses; /* @from is on another host */
+    /* ports of either switch by which what is under way here may go on: what falls goes down */
+    uint64_t from_ports, to_ports;
 };
+
+static struct carry carry_along(struct fabric *fabric, const struct topo_at *from,
+                                const struct topo_at *to)
+{
+    const struct topo_graph *graph = fabric->config.graph;
+    uint64_t ups = fabric_switch_ups(graph, from->sw);
+    bool falls = !(ups >> from->port & 1);
+
+    return (struct carry){.fabric = fabric,
+                          .from = *from,
+                          .to = *to,
+                          .from_ports = falls ? ~ups : UINT64_MAX,
+                          .to_ports = falls ? ~fabric_switch_ups(graph, to->sw) : UINT64_MAX};
+}
 
 /* What no way leads to where it is to go waits, or is dropped. */
 static enum emu_carried carry_parted(const struct carry *carry)
@@ -59,23 +75,16 @@ static enum emu_carried carry_group(const struct carry *carry, uint32_t id)
                                                                  : EMU_CARRIED_OVER;
 }
 
-/*
- * Outputs of a switch by which a unicast to @dst may leave, as the tables in force have it. @falls:
- * it has come down, and never goes up again.
- */
-static uint64_t carry_onward(const struct carry *carry, uint32_t sw, uint32_t dst, bool falls)
+/* Outputs of a switch by which a unicast to @dst may leave, as the tables in force have it. */
+static uint64_t carry_onward(const struct carry *carry, uint32_t sw, uint32_t dst)
 {
-    const struct fabric *fabric = carry->fabric;
-    const struct topo_graph *graph = fabric->links.routed;
-    uint64_t ports = topo_route_ports(&graph->sw[sw].route, dst);
-
-    return falls ? ports & ~fabric_switch_ups(fabric->config.graph, sw) : ports;
+    return topo_route_ports(&carry->fabric->links.routed->sw[sw].route, dst);
 }
 
 /* (4): what neither end leads on from, as it should go. */
 static enum emu_carried carry_rest(const struct carry *carry, uint32_t dst)
 {
-    bool on = carry->fabric->links.eased || carry_onward(carry, carry->to.sw, dst, false);
+    bool on = carry->fabric->links.eased || carry_onward(carry, carry->to.sw, dst);
 
     return carry->crosses && on ? EMU_CARRIED_OVER : EMU_CARRIED_WAITS;
 }
@@ -84,16 +93,14 @@ static enum emu_carried carry_how(void *ctx, const struct emu_entry *entry)
 {
     const struct carry *carry = ctx;
     const struct emu_hdr *hdr = &entry->hdr;
-    uint64_t ups = fabric_switch_ups(carry->fabric->config.graph, carry->from.sw);
-    bool rises = ups >> carry->from.port & 1;
 
     if (hdr->kind != EMU_UNICAST)
         return carry_group(carry, hdr->dst);
     if (!carry->fabric->links.eased && !fabric_reaches(carry->fabric, hdr->src, hdr->dst))
         return carry_parted(carry);
-    if (carry_onward(carry, carry->to.sw, hdr->dst, !rises))
+    if (carry_onward(carry, carry->to.sw, hdr->dst) & carry->to_ports)
         return EMU_CARRIED_OVER;
-    if (carry_onward(carry, carry->from.sw, hdr->dst, !rises))
+    if (carry_onward(carry, carry->from.sw, hdr->dst) & carry->from_ports)
         return EMU_CARRIED_BACK;
     return carry_rest(carry, hdr->dst);
 }
@@ -103,7 +110,7 @@ static uint32_t carry_way(struct fabric *fabric, const struct topo_at *from,
                           const struct topo_at *to, uint64_t now_ps)
 {
     struct switch_dev *near = fabric->sw[from->sw], *far = fabric->sw[to->sw];
-    struct carry carry = {.fabric = fabric, .from = *from, .to = *to};
+    struct carry carry = carry_along(fabric, from, to);
     uint32_t left = switch_carry(near, from->port, far, to->port, FABRIC_CARRY_MOST,
                                  fabric_soon_ps(fabric, now_ps), carry_how, &carry);
 
@@ -121,9 +128,12 @@ static uint32_t carry_in(struct fabric *fabric, struct emu_replay *replay,
     struct switch_dev *here = fabric->sw[to->sw];
     uint32_t depth = fabric_crossing_segments(&fabric->config) -
                      emu_profile_credits(&fabric->config.profile);
-    struct carry carry = {.fabric = fabric, .from = *from, .to = *to, .crosses = true};
-    uint32_t left = switch_carry_in(replay, here, to->port, depth, FABRIC_CARRY_MOST,
-                                    fabric_soon_ps(fabric, now_ps), carry_how, &carry);
+    struct carry carry = carry_along(fabric, from, to);
+    uint32_t left;
+
+    carry.crosses = true;
+    left = switch_carry_in(replay, here, to->port, depth, FABRIC_CARRY_MOST,
+                           fabric_soon_ps(fabric, now_ps), carry_how, &carry);
 
     if (left) {
         fabric_wake(fabric, switch_emu_dev(here), now_ps);

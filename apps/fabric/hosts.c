@@ -298,19 +298,25 @@ static const struct fabric_crossing *crossing_of(const struct fabric *fabric, ui
     return NULL;
 }
 
-struct emu_replay *fabric_crossing_replay(const struct fabric *fabric, uint32_t cable)
+static struct emu_replay *replay_of(const struct fabric *fabric,
+                                    const struct fabric_crossing *crossing)
 {
     const struct fabric_hosts *hosts = fabric->config.hosts;
+
+    return hosts->ops->replay ? hosts->ops->replay(hosts->ctx, crossing) : NULL;
+}
+
+struct emu_replay *fabric_crossing_replay(const struct fabric *fabric, uint32_t cable)
+{
     const struct fabric_crossing *crossing = crossing_of(fabric, cable);
 
-    return crossing && hosts->ops->replay ? hosts->ops->replay(hosts->ctx, crossing) : NULL;
+    return crossing ? replay_of(fabric, crossing) : NULL;
 }
 
 void fabric_crossings_count(const struct fabric *fabric, struct switch_retries *sum)
 {
     for (uint32_t i = 0; i < fabric->links.crossings; i++) {
-        const struct emu_replay *replay =
-            fabric_crossing_replay(fabric, fabric->links.crossing[i].cable);
+        const struct emu_replay *replay = replay_of(fabric, &fabric->links.crossing[i]);
 
         if (!replay)
             continue;

@@ -444,13 +444,15 @@ void fabric_totals_here(const struct fabric *fabric, struct fabric_totals *ret)
                               fabric->config.local_nodes && !fabric_has_engines(&fabric->config),
                               graph->sw[s].end);
     fabric_crossings_count(fabric, &ret->retries);
-    for (uint32_t i = 0; i < fabric->engines.count; i++)
-        if (fabric->engines.at[i])
-            totals_add_engine(ret, fabric->engines.at[i],
-                              fabric->config.local_nodes && i < graph->nodes);
-    for (uint32_t n = 0; n < graph->nodes; n++)
-        if (fabric_engine(fabric, n))
-            totals_add_links(ret, fabric_engine(fabric, n), graph->node[n].links);
+    for (uint32_t i = 0; i < fabric->engines.count; i++) {
+        struct engine *engine = fabric->engines.at[i];
+        bool is_node = i < graph->nodes;
+
+        if (engine)
+            totals_add_engine(ret, engine, fabric->config.local_nodes && is_node);
+        if (engine && is_node)
+            totals_add_links(ret, engine, graph->node[i].links);
+    }
     for (uint32_t w = 0; w < fabric->workers; w++) {
         uint64_t lag_ps = emu_count_read(&fabric->worker[w]->worst_lag_ps);
 

@@ -22,9 +22,9 @@
 #include "emu/hostlink/hostlink.h"
 #include "emu/hostlink/open.h"
 
-/* A pair of ports, seen from here: a peer of the host link over that port. */
 #define KNOCK_BYTES 192 /* of a line */
 
+/* A pair of ports, seen from here: a peer of the host link over that port. */
 struct pair {
     uint32_t host;
     uint32_t number;         /* of the pairs that join the two hosts */

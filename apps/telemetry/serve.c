@@ -162,7 +162,7 @@ static uint32_t readers_with_open(const struct daemon *daemon)
     uint32_t count = 0;
 
     emu_each_listed (const struct client, client, &daemon->clients, link)
-        count += client->telemetry.open != NULL;
+        count += client->telemetry.told.open != NULL;
     return count;
 }
 
@@ -179,9 +179,7 @@ static int reader_open(struct daemon *daemon, const struct telemetry_wish *wish,
         *why = "too many readers have blocks open";
         return -ENOSPC;
     }
-    err = telemetry_wish_meet(wish, daemon->telemetry->telemetry, &reader->open, why);
-    reader->folded = err > 0;
-    return err < 0 ? err : 0;
+    return telemetry_wish_meet(wish, daemon->telemetry->telemetry, &reader->told, why);
 }
 
 static void reader_begin(struct daemon *daemon, struct client *client)
@@ -191,10 +189,7 @@ static void reader_begin(struct daemon *daemon, struct client *client)
     uint64_t every_ns = reader->every_ms * UINT64_C(1000000);
 
     reader->due_ms = next_ms(now_ms(serve), GRID_MS);
-    if (reader->folded)
-        telemetry_folded_shape(serve->telemetry, reader->open, every_ns, &serve->line);
-    else
-        telemetry_shape(serve->telemetry, every_ns, &serve->line);
+    telemetry_told_shape(&reader->told, serve->telemetry, every_ns, &serve->line);
     daemon_send_line(daemon, client, serve->line.at, serve->line.bytes);
 }
 
@@ -246,8 +241,7 @@ bool telemetry_serve_subscribe(struct daemon *daemon, struct client *client,
 
 void telemetry_serve_left(struct client *client)
 {
-    telemetry_fold_destroy(client->telemetry.open);
-    client->telemetry.open = NULL;
+    telemetry_told_free(&client->telemetry.told);
 }
 
 /* The last line is still under way to it. */
@@ -261,11 +255,8 @@ static void reader_serve(struct daemon *daemon, struct client *client)
     struct telemetry_serve *serve = daemon->telemetry;
     struct telemetry_reader *reader = &client->telemetry;
 
-    if (reader->folded)
-        telemetry_folded_line(serve->telemetry, reader->open, reader->seen, reader->skipped,
-                              &serve->line);
-    else
-        telemetry_line(serve->telemetry, reader->seen, reader->skipped, &serve->line);
+    telemetry_told_line(&reader->told, serve->telemetry, reader->seen, reader->skipped,
+                        &serve->line);
     if (serve->line.failed) {
         reader->skipped++;
         return;

@@ -16,23 +16,23 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "apps/telemetry/fold/wish.h"
+
 struct client;
 struct daemon;
 struct hosts_piece;
 struct json_object;
-struct telemetry_fold;
 
 #define TELEMETRY_EVERY_LEAST_MS 100u
 #define TELEMETRY_EVERY_MOST_MS  3600000u
 
 /* What the daemon keeps of a connection's wish. */
 struct telemetry_reader {
-    uint32_t every_ms;           /* 0: it wants none */
-    uint64_t due_ms;             /* since the fabric's start: the next */
-    uint64_t seen;               /* the look that it was told of last; 0: none */
-    uint64_t skipped;            /* since then */
-    bool folded;                 /* it is told of a large network as of one of few parts, */
-    struct telemetry_fold *open; /* of which these are open; NULL: none is */
+    uint32_t every_ms; /* 0: it wants none */
+    uint64_t due_ms;   /* since the fabric's start: the next */
+    uint64_t seen;     /* the look that it was told of last; 0: none */
+    uint64_t skipped;  /* since then */
+    struct telemetry_told told;
 };
 
 /**

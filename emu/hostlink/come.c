@@ -277,9 +277,7 @@ static uint32_t cable_row_come(struct hostlink_cable *cable, const uint8_t *reco
     if (moved == row.room)
         waits = row_to_queue(&row, cable, records, bytes, &done);
     if (moved) {
-        tx->data.at = row.ring.at;
-        tx->credits -= moved;
-        tx->untold = (uint16_t)(tx->untold + moved);
+        emu_tx_sent(tx, &row.ring, moved);
         hostlink_touch(cable);
     }
     cable->open[0] += (int32_t)(moved + waits);

@@ -58,24 +58,32 @@ static uint32_t next_of(const struct telemetry_fold *fold, const struct telemetr
     return fold->is_open[plain->block] ? (*at)++ : *at;
 }
 
+/* Switch or node @number, with nodes @low to @high below it. Returns its group in the fold. */
+static uint32_t place(const struct telemetry_fold *fold, struct telemetry_group *groups,
+                      const struct telemetry_group *plain, uint32_t *next, uint32_t number,
+                      uint32_t low, uint32_t high)
+{
+    uint32_t at = next_of(fold, plain, next);
+
+    groups[at] = *plain;
+    if (fold->is_open[plain->block]) {
+        groups[at].count = 1;
+        groups[at].number = number;
+        groups[at].low = low;
+        groups[at].high = high;
+    }
+    return at;
+}
+
 static void place_switches(struct maker *m)
 {
     const struct topo_graph *graph = m->t->source.config->graph;
 
     for (uint32_t s = 0; s < graph->switches; s++) {
         uint32_t g = m->plain->of_sw[s];
-        const struct telemetry_group *plain = &m->plain->sw_group[g];
-        uint32_t at = next_of(m->fold, plain, &m->sw[g]);
-        struct telemetry_group *group = &m->fold->sw_group[at];
 
-        m->fold->of_sw[s] = at;
-        *group = *plain;
-        if (m->fold->is_open[plain->block]) {
-            group->count = 1;
-            group->number = s;
-            group->low = graph->sw[s].low;
-            group->high = graph->sw[s].high;
-        }
+        m->fold->of_sw[s] = place(m->fold, m->fold->sw_group, &m->plain->sw_group[g], &m->sw[g], s,
+                                  graph->sw[s].low, graph->sw[s].high);
     }
 }
 
@@ -83,16 +91,9 @@ static void place_nodes(struct maker *m)
 {
     for (uint32_t n = 0; n < m->t->source.config->graph->nodes; n++) {
         uint32_t g = m->plain->of_node[n];
-        const struct telemetry_group *plain = &m->plain->node_group[g];
-        uint32_t at = next_of(m->fold, plain, &m->node[g]);
-        struct telemetry_group *group = &m->fold->node_group[at];
 
-        m->fold->of_node[n] = at;
-        *group = *plain;
-        if (m->fold->is_open[plain->block]) {
-            group->count = 1;
-            group->number = group->low = group->high = n;
-        }
+        m->fold->of_node[n] =
+            place(m->fold, m->fold->node_group, &m->plain->node_group[g], &m->node[g], n, n, n);
     }
     for (uint32_t g = 0; g < m->fold->switches; g++) {
         struct telemetry_group *group = &m->fold->sw_group[g];

@@ -69,17 +69,40 @@ void telemetry_wish_free(struct telemetry_wish *wish)
 }
 
 int telemetry_wish_meet(const struct telemetry_wish *wish, struct telemetry *t,
-                        struct telemetry_fold **open, const char **why)
+                        struct telemetry_told *ret, const char **why)
 {
-    int folded = wish->folds ? telemetry_fold(t) : 0, err;
+    int folded = wish->folds ? telemetry_fold(t) : 0, err = 0;
 
-    *open = NULL;
+    *ret = (struct telemetry_told){.folded = folded > 0};
     if (folded < 0)
         return refuse(folded, NO_MEMORY, why);
-    if (!wish->count)
-        return folded;
-    err = folded ? telemetry_open(open, t, wish->block, wish->count) : -ENOENT;
+    if (wish->count)
+        err = folded ? telemetry_open(&ret->open, t, wish->block, wish->count) : -ENOENT;
     if (err)
         return refuse(err, err == -ENOENT ? NO_BLOCK : err == -E2BIG ? TOO_MANY : NO_MEMORY, why);
-    return 1;
+    return 0;
+}
+
+void telemetry_told_free(struct telemetry_told *told)
+{
+    telemetry_fold_destroy(told->open);
+    *told = (struct telemetry_told){0};
+}
+
+void telemetry_told_shape(const struct telemetry_told *told, const struct telemetry *t,
+                          uint64_t every_ns, struct telemetry_text *text)
+{
+    if (told->folded)
+        telemetry_folded_shape(t, told->open, every_ns, text);
+    else
+        telemetry_shape(t, every_ns, text);
+}
+
+void telemetry_told_line(const struct telemetry_told *told, struct telemetry *t, uint64_t since,
+                         uint64_t skipped, struct telemetry_text *text)
+{
+    if (told->folded)
+        telemetry_folded_line(t, told->open, since, skipped, text);
+    else
+        telemetry_line(t, since, skipped, text);
 }

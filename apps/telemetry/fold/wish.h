@@ -22,11 +22,21 @@ struct telemetry_wish {
 int telemetry_wish_read(struct telemetry_wish *ret, struct json_object *request, const char **why);
 void telemetry_wish_free(struct telemetry_wish *wish);
 
-/**
- * telemetry_wish_meet - have the network told so. Returns 1: it is folded, and *open has what is
- * open; NULL: nothing is. 0: it is told whole. Errors: as telemetry_open(), with a line in *why.
- */
+/* How one is told of the network of one run. All 0: whole. */
+struct telemetry_told {
+    bool folded;                 /* as of one of few parts, */
+    struct telemetry_fold *open; /* of which these are open; NULL: none is */
+};
+
+/** telemetry_wish_meet - as it is wished. Errors: as telemetry_open(), with a line in *why. */
 int telemetry_wish_meet(const struct telemetry_wish *wish, struct telemetry *telemetry,
-                        struct telemetry_fold **open, const char **why);
+                        struct telemetry_told *ret, const char **why);
+void telemetry_told_free(struct telemetry_told *told);
+
+/** telemetry_told_shape, telemetry_told_line - telemetry_shape() or telemetry_line(), so. */
+void telemetry_told_shape(const struct telemetry_told *told, const struct telemetry *telemetry,
+                          uint64_t every_ns, struct telemetry_text *text);
+void telemetry_told_line(const struct telemetry_told *told, struct telemetry *telemetry,
+                         uint64_t since, uint64_t skipped, struct telemetry_text *text);
 
 #endif

@@ -34,8 +34,7 @@ struct live_client {
     struct conn conn;
     bool reads;
     struct telemetry_wish wish;
-    bool folded;                 /* this network is told folded, */
-    struct telemetry_fold *open; /* with these blocks open; NULL: none is */
+    struct telemetry_told told; /* of this run's network */
     bool gone;
     uint64_t seen;    /* the look that it was told of last; 0: none */
     uint64_t skipped; /* since then */
@@ -94,8 +93,7 @@ static void client_line(struct traffic_live *live, struct live_client *client)
 
 static void client_quit(struct live_client *client)
 {
-    telemetry_fold_destroy(client->open);
-    client->open = NULL;
+    telemetry_told_free(&client->told);
     client->reads = false;
 }
 
@@ -103,14 +101,13 @@ static void client_quit(struct live_client *client)
 static int client_meet(struct traffic_live *live, struct live_client *client,
                        const struct telemetry_wish *wish, const char **why)
 {
-    struct telemetry_fold *open;
-    int err = telemetry_wish_meet(wish, live->telemetry, &open, why);
+    struct telemetry_told told;
+    int err = telemetry_wish_meet(wish, live->telemetry, &told, why);
 
-    if (err < 0)
+    if (err)
         return err;
     client_quit(client);
-    client->open = open;
-    client->folded = err > 0;
+    client->told = told;
     return 0;
 }
 
@@ -118,20 +115,13 @@ static void client_shape(struct traffic_live *live, struct live_client *client)
 {
     client->reads = true;
     client->seen = client->skipped = 0;
-    if (client->folded)
-        telemetry_folded_shape(live->telemetry, client->open, live->every_ns, &live->line);
-    else
-        telemetry_shape(live->telemetry, live->every_ns, &live->line);
+    telemetry_told_shape(&client->told, live->telemetry, live->every_ns, &live->line);
     client_line(live, client);
 }
 
 static void client_look(struct traffic_live *live, struct live_client *client)
 {
-    if (client->folded)
-        telemetry_folded_line(live->telemetry, client->open, client->seen, client->skipped,
-                              &live->line);
-    else
-        telemetry_line(live->telemetry, client->seen, client->skipped, &live->line);
+    telemetry_told_line(&client->told, live->telemetry, client->seen, client->skipped, &live->line);
     client->seen = telemetry_looks(live->telemetry);
     client->skipped = 0;
     client->sent_ms = emu_now_ms();

@@ -13,6 +13,7 @@
 #include "apps/telemetry/fold/fold.h"
 #include "apps/telemetry/fold/wish.h"
 #include "emu/json.h"
+#include "tests/apps/telemetry/lines.h"
 #include "tests/test.h"
 
 #define WAY    4u /* counters of a row: of links, */
@@ -117,19 +118,6 @@ static void look(struct net *net)
                                                     (uint32_t)some(net), (uint32_t)some(net)};
             t->node[n].changed = t->looks;
         }
-}
-
-static struct json_object *parsed(const struct telemetry_text *text)
-{
-    struct json_tokener *tok = json_tokener_new();
-    struct json_object *line;
-
-    CU_ASSERT_FALSE_FATAL(text->failed);
-    json_tokener_set_flags(tok, JSON_TOKENER_STRICT);
-    line = json_tokener_parse_ex(tok, text->at, (int)text->bytes);
-    CU_ASSERT_EQUAL_FATAL(json_tokener_get_error(tok), json_tokener_success);
-    json_tokener_free(tok);
-    return line;
 }
 
 static int64_t at(struct json_object *list, size_t i)

@@ -12,6 +12,7 @@
 #include "apps/telemetry/telemetry.h"
 #include "emu/json.h"
 #include "emu/now.h"
+#include "tests/apps/telemetry/lines.h"
 #include "tests/test.h"
 #include "tests/world/edges.h"
 
@@ -40,20 +41,6 @@ static void watch_close(struct watch *w)
     telemetry_destroy(w->telemetry);
     telemetry_text_free(&w->text);
     edges_close(&w->e);
-}
-
-static struct json_object *parsed(const struct telemetry_text *text)
-{
-    struct json_tokener *tok = json_tokener_new();
-    struct json_object *line;
-
-    CU_ASSERT_FALSE_FATAL(text->failed);
-    json_tokener_set_flags(tok, JSON_TOKENER_STRICT);
-    line = json_tokener_parse_ex(tok, text->at, (int)text->bytes);
-    CU_ASSERT_EQUAL_FATAL(json_tokener_get_error(tok), json_tokener_success);
-    CU_ASSERT_EQUAL(json_tokener_get_parse_end(tok), text->bytes);
-    json_tokener_free(tok);
-    return line;
 }
 
 /* The next line for a reader who has seen @since. */

@@ -54,6 +54,8 @@ static const struct entry entries[] = {
      "hops with a page, a scraper and a subscriber beside those without; their cost", bench_face,
      64, false, 27, 3},
     {"face.nodes1000", "the same of 1000 nodes", bench_face, 1000, false, 28, 3},
+    {"relay", "what messages cannot be faster than: three threads that hand on slots", bench_relay,
+     0, false, 6, 0.4},
     {"mpi.latency8", "half a round trip of 8 bytes between two ranks", bench_mpi_latency, 2, true,
      12, 4},
     {"mpi.bandwidth1M", "messages of 1 MB between two ranks", bench_mpi_bandwidth, 2, true, 19, 4},

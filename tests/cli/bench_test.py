@@ -28,6 +28,7 @@ ACK_RATE = {f"ack.rate.{what}{part}" for part in ("", " of most")
                          "all.uniform", "all.alltoall")}
 FACE = {f"face.{what}" for what in ("hops.nodes64.without", "hops.nodes64.with",
                                     "hops.nodes64 with/without", "core.nodes64")}
+RELAY = {"relay.latency8": "us", "relay.stream.copies4": "MB/s", "relay.stream.copies2": "MB/s"}
 CRC = {"crc.segment", "crc.segment.tables", "crc.head", "crc.cont"}
 
 # Stands in for mpirun: prints one bench line, or fails as a launcher does.
@@ -75,6 +76,12 @@ class BenchTest(FabemuCase):
         self.assertIn("kernel Linux", head)
         self.assertEqual({line.split()[0] for line in rest if line.startswith("hops.")},
                          HOPS | {HOPS_GAIN})
+
+    def test_relay__says_what_messages_cannot_be_faster_than(self):
+        rows = self.rows("--only", "relay")
+        self.assertEqual({name: row["unit"] for name, row in rows.items()}, RELAY)
+        for row in rows.values():
+            self.check_row(row)
 
     def test_real__says_how_many_nodes_are_on_time(self):
         rows = self.rows("--only", "real", "--repeat", "1")  # none, where others have the core

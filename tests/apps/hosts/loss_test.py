@@ -350,6 +350,24 @@ class HostLossTest(unittest.TestCase):
         self.assertTrue(wrong.until(lambda _: wrong.child.poll() is not None), wrong.text())
         self.assertIn("another cluster file", wrong.text())
 
+    def test_another_that_says_it_is_a_host_which_is_there__is_refused_and_nothing_happens(self):
+        """It has another cluster file; the one that is there goes on, and so do the programs."""
+        up = self.stays_up("af_packet", "--topo", "kary:3,2")
+        run = self.program_on((0, 1), "pairs")
+        wrong = self.on(2, self.fabemu, "join", "--cluster", self.other_cluster(), "--host", "h1",
+                        "--name", "another", "--topo", "kary:3,2", "--bound", "start=2s")
+        self.assertTrue(up.until(lambda _: up.count("refused that says it is host h1")),
+                        up.text())
+        self.assertTrue(wrong.until(lambda _: wrong.child.poll() is not None), wrong.text())
+        been = run.count("rank 0 goes")
+        self.assertTrue(run.until(lambda _: run.count("rank 0 goes") > been), run.text())
+        self.assertNotIn("has an error", run.text())
+        self.assertNotIn("is lost", up.text())
+        self.assertEqual(up.count("refused that says it is host h1"), 1)
+        self.end(run)
+        self.end(up)
+        self.assert_nothing_left(up, range(3))
+
     def stays_up(self, device, *options):
         """Three hosts of a fabric that is up."""
         self.make(3, "3s", device)

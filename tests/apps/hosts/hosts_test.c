@@ -1581,7 +1581,10 @@ static void host__speaks_of_its_own(void)
     rig_free();
 }
 
-/* A process of its own, attached on host 1; it @stops, or reads until the end. */
+/*
+ * A process of its own, attached on host 1; it @stops, again if somebody lets it go on, or reads
+ * until the end.
+ */
 static pid_t attached_process(bool stops)
 {
     struct sockaddr_un to = {.sun_family = AF_UNIX};
@@ -1598,9 +1601,9 @@ static pid_t attached_process(bool stops)
         if (connect(fd, (struct sockaddr *)&to, sizeof to) ||
             send(fd, line, strlen(line), MSG_NOSIGNAL) < 0 || recv(fd, reply, sizeof reply, 0) <= 0)
             _exit(EXIT_FAILURE);
-        if (stops)
+        while (stops)
             raise(SIGSTOP);
-        while (!stops && recv(fd, reply, sizeof reply, 0) > 0)
+        while (recv(fd, reply, sizeof reply, 0) > 0)
             continue;
         _exit(EXIT_SUCCESS);
     }

@@ -21,6 +21,7 @@ PROGRAM = r'''
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 int main(int argc, char **argv)
 {
     struct fabemu_dest dest = {.node = 1, .queue = 1};
@@ -33,6 +34,8 @@ int main(int argc, char **argv)
         return 1;
     if (argc > 1)
         raise(SIGSTOP);
+    while (argc > 2)
+        pause();
     if (!fabemu_send(queue, &dest, &iov, 1, &req))
         fabemu_wait(fab, &req);
     fabemu_req_why(fab, &req, why, sizeof why);
@@ -122,15 +125,18 @@ class BoundsTest(FabemuCase):
         self.assertIn("which was stopped for too long", err)
 
     def test_stopped__leaves_a_process_alone_that_goes_on_again_and_again(self):
-        self.up("u", "--bound", "stopped=1ms")
-        slow = self.program(self.against_library(PROGRAM), "stop", node=1)
-        until(lambda: stat_of(slow.pid)[0] == "T")
-        for _ in range(40):  # the fabric looks three times or four meanwhile
+        """Whenever the fabric looks it is stopped, and between two looks it has gone on. The bound
+        is longer than this test may be without a core, in which it is stopped all the time."""
+        self.up("u", "--bound", "stopped=1500ms")
+        slow = self.program(self.against_library(PROGRAM), "stop", "stay", node=1)
+        self.assertTrue(until(lambda: stat_of(slow.pid)[0] == "T"))
+        for _ in range(60):  # the fabric looks five times meanwhile: for more than the bound
             slow.send_signal(signal.SIGCONT)
             time.sleep(0.001)
             slow.send_signal(signal.SIGSTOP)
             time.sleep(0.09)
         self.assertEqual(self.status("u")["report"]["died"], [])
+        self.assertEqual([one["pid"] for one in self.status("u")["attached"]], [slow.pid])
 
     def killed(self, bound, mode="deaf"):
         """A run of which a rank is killed."""
@@ -211,7 +217,7 @@ class BoundsTest(FabemuCase):
 
     def test_libfabric__says_that_a_peer_is_silent_or_given_up(self):
         for what, bound in (("send", "silence=200ms"), ("read", "silence=200ms"),
-                            ("recv", "stopped=100ms")):
+                            ("recv", "stopped=1500ms")):
             with self.subTest(what=what):
                 out, err = self.death(what, "stop", "--bound", bound).communicate(timeout=60)
                 self.assertRegex(out, "^No route to host: .*node 1", err)

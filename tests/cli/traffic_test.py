@@ -4,14 +4,14 @@
 
     tests/cli/traffic_test.py --fabemu build/fabemu [unittest options]
 """
+import contextlib
 import json
 import os
 import pty
 import signal
 import subprocess
-import time
 
-from cli_kit import FabemuCase, main
+from cli_kit import FabemuCase, main, until
 
 PROMISED = {"offered", "accepted", "latency_ns", "segment_hops", "wall_s", "saturated", "digest",
             "bytes_per_node"}
@@ -234,12 +234,21 @@ class TrafficTest(FabemuCase):
 
     # --- it is interrupted, or nobody takes what it prints ------------------------------------
 
-    def interrupt(self, *args):
-        process = subprocess.Popen([self.command, "traffic", "--topo", "kary:4,2", *args],
+    def interrupt(self, *args, load=1):
+        """It is interrupted at its @load-th load, which takes minutes: what it prints."""
+        path = os.path.join(self.dir, "t")
+        process = subprocess.Popen([self.command, "traffic", "--topo", "kary:4,2", *args,
+                                    "--telemetry", path, "--every", "1000000"],
                                    env=self.env,
                                    stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, text=True)
-        time.sleep(0.7)     # the first load takes milliseconds, the second minutes
+        self.started.append(process)
+
+        def is_at_it():
+            with contextlib.suppress(FileNotFoundError), open(path) as f:
+                return f.read().count("telemetry_shape") == load
+        self.assertTrue(until(is_at_it))
+        os.unlink(path)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
         self.assertEqual((process.returncode, err), (130, ""))
@@ -247,9 +256,9 @@ class TrafficTest(FabemuCase):
 
     def test_interrupt__prints_what_is_done(self):
         long = ("--load", "0.000001,0.9", "--warmup", "1", "--measure", "1000000000")
-        got = json.loads(self.interrupt(*long, "--json"))
+        got = json.loads(self.interrupt(*long, "--json", load=2))
         self.assertEqual([one["load"] for one in got], [1e-6])
-        self.assertEqual(len(self.interrupt(*long).splitlines()), 2)
+        self.assertEqual(len(self.interrupt(*long, load=2).splitlines()), 2)
         alone = ("--load", "0.9", "--measure", "1000000000")
         self.assertIsNone(json.loads(self.interrupt(*alone, "--json")))
         self.assertEqual(self.interrupt(*alone), "")

@@ -19,6 +19,7 @@ import common
 WHATS = ("rank", "rank", "fabric", "supervisor", "stop")
 PROGRAM = "mpi_rounds"
 NAMES = {"rank": PROGRAM, "stop": PROGRAM, "fabric": "fabemu-fabric"}
+NAME = f"kills{os.getpid()}"  # of all runs; others may test on this machine, too
 FAILURES = 3  # so many tell enough
 STOP_S = 2.0  # a rank is stopped for so long at most
 
@@ -47,7 +48,7 @@ class Blow:
                 f"{self.wait_s:.3f} s after {'ranks talk' if self.talking else 'the start'}")
 
     def options(self):
-        return ["--name", "kills", "--topo", "kary:2,2", "--profile", self.profile, "--threads",
+        return ["--name", NAME, "--topo", "kary:2,2", "--profile", self.profile, "--threads",
                 self.threads]
 
     def command(self, fabemu, program):
@@ -90,7 +91,7 @@ class Blow:
 def shared_files():
     return {path for folder in ("/dev/shm", os.environ.get("XDG_RUNTIME_DIR", "/run"), "/tmp")
             for path in glob.glob(f"{folder}/*fabemu*/**", recursive=True)
-            if "kills" in pathlib.Path(path).name}
+            if NAME in pathlib.Path(path).name}
 
 
 def judge(checks, blow, result, alone):

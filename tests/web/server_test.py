@@ -644,13 +644,21 @@ class Hostile(WebCase):
             process.send_signal(signal.SIGTERM)
             process.communicate(timeout=PATIENCE_S)
 
+    def run_until_told(self, *options):
+        """A run that goes on until the file "go" is there: its process, the page, and the file."""
+        go = os.path.join(self.dir, "go")
+        run, page = self.run_page("sh", "-c", f"until [ -e {go} ]; do sleep 0.1; done",
+                                  options=options)
+        return run, page, go
+
     def test_server_that_is_stopped_does_not_lengthen_the_run(self):
         """Its last two seconds, in which the server is waited for, are not the command's."""
         since = time.monotonic()
         report = os.path.join(self.dir, "report")
-        run, _ = self.run_page("sleep", "1", options=("--report", report))
-        server, = children(run.pid)
+        run, _, go = self.run_until_told("--report", report)
+        server, = until(lambda: children(run.pid))
         os.kill(server, signal.SIGSTOP)
+        open(go, "w").close()
         _, err = run.communicate(timeout=PATIENCE_S)
         took_s = time.monotonic() - since
         self.assertEqual(run.returncode, 0, err)
@@ -658,9 +666,10 @@ class Hostile(WebCase):
             self.assertLessEqual(json.load(f)["wall_s"] + 2, took_s)
 
     def test_run_ends_at_once_with_a_page_open(self):
-        run, page = self.run_page("sleep", "1")
+        run, page, go = self.run_until_told()
         until(lambda: page.request()[0] == 200)
         streams = [page.stream() for _ in range(3)]
+        open(go, "w").close()
         self.assertEqual(run.wait(PATIENCE_S), 0)
         for stream in streams:
             with self.assertRaises(EOFError):

@@ -228,7 +228,9 @@ FABEMU_API int fabemu_abort(struct fabemu *fab, struct fabemu_req *req);
  * fabemu_idle - give the processor away after an empty fabemu_progress().
  * @rounds: the caller's count of empty rounds in a row. Spins, then yields; then a caller
  * that does nothing but ask naps now and then, for 50 us at most (and the host's timer slack) and
- * until the fabric brings something, so it suits callers who also wait for something else.
+ * until the fabric brings something, so it suits callers who also wait for something else. Where
+ * the fabric is of the caller's session, and so gets the processor by a yield, a wait is 50 us old
+ * before the first nap, as a rule.
  */
 FABEMU_API void fabemu_idle(const struct fabemu *fab, unsigned rounds);
 

@@ -101,6 +101,7 @@ struct fabemu {
     uint64_t bye_began_ns;       /* when they were asked first */
 
     bool timed;        /* written once */
+    bool apart;        /* likewise: no yield reaches the fabric, which is in another session */
     uint64_t now_ps;   /* fabric time of this step; clock raw is always at 0. lock.c's */
     _Atomic bool gone; /* forked child, or no fabric any more. Read without the lock */
 

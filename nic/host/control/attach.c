@@ -223,6 +223,7 @@ static int attach_new(struct fabemu **ret, const char *path)
                         strerror(-err), nic_remedy(err));
     }
     fab->control = control;
+    fab->apart = nic_control_apart(control);
     fab->path = strdup(path);
     err = fab->path ? 0 : -ENOMEM;
     if (!err)

@@ -236,6 +236,16 @@ int nic_control_attach(struct nic_control **ret, const char *path, int want, int
     return 0;
 }
 
+/* A process that cannot be seen, as from another container, has no session, or number 0. */
+bool nic_control_apart(const struct nic_control *control)
+{
+    struct ucred fabric;
+    socklen_t bytes = sizeof fabric;
+
+    return getsockopt(control->line.fd, SOL_SOCKET, SO_PEERCRED, &fabric, &bytes) < 0 ||
+           fabric.pid <= 0 || getsid(fabric.pid) != getsid(0);
+}
+
 /* --- the watcher -------------------------------------------------------------------- */
 
 static _Noreturn void control_end(const struct nic_control *c)

@@ -9,6 +9,7 @@
 #ifndef NIC_CONTROL_H
 #define NIC_CONTROL_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "nic/fabemu.h"
@@ -22,6 +23,10 @@ struct nic_control;
  */
 int nic_control_attach(struct nic_control **ret, const char *path, int want, int rank,
                        struct fabemu_info *info, int *memfd, int *bell);
+/**
+ * nic_control_apart - is the fabric in another session than this process, as far as can be seen?
+ */
+bool nic_control_apart(const struct nic_control *control);
 /**
  * nic_control_watch - from here on a thread reads the socket.
  * @event: called on that thread with @fab, for each event that is not about the socket itself.

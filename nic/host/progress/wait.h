@@ -13,6 +13,8 @@
 /* In fabemu_idle(), whose callers may wait for something else, too. */
 #define NIC_NAP_NS        50000u
 #define NIC_NAP_QUESTIONS 8u /* so often it is asked before a nap; */
+/* and so often in vain before the first one of a wait, where yields reach the fabric: 50 us. */
+#define NIC_NAP_PATIENCE 100u
 /* A thread that has run for less than this per question does nothing but wait. */
 #define NIC_NAP_WORK_NS 4000u
 

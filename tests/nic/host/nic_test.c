@@ -689,6 +689,33 @@ static void idle__sleeps_when_its_caller_only_waits(void)
     peers_close(&w);
 }
 
+/* How often this thread slept in 400 waits, each of so many questions in vain. */
+static long slept_in_waits(struct fabemu *fab, unsigned questions)
+{
+    struct rusage before, after;
+
+    getrusage(RUSAGE_THREAD, &before);
+    for (unsigned i = 0; i < 400; i++) {
+        fabemu_idle(fab, 0);
+        for (unsigned n = 0; n < questions; n++)
+            fabemu_idle(fab, UINT_MAX);
+    }
+    getrusage(RUSAGE_THREAD, &after);
+    return after.ru_nvcsw - before.ru_nvcsw;
+}
+
+/* Being woken takes as long as a collective of a few kilobytes; a yield to the fabric does not. */
+static void idle__sleeps_late_where_yields_reach_the_fabric(void)
+{
+    struct peers w;
+
+    peers_open(&w, 1, false);
+    CU_ASSERT_TRUE(slept_in_waits(w.fab[0], NIC_NAP_PATIENCE) < 50);
+    w.fab[0]->apart = true;
+    CU_ASSERT_TRUE(slept_in_waits(w.fab[0], NIC_NAP_PATIENCE) > 400);
+    peers_close(&w);
+}
+
 int main(void)
 {
     static const struct test_case cases[] = {
@@ -711,6 +738,7 @@ int main(void)
         CASE(send__waits_when_no_more_can_be_parked),
         CASE(queue_open_any__begins_empty_and_in_turn),
         CASE(idle__sleeps_when_its_caller_only_waits),
+        CASE(idle__sleeps_late_where_yields_reach_the_fabric),
         {0},
     };
 

@@ -360,7 +360,7 @@ class HostLossTest(unittest.TestCase):
         up = self.stays_up("af_packet", "--topo", "kary:3,2")
         run = self.program_on((0, 1), "pairs")
         wrong = self.on(2, self.fabemu, "join", "--cluster", self.other_cluster(), "--host", "h1",
-                        "--name", "another", "--topo", "kary:3,2", "--bound", "start=2s")
+                        "--name", NAME + "-2", "--topo", "kary:3,2", "--bound", "start=2s")
         self.assertTrue(up.until(lambda _: up.count("refused that says it is host h1")),
                         up.text())
         self.assertTrue(wrong.until(lambda _: wrong.child.poll() is not None), wrong.text())

@@ -116,12 +116,12 @@ CRC32_WIDE_TARGET static inline __m512i crc32_fold_by(uint32_t low, uint32_t hig
 /* 64 bytes as 16: its first three lanes are moved to the fourth. */
 CRC32_WIDE_TARGET static inline __m128i crc32_lane(__m512i at)
 {
-    const __m512i by =
-        _mm512_set_epi64(0, 0, CRC32_FOLD_16_HIGH, CRC32_FOLD_16_LOW, CRC32_FOLD_32_HIGH,
-                         CRC32_FOLD_32_LOW, CRC32_FOLD_48_HIGH, CRC32_FOLD_48_LOW);
+    const __m512i by = _mm512_set_epi64(0, 0, CRC32_FOLD_16_HIGH, CRC32_FOLD_16_LOW,
+                                        CRC32_FOLD_32_HIGH, CRC32_FOLD_32_LOW, CRC32_FOLD_48_HIGH,
+                                        CRC32_FOLD_48_LOW);
     __m512i lanes = crc32_fold(at, by, _mm512_maskz_mov_epi64(0xc0, at));
-    __m256i two = _mm256_xor_si256(_mm512_castsi512_si256(lanes),
-                                   _mm512_extracti64x4_epi64(lanes, 1));
+    __m256i two =
+        _mm256_xor_si256(_mm512_castsi512_si256(lanes), _mm512_extracti64x4_epi64(lanes, 1));
 
     return _mm_xor_si128(_mm256_castsi256_si128(two), _mm256_extracti128_si256(two, 1));
 }

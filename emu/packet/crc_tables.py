@@ -2,8 +2,9 @@
 """Print the tables of crc.c.
 
 table[k][b] is what byte b does to the checksum, k bytes before the end. CRC32_BY1 and CRC32_BY2
-move a checksum on by one lane and by two, CRC32_BY256 by so many bytes, as a factor for a multiplication without carries.
-CRC32_FOLD_n_LOW and _HIGH do that by n bytes for the two halves of 16 bytes.
+move a checksum on by one lane and by two, CRC32_BY256 by so many bytes, as a factor for a
+multiplication without carries. CRC32_FOLD_n_LOW and _HIGH do that by n bytes for the two halves of
+16 bytes.
 """
 
 SLICES = 8

@@ -266,7 +266,7 @@ static uint32_t raw_room(struct engine *e, uint64_t at_ps)
 /*
  * A buffer whose other holder is the source's engine is dropped by a locked instruction, which
  * waits for all stores before it: here for a payload's, to lines that are a process's core's. So
- * those of a packet are dropped together.
+ * those of a step are dropped together, at its end, when the stores are mostly done.
  */
 static void raw_drop(struct engine *e)
 {
@@ -276,7 +276,7 @@ static void raw_drop(struct engine *e)
 
 static inline void raw_copy_out(struct engine *e, const struct emu_hdr *hdr, uint32_t buf)
 {
-    if (e->host.copies == ENGINE_SEGS_MAX)
+    if (e->host.copies == ENGINE_COPIED)
         raw_drop(e);
     e->host.copied[e->host.copies++] = buf;
     emu_tx_put(&e->host.out, hdr, emu_pool_payload(engine_cache(e)->pool, buf));
@@ -313,6 +313,11 @@ void engine_deliver_raw(struct engine *e, uint64_t at_ps)
                                            raw_answer};
 
     deliver_all(e, at_ps, &how);
+}
+
+void engine_host_tell(struct engine *e)
+{
+    emu_tx_flush(&e->host.out);
     raw_drop(e);
 }
 

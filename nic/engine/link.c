@@ -121,9 +121,8 @@ static inline void segment_payload(struct engine *e, const struct engine_packet 
 
     emu_pool_share(engine_cache(e)->pool, buf, 1);
     entry->buf = buf;
-    entry->crc = s + 1 == p->segs
-                     ? engine_crc(p->crc, p->tag, (uint16_t)p->dst, p->group, e->life)
-                     : 0;
+    entry->crc = s + 1 == p->segs ? engine_crc(p->crc, p->tag, (uint16_t)p->dst, p->group, e->life)
+                                  : 0;
 }
 
 /* Of packet @p, on channel @c, a segment was sent, or several. */
@@ -376,8 +375,8 @@ uint32_t engine_link_set(struct engine *e, uint32_t link, bool up, uint64_t at_p
         return 0;
     }
     hit = link_fail(e, l, at_ps);
-    emu_tx_flush(&e->host.out); /* outside of a step */
-    l->replies = 0;             /* who waits for them is told by the other end */
+    engine_host_tell(e); /* outside of a step */
+    l->replies = 0;      /* who waits for them is told by the other end */
     l->tx_ps = EMU_NEVER;
     return hit;
 }
@@ -471,5 +470,5 @@ void engine_give_up(struct engine *e, uint64_t at_ps)
             emu_count(&e->counts.lost, e->send.packet[i].count);
             engine_back(e, i, ENGINE_NOTICE_FAILED, at_ps);
         }
-    emu_tx_flush(&e->host.out); /* outside of a step */
+    engine_host_tell(e); /* outside of a step */
 }

@@ -214,7 +214,7 @@ static void raw_tell(struct engine_raw *r)
             emu_peer_tell(&l->rx.peer, e->dev.worker, EMU_EVENT_CREDIT);
     }
     r->credited = 0;
-    emu_tx_flush(&e->host.out);
+    engine_host_tell(e);
 }
 
 /* One pass: bounded, never blocks or allocates. Returns segments moved. */

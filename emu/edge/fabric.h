@@ -180,11 +180,10 @@ static inline uint32_t emu_edge_taken(const struct emu_edge *edge)
 static inline void emu_edge_read(struct emu_hdr *hdr, uint32_t node, const struct emu_seg *seg)
 {
     const uint64_t *words = (const void *)&seg->hdr;
-    uint64_t copy[2] = {__atomic_load_n(&words[0], __ATOMIC_RELAXED),
+    uint64_t copy[2] = {emu_hdr_from(__atomic_load_n(&words[0], __ATOMIC_RELAXED), node),
                         __atomic_load_n(&words[1], __ATOMIC_RELAXED)};
 
     memcpy(hdr, copy, sizeof *hdr);
-    hdr->src = node;
 }
 
 /* All of a header that is checked, but where it goes. */

@@ -115,6 +115,18 @@ struct emu_hdr {
 };
 static_assert(sizeof(struct emu_hdr) == EMU_HDR_BYTES, "the header is 16 bytes");
 
+/**
+ * emu_hdr_from - the first word of a header, of destination and source, with @src in it: so that it
+ * is stored as one, for who stores a part of a word and then loads the word waits for the store.
+ * Pure.
+ */
+static inline uint64_t emu_hdr_from(uint64_t word, uint32_t src)
+{
+    return (uint32_t)word | (uint64_t)src << 32;
+}
+static_assert(offsetof(struct emu_hdr, src) == 4 && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+              "the source is the upper half");
+
 /** emu_hdr_kind - enum emu_kind, without enum emu_kind_bits. Pure. */
 static inline unsigned emu_hdr_kind(const struct emu_hdr *hdr)
 {

@@ -2,13 +2,14 @@
 """Print the tables of crc.c.
 
 table[k][b] is what byte b does to the checksum, k bytes before the end. CRC32_BY1 and CRC32_BY2
-move a checksum on by one lane and by two, as a factor for a multiplication without carries.
-CRC32_FOLD_n_LOW and _HIGH do that by n bytes for the two halves of 16 bytes.
+move a checksum on by one lane and by two, CRC32_BY256 by so many bytes, as a factor for a
+multiplication without carries. CRC32_FOLD_n_LOW and _HIGH do that by n bytes for the two halves of
+16 bytes.
 """
 
 SLICES = 8
 LANE = 80  # bytes: three lanes are 240 of a segment's 256
-FOLDS = (256, 64, 16)  # bytes: four registers of 64 bytes, one of them, a lane of one
+FOLDS = (256, 192, 128, 64, 48, 32, 16)  # bytes: registers of 64 bytes, and lanes of one
 CRC16 = 0x8408
 CRC32 = 0x82F63B78
 
@@ -49,6 +50,7 @@ print(f"#define CRC32_LANE   {LANE}")
 # more.
 print(f"#define CRC32_BY1 {hex(power(8 * LANE - 33))}")
 print(f"#define CRC32_BY2 {hex(power(16 * LANE - 33))}")
+print(f"#define CRC32_BY256 {hex(power(8 * 256 - 33))}")
 # Of 16 bytes the first 8 are x^64 more, and a product of 64 bits with 32 lacks x^33 of 128.
 for fold in FOLDS:
     print(f"#define CRC32_FOLD_{fold}_LOW {hex(power(8 * fold + 31))}")

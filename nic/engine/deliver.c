@@ -175,6 +175,8 @@ struct deliver_how {
     void (*begin)(struct engine *e); /* it has been taken, and nothing of it was handed over yet */
     uint32_t (*room)(struct engine *e, uint64_t at_ps); /* segments that the host takes now */
     void (*hand)(struct engine *e, struct emu_entry *entry, uint64_t at_ps);
+    /* hand a segment that came over as it lies in @buf; false: @hand is to do it */
+    bool (*hand_lying)(struct engine *e, uint32_t buf);
     /* incoming packet @i was handed over */
     void (*answer)(struct engine *e, uint16_t i, uint64_t at_ps);
 };
@@ -224,6 +226,10 @@ static inline __attribute__((always_inline)) bool deliver_segments(struct engine
             (*room)++;
             continue;
         }
+        if (from->word == ENGINE_NOTICE_SEGMENTS && how->hand_lying(e, from->buf[from->at])) {
+            from->at++;
+            continue;
+        }
         entry = deliver_entry(e, from, from->buf[from->at++]);
         how->hand(e, &entry, at_ps);
     }
@@ -260,7 +266,7 @@ static uint32_t raw_room(struct engine *e, uint64_t at_ps)
 /*
  * A buffer whose other holder is the source's engine is dropped by a locked instruction, which
  * waits for all stores before it: here for a payload's, to lines that are a process's core's. So
- * those of a packet are dropped together.
+ * those of a step are dropped together, at its end, when the stores are mostly done.
  */
 static void raw_drop(struct engine *e)
 {
@@ -268,17 +274,32 @@ static void raw_drop(struct engine *e)
         emu_pool_drop(engine_cache(e), e->host.copied[--e->host.copies]);
 }
 
+static inline void raw_copy_out(struct engine *e, const struct emu_hdr *hdr, uint32_t buf)
+{
+    if (e->host.copies == ENGINE_COPIED)
+        raw_drop(e);
+    e->host.copied[e->host.copies++] = buf;
+    emu_tx_put(&e->host.out, hdr, emu_pool_payload(engine_cache(e)->pool, buf));
+}
+
 static void raw_hand(struct engine *e, struct emu_entry *entry, uint64_t at_ps)
 {
     (void)at_ps;
-    if (!emu_tx_copies_out(&e->host.out)) {
+    if (emu_tx_copies_out(&e->host.out))
+        raw_copy_out(e, &entry->hdr, entry->buf);
+    else
         emu_tx_send(&e->host.out, entry);
-        return;
-    }
-    if (e->host.copies == ENGINE_SEGS_MAX)
-        raw_drop(e);
-    e->host.copied[e->host.copies++] = entry->buf;
-    emu_tx_put(&e->host.out, &entry->hdr, emu_pool_payload(engine_cache(e)->pool, entry->buf));
+}
+
+/* Most are: whose header says nothing that is not for the host, and which has a payload. */
+static bool raw_hand_lying(struct engine *e, uint32_t buf)
+{
+    const struct emu_hdr *hdr = engine_hdr(e, buf);
+
+    if (!emu_tx_copies_out(&e->host.out) || hdr->kind & (ENGINE_LENGTH_ONLY | EMU_NOTIFY))
+        return false;
+    raw_copy_out(e, hdr, buf);
+    return true;
 }
 
 static void raw_answer(struct engine *e, uint16_t i, uint64_t at_ps)
@@ -288,9 +309,15 @@ static void raw_answer(struct engine *e, uint16_t i, uint64_t at_ps)
 
 void engine_deliver_raw(struct engine *e, uint64_t at_ps)
 {
-    static const struct deliver_how how = {raw_begin, raw_room, raw_hand, raw_answer};
+    static const struct deliver_how how = {raw_begin, raw_room, raw_hand, raw_hand_lying,
+                                           raw_answer};
 
     deliver_all(e, at_ps, &how);
+}
+
+void engine_host_tell(struct engine *e)
+{
+    emu_tx_flush(&e->host.out);
     raw_drop(e);
 }
 
@@ -329,6 +356,14 @@ static void timed_hand(struct engine *e, struct emu_entry *entry, uint64_t at_ps
     emu_tx_send(&e->host.out, entry);
 }
 
+/* It has a time, which lies elsewhere. */
+static bool timed_hand_lying(struct engine *e, uint32_t buf)
+{
+    (void)e;
+    (void)buf;
+    return false;
+}
+
 /*
  * All packets to a destination but the last one are acknowledged as soon as they are handed over.
  * The ACK of the last one says that it lies in memory.
@@ -348,7 +383,8 @@ static void timed_answer(struct engine *e, uint16_t i, uint64_t at_ps)
 
 void engine_deliver_timed(struct engine *e, uint64_t at_ps)
 {
-    static const struct deliver_how how = {timed_begin, timed_room, timed_hand, timed_answer};
+    static const struct deliver_how how = {timed_begin, timed_room, timed_hand, timed_hand_lying,
+                                           timed_answer};
 
     if (deliver_all(e, at_ps, &how))
         engine_timed_of(e)->out_ps = EMU_NEVER;

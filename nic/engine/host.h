@@ -13,6 +13,8 @@
 #include "emu/link/link.h"
 #include "nic/engine/send.h"
 
+#define ENGINE_COPIED 64u /* buffers copied out that are kept until the end of a step, at most */
+
 struct engine;
 
 /* What is being handed to the host: one packet at a time, so that a superseded one still ends. */
@@ -38,9 +40,9 @@ struct engine_host {
     bool in_full;     /* segments of the host wait for a free packet */
     uint32_t process; /* names the one that is attached: emu_edge.serial; 0: none */
     struct engine_delivery delivery;
-    uint32_t copied[ENGINE_SEGS_MAX]; /* buffers that were copied out, to be dropped together; */
-    uint32_t copies;                  /* none between two steps */
-    engine_deliver_fn *deliver;       /* of the engine's machine: one of the two below */
+    uint32_t copied[ENGINE_COPIED]; /* buffers that were copied out, to be dropped together; */
+    uint32_t copies;                /* none between two steps */
+    engine_deliver_fn *deliver;     /* of the engine's machine: one of the two below */
 };
 
 /**
@@ -68,5 +70,11 @@ void engine_back(struct engine *e, uint16_t i, enum engine_notice word, uint64_t
  * room. Once for each packet; all but the machines call it by engine_deliver().
  */
 engine_deliver_fn engine_deliver_raw, engine_deliver_timed;
+
+/**
+ * engine_host_tell - the host is told what has been handed over, and what was copied out is
+ * dropped. At the end of a step, and of whatever delivers outside of one.
+ */
+void engine_host_tell(struct engine *e);
 
 #endif

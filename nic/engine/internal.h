@@ -114,6 +114,19 @@ static inline uint32_t engine_seg_there(const struct emu_hdr *hdr)
     return EMU_HDR_BYTES + (engine_is_length_only(hdr) ? 0u : hdr->len);
 }
 
+/* The CRC-32 of the payload of a packet: of @count host segments. */
+static inline uint32_t engine_payload_crc(struct engine *e, const uint32_t *buf, uint32_t count)
+{
+    uint32_t crc = 0;
+
+    for (uint32_t s = 0; s < count; s++) {
+        const struct emu_hdr *hdr = engine_hdr(e, buf[s]);
+
+        crc = emu_crc32(crc, hdr, engine_seg_there(hdr));
+    }
+    return crc;
+}
+
 /* The CRC-32 of a packet, from that of its payload. @life: its source's. Pure. */
 static inline uint32_t engine_crc(uint32_t payload, uint32_t tag, uint16_t dst, bool group,
                                   uint32_t life)

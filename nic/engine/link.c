@@ -68,14 +68,72 @@ static void send_reply(struct engine_link *l, struct emu_entry *entry)
     uint32_t c = emu_bits_first(l->replies);
     bool nack = l->nacks >> c & 1;
 
-    *entry = (struct emu_entry){.packet = {.tag = l->reply_tag[c],
-                                           .kind = nack ? EMU_PACKET_NACK : EMU_PACKET_ACK,
-                                           .wire = EMU_REPLY_BYTES - 1,
-                                           .channel = (uint8_t)c,
-                                           .last = 1},
-                                .buf = EMU_NO_BUF};
+    entry->packet = (struct emu_packet_hdr){.tag = l->reply_tag[c],
+                                            .kind = nack ? EMU_PACKET_NACK : EMU_PACKET_ACK,
+                                            .wire = EMU_REPLY_BYTES - 1,
+                                            .channel = (uint8_t)c,
+                                            .last = 1};
+    entry->buf = EMU_NO_BUF;
+    entry->crc = 0;
     l->replies &= l->replies - 1;
     link_has_slot(l);
+}
+
+/* The header's second word of segment @s of packet @p. */
+static inline uint64_t segment_rest(const struct engine_packet *p, uint32_t s, uint32_t c)
+{
+    bool last = s + 1 == p->segs;
+    uint32_t wire = last ? emu_packet_wire_bytes(p->bytes, s) : EMU_SEG_BYTES;
+    struct emu_packet_hdr hdr = {.tag = p->tag,
+                                 .kind = s ? EMU_PACKET_CONT : EMU_PACKET_HEAD,
+                                 .wire = (uint8_t)(wire - 1),
+                                 .channel = (uint8_t)c,
+                                 .last = last};
+
+    return hdr.rest;
+}
+
+/* And the first, of a head and of a continuation. */
+static inline uint64_t segment_head(const struct engine_packet *p, uint32_t c, uint64_t at_ps)
+{
+    return emu_head_pack(&(struct emu_head){.channel = (uint8_t)c,
+                                            .priority = p->priority,
+                                            .group = p->group,
+                                            .more = p->more,
+                                            .dst = (uint16_t)p->dst,
+                                            .bytes = p->bytes,
+                                            .stamp = at_ps / 64000 % 1024});
+}
+
+static inline uint64_t segment_cont(const struct engine_packet *p, uint32_t s, uint32_t c)
+{
+    return emu_cont_pack(&(struct emu_cont){.channel = (uint8_t)c,
+                                            .priority = p->priority,
+                                            .index = (uint8_t)s,
+                                            .last = s + 1 == p->segs});
+}
+
+/* What goes with segment @s of packet @p: its buffer, which both hold now, and a last one's crc. */
+static inline void segment_payload(struct engine *e, const struct engine_packet *p, uint32_t s,
+                                   struct emu_entry *entry)
+{
+    uint32_t buf = s < p->count ? p->buf[s] : EMU_NO_BUF;
+
+    emu_pool_share(engine_cache(e)->pool, buf, 1);
+    entry->buf = buf;
+    entry->crc = s + 1 == p->segs ? engine_crc(p->crc, p->tag, (uint16_t)p->dst, p->group, e->life)
+                                  : 0;
+}
+
+/* Of packet @p, on channel @c, a segment was sent, or several. */
+static inline void segment_sent(struct engine *e, struct engine_link *l, struct engine_packet *p,
+                                uint32_t c)
+{
+    if (p->sent == p->segs)
+        l->left[p->priority] &= ~(1u << c);
+    else
+        l->left[p->priority] |= 1u << c;
+    p->active_ps = e->now_ps;
 }
 
 /* The next segment of the packet on open channel @c; there is room for it. */
@@ -84,38 +142,13 @@ static void send_segment(struct engine *e, struct engine_link *l, uint32_t c,
 {
     struct engine_packet *p = &e->send.packet[l->packet[c]];
     uint32_t s = p->sent++;
-    bool last = p->sent == p->segs;
-    uint32_t wire = last ? emu_packet_wire_bytes(p->bytes, s) : EMU_SEG_BYTES;
 
-    *entry = (struct emu_entry){
-        .packet = {.tag = p->tag,
-                   .kind = s ? EMU_PACKET_CONT : EMU_PACKET_HEAD,
-                   .wire = (uint8_t)(wire - 1),
-                   .channel = (uint8_t)c,
-                   .last = last},
-        .buf = s < p->count ? p->buf[s] : EMU_NO_BUF,
-    };
-    if (s)
-        entry->packet.cont = emu_cont_pack(&(struct emu_cont){
-            .channel = (uint8_t)c, .priority = p->priority, .index = (uint8_t)s, .last = last});
-    else
-        entry->packet.head = emu_head_pack(&(struct emu_head){.channel = (uint8_t)c,
-                                                              .priority = p->priority,
-                                                              .group = p->group,
-                                                              .more = p->more,
-                                                              .dst = (uint16_t)p->dst,
-                                                              .bytes = p->bytes,
-                                                              .stamp = at_ps / 64000 % 1024});
-    if (last) {
-        entry->crc = engine_crc(p->crc, p->tag, (uint16_t)p->dst, p->group, e->life);
-        l->left[p->priority] &= ~(1u << c);
-    } else {
-        l->left[p->priority] |= 1u << c;
-    }
-    emu_pool_share(engine_cache(e)->pool, entry->buf, 1);
+    entry->packet.head = s ? segment_cont(p, s, c) : segment_head(p, c, at_ps);
+    entry->packet.rest = segment_rest(p, s, c);
+    segment_payload(e, p, s, entry);
+    segment_sent(e, l, p, c);
     emu_vcs_spend(&l->vcs, c);
     l->at = (uint8_t)c;
-    p->active_ps = e->now_ps;
     link_has_slot(l);
 }
 
@@ -166,6 +199,9 @@ static void open_channel(struct engine *e, struct engine_link *l, uint16_t i, ui
     emu_count(p->tries ? &e->counts.retransmissions : &e->counts.packets, 1);
     if (!p->tries++ && p->class != ENGINE_TEST)
         engine_flow_number(e, i);
+    if (!p->has_crc) /* not by tries: a conditional that is asked again brings some along */
+        p->crc = engine_payload_crc(e, p->buf, p->count);
+    p->has_crc = true;
     p->tag = (p->seq << ENGINE_TRY_BITS | (p->tries & ((1u << ENGINE_TRY_BITS) - 1))) ^
              engine_flow_key(e->node, p->dst, p->group);
     p->sent = 0;
@@ -277,15 +313,27 @@ bool engine_link_holds_back(const struct engine *e, const struct engine_link *l)
     return (e->send.waiting_any & 1) && link_holds_back(e, l, 0);
 }
 
-bool engine_link_goes_on(struct engine *e, struct engine_link *l, struct emu_entry *entry)
+uint32_t engine_link_run(struct engine *e, struct engine_link *l)
 {
-    uint32_t c = l->at;
+    uint32_t c = l->at, room = emu_vcs_room_for(&l->vcs, c), sent = 0;
+    struct engine_packet *p = &e->send.packet[l->packet[c]];
+    struct emu_ring_end to = l->tx.data;
 
-    if (!(l->left[e->send.packet[l->packet[c]].priority] >> c & 1) ||
-        !(emu_vcs_room(&l->vcs) >> c & 1))
-        return false;
-    send_segment(e, l, c, entry, 0);
-    return true;
+    if (!(l->left[p->priority] >> c & 1) || l->vcs.paid >> c & 1 || !room)
+        return 0;
+    for (; sent < room && p->sent < p->segs; sent++, p->sent++) {
+        struct emu_entry *slot = emu_ring_slot(&to);
+
+        slot->packet.head = segment_cont(p, p->sent, c);
+        slot->packet.rest = segment_rest(p, p->sent, c);
+        segment_payload(e, p, p->sent, slot);
+        assert(emu_ring_has_slot(&to));
+        emu_ring_show(emu_ring_next(&to), 0);
+    }
+    emu_tx_sent(&l->tx, &to, sent);
+    emu_vcs_spend_all(&l->vcs, c, sent);
+    segment_sent(e, l, p, c);
+    return sent;
 }
 
 /* --- the link itself ---------------------------------------------------------------- */
@@ -327,8 +375,8 @@ uint32_t engine_link_set(struct engine *e, uint32_t link, bool up, uint64_t at_p
         return 0;
     }
     hit = link_fail(e, l, at_ps);
-    emu_tx_flush(&e->host.out); /* outside of a step */
-    l->replies = 0;             /* who waits for them is told by the other end */
+    engine_host_tell(e); /* outside of a step */
+    l->replies = 0;      /* who waits for them is told by the other end */
     l->tx_ps = EMU_NEVER;
     return hit;
 }
@@ -422,5 +470,5 @@ void engine_give_up(struct engine *e, uint64_t at_ps)
             emu_count(&e->counts.lost, e->send.packet[i].count);
             engine_back(e, i, ENGINE_NOTICE_FAILED, at_ps);
         }
-    emu_tx_flush(&e->host.out); /* outside of a step */
+    engine_host_tell(e); /* outside of a step */
 }

@@ -53,18 +53,20 @@ static inline void engine_wake(struct engine_link *l, uint64_t at_ps)
 }
 
 /**
- * engine_link_send - the next reply or segment that link @l sends at @at_ps, into @entry. The
- * caller puts it on the wire at once: the ring has a slot for it.
+ * engine_link_send - the next reply or segment that link @l sends at @at_ps, into @entry, all but
+ * its time. The caller puts it on the wire at once: the ring has a slot for it, which @entry may
+ * be.
  */
 enum engine_sent engine_link_send(struct engine *e, struct engine_link *l, struct emu_entry *entry,
                                   uint64_t at_ps);
 
 /**
- * engine_link_goes_on - clock raw: a segment of a packet was what @l has sent last, in this pass,
- * in which nothing has come since: the packet's next one, if there is one and room. It is what
- * engine_link_send() would choose.
+ * engine_link_run - clock raw, a plain local cable: a segment of a packet was what @l has sent
+ * last, in this pass, in which nothing has come since: the packet's next ones, as far as there is
+ * room, are sent; not those that have collected slots. They are what engine_link_send() would
+ * choose. Returns how many.
  */
-bool engine_link_goes_on(struct engine *e, struct engine_link *l, struct emu_entry *entry);
+uint32_t engine_link_run(struct engine *e, struct engine_link *l);
 
 /** engine_link_holds_back - clock raw: does a packet wait for the next pass, to begin? */
 bool engine_link_holds_back(const struct engine *e, const struct engine_link *l);

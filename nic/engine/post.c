@@ -16,14 +16,16 @@ static uint32_t host_buf(struct engine *e, const struct emu_entry *entry)
 {
     uint32_t buf = entry->buf;
     struct emu_hdr *hdr;
+    uint64_t words[2];
 
     if (buf == EMU_NO_BUF)
         buf = emu_pool_take(engine_cache(e));
     if (buf == EMU_NO_BUF)
         return buf;
     hdr = engine_hdr(e, buf);
-    *hdr = entry->hdr;
-    hdr->src = e->node;
+    memcpy(words, &entry->hdr, sizeof words);
+    words[0] = emu_hdr_from(words[0], e->node);
+    memcpy(hdr, words, sizeof words);
     if (entry->buf == EMU_NO_BUF)
         engine_set_length_only(hdr, true);
     *engine_born_ns(e, buf) = entry->born_ns;
@@ -54,7 +56,6 @@ static void post_append(struct engine *e, struct engine_packet *p, uint32_t buf)
 {
     const struct emu_hdr *hdr = engine_hdr(e, buf);
 
-    p->crc = emu_crc32(p->crc, hdr, engine_seg_there(hdr));
     p->bytes = (uint16_t)(p->bytes + engine_seg_bytes(hdr));
     p->segs = (uint8_t)emu_packet_segments(p->bytes);
     if (hdr->kind & EMU_NOTIFY)
@@ -82,7 +83,7 @@ uint16_t engine_begin(struct engine *e, uint32_t buf, struct engine_to to)
      * group must not have the tag of another packet, or a late reply to one is one to the other.
      */
     p->seq = to.class == ENGINE_TEST ? ~e->send.tests++ : 0;
-    p->crc = 0;
+    p->has_crc = false;
     p->bytes = 0;
     p->tries = 0;
     p->count = 0;

@@ -162,19 +162,23 @@ static uint32_t raw_take(struct engine_raw *r, uint64_t ports)
     return moved;
 }
 
-/*
- * Send @entry, and what its packet has room for right behind it. Returns how many went besides.
- */
-static uint32_t raw_put(struct engine *e, struct engine_link *l, struct emu_entry *entry)
+/* The next of what link @l has to send, and what its packet has room for right behind it. */
+static enum engine_sent raw_send_next(struct engine *e, struct engine_link *l, uint32_t *sent)
 {
-    uint32_t more = 0;
+    struct emu_entry *slot = emu_tx_slot(&l->tx), own;
+    enum engine_sent what = engine_link_send(e, l, slot ? slot : &own, 0);
 
-    emu_tx_send(&l->tx, entry);
-    if (entry->packet.kind > EMU_PACKET_CONT)
-        return 0;
-    for (; engine_link_goes_on(e, l, entry); more++)
-        emu_tx_send(&l->tx, entry);
-    return more;
+    if (what == ENGINE_SENT && slot) { /* it was made where it is to lie */
+        bool reply = slot->packet.kind > EMU_PACKET_CONT;
+
+        emu_tx_show(&l->tx, 0);
+        *sent += reply ? 0 : engine_link_run(e, l);
+    } else if (what == ENGINE_SENT) {
+        own.time_ps = 0;
+        emu_tx_send(&l->tx, &own);
+    }
+    *sent += what != ENGINE_SENT_NOTHING;
+    return what;
 }
 
 static uint32_t raw_send(struct engine *e)
@@ -184,16 +188,8 @@ static uint32_t raw_send(struct engine *e)
     struct engine_link *l;
 
     while ((l = engine_next_link(e, 0)) && sent < most) {
-        struct emu_entry entry;
-        enum engine_sent what = engine_link_send(e, l, &entry, 0);
-
-        if (what == ENGINE_SENT_NOTHING) {
+        if (raw_send_next(e, l, &sent) == ENGINE_SENT_NOTHING)
             l->tx_ps = EMU_NEVER;
-            continue;
-        }
-        if (what == ENGINE_SENT)
-            sent += raw_put(e, l, &entry);
-        sent++;
     }
     if (l)
         emu_dev_again(&e->dev);
@@ -218,7 +214,7 @@ static void raw_tell(struct engine_raw *r)
             emu_peer_tell(&l->rx.peer, e->dev.worker, EMU_EVENT_CREDIT);
     }
     r->credited = 0;
-    emu_tx_flush(&e->host.out);
+    engine_host_tell(e);
 }
 
 /* One pass: bounded, never blocks or allocates. Returns segments moved. */

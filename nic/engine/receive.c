@@ -79,7 +79,7 @@ static bool payload_good(struct engine *e, const struct engine_incoming *in, uin
     const struct emu_head *head = &in->head;
     uint32_t src = engine_hdr(e, in->buf[0])->src;
     enum engine_class class = segment_class(engine_hdr(e, in->buf[0]));
-    uint32_t payload = 0, bytes = 0;
+    uint32_t bytes = 0;
 
     for (uint32_t s = 0; s < in->count; s++) {
         const struct emu_hdr *hdr = engine_hdr(e, in->buf[s]);
@@ -87,11 +87,11 @@ static bool payload_good(struct engine *e, const struct engine_incoming *in, uin
         if (hdr->len > EMU_PAYLOAD_BYTES || hdr->src != src || src >= e->nodes ||
             segment_class(hdr) != class || !segment_is_for(head, hdr))
             return false;
-        payload = emu_crc32(payload, hdr, engine_seg_there(hdr));
         bytes += engine_seg_bytes(hdr);
     }
     return bytes == head->bytes &&
-           engine_crc(payload, in->tag, head->dst, head->group, e->receive.heard[src].life) == crc;
+           engine_crc(engine_payload_crc(e, in->buf, in->count), in->tag, head->dst, head->group,
+                      e->receive.heard[src].life) == crc;
 }
 
 /* Segments that carry a host segment: the first ones, and at least one. 0: it is not so. */

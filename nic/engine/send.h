@@ -60,12 +60,13 @@ struct engine_packet {
     uint32_t dst;           /* node, or a group's address */
     uint32_t seq;           /* given with the first try */
     uint32_t tag;           /* of this try */
-    uint32_t crc;           /* over the payload */
+    uint32_t crc;           /* over the payload: has_crc */
     uint16_t bytes;         /* of payload */
     uint16_t tries;
     enum engine_state state;
     bool group;
-    bool more; /* another one to there waits right behind */
+    bool more;    /* another one to there waits right behind */
+    bool has_crc; /* crc was computed, for it has had a channel; it grows no more */
     enum engine_class class;
     uint8_t only;            /* 1 + the link that it must go by; 0: any */
     enum engine_notice back; /* what the host is told when it is acknowledged, or of it now */

@@ -61,6 +61,15 @@ static inline uint32_t switch_slot_take(struct switch_store *store)
     return slot;
 }
 
+/* Ask for the lines of the slot that is taken next, see emu_fetch_fn. */
+static inline void switch_slot_fetch(const struct switch_store *store)
+{
+    uint32_t slot = store->free == SWITCH_NO_SLOT ? store->fresh : store->free;
+
+    emu_fetch_line(&store->slot[slot]);
+    emu_fetch_line(&store->next[slot]);
+}
+
 /* Append a segment to a queue that has @count of them. Returns its slot. */
 static inline uint32_t switch_append(struct switch_store *store, struct switch_list *queue,
                                      uint32_t count, const struct emu_entry *entry)

@@ -13,6 +13,7 @@
 #include "apps/traffic/faults.h"
 #include "apps/traffic/snapshots.h"
 #include "emu/now.h"
+#include "emu/worker/pages.h"
 
 /* Seconds since the last call. */
 static double lap_s(struct traffic_run *run)
@@ -112,8 +113,13 @@ int traffic_run_start(struct traffic_run *run, const struct fabric_node_ops *ops
         run->built.hosts = &run->config->hosts->fabric;
     run->began_ns = emu_now_ns();
     err = check_memory(run, &run->built, own_bytes, group_bytes);
-    if (!err)
+    if (!err) {
+        bool huge = emu_pages_begin(run->bytes + run->bytes / 4); /* malloc()'s own share */
+
         err = fabric_start(&run->fabric, &run->built, run->error, run->error_bytes);
+        if (huge)
+            emu_pages_end();
+    }
     if (!err && run->config->capture)
         err = capture_begin(&run->capture, run->fabric, run->built.graph, run->config->capture,
                             run->error, run->error_bytes);

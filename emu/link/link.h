@@ -595,6 +595,7 @@ static inline void emu_rx_fetch(const struct emu_rx *rx)
     if (rx->kind != EMU_LINK_LOCAL)
         return;
     emu_fetch_line(emu_ring_slot(&rx->data));
+    emu_fetch_line(emu_ring_after(&rx->data)); /* looked at when the one before it is taken */
     emu_fetch_line(emu_credit_slot(&rx->credit));
 }
 

@@ -172,6 +172,12 @@ static inline size_t emu_slots_bytes(uint32_t slots, size_t slot_bytes)
 EMU_RING(emu_ring, emu_entry)    /* segments, and replies on cables with channels */
 EMU_RING(emu_credit, emu_credit) /* credits */
 
+/** emu_ring_after - the slot after the one at which a side is. Thread: that side. */
+static inline const struct emu_entry *emu_ring_after(const struct emu_ring_end *end)
+{
+    return &end->slot[(end->at + 1) & end->mask];
+}
+
 /** emu_ring_put_at - emu_ring_put() of an entry that is to say @time_ps there. */
 static inline void emu_ring_put_at(struct emu_ring_end *end, const struct emu_entry *entry,
                                    uint64_t time_ps)

@@ -46,6 +46,8 @@ enum emu_fetch {
     EMU_FETCH_SELF,  /* the device's own lines; its first has been asked for */
     EMU_FETCH_PORTS, /* what the device points to: its ports */
     EMU_FETCH_RINGS, /* what the ports point to */
+    EMU_FETCH_WAYS,  /* the ports that it is going to send by, as what has come says */
+    EMU_FETCH_ENDS,  /* what those point to */
     EMU_FETCHES
 };
 
@@ -132,10 +134,14 @@ static inline uint64_t emu_dev_told(const struct emu_dev *dev, enum emu_event ev
     return dev->worker->taken.ready[dev->index][event];
 }
 
-/** emu_fetch_line - the line of @at will be touched soon; _lines: and those up to @end. */
+/**
+ * emu_fetch_line - the line of @at will be touched soon; _lines: and those up to @end. The empty
+ * statement is there for the compiler, which leaves out calls of functions that only prefetch.
+ */
 static inline void emu_fetch_line(const void *at)
 {
     __builtin_prefetch(at);
+    __asm__ __volatile__("" : : "r"(at));
 }
 
 static inline void emu_fetch_lines(const void *at, const void *end)

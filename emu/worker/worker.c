@@ -15,8 +15,12 @@
 #include "emu/worker/rcu.h"
 #include "emu/worker/spawn.h"
 
-/* Devices whose lines are on their way: one for each of enum emu_fetch, and one. */
-#define AHEAD          (EMU_FETCHES + 1)
+/*
+ * Devices whose lines are on their way: so many apart from one of enum emu_fetch to the next, for a
+ * line takes longer to come than a device to be stepped.
+ */
+#define APART          4u
+#define AHEAD          (EMU_FETCHES * APART + 1)
 #define AHEAD_FROM     1024u     /* devices of a worker: the lines of fewer are in a cache anyway */
 #define WORKER_NEAR_PS 50000000u /* closer than this, waiting for a time is yielding: 50 us */
 #define WORKER_ONCE_PS 1000u     /* and closer than this, a device wants to look at once */
@@ -278,6 +282,21 @@ static void worker_fetch(const struct emu_worker *worker, uint32_t i, enum emu_f
 }
 
 /*
+ * The turn @n of window_step_ahead(), which has found @count devices so far and keeps the last of
+ * them in @at: lines of those that follow are asked for, and the one found AHEAD turns ago is
+ * stepped.
+ */
+static void window_turn_ahead(struct emu_worker *worker, const uint32_t *at, uint32_t count,
+                              uint32_t n, uint64_t until_ps)
+{
+    for (uint32_t what = 0, back = APART; what < EMU_FETCHES; what++, back += APART)
+        if (back <= n && n - back < count)
+            worker_fetch(worker, at[(n - back) % AHEAD], (enum emu_fetch)what);
+    if (n >= AHEAD)
+        worker_step(worker, at[n % AHEAD], until_ps);
+}
+
+/*
  * Step all that are to be stepped; while one is, the lines of those that follow it are on their
  * way. That makes 1.7 to 2.4 times the hops a second at 4096 nodes, whose switches do not fit into
  * a cache; where they do, looking ahead costs more than it gains.
@@ -291,14 +310,11 @@ static void window_step_ahead(struct emu_worker *worker, uint64_t until_ps)
             uint32_t i = w * 64 + bit;
 
             emu_fetch_line(worker->dev[i]);
-            for (uint32_t what = 0; what < EMU_FETCHES && what < count; what++)
-                worker_fetch(worker, at[(count - 1 - what) % AHEAD], (enum emu_fetch)what);
-            if (count >= AHEAD)
-                worker_step(worker, at[count % AHEAD], until_ps);
+            window_turn_ahead(worker, at, count, count, until_ps);
             at[count++ % AHEAD] = i;
         }
-    for (uint32_t i = count < AHEAD ? 0 : count - AHEAD; i < count; i++)
-        worker_step(worker, at[i % AHEAD], until_ps);
+    for (uint32_t n = count; n < count + AHEAD; n++)
+        window_turn_ahead(worker, at, count, n, until_ps);
 }
 
 static void window_step(struct emu_worker *worker, uint64_t until_ps)

@@ -97,6 +97,52 @@ uint32_t switch_step_row_timed(struct emu_dev *dev, uint64_t until_ps)
     return switch_timed_run(dev, until_ps, &row);
 }
 
+/* --- what a step is going to touch -------------------------------------------------- */
+
+/* Outputs that know when they act, or have been told of the credit that they wait for. */
+static uint64_t fetch_due(const struct switch_crosspoints_timed *machine)
+{
+    const struct switch_agenda *agenda = &machine->timing.agenda;
+    uint64_t told = emu_dev_told(&machine->xp.bar.sw.dev, EMU_EVENT_CREDIT);
+
+    return (agenda->due | (agenda->stalled & told)) & emu_bits_below(machine->xp.bar.sw.ports);
+}
+
+/*
+ * Outputs by which unicasts will leave that have come by now from @rows: as the switch is going to
+ * choose them, if nothing happens before.
+ */
+static uint64_t fetch_ways(const struct switch_crossbar *bar, uint64_t rows)
+{
+    uint64_t until_ps = bar->sw.dev.worker->now_ps, ways = 0;
+    uint32_t last = bar->sw.last_served;
+
+    emu_each_bit (r, rows) {
+        const struct emu_rx *rx = &bar->row[r].rx;
+        const struct emu_entry *entry = rx->kind == EMU_LINK_LOCAL ? emu_ring_front(&rx->data)
+                                                                   : NULL;
+        struct switch_routes routes = switch_routes_of(bar, r);
+        uint64_t outs;
+
+        if (!entry || entry->time_ps > until_ps || entry->hdr.kind != EMU_UNICAST)
+            continue;
+        outs = topo_route_ports(routes.route, entry->hdr.dst) & ~routes.barred;
+        if (emu_bits_several(outs & bar->light)) {
+            last = emu_bits_next(outs & bar->light, last);
+            ways |= emu_bit(last);
+        } else {
+            ways |= outs & bar->light ? outs & bar->light : outs;
+        }
+    }
+    return ways;
+}
+
+static void fetch_outs(const struct switch_crossbar *bar, uint64_t outs)
+{
+    emu_each_bit (o, outs)
+        emu_fetch_lines(&bar->out[o], &bar->out[o + 1]);
+}
+
 static void fetch_ports(const struct switch_crosspoints_timed *machine, uint64_t rows)
 {
     const struct switch_crossbar *bar = &machine->xp.bar;
@@ -105,16 +151,32 @@ static void fetch_ports(const struct switch_crosspoints_timed *machine, uint64_t
         emu_fetch_line(&bar->row[r].rx);
         emu_fetch_line(switch_count(bar, r, 0));
     }
-    for (uint32_t o = 0; o < bar->sw.ports; o++) /* which of them it will be, nobody knows yet */
-        emu_fetch_lines(&bar->out[o], &bar->out[o + 1]);
+    fetch_outs(bar, fetch_due(machine));
+    switch_slot_fetch(&bar->store);
     emu_fetch_line(machine->timing.agenda.acts.first);
+    emu_fetch_line(switch_route(&bar->sw));
 }
 
-static void fetch_rings(const struct switch_crossbar *bar, uint64_t rows)
+/* The row that each output serves next has its queue in a line of its own. */
+static void fetch_rings(const struct switch_crosspoints_timed *machine, uint64_t rows)
 {
+    const struct switch_crossbar *bar = &machine->xp.bar;
+
     emu_each_bit (r, rows)
         emu_rx_fetch(&bar->row[r].rx);
-    for (uint32_t o = 0; o < bar->sw.ports; o++)
+    emu_each_bit (o, fetch_due(machine)) {
+        const struct switch_out *out = &bar->out[o];
+
+        emu_tx_fetch(&out->tx);
+        if (out->waiting)
+            emu_fetch_line(switch_xpoint(bar, emu_bits_next(out->waiting, out->last), o));
+    }
+    emu_fetch_line(switch_route(&bar->sw)->sets);
+}
+
+static void fetch_ends(const struct switch_crossbar *bar, uint64_t rows)
+{
+    emu_each_bit (o, fetch_ways(bar, rows))
         emu_tx_fetch(&bar->out[o].tx);
 }
 
@@ -122,14 +184,20 @@ void switch_fetch_timed(const struct emu_dev *dev, enum emu_fetch what)
 {
     const struct switch_crosspoints_timed *machine = (const struct switch_crosspoints_timed *)dev;
     const struct switch_crossbar *bar = &machine->xp.bar;
-    uint64_t rows = emu_dev_told(dev, EMU_EVENT_DATA) | bar->sw.arriving;
+    uint64_t rows;
 
-    if (what == EMU_FETCH_SELF) {
+    if (what == EMU_FETCH_SELF) { /* none of which is to be read yet */
         emu_fetch_line(&bar->sw.kind);
         emu_fetch_lines(&bar->runnable, machine + 1);
-    } else if (what == EMU_FETCH_PORTS) {
-        fetch_ports(machine, rows);
-    } else {
-        fetch_rings(bar, rows);
+        return;
     }
+    rows = emu_dev_told(dev, EMU_EVENT_DATA) | bar->sw.arriving;
+    if (what == EMU_FETCH_PORTS)
+        fetch_ports(machine, rows);
+    else if (what == EMU_FETCH_RINGS)
+        fetch_rings(machine, rows);
+    else if (what == EMU_FETCH_WAYS)
+        fetch_outs(bar, fetch_ways(bar, rows));
+    else
+        fetch_ends(bar, rows);
 }

@@ -4,6 +4,7 @@
  *
  * The caller is a subreaper, so whatever a launcher leaves behind becomes a
  * child of ours and is ended too: the next measurement has the machine alone.
+ * And a copy of this process that works beside it.
  */
 #include "apps/bench/internal.h"
 
@@ -178,4 +179,33 @@ int bench_child_run(struct bench_child *ret, char *const *argv, char *const *env
     close(err);
     end_leftovers();
     return how_it_ended(ret, argv[0], timeout_s, error, error_bytes);
+}
+
+/* --- the same beside us ---------------------------------------------------------------------- */
+
+pid_t bench_twin_begin(void (*work)(const void *what), const void *what)
+{
+    pid_t parent = getpid(), pid;
+
+    fflush(NULL);
+    pid = fork();
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() == parent)
+            work(what);
+        _exit(EXIT_SUCCESS);
+    }
+    return pid;
+}
+
+bool bench_twin_end(pid_t twin)
+{
+    int status = 0;
+    bool was_there = twin > 0 && waitpid(twin, &status, WNOHANG) == 0;
+
+    if (was_there) {
+        kill(twin, SIGKILL);
+        waitpid(twin, &status, 0);
+    }
+    return was_there;
 }

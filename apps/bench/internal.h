@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #define BENCH_SAMPLES_MAX 99
 
@@ -111,5 +112,15 @@ struct bench_child {
  */
 int bench_child_run(struct bench_child *ret, char *const *argv, char *const *env,
                     unsigned timeout_s, char *error, size_t error_bytes);
+
+/**
+ * bench_twin_begin - from now on a process of its own does @work, which is to take longer than what
+ * is measured beside it: twice what one does then is the most that two workers can do on this
+ * machine, whatever they share. Nobody else has a thread here. A negative number: none could be
+ * started.
+ */
+pid_t bench_twin_begin(void (*work)(const void *what), const void *what);
+/** bench_twin_end - it ends. False: it was not there to the end, and what was measured is void. */
+bool bench_twin_end(pid_t twin);
 
 #endif

@@ -86,7 +86,7 @@ struct json_object *bench_virtual_conditions(const struct bench_virtual_case *wh
 }
 
 /* The rows of a case; and of a large network. */
-enum { ALONE, GAIN, LARGE, OVER };
+enum { ALONE, GAIN, MOST, LARGE, OVER };
 static const struct virtual_kind {
     const char *suffix; /* of the row's name */
     const char *unit;
@@ -96,6 +96,7 @@ static const struct virtual_kind {
 } kinds[] = {
     [ALONE] = {"", "Mhops/s", "1", BENCH_AT_LEAST, 10},
     [GAIN] = {".gain2", "times", "2 against 1", BENCH_AT_LEAST, 1.6},
+    [MOST] = {".most2", "times", "1 and 1 in another process against 1", BENCH_NO_GOAL, 0},
     [LARGE] = {"", "Mhops/s", "1", BENCH_NO_GOAL, 0},
     [OVER] = {" over 256", "x", "1", BENCH_AT_MOST, 2},
 };
@@ -117,14 +118,36 @@ static void virtual_row(struct bench *bench, const struct bench_virtual_case *wh
                                   .target = kind->target});
 }
 
+static void twin_run(const void *what)
+{
+    const struct bench_virtual_how how = {WARMUP_PS, UINT64_MAX / 4, 1, VIRTUAL_SEED};
+    struct traffic_result result;
+    char error[256];
+
+    bench_virtual_run(&result, what, &how, error, sizeof error);
+}
+
+/* A run while another process makes the same. */
+static bool run_beside(struct traffic_result *ret, const struct bench_virtual_case *what,
+                       const struct bench_virtual_how *how, char *error, size_t error_bytes)
+{
+    pid_t twin = bench_twin_begin(twin_run, what);
+    bool good = bench_virtual_run(ret, what, how, error, error_bytes);
+
+    if (bench_twin_end(twin))
+        return good;
+    snprintf(error, error_bytes, "no second process to measure beside");
+    return false;
+}
+
 static void virtual_rows(struct bench *bench, const struct bench_virtual_case *what)
 {
-    struct bench_samples one = {.count = 0}, gain = {.count = 0};
+    struct bench_samples one = {.count = 0}, gain = {.count = 0}, most = {.count = 0};
     bool two_cores = sysconf(_SC_NPROCESSORS_ONLN) >= 2;
     struct bench_virtual_how how[2] = {
         {WARMUP_PS, bench->quick ? 200000000 : 1000000000, 1, VIRTUAL_SEED},
     };
-    struct traffic_result alone, both;
+    struct traffic_result alone, both, beside;
     bool good = true;
     char error[256];
 
@@ -137,11 +160,17 @@ static void virtual_rows(struct bench *bench, const struct bench_virtual_case *w
         if (good && two_cores)
             good = bench_virtual_run(&both, what, &how[1], error, sizeof error);
         if (good && two_cores)
-            bench_sample(&gain, bench_virtual_mhops(&both) / bench_virtual_mhops(&alone));
+            good = run_beside(&beside, what, &how[0], error, sizeof error);
+        if (!good || !two_cores)
+            continue;
+        bench_sample(&gain, bench_virtual_mhops(&both) / bench_virtual_mhops(&alone));
+        bench_sample(&most, 2 * bench_virtual_mhops(&beside) / bench_virtual_mhops(&alone));
     }
     virtual_row(bench, what, &kinds[ALONE], &one, good ? NULL : error);
-    if (two_cores)
+    if (two_cores) {
         virtual_row(bench, what, &kinds[GAIN], &gain, good ? NULL : error);
+        virtual_row(bench, what, &kinds[MOST], &most, good ? NULL : error);
+    }
 }
 
 /*

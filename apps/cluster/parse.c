@@ -14,7 +14,7 @@
 
 #define LINE_BYTES_MAX 4095
 #define SHOWN          60 /* characters of a word, in a message */
-#define SILENT_NS      UINT64_C(2000000000)
+#define SILENT_NS      UINT64_C(5000000000)
 #define SILENT_LEAST   UINT64_C(10000000) /* ns */
 #define SILENT_MOST    UINT64_C(86400000000000)
 

@@ -187,6 +187,9 @@ void daemon_tell_owner(struct daemon *daemon, struct json_object *event);
 /** daemon_tell_all - @event goes to all who have subscribed, and into the file; it is put. */
 void daemon_tell_all(struct daemon *daemon, struct json_object *event);
 
+/** daemon_event - one that says when, in seconds since the fabric's start: "s". */
+struct json_object *daemon_event(const struct daemon *daemon, const char *what);
+
 /** daemon_is_heard - is there anybody to tell? */
 bool daemon_is_heard(const struct daemon *daemon);
 

@@ -157,7 +157,8 @@ void daemon_dying_add(struct daemon *daemon, struct client *client)
 
 static void record(struct daemon *daemon, const struct daemon_death *death)
 {
-    struct json_object *event = json_add_number(conn_event("node_died"), "node", death->node);
+    struct json_object *event =
+        json_add_number(daemon_event(daemon, "node_died"), "node", death->node);
 
     if (daemon->record.died < DAEMON_DEATHS_MAX)
         daemon->record.death[daemon->record.died] = *death;
@@ -165,7 +166,9 @@ static void record(struct daemon *daemon, const struct daemon_death *death)
     json_add_number(event, "pid", (uint64_t)death->pid);
     json_add_text(event, "command", death->command);
     json_add_text(event, "how", death->how);
-    daemon_tell_owner(daemon, event);
+    daemon_host_add(daemon, death->node, event);
+    daemon_tell_owner(daemon, json_object_get(event));
+    daemon_tell_all(daemon, event);
 }
 
 static struct client *first_dying(const struct daemon *daemon)

@@ -51,6 +51,15 @@ void daemon_tell_all(struct daemon *daemon, struct json_object *event)
     json_object_put(event);
 }
 
+struct json_object *daemon_event(const struct daemon *daemon, const char *what)
+{
+    struct json_object *event = conn_event(what);
+    double s = (double)(emu_now_ns() - daemon->began_ps / 1000u) / 1e9;
+
+    json_object_object_add(event, "s", json_object_new_double(s));
+    return event;
+}
+
 bool daemon_is_heard(const struct daemon *daemon)
 {
     emu_each_listed (struct client, client, &daemon->clients, link)

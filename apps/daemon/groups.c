@@ -41,6 +41,7 @@ struct daemon_group {
     bool failed;     /* its members were told that nothing of it can end */
     uint32_t count;
     bool parted;     /* its members have been told that they cannot reach each other */
+    bool broken;     /* told so */
     int64_t over_by; /* node of the member for which nobody can join it any more; -1: not so */
     struct member member[];
 };
@@ -109,6 +110,26 @@ static int check_share(const struct daemon *daemon, const uint32_t *nodes, uint3
     return 0;
 }
 
+/* --- told of ------------------------------------------------------------------------ */
+
+/* To whoever watches. @by: the node that is why; -1: none is. @why: in words; empty: none are. */
+static void group_tell(struct daemon *daemon, const struct daemon_group *group, const char *state,
+                       int64_t by, const char *why)
+{
+    struct json_object *event;
+
+    if (!daemon_is_heard(daemon))
+        return;
+    event = json_add_number(daemon_event(daemon, "group"), "group", group->id);
+    json_add_text(event, "state", state);
+    json_add_number(event, "members", group->count);
+    if (by >= 0)
+        json_add_number(event, "by", (uint64_t)by);
+    if (*why)
+        json_add_text(event, "why", why);
+    daemon_tell_all(daemon, event);
+}
+
 /* --- leaving ------------------------------------------------------------------------ */
 
 static void member_drop(struct daemon *daemon, struct daemon_group *group, struct member *member)
@@ -120,10 +141,14 @@ static void member_drop(struct daemon *daemon, struct daemon_group *group, struc
 
 /*
  * The group can no longer become complete: a member that has not joined never will. @by: node of
- * the member that is why; -1: none is.
+ * the member that is why; -1: none is, but @why.
  */
-static void group_break(struct daemon *daemon, struct daemon_group *group, int64_t by)
+static void group_break(struct daemon *daemon, struct daemon_group *group, int64_t by,
+                        const char *why)
 {
+    if (!group->broken && group->left)
+        group_tell(daemon, group, "broken", by, why);
+    group->broken = true;
     if (group->over_by < 0)
         group->over_by = by;
     for (uint32_t i = 0; i < group->count; i++)
@@ -144,6 +169,7 @@ static void groups_sweep(struct daemon *daemon)
             continue;
         }
         *at = group->next;
+        group_tell(daemon, group, "over", -1, "");
         group_discharge(daemon, group);
         free(group);
     }
@@ -176,7 +202,7 @@ struct json_object **daemon_groups_quit(struct daemon *daemon, struct client *cl
             if (lists)
                 group_list(group, client->node, lists);
             member_drop(daemon, group, member);
-            group_break(daemon, group, client->node);
+            group_break(daemon, group, client->node, "");
         }
         if (group->left && group->holder == client->node)
             group_charge_next(daemon, group);
@@ -207,7 +233,7 @@ struct json_object **daemon_groups_part(struct daemon *daemon)
             continue;
         group->parted = true;
         group_list(group, -1, lists);
-        group_break(daemon, group, -1);
+        group_break(daemon, group, -1, "two of its members do not reach each other");
     }
     groups_sweep(daemon);
     return lists;
@@ -250,7 +276,7 @@ static void group_decline(struct daemon *daemon, struct daemon_group *group, str
     if (lists)
         group_list(group, member->node, lists);
     member_drop(daemon, group, member);
-    group_break(daemon, group, member->node);
+    group_break(daemon, group, member->node, "");
     daemon_tell_broken(daemon, member->node, lists);
 }
 
@@ -280,7 +306,7 @@ static void group_fail(struct daemon *daemon, struct daemon_group *group, const 
             json_add_number(event, "by", (uint64_t)by);
         daemon_send(daemon, client, event);
     }
-    group_break(daemon, group, *why ? -1 : by);
+    group_break(daemon, group, *why ? -1 : by, why);
 }
 
 void daemon_group_fail(struct daemon *daemon, uint32_t id, const char *why)
@@ -367,6 +393,7 @@ static int group_make(struct daemon *daemon, const struct client *client, const 
     group->next = daemon->groups;
     daemon->groups = group;
     group_charge(daemon, group, (uint32_t)client->node);
+    group_tell(daemon, group, "made", -1, "");
     *ret = group->id;
     return 0;
 }

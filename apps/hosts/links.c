@@ -522,6 +522,16 @@ void links_say_knocks(void *ctx)
 
 /* --- report -------------------------------------------------------------------------------- */
 
+/* What is known of the other host's clock, by which times of what comes are translated. */
+static struct json_object *add_clock(struct json_object *ret, struct emu_hostlink_clock known)
+{
+    if (!known.known)
+        return ret;
+    json_object_object_add(ret, "clock_offset_ns", json_object_new_int64(known.offset_ns));
+    json_object_object_add(ret, "clock_drift_ppb", json_object_new_int64(known.drift_ppb));
+    return json_add_number(ret, "clock_error_ns", known.error_ns);
+}
+
 static struct json_object *pair_report(const struct links *links, const struct port *port,
                                        uint32_t i)
 {
@@ -554,7 +564,8 @@ static struct json_object *pair_report(const struct links *links, const struct p
     json_add_number(ret, "cables", port->peer[i].cables);
     for (size_t c = 0; c < sizeof all / sizeof all[0]; c++)
         json_add_number(ret, all[c].name, emu_count_read(all[c].count));
-    return json_add_number(ret, "round_trip_ns", emu_session_trip_ns(session));
+    return add_clock(json_add_number(ret, "round_trip_ns", emu_session_trip_ns(session)),
+                     emu_hostlink_clock(port->link, i));
 }
 
 struct json_object *links_report(const struct links *links)

@@ -491,10 +491,13 @@ static void print_host(FILE *out, struct json_object *host)
 
         fprintf(out,
                 "               to %s: %lld cables, %lld segments sent in %lld frames, %lld again; "
-                "%lld dropped, round trip %s\n",
+                "%lld dropped, round trip %s",
                 text(link, "host"), number(link, "cables"), number(link, "segments_sent"),
                 number(link, "frames_sent"), number(link, "sent_again"), number(link, "dropped"),
                 lasted(link, "round_trip_ns").text);
+        if (number(link, "clock_error_ns"))
+            fprintf(out, ", its clock known to %s", lasted(link, "clock_error_ns").text);
+        fputc('\n', out);
     }
 }
 

@@ -370,7 +370,20 @@ class CliTest(FabemuCase):
     def test_no_such_fabric__is_one_line(self):
         for command in ("down", "status", "env"):
             self.one_line(self.fabemu(command, "none"), 1, "no fabric named 'none'", "fabemu up")
-        self.assertIn("no fabric is running", self.fabemu("status").stdout)
+
+    def test_status_of_all__says_that_nothing_runs(self):
+        """Fabrics on several hosts are found in a folder that all of this user's have: it is empty
+        here, for others may test such fabrics meanwhile."""
+        shared = f"/tmp/fabemu-{os.geteuid()}"
+        os.makedirs(shared, mode=0o700, exist_ok=True)
+        alone = ["unshare", "--mount", "sh", "-c",
+                 f'mount -t tmpfs -o mode=700 none {shared} && exec "$@"', "sh"]
+        if subprocess.run([*alone, "true"], capture_output=True).returncode:
+            self.skipTest("it needs root, for a view of files of its own")
+        done = subprocess.run([*alone, self.command, "status"], env=self.env, text=True,
+                              capture_output=True, timeout=60)
+        self.assertEqual((done.returncode, done.stdout, done.stderr),
+                         (0, "no fabric is running\n", ""))
 
     def test_directory_open_to_others__is_refused(self):
         os.mkdir(os.path.join(self.dir, "fabemu"))

@@ -171,6 +171,26 @@ class HostsStandstillTest(FabemuCase):
         run.reader.join()
         self.assertRegex("".join(run.lines), rf"host {self.wire.name(1)} +up, 2 nodes\n")
 
+    def test_up_stays_on_all_hosts_and_down_ends_it_on_all(self):
+        fabric = f"up{os.getpid()}"
+        names = [f"{fabric}.{self.wire.name(host)}" for host in range(HOSTS)]
+        up = self.ask(0, "up", fabric, "--cluster", self.cluster, "--launch", self.agent, "--topo",
+                      "kary:2,2")
+        self.assertEqual(up.returncode, 0, up.stderr)
+        for host, name in enumerate(names):
+            self.assertIn("kary:2,2", self.ask(host, "status", name).stdout)
+        ranks = ",".join(f"{self.wire.name(h)}:1" for h in range(HOSTS))
+        run = subprocess.run(
+            self.on_host(0, "sh", "-c", f'eval "$({self.command} env {names[0]})"; exec mpirun -np '
+                         f'2 --host {ranks} {self.program} none'),
+            env=self.job_env(), text=True, stdin=subprocess.DEVNULL, capture_output=True,
+            timeout=PATIENCE_S)
+        self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
+        down = self.ask(0, "down", names[0])
+        self.assertEqual((down.returncode, down.stderr), (0, ""))
+        self.assertTrue(until(lambda: not any(os.path.exists(f"{RUNS}/{name}.sock")
+                                              for name in names), PATIENCE_S))
+
     def test_status_and_check_are_of_all_hosts_on_either(self):
         run, _ = self.stands()
         for host in range(HOSTS):

@@ -57,6 +57,39 @@ class Stream(FabemuCase):
         rank.close()
         self.more(client, view, lambda view: not view.attached())
 
+    def test_events_tell_of_groups_and_deaths(self):
+        path = self.up("u")
+        reader = self.client(path)
+        self.assertEqual(reader.ask("subscribe"), {"ok": True})
+        ranks = [self.client(path) for _ in range(3)]
+        nodes = [rank.attach()["node"] for rank in ranks]
+
+        def told():
+            event = reader.next()
+            self.assertGreater(event.pop("s"), 0)
+            return event
+        groups = [ranks[0].ask("group_create", nodes=nodes[:2])["group"] for _ in range(2)]
+        for group in groups:
+            self.assertEqual(told(), {"event": "group", "group": group, "state": "made",
+                                      "members": 2})
+        for rank in ranks[:2]:
+            for group in groups:
+                self.assertTrue(rank.ask("group_join", group=group)["ok"])
+        ranks[0].send({"cmd": "group_break", "group": groups[0]})
+        self.assertTrue(until(lambda: ranks[0].next().get("ok")))  # an event is before it
+        self.assertEqual(told(), {"event": "group", "group": groups[0], "state": "broken",
+                                  "members": 2, "by": nodes[0]})
+        ranks[1].close()  # of the group that is broken already nothing more is to be said
+        self.assertEqual(told(), {"event": "group", "group": groups[1], "state": "broken",
+                                  "members": 2, "by": nodes[1]})
+        died = told()
+        self.assertEqual((died["event"], died["node"], died["pid"]),
+                         ("node_died", nodes[1], os.getpid()))
+        self.assertTrue(died["command"] and died["how"], died)
+        ranks[0].close()
+        self.assertEqual(sorted((told()["state"], told()["state"])), ["over", "over"])
+        self.assertEqual(told()["event"], "node_died")
+
     def test_links_say_their_state(self):
         path = self.up("u", "--profile", "qsnet3")
         client, view = self.subscribe(path)

@@ -454,6 +454,33 @@ class ByHand(InBrowser):
         self.assertIn(self.browser.text("#faultsaid"), told.stderr)
         self.assertIn("99", self.browser.text("#faultsaid"))
 
+    def test_networks_of_every_kind__are_drawn_whole(self):
+        """Each switch, node and cable of the shape stands in the picture, once."""
+        written = os.path.join(self.dir, "machine.topo")
+        self.assertEqual(self.fabemu("topo", "clos:down=4x3,up=2", "--write", written).returncode,
+                         0)
+        for number, options in enumerate((("--topo", "qsnet:64,links=2,apart=router"),
+                                          ("--topo", "qsnet:32,rails=2"),
+                                          ("--topo", "clos:radix=8,levels=2"),
+                                          ("--topo", written))):
+            with self.subTest(options=options):
+                done = self.fabemu("up", *options, "--web", "u")
+                self.ready(page_of(done.stdout).address)
+                client = Client(self.socket_path("u"))
+                client.ask("subscribe", telemetry=100)
+                shape = client.next()
+                client.close()
+                drawn = self.browser.until(
+                    "return fabemu.model.look > 0 && fabemu.drawn().items.length && fabemu.drawn()")
+                for what, count in (("switches", len(shape["switches"])),
+                                    ("nodes", shape["nodes"])):
+                    there = sorted(i for item in drawn["items"] for i in item[what])
+                    self.assertEqual(there, list(range(count)), what)
+                self.assertEqual(sorted(c for edge in drawn["edges"] for c in edge["cables"]),
+                                 list(range(len(shape["cables"]))))
+                self.browser.shot(f"network-{number}")
+                self.assertEqual(self.fabemu("down", "u").returncode, 0)
+
     def test_light_and_dark__are_the_systems_until_somebody_chooses(self):
         self.browser.prefers("light")
         self.up("--topo", "kary:2,2")

@@ -228,7 +228,7 @@ export class Model {
       this.ended = true;
     } else if (line.event === "standstill") {
       this.standstill = line.standstill ? line : null;
-    } else if (line.event) {
+    } else if (line.event && (line.event !== "group" || line.state === "broken")) {
       this.events.push({ ...line, at: line.s ?? this.at });
       if (this.events.length > EVENTS) this.events.shift();
     }

@@ -292,6 +292,11 @@ export function eventText(event) {
     case "disagreement":
       return `processes of group ${event.disagreement?.group} do different things: nodes ` +
         `${event.disagreement?.mine?.node} and ${event.disagreement?.other?.node}`;
+    case "node_died":
+      return `the process at node ${event.node} (${event.command}) died: ${event.how}`;
+    case "group":
+      return `group ${event.group} of ${event.members} broken` +
+        (event.why ? `: ${event.why}` : event.by !== undefined ? ` by node ${event.by}` : "");
     case "alone":
       return `node ${event.node} has no link`;
     default:
@@ -299,7 +304,8 @@ export function eventText(event) {
   }
 }
 
-const GRAVE = new Set(["lost", "down", "taken out", "stuck", "begins", "test failed"]);
+const GRAVE = new Set(["lost", "node_died", "broken", "down", "taken out", "stuck", "begins",
+  "test failed"]);
 
 /*
  * Many hits of one fault are one line, and so are all switches that had no way: until something
@@ -328,7 +334,7 @@ function gathered(events) {
 export function renderEvents(place, model) {
   const last = gathered(model.events).slice(-40).reverse();
   place.replaceChildren(...last.map(({ event, times }) =>
-    el("li", { class: GRAVE.has(event.state) || event.event === "lost" ? "grave"
+    el("li", { class: GRAVE.has(event.state) || GRAVE.has(event.event) ? "grave"
       : event.state === "up" || event.state === "over" ? "well" : "" },
     el("time", {}, `${event.at.toFixed(2)} s`), " ", eventText(event),
     times > 1 ? ` (${times} times)` : null)));

@@ -85,7 +85,7 @@ class Screen:
         first = max(numbers[0], 1)
         if what == b"H":
             self.y = min(first, self.lines) - 1
-            self.x = (numbers[1] if len(numbers) > 1 and numbers[1] else 1) - 1
+            self.x = min(numbers[1] if len(numbers) > 1 and numbers[1] else 1, self.columns) - 1
         elif what == b"J":
             for y in range(self.y if not numbers[0] else 0, self.lines):
                 begin = self.x if y == self.y and not numbers[0] else 0
@@ -101,6 +101,9 @@ class Screen:
         elif what in b"ABCD":
             self.y += {b"A": -first, b"B": first}.get(what, 0)
             self.x += {b"C": first, b"D": -first}.get(what, 0)
+            # As terminals do: what was written for a larger screen ends at the edge of this one.
+            self.y = min(max(self.y, 0), self.lines - 1)
+            self.x = min(max(self.x, 0), self.columns - 1)
 
 
 class Top(FabemuCase):

@@ -219,4 +219,4 @@ class HostsStandstillTest(FabemuCase):
 
 
 if __name__ == "__main__":
-    main()
+    main(alone=False)  # hosts are seen by others, too, who clean up

@@ -198,7 +198,7 @@ pid_t bench_twin_begin(void (*work)(const void *what), const void *what)
     return pid;
 }
 
-bool bench_twin_end(pid_t twin)
+bool bench_twin_end(pid_t twin, char *error, size_t error_bytes)
 {
     int status = 0;
     bool was_there = twin > 0 && waitpid(twin, &status, WNOHANG) == 0;
@@ -206,6 +206,8 @@ bool bench_twin_end(pid_t twin)
     if (was_there) {
         kill(twin, SIGKILL);
         waitpid(twin, &status, 0);
+    } else {
+        snprintf(error, error_bytes, "no second process to measure beside");
     }
     return was_there;
 }

@@ -155,7 +155,6 @@ static uint64_t server_ns(const struct face *face)
     return !face->web.pid || clock_getcpuclockid(face->web.pid, &clock) ? 0 : emu_time_ns(clock);
 }
 
-/* Nobody is attached: what is read are counters of the fabric's threads alone. */
 /* Errors: -EPIPE, a line in @error. */
 static int readers_end(struct bench_readers *readers, char *error, size_t error_bytes)
 {

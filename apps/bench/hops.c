@@ -11,7 +11,6 @@
  */
 #include "apps/bench/hops.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -168,6 +167,7 @@ static void hops_row(struct bench *bench, const char *name, const struct bench_h
 
 /* --- workers on threads of their own ------------------------------------------------ */
 
+/* Nobody is attached: what is read are counters of the fabric's threads alone. */
 static uint64_t hops_of(const struct fabric *fabric)
 {
     struct fabric_totals totals;
@@ -198,7 +198,8 @@ static double threads_mhops(const struct bench_hops_case *what, uint32_t workers
         mhops = bench_mhops(hops.fabric, run_ns);
         for (unsigned i = 0; mhops <= 0 && i < NO_CORE_TRIES; i++) /* others had the host's cores */
             mhops = bench_mhops(hops.fabric, run_ns << i);
-        snprintf(error, error_bytes, "no segment has moved in all that time");
+        if (mhops <= 0)
+            snprintf(error, error_bytes, "no segment has moved in all that time");
     }
     bench_hops_close(&hops);
     return mhops;
@@ -218,10 +219,7 @@ static double twin_mhops(const struct bench_hops_case *what, uint64_t run_ns, ch
     pid_t twin = bench_twin_begin(twin_hops, what);
     double mhops = threads_mhops(what, 1, run_ns, error, error_bytes);
 
-    if (bench_twin_end(twin))
-        return mhops;
-    snprintf(error, error_bytes, "no second process to measure beside");
-    return -1;
+    return bench_twin_end(twin, error, error_bytes) ? mhops : -1;
 }
 
 struct gains {

@@ -120,7 +120,16 @@ int bench_child_run(struct bench_child *ret, char *const *argv, char *const *env
  * started.
  */
 pid_t bench_twin_begin(void (*work)(const void *what), const void *what);
-/** bench_twin_end - it ends. False: it was not there to the end, and what was measured is void. */
-bool bench_twin_end(pid_t twin);
+/**
+ * bench_twin_end - it ends. False: it was not there to the end, as a line in @error says, and what
+ * was measured is void.
+ */
+bool bench_twin_end(pid_t twin, char *error, size_t error_bytes);
+
+/**
+ * bench_wait - poll, but let others run when it takes long: who is waited for may be one of them.
+ * @rounds: as of emu_wait_round(). It never sleeps.
+ */
+void bench_wait(unsigned *rounds, bool oversubscribed);
 
 #endif

@@ -20,7 +20,6 @@
 #include "emu/alloc.h"
 #include "emu/edge/edge.h"
 #include "emu/now.h"
-#include "emu/worker/wait.h"
 
 #define RELAY_BYTES   232u        /* of a message in a slot */
 #define RELAY_TELLS   16u         /* slots between two words of how many were taken */
@@ -28,7 +27,7 @@
 
 struct relay_slot {
     alignas(EMU_LINE) _Atomic uint64_t number; /* of what is in it, from 1 on */
-    uint64_t at;                               /* RELAY_COPIES2: the slot that has it */
+    uint64_t at;                               /* copies2: the slot that has it */
     uint8_t data[RELAY_BYTES];
 };
 
@@ -57,10 +56,7 @@ struct relay_end {
 /* False: it is over. */
 static bool relay_waits(const struct relay *relay, unsigned *rounds)
 {
-    if (emu_wait_round(*rounds, relay->oversubscribed) == EMU_WAIT_AGAIN)
-        ++*rounds;
-    else
-        *rounds = EMU_WAIT_SPINS; /* it never sleeps */
+    bench_wait(rounds, relay->oversubscribed);
     return !atomic_load_explicit(&relay->over, memory_order_relaxed);
 }
 
@@ -127,7 +123,7 @@ static bool end_take(struct relay_end *end, uint8_t *data)
 
 /* --- between them ------------------------------------------------------------------------ */
 
-/* From @side's ring into the other's. */
+/* From one end's ring into the other's. */
 struct relay_lane {
     struct relay_way *from, *to;
     uint64_t moved, room, told;
@@ -291,12 +287,13 @@ static double relay_sample(const struct relay_case *what, uint64_t run_ns)
     double value = -1;
 
     if (relay_open(&relay) && !pthread_create(&middle, NULL, relay_main, &relay)) {
-        if (!pthread_create(&far, NULL, what->far, &relay)) {
+        bool both = !pthread_create(&far, NULL, what->far, &relay);
+
+        if (both)
             value = what->near(&relay, run_ns);
-            atomic_store_explicit(&relay.over, true, memory_order_relaxed);
-            pthread_join(far, NULL);
-        }
         atomic_store_explicit(&relay.over, true, memory_order_relaxed);
+        if (both)
+            pthread_join(far, NULL);
         pthread_join(middle, NULL);
     }
     relay_close(&relay);

@@ -89,10 +89,9 @@ static void pin(int cpu)
     pthread_setaffinity_np(pthread_self(), sizeof set, &set);
 }
 
-/* Poll, but let others run when it takes long: the other thread may be one of them. */
-static void wait_a_little(unsigned *rounds)
+void bench_wait(unsigned *rounds, bool oversubscribed)
 {
-    if (emu_wait_round(*rounds, false) == EMU_WAIT_AGAIN)
+    if (emu_wait_round(*rounds, oversubscribed) == EMU_WAIT_AGAIN)
         ++*rounds;
     else
         *rounds = EMU_WAIT_SPINS;
@@ -113,7 +112,7 @@ static void *consume(void *arg)
         if (popped)
             rounds = 0;
         else
-            wait_a_little(&rounds);
+            bench_wait(&rounds, false);
     }
     pair->last_ns = emu_now_ns();
     pair->out_of_order = !in_order;
@@ -134,7 +133,7 @@ static uint64_t produce(struct ring_pair *pair, uint64_t sample_ns)
             if (one)
                 rounds = 0;
             else
-                wait_a_little(&rounds);
+                bench_wait(&rounds, false);
         }
     }
     return pushed;

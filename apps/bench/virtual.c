@@ -134,10 +134,7 @@ static bool run_beside(struct traffic_result *ret, const struct bench_virtual_ca
     pid_t twin = bench_twin_begin(twin_run, what);
     bool good = bench_virtual_run(ret, what, how, error, error_bytes);
 
-    if (bench_twin_end(twin))
-        return good;
-    snprintf(error, error_bytes, "no second process to measure beside");
-    return false;
+    return bench_twin_end(twin, error, error_bytes) && good;
 }
 
 static void virtual_rows(struct bench *bench, const struct bench_virtual_case *what)

@@ -13,6 +13,7 @@
 #include "apps/run/procs.h"
 #include "apps/telemetry/serve.h"
 #include "emu/list.h"
+#include "emu/now.h"
 
 /* A connection. Owned by the daemon's one thread. */
 struct client {
@@ -187,8 +188,14 @@ void daemon_tell_owner(struct daemon *daemon, struct json_object *event);
 /** daemon_tell_all - @event goes to all who have subscribed, and into the file; it is put. */
 void daemon_tell_all(struct daemon *daemon, struct json_object *event);
 
-/** daemon_event - one that says when, in seconds since the fabric's start: "s". */
-struct json_object *daemon_event(const struct daemon *daemon, const char *what);
+/** daemon_event - one of @at_ps, which is said in seconds since the fabric's start: "s". */
+struct json_object *daemon_event(const struct daemon *daemon, const char *what, uint64_t at_ps);
+
+/** daemon_now_ps - by the host's clock, as began_ps. */
+static inline uint64_t daemon_now_ps(void)
+{
+    return emu_now_ns() * 1000u;
+}
 
 /** daemon_is_heard - is there anybody to tell? */
 bool daemon_is_heard(const struct daemon *daemon);

@@ -158,7 +158,7 @@ void daemon_dying_add(struct daemon *daemon, struct client *client)
 static void record(struct daemon *daemon, const struct daemon_death *death)
 {
     struct json_object *event =
-        json_add_number(daemon_event(daemon, "node_died"), "node", death->node);
+        json_add_number(daemon_event(daemon, "node_died", daemon_now_ps()), "node", death->node);
 
     if (daemon->record.died < DAEMON_DEATHS_MAX)
         daemon->record.death[daemon->record.died] = *death;

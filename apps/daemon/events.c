@@ -51,10 +51,10 @@ void daemon_tell_all(struct daemon *daemon, struct json_object *event)
     json_object_put(event);
 }
 
-struct json_object *daemon_event(const struct daemon *daemon, const char *what)
+struct json_object *daemon_event(const struct daemon *daemon, const char *what, uint64_t at_ps)
 {
     struct json_object *event = conn_event(what);
-    double s = (double)(emu_now_ns() - daemon->began_ps / 1000u) / 1e9;
+    double s = (double)(at_ps - daemon->began_ps) * 1e-12;
 
     json_object_object_add(event, "s", json_object_new_double(s));
     return event;

@@ -23,7 +23,6 @@
 #include "apps/cli/say.h"
 #include "emu/clock.h"
 #include "emu/fault/fault.h"
-#include "emu/now.h"
 #include "nic/host/wire.h"
 
 #define LOOK_PS       UINT64_C(100000000000) /* between two looks at what was hit */
@@ -36,7 +35,6 @@ struct daemon_faults {
     struct inject_far far;   /* on several hosts */
     struct manager *manager; /* NULL: this fabric can do without no link */
     struct injector *injector;
-    uint64_t origin_ps;
     int timer;
     uint64_t look_ps; /* the next look at hits; EMU_NEVER */
     struct json_object *hits;
@@ -47,11 +45,6 @@ struct daemon_faults {
         uint64_t recovery_ps, recovery_most_ps; /* from a loss to new tables: all, the longest */
     } links;
 };
-
-static uint64_t now_ps(void)
-{
-    return emu_now_ns() * 1000u;
-}
 
 /* --- names -------------------------------------------------------------------------- */
 
@@ -98,15 +91,6 @@ static const char *operation(const struct emu_fault_hit *hit)
 
 /* --- events ------------------------------------------------------------------------- */
 
-static struct json_object *event_at(const struct daemon_faults *f, const char *name, uint64_t at_ps)
-{
-    struct json_object *event = conn_event(name);
-
-    json_object_object_add(event, "s",
-                           json_object_new_double((double)(at_ps - f->origin_ps) * 1e-12));
-    return event;
-}
-
 static void on_manager(void *ctx, const struct manager_event *event)
 {
     static const char *const names[] = {
@@ -130,26 +114,28 @@ static void on_manager(void *ctx, const struct manager_event *event)
     if (event->what == MANAGER_SAYS_STUCK)
         injector_taken_out(f->injector, event->cable, event->at_ps);
     if (event->what == MANAGER_SAYS_TABLES) {
-        told = event_at(f, "tables", event->at_ps);
+        told = daemon_event(daemon, "tables", event->at_ps);
         f->links.recovery_ps += event->took_ps;
         if (event->took_ps > f->links.recovery_most_ps)
             f->links.recovery_most_ps = event->took_ps;
         json_add_number(told, "took_ns", event->took_ps / 1000);
         json_add_number(told, "without_route", event->parted);
     } else if (event->what == MANAGER_SAYS_TREELESS) {
-        told = json_add_number(event_at(f, "no_tree", event->at_ps), "group", event->group);
+        told =
+            json_add_number(daemon_event(daemon, "no_tree", event->at_ps), "group", event->group);
     } else if (event->what == MANAGER_SAYS_TRAP) {
-        told = json_add_number(event_at(f, "trap", event->at_ps), "switch", event->sw);
+        told = json_add_number(daemon_event(daemon, "trap", event->at_ps), "switch", event->sw);
         json_add_number(told, "to", event->to);
         json_add_number(told, "packets", event->trapped);
         json_add_number(told, "isolated", event->isolated);
     } else if (event->what == MANAGER_SAYS_PARTED) {
         daemon_parted(daemon);
-        told = json_add_number(event_at(f, "parted", event->at_ps), "without_route", event->parted);
+        told = json_add_number(daemon_event(daemon, "parted", event->at_ps), "without_route",
+                               event->parted);
     } else if (event->what == MANAGER_SAYS_ALONE) {
-        told = json_add_number(event_at(f, "alone", event->at_ps), "node", event->node);
+        told = json_add_number(daemon_event(daemon, "alone", event->at_ps), "node", event->node);
     } else {
-        told = event_at(f, "link", event->at_ps);
+        told = daemon_event(daemon, "link", event->at_ps);
         json_add_text(told, "state", names[event->what]);
         json_add_text(told, "cable", daemon_cable_name(daemon->fabric, event->cable, "-", text));
     }
@@ -166,7 +152,7 @@ static void on_manager(void *ctx, const struct manager_event *event)
 static void on_fault(void *ctx, const struct inject_event *event)
 {
     struct daemon *daemon = ctx;
-    struct json_object *told = event_at(daemon->faults, "fault", event->at_ps);
+    struct json_object *told = daemon_event(daemon, "fault", event->at_ps);
     char text[FAULT_TEXT_BYTES];
 
     fault_print(event->fault, text);
@@ -194,7 +180,7 @@ static uint64_t hit_ps(const struct daemon *daemon, const struct emu_fault_hit *
 {
     bool raw = daemon->config->fabric->clock == EMU_CLOCK_RAW;
 
-    return raw ? hit->at_ps : daemon->faults->origin_ps + hit->at_ps;
+    return raw ? hit->at_ps : daemon->began_ps + hit->at_ps;
 }
 
 static struct json_object *hit_of(struct daemon *daemon, const struct emu_fault_hit *hit)
@@ -208,7 +194,7 @@ static struct json_object *hit_of(struct daemon *daemon, const struct emu_fault_
                                         [EMU_FAULT_SLOW] = "slowed",
                                         [EMU_FAULT_STICK] =
                                             "kept waiting"}; /* of what is seen there is no hit */
-    struct json_object *told = event_at(daemon->faults, "hit", hit_ps(daemon, hit));
+    struct json_object *told = daemon_event(daemon, "hit", hit_ps(daemon, hit));
     const char *what = operation(hit);
     char text[80];
 
@@ -240,7 +226,7 @@ static void hit_take(void *ctx, const struct emu_fault_hit *hit)
     struct json_object *told;
     bool keep;
 
-    if (injector_saw(f->injector, hit, now_ps()))
+    if (injector_saw(f->injector, hit, daemon_now_ps()))
         return;
     keep = f->hits_seen++ < HITS_REPORTED;
     if (!keep && !daemon_is_heard(daemon))
@@ -289,7 +275,7 @@ static void timer_arm(const struct daemon_faults *f)
 static void faults_step(struct daemon *daemon)
 {
     struct daemon_faults *f = daemon->faults;
-    uint64_t at_ps = now_ps();
+    uint64_t at_ps = daemon_now_ps();
     int err;
 
     if (injector_waits(f->injector))
@@ -300,7 +286,7 @@ static void faults_step(struct daemon *daemon)
         err = manager_step(f->manager, at_ps);
     if (err)
         say("a fault could not be carried out: %s", strerror(-err));
-    daemon_losses_step(daemon, &f->losses, at_ps, f->origin_ps);
+    daemon_losses_step(daemon, &f->losses, at_ps);
     if (at_ps >= f->look_ps) {
         hits_look(daemon, false);
         f->look_ps = at_ps + LOOK_PS;
@@ -332,7 +318,7 @@ static int faults_make(struct daemon *daemon, struct daemon_faults *f)
     const struct fabric_config *fabric = daemon->config->fabric;
     struct manager_config manager = manager_defaults();
     struct inject_config inject = {.seed = fabric->seed,
-                                   .origin_ps = f->origin_ps,
+                                   .origin_ps = daemon->began_ps,
                                    .look_ps = WATCH_PS,
                                    .event = on_fault,
                                    .process = on_process,
@@ -374,7 +360,6 @@ static int faults_begin(struct daemon *daemon, char *error, size_t error_bytes)
     daemon->faults = f;
     f->timer = -1;
     f->look_ps = EMU_NEVER;
-    f->origin_ps = daemon->began_ps;
     f->hits = json_object_new_array();
     err = faults_make(daemon, f);
     if (!err)
@@ -388,7 +373,7 @@ int daemon_faults_open(struct daemon *daemon, char *error, size_t error_bytes)
     const struct fault_schedule *schedule = daemon->config->faults;
     int err;
 
-    daemon->began_ps = now_ps();
+    daemon->began_ps = daemon_now_ps();
     if (!schedule)
         return 0;
     err = faults_begin(daemon, error, error_bytes);
@@ -407,7 +392,7 @@ int daemon_faults_lose(struct daemon *daemon, const bool *lost, char *error, siz
     for (uint32_t i = 0; !err && i < fabric_cable_count(daemon->fabric); i++) {
         if (!lost[i] || !fabric_can_fail(daemon->fabric, i))
             continue;
-        err = manager_sever(daemon->faults->manager, i, now_ps());
+        err = manager_sever(daemon->faults->manager, i, daemon_now_ps());
         if (err)
             fail(err, error, error_bytes, "a cable cannot be taken out: %s", strerror(-err));
     }
@@ -420,7 +405,7 @@ void daemon_faults_mend(struct daemon *daemon, const bool *mended)
 {
     for (uint32_t i = 0; daemon->faults && i < fabric_cable_count(daemon->fabric); i++)
         if (mended[i] && fabric_can_fail(daemon->fabric, i))
-            manager_mend(daemon->faults->manager, i, now_ps());
+            manager_mend(daemon->faults->manager, i, daemon_now_ps());
     if (daemon->faults)
         faults_step(daemon);
 }
@@ -456,7 +441,7 @@ void daemon_faults_close(struct daemon *daemon)
     if (!f)
         return;
     for (uint32_t i = 0; f->injector && i < injector_count(f->injector); i++)
-        injector_clear(f->injector, i + 1, now_ps()); /* who was frozen goes on */
+        injector_clear(f->injector, i + 1, daemon_now_ps()); /* who was frozen goes on */
     injector_destroy(f->injector);
     manager_destroy(f->manager);
     json_object_put(f->hits);
@@ -486,14 +471,15 @@ static struct json_object *state_of(const struct inject_state *state, uint64_t o
     return one;
 }
 
-static struct json_object *states_of(const struct daemon_faults *f)
+static struct json_object *states_of(const struct daemon *daemon)
 {
+    const struct daemon_faults *f = daemon->faults;
     struct json_object *all = json_object_new_array();
 
     for (uint32_t i = 0; f && i < injector_count(f->injector); i++) {
         struct inject_state state = injector_at(f->injector, i);
 
-        json_object_array_add(all, state_of(&state, f->origin_ps));
+        json_object_array_add(all, state_of(&state, daemon->began_ps));
     }
     return all;
 }
@@ -515,7 +501,8 @@ void daemon_fault(struct daemon *daemon, struct client *client, struct json_obje
     if (!err)
         err = faults_begin(daemon, error, sizeof error);
     if (!err)
-        err = injector_add(daemon->faults->injector, &fault, now_ps(), &id, error, sizeof error);
+        err = injector_add(daemon->faults->injector, &fault, daemon_now_ps(), &id, error,
+                           sizeof error);
     if (err) {
         daemon_reply_error(daemon, client, err, error);
         return;
@@ -532,7 +519,7 @@ void daemon_fault_clear(struct daemon *daemon, struct client *client, struct jso
     int64_t id = emu_json_number(request, "fault", 0);
 
     if (!daemon->faults || id < 0 || id > UINT32_MAX ||
-        injector_clear(daemon->faults->injector, (uint32_t)id, now_ps())) {
+        injector_clear(daemon->faults->injector, (uint32_t)id, daemon_now_ps())) {
         daemon_reply_error(daemon, client, -ENOENT, "there is no fault of that number");
         return;
     }
@@ -547,7 +534,7 @@ void daemon_fault_list(struct daemon *daemon, struct client *client, struct json
     (void)request;
     if (daemon->faults && daemon->hosts)
         hits_look(daemon, true); /* what other hosts have counted */
-    json_object_object_add(reply, "faults", states_of(daemon->faults));
+    json_object_object_add(reply, "faults", states_of(daemon));
     daemon_send(daemon, client, reply);
 }
 
@@ -584,7 +571,7 @@ void daemon_faults_report(struct daemon *daemon, struct json_object *report)
     if (!f)
         return;
     hits_look(daemon, true);
-    json_object_object_add(report, "faults", states_of(f));
+    json_object_object_add(report, "faults", states_of(daemon));
     json_object_object_add(report, "hits", json_object_get(f->hits));
     json_add_number(report, "hits_logged", f->hits_seen);
     json_add_number(report, "hits_not_logged",

@@ -120,7 +120,7 @@ static void group_tell(struct daemon *daemon, const struct daemon_group *group, 
 
     if (!daemon_is_heard(daemon))
         return;
-    event = json_add_number(daemon_event(daemon, "group"), "group", group->id);
+    event = json_add_number(daemon_event(daemon, "group", daemon_now_ps()), "group", group->id);
     json_add_text(event, "state", state);
     json_add_number(event, "members", group->count);
     if (by >= 0)

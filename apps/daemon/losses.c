@@ -125,12 +125,11 @@ static void loss_tell(struct daemon *daemon, struct daemon_losses *losses,
 }
 
 static void loss_take(struct daemon *daemon, struct daemon_losses *losses,
-                      const struct fabric_loss *loss, double at_s)
+                      const struct fabric_loss *loss, uint64_t at_ps)
 {
     bool unit = loss->what == FABRIC_UNIT_OUT || loss->what == FABRIC_UNIT_BACK;
-    struct json_object *event = conn_event(unit ? "unit" : "lost");
+    struct json_object *event = daemon_event(daemon, unit ? "unit" : "lost", at_ps);
 
-    json_object_object_add(event, "s", json_object_new_double(at_s));
     if (!unit) {
         loss_tell(daemon, losses, loss, event);
         return;
@@ -144,8 +143,7 @@ static void loss_take(struct daemon *daemon, struct daemon_losses *losses,
     daemon_tell_all(daemon, event);
 }
 
-void daemon_losses_step(struct daemon *daemon, struct daemon_losses *losses, uint64_t now_ps,
-                        uint64_t origin_ps)
+void daemon_losses_step(struct daemon *daemon, struct daemon_losses *losses, uint64_t now_ps)
 {
     uint64_t bound_ns = emu_bound_ns(daemon->config->fabric->bounds.unit_ms);
     uint64_t gap_ns = LOOK_MS * UINT64_C(1000000);
@@ -158,7 +156,7 @@ void daemon_losses_step(struct daemon *daemon, struct daemon_losses *losses, uin
                        bound_ns == EMU_BOUND_OFF ? EMU_NEVER : bound_ns * 1000u);
     for (uint32_t told = 0; told < LINES_A_LOOK && fabric_loss_take(daemon->fabric, &loss);
          told += lines)
-        loss_take(daemon, losses, &loss, (double)(now_ps - origin_ps) * 1e-12);
+        loss_take(daemon, losses, &loss, now_ps);
     if (bound_ns / 4 < gap_ns)
         gap_ns = bound_ns / 4;
     losses->look_ps = now_ps + gap_ns * 1000u;

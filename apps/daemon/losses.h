@@ -19,9 +19,8 @@ struct daemon_losses {
     uint64_t moved;   /* and groups that have trees without them */
 };
 
-/** daemon_losses_step - look, if it is time, and tell. @origin_ps: of times in events. */
-void daemon_losses_step(struct daemon *daemon, struct daemon_losses *losses, uint64_t now_ps,
-                        uint64_t origin_ps);
+/** daemon_losses_step - look, if it is time, and tell. */
+void daemon_losses_step(struct daemon *daemon, struct daemon_losses *losses, uint64_t now_ps);
 
 /** daemon_losses_report - "losses" of a report. */
 void daemon_losses_report(const struct daemon *daemon, const struct daemon_losses *losses,

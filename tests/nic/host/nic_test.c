@@ -657,20 +657,28 @@ static void work(uint64_t ns)
     }
 }
 
+/* How often this thread has slept so far. */
+static long slept(void)
+{
+    struct rusage usage;
+
+    getrusage(RUSAGE_THREAD, &usage);
+    return usage.ru_nvcsw;
+}
+
 /* How often this thread slept in 800 calls, working so long before each @every. */
 static long slept_in_800(struct fabemu *fab, uint64_t work_ns, unsigned every)
 {
-    struct rusage before, after;
+    long before;
 
     fabemu_idle(fab, UINT_MAX);
-    getrusage(RUSAGE_THREAD, &before);
+    before = slept();
     for (unsigned i = 0; i < 800; i++) {
         if (work_ns && i % every == 0)
             work(work_ns);
         fabemu_idle(fab, UINT_MAX);
     }
-    getrusage(RUSAGE_THREAD, &after);
-    return after.ru_nvcsw - before.ru_nvcsw;
+    return slept() - before;
 }
 
 /*
@@ -692,16 +700,14 @@ static void idle__sleeps_when_its_caller_only_waits(void)
 /* How often this thread slept in 400 waits, each of so many questions in vain. */
 static long slept_in_waits(struct fabemu *fab, unsigned questions)
 {
-    struct rusage before, after;
+    long before = slept();
 
-    getrusage(RUSAGE_THREAD, &before);
     for (unsigned i = 0; i < 400; i++) {
         fabemu_idle(fab, 0);
         for (unsigned n = 0; n < questions; n++)
             fabemu_idle(fab, UINT_MAX);
     }
-    getrusage(RUSAGE_THREAD, &after);
-    return after.ru_nvcsw - before.ru_nvcsw;
+    return slept() - before;
 }
 
 /* Being woken takes as long as a collective of a few kilobytes; a yield to the fabric does not. */

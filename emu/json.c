@@ -191,14 +191,17 @@ int emu_json_take(struct emu_json_buf *in, size_t line_max, char **line, size_t 
 /* Room for two descriptors beside what is sent or read. */
 union fds_space {
     struct cmsghdr align;
-    char bytes[CMSG_SPACE(2 * sizeof(int))];
+    char bytes[CMSG_SPACE(EMU_JSON_FDS * sizeof(int))];
 };
 
 static void fds_give(struct msghdr *msg, union fds_space *space, const struct emu_json_fds *fds)
 {
-    size_t bytes = (fds->fd[1] >= 0 ? 2 : 1) * sizeof fds->fd[0];
+    size_t count = 1, bytes;
     struct cmsghdr *head;
 
+    while (count < EMU_JSON_FDS && fds->fd[count] >= 0)
+        count++;
+    bytes = count * sizeof fds->fd[0];
     *space = (union fds_space){.bytes = {0}};
     msg->msg_control = space->bytes;
     msg->msg_controllen = CMSG_SPACE(bytes);
@@ -209,7 +212,7 @@ static void fds_give(struct msghdr *msg, union fds_space *space, const struct em
     memcpy(CMSG_DATA(head), fds->fd, bytes);
 }
 
-/* There is room for two, so no more can have come. */
+/* There is room for so many, so no more can have come. */
 static void fds_take(struct msghdr *msg, struct emu_json_fds *ret)
 {
     ret->lost = msg->msg_flags & MSG_CTRUNC;
@@ -262,7 +265,7 @@ ssize_t emu_json_read(struct emu_json_buf *in, int fd, struct emu_json_fds *ret,
     ssize_t got;
 
     if (ret) {
-        *ret = (struct emu_json_fds){.fd = {-1, -1}};
+        *ret = (struct emu_json_fds){.fd = EMU_JSON_NONE};
         msg.msg_control = space.bytes;
         msg.msg_controllen = sizeof space.bytes;
     }

@@ -23,9 +23,15 @@ struct emu_json_buf {
     size_t room;
 };
 
-/* Two descriptors that go with a line; -1: none. */
+/* Descriptors that go with a line, at most; -1: none, and none after it. */
+#define EMU_JSON_FDS 3
+#define EMU_JSON_NONE \
+    {                 \
+        -1, -1, -1    \
+    }
+
 struct emu_json_fds {
-    int fd[2];
+    int fd[EMU_JSON_FDS];
     bool lost; /* read: there was no room in this process for one that came */
 };
 

@@ -73,8 +73,7 @@ static int attach_all(struct fabric *fabric, uint32_t nodes, char *error, size_t
             snprintf(error, error_bytes, "node %u did not attach: %s", n, strerror(-err));
             return err;
         }
-        close(seat.memfd); /* nobody maps it: the processes sleep */
-        close(seat.bell);
+        fabric_seat_close(&seat); /* nobody maps it: the processes sleep */
     }
     return 0;
 }

@@ -215,9 +215,9 @@ void daemon_send(struct daemon *daemon, struct client *client, struct json_objec
 /** daemon_send_line - the same of a line that is JSON already, without its end. */
 void daemon_send_line(struct daemon *daemon, struct client *client, const char *line, size_t bytes);
 
-/** daemon_send_with - the same, with two descriptors that pass to the client and close here. */
+/** daemon_send_with - the same, with descriptors that pass to the client: see conn_put_with(). */
 void daemon_send_with(struct daemon *daemon, struct client *client, struct json_object *message,
-                      const int pass[2]);
+                      const int pass[EMU_JSON_FDS]);
 
 /**
  * daemon_seat_free - @client is no longer attached: free its node. @dead: its process has ended.

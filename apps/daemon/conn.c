@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -17,7 +18,7 @@
 
 void conn_open(struct conn *conn, int fd, size_t line_max)
 {
-    *conn = (struct conn){.fd = fd, .line_max = line_max, .pass.fd = {-1, -1}};
+    *conn = (struct conn){.fd = fd, .line_max = line_max, .pass.fd = EMU_JSON_NONE};
     fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
 }
 
@@ -28,7 +29,7 @@ static bool conn_passes(const struct conn *conn)
 
 static void conn_drop_pass(struct conn *conn)
 {
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < EMU_JSON_FDS; i++) {
         if (conn->pass.fd[i] >= 0)
             close(conn->pass.fd[i]);
         conn->pass.fd[i] = -1;
@@ -53,7 +54,7 @@ size_t conn_excess(const struct conn *conn)
 /* One read: a client that floods gets its turn like the others. */
 int conn_fill(struct conn *conn)
 {
-    struct emu_json_fds came = {.fd = {-1, -1}};
+    struct emu_json_fds came = {.fd = EMU_JSON_NONE};
     ssize_t got = emu_json_read(&conn->in, conn->fd, conn->came ? &came : NULL, MSG_DONTWAIT);
 
     if (conn->came && came.fd[0] >= 0)
@@ -86,13 +87,13 @@ int conn_put_text(struct conn *conn, const char *text, size_t bytes, bool ends)
     return emu_json_put_text(&conn->out, text, bytes, ends, CONN_OUT_MAX);
 }
 
-int conn_put_with(struct conn *conn, struct json_object *message, const int pass[2])
+int conn_put_with(struct conn *conn, struct json_object *message, const int pass[EMU_JSON_FDS])
 {
     size_t at = conn->out.bytes;
     int err = conn_put(conn, message);
 
     conn_drop_pass(conn);
-    conn->pass = (struct emu_json_fds){.fd = {pass[0], pass[1]}};
+    memcpy(conn->pass.fd, pass, sizeof conn->pass.fd);
     conn->pass_at = at;
     if (err)
         conn_drop_pass(conn);

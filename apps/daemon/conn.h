@@ -64,10 +64,10 @@ int conn_put_line(struct conn *conn, const char *line, size_t bytes);
 int conn_put_text(struct conn *conn, const char *text, size_t bytes, bool ends);
 
 /**
- * conn_put_with - as conn_put(), with two descriptors that are closed once they are sent; pass[1]
- * -1: with one.
+ * conn_put_with - as conn_put(), with descriptors that are closed once they are sent: those before
+ * the first -1.
  */
-int conn_put_with(struct conn *conn, struct json_object *message, const int pass[2]);
+int conn_put_with(struct conn *conn, struct json_object *message, const int pass[EMU_JSON_FDS]);
 
 /** conn_flush - send what the socket takes. 0, all is out; -EAGAIN, the rest later; -errno. */
 int conn_flush(struct conn *conn);

@@ -134,7 +134,7 @@ void daemon_send_line(struct daemon *daemon, struct client *client, const char *
 }
 
 void daemon_send_with(struct daemon *daemon, struct client *client, struct json_object *message,
-                      const int pass[2])
+                      const int pass[EMU_JSON_FDS])
 {
     if (conn_put_with(&client->conn, message, pass))
         client_unread(daemon, client);

@@ -136,7 +136,8 @@ static void request_attach(struct daemon *daemon, struct client *client,
     if (client->far) /* its host has the descriptors */
         daemon_send(daemon, client, reply);
     else
-        daemon_send_with(daemon, client, reply, (const int[2]){seat.memfd, seat.bell});
+        daemon_send_with(daemon, client, reply,
+                         (const int[EMU_JSON_FDS]){seat.fds.memory, seat.fds.bell, seat.fds.shelf});
 }
 
 void daemon_seat_free(struct daemon *daemon, struct client *client, bool dead)

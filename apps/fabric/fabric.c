@@ -179,13 +179,15 @@ static int fabric_alloc(struct fabric *fabric)
     fabric->list = calloc(2 * fabric->workers, sizeof(struct emu_edge_list *));
     fabric->sw = calloc(graph->switches, sizeof(struct switch_dev *));
     fabric->edge = calloc(graph->nodes, sizeof(struct emu_edge *));
+    fabric->shelf = calloc(graph->switches, sizeof(struct emu_shelf *));
     fabric->seat = calloc(graph->nodes, sizeof(uint64_t));
     fabric->tree_load = calloc(graph->switches, sizeof *fabric->tree_load);
     fabric->local = calloc(graph->nodes, sizeof(struct emu_rx *));
     fabric->states = calloc(graph->switches, sizeof *fabric->states);
     fabric->group = calloc(FABRIC_GROUPS_MAX, sizeof(struct fabric_group *));
-    return fabric->worker && fabric->list && fabric->sw && fabric->edge && fabric->seat &&
-                   fabric->tree_load && fabric->local && fabric->states && fabric->group
+    return fabric->worker && fabric->list && fabric->sw && fabric->edge && fabric->shelf &&
+                   fabric->seat && fabric->tree_load && fabric->local && fabric->states &&
+                   fabric->group
                ? fabric_engines_create(fabric)
                : -ENOMEM;
 }
@@ -293,8 +295,9 @@ int fabric_start(struct fabric **ret, const struct fabric_config *config, char *
 static void fabric_free_tables(struct fabric *fabric)
 {
     void *const tables[] = {
-        fabric->worker, fabric->list,      fabric->sw,    fabric->edge,   fabric->seat,
-        fabric->group,  fabric->tree_load, fabric->local, fabric->states, fabric->moved,
+        fabric->worker, fabric->list,  fabric->sw,        fabric->edge,
+        fabric->seat,   fabric->group, fabric->tree_load, fabric->local,
+        fabric->states, fabric->moved, fabric->shelf,
     };
 
     for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++)
@@ -314,6 +317,8 @@ void fabric_stop(struct fabric *fabric)
     fabric_comm_stop(fabric);
     for (uint32_t n = 0; fabric->edge && n < fabric->config.graph->nodes; n++)
         emu_edge_destroy(fabric->edge[n], &fabric->cache);
+    for (uint32_t s = 0; fabric->shelf && s < fabric->config.graph->switches; s++)
+        emu_shelf_destroy(fabric->shelf[s]);
     fabric_free_cables(fabric);
     fabric_engines_destroy(fabric);
     for (uint32_t s = 0; fabric->sw && s < fabric->config.graph->switches; s++)

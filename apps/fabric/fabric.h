@@ -82,10 +82,12 @@ void fabric_stop(struct fabric *fabric);
 /* What a process gets when it attaches: the descriptors are the caller's to pass on and close. */
 struct fabric_seat {
     uint32_t node;
-    uint64_t seat; /* counts the processes of the node, from 1 */
-    int memfd;     /* the edge's memory */
-    int bell;      /* eventfd that wakes the worker: a description of its own for each edge */
+    uint64_t seat;           /* counts the processes of the node, from 1 */
+    struct emu_edge_fds fds; /* the bell: a description of its own for each edge */
 };
+
+/** fabric_seat_close - descriptors that nobody was given. */
+void fabric_seat_close(const struct fabric_seat *seat);
 
 /**
  * fabric_attach - give a process a node.

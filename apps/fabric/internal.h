@@ -161,9 +161,10 @@ struct fabric {
     struct fabric_engines engines;
     struct fabric_combine *combine; /* fabric_combine_slots() */
     struct fabric_losses losses;
-    struct emu_edge **edge; /* by node; NULL: nobody attached */
-    uint64_t *seat;         /* by node: who is there, emu_seat_state() */
-    struct emu_rx **local;  /* by node: receiving end of one inside the fabric; NULL: it is none */
+    struct emu_shelf **shelf; /* by switch; NULL: none yet, or none at all */
+    struct emu_edge **edge;   /* by node; NULL: nobody attached */
+    uint64_t *seat;           /* by node: who is there, emu_seat_state() */
+    struct emu_rx **local; /* by node: receiving end of one inside the fabric; NULL: it is none */
     struct emu_pool *pool;
     struct emu_pool_cache cache; /* the manager's */
     uint32_t attached;           /* here */

@@ -177,6 +177,28 @@ static int64_t node_free(const struct fabric *fabric, uint32_t host, int64_t wan
     return -ENOSPC;
 }
 
+/*
+ * The shelf of the switch that @node is at, made when the first process comes there; NULL: there is
+ * none. On clock raw alone segments are copied out to several processes at once.
+ */
+static struct emu_shelf *shelf_of(struct fabric *fabric, uint32_t node)
+{
+    uint32_t sw = topo_first_link(fabric->config.graph, node)->sw;
+
+    if (fabric->clock.mode != EMU_CLOCK_RAW || fabric_engine(fabric, node))
+        return NULL;
+    if (!fabric->shelf[sw] && emu_shelf_create(&fabric->shelf[sw], fabric->config.first))
+        fabric->shelf[sw] = NULL; /* each gets a copy */
+    return fabric->shelf[sw];
+}
+
+/* A description of the shelf; -1: there is none. False: no room. */
+static bool shelf_share(const struct emu_edge *edge, int *fd)
+{
+    *fd = edge->shelf ? fcntl(edge->shelf->memfd, F_DUPFD_CLOEXEC, 0) : -1;
+    return !edge->shelf || *fd >= 0;
+}
+
 /* An edge for @node, not plugged in yet. @memfd: its memory, the caller's. */
 static int edge_make(struct fabric *fabric, uint32_t node, struct emu_edge **ret, int *memfd)
 {
@@ -189,6 +211,7 @@ static int edge_make(struct fabric *fabric, uint32_t node, struct emu_edge **ret
         .dev = host.dev,
         .credits = host.rx->credits,
         .profile = host.profile,
+        .shelf = shelf_of(fabric, node),
     };
 
     fabric->edges += 1 + (fabric->edges == UINT32_MAX);
@@ -233,25 +256,44 @@ int fabric_attach(struct fabric *fabric, int64_t want, struct fabric_seat *ret)
 {
     int64_t node = node_free(fabric, this_host(fabric), want);
     struct emu_edge *edge;
-    int memfd, bell, err;
+    struct emu_edge_fds fds;
+    int err;
 
     if (node < 0)
         return (int)node;
     fabric_clock_tick(fabric); /* nobody did while nobody was here */
-    err = edge_make(fabric, (uint32_t)node, &edge, &memfd);
+    err = edge_make(fabric, (uint32_t)node, &edge, &fds.memory);
     if (err)
         return err;
-    bell = edge_watch(edge);
-    if (bell < 0) {
-        close(memfd);
-        emu_edge_destroy(edge, &fabric->cache);
-        return bell;
+    if (!shelf_share(edge, &fds.shelf)) {
+        err = -errno;
+        goto close_memory;
     }
-    *ret = (struct fabric_seat){.node = (uint32_t)node,
-                                .seat = edge_plug(fabric, edge),
-                                .memfd = memfd,
-                                .bell = bell};
+    fds.bell = edge_watch(edge);
+    if (fds.bell < 0) {
+        err = fds.bell;
+        goto close_shelf;
+    }
+    *ret =
+        (struct fabric_seat){.node = (uint32_t)node, .seat = edge_plug(fabric, edge), .fds = fds};
     return 0;
+
+close_shelf:
+    if (fds.shelf >= 0)
+        close(fds.shelf);
+close_memory:
+    close(fds.memory);
+    emu_edge_destroy(edge, &fabric->cache);
+    return err;
+}
+
+void fabric_seat_close(const struct fabric_seat *seat)
+{
+    const int fd[] = {seat->fds.memory, seat->fds.bell, seat->fds.shelf};
+
+    for (size_t i = 0; i < sizeof fd / sizeof *fd; i++)
+        if (fd[i] >= 0)
+            close(fd[i]);
 }
 
 int fabric_attach_far(struct fabric *fabric, uint32_t host, int64_t want, struct fabric_seat *ret)
@@ -266,8 +308,7 @@ int fabric_attach_far(struct fabric *fabric, uint32_t host, int64_t want, struct
     fabric->far++;
     *ret = (struct fabric_seat){.node = (uint32_t)node,
                                 .seat = emu_seat_first(fabric->seat[node]),
-                                .memfd = -1,
-                                .bell = -1};
+                                .fds = {-1, -1, -1}};
     return 0;
 }
 

@@ -7,7 +7,6 @@
 #include "emu/edge/fabric.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/futex.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,38 +39,11 @@ static void edge_shared_init(struct emu_edge_shared *shared, const struct emu_ed
     shared->device_threads = device_threads;
     shared->origin_ns = clock->origin_ns - clock->rebased_ps / 1000u;
     shared->nic_send_ps = edge->profile->nic_send_ps;
+    shared->shelf_slots = edge->shelf ? EMU_SHELF_SLOTS : 0;
     atomic_init(&shared->up_head, edge->up_head);
     atomic_init(&shared->up_tail, edge->up_head);
     atomic_init(&shared->down_head, edge->up_head);
     atomic_init(&shared->down_tail, edge->up_head);
-}
-
-/* A sealed memory file: the process can neither shrink it under us nor grow it. */
-static int edge_memory(struct emu_edge_shared **ret, size_t bytes, int *memfd)
-{
-    int fd = memfd_create("fabemu-edge", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    void *at;
-    int err;
-
-    if (fd < 0)
-        return -errno;
-    if (ftruncate(fd, (off_t)bytes) ||
-        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)) {
-        err = -errno;
-        goto close_fd;
-    }
-    at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (at == MAP_FAILED) {
-        err = -errno;
-        goto close_fd;
-    }
-    *ret = at;
-    *memfd = fd;
-    return 0;
-
-close_fd:
-    close(fd);
-    return err;
 }
 
 int emu_edge_create(struct emu_edge **ret, const struct emu_edge *init, bool timed,
@@ -83,6 +55,8 @@ int emu_edge_create(struct emu_edge **ret, const struct emu_edge *init, bool tim
     if (!edge)
         return -ENOMEM;
     *edge = *init;
+    for (uint32_t part = 0; part < EMU_SHELF_PARTS; part++)
+        edge->shelf_last[part] = edge->up_head;
     edge->up_tail = edge->up_looked = edge->up_told = edge->up_head;
     edge->down_tail = edge->down_head = edge->down_looked = edge->down_told = edge->up_head;
     edge->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -90,9 +64,11 @@ int emu_edge_create(struct emu_edge **ret, const struct emu_edge *init, bool tim
         err = -errno;
         goto free_edge;
     }
-    err = edge_memory(&edge->shared, emu_edge_bytes(edge->nodes), memfd);
-    if (err)
+    edge->shared = emu_edge_memory("fabemu-edge", emu_edge_bytes(edge->nodes), 0, memfd);
+    if (!edge->shared) {
+        err = -errno;
         goto close_bell;
+    }
     edge_shared_init(edge->shared, edge, timed, device_threads, clock);
     *ret = edge;
     return 0;
@@ -362,6 +338,18 @@ static void edge_block(struct emu_edge *edge, bool blocked)
     edge->blocked = blocked;
 }
 
+/* How far has the process read? A head that cannot be is not followed: the ring stays full. */
+static void edge_look_down(struct emu_edge *edge)
+{
+    uint32_t head =
+        atomic_load_explicit(&edge->shared->down_head, memory_order_acquire); /* X3: Y4 */
+
+    if (head - edge->down_head <= edge->down_tail - edge->down_head)
+        edge->down_head = head;
+    else
+        emu_count(&edge->bad, 1);
+}
+
 uint32_t emu_edge_room(struct emu_edge *edge)
 {
     uint32_t used = edge->down_tail - edge->down_head;
@@ -373,13 +361,7 @@ uint32_t emu_edge_room(struct emu_edge *edge)
         return UINT32_MAX; /* there it is dropped */
     }
     if (used == EMU_EDGE_SLOTS) {
-        uint32_t head =
-            atomic_load_explicit(&edge->shared->down_head, memory_order_acquire); /* X3: Y4 */
-
-        if (head - edge->down_head <= used)
-            edge->down_head = head;
-        else
-            emu_count(&edge->bad, 1); /* not followed: the ring stays full */
+        edge_look_down(edge);
         used = edge->down_tail - edge->down_head;
     }
     if (edge->blocked != (used == EMU_EDGE_SLOTS))
@@ -414,6 +396,7 @@ void emu_edge_send(struct emu_edge *edge, const struct emu_entry *entry)
 void emu_edge_put(struct emu_edge *edge, const struct emu_hdr *hdr, const struct emu_seg *payload)
 {
     struct emu_seg *seg = &edge->shared->down[edge->down_tail % EMU_EDGE_SLOTS].seg;
+    uint32_t *on = &edge->shared->down_on[edge->down_tail % EMU_EDGE_SLOTS];
 
     if (atomic_load_explicit(&edge->cut, memory_order_relaxed)) {
         emu_count(&edge->dead, 1);
@@ -423,8 +406,52 @@ void emu_edge_put(struct emu_edge *edge, const struct emu_hdr *hdr, const struct
     if (payload)
         edge_seg_copy(seg, payload, hdr->len);
     seg->hdr = *hdr;
+    emu_edge_prefetch_on(edge->shared, edge->down_tail);
+    if (*on)
+        *on = 0;
     edge->down_tail++;
     emu_count(&edge->delivered, 1);
+}
+
+uint32_t emu_edge_write(struct emu_shelf *shelf, const struct emu_hdr *hdr,
+                        const struct emu_seg *payload)
+{
+    uint32_t on = shelf->next++;
+    struct emu_seg *seg = &shelf->slot[on % EMU_SHELF_SLOTS].seg;
+
+    if (shelf->end - on > EMU_EDGE_AHEAD)
+        emu_seg_prefetch(&shelf->slot[(on + EMU_EDGE_AHEAD) % EMU_SHELF_SLOTS].seg, true);
+    edge_seg_copy(seg, payload, hdr->len);
+    seg->hdr = *hdr;
+    return on;
+}
+
+void emu_edge_refer(struct emu_edge *edge, uint32_t on)
+{
+    if (atomic_load_explicit(&edge->cut, memory_order_relaxed)) {
+        emu_count(&edge->dead, 1);
+        return;
+    }
+    emu_edge_prefetch_on(edge->shared, edge->down_tail);
+    edge->shared->down_on[edge->down_tail % EMU_EDGE_SLOTS] = 1 + on % EMU_SHELF_SLOTS;
+    edge->down_tail++;
+    edge->shelf_last[emu_shelf_part(on)] = edge->down_tail;
+    emu_count(&edge->delivered, 1);
+}
+
+/* What it has not read is in its ring: an end that is further away is of long ago. */
+static bool edge_reads(const struct emu_edge *edge, uint32_t part)
+{
+    return edge->shelf_last[part] - edge->down_head - 1 < EMU_EDGE_SLOTS;
+}
+
+bool emu_edge_reads(struct emu_edge *edge, uint32_t part)
+{
+    if (atomic_load_explicit(&edge->cut, memory_order_relaxed))
+        return false; /* it was told that it is no more part of this */
+    if (edge_reads(edge, part))
+        edge_look_down(edge);
+    return edge_reads(edge, part);
 }
 
 /* --- telling ------------------------------------------------------------------------ */

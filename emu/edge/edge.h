@@ -31,7 +31,7 @@
 
 #define EMU_EDGE_MAGIC 0x656764656d756266u /* "fbumedge" */
 /* of edges, of what processes say over them, and of the control protocol */
-#define EMU_EDGE_VERSION 6u
+#define EMU_EDGE_VERSION 7u
 /*
  * Of each ring; a power of two. A ring is more than a core's caches hold: its lines have gone to
  * the cache that cores share by the time the other end wants them, and come from there in a third
@@ -39,6 +39,11 @@
  * slots 1 MB broadcasts took 1.3 times as long, messages of 1 MB 1.13 times).
  */
 #define EMU_EDGE_SLOTS 4096
+
+/* Of a shelf (emu/edge/shelf.h), and of a part of it; powers of two. */
+#define EMU_SHELF_SLOTS 8192u
+#define EMU_SHELF_PART  1024u
+#define EMU_SHELF_PARTS (EMU_SHELF_SLOTS / EMU_SHELF_PART)
 
 #define EMU_EDGE_RING_DATA 1u /* bell: ring when the up ring gains an entry */
 #define EMU_EDGE_RING_ROOM 2u /* bell: ring when the down ring gains room */
@@ -60,6 +65,19 @@ static inline void emu_prefetch_to_write(const void *at)
 #endif
 }
 
+/** emu_seg_prefetch - all lines of @seg. */
+static inline void emu_seg_prefetch(const struct emu_seg *seg, bool write)
+{
+    const uint8_t *at = (const uint8_t *)seg;
+
+    for (uint32_t line = 0; line < EMU_SEG_BYTES; line += EMU_LINE) {
+        if (write)
+            emu_prefetch_to_write(at + line);
+        else
+            __builtin_prefetch(at + line, 0);
+    }
+}
+
 /*
  * Slots lie in another core's cache more often than not. Both ends ask for the
  * slot that they will want next while they are at work on this one: never past
@@ -68,16 +86,8 @@ static inline void emu_prefetch_to_write(const void *at)
 static inline void emu_edge_prefetch(const struct emu_edge_slot *ring, uint32_t index, uint32_t end,
                                      bool write)
 {
-    const uint8_t *at = (const uint8_t *)&ring[(index + EMU_EDGE_AHEAD) % EMU_EDGE_SLOTS];
-
-    if (end - index <= EMU_EDGE_AHEAD)
-        return;
-    for (uint32_t line = 0; line < EMU_SEG_BYTES; line += EMU_LINE) {
-        if (write)
-            emu_prefetch_to_write(at + line);
-        else
-            __builtin_prefetch(at + line, 0);
-    }
+    if (end - index > EMU_EDGE_AHEAD)
+        emu_seg_prefetch(&ring[(index + EMU_EDGE_AHEAD) % EMU_EDGE_SLOTS].seg, write);
 }
 
 /* Counts that the process keeps about itself; the fabric copies them out at the end. */
@@ -125,6 +135,7 @@ struct emu_edge_shared {
     uint32_t device_threads; /* 1: --threads device: the adapter's own thread steps it */
     uint64_t origin_ns;      /* CLOCK_MONOTONIC when the fabric's time was 0 */
     uint64_t nic_send_ps;    /* profile: from the post to the wire */
+    uint32_t shelf_slots;    /* of the shelf that comes with it; 0: none does */
 
     /* Written by the adapter; the fabric reads. */
     alignas(EMU_LINE) _Atomic uint32_t up_tail;   /* segments posted, free-running */
@@ -168,6 +179,8 @@ struct emu_edge_shared {
      */
     alignas(EMU_LINE) uint64_t up_ps[EMU_EDGE_SLOTS];
     alignas(EMU_LINE) uint64_t down_ps[EMU_EDGE_SLOTS];
+    /* Where a segment of the down ring lies: 1 + slot of the shelf; 0: in its slot of the ring. */
+    alignas(EMU_LINE) uint32_t down_on[EMU_EDGE_SLOTS];
     alignas(EMU_LINE) struct emu_edge_slot up[EMU_EDGE_SLOTS];
     alignas(EMU_LINE) struct emu_edge_slot down[EMU_EDGE_SLOTS];
 
@@ -214,23 +227,31 @@ static inline void emu_edge_sent(struct emu_edge_shared *shared, uint32_t nodes,
     emu_count(&peer->bytes, bytes);
 }
 
+/* What a process is handed over: it maps two of them, and they may be closed then. */
+struct emu_edge_fds {
+    int memory; /* the edge */
+    int bell;   /* eventfd that wakes the worker; -1: it never sleeps */
+    int shelf;  /* -1: there is none */
+};
+
 /* The adapter's end. Owned by whoever holds the adapter's lock. */
 struct emu_edge_nic {
     struct emu_edge_shared *shared;
-    int bell;           /* eventfd: write 1 to wake the fabric's worker */
-    uint32_t up_tail;   /* segments written; published by emu_edge_nic_publish() */
-    uint32_t up_shown;  /* segments published */
-    uint32_t up_head;   /* copy of shared->up_head: lags */
-    uint32_t down_head; /* segments read; published by emu_edge_nic_consumed() */
+    const struct emu_edge_slot *shelf; /* for reading; NULL: there is none */
+    int bell;                          /* eventfd: write 1 to wake the fabric's worker */
+    uint32_t up_tail;                  /* segments written; published by emu_edge_nic_publish() */
+    uint32_t up_shown;                 /* segments published */
+    uint32_t up_head;                  /* copy of shared->up_head: lags */
+    uint32_t down_head;                /* segments read; published by emu_edge_nic_consumed() */
     uint32_t down_shown;
     uint32_t down_tail; /* copy of shared->down_tail: lags */
 };
 
 /**
- * emu_edge_nic_open - map an edge that the fabric handed over.
- * Errors: -EPROTO, it is not an edge of this version; -errno of mmap. @memfd may be closed after.
+ * emu_edge_nic_open - map an edge that the fabric handed over, and its shelf.
+ * Errors: -EPROTO, it is not an edge of this version; -errno of mmap. The bell passes on success.
  */
-int emu_edge_nic_open(struct emu_edge_nic *nic, int memfd, int bell);
+int emu_edge_nic_open(struct emu_edge_nic *nic, const struct emu_edge_fds *fds);
 void emu_edge_nic_close(struct emu_edge_nic *nic); /* unmaps, closes bell */
 
 /**
@@ -280,6 +301,27 @@ static inline uint32_t emu_edge_nic_endings(const struct emu_edge_nic *nic)
  */
 void emu_edge_nic_publish(struct emu_edge_nic *nic);
 
+/*
+ * A line of them says where 16 segments lie: whoever begins one asks for the next but one. Writing,
+ * too, looks first: lines that do not change stay where they are read.
+ */
+static inline void emu_edge_prefetch_on(const struct emu_edge_shared *shared, uint32_t index)
+{
+    const uint32_t line = EMU_LINE / sizeof *shared->down_on;
+
+    if (index % line == 0)
+        __builtin_prefetch(&shared->down_on[(index + 2 * line) % EMU_EDGE_SLOTS]);
+}
+
+/* The segment at @index of the down ring. */
+static inline const struct emu_seg *emu_edge_nic_at(const struct emu_edge_nic *nic, uint32_t index)
+{
+    uint32_t on = nic->shared->down_on[index % EMU_EDGE_SLOTS];
+
+    return on && nic->shelf ? &nic->shelf[(on - 1) % EMU_SHELF_SLOTS].seg
+                            : &nic->shared->down[index % EMU_EDGE_SLOTS].seg;
+}
+
 /**
  * emu_edge_nic_peek - the next segment that is due (@now_ps; ignored by a raw fabric), or NULL.
  * Valid until consumed.
@@ -287,7 +329,6 @@ void emu_edge_nic_publish(struct emu_edge_nic *nic);
 static inline const struct emu_seg *emu_edge_nic_peek(struct emu_edge_nic *nic, uint64_t now_ps)
 {
     struct emu_edge_shared *shared = nic->shared;
-    uint32_t at = nic->down_head % EMU_EDGE_SLOTS;
 
     if (nic->down_tail == nic->down_head) {
         uint32_t tail = atomic_load_explicit(&shared->down_tail, memory_order_acquire); /* Y3: X4 */
@@ -296,10 +337,12 @@ static inline const struct emu_seg *emu_edge_nic_peek(struct emu_edge_nic *nic, 
             return NULL;
         nic->down_tail = tail;
     }
-    if (shared->timed && (int64_t)(shared->down_ps[at] - now_ps) > 0)
+    if (shared->timed && (int64_t)(shared->down_ps[nic->down_head % EMU_EDGE_SLOTS] - now_ps) > 0)
         return NULL;
-    emu_edge_prefetch(shared->down, nic->down_head, nic->down_tail, false);
-    return &shared->down[at].seg;
+    emu_edge_prefetch_on(shared, nic->down_head);
+    if (nic->down_tail - nic->down_head > EMU_EDGE_AHEAD)
+        emu_seg_prefetch(emu_edge_nic_at(nic, nic->down_head + EMU_EDGE_AHEAD), false);
+    return emu_edge_nic_at(nic, nic->down_head);
 }
 
 /** emu_edge_nic_pop - done with the peeked segment. */

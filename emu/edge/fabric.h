@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "emu/worker/dev.h"
+#include "emu/edge/shelf.h"
 #include "emu/edge/edge.h"
 #include "emu/profile.h"
 #include "emu/link/ring.h"
@@ -57,6 +58,7 @@ struct emu_edge {
     uint32_t serial; /* of all edges so far: never that of the process before; not 0 */
     int bell;        /* eventfd that the process writes; never read */
     const struct emu_profile *profile;
+    struct emu_shelf *shelf; /* of its switch; NULL: none */
     /* of the wire towards the switch: they outlive the process (emu_rx) */
     struct emu_credits *credits;
 
@@ -77,6 +79,8 @@ struct emu_edge {
     uint32_t down_head;   /* checked copy of the process's head */
     uint32_t down_looked; /* the head as last looked at, while blocked */
     bool blocked;         /* a segment waits for room */
+    /* where the ring ended after the last segment that lies in each part of the shelf */
+    uint32_t shelf_last[EMU_SHELF_PARTS];
 
     /* The worker's: news that the process has not been told yet. */
     uint32_t up_told;        /* the head as last told: only what the switch has taken */
@@ -99,6 +103,12 @@ struct emu_edge {
     uint64_t watch_delivered; /* segments delivered when the watch began */
     uint32_t watch_ticks;     /* ticks since then, stuck at each */
 };
+
+/**
+ * emu_edge_memory - a sealed memory file, mapped: who gets it can neither shrink it under us nor
+ * grow it; with @seals F_SEAL_FUTURE_WRITE nor write to it. NULL with errno. @memfd: the caller's.
+ */
+void *emu_edge_memory(const char *name, size_t bytes, int seals, int *memfd);
 
 /**
  * emu_edge_create - memory and bell of an edge. All its indexes begin at init->up_head. The
@@ -256,6 +266,15 @@ uint32_t emu_edge_room(struct emu_edge *edge);
 void emu_edge_send(struct emu_edge *edge, const struct emu_entry *entry);
 /** emu_edge_put - raw: the same, of a payload of the caller's at a line; NULL: there is none. */
 void emu_edge_put(struct emu_edge *edge, const struct emu_hdr *hdr, const struct emu_seg *payload);
+/**
+ * emu_edge_write - raw: put the same on @shelf, which is not full. Returns where. Thread: worker.
+ */
+uint32_t emu_edge_write(struct emu_shelf *shelf, const struct emu_hdr *hdr,
+                        const struct emu_seg *payload);
+/** emu_edge_refer - raw: send the segment that is at @on on the shelf. The caller saw room. */
+void emu_edge_refer(struct emu_edge *edge, uint32_t on);
+/** emu_edge_reads - has the process something left to read in @part of the shelf? */
+bool emu_edge_reads(struct emu_edge *edge, uint32_t part);
 /**
  * emu_edge_mark - end of a burst, either way: the process is to be told.
  * Telling costs two lines' way to another core and back, so bursts of passes in a row are told

@@ -25,16 +25,29 @@
 #include <time.h>
 #include <unistd.h>
 
-int emu_edge_nic_open(struct emu_edge_nic *nic, int memfd, int bell)
+/* NULL: it is no shelf, or cannot be mapped. */
+static const struct emu_edge_slot *shelf_map(int shelffd, uint32_t slots)
+{
+    struct stat st;
+    void *at;
+
+    if (fstat(shelffd, &st) || slots != EMU_SHELF_SLOTS ||
+        (uint64_t)st.st_size != EMU_SHELF_SLOTS * sizeof(struct emu_edge_slot))
+        return NULL;
+    at = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, shelffd, 0);
+    return at == MAP_FAILED ? NULL : at;
+}
+
+int emu_edge_nic_open(struct emu_edge_nic *nic, const struct emu_edge_fds *fds)
 {
     struct emu_edge_shared *sh;
     struct stat st;
 
-    if (fstat(memfd, &st))
+    if (fstat(fds->memory, &st))
         return -errno;
     if ((uint64_t)st.st_size < sizeof *sh)
         return -EPROTO;
-    sh = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, memfd, 0);
+    sh = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, fds->memory, 0);
     if (sh == MAP_FAILED)
         return -errno;
     if (sh->magic != EMU_EDGE_MAGIC || sh->version != EMU_EDGE_VERSION ||
@@ -43,7 +56,14 @@ int emu_edge_nic_open(struct emu_edge_nic *nic, int memfd, int bell)
         munmap(sh, (size_t)st.st_size);
         return -EPROTO;
     }
-    *nic = (struct emu_edge_nic){.shared = sh, .bell = bell};
+    *nic = (struct emu_edge_nic){.shared = sh, .bell = fds->bell};
+    if (sh->shelf_slots) {
+        nic->shelf = shelf_map(fds->shelf, sh->shelf_slots);
+        if (!nic->shelf) {
+            munmap(sh, (size_t)st.st_size);
+            return -EPROTO;
+        }
+    }
     nic->up_tail = nic->up_shown = atomic_load_explicit(&sh->up_tail, memory_order_relaxed);
     nic->up_head = atomic_load_explicit(&sh->up_head, memory_order_acquire); /* Y1 */
     nic->down_head = nic->down_shown = atomic_load_explicit(&sh->down_head, memory_order_relaxed);
@@ -53,10 +73,13 @@ int emu_edge_nic_open(struct emu_edge_nic *nic, int memfd, int bell)
 
 void emu_edge_nic_close(struct emu_edge_nic *nic)
 {
+    if (nic->shelf)
+        munmap((void *)nic->shelf, EMU_SHELF_SLOTS * sizeof *nic->shelf);
     munmap(nic->shared, emu_edge_bytes(nic->shared->nodes));
     if (nic->bell >= 0)
         close(nic->bell);
     nic->shared = NULL;
+    nic->shelf = NULL;
     nic->bell = -1;
 }
 

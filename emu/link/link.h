@@ -327,6 +327,22 @@ static inline void emu_tx_put(struct emu_tx *tx, const struct emu_hdr *hdr,
 }
 
 /**
+ * emu_tx_refer - raw: the same of what lies at @on on the shelf of its switch; @hdr, @payload: that
+ * segment, for captures.
+ */
+static inline void emu_tx_refer(struct emu_tx *tx, uint32_t on, const struct emu_hdr *hdr,
+                                const struct emu_seg *payload)
+{
+    tx->untold++;
+    if (__builtin_expect(tx->tapped, 0))
+        emu_tap_copied(tx, hdr, payload);
+    if (tx->plug.plugged)
+        emu_edge_refer(tx->plug.plugged, on);
+    else
+        emu_count(&tx->counts.dropped, 1);
+}
+
+/**
  * emu_tx_earliest_ps - timed: when a segment that is ready at @ready_ps may leave.
  *
  * Once it is ready, the wire is free and a credit is there. Credits are taken one batch at a

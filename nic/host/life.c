@@ -107,7 +107,7 @@ static int nic_begin(struct fabemu *fab, const struct fabemu_info *info)
     return -pthread_mutex_init(&fab->lock, NULL);
 }
 
-int nic_open(struct fabemu **ret, int memfd, int bell, const struct fabemu_info *info)
+int nic_open(struct fabemu **ret, const struct emu_edge_fds *fds, const struct fabemu_info *info)
 {
     struct fabemu *fab = aligned_alloc(EMU_LINE, sizeof *fab);
     int err;
@@ -115,7 +115,7 @@ int nic_open(struct fabemu **ret, int memfd, int bell, const struct fabemu_info 
     if (!fab)
         return -ENOMEM;
     memset(fab, 0, sizeof *fab);
-    err = emu_edge_nic_open(&fab->edge, memfd, bell);
+    err = emu_edge_nic_open(&fab->edge, fds);
     if (err)
         goto free_fab;
     err = nic_begin(fab, info);

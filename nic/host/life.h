@@ -12,10 +12,10 @@
 
 /**
  * nic_open - an adapter on an edge; without control socket and thread.
- * @memfd: may be closed after. @bell: passes to the adapter on success; -1: none.
+ * @fds: the bell passes to the adapter on success.
  * Errors: -EPROTO, -ENOMEM.
  */
-int nic_open(struct fabemu **ret, int memfd, int bell, const struct fabemu_info *info);
+int nic_open(struct fabemu **ret, const struct emu_edge_fds *fds, const struct fabemu_info *info);
 void nic_close(struct fabemu *fab);
 
 #endif

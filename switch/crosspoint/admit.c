@@ -12,17 +12,14 @@ static uint64_t queue_copy_out(struct switch_crosspoints *xp, uint64_t outs,
                                const struct emu_entry *entry)
 {
     const struct emu_seg *payload = emu_pool_payload(switch_cache(xp)->pool, entry->buf);
-    uint64_t left = outs;
 
-    emu_each_bit (o, outs) {
-        struct emu_tx *tx = &xp->bar.out[o].tx;
+    uint64_t open = 0;
 
-        if (o < xp->bar.sw.ports && emu_tx_copies_out(tx) && switch_passes(xp, o)) {
-            emu_tx_put(tx, &entry->hdr, payload);
-            left &= ~emu_bit(o);
-        }
-    }
-    return left;
+    emu_each_bit (o, outs)
+        if (o < xp->bar.sw.ports && emu_tx_copies_out(&xp->bar.out[o].tx) && switch_is_open(xp, o))
+            open |= emu_bit(o);
+    switch_put_out(xp, open, &entry->hdr, payload);
+    return outs & ~open;
 }
 
 /* A segment for several outputs. Returns those that it still goes to, each with a reference. */

@@ -421,6 +421,25 @@ void switch_unit_take(struct switch_crosspoints *xp, uint32_t u, uint32_t row, u
     combine_fold(xp, switch_group_of(&xp->bar.sw, in.hdr.dst), u, row, &in, at_ps);
 }
 
+/* Contributions of a member come in the order of their numbers: so far it is looked ahead. */
+#define COMBINE_AHEAD       4u /* to what a contribution is folded into */
+#define COMBINE_AHEAD_STATE 8u /* to the state that says where that is */
+
+/*
+ * The states of a wide window, and what lies in them, are more than a core's cache holds. Each
+ * contribution asks for the lines of those that come after it.
+ */
+static inline void combine_prefetch(struct switch_crosspoints *xp, const struct switch_group *group,
+                                    uint32_t i, uint32_t u)
+{
+    uint32_t mask = group->window - 1;
+    const struct switch_state *next = switch_group_state(group, (i + COMBINE_AHEAD) & mask);
+
+    emu_prefetch_to_write(switch_group_state(group, (i + COMBINE_AHEAD_STATE) & mask));
+    if (next->active && next->part[u].have && next->part[u].buf != EMU_NO_BUF)
+        emu_seg_prefetch(emu_pool_seg(switch_cache(xp)->pool, next->part[u].buf), true);
+}
+
 bool switch_unit_add(struct switch_crosspoints *xp, const struct switch_group *group, uint32_t u,
                      uint32_t row, const struct emu_hdr *hdr, const struct emu_seg *seg)
 {
@@ -432,6 +451,8 @@ bool switch_unit_add(struct switch_crosspoints *xp, const struct switch_group *g
         !state->part[u].have || (state->part[u].have & bit) ||
         !emu_combiner_agrees(&state->hdr, hdr))
         return false;
+    if (group->window == EMU_WINDOW_WIDE)
+        combine_prefetch(xp, group, i, u);
     emu_combine_fold(hdr->op, hdr->type, emu_pool_bytes(switch_cache(xp)->pool, state->part[u].buf),
                      seg->payload, hdr->len);
     combine_came(xp, group, state, i, u, row, 0);

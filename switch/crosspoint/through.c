@@ -30,6 +30,56 @@ bool switch_is_open_else(struct switch_crosspoints *xp, uint32_t o)
     return row->room[o];
 }
 
+/* The shelf of the processes at @outs, or NULL: nobody is there, or there is none. */
+static struct emu_shelf *shelf_at(const struct switch_crosspoints *xp, uint64_t outs)
+{
+    emu_each_bit (o, outs)
+        if (xp->bar.out[o].tx.plug.plugged)
+            return xp->bar.out[o].tx.plug.plugged->shelf;
+    return NULL;
+}
+
+#define SHELF_PATIENCE 64u /* segments between two looks at a part that somebody has not read */
+
+/*
+ * A part of @shelf is full: is the next one free? A process that is not there any more reads
+ * nothing. Acquire: as in emu_tx_room().
+ */
+static __attribute__((noinline)) bool shelf_turn(struct switch_crosspoints *xp,
+                                                 struct emu_shelf *shelf)
+{
+    if (shelf->refused++ % SHELF_PATIENCE)
+        return false;
+    for (uint32_t o = 0; o < xp->bar.sw.ports; o++) {
+        struct emu_tx *tx = &xp->bar.out[o].tx;
+        struct emu_edge *edge =
+            tx->kind == EMU_LINK_EDGE
+                ? atomic_load_explicit(&tx->plug.edge, memory_order_acquire) /* E3: E4 */
+                : NULL;
+
+        if (edge && emu_edge_reads(edge, emu_shelf_part(shelf->next)))
+            return false;
+    }
+    emu_shelf_turn(shelf);
+    return true;
+}
+
+bool switch_shelve(struct switch_crosspoints *xp, uint64_t outs, const struct emu_hdr *hdr,
+                   const struct emu_seg *payload)
+{
+    struct emu_shelf *shelf = shelf_at(xp, outs);
+    uint32_t on;
+
+    if (!shelf || (emu_shelf_is_full(shelf) && !shelf_turn(xp, shelf)))
+        return false;
+    on = emu_edge_write(shelf, hdr, payload);
+    emu_each_bit (o, outs) {
+        switch_pass(xp, o);
+        emu_tx_refer(&xp->bar.out[o].tx, on, hdr, payload);
+    }
+    return true;
+}
+
 /* The way of a segment that came by @row; the next one often has the same. */
 struct through_way {
     uint32_t dst;

@@ -59,10 +59,33 @@ static inline bool switch_copies_out(const struct switch_crosspoints *xp, uint64
 }
 
 /*
- * Copies of a segment for @outs, which copy out, if all of them are open; the payload is the
- * caller's, or NULL.
- * False: nothing was done.
+ * through.c: a segment for @outs, several that copy out and are open, is written once, where all
+ * that are there can read it. False: nothing was done, each of them needs its copy.
  */
+bool switch_shelve(struct switch_crosspoints *xp, uint64_t outs, const struct emu_hdr *hdr,
+                   const struct emu_seg *payload);
+
+/* Is it worth it? A copy of less is a line or two. */
+static inline bool switch_shelves(const struct emu_hdr *hdr)
+{
+    return hdr->len > 2 * EMU_LINE - EMU_HDR_BYTES;
+}
+
+/*
+ * Copies of a segment for @outs, which copy out and are open; the payload is the caller's, or NULL.
+ */
+static inline void switch_put_out(struct switch_crosspoints *xp, uint64_t outs,
+                                  const struct emu_hdr *hdr, const struct emu_seg *payload)
+{
+    if (emu_bits_several(outs) && switch_shelves(hdr) && switch_shelve(xp, outs, hdr, payload))
+        return;
+    emu_each_bit (o, outs) {
+        switch_pass(xp, o);
+        emu_tx_put(&xp->bar.out[o].tx, hdr, payload);
+    }
+}
+
+/* The same for @outs, which copy out, if all of them are open. False: nothing was done. */
 static inline bool switch_copy_out(struct switch_crosspoints *xp, uint64_t outs,
                                    const struct emu_hdr *hdr, const struct emu_seg *payload)
 {
@@ -71,10 +94,7 @@ static inline bool switch_copy_out(struct switch_crosspoints *xp, uint64_t outs,
             return false;
     if (emu_bits_several(outs))
         emu_count(&xp->bar.sw.counts.multicasts, 1);
-    emu_each_bit (o, outs) {
-        switch_pass(xp, o);
-        emu_tx_put(&xp->bar.out[o].tx, hdr, payload);
-    }
+    switch_put_out(xp, outs, hdr, payload);
     return true;
 }
 

@@ -30,7 +30,7 @@ import json, signal, socket, sys
 connections = [socket.socket(socket.AF_UNIX) for _ in range(int(sys.argv[2]))]
 for s in connections:
     s.connect(sys.argv[1])
-    s.sendall(b'{"cmd":"attach","version":6,"want":-1}\n')
+    s.sendall(b'{"cmd":"attach","version":7,"want":-1}\n')
     assert json.loads(s.recv(65536))["ok"]
 print(len(connections), flush=True)
 signal.pause()
@@ -363,14 +363,14 @@ class LifeTest(FabemuCase):
         self.assertTrue(waits.next()["ok"])
         self.assertTrue(self.client(path).ask("status")["ok"])
 
-    def test_attach__hands_over_an_edge_and_a_bell(self):
+    def test_attach__hands_over_an_edge_a_bell_and_a_shelf(self):
         client = self.client(self.up())
         reply = client.attach(want=3)
         self.assertEqual((reply["node"], reply["nodes"], reply["topo"], reply["profile"],
                           reply["clock"], reply["hop_limit"]),
                          (3, 4, "kary:2,2", "oq2004", "raw", 3))
         self.assertEqual(reply["link_bytes_per_s"], 1.25e9)
-        self.assertEqual(len(client.fds), 2)
+        self.assertEqual(len(client.fds), 3)
         self.assertTrue(client.ask("detach")["ok"])
         with self.assertRaises(EOFError):
             client.next()
@@ -459,7 +459,7 @@ class LifeTest(FabemuCase):
     def test_exit__is_no_kill(self):
         path = self.up()
         script = ('import socket, sys\ns = socket.socket(socket.AF_UNIX)\ns.connect(sys.argv[1])\n'
-                  's.sendall(b\'{"cmd":"attach","version":6,"want":-1}\\n\')\ns.recv(65536)\n'
+                  's.sendall(b\'{"cmd":"attach","version":7,"want":-1}\\n\')\ns.recv(65536)\n'
                   's.sendall(b\'{"cmd":"exits"}\\n\')\nassert b"true" in s.recv(65536)\n')
         self.assertEqual(subprocess.run([sys.executable, "-c", script, path]).returncode, 0)
         self.assertTrue(until(lambda: self.status("u")["report"]["died"]))

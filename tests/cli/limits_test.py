@@ -358,7 +358,7 @@ class LimitsTest(FabemuCase):
             if edge_version:
                 with mmap.mmap(fabric.fds[0], 4096) as edge:
                     edge[8:12] = struct.pack("I", edge_version)
-            socket.send_fds(client, [json.dumps(reply).encode() + b"\n"], fabric.fds[:2])
+            socket.send_fds(client, [json.dumps(reply).encode() + b"\n"], fabric.fds)
             client.recv(65536)  # its detach, or its end
             client.close()
         thread = threading.Thread(target=serve, daemon=True)
@@ -367,7 +367,7 @@ class LimitsTest(FabemuCase):
         return os.path.join(self.dir, "between")
 
     def test_library_of_another_version__is_told_so(self):
-        for version, edge_version in ((5, None), (7, None), (None, 5), (None, 7)):
+        for version, edge_version in ((6, None), (8, None), (None, 6), (None, 8)):
             with self.subTest(version=version, edge_version=edge_version):
                 path = self.up()
                 between = self.stand_between(path, version, edge_version)
@@ -375,7 +375,7 @@ class LimitsTest(FabemuCase):
                 self.assertEqual(-err, errno.EPROTO, text)
                 self.assertIn("use the libfabemu that came with this fabemu", text)
                 if version:
-                    self.assertIn(f"library is of version {version}, and the fabric of 6", text)
+                    self.assertIn(f"library is of version {version}, and the fabric of 7", text)
                 self.assertEqual(self.said(path, "attach()"), [(0, "")])
                 self.fabemu("down", "u")
                 os.unlink(between)

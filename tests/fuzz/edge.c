@@ -87,8 +87,7 @@ static void attach(uint32_t node)
         return;
     fuzz_must(fabric_attach(world.fabric, node, &seat) == 0, "a process can attach");
     fuzz_must(seat.node == node, "at the node that it wants");
-    close(seat.memfd);
-    close(seat.bell);
+    fabric_seat_close(&seat);
 }
 
 /* Room or not, the next slot of the up ring is written, and shown. */
@@ -118,8 +117,9 @@ static uint32_t take(uint32_t node, uint32_t src, const uint8_t *wanted, size_t 
         return 0;
     for (; head != tail; head++) {
         const struct emu_seg *seg = &shared->down[head % EMU_EDGE_SLOTS].seg;
-        found += wanted && seg->hdr.kind == EMU_UNICAST && seg->hdr.src == src &&
-                 seg->hdr.len == bytes && memcmp(seg->payload, wanted, bytes) == 0;
+        found += wanted && !shared->down_on[head % EMU_EDGE_SLOTS] &&
+                 seg->hdr.kind == EMU_UNICAST && seg->hdr.src == src && seg->hdr.len == bytes &&
+                 memcmp(seg->payload, wanted, bytes) == 0;
     }
     atomic_store_explicit(&shared->down_head, head, memory_order_release);
     return found;

@@ -15,8 +15,9 @@ void edges_attach_at(struct fabric *fabric, uint32_t node, struct emu_edge_nic *
 
     CU_ASSERT_EQUAL_FATAL(fabric_attach(fabric, node, &seat), 0);
     CU_ASSERT_EQUAL_FATAL(seat.node, node);
-    CU_ASSERT_EQUAL_FATAL(emu_edge_nic_open(nic, seat.memfd, seat.bell), 0);
-    close(seat.memfd);
+    CU_ASSERT_EQUAL_FATAL(emu_edge_nic_open(nic, &seat.fds), 0);
+    seat.fds.bell = -1;
+    fabric_seat_close(&seat);
 }
 
 void edges_attach(struct edges *e, uint32_t node)

@@ -99,7 +99,7 @@ static int signals_open(void)
 static int ask_rings(struct conn *conn, const struct wish *wish, int *memfd, char *error,
                      size_t error_bytes)
 {
-    struct emu_json_fds came = {.fd = {-1, -1}};
+    struct emu_json_fds came = {.fd = EMU_JSON_NONE};
     struct json_object *request = ask_request("capture"), *reply;
     int err;
 

@@ -58,7 +58,7 @@ void daemon_capture(struct daemon *daemon, struct client *client, struct json_ob
         return;
     }
     client->captures = true;
-    daemon_send_with(daemon, client, conn_ok(), (const int[2]){memfd, -1});
+    daemon_send_with(daemon, client, conn_ok(), (const int[EMU_JSON_FDS]){memfd, -1, -1});
 }
 
 void daemon_capture_left(struct daemon *daemon, struct client *client)

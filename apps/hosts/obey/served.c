@@ -248,7 +248,9 @@ void served_line(struct obey *obey, struct served *served, struct json_object *l
     if (served->asked && json_object_object_get_ex(line, "ok", NULL))
         served->asked--;
     if (seat) {
-        err = conn_put_with(&served->conn, line, (const int[2]){seat->seat.memfd, seat->seat.bell});
+        err = conn_put_with(&served->conn, line,
+                            (const int[EMU_JSON_FDS]){seat->seat.fds.memory, seat->seat.fds.bell,
+                                                      seat->seat.fds.shelf});
         obey_seat_free(seat, true);
         served->attached = true;
     } else {

@@ -205,15 +205,18 @@ static int attach_new(struct fabemu **ret, const char *path)
     struct nic_control *control;
     struct fabemu_info info;
     struct fabemu *fab;
-    int memfd, bell, err;
+    struct emu_edge_fds fds;
+    int err;
 
-    err = nic_control_attach(&control, path, node_wanted(), rank_given(), &info, &memfd, &bell);
+    err = nic_control_attach(&control, path, node_wanted(), rank_given(), &info, &fds);
     if (err)
         return err;
-    err = nic_open(&fab, memfd, bell, &info);
-    close(memfd);
+    err = nic_open(&fab, &fds, &info);
+    close(fds.memory);
+    if (fds.shelf >= 0)
+        close(fds.shelf);
     if (err) {
-        close(bell);
+        close(fds.bell);
         nic_control_detach(control, 0);
         return nic_fail(err,
                         err == -EPROTO

@@ -194,7 +194,7 @@ static void control_give_back(struct nic_control *c)
 
 static void control_free(struct nic_control *c)
 {
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < EMU_JSON_FDS; i++)
         if (c->line.passed[i] >= 0)
             close(c->line.passed[i]);
     if (c->line.fd >= 0)
@@ -208,14 +208,14 @@ static void control_free(struct nic_control *c)
 }
 
 int nic_control_attach(struct nic_control **ret, const char *path, int want, int rank,
-                       struct fabemu_info *info, int *memfd, int *bell)
+                       struct fabemu_info *info, struct emu_edge_fds *edge)
 {
     struct nic_control *c = calloc(1, sizeof *c);
     int err;
 
     if (!c)
         return -ENOMEM;
-    c->line.passed[0] = c->line.passed[1] = -1;
+    memcpy(c->line.passed, (const int[])EMU_JSON_NONE, sizeof c->line.passed);
     c->detach_ms = DETACH_UNTOLD_MS;
     c->why = "its control socket closed";
     pthread_mutex_init(&c->ask, NULL);
@@ -229,9 +229,10 @@ int nic_control_attach(struct nic_control **ret, const char *path, int want, int
         control_free(c);
         return err;
     }
-    *memfd = c->line.passed[0];
-    *bell = c->line.passed[1];
-    c->line.passed[0] = c->line.passed[1] = -1;
+    *edge = (struct emu_edge_fds){.memory = c->line.passed[0],
+                                  .bell = c->line.passed[1],
+                                  .shelf = c->line.passed[2]};
+    memcpy(c->line.passed, (const int[])EMU_JSON_NONE, sizeof c->line.passed);
     *ret = c;
     return 0;
 }

@@ -16,13 +16,14 @@
 
 struct json_object;
 struct nic_control;
+struct emu_edge_fds;
 
 /**
  * nic_control_attach - ask the fabric at @path for a node. @want: which, -1: any. @rank: this
- * process's in its job, -1: it has none.
+ * process's in its job, -1: it has none. @edge: the caller's.
  */
 int nic_control_attach(struct nic_control **ret, const char *path, int want, int rank,
-                       struct fabemu_info *info, int *memfd, int *bell);
+                       struct fabemu_info *info, struct emu_edge_fds *edge);
 /**
  * nic_control_apart - is the fabric in another session than this process, as far as can be seen?
  */

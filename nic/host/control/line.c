@@ -28,7 +28,7 @@ int nic_above_standard(int fd)
 static void line_keep_fds(struct nic_line *line, const struct emu_json_fds *came)
 {
     line->no_room |= came->lost;
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < EMU_JSON_FDS; i++) {
         int fd = nic_above_standard(came->fd[i]);
 
         line->no_room |= came->fd[i] >= 0 && fd < 0;

@@ -14,9 +14,9 @@
 
 struct nic_line {
     int fd;
-    struct emu_json_buf in; /* what has come and was not taken */
-    int passed[2];          /* descriptors that came, -1 when none */
-    bool no_room;           /* there was no room in this process for one that came */
+    struct emu_json_buf in;   /* what has come and was not taken */
+    int passed[EMU_JSON_FDS]; /* descriptors that came, -1 when none */
+    bool no_room;             /* there was no room in this process for one that came */
 };
 
 /**

@@ -2692,8 +2692,7 @@ static void timeline__is_told_in_pieces_by_another_clock(void)
     }
     for (int i = 0; i < 2; i++) {
         fabric_detach(fabric, seat[i].node);
-        close(seat[i].memfd);
-        close(seat[i].bell);
+        fabric_seat_close(&seat[i]);
     }
     all = teller_close(&teller);
     missed = emu_json_number(field(all, "otherData"), "missed", -1);

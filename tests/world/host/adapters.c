@@ -14,8 +14,9 @@ struct fabemu *adapters_open(struct fabric *fabric, const struct fabemu_info *in
     struct fabemu *fab;
 
     CU_ASSERT_EQUAL_FATAL(fabric_attach(fabric, info->node, &seat), 0);
-    CU_ASSERT_EQUAL_FATAL(nic_open(&fab, seat.memfd, seat.bell, info), 0);
-    close(seat.memfd);
+    CU_ASSERT_EQUAL_FATAL(nic_open(&fab, &seat.fds, info), 0);
+    seat.fds.bell = -1;
+    fabric_seat_close(&seat);
     return fab;
 }
 

@@ -182,7 +182,7 @@ struct fabemu *fake_attach(struct fake *fake, uint32_t node)
     for (uint32_t i = 0; i < fake->nodes; i++)
         atomic_store_explicit(&edge->shared->seats[i], fake->seat[i], memory_order_relaxed);
     seat_tell(fake, node, true);
-    must(nic_open(&edge->fab, fd, -1, &info) == 0, "nic_open");
+    must(nic_open(&edge->fab, &(const struct emu_edge_fds){fd, -1, -1}, &info) == 0, "nic_open");
     close(fd);
     return edge->fab;
 }

@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * shelf_test.c - what several processes at one switch get, and lies on their shelf once: each gets
+ * all of it, in order and whole, whoever else reads or does not, comes or goes.
+ *
+ * Workers do not run but in one case: the test steps them.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "emu/combine.h"
+#include "tests/test.h"
+#include "tests/world/edges.h"
+
+#define NODES  4u
+#define LONG   240u                  /* bytes that go onto the shelf, */
+#define SHORT  112u                  /* and that do not */
+#define ROUNDS (3 * EMU_SHELF_SLOTS) /* segments with which it is written again and again */
+#define AHEAD  (EMU_EDGE_SLOTS / 2)  /* a source is ahead of who reads by so much at most */
+
+struct rig {
+    struct edges w;
+    uint64_t random;
+    uint32_t sent;       /* segments of the stream that the test's cases send */
+    uint32_t got[NODES]; /* of it, by node */
+    uint32_t wrong;      /* not the one that was next, or not what was sent */
+};
+
+static void rig_open(struct rig *r, uint32_t first)
+{
+    struct fabric_config config = {.threads = 1, .seed = 1, .start_stopped = true, .first = first};
+
+    memset(r, 0, sizeof *r);
+    r->random = test_seed();
+    world_profile(&config.profile, "oq2004", NULL);
+    edges_open(&r->w, "kary:4,1", &config);
+    CU_ASSERT_EQUAL_FATAL(r->w.nodes, NODES);
+}
+
+static void rig_close(struct rig *r)
+{
+    CU_ASSERT_EQUAL(r->wrong, 0);
+    CU_ASSERT_TRUE(world_fabric_holds(r->w.fabric, 0));
+    edges_close(&r->w);
+}
+
+static uint32_t shelved(const struct rig *r)
+{
+    return r->w.fabric->shelf[0]->next;
+}
+
+static void payload_fill(uint8_t *payload, uint32_t seq, uint32_t len)
+{
+    uint64_t random = seq;
+
+    for (uint32_t i = 0; i < len; i++)
+        payload[i] = (uint8_t)test_random(&random);
+}
+
+/* The next segment of the stream, from node 0 to @group. */
+static void send_next(struct rig *r, uint32_t group, uint32_t len)
+{
+    struct emu_hdr hdr = {.dst = group, .seq = r->sent, .kind = EMU_MULTICAST, .len = (uint8_t)len};
+    uint8_t payload[EMU_PAYLOAD_BYTES];
+
+    payload_fill(payload, r->sent, len);
+    CU_ASSERT_TRUE_FATAL(edges_post(&r->w, 0, &hdr, payload));
+    r->sent++;
+}
+
+/* What has come for @node, @most segments: each is the next of the stream. */
+static uint32_t read_some(struct rig *r, uint32_t node, uint32_t most)
+{
+    uint8_t payload[EMU_PAYLOAD_BYTES];
+    struct emu_seg seg;
+    uint32_t taken = 0;
+
+    for (; taken < most && edges_take(&r->w, node, &seg); taken++, r->got[node]++) {
+        payload_fill(payload, seg.hdr.seq, seg.hdr.len);
+        r->wrong += seg.hdr.seq != r->got[node] || memcmp(seg.payload, payload, seg.hdr.len);
+    }
+    return taken;
+}
+
+static void settle(struct rig *r)
+{
+    for (uint32_t pass = 0; pass < 1000; pass++)
+        world_fabric_pass(r->w.fabric);
+}
+
+/* @count segments more to @group, of which nodes 1 to @readers read now and then. */
+static void stream(struct rig *r, uint32_t group, uint32_t readers, uint32_t count)
+{
+    uint32_t end = r->sent + count;
+
+    while (r->sent != end) {
+        for (uint32_t n = test_draw(&r->random, 1, 200); n && r->sent != end; n--)
+            send_next(r, group, test_draw(&r->random, 0, 9) ? LONG : SHORT);
+        world_fabric_pass(r->w.fabric);
+        for (uint32_t n = 1; n <= readers; n++) {
+            uint32_t behind = r->sent - r->got[n];
+
+            if (!test_draw(&r->random, 0, 3) || behind > AHEAD)
+                read_some(r, n, (uint32_t)test_draw(&r->random, 0, behind));
+        }
+        for (uint32_t n = 1; n <= readers; n++)
+            while (r->sent - r->got[n] > AHEAD)
+                if (!read_some(r, n, 100))
+                    world_fabric_pass(r->w.fabric);
+    }
+    for (uint32_t pass = 0; pass < 1000; pass++) {
+        world_fabric_pass(r->w.fabric);
+        for (uint32_t n = 1; n <= readers; n++)
+            read_some(r, n, UINT32_MAX);
+    }
+    for (uint32_t n = 1; n <= readers; n++)
+        CU_ASSERT_EQUAL(r->got[n], r->sent);
+}
+
+static void stream__is_read_by_all_at_their_own_pace(void)
+{
+    static const uint32_t first[] = {0, UINT32_MAX - 20, EMU_SHELF_SLOTS - 3, UINT32_MAX / 2};
+
+    for (uint32_t i = 0; i < sizeof first / sizeof *first; i++) {
+        struct rig r;
+        uint32_t before;
+
+        rig_open(&r, first[i]);
+        before = shelved(&r);
+        stream(&r, world_group_of_first(r.w.fabric, NODES), NODES - 1, ROUNDS);
+        CU_ASSERT_TRUE(shelved(&r) - before > ROUNDS / 2); /* most was long */
+        CU_ASSERT_TRUE(shelved(&r) - before < ROUNDS);
+        rig_close(&r);
+    }
+}
+
+/* Sums of all, which come out of the combine unit: they lie there once, too. */
+static void results__lie_there_once(void)
+{
+    uint32_t group, before, wrong = 0;
+    int64_t value[LONG / 8];
+    struct emu_seg seg;
+    struct rig r;
+
+    rig_open(&r, 0);
+    group = world_group_of_first(r.w.fabric, NODES);
+    before = shelved(&r);
+    for (uint32_t seq = 0; seq < EMU_WINDOW / 2; seq++) {
+        struct emu_hdr hdr = {.dst = group,
+                              .seq = seq,
+                              .kind = EMU_ALLREDUCE,
+                              .len = LONG,
+                              .op = EMU_SUM,
+                              .type = EMU_I64};
+
+        for (uint32_t n = 0; n < NODES; n++) {
+            for (uint32_t i = 0; i < LONG / 8; i++)
+                value[i] = (int64_t)(seq * 100 + i + n);
+            CU_ASSERT_TRUE_FATAL(edges_post(&r.w, n, &hdr, value));
+        }
+    }
+    settle(&r);
+    for (uint32_t seq = 0; seq < EMU_WINDOW / 2; seq++) {
+        for (uint32_t n = 0; n < NODES; n++) {
+            CU_ASSERT_TRUE_FATAL(edges_take(&r.w, n, &seg));
+            memcpy(value, seg.payload, LONG);
+            for (uint32_t i = 0; i < LONG / 8; i++)
+                wrong += value[i] != (int64_t)(NODES * (seq * 100 + i) + NODES * (NODES - 1) / 2);
+        }
+    }
+    CU_ASSERT_EQUAL(wrong, 0);
+    CU_ASSERT_EQUAL(shelved(&r) - before, EMU_WINDOW / 2);
+    rig_close(&r);
+}
+
+/*
+ * One process leaves something unread on the shelf. The others' stream goes on, by copies once the
+ * shelf is full; what it left is there, whole, when it reads; and then the shelf is used again.
+ */
+static void unread__stays_as_it_is(void)
+{
+    const uint32_t with[] = {0, 2, 3}, without[] = {0, 1, 2};
+    uint32_t left = 100, full, late, before = 0;
+    struct rig r;
+
+    rig_open(&r, 0);
+    late = world_multicast(r.w.fabric, with, 3);
+    for (uint32_t i = 0; i < left; i++)
+        send_next(&r, late, LONG);
+    settle(&r);
+    read_some(&r, 2, UINT32_MAX);
+    CU_ASSERT_EQUAL_FATAL(r.got[2], left);
+    CU_ASSERT_EQUAL(shelved(&r), left);
+
+    r.got[1] = left;
+    full = world_multicast(r.w.fabric, without, 3);
+    stream(&r, full, 2, ROUNDS);
+    CU_ASSERT_EQUAL(shelved(&r), EMU_SHELF_SLOTS); /* what came then was copied */
+    CU_ASSERT_EQUAL(read_some(&r, 3, UINT32_MAX), left);
+
+    before = shelved(&r);
+    stream(&r, full, 2, ROUNDS);
+    CU_ASSERT_TRUE(shelved(&r) - before > ROUNDS / 2);
+    rig_close(&r);
+}
+
+/* Who goes leaves nothing behind that the shelf would wait for; its successor has nothing of it. */
+static void detach__clears_what_was_unread(void)
+{
+    uint32_t group, before;
+    struct emu_seg seg;
+    struct rig r;
+
+    rig_open(&r, 0);
+    group = world_group_of_first(r.w.fabric, NODES);
+    for (uint32_t i = 0; i < 100; i++)
+        send_next(&r, group, LONG);
+    settle(&r);
+    edges_detach(&r.w, 3);
+    edges_attach(&r.w, 3);
+    CU_ASSERT_FALSE(edges_take(&r.w, 3, &seg));
+
+    before = shelved(&r);
+    group = world_group_of_first(r.w.fabric, NODES);
+    r.got[3] = r.sent;
+    stream(&r, group, NODES - 1, ROUNDS);
+    CU_ASSERT_TRUE(shelved(&r) - before > ROUNDS / 2);
+    rig_close(&r);
+}
+
+/* A process that says to have read what cannot be harms itself alone. */
+static void liar__harms_nobody_else(void)
+{
+    const uint32_t with[] = {0, 3, 2}, without[] = {0, 1, 2};
+    uint32_t both, honest;
+    struct rig r;
+
+    rig_open(&r, 0);
+    both = world_multicast(r.w.fabric, with, 3);
+    honest = world_multicast(r.w.fabric, without, 3);
+    for (uint32_t round = 0; round < 64; round++) {
+        struct emu_edge_shared *liar = r.w.nic[3].shared;
+
+        atomic_store_explicit(&liar->down_head, (uint32_t)test_random(&r.random),
+                              memory_order_release);
+        for (uint32_t i = 0; i < EMU_EDGE_SLOTS; i++)
+            liar->down_on[i] = (uint32_t)test_random(&r.random);
+        for (uint32_t i = 0; i < EMU_EDGE_SLOTS / 128; i++, r.got[1]++)
+            send_next(&r, both, LONG);
+        settle(&r);
+        stream(&r, honest, 2, EMU_SHELF_PART / 2);
+    }
+    CU_ASSERT_TRUE(shelved(&r) >= EMU_SHELF_SLOTS);
+    rig_close(&r);
+}
+
+/* A process may read what lies there, and that is all. */
+static void process__cannot_write_there(void)
+{
+    struct fabric_seat seat;
+    struct rig r;
+    void *at;
+
+    rig_open(&r, 0);
+    edges_detach(&r.w, 2);
+    CU_ASSERT_EQUAL_FATAL(fabric_attach(r.w.fabric, 2, &seat), 0);
+    CU_ASSERT_TRUE_FATAL(seat.fds.shelf >= 0);
+    at = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, seat.fds.shelf, 0);
+    CU_ASSERT_TRUE(at == MAP_FAILED && errno == EPERM);
+    CU_ASSERT_TRUE(pwrite(seat.fds.shelf, "x", 1, 0) < 0 && errno == EPERM);
+    CU_ASSERT_TRUE(ftruncate(seat.fds.shelf, 0) < 0 && errno == EPERM);
+    at = mmap(NULL, 4096, PROT_READ, MAP_SHARED, seat.fds.shelf, 0);
+    CU_ASSERT_TRUE_FATAL(at != MAP_FAILED);
+    CU_ASSERT_TRUE(mprotect(at, 4096, PROT_READ | PROT_WRITE) < 0 && errno == EACCES);
+    munmap(at, 4096);
+    fabric_seat_close(&seat);
+    rig_close(&r);
+}
+
+/* Several switches, and threads: what comes by a cable lies on the shelves of those below, too. */
+static void threads__read_what_came_by_cables(void)
+{
+    struct fabric_config config = {.threads = 2, .seed = test_seed(), .first = UINT32_MAX - 20};
+    uint32_t count = TEST_TRIALS(2000), group, sent = 0, wrong = 0, got[EDGES_MAX] = {0}, shelves;
+    struct edges w;
+
+    world_profile(&config.profile, "oq2004", NULL);
+    edges_open(&w, "kary:4,2", &config);
+    group = world_group_of_first(w.fabric, w.nodes);
+    for (uint32_t left = count * (w.nodes - 1), idle = 0; left && idle < EDGES_GIVE_UP; idle++) {
+        struct emu_hdr hdr = {.dst = group, .seq = sent, .kind = EMU_MULTICAST, .len = LONG};
+        uint8_t payload[EMU_PAYLOAD_BYTES];
+        struct emu_seg seg;
+
+        payload_fill(payload, sent, LONG);
+        sent += sent < count && edges_post(&w, 0, &hdr, payload);
+        for (uint32_t n = 1; n < w.nodes; n++) {
+            if (!edges_take(&w, n, &seg))
+                continue;
+            payload_fill(payload, got[n], LONG);
+            wrong += seg.hdr.seq != got[n]++ || memcmp(seg.payload, payload, LONG);
+            left--;
+            idle = 0;
+        }
+        edges_pause(idle);
+    }
+    shelves = 0;
+    for (uint32_t s = 0; s < w.graph->switches; s++)
+        shelves += w.fabric->shelf[s] != NULL;
+    CU_ASSERT_EQUAL(shelves, 4); /* of those that processes are at */
+    for (uint32_t n = 1; n < w.nodes; n++)
+        CU_ASSERT_EQUAL(got[n], count);
+    CU_ASSERT_EQUAL(wrong, 0);
+    edges_close(&w);
+}
+
+int main(void)
+{
+    static const struct test_case cases[] = {
+        CASE(stream__is_read_by_all_at_their_own_pace),
+        CASE(results__lie_there_once),
+        CASE(unread__stays_as_it_is),
+        CASE(detach__clears_what_was_unread),
+        CASE(liar__harms_nobody_else),
+        CASE(process__cannot_write_there),
+        CASE(threads__read_what_came_by_cables),
+        {NULL, NULL},
+    };
+
+    return test_run("shelf", cases);
+}

@@ -71,13 +71,15 @@ static void taps_note(struct emu_taps *taps, const struct tap_note *note)
 {
     uint32_t most = taps->filter.snap_bytes;
     uint32_t kept = note->payload_bytes < most ? note->payload_bytes : most;
-    struct emu_tap_record *record = taps_slot(taps, &taps->iface[note->iface]);
+    struct emu_tap_iface *iface = &taps->iface[note->iface];
+    struct emu_tap_record *record = taps_slot(taps, iface);
     uint8_t *to;
 
     if (!record)
         return;
     record->time = note->time;
     record->iface = note->iface;
+    record->missed = emu_count_read(&iface->missed);
     to = append(record->data, &note->head, sizeof note->head);
     if (note->hdr)
         to = append(to, note->hdr, EMU_HDR_BYTES);

@@ -67,6 +67,7 @@ struct emu_tap_record {
     uint32_t iface;
     uint16_t bytes;              /* of data, that were kept */
     uint16_t whole;              /* and that there were */
+    uint64_t missed;             /* by its interface before it, since the capture began */
     uint8_t data[EMU_TAP_BYTES]; /* the head, and what it is of */
 };
 

@@ -142,6 +142,12 @@ static void tap__a_full_ring_counts_and_keeps_what_it_has(void)
     CU_ASSERT_EQUAL(emu_count_read(&iface->missed), 12);
     CU_ASSERT_EQUAL(number_of(&ring->record[2]), SLOTS + 12);
     CU_ASSERT_EQUAL(number_of(&ring->record[3]), 3);
+    CU_ASSERT_EQUAL(ring->record[3].missed, 0); /* each says what was missed before it, */
+    CU_ASSERT_EQUAL(ring->record[0].missed, 10);
+    tap_send(&t);
+    emu_tap_done(ring, 4);
+    tap_send(&t);
+    CU_ASSERT_EQUAL(ring->record[3].missed, 13); /* and nothing of what was missed behind it */
     tap_close(&t);
 }
 

@@ -7,9 +7,11 @@
 The page tells what it draws (window.fabemu); that is compared with what the control socket tells
 of the same fabric. Screenshots go to DIR.
 """
+import collections
 import contextlib
 import json
 import os
+import random
 import subprocess
 import sys
 import threading
@@ -1172,6 +1174,148 @@ class Recorded(InBrowser):
                                "return feed.dataset.state === 'wrong' &&"
                                " feed.textContent.startsWith(arguments[0])", f"file.{number}: ")
             self.assertTrue(self.browser.run("return fabemu.feed.live"))
+
+    def test_recording_that_begins_with_a_fault_is_replayed(self):
+        record = os.path.join(self.dir, "record")
+        text = json.dumps({"event": "fault", "s": 0, "fault": 1, "text": "x", "state": "begins"})
+        self.up_with_recording(record)
+        with open(record) as f:
+            lines = f.read()
+        with open(record, "w") as f:
+            f.write(text + "\n" + lines)
+        self.browser.find("#file").send_keys(record)
+        self.browser.until("return !fabemu.feed.live && fabemu.model.look > 0")
+        self.assertIn("fault 1 begins", self.browser.text("#events"))
+        self.well()
+
+    def up_with_recording(self, record):
+        """A page, and a recording of another fabric that had faults, and processes at work."""
+        demo = os.path.join(os.path.dirname(self.command), "apps", "demo")
+        done = self.fabemu("run", "--topo", "kary:2,2", "--set", "link_retry=go_back_n", "--faults",
+                           "flap", "--record", record, "--", demo, "4", "0.5", "0.2")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        done = self.fabemu("up", "--topo", "kary:2,2", "--web", "u")
+        self.ready(page_of(done.stdout).address)
+
+    def test_nothing_in_a_recording_makes_the_page_fail(self):
+        """What is not as fabemu writes it is left out, or the file refused. FABEMU_MUTANTS=2000 is
+        a long run of it."""
+        seed = int(os.environ.get("FABEMU_SEED", "31"))
+        print(f"seed {seed}; FABEMU_SEED={seed} replays it")
+        draw, record = random.Random(seed), os.path.join(self.dir, "record")
+        self.up_with_recording(record)
+        with open(record) as f:
+            lines = [json.loads(line) for line in f]
+        shape = next(line for line in lines if line["event"] == "telemetry_shape")
+        lines = [shape] + [line for line in lines if line is not shape][:6] + TOLD
+        counts = collections.Counter()
+        for _ in range(int(os.environ.get("FABEMU_MUTANTS", "30"))):
+            text = mutant(draw, lines)
+            said = self.browser.run(REPLAY, text)
+            self.assertEqual(said["wrong"], [], text)
+            counts[said["live"]] += 1
+        self.assertEqual(set(counts), {False, True})  # some were refused, and some replayed
+        self.well()
+
+
+# Each kind of line that a recording may have, as docs/telemetry.md and docs/control.md have it.
+TOLD = [
+    {"event": "telemetry", "skipped": 2, "look": 90, "at_ns": 9 * 10**9, "totals": {"hops": 5},
+     "collectives": [[1, 0], [0, 0], [0, 0], [2, 1]], "links": [[0, 51, 2, 3, 1]],
+     "switches": [[0, 5, 6, 7, 8]], "nodes": [[1, 2, 3, 4, 5, 6]], "states": [[1, 3, 2]],
+     "processes": [{"node": 0, "pid": 7, "rank": 0, "command": "demo"}],
+     "waits": [[1, 2, 0, -1, 64, 10**9]], "finished": [[65537, 4, 9, 8, 4, 10**9, 2 * 10**9]]},
+    {"event": "standstill", "s": 9.5, "attached": [{"node": 3, "receive": {
+        "kind": "receive", "state": "unmatched", "node": 0, "bytes": 4, "for_ns": 6 * 10**9}}],
+     "standstill": {"for_ns": 6 * 10**9, "links": [{"switch": 1, "port": 2, "for_ns": 5,
+                                                    "waits_for": "credit"}],
+                    "collectives": [{"group": 65537, "number": 2, "kind": "barrier", "members": 4,
+                                     "came": [0, 1, 2], "missing": [{"node": 3, "begun": 1}]}]}},
+    {"event": "report", "report": {"messages": {"messages": 5, "bytes": 100, "pairs": 2, "matrix": [
+        [0, 1, 3, 60], [1, 0, 2, 40]], "not_listed": {"pairs": 1}}}},
+    {"event": "disagreement", "s": 1, "disagreement": {"group": 1, "mine": {"node": 0},
+                                                       "other": {"node": 1}}},
+    {"event": "trap", "s": 2, "switch": 1, "packets": 3, "to": 2},
+    {"event": "hit", "s": 2, "fault": 1, "what": "lost", "cable": "0:2"},
+    {"event": "tables", "s": 3, "took_ns": 5, "links_out": 1},
+    {"event": "node_died", "s": 4, "node": 2, "command": "demo", "how": "signal 9"},
+    {"event": "telemetry", "look": 91, "at_ns": 9.1 * 10**9, "links": [[1, 60, 2, 3, 1]]}]
+ODD = (None, True, False, -1, 0, 1, 0.5, 3, 10**6, 2**40, 1e300, "", "x", "__proto__", [], {},
+       [[]], [None], [[0]], {"node": None}, [{}])
+# What a person does with a file: it is chosen, gone through to its end and back, looked at.
+REPLAY = """
+const [text] = arguments, wrong = [];
+const hear = (event) => wrong.push(String(event.message || event.reason));
+window.addEventListener("error", hear);
+window.addEventListener("unhandledrejection", hear);
+const file = document.getElementById("file"), chosen = new DataTransfer();
+const frames = (count) => new Promise((done) => {
+  const next = () => (count-- ? requestAnimationFrame(next) : done());
+  next();
+});
+const press = (key) => document.dispatchEvent(new KeyboardEvent("keydown", { key,
+  bubbles: true }));
+chosen.items.add(new File([text], "mutant"));
+return (async () => {
+  file.files = chosen.files;
+  file.dispatchEvent(new Event("change"));
+  await frames(3);
+  const { live } = fabemu.feed, seek = document.getElementById("seek");
+  for (const at of live ? [] : [500, 1000, 0, 1000]) {
+    seek.value = at;
+    seek.dispatchEvent(new Event("input"));
+    await frames(1);
+  }
+  ["Enter", "l", "ArrowDown", "Escape"].forEach(press);
+  await frames(2);
+  if (!live) document.getElementById("live").click();
+  await frames(1);
+  window.removeEventListener("error", hear);
+  window.removeEventListener("unhandledrejection", hear);
+  return { wrong, live };
+})();
+"""
+
+
+def places(value, path=()):
+    """The paths to all values in a JSON value."""
+    yield path
+    for key, inner in (value.items() if isinstance(value, dict) else
+                       enumerate(value) if isinstance(value, list) else ()):
+        yield from places(inner, (*path, key))
+
+
+def mutate(draw, value):
+    """Something in it is something else, or missing, or there twice."""
+    path = draw.choice(list(places(value)))
+    if not path:
+        return draw.choice(ODD)
+    ret = json.loads(json.dumps(value))
+    at = ret
+    for key in path[:-1]:
+        at = at[key]
+    how = draw.randrange(4)
+    if how == 0:
+        del at[path[-1]]
+    elif how == 1 and isinstance(at, list):
+        at.append(at[path[-1]])
+    else:
+        at[path[-1]] = draw.choice(ODD)
+    return ret
+
+
+def mutant(draw, lines):
+    """A recording as text, of which some lines are mutated, missing or elsewhere."""
+    lines = [mutate(draw, line) if draw.random() < (0.05, 0.4)[i > 0] else line
+             for i, line in enumerate(lines) if draw.random() < 0.95]
+    if draw.random() < 0.2:
+        draw.shuffle(lines)
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    if draw.random() < 0.3:
+        at = draw.randrange(len(text) + 1)
+        text = text[:at] + draw.choice(("", "\0", "}", "\n", "\u2028", text[:9])) + text[
+            at + draw.randrange(9):]
+    return text
 
 
 if __name__ == "__main__":

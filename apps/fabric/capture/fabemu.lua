@@ -25,7 +25,11 @@ local UNTIL = {[0] = "once", "until", "take back"}
 local FRAME = {"hello", "reply", "confirm", "data", "ack"}
 local CHECK = {[0] = "CRC-32C", "BLAKE2b", "AES-256-GCM", "ChaCha20-Poly1305"}
 local RECORD = {"entry", "credits", "taken", "old", "ready", "control", "control taken",
-                "clock"}
+                "clock", "credit at", "step"}
+local STEP = {[0] = "more", "last", "fail"}
+
+local STATUS = {[0] = "bad", "good", "not checked"}
+local BAD, GOOD, UNCHECKED = 0, 1, 2
 
 local GROUP_WIDE = 0x80000000
 
@@ -63,6 +67,8 @@ field(fabemu, "answer", u32, "Answer", DEC, ANSWER)
 field(fabemu, "answer.number", u32, "All before this number have come", DEC)
 field(fabemu, "note", u32, "Note", HEX)
 field(fabemu, "crc32", u32, "CRC-32 of the payload", HEX)
+field(fabemu, "crc32.status", u8, "CRC-32 is", DEC, STATUS)
+field(fabemu, "crc32.life", u16, "Life of the source", DEC)
 
 -- The segment: emu/link/seg.h.
 field(fabemu, "dst", u32, "Destination node", DEC)
@@ -100,11 +106,13 @@ field(fabemu, "head.bytes", u16, "Packet's payload bytes", DEC)
 field(fabemu, "head.stamp", u16, "Stamp", DEC)
 field(fabemu, "head.more", u8, "More right behind", DEC)
 field(fabemu, "head.crc16", u16, "CRC-16", HEX)
+field(fabemu, "head.crc16.status", u8, "CRC-16 is", DEC, STATUS)
 field(fabemu, "cont.channel", u8, "Channel", DEC)
 field(fabemu, "cont.priority", u8, "Priority", DEC)
 field(fabemu, "cont.index", u8, "Index", DEC)
 field(fabemu, "cont.last", u8, "Last", DEC)
 field(fabemu, "cont.crc16", u16, "CRC-16", HEX)
+field(fabemu, "cont.crc16.status", u8, "CRC-16 is", DEC, STATUS)
 
 -- What adapters say to each other: nic/host/wire.h.
 field(fabemu, "nic.what", u8, "Adapter's", DEC, NIC)
@@ -157,6 +165,7 @@ field(frames, "echo", u32, "Echo, ns", DEC)
 field(frames, "needless", u32, "Needless", DEC)
 field(frames, "newest", u32, "Newest", DEC)
 bytes_field(frames, "tag", "Tag")
+field(frames, "tag.status", u8, "Tag is", DEC, STATUS)
 bytes_field(frames, "map", "Map of what came")
 bytes_field(frames, "digest", "Digest of the cluster file")
 field(frames, "frame_bytes", u32, "Largest frame", DEC)
@@ -177,15 +186,22 @@ field(frames, "clock.sent", u64, "Sent, ns", DEC)
 field(frames, "clock.echo", u64, "Echo, ns", DEC)
 field(frames, "clock.came", u64, "Came, ns", DEC)
 bytes_field(frames, "control", "Control bytes")
+field(frames, "credit.at", u64, "There at, ps", DEC)
+field(frames, "step", u8, "Step", DEC, STEP)
+bytes_field(frames, "step.bytes", "Step's bytes")
 
 local short = ProtoExpert.new("fabemu.short", "Cut off, or too short for what it is",
                               expert.group.MALFORMED, expert.severity.WARN)
 local strange = ProtoExpert.new("fabemu_frame.strange", "Not as a host writes it",
                                 expert.group.MALFORMED, expert.severity.WARN)
+local damaged = ProtoExpert.new("fabemu.damaged", "The checksum is another",
+                                expert.group.CHECKSUM, expert.severity.ERROR)
+local forged = ProtoExpert.new("fabemu_frame.damaged", "The tag is another",
+                               expert.group.CHECKSUM, expert.severity.ERROR)
 fabemu.fields = all[fabemu]
-fabemu.experts = {short}
+fabemu.experts = {short, damaged}
 frames.fields = all[frames]
-frames.experts = {strange}
+frames.experts = {strange, forged}
 
 -- --- reading ---------------------------------------------------------------------------
 
@@ -212,6 +228,131 @@ end
 -- A field of some bits of a word that is there.
 local function add_bits(tree, name, tvb, at, bytes, value)
     tree:add(f[name], tvb(at, bytes), value)
+end
+
+-- Adds whether what stands in the bytes @at is what it must be.
+local function add_status(tree, name, range, status, info)
+    local item = tree:add(f[name], range, status)
+    item:set_generated()
+    if status == BAD then
+        item:add_proto_expert_info(info)
+    end
+end
+
+-- --- checksums -------------------------------------------------------------------------
+
+-- CCITT's (0x1021, its bits turned round), from 0, inverted. @raw: a string of bytes.
+local function crc16(raw)
+    local crc = 0
+    for i = 1, #raw do
+        crc = bit32.bxor(crc, raw:byte(i))
+        for _ = 1, 8 do
+            crc = bit32.bxor(bit32.rshift(crc, 1), crc % 2 == 1 and 0x8408 or 0)
+        end
+    end
+    return bit32.bxor(crc, 0xffff)
+end
+
+-- Castagnoli's (0x1EDC6F41, its bits turned round): by the lowest byte, and back by the highest.
+local CRC32, CRC32_BACK = {}, {}
+for i = 0, 255 do
+    local crc = i
+    for _ = 1, 8 do
+        crc = bit32.bxor(bit32.rshift(crc, 1), crc % 2 == 1 and 0x82f63b78 or 0)
+    end
+    CRC32[i] = crc
+    CRC32_BACK[bit32.rshift(crc, 24)] = i
+end
+
+-- The register behind the bytes of @raw. It begins with 0xffffffff, and in the end it is inverted.
+local function crc32_more(crc, raw)
+    for i = 1, #raw do
+        crc = bit32.bxor(bit32.rshift(crc, 8), CRC32[bit32.band(bit32.bxor(crc, raw:byte(i)), 255)])
+    end
+    return crc
+end
+
+-- Which word of 32 bits has led from register @from to @to.
+local function crc32_word(from, to)
+    for _ = 1, 4 do
+        local i = CRC32_BACK[bit32.rshift(to, 24)]
+        to = bit32.bor(bit32.lshift(bit32.bxor(to, CRC32[i]), 8), i)
+    end
+    return bit32.bxor(from, to)
+end
+
+-- A packet's CRC-32 is over the segments that its parts carry, its tag, and a last word: where to,
+-- and in the upper 15 bits which life of its source. Parts of a packet stand behind each other at
+-- their interface and channel; judged, by the frame of a last part, is whether it is right.
+local under_way, judged = {}, {}
+local interface = Field.new("frame.interface_id")
+
+function fabemu.init()
+    under_way, judged = {}, {}
+end
+
+-- The packet of which a part begins at 16, as far as it has come; nil: not all of that is here.
+local function packet_so_far(tvb, place)
+    local before, tag = under_way[place], tvb:raw(24, 4)
+    if tvb(28, 1):uint() == 16 then
+        local word = tvb(16, 4):le_uint()
+        return {tag = tag, index = 0, crc = 0xffffffff,
+                to = bit32.extract(word, 8, 16) + 65536 * bit32.extract(word, 7, 1)}
+    elseif before and before.tag == tag
+        and before.index + 1 == bit32.extract(tvb(16, 4):le_uint(), 7, 5) then
+        before.index = before.index + 1
+        return before
+    end
+    return nil
+end
+
+-- Of a segment at 32 that a part carries, what the checksum is over; nil: not all of it is here.
+local function carried(tvb)
+    if tvb:len() < 48 then
+        return nil
+    end
+    local stored = bit32.band(tvb(44, 1):uint(), 128) == 128 -- it has a length, and no payload
+    local bytes = 16 + (stored and 0 or tvb(45, 1):uint())
+    return 32 + bytes <= tvb:len() and tvb:raw(32, bytes) or nil
+end
+
+-- Takes a part of a packet, a descriptor at 16. Returns of a last one the status, and the life.
+local function packet_take(tvb, carries)
+    local id, last = interface(), tvb(31, 1):uint() == 1
+    local place = (id and id.value or 0) * 256 + tvb(30, 1):uint()
+    local packet, raw = packet_so_far(tvb, place), ""
+    if carries then
+        raw = carried(tvb)
+    end
+    if packet and raw then
+        packet.crc = crc32_more(packet.crc, raw)
+    else
+        packet = nil
+    end
+    under_way[place] = not last and packet or nil
+    if not last or not packet then
+        return last and UNCHECKED or nil
+    end
+    local word = crc32_word(crc32_more(packet.crc, packet.tag), bit32.bnot(tvb(12, 4):le_uint()))
+    if bit32.band(word, 0x1ffff) ~= packet.to then
+        return BAD
+    end
+    return GOOD, bit32.rshift(word, 17)
+end
+
+-- Each part is taken once, in the order of the file, however often it is shown.
+local function add_crc32(tree, tvb, pinfo, carries)
+    if not pinfo.visited then
+        local status, life = packet_take(tvb, carries)
+        judged[pinfo.number] = status and {status = status, life = life}
+    end
+    local is = judged[pinfo.number]
+    if is then
+        add_status(tree, "crc32.status", tvb(12, 4), is.status, damaged)
+    end
+    if is and is.life then
+        tree:add(f["crc32.life"], tvb(12, 4), is.life):set_generated()
+    end
 end
 
 -- --- what adapters say -----------------------------------------------------------------
@@ -339,6 +480,8 @@ local function packet_head(tree, tvb, at)
     add_bits(sub, "head.stamp", tvb, at, 8, bit32.extract(high, 5, 10))
     add_bits(sub, "head.more", tvb, at, 8, bit32.extract(high, 15, 1))
     add_bits(sub, "head.crc16", tvb, at, 8, bit32.extract(high, 16, 16))
+    add_status(sub, "head.crc16.status", tvb(at + 6, 2),
+               crc16(tvb:raw(at, 6)) == bit32.extract(high, 16, 16) and GOOD or BAD, damaged)
     return (bit32.extract(low, 7, 1) == 1 and " > group " or " > n") .. bit32.extract(low, 8, 16)
 end
 
@@ -350,6 +493,8 @@ local function packet_cont(tree, tvb, at)
     add_bits(sub, "cont.index", tvb, at, 4, bit32.extract(word, 7, 5))
     add_bits(sub, "cont.last", tvb, at, 4, bit32.extract(word, 12, 1))
     add_bits(sub, "cont.crc16", tvb, at, 4, bit32.extract(word, 16, 16))
+    add_status(sub, "cont.crc16.status", tvb(at + 2, 2),
+               crc16(tvb:raw(at, 2)) == bit32.extract(word, 16, 16) and GOOD or BAD, damaged)
     return ", " .. bit32.extract(word, 7, 5)
 end
 
@@ -422,6 +567,9 @@ function fabemu.dissector(tvb, pinfo, root)
         end
     elseif what == 2 or what == 3 then
         info = packet(tree, tvb, 16)
+        if what == 2 and tvb:len() >= 32 then
+            add_crc32(tree, tvb, pinfo, bit32.band(flags, 4) == 4)
+        end
         if bit32.band(flags, 4) == 4 then
             info = info .. ": " .. segment(tree, tvb, 32)
         end
@@ -493,10 +641,14 @@ local function record(tree, tvb, at)
         stop = record_entry(sub, tvb, at)
     elseif kind == 5 then
         stop = at + 8
-    elseif kind == 6 then
+    elseif kind == 6 or kind == 10 then
         stop = at + 8 + bytes
+        if kind == 10 then
+            add(sub, "frame.step", tvb, at + 1, 1)
+        end
         add(sub, "frame.record.length", tvb, at + 2, 2)
-        if bytes > 0 and not add(sub, "frame.control", tvb, at + 8, bytes) then
+        if bytes > 0 and not add(sub, kind == 6 and "frame.control" or "frame.step.bytes", tvb,
+                                 at + 8, bytes) then
             stop = strange_end(sub, tvb)
         end
     elseif kind == 8 then
@@ -510,6 +662,11 @@ local function record(tree, tvb, at)
         add(sub, "frame.record.channel", tvb, at + 1, 1)
         if not add(sub, "frame.record.count", tvb, at + 8, 8) then
             stop = strange_end(sub, tvb)
+        elseif kind == 9 then
+            stop = at + 24
+            if not add(sub, "frame.credit.at", tvb, at + 16, 8) then
+                stop = strange_end(sub, tvb)
+            end
         end
     else
         stop = strange_end(sub, tvb)
@@ -543,6 +700,21 @@ local function frame_body(tree, tvb, kind)
     return ", " .. count .. " records"
 end
 
+-- A tag that is a CRC-32C is over all that stands before it, addresses included; others take a key.
+local to, from = Field.new("eth.dst"), Field.new("eth.src")
+
+local function frame_status(tvb, stop)
+    local dst, src = to(), from()
+    if tvb(15, 1):uint() ~= 0 or not dst or not src then
+        return UNCHECKED
+    end
+    local crc = crc32_more(0xffffffff, dst.range:raw() .. src.range:raw() .. "\x88\xb5"
+                           .. tvb:raw(0, stop))
+    local good = bit32.bnot(crc) == tvb(stop, 4):le_uint()
+        and tvb:raw(stop + 4, 12) == string.rep("\0", 12)
+    return good and GOOD or BAD
+end
+
 function frames.dissector(tvb, pinfo, root)
     if tvb:len() < FRAME_HEAD_BYTES or tvb(0, 1):uint() ~= 0xfe then
         return 0 -- somebody else's experiment
@@ -562,6 +734,9 @@ function frames.dissector(tvb, pinfo, root)
     end
     if there < bytes or not add(tree, "frame.tag", tvb, FRAME_HEAD_BYTES + bytes, 16) then
         strange_end(tree, tvb)
+    else
+        local stop = FRAME_HEAD_BYTES + bytes
+        add_status(tree, "frame.tag.status", tvb(stop, 16), frame_status(tvb, stop), forged)
     end
     pinfo.cols.info = info
     return tvb:len()

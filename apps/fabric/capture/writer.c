@@ -130,17 +130,16 @@ static uint32_t oldest(const struct capture_writer *writer)
 
 static void write_record(struct capture_writer *writer, const struct emu_tap_record *record)
 {
-    const struct emu_tap_iface *iface = emu_tap_iface(writer->area, record->iface);
-    uint64_t missed = emu_count_read(&iface->missed);
+    struct told *told = &writer->told[record->iface];
     struct pcapng_packet packet = {.iface = record->iface,
                                    .time = record->time + writer->offset_ns,
                                    .data = record->data,
                                    .bytes = record->bytes,
                                    .whole = record->whole,
-                                   .lost = missed - writer->told[record->iface].missed};
+                                   .lost = record->missed - told->missed};
 
-    writer->told[record->iface].missed = missed;
-    writer->told[record->iface].written++;
+    told->missed = record->missed;
+    told->written++;
     pcapng_packet(&writer->file, &packet);
     if (!writer->records++ || packet.time < writer->first)
         writer->first = packet.time;
@@ -152,7 +151,7 @@ static void write_record(struct capture_writer *writer, const struct emu_tap_rec
 static bool is_sane(const struct capture_writer *writer, const struct emu_tap_record *record)
 {
     return record->iface < writer->area->ifaces && record->bytes <= EMU_TAP_BYTES &&
-           record->bytes <= record->whole;
+           record->bytes <= record->whole && record->missed >= writer->told[record->iface].missed;
 }
 
 static void give_back(struct source *source)

@@ -7,6 +7,8 @@
  * blocks cannot be opened.
  */
 
+import { lineFits, shapeIsWhole } from "./whole.js";
+
 const LOOKS_A_SECOND = 10; /* of a recording, at speed 1 */
 const RETRY_MS = 1000; /* until the stream is asked for again, after a refusal */
 const HIDDEN_MS = 2000; /* that a page which nobody sees keeps its stream for */
@@ -205,6 +207,7 @@ export class FileFeed {
     this.live = false;
     this.name = name;
     this.lines = [];
+    this.leftOut = 0;
     this.read(text);
     this.state = "replay";
     this.paused = false;
@@ -227,34 +230,68 @@ export class FileFeed {
     this.seek(this.first);
   }
 
+  /*
+   * What does not fit is left out, and so is what follows a shape that is not whole, to the next.
+   * Faults may have begun before the first shape: they stand behind it then.
+   */
   read(text) {
-    let at = 0, number = 0, unit = 1e9, base = 0, every = 0;
-    for (const row of text.split("\n")) {
-      number++;
-      if (!row.trim()) continue;
-      let line;
-      try {
-        line = JSON.parse(row);
-      } catch {
-        if (number === 1) throw new Error("this is no recording of fabemu: line 1 is not JSON");
-        continue; /* the last line of a run that was killed */
+    const rows = text.split("\n"), early = [];
+    let at = 0, unit = 1e9, base = 0, every = 0, shape = null;
+    rows.forEach((row, i) => {
+      const line = this.parse(row, i, rows.length);
+      if (!line) return;
+      const begins = line.event === "telemetry_shape";
+      if (begins) shape = shapeIsWhole(line) ? line : null;
+      if (!this.lines.length) this.checkFirst(line, shape);
+      if (!this.lines.length && !begins) {
+        early.push(line);
+        return;
       }
-      if (!this.lines.length && line.event !== "telemetry_shape")
-        throw new Error("this is no recording of fabemu: it does not begin with its shape");
-      if (line.event === "telemetry_shape") {
+      if (!shape || !(begins || lineFits(shape, line))) {
+        this.leftOut++;
+        return;
+      }
+      if (begins) {
         unit = line.clock === "virtual" ? 1e12 : 1e9;
         base = at += every;
         every = this.paceOf(line) / LOOKS_A_SECOND;
       }
-      if (line.event === "telemetry") at = base + (line.at_ps ?? line.at_ns) / unit;
+      if (line.event === "telemetry")
+        at = base + (shape.clock === "virtual" ? line.at_ps : line.at_ns) / unit;
       this.lines.push({ line, at });
-    }
-    if (!this.lines.length) throw new Error("this file is empty");
-    if (![this.shape.switches, this.shape.cables, this.shape.link_states].every(Array.isArray))
-      throw new Error("this is no recording of fabemu: its shape is not whole");
+      for (const before of early.splice(0))
+        if (lineFits(shape, before)) this.lines.push({ line: before, at });
+        else this.leftOut++;
+    });
+    if (!this.lines.length)
+      throw new Error(early.length ? "this is no recording of fabemu: it has no shape"
+        : "this file is empty");
     this.pace = this.paceOf(this.lines[0].line);
     this.first = this.lines.find(({ line }) => line.event === "telemetry")?.at ?? 0;
     this.last = this.lines.at(-1).at;
+  }
+
+  /* A row as an object; null: it is none. */
+  parse(row, i, rows) {
+    let line = null;
+    if (!row.trim()) return null;
+    try {
+      line = JSON.parse(row);
+    } catch {
+      if (i === 0) throw new Error("this is no recording of fabemu: line 1 is not JSON");
+    }
+    if (typeof line === "object" && line) return line;
+    if (i < rows - 1) this.leftOut++; /* the last one may be of a run that was killed */
+    return null;
+  }
+
+  /* Before the first shape has come there is nothing but events, or this is another file. */
+  checkFirst(line, shape) {
+    const begins = line.event === "telemetry_shape";
+    if (typeof line.event !== "string" || line.event === "telemetry")
+      throw new Error("this is no recording of fabemu: it does not begin with its shape");
+    if (begins && !shape)
+      throw new Error("this is no recording of fabemu: its shape is not whole");
   }
 
   /* Ten snapshots a second are one second's: of simulated time, many times slower. */

@@ -101,6 +101,8 @@ class Page {
       this.feed = feed;
       feed.speed = Number($("speed").value);
       feed.start();
+      if (feed.leftOut) this.flash(`${file.name}: ${feed.leftOut} lines are not as fabemu ` +
+        "writes them, and are left out");
     } catch (error) {
       this.tell(error.message);
       this.flash(`${file.name}: ${error.message}`);

@@ -43,8 +43,8 @@ class Header:
 class Record:
     """A packet of a capture."""
 
-    def __init__(self, interface, time, data, whole, lost):
-        self.interface, self.time, self.data = interface, time, data
+    def __init__(self, at, interface, time, data, whole, lost):
+        self.at, self.interface, self.time, self.data = at, interface, time, data
         self.whole, self.lost = whole, lost
         (self.version, self.what, self.flags, _, self.number, self.about,
          self.note) = struct.unpack_from("<BBBBIII", data)
@@ -80,11 +80,11 @@ class Capture:
             kind, length = struct.unpack_from("<II", data, at)
             body = data[at + 8:at + length - 4]
             assert struct.unpack_from("<I", data, at + length - 4)[0] == length and length % 4 == 0
-            self.block(kind, body)
+            self.block(at, kind, body)
             at += length
         assert at == len(data)
 
-    def block(self, kind, body):
+    def block(self, at, kind, body):
         if kind == SECTION:
             assert struct.unpack_from("<IHHQ", body) == (0x1a2b3c4d, 1, 0, 2 ** 64 - 1)
             self.by = options_of(body[16:])[4].decode()
@@ -96,7 +96,7 @@ class Capture:
         elif kind == PACKET:
             interface, _, _, kept, whole = struct.unpack_from("<IIIII", body)
             lost = options_of(body[20 + (kept + 3) // 4 * 4:]).get(4, bytes(8))
-            self.records.append(Record(self.interfaces[interface], time_of(body[4:12]),
+            self.records.append(Record(at, self.interfaces[interface], time_of(body[4:12]),
                                        body[20:20 + kept], whole,
                                        int.from_bytes(lost, "little")))
         else:

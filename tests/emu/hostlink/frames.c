@@ -1,28 +1,38 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * frames.c - prints frames between hosts, as the code writes them: a line of JSON each, with the
- * fields that a dissector is to find. For tests/cli/capture_test.py.
+ * frames.c - prints frames between hosts, as the code writes them: a line of JSON each, with all
+ * fields that a dissector is to find. For tests/apps/fabric/capture/dissector_test.py.
  */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "emu/combine.h"
 #include "emu/hostlink/session/auth.h"
 #include "emu/hostlink/session/frame.h"
 #include "emu/hostlink/wire.h"
 #include "emu/packet/packet.h"
 #include "emu/random.h"
 
-#define BODY_MOST 1024u
+#define BODY_MOST  1024u
+#define ROWS_MOST  80u
+#define VALUE_MOST (2 * BODY_MOST + 64)
 
 static uint64_t state = 7; /* what is of no meaning is drawn */
+
+/* A field, and what it is: of several in a frame all, with commas between. */
+struct row {
+    const char *name;
+    char value[VALUE_MOST];
+};
 
 struct print {
     struct emu_frame header;
     uint8_t frame[EMU_FRAME_HEADER_BYTES + BODY_MOST + EMU_FRAME_TAG_BYTES];
     uint8_t *body;
-    char fields[4096];
-    size_t used;
+    struct row row[ROWS_MOST];
+    uint32_t rows;
 };
 
 static void fill(void *to, size_t bytes)
@@ -35,8 +45,17 @@ static void fill(void *to, size_t bytes)
 
 static void field(struct print *p, const char *name, const char *value)
 {
-    p->used += (size_t)snprintf(p->fields + p->used, sizeof p->fields - p->used, "%s\"%s\": \"%s\"",
-                                p->used ? ", " : "", name, value);
+    uint32_t i = 0;
+    size_t used;
+
+    while (i < p->rows && strcmp(p->row[i].name, name))
+        i++;
+    if (i == ROWS_MOST)
+        abort();
+    if (i == p->rows)
+        p->row[p->rows++].name = name;
+    used = strlen(p->row[i].value);
+    snprintf(p->row[i].value + used, VALUE_MOST - used, "%s%s", used ? "," : "", value);
 }
 
 static void decimal(struct print *p, const char *name, uint64_t value)
@@ -82,6 +101,7 @@ static void header_fields(struct print *p)
 {
     const struct emu_frame *h = &p->header;
 
+    hex(p, "fabemu_frame.magic", EMU_FRAME_MAGIC, 2);
     decimal(p, "fabemu_frame.version", h->version);
     hex(p, "fabemu_frame.fabric", h->fabric, 16);
     decimal(p, "fabemu_frame.from", h->from);
@@ -100,25 +120,77 @@ static void header_fields(struct print *p)
     decimal(p, "fabemu_frame.newest", h->newest);
 }
 
+/* A tag that needs no key is the right one; others are drawn. */
+static void frame_tag(struct print *p, uint8_t *tag)
+{
+    bool crc = p->header.check == EMU_AUTH_CRC;
+    struct emu_auth *auth;
+
+    fill(tag, EMU_FRAME_TAG_BYTES);
+    if (crc && emu_auth_create(&auth, NULL) == 0) {
+        emu_auth_seal(auth, EMU_AUTH_CRC, p->header.packet, p->frame, (uint32_t)(tag - p->frame));
+        emu_auth_destroy(auth);
+    }
+    bytes(p, "fabemu_frame.tag", tag, EMU_FRAME_TAG_BYTES);
+    decimal(p, "fabemu_frame.tag.status", crc ? 1 : 2); /* good, not checked */
+}
+
 static void frame_end(struct print *p)
 {
     uint32_t whole = emu_frame_bytes(p->header.body_bytes);
-    uint8_t *tag = p->frame + whole - EMU_FRAME_TAG_BYTES;
 
-    fill(tag, EMU_FRAME_TAG_BYTES); /* whatever the check, nothing but the tag depends on it */
     emu_frame_write(p->frame, &p->header);
     header_fields(p);
-    bytes(p, "fabemu_frame.tag", tag, EMU_FRAME_TAG_BYTES);
+    frame_tag(p, p->frame + whole - EMU_FRAME_TAG_BYTES);
     printf("{\"hex\": \"");
     for (uint32_t i = 0; i < whole; i++)
         printf("%02x", p->frame[i]);
-    printf("\", \"fields\": {%s}}\n", p->fields);
+    printf("\", \"fields\": {");
+    for (uint32_t i = 0; i < p->rows; i++)
+        printf("%s\"%s\": \"%s\"", i ? ", " : "", p->row[i].name, p->row[i].value);
+    printf("}}\n");
+}
+
+static void entry_fields(struct print *p, const struct emu_hostlink_record *r)
+{
+    decimal(p, "fabemu_frame.record.buffer", r->has_buf);
+    decimal(p, "fabemu_frame.record.own", r->own_hdr != NULL);
+    decimal(p, "fabemu_frame.record.length", r->payload_bytes);
+    decimal(p, "fabemu_frame.entry.at", r->at_ps);
+    hex(p, "fabemu_frame.entry.crc", r->entry.crc, 8);
+    hex(p, "fabemu_frame.entry.note", r->note, 8);
+}
+
+static void record_fields(struct print *p, const struct emu_hostlink_record *r)
+{
+    bool control = r->kind == EMU_HOSTLINK_CONTROL;
+
+    decimal(p, "fabemu_frame.record", r->kind);
+    decimal(p, "fabemu_frame.record.cable", r->cable);
+    if (r->kind == EMU_HOSTLINK_ENTRY) {
+        entry_fields(p, r);
+    } else if (r->kind == EMU_HOSTLINK_CLOCK) {
+        decimal(p, "fabemu_frame.clock.sent", r->sent_ns);
+        decimal(p, "fabemu_frame.clock.echo", r->echo_ns);
+        decimal(p, "fabemu_frame.clock.came", r->came_ns);
+    } else if (control || r->kind == EMU_HOSTLINK_STEP) {
+        if (!control)
+            decimal(p, "fabemu_frame.step", r->channel);
+        decimal(p, "fabemu_frame.record.length", r->length);
+        bytes(p, control ? "fabemu_frame.control" : "fabemu_frame.step.bytes", r->bytes, r->length);
+    } else if (r->kind != EMU_HOSTLINK_READY) {
+        decimal(p, "fabemu_frame.record.channel", r->channel);
+        decimal(p, "fabemu_frame.record.count", r->count);
+    }
+    if (r->kind == EMU_HOSTLINK_CREDIT_AT)
+        decimal(p, "fabemu_frame.credit.at", r->credit_ps);
 }
 
 static void record(struct print *p, const struct emu_hostlink_record *r)
 {
     emu_hostlink_write(p->body + p->header.body_bytes, r);
     p->header.body_bytes = (uint16_t)(p->header.body_bytes + emu_hostlink_bytes(r));
+    record_fields(p, r);
 }
 
 static void print_offer(enum emu_frame_kind kind)
@@ -140,23 +212,25 @@ static void print_offer(enum emu_frame_kind kind)
 
 static void segment_fields(struct print *p, const struct emu_hdr *hdr)
 {
-    decimal(p, "fabemu.src", hdr->src);
+    hex(p, "fabemu.address", hdr->dst, 8);
     decimal(p, "fabemu.group", hdr->dst & ~EMU_GROUP_WIDE);
+    decimal(p, "fabemu.wide", hdr->dst >> 31);
+    decimal(p, "fabemu.src", hdr->src);
     decimal(p, "fabemu.seq", hdr->seq);
     decimal(p, "fabemu.kind", emu_hdr_kind(hdr));
+    decimal(p, "fabemu.notify", hdr->kind / EMU_NOTIFY & 1);
+    decimal(p, "fabemu.failed", hdr->kind / EMU_FAILED & 1);
+    decimal(p, "fabemu.stored", hdr->kind / EMU_STORED & 1);
     decimal(p, "fabemu.len", hdr->len);
+    decimal(p, hdr->kind == EMU_ALLREDUCE ? "fabemu.op" : "fabemu.op.raw", hdr->op);
+    decimal(p, hdr->kind == EMU_ALLREDUCE ? "fabemu.type" : "fabemu.type.raw", hdr->type);
 }
 
-/* A segment of a group, credits, and times. */
+/* A segment of a group, which stands there without its buffer's header. */
 static void print_segment(void)
 {
     uint8_t payload[40];
     struct emu_hostlink_record entry = {.kind = EMU_HOSTLINK_ENTRY, .cable = 3, .has_buf = true};
-    struct emu_hostlink_record credits = {.kind = EMU_HOSTLINK_CREDITS, .cable = 2, .count = 77};
-    struct emu_hostlink_record clock = {.kind = EMU_HOSTLINK_CLOCK,
-                                        .sent_ns = 5,
-                                        .echo_ns = 6,
-                                        .came_ns = 7};
     struct print p;
 
     frame_begin(&p, EMU_FRAME_DATA, EMU_AUTH_CRC);
@@ -165,23 +239,60 @@ static void print_segment(void)
                                        .src = 11,
                                        .seq = 123456,
                                        .kind = EMU_ALLREDUCE,
-                                       .len = sizeof payload};
+                                       .len = sizeof payload,
+                                       .op = EMU_MAX,
+                                       .type = EMU_F64};
     entry.entry.crc = 0xabcd;
     entry.payload = payload;
     entry.payload_bytes = sizeof payload;
     entry.at_ps = emu_splitmix(&state);
     record(&p, &entry);
-    record(&p, &credits);
-    record(&p, &clock);
-    field(&p, "fabemu_frame.record", "1,2,8");
-    field(&p, "fabemu_frame.record.cable", "3,2,0");
-    decimal(&p, "fabemu_frame.record.count", credits.count);
-    decimal(&p, "fabemu_frame.entry.at", entry.at_ps);
-    hex(&p, "fabemu_frame.entry.crc", entry.entry.crc, 8);
-    decimal(&p, "fabemu_frame.clock.came", clock.came_ns);
     segment_fields(&p, &entry.entry.hdr);
     bytes(&p, "fabemu.payload", payload, sizeof payload);
     frame_end(&p);
+}
+
+/* All records that are short: of accounts, of clocks, and of supersteps. */
+static void print_counts(void)
+{
+    static const uint8_t why[] = "a host has ended";
+    struct print p;
+
+    frame_begin(&p, EMU_FRAME_DATA, EMU_AUTH_CRC);
+    for (uint8_t kind = EMU_HOSTLINK_CREDITS; kind < EMU_HOSTLINK_KINDS; kind++) {
+        struct emu_hostlink_record r = {.kind = kind};
+
+        if (kind == EMU_HOSTLINK_CLOCK) {
+            r.sent_ns = emu_splitmix(&state);
+            r.echo_ns = emu_splitmix(&state);
+            r.came_ns = emu_splitmix(&state);
+        } else if (kind == EMU_HOSTLINK_STEP) {
+            r.channel = EMU_STEP_FAIL;
+            r.bytes = why;
+            r.length = sizeof why - 1;
+        } else if (kind != EMU_HOSTLINK_CONTROL && kind != EMU_HOSTLINK_READY) {
+            r.cable = 70u + kind;
+            r.count = 1000u * kind;
+            r.channel = kind == EMU_HOSTLINK_OLD || kind == EMU_HOSTLINK_CREDIT_AT ? kind : 0;
+            r.credit_ps = kind == EMU_HOSTLINK_CREDIT_AT ? emu_splitmix(&state) : 0;
+        }
+        if (kind != EMU_HOSTLINK_CONTROL)
+            record(&p, &r);
+    }
+    frame_end(&p);
+}
+
+static void head_fields(struct print *p, const struct emu_head *head, uint64_t wire)
+{
+    decimal(p, "fabemu.head.channel", head->channel);
+    decimal(p, "fabemu.head.priority", head->priority);
+    decimal(p, "fabemu.head.group", head->group);
+    decimal(p, "fabemu.head.dst", head->dst);
+    decimal(p, "fabemu.head.bytes", head->bytes);
+    decimal(p, "fabemu.head.stamp", head->stamp);
+    decimal(p, "fabemu.head.more", head->more);
+    hex(p, "fabemu.head.crc16", wire >> 48, 4);
+    decimal(p, "fabemu.head.crc16.status", 1);
 }
 
 /* A packet with the segment in its buffer, and bytes of the control channel, in a keyed frame. */
@@ -191,7 +302,10 @@ static void print_packet(void)
     const struct emu_head head = {
         .channel = 9, .priority = 2, .dst = 300, .bytes = 2000, .stamp = 700, .more = true};
     struct emu_hdr own = {.dst = 6, .src = 12, .seq = 9, .kind = EMU_BARRIER};
-    struct emu_hostlink_record entry = {.kind = EMU_HOSTLINK_ENTRY, .cable = 1, .has_buf = true};
+    struct emu_hostlink_record entry = {.kind = EMU_HOSTLINK_ENTRY,
+                                        .cable = 1,
+                                        .has_buf = true,
+                                        .note = 0x9876};
     struct emu_hostlink_record control = {.kind = EMU_HOSTLINK_CONTROL,
                                           .bytes = said,
                                           .length = sizeof said - 1};
@@ -207,17 +321,12 @@ static void print_packet(void)
     entry.own_hdr = (const uint8_t *)&own;
     record(&p, &entry);
     record(&p, &control);
-    field(&p, "fabemu_frame.record", "1,6");
-    bytes(&p, "fabemu_frame.control", said, sizeof said - 1);
-    decimal(&p, "fabemu.packet.wire", packet.wire + 1u);
     hex(&p, "fabemu.packet.tag", packet.tag, 8);
-    decimal(&p, "fabemu.head.channel", head.channel);
-    decimal(&p, "fabemu.head.priority", head.priority);
-    decimal(&p, "fabemu.head.dst", head.dst);
-    decimal(&p, "fabemu.head.bytes", head.bytes);
-    decimal(&p, "fabemu.head.stamp", head.stamp);
-    decimal(&p, "fabemu.head.more", head.more);
-    hex(&p, "fabemu.head.crc16", packet.head >> 48, 4);
+    decimal(&p, "fabemu.packet.kind", packet.kind);
+    decimal(&p, "fabemu.packet.wire", packet.wire + 1u);
+    decimal(&p, "fabemu.packet.channel", packet.channel);
+    decimal(&p, "fabemu.packet.last", packet.last);
+    head_fields(&p, &head, packet.head);
     segment_fields(&p, &own);
     frame_end(&p);
 }
@@ -239,6 +348,7 @@ int main(void)
     for (int kind = EMU_FRAME_HELLO; kind <= EMU_FRAME_CONFIRM; kind++)
         print_offer((enum emu_frame_kind)kind);
     print_segment();
+    print_counts();
     print_packet();
     print_map();
     return 0;

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * whole.js - what a line of a recording must be: docs/telemetry.md. A file may be anybody's, so
+ * nothing in it is believed but what fits the shape that it follows.
+ */
+
+const NODES_MOST = 65536; /* as many as a fabric may have */
+const LEVELS_MOST = 64;
+
+/* --- values ------------------------------------------------------------------------- */
+
+const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
+const isNumber = (value) => typeof value === "number" && Math.abs(value) <= 2 ** 64;
+const isAmount = (value) => isNumber(value) && value >= 0;
+const isText = (value) => typeof value === "string";
+const below = (most) => (value) => Number.isInteger(value) && value >= 0 && value < most;
+const maybe = (is) => (value) => value === undefined || value === null || is(value);
+const listOf = (is) => (value) => Array.isArray(value) && value.every(is);
+
+/* An array that begins with such values; what is behind them is numbers. */
+const row = (...first) => (value) => Array.isArray(value) && value.length >= first.length &&
+  value.every((one, i) => (first[i] || isNumber)(one));
+
+/* An object whose fields are such; it may have others. */
+const having = (fields) => (value) => isObject(value) &&
+  Object.entries(fields).every(([name, is]) => is(value[name]));
+
+const isPlain = (value) => !isObject(value) && !Array.isArray(value);
+
+/* --- lines -------------------------------------------------------------------------- */
+
+const isFolded = (parts) => having({ nodes: isNumber, switches: isNumber, cables: isNumber,
+  open: maybe(listOf(Number.isInteger)),
+  ...Object.fromEntries(["number_of", "block_of", "count_of"].map((name) => [name,
+    (value) => listOf(Number.isInteger)(value) && value.length === parts])) });
+
+/** Is it a shape, all of it? */
+export function shapeIsWhole(shape) {
+  if (!having({ nodes: below(NODES_MOST + 1), levels: below(LEVELS_MOST),
+    switches: listOf(row(below(LEVELS_MOST), isNumber, isNumber, isNumber)), cables: Array.isArray,
+    link_states: listOf(isText), wait_kinds: listOf(isText), name: maybe(isText),
+    topo: maybe(isText), profile: maybe(isText), clock: maybe(isText), names: maybe(listOf(isText)),
+    hosts: maybe(listOf(isText)), every_ns: maybe(isAmount), link_bytes_per_s: maybe(isNumber),
+    segment_bytes: maybe(isNumber) })(shape)) return false;
+  const { nodes, switches, hosts } = shape, sw = below(switches.length);
+  const ofNode = row(sw, isNumber, below(1), below(nodes));
+  const ofSwitch = row(sw, isNumber, (kind) => kind === 1, sw);
+  return shape.cables.every((cable) => Array.isArray(cable) && cable.length >= 6 &&
+    (ofNode(cable) || ofSwitch(cable)) && (cable[6] ?? 1) > 0) &&
+    (!hosts || row(...switches.map(() => below(hosts.length)))(shape.host_of)) &&
+    maybe(isFolded(switches.length + nodes))(shape.folded);
+}
+
+const isCollective = having({ kind: isText, number: isNumber, group: isNumber, members: isNumber,
+  came: maybe(Array.isArray), missing: maybe(listOf(having({ node: isNumber }))) });
+
+const isWaiting = having({ node: isNumber, stopped: isPlain,
+  ...Object.fromEntries(["receive", "send"].map((name) => [name, maybe(having({ kind: isText,
+    state: isText, node: maybe(isNumber), for_ns: isNumber }))])) });
+
+const isStandstill = having({ attached: maybe(listOf(isWaiting)), standstill: maybe(having({
+  collectives: maybe(listOf(isCollective)),
+  links: maybe(listOf(having({ for_ns: isNumber, port: isNumber }))) })) });
+
+const isPath = having({ group: isPlain, mine: maybe(having({ node: isPlain })),
+  other: maybe(having({ node: isPlain })) });
+
+function snapshotFits(shape, line) {
+  const { nodes, switches, cables } = shape, kind = below(shape.wait_kinds.length);
+  const at = line[shape.clock === "virtual" ? "at_ps" : "at_ns"];
+  const rows = (...first) => maybe(listOf(row(...first)));
+  const collectives = line.collectives ?? [];
+  return having({ look: below(Number.MAX_SAFE_INTEGER), links: rows(below(2 * cables.length)),
+    switches: rows(below(switches.length)), nodes: rows(below(nodes)),
+    states: rows(below(cables.length), below(shape.link_states.length), isNumber),
+    processes: maybe(listOf(having({ node: below(nodes), pid: isNumber, rank: maybe(isNumber),
+      command: maybe(isText) }))),
+    waits: rows(below(nodes), kind, isNumber, isNumber, isNumber, isNumber),
+    finished: rows(isNumber, isNumber, kind, isNumber, isNumber, isNumber, isNumber),
+    skipped: maybe(isNumber), totals: maybe(isObject) })(line) && isNumber(at) && at >= 0 &&
+    Object.values(line.totals ?? {}).every(isNumber) && typeof collectives === "object" &&
+    Object.values(collectives).every(maybe(row(isNumber, isNumber)));
+}
+
+function reportFits(shape, report) {
+  const node = below(shape.nodes), { messages } = report ?? {};
+  return isObject(report) && maybe(having({ messages: isNumber, bytes: isNumber, pairs: isNumber,
+    not_listed: maybe(isObject), matrix: maybe(listOf(row(node, node, isAmount, isAmount))),
+  }))(messages);
+}
+
+/** Is it a line of a fabric of this shape? */
+export function lineFits(shape, line) {
+  if (!isObject(line) || !isText(line.event) || !maybe(isNumber)(line.s)) return false;
+  switch (line.event) {
+    case "telemetry":
+      return snapshotFits(shape, line);
+    case "standstill":
+      return isStandstill(line);
+    case "report":
+      return reportFits(shape, line.report);
+    case "disagreement":
+      return maybe(isPath)(line.disagreement);
+    default:
+      return maybe(isNumber)(line.took_ns) && maybe(isNumber)(line.packets);
+  }
+}

@@ -1,0 +1,484 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * web.c - the server of the page: what browsers send it, and what the fabric says.
+ *
+ * The server is the real one, with libmicrohttpd, on this thread; browsers and the fabric are the
+ * input's. Where the server would sleep it is given the next line of the input (the linker puts our
+ * poll() in the place of the library's), so the same input always does the same; time passes where
+ * the input says so. A line begins with a letter:
+ *
+ *   A to P      the rest of the line is sent by that browser, which connects if it has not
+ *   a to h      the rest is said by the fabric, on its connection of that number
+ *   -X          the same, without the end of the line
+ *   ~X /X <X    closed; says that it sends no more; reads what has come
+ *   R -R ~R     the last report, which comes from the supervisor; it is over
+ *   ! _ .       a second passes; nobody listens for the fabric any more; the server is told to end
+ *   ,           before any of these: the next line, too, before the server looks
+ *
+ * A browser's line ends as one of HTTP. The token is TOKEN, the port PORT.
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "apps/run/paths.h"
+#include "apps/web/internal.h"
+#include "tests/fuzz/fuzz.h"
+
+#define BROWSERS   16 /* A to P */
+#define LINKS      (WEB_LINKS + 1)
+#define SAID_BYTES (1u << 16) /* of what a browser has sent that is looked at */
+#define TOKEN      "0123456789abcdef0123456789abcdef"
+#define PORT       8080
+#define SECOND_NS  UINT64_C(1000000000)
+
+struct browser {
+    int fd;     /* -1: not connected */
+    bool heard; /* something of an answer */
+    char said[SAID_BYTES];
+    size_t bytes;
+};
+
+/* A connection of the server's to the fabric, as the fabric has it. */
+struct link {
+    int fd; /* -1: closed */
+    struct emu_json_buf in;
+    bool asked; /* its one line has come */
+};
+
+/* One for the process: functions that the linker puts in place have no arguments for it. */
+static struct world {
+    struct browser browser[BROWSERS];
+    struct link link[LINKS]; /* open ones first, in their order */
+    unsigned links;
+    struct sockaddr_un address;
+    socklen_t address_bytes;
+    int signal_fd;
+    int report_fd; /* -1: closed */
+    bool deaf;     /* the fabric */
+    bool told;     /* the token, by the fabric or in the report: then browsers may hear it */
+    const char *at;
+    const char *end;
+} world;
+
+int __real_poll(struct pollfd *fds, nfds_t count, int timeout_ms);
+int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout_ms);
+
+/* --- what must hold ----------------------------------------------------------------- */
+
+static bool contains(const char *text, size_t bytes, const char *word)
+{
+    return memmem(text, bytes, word, strlen(word));
+}
+
+static int hex_digit(char c)
+{
+    return isdigit((unsigned char)c)    ? c - '0'
+           : isxdigit((unsigned char)c) ? tolower((unsigned char)c) - 'a' + 10
+                                        : -1;
+}
+
+/* Has the browser sent the token, as it is or with %XX in it? */
+static bool said_token(const struct browser *browser)
+{
+    static char plain[SAID_BYTES];
+    size_t used = 0;
+
+    for (size_t i = 0; i < browser->bytes; i++) {
+        const char *at = browser->said + i;
+        bool coded = *at == '%' && i + 2 < browser->bytes && hex_digit(at[1]) >= 0 &&
+                     hex_digit(at[2]) >= 0;
+
+        plain[used++] = coded ? (char)(hex_digit(at[1]) * 16 + hex_digit(at[2])) : *at;
+        i += coded ? 2 : 0;
+    }
+    return contains(plain, used, TOKEN);
+}
+
+/* Is the first thing that it has asked for asked for by another page, and no other? */
+static bool is_foreign(const struct browser *browser)
+{
+    static char header[SAID_BYTES + 1];
+    size_t bytes = browser->bytes;
+    const char *names = header;
+
+    for (size_t i = 0; i + 2 < bytes; i++) /* its end, as lenient servers see it */
+        if (browser->said[i] == '\n' &&
+            (browser->said[i + 1] == '\n' || !memcmp(browser->said + i + 1, "\r\n", 2)))
+            bytes = i + 1;
+    memcpy(header, browser->said, bytes);
+    header[bytes] = '\0';
+    for (unsigned origins = 0; (names = strcasestr(names, "origin")); names++)
+        if (++origins > 1)
+            return false;
+    return strstr(header, "\r\nOrigin: null\r\n");
+}
+
+/* Who gets anything has asked with the token, by a name of ours; nobody is told the token. */
+static void check_answer(struct browser *browser, const char *text, size_t bytes)
+{
+    bool first = !browser->heard && bytes;
+    bool ours = contains(browser->said, browser->bytes, "127.0.0.1:8080") ||
+                contains(browser->said, browser->bytes, "localhost:8080");
+    bool full = browser->bytes == SAID_BYTES;
+
+    fuzz_must(world.told || !contains(text, bytes, TOKEN), "the token is told to nobody");
+    if (contains(text, bytes, "HTTP/1.1 200"))
+        fuzz_must(full || (ours && said_token(browser)), "an answer is for who has the token");
+    if (first && strncmp(text, "HTTP/1.1 200", 12) == 0)
+        fuzz_must(!is_foreign(browser), "no other page gets an answer");
+    browser->heard |= first;
+}
+
+/* What the page may have the fabric do, and with which fields beside "cmd". */
+static void check_ask(struct json_object *ask)
+{
+    static const struct {
+        const char *cmd, *fields[4];
+    } may[] = {{"faults", {NULL}},
+               {"status", {NULL}},
+               {"report", {NULL}},
+               {"check", {NULL}},
+               {"fault", {"fault"}},
+               {"fault_clear", {"fault"}},
+               {"pace", {"who", "hold", "every_ms", "for_ms"}},
+               {"subscribe", {"telemetry", "fold"}}};
+    const char *cmd = emu_json_text(ask, "cmd", "");
+    size_t i = 0;
+
+    while (i < sizeof may / sizeof may[0] && strcmp(may[i].cmd, cmd) != 0)
+        i++;
+    fuzz_must(i < sizeof may / sizeof may[0], "the page asks the fabric for what it may, alone");
+    json_object_object_foreach(ask, key, value)
+    {
+        bool known = strcmp(key, "cmd") == 0;
+
+        (void)value;
+        for (unsigned k = 0; k < 4 && may[i].fields[k]; k++)
+            known |= strcmp(key, may[i].fields[k]) == 0;
+        fuzz_must(known, "and says nothing else with it");
+    }
+}
+
+/* --- browsers ----------------------------------------------------------------------- */
+
+static void browser_close(struct browser *browser)
+{
+    if (browser->fd >= 0)
+        close(browser->fd);
+    browser->fd = -1;
+    browser->bytes = 0;
+    browser->heard = false;
+}
+
+static void browser_read(struct browser *browser)
+{
+    static char text[1u << 18];
+    size_t used = 0;
+    ssize_t got;
+
+    while (browser->fd >= 0 && used < sizeof text &&
+           (got = recv(browser->fd, text + used, sizeof text - used, MSG_DONTWAIT)) > 0)
+        used += (size_t)got;
+    check_answer(browser, text, used);
+}
+
+static void browser_send(struct browser *browser, const char *text, size_t bytes, bool line)
+{
+    static char copy[SAID_BYTES];
+    size_t room = SAID_BYTES - browser->bytes;
+
+    bytes = bytes < SAID_BYTES - 2 ? bytes : SAID_BYTES - 2;
+    memcpy(copy, text, bytes);
+    memcpy(copy + bytes, "\r\n", 2);
+    bytes += line ? 2 : 0;
+    if (browser->fd < 0) {
+        browser->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        fuzz_must(browser->fd >= 0, "a browser's socket");
+        room = SAID_BYTES;
+        if (connect(browser->fd, (struct sockaddr *)&world.address, world.address_bytes)) {
+            browser_close(browser);
+            return;
+        }
+    }
+    if (send(browser->fd, copy, bytes, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
+        browser_read(browser);
+        return;
+    }
+    room = bytes < room ? bytes : room;
+    memcpy(browser->said + browser->bytes, copy, room);
+    browser->bytes += room;
+}
+
+/* --- the fabric --------------------------------------------------------------------- */
+
+/* One line comes, which asks for something. */
+static void link_read(struct link *link)
+{
+    struct json_object *ask;
+    int got;
+
+    if (link->fd < 0 || link == world.link) /* on the first it asks nothing */
+        return;
+    while (emu_json_read(&link->in, link->fd, NULL, MSG_DONTWAIT) > 0)
+        continue;
+    while ((got = emu_json_next(&link->in, WEB_BODY_BYTES * 32, &ask)) == 1) {
+        fuzz_must(!link->asked, "a connection is for one request");
+        link->asked = true;
+        check_ask(ask);
+        json_object_put(ask);
+    }
+    fuzz_must(got == 0, "what is asked is an object");
+}
+
+static void link_close(struct link *link)
+{
+    link_read(link);
+    if (link->fd >= 0)
+        close(link->fd);
+    link->fd = -1;
+    emu_json_free(&link->in);
+}
+
+/* Those that the server has closed make room. */
+static void links_settle(void)
+{
+    unsigned kept = 1;
+
+    for (unsigned i = 1; i < world.links; i++) {
+        struct pollfd fd = {.fd = world.link[i].fd, .events = POLLRDHUP};
+
+        link_read(&world.link[i]);
+        if (world.link[i].fd >= 0 && __real_poll(&fd, 1, 0) > 0)
+            link_close(&world.link[i]);
+        if (world.link[i].fd >= 0)
+            world.link[kept++] = world.link[i];
+    }
+    world.links = world.links ? kept : 0;
+}
+
+/* In the place of the one in apps/run/paths.c. */
+int paths_connect(int *fd, pid_t *owner, const char *name, char *error, size_t error_bytes)
+{
+    int pair[2];
+
+    (void)owner, (void)name;
+    if (world.deaf) {
+        strncpy(error, "nobody listens", error_bytes);
+        return -ECONNREFUSED;
+    }
+    links_settle();
+    fuzz_must(world.links < LINKS, "so many connections to the fabric and no more");
+    fuzz_must(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), "a pair of sockets");
+    world.link[world.links++] = (struct link){.fd = pair[1]};
+    *fd = pair[0];
+    return 0;
+}
+
+static void link_say(struct link *link, const char *text, size_t bytes)
+{
+    world.told |= contains(text, bytes, TOKEN);
+    if (link->fd >= 0 && send(link->fd, text, bytes, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+        link_read(link);
+}
+
+/* --- the input ---------------------------------------------------------------------- */
+
+static void ring(int fd)
+{
+    uint64_t one = 1;
+
+    fuzz_must(write(fd, &one, sizeof one) == sizeof one || errno == EAGAIN, "an eventfd is rung");
+}
+
+static void report_close(void)
+{
+    if (world.report_fd >= 0)
+        close(world.report_fd);
+    world.report_fd = -1;
+}
+
+static void report(const char *text, size_t bytes)
+{
+    world.told |= contains(text, bytes, TOKEN);
+    if (world.report_fd >= 0 && write(world.report_fd, text, bytes) < 0)
+        report_close();
+}
+
+static struct browser *browser_of(char letter)
+{
+    return letter >= 'A' && letter < 'A' + BROWSERS ? &world.browser[letter - 'A'] : NULL;
+}
+
+static struct link *link_of(char letter)
+{
+    return letter >= 'a' && letter <= 'h' && (unsigned)(letter - 'a') < world.links
+               ? &world.link[letter - 'a']
+               : NULL;
+}
+
+/* Whoever @letter is says @text; @line: with the end of a line, which is in the input behind it. */
+static void say_as(char letter, const char *text, size_t bytes, bool line)
+{
+    if (browser_of(letter))
+        browser_send(browser_of(letter), text, bytes, line);
+    else if (link_of(letter))
+        link_say(link_of(letter), text, bytes + line);
+    else if (letter == 'R')
+        report(text, bytes + line);
+}
+
+/* @what: a letter as above; @letter: of whom. */
+static void do_to(char what, char letter)
+{
+    struct browser *browser = browser_of(letter);
+    struct link *link = link_of(letter);
+    int fd = browser ? browser->fd : link ? link->fd : -1;
+
+    if (what == '/' && fd >= 0)
+        shutdown(fd, SHUT_WR);
+    else if (what == '<' && browser)
+        browser_read(browser);
+    else if (what == '~' && browser)
+        browser_close(browser);
+    else if (what == '~' && link)
+        link_close(link);
+    else if (what == '~' && letter == 'R')
+        report_close();
+}
+
+/* @line: there is an end of line behind it. */
+static void do_line(const char *at, size_t bytes, bool line)
+{
+    if (!bytes)
+        return;
+    if (isalpha((unsigned char)*at))
+        say_as(*at, at + 1, bytes - 1, line);
+    else if (*at == '-' && bytes > 1)
+        say_as(at[1], at + 2, bytes - 2, false);
+    else if (bytes > 1)
+        do_to(*at, at[1]);
+    else if (*at == '!')
+        fuzz_now_ns += SECOND_NS;
+    else if (*at == '_')
+        world.deaf = true;
+    else if (*at == '.')
+        ring(world.signal_fd);
+}
+
+/* What happens while the server sleeps; at the end of the input it is to end. */
+static void do_next(void)
+{
+    bool more = true;
+
+    links_settle();
+    if (world.at == world.end)
+        ring(world.signal_fd);
+    while (more && world.at < world.end) {
+        const char *line = world.at;
+        const char *end = memchr(line, '\n', (size_t)(world.end - line));
+        size_t bytes = (size_t)((end ? end : world.end) - line);
+
+        world.at = end ? end + 1 : world.end;
+        more = *line == ',';
+        do_line(line + more, bytes - more, end);
+    }
+}
+
+int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout_ms)
+{
+    int ready = __real_poll(fds, count, 0);
+
+    if (ready || !timeout_ms)
+        return ready;
+    do_next();
+    return __real_poll(fds, count, 0);
+}
+
+/* --- a run -------------------------------------------------------------------------- */
+
+static int listen_somewhere(void)
+{
+    struct sockaddr_un any = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    world.address_bytes = sizeof world.address;
+    fuzz_must(fd >= 0 && !bind(fd, (struct sockaddr *)&any, sizeof any.sun_family) &&
+                  !listen(fd, BROWSERS) &&
+                  !getsockname(fd, (struct sockaddr *)&world.address, &world.address_bytes),
+              "a socket that listens");
+    return fd;
+}
+
+static void begin(struct web *web, const uint8_t *data, size_t bytes)
+{
+    int pipe[2];
+
+    fuzz_now_ns = 1000 * SECOND_NS;
+    for (unsigned i = 0; i < BROWSERS; i++) {
+        world.browser[i].fd = -1;
+        world.browser[i].bytes = 0;
+        world.browser[i].heard = false;
+    }
+    world.links = 0;
+    world.deaf = world.told = false;
+    world.at = (const char *)data;
+    world.end = world.at + bytes;
+    world.signal_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    fuzz_must(world.signal_fd >= 0 && !pipe2(pipe, O_CLOEXEC | O_NONBLOCK), "a pipe");
+    world.report_fd = pipe[1];
+    *web = WEB_NONE;
+    web->listen_fd = listen_somewhere();
+    web->port = PORT;
+    web->last_fd = pipe[0];
+    memcpy(web->token, TOKEN, sizeof TOKEN);
+}
+
+/* The server has ended: it has said its last, and nothing of it is left open. */
+static void check_end(struct web *web, int fd_before)
+{
+    char byte;
+    int fd;
+
+    for (unsigned i = 0; i < world.links; i++) {
+        link_read(&world.link[i]);
+        fuzz_must(world.link[i].fd < 0 || recv(world.link[i].fd, &byte, 1, MSG_DONTWAIT) == 0 ||
+                      errno == ECONNRESET,
+                  "no connection to the fabric is left");
+        link_close(&world.link[i]);
+    }
+    for (unsigned i = 0; i < BROWSERS; i++) {
+        browser_read(&world.browser[i]);
+        browser_close(&world.browser[i]);
+    }
+    fuzz_must(web->listen_fd < 0, "it listens no more");
+    if (web->last_fd >= 0)
+        close(web->last_fd);
+    report_close();
+    close(world.signal_fd);
+    fd = dup(STDERR_FILENO);
+    fuzz_must(fd == fd_before, "no descriptor is left");
+    close(fd);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+    struct web web;
+    char error[512] = "";
+    int before = dup(STDERR_FILENO);
+
+    close(before);
+    signal(SIGPIPE, SIG_IGN);
+    begin(&web, data, bytes);
+    fuzz_must(web_serve(&web, "fuzz", world.signal_fd, NULL, error, sizeof error) == 0, error);
+    check_end(&web, before);
+    return 0;
+}

@@ -112,23 +112,34 @@ static const struct options_command status_command = {
     .groups = OPTIONS_JSON,
 };
 
-static bool read_metrics(void *into, const char *value, const char **right)
-{
-    (void)value, (void)right;
-    return *(bool *)into = true;
-}
-
-static const struct options_own status_own[] = {
-    {"metrics", NULL, "counters of NAME (default) in Prometheus' text format", read_metrics},
-};
-
 struct status {
     bool metrics;
+    bool named; /* whose names metrics have: */
+    enum telemetry_names names;
     bool json;
     bool report;               /* for one fabric: its report, too */
     struct json_object *array; /* --json */
     unsigned running;
     bool failed;
+};
+
+static bool read_metrics(void *into, const char *value, const char **right)
+{
+    (void)value, (void)right;
+    return ((struct status *)into)->metrics = true;
+}
+
+static bool read_names(void *into, const char *value, const char **right)
+{
+    struct status *status = into;
+
+    *right = "node_exporter or infiniband_exporter";
+    return status->named = telemetry_names_of(value, &status->names);
+}
+
+static const struct options_own status_own[] = {
+    {"metrics", NULL, "counters of NAME (default) in Prometheus' text format", read_metrics},
+    {"names", "WHOSE", "of metrics: node_exporter (default) or infiniband_exporter", read_names},
 };
 
 static void print_indented(const char *line)
@@ -198,7 +209,7 @@ static void one_status(void *context, const char *name)
 }
 
 /* In Prometheus' text format. */
-static int print_metrics(const char *name)
+static int print_metrics(const char *name, enum telemetry_names names)
 {
     struct telemetry_view view = {0};
     struct telemetry_text text = {0};
@@ -206,7 +217,7 @@ static int print_metrics(const char *name)
     int err = telemetry_view_read(&view, name, error, sizeof error);
 
     if (!err)
-        telemetry_metrics(&view, &text);
+        telemetry_metrics(&view, names, &text);
     if (err || text.failed)
         say("%s", err ? error : "out of memory");
     else
@@ -225,12 +236,13 @@ int status_main(int argc, char **argv)
     char error[512];
 
     int exit_status = parse_name(&options, &name, &status_command,
-                                 &(struct options_owns){status_own, 1, &status.metrics}, argc,
-                                 argv);
+                                 &(struct options_owns){status_own, 2, &status}, argc, argv);
     if (exit_status >= 0)
         return exit_status;
+    if (status.named && !status.metrics)
+        return options_usage_error("status", "--names is of --metrics");
     if (status.metrics)
-        return print_metrics(name);
+        return print_metrics(name, status.names);
     status.json = options.json;
     status.report = argc > options.operands;
     status.array = json_object_new_array();

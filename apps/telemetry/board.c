@@ -67,7 +67,7 @@ static const struct {
     uint32_t orders;
 } pages[TELEMETRY_PAGES] = {
     [TELEMETRY_PAGE_NODES] = {"nodes",
-                              "  NODE  RANK     PID COMMAND          SENT/s RECV/s POSTED UNTAKEN "
+                              "  NODE  RANK     PID COMMAND    SENT/s RECV/s POSTED UNTAKEN "
                               "WAITS FOR",
                               {BY_TRAFFIC, BY_WAITING, BY_NUMBER},
                               3},
@@ -151,12 +151,15 @@ static uint64_t key_of(const struct telemetry_board *board, const struct worth *
     }
 }
 
-/* The row that was written last stays, if it is to be shown. */
-static void row_keep(struct telemetry_board *board, uint32_t number, uint64_t key, bool busy)
+/* The row that was written last stays, if it is to be shown. @also: what a filter finds, too. */
+static void row_keep(struct telemetry_board *board, uint32_t number, uint64_t key, bool busy,
+                     const char *also)
 {
     struct telemetry_board_row *row = &board->row[board->rows];
 
-    if ((board->busy && !busy) || (*board->filter && !strstr(row->text, board->filter)))
+    if (board->busy && !busy)
+        return;
+    if (*board->filter && !strstr(row->text, board->filter) && !strstr(also, board->filter))
         return;
     row->number = number;
     row->key = key;
@@ -168,22 +171,29 @@ static bool is_busy(const struct worth *worth)
     return worth->traffic > 0 || worth->waiting > 0 || worth->errors > 0 || worth->combining > 0;
 }
 
+/* From one time of a view to another; 0: the other is before it. */
+static struct duration time_between(const struct telemetry_view *view, uint64_t from, uint64_t to)
+{
+    double ns = (double)(to - from) * (view->is_virtual ? 1e-3 : 1);
+
+    return duration_of_ns(to > from ? ns : 0);
+}
+
+/* The number is that of a group for what a group does together, and else of a node. */
 static void wait_text(const struct span *span, uint32_t n, char *ret, size_t ret_bytes)
 {
     const struct telemetry_view_node *node = &span->now->node[n];
-    uint64_t for_ns = span->now->at > node->waits_since ? span->now->at - node->waits_since : 0;
-    const char *with = node->waits_group >= 0 ? "group" : node->waits_other >= 0 ? "node" : "";
+    struct duration waited = time_between(span->now, node->waits_since, span->now->at);
     int64_t number = node->waits_group >= 0 ? node->waits_group : node->waits_other;
 
     *ret = '\0';
     if (!node->waits)
         return;
     if (number >= 0)
-        snprintf(ret, ret_bytes, "%s %s %lld, %s", telemetry_view_wait(span->now, n), with,
-                 (long long)number, duration_of_ns((double)for_ns).text);
+        snprintf(ret, ret_bytes, "%s %lld, %s", telemetry_view_wait(span->now, n),
+                 (long long)number, waited.text);
     else
-        snprintf(ret, ret_bytes, "%s, %s", telemetry_view_wait(span->now, n),
-                 duration_of_ns((double)for_ns).text);
+        snprintf(ret, ret_bytes, "%s, %s", telemetry_view_wait(span->now, n), waited.text);
 }
 
 static void node_row(struct telemetry_board *board, const struct span *span, uint32_t n)
@@ -203,10 +213,10 @@ static void node_row(struct telemetry_board *board, const struct span *span, uin
         snprintf(rank, sizeof rank, "%lld", (long long)node->rank);
     wait_text(span, n, waits, sizeof waits);
     snprintf(board->row[board->rows].text, TELEMETRY_ROW_BYTES,
-             "%6u %5s %7s %-15s %7s %6s %6s %7s %s", n, rank, pid, node->pid ? node->command : "-",
-             brief(sent).text, brief(received).text, brief((double)node->posted).text,
-             brief((double)node->untaken).text, waits);
-    row_keep(board, n, key_of(board, &worth), is_busy(&worth));
+             "%6u %5s %7s %-10.10s %6s %6s %6s %7s %s", n, rank, pid,
+             node->pid ? node->command : "-", brief(sent).text, brief(received).text,
+             brief((double)node->posted).text, brief((double)node->untaken).text, waits);
+    row_keep(board, n, key_of(board, &worth), is_busy(&worth), node->command);
 }
 
 static void link_row(struct telemetry_board *board, const struct span *span, uint32_t c)
@@ -231,7 +241,7 @@ static void link_row(struct telemetry_board *board, const struct span *span, uin
              "%-30s %-7s %7s %6s %7s %5s %6s %4s", name, telemetry_view_link(span->now, c),
              brief(out).text, brief(in).text, brief(stalls).text, brief(queue).text,
              brief(errors).text, brief((double)cable->outs).text);
-    row_keep(board, c, key_of(board, &worth), is_busy(&worth));
+    row_keep(board, c, key_of(board, &worth), is_busy(&worth), "");
 }
 
 /* What has left a switch by all of its cables. */
@@ -272,7 +282,7 @@ static void switch_row(struct telemetry_board *board, const struct span *span, u
              brief(rate(span, sw->results, sw_was->results)).text,
              brief(rate(span, sw->multicasts, sw_was->multicasts)).text,
              brief((double)sw->states).text);
-    row_keep(board, s, key_of(board, &worth), is_busy(&worth));
+    row_keep(board, s, key_of(board, &worth), is_busy(&worth), "");
 }
 
 static int switch_rows(struct telemetry_board *board, const struct span *span)
@@ -292,7 +302,7 @@ static int switch_rows(struct telemetry_board *board, const struct span *span)
 static void collective_row(struct telemetry_board *board, const struct span *span, uint32_t i)
 {
     const struct telemetry_view_finished *one = &span->now->finished[i];
-    uint64_t took_ns = one->ended > one->began ? one->ended - one->began : 0;
+    uint64_t took = one->ended > one->began ? one->ended - one->began : 0;
 
     if (!one->members)
         return;
@@ -300,9 +310,9 @@ static void collective_row(struct telemetry_board *board, const struct span *spa
              "%-10s %10lld %11llu %8s %7llu %10s %10.3f s",
              telemetry_view_kind(span->now, one->kind), (long long)one->group,
              (unsigned long long)one->number, brief((double)one->bytes).text,
-             (unsigned long long)one->members, duration_of_ns((double)took_ns).text,
-             (double)one->ended * 1e-9);
-    row_keep(board, i, order_of(board) == SLOWEST ? took_ns : one->ended, true);
+             (unsigned long long)one->members, time_between(span->now, one->began, one->ended).text,
+             (double)one->ended * (span->now->is_virtual ? 1e-12 : 1e-9));
+    row_keep(board, i, order_of(board) == SLOWEST ? took : one->ended, true, "");
 }
 
 static int by_key(const void *a, const void *b)

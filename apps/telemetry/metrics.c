@@ -4,8 +4,10 @@
  *
  * Ports have the names that Prometheus' node_exporter gives to those of InfiniBand adapters, where
  * they mean the same, so that dashboards made for these show a fabric. A device is a switch or a
- * node's adapter, "switch3" or "node5".
- * Source: Prometheus, "Exposition formats", text version 0.0.4; node_exporter, infiniband.
+ * node's adapter, "switch3" or "node5". For dashboards of whole InfiniBand networks ports have the
+ * names of infiniband_exporter instead, which knows devices by their GUIDs.
+ * Source: Prometheus, "Exposition formats", text version 0.0.4; node_exporter, infiniband;
+ * treydock/infiniband_exporter, collectors of switches and adapters.
  */
 #include <stdio.h>
 #include <string.h>
@@ -126,30 +128,52 @@ static uint64_t physical_state(const struct end *end)
     return is_state(end, "up") ? 5 : is_state(end, "testing") ? 4 : is_state(end, "out") ? 3 : 2;
 }
 
+/* What infiniband_exporter puts in front of its names: of switches, and of adapters. */
+static const char *const exporter_prefix[2] = {"infiniband_switch_", "infiniband_hca_"};
+
 static const struct {
     const char *name;
+    const char *exporter; /* infiniband_exporter's, behind the prefix; NULL: it has none, */
+    bool switches;        /* or only of switches */
     const char *type;
     const char *help;
     uint64_t (*value)(const struct end *end);
 } of_port[] = {
-    {"node_infiniband_port_packets_transmitted_total", "counter", "Segments sent.", sent},
-    {"node_infiniband_port_packets_received_total", "counter",
+    {"node_infiniband_port_packets_transmitted_total", "port_transmit_packets_total", false,
+     "counter", "Segments sent.", sent},
+    {"node_infiniband_port_packets_received_total", "port_receive_packets_total", false, "counter",
      "Segments sent by the port at the other end.", received},
-    {"node_infiniband_port_transmit_wait_total", "counter",
+    {"node_infiniband_port_transmit_wait_total", "port_transmit_wait_total", false, "counter",
      "Times that the port had something to send and the other end no room.", waits},
-    {"node_infiniband_symbol_error_total", "counter",
+    {"node_infiniband_symbol_error_total", "port_symbol_error_total", false, "counter",
      "Segments or packets lost or damaged on the way to the port.", errors},
-    {"node_infiniband_link_downed_total", "counter",
+    {"node_infiniband_link_downed_total", "port_link_downed_total", false, "counter",
      "Times that the link went out of use: no signal, errors, or a port that sent nothing.",
      downed},
-    {"node_infiniband_state_id", "gauge", "State of the port: 1 down, 2 init, 4 active.", state},
-    {"node_infiniband_physical_state_id", "gauge",
+    {"node_infiniband_state_id", NULL, false, "gauge",
+     "State of the port: 1 down, 2 init, 4 active.", state},
+    {"node_infiniband_physical_state_id", NULL, false, "gauge",
      "Physical state: 2 polling, 3 disabled, 4 training, 5 link up.", physical_state},
-    {"node_infiniband_rate_bytes_per_second", "gauge",
+    {"node_infiniband_rate_bytes_per_second", "port_rate_bytes_per_second", true, "gauge",
      "What the link carries each way by the profile.", rate},
-    {"fabemu_port_queue", "gauge",
+    {"fabemu_port_queue", NULL, false, "gauge",
      "What waits to be sent: segments, or packets where these are acknowledged.", queue},
 };
+#define OF_PORT (sizeof of_port / sizeof of_port[0])
+
+/* The first end of cable @c, or the @far one. */
+static struct end end_of(const struct telemetry_view *view, uint32_t c, bool far)
+{
+    const struct telemetry_view_cable *cable = &view->cable[c];
+
+    return (struct end){.view = view,
+                        .cable = c,
+                        .node = far && !cable->to_switch,
+                        .device = far ? cable->far : cable->sw,
+                        .port = far ? cable->far_port : cable->port,
+                        .out = &cable->way[!far],
+                        .in = &cable->way[far]};
+}
 
 static void put_end(struct telemetry_text *text, size_t i, const struct end *end)
 {
@@ -164,25 +188,136 @@ static void put_end(struct telemetry_text *text, size_t i, const struct end *end
 static void put_ports(const struct telemetry_view *view, struct telemetry_text *text, size_t i)
 {
     family(text, of_port[i].name, of_port[i].type, of_port[i].help);
-    for (uint32_t c = 0; c < view->cables; c++) {
-        const struct telemetry_view_cable *cable = &view->cable[c];
+    for (uint32_t c = 0; c < view->cables; c++)
+        for (int far = 0; far < 2; far++) {
+            struct end end = end_of(view, c, far);
 
-        put_end(text, i,
-                &(struct end){.view = view,
-                              .cable = c,
-                              .device = cable->sw,
-                              .port = cable->port,
-                              .out = &cable->way[1],
-                              .in = &cable->way[0]});
-        put_end(text, i,
-                &(struct end){.view = view,
-                              .cable = c,
-                              .node = !cable->to_switch,
-                              .device = cable->far,
-                              .port = cable->far_port,
-                              .out = &cable->way[0],
-                              .in = &cable->way[1]});
+            put_end(text, i, &end);
+        }
+}
+
+/* --- ports as infiniband_exporter has them ------------------------------------------ */
+
+/* A number of 64 bits for ever, as a device has: 0xfabe, 1 for a node, and which it is. */
+static void label_guid(struct telemetry_text *text, const char *name, bool node, uint32_t device)
+{
+    char guid[24];
+
+    snprintf(guid, sizeof guid, "0xfabe%04x%08x", node, device);
+    label(text, name, guid);
+}
+
+/* Switches before nodes, from 1. */
+static void label_lid(const struct telemetry_view *view, struct telemetry_text *text,
+                      const char *name, bool node, uint32_t device)
+{
+    label_number(text, name, (node ? view->switches : 0) + device + UINT64_C(1));
+}
+
+/* What the network's file calls it; else as in the label `device`. */
+static void label_device(const struct telemetry_view *view, struct telemetry_text *text,
+                         const char *name, bool node, uint32_t device)
+{
+    const char *known = telemetry_view_name(view, node, device);
+    char own[24];
+
+    snprintf(own, sizeof own, "%s%u", node ? "node" : "switch", device);
+    label(text, name, known ? known : own);
+}
+
+static void exporter_family(struct telemetry_text *text, bool node, const char *name,
+                            const char *type, const char *help)
+{
+    char whole[80];
+
+    snprintf(whole, sizeof whole, "%s%s", exporter_prefix[node], name);
+    family(text, whole, type, help);
+}
+
+static void exporter_end(struct telemetry_text *text, const char *name, const struct end *end)
+{
+    telemetry_puts(text, exporter_prefix[end->node]);
+    telemetry_puts(text, name);
+    label_guid(text, "guid", end->node, end->device);
+    label_number(text, "port", end->port);
+}
+
+/* What is beyond the port, by which dashboards give it a name. */
+static void exporter_uplink(struct telemetry_text *text, const char *name, const struct end *end)
+{
+    const struct telemetry_view *view = end->view;
+    struct end beyond = end_of(view, end->cable, end->out == &view->cable[end->cable].way[1]);
+
+    exporter_end(text, name, end);
+    label_device(view, text, end->node ? "hca" : "switch", end->node, end->device);
+    label_device(view, text, "uplink", beyond.node, beyond.device);
+    label_guid(text, "uplink_guid", beyond.node, beyond.device);
+    label(text, "uplink_type", beyond.node ? "CA" : "SW");
+    label_number(text, "uplink_port", beyond.port);
+    label_lid(view, text, "uplink_lid", beyond.node, beyond.device);
+    sample(text, 1);
+}
+
+/* Of all ports of switches, or of adapters. @i: of of_port[]; OF_PORT: what is beyond. */
+static void exporter_ports(const struct telemetry_view *view, struct telemetry_text *text,
+                           bool node, size_t i)
+{
+    const char *name = i < OF_PORT ? of_port[i].exporter : "uplink_info";
+
+    if (!name || (node && i < OF_PORT && of_port[i].switches))
+        return;
+    exporter_family(text, node, name, i < OF_PORT ? of_port[i].type : "gauge",
+                    i < OF_PORT ? of_port[i].help : "What is at the other end of the cable.");
+    for (uint32_t c = 0; c < view->cables; c++)
+        for (int far = 0; far < 2; far++) {
+            struct end end = end_of(view, c, far);
+
+            if (end.node != node)
+                continue;
+            if (i == OF_PORT) {
+                exporter_uplink(text, name, &end);
+            } else {
+                exporter_end(text, name, &end);
+                sample(text, of_port[i].value(&end));
+            }
+        }
+}
+
+static void exporter_devices(const struct telemetry_view *view, struct telemetry_text *text,
+                             bool node)
+{
+    exporter_family(text, node, "info", "gauge", "A device, and its name.");
+    for (uint32_t i = 0; i < (node ? view->nodes : view->switches); i++) {
+        telemetry_puts(text, exporter_prefix[node]);
+        telemetry_puts(text, "info");
+        label_guid(text, "guid", node, i);
+        label_device(view, text, node ? "hca" : "switch", node, i);
+        label_lid(view, text, "lid", node, i);
+        sample(text, 1);
     }
+}
+
+/* Of each link of an adapter. */
+static void exporter_rates(const struct telemetry_view *view, struct telemetry_text *text)
+{
+    exporter_family(text, true, "rate_bytes_per_second", "gauge",
+                    "What a link of the adapter carries each way by the profile.");
+    for (uint32_t n = 0; n < view->nodes; n++) {
+        telemetry_puts(text, exporter_prefix[1]);
+        telemetry_puts(text, "rate_bytes_per_second");
+        label_guid(text, "guid", true, n);
+        sample(text, view->link_bytes_per_s);
+    }
+}
+
+static void put_exporter(const struct telemetry_view *view, struct telemetry_text *text)
+{
+    for (int node = 0; node < 2; node++) {
+        exporter_devices(view, text, node);
+        for (size_t i = 0; i <= OF_PORT; i++)
+            exporter_ports(view, text, node, i);
+    }
+    exporter_rates(view, text);
 }
 
 /* --- switches, nodes, collectives --------------------------------------------------- */
@@ -260,13 +395,25 @@ static void put_fabric(const struct telemetry_view *view, struct telemetry_text 
     put_collectives(view, text);
 }
 
-void telemetry_metrics(const struct telemetry_view *view, struct telemetry_text *text)
+bool telemetry_names_of(const char *text, enum telemetry_names *ret)
+{
+    *ret = strcmp(text, "infiniband_exporter") == 0 ? TELEMETRY_INFINIBAND_EXPORTER
+                                                    : TELEMETRY_NODE_EXPORTER;
+    return *ret || strcmp(text, "node_exporter") == 0;
+}
+
+void telemetry_metrics(const struct telemetry_view *view, enum telemetry_names names,
+                       struct telemetry_text *text)
 {
     telemetry_text_clear(text);
     if (!view->look)
         return;
+    if (names == TELEMETRY_INFINIBAND_EXPORTER) {
+        put_exporter(view, text);
+        return;
+    }
     put_fabric(view, text);
-    for (size_t i = 0; i < sizeof of_port / sizeof of_port[0]; i++)
+    for (size_t i = 0; i < OF_PORT; i++)
         put_ports(view, text, i);
 #define SWITCHES(name, type, help, field) \
     put_each(text, name, type, help, "switch", view->switches, &view->sw->field, sizeof *view->sw)

@@ -162,11 +162,11 @@ static void draw_foot(const struct screen_state *state, const struct telemetry_b
 
     if (state->filters || *board->filter)
         snprintf(text, sizeof text, "/%s%s  %u of %u", board->filter, state->filters ? "_" : "",
-                 state->first + 1, rows);
+                 rows ? state->first + 1 : 0, rows);
     else
         snprintf(text, sizeof text,
-                 "n)odes l)inks s)witches c)ollectives  o)rder: %s  %s/filter p)ause ?  q)uit",
-                 telemetry_board_order(board), board->busy ? "BUSY only " : "b)usy ");
+                 "n)odes l)inks s)witches c)ollectives o)rder: %s %s /filter ? q)uit",
+                 telemetry_board_order(board), board->busy ? "BUSY only" : "b)usy");
     line(LINES - 1, A_BOLD, text);
 }
 

@@ -340,6 +340,16 @@ const char *telemetry_view_link(const struct telemetry_view *view, uint32_t cabl
     return name ? name : "";
 }
 
+const char *telemetry_view_name(const struct telemetry_view *view, bool node, uint32_t number)
+{
+    struct json_object *names = json_object_object_get(view->shape, "names");
+    size_t at = (node ? view->switches : 0) + (size_t)number;
+
+    if (!json_object_is_type(names, json_type_array) || at >= json_object_array_length(names))
+        return NULL;
+    return json_object_get_string(json_object_array_get_idx(names, at));
+}
+
 const char *telemetry_view_kind(const struct telemetry_view *view, uint32_t kind)
 {
     const char *name = json_object_get_string(json_object_array_get_idx(view->wait_kinds, kind));

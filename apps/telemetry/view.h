@@ -130,9 +130,22 @@ int telemetry_view_read(struct telemetry_view *view, const char *name, char *err
 struct telemetry_text;
 
 /**
+ * telemetry_view_name - what the network's file calls a switch, or a node; NULL: there is no file.
+ * The view's.
+ */
+const char *telemetry_view_name(const struct telemetry_view *view, bool node, uint32_t number);
+
+/* Whose names metrics have. Only with those of node_exporter there is more than of ports. */
+enum telemetry_names { TELEMETRY_NODE_EXPORTER, TELEMETRY_INFINIBAND_EXPORTER };
+
+/** telemetry_names_of - as people write it: "node_exporter". False: it is none. Pure. */
+bool telemetry_names_of(const char *text, enum telemetry_names *ret);
+
+/**
  * telemetry_metrics - in place of what is in @text: all of @view in Prometheus' text format, which
  * docs/telemetry.md lists. A view without a snapshot has none.
  */
-void telemetry_metrics(const struct telemetry_view *view, struct telemetry_text *text);
+void telemetry_metrics(const struct telemetry_view *view, enum telemetry_names names,
+                       struct telemetry_text *text);
 
 #endif

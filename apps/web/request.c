@@ -282,15 +282,32 @@ static enum MHD_Result answer_stream(struct web_server *server, struct MHD_Conne
 static enum MHD_Result answer_metrics(struct MHD_Connection *http, struct web_server *server,
                                       struct telemetry_view *view)
 {
+    const char *asked = MHD_lookup_connection_value(http, MHD_GET_ARGUMENT_KIND, "names");
+    enum telemetry_names names = TELEMETRY_NODE_EXPORTER;
     struct telemetry_text text = {0};
     struct web_answer *held;
     bool refused;
 
-    telemetry_metrics(view, &text);
+    if (asked)
+        telemetry_names_of(asked, &names); /* it was looked at when it came */
+
+    telemetry_metrics(view, names, &text);
     held = web_answer_make(server, text.at, text.bytes, &refused);
     if (!held)
         return refused ? refuse_large(http) : MHD_NO;
     return answer_held(http, "text/plain; version=0.0.4; charset=utf-8", held);
+}
+
+static enum MHD_Result ask_metrics(struct web_server *server, struct MHD_Connection *http,
+                                   struct request *request)
+{
+    const char *asked = MHD_lookup_connection_value(http, MHD_GET_ARGUMENT_KIND, "names");
+    enum telemetry_names names;
+
+    if (asked && !telemetry_names_of(asked, &names))
+        return refuse(http, MHD_HTTP_BAD_REQUEST,
+                      "names must be node_exporter or infiniband_exporter.\n");
+    return open_link(server, http, request, WEB_METRICS, subscription());
 }
 
 /*
@@ -351,7 +368,7 @@ static enum MHD_Result answer_get(struct web_server *server, struct MHD_Connecti
     if (strcmp(path, "stream") == 0)
         return answer_stream(server, http, request);
     if (strcmp(path, "metrics") == 0)
-        return open_link(server, http, request, WEB_METRICS, subscription());
+        return ask_metrics(server, http, request);
     if (strcmp(path, "kinds") == 0)
         return answer_kinds(http);
     return answer_file(http, path);

@@ -83,6 +83,27 @@ class InstallTest(FabemuCase):
             self.assertTrue(os.path.realpath(part).startswith(os.path.realpath(self.prefix) + "/"),
                             part)
 
+    def test_installed__a_process_has_one_libfabemu(self):
+        """A package may have a copy beside what Open MPI loads; a program may be linked with the
+        other."""
+        (library,) = glob.glob(os.path.join(self.prefix, "lib*/**/libfabemu.so.0"), recursive=True)
+        folder = os.path.dirname(library)
+        beside = shutil.copy(library, os.path.join(folder, "fabemu"))
+        source = os.path.join(self.dir, "p.c")
+        with open(source, "w") as f:
+            f.write(PROGRAM)
+        linked = ["-Wl,--no-as-needed", f"-L{folder}", "-lfabemu", f"-Wl,-rpath,{folder}"]
+        for name, flags, wanted in ("alone", [], beside), ("linked", linked, library):
+            program = os.path.join(self.dir, name)
+            subprocess.run(["mpicc", source, "-o", program, *flags], check=True, timeout=60)
+            done = self.without_the_build(self.installed, "run", "--topo", "kary:2,2", "--",
+                                          "mpirun", "-np", "2", program)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertRegex(done.stderr, r"allreduce +1 +0 +0")
+            mapped = {os.path.realpath(part) for part in done.stdout.split()
+                      if os.path.basename(part).startswith("libfabemu.so")}
+            self.assertEqual(mapped, {os.path.realpath(wanted)}, name)
+
     @unittest.skipUnless(shutil.which("pkg-config"), "needs pkg-config")
     def test_installed__programs_on_libfabemu_find_it(self):
         source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../apps/example.c")

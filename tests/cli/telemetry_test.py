@@ -595,9 +595,36 @@ class Recording(FabemuCase):
         self.one_line(self.fabemu("traffic", "--telemetry", "/dev/full"), 1, "snapshots")
 
 
+# Names and labels of ports that dashboards of others use: of node_exporter, by the plugin of Open
+# XDMoD for jobs and others; of infiniband_exporter, by those that come with it, whose rules join
+# them with uplink_info on guid and port. What has no meaning here, or is not counted, is in
+# docs/telemetry.md.
+NODE_EXPORTER = {name: {"device", "port"} for name in (
+    "node_infiniband_port_packets_transmitted_total", "node_infiniband_port_packets_received_total",
+    "node_infiniband_port_transmit_wait_total", "node_infiniband_symbol_error_total",
+    "node_infiniband_link_downed_total", "node_infiniband_state_id",
+    "node_infiniband_physical_state_id", "node_infiniband_rate_bytes_per_second")}
+INFINIBAND_EXPORTER = {f"infiniband_{of}_{name}": {"guid", "port"} for of in ("switch", "hca")
+                       for name in ("port_transmit_packets_total", "port_receive_packets_total",
+                                    "port_transmit_wait_total", "port_symbol_error_total",
+                                    "port_link_downed_total")} | {
+    "infiniband_switch_port_rate_bytes_per_second": {"guid", "port"},
+    "infiniband_hca_rate_bytes_per_second": {"guid"},
+    **{f"infiniband_{of}_info": {"guid", of, "lid"} for of in ("switch", "hca")},
+    **{f"infiniband_{of}_uplink_info": {"guid", "port", of, "uplink", "uplink_guid", "uplink_type",
+                                        "uplink_port", "uplink_lid"} for of in ("switch", "hca")}}
+NOT_HERE = (
+    "node_infiniband_port_data_transmitted_bytes_total",
+    "node_infiniband_port_data_received_bytes_total",
+    *(f"infiniband_switch_{name}" for name in (
+        "port_receive_data_bytes_total", "port_transmit_discards_total",
+        "port_receive_remote_physical_errors_total", "port_local_link_integrity_errors_total",
+        "power_supply_dc_power_status_info", "fan_status_info")))
+
+
 class Metrics(FabemuCase):
-    def metrics(self):
-        done = self.fabemu("status", "--metrics", "u")
+    def metrics(self, *names):
+        done = self.fabemu("status", "--metrics", *names, "u")
         self.assertEqual(done.returncode, 0, done.stderr)
         return parse_metrics(done.stdout)
 
@@ -654,6 +681,84 @@ class Metrics(FabemuCase):
         client = self.client(path)
         client.ask("subscribe", telemetry=1000)
         return client.next()
+
+    def test_dashboards_find_the_names_that_they_use(self):
+        with open(os.path.join(os.path.dirname(os.path.abspath(__file__)),
+                               "../../docs/telemetry.md")) as f:
+            document = f.read()
+        self.up("u")
+        for whose, wanted in (("node_exporter", NODE_EXPORTER),
+                              ("infiniband_exporter", INFINIBAND_EXPORTER)):
+            there = self.metrics("--names", whose)
+            for name, labels in wanted.items():
+                family = there[name]
+                self.assertTrue(family["samples"], name)
+                self.assertEqual({frozenset(dict(at)) for at in family["samples"]},
+                                 {frozenset(labels)}, name)
+            if whose == "infiniband_exporter":
+                self.assertEqual(set(there), set(wanted))
+            for name in NOT_HERE:
+                self.assertNotIn(name, there)
+                self.assertIn(f"`{name}`", document)
+        self.one_line(self.fabemu("status", "--metrics", "--names", "mine", "u"), 2,
+                      "infiniband_exporter")
+        self.one_line(self.fabemu("status", "--names", "node_exporter", "u"), 2, "--metrics")
+
+    def grown(self, name, before, after):
+        """Of each device and port, as (device, port): what a counter has grown by."""
+        old, new = (m[name]["samples"] for m in (before, after))
+        return {(dict(at)["guid"], dict(at)["port"]): new[at] - old[at] for at in new}
+
+    def joined(self, name, before, after):
+        """As the rules that come with infiniband_exporter have it: increases, with the labels of
+        the one row of uplink_info that has the same guid and port."""
+        of = name.split("_")[1]
+        info = {}
+        for at in after[f"infiniband_{of}_uplink_info"]["samples"]:
+            labels = dict(at)
+            self.assertNotIn((labels["guid"], labels["port"]), info)
+            info[labels["guid"], labels["port"]] = labels
+        grown = self.grown(name, before, after)
+        self.assertEqual(grown.keys(), info.keys())
+        return [(info[port], value) for port, value in grown.items()]
+
+    def test_dashboards_of_switches_show_what_telemetry_tells(self):
+        """sum by (switch) of what ports have received, and what came from where."""
+        topo = os.path.join(self.dir, "machine.topo")
+        self.assertEqual(self.fabemu("topo", "kary:2,2", "--write", topo).returncode, 0)
+        path = self.up("u", "--topo", topo)
+        before = self.metrics("--names", "infiniband_exporter")
+        self.run_example()
+        client = self.client(path)
+        client.ask("subscribe", telemetry=3600000)
+        view = View(client.next())
+        view.take(client.next())
+        after = self.metrics("--names", "infiniband_exporter")
+        names = view.shape["names"]
+        switches = len(view.shape["switches"])
+        ends, received = {}, dict.fromkeys(names[:switches], 0)
+        for c, (sw, port, kind, far, far_port, _) in enumerate(view.shape["cables"]):
+            there = names[far if kind else switches + far]
+            to, from_ = (view.links.get(2 * c + way, [0])[0] for way in (0, 1))
+            received[names[sw]] += to
+            if kind:
+                received[there] += from_
+            ends[names[sw], str(port)] = (there, str(far_port), "SW" if kind else "CA", to, from_)
+            ends[there, str(far_port)] = (names[sw], str(port), "SW", from_, to)
+        self.assertGreater(sum(received.values()), 0)
+        sums, seen = dict.fromkeys(received, 0), set()
+        for of in "switch", "hca":
+            sent = self.grown(f"infiniband_{of}_port_transmit_packets_total", before, after)
+            for at, value in self.joined(f"infiniband_{of}_port_receive_packets_total", before,
+                                         after):
+                end = ends[at[of], at["port"]]
+                self.assertEqual((at["uplink"], at["uplink_port"], at["uplink_type"], value,
+                                  sent[at["guid"], at["port"]]), end)
+                seen.add((at[of], at["port"]))
+                if of == "switch":
+                    sums[at["switch"]] += value
+        self.assertEqual(seen, set(ends))
+        self.assertEqual(sums, received)
 
     def test_no_fabric(self):
         self.one_line(self.fabemu("status", "--metrics", "u"), 1, "u")

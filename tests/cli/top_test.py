@@ -7,16 +7,20 @@
 import fcntl
 import os
 import pty
+import random
 import re
 import select
 import signal
 import struct
 import subprocess
+import sys
 import termios
 import time
 import unittest
 
 from cli_kit import FabemuCase, PATIENCE_S, main, until
+from kits.fabric import FakeFabric
+from kits.telemetry import View
 
 ESCAPE = re.compile(rb"\x1b\[([?>]?)([0-9;]*)([A-Za-z@`])|\x1b[()][A-Z0-9]|\x1b[=>78DEM]")
 
@@ -106,7 +110,7 @@ class Screen:
             self.x = min(max(self.x, 0), self.columns - 1)
 
 
-class Top(FabemuCase):
+class OnTerminal(FabemuCase):
     def open(self, *options):
         """fabemu top on a terminal: its process and its screen."""
         self.master, slave = pty.openpty()
@@ -151,6 +155,8 @@ class Top(FabemuCase):
             self.assertIn(word, error)
         self.assertEqual(termios.tcgetattr(self.slave)[3], self.before[3])  # as it was: echo, lines
 
+
+class Top(OnTerminal):
     def test_pages_orders_filters_and_the_end(self):
         path = self.up("u")
         self.client(path).attach(want=2)
@@ -233,6 +239,251 @@ class Top(FabemuCase):
         self.one_line(self.fabemu("top", "u"), 2, "--once")
         self.one_line(self.fabemu("top", "--page", "ports", "u"), 2, "collectives")
         self.one_line(self.fabemu("top", "a", "b"), 2, "one name")
+
+
+# Four switches with four nodes each, below four others; two cables have names of two digits.
+KINDS = ["nothing", "send", "receive", "put", "get", "atomic", "barrier", "broadcast", "reduce",
+         "allreduce"]
+SHAPE = {
+    "event": "telemetry_shape", "version": 1, "name": "played", "topo": "kary:4,2", "nodes": 16,
+    "profile": "oq2004", "clock": "raw", "every_ns": 10**9, "levels": 2, "ports": 8,
+    "link_bytes_per_s": 10**9, "segment_bytes": 256, "queue": "segments", "combines": "switches",
+    "link_states": ["up", "testing", "out", "down"], "wait_kinds": KINDS,
+    "switches": [[0, s, 4 * s, 4 * s + 3] for s in range(4)] + [[1, s, 0, 15] for s in range(4)],
+    "cables": [[n // 4, n % 4, 0, n, 0, 0] for n in range(16)] +
+              [[s, 4 + top, 1, 4 + top, s, 0] for s in range(4) for top in range(4)]}
+UP, DOWN = "\x1bOA", "\x1bOB"  # arrows, as a vt100 sends them
+
+
+def short(number):
+    """As in a column of six: six digits are thousands."""
+    return str(number) if number < 10**5 else f"{(number + 500) // 1000}k"
+
+
+class Sorted(OnTerminal):
+    """The order of rows, and what is in them, against counters that the test makes up."""
+
+    def setUp(self):
+        super().setUp()
+        seed = int(os.environ.get("FABEMU_SEED", time.time_ns() % 2**32))
+        print(f"FABEMU_SEED={seed}", file=sys.stderr)
+        self.random = random.Random(seed)
+        self.fabric = FakeFabric(self.socket_path("u"))
+        self.addCleanup(self.fabric.listener.close)
+
+    def few(self, count, most, zeros=0):
+        """Numbers that differ, and zeros, in any order."""
+        ret = self.random.sample(range(1, most), count - zeros) + [0] * zeros
+        self.random.shuffle(ret)
+        return ret
+
+    def snapshot(self, look, before=None):
+        """All of it, look s after the start; no counter is less than in the one before."""
+        def grown(name, counters, rows):  # the first so many only grow
+            old = before[name] if before else [[0] * 9] * len(rows)
+            return [[part, *(value + (was if i < counters else 0)
+                             for i, (value, was) in enumerate(zip(row, old[part][1:])))]
+                    for part, row in enumerate(rows)]
+        ways, stalls, queue, errors = (self.few(64, most, zeros) for most, zeros in (
+            (40000, 10), (9000, 20), (900, 30), (60, 40)))
+        links = list(zip(ways, stalls, queue, errors))
+        work = list(zip(self.few(8, 4000, 2), self.few(8, 500), self.few(8, 500),
+                        self.few(8, 90)))
+        nodes = list(zip(self.few(16, 40000, 3), self.few(16, 40000, 3), self.few(16, 500),
+                         self.few(16, 500), [0] * 16))
+        return {
+            "event": "telemetry", "look": look, "since": look - 1, "at_ns": look * 10**9,
+            "skipped": 0, "totals": {"hops": 1000 * look, "credit_stalls": 50 * look},
+            "collectives": [[0, 0]] * 4, "finished_count": 0, "finished_missed": 0,
+            "links": grown("links", 2, links),
+            "states": [[3, 3, 1], [20, 1, 2], [9, 0, 4]],
+            "switches": grown("switches", 3, work),
+            "nodes": grown("nodes", 2, nodes),
+            "processes": [{"node": n, "pid": 1000 + n, "rank": 15 - n, "command": "p" * (n + 1)}
+                          for n in range(15)],
+            "waits": [[5, 2, 11, -1, 8, 10**9], [7, 9, -1, 65537, 8, 0], [8, 2, -1, -1, 8, 0]],
+            "finished": [[65537, i, 6 + i % 4, 8 * i, 4, 10**7 * (90 + ended - took),
+                          10**7 * (90 + ended)]
+                         for i, (ended, took) in enumerate(zip(self.few(12, 90),
+                                                               self.few(12, 90)))]}
+
+    def plays(self, **changes):
+        """A terminal that shows two snapshots: of the last, and by what it differs."""
+        self.open()
+        stream = self.fabric.next()
+        self.first = self.snapshot(1)
+        self.last = {**self.snapshot(2, self.first), **changes.pop("last", {})}
+        self.fabric.say(stream, {"ok": True}, {**SHAPE, **changes}, self.first, self.last)
+        self.shows("up 2.0 s")
+        self.now, self.was = View(SHAPE), View(SHAPE)
+        self.now.take(self.last)
+        self.was.take(self.first)
+
+    def grew(self, name, part, i):
+        return getattr(self.now, name)[part][i] - getattr(self.was, name)[part][i]
+
+    def rows(self):
+        """The lines of the table that are on the screen."""
+        return [line for line in self.screen.text().split("\n")[3:-1] if line]
+
+    def sorts(self, order, number_of, wanted):
+        """Wait until it says so, and rows are in this order as far as there is room for them."""
+        self.shows(f"o)rder: {order}")
+        self.orders(number_of, wanted)
+
+    def orders(self, number_of, wanted):
+        room = self.screen.lines - 4
+
+        def numbers():
+            self.read(0.05)
+            try:
+                return [number_of(row) for row in self.rows()]
+            except (IndexError, TypeError, ValueError):
+                return None  # half of it is drawn
+        until(lambda: numbers() == wanted[:room])
+        self.assertEqual(numbers(), wanted[:room])
+
+    def by(self, key, parts):
+        """The greatest first, and by number where these are the same."""
+        return sorted(parts, key=lambda part: (-key(part), part))
+
+    def link_of(self, row):
+        match = re.match(r"switch (\d+):(\d+) - ", row)
+        return [cable[:2] for cable in SHAPE["cables"]].index([int(match[1]), int(match[2])])
+
+    def orders_of_links(self):
+        both = lambda name, i, c: name(2 * c, i) + name(2 * c + 1, i)  # noqa: E731
+        grew = lambda way, i: self.grew("links", way, i)  # noqa: E731
+        is_ = lambda way, i: self.now.links[way][i]  # noqa: E731
+        states = self.now.states
+        return {
+            "traffic": lambda c: both(grew, 0, c),
+            "waiting": lambda c: both(grew, 1, c) + both(is_, 2, c),
+            "errors": lambda c: (states.get(c, [0])[0] * 10**6 + states.get(c, [0, 0])[1] +
+                                 both(is_, 3, c)),
+            "number": lambda c: 0}
+
+    def test_links_by_each_order__and_what_each_row_says(self):
+        self.plays()
+        self.keys("l")
+        for order, key in self.orders_of_links().items():
+            self.sorts(order, self.link_of, self.by(key, range(32)))
+            self.keys("o")
+        self.shows("o)rder: traffic")  # and from the first again
+        self.screen.size(40, 80)
+        self.resize(40, 80)
+        os.kill(self.top.pid, signal.SIGWINCH)
+        self.sorts("traffic", self.link_of, self.by(self.orders_of_links()["traffic"], range(32)))
+        for row in self.rows():
+            c = self.link_of(row)
+            state, outs = self.now.states.get(c, [0, 0])
+            grew = [[self.grew("links", 2 * c + way, i) for way in (1, 0)] for i in (0, 1)]
+            is_ = [sum(self.now.links[2 * c + way][i] for way in (0, 1)) for i in (2, 3)]
+            self.assertEqual(row.split()[-7:], [
+                SHAPE["link_states"][state], *map(str, (*grew[0], sum(grew[1]), *is_, outs))])
+        self.keys("q")
+        self.ended(0)
+
+    def test_nodes_switches_and_collectives_by_each_order(self):
+        self.plays()
+        grew = lambda name, i: lambda part: self.grew(name, part, i)  # noqa: E731
+        first = lambda row: int(row.split()[0])  # noqa: E731
+        waits = {row[0] for row in self.last["waits"]}
+        nodes = {"traffic": lambda n: grew("nodes", 0)(n) + grew("nodes", 1)(n),
+                 "waiting": lambda n: n in waits and 1 + sum(self.now.nodes[n][2:4]),
+                 "number": lambda n: 0}
+        out = {s: [2 * c + 1 for c, cable in enumerate(SHAPE["cables"]) if cable[0] == s] +
+                  [2 * c for c, cable in enumerate(SHAPE["cables"]) if cable[2] and cable[3] == s]
+               for s in range(8)}
+        switches = {
+            "traffic": lambda s: sum(self.grew("links", way, 0) for way in out[s]),
+            "waiting": lambda s: sum(self.grew("links", way, 1) + self.now.links[way][2]
+                                     for way in out[s]),
+            "combining": lambda s: grew("switches", 0)(s) + self.now.switches[s][3] / 1000,
+            "number": lambda s: 0}
+        done = {row[1]: row[5:] for row in self.last["finished"]}
+        collectives = {"newest": lambda i: done[i][1], "slowest": lambda i: done[i][1] - done[i][0]}
+        for page, orders, parts, number_of in (
+                ("n", nodes, range(16), first), ("s", switches, range(8), first),
+                ("c", collectives, done, lambda row: int(row.split()[2]))):
+            self.keys(page)
+            for order, key in orders.items():
+                self.sorts(order, number_of, self.by(key, parts))
+                self.keys("o")
+        self.keys("s")
+        self.sorts("traffic", first, self.by(switches["traffic"], range(8)))
+        for row in self.rows():
+            s, level, *told = row.split()
+            s = int(s)
+            self.assertEqual(int(level), SHAPE["switches"][s][0])
+            self.assertEqual(told, [short(number) for number in (
+                switches["traffic"](s), sum(self.grew("links", way, 1) for way in out[s]),
+                sum(self.now.links[way][2] for way in out[s]),
+                *(self.grew("switches", s, i) for i in range(3)), self.now.switches[s][3])])
+        self.keys("q")
+        self.ended(0)
+
+    def test_a_filter__what_is_busy__and_scrolling(self):
+        self.plays()
+        traffic = self.by(self.orders_of_links()["traffic"], range(32))
+        self.keys("l/switch 5:x\x7f")
+        there = [c for c in traffic if "switch 5:" in
+                 "switch {0}:{1} - {2} {3}:{4}".format(*SHAPE["cables"][c][:2], "switch" if
+                                                       SHAPE["cables"][c][2] else "node",
+                                                       *SHAPE["cables"][c][3:5])]
+        self.shows(f"/switch 5:_  1 of {len(there)}")
+        self.orders(self.link_of, there)
+        self.keys("\r/none\r")
+        self.shows("/switch 5:none  0 of 0")
+        self.keys("/\x1b")
+        self.sorts("traffic", self.link_of, traffic)
+        for _ in range(5):
+            self.keys(DOWN)
+        self.sorts("traffic", self.link_of, traffic[5:25])
+        self.keys(UP)
+        self.sorts("traffic", self.link_of, traffic[4:24])
+        self.keys("nb/rec\r")  # nodes: who is at rest is not there
+        busy = [n for n in range(16) if n in {5, 7, 8} or
+                any(self.grew("nodes", n, i) for i in (0, 1))]
+        self.shows("/rec", "1 of 2")
+        self.keys("/\x1b/pppppppppppppp\r")  # of a command also what there is no room for
+        there = {13, 14} & set(busy)
+        self.shows("pppp ", f"{min(len(there), 1)} of {len(there)}")
+        self.keys("/\x1b")
+        self.shows("BUSY only")
+        key = lambda n: self.grew("nodes", n, 0) + self.grew("nodes", n, 1)  # noqa: E731
+        self.orders(lambda row: int(row.split()[0]), self.by(key, busy))
+        self.keys("q")
+        self.ended(0)
+
+    def waits_for(self):
+        """Of each node of which there is a row: what is told of its wait, in 80 columns."""
+        at = self.screen.text().split("\n")[2].index("WAITS FOR")
+        return {int(row.split()[0]): row[at:] for row in self.rows()}
+
+    def test_who_waits_for_whom_is_told_within_80_columns(self):
+        self.plays()
+        self.keys("oo")
+        self.shows("o)rder: number")
+        said = self.waits_for()
+        self.assertEqual((said[5], said[8]), ("receive 11, 1.00 s", "receive, 2.00 s"))
+        self.assertEqual(said[7][:15], "allreduce 65537")
+        self.assertEqual([n for n, text in said.items() if text], [5, 7, 8])
+        self.assertLessEqual(max(map(len, self.screen.text().split("\n"))), 80)
+        self.keys("q")
+        self.ended(0)
+
+    def test_in_simulated_time__a_time_is_one_of_that(self):
+        """There all times are in ps."""
+        self.plays(clock="virtual", last={
+            "at_ps": 2 * 10**12, "finished": [[1, 1, 6, 8, 4, 10**12, 1500 * 10**9]],
+            "waits": [[5, 2, 11, -1, 8, 10**12]]})
+        self.keys("oo")
+        self.shows("receive 11, 1.00 s")
+        self.keys("c")
+        self.shows("500 ms", "1.500 s")
+        self.keys("q")
+        self.ended(0)
 
 
 if __name__ == "__main__":

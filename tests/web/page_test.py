@@ -10,6 +10,7 @@ of the same fabric. Screenshots go to DIR.
 import collections
 import contextlib
 import json
+import math
 import os
 import random
 import subprocess
@@ -50,6 +51,33 @@ SHAPE = {
     "switches": [[0, 0, 0, 0], [0, 1, 1, 1], [1, 0, 0, 1]],
     "cables": [[0, 0, 0, 0, 0, 0], [1, 0, 0, 1, 0, 0], [0, 1, 1, 2, 0, 0], [1, 1, 1, 2, 1, 0]],
     "hosts": ["a", "b"], "host_of": [0, 1, 0]}
+# Lines of two points that the last picture has, as the canvas was told to draw them.
+STROKES = """
+const canvas = document.getElementById("canvas"), { prototype } = CanvasRenderingContext2D;
+let path = [];
+const before = (name, look) => {
+  const own = prototype[name];
+  prototype[name] = function (...given) {
+    look(this, ...given);
+    return own.apply(this, given);
+  };
+};
+window.strokes = [];
+before("fillRect", (ctx, x, y, w, h) => {
+  if (!x && !y && w === canvas.clientWidth && h === canvas.clientHeight) window.strokes = [];
+});
+before("beginPath", () => { path = []; });
+before("moveTo", (ctx, x, y) => path.push([x, y]));
+before("lineTo", (ctx, x, y) => path.push([x, y]));
+before("stroke", (ctx) => {
+  if (path.length === 2) window.strokes.push({ ends: path, colour: ctx.strokeStyle,
+    width: ctx.lineWidth, alpha: ctx.globalAlpha, dash: ctx.getLineDash() });
+});
+"""
+LISTED = """
+return [...document.querySelectorAll("#collectives li")].map((li) => [li.title,
+  ...li.querySelectorAll(":scope > span")].map((part) => part.textContent ?? part));
+"""
 PAINTED = "return new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
 
 
@@ -81,6 +109,85 @@ def ink(colour):
     return ",".join(str(int(colour[i:i + 2], 16) >> 4) for i in (1, 3, 5))
 
 
+def three_digits(number):
+    return f"{number:#.3g}".rstrip(".")
+
+
+def time_text(ns):
+    for unit, name in ((10**9, "s"), (10**6, "ms"), (10**3, "µs")):
+        if ns >= 0.9995 * unit:
+            return f"{three_digits(ns / unit)} {name}"
+    return f"{three_digits(ns)} ns"
+
+
+def collective_text(group, number, kind, bytes_, members, began, ended):
+    """What is told of one: in its title, of what it was, and of how it went."""
+    size = next((f"{float(f'{bytes_ / unit:.3g}'):g} {name}" for unit, name in (
+        (1 << 20, "MiB"), (1 << 10, "KiB")) if bytes_ >= unit), f"{bytes_} B")
+    return [f"number {number} of group {group}: ended at {ended / 1e9:.3f} s",
+            f"{'all-reduce' if kind == 'allreduce' else kind} {size}",
+            f"{time_text(ended - began)} · {members} of group {group}"]
+
+
+class Loads:
+    """What is to be drawn of each way, by its counters: as docs/web.md says it in words."""
+    LEAST = 2000  # segments a second: the top of the scale is not below that
+    SCALES = {"dark": ["#33405a", "#3b528b", "#2c728e", "#21918c", "#28ae80", "#5ec962", "#addc30",
+                       "#fde725"],
+              "light": ["#c3ccd8", "#8fd3b6", "#49c1ad", "#35a1ab", "#347fa4", "#395d9c",
+                        "#40407a", "#2a1a3f"]}
+    IDLE = {"dark": "#2a374d", "light": "#d7dee8"}
+    STALL = {"dark": "#ff7043", "light": "#d9480f"}
+
+    def __init__(self, shape):
+        self.timed = shape["clock"] != "raw"
+        self.full = shape["link_bytes_per_s"] / shape["segment_bytes"] if self.timed else 0
+        self.top = self.full or self.LEAST
+        self.ways = [[0, 0] for _ in range(2 * len(shape["cables"]))]  # segments, stalls
+        self.rates = [[0.0, 0.0] for _ in self.ways]
+        self.ages = [[0, 0] for _ in self.ways]
+        self.at = None
+
+    def take(self, at_s, rows):
+        """A snapshot. What has moved is shown for half a second more, and fades."""
+        new = {row[0]: row[1:3] for row in rows}
+        for way, was in enumerate(self.ways):
+            for i in 0, 1:
+                value = new.get(way, was)[i]
+                rate = (value - was[i]) / (at_s - self.at) if self.at else 0
+                self.ages[way][i] = 0 if rate else self.ages[way][i] + 1
+                fades = 0.6 * self.rates[way][i] if self.ages[way][i] < 6 else 0
+                self.rates[way][i] = max(rate, fades)
+            self.ways[way] = new.get(way, was)
+        self.at = at_s
+        busiest = max(segments for segments, _ in self.rates)
+        self.top = self.full or max(busiest, 0.92 * self.top, self.LEAST)
+
+    def share(self, rate):
+        return min(math.sqrt(rate / self.top), 1)
+
+    def lines(self, theme, ways):
+        """The line of some ways together; behind it what is dashed over it, if they wait."""
+        busiest = max(self.rates[way][0] for way in ways)
+        sent, waited = (sum(self.rates[way][i] for way in ways) for i in (0, 1))
+        width = 1.1 + 2.6 * self.share(sent) if sent else 0.8
+        ret = [(self.colour(theme, busiest), width, 1, [])]
+        if waited:
+            part = waited / (waited + sent)
+            ret.append((self.STALL[theme], max(width, 1.6) + 1.6 * part,
+                        min(0.12 + 2.2 * math.sqrt(part), 1), [4, 5]))
+        return ret
+
+    def colour(self, theme, rate):
+        if not rate:
+            return self.IDLE[theme]
+        scale = [[int(text[i:i + 2], 16) for i in (1, 3, 5)] for text in self.SCALES[theme]]
+        at = (0.12 + 0.88 * self.share(rate)) * (len(scale) - 1)
+        low = min(int(at), len(scale) - 2)
+        return "#" + "".join(f"{int(a + (b - a) * (at - low) + 0.5):02x}"
+                             for a, b in zip(scale[low], scale[low + 1]))
+
+
 class Subscriber(threading.Thread):
     """A reader of the same stream: all that was so at each look."""
 
@@ -104,7 +211,7 @@ class Subscriber(threading.Thread):
                 self.looks[line["look"]] = (
                     {way: row[:2] for way, row in self.view.links.items()},
                     {s: row[:3] for s, row in self.view.switches.items()},
-                    dict(line["totals"]))
+                    dict(line["totals"]), dict(self.view.finished))
         except (EOFError, OSError):
             pass
 
@@ -146,6 +253,12 @@ class InBrowser(FabemuCase):
     def ready(self, address):
         self.browser.open(address)
         self.browser.until("return window.fabemu?.model?.look > 0 && fabemu.drawn().items.length")
+
+    def theme(self, name):
+        if self.browser.run("return fabemu.drawn().theme") != name:
+            self.browser.click("#theme")
+        self.browser.run(PAINTED)
+        self.assertEqual(self.browser.run("return document.documentElement.dataset.theme"), name)
 
     def recorded(self, record):
         """The whole snapshots in it."""
@@ -207,14 +320,18 @@ class Live(InBrowser):
     def says_what_counters_say(self, subscriber):
         """Paused, the page has what the subscriber had at the same look, to the number."""
         until(lambda: len(subscriber.looks) > 10)
+        self.browser.until("return fabemu.model.finished.size > 3")
         self.browser.keys(" ")
         self.browser.until("return fabemu.feed.paused")
         said = self.browser.run(
             "const m = fabemu.model; return [m.look, [...m.ways.segments], [...m.ways.stalls],"
             "[...m.sw.contributions], m.totals.hops]")
         look, segments, stalls, contributions, hops = said
+        self.browser.run(PAINTED)
+        listed = self.browser.run(LISTED)
         self.assertTrue(until(lambda: look in subscriber.looks))
-        links, switches, totals = subscriber.looks[look]
+        links, switches, totals, finished = subscriber.looks[look]
+        self.last_collectives_are_those(listed, finished, subscriber.view.shape["wait_kinds"])
         self.assertEqual(hops, totals["hops"])
         for way, (sent, waited) in links.items():
             self.assertEqual((segments[way], stalls[way]), (sent, waited), way)
@@ -223,6 +340,20 @@ class Live(InBrowser):
                          {s: row[0] for s, row in switches.items() if row[0]})
         self.browser.keys(" ")
         self.browser.until("return !fabemu.feed.paused && fabemu.model.look > arguments[0]", look)
+
+    def last_collectives_are_those(self, listed, finished, kinds):
+        """Each that is listed was told so; and they are what the program does: 64 processes in one
+        group, 256 numbers at a time, or one."""
+        told = {}
+        for (group, number), (kind, *row) in finished.items():
+            text = collective_text(group, number, kinds[kind], *row)
+            told[text[0]] = (text, (group, kinds[kind]), *row)
+        self.assertEqual(listed, [told[title][0] for title, *_ in listed])
+        _, whats, bytes_, members, *_ = zip(*(told[title] for title, *_ in listed))
+        self.assertEqual(len(set(whats)), 1)
+        self.assertEqual(whats[0][1], "allreduce")
+        self.assertLessEqual(set(bytes_), {8, 256 * 8})
+        self.assertEqual(max(members), 64)  # of the last one not all may have told yet
 
     def all_reduce_climbs_and_comes_down(self):
         """At a moment with little else: one tree, up and down, its switches combine."""
@@ -239,18 +370,12 @@ class Live(InBrowser):
         self.assertEqual({e["level"] for e in both}, {0, 1, 2})
         self.assertEqual(len(combining), 16 + 4 + 1)
         self.assertGreater(tree["finished"], 0)
-        self.browser.until("return document.querySelector('#collectives b')")
-        self.assertEqual(self.browser.text("#collectives b"), "all-reduce")
+        self.browser.until("return [...document.querySelectorAll('#collectives li')].some((li) =>"
+                           " li.textContent.startsWith('all-reduce 2 KiB'))")
         self.theme("dark")
         self.browser.shot("all-reduce-dark")
         self.theme("light")
         self.browser.shot("all-reduce-light")
-
-    def theme(self, name):
-        if self.browser.run("return fabemu.drawn().theme") != name:
-            self.browser.click("#theme")
-        self.browser.run(PAINTED)
-        self.assertEqual(self.browser.run("return document.documentElement.dataset.theme"), name)
 
     def hot_spot_builds_up(self):
         """The way to node 0 is the busiest, and what leads there waits."""
@@ -261,7 +386,8 @@ class Live(InBrowser):
             const stalled = edges.filter((e) => e.up.stalled > 0.1 || e.down.stalled > 0.1);
             const hot = edges.find((e) => e.cables.includes(cable)).down;
             const widest = Math.max(...edges.map((e) => Math.max(e.up.width, e.down.width)));
-            if (rates[way] < Math.max(...rates) || stalled.length < 20) return null;
+            if (rates[way] < Math.max(...rates) || stalled.length < 20 ||
+              !model.rates.credit_stalls) return null;
             return hot.width === widest && { stalls: model.rates.credit_stalls, hot,
               up: stalled.filter((e) => e.level === 2).length };""")
         self.assertGreater(hot["stalls"], 0)
@@ -334,6 +460,7 @@ class Live(InBrowser):
         down = self.browser.run(INK, *middle, 8)
         self.assertIn(ink("#ff5c8a"), down)  # the colour of what is down, dark
         self.assertTrue(self.goes_round(cable))
+        self.others_carry_it(cable, subscriber)
         self.browser.shot("link-down-dark")
         mine = f"//li[contains(., 'link={sw}:{port}')]/button"
         self.browser.driver.find_element("xpath", mine).click()
@@ -360,6 +487,49 @@ class Live(InBrowser):
                              "down")
             return self.browser.run(counted, cable)[1] == before
         return until(rests)
+
+    def others_carry_it(self, cable, subscriber):
+        """While all that nodes below send goes over the top, the other cables up from there carry
+        it: as the counters have it, and so they are drawn."""
+        shape = subscriber.view.shape
+        sw, first = shape["cables"][cable][0], max(subscriber.looks)
+        up = [c for c, row in enumerate(shape["cables"]) if row[0] == sw and row[2]]
+        below = [c for c, row in enumerate(shape["cables"]) if row[2] and row[3] == sw]
+        self.assertEqual((len(up), len(below)), (4, 4))  # of both, a way 2C + 1 goes up
+
+        def grown(cables, from_, to):
+            old, new = (subscriber.looks[look][0] for look in (from_, to))
+            return [new.get(2 * c + 1, [0])[0] - old.get(2 * c + 1, [0])[0] for c in cables]
+
+        def carried(from_, to):
+            came, there = sum(grown(below, from_, to)), grown(up, from_, to)
+            return came > 500 and sum(there) > 0.9 * came and not there[up.index(cable)]
+
+        seen = []
+
+        def is_so():
+            seen.append(self.is_drawn_round(cable, up, subscriber, grown))
+            looks = sorted(look for look in subscriber.looks if look > first)
+            return any(seen) and any(carried(*ends) for ends in zip(looks, looks[5:]))
+        self.assertTrue(until(is_so, browser.PATIENCE_S))
+
+    def is_drawn_round(self, cable, up, subscriber, grown):
+        """What has carried something since the look before is drawn so, and wider than what is
+        dead, once that has faded. Returns whether there was such."""
+        look, edges = self.browser.run(
+            "const { model } = fabemu; return [model.look, fabemu.drawn().edges.filter((e) =>"
+            " arguments[0].includes(e.cables[0])).map((e) => [e.cables[0], e.up.sum, e.up.width,"
+            " model.stateName(e.cables[0])])]", up)
+        drawn = {c: row for c, *row in edges}
+        self.assertEqual((len(drawn), drawn[cable][2]), (4, "down"))
+        until(lambda: max(subscriber.looks) >= look)
+        if drawn[cable][0] or not {look - 1, look} <= subscriber.looks.keys():
+            return False
+        moved = [c for c, count in zip(up, grown(up, look - 1, look)) if count]
+        for c in moved:
+            self.assertGreater(drawn[c][0], 0)
+            self.assertGreater(drawn[c][1], drawn[cable][1])
+        return bool(moved)
 
     def matrix_is_that_of_the_report(self, messages):
         """At the end of a run the page has what the report says."""
@@ -571,6 +741,78 @@ class Played(InBrowser):
         self.selects("edge switch 1|switch 2")
         self.assertIn("state: down", self.browser.text("#selection"))
         self.assertEqual(self.browser.text("#out"), "1")
+
+    def test_loads_are_drawn_as_counters_say(self):
+        """Colour, thickness and dashes of each way, also of two cables that are drawn as one: with
+        a top that follows the busiest link, and where there is one by the clock."""
+        seed = int(os.environ.get("FABEMU_SEED", time.time_ns() % 2**32))
+        print(f"FABEMU_SEED={seed}", file=sys.stderr)
+        rand = random.Random(seed)
+        self.plays(1)
+        self.browser.run(STROKES)
+        for theme, clock, most in (("dark", "raw", 9000), ("light", "real", 500000)):
+            shape = {**SHAPE, "clock": clock, "cables": [*SHAPE["cables"], [0, 2, 1, 2, 2, 1]]}
+            self.fabric.say(self.stream, shape)
+            loads, ways = Loads(shape), [[0, 0] for _ in range(10)]
+            for look in range(1, 12):
+                some = rand.sample(range(10), 7) if look < 5 else [3]  # the others fade
+                rows = []
+                for way in some:
+                    ways[way][0] += rand.choice((0, 1, rand.randrange(most)))
+                    ways[way][1] += rand.choice((0, 0, rand.randrange(most // 10)))
+                    rows.append([way, *ways[way], 0, 0])
+                loads.take(look / 10, rows)
+                self.plays(look, links=rows)
+                self.theme(theme)
+                self.lines_are_those(loads, theme, shape)
+        self.browser.shot("loads-light")
+        self.well()
+
+    def lines_are_those(self, loads, theme, shape):
+        self.browser.run(PAINTED)
+        edges, strokes = self.browser.run("return [fabemu.drawn().edges, strokes]")
+        self.assertEqual(sorted(c for edge in edges for c in edge["cables"]), list(range(5)))
+        for edge in edges:
+            ends = [(edge["x0"], edge["y0"]), (edge["x1"], edge["y1"])]
+            dx, dy = ends[1][0] - ends[0][0], ends[1][1] - ends[0][1]
+            there = {True: [], False: []}  # those up lie on the right
+            for stroke in strokes:
+                if all(math.dist(a, b) < 3 for a, b in zip(stroke["ends"], ends)):
+                    x, y = (stroke["ends"][0][i] - ends[0][i] for i in (0, 1))
+                    there[x * dy - y * dx > 0].append(
+                        (stroke["colour"], stroke["width"], stroke["alpha"], stroke["dash"]))
+            for up, lines in there.items():
+                ways = [2 * c + (shape["cables"][c][2] == up) for c in edge["cables"]]
+                wanted = loads.lines(theme, ways)
+                self.assertEqual([line[::3] for line in lines], [line[::3] for line in wanted],
+                                 edge["id"])
+                for line, right in zip(lines, wanted):
+                    self.assertAlmostEqual(line[1], right[1], 4, edge["id"])
+                    self.assertAlmostEqual(line[2], right[2], 4, edge["id"])
+
+    def test_the_last_collectives_are_listed_newest_first(self):
+        rows = [[7, 1, 6, 0, 4, 10**7, 10**7 + 999], [7, 2, 9, 8, 4, 10**7, 2 * 10**7],
+                [9, 1, 7, 1536, 2, 3 * 10**7, 10**7 + 4 * 10**9],
+                [7, 3, 8, 3 << 20, 3, 10**7, 10**7 + 123456]]
+        shape = {**SHAPE, "wait_kinds": ["nothing", "send", "receive", "put", "get", "atomic",
+                                         "barrier", "broadcast", "reduce", "allreduce"]}
+        self.fabric.say(self.stream, shape)
+        self.plays(1, finished=rows[:3])
+        rows[1][4:] = 5, 10**7, 3 * 10**7  # one more member tells of it: it is the newest again
+        self.plays(2, finished=[rows[3], rows[1]])
+        self.browser.run(PAINTED)
+        wanted = [collective_text(group, number, shape["wait_kinds"][kind], *row)
+                  for group, number, kind, *row in (rows[1], rows[3], rows[2], rows[0])]
+        self.assertEqual(self.browser.run(LISTED), wanted)
+        self.assertEqual([row[1:] for row in wanted[1:]], [
+            ["reduce 3 MiB", "123 µs · 3 of group 7"],
+            ["broadcast 1.5 KiB", "3.98 s · 2 of group 9"],
+            ["barrier 0 B", "999 ns · 4 of group 7"]])
+        self.plays(3, finished=[[7, 10 + i, 6, 0, 4, i, i + 1] for i in range(20)])
+        self.browser.run(PAINTED)
+        self.assertEqual([title.split()[1] for title, *_ in self.browser.run(LISTED)],
+                         [str(29 - i) for i in range(14)])
+        self.well()
 
     def standstill_is_drawn_and_gone_when_something_moves(self):
         process = {"pid": 1, "rank": -1, "command": "p"}

@@ -108,6 +108,11 @@ class Answers(WebCase):
         mine = parse_metrics(body.decode())
         theirs = parse_metrics(self.fabemu("status", "--metrics", "u").stdout)
         self.assertEqual(mine.keys(), theirs.keys())
+        names = ("--names", "infiniband_exporter")
+        theirs = parse_metrics(self.fabemu("status", "--metrics", *names, "u").stdout)
+        mine = parse_metrics(page.request("metrics?names=infiniband_exporter")[2].decode())
+        self.assertEqual(mine.keys(), theirs.keys())
+        self.assertEqual(page.request("metrics?names=mine")[0], 400)
 
     def test_stream_has_shape_snapshots_events_and_the_end(self):
         page = self.up_page("--profile", "qsnet3")

@@ -1,17 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """web_kit.py - a page's address, and plain HTTP to it: every byte of a request is the test's."""
-import contextlib
 import http.client
 import json
 import os
-import queue
 import re
 import socket
 import sys
-import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "cli"))
 from cli_kit import FabemuCase, PATIENCE_S, main, until  # noqa: E402 (and for who imports us)
+from kits.fabric import FakeFabric  # noqa: E402 (the same)
 
 ADDRESS = re.compile(r"page http://127\.0\.0\.1:(\d+)/([0-9a-f]{32})/$", re.M)
 __all__ = ["FabemuCase", "FakeFabric", "PATIENCE_S", "Page", "main", "page_of", "until"]
@@ -84,69 +82,6 @@ class Stream:
 
     def close(self):
         self.file.close()
-
-
-class FakeFabric:
-    """A control socket that does what the test says. Streams are the test's, one by one (next());
-    other requests are answered with what stands in replies, by their command."""
-
-    def __init__(self, path):
-        os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
-        self.listener = socket.socket(socket.AF_UNIX)
-        self.listener.bind(path)
-        self.listener.listen()
-        self.path = path
-        self.streams = queue.Queue()
-        self.conns = []
-        self.replies = {}
-        threading.Thread(target=self.serve, daemon=True).start()
-
-    def serve(self):
-        while True:
-            try:
-                conn, _ = self.listener.accept()
-            except OSError:
-                return
-            self.conns.append(conn)
-            threading.Thread(target=self.answer, args=(conn,), daemon=True).start()
-
-    def answer(self, conn):
-        text = b""
-        while not text.endswith(b"\n"):
-            piece = conn.recv(65536)
-            if not piece:
-                return  # the server watches us on it, and has ended
-            text += piece
-        cmd = json.loads(text)["cmd"]
-        if cmd == "subscribe":
-            self.streams.put(conn)
-        else:
-            reply = self.replies.get(cmd, {"ok": False, "errno": 5, "error": "it says nothing"})
-            with contextlib.suppress(ConnectionError):  # the server has refused it
-                text = reply if isinstance(reply, bytes) else json.dumps(reply).encode()
-                conn.sendall(text + b"\n")
-
-    def next(self):
-        """The connection of the next stream."""
-        return self.streams.get(timeout=PATIENCE_S)
-
-    def say(self, conn, *lines):
-        conn.sendall(b"".join(json.dumps(line).encode() + b"\n" for line in lines))
-
-    def hang_up(self, conn):
-        conn.shutdown(socket.SHUT_RDWR)
-
-    def end(self):
-        """Of a sudden, as if it were killed."""
-        self.listener.shutdown(socket.SHUT_RDWR)
-        self.listener.close()
-        os.unlink(self.path)
-        for conn in self.conns:
-            try:
-                conn.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass  # it is over already
-            conn.close()
 
 
 def page_of(text):

@@ -35,6 +35,7 @@ ACROSS = ((2, "af_packet", "oq2004", [], []),
           (2, "memif", "units", [], []),
           (3, "af_packet", "oq2004", [], []),
           (4, "af_packet", "oq2004", ["--key"], []),
+          (2, "tap", "packets", [], []),
           (2, "af_xdp", "oq2004", [], []))
 # Synthetic traffic: hosts, whether the wire is bad, options of fabemu traffic.
 TRAFFIC = ((2, False, ["--topo", "kary:4,2", "--pattern", "md", "--load", "0.4"]),
@@ -75,14 +76,14 @@ def program(args, name):
     return str(pathlib.Path(args.fabemu).parent / "tests" / name)
 
 
-def over(args, hosts, options, fabric, command, cwd, during=None, timeout_s=None):
+def over(args, hosts, options, fabric, command, cwd, during=None, timeout_s=None, env=None):
     """Run @command over a fabric on @hosts; returns (Result, report or None)."""
     report = pathlib.Path(cwd) / "report.json"
     report.unlink(missing_ok=True)
     timeout_s = timeout_s or args.timeout
     result = common.run([sys.executable, str(TWO_HOSTS), str(hosts), "--fabemu", args.fabemu,
                          "--timeout", str(timeout_s - 5), *options, "--fabric", "--report",
-                         str(report), *fabric, "--", *command], cwd, timeout_s, during=during)
+                         str(report), *fabric, "--", *command], cwd, timeout_s, env, during)
     if result.status == SKIPPED:
         raise Skip(result.output.strip())
     try:
@@ -190,6 +191,7 @@ def check_across(checks, args, hosts, device, network, options, fabric):
                               [*profile, *fabric, "--record", str(recording),
                                "--timeline", str(timeline)],
                               ["mpirun", "-np", str(ranks), program(args, "mpi_check"), "--quick",
+                               *(["--part", "16"] if device == "tap" else []),
                                "--seed", str(args.seed)], cwd)
         if report and "--faults" not in fabric:  # those send again while they are counted
             check_recording(checks, recording, report, what, network)
@@ -241,6 +243,57 @@ def lammps(checks, args):
                     (pathlib.Path(cwd) / "log.lammps").read_text()))
     if len(outputs) == 2:
         checks.that(outputs[0] and outputs[0] == outputs[1], f"lmp: {outputs[0]}\n{outputs[1]}")
+
+
+# --- what starts the other hosts ----------------------------------------------------------
+
+# As the real ones do it, but into a namespace: sshd gives what it gets, joined by spaces, to a
+# shell that has an environment and a folder of its own; srun and mpirun run a program with its
+# arguments.
+STARTERS = {
+    "ssh": """#!/usr/bin/env python3
+import os, shlex, sys
+host, words = sys.argv[1], sys.argv[2:]
+agent = os.environ["OMPI_MCA_plm_rsh_agent"]
+assert not host.startswith("-") and os.read(0, 1) == b""
+os.execv(agent, [agent, host, "cd / && exec env -i PATH=/usr/bin:/bin:/usr/sbin:/sbin HOME=/root "
+                 "sh -c " + shlex.quote(" ".join(words))])
+""",
+    "srun": """#!/usr/bin/env python3
+import os, shlex, sys
+*options, host = sys.argv[1:sys.argv.index("sh")]
+agent = os.environ["OMPI_MCA_plm_rsh_agent"]
+assert options == ["--overlap", "-N1", "-n1", "-w"]
+os.execv(agent, [agent, host, shlex.join(sys.argv[sys.argv.index("sh"):])])
+"""}
+LAUNCHES = (("ssh", "default"), ("srun", "srun --overlap -N1 -n1 -w %h sh -c"),
+            ("mpirun", "mpirun --allow-run-as-root -np 1 --host %h sh -c"))
+AWKWARD = """it's a "folder" of $HOME; and more"""
+
+
+def launched(checks, args, name, agent):
+    """It starts the other host in our folder, with our words as they are."""
+    with common.scratch() as cwd:
+        folder, tools = pathlib.Path(cwd, AWKWARD), pathlib.Path(cwd, "tools")
+        folder.mkdir()
+        tools.mkdir()
+        for tool, text in STARTERS.items():
+            (tools / tool).write_text(text)
+            (tools / tool).chmod(0o755)
+        network = AWKWARD + ".topo"
+        written = common.run([args.fabemu, "topo", "kary:4,2", "--write", network], folder,
+                             args.timeout)
+        checks.that(not written.wrong(), written.tail())
+        env = {"PATH": f"{tools}:{os.environ['PATH']}"}
+        result, report = over(args, 2, ["--launch", agent], ["--topo", network, "--set",
+                              "link_retry=go_back_n"], ["true"], folder, env=env)
+        checks.that(not result.wrong() and report and
+                    [part["state"] for part in report["hosts"]] == ["governs", "up"],
+                    f"by {name}: {result.wrong()}\n{result.tail()}")
+        result = traffic_over(args, 2, ["--launch", agent], ["--topo", network, "--load", "0.2",
+                              "--measure", "2000"], folder, env=env)
+        checks.that(not result.wrong() and "digest" in result.output,
+                    f"traffic by {name}: {result.wrong()}\n{result.tail()}")
 
 
 # --- hosts that do not fit ---------------------------------------------------------------
@@ -509,12 +562,12 @@ def ended_by(checks, args, blow):
     checks.that(not stayed, f"left {stayed} behind: {blow}\n{result.tail()}")
 
 
-def traffic_over(args, hosts, options, words, cwd, during=None, timeout_s=None):
+def traffic_over(args, hosts, options, words, cwd, during=None, timeout_s=None, env=None):
     """Run fabemu traffic on @hosts; returns its Result."""
     timeout_s = timeout_s or args.timeout
     result = common.run([sys.executable, str(TWO_HOSTS), str(hosts), "--fabemu", args.fabemu,
                          "--timeout", str(timeout_s - 5), *options, "--traffic", *words], cwd,
-                        timeout_s, during=during)
+                        timeout_s, env, during)
     if result.status == SKIPPED:
         raise Skip(result.output.strip())
     return result
@@ -610,6 +663,7 @@ def parts_of(args):
     parts = [(f"across{i}", check_across, how) for i, how in enumerate(ACROSS)]
     parts += [(f"traffic{i}", traffic, how) for i, how in enumerate(TRAFFIC)]
     parts += [("traffic-capture", traffic_captured, ())]
+    parts += [(f"launch-{name}", launched, (name, agent)) for name, agent in LAUNCHES]
     parts += [(f"traffic-kill-{host}", traffic_ended_by, (host,)) for host in ("h0", "h1")]
     parts += [("lammps", lammps, ()), ("wire-oq2004", bad_wire, ("all", "oq2004"))]
     parts += [(f"wire-{kind}", bad_wire, (kind, ("oq2004", "packets")[(args.seed + i) % 2]))

@@ -60,6 +60,7 @@ static void seed_print(const char *suite)
 static struct {
     unsigned threads;
     unsigned failures;
+    bool skipped;
 } before;
 
 static unsigned count_threads(void)
@@ -78,6 +79,14 @@ static void test_begins(void)
 {
     before.threads = count_threads();
     before.failures = CU_get_number_of_failure_records();
+    before.skipped = false;
+}
+
+void test_skip(const char *why)
+{
+    if (!before.skipped)
+        printf("\n    SKIPPED: %s\n    ", why);
+    before.skipped = true;
 }
 
 static void test_ends(void)

@@ -51,6 +51,12 @@ void test_print_option(const char *name, const char *value, const char *help);
 uint64_t test_seed(void);
 
 /**
+ * test_skip - this case cannot be here, or not all of it, for the reason @why: it is counted as
+ * skipped, and not as passed (scripts/count). Once a case.
+ */
+void test_skip(const char *why);
+
+/**
  * test_trials - half of @count, and at least one; all if the environment says FABEMU_TRIALS=all, as
  * scripts/test does: who runs the fast suite all day does not wait for them.
  */

@@ -19,28 +19,34 @@ static struct json_object *lines(const struct fabric_audit *audit)
     return wrong;
 }
 
+struct json_object *audit_json_of(const struct fabric_audit *audit)
+{
+    struct json_object *all = json_object_new_object();
+
+    json_object_object_add(all, "right", json_object_new_boolean(!audit->found));
+    json_add_number(all, "found", audit->found);
+    json_object_object_add(all, "wrong", lines(audit));
+    json_add_number(all, "switches", audit->switches);
+    json_add_number(all, "cables", audit->cables);
+    if (audit->crossing)
+        json_add_number(all, "between_hosts", audit->crossing);
+    json_add_number(all, "groups", audit->groups);
+    json_add_number(all, "routes", audit->routes);
+    json_add_number(all, "buffers", audit->buffers);
+    json_add_number(all, "parted", audit->parted);
+    json_add_number(all, "treeless", audit->treeless);
+    json_add_number(all, "held_ns", audit->held_ns);
+    json_add_number(all, "elapsed_ns", audit->elapsed_ns);
+    return all;
+}
+
 struct json_object *audit_json(struct fabric *fabric, bool routes)
 {
     struct fabric_audit *audit = malloc(sizeof *audit);
     struct json_object *all = NULL;
 
-    if (audit && !fabric_audit(fabric, fabric_now_ps(fabric), routes, audit)) {
-        all = json_object_new_object();
-        json_object_object_add(all, "right", json_object_new_boolean(!audit->found));
-        json_add_number(all, "found", audit->found);
-        json_object_object_add(all, "wrong", lines(audit));
-        json_add_number(all, "switches", audit->switches);
-        json_add_number(all, "cables", audit->cables);
-        if (audit->crossing)
-            json_add_number(all, "between_hosts", audit->crossing);
-        json_add_number(all, "groups", audit->groups);
-        json_add_number(all, "routes", audit->routes);
-        json_add_number(all, "buffers", audit->buffers);
-        json_add_number(all, "parted", audit->parted);
-        json_add_number(all, "treeless", audit->treeless);
-        json_add_number(all, "held_ns", audit->held_ns);
-        json_add_number(all, "elapsed_ns", audit->elapsed_ns);
-    }
+    if (audit && !fabric_audit(fabric, fabric_now_ps(fabric), routes, audit))
+        all = audit_json_of(audit);
     free(audit);
     return all;
 }

@@ -11,12 +11,15 @@
 #include <stdio.h>
 
 struct fabric;
+struct fabric_audit;
 
 /**
  * audit_json - audit the fabric. @routes: follow the tables, too. NULL: there is no memory.
+ * audit_json_of() - of one that was made.
  * Thread: the fabric's manager.
  */
 struct json_object *audit_json(struct fabric *fabric, bool routes);
+struct json_object *audit_json_of(const struct fabric_audit *audit);
 
 /** audit_right - did it find nothing? */
 bool audit_right(struct json_object *audit);

@@ -39,15 +39,27 @@ struct client {
     bool subscribed; /* it is told all events */
     struct telemetry_reader telemetry;
     struct procs_stop stop;
-    bool stopped;  /* gone because that was too long */
-    bool frozen;   /* a fault has stopped it, and has not let it go on */
-    bool captures; /* the fabric's capture is its */
-    bool exits;    /* it has said that it ends, by itself and without detaching */
+    bool stopped;                /* gone because that was too long */
+    bool frozen;                 /* a fault has stopped it, and has not let it go on */
+    bool captures;               /* the fabric's capture is its */
+    bool exits;                  /* it has said that it ends, by itself and without detaching */
+    struct daemon_query *asks;   /* that its last request waits for; NULL: none */
+    struct json_object *request; /* that one */
+    uint64_t asked;              /* number of the query that it waits for */
 
     /* Of one that died, daemon/death.c's. */
     int64_t died;      /* node that it was attached to, -1: did not die */
     int end_fd;        /* pidfd, -1 none */
     int64_t how_by_ms; /* until then it may show how it ended */
+};
+
+/*
+ * What other hosts are asked for requests of clients, and nobody but these waits for. Who asks
+ * while one is under way waits for the next, so that each answer is of a time after its question.
+ */
+struct daemon_query {
+    uint64_t number; /* of the last one, from 1 */
+    bool waits;      /* it is under way */
 };
 
 struct daemon {
@@ -81,6 +93,9 @@ struct daemon {
     struct lines snapshots;            /* the same, and snapshots */
     struct capture_thread *capture;    /* its own, of --capture; NULL: none */
     struct hosts *hosts;               /* others that it governs; NULL: none */
+    struct daemon_query query[HOSTS_ASKED];
+    struct fabric_audit *audit; /* of HOSTS_AUDIT: parts that have come; NULL: no memory */
+    uint64_t audit_ns;          /* emu_now_ns() when it began */
     struct {
         bool *lost;    /* by cable between hosts: it leads nowhere; NULL: there are none */
         bool *mended;  /* and since then it does again, which is yet to be seen to */
@@ -203,8 +218,20 @@ bool daemon_is_heard(const struct daemon *daemon);
 /** daemon_report - the report so far. The caller's to put. */
 struct json_object *daemon_report(struct daemon *daemon);
 
-/** daemon_request - answer one request of @client. */
+/**
+ * daemon_request - answer one request of @client, or, where other hosts have a part in the answer,
+ * have them asked; until it is there no more of its requests are read.
+ */
 void daemon_request(struct daemon *daemon, struct client *client, struct json_object *request);
+
+/**
+ * daemon_queries_settle - answer those who waited for other hosts that have all answered, at the
+ * end of a round. daemon_queries_wait_ms() - to sleep for them at most; -1: nobody waits.
+ * daemon_queries_end() - they are told that the fabric ends.
+ */
+void daemon_queries_settle(struct daemon *daemon);
+int daemon_queries_wait_ms(struct daemon *daemon);
+void daemon_queries_end(struct daemon *daemon);
 
 /** daemon_reply_error - answer with {"ok":false,…}; @error is one line for the user. */
 void daemon_reply_error(struct daemon *daemon, struct client *client, int err, const char *error);

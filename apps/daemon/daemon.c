@@ -54,7 +54,9 @@ static void client_events(struct daemon *daemon, struct client *client)
 {
     struct epoll_event event = {.data.ptr = client};
 
-    event.events = client->conn.out.bytes ? EPOLLOUT : client->at_end ? 0u : EPOLLIN;
+    event.events = client->conn.out.bytes           ? EPOLLOUT
+                   : client->at_end || client->asks ? 0u
+                                                    : EPOLLIN;
     if (event.events == client->events)
         return;
     client->events = event.events;
@@ -213,7 +215,7 @@ static void client_end(struct daemon *daemon, struct client *client)
 /* May its next request be read? Not before it has the reply to the last one. */
 static bool client_listens(const struct client *client)
 {
-    return !client->gone && !client->closing && !client->conn.out.bytes;
+    return !client->gone && !client->closing && !client->conn.out.bytes && !client->asks;
 }
 
 /* Its lines in turn: what is left from the last one first, then what one read gets. */
@@ -246,8 +248,10 @@ static void client_turn(struct daemon *daemon, struct client *client)
     }
     if (!client->gone)
         client_count(daemon, client);
-    client->more = (lines == LINES_A_TURN || client->conn.out.bytes) && !client->gone &&
-                   !client->closing;
+    client->more = (lines == LINES_A_TURN || client->conn.out.bytes || client->asks) &&
+                   !client->gone && !client->closing;
+    if (client->asks && !client->gone)
+        client_events(daemon, client);
     daemon->busy = daemon->busy || (client->more && client_listens(client));
     if (client->at_end && !client->more)
         client_end(daemon, client);
@@ -324,13 +328,19 @@ static void tick(struct daemon *daemon)
     }
 }
 
+/* -1: without limit. */
+static int least_ms(int a, int b)
+{
+    return b >= 0 && (a < 0 || b < a) ? b : a;
+}
+
 /* @most_ms: to wait for something to serve; -1: without limit. */
 static void serve_round(struct daemon *daemon, int most_ms)
 {
     struct epoll_event events[EVENTS_A_ROUND];
-    int dying_ms = daemon_dying_wait_ms(daemon);
-    int wait_ms = dying_ms >= 0 && (most_ms < 0 || dying_ms < most_ms) ? dying_ms : most_ms;
-    int count = epoll_wait(daemon->epoll, events, EVENTS_A_ROUND, daemon->busy ? 0 : wait_ms);
+    int wait_ms = least_ms(most_ms, daemon_dying_wait_ms(daemon));
+    int count = epoll_wait(daemon->epoll, events, EVENTS_A_ROUND,
+                           daemon->busy ? 0 : least_ms(wait_ms, daemon_queries_wait_ms(daemon)));
 
     serve_left(daemon);
     for (int i = 0; i < count; i++) {
@@ -355,10 +365,13 @@ static void serve_round(struct daemon *daemon, int most_ms)
         } else if (what != &daemon->dying && !client->gone) {
             if (client->conn.out.bytes)
                 client_flush(daemon, client);
+            if (!client->gone && client->asks && events[i].events & (EPOLLHUP | EPOLLERR))
+                client_gone(daemon, client); /* it does not wait for its answer */
             if (!client->gone && !client->more && events[i].events & ~(uint32_t)EPOLLOUT)
                 client_turn(daemon, client);
         }
     }
+    daemon_queries_settle(daemon);
     daemon_far_settle(daemon);
     free_gone(daemon);
 }
@@ -444,6 +457,7 @@ static void daemon_close(struct daemon *daemon)
     lines_close(&daemon->events);
     lines_close(&daemon->snapshots);
     daemon_groups_free(daemon);
+    free(daemon->audit);
     free(daemon->last_rank);
     free(daemon->by_node);
     door_close(&daemon->door);
@@ -485,6 +499,7 @@ static void say_goodbye(struct daemon *daemon)
     emu_each_listed (struct client, client, &daemon->clients, link)
         if (client->node >= 0)
             daemon_send(daemon, client, conn_event("shutdown"));
+    daemon_queries_end(daemon);
     await_far(daemon);
     daemon_dying_tell(daemon, true);
     report = daemon_report(daemon);

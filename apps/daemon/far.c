@@ -200,12 +200,18 @@ static void groups_over(struct daemon *daemon, uint32_t host)
     } while (count > 64);
 }
 
-/* After its processes' deaths, of which their groups hear first. */
+/*
+ * After its processes' deaths, of which their groups hear first. The ends of their connections may
+ * be yet to be seen, and the host back already, which is to be given nothing of its former life.
+ */
 static void settle_gone(struct daemon *daemon)
 {
     uint64_t gone = daemon->far.gone;
 
     daemon->far.gone = 0;
+    if (gone)
+        emu_each_listed (struct client, client, &daemon->clients, link)
+            client->gone = client->gone || (client->far && hosts_has_lost(client->far));
     if (gone)
         daemon_bury(daemon);
     emu_each_bit (host, gone)

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "apps/daemon/audit.h"
+#include "apps/fabric/audit/audit.h"
 #include "apps/fabric/hosts.h"
 #include "apps/daemon/bounds.h"
 #include "apps/daemon/client.h"
@@ -240,14 +241,24 @@ static void request_report(struct daemon *daemon, struct client *client,
     daemon_send(daemon, client, reply);
 }
 
+/* What other hosts were asked for; NULL: one of them has no memory, or there is none here. */
+static struct json_object *audit_asked(struct daemon *daemon)
+{
+    if (!daemon->audit || hosts_query_error(daemon->hosts, HOSTS_AUDIT))
+        return NULL;
+    daemon->audit->elapsed_ns = emu_now_ns() - daemon->audit_ns;
+    return audit_json_of(daemon->audit);
+}
+
 static void request_check(struct daemon *daemon, struct client *client, struct json_object *request)
 {
-    struct json_object *check = audit_json(daemon->fabric, true), *reply;
+    struct json_object *check = daemon->hosts ? audit_asked(daemon)
+                                              : audit_json(daemon->fabric, true);
+    struct json_object *reply;
 
     (void)request;
     if (!check) {
-        daemon_reply_error(daemon, client, -ECANCELED,
-                           "cannot check the fabric: it is to end, or there is no memory");
+        daemon_reply_error(daemon, client, -ENOMEM, "cannot check the fabric: there is no memory");
         return;
     }
     reply = json_add_text(conn_ok(), "name", daemon->config->fabric->name);
@@ -265,42 +276,160 @@ static void request_shutdown(struct daemon *daemon, struct client *client,
 
 /* --- the table ---------------------------------------------------------------------- */
 
-static const struct {
+/* What only looks at all hosts is answered when they are known to answer; else: at once. */
+#define AT_ONCE HOSTS_ASKED
+
+static const struct request {
     const char *command;
     void (*answer)(struct daemon *, struct client *, struct json_object *);
+    enum hosts_asked after;
     /* clang-format off: a row a line */
 } requests[] = {
-    {"attach", request_attach},
-    {"detach", request_detach},
-    {"exits", request_exits},
-    {"group_create", daemon_group_create},
-    {"group_join", daemon_group_join},
-    {"group_leave", daemon_group_leave},
-    {"group_break", daemon_group_break},
-    {"status", request_status},
-    {"report", request_report},
-    {"check", request_check},
-    {"shutdown", request_shutdown},
-    {"subscribe", daemon_subscribe},
-    {"capture", daemon_capture},
-    {"capture_stop", daemon_capture_stop},
-    {"fault", daemon_fault},
-    {"fault_clear", daemon_fault_clear},
-    {"faults", daemon_fault_list},
+    {"attach", request_attach, AT_ONCE},
+    {"detach", request_detach, AT_ONCE},
+    {"exits", request_exits, AT_ONCE},
+    {"group_create", daemon_group_create, AT_ONCE},
+    {"group_join", daemon_group_join, AT_ONCE},
+    {"group_leave", daemon_group_leave, AT_ONCE},
+    {"group_break", daemon_group_break, AT_ONCE},
+    {"status", request_status, HOSTS_ANSWER},
+    {"report", request_report, HOSTS_ANSWER},
+    {"check", request_check, HOSTS_AUDIT},
+    {"shutdown", request_shutdown, AT_ONCE},
+    {"subscribe", daemon_subscribe, AT_ONCE},
+    {"capture", daemon_capture, AT_ONCE},
+    {"capture_stop", daemon_capture_stop, AT_ONCE},
+    {"fault", daemon_fault, AT_ONCE},
+    {"fault_clear", daemon_fault_clear, AT_ONCE},
+    {"faults", daemon_fault_list, HOSTS_ANSWER},
 };
 /* clang-format on */
 
-void daemon_request(struct daemon *daemon, struct client *client, struct json_object *request)
+static const struct request *request_of(struct json_object *request)
 {
     const char *command = emu_json_text(request, "cmd", "");
+
+    for (size_t i = 0; i < sizeof requests / sizeof requests[0]; i++)
+        if (strcmp(requests[i].command, command) == 0)
+            return &requests[i];
+    return NULL;
+}
+
+/* --- what other hosts are asked for them --------------------------------------------- */
+
+static void audit_begin(struct daemon *daemon)
+{
+    if (!daemon->audit)
+        daemon->audit = malloc(sizeof *daemon->audit);
+    daemon->audit_ns = emu_now_ns();
+    if (daemon->audit &&
+        fabric_audit_part(daemon->fabric, fabric_now_ps(daemon->fabric), true, daemon->audit)) {
+        free(daemon->audit);
+        daemon->audit = NULL;
+    }
+    if (daemon->audit)
+        hosts_query_audit(daemon->hosts, true, daemon->audit);
+}
+
+static void query_begin(struct daemon *daemon, enum hosts_asked of)
+{
+    struct daemon_query *query = &daemon->query[of];
+
+    query->number++;
+    query->waits = true;
+    if (of == HOSTS_AUDIT)
+        audit_begin(daemon);
+    else
+        hosts_query_answer(daemon->hosts);
+}
+
+static void request_waits(struct daemon *daemon, struct client *client, struct json_object *request,
+                          enum hosts_asked of)
+{
+    struct daemon_query *query = &daemon->query[of];
+
+    client->asks = query;
+    client->request = json_object_get(request);
+    client->asked = query->number + 1;
+    if (!query->waits)
+        query_begin(daemon, of);
+}
+
+/* Those who waited for it have their answers; who has asked since waits for the next one. */
+static void query_ends(struct daemon *daemon, enum hosts_asked of)
+{
+    struct daemon_query *query = &daemon->query[of];
+    bool more = false;
+
+    query->waits = false;
+    emu_each_listed (struct client, client, &daemon->clients, link) {
+        struct json_object *request = client->request;
+
+        if (client->asks != query || client->gone)
+            continue;
+        if (client->asked > query->number) {
+            more = true;
+            continue;
+        }
+        client->asks = NULL;
+        client->request = NULL;
+        request_of(request)->answer(daemon, client, request);
+        json_object_put(request);
+    }
+    if (more)
+        query_begin(daemon, of);
+}
+
+int daemon_queries_wait_ms(struct daemon *daemon)
+{
+    int least = -1;
+
+    for (uint32_t of = 0; of < HOSTS_ASKED; of++) {
+        int left = daemon->query[of].waits ? hosts_query_wait_ms(daemon->hosts, of) : -1;
+
+        if (left >= 0 && (least < 0 || left < least))
+            least = left;
+    }
+    return least;
+}
+
+void daemon_queries_settle(struct daemon *daemon)
+{
+    for (uint32_t of = 0; of < HOSTS_ASKED; of++)
+        if (daemon->query[of].waits && hosts_query_wait_ms(daemon->hosts, of) == 0)
+            query_ends(daemon, of);
+}
+
+void daemon_queries_end(struct daemon *daemon)
+{
+    for (uint32_t of = 0; of < HOSTS_ASKED; of++)
+        if (daemon->query[of].waits)
+            hosts_query_end(daemon->hosts, of);
+    emu_each_listed (struct client, client, &daemon->clients, link) {
+        if (!client->asks || client->gone)
+            continue;
+        client->asks = NULL;
+        json_object_put(client->request);
+        client->request = NULL;
+        daemon_reply_error(daemon, client, -ECANCELED,
+                           "the fabric ends, and not all of its hosts have answered");
+    }
+}
+
+/* --- the beginning ------------------------------------------------------------------- */
+
+void daemon_request(struct daemon *daemon, struct client *client, struct json_object *request)
+{
+    const struct request *row = request_of(request);
     char line[160];
 
-    for (size_t i = 0; i < sizeof requests / sizeof requests[0]; i++) {
-        if (strcmp(requests[i].command, command) == 0) {
-            requests[i].answer(daemon, client, request);
-            return;
-        }
+    if (row && row->after != AT_ONCE && daemon->hosts) {
+        request_waits(daemon, client, request, row->after);
+    } else if (row) {
+        row->answer(daemon, client, request);
+    } else {
+        snprintf(line, sizeof line, "no request \"%.40s\"; see docs/control.md",
+                 emu_json_text(request, "cmd", ""));
+        daemon_reply_error(daemon, client, -ENOSYS, line);
     }
-    snprintf(line, sizeof line, "no request \"%.40s\"; see docs/control.md", command);
-    daemon_reply_error(daemon, client, -ENOSYS, line);
 }

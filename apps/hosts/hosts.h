@@ -47,6 +47,7 @@
 
 #define HOSTS_MAX 64u
 
+struct fabric_audit;
 struct hosts;
 struct hosts_process; /* on another host; a client here */
 
@@ -202,6 +203,26 @@ bool hosts_sample_is_whole(const struct hosts *hosts, enum hosts_told of);
 void hosts_sample_last(struct hosts *hosts, enum hosts_told of);
 void hosts_sample_end(struct hosts *hosts, enum hosts_told of);
 void hosts_sample_messages(struct hosts *hosts, uint64_t from_bytes);
+
+/* What all other hosts are asked and not waited for. */
+enum hosts_asked {
+    HOSTS_ANSWER, /* nothing but an answer: who is called next does answer, too */
+    HOSTS_AUDIT,  /* fabric_audit_part() */
+    HOSTS_ASKED
+};
+
+/**
+ * hosts_query_answer, hosts_query_audit - ask all, and go on; nothing that was asked before of the
+ * kind is under way. @sum: the governor's own part, which others are added to until all have
+ * answered. hosts_query_wait_ms() - 0: each has, or is lost; else the time until one that has not
+ * is lost, for which this is to be called again. hosts_query_error() - then, the first error.
+ * hosts_query_end() - whatever comes of it is of no use any more.
+ */
+void hosts_query_answer(struct hosts *hosts);
+void hosts_query_audit(struct hosts *hosts, bool routes, struct fabric_audit *sum);
+int hosts_query_wait_ms(struct hosts *hosts, enum hosts_asked of);
+int hosts_query_error(const struct hosts *hosts, enum hosts_asked of);
+void hosts_query_end(struct hosts *hosts, enum hosts_asked of);
 
 /**
  * hosts_is_lost - is @host, above 0? hosts_is_whole() - it is not, and misses no link to others.

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * launch.c - the other hosts of a fabric are started by an agent, as mpirun starts its daemons:
- * AGENT HOST COMMAND-LINE, where the line is for a shell there. ssh is one.
+ * AGENT HOST COMMAND-LINE, where the line is for a shell there. ssh is one. An agent that wants the
+ * host elsewhere says where: %h. Then the line alone is behind it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -89,17 +90,31 @@ static int join_line(const struct hosts_plan *plan, const char *fabric, uint32_t
     return fits ? 0 : -E2BIG;
 }
 
+/* A word of the agent, with @host in the place of its %h; @named: it has one. */
+static char *agent_word(char *word, const char *host, bool *named)
+{
+    char *at = strstr(word, "%h"), *with;
+
+    if (!at)
+        return word;
+    *named = true;
+    *at = '\0';
+    return asprintf(&with, "%s%s%s", word, host, at + 2) < 0 ? word : with;
+}
+
 /* Words of the agent, then host and line. */
 static void exec_agent(const char *agent, const char *host, char *line)
 {
     char *words = strdup(agent), *argv[64];
     size_t count = 0;
     int null = open("/dev/null", O_RDWR);
+    bool named = false;
     sigset_t none;
 
     for (char *word = strtok(words, " "); word && count < 60; word = strtok(NULL, " "))
-        argv[count++] = word;
-    argv[count++] = (char *)(uintptr_t)host;
+        argv[count++] = agent_word(word, host, &named);
+    if (!named)
+        argv[count++] = (char *)(uintptr_t)host;
     argv[count++] = line;
     argv[count] = NULL;
     dup2(null, STDIN_FILENO);

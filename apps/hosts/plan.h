@@ -17,7 +17,7 @@ struct hosts_plan {
     struct cluster cluster;
     uint32_t self;
     uint32_t *host_of; /* by switch */
-    const char *agent; /* what starts the others: AGENT HOST COMMAND-LINE; NULL: nothing does */
+    const char *agent; /* what starts the others (launch.c); NULL: nothing does */
     const char *name[CLUSTER_HOSTS_MAX];
     const struct options *options; /* that the others get, too */
 };

@@ -20,6 +20,7 @@ from cli_kit import unless_no_sync  # noqa: E402
 COLLECTIVES = ("barrier", "broadcast", "reduce", "allreduce")
 MARK = "FABEMU_TEST_MARK"  # in the environment of everything that a test starts
 SETTINGS = ("FABEMU_", "FI_", "OMPI_")  # what the caller's environment must not decide
+SKIPPED = 77  # exit status: nothing could be tested
 LINGER_S = 5  # for how long a process may outlive its run
 # Who carries a collective out, and how.
 SWITCHES = {"barrier": ("in_switch", "combine units, multicast"),
@@ -55,7 +56,7 @@ class Checks:
 
     def __init__(self, name):
         self.name = name
-        self.passed = self.failed = 0
+        self.passed = self.failed = self.skipped = 0
 
     def that(self, ok, what):
         if ok:
@@ -65,8 +66,17 @@ class Checks:
             print(f"{self.name}: {what}", file=sys.stderr)
         return bool(ok)
 
+    def skip(self, what):
+        """What cannot be here is said, and is no check that has passed."""
+        self.skipped += 1
+        print(f"{self.name}: SKIPPED: {what}", flush=True)
+
     def end(self, note=""):
-        print(f"{self.name}: {self.passed} checks passed, {self.failed} failed{note}", flush=True)
+        skipped = f", {self.skipped} skipped" if self.skipped else ""
+        print(f"{self.name}: {self.passed} checks passed, {self.failed} failed{skipped}{note}",
+              flush=True)
+        if self.skipped and not self.passed + self.failed:
+            return SKIPPED
         return 1 if self.failed or not self.passed else 0
 
 

@@ -7,6 +7,7 @@ that are killed at random moments: what must end ends, and nothing is left behin
 the seed that replays it. Skipped where this machine does not let us make namespaces."""
 import argparse
 import concurrent.futures
+import contextlib
 import json
 import os
 import pathlib
@@ -23,7 +24,7 @@ import hpcc_check
 import lammps_test
 
 TWO_HOSTS = common.TOP / "scripts" / "two-hosts"
-SKIPPED = 77
+SKIPPED = common.SKIPPED
 RUNS = pathlib.Path(f"/tmp/fabemu-{os.geteuid()}")  # sockets and scratch folders of runs
 # What runs across: hosts, port, network of common.NETWORKS, options of two-hosts, of fabemu run.
 ACROSS = ((2, "af_packet", "oq2004", [], []),
@@ -34,6 +35,7 @@ ACROSS = ((2, "af_packet", "oq2004", [], []),
           (2, "memif", "units", [], []),
           (3, "af_packet", "oq2004", [], []),
           (4, "af_packet", "oq2004", ["--key"], []),
+          (2, "tap", "packets", [], []),
           (2, "af_xdp", "oq2004", [], []))
 # Synthetic traffic: hosts, whether the wire is bad, options of fabemu traffic.
 TRAFFIC = ((2, False, ["--topo", "kary:4,2", "--pattern", "md", "--load", "0.4"]),
@@ -46,6 +48,20 @@ UNDER_WAY = 16  # segments between two hosts, of what is sent again while links 
 # What of its report is not about the network.
 OWN = {"threads", "hosts", "wall_s", "build_s", "hops_per_s", "ns_per_hop", "bytes_per_node"}
 BAD = ["--lose", "0.01", "--double", "0.01", "--late", "0.01", "--jitter", "1000"]
+# What a wire does to frames, by tc netem; by a filter, or by the wire program, where the kernel has
+# no netem; and what each host sees of it in the end.
+WIRES = {
+    "all": ("loss 1% duplicate 1% reorder 5% delay 1ms 1ms", ["--wire", BAD],
+            ("sent_again", "doubles", "out_of_order")),
+    "loss": ("loss 1%", ["--loss", "1"], ("sent_again",)),
+    "double": ("duplicate 1%", ["--wire", ["--double", "0.01"]], ("doubles",)),
+    "reorder": ("reorder 90% delay 1ms", ["--wire", ["--late", "0.01", "--jitter", "50"]],
+                ("out_of_order",)),
+    "jitter": ("delay 1ms 1ms", ["--wire", ["--jitter", "1000"]], ("out_of_order",)),
+}
+ROUNDS = 200  # of a checked stream over such a wire
+RANKS = 4
+WITHIN = 10  # times as long as a host may be silent: who has not got his error then never gets it
 GREETING = "going"  # of mpi_rounds --survive
 # Which process is killed, on which host.
 KILLS = (("h1", "fabemu"), ("h1", "fabemu-fabric"), ("h0", "fabemu-fabric"), ("h0", "fabemu"),
@@ -60,14 +76,14 @@ def program(args, name):
     return str(pathlib.Path(args.fabemu).parent / "tests" / name)
 
 
-def over(args, hosts, options, fabric, command, cwd, during=None, timeout_s=None):
+def over(args, hosts, options, fabric, command, cwd, during=None, timeout_s=None, env=None):
     """Run @command over a fabric on @hosts; returns (Result, report or None)."""
     report = pathlib.Path(cwd) / "report.json"
     report.unlink(missing_ok=True)
     timeout_s = timeout_s or args.timeout
     result = common.run([sys.executable, str(TWO_HOSTS), str(hosts), "--fabemu", args.fabemu,
                          "--timeout", str(timeout_s - 5), *options, "--fabric", "--report",
-                         str(report), *fabric, "--", *command], cwd, timeout_s, during=during)
+                         str(report), *fabric, "--", *command], cwd, timeout_s, env, during)
     if result.status == SKIPPED:
         raise Skip(result.output.strip())
     try:
@@ -175,6 +191,7 @@ def check_across(checks, args, hosts, device, network, options, fabric):
                               [*profile, *fabric, "--record", str(recording),
                                "--timeline", str(timeline)],
                               ["mpirun", "-np", str(ranks), program(args, "mpi_check"), "--quick",
+                               *(["--part", "16"] if device == "tap" else []),
                                "--seed", str(args.seed)], cwd)
         if report and "--faults" not in fabric:  # those send again while they are counted
             check_recording(checks, recording, report, what, network)
@@ -228,6 +245,57 @@ def lammps(checks, args):
         checks.that(outputs[0] and outputs[0] == outputs[1], f"lmp: {outputs[0]}\n{outputs[1]}")
 
 
+# --- what starts the other hosts ----------------------------------------------------------
+
+# As the real ones do it, but into a namespace: sshd gives what it gets, joined by spaces, to a
+# shell that has an environment and a folder of its own; srun and mpirun run a program with its
+# arguments.
+STARTERS = {
+    "ssh": """#!/usr/bin/env python3
+import os, shlex, sys
+host, words = sys.argv[1], sys.argv[2:]
+agent = os.environ["OMPI_MCA_plm_rsh_agent"]
+assert not host.startswith("-") and os.read(0, 1) == b""
+os.execv(agent, [agent, host, "cd / && exec env -i PATH=/usr/bin:/bin:/usr/sbin:/sbin HOME=/root "
+                 "sh -c " + shlex.quote(" ".join(words))])
+""",
+    "srun": """#!/usr/bin/env python3
+import os, shlex, sys
+*options, host = sys.argv[1:sys.argv.index("sh")]
+agent = os.environ["OMPI_MCA_plm_rsh_agent"]
+assert options == ["--overlap", "-N1", "-n1", "-w"]
+os.execv(agent, [agent, host, shlex.join(sys.argv[sys.argv.index("sh"):])])
+"""}
+LAUNCHES = (("ssh", "default"), ("srun", "srun --overlap -N1 -n1 -w %h sh -c"),
+            ("mpirun", "mpirun --allow-run-as-root -np 1 --host %h sh -c"))
+AWKWARD = """it's a "folder" of $HOME; and more"""
+
+
+def launched(checks, args, name, agent):
+    """It starts the other host in our folder, with our words as they are."""
+    with common.scratch() as cwd:
+        folder, tools = pathlib.Path(cwd, AWKWARD), pathlib.Path(cwd, "tools")
+        folder.mkdir()
+        tools.mkdir()
+        for tool, text in STARTERS.items():
+            (tools / tool).write_text(text)
+            (tools / tool).chmod(0o755)
+        network = AWKWARD + ".topo"
+        written = common.run([args.fabemu, "topo", "kary:4,2", "--write", network], folder,
+                             args.timeout)
+        checks.that(not written.wrong(), written.tail())
+        env = {"PATH": f"{tools}:{os.environ['PATH']}"}
+        result, report = over(args, 2, ["--launch", agent], ["--topo", network, "--set",
+                              "link_retry=go_back_n"], ["true"], folder, env=env)
+        checks.that(not result.wrong() and report and
+                    [part["state"] for part in report["hosts"]] == ["governs", "up"],
+                    f"by {name}: {result.wrong()}\n{result.tail()}")
+        result = traffic_over(args, 2, ["--launch", agent], ["--topo", network, "--load", "0.2",
+                              "--measure", "2000"], folder, env=env)
+        checks.that(not result.wrong() and "digest" in result.output,
+                    f"traffic by {name}: {result.wrong()}\n{result.tail()}")
+
+
 # --- hosts that do not fit ---------------------------------------------------------------
 
 def misfits(cwd):
@@ -267,45 +335,81 @@ def check_misfits(checks, args):
 
 # --- wires ---------------------------------------------------------------------------------
 
-def bad_wire(checks, args, network):
-    """Frames are lost, doubled, delayed and overtake each other: nothing above sees it."""
-    profile = common.QSNET3 if network == "packets" else []
-    what = f"bad wire, {network}, --seed {args.seed}"
+def has_netem(checks, args):
+    """Does this kernel have it? Where it does not, that is said, once."""
+    if not hasattr(args, "netem"):
+        with common.scratch() as cwd:
+            probe = common.run([sys.executable, str(TWO_HOSTS), "2", "--netem", "delay 1us",
+                                "--", "true"], cwd, args.timeout)
+        args.netem = probe.status == 0
+        if not args.netem:
+            checks.skip("tc netem; in its place a filter, or tests/e2e/wire.c, do that to frames: "
+                        + probe.output.strip())
+    return args.netem
+
+
+def wire_options(checks, args, kind):
+    """Options of two-hosts that make the wire as bad as that."""
+    netem, other, _ = WIRES[kind]
+    if has_netem(checks, args):
+        return ["--netem", netem]
+    if other[0] == "--loss":
+        return other
+    return ["--wire", " ".join([program(args, "wire"), "--seed", str(args.seed), *other[1]])]
+
+
+def bad_wire(checks, args, kind, network):
+    """Frames are lost, doubled, delayed and overtake each other: nothing above sees it. All at
+    once MPI's whole check, of whose many reductions a part is enough, and a stream; one by one the
+    stream."""
+    what = f"wire, {kind}, {network}, --seed {args.seed}"
+    mpirun = ["mpirun", "-np", str(RANKS)]
+    stream = [*mpirun, program(args, "mpi_rounds"), "--seconds", "1", "--rounds", str(ROUNDS)]
+    check = [*mpirun, program(args, "mpi_check"), "--quick", "--part", "16", "--seed",
+             str(args.seed)]
+    command = " ".join([*check, "&&", *stream] if kind == "all" else stream)
     with common.scratch() as cwd:
-        wire = " ".join([program(args, "wire"), "--seed", str(args.seed), *BAD])
-        result, report = over(args, 2, ["--wire", wire], profile,
-                              ["mpirun", "-np", "4", program(args, "mpi_check"), "--quick",
-                               "--only", "reductions", "--seed", str(args.seed)], cwd)
-    counts = common.checked(result)
-    if not checks.that(not result.wrong() and counts and counts[0] > 0 and counts[1] == 0,
-                       f"{what}: {result.wrong() or 'checks failed'}\n{result.tail()}"):
+        result, report = over(args, 2, wire_options(checks, args, kind),
+                              common.QSNET3 if network == "packets" else [],
+                              ["sh", "-c", command], cwd)
+    counts = common.checked(result) if kind == "all" else (1, 0)
+    rounds = re.findall(r"^(\d+) rounds, (\d+) wrong", result.output, re.M)
+    good = (not result.wrong() and counts and counts[0] > 0 and counts[1] == 0 and
+            len(rounds) == 1 and int(rounds[0][0]) >= ROUNDS and rounds[0][1] == "0")
+    if not checks.that(good, f"{what}: {result.wrong() or 'checks failed'}\n{result.tail()}"):
         return
     check_hosts(checks, report, what, 2, network)
     said = re.search(r"wire: \d+ carried, (\d+) lost, (\d+) doubled, (\d+) overtaken",
                      result.output)
-    checks.that(said and all(int(n) > 0 for n in said.groups()), f"{what}: {said and said[0]}")
+    checks.that(kind != "all" or has_netem(checks, args) or
+                (said and all(int(n) > 0 for n in said.groups())), f"{what}: {said and said[0]}")
     links = [link for part in report["hosts"] for link in part["links"]]
-    checks.that(all(link["sent_again"] > 0 and link["doubles"] > 0 and link["out_of_order"] > 0
-                    for link in links), f"{what}: the hosts saw nothing of it: {links}")
+    seen = {field: sum(link[field] for link in links) for field in WIRES[kind][2]}
+    print(f"{what}: {sum(link['frames_sent'] for link in links)} frames, {seen}")
+    checks.that(all(seen.values()), f"{what}: the hosts saw nothing of it: {links}")
 
 
 class Blow:
-    """What happens to one run, once its ranks talk: drawn from a seed."""
+    """What happens to one run, once its ranks talk: drawn from a seed. @goes_on: the run is to go
+    on with those who are left."""
 
-    def __init__(self, seed, cut_s=None, kill=None):
+    def __init__(self, seed, cut_s=None, kill=None, goes_on=False):
         rng = random.Random(seed)
-        self.seed, self.cut_s, self.kill = seed, cut_s, kill
-        self.wait_s, self.pick = rng.uniform(0, 1), rng.random()
+        self.seed, self.cut_s, self.kill, self.goes_on = seed, cut_s, kill, goes_on
+        self.wait_s, self.pick = rng.uniform(0.25, 1.25), rng.random()  # a host tells that often
         self.hit = False
+        self.within_s = None  # so long after it every rank is to have ended; None: it goes on
+        self.ended_s = {}  # by host: when its last rank had
 
     def __str__(self):
         what = f"{self.kill[1]} of {self.kill[0]} killed" if self.kill else f"cut, {self.cut_s} s"
-        return f"{what} after {self.wait_s:.3f} s, --seed {self.seed}"
+        return (f"{what} after {self.wait_s:.3f} s{', the others go on' if self.goes_on else ''}, "
+                f"--seed {self.seed}")
 
-    def fall(self, process, _mark, output):
-        """Strike, when it is time."""
+    def fall(self, process, said):
+        """Strike, when it is time; and see how long it takes the ranks to notice."""
         give_up = time.monotonic() + 30
-        while GREETING.encode() not in output.read_bytes():
+        while not (said.exists() and GREETING in said.read_text()):
             if process.poll() is not None or time.monotonic() > give_up:
                 return
             time.sleep(0.01)
@@ -313,23 +417,42 @@ class Blow:
         space = f"fabemu-hosts-{process.pid}-"
         if self.kill:
             self.strike(space + self.kill[0])
-            return
-        self.link(space, "down")
+        else:
+            self.link(space, "down")
         if self.cut_s:
             time.sleep(self.cut_s)
             self.link(space, "up")
+        if self.within_s:
+            self.watch(space)
+        if self.goes_on:  # and mpirun waits for ranks that have ended
+            for pid in inside(space + "h0"):
+                if comm(pid) == "mpirun":
+                    os.kill(int(pid), signal.SIGTERM)
+
+    def watch(self, space):
+        """When has each host's last rank ended?"""
+        began = time.monotonic()
+        while len(self.ended_s) < 2 and time.monotonic() - began < self.within_s:
+            for host in {"h0", "h1"} - set(self.ended_s):
+                if not any(comm(pid) == "mpi_rounds" for pid in inside(space + host)):
+                    self.ended_s[host] = time.monotonic() - began
+            time.sleep(0.02)
 
     def link(self, space, state):
         self.hit = subprocess.run(["ip", "-n", space + "wire", "link", "set", "h1e1", state],
                                   check=False).returncode == 0
 
     def strike(self, space):
-        pids = subprocess.run(["ip", "netns", "pids", space], check=False, text=True,
-                              capture_output=True).stdout.split()
-        named = [int(pid) for pid in pids if comm(pid) == self.kill[1]]
+        named = [int(pid) for pid in inside(space) if comm(pid) == self.kill[1]]
         if named:
             os.kill(named[int(self.pick * len(named))], signal.SIGKILL)
             self.hit = True
+
+
+def inside(space):
+    """Processes of a host, which is a namespace."""
+    return subprocess.run(["ip", "netns", "pids", space], check=False, text=True,
+                          capture_output=True).stdout.split()
 
 
 def comm(pid):
@@ -340,52 +463,111 @@ def comm(pid):
 
 
 def struck(checks, args, blow, silent):
-    """One run that something happens to; returns (Result, report)."""
+    """One run that something happens to; returns (Result, report, what each rank wrote)."""
     with common.scratch() as cwd:
         timeline = pathlib.Path(cwd) / "timeline"
+        wrote = [pathlib.Path(cwd, f"rank.{rank}") for rank in range(RANKS)]
+        # Into files, without mpirun in between, which may end first.
+        rank = (f"exec {program(args, 'mpi_rounds')} --seconds 5 --survive "
+                f">{cwd}/rank.$OMPI_COMM_WORLD_RANK 2>&1")
         result, report = over(args, 2, ["--silent", silent],
-                              ["--timeline", str(timeline), "--timeline-limit", "8"],
-                              ["mpirun", "-np", "4", program(args, "mpi_rounds"), "--seconds", "5",
-                               "--survive"], cwd, blow.fall, timeout_s=90)
+                              ["--timeline", str(timeline), "--timeline-limit", "8",
+                               *(["--keep-going"] if blow.goes_on else [])],
+                              ["mpirun", *(["--enable-recovery"] if blow.goes_on else []), "-np",
+                               str(RANKS), "sh", "-c", rank], cwd,
+                              lambda process, _mark, _output: blow.fall(process, wrote[0]),
+                              timeout_s=90)
         if blow.kill != ("h0", "fabemu-fabric"):  # which may be in the middle of writing it
             nodes = {event["pid"] for event in json.loads(timeline.read_text())["traceEvents"]
                      if event.get("cat") == "collective"}
-            checks.that(len(nodes) == 4, f"its timeline has nodes {nodes}: {blow}")
+            checks.that(len(nodes) == RANKS, f"its timeline has nodes {nodes}: {blow}")
+        said = [path.read_text(errors="replace") if path.exists() else "" for path in wrote]
     checks.that(blow.hit, f"nothing was hit: {blow}\n{result.tail()}")
     checks.that(result.status is not None and result.status != 124,
                 f"did not end: {blow}\n{result.tail()}")
     checks.that(not result.left and "left behind" not in result.output,
                 f"left {result.left} behind: {blow}\n{result.tail()}")
-    return result, report
+    return result, report, said
 
 
 def cut_for_a_while(checks, args):
     """For less than hosts are silent: the run goes on."""
     blow = Blow(args.seed, cut_s=2)
-    result, report = struck(checks, args, blow, "5s")
-    rounds = re.findall(r"(\d+) rounds, (\d+) wrong", result.output)
+    result, report, said = struck(checks, args, blow, "5s")
+    rounds = re.findall(r"(\d+) rounds, (\d+) wrong", said[0])
     checks.that(result.status == 0 and rounds and int(rounds[0][0]) > 0 and int(rounds[0][1]) == 0,
                 f"not the same after it: {blow}\n{result.tail()}")
     check_hosts(checks, report, str(blow), 2, "oq2004")
 
 
+# What a rank says that ends with an error: its fabric is gone, or another host is.
+GONE = r"fabemu: the fabric is gone \(.+\); ending this process"
+KNOWS = r"rank \d+ knows at [\d.]+: \w+: ."
+
+
+def check_errors(checks, blow, said, output):
+    """Each rank has the error that it is to have, and each host says what has happened."""
+    for rank, text in enumerate(said):
+        there = rank % 2 or blow.kill and blow.kill[0] == "h0"  # or all are lost
+        want = GONE if there else KNOWS
+        checks.that(re.search(want, text), f"rank {rank} has not ended with {want}: {blow}\n{text}")
+    says = {("h1", "fabemu-fabric"): (r"host h1: the fabric was killed by signal 9",),
+            ("h0", "fabemu-fabric"): (r"the fabric \(pid \d+\) was killed by signal 9; ending",),
+            ("h0", "fabemu"): (r"the supervisor of fabric '.*' died; ending what its run had",),
+            None: (r"host h1: the host that governs the fabric is lost; ending",)}
+    want = says.get(blow.kill, ())
+    if not blow.kill or blow.kill[0] == "h1":
+        want += (r"host h1 is lost: .*; the others go on",
+                 r"node \d+ \(.*\) died: its host h1 was lost; the others go on")
+    for pattern in want:
+        checks.that(re.search(pattern, output), f"nobody said {pattern}: {blow}\n{output[-4000:]}")
+
+
+def in_memory():
+    """Files in shared memory, and in fabemu's folder for sockets and scratch."""
+    return {path for folder in (RUNS, pathlib.Path("/dev/shm")) if folder.exists()
+            for path in folder.glob("*")}
+
+
+def in_use(path):
+    """Does a living process have this file open, or mapped? Others may test, too."""
+    for maps in pathlib.Path("/proc").glob("[0-9]*/maps"):
+        with contextlib.suppress(OSError):
+            if str(path) in maps.read_text(errors="replace"):
+                return True
+    for fd in pathlib.Path("/proc").glob("[0-9]*/fd/*"):
+        with contextlib.suppress(OSError):
+            if os.readlink(fd) == str(path):
+                return True
+    return False
+
+
 def ended_by(checks, args, blow):
-    """Who is hit by that ends, and all others; nothing stays."""
-    before = set(RUNS.glob("*")) if RUNS.exists() else set()
-    result, _ = struck(checks, args, blow, "2s")
+    """Who is hit by that ends, and all others, each with an error, on every host; nothing stays.
+    When that was is printed. If it takes WITHIN times as long as silence may last, it is for ever.
+    """
+    before, silent_s = in_memory(), 2
+    blow.within_s = WITHIN * silent_s
+    result, _, said = struck(checks, args, blow, f"{silent_s}s")
     checks.that(result.status != 0, f"ended as if nothing had happened: {blow}\n{result.tail()}")
-    wrong = re.findall(r"rounds, (\d+) wrong", result.output)
+    wrong = re.findall(r"rounds, (\d+) wrong", "".join(said))
     checks.that(all(int(count) == 0 for count in wrong), f"wrong data: {blow}\n{result.tail()}")
-    stayed = [str(path) for path in set(RUNS.glob("*")) - before if not alive(path)]
+    checks.that(len(blow.ended_s) == 2, f"ranks of a host never end: of {list(blow.ended_s)} they "
+                f"did, {blow}\n{result.tail()}")
+    when = ", ".join(f"{host} {s:.2f} s" for host, s in sorted(blow.ended_s.items()))
+    print(f"{blow}: the last rank has ended after: {when} (silent {silent_s} s)")
+    if blow.goes_on or blow.kill and blow.kill[0] == "h0":
+        check_errors(checks, blow, said, result.output)
+    stayed = [str(path) for path in in_memory() - before if not alive(path) and not in_use(path)]
     checks.that(not stayed, f"left {stayed} behind: {blow}\n{result.tail()}")
 
 
-def traffic_over(args, hosts, options, words, cwd, during=None, timeout_s=None):
+def traffic_over(args, hosts, options, words, cwd, during=None, timeout_s=None, env=None):
     """Run fabemu traffic on @hosts; returns its Result."""
     timeout_s = timeout_s or args.timeout
     result = common.run([sys.executable, str(TWO_HOSTS), str(hosts), "--fabemu", args.fabemu,
                          "--timeout", str(timeout_s - 5), *options, "--traffic", *words], cwd,
-                        timeout_s, during=during)
+                        timeout_s, env, during)
     if result.status == SKIPPED:
         raise Skip(result.output.strip())
     return result
@@ -450,9 +632,7 @@ def traffic_ended_by(checks, args, host):
         space = f"fabemu-hosts-{process.pid}-"
         give_up = time.monotonic() + 30
         while process.poll() is None and time.monotonic() < give_up:
-            pids = subprocess.run(["ip", "netns", "pids", space + "h1"], check=False, text=True,
-                                  capture_output=True).stdout.split()
-            if any(comm(pid) == "fabemu" for pid in pids):
+            if any(comm(pid) == "fabemu" for pid in inside(space + "h1")):
                 break
             time.sleep(0.01)
         time.sleep(1 + blow.wait_s)
@@ -483,13 +663,20 @@ def parts_of(args):
     parts = [(f"across{i}", check_across, how) for i, how in enumerate(ACROSS)]
     parts += [(f"traffic{i}", traffic, how) for i, how in enumerate(TRAFFIC)]
     parts += [("traffic-capture", traffic_captured, ())]
+    parts += [(f"launch-{name}", launched, (name, agent)) for name, agent in LAUNCHES]
     parts += [(f"traffic-kill-{host}", traffic_ended_by, (host,)) for host in ("h0", "h1")]
-    parts += [("lammps", lammps, ()), ("wire-oq2004", bad_wire, ("oq2004",)),
+    parts += [("lammps", lammps, ()), ("wire-oq2004", bad_wire, ("all", "oq2004"))]
+    parts += [(f"wire-{kind}", bad_wire, (kind, ("oq2004", "packets")[(args.seed + i) % 2]))
+              for i, kind in enumerate(list(WIRES)[1:])]
+    parts += [
               ("misfits", check_misfits, ()), ("cut", cut_for_a_while, ())]
-    parts += [("gone", lambda *which: ended_by(*which, Blow(args.seed)), ())]
+    parts += [("gone-survivors", ended_by, (Blow(args.seed, goes_on=True),))]
+    parts += [(f"kill{i}-survivors", ended_by, (Blow(args.seed + i, kill=kill, goes_on=True),))
+              for i, kill in enumerate(KILLS) if kill[0] == "h1" and kill[1] != "mpi_rounds"]
+    parts += [("gone", ended_by, (Blow(args.seed),))]
     parts += [(f"kill{i}", ended_by, (Blow(args.seed + i, kill=kill),))
               for i, kill in enumerate(KILLS)]
-    parts += [("wire-packets", bad_wire, ("packets",)), ("hpcc", hpcc, ())]
+    parts += [("wire-packets", bad_wire, ("all", "packets")), ("hpcc", hpcc, ())]
     return parts
 
 
@@ -507,13 +694,12 @@ def main():
         if not name.startswith(args.only):
             continue
         if args.seconds and began - first > args.seconds:
-            print(f"{checks.name}: SKIPPED: {name}: {args.seconds} s have passed")
+            checks.skip(f"{name}: {args.seconds} s have passed")
             continue
         try:
             part(checks, args, *how)
         except Skip as why:
-            print(f"{checks.name}: SKIPPED: {name}: {why}", flush=True)
-            checks.passed += 1
+            checks.skip(f"{name}: {why}")
         print(f"{name}: {time.monotonic() - began:.1f} s", flush=True)
     return checks.end(f"; seed {args.seed}")
 

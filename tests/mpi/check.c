@@ -5,8 +5,9 @@
  * several at once; one-sided communication.
  *
  *   mpirun -np 4 mpi_check [--quick | --full] [--strict] [--threads] [--only TEST] [--skip TEST]
- *                          [--seed N] [--iterations N] [--timeout SECONDS]
+ *                          [--part N] [--seed N] [--iterations N] [--timeout SECONDS]
  *
+ * --part: of the reductions one in N, by the seed.
  * --strict: MPI_MIN and MPI_MAX with the top bit set, too, for the two types that
  * Open MPI 4.1.4 compares with the wrong sign, MPI_UNSIGNED_LONG and MPI_OFFSET.
  * Every failure prints a line; `--seed` with the printed number replays it.
@@ -123,6 +124,7 @@ static void options(struct check *check, int argc, char **argv)
         {"only", TEST_NAMES, OPTION_TEXT, &check->only},
         {"skip", "TEST", OPTION_TEXT, &check->skip},
         {"seed", "N", OPTION_NUMBER, &check->seed},
+        {"part", "N", OPTION_INT, &check->part},
         {"iterations", "N", OPTION_INT, &check->iterations},
         {"timeout", "SECONDS", OPTION_INT, &check->timeout_s},
         {NULL, NULL, OPTION_FLAG, NULL},

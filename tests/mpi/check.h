@@ -74,6 +74,7 @@ struct check {
     bool full;        /* every combination */
     bool strict;      /* also what Open MPI 4.1.4 itself gets wrong */
     bool threads;     /* MPI_THREAD_MULTIPLE, two threads */
+    int part;         /* of the reductions one in so many, by the seed; 0: all of them */
     int iterations;   /* of the mixed test; 0: the whole check */
     int timeout_s;    /* of the run */
     const char *only; /* NULL, or the name of one test */

@@ -219,6 +219,12 @@ static bool wanted(const struct check *check, bool first_comm, bool core, size_t
     return core || (first_comm && count < LONG_COUNT);
 }
 
+/* --part: all ranks draw alike. */
+static bool drawn(struct check *check)
+{
+    return check->part <= 1 || check_key(check) % (uint64_t)check->part == 0;
+}
+
 void check_reductions(struct check *check, const struct check_comm *comms, size_t count)
 {
     for (size_t c = 0; c < count; c++) {
@@ -228,7 +234,8 @@ void check_reductions(struct check *check, const struct check_comm *comms, size_
                 if (!(check_types[t].ops >> op & 1))
                     continue;
                 for (size_t n = 0; n < COUNTS; n++)
-                    if (wanted(check, c == 0, is_core(&check_types[t], op), counts[n]))
+                    if (wanted(check, c == 0, is_core(&check_types[t], op), counts[n]) &&
+                        drawn(check))
                         reduction_run(check, &comms[c], &check_types[t], op, counts[n]);
             }
     }

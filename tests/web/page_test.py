@@ -1567,5 +1567,5 @@ if __name__ == "__main__":
         del sys.argv[at:at + 2]
     if browser.missing():
         print(f"page_test: SKIPPED: no page in a browser, for {browser.missing()} is not installed")
-        sys.exit(0)
+        sys.exit(77)
     main()

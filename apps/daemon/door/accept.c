@@ -34,6 +34,7 @@ void daemon_client_free(struct client *client)
 {
     if (client->far)
         hosts_forget(client->far);
+    json_object_put(client->request);
     free(client);
 }
 

@@ -86,7 +86,7 @@ void fabric_place_engine(struct fabric_place *place, uint32_t number)
     place->port = EMU_NO_PORT;
 }
 
-int fabric_audit(struct fabric *fabric, uint64_t now_ps, bool routes, struct fabric_audit *ret)
+int fabric_audit_part(struct fabric *fabric, uint64_t now_ps, bool routes, struct fabric_audit *ret)
 {
     uint64_t begin_ns = emu_now_ns();
     int err = 0;
@@ -103,6 +103,15 @@ int fabric_audit(struct fabric *fabric, uint64_t now_ps, bool routes, struct fab
         err = fabric_audit_routes(fabric, ret);
     if (!err)
         err = fabric_audit_groups(fabric, ret);
+    ret->elapsed_ns = emu_now_ns() - begin_ns;
+    return err;
+}
+
+int fabric_audit(struct fabric *fabric, uint64_t now_ps, bool routes, struct fabric_audit *ret)
+{
+    uint64_t begin_ns = emu_now_ns();
+    int err = fabric_audit_part(fabric, now_ps, routes, ret);
+
     if (!err && fabric->mirror)
         err = fabric->mirror->audit(fabric->mirror->ctx, routes, ret);
     ret->elapsed_ns = emu_now_ns() - begin_ns;

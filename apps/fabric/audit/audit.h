@@ -37,9 +37,12 @@ struct fabric_audit {
  * fabric_audit - look at everything. On clock virtual everything up to @now_ps has happened.
  * @routes: the tables, too: no worker is held for them, but in a large network they take longest.
  * On several hosts each looks at its part, and the governor's adds them up (struct fabric_mirror).
+ * fabric_audit_part() - look at the part of this host alone.
  * Errors: -ENOMEM. Thread: the fabric's manager; clock virtual: between two advances.
  */
 int fabric_audit(struct fabric *fabric, uint64_t now_ps, bool routes, struct fabric_audit *ret);
+int fabric_audit_part(struct fabric *fabric, uint64_t now_ps, bool routes,
+                      struct fabric_audit *ret);
 
 /* --- its parts ---------------------------------------------------------------------- */
 

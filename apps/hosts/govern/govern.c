@@ -43,6 +43,7 @@ void hosts_lose(struct host_far *far, const char *why)
     far->links = NULL;
     hosts_hits_past(&far->hits);
     memset(far->sample, 0, sizeof far->sample); /* its next life counts from 0 */
+    hosts_query_lost(far);
     emu_each_listed (struct hosts_process, process, &far->processes, link) {
         if (!*process->how)
             snprintf(process->how, sizeof process->how, "its host %s was lost",
@@ -130,8 +131,7 @@ static void message_of_node(struct host_far *far, int64_t node)
         ops->cut_off(ops->ctx, far->number, (uint32_t)node);
 }
 
-/* What a host says has failed: a negative errno, whatever it says; 0: nothing has. */
-static int error_of(struct json_object *message, int64_t unsaid)
+int hosts_error_of(struct json_object *message, int64_t unsaid)
 {
     int64_t number = emu_json_number(message, "errno", unsaid);
 
@@ -154,7 +154,9 @@ static void message_serve(struct host_far *far, struct json_object *message)
     if (json_object_object_get_ex(message, "cut_off", &field))
         message_of_node(far, json_object_get_int64(field));
     if (json_object_object_get_ex(message, "failed", &field))
-        far_failed(far, emu_json_text(message, "failed", "?"), error_of(message, EIO));
+        far_failed(far, emu_json_text(message, "failed", "?"), hosts_error_of(message, EIO));
+    if (emu_json_number(message, "reply", 0) > 0)
+        hosts_message_of_query(far, message);
 }
 
 static void serve_kept(struct host_far *far)
@@ -280,6 +282,7 @@ static struct json_object *far_reply(struct host_far *far, int64_t number, int64
     struct json_object *message;
     uint32_t late = 0; /* messages that were there already when the time was over */
 
+    until_ms = hosts_query_until_ms(far, until_ms);
     while (!far->lost) {
         int64_t left_ms = until_ms - emu_now_ms();
         int err = conn_flush(&far->conn);
@@ -305,7 +308,7 @@ static struct json_object *far_reply(struct host_far *far, int64_t number, int64
     return NULL;
 }
 
-static int64_t deadline_ms(uint64_t ms)
+int64_t hosts_deadline_ms(uint64_t ms)
 {
     return ms > INT32_MAX ? emu_now_ms() + INT32_MAX : emu_now_ms() + (int64_t)ms;
 }
@@ -319,6 +322,18 @@ static void far_call(struct host_far *far, int64_t number, const char *what,
     hosts_say(far, with);
 }
 
+int64_t hosts_call_begin(struct hosts *hosts, uint32_t only, const char *what,
+                         struct json_object *with)
+{
+    int64_t number = ++hosts->calls;
+
+    for (uint32_t h = 1; h < hosts->config.count; h++)
+        if (!only || h == only)
+            far_call(&hosts->far[h], number, what, json_object_get(with));
+    json_object_put(with);
+    return number;
+}
+
 struct call {
     const char *what;
     uint32_t only; /* host; 0: all */
@@ -330,14 +345,10 @@ struct call {
 /* @with is put. A host that fails otherwise than it may is lost. Returns the first error. */
 static int call_all(struct hosts *hosts, const struct call *call, struct json_object *with)
 {
-    int64_t number = ++hosts->calls;
-    int64_t until_ms = deadline_ms(hosts->config.call_ms);
+    int64_t number = hosts_call_begin(hosts, call->only, call->what, with);
+    int64_t until_ms = hosts_deadline_ms(hosts->config.call_ms);
     int err = 0;
 
-    for (uint32_t h = 1; h < hosts->config.count; h++)
-        if (!call->only || h == call->only)
-            far_call(&hosts->far[h], number, call->what, json_object_get(with));
-    json_object_put(with);
     for (uint32_t h = 1; h < hosts->config.count; h++) {
         struct json_object *reply;
         int failed;
@@ -345,7 +356,7 @@ static int call_all(struct hosts *hosts, const struct call *call, struct json_ob
         if (call->only && h != call->only)
             continue;
         reply = far_reply(&hosts->far[h], number, until_ms);
-        failed = reply                 ? error_of(reply, 0)
+        failed = reply                 ? hosts_error_of(reply, 0)
                  : !hosts->far[h].lost ? -ECANCELED
                  : call->only          ? -EHOSTDOWN
                                        : 0;
@@ -500,7 +511,7 @@ static int host_meet(struct hosts *hosts, uint32_t h, int64_t until_ms, char *wh
 /* All must be there before anybody is served. */
 static int all_meet(struct hosts *hosts, char *error, size_t error_bytes)
 {
-    int64_t until_ms = deadline_ms(hosts->config.start_ms) + HOSTS_LONGER_MS;
+    int64_t until_ms = hosts_deadline_ms(hosts->config.start_ms) + HOSTS_LONGER_MS;
     uint64_t call_ms = hosts->config.call_ms;
     char why[HOSTS_WHY_BYTES] = "";
     int err;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * governor.h - what the files of the governor's side share: govern.c, guests.c, mirror.c, views.c,
- * faults.c. All of it is the daemon's thread's, which is the fabric's manager. Not for others.
+ * queries.c, faults.c. All of it is the daemon's thread's, which is the fabric's manager. Not for
+ * others.
  */
 #ifndef APPS_HOSTS_GOVERNOR_H
 #define APPS_HOSTS_GOVERNOR_H
@@ -53,6 +54,20 @@ struct host_far {
     } sample[HOSTS_TOLDS];
 };
 
+/* A question that nobody waits for. queries.c's. */
+struct hosts_query {
+    int64_t number;   /* of the call; 0: nothing was asked yet */
+    uint64_t waits;   /* by host, bits: it has not answered, and is not lost; */
+    int64_t until_ms; /* by emu_now_ms(): it has as long */
+    int err;          /* the first that one answered */
+};
+
+struct hosts_audits {
+    struct hosts *hosts;
+    struct fabric_audit *sum;
+    uint32_t lines; /* of sum->line */
+};
+
 struct hosts {
     struct hosts_config config;
     struct fabric_mirror mirror;
@@ -71,6 +86,8 @@ struct hosts {
     uint64_t from_bytes;                 /* of messages that are told of as finished */
     uint8_t sample[HOSTS_SAMPLE_BYTES + HOSTS_SAMPLE_SLACK];
     uint64_t asked_ns; /* when all were asked last what their processes have pending */
+    struct hosts_query query[HOSTS_ASKED];
+    struct hosts_audits audits; /* of HOSTS_AUDIT */
     struct host_far far[HOSTS_MAX];
 };
 
@@ -84,6 +101,16 @@ void hosts_say(struct host_far *far, struct json_object *message);
 
 /* Have one of them do what hosts_tell() has all do. */
 void hosts_tell_one(struct host_far *far, const char *what, struct json_object *with);
+
+/* Have all others, or @only one, do what is not waited for here; @with is put. Its number. */
+int64_t hosts_call_begin(struct hosts *hosts, uint32_t only, const char *what,
+                         struct json_object *with);
+
+/* What a host says has failed: a negative errno, whatever it says; @unsaid, 0: nothing has. */
+int hosts_error_of(struct json_object *message, int64_t unsaid);
+
+/* In so many ms, by emu_now_ms(). */
+int64_t hosts_deadline_ms(uint64_t ms);
 
 /* A message is for the next hosts_serve(). False: so many are kept that it is no honest host. */
 bool hosts_keep(struct host_far *far, struct json_object *message);
@@ -125,6 +152,17 @@ void hosts_message_of_client(struct host_far *far, int64_t client, struct json_o
 
 /* Those of its processes that @events name, and those that were held and need not be any more. */
 void hosts_processes_serve(struct host_far *far, const struct epoll_event *events, int count);
+
+/* --- queries.c --- */
+
+/* It may be an answer to one. */
+void hosts_message_of_query(struct host_far *far, struct json_object *message);
+
+/* It answers none any more. */
+void hosts_query_lost(struct host_far *far);
+
+/* Until when it may take to answer a call, which has until @until_ms of its own. */
+int64_t hosts_query_until_ms(const struct host_far *far, int64_t until_ms);
 
 /* --- samples.c --- */
 

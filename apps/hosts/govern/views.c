@@ -11,7 +11,6 @@
 
 #include "apps/daemon/conn.h"
 #include "apps/fabric/look/stalls.h"
-#include "apps/fabric/audit/audit.h"
 #include "apps/hosts/govern/governor.h"
 #include "emu/combiner.h"
 #include "emu/edge/pending.h"
@@ -207,54 +206,4 @@ uint32_t hosts_view_stalls(void *ctx, uint64_t now_ns, struct fabric_stall *ret,
 
     hosts_call(ctx, 0, "stalls", json_object_new_object(), stalls_take, &stalls);
     return stalls.count;
-}
-
-/* --- audit ------------------------------------------------------------------------------- */
-
-struct audits {
-    struct hosts *hosts;
-    struct fabric_audit *sum;
-    uint32_t lines; /* of sum->line */
-};
-
-static void line_set(const struct audits *audits, uint32_t i, uint32_t host, const char *wrong)
-{
-    snprintf(audits->sum->line[i], FABRIC_FINDING_BYTES, "host %s: %.*s",
-             audits->hosts->config.name[host], FABRIC_FINDING_BYTES / 2, wrong);
-}
-
-static void audit_take(void *ctx, uint32_t host, struct json_object *reply)
-{
-    struct audits *audits = ctx;
-    struct fabric_audit *sum = audits->sum;
-    struct json_object *audit = json_object_object_get(reply, "audit");
-    struct json_object *wrong = json_object_object_get(audit, "wrong");
-    uint64_t held_ns = (uint64_t)emu_json_number(audit, "held_ns", 0);
-
-    for (size_t i = 0; i < length_of(wrong) && audits->lines < FABRIC_FINDINGS; i++) {
-        const char *line = json_object_get_string(json_object_array_get_idx(wrong, i));
-
-        line_set(audits, audits->lines++, host, line ? line : "");
-    }
-    sum->found += (uint32_t)emu_json_number(audit, "found", 0);
-    sum->switches += (uint32_t)emu_json_number(audit, "switches", 0);
-    sum->cables += (uint32_t)emu_json_number(audit, "cables", 0);
-    sum->crossing += (uint32_t)emu_json_number(audit, "between_hosts", 0);
-    sum->buffers += (uint64_t)emu_json_number(audit, "buffers", 0);
-    sum->held_ns = held_ns > sum->held_ns ? held_ns : sum->held_ns;
-}
-
-int hosts_view_audit(void *ctx, bool routes, struct fabric_audit *sum)
-{
-    struct audits audits = {.hosts = ctx, .sum = sum};
-
-    while (audits.lines < sum->found && audits.lines < FABRIC_FINDINGS) {
-        char wrong[FABRIC_FINDING_BYTES];
-
-        memcpy(wrong, sum->line[audits.lines], sizeof wrong);
-        line_set(&audits, audits.lines++, 0, wrong);
-    }
-    return hosts_call_long(ctx, "audit",
-                           json_add_number(json_object_new_object(), "routes", routes), audit_take,
-                           &audits);
 }

@@ -74,6 +74,14 @@ static int call_meet(struct obey *obey, struct json_object *call, struct json_ob
     return -EAGAIN;
 }
 
+static int call_answer(struct obey *obey, struct json_object *call, struct json_object *reply)
+{
+    (void)obey;
+    (void)call;
+    (void)reply;
+    return 0;
+}
+
 static int call_end(struct obey *obey, struct json_object *call, struct json_object *reply)
 {
     (void)call;
@@ -284,6 +292,7 @@ static const struct {
     int (*obey)(struct obey *, struct json_object *call, struct json_object *reply);
 } calls[] = {
     {"meet", call_meet},
+    {"answer", call_answer},
     {"end", call_end},
     {"attach", call_attach},
     {"detach", call_detach},

@@ -67,7 +67,9 @@ struct dpdk_kind {
     bool filters;        /* what is not ours can be kept out by a filter on that socket */
     bool has_mtu;        /* its MTU is set, and is no other program's */
     bool has_interrupts; /* DPDK can be asked for an interrupt when frames come */
-    bool keeps_queues;   /* frames lie in its queues: the pool has them besides those asked for */
+    bool
+        ends_in_kernel; /* it makes an interface of the kernel, which gets the port's own address */
+    bool keeps_queues;  /* frames lie in its queues: the pool has them besides those asked for */
     /* it may only be stopped by the thread that has its interrupts, which unmaps its rings */
     bool stops_among_interrupts;
     uint32_t object_most; /* bytes of a buffer with all that stands before it; 0: no limit */
@@ -102,6 +104,12 @@ void dpdk_argument_add(struct dpdk_device *device, const char *key, uint32_t val
 /** dpdk_interface_look - its MTU. Errors: -ENODEV, -ENETDOWN; -EPERM: it may not be used. */
 int dpdk_interface_look(struct dpdk_interface *interface, const struct dpdk_device *device,
                         const struct dpdk_error *error);
+
+/**
+ * dpdk_interface_readdress - the interface that the driver has made gets another address than the
+ * port's, @mac: a bridge takes a frame to its own interface's address for its own.
+ */
+void dpdk_interface_readdress(unsigned index, const uint8_t mac[static 6]);
 
 /** dpdk_interface_runs - is it up, with a carrier? @fd: any socket. */
 bool dpdk_interface_runs(const struct dpdk_interface *interface, int fd);

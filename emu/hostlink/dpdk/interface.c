@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* interface.c - network interfaces of the kernel: whether one can be used, and for which frames. */
 #include <errno.h>
+#include <net/if_arp.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -22,6 +23,20 @@ bool dpdk_interface_runs(const struct dpdk_interface *interface, int fd)
 
     return ioctl(fd, SIOCGIFFLAGS, &ask) == 0 && (ask.ifr_flags & IFF_UP) &&
            (ask.ifr_flags & IFF_RUNNING);
+}
+
+void dpdk_interface_readdress(unsigned index, const uint8_t mac[static 6])
+{
+    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    struct ifreq set = {0};
+
+    set.ifr_hwaddr.sa_family = ARPHRD_ETHER;
+    memcpy(set.ifr_hwaddr.sa_data, mac, 6);
+    set.ifr_hwaddr.sa_data[5] ^= 1;
+    if (fd >= 0 && if_indextoname(index, set.ifr_name))
+        ioctl(fd, SIOCSIFHWADDR, &set); /* who has no bridge goes on without, too */
+    if (fd >= 0)
+        close(fd);
 }
 
 /* May this process have the socket that the driver will want? */

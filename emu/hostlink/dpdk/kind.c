@@ -173,6 +173,7 @@ static const struct dpdk_kind kinds[] = {
     {.name = "net_tap",
      .has_mtu = true,
      .has_interrupts = true,
+     .ends_in_kernel = true,
      .hint = "it needs root or CAP_NET_ADMIN, and /dev/net/tun"},
     {.has_mtu = true,
      .has_interrupts = true,

@@ -199,6 +199,7 @@ static int port_ready(const struct opening *opening)
 {
     struct dpdk_port *port = opening->port;
     uint32_t least = opening->options->frame_least ? opening->options->frame_least : FRAME_LEAST;
+    struct rte_eth_dev_info info;
     struct rte_ether_addr mac;
 
     if (port->device.frame_bytes < least)
@@ -213,6 +214,8 @@ static int port_ready(const struct opening *opening)
         return dpdk_fail(opening->error, -EIO, "%s: %s", port->device.name, strerror(errno));
     if (rte_eth_macaddr_get(port->id, &mac) == 0)
         memcpy(port->port.mac, mac.addr_bytes, sizeof port->port.mac);
+    if (port->device.kind->ends_in_kernel && rte_eth_dev_info_get(port->id, &info) == 0)
+        dpdk_interface_readdress(info.if_index, port->port.mac);
     if (port->socket >= 0 && port->device.kind->filters)
         dpdk_socket_prepare(port->socket);
     wake_open(port);

@@ -832,6 +832,203 @@ static void check__is_of_all_hosts_and_names_them(void)
     rig_free();
 }
 
+/* --- a host that stands still ------------------------------------------------------------ */
+
+static int still_fd; /* who stands still reads it */
+
+/* In a signal handler, on the host's thread. */
+static void waits_to_go(int number)
+{
+    int was = errno;
+    eventfd_t go;
+
+    (void)number;
+    while (read(still_fd, &go, sizeof go) < 0 && errno == EINTR)
+        ;
+    errno = was;
+}
+
+/* The thread that serves host @h does nothing from now on; its links are as they were. */
+static void host_stands(uint32_t h)
+{
+    struct sigaction action = {.sa_handler = waits_to_go};
+
+    still_fd = eventfd(0, EFD_CLOEXEC);
+    CU_ASSERT_EQUAL_FATAL(sigaction(SIGUSR1, &action, NULL), 0);
+    CU_ASSERT_EQUAL_FATAL(pthread_kill(rig.host[h].thread, SIGUSR1), 0);
+}
+
+static void host_goes(void)
+{
+    eventfd_write(still_fd, 1);
+}
+
+static void puts_request(struct conn *conn, struct json_object *request)
+{
+    CU_ASSERT_EQUAL_FATAL(conn_put(conn, request), 0);
+    CU_ASSERT_EQUAL_FATAL(conn_flush(conn), 0);
+}
+
+static bool has_word(const struct conn *conn)
+{
+    struct pollfd ready = {conn->fd, POLLIN, 0};
+
+    return poll(&ready, 1, 0) > 0;
+}
+
+/* The next reply; it is for the caller to put. */
+static struct json_object *hears_reply(struct conn *conn)
+{
+    struct json_object *reply = NULL;
+
+    CU_ASSERT_EQUAL_FATAL(conn_wait(conn, &reply, PATIENCE_MS), 0);
+    return reply;
+}
+
+static void is_right(struct json_object *reply)
+{
+    struct json_object *check = field(reply, "check");
+
+    CU_ASSERT_TRUE(emu_json_true(check, "right"));
+    CU_ASSERT_EQUAL(emu_json_number(check, "switches", 0), rig.graph->switches);
+    json_object_put(reply);
+}
+
+/* Who asks waits for it, on whatever host it is, and nobody else does. */
+static void still_host__holds_up_only_who_asks(void)
+{
+    static const char *const questions[] = {"check", "status", "report", "faults", "check"};
+    enum { ASKERS = sizeof questions / sizeof questions[0] };
+    struct conn asker[ASKERS], other, gone;
+    struct json_object *reply;
+
+    rig_start();
+    connects(&other, 0);
+    host_stands(2);
+    for (uint32_t i = 0; i < ASKERS; i++) {
+        connects(&asker[i], i % 2);
+        puts_request(&asker[i], command(questions[i]));
+    }
+    connects(&gone, 0);
+    puts_request(&gone, command("check"));
+    conn_close(&gone);
+    for (uint32_t i = 0; i < 3; i++) { /* a request after the others, which host 1 passes on */
+        reply = asks(&other, command(i ? "subscribe" : "nonsense"));
+        CU_ASSERT_EQUAL(emu_json_true(reply, "ok"), i > 0);
+        json_object_put(reply);
+    }
+    for (uint32_t i = 0; i < ASKERS; i++)
+        CU_ASSERT_FALSE(has_word(&asker[i]));
+    CU_ASSERT_FALSE(has_word(&rig.host[0].owner)); /* and no host is lost */
+    host_goes();
+    for (uint32_t i = 0; i < ASKERS; i++) {
+        reply = hears_reply(&asker[i]);
+        CU_ASSERT_TRUE(emu_json_true(reply, "ok"));
+        if (strcmp(questions[i], "check") == 0)
+            is_right(reply);
+        else
+            json_object_put(reply);
+        conn_close(&asker[i]);
+    }
+    conn_close(&other);
+    rig_end();
+    rig_free();
+    close(still_fd);
+}
+
+/* Requests behind the one that waits are answered behind it, also of who says no more. */
+static void still_host__answers_come_in_order(void)
+{
+    static const char lines[] = "{\"cmd\":\"check\"}\n{\"cmd\":\"nonsense\"}\n"
+                                "{\"cmd\":\"check\"}\n{\"cmd\":\"status\"}\n";
+    struct json_object *reply;
+    struct conn conn, other;
+
+    rig_start();
+    connects(&conn, 0);
+    connects(&other, 0);
+    host_stands(1);
+    CU_ASSERT_EQUAL(send(conn.fd, lines, sizeof lines - 1, MSG_NOSIGNAL), sizeof lines - 1);
+    shutdown(conn.fd, SHUT_WR);
+    json_object_put(asks(&other, command("subscribe")));
+    CU_ASSERT_FALSE(has_word(&conn));
+    host_goes();
+    is_right(hears_reply(&conn));
+    reply = hears_reply(&conn);
+    CU_ASSERT_EQUAL(emu_json_number(reply, "errno", 0), ENOSYS);
+    json_object_put(reply);
+    is_right(hears_reply(&conn));
+    reply = hears_reply(&conn);
+    CU_ASSERT_PTR_NOT_NULL(field(reply, "report"));
+    json_object_put(reply);
+    CU_ASSERT_EQUAL(conn_wait(&conn, &reply, PATIENCE_MS), -EPIPE);
+    conn_close(&conn);
+    conn_close(&other);
+    rig_end();
+    rig_free();
+    close(still_fd);
+}
+
+/* When its time is over it is lost, and who asked is told of all others. */
+static void still_host__is_lost_in_the_end(void)
+{
+    static const char *const questions[] = {"check", "status"};
+
+    for (uint32_t i = 0; i < 2; i++) {
+        struct json_object *reply, *event;
+        struct conn conn;
+
+        rig_make("oq2004", false);
+        rig.hosts.call_ms = 200;
+        rig.hosts.start_ms = 300;
+        rig_go();
+        connects(&conn, 0);
+        host_stands(2);
+        puts_request(&conn, command(questions[i]));
+        event = hears(&rig.host[0].owner, "host_lost");
+        CU_ASSERT_STRING_EQUAL(emu_json_text(event, "name", ""), "blue");
+        CU_ASSERT_STRING_EQUAL(emu_json_text(event, "why", ""), "it does not answer");
+        json_object_put(event);
+        reply = hears_reply(&conn);
+        CU_ASSERT_TRUE(emu_json_true(reply, "ok"));
+        if (i == 0)
+            CU_ASSERT_TRUE(emu_json_number(field(reply, "check"), "switches", 0) <
+                           rig.graph->switches);
+        json_object_put(reply);
+        conn_close(&conn);
+        host_goes();
+        rig_end();
+        rig_free();
+        close(still_fd);
+    }
+}
+
+/* Who waits when the fabric ends is told so. */
+static void still_host__does_not_hold_up_the_end(void)
+{
+    struct json_object *reply;
+    struct conn conn, other;
+
+    rig_make("oq2004", false);
+    rig.hosts.call_ms = 200;
+    rig_go();
+    connects(&conn, 0);
+    connects(&other, 0);
+    host_stands(2);
+    puts_request(&conn, command("check"));
+    json_object_put(asks(&other, command("shutdown")));
+    reply = hears_reply(&conn);
+    CU_ASSERT_EQUAL(emu_json_number(reply, "errno", 0), ECANCELED);
+    json_object_put(reply);
+    host_join(&rig.host[0]);
+    host_goes();
+    rig_end();
+    rig_free();
+    conn_close(&conn);
+    conn_close(&other);
+    close(still_fd);
+}
+
 static void host_lost__its_processes_have_died(void)
 {
     struct conn conn[HOSTS];
@@ -2756,6 +2953,10 @@ int main(void)
         CASE(standstill__is_that_of_all_hosts),
         CASE(standstill__of_who_has_left_is_forgotten),
         CASE(check__is_of_all_hosts_and_names_them),
+        CASE(still_host__holds_up_only_who_asks),
+        CASE(still_host__answers_come_in_order),
+        CASE(still_host__is_lost_in_the_end),
+        CASE(still_host__does_not_hold_up_the_end),
         CASE(fault__stands_where_the_device_is),
         CASE(fault__of_combine_units_is_known_to_all),
         CASE(link_down__is_that_of_all_hosts),

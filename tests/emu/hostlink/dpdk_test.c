@@ -33,7 +33,7 @@ static struct emu_hostport *port_open(const char *device)
 
     if (err == -ENOTSUP) {
         CU_ASSERT_PTR_NOT_NULL(strstr(error, "libdpdk-dev"));
-        printf("skipped: %s\n", error);
+        test_skip(error);
         return NULL;
     }
     if (err != 0)

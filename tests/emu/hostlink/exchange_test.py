@@ -114,6 +114,13 @@ class Exchange(Base):
             # The last acknowledgments are still in the device's hands.
             self.assertLess(mine["free_before"] - mine["free_after"], 64)
 
+    def test_tap__frames_of_all_sizes_through_a_bridge(self):
+        """The bridge leads what is to the port's address to the port, and does not keep it."""
+        run = self.start("--device", "tap", command=[self.exchange, "{device}"])
+        for mine in self.exchanged(run):
+            self.assertEqual(mine["frame_bytes"], 1514)
+            self.assertTrue(mine["wakes"])
+
     def test_small_mtu__small_frames(self):
         run = self.start("--mtu", "1500", command=[self.exchange, "{device}"])
         for mine in self.exchanged(run):

@@ -188,7 +188,7 @@ int emu_json_take(struct emu_json_buf *in, size_t line_max, char **line, size_t 
 
 /* --- the socket --------------------------------------------------------------------- */
 
-/* Room for two descriptors beside what is sent or read. */
+/* Room for the descriptors beside what is sent or read. */
 union fds_space {
     struct cmsghdr align;
     char bytes[CMSG_SPACE(EMU_JSON_FDS * sizeof(int))];
@@ -267,7 +267,8 @@ ssize_t emu_json_read(struct emu_json_buf *in, int fd, struct emu_json_fds *ret,
     if (ret) {
         *ret = (struct emu_json_fds){.fd = EMU_JSON_NONE};
         msg.msg_control = space.bytes;
-        msg.msg_controllen = sizeof space.bytes;
+        msg.msg_controllen =
+            CMSG_LEN(EMU_JSON_FDS * sizeof(int)); /* one more were lost, not kept */
     }
     if (err)
         return err;

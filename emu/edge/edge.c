@@ -2,7 +2,7 @@
 /*
  * edge.c - the fabric's end of an edge: see edge/fabric.h for what it trusts.
  *
- * Labels: X1..X6 are this end's, Y1..Y8 the adapter's (edge/nic.c).
+ * Labels: X1..X7 are this end's, Y1..Y9 the adapter's (edge/nic.c).
  */
 #include "emu/edge/fabric.h"
 
@@ -338,16 +338,16 @@ static void edge_block(struct emu_edge *edge, bool blocked)
     edge->blocked = blocked;
 }
 
-/* How far has the process read? A head that cannot be is not followed: the ring stays full. */
-static void edge_look_down(struct emu_edge *edge)
+/* How far has the process read? False: its head cannot be, and is not followed. */
+static bool edge_look_down(struct emu_edge *edge)
 {
     uint32_t head =
         atomic_load_explicit(&edge->shared->down_head, memory_order_acquire); /* X3: Y4 */
 
-    if (head - edge->down_head <= edge->down_tail - edge->down_head)
-        edge->down_head = head;
-    else
-        emu_count(&edge->bad, 1);
+    if (head - edge->down_head > edge->down_tail - edge->down_head)
+        return false;
+    edge->down_head = head;
+    return true;
 }
 
 uint32_t emu_edge_room(struct emu_edge *edge)
@@ -361,7 +361,8 @@ uint32_t emu_edge_room(struct emu_edge *edge)
         return UINT32_MAX; /* there it is dropped */
     }
     if (used == EMU_EDGE_SLOTS) {
-        edge_look_down(edge);
+        if (!edge_look_down(edge))
+            emu_count(&edge->bad, 1); /* the ring stays full */
         used = edge->down_tail - edge->down_head;
     }
     if (edge->blocked != (used == EMU_EDGE_SLOTS))
@@ -417,10 +418,10 @@ uint32_t emu_edge_write(struct emu_shelf *shelf, const struct emu_hdr *hdr,
                         const struct emu_seg *payload)
 {
     uint32_t on = shelf->next++;
-    struct emu_seg *seg = &shelf->slot[on % EMU_SHELF_SLOTS].seg;
+    struct emu_seg *seg = &shelf->shared->slot[on % EMU_SHELF_SLOTS].seg;
 
     if (shelf->end - on > EMU_EDGE_AHEAD)
-        emu_seg_prefetch(&shelf->slot[(on + EMU_EDGE_AHEAD) % EMU_SHELF_SLOTS].seg, true);
+        emu_seg_prefetch(&shelf->shared->slot[(on + EMU_EDGE_AHEAD) % EMU_SHELF_SLOTS].seg, true);
     edge_seg_copy(seg, payload, hdr->len);
     seg->hdr = *hdr;
     return on;
@@ -433,7 +434,7 @@ void emu_edge_refer(struct emu_edge *edge, uint32_t on)
         return;
     }
     emu_edge_prefetch_on(edge->shared, edge->down_tail);
-    edge->shared->down_on[edge->down_tail % EMU_EDGE_SLOTS] = 1 + on % EMU_SHELF_SLOTS;
+    edge->shared->down_on[edge->down_tail % EMU_EDGE_SLOTS] = emu_on(on);
     edge->down_tail++;
     edge->shelf_last[emu_shelf_part(on)] = edge->down_tail;
     emu_count(&edge->delivered, 1);
@@ -448,10 +449,8 @@ static bool edge_reads(const struct emu_edge *edge, uint32_t part)
 bool emu_edge_reads(struct emu_edge *edge, uint32_t part)
 {
     if (atomic_load_explicit(&edge->cut, memory_order_relaxed))
-        return false; /* it was told that it is no more part of this */
-    if (edge_reads(edge, part))
-        edge_look_down(edge);
-    return edge_reads(edge, part);
+        return false; /* it will see that what it reads is gone */
+    return edge_reads(edge, part) && (!edge_look_down(edge) || edge_reads(edge, part));
 }
 
 /* --- telling ------------------------------------------------------------------------ */

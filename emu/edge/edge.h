@@ -4,9 +4,10 @@
  *
  * An edge is one shared memory region with a ring of whole segments each way:
  * `up` from the adapter to the fabric, `down` from the fabric to the adapter.
- * The process maps its own edge and nothing else. Both sides keep their own
- * copies of what they wrote; the fabric believes nothing it reads: an index out
- * of range, a bad header or a foreign source is counted and dropped.
+ * The process maps its own edge, for reading its switch's shelf (edge/shelf.h),
+ * and nothing else. Both sides keep their own copies of what they wrote; the
+ * fabric believes nothing it reads: an index out of range, a bad header or a
+ * foreign source is counted and dropped.
  *
  * The adapter's credits on the wire are kept by the fabric's side (link.c):
  * the up ring is the adapter's transmit queue, not the wire.
@@ -50,6 +51,12 @@
 
 struct emu_edge_slot {
     struct emu_seg seg;
+};
+
+/* A shelf, as all map it (emu/edge/shelf.h). */
+struct emu_shelf_shared {
+    alignas(EMU_LINE) _Atomic uint32_t end; /* slots below have been written, or may be any time */
+    alignas(EMU_LINE) struct emu_edge_slot slot[EMU_SHELF_SLOTS];
 };
 
 #define EMU_EDGE_AHEAD 8 /* slots that emu_edge_prefetch() looks ahead */
@@ -179,7 +186,7 @@ struct emu_edge_shared {
      */
     alignas(EMU_LINE) uint64_t up_ps[EMU_EDGE_SLOTS];
     alignas(EMU_LINE) uint64_t down_ps[EMU_EDGE_SLOTS];
-    /* Where a segment of the down ring lies: 1 + slot of the shelf; 0: in its slot of the ring. */
+    /* Where a segment of the down ring lies: emu_on(); 0: in its slot of the ring. */
     alignas(EMU_LINE) uint32_t down_on[EMU_EDGE_SLOTS];
     alignas(EMU_LINE) struct emu_edge_slot up[EMU_EDGE_SLOTS];
     alignas(EMU_LINE) struct emu_edge_slot down[EMU_EDGE_SLOTS];
@@ -237,14 +244,18 @@ struct emu_edge_fds {
 /* The adapter's end. Owned by whoever holds the adapter's lock. */
 struct emu_edge_nic {
     struct emu_edge_shared *shared;
-    const struct emu_edge_slot *shelf; /* for reading; NULL: there is none */
-    int bell;                          /* eventfd: write 1 to wake the fabric's worker */
-    uint32_t up_tail;                  /* segments written; published by emu_edge_nic_publish() */
-    uint32_t up_shown;                 /* segments published */
-    uint32_t up_head;                  /* copy of shared->up_head: lags */
-    uint32_t down_head;                /* segments read; published by emu_edge_nic_consumed() */
+    const struct emu_shelf_shared *shelf; /* for reading; NULL: there is none */
+    int bell;                             /* eventfd: write 1 to wake the fabric's worker */
+    uint32_t up_tail;   /* segments written; published by emu_edge_nic_publish() */
+    uint32_t up_shown;  /* segments published */
+    uint32_t up_head;   /* copy of shared->up_head: lags */
+    uint32_t down_head; /* segments read; published by emu_edge_nic_consumed() */
     uint32_t down_shown;
     uint32_t down_tail; /* copy of shared->down_tail: lags */
+    /* Segments of the shelf, copied some at a time: for the down ring's places from there on. */
+    uint32_t shelved_from;
+    uint32_t shelved_count;
+    alignas(EMU_LINE) struct emu_seg shelved[EMU_EDGE_AHEAD];
 };
 
 /**
@@ -313,22 +324,50 @@ static inline void emu_edge_prefetch_on(const struct emu_edge_shared *shared, ui
         __builtin_prefetch(&shared->down_on[(index + 2 * line) % EMU_EDGE_SLOTS]);
 }
 
-/* The segment at @index of the down ring. */
-static inline const struct emu_seg *emu_edge_nic_at(const struct emu_edge_nic *nic, uint32_t index)
+/** emu_on - how the down ring says that a segment is the shelf's @index. Pure. */
+static inline uint32_t emu_on(uint32_t index)
+{
+    return index << 1 | 1;
+}
+
+/** emu_on_slot - the slot of the shelf. Pure. */
+static inline uint32_t emu_on_slot(uint32_t on)
+{
+    return (on >> 1) % EMU_SHELF_SLOTS;
+}
+
+/**
+ * emu_edge_nic_shelve - copy the next segment, which is on the shelf, and those behind it that are.
+ * False: it is gone, since the fabric has given this process up and no longer waits for it.
+ */
+bool emu_edge_nic_shelve(struct emu_edge_nic *nic);
+
+/* The copy of the next segment, which is on the shelf; NULL: it is gone. */
+static inline const struct emu_seg *emu_edge_nic_shelved(struct emu_edge_nic *nic)
+{
+    if (nic->down_head - nic->shelved_from >= nic->shelved_count && !emu_edge_nic_shelve(nic))
+        return NULL;
+    return &nic->shelved[nic->down_head - nic->shelved_from];
+}
+
+/* Ask for the lines of the segment at @index of the down ring, wherever it lies. */
+static inline void emu_edge_nic_prefetch(const struct emu_edge_nic *nic, uint32_t index)
 {
     uint32_t on = nic->shared->down_on[index % EMU_EDGE_SLOTS];
 
-    return on && nic->shelf ? &nic->shelf[(on - 1) % EMU_SHELF_SLOTS].seg
-                            : &nic->shared->down[index % EMU_EDGE_SLOTS].seg;
+    emu_seg_prefetch(on && nic->shelf ? &nic->shelf->slot[emu_on_slot(on)].seg
+                                      : &nic->shared->down[index % EMU_EDGE_SLOTS].seg,
+                     false);
 }
 
 /**
  * emu_edge_nic_peek - the next segment that is due (@now_ps; ignored by a raw fabric), or NULL.
- * Valid until consumed.
+ * Valid until the next is peeked at.
  */
 static inline const struct emu_seg *emu_edge_nic_peek(struct emu_edge_nic *nic, uint64_t now_ps)
 {
     struct emu_edge_shared *shared = nic->shared;
+    uint32_t at = nic->down_head % EMU_EDGE_SLOTS;
 
     if (nic->down_tail == nic->down_head) {
         uint32_t tail = atomic_load_explicit(&shared->down_tail, memory_order_acquire); /* Y3: X4 */
@@ -341,8 +380,8 @@ static inline const struct emu_seg *emu_edge_nic_peek(struct emu_edge_nic *nic, 
         return NULL;
     emu_edge_prefetch_on(shared, nic->down_head);
     if (nic->down_tail - nic->down_head > EMU_EDGE_AHEAD)
-        emu_seg_prefetch(emu_edge_nic_at(nic, nic->down_head + EMU_EDGE_AHEAD), false);
-    return emu_edge_nic_at(nic, nic->down_head);
+        emu_edge_nic_prefetch(nic, nic->down_head + EMU_EDGE_AHEAD);
+    return shared->down_on[at] ? emu_edge_nic_shelved(nic) : &shared->down[at].seg;
 }
 
 /** emu_edge_nic_pop - done with the peeked segment. */

@@ -11,6 +11,7 @@
  *      bell_wanted, then reads the index. All four are seq_cst, so one of us sees the other.
  *   Y6 (futex): we store asleep, then read down_tail; the fabric stores
  *      down_tail, then reads asleep. All four are seq_cst.
+ *   Y9 pairs with X7 (a shelf's end): see emu_edge_nic_shelve().
  *   Y7, Y8 pair with X5, X6 (seats): see emu_edge_nic_seat(), emu_edge_nic_endings().
  * Rejected: a bell for every segment. A bell is a system call; a burst has one.
  */
@@ -25,23 +26,26 @@
 #include <time.h>
 #include <unistd.h>
 
-/* NULL: it is no shelf, or cannot be mapped. */
-static const struct emu_edge_slot *shelf_map(int shelffd, uint32_t slots)
+static int shelf_map(struct emu_edge_nic *nic, int shelffd)
 {
     struct stat st;
     void *at;
 
-    if (fstat(shelffd, &st) || slots != EMU_SHELF_SLOTS ||
-        (uint64_t)st.st_size != EMU_SHELF_SLOTS * sizeof(struct emu_edge_slot))
-        return NULL;
-    at = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, shelffd, 0);
-    return at == MAP_FAILED ? NULL : at;
+    if (nic->shared->shelf_slots != EMU_SHELF_SLOTS || fstat(shelffd, &st) ||
+        (uint64_t)st.st_size != sizeof *nic->shelf)
+        return -EPROTO;
+    at = mmap(NULL, sizeof *nic->shelf, PROT_READ, MAP_SHARED, shelffd, 0);
+    if (at == MAP_FAILED)
+        return -errno;
+    nic->shelf = at;
+    return 0;
 }
 
 int emu_edge_nic_open(struct emu_edge_nic *nic, const struct emu_edge_fds *fds)
 {
     struct emu_edge_shared *sh;
     struct stat st;
+    int err;
 
     if (fstat(fds->memory, &st))
         return -errno;
@@ -57,12 +61,10 @@ int emu_edge_nic_open(struct emu_edge_nic *nic, const struct emu_edge_fds *fds)
         return -EPROTO;
     }
     *nic = (struct emu_edge_nic){.shared = sh, .bell = fds->bell};
-    if (sh->shelf_slots) {
-        nic->shelf = shelf_map(fds->shelf, sh->shelf_slots);
-        if (!nic->shelf) {
-            munmap(sh, (size_t)st.st_size);
-            return -EPROTO;
-        }
+    err = sh->shelf_slots ? shelf_map(nic, fds->shelf) : 0;
+    if (err) {
+        munmap(sh, (size_t)st.st_size);
+        return err;
     }
     nic->up_tail = nic->up_shown = atomic_load_explicit(&sh->up_tail, memory_order_relaxed);
     nic->up_head = atomic_load_explicit(&sh->up_head, memory_order_acquire); /* Y1 */
@@ -74,13 +76,46 @@ int emu_edge_nic_open(struct emu_edge_nic *nic, const struct emu_edge_fds *fds)
 void emu_edge_nic_close(struct emu_edge_nic *nic)
 {
     if (nic->shelf)
-        munmap((void *)nic->shelf, EMU_SHELF_SLOTS * sizeof *nic->shelf);
+        munmap((void *)nic->shelf, sizeof *nic->shelf);
     munmap(nic->shared, emu_edge_bytes(nic->shared->nodes));
     if (nic->bell >= 0)
         close(nic->bell);
     nic->shared = NULL;
     nic->shelf = NULL;
     nic->bell = -1;
+}
+
+/*
+ * Copied, and only then is it asked whether the first of them, the oldest, was there still: who was
+ * given up reads on until it hears of that. Y9 pairs with X7: who has copied a word of a later
+ * segment sees an end by which this one is gone. Some at a time: who loads what it has just stored,
+ * but not by the same words, waits for its stores.
+ */
+bool emu_edge_nic_shelve(struct emu_edge_nic *nic)
+{
+    const struct emu_edge_shared *shared = nic->shared;
+    const struct emu_shelf_shared *shelf = nic->shelf;
+    uint32_t oldest = shared->down_on[nic->down_head % EMU_EDGE_SLOTS];
+    uint32_t most = nic->down_tail - nic->down_head, count = 0, on, past;
+
+    nic->shelved_count = 0;
+    if (!shelf)
+        return false;
+    if (most > EMU_EDGE_AHEAD)
+        most = EMU_EDGE_AHEAD;
+    for (; count < most; count++) {
+        on = shared->down_on[(nic->down_head + count) % EMU_EDGE_SLOTS];
+        if (!on)
+            break;
+        emu_copy(&nic->shelved[count], &shelf->slot[emu_on_slot(on)].seg, EMU_SEG_BYTES);
+    }
+    atomic_thread_fence(memory_order_acquire); /* Y9: X7 */
+    past = atomic_load_explicit(&shelf->end, memory_order_relaxed) - (oldest >> 1);
+    if (past % (UINT32_C(1) << 31) > EMU_SHELF_SLOTS)
+        return false;
+    nic->shelved_from = nic->down_head;
+    nic->shelved_count = count;
+    return true;
 }
 
 /* Y5. Whoever rings clears the wish: the bell stays readable until the fabric takes it. */

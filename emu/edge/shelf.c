@@ -42,20 +42,21 @@ close_fd:
 
 int emu_shelf_create(struct emu_shelf **ret, uint32_t first)
 {
-    struct emu_shelf *shelf = malloc(sizeof *shelf);
+    struct emu_shelf *shelf = aligned_alloc(EMU_LINE, sizeof *shelf); /* a worker's line */
     int err;
 
     if (!shelf)
         return -ENOMEM;
     first -= first % EMU_SHELF_PART;
     *shelf = (struct emu_shelf){.next = first, .end = first};
-    shelf->slot = emu_edge_memory("fabemu-shelf", EMU_SHELF_SLOTS * sizeof *shelf->slot,
-                                  F_SEAL_FUTURE_WRITE, &shelf->memfd);
-    if (!shelf->slot) {
+    shelf->shared =
+        emu_edge_memory("fabemu-shelf", sizeof *shelf->shared, F_SEAL_FUTURE_WRITE, &shelf->memfd);
+    if (!shelf->shared) {
         err = -errno;
         free(shelf);
         return err;
     }
+    atomic_init(&shelf->shared->end, first);
     *ret = shelf;
     return 0;
 }
@@ -64,7 +65,7 @@ void emu_shelf_destroy(struct emu_shelf *shelf)
 {
     if (!shelf)
         return;
-    munmap(shelf->slot, EMU_SHELF_SLOTS * sizeof *shelf->slot);
+    munmap(shelf->shared, sizeof *shelf->shared);
     close(shelf->memfd);
     free(shelf);
 }

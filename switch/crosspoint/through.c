@@ -30,13 +30,21 @@ bool switch_is_open_else(struct switch_crosspoints *xp, uint32_t o)
     return row->room[o];
 }
 
-/* The shelf of the processes at @outs, or NULL: nobody is there, or there is none. */
+/* The shelf of all processes that are at @outs, or NULL: nobody is, or one of them has none. */
 static struct emu_shelf *shelf_at(const struct switch_crosspoints *xp, uint64_t outs)
 {
-    emu_each_bit (o, outs)
-        if (xp->bar.out[o].tx.plug.plugged)
-            return xp->bar.out[o].tx.plug.plugged->shelf;
-    return NULL;
+    struct emu_shelf *shelf = NULL;
+
+    emu_each_bit (o, outs) {
+        const struct emu_edge *edge = xp->bar.out[o].tx.plug.plugged;
+
+        if (!edge)
+            continue;
+        if (!edge->shelf)
+            return NULL;
+        shelf = edge->shelf;
+    }
+    return shelf;
 }
 
 #define SHELF_PATIENCE 64u /* segments between two looks at a part that somebody has not read */

@@ -65,10 +65,13 @@ static inline bool switch_copies_out(const struct switch_crosspoints *xp, uint64
 bool switch_shelve(struct switch_crosspoints *xp, uint64_t outs, const struct emu_hdr *hdr,
                    const struct emu_seg *payload);
 
-/* Is it worth it? A copy of less is a line or two. */
+/*
+ * Is it put there? All but a stream's last segment is full; and nothing lies behind a payload then
+ * that is not of it.
+ */
 static inline bool switch_shelves(const struct emu_hdr *hdr)
 {
-    return hdr->len > 2 * EMU_LINE - EMU_HDR_BYTES;
+    return hdr->len == EMU_PAYLOAD_BYTES;
 }
 
 /*

@@ -15,8 +15,8 @@
 #include "tests/world/edges.h"
 
 #define NODES  4u
-#define LONG   240u                  /* bytes that go onto the shelf, */
-#define SHORT  112u                  /* and that do not */
+#define LONG   EMU_PAYLOAD_BYTES     /* bytes that go onto the shelf, */
+#define SHORT  (LONG - 1)            /* and that do not */
 #define ROUNDS (3 * EMU_SHELF_SLOTS) /* segments with which it is written again and again */
 #define AHEAD  (EMU_EDGE_SLOTS / 2)  /* a source is ahead of who reads by so much at most */
 
@@ -230,6 +230,67 @@ static void detach__clears_what_was_unread(void)
     rig_close(&r);
 }
 
+/*
+ * A process that was given up reads on, as it has not heard of it: nothing, once the shelf was
+ * written over what it had, and until then what was sent to it.
+ */
+static void given_up(bool detached)
+{
+    const uint32_t with[] = {0, 2, 3}, without[] = {0, 1, 2};
+    uint32_t left = 100, group;
+    struct emu_edge_nic stale;
+    struct emu_seg seg;
+    struct rig r;
+
+    rig_open(&r, 0);
+    group = world_multicast(r.w.fabric, with, 3);
+    for (uint32_t i = 0; i < left; i++)
+        send_next(&r, group, LONG);
+    settle(&r);
+    read_some(&r, 2, UINT32_MAX);
+    CU_ASSERT_EQUAL(read_some(&r, 3, left / 2), left / 2);
+    stale = r.w.nic[3];
+    if (detached)
+        fabric_detach(r.w.fabric, 3);
+    else
+        atomic_store(&r.w.fabric->edge[3]->cut, 1); /* as fabric_tick() does */
+    CU_ASSERT_PTR_NOT_NULL(emu_edge_nic_peek(&stale, 0));
+    CU_ASSERT_EQUAL(read_some(&r, 3, left / 4), left / 4);
+
+    r.got[1] = left;
+    group = world_multicast(r.w.fabric, without, 3);
+    stream(&r, group, 2, ROUNDS);
+    CU_ASSERT_TRUE(shelved(&r) > 2 * EMU_SHELF_SLOTS);             /* nobody waited for it */
+    CU_ASSERT_TRUE(read_some(&r, 3, UINT32_MAX) < EMU_EDGE_AHEAD); /* copied before */
+    CU_ASSERT_FALSE(edges_take(&r.w, 3, &seg));
+    if (detached)
+        edges_attach(&r.w, 3);
+    rig_close(&r);
+    if (detached)
+        emu_edge_nic_close(&stale);
+}
+
+static void given_up__reads_nothing_that_was_written_over(void)
+{
+    given_up(false);
+    given_up(true);
+}
+
+/* Where one of them has no shelf, for want of memory when it came, all get copies. */
+static void without_a_shelf__it_is_a_copy(void)
+{
+    uint32_t group, before;
+    struct rig r;
+
+    rig_open(&r, 0);
+    group = world_group_of_first(r.w.fabric, NODES);
+    before = shelved(&r);
+    r.w.fabric->edge[3]->shelf = NULL;
+    stream(&r, group, NODES - 1, EMU_SHELF_PART);
+    CU_ASSERT_EQUAL(shelved(&r), before);
+    rig_close(&r);
+}
+
 /* A process that says to have read what cannot be harms itself alone. */
 static void liar__harms_nobody_else(void)
 {
@@ -279,17 +340,20 @@ static void process__cannot_write_there(void)
     rig_close(&r);
 }
 
-/* Several switches, and threads: what comes by a cable lies on the shelves of those below, too. */
-static void threads__read_what_came_by_cables(void)
+/* Beside a worker, a stream from node 0 to all others. Returns the shelves that were made. */
+static uint32_t threads_stream(const char *topo, uint32_t threads, uint32_t count)
 {
-    struct fabric_config config = {.threads = 2, .seed = test_seed(), .first = UINT32_MAX - 20};
-    uint32_t count = TEST_TRIALS(2000), group, sent = 0, wrong = 0, got[EDGES_MAX] = {0}, shelves;
+    struct fabric_config config = {.threads = threads,
+                                   .seed = test_seed(),
+                                   .first = UINT32_MAX - 20};
+    uint32_t group, sent = 0, wrong = 0, got[EDGES_MAX] = {0}, shelves = 0, left;
     struct edges w;
 
     world_profile(&config.profile, "oq2004", NULL);
-    edges_open(&w, "kary:4,2", &config);
+    edges_open(&w, topo, &config);
     group = world_group_of_first(w.fabric, w.nodes);
-    for (uint32_t left = count * (w.nodes - 1), idle = 0; left && idle < EDGES_GIVE_UP; idle++) {
+    left = count * (w.nodes - 1);
+    for (uint32_t idle = 0; left && idle < EDGES_GIVE_UP; idle++) {
         struct emu_hdr hdr = {.dst = group, .seq = sent, .kind = EMU_MULTICAST, .len = LONG};
         uint8_t payload[EMU_PAYLOAD_BYTES];
         struct emu_seg seg;
@@ -304,16 +368,27 @@ static void threads__read_what_came_by_cables(void)
             left--;
             idle = 0;
         }
-        edges_pause(idle);
+        if (idle)
+            edges_pause(idle);
     }
-    shelves = 0;
     for (uint32_t s = 0; s < w.graph->switches; s++)
         shelves += w.fabric->shelf[s] != NULL;
-    CU_ASSERT_EQUAL(shelves, 4); /* of those that processes are at */
     for (uint32_t n = 1; n < w.nodes; n++)
         CU_ASSERT_EQUAL(got[n], count);
     CU_ASSERT_EQUAL(wrong, 0);
     edges_close(&w);
+    return shelves;
+}
+
+static void threads__write_over_what_was_read(void)
+{
+    CU_ASSERT_EQUAL(threads_stream("kary:4,1", 1, 2 * EMU_SHELF_SLOTS), 1);
+}
+
+/* What comes by a cable lies on the shelves of the switches below, too: where processes are. */
+static void threads__read_what_came_by_cables(void)
+{
+    CU_ASSERT_EQUAL(threads_stream("kary:4,2", 2, TEST_TRIALS(2000)), 4);
 }
 
 int main(void)
@@ -323,8 +398,11 @@ int main(void)
         CASE(results__lie_there_once),
         CASE(unread__stays_as_it_is),
         CASE(detach__clears_what_was_unread),
+        CASE(given_up__reads_nothing_that_was_written_over),
+        CASE(without_a_shelf__it_is_a_copy),
         CASE(liar__harms_nobody_else),
         CASE(process__cannot_write_there),
+        CASE(threads__write_over_what_was_read),
         CASE(threads__read_what_came_by_cables),
         {NULL, NULL},
     };

@@ -74,6 +74,16 @@ before("stroke", (ctx) => {
     width: ctx.lineWidth, alpha: ctx.globalAlpha, dash: ctx.getLineDash() });
 });
 """
+# What the page wants of simulated time, and whether it is granted.
+PACES = """
+const own = window.fetch;
+window.paces = [];
+window.fetch = async (at, how) => {
+  const reply = await own(at, how), wish = at === "ask" ? JSON.parse(how.body) : {};
+  if (wish.cmd === "pace") window.paces.push({ ...wish, ok: (await reply.clone().json()).ok });
+  return reply;
+};
+"""
 LISTED = """
 return [...document.querySelectorAll("#collectives li")].map((li) => [li.title,
   ...li.querySelectorAll(":scope > span")].map((part) => part.textContent ?? part));
@@ -1289,11 +1299,15 @@ class Recorded(InBrowser):
         page = page_of(run.stderr.readline())
         self.ready(page.address)
         self.assertEqual(self.browser.run("return document.getElementById('faults').hidden"), True)
+        self.browser.run(PACES)
         self.browser.keys("-", "-")  # a tenth of the speed
         self.assertEqual(self.browser.run("return document.getElementById('speed').value"), "0.1")
+        self.wants(every_ms=1000, hold=False)  # that this is so then: server_test.py
         self.browser.keys("+", "+")
+        self.wants(every_ms=100, hold=False)
         self.browser.keys(" ")
         self.browser.until("return fabemu.feed.paused")
+        self.wants(every_ms=100, hold=True)
         name, = [s for s in self.sockets() if s.endswith(".sock")]
         reader = Client(self.socket_path(name[:-5]))
         self.clients.append(reader)
@@ -1313,6 +1327,12 @@ class Recorded(InBrowser):
         self.browser.until("return fabemu.feed.state === 'ended'")
         self.assertEqual(self.browser.run("return Math.round(fabemu.model.at * 1e12)"),
                          round(json.loads(out)["virtual_ns"] * 1000))
+
+    def wants(self, **fields):
+        """The page asks for such a pace, and is granted it."""
+        self.browser.until("const wish = paces.at(-1), wanted = Object.entries(arguments[0]);"
+                           "return wish && wanted.every(([name, value]) => wish[name] === value)",
+                           dict(fields, ok=True), what=fields)
 
     def test_stream_comes_and_goes(self):
         fabric = FakeFabric(self.socket_path("u"))

@@ -74,6 +74,16 @@ before("stroke", (ctx) => {
     width: ctx.lineWidth, alpha: ctx.globalAlpha, dash: ctx.getLineDash() });
 });
 """
+# What the page wants of simulated time, and whether it is granted.
+PACES = """
+const own = window.fetch;
+window.paces = [];
+window.fetch = async (at, how) => {
+  const reply = await own(at, how), wish = at === "ask" ? JSON.parse(how.body) : {};
+  if (wish.cmd === "pace") window.paces.push({ ...wish, ok: (await reply.clone().json()).ok });
+  return reply;
+};
+"""
 LISTED = """
 return [...document.querySelectorAll("#collectives li")].map((li) => [li.title,
   ...li.querySelectorAll(":scope > span")].map((part) => part.textContent ?? part));
@@ -742,6 +752,27 @@ class Played(InBrowser):
         self.assertIn("state: down", self.browser.text("#selection"))
         self.assertEqual(self.browser.text("#out"), "1")
 
+    def test_lines_that_are_not_as_fabemu_writes_them_are_left_out(self):
+        """What comes behind them is shown, and that there were some is said."""
+        self.plays(1)
+        self.fabric.say(self.stream, *WRONG)
+        self.plays(2, links=[[4, 9, 0, 0, 0]])
+        said = self.browser.run("return [fabemu.feed.leftOut, fabemu.model.events.length,"
+                                " document.getElementById('feed').textContent]")
+        self.assertEqual(said, [len(WRONG), 0, "lines are not as fabemu writes them, and are left"
+                                f" out: {len(WRONG)}"])
+        snapshot = {"event": "telemetry", "look": 3, "at_ns": 3 * 10**8}
+        self.fabric.say(self.stream, {"event": "telemetry_shape"}, snapshot)
+        self.browser.until("return fabemu.feed.leftOut === arguments[0]", len(WRONG) + 2)
+        self.assertEqual(self.browser.run("return fabemu.model.look"), 2)
+        draw = random.Random(int(os.environ.get("FABEMU_SEED", "7")))
+        for look in range(100, 100 + int(os.environ.get("FABEMU_MUTANTS", "12"))):
+            lines = [mutate(draw, line) for line in TOLD]
+            self.fabric.say(self.stream, *lines, mutate(draw, SHAPE), *lines, SHAPE)
+            self.plays(look)
+        self.browser.until("return document.getElementById('feed').textContent === 'live'")
+        self.well()
+
     def test_loads_are_drawn_as_counters_say(self):
         """Colour, thickness and dashes of each way, also of two cables that are drawn as one: with
         a top that follows the busiest link, and where there is one by the clock."""
@@ -1289,11 +1320,15 @@ class Recorded(InBrowser):
         page = page_of(run.stderr.readline())
         self.ready(page.address)
         self.assertEqual(self.browser.run("return document.getElementById('faults').hidden"), True)
+        self.browser.run(PACES)
         self.browser.keys("-", "-")  # a tenth of the speed
         self.assertEqual(self.browser.run("return document.getElementById('speed').value"), "0.1")
+        self.wants(every_ms=1000, hold=False)  # that this is so then: server_test.py
         self.browser.keys("+", "+")
+        self.wants(every_ms=100, hold=False)
         self.browser.keys(" ")
         self.browser.until("return fabemu.feed.paused")
+        self.wants(every_ms=100, hold=True)
         name, = [s for s in self.sockets() if s.endswith(".sock")]
         reader = Client(self.socket_path(name[:-5]))
         self.clients.append(reader)
@@ -1313,6 +1348,12 @@ class Recorded(InBrowser):
         self.browser.until("return fabemu.feed.state === 'ended'")
         self.assertEqual(self.browser.run("return Math.round(fabemu.model.at * 1e12)"),
                          round(json.loads(out)["virtual_ns"] * 1000))
+
+    def wants(self, **fields):
+        """The page asks for such a pace, and is granted it."""
+        self.browser.until("const wish = paces.at(-1), wanted = Object.entries(arguments[0]);"
+                           "return wish && wanted.every(([name, value]) => wish[name] === value)",
+                           dict(fields, ok=True), what=fields)
 
     def test_stream_comes_and_goes(self):
         fabric = FakeFabric(self.socket_path("u"))
@@ -1473,8 +1514,9 @@ TOLD = [
                                                     "waits_for": "credit"}],
                     "collectives": [{"group": 65537, "number": 2, "kind": "barrier", "members": 4,
                                      "came": [0, 1, 2], "missing": [{"node": 3, "begun": 1}]}]}},
-    {"event": "report", "report": {"messages": {"messages": 5, "bytes": 100, "pairs": 2, "matrix": [
-        [0, 1, 3, 60], [1, 0, 2, 40]], "not_listed": {"pairs": 1}}}},
+    {"event": "report", "report": {"nodes": 4, "communication": {"messages": {
+        "messages": 5, "bytes": 100, "pairs": 2, "matrix": [[0, 1, 3, 60], [1, 0, 2, 40]],
+        "not_listed": {"pairs": 1}}}}},
     {"event": "disagreement", "s": 1, "disagreement": {"group": 1, "mine": {"node": 0},
                                                        "other": {"node": 1}}},
     {"event": "trap", "s": 2, "switch": 1, "packets": 3, "to": 2},
@@ -1482,6 +1524,15 @@ TOLD = [
     {"event": "tables", "s": 3, "took_ns": 5, "links_out": 1},
     {"event": "node_died", "s": 4, "node": 2, "command": "demo", "how": "signal 9"},
     {"event": "telemetry", "look": 91, "at_ns": 9.1 * 10**9, "links": [[1, 60, 2, 3, 1]]}]
+# What is no line of a fabric of SHAPE.
+WRONG = [None, 7, "x", [], {}, {"event": None}, {"event": 5}, {"event": "telemetry"}, *(
+    {"event": "telemetry", "look": 2, "at_ns": 2 * 10**8, **rows} for rows in (
+        {"at_ns": None}, {"links": 7}, {"links": [None]}, {"links": [[8, 1, 1, 1, 1]]},
+        {"states": [[0, 4, 0]]}, {"waits": [[0, 2, 0, 0, 0, 0]]}, {"finished": [None]},
+        {"processes": [None]}, {"totals": {"hops": "x"}})),
+    {"event": "standstill", "standstill": {"collectives": [None]}},
+    {"event": "report", "report": None}, {"event": "hit", "s": "x"},
+    {"event": "report", "report": {"communication": {"messages": {"matrix": [None]}}}}]
 ODD = (None, True, False, -1, 0, 1, 0.5, 3, 10**6, 2**40, 1e300, "", "x", "__proto__", [], {},
        [[]], [None], [[0]], {"node": None}, [{}])
 # What a person does with a file: it is chosen, gone through to its end and back, looked at.
@@ -1510,6 +1561,9 @@ return (async () => {
   }
   ["Enter", "l", "ArrowDown", "Escape"].forEach(press);
   await frames(2);
+  document.getElementById("who").click();
+  await frames(1);
+  document.getElementById("matrix").close();
   if (!live) document.getElementById("live").click();
   await frames(1);
   window.removeEventListener("error", hear);

@@ -389,6 +389,26 @@ class Simulated(WebCase):
         self.assertEqual(page.ask("pace", who=1, for_ms=60000)[0], {"ok": True})
         self.ended(run)
 
+    def test_snapshots_are_as_far_apart_as_is_wanted__at_least(self):
+        run, page, reader = self.begin()
+        begun = time.monotonic()
+        for who, every_ms in ((1, 200), (2, 0), (3, 100)):  # the slowest counts
+            self.assertEqual(page.ask("pace", who=who, every_ms=every_ms, for_ms=60000)[0],
+                             {"ok": True})
+        reader.ask("subscribe", telemetry=100)
+        view = View(reader.next())
+        view.take(reader.next())
+        first = view.line["look"]
+        while view.line["look"] < first + 8:
+            view.take(reader.next())
+        due = (view.line["look"] - first - 2) * 0.2  # two may be due at once when it begins
+        self.assertGreaterEqual(time.monotonic() - begun, due)
+        self.assertIsNone(run.poll())
+        for who in 1, 3:
+            self.assertEqual(page.ask("pace", who=who, for_ms=0)[0], {"ok": True})
+        self.assertEqual(self.ended(run)["digest"],
+                         json.loads(self.fabemu(*self.RUN).stdout)["digest"])
+
     def test_wrong_wishes_change_nothing(self):
         run, page, reader = self.begin()
         for fields in ({}, {"for_ms": -1}, {"every_ms": -1, "for_ms": 1},

@@ -4,7 +4,7 @@
  *
  * Both say onShape(shape) when a fabric begins, onLine(line) for each line of it, and onState()
  * when something about the feed itself has changed. A running fabric says onRefused(why) when
- * blocks cannot be opened.
+ * blocks cannot be opened, and onLeftOut() when a line is not as fabemu writes it.
  */
 
 import { lineFits, shapeIsWhole } from "./whole.js";
@@ -28,6 +28,8 @@ export class LiveFeed {
     this.why = null; /* there is no stream, if the server has said it */
     this.blocks = blocks; /* of a large network, that are open */
     this.before = null; /* those before, until it is known that these can be */
+    this.shape = null; /* the last one that came; null: it was not whole, or none has come */
+    this.leftOut = 0; /* lines that do not fit it */
     this.fresh = false; /* what comes next is shown, whether it pauses or not */
     this.state = ended ? "ended" : "connecting";
     this.onVisible = () => this.beSeen();
@@ -49,7 +51,7 @@ export class LiveFeed {
     }
     this.before ??= this.blocks;
     this.blocks = blocks;
-    this.held = this.held.filter((line) => !line.event?.startsWith("telemetry"));
+    this.held = this.held.filter((line) => !line.event.startsWith("telemetry"));
     this.heldBytes = 0;
     this.fresh = true;
     this.open();
@@ -138,8 +140,13 @@ export class LiveFeed {
     } catch {
       return; /* the end of a stream that was cut */
     }
-    if (line.ok === false) {
-      this.refused(line.error);
+    if (typeof line?.ok === "boolean") {
+      if (!line.ok) this.refused(String(line.error));
+      return;
+    }
+    if (!this.fits(line)) {
+      this.leftOut++;
+      this.handlers.onLeftOut();
       return;
     }
     if (line.event === "ended") {
@@ -149,6 +156,13 @@ export class LiveFeed {
     if (this.paused && !this.fresh) this.hold(line, text.length);
     else this.pass(line);
     this.fresh &&= line.event !== "telemetry";
+  }
+
+  /* Each line once, as it comes, by the shape that came before it. */
+  fits(line) {
+    if (line?.event !== "telemetry_shape") return lineFits(this.shape, line);
+    this.shape = shapeIsWhole(line) ? line : null;
+    return this.shape !== null;
   }
 
   /* What was open before can be again; what else is refused is asked for later. */
@@ -174,7 +188,7 @@ export class LiveFeed {
     if (line.event === "telemetry_shape") {
       this.before = null;
       this.handlers.onShape(line);
-    } else if (line.event) {
+    } else {
       this.handlers.onLine(line);
     }
   }

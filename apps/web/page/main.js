@@ -66,7 +66,8 @@ class Page {
 
   handlers() {
     return { onShape: (shape) => this.onShape(shape), onLine: (line) => this.onLine(line),
-      onState: () => this.onState(), onRefused: (why) => this.onRefused(why) };
+      onState: () => this.onState(), onRefused: (why) => this.onRefused(why),
+      onLeftOut: () => this.onLeftOut() };
   }
 
   watchLive() {
@@ -89,6 +90,10 @@ class Page {
       this.dirty = this.dirtySide = true;
     }
     this.renderFeed();
+  }
+
+  onLeftOut() {
+    this.flash(`lines are not as fabemu writes them, and are left out: ${this.feed.leftOut}`);
   }
 
   async replay(file) {
@@ -695,7 +700,8 @@ window.fabemu = Object.freeze({
   get model() { return page.model; },
   get selected() { return page.selected; },
   get feed() { return { state: page.feed.state, paused: page.feed.paused, live: page.feed.live,
-    at: page.feed.at, moves: Boolean(page.painter.moves && page.feed.flows) }; },
+    at: page.feed.at, leftOut: page.feed.leftOut,
+    moves: Boolean(page.painter.moves && page.feed.flows) }; },
   get report() { return page.report; },
   drawn: () => page.drawn(),
 });

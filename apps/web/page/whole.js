@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * whole.js - what a line of a recording must be: docs/telemetry.md. A file may be anybody's, so
- * nothing in it is believed but what fits the shape that it follows.
+ * whole.js - what a line of a fabric, or of a recording, must be: docs/telemetry.md. A file may be
+ * anybody's, and a fabric of another version, so nothing is believed but what fits the shape that
+ * it follows.
  */
 
 const NODES_MOST = 65536; /* as many as a fabric may have */
@@ -56,7 +57,7 @@ const isCollective = having({ kind: isText, number: isNumber, group: isNumber, m
 
 const isWaiting = having({ node: isNumber, stopped: isPlain,
   ...Object.fromEntries(["receive", "send"].map((name) => [name, maybe(having({ kind: isText,
-    state: isText, node: maybe(isNumber), for_ns: isNumber }))])) });
+    state: isText, node: maybe(isNumber), for_ns: maybe(isNumber) }))])) });
 
 const isStandstill = having({ attached: maybe(listOf(isWaiting)), standstill: maybe(having({
   collectives: maybe(listOf(isCollective)),
@@ -82,23 +83,25 @@ function snapshotFits(shape, line) {
     Object.values(collectives).every(maybe(row(isNumber, isNumber)));
 }
 
-function reportFits(shape, report) {
-  const node = below(shape.nodes), { messages } = report ?? {};
-  return isObject(report) && maybe(having({ messages: isNumber, bytes: isNumber, pairs: isNumber,
-    not_listed: maybe(isObject), matrix: maybe(listOf(row(node, node, isAmount, isAmount))),
-  }))(messages);
+/* Its nodes are the fabric's, also where the shape is folded. */
+function reportFits(report) {
+  const node = below(report?.nodes ?? 0);
+  const isMessages = having({ messages: isNumber, bytes: isNumber, pairs: isNumber,
+    not_listed: maybe(isObject), matrix: maybe(listOf(row(node, node, isAmount, isAmount))) });
+  return having({ nodes: maybe(below(NODES_MOST + 1)),
+    communication: maybe(having({ messages: maybe(isMessages) })) })(report);
 }
 
-/** Is it a line of a fabric of this shape? */
+/** Is it a line of a fabric of this shape? Null: none has come yet. */
 export function lineFits(shape, line) {
   if (!isObject(line) || !isText(line.event) || !maybe(isNumber)(line.s)) return false;
   switch (line.event) {
     case "telemetry":
-      return snapshotFits(shape, line);
+      return shape !== null && snapshotFits(shape, line);
     case "standstill":
       return isStandstill(line);
     case "report":
-      return reportFits(shape, line.report);
+      return reportFits(line.report);
     case "disagreement":
       return maybe(isPath)(line.disagreement);
     default:

@@ -25,6 +25,7 @@ import lammps_test
 
 TWO_HOSTS = common.TOP / "scripts" / "two-hosts"
 SKIPPED = common.SKIPPED
+LEFT = "two-hosts: left behind:"  # a report has segments that are, too
 RUNS = pathlib.Path(f"/tmp/fabemu-{os.geteuid()}")  # sockets and scratch folders of runs
 # What runs across: hosts, port, network of common.NETWORKS, options of two-hosts, of fabemu run.
 ACROSS = ((2, "af_packet", "oq2004", [], []),
@@ -485,7 +486,7 @@ def struck(checks, args, blow, silent):
     checks.that(blow.hit, f"nothing was hit: {blow}\n{result.tail()}")
     checks.that(result.status is not None and result.status != 124,
                 f"did not end: {blow}\n{result.tail()}")
-    checks.that(not result.left and "left behind" not in result.output,
+    checks.that(not result.left and LEFT not in result.output,
                 f"left {result.left} behind: {blow}\n{result.tail()}")
     return result, report, said
 
@@ -648,7 +649,7 @@ def traffic_ended_by(checks, args, host):
     # With the first host its launch agents end, and what these started.
     checks.that(host == "h0" or f"host {host} was lost" in result.output,
                 f"{blow}: not told\n{result.tail()}")
-    checks.that(not result.left and "left behind" not in result.output,
+    checks.that(not result.left and LEFT not in result.output,
                 f"left {result.left} behind: {blow}\n{result.tail()}")
 
 

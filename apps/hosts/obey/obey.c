@@ -51,9 +51,8 @@ struct seat *obey_seat_of(struct obey *obey, int64_t node)
 
 void obey_seat_free(struct seat *seat, bool passed)
 {
-    if (!passed) {
+    if (!passed)
         fabric_seat_close(&seat->seat);
-    }
     emu_list_del(&seat->link);
     free(seat);
 }

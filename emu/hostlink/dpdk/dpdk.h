@@ -68,7 +68,7 @@ struct dpdk_kind {
     bool has_mtu;        /* its MTU is set, and is no other program's */
     bool has_interrupts; /* DPDK can be asked for an interrupt when frames come */
     bool ends_in_kernel; /* it makes an interface of the kernel, with the port's own address */
-    bool keeps_queues;  /* frames lie in its queues: the pool has them besides those asked for */
+    bool keeps_queues;   /* frames lie in its queues: the pool has them besides those asked for */
     /* it may only be stopped by the thread that has its interrupts, which unmaps its rings */
     bool stops_among_interrupts;
     uint32_t object_most; /* bytes of a buffer with all that stands before it; 0: no limit */

@@ -224,6 +224,12 @@ struct json_object *daemon_report(struct daemon *daemon);
  */
 void daemon_request(struct daemon *daemon, struct client *client, struct json_object *request);
 
+/** daemon_least_ms - the shorter of two times to sleep at most; -1: without limit. Pure. */
+static inline int daemon_least_ms(int a, int b)
+{
+    return b >= 0 && (a < 0 || b < a) ? b : a;
+}
+
 /**
  * daemon_queries_settle - answer those who waited for other hosts that have all answered, at the
  * end of a round. daemon_queries_wait_ms() - to sleep for them at most; -1: nobody waits.

@@ -328,19 +328,14 @@ static void tick(struct daemon *daemon)
     }
 }
 
-/* -1: without limit. */
-static int least_ms(int a, int b)
-{
-    return b >= 0 && (a < 0 || b < a) ? b : a;
-}
-
 /* @most_ms: to wait for something to serve; -1: without limit. */
 static void serve_round(struct daemon *daemon, int most_ms)
 {
     struct epoll_event events[EVENTS_A_ROUND];
-    int wait_ms = least_ms(most_ms, daemon_dying_wait_ms(daemon));
-    int count = epoll_wait(daemon->epoll, events, EVENTS_A_ROUND,
-                           daemon->busy ? 0 : least_ms(wait_ms, daemon_queries_wait_ms(daemon)));
+    int wait_ms = daemon_least_ms(most_ms, daemon_dying_wait_ms(daemon));
+    int count =
+        epoll_wait(daemon->epoll, events, EVENTS_A_ROUND,
+                   daemon->busy ? 0 : daemon_least_ms(wait_ms, daemon_queries_wait_ms(daemon)));
 
     serve_left(daemon);
     for (int i = 0; i < count; i++) {

@@ -209,11 +209,11 @@ static void settle_gone(struct daemon *daemon)
     uint64_t gone = daemon->far.gone;
 
     daemon->far.gone = 0;
-    if (gone)
+    if (gone) {
         emu_each_listed (struct client, client, &daemon->clients, link)
             client->gone = client->gone || (client->far && hosts_has_lost(client->far));
-    if (gone)
         daemon_bury(daemon);
+    }
     emu_each_bit (host, gone)
         groups_over(daemon, host);
 }

@@ -384,12 +384,9 @@ int daemon_queries_wait_ms(struct daemon *daemon)
 {
     int least = -1;
 
-    for (uint32_t of = 0; of < HOSTS_ASKED; of++) {
-        int left = daemon->query[of].waits ? hosts_query_wait_ms(daemon->hosts, of) : -1;
-
-        if (left >= 0 && (least < 0 || left < least))
-            least = left;
-    }
+    for (uint32_t of = 0; of < HOSTS_ASKED; of++)
+        if (daemon->query[of].waits)
+            least = daemon_least_ms(least, hosts_query_wait_ms(daemon->hosts, of));
     return least;
 }
 

@@ -279,18 +279,24 @@ static enum MHD_Result answer_stream(struct web_server *server, struct MHD_Conne
     return open_link(server, http, request, WEB_STREAM, ask);
 }
 
+/* Whose names metrics are asked for with. False: nobody's. */
+static bool metrics_names(struct MHD_Connection *http, enum telemetry_names *ret)
+{
+    const char *asked = MHD_lookup_connection_value(http, MHD_GET_ARGUMENT_KIND, "names");
+
+    *ret = TELEMETRY_NODE_EXPORTER;
+    return !asked || telemetry_names_of(asked, ret);
+}
+
 static enum MHD_Result answer_metrics(struct MHD_Connection *http, struct web_server *server,
                                       struct telemetry_view *view)
 {
-    const char *asked = MHD_lookup_connection_value(http, MHD_GET_ARGUMENT_KIND, "names");
-    enum telemetry_names names = TELEMETRY_NODE_EXPORTER;
     struct telemetry_text text = {0};
+    enum telemetry_names names;
     struct web_answer *held;
     bool refused;
 
-    if (asked)
-        telemetry_names_of(asked, &names); /* it was looked at when it came */
-
+    metrics_names(http, &names); /* they were looked at when it came */
     telemetry_metrics(view, names, &text);
     held = web_answer_make(server, text.at, text.bytes, &refused);
     if (!held)
@@ -301,10 +307,9 @@ static enum MHD_Result answer_metrics(struct MHD_Connection *http, struct web_se
 static enum MHD_Result ask_metrics(struct web_server *server, struct MHD_Connection *http,
                                    struct request *request)
 {
-    const char *asked = MHD_lookup_connection_value(http, MHD_GET_ARGUMENT_KIND, "names");
     enum telemetry_names names;
 
-    if (asked && !telemetry_names_of(asked, &names))
+    if (!metrics_names(http, &names))
         return refuse(http, MHD_HTTP_BAD_REQUEST,
                       "names must be node_exporter or infiniband_exporter.\n");
     return open_link(server, http, request, WEB_METRICS, subscription());

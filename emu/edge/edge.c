@@ -394,24 +394,38 @@ void emu_edge_send(struct emu_edge *edge, const struct emu_entry *entry)
     emu_pool_drop(cache, entry->buf);
 }
 
+/* May the next segment be written? Not to a process that was cut off: it is dropped. */
+static bool edge_gets(struct emu_edge *edge)
+{
+    if (atomic_load_explicit(&edge->cut, memory_order_relaxed)) {
+        emu_count(&edge->dead, 1);
+        return false;
+    }
+    emu_edge_prefetch_on(edge->shared, edge->down_tail);
+    return true;
+}
+
+/* It is written. */
+static void edge_got(struct emu_edge *edge)
+{
+    edge->down_tail++;
+    emu_count(&edge->delivered, 1);
+}
+
 void emu_edge_put(struct emu_edge *edge, const struct emu_hdr *hdr, const struct emu_seg *payload)
 {
     struct emu_seg *seg = &edge->shared->down[edge->down_tail % EMU_EDGE_SLOTS].seg;
     uint32_t *on = &edge->shared->down_on[edge->down_tail % EMU_EDGE_SLOTS];
 
-    if (atomic_load_explicit(&edge->cut, memory_order_relaxed)) {
-        emu_count(&edge->dead, 1);
+    if (!edge_gets(edge))
         return;
-    }
     emu_edge_prefetch(edge->shared->down, edge->down_tail, edge->down_head + EMU_EDGE_SLOTS, true);
     if (payload)
         edge_seg_copy(seg, payload, hdr->len);
     seg->hdr = *hdr;
-    emu_edge_prefetch_on(edge->shared, edge->down_tail);
     if (*on)
         *on = 0;
-    edge->down_tail++;
-    emu_count(&edge->delivered, 1);
+    edge_got(edge);
 }
 
 uint32_t emu_edge_write(struct emu_shelf *shelf, const struct emu_hdr *hdr,
@@ -429,15 +443,11 @@ uint32_t emu_edge_write(struct emu_shelf *shelf, const struct emu_hdr *hdr,
 
 void emu_edge_refer(struct emu_edge *edge, uint32_t on)
 {
-    if (atomic_load_explicit(&edge->cut, memory_order_relaxed)) {
-        emu_count(&edge->dead, 1);
+    if (!edge_gets(edge))
         return;
-    }
-    emu_edge_prefetch_on(edge->shared, edge->down_tail);
     edge->shared->down_on[edge->down_tail % EMU_EDGE_SLOTS] = emu_on(on);
-    edge->down_tail++;
+    edge_got(edge);
     edge->shelf_last[emu_shelf_part(on)] = edge->down_tail;
-    emu_count(&edge->delivered, 1);
 }
 
 /* What it has not read is in its ring: an end that is further away is of long ago. */

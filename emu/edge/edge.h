@@ -376,7 +376,7 @@ static inline const struct emu_seg *emu_edge_nic_peek(struct emu_edge_nic *nic, 
             return NULL;
         nic->down_tail = tail;
     }
-    if (shared->timed && (int64_t)(shared->down_ps[nic->down_head % EMU_EDGE_SLOTS] - now_ps) > 0)
+    if (shared->timed && (int64_t)(shared->down_ps[at] - now_ps) > 0)
         return NULL;
     emu_edge_prefetch_on(shared, nic->down_head);
     if (nic->down_tail - nic->down_head > EMU_EDGE_AHEAD)

@@ -12,8 +12,8 @@
 #include <stdint.h>
 
 #include "emu/worker/dev.h"
-#include "emu/edge/shelf.h"
 #include "emu/edge/edge.h"
+#include "emu/edge/shelf.h"
 #include "emu/profile.h"
 #include "emu/link/ring.h"
 

@@ -11,8 +11,8 @@
  *      bell_wanted, then reads the index. All four are seq_cst, so one of us sees the other.
  *   Y6 (futex): we store asleep, then read down_tail; the fabric stores
  *      down_tail, then reads asleep. All four are seq_cst.
- *   Y9 pairs with X7 (a shelf's end): see emu_edge_nic_shelve().
  *   Y7, Y8 pair with X5, X6 (seats): see emu_edge_nic_seat(), emu_edge_nic_endings().
+ *   Y9 pairs with X7 (a shelf's end): see emu_edge_nic_shelve().
  * Rejected: a bell for every segment. A bell is a system call; a burst has one.
  */
 #include "emu/edge/edge.h"

@@ -310,6 +310,18 @@ static inline bool emu_tx_copies_out(const struct emu_tx *tx)
     return tx->kind == EMU_LINK_EDGE;
 }
 
+/* A segment goes out there. Returns to whom; NULL: nothing is plugged in, and it is dropped. */
+static inline struct emu_edge *emu_tx_out(struct emu_tx *tx, const struct emu_hdr *hdr,
+                                          const struct emu_seg *payload)
+{
+    tx->untold++;
+    if (__builtin_expect(tx->tapped, 0))
+        emu_tap_copied(tx, hdr, payload);
+    if (!tx->plug.plugged)
+        emu_count(&tx->counts.dropped, 1);
+    return tx->plug.plugged;
+}
+
 /**
  * emu_tx_put - raw: emu_tx_send() where that is so, of a payload of the caller's at a line; NULL:
  * there is none.
@@ -317,13 +329,10 @@ static inline bool emu_tx_copies_out(const struct emu_tx *tx)
 static inline void emu_tx_put(struct emu_tx *tx, const struct emu_hdr *hdr,
                               const struct emu_seg *payload)
 {
-    tx->untold++;
-    if (__builtin_expect(tx->tapped, 0))
-        emu_tap_copied(tx, hdr, payload);
-    if (tx->plug.plugged)
-        emu_edge_put(tx->plug.plugged, hdr, payload);
-    else
-        emu_count(&tx->counts.dropped, 1);
+    struct emu_edge *edge = emu_tx_out(tx, hdr, payload);
+
+    if (edge)
+        emu_edge_put(edge, hdr, payload);
 }
 
 /**
@@ -333,13 +342,10 @@ static inline void emu_tx_put(struct emu_tx *tx, const struct emu_hdr *hdr,
 static inline void emu_tx_refer(struct emu_tx *tx, uint32_t on, const struct emu_hdr *hdr,
                                 const struct emu_seg *payload)
 {
-    tx->untold++;
-    if (__builtin_expect(tx->tapped, 0))
-        emu_tap_copied(tx, hdr, payload);
-    if (tx->plug.plugged)
-        emu_edge_refer(tx->plug.plugged, on);
-    else
-        emu_count(&tx->counts.dropped, 1);
+    struct emu_edge *edge = emu_tx_out(tx, hdr, payload);
+
+    if (edge)
+        emu_edge_refer(edge, on);
 }
 
 /**

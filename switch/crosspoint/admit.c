@@ -12,7 +12,6 @@ static uint64_t queue_copy_out(struct switch_crosspoints *xp, uint64_t outs,
                                const struct emu_entry *entry)
 {
     const struct emu_seg *payload = emu_pool_payload(switch_cache(xp)->pool, entry->buf);
-
     uint64_t open = 0;
 
     emu_each_bit (o, outs)

@@ -669,8 +669,7 @@ def parts_of(args):
     parts += [("lammps", lammps, ()), ("wire-oq2004", bad_wire, ("all", "oq2004"))]
     parts += [(f"wire-{kind}", bad_wire, (kind, ("oq2004", "packets")[(args.seed + i) % 2]))
               for i, kind in enumerate(list(WIRES)[1:])]
-    parts += [
-              ("misfits", check_misfits, ()), ("cut", cut_for_a_while, ())]
+    parts += [("misfits", check_misfits, ()), ("cut", cut_for_a_while, ())]
     parts += [("gone-survivors", ended_by, (Blow(args.seed, goes_on=True),))]
     parts += [(f"kill{i}-survivors", ended_by, (Blow(args.seed + i, kill=kill, goes_on=True),))
               for i, kill in enumerate(KILLS) if kill[0] == "h1" and kill[1] != "mpi_rounds"]

@@ -11,6 +11,7 @@
 
 #include "apps/fabric/audit/audit.h"
 #include "apps/hosts/govern/governor.h"
+#include "emu/bits.h"
 #include "emu/now.h"
 
 /* --- audits added up ---------------------------------------------------------------------- */
@@ -80,7 +81,7 @@ static void query_begin(struct hosts *hosts, enum hosts_asked of, const char *wh
     *query = (struct hosts_query){.until_ms = hosts_deadline_ms(most_ms)};
     for (uint32_t h = 1; h < hosts->config.count; h++)
         if (!hosts->far[h].lost)
-            query->waits |= UINT64_C(1) << h;
+            query->waits |= emu_bit(h);
     query->number = hosts_call_begin(hosts, 0, what, with);
 }
 
@@ -103,8 +104,8 @@ int hosts_query_wait_ms(struct hosts *hosts, enum hosts_asked of)
     struct hosts_query *query = &hosts->query[of];
     int64_t left_ms = query->until_ms - emu_now_ms();
 
-    for (uint32_t h = 1; left_ms <= 0 && h < hosts->config.count; h++)
-        if (query->waits >> h & 1)
+    if (left_ms <= 0)
+        emu_each_bit (h, query->waits)
             hosts_lose(&hosts->far[h], "it does not answer");
     if (!query->waits)
         return 0;
@@ -124,7 +125,7 @@ void hosts_query_end(struct hosts *hosts, enum hosts_asked of)
 void hosts_message_of_query(struct host_far *far, struct json_object *message)
 {
     int64_t number = emu_json_number(message, "reply", 0);
-    uint64_t bit = UINT64_C(1) << far->number;
+    uint64_t bit = emu_bit(far->number);
 
     for (uint32_t of = 0; of < HOSTS_ASKED; of++) {
         struct hosts_query *query = &far->hosts->query[of];
@@ -143,7 +144,7 @@ void hosts_message_of_query(struct host_far *far, struct json_object *message)
 void hosts_query_lost(struct host_far *far)
 {
     for (uint32_t of = 0; of < HOSTS_ASKED; of++)
-        far->hosts->query[of].waits &= ~(UINT64_C(1) << far->number);
+        far->hosts->query[of].waits &= ~(emu_bit(far->number));
 }
 
 int64_t hosts_query_until_ms(const struct host_far *far, int64_t until_ms)

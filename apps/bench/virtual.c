@@ -88,7 +88,7 @@ struct json_object *bench_virtual_conditions(const struct bench_virtual_case *wh
 }
 
 /* The rows of a case; and of a large network. */
-enum { ALONE, GAIN, MOST, LARGE, OVER, BARE, OF_BARE, BARE_OVER };
+enum { ALONE, GAIN, MOST, LARGE, OVER, BARE, OF_BARE, BARE_GAIN, BARE_OVER };
 static const struct virtual_kind {
     const char *suffix; /* of the row's name */
     const char *unit;
@@ -103,6 +103,7 @@ static const struct virtual_kind {
     [OVER] = {" over 256", "x", "1", BENCH_AT_MOST, 2},
     [BARE] = {".bare", "Mhops/s", "no worker, a loop", BENCH_NO_GOAL, 0},
     [OF_BARE] = {" of bare", "x", "1", BENCH_NO_GOAL, 0},
+    [BARE_GAIN] = {".bare.gain2", "times", "no workers, 2 loops against 1", BENCH_NO_GOAL, 0},
     [BARE_OVER] = {".bare over 256", "x", "no worker, a loop", BENCH_NO_GOAL, 0},
 };
 
@@ -145,23 +146,23 @@ static bool run_beside(struct traffic_result *ret, const struct bench_virtual_ca
 static bool bare_run(double *mhops, const struct bench_virtual_case *what,
                      const struct bench_virtual_how *how, char *error, size_t error_bytes)
 {
-    *mhops = bench_virtual_bare(what->topo, what->load, how->warmup_ps, how->measure_ps);
+    *mhops = bench_virtual_bare(what, how);
     if (*mhops > 0)
         return true;
-    snprintf(error, error_bytes, "no memory for the bare loop");
+    snprintf(error, error_bytes, "no memory or thread for the bare loop");
     return false;
 }
 
 static void virtual_rows(struct bench *bench, const struct bench_virtual_case *what)
 {
     struct bench_samples one = {.count = 0}, gain = {.count = 0}, most = {.count = 0};
-    struct bench_samples bare = {.count = 0}, of_bare = {.count = 0};
+    struct bench_samples bare = {.count = 0}, of_bare = {.count = 0}, bare_gain = {.count = 0};
     bool two_cores = sysconf(_SC_NPROCESSORS_ONLN) >= 2;
     struct bench_virtual_how how[2] = {
         {WARMUP_PS, bench->quick ? 200000000 : 1000000000, 1, VIRTUAL_SEED},
     };
     struct traffic_result alone, both, beside;
-    double loop;
+    double loop, loops;
     bool good = true;
     char error[256];
 
@@ -178,11 +179,14 @@ static void virtual_rows(struct bench *bench, const struct bench_virtual_case *w
             bench_sample(&of_bare, bench_virtual_mhops(&alone) / loop);
         }
         if (good && two_cores)
+            good = bare_run(&loops, what, &how[1], error, sizeof error);
+        if (good && two_cores)
             good = bench_virtual_run(&both, what, &how[1], error, sizeof error);
         if (good && two_cores)
             good = run_beside(&beside, what, &how[0], error, sizeof error);
         if (!good || !two_cores)
             continue;
+        bench_sample(&bare_gain, loops / loop);
         bench_sample(&gain, bench_virtual_mhops(&both) / bench_virtual_mhops(&alone));
         bench_sample(&most, 2 * bench_virtual_mhops(&beside) / bench_virtual_mhops(&alone));
     }
@@ -192,6 +196,7 @@ static void virtual_rows(struct bench *bench, const struct bench_virtual_case *w
     if (two_cores) {
         virtual_row(bench, what, &kinds[GAIN], &gain, good ? NULL : error);
         virtual_row(bench, what, &kinds[MOST], &most, good ? NULL : error);
+        virtual_row(bench, what, &kinds[BARE_GAIN], &bare_gain, good ? NULL : error);
     }
 }
 

@@ -5,14 +5,14 @@
 #ifndef APPS_BENCH_VIRTUAL_BARE_H
 #define APPS_BENCH_VIRTUAL_BARE_H
 
-#include <stdint.h>
+#include "apps/bench/virtual.h"
 
 /**
- * bench_virtual_bare - millions of hops a second of the wall's, uniform traffic.
- * @load: of the links of nodes, above 0 and up to 1. Times are simulated; windows that have begun
- * are done.
- * Returns 0 if there is no memory or no such network.
+ * bench_virtual_bare - the bare loop's bench_virtual_mhops(): segments of all nodes to nodes drawn
+ * at random. @what: its name of a network and its load count, and of @how all but the seed; one
+ * worker, or two. Returns 0 if there is no memory, thread or such network.
  */
-double bench_virtual_bare(const char *topo, double load, uint64_t warmup_ps, uint64_t measure_ps);
+double bench_virtual_bare(const struct bench_virtual_case *what,
+                          const struct bench_virtual_how *how);
 
 #endif

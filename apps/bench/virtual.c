@@ -15,6 +15,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "apps/bench/virtual_bare.h"
+
 #define VIRTUAL_SEED 1
 #define WARMUP_PS    20000000
 
@@ -86,7 +88,7 @@ struct json_object *bench_virtual_conditions(const struct bench_virtual_case *wh
 }
 
 /* The rows of a case; and of a large network. */
-enum { ALONE, GAIN, MOST, LARGE, OVER };
+enum { ALONE, GAIN, MOST, LARGE, OVER, BARE, OF_BARE, BARE_GAIN, BARE_OVER };
 static const struct virtual_kind {
     const char *suffix; /* of the row's name */
     const char *unit;
@@ -99,6 +101,10 @@ static const struct virtual_kind {
     [MOST] = {".most2", "times", "1 and 1 in another process against 1", BENCH_NO_GOAL, 0},
     [LARGE] = {"", "Mhops/s", "1", BENCH_NO_GOAL, 0},
     [OVER] = {" over 256", "x", "1", BENCH_AT_MOST, 2},
+    [BARE] = {".bare", "Mhops/s", "no worker, a loop", BENCH_NO_GOAL, 0},
+    [OF_BARE] = {" of bare", "x", "1", BENCH_NO_GOAL, 0},
+    [BARE_GAIN] = {".bare.gain2", "times", "no workers, 2 loops against 1", BENCH_NO_GOAL, 0},
+    [BARE_OVER] = {".bare over 256", "x", "no worker, a loop", BENCH_NO_GOAL, 0},
 };
 
 static void virtual_row(struct bench *bench, const struct bench_virtual_case *what,
@@ -137,14 +143,26 @@ static bool run_beside(struct traffic_result *ret, const struct bench_virtual_ca
     return bench_twin_end(twin, error, error_bytes) && good;
 }
 
+static bool bare_run(double *mhops, const struct bench_virtual_case *what,
+                     const struct bench_virtual_how *how, char *error, size_t error_bytes)
+{
+    *mhops = bench_virtual_bare(what, how);
+    if (*mhops > 0)
+        return true;
+    snprintf(error, error_bytes, "no memory or thread for the bare loop");
+    return false;
+}
+
 static void virtual_rows(struct bench *bench, const struct bench_virtual_case *what)
 {
     struct bench_samples one = {.count = 0}, gain = {.count = 0}, most = {.count = 0};
+    struct bench_samples bare = {.count = 0}, of_bare = {.count = 0}, bare_gain = {.count = 0};
     bool two_cores = sysconf(_SC_NPROCESSORS_ONLN) >= 2;
     struct bench_virtual_how how[2] = {
         {WARMUP_PS, bench->quick ? 200000000 : 1000000000, 1, VIRTUAL_SEED},
     };
     struct traffic_result alone, both, beside;
+    double loop, loops;
     bool good = true;
     char error[256];
 
@@ -154,19 +172,31 @@ static void virtual_rows(struct bench *bench, const struct bench_virtual_case *w
         good = bench_virtual_run(&alone, what, &how[0], error, sizeof error);
         if (good)
             bench_sample(&one, bench_virtual_mhops(&alone));
+        if (good)
+            good = bare_run(&loop, what, &how[0], error, sizeof error);
+        if (good) {
+            bench_sample(&bare, loop);
+            bench_sample(&of_bare, bench_virtual_mhops(&alone) / loop);
+        }
+        if (good && two_cores)
+            good = bare_run(&loops, what, &how[1], error, sizeof error);
         if (good && two_cores)
             good = bench_virtual_run(&both, what, &how[1], error, sizeof error);
         if (good && two_cores)
             good = run_beside(&beside, what, &how[0], error, sizeof error);
         if (!good || !two_cores)
             continue;
+        bench_sample(&bare_gain, loops / loop);
         bench_sample(&gain, bench_virtual_mhops(&both) / bench_virtual_mhops(&alone));
         bench_sample(&most, 2 * bench_virtual_mhops(&beside) / bench_virtual_mhops(&alone));
     }
     virtual_row(bench, what, &kinds[ALONE], &one, good ? NULL : error);
+    virtual_row(bench, what, &kinds[BARE], &bare, good ? NULL : error);
+    virtual_row(bench, what, &kinds[OF_BARE], &of_bare, good ? NULL : error);
     if (two_cores) {
         virtual_row(bench, what, &kinds[GAIN], &gain, good ? NULL : error);
         virtual_row(bench, what, &kinds[MOST], &most, good ? NULL : error);
+        virtual_row(bench, what, &kinds[BARE_GAIN], &bare_gain, good ? NULL : error);
     }
 }
 
@@ -179,21 +209,26 @@ static void size_rows(struct bench *bench, const struct bench_virtual_case *smal
 {
     struct bench_virtual_how how[2] = {{WARMUP_PS, 200000000, 1, VIRTUAL_SEED},
                                        {WARMUP_PS, measure_ps, 1, VIRTUAL_SEED}};
-    struct bench_samples speed = {.count = 0}, over = {.count = 0};
+    struct bench_samples speed = {.count = 0}, over = {.count = 0}, bare_over = {.count = 0};
     struct traffic_result result[2];
+    double loop[2];
     bool good = true;
     char error[256];
 
     for (unsigned left = bench_repeat(bench, 5, 3); left && good; left--) {
         good = bench_virtual_run(&result[0], small, &how[0], error, sizeof error) &&
-               bench_virtual_run(&result[1], large, &how[1], error, sizeof error);
+               bench_virtual_run(&result[1], large, &how[1], error, sizeof error) &&
+               bare_run(&loop[0], small, &how[0], error, sizeof error) &&
+               bare_run(&loop[1], large, &how[1], error, sizeof error);
         if (!good)
             break;
         bench_sample(&speed, bench_virtual_mhops(&result[1]));
         bench_sample(&over, bench_virtual_mhops(&result[0]) / bench_virtual_mhops(&result[1]));
+        bench_sample(&bare_over, loop[0] / loop[1]);
     }
     virtual_row(bench, large, &kinds[LARGE], &speed, good ? NULL : error);
     virtual_row(bench, large, &kinds[OVER], &over, good ? NULL : error);
+    virtual_row(bench, large, &kinds[BARE_OVER], &bare_over, good ? NULL : error);
 }
 
 void bench_virtual(struct bench *bench, int unused)

@@ -398,12 +398,13 @@ void emu_edge_send(struct emu_edge *edge, const struct emu_entry *entry)
 
 /*
  * A stream's full segments are written around the caches: whether it is one is said by how many
- * were told of last time. edge_tell() ends it.
+ * were told of last time. edge_tell() ends it. Those of collectives come as fast as they are
+ * combined, and go as well through the caches.
  */
 static inline bool edge_put_around(struct emu_edge *edge, const struct emu_hdr *hdr,
                                    const struct emu_seg *payload, struct emu_seg *to)
 {
-    if (!edge->streams || !payload || hdr->len != EMU_PAYLOAD_BYTES)
+    if (!edge->streams || !payload || hdr->len != EMU_PAYLOAD_BYTES || hdr->kind != EMU_UNICAST)
         return false;
     emu_around_write(to, hdr, payload->payload, payload->payload + 8);
     return true;

@@ -25,6 +25,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "emu/edge/around.h" /* for who writes streams */
 #include "emu/edge/comm.h"
 #include "emu/edge/finished.h"
 #include "emu/edge/pending.h"

@@ -6,7 +6,6 @@
 
 #include <string.h>
 
-#include "emu/edge/around.h"
 #include "nic/host/peer/peer.h"
 #include "nic/host/send/up.h"
 

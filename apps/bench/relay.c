@@ -4,12 +4,14 @@
  * does: three threads, of which the middle one hands on what the first has written to the last.
  *
  * Slots are as large as segments, rings as long as those of edges, and who finds nothing waits as
- * everybody in fabemu does. There are no headers to read, no routes, no credits of cables, no MPI.
- * `copies4` copies as the fabric does: into the sender's ring, out of it, into the receiver's, out
- * of it. In `copies2` the middle one hands on a number alone, and the receiver reads the sender's
- * ring.
+ * everybody in fabemu does. Streams are written around the caches, and the middle one goes to the
+ * core of who sends, as the fabric's worker does. There are no headers to read, no routes, no
+ * credits of cables, no MPI. `copies4` copies as the fabric does: into the sender's ring, out of
+ * it, into the receiver's, out of it. In `copies2` the middle one hands on a number alone, and the
+ * receiver reads the sender's ring.
  */
 #include <pthread.h>
+#include <sched.h>
 #include <stdalign.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -18,37 +20,40 @@
 
 #include "apps/bench/internal.h"
 #include "emu/alloc.h"
+#include "emu/edge/around.h"
 #include "emu/edge/edge.h"
 #include "emu/now.h"
+#include "emu/worker/place.h"
 
-#define RELAY_BYTES   232u        /* of a message in a slot */
-#define RELAY_TELLS   16u         /* slots between two words of how many were taken */
-#define RELAY_MESSAGE (1u << 20u) /* bytes */
-
-struct relay_slot {
-    alignas(EMU_LINE) _Atomic uint64_t number; /* of what is in it, from 1 on */
-    uint64_t at;                               /* copies2: the slot that has it */
-    uint8_t data[RELAY_BYTES];
-};
+#define RELAY_HEAD     8u /* bytes of a slot's payload that say whose it is, */
+#define RELAY_BYTES    (EMU_PAYLOAD_BYTES - RELAY_HEAD) /* and the others, a message's */
+#define RELAY_TELLS    64u         /* slots of a stream between two words of how many there are */
+#define RELAY_MESSAGE  (1u << 20u) /* bytes */
+#define RELAY_MESSAGES 32u         /* that are received into different places */
 
 /* A ring from one thread to another. */
 struct relay_way {
-    struct relay_slot *slot;
+    struct emu_seg *slot; /* seq: copies2, the slot that has it */
+    alignas(2 * EMU_LINE) _Atomic uint64_t put;
     alignas(2 * EMU_LINE) _Atomic uint64_t taken;
 };
 
 struct relay {
     struct relay_way up[2], down[2]; /* of either end */
     bool refers;
+    bool streams;
     bool oversubscribed;
     atomic_bool over;
     alignas(2 * EMU_LINE) _Atomic uint64_t came; /* slots, at the far end */
+    alignas(2 * EMU_LINE) _Atomic uint32_t core; /* 1 + that of the stream's sender; 0: not known */
+    alignas(2 * EMU_LINE) _Atomic uint32_t core_between; /* 1 + that of the thread between them */
 };
 
 struct relay_end {
     struct relay *relay;
     uint32_t side;
-    uint64_t sent, room, got;
+    bool around; /* what is sent now is written around the caches */
+    uint64_t sent, room, got, has;
 };
 
 /* --- rings ------------------------------------------------------------------------------- */
@@ -60,19 +65,23 @@ static bool relay_waits(const struct relay *relay, unsigned *rounds)
     return !atomic_load_explicit(&relay->over, memory_order_relaxed);
 }
 
-static struct relay_slot *way_slot(const struct relay_way *way, uint64_t number)
+static struct emu_seg *way_slot(const struct relay_way *way, uint64_t number)
 {
     return &way->slot[number % EMU_EDGE_SLOTS];
 }
 
-static bool way_has(const struct relay_way *way, uint64_t number)
+/* Is there slot @number? @has: so many there were when it was looked last. */
+static bool way_has(const struct relay_way *way, uint64_t number, uint64_t *has)
 {
-    return atomic_load_explicit(&way_slot(way, number)->number, memory_order_acquire) == number + 1;
+    if (*has == number)
+        *has = atomic_load_explicit(&way->put, memory_order_acquire);
+    return *has != number;
 }
 
-static void way_put(struct relay_way *way, uint64_t number)
+static void way_show(struct relay_way *way, uint64_t put)
 {
-    atomic_store_explicit(&way_slot(way, number)->number, number + 1, memory_order_release);
+    emu_around_end();
+    atomic_store_explicit(&way->put, put, memory_order_release);
 }
 
 static uint64_t way_taken(const struct relay_way *way)
@@ -85,11 +94,40 @@ static void way_tell(struct relay_way *way, uint64_t taken)
     atomic_store_explicit(&way->taken, taken, memory_order_release);
 }
 
+/* Shows in @shown where this thread runs, which is returned. */
+static uint32_t relay_core(_Atomic uint32_t *shown)
+{
+    uint32_t core = (uint32_t)sched_getcpu() + 1;
+
+    if (atomic_load_explicit(shown, memory_order_relaxed) != core)
+        atomic_store_explicit(shown, core, memory_order_relaxed);
+    return core;
+}
+
 /* --- ends -------------------------------------------------------------------------------- */
+
+/* Every slot of what is no stream is shown at once; of a stream, some at a time. */
+static void end_show(struct relay_end *end)
+{
+    struct relay *relay = end->relay;
+
+    if (!relay->streams) {
+        way_show(&relay->up[end->side], end->sent);
+    } else if (end->sent % RELAY_TELLS == 0) {
+        uint32_t core = relay_core(&relay->core);
+
+        way_show(&relay->up[end->side], end->sent);
+        end->around = relay->refers ||
+                      core != atomic_load_explicit(&relay->core_between, memory_order_relaxed);
+    }
+}
 
 static bool end_send(struct relay_end *end, const uint8_t *data)
 {
     struct relay_way *way = &end->relay->up[end->side];
+    const struct emu_hdr hdr = {.len = EMU_PAYLOAD_BYTES};
+    uint64_t head = end->sent;
+    struct emu_seg *slot = way_slot(way, end->sent);
     unsigned rounds = 0;
 
     while (end->sent == end->room) {
@@ -97,25 +135,34 @@ static bool end_send(struct relay_end *end, const uint8_t *data)
         if (end->sent == end->room && !relay_waits(end->relay, &rounds))
             return false;
     }
-    memcpy(way_slot(way, end->sent)->data, data, RELAY_BYTES);
-    way_put(way, end->sent++);
+    if (end->around) {
+        emu_around_write(slot, &hdr, &head, data);
+    } else {
+        emu_seg_prefetch(slot + EMU_EDGE_AHEAD, true);
+        slot->hdr = hdr;
+        memcpy(slot->payload, &head, RELAY_HEAD);
+        emu_copy(slot->payload + RELAY_HEAD, data, RELAY_BYTES);
+    }
+    end->sent++;
+    end_show(end);
     return true;
 }
 
 static bool end_take(struct relay_end *end, uint8_t *data)
 {
     struct relay_way *way = &end->relay->down[end->side];
-    const struct relay_slot *slot = way_slot(way, end->got);
+    const struct emu_seg *slot = way_slot(way, end->got);
     unsigned rounds = 0;
 
-    while (!way_has(way, end->got)) {
+    while (!way_has(way, end->got, &end->has)) {
         way_tell(way, end->got);
         if (!relay_waits(end->relay, &rounds))
             return false;
     }
     if (end->relay->refers)
-        slot = way_slot(&end->relay->up[!end->side], slot->at);
-    memcpy(data, slot->data, RELAY_BYTES);
+        slot = way_slot(&end->relay->up[!end->side], slot->hdr.seq);
+    emu_seg_prefetch(slot + EMU_EDGE_AHEAD, false);
+    emu_copy(data, slot->payload + RELAY_HEAD, RELAY_BYTES);
     if (++end->got % RELAY_TELLS == 0)
         way_tell(way, end->got);
     return true;
@@ -126,16 +173,22 @@ static bool end_take(struct relay_end *end, uint8_t *data)
 /* From one end's ring into the other's. */
 struct relay_lane {
     struct relay_way *from, *to;
-    uint64_t moved, room, told;
+    uint64_t moved, has, room, told;
 };
 
-static void lane_copy(struct relay_lane *lane)
+static void lane_copy(const struct relay *relay, struct relay_lane *lane)
 {
-    alignas(EMU_LINE) uint8_t buffer[RELAY_BYTES];
+    const struct emu_seg *from = way_slot(lane->from, lane->moved);
+    struct emu_seg *to = way_slot(lane->to, lane->moved);
+    const struct emu_hdr hdr = from->hdr;
 
-    memcpy(buffer, way_slot(lane->from, lane->moved)->data, sizeof buffer);
-    __asm__ volatile("" : : "r"(buffer) : "memory"); /* it is one, as a pool's is */
-    memcpy(way_slot(lane->to, lane->moved)->data, buffer, sizeof buffer);
+    emu_seg_prefetch(from + EMU_EDGE_AHEAD, false);
+    if (relay->streams) {
+        emu_around_write(to, &hdr, from->payload, from->payload + 8);
+    } else {
+        emu_seg_copy(to, from, EMU_PAYLOAD_BYTES);
+        to->hdr = hdr;
+    }
 }
 
 /* What is only referred to is free when its reader has it. */
@@ -152,19 +205,32 @@ static bool lane_step(const struct relay *relay, struct relay_lane *lane)
 {
     uint64_t before = lane->moved;
 
-    while (lane->moved - before < RELAY_TELLS && way_has(lane->from, lane->moved)) {
+    while (lane->moved - before < RELAY_TELLS && way_has(lane->from, lane->moved, &lane->has)) {
         if (lane->moved == lane->room)
             lane->room = way_taken(lane->to) + EMU_EDGE_SLOTS;
         if (lane->moved == lane->room)
             break;
         if (relay->refers)
-            way_slot(lane->to, lane->moved)->at = lane->moved;
+            way_slot(lane->to, lane->moved)->hdr.seq = (uint32_t)lane->moved;
         else
-            lane_copy(lane);
-        way_put(lane->to, lane->moved++);
+            lane_copy(relay, lane);
+        lane->moved++;
     }
     lane_tell(lane, relay->refers);
-    return lane->moved != before;
+    if (lane->moved == before)
+        return false;
+    way_show(lane->to, lane->moved);
+    return true;
+}
+
+/* As the fabric's worker does: it says where it runs, and goes to where a stream comes from. */
+static void relay_place(struct relay *relay, struct emu_place *place)
+{
+    uint32_t own = relay_core(&relay->core_between);
+    uint32_t core = atomic_load_explicit(&relay->core, memory_order_relaxed);
+
+    if (relay->oversubscribed && emu_place_hear(place, core, own))
+        emu_place_move(core);
 }
 
 static void *relay_main(void *ctx)
@@ -172,6 +238,7 @@ static void *relay_main(void *ctx)
     struct relay *relay = ctx;
     struct relay_lane lane[2] = {{.from = &relay->up[0], .to = &relay->down[1]},
                                  {.from = &relay->up[1], .to = &relay->down[0]}};
+    struct emu_place place = {0};
     unsigned rounds = 0;
     bool goes_on = true;
 
@@ -179,6 +246,8 @@ static void *relay_main(void *ctx)
         bool moved = lane_step(relay, &lane[0]);
 
         moved = lane_step(relay, &lane[1]) || moved;
+        if (moved && relay->streams)
+            relay_place(relay, &place);
         if (moved)
             rounds = 0;
         else
@@ -203,11 +272,12 @@ static void *sink_main(void *ctx)
 {
     struct relay *relay = ctx;
     struct relay_end end = {.relay = relay, .side = 1, .room = EMU_EDGE_SLOTS};
-    uint8_t *message = malloc(RELAY_MESSAGE);
+    const size_t room = (size_t)RELAY_MESSAGES * RELAY_MESSAGE;
+    uint8_t *message = calloc(RELAY_MESSAGES, RELAY_MESSAGE);
     size_t at = 0;
 
     while (message && end_take(&end, message + at)) {
-        at = at + 2 * RELAY_BYTES > RELAY_MESSAGE ? 0 : at + RELAY_BYTES;
+        at = at + 2 * RELAY_BYTES > room ? 0 : at + RELAY_BYTES;
         if (end.got % RELAY_TELLS == 0)
             atomic_store_explicit(&relay->came, end.got, memory_order_relaxed);
     }
@@ -253,14 +323,14 @@ static double stream_mb(struct relay *relay, uint64_t run_ns)
 
 struct relay_case {
     const char *name, *unit;
-    bool refers;
+    bool streams, refers;
     void *(*far)(void *relay);
     double (*near)(struct relay *relay, uint64_t run_ns);
 };
 
 static bool way_open(struct relay_way *way)
 {
-    way->slot = emu_zeros(EMU_EDGE_SLOTS * sizeof *way->slot);
+    way->slot = emu_zeros((EMU_EDGE_SLOTS + EMU_EDGE_AHEAD) * sizeof *way->slot);
     return way->slot;
 }
 
@@ -281,7 +351,8 @@ static void relay_close(struct relay *relay)
 /* A negative number: there are no threads, or no memory. */
 static double relay_sample(const struct relay_case *what, uint64_t run_ns)
 {
-    struct relay relay = {.refers = what->refers,
+    struct relay relay = {.streams = what->streams,
+                          .refers = what->refers,
                           .oversubscribed = sysconf(_SC_NPROCESSORS_ONLN) < 3};
     pthread_t middle, far;
     double value = -1;
@@ -303,9 +374,9 @@ static double relay_sample(const struct relay_case *what, uint64_t run_ns)
 void bench_relay(struct bench *bench, int unused)
 {
     static const struct relay_case cases[] = {
-        {"relay.latency8", "us", false, answer_main, latency_us},
-        {"relay.stream.copies4", "MB/s", false, sink_main, stream_mb},
-        {"relay.stream.copies2", "MB/s", true, sink_main, stream_mb},
+        {"relay.latency8", "us", false, false, answer_main, latency_us},
+        {"relay.stream.copies4", "MB/s", true, false, sink_main, stream_mb},
+        {"relay.stream.copies2", "MB/s", true, true, sink_main, stream_mb},
     };
     unsigned repeat = bench_repeat(bench, 9, 3);
 

@@ -25,6 +25,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "emu/edge/around.h" /* for who writes streams */
 #include "emu/edge/comm.h"
 #include "emu/edge/finished.h"
 #include "emu/edge/pending.h"
@@ -145,7 +146,8 @@ struct emu_edge_shared {
     uint32_t shelf_slots;    /* of the shelf that comes with it; 0: none does */
 
     /* Written by the adapter; the fabric reads. */
-    alignas(EMU_LINE) _Atomic uint32_t up_tail;   /* segments posted, free-running */
+    alignas(EMU_LINE) _Atomic uint32_t up_tail; /* segments posted, free-running */
+    _Atomic uint32_t up_core; /* 1 + the core that a stream is posted on; 0: none is. A hint */
     alignas(EMU_LINE) _Atomic uint32_t down_head; /* segments taken, free-running */
 
     /* Written by the fabric; the adapter reads. */
@@ -164,6 +166,8 @@ struct emu_edge_shared {
     _Atomic uint32_t endings;
     /* 1: workers and attached processes outnumber the cores: yield soon */
     _Atomic uint32_t oversubscribed;
+    /* 1 + the core that the edge's worker ran on lately; 0: it is not known. A hint. */
+    _Atomic uint32_t worker_core;
     _Atomic uint32_t watched; /* 1: somebody wants to know what collectives are finished */
     /* 1 + bytes: messages of so many, or more, are told of, too; 0: none are. */
     _Atomic uint64_t watched_bytes;
@@ -266,10 +270,10 @@ int emu_edge_nic_open(struct emu_edge_nic *nic, const struct emu_edge_fds *fds);
 void emu_edge_nic_close(struct emu_edge_nic *nic); /* unmaps, closes bell */
 
 /**
- * emu_edge_nic_claim - the next free up slot to fill in place, or NULL when the ring is full.
- * Several may be claimed before publishing. @due_ps: earliest departure; 0 in a raw fabric.
+ * emu_edge_nic_claim_plain - emu_edge_nic_claim() that asks for no lines ahead: for who writes
+ * around the caches.
  */
-static inline struct emu_seg *emu_edge_nic_claim(struct emu_edge_nic *nic, uint64_t due_ps)
+static inline struct emu_seg *emu_edge_nic_claim_plain(struct emu_edge_nic *nic, uint64_t due_ps)
 {
     struct emu_edge_shared *shared = nic->shared;
     uint32_t at = nic->up_tail % EMU_EDGE_SLOTS;
@@ -283,9 +287,34 @@ static inline struct emu_seg *emu_edge_nic_claim(struct emu_edge_nic *nic, uint6
     }
     if (due_ps) /* a raw fabric does not look */
         shared->up_ps[at] = due_ps;
-    emu_edge_prefetch(shared->up, nic->up_tail, nic->up_head + EMU_EDGE_SLOTS, true);
     nic->up_tail++;
     return &shared->up[at].seg;
+}
+
+/**
+ * emu_edge_nic_claim - the next free up slot to fill in place, or NULL when the ring is full.
+ * Several may be claimed before publishing. @due_ps: earliest departure; 0 in a raw fabric.
+ */
+static inline struct emu_seg *emu_edge_nic_claim(struct emu_edge_nic *nic, uint64_t due_ps)
+{
+    struct emu_seg *seg = emu_edge_nic_claim_plain(nic, due_ps);
+
+    if (seg)
+        emu_edge_prefetch(nic->shared->up, nic->up_tail - 1, nic->up_head + EMU_EDGE_SLOTS, true);
+    return seg;
+}
+
+/**
+ * emu_edge_nic_stream - part of a stream is to be written: tells the edge's worker on which core.
+ * Does that run on another one, as far as is known? Then it is best written around the caches
+ * (edge/around.h).
+ */
+bool emu_edge_nic_stream(struct emu_edge_nic *nic);
+/** emu_edge_nic_streamed - all of it is written. */
+static inline void emu_edge_nic_streamed(struct emu_edge_nic *nic)
+{
+    if (atomic_load_explicit(&nic->shared->up_core, memory_order_relaxed))
+        atomic_store_explicit(&nic->shared->up_core, 0, memory_order_relaxed);
 }
 
 /**

@@ -79,6 +79,7 @@ struct emu_edge {
     uint32_t down_head;   /* checked copy of the process's head */
     uint32_t down_looked; /* the head as last looked at, while blocked */
     bool blocked;         /* a segment waits for room */
+    bool streams;         /* much was told last time: full segments go around the caches */
     /* where the ring ended after the last segment that lies in each part of the shelf */
     uint32_t shelf_last[EMU_SHELF_PARTS];
 

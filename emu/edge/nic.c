@@ -20,6 +20,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -116,6 +117,17 @@ bool emu_edge_nic_shelve(struct emu_edge_nic *nic)
     nic->shelved_from = nic->down_head;
     nic->shelved_count = count;
     return true;
+}
+
+bool emu_edge_nic_stream(struct emu_edge_nic *nic)
+{
+    struct emu_edge_shared *shared = nic->shared;
+    uint32_t theirs = atomic_load_explicit(&shared->worker_core, memory_order_relaxed);
+    uint32_t ours = (uint32_t)sched_getcpu() + 1;
+
+    if (atomic_load_explicit(&shared->up_core, memory_order_relaxed) != ours)
+        atomic_store_explicit(&shared->up_core, ours, memory_order_relaxed);
+    return theirs && theirs != ours;
 }
 
 /* Y5. Whoever rings clears the wish: the bell stays readable until the fabric takes it. */

@@ -20,6 +20,7 @@
 #include "emu/clock.h"
 #include "emu/link/pool.h"
 #include "emu/link/seg.h"
+#include "emu/worker/place.h"
 
 struct emu_dev;
 struct emu_taps;
@@ -111,6 +112,7 @@ struct emu_worker {
                          one window, and on raw entries have no times: EMU_NEVER */
     struct emu_pool_cache cache;
     struct emu_taps *taps;         /* of ends of its devices (link/tap.h); NULL: there are none */
+    struct emu_place place;        /* where streams come from */
     struct emu_edge *untold;       /* edges whose process is to be told something */
     uint64_t seen;                 /* serial of the edge list as of the last pass */
     struct emu_waiter *waiter;     /* how it sleeps: wait.h */

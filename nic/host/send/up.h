@@ -48,20 +48,25 @@ static inline struct emu_seg *nic_claim_up(struct fabemu *fab)
 }
 
 /**
- * nic_claim - a slot for a segment to @node with header filled but seq and len; NULL: no room. It
- * says which processes it is between: the fabric tells whose it was if it is lost for good.
+ * nic_hdr - of a segment to @node, all but seq and len. It says which processes it is between: the
+ * fabric tells whose it was if it is lost for good.
  */
+static inline struct emu_hdr nic_hdr(const struct fabemu *fab, uint32_t node)
+{
+    return (struct emu_hdr){.dst = node,
+                            .src = fab->info.node,
+                            .kind = EMU_UNICAST,
+                            .op = (uint8_t)emu_seat_first(emu_edge_nic_seat(&fab->edge, node)),
+                            .type = (uint8_t)fab->life};
+}
+
+/** nic_claim - a slot for a segment to @node, its header that of nic_hdr(); NULL: no room. */
 static inline struct emu_seg *nic_claim(struct fabemu *fab, uint32_t node)
 {
     struct emu_seg *seg = node == fab->info.node ? nic_loop_claim(fab) : nic_claim_up(fab);
 
     if (seg)
-        seg->hdr =
-            (struct emu_hdr){.dst = node,
-                             .src = fab->info.node,
-                             .kind = EMU_UNICAST,
-                             .op = (uint8_t)emu_seat_first(emu_edge_nic_seat(&fab->edge, node)),
-                             .type = (uint8_t)fab->life};
+        seg->hdr = nic_hdr(fab, node);
     return seg;
 }
 

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* place_test.c - a worker follows the one who sends it streams, and nobody else. */
+#include "emu/worker/place.h"
+
+#include <sched.h>
+
+#include "tests/test.h"
+
+/* Times that a stream from @core is heard of by who is on @own, and would move. */
+static uint32_t moves(struct emu_place *place, uint32_t core, uint32_t own, uint32_t times)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < times; i++)
+        count += emu_place_hear(place, core, own);
+    return count;
+}
+
+/* One other core, again and again: after that long, and not sooner. */
+static void place__follows_one_that_sends_from_elsewhere(void)
+{
+    struct emu_place place = {0};
+
+    CU_ASSERT_EQUAL(moves(&place, 2, 1, EMU_PLACE_PATIENCE - 1), 0);
+    CU_ASSERT_EQUAL(moves(&place, 2, 1, 1), 1);
+    CU_ASSERT_EQUAL(moves(&place, 2, 1, EMU_PLACE_PATIENCE - 1), 0); /* it begins anew */
+}
+
+/* Streams from its own core, from several others, or from nobody knows where, do not move it. */
+static void place__stays_where_one_of_several_sends(void)
+{
+    static const uint32_t others[] = {1, 3};
+    struct emu_place place = {0};
+
+    for (uint32_t i = 0; i < 3 * EMU_PLACE_PATIENCE; i++) {
+        CU_ASSERT_EQUAL(moves(&place, 2, 1, EMU_PLACE_PATIENCE - 1), 0);
+        CU_ASSERT_EQUAL(moves(&place, others[i % 2], 1, 1), 0);
+    }
+    CU_ASSERT_EQUAL(moves(&place, 2, 1, EMU_PLACE_PATIENCE - 1), 0);
+    CU_ASSERT_EQUAL(moves(&place, 0, 1, 3 * EMU_PLACE_PATIENCE), 0);
+    CU_ASSERT_EQUAL(moves(&place, 2, 1, 1), 1); /* who is not known says nothing */
+    CU_ASSERT_EQUAL(moves(&place, 1, 1, 3 * EMU_PLACE_PATIENCE), 0);
+}
+
+/* It may go anywhere that it might before; a core that cannot be is none. */
+static void place__is_not_bound_where_it_moves(void)
+{
+    cpu_set_t before, after;
+
+    CU_ASSERT_EQUAL(sched_getaffinity(0, sizeof before, &before), 0);
+    for (uint32_t core = 0; core < CPU_SETSIZE; core++) {
+        if (!CPU_ISSET(core, &before))
+            continue;
+        emu_place_move(core + 1);
+        CU_ASSERT_EQUAL(sched_getaffinity(0, sizeof after, &after), 0);
+        CU_ASSERT(CPU_EQUAL(&before, &after));
+    }
+    emu_place_move(0);
+    emu_place_move(CPU_SETSIZE + 1);
+    emu_place_move(UINT32_MAX);
+    CU_ASSERT_EQUAL(sched_getaffinity(0, sizeof after, &after), 0);
+    CU_ASSERT(CPU_EQUAL(&before, &after));
+}
+
+/* Where it may not run it does not go. */
+static void place__keeps_to_the_cores_it_was_given(void)
+{
+    cpu_set_t before, one, after;
+    uint32_t mine = (uint32_t)sched_getcpu();
+
+    CU_ASSERT_EQUAL(sched_getaffinity(0, sizeof before, &before), 0);
+    CPU_ZERO(&one);
+    CPU_SET(mine, &one);
+    CU_ASSERT_EQUAL(sched_setaffinity(0, sizeof one, &one), 0);
+    for (uint32_t core = 1; core <= CPU_SETSIZE; core++)
+        emu_place_move(core);
+    CU_ASSERT_EQUAL(sched_getaffinity(0, sizeof after, &after), 0);
+    CU_ASSERT(CPU_EQUAL(&one, &after));
+    CU_ASSERT_EQUAL((uint32_t)sched_getcpu(), mine);
+    sched_setaffinity(0, sizeof before, &before);
+}
+
+int main(void)
+{
+    static const struct test_case cases[] = {
+        CASE(place__follows_one_that_sends_from_elsewhere),
+        CASE(place__stays_where_one_of_several_sends),
+        CASE(place__is_not_bound_where_it_moves),
+        CASE(place__keeps_to_the_cores_it_was_given),
+        {NULL, NULL},
+    };
+
+    return test_run("place", cases);
+}

@@ -21,9 +21,7 @@ static uint32_t raw_take_port(struct switch_channels *ch, uint32_t p)
     uint32_t moved = 0;
 
     while (moved < CHANNEL_BURST) {
-        uint32_t through = switch_channel_goes_on(&ch->port[p])
-                               ? switch_channel_through(ch, p, CHANNEL_BURST - moved)
-                               : 0;
+        uint32_t through = switch_channel_through(ch, p, CHANNEL_BURST - moved);
 
         moved += through;
         if (through)

@@ -68,35 +68,38 @@ struct switch_channel_out {
     bool ended; /* the last one was sent */
 };
 
+/* What goes through touches the lines up to `tag` in `vcs`, and the first of the receiving end. */
 struct switch_channel_port {
     /* The sending end. */
     alignas(EMU_LINE) struct emu_tx tx;
+    uint64_t waiters; /* inputs with a packet that waits for a channel here */
+    uint64_t onward;  /* outputs that what comes in here may take, by the state of their links */
+    struct emu_vcs vcs;
+    uint32_t stopped; /* open channels with a packet that has waited here, by bit */
+    uint8_t pending;  /* channels that are open; read by anyone */
+
+    /* Of this port's input. */
+    uint8_t owed_channel;      /* of the credits rx.owed: raw */
+    uint32_t held;             /* segments at the input */
+    struct emu_faults *faults; /* NULL: none */
+    alignas(EMU_LINE) struct emu_rx rx;
+
+    /* Of what waits: at the sending end, */
     uint32_t ready[EMU_PRIORITIES]; /* channels with a segment to send */
     uint32_t replies;   /* of this port's input: channels whose reply waits for the wire */
     uint32_t nacks;     /* of them, those that are NACKs */
-    uint64_t waiters;   /* inputs with a packet that waits for a channel here */
     uint64_t twins;     /* outputs to the same device, this one too */
-    uint64_t onward;    /* outputs that what comes in here may take, by the state of their links */
     uint64_t served;    /* inputs with a packet on a channel that has `stopped` */
     uint8_t last_input; /* that sent a segment: round robin */
     uint8_t last_reply;
     uint8_t last_grant[2]; /* input that was given a channel; and one for a packet that collects */
     uint8_t collects;      /* by priority, whose turn it is for a channel: a packet that collects */
-    uint8_t pending;       /* channels that are open; read by anyone */
-    uint32_t stopped;      /* open channels with a packet that has waited here, by bit */
-    uint8_t input_of[EMU_VCS];        /* of the packet on such a channel */
+    uint8_t input_of[EMU_VCS];        /* of the packet on a channel that has stopped */
     uint32_t open_of[TOPO_PORTS_MAX]; /* by input: such channels with its packets, by bit */
-    struct emu_vcs vcs;
-    /* of this port's input: the last reply to a broadcast's copies so far */
-    uint64_t reply_ps[EMU_VCS];
-
-    /* The receiving end. */
-    alignas(EMU_LINE) struct emu_rx rx;
-    uint32_t held;                        /* segments at the input */
-    uint8_t owed_channel;                 /* of the credits rx.owed: raw */
+    /* and at the input */
     uint32_t of_priority[EMU_PRIORITIES]; /* channels whose packets wait for one of an output; */
     uint32_t collect;                     /* of them, those whose packets collect slots there */
-    struct emu_faults *faults;            /* NULL: none */
+    uint64_t reply_ps[EMU_VCS];           /* the last reply to a broadcast's copies so far */
 };
 
 /* What an output keeps of an input. */

@@ -162,34 +162,40 @@ static inline uint32_t through_head(struct switch_channels *ch, uint32_t p,
 
 /* --- continuations ------------------------------------------------------------------ */
 
-/* What the next continuations of a packet say on its input's channel, and on its output's. */
+/* What the next continuations of a packet say on its input's channel, and what is other beyond. */
 struct through_words {
-    uint64_t here, there; /* beside the index */
-    uint32_t word;        /* of index 0 */
+    uint64_t rest; /* beside the index */
+    uint64_t relabel_rest;
+    uint32_t word; /* of index 0 */
     uint32_t relabel;
 };
 
-static inline uint64_t through_rest(const struct switch_channel_in *in, uint32_t c, bool last)
-{
-    return (struct emu_packet_hdr){.tag = in->tag,
-                                   .kind = EMU_PACKET_CONT,
-                                   .wire = last ? in->last_wire : EMU_SEG_BYTES - 1,
-                                   .channel = (uint8_t)c,
-                                   .last = last}
-        .rest;
-}
-
 static inline struct through_words through_words_of(const struct switch_channels *ch,
-                                                    const struct switch_channel_in *in, uint32_t c,
-                                                    bool last)
+                                                    const struct switch_channel_in *in, uint32_t c)
 {
     struct emu_cont first = {.channel = (uint8_t)c, .priority = in->priority};
     uint32_t to = in->copies % EMU_VCS;
 
-    return (struct through_words){.here = through_rest(in, c, last),
-                                  .there = through_rest(in, to, last),
-                                  .word = emu_cont_pack(&first) ^ (last ? ch->cont_last : 0),
+    return (struct through_words){.rest = (struct emu_packet_hdr){.tag = in->tag,
+                                                                  .kind = EMU_PACKET_CONT,
+                                                                  .wire = EMU_SEG_BYTES - 1,
+                                                                  .channel = (uint8_t)c}
+                                              .rest,
+                                  .relabel_rest =
+                                      (struct emu_packet_hdr){.channel = (uint8_t)(c ^ to)}.rest,
+                                  .word = emu_cont_pack(&first),
                                   .relabel = switch_channel_relabel_cont(ch, c, to)};
+}
+
+/* The same of the packet's last one. */
+static inline struct through_words through_last_of(const struct switch_channels *ch,
+                                                   const struct switch_channel_in *in,
+                                                   struct through_words words)
+{
+    words.word ^= ch->cont_last;
+    words.rest ^=
+        (struct emu_packet_hdr){.wire = in->last_wire ^ (EMU_SEG_BYTES - 1), .last = 1}.rest;
+    return words;
 }
 
 /* Those of @count at the front of @from that say @words, from @index on, go to @to. How many? */
@@ -204,10 +210,10 @@ static inline uint32_t through_copy(const struct switch_channels *ch, struct emu
         struct emu_entry *slot = emu_ring_slot(to);
         uint32_t word = words.word ^ ch->cont_index[index + sent];
 
-        if (entry->packet.cont != word || entry->packet.rest != words.here)
+        if (entry->packet.cont != word || entry->packet.rest != words.rest)
             break;
         slot->packet.head = word ^ words.relabel;
-        slot->packet.rest = words.there;
+        slot->packet.rest = words.rest ^ words.relabel_rest;
         slot->buf = entry->buf;
         slot->crc = entry->crc;
         emu_ring_show(emu_ring_next(to), 0);
@@ -243,11 +249,11 @@ static inline uint32_t through_run(struct switch_channels *ch, uint32_t p, uint3
     uint32_t count = through_empty(to, through_filled(from, most));
     uint32_t before = (uint32_t)in->last - in->index; /* of these, the last one */
     uint32_t middle = before < count ? before : count;
-    uint32_t sent =
-        through_copy(ch, &from, &to, through_words_of(ch, in, c, false), in->index, middle);
+    struct through_words words = through_words_of(ch, in, c);
+    uint32_t sent = through_copy(ch, &from, &to, words, in->index, middle);
 
     if (sent == middle && middle < count)
-        sent += through_copy(ch, &from, &to, through_words_of(ch, in, c, true), in->last, 1);
+        sent += through_copy(ch, &from, &to, through_last_of(ch, in, words), in->last, 1);
     in->index = (uint8_t)(in->index + sent);
     ch->port[p].rx.data = from;
     emu_tx_sent(tx, &to, sent);

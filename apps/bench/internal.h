@@ -69,10 +69,10 @@ uint64_t bench_sample_ns(const struct bench *bench);
 
 void bench_ring(struct bench *bench, int unused);           /* bench/ring.c */
 void bench_hops(struct bench *bench, int unused);           /* bench/hops.c */
-void bench_ack_hops(struct bench *bench, int unused);       /* bench/ack.c */
-void bench_ack_split(struct bench *bench, int unused);      /* bench/ack.c */
-void bench_ack_rate(struct bench *bench, int unused);       /* bench/ack_virtual.c */
-void bench_ack_virtual(struct bench *bench, int unused);    /* bench/ack_virtual.c */
+void bench_ack_hops(struct bench *bench, int unused);       /* bench/ack/ack.c */
+void bench_ack_split(struct bench *bench, int unused);      /* bench/ack/ack.c */
+void bench_ack_rate(struct bench *bench, int unused);       /* bench/ack/virtual.c */
+void bench_ack_virtual(struct bench *bench, int unused);    /* bench/ack/virtual.c */
 void bench_relay(struct bench *bench, int unused);          /* bench/relay.c */
 void bench_crc(struct bench *bench, int unused);            /* bench/crc.c */
 void bench_hostlink(struct bench *bench, int unused);       /* bench/hostlink.c */

@@ -19,22 +19,6 @@ uint64_t emu_head_pack(const struct emu_head *head)
     return word | (uint64_t)emu_crc16(word, 6) << 48;
 }
 
-bool emu_head_unpack(struct emu_head *ret, uint64_t wire)
-{
-    uint64_t word = wire & (((uint64_t)1 << 48) - 1);
-
-    if (emu_crc16(word, 6) != wire >> 48)
-        return false;
-    *ret = (struct emu_head){.channel = word & 31,
-                             .priority = word >> 5 & 3,
-                             .group = word >> 7 & 1,
-                             .dst = (uint16_t)(word >> 8),
-                             .bytes = word >> 24 & 8191,
-                             .stamp = word >> 37 & 1023,
-                             .more = word >> 47 & 1};
-    return ret->bytes <= EMU_PACKET_BYTES;
-}
-
 bool emu_cont_unpack(struct emu_cont *ret, uint32_t wire)
 {
     uint32_t word = wire & 0xffff;

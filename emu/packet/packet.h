@@ -46,6 +46,7 @@
 #define EMU_CONT_BYTES   4u    /* of each other one */
 #define EMU_TAIL_BYTES   8u    /* after the payload: CRC-32 and id */
 #define EMU_REPLY_BYTES  8u    /* an ACK or a NACK on the wire */
+#define EMU_INDEXES      32u   /* of segments in a packet, in a continuation */
 
 /* What a segment on a cable with channels is. Beyond enum emu_kind, so that nobody mistakes it. */
 enum emu_packet_kind {
@@ -100,7 +101,21 @@ struct emu_cont {
 uint64_t emu_head_pack(const struct emu_head *head);
 
 /** emu_head_unpack - false: the CRC-16 is wrong; *ret is then not written. Pure. */
-bool emu_head_unpack(struct emu_head *ret, uint64_t wire);
+static inline bool emu_head_unpack(struct emu_head *ret, uint64_t wire)
+{
+    uint64_t word = wire & (((uint64_t)1 << 48) - 1);
+
+    if (emu_crc16(word, 6) != wire >> 48)
+        return false;
+    *ret = (struct emu_head){.channel = word & 31,
+                             .priority = word >> 5 & 3,
+                             .group = word >> 7 & 1,
+                             .dst = (uint16_t)(word >> 8),
+                             .bytes = word >> 24 & 8191,
+                             .stamp = word >> 37 & 1023,
+                             .more = word >> 47 & 1};
+    return ret->bytes <= EMU_PACKET_BYTES;
+}
 
 /** emu_cont_pack, emu_cont_unpack - the same for the 4 bytes of a continuation. Pure. */
 static inline uint32_t emu_cont_pack(const struct emu_cont *cont)

@@ -83,15 +83,21 @@ static void channels_begin(struct switch_channels *ch)
 
     ch->channels = profile->channels;
     ch->units.first = ch->units.own = UINT32_MAX;
+    ch->bulk = profile->channels - (profile->channels >= EMU_VCS_KEPT_OF);
+    ch->light_pending = profile->light_pending;
+    ch->light = ch->openable[0] = ch->openable[1] = emu_bits_below(ch->sw.ports);
     ch->tick_ps = (profile->reply_timeout_ps + CHANNEL_TICKS - 1) / CHANNEL_TICKS;
-    for (uint32_t p = 0; p < ch->sw.ports; p++) {
+    for (uint32_t p = 0; p < ch->sw.ports; p++)
         emu_vcs_init(&ch->port[p].vcs, profile->channels, profile->pool_slots);
-        switch_channel_count(ch, p, 0);
-    }
     for (uint32_t bits = 0; bits < EMU_VCS; bits++) { /* a CRC is linear */
         ch->head_crc[bits] = emu_crc16(bits, 6) ^ emu_crc16(0, 6);
         ch->cont_crc[bits] = emu_crc16(bits, 2) ^ emu_crc16(0, 2);
     }
+    for (uint32_t i = 0; i < EMU_INDEXES; i++)
+        ch->cont_index[i] = emu_cont_pack(&(struct emu_cont){.index = (uint8_t)i}) ^
+                            emu_cont_pack(&(struct emu_cont){.index = 0});
+    ch->cont_last = emu_cont_pack(&(struct emu_cont){.last = true}) ^
+                    emu_cont_pack(&(struct emu_cont){.last = false});
 }
 
 /* --- the kind ----------------------------------------------------------------------- */

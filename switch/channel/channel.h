@@ -68,33 +68,38 @@ struct switch_channel_out {
     bool ended; /* the last one was sent */
 };
 
+/* What goes through touches the lines up to `tag` in `vcs`, and the first of the receiving end. */
 struct switch_channel_port {
     /* The sending end. */
     alignas(EMU_LINE) struct emu_tx tx;
+    uint64_t waiters; /* inputs with a packet that waits for a channel here */
+    uint64_t onward;  /* outputs that what comes in here may take, by the state of their links */
+    struct emu_vcs vcs;
+    uint32_t stopped; /* open channels with a packet that has waited here, by bit */
+    uint8_t pending;  /* channels that are open; read by anyone */
+
+    /* Of this port's input. */
+    uint8_t owed_channel;      /* of the credits rx.owed: raw */
+    uint32_t held;             /* segments at the input */
+    struct emu_faults *faults; /* NULL: none */
+    alignas(EMU_LINE) struct emu_rx rx;
+
+    /* Of what waits: at the sending end, */
     uint32_t ready[EMU_PRIORITIES]; /* channels with a segment to send */
     uint32_t replies;   /* of this port's input: channels whose reply waits for the wire */
     uint32_t nacks;     /* of them, those that are NACKs */
-    uint64_t waiters;   /* inputs with a packet that waits for a channel here */
     uint64_t twins;     /* outputs to the same device, this one too */
-    uint64_t onward;    /* outputs that what comes in here may take, by the state of their links */
-    uint64_t served;    /* inputs with a packet on an open channel */
+    uint64_t served;    /* inputs with a packet on a channel that has `stopped` */
     uint8_t last_input; /* that sent a segment: round robin */
     uint8_t last_reply;
     uint8_t last_grant[2]; /* input that was given a channel; and one for a packet that collects */
     uint8_t collects;      /* by priority, whose turn it is for a channel: a packet that collects */
-    uint8_t pending;       /* channels that are open; read by anyone */
-    uint8_t input_of[EMU_VCS];        /* of the packet on an open channel */
-    uint32_t open_of[TOPO_PORTS_MAX]; /* by input: open channels with its packets, by bit */
-    struct emu_vcs vcs;
-    /* of this port's input: the last reply to a broadcast's copies so far */
-    uint64_t reply_ps[EMU_VCS];
-
-    /* The receiving end. */
-    alignas(EMU_LINE) struct emu_rx rx;
-    uint32_t held;                        /* segments at the input */
+    uint8_t input_of[EMU_VCS];        /* of the packet on a channel that has stopped */
+    uint32_t open_of[TOPO_PORTS_MAX]; /* by input: such channels with its packets, by bit */
+    /* and at the input */
     uint32_t of_priority[EMU_PRIORITIES]; /* channels whose packets wait for one of an output; */
     uint32_t collect;                     /* of them, those whose packets collect slots there */
-    struct emu_faults *faults;            /* NULL: none */
+    uint64_t reply_ps[EMU_VCS];           /* the last reply to a broadcast's copies so far */
 };
 
 /* What an output keeps of an input. */
@@ -138,10 +143,12 @@ struct switch_channels {
     uint64_t openable[2]; /* with a channel to open: for bulk, and for higher priorities */
     uint64_t light;       /* with fewer than profile->light_pending open channels */
     uint64_t queued;      /* with segments to send, or replies */
-    uint64_t paid;        /* whose far ends are to be told of credits when the step ends */
+    uint64_t paid;        /* whose far ends get credits when the step ends, and are told */
 
     uint32_t waiting[EMU_PRIORITIES]; /* packets that wait for channels */
     uint32_t channels;                /* of a link */
+    uint32_t bulk;                    /* of them, those that packets of bulk may open */
+    uint32_t light_pending;           /* profile->light_pending */
     struct switch_channel_units units;
     uint32_t open;                    /* channels of all outputs that are open */
     uint32_t uncredited;              /* held now */
@@ -157,6 +164,9 @@ struct switch_channels {
     /* what another channel changes in a header's CRC-16, by the bits */
     uint16_t head_crc[EMU_VCS];
     uint16_t cont_crc[EMU_VCS]; /* that differ; and in a continuation's */
+    /* raw: what an index changes in a continuation's word; and that it is the last */
+    uint32_t cont_index[EMU_INDEXES];
+    uint32_t cont_last;
 };
 
 /* The machine where the clock has times: sw.dev.timed. */
@@ -211,43 +221,70 @@ static inline void switch_channel_untell(struct switch_channels *ch, uint32_t o)
     ch->queued &= ~((uint64_t)!any << o);
 }
 
-/* Output @o has so many channels more open than before: 1, -1, or 0. */
-static inline void switch_channel_count(struct switch_channels *ch, uint32_t o, int more)
+/* Output @o has @pending open channels now, or had before: what it has changes there. */
+static inline void switch_channel_count(struct switch_channels *ch, uint32_t o, uint32_t pending)
 {
-    uint32_t pending = (uint8_t)(ch->port[o].pending + more);
-    uint32_t closed = ch->channels - pending;
-    uint32_t kept = ch->channels >= EMU_VCS_KEPT_OF;
-    uint64_t bit = emu_bit(o);
+    ch->light ^= (uint64_t)(pending == ch->light_pending) << o;
+    ch->openable[0] ^= (uint64_t)(pending == ch->bulk) << o;
+    ch->openable[1] ^= (uint64_t)(pending == ch->channels) << o;
+}
+
+/* One more channel of output @o is open. */
+static inline void switch_channel_opened(struct switch_channels *ch, uint32_t o)
+{
+    uint32_t pending = ch->port[o].pending + 1u;
 
     __atomic_store_n(&ch->port[o].pending, (uint8_t)pending,
                      __ATOMIC_RELAXED); /* switch_queued() */
-    ch->open += (uint32_t)more;
-    ch->openable[0] = (ch->openable[0] & ~bit) | (uint64_t)(closed > kept) << o;
-    ch->openable[1] = (ch->openable[1] & ~bit) | (uint64_t)(closed > 0) << o;
-    ch->light = (ch->light & ~bit) | (uint64_t)(pending < ch->sw.profile->light_pending) << o;
+    ch->open++;
+    switch_channel_count(ch, o, pending);
 }
 
-/* Channel @c of output @o is open, for a packet of input @p. */
-static inline void switch_channel_opened(struct switch_channels *ch, uint32_t o, uint32_t c,
-                                         uint32_t p)
+/* The packet on channel @c of output @o, of input @p, has a segment that waits here. */
+static inline void switch_channel_stopped(struct switch_channels *ch, uint32_t o, uint32_t c,
+                                          uint32_t p, uint32_t priority)
 {
     struct switch_channel_port *port = &ch->port[o];
 
+    port->ready[priority] |= 1u << c;
+    port->stopped |= 1u << c;
     port->input_of[c] = (uint8_t)p;
     port->open_of[p] |= 1u << c;
     port->served |= emu_bit(p);
-    switch_channel_count(ch, o, 1);
+    switch_channel_tell(ch, o);
 }
 
-/* It is open no more. */
+/* Channel @c of output @o is open no more. */
 static inline void switch_channel_closed(struct switch_channels *ch, uint32_t o, uint32_t c)
 {
     struct switch_channel_port *port = &ch->port[o];
-    uint32_t p = port->input_of[c];
+    uint32_t pending = port->pending;
 
-    port->open_of[p] &= ~(1u << c);
-    port->served &= ~((uint64_t)!port->open_of[p] << p);
-    switch_channel_count(ch, o, -1);
+    if (port->stopped >> c & 1) {
+        uint32_t p = port->input_of[c];
+
+        port->stopped &= ~(1u << c);
+        port->open_of[p] &= ~(1u << c);
+        port->served &= ~((uint64_t)!port->open_of[p] << p);
+    }
+    switch_channel_count(ch, o, pending);
+    ch->open--;
+    __atomic_store_n(&port->pending, (uint8_t)(pending - 1), __ATOMIC_RELAXED);
+}
+
+/* Of input @p, @count credits for segments of channel @c: raw, at the end of the step at last. */
+static inline void switch_channel_owe(struct switch_channels *ch, uint32_t p, uint32_t c,
+                                      uint32_t count)
+{
+    struct switch_channel_port *port = &ch->port[p];
+
+    if (port->rx.owed && port->owed_channel != c) {
+        emu_rx_put_credits(&port->rx, port->rx.owed, port->owed_channel, 0);
+        port->rx.owed = 0;
+    }
+    port->owed_channel = (uint8_t)c;
+    port->rx.owed += count;
+    ch->paid |= emu_bit(p);
 }
 
 /* What is other in a continuation, where it goes on from channel @from to @to. */
@@ -270,6 +307,37 @@ static inline void switch_channel_relabel(const struct switch_channels *ch,
         hdr->cont ^= switch_channel_relabel_cont(ch, from, to);
 }
 
+/* Segments that port @p's input has room for. */
+static inline bool switch_channel_has_room(const struct switch_channels *ch, uint32_t p)
+{
+    return ch->port[p].held < ch->channels + ch->sw.profile->pool_slots;
+}
+
+/* Does a head say the same as the descriptor around it? */
+static inline bool switch_channel_head_sane(const struct emu_head *head,
+                                            const struct emu_packet_hdr *hdr, uint32_t segments)
+{
+    return head->channel == hdr->channel && hdr->last == (segments == 1) &&
+           hdr->wire + 1u == emu_packet_wire_bytes(head->bytes, 0);
+}
+
+/* What is known of a packet whose head has come. */
+static inline struct switch_channel_in switch_channel_new(const struct switch_channels *ch,
+                                                          const struct emu_head *head, uint32_t tag,
+                                                          uint32_t segments)
+{
+    return (struct switch_channel_in){
+        .tag = tag,
+        .copies = CHANNEL_NONE,
+        .tick = ch->tick,
+        .state = CHANNEL_OPEN,
+        .index = 1,
+        .last = (uint8_t)(segments - 1),
+        .priority = head->priority,
+        .last_wire = (uint8_t)(emu_packet_wire_bytes(head->bytes, segments - 1) - 1),
+        .group = head->group};
+}
+
 /* The reply on channel @c of an input, to the packet @in. */
 static inline struct emu_entry switch_channel_reply(const struct switch_channel_in *in, uint32_t c,
                                                     bool nack)
@@ -289,7 +357,7 @@ void switch_channel_arrive(struct switch_channels *ch, uint32_t p, const struct 
 /* channel/input.c: the oldest segments of @v that no copy wants leave, with their credits. */
 void switch_channel_leave(struct switch_channels *ch, uint32_t v, uint64_t at_ps);
 
-/* channel/input.c: clock raw: who has been sent credits is told. Once a pass. */
+/* channel/input.c: clock raw: who is owed credits gets them, and is told. Once a pass. */
 void switch_channel_tell_paid(struct switch_channels *ch);
 
 /* channel/route.c: the head of the packet @v is here: where to, and by which channels. */
@@ -315,19 +383,9 @@ bool switch_channel_send(struct switch_channels *ch, uint32_t o, uint64_t at_ps)
 bool switch_channel_pass(struct switch_channels *ch, uint32_t v, const struct emu_entry *entry);
 bool switch_channel_pass_reply(struct switch_channels *ch, uint32_t v);
 
-/* Is the oldest segment that has come to port @p, which no fault has a hand in, a continuation? */
-static inline bool switch_channel_goes_on(const struct switch_channel_port *port)
-{
-    const struct emu_entry *entry =
-        port->rx.kind == EMU_LINK_LOCAL && !port->faults ? emu_ring_front(&port->rx.data) : NULL;
-
-    return entry && entry->packet.kind == EMU_PACKET_CONT;
-}
-
 /*
- * channel/through.c: clock raw, where switch_channel_goes_on(): of the segments that have come to
- * port @p, those of one packet that go on at once, if the oldest one does; at most @most. Returns
- * how many.
+ * channel/through.c: clock raw: of what has come to port @p, that which goes on at once, as far as
+ * it is as most is; at most @most. Returns how many.
  */
 uint32_t switch_channel_through(struct switch_channels *ch, uint32_t p, uint32_t most);
 

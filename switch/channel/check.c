@@ -207,7 +207,7 @@ static bool check_anything(const struct switch_channel_port *port)
     return any != 0;
 }
 
-/* Each open channel is one of an input's, and no closed one is. */
+/* Each open channel whose packet has waited here is one of an input's, and no other one is. */
 static bool check_served(const struct switch_channels *ch, const struct switch_channel_port *port)
 {
     uint32_t open = 0;
@@ -217,7 +217,19 @@ static bool check_served(const struct switch_channels *ch, const struct switch_c
             return false;
         open |= port->open_of[p];
     }
-    return open == port->vcs.open;
+    for (uint32_t priority = 0; priority < EMU_PRIORITIES; priority++)
+        if (port->ready[priority] & ~open)
+            return false;
+    return open == port->stopped && !(open & ~port->vcs.open);
+}
+
+static bool check_openable(const struct switch_channels *ch, uint32_t p)
+{
+    uint32_t pending = ch->port[p].pending;
+
+    return (ch->light >> p & 1) == (pending < ch->light_pending) &&
+           (ch->openable[0] >> p & 1) == (pending < ch->bulk) &&
+           (ch->openable[1] >> p & 1) == (pending < ch->channels);
 }
 
 static const char *check_port(struct switch_channels *ch, uint32_t p, uint64_t now_ps,
@@ -229,6 +241,8 @@ static const char *check_port(struct switch_channels *ch, uint32_t p, uint64_t n
         return "an output does not know whether it has anything to send";
     if (ch->port[p].pending != emu_vcs_pending(&ch->port[p].vcs))
         return "an output does not know how many channels it has open";
+    if (!check_openable(ch, p))
+        return "an output does not know whether it has channels to open";
     if (!check_served(ch, &ch->port[p]))
         return "an output does not know whose its open channels are";
     if (!wrong)

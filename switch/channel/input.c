@@ -9,12 +9,6 @@
  */
 #include "switch/channel/channel.h"
 
-/* Slots that a port's input has. */
-static uint32_t input_slots_of(const struct switch_channels *ch)
-{
-    return ch->channels + ch->sw.profile->pool_slots;
-}
-
 /* Faults have a hand in it: no credit goes back, or one, or more. */
 static __attribute__((noinline)) void input_pay_faulty(struct switch_channels *ch,
                                                        struct switch_channel_port *port,
@@ -35,8 +29,7 @@ static void input_pay(struct switch_channels *ch, uint32_t p, uint32_t channel, 
     } else if (ch->timing) {
         emu_rx_pay_channel(&port->rx, channel % EMU_VCS, at_ps + ch->credit_ps);
     } else {
-        emu_rx_put_credits(&port->rx, 1, channel % EMU_VCS, 0);
-        ch->paid |= emu_bit(p);
+        switch_channel_owe(ch, p, channel % EMU_VCS, 1);
     }
 }
 
@@ -45,8 +38,13 @@ void switch_channel_tell_paid(struct switch_channels *ch)
     uint64_t paid = ch->paid;
 
     ch->paid = 0;
-    emu_each_bit (p, paid)
-        emu_peer_tell(&ch->port[p].rx.peer, ch->sw.dev.worker, EMU_EVENT_CREDIT);
+    emu_each_bit (p, paid) {
+        struct switch_channel_port *port = &ch->port[p];
+
+        emu_rx_put_credits(&port->rx, port->rx.owed, port->owed_channel, 0);
+        port->rx.owed = 0;
+        emu_peer_tell(&port->rx.peer, ch->sw.dev.worker, EMU_EVENT_CREDIT);
+    }
 }
 
 static void input_drop(struct switch_channels *ch, uint32_t p, const struct emu_entry *entry,
@@ -113,8 +111,7 @@ static void input_tell(struct switch_channels *ch, uint32_t v, uint32_t slot)
         if (out->cursor != CHANNEL_NONE)
             continue;
         out->cursor = (uint16_t)slot;
-        ch->port[o].ready[out->priority] |= 1u << c;
-        switch_channel_tell(ch, o);
+        switch_channel_stopped(ch, o, c, v / EMU_VCS, out->priority);
     }
 }
 
@@ -169,15 +166,7 @@ static void input_drain(struct switch_channels *ch, uint32_t v, const struct emu
 static bool input_room(const struct switch_channels *ch, uint32_t p, enum emu_fate fate)
 {
     return fate == EMU_FATE_TWICE ? ch->uncredited < CHANNEL_UNCREDITED_MAX
-                                  : ch->port[p].held < input_slots_of(ch);
-}
-
-/* Does a head say the same as the descriptor around it? */
-static bool input_head_sane(const struct emu_head *head, const struct emu_packet_hdr *hdr,
-                            uint32_t segments)
-{
-    return head->channel == hdr->channel && hdr->last == (segments == 1) &&
-           hdr->wire + 1u == emu_packet_wire_bytes(head->bytes, 0);
+                                  : switch_channel_has_room(ch, p);
 }
 
 static void input_head(struct switch_channels *ch, uint32_t p, const struct emu_entry *entry,
@@ -192,7 +181,7 @@ static void input_head(struct switch_channels *ch, uint32_t p, const struct emu_
 
     if (sane) {
         segments = emu_packet_segments(head.bytes);
-        sane = input_head_sane(&head, hdr, segments);
+        sane = switch_channel_head_sane(&head, hdr, segments);
     }
     if (!sane || in->tag == hdr->tag) { /* a second copy, of what is here or was here last */
         input_bad(ch, p, entry, fate, at_ps);
@@ -204,16 +193,7 @@ static void input_head(struct switch_channels *ch, uint32_t p, const struct emu_
     }
     if (in->state != CHANNEL_CLOSED)
         switch_channel_give_up(ch, v, at_ps);
-    *in = (struct switch_channel_in){
-        .tag = hdr->tag,
-        .copies = CHANNEL_NONE,
-        .tick = ch->tick,
-        .state = CHANNEL_OPEN,
-        .index = 1,
-        .last = (uint8_t)(segments - 1),
-        .priority = head.priority,
-        .last_wire = (uint8_t)(emu_packet_wire_bytes(head.bytes, segments - 1) - 1),
-        .group = head.group};
+    *in = switch_channel_new(ch, &head, hdr->tag, segments);
     switch_channel_route(ch, v, &head, at_ps);
     if (in->state == CHANNEL_DRAINED)
         input_drain(ch, v, entry, fate, at_ps);

@@ -8,6 +8,7 @@
 
 #include "emu/now.h"
 
+#define RAW_FETCHED   8u           /* slots of a ring whose lines are asked for */
 #define CHANNEL_BURST EMU_VC_SLOTS /* entries taken from one port, or sent, in one pass */
 
 /*
@@ -21,9 +22,7 @@ static uint32_t raw_take_port(struct switch_channels *ch, uint32_t p)
     uint32_t moved = 0;
 
     while (moved < CHANNEL_BURST) {
-        uint32_t through = switch_channel_goes_on(&ch->port[p])
-                               ? switch_channel_through(ch, p, CHANNEL_BURST - moved)
-                               : 0;
+        uint32_t through = switch_channel_through(ch, p, CHANNEL_BURST - moved);
 
         moved += through;
         if (through)
@@ -38,11 +37,32 @@ static uint32_t raw_take_port(struct switch_channels *ch, uint32_t p)
     return moved;
 }
 
+/*
+ * The lines of @ports and of their cables are asked for before they are needed: since the last pass
+ * other devices and payloads have been in the processor's cache.
+ */
+static void raw_fetch(const struct switch_channels *ch, uint64_t ports)
+{
+    emu_each_bit (p, ports)
+        emu_fetch_lines(&ch->port[p], &ch->port[p].rx.tx);
+    emu_each_bit (p, ports) {
+        const struct switch_channel_port *port = &ch->port[p];
+
+        if (port->rx.kind != EMU_LINK_LOCAL)
+            continue;
+        for (uint32_t ahead = 0; ahead < RAW_FETCHED; ahead += 2) {
+            emu_fetch_line(&port->rx.data.slot[(port->rx.data.at + ahead) & port->rx.data.mask]);
+            emu_fetch_line(&port->tx.data.slot[(port->tx.data.at + ahead) & port->tx.data.mask]);
+        }
+    }
+}
+
 static uint32_t raw_take(struct switch_channels *ch)
 {
     uint64_t ports = emu_dev_take(&ch->sw.dev, EMU_EVENT_DATA) | ch->sw.arriving;
     uint32_t moved = 0;
 
+    raw_fetch(ch, ports);
     ch->sw.arriving = 0;
     emu_each_bit (p, ports)
         moved += raw_take_port(ch, p);

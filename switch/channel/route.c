@@ -33,35 +33,7 @@
  * the pool hold: they can never be sent so, and get a NACK.
  * Source: QsNet III §III (the choice), §IV-A (broadcasts); the promises are ours.
  */
-#include "emu/least.h"
-#include "switch/channel/channel.h"
-
-/* Of @outs, those on which nothing goes and nothing waits to go. */
-static inline uint64_t route_idle(struct switch_channels *ch, uint64_t outs, uint64_t at_ps)
-{
-    outs &= ~ch->queued;
-    if (ch->timing)
-        emu_each_bit (o, outs)
-            outs &= ~((uint64_t)(ch->timing->busy_ps[o] > at_ps) << o);
-    return outs;
-}
-
-/* Replies that output @o waits for. */
-static uint32_t route_pending(const void *of, uint32_t o)
-{
-    return ((const struct switch_channel_port *)of)[o].pending;
-}
-
-/* The lightly loaded of @outs first: links without activity, and with few replies pending. */
-static uint32_t route_choose(struct switch_channels *ch, uint64_t outs, uint64_t at_ps)
-{
-    uint64_t from;
-
-    if (!emu_bits_several(outs))
-        return emu_bits_first(outs);
-    from = route_idle(ch, outs & ch->light, at_ps);
-    return switch_pick(&ch->sw, from ? from : emu_least(outs, route_pending, ch->port));
-}
+#include "switch/channel/choose.h"
 
 /* Combine units are asked for here, or one switch further. */
 static uint64_t route_unit(const struct switch_channels *ch, uint32_t dst)
@@ -148,24 +120,14 @@ static void route_open(struct switch_channels *ch, uint32_t v, uint32_t o, uint6
 {
     struct switch_channel_port *port = &ch->port[o];
     struct switch_channel_in *in = &ch->in[v];
-    uint32_t c = (uint32_t)emu_vcs_open(&port->vcs, in->tag);
-    uint32_t w = o * EMU_VCS + c;
+    uint32_t c = switch_channel_open(ch, v, o);
 
-    ch->out[w] = (struct switch_channel_out){.from = (uint16_t)v,
-                                             .next = in->copies,
-                                             .tick = ch->tick,
-                                             .priority = in->priority,
-                                             .cursor = in->queued ? in->queue.first : CHANNEL_NONE};
-    in->copies = (uint16_t)w;
-    switch_channel_opened(ch, o, c, v / EMU_VCS);
     if (route_collects(in)) {
         switch_channel_take_credits(ch, o, at_ps);
         emu_vcs_promise(&port->vcs, c, in->last + 1u);
     }
-    if (in->queued) {
-        port->ready[in->priority] |= 1u << c;
-        switch_channel_tell(ch, o);
-    }
+    if (in->queued)
+        switch_channel_stopped(ch, o, c, v / EMU_VCS, in->priority);
 }
 
 /* May packet @v open a channel of output @o now? */
@@ -239,7 +201,7 @@ static void route_one(struct switch_channels *ch, uint32_t v, uint64_t outs, uin
 
     ch->in[v].unsettled = 1;
     if (openable)
-        route_open(ch, v, route_choose(ch, openable, at_ps), at_ps);
+        route_open(ch, v, switch_channel_choose(ch, openable, at_ps), at_ps);
     else
         route_wait(ch, v, outs);
 }

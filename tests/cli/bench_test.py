@@ -22,7 +22,8 @@ ACK_HOPS = {f"ack.hops.{topo}.{traffic}{what}"
                                    ("tree", ("uniform", "uniform4", "complement", "complement224")))
             for traffic in traffics for what in (".none", ".ack", " none/ack", ".added")}
 ACK_SPLIT = {f"ack.split.{what}" for what in ("none", "segment", "packet", "added1", "added5",
-                                              "ends.none", "ends1", "ends5")}
+                                              "ends.none", "ends1", "ends5", "bare.none",
+                                              "bare1", "bare5")}
 ACK_RATE = {f"ack.rate.{what}{part}" for part in ("", " of most")
             for what in ("pair.switches1", "pair.switches3", "pair.switches5", "all.complement",
                          "all.uniform", "all.alltoall")}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ack_virtual.c - acknowledgments in simulated time: do links run full, and what does it
+ * virtual.c - acknowledgments in simulated time: do links run full, and what does it
  * cost this host to simulate them?
  *
  * Rates are the network's, not this host's: a sample is a run with a seed of its

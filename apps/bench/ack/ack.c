@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "apps/bench/ack/bare.h"
 #include "apps/bench/hops.h"
 #include "apps/bench/internal.h"
 
@@ -174,6 +175,9 @@ enum {
     SPLIT_ENDS_NONE,
     SPLIT_ENDS1,
     SPLIT_ENDS5,
+    SPLIT_BARE_NONE,
+    SPLIT_BARE1,
+    SPLIT_BARE5,
     SPLIT_ROWS
 };
 
@@ -189,6 +193,9 @@ static const struct {
     [SPLIT_ENDS_NONE] = {"ack.split.ends.none", "both nodes, a segment"},
     [SPLIT_ENDS1] = {"ack.split.ends1", "nodes and adapters, a packet of 1 segment"},
     [SPLIT_ENDS5] = {"ack.split.ends5", "nodes and adapters, a packet of 5 segments"},
+    [SPLIT_BARE_NONE] = {"ack.split.bare.none", "none, by a loop that does nothing else"},
+    [SPLIT_BARE1] = {"ack.split.bare1", "added1, by a loop that does nothing else"},
+    [SPLIT_BARE5] = {"ack.split.bare5", "added5, by a loop that does nothing else"},
 };
 
 static double a_switch(double near_ns, double far_ns)
@@ -212,6 +219,41 @@ static void split_round(struct bench_samples *samples, const struct bench_hops_s
     bench_sample(&samples[SPLIT_ENDS_NONE], got[NONE_NEAR].segment_ns - none_ns);
     bench_sample(&samples[SPLIT_ENDS1], got[ONE_NEAR].packet_ns - one_ns);
     bench_sample(&samples[SPLIT_ENDS5], got[MANY_NEAR].packet_ns - many_ns);
+}
+
+/* The bare loops: without acknowledgments, packets of 1 segment, and of 5; near and far. */
+enum { BARE_NONE_NEAR, BARE_NONE_FAR, BARE1_NEAR, BARE1_FAR, BARE5_NEAR, BARE5_FAR, BARES };
+
+static bool bare_open_all(struct bare **bare)
+{
+    static const struct {
+        uint32_t within, segments;
+    } of[BARES] = {[BARE_NONE_NEAR] = {4, 0}, [BARE_NONE_FAR] = {64, 0}, [BARE1_NEAR] = {4, 1},
+                   [BARE1_FAR] = {64, 1},     [BARE5_NEAR] = {4, 5},     [BARE5_FAR] = {64, 5}};
+    bool good = true;
+
+    for (int i = 0; i < BARES; i++) {
+        bare[i] = bare_open(of[i].within, of[i].segments);
+        good &= bare[i] != NULL;
+    }
+    return good;
+}
+
+/* False: in one of them nothing moves. */
+static bool bare_round(struct bench_samples *samples, struct bare **bare, uint64_t sample_ns)
+{
+    double ns[BARES], none_ns;
+
+    for (int i = 0; i < BARES; i++) {
+        ns[i] = bare_step(bare[i], sample_ns);
+        if (ns[i] <= 0)
+            return false;
+    }
+    none_ns = a_switch(ns[BARE_NONE_NEAR], ns[BARE_NONE_FAR]);
+    bench_sample(&samples[SPLIT_BARE_NONE], none_ns);
+    bench_sample(&samples[SPLIT_BARE1], a_switch(ns[BARE1_NEAR], ns[BARE1_FAR]) - none_ns);
+    bench_sample(&samples[SPLIT_BARE5], a_switch(ns[BARE5_NEAR], ns[BARE5_FAR]) - none_ns);
+    return true;
 }
 
 static void split_print(struct bench *bench, const struct bench_samples *samples, const char *error)
@@ -245,8 +287,9 @@ void bench_ack_split(struct bench *bench, int unused)
     struct bench_samples samples[SPLIT_ROWS] = {{.count = 0}};
     struct bench_hops_sample got[SPLITS];
     struct bench_hops hops[SPLITS];
+    struct bare *bare[BARES];
     unsigned repeat = bench_repeat(bench, 9, 3);
-    const char *wrong = NULL;
+    const char *wrong = bare_open_all(bare) ? NULL : "there is no memory";
     char error[256];
 
     (void)unused;
@@ -257,9 +300,13 @@ void bench_ack_split(struct bench *bench, int unused)
         for (int s = 0; s < SPLITS; s++)
             got[s] = bench_hops_step(&hops[s], bench_sample_ns(bench));
         split_round(samples, got);
+        if (!bare_round(samples, bare, bench_sample_ns(bench)))
+            wrong = "a bare loop stands still";
     }
     if (!wrong)
         wrong = wrong_of_all(hops, SPLITS);
     split_print(bench, samples, wrong);
     close_all(hops, SPLITS);
+    for (int i = 0; i < BARES; i++)
+        bare_close(bare[i]);
 }

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * choose.h - the choice among outputs, and a channel of the one chosen: route.c says when. Inline,
+ * for who goes through (through.c).
+ */
+#ifndef SWITCH_CHANNEL_CHOOSE_H
+#define SWITCH_CHANNEL_CHOOSE_H
+
+#include "emu/least.h"
+#include "switch/channel/channel.h"
+
+/* Of @outs, those on which nothing goes and nothing waits to go. */
+static inline uint64_t switch_channel_idle(struct switch_channels *ch, uint64_t outs,
+                                           uint64_t at_ps)
+{
+    outs &= ~ch->queued;
+    if (ch->timing)
+        emu_each_bit (o, outs)
+            outs &= ~((uint64_t)(ch->timing->busy_ps[o] > at_ps) << o);
+    return outs;
+}
+
+/* Replies that output @o waits for. */
+static inline uint32_t switch_channel_pending(const void *of, uint32_t o)
+{
+    return ((const struct switch_channel_port *)of)[o].pending;
+}
+
+/* The lightly loaded of @outs first: links without activity, and with few replies pending. */
+static inline uint32_t switch_channel_choose(struct switch_channels *ch, uint64_t outs,
+                                             uint64_t at_ps)
+{
+    uint64_t from;
+
+    if (!emu_bits_several(outs))
+        return emu_bits_first(outs);
+    from = switch_channel_idle(ch, outs & ch->light, at_ps);
+    return switch_pick(&ch->sw, from ? from : emu_least(outs, switch_channel_pending, ch->port));
+}
+
+/* Packet @v opens a channel of output @o, which has one. Returns the channel. */
+static inline uint32_t switch_channel_open(struct switch_channels *ch, uint32_t v, uint32_t o)
+{
+    struct switch_channel_in *in = &ch->in[v];
+    uint32_t c = (uint32_t)emu_vcs_open(&ch->port[o].vcs, in->tag);
+    uint32_t w = o * EMU_VCS + c;
+
+    ch->out[w] = (struct switch_channel_out){.from = (uint16_t)v,
+                                             .next = in->copies,
+                                             .tick = ch->tick,
+                                             .priority = in->priority,
+                                             .cursor = in->queued ? in->queue.first : CHANNEL_NONE};
+    in->copies = (uint16_t)w;
+    switch_channel_opened(ch, o);
+    return c;
+}
+
+#endif

@@ -28,7 +28,12 @@ static uint32_t choose_queued(const void *of, uint32_t o)
     return ((const struct switch_out *)of)[o].queued;
 }
 
+uint64_t switch_least(const struct switch_crossbar *bar, uint64_t candidates)
+{
+    return emu_least(candidates, choose_queued, bar->out);
+}
+
 uint32_t switch_choose_least(struct switch_crossbar *bar, uint64_t candidates)
 {
-    return switch_pick(&bar->sw, emu_least(candidates, choose_queued, bar->out));
+    return switch_pick(&bar->sw, switch_least(bar, candidates));
 }

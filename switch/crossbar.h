@@ -105,6 +105,9 @@ bool switch_crossbar_holds(const struct switch_crossbar *bar, uint32_t id);
 /* crossbar.c: pool buffers in the queues, and on the cables to it. */
 uint32_t switch_crossbar_bufs(const struct switch_crossbar *bar);
 
+/* choose.c: the least loaded of several outputs. */
+uint64_t switch_least(const struct switch_crossbar *bar, uint64_t candidates);
+
 /* choose.c: one of several candidate outputs, of which none is lightly loaded. */
 uint32_t switch_choose_least(struct switch_crossbar *bar, uint64_t candidates);
 

@@ -70,15 +70,21 @@ static inline void switch_slot_fetch(const struct switch_store *store)
     emu_fetch_line(&store->next[slot]);
 }
 
-/* Append a segment to a queue that has @count of them. Returns its slot. */
+/*
+ * Append a segment to a queue that has @count of them. Returns its slot. Whether the queue is empty
+ * nobody can predict, so there is no branch; the empty statements keep the compiler from making
+ * one. On clock raw, uniform traffic, a hop would take 3 to 4 % longer.
+ */
 static inline uint32_t switch_append(struct switch_store *store, struct switch_list *queue,
                                      uint32_t count, const struct emu_entry *entry)
 {
     uint32_t slot = switch_slot_take(store);
-    uint16_t *link;
+    uint16_t *behind = &store->next[queue->last], *link = &queue->first;
 
     store->slot[slot] = *entry;
-    link = count ? &store->next[queue->last] : &queue->first;
+    __asm__("" : "+r"(behind));
+    link = count ? behind : link;
+    __asm__("" : "+r"(link));
     *link = (uint16_t)slot;
     queue->last = (uint16_t)slot;
     return slot;

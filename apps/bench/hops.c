@@ -15,6 +15,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "apps/bench/bare/hops.h"
 #include "apps/bench/internal.h"
 #include "emu/now.h"
 #include "emu/packet/packet.h"
@@ -165,6 +166,75 @@ static void hops_row(struct bench *bench, const char *name, const struct bench_h
     bench_hops_close(&hops);
 }
 
+/* --- the bare loop beside it ---------------------------------------------------------- */
+
+struct beside {
+    struct bench_samples fabric; /* Mhops/s */
+    struct bench_samples bare;
+    struct bench_samples ratio; /* of a round */
+};
+
+static void beside_rows(struct bench *bench, const struct bench_hops_case *what,
+                        const struct beside *beside, const char *error)
+{
+    const struct {
+        const char *name;
+        const char *unit;
+        const struct bench_samples *samples;
+    } rows[] = {{"hops.tree.uniform.bare", "Mhops/s", &beside->bare},
+                {"hops.tree.uniform bare/fabric", "x", &beside->ratio}};
+
+    for (unsigned i = 0; i < 2; i++) {
+        struct json_object *own = json_object_new_object();
+
+        json_object_object_add(own, "topo", json_object_new_string(what->topo));
+        json_object_object_add(own, "traffic", json_object_new_string(what->says));
+        bench_row(bench, &(struct bench_row){.name = rows[i].name,
+                                             .unit = rows[i].unit,
+                                             .samples = rows[i].samples,
+                                             .conditions = own,
+                                             .error = error});
+    }
+}
+
+/* hops.tree.uniform and the loop that does no more than it must, in turns. */
+static void tree_rows(struct bench *bench, const char *name, const struct bench_hops_case *what)
+{
+    uint64_t ns = bench_sample_ns(bench);
+    struct beside beside = {.fabric = {.count = 0}};
+    struct bare_hops *bare = bare_hops_open();
+    struct bench_row row = {.name = name,
+                            .unit = "Mhops/s",
+                            .samples = &beside.fabric,
+                            .goal = BENCH_AT_LEAST,
+                            .target = 100};
+    struct bench_hops hops;
+    char error[256] = "there is no memory";
+
+    if (bench_hops_open(&hops, what, 0, error, sizeof error) || !bare) {
+        row.error = error;
+    } else {
+        bench_hops_step(&hops, ns); /* warm-up: queues fill */
+        bare_hops_step(bare, ns);
+        hops.cpu_ns = hops.wall_ns = 0;
+        for (unsigned left = bench_repeat(bench, 9, 3); left; left--) {
+            double hop_ns = bench_hops_step(&hops, ns).hop_ns, bare_ns = bare_hops_step(bare, ns);
+
+            bench_sample(&beside.fabric, 1e3 / hop_ns);
+            bench_sample(&beside.bare, 1e3 / bare_ns);
+            bench_sample(&beside.ratio, hop_ns / bare_ns);
+        }
+        row.error = bench_hops_wrong(&hops);
+        row.conditions = bench_hops_conditions(&hops, what);
+    }
+    bench_row(bench, &row);
+    if (!row.error && bare_hops_stray(bare))
+        row.error = "segments went astray";
+    beside_rows(bench, what, &beside, row.error);
+    bench_hops_close(&hops);
+    bare_hops_close(bare);
+}
+
 /* --- workers on threads of their own ------------------------------------------------ */
 
 /* Nobody is attached: what is read are counters of the fabric's threads alone. */
@@ -274,10 +344,11 @@ static void gain_rows(struct bench *bench, const struct bench_hops_case *what)
 
 void bench_hops(struct bench *bench, int unused)
 {
+    enum { TREE_UNIFORM = 2, CASES = 4 };
     static const struct {
         const char *name;
         struct bench_hops_case what;
-    } cases[] = {
+    } cases[CASES] = {
         {"hops.switch.uniform", {"oq2004", false, "kary:16,1", "uniform", {0, 1, 240}}},
         {"hops.switch.complement", {"oq2004", false, "kary:16,1", "complement", {16, 1, 240}}},
         {"hops.tree.uniform", {"oq2004", false, "kary:4,3", "uniform", {0, 1, 240}}},
@@ -285,10 +356,10 @@ void bench_hops(struct bench *bench, int unused)
     };
 
     (void)unused;
-    for (unsigned i = 0; i < 4; i++) {
+    for (unsigned i = 0; i < CASES; i++) {
         bench_progress(bench, "hops", i / 5.0);
-        hops_row(bench, cases[i].name, &cases[i].what);
+        (i == TREE_UNIFORM ? tree_rows : hops_row)(bench, cases[i].name, &cases[i].what);
     }
     bench_progress(bench, "hops", 0.8);
-    gain_rows(bench, &cases[2].what);
+    gain_rows(bench, &cases[TREE_UNIFORM].what);
 }

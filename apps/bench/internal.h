@@ -73,7 +73,7 @@ void bench_ack_hops(struct bench *bench, int unused);       /* bench/ack/ack.c *
 void bench_ack_split(struct bench *bench, int unused);      /* bench/ack/ack.c */
 void bench_ack_rate(struct bench *bench, int unused);       /* bench/ack/virtual.c */
 void bench_ack_virtual(struct bench *bench, int unused);    /* bench/ack/virtual.c */
-void bench_relay(struct bench *bench, int unused);          /* bench/relay.c */
+void bench_relay(struct bench *bench, int unused);          /* bench/bare/relay.c */
 void bench_crc(struct bench *bench, int unused);            /* bench/crc.c */
 void bench_hostlink(struct bench *bench, int unused);       /* bench/hostlink.c */
 void bench_virtual(struct bench *bench, int unused);        /* bench/virtual.c */

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "apps/bench/virtual_bare.h"
+#include "apps/bench/bare/virtual.h"
 
 #define VIRTUAL_SEED 1
 #define WARMUP_PS    20000000

@@ -621,6 +621,16 @@ static inline void emu_rx_fetch(const struct emu_rx *rx)
     emu_fetch_line(emu_credit_slot(&rx->credit));
 }
 
+/**
+ * emu_rx_fetch_burst - ask for the whole ring, where it is that of a cable on clock raw: its slots
+ * are taken next, many at a time. Any other ring: for a part of it, or for more.
+ */
+static inline void emu_rx_fetch_burst(const struct emu_rx *rx)
+{
+    if (rx->kind == EMU_LINK_LOCAL)
+        emu_fetch_lines(rx->data.slot, rx->data.slot + EMU_XPOINT_MAX);
+}
+
 static inline void emu_tx_fetch(const struct emu_tx *tx)
 {
     if (tx->kind != EMU_LINK_LOCAL)

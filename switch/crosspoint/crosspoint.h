@@ -124,6 +124,11 @@ struct switch_crosspoints_row {
      * has looked at. They are shut now, or have room.
      */
     uint64_t open;
+    /*
+     * Of the candidates `least_of`, none of which was lightly loaded, those that are still the
+     * least loaded ones, as nothing leaves while segments enter; 0: they are to be found anew.
+     */
+    uint64_t least_of, least;
     /* by output in `open`: segments that may pass through in this pass */
     uint32_t room[SWITCH_ROWS_MAX];
 };

@@ -15,6 +15,7 @@ RINGS = {f"ring.{where}.burst{burst}" for where in ("one_core", "two_cores")
          for burst in (1, 8, 32)}
 HOPS = {f"hops.{topo}.{traffic}" for topo in ("switch", "tree")
         for traffic in ("uniform", "complement")}
+HOPS_BARE = {"hops.tree.uniform.bare": "Mhops/s", "hops.tree.uniform bare/fabric": "x"}
 HOPS_GAIN = {"hops.tree.uniform.gain2", "hops.tree.uniform.most2"}
 
 ACK_HOPS = {f"ack.hops.{topo}.{traffic}{what}"
@@ -62,11 +63,12 @@ class BenchTest(FabemuCase):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         rows = {row["name"]: row for row in json.loads(done.stdout)}
         rings = RINGS if len(os.sched_getaffinity(0)) > 1 else {r for r in RINGS if "one" in r}
-        self.assertEqual(set(rows), rings | HOPS | HOPS_GAIN | {"start256"})
+        self.assertEqual(set(rows), rings | HOPS | set(HOPS_BARE) | HOPS_GAIN | {"start256"})
         for row in rows.values():
             self.check_row(row)
         self.assertEqual({rows[name]["unit"] for name in rings}, {"ns"})
         self.assertEqual({rows[name]["unit"] for name in HOPS}, {"Mhops/s"})
+        self.assertEqual({name: rows[name]["unit"] for name in HOPS_BARE}, HOPS_BARE)
         self.assertEqual({rows[name]["unit"] for name in HOPS_GAIN}, {"times"})
         self.assertEqual(rows["hops.tree.uniform"]["conditions"]["topo"], "kary:4,3")
 
@@ -76,7 +78,7 @@ class BenchTest(FabemuCase):
         head, *rest = done.stdout.splitlines()
         self.assertIn("kernel Linux", head)
         self.assertEqual({line.split()[0] for line in rest if line.startswith("hops.")},
-                         HOPS | HOPS_GAIN)
+                         HOPS | {name.split()[0] for name in HOPS_BARE} | HOPS_GAIN)
 
     def test_relay__says_what_messages_cannot_be_faster_than(self):
         rows = self.rows("--only", "relay")

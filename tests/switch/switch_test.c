@@ -370,6 +370,32 @@ static void choice__avoids_a_loaded_port(void)
 }
 
 /*
+ * Who is least loaded is not found anew for each segment. One that has no choice loads an output in
+ * between, and the next ones do without it.
+ */
+static void choice__knows_what_came_between(void)
+{
+    const struct emu_hdr any = {.dst = 15}, fixed = {.dst = 14};
+    uint64_t sets[16] = {[14] = emu_bit(5), [15] = emu_bits_below(4) << 4};
+    const struct topo_route route = {.span = 16, .stride = 1, .spread = 1, .sets = sets};
+    struct switch_crossbar *leaf;
+    struct bench b;
+
+    bench_open(&b, "kary:4,2", EMU_CREDIT_ROW, 16);
+    leaf = switch_crossbar_of(b.fabric->sw[0]);
+    switch_reroute(b.fabric->sw[0], &route);
+    for (uint32_t up = 4; up < 8; up++)
+        leaf->out[up].tx.credits = 0;
+    for (uint32_t i = 0; i < 8; i++) /* one to each, to 4, to 5 */
+        CU_ASSERT_TRUE(probe_send(&b, 0, i == 5 ? &fixed : &any));
+    emu_worker_pass(b.worker);
+    emu_worker_pass(b.worker);
+    for (uint32_t up = 4; up < 8; up++)
+        CU_ASSERT_EQUAL(leaf->out[up].queued, 2);
+    bench_close(&b);
+}
+
+/*
  * Buffers at inputs: a segment chooses when it leaves the buffer, among the crosspoints that have
  * room then. What waits behind two blocked ways goes by the one that is free first.
  */
@@ -418,6 +444,7 @@ int main(void)
         {"arbitration__serves_all_inputs_alike", arbitration__serves_all_inputs_alike},
         {"choice__spreads_one_pair_over_all_up_ports", choice__spreads_one_pair_over_all_up_ports},
         {"choice__avoids_a_loaded_port", choice__avoids_a_loaded_port},
+        {"choice__knows_what_came_between", choice__knows_what_came_between},
         {"choice__of_an_input_buffer_waits_for_room", choice__of_an_input_buffer_waits_for_room},
         {NULL, NULL},
     };

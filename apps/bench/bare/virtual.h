@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * virtual_bare.h - a simulator that does nothing but what none can leave out.
+ * virtual.h - a simulator that does nothing but what none can leave out.
  */
-#ifndef APPS_BENCH_VIRTUAL_BARE_H
-#define APPS_BENCH_VIRTUAL_BARE_H
+#ifndef APPS_BENCH_BARE_VIRTUAL_H
+#define APPS_BENCH_BARE_VIRTUAL_H
 
 #include "apps/bench/virtual.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * virtual_bare.c - what a simulated hop cannot take less than, however little the fabric does.
+ * virtual.c - what a simulated hop cannot take less than, however little the fabric does.
  *
  * The same network, routes, load, times and windows, and of the model only what decides when a
  * segment leaves by which port: it is taken from its cable when it is due, in order of time; its
@@ -13,7 +13,7 @@
  *
  * All of a port lies side by side, and who is stepped next is asked for in time.
  */
-#include "apps/bench/virtual_bare.h"
+#include "apps/bench/bare/virtual.h"
 
 #include <assert.h>
 #include <pthread.h>

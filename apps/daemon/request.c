@@ -147,7 +147,10 @@ void daemon_seat_free(struct daemon *daemon, struct client *client, bool dead)
     daemon_standstill_detach(daemon, client);
     telemetry_serve_detach(daemon, (uint32_t)client->node);
     timeline_serve_detach(daemon, client, dead);
-    fabric_detach(daemon->fabric, (uint32_t)client->node);
+    if (dead)
+        fabric_detach_dead(daemon->fabric, (uint32_t)client->node);
+    else
+        fabric_detach(daemon->fabric, (uint32_t)client->node);
     daemon->by_node[client->node] = NULL;
     client->node = -1;
     if (client->frozen && !dead)

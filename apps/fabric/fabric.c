@@ -318,7 +318,7 @@ void fabric_stop(struct fabric *fabric)
     for (uint32_t n = 0; fabric->edge && n < fabric->config.graph->nodes; n++)
         emu_edge_destroy(fabric->edge[n], &fabric->cache);
     for (uint32_t s = 0; fabric->shelf && s < fabric->config.graph->switches; s++)
-        emu_shelf_destroy(fabric->shelf[s]);
+        emu_shelf_drop(fabric->shelf[s]);
     fabric_free_cables(fabric);
     fabric_engines_destroy(fabric);
     for (uint32_t s = 0; fabric->sw && s < fabric->config.graph->switches; s++)

@@ -102,8 +102,11 @@ int fabric_attach(struct fabric *fabric, int64_t want, struct fabric_seat *ret);
  * fabric_detach - take the node back. What is under way to it is dropped and counted, and so is
  * what its process had posted and the fabric had not taken. All attached see that it is gone when
  * this returns. It leaves all of its groups, but not on several hosts: fabric_node_leave().
+ * Its process has asked for it, and reads nothing of a shelf any more (emu_edge_nic_leave).
  */
 void fabric_detach(struct fabric *fabric, uint32_t node);
+/** fabric_detach_dead - the same of a process that has not asked: it may be there, and read. */
+void fabric_detach_dead(struct fabric *fabric, uint32_t node);
 
 /**
  * fabric_group_create - plan a tree and put its tables into the switches.

@@ -178,7 +178,7 @@ struct fabric_mirror {
     void *ctx;
     /* An edge for @node, on its @host: fabric_attach() there. */
     int (*attach)(void *ctx, uint32_t host, uint32_t node);
-    void (*detach)(void *ctx, uint32_t host, uint32_t node);
+    void (*detach)(void *ctx, uint32_t host, uint32_t node, bool dead);
     void (*seat)(void *ctx, uint32_t node, uint64_t state);           /* fabric_seat_set() */
     void (*linked)(void *ctx, uint32_t node, bool linked);            /* fabric_node_linked() */
     int (*group)(void *ctx, const struct fabric_group_call *group);   /* fabric_group_is() */

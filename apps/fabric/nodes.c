@@ -192,6 +192,21 @@ static struct emu_shelf *shelf_of(struct fabric *fabric, uint32_t node)
     return fabric->shelf[sw];
 }
 
+/* The process at @edge may go on reading: who comes to its switch gets another shelf. */
+static void shelf_retire(struct fabric *fabric, const struct emu_edge *edge)
+{
+    struct emu_shelf **current =
+        &fabric->shelf[topo_first_link(fabric->config.graph, edge->node)->sw];
+
+    if (!edge->shelf)
+        return;
+    emu_shelf_retire(edge->shelf);
+    if (*current == edge->shelf) {
+        emu_shelf_drop(*current); /* the edge holds it */
+        *current = NULL;
+    }
+}
+
 /* A description of the shelf; -1: there is none. False: no room. */
 static bool shelf_share(const struct emu_edge *edge, int *fd)
 {
@@ -328,17 +343,17 @@ static void totals_add_edge(struct fabric_totals *to, const struct emu_edge *edg
     }
 }
 
-static void detach_far(struct fabric *fabric, uint32_t node)
+static void detach_far(struct fabric *fabric, uint32_t node, bool dead)
 {
     const struct fabric_mirror *mirror = fabric->mirror;
 
     fabric_node_leave(fabric, node);
     fabric->far--;
-    mirror->detach(mirror->ctx, fabric_node_host(&fabric->config, node), node);
+    mirror->detach(mirror->ctx, fabric_node_host(&fabric->config, node), node, dead);
     node_seat(fabric, node, emu_seat_state(emu_seat_first(fabric->seat[node]), false));
 }
 
-void fabric_detach(struct fabric *fabric, uint32_t node)
+static void node_detach(struct fabric *fabric, uint32_t node, bool dead)
 {
     struct emu_edge *edge = node < fabric->config.graph->nodes ? fabric->edge[node] : NULL;
     struct emu_worker *worker;
@@ -346,7 +361,7 @@ void fabric_detach(struct fabric *fabric, uint32_t node)
     if (!edge) {
         if (fabric->mirror && node < fabric->config.graph->nodes &&
             emu_seat_attached(fabric->seat[node]))
-            detach_far(fabric, node);
+            detach_far(fabric, node, dead);
         return;
     }
     if (!fabric->config.hosts || fabric->mirror)
@@ -357,6 +372,8 @@ void fabric_detach(struct fabric *fabric, uint32_t node)
     node_seat(fabric, node, emu_seat_state(emu_seat_first(fabric->seat[node]), false));
     fabric->attached--;
     nodes_crowd(fabric);
+    if (dead)
+        shelf_retire(fabric, edge);
     node_plug(fabric, node, NULL);
     node_publish_list(fabric, worker);
     emu_waiter_remove(worker->waiter, edge->bell);
@@ -367,6 +384,16 @@ void fabric_detach(struct fabric *fabric, uint32_t node)
     fabric->past_full_ns += emu_edge_full_ns(edge, emu_clock_now(&fabric->clock));
     node_nudge(fabric, node);
     emu_edge_destroy(edge, &fabric->cache);
+}
+
+void fabric_detach(struct fabric *fabric, uint32_t node)
+{
+    node_detach(fabric, node, false);
+}
+
+void fabric_detach_dead(struct fabric *fabric, uint32_t node)
+{
+    node_detach(fabric, node, true);
 }
 
 /* Is the process taking its segments? Returns true when it is newly cut off. */

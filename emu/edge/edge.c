@@ -2,7 +2,7 @@
 /*
  * edge.c - the fabric's end of an edge: see edge/fabric.h for what it trusts.
  *
- * Labels: X1..X7 are this end's, Y1..Y9 the adapter's (edge/nic.c).
+ * Labels: X1..X6 are this end's, Y1..Y8 the adapter's (edge/nic.c).
  */
 #include "emu/edge/fabric.h"
 
@@ -72,6 +72,8 @@ int emu_edge_create(struct emu_edge **ret, const struct emu_edge *init, bool tim
         goto close_bell;
     }
     edge_shared_init(edge->shared, edge, timed, device_threads, clock);
+    if (edge->shelf)
+        emu_shelf_hold(edge->shelf);
     *ret = edge;
     return 0;
 
@@ -90,6 +92,7 @@ void emu_edge_destroy(struct emu_edge *edge, struct emu_pool_cache *cache)
         emu_pool_drop(cache, edge->batch[edge->batch_at].buf);
     munmap(edge->shared, emu_edge_bytes(edge->nodes));
     close(edge->bell);
+    emu_shelf_drop(edge->shelf);
     free(edge);
 }
 
@@ -477,8 +480,6 @@ static bool edge_reads(const struct emu_edge *edge, uint32_t part)
 
 bool emu_edge_reads(struct emu_edge *edge, uint32_t part)
 {
-    if (atomic_load_explicit(&edge->cut, memory_order_relaxed))
-        return false; /* it will see that what it reads is gone */
     return edge_reads(edge, part) && (!edge_look_down(edge) || edge_reads(edge, part));
 }
 

@@ -56,7 +56,6 @@ struct emu_edge_slot {
 
 /* A shelf, as all map it (emu/edge/shelf.h). */
 struct emu_shelf_shared {
-    alignas(EMU_LINE) _Atomic uint32_t end; /* slots below have been written, or may be any time */
     alignas(EMU_LINE) struct emu_edge_slot slot[EMU_SHELF_SLOTS];
 };
 
@@ -256,10 +255,6 @@ struct emu_edge_nic {
     uint32_t down_head; /* segments read; published by emu_edge_nic_consumed() */
     uint32_t down_shown;
     uint32_t down_tail; /* copy of shared->down_tail: lags */
-    /* Segments of the shelf, copied some at a time: for the down ring's places from there on. */
-    uint32_t shelved_from;
-    uint32_t shelved_count;
-    alignas(EMU_LINE) struct emu_seg shelved[EMU_EDGE_AHEAD];
 };
 
 /**
@@ -268,6 +263,12 @@ struct emu_edge_nic {
  */
 int emu_edge_nic_open(struct emu_edge_nic *nic, const struct emu_edge_fds *fds);
 void emu_edge_nic_close(struct emu_edge_nic *nic); /* unmaps, closes bell */
+
+/**
+ * emu_edge_nic_leave - read no more of the shelf: what lies there is not peeked at any more. Before
+ * the process asks to detach, for then others' segments are written there.
+ */
+void emu_edge_nic_leave(struct emu_edge_nic *nic);
 
 /**
  * emu_edge_nic_claim_plain - emu_edge_nic_claim() that asks for no lines ahead: for who writes
@@ -365,38 +366,25 @@ static inline uint32_t emu_on_slot(uint32_t on)
     return (on >> 1) % EMU_SHELF_SLOTS;
 }
 
-/**
- * emu_edge_nic_shelve - copy the next segment, which is on the shelf, and those behind it that are.
- * False: it is gone, since the fabric has given this process up and no longer waits for it.
- */
-bool emu_edge_nic_shelve(struct emu_edge_nic *nic);
-
-/* The copy of the next segment, which is on the shelf; NULL: it is gone. */
-static inline const struct emu_seg *emu_edge_nic_shelved(struct emu_edge_nic *nic)
-{
-    if (nic->down_head - nic->shelved_from >= nic->shelved_count && !emu_edge_nic_shelve(nic))
-        return NULL;
-    return &nic->shelved[nic->down_head - nic->shelved_from];
-}
-
-/* Ask for the lines of the segment at @index of the down ring, wherever it lies. */
-static inline void emu_edge_nic_prefetch(const struct emu_edge_nic *nic, uint32_t index)
+/* The segment at @index of the down ring, wherever it lies; NULL: on a shelf that was left. */
+static inline const struct emu_seg *emu_edge_nic_at(const struct emu_edge_nic *nic, uint32_t index)
 {
     uint32_t on = nic->shared->down_on[index % EMU_EDGE_SLOTS];
 
-    emu_seg_prefetch(on && nic->shelf ? &nic->shelf->slot[emu_on_slot(on)].seg
-                                      : &nic->shared->down[index % EMU_EDGE_SLOTS].seg,
-                     false);
+    if (!on)
+        return &nic->shared->down[index % EMU_EDGE_SLOTS].seg;
+    return nic->shelf ? &nic->shelf->slot[emu_on_slot(on)].seg : NULL;
 }
 
 /**
  * emu_edge_nic_peek - the next segment that is due (@now_ps; ignored by a raw fabric), or NULL.
- * Valid until the next is peeked at.
+ * Valid until its room is returned to the fabric.
  */
 static inline const struct emu_seg *emu_edge_nic_peek(struct emu_edge_nic *nic, uint64_t now_ps)
 {
     struct emu_edge_shared *shared = nic->shared;
     uint32_t at = nic->down_head % EMU_EDGE_SLOTS;
+    const struct emu_seg *ahead;
 
     if (nic->down_tail == nic->down_head) {
         uint32_t tail = atomic_load_explicit(&shared->down_tail, memory_order_acquire); /* Y3: X4 */
@@ -408,9 +396,12 @@ static inline const struct emu_seg *emu_edge_nic_peek(struct emu_edge_nic *nic, 
     if (shared->timed && (int64_t)(shared->down_ps[at] - now_ps) > 0)
         return NULL;
     emu_edge_prefetch_on(shared, nic->down_head);
-    if (nic->down_tail - nic->down_head > EMU_EDGE_AHEAD)
-        emu_edge_nic_prefetch(nic, nic->down_head + EMU_EDGE_AHEAD);
-    return shared->down_on[at] ? emu_edge_nic_shelved(nic) : &shared->down[at].seg;
+    if (nic->down_tail - nic->down_head > EMU_EDGE_AHEAD) {
+        ahead = emu_edge_nic_at(nic, nic->down_head + EMU_EDGE_AHEAD);
+        if (ahead)
+            emu_seg_prefetch(ahead, false);
+    }
+    return emu_edge_nic_at(nic, nic->down_head);
 }
 
 /** emu_edge_nic_pop - done with the peeked segment. */

@@ -274,7 +274,10 @@ uint32_t emu_edge_write(struct emu_shelf *shelf, const struct emu_hdr *hdr,
                         const struct emu_seg *payload);
 /** emu_edge_refer - raw: send the segment that is at @on on the shelf. The caller saw room. */
 void emu_edge_refer(struct emu_edge *edge, uint32_t on);
-/** emu_edge_reads - has the process something left to read in @part of the shelf? */
+/**
+ * emu_edge_reads - has the process something left to read in @part of its shelf? One that was cut
+ * off may read on: it has not heard of it yet.
+ */
 bool emu_edge_reads(struct emu_edge *edge, uint32_t part);
 /**
  * emu_edge_mark - end of a burst, either way: the process is to be told.

@@ -12,7 +12,6 @@
  *   Y6 (futex): we store asleep, then read down_tail; the fabric stores
  *      down_tail, then reads asleep. All four are seq_cst.
  *   Y7, Y8 pair with X5, X6 (seats): see emu_edge_nic_seat(), emu_edge_nic_endings().
- *   Y9 pairs with X7 (a shelf's end): see emu_edge_nic_shelve().
  * Rejected: a bell for every segment. A bell is a system call; a burst has one.
  */
 #include "emu/edge/edge.h"
@@ -74,49 +73,21 @@ int emu_edge_nic_open(struct emu_edge_nic *nic, const struct emu_edge_fds *fds)
     return 0;
 }
 
-void emu_edge_nic_close(struct emu_edge_nic *nic)
+void emu_edge_nic_leave(struct emu_edge_nic *nic)
 {
     if (nic->shelf)
         munmap((void *)nic->shelf, sizeof *nic->shelf);
+    nic->shelf = NULL;
+}
+
+void emu_edge_nic_close(struct emu_edge_nic *nic)
+{
+    emu_edge_nic_leave(nic);
     munmap(nic->shared, emu_edge_bytes(nic->shared->nodes));
     if (nic->bell >= 0)
         close(nic->bell);
     nic->shared = NULL;
-    nic->shelf = NULL;
     nic->bell = -1;
-}
-
-/*
- * Copied, and only then is it asked whether the first of them, the oldest, was there still: who was
- * given up reads on until it hears of that. Y9 pairs with X7: who has copied a word of a later
- * segment sees an end by which this one is gone. Some at a time: who loads what it has just stored,
- * but not by the same words, waits for its stores.
- */
-bool emu_edge_nic_shelve(struct emu_edge_nic *nic)
-{
-    const struct emu_edge_shared *shared = nic->shared;
-    const struct emu_shelf_shared *shelf = nic->shelf;
-    uint32_t oldest = shared->down_on[nic->down_head % EMU_EDGE_SLOTS];
-    uint32_t most = nic->down_tail - nic->down_head, count = 0, on, past;
-
-    nic->shelved_count = 0;
-    if (!shelf)
-        return false;
-    if (most > EMU_EDGE_AHEAD)
-        most = EMU_EDGE_AHEAD;
-    for (; count < most; count++) {
-        on = shared->down_on[(nic->down_head + count) % EMU_EDGE_SLOTS];
-        if (!on)
-            break;
-        emu_copy(&nic->shelved[count], &shelf->slot[emu_on_slot(on)].seg, EMU_SEG_BYTES);
-    }
-    atomic_thread_fence(memory_order_acquire); /* Y9: X7 */
-    past = atomic_load_explicit(&shelf->end, memory_order_relaxed) - (oldest >> 1);
-    if (past % (UINT32_C(1) << 31) > EMU_SHELF_SLOTS)
-        return false;
-    nic->shelved_from = nic->down_head;
-    nic->shelved_count = count;
-    return true;
 }
 
 bool emu_edge_nic_stream(struct emu_edge_nic *nic)

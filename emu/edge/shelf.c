@@ -48,7 +48,7 @@ int emu_shelf_create(struct emu_shelf **ret, uint32_t first)
     if (!shelf)
         return -ENOMEM;
     first -= first % EMU_SHELF_PART;
-    *shelf = (struct emu_shelf){.next = first, .end = first};
+    *shelf = (struct emu_shelf){.next = first, .end = first, .users = 1};
     shelf->shared =
         emu_edge_memory("fabemu-shelf", sizeof *shelf->shared, F_SEAL_FUTURE_WRITE, &shelf->memfd);
     if (!shelf->shared) {
@@ -56,14 +56,13 @@ int emu_shelf_create(struct emu_shelf **ret, uint32_t first)
         free(shelf);
         return err;
     }
-    atomic_init(&shelf->shared->end, first);
     *ret = shelf;
     return 0;
 }
 
-void emu_shelf_destroy(struct emu_shelf *shelf)
+void emu_shelf_drop(struct emu_shelf *shelf)
 {
-    if (!shelf)
+    if (!shelf || --shelf->users)
         return;
     munmap(shelf->shared, sizeof *shelf->shared);
     close(shelf->memfd);

@@ -73,6 +73,23 @@ static bool results_room(const struct switch_crosspoints *xp, uint32_t row, uint
 }
 
 /*
+ * Into the crossbar. By itself: to make a descriptor is to write part of a word and to read all of
+ * it at once, for which a processor waits, and most results take none.
+ */
+static __attribute__((noinline)) void results_queue(struct switch_crosspoints *xp, uint32_t u,
+                                                    uint64_t outs, const struct switch_state *state,
+                                                    uint64_t at_ps)
+{
+    const struct switch_part *part = &state->part[u];
+    struct emu_entry entry = {.time_ps = part->done_ps > at_ps ? part->done_ps : at_ps,
+                              .hdr = state->hdr,
+                              .buf = part->buf,
+                              .born_ns = state->born_ns};
+
+    switch_queue(xp, xp->bar.sw.ports + u, outs, &entry);
+}
+
+/*
  * Unit @u's result of state @i goes on: raw, to processes that have room for it now, at once; else
  * into the crossbar. False: its crosspoints have no room.
  */
@@ -83,16 +100,12 @@ static bool results_enter(struct switch_crosspoints *xp, uint32_t u,
     const struct switch_part *part = &state->part[u];
     uint32_t root = xp->units - 1;
     uint64_t outs = u == root ? state->outs : emu_bit(xp->bar.sw.ports + root);
-    struct emu_entry entry = {.time_ps = part->done_ps > at_ps ? part->done_ps : at_ps,
-                              .hdr = state->hdr,
-                              .buf = part->buf,
-                              .born_ns = state->born_ns};
 
     if (u == root && switch_copies_out(xp, outs) &&
         switch_copy_out(xp, outs, &state->hdr, emu_pool_payload(switch_cache(xp)->pool, part->buf)))
         emu_pool_drop(switch_cache(xp), part->buf);
     else if (results_room(xp, xp->bar.sw.ports + u, outs))
-        switch_queue(xp, xp->bar.sw.ports + u, outs, &entry);
+        results_queue(xp, u, outs, state, at_ps);
     else
         return false;
     if (u == root)

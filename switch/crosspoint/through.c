@@ -30,7 +30,7 @@ bool switch_is_open_else(struct switch_crosspoints *xp, uint32_t o)
     return row->room[o];
 }
 
-/* The shelf of all processes that are at @outs, or NULL: nobody is, or one of them has none. */
+/* The shelf that all processes at @outs have, or NULL: nobody is there, or it is not one. */
 static struct emu_shelf *shelf_at(const struct switch_crosspoints *xp, uint64_t outs)
 {
     struct emu_shelf *shelf = NULL;
@@ -40,7 +40,7 @@ static struct emu_shelf *shelf_at(const struct switch_crosspoints *xp, uint64_t 
 
         if (!edge)
             continue;
-        if (!edge->shelf)
+        if (!edge->shelf || (shelf && edge->shelf != shelf))
             return NULL;
         shelf = edge->shelf;
     }
@@ -51,7 +51,7 @@ static struct emu_shelf *shelf_at(const struct switch_crosspoints *xp, uint64_t 
 
 /*
  * A part of @shelf is full: is the next one free? A process that is not there any more reads
- * nothing. Acquire: as in emu_tx_room().
+ * nothing, or the shelf is retired: that is asked last.
  */
 static __attribute__((noinline)) bool shelf_turn(struct switch_crosspoints *xp,
                                                  struct emu_shelf *shelf)
@@ -65,9 +65,11 @@ static __attribute__((noinline)) bool shelf_turn(struct switch_crosspoints *xp,
                 ? atomic_load_explicit(&tx->plug.edge, memory_order_acquire) /* E3: E4 */
                 : NULL;
 
-        if (edge && emu_edge_reads(edge, emu_shelf_part(shelf->next)))
+        if (edge && edge->shelf == shelf && emu_edge_reads(edge, emu_shelf_part(shelf->next)))
             return false;
     }
+    if (emu_shelf_is_retired(shelf))
+        return false;
     emu_shelf_turn(shelf);
     return true;
 }

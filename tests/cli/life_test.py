@@ -376,6 +376,20 @@ class LifeTest(FabemuCase):
             client.next()
         self.assertEqual(self.status("u")["attached"], [])
 
+    def test_shelf__is_another_one_after_a_death_and_not_after_a_detach(self):
+        """Who has not asked to detach may be there still, and read."""
+        path, shelves = self.up(), []
+        for ends in ("detach", "close", "detach"):
+            client = self.client(path)
+            self.assertEqual(client.attach(want=0)["node"], 0)
+            shelves.append(os.fstat(client.fds[2]).st_ino)
+            if ends == "detach":
+                self.assertTrue(client.ask("detach")["ok"])
+            client.close()
+            self.assertTrue(until(lambda: not self.status("u")["attached"]))
+        self.assertEqual(shelves[0], shelves[1])
+        self.assertNotEqual(shelves[1], shelves[2])
+
     def test_attach__numbers_the_seats_and_names_the_fabric(self):
         path = self.up()
         seats, ids = [], set()

@@ -21,10 +21,10 @@ static int mirror_attach(void *ctx, uint32_t host, uint32_t node)
     return hosts_call(ctx, host, "attach", of_node(node), NULL, NULL);
 }
 
-static void mirror_detach(void *ctx, uint32_t host, uint32_t node)
+static void mirror_detach(void *ctx, uint32_t host, uint32_t node, bool dead)
 {
     hosts_view_forget(ctx, host, node);
-    hosts_do(ctx, host, "detach", of_node(node), 0);
+    hosts_do(ctx, host, "detach", json_add_number(of_node(node), "dead", dead), 0);
 }
 
 static void mirror_seat(void *ctx, uint32_t node, uint64_t word)

@@ -118,7 +118,9 @@ static int call_detach(struct obey *obey, struct json_object *call, struct json_
         obey_seat_free(seat, false);
     if (node >= 0 && node < fabric_nodes(obey->fabric))
         obey_sample_leaves(obey, (uint32_t)node);
-    if (node >= 0)
+    if (node >= 0 && emu_json_number(call, "dead", 1))
+        fabric_detach_dead(obey->fabric, (uint32_t)node);
+    else if (node >= 0)
         fabric_detach(obey->fabric, (uint32_t)node);
     return 0;
 }

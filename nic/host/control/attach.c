@@ -305,6 +305,9 @@ void fabemu_detach(struct fabemu *fab)
     if (!last)
         return;
     unheard = nic_leave(fab, fab->leave_limit_ns);
+    nic_lock(fab);
+    emu_edge_nic_leave(&fab->edge); /* from now on others' segments may be written there */
+    nic_unlock(fab);
     /* The thread lives until then, as the fabric asks how long it waited for a core. */
     nic_control_detach(fab->control, unheard);
     nic_thread_stop(fab->thread);

@@ -238,46 +238,120 @@ static void detach__clears_what_was_unread(void)
     rig_close(&r);
 }
 
-/*
- * A process that was given up reads on, as it has not heard of it: nothing, once the shelf was
- * written over what it had, and until then what was sent to it.
- */
-static void given_up(bool detached)
+/* A stream to nodes 1 and 2, who have got @got, long enough to fill a shelf again and again. */
+static void others_stream(struct rig *r, uint32_t got)
 {
     const uint32_t without[] = {0, 1, 2};
-    uint32_t left = 100, group;
-    struct emu_edge_nic stale;
-    struct emu_seg seg;
+
+    r->got[1] = r->got[2] = got;
+    stream(r, world_multicast(r->w.fabric, without, 3), 2, ROUNDS);
+}
+
+/*
+ * A process that was given up reads on, as it has not heard of it: it is waited for, while others
+ * get copies, and what it had is as it was. When it has read that, the shelf is used again.
+ */
+static void given_up__reads_what_it_had(void)
+{
+    uint32_t left = 100, before;
     struct rig r;
 
     rig_open(&r, 0);
     leave(&r, left);
     CU_ASSERT_EQUAL(read_some(&r, 3, left / 2), left / 2);
-    stale = r.w.nic[3];
-    if (detached)
-        fabric_detach(r.w.fabric, 3);
-    else
-        atomic_store(&r.w.fabric->edge[3]->cut, 1); /* as fabric_tick() does */
-    CU_ASSERT_PTR_NOT_NULL(emu_edge_nic_peek(&stale, 0));
-    CU_ASSERT_EQUAL(read_some(&r, 3, left / 4), left / 4);
+    atomic_store(&r.w.fabric->edge[3]->cut, 1); /* as fabric_tick() does */
+    others_stream(&r, left);
+    CU_ASSERT_EQUAL(shelved(&r), EMU_SHELF_SLOTS);
+    CU_ASSERT_EQUAL(read_some(&r, 3, UINT32_MAX), left / 2);
+    CU_ASSERT_EQUAL(r.got[3], left);
 
-    r.got[1] = left;
-    group = world_multicast(r.w.fabric, without, 3);
-    stream(&r, group, 2, ROUNDS);
-    CU_ASSERT_TRUE(shelved(&r) > 2 * EMU_SHELF_SLOTS);             /* nobody waited for it */
-    CU_ASSERT_TRUE(read_some(&r, 3, UINT32_MAX) < EMU_EDGE_AHEAD); /* copied before */
-    CU_ASSERT_FALSE(edges_take(&r.w, 3, &seg));
-    if (detached)
-        edges_attach(&r.w, 3);
+    before = shelved(&r);
+    others_stream(&r, r.sent);
+    CU_ASSERT_TRUE(shelved(&r) - before > ROUNDS / 2);
     rig_close(&r);
-    if (detached)
-        emu_edge_nic_close(&stale);
 }
 
-static void given_up__reads_nothing_that_was_written_over(void)
+/*
+ * A process that is gone without having asked may be there all the same: nothing is written over
+ * what it had, whatever it has said to have read. Those who were there before get copies from then
+ * on. Once none of them is left the old shelf is gone, and all who came meanwhile use the new one.
+ */
+static void gone__reads_what_it_had(void)
 {
-    given_up(false);
-    given_up(true);
+    uint32_t left = 100, group;
+    struct emu_shelf *old;
+    struct rig r;
+
+    rig_open(&r, 0);
+    leave(&r, left);
+    CU_ASSERT_EQUAL(read_some(&r, 3, left / 2), left / 2);
+    old = r.w.fabric->shelf[0];
+    fabric_detach_dead(r.w.fabric, 3);
+    CU_ASSERT_PTR_NULL(r.w.fabric->shelf[0]);
+    others_stream(&r, left);
+    CU_ASSERT_EQUAL(old->next, EMU_SHELF_PART); /* what was free before, and no more */
+    CU_ASSERT_EQUAL(read_some(&r, 3, UINT32_MAX), left / 2);
+    emu_edge_nic_close(&r.w.nic[3]);
+
+    edges_attach(&r.w, 3);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(r.w.fabric->shelf[0]);
+    CU_ASSERT_PTR_NOT_EQUAL(r.w.fabric->shelf[0], old);
+    group = world_group_of_first(r.w.fabric, NODES);
+    r.got[3] = r.sent;
+    stream(&r, group, NODES - 1, ROUNDS);
+    CU_ASSERT_EQUAL(shelved(&r), 0); /* they have not all the same */
+    CU_ASSERT_EQUAL(old->users, 3);
+    for (uint32_t n = 0; n < 3; n++) {
+        edges_detach(&r.w, n);
+        edges_attach(&r.w, n);
+    }
+    CU_ASSERT_EQUAL(r.w.fabric->shelf[0]->users, 1 + NODES);
+    group = world_group_of_first(r.w.fabric, NODES);
+    r.got[1] = r.got[2] = r.got[3] = r.sent;
+    stream(&r, group, NODES - 1, ROUNDS);
+    CU_ASSERT_TRUE(shelved(&r) > ROUNDS / 2);
+    rig_close(&r);
+}
+
+/* The worker is at a part's end when a process goes that has read nothing of the next one. */
+static void gone__while_a_part_is_wanted(void)
+{
+    const uint32_t without[] = {0, 1, 2};
+    uint32_t group;
+    struct rig r;
+
+    rig_open(&r, 0);
+    leave(&r, 1); /* in part 0, for node 3 */
+    r.got[1] = 1;
+    group = world_multicast(r.w.fabric, without, 3);
+    while (shelved(&r) != EMU_SHELF_SLOTS) {
+        send_next(&r, group, LONG);
+        world_fabric_pass(r.w.fabric);
+        read_some(&r, 1, UINT32_MAX);
+        read_some(&r, 2, UINT32_MAX);
+    }
+    fabric_detach_dead(r.w.fabric, 3);
+    stream(&r, group, 2, ROUNDS);
+    CU_ASSERT_EQUAL(read_some(&r, 3, UINT32_MAX), 1);
+    emu_edge_nic_close(&r.w.nic[3]);
+    rig_close(&r);
+}
+
+/* Who leaves in good order has stopped reading before it asked. */
+static void leaver__peeks_at_nothing_there(void)
+{
+    struct emu_seg seg;
+    struct rig r;
+
+    rig_open(&r, 0);
+    leave(&r, 100);
+    CU_ASSERT_EQUAL(read_some(&r, 3, 50), 50);
+    emu_edge_nic_leave(&r.w.nic[3]);
+    CU_ASSERT_FALSE(edges_take(&r.w, 3, &seg));
+    edges_detach(&r.w, 3);
+    others_stream(&r, 100);
+    CU_ASSERT_TRUE(shelved(&r) > 2 * EMU_SHELF_SLOTS); /* nobody waited for it */
+    rig_close(&r);
 }
 
 /* Where one of them has no shelf, for want of memory when it came, all get copies. */
@@ -289,6 +363,7 @@ static void without_a_shelf__it_is_a_copy(void)
     rig_open(&r, 0);
     group = world_group_of_first(r.w.fabric, NODES);
     before = shelved(&r);
+    emu_shelf_drop(r.w.fabric->edge[3]->shelf);
     r.w.fabric->edge[3]->shelf = NULL;
     stream(&r, group, NODES - 1, EMU_SHELF_PART);
     CU_ASSERT_EQUAL(shelved(&r), before);
@@ -395,6 +470,69 @@ static void threads__read_what_came_by_cables(void)
     CU_ASSERT_EQUAL(threads_stream("kary:4,2", 2, TEST_TRIALS(2000)), 4);
 }
 
+/* Both groups' segments have the numbers of one stream. False: @node has nothing new. */
+static bool take_next(struct edges *w, uint32_t node, uint32_t *got, uint32_t *wrong)
+{
+    uint8_t payload[EMU_PAYLOAD_BYTES];
+    struct emu_seg seg;
+
+    if (!edges_take(w, node, &seg))
+        return false;
+    payload_fill(payload, *got, LONG);
+    *wrong += seg.hdr.seq != (*got)++ || memcmp(seg.payload, payload, LONG);
+    return true;
+}
+
+/*
+ * Beside a worker, a process goes without having asked after @after segments, and reads on while
+ * the others' stream would fill the shelf again and again.
+ */
+static uint32_t threads_gone(uint32_t first, uint32_t after)
+{
+    struct fabric_config config = {.threads = 1, .seed = test_seed(), .first = first};
+    const uint32_t nodes[] = {0, 1, 2};
+    uint32_t count = after + 2 * EMU_SHELF_SLOTS, sent = 0, wrong = 0, got[NODES] = {0}, all, some;
+    struct edges w;
+
+    world_profile(&config.profile, "oq2004", NULL);
+    edges_open(&w, "kary:4,1", &config);
+    all = world_group_of_first(w.fabric, NODES);
+    some = world_multicast(w.fabric, nodes, 3);
+    for (uint32_t idle = 0; (got[1] < count || got[2] < count) && idle < EDGES_GIVE_UP; idle++) {
+        struct emu_hdr hdr = {.seq = sent, .kind = EMU_MULTICAST, .len = LONG};
+        uint8_t payload[EMU_PAYLOAD_BYTES];
+
+        hdr.dst = sent < after ? all : some;
+        payload_fill(payload, sent, LONG);
+        if (sent == after && w.fabric->edge[3] && got[1] == after && got[2] == after)
+            fabric_detach_dead(w.fabric, 3);
+        if (sent < after || (sent < count && !w.fabric->edge[3]))
+            sent += edges_post(&w, 0, &hdr, payload);
+        if (take_next(&w, 1, &got[1], &wrong) | take_next(&w, 2, &got[2], &wrong))
+            idle = 0;
+        else
+            edges_pause(idle);
+        if (sent > after && sent % 8 == 0)
+            take_next(&w, 3, &got[3], &wrong);
+    }
+    while (take_next(&w, 3, &got[3], &wrong))
+        ;
+    for (uint32_t n = 1; n < NODES; n++)
+        CU_ASSERT_EQUAL(got[n], n == 3 ? after : count);
+    edges_close(&w);
+    return wrong;
+}
+
+static void threads__gone_reads_what_it_had(void)
+{
+    uint64_t random = test_seed();
+
+    for (uint32_t life = 0; life < 6; life++)
+        CU_ASSERT_EQUAL(threads_gone((uint32_t)test_draw(&random, 0, EMU_SHELF_SLOTS),
+                                     (uint32_t)test_draw(&random, 1, EMU_EDGE_SLOTS)),
+                        0);
+}
+
 int main(void)
 {
     static const struct test_case cases[] = {
@@ -402,12 +540,16 @@ int main(void)
         CASE(results__lie_there_once),
         CASE(unread__stays_as_it_is),
         CASE(detach__clears_what_was_unread),
-        CASE(given_up__reads_nothing_that_was_written_over),
+        CASE(given_up__reads_what_it_had),
+        CASE(gone__reads_what_it_had),
+        CASE(gone__while_a_part_is_wanted),
+        CASE(leaver__peeks_at_nothing_there),
         CASE(without_a_shelf__it_is_a_copy),
         CASE(liar__harms_nobody_else),
         CASE(process__cannot_write_there),
         CASE(threads__write_over_what_was_read),
         CASE(threads__read_what_came_by_cables),
+        CASE(threads__gone_reads_what_it_had),
         {NULL, NULL},
     };
 

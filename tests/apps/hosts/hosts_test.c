@@ -19,6 +19,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -34,6 +35,7 @@
 #include "apps/telemetry/telemetry.h"
 #include "emu/edge/edge.h"
 #include "emu/edge/pending.h"
+#include "emu/edge/shelf.h"
 #include "emu/fault/fault.h"
 #include "emu/now.h"
 #include "tests/test.h"
@@ -782,6 +784,46 @@ static void standstill__of_who_has_left_is_forgotten(void)
     json_object_put(reply);
     conn_close(&conn[0]);
     conn_close(&conn[1]);
+    rig_end();
+    rig_free();
+}
+
+/* The file of the shelf at @node, of host 1. */
+static ino_t shelf_file(int64_t node)
+{
+    const struct emu_shelf *shelf =
+        rig.host[1].fabric->shelf[topo_first_link(rig.graph, (uint32_t)node)->sw];
+    struct stat st = {.st_ino = 0};
+
+    CU_ASSERT_PTR_NOT_NULL_FATAL(shelf);
+    CU_ASSERT_EQUAL(fstat(shelf->memfd, &st), 0);
+    return st.st_ino;
+}
+
+/* The governor says with a detach whether the process is dead, and may read on. */
+static void shelf__of_another_host_is_retired_by_a_death(void)
+{
+    struct conn conn;
+    ino_t first;
+    int64_t node;
+
+    rig_start();
+    node = attaches(&conn, 1, -1);
+    first = shelf_file(node);
+    json_object_put(asks(&conn, command("detach")));
+    conn_close(&conn);
+    CU_ASSERT_EQUAL_FATAL(attaches(&conn, 1, node), node);
+    CU_ASSERT_EQUAL(shelf_file(node), first);
+    conn_close(&conn);
+    for (int64_t other = -1; other != node;) { /* until it is known that it is gone */
+        other = attaches(&conn, 1, node);
+        if (other != node) {
+            json_object_put(asks(&conn, command("detach")));
+            conn_close(&conn);
+        }
+    }
+    CU_ASSERT_NOT_EQUAL(shelf_file(node), first);
+    conn_close(&conn);
     rig_end();
     rig_free();
 }
@@ -2952,6 +2994,7 @@ int main(void)
         CASE(report__adds_up_all_hosts),
         CASE(standstill__is_that_of_all_hosts),
         CASE(standstill__of_who_has_left_is_forgotten),
+        CASE(shelf__of_another_host_is_retired_by_a_death),
         CASE(check__is_of_all_hosts_and_names_them),
         CASE(still_host__holds_up_only_who_asks),
         CASE(still_host__answers_come_in_order),

@@ -65,8 +65,8 @@ def clocks(checks, args, program, cwd):
     if common.run([*other, "true"], cwd, args.timeout).wrong():
         checks.skip("ranks with clocks of their own, for time namespaces cannot be made here")
         return
-    part = ["sh", "-c", f'[ "$OMPI_COMM_WORLD_RANK" = 0 ] || exec {" ".join(other)} "$@"; exec "$@"',
-            "sh", program, *QUICK, "--only", "barriers"]
+    line = f'[ "$OMPI_COMM_WORLD_RANK" = 0 ] || exec {" ".join(other)} "$@"; exec "$@"'
+    part = ["sh", "-c", line, "sh", program, *QUICK, "--only", "barriers"]
     result = common.run(["mpirun", "-np", "3", *part], cwd, args.timeout,
                         {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
                          "OMPI_MCA_rmaps_base_oversubscribe": "1",

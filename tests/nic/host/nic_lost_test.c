@@ -518,11 +518,31 @@ static void hello__that_waits_for_the_fabric_makes_nobody_silent(void)
     nic_peer_connect(w.fab[0], peer);
     peer->hello_began_ns = 1; /* that was long ago, */
     fake_step(w.fake);        /* and only now the fabric takes it */
-    w.fab[0]->hello_scan_ns = 0;
+    w.fab[0]->hello_scan_ns = emu_now_ns();
     fabemu_progress(w.fab[0]);
     CU_ASSERT_EQUAL(fabemu_req_status(&req[1]), FABEMU_PENDING);
     CU_ASSERT_TRUE(fake_finish(w.fake, req, 2));
     CU_ASSERT_TRUE(req[0].status == 0 && req[1].status == 0);
+    peers_close(&w);
+}
+
+/* Who had no core for longer than others may be silent has not heard that they were. */
+static void hello__of_one_that_stood_still_makes_nobody_silent(void)
+{
+    struct nic_peer *peer;
+    struct peers w;
+
+    peers_open(&w, 2, false);
+    peer = &w.fab[0]->peers[1];
+    meet(&w, 0, 1);
+    nic_peer_connect(w.fab[0], peer);
+    peer->hello_began_ns = w.fab[0]->hello_scan_ns = 1; /* it has not looked since */
+    nic_peer_connect_again(w.fab[0]);
+    CU_ASSERT_TRUE(emu_listed(&peer->connect) && !peer->unanswered);
+    peer->hello_began_ns = 1; /* it has looked again and again */
+    w.fab[0]->hello_scan_ns = emu_now_ns();
+    nic_peer_connect_again(w.fab[0]);
+    CU_ASSERT_TRUE(!emu_listed(&peer->connect) && peer->unanswered);
     peers_close(&w);
 }
 
@@ -1055,6 +1075,7 @@ int main(void)
         CASE(peer__that_was_silent_is_met_again),
         CASE(peer__that_sends_what_is_awaited_is_not_silent),
         CASE(hello__that_waits_for_the_fabric_makes_nobody_silent),
+        CASE(hello__of_one_that_stood_still_makes_nobody_silent),
         CASE(given_up__is_counted_and_explained),
         CASE(lost__breaks_a_pair_once_and_says_where),
         CASE(lost__is_heard_of_by_hello_too),

@@ -298,7 +298,8 @@ static int wait_ready(struct host *host, const struct host_plan *plan, uint64_t 
     if (err)
         return fail(err, error, error_bytes, "the fabric %s",
                     err == -ETIMEDOUT
-                        ? "did not start in time (--bound start); try a smaller one"
+                        ? "did not start in time: --bound start=5min waits longer, and a "
+                          "smaller network takes less"
                         : "died while it started; try a smaller one, and see the lines above");
     if (strcmp(emu_json_text(event, "event", ""), "ready") != 0)
         err = fail(-EAGAIN, error, error_bytes, "the fabric did not start: %s",

@@ -319,6 +319,15 @@ static inline void emu_edge_nic_streamed(struct emu_edge_nic *nic)
 }
 
 /**
+ * emu_edge_nic_taken - how many segments the fabric has taken so far, modulo 2^32. A count alone:
+ * nothing is read or written by it.
+ */
+static inline uint32_t emu_edge_nic_taken(const struct emu_edge_nic *nic)
+{
+    return atomic_load_explicit(&nic->shared->up_head, memory_order_relaxed);
+}
+
+/**
  * emu_edge_nic_seat - the word of @node. Y7 pairs with X5: whoever has heard of a process, by
  * whatever way, sees its seat here, and whoever has heard that it is gone sees that.
  */

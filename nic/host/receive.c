@@ -272,6 +272,8 @@ static void receive_data(struct fabemu *fab, struct nic_peer *peer, const struct
         fab->counts.malformed++;
         return;
     }
+    if (emu_listed(&peer->connect)) /* who sends what we wait for is there */
+        nic_peer_opened(fab, peer);
     if (op->iovs == 1)
         emu_copy((uint8_t *)op->iov[0].base + offset, seg->payload + sizeof data, n);
     else

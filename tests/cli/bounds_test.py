@@ -98,6 +98,10 @@ class BoundsTest(FabemuCase):
 
     # --- each of them ----------------------------------------------------------------------
 
+    def test_start__is_said_when_it_is_over(self):
+        self.one_line(self.fabemu("run", "--bound", "start=1ms", "--topo", "kary:16,3", "--",
+                                  "true"), 1, "did not start in time", "--bound start=")
+
     def silence(self, *options):
         program = self.against_library(PROGRAM)
         self.up("u", *options)

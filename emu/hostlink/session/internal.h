@@ -143,12 +143,13 @@ struct emu_session {
     struct emu_session_counts counts;
     _Atomic uint64_t state; /* enum emu_session_state */
     _Atomic uint64_t trip_ns;
-    uint64_t heard_ns; /* when the other host was heard last */
-    uint64_t now_ns;   /* the latest that it was told; it does not go back */
-    uint64_t keep_ns;  /* between signs of life */
-    uint32_t mask;     /* of all rings */
-    uint32_t window;   /* of this life */
-    uint32_t body_max; /* of its frames */
+    uint64_t heard_ns;   /* when the other host was heard last; later, if we stood still since */
+    uint64_t stepped_ns; /* when it was stepped last */
+    uint64_t now_ns;     /* the latest that it was told; it does not go back */
+    uint64_t keep_ns;    /* between signs of life */
+    uint32_t mask;       /* of all rings */
+    uint32_t window;     /* of this life */
+    uint32_t body_max;   /* of its frames */
     uint8_t check;
     struct session_meet meet;
     struct session_send send;

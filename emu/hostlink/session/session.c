@@ -157,12 +157,32 @@ static bool session_is_over(const struct emu_session *s, uint64_t now_ns)
            s->send.packet > UINT64_MAX - SESSION_PACKETS;
 }
 
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/*
+ * Who is at work steps every keep_ns. While this host stood still (it had no core, or its machine
+ * was stopped) it heard nobody, and that is no silence of the other one's. Each step counts as
+ * keep_ns of silence all the same, so that a host that is gone is noticed after a bounded number.
+ */
+static void session_stood(struct emu_session *s, uint64_t now_ns)
+{
+    uint64_t stood_ns = now_ns - s->stepped_ns;
+
+    if (stood_ns > s->config.silent_ns / 4)
+        s->heard_ns = earlier(now_ns, s->heard_ns + stood_ns - s->keep_ns);
+    s->stepped_ns = now_ns;
+}
+
 uint32_t emu_session_step(struct emu_session *session, uint64_t now_ns)
 {
     uint64_t before = emu_count_read(&session->counts.frames_sent);
 
     session->send.stuck = false;
     now_ns = session_now(session, now_ns);
+    session_stood(session, now_ns);
     if (session_is(session, EMU_SESSION_UP) && session_is_over(session, now_ns))
         session_down(session, EMU_SESSION_MEETS);
     session_flush(session, now_ns);
@@ -172,11 +192,6 @@ uint32_t emu_session_step(struct emu_session *session, uint64_t now_ns)
         session_send(session, now_ns);
     session_flush(session, now_ns);
     return (uint32_t)(emu_count_read(&session->counts.frames_sent) - before);
-}
-
-static uint64_t earlier(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
 }
 
 /* When something of the life is due, if the port takes it. */

@@ -58,8 +58,36 @@ static uint64_t hello_limit_ns(const struct fabemu *fab, const struct nic_peer *
                                                                 : fab->hello_limit_ns;
 }
 
+/*
+ * What this process has sent before stands before the first hello, thousands of segments maybe. As
+ * long as the fabric takes these, however slowly, nobody else is silent.
+ */
+static void hello_goes(const struct fabemu *fab, struct nic_peer *peer, uint64_t now)
+{
+    uint32_t taken = emu_edge_nic_taken(&fab->edge);
+
+    if (taken == peer->hello_taken || (int32_t)(peer->hello_at - peer->hello_taken) < 0)
+        return;
+    peer->hello_taken = taken;
+    peer->hello_began_ns = now;
+}
+
+/*
+ * While this process had no core it heard nobody, and that is no silence of others. It counts for
+ * an eighth of the bound all the same, so that the wait ends after a bounded number of looks.
+ */
+static void hello_stood(const struct fabemu *fab, struct nic_peer *peer, uint64_t now,
+                        uint64_t stood_ns)
+{
+    uint64_t began_ns = peer->hello_began_ns + stood_ns - fab->hello_limit_ns / 8;
+
+    if (stood_ns > fab->hello_limit_ns / 4)
+        peer->hello_began_ns = began_ns < now ? began_ns : now;
+}
+
 static void peer_hello_again(struct fabemu *fab, struct nic_peer *peer, uint64_t now)
 {
+    hello_goes(fab, peer, now);
     if (now - peer->hello_began_ns >= hello_limit_ns(fab, peer)) {
         peer_connect_over(fab, peer, NIC_BROKE_SILENT);
         return;
@@ -75,15 +103,18 @@ static void peer_hello_again(struct fabemu *fab, struct nic_peer *peer, uint64_t
 
 void nic_peer_connect_again(struct fabemu *fab)
 {
-    uint64_t now = emu_now_ns();
+    uint64_t now = emu_now_ns(), stood_ns = now - fab->hello_scan_ns;
     struct emu_list *at = fab->connecting.next, *next;
 
     if (now < fab->hello_scan_ns)
         return;
     fab->hello_scan_ns = now + NIC_HELLO_FIRST_NS;
     for (; at != &fab->connecting; at = next) {
+        struct nic_peer *peer = emu_list_entry(at, struct nic_peer, connect);
+
         next = at->next;
-        peer_hello_again(fab, emu_list_entry(at, struct nic_peer, connect), now);
+        hello_stood(fab, peer, now, stood_ns);
+        peer_hello_again(fab, peer, now);
     }
 }
 

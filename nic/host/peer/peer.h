@@ -73,7 +73,9 @@ struct nic_peer {
 
     uint64_t hello_ns;       /* when the next hello is due, */
     uint64_t hello_gap_ns;   /* how long after the last one, */
-    uint64_t hello_began_ns; /* and when the first one went */
+    uint64_t hello_began_ns; /* and since when it could have been answered */
+    uint32_t hello_at;       /* the first one's place among all that this process sends */
+    uint32_t hello_taken;    /* of these the fabric had taken so many, at the last look */
     uint64_t debt_ns;        /* hellos that answered it: see nic_peer_may_answer() */
 
     /* Parting: bye.c, leave.c. */

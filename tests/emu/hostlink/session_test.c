@@ -241,6 +241,36 @@ static void start__late_meets_at_once(void)
 }
 
 /*
+ * Two hosts of a machine that stood still for longer than either may be silent have not lost each
+ * other. One that is gone is lost all the same, also where the other one is slow with its steps.
+ */
+static void stood_still__is_no_silence_of_the_other(void)
+{
+    const struct talk_config config = {.silent_ns = 100 * MS};
+    struct talk talk;
+    uint32_t steps = 0;
+
+    begin(&talk, &config, test_seed());
+    limit(&talk, 0);
+    talk_for(&talk, 50 * MS);
+    expect_life(&talk, 0, 1);
+    talk.now_ns += S;
+    emu_session_step(talk.end[0].session, talk.now_ns);
+    talk_for(&talk, 300 * MS);
+    for (uint32_t i = 0; i < 2; i++) {
+        CU_ASSERT_EQUAL(emu_session_state(talk.end[i].session), EMU_SESSION_UP);
+        expect_life(&talk, i, 1);
+    }
+    talk_go(&talk, 1);
+    for (; emu_session_state(talk.end[0].session) == EMU_SESSION_UP && steps < 100; steps++) {
+        talk.now_ns += 40 * MS;
+        emu_session_step(talk.end[0].session, talk.now_ns);
+    }
+    CU_ASSERT_EQUAL(steps, 8); /* each counts for an eighth */
+    talk_destroy(&talk);
+}
+
+/*
  * An end that comes anew ends the old life at the other: at once, though that one is never silent.
  */
 static void restart__ends_the_old_life(void)
@@ -519,6 +549,7 @@ int main(void)
         CASE(numbers__wrap),
         CASE(packets__end_with_the_life),
         CASE(start__late_meets_at_once),
+        CASE(stood_still__is_no_silence_of_the_other),
         CASE(restart__ends_the_old_life),
         CASE(restart__of_both_at_random_times),
         CASE(silence__of_records_is_no_end),

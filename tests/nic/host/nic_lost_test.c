@@ -466,6 +466,86 @@ static void peer__that_was_silent_is_met_again(void)
     peers_close(&w);
 }
 
+/*
+ * Where the network is slow the answer to a hello may be behind a long message of the same process:
+ * what comes of that says that it is there.
+ */
+static void peer__that_sends_what_is_awaited_is_not_silent(void)
+{
+    static uint8_t out[BIG], in[BIG];
+    struct fabemu_req req[2] = {0};
+    struct nic_peer *peer;
+    struct peers w;
+
+    peers_open(&w, 2, false);
+    peer = &w.fab[0]->peers[1];
+    meet(&w, 0, 1);
+    peers_recv(&w, 0, 1, 1, 0, in, BIG, &req[0]);
+    peers_send(&w, 1, 0, 1, out, BIG, &req[1]);
+    for (uint32_t i = 0; i < 2; i++) { /* it is announced and asked for, */
+        fabemu_progress(w.fab[1 - i]);
+        fake_step(w.fake);
+    }
+    fabemu_progress(w.fab[1]); /* and sent, */
+    nic_peer_connect(w.fab[0], peer);
+    CU_ASSERT_TRUE(emu_listed(&peer->connect));
+    fake_step(w.fake);
+    fabemu_progress(w.fab[0]); /* and comes before the process there has seen the hello */
+    CU_ASSERT_FALSE(emu_listed(&peer->connect));
+    CU_ASSERT_TRUE(fake_finish(w.fake, req, 2));
+    CU_ASSERT_TRUE(req[0].status == 0 && req[1].status == 0);
+    peers_close(&w);
+}
+
+/* A hello that stands behind what we have sent ourselves cannot be answered yet. */
+static void hello__that_waits_for_the_fabric_makes_nobody_silent(void)
+{
+    static uint8_t out[BIG], in[BIG];
+    struct fabemu_req req[2] = {0};
+    struct nic_peer *peer;
+    struct peers w;
+
+    peers_open(&w, 2, false);
+    peer = &w.fab[0]->peers[1];
+    meet(&w, 0, 1);
+    peers_recv(&w, 1, 0, 1, 0, in, BIG, &req[0]);
+    peers_send(&w, 0, 1, 1, out, BIG, &req[1]);
+    for (uint32_t i = 0; i < 2; i++) { /* it is announced and asked for, */
+        fabemu_progress(w.fab[i]);
+        fake_step(w.fake);
+    }
+    fabemu_progress(w.fab[0]); /* and sent; */
+    nic_peer_connect(w.fab[0], peer);
+    peer->hello_began_ns = 1; /* that was long ago, */
+    fake_step(w.fake);        /* and only now the fabric takes it */
+    w.fab[0]->hello_scan_ns = emu_now_ns();
+    fabemu_progress(w.fab[0]);
+    CU_ASSERT_EQUAL(fabemu_req_status(&req[1]), FABEMU_PENDING);
+    CU_ASSERT_TRUE(fake_finish(w.fake, req, 2));
+    CU_ASSERT_TRUE(req[0].status == 0 && req[1].status == 0);
+    peers_close(&w);
+}
+
+/* Who had no core for longer than others may be silent has not heard that they were. */
+static void hello__of_one_that_stood_still_makes_nobody_silent(void)
+{
+    struct nic_peer *peer;
+    struct peers w;
+
+    peers_open(&w, 2, false);
+    peer = &w.fab[0]->peers[1];
+    meet(&w, 0, 1);
+    nic_peer_connect(w.fab[0], peer);
+    peer->hello_began_ns = w.fab[0]->hello_scan_ns = 1; /* it has not looked since */
+    nic_peer_connect_again(w.fab[0]);
+    CU_ASSERT_TRUE(emu_listed(&peer->connect) && !peer->unanswered);
+    peer->hello_began_ns = 1; /* it has looked again and again */
+    w.fab[0]->hello_scan_ns = emu_now_ns();
+    nic_peer_connect_again(w.fab[0]);
+    CU_ASSERT_TRUE(!emu_listed(&peer->connect) && peer->unanswered);
+    peers_close(&w);
+}
+
 /* A message on its way from node 0 to node 1 is given up. */
 static void give_up_one(struct peers *w)
 {
@@ -993,6 +1073,9 @@ int main(void)
         CASE(receive__believes_no_word_that_cannot_be),
         CASE(given_up__is_told_when_the_way_is_mended),
         CASE(peer__that_was_silent_is_met_again),
+        CASE(peer__that_sends_what_is_awaited_is_not_silent),
+        CASE(hello__that_waits_for_the_fabric_makes_nobody_silent),
+        CASE(hello__of_one_that_stood_still_makes_nobody_silent),
         CASE(given_up__is_counted_and_explained),
         CASE(lost__breaks_a_pair_once_and_says_where),
         CASE(lost__is_heard_of_by_hello_too),

@@ -514,7 +514,7 @@ static void edge_cores(struct emu_edge *edge, uint32_t news)
         atomic_load_explicit(&worker->oversubscribed, memory_order_relaxed)) {
         uint32_t core = atomic_load_explicit(&shared->up_core, memory_order_relaxed);
 
-        if (emu_place_hear(&worker->place, core, own))
+        if (emu_place_hear(&worker->place, edge->node, core, own))
             emu_place_move(core);
     }
 }

@@ -6,14 +6,22 @@
 
 #include "tests/test.h"
 
-/* Times that a stream from @core is heard of by who is on @own, and would move. */
-static uint32_t moves(struct emu_place *place, uint32_t core, uint32_t own, uint32_t times)
+#define NODE 7u
+
+/* Times that a stream of @node from @core is heard of by who is on @own, and would move. */
+static uint32_t moves_of(struct emu_place *place, uint32_t node, uint32_t core, uint32_t own,
+                         uint32_t times)
 {
     uint32_t count = 0;
 
     for (uint32_t i = 0; i < times; i++)
-        count += emu_place_hear(place, core, own);
+        count += emu_place_hear(place, node, core, own);
     return count;
+}
+
+static uint32_t moves(struct emu_place *place, uint32_t core, uint32_t own, uint32_t times)
+{
+    return moves_of(place, NODE, core, own, times);
 }
 
 /* One other core, again and again: after that long, and not sooner. */
@@ -40,6 +48,16 @@ static void place__stays_where_one_of_several_sends(void)
     CU_ASSERT_EQUAL(moves(&place, 0, 1, 3 * EMU_PLACE_PATIENCE), 0);
     CU_ASSERT_EQUAL(moves(&place, 2, 1, 1), 1); /* who is not known says nothing */
     CU_ASSERT_EQUAL(moves(&place, 1, 1, 3 * EMU_PLACE_PATIENCE), 0);
+}
+
+/* Two that send by turns from the same other core do not move it; the one that goes on does. */
+static void place__stays_while_several_send(void)
+{
+    struct emu_place place = {0};
+
+    for (uint32_t i = 0; i < 3 * EMU_PLACE_PATIENCE; i++)
+        CU_ASSERT_EQUAL(moves_of(&place, i % 2, 2, 1, EMU_PLACE_PATIENCE - 1), 0);
+    CU_ASSERT_EQUAL(moves_of(&place, 0, 2, 1, EMU_PLACE_PATIENCE), 1);
 }
 
 /* It may go anywhere that it might before; a core that cannot be is none. */
@@ -85,6 +103,7 @@ int main(void)
     static const struct test_case cases[] = {
         CASE(place__follows_one_that_sends_from_elsewhere),
         CASE(place__stays_where_one_of_several_sends),
+        CASE(place__stays_while_several_send),
         CASE(place__is_not_bound_where_it_moves),
         CASE(place__keeps_to_the_cores_it_was_given),
         {NULL, NULL},

@@ -229,7 +229,7 @@ static void relay_place(struct relay *relay, struct emu_place *place)
     uint32_t own = relay_core(&relay->core_between);
     uint32_t core = atomic_load_explicit(&relay->core, memory_order_relaxed);
 
-    if (relay->oversubscribed && emu_place_hear(place, core, own))
+    if (relay->oversubscribed && emu_place_hear(place, 0, core, own))
         emu_place_move(core);
 }
 

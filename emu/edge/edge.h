@@ -33,7 +33,7 @@
 
 #define EMU_EDGE_MAGIC 0x656764656d756266u /* "fbumedge" */
 /* of edges, of what processes say over them, and of the control protocol */
-#define EMU_EDGE_VERSION 7u
+#define EMU_EDGE_VERSION 8u
 /*
  * Of each ring; a power of two. A ring is more than a core's caches hold: its lines have gone to
  * the cache that cores share by the time the other end wants them, and come from there in a third
@@ -265,8 +265,8 @@ int emu_edge_nic_open(struct emu_edge_nic *nic, const struct emu_edge_fds *fds);
 void emu_edge_nic_close(struct emu_edge_nic *nic); /* unmaps, closes bell */
 
 /**
- * emu_edge_nic_leave - read no more of the shelf: what lies there is not peeked at any more. Before
- * the process asks to detach, for then others' segments are written there.
+ * emu_edge_nic_leave - read no more of the shelf: what lies there is dropped where it would be
+ * peeked at. Before the process asks to detach, for then others' segments are written there.
  */
 void emu_edge_nic_leave(struct emu_edge_nic *nic);
 
@@ -385,6 +385,9 @@ static inline const struct emu_seg *emu_edge_nic_at(const struct emu_edge_nic *n
     return nic->shelf ? &nic->shelf->slot[emu_on_slot(on)].seg : NULL;
 }
 
+/** emu_edge_nic_skip - peek, where the next segment lies on a shelf that was left: drop it. */
+const struct emu_seg *emu_edge_nic_skip(struct emu_edge_nic *nic, uint64_t now_ps);
+
 /**
  * emu_edge_nic_peek - the next segment that is due (@now_ps; ignored by a raw fabric), or NULL.
  * Valid until its room is returned to the fabric.
@@ -393,7 +396,7 @@ static inline const struct emu_seg *emu_edge_nic_peek(struct emu_edge_nic *nic, 
 {
     struct emu_edge_shared *shared = nic->shared;
     uint32_t at = nic->down_head % EMU_EDGE_SLOTS;
-    const struct emu_seg *ahead;
+    const struct emu_seg *seg, *ahead;
 
     if (nic->down_tail == nic->down_head) {
         uint32_t tail = atomic_load_explicit(&shared->down_tail, memory_order_acquire); /* Y3: X4 */
@@ -410,7 +413,8 @@ static inline const struct emu_seg *emu_edge_nic_peek(struct emu_edge_nic *nic, 
         if (ahead)
             emu_seg_prefetch(ahead, false);
     }
-    return emu_edge_nic_at(nic, nic->down_head);
+    seg = emu_edge_nic_at(nic, nic->down_head);
+    return seg ? seg : emu_edge_nic_skip(nic, now_ps);
 }
 
 /** emu_edge_nic_pop - done with the peeked segment. */

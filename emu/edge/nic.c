@@ -101,6 +101,15 @@ bool emu_edge_nic_stream(struct emu_edge_nic *nic)
     return theirs && theirs != ours;
 }
 
+/* Their room goes back at once: nobody else is to wait for who is about to detach. */
+const struct emu_seg *emu_edge_nic_skip(struct emu_edge_nic *nic, uint64_t now_ps)
+{
+    while (nic->down_head != nic->down_tail && !emu_edge_nic_at(nic, nic->down_head))
+        nic->down_head++;
+    emu_edge_nic_consumed(nic);
+    return emu_edge_nic_peek(nic, now_ps);
+}
+
 /* Y5. Whoever rings clears the wish: the bell stays readable until the fabric takes it. */
 static void edge_ring(struct emu_edge_nic *nic, uint32_t what)
 {

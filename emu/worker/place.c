@@ -5,6 +5,7 @@
 #include "emu/worker/place.h"
 
 #include <sched.h>
+#include <string.h>
 
 void emu_place_move(uint32_t core)
 {
@@ -15,6 +16,11 @@ void emu_place_move(uint32_t core)
         return;
     CPU_ZERO(&one);
     CPU_SET(core - 1, &one);
-    if (!sched_setaffinity(0, sizeof one, &one)) /* it is there now, */
-        sched_setaffinity(0, sizeof all, &all);  /* and may go again */
+    if (sched_setaffinity(0, sizeof one, &one))
+        return;
+    /* It is there now, and may go again; to any core, if its own were taken away meanwhile. */
+    if (sched_setaffinity(0, sizeof all, &all)) {
+        memset(&all, 0xff, sizeof all);
+        sched_setaffinity(0, sizeof all, &all);
+    }
 }

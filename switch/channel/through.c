@@ -12,7 +12,8 @@
  * continuations that are due, an ACK of a packet that was sent to its end. For these there is a
  * short way, without a copy, calls, or accounts that only who waits needs: a packet of five
  * segments takes some 1100 instructions a switch, else 1850. All else, and what has to wait, is for
- * input.c and reply.c to judge, so all that is checked here changes nothing if it does not hold.
+ * input.c and reply.c to judge, so all that is checked here changes nothing if it does not hold,
+ * but whose turn it is among outputs that are as good.
  *
  * Continuations mostly come several at a time, for a link sends packet by packet. Each must be the
  * very word that comes next on its channel, so its CRC-16 is compared, not computed twice, and what

@@ -164,15 +164,15 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 
 /*
  * Who is at work steps every keep_ns. While this host stood still (it had no core, or its machine
- * was stopped) it heard nobody, and that is no silence of the other one's. Each step counts as
- * keep_ns of silence all the same, so that a host that is gone is noticed after a bounded number.
+ * was stopped) it heard nobody, and that is no silence of the other one's. Each step counts as an
+ * eighth of the bound all the same, so that a host that is gone is noticed after a bounded number.
  */
 static void session_stood(struct emu_session *s, uint64_t now_ns)
 {
     uint64_t stood_ns = now_ns - s->stepped_ns;
 
     if (stood_ns > s->config.silent_ns / 4)
-        s->heard_ns = earlier(now_ns, s->heard_ns + stood_ns - s->keep_ns);
+        s->heard_ns = earlier(now_ns, s->heard_ns + stood_ns - s->config.silent_ns / 8);
     s->stepped_ns = now_ns;
 }
 

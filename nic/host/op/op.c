@@ -124,6 +124,8 @@ void nic_op_end(struct fabemu *fab, struct nic_op *op, int status)
         fab->slot_free = op->id & INDEX_MASK;
         op->id = 0;
     }
+    if (op->state == NIC_OP_STREAM)
+        emu_edge_nic_streamed(&fab->edge);
     op->state = NIC_OP_IDLE;
     if (op->post.req) {
         nic_complete(fab, op->post.req, status);

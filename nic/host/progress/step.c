@@ -45,7 +45,7 @@ uint32_t nic_step(struct fabemu *fab)
 
     assert(fab->locked);
     taken = nic_receive(fab);
-    if (taken) {
+    if (fab->edge.down_head != atomic_load_explicit(&fab->seen_tail, memory_order_relaxed)) {
         emu_edge_nic_consumed(&fab->edge);
         /* N1 pairs with N2: who sees this tail sees what its segments completed. */
         atomic_store_explicit(&fab->seen_tail, fab->edge.down_head, memory_order_release);

@@ -348,6 +348,7 @@ static void leaver__peeks_at_nothing_there(void)
     CU_ASSERT_EQUAL(read_some(&r, 3, 50), 50);
     emu_edge_nic_leave(&r.w.nic[3]);
     CU_ASSERT_FALSE(edges_take(&r.w, 3, &seg));
+    CU_ASSERT_EQUAL(r.w.nic[3].shared->down_head, r.w.nic[3].shared->down_tail); /* all dropped */
     edges_detach(&r.w, 3);
     others_stream(&r, 100);
     CU_ASSERT_TRUE(shelved(&r) > 2 * EMU_SHELF_SLOTS); /* nobody waited for it */

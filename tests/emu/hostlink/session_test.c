@@ -244,9 +244,9 @@ static void start__late_meets_at_once(void)
  * Two hosts of a machine that stood still for longer than either may be silent have not lost each
  * other. One that is gone is lost all the same, also where the other one is slow with its steps.
  */
-static void stood_still__is_no_silence_of_the_other(void)
+static void stood_still(uint64_t silent_ns)
 {
-    const struct talk_config config = {.silent_ns = 100 * MS};
+    const struct talk_config config = {.silent_ns = silent_ns};
     struct talk talk;
     uint32_t steps = 0;
 
@@ -254,20 +254,26 @@ static void stood_still__is_no_silence_of_the_other(void)
     limit(&talk, 0);
     talk_for(&talk, 50 * MS);
     expect_life(&talk, 0, 1);
-    talk.now_ns += S;
+    talk.now_ns += 10 * silent_ns;
     emu_session_step(talk.end[0].session, talk.now_ns);
-    talk_for(&talk, 300 * MS);
+    talk_for(&talk, 3 * silent_ns);
     for (uint32_t i = 0; i < 2; i++) {
         CU_ASSERT_EQUAL(emu_session_state(talk.end[i].session), EMU_SESSION_UP);
         expect_life(&talk, i, 1);
     }
     talk_go(&talk, 1);
     for (; emu_session_state(talk.end[0].session) == EMU_SESSION_UP && steps < 100; steps++) {
-        talk.now_ns += 40 * MS;
+        talk.now_ns += silent_ns * 2 / 5;
         emu_session_step(talk.end[0].session, talk.now_ns);
     }
     CU_ASSERT_EQUAL(steps, 8); /* each counts for an eighth */
     talk_destroy(&talk);
+}
+
+static void stood_still__is_no_silence_of_the_other(void)
+{
+    stood_still(100 * MS);
+    stood_still(5 * S);
 }
 
 /*

@@ -407,9 +407,9 @@ class Blow:
         return (f"{what} after {self.wait_s:.3f} s{', the others go on' if self.goes_on else ''}, "
                 f"--seed {self.seed}")
 
-    def fall(self, process, said):
+    def fall(self, process, said, starts_s):
         """Strike, when it is time; and see how long it takes the ranks to notice."""
-        give_up = time.monotonic() + 30
+        give_up = time.monotonic() + starts_s
         while not (said.exists() and GREETING in said.read_text()):
             if process.poll() is not None or time.monotonic() > give_up:
                 return
@@ -476,8 +476,9 @@ def struck(checks, args, blow, silent):
                                *(["--keep-going"] if blow.goes_on else [])],
                               ["mpirun", *(["--enable-recovery"] if blow.goes_on else []), "-np",
                                str(RANKS), "sh", "-c", rank], cwd,
-                              lambda process, _mark, _output: blow.fall(process, wrote[0]),
-                              timeout_s=90)
+                              lambda process, _mark, _output: blow.fall(process, wrote[0],
+                                                                        0.3 * args.timeout),
+                              timeout_s=0.9 * args.timeout)
         if blow.kill != ("h0", "fabemu-fabric"):  # which may be in the middle of writing it
             nodes = {event["pid"] for event in json.loads(timeline.read_text())["traceEvents"]
                      if event.get("cat") == "collective"}

@@ -65,7 +65,7 @@ static const struct field fields[] = {
     U64(combine_word_ps, 0, SECOND_PS),
     U32(combine_units, 1, EMU_UNITS_MAX),
     U32(xpoint_slots, 1, EMU_XPOINT_MAX),
-    U32(raw_xpoint_slots, 1, EMU_XPOINT_MAX),
+    U32(raw_xpoint_slots, 0, EMU_XPOINT_MAX),
     U32(input_slots, 1, EMU_INPUT_MAX),
     U32(combine_states, 1, 1u << 20),
     U32(light_slots, 1, 1u << 16),
@@ -95,7 +95,7 @@ static const struct field fields[] = {
 /* What both built-in routers have. */
 #define ROUTER                                                                               \
     .combine_header_ps = 16000, .combine_word_ps = 4000, .combine_units = 1,                 \
-    .raw_xpoint_slots = 16, .input_slots = 8, .combine_states = 65536,                       \
+    .raw_xpoint_slots = 0, .input_slots = 8, .combine_states = 65536,                        \
     .buffers = EMU_BUFFERS_XPOINT, .credit = EMU_CREDIT_ROW, .choice = EMU_CHOICE_NEXT_FREE, \
     .combine_order = EMU_COMBINE_ARRIVAL, .combine_check = EMU_COMBINE_CHECK_PARITY,         \
     .routing = EMU_ROUTING_ADAPTIVE
@@ -437,6 +437,8 @@ static void profile_raw_credits(struct emu_profile *raw)
 {
     const struct buffers *at = &buffers[raw->buffers];
 
+    if (!raw->raw_xpoint_slots)
+        raw->raw_xpoint_slots = EMU_RAW_SLOTS;
     if (at->has_raw || emu_profile_credits(raw) < raw->raw_xpoint_slots)
         memcpy((char *)raw + at->slots, &raw->raw_xpoint_slots, sizeof raw->raw_xpoint_slots);
 }

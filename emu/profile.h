@@ -12,7 +12,8 @@
 #include "emu/clock.h"
 #include "emu/link/seg.h"
 
-#define EMU_XPOINT_MAX     16  /* buffers of a crosspoint, at most */
+#define EMU_XPOINT_MAX     64  /* buffers of a crosspoint, at most */
+#define EMU_RAW_SLOTS      16  /* on clock raw, if raw_xpoint_slots is 0 and nobody knows better */
 #define EMU_INPUT_MAX      255 /* buffers of an input, at most; of an edge's EMU_XPOINT_MAX */
 #define EMU_UNITS_MAX      16  /* combine units of a switch, at most */
 #define EMU_TREE_WIDTH_MAX 16
@@ -109,7 +110,7 @@ struct emu_profile {
     uint32_t combine_units;     /* units of a switch: 1, or a tree of units - 1 leaves and a root */
     uint32_t xpoint_slots;      /* segments a crosspoint holds: 4 */
     uint32_t raw_xpoint_slots;  /* the same under clock raw, where a round trip is a pass of the
-                                   host's threads and not 200 ns: 16 */
+                                   host's threads and not 200 ns; 0: as the network's size is */
     uint32_t input_slots;       /* segments an input's buffer holds, where inputs have one: 8 */
     uint32_t combine_states;    /* partial results that one switch can hold */
     uint32_t light_slots;       /* an output with fewer segments waiting is lightly loaded */

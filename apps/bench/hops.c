@@ -168,10 +168,12 @@ static void hops_row(struct bench *bench, const char *name, const struct bench_h
 
 /* --- the bare loop beside it ---------------------------------------------------------- */
 
+enum { PLAIN, QUEUED, BARES };
+
 struct beside {
     struct bench_samples fabric; /* Mhops/s */
-    struct bench_samples bare;
-    struct bench_samples ratio; /* of a round */
+    struct bench_samples bare[BARES];
+    struct bench_samples ratio[BARES]; /* of a round */
 };
 
 static void beside_rows(struct bench *bench, const struct bench_hops_case *what,
@@ -181,10 +183,12 @@ static void beside_rows(struct bench *bench, const struct bench_hops_case *what,
         const char *name;
         const char *unit;
         const struct bench_samples *samples;
-    } rows[] = {{"hops.tree.uniform.bare", "Mhops/s", &beside->bare},
-                {"hops.tree.uniform bare/fabric", "x", &beside->ratio}};
+    } rows[] = {{"hops.tree.uniform.bare", "Mhops/s", &beside->bare[PLAIN]},
+                {"hops.tree.uniform bare/fabric", "x", &beside->ratio[PLAIN]},
+                {"hops.tree.uniform.bare.queued", "Mhops/s", &beside->bare[QUEUED]},
+                {"hops.tree.uniform bare.queued/fabric", "x", &beside->ratio[QUEUED]}};
 
-    for (unsigned i = 0; i < 2; i++) {
+    for (unsigned i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct json_object *own = json_object_new_object();
 
         json_object_object_add(own, "topo", json_object_new_string(what->topo));
@@ -197,12 +201,27 @@ static void beside_rows(struct bench *bench, const struct bench_hops_case *what,
     }
 }
 
-/* hops.tree.uniform and the loop that does no more than it must, in turns. */
+/* A round: each moves segments for @ns, and the bare loops are compared with the fabric. */
+static void beside_take(struct beside *beside, struct bench_hops *hops,
+                        struct bare_hops *const bare[BARES], uint64_t ns)
+{
+    double hop_ns = bench_hops_step(hops, ns).hop_ns;
+
+    bench_sample(&beside->fabric, 1e3 / hop_ns);
+    for (unsigned i = 0; i < BARES; i++) {
+        double bare_ns = bare_hops_step(bare[i], ns);
+
+        bench_sample(&beside->bare[i], 1e3 / bare_ns);
+        bench_sample(&beside->ratio[i], hop_ns / bare_ns);
+    }
+}
+
+/* hops.tree.uniform and the loops that do no more than they must, in turns. */
 static void tree_rows(struct bench *bench, const char *name, const struct bench_hops_case *what)
 {
     uint64_t ns = bench_sample_ns(bench);
     struct beside beside = {.fabric = {.count = 0}};
-    struct bare_hops *bare = bare_hops_open();
+    struct bare_hops *bare[BARES] = {bare_hops_open(false), bare_hops_open(true)};
     struct bench_row row = {.name = name,
                             .unit = "Mhops/s",
                             .samples = &beside.fabric,
@@ -211,28 +230,25 @@ static void tree_rows(struct bench *bench, const char *name, const struct bench_
     struct bench_hops hops;
     char error[256] = "there is no memory";
 
-    if (bench_hops_open(&hops, what, 0, error, sizeof error) || !bare) {
+    if (bench_hops_open(&hops, what, 0, error, sizeof error) || !bare[PLAIN] || !bare[QUEUED]) {
         row.error = error;
     } else {
         bench_hops_step(&hops, ns); /* warm-up: queues fill */
-        bare_hops_step(bare, ns);
+        for (unsigned i = 0; i < BARES; i++)
+            bare_hops_step(bare[i], ns);
         hops.cpu_ns = hops.wall_ns = 0;
-        for (unsigned left = bench_repeat(bench, 9, 3); left; left--) {
-            double hop_ns = bench_hops_step(&hops, ns).hop_ns, bare_ns = bare_hops_step(bare, ns);
-
-            bench_sample(&beside.fabric, 1e3 / hop_ns);
-            bench_sample(&beside.bare, 1e3 / bare_ns);
-            bench_sample(&beside.ratio, hop_ns / bare_ns);
-        }
+        for (unsigned left = bench_repeat(bench, 9, 3); left; left--)
+            beside_take(&beside, &hops, bare, ns);
         row.error = bench_hops_wrong(&hops);
         row.conditions = bench_hops_conditions(&hops, what);
     }
     bench_row(bench, &row);
-    if (!row.error && bare_hops_stray(bare))
+    if (!row.error && (bare_hops_stray(bare[PLAIN]) || bare_hops_stray(bare[QUEUED])))
         row.error = "segments went astray";
     beside_rows(bench, what, &beside, row.error);
     bench_hops_close(&hops);
-    bare_hops_close(bare);
+    for (unsigned i = 0; i < BARES; i++)
+        bare_hops_close(bare[i]);
 }
 
 /* --- workers on threads of their own ------------------------------------------------ */

@@ -16,6 +16,7 @@
 #define FABRIC_WINDOW_SWITCHES  16u /* clock virtual: a worker has no fewer */
 /* for nodes inside the fabric, if they send payload at all */
 #define FABRIC_LOCAL_BUFS (1u << 20)
+#define RAW_RINGS_BYTES   ((uint64_t)1 << 22) /* raw_slots() */
 
 /*
  * A quarter of the cores steps the fabric; the rest is for the processes that use it. In simulated
@@ -72,10 +73,37 @@ uint64_t fabric_bufs(const struct fabric_config *config, uint32_t workers)
            (uint64_t)fabric_own_nodes(config) * EMU_EDGE_BATCH;
 }
 
+/*
+ * Slots of a crosspoint on clock raw, and so credits of a cable. With more of them fewer segments
+ * stop for want of a credit: of uniform traffic 1.3 times as many hops a second, until the rings of
+ * all cables are more than a processor's inner caches have near.
+ */
+static uint32_t raw_slots(const struct fabric_config *config)
+{
+    const struct topo_graph *graph = config->graph;
+    uint32_t rows = fabric_switch_ports(config) + config->profile.combine_units;
+    uint64_t slot_bytes = (uint64_t)graph->switches * graph->ports * sizeof(struct emu_entry);
+    uint32_t slots = EMU_XPOINT_MAX;
+
+    while (slots > EMU_RAW_SLOTS &&
+           (rows * rows * slots > SWITCH_SEGMENTS_MAX || slots * slot_bytes > RAW_RINGS_BYTES))
+        slots /= 2;
+    return slots;
+}
+
+struct emu_profile fabric_profile_on(const struct fabric_config *config)
+{
+    struct emu_profile profile = config->profile;
+
+    if (!profile.raw_xpoint_slots)
+        profile.raw_xpoint_slots = raw_slots(config);
+    return emu_profile_on(&profile, config->clock);
+}
+
 void fabric_bytes(const struct fabric_config *config, struct fabric_bytes *ret)
 {
     const struct topo_graph *graph = config->graph;
-    struct emu_profile profile = emu_profile_on(&config->profile, config->clock);
+    struct emu_profile profile = fabric_profile_on(config);
     uint64_t buf = sizeof(uint16_t) + 2 * sizeof(uint32_t); /* beside the payload itself */
     uint64_t nodes = graph->nodes * (sizeof(struct emu_edge *) + sizeof(struct engine *));
 
@@ -225,7 +253,7 @@ static int check_hosts(const struct fabric_config *config, char *error, size_t e
 
 int fabric_check_config(const struct fabric_config *config, char *error, size_t error_bytes)
 {
-    struct emu_profile profile = emu_profile_on(&config->profile, config->clock);
+    struct emu_profile profile = fabric_profile_on(config);
     int err = check_links(config, error, error_bytes);
 
     if (!err)

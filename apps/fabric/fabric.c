@@ -275,7 +275,7 @@ int fabric_start(struct fabric **ret, const struct fabric_config *config, char *
     fabric->config = *config;
     fabric->config.bounds = emu_bounds_filled(config->bounds);
     fabric->links.routed = config->graph;
-    fabric->config.profile = fabric->inward = emu_profile_on(&config->profile, config->clock);
+    fabric->config.profile = fabric->inward = fabric_profile_on(config);
     fabric->inward.switch_ps = emu_profile_node_ps(&fabric->config.profile);
     fabric->workers = fabric_worker_count(config);
     fabric->slots = FABRIC_SLOTS_LEAST;

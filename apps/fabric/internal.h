@@ -284,6 +284,9 @@ static inline bool fabric_has_states(const struct fabric_config *config)
  */
 uint64_t fabric_bufs(const struct fabric_config *config, uint32_t workers);
 
+/* fabric/config.c: the profile as a network of this size has it on its clock. Pure. */
+struct emu_profile fabric_profile_on(const struct fabric_config *config);
+
 /*
  * fabric/config.c: do network, clock, profile and nodes suit each other? Errors: -EINVAL, -EFBIG,
  * with one line in @error.

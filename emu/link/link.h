@@ -622,13 +622,13 @@ static inline void emu_rx_fetch(const struct emu_rx *rx)
 }
 
 /**
- * emu_rx_fetch_burst - ask for the whole ring, where it is that of a cable on clock raw: its slots
- * are taken next, many at a time. Any other ring: for a part of it, or for more.
+ * emu_rx_fetch_burst - ask for the slots that are taken next, many at a time, on clock raw; those
+ * behind them the processor asks for by itself.
  */
 static inline void emu_rx_fetch_burst(const struct emu_rx *rx)
 {
     if (rx->kind == EMU_LINK_LOCAL)
-        emu_fetch_lines(rx->data.slot, rx->data.slot + EMU_XPOINT_MAX);
+        emu_fetch_lines(emu_ring_slot(&rx->data), emu_ring_slot(&rx->data) + EMU_RAW_SLOTS);
 }
 
 static inline void emu_tx_fetch(const struct emu_tx *tx)

@@ -38,8 +38,8 @@
 #define ENGINE_NODES_MAX 65536u           /* a packet's destination has 16 bits */
 #define ENGINE_DOUBLINGS 16u /* of the rest between two tries, profile->retry_ps, at most */
 
-#define ENGINE_EDGE_CREDITS  ((uint32_t)EMU_XPOINT_MAX) /* of an edge towards the engine */
-#define ENGINE_LOCAL_CREDITS 64u                        /* of a local host's cable, each way */
+#define ENGINE_EDGE_CREDITS  16u /* of an edge towards the engine */
+#define ENGINE_LOCAL_CREDITS 64u /* of a local host's cable, each way */
 
 struct emu_clash;
 struct engine;

@@ -15,7 +15,9 @@ RINGS = {f"ring.{where}.burst{burst}" for where in ("one_core", "two_cores")
          for burst in (1, 8, 32)}
 HOPS = {f"hops.{topo}.{traffic}" for topo in ("switch", "tree")
         for traffic in ("uniform", "complement")}
-HOPS_BARE = {"hops.tree.uniform.bare": "Mhops/s", "hops.tree.uniform bare/fabric": "x"}
+HOPS_BARE = {"hops.tree.uniform.bare": "Mhops/s", "hops.tree.uniform bare/fabric": "x",
+             "hops.tree.uniform.bare.queued": "Mhops/s",
+             "hops.tree.uniform bare.queued/fabric": "x"}
 HOPS_GAIN = {"hops.tree.uniform.gain2", "hops.tree.uniform.most2"}
 
 ACK_HOPS = {f"ack.hops.{topo}.{traffic}{what}"

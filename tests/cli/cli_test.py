@@ -47,7 +47,7 @@ class CliTest(FabemuCase):
                 (("run", "--credits", "x", "--", "true"), ["row or counter"]),
                 (("run", "--profile", "x", "--", "true"), ["oq2004", "qsnet3"]),
                 (("run", "--set", "speed=1", "--", "true"), ["speed", "switch_ps"]),
-                (("run", "--set", "xpoint_slots=99", "--", "true"), ["1 to 16"]),
+                (("run", "--set", "xpoint_slots=99", "--", "true"), ["1 to 64"]),
                 (("topo",), ["kary:4,2"]),
         ):
             with self.subTest(args=args):

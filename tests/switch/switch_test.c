@@ -150,6 +150,7 @@ static void credits__are_conserved_by_the_row_guarantee(void)
     conserve_credits("kary:4,2", EMU_CREDIT_ROW, 4);
     conserve_credits("kary:2,3", EMU_CREDIT_ROW, 2);
     conserve_credits("kary:8,1", EMU_CREDIT_ROW, 16);
+    conserve_credits("kary:4,2", EMU_CREDIT_ROW, 64);
 }
 
 static void credits__are_conserved_by_the_plain_counter(void)
@@ -428,6 +429,31 @@ static void choice__of_an_input_buffer_waits_for_room(void)
     bench_close(&b);
 }
 
+/* Where nobody says how many: what a switch can hold and rings have room for. */
+static void credits__are_as_many_as_fit_the_network(void)
+{
+    static const struct {
+        const char *spec;
+        uint32_t asked, slots;
+    } cases[] = {{"kary:4,3", 0, 64},  {"kary:4,3", 5, 5},   {"kary:15,2", 0, 64},
+                 {"kary:8,3", 0, 32},  {"kary:16,2", 0, 32}, {"kary:10,3", 0, 16},
+                 {"kary:31,1", 0, 32}, {"kary:10,3", 64, 64}};
+
+    for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct fabric_config config = {.clock = EMU_CLOCK_RAW};
+        struct topo_graph *graph = NULL;
+        char error[256];
+
+        config.profile = bench_profile(EMU_CREDIT_ROW, cases[i].asked);
+        CU_ASSERT_EQUAL_FATAL(topo_parse(&graph, cases[i].spec, error, sizeof error), 0);
+        config.graph = graph;
+        CU_ASSERT_EQUAL(fabric_profile_on(&config).xpoint_slots, cases[i].slots);
+        config.clock = EMU_CLOCK_VIRTUAL;
+        CU_ASSERT_EQUAL(fabric_profile_on(&config).xpoint_slots, config.profile.xpoint_slots);
+        topo_free(graph);
+    }
+}
+
 int main(void)
 {
     static const struct test_case cases[] = {
@@ -436,6 +462,7 @@ int main(void)
         {"credits__are_conserved_by_the_plain_counter",
          credits__are_conserved_by_the_plain_counter},
         {"credits__are_conserved_by_input_buffers", credits__are_conserved_by_input_buffers},
+        {"credits__are_as_many_as_fit_the_network", credits__are_as_many_as_fit_the_network},
         {"credits__that_are_late_send_nothing_early", credits__that_are_late_send_nothing_early},
         {"credits__row_guarantee_lets_others_pass_a_blocked_output",
          credits__row_guarantee_lets_others_pass_a_blocked_output},

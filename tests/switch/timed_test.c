@@ -474,9 +474,9 @@ static void policies__say_what_they_cannot_do(void)
     struct sim w;
 
     CU_ASSERT_TRUE(refused("kary:2,2", "buffers=input", EMU_CLOCK_RAW, "time slots"));
-    CU_ASSERT_TRUE(refused("kary:2,2", "buffers=input input_slots=17", EMU_CLOCK_REAL, "1 to 16"));
+    CU_ASSERT_TRUE(refused("kary:2,2", "buffers=input input_slots=65", EMU_CLOCK_REAL, "1 to 64"));
     CU_ASSERT_TRUE(
-        refused("kary:2,2", "buffers=input_xpoint input_slots=17", EMU_CLOCK_RAW, "1 to 16"));
+        refused("kary:2,2", "buffers=input_xpoint input_slots=65", EMU_CLOCK_RAW, "1 to 64"));
     CU_ASSERT_FALSE(refused("kary:2,2", "buffers=input_xpoint input_slots=16", EMU_CLOCK_RAW, ""));
     CU_ASSERT_TRUE(refused("kary:30,2", "combine_units=5", EMU_CLOCK_RAW, "64 ports and units"));
     CU_ASSERT_FALSE(refused("kary:30,2", "combine_units=3", EMU_CLOCK_RAW, ""));

@@ -11,8 +11,11 @@
 
 struct bare_hops;
 
-/** bare_hops_open - nothing has moved yet. NULL: there is no memory. */
-struct bare_hops *bare_hops_open(void);
+/**
+ * bare_hops_open - nothing has moved yet. NULL: there is no memory.
+ * @queued: what finds no credit waits in a queue of its input and output; else in its ring.
+ */
+struct bare_hops *bare_hops_open(bool queued);
 void bare_hops_close(struct bare_hops *bare);
 
 /** bare_hops_step - moves segments for @run_ns of the thread's own time. Returns ns a hop. */

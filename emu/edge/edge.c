@@ -489,16 +489,6 @@ bool emu_edge_reads(struct emu_edge *edge, uint32_t part)
 #define EDGE_TELL_PASSES 4u  /* and any after so many passes */
 
 /*
- * Does this worker do so little with a segment that its way between cores is what counts? With
- * acknowledgments it works on one for 180 ns, and streams gained nothing by any of this: with it
- * messages of 1 MB had 0.87 of the bandwidth (7 rounds in turns).
- */
-static bool edge_is_quick(const struct emu_edge *edge)
-{
-    return !emu_profile_acknowledged(edge->profile);
-}
-
-/*
  * Cores: the process is told where this worker runs, and the worker follows who sends it a stream
  * (worker/place.h). Who hears of either late is slower for a while.
  */
@@ -532,13 +522,12 @@ static void edge_tell(struct emu_edge *edge)
     edge->untold_passes = 0;
     if (edge->up_told != taken) {
         atomic_store_explicit(&shared->up_head, taken, memory_order_release); /* X2: Y1 */
-        if (edge_is_quick(edge))
-            edge_cores(edge, taken - edge->up_told);
+        edge_cores(edge, taken - edge->up_told);
         edge->up_told = taken;
     }
     if (edge->down_told == edge->down_tail)
         return;
-    edge->streams = edge->down_tail - edge->down_told >= EMU_AROUND_RUN && edge_is_quick(edge);
+    edge->streams = edge->down_tail - edge->down_told >= EMU_AROUND_RUN;
     edge->down_told = edge->down_tail;
     emu_around_end();
     atomic_exchange_explicit(&shared->down_tail, edge->down_tail, memory_order_seq_cst); /* X4 */

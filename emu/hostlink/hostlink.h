@@ -63,7 +63,7 @@
 #include "emu/hostlink/session/session.h"
 #include "emu/link/link.h"
 
-#define EMU_HOSTLINK_TURN   16u        /* entries of a cable before it is the next one's turn */
+#define EMU_HOSTLINK_TURN   32u        /* entries of a cable before it is the next one's turn */
 #define EMU_HOSTLINK_DEPTH  256u       /* of a cable on clock raw, at least; */
 #define EMU_HOSTLINK_DEEP   512u       /* at most, */
 #define EMU_HOSTLINK_DEPTHS 16384u     /* and that of all cables, if each has the least */

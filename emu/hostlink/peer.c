@@ -9,7 +9,7 @@
 
 #include "emu/link/replay.h"
 
-#define PEER_BURST    128u                 /* entries sent in a step */
+#define PEER_BURST    256u                 /* entries sent in a step */
 #define PEER_STREAM   8u                   /* with so many in one, more will come in the next */
 #define PEER_CLOCK_NS 50000000u            /* a CLOCK while entries go to and fro, */
 #define PEER_IDLE_NS  UINT64_C(1000000000) /* and after they have not for so long, once in it */

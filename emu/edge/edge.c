@@ -413,22 +413,13 @@ static inline bool edge_put_around(struct emu_edge *edge, const struct emu_hdr *
     return true;
 }
 
-/* May the next segment be written? Not to a process that was cut off: it is dropped. */
-static bool edge_gets(struct emu_edge *edge)
+/* May the next @count segments be written? Not to a process that was cut off: they are dropped. */
+static bool edge_gets(struct emu_edge *edge, uint32_t count)
 {
-    if (atomic_load_explicit(&edge->cut, memory_order_relaxed)) {
-        emu_count(&edge->dead, 1);
-        return false;
-    }
-    emu_edge_prefetch_on(edge->shared, edge->down_tail);
-    return true;
-}
-
-/* It is written. */
-static void edge_got(struct emu_edge *edge)
-{
-    edge->down_tail++;
-    emu_count(&edge->delivered, 1);
+    if (!atomic_load_explicit(&edge->cut, memory_order_relaxed))
+        return true;
+    emu_count(&edge->dead, count);
+    return false;
 }
 
 void emu_edge_put(struct emu_edge *edge, const struct emu_hdr *hdr, const struct emu_seg *payload)
@@ -436,8 +427,9 @@ void emu_edge_put(struct emu_edge *edge, const struct emu_hdr *hdr, const struct
     struct emu_seg *seg = &edge->shared->down[edge->down_tail % EMU_EDGE_SLOTS].seg;
     uint32_t *on = &edge->shared->down_on[edge->down_tail % EMU_EDGE_SLOTS];
 
-    if (!edge_gets(edge))
+    if (!edge_gets(edge, 1))
         return;
+    emu_edge_prefetch_on(edge->shared, edge->down_tail);
     if (!edge_put_around(edge, hdr, payload, seg)) {
         emu_edge_prefetch(edge->shared->down, edge->down_tail, edge->down_head + EMU_EDGE_SLOTS,
                           true);
@@ -447,7 +439,8 @@ void emu_edge_put(struct emu_edge *edge, const struct emu_hdr *hdr, const struct
     }
     if (*on)
         *on = 0;
-    edge_got(edge);
+    edge->down_tail++;
+    emu_count(&edge->delivered, 1);
 }
 
 uint32_t emu_edge_write(struct emu_shelf *shelf, const struct emu_hdr *hdr,
@@ -463,12 +456,15 @@ uint32_t emu_edge_write(struct emu_shelf *shelf, const struct emu_hdr *hdr,
     return on;
 }
 
-void emu_edge_refer(struct emu_edge *edge, uint32_t on)
+void emu_edge_refer(struct emu_edge *edge, uint32_t on, uint32_t count)
 {
-    if (!edge_gets(edge))
+    if (!edge_gets(edge, count))
         return;
-    edge->shared->down_on[edge->down_tail % EMU_EDGE_SLOTS] = emu_on(on);
-    edge_got(edge);
+    for (uint32_t i = 0; i < count; i++, edge->down_tail++) {
+        emu_edge_prefetch_on(edge->shared, edge->down_tail);
+        edge->shared->down_on[edge->down_tail % EMU_EDGE_SLOTS] = emu_on(on + i);
+    }
+    emu_count(&edge->delivered, count);
     edge->shelf_last[emu_shelf_part(on)] = edge->down_tail;
 }
 

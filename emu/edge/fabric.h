@@ -272,8 +272,11 @@ void emu_edge_put(struct emu_edge *edge, const struct emu_hdr *hdr, const struct
  */
 uint32_t emu_edge_write(struct emu_shelf *shelf, const struct emu_hdr *hdr,
                         const struct emu_seg *payload);
-/** emu_edge_refer - raw: send the segment that is at @on on the shelf. The caller saw room. */
-void emu_edge_refer(struct emu_edge *edge, uint32_t on);
+/**
+ * emu_edge_refer - raw: send the @count segments that are at @on on the shelf and behind it, all in
+ * one part. The caller saw room.
+ */
+void emu_edge_refer(struct emu_edge *edge, uint32_t on, uint32_t count);
 /**
  * emu_edge_reads - has the process something left to read in @part of its shelf? One that was cut
  * off may read on: it has not heard of it yet.

@@ -345,7 +345,20 @@ static inline void emu_tx_refer(struct emu_tx *tx, uint32_t on, const struct emu
     struct emu_edge *edge = emu_tx_out(tx, hdr, payload);
 
     if (edge)
-        emu_edge_refer(edge, on);
+        emu_edge_refer(edge, on, 1);
+}
+
+/** emu_tx_refers - raw: may several go so at once? Not to nobody, nor where they are tapped. */
+static inline bool emu_tx_refers(const struct emu_tx *tx)
+{
+    return tx->plug.plugged && !tx->tapped;
+}
+
+/** emu_tx_refer_run - raw: emu_tx_refer() of @count of one part of the shelf, from @on on. */
+static inline void emu_tx_refer_run(struct emu_tx *tx, uint32_t on, uint32_t count)
+{
+    tx->untold = (uint16_t)(tx->untold + count);
+    emu_edge_refer(tx->plug.plugged, on, count);
 }
 
 /**

@@ -408,9 +408,16 @@ uint32_t nic_receive(struct fabemu *fab)
     uint32_t taken = 0;
 
     while (taken < NIC_RECEIVE_BURST && (seg = emu_edge_nic_peek(&fab->edge, fab->now_ps))) {
-        receive_one(fab, seg);
-        emu_edge_nic_pop(&fab->edge);
-        if (++taken % NIC_RECEIVE_TELL == 0)
+        uint32_t most = NIC_RECEIVE_TELL - taken % NIC_RECEIVE_TELL;
+        uint32_t run = seg->hdr.kind == EMU_UNICAST ? 0 : nic_group_receive_run(fab, seg, most);
+
+        if (!run) {
+            receive_one(fab, seg);
+            emu_edge_nic_pop(&fab->edge);
+            run = 1;
+        }
+        taken += run;
+        if (taken % NIC_RECEIVE_TELL == 0)
             emu_edge_nic_consumed(&fab->edge); /* the fabric fills these while we empty the next */
     }
     for (uint32_t n = 0; fab->loop && n < NIC_RECEIVE_BURST; n++, taken++) {

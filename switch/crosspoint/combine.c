@@ -453,23 +453,102 @@ static inline void combine_prefetch(struct switch_crosspoints *xp, const struct 
         emu_seg_prefetch(emu_pool_seg(switch_cache(xp)->pool, next->part[u].buf), true);
 }
 
+/* May a contribution by @row be added to @state, which is that of its number? */
+static inline bool combine_adds(const struct switch_crosspoints *xp,
+                                const struct switch_group *group, const struct switch_state *state,
+                                uint32_t u, uint32_t row, const struct emu_hdr *hdr)
+{
+    return !xp->ailing && !group->in_order && hdr->len && state->active && !state->outs &&
+           state->part[u].have && !(state->part[u].have & emu_bit(row)) &&
+           emu_combiner_agrees(&state->hdr, hdr);
+}
+
+/* It is. */
+static inline void combine_add(struct switch_crosspoints *xp, const struct switch_group *group,
+                               uint32_t i, uint32_t u, const struct emu_hdr *hdr,
+                               const struct emu_seg *seg)
+{
+    uint32_t buf = switch_group_part(group, i, u)->buf;
+
+    if (group->window == EMU_WINDOW_WIDE)
+        combine_prefetch(xp, group, i, u);
+    emu_combine_fold(hdr->op, hdr->type, emu_pool_bytes(switch_cache(xp)->pool, buf), seg->payload,
+                     hdr->len);
+}
+
+static inline uint32_t combine_index(const struct switch_group *group, const struct emu_hdr *hdr)
+{
+    return hdr->seq & (group->window - 1);
+}
+
 bool switch_unit_add(struct switch_crosspoints *xp, const struct switch_group *group, uint32_t u,
                      uint32_t row, const struct emu_hdr *hdr, const struct emu_seg *seg)
 {
-    uint32_t i = hdr->seq & (group->window - 1);
+    uint32_t i = combine_index(group, hdr);
     struct switch_state *state = group->units ? switch_group_state(group, i) : NULL;
-    uint64_t bit = emu_bit(row);
 
-    if (!state || xp->ailing || group->in_order || !hdr->len || !state->active || state->outs ||
-        !state->part[u].have || (state->part[u].have & bit) ||
-        !emu_combiner_agrees(&state->hdr, hdr))
+    if (!state || !combine_adds(xp, group, state, u, row, hdr))
         return false;
-    if (group->window == EMU_WINDOW_WIDE)
-        combine_prefetch(xp, group, i, u);
-    emu_combine_fold(hdr->op, hdr->type, emu_pool_bytes(switch_cache(xp)->pool, state->part[u].buf),
-                     seg->payload, hdr->len);
+    combine_add(xp, group, i, u, hdr, seg);
     combine_came(xp, group, state, i, u, row, 0);
     return true;
+}
+
+/* Would state @i be complete with what comes by @row? */
+static inline bool combine_completes(const struct switch_group *group,
+                                     const struct switch_state *state, uint32_t row)
+{
+    uint64_t up = group->up < 0 ? 0 : emu_bit((uint32_t)group->up);
+
+    return emu_combiner_outs(state->hdr.kind, group->ports, state->have | emu_bit(row), up,
+                             group->ports) != 0;
+}
+
+uint32_t switch_unit_add_run(struct switch_crosspoints *xp, const struct switch_group *group,
+                             uint32_t row, struct emu_edge *edge, struct emu_hdr *hdr,
+                             const struct emu_seg *seg, uint32_t most)
+{
+    const struct emu_hdr like = *hdr;
+    uint32_t run = 0;
+
+    do {
+        uint32_t i = combine_index(group, hdr);
+        struct switch_state *state = switch_group_state(group, i);
+
+        if (hdr->dst != like.dst || hdr->kind != like.kind ||
+            !combine_adds(xp, group, state, 0, row, hdr) || combine_completes(group, state, row))
+            break;
+        combine_add(xp, group, i, 0, hdr, seg);
+        state->part[0].have |= emu_bit(row);
+        state->have |= emu_bit(row);
+        emu_edge_pass(edge);
+        run++;
+    } while (run < most && (seg = emu_edge_peek(edge, hdr)));
+    emu_count(&xp->bar.sw.counts.combined, run);
+    return run;
+}
+
+bool switch_unit_ends(struct switch_crosspoints *xp, const struct switch_group *group, uint32_t row,
+                      const struct emu_hdr *hdr)
+{
+    const struct switch_state *state = switch_group_state(group, combine_index(group, hdr));
+
+    return (state->have | emu_bit(row)) == group->ports && hdr->kind == EMU_ALLREDUCE &&
+           combine_adds(xp, group, state, 0, row, hdr);
+}
+
+uint32_t switch_unit_end(struct switch_crosspoints *xp, const struct switch_group *group,
+                         const struct emu_hdr *hdr, const struct emu_seg *seg,
+                         struct emu_hdr *result)
+{
+    uint32_t i = combine_index(group, hdr);
+    struct switch_state *state = switch_group_state(group, i);
+
+    combine_add(xp, group, i, 0, hdr, seg);
+    state->have = state->outs = group->ports;
+    combine_end(xp, state);
+    *result = state->hdr;
+    return state->part[0].buf;
 }
 
 void switch_unit_fold(struct switch_crosspoints *xp, const struct switch_group *group, uint32_t u,

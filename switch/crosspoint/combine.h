@@ -24,6 +24,31 @@ bool switch_unit_add(struct switch_crosspoints *xp, const struct switch_group *g
                      uint32_t row, const struct emu_hdr *hdr, const struct emu_seg *seg);
 
 /*
+ * Raw, the switch's only unit. Is a contribution with @hdr the last one of a result that goes from
+ * here to all members, and may switch_unit_end() add it?
+ */
+bool switch_unit_ends(struct switch_crosspoints *xp, const struct switch_group *group, uint32_t row,
+                      const struct emu_hdr *hdr);
+
+/*
+ * Raw. Such a contribution is added as by switch_unit_add(), and its state is over. Returns the
+ * buffer with the result, for the caller to send to all members, and to drop; *@result is its
+ * header. Nothing is counted.
+ */
+uint32_t switch_unit_end(struct switch_crosspoints *xp, const struct switch_group *group,
+                         const struct emu_hdr *hdr, const struct emu_seg *seg,
+                         struct emu_hdr *result);
+
+/*
+ * Raw, the switch's only unit. The same for contributions in a row that complete nothing, as far as
+ * they are like the first, @hdr and @seg, but for their numbers; @most at most. @edge: that they
+ * come by, where they are done with. @hdr is written. Returns how many.
+ */
+uint32_t switch_unit_add_run(struct switch_crosspoints *xp, const struct switch_group *group,
+                             uint32_t row, struct emu_edge *edge, struct emu_hdr *hdr,
+                             const struct emu_seg *seg, uint32_t most);
+
+/*
  * Raw. The same for a contribution that nothing waits before: it need not stand at the unit's
  * crosspoint.
  */

@@ -95,6 +95,8 @@ struct through_way {
     uint32_t dst;
     uint8_t kind;
     bool copies_out; /* all outputs lead to processes */
+    bool runs;       /* several at once: through_run() may have them */
+    bool ends;       /* and what completes results: through_end() */
     /* the unit that takes it, for now: nothing waits for it at this row; or SWITCH_NO_UNIT */
     uint32_t unit;
     uint64_t outs;                    /* 0: no way is known */
@@ -102,6 +104,12 @@ struct through_way {
 };
 
 #define SWITCH_NO_UNIT UINT32_MAX
+
+/* Do results of @group go from here to all members, all of which are processes here? */
+static bool through_may_end(const struct switch_crosspoints *xp, const struct switch_group *group)
+{
+    return group->up < 0 && emu_bits_several(group->ports) && switch_copies_out(xp, group->ports);
+}
 
 static void through_find(struct switch_crosspoints *xp, uint32_t r, const struct emu_hdr *hdr,
                          struct through_way *way)
@@ -119,6 +127,9 @@ static void through_find(struct switch_crosspoints *xp, uint32_t r, const struct
     o = way->outs ? emu_bits_first(way->outs) : 0;
     if (o >= xp->bar.sw.ports && !switch_units_stalled(xp))
         way->unit = o - xp->bar.sw.ports;
+    way->runs = way->unit != SWITCH_NO_UNIT && xp->units == 1 && way->group->units &&
+                r < xp->bar.sw.ports && !xp->bar.row[r].rx.tapped;
+    way->ends = way->runs && through_may_end(xp, way->group);
     way->copies_out = way->outs && !(unicast && emu_bits_several(way->outs)) &&
                       switch_copies_out(xp, way->outs);
 }
@@ -144,6 +155,96 @@ static inline bool through_pass(struct switch_crosspoints *xp, uint32_t r,
     return true;
 }
 
+/*
+ * Results for all of @outs, several: how many may be put on the shelf that all have, and be sent
+ * from there, one after the other? 0: they go some other way.
+ */
+static uint32_t through_shelves(struct switch_crosspoints *xp, uint64_t outs,
+                                struct emu_shelf *shelf)
+{
+    uint32_t room;
+
+    if (!shelf || (emu_shelf_is_full(shelf) && !shelf_turn(xp, shelf)))
+        return 0;
+    room = shelf->end - shelf->next;
+    emu_each_bit (o, outs) {
+        if (!emu_tx_refers(&xp->bar.out[o].tx) || !switch_is_open(xp, o))
+            return 0;
+        if (switch_row_of(xp)->room[o] < room)
+            room = switch_row_of(xp)->room[o];
+    }
+    return room;
+}
+
+/* @count results have been put on the shelf, from @on on: they go to all of @outs. */
+static void through_refer(struct switch_crosspoints *xp, uint64_t outs, uint32_t on, uint32_t count)
+{
+    struct switch_counts *counts = &xp->bar.sw.counts;
+
+    emu_each_bit (o, outs) {
+        switch_row_of(xp)->room[o] -= count;
+        emu_tx_refer_run(&xp->bar.out[o].tx, on, count);
+    }
+    xp->bar.runnable |= outs; /* their receivers are to be told */
+    emu_count(&counts->combined, count);
+    emu_count(&counts->results, count);
+    emu_count(&counts->multicasts, count);
+}
+
+/* Is @hdr, by row @r, the last contribution to a result that may go from here to a shelf? */
+static bool through_ends(struct switch_crosspoints *xp, uint32_t r, const struct through_way *way,
+                         const struct emu_hdr *hdr)
+{
+    return hdr->dst == way->dst && hdr->kind == way->kind && switch_shelves(hdr) &&
+           switch_unit_ends(xp, way->group, r, hdr);
+}
+
+/*
+ * What comes last of all members' contributions mostly does so for many numbers in a row: what does
+ * not depend on the number is asked once for as many as there are, from @hdr and @seg on, but not
+ * more than @most. Returns how many. 0: nothing was done.
+ */
+static uint32_t through_end(struct switch_crosspoints *xp, uint32_t r,
+                            const struct through_way *way, struct emu_edge *edge,
+                            struct emu_hdr *hdr, const struct emu_seg *seg, uint32_t most)
+{
+    uint64_t outs = way->group->ports;
+    struct emu_shelf *shelf;
+    uint32_t room, on, count = 0;
+
+    if (!through_ends(xp, r, way, hdr) || switch_unit_pending(xp, way->unit))
+        return 0;
+    shelf = shelf_at(xp, outs);
+    room = through_shelves(xp, outs, shelf);
+    if (!room)
+        return 0;
+    on = shelf->next;
+    do {
+        struct emu_hdr result;
+        uint32_t buf = switch_unit_end(xp, way->group, hdr, seg, &result);
+
+        emu_edge_write(shelf, &result, emu_pool_seg(switch_cache(xp)->pool, buf));
+        emu_pool_drop(switch_cache(xp), buf);
+        emu_edge_pass(edge);
+    } while (++count < room && count < most && (seg = emu_edge_peek(edge, hdr)) &&
+             through_ends(xp, r, way, hdr));
+    through_refer(xp, outs, on, count);
+    return count;
+}
+
+/* Contributions that are folded where they come, several in a row. Returns how many, or 0. */
+static uint32_t through_run(struct switch_crosspoints *xp, uint32_t r,
+                            const struct through_way *way, struct emu_edge *edge,
+                            struct emu_hdr *hdr, const struct emu_seg *seg, uint32_t most)
+{
+    uint32_t run;
+
+    if (*switch_count(&xp->bar, r, xp->bar.sw.ports + way->unit))
+        return 0;
+    run = way->ends ? through_end(xp, r, way, edge, hdr, seg, most) : 0;
+    return run ? run : switch_unit_add_run(xp, way->group, r, edge, hdr, seg, most);
+}
+
 uint32_t switch_through(struct switch_crosspoints_row *row, uint32_t r)
 {
     struct switch_crosspoints *xp = &row->raw.xp;
@@ -152,7 +253,7 @@ uint32_t switch_through(struct switch_crosspoints_row *row, uint32_t r)
     const struct emu_seg *seg;
     struct emu_edge *edge;
     struct emu_entry entry;
-    uint32_t moved = 0;
+    uint32_t moved = 0, run;
 
     emu_rx_begin(rx);
     edge = rx->plug.plugged;
@@ -161,6 +262,10 @@ uint32_t switch_through(struct switch_crosspoints_row *row, uint32_t r)
             through_find(xp, r, &entry.hdr, &way);
         if (__builtin_expect(rx->tapped, 0))
             emu_tap_peeked(rx, edge->serial, edge->up_head, &entry.hdr, seg);
+        run = way.runs ? through_run(xp, r, &way, edge, &entry.hdr, seg, SWITCH_BURST - moved) : 0;
+        moved += run;
+        if (run)
+            continue;
         if (!through_pass(xp, r, &way, edge, seg, &entry))
             break;
         emu_edge_pass(edge);

@@ -21,6 +21,30 @@ static void broadcast_receive(struct fabemu *fab, const struct emu_seg *seg)
         nic_broadcast_receive(fab, seg);
 }
 
+/* Is a token due? A member that waits for a window to open is on the list already. */
+static void group_token(struct fabemu *fab, struct fabemu_group *g)
+{
+    if (g->joined && !g->broken && g->issued < g->cur && !emu_listed(&g->busy))
+        emu_list_add(&fab->busy, &g->busy);
+}
+
+uint32_t nic_group_receive_run(struct fabemu *fab, const struct emu_seg *seg, uint32_t most)
+{
+    struct fabemu_group *g;
+    uint32_t run;
+
+    if (seg->hdr.kind != EMU_ALLREDUCE &&
+        (seg->hdr.kind != EMU_MULTICAST || seg->hdr.op != NIC_MULTICAST_STREAM))
+        return 0;
+    g = nic_group_find(fab, seg->hdr.dst);
+    if (!g || g->broken)
+        return 0;
+    run = nic_stream_receive_run(g, seg, most);
+    if (run)
+        group_token(fab, g);
+    return run;
+}
+
 void nic_group_receive(struct fabemu *fab, const struct emu_seg *seg)
 {
     struct fabemu_group *g;
@@ -37,9 +61,7 @@ void nic_group_receive(struct fabemu *fab, const struct emu_seg *seg)
         return;
     }
     nic_stream_receive(g, seg);
-    if (g->joined && !g->broken && g->issued < g->cur && !emu_listed(&g->busy))
-        /* A token is due. A member that waits for a window to open is on the list already. */
-        emu_list_add(&fab->busy, &g->busy);
+    group_token(fab, g);
 }
 
 void nic_group_notice(struct fabemu *fab, const struct emu_seg *seg)

@@ -10,6 +10,11 @@
 #include "nic/host/adapter.h"
 
 void nic_group_receive(struct fabemu *fab, const struct emu_seg *seg);
+/**
+ * nic_group_receive_run - several at once, and popped: see nic_stream_receive_run(), which asks
+ * more. @seg: the down ring's first.
+ */
+uint32_t nic_group_receive_run(struct fabemu *fab, const struct emu_seg *seg, uint32_t most);
 /** nic_group_notice - all members have a segment of ours that is not of the stream. */
 void nic_group_notice(struct fabemu *fab, const struct emu_seg *seg);
 

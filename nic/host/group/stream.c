@@ -474,6 +474,59 @@ void nic_stream_receive(struct fabemu_group *g, const struct emu_seg *seg)
         stream_receive(g, seg);
 }
 
+/* Of the segments of @c from its @k-th on, all of one half window: so many may be taken at once. */
+static uint64_t run_most(const struct fabemu_group *g, const struct nic_coll *c, uint64_t k)
+{
+    uint64_t end = least(c->sends ? c->sent : c->segs, c->bytes / c->step);
+
+    end = least(end, half_end(g, c->first + k) - c->first);
+    return end > k ? end - k : 0;
+}
+
+/* Is @seg a full result for @c? */
+static bool run_has(const struct nic_coll *c, const struct emu_seg *seg)
+{
+    return seg->hdr.kind == c->kind && seg->hdr.len == c->step &&
+           (c->kind == EMU_MULTICAST || (seg->hdr.op == c->op && seg->hdr.type == c->type));
+}
+
+/* Is @seg the same for the number @seq? */
+static bool run_goes_on(const struct emu_seg *seg, const struct emu_hdr *like, uint32_t seq)
+{
+    return seg->hdr.dst == like->dst && seg->hdr.seq == seq && seg->hdr.kind == like->kind &&
+           seg->hdr.len == like->len && seg->hdr.op == like->op && seg->hdr.type == like->type;
+}
+
+/*
+ * What is asked of a segment is asked of the first of a run; of the others, whether they are like
+ * it and whether its operation waits for them.
+ */
+uint32_t nic_stream_receive_run(struct fabemu_group *g, const struct emu_seg *seg, uint32_t most)
+{
+    struct emu_edge_nic *nic = &g->fab->edge;
+    const struct emu_hdr hdr = seg->hdr;
+    uint32_t half = half_numbers(g), ahead = hdr.seq - (uint32_t)(g->cur * half), run = 0;
+    uint64_t index = (g->cur + (ahead >= half)) * usable(g) + (ahead & usable(g)), k;
+    struct nic_coll **owner = &g->owner[slot_of(g, hdr.seq)], *c = *owner;
+
+    if (ahead >= g->window || is_token(g, ahead) || index >= g->bound || !c || !c->awaits ||
+        !c->out || c->kind == EMU_REDUCE || !run_has(c, seg))
+        return 0;
+    k = index - c->first;
+    most = (uint32_t)least(most, run_most(g, c, k));
+    while (run < most && owner[run] == c) {
+        emu_copy(c->out + (k + run) * c->step, seg->payload, c->step);
+        owner[run++] = NULL;
+        emu_edge_nic_pop(nic);
+        if (run == most || !(seg = emu_edge_nic_peek(nic, g->fab->now_ps)) ||
+            !run_goes_on(seg, &hdr, hdr.seq + run))
+            break;
+    }
+    if (run)
+        segments_complete(g, c, index, run);
+    return run;
+}
+
 /* --- the end ------------------------------------------------------------------------ */
 
 /*

@@ -16,6 +16,12 @@ void nic_stream_add(struct fabemu_group *g, struct nic_coll *c);
 uint32_t nic_stream_send(struct fabemu_group *g);
 /** nic_stream_receive - a segment of the stream came. */
 void nic_stream_receive(struct fabemu_group *g, const struct emu_seg *seg);
+/**
+ * nic_stream_receive_run - the next segments of the down ring, from @seg on, its first, as far as
+ * they are full results in a row of one operation; @most at most. Returns how many were taken, and
+ * popped. 0: nothing was done, @seg is for nic_stream_receive().
+ */
+uint32_t nic_stream_receive_run(struct fabemu_group *g, const struct emu_seg *seg, uint32_t most);
 /** nic_stream_needs - does the stream still wait for this segment of ours? */
 bool nic_stream_needs(const struct fabemu_group *g, const struct emu_seg *seg);
 /** nic_stream_what - what @c is, for others to compare. */

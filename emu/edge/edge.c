@@ -400,14 +400,13 @@ void emu_edge_send(struct emu_edge *edge, const struct emu_entry *entry)
 }
 
 /*
- * A stream's full segments are written around the caches: whether it is one is said by how many
- * were told of last time. edge_tell() ends it. Those of collectives come as fast as they are
- * combined, and go as well through the caches.
+ * A stream's full segments are written around the caches, here and on the shelf: whether it is one
+ * is said by how many were told of last time. edge_tell() ends it.
  */
 static inline bool edge_put_around(struct emu_edge *edge, const struct emu_hdr *hdr,
                                    const struct emu_seg *payload, struct emu_seg *to)
 {
-    if (!edge->streams || !payload || hdr->len != EMU_PAYLOAD_BYTES || hdr->kind != EMU_UNICAST)
+    if (!edge->streams || !payload || hdr->len != EMU_PAYLOAD_BYTES)
         return false;
     emu_around_write(to, hdr, payload->payload, payload->payload + 8);
     return true;
@@ -449,6 +448,10 @@ uint32_t emu_edge_write(struct emu_shelf *shelf, const struct emu_hdr *hdr,
     uint32_t on = shelf->next++;
     struct emu_seg *seg = &shelf->shared->slot[on % EMU_SHELF_SLOTS].seg;
 
+    if (shelf->streams && hdr->len == EMU_PAYLOAD_BYTES) {
+        emu_around_write(seg, hdr, payload->payload, payload->payload + 8);
+        return on;
+    }
     if (shelf->end - on > EMU_EDGE_AHEAD)
         emu_seg_prefetch(&shelf->shared->slot[(on + EMU_EDGE_AHEAD) % EMU_SHELF_SLOTS].seg, true);
     edge_seg_copy(seg, payload, hdr->len);
@@ -524,6 +527,8 @@ static void edge_tell(struct emu_edge *edge)
     if (edge->down_told == edge->down_tail)
         return;
     edge->streams = edge->down_tail - edge->down_told >= EMU_AROUND_RUN;
+    if (edge->shelf)
+        edge->shelf->streams = edge->streams;
     edge->down_told = edge->down_tail;
     emu_around_end();
     atomic_exchange_explicit(&shared->down_tail, edge->down_tail, memory_order_seq_cst); /* X4 */

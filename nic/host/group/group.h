@@ -158,16 +158,20 @@ static inline struct fabemu_group *nic_group_find(const struct fabemu *fab, uint
     return g;
 }
 
+/** nic_group_hdr - of a segment of the group's. */
+static inline struct emu_hdr nic_group_hdr(const struct fabemu_group *g, uint8_t kind, uint64_t seq)
+{
+    return (
+        struct emu_hdr){.dst = g->id, .src = g->fab->info.node, .seq = (uint32_t)seq, .kind = kind};
+}
+
 /** nic_group_claim - a slot for a segment of the group's; NULL: no room. */
 static inline struct emu_seg *nic_group_claim(struct fabemu_group *g, uint8_t kind, uint64_t seq)
 {
     struct emu_seg *seg = nic_claim_up(g->fab);
 
     if (seg)
-        seg->hdr = (struct emu_hdr){.dst = g->id,
-                                    .src = g->fab->info.node,
-                                    .seq = (uint32_t)seq,
-                                    .kind = kind};
+        seg->hdr = nic_group_hdr(g, kind, seq);
     return seg;
 }
 

@@ -29,6 +29,7 @@
 #include <string.h>
 
 #include "emu/combine.h"
+#include "emu/edge/around.h"
 #include "emu/now.h"
 
 static uint32_t half_numbers(const struct fabemu_group *g)
@@ -366,6 +367,41 @@ static bool segment_send(struct fabemu_group *g, const struct nic_coll *c, uint6
     return true;
 }
 
+/* Is a run of @count to be written around the caches? What was set goes before all else. */
+static bool run_is_apart(const struct fabemu_group *g, uint64_t count)
+{
+    return count >= EMU_AROUND_RUN && emu_list_empty(&g->fab->setting) &&
+           emu_edge_nic_stream(&g->fab->edge);
+}
+
+/* The full ones of @count segments, around the caches (edge/around.h). Returns how many. */
+static uint32_t run_around(struct fabemu_group *g, const struct nic_coll *c, uint64_t seq,
+                           uint64_t count)
+{
+    struct fabemu *fab = g->fab;
+    struct emu_hdr hdr = nic_group_hdr(g, c->kind, seq);
+    const uint8_t *from = c->in + c->sent * c->step;
+    uint32_t sent = 0;
+
+    if (c->step != EMU_PAYLOAD_BYTES)
+        return 0;
+    count = least(count, c->bytes / EMU_PAYLOAD_BYTES - c->sent);
+    if (!run_is_apart(g, count))
+        return 0;
+    hdr.op = c->op;
+    hdr.type = c->type;
+    hdr.len = EMU_PAYLOAD_BYTES;
+    for (; sent < count; sent++, hdr.seq++, from += EMU_PAYLOAD_BYTES) {
+        struct emu_seg *seg = emu_edge_nic_claim_plain(&fab->edge, fab->now_ps + fab->send_ps);
+
+        if (!seg)
+            break;
+        emu_around_write(seg, &hdr, from, from + 8);
+    }
+    emu_around_end();
+    return sent;
+}
+
 /*
  * Segments of g->sending in a row, of one half window that is open, @most at most. Those of a
  * member that only contributes are complete with that. Returns how many; 0: no room, or no window.
@@ -374,18 +410,22 @@ static uint32_t run_send(struct fabemu_group *g, uint32_t most)
 {
     struct nic_coll *c = g->sending;
     uint64_t index = c->first + c->sent, seq = seq_of(g, index), count;
-    uint32_t sent = 0;
+    uint32_t sent;
 
     if (!half_open(g, half_of(g, index)))
         return 0;
     if (g->bound <= index) /* cur may have moved: what is sent must be bound */
         group_bind(g);
     count = least(least(g->bound, half_end(g, index)), c->first + c->segs) - index;
-    while (sent < count && sent < most && segment_send(g, c, c->sent + sent, seq + sent))
+    count = least(count, most);
+    sent = run_around(g, c, seq, count);
+    while (sent < count && segment_send(g, c, c->sent + sent, seq + sent))
         sent++;
     c->sent += sent;
-    if (c->sent == c->segs)
+    if (c->sent == c->segs) {
+        emu_edge_nic_streamed(&g->fab->edge);
         sending_next(g);
+    }
     if (sent && !c->awaits)
         segments_complete(g, c, index, sent);
     return sent;

@@ -93,6 +93,7 @@ static uint32_t node_step(struct emu_dev *dev, uint64_t until_ps)
     uint64_t arrive_ps = traffic_take(&node->base.rx, credit_ps, until_ps, node, node_deliver);
     uint64_t depart_ps = node_send(node, until_ps);
     dev->next_ps = arrive_ps < depart_ps ? arrive_ps : depart_ps;
+    emu_dev_wants(dev, depart_ps == EMU_NEVER);
     return 0;
 }
 

@@ -7,13 +7,15 @@
  * cannot do in time adds up: where it keeps time it is late by a pass or two. The greatest rate at
  * which that is so is looked for by halves, and told as so many nodes at the full rate of a link.
  * Late by less than 1 in 50 of the time that was looked at is on time: a neighbour may take the
- * core for a moment, for which a rate that is not kept is tried once more.
+ * core for a moment, for which a rate that is not kept is tried once more. In turns with it, the
+ * loop of bare/virtual.c does the same.
  */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "apps/bench/bare/virtual.h"
 #include "apps/bench/hops.h"
 #include "apps/bench/internal.h"
 #include "apps/traffic/worker.h"
@@ -23,8 +25,9 @@
 #include "emu/worker/worker.h"
 
 #define REAL_TOPO  "kary:4,3" /* 64 nodes, 3 levels, 5 switches between most */
-#define REAL_LATE  50         /* of the time, 1 in so many */
-#define REAL_STEPS 10         /* halves: of a link's rate, to 1 in 1024 */
+#define REAL_NODES 64
+#define REAL_LATE  50 /* of the time, 1 in so many */
+#define REAL_STEPS 10 /* halves: of a link's rate, to 1 in 1024 */
 #define REAL_TRIES 2
 
 struct real_fabric;
@@ -90,6 +93,7 @@ static uint32_t node_step(struct emu_dev *dev, uint64_t until_ps)
     uint64_t arrive_ps = traffic_take(&node->base.rx, credit_ps, until_ps, node, node_deliver);
     uint64_t depart_ps = node_send(node, until_ps);
     dev->next_ps = arrive_ps < depart_ps ? arrive_ps : depart_ps;
+    emu_dev_wants(dev, depart_ps == EMU_NEVER);
     return 0;
 }
 
@@ -177,35 +181,47 @@ static void real_run(struct real_fabric *all, uint64_t run_ns)
         emu_worker_pass(worker);
 }
 
-/* Is @load kept for @run_ns? *@mhops: then, millions of hops a second. */
-static bool real_keeps(struct real_fabric *all, double load, uint64_t run_ns, double *mhops)
-{
-    struct fabric_totals before, after;
-    bool keeps = false;
+/*
+ * A fabric, or the bare loop, has nodes that send at @load for @run_ns. Returns how late the latest
+ * was that came in the last quarter, in ns. *@mhops: meanwhile, millions of hops a second.
+ */
+typedef uint64_t (*real_try_fn)(void *of, double load, uint64_t run_ns, double *mhops);
 
-    for (int left = REAL_TRIES; left && !keeps; left--) {
-        fabric_totals_read(all->fabric, &before);
-        real_load(all, load);
-        real_run(all, run_ns - run_ns / 4);
-        all->late_ps = 0;
-        real_run(all, run_ns / 4);
-        keeps = all->late_ps / 1000u < run_ns / REAL_LATE;
-        fabric_totals_read(all->fabric, &after);
-        real_drain(all);
-    }
-    if (keeps)
-        *mhops = (double)(after.hops - before.hops) * 1e3 / (double)run_ns;
-    return keeps;
+static uint64_t fabric_try(void *of, double load, uint64_t run_ns, double *mhops)
+{
+    struct real_fabric *all = of;
+    struct fabric_totals before, after;
+    uint64_t late_ps;
+
+    fabric_totals_read(all->fabric, &before);
+    real_load(all, load);
+    real_run(all, run_ns - run_ns / 4);
+    all->late_ps = 0;
+    real_run(all, run_ns / 4);
+    late_ps = all->late_ps;
+    fabric_totals_read(all->fabric, &after);
+    real_drain(all);
+    *mhops = (double)(after.hops - before.hops) * 1e3 / (double)run_ns;
+    return late_ps / 1000u;
 }
 
-/* The greatest load that is kept; 0: none. */
-static double real_most(struct real_fabric *all, uint64_t run_ns, double *mhops)
+static uint64_t bare_try(void *of, double load, uint64_t run_ns, double *mhops)
 {
-    double most = 0, step = 0.5;
+    return bare_real_try(of, load, run_ns, mhops);
+}
+
+/* The greatest load that is kept; 0: none. *@mhops: then. */
+static double real_most(real_try_fn try, void *of, uint64_t run_ns, double *mhops)
+{
+    double most = 0, step = 0.5, tried;
 
     for (int left = REAL_STEPS; left; left--, step /= 2)
-        if (real_keeps(all, most + step, run_ns, mhops))
-            most += step;
+        for (int tries = REAL_TRIES; tries; tries--)
+            if (try(of, most + step, run_ns, &tried) < run_ns / REAL_LATE) {
+                most += step;
+                *mhops = tried;
+                break;
+            }
     return most;
 }
 
@@ -225,21 +241,40 @@ static void real_row(struct bench *bench, const char *name, const char *unit,
                                          .error = error});
 }
 
+/* Nodes and hops of a round, which may be none: others had the core. */
+static double real_sample(struct bench *bench, real_try_fn try, void *of,
+                          struct bench_samples *nodes, struct bench_samples *hops)
+{
+    double mhops = 0, load = real_most(try, of, bench_sample_ns(bench), &mhops);
+
+    bench_sample(nodes, REAL_NODES * load);
+    bench_sample(hops, mhops);
+    return load;
+}
+
 void bench_real(struct bench *bench, int unused)
 {
-    struct bench_samples nodes = {.count = 0}, hops = {.count = 0};
+    struct bench_samples nodes = {.count = 0}, hops = {.count = 0}, of_bare = {.count = 0};
+    struct bench_samples bare_nodes = {.count = 0}, bare_hops = {.count = 0};
     struct real_fabric all;
     char error[256];
-    int err = real_open(&all, error, sizeof error);
+    const char *wrong = real_open(&all, error, sizeof error) ? error : NULL;
+    struct bare_real *bare = bare_real_open(REAL_TOPO);
 
     (void)unused;
-    for (unsigned left = bench_repeat(bench, 5, 2); !err && left; left--) {
-        double mhops = 0;
+    if (!wrong && !bare)
+        wrong = "no memory for the bare loop";
+    for (unsigned left = bench_repeat(bench, 5, 2); !wrong && left; left--) {
+        double load = real_sample(bench, fabric_try, &all, &nodes, &hops);
+        double most = real_sample(bench, bare_try, bare, &bare_nodes, &bare_hops);
 
-        bench_sample(&nodes, all.graph->nodes * real_most(&all, bench_sample_ns(bench), &mhops));
-        bench_sample(&hops, mhops);
+        bench_sample(&of_bare, most > 0 ? load / most : 0);
     }
     real_close(&all);
-    real_row(bench, "real.nodes", "nodes", &nodes, err ? error : NULL);
-    real_row(bench, "real.hops", "Mhops/s", &hops, err ? error : NULL);
+    bare_real_close(bare);
+    real_row(bench, "real.nodes", "nodes", &nodes, wrong);
+    real_row(bench, "real.hops", "Mhops/s", &hops, wrong);
+    real_row(bench, "real.nodes.bare", "nodes", &bare_nodes, wrong);
+    real_row(bench, "real.hops.bare", "Mhops/s", &bare_hops, wrong);
+    real_row(bench, "real.nodes of bare", "x", &of_bare, wrong);
 }

@@ -304,6 +304,7 @@ static uint32_t node_step(struct emu_dev *dev, uint64_t until_ps)
     if (node->depart_ps <= until_ps || (credit && node->depart_ps == EMU_NEVER))
         node->depart_ps = node_send(node, until_ps);
     dev->next_ps = node->arrive_ps < node->depart_ps ? node->arrive_ps : node->depart_ps;
+    emu_dev_wants(dev, node->depart_ps == EMU_NEVER);
     return 0;
 }
 

@@ -603,7 +603,7 @@ static inline void emu_rx_pay_local(struct emu_rx *rx, struct emu_dev *dev, uint
 {
     emu_credit_put(&rx->credit, owed, 0, arrive_ps);
     emu_dev_expect(dev, arrive_ps);
-    emu_peer_tell(&rx->peer, dev->worker, EMU_EVENT_CREDIT);
+    emu_signal_credit(rx->peer.worker, rx->peer.index, dev->worker, rx->peer.port);
 }
 
 /**

@@ -96,6 +96,7 @@ struct emu_worker {
     alignas(EMU_LINE) struct emu_signals told; /* set now */
     struct emu_signals taken; /* the bits being served: as above, but on clock virtual a signal
                                  given in one window is served in the next */
+    uint64_t *wants;          /* by device: ports of which a credit steps it, emu_dev_wants() */
     uint64_t *always;         /* devices that are stepped in every pass: a bit a device */
     uint32_t index;           /* of the worker in its fabric: the manager's */
     uint32_t words;
@@ -183,7 +184,22 @@ static inline void emu_signal(struct emu_worker *to, uint32_t index, const struc
     to->told.near[index / 64] |= emu_bit(index % 64);
 }
 
-/** emu_dev_signal - the same, for a device. */
+/**
+ * emu_signal_credit - tell of a credit at port @port, which is on its ring. The device is stepped
+ * for it if it wants that, or is another worker's.
+ */
+static inline void emu_signal_credit(struct emu_worker *to, uint32_t index,
+                                     const struct emu_worker *from, uint32_t port)
+{
+    if (to != from) {
+        emu_dev_signal_far(to->dev[index], EMU_EVENT_CREDIT, emu_bit(port));
+        return;
+    }
+    to->told.ready[index][EMU_EVENT_CREDIT] |= emu_bit(port);
+    to->told.near[index / 64] |= (to->wants[index] >> port & 1) << index % 64;
+}
+
+/** emu_dev_signal - emu_signal() for a device. */
 static inline void emu_dev_signal(struct emu_dev *dev, const struct emu_worker *from,
                                   enum emu_event event, uint64_t ports)
 {
@@ -249,6 +265,16 @@ static inline void emu_dev_lag(struct emu_dev *dev, uint64_t due_ps, uint64_t no
 
     if (now_ps - due_ps > atomic_load_explicit(worst, memory_order_relaxed))
         atomic_store_explicit(worst, now_ps - due_ps, memory_order_relaxed);
+}
+
+/**
+ * emu_dev_wants - timed: the ports of which a credit from a device of the same worker is to step
+ * me, from now on; at first all. For a device that looks at the ring of credits before it waits for
+ * one: it finds there what has come before. Thread: the device's own step.
+ */
+static inline void emu_dev_wants(const struct emu_dev *dev, uint64_t ports)
+{
+    dev->worker->wants[dev->index] = ports;
 }
 
 /** emu_dev_again - step me again in the next pass. Thread: the device's own step. */

@@ -45,8 +45,9 @@ static bool worker_alloc(struct emu_worker *worker, uint32_t devs)
     worker->far = emu_zeros(worker->words * sizeof *worker->far);
     worker->dev = calloc(devs ? devs : 1, sizeof(struct emu_dev *));
     worker->due_ps = calloc(devs ? devs : 1, sizeof *worker->due_ps);
+    worker->wants = calloc(devs ? devs : 1, sizeof *worker->wants);
     worker->always = calloc(worker->words ? worker->words : 1, sizeof *worker->always);
-    made = worker->far && worker->dev && worker->due_ps && worker->always &&
+    made = worker->far && worker->dev && worker->due_ps && worker->wants && worker->always &&
            signals_create(&worker->told, worker->words, devs);
     if (worker->clock.mode != EMU_CLOCK_VIRTUAL)
         worker->taken = worker->told;
@@ -85,6 +86,7 @@ void emu_worker_destroy(struct emu_worker *worker)
         signals_destroy(&worker->taken);
     signals_destroy(&worker->told);
     free(worker->always);
+    free(worker->wants);
     free(worker->due_ps);
     free(worker->dev);
     free(worker->far);
@@ -100,6 +102,7 @@ void emu_dev_init(struct emu_dev *dev, struct emu_worker *worker, emu_step_fn st
     dev->timed = worker->clock.mode != EMU_CLOCK_RAW;
     dev->next_ps = EMU_NEVER;
     worker->due_ps[worker->devs] = EMU_NEVER;
+    worker->wants[worker->devs] = UINT64_MAX;
     worker->dev[worker->devs++] = dev;
 }
 

@@ -291,7 +291,10 @@ static inline __attribute__((always_inline)) uint32_t switch_timed_run(
                                                       .arrive = timed_arrive,
                                                       .act = timed_act};
 
-    return switch_events_run((struct switch_dev *)dev, until_ps, &timed_events, timed);
+    uint32_t moved = switch_events_run((struct switch_dev *)dev, until_ps, &timed_events, timed);
+
+    emu_dev_wants(dev, ((struct switch_crosspoints_timed *)dev)->timing.agenda.stalled);
+    return moved;
 }
 
 #endif

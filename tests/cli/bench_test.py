@@ -91,9 +91,16 @@ class BenchTest(FabemuCase):
     def test_real__says_how_many_nodes_are_on_time(self):
         rows = self.rows("--only", "real", "--repeat", "1")  # none, where others have the core
         self.assertEqual({name: row["unit"] for name, row in rows.items()},
-                         {"real.nodes": "nodes", "real.hops": "Mhops/s"})
-        self.assertTrue(0 <= rows["real.nodes"]["value"] < 64, rows)
-        self.assertEqual(rows["real.nodes"]["value"] > 0, rows["real.hops"]["value"] > 0, rows)
+                         {"real.nodes": "nodes", "real.hops": "Mhops/s",
+                          "real.nodes.bare": "nodes", "real.hops.bare": "Mhops/s",
+                          "real.nodes of bare": "x"})
+        for whose in ("", ".bare"):
+            nodes, hops = rows["real.nodes" + whose]["value"], rows["real.hops" + whose]["value"]
+            self.assertTrue(0 <= nodes < 64, rows)
+            self.assertEqual(nodes > 0, hops > 0, rows)
+        self.assertEqual(rows["real.nodes of bare"]["value"] > 0,
+                         rows["real.nodes"]["value"] > 0 and rows["real.nodes.bare"]["value"] > 0,
+                         rows)
 
     def rows(self, *args):
         done = self.fabemu("bench", "--quick", "--json", *args)

@@ -218,6 +218,52 @@ static void window__steps_in_order_and_looks_ahead(void)
     }
 }
 
+/* What it was told of credits in its last step. All of it is its worker's. */
+struct debtor {
+    struct emu_dev dev;
+    uint32_t steps;
+    uint64_t credits;
+};
+
+static uint32_t debtor_step(struct emu_dev *dev, uint64_t until_ps)
+{
+    struct debtor *d = (struct debtor *)dev;
+
+    (void)until_ps;
+    d->steps++;
+    d->credits = emu_dev_take(dev, EMU_EVENT_CREDIT);
+    return 0;
+}
+
+/* A credit that nobody waits for steps nobody; who is stepped is told of all that came before. */
+static void credit__steps_who_wants_it(void)
+{
+    struct emu_clock clock = {.mode = EMU_CLOCK_REAL};
+    struct debtor d = {.steps = 0};
+    struct emu_worker *worker;
+
+    CU_ASSERT_EQUAL_FATAL(emu_worker_create(&worker, 1, &clock, NULL), 0);
+    emu_dev_init(&d.dev, worker, debtor_step);
+    emu_signal_credit(worker, d.dev.index, worker, 63); /* at first it wants all */
+    emu_worker_pass(worker);
+    CU_ASSERT_EQUAL(d.steps, 1);
+    CU_ASSERT_EQUAL(d.credits, emu_bit(63));
+    emu_dev_wants(&d.dev, emu_bit(5));
+    emu_signal_credit(worker, d.dev.index, worker, 63);
+    CU_ASSERT_TRUE(emu_worker_quiet(worker));
+    emu_worker_pass(worker);
+    CU_ASSERT_EQUAL(d.steps, 1);
+    emu_signal_credit(worker, d.dev.index, worker, 5);
+    CU_ASSERT_FALSE(emu_worker_quiet(worker));
+    emu_worker_pass(worker);
+    CU_ASSERT_EQUAL(d.steps, 2);
+    CU_ASSERT_EQUAL(d.credits, emu_bit(63) | emu_bit(5));
+    emu_signal_credit(worker, d.dev.index, NULL, 63); /* from elsewhere, who cannot know */
+    emu_worker_pass(worker);
+    CU_ASSERT_EQUAL(d.steps, 3);
+    emu_worker_destroy(worker);
+}
+
 int main(void)
 {
     static const struct test_case cases[] = {
@@ -225,6 +271,7 @@ int main(void)
          sleep__who_waits_for_a_time_is_stepped_when_it_has_come},
         {"sleep__who_is_told_something_is_stepped", sleep__who_is_told_something_is_stepped},
         {"pass__who_is_behind_is_stepped_in_the_same", pass__who_is_behind_is_stepped_in_the_same},
+        {"credit__steps_who_wants_it", credit__steps_who_wants_it},
         {"window__steps_in_order_and_looks_ahead", window__steps_in_order_and_looks_ahead},
         {NULL, NULL},
     };

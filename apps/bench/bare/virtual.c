@@ -11,6 +11,8 @@
  * safe from; where two share the work, each writes what the other reads as fabemu does, looks at
  * the cables between them in each window, and waits for the other behind it.
  *
+ * On clock real the same is stepped up to what the host's clock says, as often as that goes.
+ *
  * All of a port lies side by side, and who is stepped next is asked for in time.
  */
 #include "apps/bench/bare/virtual.h"
@@ -86,6 +88,16 @@ struct bare {
     uint64_t between_ps;
     uint64_t random;
     uint64_t hops;
+    uint64_t sent, taken; /* by nodes */
+    uint64_t late_ps;     /* clock real: of what nodes have taken, the latest */
+};
+
+/* On clock real. */
+struct bare_real {
+    struct bare bare;
+    struct topo_graph *graph;
+    uint32_t *worker_of; /* by switch: there is one */
+    uint64_t origin_ns;
 };
 
 static struct bare_port *port_of(const struct bare *bare, uint32_t sw, uint32_t port)
@@ -175,7 +187,22 @@ static uint32_t choose(const struct bare *bare, uint32_t sw, uint32_t dst)
     return best;
 }
 
-/* The front segment of a cable waits for its output from now on. */
+/* From cable to cable, where nothing is in the way. */
+static bool pass(struct bare *bare, struct bare_port *port, struct bare_entry *entry,
+                 struct bare_port *to)
+{
+    uint64_t at_ps = ps_of(&entry->at_ps);
+
+    if (to->waiting || to->busy_ps > at_ps || !has_credit(to, at_ps))
+        return false;
+    put(bare, to, entry, at_ps);
+    set_ps(&entry->at_ps, 0);
+    pay(bare, port, at_ps);
+    bare->hops++;
+    return true;
+}
+
+/* The front segment of a cable leaves, or waits for its output from now on. */
 static void arrive(struct bare *bare, uint32_t sw, uint32_t in)
 {
     struct bare_port *port = port_of(bare, sw, in);
@@ -185,6 +212,8 @@ static void arrive(struct bare *bare, uint32_t sw, uint32_t in)
     uint8_t slot = (uint8_t)__builtin_ctz(port->free);
     size_t queue = queue_of(bare, sw, in, out);
 
+    if (pass(bare, port, entry, to))
+        return;
     __builtin_prefetch(&bare->port[to->far].in[to->out_at % BARE_SLOTS], 1);
     copy(&port->held[slot], entry);
     set_ps(&port->held[slot].at_ps, ps_of(&entry->at_ps));
@@ -310,6 +339,9 @@ static void step_node(struct bare *bare, uint32_t node, uint64_t until_ps)
         pay(bare, port, came_ps);
         set_ps(&came->at_ps, 0);
         port->in_at++;
+        bare->taken++;
+        if (until_ps - came_ps > bare->late_ps)
+            bare->late_ps = until_ps - came_ps;
     }
     if (*send_ps > until_ps || !has_credit(port, until_ps))
         return;
@@ -319,6 +351,7 @@ static void step_node(struct bare *bare, uint32_t node, uint64_t until_ps)
     struct bare_entry entry = {.dst = (uint32_t)(emu_xorshift(&bare->random) >> 32) %
                                       bare->graph->nodes};
     put(bare, port, &entry, at_ps);
+    bare->sent++;
     *send_ps += pause_ps(bare);
 }
 
@@ -426,22 +459,29 @@ static void meet(struct bare *bare, uint64_t ps)
             bench_wait(&rounds, false);
 }
 
+/* All of its devices, up to @until_ps. */
+static void bare_step(struct bare *bare, uint64_t until_ps)
+{
+    const uint32_t *sw = bare->device, *node = sw + bare->switches;
+
+    for (uint32_t i = 0; i < bare->nodes; i++) {
+        if (i + BARE_AHEAD < bare->nodes)
+            __builtin_prefetch(port_of_node(bare, node[i + BARE_AHEAD]), 1);
+        step_node(bare, node[i], until_ps);
+    }
+    for (uint32_t i = 0; i < bare->switches; i++) {
+        if (i + BARE_AHEAD < bare->switches)
+            fetch_switch(bare, sw[i + BARE_AHEAD]);
+        step_switch(bare, sw[i], until_ps);
+    }
+}
+
 static void *bare_run(void *of)
 {
     struct bare *bare = of;
-    const uint32_t *sw = bare->device, *node = sw + bare->switches;
 
     for (uint64_t ps = bare->from_ps; ps < bare->to_ps; ps += BARE_HOP_PS) {
-        for (uint32_t i = 0; i < bare->nodes; i++) {
-            if (i + BARE_AHEAD < bare->nodes)
-                __builtin_prefetch(port_of_node(bare, node[i + BARE_AHEAD]), 1);
-            step_node(bare, node[i], ps + BARE_HOP_PS - 1);
-        }
-        for (uint32_t i = 0; i < bare->switches; i++) {
-            if (i + BARE_AHEAD < bare->switches)
-                fetch_switch(bare, sw[i + BARE_AHEAD]);
-            step_switch(bare, sw[i], ps + BARE_HOP_PS - 1);
-        }
+        bare_step(bare, ps + BARE_HOP_PS - 1);
         meet(bare, ps + BARE_HOP_PS);
     }
     return NULL;
@@ -509,4 +549,87 @@ double bench_virtual_bare(const struct bench_virtual_case *what,
     bare_close(&bare[0]);
     topo_free(graph);
     return mhops;
+}
+
+/* --- clock real ----------------------------------------------------------------------- */
+
+void bare_real_close(struct bare_real *real)
+{
+    if (!real)
+        return;
+    free(real->bare.device);
+    bare_close(&real->bare);
+    free(real->worker_of);
+    topo_free(real->graph);
+    free(real);
+}
+
+struct bare_real *bare_real_open(const char *topo)
+{
+    struct bare_real *real = calloc(1, sizeof *real);
+    char error[256];
+    bool good = real && topo_parse(&real->graph, topo, error, sizeof error) == 0;
+
+    good = good && bare_open(&real->bare, real->graph, 1);
+    if (good)
+        real->worker_of = calloc(real->graph->switches, sizeof *real->worker_of);
+    if (good && real->worker_of) {
+        join(&real->bare, real->worker_of);
+        good = share(&real->bare, 0, real->worker_of);
+    }
+    if (good && real->worker_of) {
+        real->origin_ns = emu_now_ns() - 1; /* a time is never 0 */
+        return real;
+    }
+    bare_real_close(real);
+    return NULL;
+}
+
+static uint64_t real_now_ps(const struct bare_real *real)
+{
+    return (emu_now_ns() - real->origin_ns) * 1000u;
+}
+
+static void real_run(struct bare_real *real, uint64_t run_ns)
+{
+    uint64_t now_ps = real_now_ps(real), end_ps = now_ps + run_ns * 1000u;
+
+    for (; now_ps < end_ps; now_ps = real_now_ps(real))
+        bare_step(&real->bare, now_ps);
+}
+
+/* All nodes begin to send at @load of their links' rate, from now on. */
+static void real_load(struct bare_real *real, double load)
+{
+    struct bare *bare = &real->bare;
+    uint64_t now_ps = real_now_ps(real);
+
+    bare->between_ps = (uint64_t)((double)BARE_LINK_PS / load);
+    for (uint32_t n = 0; n < bare->nodes; n++)
+        bare->send_ps[n] = now_ps + bare->between_ps * n / bare->nodes;
+}
+
+/* Nobody sends any more; what is under way arrives. */
+static void real_drain(struct bare_real *real)
+{
+    struct bare *bare = &real->bare;
+
+    for (uint32_t n = 0; n < bare->nodes; n++)
+        bare->send_ps[n] = UINT64_MAX;
+    while (bare->taken != bare->sent)
+        bare_step(bare, real_now_ps(real));
+}
+
+uint64_t bare_real_try(struct bare_real *real, double load, uint64_t run_ns, double *mhops)
+{
+    uint64_t before = real->bare.hops, late_ps;
+
+    real_load(real, load);
+    real_run(real, run_ns - run_ns / 4);
+    real->bare.late_ps = 0;
+    real_run(real, run_ns / 4);
+    late_ps = real->bare.late_ps;
+    *mhops = (double)(real->bare.hops - before) * 1e3 / (double)run_ns;
+    real_drain(real);
+    return late_ps / 1000u;
 }

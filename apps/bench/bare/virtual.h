@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * virtual.h - a simulator that does nothing but what none can leave out.
+ * virtual.h - a simulator that does nothing but what none can leave out, on both timed clocks.
  */
 #ifndef APPS_BENCH_BARE_VIRTUAL_H
 #define APPS_BENCH_BARE_VIRTUAL_H
@@ -14,5 +14,18 @@
  */
 double bench_virtual_bare(const struct bench_virtual_case *what,
                           const struct bench_virtual_how *how);
+
+struct bare_real;
+
+/** bare_real_open - the same loop on clock real. NULL: there is no memory, or no such network. */
+struct bare_real *bare_real_open(const char *topo);
+void bare_real_close(struct bare_real *real);
+
+/**
+ * bare_real_try - all nodes send for @run_ns at @load of their links' rate; then all that was sent
+ * arrives. Returns how late the latest was that came in the last quarter, in ns.
+ * *@mhops: millions of hops a second of the wall's time, meanwhile.
+ */
+uint64_t bare_real_try(struct bare_real *real, double load, uint64_t run_ns, double *mhops);
 
 #endif

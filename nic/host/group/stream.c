@@ -29,7 +29,6 @@
 #include <string.h>
 
 #include "emu/combine.h"
-#include "emu/edge/around.h"
 #include "emu/now.h"
 
 static uint32_t half_numbers(const struct fabemu_group *g)

@@ -73,31 +73,42 @@ uint64_t fabric_bufs(const struct fabric_config *config, uint32_t workers)
            (uint64_t)fabric_own_nodes(config) * EMU_EDGE_BATCH;
 }
 
+/* @config's profile on its clock, with @slots of a crosspoint where that is raw. */
+static struct emu_profile profile_raw(const struct fabric_config *config, uint32_t slots)
+{
+    struct emu_profile profile = config->profile;
+
+    profile.raw_xpoint_slots = slots;
+    return emu_profile_on(&profile, config->clock);
+}
+
 /*
  * Slots of a crosspoint on clock raw, and so credits of a cable. With more of them fewer segments
  * stop for want of a credit: of uniform traffic 1.3 times as many hops a second, until the rings of
- * all cables are more than a processor's inner caches have near.
+ * all cables are more than a processor's inner caches have near. Cables that send again have
+ * several more of them.
  */
 static uint32_t raw_slots(const struct fabric_config *config)
 {
     const struct topo_graph *graph = config->graph;
-    uint32_t rows = fabric_switch_ports(config) + config->profile.combine_units;
     uint64_t slot_bytes = (uint64_t)graph->switches * graph->ports * sizeof(struct emu_entry);
-    uint32_t slots = EMU_XPOINT_MAX;
+    uint32_t slots = emu_profile_retries(&config->profile) ? EMU_RAW_SLOTS : EMU_XPOINT_MAX;
 
-    while (slots > EMU_RAW_SLOTS &&
-           (rows * rows * slots > SWITCH_SEGMENTS_MAX || slots * slot_bytes > RAW_RINGS_BYTES))
-        slots /= 2;
+    for (; slots > EMU_RAW_SLOTS; slots /= 2) {
+        struct emu_profile profile = profile_raw(config, slots);
+
+        if (switch_segments(fabric_switch_ports(config), &profile) <= SWITCH_SEGMENTS_MAX &&
+            slots * slot_bytes <= RAW_RINGS_BYTES)
+            break;
+    }
     return slots;
 }
 
 struct emu_profile fabric_profile_on(const struct fabric_config *config)
 {
-    struct emu_profile profile = config->profile;
+    uint32_t slots = config->profile.raw_xpoint_slots;
 
-    if (!profile.raw_xpoint_slots)
-        profile.raw_xpoint_slots = raw_slots(config);
-    return emu_profile_on(&profile, config->clock);
+    return profile_raw(config, slots ? slots : raw_slots(config));
 }
 
 void fabric_bytes(const struct fabric_config *config, struct fabric_bytes *ret)

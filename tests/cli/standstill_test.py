@@ -24,7 +24,7 @@ import unittest
 from cli_kit import FabemuCase, build_bugs, main, until
 
 RANKS = 4
-FLOODS = 5  # so many senders, of 1024 messages each on their way, fill an edge's ring
+FLOODS = 7  # senders, of 1024 messages each on their way; an edge's ring has 4096 places
 SAYS_S = 2      # --standstill
 COMPUTES_S = 10  # of those that only compute
 AT_A_TIME = 6  # they stand still
@@ -43,7 +43,7 @@ RUNS = {
     "wrong-tag": ("wrong-tag", (), (), True),
     "skip-gather": ("skip-gather", (), (), True),
     "stopped": ("stopped", (), (), True),
-    "flood": ("flood", (), (), True),
+    "flood": ("flood", ("--set", "raw_xpoint_slots=2"), (), True),
     "one-computes": ("one-computes", (), (), True),
     "over messages": ("skip-barrier", (), NO_SWITCHES, True),
     "adapters: skip-barrier": ("skip-barrier", ("--profile", "qsnet3"), (), True),

@@ -454,6 +454,30 @@ static void credits__are_as_many_as_fit_the_network(void)
     }
 }
 
+/* Where an input has a buffer too, or its cable sends again, other things have to fit. */
+static void credits__are_as_many_as_fit_the_router(void)
+{
+    struct fabric_config config = {.clock = EMU_CLOCK_RAW};
+    struct topo_graph *graph = NULL;
+    char error[256];
+
+    config.profile = bench_profile(EMU_CREDIT_ROW, 0);
+    config.profile.buffers = EMU_BUFFERS_INPUT_XPOINT;
+    config.profile.xpoint_slots = 32;
+    CU_ASSERT_EQUAL_FATAL(topo_parse(&graph, "kary:44,1", error, sizeof error), 0);
+    config.graph = graph;
+    CU_ASSERT_EQUAL(fabric_profile_on(&config).input_slots, 16);
+    CU_ASSERT_EQUAL(fabric_check_config(&config, error, sizeof error), 0);
+    topo_free(graph);
+
+    config.profile = bench_profile(EMU_CREDIT_ROW, 0);
+    config.profile.link_retry = EMU_LINK_RETRY_GO_BACK_N;
+    CU_ASSERT_EQUAL_FATAL(topo_parse(&graph, "kary:4,3", error, sizeof error), 0);
+    config.graph = graph;
+    CU_ASSERT_EQUAL(fabric_profile_on(&config).xpoint_slots, EMU_RAW_SLOTS);
+    topo_free(graph);
+}
+
 int main(void)
 {
     static const struct test_case cases[] = {
@@ -463,6 +487,7 @@ int main(void)
          credits__are_conserved_by_the_plain_counter},
         {"credits__are_conserved_by_input_buffers", credits__are_conserved_by_input_buffers},
         {"credits__are_as_many_as_fit_the_network", credits__are_as_many_as_fit_the_network},
+        {"credits__are_as_many_as_fit_the_router", credits__are_as_many_as_fit_the_router},
         {"credits__that_are_late_send_nothing_early", credits__that_are_late_send_nothing_early},
         {"credits__row_guarantee_lets_others_pass_a_blocked_output",
          credits__row_guarantee_lets_others_pass_a_blocked_output},

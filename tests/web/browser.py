@@ -9,6 +9,8 @@ import time
 
 DEBIAN = "/usr/bin/python3"  # Debian's modules are this one's
 PATIENCE_S = 60
+# Until what is there is painted, and panels beside it are written.
+PAINTED = "return new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
 
 
 def missing():
@@ -73,6 +75,8 @@ class Browser:
         return self.driver.find_element("css selector", selector)
 
     def text(self, selector):
+        """What stands there, with all in it that has come: panels follow at the next picture."""
+        self.run(PAINTED)
         return self.run("return document.querySelector(arguments[0]).textContent", selector)
 
     def click(self, selector):

@@ -88,7 +88,6 @@ LISTED = """
 return [...document.querySelectorAll("#collectives li")].map((li) => [li.title,
   ...li.querySelectorAll(":scope > span")].map((part) => part.textContent ?? part));
 """
-PAINTED = "return new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
 
 
 CONTRAST = """
@@ -267,7 +266,7 @@ class InBrowser(FabemuCase):
     def theme(self, name):
         if self.browser.run("return fabemu.drawn().theme") != name:
             self.browser.click("#theme")
-        self.browser.run(PAINTED)
+        self.browser.run(browser.PAINTED)
         self.assertEqual(self.browser.run("return document.documentElement.dataset.theme"), name)
 
     def recorded(self, record):
@@ -337,7 +336,7 @@ class Live(InBrowser):
             "const m = fabemu.model; return [m.look, [...m.ways.segments], [...m.ways.stalls],"
             "[...m.sw.contributions], m.totals.hops]")
         look, segments, stalls, contributions, hops = said
-        self.browser.run(PAINTED)
+        self.browser.run(browser.PAINTED)
         listed = self.browser.run(LISTED)
         self.assertTrue(until(lambda: look in subscriber.looks))
         links, switches, totals, finished = subscriber.looks[look]
@@ -466,7 +465,7 @@ class Live(InBrowser):
         self.browser.click("#fault button")
         self.browser.until("return fabemu.model.stateName(arguments[0]) === 'down'", cable)
         middle = (edge["x0"] + edge["x1"]) / 2, (edge["y0"] + edge["y1"]) / 2
-        self.browser.run(PAINTED)
+        self.browser.run(browser.PAINTED)
         down = self.browser.run(INK, *middle, 8)
         self.assertIn(ink("#ff5c8a"), down)  # the colour of what is down, dark
         self.assertTrue(self.goes_round(cable))
@@ -732,7 +731,7 @@ class Played(InBrowser):
 
     def drawn_history(self):
         """The lines of the chart, as numbers by its own scale."""
-        self.browser.run(PAINTED)
+        self.browser.run(browser.PAINTED)
         lines, top = self.browser.run(
             "const chart = document.querySelector('#selection .chart');"
             "return [[...chart.querySelectorAll('.line')].map((line) => [...line.points].map("
@@ -800,7 +799,7 @@ class Played(InBrowser):
         self.well()
 
     def lines_are_those(self, loads, theme, shape):
-        self.browser.run(PAINTED)
+        self.browser.run(browser.PAINTED)
         edges, strokes = self.browser.run("return [fabemu.drawn().edges, strokes]")
         self.assertEqual(sorted(c for edge in edges for c in edge["cables"]), list(range(5)))
         for edge in edges:
@@ -831,7 +830,7 @@ class Played(InBrowser):
         self.plays(1, finished=rows[:3])
         rows[1][4:] = 5, 10**7, 3 * 10**7  # one more member tells of it: it is the newest again
         self.plays(2, finished=[rows[3], rows[1]])
-        self.browser.run(PAINTED)
+        self.browser.run(browser.PAINTED)
         wanted = [collective_text(group, number, shape["wait_kinds"][kind], *row)
                   for group, number, kind, *row in (rows[1], rows[3], rows[2], rows[0])]
         self.assertEqual(self.browser.run(LISTED), wanted)
@@ -840,7 +839,7 @@ class Played(InBrowser):
             ["broadcast 1.5 KiB", "3.98 s · 2 of group 9"],
             ["barrier 0 B", "999 ns · 4 of group 7"]])
         self.plays(3, finished=[[7, 10 + i, 6, 0, 4, i, i + 1] for i in range(20)])
-        self.browser.run(PAINTED)
+        self.browser.run(browser.PAINTED)
         self.assertEqual([title.split()[1] for title, *_ in self.browser.run(LISTED)],
                          [str(29 - i) for i in range(14)])
         self.well()
@@ -866,7 +865,7 @@ class Played(InBrowser):
 
     def marks(self):
         """Is node 1, for which all wait, ringed; and does an arrow lead there from node 0?"""
-        self.browser.run(PAINTED)
+        self.browser.run(browser.PAINTED)
         at = {item["id"]: item for item in self.browser.run("return fabemu.drawn().items")}
         from_, to = at["node 0"], at["node 1"]
         theme = self.browser.run("return fabemu.drawn().theme")
@@ -963,7 +962,7 @@ class Large(InBrowser):
         box = next(item for item in picture["items"] if item["kind"] != "node")
         self.browser.click_at(box["x"], box["y"])
         self.assertEqual(self.browser.run("return fabemu.selected"), box["id"])
-        self.browser.run(PAINTED)
+        self.browser.run(browser.PAINTED)
         self.browser.shot("folded")
         print(f"\n  {self.NODES} nodes: a shape of {lines[0]} bytes, snapshots of {max(lines[1:])} "
               f"at most, unfolded {bytes_most}; {len(picture['items'])} things and "
@@ -1059,7 +1058,7 @@ class Opened(InBrowser):
         box = self.item("item.kind === 'box' && item.nodes.length === 1")
         self.browser.click_at(box["x"], box["y"])
         self.assertIn("opens it", self.browser.text("#selection"))
-        self.browser.run(PAINTED)
+        self.browser.run(browser.PAINTED)
         self.browser.shot("blocks")
         block = self.browser.run("const { model } = fabemu; return model.blocks["
                                  "model.switches.length + arguments[0]]", box["nodes"][0])
@@ -1067,7 +1066,7 @@ class Opened(InBrowser):
         self.becomes([block])
         self.assertEqual(self.is_drawn_as_it_is_counted(path), 512)
         self.assertIn("switch", self.browser.run("return fabemu.selected"))
-        self.browser.run(PAINTED)
+        self.browser.run(browser.PAINTED)
         self.browser.shot("block-opened")
         self.assertIn("closes", self.browser.text("#selection"))
         self.clicks_twice(self.item("item.kind === 'box' && item.nodes.length === 16 &&"
@@ -1078,7 +1077,7 @@ class Opened(InBrowser):
         number = self.browser.run("return fabemu.model.nodeNumber(arguments[0])",
                                   node["nodes"][0])
         self.assertEqual(self.browser.text("#selection h2"), f"node {number}")
-        self.browser.run(PAINTED)
+        self.browser.run(browser.PAINTED)
         self.browser.shot("node-opened")
         self.browser.keys(" ")  # time goes on, and so does what is drawn
         self.browser.until("return fabemu.drawn().edges.filter((e) => e.up.sum > 0).length > 20")
@@ -1131,7 +1130,7 @@ class Opened(InBrowser):
         self.clicks_twice(self.item("item.kind === 'box'"))
         self.clicks_twice(self.item("item.kind === 'switch' && item.level === 1"))  # 18 of them
         self.browser.until("return fabemu.model.open.size === 1 && fabemu.model.look > 0")
-        self.browser.run(PAINTED)
+        self.browser.run(browser.PAINTED)
         self.browser.shot("switches-opened")
         edge = self.browser.run("""
             const { model } = fabemu;
@@ -1195,7 +1194,7 @@ class Recorded(InBrowser):
         self.assertGreater(len(opened["items"]), len(drawn["items"]))
         nodes = [node for item in opened["items"] for node in item["nodes"]]
         self.assertEqual(sorted(nodes), list(range(1000)))
-        self.browser.run(PAINTED)
+        self.browser.run(browser.PAINTED)
         self.browser.shot("thousand-nodes-opened")
         self.folds_and_unfolds(drawn["items"])
         self.browser.keys("0")

@@ -36,12 +36,13 @@ static bool combine_has_payload(struct emu_pool *pool, uint32_t buf)
     return buf != EMU_NO_BUF;
 }
 
-/* Where the switch's result goes, now that these ports have contributed; 0: others are missing. */
-static uint64_t combine_outs(const struct switch_group *group, const struct switch_state *state)
+/* Where the result of @state goes, once the ports @have have contributed; 0: others are missing. */
+static inline uint64_t combine_outs(const struct switch_group *group,
+                                    const struct switch_state *state, uint64_t have)
 {
     uint64_t up = group->up < 0 ? 0 : emu_bit((uint32_t)group->up);
 
-    return emu_combiner_outs(state->hdr.kind, group->ports, state->have, up, group->ports);
+    return emu_combiner_outs(state->hdr.kind, group->ports, have, up, group->ports);
 }
 
 /* In port order: fold what was kept of state @i. Returns the buffer with the result. */
@@ -231,7 +232,7 @@ static __attribute__((noinline)) void combine_progress_tree(struct switch_crossp
     uint32_t root = xp->units - 1;
 
     if (!state->outs)
-        state->outs = combine_outs(group, state);
+        state->outs = combine_outs(group, state, state->have);
     for (uint32_t leaf = 0; leaf < root; leaf++)
         if (state->outs || leaf == u)
             combine_pass_leaf(xp, group, i, leaf, state->outs != 0, at_ps);
@@ -250,7 +251,7 @@ static inline void combine_progress(struct switch_crosspoints *xp, const struct 
         combine_progress_tree(xp, group, state, i, u, at_ps);
         return;
     }
-    state->outs = combine_outs(group, state);
+    state->outs = combine_outs(group, state, state->have);
     if (!state->outs)
         return;
     if (combine_pass(xp, group, i, 0, at_ps))
@@ -494,16 +495,6 @@ bool switch_unit_add(struct switch_crosspoints *xp, const struct switch_group *g
     return true;
 }
 
-/* Would state @i be complete with what comes by @row? */
-static inline bool combine_completes(const struct switch_group *group,
-                                     const struct switch_state *state, uint32_t row)
-{
-    uint64_t up = group->up < 0 ? 0 : emu_bit((uint32_t)group->up);
-
-    return emu_combiner_outs(state->hdr.kind, group->ports, state->have | emu_bit(row), up,
-                             group->ports) != 0;
-}
-
 uint32_t switch_unit_add_run(struct switch_crosspoints *xp, const struct switch_group *group,
                              uint32_t row, struct emu_edge *edge, struct emu_hdr *hdr,
                              const struct emu_seg *seg, uint32_t most)
@@ -516,7 +507,8 @@ uint32_t switch_unit_add_run(struct switch_crosspoints *xp, const struct switch_
         struct switch_state *state = switch_group_state(group, i);
 
         if (hdr->dst != like.dst || hdr->kind != like.kind ||
-            !combine_adds(xp, group, state, 0, row, hdr) || combine_completes(group, state, row))
+            !combine_adds(xp, group, state, 0, row, hdr) ||
+            combine_outs(group, state, state->have | emu_bit(row)))
             break;
         combine_add(xp, group, i, 0, hdr, seg);
         state->part[0].have |= emu_bit(row);
@@ -528,24 +520,26 @@ uint32_t switch_unit_add_run(struct switch_crosspoints *xp, const struct switch_
     return run;
 }
 
-bool switch_unit_ends(struct switch_crosspoints *xp, const struct switch_group *group, uint32_t row,
-                      const struct emu_hdr *hdr)
+uint64_t switch_unit_ends(const struct switch_crosspoints *xp, const struct switch_group *group,
+                          uint32_t row, const struct emu_hdr *hdr)
 {
     const struct switch_state *state = switch_group_state(group, combine_index(group, hdr));
 
-    return (state->have | emu_bit(row)) == group->ports && hdr->kind == EMU_ALLREDUCE &&
-           combine_adds(xp, group, state, 0, row, hdr);
+    if (!combine_adds(xp, group, state, 0, row, hdr))
+        return 0;
+    return combine_outs(group, state, state->have | emu_bit(row));
 }
 
 uint32_t switch_unit_end(struct switch_crosspoints *xp, const struct switch_group *group,
-                         const struct emu_hdr *hdr, const struct emu_seg *seg,
+                         uint32_t row, const struct emu_hdr *hdr, const struct emu_seg *seg,
                          struct emu_hdr *result)
 {
     uint32_t i = combine_index(group, hdr);
     struct switch_state *state = switch_group_state(group, i);
 
     combine_add(xp, group, i, 0, hdr, seg);
-    state->have = state->outs = group->ports;
+    state->have |= emu_bit(row);
+    state->outs = combine_outs(group, state, state->have);
     combine_end(xp, state);
     *result = state->hdr;
     return state->part[0].buf;

@@ -24,19 +24,19 @@ bool switch_unit_add(struct switch_crosspoints *xp, const struct switch_group *g
                      uint32_t row, const struct emu_hdr *hdr, const struct emu_seg *seg);
 
 /*
- * Raw, the switch's only unit. Is a contribution with @hdr the last one of a result that goes from
- * here to all members, and may switch_unit_end() add it?
+ * Raw, the switch's only unit. Where does the result go that a contribution with @hdr completes, if
+ * it is one that switch_unit_end() may add? 0: it completes none.
  */
-bool switch_unit_ends(struct switch_crosspoints *xp, const struct switch_group *group, uint32_t row,
-                      const struct emu_hdr *hdr);
+uint64_t switch_unit_ends(const struct switch_crosspoints *xp, const struct switch_group *group,
+                          uint32_t row, const struct emu_hdr *hdr);
 
 /*
  * Raw. Such a contribution is added as by switch_unit_add(), and its state is over. Returns the
- * buffer with the result, for the caller to send to all members, and to drop; *@result is its
+ * buffer with the result, for the caller to send where it goes, and to drop; *@result is its
  * header. Nothing is counted.
  */
 uint32_t switch_unit_end(struct switch_crosspoints *xp, const struct switch_group *group,
-                         const struct emu_hdr *hdr, const struct emu_seg *seg,
+                         uint32_t row, const struct emu_hdr *hdr, const struct emu_seg *seg,
                          struct emu_hdr *result);
 
 /*

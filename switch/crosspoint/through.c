@@ -95,8 +95,7 @@ struct through_way {
     uint32_t dst;
     uint8_t kind;
     bool copies_out; /* all outputs lead to processes */
-    bool runs;       /* several at once: through_run() may have them */
-    bool ends;       /* and what completes results: through_end() */
+    bool runs;       /* several at once: through_run() */
     /* the unit that takes it, for now: nothing waits for it at this row; or SWITCH_NO_UNIT */
     uint32_t unit;
     uint64_t outs;                    /* 0: no way is known */
@@ -104,12 +103,6 @@ struct through_way {
 };
 
 #define SWITCH_NO_UNIT UINT32_MAX
-
-/* Do results of @group go from here to all members, all of which are processes here? */
-static bool through_may_end(const struct switch_crosspoints *xp, const struct switch_group *group)
-{
-    return group->up < 0 && emu_bits_several(group->ports) && switch_copies_out(xp, group->ports);
-}
 
 static void through_find(struct switch_crosspoints *xp, uint32_t r, const struct emu_hdr *hdr,
                          struct through_way *way)
@@ -129,7 +122,6 @@ static void through_find(struct switch_crosspoints *xp, uint32_t r, const struct
         way->unit = o - xp->bar.sw.ports;
     way->runs = way->unit != SWITCH_NO_UNIT && xp->units == 1 && way->group->units &&
                 r < xp->bar.sw.ports && !xp->bar.row[r].rx.tapped;
-    way->ends = way->runs && through_may_end(xp, way->group);
     way->copies_out = way->outs && !(unicast && emu_bits_several(way->outs)) &&
                       switch_copies_out(xp, way->outs);
 }
@@ -176,27 +168,30 @@ static uint32_t through_shelves(struct switch_crosspoints *xp, uint64_t outs,
     return room;
 }
 
+/* One output: how many may be sent? */
+static uint32_t through_room(struct switch_crosspoints *xp, uint32_t o)
+{
+    return switch_is_open(xp, o) ? switch_row_of(xp)->room[o] : 0;
+}
+
 /* @count results have been put on the shelf, from @on on: they go to all of @outs. */
 static void through_refer(struct switch_crosspoints *xp, uint64_t outs, uint32_t on, uint32_t count)
 {
-    struct switch_counts *counts = &xp->bar.sw.counts;
-
     emu_each_bit (o, outs) {
         switch_row_of(xp)->room[o] -= count;
         emu_tx_refer_run(&xp->bar.out[o].tx, on, count);
     }
     xp->bar.runnable |= outs; /* their receivers are to be told */
-    emu_count(&counts->combined, count);
-    emu_count(&counts->results, count);
-    emu_count(&counts->multicasts, count);
+    emu_count(&xp->bar.sw.counts.multicasts, count);
 }
 
-/* Is @hdr, by row @r, the last contribution to a result that may go from here to a shelf? */
-static bool through_ends(struct switch_crosspoints *xp, uint32_t r, const struct through_way *way,
-                         const struct emu_hdr *hdr)
+/* Where @hdr, by row @r, makes a result go that is full, and may go from here; 0: it makes none. */
+static uint64_t through_ends(struct switch_crosspoints *xp, uint32_t r,
+                             const struct through_way *way, const struct emu_hdr *hdr)
 {
-    return hdr->dst == way->dst && hdr->kind == way->kind && switch_shelves(hdr) &&
-           switch_unit_ends(xp, way->group, r, hdr);
+    if (hdr->dst != way->dst || hdr->kind != way->kind || !switch_shelves(hdr))
+        return 0;
+    return switch_unit_ends(xp, way->group, r, hdr);
 }
 
 /*
@@ -208,27 +203,36 @@ static uint32_t through_end(struct switch_crosspoints *xp, uint32_t r,
                             const struct through_way *way, struct emu_edge *edge,
                             struct emu_hdr *hdr, const struct emu_seg *seg, uint32_t most)
 {
-    uint64_t outs = way->group->ports;
-    struct emu_shelf *shelf;
-    uint32_t room, on, count = 0;
+    uint64_t outs = through_ends(xp, r, way, hdr);
+    struct emu_shelf *shelf = NULL; /* of several outputs */
+    uint32_t room, on = 0, count = 0;
 
-    if (!through_ends(xp, r, way, hdr) || switch_unit_pending(xp, way->unit))
+    if (!outs || switch_unit_pending(xp, way->unit) || !switch_copies_out(xp, outs))
         return 0;
-    shelf = shelf_at(xp, outs);
-    room = through_shelves(xp, outs, shelf);
+    if (emu_bits_several(outs))
+        shelf = shelf_at(xp, outs);
+    room = emu_bits_several(outs) ? through_shelves(xp, outs, shelf)
+                                  : through_room(xp, emu_bits_first(outs));
     if (!room)
         return 0;
-    on = shelf->next;
+    if (shelf)
+        on = shelf->next;
     do {
         struct emu_hdr result;
-        uint32_t buf = switch_unit_end(xp, way->group, hdr, seg, &result);
+        uint32_t buf = switch_unit_end(xp, way->group, r, hdr, seg, &result);
 
-        emu_edge_write(shelf, &result, emu_pool_seg(switch_cache(xp)->pool, buf));
+        if (shelf)
+            emu_edge_write(shelf, &result, emu_pool_seg(switch_cache(xp)->pool, buf));
+        else
+            switch_put_out(xp, outs, &result, emu_pool_seg(switch_cache(xp)->pool, buf));
         emu_pool_drop(switch_cache(xp), buf);
         emu_edge_pass(edge);
     } while (++count < room && count < most && (seg = emu_edge_peek(edge, hdr)) &&
-             through_ends(xp, r, way, hdr));
-    through_refer(xp, outs, on, count);
+             through_ends(xp, r, way, hdr) == outs);
+    if (shelf)
+        through_refer(xp, outs, on, count);
+    emu_count(&xp->bar.sw.counts.combined, count);
+    emu_count(&xp->bar.sw.counts.results, count);
     return count;
 }
 
@@ -241,7 +245,7 @@ static uint32_t through_run(struct switch_crosspoints *xp, uint32_t r,
 
     if (*switch_count(&xp->bar, r, xp->bar.sw.ports + way->unit))
         return 0;
-    run = way->ends ? through_end(xp, r, way, edge, hdr, seg, most) : 0;
+    run = through_end(xp, r, way, edge, hdr, seg, most);
     return run ? run : switch_unit_add_run(xp, way->group, r, edge, hdr, seg, most);
 }
 

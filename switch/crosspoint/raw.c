@@ -145,7 +145,6 @@ uint32_t switch_step_row_raw(struct emu_dev *dev, uint64_t until_ps)
 {
     static const struct switch_pass row_pass = {.begin = row_begin,
                                                 .take = row_take,
-                                                .dequeue = switch_dequeue_raw,
                                                 .settle = row_settle};
 
     (void)until_ps;

@@ -216,15 +216,22 @@ static inline void switch_out_gains(struct switch_crossbar *bar, uint32_t r, uin
     bar->light &= ~((uint64_t)(queued >= bar->light_slots) << o);
 }
 
-/* Output @o has one less, and row @r has @left for it. */
-static inline void switch_out_loses(struct switch_crossbar *bar, uint32_t r, uint32_t o,
-                                    uint32_t left)
+/* Output @o has @count less, all from row @r, which has @left for it. */
+static inline void switch_out_lose(struct switch_crossbar *bar, uint32_t r, uint32_t o,
+                                   uint32_t count, uint32_t left)
 {
     struct switch_out *out = &bar->out[o];
-    uint32_t queued = switch_out_holds(out, out->queued - 1);
+    uint32_t queued = switch_out_holds(out, out->queued - count);
 
     out->waiting &= ~((uint64_t)(left == 0) << r);
     bar->light |= (uint64_t)(queued < bar->light_slots) << o;
+}
+
+/* The same of one. */
+static inline void switch_out_loses(struct switch_crossbar *bar, uint32_t r, uint32_t o,
+                                    uint32_t left)
+{
+    switch_out_lose(bar, r, o, 1, left);
 }
 
 /* --- timed clocks ------------------------------------------------------------------- */

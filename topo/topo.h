@@ -177,6 +177,16 @@ static inline uint64_t topo_route_lookup(const struct topo_route *route, uint32_
     return route->sets[set];
 }
 
+/*
+ * In which block is node first + @off? Strides are powers of two as a rule; a division would make
+ * a hop on clock raw take 5 % longer.
+ */
+static inline uint32_t topo_route_block(const struct topo_route *route, uint32_t off)
+{
+    return emu_bits_several(route->stride) ? off / route->stride
+                                           : off >> emu_bits_first(route->stride);
+}
+
 /**
  * topo_route_ports - candidate output ports towards node @dst, 0 if none.
  *
@@ -188,7 +198,7 @@ static inline uint64_t topo_route_ports(const struct topo_route *route, uint32_t
     uint32_t off = dst - route->first; /* wraps to a large number when below first */
 
     if (off < route->span)
-        return route->sets[route->stride == 1 ? off : off / route->stride];
+        return route->sets[topo_route_block(route, off)];
     if (route->elsewhere || !route->set_of) /* in this order: regular tables look no further */
         return route->elsewhere;
     return topo_route_lookup(route, dst);

@@ -159,6 +159,8 @@ static inline size_t emu_slots_bytes(uint32_t slots, size_t slot_bytes)
     {                                                                                            \
         struct TYPE *slot = NAME##_slot(end);                                                    \
                                                                                                  \
+        if (!slot)                                                                               \
+            __builtin_unreachable();                                                             \
         if (atomic_load_explicit(&slot->stamp, memory_order_acquire) & EMU_RING_FULL) /* R3 */   \
             return slot;                                                                         \
         return NULL;                                                                             \

@@ -193,7 +193,7 @@ static void input_head(struct switch_channels *ch, uint32_t p, const struct emu_
     }
     if (in->state != CHANNEL_CLOSED)
         switch_channel_give_up(ch, v, at_ps);
-    *in = switch_channel_new(ch, &head, hdr->tag, segments);
+    switch_channel_new(ch, in, &head, hdr->tag, segments);
     switch_channel_route(ch, v, &head, at_ps);
     if (in->state == CHANNEL_DRAINED)
         input_drain(ch, v, entry, fate, at_ps);

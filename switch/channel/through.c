@@ -82,16 +82,16 @@ bool switch_channel_pass_reply(struct switch_channels *ch, uint32_t v)
 {
     uint32_t p = v / EMU_VCS, c = v % EMU_VCS;
     struct switch_channel_in *in = &ch->in[v];
-    struct emu_entry *slot, entry;
+    struct emu_entry *slot;
 
     if (!through_open(ch, p))
         return false;
     in->state = CHANNEL_CLOSED;
-    entry = switch_channel_reply(in, c, in->nack);
     slot = emu_tx_slot(&ch->port[p].tx);
-    slot->packet = entry.packet;
-    slot->buf = entry.buf;
-    slot->crc = entry.crc;
+    slot->packet.head = 0;
+    slot->packet.rest = switch_channel_reply_rest(in, c, in->nack);
+    slot->buf = EMU_NO_BUF;
+    slot->crc = 0;
     emu_tx_show(&ch->port[p].tx, 0);
     ch->news |= emu_bit(p);
     return true;
@@ -148,7 +148,7 @@ static inline uint32_t through_head(struct switch_channels *ch, uint32_t p,
     o = switch_channel_choose(ch, outs, 0);
     if (!through_room_new(ch, o))
         return 0;
-    ch->in[v] = switch_channel_new(ch, &head, entry->packet.tag, emu_packet_segments(head.bytes));
+    switch_channel_new(ch, &ch->in[v], &head, entry->packet.tag, emu_packet_segments(head.bytes));
     ch->in[v].whole = entry->packet.last;
     ch->in[v].unsettled = 1;
     c = switch_channel_open(ch, v, o);

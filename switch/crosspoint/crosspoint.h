@@ -129,6 +129,8 @@ struct switch_crosspoints_row {
      * least loaded ones, as nothing leaves while segments enter; 0: they are to be found anew.
      */
     uint64_t least_of, least;
+    /* outputs to plain local cables that are open, as this pass has found: see row_put() */
+    uint64_t plain;
     /* by output in `open`: segments that may pass through in this pass */
     uint32_t room[SWITCH_ROWS_MAX];
 };

@@ -10,9 +10,10 @@
 
 /* What a machine does in a pass in its own way. */
 struct switch_pass {
-    void (*begin)(struct switch_crosspoints_raw *raw);                  /* NULL: nothing */
-    uint32_t (*take)(struct switch_crosspoints_raw *raw, uint32_t r);   /* what came to row @r */
-    switch_dequeue_fn dequeue;                                          /* as in its access */
+    void (*begin)(struct switch_crosspoints_raw *raw);                /* NULL: nothing */
+    uint32_t (*take)(struct switch_crosspoints_raw *raw, uint32_t r); /* what came to row @r */
+    /* as in its access; NULL: it is switch_dequeue_raw(), and segments leave in runs */
+    switch_dequeue_fn dequeue;
     void (*advance)(struct switch_crosspoints_raw *raw);                /* NULL: no input buffers */
     uint32_t (*settle)(struct switch_crosspoints_raw *raw, uint32_t r); /* what row @r owes */
 };

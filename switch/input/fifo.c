@@ -181,7 +181,6 @@ static inline void raw_advance(struct switch_crosspoints_raw *raw)
 static uint32_t fifo_step_raw(struct emu_dev *dev, uint64_t until_ps)
 {
     static const struct switch_pass fifo_pass = {.take = raw_take,
-                                                 .dequeue = switch_dequeue_raw,
                                                  .advance = raw_advance,
                                                  .settle = switch_row_owed};
 

@@ -324,6 +324,35 @@ static void arbitration__serves_all_inputs_alike(void)
     bench_close(&b);
 }
 
+/* Rows have shares of what there is room for; what one does not want is for the others. */
+static void arbitration__shares_what_there_is_room_for(void)
+{
+    static const uint32_t sent[4] = {0, 12, 12, 2};
+    static const uint8_t left[4] = {0, 9, 9, 0}; /* of 8, 3 each, and both of the third */
+    struct emu_hdr hdr = {.dst = 0};
+    struct switch_crossbar *bar;
+    struct bench b;
+
+    bench_open(&b, "kary:4,1", EMU_CREDIT_ROW, 16);
+    bar = switch_crossbar_of(b.fabric->sw[0]);
+    bar->out[0].tx.credits = 0;
+    for (uint32_t src = 1; src < 4; src++)
+        for (uint32_t i = 0; i < sent[src]; i++)
+            CU_ASSERT_TRUE(probe_send(&b, src, &hdr));
+    emu_worker_pass(b.worker);
+    emu_worker_pass(b.worker);
+    CU_ASSERT_EQUAL(bar->out[0].queued, 26);
+    bar->out[0].tx.credits = 8;
+    bar->runnable |= emu_bit(0);
+    emu_dev_again(&bar->sw.dev);
+    emu_worker_pass(b.worker);
+    CU_ASSERT_EQUAL(bar->out[0].queued, 18);
+    for (uint32_t src = 1; src < 4; src++)
+        CU_ASSERT_EQUAL(*switch_count(bar, src, 0), left[src]);
+    CU_ASSERT_EQUAL(bar->out[0].waiting, emu_bit(1) | emu_bit(2));
+    bench_close(&b);
+}
+
 /* The way up is chosen packet by packet: one pair's traffic uses every up port. */
 static void choice__spreads_one_pair_over_all_up_ports(void)
 {
@@ -494,6 +523,7 @@ int main(void)
         {"credits__multicast_is_paid_after_the_last_copy",
          credits__multicast_is_paid_after_the_last_copy},
         {"arbitration__serves_all_inputs_alike", arbitration__serves_all_inputs_alike},
+        {"arbitration__shares_what_there_is_room_for", arbitration__shares_what_there_is_room_for},
         {"choice__spreads_one_pair_over_all_up_ports", choice__spreads_one_pair_over_all_up_ports},
         {"choice__avoids_a_loaded_port", choice__avoids_a_loaded_port},
         {"choice__knows_what_came_between", choice__knows_what_came_between},

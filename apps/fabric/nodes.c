@@ -112,12 +112,16 @@ static void node_nudge(struct fabric *fabric, uint32_t node)
 /* Tell everyone who waits whether threads outnumber cores: then spinning holds others up. */
 static void nodes_crowd(struct fabric *fabric)
 {
-    uint32_t oversubscribed = fabric->workers + fabric->attached >
-                              (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
+    uint32_t threads = fabric->workers + fabric->attached;
+    uint32_t cores = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
+    uint32_t oversubscribed = threads > cores;
 
-    for (uint32_t w = 0; w < fabric->workers; w++)
+    for (uint32_t w = 0; w < fabric->workers; w++) {
         atomic_store_explicit(&fabric->worker[w]->oversubscribed, oversubscribed,
                               memory_order_relaxed);
+        atomic_store_explicit(&fabric->worker[w]->one_too_many, threads == cores + 1,
+                              memory_order_relaxed);
+    }
     for (uint32_t n = 0; n < fabric->config.graph->nodes; n++)
         if (fabric->edge[n])
             atomic_store_explicit(&fabric->edge[n]->shared->oversubscribed, oversubscribed,

@@ -509,6 +509,18 @@ static void edge_cores(struct emu_edge *edge, uint32_t news)
 }
 
 /*
+ * Who was told waits on this core, for this thread to leave it, or on another one, and may answer
+ * at once. Not a stream, of which the worker shares the sender's core.
+ */
+static void edge_expect(const struct emu_edge *edge)
+{
+    uint32_t core = atomic_load_explicit(&edge->shared->post_core, memory_order_relaxed);
+
+    emu_worker_told(edge->dev->worker,
+                    core && !edge->streams && core != (uint32_t)sched_getcpu() + 1);
+}
+
+/*
  * X4 pairs with Y3: who sees the tail sees the segments. Sequentially
  * consistent because a sleeper is at stake: either we see that the adapter
  * sleeps, or it sees our tail before it does (emu_edge_nic_sleep).
@@ -535,6 +547,8 @@ static void edge_tell(struct emu_edge *edge)
     if (atomic_load_explicit(&shared->asleep, memory_order_seq_cst) &&
         atomic_exchange_explicit(&shared->asleep, 0, memory_order_seq_cst))
         syscall(SYS_futex, &shared->asleep, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+    if (atomic_load_explicit(&edge->dev->worker->one_too_many, memory_order_relaxed))
+        edge_expect(edge);
 }
 
 void emu_edge_mark(struct emu_edge *edge)

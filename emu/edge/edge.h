@@ -147,6 +147,8 @@ struct emu_edge_shared {
     /* Written by the adapter; the fabric reads. */
     alignas(EMU_LINE) _Atomic uint32_t up_tail; /* segments posted, free-running */
     _Atomic uint32_t up_core; /* 1 + the core that a stream is posted on; 0: none is. A hint */
+    /* 1 + the core that was posted on last, where threads outnumber cores; 0: not known. A hint */
+    _Atomic uint32_t post_core;
     alignas(EMU_LINE) _Atomic uint32_t down_head; /* segments taken, free-running */
 
     /* Written by the fabric; the adapter reads. */

@@ -134,8 +134,20 @@ static inline void edge_show(struct emu_edge_nic *nic, _Atomic uint32_t *shared,
     edge_ring(nic, what);
 }
 
+/* On the tail's line, and before the tail: who sees the one has the other. */
+static void edge_post_core(struct emu_edge_shared *shared)
+{
+    uint32_t core = (uint32_t)sched_getcpu() + 1;
+
+    if (atomic_load_explicit(&shared->post_core, memory_order_relaxed) != core)
+        atomic_store_explicit(&shared->post_core, core, memory_order_relaxed);
+}
+
 void emu_edge_nic_publish(struct emu_edge_nic *nic)
 {
+    if (nic->up_shown != nic->up_tail &&
+        atomic_load_explicit(&nic->shared->oversubscribed, memory_order_relaxed))
+        edge_post_core(nic->shared);
     edge_show(nic, &nic->shared->up_tail, &nic->up_shown, nic->up_tail, EMU_EDGE_RING_DATA);
 }
 

@@ -12,6 +12,7 @@
 #include "emu/alloc.h"
 #include "emu/bits.h"
 #include "emu/edge/fabric.h"
+#include "emu/now.h"
 #include "emu/worker/rcu.h"
 #include "emu/worker/spawn.h"
 
@@ -250,6 +251,37 @@ static uint32_t worker_step_word(struct emu_worker *worker, uint32_t w)
     return moved;
 }
 
+/*
+ * Where all that were told are on other cores, an answer is waited for as long as two changes of a
+ * thread would take: it comes sooner from who only waits. Nobody was told who waits for this core.
+ */
+static void worker_expect(struct emu_worker *worker)
+{
+    bool away = !worker->told_here;
+
+    worker->told_here = worker->told_away = false;
+    if (worker->answer_ns)
+        worker->in_vain = 0;
+    worker->answer_ns = 0;
+    if (!away)
+        return;
+    if (worker->in_vain >= EMU_WAIT_IN_VAIN &&
+        worker->in_vain < EMU_WAIT_IN_VAIN + EMU_WAIT_UNHEARD)
+        worker->in_vain++;
+    else
+        worker->answer_ns = emu_now_ns() + EMU_WAIT_ANSWER_NS;
+}
+
+static bool worker_expects(struct emu_worker *worker)
+{
+    if (worker->answer_ns && emu_now_ns() >= worker->answer_ns) {
+        worker->answer_ns = 0;
+        worker->in_vain = worker->in_vain < EMU_WAIT_IN_VAIN ? worker->in_vain + 1
+                                                             : EMU_WAIT_IN_VAIN;
+    }
+    return worker->answer_ns;
+}
+
 uint32_t emu_worker_pass(struct emu_worker *worker)
 {
     uint32_t moved = 0;
@@ -262,6 +294,8 @@ uint32_t emu_worker_pass(struct emu_worker *worker)
         moved += worker_step_word(worker, w);
     if (worker->untold)
         emu_edge_tell_all(worker, !moved || emu_worker_quiet(worker));
+    if (worker->told_here || worker->told_away)
+        worker_expect(worker);
     worker->woke = false;
     return moved;
 }
@@ -395,7 +429,7 @@ static void worker_idle(struct emu_worker *worker, unsigned *rounds)
 {
     uint64_t rest_ps = worker_rest_ps(worker);
 
-    if (!emu_worker_quiet(worker))
+    if (!emu_worker_quiet(worker) || worker_expects(worker))
         return;
     if (*rounds && rest_ps <= WORKER_ONCE_PS && emu_wait_may_look())
         return;

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* place_test.c - a worker follows the one who sends it streams, and nobody else. */
+/*
+ * place_test.c - a worker follows the one who sends it streams, and nobody else; and it keeps its
+ * core while only processes on others may answer.
+ */
 #include "emu/worker/place.h"
 
 #include <sched.h>
 
 #include "tests/test.h"
+#include "tests/world/edges.h"
 
 #define NODE 7u
 
@@ -98,6 +102,89 @@ static void place__keeps_to_the_cores_it_was_given(void)
     sched_setaffinity(0, sizeof before, &before);
 }
 
+static void send(struct edges *w, uint32_t src, uint32_t dst)
+{
+    struct emu_hdr hdr = {.dst = dst, .kind = EMU_UNICAST, .len = 0};
+
+    CU_ASSERT_TRUE_FATAL(edges_post(w, src, &hdr, NULL));
+}
+
+/* What is under way is told of. Does the worker wait for an answer then? */
+static bool awaits(struct edges *w)
+{
+    struct emu_worker *worker = w->fabric->worker[0];
+
+    worker->answer_ns = 0;
+    while (emu_worker_pass(worker))
+        ;
+    return worker->answer_ns;
+}
+
+/* A process says where it is by posting; one that has not may need this core, too. */
+static void answer__is_awaited_from_other_cores_alone(void)
+{
+    struct fabric_config config = {.threads = 1, .start_stopped = true};
+    struct edges w;
+
+    world_profile(&config.profile, "oq2004", NULL);
+    edges_open(&w, "kary:4,1", &config);
+    for (uint32_t n = 0; n < w.nodes; n++)
+        atomic_store(&w.nic[n].shared->oversubscribed, 1);
+    atomic_store(&w.fabric->worker[0]->one_too_many, 1);
+    send(&w, 0, 1);
+    CU_ASSERT_FALSE(awaits(&w)); /* 1 has not posted yet */
+    CU_ASSERT_EQUAL(atomic_load(&w.nic[1].shared->post_core), 0);
+    CU_ASSERT_NOT_EQUAL(atomic_load(&w.nic[0].shared->post_core), 0);
+    atomic_store(&w.nic[1].shared->post_core, CPU_SETSIZE + 1); /* no core of this machine */
+    send(&w, 0, 1);
+    CU_ASSERT_TRUE(awaits(&w));
+    send(&w, 0, 1);
+    send(&w, 0, 2);
+    CU_ASSERT_FALSE(awaits(&w)); /* 2 may need this core */
+    atomic_store(&w.nic[2].shared->post_core, CPU_SETSIZE + 1);
+    send(&w, 0, 1);
+    send(&w, 0, 2);
+    CU_ASSERT_TRUE(awaits(&w));
+    w.fabric->worker[0]->in_vain = EMU_WAIT_IN_VAIN; /* none came lately */
+    for (uint32_t i = 0; i < EMU_WAIT_UNHEARD; i++) {
+        send(&w, 0, 1);
+        CU_ASSERT_FALSE(awaits(&w));
+    }
+    send(&w, 0, 1);
+    CU_ASSERT_TRUE(awaits(&w));
+    for (uint32_t i = 0; i < 2 * EMU_AROUND_RUN; i++)
+        send(&w, 0, 1);
+    CU_ASSERT_FALSE(awaits(&w)); /* a stream */
+    atomic_store(&w.fabric->worker[0]->one_too_many, 0);
+    send(&w, 0, 1);
+    CU_ASSERT_FALSE(awaits(&w)); /* others wait, too, or nobody does */
+    edges_close(&w);
+}
+
+/* What a process posts on the worker's own core is said, and believed. */
+static void answer__is_not_awaited_on_the_own_core(void)
+{
+    struct fabric_config config = {.threads = 1, .start_stopped = true};
+    cpu_set_t before, one;
+    struct edges w;
+
+    CU_ASSERT_EQUAL_FATAL(sched_getaffinity(0, sizeof before, &before), 0);
+    CPU_ZERO(&one);
+    CPU_SET((uint32_t)sched_getcpu(), &one);
+    CU_ASSERT_EQUAL(sched_setaffinity(0, sizeof one, &one), 0);
+    world_profile(&config.profile, "oq2004", NULL);
+    edges_open(&w, "kary:4,1", &config);
+    atomic_store(&w.nic[1].shared->oversubscribed, 1);
+    atomic_store(&w.fabric->worker[0]->one_too_many, 1);
+    send(&w, 1, 0);
+    awaits(&w);
+    CU_ASSERT_EQUAL(atomic_load(&w.nic[1].shared->post_core), (uint32_t)sched_getcpu() + 1);
+    send(&w, 0, 1);
+    CU_ASSERT_FALSE(awaits(&w));
+    edges_close(&w);
+    sched_setaffinity(0, sizeof before, &before);
+}
+
 int main(void)
 {
     static const struct test_case cases[] = {
@@ -106,6 +193,8 @@ int main(void)
         CASE(place__stays_while_several_send),
         CASE(place__is_not_bound_where_it_moves),
         CASE(place__keeps_to_the_cores_it_was_given),
+        CASE(answer__is_awaited_from_other_cores_alone),
+        CASE(answer__is_not_awaited_on_the_own_core),
         {NULL, NULL},
     };
 

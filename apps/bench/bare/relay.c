@@ -4,7 +4,8 @@
  * does: three threads, of which the middle one hands on what the first has written to the last.
  *
  * Slots are as large as segments, rings as long as those of edges, and who finds nothing waits as
- * everybody in fabemu does. Streams are written around the caches, and the middle one goes to the
+ * everybody in fabemu does; so the middle one keeps its core for the answer of who is on another
+ * one. Streams are written around the caches, and the middle one goes to the
  * core of who sends, as the fabric's worker does. There are no headers to read, no routes, no
  * credits of cables, no MPI. `copies4` copies as the fabric does: into the sender's ring, out of
  * it, into the receiver's, out of it. In `copies2` the middle one hands on a number alone, and the
@@ -24,6 +25,7 @@
 #include "emu/edge/edge.h"
 #include "emu/now.h"
 #include "emu/worker/place.h"
+#include "emu/worker/wait.h"
 
 #define RELAY_HEAD     8u /* bytes of a slot's payload that say whose it is, */
 #define RELAY_BYTES    (EMU_PAYLOAD_BYTES - RELAY_HEAD) /* and the others, a message's */
@@ -35,6 +37,7 @@
 struct relay_way {
     struct emu_seg *slot; /* seq: copies2, the slot that has it */
     alignas(2 * EMU_LINE) _Atomic uint64_t put;
+    _Atomic uint32_t core; /* 1 + that of who writes what is no stream; 0: not known */
     alignas(2 * EMU_LINE) _Atomic uint64_t taken;
 };
 
@@ -114,6 +117,7 @@ static void end_show(struct relay_end *end)
     struct relay *relay = end->relay;
 
     if (!relay->streams) {
+        relay_core(&relay->up[end->side].core);
         way_show(&relay->up[end->side], end->sent);
     } else if (end->sent % RELAY_TELLS == 0) {
         uint32_t core = relay_core(&relay->core);
@@ -176,6 +180,7 @@ static bool end_take(struct relay_end *end, uint8_t *data)
 struct relay_lane {
     struct relay_way *from, *to;
     uint64_t moved, has, room, told;
+    _Atomic uint32_t *core; /* of who is told */
 };
 
 static void lane_copy(const struct relay *relay, struct relay_lane *lane)
@@ -235,24 +240,45 @@ static void relay_place(struct relay *relay, struct emu_place *place)
         emu_place_move(core);
 }
 
+/* When an answer is not awaited any more to what was moved; 0: it is not, as by the worker. */
+static uint64_t relay_answer_ns(const struct relay *relay, const struct relay_lane *lane)
+{
+    uint32_t core = atomic_load_explicit(lane->core, memory_order_relaxed);
+
+    if (relay->streams || !relay->oversubscribed || !core || core == (uint32_t)sched_getcpu() + 1)
+        return 0;
+    return emu_now_ns() + EMU_WAIT_ANSWER_NS;
+}
+
+/* lane_step(), until no answer is awaited. */
+static bool lane_serve(const struct relay *relay, struct relay_lane *lane, uint64_t *answer_ns)
+{
+    if (!lane_step(relay, lane))
+        return false;
+    *answer_ns = relay_answer_ns(relay, lane);
+    return true;
+}
+
 static void *relay_main(void *ctx)
 {
     struct relay *relay = ctx;
-    struct relay_lane lane[2] = {{.from = &relay->up[0], .to = &relay->down[1]},
-                                 {.from = &relay->up[1], .to = &relay->down[0]}};
+    struct relay_lane lane[2] = {
+        {.from = &relay->up[0], .to = &relay->down[1], .core = &relay->up[1].core},
+        {.from = &relay->up[1], .to = &relay->down[0], .core = &relay->up[0].core}};
     struct emu_place place = {0};
+    uint64_t answer_ns = 0;
     unsigned rounds = 0;
     bool goes_on = true;
 
     while (goes_on) {
-        bool moved = lane_step(relay, &lane[0]);
+        bool moved = lane_serve(relay, &lane[0], &answer_ns);
 
-        moved = lane_step(relay, &lane[1]) || moved;
+        moved = lane_serve(relay, &lane[1], &answer_ns) || moved;
         if (moved && relay->streams)
             relay_place(relay, &place);
         if (moved)
             rounds = 0;
-        else
+        else if (emu_now_ns() >= answer_ns)
             goes_on = relay_waits(relay, &rounds);
     }
     return NULL;

@@ -202,6 +202,7 @@ static int fabric_make_pool(struct fabric *fabric)
     fabric->pool = emu_pool_create((uint32_t)bufs);
     if (!fabric->pool)
         return -ENOMEM;
+    fabric->pool->alone = fabric->workers == 1;
     fabric->spare_bufs = FABRIC_GROUP_BUFS;
     emu_pool_cache_init(&fabric->cache, fabric->pool);
     return 0;

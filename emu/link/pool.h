@@ -34,6 +34,7 @@ struct emu_pool {
     uint32_t *note;          /* per buffer, while it is held: its holders', emu_pool_note() */
     _Atomic uint32_t *chain; /* per buffer that heads a chain in the depot: next chain */
     uint32_t bufs;
+    bool alone; /* there is one worker */
 
     alignas(EMU_LINE) _Atomic uint64_t depot; /* first chain (low half: index + 1), a tag above */
     alignas(EMU_LINE) _Atomic uint32_t fresh; /* buffers never handed out start here */
@@ -143,6 +144,22 @@ static inline void emu_pool_drop(struct emu_pool_cache *cache, uint32_t buf)
     cache->free[cache->count++] = buf;
     if (cache->count == 2 * EMU_POOL_CHAIN)
         emu_pool_spill(cache);
+}
+
+/**
+ * emu_pool_drop_alone - drop one reference to a buffer that none but workers hold, all of them. If
+ * there is one worker, nobody else can change their number meanwhile: no locked instruction, which
+ * waits for all stores before it. False: it has to be dropped in the other way.
+ */
+static inline bool emu_pool_drop_alone(struct emu_pool_cache *cache, uint32_t buf)
+{
+    struct emu_pool *pool = cache->pool;
+    uint16_t refs = atomic_load_explicit(&pool->refs[buf], memory_order_acquire); /* L1 */
+
+    if (!pool->alone || !refs)
+        return false;
+    atomic_store_explicit(&pool->refs[buf], (uint16_t)(refs - 1), memory_order_release); /* L1 */
+    return true;
 }
 
 #endif

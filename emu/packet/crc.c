@@ -157,18 +157,42 @@ CRC32_WIDE_TARGET static uint32_t crc32_segment(uint32_t crc, const uint8_t *dat
     return (uint32_t)crc32_last(crc, at);
 }
 
-/* At least 256 bytes, in pieces of as many. */
-CRC32_WIDE_TARGET static uint32_t crc32_wide(uint32_t crc, const uint8_t *data, size_t bytes)
+/* The first 256 bytes, behind @crc; and 256 more. */
+CRC32_WIDE_TARGET static inline void crc32_begin(__m512i at[4], uint32_t crc, const uint8_t *data)
 {
-    const __m512i by256 = crc32_fold_by(CRC32_FOLD_256_LOW, CRC32_FOLD_256_HIGH);
-    __m512i at[4];
-
     for (unsigned i = 0; i < 4; i++)
         at[i] = crc32_load(data, i);
     at[0] = _mm512_xor_si512(at[0], _mm512_zextsi128_si512(_mm_cvtsi32_si128((int)crc)));
+}
+
+CRC32_WIDE_TARGET static inline void crc32_go_on(__m512i at[4], const uint8_t *data)
+{
+    const __m512i by256 = crc32_fold_by(CRC32_FOLD_256_LOW, CRC32_FOLD_256_HIGH);
+
+    for (unsigned i = 0; i < 4; i++)
+        at[i] = crc32_fold(at[i], by256, crc32_load(data, i));
+}
+
+/* At least 256 bytes, in pieces of as many. */
+CRC32_WIDE_TARGET static uint32_t crc32_wide(uint32_t crc, const uint8_t *data, size_t bytes)
+{
+    __m512i at[4];
+
+    crc32_begin(at, crc, data);
     for (data += 256, bytes -= 256; bytes; data += 256, bytes -= 256)
-        for (unsigned i = 0; i < 4; i++)
-            at[i] = crc32_fold(at[i], by256, crc32_load(data, i));
+        crc32_go_on(at, data);
+    return (uint32_t)crc32_last(0, at);
+}
+
+/* At least one piece. */
+CRC32_WIDE_TARGET static uint32_t crc32_pieces(uint32_t crc, const void *const piece[],
+                                               size_t pieces)
+{
+    __m512i at[4];
+
+    crc32_begin(at, crc, piece[0]);
+    for (size_t i = 1; i < pieces; i++)
+        crc32_go_on(at, piece[i]);
     return (uint32_t)crc32_last(0, at);
 }
 
@@ -196,6 +220,17 @@ uint32_t emu_crc32(uint32_t crc, const void *data, size_t bytes)
         return ~crc32_quick(~crc, data, bytes);
 #endif
     return emu_crc32_by_tables(crc, data, bytes);
+}
+
+uint32_t emu_crc32_pieces(uint32_t crc, const void *const piece[], size_t pieces)
+{
+#if defined(__x86_64__)
+    if (pieces && crc32_has_instructions() && crc32_folds())
+        return ~crc32_pieces(~crc, piece, pieces);
+#endif
+    for (size_t i = 0; i < pieces; i++)
+        crc = emu_crc32(crc, piece[i], EMU_CRC_PIECE);
+    return crc;
 }
 
 uint32_t emu_crc32_by_tables(uint32_t crc, const void *data, size_t bytes)

@@ -276,10 +276,12 @@ static void raw_drop(struct engine *e)
 
 static inline void raw_copy_out(struct engine *e, const struct emu_hdr *hdr, uint32_t buf)
 {
+    emu_tx_put(&e->host.out, hdr, emu_pool_payload(engine_cache(e)->pool, buf));
+    if (hdr->kind == EMU_UNICAST && buf != EMU_NO_BUF && emu_pool_drop_alone(engine_cache(e), buf))
+        return; /* none but engines and cables held it */
     if (e->host.copies == ENGINE_COPIED)
         raw_drop(e);
     e->host.copied[e->host.copies++] = buf;
-    emu_tx_put(&e->host.out, hdr, emu_pool_payload(engine_cache(e)->pool, buf));
 }
 
 static void raw_hand(struct engine *e, struct emu_entry *entry, uint64_t at_ps)

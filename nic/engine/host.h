@@ -58,6 +58,12 @@ uint16_t engine_begin(struct engine *e, uint32_t buf, struct engine_to to);
 bool engine_take(struct engine *e, const struct emu_entry *entry, uint64_t at_ps);
 
 /**
+ * engine_take_edge - clock raw: segments enter from the host's @edge, up to @most. Returns how
+ * many; fewer: there are no more, or no room for the next one now.
+ */
+uint32_t engine_take_edge(struct engine *e, struct emu_edge *edge, uint32_t most);
+
+/**
  * engine_posts_again - if the host's segments wait for a free packet, and there is one, they go on.
  */
 void engine_posts_again(struct engine *e, uint64_t at_ps);

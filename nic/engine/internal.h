@@ -114,16 +114,17 @@ static inline uint32_t engine_seg_there(const struct emu_hdr *hdr)
     return EMU_HDR_BYTES + (engine_is_length_only(hdr) ? 0u : hdr->len);
 }
 
-/* The CRC-32 of the payload of a packet: of @count host segments. */
+/* The CRC-32 of the payload of a packet: of @count host segments, of which the first are full. */
 static inline uint32_t engine_payload_crc(struct engine *e, const uint32_t *buf, uint32_t count)
 {
-    uint32_t crc = 0;
+    const void *full[ENGINE_SEGS_MAX];
+    uint32_t s = 0, crc;
 
-    for (uint32_t s = 0; s < count; s++) {
-        const struct emu_hdr *hdr = engine_hdr(e, buf[s]);
-
-        crc = emu_crc32(crc, hdr, engine_seg_there(hdr));
-    }
+    static_assert(EMU_CRC_PIECE == EMU_SEG_BYTES, "a full segment is a piece");
+    for (; s < count && engine_seg_there(engine_hdr(e, buf[s])) == EMU_SEG_BYTES; s++)
+        full[s] = engine_hdr(e, buf[s]);
+    for (crc = emu_crc32_pieces(0, full, s); s < count; s++)
+        crc = emu_crc32(crc, engine_hdr(e, buf[s]), engine_seg_there(engine_hdr(e, buf[s])));
     return crc;
 }
 

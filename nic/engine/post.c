@@ -210,6 +210,83 @@ bool engine_take(struct engine *e, const struct emu_entry *entry, uint64_t at_ps
     return false;
 }
 
+/* Full segments for which the packet that is being formed has room; it is one for a node's host. */
+static uint32_t forming_room(const struct engine *e)
+{
+    const struct engine_packet *p;
+
+    if (e->send.forming == ENGINE_NONE)
+        return 0;
+    p = &e->send.packet[e->send.forming];
+    if (p->group || p->class != ENGINE_PLAIN || p->segs == 1 || p->process != e->host.process ||
+        p->bytes > e->profile->packet_bytes)
+        return 0;
+    return (e->profile->packet_bytes - p->bytes) / EMU_SEG_BYTES;
+}
+
+/*
+ * Of a long message: full segments, which go where the packet that is being formed goes. They join
+ * it, up to @most, with one look at what they have in common.
+ */
+static uint32_t take_run(struct engine *e, struct emu_edge *edge, uint32_t most)
+{
+    uint32_t room = forming_room(e), run = 0;
+    struct engine_packet *p = &e->send.packet[e->send.forming];
+    struct emu_entry entry;
+    const struct emu_seg *seg;
+
+    for (room = room < most ? room : most; run < room; run++) {
+        if (!(seg = emu_edge_peek(edge, &entry.hdr)) || entry.hdr.kind != EMU_UNICAST ||
+            entry.hdr.len != EMU_PAYLOAD_BYTES || entry.hdr.dst != p->dst ||
+            !emu_edge_take(edge, seg, &entry))
+            break;
+        *engine_hdr(e, entry.buf) = entry.hdr;
+        *engine_born_ns(e, entry.buf) = 0;
+        p->buf[p->count++] = entry.buf;
+        emu_edge_pass(edge);
+    }
+    if (run) {
+        p->bytes = (uint16_t)(p->bytes + run * EMU_SEG_BYTES);
+        p->segs = (uint8_t)emu_packet_segments(p->bytes);
+    }
+    return run;
+}
+
+/* Any other one. False: there is none, or no room for it now. */
+static bool take_one(struct engine *e, struct emu_edge *edge)
+{
+    struct emu_entry entry;
+    const struct emu_seg *seg = emu_edge_peek(edge, &entry.hdr);
+
+    if (!seg)
+        return false;
+    if (engine_kind(&entry.hdr) == EMU_UNICAST && engine_list_empty(&e->send.free) &&
+        !post_joins(e, &entry.hdr, (struct engine_to){.dst = entry.hdr.dst})) {
+        e->host.in_full = true; /* before it is copied */
+        return false;
+    }
+    if (!emu_edge_take(edge, seg, &entry))
+        return false;
+    if (engine_take(e, &entry, 0)) {
+        emu_edge_pass(edge);
+        return true;
+    }
+    emu_pool_drop(engine_cache(e), entry.buf);
+    return false;
+}
+
+uint32_t engine_take_edge(struct engine *e, struct emu_edge *edge, uint32_t most)
+{
+    uint32_t taken = 0, some = 1;
+
+    for (; some && taken < most; taken += some) {
+        some = take_run(e, edge, most - taken);
+        if (!some)
+            some = take_one(e, edge);
+    }
+    return taken;
+}
+
 void engine_posts_again(struct engine *e, uint64_t at_ps)
 {
     if (!e->host.in_full || engine_list_empty(&e->send.free))

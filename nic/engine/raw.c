@@ -116,8 +116,16 @@ static uint32_t raw_take_link(struct engine_raw *r, uint32_t i)
     return moved;
 }
 
-/* Up to @most segments of the host. False: no more can be taken now. */
-static bool raw_take_some(struct engine *e, uint32_t most, uint32_t *moved)
+/* The host's edge, if segments are taken from where they lie there; NULL: one after the other. */
+static inline struct emu_edge *raw_edge(const struct engine *e)
+{
+    const struct emu_rx *in = &e->host.in;
+    struct emu_edge *edge = in->kind == EMU_LINK_EDGE ? in->plug.plugged : NULL;
+
+    return edge && !in->tapped && edge->batch_at == edge->batch_end ? edge : NULL;
+}
+
+static uint32_t raw_take_each(struct engine *e, uint32_t most)
 {
     const struct emu_entry *entry = NULL;
     uint32_t taken = 0;
@@ -125,6 +133,15 @@ static bool raw_take_some(struct engine *e, uint32_t most, uint32_t *moved)
     for (; taken < most && (entry = emu_rx_front(&e->host.in, 0)) && engine_take(e, entry, 0);
          taken++)
         emu_rx_skip(&e->host.in);
+    return taken;
+}
+
+/* Up to @most segments of the host. False: no more can be taken now. */
+static bool raw_take_some(struct engine *e, uint32_t most, uint32_t *moved)
+{
+    struct emu_edge *edge = raw_edge(e);
+    uint32_t taken = edge ? engine_take_edge(e, edge, most) : raw_take_each(e, most);
+
     if (taken) {
         emu_rx_done(&e->host.in, taken);
         e->host.in.owed += taken;
@@ -132,6 +149,15 @@ static bool raw_take_some(struct engine *e, uint32_t most, uint32_t *moved)
     }
     *moved += taken;
     return taken == most;
+}
+
+/* Is there a segment of the host that was not taken? */
+static bool raw_host_has(struct engine *e)
+{
+    struct emu_edge *edge = raw_edge(e);
+    struct emu_hdr hdr;
+
+    return edge ? emu_edge_peek(edge, &hdr) != NULL : emu_rx_front(&e->host.in, 0) != NULL;
 }
 
 /* As many as an edge has credits at a time, and then again. */
@@ -143,7 +169,7 @@ static uint32_t raw_take_host(struct engine_raw *r)
     engine_host_look(e);
     while (moved < ENGINE_BURST && raw_take_some(e, ENGINE_EDGE_CREDITS, &moved))
         ;
-    if (moved == ENGINE_BURST || (!e->host.in_full && emu_rx_front(&e->host.in, 0)))
+    if (moved == ENGINE_BURST || (!e->host.in_full && raw_host_has(e)))
         r->more |= emu_bit(ENGINE_HOST); /* more has come, or no buffer was left for it */
     return moved;
 }

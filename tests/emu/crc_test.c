@@ -67,6 +67,29 @@ static void crc32__is_the_same_by_tables(void)
     CU_ASSERT_EQUAL(wrong, 0);
 }
 
+/* Of pieces that lie in any order, at any place in a line: as of the same bytes in a row. */
+static void crc32__is_the_same_of_pieces(void)
+{
+    uint64_t state = test_seed() + 2;
+    static uint8_t data[BYTES], row[16 * EMU_CRC_PIECE];
+    uint32_t wrong = 0;
+
+    fill(data, BYTES, &state);
+    for (int i = 0; i < 1000; i++) {
+        size_t pieces = test_random(&state) % 17;
+        uint32_t before = (uint32_t)test_random(&state);
+        const void *piece[16];
+
+        for (size_t k = 0; k < pieces; k++) {
+            piece[k] = data + test_random(&state) % (BYTES - EMU_CRC_PIECE);
+            memcpy(row + k * EMU_CRC_PIECE, piece[k], EMU_CRC_PIECE);
+        }
+        wrong += emu_crc32_pieces(before, piece, pieces) !=
+                 emu_crc32_by_tables(before, row, pieces * EMU_CRC_PIECE);
+    }
+    CU_ASSERT_EQUAL(wrong, 0);
+}
+
 static void crc32__goes_on_where_it_ended(void)
 {
     uint64_t state = test_seed() + 1;
@@ -124,6 +147,7 @@ int main(void)
     static const struct test_case cases[] = {
         {"crc32__is_castagnolis", crc32__is_castagnolis},
         {"crc32__is_the_same_by_tables", crc32__is_the_same_by_tables},
+        {"crc32__is_the_same_of_pieces", crc32__is_the_same_of_pieces},
         {"crc32__goes_on_where_it_ended", crc32__goes_on_where_it_ended},
         {"crc32__sees_every_bit", crc32__sees_every_bit},
         {"crc16__is_a_shift_register", crc16__is_a_shift_register},

@@ -250,6 +250,27 @@ static void pool_drop__frees_at_the_last_reference(void)
     emu_pool_destroy(pool);
 }
 
+/* Where there is one worker its drops need no lock, but the last one is an ordinary one. */
+static void pool_drop_alone__leaves_the_last_reference(void)
+{
+    struct emu_pool *pool = emu_pool_create(EMU_POOL_CHAIN);
+    struct emu_pool_cache cache;
+    uint32_t buf;
+
+    emu_pool_cache_init(&cache, pool);
+    buf = emu_pool_take(&cache);
+    emu_pool_share(pool, buf, 2);
+    CU_ASSERT_FALSE(emu_pool_drop_alone(&cache, buf)); /* there may be several */
+    pool->alone = true;
+    CU_ASSERT_TRUE(emu_pool_drop_alone(&cache, buf));
+    CU_ASSERT_TRUE(emu_pool_drop_alone(&cache, buf));
+    CU_ASSERT_FALSE(emu_pool_drop_alone(&cache, buf));
+    CU_ASSERT_EQUAL(emu_pool_out(pool, cache.count), 1);
+    emu_pool_drop(&cache, buf);
+    CU_ASSERT_EQUAL(emu_pool_out(pool, cache.count), 0);
+    emu_pool_destroy(pool);
+}
+
 /* Of too many the oldest are given back: what was dropped last is in a core's cache, and stays. */
 static void pool_drop__keeps_what_was_given_last(void)
 {
@@ -345,6 +366,7 @@ int main(void)
         {"pool_take__hands_out_each_buffer_once", pool_take__hands_out_each_buffer_once},
         {"pool_drop__frees_at_the_last_reference", pool_drop__frees_at_the_last_reference},
         {"pool_drop__keeps_what_was_given_last", pool_drop__keeps_what_was_given_last},
+        {"pool_drop_alone__leaves_the_last_reference", pool_drop_alone__leaves_the_last_reference},
         {"pool__never_gives_one_buffer_to_two_workers",
          pool__never_gives_one_buffer_to_two_workers},
         {NULL, NULL},

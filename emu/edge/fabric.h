@@ -224,7 +224,8 @@ static inline const struct emu_seg *emu_edge_peek(struct emu_edge *edge, struct 
     if (!edge->credits->count || edge->up_head == edge->up_tail)
         return emu_edge_find(edge, hdr);
     emu_edge_read(hdr, edge->node, seg);
-    if (emu_edge_shape(hdr) != edge->shape || (hdr->kind == EMU_UNICAST && hdr->dst >= edge->nodes))
+    if (emu_edge_shape(hdr) != edge->shape ||
+        ((hdr->kind & ~EMU_NOTIFY) == EMU_UNICAST && hdr->dst >= edge->nodes))
         return emu_edge_find(edge, hdr);
     emu_edge_prefetch(edge->shared->up, edge->up_head, edge->up_tail, false);
     return seg;

@@ -149,18 +149,24 @@ static inline bool through_pass(struct switch_crosspoints *xp, uint32_t r,
 
 /*
  * Results for all of @outs, several: how many may be put on the shelf that all have, and be sent
- * from there, one after the other? 0: they go some other way.
+ * from there, one after the other? 0: they go some other way. Who is at the outputs is asked first:
+ * what an earlier pass found there may be gone.
  */
 static uint32_t through_shelves(struct switch_crosspoints *xp, uint64_t outs,
-                                struct emu_shelf *shelf)
+                                struct emu_shelf **ret)
 {
+    struct emu_shelf *shelf;
     uint32_t room;
 
+    emu_each_bit (o, outs)
+        if (!switch_is_open(xp, o))
+            return 0;
+    *ret = shelf = shelf_at(xp, outs);
     if (!shelf || (emu_shelf_is_full(shelf) && !shelf_turn(xp, shelf)))
         return 0;
     room = shelf->end - shelf->next;
     emu_each_bit (o, outs) {
-        if (!emu_tx_refers(&xp->bar.out[o].tx) || !switch_is_open(xp, o))
+        if (!emu_tx_refers(&xp->bar.out[o].tx))
             return 0;
         if (switch_row_of(xp)->room[o] < room)
             room = switch_row_of(xp)->room[o];
@@ -209,9 +215,7 @@ static uint32_t through_end(struct switch_crosspoints *xp, uint32_t r,
 
     if (!outs || switch_unit_pending(xp, way->unit) || !switch_copies_out(xp, outs))
         return 0;
-    if (emu_bits_several(outs))
-        shelf = shelf_at(xp, outs);
-    room = emu_bits_several(outs) ? through_shelves(xp, outs, shelf)
+    room = emu_bits_several(outs) ? through_shelves(xp, outs, &shelf)
                                   : through_room(xp, emu_bits_first(outs));
     if (!room)
         return 0;

@@ -481,7 +481,7 @@ int fabric_group_leave(struct fabric *fabric, uint32_t id, uint32_t node)
         return -ENOENT;
     if (fabric->mirror)
         fabric->mirror->leave(fabric->mirror->ctx, id, node);
-    group->node[at] = TOPO_NONE;
+    group->node[at] |= FABRIC_LEFT;
     if (--group->members) {
         fabric->losses.left = true;
         return 0;

@@ -282,11 +282,13 @@ bool fabric_group_is_severed(const struct fabric *fabric, uint32_t group);
 
 /* --- a host that has come back (renew.c) ------------------------------------------------ */
 
+#define FABRIC_LEFT (1u << 31) /* with the number of a node that is no member any more */
+
 /* A group as a replica has it; what it points at is the fabric's, or the caller's. */
 struct fabric_group_copy {
     uint32_t id, sources, count;
     bool combines, failed, treeless, parted;
-    const uint32_t *nodes; /* TOPO_NONE once it has left */
+    const uint32_t *nodes; /* with FABRIC_LEFT once it has left */
     struct topo_tree tree;
 };
 

@@ -55,7 +55,7 @@ struct fabric_group {
     struct fabric_group *next;            /* of those that are gone and not freed */
     uint32_t members;                     /* that have not left */
     uint32_t count;                       /* of node[] */
-    uint32_t node[];                      /* TOPO_NONE once it has left */
+    uint32_t node[];                      /* with FABRIC_LEFT once it has left */
 };
 
 /* What drives on one kind of clock. */

@@ -46,8 +46,8 @@ static bool copy_is_sane(const struct fabric *fabric, const struct fabric_group_
                 copy->tree.count <= graph->switches;
 
     for (uint32_t i = 0; sane && i < copy->count; i++)
-        sane = copy->nodes[i] == TOPO_NONE ||
-               (copy->nodes[i] < graph->nodes && !fabric_node_is_here(fabric, copy->nodes[i]));
+        sane = (copy->nodes[i] & ~FABRIC_LEFT) < graph->nodes &&
+               (copy->nodes[i] & FABRIC_LEFT || !fabric_node_is_here(fabric, copy->nodes[i]));
     for (uint32_t i = 0; sane && i < copy->tree.count; i++) {
         const struct topo_tree_switch *at = &copy->tree.switches[i];
 
@@ -85,7 +85,7 @@ static int copy_install(struct fabric *fabric, struct fabric_group *group)
         group->engines->count = count;
         for (uint32_t i = 0; i < count; i++)
             group->engines->at[i].number = i < group->count
-                                               ? group->node[i]
+                                               ? group->node[i] & ~FABRIC_LEFT
                                                : fabric->config.graph->nodes +
                                                      group->tree.switches[i - group->count].sw;
     }
@@ -114,7 +114,7 @@ int fabric_group_restore(struct fabric *fabric, const struct fabric_group_copy *
     if (!group)
         return -ENOMEM;
     for (uint32_t i = 0; i < group->count; i++)
-        group->members -= group->node[i] == TOPO_NONE;
+        group->members -= group->node[i] >> 31;
     group->failed = copy->failed;
     group->treeless = copy->treeless;
     group->parted = copy->parted;

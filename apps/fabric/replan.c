@@ -31,8 +31,30 @@ static bool tree_whole(const struct topo_tree *tree, const struct topo_graph *gr
     return true;
 }
 
-/* A tree for those that have not left. */
-static int tree_plan(const struct fabric *fabric, const struct fabric_group *group,
+/* Can the two reach each other? */
+static bool both_reach(const struct fabric *fabric, uint32_t a, uint32_t b)
+{
+    return fabric_reaches(fabric, a, b) && fabric_reaches(fabric, b, a);
+}
+
+/* The first one that has not left. */
+static uint32_t member_first(const struct fabric_group *group)
+{
+    uint32_t i = 0;
+
+    while (group->node[i] & FABRIC_LEFT)
+        i++;
+    return group->node[i];
+}
+
+/* Has @node left, and could be in the tree all the same? */
+static bool left_in_reach(const struct fabric *fabric, const struct fabric_group *group,
+                          uint32_t node)
+{
+    return (node & FABRIC_LEFT) && both_reach(fabric, member_first(group), node & ~FABRIC_LEFT);
+}
+
+static int tree_over(const struct fabric *fabric, const struct fabric_group *group, bool with_left,
                      struct topo_tree *tree)
 {
     uint32_t *nodes = malloc(group->count * sizeof *nodes);
@@ -42,11 +64,36 @@ static int tree_plan(const struct fabric *fabric, const struct fabric_group *gro
     if (!nodes)
         return -ENOMEM;
     for (uint32_t i = 0; i < group->count; i++)
-        if (group->node[i] != TOPO_NONE)
-            nodes[count++] = group->node[i];
+        if (!(group->node[i] & FABRIC_LEFT) ||
+            (with_left && left_in_reach(fabric, group, group->node[i])))
+            nodes[count++] = group->node[i] & ~FABRIC_LEFT;
     err = topo_tree_build(tree, fabric->links.routed, nodes, count, fabric->tree_load);
     free(nodes);
     return err;
+}
+
+/*
+ * A tree for the members, and for those that have left and can be reached. A member leaves when it
+ * has posted its part, of which something may still be on the way, or be sent again, and from
+ * outside of the tree no switch takes anything.
+ */
+static int tree_plan(const struct fabric *fabric, const struct fabric_group *group,
+                     struct topo_tree *tree)
+{
+    int err = tree_over(fabric, group, true, tree);
+
+    return err == -EHOSTUNREACH ? tree_over(fabric, group, false, tree) : err;
+}
+
+/* Was there no way to one that has left when the tree was made, and is there one now? */
+static bool tree_misses(const struct fabric *fabric, const struct fabric_group *group)
+{
+    for (uint32_t i = 0; i < group->count; i++)
+        if (left_in_reach(fabric, group, group->node[i]) &&
+            topo_tree_link(&group->tree, fabric->links.routed, group->node[i] & ~FABRIC_LEFT) ==
+                TOPO_NONE)
+            return true;
+    return false;
 }
 
 /* Members send to the group by the link that is in the tree now. */
@@ -55,9 +102,8 @@ static void members_relink(struct fabric *fabric, const struct fabric_group *gro
 {
     fabric_hold(fabric);
     for (uint32_t i = 0; i < group->count; i++) {
-        uint32_t node = group->node[i];
-        uint32_t link = node == TOPO_NONE ? TOPO_NONE
-                                          : topo_tree_link(tree, fabric->links.routed, node);
+        uint32_t node = group->node[i] & ~FABRIC_LEFT;
+        uint32_t link = topo_tree_link(tree, fabric->links.routed, node);
 
         if (link == TOPO_NONE || !fabric_engine(fabric, node))
             continue;
@@ -183,21 +229,15 @@ bool fabric_group_evade(struct fabric *fabric, struct fabric_group *group, uint6
 /* Are there members that cannot reach each other? */
 static bool group_is_parted(const struct fabric *fabric, const struct fabric_group *group)
 {
-    uint32_t first = TOPO_NONE;
+    uint32_t first = member_first(group);
 
-    for (uint32_t i = 0; i < group->count; i++) {
-        uint32_t node = group->node[i];
-
-        if (node == TOPO_NONE)
-            continue;
-        first = first == TOPO_NONE ? node : first;
-        if (!fabric_reaches(fabric, first, node) || !fabric_reaches(fabric, node, first))
+    for (uint32_t i = 0; i < group->count; i++)
+        if (!(group->node[i] & FABRIC_LEFT) && !both_reach(fabric, first, group->node[i]))
             return true;
-    }
     return false;
 }
 
-/* Of a group whose tree has lost a link. */
+/* Of a group whose tree has lost a link, or misses who has one again. */
 static enum replanned group_heal(struct fabric *fabric, struct fabric_group *group, uint64_t now_ps)
 {
     enum replanned how;
@@ -218,15 +258,16 @@ void fabric_regrow(struct fabric *fabric, uint64_t now_ps,
     for (uint32_t g = 0; g < fabric->slots; g++) {
         struct fabric_group *group = fabric->group[g];
         enum replanned how = REPLANNED;
-        bool was;
+        bool was, whole;
 
         if (!group || group->failed)
             continue;
         was = group->treeless;
         group->parted = false;
-        if (!tree_whole(&group->tree, fabric->links.routed))
+        whole = tree_whole(&group->tree, fabric->links.routed);
+        if (!whole || tree_misses(fabric, group))
             how = group_heal(fabric, group, now_ps);
-        group->treeless = how == REPLAN_NEVER;
+        group->treeless = !whole && how == REPLAN_NEVER;
         later += how == REPLAN_LATER;
         if (group->treeless && !was)
             treeless(ctx, group->id);

@@ -174,7 +174,7 @@ static void tree_leaves(const struct groups_audit *a)
     for (uint32_t i = 0; i < a->group->count; i++) {
         uint32_t node = a->group->node[i];
 
-        if (node != TOPO_NONE && a->leaves[node] != a->serial)
+        if (!(node & FABRIC_LEFT) && a->leaves[node] != a->serial)
             wrong_engine(a, node, "a member that is no leaf of the tree");
     }
 }

@@ -135,7 +135,7 @@ uint32_t fabric_parts(struct fabric *fabric, uint32_t id, uint32_t seq, struct f
     for (uint32_t i = 0; i < group->count && count < max; i++) {
         struct fabric_part *part = &ret[count];
 
-        if (group->node[i] == TOPO_NONE)
+        if (group->node[i] & FABRIC_LEFT)
             continue;
         *part = (struct fabric_part){.node = group->node[i], .sw = TOPO_NONE};
         if (group->engines)

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * replan_test.c - trees of groups that lose a link, and members that have posted their part and
+ * left. What they posted comes to the others all the same.
+ *
+ * Workers do not run: the test steps them, and has new tables made where a manager would.
+ */
+#include "apps/fabric/links.h"
+#include "tests/test.h"
+#include "tests/world/edges.h"
+
+#define LEAVER 0u
+#define LOOKS  4000000u /* empty passes before a case is failed */
+
+struct rig {
+    struct edges w;
+    bool routed[64];
+    uint32_t group, seq;
+};
+
+static const uint32_t members[] = {LEAVER, 1, 3};
+
+static void rig_open(struct rig *r, const char *profile, const char *set)
+{
+    struct fabric_config config = {.threads = 1, .seed = 1, .start_stopped = true};
+
+    *r = (struct rig){.seq = 0};
+    world_profile(&config.profile, profile, set);
+    edges_open(&r->w, "kary:2,2", &config);
+    CU_ASSERT_FATAL(fabric_cable_count(r->w.fabric) <= sizeof r->routed / sizeof r->routed[0]);
+    for (uint32_t i = 0; i < fabric_cable_count(r->w.fabric); i++)
+        r->routed[i] = true;
+    r->group = world_group(r->w.fabric, members, 3);
+}
+
+static void rig_close(struct rig *r)
+{
+    world_group_end(r->w.fabric, r->group);
+    CU_ASSERT_TRUE(world_fabric_holds(r->w.fabric, 0));
+    edges_close(&r->w);
+}
+
+static void treeless(void *ctx, uint32_t group)
+{
+    (void)ctx;
+    (void)group;
+    CU_FAIL("there is a tree");
+}
+
+/* The cable's signal goes, or is there again; and then tables and trees are as it is. */
+static void signal_of(struct rig *r, uint32_t cable, bool on)
+{
+    uint32_t hit;
+
+    CU_ASSERT_EQUAL(fabric_link_set(r->w.fabric, cable, on, 0, fabric_now_ps(r->w.fabric), &hit),
+                    0);
+    r->routed[cable] = on;
+}
+
+static void reroute(struct rig *r)
+{
+    uint64_t parted;
+
+    CU_ASSERT_EQUAL(fabric_reroute(r->w.fabric, r->routed, fabric_now_ps(r->w.fabric), &parted,
+                                   treeless, NULL),
+                    0);
+}
+
+/* A broadcast of the member that leaves at once, as it may. */
+static void post_and_leave(struct rig *r)
+{
+    const struct emu_hdr hdr = {
+        .dst = r->group, .src = LEAVER, .seq = r->seq, .kind = EMU_MULTICAST, .len = sizeof r->seq};
+
+    CU_ASSERT_TRUE(edges_post(&r->w, LEAVER, &hdr, &r->seq));
+    CU_ASSERT_EQUAL(fabric_group_leave(r->w.fabric, r->group, LEAVER), 0);
+}
+
+static bool comes(struct rig *r, uint32_t node)
+{
+    struct emu_seg seg;
+
+    for (uint32_t looks = 0; looks < LOOKS; looks++) {
+        world_fabric_pass(r->w.fabric);
+        if (edges_take(&r->w, node, &seg))
+            return seg.hdr.dst == r->group && seg.hdr.kind == EMU_MULTICAST;
+        edges_pause(looks);
+    }
+    return false;
+}
+
+static void others_get_it(struct rig *r)
+{
+    CU_ASSERT_TRUE(comes(r, 1));
+    CU_ASSERT_TRUE(comes(r, 3));
+}
+
+/* A cable of the group's tree between switches. */
+static uint32_t tree_cable(const struct rig *r)
+{
+    const struct topo_tree *tree = &fabric_group_at(r->w.fabric, r->group)->tree;
+
+    return fabric_cable_at(r->w.fabric, tree->switches[1].sw, (uint32_t)tree->switches[1].up);
+}
+
+/* The tree goes another way while what it posted is in its adapter. */
+static void leaver__is_in_the_tree_that_grows_anew(void)
+{
+    static const char *const profiles[][2] = {{"qsnet3", ""}, {"oq2004", "link_retry=go_back_n"}};
+
+    for (size_t i = 0; i < sizeof profiles / sizeof profiles[0]; i++) {
+        struct rig r;
+        uint32_t cable;
+
+        rig_open(&r, profiles[i][0], profiles[i][1]);
+        cable = tree_cable(&r);
+        post_and_leave(&r);
+        signal_of(&r, cable, false);
+        reroute(&r);
+        CU_ASSERT_EQUAL(fabric_regrown(r.w.fabric), 1);
+        CU_ASSERT_NOT_EQUAL(tree_cable(&r), cable);
+        others_get_it(&r);
+        signal_of(&r, cable, true);
+        reroute(&r);
+        CU_ASSERT_EQUAL(fabric_regrown(r.w.fabric), 1);
+        rig_close(&r);
+    }
+}
+
+/*
+ * It has no link for a while. The others have a tree without it, and then one with it again: what
+ * its adapter sends from outside of a tree no switch takes.
+ */
+static void leaver__that_is_back_is_in_the_tree_again(void)
+{
+    struct rig r;
+    uint32_t cable;
+
+    rig_open(&r, "qsnet3", "");
+    cable = fabric_cable_of(r.w.fabric, LEAVER, 0);
+    signal_of(&r, cable, false);
+    post_and_leave(&r);
+    reroute(&r);
+    CU_ASSERT_EQUAL(fabric_regrown(r.w.fabric), 1);
+    for (uint32_t i = 0; i < 100; i++)
+        world_fabric_pass(r.w.fabric);
+    signal_of(&r, cable, true);
+    for (uint32_t i = 0; i < 100; i++) /* refused: tables are not there yet */
+        world_fabric_pass(r.w.fabric);
+    reroute(&r);
+    CU_ASSERT_EQUAL(fabric_regrown(r.w.fabric), 2);
+    others_get_it(&r);
+    rig_close(&r);
+}
+
+static const struct test_case cases[] = {
+    CASE(leaver__is_in_the_tree_that_grows_anew),
+    CASE(leaver__that_is_back_is_in_the_tree_again),
+    {0},
+};
+
+int main(void)
+{
+    return test_run("replan", cases);
+}

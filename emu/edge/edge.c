@@ -182,6 +182,8 @@ static bool edge_has(struct emu_edge *edge)
         return false;
     }
     edge->up_tail = tail;
+    edge->up_shift =
+        atomic_load_explicit(&edge->shared->up_shift, memory_order_relaxed); /* after X1 */
     return edge->up_head != tail;
 }
 
@@ -252,12 +254,12 @@ static void edge_again(struct emu_edge *edge)
 /* Copy one segment in. False: there is no buffer for it now. */
 static bool edge_take(struct emu_edge *edge, uint64_t now_ps)
 {
-    uint32_t at = edge->up_head % EMU_EDGE_SLOTS;
+    uint32_t at = emu_edge_up_slot(edge);
     const struct emu_seg *seg = &edge->shared->up[at].seg;
     struct emu_entry *entry = &edge->batch[edge->batch_end];
 
     emu_edge_read(&entry->hdr, edge->node, seg);
-    emu_edge_prefetch(edge->shared->up, edge->up_head, edge->up_tail, false);
+    emu_edge_prefetch_up(edge, at);
     if (!emu_hdr_is_sane(&entry->hdr, edge->profile, edge->nodes)) {
         emu_count(&edge->bad, 1);
         edge->up_head++;
@@ -302,14 +304,15 @@ bool emu_edge_refill(struct emu_edge *edge, uint64_t now_ps)
 const struct emu_seg *emu_edge_find(struct emu_edge *edge, struct emu_hdr *hdr)
 {
     for (uint32_t looked = 0; edge->credits->count && edge_has(edge); looked++) {
-        const struct emu_seg *seg = &edge->shared->up[edge->up_head % EMU_EDGE_SLOTS].seg;
+        uint32_t at = emu_edge_up_slot(edge);
+        const struct emu_seg *seg = &edge->shared->up[at].seg;
 
         if (looked == EDGE_LOOKS) {
             edge_again(edge);
             break;
         }
         emu_edge_read(hdr, edge->node, seg);
-        emu_edge_prefetch(edge->shared->up, edge->up_head, edge->up_tail, false);
+        emu_edge_prefetch_up(edge, at);
         if (emu_hdr_is_sane(hdr, edge->profile, edge->nodes)) {
             edge->shape = emu_edge_shape(hdr);
             return seg;
@@ -376,6 +379,20 @@ uint32_t emu_edge_room(struct emu_edge *edge)
     return EMU_EDGE_SLOTS - used;
 }
 
+/* The slot to write next. Has the process read all, it may be the first one. */
+static inline uint32_t edge_down_slot(struct emu_edge *edge)
+{
+    uint32_t at = emu_edge_slot_at(edge->down_tail, edge->down_shift);
+
+    if (!emu_edge_may_turn(at, edge->down_tail - edge->down_told) || !edge_look_down(edge) ||
+        edge->down_head != edge->down_tail)
+        return at;
+    edge->down_shift -= at;
+    atomic_store_explicit(&edge->shared->down_shift, edge->down_shift,
+                          memory_order_relaxed); /* before X4 */
+    return 0;
+}
+
 static void edge_lag(struct emu_edge *edge, const struct emu_entry *entry)
 {
     uint64_t due_ns = entry->time_ps / 1000u, now_ns = edge->dev->worker->now_ps / 1000u;
@@ -384,19 +401,6 @@ static void edge_lag(struct emu_edge *edge, const struct emu_entry *entry)
 
     emu_count(&edge->times.ideal_ns, ideal_ns);
     emu_count(&edge->times.actual_ns, ideal_ns + late_ns);
-}
-
-void emu_edge_send(struct emu_edge *edge, const struct emu_entry *entry)
-{
-    struct emu_pool_cache *cache = &edge->dev->worker->cache;
-    uint32_t at = edge->down_tail % EMU_EDGE_SLOTS;
-
-    if (edge->dev->timed && !atomic_load_explicit(&edge->cut, memory_order_relaxed)) {
-        edge->shared->down_ps[at] = entry->time_ps + edge->dev->worker->clock.rebased_ps;
-        edge_lag(edge, entry);
-    }
-    emu_edge_put(edge, &entry->hdr, emu_pool_payload(cache->pool, entry->buf));
-    emu_pool_drop(cache, entry->buf);
 }
 
 /*
@@ -421,17 +425,19 @@ static bool edge_gets(struct emu_edge *edge, uint32_t count)
     return false;
 }
 
-void emu_edge_put(struct emu_edge *edge, const struct emu_hdr *hdr, const struct emu_seg *payload)
+/* Into slot @at, which edge_down_slot() said: asked again it might say another one. */
+static inline void edge_put(struct emu_edge *edge, uint32_t at, const struct emu_hdr *hdr,
+                            const struct emu_seg *payload)
 {
-    struct emu_seg *seg = &edge->shared->down[edge->down_tail % EMU_EDGE_SLOTS].seg;
-    uint32_t *on = &edge->shared->down_on[edge->down_tail % EMU_EDGE_SLOTS];
+    struct emu_seg *seg = &edge->shared->down[at].seg;
+    uint32_t *on = &edge->shared->down_on[at];
 
     if (!edge_gets(edge, 1))
         return;
-    emu_edge_prefetch_on(edge->shared, edge->down_tail);
+    emu_edge_prefetch_on(edge->shared, at);
     if (!edge_put_around(edge, hdr, payload, seg)) {
-        emu_edge_prefetch(edge->shared->down, edge->down_tail, edge->down_head + EMU_EDGE_SLOTS,
-                          true);
+        emu_edge_prefetch(edge->shared->down, at,
+                          at + edge->down_head - edge->down_tail + EMU_EDGE_SLOTS, true);
         if (payload)
             edge_seg_copy(seg, payload, hdr->len);
         seg->hdr = *hdr;
@@ -440,6 +446,24 @@ void emu_edge_put(struct emu_edge *edge, const struct emu_hdr *hdr, const struct
         *on = 0;
     edge->down_tail++;
     emu_count(&edge->delivered, 1);
+}
+
+void emu_edge_put(struct emu_edge *edge, const struct emu_hdr *hdr, const struct emu_seg *payload)
+{
+    edge_put(edge, edge_down_slot(edge), hdr, payload);
+}
+
+void emu_edge_send(struct emu_edge *edge, const struct emu_entry *entry)
+{
+    struct emu_pool_cache *cache = &edge->dev->worker->cache;
+    uint32_t at = edge_down_slot(edge);
+
+    if (edge->dev->timed && !atomic_load_explicit(&edge->cut, memory_order_relaxed)) {
+        edge->shared->down_ps[at] = entry->time_ps + edge->dev->worker->clock.rebased_ps;
+        edge_lag(edge, entry);
+    }
+    edge_put(edge, at, &entry->hdr, emu_pool_payload(cache->pool, entry->buf));
+    emu_pool_drop(cache, entry->buf);
 }
 
 uint32_t emu_edge_write(struct emu_shelf *shelf, const struct emu_hdr *hdr,
@@ -464,8 +488,10 @@ void emu_edge_refer(struct emu_edge *edge, uint32_t on, uint32_t count)
     if (!edge_gets(edge, count))
         return;
     for (uint32_t i = 0; i < count; i++, edge->down_tail++) {
-        emu_edge_prefetch_on(edge->shared, edge->down_tail);
-        edge->shared->down_on[edge->down_tail % EMU_EDGE_SLOTS] = emu_on(on + i);
+        uint32_t at = edge_down_slot(edge);
+
+        emu_edge_prefetch_on(edge->shared, at);
+        edge->shared->down_on[at] = emu_on(on + i);
     }
     emu_count(&edge->delivered, count);
     edge->shelf_last[emu_shelf_part(on)] = edge->down_tail;

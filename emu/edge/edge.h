@@ -33,7 +33,7 @@
 
 #define EMU_EDGE_MAGIC 0x656764656d756266u /* "fbumedge" */
 /* of edges, of what processes say over them, and of the control protocol */
-#define EMU_EDGE_VERSION 8u
+#define EMU_EDGE_VERSION 9u
 /*
  * Of each ring; a power of two. A ring is more than a core's caches hold: its lines have gone to
  * the cache that cores share by the time the other end wants them, and come from there in a third
@@ -41,6 +41,13 @@
  * slots 1 MB broadcasts took 1.3 times as long, messages of 1 MB 1.13 times).
  */
 #define EMU_EDGE_SLOTS 4096
+/*
+ * Slots, of which a ring that is empty needs no more: whoever writes begins at the first one again
+ * when so many or more are behind it and all of them were read. Else what says little at a time
+ * would go through all of the ring's memory, and touch each page of it for the first time: 2 us a
+ * page in the one process, 1 in the other, for 16 segments.
+ */
+#define EMU_EDGE_TURN 1024u
 
 /* Of a shelf (emu/edge/shelf.h), and of a part of it; powers of two. */
 #define EMU_SHELF_SLOTS 8192u
@@ -149,11 +156,13 @@ struct emu_edge_shared {
     _Atomic uint32_t up_core; /* 1 + the core that a stream is posted on; 0: none is. A hint */
     /* 1 + the core that was posted on last, where threads outnumber cores; 0: not known. A hint */
     _Atomic uint32_t post_core;
+    _Atomic uint32_t up_shift; /* segment n lies in slot n + up_shift: emu_edge_slot_at() */
     alignas(EMU_LINE) _Atomic uint32_t down_head; /* segments taken, free-running */
 
     /* Written by the fabric; the adapter reads. */
     alignas(EMU_LINE) _Atomic uint32_t up_head;   /* segments that are in the fabric */
     alignas(EMU_LINE) _Atomic uint32_t down_tail; /* segments the fabric wrote */
+    _Atomic uint32_t down_shift;                  /* as up_shift */
 
     /* Set by the fabric's worker before it sleeps: what to ring the bell for. */
     alignas(EMU_LINE) _Atomic uint32_t bell_wanted; /* EMU_EDGE_RING_* */
@@ -256,8 +265,25 @@ struct emu_edge_nic {
     uint32_t up_head;   /* copy of shared->up_head: lags */
     uint32_t down_head; /* segments read; published by emu_edge_nic_consumed() */
     uint32_t down_shown;
-    uint32_t down_tail; /* copy of shared->down_tail: lags */
+    uint32_t down_tail;            /* copy of shared->down_tail: lags */
+    uint32_t up_shift, down_shift; /* of the segments between the heads and tails above */
 };
+
+/**
+ * emu_edge_slot_at - the slot of a ring in which segment @number lies. A ring's shift is its
+ * writer's. It changes only while the ring is empty, and is shown before the tail: so who has seen a
+ * tail, and has not yet said that it has read so far, knows the shift of all segments before it.
+ */
+static inline uint32_t emu_edge_slot_at(uint32_t number, uint32_t shift)
+{
+    return (number + shift) % EMU_EDGE_SLOTS;
+}
+
+/** emu_edge_may_turn - is the ring far enough, and nothing of it @untold, so that it could turn? */
+static inline bool emu_edge_may_turn(uint32_t at, uint32_t untold)
+{
+    return at >= EMU_EDGE_TURN && !untold;
+}
 
 /**
  * emu_edge_nic_open - map an edge that the fabric handed over, and its shelf.
@@ -272,6 +298,9 @@ void emu_edge_nic_close(struct emu_edge_nic *nic); /* unmaps, closes bell */
  */
 void emu_edge_nic_leave(struct emu_edge_nic *nic);
 
+/* The slot to write next: @at, or the first one, if all that is behind was taken. */
+uint32_t emu_edge_nic_turn(struct emu_edge_nic *nic, uint32_t at);
+
 /**
  * emu_edge_nic_claim_plain - emu_edge_nic_claim() that asks for no lines ahead: for who writes
  * around the caches.
@@ -279,8 +308,10 @@ void emu_edge_nic_leave(struct emu_edge_nic *nic);
 static inline struct emu_seg *emu_edge_nic_claim_plain(struct emu_edge_nic *nic, uint64_t due_ps)
 {
     struct emu_edge_shared *shared = nic->shared;
-    uint32_t at = nic->up_tail % EMU_EDGE_SLOTS;
+    uint32_t at = emu_edge_slot_at(nic->up_tail, nic->up_shift);
 
+    if (emu_edge_may_turn(at, nic->up_tail - nic->up_shown))
+        at = emu_edge_nic_turn(nic, at);
     if (nic->up_tail - nic->up_head >= EMU_EDGE_SLOTS) {
         uint32_t head = atomic_load_explicit(&shared->up_head, memory_order_acquire); /* Y1: X2 */
 
@@ -303,7 +334,8 @@ static inline struct emu_seg *emu_edge_nic_claim(struct emu_edge_nic *nic, uint6
     struct emu_seg *seg = emu_edge_nic_claim_plain(nic, due_ps);
 
     if (seg)
-        emu_edge_prefetch(nic->shared->up, nic->up_tail - 1, nic->up_head + EMU_EDGE_SLOTS, true);
+        emu_edge_prefetch(nic->shared->up, nic->up_tail + nic->up_shift - 1,
+                          nic->up_head + nic->up_shift + EMU_EDGE_SLOTS, true);
     return seg;
 }
 
@@ -377,13 +409,13 @@ static inline uint32_t emu_on_slot(uint32_t on)
     return (on >> 1) % EMU_SHELF_SLOTS;
 }
 
-/* The segment at @index of the down ring, wherever it lies; NULL: on a shelf that was left. */
-static inline const struct emu_seg *emu_edge_nic_at(const struct emu_edge_nic *nic, uint32_t index)
+/* Segment @number of the down ring, wherever it lies; NULL: on a shelf that was left. */
+static inline const struct emu_seg *emu_edge_nic_at(const struct emu_edge_nic *nic, uint32_t number)
 {
-    uint32_t on = nic->shared->down_on[index % EMU_EDGE_SLOTS];
+    uint32_t at = emu_edge_slot_at(number, nic->down_shift), on = nic->shared->down_on[at];
 
     if (!on)
-        return &nic->shared->down[index % EMU_EDGE_SLOTS].seg;
+        return &nic->shared->down[at].seg;
     return nic->shelf ? &nic->shelf->slot[emu_on_slot(on)].seg : NULL;
 }
 
@@ -397,8 +429,8 @@ const struct emu_seg *emu_edge_nic_skip(struct emu_edge_nic *nic, uint64_t now_p
 static inline const struct emu_seg *emu_edge_nic_peek(struct emu_edge_nic *nic, uint64_t now_ps)
 {
     struct emu_edge_shared *shared = nic->shared;
-    uint32_t at = nic->down_head % EMU_EDGE_SLOTS;
     const struct emu_seg *seg, *ahead;
+    uint32_t at;
 
     if (nic->down_tail == nic->down_head) {
         uint32_t tail = atomic_load_explicit(&shared->down_tail, memory_order_acquire); /* Y3: X4 */
@@ -406,10 +438,12 @@ static inline const struct emu_seg *emu_edge_nic_peek(struct emu_edge_nic *nic, 
         if (tail == nic->down_head || tail - nic->down_head > EMU_EDGE_SLOTS)
             return NULL;
         nic->down_tail = tail;
+        nic->down_shift = atomic_load_explicit(&shared->down_shift, memory_order_relaxed);
     }
+    at = emu_edge_slot_at(nic->down_head, nic->down_shift);
     if (shared->timed && (int64_t)(shared->down_ps[at] - now_ps) > 0)
         return NULL;
-    emu_edge_prefetch_on(shared, nic->down_head);
+    emu_edge_prefetch_on(shared, at);
     if (nic->down_tail - nic->down_head > EMU_EDGE_AHEAD) {
         ahead = emu_edge_nic_at(nic, nic->down_head + EMU_EDGE_AHEAD);
         if (ahead)

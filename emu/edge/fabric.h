@@ -65,6 +65,7 @@ struct emu_edge {
     /* The worker's: into the fabric. */
     uint32_t up_head;    /* segments copied out */
     uint32_t up_tail;    /* checked copy of the process's tail */
+    uint32_t up_shift;   /* of those between */
     uint32_t up_looked;  /* the tail as last looked at: news since then wakes the switch */
     uint64_t up_busy_ps; /* that wire is taken until then */
     /* kind, length, operation and type of a right header: the last that emu_edge_find() checked, or
@@ -77,6 +78,7 @@ struct emu_edge {
     /* The worker's: out of the fabric. */
     uint32_t down_tail;   /* segments written */
     uint32_t down_head;   /* checked copy of the process's head */
+    uint32_t down_shift;  /* of those between */
     uint32_t down_looked; /* the head as last looked at, while blocked */
     bool blocked;         /* a segment waits for room */
     bool streams;         /* much was told last time: full segments go around the caches */
@@ -207,6 +209,18 @@ static inline uint32_t emu_edge_shape(const struct emu_hdr *hdr)
     return shape;
 }
 
+/** emu_edge_up_slot - where the oldest segment of the up ring lies. */
+static inline uint32_t emu_edge_up_slot(const struct emu_edge *edge)
+{
+    return emu_edge_slot_at(edge->up_head, edge->up_shift);
+}
+
+/* Of the segment at @at, which is the oldest, those that follow. */
+static inline void emu_edge_prefetch_up(const struct emu_edge *edge, uint32_t at)
+{
+    emu_edge_prefetch(edge->shared->up, at, at + edge->up_tail - edge->up_head, false);
+}
+
 /** emu_edge_find - emu_edge_peek(), the long way. */
 const struct emu_seg *emu_edge_find(struct emu_edge *edge, struct emu_hdr *hdr);
 
@@ -219,7 +233,8 @@ const struct emu_seg *emu_edge_find(struct emu_edge *edge, struct emu_hdr *hdr);
  */
 static inline const struct emu_seg *emu_edge_peek(struct emu_edge *edge, struct emu_hdr *hdr)
 {
-    const struct emu_seg *seg = &edge->shared->up[edge->up_head % EMU_EDGE_SLOTS].seg;
+    uint32_t at = emu_edge_up_slot(edge);
+    const struct emu_seg *seg = &edge->shared->up[at].seg;
 
     if (!edge->credits->count || edge->up_head == edge->up_tail)
         return emu_edge_find(edge, hdr);
@@ -227,7 +242,7 @@ static inline const struct emu_seg *emu_edge_peek(struct emu_edge *edge, struct 
     if (emu_edge_shape(hdr) != edge->shape ||
         ((hdr->kind & ~EMU_NOTIFY) == EMU_UNICAST && hdr->dst >= edge->nodes))
         return emu_edge_find(edge, hdr);
-    emu_edge_prefetch(edge->shared->up, edge->up_head, edge->up_tail, false);
+    emu_edge_prefetch_up(edge, at);
     return seg;
 }
 

@@ -70,6 +70,19 @@ int emu_edge_nic_open(struct emu_edge_nic *nic, const struct emu_edge_fds *fds)
     nic->up_head = atomic_load_explicit(&sh->up_head, memory_order_acquire); /* Y1 */
     nic->down_head = nic->down_shown = atomic_load_explicit(&sh->down_head, memory_order_relaxed);
     nic->down_tail = nic->down_head;
+    nic->up_shift = atomic_load_explicit(&sh->up_shift, memory_order_relaxed);
+    return 0;
+}
+
+uint32_t emu_edge_nic_turn(struct emu_edge_nic *nic, uint32_t at)
+{
+    struct emu_edge_shared *shared = nic->shared;
+
+    nic->up_head = atomic_load_explicit(&shared->up_head, memory_order_acquire); /* Y1: X2 */
+    if (nic->up_head != nic->up_tail)
+        return at;
+    nic->up_shift -= at;
+    atomic_store_explicit(&shared->up_shift, nic->up_shift, memory_order_relaxed); /* before Y2 */
     return 0;
 }
 

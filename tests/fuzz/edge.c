@@ -98,8 +98,9 @@ static void post(uint32_t node, const struct emu_seg *seg)
     if (!shared)
         return;
     uint32_t tail = atomic_load_explicit(&shared->up_tail, memory_order_relaxed);
-    memcpy(&shared->up[tail % EMU_EDGE_SLOTS].seg, seg, sizeof *seg);
-    shared->up_ps[tail % EMU_EDGE_SLOTS] = (fuzz_now_ns - shared->origin_ns) * 1000u;
+    uint32_t at = emu_edge_slot_at(tail, atomic_load(&shared->up_shift));
+    memcpy(&shared->up[at].seg, seg, sizeof *seg);
+    shared->up_ps[at] = (fuzz_now_ns - shared->origin_ns) * 1000u;
     atomic_store_explicit(&shared->up_tail, tail + 1, memory_order_release);
 }
 
@@ -116,9 +117,10 @@ static uint32_t take(uint32_t node, uint32_t src, const uint8_t *wanted, size_t 
     if (tail - head > EMU_EDGE_SLOTS)
         return 0;
     for (; head != tail; head++) {
-        const struct emu_seg *seg = &shared->down[head % EMU_EDGE_SLOTS].seg;
-        found += wanted && !shared->down_on[head % EMU_EDGE_SLOTS] &&
-                 seg->hdr.kind == EMU_UNICAST && seg->hdr.src == src && seg->hdr.len == bytes &&
+        uint32_t at = emu_edge_slot_at(head, atomic_load(&shared->down_shift));
+        const struct emu_seg *seg = &shared->down[at].seg;
+        found += wanted && !shared->down_on[at] && seg->hdr.kind == EMU_UNICAST &&
+                 seg->hdr.src == src && seg->hdr.len == bytes &&
                  memcmp(seg->payload, wanted, bytes) == 0;
     }
     atomic_store_explicit(&shared->down_head, head, memory_order_release);

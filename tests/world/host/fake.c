@@ -465,7 +465,8 @@ static uint32_t take_up(struct fake *fake, uint32_t node)
     uint32_t taken = 0;
 
     for (; edge->up_head != tail; edge->up_head++, taken++) {
-        struct emu_seg seg = edge->shared->up[edge->up_head & MASK].seg;
+        uint32_t shift = atomic_load_explicit(&edge->shared->up_shift, memory_order_relaxed);
+        struct emu_seg seg = edge->shared->up[(edge->up_head + shift) & MASK].seg;
 
         seg.hdr.src = node;
         route(fake, &seg);

@@ -48,21 +48,37 @@ void engine_back(struct engine *e, uint16_t i, enum engine_notice word, uint64_t
     engine_deliver(e, at_ps);
 }
 
+/*
+ * The next delivery: @word of the @count segments in @buf. Stored field by field, and all of the
+ * buffers, for only a few are set: as a whole it would be cleared first, and copied by as many as
+ * there are, each by an instruction that takes long to begin.
+ */
+static struct engine_delivery *deliver_new(struct engine *e, enum engine_notice word,
+                                           const uint32_t buf[ENGINE_SEGS_MAX], uint8_t count)
+{
+    struct engine_delivery *to = &e->host.delivery;
+
+    to->active = true;
+    to->word = word;
+    to->answer = 0;
+    to->at = 0;
+    to->count = count;
+    to->reply = to->packet = ENGINE_NONE;
+    to->process = 0;
+    memcpy(to->buf, buf, sizeof to->buf);
+    return to;
+}
+
 /* What there is to say of a packet of this engine's. */
 static void deliver_back(struct engine *e, uint16_t i)
 {
     struct engine_packet *p = &e->send.packet[i];
-    struct engine_delivery *to = &e->host.delivery;
+    struct engine_delivery *to = deliver_new(e, p->back, p->buf, p->count);
 
     engine_list_drop(&e->send.back, e->send.join, i);
-    *to = (struct engine_delivery){.active = true,
-                                   .word = p->back,
-                                   .answer = p->answer,
-                                   .count = p->count,
-                                   .packet = i,
-                                   .reply = ENGINE_NONE,
-                                   .process = p->process};
-    memcpy(to->buf, p->buf, p->count * sizeof p->buf[0]);
+    to->answer = p->answer;
+    to->packet = i;
+    to->process = p->process;
     p->count = 0; /* its buffers are the delivery's */
 }
 
@@ -70,7 +86,6 @@ static void deliver_back(struct engine *e, uint16_t i)
 static bool deliver_whole(struct engine *e, uint16_t i, uint64_t at_ps)
 {
     struct engine_incoming *in = &e->receive.incoming[i];
-    struct engine_delivery *to = &e->host.delivery;
 
     engine_list_drop(&e->receive.whole, e->receive.join, i);
     if (!engine_heard_first(e, in)) {
@@ -82,12 +97,7 @@ static bool deliver_whole(struct engine *e, uint16_t i, uint64_t at_ps)
     if (engine_kind(engine_hdr(e, in->buf[0])) == EMU_BARRIER)
         engine_barrier_over(e, engine_hdr(e, in->buf[0]));
     in->state = ENGINE_TAKEN;
-    *to = (struct engine_delivery){.active = true,
-                                   .word = ENGINE_NOTICE_SEGMENTS,
-                                   .count = in->count,
-                                   .packet = ENGINE_NONE,
-                                   .reply = i};
-    memcpy(to->buf, in->buf, in->count * sizeof in->buf[0]);
+    deliver_new(e, ENGINE_NOTICE_SEGMENTS, in->buf, in->count)->reply = i;
     return true;
 }
 

@@ -273,10 +273,20 @@ static bool link_holds_back(const struct engine *e, const struct engine_link *l,
     return !e->dev.timed && !priority && !l->vcs.pool && l->tx.untold;
 }
 
+/* Priorities with something to send by @l, by bit: what it has begun, and what waits. */
+static inline uint32_t link_priorities(const struct engine *e, const struct engine_link *l)
+{
+    uint32_t some = e->send.waiting_any;
+
+    for (uint32_t priority = 0; priority < EMU_PRIORITIES; priority++)
+        some |= (uint32_t)(l->left[priority] != 0) << priority;
+    return some;
+}
+
 enum engine_sent engine_link_send(struct engine *e, struct engine_link *l, struct emu_entry *entry,
                                   uint64_t at_ps)
 {
-    uint32_t room, left = 0;
+    uint32_t room, some, left = 0;
 
     l->blocked = false;
     if (l->replies) {
@@ -284,10 +294,11 @@ enum engine_sent engine_link_send(struct engine *e, struct engine_link *l, struc
         return ENGINE_SENT;
     }
     room = emu_vcs_room(&l->vcs);
-    for (uint32_t priority = EMU_PRIORITIES; priority-- > 0;) {
-        uint32_t begun = l->left[priority] & room;
+    for (some = link_priorities(e, l); some;) {
+        uint32_t priority = emu_bits_last(some), begun = l->left[priority] & room;
         enum engine_sent sent;
 
+        some ^= 1u << priority;
         left |= l->left[priority];
         if (begun) {
             send_segment(e, l, next_channel(begun, l->at), entry, at_ps);
@@ -314,8 +325,8 @@ bool engine_link_holds_back(const struct engine *e, const struct engine_link *l)
 }
 
 /*
- * Segments of packet @p on channel @c, from @from on and before @end, go into the ring at @to, which
- * has room. What they have in common is made once.
+ * Segments of packet @p on channel @c, from @from on and before @end, go into the ring at @to,
+ * which has room. What they have in common is made once.
  */
 static inline void run_put(struct engine *e, const struct engine_packet *p, uint32_t c,
                            uint32_t from, uint32_t end, struct emu_ring_end *to)

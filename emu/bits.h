@@ -33,6 +33,12 @@ static inline uint32_t emu_bits_first(uint64_t bits)
     return (uint32_t)__builtin_ctzll(bits);
 }
 
+/** emu_bits_last - the number of the highest bit in @bits, which is not 0. */
+static inline uint32_t emu_bits_last(uint64_t bits)
+{
+    return 63 - (uint32_t)__builtin_clzll(bits);
+}
+
 /** emu_bits_nth - the one of @bits with @n of them below it. There is one. */
 static inline uint32_t emu_bits_nth(uint64_t bits, uint32_t n)
 {

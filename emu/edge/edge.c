@@ -28,6 +28,8 @@
 #define EDGE_PAST_PS 1000000000000u /* a post dated further back is taken as of now: 1 s */
 #define EDGE_LOOKS   64u            /* segments looked at in one pass, well-formed or not */
 
+#define EDGE_SHAPE_KIND_LEN 0xffffu /* of emu_edge_shape(): the kind and the length */
+
 /* The process's clock is never rebased: its time 0 was that of this one at first. */
 static void edge_shared_init(struct emu_edge_shared *shared, const struct emu_edge *edge,
                              bool timed, bool device_threads, const struct emu_clock *clock)
@@ -334,6 +336,55 @@ bool emu_edge_take(struct emu_edge *edge, const struct emu_seg *seg, struct emu_
     return false;
 }
 
+/* Are the words of the front segment's header these, but for its number? They are read once. */
+static inline bool edge_front_is(const struct emu_edge *edge, uint64_t first, uint32_t shape,
+                                 uint64_t words[2])
+{
+    const uint64_t *from = (const void *)&edge->shared->up[emu_edge_up_slot(edge)].seg.hdr;
+
+    words[0] = emu_hdr_from(__atomic_load_n(&from[0], __ATOMIC_RELAXED), edge->node);
+    words[1] = __atomic_load_n(&from[1], __ATOMIC_RELAXED);
+    return words[0] == first && words[1] >> 32 == shape;
+}
+
+/* Segments that can be taken now: there are as many, and credits. */
+static uint32_t edge_ready(struct emu_edge *edge, uint32_t most)
+{
+    uint32_t ready = edge_has(edge) ? edge->up_tail - edge->up_head : 0;
+
+    ready = ready < edge->credits->count ? ready : edge->credits->count;
+    return ready < most ? ready : most;
+}
+
+uint32_t emu_edge_take_run(struct emu_edge *edge, uint32_t dst, uint32_t *bufs, uint32_t most)
+{
+    struct emu_pool_cache *cache = &edge->dev->worker->cache;
+    const struct emu_hdr full = {.dst = dst, .kind = EMU_UNICAST, .len = EMU_PAYLOAD_BYTES};
+    uint32_t ready = edge_ready(edge, most), run = 0;
+    uint64_t words[2];
+
+    if ((edge->shape & EDGE_SHAPE_KIND_LEN) != emu_edge_shape(&full) || dst >= edge->nodes)
+        return 0;
+    for (; run < ready && edge_front_is(edge, emu_hdr_from(dst, edge->node), edge->shape, words);
+         run++) {
+        uint32_t at = emu_edge_up_slot(edge), buf = emu_pool_take(cache);
+        const struct emu_seg *seg = &edge->shared->up[at].seg;
+
+        if (buf == EMU_NO_BUF) {
+            edge_again(edge);
+            break;
+        }
+        emu_edge_prefetch_up(edge, at);
+        edge_seg_copy(emu_pool_seg(cache->pool, buf), seg, EMU_PAYLOAD_BYTES);
+        memcpy(&emu_pool_seg(cache->pool, buf)->hdr, words, sizeof words);
+        bufs[run] = buf;
+        edge->up_head++;
+    }
+    edge->credits->first += run;
+    edge->credits->count -= run;
+    return run;
+}
+
 /* --- out of the fabric -------------------------------------------------------------- */
 
 /* Clock real: counts the time for which a full ring holds up the network. */
@@ -425,15 +476,13 @@ static bool edge_gets(struct emu_edge *edge, uint32_t count)
     return false;
 }
 
-/* Into slot @at, which edge_down_slot() said: asked again it might say another one. */
+/* The next segment goes into slot @at, which edge_down_slot() said: asked again it may differ. */
 static inline void edge_put(struct emu_edge *edge, uint32_t at, const struct emu_hdr *hdr,
                             const struct emu_seg *payload)
 {
     struct emu_seg *seg = &edge->shared->down[at].seg;
     uint32_t *on = &edge->shared->down_on[at];
 
-    if (!edge_gets(edge, 1))
-        return;
     emu_edge_prefetch_on(edge->shared, at);
     if (!edge_put_around(edge, hdr, payload, seg)) {
         emu_edge_prefetch(edge->shared->down, at,
@@ -445,24 +494,44 @@ static inline void edge_put(struct emu_edge *edge, uint32_t at, const struct emu
     if (*on)
         *on = 0;
     edge->down_tail++;
-    emu_count(&edge->delivered, 1);
 }
 
 void emu_edge_put(struct emu_edge *edge, const struct emu_hdr *hdr, const struct emu_seg *payload)
 {
+    if (!edge_gets(edge, 1))
+        return;
     edge_put(edge, edge_down_slot(edge), hdr, payload);
+    emu_count(&edge->delivered, 1);
+}
+
+void emu_edge_put_run(struct emu_edge *edge, const uint32_t *bufs, uint32_t count)
+{
+    struct emu_pool *pool = edge->dev->worker->cache.pool;
+
+    if (!edge_gets(edge, count))
+        return;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct emu_seg *seg = emu_pool_seg(pool, bufs[i]);
+
+        edge_put(edge, edge_down_slot(edge), &seg->hdr, seg);
+    }
+    emu_count(&edge->delivered, count);
 }
 
 void emu_edge_send(struct emu_edge *edge, const struct emu_entry *entry)
 {
     struct emu_pool_cache *cache = &edge->dev->worker->cache;
-    uint32_t at = edge_down_slot(edge);
 
-    if (edge->dev->timed && !atomic_load_explicit(&edge->cut, memory_order_relaxed)) {
-        edge->shared->down_ps[at] = entry->time_ps + edge->dev->worker->clock.rebased_ps;
-        edge_lag(edge, entry);
+    if (edge_gets(edge, 1)) {
+        uint32_t at = edge_down_slot(edge);
+
+        if (edge->dev->timed) {
+            edge->shared->down_ps[at] = entry->time_ps + edge->dev->worker->clock.rebased_ps;
+            edge_lag(edge, entry);
+        }
+        edge_put(edge, at, &entry->hdr, emu_pool_payload(cache->pool, entry->buf));
+        emu_count(&edge->delivered, 1);
     }
-    edge_put(edge, at, &entry->hdr, emu_pool_payload(cache->pool, entry->buf));
     emu_pool_drop(cache, entry->buf);
 }
 

@@ -252,6 +252,14 @@ static inline const struct emu_seg *emu_edge_peek(struct emu_edge *edge, struct 
  */
 bool emu_edge_take(struct emu_edge *edge, const struct emu_seg *seg, struct emu_entry *entry);
 
+/**
+ * emu_edge_take_run - raw: of the segments that come next, up to @most are copied in, while they
+ * are full unicasts to node @dst and else as the last one that was checked: with their headers,
+ * checked. Their credits are spent. @bufs: gets their buffers. Returns how many; 0: perhaps the
+ * next one can be taken by itself.
+ */
+uint32_t emu_edge_take_run(struct emu_edge *edge, uint32_t dst, uint32_t *bufs, uint32_t most);
+
 /** emu_edge_pass - raw: done with the peeked segment: its credit is spent. */
 static inline void emu_edge_pass(struct emu_edge *edge)
 {
@@ -283,6 +291,10 @@ uint32_t emu_edge_room(struct emu_edge *edge);
 void emu_edge_send(struct emu_edge *edge, const struct emu_entry *entry);
 /** emu_edge_put - raw: the same, of a payload of the caller's at a line; NULL: there is none. */
 void emu_edge_put(struct emu_edge *edge, const struct emu_hdr *hdr, const struct emu_seg *payload);
+/**
+ * emu_edge_put_run - raw: the same of @count in a row, which lie in @bufs as they are to be sent.
+ */
+void emu_edge_put_run(struct emu_edge *edge, const uint32_t *bufs, uint32_t count);
 /**
  * emu_edge_write - raw: put the same on @shelf, which is not full. Returns where. Thread: worker.
  */

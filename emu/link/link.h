@@ -347,6 +347,22 @@ static inline void emu_tx_put(struct emu_tx *tx, const struct emu_hdr *hdr,
 }
 
 /**
+ * emu_tx_put_run - raw: the same of @count in a row, which lie in the pool's @bufs as they are to
+ * be sent.
+ */
+static inline void emu_tx_put_run(struct emu_tx *tx, struct emu_pool *pool, const uint32_t *bufs,
+                                  uint32_t count)
+{
+    if (tx->plug.plugged && !tx->tapped) {
+        tx->untold = (uint16_t)(tx->untold + count);
+        emu_edge_put_run(tx->plug.plugged, bufs, count);
+        return;
+    }
+    for (uint32_t i = 0; i < count; i++)
+        emu_tx_put(tx, &emu_pool_seg(pool, bufs[i])->hdr, emu_pool_seg(pool, bufs[i]));
+}
+
+/**
  * emu_tx_refer - raw: the same of what lies at @on on the shelf of its switch; @hdr, @payload: that
  * segment, for captures.
  */

@@ -117,15 +117,27 @@ static inline bool emu_head_unpack(struct emu_head *ret, uint64_t wire)
     return ret->bytes <= EMU_PACKET_BYTES;
 }
 
+#define EMU_CONT_INDEX 7u         /* where the index is in a continuation's word, */
+#define EMU_CONT_LAST  (1u << 12) /* and that it is the last */
+
 /** emu_cont_pack, emu_cont_unpack - the same for the 4 bytes of a continuation. Pure. */
 static inline uint32_t emu_cont_pack(const struct emu_cont *cont)
 {
-    uint32_t word = cont->channel | (uint32_t)cont->priority << 5 | (uint32_t)cont->index << 7 |
-                    (uint32_t)cont->last << 12;
+    uint32_t word = cont->channel | (uint32_t)cont->priority << 5 |
+                    (uint32_t)cont->index << EMU_CONT_INDEX | (cont->last ? EMU_CONT_LAST : 0);
 
     return word | (uint32_t)emu_crc16(word, 2) << 16;
 }
 bool emu_cont_unpack(struct emu_cont *ret, uint32_t wire);
+
+/**
+ * emu_cont_other - what stands otherwise in a continuation's word, its CRC-16 too, where of the
+ * fields these @bits are: a CRC is linear. So a packet's continuations are made of one. Pure.
+ */
+static inline uint32_t emu_cont_other(uint32_t bits)
+{
+    return bits | (uint32_t)(emu_crc16_table[1][bits & 255] ^ emu_crc16_table[0][bits >> 8]) << 16;
+}
 
 /** emu_packet_segments - segments of a packet of @bytes payload: at least 1. Pure. */
 static inline uint32_t emu_packet_segments(uint32_t bytes)

@@ -48,21 +48,37 @@ void engine_back(struct engine *e, uint16_t i, enum engine_notice word, uint64_t
     engine_deliver(e, at_ps);
 }
 
+/*
+ * The next delivery: @word of the @count segments in @buf. Stored field by field, and all of the
+ * buffers, for only a few are set: as a whole it would be cleared first, and copied by as many as
+ * there are, each by an instruction that takes long to begin.
+ */
+static struct engine_delivery *deliver_new(struct engine *e, enum engine_notice word,
+                                           const uint32_t buf[ENGINE_SEGS_MAX], uint8_t count)
+{
+    struct engine_delivery *to = &e->host.delivery;
+
+    to->active = true;
+    to->word = word;
+    to->answer = 0;
+    to->at = 0;
+    to->count = count;
+    to->reply = to->packet = ENGINE_NONE;
+    to->process = 0;
+    memcpy(to->buf, buf, sizeof to->buf);
+    return to;
+}
+
 /* What there is to say of a packet of this engine's. */
 static void deliver_back(struct engine *e, uint16_t i)
 {
     struct engine_packet *p = &e->send.packet[i];
-    struct engine_delivery *to = &e->host.delivery;
+    struct engine_delivery *to = deliver_new(e, p->back, p->buf, p->count);
 
     engine_list_drop(&e->send.back, e->send.join, i);
-    *to = (struct engine_delivery){.active = true,
-                                   .word = p->back,
-                                   .answer = p->answer,
-                                   .count = p->count,
-                                   .packet = i,
-                                   .reply = ENGINE_NONE,
-                                   .process = p->process};
-    memcpy(to->buf, p->buf, p->count * sizeof p->buf[0]);
+    to->answer = p->answer;
+    to->packet = i;
+    to->process = p->process;
     p->count = 0; /* its buffers are the delivery's */
 }
 
@@ -70,7 +86,6 @@ static void deliver_back(struct engine *e, uint16_t i)
 static bool deliver_whole(struct engine *e, uint16_t i, uint64_t at_ps)
 {
     struct engine_incoming *in = &e->receive.incoming[i];
-    struct engine_delivery *to = &e->host.delivery;
 
     engine_list_drop(&e->receive.whole, e->receive.join, i);
     if (!engine_heard_first(e, in)) {
@@ -82,12 +97,7 @@ static bool deliver_whole(struct engine *e, uint16_t i, uint64_t at_ps)
     if (engine_kind(engine_hdr(e, in->buf[0])) == EMU_BARRIER)
         engine_barrier_over(e, engine_hdr(e, in->buf[0]));
     in->state = ENGINE_TAKEN;
-    *to = (struct engine_delivery){.active = true,
-                                   .word = ENGINE_NOTICE_SEGMENTS,
-                                   .count = in->count,
-                                   .packet = ENGINE_NONE,
-                                   .reply = i};
-    memcpy(to->buf, in->buf, in->count * sizeof in->buf[0]);
+    deliver_new(e, ENGINE_NOTICE_SEGMENTS, in->buf, in->count)->reply = i;
     return true;
 }
 
@@ -175,8 +185,9 @@ struct deliver_how {
     void (*begin)(struct engine *e); /* it has been taken, and nothing of it was handed over yet */
     uint32_t (*room)(struct engine *e, uint64_t at_ps); /* segments that the host takes now */
     void (*hand)(struct engine *e, struct emu_entry *entry, uint64_t at_ps);
-    /* hand a segment that came over as it lies in @buf; false: @hand is to do it */
-    bool (*hand_lying)(struct engine *e, uint32_t buf);
+    /* hand segments that came over as they lie in @bufs, @most at most. Returns how many; if the
+       next one is to be handed, @hand is to do it */
+    uint32_t (*hand_lying)(struct engine *e, const uint32_t *bufs, uint32_t most);
     /* incoming packet @i was handed over */
     void (*answer)(struct engine *e, uint16_t i, uint64_t at_ps);
 };
@@ -207,6 +218,20 @@ static inline __attribute__((always_inline)) void deliver_end(struct engine *e, 
         how->answer(e, done->reply, at_ps);
 }
 
+/* Those of them that are handed over as they lie; @room for so many. Returns how many. */
+static inline __attribute__((always_inline)) uint32_t deliver_lying(struct engine *e, uint32_t room,
+                                                                    const struct deliver_how *how)
+{
+    struct engine_delivery *from = &e->host.delivery;
+    uint32_t left = (uint32_t)from->count - from->at, handed;
+
+    if (from->word != ENGINE_NOTICE_SEGMENTS)
+        return 0;
+    handed = how->hand_lying(e, &from->buf[from->at], left < room ? left : room);
+    from->at = (uint8_t)(from->at + handed);
+    return handed;
+}
+
 /* The segments of what is being handed over. False: the host has no room for the next one. */
 static inline __attribute__((always_inline)) bool deliver_segments(struct engine *e, uint32_t *room,
                                                                    uint64_t at_ps,
@@ -216,6 +241,7 @@ static inline __attribute__((always_inline)) bool deliver_segments(struct engine
 
     for (deliver_skip(e); from->at < from->count; (*room)--, deliver_skip(e)) {
         struct emu_entry entry;
+        uint32_t lying;
 
         if (!*room && !(*room = how->room(e, at_ps))) {
             emu_count(&e->host.out.counts.stalls, 1);
@@ -226,8 +252,9 @@ static inline __attribute__((always_inline)) bool deliver_segments(struct engine
             (*room)++;
             continue;
         }
-        if (from->word == ENGINE_NOTICE_SEGMENTS && how->hand_lying(e, from->buf[from->at])) {
-            from->at++;
+        lying = deliver_lying(e, *room, how);
+        if (lying) {
+            *room -= lying - 1;
             continue;
         }
         entry = deliver_entry(e, from, from->buf[from->at++]);
@@ -274,9 +301,9 @@ static void raw_drop(struct engine *e)
         emu_pool_drop(engine_cache(e), e->host.copied[--e->host.copies]);
 }
 
-static inline void raw_copy_out(struct engine *e, const struct emu_hdr *hdr, uint32_t buf)
+/* A buffer has been copied out. */
+static inline void raw_copied(struct engine *e, const struct emu_hdr *hdr, uint32_t buf)
 {
-    emu_tx_put(&e->host.out, hdr, emu_pool_payload(engine_cache(e)->pool, buf));
     if (hdr->kind == EMU_UNICAST && buf != EMU_NO_BUF && emu_pool_drop_alone(engine_cache(e), buf))
         return; /* none but engines and cables held it */
     if (e->host.copies == ENGINE_COPIED)
@@ -287,21 +314,27 @@ static inline void raw_copy_out(struct engine *e, const struct emu_hdr *hdr, uin
 static void raw_hand(struct engine *e, struct emu_entry *entry, uint64_t at_ps)
 {
     (void)at_ps;
-    if (emu_tx_copies_out(&e->host.out))
-        raw_copy_out(e, &entry->hdr, entry->buf);
-    else
+    if (!emu_tx_copies_out(&e->host.out)) {
         emu_tx_send(&e->host.out, entry);
+        return;
+    }
+    emu_tx_put(&e->host.out, &entry->hdr, emu_pool_payload(engine_cache(e)->pool, entry->buf));
+    raw_copied(e, &entry->hdr, entry->buf);
 }
 
 /* Most are: whose header says nothing that is not for the host, and which has a payload. */
-static bool raw_hand_lying(struct engine *e, uint32_t buf)
+static uint32_t raw_hand_lying(struct engine *e, const uint32_t *bufs, uint32_t most)
 {
-    const struct emu_hdr *hdr = engine_hdr(e, buf);
+    uint32_t count = 0;
 
-    if (!emu_tx_copies_out(&e->host.out) || hdr->kind & (ENGINE_LENGTH_ONLY | EMU_NOTIFY))
-        return false;
-    raw_copy_out(e, hdr, buf);
-    return true;
+    if (!emu_tx_copies_out(&e->host.out))
+        return 0;
+    while (count < most && !(engine_hdr(e, bufs[count])->kind & (ENGINE_LENGTH_ONLY | EMU_NOTIFY)))
+        count++;
+    emu_tx_put_run(&e->host.out, engine_cache(e)->pool, bufs, count);
+    for (uint32_t i = 0; i < count; i++)
+        raw_copied(e, engine_hdr(e, bufs[i]), bufs[i]);
+    return count;
 }
 
 static void raw_answer(struct engine *e, uint16_t i, uint64_t at_ps)
@@ -359,11 +392,12 @@ static void timed_hand(struct engine *e, struct emu_entry *entry, uint64_t at_ps
 }
 
 /* It has a time, which lies elsewhere. */
-static bool timed_hand_lying(struct engine *e, uint32_t buf)
+static uint32_t timed_hand_lying(struct engine *e, const uint32_t *bufs, uint32_t most)
 {
     (void)e;
-    (void)buf;
-    return false;
+    (void)bufs;
+    (void)most;
+    return 0;
 }
 
 /*

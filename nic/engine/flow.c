@@ -44,50 +44,43 @@ bool engine_flow_open(struct engine *e, const struct engine_packet *p)
     return flow->next + e->send.first_seq - e->send.packet[flow->oldest - 1].seq < ENGINE_WINDOW;
 }
 
-/*
- * The packets of a flow, from the oldest: a list, whose ends are 0 in memory that was never
- * written.
- */
-static struct engine_list flow_list(const struct engine_flow *flow)
-{
-    static_assert((uint16_t)(ENGINE_NONE + 1u) == 0, "0 is none");
-    return (struct engine_list){.first = (uint16_t)(flow->oldest - 1u),
-                                .last = (uint16_t)(flow->newest - 1u)};
-}
-
-static void flow_set(struct engine_flow *flow, const struct engine_list *list)
-{
-    flow->oldest = (uint16_t)(list->first + 1u);
-    flow->newest = (uint16_t)(list->last + 1u);
-}
-
 void engine_flow_number(struct engine *e, uint16_t i)
 {
     struct engine_packet *p = &e->send.packet[i];
     struct engine_flow *flow = flow_of(e, p);
-    struct engine_list list;
+    struct engine_join *join = e->send.flow_join;
 
     p->seq = e->send.first_seq;
-    e->send.flow_join[i] = (struct engine_join){ENGINE_NONE, ENGINE_NONE};
+    join[i] = (struct engine_join){ENGINE_NONE, ENGINE_NONE};
     if (!flow)
         return;
     p->seq += flow->next++;
-    list = flow_list(flow);
-    engine_list_add(&list, e->send.flow_join, i);
-    flow_set(flow, &list);
+    if (flow->newest) {
+        join[i].prev = (uint16_t)(flow->newest - 1);
+        join[flow->newest - 1].next = i;
+    } else {
+        flow->oldest = (uint16_t)(i + 1);
+    }
+    flow->newest = (uint16_t)(i + 1);
 }
 
 void engine_flow_leave(struct engine *e, uint16_t i)
 {
     const struct engine_packet *p = &e->send.packet[i];
     struct engine_flow *flow = p->tries && p->class != ENGINE_TEST ? flow_of(e, p) : NULL;
-    struct engine_list list;
+    struct engine_join *join = e->send.flow_join;
+    uint16_t next = join[i].next, prev = join[i].prev;
 
     if (!flow)
         return;
-    list = flow_list(flow);
-    engine_list_drop(&list, e->send.flow_join, i);
-    flow_set(flow, &list);
+    if (prev == ENGINE_NONE)
+        flow->oldest = (uint16_t)(next + 1); /* NONE and 1 are 0: none */
+    else
+        join[prev].next = next;
+    if (next == ENGINE_NONE)
+        flow->newest = (uint16_t)(prev + 1);
+    else
+        join[next].prev = prev;
 }
 
 uint32_t engine_flow_tries(struct engine *e, const struct engine_packet *p)

@@ -273,10 +273,20 @@ static bool link_holds_back(const struct engine *e, const struct engine_link *l,
     return !e->dev.timed && !priority && !l->vcs.pool && l->tx.untold;
 }
 
+/* Priorities with something to send by @l, by bit: what it has begun, and what waits. */
+static inline uint32_t link_priorities(const struct engine *e, const struct engine_link *l)
+{
+    uint32_t some = e->send.waiting_any;
+
+    for (uint32_t priority = 0; priority < EMU_PRIORITIES; priority++)
+        some |= (uint32_t)(l->left[priority] != 0) << priority;
+    return some;
+}
+
 enum engine_sent engine_link_send(struct engine *e, struct engine_link *l, struct emu_entry *entry,
                                   uint64_t at_ps)
 {
-    uint32_t room, left = 0;
+    uint32_t room, some, left = 0;
 
     l->blocked = false;
     if (l->replies) {
@@ -284,10 +294,11 @@ enum engine_sent engine_link_send(struct engine *e, struct engine_link *l, struc
         return ENGINE_SENT;
     }
     room = emu_vcs_room(&l->vcs);
-    for (uint32_t priority = EMU_PRIORITIES; priority-- > 0;) {
-        uint32_t begun = l->left[priority] & room;
+    for (some = link_priorities(e, l); some;) {
+        uint32_t priority = emu_bits_last(some), begun = l->left[priority] & room;
         enum engine_sent sent;
 
+        some ^= 1u << priority;
         left |= l->left[priority];
         if (begun) {
             send_segment(e, l, next_channel(begun, l->at), entry, at_ps);
@@ -313,23 +324,42 @@ bool engine_link_holds_back(const struct engine *e, const struct engine_link *l)
     return (e->send.waiting_any & 1) && link_holds_back(e, l, 0);
 }
 
+/*
+ * Segments of packet @p on channel @c, from @from on and before @end, go into the ring at @to,
+ * which has room. What they have in common is made once.
+ */
+static inline void run_put(struct engine *e, const struct engine_packet *p, uint32_t c,
+                           uint32_t from, uint32_t end, struct emu_ring_end *to)
+{
+    uint64_t rest = segment_rest(p, 1, c), last_rest = segment_rest(p, p->segs - 1u, c);
+    uint32_t cont = segment_cont(p, 0, c), last = p->segs - 1u;
+
+    for (uint32_t s = from; s < end; s++) {
+        struct emu_entry *slot = emu_ring_slot(to);
+        uint32_t bits = s << EMU_CONT_INDEX | (s == last ? EMU_CONT_LAST : 0);
+
+        assert(emu_ring_has_slot(to));
+        slot->packet.head = cont ^ emu_cont_other(bits);
+        slot->packet.rest = s == last ? last_rest : rest;
+        segment_payload(e, p, s, slot);
+        emu_ring_show(emu_ring_next(to), 0);
+    }
+}
+
 uint32_t engine_link_run(struct engine *e, struct engine_link *l)
 {
-    uint32_t c = l->at, room = emu_vcs_room_for(&l->vcs, c), sent = 0;
+    uint32_t c = l->at, sent;
     struct engine_packet *p = &e->send.packet[l->packet[c]];
     struct emu_ring_end to = l->tx.data;
 
-    if (!(l->left[p->priority] >> c & 1) || l->vcs.paid >> c & 1 || !room)
+    if (!(l->left[p->priority] >> c & 1) || l->vcs.paid >> c & 1)
         return 0;
-    for (; sent < room && p->sent < p->segs; sent++, p->sent++) {
-        struct emu_entry *slot = emu_ring_slot(&to);
-
-        slot->packet.head = segment_cont(p, p->sent, c);
-        slot->packet.rest = segment_rest(p, p->sent, c);
-        segment_payload(e, p, p->sent, slot);
-        assert(emu_ring_has_slot(&to));
-        emu_ring_show(emu_ring_next(&to), 0);
-    }
+    sent = emu_vcs_room_for(&l->vcs, c);
+    sent = sent < (uint32_t)p->segs - p->sent ? sent : (uint32_t)p->segs - p->sent;
+    if (!sent)
+        return 0;
+    run_put(e, p, c, p->sent, p->sent + sent, &to);
+    p->sent = (uint8_t)(p->sent + sent);
     emu_tx_sent(&l->tx, &to, sent);
     emu_vcs_spend_all(&l->vcs, c, sent);
     segment_sent(e, l, p, c);

@@ -230,21 +230,15 @@ static uint32_t forming_room(const struct engine *e)
  */
 static uint32_t take_run(struct engine *e, struct emu_edge *edge, uint32_t most)
 {
-    uint32_t room = forming_room(e), run = 0;
-    struct engine_packet *p = &e->send.packet[e->send.forming];
-    struct emu_entry entry;
-    const struct emu_seg *seg;
+    uint32_t room = forming_room(e), run;
+    struct engine_packet *p;
 
-    for (room = room < most ? room : most; run < room; run++) {
-        if (!(seg = emu_edge_peek(edge, &entry.hdr)) || entry.hdr.kind != EMU_UNICAST ||
-            entry.hdr.len != EMU_PAYLOAD_BYTES || entry.hdr.dst != p->dst ||
-            !emu_edge_take(edge, seg, &entry))
-            break;
-        *engine_hdr(e, entry.buf) = entry.hdr;
-        *engine_born_ns(e, entry.buf) = 0;
-        p->buf[p->count++] = entry.buf;
-        emu_edge_pass(edge);
-    }
+    if (!room)
+        return 0;
+    p = &e->send.packet[e->send.forming];
+    run = emu_edge_take_run(edge, p->dst, &p->buf[p->count], room < most ? room : most);
+    for (uint32_t i = 0; i < run; i++)
+        *engine_born_ns(e, p->buf[p->count++]) = 0;
     if (run) {
         p->bytes = (uint16_t)(p->bytes + run * EMU_SEG_BYTES);
         p->segs = (uint8_t)emu_packet_segments(p->bytes);

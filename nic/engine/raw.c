@@ -73,15 +73,47 @@ static __attribute__((noinline)) void raw_pay_faulty(struct engine_link *l, uint
     }
 }
 
-/* A credit goes back for what came on channel @c. */
-static inline void raw_pay(struct engine_link *l, uint32_t c)
+/* Credits for what came on one channel in a row: they go back together. */
+struct raw_owed {
+    uint32_t channel;
+    uint32_t count;
+};
+
+static inline void raw_pay(struct engine_link *l, struct raw_owed *owed)
+{
+    if (owed->count)
+        emu_rx_put_credits(&l->rx, owed->count, owed->channel, 0);
+    owed->count = 0;
+}
+
+/* @count more go back for what came on channel @c. */
+static inline void raw_owe(struct engine_link *l, struct raw_owed *owed, uint32_t c, uint32_t count)
 {
     if (__builtin_expect(l->faults != NULL, 0)) {
+        assert(count == 1); /* nothing is taken together there */
         raw_pay_faulty(l, c);
         return;
     }
-    emu_rx_note(&l->rx, 1, c, 0);
-    emu_credit_put(&l->rx.credit, 1, c, 0);
+    if (owed->channel != c)
+        raw_pay(l, owed);
+    owed->channel = c;
+    owed->count += count;
+}
+
+/* Of what came on a link, those at its front that are taken together. */
+static inline uint32_t raw_take_run(struct engine *e, struct engine_link *l, uint32_t most,
+                                    struct raw_owed *owed)
+{
+    const struct emu_entry *front = l->faults ? NULL : emu_ring_front(&l->rx.data);
+    uint32_t c, run;
+
+    if (!front || front->packet.kind != EMU_PACKET_CONT)
+        return 0;
+    c = front->packet.channel % EMU_VCS;
+    run = engine_arrive_run(e, l, c, most);
+    if (run)
+        raw_owe(l, owed, c, run);
+    return run;
 }
 
 /* Take what came on a link, with what goes wrong on its cable. */
@@ -89,12 +121,13 @@ static uint32_t raw_take_link(struct engine_raw *r, uint32_t i)
 {
     struct engine *e = &r->base;
     struct engine_link *l = &e->link[i];
+    struct raw_owed owed = {0};
     struct emu_entry entry;
     enum emu_fate fate;
     uint32_t moved = 0;
 
     while (moved < ENGINE_BURST) {
-        uint32_t run = l->faults ? 0 : engine_arrive_run(e, l, ENGINE_BURST - moved);
+        uint32_t run = raw_take_run(e, l, ENGINE_BURST - moved, &owed);
 
         if (run) {
             moved += run;
@@ -105,11 +138,12 @@ static uint32_t raw_take_link(struct engine_raw *r, uint32_t i)
             break;
         moved++;
         if (engine_arrives_credit(&entry, fate)) {
-            raw_pay(l, entry.packet.channel % EMU_VCS);
+            raw_owe(l, &owed, entry.packet.channel % EMU_VCS, 1);
             r->credited |= emu_bit(i);
         }
         engine_arrive(e, l, &entry, fate, 0);
     }
+    raw_pay(l, &owed);
     if (moved == ENGINE_BURST ||
         (l->faults && l->faults->held)) /* that comes when nothing else does */
         r->more |= emu_bit(i);

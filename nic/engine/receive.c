@@ -77,15 +77,17 @@ static bool segment_is_for(const struct emu_head *head, const struct emu_hdr *hd
 static bool payload_good(struct engine *e, const struct engine_incoming *in, uint32_t crc)
 {
     const struct emu_head *head = &in->head;
-    uint32_t src = engine_hdr(e, in->buf[0])->src;
-    enum engine_class class = segment_class(engine_hdr(e, in->buf[0]));
-    uint32_t bytes = 0;
+    const struct emu_hdr *first = engine_hdr(e, in->buf[0]);
+    uint32_t src = first->src, bytes = 0;
 
+    if (src >= e->nodes || !segment_is_for(head, first))
+        return false;
     for (uint32_t s = 0; s < in->count; s++) {
         const struct emu_hdr *hdr = engine_hdr(e, in->buf[s]);
 
-        if (hdr->len > EMU_PAYLOAD_BYTES || hdr->src != src || src >= e->nodes ||
-            segment_class(hdr) != class || !segment_is_for(head, hdr))
+        if (hdr->len > EMU_PAYLOAD_BYTES || hdr->src != src ||
+            ((hdr->dst != first->dst || hdr->kind != first->kind) &&
+             (segment_class(hdr) != segment_class(first) || !segment_is_for(head, hdr))))
             return false;
         bytes += engine_seg_bytes(hdr);
     }
@@ -348,44 +350,59 @@ void engine_arrive(struct engine *e, struct engine_link *l, struct emu_entry *en
     packet_goes_on(e, i, entry, at_ps);
 }
 
-/* Is this the very continuation that packet @in, on channel @c, is to go on with? */
-static inline bool run_next(const struct engine_incoming *in, uint32_t c,
-                            const struct emu_packet_hdr *hdr)
+/* What follows the first word of a continuation of packet @in that is as it should be. */
+static inline uint64_t cont_rest(const struct engine_incoming *in, uint32_t c, uint32_t wire,
+                                 bool last)
 {
-    uint32_t cont = emu_cont_pack(&(struct emu_cont){.channel = (uint8_t)c,
-                                                     .priority = in->head.priority,
-                                                     .index = in->segs,
-                                                     .last = hdr->last});
-
-    return hdr->kind == EMU_PACKET_CONT && hdr->channel == c && hdr->tag == in->tag &&
-           hdr->last <= 1 && hdr->cont == cont;
+    return (struct emu_packet_hdr){.tag = in->tag,
+                                   .kind = EMU_PACKET_CONT,
+                                   .wire = (uint8_t)(wire - 1),
+                                   .channel = (uint8_t)c,
+                                   .last = last}
+        .rest;
 }
 
-uint32_t engine_arrive_run(struct engine *e, struct engine_link *l, uint32_t most)
+/*
+ * Continuations of packet @in, on channel @c, that are at the front of @from as they should be: up
+ * to @most. How many? What they have in common is made once. @crc: what came with the last of them.
+ */
+static inline uint32_t run_take(struct engine_incoming *in, uint32_t c, struct emu_ring_end *from,
+                                uint32_t most, uint32_t *crc)
 {
-    const struct emu_entry *entry = emu_rx_front(&l->rx, 0);
-    uint32_t c = entry ? entry->packet.channel % EMU_VCS : 0;
-    uint32_t i = (uint32_t)(l - e->link) * EMU_VCS + c, run = 0, crc = 0;
-    struct engine_incoming *in = &e->receive.incoming[i];
-    bool last = false;
+    uint32_t first = in->segs, s = first, last = emu_packet_segments(in->head.bytes) - 1;
+    uint32_t cont =
+        emu_cont_pack(&(struct emu_cont){.channel = (uint8_t)c, .priority = in->head.priority});
+    uint64_t rest = cont_rest(in, c, EMU_SEG_BYTES, false);
+    uint64_t last_rest = cont_rest(in, c, emu_packet_wire_bytes(in->head.bytes, last), true);
 
-    if (!entry || entry->packet.kind != EMU_PACKET_CONT || in->state != ENGINE_PARTS || in->broken)
-        return 0;
-    for (; run < most && !last && in->segs < ENGINE_SEGS_MAX; run++) {
-        entry = emu_rx_front(&l->rx, 0);
-        if (!entry || !run_next(in, c, &entry->packet))
+    for (; s - first < most && s <= last; s++) {
+        const struct emu_entry *entry = emu_ring_front(from);
+        uint32_t bits = s << EMU_CONT_INDEX | (s == last ? EMU_CONT_LAST : 0);
+
+        if (!entry || entry->packet.cont != (cont ^ emu_cont_other(bits)) ||
+            entry->packet.rest != (s == last ? last_rest : rest))
             break;
-        in->buf[in->segs++] = entry->buf;
-        last = entry->packet.last;
-        crc = entry->crc;
-        emu_rx_skip(&l->rx); /* the slot before the credit that lets it be filled */
+        in->buf[s] = entry->buf;
+        *crc = entry->crc;
+        emu_ring_skip(from); /* the slot before the credit that lets it be filled */
     }
+    in->segs = (uint8_t)s;
+    return s - first;
+}
+
+uint32_t engine_arrive_run(struct engine *e, struct engine_link *l, uint32_t c, uint32_t most)
+{
+    uint32_t i = (uint32_t)(l - e->link) * EMU_VCS + c, run, crc = 0;
+    struct engine_incoming *in = &e->receive.incoming[i];
+
+    if (in->state != ENGINE_PARTS || in->broken)
+        return 0;
+    run = run_take(in, c, &l->rx.data, most, &crc);
     if (!run)
         return 0;
     in->active_ps = e->now_ps;
     emu_rx_done(&l->rx, run);
-    emu_rx_put_credits(&l->rx, run, c, 0);
-    if (last) {
+    if (in->segs == emu_packet_segments(in->head.bytes)) {
         engine_list_drop(&e->receive.parts, e->receive.join, (uint16_t)i);
         incoming_judge(e, i, crc, 0);
     }

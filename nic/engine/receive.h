@@ -66,11 +66,11 @@ void engine_arrive(struct engine *e, struct engine_link *l, struct emu_entry *en
                    enum emu_fate fate, uint64_t at_ps);
 
 /**
- * engine_arrive_run - clock raw: of what has come on link @l, up to @most continuations of one
- * packet, if they are as they should be and the oldest entry is one. Returns how many; their
- * credits have gone back, and the sender is to be told.
+ * engine_arrive_run - clock raw, a local cable without faults: of what has come on link @l, up to
+ * @most continuations of the packet on channel @c, if they are as they should be. The oldest entry
+ * is one. Returns how many; the caller gives their credits back.
  */
-uint32_t engine_arrive_run(struct engine *e, struct engine_link *l, uint32_t most);
+uint32_t engine_arrive_run(struct engine *e, struct engine_link *l, uint32_t c, uint32_t most);
 
 /** engine_answer - reply to incoming packet @i, and close it. */
 void engine_answer(struct engine *e, uint32_t i, bool ack, uint64_t at_ps);

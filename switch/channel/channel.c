@@ -94,10 +94,8 @@ static void channels_begin(struct switch_channels *ch)
         ch->cont_crc[bits] = emu_crc16(bits, 2) ^ emu_crc16(0, 2);
     }
     for (uint32_t i = 0; i < EMU_INDEXES; i++)
-        ch->cont_index[i] = emu_cont_pack(&(struct emu_cont){.index = (uint8_t)i}) ^
-                            emu_cont_pack(&(struct emu_cont){.index = 0});
-    ch->cont_last = emu_cont_pack(&(struct emu_cont){.last = true}) ^
-                    emu_cont_pack(&(struct emu_cont){.last = false});
+        ch->cont_index[i] = emu_cont_other(i << EMU_CONT_INDEX);
+    ch->cont_last = emu_cont_other(EMU_CONT_LAST);
 }
 
 /* --- the kind ----------------------------------------------------------------------- */

@@ -55,11 +55,13 @@ static inline void through_send(struct switch_channels *ch, struct emu_tx *tx, u
                                 uint32_t c, const struct emu_entry *entry)
 {
     struct emu_entry *slot = emu_tx_slot(tx);
+    struct emu_packet_hdr hdr = {.head = entry->packet.head, .rest = entry->packet.rest};
 
-    slot->packet = entry->packet;
+    switch_channel_relabel(ch, &hdr, from, c);
+    slot->packet.head = hdr.head;
+    slot->packet.rest = hdr.rest;
     slot->buf = entry->buf;
     slot->crc = entry->crc;
-    switch_channel_relabel(ch, &slot->packet, from, c);
     emu_tx_show(tx, 0);
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * crc_test.c - both checksums against a shift register, and the processor's instructions against
- * the tables.
+ * crc_test.c - both checksums against a shift register, the processor's instructions against the
+ * tables, and headers made of others.
  */
-#include "emu/packet/crc.h"
+#include "emu/packet/packet.h"
 
 #include <string.h>
 
@@ -142,6 +142,24 @@ static void crc16__is_a_shift_register(void)
     CU_ASSERT_EQUAL(emu_crc16(0, 6), 0xffff); /* zeros are no header */
 }
 
+/* What an index changes in a continuation, and that it is the last, is the same in all of them. */
+static void cont__is_made_of_another(void)
+{
+    for (uint32_t first = 0; first < EMU_VCS * EMU_PRIORITIES; first++) {
+        struct emu_cont cont = {.channel = (uint8_t)(first % EMU_VCS),
+                                .priority = (uint8_t)(first / EMU_VCS)};
+        uint32_t word = emu_cont_pack(&cont);
+
+        for (uint32_t i = 0; i < 2 * EMU_INDEXES; i++) {
+            uint32_t bits = i / 2 << EMU_CONT_INDEX | (i % 2 ? EMU_CONT_LAST : 0);
+
+            cont.index = (uint8_t)(i / 2);
+            cont.last = i % 2;
+            CU_ASSERT_EQUAL(word ^ emu_cont_other(bits), emu_cont_pack(&cont));
+        }
+    }
+}
+
 int main(void)
 {
     static const struct test_case cases[] = {
@@ -151,6 +169,7 @@ int main(void)
         {"crc32__goes_on_where_it_ended", crc32__goes_on_where_it_ended},
         {"crc32__sees_every_bit", crc32__sees_every_bit},
         {"crc16__is_a_shift_register", crc16__is_a_shift_register},
+        {"cont__is_made_of_another", cont__is_made_of_another},
         {NULL, NULL},
     };
 

@@ -985,6 +985,114 @@ static void process__may_leave_and_another_come(void)
     }
 }
 
+/* What the process at node 0 has posted, by number, and what of it came. */
+#define STREAM 3000u
+
+struct stream {
+    struct emu_hdr sent[STREAM];
+    uint32_t comes[STREAM]; /* how often it is to come still */
+    uint32_t wrong;
+    uint32_t notices; /* that were asked for, and have not come */
+};
+
+/* Segment @i: most are full and to node 3. One in three is another one, or wrong. */
+static struct emu_hdr stream_hdr(struct stream *t, uint32_t i, uint64_t *random)
+{
+    struct emu_hdr hdr = {.dst = 3, .seq = i, .kind = EMU_UNICAST, .len = EMU_PAYLOAD_BYTES};
+    uint64_t drawn = test_random(random);
+
+    switch (drawn % 18) {
+    case 0:
+        hdr.len = (uint8_t)(drawn >> 8) % EMU_PAYLOAD_BYTES;
+        break;
+    case 1:
+        hdr.dst = 1;
+        break;
+    case 2:
+        hdr.op = 7;
+        break;
+    case 3:
+        hdr.kind |= EMU_NOTIFY;
+        t->notices++;
+        break;
+    case 4:
+        hdr.dst = SEATS;
+        t->wrong++;
+        return hdr;
+    case 5:
+        hdr.len = EMU_PAYLOAD_BYTES + 1;
+        t->wrong++;
+        return hdr;
+    default:
+        break;
+    }
+    t->comes[i] = 1;
+    return hdr;
+}
+
+/* All that there is for @node now. */
+static void stream_take(struct edges *s, uint32_t node, struct stream *t)
+{
+    struct emu_seg seg;
+
+    while (edges_take(s, node, &seg)) {
+        uint32_t i = seg.hdr.seq;
+
+        CU_ASSERT_TRUE_FATAL(i < STREAM);
+        if (node == 0) {
+            CU_ASSERT_EQUAL(seg.hdr.kind, EMU_UNICAST | EMU_NOTIFY);
+            t->notices--;
+            continue;
+        }
+        CU_ASSERT_EQUAL(t->comes[i]--, 1);
+        CU_ASSERT_EQUAL(seg.hdr.dst, node);
+        CU_ASSERT_EQUAL(seg.hdr.src, 0);
+        CU_ASSERT_EQUAL(seg.hdr.kind, EMU_UNICAST);
+        CU_ASSERT_EQUAL(seg.hdr.op, t->sent[i].op);
+        CU_ASSERT_EQUAL(seg.hdr.len, t->sent[i].len);
+        for (uint32_t b = 0; b < seg.hdr.len; b++)
+            CU_ASSERT_EQUAL_FATAL(seg.payload[b], (uint8_t)(i + i / 256));
+    }
+}
+
+/*
+ * Of a long message several segments at a time go into a packet, and out of it. What is otherwise
+ * in between, shorter, to another node, with other words, or wrong, goes by itself; all that is
+ * right comes once, and as it was sent.
+ */
+static void stream__is_as_it_was_sent(void)
+{
+    static struct stream t;
+    uint64_t random = test_seed() + 9;
+    struct fabric_totals totals;
+    struct edges s;
+
+    t = (struct stream){0};
+    seats_open(&s, NULL);
+    for (uint32_t i = 0; i < STREAM; i++) {
+        uint8_t payload[EMU_PAYLOAD_BYTES];
+
+        memset(payload, (uint8_t)(i + i / 256), sizeof payload);
+        t.sent[i] = stream_hdr(&t, i, &random);
+        CU_ASSERT_TRUE_FATAL(edges_post(&s, 0, &t.sent[i], payload));
+        if (test_random(&random) % 64)
+            continue;
+        for (uint32_t node = 0; node < SEATS; node++)
+            stream_take(&s, node, &t);
+        seats_step(&s);
+    }
+    seats_step(&s);
+    for (uint32_t node = 0; node < SEATS; node++)
+        stream_take(&s, node, &t);
+    for (uint32_t i = 0; i < STREAM; i++)
+        CU_ASSERT_EQUAL(t.comes[i], 0);
+    fabric_totals_read(s.fabric, &totals);
+    CU_ASSERT_EQUAL(totals.dropped_bad, t.wrong);
+    CU_ASSERT_EQUAL(t.notices, 0);
+    CU_ASSERT_TRUE(seats_quiet(&s));
+    seats_close(&s);
+}
+
 int main(void)
 {
     static const struct test_case cases[] = {
@@ -1010,6 +1118,7 @@ int main(void)
         {"raw__threads_and_manager_at_once", raw__threads_and_manager_at_once},
         {"process__outside_is_refused", process__outside_is_refused},
         {"process__may_leave_and_another_come", process__may_leave_and_another_come},
+        {"stream__is_as_it_was_sent", stream__is_as_it_was_sent},
         {NULL, NULL},
     };
 

@@ -271,8 +271,8 @@ struct emu_edge_nic {
 
 /**
  * emu_edge_slot_at - the slot of a ring in which segment @number lies. A ring's shift is its
- * writer's. It changes only while the ring is empty, and is shown before the tail: so who has seen a
- * tail, and has not yet said that it has read so far, knows the shift of all segments before it.
+ * writer's. It changes only while the ring is empty, and is shown before the tail: so who has seen
+ * a tail, and has not yet said that it has read so far, knows the shift of all segments before it.
  */
 static inline uint32_t emu_edge_slot_at(uint32_t number, uint32_t shift)
 {

@@ -36,7 +36,7 @@ RANK = r'''
 import array, json, os, signal, socket, sys, time
 s = socket.socket(socket.AF_UNIX)
 s.connect(os.environ["FABEMU_SOCKET"])
-s.sendall(b'{"cmd":"attach","version":8,"want":-1}\n')
+s.sendall(b'{"cmd":"attach","version":9,"want":-1}\n')
 data, ancillary, _, _ = s.recvmsg(65536, 64)
 reply = json.loads(data)
 if not reply["ok"]:
@@ -126,7 +126,7 @@ class Client:
         return self.next()
 
     def attach(self, want=-1):
-        return self.ask("attach", version=8, want=want)
+        return self.ask("attach", version=9, want=want)
 
     def close(self):
         for fd in self.fds:

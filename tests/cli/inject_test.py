@@ -185,7 +185,7 @@ class InjectTest(FabemuCase):
         child = os.fork()
         if not child:  # who connects is the process at the node
             shared.connect(path)
-            shared.sendall(b'{"cmd":"attach","version":8,"want":0}\n')
+            shared.sendall(b'{"cmd":"attach","version":9,"want":0}\n')
             signal.pause()
         try:
             self.assertTrue(until(lambda: "node 0" in self.fabemu("status", "mine").stdout))

@@ -367,7 +367,7 @@ class LimitsTest(FabemuCase):
         return os.path.join(self.dir, "between")
 
     def test_library_of_another_version__is_told_so(self):
-        for version, edge_version in ((7, None), (9, None), (None, 7), (None, 9)):
+        for version, edge_version in ((8, None), (10, None), (None, 8), (None, 10)):
             with self.subTest(version=version, edge_version=edge_version):
                 path = self.up()
                 between = self.stand_between(path, version, edge_version)

@@ -31,7 +31,7 @@ def ask(request):
 s = socket.socket(socket.AF_UNIX)
 s.connect(os.environ["FABEMU_SOCKET"])
 before = waited()
-assert ask(b'{"cmd":"attach","version":8,"want":-1}')["ok"]
+assert ask(b'{"cmd":"attach","version":9,"want":-1}')["ok"]
 attached = waited()
 with open(os.path.join(sys.argv[1], "ready.%d" % os.getpid()), "w"):
     pass

@@ -108,7 +108,7 @@ static void little__stays_in_few_pages(void)
     rig_close(&r);
 }
 
-/* Wherever the ring began, who reads nothing has all of it before it, and what is behind that waits. */
+/* Wherever the ring began, who reads nothing has all of it before it, and what is behind waits. */
 static void reader__that_is_behind_has_the_whole_ring(void)
 {
     for (size_t f = 0; f < FIRSTS; f++) {

@@ -375,7 +375,7 @@ class LimitsTest(FabemuCase):
                 self.assertEqual(-err, errno.EPROTO, text)
                 self.assertIn("use the libfabemu that came with this fabemu", text)
                 if version:
-                    self.assertIn(f"library is of version {version}, and the fabric of 8", text)
+                    self.assertIn(f"library is of version {version}, and the fabric of 9", text)
                 self.assertEqual(self.said(path, "attach()"), [(0, "")])
                 self.fabemu("down", "u")
                 os.unlink(between)

@@ -136,18 +136,12 @@ static void stream__is_read_by_all_at_their_own_pace(void)
     }
 }
 
-/* Sums of all, which come out of the combine unit: they lie there once, too. */
-static void results__lie_there_once(void)
+/* Node @n's part of the sums @from and on, @count of them. */
+static void contribute(struct rig *r, uint32_t group, uint32_t n, uint32_t from, uint32_t count)
 {
-    uint32_t group, before, wrong = 0;
     int64_t value[LONG / 8];
-    struct emu_seg seg;
-    struct rig r;
 
-    rig_open(&r, 0);
-    group = world_group_of_first(r.w.fabric, NODES);
-    before = shelved(&r);
-    for (uint32_t seq = 0; seq < EMU_WINDOW / 2; seq++) {
+    for (uint32_t seq = from; seq < from + count; seq++) {
         struct emu_hdr hdr = {.dst = group,
                               .seq = seq,
                               .kind = EMU_ALLREDUCE,
@@ -155,24 +149,82 @@ static void results__lie_there_once(void)
                               .op = EMU_SUM,
                               .type = EMU_I64};
 
-        for (uint32_t n = 0; n < NODES; n++) {
-            for (uint32_t i = 0; i < LONG / 8; i++)
-                value[i] = (int64_t)(seq * 100 + i + n);
-            CU_ASSERT_TRUE_FATAL(edges_post(&r.w, n, &hdr, value));
-        }
+        for (uint32_t i = 0; i < LONG / 8; i++)
+            value[i] = (int64_t)(seq * 100 + i + n);
+        CU_ASSERT_TRUE_FATAL(edges_post(&r->w, n, &hdr, value));
     }
-    settle(&r);
-    for (uint32_t seq = 0; seq < EMU_WINDOW / 2; seq++) {
-        for (uint32_t n = 0; n < NODES; n++) {
-            CU_ASSERT_TRUE_FATAL(edges_take(&r.w, n, &seg));
-            memcpy(value, seg.payload, LONG);
-            for (uint32_t i = 0; i < LONG / 8; i++)
-                wrong += value[i] != (int64_t)(NODES * (seq * 100 + i) + NODES * (NODES - 1) / 2);
-        }
+}
+
+/* Node @n has these sums, and no others. */
+static void has_sums(struct rig *r, uint32_t n, uint32_t from, uint32_t count)
+{
+    int64_t value[LONG / 8];
+    uint32_t wrong = 0;
+    struct emu_seg seg;
+
+    for (uint32_t seq = from; seq < from + count; seq++) {
+        CU_ASSERT_TRUE_FATAL(edges_take(&r->w, n, &seg));
+        memcpy(value, seg.payload, LONG);
+        for (uint32_t i = 0; i < LONG / 8; i++)
+            wrong += value[i] != (int64_t)(NODES * (seq * 100 + i) + NODES * (NODES - 1) / 2);
     }
     CU_ASSERT_EQUAL(wrong, 0);
+    CU_ASSERT_FALSE(edges_take(&r->w, n, &seg));
+}
+
+/* Sums of all, which come out of the combine unit: they lie there once, too. */
+static void results__lie_there_once(void)
+{
+    uint32_t group, before;
+    struct rig r;
+
+    rig_open(&r, 0);
+    group = world_group_of_first(r.w.fabric, NODES);
+    before = shelved(&r);
+    for (uint32_t n = 0; n < NODES; n++)
+        contribute(&r, group, n, 0, EMU_WINDOW / 2);
+    settle(&r);
+    for (uint32_t n = 0; n < NODES; n++)
+        has_sums(&r, n, 0, EMU_WINDOW / 2);
     CU_ASSERT_EQUAL(shelved(&r) - before, EMU_WINDOW / 2);
     rig_close(&r);
+}
+
+/*
+ * A member ends when it has done its part, before the last one has: the others have the results,
+ * and nobody looks for its edge. Where it was somebody else may be.
+ */
+static void results__are_not_for_who_is_gone(void)
+{
+    for (uint32_t heir = 0; heir < 2; heir++) {
+        struct emu_seg seg;
+        uint32_t group;
+        struct rig r;
+
+        rig_open(&r, 0);
+        group = world_group_of_first(r.w.fabric, NODES);
+        for (uint32_t n = 0; n < NODES; n++)
+            contribute(&r, group, n, 0, 4);
+        settle(&r);
+        for (uint32_t n = 0; n < NODES; n++)
+            has_sums(&r, n, 0, 4);
+        for (uint32_t n = 0; n < NODES - 1; n++)
+            contribute(&r, group, n, 4, 4);
+        settle(&r);
+        edges_detach(&r.w, 1);
+        if (heir)
+            edges_attach(&r.w, 1);
+        contribute(&r, group, NODES - 1, 4, 4);
+        settle(&r);
+        has_sums(&r, 0, 4, 4);
+        has_sums(&r, 2, 4, 4);
+        has_sums(&r, 3, 4, 4);
+        if (!heir)
+            edges_attach(&r.w, 1);
+        while (edges_take(&r.w, 1, &seg)) /* of its predecessor's it may have whole ones */
+            CU_ASSERT_EQUAL(seg.hdr.dst, group);
+        rig_close(&r);
+    }
 }
 
 /* The stream's first @count lie on the shelf for nodes 2 and 3; only 2 has read them. */
@@ -539,6 +591,7 @@ int main(void)
     static const struct test_case cases[] = {
         CASE(stream__is_read_by_all_at_their_own_pace),
         CASE(results__lie_there_once),
+        CASE(results__are_not_for_who_is_gone),
         CASE(unread__stays_as_it_is),
         CASE(detach__clears_what_was_unread),
         CASE(given_up__reads_what_it_had),

@@ -5,12 +5,12 @@
  */
 #include <errno.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include "apps/fabric/fabric.h"
 #include "apps/fabric/internal.h"
 #include "apps/cli/say.h"
 #include "emu/link/replay.h"
+#include "emu/worker/place.h"
 
 #define FABRIC_AUTO_WORKERS_MAX 8u
 #define FABRIC_WINDOW_SWITCHES  16u /* clock virtual: a worker has no fewer */
@@ -24,7 +24,7 @@
  */
 static uint32_t auto_workers(const struct fabric_config *config)
 {
-    uint32_t cores = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
+    uint32_t cores = emu_place_cores();
     uint32_t most = fabric_own_switches(config);
     uint32_t workers = cores / 4;
 

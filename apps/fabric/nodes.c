@@ -14,6 +14,7 @@
 #include "apps/fabric/look/sample.h"
 #include "emu/bits.h"
 #include "emu/count.h"
+#include "emu/worker/place.h"
 #include "emu/worker/rcu.h"
 
 #define FABRIC_TICK_MS 1000u
@@ -113,14 +114,14 @@ static void node_nudge(struct fabric *fabric, uint32_t node)
 static void nodes_crowd(struct fabric *fabric)
 {
     uint32_t threads = fabric->workers + fabric->attached;
-    uint32_t cores = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
+    uint32_t cores = emu_place_cores();
     uint32_t oversubscribed = threads > cores;
 
     for (uint32_t w = 0; w < fabric->workers; w++) {
         atomic_store_explicit(&fabric->worker[w]->oversubscribed, oversubscribed,
                               memory_order_relaxed);
-        atomic_store_explicit(&fabric->worker[w]->one_too_many, threads == cores + 1,
-                              memory_order_relaxed);
+        atomic_store_explicit(&fabric->worker[w]->one_too_many,
+                              threads == cores + 1 && fabric->workers == 1, memory_order_relaxed);
     }
     for (uint32_t n = 0; n < fabric->config.graph->nodes; n++)
         if (fabric->edge[n])

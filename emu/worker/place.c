@@ -6,6 +6,7 @@
 
 #include <sched.h>
 #include <string.h>
+#include <unistd.h>
 
 void emu_place_move(uint32_t core)
 {
@@ -23,4 +24,13 @@ void emu_place_move(uint32_t core)
         memset(&all, 0xff, sizeof all);
         sched_setaffinity(0, sizeof all, &all);
     }
+}
+
+uint32_t emu_place_cores(void)
+{
+    cpu_set_t all;
+
+    if (sched_getaffinity(0, sizeof all, &all))
+        return (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
+    return (uint32_t)CPU_COUNT(&all);
 }

@@ -48,4 +48,7 @@ static inline bool emu_place_hear(struct emu_place *place, uint32_t node, uint32
 /** emu_place_move - this thread to @core (1 + its number), if it may run there. */
 void emu_place_move(uint32_t core);
 
+/** emu_place_cores - cores that this thread may use; those that are there if nobody can say. */
+uint32_t emu_place_cores(void);
+
 #endif

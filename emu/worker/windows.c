@@ -12,9 +12,9 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "emu/alloc.h"
+#include "emu/worker/place.h"
 #include "emu/worker/spawn.h"
 #include "emu/worker/wait.h"
 #include "emu/worker/worker.h"
@@ -216,7 +216,7 @@ int emu_windows_create(struct emu_windows **ret, struct emu_worker **worker, uin
     windows->lookahead_ps = lookahead_ps;
     if (hosts)
         windows->hosts = *hosts;
-    windows->oversubscribed = (long)workers > sysconf(_SC_NPROCESSORS_ONLN);
+    windows->oversubscribed = workers > emu_place_cores();
     windows->at = emu_zeros(workers * sizeof *windows->at);
     for (uint32_t i = 0; windows->at && i < workers; i++)
         windows->at[i] =

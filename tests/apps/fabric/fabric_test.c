@@ -10,6 +10,7 @@
 #include <sys/eventfd.h>
 
 #include "emu/combine.h"
+#include "emu/worker/place.h"
 #include "tests/test.h"
 #include "tests/world/edges.h"
 
@@ -864,6 +865,29 @@ static void group_create_wide__leaves_half_to_the_narrow(void)
     edges_close(&w);
 }
 
+/* Where the fabric may use one core only, its worker and a process are one too many for it. */
+static void cores__are_those_that_it_may_use(void)
+{
+    struct fabric_config config = {.threads = 1, .seed = 1, .start_stopped = true};
+    cpu_set_t all, one;
+    struct edges w;
+
+    CU_ASSERT_EQUAL_FATAL(sched_getaffinity(0, sizeof all, &all), 0);
+    CPU_ZERO(&one);
+    CPU_SET((size_t)sched_getcpu(), &one);
+    CU_ASSERT_EQUAL_FATAL(sched_setaffinity(0, sizeof one, &one), 0);
+    CU_ASSERT_EQUAL(emu_place_cores(), 1);
+    world_profile(&config.profile, "oq2004", NULL);
+    edges_open(&w, "kary:2,1", &config); /* with two processes */
+    CU_ASSERT_EQUAL(atomic_load(&w.nic[0].shared->oversubscribed), 1);
+    CU_ASSERT_EQUAL(atomic_load(&w.fabric->worker[0]->one_too_many), 0);
+    edges_detach(&w, 1);
+    CU_ASSERT_EQUAL(atomic_load(&w.nic[0].shared->oversubscribed), 1);
+    CU_ASSERT_EQUAL(atomic_load(&w.fabric->worker[0]->one_too_many), 1);
+    edges_close(&w);
+    CU_ASSERT_EQUAL(sched_setaffinity(0, sizeof all, &all), 0);
+}
+
 int main(void)
 {
     static const struct test_case cases[] = {
@@ -893,6 +917,7 @@ int main(void)
         {"tick__cuts_off_who_does_not_take", tick__cuts_off_who_does_not_take},
         {"tick__cuts_off_who_takes_hardly_any", tick__cuts_off_who_takes_hardly_any},
         {"tick__cuts_off_within_the_bound", tick__cuts_off_within_the_bound},
+        {"cores__are_those_that_it_may_use", cores__are_those_that_it_may_use},
         {"group_create__refuses_and_recovers", group_create__refuses_and_recovers},
         {"group_create_wide__leaves_half_to_the_narrow",
          group_create_wide__leaves_half_to_the_narrow},

@@ -33,7 +33,7 @@
 
 #define EMU_EDGE_MAGIC 0x656764656d756266u /* "fbumedge" */
 /* of edges, of what processes say over them, and of the control protocol */
-#define EMU_EDGE_VERSION 9u
+#define EMU_EDGE_VERSION 10u
 /*
  * Of each ring; a power of two. A ring is more than a core's caches hold: its lines have gone to
  * the cache that cores share by the time the other end wants them, and come from there in a third
@@ -184,6 +184,13 @@ struct emu_edge_shared {
 
     alignas(EMU_LINE) struct emu_edge_stats stats;
 
+    /*
+     * Written by the adapter: of the collectives, those that emu_comm_draw() tells of. The fabric
+     * looks at the count once a second, so it stands in the first page, which has been touched:
+     * 256 nodes of which none has told of any cost 1 ms once, where that was another page of each.
+     */
+    struct emu_finished_shared drawn;
+
     /* Written by the adapter about once a second; the fabric reads. */
     struct emu_pending_shared pending;
 
@@ -192,7 +199,6 @@ struct emu_edge_shared {
 
     /* Written by the adapter; the fabric reads. Its messages by peer: emu_edge_peer(). */
     struct emu_comm_shared comm;
-    struct emu_finished_shared drawn; /* of the collectives, those that emu_comm_draw() tells of */
 
     /*
      * Time at which an entry is due: up, earliest departure; down, arrival in memory. ps, modulo

@@ -4,6 +4,8 @@ import array
 import concurrent.futures
 import json
 import os
+import pathlib
+import re
 import shutil
 import socket
 import subprocess
@@ -14,6 +16,10 @@ import unittest
 
 END_S = 5      # within which everything of a run must have ended
 PATIENCE_S = 20  # for what takes no time on an idle machine
+
+EDGE_H = pathlib.Path(__file__).parents[2] / "emu/edge/edge.h"
+EDGE_VERSION = int(re.search(r"#define EMU_EDGE_VERSION (\d+)u", EDGE_H.read_text())[1])
+ATTACH = b'{"cmd":"attach","version":%d,"want":-1}\n' % EDGE_VERSION
 
 
 def unless_no_sync(run, said):
@@ -32,11 +38,11 @@ def unless_no_sync(run, said):
     return run()
 
 
-RANK = r'''
+RANK = f"ATTACH = {ATTACH!r}\n" + r'''
 import array, json, os, signal, socket, sys, time
 s = socket.socket(socket.AF_UNIX)
 s.connect(os.environ["FABEMU_SOCKET"])
-s.sendall(b'{"cmd":"attach","version":9,"want":-1}\n')
+s.sendall(ATTACH)
 data, ancillary, _, _ = s.recvmsg(65536, 64)
 reply = json.loads(data)
 if not reply["ok"]:
@@ -126,7 +132,7 @@ class Client:
         return self.next()
 
     def attach(self, want=-1):
-        return self.ask("attach", version=9, want=want)
+        return self.ask("attach", version=EDGE_VERSION, want=want)
 
     def close(self):
         for fd in self.fds:

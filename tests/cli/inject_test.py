@@ -11,7 +11,7 @@ import os
 import signal
 import socket
 
-from cli_kit import FabemuCase, main, stopped, until
+from cli_kit import ATTACH, FabemuCase, main, stopped, until
 
 ROUNDS = os.path.join("tests", "mpi_rounds")
 ENOUGH = 200  # rounds: of one in a thousand segments there are tens by then
@@ -185,7 +185,7 @@ class InjectTest(FabemuCase):
         child = os.fork()
         if not child:  # who connects is the process at the node
             shared.connect(path)
-            shared.sendall(b'{"cmd":"attach","version":9,"want":0}\n')
+            shared.sendall(ATTACH.replace(b"-1", b"0"))
             signal.pause()
         try:
             self.assertTrue(until(lambda: "node 0" in self.fabemu("status", "mine").stdout))

@@ -23,14 +23,14 @@ import sys
 import time
 import unittest
 
-from cli_kit import END_S, FabemuCase, Client, alive, main, stat_of, until
+from cli_kit import ATTACH, END_S, FabemuCase, Client, alive, main, stat_of, until
 
-JOB = r'''
+JOB = f"ATTACH = {ATTACH!r}\n" + r'''
 import json, signal, socket, sys
 connections = [socket.socket(socket.AF_UNIX) for _ in range(int(sys.argv[2]))]
 for s in connections:
     s.connect(sys.argv[1])
-    s.sendall(b'{"cmd":"attach","version":9,"want":-1}\n')
+    s.sendall(ATTACH)
     assert json.loads(s.recv(65536))["ok"]
 print(len(connections), flush=True)
 signal.pause()
@@ -473,7 +473,7 @@ class LifeTest(FabemuCase):
     def test_exit__is_no_kill(self):
         path = self.up()
         script = ('import socket, sys\ns = socket.socket(socket.AF_UNIX)\ns.connect(sys.argv[1])\n'
-                  's.sendall(b\'{"cmd":"attach","version":9,"want":-1}\\n\')\ns.recv(65536)\n'
+                  f's.sendall({ATTACH!r})\ns.recv(65536)\n'
                   's.sendall(b\'{"cmd":"exits"}\\n\')\nassert b"true" in s.recv(65536)\n')
         self.assertEqual(subprocess.run([sys.executable, "-c", script, path]).returncode, 0)
         self.assertTrue(until(lambda: self.status("u")["report"]["died"]))

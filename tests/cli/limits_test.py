@@ -21,7 +21,7 @@ import sys
 import threading
 import time
 
-from cli_kit import Client, FabemuCase, alive, main, stopped, until
+from cli_kit import EDGE_VERSION, Client, FabemuCase, alive, main, stopped, until
 
 EDGE_BYTES = 2163008  # at least: what a process attaches by
 
@@ -367,7 +367,8 @@ class LimitsTest(FabemuCase):
         return os.path.join(self.dir, "between")
 
     def test_library_of_another_version__is_told_so(self):
-        for version, edge_version in ((8, None), (10, None), (None, 8), (None, 10)):
+        older, newer = EDGE_VERSION - 1, EDGE_VERSION + 1
+        for version, edge_version in ((older, None), (newer, None), (None, older), (None, newer)):
             with self.subTest(version=version, edge_version=edge_version):
                 path = self.up()
                 between = self.stand_between(path, version, edge_version)
@@ -375,7 +376,8 @@ class LimitsTest(FabemuCase):
                 self.assertEqual(-err, errno.EPROTO, text)
                 self.assertIn("use the libfabemu that came with this fabemu", text)
                 if version:
-                    self.assertIn(f"library is of version {version}, and the fabric of 9", text)
+                    self.assertIn(f"library is of version {version}, "
+                                  f"and the fabric of {EDGE_VERSION}", text)
                 self.assertEqual(self.said(path, "attach()"), [(0, "")])
                 self.fabemu("down", "u")
                 os.unlink(between)

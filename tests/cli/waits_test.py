@@ -14,13 +14,13 @@ import sys
 import time
 import unittest
 
-from cli_kit import FabemuCase, main, until
+from cli_kit import ATTACH, FabemuCase, main, until
 
 RANKS = 4  # on one core
 BUSY_S = 0.15  # of a rank's own time on a core
 
 # A rank: attaches, is busy, detaches; says what the kernel counted of it around all that.
-BUSY = r'''
+BUSY = f"ATTACH = {ATTACH!r}\n" + r'''
 import json, os, socket, sys, time
 def waited():
     with open("/proc/self/schedstat") as f:  # it has one thread
@@ -31,7 +31,7 @@ def ask(request):
 s = socket.socket(socket.AF_UNIX)
 s.connect(os.environ["FABEMU_SOCKET"])
 before = waited()
-assert ask(b'{"cmd":"attach","version":9,"want":-1}')["ok"]
+assert ask(ATTACH.strip())["ok"]
 attached = waited()
 with open(os.path.join(sys.argv[1], "ready.%d" % os.getpid()), "w"):
     pass

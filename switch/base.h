@@ -119,9 +119,6 @@ extern const struct switch_kind switch_fifo_kind;    /* input/fifo.c */
 extern const struct switch_kind switch_slots_kind;   /* input/slots.c */
 extern const struct switch_kind switch_channel_kind; /* channel/channel.c */
 
-/* switch.c: memory by lines, not touched, so that it follows use. NULL: there is none. */
-void *switch_lines(size_t bytes);
-
 /* switch.c: the switch of @kind that @dev is; NULL: it is none. Not for a segment. */
 struct switch_dev *switch_of(struct emu_dev *dev, const struct switch_kind *kind);
 

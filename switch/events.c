@@ -11,7 +11,7 @@ size_t switch_agenda_bytes(uint32_t outs)
 
 bool switch_agenda_init(struct switch_agenda *agenda, uint32_t outs)
 {
-    struct emu_order_event *event = switch_lines(switch_agenda_bytes(outs));
+    struct emu_order_event *event = emu_sparse_alloc(switch_agenda_bytes(outs));
 
     agenda->acts.event = event;
     if (event)

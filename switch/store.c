@@ -16,16 +16,16 @@ size_t switch_store_bytes(uint32_t slots)
 
 bool switch_store_init(struct switch_store *store, uint32_t slots)
 {
-    store->slot = switch_lines(slots * sizeof *store->slot);
-    store->next = switch_lines(slots * sizeof *store->next);
+    store->slot = emu_sparse_alloc(slots * sizeof *store->slot);
+    store->next = emu_sparse_alloc(slots * sizeof *store->next);
     store->free = SWITCH_NO_SLOT;
     return store->slot && store->next;
 }
 
 void switch_store_free(struct switch_store *store)
 {
-    free(store->next);
-    free(store->slot);
+    emu_sparse_free(store->next);
+    emu_sparse_free(store->slot);
 }
 
 void switch_store_rebase(struct switch_store *store, uint64_t by_ps)

@@ -54,11 +54,6 @@ size_t switch_bytes(uint32_t ports, const struct emu_profile *profile)
     return switch_kind_of(profile)->bytes(ports, profile);
 }
 
-void *switch_lines(size_t bytes)
-{
-    return aligned_alloc(EMU_LINE, (bytes + EMU_LINE - 1) / EMU_LINE * EMU_LINE);
-}
-
 int switch_create(struct switch_dev **ret, struct emu_worker *worker, uint32_t ports,
                   const struct topo_route *route, const struct emu_profile *profile, uint64_t seed)
 {

@@ -112,7 +112,7 @@ static inline size_t emu_slots_bytes(uint32_t slots, size_t slot_bytes)
                                      uint32_t slots)                                             \
     {                                                                                            \
         size_t bytes = NAME##_bytes(slots);                                                      \
-        struct TYPE *slot = emu_zeros(bytes);                                                    \
+        struct TYPE *slot = emu_sparse_alloc(bytes);                                             \
                                                                                                  \
         if (!slot)                                                                               \
             return false;                                                                        \
@@ -123,7 +123,7 @@ static inline size_t emu_slots_bytes(uint32_t slots, size_t slot_bytes)
                                                                                                  \
     static inline void NAME##_destroy(struct NAME##_end *end)                                    \
     {                                                                                            \
-        free(end->slot);                                                                         \
+        emu_sparse_free(end->slot);                                                              \
         end->slot = NULL;                                                                        \
     }                                                                                            \
                                                                                                  \

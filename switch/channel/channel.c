@@ -57,7 +57,7 @@ static bool timing_init(struct switch_channel_timing *timing, uint32_t ports)
 
 static void timing_free(struct switch_channel_timing *timing)
 {
-    free(timing->agenda.acts.event);
+    emu_sparse_free(timing->agenda.acts.event);
     free(timing->stalled_ps);
     free(timing->due_ps);
     free(timing->busy_ps);

@@ -139,7 +139,7 @@ static size_t counter_bytes(uint32_t ports, const struct emu_profile *profile)
 static void counter_destroy(struct switch_dev *sw)
 {
     free(switch_copies_of(sw)->left);
-    free(switch_copies_of(sw)->of);
+    emu_sparse_free(switch_copies_of(sw)->of);
     switch_crosspoints_free(switch_crosspoints_of(sw));
 }
 
@@ -158,7 +158,7 @@ static bool counter_init(struct switch_dev *sw)
     if (!switch_crosspoints_init(switch_crosspoints_of(sw), slots, sw->dev.timed ? &timed : &raw))
         return false;
     copies->left = calloc(sw->ports, sizeof *copies->left);
-    copies->of = switch_lines(slots * sizeof *copies->of);
+    copies->of = emu_sparse_alloc(slots * sizeof *copies->of);
     return copies->left && copies->of;
 }
 

@@ -54,7 +54,7 @@ static bool timing_init(struct switch_timing *timing, uint32_t rows, uint32_t un
 
 static void timing_free(struct switch_timing *timing)
 {
-    free(timing->agenda.acts.event);
+    emu_sparse_free(timing->agenda.acts.event);
     free(timing->work);
 }
 

@@ -14,13 +14,13 @@ size_t switch_inputs_bytes(uint32_t ports, uint32_t slots)
 bool switch_inputs_init(struct switch_inputs *in, uint32_t ports, uint32_t slots)
 {
     in->fifo = calloc(ports, sizeof *in->fifo);
-    in->outs = switch_lines(slots * sizeof *in->outs);
+    in->outs = emu_sparse_alloc(slots * sizeof *in->outs);
     return in->fifo && in->outs;
 }
 
 void switch_inputs_free(struct switch_inputs *in)
 {
-    free(in->outs);
+    emu_sparse_free(in->outs);
     free(in->fifo);
 }
 

@@ -198,6 +198,32 @@ static void told__waits_for_the_rest(void)
     edges_close(&e);
 }
 
+/* The ring is read before it is full, where segments pass: without any no collective ends. */
+static void tick__reads_in_time(void)
+{
+    enum { ROUNDS = 3, EACH = EMU_FINISHED_SLOTS / 2 };
+    uint64_t at_ns = emu_now_ns() - 1000000;
+    struct fabric_comm comm;
+    struct edges e;
+
+    open_stopped(&e);
+    for (uint32_t round = 0; round < ROUNDS; round++) {
+        for (uint32_t node = 0; node < MEMBERS; node++) {
+            const struct part part = {node, 0, 30};
+
+            for (uint32_t i = 0; i < EACH; i++)
+                tell(&e, EMU_BARRIER, round * EACH + i, at_ns, 0, &part);
+            emu_count(node ? &e.fabric->edge[node]->delivered : &e.fabric->edge[node]->sent, 1);
+        }
+        fabric_comm_tick(e.fabric);
+    }
+    CU_ASSERT_EQUAL_FATAL(fabric_comm_read(e.fabric, &comm), 0);
+    CU_ASSERT_EQUAL(comm.told[EMU_BARRIER - EMU_MULTICAST][0].calls, ROUNDS * EACH * MEMBERS);
+    CU_ASSERT_EQUAL(comm.untold, 0);
+    fabric_comm_free(&comm);
+    edges_close(&e);
+}
+
 /* Nobody ever completes what one member tells for ever: it is bounded, and counted. */
 static void told__is_bounded(void)
 {
@@ -226,6 +252,7 @@ static const struct test_case cases[] = {
     CASE(told__is_split_by_who_came_last),
     CASE(told__of_a_root),
     CASE(told__waits_for_the_rest),
+    CASE(tick__reads_in_time),
     CASE(told__is_bounded),
     {0},
 };

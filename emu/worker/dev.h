@@ -110,6 +110,7 @@ struct emu_worker {
     uint64_t rest_ps; /* how long devices that are stepped in every pass let it sleep; EMU_NEVER:
                          there are none, as on timed clocks */
     bool woke;        /* it has slept since the last pass: time has passed */
+    bool away;        /* another thread has had its core since then: as many as passes take */
     uint64_t sent_ps; /* the earliest time for which an entry was sent in this window; clock real is
                          one window, and on raw entries have no times: EMU_NEVER */
     struct emu_pool_cache cache;

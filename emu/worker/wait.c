@@ -38,6 +38,11 @@ void emu_wait_yield(void)
     crowded = back_ns - before_ns > WAIT_SWITCH_NS;
 }
 
+bool emu_wait_was_away(void)
+{
+    return crowded;
+}
+
 bool emu_wait_may_look(void)
 {
     return emu_now_ns() - back_ns < EMU_WAIT_LOOK_NS;

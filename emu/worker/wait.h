@@ -51,6 +51,9 @@ void emu_wait_yield(void);
 /** emu_wait_may_look - has this thread had its core since its last yield for a moment only? */
 bool emu_wait_may_look(void);
 
+/** emu_wait_was_away - did this thread's last yield give its core to another one? */
+bool emu_wait_was_away(void);
+
 struct emu_waiter; /* what one worker sleeps on */
 
 /** emu_waiter_create - Errors: -EMFILE, -ENOMEM. */

@@ -296,7 +296,7 @@ uint32_t emu_worker_pass(struct emu_worker *worker)
         emu_edge_tell_all(worker, !moved || emu_worker_quiet(worker));
     if (worker->told_here || worker->told_away)
         worker_expect(worker);
-    worker->woke = false;
+    worker->woke = worker->away = false;
     return moved;
 }
 
@@ -435,11 +435,13 @@ static void worker_idle(struct emu_worker *worker, unsigned *rounds)
         return;
     if (emu_wait_round((*rounds)++, atomic_load_explicit(&worker->oversubscribed,
                                                          memory_order_relaxed)) == EMU_WAIT_SLEEP) {
-        if (rest_ps < WORKER_NEAR_PS)
-            emu_wait_yield();
-        else
+        if (rest_ps >= WORKER_NEAR_PS) {
             worker_sleep(worker, rest_ps);
+            return;
+        }
+        emu_wait_yield();
     }
+    worker->away = emu_wait_was_away();
 }
 
 void emu_worker_edges(struct emu_worker *worker, struct emu_edge_list *list)

@@ -43,7 +43,8 @@ static void raw_timers(struct engine_raw *r)
 {
     struct engine *e = &r->base;
 
-    if ((++r->passes < RAW_PASSES && !e->dev.worker->woke) || engine_timers_ps(e) == EMU_NEVER)
+    if (engine_timers_ps(e) == EMU_NEVER ||
+        (++r->passes < RAW_PASSES && !e->dev.worker->woke && !e->dev.worker->away))
         return;
     raw_clock(r);
     if (r->more)

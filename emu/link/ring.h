@@ -20,9 +20,9 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "emu/alloc.h"
 #include "emu/clock.h"
 #include "emu/link/seg.h"
+#include "emu/link/sparse.h"
 #include "emu/packet/packet.h"
 
 /* A descriptor: the header travels with it, the payload stays in a pool buffer. */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * alloc.c - sparse memory: pieces lie one after the other in blocks of a megabyte, which begin at a
+ * sparse.c - see sparse.h. Pieces lie one after the other in blocks of a megabyte, which begin at a
  * multiple of that; so the block of a piece is known by its address. A piece that is given back is
  * not used again, a block goes when its last piece does: a fabric's are made together, and end
  * together.
  */
-#include "emu/alloc.h"
+#include "emu/link/sparse.h"
 
 #include <assert.h>
 #include <pthread.h>
@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+#include "emu/alloc.h"
 
 #ifdef __SANITIZE_ADDRESS__ /* which is to see who writes past a piece's end */
 

@@ -712,6 +712,30 @@ static void raw__little_is_begun_at_a_time(void)
     hosts_end(&w);
 }
 
+/* A pass after which others had the core counts as all those after which the clock is read. */
+static void raw__time_passes_while_others_have_the_core(void)
+{
+    struct hosts_config setting = {.clock = EMU_CLOCK_RAW, .posts = 3000};
+    struct hosts w;
+
+    hosts_begin(&w, &setting);
+    w.host[1]->deaf = true;
+    hosts_step(&w, hosts_awaited(&w), 1000);
+    CU_ASSERT_NOT_EQUAL(engine_timers_ps(w.engine[0]), EMU_NEVER);
+    for (uint32_t i = 0; i < 10; i++) {
+        uint64_t before_ps = w.engine[0]->now_ps, after_ps;
+
+        w.worker[0]->away = true;
+        emu_worker_pass(w.worker[0]);
+        after_ps = w.engine[0]->now_ps;
+        CU_ASSERT_TRUE(after_ps > before_ps);
+        CU_ASSERT_FALSE(w.worker[0]->away);
+        emu_worker_pass(w.worker[0]);
+        CU_ASSERT_EQUAL(w.engine[0]->now_ps, after_ps);
+    }
+    hosts_end(&w);
+}
+
 /* The time of time-outs comes to where it is rebased, in both engines. */
 static void raw__time_is_rebased_under_way(void)
 {
@@ -833,6 +857,8 @@ int main(void)
         {"rebase__changes_nothing", rebase__changes_nothing},
         {"virtual__ends_before_times_wrap", virtual__ends_before_times_wrap},
         {"raw__ticks_where_the_hosts_time_wraps", raw__ticks_where_the_hosts_time_wraps},
+        {"raw__time_passes_while_others_have_the_core",
+         raw__time_passes_while_others_have_the_core},
         {"raw__time_is_rebased_under_way", raw__time_is_rebased_under_way},
         {"raw__everything_arrives_once", raw__everything_arrives_once},
         {"raw__little_is_begun_at_a_time", raw__little_is_begun_at_a_time},

@@ -475,7 +475,7 @@ static int64_t group_find(const struct fabric_group *group, uint32_t node)
 int fabric_group_leave(struct fabric *fabric, uint32_t id, uint32_t node)
 {
     struct fabric_group *group = fabric_group_at(fabric, id);
-    int64_t at = group ? group_find(group, node) : -1;
+    int64_t at = group && !(node & FABRIC_LEFT) ? group_find(group, node) : -1;
 
     if (at < 0)
         return -ENOENT;

@@ -20,6 +20,7 @@
 #include <stdlib.h>
 
 #include "apps/fabric/internal.h"
+#include "apps/fabric/look/sample.h"
 
 /* Is every cable of the tree in the network? */
 static bool tree_whole(const struct topo_tree *tree, const struct topo_graph *graph)
@@ -178,28 +179,57 @@ static enum replanned group_move(struct fabric *fabric, struct fabric_group *gro
 
 /* --- either -------------------------------------------------------------------------- */
 
-static enum replanned group_to(struct fabric *fabric, struct fabric_group *group, uint64_t now_ps)
+/* @tree is the group's, or released. */
+static enum replanned group_to_tree(struct fabric *fabric, struct fabric_group *group,
+                                    struct topo_tree *tree, uint64_t now_ps)
 {
     bool states = fabric_has_states(&fabric->config);
     uint32_t units = states && group->combines ? fabric->config.profile.combine_units : 0;
     enum replanned how = REPLAN_NEVER;
     struct switch_group **part;
+
+    if (group->combines && fabric_combine_is_out(fabric, tree)) {
+        topo_tree_release(tree);
+        return REPLAN_NEVER;
+    }
+    part = fabric_parts_create(fabric, group->id, tree, units);
+    if (part)
+        how = states ? group_move(fabric, group, tree, part)
+                     : group_regrow(fabric, group, tree, part, now_ps);
+    if (how != REPLANNED && group->part != part) {
+        fabric_parts_free(fabric, part, tree->count);
+        topo_tree_release(tree);
+    }
+    return how;
+}
+
+/* Has all that those who have left had posted been taken by their switches? */
+static bool left_is_quiet(const struct fabric *fabric, const struct fabric_group *group)
+{
+    struct fabric_passed passed;
+
+    for (uint32_t i = 0; i < group->count; i++)
+        if (group->node[i] & FABRIC_LEFT &&
+            fabric_passed(fabric, group->node[i] & ~FABRIC_LEFT, &passed) && passed.posted)
+            return false;
+    return true;
+}
+
+/*
+ * With those who have left, or, where switches refuse that tree and nothing of theirs can be under
+ * way, without them: a group whose switches hold what they combine is moved when it is quiet.
+ */
+static enum replanned group_to(struct fabric *fabric, struct fabric_group *group, uint64_t now_ps)
+{
+    enum replanned how = REPLAN_NEVER;
     struct topo_tree tree = {0};
 
-    if (tree_plan(fabric, group, &tree))
-        return REPLAN_NEVER;
-    if (group->combines && fabric_combine_is_out(fabric, &tree)) {
-        topo_tree_release(&tree);
-        return REPLAN_NEVER;
-    }
-    part = fabric_parts_create(fabric, group->id, &tree, units);
-    if (part)
-        how = states ? group_move(fabric, group, &tree, part)
-                     : group_regrow(fabric, group, &tree, part, now_ps);
-    if (how != REPLANNED && group->part != part) {
-        fabric_parts_free(fabric, part, tree.count);
-        topo_tree_release(&tree);
-    }
+    if (!tree_plan(fabric, group, &tree))
+        how = group_to_tree(fabric, group, &tree, now_ps);
+    if (how == REPLAN_NEVER && group->members < group->count &&
+        fabric_has_states(&fabric->config) && left_is_quiet(fabric, group) &&
+        !tree_over(fabric, group, false, &tree))
+        how = group_to_tree(fabric, group, &tree, now_ps);
     return how;
 }
 

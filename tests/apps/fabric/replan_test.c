@@ -5,6 +5,7 @@
  *
  * Workers do not run: the test steps them, and has new tables made where a manager would.
  */
+#include "apps/fabric/internal.h"
 #include "apps/fabric/links.h"
 #include "tests/test.h"
 #include "tests/world/edges.h"
@@ -153,9 +154,43 @@ static void leaver__that_is_back_is_in_the_tree_again(void)
     rig_close(&r);
 }
 
+/*
+ * The switch of its own, which nobody else needs, combines no more: the group goes on without it,
+ * unless there is something of it still to come by there.
+ */
+static void leaver__holds_nobody_at_its_switch(void)
+{
+    for (int posted = 0; posted < 2; posted++) {
+        struct rig r;
+        uint32_t sw;
+
+        rig_open(&r, "oq2004", "");
+        sw = topo_first_link(r.w.graph, 3)->sw;
+        CU_ASSERT_NOT_EQUAL(topo_first_link(r.w.graph, 1)->sw, sw);
+        if (posted) {
+            const struct emu_hdr hdr = {.dst = 1, .src = 3, .kind = EMU_UNICAST, .len = sizeof sw};
+
+            CU_ASSERT_TRUE(edges_post(&r.w, 3, &hdr, &sw));
+        }
+        CU_ASSERT_EQUAL(fabric_group_leave(r.w.fabric, r.group, 3), 0);
+        CU_ASSERT_EQUAL(fabric_group_leave(r.w.fabric, r.group, 3), -ENOENT);
+        CU_ASSERT_EQUAL(fabric_group_leave(r.w.fabric, r.group, 3 | FABRIC_LEFT), -ENOENT);
+        CU_ASSERT_EQUAL(switch_combine_stall(r.w.fabric->sw[sw], true, 0), 0);
+        fabric_combine_out(r.w.fabric, sw, true, fabric_now_ps(r.w.fabric));
+        CU_ASSERT_EQUAL(fabric_group_evade(r.w.fabric, fabric_group_at(r.w.fabric, r.group),
+                                           fabric_now_ps(r.w.fabric)),
+                        !posted);
+        CU_ASSERT_EQUAL(fabric_group_at(r.w.fabric, r.group)->tree.count, posted ? 3 : 1);
+        while (posted && !edges_take(&r.w, 1, &(struct emu_seg){0}))
+            world_fabric_pass(r.w.fabric);
+        rig_close(&r);
+    }
+}
+
 static const struct test_case cases[] = {
     CASE(leaver__is_in_the_tree_that_grows_anew),
     CASE(leaver__that_is_back_is_in_the_tree_again),
+    CASE(leaver__holds_nobody_at_its_switch),
     {0},
 };
 

@@ -7,7 +7,7 @@
  */
 #include "nic/engine/internal.h"
 
-#define RAW_PASSES 16u /* the clock is read once in so many passes, or after a sleep, */
+#define RAW_PASSES 16u /* the clock is read once in so many passes, or after a sleep or yield, */
 #define RAW_LOOKS  8u  /* and at least as often in a time-out */
 
 struct engine_raw {
@@ -42,9 +42,10 @@ static void raw_clock(struct engine_raw *r)
 static void raw_timers(struct engine_raw *r)
 {
     struct engine *e = &r->base;
+    const struct emu_worker *worker = e->dev.worker;
 
-    if (engine_timers_ps(e) == EMU_NEVER ||
-        (++r->passes < RAW_PASSES && !e->dev.worker->woke && !e->dev.worker->away))
+    if ((++r->passes < RAW_PASSES && !worker->woke && !worker->away) ||
+        engine_timers_ps(e) == EMU_NEVER)
         return;
     raw_clock(r);
     if (r->more)

@@ -226,6 +226,8 @@ static int clear_path(const char *path, const char *name, char *error, size_t er
     return 0;
 }
 
+/* It gets its name when it listens: who finds it there is not refused. Called with the directory
+ * locked. */
 static int bind_socket(struct paths_socket *ret, const char *path, char *error, size_t error_bytes)
 {
     struct sockaddr_un addr = {.sun_family = AF_UNIX};
@@ -235,9 +237,12 @@ static int bind_socket(struct paths_socket *ret, const char *path, char *error, 
     if (fd < 0)
         return fail(-errno, error, error_bytes, "no socket: %s", strerror(errno));
     snprintf(addr.sun_path, sizeof addr.sun_path, "%s", path);
+    addr.sun_path[strlen(addr.sun_path) - 1] = '~'; /* no longer than the name, and no SUFFIX */
+    unlink(addr.sun_path);
     if (bind(fd, (struct sockaddr *)&addr, sizeof addr) < 0)
         goto close_fd;
-    if (chmod(path, 0600) < 0 || listen(fd, 1024) < 0 || lstat(path, &st) < 0)
+    if (chmod(addr.sun_path, 0600) < 0 || listen(fd, 1024) < 0 || lstat(addr.sun_path, &st) < 0 ||
+        rename(addr.sun_path, path) < 0)
         goto unlink_path;
     snprintf(ret->path, sizeof ret->path, "%s", path);
     ret->dev = st.st_dev;
@@ -245,7 +250,7 @@ static int bind_socket(struct paths_socket *ret, const char *path, char *error, 
     return fd;
 
 unlink_path:
-    unlink(path);
+    unlink(addr.sun_path);
 close_fd:
     fail(0, error, error_bytes, "cannot listen on %s: %s", path, strerror(errno));
     close(fd);

@@ -4,15 +4,19 @@
 
     tests/cli/cli_test.py --fabemu build/fabemu [unittest options]
 """
+import ctypes
 import errno
 import json
 import os
 import signal
 import socket
+import struct
 import subprocess
 import sys
 
 from cli_kit import ALONE, FabemuCase, main, until
+
+IN_MOVED_TO, IN_CREATE = 0x80, 0x100
 
 
 class CliTest(FabemuCase):
@@ -366,6 +370,27 @@ class CliTest(FabemuCase):
         self.assertEqual((done.returncode, done.stdout), (0, "hi\n"))
         self.assertIn("removed the stale socket of fabric 'stale'", done.stderr)
         self.assertEqual(self.sockets(), [])
+
+    def test_socket__has_its_name_when_it_listens(self):
+        """Else who waits for the name would be refused, now and then."""
+        libc = ctypes.CDLL(None, use_errno=True)
+        self.up("before")  # so there is a directory
+        watch = libc.inotify_init()
+        self.addCleanup(os.close, watch)
+        self.assertGreaterEqual(
+            libc.inotify_add_watch(watch, os.path.dirname(self.socket_path("u")).encode(),
+                                   IN_CREATE | IN_MOVED_TO), 0, ctypes.get_errno())
+        self.up("u")
+        seen, at = {}, 0
+        told = os.read(watch, 65536)
+        while at < len(told):
+            _, mask, _, size = struct.unpack_from("iIII", told, at)
+            name = told[at + 16:at + 16 + size].rstrip(b"\0").decode()
+            seen.setdefault(name, []).append(mask)
+            at += 16 + size
+        self.assertEqual(seen.pop("u.sock"), [IN_MOVED_TO])
+        self.assertEqual(list(seen.values()), [[IN_CREATE]])  # under another name, which is gone
+        self.assertEqual(sorted(self.sockets()), ["before.sock", "u.sock"])
 
     def test_no_such_fabric__is_one_line(self):
         for command in ("down", "status", "env"):

@@ -442,10 +442,18 @@ class Recording(FabemuCase):
                 said += len(json.dumps(event, separators=(",", ":"))) + 1
                 over = event if event["event"] == "fault" else over
 
+    def two_are_due(self, client):
+        """Two snapshots, which are due to @client whenever they are to the file."""
+        self.assertEqual(client.ask("subscribe", telemetry=EVERY_MS), {"ok": True})
+        for _ in range(3):  # the first comes at once
+            while client.next()["event"] != "telemetry":
+                pass
+
     def test_a_pipe_that_nobody_reads_holds_up_nobody(self):
         """What was left out is said in the stream, and at the end; the last snapshot has it all."""
         run, record, events = self.up_into_pipes()
         self.many_events(400000)  # a pipe, 64 KB, what waits in the fabric, 256 KB, and more
+        self.two_are_due(self.client(self.socket_path("u")))
         rank = self.client(self.socket_path("u"))
         rank.attach()
         run.send_signal(signal.SIGINT)

@@ -120,8 +120,8 @@ static void nodes_crowd(struct fabric *fabric)
     for (uint32_t w = 0; w < fabric->workers; w++) {
         atomic_store_explicit(&fabric->worker[w]->oversubscribed, oversubscribed,
                               memory_order_relaxed);
-        atomic_store_explicit(&fabric->worker[w]->one_too_many,
-                              threads == cores + 1 && fabric->workers == 1, memory_order_relaxed);
+        atomic_store_explicit(&fabric->worker[w]->crowded, oversubscribed && fabric->workers == 1,
+                              memory_order_relaxed);
     }
     for (uint32_t n = 0; n < fabric->config.graph->nodes; n++)
         if (fabric->edge[n])

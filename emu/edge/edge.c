@@ -27,6 +27,7 @@
 
 #define EDGE_PAST_PS 1000000000000u /* a post dated further back is taken as of now: 1 s */
 #define EDGE_LOOKS   64u            /* segments looked at in one pass, well-formed or not */
+#define EDGE_FEW     4u             /* who posts more at once may have more to post */
 
 #define EDGE_SHAPE_KIND_LEN 0xffffu /* of emu_edge_shape(): the kind and the length */
 
@@ -158,6 +159,7 @@ void emu_edge_look(struct emu_edge *edge)
     uint32_t tail = atomic_load_explicit(&shared->up_tail, memory_order_acquire); /* X1: Y2 */
 
     if (tail != edge->up_looked) {
+        edge->owes = tail - edge->up_looked > EDGE_FEW ? EMU_EDGE_ANYWHERE : 0;
         edge->up_looked = tail;
         emu_dev_signal(edge->dev, edge->dev->worker, EMU_EVENT_DATA, emu_bit(edge->port));
     }
@@ -604,15 +606,14 @@ static void edge_cores(struct emu_edge *edge, uint32_t news)
 }
 
 /*
- * Who was told waits on this core, for this thread to leave it, or on another one, and may answer
- * at once. Not a stream, of which the worker shares the sender's core.
+ * Who was told may answer at once: where is it? Not a stream's receiver, which answers when it has
+ * all.
  */
-static void edge_expect(const struct emu_edge *edge)
+static void edge_owes(struct emu_edge *edge)
 {
     uint32_t core = atomic_load_explicit(&edge->shared->post_core, memory_order_relaxed);
 
-    emu_worker_told(edge->dev->worker,
-                    core && !edge->streams && core != (uint32_t)sched_getcpu() + 1);
+    edge->owes = core && !edge->streams ? core : EMU_EDGE_ANYWHERE;
 }
 
 /*
@@ -642,8 +643,7 @@ static void edge_tell(struct emu_edge *edge)
     if (atomic_load_explicit(&shared->asleep, memory_order_seq_cst) &&
         atomic_exchange_explicit(&shared->asleep, 0, memory_order_seq_cst))
         syscall(SYS_futex, &shared->asleep, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
-    if (atomic_load_explicit(&edge->dev->worker->one_too_many, memory_order_relaxed))
-        edge_expect(edge);
+    edge_owes(edge);
 }
 
 void emu_edge_mark(struct emu_edge *edge)

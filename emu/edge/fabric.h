@@ -48,6 +48,8 @@ struct emu_edge_times {
     _Atomic uint64_t full;      /* of waiting for room in its ring: emu_edge_full_ns() */
 };
 
+#define EMU_EDGE_ANYWHERE UINT32_MAX /* on a core that is not known */
+
 struct emu_edge {
     /* Written once, before it is published. */
     struct emu_edge_shared *shared;
@@ -82,6 +84,9 @@ struct emu_edge {
     uint32_t down_looked; /* the head as last looked at, while blocked */
     bool blocked;         /* a segment waits for room */
     bool streams;         /* much was told last time: full segments go around the caches */
+    /* 1 + the core of a process that was told of something and has not posted since then; 0: none
+       that may answer at once */
+    uint32_t owes;
     /* where the ring ended after the last segment that lies in each part of the shelf */
     uint32_t shelf_last[EMU_SHELF_PARTS];
 

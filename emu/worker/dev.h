@@ -91,7 +91,7 @@ struct emu_worker {
     _Atomic uint32_t stop;                   /* enum emu_worker_stop */
     /* 1: this host has more busy threads than cores */
     _Atomic uint32_t oversubscribed;
-    _Atomic uint32_t one_too_many; /* 1: by one thread */
+    _Atomic uint32_t crowded; /* 1: and no other worker */
 
     /* The worker's. */
     alignas(EMU_LINE) struct emu_signals told; /* set now */
@@ -117,9 +117,8 @@ struct emu_worker {
     struct emu_taps *taps;         /* of ends of its devices (link/tap.h); NULL: there are none */
     struct emu_place place;        /* where streams come from */
     struct emu_edge *untold;       /* edges whose process is to be told something */
-    bool told_here;                /* in this pass, one that waits on this worker's core was told */
-    bool told_away;                /* and one on another core */
-    uint64_t answer_ns;            /* until then it may answer; 0: no answer is awaited */
+    bool asked;                    /* since something moved: is an answer to be waited for? */
+    uint64_t answer_ns;            /* until then it may come; 0: none is waited for */
     uint32_t in_vain;              /* so often in a row none came, or was awaited for that */
     uint64_t seen;                 /* serial of the edge list as of the last pass */
     struct emu_waiter *waiter;     /* how it sleeps: wait.h */

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -252,24 +253,54 @@ static uint32_t worker_step_word(struct emu_worker *worker, uint32_t w)
 }
 
 /*
- * Where all that were told are on other cores, an answer is waited for as long as two changes of a
- * thread would take: it comes sooner from who only waits. Nobody was told who waits for this core.
+ * Does some process on another core owe an answer, and none that waits for this core? Who was told
+ * of something owes one until it posts.
  */
-static void worker_expect(struct emu_worker *worker)
+static bool worker_is_owed(const struct emu_worker *worker)
 {
-    bool away = !worker->told_here;
+    const struct emu_edge_list *list =
+        atomic_load_explicit(&worker->edges, memory_order_acquire); /* E1 */
+    uint32_t own = (uint32_t)sched_getcpu() + 1;
+    bool away = false;
 
-    worker->told_here = worker->told_away = false;
-    if (worker->answer_ns)
-        worker->in_vain = 0;
-    worker->answer_ns = 0;
-    if (!away)
+    for (uint32_t i = 0; list && i < list->count; i++) {
+        uint32_t core = list->edge[i]->owes;
+
+        if (core == own || core == EMU_EDGE_ANYWHERE)
+            return false;
+        away |= core != 0;
+    }
+    return away;
+}
+
+/*
+ * Nothing moved in this pass. Where all that owe an answer are on other cores, it is waited for:
+ * nobody on this core has anything to do before it comes, and it comes sooner than those who run
+ * here meanwhile would have given the core back. Else, with 7 ranks on this core and 9 on the
+ * other, it came just after each turn of the worker, and lay there for a round of all 7: 16 ranks'
+ * all-reduces took 45 us, not 28.
+ */
+static void worker_ask(struct emu_worker *worker)
+{
+    if (worker->asked)
+        return;
+    worker->asked = true;
+    if (!atomic_load_explicit(&worker->crowded, memory_order_relaxed) || !worker_is_owed(worker))
         return;
     if (worker->in_vain >= EMU_WAIT_IN_VAIN &&
         worker->in_vain < EMU_WAIT_IN_VAIN + EMU_WAIT_UNHEARD)
         worker->in_vain++;
     else
         worker->answer_ns = emu_now_ns() + EMU_WAIT_ANSWER_NS;
+}
+
+/* Something moved: what was waited for, if anything was. */
+static void worker_heard(struct emu_worker *worker)
+{
+    if (worker->answer_ns)
+        worker->in_vain = 0;
+    worker->answer_ns = 0;
+    worker->asked = false;
 }
 
 static bool worker_expects(struct emu_worker *worker)
@@ -294,8 +325,10 @@ uint32_t emu_worker_pass(struct emu_worker *worker)
         moved += worker_step_word(worker, w);
     if (worker->untold)
         emu_edge_tell_all(worker, !moved || emu_worker_quiet(worker));
-    if (worker->told_here || worker->told_away)
-        worker_expect(worker);
+    if (moved)
+        worker_heard(worker);
+    else
+        worker_ask(worker);
     worker->woke = worker->away = false;
     return moved;
 }

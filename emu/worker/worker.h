@@ -49,18 +49,6 @@ uint64_t emu_worker_due_ps(const struct emu_worker *worker);
 /** emu_worker_quiet - is no device ready? Thread: the worker's own. */
 bool emu_worker_quiet(const struct emu_worker *worker);
 
-/**
- * emu_worker_told - in this pass a process was told of what came for it, which waits on the core of
- * another thread than this one (@away), or may wait for this one's. Thread: the worker's own.
- */
-static inline void emu_worker_told(struct emu_worker *worker, bool away)
-{
-    if (away)
-        worker->told_away = true;
-    else
-        worker->told_here = true;
-}
-
 /* A thread that runs a worker. */
 struct emu_thread;
 int emu_thread_start(struct emu_thread **ret, struct emu_worker *worker, const char *name);

@@ -130,7 +130,7 @@ static void answer__is_awaited_from_other_cores_alone(void)
     edges_open(&w, "kary:4,1", &config);
     for (uint32_t n = 0; n < w.nodes; n++)
         atomic_store(&w.nic[n].shared->oversubscribed, 1);
-    atomic_store(&w.fabric->worker[0]->one_too_many, 1);
+    atomic_store(&w.fabric->worker[0]->crowded, 1);
     send(&w, 0, 1);
     CU_ASSERT_FALSE(awaits(&w)); /* 1 has not posted yet */
     CU_ASSERT_EQUAL(atomic_load(&w.nic[1].shared->post_core), 0);
@@ -155,9 +155,38 @@ static void answer__is_awaited_from_other_cores_alone(void)
     for (uint32_t i = 0; i < 2 * EMU_AROUND_RUN; i++)
         send(&w, 0, 1);
     CU_ASSERT_FALSE(awaits(&w)); /* a stream */
-    atomic_store(&w.fabric->worker[0]->one_too_many, 0);
     send(&w, 0, 1);
-    CU_ASSERT_FALSE(awaits(&w)); /* others wait, too, or nobody does */
+    CU_ASSERT_TRUE(awaits(&w));
+    atomic_store(&w.fabric->worker[0]->crowded, 0);
+    send(&w, 0, 1);
+    CU_ASSERT_FALSE(awaits(&w)); /* other workers may need this core, or nobody does */
+    edges_close(&w);
+}
+
+/* Whoever was told of something may answer until it posts, and who posts much may post more. */
+static void answer__is_owed_until_it_is_given(void)
+{
+    struct fabric_config config = {.threads = 1, .start_stopped = true};
+    struct edges w;
+
+    world_profile(&config.profile, "oq2004", NULL);
+    edges_open(&w, "kary:4,1", &config);
+    for (uint32_t n = 0; n < w.nodes; n++)
+        atomic_store(&w.nic[n].shared->oversubscribed, 1);
+    atomic_store(&w.fabric->worker[0]->crowded, 1);
+    send(&w, 0, 2);
+    CU_ASSERT_FALSE(awaits(&w)); /* where 2 is is not known */
+    atomic_store(&w.nic[1].shared->post_core, CPU_SETSIZE + 1);
+    send(&w, 0, 1);
+    CU_ASSERT_FALSE(awaits(&w)); /* 2 may still answer from this core */
+    send(&w, 2, 1);
+    CU_ASSERT_TRUE(awaits(&w)); /* it did; 1 is elsewhere */
+    w.fabric->worker[0]->in_vain = 0;
+    for (uint32_t i = 0; i < 8; i++)
+        send(&w, 2, 1);
+    CU_ASSERT_FALSE(awaits(&w)); /* 2 had filled its turn, perhaps */
+    send(&w, 2, 1);
+    CU_ASSERT_TRUE(awaits(&w));
     edges_close(&w);
 }
 
@@ -175,7 +204,7 @@ static void answer__is_not_awaited_on_the_own_core(void)
     world_profile(&config.profile, "oq2004", NULL);
     edges_open(&w, "kary:4,1", &config);
     atomic_store(&w.nic[1].shared->oversubscribed, 1);
-    atomic_store(&w.fabric->worker[0]->one_too_many, 1);
+    atomic_store(&w.fabric->worker[0]->crowded, 1);
     send(&w, 1, 0);
     awaits(&w);
     CU_ASSERT_EQUAL(atomic_load(&w.nic[1].shared->post_core), (uint32_t)sched_getcpu() + 1);
@@ -194,6 +223,7 @@ int main(void)
         CASE(place__is_not_bound_where_it_moves),
         CASE(place__keeps_to_the_cores_it_was_given),
         CASE(answer__is_awaited_from_other_cores_alone),
+        CASE(answer__is_owed_until_it_is_given),
         CASE(answer__is_not_awaited_on_the_own_core),
         {NULL, NULL},
     };

@@ -880,10 +880,12 @@ static void cores__are_those_that_it_may_use(void)
     world_profile(&config.profile, "oq2004", NULL);
     edges_open(&w, "kary:2,1", &config); /* with two processes */
     CU_ASSERT_EQUAL(atomic_load(&w.nic[0].shared->oversubscribed), 1);
-    CU_ASSERT_EQUAL(atomic_load(&w.fabric->worker[0]->one_too_many), 0);
+    CU_ASSERT_EQUAL(atomic_load(&w.fabric->worker[0]->crowded), 1);
     edges_detach(&w, 1);
     CU_ASSERT_EQUAL(atomic_load(&w.nic[0].shared->oversubscribed), 1);
-    CU_ASSERT_EQUAL(atomic_load(&w.fabric->worker[0]->one_too_many), 1);
+    CU_ASSERT_EQUAL(atomic_load(&w.fabric->worker[0]->crowded), 1);
+    edges_detach(&w, 0);
+    CU_ASSERT_EQUAL(atomic_load(&w.fabric->worker[0]->crowded), 0);
     edges_close(&w);
     CU_ASSERT_EQUAL(sched_setaffinity(0, sizeof all, &all), 0);
 }

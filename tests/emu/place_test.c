@@ -120,17 +120,24 @@ static bool awaits(struct edges *w)
     return worker->answer_ns;
 }
 
+/* Four processes and one worker, which are told that they outnumber the cores. */
+static void crowd_open(struct edges *w)
+{
+    struct fabric_config config = {.threads = 1, .start_stopped = true};
+
+    world_profile(&config.profile, "oq2004", NULL);
+    edges_open(w, "kary:4,1", &config);
+    for (uint32_t n = 0; n < w->nodes; n++)
+        atomic_store(&w->nic[n].shared->oversubscribed, 1);
+    atomic_store(&w->fabric->worker[0]->crowded, 1);
+}
+
 /* A process says where it is by posting; one that has not may need this core, too. */
 static void answer__is_awaited_from_other_cores_alone(void)
 {
-    struct fabric_config config = {.threads = 1, .start_stopped = true};
     struct edges w;
 
-    world_profile(&config.profile, "oq2004", NULL);
-    edges_open(&w, "kary:4,1", &config);
-    for (uint32_t n = 0; n < w.nodes; n++)
-        atomic_store(&w.nic[n].shared->oversubscribed, 1);
-    atomic_store(&w.fabric->worker[0]->crowded, 1);
+    crowd_open(&w);
     send(&w, 0, 1);
     CU_ASSERT_FALSE(awaits(&w)); /* 1 has not posted yet */
     CU_ASSERT_EQUAL(atomic_load(&w.nic[1].shared->post_core), 0);
@@ -166,14 +173,9 @@ static void answer__is_awaited_from_other_cores_alone(void)
 /* Whoever was told of something may answer until it posts, and who posts much may post more. */
 static void answer__is_owed_until_it_is_given(void)
 {
-    struct fabric_config config = {.threads = 1, .start_stopped = true};
     struct edges w;
 
-    world_profile(&config.profile, "oq2004", NULL);
-    edges_open(&w, "kary:4,1", &config);
-    for (uint32_t n = 0; n < w.nodes; n++)
-        atomic_store(&w.nic[n].shared->oversubscribed, 1);
-    atomic_store(&w.fabric->worker[0]->crowded, 1);
+    crowd_open(&w);
     send(&w, 0, 2);
     CU_ASSERT_FALSE(awaits(&w)); /* where 2 is is not known */
     atomic_store(&w.nic[1].shared->post_core, CPU_SETSIZE + 1);

@@ -14,6 +14,7 @@
 
 #include "emu/now.h"
 
+#define WAIT_UNTIMED 16u /* of so many yields one is timed */
 #define WAIT_SWITCH_NS \
     1500u /* a yield to nobody takes 400 ns, and who had the core is not so fast */
 
@@ -26,26 +27,50 @@ static inline void cpu_pause(void)
 #endif
 }
 
-static _Thread_local uint64_t back_ns; /* when this thread had its core again after a yield */
-static _Thread_local bool crowded;     /* this thread's last yield gave the core to another one */
+/* Of this thread. */
+static _Thread_local struct {
+    uint64_t back_ns; /* when it had its core again after a yield */
+    unsigned yields;  /* that were not timed, in a row */
+    bool away;        /* its last yield that was timed gave the core to another thread */
+    bool all_timed;
+} wait;
+
+/* To look at the clock twice takes a twentieth of the turn of a thread that only asks. */
+static bool wait_is_timed(void)
+{
+    if (wait.all_timed)
+        return true;
+    wait.yields = (wait.yields + 1) % WAIT_UNTIMED;
+    return wait.yields == 1;
+}
 
 void emu_wait_yield(void)
 {
-    uint64_t before_ns = emu_now_ns();
+    uint64_t before_ns;
 
+    if (!wait_is_timed()) {
+        sched_yield();
+        return;
+    }
+    before_ns = emu_now_ns();
     sched_yield();
-    back_ns = emu_now_ns();
-    crowded = back_ns - before_ns > WAIT_SWITCH_NS;
+    wait.back_ns = emu_now_ns();
+    wait.away = wait.back_ns - before_ns > WAIT_SWITCH_NS;
+}
+
+void emu_wait_time_all(void)
+{
+    wait.all_timed = true;
 }
 
 bool emu_wait_was_away(void)
 {
-    return crowded;
+    return wait.away;
 }
 
 bool emu_wait_may_look(void)
 {
-    return emu_now_ns() - back_ns < EMU_WAIT_LOOK_NS;
+    return emu_now_ns() - wait.back_ns < EMU_WAIT_LOOK_NS;
 }
 
 enum emu_wait_next emu_wait_round(unsigned rounds, bool oversubscribed)
@@ -53,7 +78,7 @@ enum emu_wait_next emu_wait_round(unsigned rounds, bool oversubscribed)
     unsigned spins = oversubscribed ? EMU_WAIT_SPINS_OVERSUBSCRIBED : EMU_WAIT_SPINS;
     unsigned yields = oversubscribed ? EMU_WAIT_YIELDS_OVERSUBSCRIBED : EMU_WAIT_YIELDS;
 
-    if (rounds < spins && !crowded) {
+    if (rounds < spins && !wait.away) {
         cpu_pause();
         return EMU_WAIT_AGAIN;
     }

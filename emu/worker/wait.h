@@ -49,10 +49,16 @@ enum emu_wait_next emu_wait_round(unsigned rounds, bool oversubscribed);
 /** emu_wait_yield - let another thread run. */
 void emu_wait_yield(void);
 
+/**
+ * emu_wait_time_all - time all yields of this thread, not one in some. It pays for who asks
+ * afterwards.
+ */
+void emu_wait_time_all(void);
+
 /** emu_wait_may_look - has this thread had its core since its last yield for a moment only? */
 bool emu_wait_may_look(void);
 
-/** emu_wait_was_away - did this thread's last yield give its core to another one? */
+/** emu_wait_was_away - did this thread's last yield that was timed give its core to another one? */
 bool emu_wait_was_away(void);
 
 struct emu_waiter; /* what one worker sleeps on */

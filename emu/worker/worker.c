@@ -25,6 +25,7 @@
 #define AHEAD          (EMU_FETCHES * APART + 1)
 #define AHEAD_FROM     1024u     /* devices of a worker: the lines of fewer are in a cache anyway */
 #define WORKER_NEAR_PS 50000000u /* closer than this, waiting for a time is yielding: 50 us */
+#define WORKER_SOON_PS 2000000u  /* closer than this, it comes before a core that was given up */
 #define WORKER_ONCE_PS 1000u     /* and closer than this, a device wants to look at once */
 
 static bool signals_create(struct emu_signals *signals, uint32_t words, uint32_t devs)
@@ -252,11 +253,14 @@ static uint32_t worker_step_word(struct emu_worker *worker, uint32_t w)
     return moved;
 }
 
-/*
- * Does some process on another core owe an answer, and none that waits for this core? Who was told
- * of something owes one until it posts.
- */
-static bool worker_is_owed(const struct emu_worker *worker)
+enum worker_owed {
+    OWED_BY_NOBODY,
+    OWED_FROM_ELSEWHERE, /* by processes on other cores, and by no other */
+    OWED_FROM_HERE       /* by one that may wait for this core */
+};
+
+/* Who owes an answer? Who was told of something does until it posts. */
+static enum worker_owed worker_owed(const struct emu_worker *worker)
 {
     const struct emu_edge_list *list =
         atomic_load_explicit(&worker->edges, memory_order_acquire); /* E1 */
@@ -267,50 +271,70 @@ static bool worker_is_owed(const struct emu_worker *worker)
         uint32_t core = list->edge[i]->owes;
 
         if (core == own || core == EMU_EDGE_ANYWHERE)
-            return false;
+            return OWED_FROM_HERE;
         away |= core != 0;
     }
-    return away;
+    return away ? OWED_FROM_ELSEWHERE : OWED_BY_NOBODY;
+}
+
+/* Is the next answer to be waited for? Not each time where none came lately. */
+static bool worker_may_hear(struct emu_worker *worker)
+{
+    if (worker->in_vain < EMU_WAIT_IN_VAIN ||
+        worker->in_vain >= EMU_WAIT_IN_VAIN + EMU_WAIT_UNHEARD)
+        return true;
+    worker->in_vain++;
+    return false;
 }
 
 /*
- * Nothing moved in this pass. Where all that owe an answer are on other cores, it is waited for:
- * nobody on this core has anything to do before it comes, and it comes sooner than those who run
- * here meanwhile would have given the core back. Else, with 7 ranks on this core and 9 on the
- * other, it came just after each turn of the worker, and lay there for a round of all 7: 16 ranks'
- * all-reduces took 45 us, not 28.
+ * Nothing moved in this pass. Where nobody on this core owes an answer, nobody on it has anything
+ * to do before something moves; and this is waited for, if it comes sooner than those who run here
+ * meanwhile would have given the core back:
+ * - what processes on other cores owe. Else, with 7 ranks on this core and 9 on the other, it came
+ *   just after each turn of the worker, and lay there for a round of all 7: 16 ranks' all-reduces
+ *   took 45 us, not 28;
+ * - what a device does soon of itself. Else a conditional that was asked while the last process
+ *   came was asked again after a round of all, for a rest of 1 us: 8 ranks' barriers took 20 us,
+ *   not 14.
  */
 static void worker_ask(struct emu_worker *worker)
 {
+    enum worker_owed owed;
+
     if (worker->asked)
         return;
     worker->asked = true;
-    if (!atomic_load_explicit(&worker->crowded, memory_order_relaxed) || !worker_is_owed(worker))
+    if (!atomic_load_explicit(&worker->crowded, memory_order_relaxed))
         return;
-    if (worker->in_vain >= EMU_WAIT_IN_VAIN &&
-        worker->in_vain < EMU_WAIT_IN_VAIN + EMU_WAIT_UNHEARD)
-        worker->in_vain++;
-    else
-        worker->answer_ns = emu_now_ns() + EMU_WAIT_ANSWER_NS;
+    owed = worker_owed(worker);
+    if (owed == OWED_FROM_HERE)
+        return;
+    worker->answer = owed == OWED_FROM_ELSEWHERE && worker_may_hear(worker);
+    if (worker->answer)
+        worker->wait_ns = emu_now_ns() + EMU_WAIT_ANSWER_NS;
+    else if (worker->rest_ps <= WORKER_SOON_PS)
+        worker->wait_ns = emu_now_ns() + (worker->rest_ps + WORKER_SOON_PS / 4) / 1000u;
 }
 
 /* Something moved: what was waited for, if anything was. */
 static void worker_heard(struct emu_worker *worker)
 {
-    if (worker->answer_ns)
+    if (worker->wait_ns && worker->answer)
         worker->in_vain = 0;
-    worker->answer_ns = 0;
+    worker->wait_ns = 0;
     worker->asked = false;
 }
 
 static bool worker_expects(struct emu_worker *worker)
 {
-    if (worker->answer_ns && emu_now_ns() >= worker->answer_ns) {
-        worker->answer_ns = 0;
-        worker->in_vain = worker->in_vain < EMU_WAIT_IN_VAIN ? worker->in_vain + 1
-                                                             : EMU_WAIT_IN_VAIN;
+    if (worker->wait_ns && emu_now_ns() >= worker->wait_ns) {
+        worker->wait_ns = 0;
+        if (worker->answer)
+            worker->in_vain = worker->in_vain < EMU_WAIT_IN_VAIN ? worker->in_vain + 1
+                                                                 : EMU_WAIT_IN_VAIN;
     }
-    return worker->answer_ns;
+    return worker->wait_ns;
 }
 
 uint32_t emu_worker_pass(struct emu_worker *worker)
@@ -556,6 +580,7 @@ static void *thread_main(void *arg)
     unsigned idle = 0;
     uint32_t stop;
 
+    emu_wait_time_all();
     emu_rcu_enter();
     while ((stop = atomic_load_explicit(&worker->stop, memory_order_relaxed)) != EMU_WORKER_ENDS) {
         if (stop == EMU_WORKER_HOLDS)

@@ -114,10 +114,10 @@ static bool awaits(struct edges *w)
 {
     struct emu_worker *worker = w->fabric->worker[0];
 
-    worker->answer_ns = 0;
+    worker->wait_ns = 0;
     while (emu_worker_pass(worker))
         ;
-    return worker->answer_ns;
+    return worker->wait_ns;
 }
 
 /* Four processes and one worker, which are told that they outnumber the cores. */
@@ -192,6 +192,40 @@ static void answer__is_owed_until_it_is_given(void)
     edges_close(&w);
 }
 
+/*
+ * What a device does soon is waited for where nobody who owes an answer may need this core, in vain
+ * or not. 3 has nobody to be told of anything.
+ */
+static void device__is_awaited_where_nobody_here_owes(void)
+{
+    struct emu_worker *worker;
+    struct edges w;
+
+    crowd_open(&w);
+    worker = w.fabric->worker[0];
+    edges_detach(&w, 3);
+    worker->in_vain = EMU_WAIT_IN_VAIN;
+    worker->rest_ps = 1000000; /* no device of this profile waits for anything: so it stays */
+    send(&w, 0, 3);
+    CU_ASSERT_TRUE(awaits(&w));
+    CU_ASSERT_FALSE(worker->answer);
+    send(&w, 0, 1);
+    CU_ASSERT_FALSE(awaits(&w)); /* 1 may need this core */
+    atomic_store(&w.nic[1].shared->post_core, CPU_SETSIZE + 1);
+    send(&w, 0, 1);
+    CU_ASSERT_TRUE(awaits(&w)); /* it is elsewhere */
+    CU_ASSERT_FALSE(worker->answer);
+    CU_ASSERT_EQUAL(worker->in_vain, EMU_WAIT_IN_VAIN + 1); /* answers alone count */
+    worker->rest_ps = 3000000;
+    send(&w, 0, 1);
+    CU_ASSERT_FALSE(awaits(&w)); /* others would have given the core back by then */
+    worker->rest_ps = 1000000;
+    atomic_store(&worker->crowded, 0);
+    send(&w, 0, 3);
+    CU_ASSERT_FALSE(awaits(&w));
+    edges_close(&w);
+}
+
 /* What a process posts on the worker's own core is said, and believed. */
 static void answer__is_not_awaited_on_the_own_core(void)
 {
@@ -226,6 +260,7 @@ int main(void)
         CASE(place__keeps_to_the_cores_it_was_given),
         CASE(answer__is_awaited_from_other_cores_alone),
         CASE(answer__is_owed_until_it_is_given),
+        CASE(device__is_awaited_where_nobody_here_owes),
         CASE(answer__is_not_awaited_on_the_own_core),
         {NULL, NULL},
     };

@@ -161,6 +161,7 @@ void emu_edge_look(struct emu_edge *edge)
     if (tail != edge->up_looked) {
         edge->owes = tail - edge->up_looked > EDGE_FEW ? EMU_EDGE_ANYWHERE : 0;
         edge->up_looked = tail;
+        edge->posted = true;
         emu_dev_signal(edge->dev, edge->dev->worker, EMU_EVENT_DATA, emu_bit(edge->port));
     }
     if (edge->blocked) {

@@ -20,6 +20,7 @@
 #include "emu/clock.h"
 #include "emu/link/pool.h"
 #include "emu/link/seg.h"
+#include "emu/worker/crowd.h"
 #include "emu/worker/place.h"
 
 struct emu_dev;
@@ -117,10 +118,7 @@ struct emu_worker {
     struct emu_taps *taps;         /* of ends of its devices (link/tap.h); NULL: there are none */
     struct emu_place place;        /* where streams come from */
     struct emu_edge *untold;       /* edges whose process is to be told something */
-    bool asked;                    /* since something moved: is there anything to be waited for? */
-    bool answer;                   /* an answer, not a device */
-    uint64_t wait_ns;              /* until then it may come; 0: nothing is waited for */
-    uint32_t in_vain;              /* so often in a row none came, or was awaited for that */
+    struct emu_crowd crowd;        /* among threads that outnumber cores */
     uint64_t seen;                 /* serial of the edge list as of the last pass */
     struct emu_waiter *waiter;     /* how it sleeps: wait.h */
     _Atomic uint64_t worst_lag_ps; /* furthest that an event was late */

@@ -28,11 +28,6 @@
 /* Between two yields who looks for what nobody tells of may do so for so long: as two changes of a
  * thread, and what a process asks in between, take twice. */
 #define EMU_WAIT_LOOK_NS 5000u
-/* So long a worker waits for the next answer that processes on other cores owe: as long as two of
- * them take their turns there. 12 us is no better. */
-#define EMU_WAIT_ANSWER_NS 5000u
-#define EMU_WAIT_IN_VAIN   8u  /* if none came so many times in a row, */
-#define EMU_WAIT_UNHEARD   15u /* not the next so many times, and then once */
 
 enum emu_wait_next {
     EMU_WAIT_AGAIN, /* look again */

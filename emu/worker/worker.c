@@ -25,7 +25,6 @@
 #define AHEAD          (EMU_FETCHES * APART + 1)
 #define AHEAD_FROM     1024u     /* devices of a worker: the lines of fewer are in a cache anyway */
 #define WORKER_NEAR_PS 50000000u /* closer than this, waiting for a time is yielding: 50 us */
-#define WORKER_SOON_PS 2000000u  /* closer than this, it comes before a core that was given up */
 #define WORKER_ONCE_PS 1000u     /* and closer than this, a device wants to look at once */
 
 static bool signals_create(struct emu_signals *signals, uint32_t words, uint32_t devs)
@@ -253,90 +252,6 @@ static uint32_t worker_step_word(struct emu_worker *worker, uint32_t w)
     return moved;
 }
 
-enum worker_owed {
-    OWED_BY_NOBODY,
-    OWED_FROM_ELSEWHERE, /* by processes on other cores, and by no other */
-    OWED_FROM_HERE       /* by one that may wait for this core */
-};
-
-/* Who owes an answer? Who was told of something does until it posts. */
-static enum worker_owed worker_owed(const struct emu_worker *worker)
-{
-    const struct emu_edge_list *list =
-        atomic_load_explicit(&worker->edges, memory_order_acquire); /* E1 */
-    uint32_t own = (uint32_t)sched_getcpu() + 1;
-    bool away = false;
-
-    for (uint32_t i = 0; list && i < list->count; i++) {
-        uint32_t core = list->edge[i]->owes;
-
-        if (core == own || core == EMU_EDGE_ANYWHERE)
-            return OWED_FROM_HERE;
-        away |= core != 0;
-    }
-    return away ? OWED_FROM_ELSEWHERE : OWED_BY_NOBODY;
-}
-
-/* Is the next answer to be waited for? Not each time where none came lately. */
-static bool worker_may_hear(struct emu_worker *worker)
-{
-    if (worker->in_vain < EMU_WAIT_IN_VAIN ||
-        worker->in_vain >= EMU_WAIT_IN_VAIN + EMU_WAIT_UNHEARD)
-        return true;
-    worker->in_vain++;
-    return false;
-}
-
-/*
- * Nothing moved in this pass. Where nobody on this core owes an answer, nobody on it has anything
- * to do before something moves; and this is waited for, if it comes sooner than those who run here
- * meanwhile would have given the core back:
- * - what processes on other cores owe. Else, with 7 ranks on this core and 9 on the other, it came
- *   just after each turn of the worker, and lay there for a round of all 7: 16 ranks' all-reduces
- *   took 45 us, not 28;
- * - what a device does soon of itself. Else a conditional that was asked while the last process
- *   came was asked again after a round of all, for a rest of 1 us: 8 ranks' barriers took 20 us,
- *   not 14.
- */
-static void worker_ask(struct emu_worker *worker)
-{
-    enum worker_owed owed;
-
-    if (worker->asked)
-        return;
-    worker->asked = true;
-    if (!atomic_load_explicit(&worker->crowded, memory_order_relaxed))
-        return;
-    owed = worker_owed(worker);
-    if (owed == OWED_FROM_HERE)
-        return;
-    worker->answer = owed == OWED_FROM_ELSEWHERE && worker_may_hear(worker);
-    if (worker->answer)
-        worker->wait_ns = emu_now_ns() + EMU_WAIT_ANSWER_NS;
-    else if (worker->rest_ps <= WORKER_SOON_PS)
-        worker->wait_ns = emu_now_ns() + (worker->rest_ps + WORKER_SOON_PS / 4) / 1000u;
-}
-
-/* Something moved: what was waited for, if anything was. */
-static void worker_heard(struct emu_worker *worker)
-{
-    if (worker->wait_ns && worker->answer)
-        worker->in_vain = 0;
-    worker->wait_ns = 0;
-    worker->asked = false;
-}
-
-static bool worker_expects(struct emu_worker *worker)
-{
-    if (worker->wait_ns && emu_now_ns() >= worker->wait_ns) {
-        worker->wait_ns = 0;
-        if (worker->answer)
-            worker->in_vain = worker->in_vain < EMU_WAIT_IN_VAIN ? worker->in_vain + 1
-                                                                 : EMU_WAIT_IN_VAIN;
-    }
-    return worker->wait_ns;
-}
-
 uint32_t emu_worker_pass(struct emu_worker *worker)
 {
     uint32_t moved = 0;
@@ -350,9 +265,9 @@ uint32_t emu_worker_pass(struct emu_worker *worker)
     if (worker->untold)
         emu_edge_tell_all(worker, !moved || emu_worker_quiet(worker));
     if (moved)
-        worker_heard(worker);
+        emu_crowd_moved(worker);
     else
-        worker_ask(worker);
+        emu_crowd_still(worker);
     worker->woke = worker->away = false;
     return moved;
 }
@@ -486,7 +401,7 @@ static void worker_idle(struct emu_worker *worker, unsigned *rounds)
 {
     uint64_t rest_ps = worker_rest_ps(worker);
 
-    if (!emu_worker_quiet(worker) || worker_expects(worker))
+    if (!emu_worker_quiet(worker) || emu_crowd_waits(worker))
         return;
     if (*rounds && rest_ps <= WORKER_ONCE_PS && emu_wait_may_look())
         return;
@@ -499,6 +414,8 @@ static void worker_idle(struct emu_worker *worker, unsigned *rounds)
         emu_wait_yield();
     }
     worker->away = emu_wait_was_away();
+    if (worker->away)
+        emu_crowd_turn(worker);
 }
 
 void emu_worker_edges(struct emu_worker *worker, struct emu_edge_list *list)

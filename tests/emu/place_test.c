@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * place_test.c - a worker follows the one who sends it streams, and nobody else; and it keeps its
- * core while only processes on others may answer.
+ * place_test.c - a worker follows the one who sends it streams, and nobody else; among many it is
+ * where the fewest are, and keeps its core while only processes on others may answer.
  */
 #include "emu/worker/place.h"
 
@@ -114,10 +114,10 @@ static bool awaits(struct edges *w)
 {
     struct emu_worker *worker = w->fabric->worker[0];
 
-    worker->wait_ns = 0;
+    worker->crowd.wait_ns = 0;
     while (emu_worker_pass(worker))
         ;
-    return worker->wait_ns;
+    return worker->crowd.wait_ns;
 }
 
 /* Four processes and one worker, which are told that they outnumber the cores. */
@@ -152,8 +152,8 @@ static void answer__is_awaited_from_other_cores_alone(void)
     send(&w, 0, 1);
     send(&w, 0, 2);
     CU_ASSERT_TRUE(awaits(&w));
-    w.fabric->worker[0]->in_vain = EMU_WAIT_IN_VAIN; /* none came lately */
-    for (uint32_t i = 0; i < EMU_WAIT_UNHEARD; i++) {
+    w.fabric->worker[0]->crowd.in_vain = EMU_CROWD_IN_VAIN; /* none came lately */
+    for (uint32_t i = 0; i < EMU_CROWD_UNHEARD; i++) {
         send(&w, 0, 1);
         CU_ASSERT_FALSE(awaits(&w));
     }
@@ -183,7 +183,7 @@ static void answer__is_owed_until_it_is_given(void)
     CU_ASSERT_FALSE(awaits(&w)); /* 2 may still answer from this core */
     send(&w, 2, 1);
     CU_ASSERT_TRUE(awaits(&w)); /* it did; 1 is elsewhere */
-    w.fabric->worker[0]->in_vain = 0;
+    w.fabric->worker[0]->crowd.in_vain = 0;
     for (uint32_t i = 0; i < 8; i++)
         send(&w, 2, 1);
     CU_ASSERT_FALSE(awaits(&w)); /* 2 had filled its turn, perhaps */
@@ -204,18 +204,18 @@ static void device__is_awaited_where_nobody_here_owes(void)
     crowd_open(&w);
     worker = w.fabric->worker[0];
     edges_detach(&w, 3);
-    worker->in_vain = EMU_WAIT_IN_VAIN;
+    worker->crowd.in_vain = EMU_CROWD_IN_VAIN;
     worker->rest_ps = 1000000; /* no device of this profile waits for anything: so it stays */
     send(&w, 0, 3);
     CU_ASSERT_TRUE(awaits(&w));
-    CU_ASSERT_FALSE(worker->answer);
+    CU_ASSERT_FALSE(worker->crowd.answer);
     send(&w, 0, 1);
     CU_ASSERT_FALSE(awaits(&w)); /* 1 may need this core */
     atomic_store(&w.nic[1].shared->post_core, CPU_SETSIZE + 1);
     send(&w, 0, 1);
     CU_ASSERT_TRUE(awaits(&w)); /* it is elsewhere */
-    CU_ASSERT_FALSE(worker->answer);
-    CU_ASSERT_EQUAL(worker->in_vain, EMU_WAIT_IN_VAIN + 1); /* answers alone count */
+    CU_ASSERT_FALSE(worker->crowd.answer);
+    CU_ASSERT_EQUAL(worker->crowd.in_vain, EMU_CROWD_IN_VAIN + 1); /* answers alone count */
     worker->rest_ps = 3000000;
     send(&w, 0, 1);
     CU_ASSERT_FALSE(awaits(&w)); /* others would have given the core back by then */
@@ -223,6 +223,67 @@ static void device__is_awaited_where_nobody_here_owes(void)
     atomic_store(&worker->crowded, 0);
     send(&w, 0, 3);
     CU_ASSERT_FALSE(awaits(&w));
+    edges_close(&w);
+}
+
+/* Two fewer, on a core that it may use: else it stays. */
+static void crowd__belongs_where_the_fewest_are(void)
+{
+    uint16_t on[CPU_SETSIZE] = {[0] = 5, [1] = 3, [2] = 4, [CPU_SETSIZE - 1] = 1};
+    cpu_set_t usable;
+
+    CPU_ZERO(&usable);
+    CPU_SET(0, &usable);
+    CPU_SET(2, &usable);
+    CU_ASSERT_EQUAL(emu_crowd_core(on, &usable, 1), 1);
+    CPU_SET(1, &usable);
+    CU_ASSERT_EQUAL(emu_crowd_core(on, &usable, 1), 2);
+    CU_ASSERT_EQUAL(emu_crowd_core(on, &usable, 3), 3);
+    CPU_SET(CPU_SETSIZE - 1, &usable);
+    CU_ASSERT_EQUAL(emu_crowd_core(on, &usable, 1), CPU_SETSIZE);
+    CU_ASSERT_EQUAL(emu_crowd_core(on, &usable, 2), CPU_SETSIZE);
+    CU_ASSERT_EQUAL(emu_crowd_core(on, &usable, CPU_SETSIZE), CPU_SETSIZE);
+}
+
+/* Since it was looked where node @n's process is. */
+static bool has_posted(struct emu_worker *worker, uint32_t n)
+{
+    return atomic_load(&worker->edges)->edge[n]->posted;
+}
+
+/*
+ * A worker in a crowd, beside all three that post, is elsewhere after some turns; several trials,
+ * for the scheduler may move it back at once.
+ */
+static void crowd__moves_from_where_most_post(void)
+{
+    struct emu_worker *worker;
+    struct edges w;
+    bool moved = false;
+
+    if (emu_place_cores() < 2)
+        return;
+    crowd_open(&w);
+    worker = w.fabric->worker[0];
+    for (uint32_t trial = 0; trial < 100 && !moved; trial++) {
+        uint32_t own = (uint32_t)sched_getcpu() + 1;
+
+        for (uint32_t n = 0; n < 3; n++) {
+            send(&w, n, 3);
+            atomic_store(&w.nic[n].shared->post_core, own);
+        }
+        while (emu_worker_pass(worker))
+            ;
+        for (uint32_t n = 0; n < 3; n++)
+            CU_ASSERT_TRUE(has_posted(worker, n));
+        for (uint32_t turn = 0; turn < 1024 && !moved; turn++) {
+            emu_crowd_turn(worker);
+            moved = (uint32_t)sched_getcpu() + 1 != own;
+        }
+        for (uint32_t n = 0; n < 3; n++)
+            CU_ASSERT_FALSE(has_posted(worker, n));
+    }
+    CU_ASSERT_TRUE(moved);
     edges_close(&w);
 }
 
@@ -261,6 +322,8 @@ int main(void)
         CASE(answer__is_awaited_from_other_cores_alone),
         CASE(answer__is_owed_until_it_is_given),
         CASE(device__is_awaited_where_nobody_here_owes),
+        CASE(crowd__belongs_where_the_fewest_are),
+        CASE(crowd__moves_from_where_most_post),
         CASE(answer__is_not_awaited_on_the_own_core),
         {NULL, NULL},
     };

@@ -25,6 +25,7 @@
 #include "emu/edge/edge.h"
 #include "emu/now.h"
 #include "emu/worker/place.h"
+#include "emu/worker/crowd.h"
 #include "emu/worker/wait.h"
 
 #define RELAY_HEAD     8u /* bytes of a slot's payload that say whose it is, */
@@ -247,7 +248,7 @@ static uint64_t relay_answer_ns(const struct relay *relay, const struct relay_la
 
     if (relay->streams || !relay->oversubscribed || !core || core == (uint32_t)sched_getcpu() + 1)
         return 0;
-    return emu_now_ns() + EMU_WAIT_ANSWER_NS;
+    return emu_now_ns() + EMU_CROWD_ANSWER_NS;
 }
 
 /* lane_step(), until no answer is awaited. */

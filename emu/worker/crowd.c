@@ -92,8 +92,8 @@ bool emu_crowd_waits(struct emu_worker *worker)
     if (crowd->wait_ns && emu_now_ns() >= crowd->wait_ns) {
         crowd->wait_ns = 0;
         if (crowd->answer)
-            crowd->in_vain =
-                crowd->in_vain < EMU_CROWD_IN_VAIN ? crowd->in_vain + 1 : EMU_CROWD_IN_VAIN;
+            crowd->in_vain = crowd->in_vain < EMU_CROWD_IN_VAIN ? crowd->in_vain + 1
+                                                                : EMU_CROWD_IN_VAIN;
     }
     return crowd->wait_ns;
 }

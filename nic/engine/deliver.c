@@ -322,6 +322,14 @@ static void raw_hand(struct engine *e, struct emu_entry *entry, uint64_t at_ps)
     raw_copied(e, &entry->hdr, entry->buf);
 }
 
+/* So many in a row, as they lie. */
+static inline void raw_hand_run(struct engine *e, const uint32_t *bufs, uint32_t count)
+{
+    emu_tx_put_run(&e->host.out, engine_cache(e)->pool, bufs, count);
+    for (uint32_t i = 0; i < count; i++)
+        raw_copied(e, engine_hdr(e, bufs[i]), bufs[i]);
+}
+
 /* Most are: whose header says nothing that is not for the host, and which has a payload. */
 static uint32_t raw_hand_lying(struct engine *e, const uint32_t *bufs, uint32_t most)
 {
@@ -331,9 +339,7 @@ static uint32_t raw_hand_lying(struct engine *e, const uint32_t *bufs, uint32_t 
         return 0;
     while (count < most && !(engine_hdr(e, bufs[count])->kind & (ENGINE_LENGTH_ONLY | EMU_NOTIFY)))
         count++;
-    emu_tx_put_run(&e->host.out, engine_cache(e)->pool, bufs, count);
-    for (uint32_t i = 0; i < count; i++)
-        raw_copied(e, engine_hdr(e, bufs[i]), bufs[i]);
+    raw_hand_run(e, bufs, count);
     return count;
 }
 
@@ -348,6 +354,19 @@ void engine_deliver_raw(struct engine *e, uint64_t at_ps)
                                            raw_answer};
 
     deliver_all(e, at_ps, &how);
+}
+
+bool engine_delivers_at_once(struct engine *e, uint32_t count)
+{
+    return !e->host.delivery.active && engine_list_empty(&e->send.back) &&
+           engine_list_empty(&e->receive.whole) && emu_tx_copies_out(&e->host.out) &&
+           emu_tx_room(&e->host.out) >= count;
+}
+
+void engine_deliver_at_once(struct engine *e, const uint32_t *bufs, uint32_t count)
+{
+    raw_hand_run(e, bufs, count);
+    emu_count(&e->counts.received, 1);
 }
 
 void engine_host_tell(struct engine *e)

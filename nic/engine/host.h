@@ -78,6 +78,18 @@ void engine_back(struct engine *e, uint16_t i, enum engine_notice word, uint64_t
 engine_deliver_fn engine_deliver_raw, engine_deliver_timed;
 
 /**
+ * engine_delivers_at_once - clock raw: is nothing to be handed over before what comes now, and has
+ * the host, a process's or nobody's, room for @count segments more?
+ */
+bool engine_delivers_at_once(struct engine *e, uint32_t count);
+
+/**
+ * engine_deliver_at_once - then: the @count segments in @bufs, of one packet, which say nothing
+ * that is not for the host. Their references are passed on.
+ */
+void engine_deliver_at_once(struct engine *e, const uint32_t *bufs, uint32_t count);
+
+/**
  * engine_host_tell - the host is told what has been handed over, and what was copied out is
  * dropped. At the end of a step, and of whatever delivers outside of one.
  */

@@ -216,6 +216,16 @@ static void open_channel(struct engine *e, struct engine_link *l, uint16_t i, ui
         emu_vcs_promise(&l->vcs, p->channel, p->segs);
 }
 
+/* Packet @i waits no longer: its next try begins. */
+static void begin_channel(struct engine *e, struct engine_link *l, uint16_t i, uint32_t channels)
+{
+    e->send.packet[i].more = packet_follows(e, i);
+    engine_waiting_drop(e, i);
+    if (i == e->send.forming)
+        e->send.forming = ENGINE_NONE;
+    open_channel(e, l, i, channels);
+}
+
 /* Open one of @channels for a waiting packet, and send its head or collect slots for it. */
 static enum engine_sent send_head(struct engine *e, struct engine_link *l, uint32_t priority,
                                   uint32_t channels, struct emu_entry *entry, uint64_t at_ps)
@@ -228,11 +238,7 @@ static enum engine_sent send_head(struct engine *e, struct engine_link *l, uint3
     p = &e->send.packet[i];
     if (packet_collects(e, p) && emu_vcs_collecting(&l->vcs))
         return ENGINE_SENT_NOTHING;
-    p->more = packet_follows(e, i);
-    engine_waiting_drop(e, i);
-    if (i == e->send.forming)
-        e->send.forming = ENGINE_NONE;
-    open_channel(e, l, i, channels);
+    begin_channel(e, l, i, channels);
     if (!(emu_vcs_room(&l->vcs) >> p->channel & 1)) {
         l->left[p->priority] |= 1u << p->channel;
         return ENGINE_SENT_LATER;
@@ -364,6 +370,52 @@ uint32_t engine_link_run(struct engine *e, struct engine_link *l)
     emu_vcs_spend_all(&l->vcs, c, sent);
     segment_sent(e, l, p, c);
     return sent;
+}
+
+/* Channels of @l on which a bulk packet of @segs segments can be begun and sent to its end. */
+static inline uint32_t whole_channels(const struct engine *e, const struct engine_link *l,
+                                      uint32_t segs)
+{
+    return l->vcs.pool + 1u < segs ? 0 : link_closed(e, l, 0) & ~l->vcs.occupied;
+}
+
+/* The bulk packet that @l sends next, if nothing goes before it and its head may go at once. */
+static inline uint16_t whole_next(struct engine *e, const struct engine_link *l)
+{
+    uint16_t i;
+
+    if (l->replies || l->left[0] || link_priorities(e, l) != 1 || link_holds_back(e, l, 0))
+        return ENGINE_NONE;
+    i = waiting_first(e, l, 0);
+    return i == ENGINE_NONE || packet_collects(e, &e->send.packet[i]) ? ENGINE_NONE : i;
+}
+
+uint32_t engine_link_whole(struct engine *e, struct engine_link *l)
+{
+    uint16_t i = whole_next(e, l);
+    struct emu_ring_end to = l->tx.data;
+    struct emu_entry *slot = emu_ring_slot(&to);
+    struct engine_packet *p;
+    uint32_t channels;
+
+    if (i == ENGINE_NONE)
+        return 0;
+    p = &e->send.packet[i];
+    channels = whole_channels(e, l, p->segs);
+    if (!channels)
+        return 0;
+    begin_channel(e, l, i, channels);
+    slot->packet.head = segment_head(p, p->channel, 0);
+    slot->packet.rest = segment_rest(p, 0, p->channel);
+    segment_payload(e, p, 0, slot);
+    emu_ring_show(emu_ring_next(&to), 0);
+    run_put(e, p, p->channel, 1, p->segs, &to);
+    p->sent = p->segs;
+    p->active_ps = e->now_ps;
+    emu_tx_sent(&l->tx, &to, p->segs);
+    emu_vcs_spend_all(&l->vcs, p->channel, p->segs);
+    l->at = p->channel;
+    return p->segs;
 }
 
 /* --- the link itself ---------------------------------------------------------------- */

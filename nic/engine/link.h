@@ -4,7 +4,7 @@
  *
  * Owner: the engine's worker; the cable's ends have their own rules (emu/link/link.h). An open
  * channel has a packet that awaits its reply. What is sent is chosen here and put on the wire by
- * the engine's machine (raw.c, timed.c), for only that knows when it leaves.
+ * the engine's machine (raw/raw.c, timed.c), for only that knows when it leaves.
  */
 #ifndef NIC_ENGINE_LINK_H
 #define NIC_ENGINE_LINK_H
@@ -67,6 +67,13 @@ enum engine_sent engine_link_send(struct engine *e, struct engine_link *l, struc
  * choose. Returns how many.
  */
 uint32_t engine_link_run(struct engine *e, struct engine_link *l);
+
+/**
+ * engine_link_whole - clock raw, a plain local cable: what @l sends next, if it is a bulk packet
+ * that has not begun and there is room for all of it. It is what engine_link_send() and
+ * engine_link_run() would send. Returns its segments; 0: it is not so.
+ */
+uint32_t engine_link_whole(struct engine *e, struct engine_link *l);
 
 /** engine_link_holds_back - clock raw: does a packet wait for the next pass, to begin? */
 bool engine_link_holds_back(const struct engine *e, const struct engine_link *l);

@@ -63,7 +63,8 @@ static void post_append(struct engine *e, struct engine_packet *p, uint32_t buf)
     p->buf[p->count++] = buf;
 }
 
-uint16_t engine_begin(struct engine *e, uint32_t buf, struct engine_to to)
+/* A packet without a host segment, in no list: the first one that is free. */
+static uint16_t post_begin(struct engine *e, struct engine_to to)
 {
     uint16_t i = e->send.free.first;
     struct engine_packet *p = &e->send.packet[i];
@@ -87,7 +88,14 @@ uint16_t engine_begin(struct engine *e, uint32_t buf, struct engine_to to)
     p->bytes = 0;
     p->tries = 0;
     p->count = 0;
-    post_append(e, p, buf);
+    return i;
+}
+
+uint16_t engine_begin(struct engine *e, uint32_t buf, struct engine_to to)
+{
+    uint16_t i = post_begin(e, to);
+
+    post_append(e, &e->send.packet[i], buf);
     return i;
 }
 
@@ -225,6 +233,22 @@ static uint32_t forming_room(const struct engine *e)
 }
 
 /*
+ * @run full segments, whose buffers are behind those of packet @p, are its own. One that is full by
+ * that grows no more, and what was copied just now is in the cache: its CRC-32 is due.
+ */
+static inline void post_append_run(struct engine *e, struct engine_packet *p, uint32_t run)
+{
+    for (uint32_t i = 0; i < run; i++)
+        *engine_born_ns(e, p->buf[p->count++]) = 0;
+    p->bytes = (uint16_t)(p->bytes + run * EMU_SEG_BYTES);
+    p->segs = (uint8_t)emu_packet_segments(p->bytes);
+    if (p->bytes == e->profile->packet_bytes) {
+        p->crc = engine_payload_crc(e, p->buf, p->count);
+        p->has_crc = true;
+    }
+}
+
+/*
  * Of a long message: full segments, which go where the packet that is being formed goes. They join
  * it, up to @most, with one look at what they have in common.
  */
@@ -237,12 +261,32 @@ static uint32_t take_run(struct engine *e, struct emu_edge *edge, uint32_t most)
         return 0;
     p = &e->send.packet[e->send.forming];
     run = emu_edge_take_run(edge, p->dst, &p->buf[p->count], room < most ? room : most);
-    for (uint32_t i = 0; i < run; i++)
-        *engine_born_ns(e, p->buf[p->count++]) = 0;
-    if (run) {
-        p->bytes = (uint16_t)(p->bytes + run * EMU_SEG_BYTES);
-        p->segs = (uint8_t)emu_packet_segments(p->bytes);
-    }
+    if (run)
+        post_append_run(e, p, run);
+    return run;
+}
+
+/* The same, as a packet of their own. */
+static uint32_t take_new(struct engine *e, struct emu_edge *edge, uint32_t most)
+{
+    uint32_t room = e->profile->packet_bytes / EMU_SEG_BYTES, run;
+    uint16_t i = e->send.free.first;
+    struct engine_to to = {.class = ENGINE_PLAIN};
+    struct emu_hdr hdr;
+
+    if (i == ENGINE_NONE || !emu_edge_peek(edge, &hdr) || hdr.kind != EMU_UNICAST ||
+        hdr.len != EMU_PAYLOAD_BYTES)
+        return 0;
+    to.dst = hdr.dst;
+    if (engine_flow_dead(e, to))
+        return 0;
+    run = emu_edge_take_run(edge, to.dst, e->send.packet[i].buf, room < most ? room : most);
+    if (!run)
+        return 0;
+    post_begin(e, to);
+    post_append_run(e, &e->send.packet[i], run);
+    e->send.forming = i;
+    engine_ready(e, i, false, 0);
     return run;
 }
 
@@ -275,6 +319,8 @@ uint32_t engine_take_edge(struct engine *e, struct emu_edge *edge, uint32_t most
 
     for (; some && taken < most; taken += some) {
         some = take_run(e, edge, most - taken);
+        if (!some)
+            some = take_new(e, edge, most - taken);
         if (!some)
             some = take_one(e, edge);
     }

@@ -72,6 +72,13 @@ void engine_arrive(struct engine *e, struct engine_link *l, struct emu_entry *en
  */
 uint32_t engine_arrive_run(struct engine *e, struct engine_link *l, uint32_t c, uint32_t most);
 
+/**
+ * engine_arrive_whole - the same of the packet whose head is the oldest entry, of a stream: full
+ * segments for this node's host. All of it is here, as it should be, and the host has room: it is
+ * delivered and acknowledged. Returns its segments; 0: it is not so, and nothing has changed.
+ */
+uint32_t engine_arrive_whole(struct engine *e, struct engine_link *l, uint32_t most);
+
 /** engine_answer - reply to incoming packet @i, and close it. */
 void engine_answer(struct engine *e, uint32_t i, bool ack, uint64_t at_ps);
 

@@ -1,0 +1,473 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * whole_test.c - packets of a stream that the engine sends, takes and delivers as a whole (clock
+ * raw): that they are what packets sent segment by segment are, and that nothing is taken at once
+ * that receive.c would not have taken.
+ *
+ * The test steps devices one by one, as if they had been told of something: so a packet can be
+ * looked at, and spoilt, on its last cable.
+ */
+#include <string.h>
+
+#include "nic/engine/internal.h"
+#include "switch/base.h"
+#include "tests/test.h"
+#include "tests/world/edges.h"
+
+#define FULL_BYTES 1024u /* payload of a full packet: four full segments, in five on the wire */
+#define SEGS       5u
+#define MOST       64u
+
+struct world {
+    struct edges edges;
+    struct engine *from, *to;  /* of nodes 0 and 1 */
+    struct engine_link *cable; /* the last one of the way to node 1 */
+};
+
+static void world_open(struct world *w, const char *set)
+{
+    struct fabric_config config = {.name = "whole",
+                                   .clock = EMU_CLOCK_RAW,
+                                   .threads = 1,
+                                   .seed = test_seed(),
+                                   .start_stopped = true};
+
+    world_profile(&config.profile, "qsnet3", set);
+    edges_open(&w->edges, "kary:4,1", &config);
+    w->from = fabric_engine(w->edges.fabric, 0);
+    w->to = fabric_engine(w->edges.fabric, 1);
+    w->cable = w->to->link;
+}
+
+static void world_close(struct world *w)
+{
+    CU_ASSERT_TRUE(world_fabric_holds(w->edges.fabric, 0));
+    edges_close(&w->edges);
+}
+
+/* The engine of node 0 looks at its host's edge, and sends. */
+static void step_from(struct world *w)
+{
+    w->from->host.in_ps = 0;
+    w->from->dev.step(&w->from->dev, 0);
+}
+
+/* The switch looks at the cable from there, and sends. */
+static void step_switch(struct world *w)
+{
+    struct switch_dev *sw = w->edges.fabric->sw[0];
+
+    for (uint32_t p = 0; p < sw->ports; p++)
+        switch_more(sw, p);
+    sw->dev.step(&sw->dev, 0);
+}
+
+/* Until nothing moves. */
+static void settle(struct world *w)
+{
+    uint32_t quiet = 0;
+
+    while (quiet < 4)
+        quiet = world_fabric_pass(w->edges.fabric) ? 0 : quiet + 1;
+}
+
+static void fill(uint8_t *payload, uint32_t number)
+{
+    for (uint32_t i = 0; i < EMU_PAYLOAD_BYTES; i++)
+        payload[i] = (uint8_t)(number * 31 + i * 7);
+}
+
+/* Segment @number of node 0's to @dst, of @len bytes. */
+static void post(struct world *w, uint32_t dst, uint32_t number, uint8_t len)
+{
+    struct emu_hdr hdr = {.dst = dst, .seq = number, .kind = EMU_UNICAST, .len = len};
+    uint8_t payload[EMU_PAYLOAD_BYTES];
+
+    fill(payload, number);
+    CU_ASSERT_TRUE_FATAL(edges_post(&w->edges, 0, &hdr, payload));
+}
+
+/* Full ones to node 1, from number @from on. */
+static void post_stream(struct world *w, uint32_t from, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        post(w, 1, from + i, EMU_PAYLOAD_BYTES);
+}
+
+/* Does node 1 have these, in their order, and nothing else? */
+static bool came(struct world *w, uint32_t from, uint32_t count)
+{
+    uint8_t payload[EMU_PAYLOAD_BYTES];
+    struct emu_seg seg;
+
+    for (uint32_t i = 0; i < count; i++) {
+        fill(payload, from + i);
+        if (!edges_take(&w->edges, 1, &seg) || seg.hdr.seq != from + i || seg.hdr.src != 0 ||
+            seg.hdr.kind != EMU_UNICAST || memcmp(seg.payload, payload, seg.hdr.len) != 0)
+            return false;
+    }
+    return !edges_take(&w->edges, 1, &seg);
+}
+
+/* A packet of four segments, from number @from on, lies on the cable to node 1. */
+static void bring(struct world *w, uint32_t from)
+{
+    post_stream(w, from, FULL_BYTES / EMU_SEG_BYTES);
+    step_from(w);
+    step_switch(w);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(emu_ring_front(&w->cable->rx.data));
+}
+
+static struct emu_entry *entry_at(const struct world *w, uint32_t index)
+{
+    struct emu_ring_end end = w->cable->rx.data;
+
+    end.at += index;
+    return emu_ring_slot(&end);
+}
+
+static struct emu_seg *seg_at(const struct world *w, uint32_t index)
+{
+    return emu_pool_seg(w->edges.fabric->pool, entry_at(w, index)->buf);
+}
+
+/* --- the sending end ---------------------------------------------------------------- */
+
+/* One pass sends as many whole packets as the far end's pool has room for, each with its CRC. */
+static void stream__is_sent_by_the_packet(void)
+{
+    struct world w;
+    uint32_t bytes = 0;
+
+    world_open(&w, NULL);
+    post_stream(&w, 0, 10);
+    step_from(&w);
+    CU_ASSERT_EQUAL(emu_count_read(&w.from->counts.packets), 3);
+    emu_each_bit (c, w.from->link->vcs.open) {
+        const struct engine_packet *p = &w.from->send.packet[w.from->link->packet[c]];
+
+        CU_ASSERT_EQUAL(p->state, ENGINE_AWAITING);
+        CU_ASSERT_EQUAL(p->sent, p->segs);
+        bytes += p->bytes;
+        CU_ASSERT_EQUAL(p->crc, engine_payload_crc(w.from, p->buf, p->count));
+    }
+    CU_ASSERT_EQUAL(bytes, 10 * EMU_SEG_BYTES);
+    settle(&w);
+    CU_ASSERT_TRUE(came(&w, 0, 10));
+    CU_ASSERT_EQUAL(emu_count_read(&w.from->counts.acks), 3);
+    world_close(&w);
+}
+
+/* What is other ends a packet, and goes where it is to go; and so does what follows it. */
+static void stream__is_cut_where_segments_differ(void)
+{
+    struct world w;
+    struct emu_seg seg;
+
+    world_open(&w, NULL);
+    post_stream(&w, 0, 3);
+    post(&w, 2, 100, EMU_PAYLOAD_BYTES);
+    post_stream(&w, 3, 2);
+    post(&w, 1, 5, EMU_PAYLOAD_BYTES - 1);
+    post_stream(&w, 6, 5);
+    post(&w, 1, 11, 0);
+    settle(&w);
+    CU_ASSERT_TRUE(edges_take(&w.edges, 2, &seg));
+    CU_ASSERT_EQUAL(seg.hdr.seq, 100);
+    CU_ASSERT_TRUE(edges_take(&w.edges, 1, &seg));
+    CU_ASSERT_EQUAL(seg.hdr.seq, 11); /* small: it overtakes */
+    CU_ASSERT_TRUE(came(&w, 0, 11));
+    CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.broken), 0);
+    world_close(&w);
+}
+
+/* A packet for which there is no room, or that is not next, is none that is sent as a whole. */
+static void whole__is_sent_only_when_it_is_next_and_has_room(void)
+{
+    struct world w;
+    struct engine_link *l;
+    uint8_t pool;
+
+    world_open(&w, NULL);
+    l = w.from->link;
+    post_stream(&w, 0, 8);
+    CU_ASSERT_EQUAL(engine_link_whole(w.from, l), 0); /* nothing has been taken yet */
+    engine_host_look(w.from);
+    CU_ASSERT_EQUAL(engine_take_edge(w.from, w.from->host.in.plug.plugged, 8), 8);
+    emu_rx_done(&w.from->host.in, 8);
+    w.from->host.in.owed += 8;
+    emu_rx_pay(&w.from->host.in, &w.from->dev, 0);
+    pool = l->vcs.pool;
+    l->vcs.pool = SEGS - 2;
+    CU_ASSERT_EQUAL(engine_link_whole(w.from, l), 0);
+    l->vcs.pool = pool;
+    l->replies = 1;
+    CU_ASSERT_EQUAL(engine_link_whole(w.from, l), 0);
+    l->replies = 0;
+    l->left[1] = 1;
+    CU_ASSERT_EQUAL(engine_link_whole(w.from, l), 0);
+    l->left[1] = 0;
+    w.from->send.waiting_any |= 2;
+    CU_ASSERT_EQUAL(engine_link_whole(w.from, l), 0);
+    w.from->send.waiting_any = 1;
+    CU_ASSERT_EQUAL(emu_count_read(&w.from->counts.packets), 0);
+    CU_ASSERT_EQUAL(engine_link_whole(w.from, l), SEGS);
+    CU_ASSERT_EQUAL(l->vcs.pool, pool - (SEGS - 1));
+    settle(&w);
+    CU_ASSERT_TRUE(came(&w, 0, 8));
+    world_close(&w);
+}
+
+/* --- the receiving end -------------------------------------------------------------- */
+
+static void whole__is_delivered_and_acknowledged(void)
+{
+    struct world w;
+
+    world_open(&w, NULL);
+    bring(&w, 0);
+    CU_ASSERT_EQUAL(engine_arrive_whole(w.to, w.cable, SEGS - 1), 0);
+    CU_ASSERT_EQUAL(engine_arrive_whole(w.to, w.cable, MOST), SEGS);
+    CU_ASSERT_PTR_NULL(emu_ring_front(&w.cable->rx.data));
+    CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.received), 1);
+    CU_ASSERT_TRUE(w.cable->replies != 0 && !w.cable->nacks);
+    CU_ASSERT_TRUE(engine_list_empty(&w.to->receive.parts));
+    engine_host_tell(w.to);
+    emu_edge_tell_all(engine_emu_dev(w.to)->worker, true);
+    CU_ASSERT_TRUE(came(&w, 0, 4));
+    edges_close(&w.edges); /* whose credits nobody gave back */
+}
+
+/* Whatever is wrong with it, it is left as it lies. */
+static void refused(struct world *w)
+{
+    CU_ASSERT_EQUAL(engine_arrive_whole(w->to, w->cable, MOST), 0);
+    CU_ASSERT_EQUAL(w->to->receive.incoming[entry_at(w, 0)->packet.channel].state, ENGINE_CLOSED);
+    CU_ASSERT_EQUAL(emu_count_read(&w->to->counts.received), 0);
+    CU_ASSERT_PTR_NOT_NULL(emu_ring_front(&w->cable->rx.data));
+}
+
+/* A byte of the packet at @at is spoilt, and mended. */
+static void spoil(struct world *w, void *at)
+{
+    *(uint8_t *)at ^= 1;
+    refused(w);
+    *(uint8_t *)at ^= 1;
+}
+
+static void whole__that_is_spoilt_is_left(void)
+{
+    struct world w;
+    uint32_t buf;
+
+    world_open(&w, NULL);
+    bring(&w, 0);
+    for (uint32_t s = 0; s < SEGS; s++) {
+        struct emu_packet_hdr *hdr = &entry_at(&w, s)->packet;
+
+        for (uint32_t byte = 0; byte < (s ? sizeof hdr->cont : sizeof hdr->head); byte++)
+            spoil(&w, (uint8_t *)&hdr->head + byte);
+        spoil(&w, &hdr->tag);
+        spoil(&w, &hdr->channel);
+        spoil(&w, &hdr->last);
+    }
+    spoil(&w, &entry_at(&w, SEGS - 1)->crc);
+    for (uint32_t s = 0; s < SEGS - 1; s++) {
+        spoil(&w, &seg_at(&w, s)->hdr.src);
+        spoil(&w, &seg_at(&w, s)->hdr.dst);
+        spoil(&w, &seg_at(&w, s)->hdr.kind);
+        spoil(&w, &seg_at(&w, s)->hdr.len);
+        spoil(&w, &seg_at(&w, s)->payload[s * 77]);
+        buf = entry_at(&w, s)->buf;
+        entry_at(&w, s)->buf = EMU_NO_BUF;
+        refused(&w);
+        entry_at(&w, s)->buf = buf;
+    }
+    entry_at(&w, SEGS - 1)->buf = entry_at(&w, 0)->buf;
+    refused(&w);
+    entry_at(&w, SEGS - 1)->buf = EMU_NO_BUF;
+    settle(&w);
+    CU_ASSERT_TRUE(came(&w, 0, 4));
+    CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.broken), 0);
+    world_close(&w);
+}
+
+/* A spoilt packet gets a NACK, and comes again. */
+static void whole__that_is_broken_is_sent_again(void)
+{
+    struct world w;
+
+    world_open(&w, NULL);
+    bring(&w, 0);
+    entry_at(&w, SEGS - 1)->crc ^= 1;
+    settle(&w);
+    CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.broken), 1);
+    for (uint32_t i = 0; i < 100000 && !emu_count_read(&w.from->counts.acks); i++)
+        world_fabric_pass(w.edges.fabric);
+    settle(&w);
+    CU_ASSERT_EQUAL(emu_count_read(&w.from->counts.nacks), 1);
+    CU_ASSERT_TRUE(came(&w, 0, 4));
+    world_close(&w);
+}
+
+/* Half of it is here: the rest may never come. */
+static void whole__that_has_not_come_is_left(void)
+{
+    struct world w;
+    uint32_t channel;
+    uint64_t stamp;
+
+    world_open(&w, NULL);
+    bring(&w, 0);
+    channel = entry_at(&w, 0)->packet.channel;
+    stamp = atomic_load(&entry_at(&w, SEGS - 1)->stamp);
+    atomic_store(&entry_at(&w, SEGS - 1)->stamp, 0);
+    refused(&w);
+    settle(&w);
+    CU_ASSERT_TRUE(came(&w, 0, 0));
+    CU_ASSERT_EQUAL(w.to->receive.incoming[channel].segs, SEGS - 1);
+    atomic_store(&entry_at(&w, 0)->stamp, stamp); /* which is now the front */
+    emu_dev_signal(&w.to->dev, w.to->dev.worker, EMU_EVENT_DATA, 1);
+    settle(&w);
+    CU_ASSERT_TRUE(came(&w, 0, 4));
+    world_close(&w);
+}
+
+/* What came before it, or has to be told first, or a full host: it waits its turn. */
+static void whole__waits_where_something_is_before_it(void)
+{
+    struct world w;
+    struct engine_incoming *in;
+
+    world_open(&w, NULL);
+    bring(&w, 0);
+    in = &w.to->receive.incoming[entry_at(&w, 0)->packet.channel];
+    w.to->host.delivery.active = true;
+    refused(&w);
+    w.to->host.delivery.active = false;
+    w.to->send.back.first = 0;
+    refused(&w);
+    w.to->send.back.first = ENGINE_NONE;
+    w.to->receive.whole.first = 0;
+    refused(&w);
+    w.to->receive.whole.first = ENGINE_NONE;
+    in->tag = entry_at(&w, 0)->packet.tag; /* it, or a copy of it, is what came last */
+    refused(&w);
+    in->tag = 0;
+    in->state = ENGINE_WHOLE;
+    CU_ASSERT_EQUAL(engine_arrive_whole(w.to, w.cable, MOST), 0);
+    in->state = ENGINE_CLOSED;
+    settle(&w);
+    CU_ASSERT_TRUE(came(&w, 0, 4));
+    world_close(&w);
+}
+
+/* More than the host's ring holds: all of it comes, in its order, as room is made. */
+static void host__that_is_full_gets_all_in_order(void)
+{
+    struct world w;
+    struct emu_seg seg;
+    uint32_t posted = 0, got = 0;
+    uint64_t random = test_seed();
+
+    world_open(&w, NULL);
+    while (got < 2 * EMU_EDGE_SLOTS) {
+        for (uint32_t i = 0; i < 64 && posted < 2 * EMU_EDGE_SLOTS && posted - got < 6000; i++)
+            post(&w, 1, posted++, EMU_PAYLOAD_BYTES);
+        for (uint32_t i = 0; i < 12; i++)
+            world_fabric_pass(w.edges.fabric);
+        if (posted - got < 5500 && posted < 2 * EMU_EDGE_SLOTS)
+            continue;
+        for (uint32_t some = emu_xorshift(&random) % 9; some && edges_take(&w.edges, 1, &seg);
+             some--)
+            CU_ASSERT_EQUAL_FATAL(seg.hdr.seq, got++);
+    }
+    settle(&w);
+    CU_ASSERT_TRUE(came(&w, got, 0));
+    CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.broken), 0);
+    CU_ASSERT_EQUAL(emu_count_read(&w.from->counts.lost), 0);
+    world_close(&w);
+}
+
+/* Who wants word of what became of its segments gets it, and the host sees nothing of the wish. */
+static void whole__that_asks_for_word_is_told_of(void)
+{
+    const struct emu_hdr hdr = {.dst = 1,
+                                .kind = EMU_UNICAST | EMU_NOTIFY,
+                                .len = EMU_PAYLOAD_BYTES};
+    uint8_t payload[EMU_PAYLOAD_BYTES];
+    struct world w;
+    struct emu_seg seg;
+
+    world_open(&w, NULL);
+    for (uint32_t i = 0; i < 4; i++) {
+        struct emu_hdr own = hdr;
+
+        own.seq = i;
+        fill(payload, i);
+        CU_ASSERT_TRUE_FATAL(edges_post(&w.edges, 0, &own, payload));
+    }
+    settle(&w);
+    CU_ASSERT_TRUE(came(&w, 0, 4));
+    for (uint32_t i = 0; i < 4; i++) {
+        CU_ASSERT_TRUE(edges_take(&w.edges, 0, &seg));
+        CU_ASSERT_EQUAL(seg.hdr.seq, i);
+    }
+    CU_ASSERT_FALSE(edges_take(&w.edges, 0, &seg));
+    world_close(&w);
+}
+
+/* A number that was heard before: acknowledged, and nobody gets it. */
+static void whole__that_came_before_is_acknowledged_alone(void)
+{
+    struct world w;
+    struct engine_heard *heard;
+
+    world_open(&w, NULL);
+    bring(&w, 0);
+    heard = &w.to->receive.heard[0];
+    heard->from = 1;
+    heard->last = 0;
+    memset(heard->seen, 0xff, sizeof heard->seen);
+    settle(&w);
+    CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.duplicates), 1);
+    CU_ASSERT_EQUAL(emu_count_read(&w.from->counts.acks), 1);
+    CU_ASSERT_TRUE(came(&w, 0, 0));
+    CU_ASSERT_EQUAL(world_fabric_bufs_held(w.edges.fabric), 0);
+    world_close(&w);
+}
+
+/* Nobody is there any more: it is dropped, and its sender is none the worse. */
+static void whole__for_nobody_is_dropped(void)
+{
+    struct world w;
+
+    world_open(&w, NULL);
+    bring(&w, 0);
+    edges_detach(&w.edges, 1);
+    settle(&w);
+    CU_ASSERT_EQUAL(emu_count_read(&w.from->counts.acks), 1);
+    CU_ASSERT_EQUAL(world_fabric_bufs_held(w.edges.fabric), 0);
+    world_close(&w);
+}
+
+int main(void)
+{
+    static const struct test_case cases[] = {
+        CASE(stream__is_sent_by_the_packet),
+        CASE(stream__is_cut_where_segments_differ),
+        CASE(whole__is_sent_only_when_it_is_next_and_has_room),
+        CASE(whole__is_delivered_and_acknowledged),
+        CASE(whole__that_is_spoilt_is_left),
+        CASE(whole__that_is_broken_is_sent_again),
+        CASE(whole__that_has_not_come_is_left),
+        CASE(whole__waits_where_something_is_before_it),
+        CASE(host__that_is_full_gets_all_in_order),
+        CASE(whole__that_asks_for_word_is_told_of),
+        CASE(whole__that_came_before_is_acknowledged_alone),
+        CASE(whole__for_nobody_is_dropped),
+        {NULL, NULL},
+    };
+
+    return test_run("whole", cases);
+}

@@ -266,21 +266,16 @@ static uint32_t take_run(struct engine *e, struct emu_edge *edge, uint32_t most)
     return run;
 }
 
-/* The same, as a packet of their own. */
-static uint32_t take_new(struct engine *e, struct emu_edge *edge, uint32_t most)
+/* The same, to node @dst, as a packet of their own. */
+static uint32_t take_new(struct engine *e, struct emu_edge *edge, uint32_t dst, uint32_t most)
 {
+    const struct engine_to to = {.dst = dst};
     uint32_t room = e->profile->packet_bytes / EMU_SEG_BYTES, run;
     uint16_t i = e->send.free.first;
-    struct engine_to to = {.class = ENGINE_PLAIN};
-    struct emu_hdr hdr;
 
-    if (i == ENGINE_NONE || !emu_edge_peek(edge, &hdr) || hdr.kind != EMU_UNICAST ||
-        hdr.len != EMU_PAYLOAD_BYTES)
+    if (i == ENGINE_NONE || engine_flow_dead(e, to))
         return 0;
-    to.dst = hdr.dst;
-    if (engine_flow_dead(e, to))
-        return 0;
-    run = emu_edge_take_run(edge, to.dst, e->send.packet[i].buf, room < most ? room : most);
+    run = emu_edge_take_run(edge, dst, e->send.packet[i].buf, room < most ? room : most);
     if (!run)
         return 0;
     post_begin(e, to);
@@ -290,40 +285,50 @@ static uint32_t take_new(struct engine *e, struct emu_edge *edge, uint32_t most)
     return run;
 }
 
-/* Any other one. False: there is none, or no room for it now. */
-static bool take_one(struct engine *e, struct emu_edge *edge)
+/* Any other one, @seg: its header is in @entry. False: there is no room for it now. */
+static bool take_one(struct engine *e, struct emu_edge *edge, const struct emu_seg *seg,
+                     struct emu_entry *entry)
 {
-    struct emu_entry entry;
-    const struct emu_seg *seg = emu_edge_peek(edge, &entry.hdr);
-
-    if (!seg)
-        return false;
-    if (engine_kind(&entry.hdr) == EMU_UNICAST && engine_list_empty(&e->send.free) &&
-        !post_joins(e, &entry.hdr, (struct engine_to){.dst = entry.hdr.dst})) {
+    if (engine_kind(&entry->hdr) == EMU_UNICAST && engine_list_empty(&e->send.free) &&
+        !post_joins(e, &entry->hdr, (struct engine_to){.dst = entry->hdr.dst})) {
         e->host.in_full = true; /* before it is copied */
         return false;
     }
-    if (!emu_edge_take(edge, seg, &entry))
+    if (!emu_edge_take(edge, seg, entry))
         return false;
-    if (engine_take(e, &entry, 0)) {
+    if (engine_take(e, entry, 0)) {
         emu_edge_pass(edge);
         return true;
     }
-    emu_pool_drop(engine_cache(e), entry.buf);
+    emu_pool_drop(engine_cache(e), entry->buf);
     return false;
+}
+
+/* What comes next, or several at a time: how many. 0: there is none, or no room for it now. */
+static inline uint32_t take_next(struct engine *e, struct emu_edge *edge, uint32_t most)
+{
+    struct emu_entry entry;
+    const struct emu_seg *seg = emu_edge_peek(edge, &entry.hdr);
+    uint32_t run;
+
+    if (!seg)
+        return 0;
+    if (entry.hdr.kind == EMU_UNICAST && entry.hdr.len == EMU_PAYLOAD_BYTES) {
+        run = take_run(e, edge, most);
+        if (!run)
+            run = take_new(e, edge, entry.hdr.dst, most);
+        if (run)
+            return run;
+    }
+    return take_one(e, edge, seg, &entry);
 }
 
 uint32_t engine_take_edge(struct engine *e, struct emu_edge *edge, uint32_t most)
 {
     uint32_t taken = 0, some = 1;
 
-    for (; some && taken < most; taken += some) {
-        some = take_run(e, edge, most - taken);
-        if (!some)
-            some = take_new(e, edge, most - taken);
-        if (!some)
-            some = take_one(e, edge);
-    }
+    for (; some && taken < most; taken += some)
+        some = take_next(e, edge, most - taken);
     return taken;
 }
 

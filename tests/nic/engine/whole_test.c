@@ -109,13 +109,19 @@ static bool came(struct world *w, uint32_t from, uint32_t count)
     return !edges_take(&w->edges, 1, &seg);
 }
 
-/* A packet of four segments, from number @from on, lies on the cable to node 1. */
-static void bring(struct world *w, uint32_t from)
+/* What was posted lies on the cable to node 1. */
+static void bring_posted(struct world *w)
 {
-    post_stream(w, from, FULL_BYTES / EMU_SEG_BYTES);
     step_from(w);
     step_switch(w);
     CU_ASSERT_PTR_NOT_NULL_FATAL(emu_ring_front(&w->cable->rx.data));
+}
+
+/* A packet of four segments, from number @from on, does. */
+static void bring(struct world *w, uint32_t from)
+{
+    post_stream(w, from, FULL_BYTES / EMU_SEG_BYTES);
+    bring_posted(w);
 }
 
 static struct emu_entry *entry_at(const struct world *w, uint32_t index)
@@ -255,40 +261,146 @@ static void spoil(struct world *w, void *at)
     *(uint8_t *)at ^= 1;
 }
 
-static void whole__that_is_spoilt_is_left(void)
+/* The CRC-32 that goes with what lies there now, of @bytes of payload in all. */
+static void seal(const struct world *w, uint32_t bytes)
+{
+    uint32_t crc = 0, last = emu_packet_segments(bytes) - 1;
+
+    for (uint32_t s = 0; s * EMU_SEG_BYTES < bytes; s++) {
+        uint32_t left = bytes - s * EMU_SEG_BYTES;
+
+        crc = emu_crc32(crc, seg_at(w, s), left < EMU_SEG_BYTES ? left : EMU_SEG_BYTES);
+    }
+    entry_at(w, last)->crc = engine_crc(crc, entry_at(w, 0)->packet.tag, 1, false, 0);
+}
+
+/* A byte of a header is spoilt, with a CRC-32 that says that it is right. */
+static void forge(struct world *w, void *at, uint32_t bytes)
+{
+    *(uint8_t *)at ^= 1;
+    seal(w, bytes);
+    refused(w);
+    *(uint8_t *)at ^= 1;
+    seal(w, bytes);
+}
+
+/* A byte of each field of segment @s of @count, and of what it carries. */
+static void spoil_segment(struct world *w, uint32_t s, uint32_t count, uint32_t segs)
+{
+    struct emu_packet_hdr *hdr = &entry_at(w, s)->packet;
+    uint32_t buf = entry_at(w, s)->buf;
+
+    for (uint32_t byte = 0; byte < (s ? sizeof hdr->cont : sizeof hdr->head); byte++)
+        spoil(w, (uint8_t *)&hdr->head + byte);
+    spoil(w, &hdr->tag);
+    spoil(w, &hdr->channel);
+    spoil(w, &hdr->last);
+    if (s == segs - 1)
+        spoil(w, &entry_at(w, s)->crc);
+    entry_at(w, s)->buf = s < count ? EMU_NO_BUF : entry_at(w, 0)->buf;
+    refused(w);
+    entry_at(w, s)->buf = buf;
+    if (s >= count)
+        return;
+    spoil(w, &seg_at(w, s)->hdr.src);
+    spoil(w, &seg_at(w, s)->hdr.dst);
+    spoil(w, &seg_at(w, s)->hdr.seq);
+    spoil(w, &seg_at(w, s)->hdr.kind);
+    spoil(w, &seg_at(w, s)->hdr.len);
+    spoil(w, &seg_at(w, s)->payload[seg_at(w, s)->hdr.len / 2]);
+}
+
+/* Segments of these lengths, up to a 0, are one packet: taken as a whole, if it is good. */
+static void packet_of(const uint8_t *len)
 {
     struct world w;
+    uint32_t bytes = 0, count = 0, segs, channel;
+
+    world_open(&w, NULL);
+    for (; len[count]; count++) {
+        post(&w, 1, count, len[count]);
+        bytes += len[count] + EMU_HDR_BYTES;
+    }
+    bring_posted(&w);
+    segs = emu_packet_segments(bytes);
+    for (uint32_t s = 0; s < segs; s++)
+        spoil_segment(&w, s, count, segs);
+    for (uint32_t s = 0; s < count; s++) {
+        forge(&w, &seg_at(&w, s)->hdr.dst, bytes);
+        forge(&w, &seg_at(&w, s)->hdr.kind, bytes);
+        forge(&w, &seg_at(&w, s)->hdr.len, bytes);
+    }
+    if (count > 1)
+        forge(&w, &seg_at(&w, 1)->hdr.src, bytes);
+    CU_ASSERT_EQUAL(engine_arrive_whole(w.to, w.cable, segs - 1), 0);
+    channel = entry_at(&w, 0)->packet.channel;
+    CU_ASSERT_EQUAL(engine_arrive_whole(w.to, w.cable, segs), segs);
+    emu_rx_put_credits(&w.cable->rx, segs, channel, 0);
+    emu_peer_tell(&w.cable->rx.peer, w.to->dev.worker, EMU_EVENT_CREDIT);
+    engine_host_tell(w.to);
+    settle(&w);
+    CU_ASSERT_TRUE(came(&w, 0, count));
+    CU_ASSERT_EQUAL(emu_count_read(&w.from->counts.acks), 1);
+    CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.broken), 0);
+    CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.received), 1);
+    world_close(&w);
+}
+
+static void whole__that_is_spoilt_is_left(void)
+{
+    packet_of((const uint8_t[]){240, 240, 240, 240, 0});
+    packet_of((const uint8_t[]){240, 0});
+    packet_of((const uint8_t[]){240, 239, 0});
+    packet_of((const uint8_t[]){240, 240, 225, 0});
+    packet_of((const uint8_t[]){1, 0});
+    packet_of((const uint8_t[]){224, 0}); /* the longest that joins no other */
+    packet_of((const uint8_t[]){225, 0}); /* two segments on the wire */
+}
+
+/* A packet that says that it carries nothing, and carries nothing. */
+static void whole__of_nothing_is_left(void)
+{
+    struct world w;
+    struct emu_packet_hdr *hdr;
+    struct emu_head head;
+    uint64_t word;
     uint32_t buf;
 
     world_open(&w, NULL);
-    bring(&w, 0);
-    for (uint32_t s = 0; s < SEGS; s++) {
-        struct emu_packet_hdr *hdr = &entry_at(&w, s)->packet;
-
-        for (uint32_t byte = 0; byte < (s ? sizeof hdr->cont : sizeof hdr->head); byte++)
-            spoil(&w, (uint8_t *)&hdr->head + byte);
-        spoil(&w, &hdr->tag);
-        spoil(&w, &hdr->channel);
-        spoil(&w, &hdr->last);
-    }
-    spoil(&w, &entry_at(&w, SEGS - 1)->crc);
-    for (uint32_t s = 0; s < SEGS - 1; s++) {
-        spoil(&w, &seg_at(&w, s)->hdr.src);
-        spoil(&w, &seg_at(&w, s)->hdr.dst);
-        spoil(&w, &seg_at(&w, s)->hdr.kind);
-        spoil(&w, &seg_at(&w, s)->hdr.len);
-        spoil(&w, &seg_at(&w, s)->payload[s * 77]);
-        buf = entry_at(&w, s)->buf;
-        entry_at(&w, s)->buf = EMU_NO_BUF;
-        refused(&w);
-        entry_at(&w, s)->buf = buf;
-    }
-    entry_at(&w, SEGS - 1)->buf = entry_at(&w, 0)->buf;
+    post(&w, 1, 0, 1);
+    bring_posted(&w);
+    hdr = &entry_at(&w, 0)->packet;
+    word = hdr->head;
+    buf = entry_at(&w, 0)->buf;
+    CU_ASSERT_TRUE(emu_head_unpack(&head, word));
+    head.bytes = 0;
+    hdr->head = emu_head_pack(&head);
+    entry_at(&w, 0)->buf = EMU_NO_BUF;
     refused(&w);
-    entry_at(&w, SEGS - 1)->buf = EMU_NO_BUF;
+    hdr->head = word;
+    entry_at(&w, 0)->buf = buf;
     settle(&w);
-    CU_ASSERT_TRUE(came(&w, 0, 4));
-    CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.broken), 0);
+    CU_ASSERT_TRUE(came(&w, 0, 1));
+    world_close(&w);
+}
+
+/* Of which it is not so: segments that are not full before the last one, and none at all. */
+static void whole__is_one_of_a_message(void)
+{
+    struct world w;
+
+    world_open(&w, NULL);
+    post(&w, 1, 0, 239);
+    post(&w, 1, 1, 240);
+    bring_posted(&w);
+    refused(&w);
+    settle(&w);
+    CU_ASSERT_TRUE(came(&w, 0, 2));
+    post(&w, 1, 2, 0);
+    bring_posted(&w);
+    CU_ASSERT_EQUAL(engine_arrive_whole(w.to, w.cable, MOST), 0);
+    settle(&w);
+    CU_ASSERT_TRUE(came(&w, 2, 1));
     world_close(&w);
 }
 
@@ -459,6 +571,8 @@ int main(void)
         CASE(whole__is_sent_only_when_it_is_next_and_has_room),
         CASE(whole__is_delivered_and_acknowledged),
         CASE(whole__that_is_spoilt_is_left),
+        CASE(whole__of_nothing_is_left),
+        CASE(whole__is_one_of_a_message),
         CASE(whole__that_is_broken_is_sent_again),
         CASE(whole__that_has_not_come_is_left),
         CASE(whole__waits_where_something_is_before_it),

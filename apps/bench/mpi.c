@@ -472,7 +472,8 @@ void bench_mpi_bandwidth(struct bench *bench, int ranks)
 
 /*
  * Calls of each collective, and those before that do not count: about as long a run at every
- * count of ranks, and long enough for the kernel to have found a core for everybody (100 ms).
+ * count of ranks. The worker looks for its core every 256 turns (emu/worker/crowd.h), so that it
+ * has found it by then.
  */
 static void collective_args(const struct bench *bench, int ranks, const char *args[2])
 {

@@ -73,9 +73,10 @@ void engine_arrive(struct engine *e, struct engine_link *l, struct emu_entry *en
 uint32_t engine_arrive_run(struct engine *e, struct engine_link *l, uint32_t c, uint32_t most);
 
 /**
- * engine_arrive_whole - the same of the packet whose head is the oldest entry, of a stream: full
- * segments for this node's host. All of it is here, as it should be, and the host has room: it is
- * delivered and acknowledged. Returns its segments; 0: it is not so, and nothing has changed.
+ * engine_arrive_whole - the same of the packet whose head is the oldest entry, if it is of one
+ * message for this node's host: its segments are full but for the last one. All of it is here, as
+ * it should be, and the host has room: it is delivered and acknowledged. Returns its segments; 0:
+ * it is not so, and nothing has changed.
  */
 uint32_t engine_arrive_whole(struct engine *e, struct engine_link *l, uint32_t most);
 

@@ -405,6 +405,7 @@ uint32_t engine_link_whole(struct engine *e, struct engine_link *l)
     if (!channels)
         return 0;
     begin_channel(e, l, i, channels);
+    link_has_slot(l);
     slot->packet.head = segment_head(p, p->channel, 0);
     slot->packet.rest = segment_rest(p, 0, p->channel);
     segment_payload(e, p, 0, slot);

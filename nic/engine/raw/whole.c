@@ -139,11 +139,11 @@ uint32_t engine_arrive_whole(struct engine *e, struct engine_link *l, uint32_t m
     struct emu_head head;
 
     segs = whole_head(e, in, hdr, &head);
-    if (!segs || segs > most || !engine_delivers_at_once(e, segs) ||
-        !whole_came(l->rx.data, &head, segs, in->buf, &crc))
+    if (!segs || segs > most || !whole_came(l->rx.data, &head, segs, in->buf, &crc))
         return 0;
     count = (head.bytes + EMU_SEG_BYTES - 1) / EMU_SEG_BYTES;
-    if (!whole_has(in->buf, count, segs) || !whole_good(e, &head, tag, in->buf, crc))
+    if (!whole_has(in->buf, count, segs) || !engine_delivers_at_once(e, count) ||
+        !whole_good(e, &head, tag, in->buf, crc))
         return 0;
     in->head = head;
     in->tag = tag;

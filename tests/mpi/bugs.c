@@ -7,10 +7,12 @@
  */
 #include <mpi.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #define LONG 1000000 /* bytes: a message that asks first */
 
@@ -124,10 +126,35 @@ static void stopped(void)
 }
 
 /* All others send to a process that takes nothing. */
+/* Is process @pid stopped? Then it takes nothing any more, in none of its threads. */
+static bool is_stopped(int pid)
+{
+    char path[32], line[512];
+    const char *name_end;
+    size_t bytes;
+    FILE *file;
+
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    file = fopen(path, "r");
+    if (!file)
+        return false;
+    bytes = fread(line, 1, sizeof line - 1, file);
+    fclose(file);
+    line[bytes] = '\0';
+    name_end = strrchr(line, ')');
+    return name_end && strncmp(name_end, ") T", 3) == 0;
+}
+
+/* The last rank may get a core only when the others have sent all: they wait for its stop. */
 static void flood(void)
 {
+    int pid = getpid();
+
+    MPI_Bcast(&pid, 1, MPI_INT, last, MPI_COMM_WORLD);
     if (rank == last)
         raise(SIGSTOP);
+    while (rank != last && !is_stopped(pid))
+        usleep(1000);
     for (int i = 0; rank != last && i < 3000; i++)
         MPI_Send(&i, 1, MPI_INT, last, 1, MPI_COMM_WORLD);
     barrier();

@@ -9,7 +9,6 @@
 #include "emu/worker/worker.h"
 
 #define CROWD_SOON_PS 2000000u /* closer than this, it comes before a core that was given up */
-#define CROWD_TURNS   256u     /* between two looks at who is where: some milliseconds */
 
 enum owed {
     OWED_BY_NOBODY,
@@ -17,6 +16,7 @@ enum owed {
     OWED_FROM_HERE       /* by one that may wait for this core */
 };
 
+/* 1 + its number; 0: nobody can say. */
 static uint32_t own_core(void)
 {
     return (uint32_t)sched_getcpu() + 1;
@@ -114,10 +114,12 @@ static bool crowd_count(struct emu_worker *worker, uint16_t on[CPU_SETSIZE])
         struct emu_edge *edge = list->edge[i];
         uint32_t core = atomic_load_explicit(&edge->shared->post_core, memory_order_relaxed);
 
-        streams |= edge->streams;
-        if (edge->posted && core && core <= CPU_SETSIZE)
-            on[core - 1]++;
+        if (!edge->posted)
+            continue;
         edge->posted = false;
+        streams |= edge->streams;
+        if (core && core <= CPU_SETSIZE)
+            on[core - 1]++;
     }
     return !streams;
 }
@@ -126,26 +128,33 @@ uint32_t emu_crowd_core(const uint16_t on[CPU_SETSIZE], const cpu_set_t *usable,
 {
     uint32_t least = own;
 
+    if (!own || own > CPU_SETSIZE)
+        return own;
     for (uint32_t i = 0; i < CPU_SETSIZE; i++)
         if (CPU_ISSET(i, usable) && on[i] < on[least - 1])
             least = i + 1;
     return on[own - 1] >= on[least - 1] + 2 ? least : own;
 }
 
-void emu_crowd_turn(struct emu_worker *worker)
+uint32_t emu_crowd_look(struct emu_worker *worker, uint32_t own)
 {
     uint16_t on[CPU_SETSIZE] = {0};
-    uint32_t own, core;
     cpu_set_t usable;
 
-    if (!is_crowded(worker) || ++worker->crowd.turns < CROWD_TURNS)
+    if (!crowd_count(worker, on) || sched_getaffinity(0, sizeof usable, &usable))
+        return own;
+    return emu_crowd_core(on, &usable, own);
+}
+
+void emu_crowd_turn(struct emu_worker *worker)
+{
+    uint32_t own, core;
+
+    if (!is_crowded(worker) || ++worker->crowd.turns < EMU_CROWD_TURNS)
         return;
     worker->crowd.turns = 0;
     own = own_core();
-    if (!crowd_count(worker, on) || own > CPU_SETSIZE || on[own - 1] < 2 ||
-        sched_getaffinity(0, sizeof usable, &usable))
-        return;
-    core = emu_crowd_core(on, &usable, own);
+    core = emu_crowd_look(worker, own);
     if (core != own)
         emu_place_move(core);
 }

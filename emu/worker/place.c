@@ -8,6 +8,21 @@
 #include <string.h>
 #include <unistd.h>
 
+/*
+ * This thread may use the cores in @all again. Who was bound to nothing but its cpuset, which is
+ * then the same as to be bound to nothing, is so again: it gets those that are added later, too.
+ * @all is refused if all its cores were taken away meanwhile.
+ */
+static void place_unbind(const cpu_set_t *all)
+{
+    cpu_set_t every, now;
+
+    memset(&every, 0xff, sizeof every);
+    if (sched_setaffinity(0, sizeof every, &every) || sched_getaffinity(0, sizeof now, &now) ||
+        !CPU_EQUAL(&now, all))
+        sched_setaffinity(0, sizeof *all, all);
+}
+
 void emu_place_move(uint32_t core)
 {
     cpu_set_t all, one;
@@ -17,13 +32,8 @@ void emu_place_move(uint32_t core)
         return;
     CPU_ZERO(&one);
     CPU_SET(core - 1, &one);
-    if (sched_setaffinity(0, sizeof one, &one))
-        return;
-    /* It is there now, and may go again; to any core, if its own were taken away meanwhile. */
-    if (sched_setaffinity(0, sizeof all, &all)) {
-        memset(&all, 0xff, sizeof all);
-        sched_setaffinity(0, sizeof all, &all);
-    }
+    if (!sched_setaffinity(0, sizeof one, &one))
+        place_unbind(&all);
 }
 
 uint32_t emu_place_cores(void)

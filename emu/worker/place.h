@@ -5,9 +5,9 @@
  * With fewer cores than threads two of the three that a message takes share a core. A stream is
  * fastest if these are its sender and the worker: what the one writes the other finds in the caches
  * of their core, and the receiver, which has the most to do, has the other core. Nothing tells the
- * scheduler so: all three run without end, and it leaves them where they are. Where several send,
- * the worker stays where it is: of 4 ranks that all do (1 MB all-reduced over messages) the slowest
- * counts, and following each took 1.2 times as long.
+ * scheduler so: all three run without end, and it leaves them where they are. Where several send
+ * by turns none of them is followed: of 4 ranks that all do (1 MB all-reduced over messages) the
+ * slowest counts, and following each took 1.2 times as long.
  *
  * A hint, and a move, no binding: the scheduler may move the worker again at once, and nothing is
  * moved to a core that the worker may not use. What processes say of their cores is believed as far

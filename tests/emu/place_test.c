@@ -5,6 +5,7 @@
  */
 #include "emu/worker/place.h"
 
+#include <pthread.h>
 #include <sched.h>
 
 #include "tests/test.h"
@@ -243,12 +244,147 @@ static void crowd__belongs_where_the_fewest_are(void)
     CU_ASSERT_EQUAL(emu_crowd_core(on, &usable, 1), CPU_SETSIZE);
     CU_ASSERT_EQUAL(emu_crowd_core(on, &usable, 2), CPU_SETSIZE);
     CU_ASSERT_EQUAL(emu_crowd_core(on, &usable, CPU_SETSIZE), CPU_SETSIZE);
+    CU_ASSERT_EQUAL(emu_crowd_core(on, &usable, 0), 0); /* nobody could say where it is */
+    CU_ASSERT_EQUAL(emu_crowd_core(on, &usable, CPU_SETSIZE + 1), CPU_SETSIZE + 1);
+    CU_ASSERT_EQUAL(emu_crowd_core(on, &usable, UINT32_MAX), UINT32_MAX);
+}
+
+/* An answer is waited for so long, and then counted as none; what a device did not do counts not. */
+static void wait__ends(void)
+{
+    struct emu_worker *worker;
+    struct edges w;
+
+    crowd_open(&w);
+    worker = w.fabric->worker[0];
+    atomic_store(&w.nic[1].shared->post_core, CPU_SETSIZE + 1);
+    for (uint32_t vain = 1; vain <= EMU_CROWD_IN_VAIN; vain++) {
+        send(&w, 0, 1);
+        CU_ASSERT_TRUE(awaits(&w));
+        while (emu_crowd_waits(worker))
+            ;
+        CU_ASSERT_EQUAL(worker->crowd.in_vain, vain);
+        CU_ASSERT_FALSE(emu_crowd_waits(worker));
+        CU_ASSERT_EQUAL(worker->crowd.in_vain, vain); /* once */
+    }
+    worker->rest_ps = 1000000;
+    send(&w, 0, 1);
+    CU_ASSERT_TRUE(awaits(&w)); /* a device: no answer came so often */
+    while (emu_crowd_waits(worker))
+        ;
+    CU_ASSERT_EQUAL(worker->crowd.in_vain, EMU_CROWD_IN_VAIN + 1);
+    edges_close(&w);
+}
+
+/* What comes while an answer is awaited ends the wait, and says that answers come. */
+static void wait__is_ended_by_what_comes(void)
+{
+    struct emu_worker *worker;
+    struct edges w;
+
+    crowd_open(&w);
+    worker = w.fabric->worker[0];
+    atomic_store(&w.nic[1].shared->post_core, CPU_SETSIZE + 1);
+    worker->crowd.in_vain = EMU_CROWD_IN_VAIN - 1;
+    send(&w, 0, 1);
+    CU_ASSERT_TRUE(awaits(&w));
+    worker->crowd.wait_ns = UINT64_MAX; /* however late this host lets the test go on */
+    send(&w, 1, 0);
+    CU_ASSERT_NOT_EQUAL(emu_worker_pass(worker), 0);
+    CU_ASSERT_FALSE(emu_crowd_waits(worker));
+    CU_ASSERT_EQUAL(worker->crowd.in_vain, 0);
+    edges_close(&w);
 }
 
 /* Since it was looked where node @n's process is. */
 static bool has_posted(struct emu_worker *worker, uint32_t n)
 {
     return atomic_load(&worker->edges)->edge[n]->posted;
+}
+
+/* The first three send something, and say that they did so on @core. */
+static void post_on(struct edges *w, uint32_t core)
+{
+    for (uint32_t n = 0; n < 3; n++) {
+        send(w, n, 3);
+        atomic_store(&w->nic[n].shared->post_core, core);
+    }
+    while (emu_worker_pass(w->fabric->worker[0]))
+        ;
+    for (uint32_t n = 0; n < 3; n++)
+        CU_ASSERT_TRUE(has_posted(w->fabric->worker[0], n));
+}
+
+/* One of the cores that this thread may use, 1 + its number, that is not @but. */
+static uint32_t another(uint32_t but)
+{
+    cpu_set_t usable;
+
+    CU_ASSERT_EQUAL_FATAL(sched_getaffinity(0, sizeof usable, &usable), 0);
+    for (uint32_t core = 1; core <= CPU_SETSIZE; core++)
+        if (core != but && CPU_ISSET(core - 1, &usable))
+            return core;
+    return 0;
+}
+
+/* By what posted since the last look, if it is in a crowd, and not each turn. */
+static void crowd__looks_now_and_then(void)
+{
+    struct emu_worker *worker;
+    struct edges w;
+
+    crowd_open(&w);
+    worker = w.fabric->worker[0];
+    post_on(&w, 1);
+    worker->crowd.turns = 0;
+    for (uint32_t turn = 1; turn < EMU_CROWD_TURNS; turn++)
+        emu_crowd_turn(worker);
+    CU_ASSERT_TRUE(has_posted(worker, 0));
+    emu_crowd_turn(worker);
+    CU_ASSERT_FALSE(has_posted(worker, 0));
+    post_on(&w, 1);
+    for (uint32_t turn = 1; turn < EMU_CROWD_TURNS; turn++)
+        emu_crowd_turn(worker);
+    CU_ASSERT_TRUE(has_posted(worker, 0));
+    atomic_store(&worker->crowded, 0);
+    for (uint32_t turn = 0; turn < 2 * EMU_CROWD_TURNS; turn++)
+        emu_crowd_turn(worker);
+    CU_ASSERT_TRUE(has_posted(worker, 0));
+    edges_close(&w);
+}
+
+/* Those alone count that posted, and only where they can be; who streams moves it by itself. */
+static void crowd__goes_by_who_posted_lately(void)
+{
+    static const uint32_t nowhere[] = {0, CPU_SETSIZE + 1, 1u << 31, UINT32_MAX};
+    uint32_t own = (uint32_t)sched_getcpu() + 1;
+    struct emu_worker *worker;
+    struct edges w;
+
+    if (!another(own)) {
+        test_skip("one core");
+        return;
+    }
+    crowd_open(&w);
+    worker = w.fabric->worker[0];
+    post_on(&w, own);
+    CU_ASSERT_EQUAL(emu_crowd_look(worker, own), another(own));
+    CU_ASSERT_EQUAL(emu_crowd_look(worker, own), own); /* nobody did since */
+    for (uint32_t i = 0; i < sizeof nowhere / sizeof nowhere[0]; i++) {
+        post_on(&w, nowhere[i]);
+        CU_ASSERT_EQUAL(emu_crowd_look(worker, own), own);
+        CU_ASSERT_FALSE(has_posted(worker, 0));
+    }
+    post_on(&w, own);
+    CU_ASSERT_EQUAL(emu_crowd_look(worker, 0), 0); /* where it is itself is not known */
+    atomic_load(&worker->edges)->edge[1]->streams = true;
+    post_on(&w, own);
+    CU_ASSERT_EQUAL(emu_crowd_look(worker, own), own);
+    atomic_load(&worker->edges)->edge[1]->streams = false;
+    atomic_load(&worker->edges)->edge[3]->streams = true; /* once; it posts no more */
+    post_on(&w, own);
+    CU_ASSERT_EQUAL(emu_crowd_look(worker, own), another(own));
+    edges_close(&w);
 }
 
 /*
@@ -261,28 +397,80 @@ static void crowd__moves_from_where_most_post(void)
     struct edges w;
     bool moved = false;
 
-    if (emu_place_cores() < 2)
+    if (emu_place_cores() < 2) {
+        test_skip("one core");
         return;
+    }
     crowd_open(&w);
     worker = w.fabric->worker[0];
     for (uint32_t trial = 0; trial < 100 && !moved; trial++) {
         uint32_t own = (uint32_t)sched_getcpu() + 1;
 
-        for (uint32_t n = 0; n < 3; n++) {
-            send(&w, n, 3);
-            atomic_store(&w.nic[n].shared->post_core, own);
-        }
-        while (emu_worker_pass(worker))
-            ;
-        for (uint32_t n = 0; n < 3; n++)
-            CU_ASSERT_TRUE(has_posted(worker, n));
-        for (uint32_t turn = 0; turn < 1024 && has_posted(worker, 0); turn++)
+        post_on(&w, own);
+        for (uint32_t turn = 0; turn < 4 * EMU_CROWD_TURNS && has_posted(worker, 0); turn++)
             emu_crowd_turn(worker);
         for (uint32_t n = 0; n < 3; n++)
             CU_ASSERT_FALSE(has_posted(worker, n));
         moved = (uint32_t)sched_getcpu() + 1 != own;
     }
     CU_ASSERT_TRUE(moved);
+    edges_close(&w);
+}
+
+/* Something that always wants a core. */
+static void *other_run(void *arg)
+{
+    atomic_bool *ends = arg;
+
+    while (!atomic_load(ends))
+        sched_yield();
+    return NULL;
+}
+
+/* Since it last stood still the worker's thread waited for an answer, and looked who is where. */
+static bool thread_did_both(struct edges *w)
+{
+    struct emu_worker *worker = w->fabric->worker[0];
+    bool both;
+
+    emu_thread_hold(w->fabric->drive.thread[0]);
+    both = worker->crowd.in_vain && !has_posted(worker, 2);
+    emu_thread_go(w->fabric->drive.thread[0]);
+    return both;
+}
+
+/*
+ * A worker's thread among others waits for answers in vain, and gives its core away so often that
+ * it looks who is where: node 2 posts once, 0 goes on, 1 says that it is elsewhere and is silent.
+ */
+static void crowd__is_asked_by_a_worker_that_runs(void)
+{
+    struct fabric_config config = {.threads = 1};
+    uint32_t count = emu_place_cores() < 8 ? emu_place_cores() + 1 : 9;
+    atomic_bool ends = false;
+    struct emu_seg seg;
+    pthread_t other[9];
+    bool both = false;
+    struct edges w;
+
+    world_profile(&config.profile, "oq2004", NULL);
+    edges_open(&w, "kary:4,1", &config);
+    atomic_store(&w.fabric->worker[0]->oversubscribed, 1);
+    atomic_store(&w.fabric->worker[0]->crowded, 1);
+    atomic_store(&w.nic[1].shared->post_core, CPU_SETSIZE + 1);
+    for (uint32_t i = 0; i < count; i++)
+        CU_ASSERT_EQUAL_FATAL(pthread_create(&other[i], NULL, other_run, &ends), 0);
+    send(&w, 2, 1);
+    for (uint32_t i = 0; i < EDGES_GIVE_UP && !both; i++) {
+        send(&w, 0, 1);
+        CU_ASSERT_TRUE_FATAL(edges_await(&w, 1, &seg));
+        edges_pause(i);
+        both = i % 64 == 63 && thread_did_both(&w);
+    }
+    CU_ASSERT_TRUE(both);
+    atomic_store(&ends, true);
+    for (uint32_t i = 0; i < count; i++)
+        pthread_join(other[i], NULL);
     edges_close(&w);
 }
 
@@ -321,8 +509,13 @@ int main(void)
         CASE(answer__is_awaited_from_other_cores_alone),
         CASE(answer__is_owed_until_it_is_given),
         CASE(device__is_awaited_where_nobody_here_owes),
+        CASE(wait__ends),
+        CASE(wait__is_ended_by_what_comes),
         CASE(crowd__belongs_where_the_fewest_are),
+        CASE(crowd__looks_now_and_then),
+        CASE(crowd__goes_by_who_posted_lately),
         CASE(crowd__moves_from_where_most_post),
+        CASE(crowd__is_asked_by_a_worker_that_runs),
         CASE(answer__is_not_awaited_on_the_own_core),
         {NULL, NULL},
     };

@@ -67,23 +67,24 @@ uint64_t bench_sample_ns(const struct bench *bench);
 
 /* --- the benchmarks; each prints its rows ------------------------------------------- */
 
-void bench_ring(struct bench *bench, int unused);           /* bench/ring.c */
-void bench_hops(struct bench *bench, int unused);           /* bench/hops.c */
-void bench_ack_hops(struct bench *bench, int unused);       /* bench/ack/ack.c */
-void bench_ack_split(struct bench *bench, int unused);      /* bench/ack/ack.c */
-void bench_ack_rate(struct bench *bench, int unused);       /* bench/ack/virtual.c */
-void bench_ack_virtual(struct bench *bench, int unused);    /* bench/ack/virtual.c */
-void bench_relay(struct bench *bench, int unused);          /* bench/bare/relay.c */
-void bench_crc(struct bench *bench, int unused);            /* bench/crc.c */
-void bench_hostlink(struct bench *bench, int unused);       /* bench/hostlink.c */
-void bench_virtual(struct bench *bench, int unused);        /* bench/virtual.c */
-void bench_real(struct bench *bench, int unused);           /* bench/real.c */
-void bench_start256(struct bench *bench, int unused);       /* bench/fabric.c */
-void bench_idle256(struct bench *bench, int clock);         /* enum emu_clock_mode */
-void bench_face(struct bench *bench, int nodes);            /* bench/face.c */
-void bench_mpi_latency(struct bench *bench, int ranks);     /* bench/mpi.c */
-void bench_mpi_bandwidth(struct bench *bench, int ranks);   /* bench/mpi.c */
-void bench_mpi_collectives(struct bench *bench, int ranks); /* bench/mpi.c */
+void bench_ring(struct bench *bench, int unused);            /* bench/ring.c */
+void bench_hops(struct bench *bench, int unused);            /* bench/hops.c */
+void bench_ack_hops(struct bench *bench, int unused);        /* bench/ack/ack.c */
+void bench_ack_split(struct bench *bench, int unused);       /* bench/ack/ack.c */
+void bench_ack_rate(struct bench *bench, int unused);        /* bench/ack/virtual.c */
+void bench_ack_virtual(struct bench *bench, int unused);     /* bench/ack/virtual.c */
+void bench_relay(struct bench *bench, int unused);           /* bench/bare/relay.c */
+void bench_relay_allreduce(struct bench *bench, int unused); /* bench/bare/allreduce.c */
+void bench_crc(struct bench *bench, int unused);             /* bench/crc.c */
+void bench_hostlink(struct bench *bench, int unused);        /* bench/hostlink.c */
+void bench_virtual(struct bench *bench, int unused);         /* bench/virtual.c */
+void bench_real(struct bench *bench, int unused);            /* bench/real.c */
+void bench_start256(struct bench *bench, int unused);        /* bench/fabric.c */
+void bench_idle256(struct bench *bench, int clock);          /* enum emu_clock_mode */
+void bench_face(struct bench *bench, int nodes);             /* bench/face.c */
+void bench_mpi_latency(struct bench *bench, int ranks);      /* bench/mpi.c */
+void bench_mpi_bandwidth(struct bench *bench, int ranks);    /* bench/mpi.c */
+void bench_mpi_collectives(struct bench *bench, int ranks);  /* bench/mpi.c */
 
 void bench_mpi_large(struct bench *bench, int bytes); /* bench/mpi.c */
 

@@ -32,7 +32,9 @@ ACK_RATE = {f"ack.rate.{what}{part}" for part in ("", " of most")
                          "all.uniform", "all.alltoall")}
 FACE = {f"face.{what}" for what in ("hops.nodes64.without", "hops.nodes64.with",
                                     "hops.nodes64 with/without", "core.nodes64")}
-RELAY = {"relay.latency8": "us", "relay.stream.copies4": "MB/s", "relay.stream.copies2": "MB/s"}
+RELAY = {"relay.latency8": "us", "relay.stream.copies4": "MB/s", "relay.stream.copies2": "MB/s",
+         "relay.allreduce8.np4": "us", "relay.allreduce8.np4.direct": "us",
+         "relay.allreduce8.np4 between/direct": "x"}
 CRC = {"crc.segment", "crc.segment.tables", "crc.head", "crc.cont"}
 
 # Stands in for mpirun: prints one bench line, or fails as a launcher does.

@@ -43,8 +43,8 @@ struct emu_worker;
 
 /**
  * emu_crowd_core - where a worker belongs that is on @own: its core, or the one in @usable that has
- * the fewest of those it serves, if these are at least two fewer. Cores count from 1; a worker whose
- * own is none of 1 to CPU_SETSIZE stays.
+ * the fewest of those it serves, if these are at least two fewer. Cores count from 1; a worker that
+ * is on none of 1 to CPU_SETSIZE stays.
  * @on: by core, from 0: how many are there. Pure.
  */
 uint32_t emu_crowd_core(const uint16_t on[CPU_SETSIZE], const cpu_set_t *usable, uint32_t own);

@@ -249,7 +249,7 @@ static void crowd__belongs_where_the_fewest_are(void)
     CU_ASSERT_EQUAL(emu_crowd_core(on, &usable, UINT32_MAX), UINT32_MAX);
 }
 
-/* An answer is waited for so long, and then counted as none; what a device did not do counts not. */
+/* An answer is awaited for so long, and then counted as none; what a device did not do is not. */
 static void wait__ends(void)
 {
     struct emu_worker *worker;

@@ -21,12 +21,12 @@
 
 #define TOPO           "kary:4,2" /* what `fabemu run` takes by itself: 16 nodes */
 #define FIGURES_MAX    3
-#define RATIOS_MAX     3
+#define RATIOS_MAX     5
 #define PROGRAMS_BUILT "tests" /* below the build folder */
 #define ENV_MAX        1024
 #define ARGS_MAX       24
 
-enum contender { FABEMU, FABEMU_OFF, FABEMU_ACK, TCP, SHM, CONTENDERS };
+enum contender { FABEMU, FABEMU_OFF, FABEMU_ACK, FABEMU_ACK_OFF, TCP, SHM, CONTENDERS };
 
 static const struct {
     const char *name;
@@ -46,6 +46,12 @@ static const struct {
                     true,
                     {NULL},
                     {"--profile", "qsnet3", "--set", "transport=acknowledged"}},
+    [FABEMU_ACK_OFF] = {"fabemu_ack_off",
+                        "fabemu, " TOPO
+                        ", qsnet3 with acknowledgments, without the collective component",
+                        true,
+                        {"OMPI_MCA_coll=^fabemu"},
+                        {"--profile", "qsnet3", "--set", "transport=acknowledged"}},
     [TCP] = {"tcp",
              "libfabric's tcp;ofi_rxm",
              false,
@@ -71,6 +77,7 @@ struct ratio {
     enum contender over; /* numerator */
     enum contender under;
     double at_least; /* the target; 0: none */
+    double at_most;  /* the other way round */
 };
 
 /* One number that the program prints, and what is made of it. */
@@ -81,6 +88,7 @@ struct figure {
     const char *unit;
     struct ratio ratio[RATIOS_MAX];
     unsigned ratios;
+    double at_most[CONTENDERS]; /* targets; 0: none */
 };
 
 struct cell {
@@ -280,7 +288,7 @@ static void report_check(const char *path, const struct cell *cell, enum contend
         wrong = "no segments went through the fabric";
     else if (cell->collectives && who == FABEMU && in_switch <= 0)
         wrong = "the collectives did not run in the switches";
-    else if (who == FABEMU_OFF && in_switch > 0)
+    else if ((who == FABEMU_OFF || who == FABEMU_ACK_OFF) && in_switch > 0)
         wrong = "collectives ran in the switches that should not";
     if (wrong)
         snprintf(error, error_bytes, "%s", wrong);
@@ -343,6 +351,14 @@ static struct json_object *cell_conditions(const struct cell *cell, enum contend
     return own;
 }
 
+/* At most one of them is there. */
+static enum bench_goal goal_of(double at_least, double at_most)
+{
+    if (at_least > 0)
+        return BENCH_AT_LEAST;
+    return at_most > 0 ? BENCH_AT_MOST : BENCH_NO_GOAL;
+}
+
 static void value_row(struct bench *bench, const struct cell *cell, const struct figure *figure,
                       enum contender who, const struct bench_samples *samples, const char *error)
 {
@@ -353,7 +369,9 @@ static void value_row(struct bench *bench, const struct cell *cell, const struct
                                          .unit = figure->unit,
                                          .samples = samples,
                                          .conditions = cell_conditions(cell, who),
-                                         .error = *error ? error : NULL});
+                                         .error = *error ? error : NULL,
+                                         .goal = goal_of(0, figure->at_most[who]),
+                                         .target = figure->at_most[who]});
 }
 
 /* Round by round; a row only if both have measured. */
@@ -377,8 +395,8 @@ static void ratio_row(struct bench *bench, const struct cell *cell, const struct
                              .unit = "x",
                              .samples = &ratios,
                              .conditions = json_object_get(own),
-                             .goal = ratio->at_least > 0 ? BENCH_AT_LEAST : BENCH_NO_GOAL,
-                             .target = ratio->at_least,
+                             .goal = goal_of(ratio->at_least, ratio->at_most),
+                             .target = ratio->at_least + ratio->at_most,
                          });
     json_object_put(own);
 }
@@ -433,8 +451,9 @@ static const struct pingpong {
       "pingpong",
       "latency_us",
       "us",
-      {{TCP, FABEMU, 0}, {FABEMU, SHM, 0}, {FABEMU_ACK, FABEMU, 0}},
-      3}},
+      {{TCP, FABEMU, 0, 0}, {FABEMU, SHM, 0, 0}, {FABEMU_ACK, FABEMU, 0, 0}},
+      3,
+      {[FABEMU] = 1, [FABEMU_ACK] = 1.5}}},
     {"mpi.bandwidth1M",
      "1048576",
      {"80000", "10000"},
@@ -442,8 +461,13 @@ static const struct pingpong {
       "pingpong",
       "bandwidth_mb_per_s",
       "MB/s",
-      {{FABEMU, SHM, 0.5}, {FABEMU, TCP, 0}, {FABEMU_ACK, FABEMU, 0}},
-      3}},
+      {{FABEMU, SHM, 0.6, 0},
+       {FABEMU, TCP, 1, 0},
+       {FABEMU_ACK, FABEMU, 0, 0},
+       {FABEMU_ACK, SHM, 0.3, 0},
+       {FABEMU_ACK, TCP, 1, 0}},
+      5,
+      {0}}},
 };
 
 static void pingpong(struct bench *bench, int ranks, const struct pingpong *own)
@@ -496,25 +520,21 @@ static void collective_args(const struct bench *bench, int ranks, const char *ar
 void bench_mpi_collectives(struct bench *bench, int ranks)
 {
     const char *calls[2];
-    const struct ratio tcp = {TCP, FABEMU, 0};
-    const struct ratio off = {FABEMU_OFF, FABEMU, 0};
-    const struct ratio ack = {FABEMU_ACK, FABEMU, 0};
+    const struct ratio tcp = {TCP, FABEMU, 0, 0};
+    const struct ratio off = {FABEMU_OFF, FABEMU, 1, 0};
+    const struct ratio ack = {FABEMU_ACK, FABEMU, 0, 0};
+    const struct ratio ack_off = {FABEMU_ACK_OFF, FABEMU_ACK, 1, 0};
+    const struct ratio shm = {FABEMU, SHM, 0, ranks == 4 ? 1.3 : 0};
     collective_args(bench, ranks, calls);
     const struct cell cell = {
         .program = "mpi_allreduce_bench",
         .args = {"--json", "--bytes", "8", "--iterations", calls[0], "--warmup", calls[1]},
         .ranks = ranks,
-        .who = PAIR | 1u << FABEMU_OFF,
+        .who = PAIR | 1u << FABEMU_OFF | 1u << FABEMU_ACK_OFF,
         .collectives = true,
-        .figure =
-            {{"allreduce8",
-              "allreduce",
-              "median_us",
-              "us",
-              {{TCP, FABEMU, ranks == 4 ? 4 : 0}, {FABEMU_OFF, FABEMU, ranks > 4 ? 1 : 0}, ack},
-              3},
-             {"barrier", "barrier", "median_us", "us", {tcp, off, ack}, 3},
-             {"bcast8", "bcast", "median_us", "us", {tcp, off, ack}, 3}},
+        .figure = {{"allreduce8", "allreduce", "median_us", "us", {tcp, off, shm, ack, ack_off}, 5},
+                   {"barrier", "barrier", "median_us", "us", {tcp, off, ack, ack_off}, 4},
+                   {"bcast8", "bcast", "median_us", "us", {tcp, off, ack, ack_off}, 4}},
         .figures = 3,
     };
 
@@ -526,18 +546,31 @@ void bench_mpi_large(struct bench *bench, int bytes)
 {
     bool mega = bytes >= 1 << 20;
     const char *calls = bench->quick ? (mega ? "100" : "1000") : (mega ? "1000" : "10000");
-    const struct ratio off = {FABEMU_OFF, FABEMU, mega ? 1 / 0.7 : 1}, shm = {FABEMU, SHM, 0};
+    const struct ratio off = {FABEMU_OFF, FABEMU, mega ? 1 / 0.7 : 1, 0};
+    const struct ratio ack_off = {FABEMU_ACK_OFF, FABEMU_ACK, 1, 0};
+    const struct ratio shm = {FABEMU, SHM, 0, 0};
     const struct cell cell = {
         .program = "mpi_allreduce_bench",
         .args = {"--json", "--bytes", mega ? "1048576" : "65536", "--iterations", calls, "--warmup",
                  mega ? "50" : "500"},
         .ranks = 4,
-        .who = 1u << FABEMU | 1u << FABEMU_OFF | 1u << SHM,
+        .who = 1u << FABEMU | 1u << FABEMU_OFF | 1u << FABEMU_ACK | 1u << FABEMU_ACK_OFF |
+               1u << SHM,
         .collectives = true,
         .figure =
-            {{mega ? "allreduce1M" : "allreduce64K", "allreduce", "median_us", "us", {off, shm}, 2},
-             {mega ? "bcast1M" : "bcast64K", "bcast", "median_us", "us", {off, shm}, 2},
-             {mega ? "reduce1M" : "reduce64K", "reduce", "median_us", "us", {off, shm}, 2}},
+            {{mega ? "allreduce1M" : "allreduce64K",
+              "allreduce",
+              "median_us",
+              "us",
+              {off, shm, ack_off},
+              3},
+             {mega ? "bcast1M" : "bcast64K", "bcast", "median_us", "us", {off, shm, ack_off}, 3},
+             {mega ? "reduce1M" : "reduce64K",
+              "reduce",
+              "median_us",
+              "us",
+              {off, shm, ack_off},
+              3}},
         .figures = 3,
     };
 

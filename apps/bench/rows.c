@@ -150,7 +150,7 @@ void bench_begin(struct bench *bench)
     }
     printf("fabemu bench: ");
     print_conditions(bench->conditions);
-    printf("\n\n%-36s %11s %-8s %11s %11s %3s  %s\n", "", "median", "unit", "least", "most", "n",
+    printf("\n\n%-42s %11s %-8s %11s %11s %3s  %s\n", "", "median", "unit", "least", "most", "n",
            "conditions");
     fflush(stdout);
 }
@@ -189,12 +189,12 @@ static void print_text(const struct bench_row *row, struct json_object *conditio
     char text[3][32];
 
     if (row->error) {
-        printf("%-36s %11s %s\n", row->name, "failed", row->error);
+        printf("%-42s %11s %s\n", row->name, "failed", row->error);
         return;
     }
     for (int i = 0; i < 3; i++)
         snprintf(text[i], sizeof text[i], "%.*f", figure[i] < 100 ? 2 : 1, figure[i]);
-    printf("%-36s %11s %-8s %11s %11s %3u  ", row->name, text[0], row->unit, text[1], text[2],
+    printf("%-42s %11s %-8s %11s %11s %3u  ", row->name, text[0], row->unit, text[1], text[2],
            in_order.count);
     print_conditions(conditions);
     printf("\n");

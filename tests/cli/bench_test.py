@@ -33,6 +33,7 @@ ACK_RATE = {f"ack.rate.{what}{part}" for part in ("", " of most")
 FACE = {f"face.{what}" for what in ("hops.nodes64.without", "hops.nodes64.with",
                                     "hops.nodes64 with/without", "core.nodes64")}
 RELAY = {"relay.latency8": "us", "relay.stream.copies4": "MB/s", "relay.stream.copies2": "MB/s",
+         "relay.stream.packets": "MB/s",
          "relay.allreduce8.np4": "us", "relay.allreduce8.np4.direct": "us",
          "relay.allreduce8.np4 between/direct": "x"}
 CRC = {"crc.segment", "crc.segment.tables", "crc.head", "crc.cont"}

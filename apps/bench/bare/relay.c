@@ -9,7 +9,8 @@
  * core of who sends, as the fabric's worker does. There are no headers to read, no routes, no
  * credits of cables, no MPI. `copies4` copies as the fabric does: into the sender's ring, out of
  * it, into the receiver's, out of it. In `copies2` the middle one hands on a number alone, and the
- * receiver reads the sender's ring.
+ * receiver reads the sender's ring. In `packets` it forms packets of what it copies, and has them
+ * acknowledged (packets.h).
  */
 #include <pthread.h>
 #include <sched.h>
@@ -19,6 +20,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "apps/bench/bare/packets.h"
 #include "apps/bench/internal.h"
 #include "emu/alloc.h"
 #include "emu/edge/around.h"
@@ -46,6 +48,7 @@ struct relay {
     struct relay_way up[2], down[2]; /* of either end */
     uint8_t *message;                /* that are sent, RELAY_MESSAGE bytes, */
     uint8_t *place;                  /* and RELAY_MESSAGES where they are received */
+    struct bare_packets *packets;    /* what is between them; NULL: slots go as they are */
     bool refers;
     bool streams;
     bool oversubscribed;
@@ -184,10 +187,8 @@ struct relay_lane {
     _Atomic uint32_t *core; /* of who is told */
 };
 
-static void lane_copy(const struct relay *relay, struct relay_lane *lane)
+static void lane_copy(const struct relay *relay, const struct emu_seg *from, struct emu_seg *to)
 {
-    const struct emu_seg *from = way_slot(lane->from, lane->moved);
-    struct emu_seg *to = way_slot(lane->to, lane->moved);
     const struct emu_hdr hdr = from->hdr;
 
     emu_seg_prefetch(from + EMU_EDGE_AHEAD, false);
@@ -197,6 +198,29 @@ static void lane_copy(const struct relay *relay, struct relay_lane *lane)
         emu_seg_copy(to, from, EMU_PAYLOAD_BYTES);
         to->hdr = hdr;
     }
+}
+
+/* So many slots are handed on together. Whole packets are shown, and rings wrap at their ends. */
+static uint32_t lane_slots(const struct relay *relay)
+{
+    static_assert(!(RELAY_TELLS % BARE_PACKET_SLOTS || EMU_EDGE_SLOTS % BARE_PACKET_SLOTS), "cut");
+    return relay->packets ? BARE_PACKET_SLOTS : 1;
+}
+
+/* The next ones: they are here, and there is room. */
+static void lane_move(const struct relay *relay, struct relay_lane *lane)
+{
+    const struct emu_seg *from = way_slot(lane->from, lane->moved);
+    struct emu_seg *to = way_slot(lane->to, lane->moved);
+
+    if (relay->packets) {
+        bare_packets_move(relay->packets, from, to);
+    } else if (relay->refers) {
+        to->hdr.seq = (uint32_t)lane->moved;
+    } else {
+        lane_copy(relay, from, to);
+    }
+    lane->moved += lane_slots(relay);
 }
 
 /* What is only referred to is free when its reader has it. */
@@ -214,15 +238,11 @@ static bool lane_step(const struct relay *relay, struct relay_lane *lane)
     uint64_t before = lane->moved;
 
     while (lane->moved - before < RELAY_TELLS && way_has(lane->from, lane->moved, &lane->has)) {
-        if (lane->moved == lane->room)
+        if (lane->room - lane->moved < lane_slots(relay))
             lane->room = way_taken(lane->to) + EMU_EDGE_SLOTS;
-        if (lane->moved == lane->room)
+        if (lane->room - lane->moved < lane_slots(relay))
             break;
-        if (relay->refers)
-            way_slot(lane->to, lane->moved)->hdr.seq = (uint32_t)lane->moved;
-        else
-            lane_copy(relay, lane);
-        lane->moved++;
+        lane_move(relay, lane);
     }
     lane_tell(lane, relay->refers);
     if (lane->moved == before)
@@ -357,7 +377,7 @@ static double stream_mb(struct relay *relay, uint64_t run_ns)
 
 struct relay_case {
     const char *name, *unit;
-    bool streams, refers;
+    bool streams, refers, packets;
     void *(*far)(void *relay);
     double (*near)(struct relay *relay, uint64_t run_ns);
 };
@@ -368,12 +388,15 @@ static bool way_open(struct relay_way *way)
     return way->slot;
 }
 
-static bool relay_open(struct relay *relay)
+static bool relay_open(struct relay *relay, bool packets)
 {
     relay->message = calloc(1, RELAY_MESSAGE);
     relay->place = calloc(RELAY_MESSAGES, RELAY_MESSAGE);
-    return relay->message && relay->place && way_open(&relay->up[0]) && way_open(&relay->up[1]) &&
-           way_open(&relay->down[0]) && way_open(&relay->down[1]);
+    if (packets)
+        relay->packets = bare_packets_open();
+    return relay->message && relay->place && (relay->packets || !packets) &&
+           way_open(&relay->up[0]) && way_open(&relay->up[1]) && way_open(&relay->down[0]) &&
+           way_open(&relay->down[1]);
 }
 
 static void relay_close(struct relay *relay)
@@ -382,11 +405,12 @@ static void relay_close(struct relay *relay)
         free(relay->up[side].slot);
         free(relay->down[side].slot);
     }
+    bare_packets_close(relay->packets);
     free(relay->message);
     free(relay->place);
 }
 
-/* A negative number: there are no threads, or no memory. */
+/* A negative number: there are no threads, or no memory, or a packet came otherwise. */
 static double relay_sample(const struct relay_case *what, uint64_t run_ns)
 {
     struct relay relay = {.streams = what->streams,
@@ -395,7 +419,7 @@ static double relay_sample(const struct relay_case *what, uint64_t run_ns)
     pthread_t middle, far;
     double value = -1;
 
-    if (relay_open(&relay) && !pthread_create(&middle, NULL, relay_main, &relay)) {
+    if (relay_open(&relay, what->packets) && !pthread_create(&middle, NULL, relay_main, &relay)) {
         bool both = !pthread_create(&far, NULL, what->far, &relay);
 
         if (both)
@@ -404,6 +428,8 @@ static double relay_sample(const struct relay_case *what, uint64_t run_ns)
         if (both)
             pthread_join(far, NULL);
         pthread_join(middle, NULL);
+        if (relay.packets && bare_packets_bad(relay.packets))
+            value = -1;
     }
     relay_close(&relay);
     return value;
@@ -412,9 +438,10 @@ static double relay_sample(const struct relay_case *what, uint64_t run_ns)
 void bench_relay(struct bench *bench, int unused)
 {
     static const struct relay_case cases[] = {
-        {"relay.latency8", "us", false, false, answer_main, latency_us},
-        {"relay.stream.copies4", "MB/s", true, false, sink_main, stream_mb},
-        {"relay.stream.copies2", "MB/s", true, true, sink_main, stream_mb},
+        {"relay.latency8", "us", false, false, false, answer_main, latency_us},
+        {"relay.stream.copies4", "MB/s", true, false, false, sink_main, stream_mb},
+        {"relay.stream.copies2", "MB/s", true, true, false, sink_main, stream_mb},
+        {"relay.stream.packets", "MB/s", true, false, true, sink_main, stream_mb},
     };
     unsigned repeat = bench_repeat(bench, 9, 3);
 
@@ -423,14 +450,15 @@ void bench_relay(struct bench *bench, int unused)
         struct bench_samples samples = {.count = 0};
         bool done = true;
 
-        bench_progress(bench, "relay", i / 3.0);
+        bench_progress(bench, "relay", i / 4.0);
         for (unsigned r = 0; r < repeat && done; r++) {
             bench_sample(&samples, relay_sample(&cases[i], bench_sample_ns(bench)));
             done = samples.value[r] > 0;
         }
-        bench_row(bench, &(struct bench_row){.name = cases[i].name,
-                                             .unit = cases[i].unit,
-                                             .samples = &samples,
-                                             .error = done ? NULL : "no memory or threads"});
+        bench_row(bench,
+                  &(struct bench_row){.name = cases[i].name,
+                                      .unit = cases[i].unit,
+                                      .samples = &samples,
+                                      .error = done ? NULL : "no memory or threads, or damage"});
     }
 }

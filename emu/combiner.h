@@ -74,8 +74,8 @@ static inline uint64_t emu_combiner_outs(uint8_t kind, uint64_t all, uint64_t ha
 
 /**
  * emu_combiner_own - a buffer with the same in it that nobody else holds, so that it may be
- * written. The caller's reference to @buf is given up for it. EMU_NO_BUF stays what it is. The pool
- * has a buffer to spare for each such call.
+ * written. The caller's reference to @buf is given up for it, and dropped late. EMU_NO_BUF stays
+ * what it is. The pool has buffers to spare for such calls, and for what is dropped late.
  * @bytes: of payload. Thread: the cache's.
  */
 static inline uint32_t emu_combiner_own(struct emu_pool_cache *cache, uint32_t buf, uint32_t bytes)
@@ -89,7 +89,7 @@ static inline uint32_t emu_combiner_own(struct emu_pool_cache *cache, uint32_t b
     assert(own != EMU_NO_BUF); /* the manager has set it aside */
     emu_seg_copy(emu_pool_seg(pool, own), emu_pool_seg(pool, buf), bytes);
     *emu_pool_note(pool, own) = *emu_pool_note(pool, buf);
-    emu_pool_drop(cache, buf);
+    emu_pool_drop_late(cache, buf);
     return own;
 }
 
@@ -101,7 +101,7 @@ typedef bool emu_payload_fn(struct emu_pool *pool, uint32_t buf);
 
 /**
  * emu_combiner_fold - the payload of @in is folded into that of @acc, and the reference to @in
- * dropped.
+ * dropped, late.
  * @acc: the caller's alone (emu_combiner_own()). @hdr: of the operation.
  * @payload: where one of the two has none, nothing is folded. Thread: the cache's.
  */
@@ -115,7 +115,7 @@ static inline __attribute__((always_inline)) void emu_combiner_fold(struct emu_p
     if (hdr->len && payload(pool, acc) && payload(pool, in))
         emu_combine_fold(hdr->op, hdr->type, emu_pool_bytes(pool, acc), emu_pool_bytes(pool, in),
                          hdr->len);
-    emu_pool_drop(cache, in);
+    emu_pool_drop_late(cache, in);
 }
 
 /* --- in the order of the inputs ----------------------------------------------------- */

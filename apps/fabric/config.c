@@ -54,7 +54,7 @@ uint64_t fabric_bufs(const struct fabric_config *config, uint32_t workers)
 {
     const struct topo_graph *graph = config->graph;
     uint32_t switches = fabric_own_switches(config);
-    uint64_t bufs = (uint64_t)(workers + 1) * 3 * EMU_POOL_CHAIN;
+    uint64_t bufs = (uint64_t)(workers + 1) * (3 * EMU_POOL_CHAIN + EMU_POOL_LATE);
 
     /* what is on cables to host links, and in these */
     bufs += (uint64_t)fabric_crossings(config, TOPO_NONE) * 2 * fabric_crossing_segments(config);

@@ -66,6 +66,7 @@ void emu_pool_cache_init(struct emu_pool_cache *cache, struct emu_pool *pool)
 {
     cache->pool = pool;
     cache->count = 0;
+    cache->lates = 0;
 }
 
 /* Relaxed: whoever may ask has met all who write. */

@@ -21,6 +21,7 @@
 #include "emu/link/seg.h"
 
 #define EMU_POOL_CHAIN 64u
+#define EMU_POOL_LATE  64u /* references that are dropped late, at most */
 
 /* The header in it is not used: it travels with the descriptor. */
 struct emu_buf {
@@ -45,6 +46,8 @@ struct emu_pool_cache {
     struct emu_pool *pool;
     uint32_t count;                    /* of those in `free`, below 2 * EMU_POOL_CHAIN */
     uint32_t free[2 * EMU_POOL_CHAIN]; /* what was given last is taken first */
+    uint32_t late[EMU_POOL_LATE]; /* emu_pool_drop_late(): none between two steps of a device */
+    uint32_t lates;
 };
 
 /** emu_pool_create - a pool of @bufs buffers, reserved, not touched. NULL without address space. */
@@ -144,6 +147,30 @@ static inline void emu_pool_drop(struct emu_pool_cache *cache, uint32_t buf)
     cache->free[cache->count++] = buf;
     if (cache->count == 2 * EMU_POOL_CHAIN)
         emu_pool_spill(cache);
+}
+
+/** emu_pool_drop_lates - drop what is to be dropped late. At the end of a step. */
+static inline void emu_pool_drop_lates(struct emu_pool_cache *cache)
+{
+    while (cache->lates)
+        emu_pool_drop(cache, cache->late[--cache->lates]);
+}
+
+/**
+ * emu_pool_drop_late - drop one reference, of a buffer that others hold when the step ends, at the
+ * latest. That takes a locked instruction, which waits for all stores before it: 90 ns after a
+ * payload has been written. So those of a step are dropped together, when the stores are mostly
+ * done.
+ */
+static inline void emu_pool_drop_late(struct emu_pool_cache *cache, uint32_t buf)
+{
+    if (buf == EMU_NO_BUF || emu_pool_alone(cache->pool, buf)) {
+        emu_pool_drop(cache, buf);
+        return;
+    }
+    if (cache->lates == EMU_POOL_LATE)
+        emu_pool_drop_lates(cache);
+    cache->late[cache->lates++] = buf;
 }
 
 /**

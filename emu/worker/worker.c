@@ -145,6 +145,7 @@ static uint32_t worker_step(struct emu_worker *worker, uint32_t i, uint64_t unti
     struct emu_dev *dev = worker->dev[i];
     uint32_t moved = dev->step(dev, until_ps);
 
+    emu_pool_drop_lates(&worker->cache);
     worker->due_ps[i] = dev->next_ps;
     if (dev->next_ps < worker->next_ps)
         worker->next_ps = dev->next_ps;

@@ -290,25 +290,12 @@ static uint32_t raw_room(struct engine *e, uint64_t at_ps)
     return emu_tx_room(&e->host.out);
 }
 
-/*
- * A buffer whose other holder is the source's engine is dropped by a locked instruction, which
- * waits for all stores before it: here for a payload's, to lines that are a process's core's. So
- * those of a step are dropped together, at its end, when the stores are mostly done.
- */
-static void raw_drop(struct engine *e)
-{
-    while (e->host.copies)
-        emu_pool_drop(engine_cache(e), e->host.copied[--e->host.copies]);
-}
-
-/* A buffer has been copied out. */
+/* A buffer has been copied out, to lines that are a process's core's. */
 static inline void raw_copied(struct engine *e, const struct emu_hdr *hdr, uint32_t buf)
 {
     if (hdr->kind == EMU_UNICAST && buf != EMU_NO_BUF && emu_pool_drop_alone(engine_cache(e), buf))
         return; /* none but engines and cables held it */
-    if (e->host.copies == ENGINE_COPIED)
-        raw_drop(e);
-    e->host.copied[e->host.copies++] = buf;
+    emu_pool_drop_late(engine_cache(e), buf);
 }
 
 static void raw_hand(struct engine *e, struct emu_entry *entry, uint64_t at_ps)
@@ -372,7 +359,7 @@ void engine_deliver_at_once(struct engine *e, const uint32_t *bufs, uint32_t cou
 void engine_host_tell(struct engine *e)
 {
     emu_tx_flush(&e->host.out);
-    raw_drop(e);
+    emu_pool_drop_lates(engine_cache(e));
 }
 
 /* --- timed: one segment at a time, in memory later ---------------------------------- */

@@ -13,8 +13,6 @@
 #include "emu/link/link.h"
 #include "nic/engine/send.h"
 
-#define ENGINE_COPIED 64u /* buffers copied out that are kept until the end of a step, at most */
-
 struct engine;
 
 /* What is being handed to the host: one packet at a time, so that a superseded one still ends. */
@@ -40,9 +38,7 @@ struct engine_host {
     bool in_full;     /* segments of the host wait for a free packet */
     uint32_t process; /* names the one that is attached: emu_edge.serial; 0: none */
     struct engine_delivery delivery;
-    uint32_t copied[ENGINE_COPIED]; /* buffers that were copied out, to be dropped together; */
-    uint32_t copies;                /* none between two steps */
-    engine_deliver_fn *deliver;     /* of the engine's machine: one of the two below */
+    engine_deliver_fn *deliver; /* of the engine's machine: one of the two below */
 };
 
 /**

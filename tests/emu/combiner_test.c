@@ -26,6 +26,7 @@ static void bufs_open(struct bufs *b)
 /* Every reference that was taken has been given back. */
 static void bufs_close(struct bufs *b)
 {
+    emu_pool_drop_lates(&b->cache);
     CU_ASSERT_EQUAL(emu_pool_out(b->pool, b->cache.count), 0);
     emu_pool_destroy(b->pool);
 }
@@ -85,7 +86,9 @@ static void own__copies_what_is_shared(void)
     emu_pool_share(b.pool, buf, 1);
     own = emu_combiner_own(&b.cache, buf, 8);
     CU_ASSERT_NOT_EQUAL(own, buf);
-    CU_ASSERT_TRUE(emu_pool_alone(b.pool, own) && emu_pool_alone(b.pool, buf));
+    CU_ASSERT_TRUE(emu_pool_alone(b.pool, own) && !emu_pool_alone(b.pool, buf));
+    emu_pool_drop_lates(&b.cache);
+    CU_ASSERT_TRUE(emu_pool_alone(b.pool, buf));
     CU_ASSERT_EQUAL(value_of(&b, own), 7);
     CU_ASSERT_EQUAL(*emu_pool_note(b.pool, own), 7);
     emu_combiner_fold(&b.cache, &sum, own, contribution(&b, 5, false), has_payload);

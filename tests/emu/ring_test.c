@@ -271,6 +271,33 @@ static void pool_drop_alone__leaves_the_last_reference(void)
     emu_pool_destroy(pool);
 }
 
+/*
+ * What others hold is dropped with all that is late, or when there is no place for one more; the
+ * last reference at once, for nobody waits for it.
+ */
+static void pool_drop_late__drops_together(void)
+{
+    struct emu_pool *pool = emu_pool_create(EMU_POOL_CHAIN);
+    struct emu_pool_cache cache;
+    uint32_t buf;
+
+    emu_pool_cache_init(&cache, pool);
+    buf = emu_pool_take(&cache);
+    emu_pool_share(pool, buf, EMU_POOL_LATE + 1);
+    for (uint32_t i = 0; i < EMU_POOL_LATE; i++)
+        emu_pool_drop_late(&cache, buf);
+    CU_ASSERT_EQUAL(emu_pool_out(pool, cache.count), EMU_POOL_LATE + 2);
+    emu_pool_drop_late(&cache, buf);
+    CU_ASSERT_EQUAL(emu_pool_out(pool, cache.count), 2);
+    emu_pool_drop_lates(&cache);
+    CU_ASSERT_EQUAL(emu_pool_out(pool, cache.count), 1);
+    emu_pool_drop_late(&cache, EMU_NO_BUF);
+    emu_pool_drop_late(&cache, buf);
+    CU_ASSERT_EQUAL(emu_pool_out(pool, cache.count), 0);
+    CU_ASSERT_EQUAL(emu_pool_take(&cache), buf);
+    emu_pool_destroy(pool);
+}
+
 /* Of too many the oldest are given back: what was dropped last is in a core's cache, and stays. */
 static void pool_drop__keeps_what_was_given_last(void)
 {
@@ -367,6 +394,7 @@ int main(void)
         {"pool_drop__frees_at_the_last_reference", pool_drop__frees_at_the_last_reference},
         {"pool_drop__keeps_what_was_given_last", pool_drop__keeps_what_was_given_last},
         {"pool_drop_alone__leaves_the_last_reference", pool_drop_alone__leaves_the_last_reference},
+        {"pool_drop_late__drops_together", pool_drop_late__drops_together},
         {"pool__never_gives_one_buffer_to_two_workers",
          pool__never_gives_one_buffer_to_two_workers},
         {NULL, NULL},

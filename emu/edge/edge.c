@@ -412,9 +412,17 @@ static bool edge_look_down(struct emu_edge *edge)
     return true;
 }
 
+/* Slots that the process has not read. It is asked how far it is only when none is left. */
+static uint32_t edge_used(struct emu_edge *edge)
+{
+    if (edge->down_tail - edge->down_head == EMU_EDGE_SLOTS && !edge_look_down(edge))
+        emu_count(&edge->bad, 1); /* the ring stays full */
+    return edge->down_tail - edge->down_head;
+}
+
 uint32_t emu_edge_room(struct emu_edge *edge)
 {
-    uint32_t used = edge->down_tail - edge->down_head;
+    uint32_t used;
 
     if (atomic_load_explicit(&edge->cut, memory_order_relaxed)) {
         if (edge->blocked)
@@ -422,15 +430,19 @@ uint32_t emu_edge_room(struct emu_edge *edge)
         atomic_store_explicit(&edge->stuck, 0, memory_order_relaxed);
         return UINT32_MAX; /* there it is dropped */
     }
-    if (used == EMU_EDGE_SLOTS) {
-        if (!edge_look_down(edge))
-            emu_count(&edge->bad, 1); /* the ring stays full */
-        used = edge->down_tail - edge->down_head;
-    }
+    used = edge_used(edge);
     if (edge->blocked != (used == EMU_EDGE_SLOTS))
         edge_block(edge, used == EMU_EDGE_SLOTS);
     atomic_store_explicit(&edge->stuck, edge->blocked, memory_order_relaxed);
     return EMU_EDGE_SLOTS - used;
+}
+
+bool emu_edge_has_room(struct emu_edge *edge, uint32_t count)
+{
+    if (!atomic_load_explicit(&edge->cut, memory_order_relaxed) &&
+        EMU_EDGE_SLOTS - edge_used(edge) < count)
+        return false;
+    return emu_edge_room(edge) >= count;
 }
 
 /* The slot to write next. Has the process read all, it may be the first one. */

@@ -291,8 +291,14 @@ static inline uint64_t emu_edge_next_ps(const struct emu_edge *edge)
     return edge->batch_at == edge->batch_end ? EMU_NEVER : edge->batch[edge->batch_at].time_ps;
 }
 
-/** emu_edge_room - free slots of the down ring. */
+/**
+ * emu_edge_room - free slots of the down ring. None: something waits for the process from now on,
+ * until there is one when it is asked again; who takes too little then is cut off.
+ */
 uint32_t emu_edge_room(struct emu_edge *edge);
+
+/** emu_edge_has_room - as many as @count? If not, nothing waits for the process by that. */
+bool emu_edge_has_room(struct emu_edge *edge, uint32_t count);
 /** emu_edge_send - copy a segment to the process and drop its buffer. The caller saw room. */
 void emu_edge_send(struct emu_edge *edge, const struct emu_entry *entry);
 /** emu_edge_put - raw: the same, of a payload of the caller's at a line; NULL: there is none. */

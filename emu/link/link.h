@@ -250,6 +250,19 @@ static inline uint32_t emu_tx_room(struct emu_tx *tx)
     return tx->plug.plugged ? emu_edge_room(tx->plug.plugged) : UINT32_MAX;
 }
 
+/**
+ * emu_tx_has_room - are there as many as @count, for who has perhaps nothing to send? Where there
+ * are not nobody is said to wait, as emu_tx_room() says it.
+ */
+static inline bool emu_tx_has_room(struct emu_tx *tx, uint32_t count)
+{
+    if (tx->kind == EMU_LINK_LOCAL)
+        return tx->credits >= count;
+    tx->plug.plugged =
+        atomic_load_explicit(&tx->plug.edge, memory_order_acquire); /* E3: E4, fabric/nodes.c */
+    return !tx->plug.plugged || emu_edge_has_room(tx->plug.plugged, count);
+}
+
 /** emu_tx_drop - emu_tx_send() where nothing is plugged in. */
 void emu_tx_drop(struct emu_tx *tx, const struct emu_entry *entry);
 

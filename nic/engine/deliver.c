@@ -347,7 +347,7 @@ bool engine_delivers_at_once(struct engine *e, uint32_t count)
 {
     return !e->host.delivery.active && engine_list_empty(&e->send.back) &&
            engine_list_empty(&e->receive.whole) && emu_tx_copies_out(&e->host.out) &&
-           emu_tx_room(&e->host.out) >= count;
+           emu_tx_has_room(&e->host.out, count);
 }
 
 void engine_deliver_at_once(struct engine *e, const uint32_t *bufs, uint32_t count)

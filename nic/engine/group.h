@@ -165,6 +165,12 @@ static inline void engine_group_release(struct engine_group *group)
 void engine_contribute(struct engine *e, struct engine_group *group, uint32_t from, uint32_t buf,
                        uint64_t at_ps);
 
+/**
+ * engine_contribute_all - clock raw: the same of @count of another node, in one packet, to one
+ * group; if nobody is in it here any more they are dropped.
+ */
+void engine_contribute_all(struct engine *e, const uint32_t *bufs, uint32_t count);
+
 /** engine_all_ready - a conditional has found all members in the barrier @state. */
 void engine_all_ready(struct engine *e, struct engine_coll *state, uint64_t at_ps);
 

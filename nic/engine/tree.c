@@ -186,12 +186,12 @@ static void state_go(struct engine *e, struct engine_coll *state, uint64_t outs)
     engine_group_hold(state->group);
 }
 
-void engine_contribute(struct engine *e, struct engine_group *group, uint32_t from, uint32_t buf,
-                       uint64_t at_ps)
+/* One from position @at of the group's tree; ENGINE_WIDTH: from none. */
+static inline void contribute_at(struct engine *e, struct engine_group *group, uint32_t at,
+                                 uint32_t buf, uint64_t at_ps)
 {
     const struct emu_hdr *hdr = engine_hdr(e, buf);
     struct engine_tree *tree = group->tree;
-    uint32_t at = tree ? position_of(e, tree, from) : ENGINE_WIDTH;
     struct engine_coll *state = tree ? engine_state(tree, hdr->seq) : NULL;
     uint64_t outs;
 
@@ -209,6 +209,32 @@ void engine_contribute(struct engine *e, struct engine_group *group, uint32_t fr
     outs = state_outs(e, state);
     if (outs)
         state_go(e, state, outs);
+}
+
+static uint32_t group_position_of(const struct engine *e, const struct engine_group *group,
+                                  uint32_t from)
+{
+    return group->tree ? position_of(e, group->tree, from) : ENGINE_WIDTH;
+}
+
+void engine_contribute(struct engine *e, struct engine_group *group, uint32_t from, uint32_t buf,
+                       uint64_t at_ps)
+{
+    contribute_at(e, group, group_position_of(e, group, from), buf, at_ps);
+}
+
+void engine_contribute_all(struct engine *e, const uint32_t *bufs, uint32_t count)
+{
+    const struct emu_hdr *first = engine_hdr(e, bufs[0]);
+    struct engine_group *group = engine_group_of(e, first->dst);
+    uint32_t at = group ? group_position_of(e, group, first->src) : ENGINE_WIDTH;
+
+    for (uint32_t s = 0; s < count; s++) {
+        if (group)
+            contribute_at(e, group, at, bufs[s], 0);
+        else
+            emu_pool_drop(engine_cache(e), bufs[s]);
+    }
 }
 
 /* --- barriers by conditional -------------------------------------------------------- */

@@ -24,6 +24,14 @@ struct world {
     struct engine_link *cable; /* the last one of the way to node 1 */
 };
 
+/* What goes from node @from to node @to is looked at. */
+static void world_look(struct world *w, uint32_t from, uint32_t to)
+{
+    w->from = fabric_engine(w->edges.fabric, from);
+    w->to = fabric_engine(w->edges.fabric, to);
+    w->cable = w->to->link;
+}
+
 static void world_open(struct world *w, const char *set)
 {
     struct fabric_config config = {.name = "whole",
@@ -34,9 +42,7 @@ static void world_open(struct world *w, const char *set)
 
     world_profile(&config.profile, "qsnet3", set);
     edges_open(&w->edges, "kary:4,1", &config);
-    w->from = fabric_engine(w->edges.fabric, 0);
-    w->to = fabric_engine(w->edges.fabric, 1);
-    w->cable = w->to->link;
+    world_look(w, 0, 1);
 }
 
 static void world_close(struct world *w)
@@ -45,7 +51,7 @@ static void world_close(struct world *w)
     edges_close(&w->edges);
 }
 
-/* The engine of node 0 looks at its host's edge, and sends. */
+/* The sending engine looks at its host's edge, and sends. */
 static void step_from(struct world *w)
 {
     w->from->host.in_ps = 0;
@@ -77,14 +83,19 @@ static void fill(uint8_t *payload, uint32_t number)
         payload[i] = (uint8_t)(number * 31 + i * 7);
 }
 
-/* Segment @number of node 0's to @dst, of @len bytes. */
-static void post(struct world *w, uint32_t dst, uint32_t number, uint8_t len)
+/* Segment @number of @node's to @dst, of @len bytes. */
+static void post_from(struct world *w, uint32_t node, uint32_t dst, uint32_t number, uint8_t len)
 {
     struct emu_hdr hdr = {.dst = dst, .seq = number, .kind = EMU_UNICAST, .len = len};
     uint8_t payload[EMU_PAYLOAD_BYTES];
 
     fill(payload, number);
-    CU_ASSERT_TRUE_FATAL(edges_post(&w->edges, 0, &hdr, payload));
+    CU_ASSERT_TRUE_FATAL(edges_post(&w->edges, node, &hdr, payload));
+}
+
+static void post(struct world *w, uint32_t dst, uint32_t number, uint8_t len)
+{
+    post_from(w, 0, dst, number, len);
 }
 
 /* Full ones to node 1, from number @from on. */
@@ -265,13 +276,15 @@ static void spoil(struct world *w, void *at)
 static void seal(const struct world *w, uint32_t bytes)
 {
     uint32_t crc = 0, last = emu_packet_segments(bytes) - 1;
+    struct emu_head head = {0};
 
     for (uint32_t s = 0; s * EMU_SEG_BYTES < bytes; s++) {
         uint32_t left = bytes - s * EMU_SEG_BYTES;
 
         crc = emu_crc32(crc, seg_at(w, s), left < EMU_SEG_BYTES ? left : EMU_SEG_BYTES);
     }
-    entry_at(w, last)->crc = engine_crc(crc, entry_at(w, 0)->packet.tag, 1, false, 0);
+    CU_ASSERT_TRUE_FATAL(emu_head_unpack(&head, entry_at(w, 0)->packet.head));
+    entry_at(w, last)->crc = engine_crc(crc, entry_at(w, 0)->packet.tag, head.dst, head.group, 0);
 }
 
 /* A byte of a header is spoilt, with a CRC-32 that says that it is right. */
@@ -310,11 +323,30 @@ static void spoil_segment(struct world *w, uint32_t s, uint32_t count, uint32_t 
     spoil(w, &seg_at(w, s)->payload[seg_at(w, s)->hdr.len / 2]);
 }
 
+/* It is taken as a whole. */
+static void take(struct world *w, uint32_t segs)
+{
+    uint32_t channel = entry_at(w, 0)->packet.channel;
+
+    CU_ASSERT_EQUAL(engine_arrive_whole(w->to, w->cable, segs), segs);
+    emu_rx_put_credits(&w->cable->rx, segs, channel, 0);
+    emu_peer_tell(&w->cable->rx.peer, w->to->dev.worker, EMU_EVENT_CREDIT);
+    emu_dev_signal(&w->to->dev, w->to->dev.worker, EMU_EVENT_DATA, 1);
+    engine_host_tell(w->to);
+}
+
+/* And then all else happens. */
+static void taken(struct world *w, uint32_t segs)
+{
+    take(w, segs);
+    settle(w);
+}
+
 /* Segments of these lengths, up to a 0, are one packet: taken as a whole, if it is good. */
 static void packet_of(const uint8_t *len)
 {
     struct world w;
-    uint32_t bytes = 0, count = 0, segs, channel;
+    uint32_t bytes = 0, count = 0, segs;
 
     world_open(&w, NULL);
     for (; len[count]; count++) {
@@ -333,12 +365,7 @@ static void packet_of(const uint8_t *len)
     if (count > 1)
         forge(&w, &seg_at(&w, 1)->hdr.src, bytes);
     CU_ASSERT_EQUAL(engine_arrive_whole(w.to, w.cable, segs - 1), 0);
-    channel = entry_at(&w, 0)->packet.channel;
-    CU_ASSERT_EQUAL(engine_arrive_whole(w.to, w.cable, segs), segs);
-    emu_rx_put_credits(&w.cable->rx, segs, channel, 0);
-    emu_peer_tell(&w.cable->rx.peer, w.to->dev.worker, EMU_EVENT_CREDIT);
-    engine_host_tell(w.to);
-    settle(&w);
+    taken(&w, segs);
     CU_ASSERT_TRUE(came(&w, 0, count));
     CU_ASSERT_EQUAL(emu_count_read(&w.from->counts.acks), 1);
     CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.broken), 0);
@@ -563,6 +590,255 @@ static void whole__for_nobody_is_dropped(void)
     world_close(&w);
 }
 
+/* --- groups ------------------------------------------------------------------------- */
+
+/* Segment @number of @node's of group @group: a vector of which each element says both. */
+static void post_of(struct world *w, uint32_t node, uint32_t group, uint8_t kind, uint32_t number)
+{
+    struct emu_hdr hdr = {.dst = group,
+                          .seq = number,
+                          .kind = kind,
+                          .len = EMU_PAYLOAD_BYTES,
+                          .op = kind == EMU_MULTICAST ? 0 : EMU_SUM,
+                          .type = kind == EMU_MULTICAST ? 0 : EMU_U64};
+    uint64_t payload[EMU_PAYLOAD_BYTES / 8];
+
+    for (uint32_t i = 0; i < EMU_PAYLOAD_BYTES / 8; i++)
+        payload[i] = 1000 * number + node;
+    CU_ASSERT_TRUE_FATAL(edges_post(&w->edges, node, &hdr, payload));
+}
+
+/* Does @node have segments 1 to 4 of @group, whose elements are so many times 1000 and @value? */
+static bool came_of(struct world *w, uint32_t node, uint32_t group, uint64_t times, uint64_t value)
+{
+    struct emu_seg seg;
+    uint64_t element;
+
+    for (uint32_t i = 1; i <= 4; i++) {
+        if (!edges_take(&w->edges, node, &seg) || seg.hdr.seq != i || seg.hdr.dst != group)
+            return false;
+        memcpy(&element, seg.payload + EMU_PAYLOAD_BYTES - 8, 8);
+        if (element != times * 1000 * i + value)
+            return false;
+    }
+    return !edges_take(&w->edges, node, &seg);
+}
+
+/* All of its segments say that they are from, or for, another one. */
+static void forge_all(struct world *w, uint32_t dst, uint32_t src)
+{
+    const struct emu_hdr own = seg_at(w, 0)->hdr;
+
+    for (uint32_t s = 0; s < SEGS - 1; s++) {
+        seg_at(w, s)->hdr.dst = dst;
+        seg_at(w, s)->hdr.src = src;
+    }
+    seal(w, FULL_BYTES);
+    refused(w);
+    for (uint32_t s = 0; s < SEGS - 1; s++) {
+        seg_at(w, s)->hdr.dst = own.dst;
+        seg_at(w, s)->hdr.src = own.src;
+    }
+    seal(w, FULL_BYTES);
+}
+
+/* Its head says that it is for another one, or for a group. */
+static void forge_head(struct world *w, uint32_t dst)
+{
+    struct emu_packet_hdr *hdr = &entry_at(w, 0)->packet;
+    uint64_t word = hdr->head;
+    struct emu_head head;
+
+    CU_ASSERT_TRUE_FATAL(emu_head_unpack(&head, word));
+    head.dst = (uint16_t)dst;
+    hdr->head = emu_head_pack(&head);
+    seal(w, FULL_BYTES);
+    refused(w);
+    hdr->head = word;
+    seal(w, FULL_BYTES);
+}
+
+/* A packet of four segments of a group's is looked at, and left if anything of it is wrong. */
+static void spoil_all(struct world *w)
+{
+    for (uint32_t s = 0; s < SEGS; s++)
+        spoil_segment(w, s, SEGS - 1, SEGS);
+    forge(w, &seg_at(w, 1)->hdr.dst, FULL_BYTES);
+    forge(w, &seg_at(w, 2)->hdr.src, FULL_BYTES);
+    forge(w, &seg_at(w, 3)->hdr.kind, FULL_BYTES);
+    forge(w, &seg_at(w, 3)->hdr.len, FULL_BYTES);
+    forge_all(w, seg_at(w, 0)->hdr.dst, w->to->nodes);
+    forge_head(w, w->from->node);
+}
+
+/* Contributions to a reduction: for the adapter, whatever its host has room for. */
+static void whole__of_contributions_is_combined(void)
+{
+    struct world w;
+    uint32_t group;
+
+    world_open(&w, NULL);
+    group = world_group_of_first(w.edges.fabric, 4);
+    world_look(&w, 1, 0);
+    for (uint32_t i = 1; i <= 4; i++)
+        post_of(&w, 1, group, EMU_REDUCE, i);
+    bring_posted(&w);
+    spoil_all(&w);
+    CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.contributions), 0);
+    CU_ASSERT_EQUAL(engine_arrive_whole(w.to, w.cable, SEGS - 1), 0);
+    w.to->host.delivery.active = true;
+    take(&w, SEGS);
+    w.to->host.delivery.active = false;
+    settle(&w);
+    CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.contributions), 4);
+    CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.received), 1);
+    CU_ASSERT_EQUAL(emu_count_read(&w.from->counts.acks), 1);
+    for (uint32_t i = 1; i <= 4; i++) {
+        post_of(&w, 0, group, EMU_REDUCE, i);
+        post_of(&w, 2, group, EMU_REDUCE, i);
+    }
+    settle(&w);
+    CU_ASSERT_TRUE(came_of(&w, 3, group, 3, 3));
+    CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.against), 0);
+    world_close(&w);
+}
+
+/* Contributions to a group that all have left meanwhile are dropped, and acknowledged. */
+static void whole__of_contributions_to_no_group_is_dropped(void)
+{
+    struct world w;
+    uint32_t group;
+
+    world_open(&w, NULL);
+    group = world_group_of_first(w.edges.fabric, 4);
+    world_look(&w, 1, 0);
+    for (uint32_t i = 1; i <= 4; i++)
+        post_of(&w, 1, group, EMU_REDUCE, i);
+    bring_posted(&w);
+    engine_groups_clear(w.to, group);
+    taken(&w, SEGS);
+    CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.contributions), 0);
+    CU_ASSERT_EQUAL(emu_count_read(&w.from->counts.acks), 1);
+    CU_ASSERT_EQUAL(world_fabric_bufs_held(w.edges.fabric), 0);
+    edges_close(&w.edges); /* of whose groups one was taken out behind its back */
+}
+
+/* What goes to a group's members is each one's host's. */
+static void whole__to_a_group_is_delivered(void)
+{
+    struct world w;
+    uint32_t nodes[4], group;
+
+    world_open(&w, NULL);
+    group = world_multicast(w.edges.fabric, nodes, world_nodes(nodes, 4));
+    for (uint32_t i = 1; i <= 4; i++)
+        post_of(&w, 0, group, EMU_MULTICAST, i);
+    bring_posted(&w);
+    spoil_all(&w);
+    forge_all(&w, group + 1, 0);
+    w.to->host.delivery.active = true;
+    refused(&w);
+    w.to->host.delivery.active = false;
+    taken(&w, SEGS);
+    for (uint32_t n = 1; n < 4; n++)
+        CU_ASSERT_TRUE(came_of(&w, n, group, 1, 0));
+    CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.received), 1);
+    CU_ASSERT_EQUAL(emu_count_read(&w.from->counts.acks), 1);
+    world_close(&w);
+}
+
+/* --- a full host -------------------------------------------------------------------- */
+
+/* Does something wait for the host that is looked at, as far as who looks after hosts is told? */
+static bool engine_host_waits(const struct world *w)
+{
+    const struct emu_edge *edge = w->edges.fabric->edge[w->to->node];
+
+    return edge->blocked || atomic_load(&edge->stuck) || w->to->host.delivery.active ||
+           !engine_list_empty(&w->to->receive.whole);
+}
+
+/* The ring of the host at the looked at node is full, to the last slot; nothing waits. */
+static void fill_host(struct world *w)
+{
+    for (uint32_t i = 0; i < EMU_EDGE_SLOTS; i++) {
+        post_from(w, w->from->node, w->to->node, i, EMU_PAYLOAD_BYTES);
+        if (i % 16 == 15)
+            settle(w);
+    }
+    settle(w);
+    CU_ASSERT_FALSE(engine_host_waits(w));
+}
+
+/* It has read all of it; whoever is cut off after that had nothing to answer for. */
+static void host_reads_all(struct world *w)
+{
+    uint32_t nodes[EDGES_MAX], got = 0;
+    struct emu_seg seg;
+
+    CU_ASSERT_FALSE(engine_host_waits(w));
+    while (edges_take(&w->edges, w->to->node, &seg))
+        got++;
+    CU_ASSERT_EQUAL(got, EMU_EDGE_SLOTS);
+    settle(w);
+    for (uint32_t tick = 0; tick < 10; tick++)
+        CU_ASSERT_EQUAL(fabric_tick(w->edges.fabric, nodes, EDGES_MAX), 0);
+}
+
+/* What the ring has just enough room for is taken at once. */
+static void whole__fills_the_last_slots(void)
+{
+    struct world w;
+
+    world_open(&w, NULL);
+    for (uint32_t i = 0; i < EMU_EDGE_SLOTS - 4; i++) {
+        post(&w, 1, i, EMU_PAYLOAD_BYTES);
+        if (i % 16 == 15)
+            settle(&w);
+    }
+    settle(&w);
+    bring(&w, EMU_EDGE_SLOTS - 4);
+    taken(&w, SEGS);
+    CU_ASSERT_TRUE(came(&w, 0, EMU_EDGE_SLOTS));
+    world_close(&w);
+}
+
+/* A copy of what was delivered comes to a full host, by a sender that has not heard so. */
+static void host__that_is_full_does_not_wait_for_copies(void)
+{
+    struct world w;
+    struct engine_heard *heard;
+
+    world_open(&w, NULL);
+    fill_host(&w);
+    bring(&w, EMU_EDGE_SLOTS);
+    heard = &w.to->receive.heard[0];
+    memset(heard->seen, 0xff, sizeof heard->seen);
+    heard->last += EMU_EDGE_SLOTS;
+    settle(&w);
+    CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.duplicates), 1);
+    host_reads_all(&w);
+    world_close(&w);
+}
+
+/* A contribution is for its adapter. */
+static void host__that_is_full_does_not_wait_for_contributions(void)
+{
+    struct world w;
+    uint32_t group;
+
+    world_open(&w, NULL);
+    group = world_group_of_first(w.edges.fabric, 4);
+    world_look(&w, 1, 0);
+    fill_host(&w);
+    post_of(&w, 1, group, EMU_REDUCE, 1);
+    post_of(&w, 2, group, EMU_REDUCE, 1);
+    settle(&w);
+    CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.contributions), 2);
+    host_reads_all(&w);
+    world_close(&w);
+}
+
 int main(void)
 {
     static const struct test_case cases[] = {
@@ -580,6 +856,12 @@ int main(void)
         CASE(whole__that_asks_for_word_is_told_of),
         CASE(whole__that_came_before_is_acknowledged_alone),
         CASE(whole__for_nobody_is_dropped),
+        CASE(whole__of_contributions_is_combined),
+        CASE(whole__of_contributions_to_no_group_is_dropped),
+        CASE(whole__to_a_group_is_delivered),
+        CASE(whole__fills_the_last_slots),
+        CASE(host__that_is_full_does_not_wait_for_copies),
+        CASE(host__that_is_full_does_not_wait_for_contributions),
         {NULL, NULL},
     };
 

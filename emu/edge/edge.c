@@ -359,14 +359,16 @@ static uint32_t edge_ready(struct emu_edge *edge, uint32_t most)
     return ready < most ? ready : most;
 }
 
-uint32_t emu_edge_take_run(struct emu_edge *edge, uint32_t dst, uint32_t *bufs, uint32_t most)
+uint32_t emu_edge_take_run(struct emu_edge *edge, uint8_t kind, uint32_t dst, uint32_t *bufs,
+                           uint32_t most)
 {
     struct emu_pool_cache *cache = &edge->dev->worker->cache;
-    const struct emu_hdr full = {.dst = dst, .kind = EMU_UNICAST, .len = EMU_PAYLOAD_BYTES};
+    const struct emu_hdr full = {.dst = dst, .kind = kind, .len = EMU_PAYLOAD_BYTES};
     uint32_t ready = edge_ready(edge, most), run = 0;
     uint64_t words[2];
 
-    if ((edge->shape & EDGE_SHAPE_KIND_LEN) != emu_edge_shape(&full) || dst >= edge->nodes)
+    if ((edge->shape & EDGE_SHAPE_KIND_LEN) != emu_edge_shape(&full) ||
+        (kind == EMU_UNICAST && dst >= edge->nodes))
         return 0;
     for (; run < ready && edge_front_is(edge, emu_hdr_from(dst, edge->node), edge->shape, words);
          run++) {

@@ -260,11 +260,12 @@ bool emu_edge_take(struct emu_edge *edge, const struct emu_seg *seg, struct emu_
 
 /**
  * emu_edge_take_run - raw: of the segments that come next, up to @most are copied in, while they
- * are full unicasts to node @dst and else as the last one that was checked: with their headers,
- * checked. Their credits are spent. @bufs: gets their buffers. Returns how many; 0: perhaps the
- * next one can be taken by itself.
+ * are full ones of @kind to @dst, a node or a group, and else as the last one that was checked:
+ * with their headers, checked. Their credits are spent. @bufs: gets their buffers. Returns how
+ * many; 0: perhaps the next one can be taken by itself.
  */
-uint32_t emu_edge_take_run(struct emu_edge *edge, uint32_t dst, uint32_t *bufs, uint32_t most);
+uint32_t emu_edge_take_run(struct emu_edge *edge, uint8_t kind, uint32_t dst, uint32_t *bufs,
+                           uint32_t most);
 
 /** emu_edge_pass - raw: done with the peeked segment: its credit is spent. */
 static inline void emu_edge_pass(struct emu_edge *edge)

@@ -149,30 +149,6 @@ static inline void emu_pool_drop(struct emu_pool_cache *cache, uint32_t buf)
         emu_pool_spill(cache);
 }
 
-/** emu_pool_drop_lates - drop what is to be dropped late. At the end of a step. */
-static inline void emu_pool_drop_lates(struct emu_pool_cache *cache)
-{
-    while (cache->lates)
-        emu_pool_drop(cache, cache->late[--cache->lates]);
-}
-
-/**
- * emu_pool_drop_late - drop one reference, of a buffer that others hold when the step ends, at the
- * latest. That takes a locked instruction, which waits for all stores before it: 90 ns after a
- * payload has been written. So those of a step are dropped together, when the stores are mostly
- * done.
- */
-static inline void emu_pool_drop_late(struct emu_pool_cache *cache, uint32_t buf)
-{
-    if (buf == EMU_NO_BUF || emu_pool_alone(cache->pool, buf)) {
-        emu_pool_drop(cache, buf);
-        return;
-    }
-    if (cache->lates == EMU_POOL_LATE)
-        emu_pool_drop_lates(cache);
-    cache->late[cache->lates++] = buf;
-}
-
 /**
  * emu_pool_drop_alone - drop one reference to a buffer that none but workers hold, all of them. If
  * there is one worker, nobody else can change their number meanwhile: no locked instruction, which
@@ -187,6 +163,32 @@ static inline bool emu_pool_drop_alone(struct emu_pool_cache *cache, uint32_t bu
         return false;
     atomic_store_explicit(&pool->refs[buf], (uint16_t)(refs - 1), memory_order_release); /* L1 */
     return true;
+}
+
+/** emu_pool_drop_lates - drop what is to be dropped late. At the end of a step. */
+static inline void emu_pool_drop_lates(struct emu_pool_cache *cache)
+{
+    while (cache->lates)
+        emu_pool_drop(cache, cache->late[--cache->lates]);
+}
+
+/**
+ * emu_pool_drop_late - drop one reference to a buffer that none but workers hold, when the step
+ * ends at the latest. What workers have together takes a locked instruction, which waits for all
+ * stores before it: 90 ns after a payload has been written. So those of a step are dropped
+ * together, when the stores are mostly done.
+ */
+static inline void emu_pool_drop_late(struct emu_pool_cache *cache, uint32_t buf)
+{
+    if (buf == EMU_NO_BUF || emu_pool_drop_alone(cache, buf))
+        return;
+    if (emu_pool_alone(cache->pool, buf)) {
+        emu_pool_drop(cache, buf);
+        return;
+    }
+    if (cache->lates == EMU_POOL_LATE)
+        emu_pool_drop_lates(cache);
+    cache->late[cache->lates++] = buf;
 }
 
 #endif

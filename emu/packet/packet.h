@@ -150,6 +150,13 @@ static inline uint32_t emu_packet_segments(uint32_t bytes)
     return 1 + (rest + EMU_SEG_BYTES - EMU_CONT_BYTES - 1) / (EMU_SEG_BYTES - EMU_CONT_BYTES);
 }
 
+/** emu_packet_most - bytes of payload of a packet of @segments, 1 or more, at most. Pure. */
+static inline uint32_t emu_packet_most(uint32_t segments)
+{
+    return EMU_SEG_BYTES - EMU_HEAD_BYTES - EMU_TAIL_BYTES +
+           (segments - 1) * (EMU_SEG_BYTES - EMU_CONT_BYTES);
+}
+
 /**
  * emu_packet_wire_bytes - what segment @index of a packet of @bytes payload takes of the wire.
  * Pure.

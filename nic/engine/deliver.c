@@ -290,14 +290,6 @@ static uint32_t raw_room(struct engine *e, uint64_t at_ps)
     return emu_tx_room(&e->host.out);
 }
 
-/* A buffer has been copied out, to lines that are a process's core's. */
-static inline void raw_copied(struct engine *e, const struct emu_hdr *hdr, uint32_t buf)
-{
-    if (hdr->kind == EMU_UNICAST && buf != EMU_NO_BUF && emu_pool_drop_alone(engine_cache(e), buf))
-        return; /* none but engines and cables held it */
-    emu_pool_drop_late(engine_cache(e), buf);
-}
-
 static void raw_hand(struct engine *e, struct emu_entry *entry, uint64_t at_ps)
 {
     (void)at_ps;
@@ -306,7 +298,7 @@ static void raw_hand(struct engine *e, struct emu_entry *entry, uint64_t at_ps)
         return;
     }
     emu_tx_put(&e->host.out, &entry->hdr, emu_pool_payload(engine_cache(e)->pool, entry->buf));
-    raw_copied(e, &entry->hdr, entry->buf);
+    emu_pool_drop_late(engine_cache(e), entry->buf);
 }
 
 /* So many in a row, as they lie. */
@@ -314,7 +306,7 @@ static inline void raw_hand_run(struct engine *e, const uint32_t *bufs, uint32_t
 {
     emu_tx_put_run(&e->host.out, engine_cache(e)->pool, bufs, count);
     for (uint32_t i = 0; i < count; i++)
-        raw_copied(e, engine_hdr(e, bufs[i]), bufs[i]);
+        emu_pool_drop_late(engine_cache(e), bufs[i]);
 }
 
 /* Most are: whose header says nothing that is not for the host, and which has a payload. */
@@ -354,6 +346,15 @@ void engine_deliver_at_once(struct engine *e, const uint32_t *bufs, uint32_t cou
 {
     raw_hand_run(e, bufs, count);
     emu_count(&e->counts.received, 1);
+}
+
+bool engine_hand_at_once(struct engine *e, uint32_t buf)
+{
+    if (e->dev.timed || (engine_hdr(e, buf)->kind & (ENGINE_LENGTH_ONLY | EMU_NOTIFY)) ||
+        !engine_delivers_at_once(e, 1))
+        return false;
+    raw_hand_run(e, &buf, 1);
+    return true;
 }
 
 void engine_host_tell(struct engine *e)

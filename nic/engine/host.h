@@ -86,6 +86,12 @@ bool engine_delivers_at_once(struct engine *e, uint32_t count);
 void engine_deliver_at_once(struct engine *e, const uint32_t *bufs, uint32_t count);
 
 /**
+ * engine_hand_at_once - a result in @buf, made here, for the host. Its reference is passed on.
+ * False: it is not clock raw, or something is to be handed over before it, or changed in it.
+ */
+bool engine_hand_at_once(struct engine *e, uint32_t buf);
+
+/**
  * engine_host_tell - the host is told what has been handed over, and what was copied out is
  * dropped. At the end of a step, and of whatever delivers outside of one.
  */

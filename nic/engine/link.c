@@ -212,8 +212,6 @@ static void open_channel(struct engine *e, struct engine_link *l, uint16_t i, ui
     l->packet[p->channel] = i;
     e->send.last_served = p->link;
     engine_await(e, i);
-    if (packet_collects(e, p))
-        emu_vcs_promise(&l->vcs, p->channel, p->segs);
 }
 
 /* Packet @i waits no longer: its next try begins. */
@@ -239,6 +237,8 @@ static enum engine_sent send_head(struct engine *e, struct engine_link *l, uint3
     if (packet_collects(e, p) && emu_vcs_collecting(&l->vcs))
         return ENGINE_SENT_NOTHING;
     begin_channel(e, l, i, channels);
+    if (packet_collects(e, p))
+        emu_vcs_promise(&l->vcs, p->channel, p->segs);
     if (!(emu_vcs_room(&l->vcs) >> p->channel & 1)) {
         l->left[p->priority] |= 1u << p->channel;
         return ENGINE_SENT_LATER;
@@ -382,12 +382,9 @@ static inline uint32_t whole_channels(const struct engine *e, const struct engin
 /* The bulk packet that @l sends next, if nothing goes before it and its head may go at once. */
 static inline uint16_t whole_next(struct engine *e, const struct engine_link *l)
 {
-    uint16_t i;
-
     if (l->replies || l->left[0] || link_priorities(e, l) != 1 || link_holds_back(e, l, 0))
         return ENGINE_NONE;
-    i = waiting_first(e, l, 0);
-    return i == ENGINE_NONE || packet_collects(e, &e->send.packet[i]) ? ENGINE_NONE : i;
+    return waiting_first(e, l, 0);
 }
 
 uint32_t engine_link_whole(struct engine *e, struct engine_link *l)

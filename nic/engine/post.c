@@ -218,18 +218,37 @@ bool engine_take(struct engine *e, const struct emu_entry *entry, uint64_t at_ps
     return false;
 }
 
-/* Full segments for which the packet that is being formed has room; it is one for a node's host. */
-static uint32_t forming_room(const struct engine *e)
+/* Payload of a packet to there, at most: switches refuse one to a group that is longer. */
+static uint32_t packet_most(const struct engine *e, struct engine_to to)
+{
+    uint32_t most = e->profile->packet_bytes, held = emu_packet_most(1 + e->profile->pool_slots);
+
+    return to.group && held < most ? held : most;
+}
+
+/*
+ * Full segments for which the packet that is being formed has room, if it goes to @to; it is one of
+ * a node's host.
+ */
+static uint32_t forming_room(const struct engine *e, struct engine_to to)
 {
     const struct engine_packet *p;
+    uint32_t most = packet_most(e, to);
 
     if (e->send.forming == ENGINE_NONE)
         return 0;
     p = &e->send.packet[e->send.forming];
-    if (p->group || p->class != ENGINE_PLAIN || p->segs == 1 || p->process != e->host.process ||
-        p->bytes > e->profile->packet_bytes)
+    if (p->dst != to.dst || p->group != to.group || p->class != ENGINE_PLAIN || p->segs == 1 ||
+        p->process != e->host.process || p->bytes > most)
         return 0;
-    return (e->profile->packet_bytes - p->bytes) / EMU_SEG_BYTES;
+    return (most - p->bytes) / EMU_SEG_BYTES;
+}
+
+/* Nobody asks when they were posted. */
+static inline void run_is_ageless(struct engine *e, const uint32_t *bufs, uint32_t run)
+{
+    for (uint32_t i = 0; i < run; i++)
+        *engine_born_ns(e, bufs[i]) = 0;
 }
 
 /*
@@ -238,8 +257,8 @@ static uint32_t forming_room(const struct engine *e)
  */
 static inline void post_append_run(struct engine *e, struct engine_packet *p, uint32_t run)
 {
-    for (uint32_t i = 0; i < run; i++)
-        *engine_born_ns(e, p->buf[p->count++]) = 0;
+    run_is_ageless(e, &p->buf[p->count], run);
+    p->count = (uint8_t)(p->count + run);
     p->bytes = (uint16_t)(p->bytes + run * EMU_SEG_BYTES);
     p->segs = (uint8_t)emu_packet_segments(p->bytes);
     if (p->bytes == e->profile->packet_bytes) {
@@ -249,33 +268,34 @@ static inline void post_append_run(struct engine *e, struct engine_packet *p, ui
 }
 
 /*
- * Of a long message: full segments, which go where the packet that is being formed goes. They join
- * it, up to @most, with one look at what they have in common.
+ * Of a long message or vector: full segments, which go where the packet that is being formed goes.
+ * They join it, up to @most, with one look at what they have in common.
  */
-static uint32_t take_run(struct engine *e, struct emu_edge *edge, uint32_t most)
+static uint32_t take_run(struct engine *e, struct emu_edge *edge, uint8_t kind, struct engine_to to,
+                         uint32_t most)
 {
-    uint32_t room = forming_room(e), run;
+    uint32_t room = forming_room(e, to), run;
     struct engine_packet *p;
 
     if (!room)
         return 0;
     p = &e->send.packet[e->send.forming];
-    run = emu_edge_take_run(edge, p->dst, &p->buf[p->count], room < most ? room : most);
+    run = emu_edge_take_run(edge, kind, to.dst, &p->buf[p->count], room < most ? room : most);
     if (run)
         post_append_run(e, p, run);
     return run;
 }
 
-/* The same, to node @dst, as a packet of their own. */
-static uint32_t take_new(struct engine *e, struct emu_edge *edge, uint32_t dst, uint32_t most)
+/* The same, as a packet of their own. */
+static uint32_t take_new(struct engine *e, struct emu_edge *edge, uint8_t kind, struct engine_to to,
+                         uint32_t most)
 {
-    const struct engine_to to = {.dst = dst};
-    uint32_t room = e->profile->packet_bytes / EMU_SEG_BYTES, run;
+    uint32_t room = packet_most(e, to) / EMU_SEG_BYTES, run;
     uint16_t i = e->send.free.first;
 
-    if (i == ENGINE_NONE || engine_flow_dead(e, to))
+    if (i == ENGINE_NONE || !room || engine_flow_dead(e, to))
         return 0;
-    run = emu_edge_take_run(edge, dst, e->send.packet[i].buf, room < most ? room : most);
+    run = emu_edge_take_run(edge, kind, to.dst, e->send.packet[i].buf, room < most ? room : most);
     if (!run)
         return 0;
     post_begin(e, to);
@@ -283,6 +303,42 @@ static uint32_t take_new(struct engine *e, struct emu_edge *edge, uint32_t dst, 
     e->send.forming = i;
     engine_ready(e, i, false, 0);
     return run;
+}
+
+/* Of a long vector: contributions. */
+static uint32_t take_contributions(struct engine *e, struct emu_edge *edge, uint8_t kind,
+                                   uint32_t group, uint32_t most)
+{
+    uint32_t bufs[ENGINE_SEGS_MAX];
+    uint32_t run =
+        emu_edge_take_run(edge, kind, group, bufs, most < ENGINE_SEGS_MAX ? most : ENGINE_SEGS_MAX);
+
+    run_is_ageless(e, bufs, run);
+    if (run)
+        engine_contribute_all(e, bufs, run);
+    return run;
+}
+
+/* Several full segments that are like the front one, with this header. 0: they are not taken so. */
+static uint32_t take_several(struct engine *e, struct emu_edge *edge, const struct emu_hdr *hdr,
+                             uint32_t most)
+{
+    struct engine_to to = {.dst = hdr->dst};
+    const struct engine_group *group;
+    uint32_t run;
+
+    if (hdr->kind > EMU_ALLREDUCE)
+        return 0;
+    if (hdr->kind != EMU_UNICAST) {
+        group = engine_group_of(e, hdr->dst);
+        if (!group || (hdr->kind != EMU_MULTICAST && !group->tree))
+            return 0;
+        if (hdr->kind != EMU_MULTICAST)
+            return take_contributions(e, edge, hdr->kind, hdr->dst, most);
+        to = engine_to_group(e, group, ENGINE_PLAIN);
+    }
+    run = take_run(e, edge, hdr->kind, to, most);
+    return run ? run : take_new(e, edge, hdr->kind, to, most);
 }
 
 /* Any other one, @seg: its header is in @entry. False: there is no room for it now. */
@@ -313,14 +369,8 @@ static inline uint32_t take_next(struct engine *e, struct emu_edge *edge, uint32
 
     if (!seg)
         return 0;
-    if (entry.hdr.kind == EMU_UNICAST && entry.hdr.len == EMU_PAYLOAD_BYTES) {
-        run = take_run(e, edge, most);
-        if (!run)
-            run = take_new(e, edge, entry.hdr.dst, most);
-        if (run)
-            return run;
-    }
-    return take_one(e, edge, seg, &entry);
+    run = entry.hdr.len == EMU_PAYLOAD_BYTES ? take_several(e, edge, &entry.hdr, most) : 0;
+    return run ? run : take_one(e, edge, seg, &entry);
 }
 
 uint32_t engine_take_edge(struct engine *e, struct emu_edge *edge, uint32_t most)

@@ -175,10 +175,14 @@ static void combine_takes(struct engine *e, const struct emu_hdr *hdr, uint64_t 
     e->tree.combine_ps += e->tree.header_ps + (hdr->len + 7u) / 8u * e->tree.word_ps;
 }
 
-/* @state waits to go to @outs: by now, or when its combining is done. */
+static bool result_goes(struct engine *e, struct engine_coll *state);
+
+/* The result of @state goes to @outs: by now, or when its combining is done. */
 static void state_go(struct engine *e, struct engine_coll *state, uint64_t outs)
 {
     state->outs = outs;
+    if (result_goes(e, state))
+        return;
     state->due_ps = e->tree.combine_ps;
     engine_queue_add(&e->tree.results, &state->at);
     if (e->tree.results.first == &state->at)
@@ -274,6 +278,8 @@ static bool result_send(struct engine *e, struct engine_coll *state, uint32_t ou
                                               .class = ENGINE_TREE,
                                               .only = tree->by_link ? to.only : 0},
                            at_ps);
+    if (engine_hand_at_once(e, state->buf))
+        return true;
     if (engine_list_empty(&e->send.free))
         return false;
     engine_back(e, engine_begin(e, state->buf, to), ENGINE_NOTICE_SEGMENTS, at_ps);
@@ -345,6 +351,17 @@ static bool state_next(struct engine *e, struct engine_coll *state, uint64_t at_
         return false;
     state->made = false;
     return true;
+}
+
+/*
+ * Clock raw: a vector's result that nothing is before goes at once, and never waits in the queue.
+ * False: it has to.
+ */
+static bool result_goes(struct engine *e, struct engine_coll *state)
+{
+    return !e->dev.timed && state->hdr.kind != EMU_BARRIER &&
+           engine_queue_empty(&e->tree.results) && !e->tree.stalled && !e->tree.out &&
+           state_next(e, state, 0);
 }
 
 /* The results go nowhere, and their groups have failed here; their end frees what they hold. */

@@ -136,6 +136,19 @@ static inline void emu_vcs_spend(struct emu_vcs *channels, uint32_t c)
         channels->paid &= ~(1u << c);
 }
 
+/** emu_vcs_has_promised - has channel @c collected, for @count segments that were not sent yet? */
+static inline bool emu_vcs_has_promised(const struct emu_vcs *channels, uint32_t c, uint32_t count)
+{
+    return channels->paid >> c & 1 && channels->promised[c] == count;
+}
+
+/** emu_vcs_spend_promised - @count of them are sent, 1 or more. */
+static inline void emu_vcs_spend_promised(struct emu_vcs *channels, uint32_t c, uint32_t count)
+{
+    channels->promised[c] = (uint8_t)(channels->promised[c] - count);
+    channels->paid &= ~((uint32_t)!channels->promised[c] << c);
+}
+
 /**
  * emu_vcs_is_due - can there be a credit for channel @c on its way? One that cannot be is forged,
  * or one was before.

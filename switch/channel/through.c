@@ -44,10 +44,10 @@ static inline uint32_t through_room(struct switch_channels *ch, uint32_t o, uint
     return emu_vcs_room_for(vcs, c) < wanted ? emu_vcs_room_for(vcs, c) : wanted;
 }
 
-/* Has the packet @in one copy, whose channel is open, and nothing waiting here? */
+/* Has the unicast packet @in its channel, and nothing waiting here? */
 static inline bool through_may(const struct switch_channel_in *in)
 {
-    return in->state == CHANNEL_OPEN && in->copies != CHANNEL_NONE && !in->queued && !in->group;
+    return in->state == CHANNEL_OPEN && in->copies != CHANNEL_NONE && !in->queued;
 }
 
 /* One goes by channel @c of output @o, from channel @from of its input. */
@@ -65,11 +65,52 @@ static inline void through_send(struct switch_channels *ch, struct emu_tx *tx, u
     emu_tx_show(tx, 0);
 }
 
+/*
+ * May the next @left segments of the broadcast @in, all that are to come, go on as they come? All
+ * its copies have channels, at which nothing waits, and slots; none has lost a segment.
+ */
+static inline bool through_all_may(struct switch_channels *ch, const struct switch_channel_in *in,
+                                   uint32_t left)
+{
+    if (in->state != CHANNEL_OPEN || in->copies == CHANNEL_NONE || in->queued || in->wants)
+        return false;
+    for (uint32_t w = in->copies; w != CHANNEL_NONE; w = ch->out[w].next) {
+        uint32_t o = w / EMU_VCS, c = w % EMU_VCS;
+
+        if (!through_open(ch, o) || (in->last ? !emu_vcs_has_promised(&ch->port[o].vcs, c, left)
+                                              : !through_room(ch, o, c, 1)))
+            return false;
+    }
+    return true;
+}
+
+/* The segment of a broadcast goes on by all copies. */
+static bool through_pass_all(struct switch_channels *ch, uint32_t v, const struct emu_entry *entry)
+{
+    const struct switch_channel_in *in = &ch->in[v];
+
+    if (!through_all_may(ch, in, in->last + 2u - in->index)) /* its index was counted already */
+        return false;
+    emu_pool_share(ch->sw.dev.worker->cache.pool, entry->buf, in->unsettled - 1u);
+    for (uint32_t w = in->copies; w != CHANNEL_NONE; w = ch->out[w].next) {
+        uint32_t o = w / EMU_VCS, c = w % EMU_VCS;
+
+        ch->out[w].tick = ch->tick;
+        ch->out[w].ended = entry->packet.last;
+        emu_vcs_spend(&ch->port[o].vcs, c);
+        through_send(ch, &ch->port[o].tx, v % EMU_VCS, c, entry);
+        ch->news |= emu_bit(o);
+    }
+    return true;
+}
+
 bool switch_channel_pass(struct switch_channels *ch, uint32_t v, const struct emu_entry *entry)
 {
     const struct switch_channel_in *in = &ch->in[v];
     uint32_t w = in->copies, o = w / EMU_VCS, c = w % EMU_VCS;
 
+    if (in->group)
+        return through_pass_all(ch, v, entry);
     if (!through_may(in) || !through_open(ch, o) || !through_room(ch, o, c, 1))
         return false;
     ch->out[w].tick = ch->tick;
@@ -174,10 +215,10 @@ struct through_words {
 };
 
 static inline struct through_words through_words_of(const struct switch_channels *ch,
-                                                    const struct switch_channel_in *in, uint32_t c)
+                                                    const struct switch_channel_in *in, uint32_t c,
+                                                    uint32_t to)
 {
     struct emu_cont first = {.channel = (uint8_t)c, .priority = in->priority};
-    uint32_t to = in->copies % EMU_VCS;
 
     return (struct through_words){.rest = (struct emu_packet_hdr){.tag = in->tag,
                                                                   .kind = EMU_PACKET_CONT,
@@ -252,7 +293,7 @@ static inline uint32_t through_run(struct switch_channels *ch, uint32_t p, uint3
     uint32_t count = through_empty(to, through_filled(from, most));
     uint32_t before = (uint32_t)in->last - in->index; /* of these, the last one */
     uint32_t middle = before < count ? before : count;
-    struct through_words words = through_words_of(ch, in, c);
+    struct through_words words = through_words_of(ch, in, c, in->copies % EMU_VCS);
     uint32_t sent = through_copy(ch, &from, &to, words, in->index, middle);
 
     if (sent == middle && middle < count)
@@ -263,6 +304,91 @@ static inline uint32_t through_run(struct switch_channels *ch, uint32_t p, uint3
     return sent;
 }
 
+/* Of @count at the front of @from, those that are what comes next of the packet @in. */
+static inline uint32_t through_match(const struct switch_channels *ch,
+                                     const struct switch_channel_in *in, uint32_t c,
+                                     struct emu_ring_end from, uint32_t count)
+{
+    struct through_words words = through_words_of(ch, in, c, c);
+    uint32_t index = in->index;
+
+    for (; index < in->index + count; index++, from.at++) {
+        const struct emu_entry *entry = emu_ring_slot(&from);
+
+        if (index == in->last)
+            words = through_last_of(ch, in, words);
+        if (entry->packet.cont != (words.word ^ ch->cont_index[index]) ||
+            entry->packet.rest != words.rest)
+            break;
+    }
+    return index - in->index;
+}
+
+/* @more references to the payloads of @count at the front of @from: before anybody sees a copy. */
+static inline void through_share(struct switch_channels *ch, struct emu_ring_end from,
+                                 uint32_t count, uint32_t more)
+{
+    for (; count; count--, from.at++)
+        emu_pool_share(ch->sw.dev.worker->cache.pool, emu_ring_slot(&from)->buf, more);
+}
+
+/* These @count go on by copy @w, and stay at the front of @from. */
+static inline void through_put(struct switch_channels *ch, const struct switch_channel_in *in,
+                               uint32_t c, uint32_t w, struct emu_ring_end from, uint32_t count)
+{
+    struct through_words words = through_words_of(ch, in, c, w % EMU_VCS);
+    struct emu_tx *tx = &ch->port[w / EMU_VCS].tx;
+    struct emu_ring_end to = tx->data;
+
+    for (uint32_t index = in->index; index < in->index + count; index++, from.at++) {
+        const struct emu_entry *entry = emu_ring_slot(&from);
+        struct emu_entry *slot = emu_ring_slot(&to);
+
+        if (index == in->last)
+            words = through_last_of(ch, in, words);
+        slot->packet.head = words.word ^ ch->cont_index[index] ^ words.relabel;
+        slot->packet.rest = words.rest ^ words.relabel_rest;
+        slot->buf = entry->buf;
+        slot->crc = entry->crc;
+        emu_ring_show(emu_ring_next(&to), 0);
+    }
+    emu_tx_sent(tx, &to, count);
+}
+
+/* Of a broadcast: by all copies, or by none. */
+static uint32_t through_conts_all(struct switch_channels *ch, uint32_t p, uint32_t c, uint32_t most)
+{
+    struct switch_channel_in *in = &ch->in[p * EMU_VCS + c];
+    struct emu_ring_end *from = &ch->port[p].rx.data;
+    uint32_t left = in->last + 1u - in->index, count;
+
+    if (in->index > in->last || !through_all_may(ch, in, left))
+        return 0;
+    count = through_filled(*from, left < most ? left : most);
+    for (uint32_t w = in->copies; w != CHANNEL_NONE; w = ch->out[w].next)
+        count = through_empty(ch->port[w / EMU_VCS].tx.data, count);
+    count = through_match(ch, in, c, *from, count);
+    if (!count)
+        return 0;
+    through_share(ch, *from, count, in->unsettled - 1u);
+    for (uint32_t w = in->copies; w != CHANNEL_NONE; w = ch->out[w].next) {
+        uint32_t o = w / EMU_VCS;
+
+        through_put(ch, in, c, w, *from, count);
+        emu_vcs_spend_promised(&ch->port[o].vcs, w % EMU_VCS, count);
+        ch->out[w].tick = ch->tick;
+        ch->out[w].ended = count == left;
+        ch->news |= emu_bit(o);
+    }
+    for (uint32_t s = 0; s < count; s++)
+        emu_ring_skip(from); /* the slot before the credit that lets it be filled */
+    in->index = (uint8_t)(in->index + count);
+    in->tick = ch->tick;
+    in->whole = count == left;
+    switch_channel_owe(ch, p, c, count);
+    return count;
+}
+
 /* The continuations at the front of port @p's cable, of one packet; at most @most. */
 static inline uint32_t through_conts(struct switch_channels *ch, uint32_t p, uint32_t c,
                                      uint32_t most)
@@ -270,6 +396,8 @@ static inline uint32_t through_conts(struct switch_channels *ch, uint32_t p, uin
     struct switch_channel_in *in = &ch->in[p * EMU_VCS + c];
     uint32_t w = in->copies, o = w / EMU_VCS, sent;
 
+    if (in->group)
+        return through_conts_all(ch, p, c, most);
     if (!through_may(in) || in->index > in->last || !through_open(ch, o))
         return 0;
     sent = in->last - in->index + 1u;

@@ -2,11 +2,12 @@
 /*
  * through.c - clock raw: what does not stop at this switch.
  *
- * Raw has no time. A segment of a unicast packet that finds nothing waiting at its output, and room
- * beyond it, would leave in the pass in which it came: it goes from one cable's ring to the next,
- * and never lies in the store. So does a reply. Checks, room, credits, counters and what is kept of
- * channels are those of any segment. Where something waits, all that comes waits behind it
- * (route.c, output.c), so turns and priorities are not passed by.
+ * Raw has no time. A segment that finds nothing waiting at its output, and room beyond it, would
+ * leave in the pass in which it came: it goes from one cable's ring to the next, and never lies in
+ * the store. So does one of a broadcast if that is so at all of its outputs, and so does a reply.
+ * Checks, room, credits, counters and what is kept of channels are those of any segment. Where
+ * something waits, all that comes waits behind it (route.c, output.c), so turns and priorities are
+ * not passed by.
  *
  * What comes is mostly as expected: the head of a unicast packet on a closed channel, the
  * continuations that are due, an ACK of a packet that was sent to its end. For these there is a

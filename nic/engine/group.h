@@ -166,7 +166,7 @@ void engine_contribute(struct engine *e, struct engine_group *group, uint32_t fr
                        uint64_t at_ps);
 
 /**
- * engine_contribute_all - clock raw: the same of @count of another node, in one packet, to one
+ * engine_contribute_all - clock raw: the same of @count from one node, this one or another, to one
  * group; if nobody is in it here any more they are dropped.
  */
 void engine_contribute_all(struct engine *e, const uint32_t *bufs, uint32_t count);

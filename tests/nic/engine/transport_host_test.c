@@ -80,7 +80,8 @@ struct member {
 struct setting {
     const char *topo;
     uint32_t threads;
-    uint32_t each;  /* of a million entries: loss, damage, doubles, delays */
+    uint32_t each;  /* of a million entries: loss, damage, doubles, delays; */
+    bool some;      /* on one way of two: what comes by the others is taken by the packet */
     uint32_t count; /* operations of each kind, of each node */
     enum emu_clock_mode clock;
 };
@@ -187,6 +188,22 @@ static void register_symmetric(struct world *w)
         CU_ASSERT_EQUAL_FATAL(w->member[n].together_req.status, 0);
 }
 
+/* Ways of cables, drawn. */
+static void spoil_some(struct world *w, const struct emu_fault_rates *rates)
+{
+    uint64_t random = w->seed;
+
+    fabric_hold(w->fabric);
+    for (uint32_t i = 0; i < 2 * fabric_cable_count(w->fabric); i++) {
+        struct emu_faults *faults = bytes_below(&random, 2) ? fabric_faults(w->fabric, i / 2, i % 2)
+                                                            : NULL;
+
+        if (faults)
+            faults->rates = *rates;
+    }
+    fabric_go(w->fabric);
+}
+
 static void world_open(struct world *w, const struct setting *set)
 {
     const struct emu_fault_rates rates = {.lost = set->each,
@@ -199,7 +216,7 @@ static void world_open(struct world *w, const struct setting *set)
                                    .clock = set->clock,
                                    .seed = test_seed(),
                                    .threads = set->threads,
-                                   .faults = set->each ? &rates : NULL};
+                                   .faults = set->each && !set->some ? &rates : NULL};
 
     memset(w, 0, sizeof *w);
     w->seed = test_seed();
@@ -207,6 +224,8 @@ static void world_open(struct world *w, const struct setting *set)
     world_profile(&config.profile, "qsnet3", NULL);
     w->fabric = world_fabric_start(&w->graph, set->topo, NODES_MAX, &config);
     w->nodes = w->graph->nodes;
+    if (set->some)
+        spoil_some(w, &rates);
     w->entered = calloc(w->count + 1, sizeof *w->entered);
     w->group = world_group_of_first(w->fabric, w->nodes);
     for (uint32_t n = 0; n < w->nodes; n++)
@@ -764,6 +783,19 @@ static void raw__over_bad_cables_and_two_links(void)
         .topo = "qsnet:8,links=2", .threads = 2, .each = 300, .count = count_or(12)});
 }
 
+static void raw__over_some_bad_cables(void)
+{
+    for (uint32_t threads = 1; threads <= 2; threads++) {
+        struct fabric_totals totals = run_setting(&(struct setting){.topo = "kary:2,2",
+                                                                    .threads = threads,
+                                                                    .each = 1000,
+                                                                    .some = true,
+                                                                    .count = count_or(24)});
+
+        CU_ASSERT_TRUE(totals.transport.retransmissions > 0);
+    }
+}
+
 static void real__over_bad_cables(void)
 {
     run_setting(&(struct setting){.topo = "kary:2,2",
@@ -779,6 +811,7 @@ int main(int argc, char **argv)
         CASE(raw__over_good_cables),
         CASE(raw__over_bad_cables),
         CASE(raw__over_bad_cables_and_two_links),
+        CASE(raw__over_some_bad_cables),
         CASE(real__over_bad_cables),
         {NULL, NULL},
     };

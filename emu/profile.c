@@ -24,6 +24,7 @@ struct field {
     enum field_kind kind;
     uint64_t least, most;  /* numbers */
     const char *values[4]; /* FIELD_NAMED: the enum's names, in its order */
+    size_t raw;            /* of the field for clock raw that is set with this one; 0: none */
 };
 
 /* clang-format off: an initialiser */
@@ -42,6 +43,13 @@ struct field {
         {                                                                    \
             NULL                                                             \
         }                                                                    \
+    }
+/* clang-format on */
+/* clang-format off: an initialiser */
+#define U32_BOTH(field, least, most)                                         \
+    {                                                                        \
+#field, offsetof(struct emu_profile, field), FIELD_U32, least, most, \
+            {NULL }, offsetof(struct emu_profile, raw_##field)               \
     }
 /* clang-format on */
 /* clang-format off: an initialiser */
@@ -78,9 +86,11 @@ static const struct field fields[] = {
     NAMED(link_retry, "none", "go_back_n"),
     NAMED(trap, "edit", "isolate"),
     NAMED(transport, "none", "acknowledged"),
-    U32(packet_bytes, 256, 4096),
+    U32_BOTH(packet_bytes, 256, 4096),
+    U32(raw_packet_bytes, 256, 4096),
     U32(channels, 1, 32),
-    U32(pool_slots, 0, 48),
+    U32_BOTH(pool_slots, 0, 48),
+    U32(raw_pool_slots, 0, 48),
     U32(light_pending, 1, 32),
     U64(reply_timeout_ps, 1, SECOND_PS),
     U64(retry_ps, 1, SECOND_PS),
@@ -101,10 +111,11 @@ static const struct field fields[] = {
     .routing = EMU_ROUTING_ADAPTIVE
 
 /* What QsNet III has; any profile, once its transport is acknowledged. */
-#define ACKNOWLEDGMENTS                                                         \
-    .packet_bytes = 1024, .channels = 32, .pool_slots = 16, .light_pending = 4, \
-    .reply_timeout_ps = 1000000000, .retry_ps = 1000000, .retry_limit = 100,    \
-    .combining = EMU_COMBINING_ADAPTER, .barrier = EMU_BARRIER_BY_CONDITIONAL, .tree_width = 8
+#define ACKNOWLEDGMENTS                                                                            \
+    .packet_bytes = 1024, .raw_packet_bytes = 4096, .channels = 32, .pool_slots = 16,              \
+    .raw_pool_slots = 32, .light_pending = 4, .reply_timeout_ps = 1000000000, .retry_ps = 1000000, \
+    .retry_limit = 100, .combining = EMU_COMBINING_ADAPTER, .barrier = EMU_BARRIER_BY_CONDITIONAL, \
+    .tree_width = 8
 
 /* Where each number comes from: docs/profiles.md. */
 static const struct emu_profile built_in[] = {
@@ -185,6 +196,8 @@ static int field_number(struct emu_profile *profile, const struct field *field, 
         memcpy(at, &number, sizeof number);
     else
         memcpy(at, &small, sizeof small);
+    if (field->raw)
+        memcpy((char *)profile + field->raw, &small, sizeof small);
     return 0;
 }
 
@@ -319,6 +332,21 @@ static int file_member(struct emu_profile *profile, const char *key, struct json
                  field->kind == FIELD_NAMED ? "string" : "whole number of at least 0");
 }
 
+/* All members of a file's object that are for clock raw alone, or all others. */
+static int file_members(struct emu_profile *profile, struct json_object *object, bool raw,
+                        char *error, size_t error_bytes)
+{
+    json_object_object_foreach(object, key, value)
+    {
+        if (strcmp(key, "base") == 0 || (strncmp(key, "raw_", 4) == 0) != raw)
+            continue;
+        int err = file_member(profile, key, value, error, error_bytes);
+        if (err)
+            return err;
+    }
+    return 0;
+}
+
 /* A file that gives no name of its own is called by its file name. */
 static void name_after(struct emu_profile *profile, const char *path)
 {
@@ -355,14 +383,11 @@ static int load_object(struct emu_profile *ret, const char *path, struct json_ob
     if (err)
         return wrong(error, error_bytes, "profile %s: \"base\" must be oq2004 or qsnet3", path);
     name_after(&profile, path);
-    json_object_object_foreach(object, key, value)
-    {
-        if (strcmp(key, "base") == 0)
-            continue;
-        err = file_member(&profile, key, value, what, sizeof what);
-        if (err)
-            return wrong(error, error_bytes, "profile %s: %s", path, what);
-    }
+    err = file_members(&profile, object, false, what, sizeof what);
+    if (!err) /* their order in the file says nothing */
+        err = file_members(&profile, object, true, what, sizeof what);
+    if (err)
+        return wrong(error, error_bytes, "profile %s: %s", path, what);
     *ret = profile;
     return 0;
 }
@@ -462,8 +487,11 @@ struct emu_profile emu_profile_on(const struct emu_profile *profile, enum emu_cl
     struct emu_profile on = *profile;
     uint64_t patience_ps = profile_patience_ps(profile, mode);
 
-    if (mode == EMU_CLOCK_RAW)
+    if (mode == EMU_CLOCK_RAW) {
         profile_raw_credits(&on);
+        on.packet_bytes = on.raw_packet_bytes;
+        on.pool_slots = on.raw_pool_slots;
+    }
     if (mode != EMU_CLOCK_VIRTUAL && on.reply_timeout_ps < patience_ps)
         on.reply_timeout_ps = patience_ps;
     return on;

@@ -126,8 +126,11 @@ struct emu_profile {
     /* Transport with acknowledgments. */
     enum emu_transport transport;
     uint32_t packet_bytes;     /* payload that an adapter puts into a packet: 1024; at most 4096 */
+    uint32_t raw_packet_bytes; /* the same under clock raw, where only the number of packets takes
+                                  time: 4096 */
     uint32_t channels;         /* virtual channels of a link: 32 */
     uint32_t pool_slots;       /* segments that a link's input holds beside one a channel: 16 */
+    uint32_t raw_pool_slots;   /* the same under clock raw, for two packets a pass: 32 */
     uint32_t light_pending;    /* a link with fewer open channels is lightly loaded */
     uint64_t reply_timeout_ps; /* no reply by then: the packet, or its reply, was lost */
     uint64_t retry_ps;         /* a packet is sent again after that, doubled with each try, */
@@ -251,7 +254,8 @@ uint32_t emu_profile_credits(const struct emu_profile *profile);
 
 /**
  * emu_profile_on - the profile as a clock runs it. Pure.
- * Raw: the credits of a cable are for a pass. Raw and real: a host's threads may have to wait for a
+ * Raw: the credits of a cable are for a pass, and packets and pools are those of the fields for
+ * raw. Raw and real: a host's threads may have to wait for a
  * core, so no time-out is shorter than EMU_PATIENCE_PS; nor, on real, than packets on all channels
  * of 16 links take, up to 1 s.
  */

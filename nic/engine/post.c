@@ -33,9 +33,20 @@ static uint32_t host_buf(struct engine *e, const struct emu_entry *entry)
 }
 
 /*
+ * Payload of a packet to there, at most. One to a group goes when there are slots for all of it, in
+ * each switch: half of a pool's are enough, or a few credits that get lost would be its end.
+ */
+static uint32_t packet_most(const struct engine *e, struct engine_to to)
+{
+    uint32_t most = e->profile->packet_bytes;
+    uint32_t held = emu_packet_most(1 + (e->profile->pool_slots + 1) / 2);
+
+    return to.group && held < most ? held : most;
+}
+
+/*
  * May the packet that is being formed have this segment as well? Not one of the process that was
- * there before: what becomes of it, only that process would be told. One to a group only as far as
- * switches have slots for all of it: they refuse what is longer.
+ * there before: what becomes of it, only that process would be told.
  */
 static bool post_joins(const struct engine *e, const struct emu_hdr *hdr, struct engine_to to)
 {
@@ -48,8 +59,7 @@ static bool post_joins(const struct engine *e, const struct emu_hdr *hdr, struct
     bytes = p->bytes + engine_seg_bytes(hdr);
     segs = emu_packet_segments(bytes);
     return p->process == e->host.process && p->dst == to.dst && p->class == to.class &&
-           p->group == to.group && p->segs > 1 && bytes <= e->profile->packet_bytes &&
-           p->count < segs && (!to.group || segs <= 1 + e->profile->pool_slots);
+           p->group == to.group && p->segs > 1 && bytes <= packet_most(e, to) && p->count < segs;
 }
 
 static void post_append(struct engine *e, struct engine_packet *p, uint32_t buf)
@@ -216,14 +226,6 @@ bool engine_take(struct engine *e, const struct emu_entry *entry, uint64_t at_ps
         emu_pool_drop(engine_cache(e), buf);
     e->host.in_full = true; /* until a packet is free: engine_posts_again() */
     return false;
-}
-
-/* Payload of a packet to there, at most: switches refuse one to a group that is longer. */
-static uint32_t packet_most(const struct engine *e, struct engine_to to)
-{
-    uint32_t most = e->profile->packet_bytes, held = emu_packet_most(1 + e->profile->pool_slots);
-
-    return to.group && held < most ? held : most;
 }
 
 /*

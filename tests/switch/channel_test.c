@@ -771,7 +771,7 @@ static void input__drops_what_breaks_the_protocol(void)
         odd_send(&w, odd_entry(EMU_PACKET_CONT, 2, 77, 1024, s));
     CU_ASSERT_EQUAL(w.node[1]->gots, 1);
     CU_ASSERT_TRUE(w.node[1]->got[0].good);
-    CU_ASSERT_EQUAL(w.node[0]->vcs.pool, 16);
+    CU_ASSERT_EQUAL(w.node[0]->vcs.pool, w.profile.pool_slots);
     for (uint32_t c = 0; c < EMU_VCS; c++)
         CU_ASSERT_EQUAL(w.node[0]->vcs.used[c], 0);
     vcnet_close(&w);

@@ -692,7 +692,10 @@ static void raw__everything_arrives_once(void)
 /* What the pool has no slots for is begun when what was begun has gone; but it is, one a pass. */
 static void raw__little_is_begun_at_a_time(void)
 {
-    struct hosts_config setting = {.clock = EMU_CLOCK_RAW, .topo = "kary:2,3", .posts = 3000};
+    struct hosts_config setting = {.clock = EMU_CLOCK_RAW,
+                                   .topo = "kary:2,3",
+                                   .set = "packet_bytes=1024 pool_slots=16",
+                                   .posts = 3000};
     uint32_t most = 0;
     struct hosts w;
 

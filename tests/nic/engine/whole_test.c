@@ -32,6 +32,7 @@ static void world_look(struct world *w, uint32_t from, uint32_t to)
     w->cable = w->to->link;
 }
 
+/* @set: NULL: packets of four segments. */
 static void world_open(struct world *w, const char *set)
 {
     struct fabric_config config = {.name = "whole",
@@ -40,7 +41,7 @@ static void world_open(struct world *w, const char *set)
                                    .seed = test_seed(),
                                    .start_stopped = true};
 
-    world_profile(&config.profile, "qsnet3", set);
+    world_profile(&config.profile, "qsnet3", set ? set : "packet_bytes=1024");
     edges_open(&w->edges, "kary:4,1", &config);
     world_look(w, 0, 1);
 }
@@ -150,16 +151,19 @@ static struct emu_seg *seg_at(const struct world *w, uint32_t index)
 
 /* --- the sending end ---------------------------------------------------------------- */
 
-/* One pass sends as many whole packets as the far end's pool has room for, each with its CRC. */
-static void stream__is_sent_by_the_packet(void)
+/*
+ * One pass sends as many whole packets as the far end's pool has room for, each with its CRC: of
+ * @posts segments @packets.
+ */
+static void stream_by_packets(const char *set, uint32_t posts, uint32_t packets)
 {
     struct world w;
     uint32_t bytes = 0;
 
-    world_open(&w, NULL);
-    post_stream(&w, 0, 10);
+    world_open(&w, set);
+    post_stream(&w, 0, posts);
     step_from(&w);
-    CU_ASSERT_EQUAL(emu_count_read(&w.from->counts.packets), 3);
+    CU_ASSERT_EQUAL(emu_count_read(&w.from->counts.packets), packets);
     emu_each_bit (c, w.from->link->vcs.open) {
         const struct engine_packet *p = &w.from->send.packet[w.from->link->packet[c]];
 
@@ -168,11 +172,19 @@ static void stream__is_sent_by_the_packet(void)
         bytes += p->bytes;
         CU_ASSERT_EQUAL(p->crc, engine_payload_crc(w.from, p->buf, p->count));
     }
-    CU_ASSERT_EQUAL(bytes, 10 * EMU_SEG_BYTES);
+    CU_ASSERT_EQUAL(bytes, posts * EMU_SEG_BYTES);
     settle(&w);
-    CU_ASSERT_TRUE(came(&w, 0, 10));
-    CU_ASSERT_EQUAL(emu_count_read(&w.from->counts.acks), 3);
+    CU_ASSERT_TRUE(came(&w, 0, posts));
+    CU_ASSERT_EQUAL(emu_count_read(&w.from->counts.acks), packets);
     world_close(&w);
+}
+
+static void stream__is_sent_by_the_packet(void)
+{
+    stream_by_packets("packet_bytes=1024", 10, 3);
+    stream_by_packets("raw_packet_bytes=4096", 16, 1);
+    stream_by_packets("raw_packet_bytes=4096", 32, 2); /* all of the pool */
+    stream_by_packets("raw_packet_bytes=4096 raw_pool_slots=16", 16, 1);
 }
 
 /* What is other ends a packet, and goes where it is to go; and so does what follows it. */

@@ -83,9 +83,11 @@ static bool ids_wrapped(const struct fabemu *fab, uint32_t generation)
 static void adapters__go_on_where_numbers_wrap(void)
 {
     static const struct cluster_config sets[] = {
-        {.topo = "kary:2,2", .first = UINT32_MAX - 100, .bad = 2000},
-        {.topo = "kary:4,1", .first = UINT32_MAX - 300, .set = "barrier=tree"},
-        {.topo = "kary:2,2", .first = UINT32_MAX - 200, .set = "combining=switch"},
+        {.topo = "kary:2,2", .first = UINT32_MAX - 100, .bad = 2000, .set = "packet_bytes=1024"},
+        {.topo = "kary:4,1", .first = UINT32_MAX - 300, .set = "barrier=tree packet_bytes=1024"},
+        {.topo = "kary:2,2",
+         .first = UINT32_MAX - 200,
+         .set = "combining=switch packet_bytes=1024"},
     };
     struct cluster w;
 
@@ -253,7 +255,8 @@ static void node__that_has_a_new_process_tells_that_what_is_its_own(void)
     enum { FIRST = 4 * 40 + 1, SECOND = 2 };
     struct cluster w;
 
-    cluster_open(&w, &(struct cluster_config){.topo = "kary:4,1", .set = "retry_limit=2"});
+    cluster_open(&w, &(struct cluster_config){.topo = "kary:4,1",
+                                              .set = "retry_limit=2 packet_bytes=1024"});
     const struct engine *e = fabric_engine(w.fabric, 0);
     cluster_messages(&w);
     cut_node(&w, 1, true);

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* profile_test.c - fields for clock raw alone, and those that are set with another one. */
+#include "emu/profile.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "tests/test.h"
+
+static struct emu_profile loaded(const char *what)
+{
+    struct emu_profile ret;
+    char error[256];
+
+    CU_ASSERT_EQUAL_FATAL(emu_profile_load(&ret, what, error, sizeof error), 0);
+    return ret;
+}
+
+static int set(struct emu_profile *profile, const char *assignment)
+{
+    char error[1024];
+
+    return emu_profile_set(profile, assignment, error, sizeof error);
+}
+
+static struct emu_profile loaded_text(const char *text)
+{
+    char path[] = "/tmp/fabemu-profile-XXXXXX.json";
+    int fd = mkstemps(path, 5);
+    struct emu_profile ret;
+    FILE *file;
+
+    CU_ASSERT_FATAL(fd >= 0);
+    file = fdopen(fd, "w");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(file);
+    CU_ASSERT_TRUE(fputs(text, file) >= 0);
+    CU_ASSERT_EQUAL(fclose(file), 0);
+    ret = loaded(path);
+    unlink(path);
+    return ret;
+}
+
+/* Clock raw has its own packets and pools, and the others do not. */
+static void raw__has_packets_and_pools_of_its_own(void)
+{
+    struct emu_profile profile = loaded("qsnet3"), raw;
+
+    CU_ASSERT_EQUAL(profile.packet_bytes, 1024);
+    CU_ASSERT_EQUAL(profile.pool_slots, 16);
+    for (enum emu_clock_mode mode = EMU_CLOCK_REAL; mode <= EMU_CLOCK_VIRTUAL; mode++) {
+        CU_ASSERT_EQUAL(emu_profile_on(&profile, mode).packet_bytes, 1024);
+        CU_ASSERT_EQUAL(emu_profile_on(&profile, mode).pool_slots, 16);
+    }
+    raw = emu_profile_on(&profile, EMU_CLOCK_RAW);
+    CU_ASSERT_EQUAL(raw.packet_bytes, 4096);
+    CU_ASSERT_EQUAL(raw.pool_slots, 32);
+    raw = emu_profile_on(&raw, EMU_CLOCK_RAW); /* again: it stays so */
+    CU_ASSERT_EQUAL(raw.packet_bytes, 4096);
+    CU_ASSERT_EQUAL(raw.pool_slots, 32);
+}
+
+/* Who sets a field means it on all clocks, unless raw's is set, too. */
+static void set__of_a_field_is_for_raw_too(void)
+{
+    struct emu_profile profile = loaded("qsnet3");
+
+    CU_ASSERT_EQUAL(set(&profile, "packet_bytes=512"), 0);
+    CU_ASSERT_EQUAL(profile.packet_bytes, 512);
+    CU_ASSERT_EQUAL(emu_profile_on(&profile, EMU_CLOCK_RAW).packet_bytes, 512);
+    CU_ASSERT_EQUAL(set(&profile, "raw_packet_bytes=2048"), 0);
+    CU_ASSERT_EQUAL(profile.packet_bytes, 512);
+    CU_ASSERT_EQUAL(emu_profile_on(&profile, EMU_CLOCK_RAW).packet_bytes, 2048);
+    CU_ASSERT_EQUAL(set(&profile, "pool_slots=0"), 0);
+    CU_ASSERT_EQUAL(emu_profile_on(&profile, EMU_CLOCK_RAW).pool_slots, 0);
+    CU_ASSERT_EQUAL(set(&profile, "raw_pool_slots=48"), 0);
+    CU_ASSERT_EQUAL(emu_profile_on(&profile, EMU_CLOCK_RAW).pool_slots, 48);
+    CU_ASSERT_EQUAL(profile.pool_slots, 0);
+}
+
+/* One that is out of range changes neither. */
+static void set__out_of_range_changes_nothing(void)
+{
+    static const char *const wrong[] = {"packet_bytes=255",   "packet_bytes=4097",
+                                        "raw_packet_bytes=0", "raw_packet_bytes=4097",
+                                        "pool_slots=49",      "raw_pool_slots=49"};
+    struct emu_profile profile = loaded("qsnet3");
+
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
+        CU_ASSERT_TRUE(set(&profile, wrong[i]) < 0);
+    CU_ASSERT_EQUAL(profile.packet_bytes, 1024);
+    CU_ASSERT_EQUAL(profile.raw_packet_bytes, 4096);
+    CU_ASSERT_EQUAL(profile.pool_slots, 16);
+    CU_ASSERT_EQUAL(profile.raw_pool_slots, 32);
+}
+
+/* In a file, which of both comes first says nothing. */
+static void file__has_no_order(void)
+{
+    static const char *const texts[] = {
+        "{\"base\": \"qsnet3\", \"packet_bytes\": 512, \"raw_packet_bytes\": 3072}",
+        "{\"raw_packet_bytes\": 3072, \"packet_bytes\": 512, \"base\": \"qsnet3\"}",
+    };
+
+    for (size_t i = 0; i < 2; i++) {
+        struct emu_profile profile = loaded_text(texts[i]);
+
+        CU_ASSERT_EQUAL(profile.packet_bytes, 512);
+        CU_ASSERT_EQUAL(profile.raw_packet_bytes, 3072);
+        CU_ASSERT_EQUAL(profile.raw_pool_slots, 32);
+    }
+    CU_ASSERT_EQUAL(loaded_text("{\"packet_bytes\": 512}").raw_packet_bytes, 512);
+}
+
+int main(void)
+{
+    static const struct test_case cases[] = {
+        CASE(raw__has_packets_and_pools_of_its_own),
+        CASE(set__of_a_field_is_for_raw_too),
+        CASE(set__out_of_range_changes_nothing),
+        CASE(file__has_no_order),
+        {NULL, NULL},
+    };
+
+    return test_run("profile", cases);
+}

@@ -27,40 +27,16 @@ struct field {
     size_t raw;            /* of the field for clock raw that is set with this one; 0: none */
 };
 
-/* clang-format off: an initialiser */
-#define U64(field, least, most)                                              \
-    {                                                                        \
-#field, offsetof(struct emu_profile, field), FIELD_U64, least, most, \
-        {                                                                    \
-            NULL                                                             \
-        }                                                                    \
+#define FIELD(field, ...)                                                          \
+    {                                                                              \
+        .name = #field, .offset = offsetof(struct emu_profile, field), __VA_ARGS__ \
     }
-/* clang-format on */
-/* clang-format off: an initialiser */
-#define U32(field, least, most)                                              \
-    {                                                                        \
-#field, offsetof(struct emu_profile, field), FIELD_U32, least, most, \
-        {                                                                    \
-            NULL                                                             \
-        }                                                                    \
-    }
-/* clang-format on */
-/* clang-format off: an initialiser */
-#define U32_BOTH(field, least, most)                                         \
-    {                                                                        \
-#field, offsetof(struct emu_profile, field), FIELD_U32, least, most, \
-            {NULL }, offsetof(struct emu_profile, raw_##field)               \
-    }
-/* clang-format on */
-/* clang-format off: an initialiser */
-#define NAMED(field, ...)                                               \
-    {                                                                   \
-#field, offsetof(struct emu_profile, field), FIELD_NAMED, 0, 0, \
-        {                                                               \
-            __VA_ARGS__                                                 \
-        }                                                               \
-    }
-/* clang-format on */
+#define U64(field, low, high) FIELD(field, .kind = FIELD_U64, .least = (low), .most = (high))
+#define U32(field, low, high) FIELD(field, .kind = FIELD_U32, .least = (low), .most = (high))
+#define U32_BOTH(field, low, high)                                  \
+    FIELD(field, .kind = FIELD_U32, .least = (low), .most = (high), \
+          .raw = offsetof(struct emu_profile, raw_##field))
+#define NAMED(field, ...) FIELD(field, .kind = FIELD_NAMED, .values = {__VA_ARGS__})
 
 static const struct field fields[] = {
     U64(link_ps_per_byte, 1, 1000000),
@@ -98,6 +74,7 @@ static const struct field fields[] = {
     NAMED(combining, "adapter", "switch"),
     NAMED(barrier, "conditional", "tree"),
     U32(tree_width, 1, EMU_TREE_WIDTH_MAX),
+    U32(vector_tree_width, 1, EMU_TREE_WIDTH_MAX),
 };
 
 #define FIELDS (sizeof fields / sizeof fields[0])
@@ -115,7 +92,7 @@ static const struct field fields[] = {
     .packet_bytes = 1024, .raw_packet_bytes = 4096, .channels = 32, .pool_slots = 16,              \
     .raw_pool_slots = 32, .light_pending = 4, .reply_timeout_ps = 1000000000, .retry_ps = 1000000, \
     .retry_limit = 100, .combining = EMU_COMBINING_ADAPTER, .barrier = EMU_BARRIER_BY_CONDITIONAL, \
-    .tree_width = 8
+    .tree_width = 8, .vector_tree_width = 1
 
 /* Where each number comes from: docs/profiles.md. */
 static const struct emu_profile built_in[] = {

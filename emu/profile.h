@@ -138,6 +138,7 @@ struct emu_profile {
     enum emu_combining combining;
     enum emu_barrier_by barrier; /* where adapters do it */
     uint32_t tree_width;         /* adapters below one in a tree of adapters, at most */
+    uint32_t vector_tree_width;  /* the same where a group is for long vectors: 1, a chain */
 };
 
 /* --- what a transport does: these know them, and nobody else looks which one it is ---- */

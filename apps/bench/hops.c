@@ -53,6 +53,8 @@ int bench_hops_open(struct bench_hops *hops, const struct bench_hops_case *what,
     }
     hops->config.profile.transport = what->acknowledged ? EMU_TRANSPORT_ACKNOWLEDGED
                                                         : EMU_TRANSPORT_NONE;
+    /* What rows say of packets is of the paper's. */
+    hops->config.profile.raw_packet_bytes = hops->config.profile.packet_bytes;
     hops->config.threads = workers ? workers : 1;
     hops->config.start_stopped = !workers;
     hops->config.local_nodes = &hops->nodes.ops;

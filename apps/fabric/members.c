@@ -54,6 +54,23 @@ static void tree_grow(struct member *member, uint32_t count, uint32_t width)
     }
 }
 
+#define CHAIN_MOST 64u /* members of a chain: what they combine passes all of them */
+
+/*
+ * How wide a group's tree is. Many below one are few steps for a number, and of a long vector all
+ * come to one adapter by one link: there each has as few below it as may be, and takes its time
+ * while the others do theirs.
+ */
+static uint32_t tree_width(const struct fabric *fabric, const struct fabric_group *group)
+{
+    const struct emu_profile *profile = &fabric->config.profile;
+    uint32_t width = profile->vector_tree_width;
+
+    if (!(group->id & EMU_GROUP_WIDE))
+        return profile->tree_width;
+    return width == 1 && group->count > CHAIN_MOST ? 2 : width;
+}
+
 static int member_create(const struct fabric *fabric, const struct fabric_group *group,
                          const struct member *member, struct engine_group **ret)
 {
@@ -136,7 +153,7 @@ int fabric_members_create(const struct fabric *fabric, struct fabric_group *grou
     if (units)
         tree_below_units(fabric, group, member);
     else if (group->combines)
-        tree_grow(member, group->count, fabric->config.profile.tree_width);
+        tree_grow(member, group->count, tree_width(fabric, group));
     err = members_create(fabric, group, member);
     free(member);
     return err ? err : units_create(fabric, group);

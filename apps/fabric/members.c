@@ -66,7 +66,7 @@ static uint32_t tree_width(const struct fabric *fabric, const struct fabric_grou
     const struct emu_profile *profile = &fabric->config.profile;
     uint32_t width = profile->vector_tree_width;
 
-    if (!(group->id & EMU_GROUP_WIDE))
+    if (emu_window(group->id) == EMU_WINDOW)
         return profile->tree_width;
     return width == 1 && group->count > CHAIN_MOST ? 2 : width;
 }

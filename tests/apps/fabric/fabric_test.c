@@ -11,6 +11,7 @@
 
 #include "emu/combine.h"
 #include "emu/worker/place.h"
+#include "nic/engine/internal.h"
 #include "tests/test.h"
 #include "tests/world/edges.h"
 
@@ -865,6 +866,53 @@ static void group_create_wide__leaves_half_to_the_narrow(void)
     edges_close(&w);
 }
 
+/* The most adapters that one of @count nodes has below it, in a tree of their group. */
+static uint32_t tree_widest(const char *topo, const char *set, uint32_t count, bool wide)
+{
+    struct fabric_config config = {.name = "trees",
+                                   .clock = EMU_CLOCK_RAW,
+                                   .threads = 1,
+                                   .seed = test_seed()};
+    uint32_t nodes[128], id, widest = 0, below = 0;
+    struct fabric *fabric;
+    char error[256];
+
+    world_profile(&config.profile, "qsnet3", set);
+    config.graph = world_graph(topo, 128);
+    config.start_stopped = true;
+    CU_ASSERT_EQUAL_FATAL(fabric_start(&fabric, &config, error, sizeof error), 0);
+    for (uint32_t n = 0; n < count; n++)
+        nodes[n] = n;
+    CU_ASSERT_EQUAL_FATAL((wide ? fabric_group_create_wide : fabric_group_create)(fabric, nodes,
+                                                                                  count, &id, error,
+                                                                                  sizeof error),
+                          0);
+    for (uint32_t n = 0; n < count; n++) {
+        const struct engine_group *group = engine_group_of(fabric_engine(fabric, n), id);
+        uint32_t children = group->tree->width - ENGINE_CHILD;
+
+        widest = children > widest ? children : widest;
+        below += children;
+    }
+    CU_ASSERT_EQUAL(below, count - 1);
+    fabric_stop(fabric);
+    topo_free((struct topo_graph *)config.graph);
+    return widest;
+}
+
+/* What is for long vectors is a chain, if not of too many; what is for numbers is shallow. */
+static void group_create_wide__makes_a_chain(void)
+{
+    CU_ASSERT_EQUAL(tree_widest("kary:4,2", NULL, 16, false), 8);
+    CU_ASSERT_EQUAL(tree_widest("kary:4,2", NULL, 16, true), 1);
+    CU_ASSERT_EQUAL(tree_widest("kary:9,2", NULL, 64, true), 1);
+    CU_ASSERT_EQUAL(tree_widest("kary:9,2", NULL, 65, true), 2);
+    CU_ASSERT_EQUAL(tree_widest("kary:4,2", "tree_width=3", 16, true), 1);
+    CU_ASSERT_EQUAL(tree_widest("kary:4,2", "tree_width=3", 16, false), 3);
+    CU_ASSERT_EQUAL(tree_widest("kary:9,2", "vector_tree_width=5", 65, true), 5);
+    CU_ASSERT_EQUAL(tree_widest("kary:9,2", "vector_tree_width=5", 65, false), 8);
+}
+
 /* Where the fabric may use one core only, its worker and a process are one too many for it. */
 static void cores__are_those_that_it_may_use(void)
 {
@@ -923,6 +971,7 @@ int main(void)
         {"group_create__refuses_and_recovers", group_create__refuses_and_recovers},
         {"group_create_wide__leaves_half_to_the_narrow",
          group_create_wide__leaves_half_to_the_narrow},
+        {"group_create_wide__makes_a_chain", group_create_wide__makes_a_chain},
         {NULL, NULL},
     };
 

@@ -301,8 +301,7 @@ static void raw_hand(struct engine *e, struct emu_entry *entry, uint64_t at_ps)
     emu_pool_drop_late(engine_cache(e), entry->buf);
 }
 
-/* So many in a row, as they lie. */
-static inline void raw_hand_run(struct engine *e, const uint32_t *bufs, uint32_t count)
+void engine_hand_run(struct engine *e, const uint32_t *bufs, uint32_t count)
 {
     emu_tx_put_run(&e->host.out, engine_cache(e)->pool, bufs, count);
     for (uint32_t i = 0; i < count; i++)
@@ -318,7 +317,7 @@ static uint32_t raw_hand_lying(struct engine *e, const uint32_t *bufs, uint32_t 
         return 0;
     while (count < most && !(engine_hdr(e, bufs[count])->kind & (ENGINE_LENGTH_ONLY | EMU_NOTIFY)))
         count++;
-    raw_hand_run(e, bufs, count);
+    engine_hand_run(e, bufs, count);
     return count;
 }
 
@@ -344,7 +343,7 @@ bool engine_delivers_at_once(struct engine *e, uint32_t count)
 
 void engine_deliver_at_once(struct engine *e, const uint32_t *bufs, uint32_t count)
 {
-    raw_hand_run(e, bufs, count);
+    engine_hand_run(e, bufs, count);
     emu_count(&e->counts.received, 1);
 }
 
@@ -353,7 +352,7 @@ bool engine_hand_at_once(struct engine *e, uint32_t buf)
     if (e->dev.timed || (engine_hdr(e, buf)->kind & (ENGINE_LENGTH_ONLY | EMU_NOTIFY)) ||
         !engine_delivers_at_once(e, 1))
         return false;
-    raw_hand_run(e, &buf, 1);
+    engine_hand_run(e, &buf, 1);
     return true;
 }
 

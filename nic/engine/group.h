@@ -165,11 +165,36 @@ static inline void engine_group_release(struct engine_group *group)
 void engine_contribute(struct engine *e, struct engine_group *group, uint32_t from, uint32_t buf,
                        uint64_t at_ps);
 
+/** engine_position - of @from, a node, in the group's tree; ENGINE_WIDTH: it has none. */
+uint32_t engine_position(const struct engine *e, const struct engine_group *group, uint32_t from);
+
+/** engine_contribute_at - engine_contribute() from the position @at. */
+void engine_contribute_at(struct engine *e, struct engine_group *group, uint32_t at, uint32_t buf,
+                          uint64_t at_ps);
+
 /**
- * engine_contribute_all - clock raw: the same of @count from one node, this one or another, to one
- * group; if nobody is in it here any more they are dropped.
+ * engine_outs - where the result of what is no barrier by conditional goes, by bits, now that these
+ * have contributed; 0: others are missing.
  */
-void engine_contribute_all(struct engine *e, const uint32_t *bufs, uint32_t count);
+uint64_t engine_outs(const struct engine_tree *tree, uint8_t kind, uint64_t have);
+
+/** engine_result_to - the same bit @out, not that of the host here, as a packet's destination. */
+struct engine_to engine_result_to(const struct engine *e, const struct engine_group *group,
+                                  uint32_t out);
+
+/** engine_results_pass - does no result wait, so that the next one may go at once? */
+static inline bool engine_results_pass(const struct engine_trees *trees)
+{
+    return engine_queue_empty(&trees->results) && !trees->stalled && !trees->out;
+}
+
+/* --- raw/vector.c ------------------------------------------------------------------- */
+
+/**
+ * engine_contribute_all - the same of @count from one node, this one or another, to one group; if
+ * nobody is in it here any more they are dropped.
+ */
+void engine_contribute_all(struct engine *e, const uint32_t *bufs, uint32_t count, uint64_t at_ps);
 
 /** engine_all_ready - a conditional has found all members in the barrier @state. */
 void engine_all_ready(struct engine *e, struct engine_coll *state, uint64_t at_ps);

@@ -47,6 +47,15 @@ struct engine_host {
  */
 bool engine_post(struct engine *e, uint32_t buf, struct engine_to to, uint64_t at_ps);
 
+/**
+ * engine_post_room - clock raw: so many full segments to @to can be posted together now; 0: none,
+ * or not together.
+ */
+uint32_t engine_post_room(struct engine *e, struct engine_to to);
+
+/** engine_post_run - then: the @count, up to so many, in @bufs. Their references are passed on. */
+void engine_post_run(struct engine *e, const uint32_t *bufs, uint32_t count, struct engine_to to);
+
 /** engine_begin - a packet of this one host segment, in no list. There is a free one. */
 uint16_t engine_begin(struct engine *e, uint32_t buf, struct engine_to to);
 
@@ -79,8 +88,11 @@ engine_deliver_fn engine_deliver_raw, engine_deliver_timed;
  */
 bool engine_delivers_at_once(struct engine *e, uint32_t count);
 
+/** engine_hand_run - then: results made here, for the host. Their references are passed on. */
+void engine_hand_run(struct engine *e, const uint32_t *bufs, uint32_t count);
+
 /**
- * engine_deliver_at_once - then: the @count segments in @bufs, of one packet, which say nothing
+ * engine_deliver_at_once - or: the @count segments in @bufs, of one packet, which say nothing
  * that is not for the host. Their references are passed on.
  */
 void engine_deliver_at_once(struct engine *e, const uint32_t *bufs, uint32_t count);

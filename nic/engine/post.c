@@ -228,10 +228,7 @@ bool engine_take(struct engine *e, const struct emu_entry *entry, uint64_t at_ps
     return false;
 }
 
-/*
- * Full segments for which the packet that is being formed has room, if it goes to @to; it is one of
- * a node's host.
- */
+/* Full segments for which the packet that is being formed has room, if it goes to @to. */
 static uint32_t forming_room(const struct engine *e, struct engine_to to)
 {
     const struct engine_packet *p;
@@ -240,17 +237,10 @@ static uint32_t forming_room(const struct engine *e, struct engine_to to)
     if (e->send.forming == ENGINE_NONE)
         return 0;
     p = &e->send.packet[e->send.forming];
-    if (p->dst != to.dst || p->group != to.group || p->class != ENGINE_PLAIN || p->segs == 1 ||
+    if (p->dst != to.dst || p->group != to.group || p->class != to.class || p->segs == 1 ||
         p->process != e->host.process || p->bytes > most)
         return 0;
     return (most - p->bytes) / EMU_SEG_BYTES;
-}
-
-/* Nobody asks when they were posted. */
-static inline void run_is_ageless(struct engine *e, const uint32_t *bufs, uint32_t run)
-{
-    for (uint32_t i = 0; i < run; i++)
-        *engine_born_ns(e, bufs[i]) = 0;
 }
 
 /*
@@ -259,7 +249,6 @@ static inline void run_is_ageless(struct engine *e, const uint32_t *bufs, uint32
  */
 static inline void post_append_run(struct engine *e, struct engine_packet *p, uint32_t run)
 {
-    run_is_ageless(e, &p->buf[p->count], run);
     p->count = (uint8_t)(p->count + run);
     p->bytes = (uint16_t)(p->bytes + run * EMU_SEG_BYTES);
     p->segs = (uint8_t)emu_packet_segments(p->bytes);
@@ -267,6 +256,38 @@ static inline void post_append_run(struct engine *e, struct engine_packet *p, ui
         p->crc = engine_payload_crc(e, p->buf, p->count);
         p->has_crc = true;
     }
+}
+
+uint32_t engine_post_room(struct engine *e, struct engine_to to)
+{
+    uint32_t room = forming_room(e, to);
+
+    if (room)
+        return room;
+    return engine_list_empty(&e->send.free) || engine_flow_dead(e, to)
+               ? 0
+               : packet_most(e, to) / EMU_SEG_BYTES;
+}
+
+void engine_post_run(struct engine *e, const uint32_t *bufs, uint32_t count, struct engine_to to)
+{
+    bool joins = forming_room(e, to);
+    uint16_t i = joins ? e->send.forming : post_begin(e, to);
+    struct engine_packet *p = &e->send.packet[i];
+
+    memcpy(&p->buf[p->count], bufs, count * sizeof *bufs);
+    post_append_run(e, p, count);
+    if (joins)
+        return;
+    e->send.forming = i;
+    engine_ready(e, i, false, 0);
+}
+
+/* Nobody asks when they were posted. */
+static inline void run_is_ageless(struct engine *e, const uint32_t *bufs, uint32_t run)
+{
+    for (uint32_t i = 0; i < run; i++)
+        *engine_born_ns(e, bufs[i]) = 0;
 }
 
 /*
@@ -283,6 +304,7 @@ static uint32_t take_run(struct engine *e, struct emu_edge *edge, uint8_t kind, 
         return 0;
     p = &e->send.packet[e->send.forming];
     run = emu_edge_take_run(edge, kind, to.dst, &p->buf[p->count], room < most ? room : most);
+    run_is_ageless(e, &p->buf[p->count], run);
     if (run)
         post_append_run(e, p, run);
     return run;
@@ -300,6 +322,7 @@ static uint32_t take_new(struct engine *e, struct emu_edge *edge, uint8_t kind, 
     run = emu_edge_take_run(edge, kind, to.dst, e->send.packet[i].buf, room < most ? room : most);
     if (!run)
         return 0;
+    run_is_ageless(e, e->send.packet[i].buf, run);
     post_begin(e, to);
     post_append_run(e, &e->send.packet[i], run);
     e->send.forming = i;
@@ -317,7 +340,7 @@ static uint32_t take_contributions(struct engine *e, struct emu_edge *edge, uint
 
     run_is_ageless(e, bufs, run);
     if (run)
-        engine_contribute_all(e, bufs, run);
+        engine_contribute_all(e, bufs, run, 0);
     return run;
 }
 

@@ -118,21 +118,32 @@ static void incoming_test(struct engine *e, uint32_t i, uint64_t at_ps)
     engine_answer(e, i, agrees, at_ps);
 }
 
+/* Contributions from host segment @from on that go to one group. */
+static uint32_t incoming_alike(struct engine *e, const struct engine_incoming *in, uint32_t from)
+{
+    const struct emu_hdr *first = engine_hdr(e, in->buf[from]);
+    uint32_t end = from + 1;
+
+    for (; end < in->count && engine_hdr(e, in->buf[end])->dst == first->dst &&
+           engine_hdr(e, in->buf[end])->src == first->src;
+         end++)
+        ;
+    return end - from;
+}
+
 /* From another adapter: for this one, not for its host. */
 static void incoming_contributions(struct engine *e, uint32_t i, uint64_t at_ps)
 {
     struct engine_incoming *in = &e->receive.incoming[i];
-    bool first = engine_heard_first(e, in);
 
-    if (first)
+    if (engine_heard_first(e, in)) {
         emu_count(&e->counts.received, 1);
-    for (uint32_t s = 0; s < in->count; s++) {
-        const struct emu_hdr *hdr = engine_hdr(e, in->buf[s]);
-        struct engine_group *group = first ? engine_group_of(e, hdr->dst) : NULL;
-
-        if (group)
-            engine_contribute(e, group, hdr->src, in->buf[s], at_ps);
-        else
+        for (uint32_t s = 0, run; s < in->count; s += run) {
+            run = incoming_alike(e, in, s);
+            engine_contribute_all(e, &in->buf[s], run, at_ps);
+        }
+    } else {
+        for (uint32_t s = 0; s < in->count; s++)
             emu_pool_drop(engine_cache(e), in->buf[s]);
     }
     engine_answer(e, i, true, at_ps);

@@ -27,17 +27,6 @@ static void contribution_drop(struct engine *e, uint32_t buf)
     emu_pool_drop(engine_cache(e), buf);
 }
 
-/* Position of @from in the tree; ENGINE_WIDTH: it has none. */
-static uint32_t position_of(const struct engine *e, const struct engine_tree *tree, uint32_t from)
-{
-    if (from == e->node)
-        return ENGINE_HERE;
-    for (uint32_t i = ENGINE_PARENT; i < tree->width; i++)
-        if ((tree->all >> i & 1) && tree->node[i] == from)
-            return i;
-    return ENGINE_WIDTH;
-}
-
 /* --- the arithmetic ----------------------------------------------------------------- */
 
 /* Hosts that send only lengths give no payload. */
@@ -76,6 +65,12 @@ static uint64_t all_get(const struct engine_tree *tree)
     return (tree->all & emu_bit(ENGINE_HERE)) | emu_bit(ENGINE_GROUP);
 }
 
+uint64_t engine_outs(const struct engine_tree *tree, uint8_t kind, uint64_t have)
+{
+    return emu_combiner_outs(kind, tree->all, have, tree->all & emu_bit(ENGINE_PARENT),
+                             all_get(tree));
+}
+
 /* Where the result goes, by bits, now that these have contributed; 0: others are missing. */
 static uint64_t state_outs(const struct engine *e, const struct engine_coll *state)
 {
@@ -83,8 +78,7 @@ static uint64_t state_outs(const struct engine *e, const struct engine_coll *sta
 
     if (by_conditional(e, state))
         return is_top(tree) ? emu_bit(ENGINE_ASK) : 0;
-    return emu_combiner_outs(state->hdr.kind, tree->all, state->have,
-                             tree->all & emu_bit(ENGINE_PARENT), all_get(tree));
+    return engine_outs(tree, state->hdr.kind, state->have);
 }
 
 /* Does it begin an operation that is not over, or is it of the one that is under way, and new? */
@@ -190,9 +184,8 @@ static void state_go(struct engine *e, struct engine_coll *state, uint64_t outs)
     engine_group_hold(state->group);
 }
 
-/* One from position @at of the group's tree; ENGINE_WIDTH: from none. */
-static inline void contribute_at(struct engine *e, struct engine_group *group, uint32_t at,
-                                 uint32_t buf, uint64_t at_ps)
+void engine_contribute_at(struct engine *e, struct engine_group *group, uint32_t at, uint32_t buf,
+                          uint64_t at_ps)
 {
     const struct emu_hdr *hdr = engine_hdr(e, buf);
     struct engine_tree *tree = group->tree;
@@ -215,30 +208,22 @@ static inline void contribute_at(struct engine *e, struct engine_group *group, u
         state_go(e, state, outs);
 }
 
-static uint32_t group_position_of(const struct engine *e, const struct engine_group *group,
-                                  uint32_t from)
+uint32_t engine_position(const struct engine *e, const struct engine_group *group, uint32_t from)
 {
-    return group->tree ? position_of(e, group->tree, from) : ENGINE_WIDTH;
+    const struct engine_tree *tree = group->tree;
+
+    if (tree && from == e->node)
+        return ENGINE_HERE;
+    for (uint32_t i = ENGINE_PARENT; tree && i < tree->width; i++)
+        if ((tree->all >> i & 1) && tree->node[i] == from)
+            return i;
+    return ENGINE_WIDTH;
 }
 
 void engine_contribute(struct engine *e, struct engine_group *group, uint32_t from, uint32_t buf,
                        uint64_t at_ps)
 {
-    contribute_at(e, group, group_position_of(e, group, from), buf, at_ps);
-}
-
-void engine_contribute_all(struct engine *e, const uint32_t *bufs, uint32_t count)
-{
-    const struct emu_hdr *first = engine_hdr(e, bufs[0]);
-    struct engine_group *group = engine_group_of(e, first->dst);
-    uint32_t at = group ? group_position_of(e, group, first->src) : ENGINE_WIDTH;
-
-    for (uint32_t s = 0; s < count; s++) {
-        if (group)
-            contribute_at(e, group, at, bufs[s], 0);
-        else
-            emu_pool_drop(engine_cache(e), bufs[s]);
-    }
+    engine_contribute_at(e, group, engine_position(e, group, from), buf, at_ps);
 }
 
 /* --- barriers by conditional -------------------------------------------------------- */
@@ -263,26 +248,29 @@ void engine_barrier_over(struct engine *e, const struct emu_hdr *hdr)
 
 /* --- results ------------------------------------------------------------------------ */
 
-/* One reference to the result goes to @out. False: there is no free packet. */
-static bool result_send(struct engine *e, struct engine_coll *state, uint32_t out, uint64_t at_ps)
+struct engine_to engine_result_to(const struct engine *e, const struct engine_group *group,
+                                  uint32_t out)
 {
-    const struct engine_group *group = state->group;
-    const struct engine_tree *tree = group->tree;
     struct engine_to to = engine_to_group(e, group, ENGINE_TREE);
 
     if (out == ENGINE_GROUP)
-        return engine_post(e, state->buf, to, at_ps);
+        return to;
+    return (struct engine_to){.dst = group->tree->node[out],
+                              .class = ENGINE_TREE,
+                              .only = group->tree->by_link ? to.only : 0};
+}
+
+/* One reference to the result goes to @out. False: there is no free packet. */
+static bool result_send(struct engine *e, struct engine_coll *state, uint32_t out, uint64_t at_ps)
+{
     if (out != ENGINE_HERE)
-        return engine_post(e, state->buf,
-                           (struct engine_to){.dst = tree->node[out],
-                                              .class = ENGINE_TREE,
-                                              .only = tree->by_link ? to.only : 0},
-                           at_ps);
+        return engine_post(e, state->buf, engine_result_to(e, state->group, out), at_ps);
     if (engine_hand_at_once(e, state->buf))
         return true;
     if (engine_list_empty(&e->send.free))
         return false;
-    engine_back(e, engine_begin(e, state->buf, to), ENGINE_NOTICE_SEGMENTS, at_ps);
+    engine_back(e, engine_begin(e, state->buf, engine_to_group(e, state->group, ENGINE_TREE)),
+                ENGINE_NOTICE_SEGMENTS, at_ps);
     return true;
 }
 
@@ -359,8 +347,7 @@ static bool state_next(struct engine *e, struct engine_coll *state, uint64_t at_
  */
 static bool result_goes(struct engine *e, struct engine_coll *state)
 {
-    return !e->dev.timed && state->hdr.kind != EMU_BARRIER &&
-           engine_queue_empty(&e->tree.results) && !e->tree.stalled && !e->tree.out &&
+    return !e->dev.timed && state->hdr.kind != EMU_BARRIER && engine_results_pass(&e->tree) &&
            state_next(e, state, 0);
 }
 

@@ -151,7 +151,7 @@ static void whole_take(struct engine *e, struct engine_link *l, uint32_t i, uint
     } else if (whose == WHOLE_HOST) {
         engine_deliver_at_once(e, in->buf, in->count);
     } else {
-        engine_contribute_all(e, in->buf, in->count);
+        engine_contribute_all(e, in->buf, in->count, 0);
         emu_count(&e->counts.received, 1);
     }
     engine_answer(e, i, true, 0);

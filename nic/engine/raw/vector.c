@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * vector.c - clock raw: contributions to a long vector, a run of them at a time.
+ *
+ * They come by the packet: full segments of one member, numbered one after the other, whose states
+ * have mostly had the same members' contributions before. Then what does not depend on the number
+ * is asked once, each is folded where it lies, and the results that a run completes leave in a row:
+ * into one packet, or to the host. What is other is left for tree.c, which takes contributions one
+ * by one, so nothing is decided here but that all is well.
+ */
+#include "nic/engine/internal.h"
+
+/* What the contributions of a run have in common. */
+struct vector_run {
+    struct engine_group *group;
+    uint32_t at;        /* the position in the tree that they are from */
+    struct emu_hdr hdr; /* of the next one */
+    uint64_t had;       /* whose contributions its state has */
+    uint64_t outs;      /* where results go; 0: there are none yet */
+    struct engine_to to;
+    uint32_t room; /* for results, now */
+};
+
+/* What the first of a run says and finds. False: it is not for us. */
+static inline bool run_begin(struct engine *e, struct vector_run *run, uint32_t buf)
+{
+    struct engine_tree *tree = run->group->tree;
+    const struct emu_hdr *hdr = engine_hdr(e, buf);
+    const struct engine_coll *state = engine_state(tree, hdr->seq);
+
+    if ((hdr->kind != EMU_REDUCE && hdr->kind != EMU_ALLREDUCE) || hdr->len != EMU_PAYLOAD_BYTES ||
+        state->outs || state->have >> run->at & 1)
+        return false;
+    run->hdr = *hdr;
+    run->had = state->have;
+    run->outs = engine_outs(tree, hdr->kind, run->had | emu_bit(run->at));
+    return true;
+}
+
+/* Where its results go, and for how many there is room. */
+static inline void run_aim(struct engine *e, struct vector_run *run, uint32_t most)
+{
+    uint64_t others = run->outs & ~emu_bit(ENGINE_HERE);
+    bool here = run->outs & emu_bit(ENGINE_HERE);
+
+    run->room = most;
+    if (run->outs && !engine_results_pass(&e->tree))
+        run->room = 0;
+    if (others) {
+        uint32_t room;
+
+        run->to = engine_result_to(e, run->group, emu_bits_first(others));
+        room = engine_post_room(e, run->to);
+        run->room = room < run->room ? room : run->room;
+    }
+    if (here && run->room && !engine_delivers_at_once(e, run->room))
+        run->room = 0;
+}
+
+/* The next one, in @buf, is as the first, and so is its state: it is in it. */
+static inline bool run_add(struct engine *e, const struct vector_run *run,
+                           struct engine_coll *state, uint32_t buf)
+{
+    struct emu_pool_cache *cache = engine_cache(e);
+
+    if (!emu_combiner_agrees(&run->hdr, engine_hdr(e, buf)) || state->have != run->had ||
+        state->outs)
+        return false;
+    if (!run->had) {
+        if (state->used && state->hdr.seq == run->hdr.seq)
+            return false;
+        state->hdr = run->hdr;
+        state->used = true;
+        state->flipped = false;
+        state->buf = buf;
+        return true;
+    }
+    if (!emu_combiner_agrees(&run->hdr, &state->hdr) || state->flipped ||
+        engine_is_length_only(engine_hdr(e, state->buf)))
+        return false;
+    state->buf = emu_combiner_own(cache, state->buf, EMU_PAYLOAD_BYTES);
+    emu_combine_fold(run->hdr.op, run->hdr.type, emu_pool_bytes(cache->pool, state->buf),
+                     emu_pool_bytes(cache->pool, buf), EMU_PAYLOAD_BYTES);
+    emu_pool_drop_late(cache, buf);
+    return true;
+}
+
+/* The result of @state, which is over: a reference to it. */
+static inline uint32_t run_result(struct engine *e, const struct vector_run *run,
+                                  struct engine_coll *state)
+{
+    state->have = 0;
+    if (run->outs == emu_bit(ENGINE_HERE)) /* it may be read where it is, by others, too */
+        return state->buf;
+    state->buf = emu_combiner_own(engine_cache(e), state->buf, EMU_PAYLOAD_BYTES);
+    engine_hdr(e, state->buf)->src = e->node;
+    return state->buf;
+}
+
+/* @count results leave. */
+static void run_leave(struct engine *e, const struct vector_run *run, const uint32_t *bufs,
+                      uint32_t count)
+{
+    bool here = run->outs & emu_bit(ENGINE_HERE), others = run->outs & ~emu_bit(ENGINE_HERE);
+
+    emu_count(&e->counts.results, count);
+    for (uint32_t s = 0; here && others && s < count; s++)
+        emu_pool_share(engine_cache(e)->pool, bufs[s], 1);
+    if (here)
+        engine_hand_run(e, bufs, count);
+    if (others)
+        engine_post_run(e, bufs, count, run->to);
+}
+
+/* Those at the front of @count that are a run: how many. */
+static uint32_t run_take(struct engine *e, struct vector_run *run, const uint32_t *bufs,
+                         uint32_t count)
+{
+    struct engine_tree *tree = run->group->tree;
+    uint32_t result[ENGINE_SEGS_MAX], taken = 0;
+
+    for (; taken < count && taken < run->room; taken++, run->hdr.seq++) {
+        struct engine_coll *state = engine_state(tree, run->hdr.seq);
+
+        if (!run_add(e, run, state, bufs[taken]))
+            break;
+        if (run->outs)
+            result[taken] = run_result(e, run, state);
+        else
+            state->have |= emu_bit(run->at);
+    }
+    emu_count(&e->counts.contributions, taken);
+    if (run->outs && taken)
+        run_leave(e, run, result, taken);
+    return taken;
+}
+
+/* Contributions from position @at of the tree of @group; how many were taken by runs. */
+static uint32_t runs_take(struct engine *e, struct engine_group *group, uint32_t at,
+                          const uint32_t *bufs, uint32_t count)
+{
+    struct vector_run run = {.group = group, .at = at};
+    uint32_t taken = 0, some = 1;
+
+    for (; some && taken < count; taken += some) {
+        if (!run_begin(e, &run, bufs[taken]))
+            break;
+        run_aim(e, &run, count - taken);
+        some = run_take(e, &run, &bufs[taken], count - taken);
+    }
+    return taken;
+}
+
+void engine_contribute_all(struct engine *e, const uint32_t *bufs, uint32_t count, uint64_t at_ps)
+{
+    const struct emu_hdr *first = engine_hdr(e, bufs[0]);
+    struct engine_group *group = engine_group_of(e, first->dst);
+    uint32_t at = group ? engine_position(e, group, first->src) : ENGINE_WIDTH, s = 0;
+    bool runs = !e->dev.timed && at != ENGINE_WIDTH && !group->tree->kept && !e->tree.faults;
+
+    while (s < count) {
+        if (runs && !group->tree->failed)
+            s += runs_take(e, group, at, &bufs[s], count - s);
+        if (s == count)
+            return;
+        if (group)
+            engine_contribute_at(e, group, at, bufs[s++], at_ps);
+        else
+            emu_pool_drop(engine_cache(e), bufs[s++]);
+    }
+}

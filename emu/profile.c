@@ -89,8 +89,8 @@ static const struct field fields[] = {
 
 /* What QsNet III has; any profile, once its transport is acknowledged. */
 #define ACKNOWLEDGMENTS                                                                            \
-    .packet_bytes = 1024, .raw_packet_bytes = 4096, .channels = 32, .pool_slots = 16,              \
-    .raw_pool_slots = 32, .light_pending = 4, .reply_timeout_ps = 1000000000, .retry_ps = 1000000, \
+    .packet_bytes = 1024, .raw_packet_bytes = 3840, .channels = 32, .pool_slots = 16,              \
+    .raw_pool_slots = 30, .light_pending = 4, .reply_timeout_ps = 1000000000, .retry_ps = 1000000, \
     .retry_limit = 100, .combining = EMU_COMBINING_ADAPTER, .barrier = EMU_BARRIER_BY_CONDITIONAL, \
     .tree_width = 8, .vector_tree_width = 1
 

@@ -127,10 +127,10 @@ struct emu_profile {
     enum emu_transport transport;
     uint32_t packet_bytes;     /* payload that an adapter puts into a packet: 1024; at most 4096 */
     uint32_t raw_packet_bytes; /* the same under clock raw, where only the number of packets takes
-                                  time: 4096 */
+                                  time: 3840 */
     uint32_t channels;         /* virtual channels of a link: 32 */
     uint32_t pool_slots;       /* segments that a link's input holds beside one a channel: 16 */
-    uint32_t raw_pool_slots;   /* the same under clock raw, for two packets a pass: 32 */
+    uint32_t raw_pool_slots;   /* the same under clock raw, for two packets a pass: 30 */
     uint32_t light_pending;    /* a link with fewer open channels is lightly loaded */
     uint64_t reply_timeout_ps; /* no reply by then: the packet, or its reply, was lost */
     uint64_t retry_ps;         /* a packet is sent again after that, doubled with each try, */

@@ -53,11 +53,11 @@ static void raw__has_packets_and_pools_of_its_own(void)
         CU_ASSERT_EQUAL(emu_profile_on(&profile, mode).pool_slots, 16);
     }
     raw = emu_profile_on(&profile, EMU_CLOCK_RAW);
-    CU_ASSERT_EQUAL(raw.packet_bytes, 4096);
-    CU_ASSERT_EQUAL(raw.pool_slots, 32);
+    CU_ASSERT_EQUAL(raw.packet_bytes, 3840);
+    CU_ASSERT_EQUAL(raw.pool_slots, 30);
     raw = emu_profile_on(&raw, EMU_CLOCK_RAW); /* again: it stays so */
-    CU_ASSERT_EQUAL(raw.packet_bytes, 4096);
-    CU_ASSERT_EQUAL(raw.pool_slots, 32);
+    CU_ASSERT_EQUAL(raw.packet_bytes, 3840);
+    CU_ASSERT_EQUAL(raw.pool_slots, 30);
 }
 
 /* Who sets a field means it on all clocks, unless raw's is set, too. */
@@ -89,9 +89,9 @@ static void set__out_of_range_changes_nothing(void)
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
         CU_ASSERT_TRUE(set(&profile, wrong[i]) < 0);
     CU_ASSERT_EQUAL(profile.packet_bytes, 1024);
-    CU_ASSERT_EQUAL(profile.raw_packet_bytes, 4096);
+    CU_ASSERT_EQUAL(profile.raw_packet_bytes, 3840);
     CU_ASSERT_EQUAL(profile.pool_slots, 16);
-    CU_ASSERT_EQUAL(profile.raw_pool_slots, 32);
+    CU_ASSERT_EQUAL(profile.raw_pool_slots, 30);
 }
 
 /* In a file, which of both comes first says nothing. */
@@ -107,7 +107,7 @@ static void file__has_no_order(void)
 
         CU_ASSERT_EQUAL(profile.packet_bytes, 512);
         CU_ASSERT_EQUAL(profile.raw_packet_bytes, 3072);
-        CU_ASSERT_EQUAL(profile.raw_pool_slots, 32);
+        CU_ASSERT_EQUAL(profile.raw_pool_slots, 30);
     }
     CU_ASSERT_EQUAL(loaded_text("{\"packet_bytes\": 512}").raw_packet_bytes, 512);
 }

@@ -67,7 +67,7 @@ struct switch_retries {
  * switch_create - a switch, its ports empty.
  * @ports: external ports, at most TOPO_PORTS_MAX, and with the combine units SWITCH_ROWS_MAX.
  * @route, @profile: borrowed, as long as the switch is.
- * With channels its cables are joined with EMU_VC_SLOTS credits.
+ * With channels its cables are joined with emu_vc_ring() credits.
  * Errors: -ENOMEM; -EINVAL, the profile, the clock and the ports do not go together.
  */
 int switch_create(struct switch_dev **ret, struct emu_worker *worker, uint32_t ports,

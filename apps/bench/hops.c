@@ -55,6 +55,7 @@ int bench_hops_open(struct bench_hops *hops, const struct bench_hops_case *what,
                                                         : EMU_TRANSPORT_NONE;
     /* What rows say of packets is of the paper's. */
     hops->config.profile.raw_packet_bytes = hops->config.profile.packet_bytes;
+    hops->config.profile.raw_pool_slots = hops->config.profile.pool_slots;
     hops->config.threads = workers ? workers : 1;
     hops->config.start_stopped = !workers;
     hops->config.local_nodes = &hops->nodes.ops;

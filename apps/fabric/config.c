@@ -199,12 +199,9 @@ static int check_switches(const struct fabric_config *config, const struct emu_p
     return 0;
 }
 
-/* With acknowledgments: are there numbers for all engines, channels and slots for all cables? */
-static int check_engines(const struct fabric_config *config, const struct emu_profile *profile,
-                         char *error, size_t error_bytes)
+/* With acknowledgments: are there numbers for all engines, and ports for all units? */
+static int check_engines(const struct fabric_config *config, char *error, size_t error_bytes)
 {
-    uint32_t slots = emu_vc_slots(profile);
-
     if (!fabric_has_engines(config))
         return 0;
     if (fabric_engine_numbers(config) > ENGINE_NODES_MAX)
@@ -212,12 +209,6 @@ static int check_engines(const struct fabric_config *config, const struct emu_pr
                     "with transport=acknowledged a network can have %u nodes, and with "
                     "combining=switch as many nodes and switches together",
                     ENGINE_NODES_MAX);
-    if (slots > EMU_VC_SLOTS)
-        return fail(-EINVAL, error, error_bytes,
-                    "channels=%u and pool_slots=%u are too many for a link: with %u channels it "
-                    "can have %u slots in its pool",
-                    profile->channels, profile->pool_slots, profile->channels,
-                    EMU_VC_SLOTS - (slots - profile->pool_slots));
     if (fabric_has_units(config) && fabric_switch_ports(config) > TOPO_PORTS_MAX)
         return fail(-EINVAL, error, error_bytes,
                     "combining=switch takes a port of each switch: they can have %u, and these "
@@ -276,7 +267,7 @@ int fabric_check_config(const struct fabric_config *config, char *error, size_t 
     if (!err)
         err = check_switches(config, &profile, error, error_bytes);
     if (!err)
-        err = check_engines(config, &profile, error, error_bytes);
+        err = check_engines(config, error, error_bytes);
     if (!err)
         err = check_credits(config, &profile, error, error_bytes);
     return err;

@@ -54,11 +54,11 @@ int fabric_join_engine(struct engine *engine, uint8_t link, struct switch_dev *s
 {
     struct emu_dev *sw_dev = switch_emu_dev(sw), *dev = engine_emu_dev(engine);
     int err = emu_link_join(engine_tx(engine, link), dev, link, switch_rx(sw, port), sw_dev, port,
-                            EMU_VC_SLOTS, profile);
+                            emu_vc_ring(profile), profile);
 
     return err ? err
                : emu_link_join(switch_tx(sw, port), sw_dev, port, engine_rx(engine, link), dev,
-                               link, EMU_VC_SLOTS, profile);
+                               link, emu_vc_ring(profile), profile);
 }
 
 int fabric_plug_engine(struct fabric *fabric, uint32_t n)

@@ -132,7 +132,7 @@ static int fabric_plug_switch(struct fabric *fabric, uint32_t s)
 {
     const struct topo_graph *graph = fabric->config.graph;
     const struct emu_profile *profile = &fabric->config.profile;
-    uint32_t credits = fabric_has_engines(&fabric->config) ? EMU_VC_SLOTS
+    uint32_t credits = fabric_has_engines(&fabric->config) ? emu_vc_ring(profile)
                                                            : emu_profile_credits(profile);
     int err = 0;
 

@@ -197,7 +197,7 @@ uint32_t fabric_crossing_segments(const struct fabric_config *config)
     const struct fabric_crossing_ops *ops = config->hosts ? config->hosts->ops : NULL;
 
     if (fabric_has_engines(config))
-        return EMU_VC_SLOTS;
+        return emu_vc_ring(&config->profile);
     return emu_profile_credits(&config->profile) + (ops ? ops->depth : 0);
 }
 
@@ -254,7 +254,7 @@ static int plug_crossing(struct fabric *fabric, const struct fabric_crossing *cr
 {
     const struct fabric_hosts *hosts = fabric->config.hosts;
     const struct emu_profile *profile = &fabric->config.profile;
-    uint32_t credits = fabric_has_engines(&fabric->config) ? EMU_VC_SLOTS
+    uint32_t credits = fabric_has_engines(&fabric->config) ? emu_vc_ring(profile)
                                                            : emu_profile_credits(profile);
     uint32_t beyond;
     struct fabric_crossing_end end =

@@ -51,7 +51,7 @@ struct fabric_crossing_ops {
     /*
      * In the place of two emu_link_join(), both ways between @end and a device; with an intake the
      * way to @end is an emu_retry_join(), of a replay buffer of that device.
-     * @credits: as on one host; with channels EMU_VC_SLOTS. Errors: as above.
+     * @credits: as on one host; with channels emu_vc_ring(). Errors: as above.
      */
     int (*join)(void *ctx, const struct fabric_crossing *crossing,
                 const struct fabric_crossing_end *end, uint32_t credits,

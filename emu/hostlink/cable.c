@@ -58,7 +58,7 @@ int emu_hostlink_join(struct emu_hostlink *link, uint32_t peer, uint32_t number,
     struct hostlink_cable *cable = &link->peer[peer].cable[number];
     uint8_t bit = (uint8_t)(cable->any % 64);
     bool channels = emu_profile_acknowledged(profile);
-    uint32_t most = channels ? 2 * EMU_VC_SLOTS : credits + EMU_INTAKE_FORGED;
+    uint32_t most = channels ? 2 * emu_vc_ring(profile) : credits + EMU_INTAKE_FORGED;
     uint32_t slots = channels ? most : most + depth;
     int err = room_grow(&cable->peer->room, slots);
 

@@ -38,8 +38,8 @@ void emu_virtual_destroy(struct emu_virtual *link);
 /**
  * emu_virtual_join - in the place of two emu_link_join(): @tx and @rx, at port @port of @dev, are
  * the near ends of cable @number of those that go over @peer; the far host calls the same of its.
- * @credits: as on one host; with channels EMU_VC_SLOTS. Rings of the device's sending end are freed
- * by emu_virtual_destroy(), those of @tx by its owner. Errors: -ENOMEM. Thread: as above.
+ * @credits: as on one host; with channels emu_vc_ring(). Rings of the device's sending end are
+ * freed by emu_virtual_destroy(), those of @tx by its owner. Errors: -ENOMEM. Thread: as above.
  */
 int emu_virtual_join(struct emu_virtual *link, uint32_t peer, uint32_t number, struct emu_tx *tx,
                      struct emu_rx *rx, struct emu_dev *dev, uint8_t port, uint32_t credits,

@@ -465,16 +465,23 @@ static inline void emu_tx_depart(struct emu_tx *tx, const struct emu_entry *entr
 
 /* --- cables with channels (packet.h): both ends keep their own accounts (vc.h) ------ */
 
-#define EMU_VC_SLOTS 128u /* of such a cable's rings */
+#define EMU_VC_SLOTS     128u /* of such a cable's rings: so many, or twice as many */
+#define EMU_VC_SLOTS_MAX (2 * EMU_VC_SLOTS)
 
-/*
- * Ring slots that may be in use: one for the segment in each buffer slot, one for a reply on
- * each channel, and for each channel one more that was sent just before its packet was given up
- * at the far end.
+/**
+ * emu_vc_slots - ring slots that may be in use: one for the segment in each buffer slot, one for a
+ * reply on each channel, and for each channel one more that was sent just before its packet was
+ * given up at the far end. Pure.
  */
 static inline uint32_t emu_vc_slots(const struct emu_profile *profile)
 {
     return 3 * profile->channels + profile->pool_slots;
+}
+
+/** emu_vc_ring - slots of those rings: some more, for faults may forge credits. Pure. */
+static inline uint32_t emu_vc_ring(const struct emu_profile *profile)
+{
+    return emu_vc_slots(profile) < EMU_VC_SLOTS ? EMU_VC_SLOTS : EMU_VC_SLOTS_MAX;
 }
 
 /**

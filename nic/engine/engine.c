@@ -22,7 +22,7 @@ uint32_t engine_bufs(uint32_t links, const struct emu_profile *profile)
 size_t engine_bytes(uint32_t links, const struct emu_profile *profile)
 {
     return engine_raw.bytes + ENGINE_ASKS * sizeof(struct engine_host_ask) +
-           links * (sizeof(struct engine_link) + emu_link_bytes(EMU_VC_SLOTS)) +
+           links * (sizeof(struct engine_link) + emu_link_bytes(emu_vc_ring(profile))) +
            engine_packets(links, profile->channels) *
                (sizeof(struct engine_packet) + 2 * sizeof(struct engine_join)) +
            links * EMU_VCS * (sizeof(struct engine_incoming) + sizeof(struct engine_join));
@@ -35,7 +35,6 @@ static bool engine_sane(const struct engine_config *config)
     return config->links && config->links <= ENGINE_LINKS_MAX && config->nodes &&
            config->nodes <= ENGINE_NODES_MAX && config->node < config->nodes && profile->channels &&
            profile->channels <= EMU_VCS && profile->pool_slots <= EMU_POOL_SLOTS_MAX &&
-           emu_vc_slots(profile) <= EMU_VC_SLOTS && /* see link.c */
            profile->packet_bytes >= EMU_SEG_BYTES && profile->packet_bytes <= EMU_PACKET_BYTES;
 }
 
@@ -142,7 +141,7 @@ void engine_faults(struct engine *engine, uint32_t link, struct emu_faults *faul
     assert(link < engine->links);
     engine->link[link].faults = faults;
     if (faults)
-        faults->forges = EMU_VC_SLOTS - emu_vc_slots(engine->profile);
+        faults->forges = emu_vc_ring(engine->profile) - emu_vc_slots(engine->profile);
 }
 
 const struct emu_vcs *engine_vcs(const struct engine *engine, uint32_t link)

@@ -64,7 +64,7 @@ struct engine_config {
 /**
  * engine_create - an engine, nothing plugged in. Errors: -ENOMEM, -EINVAL.
  *
- * Links: emu_link_join() with EMU_VC_SLOTS, each way. Host: an edge (emu_link_edge(),
+ * Links: emu_link_join() with emu_vc_ring(), each way. Host: an edge (emu_link_edge(),
  * ENGINE_EDGE_CREDITS) or a local cable each way (ENGINE_LOCAL_CREDITS), with
  * engine_host_profile(). Times there: an entry from the host is ready for the wire at its time,
  * nic_send_ps and all; one to the host lies in memory at its time, as at an edge.

@@ -76,7 +76,7 @@ uint32_t engine_link_run(struct engine *e, struct engine_link *l);
 uint32_t engine_link_whole(struct engine *e, struct engine_link *l);
 
 /** engine_link_holds_back - clock raw: does a packet wait for the next pass, to begin? */
-bool engine_link_holds_back(const struct engine *e, const struct engine_link *l);
+bool engine_link_holds_back(struct engine *e, const struct engine_link *l);
 
 /** engine_link_reply - a reply came on link @l. */
 void engine_link_reply(struct engine *e, struct engine_link *l, const struct emu_packet_hdr *reply,

@@ -27,10 +27,12 @@ static size_t channels_bytes(uint32_t ports, const struct emu_profile *profile)
            ports *
                (sizeof(struct switch_channel_port) + 3 * sizeof(uint64_t) +
                 EMU_VCS * (sizeof(struct switch_channel_in) + sizeof(struct switch_channel_out)) +
-                ports * sizeof(struct switch_channel_pair) + emu_link_bytes(EMU_VC_SLOTS)) +
+                ports * sizeof(struct switch_channel_pair) + emu_link_bytes(emu_vc_ring(profile))) +
            switch_agenda_bytes(ports) + switch_store_bytes(slots) +
            slots * sizeof(struct switch_channel_hold);
 }
+
+static_assert(3 * EMU_VCS + EMU_POOL_SLOTS_MAX < EMU_VC_SLOTS_MAX, "emu_vc_ring()");
 
 /*
  * A cable's ring has room for the segment in each buffer slot and for the replies: one for each
@@ -42,7 +44,7 @@ static bool channels_sane(uint32_t ports, const struct emu_profile *profile)
 {
     (void)ports;
     return profile->channels && profile->channels <= EMU_VCS &&
-           profile->pool_slots <= EMU_POOL_SLOTS_MAX && emu_vc_slots(profile) <= EMU_VC_SLOTS;
+           profile->pool_slots <= EMU_POOL_SLOTS_MAX;
 }
 
 static bool timing_init(struct switch_channel_timing *timing, uint32_t ports)
@@ -151,7 +153,7 @@ static int channels_faults(struct switch_dev *sw, uint32_t port, struct emu_faul
 {
     switch_channels_of(sw)->port[port].faults = faults;
     if (faults)
-        faults->forges = EMU_VC_SLOTS - emu_vc_slots(sw->profile);
+        faults->forges = emu_vc_ring(sw->profile) - emu_vc_slots(sw->profile);
     return 0;
 }
 

@@ -8,8 +8,8 @@
 
 #include "emu/now.h"
 
-#define RAW_FETCHED   8u           /* slots of a ring whose lines are asked for */
-#define CHANNEL_BURST EMU_VC_SLOTS /* entries taken from one port, or sent, in one pass */
+#define RAW_FETCHED   8u               /* slots of a ring whose lines are asked for */
+#define CHANNEL_BURST EMU_VC_SLOTS_MAX /* entries taken from one port, or sent, in one pass */
 
 /*
  * All that has come: a sender that gives up and sends anew never finds the ring full of old

@@ -809,9 +809,10 @@ static void create__refuses_what_it_cannot_do(void)
     void *old;
 
     CU_ASSERT_EQUAL_FATAL(emu_worker_create(&worker, 4, &clock, NULL), 0);
-    world_profile(&profile, "qsnet3", "pool_slots=48");
+    world_profile(&profile, "qsnet3", "pool_slots=64");
+    profile.pool_slots++;
     CU_ASSERT_EQUAL(switch_create(&sw, worker, 8, &route, &profile, 1), -EINVAL);
-    world_profile(&profile, "qsnet3", "pool_slots=32");
+    profile.pool_slots--;
     CU_ASSERT_EQUAL(switch_create(&sw, worker, TOPO_PORTS_MAX + 1, &route, &profile, 1), -EINVAL);
     CU_ASSERT_EQUAL_FATAL(switch_create(&sw, worker, 8, &route, &profile, 1), 0);
     CU_ASSERT_EQUAL_FATAL(switch_group_create(&group, 3, 7, -1, 1, EMU_COMBINE_ARRIVAL), 0);

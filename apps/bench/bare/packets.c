@@ -3,10 +3,11 @@
  * packets.c - see packets.h.
  *
  * Of a packet the sender's adapter copies the payload out of the edge, and computes its CRC-32; its
- * segments go through two rings, the head's entry ahead of four more, each ring with a credit that
- * comes back; the receiver's adapter checks the CRC-32, copies the payload into the other edge, and
- * its reply goes back through two rings. There is no route to choose, no channel, no header that is
- * checked, no list of what is not acknowledged yet, nothing that counts, and nobody else.
+ * segments go through two rings, the head's entry ahead of as many as there are, each ring with a
+ * credit that comes back; the receiver's adapter checks the CRC-32, copies the payload into the
+ * other edge, and its reply goes back through two rings. There is no route to choose, no channel,
+ * no header that is checked, no list of what is not acknowledged yet, nothing that counts, and
+ * nobody else.
  */
 #include "apps/bench/bare/packets.h"
 

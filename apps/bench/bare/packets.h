@@ -11,7 +11,11 @@
 
 #include "emu/link/seg.h"
 
-#define BARE_PACKET_SLOTS 4u /* of an edge's ring that one packet takes: 1 KB, as of qsnet3 */
+/*
+ * Slots of an edge's ring that one packet takes: 4 KB. Rings are divided by it; those of qsnet3 on
+ * clock raw have 15.
+ */
+#define BARE_PACKET_SLOTS 16u
 
 struct bare_packets;
 

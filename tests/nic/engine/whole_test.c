@@ -183,7 +183,7 @@ static void stream__is_sent_by_the_packet(void)
 {
     stream_by_packets("packet_bytes=1024", 10, 3);
     stream_by_packets("transport=acknowledged", 15, 1);
-    stream_by_packets("transport=acknowledged", 30, 2); /* all of the pool */
+    stream_by_packets("transport=acknowledged", 60, 4); /* all of the pool */
     stream_by_packets("raw_packet_bytes=4096", 16, 1);
     stream_by_packets("raw_packet_bytes=4096 raw_pool_slots=16", 16, 1);
 }

@@ -56,7 +56,7 @@ static void pair_cables(struct hosts *w)
 
             CU_ASSERT_EQUAL_FATAL(emu_link_join(engine_tx(from, l), engine_emu_dev(from), l,
                                                 engine_rx(to, l), engine_emu_dev(to), l,
-                                                EMU_VC_SLOTS, &w->profile),
+                                                emu_vc_ring(&w->profile), &w->profile),
                                   0);
             emu_faults_init(&w->engine_faults[1 - n][l], &w->set.faults,
                             w->seed + n * 64 + l + 1000);

@@ -42,10 +42,10 @@ void vcnet_plug(struct vcnet *w, struct vcnode *p, struct switch_dev *sw, uint32
     p->sw = sw;
     p->port = port;
     CU_ASSERT_EQUAL_FATAL(emu_link_join(&p->tx, &p->dev, 0, switch_rx(sw, port), dev, (uint8_t)port,
-                                        EMU_VC_SLOTS, &w->profile),
+                                        emu_vc_ring(&w->profile), &w->profile),
                           0);
     CU_ASSERT_EQUAL_FATAL(emu_link_join(switch_tx(sw, port), dev, (uint8_t)port, &p->rx, &p->dev, 0,
-                                        EMU_VC_SLOTS, &w->profile),
+                                        emu_vc_ring(&w->profile), &w->profile),
                           0);
 }
 
@@ -54,7 +54,7 @@ void vcnet_cable(struct vcnet *w, uint32_t from, uint32_t from_port, uint32_t to
     CU_ASSERT_EQUAL_FATAL(emu_link_join(switch_tx(w->sw[from], from_port),
                                         switch_emu_dev(w->sw[from]), (uint8_t)from_port,
                                         switch_rx(w->sw[to], to_port), switch_emu_dev(w->sw[to]),
-                                        (uint8_t)to_port, EMU_VC_SLOTS, &w->profile),
+                                        (uint8_t)to_port, emu_vc_ring(&w->profile), &w->profile),
                           0);
 }
 

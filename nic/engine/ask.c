@@ -298,8 +298,10 @@ void engine_tested(struct engine *e, uint16_t i, bool agreed, uint64_t at_ps)
     } else if (agreed) {
         asked_true(e, i, ask, at_ps);
     } else {
-        if (!ask->barrier)
+        if (!ask->barrier) {
+            e->send.held -= p->count;
             p->count = 0; /* the buffer is the question's again */
+        }
         ask_rest(e, ask);
         engine_free(e, i, at_ps);
     }

@@ -24,6 +24,7 @@ static uint32_t queue_length(const struct engine_queue *queue)
 
 static const char *check_packets(const struct engine *e)
 {
+    uint32_t held = 0;
     uint32_t count =
         list_length(&e->send.free, e->send.join) + list_length(&e->send.awaiting, e->send.join) +
         list_length(&e->send.resting, e->send.join) + list_length(&e->send.back, e->send.join);
@@ -36,7 +37,11 @@ static const char *check_packets(const struct engine *e)
         count += waiting;
     }
     count += e->host.delivery.active && e->host.delivery.packet != ENGINE_NONE;
-    return count == e->send.packets ? NULL : "an engine has lost a packet";
+    if (count != e->send.packets)
+        return "an engine has lost a packet";
+    for (uint32_t i = 0; i < e->send.packets; i++)
+        held += e->send.packet[i].state != ENGINE_FREE ? e->send.packet[i].count : 0;
+    return held == e->send.held ? NULL : "an engine does not know how many segments it keeps";
 }
 
 /* The sending end's accounts: open channels have packets, slots add up. */

@@ -79,6 +79,7 @@ static void deliver_back(struct engine *e, uint16_t i)
     to->answer = p->answer;
     to->packet = i;
     to->process = p->process;
+    e->send.held -= p->count;
     p->count = 0; /* its buffers are the delivery's */
 }
 
@@ -298,7 +299,10 @@ static void raw_hand(struct engine *e, struct emu_entry *entry, uint64_t at_ps)
         return;
     }
     emu_tx_put(&e->host.out, &entry->hdr, emu_pool_payload(engine_cache(e)->pool, entry->buf));
-    emu_pool_drop_late(engine_cache(e), entry->buf);
+    if (e->host.delivery.word == ENGINE_NOTICE_SEGMENTS)
+        emu_pool_drop_late(engine_cache(e), entry->buf);
+    else /* a contribution that is told as failed may be a group's, too, which the manager ends */
+        emu_pool_drop(engine_cache(e), entry->buf);
 }
 
 void engine_hand_run(struct engine *e, const uint32_t *bufs, uint32_t count)

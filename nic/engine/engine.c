@@ -103,6 +103,7 @@ int engine_create(struct engine **ret, struct emu_worker *worker,
     e->send.first_seq = e->send.tests = config->first_seq;
     e->random = emu_spread(config->seed ^ config->node) | 1;
     e->send.packets = engine_packets(e->links, e->profile->channels);
+    e->send.most = UINT32_MAX;
     if (!engine_alloc(e) || !engine_asks_init(&e->asks, emu_mix(e->random))) {
         engine_destroy(e);
         return -ENOMEM;

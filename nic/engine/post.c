@@ -71,6 +71,7 @@ static void post_append(struct engine *e, struct engine_packet *p, uint32_t buf)
     if (hdr->kind & EMU_NOTIFY)
         p->back = ENGINE_NOTICE_ACKED;
     p->buf[p->count++] = buf;
+    e->send.held++;
 }
 
 /* A packet without a host segment, in no list: the first one that is free. */
@@ -187,6 +188,18 @@ static bool take_set(struct engine *e, struct engine_group *group, uint32_t buf,
     return true;
 }
 
+/* Does what begins a packet wait until another packet has gone? */
+static inline bool take_waits(const struct engine *e)
+{
+    return engine_list_empty(&e->send.free) || e->send.held >= e->send.most;
+}
+
+static bool take_post(struct engine *e, uint32_t buf, struct engine_to to, uint64_t at_ps)
+{
+    return (!take_waits(e) || post_joins(e, engine_hdr(e, buf), to)) &&
+           engine_post(e, buf, to, at_ps);
+}
+
 /* What it is for says its kind, and where it goes its group. */
 static bool take_segment(struct engine *e, uint32_t buf, uint64_t at_ps)
 {
@@ -198,12 +211,12 @@ static bool take_segment(struct engine *e, uint32_t buf, uint64_t at_ps)
         (kind == EMU_UNICAST && hdr->dst >= e->nodes))
         return take_refused(e, buf, at_ps);
     if (kind == EMU_UNICAST)
-        return engine_post(e, buf, (struct engine_to){.dst = hdr->dst}, at_ps);
+        return take_post(e, buf, (struct engine_to){.dst = hdr->dst}, at_ps);
     group = engine_group_of(e, hdr->dst);
     if (!group) /* its id may have a slot in the switches' tables that is another's by now */
         return take_for_no_group(e, buf, at_ps);
     if (kind == EMU_MULTICAST)
-        return engine_post(e, buf, engine_to_group(e, group, ENGINE_PLAIN), at_ps);
+        return take_post(e, buf, engine_to_group(e, group, ENGINE_PLAIN), at_ps);
     if (!group->tree)
         return take_refused(e, buf, at_ps);
     if (kind == EMU_SET)
@@ -250,6 +263,7 @@ static uint32_t forming_room(const struct engine *e, struct engine_to to)
 static inline void post_append_run(struct engine *e, struct engine_packet *p, uint32_t run)
 {
     p->count = (uint8_t)(p->count + run);
+    e->send.held += run;
     p->bytes = (uint16_t)(p->bytes + run * EMU_SEG_BYTES);
     p->segs = (uint8_t)emu_packet_segments(p->bytes);
     if (p->bytes == e->profile->packet_bytes) {
@@ -317,7 +331,7 @@ static uint32_t take_new(struct engine *e, struct emu_edge *edge, uint8_t kind, 
     uint32_t room = packet_most(e, to) / EMU_SEG_BYTES, run;
     uint16_t i = e->send.free.first;
 
-    if (i == ENGINE_NONE || !room || engine_flow_dead(e, to))
+    if (take_waits(e) || !room || engine_flow_dead(e, to))
         return 0;
     run = emu_edge_take_run(edge, kind, to.dst, e->send.packet[i].buf, room < most ? room : most);
     if (!run)
@@ -370,7 +384,7 @@ static uint32_t take_several(struct engine *e, struct emu_edge *edge, const stru
 static bool take_one(struct engine *e, struct emu_edge *edge, const struct emu_seg *seg,
                      struct emu_entry *entry)
 {
-    if (engine_kind(&entry->hdr) == EMU_UNICAST && engine_list_empty(&e->send.free) &&
+    if (engine_kind(&entry->hdr) == EMU_UNICAST && take_waits(e) &&
         !post_joins(e, &entry->hdr, (struct engine_to){.dst = entry->hdr.dst})) {
         e->host.in_full = true; /* before it is copied */
         return false;
@@ -409,7 +423,7 @@ uint32_t engine_take_edge(struct engine *e, struct emu_edge *edge, uint32_t most
 
 void engine_posts_again(struct engine *e, uint64_t at_ps)
 {
-    if (!e->host.in_full || engine_list_empty(&e->send.free))
+    if (!e->host.in_full || take_waits(e))
         return;
     e->host.in_full = false;
     e->host.in_ps = at_ps;

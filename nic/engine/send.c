@@ -63,6 +63,7 @@ void engine_free(struct engine *e, uint16_t i, uint64_t at_ps)
     assert(p->state != ENGINE_FREE);
     for (uint32_t s = 0; s < p->count; s++)
         emu_pool_drop(engine_cache(e), p->buf[s]);
+    e->send.held -= p->count;
     engine_flow_leave(e, i);
     if (p->tries && e->send.waiting_any)
         engine_wake_all(e, at_ps); /* the flow may have opened */

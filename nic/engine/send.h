@@ -93,6 +93,8 @@ struct engine_sending {
     uint16_t forming;    /* the newest waiting packet, which may still grow; ENGINE_NONE */
     uint8_t last_served; /* link that opened a channel last */
     uint32_t packets;
+    uint32_t held; /* segments in packets */
+    uint32_t most; /* with so many of them the host waits */
     struct engine_packet *packet;
     struct engine_join *join;      /* like packet */
     struct engine_join *flow_join; /* like packet: of those in one flow */

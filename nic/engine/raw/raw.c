@@ -7,6 +7,7 @@
  */
 #include "nic/engine/internal.h"
 
+#define RAW_KEPT   4u /* segments that are kept for each packet, on average: of 1 KB, that is all */
 #define RAW_PASSES 16u /* the clock is read once in so many passes, or after a sleep or yield, */
 #define RAW_LOOKS  8u  /* and at least as often in a time-out */
 
@@ -325,6 +326,7 @@ static void raw_init(struct engine *e, enum emu_clock_mode clock)
 {
     assert(clock == EMU_CLOCK_RAW);
     (void)clock;
+    e->send.most = RAW_KEPT * e->send.packets;
     if (e->profile->reply_timeout_ps < EMU_REPLY_NEVER_PS)
         emu_rto_adapt(&e->rto, EMU_RTO_LEAST_PS);
 }

@@ -188,6 +188,35 @@ static void stream__is_sent_by_the_packet(void)
     stream_by_packets("raw_packet_bytes=4096 raw_pool_slots=16", 16, 1);
 }
 
+/* An adapter keeps as many bytes as packets of 1 KB have; for more its host waits. */
+static void stream__waits_where_much_is_kept(void)
+{
+    enum { POSTS = 900 };
+    uint8_t got[POSTS] = {0};
+    struct world w;
+    struct emu_seg seg;
+    uint32_t most;
+
+    world_open(&w, "transport=acknowledged");
+    most = w.from->send.most;
+    CU_ASSERT_EQUAL(most, w.from->send.packets * FULL_BYTES / EMU_SEG_BYTES);
+    CU_ASSERT_TRUE_FATAL(most + MOST < POSTS);
+    post_stream(&w, 0, POSTS);
+    for (uint32_t i = 0; i < POSTS; i++)
+        step_from(&w);
+    CU_ASSERT_TRUE(w.from->send.held >= most);
+    CU_ASSERT_TRUE(w.from->send.held < most + 16);
+    CU_ASSERT_TRUE(w.from->host.in_full);
+    settle(&w);
+    while (edges_take(&w.edges, 1, &seg)) /* packets that had begun overtake each other */
+        got[seg.hdr.seq]++;
+    for (uint32_t i = 0; i < POSTS; i++)
+        CU_ASSERT_EQUAL(got[i], 1);
+    CU_ASSERT_EQUAL(w.from->send.held, 0);
+    CU_ASSERT_FALSE(w.from->host.in_full);
+    world_close(&w);
+}
+
 /* What is other ends a packet, and goes where it is to go; and so does what follows it. */
 static void stream__is_cut_where_segments_differ(void)
 {
@@ -684,6 +713,32 @@ static void spoil_all(struct world *w)
     forge_head(w, w->from->node);
 }
 
+/* Of @posts contributions of @kind so many packets leave in a pass; and all in further ones. */
+static void contributions_leave(uint8_t kind, uint32_t posts, uint32_t packets)
+{
+    struct world w;
+    uint32_t group;
+
+    world_open(&w, "transport=acknowledged");
+    group = world_group_of_first(w.edges.fabric, 4);
+    world_look(&w, 1, 0);
+    for (uint32_t i = 1; i <= posts; i++)
+        post_of(&w, 1, group, kind, i);
+    step_from(&w);
+    CU_ASSERT_EQUAL(emu_count_read(&w.from->counts.packets), packets);
+    settle(&w);
+    CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.contributions), posts);
+    world_close(&w);
+}
+
+/* What goes up to an all-reduce leaves half of a pool for what comes down. */
+static void contributions__leave_room_for_results(void)
+{
+    contributions_leave(EMU_REDUCE, 60, 4);
+    contributions_leave(EMU_ALLREDUCE, 15, 1);
+    contributions_leave(EMU_ALLREDUCE, 60, 2);
+}
+
 /* Contributions to a reduction: for the adapter, whatever its host has room for. */
 static void whole__of_contributions_is_combined(void)
 {
@@ -856,6 +911,7 @@ int main(void)
 {
     static const struct test_case cases[] = {
         CASE(stream__is_sent_by_the_packet),
+        CASE(stream__waits_where_much_is_kept),
         CASE(stream__is_cut_where_segments_differ),
         CASE(whole__is_sent_only_when_it_is_next_and_has_room),
         CASE(whole__is_delivered_and_acknowledged),
@@ -869,6 +925,7 @@ int main(void)
         CASE(whole__that_asks_for_word_is_told_of),
         CASE(whole__that_came_before_is_acknowledged_alone),
         CASE(whole__for_nobody_is_dropped),
+        CASE(contributions__leave_room_for_results),
         CASE(whole__of_contributions_is_combined),
         CASE(whole__of_contributions_to_no_group_is_dropped),
         CASE(whole__to_a_group_is_delivered),

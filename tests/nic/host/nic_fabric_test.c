@@ -125,12 +125,12 @@ static void adapters__go_on_where_numbers_wrap(void)
 
 static void adapters__do_all_they_can_over_bad_cables(void)
 {
-    static const struct cluster_config sets[] = {{.topo = "kary:4,1", .bad = 10000},
-                                                 {.topo = "kary:2,2",
-                                                  .bad = 5000,
-                                                  .set = "barrier=tree"}};
+    static const struct cluster_config sets[] = {
+        {.topo = "kary:4,1", .bad = 10000, .set = "packet_bytes=1024"},
+        {.topo = "kary:2,2", .bad = 5000, .set = "barrier=tree packet_bytes=1024"},
+        {.topo = "kary:2,2", .bad = 1000}};
 
-    for (unsigned i = 0; i < 2; i++)
+    for (unsigned i = 0; i < sizeof sets / sizeof sets[0]; i++)
         all_of_it(&sets[i]);
 }
 

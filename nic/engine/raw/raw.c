@@ -7,7 +7,12 @@
  */
 #include "nic/engine/internal.h"
 
-#define RAW_KEPT   4u /* segments that are kept for each packet, on average: of 1 KB, that is all */
+/*
+ * Segments that are kept for each packet, on average: what all adapters keep is to stay in the
+ * caches. 64 nodes that send all they can, each over 5 switches, make 4 million hops a second with
+ * whole packets, 13 with 4 and 22 with 2; two nodes are as fast with any of these.
+ */
+#define RAW_KEPT   2u
 #define RAW_PASSES 16u /* the clock is read once in so many passes, or after a sleep or yield, */
 #define RAW_LOOKS  8u  /* and at least as often in a time-out */
 

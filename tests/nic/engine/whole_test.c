@@ -188,7 +188,7 @@ static void stream__is_sent_by_the_packet(void)
     stream_by_packets("raw_packet_bytes=4096 raw_pool_slots=16", 16, 1);
 }
 
-/* An adapter keeps as many bytes as packets of 1 KB have; for more its host waits. */
+/* An adapter keeps two segments for each packet that it may have; with more its host waits. */
 static void stream__waits_where_much_is_kept(void)
 {
     enum { POSTS = 900 };
@@ -199,7 +199,7 @@ static void stream__waits_where_much_is_kept(void)
 
     world_open(&w, "transport=acknowledged");
     most = w.from->send.most;
-    CU_ASSERT_EQUAL(most, w.from->send.packets * FULL_BYTES / EMU_SEG_BYTES);
+    CU_ASSERT_EQUAL(most, 2 * w.from->send.packets);
     CU_ASSERT_TRUE_FATAL(most + MOST < POSTS);
     post_stream(&w, 0, POSTS);
     for (uint32_t i = 0; i < POSTS; i++)

@@ -34,7 +34,8 @@ static uint32_t host_buf(struct engine *e, const struct emu_entry *entry)
 
 /*
  * Payload of a packet to there, at most. One to a group goes when there are slots for all of it, in
- * each switch: half of a pool's are enough, or a few credits that get lost would be its end.
+ * each switch: its channel's and half of a pool's are enough, or a few credits that get lost would
+ * be its end.
  */
 static uint32_t packet_most(const struct engine *e, struct engine_to to)
 {

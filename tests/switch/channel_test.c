@@ -7,6 +7,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "emu/link/tap_area.h"
+#include "emu/worker/worker.h"
 #include "switch/channel/channel.h"
 #include "tests/test.h"
 #include "tests/world/switch/vcnet.h"
@@ -777,6 +779,174 @@ static void input__drops_what_breaks_the_protocol(void)
     vcnet_close(&w);
 }
 
+static const uint32_t four[] = {0, 1, 2, 3};
+
+/* Segment @index of a broadcast of 1024 bytes to group 3. */
+static struct emu_entry cast_entry(uint32_t index)
+{
+    const struct emu_head head = {.channel = 2, .dst = 3, .group = true, .bytes = 1024};
+    struct emu_entry entry =
+        odd_entry(index ? EMU_PACKET_CONT : EMU_PACKET_HEAD, 2, 77, 1024, index);
+
+    if (!index)
+        entry.packet.head = emu_head_pack(&head);
+    return entry;
+}
+
+/* One switch, and the first @sent segments of a broadcast from node 0 to all others. */
+static void cast_open(struct vcnet *w, uint32_t sent)
+{
+    vcnet_open_on(w, "kary:4,1", "", EMU_CLOCK_RAW, 1);
+    vcnet_group(w, 3, four, 4);
+    for (uint32_t s = 0; s < sent; s++)
+        odd_send(w, cast_entry(s));
+    for (uint32_t n = 1; n < 4; n++)
+        CU_ASSERT_EQUAL(w->node[n]->segments_got, sent);
+}
+
+/* It has come to its end everywhere, and nothing is taken or promised any more. */
+static void cast_close(struct vcnet *w, bool good)
+{
+    const struct switch_channels *ch = switch_channels_of(w->sw[0]);
+
+    vcnet_settle(w);
+    for (uint32_t n = 1; n < 4; n++) {
+        CU_ASSERT_EQUAL_FATAL(w->node[n]->gots, 1);
+        CU_ASSERT_EQUAL(w->node[n]->got[0].good, good);
+    }
+    for (uint32_t p = 0; p < 4; p++) {
+        CU_ASSERT_EQUAL(ch->port[p].vcs.pool, w->profile.pool_slots);
+        CU_ASSERT_EQUAL(ch->port[p].vcs.open | ch->port[p].vcs.paid | ch->port[p].vcs.occupied, 0);
+        for (uint32_t c = 0; c < EMU_VCS; c++)
+            CU_ASSERT_EQUAL(ch->port[p].vcs.promised[c], 0);
+    }
+    CU_ASSERT_EQUAL(w->node[0]->vcs.pool, w->profile.pool_slots);
+    CU_ASSERT_TRUE(vcnet_holds(w));
+    CU_ASSERT_TRUE(vcnet_free(w, false));
+    vcnet_close(w);
+}
+
+/* Of a broadcast, too, only what comes next goes on. */
+static void broadcasts__send_on_no_spoilt_continuation(void)
+{
+    struct emu_entry odd[4];
+    struct vcnet w;
+
+    cast_open(&w, 2);
+    for (uint32_t i = 0; i < 4; i++)
+        odd[i] = cast_entry(2);
+    odd[0].packet.cont ^= 4; /* wrong CRC-16 */
+    odd[1] = cast_entry(1);  /* once more */
+    odd[2].packet.cont = cast_entry(4).packet.cont;
+    odd[3].packet.wire--;
+    for (uint32_t i = 0; i < 4; i++) {
+        odd_send(&w, odd[i]);
+        CU_ASSERT_EQUAL(VCNET_SUM(&w, bad), i + 1);
+        for (uint32_t n = 1; n < 4; n++)
+            CU_ASSERT_EQUAL(w.node[n]->segments_got, 2);
+    }
+    for (uint32_t s = 2; s < 5; s++)
+        odd_send(&w, cast_entry(s));
+    cast_close(&w, true);
+}
+
+/* A port that is stuck sends nothing; the others' copies go on, and its own when it can. */
+static void broadcasts__do_not_pass_a_stuck_port(void)
+{
+    struct vcnet w;
+
+    cast_open(&w, 2);
+    switch_stick(w.sw[0], 1, true, 0);
+    for (uint32_t s = 2; s < 5; s++) {
+        odd_send(&w, cast_entry(s));
+        CU_ASSERT_EQUAL(w.node[1]->segments_got, 2);
+        CU_ASSERT_EQUAL(w.node[2]->segments_got, s + 1);
+        CU_ASSERT_EQUAL(w.node[3]->segments_got, s + 1);
+    }
+    switch_stick(w.sw[0], 1, false, 0);
+    for (uint32_t i = 0; i < 20; i++)
+        emu_worker_pass(w.worker[0]);
+    CU_ASSERT_EQUAL(w.node[1]->segments_got, 5);
+    cast_close(&w, true);
+}
+
+/* Nor what waits at a port, and goes before it. */
+static void broadcasts__do_not_overtake(void)
+{
+    struct vcnet w;
+
+    cast_open(&w, 4);
+    switch_stick(w.sw[0], 1, true, 0);
+    vcnet_post(&w, 2, 0, (struct vcnet_post){.dst = 1, .bytes = 24, .priority = 1});
+    emu_dev_again(&w.node[2]->dev);
+    for (uint32_t i = 0; i < 20; i++)
+        emu_worker_pass(w.worker[0]);
+    CU_ASSERT_EQUAL(w.node[1]->segments_got, 4);
+    switch_stick(w.sw[0], 1, false, 0);
+    switch_channels_of(w.sw[0])->news = 0; /* as if a pass had sent all it may before */
+    odd_send(&w, cast_entry(4));
+    CU_ASSERT_EQUAL_FATAL(w.node[1]->gots, 2);
+    CU_ASSERT_EQUAL(w.node[1]->got[0].priority, 1);
+    CU_ASSERT_TRUE(w.node[1]->got[0].good && w.node[1]->got[1].good);
+    CU_ASSERT_EQUAL(w.node[2]->post[0].state, POST_ACKED);
+    w.node[1]->gots = 1;
+    cast_close(&w, true);
+}
+
+/* Nor a tap, for a capture is to see all of it. */
+static void broadcasts__are_captured(void)
+{
+    const uint32_t slots = 16;
+    struct emu_taps *taps = world_zeros(sizeof *taps + sizeof taps->end[0]);
+    struct emu_tap_iface iface = {.name = "0:1>n1:0"};
+    struct vcnet w;
+
+    cast_open(&w, 2);
+    *taps = (struct emu_taps){.filter = {.aim = {.packets = EMU_FAULT_ENTRIES,
+                                                 .kinds = EMU_FAULT_KINDS,
+                                                 .src = EMU_FAULT_ANY,
+                                                 .dst = EMU_FAULT_ANY,
+                                                 .group = EMU_FAULT_ANY},
+                                         .what = ~0u},
+                              .clock = EMU_CLOCK_RAW,
+                              .iface = &iface,
+                              .ring = aligned_alloc(EMU_LINE,
+                                                    sizeof(struct emu_tap_ring) +
+                                                        slots * sizeof(struct emu_tap_record)),
+                              .slots = slots,
+                              .ends = 1};
+    CU_ASSERT_PTR_NOT_NULL_FATAL(taps->ring);
+    memset(taps->ring, 0, sizeof *taps->ring);
+    taps->end[0] = (struct emu_tap_end){.end = switch_tx(w.sw[0], 1),
+                                        .takes = EMU_TAP_NOWHERE,
+                                        .packets = true};
+    w.worker[0]->taps = taps;
+    switch_tx(w.sw[0], 1)->tapped = true;
+    for (uint32_t s = 2; s < 5; s++) {
+        odd_send(&w, cast_entry(s));
+        CU_ASSERT_EQUAL(emu_count_read(&iface.seen), s - 1);
+        CU_ASSERT_EQUAL(w.node[1]->segments_got, s + 1);
+    }
+    switch_tx(w.sw[0], 1)->tapped = false;
+    w.worker[0]->taps = NULL;
+    free(taps->ring);
+    free(taps);
+    cast_close(&w, true);
+}
+
+/* A segment of it is lost on the way here: the slot that it was promised is not. */
+static void broadcasts__that_lose_a_segment_keep_no_slot(void)
+{
+    for (uint32_t lost = 1; lost < 4; lost++) {
+        struct vcnet w;
+
+        cast_open(&w, lost);
+        for (uint32_t s = lost + 1; s < 5; s++)
+            odd_send(&w, cast_entry(s));
+        cast_close(&w, false);
+    }
+}
+
 /* More segments than there are slots: the rest is dropped. */
 static void input__takes_no_more_than_it_has_slots(void)
 {
@@ -1306,6 +1476,12 @@ int main(void)
         {"routing__static_uses_parallel_links", routing__static_uses_parallel_links},
         {"routing__adaptive_uses_equivalent_links", routing__adaptive_uses_equivalent_links},
         {"input__drops_what_breaks_the_protocol", input__drops_what_breaks_the_protocol},
+        {"broadcasts__send_on_no_spoilt_continuation", broadcasts__send_on_no_spoilt_continuation},
+        {"broadcasts__do_not_pass_a_stuck_port", broadcasts__do_not_pass_a_stuck_port},
+        {"broadcasts__do_not_overtake", broadcasts__do_not_overtake},
+        {"broadcasts__are_captured", broadcasts__are_captured},
+        {"broadcasts__that_lose_a_segment_keep_no_slot",
+         broadcasts__that_lose_a_segment_keep_no_slot},
         {"input__takes_no_more_than_it_has_slots", input__takes_no_more_than_it_has_slots},
         {"create__refuses_what_it_cannot_do", create__refuses_what_it_cannot_do},
         {"conservation__holds_at_every_step", conservation__holds_at_every_step},

@@ -9,6 +9,7 @@
  */
 #include <string.h>
 
+#include "emu/fault/log.h"
 #include "nic/engine/internal.h"
 #include "switch/base.h"
 #include "tests/test.h"
@@ -240,6 +241,16 @@ static void stream__is_cut_where_segments_differ(void)
     world_close(&w);
 }
 
+/* What was posted, so many segments, is taken from the edge; nothing is sent. */
+static void take_posted(struct world *w, uint32_t count)
+{
+    engine_host_look(w->from);
+    CU_ASSERT_EQUAL(engine_take_edge(w->from, w->from->host.in.plug.plugged, count), count);
+    emu_rx_done(&w->from->host.in, count);
+    w->from->host.in.owed += (uint16_t)count;
+    emu_rx_pay(&w->from->host.in, &w->from->dev, 0);
+}
+
 /* A packet for which there is no room, or that is not next, is none that is sent as a whole. */
 static void whole__is_sent_only_when_it_is_next_and_has_room(void)
 {
@@ -251,14 +262,14 @@ static void whole__is_sent_only_when_it_is_next_and_has_room(void)
     l = w.from->link;
     post_stream(&w, 0, 8);
     CU_ASSERT_EQUAL(engine_link_whole(w.from, l), 0); /* nothing has been taken yet */
-    engine_host_look(w.from);
-    CU_ASSERT_EQUAL(engine_take_edge(w.from, w.from->host.in.plug.plugged, 8), 8);
-    emu_rx_done(&w.from->host.in, 8);
-    w.from->host.in.owed += 8;
-    emu_rx_pay(&w.from->host.in, &w.from->dev, 0);
+    take_posted(&w, 8);
     pool = l->vcs.pool;
     l->vcs.pool = SEGS - 2;
     CU_ASSERT_EQUAL(engine_link_whole(w.from, l), 0);
+    l->vcs.pool = SEGS - 1; /* enough, where a channel's own slot is free */
+    l->vcs.occupied = l->vcs.usable;
+    CU_ASSERT_EQUAL(engine_link_whole(w.from, l), 0);
+    l->vcs.occupied = 0;
     l->vcs.pool = pool;
     l->replies = 1;
     CU_ASSERT_EQUAL(engine_link_whole(w.from, l), 0);
@@ -274,6 +285,47 @@ static void whole__is_sent_only_when_it_is_next_and_has_room(void)
     CU_ASSERT_EQUAL(l->vcs.pool, pool - (SEGS - 1));
     settle(&w);
     CU_ASSERT_TRUE(came(&w, 0, 8));
+    world_close(&w);
+}
+
+/* Of @count segments none was sent. */
+static void gave_up(const struct world *w, uint32_t count)
+{
+    CU_ASSERT_EQUAL(emu_count_read(&w->from->counts.lost), count);
+    CU_ASSERT_EQUAL(emu_count_read(&w->from->counts.packets), 0);
+    CU_ASSERT_EQUAL(emu_count_read(&w->to->counts.received), 0);
+}
+
+/* Its numbers would be taken for others. */
+static void stream__to_where_nothing_gets_is_given_up(void)
+{
+    struct world w;
+
+    world_open(&w, NULL);
+    w.from->send.flow[1].next += ENGINE_SPAN;
+    post_stream(&w, 0, 9);
+    settle(&w);
+    gave_up(&w, 9);
+    CU_ASSERT_TRUE(came(&w, 0, 0));
+    world_close(&w);
+}
+
+/* Another process has come meanwhile: what it posts joins no packet of the one before it. */
+static void stream__of_another_process_is_a_packet_of_its_own(void)
+{
+    struct world w;
+
+    world_open(&w, NULL);
+    post_stream(&w, 0, 2);
+    take_posted(&w, 2);
+    edges_detach(&w.edges, 0);
+    edges_attach(&w.edges, 0);
+    post_stream(&w, 2, 2);
+    take_posted(&w, 2);
+    settle(&w);
+    CU_ASSERT_EQUAL(emu_count_read(&w.from->counts.packets), 2);
+    CU_ASSERT_EQUAL(emu_count_read(&w.from->counts.acks), 2);
+    CU_ASSERT_TRUE(came(&w, 0, 4));
     world_close(&w);
 }
 
@@ -815,6 +867,265 @@ static void whole__to_a_group_is_delivered(void)
     world_close(&w);
 }
 
+/* Segments 1 to 4 of @node's to @group. */
+static void post_four(struct world *w, uint32_t node, uint32_t group, uint8_t kind)
+{
+    for (uint32_t i = 1; i <= 4; i++)
+        post_of(w, node, group, kind, i);
+}
+
+/* The state of contribution @number at the engine @e. */
+static struct engine_coll *state_of(struct engine *e, uint32_t group, uint32_t number)
+{
+    return engine_state(engine_group_of(e, group)->tree, number);
+}
+
+/* A member makes its contributions again, before there is a result, or after. */
+static void contributions_made_twice(uint8_t kind)
+{
+    struct world w;
+    uint32_t group;
+
+    world_open(&w, NULL);
+    group = world_group_of_first(w.edges.fabric, 4);
+    world_look(&w, 1, 0);
+    for (uint32_t i = 0; i < 2; i++) { /* whose host's are combined, and whose are sent on */
+        post_four(&w, 0, group, kind);
+        post_four(&w, 1, group, kind);
+        settle(&w);
+    }
+    CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.against), 4);
+    CU_ASSERT_EQUAL(emu_count_read(&w.from->counts.against), 4);
+    for (uint32_t i = 1; i <= 4; i++)
+        state_of(w.from, group, i)->used = false; /* it sends them again */
+    post_four(&w, 1, group, kind);
+    settle(&w);
+    CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.against), 8);
+    CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.contributions), 8);
+    for (uint32_t n = 2; n < (kind == EMU_REDUCE ? 3u : 4u); n++)
+        post_four(&w, n, group, kind);
+    settle(&w);
+    CU_ASSERT_TRUE(came_of(&w, 3, group, kind == EMU_REDUCE ? 3 : 4, kind == EMU_REDUCE ? 3 : 6));
+    for (uint32_t i = 1; i <= 4; i++)
+        state_of(w.from, group, i)->used = false;
+    post_four(&w, 0, group, kind); /* and when it is over */
+    post_four(&w, 1, group, kind);
+    settle(&w);
+    CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.against), 16);
+    CU_ASSERT_EQUAL(state_of(w.to, group, 1)->have, 0);
+    CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.results), 4);
+    world_close(&w);
+}
+
+static void contributions__made_twice_count_once(void)
+{
+    contributions_made_twice(EMU_REDUCE);
+    contributions_made_twice(EMU_ALLREDUCE);
+}
+
+/* The only packet that is on its way from the engine that is looked at is as it was sent. */
+static bool sent_is_kept(const struct world *w)
+{
+    const struct engine_packet *p = &w->from->send.packet[w->from->send.awaiting.first];
+
+    return w->from->send.awaiting.first != ENGINE_NONE && p->count == 4 &&
+           p->crc == engine_payload_crc(w->from, p->buf, p->count);
+}
+
+/* Who has sent contributions may have to send them again: nothing else is combined in them. */
+static void contributions__are_kept_by_their_sender(void)
+{
+    struct world w;
+    uint32_t group;
+
+    world_open(&w, NULL);
+    group = world_group_of_first(w.edges.fabric, 4);
+    world_look(&w, 1, 0);
+    post_four(&w, 1, group, EMU_REDUCE);
+    bring_posted(&w);
+    take(&w, SEGS);
+    CU_ASSERT_EQUAL(state_of(w.to, group, 1)->buf,
+                    w.from->send.packet[w.from->send.awaiting.first].buf[0]);
+    CU_ASSERT_TRUE(sent_is_kept(&w));
+    post_four(&w, 0, group, EMU_REDUCE);
+    w.to->host.in_ps = 0;
+    w.to->dev.step(&w.to->dev, 0);
+    CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.contributions), 8);
+    CU_ASSERT_TRUE(sent_is_kept(&w));
+    post_four(&w, 2, group, EMU_REDUCE);
+    settle(&w);
+    CU_ASSERT_TRUE(came_of(&w, 3, group, 3, 3));
+    world_close(&w);
+}
+
+/* Nor is their header made that of a result, where nothing was to be combined with them. */
+static void contributions__that_are_the_result_are_kept_by_their_sender(void)
+{
+    struct world w;
+    uint32_t group;
+
+    world_open(&w, "packet_bytes=1024 combining=switch");
+    group = world_group_of_first(w.edges.fabric, 2);
+    world_look(&w, 1, w.edges.nodes); /* the unit of the switch */
+    post_four(&w, 1, group, EMU_REDUCE);
+    bring_posted(&w);
+    CU_ASSERT_TRUE(sent_is_kept(&w));
+    take(&w, SEGS);
+    CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.results), 4);
+    CU_ASSERT_TRUE(sent_is_kept(&w));
+    settle(&w);
+    CU_ASSERT_TRUE(came_of(&w, 0, group, 1, 1));
+    world_close(&w);
+}
+
+/* Where a group has failed nothing is combined, or sent on. */
+static void contributions__to_what_has_failed_are_dropped(void)
+{
+    struct world w;
+    struct emu_seg seg;
+    uint32_t group;
+
+    world_open(&w, NULL);
+    group = world_group_of_first(w.edges.fabric, 4);
+    world_look(&w, 1, 0);
+    engine_group_of(w.to, group)->tree->failed = true;
+    for (uint32_t n = 0; n < 3; n++)
+        post_four(&w, n, group, EMU_REDUCE);
+    settle(&w);
+    CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.contributions), 0);
+    CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.results), 0);
+    CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.against), 12);
+    CU_ASSERT_EQUAL(emu_count_read(&w.from->counts.acks), 1);
+    CU_ASSERT_TRUE(!edges_take(&w.edges, 3, &seg));
+    world_close(&w);
+}
+
+/* Something flips a bit in what is combined, and that is found when it is read. */
+static void contributions__meet_faults(void)
+{
+    const struct emu_fault_rule rule = {.what = EMU_FAULT_FLIP_PAYLOAD,
+                                        .rate = EMU_FAULT_ONE,
+                                        .aim = {.packets = EMU_FAULT_ENTRIES,
+                                                .kinds = EMU_FAULT_KINDS,
+                                                .src = EMU_FAULT_ANY,
+                                                .dst = EMU_FAULT_ANY,
+                                                .group = EMU_FAULT_ANY}};
+    struct emu_faults faults;
+    struct world w;
+    uint32_t group;
+
+    world_open(&w, NULL);
+    group = world_group_of_first(w.edges.fabric, 4);
+    world_look(&w, 1, 0);
+    emu_faults_init(&faults, &(struct emu_fault_rates){0}, test_seed());
+    faults.log = emu_fault_log_create();
+    CU_ASSERT_PTR_NOT_NULL_FATAL(faults.log);
+    CU_ASSERT_EQUAL_FATAL(emu_faults_add(&faults, &rule, 1, test_seed()), 0);
+    engine_combine_faults(w.to, &faults);
+    post_four(&w, 1, group, EMU_REDUCE);
+    settle(&w);
+    engine_combine_faults(w.to, NULL);
+    CU_ASSERT_EQUAL(emu_faults_remove(&faults, 1), 4);
+    emu_fault_log_destroy(faults.log);
+    emu_faults_drop(&faults, engine_cache(w.to));
+    CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.contributions), 4);
+    world_close(&w);
+}
+
+/* A state whose parity is wrong is read by the next contribution, but not by the first one. */
+static void contributions__find_a_damaged_state(void)
+{
+    struct world w;
+    uint32_t group;
+
+    world_open(&w, NULL);
+    group = world_group_of_first(w.edges.fabric, 4);
+    world_look(&w, 1, 0);
+    for (uint32_t i = 1; i <= 4; i++)
+        state_of(w.to, group, i)->flipped = true; /* what it was before is over */
+    post_four(&w, 1, group, EMU_REDUCE);
+    settle(&w);
+    post_four(&w, 0, group, EMU_REDUCE);
+    settle(&w);
+    CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.damaged), 0);
+    CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.contributions), 8);
+    state_of(w.to, group, 2)->flipped = true;
+    post_four(&w, 2, group, EMU_REDUCE);
+    settle(&w);
+    CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.damaged), 1);
+    CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.contributions), 9);
+    CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.results), 1);
+    CU_ASSERT_TRUE(engine_group_of(w.to, group)->tree->failed);
+    world_close(&w);
+}
+
+static uint64_t element_of(const struct world *w, const struct engine_coll *state)
+{
+    uint64_t element;
+
+    memcpy(&element, emu_pool_bytes(w->edges.fabric->pool, state->buf), sizeof element);
+    return element;
+}
+
+/* What is only a length has nothing that could be combined. */
+static void contributions__to_a_length_are_not_combined(void)
+{
+    struct world w;
+    uint32_t group;
+
+    world_open(&w, NULL);
+    group = world_group_of_first(w.edges.fabric, 4);
+    world_look(&w, 1, 0);
+    post_four(&w, 1, group, EMU_REDUCE);
+    settle(&w);
+    for (uint32_t i = 1; i <= 4; i++)
+        engine_set_length_only(engine_hdr(w.to, state_of(w.to, group, i)->buf), true);
+    post_four(&w, 0, group, EMU_REDUCE);
+    settle(&w);
+    for (uint32_t i = 1; i <= 4; i++) {
+        struct engine_coll *state = state_of(w.to, group, i);
+
+        CU_ASSERT_EQUAL(element_of(&w, state), 1000 * i + 1);
+        engine_set_length_only(engine_hdr(w.to, state->buf), false);
+    }
+    CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.contributions), 8);
+    post_four(&w, 2, group, EMU_REDUCE);
+    settle(&w);
+    CU_ASSERT_TRUE(came_of(&w, 3, group, 2, 3));
+    world_close(&w);
+}
+
+/* The same of a group, and of what is sent on. */
+static void group__that_nothing_reaches_gets_no_packet(void)
+{
+    struct world w;
+    uint32_t nodes[4], group;
+
+    world_open(&w, NULL);
+    group = world_multicast(w.edges.fabric, nodes, world_nodes(nodes, 4));
+    engine_group_of(w.from, group)->flow.next += ENGINE_SPAN;
+    post_four(&w, 0, group, EMU_MULTICAST);
+    settle(&w);
+    gave_up(&w, 4);
+    world_close(&w);
+}
+
+static void parent__that_nothing_reaches_gets_no_packet(void)
+{
+    struct world w;
+    uint32_t group;
+
+    world_open(&w, NULL);
+    group = world_group_of_first(w.edges.fabric, 4);
+    world_look(&w, 1, 0);
+    w.from->send.flow[0].next += ENGINE_SPAN;
+    post_four(&w, 1, group, EMU_REDUCE);
+    settle(&w);
+    gave_up(&w, 4);
+    CU_ASSERT_EQUAL(emu_count_read(&w.from->counts.results), 4);
+    world_close(&w);
+}
+
 /* --- a full host -------------------------------------------------------------------- */
 
 /* Does something wait for the host that is looked at, as far as who looks after hosts is told? */
@@ -914,6 +1225,8 @@ int main(void)
         CASE(stream__waits_where_much_is_kept),
         CASE(stream__is_cut_where_segments_differ),
         CASE(whole__is_sent_only_when_it_is_next_and_has_room),
+        CASE(stream__to_where_nothing_gets_is_given_up),
+        CASE(stream__of_another_process_is_a_packet_of_its_own),
         CASE(whole__is_delivered_and_acknowledged),
         CASE(whole__that_is_spoilt_is_left),
         CASE(whole__of_nothing_is_left),
@@ -929,6 +1242,15 @@ int main(void)
         CASE(whole__of_contributions_is_combined),
         CASE(whole__of_contributions_to_no_group_is_dropped),
         CASE(whole__to_a_group_is_delivered),
+        CASE(contributions__made_twice_count_once),
+        CASE(contributions__are_kept_by_their_sender),
+        CASE(contributions__that_are_the_result_are_kept_by_their_sender),
+        CASE(contributions__to_what_has_failed_are_dropped),
+        CASE(contributions__meet_faults),
+        CASE(contributions__find_a_damaged_state),
+        CASE(contributions__to_a_length_are_not_combined),
+        CASE(group__that_nothing_reaches_gets_no_packet),
+        CASE(parent__that_nothing_reaches_gets_no_packet),
         CASE(whole__fills_the_last_slots),
         CASE(host__that_is_full_does_not_wait_for_copies),
         CASE(host__that_is_full_does_not_wait_for_contributions),

@@ -216,6 +216,12 @@ void emu_faults_note(const struct emu_faults *faults, const struct emu_pool_cach
     emu_fault_log_put(faults->log, &hit);
 }
 
+static void fault_say(const struct emu_faults *faults, const struct emu_fault_hit *hit)
+{
+    if (faults->log)
+        emu_fault_log_put(faults->log, hit);
+}
+
 /* The time of what happens at @at_ps: on raw, where nothing has one, the host's. */
 static uint64_t fault_time_ps(const struct emu_rx *rx, uint64_t at_ps)
 {
@@ -294,8 +300,7 @@ uint32_t emu_faults_credit(struct emu_faults *faults, const struct emu_rx *rx, u
         emu_count(&armed->hits, 1);
         faults->forges -= forge;
         hit.at_ps = fault_time_ps(rx, at_ps);
-        if (faults->log)
-            emu_fault_log_put(faults->log, &hit);
+        fault_say(faults, &hit);
         return forge ? 2 : 0;
     }
     return 1;
@@ -348,7 +353,7 @@ bool emu_faults_fold(struct emu_faults *faults, struct emu_pool_cache *cache,
             continue;
         if (armed->seen) {
             if (begins && !fault_token(hdr) && fault_sees(armed, hdr->dst))
-                emu_fault_log_put(faults->log, &hit);
+                fault_say(faults, &hit);
             continue;
         }
         if (*state == EMU_NO_BUF || !hdr->len || !fault_hits(armed, &how))
@@ -359,7 +364,7 @@ bool emu_faults_fold(struct emu_faults *faults, struct emu_pool_cache *cache,
         *state = own;
         emu_pool_bytes(cache->pool, own)[how / 8 % hdr->len] ^= (uint8_t)(1u << how % 8);
         emu_count(&armed->hits, 1);
-        emu_fault_log_put(faults->log, &hit);
+        fault_say(faults, &hit);
         return true;
     }
     return false;

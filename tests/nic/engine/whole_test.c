@@ -702,6 +702,13 @@ static void post_of(struct world *w, uint32_t node, uint32_t group, uint8_t kind
     CU_ASSERT_TRUE_FATAL(edges_post(&w->edges, node, &hdr, payload));
 }
 
+/* Segments 1 to 4 of @node's to @group. */
+static void post_four(struct world *w, uint32_t node, uint32_t group, uint8_t kind)
+{
+    for (uint32_t i = 1; i <= 4; i++)
+        post_of(w, node, group, kind, i);
+}
+
 /* Does @node have segments 1 to 4 of @group, whose elements are so many times 1000 and @value? */
 static bool came_of(struct world *w, uint32_t node, uint32_t group, uint64_t times, uint64_t value)
 {
@@ -800,8 +807,7 @@ static void whole__of_contributions_is_combined(void)
     world_open(&w, NULL);
     group = world_group_of_first(w.edges.fabric, 4);
     world_look(&w, 1, 0);
-    for (uint32_t i = 1; i <= 4; i++)
-        post_of(&w, 1, group, EMU_REDUCE, i);
+    post_four(&w, 1, group, EMU_REDUCE);
     bring_posted(&w);
     spoil_all(&w);
     CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.contributions), 0);
@@ -813,10 +819,8 @@ static void whole__of_contributions_is_combined(void)
     CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.contributions), 4);
     CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.received), 1);
     CU_ASSERT_EQUAL(emu_count_read(&w.from->counts.acks), 1);
-    for (uint32_t i = 1; i <= 4; i++) {
-        post_of(&w, 0, group, EMU_REDUCE, i);
-        post_of(&w, 2, group, EMU_REDUCE, i);
-    }
+    post_four(&w, 0, group, EMU_REDUCE);
+    post_four(&w, 2, group, EMU_REDUCE);
     settle(&w);
     CU_ASSERT_TRUE(came_of(&w, 3, group, 3, 3));
     CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.against), 0);
@@ -832,8 +836,7 @@ static void whole__of_contributions_to_no_group_is_dropped(void)
     world_open(&w, NULL);
     group = world_group_of_first(w.edges.fabric, 4);
     world_look(&w, 1, 0);
-    for (uint32_t i = 1; i <= 4; i++)
-        post_of(&w, 1, group, EMU_REDUCE, i);
+    post_four(&w, 1, group, EMU_REDUCE);
     bring_posted(&w);
     engine_groups_clear(w.to, group);
     taken(&w, SEGS);
@@ -851,8 +854,7 @@ static void whole__to_a_group_is_delivered(void)
 
     world_open(&w, NULL);
     group = world_multicast(w.edges.fabric, nodes, world_nodes(nodes, 4));
-    for (uint32_t i = 1; i <= 4; i++)
-        post_of(&w, 0, group, EMU_MULTICAST, i);
+    post_four(&w, 0, group, EMU_MULTICAST);
     bring_posted(&w);
     spoil_all(&w);
     forge_all(&w, group + 1, 0);
@@ -865,13 +867,6 @@ static void whole__to_a_group_is_delivered(void)
     CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.received), 1);
     CU_ASSERT_EQUAL(emu_count_read(&w.from->counts.acks), 1);
     world_close(&w);
-}
-
-/* Segments 1 to 4 of @node's to @group. */
-static void post_four(struct world *w, uint32_t node, uint32_t group, uint8_t kind)
-{
-    for (uint32_t i = 1; i <= 4; i++)
-        post_of(w, node, group, kind, i);
 }
 
 /* The state of contribution @number at the engine @e. */

@@ -37,6 +37,17 @@ struct test_case {
 #define TEST_ALONE(count)  test_trials(count)
 #endif
 
+/*
+ * test_each_setting - for each @i (declared here, uint32_t) of @count settings under which the same
+ * is tried: all of them; where every access is watched, one that the seed draws.
+ */
+#ifdef __SANITIZE_THREAD__
+#define test_each_setting(i, count) \
+    for (uint32_t i = (uint32_t)(test_seed() % (count)), i##_end = i + 1; i < i##_end; i++)
+#else
+#define test_each_setting(i, count) for (uint32_t i = 0; i < (count); i++)
+#endif
+
 /* A row of a table of tests. */
 /* clang-format off */
 #define CASE(name) {#name, name}

@@ -292,7 +292,7 @@ static void priorities__a_small_put_waits_for_a_segment_a_hop(void)
 
     CU_ASSERT_EQUAL(beside_bulk(sets[0], 1024, 0), 0);
     printf("\n    of %u ps, beside bulk of one node, and of 63:", 6 * WIRE_PS);
-    for (uint32_t i = 0; i < 6; i++) {
+    test_each_setting (i, 6) {
         uint64_t one_ps = beside_bulk(sets[i / 3], bytes[i % 3], 1);
         uint64_t all_ps = beside_bulk(sets[i / 3], bytes[i % 3], 63);
 

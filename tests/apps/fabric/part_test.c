@@ -629,7 +629,7 @@ static const struct setting {
 
 static void parts__carry_segments_and_collectives(void)
 {
-    for (size_t i = 0; i < SETTINGS; i++) {
+    test_each_setting (i, SETTINGS) {
         const struct setting *s = &settings[i];
         struct fabric_totals totals;
         struct world w;
@@ -741,7 +741,7 @@ static void parts__take_rules_while_they_run(void)
 /* Only its own devices are built, and all are somewhere. */
 static void parts__build_their_own_alone(void)
 {
-    for (size_t i = 0; i < SETTINGS; i++) {
+    test_each_setting (i, SETTINGS) {
         uint32_t switches = 0, nodes = 0, crossings = 0;
         struct world w;
 
@@ -966,7 +966,7 @@ static void links__between_parts_are_carried_around(void)
     static const char *const sets[] = {"link_retry=go_back_n",
                                        "link_retry=go_back_n raw_xpoint_slots=1"};
 
-    for (size_t i = 0; i < 4; i++) {
+    test_each_setting (i, 4) {
         uint32_t carried = 0, ups = 0;
         struct world w;
 
@@ -1005,7 +1005,7 @@ static void cable_fails(struct world *w, uint32_t cable)
 /* Groups come and go, full or refused, cables fail: after each step all know the same. */
 static void replicas__decide_the_same(void)
 {
-    for (size_t i = 0; i < SETTINGS; i++) {
+    test_each_setting (i, SETTINGS) {
         uint32_t group[64], groups = 0, cables;
         struct world w;
 

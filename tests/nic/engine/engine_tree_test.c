@@ -117,7 +117,7 @@ static void streams__of_one_kind_fill_the_window(void)
                                        "combining=switch"};
 
     for (uint32_t i = 0; i < 4; i++)
-        for (uint32_t s = 0; s < 3; s++) {
+        test_each_setting (s, 3) {
             struct trees_config set = {.clock = EMU_CLOCK_VIRTUAL,
                                        .topo = "qsnet:10,links=2",
                                        .set = sets[s],
@@ -160,7 +160,7 @@ static void virtual__is_the_same_for_any_workers_and_windows(void)
     static const char *const sets[] = {"barrier=conditional", "barrier=tree", "barrier=tree",
                                        "combining=switch"};
 
-    for (uint32_t t = 0; t < 4; t++) {
+    test_each_setting (t, 4) {
         struct trees_config set = {.clock = EMU_CLOCK_VIRTUAL,
                                    .topo = topos[t],
                                    .streams = 3,
@@ -623,8 +623,11 @@ static void come_and_go(const char *what)
 
 static void groups__come_and_go_under_traffic(void)
 {
-    come_and_go("combine_order=port barrier=conditional");
-    come_and_go("combining=switch");
+    static const char *const sets[] = {"combine_order=port barrier=conditional",
+                                       "combining=switch"};
+
+    test_each_setting (i, 2)
+        come_and_go(sets[i]);
 }
 
 /* A group whose results wait when all leave is freed when they can go: not before. */
@@ -698,7 +701,7 @@ static void junk__harms_its_own_groups_only(void)
                                        "barrier=conditional combine_order=port tree_width=2",
                                        "combining=switch"};
 
-    for (uint32_t s = 0; s < 3; s++) {
+    test_each_setting (s, 3) {
         struct trees_config set = {.clock = EMU_CLOCK_VIRTUAL,
                                    .topo = "qsnet:12,links=2",
                                    .set = sets[s],

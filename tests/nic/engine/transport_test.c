@@ -10,9 +10,11 @@
 #ifdef __SANITIZE_THREAD__ /* ten times as slow */
 #define PACKETS_VIRTUAL 8000u
 #define PACKETS_RAW     4000u
+#define PACKETS_FAULTS  1000u /* for each kind of fault */
 #else
 #define PACKETS_VIRTUAL 20000u
 #define PACKETS_RAW     10000u
+#define PACKETS_FAULTS  4000u
 #endif
 
 static struct transport_config config_of(enum emu_clock_mode clock, uint32_t threads,
@@ -132,7 +134,7 @@ static void faults_on(enum emu_clock_mode clock, uint64_t packets)
 
 static void virtual__every_kind_of_fault(void)
 {
-    faults_on(EMU_CLOCK_VIRTUAL, 4000);
+    faults_on(EMU_CLOCK_VIRTUAL, PACKETS_FAULTS);
 }
 
 static void raw__every_kind_of_fault(void)
@@ -157,7 +159,7 @@ static void virtual__later_than_a_timeout(void)
 
 static void links__two_into_the_network(void)
 {
-    struct transport_config config = config_of(EMU_CLOCK_VIRTUAL, 2, 6000);
+    struct transport_config config = config_of(EMU_CLOCK_VIRTUAL, 2, PACKETS_FAULTS * 3 / 2);
 
     config.topo = "qsnet:24,links=2";
     config.faults = all_faults(2000);

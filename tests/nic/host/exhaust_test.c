@@ -205,7 +205,7 @@ static void hostile__harms_nobody_else(void)
         {.topo = "kary:2,2", .members = 3, .profile = "oq2004"},
     };
 
-    for (uint32_t s = 0; s < sizeof sets / sizeof sets[0]; s++)
+    test_each_setting (s, sizeof sets / sizeof sets[0])
         for (unsigned mode = 0; mode < EVIL_MODES; mode++)
             others_beside_evil(&sets[s], mode);
 }

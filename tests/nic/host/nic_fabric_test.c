@@ -403,7 +403,7 @@ static void waiting__lets_pass_what_it_waits_for(void)
     static struct fabemu_req req[CLUSTER_NODES][WAITERS];
     struct cluster w;
 
-    for (uint32_t i = 0; i < 6; i++) {
+    test_each_setting (i, 6) {
         bool tests = i % 2;
 
         cluster_open(&w, &(struct cluster_config){.topo = "kary:2,2", .set = sets[i / 2]});

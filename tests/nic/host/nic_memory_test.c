@@ -424,21 +424,24 @@ static const struct setting settings[] = {
     {.profile = "qsnet3", .set = "transport=none"},
 };
 
+#define SETTINGS (sizeof settings / sizeof settings[0])
+#define FAKE     3u /* the first of them */
+
 static void memory__is_as_the_model_says_over_a_fake_fabric(void)
 {
-    for (unsigned i = 0; i < 3; i++)
+    test_each_setting (i, FAKE)
         memory_at_random(&settings[i]);
 }
 
 static void memory__is_as_the_model_says_over_a_fabric(void)
 {
-    for (unsigned i = 3; i < sizeof settings / sizeof *settings; i++)
-        memory_at_random(&settings[i]);
+    test_each_setting (i, SETTINGS - FAKE)
+        memory_at_random(&settings[FAKE + i]);
 }
 
 static void send__that_has_completed_is_not_passed_by_a_later_message(void)
 {
-    for (unsigned i = 0; i < sizeof settings / sizeof *settings; i++)
+    test_each_setting (i, SETTINGS)
         completed_is_there(&settings[i]);
 }
 

@@ -10,7 +10,7 @@
 #include "nic/host/adapter.h"
 
 #define NIC_SLEEP_NS 10000000u /* no sleep is longer: bounds the harm of a lost wake */
-/* In fabemu_idle(), whose callers may wait for something else, too. */
+/* What nobody wakes us for; and in fabemu_idle(), whose callers may wait for something else. */
 #define NIC_NAP_NS        50000u
 #define NIC_NAP_QUESTIONS 8u /* so often it is asked before a nap; */
 /* and so often in vain before the first one of a wait, where yields reach the fabric: 50 us. */
@@ -19,8 +19,8 @@
 #define NIC_NAP_WORK_NS 4000u
 
 /**
- * nic_sleep - until the fabric brings something, or NIC_SLEEP_NS; only yields when there is
- * something to do soon.
+ * nic_sleep - until the fabric brings something, or NIC_SLEEP_NS; NIC_NAP_NS where something is to
+ * be done soon. The caller has asked in vain before.
  * @seen_tail: of the down ring, as the caller has seen it.
  */
 void nic_sleep(struct fabemu *fab, uint32_t seen_tail);

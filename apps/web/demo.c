@@ -32,6 +32,7 @@
 #define MESSAGE_BYTES 16384 /* of an exchange */
 #define BURST         8     /* messages between two looks at what is to be done, */
 #define CROWD         400   /* and to the hot spot */
+#define LINGER_S      5     /* for how long others go on when one has failed */
 
 enum work { COLLECTIVES, HOT_SPOT, EXCHANGES, END, WORKS = END };
 
@@ -255,12 +256,38 @@ static int node_main(uint32_t node, uint32_t count, double seconds, double pace)
     return 0;
 }
 
+/*
+ * Wait for all of them. When one has failed, the others notice at their next collective; who waits
+ * for a message of just anybody never does, and is ended. Returns: has one failed?
+ */
+static bool reap(const pid_t *pids, uint32_t count)
+{
+    struct timespec since;
+    bool failed = false;
+    int status;
+
+    for (pid_t pid; (pid = waitpid(-1, &status, failed ? WNOHANG : 0)) >= 0;) {
+        if (pid && !failed && (!WIFEXITED(status) || WEXITSTATUS(status))) {
+            failed = true;
+            clock_gettime(CLOCK_MONOTONIC, &since);
+        }
+        if (pid == 0 && seconds_since(&since) > LINGER_S)
+            for (uint32_t i = 0; i < count; i++)
+                if (waitpid(pids[i], NULL, WNOHANG) == 0)
+                    kill(pids[i], SIGKILL);
+        if (pid == 0)
+            rest(10000000);
+    }
+    return failed;
+}
+
 int main(int argc, char **argv)
 {
     uint32_t count = argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 10) : 0;
     double seconds = argc > 2 ? strtod(argv[2], NULL) : 0;
     double pace = argc > 3 ? strtod(argv[3], NULL) : 6;
-    int status, failed = 0;
+    pid_t *pids;
+    bool failed;
 
     if (count < 2 || seconds < 0 || pace <= 0) {
         fprintf(stderr, "usage: demo NODES [SECONDS [PACE]]\n");
@@ -273,17 +300,21 @@ int main(int argc, char **argv)
     }
     signal(SIGINT, ended_by);
     signal(SIGTERM, ended_by);
+    pids = calloc(count, sizeof *pids);
+    if (!pids) {
+        perror("demo: memory");
+        return 1;
+    }
     for (uint32_t i = 0; i < count; i++) {
-        pid_t pid = fork();
-
-        if (pid == 0)
+        pids[i] = fork();
+        if (pids[i] == 0)
             return node_main(i, count, seconds, pace);
-        if (pid < 0) {
+        if (pids[i] < 0) {
             perror("demo: fork");
             return 1;
         }
     }
-    while (wait(&status) > 0)
-        failed |= !WIFEXITED(status) || WEXITSTATUS(status);
+    failed = reap(pids, count);
+    free(pids);
     return failed;
 }

@@ -545,11 +545,13 @@ class Hostile(WebCase):
     def test_demo_says_once_why_it_ends(self):
         """Of a node that dies one other says so, in words, and of a signal none does."""
         demo = os.path.join(os.path.dirname(self.command), "apps", "demo")
-        for kill in (signal.SIGKILL, signal.SIGTERM):
+        for kill, later_s in ((signal.SIGKILL, 0), (signal.SIGTERM, 0),
+                              (signal.SIGKILL, 1)):  # node 0 waits for messages of any by then
             run = self.start("run", "--name", "d", "--nodes", "4", "--keep-going", "--", demo, "4",
                              "60", "1")
             self.assertTrue(until(lambda: os.path.exists(self.socket_path("d"))))
             self.assertTrue(until(lambda: self.status("d")["report"]["combined"]["results"] > 10))
+            time.sleep(later_s)
             os.kill(self.status("d")["attached"][2]["pid"], kill)
             _, err = run.communicate(timeout=PATIENCE_S)
             said = [line for line in err.splitlines() if line.startswith("demo:")]

@@ -443,8 +443,11 @@ def main():
     if probe.returncode == load(HostLossTest.two_hosts).SKIPPED:
         print(f"loss_test: {probe.stderr.strip()}")
         return probe.returncode  # meson: skipped
-    unittest.main(verbosity=2)
-    return 0
+    result = unittest.main(verbosity=2, exit=False).result
+    for test, trace in result.failures + result.errors:  # the texts of all that ran are long
+        where = [line.strip() for line in trace.splitlines() if line.startswith('  File "')]
+        print(f"loss_test: {test}: {' < '.join(where[:0:-1] + where[:1])}", file=sys.stderr)
+    return int(not result.wasSuccessful())
 
 
 if __name__ == "__main__":

@@ -4,16 +4,20 @@
  *
  * The same network, routes, load, times and windows, and of the model only what decides when a
  * segment leaves by which port: it is taken from its cable when it is due, in order of time; its
- * way is looked up, and of several the least loaded is chosen; it waits for the output, which
- * serves its inputs in turns, one segment for as long as the link takes; it needs a credit, and
- * gives one back. A segment is an entry of 32 bytes, as in fabemu. There are no headers,
- * priorities, multicasts, counters a port, histograms, faults, traces, nor a second thread to be
- * safe from; where two share the work, each writes what the other reads as fabemu does, looks at
- * the cables between them in each window, and waits for the other behind it.
+ * way is looked up, and of several the next is chosen that nothing waits for, or the least loaded;
+ * it waits for the output, which serves its inputs in turns, one segment for as long as the link
+ * takes; it needs a credit, and gives one back. A segment is an entry of 32 bytes, as in fabemu.
+ * There are no headers, priorities, multicasts, counters, histograms, faults, traces, other kinds
+ * of links, nor a second thread to be safe from; where two share the work, each writes what the
+ * other reads as fabemu does, looks at the cables between them in each window, and waits for the
+ * other behind it.
  *
  * On clock real the same is stepped up to what the host's clock says, as often as that goes.
  *
- * All of a port lies side by side, and who is stepped next is asked for in time.
+ * All of it is laid out for this: a port is a line and what is on its cable two, a switch is one
+ * and its queues, what waits lies in the slots used last, and who is stepped next is asked for in
+ * time. Windows are as long as a hop, so that what is sent in one is due in the next, always: its
+ * time is compared with nothing.
  */
 #include "apps/bench/bare/virtual.h"
 
@@ -36,9 +40,11 @@
 #define BARE_LINK_PS 204800u /* a segment on a link */
 #define BARE_AHEAD   4u      /* devices that are asked for before they are stepped */
 #define BARE_NONE    UINT8_MAX
-#define BARE_WORKERS 2u /* at most */
+#define BARE_PORTS   32u /* of a switch, at most */
+#define BARE_WORKERS 2u  /* at most */
 
 static_assert(256 % BARE_SLOTS == 0, "slots are counted in a byte");
+static_assert(BARE_PORTS * BARE_SLOTS < BARE_NONE, "and numbered in one");
 
 struct bare_entry {
     _Atomic uint64_t at_ps; /* 0: nothing here */
@@ -46,26 +52,40 @@ struct bare_entry {
     uint32_t rest[5];
 };
 
-/* A port of a switch, or a node: what comes from its cable, and what waits for it. */
-struct bare_port {
-    alignas(EMU_LINE) struct bare_entry in[BARE_SLOTS];
-    struct bare_entry held[BARE_SLOTS];     /* came by this port, and wait for others */
-    _Atomic uint64_t credit_ps[BARE_SLOTS]; /* when each credit is here; 0: none */
-    uint64_t busy_ps;                       /* of the link, until then */
-    uint64_t waiting; /* inputs of the same switch that hold something for it */
-    uint32_t far;     /* port at the other end of the cable */
-    uint32_t far_sw;  /* to be told of it; TOPO_NONE: nobody */
-    uint8_t far_port; /* there */
-    uint8_t in_at, out_at, due_at, paid_at; /* slots, free-running */
-    uint8_t credits, load, last, free;      /* free: slots of held[], a bit each */
-    uint8_t next[BARE_SLOTS];               /* behind each of held[] for the same output */
+/* What comes to a port from its cable. */
+struct bare_cable {
+    alignas(EMU_LINE) struct bare_entry slot[BARE_SLOTS];
 };
 
-/* What says whether a device is to be stepped, and for what; apart, so that all are few lines. */
-struct bare_told {
-    uint64_t came; /* ports with something on their cable */
-    uint64_t outs; /* ports for which something waits */
-    uint64_t look; /* ports of whose cables the other worker tells nothing */
+/* A port of a switch, or a node. */
+struct bare_port {
+    alignas(EMU_LINE) _Atomic uint64_t credit_ps[BARE_SLOTS]; /* when each is here; 0: not known */
+    uint64_t busy_ps;                                         /* of the link, until then */
+    uint64_t waiting;               /* inputs of the same switch that hold something for it */
+    uint32_t far;                   /* port at the other end of the cable */
+    uint32_t far_sw;                /* to be told of it; TOPO_NONE: nobody */
+    uint8_t far_port;               /* there */
+    uint8_t in_at, out_at, paid_at; /* slots, free-running; a credit a slot */
+    uint8_t last;                   /* input served */
+};
+static_assert(sizeof(struct bare_port) == EMU_LINE, "a line");
+
+/* What waits from an input of a switch for one of its outputs: slots of held[]. */
+struct bare_queue {
+    uint8_t first, last; /* BARE_NONE: nothing waits */
+};
+
+struct bare_switch {
+    alignas(EMU_LINE) uint64_t came[2]; /* ports with something on their cable: now, and next */
+    uint64_t look;                      /* ports of whose cables the other worker tells nothing */
+    uint64_t outs;                      /* ports for which something waits */
+    struct bare_queue *queue;           /* by input and output */
+    uint8_t served;                     /* of several ways, the one that was taken last */
+    uint8_t free;                       /* the slot of held[] that was used last: next[] goes on */
+    uint8_t load[BARE_PORTS];           /* segments that wait for a port */
+    struct topo_route route;
+    uint8_t next[BARE_PORTS * BARE_SLOTS]; /* behind each slot in its queue */
+    struct bare_entry *held;
 };
 
 struct bare_done {
@@ -75,15 +95,18 @@ struct bare_done {
 /* A network as one worker has it. */
 struct bare {
     const struct topo_graph *graph;
+    uint32_t ports; /* of a switch */
     unsigned self, workers;
+    unsigned turn;    /* of came[]: which is now */
     uint32_t *device; /* its own: switches, then nodes */
     uint32_t switches, nodes;
     struct bare_done *done; /* of each worker */
     uint64_t from_ps, to_ps;
-    struct bare_port *port; /* of all switches, in order; then one of each node */
-    struct bare_told *told; /* of all switches */
-    uint8_t *first;         /* slot of held[], by input and output: the oldest; BARE_NONE: none */
-    uint8_t *newest;
+    struct bare_port *port;   /* of all switches, in order; then one of each node */
+    struct bare_cable *cable; /* that comes to it */
+    struct bare_switch *sw;
+    struct bare_queue *queue;
+    struct bare_entry *held;
     uint64_t *send_ps; /* of each node */
     uint64_t between_ps;
     uint64_t random;
@@ -100,20 +123,14 @@ struct bare_real {
     uint64_t origin_ns;
 };
 
-static struct bare_port *port_of(const struct bare *bare, uint32_t sw, uint32_t port)
+static uint32_t port_of(const struct bare *bare, uint32_t sw, uint32_t port)
 {
-    return &bare->port[sw * bare->graph->ports + port];
+    return sw * bare->ports + port;
 }
 
-static struct bare_port *port_of_node(const struct bare *bare, uint32_t node)
+static uint32_t port_of_node(const struct bare *bare, uint32_t node)
 {
-    return &bare->port[bare->graph->switches * bare->graph->ports + node];
-}
-
-/* By input and output of a switch. */
-static size_t queue_of(const struct bare *bare, uint32_t sw, uint32_t in, uint32_t out)
-{
-    return ((size_t)sw * bare->graph->ports + in) * bare->graph->ports + out;
+    return bare->graph->switches * bare->ports + node;
 }
 
 /* --- cables --------------------------------------------------------------------------- */
@@ -135,17 +152,25 @@ static void copy(struct bare_entry *to, const struct bare_entry *from)
     memcpy(to->rest, from->rest, sizeof to->rest);
 }
 
+/* When the next credit of a port is here; 0: that is not known. */
+static uint64_t credit_ps(const struct bare_port *port)
+{
+    return ps_of(&port->credit_ps[port->out_at % BARE_SLOTS]);
+}
+
+/* It spends a credit, which is there. */
 static void put(struct bare *bare, struct bare_port *port, const struct bare_entry *entry,
                 uint64_t at_ps)
 {
-    struct bare_entry *to = &bare->port[port->far].in[port->out_at++ % BARE_SLOTS];
+    uint32_t slot = port->out_at++ % BARE_SLOTS;
+    struct bare_entry *to = &bare->cable[port->far].slot[slot];
 
+    set_ps(&port->credit_ps[slot], 0);
     copy(to, entry);
     set_ps(&to->at_ps, at_ps + BARE_HOP_PS);
-    port->credits--;
     port->busy_ps = at_ps + BARE_LINK_PS;
     if (port->far_sw != TOPO_NONE)
-        bare->told[port->far_sw].came |= UINT64_C(1) << port->far_port;
+        bare->sw[port->far_sw].came[!bare->turn] |= UINT64_C(1) << port->far_port;
 }
 
 static void pay(struct bare *bare, struct bare_port *port, uint64_t at_ps)
@@ -153,171 +178,145 @@ static void pay(struct bare *bare, struct bare_port *port, uint64_t at_ps)
     set_ps(&bare->port[port->far].credit_ps[port->paid_at++ % BARE_SLOTS], at_ps + BARE_HOP_PS);
 }
 
-/* A credit at hand, or one that is here before @until_ps, which the link then waits for. */
-static bool has_credit(struct bare_port *port, uint64_t until_ps)
-{
-    _Atomic uint64_t *due = &port->credit_ps[port->due_at % BARE_SLOTS];
-
-    if (port->credits)
-        return true;
-    uint64_t ps = ps_of(due);
-    if (ps == 0 || ps > until_ps)
-        return false;
-    if (port->busy_ps < ps)
-        port->busy_ps = ps;
-    set_ps(due, 0);
-    port->due_at++;
-    port->credits = 1;
-    return true;
-}
-
 /* --- a switch ------------------------------------------------------------------------- */
 
-static uint32_t choose(const struct bare *bare, uint32_t sw, uint32_t dst)
+static uint32_t choose(struct bare_switch *sw, uint64_t ways)
 {
-    uint64_t ways = topo_route_ports(&bare->graph->sw[sw].route, dst);
-    uint32_t best = (uint32_t)__builtin_ctzll(ways);
+    uint32_t best;
 
-    for (ways &= ways - 1; ways; ways &= ways - 1) {
-        uint32_t port = (uint32_t)__builtin_ctzll(ways);
-        bool less = port_of(bare, sw, port)->load < port_of(bare, sw, best)->load;
-
-        best = less ? port : best;
-    }
+    if (!emu_bits_several(ways))
+        return emu_bits_first(ways);
+    if (ways & ~sw->outs)
+        return sw->served = (uint8_t)emu_bits_next(ways & ~sw->outs, sw->served);
+    best = emu_bits_first(ways);
+    emu_each_bit (port, ways & (ways - 1))
+        best = sw->load[port] < sw->load[best] ? port : best;
     return best;
 }
 
-/* From cable to cable, where nothing is in the way. */
-static bool pass(struct bare *bare, struct bare_port *port, struct bare_entry *entry,
-                 struct bare_port *to)
+static void hold(struct bare *bare, struct bare_switch *sw, uint32_t in, uint32_t out,
+                 const struct bare_entry *entry, uint64_t at_ps)
 {
-    uint64_t at_ps = ps_of(&entry->at_ps);
+    struct bare_queue *queue = &sw->queue[in * bare->ports + out];
+    uint8_t slot = sw->free;
 
-    if (to->waiting || to->busy_ps > at_ps || !has_credit(to, at_ps))
-        return false;
-    put(bare, to, entry, at_ps);
-    set_ps(&entry->at_ps, 0);
-    pay(bare, port, at_ps);
-    bare->hops++;
-    return true;
+    sw->free = sw->next[slot];
+    copy(&sw->held[slot], entry);
+    set_ps(&sw->held[slot].at_ps, at_ps);
+    *(queue->first == BARE_NONE ? &queue->first : &sw->next[queue->last]) = slot;
+    queue->last = slot;
+    sw->next[slot] = BARE_NONE;
+    sw->load[out]++;
+    sw->outs |= UINT64_C(1) << out;
 }
 
-/* The front segment of a cable leaves, or waits for its output from now on. */
-static void arrive(struct bare *bare, uint32_t sw, uint32_t in)
+/* The front segment of a cable goes on, or waits for its output from now on. */
+static void arrive(struct bare *bare, uint32_t s, uint32_t in, uint64_t at_ps)
 {
-    struct bare_port *port = port_of(bare, sw, in);
-    struct bare_entry *entry = &port->in[port->in_at++ % BARE_SLOTS];
-    uint32_t out = choose(bare, sw, entry->dst);
-    struct bare_port *to = port_of(bare, sw, out);
-    uint8_t slot = (uint8_t)__builtin_ctz(port->free);
-    size_t queue = queue_of(bare, sw, in, out);
+    struct bare_switch *sw = &bare->sw[s];
+    struct bare_port *from = &bare->port[port_of(bare, s, in)];
+    struct bare_entry *entry = &bare->cable[port_of(bare, s, in)].slot[from->in_at++ % BARE_SLOTS];
+    uint32_t out = choose(sw, topo_route_ports(&sw->route, entry->dst));
+    struct bare_port *to = &bare->port[port_of(bare, s, out)];
 
-    if (pass(bare, port, entry, to))
-        return;
-    __builtin_prefetch(&bare->port[to->far].in[to->out_at % BARE_SLOTS], 1);
-    copy(&port->held[slot], entry);
-    set_ps(&port->held[slot].at_ps, ps_of(&entry->at_ps));
+    if (!to->waiting && to->busy_ps <= at_ps && credit_ps(to) - 1 < at_ps) { /* 0 - 1: never */
+        put(bare, to, entry, at_ps);
+        pay(bare, from, at_ps);
+        bare->hops++;
+    } else {
+        hold(bare, sw, in, out, entry, at_ps);
+        to->waiting |= UINT64_C(1) << in;
+    }
     set_ps(&entry->at_ps, 0);
-    port->free &= (uint8_t) ~(1u << slot);
-    port->next[slot] = BARE_NONE;
-    if (bare->first[queue] == BARE_NONE)
-        bare->first[queue] = slot;
-    else
-        port->next[bare->newest[queue]] = slot;
-    bare->newest[queue] = slot;
-    to->waiting |= UINT64_C(1) << in;
-    to->load++;
-    bare->told[sw].outs |= UINT64_C(1) << out;
 }
 
-/* All that have come before @until_ps, in order of time: a cable brings one in a window at most. */
-static void arrivals(struct bare *bare, uint32_t sw, uint64_t until_ps)
+/*
+ * All that have come before @until_ps, in order of time. @windows: what a switch was told of is
+ * due, and one a cable.
+ */
+static inline __attribute__((always_inline)) void arrivals(struct bare *bare, uint32_t s,
+                                                           uint64_t until_ps, bool windows)
 {
-    uint64_t at_ps[TOPO_PORTS_MAX], later = 0;
-    uint8_t by[TOPO_PORTS_MAX];
+    uint64_t due[BARE_PORTS]; /* time and port */
+    struct bare_switch *sw = &bare->sw[s];
+    uint64_t told = sw->came[bare->turn];
     uint32_t count = 0;
 
-    for (uint64_t came = bare->told[sw].came | bare->told[sw].look; came; came &= came - 1) {
-        uint32_t in = (uint32_t)__builtin_ctzll(came), k = count;
-        const struct bare_port *port = port_of(bare, sw, in);
-        uint64_t ps = ps_of(&port->in[port->in_at % BARE_SLOTS].at_ps);
+    sw->came[bare->turn] = 0;
+    emu_each_bit (in, told | sw->look) {
+        const struct bare_cable *cable = &bare->cable[port_of(bare, s, in)];
+        uint32_t at = bare->port[port_of(bare, s, in)].in_at, k = count;
+        uint64_t ps = ps_of(&cable->slot[at % BARE_SLOTS].at_ps);
 
-        if (ps == 0)
-            continue;
-        if (ps_of(&port->in[(port->in_at + (ps <= until_ps)) % BARE_SLOTS].at_ps))
-            later |= UINT64_C(1) << in;
-        if (ps > until_ps)
-            continue;
-        for (count++; k && at_ps[k - 1] > ps; k--) {
-            at_ps[k] = at_ps[k - 1];
-            by[k] = by[k - 1];
+        if (!(windows && told >> in & 1)) {
+            if (!windows && (ps > until_ps || ps_of(&cable->slot[(at + 1) % BARE_SLOTS].at_ps)))
+                sw->came[!bare->turn] |= told & UINT64_C(1) << in;
+            if (ps == 0 || ps > until_ps)
+                continue;
         }
-        at_ps[k] = ps;
-        by[k] = (uint8_t)in;
+        for (count++, ps = ps << 6 | in; k && due[k - 1] > ps; k--)
+            due[k] = due[k - 1];
+        due[k] = ps;
     }
-    bare->told[sw].came = later;
     for (uint32_t k = 0; k < count; k++)
-        arrive(bare, sw, by[k]);
+        arrive(bare, s, due[k] % 64, due[k] >> 6);
 }
 
 /* False: nothing more leaves by this output before @until_ps. */
-static bool depart(struct bare *bare, uint32_t sw, uint32_t out, uint64_t until_ps)
+static bool depart(struct bare *bare, uint32_t s, uint32_t out, uint64_t until_ps)
 {
-    struct bare_port *to = port_of(bare, sw, out);
+    struct bare_switch *sw = &bare->sw[s];
+    struct bare_port *to = &bare->port[port_of(bare, s, out)];
+    uint64_t at_ps = credit_ps(to);
+    uint32_t in = emu_bits_next(to->waiting, to->last);
+    struct bare_queue *queue = &sw->queue[in * bare->ports + out];
+    uint8_t slot = queue->first;
+    const struct bare_entry *entry = &sw->held[slot];
 
-    if (!to->waiting || !has_credit(to, until_ps))
+    if (at_ps == 0)
         return false;
-    uint64_t behind = to->waiting & (~UINT64_C(0) << to->last << 1);
-    uint32_t in = (uint32_t)__builtin_ctzll(behind ? behind : to->waiting);
-    struct bare_port *from = port_of(bare, sw, in);
-    size_t queue = queue_of(bare, sw, in, out);
-    uint8_t slot = bare->first[queue];
-    const struct bare_entry *entry = &from->held[slot];
-    uint64_t at_ps = ps_of(&entry->at_ps);
-
-    if (at_ps < to->busy_ps)
-        at_ps = to->busy_ps;
+    at_ps = at_ps > to->busy_ps ? at_ps : to->busy_ps;
+    at_ps = at_ps > ps_of(&entry->at_ps) ? at_ps : ps_of(&entry->at_ps);
     if (at_ps > until_ps)
         return false;
     put(bare, to, entry, at_ps);
-    pay(bare, from, at_ps);
-    from->free |= (uint8_t)(1u << slot);
-    bare->first[queue] = from->next[slot];
-    if (from->next[slot] == BARE_NONE)
-        to->waiting &= ~(UINT64_C(1) << in);
+    pay(bare, &bare->port[port_of(bare, s, in)], at_ps);
+    queue->first = sw->next[slot];
+    sw->next[slot] = sw->free;
+    sw->free = slot;
+    to->waiting &= ~((uint64_t)(queue->first == BARE_NONE) << in);
     to->last = (uint8_t)in;
-    to->load--;
+    sw->outs &= ~((uint64_t) !--sw->load[out] << out);
     bare->hops++;
-    return true;
+    return to->waiting;
 }
 
-static void step_switch(struct bare *bare, uint32_t sw, uint64_t until_ps)
+static inline __attribute__((always_inline)) void step_switch(struct bare *bare, uint32_t s,
+                                                              uint64_t until_ps, bool windows)
 {
-    struct bare_told *told = &bare->told[sw];
+    const struct bare_switch *sw = &bare->sw[s];
 
-    if (told->came | told->look)
-        arrivals(bare, sw, until_ps);
-    for (uint64_t outs = told->outs; outs; outs &= outs - 1) {
-        uint32_t out = (uint32_t)__builtin_ctzll(outs);
-
-        while (depart(bare, sw, out, until_ps))
+    if (sw->came[bare->turn] | sw->look)
+        arrivals(bare, s, until_ps, windows);
+    emu_each_bit (out, sw->outs)
+        while (depart(bare, s, out, until_ps))
             ;
-        if (!port_of(bare, sw, out)->waiting)
-            told->outs &= ~(UINT64_C(1) << out);
-    }
 }
 
 /* The lines of the ports at which something is to be done there. */
-static void fetch_switch(const struct bare *bare, uint32_t sw)
+static void fetch_switch(const struct bare *bare, uint32_t s)
 {
-    const struct bare_told *told = &bare->told[sw];
+    const struct bare_switch *sw = &bare->sw[s];
 
-    for (uint64_t ports = told->came | told->look | told->outs; ports; ports &= ports - 1) {
-        const char *port = (const char *)port_of(bare, sw, (uint32_t)__builtin_ctzll(ports));
+    emu_each_bit (port, sw->came[bare->turn] | sw->look) {
+        uint32_t at = port_of(bare, s, port);
 
-        for (size_t at = 0; at < sizeof(struct bare_port); at += EMU_LINE)
-            __builtin_prefetch(port + at, 1);
+        __builtin_prefetch(&bare->port[at], 1);
+        __builtin_prefetch(&bare->cable[at], 1);
+        __builtin_prefetch(&bare->cable[at].slot[BARE_SLOTS / 2], 1);
     }
+    emu_each_bit (port, sw->outs)
+        __builtin_prefetch(&bare->port[port_of(bare, s, port)], 1);
 }
 
 /* --- nodes ---------------------------------------------------------------------------- */
@@ -330,10 +329,10 @@ static uint64_t pause_ps(struct bare *bare)
 
 static void step_node(struct bare *bare, uint32_t node, uint64_t until_ps)
 {
-    struct bare_port *port = port_of_node(bare, node);
-    struct bare_entry *came = &port->in[port->in_at % BARE_SLOTS];
-    uint64_t *send_ps = &bare->send_ps[node];
-    uint64_t came_ps = ps_of(&came->at_ps);
+    struct bare_port *port = &bare->port[port_of_node(bare, node)];
+    struct bare_cable *cable = &bare->cable[port_of_node(bare, node)];
+    struct bare_entry *came = &cable->slot[port->in_at % BARE_SLOTS];
+    uint64_t came_ps = ps_of(&came->at_ps), at_ps;
 
     if (came_ps && came_ps <= until_ps) {
         pay(bare, port, came_ps);
@@ -343,16 +342,17 @@ static void step_node(struct bare *bare, uint32_t node, uint64_t until_ps)
         if (until_ps - came_ps > bare->late_ps)
             bare->late_ps = until_ps - came_ps;
     }
-    if (*send_ps > until_ps || !has_credit(port, until_ps))
+    if (bare->send_ps[node] > until_ps || !credit_ps(port))
         return;
-    uint64_t at_ps = *send_ps > port->busy_ps ? *send_ps : port->busy_ps;
+    at_ps = bare->send_ps[node] > port->busy_ps ? bare->send_ps[node] : port->busy_ps;
+    at_ps = at_ps > credit_ps(port) ? at_ps : credit_ps(port);
     if (at_ps > until_ps)
         return;
     struct bare_entry entry = {.dst = (uint32_t)(emu_xorshift(&bare->random) >> 32) %
                                       bare->graph->nodes};
     put(bare, port, &entry, at_ps);
     bare->sent++;
-    *send_ps += pause_ps(bare);
+    bare->send_ps[node] += pause_ps(bare);
 }
 
 /* --- a network ------------------------------------------------------------------------ */
@@ -379,7 +379,7 @@ static void join(struct bare *bare, const uint32_t *worker_of)
 
             far(&bare->port[at], end->id * graph->ports + end->port, own ? end->id : TOPO_NONE,
                 end->port);
-            bare->told[sw].look |= (uint64_t)!own << port;
+            bare->sw[sw].look |= (uint64_t)!own << port;
         }
         if (end->kind != TOPO_END_NODE)
             continue;
@@ -413,38 +413,58 @@ static bool share(struct bare *bare, unsigned self, const uint32_t *worker_of)
 static void bare_close(struct bare *bare)
 {
     free(bare->port);
-    free(bare->told);
-    free(bare->first);
-    free(bare->newest);
+    free(bare->cable);
+    free(bare->sw);
+    free(bare->queue);
+    free(bare->held);
     free(bare->send_ps);
     free(bare->done);
+}
+
+static void open_switch(struct bare *bare, uint32_t s)
+{
+    struct bare_switch *sw = &bare->sw[s];
+    uint32_t slots = bare->ports * BARE_SLOTS;
+
+    sw->route = bare->graph->sw[s].route;
+    sw->queue = &bare->queue[(size_t)s * bare->ports * bare->ports];
+    sw->held = &bare->held[(size_t)s * slots];
+    memset(sw->queue, BARE_NONE, bare->ports * bare->ports * sizeof *sw->queue);
+    for (uint32_t slot = 0; slot < slots; slot++)
+        sw->next[slot] = (uint8_t)(slot + 1);
 }
 
 /* False: no memory. In any case bare_close() wants to be called. */
 static bool bare_open(struct bare *bare, const struct topo_graph *graph, double load)
 {
-    size_t inner = (size_t)graph->switches * graph->ports, queues = inner * graph->ports;
-    size_t ports = inner + graph->nodes;
-    bool huge = emu_pages_begin(ports * sizeof *bare->port + 2 * queues);
+    size_t inner = (size_t)graph->switches * graph->ports;
+    size_t ports = inner + graph->nodes, queues = inner * graph->ports, held = inner * BARE_SLOTS;
+    bool huge;
 
+    if (graph->ports > BARE_PORTS)
+        return false;
+    huge = emu_pages_begin(ports * (sizeof *bare->port + sizeof *bare->cable) +
+                           graph->switches * sizeof *bare->sw + queues * sizeof *bare->queue +
+                           held * sizeof *bare->held);
     *bare = (struct bare){.graph = graph,
+                          .ports = graph->ports,
                           .between_ps = (uint64_t)(BARE_LINK_PS / load),
                           .port = emu_zeros(ports * sizeof *bare->port),
-                          .told = emu_zeros(graph->switches * sizeof *bare->told),
-                          .first = malloc(queues),
-                          .newest = malloc(queues),
+                          .cable = emu_zeros(ports * sizeof *bare->cable),
+                          .sw = emu_zeros(graph->switches * sizeof *bare->sw),
+                          .queue = emu_zeros(queues * sizeof *bare->queue),
+                          .held = emu_zeros(held * sizeof *bare->held),
                           .send_ps = calloc(graph->nodes, sizeof *bare->send_ps),
                           .done = emu_zeros(BARE_WORKERS * sizeof *bare->done)};
     if (huge)
         emu_pages_end();
-    if (!bare->port || !bare->told || !bare->first || !bare->newest || !bare->send_ps ||
+    if (!bare->port || !bare->cable || !bare->sw || !bare->queue || !bare->held || !bare->send_ps ||
         !bare->done)
         return false;
-    memset(bare->first, BARE_NONE, queues);
-    for (size_t i = 0; i < ports; i++) {
-        bare->port[i].credits = BARE_SLOTS;
-        bare->port[i].free = (1u << BARE_SLOTS) - 1;
-    }
+    for (uint32_t s = 0; s < graph->switches; s++)
+        open_switch(bare, s);
+    for (size_t i = 0; i < ports * BARE_SLOTS; i++) /* all credits, since the first moment */
+        set_ps(&bare->port[i / BARE_SLOTS].credit_ps[i % BARE_SLOTS], 1);
     return true;
 }
 
@@ -460,20 +480,22 @@ static void meet(struct bare *bare, uint64_t ps)
 }
 
 /* All of its devices, up to @until_ps. */
-static void bare_step(struct bare *bare, uint64_t until_ps)
+static inline __attribute__((always_inline)) void bare_step(struct bare *bare, uint64_t until_ps,
+                                                            bool windows)
 {
     const uint32_t *sw = bare->device, *node = sw + bare->switches;
 
     for (uint32_t i = 0; i < bare->nodes; i++) {
         if (i + BARE_AHEAD < bare->nodes)
-            __builtin_prefetch(port_of_node(bare, node[i + BARE_AHEAD]), 1);
+            __builtin_prefetch(&bare->port[port_of_node(bare, node[i + BARE_AHEAD])], 1);
         step_node(bare, node[i], until_ps);
     }
     for (uint32_t i = 0; i < bare->switches; i++) {
         if (i + BARE_AHEAD < bare->switches)
             fetch_switch(bare, sw[i + BARE_AHEAD]);
-        step_switch(bare, sw[i], until_ps);
+        step_switch(bare, sw[i], until_ps, windows);
     }
+    bare->turn = !bare->turn;
 }
 
 static void *bare_run(void *of)
@@ -481,7 +503,7 @@ static void *bare_run(void *of)
     struct bare *bare = of;
 
     for (uint64_t ps = bare->from_ps; ps < bare->to_ps; ps += BARE_HOP_PS) {
-        bare_step(bare, ps + BARE_HOP_PS - 1);
+        bare_step(bare, ps + BARE_HOP_PS - 1, true);
         meet(bare, ps + BARE_HOP_PS);
     }
     return NULL;
@@ -595,7 +617,7 @@ static void real_run(struct bare_real *real, uint64_t run_ns)
     uint64_t now_ps = real_now_ps(real), end_ps = now_ps + run_ns * 1000u;
 
     for (; now_ps < end_ps; now_ps = real_now_ps(real))
-        bare_step(&real->bare, now_ps);
+        bare_step(&real->bare, now_ps, false);
 }
 
 /* All nodes begin to send at @load of their links' rate, from now on. */
@@ -617,7 +639,7 @@ static void real_drain(struct bare_real *real)
     for (uint32_t n = 0; n < bare->nodes; n++)
         bare->send_ps[n] = UINT64_MAX;
     while (bare->taken != bare->sent)
-        bare_step(bare, real_now_ps(real));
+        bare_step(bare, real_now_ps(real), false);
 }
 
 uint64_t bare_real_try(struct bare_real *real, double load, uint64_t run_ns, double *mhops)

@@ -1026,11 +1026,17 @@ static void conserve(const char *spec, const char *set, uint16_t broadcast_bytes
 
 static void conservation__holds_at_every_step(void)
 {
-    conserve("kary:2,3", "channels=32", 4096);
-    conserve("kary:3,2", "channels=2 pool_slots=4", 1000);
-    conserve("kary:4,2", "channels=1 pool_slots=0", 240);
-    conserve("kary:4,2", "channels=3 pool_slots=16 routing=oblivious", 4096);
-    conserve("kary:2,2", "channels=4 pool_slots=1 routing=static", 400);
+    static const struct {
+        const char *topo, *set;
+        uint32_t bytes;
+    } cases[] = {{"kary:2,3", "channels=32", 4096},
+                 {"kary:3,2", "channels=2 pool_slots=4", 1000},
+                 {"kary:4,2", "channels=1 pool_slots=0", 240},
+                 {"kary:4,2", "channels=3 pool_slots=16 routing=oblivious", 4096},
+                 {"kary:2,2", "channels=4 pool_slots=1 routing=static", 400}};
+
+    test_each_setting (i, sizeof cases / sizeof cases[0])
+        conserve(cases[i].topo, cases[i].set, cases[i].bytes);
 }
 
 /* Of groups 0 to 3, one that @src is in; -1: none. */

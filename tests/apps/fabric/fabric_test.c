@@ -355,7 +355,7 @@ static void allreduce__in_port_order_gives_the_same_bits(void)
     uint64_t random = test_seed();
     float first = 0;
 
-    for (uint32_t round = 0; round < 30; round++) {
+    for (uint32_t round = 0; round < TEST_TRIALS(30u); round++) {
         struct edges w;
         uint32_t group, order[EDGES_MAX];
         struct emu_seg seg = {0};

@@ -614,7 +614,7 @@ static void rebase__changes_nothing(void)
 {
     const char *topos[] = {NULL, "kary:4,2"};
 
-    for (uint32_t t = 0; t < 2; t++) {
+    test_each_setting (t, 2) {
         struct hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL,
                                        .topo = topos[t],
                                        .posts = topos[t] ? 1000 + TEST_ALONE(2000u) : 3000,
@@ -680,7 +680,8 @@ static void raw_by_hand(const struct hosts_config *setting)
 
 static void raw__everything_arrives_once(void)
 {
-    struct hosts_config setting = {.clock = EMU_CLOCK_RAW, .links = 2, .posts = 20000};
+    uint64_t posts = TEST_TRIALS(20000u);
+    struct hosts_config setting = {.clock = EMU_CLOCK_RAW, .links = 2, .posts = posts};
 
     raw_by_hand(&setting);
     setting.faults = world_faults(1000);

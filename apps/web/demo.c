@@ -307,8 +307,10 @@ int main(int argc, char **argv)
     }
     for (uint32_t i = 0; i < count; i++) {
         pids[i] = fork();
-        if (pids[i] == 0)
+        if (pids[i] == 0) {
+            free(pids);
             return node_main(i, count, seconds, pace);
+        }
         if (pids[i] < 0) {
             perror("demo: fork");
             return 1;

@@ -59,8 +59,9 @@ static uint64_t thread_ran_ns(void)
  * A yield gives the core to threads of the same session only, where Linux schedules sessions as
  * groups (sched_autogroup), and a fabric that is up, or a peer, may be in another: it would wait
  * until the scheduler has had enough of this group. So a thread that does nothing but ask naps now
- * and then. It is known by having hardly run over several questions: one that works between them
- * may ask twice in a row, as MPI_Iprobe does, and is not to be held up.
+ * and then. It is known by having hardly run between several questions: one that works there may
+ * ask twice in a row, as MPI_Iprobe does, and is not to be held up. What the questions themselves
+ * take does not count: a yield alone may take longer than what is work.
  *
  * To be woken costs the worker a call of the system, and this thread its turn: twice the time of an
  * operation that takes 15 us. So where the fabric is in this session, and gets the core that is
@@ -68,32 +69,38 @@ static uint64_t thread_ran_ns(void)
  */
 void fabemu_idle(const struct fabemu *fab, unsigned rounds)
 {
-    static _Thread_local uint64_t since_ns; /* how long the thread had run at the last look, */
-    static _Thread_local unsigned asked;    /* and how often it has asked since */
-    static _Thread_local unsigned in_vain;  /* questions of this wait, up to NIC_NAP_PATIENCE */
-    uint64_t ran_ns;
+    static _Thread_local unsigned in_vain; /* questions of this wait, up to NIC_NAP_PATIENCE */
+    static _Thread_local struct {
+        uint64_t left_ns;   /* how long the thread had run after the last one; 0: not known */
+        uint64_t worked_ns; /* it has run between them */
+        unsigned asked;     /* so many since its last nap, or work */
+    } since;
 
     if (emu_wait_round(rounds, nic_is_oversubscribed(fab)) == EMU_WAIT_AGAIN) {
         in_vain = 0;
+        since.left_ns = 0;
         return;
     }
     if (!fab->apart && in_vain < NIC_NAP_PATIENCE) {
         in_vain++;
+        since.left_ns = 0;
         emu_wait_yield();
         return;
     }
-    if (nic_gone(fab) || ++asked < NIC_NAP_QUESTIONS) {
+    if (since.left_ns)
+        since.worked_ns += thread_ran_ns() - since.left_ns;
+    if (nic_gone(fab) || ++since.asked < NIC_NAP_QUESTIONS) {
         emu_wait_yield();
-        return;
+    } else {
+        if (since.worked_ns > NIC_NAP_QUESTIONS * NIC_NAP_WORK_NS)
+            emu_wait_yield();
+        else
+            nic_nap(fab, atomic_load_explicit(&fab->seen_tail, memory_order_acquire),
+                    NIC_NAP_NS); /* N2 */
+        since.asked = 0;
+        since.worked_ns = 0;
     }
-    ran_ns = thread_ran_ns() - since_ns;
-    if (ran_ns > NIC_NAP_QUESTIONS * NIC_NAP_WORK_NS)
-        emu_wait_yield();
-    else
-        nic_nap(fab, atomic_load_explicit(&fab->seen_tail, memory_order_acquire),
-                NIC_NAP_NS); /* N2 */
-    since_ns = thread_ran_ns();
-    asked = 0;
+    since.left_ns = thread_ran_ns();
 }
 
 /* Sleep unless @req completed meanwhile. */

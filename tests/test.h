@@ -41,7 +41,7 @@ struct test_case {
  * test_each_setting - for each @i (declared here, uint32_t) of @count settings under which the same
  * is tried: all of them; where every access is watched, one that the seed draws.
  */
-#ifdef __SANITIZE_THREAD__
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 #define test_each_setting(i, count) \
     for (uint32_t i = (uint32_t)(test_seed() % (count)), i##_end = i + 1; i < i##_end; i++)
 #else

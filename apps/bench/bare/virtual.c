@@ -14,10 +14,10 @@
  *
  * On clock real the same is stepped up to what the host's clock says, as often as that goes.
  *
- * All of it is laid out for this: a port is a line and what is on its cable two, a switch is one
- * and its queues, what waits lies in the slots used last, and who is stepped next is asked for in
- * time. Windows are as long as a hop, so that what is sent in one is due in the next, always: its
- * time is compared with nothing.
+ * All of it is laid out for this: a port is a line and what is on its cable two, what a switch is
+ * stepped for is in its first, what waits lies in the slots used last, and who is stepped next is
+ * asked for in time. Windows are as long as a hop, so that what is sent in one is due in the next,
+ * always: its time is compared with nothing.
  */
 #include "apps/bench/bare/virtual.h"
 
@@ -170,7 +170,7 @@ static void put(struct bare *bare, struct bare_port *port, const struct bare_ent
     set_ps(&to->at_ps, at_ps + BARE_HOP_PS);
     port->busy_ps = at_ps + BARE_LINK_PS;
     if (port->far_sw != TOPO_NONE)
-        bare->sw[port->far_sw].came[!bare->turn] |= UINT64_C(1) << port->far_port;
+        bare->sw[port->far_sw].came[!bare->turn] |= emu_bit(port->far_port);
 }
 
 static void pay(struct bare *bare, struct bare_port *port, uint64_t at_ps)
@@ -207,7 +207,7 @@ static void hold(struct bare *bare, struct bare_switch *sw, uint32_t in, uint32_
     queue->last = slot;
     sw->next[slot] = BARE_NONE;
     sw->load[out]++;
-    sw->outs |= UINT64_C(1) << out;
+    sw->outs |= emu_bit(out);
 }
 
 /* The front segment of a cable goes on, or waits for its output from now on. */
@@ -225,7 +225,7 @@ static void arrive(struct bare *bare, uint32_t s, uint32_t in, uint64_t at_ps)
         bare->hops++;
     } else {
         hold(bare, sw, in, out, entry, at_ps);
-        to->waiting |= UINT64_C(1) << in;
+        to->waiting |= emu_bit(in);
     }
     set_ps(&entry->at_ps, 0);
 }
@@ -250,7 +250,7 @@ static inline __attribute__((always_inline)) void arrivals(struct bare *bare, ui
 
         if (!(windows && told >> in & 1)) {
             if (!windows && (ps > until_ps || ps_of(&cable->slot[(at + 1) % BARE_SLOTS].at_ps)))
-                sw->came[!bare->turn] |= told & UINT64_C(1) << in;
+                sw->came[!bare->turn] |= told & emu_bit(in);
             if (ps == 0 || ps > until_ps)
                 continue;
         }

@@ -24,20 +24,20 @@ static bool nic_is_oversubscribed(const struct fabemu *fab)
 }
 
 /*
- * Until the fabric brings something, or @most_ns. The caller has yielded in vain before. Also who
- * waits for room, of which nobody tells, or finds a segment that is not due yet, or that another
- * thread is at, gives up its core for a while: a link may be down for seconds, and to yield all
- * that time would be a wait without a bound.
+ * Until the fabric brings something, or @most_ns, which is NIC_NAP_NS or more. The caller has
+ * yielded in vain before. Also who waits for room, of which nobody tells, or finds a segment that
+ * is not due yet, or that another thread is at, gives up its core for a while: a link may be down
+ * for seconds, and to yield all that time would be a wait without a bound.
  */
 static void nic_nap(const struct fabemu *fab, uint32_t seen_tail, uint64_t most_ns)
 {
     const struct timespec nap = {.tv_nsec = NIC_NAP_NS};
     struct emu_edge_shared *sh = fab->edge.shared;
 
+    if (atomic_load_explicit(&fab->stalled, memory_order_relaxed))
+        most_ns = NIC_NAP_NS;
     if (atomic_load_explicit(&sh->down_tail, memory_order_relaxed) != seen_tail)
         clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, NULL);
-    else if (atomic_load_explicit(&fab->stalled, memory_order_relaxed) && most_ns > NIC_NAP_NS)
-        emu_edge_nic_sleep(sh, seen_tail, NIC_NAP_NS);
     else
         emu_edge_nic_sleep(sh, seen_tail, most_ns);
 }

@@ -446,7 +446,7 @@ def main():
     result = unittest.main(verbosity=2, exit=False).result
     for test, trace in result.failures + result.errors:  # the texts of all that ran are long
         where = [line.strip() for line in trace.splitlines() if line.startswith('  File "')]
-        print(f"loss_test: {test}: {' < '.join(where[:0:-1] + where[:1])}", file=sys.stderr)
+        print(f"loss_test: {test}: {' < '.join(reversed(where))}", file=sys.stderr)
     return int(not result.wasSuccessful())
 
 

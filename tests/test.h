@@ -18,6 +18,7 @@
 #define TEST_SEED  "FABEMU_SEED"
 #define TEST_MANY  "FABEMU_TRIALS"
 #define TEST_LANES "FABEMU_LANES"
+#define TEST_CASES "FABEMU_CASES"
 
 struct test_case {
     const char *name; /* function__what_happens; NULL ends the table */
@@ -69,7 +70,8 @@ void test_skip(const char *why);
 
 /**
  * test_trials - half of @count, and at least one; all if the environment says FABEMU_TRIALS=all, as
- * scripts/test does: who runs the fast suite all day does not wait for them.
+ * scripts/test does: who runs the fast suite all day does not wait for them. FABEMU_TRIALS=few: a
+ * quarter, for a slow host.
  */
 uint32_t test_trials(uint32_t count);
 
@@ -94,7 +96,8 @@ void test_shuffle(uint64_t *state, uint32_t *of, uint32_t all, uint32_t count);
 /**
  * test_run - print the seed and run the cases. Returns what main() does: 0, or 1 if any failed.
  * If the environment says FABEMU_LANES=N, every N-th of them in one of N processes, side by side:
- * for those that mostly wait.
+ * for those that mostly wait. FABEMU_CASES=half: half of them, which the seed draws, for a slow
+ * host.
  * A fatal assertion leaves its test at once, with all that stood on its stack. If threads that the
  * test has started run on, which may use that, then the program ends there, says so, and fails.
  */

@@ -23,6 +23,10 @@ import time
 import types
 import unittest
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), *[os.pardir] * 2,
+                                "cli"))
+import half  # noqa: E402
+
 PATIENCE_S = 60
 SILENT = "3s"  # a host that has no core for a second or two is not lost
 PROFILES = ("oq2004", "qsnet3")
@@ -443,7 +447,7 @@ def main():
     if probe.returncode == load(HostLossTest.two_hosts).SKIPPED:
         print(f"loss_test: {probe.stderr.strip()}")
         return probe.returncode  # meson: skipped
-    result = unittest.main(verbosity=2, exit=False).result
+    result = unittest.main(verbosity=2, exit=False, testLoader=half.Loader()).result
     for test, trace in result.failures + result.errors:  # the texts of all that ran are long
         where = [line.strip() for line in trace.splitlines() if line.startswith('  File "')]
         print(f"loss_test: {test}: {' < '.join(reversed(where))}", file=sys.stderr)

@@ -70,8 +70,7 @@ void test_skip(const char *why);
 
 /**
  * test_trials - half of @count, and at least one; all if the environment says FABEMU_TRIALS=all, as
- * scripts/test does: who runs the fast suite all day does not wait for them. FABEMU_TRIALS=few: a
- * quarter, for a slow host.
+ * scripts/test does: who runs the fast suite all day does not wait for them.
  */
 uint32_t test_trials(uint32_t count);
 

@@ -14,7 +14,7 @@ import tempfile
 import time
 import unittest
 
-import half
+from kits import half
 
 END_S = 5      # within which everything of a run must have ended
 PATIENCE_S = 20  # for what takes no time on an idle machine

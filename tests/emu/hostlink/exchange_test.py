@@ -20,7 +20,7 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), *[os.pardir] * 2,
                                 "cli"))
-import half  # noqa: E402
+from kits import half  # noqa: E402
 
 PATIENCE_S = 60
 SKIPPED = 77

@@ -80,12 +80,12 @@ static double one_core_ns(struct ring_pair *pair, uint64_t sample_ns, bool *in_o
     return (double)(now_ns - start_ns) / (double)moved;
 }
 
-static void pin(int cpu)
+void bench_bind(int core)
 {
     cpu_set_t set;
 
     CPU_ZERO(&set);
-    CPU_SET(cpu, &set);
+    CPU_SET(core, &set);
     pthread_setaffinity_np(pthread_self(), sizeof set, &set);
 }
 
@@ -103,7 +103,7 @@ static void *consume(void *arg)
     bool in_order = true;
     unsigned rounds = 0;
 
-    pin(pair->cpu[1]);
+    bench_bind(pair->cpu[1]);
     while (pair->popped < atomic_load_explicit(&pair->pushed_all, memory_order_relaxed)) {
         unsigned popped = pop_burst(&pair->out, pair->burst, (uint32_t)pair->popped, &in_order);
         if (popped && !pair->popped)
@@ -125,7 +125,7 @@ static uint64_t produce(struct ring_pair *pair, uint64_t sample_ns)
     uint64_t pushed = 0;
     unsigned rounds = 0;
 
-    pin(pair->cpu[0]);
+    bench_bind(pair->cpu[0]);
     while (emu_now_ns() < end_ns) {
         for (unsigned i = 0; i < LOOK_EVERY; i++) {
             unsigned one = push_burst(&pair->in, pair->burst, (uint32_t)pushed);
@@ -157,17 +157,20 @@ static double two_cores_ns(struct ring_pair *pair, uint64_t sample_ns, bool *in_
     return (double)(pair->last_ns - pair->first_ns) / (double)pair->popped;
 }
 
-/* The first and the last core that we may use; false if there is but one. */
-static bool two_cpus(const cpu_set_t *allowed, int cpu[2])
+bool bench_two_cores(int core[2])
 {
-    cpu[0] = -1;
+    cpu_set_t allowed;
+
+    core[0] = core[1] = -1;
+    if (sched_getaffinity(0, sizeof allowed, &allowed) != 0)
+        return false;
     for (int i = 0; i < CPU_SETSIZE; i++) {
-        if (!CPU_ISSET(i, allowed))
+        if (!CPU_ISSET(i, &allowed))
             continue;
-        cpu[0] = cpu[0] < 0 ? i : cpu[0];
-        cpu[1] = i;
+        core[0] = core[0] < 0 ? i : core[0];
+        core[1] = i;
     }
-    return cpu[0] != cpu[1];
+    return core[0] != core[1];
 }
 
 static void ring_row(struct bench *bench, struct ring_pair *pair, bool two_cores)
@@ -213,7 +216,7 @@ void bench_ring(struct bench *bench, int unused)
 
     (void)unused;
     sched_getaffinity(0, sizeof allowed, &allowed);
-    bool two = two_cpus(&allowed, pair.cpu);
+    bool two = bench_two_cores(pair.cpu);
     for (unsigned i = 0; i < 6; i++) {
         pair.burst = bursts[i % 3];
         bench_progress(bench, "ring", i / 6.0);

@@ -52,6 +52,8 @@ struct relay {
     bool refers;
     bool streams;
     bool oversubscribed;
+    bool apart; /* the ends are bound to cores of their own, as mpirun binds ranks: */
+    int end_core[2];
     atomic_bool over;
     alignas(2 * EMU_LINE) _Atomic uint64_t came; /* slots, at the far end */
     alignas(2 * EMU_LINE) _Atomic uint32_t core; /* 1 + that of the stream's sender; 0: not known */
@@ -114,6 +116,13 @@ static uint32_t relay_core(_Atomic uint32_t *shown)
 }
 
 /* --- ends -------------------------------------------------------------------------------- */
+
+static struct relay_end end_begin(struct relay *relay, uint32_t side)
+{
+    if (relay->apart)
+        bench_bind(relay->end_core[side]);
+    return (struct relay_end){.relay = relay, .side = side, .room = EMU_EDGE_SLOTS};
+}
 
 /* Every slot of what is no stream is shown at once; of a stream, some at a time. */
 static void end_show(struct relay_end *end)
@@ -309,7 +318,7 @@ static void *relay_main(void *ctx)
 
 static void *answer_main(void *ctx)
 {
-    struct relay_end end = {.relay = ctx, .side = 1, .room = EMU_EDGE_SLOTS};
+    struct relay_end end = end_begin(ctx, 1);
     uint8_t data[RELAY_BYTES];
 
     while (end_take(&end, data) && end_send(&end, data))
@@ -320,7 +329,7 @@ static void *answer_main(void *ctx)
 static void *sink_main(void *ctx)
 {
     struct relay *relay = ctx;
-    struct relay_end end = {.relay = relay, .side = 1, .room = EMU_EDGE_SLOTS};
+    struct relay_end end = end_begin(relay, 1);
     const size_t room = (size_t)RELAY_MESSAGES * RELAY_MESSAGE;
     size_t at = 0;
 
@@ -335,7 +344,7 @@ static void *sink_main(void *ctx)
 /* Half a round trip, in us. */
 static double latency_us(struct relay *relay, uint64_t run_ns)
 {
-    struct relay_end end = {.relay = relay, .room = EMU_EDGE_SLOTS};
+    struct relay_end end = end_begin(relay, 0);
     uint8_t data[RELAY_BYTES] = {0};
     uint64_t start_ns = emu_now_ns(), now_ns = start_ns;
 
@@ -355,7 +364,7 @@ static uint64_t relay_came(const struct relay *relay)
 /* MB/s, from when the first slots have come: who takes them may have to wait for a core. */
 static double stream_mb(struct relay *relay, uint64_t run_ns)
 {
-    struct relay_end end = {.relay = relay, .room = EMU_EDGE_SLOTS};
+    struct relay_end end = end_begin(relay, 0);
     uint64_t start_ns = 0, now_ns = 0, first = 0;
     size_t at = 0;
 
@@ -391,7 +400,9 @@ static bool way_open(struct relay_way *way)
 static bool relay_open(struct relay *relay, bool packets)
 {
     relay->message = calloc(1, RELAY_MESSAGE);
-    relay->place = calloc(RELAY_MESSAGES, RELAY_MESSAGE);
+    relay->place = malloc((size_t)RELAY_MESSAGES * RELAY_MESSAGE);
+    if (relay->place) /* its pages are there before anything is measured: a rank's are */
+        memset(relay->place, 1, (size_t)RELAY_MESSAGES * RELAY_MESSAGE);
     if (packets)
         relay->packets = bare_packets_open();
     return relay->message && relay->place && (relay->packets || !packets) &&
@@ -417,7 +428,11 @@ static double relay_sample(const struct relay_case *what, uint64_t run_ns)
                           .refers = what->refers,
                           .oversubscribed = sysconf(_SC_NPROCESSORS_ONLN) < 3};
     pthread_t middle, far;
+    cpu_set_t allowed;
     double value = -1;
+
+    relay.apart = bench_two_cores(relay.end_core) &&
+                  !sched_getaffinity(0, sizeof allowed, &allowed);
 
     if (relay_open(&relay, what->packets) && !pthread_create(&middle, NULL, relay_main, &relay)) {
         bool both = !pthread_create(&far, NULL, what->far, &relay);
@@ -431,6 +446,8 @@ static double relay_sample(const struct relay_case *what, uint64_t run_ns)
         if (relay.packets && bare_packets_bad(relay.packets))
             value = -1;
     }
+    if (relay.apart)
+        sched_setaffinity(0, sizeof allowed, &allowed);
     relay_close(&relay);
     return value;
 }

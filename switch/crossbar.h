@@ -268,6 +268,17 @@ static inline uint64_t switch_look(struct switch_crossbar *bar, struct emu_order
     return at_ps;
 }
 
+/* The same of what is behind a segment that has entered: mostly nothing. */
+static inline uint64_t switch_look_behind(struct switch_crossbar *bar, struct emu_order *arrivals,
+                                          uint32_t r, uint64_t until_ps)
+{
+    const struct emu_rx *rx = &bar->row[r].rx;
+
+    if (__builtin_expect(rx->kind == EMU_LINK_LOCAL && !emu_ring_front(&rx->data), 1))
+        return EMU_NEVER;
+    return switch_look(bar, arrivals, r, until_ps);
+}
+
 /* Ports that something arrived at. Returns the earliest arrival after @until_ps. */
 static inline uint64_t switch_look_all(struct switch_crossbar *bar, struct emu_order *arrivals,
                                        uint64_t until_ps)

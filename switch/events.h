@@ -93,8 +93,8 @@ struct switch_events {
      */
     uint64_t (*arrive)(struct switch_dev *sw, struct emu_order *arrivals, uint64_t until_ps,
                        const void *own);
-    /* What it does at next_ps(). @now_ps: of this step. Returns what counts as moved. */
-    uint32_t (*act)(struct switch_dev *sw, uint64_t now_ps, const void *own);
+    /* What it does at next_ps(). Returns what counts as moved. */
+    uint32_t (*act)(struct switch_dev *sw, const void *own);
 };
 
 /*
@@ -107,11 +107,16 @@ static inline __attribute__((always_inline)) uint32_t switch_events_run(
 {
     struct emu_order_event event[EMU_ORDER_ROOM(SWITCH_ROWS_MAX)];
     struct emu_order arrivals;
-    uint64_t later_ps;
+    uint64_t later_ps, first_ps;
     uint32_t moved = 0;
 
     emu_order_init(&arrivals, event, SWITCH_ROWS_MAX, true);
     later_ps = events->begin(sw, &arrivals, until_ps);
+    first_ps = events->next_ps(sw);
+    if (emu_order_next_ps(&arrivals) < first_ps)
+        first_ps = emu_order_next_ps(&arrivals);
+    if (first_ps <= until_ps)
+        emu_dev_lag(&sw->dev, first_ps, until_ps); /* of all that happens now it is the latest */
     for (;;) {
         uint64_t own_ps = events->next_ps(sw);
         uint64_t arrive_ps = emu_order_next_ps(&arrivals);
@@ -122,7 +127,7 @@ static inline __attribute__((always_inline)) uint32_t switch_events_run(
             later_ps = next_ps < later_ps ? next_ps : later_ps;
             moved++;
         } else if (own_ps <= until_ps) {
-            moved += events->act(sw, until_ps, own);
+            moved += events->act(sw, own);
         } else {
             sw->dev.next_ps = own_ps < later_ps ? own_ps : later_ps;
             return moved;

@@ -348,6 +348,7 @@ uint64_t emu_worker_window(struct emu_worker *worker, uint64_t until_ps)
         window_step_ahead(worker, until_ps);
     else
         window_step(worker, until_ps);
+    assert(worker->sent_ps > until_ps); /* emu_dev_expect() */
     next_ps = worker->next_ps;
     return next_ps < worker->sent_ps ? next_ps : worker->sent_ps;
 }

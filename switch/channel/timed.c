@@ -81,12 +81,11 @@ static void timed_sweep(struct switch_channels *ch)
     timed_news(ch, at_ps);
 }
 
-static inline void timed_out(struct switch_channels *ch, uint64_t now_ps)
+static inline void timed_out(struct switch_channels *ch)
 {
     struct emu_order_event event = switch_agenda_take(&switch_channels_timing(ch)->agenda);
     uint32_t o = (uint32_t)event.port;
 
-    emu_dev_lag(&ch->sw.dev, event.at_ps, now_ps);
     if (switch_channel_send(ch, o, event.at_ps)) {
         if (ch->queued >> o & 1)
             timed_plan(ch, o, event.at_ps);
@@ -108,7 +107,7 @@ static inline uint64_t timed_next_ps(const struct switch_dev *sw)
 }
 
 /* At one and the same time the look for time-outs comes before outputs. */
-static inline uint32_t timed_act(struct switch_dev *sw, uint64_t now_ps, const void *own)
+static inline uint32_t timed_act(struct switch_dev *sw, const void *own)
 {
     struct switch_channels *ch = switch_channels_of(sw);
 
@@ -117,7 +116,7 @@ static inline uint32_t timed_act(struct switch_dev *sw, uint64_t now_ps, const v
         emu_order_next_ps(&switch_channels_timing(ch)->agenda.acts))
         timed_sweep(ch);
     else
-        timed_out(ch, now_ps);
+        timed_out(ch);
     return 1;
 }
 

@@ -14,6 +14,7 @@
 static inline void row_gains(struct switch_crosspoints *xp, uint32_t r, uint32_t o,
                              const struct emu_entry *entry)
 {
+    switch_little_until(&switch_timing_of(xp)->little, entry->time_ps);
     switch_put_slot(xp, r, o, entry);
     xp->bar.row[r].rx.owed -= switch_level_gains(xp, r, o);
 }
@@ -44,7 +45,6 @@ static inline __attribute__((always_inline)) void row_pass(struct switch_crosspo
 {
     struct switch_out *out = &xp->bar.out[o];
 
-    emu_dev_lag(&xp->bar.sw.dev, entry->time_ps, xp->bar.sw.dev.worker->now_ps);
     out->last = (uint8_t)r;
     emu_tx_depart_told(&out->tx, entry, entry->time_ps);
 }

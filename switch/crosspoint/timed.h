@@ -29,6 +29,7 @@
  * inlined: so none of it is called by a pointer.
  */
 struct switch_timed {
+    /* as of its time; where segments are held from then on it comes to switch_little_until() */
     void (*admit)(struct switch_crosspoints *xp, uint32_t r, const struct emu_entry *entry);
     switch_dequeue_fn dequeue; /* as in its access: also the credits that a departure owes */
     /*
@@ -228,14 +229,13 @@ static inline __attribute__((always_inline)) void timed_work(struct switch_cross
 /* --- what switch_events_run() asks for ---------------------------------------------- */
 
 static inline __attribute__((always_inline)) uint32_t timed_act(struct switch_dev *sw,
-                                                                uint64_t now_ps, const void *own)
+                                                                const void *own)
 {
     const struct switch_timed *timed = own;
     struct switch_crosspoints *xp = switch_crosspoints_of(sw);
     struct emu_order_event event = switch_agenda_take(timed_agenda(xp));
     uint32_t o = (uint32_t)event.port;
 
-    emu_dev_lag(&sw->dev, event.at_ps, now_ps);
     if (o < sw->ports)
         timed_send(xp, o, event.at_ps, timed);
     else
@@ -258,13 +258,12 @@ static inline __attribute__((always_inline)) uint64_t timed_arrive(struct switch
     struct emu_order_event event = emu_order_take(arrivals);
     uint32_t r = (uint32_t)event.port;
 
-    switch_little_until(&switch_timing_of(xp)->little, event.at_ps);
     switch_timing_of(xp)->alone = emu_order_next_ps(arrivals) != event.at_ps &&
                                   timed_next_ps(sw) != event.at_ps;
     timed->admit(xp, r, emu_rx_arrived(&xp->bar.row[r].rx, until_ps));
     switch_entered(&xp->bar, r, event.at_ps);
     timed_news(xp, event.at_ps);
-    return switch_look(&xp->bar, arrivals, r, until_ps);
+    return switch_look_behind(&xp->bar, arrivals, r, until_ps);
 }
 
 /* Ports that something arrived at, and outputs that wait for a credit that has come. */

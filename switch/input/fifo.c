@@ -210,6 +210,7 @@ static bool timed_move(struct switch_crosspoints *xp, uint32_t r, uint64_t at_ps
 static inline void timed_admit(struct switch_crosspoints *xp, uint32_t r,
                                const struct emu_entry *entry)
 {
+    switch_little_until(&switch_timing_of(xp)->little, entry->time_ps);
     if (!fifo_enter(xp, timed_fifos(xp), r, entry))
         return;
     switch_timing_of(xp)->little.held++;

@@ -137,7 +137,7 @@ static void slots_send_multicast(struct switch_slots *sw, uint32_t r, uint64_t o
 }
 
 /* One slot. */
-static inline uint32_t slots_act(struct switch_dev *base, uint64_t now_ps, const void *own)
+static inline uint32_t slots_act(struct switch_dev *base, const void *own)
 {
     struct switch_slots *sw = switch_slots_of(base);
     uint64_t at_ps = sw->next_ps;
@@ -145,7 +145,6 @@ static inline uint32_t slots_act(struct switch_dev *base, uint64_t now_ps, const
     uint32_t moved = 0;
 
     (void)own;
-    emu_dev_lag(&base->dev, at_ps, now_ps);
     switch_little_until(&sw->little, at_ps);
     sw->from_ps = at_ps + sw->length_ps;
     sw->next_ps = EMU_NEVER;

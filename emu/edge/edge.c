@@ -596,8 +596,9 @@ bool emu_edge_reads(struct emu_edge *edge, uint32_t part)
 
 /* --- telling ------------------------------------------------------------------------ */
 
-#define EDGE_TELL_SEGS   64u /* so much news is told at once, */
-#define EDGE_TELL_PASSES 4u  /* and any after so many passes */
+#define EDGE_TELL_SEGS   64u  /* so much news is told at once, */
+#define EDGE_TELL_STREAM 256u /* or of a stream, whose stores around the caches are waited for, */
+#define EDGE_TELL_PASSES 4u   /* and any after so many passes */
 
 /*
  * Cores: the process is told where this worker runs, and the worker follows who sends it a stream
@@ -687,7 +688,8 @@ void emu_edge_tell_all(struct emu_worker *worker, bool now)
         uint32_t news = edge->down_tail - edge->down_told + emu_edge_taken(edge) - edge->up_told;
 
         edge->untold = NULL;
-        if (now || news >= EDGE_TELL_SEGS || ++edge->untold_passes >= EDGE_TELL_PASSES)
+        if (now || news >= (edge->streams ? EDGE_TELL_STREAM : EDGE_TELL_SEGS) ||
+            ++edge->untold_passes >= EDGE_TELL_PASSES)
             edge_tell(edge);
         else
             emu_edge_mark(edge);

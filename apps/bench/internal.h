@@ -133,10 +133,10 @@ bool bench_twin_end(pid_t twin, char *error, size_t error_bytes);
  */
 void bench_wait(unsigned *rounds, bool oversubscribed);
 
-/* bench_two_cores - the first and last core that the caller may use; false: there is but one. */
+/** bench_two_cores - the first and last core that the caller may use; false: there is but one. */
 bool bench_two_cores(int core[2]);
 
-/* bench_bind - the caller to @core, from now on. */
+/** bench_bind - the caller to @core, from now on. */
 void bench_bind(int core);
 
 #endif

@@ -282,7 +282,7 @@ def side_by_side(jobs):
             print(done.stdout, flush=True)
     name = os.path.basename(sys.argv[0]).removesuffix(".py")
     print(f"{name}: {len(names) - failed} passed, {failed} failed")
-    return int(failed > 0)
+    return int(failed > 0 or not (names or os.environ.get("FABEMU_CASES")))
 
 
 # The folder of sockets of fabrics on several hosts: XDG_RUNTIME_DIR does not move it.

@@ -103,8 +103,7 @@ class InjectTest(FabemuCase):
         self.assertEqual(report["dropped"], 0)
         self.assertGreater(links["lost"], 5)
         self.assertGreater(links["new_tables"], 5)
-        # A link that a slow host brings back late is out with the next one: a group may have to
-        # wait for a tree, and nothing is lost of it.
+        self.assertEqual(links["groups_without_tree"], 0)
 
     def test_crosspoints__a_group_goes_on_when_its_tree_has_lost_a_link(self):
         def trees_moved(link):  # one of the two ways up from where half of the ranks are

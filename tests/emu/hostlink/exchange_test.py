@@ -147,7 +147,7 @@ class Exchange(Base):
 
     def test_own_queue_delays__sending_does_not_wait(self):
         """A slow queue at the sender holds its ring of frames: more are refused, not waited for."""
-        shell = "tc qdisc add dev eth1 root tbf rate 200mbit burst 20kb limit 2mb && exec \"$@\""
+        shell = "tc qdisc add dev eth1 root tbf rate 50mbit burst 20kb limit 2mb && exec \"$@\""
         run = self.start(command=["sh", "-c", shell, "sh", self.exchange,
                                   "{device},qdisc_bypass=0,framecnt=32,framesz=9216,blocksz=36864",
                                   "2000"])

@@ -150,6 +150,8 @@ static int fabric_plug_switch(struct fabric *fabric, uint32_t s)
         err = emu_link_join(switch_tx(fabric->sw[s], p), switch_emu_dev(fabric->sw[s]), (uint8_t)p,
                             switch_rx(far, end->port), switch_emu_dev(far), end->port, credits,
                             profile);
+        if (!err)
+            err = emu_link_apart(switch_tx(fabric->sw[s], p), switch_rx(far, end->port));
     }
     return err;
 }

@@ -68,17 +68,6 @@ struct emu_shelf_shared {
 
 #define EMU_EDGE_AHEAD 8 /* slots that emu_edge_prefetch() looks ahead */
 
-/* For writing: the line is wanted alone. GCC says so only if told of the instruction; where a
-   processor lacks it, it does nothing. */
-static inline void emu_prefetch_to_write(const void *at)
-{
-#if defined(__x86_64__)
-    __asm__ __volatile__("prefetchw %0" : : "m"(*(const char *)at));
-#else
-    __builtin_prefetch(at, 1);
-#endif
-}
-
 /** emu_seg_prefetch - all lines of @seg. */
 static inline void emu_seg_prefetch(const struct emu_seg *seg, bool write)
 {

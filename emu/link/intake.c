@@ -70,6 +70,7 @@ int emu_intake_insert(struct emu_intake *intake, struct emu_rx *rx, uint32_t cre
     intake->room = intake_room(rx);
     intake->wire = *rx;
     intake->wire.tapped = false; /* the device's end keeps it */
+    rx->apart = false;           /* its end is the intake now, which lies beside it */
     intake->to.kind = EMU_LINK_LOCAL;
     intake->rx = rx;
     intake->profile = profile;

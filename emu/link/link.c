@@ -8,6 +8,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "emu/worker/outbox.h"
+
 int emu_link_join(struct emu_tx *tx, struct emu_dev *from, uint8_t from_port, struct emu_rx *rx,
                   struct emu_dev *to, uint8_t to_port, uint32_t credits,
                   const struct emu_profile *profile)
@@ -28,6 +30,18 @@ int emu_link_join(struct emu_tx *tx, struct emu_dev *from, uint8_t from_port, st
     rx->owner = to;
     rx->port = to_port;
     rx->peer = (struct emu_peer){.worker = from->worker, .index = from->index, .port = from_port};
+    return 0;
+}
+
+int emu_link_apart(struct emu_tx *tx, struct emu_rx *rx)
+{
+    int err = emu_outbox_join(tx->peer.worker, rx->peer.worker);
+
+    if (err)
+        return err == -ENOTSUP ? 0 : err;
+    tx->apart = rx->apart = true;
+    tx->peer.number = (uint16_t)tx->peer.worker->index;
+    rx->peer.number = (uint16_t)rx->peer.worker->index;
     return 0;
 }
 
@@ -92,11 +106,47 @@ uint64_t emu_tx_late_ps(const struct emu_tx *tx, uint64_t bytes)
     return (slow->profile.link_ps_per_byte - slow->own->link_ps_per_byte) * bytes;
 }
 
+static struct emu_outbox_to outbox_to(const struct emu_peer *peer)
+{
+    return (struct emu_outbox_to){peer->number, peer->index, peer->port};
+}
+
+/* Where there is no room in the outbox it goes as between workers that have none. */
+static void send_apart(struct emu_tx *tx, const struct emu_entry *entry)
+{
+    struct emu_outbox_to to = outbox_to(&tx->peer);
+
+    tx->credits--;
+    if (emu_outbox_entry(tx->owner->worker, &to, emu_ring_slot(&tx->data), entry)) {
+        emu_ring_next(&tx->data);
+        return;
+    }
+    emu_ring_put(&tx->data, entry);
+    emu_peer_tell(&tx->peer, tx->owner->worker, EMU_EVENT_DATA);
+}
+
+void emu_rx_pay_apart(struct emu_rx *rx, uint32_t count, uint32_t channel, uint64_t arrive_ps)
+{
+    struct emu_credit credit = {.time_ps = arrive_ps, .count = count, .channel = channel};
+    struct emu_outbox_to to = outbox_to(&rx->peer);
+
+    emu_rx_note(rx, count, channel, arrive_ps);
+    emu_dev_expect(rx->owner, arrive_ps);
+    if (emu_outbox_credit(rx->owner->worker, &to, emu_credit_slot(&rx->credit), &credit)) {
+        emu_credit_next(&rx->credit);
+        return;
+    }
+    emu_credit_put(&rx->credit, count, channel, arrive_ps);
+    emu_peer_tell(&rx->peer, rx->owner->worker, EMU_EVENT_CREDIT);
+}
+
 void emu_tx_send_else(struct emu_tx *tx, const struct emu_entry *entry)
 {
     if (tx->tapped)
         emu_tap_sent(tx, entry);
-    if (tx->kind == EMU_LINK_LOCAL) {
+    if (tx->apart) {
+        send_apart(tx, entry);
+    } else if (tx->kind == EMU_LINK_LOCAL) {
         emu_ring_put(&tx->data, entry); /* there is a slot for each credit */
         tx->credits--;
     } else if (tx->plug.plugged) {
@@ -124,6 +174,10 @@ void emu_tx_depart_else(struct emu_tx *tx, const struct emu_entry *entry, uint64
 
 void emu_rx_pay_else(struct emu_rx *rx, struct emu_dev *dev, uint32_t owed, uint64_t arrive_ps)
 {
+    if (rx->apart) {
+        emu_rx_pay_apart(rx, owed, 0, arrive_ps);
+        return;
+    }
     emu_rx_note(rx, owed, 0, arrive_ps);
     if (rx->kind == EMU_LINK_LOCAL) {
         emu_rx_pay_local(rx, dev, owed, arrive_ps);

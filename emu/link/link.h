@@ -43,8 +43,9 @@ struct emu_plug {
 /* The device at the far end of a local cable: whom to tell. */
 struct emu_peer {
     struct emu_worker *worker;
-    uint32_t index; /* of the device there */
-    uint8_t port;   /* of the device */
+    uint32_t index;  /* of the device there */
+    uint8_t port;    /* of the device */
+    uint16_t number; /* of the worker: of ends that are apart */
 };
 
 /* The sending end, the sending device's but for plug.edge. Two lines with a switch's own. */
@@ -54,6 +55,7 @@ struct emu_tx {
             uint8_t kind;    /* enum emu_link_kind */
             bool slow : 1;   /* `profile` is that of a struct emu_slow; raw: none is */
             bool tapped : 1; /* what is sent is told to emu_tap_sent() */
+            bool apart : 1;  /* the far end is another worker's: emu_link_apart() */
         };
         uint16_t shape; /* both, for one look: EMU_LINK_LOCAL is such a cable and nothing else */
     };
@@ -78,8 +80,9 @@ struct emu_tx {
 struct emu_rx {
     union {
         struct {
-            uint8_t kind; /* enum emu_link_kind */
-            bool tapped;  /* what goes back, and from an edge what comes, is told to emu_tap_*() */
+            uint8_t kind;    /* enum emu_link_kind */
+            bool tapped : 1; /* what goes back, and from an edge what comes: emu_tap_*() */
+            bool apart : 1;  /* as in a sending end, for what goes back */
         };
         uint16_t shape; /* as in a sending end */
     };
@@ -114,6 +117,14 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the lower byte comes f
 static_assert(offsetof(struct emu_tx, shape) == offsetof(struct emu_tx, kind) &&
                   offsetof(struct emu_tx, untold) == 2,
               "kind and bits, and no more");
+
+#define EMU_SHAPE_APART 0x400u /* `apart` in `shape` */
+
+/** emu_tx_is_cable - is it a plain local cable, be its far end apart or not? */
+static inline bool emu_tx_is_cable(const struct emu_tx *tx)
+{
+    return (tx->shape & ~EMU_SHAPE_APART) == EMU_LINK_LOCAL;
+}
 
 /* A sending end whose wire takes longer for each byte than its device's profile says. */
 struct emu_slow {
@@ -161,6 +172,14 @@ static inline void emu_peer_tell(const struct emu_peer *peer, const struct emu_w
 int emu_link_join(struct emu_tx *tx, struct emu_dev *from, uint8_t from_port, struct emu_rx *rx,
                   struct emu_dev *to, uint8_t to_port, uint32_t credits,
                   const struct emu_profile *profile);
+
+/**
+ * emu_link_apart - clock virtual: if two workers step the ends of a cable, what passes between them
+ * goes by their outboxes from now on, both ways (emu/worker/outbox.h). For cables whose ends are
+ * looked at in windows alone, not between them. Thread: any, while both stand still. Errors:
+ * -ENOMEM.
+ */
+int emu_link_apart(struct emu_tx *tx, struct emu_rx *rx);
 
 /** emu_link_bytes - memory that the rings of such a cable take. Pure. */
 static inline size_t emu_link_bytes(uint32_t credits)
@@ -528,9 +547,16 @@ static inline void emu_rx_put_credits(struct emu_rx *rx, uint32_t count, uint32_
     emu_credit_put(&rx->credit, count, channel, arrive_ps);
 }
 
+/** emu_rx_pay_apart - timed: @count credits of @channel go back to another worker's device. */
+void emu_rx_pay_apart(struct emu_rx *rx, uint32_t count, uint32_t channel, uint64_t arrive_ps);
+
 /** emu_rx_pay_channel - the same of one, and the sender is told. */
 static inline void emu_rx_pay_channel(struct emu_rx *rx, uint32_t channel, uint64_t arrive_ps)
 {
+    if (__builtin_expect(rx->apart, 0)) {
+        emu_rx_pay_apart(rx, 1, channel, arrive_ps);
+        return;
+    }
     emu_rx_put_credits(rx, 1, channel, arrive_ps);
     emu_dev_expect(rx->owner, arrive_ps);
     emu_peer_tell(&rx->peer, rx->owner->worker, EMU_EVENT_CREDIT);
@@ -544,7 +570,8 @@ static inline void emu_tx_flush(struct emu_tx *tx)
     emu_count(&tx->counts.segments, tx->untold);
     tx->untold = 0;
     if (tx->kind == EMU_LINK_LOCAL) {
-        emu_peer_tell(&tx->peer, tx->owner->worker, EMU_EVENT_DATA);
+        if (!tx->apart) /* else it has been, or will be */
+            emu_peer_tell(&tx->peer, tx->owner->worker, EMU_EVENT_DATA);
     } else if (tx->plug.plugged) {
         emu_edge_mark(tx->plug.plugged);
     }

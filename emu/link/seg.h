@@ -21,6 +21,19 @@
 #define EMU_NO_BUF UINT32_MAX /* a segment without payload needs no buffer */
 
 /*
+ * The line of @at will be written: it is wanted alone. GCC says so only if told of the instruction;
+ * where a processor lacks it, it does nothing.
+ */
+static inline void emu_prefetch_to_write(const void *at)
+{
+#if defined(__x86_64__)
+    __asm__ __volatile__("prefetchw %0" : : "m"(*(const char *)at));
+#else
+    __builtin_prefetch(at, 1);
+#endif
+}
+
+/*
  * A group's collectives form one stream: every segment of every operation
  * takes the next sequence number, the same at every member. A switch keeps as
  * many states for a group as its window has numbers. The last number of each

@@ -24,6 +24,7 @@
 #include "emu/worker/place.h"
 
 struct emu_dev;
+struct emu_outbox;
 struct emu_taps;
 struct emu_worker;
 
@@ -96,11 +97,16 @@ struct emu_worker {
 
     /* The worker's. */
     alignas(EMU_LINE) struct emu_signals told; /* set now */
-    struct emu_signals taken; /* the bits being served: as above, but on clock virtual a signal
+    struct emu_signals taken;   /* the bits being served: as above, but on clock virtual a signal
                                  given in one window is served in the next */
-    uint64_t *wants;          /* by device: ports of which a credit steps it, emu_dev_wants() */
-    uint64_t *always;         /* devices that are stepped in every pass: a bit a device */
-    uint32_t index;           /* of the worker in its fabric: the manager's */
+    uint64_t *wants;            /* by device: ports of which a credit steps it, emu_dev_wants() */
+    struct emu_outbox **outbox; /* by worker: for whom there is one; NULL: none (outbox.h) */
+    struct emu_outbox *inbox;   /* those of others that are for this one */
+    uint32_t outboxes;
+    uint32_t window;  /* clock virtual: windows so far */
+    bool amid;        /* it steps one: what it sends may lie in an outbox until the next */
+    uint64_t *always; /* devices that are stepped in every pass: a bit a device */
+    uint32_t index;   /* of the worker in its fabric: the manager's */
     uint32_t words;
     uint32_t devs;
     struct emu_dev **dev;

@@ -73,6 +73,12 @@ bool emu_wait_may_look(void)
     return emu_now_ns() - wait.back_ns < EMU_WAIT_LOOK_NS;
 }
 
+bool emu_wait_spin(void)
+{
+    cpu_pause();
+    return !wait.away;
+}
+
 enum emu_wait_next emu_wait_round(unsigned rounds, bool oversubscribed)
 {
     unsigned spins = oversubscribed ? EMU_WAIT_SPINS_OVERSUBSCRIBED : EMU_WAIT_SPINS;

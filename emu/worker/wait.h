@@ -41,6 +41,12 @@ enum emu_wait_next {
  */
 enum emu_wait_next emu_wait_round(unsigned rounds, bool oversubscribed);
 
+/**
+ * emu_wait_spin - a pause, for who knows that it is worth more of them before the first round.
+ * False: this thread's last yield that was timed gave its core to another one, which may want it.
+ */
+bool emu_wait_spin(void);
+
 /** emu_wait_yield - let another thread run. */
 void emu_wait_yield(void);
 

@@ -15,6 +15,7 @@
 #include "emu/edge/fabric.h"
 #include "emu/now.h"
 #include "emu/worker/rcu.h"
+#include "emu/worker/outbox.h"
 #include "emu/worker/spawn.h"
 
 /*
@@ -87,6 +88,7 @@ void emu_worker_destroy(struct emu_worker *worker)
     if (worker->clock.mode == EMU_CLOCK_VIRTUAL)
         signals_destroy(&worker->taken);
     signals_destroy(&worker->told);
+    emu_outbox_free(worker);
     free(worker->always);
     free(worker->wants);
     free(worker->due_ps);
@@ -341,6 +343,7 @@ uint64_t emu_worker_window(struct emu_worker *worker, uint64_t until_ps)
 
     worker->told = worker->taken;
     worker->taken = told;
+    emu_outbox_begin(worker);
     worker->now_ps = until_ps;
     worker->sent_ps = EMU_NEVER;
     worker_wake_due(worker, until_ps);

@@ -62,7 +62,7 @@ static inline __attribute__((always_inline)) void row_put(struct switch_crosspoi
     bool knows = out->waiting; /* when it acts, or that it waits for a credit */
     uint64_t at_ps = entry->time_ps, due_ps = EMU_NEVER;
 
-    if (out->tx.shape != EMU_LINK_LOCAL) {
+    if (!emu_tx_is_cable(&out->tx)) {
         row_put_else(xp, r, o, entry, share);
         return;
     }

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * outbox.c - pages of what is sent, and how it is put where it belongs.
+ *
+ * Workers count windows alike, for all of them take part in each. In window n a worker writes the
+ * pages n % 2 of its outboxes, and reads the others' pages (n - 1) % 2, which they write again in
+ * window n + 1, when all have met (O1, O2: V5 in windows.c).
+ */
+#include "emu/worker/outbox.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "emu/alloc.h"
+#include "emu/worker/dev.h"
+
+struct outbox_item {
+    union {
+        struct emu_entry *data;
+        struct emu_credit *back;
+    } slot;
+    uint32_t index; /* of the device that it is for */
+    uint8_t port;
+    uint8_t event; /* enum emu_event: an entry, or a credit */
+    union {
+        struct emu_entry entry;
+        struct emu_credit credit;
+    };
+};
+static_assert(sizeof(struct outbox_item) == 48, "four items in three lines");
+
+struct outbox_page {
+    uint32_t count;
+    struct outbox_item item[];
+};
+
+/* What one worker sends to another one. */
+struct emu_outbox {
+    const struct emu_worker *to;
+    struct emu_outbox *next;     /* of those that are for the same worker */
+    struct outbox_page *page[2]; /* by turns */
+    uint32_t most;               /* items that fit on a page; written while workers stand still */
+    uint32_t wanted;             /* by the cables so far */
+};
+
+/* A page for more items, with what is on @page, if there is one. NULL: no memory. */
+static struct outbox_page *page_grown(const struct outbox_page *page, uint32_t most)
+{
+    size_t bytes = sizeof *page + most * sizeof *page->item;
+    struct outbox_page *grown =
+        aligned_alloc(EMU_LINE, (bytes + EMU_LINE - 1) / EMU_LINE * EMU_LINE);
+
+    if (grown && page)
+        memcpy(grown, page, sizeof *page + page->count * sizeof *page->item);
+    else if (grown)
+        grown->count = 0;
+    return grown;
+}
+
+static int outbox_grow(struct emu_outbox *box, uint32_t most)
+{
+    struct outbox_page *grown[2] = {page_grown(box->page[0], most), page_grown(box->page[1], most)};
+    bool made = grown[0] && grown[1];
+
+    for (uint32_t i = 0; i < 2; i++) {
+        free(made ? box->page[i] : grown[i]);
+        box->page[i] = made ? grown[i] : box->page[i];
+    }
+    box->most = made ? most : box->most;
+    return made ? 0 : -ENOMEM;
+}
+
+/* Where @from keeps what is for worker number @to; NULL: no memory. */
+static struct emu_outbox **outbox_place(struct emu_worker *from, uint32_t to)
+{
+    struct emu_outbox **grown;
+
+    if (to < from->outboxes)
+        return &from->outbox[to];
+    grown = emu_zeros((to + 1) * sizeof(struct emu_outbox *));
+    if (!grown)
+        return NULL;
+    for (uint32_t i = 0; i < from->outboxes; i++)
+        grown[i] = from->outbox[i];
+    free(from->outbox);
+    from->outbox = grown;
+    from->outboxes = to + 1;
+    return &from->outbox[to];
+}
+
+static int outbox_open(struct emu_worker *from, struct emu_worker *to)
+{
+    struct emu_outbox **place = outbox_place(from, to->index), *box;
+
+    if (!place)
+        return -ENOMEM;
+    box = *place ? *place : emu_zeros(sizeof *box);
+    if (!box)
+        return -ENOMEM;
+    if (!*place) {
+        *box = (struct emu_outbox){.to = to, .next = to->inbox};
+        *place = to->inbox = box;
+    }
+    assert(box->to == to);
+    box->wanted += EMU_OUTBOX_CABLE;
+    return box->wanted <= box->most ? 0 : outbox_grow(box, 2 * box->wanted);
+}
+
+int emu_outbox_join(struct emu_worker *a, struct emu_worker *b)
+{
+    int err;
+
+    if (a->index == b->index || a->index > UINT16_MAX || b->index > UINT16_MAX ||
+        a->clock.mode != EMU_CLOCK_VIRTUAL || b->clock.mode != EMU_CLOCK_VIRTUAL)
+        return -ENOTSUP;
+    err = outbox_open(a, b);
+    return err ? err : outbox_open(b, a);
+}
+
+void emu_outbox_free(struct emu_worker *worker)
+{
+    for (uint32_t i = 0; i < worker->outboxes; i++) {
+        struct emu_outbox *box = worker->outbox[i];
+
+        if (!box)
+            continue;
+        free(box->page[0]);
+        free(box->page[1]);
+        free(box);
+    }
+    free(worker->outbox);
+}
+
+/* --- sending ------------------------------------------------------------------------ */
+
+/*
+ * An item for @to, but for where it goes and what it is; NULL: there is no room, or workers stand
+ * still, and who looks next is to find it in its ring.
+ */
+static inline struct outbox_item *outbox_item(const struct emu_worker *from,
+                                              const struct emu_outbox_to *to, enum emu_event event)
+{
+    const struct emu_outbox *box = from->outbox[to->worker];
+    struct outbox_page *page = box->page[from->window % 2];
+    struct outbox_item *item = &page->item[page->count];
+
+    if (page->count == box->most || !from->amid)
+        return NULL;
+    page->count++; /* O1 */
+    item->index = to->index;
+    item->port = (uint8_t)to->port;
+    item->event = (uint8_t)event;
+    return item;
+}
+
+bool emu_outbox_entry(const struct emu_worker *from, const struct emu_outbox_to *to,
+                      struct emu_entry *slot, const struct emu_entry *entry)
+{
+    struct outbox_item *item = outbox_item(from, to, EMU_EVENT_DATA);
+
+    if (!item)
+        return false;
+    item->slot.data = slot;
+    item->entry = *entry;
+    return true;
+}
+
+bool emu_outbox_credit(const struct emu_worker *from, const struct emu_outbox_to *to,
+                       struct emu_credit *slot, const struct emu_credit *credit)
+{
+    struct outbox_item *item = outbox_item(from, to, EMU_EVENT_CREDIT);
+
+    if (!item)
+        return false;
+    item->slot.back = slot;
+    item->credit = *credit;
+    return true;
+}
+
+/* --- taking ------------------------------------------------------------------------- */
+
+/* The lines of a page with so many items, which are another core's: all at once, not in a row. */
+static inline void page_fetch(const struct outbox_page *page, uint32_t count, bool write)
+{
+    const char *end = (const char *)&page->item[count];
+
+    for (const char *line = (const char *)page; line < end; line += EMU_LINE) {
+        if (write)
+            emu_prefetch_to_write(line);
+        else
+            emu_fetch_line(line);
+    }
+}
+
+/* As if it had been sent, and told, by a device of the same worker in the window before. */
+static inline void item_take(struct emu_worker *worker, const struct outbox_item *item,
+                             const struct emu_signals *tell)
+{
+    uint64_t wants = 1;
+
+    if (item->event == EMU_EVENT_DATA) {
+        item->slot.data->hdr = item->entry.hdr;
+        item->slot.data->buf = item->entry.buf;
+        item->slot.data->born_ns = item->entry.born_ns;
+        emu_ring_show(item->slot.data, item->entry.time_ps);
+    } else {
+        item->slot.back->count = item->credit.count;
+        item->slot.back->channel = item->credit.channel;
+        emu_credit_show(item->slot.back, item->credit.time_ps);
+        wants = worker->wants[item->index] >> item->port & 1;
+    }
+    tell->ready[item->index][item->event] |= emu_bit(item->port);
+    tell->near[item->index / 64] |= wants << item->index % 64;
+}
+
+/* What is on the pages @turn that are for @worker. */
+static void pages_take(struct emu_worker *worker, uint32_t turn, const struct emu_signals *tell)
+{
+    for (const struct emu_outbox *box = worker->inbox; box; box = box->next)
+        page_fetch(box->page[turn], box->page[turn]->count, false);
+    for (const struct emu_outbox *box = worker->inbox; box; box = box->next) {
+        const struct outbox_page *page = box->page[turn]; /* O2 */
+
+        for (uint32_t i = 0; i < page->count; i++)
+            item_take(worker, &page->item[i], tell);
+    }
+}
+
+void emu_outbox_begin(struct emu_worker *worker)
+{
+    uint32_t turn = ++worker->window % 2;
+
+    for (uint32_t i = 0; i < worker->outboxes; i++) {
+        struct outbox_page *page = worker->outbox[i] ? worker->outbox[i]->page[turn] : NULL;
+
+        if (!page)
+            continue;
+        page_fetch(page, page->count, true);
+        page->count = 0;
+    }
+    worker->amid = true;
+    pages_take(worker, !turn, &worker->taken);
+}
+
+void emu_outbox_settle(struct emu_worker *worker)
+{
+    uint32_t turn = worker->window % 2;
+
+    pages_take(worker, turn, &worker->told);
+    for (struct emu_outbox *box = worker->inbox; box; box = box->next)
+        box->page[turn]->count = 0;
+    worker->amid = false;
+}

@@ -42,6 +42,7 @@ struct emu_outbox {
     struct outbox_page *page[2]; /* by turns */
     uint32_t most;               /* items that fit on a page; written while workers stand still */
     uint32_t wanted;             /* by the cables so far */
+    alignas(EMU_LINE) uint32_t took[2]; /* the receiver's: items that it found on each, last time */
 };
 
 /* A page for more items, with what is on @page, if there is one. NULL: no memory. */
@@ -180,7 +181,10 @@ bool emu_outbox_credit(const struct emu_worker *from, const struct emu_outbox_to
 
 /* --- taking ------------------------------------------------------------------------- */
 
-/* The lines of a page with so many items, which are another core's: all at once, not in a row. */
+/*
+ * The lines of a page with so many items, which are another core's: all at once, not in a row. So
+ * many as last time are asked for, before it is known how many there are.
+ */
 static inline void page_fetch(const struct outbox_page *page, uint32_t count, bool write)
 {
     const char *end = (const char *)&page->item[count];
@@ -218,11 +222,12 @@ static inline void item_take(struct emu_worker *worker, const struct outbox_item
 static void pages_take(struct emu_worker *worker, uint32_t turn, const struct emu_signals *tell)
 {
     for (const struct emu_outbox *box = worker->inbox; box; box = box->next)
-        page_fetch(box->page[turn], box->page[turn]->count, false);
-    for (const struct emu_outbox *box = worker->inbox; box; box = box->next) {
+        page_fetch(box->page[turn], box->took[turn], false);
+    for (struct emu_outbox *box = worker->inbox; box; box = box->next) {
         const struct outbox_page *page = box->page[turn]; /* O2 */
 
-        for (uint32_t i = 0; i < page->count; i++)
+        box->took[turn] = page->count;
+        for (uint32_t i = 0; i < box->took[turn]; i++)
             item_take(worker, &page->item[i], tell);
     }
 }

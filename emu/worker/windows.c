@@ -33,8 +33,7 @@
 
 /* What one worker says to the others; a line of its own. */
 struct window_worker {
-    alignas(EMU_LINE) uint64_t next_ps; /* when it has something to do next: read at the meeting */
-    _Atomic uint32_t asleep;            /* 1: ring its bell when a window opens */
+    alignas(EMU_LINE) _Atomic uint32_t asleep; /* 1: ring its bell when a window opens */
     struct emu_windows *windows;
     struct emu_worker *worker;
     pthread_t thread;
@@ -52,7 +51,9 @@ struct emu_windows {
     /* The driver's, while the workers rest. */
     uint64_t limit_ps;
 
-    alignas(EMU_LINE) _Atomic uint32_t arrived; /* workers that have finished this window */
+    /* One line, which a worker that has finished the window takes once. */
+    alignas(EMU_LINE) _Atomic uint64_t next_ps; /* when something is to be done next, of them all */
+    _Atomic uint32_t arrived;                   /* workers that have finished */
 
     /*
      * Written by who opens a window: before `turn`, which publishes it. There are two, used
@@ -64,14 +65,15 @@ struct emu_windows {
     uint64_t count;                          /* windows so far */
 };
 
-static uint64_t windows_min(const struct emu_windows *windows)
+/* A worker has something to do at @at_ps. */
+static void windows_next(struct emu_windows *windows, uint64_t at_ps)
 {
-    uint64_t next_ps = EMU_NEVER;
+    uint64_t next_ps = atomic_load_explicit(&windows->next_ps, memory_order_relaxed);
 
-    for (uint32_t i = 0; i < windows->workers; i++)
-        if (windows->at[i].next_ps < next_ps)
-            next_ps = windows->at[i].next_ps;
-    return next_ps;
+    while (at_ps < next_ps &&
+           !atomic_compare_exchange_weak_explicit(&windows->next_ps, &next_ps, at_ps,
+                                                  memory_order_relaxed, memory_order_relaxed))
+        ;
 }
 
 /* V2 pairs with V1: who sees the turn sees the window. V4 with V3: as W4 with W5 in worker.c. */
@@ -93,7 +95,7 @@ static void windows_turn(struct emu_windows *windows, uint64_t until_ps)
 /* When something happens next, here and on all other hosts. All workers have arrived. */
 static uint64_t windows_agree(struct emu_windows *windows)
 {
-    uint64_t next_ps = windows_min(windows);
+    uint64_t next_ps = atomic_load_explicit(&windows->next_ps, memory_order_relaxed); /* V5 */
 
     if (windows->hosts.agree)
         windows->hosts.agree(windows->hosts.ctx, &next_ps);
@@ -110,6 +112,7 @@ static void windows_open(struct emu_windows *windows, uint64_t from_ps)
         if (until_ps > windows->limit_ps)
             until_ps = windows->limit_ps;
         windows->count++;
+        atomic_store_explicit(&windows->next_ps, EMU_NEVER, memory_order_relaxed);
     }
     windows_turn(windows, until_ps);
 }
@@ -144,7 +147,7 @@ static uint64_t windows_wait(struct emu_windows *windows, struct window_worker *
  */
 static void windows_step(struct emu_windows *windows, struct window_worker *at, uint64_t until_ps)
 {
-    at->next_ps = emu_worker_window(at->worker, until_ps);
+    windows_next(windows, emu_worker_window(at->worker, until_ps));
     if (atomic_fetch_add_explicit(&windows->arrived, 1, memory_order_acq_rel) + 1 == /* V5 */
         windows->workers) {
         atomic_store_explicit(&windows->arrived, 0, memory_order_relaxed);
@@ -187,11 +190,8 @@ uint64_t emu_windows_next_ps(struct emu_windows *windows)
 {
     uint64_t next_ps;
 
-    for (uint32_t i = 0; i < windows->workers; i++) { /* what the driver wants of its devices */
-        next_ps = emu_worker_due_ps(windows->at[i].worker);
-        if (next_ps < windows->at[i].next_ps)
-            windows->at[i].next_ps = next_ps;
-    }
+    for (uint32_t i = 0; i < windows->workers; i++) /* what the driver wants of its devices */
+        windows_next(windows, emu_worker_due_ps(windows->at[i].worker));
     next_ps = windows_agree(windows);
     return next_ps <= EMU_LAST_PS ? next_ps : EMU_NEVER;
 }
@@ -227,13 +227,13 @@ int emu_windows_create(struct emu_windows **ret, struct emu_worker **worker, uin
         return -ENOMEM;
     windows->workers = workers;
     windows->lookahead_ps = lookahead_ps;
+    windows->next_ps = EMU_NEVER;
     if (hosts)
         windows->hosts = *hosts;
     windows->oversubscribed = workers > emu_place_cores();
     windows->at = emu_zeros(workers * sizeof *windows->at);
     for (uint32_t i = 0; windows->at && i < workers; i++)
-        windows->at[i] =
-            (struct window_worker){.next_ps = EMU_NEVER, .windows = windows, .worker = worker[i]};
+        windows->at[i] = (struct window_worker){.windows = windows, .worker = worker[i]};
     err = windows->at ? windows_start(windows) : -ENOMEM;
     if (err)
         emu_windows_destroy(windows);

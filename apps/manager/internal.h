@@ -93,7 +93,7 @@ void manager_link_counts(const struct manager *m, uint32_t i, uint32_t out, uint
                          uint64_t *errors);
 
 /* What the counts are now: errors from here on are new ones. */
-void manager_link_recount(struct manager *m, uint32_t i);
+void manager_link_recount(struct manager *m, uint32_t i, uint32_t out);
 
 /* It is in use from now on: what is counted is counted from here. */
 void manager_link_begin(struct manager *m, uint32_t i);

@@ -8,23 +8,42 @@
 #include "apps/manager/internal.h"
 #include "emu/clock.h"
 
-#define LOOK_LEAST 100u /* packets, for a rate of errors to mean something */
+#define LOOK_LEAST   100u /* packets, for a rate of errors to mean something */
+#define LOOK_CERTAIN 3.0  /* standard deviations: one look of a thousand has as many by chance */
 
 /* --- errors of links in use --------------------------------------------------------- */
 
-/* More errors than it may have, since the last look? */
-static bool link_bad(const struct manager *m, uint32_t i, uint64_t *errors, uint64_t *packets)
+/*
+ * Are these more errors than a link has that may have @most of MANAGER_ERRORS_OF? Of 150 packets
+ * two are more than 1 %, and a link of which one in 500 is damaged has them every thirtieth time.
+ * So they are more when they are more than such a link has by chance.
+ */
+static bool errs_more(uint64_t errors, uint64_t packets, uint32_t most)
+{
+    double may = (double)packets * most / MANAGER_ERRORS_OF, more = (double)errors - may;
+
+    return more > 0 && more * more > LOOK_CERTAIN * LOOK_CERTAIN * may;
+}
+
+/*
+ * More errors than it may have, one way? What comes by a way is counted until it is enough to say;
+ * it is counted anew from then on.
+ */
+static bool link_bad(struct manager *m, uint32_t i, uint64_t *errors, uint64_t *packets)
 {
     const struct link *link = &m->link[i];
     uint32_t most = manager_link_most(m, i);
 
     for (uint32_t out = 0; out < 2; out++) {
-        if (link->seen[out] == MANAGER_UNCOUNTED)
-            continue;
+        bool counted = link->seen[out] != MANAGER_UNCOUNTED;
+
         manager_link_counts(m, i, out, packets, errors);
         *packets -= link->seen[out];
         *errors -= link->errors[out];
-        if (*packets >= LOOK_LEAST && *errors * MANAGER_ERRORS_OF > *packets * most)
+        if (counted && *packets < LOOK_LEAST)
+            continue;
+        manager_link_recount(m, i, out);
+        if (counted && errs_more(*errors, *packets, most))
             return true;
     }
     return false;
@@ -46,7 +65,6 @@ static void links_look(struct manager *m)
                                                   .errors = errors,
                                                   .packets = packets});
         }
-        manager_link_recount(m, i);
     }
 }
 

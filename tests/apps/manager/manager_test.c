@@ -482,6 +482,41 @@ static void link__that_errs_is_not_let_in(void)
     still_close(&s);
 }
 
+/* What is counted on one way of a cable, and a look behind it. */
+static bool stays_up(struct still *s, uint32_t cable, uint64_t packets, uint64_t errors)
+{
+    struct emu_faults *faults = fabric_faults_of(s->w.fabric, cable, 0);
+
+    emu_count(&faults->counts.seen, packets);
+    emu_count(&faults->counts.damaged, errors);
+    still_for(s, s->w.set.look_ps);
+    return manager_link_state(s->w.manager, cable) == MANAGER_UP;
+}
+
+/* A few errors of few packets are no rate; a rate is one also if few packets come between looks. */
+static void link__that_errs_is_taken_out_when_that_is_certain(void)
+{
+    const struct emu_fault_rates rates = {0};
+    struct still s;
+    uint32_t a, b, c, looks;
+
+    still_open(&s, "kary:2,3", &rates);
+    a = fabric_cable_at(s.w.fabric, 0, 2);
+    b = fabric_cable_at(s.w.fabric, 1, 2);
+    c = fabric_cable_at(s.w.fabric, 2, 2);
+    for (uint32_t i = 0; i < 20; i++) /* of 1 % that it may have, with some luck, good and bad */
+        CU_ASSERT_TRUE(stays_up(&s, a, 127, i % 3 ? 0 : 4));
+    CU_ASSERT_EQUAL(s.w.out, 0);
+    CU_ASSERT_FALSE(stays_up(&s, a, 127, 6));
+    CU_ASSERT_EQUAL(s.w.out, 1);
+    for (looks = 0; looks < 20 && stays_up(&s, b, 10, 1); looks++)
+        ;
+    CU_ASSERT_TRUE(looks < 12); /* one in ten, which 100 packets show */
+    CU_ASSERT_TRUE(stays_up(&s, c, 1000000, 10300));
+    CU_ASSERT_FALSE(stays_up(&s, c, 1000000, 10301));
+    still_close(&s);
+}
+
 /* --- pieces ------------------------------------------------------------------------- */
 
 /* Does engine @src give what is for @dst few tries? */
@@ -570,6 +605,7 @@ int main(void)
         CASE(link__is_in_the_tables_only_when_it_is_up),
         CASE(link__that_is_swapped_is_found_out),
         CASE(link__that_errs_is_not_let_in),
+        CASE(link__that_errs_is_taken_out_when_that_is_certain),
         CASE(piece__that_is_cut_off_for_long_has_few_tries),
         CASE(late__manager_gives_up_only_whom_nothing_comes_back_to),
         {NULL, NULL},

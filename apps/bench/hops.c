@@ -352,7 +352,10 @@ static void gain_rows(struct bench *bench, const struct bench_hops_case *what)
     struct gains gains = {.two = {.count = 0}};
     char error[256];
     bool good = true;
+    int core[2];
 
+    if (!bench_two_cores(core))
+        return;
     for (unsigned left = bench_repeat(bench, 9, 3); good && left; left--)
         good = gains_take(&gains, what, bench_sample_ns(bench), error, sizeof error);
     gain_row(bench, "hops.tree.uniform.gain2", "2 against 1", what, &gains.two,

@@ -161,10 +161,10 @@ bool bench_mpi_missing(char *what, size_t what_bytes)
         program_path(path, sizeof path, programs[i]);
         if (access(path, X_OK) == 0)
             continue;
-        snprintf(what, what_bytes,
-                 "%.300s is not there; build it with scripts/build, or set "
-                 "FABEMU_BENCH_DIR to its folder",
-                 path);
+        snprintf(what, what_bytes, "%.300s is not there; %s", path,
+                 getenv("FABEMU_BENCH_DIR")
+                     ? "FABEMU_BENCH_DIR is to be its folder"
+                     : "build it with scripts/build, or set FABEMU_BENCH_DIR to its folder");
         return true;
     }
     return false;

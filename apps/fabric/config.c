@@ -10,6 +10,7 @@
 #include "apps/fabric/internal.h"
 #include "apps/cli/say.h"
 #include "emu/link/replay.h"
+#include "emu/worker/outbox.h"
 #include "emu/worker/place.h"
 
 #define FABRIC_AUTO_WORKERS_MAX 8u
@@ -111,6 +112,17 @@ struct emu_profile fabric_profile_on(const struct fabric_config *config)
     return profile_raw(config, slots ? slots : raw_slots(config));
 }
 
+/* What outboxes take, if all cables between switches join those of different workers. */
+static uint64_t outbox_bytes(const struct topo_graph *graph)
+{
+    uint64_t ways = 0;
+
+    for (uint32_t s = 0; s < graph->switches; s++)
+        for (uint32_t p = 0; p < graph->ports; p++)
+            ways += graph->sw[s].end[p].kind == TOPO_END_SWITCH;
+    return ways * EMU_OUTBOX_BYTES;
+}
+
 void fabric_bytes(const struct fabric_config *config, struct fabric_bytes *ret)
 {
     const struct topo_graph *graph = config->graph;
@@ -129,6 +141,8 @@ void fabric_bytes(const struct fabric_config *config, struct fabric_bytes *ret)
     ret->total = fabric_own_switches(config) * ret->per_switch + graph->bytes + nodes +
                  sizeof(struct fabric) + FABRIC_GROUPS_MAX * sizeof(struct fabric_group *) +
                  fabric_worker_count(config) * (sizeof(struct emu_worker) + EMU_POOL_CHAIN * buf);
+    if (config->clock == EMU_CLOCK_VIRTUAL && fabric_worker_count(config) > 1)
+        ret->total += outbox_bytes(graph);
     ret->per_idle_node = ret->total / graph->nodes;
 }
 

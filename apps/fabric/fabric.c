@@ -17,6 +17,7 @@
 #include "apps/fabric/look/comm.h"
 #include "apps/cli/say.h"
 #include "emu/random.h"
+#include "emu/worker/outbox.h"
 #include "emu/worker/rcu.h"
 
 #define FABRIC_SLOTS_LEAST 1024u /* collective addresses that are used by turns */
@@ -169,6 +170,8 @@ static int fabric_plug(struct fabric *fabric)
             err = fabric_plug_node(fabric, n);
     if (!err)
         err = fabric_plug_crossings(fabric);
+    for (uint32_t w = 0; !err && w < fabric->workers; w++)
+        err = emu_outbox_open(fabric->worker[w]);
     return err ? err : fabric_plug_units(fabric);
 }
 

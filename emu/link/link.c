@@ -52,6 +52,7 @@ void emu_link_unjoin(struct emu_tx *tx)
     emu_ring_destroy(&tx->data);
     emu_credit_destroy(&tx->credit);
     tx->kind = EMU_LINK_NONE;
+    tx->apart = false;
 }
 
 int emu_link_edge(struct emu_tx *tx, struct emu_rx *rx, struct emu_dev *dev, uint8_t port,

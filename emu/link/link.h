@@ -176,8 +176,8 @@ int emu_link_join(struct emu_tx *tx, struct emu_dev *from, uint8_t from_port, st
 /**
  * emu_link_apart - clock virtual: if two workers step the ends of a cable, what passes between them
  * goes by their outboxes from now on, both ways (emu/worker/outbox.h). For cables whose ends are
- * looked at in windows alone, not between them. Thread: any, while both stand still. Errors:
- * -ENOMEM.
+ * looked at in windows alone, not between them; before emu_outbox_open(). Thread: any, while both
+ * stand still. Errors: -ENOMEM.
  */
 int emu_link_apart(struct emu_tx *tx, struct emu_rx *rx);
 

@@ -101,7 +101,8 @@ struct emu_worker {
                                  given in one window is served in the next */
     uint64_t *wants;            /* by device: ports of which a credit steps it, emu_dev_wants() */
     struct emu_outbox **outbox; /* by worker: for whom there is one; NULL: none (outbox.h) */
-    struct emu_outbox *inbox;   /* those of others that are for this one */
+    struct emu_outbox *written[2]; /* of these, those that hold something, by turns */
+    struct emu_outbox *inbox;      /* those of others that are for this one */
     uint32_t outboxes;
     uint32_t window;  /* clock virtual: windows so far */
     bool amid;        /* it steps one: what it sends may lie in an outbox until the next */

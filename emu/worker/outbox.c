@@ -37,39 +37,30 @@ struct outbox_page {
 
 /* What one worker sends to another one. */
 struct emu_outbox {
+    /* Written while workers stand still. */
     const struct emu_worker *to;
     struct emu_outbox *next;     /* of those that are for the same worker */
     struct outbox_page *page[2]; /* by turns */
-    uint32_t most;               /* items that fit on a page; written while workers stand still */
+    uint32_t most;               /* items that fit on a page; 0: there are no pages yet */
     uint32_t wanted;             /* by the cables so far */
-    alignas(EMU_LINE) uint32_t took[2]; /* the receiver's: items that it found on each, last time */
+
+    /* The receiver's: items that it found on each page, last time. */
+    alignas(EMU_LINE) uint32_t took[2];
+
+    /* The sender's: by turns, the next one of its own that it has written in the same window. */
+    alignas(EMU_LINE) struct emu_outbox *written[2];
 };
 
-/* A page for more items, with what is on @page, if there is one. NULL: no memory. */
-static struct outbox_page *page_grown(const struct outbox_page *page, uint32_t most)
+/* An empty page. What is not written of it is touched by nobody. NULL: no memory. */
+static struct outbox_page *page_create(uint32_t most)
 {
-    size_t bytes = sizeof *page + most * sizeof *page->item;
-    struct outbox_page *grown =
+    size_t bytes = sizeof(struct outbox_page) + most * sizeof(struct outbox_item);
+    struct outbox_page *page =
         aligned_alloc(EMU_LINE, (bytes + EMU_LINE - 1) / EMU_LINE * EMU_LINE);
 
-    if (grown && page)
-        memcpy(grown, page, sizeof *page + page->count * sizeof *page->item);
-    else if (grown)
-        grown->count = 0;
-    return grown;
-}
-
-static int outbox_grow(struct emu_outbox *box, uint32_t most)
-{
-    struct outbox_page *grown[2] = {page_grown(box->page[0], most), page_grown(box->page[1], most)};
-    bool made = grown[0] && grown[1];
-
-    for (uint32_t i = 0; i < 2; i++) {
-        free(made ? box->page[i] : grown[i]);
-        box->page[i] = made ? grown[i] : box->page[i];
-    }
-    box->most = made ? most : box->most;
-    return made ? 0 : -ENOMEM;
+    if (page)
+        page->count = 0;
+    return page;
 }
 
 /* Where @from keeps what is for worker number @to; NULL: no memory. */
@@ -90,7 +81,7 @@ static struct emu_outbox **outbox_place(struct emu_worker *from, uint32_t to)
     return &from->outbox[to];
 }
 
-static int outbox_open(struct emu_worker *from, struct emu_worker *to)
+static int outbox_join(struct emu_worker *from, struct emu_worker *to)
 {
     struct emu_outbox **place = outbox_place(from, to->index), *box;
 
@@ -105,7 +96,7 @@ static int outbox_open(struct emu_worker *from, struct emu_worker *to)
     }
     assert(box->to == to);
     box->wanted += EMU_OUTBOX_CABLE;
-    return box->wanted <= box->most ? 0 : outbox_grow(box, 2 * box->wanted);
+    return 0;
 }
 
 int emu_outbox_join(struct emu_worker *a, struct emu_worker *b)
@@ -115,8 +106,24 @@ int emu_outbox_join(struct emu_worker *a, struct emu_worker *b)
     if (a->index == b->index || a->index > UINT16_MAX || b->index > UINT16_MAX ||
         a->clock.mode != EMU_CLOCK_VIRTUAL || b->clock.mode != EMU_CLOCK_VIRTUAL)
         return -ENOTSUP;
-    err = outbox_open(a, b);
-    return err ? err : outbox_open(b, a);
+    err = outbox_join(a, b);
+    return err ? err : outbox_join(b, a);
+}
+
+int emu_outbox_open(struct emu_worker *worker)
+{
+    for (uint32_t i = 0; i < worker->outboxes; i++) {
+        struct emu_outbox *box = worker->outbox[i];
+
+        if (!box || box->most)
+            continue;
+        box->page[0] = page_create(box->wanted);
+        box->page[1] = page_create(box->wanted);
+        if (!box->page[0] || !box->page[1])
+            return -ENOMEM;
+        box->most = box->wanted;
+    }
+    return 0;
 }
 
 void emu_outbox_free(struct emu_worker *worker)
@@ -139,23 +146,28 @@ void emu_outbox_free(struct emu_worker *worker)
  * An item for @to, but for where it goes and what it is; NULL: there is no room, or workers stand
  * still, and who looks next is to find it in its ring.
  */
-static inline struct outbox_item *outbox_item(const struct emu_worker *from,
+static inline struct outbox_item *outbox_item(struct emu_worker *from,
                                               const struct emu_outbox_to *to, enum emu_event event)
 {
-    const struct emu_outbox *box = from->outbox[to->worker];
-    struct outbox_page *page = box->page[from->window % 2];
-    struct outbox_item *item = &page->item[page->count];
+    struct emu_outbox *box = from->outbox[to->worker];
+    uint32_t turn = from->window % 2;
+    struct outbox_page *page = box->page[turn];
+    struct outbox_item *item;
 
-    if (page->count == box->most || !from->amid)
+    if (!from->amid || !box->most || page->count == box->most)
         return NULL;
-    page->count++; /* O1 */
+    if (!page->count) {
+        box->written[turn] = from->written[turn];
+        from->written[turn] = box;
+    }
+    item = &page->item[page->count++]; /* O1 */
     item->index = to->index;
     item->port = (uint8_t)to->port;
     item->event = (uint8_t)event;
     return item;
 }
 
-bool emu_outbox_entry(const struct emu_worker *from, const struct emu_outbox_to *to,
+bool emu_outbox_entry(struct emu_worker *from, const struct emu_outbox_to *to,
                       struct emu_entry *slot, const struct emu_entry *entry)
 {
     struct outbox_item *item = outbox_item(from, to, EMU_EVENT_DATA);
@@ -167,7 +179,7 @@ bool emu_outbox_entry(const struct emu_worker *from, const struct emu_outbox_to 
     return true;
 }
 
-bool emu_outbox_credit(const struct emu_worker *from, const struct emu_outbox_to *to,
+bool emu_outbox_credit(struct emu_worker *from, const struct emu_outbox_to *to,
                        struct emu_credit *slot, const struct emu_credit *credit)
 {
     struct outbox_item *item = outbox_item(from, to, EMU_EVENT_CREDIT);
@@ -222,11 +234,12 @@ static inline void item_take(struct emu_worker *worker, const struct outbox_item
 static void pages_take(struct emu_worker *worker, uint32_t turn, const struct emu_signals *tell)
 {
     for (const struct emu_outbox *box = worker->inbox; box; box = box->next)
-        page_fetch(box->page[turn], box->took[turn], false);
+        if (box->most)
+            page_fetch(box->page[turn], box->took[turn], false);
     for (struct emu_outbox *box = worker->inbox; box; box = box->next) {
         const struct outbox_page *page = box->page[turn]; /* O2 */
 
-        box->took[turn] = page->count;
+        box->took[turn] = box->most ? page->count : 0;
         for (uint32_t i = 0; i < box->took[turn]; i++)
             item_take(worker, &page->item[i], tell);
     }
@@ -236,14 +249,11 @@ void emu_outbox_begin(struct emu_worker *worker)
 {
     uint32_t turn = ++worker->window % 2;
 
-    for (uint32_t i = 0; i < worker->outboxes; i++) {
-        struct outbox_page *page = worker->outbox[i] ? worker->outbox[i]->page[turn] : NULL;
-
-        if (!page)
-            continue;
-        page_fetch(page, page->count, true);
-        page->count = 0;
+    for (struct emu_outbox *box = worker->written[turn]; box; box = box->written[turn]) {
+        page_fetch(box->page[turn], box->page[turn]->count, true);
+        box->page[turn]->count = 0;
     }
+    worker->written[turn] = NULL;
     worker->amid = true;
     pages_take(worker, !turn, &worker->taken);
 }
@@ -254,6 +264,7 @@ void emu_outbox_settle(struct emu_worker *worker)
 
     pages_take(worker, turn, &worker->told);
     for (struct emu_outbox *box = worker->inbox; box; box = box->next)
-        box->page[turn]->count = 0;
+        if (box->took[turn])
+            box->page[turn]->count = 0;
     worker->amid = false;
 }

@@ -23,8 +23,13 @@
 
 struct emu_worker;
 
-/* For each cable there is room for so many items of a window. What finds none goes as without. */
-#define EMU_OUTBOX_CABLE 4u
+/*
+ * For each cable, one way, there is room for so many items of a window at either end: one that
+ * carries full segments takes less than one, and as many credits go back. What finds no room goes
+ * as without.
+ */
+#define EMU_OUTBOX_CABLE 2u
+#define EMU_OUTBOX_BYTES (4 * EMU_OUTBOX_CABLE * 48u) /* for it, of all pages */
 
 /* Where it goes: a port of another worker's device. */
 struct emu_outbox_to {
@@ -41,13 +46,19 @@ struct emu_outbox_to {
 int emu_outbox_join(struct emu_worker *a, struct emu_worker *b);
 
 /**
+ * emu_outbox_open - the cables of @worker have been joined: pages for its outboxes. Until then all
+ * goes as without. Thread: as above. Errors: -ENOMEM.
+ */
+int emu_outbox_open(struct emu_worker *worker);
+
+/**
  * emu_outbox_entry, emu_outbox_credit - @entry, or @credit, is for @slot, which is empty, and its
  * device is told, in the next window. False: there is no room; nothing was done.
  * Thread: the one of @from.
  */
-bool emu_outbox_entry(const struct emu_worker *from, const struct emu_outbox_to *to,
+bool emu_outbox_entry(struct emu_worker *from, const struct emu_outbox_to *to,
                       struct emu_entry *slot, const struct emu_entry *entry);
-bool emu_outbox_credit(const struct emu_worker *from, const struct emu_outbox_to *to,
+bool emu_outbox_credit(struct emu_worker *from, const struct emu_outbox_to *to,
                        struct emu_credit *slot, const struct emu_credit *credit);
 
 /**

@@ -137,6 +137,11 @@ static void talk_open(struct talk *k, uint64_t seed, uint32_t most)
                                   0);
             CU_ASSERT_EQUAL_FATAL(emu_link_apart(&a->tx[j], &b->rx[i]), 0);
         }
+    for (uint32_t i = 0; i < WORKERS; i++) {
+        CU_ASSERT_EQUAL_FATAL(emu_outbox_open(k->worker[i]), 0);
+        CU_ASSERT_EQUAL(k->talker[i]->tx[!i].shape, EMU_LINK_LOCAL | EMU_SHAPE_APART);
+        CU_ASSERT_TRUE(emu_tx_is_cable(&k->talker[i]->tx[!i]));
+    }
     CU_ASSERT_EQUAL_FATAL(emu_windows_create(&k->windows, k->worker, WORKERS, HOP_PS, NULL), 0);
 }
 
@@ -197,7 +202,7 @@ static void few__come_in_order_and_in_time(void)
     talk_runs(3);
 }
 
-/* An outbox has room for the items of two cables here, 8: what finds none goes another way. */
+/* An outbox has room for four items here: what finds none goes another way. */
 static void more_than_an_outbox_holds__come_so_too(void)
 {
     talk_runs(2 * CREDITS);

@@ -19,6 +19,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #define LINE_BITS  6
@@ -155,8 +156,39 @@ BYTES(16);
 
 static void touch_range(void *from, unsigned long bytes, bool write, uintptr_t at)
 {
-    for (unsigned long i = 0; i < bytes; i += 1u << LINE_BITS)
-        touch((uintptr_t)from + i, write, at);
+    uintptr_t first = (uintptr_t)from >> LINE_BITS, end = (uintptr_t)from + bytes;
+
+    for (uintptr_t line = first; bytes && line << LINE_BITS < end; line++)
+        touch(line << LINE_BITS, write, at);
+}
+
+/* Calls of these are accesses, too, and no function is called before them. */
+void *memcpy(void *to, const void *from, size_t bytes)
+{
+    touch_range((void *)from, bytes, false, HERE);
+    touch_range(to, bytes, true, HERE);
+    for (size_t i = 0; i < bytes; i++)
+        ((char *)to)[i] = ((const char *)from)[i];
+    return to;
+}
+
+void *memmove(void *to, const void *from, size_t bytes)
+{
+    if (to <= from)
+        return memcpy(to, from, bytes);
+    touch_range((void *)from, bytes, false, HERE);
+    touch_range(to, bytes, true, HERE);
+    while (bytes--)
+        ((char *)to)[bytes] = ((const char *)from)[bytes];
+    return to;
+}
+
+void *memset(void *to, int with, size_t bytes)
+{
+    touch_range(to, bytes, true, HERE);
+    for (size_t i = 0; i < bytes; i++)
+        ((char *)to)[i] = (char)with;
+    return to;
 }
 
 void __tsan_read_range(void *at, unsigned long bytes)

@@ -92,9 +92,6 @@ uint32_t manager_count_out(const struct manager *m, uint32_t sw, uint32_t *other
 void manager_link_counts(const struct manager *m, uint32_t i, uint32_t out, uint64_t *packets,
                          uint64_t *errors);
 
-/* What the counts are now: errors from here on are new ones. */
-void manager_link_recount(struct manager *m, uint32_t i, uint32_t out);
-
 /* It is in use from now on: what is counted is counted from here. */
 void manager_link_begin(struct manager *m, uint32_t i);
 

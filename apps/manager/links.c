@@ -159,19 +159,12 @@ void manager_link_counts(const struct manager *m, uint32_t i, uint32_t out, uint
     *errors = m->far.errors[2 * i + out];
 }
 
-/* What the counts are now: errors from here on are new ones. */
-void manager_link_recount(struct manager *m, uint32_t i, uint32_t out)
-{
-    manager_link_counts(m, i, out, &m->link[i].seen[out], &m->link[i].errors[out]);
-}
-
 /* It is in use from now on: what is counted is counted from here. */
 void manager_link_begin(struct manager *m, uint32_t i)
 {
-    for (uint32_t out = 0; out < 2; out++)
-        manager_link_recount(m, i, out);
     m->link[i].stuck = false;
     for (uint32_t out = 0; out < 2; out++) {
+        manager_link_counts(m, i, out, &m->link[i].seen[out], &m->link[i].errors[out]);
         m->link[i].port[out].since_ps = EMU_NEVER;
         if (m->far.packets && !fabric_cable_ends_here(m->fabric, i, out))
             m->link[i].seen[out] = MANAGER_UNCOUNTED;

@@ -31,7 +31,7 @@ static bool errs_more(uint64_t errors, uint64_t packets, uint32_t most)
  */
 static bool link_bad(struct manager *m, uint32_t i, uint64_t *errors, uint64_t *packets)
 {
-    const struct link *link = &m->link[i];
+    struct link *link = &m->link[i];
     uint32_t most = manager_link_most(m, i);
 
     for (uint32_t out = 0; out < 2; out++) {
@@ -42,7 +42,8 @@ static bool link_bad(struct manager *m, uint32_t i, uint64_t *errors, uint64_t *
         *errors -= link->errors[out];
         if (counted && *packets < LOOK_LEAST)
             continue;
-        manager_link_recount(m, i, out);
+        link->seen[out] += *packets;
+        link->errors[out] += *errors;
         if (counted && errs_more(*errors, *packets, most))
             return true;
     }

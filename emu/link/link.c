@@ -107,18 +107,11 @@ uint64_t emu_tx_late_ps(const struct emu_tx *tx, uint64_t bytes)
     return (slow->profile.link_ps_per_byte - slow->own->link_ps_per_byte) * bytes;
 }
 
-static struct emu_outbox_to outbox_to(const struct emu_peer *peer)
-{
-    return (struct emu_outbox_to){peer->number, peer->index, peer->port};
-}
-
 /* Where there is no room in the outbox it goes as between workers that have none. */
 static void send_apart(struct emu_tx *tx, const struct emu_entry *entry)
 {
-    struct emu_outbox_to to = outbox_to(&tx->peer);
-
     tx->credits--;
-    if (emu_outbox_entry(tx->owner->worker, &to, emu_ring_slot(&tx->data), entry)) {
+    if (emu_outbox_entry(tx->owner->worker, &tx->peer, emu_ring_slot(&tx->data), entry)) {
         emu_ring_next(&tx->data);
         return;
     }
@@ -129,11 +122,10 @@ static void send_apart(struct emu_tx *tx, const struct emu_entry *entry)
 void emu_rx_pay_apart(struct emu_rx *rx, uint32_t count, uint32_t channel, uint64_t arrive_ps)
 {
     struct emu_credit credit = {.time_ps = arrive_ps, .count = count, .channel = channel};
-    struct emu_outbox_to to = outbox_to(&rx->peer);
 
     emu_rx_note(rx, count, channel, arrive_ps);
     emu_dev_expect(rx->owner, arrive_ps);
-    if (emu_outbox_credit(rx->owner->worker, &to, emu_credit_slot(&rx->credit), &credit)) {
+    if (emu_outbox_credit(rx->owner->worker, &rx->peer, emu_credit_slot(&rx->credit), &credit)) {
         emu_credit_next(&rx->credit);
         return;
     }

@@ -40,14 +40,6 @@ struct emu_plug {
     struct emu_edge *plugged;        /* the edge as of the last look: good for this pass */
 };
 
-/* The device at the far end of a local cable: whom to tell. */
-struct emu_peer {
-    struct emu_worker *worker;
-    uint32_t index;  /* of the device there */
-    uint8_t port;    /* of the device */
-    uint16_t number; /* of the worker: of ends that are apart */
-};
-
 /* The sending end, the sending device's but for plug.edge. Two lines with a switch's own. */
 struct emu_tx {
     union {

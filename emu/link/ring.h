@@ -180,16 +180,21 @@ static inline const struct emu_entry *emu_ring_after(const struct emu_ring_end *
     return &end->slot[(end->at + 1) & end->mask];
 }
 
-/** emu_ring_put_at - emu_ring_put() of an entry that is to say @time_ps there. */
-static inline void emu_ring_put_at(struct emu_ring_end *end, const struct emu_entry *entry,
-                                   uint64_t time_ps)
+/** emu_ring_fill - @slot, which is empty, says what @entry does, and @time_ps. Thread: producer. */
+static inline void emu_ring_fill(struct emu_entry *slot, const struct emu_entry *entry,
+                                 uint64_t time_ps)
 {
-    struct emu_entry *slot = emu_ring_next(end);
-
     slot->hdr = entry->hdr; /* in the pieces in which an entry was made, or can be registers */
     slot->buf = entry->buf;
     slot->born_ns = entry->born_ns;
     emu_ring_show(slot, time_ps);
+}
+
+/** emu_ring_put_at - emu_ring_put() of an entry that is to say @time_ps there. */
+static inline void emu_ring_put_at(struct emu_ring_end *end, const struct emu_entry *entry,
+                                   uint64_t time_ps)
+{
+    emu_ring_fill(emu_ring_next(end), entry, time_ps);
 }
 
 /**
@@ -203,6 +208,15 @@ static inline void emu_ring_put(struct emu_ring_end *end, const struct emu_entry
     emu_ring_put_at(end, entry, entry->time_ps);
 }
 
+/** emu_credit_fill - @slot, which is empty, has these credits. Thread: producer. */
+static inline void emu_credit_fill(struct emu_credit *slot, uint32_t count, uint32_t channel,
+                                   uint64_t at_ps)
+{
+    slot->count = count;
+    slot->channel = channel;
+    emu_credit_show(slot, at_ps);
+}
+
 /**
  * emu_credit_put - send @count credits that are at the far end at @at_ps. There is a slot for each
  * credit of the cable. Thread: producer. Wait-free.
@@ -210,11 +224,7 @@ static inline void emu_ring_put(struct emu_ring_end *end, const struct emu_entry
 static inline void emu_credit_put(struct emu_credit_end *end, uint32_t count, uint32_t channel,
                                   uint64_t at_ps)
 {
-    struct emu_credit *slot = emu_credit_next(end);
-
-    slot->count = count;
-    slot->channel = channel;
-    emu_credit_show(slot, at_ps);
+    emu_credit_fill(emu_credit_next(end), count, channel, at_ps);
 }
 
 #endif

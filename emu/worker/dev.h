@@ -85,6 +85,14 @@ enum emu_worker_stop {
     EMU_WORKER_HOLDS /* stands still */
 };
 
+/* The device at the far end of a local cable: whom to tell. */
+struct emu_peer {
+    struct emu_worker *worker;
+    uint32_t index;  /* of the device there */
+    uint8_t port;    /* of the device */
+    uint16_t number; /* of the worker: of ends that are apart */
+};
+
 /* A thread that steps its devices. The members that other threads may touch say so. */
 struct emu_worker {
     /* Set by other workers and by the manager; taken by the worker. */
@@ -180,6 +188,24 @@ void emu_dev_signal_far(struct emu_dev *dev, enum emu_event event, uint64_t port
  */
 bool emu_dev_is_told(const struct emu_dev *dev);
 
+/*
+ * Device @index is told of an event at @ports, in @signals. @step: 1, it is to be stepped for that;
+ * 0.
+ */
+static inline void emu_signals_add(const struct emu_signals *signals, uint32_t index,
+                                   enum emu_event event, uint64_t ports, uint64_t step)
+{
+    signals->ready[index][event] |= ports;
+    signals->near[index / 64] |= step << index % 64;
+}
+
+/* Is the device of @worker to be stepped for a credit at @port? 1 or 0: emu_dev_wants(). */
+static inline uint64_t emu_worker_wants(const struct emu_worker *worker, uint32_t index,
+                                        uint32_t port)
+{
+    return worker->wants[index] >> port & 1;
+}
+
 /**
  * emu_signal - tell device @index of worker @to of an event at the ports @ports.
  * @from: the calling worker.
@@ -191,8 +217,7 @@ static inline void emu_signal(struct emu_worker *to, uint32_t index, const struc
         emu_dev_signal_far(to->dev[index], event, ports);
         return;
     }
-    to->told.ready[index][event] |= ports;
-    to->told.near[index / 64] |= emu_bit(index % 64);
+    emu_signals_add(&to->told, index, event, ports, 1);
 }
 
 /**
@@ -206,8 +231,8 @@ static inline void emu_signal_credit(struct emu_worker *to, uint32_t index,
         emu_dev_signal_far(to->dev[index], EMU_EVENT_CREDIT, emu_bit(port));
         return;
     }
-    to->told.ready[index][EMU_EVENT_CREDIT] |= emu_bit(port);
-    to->told.near[index / 64] |= (to->wants[index] >> port & 1) << index % 64;
+    emu_signals_add(&to->told, index, EMU_EVENT_CREDIT, emu_bit(port),
+                    emu_worker_wants(to, index, port));
 }
 
 /** emu_dev_signal - emu_signal() for a device. */

@@ -8,9 +8,9 @@
  */
 #include "emu/worker/outbox.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "emu/alloc.h"
 #include "emu/worker/dev.h"
@@ -28,7 +28,7 @@ struct outbox_item {
         struct emu_credit credit;
     };
 };
-static_assert(sizeof(struct outbox_item) == 48, "four items in three lines");
+static_assert(sizeof(struct outbox_item) == EMU_OUTBOX_ITEM, "as the header counts it");
 
 struct outbox_page {
     uint32_t count;
@@ -87,15 +87,15 @@ static int outbox_join(struct emu_worker *from, struct emu_worker *to)
 
     if (!place)
         return -ENOMEM;
-    box = *place ? *place : emu_zeros(sizeof *box);
-    if (!box)
-        return -ENOMEM;
     if (!*place) {
+        box = emu_zeros(sizeof *box);
+        if (!box)
+            return -ENOMEM;
         *box = (struct emu_outbox){.to = to, .next = to->inbox};
         *place = to->inbox = box;
     }
-    assert(box->to == to);
-    box->wanted += EMU_OUTBOX_CABLE;
+    assert((*place)->to == to);
+    (*place)->wanted += EMU_OUTBOX_CABLE;
     return 0;
 }
 
@@ -146,10 +146,10 @@ void emu_outbox_free(struct emu_worker *worker)
  * An item for @to, but for where it goes and what it is; NULL: there is no room, or workers stand
  * still, and who looks next is to find it in its ring.
  */
-static inline struct outbox_item *outbox_item(struct emu_worker *from,
-                                              const struct emu_outbox_to *to, enum emu_event event)
+static inline struct outbox_item *outbox_item(struct emu_worker *from, const struct emu_peer *to,
+                                              enum emu_event event)
 {
-    struct emu_outbox *box = from->outbox[to->worker];
+    struct emu_outbox *box = from->outbox[to->number];
     uint32_t turn = from->window % 2;
     struct outbox_page *page = box->page[turn];
     struct outbox_item *item;
@@ -162,13 +162,13 @@ static inline struct outbox_item *outbox_item(struct emu_worker *from,
     }
     item = &page->item[page->count++]; /* O1 */
     item->index = to->index;
-    item->port = (uint8_t)to->port;
+    item->port = to->port;
     item->event = (uint8_t)event;
     return item;
 }
 
-bool emu_outbox_entry(struct emu_worker *from, const struct emu_outbox_to *to,
-                      struct emu_entry *slot, const struct emu_entry *entry)
+bool emu_outbox_entry(struct emu_worker *from, const struct emu_peer *to, struct emu_entry *slot,
+                      const struct emu_entry *entry)
 {
     struct outbox_item *item = outbox_item(from, to, EMU_EVENT_DATA);
 
@@ -179,8 +179,8 @@ bool emu_outbox_entry(struct emu_worker *from, const struct emu_outbox_to *to,
     return true;
 }
 
-bool emu_outbox_credit(struct emu_worker *from, const struct emu_outbox_to *to,
-                       struct emu_credit *slot, const struct emu_credit *credit)
+bool emu_outbox_credit(struct emu_worker *from, const struct emu_peer *to, struct emu_credit *slot,
+                       const struct emu_credit *credit)
 {
     struct outbox_item *item = outbox_item(from, to, EMU_EVENT_CREDIT);
 
@@ -193,49 +193,29 @@ bool emu_outbox_credit(struct emu_worker *from, const struct emu_outbox_to *to,
 
 /* --- taking ------------------------------------------------------------------------- */
 
-/*
- * The lines of a page with so many items, which are another core's: all at once, not in a row. So
- * many as last time are asked for, before it is known how many there are.
- */
-static inline void page_fetch(const struct outbox_page *page, uint32_t count, bool write)
-{
-    const char *end = (const char *)&page->item[count];
-
-    for (const char *line = (const char *)page; line < end; line += EMU_LINE) {
-        if (write)
-            emu_prefetch_to_write(line);
-        else
-            emu_fetch_line(line);
-    }
-}
-
 /* As if it had been sent, and told, by a device of the same worker in the window before. */
 static inline void item_take(struct emu_worker *worker, const struct outbox_item *item,
                              const struct emu_signals *tell)
 {
-    uint64_t wants = 1;
+    const struct emu_credit *credit = &item->credit;
+    uint64_t step = 1;
 
     if (item->event == EMU_EVENT_DATA) {
-        item->slot.data->hdr = item->entry.hdr;
-        item->slot.data->buf = item->entry.buf;
-        item->slot.data->born_ns = item->entry.born_ns;
-        emu_ring_show(item->slot.data, item->entry.time_ps);
+        emu_ring_fill(item->slot.data, &item->entry, item->entry.time_ps);
     } else {
-        item->slot.back->count = item->credit.count;
-        item->slot.back->channel = item->credit.channel;
-        emu_credit_show(item->slot.back, item->credit.time_ps);
-        wants = worker->wants[item->index] >> item->port & 1;
+        emu_credit_fill(item->slot.back, credit->count, credit->channel, credit->time_ps);
+        step = emu_worker_wants(worker, item->index, item->port);
     }
-    tell->ready[item->index][item->event] |= emu_bit(item->port);
-    tell->near[item->index / 64] |= wants << item->index % 64;
+    emu_signals_add(tell, item->index, (enum emu_event)item->event, emu_bit(item->port), step);
 }
 
 /* What is on the pages @turn that are for @worker. */
 static void pages_take(struct emu_worker *worker, uint32_t turn, const struct emu_signals *tell)
 {
+    /* As many lines as last time, all at once, before it is known how many there are. */
     for (const struct emu_outbox *box = worker->inbox; box; box = box->next)
         if (box->most)
-            page_fetch(box->page[turn], box->took[turn], false);
+            emu_fetch_lines(box->page[turn], &box->page[turn]->item[box->took[turn]]);
     for (struct emu_outbox *box = worker->inbox; box; box = box->next) {
         const struct outbox_page *page = box->page[turn]; /* O2 */
 
@@ -245,14 +225,22 @@ static void pages_take(struct emu_worker *worker, uint32_t turn, const struct em
     }
 }
 
+/* Its lines, which its receiver has read, are asked for to be written again. */
+static void page_empty(struct outbox_page *page)
+{
+    const uint8_t *end = (const uint8_t *)&page->item[page->count];
+
+    for (const uint8_t *line = (const uint8_t *)page; line < end; line += EMU_LINE)
+        emu_prefetch_to_write(line);
+    page->count = 0;
+}
+
 void emu_outbox_begin(struct emu_worker *worker)
 {
     uint32_t turn = ++worker->window % 2;
 
-    for (struct emu_outbox *box = worker->written[turn]; box; box = box->written[turn]) {
-        page_fetch(box->page[turn], box->page[turn]->count, true);
-        box->page[turn]->count = 0;
-    }
+    for (struct emu_outbox *box = worker->written[turn]; box; box = box->written[turn])
+        page_empty(box->page[turn]);
     worker->written[turn] = NULL;
     worker->amid = true;
     pages_take(worker, !turn, &worker->taken);

@@ -8,10 +8,8 @@
  * window. Each pair of workers with cables between them has two pages each way: the one writes the
  * one while the other reads the other, and the meeting (windows.h) orders both. A window's
  * crossings are then lines in a row, each written by one worker and read by one; the rings, the
- * ends and the signals of a device are touched by its own worker alone.
- *
- * Measured, two workers on cores that share no cache (a line from one to the other takes 110 to
- * 190 ns): docs/bench.md.
+ * ends and the signals of a device are touched by its own worker alone. Measured: docs/bench.md,
+ * "Lines that cross".
  */
 #ifndef EMU_OUTBOX_H
 #define EMU_OUTBOX_H
@@ -21,6 +19,7 @@
 
 #include "emu/link/ring.h"
 
+struct emu_peer;
 struct emu_worker;
 
 /*
@@ -29,14 +28,8 @@ struct emu_worker;
  * as without.
  */
 #define EMU_OUTBOX_CABLE 2u
-#define EMU_OUTBOX_BYTES (4 * EMU_OUTBOX_CABLE * 48u) /* for it, of all pages */
-
-/* Where it goes: a port of another worker's device. */
-struct emu_outbox_to {
-    uint32_t worker; /* its number. (To ask that worker would cost a line of its own.) */
-    uint32_t index;  /* of the device there */
-    uint32_t port;
-};
+#define EMU_OUTBOX_ITEM  48u                                      /* bytes: four in three lines */
+#define EMU_OUTBOX_BYTES (4 * EMU_OUTBOX_CABLE * EMU_OUTBOX_ITEM) /* for it, of all pages */
 
 /**
  * emu_outbox_join - one cable more between two workers of one clock virtual: each has an outbox
@@ -56,10 +49,10 @@ int emu_outbox_open(struct emu_worker *worker);
  * device is told, in the next window. False: there is no room; nothing was done.
  * Thread: the one of @from.
  */
-bool emu_outbox_entry(struct emu_worker *from, const struct emu_outbox_to *to,
-                      struct emu_entry *slot, const struct emu_entry *entry);
-bool emu_outbox_credit(struct emu_worker *from, const struct emu_outbox_to *to,
-                       struct emu_credit *slot, const struct emu_credit *credit);
+bool emu_outbox_entry(struct emu_worker *from, const struct emu_peer *to, struct emu_entry *slot,
+                      const struct emu_entry *entry);
+bool emu_outbox_credit(struct emu_worker *from, const struct emu_peer *to, struct emu_credit *slot,
+                       const struct emu_credit *credit);
 
 /**
  * emu_outbox_begin - a window begins: what was sent to @worker in the one before is put where it

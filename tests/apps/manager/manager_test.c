@@ -485,7 +485,7 @@ static void link__that_errs_is_not_let_in(void)
 /* What is counted on one way of a cable, and a look behind it. */
 static bool stays_up(struct still *s, uint32_t cable, uint64_t packets, uint64_t errors)
 {
-    struct emu_faults *faults = fabric_faults_of(s->w.fabric, cable, 0);
+    struct emu_faults *faults = fabric_faults(s->w.fabric, cable, false);
 
     emu_count(&faults->counts.seen, packets);
     emu_count(&faults->counts.damaged, errors);

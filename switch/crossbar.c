@@ -124,7 +124,7 @@ bool switch_crossbar_ready(const struct switch_dev *sw, uint32_t port)
 {
     const struct switch_out *out = &((const struct switch_crossbar *)sw)->out[port];
 
-    return out->waiting && (out->tx.credits || emu_credit_front(&out->tx.credit));
+    return out->waiting && emu_tx_has_credit(&out->tx);
 }
 
 uint32_t switch_crossbar_waiting(struct switch_dev *sw, uint32_t port,

@@ -129,12 +129,28 @@ static int fabric_plug_node(struct fabric *fabric, uint32_t n)
     return emu_link_edge(host.tx, host.rx, host.dev, host.port, host.credits, host.profile);
 }
 
+/* One way of a cable between switches of this host, without retry. */
+static int fabric_plug_cable(const struct fabric *fabric, struct switch_dev *sw, uint32_t port,
+                             struct switch_dev *far, uint8_t far_port)
+{
+    const struct emu_profile *profile = &fabric->config.profile;
+    bool channels = fabric_has_engines(&fabric->config);
+    uint32_t credits = channels ? emu_vc_ring(profile) : emu_profile_credits(profile);
+    struct emu_dev *from = switch_emu_dev(sw), *to = switch_emu_dev(far);
+    struct emu_tx *tx = switch_tx(sw, port);
+    struct emu_rx *rx = switch_rx(far, far_port);
+    int err;
+
+    if (from->timed && from->worker == to->worker && !channels)
+        return emu_link_join_fused(tx, from, (uint8_t)port, rx, to, far_port, credits, profile);
+    err = emu_link_join(tx, from, (uint8_t)port, rx, to, far_port, credits, profile);
+    return err ? err : emu_link_apart(tx, rx);
+}
+
 static int fabric_plug_switch(struct fabric *fabric, uint32_t s)
 {
     const struct topo_graph *graph = fabric->config.graph;
     const struct emu_profile *profile = &fabric->config.profile;
-    uint32_t credits = fabric_has_engines(&fabric->config) ? emu_vc_ring(profile)
-                                                           : emu_profile_credits(profile);
     int err = 0;
 
     for (uint32_t p = 0; !err && p < graph->ports; p++) {
@@ -148,11 +164,7 @@ static int fabric_plug_switch(struct fabric *fabric, uint32_t s)
             err = switch_join_retry(fabric->sw[s], p, far, end->port);
             continue;
         }
-        err = emu_link_join(switch_tx(fabric->sw[s], p), switch_emu_dev(fabric->sw[s]), (uint8_t)p,
-                            switch_rx(far, end->port), switch_emu_dev(far), end->port, credits,
-                            profile);
-        if (!err)
-            err = emu_link_apart(switch_tx(fabric->sw[s], p), switch_rx(far, end->port));
+        err = fabric_plug_cable(fabric, fabric->sw[s], p, far, end->port);
     }
     return err;
 }

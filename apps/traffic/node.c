@@ -308,7 +308,7 @@ static uint32_t node_step(struct emu_dev *dev, uint64_t until_ps)
     return 0;
 }
 
-static void node_fetch(const struct emu_dev *dev, enum emu_fetch what)
+static uint64_t node_fetch(const struct emu_dev *dev, enum emu_fetch what, uint64_t kept)
 {
     const struct traffic_node *node = (const struct traffic_node *)dev;
 
@@ -322,6 +322,7 @@ static void node_fetch(const struct emu_dev *dev, enum emu_fetch what)
         emu_rx_fetch(&node->base.rx);
         emu_tx_fetch(&node->base.tx);
     }
+    return kept;
 }
 
 /* --- made --------------------------------------------------------------------------- */

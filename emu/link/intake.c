@@ -59,7 +59,7 @@ int emu_intake_insert(struct emu_intake *intake, struct emu_rx *rx, uint32_t cre
 
     intake->lost_ps = calloc(EMU_INTAKE_LOST, sizeof *intake->lost_ps);
     intake->over = calloc(EMU_INTAKE_FORGED, sizeof *intake->over);
-    if (!intake->lost_ps || !intake->over ||
+    if (!intake->lost_ps || !intake->over || emu_link_unfuse(rx) != 0 ||
         !emu_ring_widen(&rx->tx->data, &rx->data, credits + EMU_INTAKE_FORGED) ||
         !emu_credit_widen(&rx->credit, &rx->tx->credit, credits + EMU_INTAKE_FORGED) ||
         !emu_ring_create(&intake->to.data, &data, credits) ||
@@ -212,7 +212,7 @@ static void intake_say(struct emu_intake *intake, uint64_t at_ps)
     if (__builtin_expect(intake->wire.tapped, 0))
         emu_tap_answer(&intake->wire, intake->expected, answer, *there_ps);
     emu_credit_put(&intake->says, intake->expected, answer, *there_ps);
-    emu_peer_tell(&intake->wire.peer, intake->wire.owner->worker, EMU_EVENT_CREDIT);
+    emu_rx_tell(&intake->wire, intake->wire.owner->worker);
 }
 
 /* Of several that are to be given at once the one that says most. */
@@ -287,8 +287,7 @@ void emu_intake_missed(struct emu_intake *intake, uint64_t at_ps)
     emu_count(&intake->counts.missed, 1);
     emu_credit_put(&rx->credit, 1, 0,
                    emu_dev_stamp_ps(intake->wire.owner, at_ps + intake->profile->credit_ps));
-    emu_dev_signal_far(rx->peer.worker->dev[rx->peer.index], EMU_EVENT_CREDIT,
-                       emu_bit(rx->peer.port));
+    emu_dev_signal_far(rx->far->dev[rx->peer.index], EMU_EVENT_CREDIT, emu_bit(rx->peer.port));
 }
 
 /* --- passes ------------------------------------------------------------------------- */
@@ -356,7 +355,7 @@ static void intake_pay(struct emu_intake *intake)
         any = true;
     }
     if (any)
-        emu_peer_tell(&intake->wire.peer, intake->wire.owner->worker, EMU_EVENT_CREDIT);
+        emu_rx_tell(&intake->wire, intake->wire.owner->worker);
 }
 
 void emu_intake_give(struct emu_intake *intake)

@@ -10,6 +10,22 @@
 
 #include "emu/worker/outbox.h"
 
+static void link_ends(struct emu_tx *tx, struct emu_dev *from, uint8_t from_port, struct emu_rx *rx,
+                      struct emu_dev *to, uint8_t to_port, const struct emu_profile *profile)
+{
+    tx->kind = EMU_LINK_LOCAL;
+    tx->owner = from;
+    tx->far = to->worker;
+    tx->peer = (struct emu_peer){.index = to->index, .port = to_port};
+    tx->profile = profile;
+    rx->kind = EMU_LINK_LOCAL;
+    rx->tx = tx;
+    rx->owner = to;
+    rx->port = to_port;
+    rx->far = from->worker;
+    rx->peer = (struct emu_peer){.index = from->index, .port = from_port};
+}
+
 int emu_link_join(struct emu_tx *tx, struct emu_dev *from, uint8_t from_port, struct emu_rx *rx,
                   struct emu_dev *to, uint8_t to_port, uint32_t credits,
                   const struct emu_profile *profile)
@@ -20,28 +36,55 @@ int emu_link_join(struct emu_tx *tx, struct emu_dev *from, uint8_t from_port, st
         emu_ring_destroy(&tx->data);
         return -ENOMEM;
     }
-    tx->kind = EMU_LINK_LOCAL;
-    tx->owner = from;
-    tx->peer = (struct emu_peer){.worker = to->worker, .index = to->index, .port = to_port};
+    link_ends(tx, from, from_port, rx, to, to_port, profile);
     tx->credits = credits;
-    tx->profile = profile;
-    rx->kind = EMU_LINK_LOCAL;
-    rx->tx = tx;
-    rx->owner = to;
-    rx->port = to_port;
-    rx->peer = (struct emu_peer){.worker = from->worker, .index = from->index, .port = from_port};
+    return 0;
+}
+
+int emu_link_join_fused(struct emu_tx *tx, struct emu_dev *from, uint8_t from_port,
+                        struct emu_rx *rx, struct emu_dev *to, uint8_t to_port, uint32_t credits,
+                        const struct emu_profile *profile)
+{
+    assert(from->timed && from->worker == to->worker);
+    if (!emu_ring_create(&tx->data, &rx->data, credits))
+        return -ENOMEM;
+    for (rx->credit.at = 0; rx->credit.at < credits; rx->credit.at++)
+        emu_ring_grant(&rx->data, rx->credit.at, 0);
+    link_ends(tx, from, from_port, rx, to, to_port, profile);
+    tx->fused = rx->fused = true;
+    return 0;
+}
+
+int emu_link_unfuse(struct emu_rx *rx)
+{
+    struct emu_tx *tx = rx->tx;
+    struct emu_credit_end back, owed;
+
+    if (!rx->fused)
+        return 0;
+    if (!emu_credit_create(&owed, &back, tx->data.mask + 1))
+        return -ENOMEM;
+    for (uint32_t at = tx->data.at; at != rx->credit.at; at++) {
+        struct emu_entry *slot = &tx->data.slot[at & tx->data.mask];
+
+        emu_credit_put(&owed, 1, 0, slot->stamp - 1);
+        slot->stamp = 0;
+    }
+    tx->credit = back;
+    rx->credit = owed;
+    tx->fused = rx->fused = false;
     return 0;
 }
 
 int emu_link_apart(struct emu_tx *tx, struct emu_rx *rx)
 {
-    int err = emu_outbox_join(tx->peer.worker, rx->peer.worker);
+    int err = emu_outbox_join(tx->far, rx->far);
 
     if (err)
         return err == -ENOTSUP ? 0 : err;
     tx->apart = rx->apart = true;
-    tx->peer.number = (uint16_t)tx->peer.worker->index;
-    rx->peer.number = (uint16_t)rx->peer.worker->index;
+    tx->peer.number = (uint16_t)tx->far->index;
+    rx->peer.number = (uint16_t)rx->far->index;
     return 0;
 }
 
@@ -50,9 +93,10 @@ void emu_link_unjoin(struct emu_tx *tx)
     if (tx->kind != EMU_LINK_LOCAL)
         return;
     emu_ring_destroy(&tx->data);
-    emu_credit_destroy(&tx->credit);
+    if (!tx->fused)
+        emu_credit_destroy(&tx->credit);
     tx->kind = EMU_LINK_NONE;
-    tx->apart = false;
+    tx->apart = tx->fused = false;
 }
 
 int emu_link_edge(struct emu_tx *tx, struct emu_rx *rx, struct emu_dev *dev, uint8_t port,
@@ -116,7 +160,7 @@ static void send_apart(struct emu_tx *tx, const struct emu_entry *entry)
         return;
     }
     emu_ring_put(&tx->data, entry);
-    emu_peer_tell(&tx->peer, tx->owner->worker, EMU_EVENT_DATA);
+    emu_tx_tell(tx, tx->owner->worker);
 }
 
 void emu_rx_pay_apart(struct emu_rx *rx, uint32_t count, uint32_t channel, uint64_t arrive_ps)
@@ -130,7 +174,7 @@ void emu_rx_pay_apart(struct emu_rx *rx, uint32_t count, uint32_t channel, uint6
         return;
     }
     emu_credit_put(&rx->credit, count, channel, arrive_ps);
-    emu_peer_tell(&rx->peer, rx->owner->worker, EMU_EVENT_CREDIT);
+    emu_rx_tell(rx, rx->owner->worker);
 }
 
 void emu_tx_send_else(struct emu_tx *tx, const struct emu_entry *entry)
@@ -141,7 +185,7 @@ void emu_tx_send_else(struct emu_tx *tx, const struct emu_entry *entry)
         send_apart(tx, entry);
     } else if (tx->kind == EMU_LINK_LOCAL) {
         emu_ring_put(&tx->data, entry); /* there is a slot for each credit */
-        tx->credits--;
+        tx->credits -= !tx->fused;
     } else if (tx->plug.plugged) {
         emu_edge_send(tx->plug.plugged, entry);
     } else {
@@ -172,7 +216,9 @@ void emu_rx_pay_else(struct emu_rx *rx, struct emu_dev *dev, uint32_t owed, uint
         return;
     }
     emu_rx_note(rx, owed, 0, arrive_ps);
-    if (rx->kind == EMU_LINK_LOCAL) {
+    if (rx->fused) {
+        emu_rx_pay_fused(rx, dev, owed, arrive_ps);
+    } else if (rx->kind == EMU_LINK_LOCAL) {
         emu_rx_pay_local(rx, dev, owed, arrive_ps);
     } else {
         emu_credits_add(rx->credits, owed, arrive_ps);
@@ -180,14 +226,23 @@ void emu_rx_pay_else(struct emu_rx *rx, struct emu_dev *dev, uint32_t owed, uint
     }
 }
 
+uint64_t emu_link_credits(const struct emu_rx *rx)
+{
+    const struct emu_credit_end *back = &rx->tx->credit;
+    uint64_t sum = rx->tx->credits;
+
+    if (rx->fused)
+        return rx->credit.at - rx->tx->data.at; /* granted, and spent */
+    for (uint32_t at = back->at; at != rx->credit.at; at++)
+        sum += back->slot[at & back->mask].count;
+    return sum;
+}
+
 const char *emu_link_check(const struct emu_rx *rx, uint32_t held, uint32_t credits)
 {
     uint32_t flying = rx->tx->data.at - rx->data.at;
-    const struct emu_credit_end *back = &rx->tx->credit;
-    uint64_t sum = rx->tx->credits + flying + held + rx->owed;
+    uint64_t sum = emu_link_credits(rx) + flying + held + rx->owed;
 
-    for (uint32_t at = back->at; at != rx->credit.at; at++)
-        sum += back->slot[at & back->mask].count;
     if (sum != credits && !rx->beyond) /* else they are counted at the other host */
         return emu_credits_wrong(sum, credits);
     return emu_link_check_segments(rx);
@@ -248,6 +303,19 @@ void emu_tx_rebase(struct emu_tx *tx, uint64_t by_ps)
     tx->credit_ps = emu_rebased_ps(tx->credit_ps, by_ps);
 }
 
+/* Segments, and credits in empty slots. */
+static void rebase_fused(struct emu_ring_end *end, uint64_t by_ps)
+{
+    for (uint32_t i = 0; i <= end->mask; i++) {
+        struct emu_entry *slot = &end->slot[i];
+
+        if (slot->full)
+            slot->time_ps = emu_rebased_ps(slot->time_ps, by_ps);
+        else if (slot->stamp)
+            emu_ring_grant(end, i, emu_rebased_ps(slot->stamp - 1, by_ps));
+    }
+}
+
 void emu_rx_rebase(struct emu_rx *rx, uint64_t by_ps)
 {
     if (rx->kind == EMU_LINK_EDGE) {
@@ -257,6 +325,10 @@ void emu_rx_rebase(struct emu_rx *rx, uint64_t by_ps)
     }
     if (rx->kind != EMU_LINK_LOCAL)
         return;
+    if (rx->fused) {
+        rebase_fused(&rx->data, by_ps);
+        return;
+    }
     emu_ring_rebase(&rx->data, by_ps);
     emu_credit_rebase(&rx->credit, by_ps);
 }

@@ -40,7 +40,10 @@ struct emu_plug {
     struct emu_edge *plugged;        /* the edge as of the last look: good for this pass */
 };
 
-/* The sending end, the sending device's but for plug.edge. Two lines with a switch's own. */
+/*
+ * The sending end, the sending device's but for plug.edge. Two lines with a switch's own, of which
+ * a segment by a fused cable touches the first alone.
+ */
 struct emu_tx {
     union {
         struct {
@@ -48,24 +51,25 @@ struct emu_tx {
             bool slow : 1;   /* `profile` is that of a struct emu_slow; raw: none is */
             bool tapped : 1; /* what is sent is told to emu_tap_sent() */
             bool apart : 1;  /* the far end is another worker's: emu_link_apart() */
+            bool fused : 1;  /* its credits are in `data`: emu_link_join_fused() */
         };
         uint16_t shape; /* both, for one look: EMU_LINK_LOCAL is such a cable and nothing else */
     };
-    uint16_t untold;    /* segments sent that the receiver has not been told of */
-    uint32_t credits;   /* segments that may be sent */
-    uint64_t busy_ps;   /* the wire is taken until then; raw: 0. EMU_NEVER: the port is stuck */
-    uint64_t credit_ps; /* when the credits in hand came; raw: 0. Stuck: nothing leaves before */
+    uint16_t untold;  /* segments sent that the receiver has not been told of */
+    uint32_t credits; /* segments that may be sent; fused: 0 */
+    uint64_t busy_ps; /* the wire is taken until then; raw: 0. EMU_NEVER: the port is stuck */
     union {
-        struct {                          /* EMU_LINK_LOCAL */
-            struct emu_ring_end data;     /* produces */
-            struct emu_credit_end credit; /* consumes */
-            struct emu_peer peer;
-        };
-        struct emu_plug plug; /* EMU_LINK_EDGE */
+        struct emu_ring_end data; /* EMU_LINK_LOCAL: produces */
+        struct emu_plug plug;     /* EMU_LINK_EDGE */
     };
+    struct emu_peer peer; /* EMU_LINK_LOCAL */
+    struct emu_port_counts counts;
+    uint64_t credit_ps; /* when the credits in hand came; raw: 0. Stuck: nothing leaves before */
+    /* EMU_LINK_LOCAL: */
+    struct emu_credit_end credit; /* consumes */
+    struct emu_worker *far;       /* of the device at the far end */
     const struct emu_profile *profile;
     struct emu_dev *owner;
-    struct emu_port_counts counts;
 };
 
 /* The receiving end, the receiving device's but for plug.edge. A line, and what is seldom used. */
@@ -75,6 +79,7 @@ struct emu_rx {
             uint8_t kind;    /* enum emu_link_kind */
             bool tapped : 1; /* what goes back, and from an edge what comes: emu_tap_*() */
             bool apart : 1;  /* as in a sending end, for what goes back */
+            bool fused : 1;  /* as in a sending end: of `credit` only the place is used */
         };
         uint16_t shape; /* as in a sending end */
     };
@@ -88,6 +93,7 @@ struct emu_rx {
             struct emu_ring_end data;     /* consumes */
             struct emu_credit_end credit; /* produces */
             struct emu_peer peer;
+            struct emu_worker *far;
             struct emu_tx *tx; /* the other end; not touched while workers run */
             /*
              * The cable goes on to another host, and the other end is a host link's: 1 + the number
@@ -110,12 +116,16 @@ static_assert(offsetof(struct emu_tx, shape) == offsetof(struct emu_tx, kind) &&
                   offsetof(struct emu_tx, untold) == 2,
               "kind and bits, and no more");
 
-#define EMU_SHAPE_APART 0x400u /* `apart` in `shape` */
+/* In `shape`: `apart` and `fused` of a sending end, and `fused` of a receiving one. */
+#define EMU_SHAPE_APART 0x400u
+#define EMU_SHAPE_FUSED 0x800u
+#define EMU_TX_FUSED    (EMU_LINK_LOCAL | EMU_SHAPE_FUSED)
+#define EMU_RX_FUSED    (EMU_LINK_LOCAL | 0x400u)
 
-/** emu_tx_is_cable - is it a plain local cable, be its far end apart or not? */
+/** emu_tx_is_cable - is it a plain local cable, be its far end apart or not, fused or not? */
 static inline bool emu_tx_is_cable(const struct emu_tx *tx)
 {
-    return (tx->shape & ~EMU_SHAPE_APART) == EMU_LINK_LOCAL;
+    return (tx->shape & ~(EMU_SHAPE_APART | EMU_SHAPE_FUSED)) == EMU_LINK_LOCAL;
 }
 
 /* A sending end whose wire takes longer for each byte than its device's profile says. */
@@ -150,11 +160,15 @@ static inline bool emu_tx_is_stuck(const struct emu_tx *tx)
     return tx->busy_ps == EMU_NEVER;
 }
 
-/** emu_peer_tell - tell the far end of @event; @from: the calling worker. */
-static inline void emu_peer_tell(const struct emu_peer *peer, const struct emu_worker *from,
-                                 enum emu_event event)
+/** emu_tx_tell, emu_rx_tell - tell the far end of what was sent. @from: the calling worker. */
+static inline void emu_tx_tell(const struct emu_tx *tx, const struct emu_worker *from)
 {
-    emu_signal(peer->worker, peer->index, from, event, emu_bit(peer->port));
+    emu_signal(tx->far, tx->peer.index, from, EMU_EVENT_DATA, emu_bit(tx->peer.port));
+}
+
+static inline void emu_rx_tell(const struct emu_rx *rx, const struct emu_worker *from)
+{
+    emu_signal(rx->far, rx->peer.index, from, EMU_EVENT_CREDIT, emu_bit(rx->peer.port));
 }
 
 /**
@@ -164,6 +178,23 @@ static inline void emu_peer_tell(const struct emu_peer *peer, const struct emu_w
 int emu_link_join(struct emu_tx *tx, struct emu_dev *from, uint8_t from_port, struct emu_rx *rx,
                   struct emu_dev *to, uint8_t to_port, uint32_t credits,
                   const struct emu_profile *profile);
+
+/**
+ * emu_link_join_fused - emu_link_join() of a cable whose credits lie in the slots of its ring that
+ * they stand for: to take one, and to send a segment, touches one line in the place of two, and
+ * there is no ring of credits. Clock virtual: 1.1 times the hops a second. For timed
+ * clocks, devices of one worker, and ends that look at credits by emu_tx_earliest_ps() alone and
+ * send by @profile. Errors: -ENOMEM.
+ */
+int emu_link_join_fused(struct emu_tx *tx, struct emu_dev *from, uint8_t from_port,
+                        struct emu_rx *rx, struct emu_dev *to, uint8_t to_port, uint32_t credits,
+                        const struct emu_profile *profile);
+
+/**
+ * emu_link_unfuse - from now on a local cable is as emu_link_join() makes it, with all that is on
+ * it. @rx: the receiving end. Errors: -ENOMEM. Thread: any, while both ends' workers stand still.
+ */
+int emu_link_unfuse(struct emu_rx *rx);
 
 /**
  * emu_link_apart - clock virtual: if two workers step the ends of a cable, what passes between them
@@ -178,6 +209,12 @@ static inline size_t emu_link_bytes(uint32_t credits)
 {
     return emu_ring_bytes(credits) + emu_credit_bytes(credits);
 }
+
+/**
+ * emu_link_credits - credits of a local cable that its sender has, or that are on their way back.
+ * @rx: the receiving end. Thread: any, while both ends' workers stand still.
+ */
+uint64_t emu_link_credits(const struct emu_rx *rx);
 
 /** emu_link_unjoin - free what emu_link_join() made. After the workers have ended. */
 void emu_link_unjoin(struct emu_tx *tx);
@@ -420,10 +457,16 @@ static inline void emu_tx_refer_run(struct emu_tx *tx, uint32_t on, uint32_t cou
  * one that is on its way may be taken before its time, because nothing can overtake it.
  * EMU_NEVER: none is on its way; EMU_EVENT_CREDIT tells when one is.
  */
-static inline uint64_t emu_tx_earliest_ps(struct emu_tx *tx, uint64_t ready_ps)
+static inline __attribute__((always_inline)) uint64_t emu_tx_earliest_ps(struct emu_tx *tx,
+                                                                         uint64_t ready_ps)
 {
     uint64_t at_ps = ready_ps > tx->busy_ps ? ready_ps : tx->busy_ps;
 
+    if (tx->shape & EMU_SHAPE_FUSED) {
+        uint64_t credit_ps = emu_ring_credit_ps(&tx->data);
+
+        return at_ps > credit_ps ? at_ps : credit_ps;
+    }
     if (tx->kind != EMU_LINK_LOCAL)
         return emu_tx_room(tx) ? at_ps : EMU_NEVER;
     if (!tx->credits) {
@@ -437,6 +480,17 @@ static inline uint64_t emu_tx_earliest_ps(struct emu_tx *tx, uint64_t ready_ps)
         emu_credit_skip(&tx->credit);
     }
     return at_ps > tx->credit_ps ? at_ps : tx->credit_ps;
+}
+
+/**
+ * emu_tx_has_credit - is there one, or on its way? Of a local cable. Thread: its device's worker,
+ * or any while that stands still.
+ */
+static inline bool emu_tx_has_credit(const struct emu_tx *tx)
+{
+    if (tx->fused)
+        return emu_ring_credit_ps(&tx->data) != EMU_NEVER;
+    return tx->credits || emu_credit_front(&tx->credit);
 }
 
 /** emu_tx_depart_else - emu_tx_depart() where it is no plain local cable. */
@@ -551,7 +605,7 @@ static inline void emu_rx_pay_channel(struct emu_rx *rx, uint32_t channel, uint6
     }
     emu_rx_put_credits(rx, 1, channel, arrive_ps);
     emu_dev_expect(rx->owner, arrive_ps);
-    emu_peer_tell(&rx->peer, rx->owner->worker, EMU_EVENT_CREDIT);
+    emu_rx_tell(rx, rx->owner->worker);
 }
 
 /** emu_tx_flush - tell the receiver. Once a burst. */
@@ -563,27 +617,45 @@ static inline void emu_tx_flush(struct emu_tx *tx)
     tx->untold = 0;
     if (tx->kind == EMU_LINK_LOCAL) {
         if (!tx->apart) /* else it has been, or will be */
-            emu_peer_tell(&tx->peer, tx->owner->worker, EMU_EVENT_DATA);
+            emu_tx_tell(tx, tx->owner->worker);
     } else if (tx->plug.plugged) {
         emu_edge_mark(tx->plug.plugged);
     }
 }
 
+/* Where it is a fused one. */
+static inline void emu_tx_depart_fused(struct emu_tx *tx, struct emu_dev *dev,
+                                       const struct emu_profile *profile,
+                                       const struct emu_entry *entry, uint64_t depart_ps)
+{
+    uint64_t time_ps = depart_ps + profile->channel_ps + profile->switch_ps;
+
+    tx->busy_ps = depart_ps + emu_wire_ps(profile, &entry->hdr);
+    emu_dev_expect(dev, time_ps);
+    emu_ring_put_at(&tx->data, entry, time_ps);
+    emu_count(&tx->counts.segments, 1);
+    emu_signals_add(&dev->worker->told, tx->peer.index, EMU_EVENT_DATA, emu_bit(tx->peer.port), 1);
+}
+
 /**
  * emu_tx_depart_told - emu_tx_depart() of a segment that is a burst by itself: the receiver is told
- * at once. All others have been.
+ * at once. All others have been. @dev, @profile: its device, and what that sends by, which the
+ * caller has at hand: here they would cost a line.
  */
-static inline void emu_tx_depart_told(struct emu_tx *tx, const struct emu_entry *entry,
-                                      uint64_t depart_ps)
+static inline __attribute__((always_inline)) void emu_tx_depart_told(
+    struct emu_tx *tx, struct emu_dev *dev, const struct emu_profile *profile,
+    const struct emu_entry *entry, uint64_t depart_ps)
 {
-    if (tx->shape != EMU_LINK_LOCAL) {
+    if (__builtin_expect(tx->shape == EMU_TX_FUSED, 1)) {
+        emu_tx_depart_fused(tx, dev, profile, entry, depart_ps);
+    } else if (tx->shape == EMU_LINK_LOCAL) {
+        emu_tx_depart_plain(tx, entry, depart_ps);
+        emu_count(&tx->counts.segments, 1);
+        emu_tx_tell(tx, dev->worker);
+    } else {
         emu_tx_depart_else(tx, entry, depart_ps);
         emu_tx_flush(tx);
-        return;
     }
-    emu_tx_depart_plain(tx, entry, depart_ps);
-    emu_count(&tx->counts.segments, 1);
-    emu_peer_tell(&tx->peer, tx->owner->worker, EMU_EVENT_DATA);
 }
 
 /* --- receiving ---------------------------------------------------------------------- */
@@ -669,19 +741,36 @@ static inline void emu_rx_pay_local(struct emu_rx *rx, struct emu_dev *dev, uint
 {
     emu_credit_put(&rx->credit, owed, 0, arrive_ps);
     emu_dev_expect(dev, arrive_ps);
-    emu_signal_credit(rx->peer.worker, rx->peer.index, dev->worker, rx->peer.port);
+    emu_signal_credit(rx->far, rx->peer.index, dev->worker, rx->peer.port);
+}
+
+/* Of a fused one. */
+static inline void emu_rx_pay_fused(struct emu_rx *rx, struct emu_dev *dev, uint32_t owed,
+                                    uint64_t arrive_ps)
+{
+    const struct emu_worker *worker = dev->worker;
+
+    do
+        emu_ring_grant(&rx->data, rx->credit.at++, arrive_ps);
+    while (__builtin_expect(--owed != 0, 0));
+    emu_dev_expect(dev, arrive_ps);
+    emu_signals_add(&worker->told, rx->peer.index, EMU_EVENT_CREDIT, emu_bit(rx->peer.port),
+                    emu_worker_wants(worker, rx->peer.index, rx->peer.port));
 }
 
 /**
  * emu_rx_pay - give the owed credits back; they arrive at @arrive_ps. Once a burst in raw, at once
- * when timed. @dev: its device, which the caller has at hand: here it would cost a line.
+ * when timed. There are some. @dev: its device, which the caller has at hand: here it would cost a
+ * line.
  */
 static inline void emu_rx_pay(struct emu_rx *rx, struct emu_dev *dev, uint64_t arrive_ps)
 {
     uint32_t owed = rx->owed;
 
     rx->owed = 0;
-    if (rx->shape == EMU_LINK_LOCAL)
+    if (rx->shape == EMU_RX_FUSED)
+        emu_rx_pay_fused(rx, dev, owed, arrive_ps);
+    else if (rx->shape == EMU_LINK_LOCAL)
         emu_rx_pay_local(rx, dev, owed, arrive_ps);
     else
         emu_rx_pay_else(rx, dev, owed, arrive_ps);
@@ -697,7 +786,8 @@ static inline void emu_rx_fetch(const struct emu_rx *rx)
         return;
     emu_fetch_line(emu_ring_slot(&rx->data));
     emu_fetch_line(emu_ring_after(&rx->data)); /* looked at when the one before it is taken */
-    emu_fetch_line(emu_credit_slot(&rx->credit));
+    if (!rx->fused)
+        emu_fetch_line(emu_credit_slot(&rx->credit));
 }
 
 /**
@@ -715,7 +805,8 @@ static inline void emu_tx_fetch(const struct emu_tx *tx)
     if (tx->kind != EMU_LINK_LOCAL)
         return;
     emu_fetch_line(emu_ring_slot(&tx->data));
-    emu_fetch_line(emu_credit_slot(&tx->credit));
+    if (!tx->fused)
+        emu_fetch_line(emu_credit_slot(&tx->credit));
 }
 
 #endif

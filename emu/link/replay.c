@@ -88,11 +88,12 @@ static bool retry_alloc(struct emu_replay *replay, struct emu_tx *tx, struct emu
 static void retry_within(struct emu_tx *tx, struct emu_rx *rx, struct emu_dev *dev, uint8_t port,
                          const struct emu_profile *profile)
 {
-    struct emu_peer self = {.worker = dev->worker, .index = dev->index, .port = port};
+    struct emu_peer self = {.index = dev->index, .port = port};
 
     tx->kind = rx->kind = EMU_LINK_LOCAL;
     tx->owner = rx->owner = dev;
     tx->peer = rx->peer = self;
+    tx->far = rx->far = dev->worker;
     tx->profile = profile;
     rx->port = port;
     rx->tx = tx;
@@ -103,8 +104,8 @@ int emu_retry_join(struct emu_replay *replay, struct emu_tx *tx, struct emu_dev 
                    struct emu_dev *to, uint8_t to_port, uint32_t credits,
                    const struct emu_profile *profile)
 {
-    struct emu_peer near = {.worker = from->worker, .index = from->index, .port = from_port};
-    struct emu_peer far = {.worker = to->worker, .index = to->index, .port = to_port};
+    struct emu_peer near = {.index = from->index, .port = from_port};
+    struct emu_peer far = {.index = to->index, .port = to_port};
 
     intake->far = replay;
     if (!retry_alloc(replay, tx, intake, rx, credits)) {
@@ -115,7 +116,9 @@ int emu_retry_join(struct emu_replay *replay, struct emu_tx *tx, struct emu_dev 
     retry_within(tx, &replay->from, from, from_port, profile);
     retry_within(&intake->to, rx, to, to_port, profile);
     rx->peer = intake->wire.peer = near;
+    rx->far = intake->wire.far = from->worker;
     replay->wire.peer = far;
+    replay->wire.far = to->worker;
     tx->credits = credits;
     replay->wire.kind = intake->wire.kind = EMU_LINK_LOCAL;
     replay->wire.owner = from;
@@ -295,7 +298,7 @@ static uint64_t replay_run_raw(struct emu_replay *replay)
         sent = true;
     }
     if (sent)
-        emu_peer_tell(&replay->wire.peer, replay->wire.owner->worker, EMU_EVENT_DATA);
+        emu_tx_tell(&replay->wire, replay->wire.owner->worker);
     if (replay->first == replay->last)
         return EMU_NEVER;
     return replay->timer_ps > now_ps ? replay->timer_ps - now_ps : 0;
@@ -341,7 +344,7 @@ static void replay_depart(struct emu_replay *replay, uint64_t at_ps)
     replay->wire.busy_ps = at_ps + emu_wire_ps(replay->wire.profile, hdr);
     replay_send(replay, there_ps);
     emu_dev_expect(dev, there_ps);
-    emu_peer_tell(&replay->wire.peer, dev->worker, EMU_EVENT_DATA);
+    emu_tx_tell(&replay->wire, dev->worker);
 }
 
 /* What happens first, by @until_ps; at one and the same time answers come before departures. */
@@ -464,8 +467,7 @@ static void carry_home(const struct emu_carry *carry, const struct emu_entry *en
 
     in.time_ps = emu_dev_stamp_ps(back->owner, carry->at_ps);
     emu_ring_put(&back->data, &in); /* there is a slot for each credit */
-    emu_dev_signal_far(back->peer.worker->dev[back->peer.index], EMU_EVENT_DATA,
-                       emu_bit(back->peer.port));
+    emu_dev_signal_far(back->far->dev[back->peer.index], EMU_EVENT_DATA, emu_bit(back->peer.port));
 }
 
 /* False: it waits. */

@@ -64,6 +64,11 @@ static_assert(sizeof(struct emu_credit) == 16, "those of a small cable share a l
 
 #define EMU_RING_FULL ((uint64_t)1 << 63) /* `full` in a stamp */
 
+/*
+ * Where the credits of a cable lie in the slots that they stand for (emu_link_join_fused()), the
+ * stamp of an empty slot is a credit: 1 more than its time; 0 as long as there is none.
+ */
+
 /* Memory of a ring's slots: for EMU_RING() alone. */
 static inline size_t emu_slots_bytes(uint32_t slots, size_t slot_bytes)
 {
@@ -206,6 +211,29 @@ static inline void emu_ring_put_at(struct emu_ring_end *end, const struct emu_en
 static inline void emu_ring_put(struct emu_ring_end *end, const struct emu_entry *entry)
 {
     emu_ring_put_at(end, entry, entry->time_ps);
+}
+
+/**
+ * emu_ring_credit_ps - fused: when the credit for the producer's next slot is there; EMU_NEVER: it
+ * is not known. R1 pairs with R5: who sees it knows that the slot has been read.
+ */
+static inline uint64_t emu_ring_credit_ps(const struct emu_ring_end *end)
+{
+    const struct emu_entry *slot = emu_ring_slot(end);
+    uint64_t stamp = atomic_load_explicit(&slot->stamp, memory_order_acquire); /* R1 */
+
+    return stamp - 1 < EMU_RING_FULL - 1 ? stamp - 1 : EMU_NEVER;
+}
+
+/**
+ * emu_ring_grant - fused: the credit for the @at th slot, which has been emptied, is at the far end
+ * at @at_ps. Thread: consumer. Wait-free.
+ */
+static inline void emu_ring_grant(const struct emu_ring_end *end, uint32_t at, uint64_t at_ps)
+{
+    struct emu_entry *slot = &end->slot[at & end->mask];
+
+    atomic_store_explicit(&slot->stamp, at_ps + 1, memory_order_release); /* R5 */
 }
 
 /** emu_credit_fill - @slot, which is empty, has these credits. Thread: producer. */

@@ -54,8 +54,11 @@ enum emu_fetch {
     EMU_FETCHES
 };
 
-/* Asks for lines, and changes nothing. Thread: its worker's. */
-typedef void (*emu_fetch_fn)(const struct emu_dev *dev, enum emu_fetch what);
+/*
+ * Asks for lines, and changes nothing. @kept: what it returned for the one before @what of the same
+ * step; first 0. Thread: its worker's.
+ */
+typedef uint64_t (*emu_fetch_fn)(const struct emu_dev *dev, enum emu_fetch what, uint64_t kept);
 
 struct emu_dev {
     /* Written once, before the worker starts. */
@@ -85,9 +88,8 @@ enum emu_worker_stop {
     EMU_WORKER_HOLDS /* stands still */
 };
 
-/* The device at the far end of a local cable: whom to tell. */
+/* The device at the far end of a local cable, at its worker: whom to tell. */
 struct emu_peer {
-    struct emu_worker *worker;
     uint32_t index;  /* of the device there */
     uint8_t port;    /* of the device */
     uint16_t number; /* of the worker: of ends that are apart */

@@ -22,7 +22,7 @@
  * Devices whose lines are on their way: so many apart from one of enum emu_fetch to the next, for a
  * line takes longer to come than a device to be stepped.
  */
-#define APART          4u
+#define APART          3u
 #define AHEAD          (EMU_FETCHES * APART + 1)
 #define AHEAD_FROM     1024u     /* devices of a worker: the lines of fewer are in a cache anyway */
 #define WORKER_NEAR_PS 50000000u /* closer than this, waiting for a time is yielding: 50 us */
@@ -285,12 +285,18 @@ uint64_t emu_worker_due_ps(const struct emu_worker *worker)
     return next_ps;
 }
 
-static void worker_fetch(const struct emu_worker *worker, uint32_t i, enum emu_fetch what)
+/* A device that is going to be stepped, and what its fetch wants to be told the next time. */
+struct ahead {
+    uint32_t i;
+    uint64_t kept;
+};
+
+static void worker_fetch(const struct emu_worker *worker, struct ahead *at, enum emu_fetch what)
 {
-    const struct emu_dev *dev = worker->dev[i];
+    const struct emu_dev *dev = worker->dev[at->i];
 
     if (dev->fetch)
-        dev->fetch(dev, what);
+        at->kept = dev->fetch(dev, what, at->kept);
 }
 
 /*
@@ -298,14 +304,14 @@ static void worker_fetch(const struct emu_worker *worker, uint32_t i, enum emu_f
  * them in @at: lines of those that follow are asked for, and the one found AHEAD turns ago is
  * stepped.
  */
-static void window_turn_ahead(struct emu_worker *worker, const uint32_t *at, uint32_t count,
+static void window_turn_ahead(struct emu_worker *worker, struct ahead *at, uint32_t count,
                               uint32_t n, uint64_t until_ps)
 {
     for (uint32_t what = 0, back = APART; what < EMU_FETCHES; what++, back += APART)
         if (back <= n && n - back < count)
-            worker_fetch(worker, at[(n - back) % AHEAD], (enum emu_fetch)what);
+            worker_fetch(worker, &at[(n - back) % AHEAD], (enum emu_fetch)what);
     if (n >= AHEAD)
-        worker_step(worker, at[n % AHEAD], until_ps);
+        worker_step(worker, at[n % AHEAD].i, until_ps);
 }
 
 /*
@@ -315,7 +321,8 @@ static void window_turn_ahead(struct emu_worker *worker, const uint32_t *at, uin
  */
 static void window_step_ahead(struct emu_worker *worker, uint64_t until_ps)
 {
-    uint32_t at[AHEAD] = {0}, count = 0;
+    struct ahead at[AHEAD];
+    uint32_t count = 0;
 
     for (uint32_t w = 0; w < worker->words; w++)
         emu_each_bit (bit, worker_take(worker, w)) {
@@ -323,7 +330,7 @@ static void window_step_ahead(struct emu_worker *worker, uint64_t until_ps)
 
             emu_fetch_line(worker->dev[i]);
             window_turn_ahead(worker, at, count, count, until_ps);
-            at[count++ % AHEAD] = i;
+            at[count++ % AHEAD] = (struct ahead){.i = i};
         }
     for (uint32_t n = count; n < count + AHEAD; n++)
         window_turn_ahead(worker, at, count, n, until_ps);

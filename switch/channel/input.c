@@ -43,7 +43,7 @@ void switch_channel_tell_paid(struct switch_channels *ch)
 
         emu_rx_put_credits(&port->rx, port->rx.owed, port->owed_channel, 0);
         port->rx.owed = 0;
-        emu_peer_tell(&port->rx.peer, ch->sw.dev.worker, EMU_EVENT_CREDIT);
+        emu_rx_tell(&port->rx, ch->sw.dev.worker);
     }
 }
 

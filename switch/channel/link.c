@@ -31,7 +31,7 @@ void switch_channel_plugged(struct switch_channels *ch)
         ch->plugged |= emu_bit(p);
         for (uint32_t o = 0; o < ch->sw.ports; o++) {
             const struct emu_tx *other = &ch->port[o].tx;
-            bool twin = other->kind == EMU_LINK_LOCAL && other->peer.worker == tx->peer.worker &&
+            bool twin = other->kind == EMU_LINK_LOCAL && other->far == tx->far &&
                         other->peer.index == tx->peer.index &&
                         ch->port[o].rx.beyond == ch->port[p].rx.beyond;
 

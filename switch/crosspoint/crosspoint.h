@@ -231,7 +231,7 @@ uint32_t switch_step_row_raw(struct emu_dev *dev, uint64_t until_ps);
 uint32_t switch_step_row_timed(struct emu_dev *dev, uint64_t until_ps);
 
 /* timed.c: fetch of a machine that begins with struct switch_crosspoints_timed. */
-void switch_fetch_timed(const struct emu_dev *dev, enum emu_fetch what);
+uint64_t switch_fetch_timed(const struct emu_dev *dev, enum emu_fetch what, uint64_t kept);
 
 /* --- a segment's way ---------------------------------------------------------------- */
 

@@ -46,7 +46,7 @@ static inline __attribute__((always_inline)) void row_pass(struct switch_crosspo
     struct switch_out *out = &xp->bar.out[o];
 
     out->last = (uint8_t)r;
-    emu_tx_depart_told(&out->tx, entry, entry->time_ps);
+    emu_tx_depart_told(&out->tx, &xp->bar.sw.dev, xp->bar.sw.profile, entry, entry->time_ps);
 }
 
 /*
@@ -140,7 +140,7 @@ static uint64_t fetch_ways(const struct switch_crossbar *bar, uint64_t rows)
 static void fetch_outs(const struct switch_crossbar *bar, uint64_t outs)
 {
     emu_each_bit (o, outs)
-        emu_fetch_lines(&bar->out[o], &bar->out[o + 1]);
+        emu_fetch_line(&bar->out[o]);
 }
 
 static void fetch_ports(const struct switch_crosspoints_timed *machine, uint64_t rows)
@@ -174,30 +174,36 @@ static void fetch_rings(const struct switch_crosspoints_timed *machine, uint64_t
     emu_fetch_line(switch_route(&bar->sw)->sets);
 }
 
-static void fetch_ends(const struct switch_crossbar *bar, uint64_t rows)
+static void fetch_ends(const struct switch_crossbar *bar, uint64_t outs)
 {
-    emu_each_bit (o, fetch_ways(bar, rows))
+    emu_each_bit (o, outs)
         emu_tx_fetch(&bar->out[o].tx);
 }
 
-void switch_fetch_timed(const struct emu_dev *dev, enum emu_fetch what)
+/* Kept are the rows that something has come to, and then the ways that it is going to take. */
+uint64_t switch_fetch_timed(const struct emu_dev *dev, enum emu_fetch what, uint64_t kept)
 {
     const struct switch_crosspoints_timed *machine = (const struct switch_crosspoints_timed *)dev;
     const struct switch_crossbar *bar = &machine->xp.bar;
-    uint64_t rows;
 
-    if (what == EMU_FETCH_SELF) { /* none of which is to be read yet */
+    switch (what) {
+    case EMU_FETCH_SELF: /* none of which is to be read yet */
         emu_fetch_line(&bar->sw.kind);
         emu_fetch_lines(&bar->runnable, machine + 1);
-        return;
+        return 0;
+    case EMU_FETCH_PORTS:
+        kept = emu_dev_told(dev, EMU_EVENT_DATA) | bar->sw.arriving;
+        fetch_ports(machine, kept);
+        return kept;
+    case EMU_FETCH_RINGS:
+        fetch_rings(machine, kept);
+        return kept;
+    case EMU_FETCH_WAYS:
+        kept = fetch_ways(bar, kept);
+        fetch_outs(bar, kept);
+        return kept;
+    default:
+        fetch_ends(bar, kept);
+        return 0;
     }
-    rows = emu_dev_told(dev, EMU_EVENT_DATA) | bar->sw.arriving;
-    if (what == EMU_FETCH_PORTS)
-        fetch_ports(machine, rows);
-    else if (what == EMU_FETCH_RINGS)
-        fetch_rings(machine, rows);
-    else if (what == EMU_FETCH_WAYS)
-        fetch_outs(bar, fetch_ways(bar, rows));
-    else
-        fetch_ends(bar, rows);
 }

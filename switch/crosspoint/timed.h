@@ -161,7 +161,7 @@ static inline __attribute__((always_inline)) void timed_send(struct switch_cross
     entry = timed->dequeue(xp, r, o);
     at_ps = switch_no_sooner(at_ps, entry);
     switch_timing_of(xp)->little.waited_ps += at_ps - entry->time_ps;
-    emu_tx_depart_told(&out->tx, entry, at_ps);
+    emu_tx_depart_told(&out->tx, &xp->bar.sw.dev, xp->bar.sw.profile, entry, at_ps);
     if (out->waiting)
         timed_plan_port(xp, o, at_ps);
     timed_left(xp, r, at_ps, timed);

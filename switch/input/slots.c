@@ -100,7 +100,7 @@ static void slots_depart(struct switch_slots *sw, uint32_t o, struct emu_entry e
 {
     struct emu_tx *tx = &sw->bar.out[o].tx;
 
-    emu_tx_depart_told(tx, &entry, at_ps);
+    emu_tx_depart_told(tx, &sw->bar.sw.dev, sw->bar.sw.profile, &entry, at_ps);
     sw->counted &= ~emu_bit(o);
 }
 

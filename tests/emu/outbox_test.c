@@ -49,7 +49,7 @@ static void talker_sends(struct talker *t, uint32_t to, uint64_t ready_ps)
             return;
         t->left[to]--;
         t->sent[to]++;
-        emu_tx_depart_told(&t->tx[to], &entry, at_ps);
+        emu_tx_depart_told(&t->tx[to], &t->dev, t->tx[to].profile, &entry, at_ps);
     }
 }
 

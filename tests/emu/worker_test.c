@@ -171,12 +171,16 @@ static uint32_t noter_step(struct emu_dev *dev, uint64_t until_ps)
     return 0;
 }
 
-static void noter_fetch(const struct emu_dev *dev, enum emu_fetch what)
+/* What it keeps is its own: nobody else's is given to it. */
+static uint64_t noter_fetch(const struct emu_dev *dev, enum emu_fetch what, uint64_t kept)
 {
     struct noter *n = (struct noter *)(uintptr_t)dev;
 
-    n->wrong |= n->place || n->fetched != (uint32_t)what || emu_dev_told(dev, EMU_EVENT_DATA) != 1;
+    n->wrong |= n->place || n->fetched != (uint32_t)what ||
+                kept != (what ? (uint64_t)dev->index << 8 | (what - 1) : 0) ||
+                emu_dev_told(dev, EMU_EVENT_DATA) != 1;
     n->fetched++;
+    return (uint64_t)dev->index << 8 | what;
 }
 
 /* Each that is told something is stepped once, in their order, whether looked ahead at or not. */

@@ -10,15 +10,6 @@
 
 /* --- credit conservation ------------------------------------------------------------ */
 
-static uint32_t ring_credits(const struct emu_credit_end *from, const struct emu_credit_end *to)
-{
-    uint32_t sum = 0;
-
-    for (uint32_t i = to->at; i != from->at; i++)
-        sum += to->slot[i & to->mask].count;
-    return sum;
-}
-
 /* By the plain counter: segments that row @r holds, copies of one counted once. */
 static uint32_t copies_taken(struct switch_dev *sw, uint32_t r)
 {
@@ -60,8 +51,8 @@ static uint32_t credits_of(const struct emu_tx *tx, struct switch_dev *to, uint3
 {
     const struct emu_rx *rx = switch_rx(to, port);
 
-    return tx->credits + (tx->data.at - rx->data.at) + row_taken(to, port) +
-           ring_credits(&rx->credit, &tx->credit) + rx->owed;
+    return (uint32_t)emu_link_credits(rx) + (tx->data.at - rx->data.at) + row_taken(to, port) +
+           rx->owed;
 }
 
 static uint32_t leaking_links(struct bench *b, uint32_t slots)

@@ -330,7 +330,7 @@ static void switch_stalls(const struct fabric *fabric, uint32_t s, struct stalls
 
         if (tx->kind != EMU_LINK_LOCAL)
             continue;
-        if (!fabric_has_engines(&fabric->config) && !tx->credits && !emu_credit_front(&tx->credit))
+        if (!fabric_has_engines(&fabric->config) && !emu_tx_has_credit(tx))
             stall.wait = FABRIC_WAITS_CREDIT;
         else if (!switch_is_ready(fabric->sw[s], p))
             continue;

@@ -285,7 +285,7 @@ static void raw_tell(struct engine_raw *r)
 
         emu_tx_flush(&l->tx);
         if (r->credited >> i & 1)
-            emu_peer_tell(&l->rx.peer, e->dev.worker, EMU_EVENT_CREDIT);
+            emu_rx_tell(&l->rx, e->dev.worker);
     }
     r->credited = 0;
     engine_host_tell(e);

@@ -156,7 +156,7 @@ static void end_receive(struct part *p, const struct item *item)
 
     if (item->credits) {
         emu_credit_put(&end->rx.credit, item->credit.count, item->credit.channel, 0);
-        emu_peer_tell(&end->rx.peer, p->dev.worker, EMU_EVENT_CREDIT);
+        emu_rx_tell(&end->rx, p->dev.worker);
         return;
     }
     if (entry.buf != EMU_NO_BUF) {
@@ -327,7 +327,7 @@ static uint32_t wire_move(struct world *w, uint32_t host, struct wire_end *end)
     for (; (back = emu_credit_front(&far->tx.credit)); moved++) {
         far->tx.credits += back->count;
         emu_credit_put(&end->rx.credit, back->count, back->channel, 0);
-        emu_peer_tell(&end->rx.peer, end->rx.owner->worker, EMU_EVENT_CREDIT);
+        emu_rx_tell(&end->rx, end->rx.owner->worker);
         emu_credit_skip(&far->tx.credit);
     }
     return moved;

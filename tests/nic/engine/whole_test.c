@@ -424,7 +424,7 @@ static void take(struct world *w, uint32_t segs)
 
     CU_ASSERT_EQUAL(engine_arrive_whole(w->to, w->cable, segs), segs);
     emu_rx_put_credits(&w->cable->rx, segs, channel, 0);
-    emu_peer_tell(&w->cable->rx.peer, w->to->dev.worker, EMU_EVENT_CREDIT);
+    emu_rx_tell(&w->cable->rx, w->to->dev.worker);
     emu_dev_signal(&w->to->dev, w->to->dev.worker, EMU_EVENT_DATA, 1);
     engine_host_tell(w->to);
 }

@@ -88,7 +88,7 @@ struct json_object *bench_virtual_conditions(const struct bench_virtual_case *wh
 }
 
 /* The rows of a case; and of a large network. */
-enum { ALONE, GAIN, MOST, LARGE, OVER, BARE, OF_BARE, BARE_GAIN, BARE_OVER };
+enum { ALONE, GAIN, MOST, LARGE, OVER, BARE, OF_BARE, ORDERED, OF_ORDERED, BARE_GAIN, BARE_OVER };
 static const struct virtual_kind {
     const char *suffix; /* of the row's name */
     const char *unit;
@@ -103,6 +103,8 @@ static const struct virtual_kind {
     [OVER] = {" over 256", "x", "1", BENCH_AT_MOST, 2},
     [BARE] = {".bare", "Mhops/s", "no worker, a loop", BENCH_NO_GOAL, 0},
     [OF_BARE] = {" of bare", "x", "1", BENCH_NO_GOAL, 0},
+    [ORDERED] = {".bare.ordered", "Mhops/s", "no worker, a loop", BENCH_NO_GOAL, 0},
+    [OF_ORDERED] = {" of bare.ordered", "x", "1", BENCH_NO_GOAL, 0},
     [BARE_GAIN] = {".bare.gain2", "times", "no workers, 2 loops against 1", BENCH_NO_GOAL, 0},
     [BARE_OVER] = {".bare over 256", "x", "no worker, a loop", BENCH_NO_GOAL, 0},
 };
@@ -144,9 +146,10 @@ static bool run_beside(struct traffic_result *ret, const struct bench_virtual_ca
 }
 
 static bool bare_run(double *mhops, const struct bench_virtual_case *what,
-                     const struct bench_virtual_how *how, char *error, size_t error_bytes)
+                     const struct bench_virtual_how *how, bool ordered, char *error,
+                     size_t error_bytes)
 {
-    *mhops = bench_virtual_bare(what, how);
+    *mhops = bench_virtual_bare(what, how, ordered);
     if (*mhops > 0)
         return true;
     snprintf(error, error_bytes, "no memory or thread for the bare loop");
@@ -162,6 +165,7 @@ static void virtual_rows(struct bench *bench, const struct bench_virtual_case *w
         {WARMUP_PS, bench->quick ? 200000000 : 1000000000, 1, VIRTUAL_SEED},
     };
     struct traffic_result alone, both, beside;
+    struct bench_samples ordered = {.count = 0}, of_ordered = {.count = 0};
     double loop, loops;
     bool good = true;
     char error[256];
@@ -173,13 +177,16 @@ static void virtual_rows(struct bench *bench, const struct bench_virtual_case *w
         if (good)
             bench_sample(&one, bench_virtual_mhops(&alone));
         if (good)
-            good = bare_run(&loop, what, &how[0], error, sizeof error);
+            good = bare_run(&loop, what, &how[0], false, error, sizeof error) &&
+                   bare_run(&loops, what, &how[0], true, error, sizeof error);
         if (good) {
             bench_sample(&bare, loop);
             bench_sample(&of_bare, bench_virtual_mhops(&alone) / loop);
+            bench_sample(&ordered, loops);
+            bench_sample(&of_ordered, bench_virtual_mhops(&alone) / loops);
         }
         if (good && two_cores)
-            good = bare_run(&loops, what, &how[1], error, sizeof error);
+            good = bare_run(&loops, what, &how[1], false, error, sizeof error);
         if (good && two_cores)
             good = bench_virtual_run(&both, what, &how[1], error, sizeof error);
         if (good && two_cores)
@@ -193,6 +200,8 @@ static void virtual_rows(struct bench *bench, const struct bench_virtual_case *w
     virtual_row(bench, what, &kinds[ALONE], &one, good ? NULL : error);
     virtual_row(bench, what, &kinds[BARE], &bare, good ? NULL : error);
     virtual_row(bench, what, &kinds[OF_BARE], &of_bare, good ? NULL : error);
+    virtual_row(bench, what, &kinds[ORDERED], &ordered, good ? NULL : error);
+    virtual_row(bench, what, &kinds[OF_ORDERED], &of_ordered, good ? NULL : error);
     if (two_cores) {
         virtual_row(bench, what, &kinds[GAIN], &gain, good ? NULL : error);
         virtual_row(bench, what, &kinds[MOST], &most, good ? NULL : error);
@@ -218,8 +227,8 @@ static void size_rows(struct bench *bench, const struct bench_virtual_case *smal
     for (unsigned left = bench_repeat(bench, 5, 3); left && good; left--) {
         good = bench_virtual_run(&result[0], small, &how[0], error, sizeof error) &&
                bench_virtual_run(&result[1], large, &how[1], error, sizeof error) &&
-               bare_run(&loop[0], small, &how[0], error, sizeof error) &&
-               bare_run(&loop[1], large, &how[1], error, sizeof error);
+               bare_run(&loop[0], small, &how[0], false, error, sizeof error) &&
+               bare_run(&loop[1], large, &how[1], false, error, sizeof error);
         if (!good)
             break;
         bench_sample(&speed, bench_virtual_mhops(&result[1]));

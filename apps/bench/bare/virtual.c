@@ -21,99 +21,18 @@
  */
 #include "apps/bench/bare/virtual.h"
 
-#include <assert.h>
 #include <pthread.h>
-#include <stdalign.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "apps/bench/bare/ordered.h"
 #include "emu/alloc.h"
-#include "emu/bits.h"
 #include "emu/now.h"
 #include "emu/random.h"
 #include "emu/worker/pages.h"
-#include "topo/topo.h"
 
-#define BARE_SLOTS   4u      /* segments on a cable and behind it, as many credits */
-#define BARE_HOP_PS  110000u /* a switch and a cable: the window, too */
-#define BARE_LINK_PS 204800u /* a segment on a link */
-#define BARE_AHEAD   4u      /* devices that are asked for before they are stepped */
-#define BARE_NONE    UINT8_MAX
-#define BARE_PORTS   32u /* of a switch, at most */
-#define BARE_WORKERS 2u  /* at most */
-
-static_assert(256 % BARE_SLOTS == 0, "slots are counted in a byte");
-static_assert(BARE_PORTS * BARE_SLOTS < BARE_NONE, "and numbered in one");
-
-struct bare_entry {
-    _Atomic uint64_t at_ps; /* 0: nothing here */
-    uint32_t dst;
-    uint32_t rest[5];
-};
-
-/* What comes to a port from its cable. */
-struct bare_cable {
-    alignas(EMU_LINE) struct bare_entry slot[BARE_SLOTS];
-};
-
-/* A port of a switch, or a node. */
-struct bare_port {
-    alignas(EMU_LINE) _Atomic uint64_t credit_ps[BARE_SLOTS]; /* when each is here; 0: not known */
-    uint64_t busy_ps;                                         /* of the link, until then */
-    uint64_t waiting;               /* inputs of the same switch that hold something for it */
-    uint32_t far;                   /* port at the other end of the cable */
-    uint32_t far_sw;                /* to be told of it; TOPO_NONE: nobody */
-    uint8_t far_port;               /* there */
-    uint8_t in_at, out_at, paid_at; /* slots, free-running; a credit a slot */
-    uint8_t last;                   /* input served */
-};
-static_assert(sizeof(struct bare_port) == EMU_LINE, "a line");
-
-/* What waits from an input of a switch for one of its outputs: slots of held[]. */
-struct bare_queue {
-    uint8_t first, last; /* BARE_NONE: nothing waits */
-};
-
-struct bare_switch {
-    alignas(EMU_LINE) uint64_t came[2]; /* ports with something on their cable: now, and next */
-    uint64_t look;                      /* ports of whose cables the other worker tells nothing */
-    uint64_t outs;                      /* ports for which something waits */
-    struct bare_queue *queue;           /* by input and output */
-    uint8_t served;                     /* of several ways, the one that was taken last */
-    uint8_t free;                       /* the slot of held[] that was used last: next[] goes on */
-    uint8_t load[BARE_PORTS];           /* segments that wait for a port */
-    struct topo_route route;
-    uint8_t next[BARE_PORTS * BARE_SLOTS]; /* behind each slot in its queue */
-    struct bare_entry *held;
-};
-
-struct bare_done {
-    alignas(2 * EMU_LINE) _Atomic uint64_t ps; /* windows up to there are done */
-};
-
-/* A network as one worker has it. */
-struct bare {
-    const struct topo_graph *graph;
-    uint32_t ports; /* of a switch */
-    unsigned self, workers;
-    unsigned turn;    /* of came[]: which is now */
-    uint32_t *device; /* its own: switches, then nodes */
-    uint32_t switches, nodes;
-    struct bare_done *done; /* of each worker */
-    uint64_t from_ps, to_ps;
-    struct bare_port *port;   /* of all switches, in order; then one of each node */
-    struct bare_cable *cable; /* that comes to it */
-    struct bare_switch *sw;
-    struct bare_queue *queue;
-    struct bare_entry *held;
-    uint64_t *send_ps; /* of each node */
-    uint64_t between_ps;
-    uint64_t random;
-    uint64_t hops;
-    uint64_t sent, taken; /* by nodes */
-    uint64_t late_ps;     /* clock real: of what nodes have taken, the latest */
-};
+#define BARE_AHEAD   4u /* devices that are asked for before they are stepped */
+#define BARE_WORKERS 2u /* at most */
 
 /* On clock real. */
 struct bare_real {
@@ -122,77 +41,6 @@ struct bare_real {
     uint32_t *worker_of; /* by switch: there is one */
     uint64_t origin_ns;
 };
-
-static uint32_t port_of(const struct bare *bare, uint32_t sw, uint32_t port)
-{
-    return sw * bare->ports + port;
-}
-
-static uint32_t port_of_node(const struct bare *bare, uint32_t node)
-{
-    return bare->graph->switches * bare->ports + node;
-}
-
-/* --- cables --------------------------------------------------------------------------- */
-
-static uint64_t ps_of(const _Atomic uint64_t *ps)
-{
-    return atomic_load_explicit(ps, memory_order_acquire);
-}
-
-static void set_ps(_Atomic uint64_t *ps, uint64_t to)
-{
-    atomic_store_explicit(ps, to, memory_order_release);
-}
-
-/* All but the time. */
-static void copy(struct bare_entry *to, const struct bare_entry *from)
-{
-    to->dst = from->dst;
-    memcpy(to->rest, from->rest, sizeof to->rest);
-}
-
-/* When the next credit of a port is here; 0: that is not known. */
-static uint64_t credit_ps(const struct bare_port *port)
-{
-    return ps_of(&port->credit_ps[port->out_at % BARE_SLOTS]);
-}
-
-/* It spends a credit, which is there. */
-static void put(struct bare *bare, struct bare_port *port, const struct bare_entry *entry,
-                uint64_t at_ps)
-{
-    uint32_t slot = port->out_at++ % BARE_SLOTS;
-    struct bare_entry *to = &bare->cable[port->far].slot[slot];
-
-    set_ps(&port->credit_ps[slot], 0);
-    copy(to, entry);
-    set_ps(&to->at_ps, at_ps + BARE_HOP_PS);
-    port->busy_ps = at_ps + BARE_LINK_PS;
-    if (port->far_sw != TOPO_NONE)
-        bare->sw[port->far_sw].came[!bare->turn] |= emu_bit(port->far_port);
-}
-
-static void pay(struct bare *bare, struct bare_port *port, uint64_t at_ps)
-{
-    set_ps(&bare->port[port->far].credit_ps[port->paid_at++ % BARE_SLOTS], at_ps + BARE_HOP_PS);
-}
-
-/* --- a switch ------------------------------------------------------------------------- */
-
-static uint32_t choose(struct bare_switch *sw, uint64_t ways)
-{
-    uint32_t best;
-
-    if (!emu_bits_several(ways))
-        return emu_bits_first(ways);
-    if (ways & ~sw->outs)
-        return sw->served = (uint8_t)emu_bits_next(ways & ~sw->outs, sw->served);
-    best = emu_bits_first(ways);
-    emu_each_bit (port, ways & (ways - 1))
-        best = sw->load[port] < sw->load[best] ? port : best;
-    return best;
-}
 
 static void hold(struct bare *bare, struct bare_switch *sw, uint32_t in, uint32_t out,
                  const struct bare_entry *entry, uint64_t at_ps)
@@ -291,13 +139,24 @@ static bool depart(struct bare *bare, uint32_t s, uint32_t out, uint64_t until_p
     return to->waiting;
 }
 
+/* How the loop goes: a constant wherever it is asked. */
+enum bare_way {
+    BARE_WINDOWS,
+    BARE_ORDERED, /* windows, and switches as in ordered.h */
+    BARE_NOW      /* clock real: up to what the clock says */
+};
+
 static inline __attribute__((always_inline)) void step_switch(struct bare *bare, uint32_t s,
-                                                              uint64_t until_ps, bool windows)
+                                                              uint64_t until_ps, enum bare_way way)
 {
     const struct bare_switch *sw = &bare->sw[s];
 
+    if (way == BARE_ORDERED) {
+        bare_step_ordered(bare, s, until_ps);
+        return;
+    }
     if (sw->came[bare->turn] | sw->look)
-        arrivals(bare, s, until_ps, windows);
+        arrivals(bare, s, until_ps, way == BARE_WINDOWS);
     emu_each_bit (out, sw->outs)
         while (depart(bare, s, out, until_ps))
             ;
@@ -417,6 +276,12 @@ static void bare_close(struct bare *bare)
     free(bare->sw);
     free(bare->queue);
     free(bare->held);
+    free(bare->order);
+    free(bare->act);
+    free(bare->count);
+    free(bare->line);
+    free(bare->next);
+    free(bare->ordered);
     free(bare->send_ps);
     free(bare->done);
 }
@@ -432,6 +297,40 @@ static void open_switch(struct bare *bare, uint32_t s)
     memset(sw->queue, BARE_NONE, bare->ports * bare->ports * sizeof *sw->queue);
     for (uint32_t slot = 0; slot < slots; slot++)
         sw->next[slot] = (uint8_t)(slot + 1);
+}
+
+static void order_switch(struct bare *bare, uint32_t s)
+{
+    struct bare_order *order = &bare->order[s];
+    uint32_t lines = bare->ports * bare->ports, slots = lines * BARE_SLOTS;
+
+    order->act = &bare->act[(size_t)s * bare->ports];
+    order->count = &bare->count[(size_t)s * bare->ports * (bare->ports + BARE_SLOTS)];
+    order->line = &bare->line[(size_t)s * lines];
+    order->next = &bare->next[(size_t)s * slots];
+    order->held = &bare->ordered[(size_t)s * slots];
+    memset(order->line, UINT8_MAX, lines * sizeof *order->line); /* BARE_UNHELD */
+    for (uint32_t slot = 0; slot < slots; slot++)
+        order->next[slot] = (uint16_t)(slot + 1);
+}
+
+/* Its switches go by ordered.h. False: no memory. bare_close() frees what there is. */
+static bool bare_put_in_order(struct bare *bare)
+{
+    size_t switches = bare->graph->switches, inner = switches * bare->ports;
+    size_t lines = inner * bare->ports;
+
+    bare->order = emu_zeros(switches * sizeof *bare->order);
+    bare->act = emu_zeros(inner * sizeof *bare->act);
+    bare->count = emu_zeros(inner * (bare->ports + BARE_SLOTS));
+    bare->line = emu_zeros(lines * sizeof *bare->line);
+    bare->next = emu_zeros(lines * BARE_SLOTS * sizeof *bare->next);
+    bare->ordered = emu_zeros(lines * BARE_SLOTS * sizeof *bare->ordered);
+    if (!bare->order || !bare->act || !bare->count || !bare->line || !bare->next || !bare->ordered)
+        return false;
+    for (uint32_t s = 0; s < switches; s++)
+        order_switch(bare, s);
+    return true;
 }
 
 /* False: no memory. In any case bare_close() wants to be called. */
@@ -481,7 +380,7 @@ static void meet(struct bare *bare, uint64_t ps)
 
 /* All of its devices, up to @until_ps. */
 static inline __attribute__((always_inline)) void bare_step(struct bare *bare, uint64_t until_ps,
-                                                            bool windows)
+                                                            enum bare_way way)
 {
     const uint32_t *sw = bare->device, *node = sw + bare->switches;
 
@@ -493,7 +392,7 @@ static inline __attribute__((always_inline)) void bare_step(struct bare *bare, u
     for (uint32_t i = 0; i < bare->switches; i++) {
         if (i + BARE_AHEAD < bare->switches)
             fetch_switch(bare, sw[i + BARE_AHEAD]);
-        step_switch(bare, sw[i], until_ps, windows);
+        step_switch(bare, sw[i], until_ps, way);
     }
     bare->turn = !bare->turn;
 }
@@ -503,7 +402,10 @@ static void *bare_run(void *of)
     struct bare *bare = of;
 
     for (uint64_t ps = bare->from_ps; ps < bare->to_ps; ps += BARE_HOP_PS) {
-        bare_step(bare, ps + BARE_HOP_PS - 1, true);
+        if (bare->order)
+            bare_step(bare, ps + BARE_HOP_PS - 1, BARE_ORDERED);
+        else
+            bare_step(bare, ps + BARE_HOP_PS - 1, BARE_WINDOWS);
         meet(bare, ps + BARE_HOP_PS);
     }
     return NULL;
@@ -557,7 +459,7 @@ static double bare_mhops(struct bare *bare, const struct bench_virtual_how *how)
 }
 
 double bench_virtual_bare(const struct bench_virtual_case *what,
-                          const struct bench_virtual_how *how)
+                          const struct bench_virtual_how *how, bool ordered)
 {
     struct bare bare[BARE_WORKERS] = {0};
     struct topo_graph *graph;
@@ -566,7 +468,7 @@ double bench_virtual_bare(const struct bench_virtual_case *what,
 
     if (topo_parse(&graph, what->topo, error, sizeof error) != 0)
         return 0;
-    if (bare_open(&bare[0], graph, what->load))
+    if (bare_open(&bare[0], graph, what->load) && (!ordered || bare_put_in_order(&bare[0])))
         mhops = bare_mhops(bare, how);
     bare_close(&bare[0]);
     topo_free(graph);
@@ -639,7 +541,7 @@ static void real_drain(struct bare_real *real)
     for (uint32_t n = 0; n < bare->nodes; n++)
         bare->send_ps[n] = UINT64_MAX;
     while (bare->taken != bare->sent)
-        bare_step(bare, real_now_ps(real), false);
+        bare_step(bare, real_now_ps(real), BARE_NOW);
 }
 
 uint64_t bare_real_try(struct bare_real *real, double load, uint64_t run_ns, double *mhops)

@@ -10,10 +10,11 @@
 /**
  * bench_virtual_bare - the bare loop's bench_virtual_mhops(): segments of all nodes to nodes drawn
  * at random. @what: its name of a network and its load count, and of @how all but the seed; one
- * worker, or two. Returns 0 if there is no memory, thread or such network.
+ * worker, or two. @ordered: with what an output-queued switch does besides (ordered.h). Returns 0
+ * if there is no memory, thread or such network.
  */
 double bench_virtual_bare(const struct bench_virtual_case *what,
-                          const struct bench_virtual_how *how);
+                          const struct bench_virtual_how *how, bool ordered);
 
 struct bare_real;
 

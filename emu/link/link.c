@@ -71,6 +71,7 @@ int emu_link_unfuse(struct emu_rx *rx)
         slot->stamp = 0;
     }
     tx->credit = back;
+    emu_tx_next_credit(tx); /* its device may be about to send by it: emu_tx_earliest_ps() */
     rx->credit = owed;
     tx->fused = rx->fused = false;
     return 0;

@@ -449,6 +449,20 @@ static inline void emu_tx_refer_run(struct emu_tx *tx, uint32_t on, uint32_t cou
     emu_edge_refer(tx->plug.plugged, on, count);
 }
 
+/* Timed, not fused: the next batch of credits is in hand. False: none is on its way. */
+static inline bool emu_tx_next_credit(struct emu_tx *tx)
+{
+    const struct emu_credit *back = emu_credit_front(&tx->credit);
+
+    if (!back)
+        return false;
+    if (tx->credit_ps < back->time_ps)
+        tx->credit_ps = back->time_ps;
+    tx->credits = back->count;
+    emu_credit_skip(&tx->credit);
+    return true;
+}
+
 /**
  * emu_tx_earliest_ps - timed: when a segment that is ready at @ready_ps may leave.
  *
@@ -469,16 +483,8 @@ static inline __attribute__((always_inline)) uint64_t emu_tx_earliest_ps(struct 
     }
     if (tx->kind != EMU_LINK_LOCAL)
         return emu_tx_room(tx) ? at_ps : EMU_NEVER;
-    if (!tx->credits) {
-        const struct emu_credit *back = emu_credit_front(&tx->credit);
-
-        if (!back)
-            return EMU_NEVER;
-        if (tx->credit_ps < back->time_ps)
-            tx->credit_ps = back->time_ps;
-        tx->credits = back->count;
-        emu_credit_skip(&tx->credit);
-    }
+    if (!tx->credits && !emu_tx_next_credit(tx))
+        return EMU_NEVER;
     return at_ps > tx->credit_ps ? at_ps : tx->credit_ps;
 }
 

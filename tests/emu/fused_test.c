@@ -66,8 +66,8 @@ static void pair_close(struct pair *p)
     emu_pool_destroy(p->pool);
 }
 
-/* A segment leaves, as soon as it may. False: both have no credit. */
-static bool pair_send(struct pair *p)
+/* A segment leaves, as soon as it may. False: both have no credit. @parts: between both. */
+static bool pair_send(struct pair *p, bool parts)
 {
     struct emu_entry entry = {.hdr = {.len = (uint16_t)test_draw(&p->random, 0, 256)},
                               .buf = EMU_NO_BUF,
@@ -78,6 +78,8 @@ static bool pair_send(struct pair *p)
     for (unsigned k = 0; k < KINDS; k++)
         at_ps[k] = emu_tx_earliest_ps(&p->cable[k].tx, ready_ps);
     CU_ASSERT_EQUAL(at_ps[FUSED], at_ps[PLAIN]);
+    if (parts)
+        CU_ASSERT_EQUAL_FATAL(emu_link_unfuse(&p->cable[FUSED].rx), 0);
     if (at_ps[FUSED] == EMU_NEVER || at_ps[PLAIN] == EMU_NEVER)
         return false;
     for (unsigned k = 0; k < KINDS; k++)
@@ -172,7 +174,7 @@ static void pair_walk(struct pair *p, uint32_t steps)
 
         p->now_ps += test_draw(&p->random, 0, 300000);
         if (what < 45)
-            pair_send(p);
+            pair_send(p, false);
         else if (what < 75)
             pair_take(p);
         else if (what < 95 && p->held)
@@ -210,7 +212,7 @@ static void fused__is_as_with_a_ring_of_credits(void)
     }
 }
 
-/* As an intake does it, for a fault: whatever is on the cable then. */
+/* As an intake does it, for a fault: whatever is on the cable then, or about to be. */
 static void fused__may_be_parted_at_any_moment(void)
 {
     uint64_t seed = test_seed() + 1;
@@ -220,7 +222,10 @@ static void fused__may_be_parted_at_any_moment(void)
 
         pair_open(&p, 1 + i % 9, test_random(&seed));
         pair_walk(&p, (uint32_t)test_draw(&p.random, 0, 60));
-        CU_ASSERT_EQUAL_FATAL(emu_link_unfuse(&p.cable[FUSED].rx), 0);
+        if (i % 2)
+            pair_send(&p, true);
+        else
+            CU_ASSERT_EQUAL_FATAL(emu_link_unfuse(&p.cable[FUSED].rx), 0);
         CU_ASSERT_EQUAL(p.cable[FUSED].rx.shape, p.cable[PLAIN].rx.shape);
         pair_check(&p);
         CU_ASSERT_EQUAL(emu_link_unfuse(&p.cable[FUSED].rx), 0); /* and again: nothing */
@@ -260,14 +265,14 @@ static void fused__has_no_more_than_its_credits(void)
 
     pair_open(&p, 3, 1);
     for (uint32_t i = 0; i < 3; i++)
-        CU_ASSERT_TRUE(pair_send(&p));
-    CU_ASSERT_FALSE(pair_send(&p));
+        CU_ASSERT_TRUE(pair_send(&p, false));
+    CU_ASSERT_FALSE(pair_send(&p, false));
     CU_ASSERT_FALSE(emu_tx_has_credit(&p.cable[FUSED].tx));
     CU_ASSERT_TRUE(pair_take(&p));
-    CU_ASSERT_FALSE(pair_send(&p)); /* taken is not paid */
+    CU_ASSERT_FALSE(pair_send(&p, false)); /* taken is not paid */
     pair_pay(&p);
-    CU_ASSERT_TRUE(pair_send(&p));
-    CU_ASSERT_FALSE(pair_send(&p));
+    CU_ASSERT_TRUE(pair_send(&p, false));
+    CU_ASSERT_FALSE(pair_send(&p, false));
     pair_drain(&p);
     pair_close(&p);
 }

@@ -34,21 +34,12 @@
 INTAKE_WIDEN(emu_ring)
 INTAKE_WIDEN(emu_credit)
 
-static uint32_t credits_in(const struct emu_credit_end *to, const struct emu_credit_end *from)
-{
-    uint32_t sum = 0;
-
-    for (uint32_t at = from->at; at != to->at; at++)
-        sum += from->slot[at & from->mask].count;
-    return sum;
-}
-
 /* Room that the device has for what the sender has credits for, as yet all true ones. */
 static uint32_t intake_room(const struct emu_rx *rx)
 {
     const struct emu_tx *tx = rx->tx;
 
-    return tx->credits + (tx->data.at - rx->data.at) + credits_in(&rx->credit, &tx->credit);
+    return (uint32_t)emu_link_credits(rx) + (tx->data.at - rx->data.at);
 }
 
 int emu_intake_insert(struct emu_intake *intake, struct emu_rx *rx, uint32_t credits,
@@ -390,11 +381,11 @@ const char *emu_intake_check(const struct emu_intake *intake, uint32_t held, uin
 
         tx = replay->from.tx;
         flying += (tx->data.at - replay->from.data.at) + (replay->last - intake->expected);
-        sum += credits_in(&rx->credit, &tx->credit);
+        sum += emu_credit_sum(&rx->credit, &tx->credit);
     } else {
         flying += tx->data.at - intake->wire.data.at + late_in(intake->faults);
-        sum += credits_in(&rx->credit, &intake->paid) + intake->lost_to - intake->lost_at +
-               credits_in(&intake->wire.credit, &tx->credit);
+        sum += emu_credit_sum(&rx->credit, &intake->paid) + intake->lost_to - intake->lost_at +
+               emu_credit_sum(&intake->wire.credit, &tx->credit);
     }
     sum += tx->credits + flying;
     if (sum != credits && !rx->beyond)

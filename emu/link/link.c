@@ -229,14 +229,9 @@ void emu_rx_pay_else(struct emu_rx *rx, struct emu_dev *dev, uint32_t owed, uint
 
 uint64_t emu_link_credits(const struct emu_rx *rx)
 {
-    const struct emu_credit_end *back = &rx->tx->credit;
-    uint64_t sum = rx->tx->credits;
-
     if (rx->fused)
         return rx->credit.at - rx->tx->data.at; /* granted, and spent */
-    for (uint32_t at = back->at; at != rx->credit.at; at++)
-        sum += back->slot[at & back->mask].count;
-    return sum;
+    return (uint64_t)rx->tx->credits + emu_credit_sum(&rx->credit, &rx->tx->credit);
 }
 
 const char *emu_link_check(const struct emu_rx *rx, uint32_t held, uint32_t credits)

@@ -476,7 +476,7 @@ static inline __attribute__((always_inline)) uint64_t emu_tx_earliest_ps(struct 
 {
     uint64_t at_ps = ready_ps > tx->busy_ps ? ready_ps : tx->busy_ps;
 
-    if (tx->shape & EMU_SHAPE_FUSED) {
+    if (tx->fused) {
         uint64_t credit_ps = emu_ring_credit_ps(&tx->data);
 
         return at_ps > credit_ps ? at_ps : credit_ps;
@@ -502,16 +502,23 @@ static inline bool emu_tx_has_credit(const struct emu_tx *tx)
 /** emu_tx_depart_else - emu_tx_depart() where it is no plain local cable. */
 void emu_tx_depart_else(struct emu_tx *tx, const struct emu_entry *entry, uint64_t depart_ps);
 
+/* Onto the wire of a cable of @dev, which sends by @profile, and no more. */
+static inline void emu_tx_depart_by(struct emu_tx *tx, struct emu_dev *dev,
+                                    const struct emu_profile *profile,
+                                    const struct emu_entry *entry, uint64_t depart_ps)
+{
+    uint64_t time_ps = depart_ps + profile->channel_ps + profile->switch_ps;
+
+    tx->busy_ps = depart_ps + emu_wire_ps(profile, &entry->hdr);
+    emu_dev_expect(dev, time_ps);
+    emu_ring_put_at(&tx->data, entry, time_ps);
+}
+
 /* Where it is one. The receiver has not been told. */
 static inline void emu_tx_depart_plain(struct emu_tx *tx, const struct emu_entry *entry,
                                        uint64_t depart_ps)
 {
-    const struct emu_profile *profile = tx->profile;
-    uint64_t time_ps = depart_ps + profile->channel_ps + profile->switch_ps;
-
-    tx->busy_ps = depart_ps + emu_wire_ps(profile, &entry->hdr);
-    emu_dev_expect(tx->owner, time_ps);
-    emu_ring_put_at(&tx->data, entry, time_ps);
+    emu_tx_depart_by(tx, tx->owner, tx->profile, entry, depart_ps);
     tx->credits--;
 }
 
@@ -629,20 +636,6 @@ static inline void emu_tx_flush(struct emu_tx *tx)
     }
 }
 
-/* Where it is a fused one. */
-static inline void emu_tx_depart_fused(struct emu_tx *tx, struct emu_dev *dev,
-                                       const struct emu_profile *profile,
-                                       const struct emu_entry *entry, uint64_t depart_ps)
-{
-    uint64_t time_ps = depart_ps + profile->channel_ps + profile->switch_ps;
-
-    tx->busy_ps = depart_ps + emu_wire_ps(profile, &entry->hdr);
-    emu_dev_expect(dev, time_ps);
-    emu_ring_put_at(&tx->data, entry, time_ps);
-    emu_count(&tx->counts.segments, 1);
-    emu_signals_add(&dev->worker->told, tx->peer.index, EMU_EVENT_DATA, emu_bit(tx->peer.port), 1);
-}
-
 /**
  * emu_tx_depart_told - emu_tx_depart() of a segment that is a burst by itself: the receiver is told
  * at once. All others have been. @dev, @profile: its device, and what that sends by, which the
@@ -653,7 +646,10 @@ static inline __attribute__((always_inline)) void emu_tx_depart_told(
     const struct emu_entry *entry, uint64_t depart_ps)
 {
     if (__builtin_expect(tx->shape == EMU_TX_FUSED, 1)) {
-        emu_tx_depart_fused(tx, dev, profile, entry, depart_ps);
+        emu_tx_depart_by(tx, dev, profile, entry, depart_ps);
+        emu_count(&tx->counts.segments, 1);
+        emu_signal(dev->worker, tx->peer.index, dev->worker, EMU_EVENT_DATA,
+                   emu_bit(tx->peer.port));
     } else if (tx->shape == EMU_LINK_LOCAL) {
         emu_tx_depart_plain(tx, entry, depart_ps);
         emu_count(&tx->counts.segments, 1);
@@ -754,14 +750,11 @@ static inline void emu_rx_pay_local(struct emu_rx *rx, struct emu_dev *dev, uint
 static inline void emu_rx_pay_fused(struct emu_rx *rx, struct emu_dev *dev, uint32_t owed,
                                     uint64_t arrive_ps)
 {
-    const struct emu_worker *worker = dev->worker;
-
     do
         emu_ring_grant(&rx->data, rx->credit.at++, arrive_ps);
     while (__builtin_expect(--owed != 0, 0));
     emu_dev_expect(dev, arrive_ps);
-    emu_signals_add(&worker->told, rx->peer.index, EMU_EVENT_CREDIT, emu_bit(rx->peer.port),
-                    emu_worker_wants(worker, rx->peer.index, rx->peer.port));
+    emu_signal_credit(dev->worker, rx->peer.index, dev->worker, rx->peer.port);
 }
 
 /**

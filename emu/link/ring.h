@@ -255,4 +255,18 @@ static inline void emu_credit_put(struct emu_credit_end *end, uint32_t count, ui
     emu_credit_fill(emu_credit_next(end), count, channel, at_ps);
 }
 
+/**
+ * emu_credit_sum - credits that are in a ring, put by @producer and not yet taken by @consumer.
+ * Thread: any, while both sides stand still.
+ */
+static inline uint32_t emu_credit_sum(const struct emu_credit_end *producer,
+                                      const struct emu_credit_end *consumer)
+{
+    uint32_t sum = 0;
+
+    for (uint32_t at = consumer->at; at != producer->at; at++)
+        sum += consumer->slot[at & consumer->mask].count;
+    return sum;
+}
+
 #endif

@@ -174,4 +174,35 @@ static inline uint32_t choose(struct bare_switch *sw, uint64_t ways)
     return best;
 }
 
+/*
+ * What has come to a switch before @until_ps, in order of time: time and port of each in @due, of
+ * BARE_PORTS. @windows: what it was told of is due, and one a cable. Returns how many there are.
+ */
+static inline __attribute__((always_inline)) uint32_t bare_due(struct bare *bare, uint32_t s,
+                                                               uint64_t until_ps, bool windows,
+                                                               uint64_t *due)
+{
+    struct bare_switch *sw = &bare->sw[s];
+    uint64_t told = sw->came[bare->turn];
+    uint32_t count = 0;
+
+    sw->came[bare->turn] = 0;
+    emu_each_bit (in, told | sw->look) {
+        const struct bare_cable *cable = &bare->cable[port_of(bare, s, in)];
+        uint32_t at = bare->port[port_of(bare, s, in)].in_at, k = count;
+        uint64_t ps = ps_of(&cable->slot[at % BARE_SLOTS].at_ps);
+
+        if (!(windows && told >> in & 1)) {
+            if (!windows && (ps > until_ps || ps_of(&cable->slot[(at + 1) % BARE_SLOTS].at_ps)))
+                sw->came[!bare->turn] |= told & emu_bit(in);
+            if (ps == 0 || ps > until_ps)
+                continue;
+        }
+        for (count++, ps = ps << 6 | in; k && due[k - 1] > ps; k--)
+            due[k] = due[k - 1];
+        due[k] = ps;
+    }
+    return count;
+}
+
 #endif

@@ -154,28 +154,6 @@ static inline void bare_send(struct bare *bare, uint32_t s, uint32_t out, uint64
         bare_plan_port(&bare->order[s], out, bare_leaves_ps(to, at_ps));
 }
 
-/* What has come before @until_ps, in order of time, and behind it one that never comes. */
-static inline void bare_due(struct bare *bare, uint32_t s, uint64_t until_ps, uint64_t *due)
-{
-    struct bare_switch *sw = &bare->sw[s];
-    uint64_t told = sw->came[bare->turn];
-    uint32_t count = 0;
-
-    sw->came[bare->turn] = 0;
-    emu_each_bit (in, told | sw->look) {
-        const struct bare_cable *cable = &bare->cable[port_of(bare, s, in)];
-        uint32_t at = bare->port[port_of(bare, s, in)].in_at, k = count;
-        uint64_t ps = ps_of(&cable->slot[at % BARE_SLOTS].at_ps);
-
-        if (!(told >> in & 1) && (ps == 0 || ps > until_ps))
-            continue;
-        for (count++, ps = ps << 6 | in; k && due[k - 1] > ps; k--)
-            due[k] = due[k - 1];
-        due[k] = ps;
-    }
-    due[count] = UINT64_MAX;
-}
-
 /* A window, up to @until_ps. */
 static inline void bare_step_ordered(struct bare *bare, uint32_t s, uint64_t until_ps)
 {
@@ -183,10 +161,10 @@ static inline void bare_step_ordered(struct bare *bare, uint32_t s, uint64_t unt
     uint64_t due[BARE_PORTS + 1], *next = due; /* time and port */
     uint64_t stalled = order->stalled;
 
+    due[bare_due(bare, s, until_ps, true, due)] = UINT64_MAX; /* behind them one that never comes */
     order->stalled = 0;
     emu_each_bit (out, stalled)
         bare_plan_port(order, out, bare_leaves_ps(&bare->port[port_of(bare, s, out)], 0));
-    bare_due(bare, s, until_ps, due);
     for (;;) {
         uint64_t send_ps = order->acts ? order->act[order->acts - 1] >> 6 : UINT64_MAX;
         uint64_t come_ps = *next >> 6;

@@ -78,34 +78,12 @@ static void arrive(struct bare *bare, uint32_t s, uint32_t in, uint64_t at_ps)
     set_ps(&entry->at_ps, 0);
 }
 
-/*
- * All that have come before @until_ps, in order of time. @windows: what a switch was told of is
- * due, and one a cable.
- */
 static inline __attribute__((always_inline)) void arrivals(struct bare *bare, uint32_t s,
                                                            uint64_t until_ps, bool windows)
 {
-    uint64_t due[BARE_PORTS]; /* time and port */
-    struct bare_switch *sw = &bare->sw[s];
-    uint64_t told = sw->came[bare->turn];
-    uint32_t count = 0;
+    uint64_t due[BARE_PORTS];
+    uint32_t count = bare_due(bare, s, until_ps, windows, due);
 
-    sw->came[bare->turn] = 0;
-    emu_each_bit (in, told | sw->look) {
-        const struct bare_cable *cable = &bare->cable[port_of(bare, s, in)];
-        uint32_t at = bare->port[port_of(bare, s, in)].in_at, k = count;
-        uint64_t ps = ps_of(&cable->slot[at % BARE_SLOTS].at_ps);
-
-        if (!(windows && told >> in & 1)) {
-            if (!windows && (ps > until_ps || ps_of(&cable->slot[(at + 1) % BARE_SLOTS].at_ps)))
-                sw->came[!bare->turn] |= told & emu_bit(in);
-            if (ps == 0 || ps > until_ps)
-                continue;
-        }
-        for (count++, ps = ps << 6 | in; k && due[k - 1] > ps; k--)
-            due[k] = due[k - 1];
-        due[k] = ps;
-    }
     for (uint32_t k = 0; k < count; k++)
         arrive(bare, s, due[k] % 64, due[k] >> 6);
 }

@@ -497,7 +497,7 @@ static void real_run(struct bare_real *real, uint64_t run_ns)
     uint64_t now_ps = real_now_ps(real), end_ps = now_ps + run_ns * 1000u;
 
     for (; now_ps < end_ps; now_ps = real_now_ps(real))
-        bare_step(&real->bare, now_ps, false);
+        bare_step(&real->bare, now_ps, BARE_NOW);
 }
 
 /* All nodes begin to send at @load of their links' rate, from now on. */

@@ -131,7 +131,8 @@ class HostLossTest(unittest.TestCase):
         """Two ranks a host; returns when they are at it."""
         run = self.on(0, self.fabemu, "run", "--cluster", self.cluster, "--launch", self.agent,
                       "--topo", topo, *options, "--", *self.program(program, range(count), 2))
-        self.assertTrue(run.until(lambda lines: run.count(" goes") >= 2 * count), run.text())
+        for rank in range(2 * count):
+            self.assertTrue(run.until(lambda _, r=rank: run.count(f"rank {r} goes")), run.text())
         return run
 
     @staticmethod
@@ -266,8 +267,8 @@ class HostLossTest(unittest.TestCase):
                 for rank in (2, 5):  # on h1 and h2, with each other
                     line = f"rank {rank} goes"
                     been = run.count(line)
-                    # The first may have been on its way.
-                    self.assertTrue(run.until(lambda _, l=line, n=been: run.count(l) >= n + 2),
+                    # Ten a second at most: by then the two are lost to each other.
+                    self.assertTrue(run.until(lambda _, l=line, n=been: run.count(l) >= n + 50),
                                     run.text())
                 self.assertNotIn("has an error", run.text())
                 self.end(run)

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -204,6 +205,7 @@ struct run {
     char program[PATH_MAX];
     char ranks[16];
     char report[64]; /* the file of the fabric's report; empty: none */
+    int report_fd;   /* it, which has no name and so is nowhere when this process has ended */
 };
 
 static void run_prepare(struct run *run, const struct cell *cell, enum contender who)
@@ -214,11 +216,10 @@ static void run_prepare(struct run *run, const struct cell *cell, enum contender
     program_path(run->program, sizeof run->program, cell->program);
     snprintf(run->ranks, sizeof run->ranks, "%d", cell->ranks);
     run->report[0] = '\0';
+    run->report_fd = -1;
     if (contenders[who].fabric) {
-        snprintf(run->report, sizeof run->report, "/tmp/fabemu-bench-XXXXXX");
-        int fd = mkstemp(run->report);
-        if (fd >= 0)
-            close(fd);
+        run->report_fd = memfd_create("report", MFD_CLOEXEC);
+        snprintf(run->report, sizeof run->report, "/proc/%d/fd/%d", getpid(), run->report_fd);
         const char *const front[] = {run->exe, "run", "--topo", TOPO, "--report", run->report};
         for (size_t i = 0; i < sizeof front / sizeof front[0]; i++)
             run->argv[count++] = front[i];
@@ -327,8 +328,8 @@ static void run_once(const struct bench *bench, const struct cell *cell, enum co
         if (!error[0])
             take_figures(cell, who, child->out, results);
     }
-    if (run->report[0])
-        unlink(run->report);
+    if (run->report_fd >= 0)
+        close(run->report_fd);
 free_run:
     free(run);
     free(child);

@@ -88,7 +88,7 @@ struct json_object *bench_virtual_conditions(const struct bench_virtual_case *wh
 }
 
 /* The rows of a case; and of a large network. */
-enum { ALONE, GAIN, MOST, LARGE, OVER, BARE, OF_BARE, ORDERED, OF_ORDERED, BARE_GAIN, BARE_OVER };
+enum { ALONE, GAIN, MOST, LARGE, OVER, BARE, OF_BARE, ORDERED, OF_ORDERED, BARE_GAIN, BARE_OVER, ORDERED_OVER };
 static const struct virtual_kind {
     const char *suffix; /* of the row's name */
     const char *unit;
@@ -107,6 +107,7 @@ static const struct virtual_kind {
     [OF_ORDERED] = {" of bare.ordered", "x", "1", BENCH_NO_GOAL, 0},
     [BARE_GAIN] = {".bare.gain2", "times", "no workers, 2 loops against 1", BENCH_NO_GOAL, 0},
     [BARE_OVER] = {".bare over 256", "x", "no worker, a loop", BENCH_NO_GOAL, 0},
+    [ORDERED_OVER] = {".bare.ordered over 256", "x", "no worker, a loop", BENCH_NO_GOAL, 0},
 };
 
 static void virtual_row(struct bench *bench, const struct bench_virtual_case *what,
@@ -220,7 +221,8 @@ static void size_rows(struct bench *bench, const struct bench_virtual_case *smal
                                        {WARMUP_PS, measure_ps, 1, VIRTUAL_SEED}};
     struct bench_samples speed = {.count = 0}, over = {.count = 0}, bare_over = {.count = 0};
     struct traffic_result result[2];
-    double loop[2];
+    struct bench_samples ordered_over = {.count = 0};
+    double loop[2], loops[2];
     bool good = true;
     char error[256];
 
@@ -228,16 +230,20 @@ static void size_rows(struct bench *bench, const struct bench_virtual_case *smal
         good = bench_virtual_run(&result[0], small, &how[0], error, sizeof error) &&
                bench_virtual_run(&result[1], large, &how[1], error, sizeof error) &&
                bare_run(&loop[0], small, &how[0], false, error, sizeof error) &&
-               bare_run(&loop[1], large, &how[1], false, error, sizeof error);
+               bare_run(&loop[1], large, &how[1], false, error, sizeof error) &&
+               bare_run(&loops[0], small, &how[0], true, error, sizeof error) &&
+               bare_run(&loops[1], large, &how[1], true, error, sizeof error);
         if (!good)
             break;
         bench_sample(&speed, bench_virtual_mhops(&result[1]));
         bench_sample(&over, bench_virtual_mhops(&result[0]) / bench_virtual_mhops(&result[1]));
         bench_sample(&bare_over, loop[0] / loop[1]);
+        bench_sample(&ordered_over, loops[0] / loops[1]);
     }
     virtual_row(bench, large, &kinds[LARGE], &speed, good ? NULL : error);
     virtual_row(bench, large, &kinds[OVER], &over, good ? NULL : error);
     virtual_row(bench, large, &kinds[BARE_OVER], &bare_over, good ? NULL : error);
+    virtual_row(bench, large, &kinds[ORDERED_OVER], &ordered_over, good ? NULL : error);
 }
 
 void bench_virtual(struct bench *bench, int unused)

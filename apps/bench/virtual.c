@@ -88,7 +88,20 @@ struct json_object *bench_virtual_conditions(const struct bench_virtual_case *wh
 }
 
 /* The rows of a case; and of a large network. */
-enum { ALONE, GAIN, MOST, LARGE, OVER, BARE, OF_BARE, ORDERED, OF_ORDERED, BARE_GAIN, BARE_OVER, ORDERED_OVER };
+enum {
+    ALONE,
+    GAIN,
+    MOST,
+    LARGE,
+    OVER,
+    BARE,
+    OF_BARE,
+    ORDERED,
+    OF_ORDERED,
+    BARE_GAIN,
+    BARE_OVER,
+    ORDERED_OVER
+};
 static const struct virtual_kind {
     const char *suffix; /* of the row's name */
     const char *unit;

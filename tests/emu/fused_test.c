@@ -72,7 +72,8 @@ static bool pair_send(struct pair *p, bool parts)
     struct emu_entry entry = {.hdr = {.len = (uint16_t)test_draw(&p->random, 0, 256)},
                               .buf = EMU_NO_BUF,
                               .note = p->sent};
-    uint64_t ready_ps = p->now_ps + test_draw(&p->random, 0, 500000);
+    /* It has waited, and goes with its credit; or not. */
+    uint64_t ready_ps = p->now_ps + test_draw(&p->random, 0, 1) * test_draw(&p->random, 0, 500000);
     uint64_t at_ps[KINDS];
 
     for (unsigned k = 0; k < KINDS; k++)
@@ -141,7 +142,7 @@ static void pair_meddle(struct pair *p)
 {
     uint32_t factor = (uint32_t)test_draw(&p->random, 0, 1) ? 1000 : 3700;
     bool stuck = !emu_tx_is_stuck(&p->cable[PLAIN].tx);
-    uint64_t what = test_draw(&p->random, 0, 2);
+    uint64_t what = test_draw(&p->random, 0, 3);
 
     if (what == 0)
         pair_rebase(p);
@@ -152,6 +153,8 @@ static void pair_meddle(struct pair *p)
             emu_tx_slow(&c->tx, &c->slow, factor);
         else if (what == 2)
             emu_tx_stick(&c->tx, stuck, p->now_ps);
+        else if (what == 3) /* and nobody listens */
+            c->tx.tapped = c->rx.tapped = !c->tx.tapped;
     }
 }
 
@@ -212,6 +215,13 @@ static void fused__is_as_with_a_ring_of_credits(void)
     }
 }
 
+/* All credits that are there, or on their way, are spent, each as soon as it may be. */
+static void pair_spend(struct pair *p)
+{
+    while (pair_send(p, false))
+        pair_check(p);
+}
+
 /* As an intake does it, for a fault: whatever is on the cable then, or about to be. */
 static void fused__may_be_parted_at_any_moment(void)
 {
@@ -222,13 +232,18 @@ static void fused__may_be_parted_at_any_moment(void)
 
         pair_open(&p, 1 + i % 9, test_random(&seed));
         pair_walk(&p, (uint32_t)test_draw(&p.random, 0, 60));
+        if (i % 8 < 4 && p.held)
+            pair_pay(&p);
         if (i % 2)
             pair_send(&p, true);
         else
             CU_ASSERT_EQUAL_FATAL(emu_link_unfuse(&p.cable[FUSED].rx), 0);
+        CU_ASSERT_EQUAL(p.cable[FUSED].tx.shape, p.cable[PLAIN].tx.shape);
         CU_ASSERT_EQUAL(p.cable[FUSED].rx.shape, p.cable[PLAIN].rx.shape);
         pair_check(&p);
         CU_ASSERT_EQUAL(emu_link_unfuse(&p.cable[FUSED].rx), 0); /* and again: nothing */
+        if (i % 4 < 2)
+            pair_spend(&p);
         pair_walk(&p, 200);
         pair_drain(&p);
         pair_close(&p);

@@ -171,7 +171,16 @@ static void talk_check(const struct talk *k)
         }
 }
 
-static void talk_runs(uint32_t most)
+/* As a manager does for a link that goes down: what is on its way to each is taken there. */
+static void talk_takes(struct talk *k)
+{
+    for (uint32_t i = 0; i < WORKERS; i++)
+        for (uint32_t j = 0; j < WORKERS; j++)
+            if (i != j)
+                talker_takes(k->talker[j], i, EMU_NEVER);
+}
+
+static void talk_runs(uint32_t most, bool taken)
 {
     uint64_t seed = test_seed() + most, random = seed, at_ps = 0;
     struct talk k;
@@ -181,6 +190,8 @@ static void talk_runs(uint32_t most)
         at_ps += emu_xorshift(&random) % (8 * HOP_PS);
         emu_windows_advance(k.windows, at_ps);
         talk_check(&k);
+        if (taken && emu_xorshift(&random) % 2)
+            talk_takes(&k);
     }
     for (uint32_t i = 0; i < WORKERS; i++)
         k.talker[i]->send_ps = EMU_NEVER;
@@ -199,13 +210,20 @@ static void talk_runs(uint32_t most)
 
 static void few__come_in_order_and_in_time(void)
 {
-    talk_runs(3);
+    talk_runs(3, false);
+}
+
+/* What was taken between two advances is not put there again. */
+static void few__may_be_taken_between_advances(void)
+{
+    talk_runs(3, true);
 }
 
 /* An outbox has room for four items here: what finds none goes another way. */
 static void more_than_an_outbox_holds__come_so_too(void)
 {
-    talk_runs(2 * CREDITS);
+    talk_runs(2 * CREDITS, false);
+    talk_runs(2 * CREDITS, true);
 }
 
 /* Where there is one worker, or no windows, cables stay as they are. */
@@ -242,6 +260,7 @@ int main(void)
 {
     static const struct test_case cases[] = {
         CASE(few__come_in_order_and_in_time),
+        CASE(few__may_be_taken_between_advances),
         CASE(more_than_an_outbox_holds__come_so_too),
         CASE(apart__is_nobody_else),
         {NULL, NULL},

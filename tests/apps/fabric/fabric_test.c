@@ -938,9 +938,41 @@ static void cores__are_those_that_it_may_use(void)
     CU_ASSERT_EQUAL(sched_setaffinity(0, sizeof all, &all), 0);
 }
 
+/* On timed clocks cables within a worker are fused; on raw, and between two, there is none. */
+static void cables__are_fused_within_a_worker(void)
+{
+    static const struct setting sets[] = {
+        {"kary:2,3", 1, EMU_CLOCK_RAW, EMU_CREDIT_ROW, EMU_COMBINE_ARRIVAL},
+        {"kary:2,3", 1, EMU_CLOCK_REAL, EMU_CREDIT_ROW, EMU_COMBINE_ARRIVAL},
+        {"kary:2,3", 2, EMU_CLOCK_REAL, EMU_CREDIT_COUNTER, EMU_COMBINE_ARRIVAL},
+    };
+
+    for (uint32_t i = 0; i < 3; i++) {
+        uint32_t fused = 0, others = 0, wrong = 0;
+        struct edges w;
+
+        open_in(&w, &sets[i]);
+        for (uint32_t s = 0; s < w.graph->switches; s++)
+            for (uint32_t p = 0; p < w.graph->ports; p++) {
+                const struct emu_tx *tx = switch_tx(w.fabric->sw[s], p);
+
+                if (w.graph->sw[s].end[p].kind != TOPO_END_SWITCH)
+                    continue;
+                wrong += tx->fused != (i && tx->far == tx->owner->worker);
+                fused += tx->fused;
+                others += !tx->fused;
+            }
+        CU_ASSERT_EQUAL(wrong, 0);
+        CU_ASSERT_EQUAL(fused > 0, i > 0);
+        CU_ASSERT_EQUAL(others > 0, i != 1);
+        edges_close(&w);
+    }
+}
+
 int main(void)
 {
     static const struct test_case cases[] = {
+        {"cables__are_fused_within_a_worker", cables__are_fused_within_a_worker},
         {"unicast__every_pair_delivers_once", unicast__every_pair_delivers_once},
         {"multicast__reaches_all_members_but_the_source",
          multicast__reaches_all_members_but_the_source},

@@ -41,10 +41,17 @@ struct switch_crossbar {
     uint8_t *count;             /* [row][output]: segments in the queue; [row][rows]: its levels,
                                    if there are any; beyond them 0 */
     struct switch_list *xpoint; /* [row][output]: which */
+    /* Another one. */
     struct switch_store store;
+    struct switch_little little; /* where the clock has times */
+    uint32_t rows;               /* as many outputs; those from sw.ports on are of combine units */
+    /* Seldom touched. */
     uint64_t sends; /* ports: all but those that are stuck */
-    uint32_t rows;  /* as many outputs; those from sw.ports on are of combine units */
 };
+static_assert(offsetof(struct switch_crossbar, runnable) % EMU_LINE == 0 &&
+                  offsetof(struct switch_crossbar, store) % EMU_LINE == 0 &&
+                  offsetof(struct switch_crossbar, sends) % EMU_LINE == 0,
+              "lines as they are called");
 
 /*
  * crossbar.c: its parts; false: there is no memory. Freed by switch_crossbar_free() in any case.

@@ -19,11 +19,11 @@
 #include "emu/worker/spawn.h"
 
 /*
- * Devices whose lines are on their way: so many apart from one of enum emu_fetch to the next, for a
- * line takes longer to come than a device to be stepped.
+ * Devices whose lines are on their way: a group of them apart from one of enum emu_fetch to the
+ * next, for a line takes longer to come than a device to be stepped.
  */
-#define APART          3u
-#define AHEAD          (EMU_FETCHES * APART + 1)
+#define GROUP          2u
+#define GROUPS         8u        /* one that is being found, one for each of them, one to step */
 #define AHEAD_FROM     1024u     /* devices of a worker: the lines of fewer are in a cache anyway */
 #define WORKER_NEAR_PS 50000000u /* closer than this, waiting for a time is yielding: 50 us */
 #define WORKER_ONCE_PS 1000u     /* and closer than this, a device wants to look at once */
@@ -287,31 +287,41 @@ uint64_t emu_worker_due_ps(const struct emu_worker *worker)
 
 /* A device that is going to be stepped, and what its fetch wants to be told the next time. */
 struct ahead {
-    uint32_t i;
+    const struct emu_dev *dev;
     uint64_t kept;
 };
 
-static void worker_fetch(const struct emu_worker *worker, struct ahead *at, enum emu_fetch what)
-{
-    const struct emu_dev *dev = worker->dev[at->i];
+/* Some that are next to each other in the order of steps. */
+struct group {
+    uint32_t count;
+    struct ahead at[GROUP];
+};
 
-    if (dev->fetch)
-        at->kept = dev->fetch(dev, what, at->kept);
+static inline __attribute__((always_inline)) void group_fetch(struct group *group,
+                                                              enum emu_fetch what)
+{
+    for (uint32_t k = 0; k < group->count; k++) {
+        struct ahead *at = &group->at[k];
+
+        if (at->dev->fetch)
+            at->kept = at->dev->fetch(at->dev, what, at->kept);
+    }
 }
 
 /*
- * The turn @n of window_step_ahead(), which has found @count devices so far and keeps the last of
- * them in @at: lines of those that follow are asked for, and the one found AHEAD turns ago is
- * stepped.
+ * Group number @n has been found. Those before it ask for their next lines, each for its own; the
+ * oldest is stepped, and is empty then.
  */
-static void window_turn_ahead(struct emu_worker *worker, struct ahead *at, uint32_t count,
-                              uint32_t n, uint64_t until_ps)
+static void groups_turn(struct emu_worker *worker, struct group *groups, uint32_t n,
+                        uint64_t until_ps)
 {
-    for (uint32_t what = 0, back = APART; what < EMU_FETCHES; what++, back += APART)
-        if (back <= n && n - back < count)
-            worker_fetch(worker, &at[(n - back) % AHEAD], (enum emu_fetch)what);
-    if (n >= AHEAD)
-        worker_step(worker, at[n % AHEAD].i, until_ps);
+    struct group *oldest = &groups[(n - 1 - EMU_FETCHES) % GROUPS];
+
+    for (uint32_t what = 0; what < EMU_FETCHES; what++)
+        group_fetch(&groups[(n - 1 - what) % GROUPS], (enum emu_fetch)what);
+    for (uint32_t k = 0; k < oldest->count; k++)
+        worker_step(worker, oldest->at[k].dev->index, until_ps);
+    oldest->count = 0;
 }
 
 /*
@@ -321,19 +331,22 @@ static void window_turn_ahead(struct emu_worker *worker, struct ahead *at, uint3
  */
 static void window_step_ahead(struct emu_worker *worker, uint64_t until_ps)
 {
-    struct ahead at[AHEAD];
-    uint32_t count = 0;
+    struct group groups[GROUPS] = {0}, *group = groups;
+    uint32_t n = 0;
 
     for (uint32_t w = 0; w < worker->words; w++)
         emu_each_bit (bit, worker_take(worker, w)) {
-            uint32_t i = w * 64 + bit;
+            const struct emu_dev *dev = worker->dev[w * 64 + bit];
 
-            emu_fetch_line(worker->dev[i]);
-            window_turn_ahead(worker, at, count, count, until_ps);
-            at[count++ % AHEAD] = (struct ahead){.i = i};
+            emu_fetch_line(dev);
+            group->at[group->count++] = (struct ahead){.dev = dev};
+            if (group->count < GROUP)
+                continue;
+            groups_turn(worker, groups, n++, until_ps);
+            group = &groups[n % GROUPS];
         }
-    for (uint32_t n = count; n < count + AHEAD; n++)
-        window_turn_ahead(worker, at, count, n, until_ps);
+    for (uint32_t end = n + EMU_FETCHES + 2; n < end; n++)
+        groups_turn(worker, groups, n, until_ps);
 }
 
 static void window_step(struct emu_worker *worker, uint64_t until_ps)

@@ -50,8 +50,8 @@ void switch_crosspoints_check(struct switch_dev *sw, uint64_t now_ps, switch_row
 {
     struct switch_crosspoints *xp = switch_crosspoints_of(sw);
 
-    switch_crossbar_check(&xp->bar, now_ps, sw->dev.timed ? &switch_timing_of(xp)->little : NULL,
-                          row_check, found);
+    switch_crossbar_check(&xp->bar, now_ps, sw->dev.timed ? &xp->bar.little : NULL, row_check,
+                          found);
     for (uint32_t u = 0; u < xp->units; u++)
         if (!check_unit(xp, u))
             emu_found_at(found, EMU_NO_PORT, "a combine unit does not know whose results wait");
@@ -81,7 +81,7 @@ void switch_crosspoints_rebase(struct switch_dev *sw, uint64_t by_ps)
     switch_crossbar_rebase(&xp->bar, by_ps);
     rebase_groups(sw, by_ps);
     emu_order_rebase(&timing->agenda.acts, by_ps);
-    switch_rebase_time(&timing->little.last_ps, by_ps);
+    switch_rebase_time(&xp->bar.little.last_ps, by_ps);
     for (uint32_t u = 0; u < xp->units; u++)
         switch_rebase_time(&timing->work[u].free_ps, by_ps);
 }

@@ -116,7 +116,7 @@ static inline struct emu_entry *timed_dequeue(struct switch_crosspoints *xp, uin
 
 static void timed_admit(struct switch_crosspoints *xp, uint32_t r, const struct emu_entry *entry)
 {
-    switch_little_until(&switch_timing_of(xp)->little, entry->time_ps);
+    switch_little_until(&xp->bar.little, entry->time_ps);
     xp->bar.row[r].rx.owed += !switch_admit(xp, r, entry, false, timed_put);
 }
 

@@ -45,8 +45,7 @@ struct switch_work {
 /* What the machine keeps where the clock has times. */
 struct switch_timing {
     struct switch_agenda agenda;
-    bool alone; /* the arrival that is being taken is all that happens at its time */
-    struct switch_little little;
+    bool alone;               /* the arrival that is being taken is all that happens at its time */
     struct switch_work *work; /* units */
 };
 
@@ -300,7 +299,7 @@ static inline bool switch_level_gains(struct switch_crosspoints *xp, uint32_t r,
 {
     uint32_t count = *switch_count(&xp->bar, r, o);
 
-    switch_timing_of(xp)->little.held++;
+    xp->bar.little.held++;
     return !(*switch_level(&xp->bar, r, count))++;
 }
 
@@ -312,7 +311,7 @@ static inline bool switch_level_loses(struct switch_crosspoints *xp, uint32_t r,
 {
     uint32_t count = *switch_count(&xp->bar, r, o);
 
-    switch_timing_of(xp)->little.held--;
+    xp->bar.little.held--;
     return !--*switch_level(&xp->bar, r, count + 1);
 }
 

@@ -14,7 +14,7 @@
 static inline void row_gains(struct switch_crosspoints *xp, uint32_t r, uint32_t o,
                              const struct emu_entry *entry)
 {
-    switch_little_until(&switch_timing_of(xp)->little, entry->time_ps);
+    switch_little_until(&xp->bar.little, entry->time_ps);
     switch_put_slot(xp, r, o, entry);
     xp->bar.row[r].rx.owed -= switch_level_gains(xp, r, o);
 }

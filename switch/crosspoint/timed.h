@@ -155,12 +155,12 @@ static inline __attribute__((always_inline)) void timed_send(struct switch_cross
         timed_agenda(xp)->stalled |= emu_bit(o);
         return;
     }
-    switch_little_until(&switch_timing_of(xp)->little, at_ps);
+    switch_little_until(&xp->bar.little, at_ps);
     r = emu_bits_next(out->waiting, out->last);
     out->last = (uint8_t)r;
     entry = timed->dequeue(xp, r, o);
     at_ps = switch_no_sooner(at_ps, entry);
-    switch_timing_of(xp)->little.waited_ps += at_ps - entry->time_ps;
+    xp->bar.little.waited_ps += at_ps - entry->time_ps;
     emu_tx_depart_told(&out->tx, &xp->bar.sw.dev, xp->bar.sw.profile, entry, at_ps);
     if (out->waiting)
         timed_plan_port(xp, o, at_ps);
@@ -186,7 +186,7 @@ static inline __attribute__((always_inline)) void timed_work_ends(struct switch_
                                                                   const struct switch_timed *timed)
 {
     struct switch_work *work = &switch_timing_of(xp)->work[u];
-    struct switch_little *little = &switch_timing_of(xp)->little;
+    struct switch_little *little = &xp->bar.little;
 
     work->working = false;
     work->free_ps = at_ps;

@@ -197,7 +197,7 @@ static inline struct switch_fifos *timed_fifos(struct switch_crosspoints *xp)
 
 static inline void timed_leave(struct switch_crosspoints *xp, uint32_t slot, uint64_t at_ps)
 {
-    switch_little_leave(&switch_timing_of(xp)->little, &xp->bar.store.slot[slot], at_ps);
+    switch_little_leave(&xp->bar.little, &xp->bar.store.slot[slot], at_ps);
 }
 
 static bool timed_move(struct switch_crosspoints *xp, uint32_t r, uint64_t at_ps)
@@ -210,10 +210,10 @@ static bool timed_move(struct switch_crosspoints *xp, uint32_t r, uint64_t at_ps
 static inline void timed_admit(struct switch_crosspoints *xp, uint32_t r,
                                const struct emu_entry *entry)
 {
-    switch_little_until(&switch_timing_of(xp)->little, entry->time_ps);
+    switch_little_until(&xp->bar.little, entry->time_ps);
     if (!fifo_enter(xp, timed_fifos(xp), r, entry))
         return;
-    switch_timing_of(xp)->little.held++;
+    xp->bar.little.held++;
     if (timed_fifos(xp)->in.fifo[r].queued == 1)
         timed_move(xp, r, entry->time_ps);
 }

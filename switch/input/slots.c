@@ -114,7 +114,7 @@ static void slots_send_unicast(struct switch_slots *sw, uint32_t r, uint32_t o, 
 
     switch_out_loses(bar, r, o, left);
     at_ps = switch_no_sooner(at_ps, entry);
-    switch_little_leave(&sw->little, entry, at_ps);
+    switch_little_leave(&sw->bar.little, entry, at_ps);
     bar->row[r].rx.owed++;
     slots_depart(sw, o, *entry, at_ps);
 }
@@ -132,7 +132,7 @@ static void slots_send_multicast(struct switch_slots *sw, uint32_t r, uint64_t o
     if (sw->in.outs[slot])
         return;
     switch_inputs_leave(&sw->in, &sw->bar, r);
-    switch_little_leave(&sw->little, entry, at_ps);
+    switch_little_leave(&sw->bar.little, entry, at_ps);
     sw->arbiter[r].head_slot = at_ps / sw->length_ps + 1;
 }
 
@@ -145,7 +145,7 @@ static inline uint32_t slots_act(struct switch_dev *base, const void *own)
     uint32_t moved = 0;
 
     (void)own;
-    switch_little_until(&sw->little, at_ps);
+    switch_little_until(&sw->bar.little, at_ps);
     sw->from_ps = at_ps + sw->length_ps;
     sw->next_ps = EMU_NEVER;
     switch_match(sw, at_ps / sw->length_ps, slots_free(sw, slots_wanted(sw), at_ps), sends);
@@ -206,7 +206,7 @@ static void slots_admit(struct switch_slots *sw, uint32_t r, const struct emu_en
         switch_inputs_drop(&sw->bar, r, entry);
         return;
     }
-    sw->little.held++;
+    sw->bar.little.held++;
     if (unicast)
         slots_put(sw, r, slots_choose(sw, r, outs), entry);
     else
@@ -225,7 +225,7 @@ static inline uint64_t slots_arrive(struct switch_dev *base, struct emu_order *a
     bool empty = !fifo->queued;
 
     (void)own;
-    switch_little_until(&sw->little, event.at_ps);
+    switch_little_until(&sw->bar.little, event.at_ps);
     slots_admit(sw, r, emu_rx_front(&sw->bar.row[r].rx, until_ps));
     switch_entered(&sw->bar, r, event.at_ps);
     if (empty && fifo->queued)
@@ -338,7 +338,7 @@ static void slots_check(struct switch_dev *base, uint64_t now_ps, const struct e
 {
     struct switch_slots *sw = switch_slots_of(base);
 
-    switch_crossbar_check(&sw->bar, now_ps, &sw->little, check_row, found);
+    switch_crossbar_check(&sw->bar, now_ps, &sw->bar.little, check_row, found);
 }
 
 /* Slots still begin at multiples of their length: one may be longer, where time is rebased. */
@@ -347,7 +347,7 @@ static void slots_rebase(struct switch_dev *base, uint64_t by_ps)
     struct switch_slots *sw = switch_slots_of(base);
 
     switch_crossbar_rebase(&sw->bar, by_ps);
-    switch_rebase_time(&sw->little.last_ps, by_ps);
+    switch_rebase_time(&sw->bar.little.last_ps, by_ps);
     switch_rebase_time(&sw->next_ps, by_ps);
     switch_rebase_time(&sw->from_ps, by_ps);
     for (uint32_t p = 0; p < base->ports; p++)

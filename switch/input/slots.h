@@ -21,7 +21,6 @@ struct switch_arbiter {
 struct switch_slots {
     struct switch_crossbar bar;
     struct switch_inputs in;
-    struct switch_little little;
     struct switch_arbiter *arbiter; /* ports */
     uint64_t stalled;               /* outputs with a segment and no credit on its way */
     uint64_t counted;               /* outputs whose stall has been counted */

@@ -4,6 +4,7 @@
  */
 #include "emu/worker/worker.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -23,10 +24,12 @@
  * next, for a line takes longer to come than a device to be stepped.
  */
 #define GROUP          2u
-#define GROUPS         8u        /* one that is being found, one for each of them, one to step */
+#define GROUPS         8u        /* of which EMU_FETCHES + 2 are in use */
 #define AHEAD_FROM     1024u     /* devices of a worker: the lines of fewer are in a cache anyway */
 #define WORKER_NEAR_PS 50000000u /* closer than this, waiting for a time is yielding: 50 us */
 #define WORKER_ONCE_PS 1000u     /* and closer than this, a device wants to look at once */
+
+static_assert(GROUPS >= EMU_FETCHES + 2 && (GROUPS & (GROUPS - 1)) == 0, "their numbers wrap");
 
 static bool signals_create(struct emu_signals *signals, uint32_t words, uint32_t devs)
 {

@@ -204,8 +204,9 @@ struct run {
     char exe[PATH_MAX];
     char program[PATH_MAX];
     char ranks[16];
-    char report[64]; /* the file of the fabric's report; empty: none */
-    int report_fd;   /* it, which has no name and so is nowhere when this process has ended */
+    /* The fabric's report, which has no name and so is nowhere when this process has ended. */
+    int report_fd; /* -1: there is none */
+    char report[64];
 };
 
 static void run_prepare(struct run *run, const struct cell *cell, enum contender who)
@@ -215,7 +216,6 @@ static void run_prepare(struct run *run, const struct cell *cell, enum contender
     own_path(run->exe, sizeof run->exe);
     program_path(run->program, sizeof run->program, cell->program);
     snprintf(run->ranks, sizeof run->ranks, "%d", cell->ranks);
-    run->report[0] = '\0';
     run->report_fd = -1;
     if (contenders[who].fabric) {
         run->report_fd = memfd_create("report", MFD_CLOEXEC);
@@ -323,7 +323,7 @@ static void run_once(const struct bench *bench, const struct cell *cell, enum co
     run_prepare(run, cell, who);
     if (bench_child_run(child, (char *const *)run->argv, (char *const *)run->env,
                         bench->quick ? 20 : 60, error, sizeof results->error[who]) == 0) {
-        if (run->report[0])
+        if (run->report_fd >= 0)
             report_check(run->report, cell, who, error, sizeof results->error[who]);
         if (!error[0])
             take_figures(cell, who, child->out, results);

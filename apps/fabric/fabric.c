@@ -135,7 +135,7 @@ static int fabric_plug_cable(const struct fabric *fabric, struct switch_dev *sw,
 {
     const struct emu_profile *profile = &fabric->config.profile;
     bool channels = fabric_has_engines(&fabric->config);
-    uint32_t credits = channels ? emu_vc_ring(profile) : emu_profile_credits(profile);
+    uint32_t credits = fabric_cable_credits(&fabric->config);
     struct emu_dev *from = switch_emu_dev(sw), *to = switch_emu_dev(far);
     struct emu_tx *tx = switch_tx(sw, port);
     struct emu_rx *rx = switch_rx(far, far_port);

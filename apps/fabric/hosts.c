@@ -254,9 +254,7 @@ static int plug_crossing(struct fabric *fabric, const struct fabric_crossing *cr
 {
     const struct fabric_hosts *hosts = fabric->config.hosts;
     const struct emu_profile *profile = &fabric->config.profile;
-    uint32_t credits = fabric_has_engines(&fabric->config) ? emu_vc_ring(profile)
-                                                           : emu_profile_credits(profile);
-    uint32_t beyond;
+    uint32_t beyond, credits = fabric_cable_credits(&fabric->config);
     struct fabric_crossing_end end =
         end_here(fabric, &fabric->links.cable[crossing->cable], &beyond);
     int err = end_retry(fabric, crossing, &end);

@@ -12,6 +12,7 @@
 #include "apps/fabric/look/stalls.h"
 #include "emu/combiner.h"
 #include "emu/edge/fabric.h"
+#include "emu/link/channels.h"
 #include "emu/link/pool.h"
 #include "emu/table.h"
 #include "emu/worker/windows.h"
@@ -263,6 +264,13 @@ int fabric_make_crossings(struct fabric *fabric);
 static inline bool fabric_has_engines(const struct fabric_config *config)
 {
     return emu_profile_has_engines(&config->profile);
+}
+
+/* Of a cable between switches; with engines its channels keep their own accounts. */
+static inline uint32_t fabric_cable_credits(const struct fabric_config *config)
+{
+    return fabric_has_engines(config) ? emu_vc_ring(&config->profile)
+                                      : emu_profile_credits(&config->profile);
 }
 
 /* Has each switch a combine unit that is a link engine? */

@@ -15,6 +15,7 @@
 
 #include "emu/alloc.h"
 #include "emu/hostlink/entry.h"
+#include "emu/link/channels.h"
 #include "emu/link/replay.h"
 
 #define CABLE_PRESSING 64u /* credits, or a quarter of the depth, go at once */

@@ -8,6 +8,7 @@
 
 #include "emu/alloc.h"
 #include "emu/hostlink/entry.h"
+#include "emu/link/channels.h"
 #include "emu/worker/worker.h"
 
 /* A cable's end here: the device's own ends of the local cable. */

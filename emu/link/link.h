@@ -541,86 +541,6 @@ static inline void emu_tx_depart(struct emu_tx *tx, const struct emu_entry *entr
     tx->untold++;
 }
 
-/* --- cables with channels (packet.h): both ends keep their own accounts (vc.h) ------ */
-
-#define EMU_VC_SLOTS     128u /* of such a cable's rings: so many, or twice as many */
-#define EMU_VC_SLOTS_MAX (2 * EMU_VC_SLOTS)
-
-/**
- * emu_vc_slots - ring slots that may be in use: one for the segment in each buffer slot, one for a
- * reply on each channel, and for each channel one more that was sent just before its packet was
- * given up at the far end. Pure.
- */
-static inline uint32_t emu_vc_slots(const struct emu_profile *profile)
-{
-    return 3 * profile->channels + profile->pool_slots;
-}
-
-/** emu_vc_ring - slots of those rings: some more, for faults may forge credits. Pure. */
-static inline uint32_t emu_vc_ring(const struct emu_profile *profile)
-{
-    return emu_vc_slots(profile) < EMU_VC_SLOTS ? EMU_VC_SLOTS : EMU_VC_SLOTS_MAX;
-}
-
-/**
- * emu_tx_has_slot - has the far end emptied the ring's next slot? Replies take it without a credit.
- */
-static inline bool emu_tx_has_slot(const struct emu_tx *tx)
-{
-    return emu_ring_has_slot(&tx->data);
-}
-
-/**
- * emu_tx_depart_packet - timed: put a segment or a reply on the wire; its head leaves at
- * @depart_ps, no earlier than tx->busy_ps. The caller has seen to the room.
- */
-static inline void emu_tx_depart_packet(struct emu_tx *tx, struct emu_entry *entry,
-                                        uint64_t depart_ps)
-{
-    const struct emu_profile *profile = tx->profile;
-
-    tx->busy_ps = depart_ps + (entry->packet.wire + 1u) * profile->link_ps_per_byte;
-    entry->time_ps = depart_ps + profile->channel_ps + profile->switch_ps;
-    if (__builtin_expect(tx->slow, 0))
-        entry->time_ps += emu_tx_late_ps(tx, entry->packet.wire + 1u);
-    emu_dev_expect(tx->owner, entry->time_ps);
-    emu_tx_send(tx, entry);
-}
-
-/** emu_rx_note - what goes back is told to the tap, where there is one. */
-static inline void emu_rx_note(const struct emu_rx *rx, uint32_t count, uint32_t channel,
-                               uint64_t arrive_ps)
-{
-    if (__builtin_expect(rx->tapped, 0))
-        emu_tap_credits(rx, count, channel, arrive_ps);
-}
-
-/**
- * emu_rx_put_credits - @count segments of @channel have left the receiver: their credits. The
- * sender is to be told.
- */
-static inline void emu_rx_put_credits(struct emu_rx *rx, uint32_t count, uint32_t channel,
-                                      uint64_t arrive_ps)
-{
-    emu_rx_note(rx, count, channel, arrive_ps);
-    emu_credit_put(&rx->credit, count, channel, arrive_ps);
-}
-
-/** emu_rx_pay_apart - timed: @count credits of @channel go back to another worker's device. */
-void emu_rx_pay_apart(struct emu_rx *rx, uint32_t count, uint32_t channel, uint64_t arrive_ps);
-
-/** emu_rx_pay_channel - the same of one, and the sender is told. */
-static inline void emu_rx_pay_channel(struct emu_rx *rx, uint32_t channel, uint64_t arrive_ps)
-{
-    if (__builtin_expect(rx->apart, 0)) {
-        emu_rx_pay_apart(rx, 1, channel, arrive_ps);
-        return;
-    }
-    emu_rx_put_credits(rx, 1, channel, arrive_ps);
-    emu_dev_expect(rx->owner, arrive_ps);
-    emu_rx_tell(rx, rx->owner->worker);
-}
-
 /** emu_tx_flush - tell the receiver. Once a burst. */
 static inline void emu_tx_flush(struct emu_tx *tx)
 {
@@ -733,6 +653,17 @@ static inline uint64_t emu_rx_next_ps(struct emu_rx *rx)
 {
     return emu_rx_front_ps(rx, 0);
 }
+
+/** emu_rx_note - what goes back is told to the tap, where there is one. */
+static inline void emu_rx_note(const struct emu_rx *rx, uint32_t count, uint32_t channel,
+                               uint64_t arrive_ps)
+{
+    if (__builtin_expect(rx->tapped, 0))
+        emu_tap_credits(rx, count, channel, arrive_ps);
+}
+
+/** emu_rx_pay_apart - timed: @count credits of @channel go back to another worker's device. */
+void emu_rx_pay_apart(struct emu_rx *rx, uint32_t count, uint32_t channel, uint64_t arrive_ps);
 
 /** emu_rx_pay_else - emu_rx_pay() where it is no plain local cable: an edge, or tapped. */
 void emu_rx_pay_else(struct emu_rx *rx, struct emu_dev *dev, uint32_t owed, uint64_t arrive_ps);

@@ -12,7 +12,7 @@
 #include <stdalign.h>
 
 #include "emu/fault/fault.h"
-#include "emu/link/link.h"
+#include "emu/link/channels.h"
 #include "emu/packet/vc.h"
 
 /* waiting packets that are looked at, at most, to find one whose flow may send */

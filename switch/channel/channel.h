@@ -20,6 +20,7 @@
 
 #include "emu/packet/vc.h"
 #include "emu/fault/fault.h"
+#include "emu/link/channels.h"
 #include "switch/base.h"
 #include "switch/events.h"
 #include "switch/store.h"

@@ -7,7 +7,7 @@
 
 #include "emu/alloc.h"
 #include "emu/bits.h"
-#include "emu/link/link.h"
+#include "emu/link/channels.h"
 #include "emu/now.h"
 #include "topo/topo.h"
 

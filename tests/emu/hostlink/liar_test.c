@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "emu/hostlink/wire.h"
+#include "emu/link/channels.h"
 #include "emu/link/intake.h"
 #include "tests/test.h"
 #include "tests/world/hostlink/duo.h"

@@ -13,6 +13,7 @@
 #define TESTS_WORLD_HOSTLINK_DUO_H
 
 #include "emu/hostlink/hostlink.h"
+#include "emu/link/channels.h"
 #include "emu/packet/vc.h"
 #include "emu/worker/worker.h"
 #include "tests/world/hostlink/wire.h"

@@ -14,6 +14,7 @@
 #define TESTS_WORLD_VCNET_H
 
 #include "emu/fault/fault.h"
+#include "emu/link/channels.h"
 #include "emu/packet/packet.h"
 #include "emu/worker/windows.h"
 #include "switch/switch.h"

@@ -57,6 +57,9 @@ static const char *from_radix(struct clos *c, uint32_t radix, uint32_t levels, u
         return "levels is 1 to 8";
     if (radix < 2 || radix > TOPO_PORTS_MAX)
         return "radix is 2 to 60, the ports of a switch";
+    if (over == 1 && radix % 2)
+        return "radix is to be even: half of the ports up, half down (over=F: F down to each one "
+               "up)";
     if (over < 1 || over >= radix || radix % (over + 1))
         return "over=F needs a radix that F + 1 divides: F ports down to each one up";
     if (levels > 2 && radix % 2)

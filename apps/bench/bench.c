@@ -74,13 +74,6 @@ static const struct entry entries[] = {
 
 #define ENTRIES (sizeof entries / sizeof entries[0])
 
-static int list(void)
-{
-    for (size_t i = 0; i < ENTRIES; i++)
-        printf("%-22s %s\n", entries[i].name, entries[i].about);
-    return EXIT_SUCCESS;
-}
-
 /* --- which -------------------------------------------------------------------------- */
 
 /* "mpi" is the beginning of "mpi.latency8", "idle256" of "idle256_raw". */
@@ -117,6 +110,15 @@ static int check_only(const char *only)
         only += bytes + (only[bytes] == ',');
     }
     return 0;
+}
+
+/* Prints those that --only stands for. Returns an exit status. */
+static int list(const char *only)
+{
+    for (size_t i = 0; i < ENTRIES; i++)
+        if (chosen(only, &entries[i]))
+            printf("%-22s %s\n", entries[i].name, entries[i].about);
+    return EXIT_SUCCESS;
 }
 
 /* --- the command line --------------------------------------------------------------- */
@@ -194,11 +196,11 @@ static int parse(struct asked *asked, int argc, char **argv)
 
     if (status >= 0)
         return status;
-    if (asked->list)
-        return list();
     if (options.operands < argc)
         return options_usage_error("bench", "bench takes no '%.80s'", argv[options.operands]);
-    return check_only(asked->only) ? EXIT_USAGE : -1;
+    if (check_only(asked->only))
+        return EXIT_USAGE;
+    return asked->list ? list(asked->only) : -1;
 }
 
 /* --- the run ------------------------------------------------------------------------ */

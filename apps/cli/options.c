@@ -7,6 +7,7 @@
  */
 #include "apps/cli/options.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <getopt.h>
 #include <stdarg.h>
@@ -246,7 +247,6 @@ static bool read_host(struct options *options, const char *value, const char **r
 static bool read_launch(struct options *options, const char *value, const char **right)
 {
     *right = "a command, or none";
-    options->launch_given = true;
     options->launch = strcmp(value, "none") == 0 ? NULL : value;
     return *value != '\0';
 }
@@ -344,6 +344,8 @@ static const struct option_row rows[] = {
 #define HELP   1000
 #define SHARED (OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_BOUNDS)
 #define OWN    2000 /* and the number of a command's own option */
+
+static_assert(ROWS <= 64, "struct options.given has a bit for each");
 
 int options_usage_error(const char *command, const char *format, ...)
 {
@@ -445,12 +447,45 @@ static int take_option(struct options *options, const char *command,
 
     if (got >= OWN ? owns->row[got - OWN].read(owns->into, optarg, &right)
                    : rows[got - 1].read(options, optarg, &right)) {
+        if (got < OWN)
+            options->given |= UINT64_C(1) << (got - 1);
         if (got < OWN && rows[got - 1].group & SHARED && !share(options, name, optarg))
             return options_usage_error(command, "--%s: that is one option too many", name);
         return -1;
     }
     return options_usage_error(command, "--%s %.80s: it must be %s", name, optarg ? optarg : "",
                                right);
+}
+
+/* Options that have no meaning without another one. */
+static const struct {
+    const char *name, *of;
+} parts[] = {
+    {"capture-filter", "capture"},  {"snaplen", "capture"}, {"timeline-bytes", "timeline"},
+    {"timeline-limit", "timeline"}, {"host", "cluster"},    {"launch", "cluster"},
+};
+
+static size_t row_of(const char *name)
+{
+    size_t i = 0;
+
+    while (strcmp(rows[i].name, name) != 0)
+        i++;
+    return i;
+}
+
+/* Says what is lacking, if @command takes it. Returns -1 to go on. */
+static int check_parts(const struct options *options, const struct options_command *command)
+{
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        const struct option_row *of = &rows[row_of(parts[i].of)];
+
+        if (options->given >> row_of(parts[i].name) & 1 && !(options->given >> (of - rows) & 1) &&
+            command->groups & of->group)
+            return options_usage_error(command->name, "--%s has no meaning without --%s %s",
+                                       parts[i].name, of->name, of->value);
+    }
+    return -1;
 }
 
 /* What no reader sees alone. Returns -1 to go on. */
@@ -460,11 +495,8 @@ static int check_together(const struct options *options, const struct options_co
 
     if (options->topo && options->nodes)
         return options_usage_error(command->name, "--topo and --nodes exclude each other");
-    if ((options->host || options->launch_given) && !options->cluster)
-        return options_usage_error(command->name,
-                                   "--%s is about several hosts; name the cluster file: --cluster "
-                                   "FILE",
-                                   options->host ? "host" : "launch");
+    if (check_parts(options, command) >= 0)
+        return EXIT_USAGE;
     if (virtual && !(command->groups & OPTIONS_VIRTUAL))
         return options_usage_error(command->name,
                                    "--clock virtual: it must be raw or real; virtual time is what "

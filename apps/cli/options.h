@@ -87,7 +87,6 @@ struct options {
     const char *cluster;      /* file; NULL: one host */
     const char *host;         /* this one's name there; NULL: not given */
     const char *launch;       /* agent that starts the others; NULL: none */
-    bool launch_given;
     struct {
         const char *name, *value;
     } shared[OPTIONS_SHARED_MAX]; /* given options that all hosts of a fabric must have */
@@ -98,8 +97,9 @@ struct options {
     bool json;
     bool foreground;
     bool check;
-    bool dashes;  /* the operands came after "--" */
-    int operands; /* index in argv of the first */
+    uint64_t given; /* options that were, by bit: in options.c */
+    bool dashes;    /* the operands came after "--" */
+    int operands;   /* index in argv of the first */
 };
 
 /**

@@ -165,8 +165,15 @@ class BenchTest(FabemuCase):
                               "mpi.latency8", "mpi.bandwidth1M", "mpi.collectives.np16"},
                              set(names))
 
+    def test_list__of_some_names_these_alone(self):
+        done = self.fabemu("bench", "--list", "--only", "ack,crc")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual([line.split()[0] for line in done.stdout.splitlines()],
+                         ["crc", "ack.hops", "ack.split", "ack.rate", "ack.virtual"])
+
     def test_usage_errors__are_one_line_and_exit_2(self):
         for args, words in (
+                (("--list", "--only", "rings"), ["'rings'", "--list"]),
                 (("--only", "rings"), ["'rings'", "--list"]),
                 (("--only", ""), ["--list"]),
                 (("--repeat", "0"), ["1 to 99"]),

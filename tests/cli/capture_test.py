@@ -384,6 +384,9 @@ class CaptureTest(FabemuCase):
             with self.subTest(words):
                 self.one_line(self.fabemu("capture", *words), code, said)
                 self.assertFalse(os.path.exists(self.path()))
+        for words in (("--capture-filter", "kind=barrier"), ("--snaplen", "240")):
+            self.one_line(self.fabemu("run", *words, "--", "true"), 2,
+                          words[0] + " has no meaning without --capture FILE")
         done = self.fabemu("run", "--capture", self.path(), "--capture-filter", "switch=999",
                            "--", "true")
         self.one_line(done, 1, "switch")

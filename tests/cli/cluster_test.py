@@ -106,7 +106,7 @@ class ClusterTest(FabemuCase):
             for option in (("--host", "x"), ("--launch", "x"), ("--launch", "none")):
                 done = self.fabemu(*command, *option, "--", "true")
                 self.assertEqual(done.returncode, 2, (command, option))
-                self.assertIn(option[0] + " is about several hosts", done.stderr)
+                self.assertIn(option[0] + " has no meaning without --cluster FILE", done.stderr)
         done = self.fabemu("cluster", "--check", os.path.join(self.dir, "none"))
         self.assertEqual(done.returncode, 1)
         self.assertIn("cannot read the cluster file", done.stderr)

@@ -77,6 +77,12 @@ class Program(FabemuCase):
         with open(self.report) as f:
             return done, json.load(f)
 
+    def test_parts_of_a_timeline__are_refused_without_one(self):
+        for words in (("--timeline-bytes", "8"), ("--timeline-limit", "256")):
+            done = self.fabemu("run", *words, "--", "true")
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(words[0] + " has no meaning without --timeline FILE", done.stderr)
+
     def test_report(self):
         done, report = self.run_it()
         told = report["communication"]

@@ -251,18 +251,40 @@ static void (*const has_all[NIC_OP_KINDS])(struct fabemu *fab, struct nic_peer *
     [NIC_OP_SERVE_PUT] = served_put_has_all,
 };
 
-static void receive_data(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg)
+/* A piece of DATA has come for @op, @n bytes that belong at @offset. */
+static inline void data_put(struct nic_op *op, uint64_t offset, const struct emu_seg *seg,
+                            uint64_t n)
+{
+    const uint8_t *from = seg->payload + sizeof(struct nic_wire_data);
+
+    if (op->iovs == 1)
+        emu_copy((uint8_t *)op->iov[0].base + offset, from, n);
+    else
+        nic_op_write(op, offset, from, n);
+    op->moved += n;
+}
+
+/* Is @op one that DATA comes for, with room for @n bytes at @offset? */
+static inline bool data_fits(const struct nic_op *op, uint64_t offset, uint64_t n)
+{
+    return has_all[op->kind] && op->state == NIC_OP_WAITING && offset <= op->bytes &&
+           n <= op->bytes - offset && n <= op->bytes - op->moved;
+}
+
+/* Returns the operation that it was for, if that waits for more; else NULL. */
+static struct nic_op *receive_data(struct fabemu *fab, struct nic_peer *peer,
+                                   const struct emu_seg *seg)
 {
     struct nic_wire_data data;
 
     if (seg->hdr.len <= sizeof data) {
         fab->counts.malformed++;
-        return;
+        return NULL;
     }
     memcpy(&data, seg->payload, sizeof data);
     if (!peer->life || data.check != (uint16_t)peer->rx_check) {
         fab->counts.stranger++;
-        return;
+        return NULL;
     }
 
     uint64_t n = seg->hdr.len - sizeof data;
@@ -270,21 +292,72 @@ static void receive_data(struct fabemu *fab, struct nic_peer *peer, const struct
     struct nic_op *op = nic_op_find(fab, data.id, peer->node);
 
     if (!op)
-        return;
-    if (!has_all[op->kind] || op->state != NIC_OP_WAITING || offset > op->bytes ||
-        n > op->bytes - offset || n > op->bytes - op->moved) {
+        return NULL;
+    if (!data_fits(op, offset, n)) {
         fab->counts.malformed++;
-        return;
+        return NULL;
     }
     if (emu_listed(&peer->connect)) /* who sends what we wait for is there */
         nic_peer_opened(fab, peer);
-    if (op->iovs == 1)
-        emu_copy((uint8_t *)op->iov[0].base + offset, seg->payload + sizeof data, n);
-    else
-        nic_op_write(op, offset, seg->payload + sizeof data, n);
-    op->moved += n;
-    if (op->moved == op->bytes)
-        has_all[op->kind](fab, peer, op);
+    data_put(op, offset, seg, n);
+    if (op->moved < op->bytes)
+        return op;
+    has_all[op->kind](fab, peer, op);
+    return NULL;
+}
+
+/* What is the same of the pieces of a stream, and the number of the next one. */
+struct data_next {
+    uint64_t whom; /* the header's words, */
+    uint64_t says; /* whose lower half is the number; */
+    uint64_t data; /* and struct nic_wire_data */
+};
+
+static inline struct data_next data_next_of(const struct emu_seg *seg)
+{
+    struct data_next ret;
+
+    static_assert(offsetof(struct emu_hdr, seq) == 8 && sizeof(struct nic_wire_data) == 8, "words");
+    memcpy(&ret.whom, &seg->hdr, sizeof ret.whom);
+    memcpy(&ret.says, &seg->hdr.seq, sizeof ret.says);
+    memcpy(&ret.data, seg->payload, sizeof ret.data);
+    return ret;
+}
+
+/* So many full pieces from number @seq on do not end @op. */
+static inline uint64_t data_room(const struct nic_op *op, uint32_t seq)
+{
+    uint64_t offset = (uint64_t)seq * NIC_DATA_BYTES, left = op->bytes - op->moved;
+
+    if (offset >= op->bytes || !left)
+        return 0;
+    left = left < op->bytes - offset ? left : op->bytes - offset;
+    return (left - 1) / NIC_DATA_BYTES;
+}
+
+/*
+ * The pieces right behind @before, a full one for @op: as long as each is the next one of the same
+ * stream it differs from that in its number alone, and what was checked then holds. At most @most,
+ * popped; they do not end @op. Returns how many.
+ */
+static uint32_t data_run(struct fabemu *fab, struct nic_op *op, const struct emu_seg *before,
+                         uint32_t most)
+{
+    struct data_next next = data_next_of(before);
+    uint64_t room = data_room(op, before->hdr.seq + 1);
+    const struct emu_seg *seg;
+    uint32_t run = 0;
+
+    for (; run < most && run < room && (seg = emu_edge_nic_peek(&fab->edge, fab->now_ps)); run++) {
+        struct data_next is = data_next_of(seg);
+
+        next.says = (next.says & ~(uint64_t)UINT32_MAX) | (uint32_t)(next.says + 1);
+        if (is.whom != next.whom || is.says != next.says || is.data != next.data)
+            break;
+        data_put(op, (uint32_t)next.says * NIC_DATA_BYTES, seg, NIC_DATA_BYTES);
+        emu_edge_nic_pop(&fab->edge);
+    }
+    return run;
 }
 
 /* --- all ---------------------------------------------------------------------------- */
@@ -300,12 +373,29 @@ static void receive_hello(struct fabemu *fab, struct nic_peer *peer, const struc
         nic_peer_hello(fab, peer, &hello);
 }
 
+static inline bool unicast_is_sane(const struct fabemu *fab, const struct emu_seg *seg)
+{
+    return seg->hdr.len > sizeof(struct nic_wire_data) && seg->hdr.len <= EMU_PAYLOAD_BYTES &&
+           seg->hdr.src < fab->info.nodes && seg->hdr.dst == fab->info.node;
+}
+
+/* DATA at the front of the ring, and what follows it of its stream: how much, popped. 0: none. */
+static uint32_t receive_stream(struct fabemu *fab, const struct emu_seg *seg, uint32_t most)
+{
+    struct nic_op *op;
+
+    if (!unicast_is_sane(fab, seg) || seg->payload[0] != NIC_DATA)
+        return 0;
+    op = receive_data(fab, nic_peer(fab, seg->hdr.src), seg);
+    emu_edge_nic_pop(&fab->edge);
+    return 1 + (op && seg->hdr.len == EMU_PAYLOAD_BYTES ? data_run(fab, op, seg, most - 1) : 0);
+}
+
 static void receive_unicast(struct fabemu *fab, const struct emu_seg *seg)
 {
     struct nic_wire_head head;
 
-    if (seg->hdr.len <= sizeof(struct nic_wire_data) || seg->hdr.len > EMU_PAYLOAD_BYTES ||
-        seg->hdr.src >= fab->info.nodes || seg->hdr.dst != fab->info.node) {
+    if (!unicast_is_sane(fab, seg)) {
         fab->counts.malformed++;
         return;
     }
@@ -413,7 +503,8 @@ uint32_t nic_receive(struct fabemu *fab)
 
     while (taken < NIC_RECEIVE_BURST && (seg = emu_edge_nic_peek(&fab->edge, fab->now_ps))) {
         uint32_t most = NIC_RECEIVE_TELL - taken % NIC_RECEIVE_TELL;
-        uint32_t run = seg->hdr.kind == EMU_UNICAST ? 0 : nic_group_receive_run(fab, seg, most);
+        uint32_t run = seg->hdr.kind == EMU_UNICAST ? receive_stream(fab, seg, most)
+                                                    : nic_group_receive_run(fab, seg, most);
 
         if (!run) {
             receive_one(fab, seg);

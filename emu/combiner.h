@@ -26,32 +26,12 @@
 #include "emu/link/pool.h"
 
 /**
- * emu_combiner_says - what a header says of its operation, all but from whom and to where: its
- * second half, as a word, whose lower half is the number. Pure.
- */
-static inline uint64_t emu_combiner_says(const struct emu_hdr *hdr)
-{
-    uint64_t says;
-
-    static_assert(offsetof(struct emu_hdr, seq) == 8 && sizeof *hdr == 16,
-                  "seq, kind, len, op, type");
-    memcpy(&says, &hdr->seq, sizeof says);
-    return says;
-}
-
-/** emu_combiner_next - what is said of the operation with the next number, which wraps. Pure. */
-static inline uint64_t emu_combiner_next(uint64_t says)
-{
-    return (says & ~(uint64_t)UINT32_MAX) | (uint32_t)(says + 1);
-}
-
-/**
- * emu_combiner_agrees - are both of one operation, as their headers say? The caller clears what is
- * its own in the kinds. Pure.
+ * emu_combiner_agrees - are both of one operation, as their headers say? All is compared but from
+ * whom and to where. The caller clears what is its own in the kinds. Pure.
  */
 static inline bool emu_combiner_agrees(const struct emu_hdr *a, const struct emu_hdr *b)
 {
-    return emu_combiner_says(a) == emu_combiner_says(b);
+    return emu_hdr_words(a).says == emu_hdr_words(b).says;
 }
 
 /* Two contributions to one operation whose headers do not agree, kept for who asks why it waits. */

@@ -31,22 +31,22 @@
  * emu_around_write - a full segment to @to: @hdr, a payload of the 8 bytes at @first, and all
  * others from @rest on. The payload may change under us; nothing of it is followed.
  */
-static inline void emu_around_write(struct emu_seg *to, const struct emu_hdr *hdr,
-                                    const void *first, const void *rest)
+static inline void emu_around_write(struct emu_seg *to, struct emu_hdr_words hdr, const void *first,
+                                    const void *rest)
 {
 #if defined(__SSE2__)
     const uint32_t parts = (EMU_PAYLOAD_BYTES - 8) / sizeof(__m128i);
     const char *from = (const char *)rest + 8;
     __m128i *at = (__m128i *)(void *)to;
 
-    static_assert(sizeof *hdr == sizeof *at && EMU_PAYLOAD_BYTES % sizeof *at == 0, "parts");
-    _mm_stream_si128(at, _mm_loadu_si128((const __m128i *)(const void *)hdr));
+    static_assert(sizeof hdr == sizeof *at && EMU_PAYLOAD_BYTES % sizeof *at == 0, "parts");
+    _mm_stream_si128(at, _mm_set_epi64x((long long)hdr.says, (long long)hdr.whom));
     _mm_stream_si128(at + 1, _mm_unpacklo_epi64(_mm_loadl_epi64((const __m128i *)first),
                                                 _mm_loadl_epi64((const __m128i *)rest)));
     for (uint32_t i = 0; i < parts; i++)
         _mm_stream_si128(at + 2 + i, _mm_loadu_si128((const __m128i *)(const void *)from + i));
 #else
-    to->hdr = *hdr;
+    emu_hdr_store(&to->hdr, hdr);
     memcpy(to->payload, first, 8);
     emu_copy(to->payload + 8, rest, EMU_PAYLOAD_BYTES - 8);
 #endif

@@ -480,7 +480,7 @@ static inline bool edge_put_around(struct emu_edge *edge, const struct emu_hdr *
 {
     if (!edge->streams || !payload || hdr->len != EMU_PAYLOAD_BYTES)
         return false;
-    emu_around_write(to, hdr, payload->payload, payload->payload + 8);
+    emu_around_write(to, emu_hdr_words(hdr), payload->payload, payload->payload + 8);
     return true;
 }
 
@@ -559,7 +559,7 @@ uint32_t emu_edge_write(struct emu_shelf *shelf, const struct emu_hdr *hdr,
     struct emu_seg *seg = &shelf->shared->slot[on % EMU_SHELF_SLOTS].seg;
 
     if (shelf->streams && hdr->len == EMU_PAYLOAD_BYTES) {
-        emu_around_write(seg, hdr, payload->payload, payload->payload + 8);
+        emu_around_write(seg, emu_hdr_words(hdr), payload->payload, payload->payload + 8);
         return on;
     }
     if (shelf->end - on > EMU_EDGE_AHEAD)

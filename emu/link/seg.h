@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #define EMU_LINE          64  /* bytes of a cache line: one writer a line */
 #define EMU_SEG_BYTES     256 /* a whole segment on the wire */
@@ -139,6 +140,45 @@ static inline uint64_t emu_hdr_from(uint64_t word, uint32_t src)
 }
 static_assert(offsetof(struct emu_hdr, src) == 4 && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
               "the source is the upper half");
+
+/*
+ * A header as the two words that it is, for who makes or compares many of them. Made of smaller
+ * pieces in memory and then loaded by the word, each would be waited for: of a stream's sender and
+ * its worker, which share a core, that was 13 % of the time.
+ */
+struct emu_hdr_words {
+    uint64_t whom; /* dst, and above it src */
+    uint64_t says; /* seq, and above it kind, len, op, type: emu_hdr_says() */
+};
+static_assert(offsetof(struct emu_hdr, seq) == 8 && offsetof(struct emu_hdr, kind) == 12 &&
+                  offsetof(struct emu_hdr, len) == 13 && offsetof(struct emu_hdr, op) == 14 &&
+                  offsetof(struct emu_hdr, type) == 15,
+              "the order of the second word");
+
+static inline struct emu_hdr_words emu_hdr_words(const struct emu_hdr *hdr)
+{
+    struct emu_hdr_words ret;
+
+    memcpy(&ret, hdr, sizeof ret);
+    return ret;
+}
+
+static inline void emu_hdr_store(struct emu_hdr *to, struct emu_hdr_words words)
+{
+    memcpy(to, &words, sizeof words);
+}
+
+/** emu_hdr_says - the second word of a header with the number 0. Pure. */
+static inline uint64_t emu_hdr_says(uint8_t kind, uint8_t len, uint8_t op, uint8_t type)
+{
+    return (uint64_t)(kind | (uint32_t)len << 8 | (uint32_t)op << 16 | (uint32_t)type << 24) << 32;
+}
+
+/** emu_hdr_next - the same word with the next number, which wraps. Pure. */
+static inline uint64_t emu_hdr_next(uint64_t says)
+{
+    return (says & ~(uint64_t)UINT32_MAX) | (uint32_t)(says + 1);
+}
 
 /** emu_hdr_kind - enum emu_kind, without enum emu_kind_bits. Pure. */
 static inline unsigned emu_hdr_kind(const struct emu_hdr *hdr)

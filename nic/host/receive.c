@@ -308,18 +308,15 @@ static struct nic_op *receive_data(struct fabemu *fab, struct nic_peer *peer,
 
 /* What is the same of the pieces of a stream, and the number of the next one. */
 struct data_next {
-    uint64_t whom; /* the header's words, */
-    uint64_t says; /* whose lower half is the number; */
-    uint64_t data; /* and struct nic_wire_data */
+    struct emu_hdr_words hdr;
+    uint64_t data; /* struct nic_wire_data */
 };
 
 static inline struct data_next data_next_of(const struct emu_seg *seg)
 {
-    struct data_next ret;
+    struct data_next ret = {.hdr = emu_hdr_words(&seg->hdr)};
 
-    static_assert(offsetof(struct emu_hdr, seq) == 8 && sizeof(struct nic_wire_data) == 8, "words");
-    memcpy(&ret.whom, &seg->hdr, sizeof ret.whom);
-    memcpy(&ret.says, &seg->hdr.seq, sizeof ret.says);
+    static_assert(sizeof(struct nic_wire_data) == sizeof ret.data, "a word");
     memcpy(&ret.data, seg->payload, sizeof ret.data);
     return ret;
 }
@@ -351,10 +348,10 @@ static uint32_t data_run(struct fabemu *fab, struct nic_op *op, const struct emu
     for (; run < most && run < room && (seg = emu_edge_nic_peek(&fab->edge, fab->now_ps)); run++) {
         struct data_next is = data_next_of(seg);
 
-        next.says = (next.says & ~(uint64_t)UINT32_MAX) | (uint32_t)(next.says + 1);
-        if (is.whom != next.whom || is.says != next.says || is.data != next.data)
+        next.hdr.says = emu_hdr_next(next.hdr.says);
+        if (is.hdr.whom != next.hdr.whom || is.hdr.says != next.hdr.says || is.data != next.data)
             break;
-        data_put(op, (uint32_t)next.says * NIC_DATA_BYTES, seg, NIC_DATA_BYTES);
+        data_put(op, (uint32_t)next.hdr.says * NIC_DATA_BYTES, seg, NIC_DATA_BYTES);
         emu_edge_nic_pop(&fab->edge);
     }
     return run;

@@ -25,7 +25,7 @@ static void around__writes_the_segment_and_nothing_else(void)
         want[1].hdr = hdr;
         memcpy(want[1].payload, &first, sizeof first);
         memcpy(want[1].payload + 8, from + offset, EMU_PAYLOAD_BYTES - 8);
-        emu_around_write(&to[1], &hdr, &first, from + offset);
+        emu_around_write(&to[1], emu_hdr_words(&hdr), &first, from + offset);
         emu_around_end();
         CU_ASSERT_EQUAL(memcmp(to, want, sizeof to), 0);
     }

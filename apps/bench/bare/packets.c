@@ -156,7 +156,7 @@ static void packets_receive(struct bare_packets *packets, struct emu_seg *to)
     for (uint32_t s = 0; s < BARE_PACKET_SLOTS; s++) {
         const struct emu_seg *seg = piece[s];
 
-        emu_around_write(&to[s], &seg->hdr, seg->payload, seg->payload + 8);
+        emu_around_write(&to[s], emu_hdr_words(&seg->hdr), seg->payload, seg->payload + 8);
     }
     if (cable_has(&packets->reply[0], 1))
         cable_put(&packets->reply[0], &reply);

@@ -155,7 +155,7 @@ static bool end_send(struct relay_end *end, const uint8_t *data)
             return false;
     }
     if (end->around) {
-        emu_around_write(slot, &hdr, &head, data);
+        emu_around_write(slot, emu_hdr_words(&hdr), &head, data);
     } else {
         emu_seg_prefetch(slot + EMU_EDGE_AHEAD, true);
         slot->hdr = hdr;
@@ -202,7 +202,7 @@ static void lane_copy(const struct relay *relay, const struct emu_seg *from, str
 
     emu_seg_prefetch(from + EMU_EDGE_AHEAD, false);
     if (relay->streams) {
-        emu_around_write(to, &hdr, from->payload, from->payload + 8);
+        emu_around_write(to, emu_hdr_words(&hdr), from->payload, from->payload + 8);
     } else {
         emu_seg_copy(to, from, EMU_PAYLOAD_BYTES);
         to->hdr = hdr;

@@ -35,7 +35,7 @@ static inline bool run_begin(struct engine *e, struct vector_run *run, uint32_t 
         state->outs || state->have >> run->at & 1)
         return false;
     run->hdr = *hdr;
-    run->says = emu_combiner_says(hdr);
+    run->says = emu_hdr_words(hdr).says;
     run->had = state->have;
     run->outs = engine_outs(tree, hdr->kind, run->had | emu_bit(run->at));
     return true;
@@ -67,7 +67,7 @@ static inline bool run_add(struct engine *e, const struct vector_run *run,
 {
     struct emu_pool_cache *cache = engine_cache(e);
 
-    if (emu_combiner_says(engine_hdr(e, buf)) != run->says || state->have != run->had ||
+    if (emu_hdr_words(engine_hdr(e, buf)).says != run->says || state->have != run->had ||
         state->outs)
         return false;
     if (!run->had) {
@@ -79,7 +79,7 @@ static inline bool run_add(struct engine *e, const struct vector_run *run,
         state->buf = buf;
         return true;
     }
-    if (emu_combiner_says(&state->hdr) != run->says || state->flipped ||
+    if (emu_hdr_words(&state->hdr).says != run->says || state->flipped ||
         engine_is_length_only(engine_hdr(e, state->buf)))
         return false;
     state->buf = emu_combiner_own(cache, state->buf, EMU_PAYLOAD_BYTES);
@@ -125,7 +125,7 @@ static inline void run_fetch(struct engine *e, const struct vector_run *run, uin
     struct engine_tree *tree = run->group->tree;
     uint64_t says = run->says;
 
-    for (uint32_t s = 0; s < count; s++, says = emu_combiner_next(says)) {
+    for (uint32_t s = 0; s < count; s++, says = emu_hdr_next(says)) {
         uint32_t buf = engine_state(tree, (uint32_t)says)->buf;
 
         if (buf != EMU_NO_BUF)
@@ -140,7 +140,7 @@ static uint32_t run_take(struct engine *e, struct vector_run *run, const uint32_
     struct engine_tree *tree = run->group->tree;
     uint32_t result[ENGINE_SEGS_MAX], taken = 0;
 
-    for (; taken < count && taken < run->room; taken++, run->says = emu_combiner_next(run->says)) {
+    for (; taken < count && taken < run->room; taken++, run->says = emu_hdr_next(run->says)) {
         struct engine_coll *state = engine_state(tree, (uint32_t)run->says);
 
         if (!run_add(e, run, state, bufs[taken]))

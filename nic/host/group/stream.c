@@ -373,12 +373,24 @@ static bool run_is_apart(const struct fabemu_group *g, uint64_t count)
            emu_edge_nic_stream(&g->fab->edge);
 }
 
+/* Of the first of a run of full segments. */
+static struct emu_hdr_words run_hdr(const struct fabemu_group *g, const struct nic_coll *c,
+                                    uint64_t seq)
+{
+    struct emu_hdr hdr = nic_group_hdr(g, c->kind, seq);
+
+    hdr.op = c->op;
+    hdr.type = c->type;
+    hdr.len = EMU_PAYLOAD_BYTES;
+    return emu_hdr_words(&hdr);
+}
+
 /* The full ones of @count segments, around the caches (edge/around.h). Returns how many. */
 static uint32_t run_around(struct fabemu_group *g, const struct nic_coll *c, uint64_t seq,
                            uint64_t count)
 {
     struct fabemu *fab = g->fab;
-    struct emu_hdr hdr = nic_group_hdr(g, c->kind, seq);
+    struct emu_hdr_words hdr;
     const uint8_t *from = c->in + c->sent * c->step;
     uint32_t sent = 0;
 
@@ -387,15 +399,13 @@ static uint32_t run_around(struct fabemu_group *g, const struct nic_coll *c, uin
     count = least(count, c->bytes / EMU_PAYLOAD_BYTES - c->sent);
     if (!run_is_apart(g, count))
         return 0;
-    hdr.op = c->op;
-    hdr.type = c->type;
-    hdr.len = EMU_PAYLOAD_BYTES;
-    for (; sent < count; sent++, hdr.seq++, from += EMU_PAYLOAD_BYTES) {
+    hdr = run_hdr(g, c, seq);
+    for (; sent < count; sent++, hdr.says = emu_hdr_next(hdr.says), from += EMU_PAYLOAD_BYTES) {
         struct emu_seg *seg = emu_edge_nic_claim_plain(&fab->edge, fab->now_ps + fab->send_ps);
 
         if (!seg)
             break;
-        emu_around_write(seg, &hdr, from, from + 8);
+        emu_around_write(seg, hdr, from, from + 8);
     }
     emu_around_end();
     return sent;

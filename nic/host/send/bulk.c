@@ -51,22 +51,29 @@ static struct nic_wire_data stream_data(struct fabemu *fab, const struct nic_op 
                                   .id = op->remote};
 }
 
+/* The header of the next piece of @op, of @len bytes; @hdr: nic_hdr(). */
+static inline struct emu_hdr_words piece_hdr(struct emu_hdr_words hdr, const struct nic_op *op,
+                                             uint8_t len)
+{
+    hdr.says |= emu_hdr_says(0, len, 0, 0) | (uint32_t)(op->moved / NIC_DATA_BYTES);
+    return hdr;
+}
+
 /* Full segments of one piece of memory to another process, around the caches (edge/around.h). */
 static uint32_t stream_around(struct fabemu *fab, struct nic_op *op)
 {
     const struct nic_wire_data data = stream_data(fab, op);
-    struct emu_hdr hdr = nic_hdr(fab, op->node);
+    const struct emu_hdr_words hdr = nic_hdr(fab, op->node);
     uint32_t sent = 0;
 
     static_assert(sizeof data == 8, "emu_around_write()");
-    hdr.len = EMU_PAYLOAD_BYTES;
     while (sent < NIC_BULK_BURST && op->bytes - op->moved >= NIC_DATA_BYTES && nic_bulk_room(fab)) {
         struct emu_seg *seg = emu_edge_nic_claim_plain(&fab->edge, fab->now_ps + fab->send_ps);
 
         if (!seg)
             break;
-        hdr.seq = (uint32_t)(op->moved / NIC_DATA_BYTES);
-        emu_around_write(seg, &hdr, &data, (const uint8_t *)op->iov[0].base + op->moved);
+        emu_around_write(seg, piece_hdr(hdr, op, EMU_PAYLOAD_BYTES), &data,
+                         (const uint8_t *)op->iov[0].base + op->moved);
         op->moved += NIC_DATA_BYTES;
         sent++;
     }
@@ -85,19 +92,19 @@ static bool stream_is_apart(struct fabemu *fab, const struct nic_op *op)
 static uint32_t stream_send(struct fabemu *fab, struct nic_op *op)
 {
     const struct nic_wire_data data = stream_data(fab, op);
+    const struct emu_hdr_words hdr = nic_hdr(fab, op->node);
     uint32_t sent = 0;
 
     if (stream_is_apart(fab, op))
         return stream_around(fab, op);
     while (sent < NIC_BULK_BURST && op->moved < op->bytes && nic_bulk_room(fab)) {
-        struct emu_seg *seg = nic_claim(fab, op->node);
+        struct emu_seg *seg = nic_claim_to(fab, op->node);
         uint64_t left = op->bytes - op->moved;
         uint64_t n = left < NIC_DATA_BYTES ? left : NIC_DATA_BYTES;
 
         if (!seg)
             break;
-        seg->hdr.seq = (uint32_t)(op->moved / NIC_DATA_BYTES);
-        seg->hdr.len = (uint8_t)(sizeof data + n);
+        emu_hdr_store(&seg->hdr, piece_hdr(hdr, op, (uint8_t)(sizeof data + n)));
         memcpy(seg->payload, &data, sizeof data);
         if (op->iovs == 1)
             emu_copy(seg->payload + sizeof data, (const uint8_t *)op->iov[0].base + op->moved, n);

@@ -51,22 +51,27 @@ static inline struct emu_seg *nic_claim_up(struct fabemu *fab)
  * nic_hdr - of a segment to @node, all but seq and len. It says which processes it is between: the
  * fabric tells whose it was if it is lost for good.
  */
-static inline struct emu_hdr nic_hdr(const struct fabemu *fab, uint32_t node)
+static inline struct emu_hdr_words nic_hdr(const struct fabemu *fab, uint32_t node)
 {
-    return (struct emu_hdr){.dst = node,
-                            .src = fab->info.node,
-                            .kind = EMU_UNICAST,
-                            .op = (uint8_t)emu_seat_first(emu_edge_nic_seat(&fab->edge, node)),
-                            .type = (uint8_t)fab->life};
+    uint8_t theirs = (uint8_t)emu_seat_first(emu_edge_nic_seat(&fab->edge, node));
+
+    return (struct emu_hdr_words){.whom = emu_hdr_from(node, fab->info.node),
+                                  .says = emu_hdr_says(EMU_UNICAST, 0, theirs, (uint8_t)fab->life)};
 }
 
-/** nic_claim - a slot for a segment to @node, its header that of nic_hdr(); NULL: no room. */
+/** nic_claim_to - a slot for a segment to @node, without its header; NULL: no room. */
+static inline struct emu_seg *nic_claim_to(struct fabemu *fab, uint32_t node)
+{
+    return node == fab->info.node ? nic_loop_claim(fab) : nic_claim_up(fab);
+}
+
+/** nic_claim - the same with the header that nic_hdr() says. */
 static inline struct emu_seg *nic_claim(struct fabemu *fab, uint32_t node)
 {
-    struct emu_seg *seg = node == fab->info.node ? nic_loop_claim(fab) : nic_claim_up(fab);
+    struct emu_seg *seg = nic_claim_to(fab, node);
 
     if (seg)
-        seg->hdr = nic_hdr(fab, node);
+        emu_hdr_store(&seg->hdr, nic_hdr(fab, node));
     return seg;
 }
 

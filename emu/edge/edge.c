@@ -535,6 +535,31 @@ void emu_edge_put_run(struct emu_edge *edge, const uint32_t *bufs, uint32_t coun
     emu_count(&edge->delivered, count);
 }
 
+uint32_t emu_edge_pass_run(struct emu_edge *edge, struct emu_edge *to, uint32_t dst, uint32_t most)
+{
+    const struct emu_hdr full = {.kind = EMU_UNICAST, .len = EMU_PAYLOAD_BYTES};
+    uint64_t first = emu_hdr_from(dst, edge->node), words[2];
+    uint32_t ready, run = 0;
+
+    if ((edge->shape & EDGE_SHAPE_KIND_LEN) != emu_edge_shape(&full) || dst >= edge->nodes ||
+        atomic_load_explicit(&to->cut, memory_order_relaxed))
+        return 0;
+    for (ready = edge_ready(edge, most);
+         run < ready && edge_front_is(edge, first, edge->shape, words); run++) {
+        uint32_t at = emu_edge_up_slot(edge);
+        struct emu_hdr hdr;
+
+        memcpy(&hdr, words, sizeof hdr);
+        emu_edge_prefetch_up(edge, at);
+        edge_put(to, edge_down_slot(to), &hdr, &edge->shared->up[at].seg);
+        edge->up_head++;
+    }
+    edge->credits->first += run;
+    edge->credits->count -= run;
+    emu_count(&to->delivered, run);
+    return run;
+}
+
 void emu_edge_send(struct emu_edge *edge, const struct emu_entry *entry)
 {
     struct emu_pool_cache *cache = &edge->dev->worker->cache;

@@ -276,6 +276,12 @@ static inline void emu_edge_pass(struct emu_edge *edge)
 }
 
 /**
+ * emu_edge_pass_run - raw: the same as emu_edge_take_run(), of unicasts, but into the ring of the
+ * process at @to, which has room for @most. 0: perhaps the next one can go by itself.
+ */
+uint32_t emu_edge_pass_run(struct emu_edge *edge, struct emu_edge *to, uint32_t dst, uint32_t most);
+
+/**
  * emu_edge_seat - tell the process who is at @node: emu_seat_state(). Thread: the manager.
  */
 void emu_edge_seat(struct emu_edge *edge, uint32_t node, uint64_t word);

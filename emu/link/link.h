@@ -424,6 +424,20 @@ static inline void emu_tx_put_run(struct emu_tx *tx, struct emu_pool *pool, cons
 }
 
 /**
+ * emu_tx_pass_run - raw: full unicasts to @dst at the front of @from, up to @most, which there is
+ * room for: emu_edge_pass_run(). 0: none of them can go so.
+ */
+static inline uint32_t emu_tx_pass_run(struct emu_tx *tx, struct emu_edge *from, uint32_t dst,
+                                       uint32_t most)
+{
+    uint32_t run =
+        tx->plug.plugged && !tx->tapped ? emu_edge_pass_run(from, tx->plug.plugged, dst, most) : 0;
+
+    tx->untold = (uint16_t)(tx->untold + run);
+    return run;
+}
+
+/**
  * emu_tx_refer - raw: the same of what lies at @on on the shelf of its switch; @hdr, @payload: that
  * segment, for captures.
  */

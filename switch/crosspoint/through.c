@@ -95,7 +95,8 @@ struct through_way {
     uint32_t dst;
     uint8_t kind;
     bool copies_out; /* all outputs lead to processes */
-    bool runs;       /* several at once: through_run() */
+    bool runs;       /* several at once: through_run(), */
+    bool streams;    /* or through_stream() */
     /* the unit that takes it, for now: nothing waits for it at this row; or SWITCH_NO_UNIT */
     uint32_t unit;
     uint64_t outs;                    /* 0: no way is known */
@@ -124,6 +125,7 @@ static void through_find(struct switch_crosspoints *xp, uint32_t r, const struct
                 r < xp->bar.sw.ports && !xp->bar.row[r].rx.tapped;
     way->copies_out = way->outs && !(unicast && emu_bits_several(way->outs)) &&
                       switch_copies_out(xp, way->outs);
+    way->streams = unicast && way->copies_out && !xp->bar.row[r].rx.tapped;
 }
 
 /* One segment, the way it takes. False: there is no buffer for it now. */
@@ -253,6 +255,34 @@ static uint32_t through_run(struct switch_crosspoints *xp, uint32_t r,
     return run ? run : switch_unit_add_run(xp, way->group, r, edge, hdr, seg, most);
 }
 
+/*
+ * Of a stream to a process: full segments that differ in number and payload alone, with one look at
+ * what they have in common. Returns how many, or 0.
+ */
+static uint32_t through_stream(struct switch_crosspoints *xp, const struct through_way *way,
+                               struct emu_edge *edge, uint32_t most)
+{
+    uint32_t o = emu_bits_first(way->outs), room = through_room(xp, o), run;
+
+    run = room ? emu_tx_pass_run(&xp->bar.out[o].tx, edge, way->dst, room < most ? room : most) : 0;
+    if (run) {
+        switch_row_of(xp)->room[o] -= run;
+        xp->bar.runnable |= emu_bit(o); /* its receiver is to be told */
+    }
+    return run;
+}
+
+/* Several at once. Returns how many; 0: the next one by itself. */
+static inline uint32_t through_several(struct switch_crosspoints *xp, uint32_t r,
+                                       const struct through_way *way, struct emu_edge *edge,
+                                       struct emu_hdr *hdr, const struct emu_seg *seg,
+                                       uint32_t most)
+{
+    if (way->runs)
+        return through_run(xp, r, way, edge, hdr, seg, most);
+    return way->streams && hdr->len == EMU_PAYLOAD_BYTES ? through_stream(xp, way, edge, most) : 0;
+}
+
 uint32_t switch_through(struct switch_crosspoints_row *row, uint32_t r)
 {
     struct switch_crosspoints *xp = &row->raw.xp;
@@ -270,7 +300,7 @@ uint32_t switch_through(struct switch_crosspoints_row *row, uint32_t r)
             through_find(xp, r, &entry.hdr, &way);
         if (__builtin_expect(rx->tapped, 0))
             emu_tap_peeked(rx, edge->serial, edge->up_head, &entry.hdr, seg);
-        run = way.runs ? through_run(xp, r, &way, edge, &entry.hdr, seg, SWITCH_BURST - moved) : 0;
+        run = through_several(xp, r, &way, edge, &entry.hdr, seg, SWITCH_BURST - moved);
         moved += run;
         if (run)
             continue;

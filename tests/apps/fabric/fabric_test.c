@@ -449,6 +449,100 @@ static void full_edge__counts_until_its_process_is_gone(void)
     edges_close(&w);
 }
 
+/* --- streams within a switch -------------------------------------------------------- */
+
+#define STREAM_SEGS 2000u /* of each of three: together more than a ring */
+
+/* Node @n sends node 2 full segments, from number @from on and before @end. */
+static void stream_post(struct edges *w, uint32_t n, uint32_t from, uint32_t end)
+{
+    for (uint32_t i = from; i < end; i++) {
+        struct emu_hdr hdr = {.dst = 2, .seq = i, .len = EMU_PAYLOAD_BYTES};
+        uint8_t payload[EMU_PAYLOAD_BYTES];
+
+        pair_payload(payload, n, 2, i, EMU_PAYLOAD_BYTES);
+        CU_ASSERT_TRUE_FATAL(edges_post(w, n, &hdr, payload));
+    }
+}
+
+/* Three do, of which nobody takes anything for now. */
+static void streams_post(struct edges *w, uint32_t from)
+{
+    stream_post(w, 0, from, STREAM_SEGS);
+    stream_post(w, 1, 0, STREAM_SEGS);
+    stream_post(w, 3, 0, STREAM_SEGS);
+}
+
+/* What lies at node 2 is taken. @next: by source, the number that is next. Returns how many. */
+static uint32_t streams_take(struct edges *w, uint32_t next[4], uint32_t *wrong)
+{
+    struct emu_seg seg;
+    uint32_t got = 0;
+
+    for (; edges_take(w, 2, &seg); got++)
+        *wrong += !pair_check(&seg, 2) || seg.hdr.seq != next[seg.hdr.src % 4]++;
+    return got;
+}
+
+/* Of what runs from ring to ring no more goes than there is room for, and each is counted. */
+static void stream__within_a_switch_fills_its_receivers_ring(void)
+{
+    struct fabric_config config = {.threads = 1,
+                                   .seed = 1,
+                                   .start_stopped = true,
+                                   .first = UINT32_MAX - 20};
+    uint32_t next[4] = {0}, wrong = 0, got = 0;
+    struct edges w;
+
+    world_profile(&config.profile, "oq2004", NULL);
+    edges_open(&w, "kary:4,1", &config);
+    stream_post(&w, 0, 0, 20); /* fewer than a pass moves, and nothing behind them */
+    while (world_fabric_pass(w.fabric))
+        ;
+    CU_ASSERT_EQUAL(got = streams_take(&w, next, &wrong), 20);
+    CU_ASSERT_EQUAL(totals(&w).hops, 20);
+    streams_post(&w, 20);
+    while (world_fabric_pass(w.fabric))
+        ;
+    CU_ASSERT_EQUAL(totals(&w).delivered, 20 + EMU_EDGE_SLOTS);
+    CU_ASSERT_TRUE(world_fabric_holds(w.fabric, 0));
+    for (uint32_t idle = 0; idle < 4; idle++) { /* in one of these what was moved is told */
+        uint32_t some = streams_take(&w, next, &wrong);
+
+        got += some;
+        if (world_fabric_pass(w.fabric) || some)
+            idle = 0;
+    }
+    CU_ASSERT_EQUAL(got, 3 * STREAM_SEGS);
+    CU_ASSERT_EQUAL(wrong, 0);
+    CU_ASSERT_EQUAL(totals(&w).delivered, got);
+    CU_ASSERT_EQUAL(totals(&w).hops, got);
+    CU_ASSERT_EQUAL(totals(&w).dropped, 0);
+    CU_ASSERT_TRUE(world_fabric_holds(w.fabric, 0));
+    edges_close(&w);
+}
+
+/* Who was cut off gets nothing more, and its ring is not written. */
+static void stream__to_who_was_cut_off_is_dropped(void)
+{
+    struct fabric_config config = {.threads = 1, .seed = 1, .start_stopped = true};
+    struct emu_seg seg;
+    struct edges w;
+
+    world_profile(&config.profile, "oq2004", NULL);
+    edges_open(&w, "kary:4,1", &config);
+    atomic_store(&w.fabric->edge[2]->cut, true);
+    streams_post(&w, 0);
+    while (world_fabric_pass(w.fabric))
+        ;
+    CU_ASSERT_EQUAL(totals(&w).dropped_dead, 3 * STREAM_SEGS);
+    CU_ASSERT_EQUAL(totals(&w).delivered, 0);
+    CU_ASSERT_FALSE(edges_take(&w, 2, &seg));
+    CU_ASSERT_EQUAL(w.nic[2].shared->down[0].seg.hdr.len, 0);
+    CU_ASSERT_TRUE(world_fabric_holds(w.fabric, 0));
+    edges_close(&w);
+}
+
 /* --- bad company -------------------------------------------------------------------- */
 
 /* A repeated contribution and one that disagrees are dropped; the result is right. */
@@ -974,6 +1068,9 @@ int main(void)
     static const struct test_case cases[] = {
         {"cables__are_fused_within_a_worker", cables__are_fused_within_a_worker},
         {"unicast__every_pair_delivers_once", unicast__every_pair_delivers_once},
+        {"stream__within_a_switch_fills_its_receivers_ring",
+         stream__within_a_switch_fills_its_receivers_ring},
+        {"stream__to_who_was_cut_off_is_dropped", stream__to_who_was_cut_off_is_dropped},
         {"multicast__reaches_all_members_but_the_source",
          multicast__reaches_all_members_but_the_source},
         {"allreduce__gives_every_member_every_sum", allreduce__gives_every_member_every_sum},

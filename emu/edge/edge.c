@@ -341,13 +341,29 @@ bool emu_edge_take(struct emu_edge *edge, const struct emu_seg *seg, struct emu_
 
 /* Are the words of the front segment's header these, but for its number? They are read once. */
 static inline bool edge_front_is(const struct emu_edge *edge, uint64_t first, uint32_t shape,
-                                 uint64_t words[2])
+                                 struct emu_hdr_words *words)
 {
     const uint64_t *from = (const void *)&edge->shared->up[emu_edge_up_slot(edge)].seg.hdr;
 
-    words[0] = emu_hdr_from(__atomic_load_n(&from[0], __ATOMIC_RELAXED), edge->node);
-    words[1] = __atomic_load_n(&from[1], __ATOMIC_RELAXED);
-    return words[0] == first && words[1] >> 32 == shape;
+    words->whom = emu_hdr_from(__atomic_load_n(&from[0], __ATOMIC_RELAXED), edge->node);
+    words->says = __atomic_load_n(&from[1], __ATOMIC_RELAXED);
+    return words->whom == first && words->says >> 32 == shape;
+}
+
+/* Was the last one that was checked a full one of @kind, so that more to @dst may be as good? */
+static inline bool edge_runs(const struct emu_edge *edge, uint8_t kind, uint32_t dst)
+{
+    const struct emu_hdr full = {.kind = kind, .len = EMU_PAYLOAD_BYTES};
+
+    return (edge->shape & EDGE_SHAPE_KIND_LEN) == emu_edge_shape(&full) &&
+           (kind != EMU_UNICAST || dst < edge->nodes);
+}
+
+/* The credits of @run that were taken. */
+static inline void edge_spend(struct emu_edge *edge, uint32_t run)
+{
+    edge->credits->first += run;
+    edge->credits->count -= run;
 }
 
 /* Segments that can be taken now: there are as many, and credits. */
@@ -363,15 +379,13 @@ uint32_t emu_edge_take_run(struct emu_edge *edge, uint8_t kind, uint32_t dst, ui
                            uint32_t most)
 {
     struct emu_pool_cache *cache = &edge->dev->worker->cache;
-    const struct emu_hdr full = {.dst = dst, .kind = kind, .len = EMU_PAYLOAD_BYTES};
+    uint64_t first = emu_hdr_from(dst, edge->node);
     uint32_t ready = edge_ready(edge, most), run = 0;
-    uint64_t words[2];
+    struct emu_hdr_words words;
 
-    if ((edge->shape & EDGE_SHAPE_KIND_LEN) != emu_edge_shape(&full) ||
-        (kind == EMU_UNICAST && dst >= edge->nodes))
+    if (!edge_runs(edge, kind, dst))
         return 0;
-    for (; run < ready && edge_front_is(edge, emu_hdr_from(dst, edge->node), edge->shape, words);
-         run++) {
+    for (; run < ready && edge_front_is(edge, first, edge->shape, &words); run++) {
         uint32_t at = emu_edge_up_slot(edge), buf = emu_pool_take(cache);
         const struct emu_seg *seg = &edge->shared->up[at].seg;
 
@@ -381,12 +395,11 @@ uint32_t emu_edge_take_run(struct emu_edge *edge, uint8_t kind, uint32_t dst, ui
         }
         emu_edge_prefetch_up(edge, at);
         edge_seg_copy(emu_pool_seg(cache->pool, buf), seg, EMU_PAYLOAD_BYTES);
-        memcpy(&emu_pool_seg(cache->pool, buf)->hdr, words, sizeof words);
+        emu_hdr_store(&emu_pool_seg(cache->pool, buf)->hdr, words);
         bufs[run] = buf;
         edge->up_head++;
     }
-    edge->credits->first += run;
-    edge->credits->count -= run;
+    edge_spend(edge, run);
     return run;
 }
 
@@ -537,25 +550,22 @@ void emu_edge_put_run(struct emu_edge *edge, const uint32_t *bufs, uint32_t coun
 
 uint32_t emu_edge_pass_run(struct emu_edge *edge, struct emu_edge *to, uint32_t dst, uint32_t most)
 {
-    const struct emu_hdr full = {.kind = EMU_UNICAST, .len = EMU_PAYLOAD_BYTES};
-    uint64_t first = emu_hdr_from(dst, edge->node), words[2];
-    uint32_t ready, run = 0;
+    uint64_t first = emu_hdr_from(dst, edge->node);
+    uint32_t ready = edge_ready(edge, most), run = 0;
+    struct emu_hdr_words words;
 
-    if ((edge->shape & EDGE_SHAPE_KIND_LEN) != emu_edge_shape(&full) || dst >= edge->nodes ||
-        atomic_load_explicit(&to->cut, memory_order_relaxed))
+    if (!edge_runs(edge, EMU_UNICAST, dst) || atomic_load_explicit(&to->cut, memory_order_relaxed))
         return 0;
-    for (ready = edge_ready(edge, most);
-         run < ready && edge_front_is(edge, first, edge->shape, words); run++) {
+    for (; run < ready && edge_front_is(edge, first, edge->shape, &words); run++) {
         uint32_t at = emu_edge_up_slot(edge);
         struct emu_hdr hdr;
 
-        memcpy(&hdr, words, sizeof hdr);
+        emu_hdr_store(&hdr, words);
         emu_edge_prefetch_up(edge, at);
         edge_put(to, edge_down_slot(to), &hdr, &edge->shared->up[at].seg);
         edge->up_head++;
     }
-    edge->credits->first += run;
-    edge->credits->count -= run;
+    edge_spend(edge, run);
     emu_count(&to->delivered, run);
     return run;
 }

@@ -92,11 +92,12 @@ static bool stream_is_apart(struct fabemu *fab, const struct nic_op *op)
 static uint32_t stream_send(struct fabemu *fab, struct nic_op *op)
 {
     const struct nic_wire_data data = stream_data(fab, op);
-    const struct emu_hdr_words hdr = nic_hdr(fab, op->node);
+    struct emu_hdr_words hdr;
     uint32_t sent = 0;
 
     if (stream_is_apart(fab, op))
         return stream_around(fab, op);
+    hdr = nic_hdr(fab, op->node);
     while (sent < NIC_BULK_BURST && op->moved < op->bytes && nic_bulk_room(fab)) {
         struct emu_seg *seg = nic_claim_to(fab, op->node);
         uint64_t left = op->bytes - op->moved;

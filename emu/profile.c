@@ -25,56 +25,141 @@ struct field {
     uint64_t least, most;  /* numbers */
     const char *values[4]; /* FIELD_NAMED: the enum's names, in its order */
     size_t raw;            /* of the field for clock raw that is set with this one; 0: none */
+    unsigned uses;         /* 1 << enum use: where it plays a part */
 };
 
 #define FIELD(field, ...)                                                          \
     {                                                                              \
         .name = #field, .offset = offsetof(struct emu_profile, field), __VA_ARGS__ \
     }
-#define U64(field, low, high) FIELD(field, .kind = FIELD_U64, .least = (low), .most = (high))
-#define U32(field, low, high) FIELD(field, .kind = FIELD_U32, .least = (low), .most = (high))
-#define U32_BOTH(field, low, high)                                  \
-    FIELD(field, .kind = FIELD_U32, .least = (low), .most = (high), \
+#define U64(field, low, high, where) \
+    FIELD(field, .kind = FIELD_U64, .least = (low), .most = (high), .uses = (where))
+#define U32(field, low, high, where) \
+    FIELD(field, .kind = FIELD_U32, .least = (low), .most = (high), .uses = (where))
+#define U32_BOTH(field, low, high, where)                                            \
+    FIELD(field, .kind = FIELD_U32, .least = (low), .most = (high), .uses = (where), \
           .raw = offsetof(struct emu_profile, raw_##field))
-#define NAMED(field, ...) FIELD(field, .kind = FIELD_NAMED, .values = {__VA_ARGS__})
+#define NAMED(field, where, ...) \
+    FIELD(field, .kind = FIELD_NAMED, .values = {__VA_ARGS__}, .uses = (where))
+
+/* A machine in which a field plays a part. */
+enum use { ACKS, NO_ACKS, RAW, TIMES, CABLE_TIMES, XPOINTS, SMALL, INPUTS, UNITS, ADAPTERS, USES };
+
+#define ALL     0u
+#define IN(use) (1u << (use))
+
+static bool has_times(const struct emu_profile *profile, enum emu_clock_mode mode)
+{
+    (void)profile;
+    return mode != EMU_CLOCK_RAW;
+}
+
+static bool is_raw(const struct emu_profile *profile, enum emu_clock_mode mode)
+{
+    return !has_times(profile, mode);
+}
+
+/* On raw a cable that sends again waits for as long as its times say, if that is long. */
+static bool has_cable_times(const struct emu_profile *profile, enum emu_clock_mode mode)
+{
+    return has_times(profile, mode) || emu_profile_retries(profile);
+}
+
+static bool has_acks(const struct emu_profile *profile, enum emu_clock_mode mode)
+{
+    (void)mode;
+    return emu_profile_acknowledged(profile);
+}
+
+static bool has_no_acks(const struct emu_profile *profile, enum emu_clock_mode mode)
+{
+    return !has_acks(profile, mode);
+}
+
+static bool has_xpoints(const struct emu_profile *profile, enum emu_clock_mode mode)
+{
+    (void)mode;
+    return profile->buffers == EMU_BUFFERS_XPOINT;
+}
+
+/* On raw a crosspoint that is all the room there is has raw_xpoint_slots. */
+static bool has_small(const struct emu_profile *profile, enum emu_clock_mode mode)
+{
+    return profile->buffers == EMU_BUFFERS_INPUT_XPOINT ||
+           (has_xpoints(profile, mode) && has_times(profile, mode));
+}
+
+static bool has_inputs(const struct emu_profile *profile, enum emu_clock_mode mode)
+{
+    return !has_xpoints(profile, mode);
+}
+
+static bool has_units(const struct emu_profile *profile, enum emu_clock_mode mode)
+{
+    (void)mode;
+    return emu_profile_switches_combine(profile) && profile->buffers != EMU_BUFFERS_INPUT;
+}
+
+static bool has_adapters(const struct emu_profile *profile, enum emu_clock_mode mode)
+{
+    (void)mode;
+    return !emu_profile_switches_combine(profile);
+}
+
+static const struct {
+    bool (*is)(const struct emu_profile *profile, enum emu_clock_mode mode);
+    const char *what;
+} uses[USES] = {
+    [ACKS] = {has_acks, "transport=acknowledged"},
+    [NO_ACKS] = {has_no_acks, "transport=none"},
+    [RAW] = {is_raw, "clock raw"},
+    [TIMES] = {has_times, "clocks with times, and raw has none"},
+    [CABLE_TIMES] = {has_cable_times, "clocks with times, and raw has none"},
+    [XPOINTS] = {has_xpoints, "buffers=xpoint"},
+    [SMALL] = {has_small, "clocks with times, where raw has raw_xpoint_slots, "
+                          "and for buffers=input_xpoint"},
+    [INPUTS] = {has_inputs, "buffers=input_xpoint or input"},
+    [UNITS] = {has_units, "switches that combine"},
+    [ADAPTERS] = {has_adapters, "transport=acknowledged with combining=adapter"},
+};
 
 static const struct field fields[] = {
-    U64(link_ps_per_byte, 1, 1000000),
-    U64(channel_ps, 0, SECOND_PS),
-    U64(switch_ps, 0, SECOND_PS),
-    U64(nic_send_ps, 0, SECOND_PS),
-    U64(nic_recv_ps, 0, SECOND_PS),
-    U64(credit_ps, 0, SECOND_PS),
-    U64(combine_header_ps, 0, SECOND_PS),
-    U64(combine_word_ps, 0, SECOND_PS),
-    U32(combine_units, 1, EMU_UNITS_MAX),
-    U32(xpoint_slots, 1, EMU_XPOINT_MAX),
-    U32(raw_xpoint_slots, 0, EMU_XPOINT_MAX),
-    U32(input_slots, 1, EMU_INPUT_MAX),
-    U32(combine_states, 1, 1u << 20),
-    U32(light_slots, 1, 1u << 16),
-    NAMED(buffers, "xpoint", "input_xpoint", "input"),
-    NAMED(credit, "row", "counter"),
-    NAMED(choice, "next_free", "first_free", "random"),
-    NAMED(combine_order, "arrival", "port"),
-    NAMED(combine_check, "parity", "none"),
-    NAMED(routing, "adaptive", "static", "oblivious"),
-    NAMED(link_retry, "none", "go_back_n"),
-    NAMED(trap, "edit", "isolate"),
-    NAMED(transport, "none", "acknowledged"),
-    U32_BOTH(packet_bytes, 256, 4096),
-    U32(raw_packet_bytes, 256, 4096),
-    U32(channels, 1, 32),
-    U32_BOTH(pool_slots, 0, 64),
-    U32(raw_pool_slots, 0, 64),
-    U32(light_pending, 1, 32),
-    U64(reply_timeout_ps, 1, SECOND_PS),
-    U64(retry_ps, 1, SECOND_PS),
-    U32(retry_limit, 1, 1000),
-    NAMED(combining, "adapter", "switch"),
-    NAMED(barrier, "conditional", "tree"),
-    U32(tree_width, 1, EMU_TREE_WIDTH_MAX),
-    U32(vector_tree_width, 1, EMU_TREE_WIDTH_MAX),
+    U64(link_ps_per_byte, 1, 1000000, IN(CABLE_TIMES)),
+    U64(channel_ps, 0, SECOND_PS, IN(CABLE_TIMES)),
+    U64(switch_ps, 0, SECOND_PS, IN(CABLE_TIMES)),
+    U64(nic_send_ps, 0, SECOND_PS, IN(TIMES)),
+    U64(nic_recv_ps, 0, SECOND_PS, IN(TIMES)),
+    U64(credit_ps, 0, SECOND_PS, IN(TIMES)),
+    U64(combine_header_ps, 0, SECOND_PS, IN(TIMES)),
+    U64(combine_word_ps, 0, SECOND_PS, IN(TIMES)),
+    U32(combine_units, 1, EMU_UNITS_MAX, IN(NO_ACKS) | IN(UNITS)),
+    U32(xpoint_slots, 1, EMU_XPOINT_MAX, IN(NO_ACKS) | IN(SMALL)),
+    U32(raw_xpoint_slots, 0, EMU_XPOINT_MAX, IN(NO_ACKS) | IN(RAW)),
+    U32(input_slots, 1, EMU_INPUT_MAX, IN(NO_ACKS) | IN(INPUTS)),
+    U32(combine_states, 1, 1u << 20, IN(UNITS)),
+    U32(light_slots, 1, 1u << 16, IN(NO_ACKS)),
+    NAMED(buffers, IN(NO_ACKS), "xpoint", "input_xpoint", "input"),
+    NAMED(credit, IN(NO_ACKS) | IN(XPOINTS), "row", "counter"),
+    NAMED(choice, ALL, "next_free", "first_free", "random"),
+    NAMED(combine_order, ALL, "arrival", "port"),
+    NAMED(combine_check, ALL, "parity", "none"),
+    NAMED(routing, IN(ACKS), "adaptive", "static", "oblivious"),
+    NAMED(link_retry, IN(NO_ACKS), "none", "go_back_n"),
+    NAMED(trap, ALL, "edit", "isolate"),
+    NAMED(transport, ALL, "none", "acknowledged"),
+    U32_BOTH(packet_bytes, 256, 4096, IN(ACKS)),
+    U32(raw_packet_bytes, 256, 4096, IN(ACKS) | IN(RAW)),
+    U32(channels, 1, 32, IN(ACKS)),
+    U32_BOTH(pool_slots, 0, 64, IN(ACKS)),
+    U32(raw_pool_slots, 0, 64, IN(ACKS) | IN(RAW)),
+    U32(light_pending, 1, 32, IN(ACKS)),
+    U64(reply_timeout_ps, 1, SECOND_PS, IN(ACKS)),
+    U64(retry_ps, 1, SECOND_PS, IN(ACKS)),
+    U32(retry_limit, 1, 1000, IN(ACKS)),
+    NAMED(combining, IN(ACKS), "adapter", "switch"),
+    NAMED(barrier, IN(ACKS) | IN(ADAPTERS), "conditional", "tree"),
+    U32(tree_width, 1, EMU_TREE_WIDTH_MAX, IN(ACKS) | IN(ADAPTERS)),
+    U32(vector_tree_width, 1, EMU_TREE_WIDTH_MAX, IN(ACKS) | IN(ADAPTERS)),
 };
 
 #define FIELDS (sizeof fields / sizeof fields[0])
@@ -247,12 +332,23 @@ int emu_profile_set(struct emu_profile *profile, const char *assignment, char *e
     if (!equals)
         return wrong(error, error_bytes,
                      "'%.80s' sets nothing; write FIELD=VALUE, such as "
-                     "xpoint_slots=2",
+                     "choice=random",
                      assignment);
     const struct field *field = field_find(assignment, (size_t)(equals - assignment));
     if (!field)
         return no_field(assignment, (int)(equals - assignment), error, error_bytes);
     return field_text(profile, field, equals + 1, error, error_bytes);
+}
+
+const char *emu_profile_idle(const struct emu_profile *profile, enum emu_clock_mode mode,
+                             const char *assignment)
+{
+    const struct field *field = field_find(assignment, strcspn(assignment, "="));
+
+    for (unsigned use = 0; field && use < USES; use++)
+        if (field->uses >> use & 1 && !uses[use].is(profile, mode))
+            return uses[use].what;
+    return NULL;
 }
 
 static int load_built_in(struct emu_profile *ret, const char *name, char *error, size_t error_bytes)

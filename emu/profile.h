@@ -273,4 +273,12 @@ void emu_profile_each(const struct emu_profile *profile,
 int emu_profile_set(struct emu_profile *profile, const char *assignment, char *error,
                     size_t error_bytes);
 
+/**
+ * emu_profile_idle - is "name=value", as emu_profile_set() took it, one that nothing looks at in
+ * @profile's machine on this clock? Returns what the field is for ("transport=acknowledged"), or
+ * NULL: it plays a part, or there is no such field. Pure.
+ */
+const char *emu_profile_idle(const struct emu_profile *profile, enum emu_clock_mode mode,
+                             const char *assignment);
+
 #endif

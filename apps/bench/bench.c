@@ -68,8 +68,8 @@ static const struct entry entries[] = {
      "all-reduce, broadcast, reduce of 64 KB, in the network and over messages; 4 ranks",
      bench_mpi_large, 64 << 10, true, 20, 4},
     {"mpi.large1M", "the same of 1 MB", bench_mpi_large, 1 << 20, true, 20, 4},
-    {"mpi.collectives.np8", "the same, 8 ranks", bench_mpi_collectives, 8, true, 38, 10},
-    {"mpi.collectives.np16", "the same, 16 ranks", bench_mpi_collectives, 16, true, 75, 18},
+    {"mpi.collectives.np8", "as with 4 ranks; 8 ranks", bench_mpi_collectives, 8, true, 38, 10},
+    {"mpi.collectives.np16", "as with 4 ranks; 16 ranks", bench_mpi_collectives, 16, true, 75, 18},
 };
 
 #define ENTRIES (sizeof entries / sizeof entries[0])
@@ -94,6 +94,31 @@ static bool chosen(const char *only, const struct entry *entry)
     return !only;
 }
 
+/* The benchmark that prints a row of this name; NULL: none. */
+static const char *benchmark_of(const char *row, size_t bytes)
+{
+    for (size_t i = 0; i < ENTRIES; i++) {
+        size_t own = strlen(entries[i].name);
+
+        if (own < bytes && row[own] == '.' && strncmp(row, entries[i].name, own) == 0)
+            return entries[i].name;
+    }
+    return NULL;
+}
+
+static int no_benchmark(const char *word, size_t bytes)
+{
+    const char *name = benchmark_of(word, bytes);
+    int shown = bytes < 80 ? (int)bytes : 80;
+
+    if (name)
+        return options_usage_error("bench",
+                                   "--only: '%.*s' is not measured alone; '%s' has its row", shown,
+                                   word, name);
+    return options_usage_error("bench", "--only: no benchmark '%.*s'; --list prints them", shown,
+                               word);
+}
+
 /* Every word must stand for something. Returns 0 or an exit status. */
 static int check_only(const char *only)
 {
@@ -105,8 +130,7 @@ static int check_only(const char *only)
         for (size_t i = 0; i < ENTRIES; i++)
             known |= bytes && stands_for(only, bytes, entries[i].name);
         if (!known)
-            return options_usage_error("bench", "--only: no benchmark '%.*s'; --list prints them",
-                                       bytes < 80 ? (int)bytes : 80, only);
+            return no_benchmark(only, bytes);
         only += bytes + (only[bytes] == ',');
     }
     return 0;
@@ -170,7 +194,8 @@ static bool read_list(void *into, const char *value, const char **right)
 }
 
 static const struct options_own bench_own[] = {
-    {"quick", NULL, "less time a sample, fewer samples: about a minute in all", read_quick},
+    {"quick", NULL, "less time a sample, fewer samples, of MPI one: about a minute in all",
+     read_quick},
     {"only", "NAME[,NAME...]",
      "only these of --list; mpi stands for mpi.*, and so do ack, face and idle256", read_only},
     {"repeat", "N", "samples a row, 1 to " NUMBER_OF(BENCH_SAMPLES_MAX), read_repeat},
@@ -181,7 +206,9 @@ static const struct options_own bench_own[] = {
 static const struct options_command bench_command = {
     .name = "bench",
     .operands = "",
-    .about = "Measure the emulator's own speed. Every row is the median of several samples.",
+    .about =
+        "Measure the emulator's own speed. A row is the median of its samples, and says how many "
+        "it had.",
     .more = "Rows of MPI programs need mpirun and the bench programs that come with the command\n"
             "(FABEMU_BENCH_DIR names another folder for them). Exit status: 0, everything was "
             "measured; 1, a row failed, or one that --only named could not be measured.",

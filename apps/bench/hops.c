@@ -156,7 +156,7 @@ static void hops_row(struct bench *bench, const char *name, const struct bench_h
                             .samples = &samples,
                             .error = err ? error : NULL,
                             .goal = BENCH_AT_LEAST,
-                            .target = 40};
+                            .target = 100};
     if (!err) {
         bench_hops_step(&hops, bench_sample_ns(bench)); /* warm-up: queues fill */
         hops.cpu_ns = hops.wall_ns = 0;

@@ -290,7 +290,7 @@ static const struct option_row rows[] = {
      read_profile},
     {"clock", "raw|real", "as fast as this host can (default), or on time", OPTIONS_FABRIC,
      read_clock},
-    {"threads", "device|N|auto", "a thread a device, N, or what this host runs best (default)",
+    {"threads", "device|N|auto", "a thread a switch, N, or what this host runs best (default)",
      OPTIONS_FABRIC, read_threads},
     {"seed", "N", "seed of random choices (default 1)", OPTIONS_FABRIC, read_seed},
     {"combine", "arrival|port", "order of reductions; port: the same bits on every run",
@@ -438,6 +438,13 @@ static bool share(struct options *options, const char *name, const char *value)
     return true;
 }
 
+/* Of what is written to a file the user would find the last one's alone. */
+static bool writes_file(const struct option_row *row)
+{
+    return row->group & (OPTIONS_REPORT | OPTIONS_EVENTS | OPTIONS_CAPTURE) &&
+           strcmp(row->value, "FILE") == 0;
+}
+
 /* @got: what getopt makes of a row, or of an option of the command's own. */
 static int take_option(struct options *options, const char *command,
                        const struct options_owns *owns, int got)
@@ -445,6 +452,8 @@ static int take_option(struct options *options, const char *command,
     const char *name = got >= OWN ? owns->row[got - OWN].name : rows[got - 1].name;
     const char *right = "";
 
+    if (got < OWN && options->given >> (got - 1) & 1 && writes_file(&rows[got - 1]))
+        return options_usage_error(command, "--%s is given twice, and writes one file", name);
     if (got >= OWN ? owns->row[got - OWN].read(owns->into, optarg, &right)
                    : rows[got - 1].read(options, optarg, &right)) {
         if (got < OWN)
@@ -488,6 +497,14 @@ static int check_parts(const struct options *options, const struct options_comma
     return -1;
 }
 
+static bool sets(const struct options *options, const char *field)
+{
+    for (unsigned i = 0; i < options->set_count; i++)
+        if (strncmp(options->sets[i], field, strlen(field)) == 0)
+            return true;
+    return false;
+}
+
 /* What no reader sees alone. Returns -1 to go on. */
 static int check_together(const struct options *options, const struct options_command *command)
 {
@@ -497,6 +514,12 @@ static int check_together(const struct options *options, const struct options_co
         return options_usage_error(command->name, "--topo and --nodes exclude each other");
     if (check_parts(options, command) >= 0)
         return EXIT_USAGE;
+    if (options->bounds.reply_ms && sets(options, "reply_timeout_ps="))
+        return options_usage_error(command->name,
+                                   "--bound reply and --set reply_timeout_ps exclude each other");
+    if (options->bounds.retries && sets(options, "retry_limit="))
+        return options_usage_error(command->name,
+                                   "--bound retries and --set retry_limit exclude each other");
     if (virtual && !(command->groups & OPTIONS_VIRTUAL))
         return options_usage_error(command->name,
                                    "--clock virtual: it must be raw or real; virtual time is what "
@@ -615,4 +638,22 @@ int options_fabric(struct fabric_config *ret, struct topo_graph **graph,
     }
     ret->graph = *graph;
     return 0;
+}
+
+void options_say_idle(const struct options *options, const struct fabric_config *config)
+{
+    for (unsigned i = 0; i < options->set_count; i++) {
+        const char *what = emu_profile_idle(&config->profile, config->clock, options->sets[i]);
+        if (what)
+            say("%s plays no part here: it is for %s", options->sets[i], what);
+    }
+    if (config->threads < FABRIC_THREADS_DEVICE && config->threads > config->graph->switches)
+        say("--threads %u: this network has %u switches, and a switch one thread at most",
+            config->threads, config->graph->switches);
+    if (emu_profile_acknowledged(&config->profile))
+        return;
+    if (options->bounds.reply_ms)
+        say("--bound reply plays no part here: it is for transport=acknowledged");
+    if (options->bounds.retries)
+        say("--bound retries plays no part here: it is for transport=acknowledged");
 }

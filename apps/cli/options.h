@@ -129,4 +129,10 @@ int options_usage_error(const char *command, const char *format, ...)
 int options_fabric(struct fabric_config *ret, struct topo_graph **graph,
                    const struct options *options, const char *name);
 
+/**
+ * options_say_idle - say which fields that were set, bounds and threads there is no use for in
+ * @config's machine on its clock. Not an error: a script may set them for several machines.
+ */
+void options_say_idle(const struct options *options, const struct fabric_config *config);
+
 #endif

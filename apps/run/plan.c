@@ -55,12 +55,17 @@ int plan_fabric(struct fabric_config *ret, struct topo_graph **graph, const stru
                 const char *name)
 {
     char of_host[64];
+    int status;
 
-    if (!options->cluster)
-        return options_fabric(ret, graph, options, name);
-    unsetenv("XDG_RUNTIME_DIR");
-    hosts_socket_name(of_host, sizeof of_host, name);
-    return options_fabric(ret, graph, options, of_host);
+    if (options->cluster) {
+        unsetenv("XDG_RUNTIME_DIR");
+        hosts_socket_name(of_host, sizeof of_host, name);
+        name = of_host;
+    }
+    status = options_fabric(ret, graph, options, name);
+    if (!status)
+        options_say_idle(options, ret);
+    return status;
 }
 
 static int file_open(struct output *ret, const char *path, const char *what, const char *option)

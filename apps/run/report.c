@@ -564,13 +564,16 @@ void report_print(FILE *out, struct json_object *report)
 
 /* --- for programs ------------------------------------------------------------------- */
 
-void report_write(int fd, const char *path, struct json_object *report)
+int report_write(int fd, const char *path, struct json_object *report)
 {
     const char *text = json_object_to_json_string_ext(report, JSON_C_TO_STRING_PRETTY |
                                                                   JSON_C_TO_STRING_SPACED |
                                                                   JSON_C_TO_STRING_NOSLASHESCAPE);
 
-    if ((ftruncate(fd, 0) < 0 && errno != EINVAL) || /* EINVAL: a pipe or a device */
-        dprintf(fd, "%s\n", text) < 0)
-        say("cannot write the report to %s: %s", path, strerror(errno));
+    if ((ftruncate(fd, 0) >= 0 || errno == EINVAL) && /* EINVAL: a pipe or a device */
+        dprintf(fd, "%s\n", text) >= 0)
+        return 0;
+    int err = -errno;
+    say("cannot write the report to %s: %s", path, strerror(-err));
+    return err;
 }

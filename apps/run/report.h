@@ -28,8 +28,11 @@ void report_print(FILE *out, struct json_object *report);
 /** report_print_hosts - of it: the hosts and their links, if there are several. */
 void report_print_hosts(FILE *out, struct json_object *report);
 
-/** report_write - as JSON, in place of what @fd, the file at @path, held. Says what goes wrong. */
-void report_write(int fd, const char *path, struct json_object *report);
+/**
+ * report_write - as JSON, in place of what @fd, the file at @path, held. Errors are said: as
+ * ftruncate() and write().
+ */
+int report_write(int fd, const char *path, struct json_object *report);
 
 /* The profile's name, and those of its fields that were set. */
 struct report_profile {

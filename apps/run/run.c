@@ -428,7 +428,8 @@ static void settle_deaths(struct run *run, struct json_object *died)
         say_death(json_object_array_get_idx(died, i), "");
 }
 
-static void finish_report(struct run *run, int status)
+/* Returns the exit status: a report that was asked for and is not there is a failure. */
+static int finish_report(struct run *run, int status)
 {
     struct json_object *report = run->host.report;
     struct json_object *command = json_object_new_array();
@@ -443,8 +444,9 @@ static void finish_report(struct run *run, int status)
     json_object_object_add(report, "exit_status", json_object_new_int(status));
     json_object_object_add(report, "wall_s", json_object_new_double_s(wall_s, wall_text));
     report_print(stderr, report);
-    if (run->report->fd >= 0)
-        report_write(run->report->fd, run->report->path, report);
+    if (run->report->fd >= 0 && report_write(run->report->fd, run->report->path, report))
+        status = status ? status : EXIT_FAILURE;
+    return status;
 }
 
 static bool nobody_attached(struct json_object *report)
@@ -462,7 +464,7 @@ static int finish(struct run *run)
     int status = exit_status(run);
     if (run->host.report) {
         settle_deaths(run, json_object_object_get(run->host.report, "died"));
-        finish_report(run, status);
+        status = finish_report(run, status);
     } else {
         say("no report: the fabric did not live to give it");
         status = status ? status : EXIT_FAILURE;

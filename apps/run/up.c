@@ -166,7 +166,7 @@ static int supervise(struct up *up)
     if (up->options->foreground)
         print_started(up, host.socket.path);
     wait_for_end(up, &host, signal_fd);
-    bool asked = host.conn.fd >= 0 || host.report;
+    bool asked = host.conn.fd >= 0 || host.report, failed = false;
     host_stop(&host);
     timeline_sweep(plan.timeline.path);
     if (host.report)
@@ -174,13 +174,14 @@ static int supervise(struct up *up)
     web_stop(web);
     if (host.report && up->options->foreground)
         report_print(stderr, host.report);
-    if (host.report && up->plan->report.fd >= 0)
-        report_write(up->plan->report.fd, up->options->report, host.report);
+    if (host.report && up->plan->report.fd >= 0 &&
+        report_write(up->plan->report.fd, up->options->report, host.report))
+        failed = true;
     if (!asked && up->options->foreground && WIFSIGNALED(host.status))
         say("fabric '%s' was killed by signal %d", up->config->name, WTERMSIG(host.status));
     host_release(&host);
     standstill_release(&up->standstill);
-    return asked ? EXIT_SUCCESS : EXIT_FAILURE;
+    return asked && !failed ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
 /*

@@ -360,6 +360,7 @@ int traffic_main(int argc, char **argv)
     status = options_fabric(&fabric, &graph, &options, options.web ? name : NULL);
     if (status)
         return status;
+    options_say_idle(&options, &fabric);
     if (options.faults)
         status = plan_schedule(&faults, options.faults, &fabric, true);
     own.page = options.web;

@@ -175,6 +175,7 @@ class BenchTest(FabemuCase):
         for args, words in (
                 (("--list", "--only", "rings"), ["'rings'", "--list"]),
                 (("--only", "rings"), ["'rings'", "--list"]),
+                (("--only", "hops.tree.uniform"), ["'hops.tree.uniform'", "'hops'"]),
                 (("--only", ""), ["--list"]),
                 (("--repeat", "0"), ["1 to 99"]),
                 (("--repeat",), ["needs a value"]),

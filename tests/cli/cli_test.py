@@ -68,6 +68,34 @@ class CliTest(FabemuCase):
                 done = self.fabemu("run", "--name=" + name, "--", "true")
                 self.one_line(done, 2, "name")
 
+    def test_what_plays_no_part__is_told_and_the_rest_goes_on(self):
+        for options, said in (
+                (("--set", "channels=8"), "channels=8 plays no part here: it is for transport=ack"),
+                (("--credits", "row", "--profile", "qsnet3"), "credit=row plays no part here"),
+                (("--bound", "reply=3s,retries=off"), "--bound retries plays no part here"),
+                (("--bound", "reply=3s"), "--bound reply plays no part here"),
+                (("--topo", "kary:2,2", "--threads", "5"), "this network has 4 switches")):
+            with self.subTest(options=options):
+                done = self.fabemu("run", *options, "--", "true")
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertIn(said, done.stderr)
+        for options in ((), ("--set", "channels=8", "--profile", "qsnet3"),
+                        ("--topo", "kary:2,2", "--threads", "4"), ("--threads", "device"),
+                        ("--bound", "reply=3s,retries=off", "--profile", "qsnet3")):
+            with self.subTest(options=options):
+                done = self.fabemu("run", *options, "--", "true")
+                self.assertTrue(done.stderr.startswith("fabemu: report\n"), done.stderr)
+
+    def test_options_that_exclude_each_other__are_refused(self):
+        for options, said in (
+                (("--report", "a", "--report", "b"), "--report is given twice"),
+                (("--capture", "a", "--capture", "b"), "--capture is given twice"),
+                (("--bound", "retries=3", "--set", "retry_limit=5"), "exclude each other"),
+                (("--set", "reply_timeout_ps=5", "--bound", "reply=off"), "exclude each other")):
+            with self.subTest(options=options):
+                self.one_line(self.fabemu("run", *options, "--", "true"), 2, said)
+        self.assertFalse(os.path.exists("a"))
+
     def test_up__says_lines_that_work_as_they_stand(self):
         """Also where the command is not in PATH, as in a checkout."""
         done = self.fabemu("up", "u")
@@ -99,6 +127,9 @@ class CliTest(FabemuCase):
     def test_report_that_could_not_be_written__is_named(self):
         done = self.fabemu("run", "--report", "/dev/full", "--", "true")
         self.assertIn("fabemu: cannot write the report to /dev/full: No space left", done.stderr)
+        self.assertEqual(done.returncode, 1)
+        done = self.fabemu("run", "--report", "/dev/full", "--", "sh", "-c", "exit 7")
+        self.assertEqual(done.returncode, 7)
 
     def test_output_that_cannot_be_written__is_said_and_exits_1(self):
         self.up("full")

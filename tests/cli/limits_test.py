@@ -328,14 +328,14 @@ class LimitsTest(FabemuCase):
         self.assertTrue(alive(pid))
         self.assertEqual(self.said(path, "attach()"), [(0, "")])
 
-    def test_file_size__too_small_for_the_report_changes_no_exit_status(self):
+    def test_file_size__too_small_for_the_report_is_a_failure(self):
         path = os.path.join(self.dir, "r.json")
         script = ("import resource, sys; "
                   "resource.prlimit(int(sys.argv[1]), resource.RLIMIT_FSIZE, (100, 100))")
         done = self.fabemu("run", "--report", path, "--", "sh", "-c",
                            'grep SigIgn /proc/self/status; exec "$0" -c "$1" $PPID', sys.executable,
                            script)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.returncode, 1, done.stderr)
         self.assertIn("r.json: File too large", done.stderr)
         # SIGXFSZ is the command's again
         self.assertFalse(int(done.stdout.split()[1], 16) >> 24 & 1)

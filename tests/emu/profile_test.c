@@ -112,14 +112,65 @@ static void file__has_no_order(void)
     CU_ASSERT_EQUAL(loaded_text("{\"packet_bytes\": 512}").raw_packet_bytes, 512);
 }
 
+/* A field is told to be for another machine, or another clock, where nothing looks at it. */
+static void idle__is_what_nothing_looks_at(void)
+{
+    static const struct {
+        const char *profile, *set; /* @set: what makes it another machine */
+        enum emu_clock_mode mode;
+        const char *field;
+        bool idle;
+    } cases[] = {
+        {"oq2004", NULL, EMU_CLOCK_RAW, "channels=8", true},
+        {"qsnet3", NULL, EMU_CLOCK_RAW, "channels=8", false},
+        {"oq2004", "transport=acknowledged", EMU_CLOCK_RAW, "channels=8", false},
+        {"oq2004", NULL, EMU_CLOCK_RAW, "xpoint_slots=2", true},
+        {"oq2004", NULL, EMU_CLOCK_REAL, "xpoint_slots=2", false},
+        {"oq2004", "buffers=input_xpoint", EMU_CLOCK_RAW, "xpoint_slots=2", false},
+        {"oq2004", "buffers=input", EMU_CLOCK_VIRTUAL, "xpoint_slots=2", true},
+        {"oq2004", NULL, EMU_CLOCK_RAW, "raw_xpoint_slots=2", false},
+        {"oq2004", NULL, EMU_CLOCK_VIRTUAL, "raw_xpoint_slots=2", true},
+        {"qsnet3", NULL, EMU_CLOCK_RAW, "raw_xpoint_slots=2", true},
+        {"oq2004", NULL, EMU_CLOCK_RAW, "switch_ps=1", true},
+        {"oq2004", NULL, EMU_CLOCK_REAL, "switch_ps=1", false},
+        {"oq2004", "link_retry=go_back_n", EMU_CLOCK_RAW, "switch_ps=1", false},
+        {"qsnet3", NULL, EMU_CLOCK_RAW, "link_retry=go_back_n", true},
+        {"oq2004", NULL, EMU_CLOCK_REAL, "input_slots=3", true},
+        {"oq2004", "buffers=input", EMU_CLOCK_REAL, "input_slots=3", false},
+        {"oq2004", "buffers=input", EMU_CLOCK_REAL, "credit=counter", true},
+        {"oq2004", NULL, EMU_CLOCK_RAW, "credit=counter", false},
+        {"oq2004", "buffers=input", EMU_CLOCK_REAL, "combine_states=3", true},
+        {"qsnet3", NULL, EMU_CLOCK_RAW, "combine_states=3", true},
+        {"qsnet3", "combining=switch", EMU_CLOCK_RAW, "combine_states=3", false},
+        {"qsnet3", "combining=switch", EMU_CLOCK_RAW, "tree_width=3", true},
+        {"qsnet3", NULL, EMU_CLOCK_RAW, "tree_width=3", false},
+        {"qsnet3", NULL, EMU_CLOCK_REAL, "raw_pool_slots=3", true},
+        {"qsnet3", NULL, EMU_CLOCK_REAL, "pool_slots=3", false},
+        {"qsnet3", NULL, EMU_CLOCK_RAW, "pool_slots=3", false},
+        {"oq2004", NULL, EMU_CLOCK_RAW, "choice=random", false},
+        {"oq2004", NULL, EMU_CLOCK_RAW, "transport=none", false},
+        {"oq2004", NULL, EMU_CLOCK_RAW, "no_such_field=1", false},
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct emu_profile profile = loaded(cases[i].profile);
+
+        if (cases[i].set)
+            CU_ASSERT_EQUAL(set(&profile, cases[i].set), 0);
+        bool idle = emu_profile_idle(&profile, cases[i].mode, cases[i].field) != NULL;
+        if (idle != cases[i].idle)
+            printf("%s %s, clock %d: %s\n", cases[i].profile, cases[i].set, (int)cases[i].mode,
+                   cases[i].field);
+        CU_ASSERT_EQUAL(idle, cases[i].idle);
+    }
+}
+
 int main(void)
 {
     static const struct test_case cases[] = {
-        CASE(raw__has_packets_and_pools_of_its_own),
-        CASE(set__of_a_field_is_for_raw_too),
-        CASE(set__out_of_range_changes_nothing),
-        CASE(file__has_no_order),
-        {NULL, NULL},
+        CASE(raw__has_packets_and_pools_of_its_own), CASE(set__of_a_field_is_for_raw_too),
+        CASE(set__out_of_range_changes_nothing),     CASE(file__has_no_order),
+        CASE(idle__is_what_nothing_looks_at),        {NULL, NULL},
     };
 
     return test_run("profile", cases);

@@ -266,11 +266,14 @@ static void split_print(struct bench *bench, const struct bench_samples *samples
         json_object_object_add(own, "topo", json_object_new_string("kary:4,3"));
         json_object_object_add(own, "traffic",
                                json_object_new_string("to the opposite node of 4 and of 64"));
-        bench_row(bench, &(struct bench_row){.name = split_rows[i].name,
-                                             .unit = "ns",
-                                             .samples = &samples[i],
-                                             .conditions = own,
-                                             .error = error});
+        bench_row(bench,
+                  &(struct bench_row){.name = split_rows[i].name,
+                                      .unit = "ns",
+                                      .samples = &samples[i],
+                                      .conditions = own,
+                                      .error = error,
+                                      .goal = i == SPLIT_ADDED5 ? BENCH_AT_MOST : BENCH_NO_GOAL,
+                                      .target = 15});
     }
 }
 

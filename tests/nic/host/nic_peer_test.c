@@ -757,7 +757,7 @@ static void draw_garbage(struct peers *w, struct emu_seg *seg)
     seg->hdr.kind = r / 8 % 4 ? (uint8_t)EMU_UNICAST : seg->hdr.kind % 8;
     if (r / 32 % 2)
         seg->hdr.seq = w->fab[0]->peers[1].rx_next + (uint32_t)(r / 64 % 40);
-    seg->payload[0] = (uint8_t)(r / 4096 % 13);
+    seg->payload[0] = (uint8_t)(r / 4096 % (NIC_HELLO + 1));
     if (seg->payload[0] == NIC_HELLO) /* its own life is a process's to tell */
         memcpy(seg->payload + offsetof(struct nic_wire_hello, life), &w->fab[1]->life, 8);
     else if (r / 65536 % 4) { /* one that knows the secret of the pair */

@@ -536,6 +536,39 @@ static void send__carries_all_sizes_and_pieces(void)
     free(in);
 }
 
+/* Pieces that lie apart get what is theirs, and what is between them stays as it was. */
+static void recv__into_pieces_that_lie_apart(void)
+{
+    static const uint32_t at[] = {200000, 0, 90001}, parts[] = {1001, 70003, 50007};
+    uint32_t bytes = parts[0] + parts[1] + parts[2], got = 0;
+    uint8_t *out = malloc(bytes), *in = malloc(bytes), *memory = malloc(BIG);
+    struct fabemu_req req[2] = {{0}};
+    struct fabemu_iov iov[3];
+    struct peers w;
+
+    peers_open(&w, 2, false);
+    bytes_fill(out, bytes, 3);
+    memset(memory, 0xee, BIG);
+    for (unsigned k = 0; k < 3; k++)
+        iov[k] = (struct fabemu_iov){.base = memory + at[k], .bytes = parts[k]};
+    fabemu_recv(w.queue[1], 0, 7, 0, iov, 3, &req[1]);
+    peers_send(&w, 0, 1, 7, out, bytes, &req[0]);
+    CU_ASSERT_TRUE(fake_finish(w.fake, req, 2));
+    for (unsigned k = 0; k < 3; k++) {
+        memcpy(in + got, memory + at[k], parts[k]);
+        memset(memory + at[k], 0xee, parts[k]);
+        got += parts[k];
+    }
+    CU_ASSERT_TRUE(bytes_filled(in, bytes, 3));
+    for (uint32_t i = got = 0; i < BIG; i++)
+        got += memory[i] != 0xee;
+    CU_ASSERT_EQUAL(got, 0);
+    peers_close(&w);
+    free(memory);
+    free(out);
+    free(in);
+}
+
 /* A sender runs far ahead of the application: windows close, eager falls back, nothing is lost. */
 static void send__survives_a_receiver_who_looks_elsewhere(void)
 {
@@ -740,6 +773,7 @@ int main(void)
         CASE(probe__finds_claims_and_discards),
         CASE(cancel__only_what_has_not_matched),
         CASE(send__carries_all_sizes_and_pieces),
+        CASE(recv__into_pieces_that_lie_apart),
         CASE(send__survives_a_receiver_who_looks_elsewhere),
         CASE(send__waits_when_no_more_can_be_parked),
         CASE(queue_open_any__begins_empty_and_in_turn),

@@ -268,10 +268,11 @@ static uint32_t link_closed(const struct engine *e, const struct engine_link *l,
 }
 
 /*
- * Slots that are to be free before packet @i may follow others in a pass. Of an all-reduce as many
- * segments as go up come down as results, by the same cables, and each packet of these wants slots
- * at all members at once: so what goes up leaves half of a pool. If it does not, results wait, and
- * all that comes behind them waits, too (over 4 adapters 1.2 times the worker's time).
+ * Slots that are to be free before packet @i may follow others in a pass. What goes up in a tree
+ * leaves half of a pool. Of an all-reduce as many segments as go up come down as results, by the
+ * same cables, and each packet of these wants slots at all members at once; of a reduce two may
+ * send to one, as to a root amid a chain. If half is not left, what comes waits in a switch, and so
+ * does all behind it, packet by packet in parts (over 4 adapters 1.2 times the worker's time).
  */
 static inline uint32_t packet_wants(struct engine *e, uint16_t i)
 {
@@ -279,7 +280,7 @@ static inline uint32_t packet_wants(struct engine *e, uint16_t i)
     uint32_t pool = e->profile->pool_slots, wants = p->segs - 1u + pool / 2;
 
     if (!pool || p->class != ENGINE_TREE || p->group ||
-        engine_kind(engine_hdr(e, p->buf[0])) != EMU_ALLREDUCE)
+        engine_kind(engine_hdr(e, p->buf[0])) == EMU_BARRIER)
         return 1;
     return wants < pool ? wants : pool;
 }

@@ -790,10 +790,11 @@ static void contributions_leave(uint8_t kind, uint32_t posts, uint32_t packets)
     world_close(&w);
 }
 
-/* What goes up to an all-reduce leaves half of a pool for what comes down. */
-static void contributions__leave_room_for_results(void)
+/* What goes up leaves half of a pool: for what comes down, and for who sends to the same one. */
+static void contributions__leave_half_of_a_pool(void)
 {
-    contributions_leave(EMU_REDUCE, 60, 4);
+    contributions_leave(EMU_REDUCE, 15, 1);
+    contributions_leave(EMU_REDUCE, 60, 2);
     contributions_leave(EMU_ALLREDUCE, 15, 1);
     contributions_leave(EMU_ALLREDUCE, 60, 2);
 }
@@ -1233,7 +1234,7 @@ int main(void)
         CASE(whole__that_asks_for_word_is_told_of),
         CASE(whole__that_came_before_is_acknowledged_alone),
         CASE(whole__for_nobody_is_dropped),
-        CASE(contributions__leave_room_for_results),
+        CASE(contributions__leave_half_of_a_pool),
         CASE(whole__of_contributions_is_combined),
         CASE(whole__of_contributions_to_no_group_is_dropped),
         CASE(whole__to_a_group_is_delivered),

@@ -497,10 +497,31 @@ static int check_parts(const struct options *options, const struct options_comma
     return -1;
 }
 
+/* Bounds that are a profile's, and the fields that say the same. */
+static const struct {
+    const char *name, *field;
+    size_t at; /* in struct emu_bounds */
+} of_profile[] = {
+    {"reply", "reply_timeout_ps", offsetof(struct emu_bounds, reply_ms)},
+    {"retries", "retry_limit", offsetof(struct emu_bounds, retries)},
+};
+#define OF_PROFILE (sizeof of_profile / sizeof of_profile[0])
+
+/* Was the @i th of them given? */
+static bool gives_bound(const struct options *options, size_t i)
+{
+    uint64_t given;
+
+    memcpy(&given, (const char *)&options->bounds + of_profile[i].at, sizeof given);
+    return given;
+}
+
 static bool sets(const struct options *options, const char *field)
 {
+    size_t length = strlen(field);
+
     for (unsigned i = 0; i < options->set_count; i++)
-        if (strncmp(options->sets[i], field, strlen(field)) == 0)
+        if (strncmp(options->sets[i], field, length) == 0 && options->sets[i][length] == '=')
             return true;
     return false;
 }
@@ -514,12 +535,10 @@ static int check_together(const struct options *options, const struct options_co
         return options_usage_error(command->name, "--topo and --nodes exclude each other");
     if (check_parts(options, command) >= 0)
         return EXIT_USAGE;
-    if (options->bounds.reply_ms && sets(options, "reply_timeout_ps="))
-        return options_usage_error(command->name,
-                                   "--bound reply and --set reply_timeout_ps exclude each other");
-    if (options->bounds.retries && sets(options, "retry_limit="))
-        return options_usage_error(command->name,
-                                   "--bound retries and --set retry_limit exclude each other");
+    for (size_t i = 0; i < OF_PROFILE; i++)
+        if (gives_bound(options, i) && sets(options, of_profile[i].field))
+            return options_usage_error(command->name, "--bound %s and --set %s exclude each other",
+                                       of_profile[i].name, of_profile[i].field);
     if (virtual && !(command->groups & OPTIONS_VIRTUAL))
         return options_usage_error(command->name,
                                    "--clock virtual: it must be raw or real; virtual time is what "
@@ -642,18 +661,19 @@ int options_fabric(struct fabric_config *ret, struct topo_graph **graph,
 
 void options_say_idle(const struct options *options, const struct fabric_config *config)
 {
+    const char *what;
+
     for (unsigned i = 0; i < options->set_count; i++) {
-        const char *what = emu_profile_idle(&config->profile, config->clock, options->sets[i]);
+        what = emu_profile_idle(&config->profile, config->clock, options->sets[i]);
         if (what)
             say("%s plays no part here: it is for %s", options->sets[i], what);
+    }
+    for (size_t i = 0; i < OF_PROFILE; i++) {
+        what = emu_profile_idle(&config->profile, config->clock, of_profile[i].field);
+        if (what && gives_bound(options, i))
+            say("--bound %s plays no part here: it is for %s", of_profile[i].name, what);
     }
     if (config->threads < FABRIC_THREADS_DEVICE && config->threads > config->graph->switches)
         say("--threads %u: this network has %u switches, and a switch one thread at most",
             config->threads, config->graph->switches);
-    if (emu_profile_acknowledged(&config->profile))
-        return;
-    if (options->bounds.reply_ms)
-        say("--bound reply plays no part here: it is for transport=acknowledged");
-    if (options->bounds.retries)
-        say("--bound retries plays no part here: it is for transport=acknowledged");
 }

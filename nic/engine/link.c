@@ -274,13 +274,12 @@ static uint32_t link_closed(const struct engine *e, const struct engine_link *l,
  * send to one, as to a root amid a chain. If half is not left, what comes waits in a switch, and so
  * does all behind it, packet by packet in parts (over 4 adapters 1.2 times the worker's time).
  */
-static inline uint32_t packet_wants(struct engine *e, uint16_t i)
+static inline uint32_t packet_wants(const struct engine *e, uint16_t i)
 {
     const struct engine_packet *p = &e->send.packet[i];
     uint32_t pool = e->profile->pool_slots, wants = p->segs - 1u + pool / 2;
 
-    if (!pool || p->class != ENGINE_TREE || p->group ||
-        engine_kind(engine_hdr(e, p->buf[0])) == EMU_BARRIER)
+    if (!pool || p->class != ENGINE_TREE || p->group)
         return 1;
     return wants < pool ? wants : pool;
 }

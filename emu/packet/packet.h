@@ -150,6 +150,17 @@ static inline uint32_t emu_packet_segments(uint32_t bytes)
     return 1 + (rest + EMU_SEG_BYTES - EMU_CONT_BYTES - 1) / (EMU_SEG_BYTES - EMU_CONT_BYTES);
 }
 
+/** emu_packet_last_wire - emu_packet_wire_bytes() of the last of all its @segments. Pure. */
+static inline uint32_t emu_packet_last_wire(uint32_t bytes, uint32_t segments)
+{
+    uint32_t all = bytes + EMU_TAIL_BYTES;
+
+    if (segments == 1)
+        return EMU_HEAD_BYTES + all;
+    return EMU_CONT_BYTES + all - (EMU_SEG_BYTES - EMU_HEAD_BYTES) -
+           (segments - 2) * (EMU_SEG_BYTES - EMU_CONT_BYTES);
+}
+
 /** emu_packet_most - bytes of payload of a packet of @segments, 1 or more, at most. Pure. */
 static inline uint32_t emu_packet_most(uint32_t segments)
 {

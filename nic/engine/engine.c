@@ -58,7 +58,7 @@ static bool engine_alloc(struct engine *e)
            receive->join && send->flow && receive->heard;
 }
 
-static void engine_init(struct engine *e)
+static void engine_init(struct engine *e, bool timed)
 {
     engine_sending_init(&e->send);
     engine_list_init(&e->receive.parts);
@@ -66,7 +66,7 @@ static void engine_init(struct engine *e)
     engine_list_init(&e->receive.stored);
     for (uint32_t i = 0; i < e->links; i++) {
         e->link[i].tx_ps = EMU_NEVER;
-        emu_vcs_init(&e->link[i].vcs, e->profile->channels, e->profile->pool_slots);
+        emu_vcs_init(&e->link[i].vcs, e->profile->channels, e->profile->pool_slots, timed);
     }
     e->host.in_ps = e->tree.results_ps = EMU_NEVER;
     e->host_profile = *e->profile;
@@ -108,7 +108,7 @@ int engine_create(struct engine **ret, struct emu_worker *worker,
         engine_destroy(e);
         return -ENOMEM;
     }
-    engine_init(e);
+    engine_init(e, worker->clock.mode != EMU_CLOCK_RAW);
     e->host.deliver = machine->deliver;
     machine->init(e, worker->clock.mode);
     emu_dev_init(&e->dev, worker, machine->step);

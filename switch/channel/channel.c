@@ -90,7 +90,7 @@ static void channels_begin(struct switch_channels *ch)
     ch->light = ch->openable[0] = ch->openable[1] = emu_bits_below(ch->sw.ports);
     ch->tick_ps = (profile->reply_timeout_ps + CHANNEL_TICKS - 1) / CHANNEL_TICKS;
     for (uint32_t p = 0; p < ch->sw.ports; p++)
-        emu_vcs_init(&ch->port[p].vcs, profile->channels, profile->pool_slots);
+        emu_vcs_init(&ch->port[p].vcs, profile->channels, profile->pool_slots, ch->sw.dev.timed);
     for (uint32_t bits = 0; bits < EMU_VCS; bits++) { /* a CRC is linear */
         ch->head_crc[bits] = emu_crc16(bits, 6) ^ emu_crc16(0, 6);
         ch->cont_crc[bits] = emu_crc16(bits, 2) ^ emu_crc16(0, 2);

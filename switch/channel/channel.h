@@ -340,7 +340,7 @@ static inline void switch_channel_new(const struct switch_channels *ch,
     in->queued = 0;
     in->index = 1;
     in->last = (uint8_t)(segments - 1);
-    in->last_wire = (uint8_t)(emu_packet_wire_bytes(head->bytes, segments - 1) - 1);
+    in->last_wire = (uint8_t)(emu_packet_last_wire(head->bytes, segments) - 1);
     in->priority = head->priority;
     in->unsettled = 0;
     in->group = head->group;

@@ -12,13 +12,14 @@
  * What comes is mostly as expected: the head of a unicast packet on a closed channel, the
  * continuations that are due, an ACK of a packet that was sent to its end. For these there is a
  * short way, without a copy, calls, or accounts that only who waits needs: a packet of five
- * segments takes some 1100 instructions a switch, else 1850. All else, and what has to wait, is for
+ * segments takes some 1000 instructions a switch, else 1850. All else, and what has to wait, is for
  * input.c and reply.c to judge, so all that is checked here changes nothing if it does not hold,
  * but whose turn it is among outputs that are as good.
  *
- * Continuations mostly come several at a time, for a link sends packet by packet. Each must be the
- * very word that comes next on its channel, so its CRC-16 is compared, not computed twice, and what
- * they have in common is looked up once.
+ * Continuations mostly come several at a time, for a link sends packet by packet, and with their
+ * head, so all that has come of a packet is taken together. Each must be the very word that comes
+ * next on its channel, so its CRC-16 is compared, not computed twice, and what they have in common
+ * is looked up once.
  */
 #include "switch/channel/choose.h"
 
@@ -122,89 +123,6 @@ bool switch_channel_pass(struct switch_channels *ch, uint32_t v, const struct em
     return true;
 }
 
-bool switch_channel_pass_reply(struct switch_channels *ch, uint32_t v)
-{
-    uint32_t p = v / EMU_VCS, c = v % EMU_VCS;
-    struct switch_channel_in *in = &ch->in[v];
-    struct emu_entry *slot;
-
-    if (!through_open(ch, p))
-        return false;
-    in->state = CHANNEL_CLOSED;
-    slot = emu_tx_slot(&ch->port[p].tx);
-    slot->packet.head = 0;
-    slot->packet.rest = switch_channel_reply_rest(in, c, in->nack);
-    slot->buf = EMU_NO_BUF;
-    slot->crc = 0;
-    emu_tx_show(&ch->port[p].tx, 0);
-    ch->news |= emu_bit(p);
-    return true;
-}
-
-/* --- heads -------------------------------------------------------------------------- */
-
-/* The outputs with a channel to open for a unicast packet to @dst; 0: for route.c to say. */
-static inline uint64_t through_outs(const struct switch_channels *ch, uint32_t p,
-                                    const struct emu_head *head)
-{
-    if (ch->sw.profile->routing != EMU_ROUTING_ADAPTIVE || head->dst >= ch->units.first)
-        return 0;
-    return topo_route_ports(switch_route(&ch->sw), head->dst) & ch->port[p].onward &
-           ch->openable[head->priority != 0];
-}
-
-/* Has output @o a slot for the head of a packet that opens a channel there? */
-static inline bool through_room_new(struct switch_channels *ch, uint32_t o)
-{
-    const struct emu_vcs *vcs = &ch->port[o].vcs;
-
-    if (!vcs->pool && !(vcs->usable & ~vcs->open & ~vcs->occupied))
-        switch_channel_take_credits(ch, o, 0);
-    return (vcs->pool || (vcs->usable & ~vcs->open & ~vcs->occupied)) && through_open(ch, o);
-}
-
-/* Is the head @hdr to go on from port @p as the packet @in of so many @segments? */
-static inline bool through_head_sane(const struct switch_channels *ch, uint32_t p,
-                                     const struct switch_channel_in *in,
-                                     const struct emu_packet_hdr *hdr, struct emu_head *head)
-{
-    return in->state == CHANNEL_CLOSED && in->tag != hdr->tag && switch_channel_has_room(ch, p) &&
-           emu_head_unpack(head, hdr->head) && !head->group &&
-           switch_channel_head_sane(head, hdr, emu_packet_segments(head->bytes));
-}
-
-/*
- * The head at the front of port @p's cable. If the output chosen cannot take it now, input.c
- * chooses again: it is another one's turn then, where several are as good.
- */
-static inline uint32_t through_head(struct switch_channels *ch, uint32_t p,
-                                    const struct emu_entry *entry)
-{
-    uint32_t from = entry->packet.channel, v = p * EMU_VCS + from, o, c;
-    struct emu_head head;
-    uint64_t outs;
-
-    if (from >= ch->channels || !through_head_sane(ch, p, &ch->in[v], &entry->packet, &head))
-        return 0;
-    outs = through_outs(ch, p, &head);
-    if (!outs)
-        return 0;
-    o = switch_channel_choose(ch, outs, 0);
-    if (!through_room_new(ch, o))
-        return 0;
-    switch_channel_new(ch, &ch->in[v], &head, entry->packet.tag, emu_packet_segments(head.bytes));
-    ch->in[v].whole = entry->packet.last;
-    ch->in[v].unsettled = 1;
-    c = switch_channel_open(ch, v, o);
-    ch->out[o * EMU_VCS + c].ended = entry->packet.last;
-    emu_vcs_spend_all(&ch->port[o].vcs, c, 1);
-    through_send(ch, &ch->port[o].tx, from, c, entry);
-    emu_ring_skip(&ch->port[p].rx.data); /* the slot before the credit that lets it be filled */
-    switch_channel_owe(ch, p, from, 1);
-    ch->news |= emu_bit(o);
-    return 1;
-}
-
 /* --- continuations ------------------------------------------------------------------ */
 
 /* What the next continuations of a packet say on its input's channel, and what is other beyond. */
@@ -284,24 +202,23 @@ static inline uint32_t through_empty(struct emu_ring_end end, uint32_t count)
     return count;
 }
 
-/* Those at the front of port @p's cable that come next on channel @c: up to @most go on. */
-static inline uint32_t through_run(struct switch_channels *ch, uint32_t p, uint32_t c,
-                                   uint32_t most)
+/*
+ * Of the continuations at the front of @from, those that come next of the packet @in, from channel
+ * @c, go to @to, by channel @by: up to @most. How many?
+ */
+static inline uint32_t through_run(const struct switch_channels *ch, struct switch_channel_in *in,
+                                   struct emu_ring_end *from, uint32_t c, struct emu_ring_end *to,
+                                   uint32_t by, uint32_t most)
 {
-    struct switch_channel_in *in = &ch->in[p * EMU_VCS + c];
-    struct emu_tx *tx = &ch->port[in->copies / EMU_VCS].tx;
-    struct emu_ring_end from = ch->port[p].rx.data, to = tx->data;
-    uint32_t count = through_empty(to, through_filled(from, most));
+    uint32_t count = through_empty(*to, through_filled(*from, most));
     uint32_t before = (uint32_t)in->last - in->index; /* of these, the last one */
     uint32_t middle = before < count ? before : count;
-    struct through_words words = through_words_of(ch, in, c, in->copies % EMU_VCS);
-    uint32_t sent = through_copy(ch, &from, &to, words, in->index, middle);
+    struct through_words words = through_words_of(ch, in, c, by);
+    uint32_t sent = through_copy(ch, from, to, words, in->index, middle);
 
     if (sent == middle && middle < count)
-        sent += through_copy(ch, &from, &to, through_last_of(ch, in, words), in->last, 1);
+        sent += through_copy(ch, from, to, through_last_of(ch, in, words), in->last, 1);
     in->index = (uint8_t)(in->index + sent);
-    ch->port[p].rx.data = from;
-    emu_tx_sent(tx, &to, sent);
     return sent;
 }
 
@@ -390,12 +307,29 @@ static uint32_t through_conts_all(struct switch_channels *ch, uint32_t p, uint32
     return count;
 }
 
+/* Segments on their way from a cable to the other: what both ends keep of that. */
+static inline void through_went(struct switch_channels *ch, uint32_t p, uint32_t c, uint32_t w,
+                                const struct emu_ring_end *from, const struct emu_ring_end *to,
+                                uint32_t sent)
+{
+    struct switch_channel_in *in = &ch->in[p * EMU_VCS + c];
+    struct switch_channel_port *out = &ch->port[w / EMU_VCS];
+
+    ch->port[p].rx.data = *from;
+    emu_tx_sent(&out->tx, to, sent);
+    emu_vcs_spend_all(&out->vcs, w % EMU_VCS, sent);
+    in->whole = ch->out[w].ended = in->index > in->last;
+    switch_channel_owe(ch, p, c, sent);
+    ch->news |= emu_bit(w / EMU_VCS);
+}
+
 /* The continuations at the front of port @p's cable, of one packet; at most @most. */
 static inline uint32_t through_conts(struct switch_channels *ch, uint32_t p, uint32_t c,
                                      uint32_t most)
 {
     struct switch_channel_in *in = &ch->in[p * EMU_VCS + c];
     uint32_t w = in->copies, o = w / EMU_VCS, sent;
+    struct emu_ring_end from, to;
 
     if (in->group)
         return through_conts_all(ch, p, c, most);
@@ -403,45 +337,158 @@ static inline uint32_t through_conts(struct switch_channels *ch, uint32_t p, uin
         return 0;
     sent = in->last - in->index + 1u;
     sent = through_room(ch, o, w % EMU_VCS, sent < most ? sent : most);
-    if (sent)
-        sent = through_run(ch, p, c, sent);
+    if (!sent)
+        return 0;
+    from = ch->port[p].rx.data;
+    to = ch->port[o].tx.data;
+    sent = through_run(ch, in, &from, c, &to, w % EMU_VCS, sent);
     if (!sent)
         return 0;
     in->tick = ch->out[w].tick = ch->tick;
-    in->whole = ch->out[w].ended = in->index > in->last;
-    emu_vcs_spend_all(&ch->port[o].vcs, w % EMU_VCS, sent);
-    switch_channel_owe(ch, p, c, sent);
-    ch->news |= emu_bit(o);
+    through_went(ch, p, c, w, &from, &to, sent);
+    return sent;
+}
+
+/* --- heads -------------------------------------------------------------------------- */
+
+/* The outputs with a channel to open for a unicast packet to @dst; 0: for route.c to say. */
+static inline uint64_t through_outs(const struct switch_channels *ch, uint32_t p,
+                                    const struct emu_head *head)
+{
+    if (ch->sw.profile->routing != EMU_ROUTING_ADAPTIVE || head->dst >= ch->units.first)
+        return 0;
+    return topo_route_ports(switch_route(&ch->sw), head->dst) & ch->port[p].onward &
+           ch->openable[head->priority != 0];
+}
+
+/* Segments that output @o has room for, of a packet of @wanted that opens a channel there. */
+static inline uint32_t through_room_new(struct switch_channels *ch, uint32_t o, uint32_t wanted)
+{
+    const struct emu_vcs *vcs = &ch->port[o].vcs;
+    uint32_t room = vcs->pool + ((vcs->usable & ~vcs->open & ~vcs->occupied) != 0);
+
+    if (room < wanted) {
+        switch_channel_take_credits(ch, o, 0);
+        room = vcs->pool + ((vcs->usable & ~vcs->open & ~vcs->occupied) != 0);
+    }
+    if (!through_open(ch, o))
+        return 0;
+    return room < wanted ? room : wanted;
+}
+
+/* Is the head @hdr to go on from port @p as the packet @in of so many @segments? */
+static inline bool through_head_sane(const struct switch_channels *ch, uint32_t p,
+                                     const struct switch_channel_in *in,
+                                     const struct emu_packet_hdr *hdr, struct emu_head *head,
+                                     uint32_t *segments)
+{
+    if (in->state != CHANNEL_CLOSED || in->tag == hdr->tag || !switch_channel_has_room(ch, p) ||
+        !emu_head_unpack(head, hdr->head) || head->group)
+        return false;
+    *segments = emu_packet_segments(head->bytes);
+    return switch_channel_head_sane(head, hdr, *segments);
+}
+
+/* The head at the front of @from goes to @to. */
+static inline void through_first(const struct switch_channels *ch, struct emu_ring_end *from,
+                                 uint32_t c, struct emu_ring_end *to, uint32_t by)
+{
+    const struct emu_entry *entry = emu_ring_slot(from);
+    struct emu_entry *slot = emu_ring_slot(to);
+    uint32_t other = c ^ by;
+    uint64_t rest = (struct emu_packet_hdr){.channel = (uint8_t)other}.rest;
+
+    slot->packet.head = entry->packet.head ^ (other | (uint64_t)ch->head_crc[other] << 48);
+    slot->packet.rest = entry->packet.rest ^ rest;
+    slot->buf = entry->buf;
+    slot->crc = entry->crc;
+    emu_ring_show(emu_ring_next(to), 0);
+    emu_ring_skip(from); /* the slot before the credit that lets it be filled */
+}
+
+/*
+ * The head at the front of port @p's cable, and what has come of its packet; at most @most
+ * segments. If the output chosen cannot take it now, input.c chooses again: it is another one's
+ * turn then, where several are as good.
+ */
+static inline uint32_t through_head(struct switch_channels *ch, uint32_t p,
+                                    const struct emu_entry *entry, uint32_t most)
+{
+    uint32_t c = entry->packet.channel, v = p * EMU_VCS + c, o, by, segments, sent;
+    struct switch_channel_in *in = &ch->in[v];
+    struct emu_ring_end from, to;
+    struct emu_head head;
+    uint64_t outs;
+
+    if (c >= ch->channels || !through_head_sane(ch, p, in, &entry->packet, &head, &segments))
+        return 0;
+    outs = through_outs(ch, p, &head);
+    if (!outs)
+        return 0;
+    o = switch_channel_choose(ch, outs, 0);
+    sent = through_room_new(ch, o, segments < most ? segments : most);
+    if (!sent)
+        return 0;
+    switch_channel_new(ch, in, &head, entry->packet.tag, segments);
+    in->unsettled = 1;
+    by = switch_channel_open(ch, v, o);
+    from = ch->port[p].rx.data;
+    to = ch->port[o].tx.data;
+    through_first(ch, &from, c, &to, by);
+    if (sent > 1)
+        sent = 1 + through_run(ch, in, &from, c, &to, by, sent - 1);
+    through_went(ch, p, c, o * EMU_VCS + by, &from, &to, sent);
     return sent;
 }
 
 /* --- replies ------------------------------------------------------------------------ */
 
-/* Is @reply to the packet on channel @w, and has all of that been sent? */
-static inline bool through_ends(const struct switch_channels *ch, uint32_t w,
-                                const struct emu_entry *reply)
+/* The reply to the packet @v goes on, if nothing is in the way. */
+static inline bool through_reply(struct switch_channels *ch, uint32_t v)
 {
-    const struct emu_vcs *vcs = &ch->port[w / EMU_VCS].vcs;
-    uint32_t c = w % EMU_VCS;
+    uint32_t p = v / EMU_VCS, c = v % EMU_VCS;
+    struct switch_channel_in *in = &ch->in[v];
+    struct emu_entry *slot;
 
-    return vcs->open >> c & 1 && vcs->tag[c] == reply->packet.tag && ch->out[w].ended &&
-           ch->out[w].from != CHANNEL_NONE && reply->buf == EMU_NO_BUF;
+    if (!through_open(ch, p))
+        return false;
+    in->state = CHANNEL_CLOSED;
+    slot = emu_tx_slot(&ch->port[p].tx);
+    slot->packet.head = 0;
+    slot->packet.rest = switch_channel_reply_rest(in, c, in->nack);
+    slot->buf = EMU_NO_BUF;
+    slot->crc = 0;
+    emu_tx_show(&ch->port[p].tx, 0);
+    ch->news |= emu_bit(p);
+    return true;
+}
+
+bool switch_channel_pass_reply(struct switch_channels *ch, uint32_t v)
+{
+    return through_reply(ch, v);
 }
 
 /* The ACK at the front of port @p's cable, for whose channel nobody waits. */
 static inline uint32_t through_ack(struct switch_channels *ch, uint32_t p,
                                    const struct emu_entry *entry)
 {
-    uint32_t c = entry->packet.channel, w = p * EMU_VCS + c % EMU_VCS, v = ch->out[w].from;
+    struct switch_channel_port *port = &ch->port[p];
+    uint32_t c = entry->packet.channel, v;
+    struct switch_channel_out *out = &ch->out[p * EMU_VCS + c % EMU_VCS];
+    struct switch_channel_in *in;
 
-    if (c >= EMU_VCS || !through_ends(ch, w, entry) || ch->port[p].waiters || ch->in[v].group ||
-        !switch_channel_pass_reply(ch, v))
+    v = out->from;
+    if (c >= EMU_VCS || v == CHANNEL_NONE || !(port->vcs.open >> c & 1) || !out->ended ||
+        port->waiters || entry->buf != EMU_NO_BUF)
         return 0;
-    ch->port[p].vcs.open &= ~(1u << c);
+    in = &ch->in[v];
+    if (in->tag != entry->packet.tag || in->group || !through_reply(ch, v))
+        return 0;
+    port->vcs.open &= ~(1u << c);
     switch_channel_closed(ch, p, c);
-    ch->out[w].from = ch->in[v].copies = CHANNEL_NONE;
-    ch->in[v].unsettled = 0;
-    emu_ring_skip(&ch->port[p].rx.data);
+    out->from = in->copies = CHANNEL_NONE;
+    in->unsettled = 0;
+    emu_ring_skip(&port->rx.data);
     return 1;
 }
 
@@ -456,7 +503,7 @@ uint32_t switch_channel_through(struct switch_channels *ch, uint32_t p, uint32_t
     while (went && moved < most && (entry = emu_ring_front(&rx->data))) {
         switch (entry->packet.kind) {
         case EMU_PACKET_HEAD:
-            went = through_head(ch, p, entry);
+            went = through_head(ch, p, entry, most - moved);
             break;
         case EMU_PACKET_CONT:
             went = through_conts(ch, p, entry->packet.channel % EMU_VCS, most - moved);

@@ -1246,7 +1246,7 @@ static void windows__do_not_change_what_happens(void)
 /* Segments on three channels, and slots promised to a fourth, which may have to collect them. */
 static void random_accounts(struct emu_vcs *vcs, uint64_t *random)
 {
-    emu_vcs_init(vcs, 4, 6);
+    emu_vcs_init(vcs, 4, 6, test_draw(random, 0, 1));
     for (uint32_t left = (uint32_t)test_draw(random, 1, 9); left; left--) {
         uint32_t c = (uint32_t)test_draw(random, 0, 2);
 

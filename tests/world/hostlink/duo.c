@@ -324,8 +324,8 @@ static void end_join(struct duo *h, uint32_t host, uint32_t i, const struct duo_
     if (!i && config->first)
         end->credits = config->first;
     end->depth = config->depth;
-    emu_vcs_init(&end->vcs, h->packets.channels, h->packets.pool_slots);
     emu_dev_init(&end->dev, h->host[host].worker, end_step);
+    emu_vcs_init(&end->vcs, h->packets.channels, h->packets.pool_slots, end->dev.timed);
 }
 
 /* Of a pool that has whole chains only some are left. */

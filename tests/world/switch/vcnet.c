@@ -21,7 +21,7 @@ struct vcnode *vcnet_node(struct vcnet *w, uint32_t worker)
     p->node = w->nodes;
     p->open_max = w->profile.channels < EMU_VCS_KEPT_OF ? w->profile.channels
                                                         : w->profile.channels - 1;
-    emu_vcs_init(&p->vcs, w->profile.channels, w->profile.pool_slots);
+    emu_vcs_init(&p->vcs, w->profile.channels, w->profile.pool_slots, p->dev.timed);
     w->node[w->nodes++] = p;
     return p;
 }

@@ -150,8 +150,8 @@ static const struct field fields[] = {
     U32_BOTH(packet_bytes, 256, 4096, IN(ACKS)),
     U32(raw_packet_bytes, 256, 4096, IN(ACKS) | IN(RAW)),
     U32(channels, 1, 32, IN(ACKS)),
-    U32_BOTH(pool_slots, 0, 64, IN(ACKS)),
-    U32(raw_pool_slots, 0, 64, IN(ACKS) | IN(RAW)),
+    U32_BOTH(pool_slots, 0, 96, IN(ACKS)),
+    U32(raw_pool_slots, 0, 96, IN(ACKS) | IN(RAW)),
     U32(light_pending, 1, 32, IN(ACKS)),
     U64(reply_timeout_ps, 1, SECOND_PS, IN(ACKS)),
     U64(retry_ps, 1, SECOND_PS, IN(ACKS)),
@@ -175,7 +175,7 @@ static const struct field fields[] = {
 /* What QsNet III has; any profile, once its transport is acknowledged. */
 #define ACKNOWLEDGMENTS                                                                            \
     .packet_bytes = 1024, .raw_packet_bytes = 3840, .channels = 32, .pool_slots = 16,              \
-    .raw_pool_slots = 60, .light_pending = 4, .reply_timeout_ps = 1000000000, .retry_ps = 1000000, \
+    .raw_pool_slots = 90, .light_pending = 4, .reply_timeout_ps = 1000000000, .retry_ps = 1000000, \
     .retry_limit = 100, .combining = EMU_COMBINING_ADAPTER, .barrier = EMU_BARRIER_BY_CONDITIONAL, \
     .tree_width = 8, .vector_tree_width = 1
 

@@ -130,7 +130,7 @@ struct emu_profile {
                                   time: 3840 */
     uint32_t channels;         /* virtual channels of a link: 32 */
     uint32_t pool_slots;       /* segments that a link's input holds beside one a channel: 16 */
-    uint32_t raw_pool_slots;   /* the same under clock raw, for four packets a pass: 60 */
+    uint32_t raw_pool_slots;   /* the same under clock raw, for six packets a pass: 90 */
     uint32_t light_pending;    /* a link with fewer open channels is lightly loaded */
     uint64_t reply_timeout_ps; /* no reply by then: the packet, or its reply, was lost */
     uint64_t retry_ps;         /* a packet is sent again after that, doubled with each try, */

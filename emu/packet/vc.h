@@ -22,7 +22,7 @@
 #include "emu/bits.h"
 #include "emu/packet/packet.h"
 
-#define EMU_POOL_SLOTS_MAX 64u /* of a cable's pool, at most */
+#define EMU_POOL_SLOTS_MAX 96u /* of a cable's pool, at most */
 #define EMU_VCS_KEPT_OF    8u  /* links of so many channels keep one for packets above bulk */
 
 struct emu_vcs {

@@ -316,7 +316,7 @@ class TrafficTest(FabemuCase):
                 (("--pattern", "reduce", "--interval", "1000000000", "--operations", "1000000000"),
                  ["50 days"]),
                 (("--pattern", "round"), ["no pattern 'round'", "uniform"]),
-                (("--profile", "qsnet3", "--set", "pool_slots=65"), ["pool_slots", "64"]),
+                (("--profile", "qsnet3", "--set", "pool_slots=97"), ["pool_slots", "96"]),
                 (("--profile", "qsnet3", "--set", "pool_slots=0", "--pattern", "multicast"),
                  ["set pool_slots to 1"]),
                 (("--pattern", "permutation:0"), ["permutation:NUMBER", "from 1 on"]),

@@ -54,10 +54,10 @@ static void raw__has_packets_and_pools_of_its_own(void)
     }
     raw = emu_profile_on(&profile, EMU_CLOCK_RAW);
     CU_ASSERT_EQUAL(raw.packet_bytes, 3840);
-    CU_ASSERT_EQUAL(raw.pool_slots, 60);
+    CU_ASSERT_EQUAL(raw.pool_slots, 90);
     raw = emu_profile_on(&raw, EMU_CLOCK_RAW); /* again: it stays so */
     CU_ASSERT_EQUAL(raw.packet_bytes, 3840);
-    CU_ASSERT_EQUAL(raw.pool_slots, 60);
+    CU_ASSERT_EQUAL(raw.pool_slots, 90);
 }
 
 /* Who sets a field means it on all clocks, unless raw's is set, too. */
@@ -73,8 +73,8 @@ static void set__of_a_field_is_for_raw_too(void)
     CU_ASSERT_EQUAL(emu_profile_on(&profile, EMU_CLOCK_RAW).packet_bytes, 2048);
     CU_ASSERT_EQUAL(set(&profile, "pool_slots=0"), 0);
     CU_ASSERT_EQUAL(emu_profile_on(&profile, EMU_CLOCK_RAW).pool_slots, 0);
-    CU_ASSERT_EQUAL(set(&profile, "raw_pool_slots=64"), 0);
-    CU_ASSERT_EQUAL(emu_profile_on(&profile, EMU_CLOCK_RAW).pool_slots, 64);
+    CU_ASSERT_EQUAL(set(&profile, "raw_pool_slots=96"), 0);
+    CU_ASSERT_EQUAL(emu_profile_on(&profile, EMU_CLOCK_RAW).pool_slots, 96);
     CU_ASSERT_EQUAL(profile.pool_slots, 0);
 }
 
@@ -83,7 +83,7 @@ static void set__out_of_range_changes_nothing(void)
 {
     static const char *const wrong[] = {"packet_bytes=255",   "packet_bytes=4097",
                                         "raw_packet_bytes=0", "raw_packet_bytes=4097",
-                                        "pool_slots=65",      "raw_pool_slots=65"};
+                                        "pool_slots=97",      "raw_pool_slots=97"};
     struct emu_profile profile = loaded("qsnet3");
 
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
@@ -91,7 +91,7 @@ static void set__out_of_range_changes_nothing(void)
     CU_ASSERT_EQUAL(profile.packet_bytes, 1024);
     CU_ASSERT_EQUAL(profile.raw_packet_bytes, 3840);
     CU_ASSERT_EQUAL(profile.pool_slots, 16);
-    CU_ASSERT_EQUAL(profile.raw_pool_slots, 60);
+    CU_ASSERT_EQUAL(profile.raw_pool_slots, 90);
 }
 
 /* In a file, which of both comes first says nothing. */
@@ -107,7 +107,7 @@ static void file__has_no_order(void)
 
         CU_ASSERT_EQUAL(profile.packet_bytes, 512);
         CU_ASSERT_EQUAL(profile.raw_packet_bytes, 3072);
-        CU_ASSERT_EQUAL(profile.raw_pool_slots, 60);
+        CU_ASSERT_EQUAL(profile.raw_pool_slots, 90);
     }
     CU_ASSERT_EQUAL(loaded_text("{\"packet_bytes\": 512}").raw_packet_bytes, 512);
 }

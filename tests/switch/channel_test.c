@@ -979,7 +979,7 @@ static void create__refuses_what_it_cannot_do(void)
     void *old;
 
     CU_ASSERT_EQUAL_FATAL(emu_worker_create(&worker, 4, &clock, NULL), 0);
-    world_profile(&profile, "qsnet3", "pool_slots=64");
+    world_profile(&profile, "qsnet3", "pool_slots=96");
     profile.pool_slots++;
     CU_ASSERT_EQUAL(switch_create(&sw, worker, 8, &route, &profile, 1), -EINVAL);
     profile.pool_slots--;

@@ -184,7 +184,7 @@ static void stream__is_sent_by_the_packet(void)
 {
     stream_by_packets("packet_bytes=1024", 10, 3);
     stream_by_packets("transport=acknowledged", 15, 1);
-    stream_by_packets("transport=acknowledged", 60, 4); /* all of the pool */
+    stream_by_packets("transport=acknowledged", 90, 6); /* all of the pool */
     stream_by_packets("raw_packet_bytes=4096", 16, 1);
     stream_by_packets("raw_packet_bytes=4096 raw_pool_slots=16", 16, 1);
 }
@@ -794,9 +794,9 @@ static void contributions_leave(uint8_t kind, uint32_t posts, uint32_t packets)
 static void contributions__leave_half_of_a_pool(void)
 {
     contributions_leave(EMU_REDUCE, 15, 1);
-    contributions_leave(EMU_REDUCE, 60, 2);
+    contributions_leave(EMU_REDUCE, 90, 3);
     contributions_leave(EMU_ALLREDUCE, 15, 1);
-    contributions_leave(EMU_ALLREDUCE, 60, 2);
+    contributions_leave(EMU_ALLREDUCE, 90, 3);
 }
 
 /* Contributions to a reduction: for the adapter, whatever its host has room for. */

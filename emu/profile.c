@@ -295,16 +295,18 @@ _Static_assert(sizeof(enum emu_buffers) == sizeof(unsigned) &&
 static int field_text(struct emu_profile *profile, const struct field *field, const char *value,
                       char *error, size_t error_bytes)
 {
+    const char *digits = value + (*value == '-');
     char *end;
 
     if (field->kind == FIELD_NAMED)
         return field_named(profile, field, value, error, error_bytes);
     errno = 0;
-    unsigned long long number = strtoull(value, &end, 10);
-    if (*value < '0' || *value > '9' || *end || errno)
-        return wrong(error, error_bytes, "%s=%.40s is no whole number; it can be %llu to %llu",
-                     field->name, value, (unsigned long long)field->least,
-                     (unsigned long long)field->most);
+    unsigned long long number = strtoull(digits, &end, 10);
+    bool whole = *digits >= '0' && *digits <= '9' && !*end;
+    if (!whole || digits != value || errno)
+        return wrong(error, error_bytes, "%s=%.40s is %s; it can be %llu to %llu", field->name,
+                     value, whole ? "out of range" : "no whole number",
+                     (unsigned long long)field->least, (unsigned long long)field->most);
     return field_number(profile, field, number, error, error_bytes);
 }
 
@@ -338,6 +340,22 @@ int emu_profile_set(struct emu_profile *profile, const char *assignment, char *e
     if (!field)
         return no_field(assignment, (int)(equals - assignment), error, error_bytes);
     return field_text(profile, field, equals + 1, error, error_bytes);
+}
+
+int emu_profile_set_all(struct emu_profile *profile, const char *const *assignments, unsigned count,
+                        char *error, size_t error_bytes)
+{
+    for (unsigned i = 0; i < 2 * count; i++) {
+        const char *assignment = assignments[i % count];
+        bool raw = strncmp(assignment, "raw_", 4) == 0;
+        int err = 0;
+
+        if (raw == (i >= count))
+            err = emu_profile_set(profile, assignment, error, error_bytes);
+        if (err)
+            return err;
+    }
+    return 0;
 }
 
 const char *emu_profile_idle(const struct emu_profile *profile, enum emu_clock_mode mode,

@@ -274,6 +274,13 @@ int emu_profile_set(struct emu_profile *profile, const char *assignment, char *e
                     size_t error_bytes);
 
 /**
+ * emu_profile_set_all - the same of @count of them, in order, but those of clock raw alone, raw_*,
+ * last: what is set for all clocks is set for raw, too, unless its own field is.
+ */
+int emu_profile_set_all(struct emu_profile *profile, const char *const *assignments, unsigned count,
+                        char *error, size_t error_bytes);
+
+/**
  * emu_profile_idle - is "name=value", as emu_profile_set() took it, one that nothing looks at in
  * @profile's machine on this clock? Returns what the field is for ("transport=acknowledged"), or
  * NULL: it plays a part, or there is no such field. Pure.

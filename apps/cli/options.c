@@ -592,6 +592,8 @@ int options_parse_own(struct options *ret, const struct options_command *command
         }
         if (got == ':')
             return options_usage_error(command->name, "%s needs a value", word);
+        if (optarg == word && strcmp(word, "--") == 0) /* it is before a command to run */
+            return options_usage_error(command->name, "%s needs a value", argv[optind - 2]);
         if (got == '?')
             return no_option(command->name, word);
         int status = take_option(ret, command->name, owns, got);
@@ -618,11 +620,10 @@ static int load_profile(struct fabric_config *ret, const struct options *options
     bounds_profile(&ret->profile, &options->bounds);
     ret->sets = options->sets;
     ret->set_count = options->set_count;
-    for (unsigned i = 0; i < options->set_count; i++) {
-        if (emu_profile_set(&ret->profile, options->sets[i], error, sizeof error)) {
-            say("--set: %s", error);
-            return EXIT_USAGE;
-        }
+    if (emu_profile_set_all(&ret->profile, options->sets, options->set_count, error,
+                            sizeof error)) {
+        say("--set: %s", error);
+        return EXIT_USAGE;
     }
     return 0;
 }

@@ -38,6 +38,7 @@ class CliTest(FabemuCase):
                 (("fly",), ["no command 'fly'"]),
                 (("run", "--wings"), ["--wings", "fabemu run --help"]),
                 (("run", "--topo"), ["--topo", "needs a value"]),
+                (("run", "--report", "--", "true"), ["--report", "needs a value"]),
                 (("run", "-topo", "kary:2,2", "--", "true"), ["'-t'", "two dashes"]),
                 (("run",), ["no command to run", "--"]),
                 (("run", "--"), ["no command to run"]),

@@ -78,6 +78,26 @@ static void set__of_a_field_is_for_raw_too(void)
     CU_ASSERT_EQUAL(profile.pool_slots, 0);
 }
 
+/* Whichever is set first, raw's own holds there. */
+static void set_all__has_no_order(void)
+{
+    static const char *const sets[][3] = {{"raw_pool_slots=60", "pool_slots=8",
+                                           "raw_packet_bytes=512"},
+                                          {"pool_slots=8", "raw_packet_bytes=512",
+                                           "raw_pool_slots=60"}};
+    char error[640] = "";
+
+    for (size_t i = 0; i < 2; i++) {
+        struct emu_profile profile = loaded("qsnet3");
+
+        CU_ASSERT_EQUAL(emu_profile_set_all(&profile, sets[i], 3, error, sizeof error), 0);
+        CU_ASSERT_EQUAL(profile.pool_slots, 8);
+        CU_ASSERT_EQUAL(profile.raw_pool_slots, 60);
+        CU_ASSERT_EQUAL(profile.raw_packet_bytes, 512);
+        CU_ASSERT_EQUAL(emu_profile_set_all(&profile, sets[i], 0, error, sizeof error), 0);
+    }
+}
+
 /* One that is out of range changes neither. */
 static void set__out_of_range_changes_nothing(void)
 {
@@ -168,9 +188,13 @@ static void idle__is_what_nothing_looks_at(void)
 int main(void)
 {
     static const struct test_case cases[] = {
-        CASE(raw__has_packets_and_pools_of_its_own), CASE(set__of_a_field_is_for_raw_too),
-        CASE(set__out_of_range_changes_nothing),     CASE(file__has_no_order),
-        CASE(idle__is_what_nothing_looks_at),        {NULL, NULL},
+        CASE(raw__has_packets_and_pools_of_its_own),
+        CASE(set__of_a_field_is_for_raw_too),
+        CASE(set_all__has_no_order),
+        CASE(set__out_of_range_changes_nothing),
+        CASE(file__has_no_order),
+        CASE(idle__is_what_nothing_looks_at),
+        {NULL, NULL},
     };
 
     return test_run("profile", cases);

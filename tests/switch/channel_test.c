@@ -710,17 +710,26 @@ static struct emu_entry odd_entry(uint32_t kind, uint32_t channel, uint32_t tag,
     return entry;
 }
 
-/* Put an entry on node 0's wire as it is; count how many of them make one `bad` or `stale`. */
-static void odd_send(struct vcnet *w, struct emu_entry entry)
+/* Put an entry on a node's wire as it is. */
+static void odd_put(struct vcnode *p, struct emu_entry entry)
 {
-    struct vcnode *p = w->node[0];
-
     if (entry.packet.kind == EMU_PACKET_HEAD || entry.packet.kind == EMU_PACKET_CONT)
         emu_vcs_spend(&p->vcs, entry.packet.channel % EMU_VCS);
     emu_tx_send(&p->tx, &entry);
     emu_tx_flush(&p->tx);
+}
+
+static void odd_pass(struct vcnet *w)
+{
     for (uint32_t i = 0; i < 20; i++)
         emu_worker_pass(w->worker[0]);
+}
+
+/* On node 0's wire; count how many of them make one `bad` or `stale`. */
+static void odd_send(struct vcnet *w, struct emu_entry entry)
+{
+    odd_put(w->node[0], entry);
+    odd_pass(w);
 }
 
 /* What breaks the protocol is counted and dropped, its credit comes back; nothing else happens. */
@@ -965,6 +974,211 @@ static void input__takes_no_more_than_it_has_slots(void)
     CU_ASSERT_EQUAL(VCNET_SUM(&w, overrun), 7);
     CU_ASSERT_EQUAL(VCNET_SUM(&w, bad), 0);
     vcnet_close(&w);
+}
+
+/* --- what comes together ------------------------------------------------------------ */
+
+/* One switch; node 1 takes what comes and never replies. */
+static void together_open(struct vcnet *w)
+{
+    vcnet_open_on(w, "kary:4,1", "", EMU_CLOCK_RAW, 1);
+    w->node[1]->silent = true;
+    switch_channel_plugged(switch_channels_of(w->sw[0])); /* as its first step does */
+}
+
+/* Segments @from to before @to of a packet of 1024 bytes to node 1, on node 0's wire. */
+static void together_put(const struct vcnet *w, uint32_t from, uint32_t to)
+{
+    for (uint32_t s = from; s < to; s++)
+        odd_put(w->node[0], odd_entry(s ? EMU_PACKET_CONT : EMU_PACKET_HEAD, 2, 77, 1024, s));
+}
+
+/* A packet's segments that have come go on together, but no more than asked for. */
+static void through__takes_as_many_as_it_may(void)
+{
+    static const uint32_t most[] = {1, 2, 3, 4, 5, 6};
+
+    for (uint32_t i = 0; i < sizeof most / sizeof *most; i++) {
+        uint32_t first = most[i] < 5 ? most[i] : 5, rest = 5 - first;
+        struct switch_channels *ch;
+        struct vcnet w;
+
+        together_open(&w);
+        ch = switch_channels_of(w.sw[0]);
+        together_put(&w, 0, 5);
+        CU_ASSERT_EQUAL(switch_channel_through(ch, 0, most[i]), first);
+        CU_ASSERT_EQUAL(switch_channel_through(ch, 0, most[i]), rest < first ? rest : first);
+        odd_pass(&w);
+        CU_ASSERT_EQUAL_FATAL(w.node[1]->gots, 1);
+        CU_ASSERT_TRUE(w.node[1]->got[0].good);
+        CU_ASSERT_TRUE(vcnet_holds(&w));
+        vcnet_close(&w);
+    }
+}
+
+/* Nor more than there is room for at the far end; the rest follows when there is. */
+static void through__takes_as_many_as_have_room(void)
+{
+    for (uint32_t room = 1; room < 5; room++) {
+        struct switch_channels *ch;
+        struct vcnet w;
+
+        together_open(&w);
+        ch = switch_channels_of(w.sw[0]);
+        ch->port[1].vcs.pool = (uint8_t)(room - 1); /* and the channel's own slot */
+        together_put(&w, 0, 5);
+        CU_ASSERT_EQUAL(switch_channel_through(ch, 0, 64), room);
+        CU_ASSERT_EQUAL(ch->port[1].vcs.used[0], room);
+        CU_ASSERT_EQUAL(ch->port[1].vcs.pool, 0);
+        ch->port[1].vcs.pool = (uint8_t)(w.profile.pool_slots - room + 1);
+        odd_pass(&w);
+        CU_ASSERT_EQUAL_FATAL(w.node[1]->gots, 1);
+        CU_ASSERT_TRUE(w.node[1]->got[0].good);
+        CU_ASSERT_TRUE(vcnet_holds(&w));
+        vcnet_close(&w);
+    }
+}
+
+/* What comes late follows, and what is due is all that goes on. */
+static void through__sends_what_is_due(void)
+{
+    for (uint32_t come = 1; come < 5; come++) {
+        struct vcnet w;
+
+        together_open(&w);
+        together_put(&w, 0, come);
+        odd_pass(&w);
+        CU_ASSERT_EQUAL(w.node[1]->segments_got, come);
+        together_put(&w, come, 5);
+        odd_pass(&w);
+        CU_ASSERT_EQUAL_FATAL(w.node[1]->gots, 1);
+        CU_ASSERT_TRUE(w.node[1]->got[0].good);
+        vcnet_close(&w);
+    }
+    for (uint32_t come = 1; come < 4; come++) { /* the last one in another's place ends it */
+        struct vcnet w;
+
+        together_open(&w);
+        together_put(&w, 0, come);
+        together_put(&w, 4, 5);
+        together_put(&w, come, 4);
+        odd_pass(&w);
+        CU_ASSERT_EQUAL(w.node[1]->segments_got, come + 1);
+        CU_ASSERT_EQUAL(VCNET_SUM(&w, bad) + VCNET_SUM(&w, stale), 4 - come);
+        CU_ASSERT_EQUAL_FATAL(w.node[1]->gots, 1);
+        CU_ASSERT_FALSE(w.node[1]->got[0].good);
+        vcnet_close(&w);
+    }
+}
+
+/* A second copy of a packet that is over goes nowhere. */
+static void through__sends_nothing_twice(void)
+{
+    struct vcnet w;
+
+    vcnet_open_on(&w, "kary:4,1", "", EMU_CLOCK_RAW, 1);
+    together_put(&w, 0, 5);
+    odd_pass(&w);
+    CU_ASSERT_EQUAL(w.node[1]->packets_got, 1);
+    CU_ASSERT_EQUAL(switch_channels_of(w.sw[0])->open, 0);
+    together_put(&w, 0, 5);
+    odd_pass(&w);
+    CU_ASSERT_EQUAL(w.node[1]->segments_got, 5);
+    CU_ASSERT_EQUAL(VCNET_SUM(&w, bad) + VCNET_SUM(&w, stale), 5);
+    vcnet_close(&w);
+}
+
+/* A port that is stuck sends nothing, and what waits at one goes first. */
+static void through__passes_nothing_that_waits(void)
+{
+    struct vcnet w;
+
+    together_open(&w);
+    switch_stick(w.sw[0], 1, true, 0);
+    together_put(&w, 0, 5);
+    odd_pass(&w);
+    CU_ASSERT_EQUAL(w.node[1]->segments_got, 0);
+    switch_stick(w.sw[0], 1, false, 0);
+    odd_pass(&w);
+    CU_ASSERT_EQUAL(w.node[1]->segments_got, 5);
+    vcnet_close(&w);
+
+    together_open(&w);
+    switch_stick(w.sw[0], 1, true, 0);
+    vcnet_post(&w, 2, 0, (struct vcnet_post){.dst = 1, .bytes = 24, .priority = 1});
+    emu_dev_again(&w.node[2]->dev);
+    odd_pass(&w);
+    switch_stick(w.sw[0], 1, false, 0);
+    switch_channels_of(w.sw[0])->news = 0; /* as if a pass had sent all it may before */
+    together_put(&w, 0, 5);
+    odd_pass(&w);
+    CU_ASSERT_EQUAL_FATAL(w.node[1]->gots, 2);
+    CU_ASSERT_EQUAL(w.node[1]->got[0].priority, 1);
+    CU_ASSERT_TRUE(w.node[1]->got[0].good && w.node[1]->got[1].good);
+    vcnet_close(&w);
+}
+
+/* A reply ends the packet that it names, when all of that was sent. */
+static void through__takes_the_right_replies(void)
+{
+    struct vcnet w;
+
+    together_open(&w);
+    vcnet_post(&w, 0, 0, (struct vcnet_post){.dst = 1, .bytes = 1024});
+    emu_dev_again(&w.node[0]->dev);
+    odd_pass(&w);
+    CU_ASSERT_EQUAL(w.node[1]->segments_got, 5);
+    odd_put(w.node[1], odd_entry(EMU_PACKET_ACK, 0, w.node[0]->post[0].tag ^ 1, 0, 0));
+    odd_pass(&w);
+    CU_ASSERT_EQUAL(VCNET_SUM(&w, stale), 1);
+    CU_ASSERT_EQUAL(w.node[0]->post[0].state, POST_OPEN);
+    odd_put(w.node[1], odd_entry(EMU_PACKET_ACK, 0, w.node[0]->post[0].tag, 0, 0));
+    odd_pass(&w);
+    CU_ASSERT_EQUAL(w.node[0]->post[0].state, POST_ACKED);
+    vcnet_close(&w);
+
+    together_open(&w);
+    together_put(&w, 0, 2);
+    odd_pass(&w);
+    CU_ASSERT_EQUAL(w.node[1]->segments_got, 2);
+    odd_put(w.node[1], odd_entry(EMU_PACKET_ACK, 0, 77, 0, 0));
+    odd_pass(&w);
+    CU_ASSERT_EQUAL(VCNET_SUM(&w, bad), 1);
+    vcnet_close(&w);
+}
+
+/* On clock raw as few channels are in use as packets are under way; with times, each in turn. */
+static void channels__are_opened_in_turn_where_there_are_times(void)
+{
+    for (uint32_t turns = 0; turns < 2; turns++) {
+        struct emu_vcs vcs;
+
+        emu_vcs_init(&vcs, 4, 6, turns);
+        for (uint32_t i = 1; i < 6; i++) {
+            int c = emu_vcs_open(&vcs, i);
+
+            CU_ASSERT_EQUAL(c, turns ? (int)(i % 4) : 0);
+            CU_ASSERT_TRUE(emu_vcs_close(&vcs, (uint32_t)c, i));
+        }
+    }
+    for (uint32_t raw = 0; raw < 2; raw++) {
+        struct vcnet w;
+
+        vcnet_open_on(&w, "kary:2,1", "", raw ? EMU_CLOCK_RAW : EMU_CLOCK_VIRTUAL, 1);
+        CU_ASSERT_EQUAL(switch_channels_of(w.sw[0])->port[0].vcs.turns, !raw);
+        vcnet_close(&w);
+    }
+}
+
+/* The last segment's length by its packet's is that by its number. */
+static void packets__have_the_last_segment_that_is_left(void)
+{
+    for (uint32_t bytes = 0; bytes <= EMU_PACKET_BYTES; bytes++) {
+        uint32_t segments = emu_packet_segments(bytes);
+
+        CU_ASSERT_EQUAL(emu_packet_last_wire(bytes, segments),
+                        emu_packet_wire_bytes(bytes, segments - 1));
+    }
 }
 
 /* Cables, groups and profiles that this switch cannot have are refused. */
@@ -1489,6 +1703,16 @@ int main(void)
         {"broadcasts__that_lose_a_segment_keep_no_slot",
          broadcasts__that_lose_a_segment_keep_no_slot},
         {"input__takes_no_more_than_it_has_slots", input__takes_no_more_than_it_has_slots},
+        {"through__takes_as_many_as_it_may", through__takes_as_many_as_it_may},
+        {"through__takes_as_many_as_have_room", through__takes_as_many_as_have_room},
+        {"through__sends_what_is_due", through__sends_what_is_due},
+        {"through__sends_nothing_twice", through__sends_nothing_twice},
+        {"through__passes_nothing_that_waits", through__passes_nothing_that_waits},
+        {"through__takes_the_right_replies", through__takes_the_right_replies},
+        {"channels__are_opened_in_turn_where_there_are_times",
+         channels__are_opened_in_turn_where_there_are_times},
+        {"packets__have_the_last_segment_that_is_left",
+         packets__have_the_last_segment_that_is_left},
         {"create__refuses_what_it_cannot_do", create__refuses_what_it_cannot_do},
         {"conservation__holds_at_every_step", conservation__holds_at_every_step},
         {"liveness__at_full_load_in_minimal_buffers", liveness__at_full_load_in_minimal_buffers},

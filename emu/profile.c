@@ -342,20 +342,31 @@ int emu_profile_set(struct emu_profile *profile, const char *assignment, char *e
     return field_text(profile, field, equals + 1, error, error_bytes);
 }
 
-int emu_profile_set_all(struct emu_profile *profile, const char *const *assignments, unsigned count,
-                        char *error, size_t error_bytes)
+/* Is a field for clock raw alone? Those are set last, for others set some of them, too. */
+static bool is_for_raw(const char *name)
 {
-    for (unsigned i = 0; i < 2 * count; i++) {
-        const char *assignment = assignments[i % count];
-        bool raw = strncmp(assignment, "raw_", 4) == 0;
-        int err = 0;
+    return strncmp(name, "raw_", 4) == 0;
+}
 
-        if (raw == (i >= count))
-            err = emu_profile_set(profile, assignment, error, error_bytes);
+static int set_some(struct emu_profile *profile, const char *const *assignments, unsigned count,
+                    bool raw, char *error, size_t error_bytes)
+{
+    for (unsigned i = 0; i < count; i++) {
+        int err = is_for_raw(assignments[i]) == raw
+                      ? emu_profile_set(profile, assignments[i], error, error_bytes)
+                      : 0;
         if (err)
             return err;
     }
     return 0;
+}
+
+int emu_profile_set_all(struct emu_profile *profile, const char *const *assignments, unsigned count,
+                        char *error, size_t error_bytes)
+{
+    int err = set_some(profile, assignments, count, false, error, error_bytes);
+
+    return err ? err : set_some(profile, assignments, count, true, error, error_bytes);
 }
 
 const char *emu_profile_idle(const struct emu_profile *profile, enum emu_clock_mode mode,
@@ -429,7 +440,7 @@ static int file_members(struct emu_profile *profile, struct json_object *object,
 {
     json_object_object_foreach(object, key, value)
     {
-        if (strcmp(key, "base") == 0 || (strncmp(key, "raw_", 4) == 0) != raw)
+        if (strcmp(key, "base") == 0 || is_for_raw(key) != raw)
             continue;
         int err = file_member(profile, key, value, error, error_bytes);
         if (err)

@@ -150,22 +150,19 @@ static inline uint32_t emu_packet_segments(uint32_t bytes)
     return 1 + (rest + EMU_SEG_BYTES - EMU_CONT_BYTES - 1) / (EMU_SEG_BYTES - EMU_CONT_BYTES);
 }
 
-/** emu_packet_last_wire - emu_packet_wire_bytes() of the last of all its @segments. Pure. */
-static inline uint32_t emu_packet_last_wire(uint32_t bytes, uint32_t segments)
-{
-    uint32_t all = bytes + EMU_TAIL_BYTES;
-
-    if (segments == 1)
-        return EMU_HEAD_BYTES + all;
-    return EMU_CONT_BYTES + all - (EMU_SEG_BYTES - EMU_HEAD_BYTES) -
-           (segments - 2) * (EMU_SEG_BYTES - EMU_CONT_BYTES);
-}
-
 /** emu_packet_most - bytes of payload of a packet of @segments, 1 or more, at most. Pure. */
 static inline uint32_t emu_packet_most(uint32_t segments)
 {
     return EMU_SEG_BYTES - EMU_HEAD_BYTES - EMU_TAIL_BYTES +
            (segments - 1) * (EMU_SEG_BYTES - EMU_CONT_BYTES);
+}
+
+/** emu_packet_last_wire - what the last of all its @segments takes of the wire. Pure. */
+static inline uint32_t emu_packet_last_wire(uint32_t bytes, uint32_t segments)
+{
+    if (segments == 1)
+        return EMU_HEAD_BYTES + bytes + EMU_TAIL_BYTES;
+    return EMU_CONT_BYTES + bytes - emu_packet_most(segments - 1);
 }
 
 /**
@@ -174,13 +171,9 @@ static inline uint32_t emu_packet_most(uint32_t segments)
  */
 static inline uint32_t emu_packet_wire_bytes(uint32_t bytes, uint32_t index)
 {
-    uint32_t all = bytes + EMU_TAIL_BYTES;
-    uint32_t before =
-        index ? EMU_SEG_BYTES - EMU_HEAD_BYTES + (index - 1) * (EMU_SEG_BYTES - EMU_CONT_BYTES) : 0;
-    uint32_t room = EMU_SEG_BYTES - (index ? EMU_CONT_BYTES : EMU_HEAD_BYTES);
-    uint32_t carried = all - before < room ? all - before : room;
+    uint32_t segments = emu_packet_segments(bytes);
 
-    return (index ? EMU_CONT_BYTES : EMU_HEAD_BYTES) + carried;
+    return index + 1 < segments ? EMU_SEG_BYTES : emu_packet_last_wire(bytes, segments);
 }
 
 #endif

@@ -127,6 +127,12 @@ static inline uint32_t emu_vcs_room_for(const struct emu_vcs *channels, uint32_t
     return channels->pool + !channels->used[c];
 }
 
+/** emu_vcs_room_new - segments that have slots now, of a packet that opens a closed channel. */
+static inline uint32_t emu_vcs_room_new(const struct emu_vcs *channels)
+{
+    return channels->pool + ((channels->usable & ~channels->open & ~channels->occupied) != 0);
+}
+
 /** emu_vcs_spend_all - @count segments of such a channel are sent, 1 or more; there was room. */
 static inline void emu_vcs_spend_all(struct emu_vcs *channels, uint32_t c, uint32_t count)
 {

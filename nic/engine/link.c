@@ -83,7 +83,7 @@ static void send_reply(struct engine_link *l, struct emu_entry *entry)
 static inline uint64_t segment_rest(const struct engine_packet *p, uint32_t s, uint32_t c)
 {
     bool last = s + 1 == p->segs;
-    uint32_t wire = last ? emu_packet_wire_bytes(p->bytes, s) : EMU_SEG_BYTES;
+    uint32_t wire = last ? emu_packet_last_wire(p->bytes, p->segs) : EMU_SEG_BYTES;
     struct emu_packet_hdr hdr = {.tag = p->tag,
                                  .kind = s ? EMU_PACKET_CONT : EMU_PACKET_HEAD,
                                  .wire = (uint8_t)(wire - 1),

@@ -384,7 +384,7 @@ static inline uint32_t run_take(struct engine_incoming *in, uint32_t c, struct e
     uint32_t cont =
         emu_cont_pack(&(struct emu_cont){.channel = (uint8_t)c, .priority = in->head.priority});
     uint64_t rest = cont_rest(in, c, EMU_SEG_BYTES, false);
-    uint64_t last_rest = cont_rest(in, c, emu_packet_wire_bytes(in->head.bytes, last), true);
+    uint64_t last_rest = cont_rest(in, c, emu_packet_last_wire(in->head.bytes, last + 1), true);
 
     for (; s - first < most && s <= last; s++) {
         const struct emu_entry *entry = emu_ring_front(from);

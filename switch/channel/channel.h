@@ -319,7 +319,7 @@ static inline bool switch_channel_head_sane(const struct emu_head *head,
                                             const struct emu_packet_hdr *hdr, uint32_t segments)
 {
     return head->channel == hdr->channel && hdr->last == (segments == 1) &&
-           hdr->wire + 1u == emu_packet_wire_bytes(head->bytes, 0);
+           hdr->wire + 1u == (segments == 1 ? emu_packet_last_wire(head->bytes, 1) : EMU_SEG_BYTES);
 }
 
 /*

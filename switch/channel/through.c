@@ -52,11 +52,10 @@ static inline bool through_may(const struct switch_channel_in *in)
     return in->state == CHANNEL_OPEN && in->copies != CHANNEL_NONE && !in->queued;
 }
 
-/* One goes by channel @c of output @o, from channel @from of its input. */
-static inline void through_send(struct switch_channels *ch, struct emu_tx *tx, uint32_t from,
-                                uint32_t c, const struct emu_entry *entry)
+/* @slot says what @entry does, which came by channel @from, for channel @c. */
+static inline void through_fill(const struct switch_channels *ch, struct emu_entry *slot,
+                                uint32_t from, uint32_t c, const struct emu_entry *entry)
 {
-    struct emu_entry *slot = emu_tx_slot(tx);
     struct emu_packet_hdr hdr = {.head = entry->packet.head, .rest = entry->packet.rest};
 
     switch_channel_relabel(ch, &hdr, from, c);
@@ -64,6 +63,13 @@ static inline void through_send(struct switch_channels *ch, struct emu_tx *tx, u
     slot->packet.rest = hdr.rest;
     slot->buf = entry->buf;
     slot->crc = entry->crc;
+}
+
+/* One goes by channel @c of output @o, from channel @from of its input. */
+static inline void through_send(struct switch_channels *ch, struct emu_tx *tx, uint32_t from,
+                                uint32_t c, const struct emu_entry *entry)
+{
+    through_fill(ch, emu_tx_slot(tx), from, c, entry);
     emu_tx_show(tx, 0);
 }
 
@@ -365,11 +371,11 @@ static inline uint64_t through_outs(const struct switch_channels *ch, uint32_t p
 static inline uint32_t through_room_new(struct switch_channels *ch, uint32_t o, uint32_t wanted)
 {
     const struct emu_vcs *vcs = &ch->port[o].vcs;
-    uint32_t room = vcs->pool + ((vcs->usable & ~vcs->open & ~vcs->occupied) != 0);
+    uint32_t room = emu_vcs_room_new(vcs);
 
     if (room < wanted) {
         switch_channel_take_credits(ch, o, 0);
-        room = vcs->pool + ((vcs->usable & ~vcs->open & ~vcs->occupied) != 0);
+        room = emu_vcs_room_new(vcs);
     }
     if (!through_open(ch, o))
         return 0;
@@ -393,15 +399,7 @@ static inline bool through_head_sane(const struct switch_channels *ch, uint32_t 
 static inline void through_first(const struct switch_channels *ch, struct emu_ring_end *from,
                                  uint32_t c, struct emu_ring_end *to, uint32_t by)
 {
-    const struct emu_entry *entry = emu_ring_slot(from);
-    struct emu_entry *slot = emu_ring_slot(to);
-    uint32_t other = c ^ by;
-    uint64_t rest = (struct emu_packet_hdr){.channel = (uint8_t)other}.rest;
-
-    slot->packet.head = entry->packet.head ^ (other | (uint64_t)ch->head_crc[other] << 48);
-    slot->packet.rest = entry->packet.rest ^ rest;
-    slot->buf = entry->buf;
-    slot->crc = entry->crc;
+    through_fill(ch, emu_ring_slot(to), c, by, emu_ring_slot(from));
     emu_ring_show(emu_ring_next(to), 0);
     emu_ring_skip(from); /* the slot before the credit that lets it be filled */
 }

@@ -873,8 +873,7 @@ static void broadcasts__do_not_pass_a_stuck_port(void)
         CU_ASSERT_EQUAL(w.node[3]->segments_got, s + 1);
     }
     switch_stick(w.sw[0], 1, false, 0);
-    for (uint32_t i = 0; i < 20; i++)
-        emu_worker_pass(w.worker[0]);
+    odd_pass(&w);
     CU_ASSERT_EQUAL(w.node[1]->segments_got, 5);
     cast_close(&w, true);
 }
@@ -888,8 +887,7 @@ static void broadcasts__do_not_overtake(void)
     switch_stick(w.sw[0], 1, true, 0);
     vcnet_post(&w, 2, 0, (struct vcnet_post){.dst = 1, .bytes = 24, .priority = 1});
     emu_dev_again(&w.node[2]->dev);
-    for (uint32_t i = 0; i < 20; i++)
-        emu_worker_pass(w.worker[0]);
+    odd_pass(&w);
     CU_ASSERT_EQUAL(w.node[1]->segments_got, 4);
     switch_stick(w.sw[0], 1, false, 0);
     switch_channels_of(w.sw[0])->news = 0; /* as if a pass had sent all it may before */
@@ -978,12 +976,16 @@ static void input__takes_no_more_than_it_has_slots(void)
 
 /* --- what comes together ------------------------------------------------------------ */
 
-/* One switch; node 1 takes what comes and never replies. */
-static void together_open(struct vcnet *w)
+/* One switch, which is returned; node 1 takes what comes and never replies. */
+static struct switch_channels *together_open(struct vcnet *w)
 {
+    struct switch_channels *ch;
+
     vcnet_open_on(w, "kary:4,1", "", EMU_CLOCK_RAW, 1);
     w->node[1]->silent = true;
-    switch_channel_plugged(switch_channels_of(w->sw[0])); /* as its first step does */
+    ch = switch_channels_of(w->sw[0]);
+    switch_channel_plugged(ch); /* as its first step does */
+    return ch;
 }
 
 /* Segments @from to before @to of a packet of 1024 bytes to node 1, on node 0's wire. */
@@ -993,26 +995,28 @@ static void together_put(const struct vcnet *w, uint32_t from, uint32_t to)
         odd_put(w->node[0], odd_entry(s ? EMU_PACKET_CONT : EMU_PACKET_HEAD, 2, 77, 1024, s));
 }
 
+/* What is left of it follows, and all is in order. */
+static void together_close(struct vcnet *w)
+{
+    odd_pass(w);
+    CU_ASSERT_EQUAL_FATAL(w->node[1]->gots, 1);
+    CU_ASSERT_TRUE(w->node[1]->got[0].good);
+    CU_ASSERT_TRUE(vcnet_holds(w));
+    vcnet_close(w);
+}
+
 /* A packet's segments that have come go on together, but no more than asked for. */
 static void through__takes_as_many_as_it_may(void)
 {
-    static const uint32_t most[] = {1, 2, 3, 4, 5, 6};
-
-    for (uint32_t i = 0; i < sizeof most / sizeof *most; i++) {
-        uint32_t first = most[i] < 5 ? most[i] : 5, rest = 5 - first;
-        struct switch_channels *ch;
+    for (uint32_t most = 1; most <= 6; most++) {
+        uint32_t first = most < 5 ? most : 5, rest = 5 - first;
         struct vcnet w;
+        struct switch_channels *ch = together_open(&w);
 
-        together_open(&w);
-        ch = switch_channels_of(w.sw[0]);
         together_put(&w, 0, 5);
-        CU_ASSERT_EQUAL(switch_channel_through(ch, 0, most[i]), first);
-        CU_ASSERT_EQUAL(switch_channel_through(ch, 0, most[i]), rest < first ? rest : first);
-        odd_pass(&w);
-        CU_ASSERT_EQUAL_FATAL(w.node[1]->gots, 1);
-        CU_ASSERT_TRUE(w.node[1]->got[0].good);
-        CU_ASSERT_TRUE(vcnet_holds(&w));
-        vcnet_close(&w);
+        CU_ASSERT_EQUAL(switch_channel_through(ch, 0, most), first);
+        CU_ASSERT_EQUAL(switch_channel_through(ch, 0, most), rest < first ? rest : first);
+        together_close(&w);
     }
 }
 
@@ -1020,22 +1024,16 @@ static void through__takes_as_many_as_it_may(void)
 static void through__takes_as_many_as_have_room(void)
 {
     for (uint32_t room = 1; room < 5; room++) {
-        struct switch_channels *ch;
         struct vcnet w;
+        struct switch_channels *ch = together_open(&w);
 
-        together_open(&w);
-        ch = switch_channels_of(w.sw[0]);
         ch->port[1].vcs.pool = (uint8_t)(room - 1); /* and the channel's own slot */
         together_put(&w, 0, 5);
         CU_ASSERT_EQUAL(switch_channel_through(ch, 0, 64), room);
         CU_ASSERT_EQUAL(ch->port[1].vcs.used[0], room);
         CU_ASSERT_EQUAL(ch->port[1].vcs.pool, 0);
         ch->port[1].vcs.pool = (uint8_t)(w.profile.pool_slots - room + 1);
-        odd_pass(&w);
-        CU_ASSERT_EQUAL_FATAL(w.node[1]->gots, 1);
-        CU_ASSERT_TRUE(w.node[1]->got[0].good);
-        CU_ASSERT_TRUE(vcnet_holds(&w));
-        vcnet_close(&w);
+        together_close(&w);
     }
 }
 
@@ -1050,10 +1048,7 @@ static void through__sends_what_is_due(void)
         odd_pass(&w);
         CU_ASSERT_EQUAL(w.node[1]->segments_got, come);
         together_put(&w, come, 5);
-        odd_pass(&w);
-        CU_ASSERT_EQUAL_FATAL(w.node[1]->gots, 1);
-        CU_ASSERT_TRUE(w.node[1]->got[0].good);
-        vcnet_close(&w);
+        together_close(&w);
     }
     for (uint32_t come = 1; come < 4; come++) { /* the last one in another's place ends it */
         struct vcnet w;
@@ -1170,7 +1165,7 @@ static void channels__are_opened_in_turn_where_there_are_times(void)
     }
 }
 
-/* The last segment's length by its packet's is that by its number. */
+/* A packet's segments are full ones, and what is left; headers come on top of payload and tail. */
 static void packets__have_the_last_segment_that_is_left(void)
 {
     for (uint32_t bytes = 0; bytes <= EMU_PACKET_BYTES; bytes++) {
@@ -1178,6 +1173,9 @@ static void packets__have_the_last_segment_that_is_left(void)
 
         CU_ASSERT_EQUAL(emu_packet_last_wire(bytes, segments),
                         emu_packet_wire_bytes(bytes, segments - 1));
+        CU_ASSERT_TRUE(emu_packet_last_wire(bytes, segments) <= EMU_SEG_BYTES);
+        CU_ASSERT_EQUAL(wire_ps(bytes, segments) / BYTE_PS,
+                        EMU_HEAD_BYTES + (segments - 1) * EMU_CONT_BYTES + bytes + EMU_TAIL_BYTES);
     }
 }
 

@@ -55,7 +55,7 @@ static inline bool whole_came(struct emu_ring_end from, const struct emu_head *h
     const struct emu_entry *entry = emu_ring_slot(&from);
     uint32_t tag = entry->packet.tag, last = segs - 1;
     uint64_t rest = whole_rest(head, tag, EMU_SEG_BYTES, false);
-    uint64_t last_rest = whole_rest(head, tag, emu_packet_wire_bytes(head->bytes, last), true);
+    uint64_t last_rest = whole_rest(head, tag, emu_packet_last_wire(head->bytes, segs), true);
     uint32_t cont =
         emu_cont_pack(&(struct emu_cont){.channel = head->channel, .priority = head->priority});
     struct emu_ring_end end = from;

@@ -275,9 +275,8 @@ double bench_mhops(const struct fabric *fabric, uint64_t ns)
     return (double)(hops_of(fabric) - before) * 1e3 / (double)(emu_now_ns() - start_ns);
 }
 
-/* Millions of hops a second of the wall's time; a negative number: a line in @error says why. */
-static double threads_mhops(const struct bench_hops_case *what, uint32_t workers, uint64_t run_ns,
-                            char *error, size_t error_bytes)
+double bench_threads_mhops(const struct bench_hops_case *what, uint32_t workers, uint64_t run_ns,
+                           char *error, size_t error_bytes)
 {
     struct bench_hops hops;
     double mhops = -1;
@@ -298,7 +297,7 @@ static void twin_hops(const void *what)
 {
     char error[256];
 
-    threads_mhops(what, 1, TWIN_NS, error, sizeof error);
+    bench_threads_mhops(what, 1, TWIN_NS, error, sizeof error);
 }
 
 /* The same while another process does so, too. */
@@ -306,7 +305,7 @@ static double twin_mhops(const struct bench_hops_case *what, uint64_t run_ns, ch
                          size_t error_bytes)
 {
     pid_t twin = bench_twin_begin(twin_hops, what);
-    double mhops = threads_mhops(what, 1, run_ns, error, error_bytes);
+    double mhops = bench_threads_mhops(what, 1, run_ns, error, error_bytes);
 
     return bench_twin_end(twin, error, error_bytes) ? mhops : -1;
 }
@@ -319,8 +318,8 @@ struct gains {
 static bool gains_take(struct gains *gains, const struct bench_hops_case *what, uint64_t run_ns,
                        char *error, size_t error_bytes)
 {
-    double alone = threads_mhops(what, 1, run_ns, error, error_bytes);
-    double both = alone > 0 ? threads_mhops(what, 2, run_ns, error, error_bytes) : -1;
+    double alone = bench_threads_mhops(what, 1, run_ns, error, error_bytes);
+    double both = alone > 0 ? bench_threads_mhops(what, 2, run_ns, error, error_bytes) : -1;
     double beside = both > 0 ? twin_mhops(what, run_ns, error, error_bytes) : -1;
 
     if (beside <= 0)

@@ -52,6 +52,13 @@ struct bench_hops_sample bench_hops_step(struct bench_hops *hops, uint64_t run_n
 /** bench_mhops - millions of hops a second for @ns, of a fabric whose workers have threads. */
 double bench_mhops(const struct fabric *fabric, uint64_t ns);
 
+/**
+ * bench_threads_mhops - the same of @what's fabric by @workers that have threads, once its queues
+ * are full, for @run_ns. A negative number: a line in @error says why.
+ */
+double bench_threads_mhops(const struct bench_hops_case *what, uint32_t workers, uint64_t run_ns,
+                           char *error, size_t error_bytes);
+
 /** bench_hops_wrong - a figure counts only if the fabric did its work. NULL, or what is wrong. */
 const char *bench_hops_wrong(struct bench_hops *hops);
 

@@ -75,6 +75,7 @@ void bench_ack_rate(struct bench *bench, int unused);        /* bench/ack/virtua
 void bench_ack_virtual(struct bench *bench, int unused);     /* bench/ack/virtual.c */
 void bench_relay(struct bench *bench, int unused);           /* bench/bare/relay.c */
 void bench_relay_allreduce(struct bench *bench, int unused); /* bench/bare/allreduce.c */
+void bench_cores(struct bench *bench, int unused);           /* bench/cores.c */
 void bench_crc(struct bench *bench, int unused);             /* bench/crc.c */
 void bench_hostlink(struct bench *bench, int unused);        /* bench/hostlink.c */
 void bench_virtual(struct bench *bench, int unused);         /* bench/virtual.c */
@@ -135,6 +136,9 @@ void bench_wait(unsigned *rounds, bool oversubscribed);
 
 /** bench_two_cores - the first and last core that the caller may use; false: there is but one. */
 bool bench_two_cores(int core[2]);
+
+/** bench_real_nodes - clock real: so many nodes @workers keep on time; see bench/real.c. */
+double bench_real_nodes(uint32_t workers, uint64_t run_ns);
 
 /** bench_bind - the caller to @core, from now on. */
 void bench_bind(int core);

@@ -8,7 +8,9 @@
  * which that is so is looked for by halves, and told as so many nodes at the full rate of a link.
  * Late by less than 1 in 50 of the time that was looked at is on time: a neighbour may take the
  * core for a moment, for which a rate that is not kept is tried once more. In turns with it, the
- * loop of bare/virtual.c does the same.
+ * loop of bare/virtual.c does the same. Several workers have threads, and a fabric is made for each
+ * rate: what nodes send, from when on, and when they look how late all is, they know from the
+ * beginning.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -24,11 +26,12 @@
 #include "emu/random.h"
 #include "emu/worker/worker.h"
 
-#define REAL_TOPO  "kary:4,3" /* 64 nodes, 3 levels, 5 switches between most */
-#define REAL_NODES 64
-#define REAL_LATE  50 /* of the time, 1 in so many */
-#define REAL_STEPS 10 /* halves: of a link's rate, to 1 in 1024 */
-#define REAL_TRIES 2
+#define REAL_TOPO     "kary:4,3" /* 64 nodes, 3 levels, 5 switches between most */
+#define REAL_NODES    64
+#define REAL_LATE     50 /* of the time, 1 in so many */
+#define REAL_STEPS    10 /* halves: of a link's rate, to 1 in 1024 */
+#define REAL_TRIES    2
+#define REAL_START_PS UINT64_C(20000000000) /* of a fabric with threads, until nodes send */
 
 struct real_fabric;
 
@@ -37,6 +40,8 @@ struct real_node {
     struct real_fabric *all;
     uint64_t birth_ps; /* of the next segment: it is ready to leave */
     uint64_t random;
+    uint64_t late_ps; /* of what has come, the latest since it was last asked */
+    uint64_t sent, taken;
     uint32_t node;
 };
 
@@ -46,9 +51,8 @@ struct real_fabric {
     struct fabric_node_ops ops;
     struct fabric *fabric;
     struct real_node **node;
-    uint64_t gap_ps;  /* between segments of a node */
-    uint64_t late_ps; /* of what has come, the latest since it was last asked */
-    uint64_t sent, taken;
+    uint64_t gap_ps;  /* between segments of a node; 0: none sends yet */
+    uint64_t look_ps; /* from when on nodes note how late they are */
 };
 
 /* --- nodes -------------------------------------------------------------------------------- */
@@ -56,11 +60,11 @@ struct real_fabric {
 static void node_deliver(void *context, const struct emu_entry *entry)
 {
     struct real_node *node = context;
-    uint64_t late_ps = node->base.dev.worker->now_ps - entry->time_ps;
+    uint64_t now_ps = node->base.dev.worker->now_ps, late_ps = now_ps - entry->time_ps;
 
-    node->all->taken++;
-    if (late_ps > node->all->late_ps)
-        node->all->late_ps = late_ps;
+    node->taken++;
+    if (late_ps > node->late_ps && now_ps >= node->all->look_ps)
+        node->late_ps = late_ps;
 }
 
 static uint64_t node_send(struct real_node *node, uint64_t until_ps)
@@ -77,7 +81,7 @@ static uint64_t node_send(struct real_node *node, uint64_t until_ps)
         entry.hdr.dst = (uint32_t)((emu_xorshift(&node->random) >> 32) * nodes >> 32);
         emu_tx_depart(&node->base.tx, &entry, depart_ps);
         node->birth_ps += node->all->gap_ps;
-        node->all->sent++;
+        node->sent++;
     }
     emu_tx_flush(&node->base.tx);
     return depart_ps;
@@ -97,6 +101,12 @@ static uint32_t node_step(struct emu_dev *dev, uint64_t until_ps)
     return 0;
 }
 
+/* The nodes' times are a part of a gap apart. */
+static uint64_t node_birth(const struct real_fabric *all, uint32_t n, uint64_t start_ps)
+{
+    return start_ps + all->gap_ps * n / all->config.graph->nodes;
+}
+
 static int node_create(void *ctx, uint32_t n, struct emu_worker *worker, struct emu_dev **dev,
                        struct emu_tx **tx, struct emu_rx **rx)
 {
@@ -109,14 +119,24 @@ static int node_create(void *ctx, uint32_t n, struct emu_worker *worker, struct 
     node->all = all;
     node->node = n;
     node->random = emu_spread(n + 1);
-    node->birth_ps = EMU_NEVER;
-    (*dev)->next_ps = 0;
+    node->birth_ps = all->gap_ps ? node_birth(all, n, REAL_START_PS) : EMU_NEVER;
+    emu_dev_again(*dev);
     return 0;
 }
 
 /* --- a fabric of them ----------------------------------------------------------------------- */
 
-static int real_open(struct real_fabric *all, char *error, size_t error_bytes)
+static uint64_t real_gap_ps(const struct real_fabric *all, double load)
+{
+    return (uint64_t)((double)(EMU_SEG_BYTES * all->config.profile.link_ps_per_byte) / load);
+}
+
+/*
+ * A fabric of which @workers have threads, whose nodes send at @load for @run_ns or more, and look
+ * in the last quarter. 0 workers: one, which the caller steps, and nobody sends yet.
+ */
+static int real_open(struct real_fabric *all, uint32_t workers, double load, uint64_t run_ns,
+                     char *error, size_t error_bytes)
 {
     int err;
 
@@ -129,10 +149,14 @@ static int real_open(struct real_fabric *all, char *error, size_t error_bytes)
         snprintf(error, error_bytes, "%s", strerror(ENOMEM));
         return -ENOMEM;
     }
+    if (workers) {
+        all->gap_ps = real_gap_ps(all, load);
+        all->look_ps = REAL_START_PS + (run_ns - run_ns / 4) * 1000u;
+    }
     all->ops = (struct fabric_node_ops){.create = node_create, .ctx = all};
     all->config.clock = EMU_CLOCK_REAL;
-    all->config.threads = 1;
-    all->config.start_stopped = true;
+    all->config.threads = workers ? workers : 1;
+    all->config.start_stopped = !workers;
     all->config.local_nodes = &all->ops;
     return fabric_start(&all->fabric, &all->config, error, error_bytes);
 }
@@ -152,25 +176,41 @@ static void real_close(struct real_fabric *all)
 /* All nodes begin to send at @load of their links' rate, from now on, a gap's part each apart. */
 static void real_load(struct real_fabric *all, double load)
 {
-    uint64_t wire_ps = EMU_SEG_BYTES * all->config.profile.link_ps_per_byte;
     uint64_t now_ps = emu_clock_now(&fabric_worker(all->fabric, 0)->clock);
 
-    all->gap_ps = (uint64_t)((double)wire_ps / load);
+    all->gap_ps = real_gap_ps(all, load);
     for (uint32_t n = 0; n < all->graph->nodes; n++) {
-        struct real_node *node = all->node[n];
-
-        node->birth_ps = now_ps + all->gap_ps * n / all->graph->nodes;
-        emu_dev_again(&node->base.dev);
+        all->node[n]->birth_ps = node_birth(all, n, now_ps);
+        emu_dev_again(&all->node[n]->base.dev);
     }
 }
 
 /* Nobody sends any more; what is under way arrives. */
 static void real_drain(struct real_fabric *all)
 {
+    uint64_t under_way;
+
     for (uint32_t n = 0; n < all->graph->nodes; n++)
         all->node[n]->birth_ps = EMU_NEVER;
-    while (all->taken != all->sent)
+    do {
         emu_worker_pass(fabric_worker(all->fabric, 0));
+        under_way = 0;
+        for (uint32_t n = 0; n < all->graph->nodes; n++)
+            under_way += all->node[n]->sent - all->node[n]->taken;
+    } while (under_way);
+}
+
+/* How late the latest was since the last call, in ns. */
+static uint64_t real_late_ns(struct real_fabric *all)
+{
+    uint64_t late_ps = 0;
+
+    for (uint32_t n = 0; n < all->graph->nodes; n++) {
+        if (all->node[n]->late_ps > late_ps)
+            late_ps = all->node[n]->late_ps;
+        all->node[n]->late_ps = 0;
+    }
+    return late_ps / 1000u;
 }
 
 static void real_run(struct real_fabric *all, uint64_t run_ns)
@@ -191,18 +231,38 @@ static uint64_t fabric_try(void *of, double load, uint64_t run_ns, double *mhops
 {
     struct real_fabric *all = of;
     struct fabric_totals before, after;
-    uint64_t late_ps;
+    uint64_t late_ns;
 
     fabric_totals_read(all->fabric, &before);
     real_load(all, load);
     real_run(all, run_ns - run_ns / 4);
-    all->late_ps = 0;
+    real_late_ns(all);
     real_run(all, run_ns / 4);
-    late_ps = all->late_ps;
+    late_ns = real_late_ns(all);
     fabric_totals_read(all->fabric, &after);
     real_drain(all);
     *mhops = (double)(after.hops - before.hops) * 1e3 / (double)run_ns;
-    return late_ps / 1000u;
+    return late_ns;
+}
+
+/* The same of workers that have threads: of so many, whose number is there. */
+static uint64_t workers_try(void *of, double load, uint64_t run_ns, double *mhops)
+{
+    const uint32_t *workers = of;
+    struct real_fabric all;
+    char error[256];
+    uint64_t late_ns = UINT64_MAX; /* no memory, or no threads: nothing is kept */
+
+    if (!real_open(&all, *workers, load, run_ns, error, sizeof error)) {
+        bench_mhops(all.fabric, REAL_START_PS / 1000u);
+        *mhops = bench_mhops(all.fabric, run_ns);
+        fabric_hold(all.fabric);
+        if (*mhops > 0)
+            late_ns = real_late_ns(&all);
+        fabric_go(all.fabric);
+    }
+    real_close(&all);
+    return late_ns;
 }
 
 static uint64_t bare_try(void *of, double load, uint64_t run_ns, double *mhops)
@@ -223,6 +283,13 @@ static double real_most(real_try_fn try, void *of, uint64_t run_ns, double *mhop
                 break;
             }
     return most;
+}
+
+double bench_real_nodes(uint32_t workers, uint64_t run_ns)
+{
+    double mhops;
+
+    return REAL_NODES * real_most(workers_try, &workers, run_ns, &mhops);
 }
 
 static void real_row(struct bench *bench, const char *name, const char *unit,
@@ -258,7 +325,7 @@ void bench_real(struct bench *bench, int unused)
     struct bench_samples bare_nodes = {.count = 0}, bare_hops = {.count = 0};
     struct real_fabric all;
     char error[256];
-    const char *wrong = real_open(&all, error, sizeof error) ? error : NULL;
+    const char *wrong = real_open(&all, 0, 0, 0, error, sizeof error) ? error : NULL;
     struct bare_real *bare = bare_real_open(REAL_TOPO);
 
     (void)unused;

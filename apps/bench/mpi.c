@@ -5,9 +5,10 @@
  *
  * A cell is one program at one count of ranks. Its contenders take turns
  * (A B C D A B C D …), so that a drift of the machine hits all alike; a ratio is
- * the median of the rounds' ratios. All yield when idle and may oversubscribe
- * the cores; the MCA and libfabric variables of the caller's environment are
- * left out, so that the conditions are those named here.
+ * the median of the rounds' ratios. All may oversubscribe the cores, and yield
+ * when idle where Open MPI finds that they do; the MCA and libfabric variables of
+ * the caller's environment are left out, so that the conditions are those named
+ * here.
  */
 #include <limits.h>
 #include <stdio.h>
@@ -68,7 +69,6 @@ static const struct {
 };
 
 static const char *const everyone[] = {
-    "OMPI_MCA_mpi_yield_when_idle=1",
     "OMPI_MCA_rmaps_base_oversubscribe=1",
     "OMPI_ALLOW_RUN_AS_ROOT=1",
     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",

@@ -75,7 +75,6 @@ int env_each(const char *socket_path,
         {"OMPI_MCA_osc", "pt2pt,sm"},
         {"OMPI_MCA_opal_common_ofi_provider_include", "fabemu"},
         {"OMPI_MCA_mtl_ofi_provider_include", "fabemu"},
-        {"OMPI_MCA_mpi_yield_when_idle", "1"},
         {"OMPI_MCA_rmaps_base_oversubscribe", "1"},
     };
     const struct walk walk = {each, context};

@@ -14,7 +14,8 @@
 
 #include "emu/now.h"
 
-#define WAIT_UNTIMED 16u /* of so many yields one is timed */
+#define WAIT_UNTIMED       16u /* of so many yields one is timed */
+#define WAIT_SPINS_UNTIMED 16u /* of so many pauses one is timed: a look takes as long as one */
 #define WAIT_SWITCH_NS \
     1500u /* a yield to nobody takes 400 ns, and who had the core is not so fast */
 
@@ -33,6 +34,8 @@ static _Thread_local struct {
     unsigned yields;  /* that were not timed, in a row */
     bool away;        /* its last yield that was timed gave the core to another thread */
     bool all_timed;
+    uint64_t spin_end_ns; /* until when its wait may spin */
+    unsigned spun;        /* rounds of it that it did */
 } wait;
 
 /* To look at the clock twice takes a twentieth of the turn of a thread that only asks. */
@@ -79,16 +82,34 @@ bool emu_wait_spin(void)
     return !wait.away;
 }
 
+/* Is round @rounds still to be spent with a pause? Of another wait that this thread began meanwhile
+   no more than a look at the clock too many. */
+static bool wait_spins(unsigned rounds, bool oversubscribed)
+{
+    if (wait.away || oversubscribed)
+        return !wait.away && rounds < EMU_WAIT_SPINS_OVERSUBSCRIBED;
+    if (rounds < EMU_WAIT_SPINS)
+        return true;
+    if (rounds == EMU_WAIT_SPINS) {
+        wait.spin_end_ns = emu_now_ns() + EMU_WAIT_SPIN_NS;
+        wait.spun = EMU_WAIT_SPINS_MOST;
+    } else if (rounds % WAIT_SPINS_UNTIMED == 0 && emu_now_ns() >= wait.spin_end_ns) {
+        return false;
+    }
+    return rounds < wait.spun;
+}
+
 enum emu_wait_next emu_wait_round(unsigned rounds, bool oversubscribed)
 {
-    unsigned spins = oversubscribed ? EMU_WAIT_SPINS_OVERSUBSCRIBED : EMU_WAIT_SPINS;
     unsigned yields = oversubscribed ? EMU_WAIT_YIELDS_OVERSUBSCRIBED : EMU_WAIT_YIELDS;
 
-    if (rounds < spins && !wait.away) {
+    if (wait_spins(rounds, oversubscribed)) {
         cpu_pause();
         return EMU_WAIT_AGAIN;
     }
-    if (rounds < spins + yields) {
+    if (rounds < wait.spun)
+        wait.spun = rounds;
+    if (rounds < wait.spun + yields) {
         emu_wait_yield();
         return EMU_WAIT_AGAIN;
     }

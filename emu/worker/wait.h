@@ -3,9 +3,10 @@
  * wait.h - all waiting: the one strategy, and what a worker sleeps on.
  *
  * Whoever has nothing to do spins a little, then yields a while, then sleeps
- * and is woken only because it said that it sleeps. The bounds are small on
- * purpose: when threads outnumber cores, a spinning thread holds up the one
- * that it waits for. Yields are few there, too: Linux may schedule sessions as
+ * and is woken only because it said that it sleeps. Where each thread has a
+ * core it spins for about as long as to sleep and be woken would take. When
+ * threads outnumber cores, a spinning thread holds up the one that it waits
+ * for: the bounds are small on purpose. Yields are few there, too: Linux may schedule sessions as
  * groups (sched_autogroup), and then a yield does not give the core to a fabric
  * or a peer that is in another one. 8 ranks, 12 workers, 2 cores, the same work in
  * two sessions: 7.2 s with 200 yields, 3.7 with 20; and 2.6 with either in one.
@@ -21,10 +22,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define EMU_WAIT_SPINS                 20u  /* rounds with a pause */
-#define EMU_WAIT_SPINS_OVERSUBSCRIBED  2u   /* the same where threads outnumber cores */
-#define EMU_WAIT_YIELDS                200u /* then rounds with a yield; then sleep */
-#define EMU_WAIT_YIELDS_OVERSUBSCRIBED 20u  /* the same where threads outnumber cores */
+#define EMU_WAIT_SPINS                 20u    /* rounds with a pause, and then more, up to */
+#define EMU_WAIT_SPINS_MOST            1000u  /* so many, as long as they take no longer than */
+#define EMU_WAIT_SPIN_NS               20000u /* this: about what to sleep and be woken costs */
+#define EMU_WAIT_SPINS_OVERSUBSCRIBED  2u     /* where threads outnumber cores: so many at all */
+#define EMU_WAIT_YIELDS                200u   /* then rounds with a yield; then sleep */
+#define EMU_WAIT_YIELDS_OVERSUBSCRIBED 20u    /* the same where threads outnumber cores */
 /* Between two yields who looks for what nobody tells of may do so for so long: as two changes of a
  * thread, and what a process asks in between, take twice. */
 #define EMU_WAIT_LOOK_NS 5000u

@@ -19,6 +19,8 @@
 #include "nic/host/progress/step.h"
 #include "nic/host/progress/wait.h"
 
+#define THREAD_SPINS 20u /* empty rounds before it sleeps: it is to wake up quickly, not to wait */
+
 struct nic_thread {
     struct fabemu *fab;
     pthread_t id;
@@ -51,13 +53,13 @@ static void thread_serve(struct nic_thread *t)
     struct fabemu *fab = t->fab;
     unsigned idle = 0;
 
-    while (idle <= EMU_WAIT_SPINS) {
+    while (idle <= THREAD_SPINS) {
         if (nic_poll(fab)) {
             idle = 0;
             if (thread_stops(t, 0))
                 return;
         } else {
-            emu_wait_round(idle++, false); /* EMU_WAIT_SPINS pauses, no yield */
+            emu_wait_round(idle++, false); /* a pause */
         }
     }
     nic_sleep(fab, atomic_load_explicit(&fab->seen_tail, memory_order_acquire)); /* N2 */

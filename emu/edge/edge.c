@@ -163,6 +163,8 @@ void emu_edge_look(struct emu_edge *edge)
         edge->up_looked = tail;
         edge->posted = true;
         emu_dev_signal(edge->dev, edge->dev->worker, EMU_EVENT_DATA, emu_bit(edge->port));
+    } else { /* where the next one will lie comes with the tail then, not after it */
+        __builtin_prefetch(&shared->up[emu_edge_up_slot(edge)], 0);
     }
     if (edge->blocked) {
         uint32_t head = atomic_load_explicit(&shared->down_head, memory_order_acquire); /* X3: Y4 */
@@ -513,6 +515,8 @@ static inline void edge_put(struct emu_edge *edge, uint32_t at, const struct emu
     struct emu_seg *seg = &edge->shared->down[at].seg;
     uint32_t *on = &edge->shared->down_on[at];
 
+    if (edge->down_tail == edge->down_told) /* who waits for it has that line */
+        emu_prefetch_to_write(&edge->shared->down_tail);
     emu_edge_prefetch_on(edge->shared, at);
     if (!edge_put_around(edge, hdr, payload, seg)) {
         emu_edge_prefetch(edge->shared->down, at,
@@ -713,18 +717,32 @@ void emu_edge_done(struct emu_edge *edge, uint32_t moved)
     emu_edge_mark(edge);
 }
 
+/*
+ * Is the process to be told although the worker goes on? Of much; and where it has a core of its
+ * own (@alone), of the few segments that are all of a message: a reply that goes back for them is
+ * not waited for. That took 0.7 of the time of a message of 8 bytes with acknowledgments.
+ */
+static bool edge_is_urgent(const struct emu_edge *edge, bool alone)
+{
+    uint32_t down = edge->down_tail - edge->down_told;
+    uint32_t news = down + emu_edge_taken(edge) - edge->up_told;
+
+    if (edge->streams)
+        return news >= EDGE_TELL_STREAM;
+    return news >= EDGE_TELL_SEGS || (alone && down && down <= EDGE_FEW);
+}
+
 void emu_edge_tell_all(struct emu_worker *worker, bool now)
 {
+    bool alone = !atomic_load_explicit(&worker->oversubscribed, memory_order_relaxed);
     struct emu_edge *edge = worker->untold;
 
     worker->untold = NULL;
     while (edge) {
         struct emu_edge *next = edge->untold == edge ? NULL : edge->untold;
-        uint32_t news = edge->down_tail - edge->down_told + emu_edge_taken(edge) - edge->up_told;
 
         edge->untold = NULL;
-        if (now || news >= (edge->streams ? EDGE_TELL_STREAM : EDGE_TELL_SEGS) ||
-            ++edge->untold_passes >= EDGE_TELL_PASSES)
+        if (now || edge_is_urgent(edge, alone) || ++edge->untold_passes >= EDGE_TELL_PASSES)
             edge_tell(edge);
         else
             emu_edge_mark(edge);

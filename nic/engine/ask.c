@@ -22,6 +22,9 @@
 
 /* At rest: with twice as many each rests twice as long, so that they leave the links to others. */
 #define ASKS_MANY 4u
+/* Raw: tries without a rest, for there its least is longer than it takes members to come who are on
+   their way: a round through the network takes less than the clock is looked at apart. */
+#define ASKS_AT_ONCE 4u
 
 /* --- those that rest ---------------------------------------------------------------- */
 
@@ -85,6 +88,13 @@ static void ask_drop(struct engine *e, struct engine_ask *ask)
     if (!ask->barrier)
         emu_pool_drop(engine_cache(e), engine_host_ask_of(ask)->buf);
     ask_end(e, ask);
+}
+
+/* Is it asked again at once? Few may be, and not often: packets are for what makes them true. */
+static bool ask_at_once(const struct engine *e, const struct engine_ask *ask)
+{
+    return !e->dev.timed && ask->tries < ASKS_AT_ONCE &&
+           e->asks.resting + e->asks.in_packets < ASKS_MANY;
 }
 
 /*
@@ -302,7 +312,12 @@ void engine_tested(struct engine *e, uint16_t i, bool agreed, uint64_t at_ps)
             e->send.held -= p->count;
             p->count = 0; /* the buffer is the question's again */
         }
-        ask_rest(e, ask);
+        if (ask_at_once(e, ask)) {
+            ask->tries++;
+            engine_queue_add(&e->asks.due, &ask->at);
+        } else {
+            ask_rest(e, ask);
+        }
         engine_free(e, i, at_ps);
     }
 }

@@ -121,6 +121,14 @@ static bool awaits(struct edges *w)
     return worker->crowd.wait_ns;
 }
 
+static void crowd_says(struct edges *w)
+{
+    for (uint32_t n = 0; n < w->nodes; n++)
+        if (w->nic[n].shared)
+            atomic_store(&w->nic[n].shared->oversubscribed, 1);
+    atomic_store(&w->fabric->worker[0]->crowded, 1);
+}
+
 /* Four processes and one worker, which are told that they outnumber the cores. */
 static void crowd_open(struct edges *w)
 {
@@ -128,9 +136,7 @@ static void crowd_open(struct edges *w)
 
     world_profile(&config.profile, "oq2004", NULL);
     edges_open(w, "kary:4,1", &config);
-    for (uint32_t n = 0; n < w->nodes; n++)
-        atomic_store(&w->nic[n].shared->oversubscribed, 1);
-    atomic_store(&w->fabric->worker[0]->crowded, 1);
+    crowd_says(w);
 }
 
 /* A process says where it is by posting; one that has not may need this core, too. */
@@ -205,6 +211,7 @@ static void device__is_awaited_where_nobody_here_owes(void)
     crowd_open(&w);
     worker = w.fabric->worker[0];
     edges_detach(&w, 3);
+    crowd_says(&w); /* a host with a core for each has been looked at again */
     worker->crowd.in_vain = EMU_CROWD_IN_VAIN;
     worker->rest_ps = 1000000; /* no device of this profile waits for anything: so it stays */
     send(&w, 0, 3);

@@ -93,20 +93,22 @@ static void ask_drop(struct engine *e, struct engine_ask *ask)
 /* Is it asked again at once? Few may be, and not often: packets are for what makes them true. */
 static bool ask_at_once(const struct engine *e, const struct engine_ask *ask)
 {
-    return !e->dev.timed && ask->tries < ASKS_AT_ONCE &&
+    return !e->dev.timed && ask->tries < ASKS_AT_ONCE && engine_queue_empty(&e->asks.due) &&
            e->asks.resting + e->asks.in_packets < ASKS_MANY;
 }
 
 /*
  * All questions on a list rest for the same time, so the list is in the order in which they are
- * due. It doubles with each try, and with the number of those at rest; and has up to half as
+ * due. It doubles with each try after a rest, and with the number of those at rest; and has up to half as
  * much more, another part at each adapter, so that those who met do not meet again.
  */
 static void ask_rest(struct engine *e, struct engine_ask *ask)
 {
     struct engine_asks *asks = &e->asks;
     uint32_t most = ask->process == e->host.process ? ENGINE_TEST_DOUBLINGS : ENGINE_DOUBLINGS;
-    uint32_t doublings = ask->tries < most ? ask->tries : most;
+    uint32_t at_once = e->dev.timed ? 0 : ask->tries < ASKS_AT_ONCE ? ask->tries : ASKS_AT_ONCE;
+    uint32_t tries = ask->tries - at_once;
+    uint32_t doublings = tries < most ? tries : most;
     uint64_t rest_ps;
 
     for (uint32_t many = asks->resting / ASKS_MANY; many && doublings < ENGINE_DOUBLINGS; many /= 2)

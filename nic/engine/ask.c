@@ -99,8 +99,8 @@ static bool ask_at_once(const struct engine *e, const struct engine_ask *ask)
 
 /*
  * All questions on a list rest for the same time, so the list is in the order in which they are
- * due. It doubles with each try after a rest, and with the number of those at rest; and has up to half as
- * much more, another part at each adapter, so that those who met do not meet again.
+ * due. It doubles with each try after a rest, and with the number of those at rest; and has up to
+ * half as much more, another part at each adapter, so that those who met do not meet again.
  */
 static void ask_rest(struct engine *e, struct engine_ask *ask)
 {

@@ -19,7 +19,6 @@
 #define CORES_COUNTS 8 /* of workers: up to 128 */
 #define CORES_MOST   (1u << (CORES_COUNTS - 1))
 #define WARMUP_PS    10000000u
-#define TWIN_NS      UINT64_C(600000000000) /* longer than anything is measured beside it */
 
 /* One of the clocks: what it moves with so many workers. A negative number: @error says why. */
 struct cores_case {
@@ -46,7 +45,7 @@ static void raw_twin(const void *what)
 {
     char error[256];
 
-    raw_run(what, 1, TWIN_NS, error, sizeof error);
+    raw_run(what, 1, BENCH_TWIN_NS, error, sizeof error);
 }
 
 static double virtual_mhops(const struct cores_case *what, uint32_t workers, uint64_t measure_ps,
@@ -134,20 +133,21 @@ static bool cores_take(struct cores_samples *samples, const struct cores_case *w
                        uint32_t workers, double *alone, uint64_t run_ns, char *error,
                        size_t error_bytes)
 {
-    double value = what->run(what, workers, run_ns, error, error_bytes), beside = 1;
+    double value = what->run(what, workers, run_ns, error, error_bytes);
 
     if (value < 0)
         return false;
+    bench_sample(&samples->moved, value);
     if (workers == 1)
         *alone = value;
-    else if (what->twin)
-        beside = beside_run(what, workers, run_ns, error, error_bytes);
-    bench_sample(&samples->moved, value);
-    if (*alone > 0) {
-        bench_sample(&samples->over, value / *alone);
-        bench_sample(&samples->most, beside / *alone);
-    }
-    return beside > 0;
+    if (workers == 1 || *alone <= 0)
+        return true;
+    bench_sample(&samples->over, value / *alone);
+    if (!what->twin)
+        return true;
+    value = beside_run(what, workers, run_ns, error, error_bytes);
+    bench_sample(&samples->most, value / *alone);
+    return value > 0;
 }
 
 static void cores_rows(struct bench *bench, const struct cores_case *what, unsigned counts)
@@ -180,7 +180,7 @@ void bench_cores(struct bench *bench, int unused)
          virtual_run, virtual_twin},
         {"virtual.nodes4096", "Mhops/s", "kary:4,6", "virtual", "uniform, load 0.5", 20000000,
          virtual_run, virtual_twin},
-        {"real", "nodes", "kary:4,3", "real", "uniform", 0, real_run, NULL},
+        {"real", "nodes", BENCH_REAL_TOPO, "real", "uniform", 0, real_run, NULL},
     };
     unsigned counts = 1;
 

@@ -23,8 +23,7 @@
 
 #define LOOK_EVERY    16 /* passes between looks at the clock */
 #define SEED          1
-#define TWIN_NS       UINT64_C(600000000000) /* longer than anything is measured beside it */
-#define NO_CORE_TRIES 7                      /* each twice as long as the one before */
+#define NO_CORE_TRIES 7    /* each twice as long as the one before */
 #define SENT_AGAIN    1000 /* one packet of so many may be: who stands still finds time-outs */
 
 int bench_config(struct fabric_config *ret, struct topo_graph **graph, const char *profile,
@@ -297,7 +296,7 @@ static void twin_hops(const void *what)
 {
     char error[256];
 
-    bench_threads_mhops(what, 1, TWIN_NS, error, sizeof error);
+    bench_threads_mhops(what, 1, BENCH_TWIN_NS, error, sizeof error);
 }
 
 /* The same while another process does so, too. */

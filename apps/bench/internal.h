@@ -115,6 +115,8 @@ struct bench_child {
 int bench_child_run(struct bench_child *ret, char *const *argv, char *const *env,
                     unsigned timeout_s, char *error, size_t error_bytes);
 
+#define BENCH_TWIN_NS UINT64_C(600000000000) /* longer than anything is measured beside it */
+
 /**
  * bench_twin_begin - from now on a process of its own does @work, which is to take longer than what
  * is measured beside it: twice what one does then is the most that two workers can do on this
@@ -137,7 +139,9 @@ void bench_wait(unsigned *rounds, bool oversubscribed);
 /** bench_two_cores - the first and last core that the caller may use; false: there is but one. */
 bool bench_two_cores(int core[2]);
 
-/** bench_real_nodes - clock real: so many nodes @workers keep on time; see bench/real.c. */
+#define BENCH_REAL_TOPO "kary:4,3" /* 64 nodes, 3 levels, 5 switches between most */
+
+/** bench_real_nodes - clock real: so many nodes of it @workers keep on time; see bench/real.c. */
 double bench_real_nodes(uint32_t workers, uint64_t run_ns);
 
 /** bench_bind - the caller to @core, from now on. */

@@ -26,7 +26,6 @@
 #include "emu/random.h"
 #include "emu/worker/worker.h"
 
-#define REAL_TOPO     "kary:4,3" /* 64 nodes, 3 levels, 5 switches between most */
 #define REAL_NODES    64
 #define REAL_LATE     50 /* of the time, 1 in so many */
 #define REAL_STEPS    10 /* halves: of a link's rate, to 1 in 1024 */
@@ -141,7 +140,7 @@ static int real_open(struct real_fabric *all, uint32_t workers, double load, uin
     int err;
 
     memset(all, 0, sizeof *all);
-    err = bench_config(&all->config, &all->graph, "oq2004", REAL_TOPO, error, error_bytes);
+    err = bench_config(&all->config, &all->graph, "oq2004", BENCH_REAL_TOPO, error, error_bytes);
     if (err)
         return err;
     all->node = calloc(all->graph->nodes, sizeof(struct real_node *));
@@ -298,7 +297,7 @@ static void real_row(struct bench *bench, const char *name, const char *unit,
     struct json_object *own = json_object_new_object();
 
     json_object_object_add(own, "clock", json_object_new_string("real"));
-    json_object_object_add(own, "topo", json_object_new_string(REAL_TOPO));
+    json_object_object_add(own, "topo", json_object_new_string(BENCH_REAL_TOPO));
     json_object_object_add(own, "traffic", json_object_new_string("uniform"));
     json_object_object_add(own, "workers", json_object_new_int(1));
     bench_row(bench, &(struct bench_row){.name = name,
@@ -326,7 +325,7 @@ void bench_real(struct bench *bench, int unused)
     struct real_fabric all;
     char error[256];
     const char *wrong = real_open(&all, 0, 0, 0, error, sizeof error) ? error : NULL;
-    struct bare_real *bare = bare_real_open(REAL_TOPO);
+    struct bare_real *bare = bare_real_open(BENCH_REAL_TOPO);
 
     (void)unused;
     if (!wrong && !bare)

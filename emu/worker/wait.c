@@ -14,8 +14,7 @@
 
 #include "emu/now.h"
 
-#define WAIT_UNTIMED       16u /* of so many yields one is timed */
-#define WAIT_SPINS_UNTIMED 16u /* of so many pauses one is timed: a look takes as long as one */
+#define WAIT_UNTIMED 16u /* of so many yields, and of so many pauses, one is timed */
 #define WAIT_SWITCH_NS \
     1500u /* a yield to nobody takes 400 ns, and who had the core is not so fast */
 
@@ -86,14 +85,16 @@ bool emu_wait_spin(void)
    no more than a look at the clock too many. */
 static bool wait_spins(unsigned rounds, bool oversubscribed)
 {
-    if (wait.away || oversubscribed)
-        return !wait.away && rounds < EMU_WAIT_SPINS_OVERSUBSCRIBED;
+    if (wait.away)
+        return false;
+    if (oversubscribed)
+        return rounds < EMU_WAIT_SPINS_OVERSUBSCRIBED;
     if (rounds < EMU_WAIT_SPINS)
         return true;
     if (rounds == EMU_WAIT_SPINS) {
         wait.spin_end_ns = emu_now_ns() + EMU_WAIT_SPIN_NS;
         wait.spun = EMU_WAIT_SPINS_MOST;
-    } else if (rounds % WAIT_SPINS_UNTIMED == 0 && emu_now_ns() >= wait.spin_end_ns) {
+    } else if (rounds % WAIT_UNTIMED == 0 && emu_now_ns() >= wait.spin_end_ns) {
         return false;
     }
     return rounds < wait.spun;

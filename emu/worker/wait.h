@@ -6,10 +6,11 @@
  * and is woken only because it said that it sleeps. Where each thread has a
  * core it spins for about as long as to sleep and be woken would take. When
  * threads outnumber cores, a spinning thread holds up the one that it waits
- * for: the bounds are small on purpose. Yields are few there, too: Linux may schedule sessions as
- * groups (sched_autogroup), and then a yield does not give the core to a fabric
- * or a peer that is in another one. 8 ranks, 12 workers, 2 cores, the same work in
- * two sessions: 7.2 s with 200 yields, 3.7 with 20; and 2.6 with either in one.
+ * for: the bounds are small on purpose. Yields are few there, too: Linux may
+ * schedule sessions as groups (sched_autogroup), and then a yield does not give
+ * the core to a fabric or a peer that is in another one. 8 ranks, 12 workers, 2
+ * cores, the same work in two sessions: 7.2 s with 200 yields, 3.7 with 20; and
+ * 2.6 with either in one.
  *
  * A worker sleeps in epoll, not on a futex: the bells of its edges are written
  * by processes that may not share a page with each other, and a worker has as

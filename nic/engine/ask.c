@@ -90,10 +90,16 @@ static void ask_drop(struct engine *e, struct engine_ask *ask)
     ask_end(e, ask);
 }
 
+/* Tries that no rest follows. */
+static uint32_t tries_at_once(const struct engine *e)
+{
+    return e->dev.timed ? 0 : ASKS_AT_ONCE;
+}
+
 /* Is it asked again at once? Few may be, and not often: packets are for what makes them true. */
 static bool ask_at_once(const struct engine *e, const struct engine_ask *ask)
 {
-    return !e->dev.timed && ask->tries < ASKS_AT_ONCE && engine_queue_empty(&e->asks.due) &&
+    return ask->tries < tries_at_once(e) && engine_queue_empty(&e->asks.due) &&
            e->asks.resting + e->asks.in_packets < ASKS_MANY;
 }
 
@@ -106,8 +112,7 @@ static void ask_rest(struct engine *e, struct engine_ask *ask)
 {
     struct engine_asks *asks = &e->asks;
     uint32_t most = ask->process == e->host.process ? ENGINE_TEST_DOUBLINGS : ENGINE_DOUBLINGS;
-    uint32_t at_once = e->dev.timed ? 0 : ask->tries < ASKS_AT_ONCE ? ask->tries : ASKS_AT_ONCE;
-    uint32_t tries = ask->tries - at_once;
+    uint32_t tries = ask->tries > tries_at_once(e) ? ask->tries - tries_at_once(e) : 0;
     uint32_t doublings = tries < most ? tries : most;
     uint64_t rest_ps;
 

@@ -153,7 +153,7 @@ static void threads__sleep_while_there_is_nothing(void)
     wakes = emu_count_read(&counts->frames) + emu_count_read(&session->frames_sent) + 10;
     receives = lane_receives(h.lane, 0);
     CU_ASSERT_TRUE(emu_count_read(&counts->frames) >= came + 5);
-    CU_ASSERT_TRUE(receives <= wakes * 4 * (EMU_WAIT_SPINS_MOST + EMU_WAIT_YIELDS));
+    CU_ASSERT_TRUE(receives <= wakes * 4 * (EMU_WAIT_SPINS + EMU_WAIT_YIELDS));
     duo_close(&h);
 }
 

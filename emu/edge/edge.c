@@ -717,18 +717,32 @@ void emu_edge_done(struct emu_edge *edge, uint32_t moved)
     emu_edge_mark(edge);
 }
 
+/*
+ * Is the process to be told although the worker goes on? Of much; and where it has a core of its
+ * own (@alone), of the few segments that are all of a message: a reply that goes back for them is
+ * not waited for. That took 0.7 of the time of a message of 8 bytes with acknowledgments.
+ */
+static bool edge_is_urgent(const struct emu_edge *edge, bool alone)
+{
+    uint32_t down = edge->down_tail - edge->down_told;
+    uint32_t news = down + emu_edge_taken(edge) - edge->up_told;
+
+    if (edge->streams)
+        return news >= EDGE_TELL_STREAM;
+    return news >= EDGE_TELL_SEGS || (alone && down && down <= EDGE_FEW);
+}
+
 void emu_edge_tell_all(struct emu_worker *worker, bool now)
 {
+    bool alone = !atomic_load_explicit(&worker->oversubscribed, memory_order_relaxed);
     struct emu_edge *edge = worker->untold;
 
     worker->untold = NULL;
     while (edge) {
         struct emu_edge *next = edge->untold == edge ? NULL : edge->untold;
-        uint32_t news = edge->down_tail - edge->down_told + emu_edge_taken(edge) - edge->up_told;
 
         edge->untold = NULL;
-        if (now || news >= (edge->streams ? EDGE_TELL_STREAM : EDGE_TELL_SEGS) ||
-            ++edge->untold_passes >= EDGE_TELL_PASSES)
+        if (now || edge_is_urgent(edge, alone) || ++edge->untold_passes >= EDGE_TELL_PASSES)
             edge_tell(edge);
         else
             emu_edge_mark(edge);

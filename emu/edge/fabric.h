@@ -339,7 +339,7 @@ void emu_edge_mark(struct emu_edge *edge);
 void emu_edge_done(struct emu_edge *edge, uint32_t moved);
 /**
  * emu_edge_tell_all - tell the processes whose edges were marked: all of them (@now: the worker is
- * about to wait), or those with much to be told. Thread: the worker, at the end of each pass.
+ * about to wait), or those for which that is urgent. Thread: the worker, at the end of each pass.
  */
 void emu_edge_tell_all(struct emu_worker *worker, bool now);
 

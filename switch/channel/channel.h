@@ -419,6 +419,12 @@ void switch_channel_finish(struct switch_channels *ch, uint32_t v);
 /* channel/reply.c: forget the packet @v: its source's side has. */
 void switch_channel_give_up(struct switch_channels *ch, uint32_t v, uint64_t at_ps);
 
+/*
+ * channel/reply.c: the copy of @v that was to open a channel of output @o, and cannot, gets a NACK;
+ * if it is to take one of several outputs, when it can take none.
+ */
+void switch_channel_refuse(struct switch_channels *ch, uint32_t v, uint32_t o, uint64_t at_ps);
+
 /* channel/reply.c: a tick has passed: who waits too long? Returns true if any channel is open. */
 bool switch_channel_sweep(struct switch_channels *ch, uint64_t at_ps);
 

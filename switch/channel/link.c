@@ -42,31 +42,11 @@ void switch_channel_plugged(struct switch_channels *ch)
     link_outs(ch);
 }
 
-/* The copy of @v that was to open a channel of output @o, and cannot, gets a NACK. */
-static void link_refuse(struct switch_channels *ch, uint32_t v, uint32_t o, uint64_t at_ps)
-{
-    struct switch_channel_in *in = &ch->in[v];
-    uint32_t slot = in->queue.first;
-
-    switch_channel_unwait_for(ch, v, emu_bit(o));
-    if (!in->group && in->wants)
-        return; /* there are other ways */
-    for (uint32_t left = in->queued; left; left--) {
-        emu_pool_drop(&ch->sw.dev.worker->cache, ch->store.slot[slot].buf);
-        ch->hold[slot].left--;
-        slot = ch->store.next[slot];
-    }
-    switch_channel_leave(ch, v, at_ps);
-    in->nack = true;
-    if (!--in->unsettled)
-        switch_channel_finish(ch, v);
-}
-
 static void link_refuse_all(struct switch_channels *ch, uint32_t o, uint64_t at_ps)
 {
     emu_each_bit (p, ch->port[o].waiters)
         emu_each_bit (c, switch_channel_pair(ch, o, p)->waiting)
-            link_refuse(ch, p * EMU_VCS + c, o, at_ps);
+            switch_channel_refuse(ch, p * EMU_VCS + c, o, at_ps);
 }
 
 static uint32_t link_down(struct switch_channels *ch, uint32_t port, uint64_t at_ps)

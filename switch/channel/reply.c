@@ -11,6 +11,10 @@
  * ticks, an eighth of that; all channels are looked at once a tick, so a packet
  * costs no timer. Late replies find another tag, or a closed channel.
  *
+ * A packet that has waited as long for a channel gets a NACK: all channels of an output may be
+ * taken again and again by packets of a higher priority, to a node that answers nobody. It would
+ * hold its slots for good, and with them all that its source sends, to whomever.
+ *
  * A copy that was not sent to its end when its packet is given up gets no
  * reply: its channel is closed at once, and the next head on it tells the far
  * end. One that was stays open for its reply, which then counts for nobody.
@@ -147,6 +151,25 @@ void switch_channel_give_up(struct switch_channels *ch, uint32_t v, uint64_t at_
         switch_channel_grant(ch, o, at_ps);
 }
 
+void switch_channel_refuse(struct switch_channels *ch, uint32_t v, uint32_t o, uint64_t at_ps)
+{
+    struct switch_channel_in *in = &ch->in[v];
+    uint32_t slot = in->queue.first;
+
+    switch_channel_unwait_for(ch, v, emu_bit(o));
+    if (!in->group && in->wants)
+        return; /* there are other ways */
+    for (uint32_t left = in->queued; left; left--) {
+        emu_pool_drop(&ch->sw.dev.worker->cache, ch->store.slot[slot].buf);
+        ch->hold[slot].left--;
+        slot = ch->store.next[slot];
+    }
+    switch_channel_leave(ch, v, at_ps);
+    in->nack = true;
+    if (!--in->unsettled)
+        switch_channel_finish(ch, v);
+}
+
 /* --- time-outs ---------------------------------------------------------------------- */
 
 /* Has nothing happened since tick @since for as long as a time-out, in whole ticks? */
@@ -170,21 +193,25 @@ static bool sweep_output(struct switch_channels *ch, uint32_t o, uint64_t at_ps)
     return port->vcs.open != 0;
 }
 
-/* A packet that is dropped here, and whose last segment has not come in time. */
-static bool sweep_input(struct switch_channels *ch, uint32_t p)
+/*
+ * A packet that is dropped here, and whose last segment has not come in time; or one that has
+ * waited for channels as long. Returns true if it is to be looked at again.
+ */
+static bool sweep_packet(struct switch_channels *ch, uint32_t v, uint64_t at_ps)
 {
-    bool open = false;
+    struct switch_channel_in *in = &ch->in[v];
+    bool drained = in->state == CHANNEL_DRAINED;
 
-    for (uint32_t v = p * EMU_VCS; v < (p + 1) * EMU_VCS; v++) {
-        if (ch->in[v].state != CHANNEL_DRAINED)
-            continue;
-        if (sweep_late(ch, ch->in[v].tick)) {
-            emu_count(&ch->sw.counts.timeouts, 1);
-            switch_channel_finish(ch, v);
-        }
-        open = true;
-    }
-    return open;
+    if (!drained && (in->state != CHANNEL_OPEN || !in->wants))
+        return false;
+    if (!sweep_late(ch, in->tick))
+        return true;
+    emu_count(&ch->sw.counts.timeouts, 1);
+    if (drained)
+        switch_channel_finish(ch, v);
+    emu_each_bit (o, in->wants)
+        switch_channel_refuse(ch, v, o, at_ps);
+    return true;
 }
 
 bool switch_channel_sweep(struct switch_channels *ch, uint64_t at_ps)
@@ -193,7 +220,8 @@ bool switch_channel_sweep(struct switch_channels *ch, uint64_t at_ps)
 
     for (uint32_t p = 0; p < ch->sw.ports; p++) {
         open |= sweep_output(ch, p, at_ps);
-        open |= sweep_input(ch, p);
+        for (uint32_t v = p * EMU_VCS; v < (p + 1) * EMU_VCS; v++)
+            open |= sweep_packet(ch, v, at_ps);
     }
     return open;
 }

@@ -536,6 +536,49 @@ static void timeouts__a_new_head_ends_the_packet_before(void)
     vcnet_close(&w);
 }
 
+/*
+ * Packets of a higher priority take all channels to a node that answers nobody, again and again.
+ * Those of bulk get their NACKs while they do, and what their source sends elsewhere goes on.
+ */
+static void timeouts__end_what_others_always_pass(void)
+{
+    const uint64_t timeout_ps = 20000000;
+
+    for (uint32_t group = 0; group < 2; group++) {
+        static const uint32_t both[] = {0, 1, 3};
+        uint32_t above = 400, bulk = 24;
+        struct vcnet w;
+
+        vcnet_open(&w, "kary:4,1", "reply_timeout_ps=20000000 channels=4 pool_slots=4");
+        vcnet_group(&w, 7, both, 3);
+        w.node[1]->silent = true;
+        for (uint32_t i = 0; i < above; i++)
+            for (uint32_t node = 2; node < 4; node++)
+                vcnet_post(&w, node, 0, (struct vcnet_post){.dst = 1, .bytes = 24, .priority = 1});
+        for (uint32_t i = 0; i < bulk; i++)
+            vcnet_post(&w, 0, 1000000,
+                       (struct vcnet_post){.dst = group ? 7 : 1,
+                                           .group = group,
+                                           .bytes = i % 2 ? 1024 : 24});
+        vcnet_post(&w, 0, 1000000, (struct vcnet_post){.dst = 2, .bytes = 1024});
+        for (uint64_t at_ps = 1730000; w.node[0]->post[bulk].state != POST_ACKED;
+             at_ps += 1730000) {
+            vcnet_advance(&w, at_ps);
+            CU_ASSERT_TRUE_FATAL(at_ps < above / 4 * timeout_ps);
+            CU_ASSERT_TRUE_FATAL(vcnet_holds(&w));
+        }
+        CU_ASSERT_TRUE(vcnet_drain(&w, LONG_PS));
+        for (uint32_t i = 0; i < bulk; i++) {
+            const struct vcnet_post *post = &w.node[0]->post[i];
+
+            CU_ASSERT_EQUAL(post->state, POST_NACKED);
+            CU_ASSERT_TRUE(post->reply_ps - post->head_ps < 2 * timeout_ps + timeout_ps / 4);
+        }
+        CU_ASSERT_TRUE(vcnet_free(&w, false));
+        vcnet_close(&w);
+    }
+}
+
 /* Time-outs that hardly a packet can keep: NACKs, and nothing worse. */
 static void timeouts__that_come_early_lose_nothing(void)
 {
@@ -1686,6 +1729,7 @@ int main(void)
         {"replies__what_goes_nowhere_gets_a_nack", replies__what_goes_nowhere_gets_a_nack},
         {"timeouts__free_everything", timeouts__free_everything},
         {"timeouts__late_replies_are_old", timeouts__late_replies_are_old},
+        {"timeouts__end_what_others_always_pass", timeouts__end_what_others_always_pass},
         {"timeouts__a_new_head_ends_the_packet_before",
          timeouts__a_new_head_ends_the_packet_before},
         {"timeouts__that_come_early_lose_nothing", timeouts__that_come_early_lose_nothing},

@@ -139,11 +139,40 @@ static int check_only(const char *only)
     return 0;
 }
 
-/* Prints those that --only stands for. Returns an exit status. */
-static int list(const char *only)
+/* What is asked for beside how it is measured. */
+struct asked {
+    struct bench bench;
+    const char *only; /* NULL: all */
+    bool list;
+};
+
+static void list_json(const char *only)
 {
+    struct json_object *names = json_object_new_array();
+
+    for (size_t i = 0; i < ENTRIES; i++) {
+        struct json_object *one;
+
+        if (!chosen(only, &entries[i]))
+            continue;
+        one = json_object_new_object();
+        json_object_object_add(one, "name", json_object_new_string(entries[i].name));
+        json_object_object_add(one, "about", json_object_new_string(entries[i].about));
+        json_object_array_add(names, one);
+    }
+    puts(json_object_to_json_string_ext(names, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED));
+    json_object_put(names);
+}
+
+/* Prints those that --only stands for. Returns an exit status. */
+static int list(const struct asked *asked)
+{
+    if (asked->bench.json) {
+        list_json(asked->only);
+        return EXIT_SUCCESS;
+    }
     for (size_t i = 0; i < ENTRIES; i++)
-        if (chosen(only, &entries[i]))
+        if (chosen(asked->only, &entries[i]))
             printf("%-22s %s\n", entries[i].name, entries[i].about);
     return EXIT_SUCCESS;
 }
@@ -152,13 +181,6 @@ static int list(const char *only)
 
 #define NUMBER(n)    #n
 #define NUMBER_OF(n) NUMBER(n)
-
-/* What is asked for beside how it is measured. */
-struct asked {
-    struct bench bench;
-    const char *only; /* NULL: all */
-    bool list;
-};
 
 static bool read_quick(void *into, const char *value, const char **right)
 {
@@ -203,7 +225,7 @@ static const struct options_own bench_own[] = {
      "only these of --list; mpi stands for mpi.*, and so do ack, face and idle256", read_only},
     {"repeat", "N", "samples a row, 1 to " NUMBER_OF(BENCH_SAMPLES_MAX), read_repeat},
     {"json", NULL, "print JSON", read_json},
-    {"list", NULL, "print the names", read_list},
+    {"list", NULL, "print the names, with --json as JSON", read_list},
 };
 
 static const struct options_command bench_command = {
@@ -230,7 +252,7 @@ static int parse(struct asked *asked, int argc, char **argv)
         return options_usage_error("bench", "bench takes no '%.80s'", argv[options.operands]);
     if (check_only(asked->only))
         return EXIT_USAGE;
-    return asked->list ? list(asked->only) : -1;
+    return asked->list ? list(asked) : -1;
 }
 
 /* --- the run ------------------------------------------------------------------------ */

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "apps/bench_build.h"
+#include "emu/worker/place.h"
 
 /* --- samples ------------------------------------------------------------------------ */
 
@@ -108,7 +109,7 @@ static struct json_object *conditions_now(void)
 
     cpu_model(text, sizeof text);
     add_text(ret, "cpu", text);
-    json_object_object_add(ret, "cores", json_object_new_int64(sysconf(_SC_NPROCESSORS_ONLN)));
+    json_object_object_add(ret, "cores", json_object_new_int64(emu_place_cores()));
     if (uname(&kernel) == 0) {
         snprintf(text, sizeof text, "%s %s", kernel.sysname, kernel.release);
         add_text(ret, "kernel", text);

@@ -13,9 +13,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "apps/bench/bare/virtual.h"
+#include "emu/worker/place.h"
 
 #define VIRTUAL_SEED 1
 #define WARMUP_PS    20000000
@@ -174,7 +174,7 @@ static void virtual_rows(struct bench *bench, const struct bench_virtual_case *w
 {
     struct bench_samples one = {.count = 0}, gain = {.count = 0}, most = {.count = 0};
     struct bench_samples bare = {.count = 0}, of_bare = {.count = 0}, bare_gain = {.count = 0};
-    bool two_cores = sysconf(_SC_NPROCESSORS_ONLN) >= 2;
+    bool two_cores = emu_place_cores() >= 2;
     struct bench_virtual_how how[2] = {
         {WARMUP_PS, bench->quick ? 200000000 : 1000000000, 1, VIRTUAL_SEED},
     };

@@ -170,6 +170,9 @@ class BenchTest(FabemuCase):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertEqual([line.split()[0] for line in done.stdout.splitlines()],
                          ["crc", "ack.hops", "ack.split", "ack.rate", "ack.virtual"])
+        as_json = self.fabemu("bench", "--list", "--only", "ack,crc", "--json")
+        self.assertEqual([f"{one['name']:22} {one['about']}" for one in json.loads(as_json.stdout)],
+                         done.stdout.splitlines())
 
     def test_usage_errors__are_one_line_and_exit_2(self):
         for args, words in (

@@ -18,7 +18,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "apps/bench/bare/packets.h"
 #include "apps/bench/internal.h"
@@ -426,7 +425,7 @@ static double relay_sample(const struct relay_case *what, uint64_t run_ns)
 {
     struct relay relay = {.streams = what->streams,
                           .refers = what->refers,
-                          .oversubscribed = sysconf(_SC_NPROCESSORS_ONLN) < 3};
+                          .oversubscribed = emu_place_cores() < 3};
     pthread_t middle, far;
     cpu_set_t allowed;
     double value = -1;

@@ -46,7 +46,7 @@ struct switch_counts {
     /* Packets: none but with channels. */
     _Atomic uint64_t stale;    /* segments and replies of packets that were over */
     _Atomic uint64_t refused;  /* packets that go nowhere: a NACK */
-    _Atomic uint64_t timeouts; /* channels given up because no reply came */
+    _Atomic uint64_t timeouts; /* no reply came in time, or no channel */
     _Atomic uint64_t given_up; /* packets given up because their sender did so */
     _Atomic uint64_t overrun;  /* dropped: segments that found no room */
 };

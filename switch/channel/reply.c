@@ -24,6 +24,8 @@
  */
 #include "switch/channel/channel.h"
 
+#include <assert.h>
+
 /* Copy @w sends no more; what is queued is not for it. */
 static void reply_abandon(struct switch_channels *ch, uint32_t w, uint64_t at_ps)
 {
@@ -166,6 +168,7 @@ void switch_channel_refuse(struct switch_channels *ch, uint32_t v, uint32_t o, u
     }
     switch_channel_leave(ch, v, at_ps);
     in->nack = true;
+    assert(in->unsettled);
     if (!--in->unsettled)
         switch_channel_finish(ch, v);
 }

@@ -134,6 +134,45 @@ static void adapters__do_all_they_can_over_bad_cables(void)
         all_of_it(&sets[i]);
 }
 
+/* Processes are told of few segments ahead of the replies to them. */
+static void adapters__do_all_they_can_where_each_has_a_core(void)
+{
+    static const struct cluster_config sets[] = {
+        {.topo = "kary:4,1", .alone = true},
+        {.topo = "kary:2,2", .bad = 5000, .set = "packet_bytes=1024", .alone = true}};
+
+    all_of_it(&sets[0]);
+    all_of_it(&sets[1]);
+}
+
+/* Rounds until a short message has come, whose reply goes back meanwhile. */
+static uint32_t rounds_of_a_message(bool alone)
+{
+    const struct cluster_config set = {.topo = "kary:4,1", .alone = alone};
+    struct fabemu_dest dest = {.node = 1, .queue = 1};
+    struct fabemu_req send = {0}, recv = {0};
+    uint32_t rounds = 0, v = 7, got = 0;
+    struct fabemu_iov from = {.base = &v, .bytes = 4}, into = {.base = &got, .bytes = 4};
+    struct cluster w;
+
+    cluster_open(&w, &set);
+    if (!alone)
+        atomic_store(&w.fabric->worker[0]->oversubscribed, 1);
+    cluster_messages(&w);
+    fabemu_recv(w.queue[1], 0, 0, 0, &into, 1, &recv);
+    fabemu_send(w.queue[0], &dest, &from, 1, &send);
+    for (; recv.status == FABEMU_PENDING && rounds < 1000; rounds++)
+        cluster_pump(&w);
+    CU_ASSERT_TRUE(cluster_finish(&w, &send, 1) && recv.status == 0 && got == 7);
+    cluster_close(&w);
+    return rounds;
+}
+
+static void adapters__hear_before_the_reply_goes_where_each_has_a_core(void)
+{
+    CU_ASSERT_TRUE(rounds_of_a_message(true) < rounds_of_a_message(false));
+}
+
 static void adapters__do_all_they_can_with_threads(void)
 {
     static const struct cluster_config set = {.topo = "kary:4,1", .threads = true, .bad = 500};
@@ -249,14 +288,15 @@ static void post_segments(struct cluster *w, uint32_t node, uint32_t dst, uint32
  * The packet that its predecessor's segments wait in is not for it: only the predecessor would be
  * told.
  */
-static void node__that_has_a_new_process_tells_that_what_is_its_own(void)
+static void has_a_new_process(bool alone)
 {
     /* more packets than channels, and one that has room for more */
     enum { FIRST = 4 * 40 + 1, SECOND = 2 };
     struct cluster w;
 
     cluster_open(&w, &(struct cluster_config){.topo = "kary:4,1",
-                                              .set = "retry_limit=2 packet_bytes=1024"});
+                                              .set = "retry_limit=2 packet_bytes=1024",
+                                              .alone = alone});
     const struct engine *e = fabric_engine(w.fabric, 0);
     cluster_messages(&w);
     cut_node(&w, 1, true);
@@ -286,6 +326,12 @@ static void node__that_has_a_new_process_tells_that_what_is_its_own(void)
     cluster_pump(&w);
     CU_ASSERT_EQUAL(w.fab[0]->counts.given_up, SECOND);
     cluster_close(&w);
+}
+
+static void node__that_has_a_new_process_tells_that_what_is_its_own(void)
+{
+    has_a_new_process(false);
+    has_a_new_process(true);
 }
 
 /*
@@ -564,6 +610,8 @@ int main(void)
         CASE(adapters__do_all_they_can_over_good_cables),
         CASE(adapters__do_all_they_can_over_bad_cables),
         CASE(adapters__go_on_where_numbers_wrap),
+        CASE(adapters__do_all_they_can_where_each_has_a_core),
+        CASE(adapters__hear_before_the_reply_goes_where_each_has_a_core),
         CASE(adapters__do_all_they_can_with_threads),
         CASE(node__that_is_cut_off_is_missed_and_meets_again),
         CASE(node__that_has_a_new_process_tells_that_what_is_its_own),

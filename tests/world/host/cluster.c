@@ -16,6 +16,8 @@ void cluster_attach(struct cluster *w, uint32_t node)
                                .acknowledged = fabric_engine(w->fabric, node) != NULL};
 
     w->fab[node] = adapters_open(w->fabric, &info);
+    if (w->alone)
+        atomic_store(&w->fabric->worker[0]->oversubscribed, 0);
     w->fab[node]->watch_ns = 0; /* look after others often */
     w->fab[node]->watch_gap_ns = 5000000;
     CU_ASSERT_EQUAL_FATAL(fabemu_queue_open(w->fab[node], 1, &w->queue[node]), 0);
@@ -42,6 +44,7 @@ void cluster_open(struct cluster *w, const struct cluster_config *set)
     memset(w, 0, sizeof *w);
     w->random = test_seed();
     w->threads = set->threads;
+    w->alone = set->alone;
     world_profile(&config.profile, set->profile ? set->profile : "qsnet3", set->set);
     config.seed = test_random(&w->random);
     w->fabric = world_fabric_start(&w->graph, set->topo, UINT32_MAX, &config);

@@ -23,6 +23,7 @@ struct cluster_config {
     uint32_t first;      /* where numbers begin */
     const char *profile; /* NULL: qsnet3 */
     uint32_t members;    /* nodes that have adapters: the first; 0: all */
+    bool alone;          /* as where each thread has a core, on whatever host */
 };
 
 struct cluster {
@@ -32,6 +33,7 @@ struct cluster {
     uint32_t seats;
     uint64_t random;
     bool threads;
+    bool alone;
     bool bad_company;                /* others send what is no message */
     void (*also)(struct cluster *w); /* in each round; NULL: nothing */
     struct fabemu *fab[CLUSTER_NODES];

@@ -104,17 +104,27 @@ int emu_json_put(struct emu_json_buf *out, struct json_object *message, size_t m
     return err;
 }
 
-static struct json_object *parse_object(const char *line, size_t bytes)
+struct json_object *emu_json_parse(const char *text, int bytes, enum json_tokener_error *bad)
 {
     struct json_tokener *tok = json_tokener_new();
+    struct json_object *object;
 
+    *bad = json_tokener_error_size; /* it has no word for: no memory */
     if (!tok)
         return NULL;
     json_tokener_set_flags(tok, JSON_TOKENER_STRICT);
-    struct json_object *object = json_tokener_parse_ex(tok, line, (int)bytes);
-    bool whole = json_tokener_get_error(tok) == json_tokener_success;
+    object = json_tokener_parse_ex(tok, text, bytes);
+    *bad = json_tokener_get_error(tok);
     json_tokener_free(tok);
-    if (whole && json_object_is_type(object, json_type_object))
+    return object;
+}
+
+static struct json_object *parse_object(const char *line, size_t bytes)
+{
+    enum json_tokener_error bad;
+    struct json_object *object = emu_json_parse(line, (int)bytes, &bad);
+
+    if (bad == json_tokener_success && json_object_is_type(object, json_type_object))
         return object;
     json_object_put(object);
     return NULL;

@@ -42,6 +42,12 @@ void emu_json_free(struct emu_json_buf *buf);
 size_t emu_json_excess(const struct emu_json_buf *buf);
 
 /**
+ * emu_json_parse - the JSON value that all of @text is, the caller's to put. @bytes: its length;
+ * -1: up to its end. NULL: it is none, for the reason in *@bad, or null.
+ */
+struct json_object *emu_json_parse(const char *text, int bytes, enum json_tokener_error *bad);
+
+/**
  * emu_json_put - queue @message as a line (its reference passes).
  * @most: bytes that may wait. Errors: -ENOBUFS, -ENOMEM; nothing is queued then.
  */

@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "emu/json.h"
+
 #define SECOND_PS 1000000000000u
 
 enum field_kind { FIELD_U64, FIELD_U32, FIELD_NAMED };
@@ -494,22 +496,6 @@ static int load_object(struct emu_profile *ret, const char *path, struct json_ob
     return 0;
 }
 
-/* All of @text is one JSON value; NULL: it is not, for the reason in @bad. */
-static struct json_object *parse_whole(const char *text, enum json_tokener_error *bad)
-{
-    struct json_tokener *tok = json_tokener_new();
-    struct json_object *object = NULL;
-
-    *bad = json_tokener_error_size; /* it has no word for: no memory */
-    if (!tok)
-        return NULL;
-    json_tokener_set_flags(tok, JSON_TOKENER_STRICT);
-    object = json_tokener_parse_ex(tok, text, -1);
-    *bad = json_tokener_get_error(tok);
-    json_tokener_free(tok);
-    return object;
-}
-
 /* The JSON text of a file, or NULL with the reason in @why. */
 static struct json_object *read_json(const char *path, char *why, size_t why_bytes)
 {
@@ -526,7 +512,7 @@ static struct json_object *read_json(const char *path, char *why, size_t why_byt
     if (getdelim(&text, &bytes, '\0', file) < 0) {
         snprintf(why, why_bytes, "it is empty or cannot be read");
     } else {
-        object = parse_whole(text, &bad);
+        object = emu_json_parse(text, -1, &bad);
         if (!object)
             snprintf(why, why_bytes, "not JSON: %s", json_tokener_error_desc(bad));
     }

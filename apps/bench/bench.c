@@ -139,13 +139,6 @@ static int check_only(const char *only)
     return 0;
 }
 
-/* What is asked for beside how it is measured. */
-struct asked {
-    struct bench bench;
-    const char *only; /* NULL: all */
-    bool list;
-};
-
 static void list_json(const char *only)
 {
     struct json_object *names = json_object_new_array();
@@ -165,14 +158,14 @@ static void list_json(const char *only)
 }
 
 /* Prints those that --only stands for. Returns an exit status. */
-static int list(const struct asked *asked)
+static int list(const char *only, bool json)
 {
-    if (asked->bench.json) {
-        list_json(asked->only);
+    if (json) {
+        list_json(only);
         return EXIT_SUCCESS;
     }
     for (size_t i = 0; i < ENTRIES; i++)
-        if (chosen(asked->only, &entries[i]))
+        if (chosen(only, &entries[i]))
             printf("%-22s %s\n", entries[i].name, entries[i].about);
     return EXIT_SUCCESS;
 }
@@ -181,6 +174,13 @@ static int list(const struct asked *asked)
 
 #define NUMBER(n)    #n
 #define NUMBER_OF(n) NUMBER(n)
+
+/* What is asked for beside how it is measured. */
+struct asked {
+    struct bench bench;
+    const char *only; /* NULL: all */
+    bool list;
+};
 
 static bool read_quick(void *into, const char *value, const char **right)
 {
@@ -252,7 +252,7 @@ static int parse(struct asked *asked, int argc, char **argv)
         return options_usage_error("bench", "bench takes no '%.80s'", argv[options.operands]);
     if (check_only(asked->only))
         return EXIT_USAGE;
-    return asked->list ? list(asked) : -1;
+    return asked->list ? list(asked->only, asked->bench.json) : -1;
 }
 
 /* --- the run ------------------------------------------------------------------------ */

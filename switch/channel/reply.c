@@ -26,20 +26,24 @@
 
 #include <assert.h>
 
-/* Copy @w sends no more; what is queued is not for it. */
-static void reply_abandon(struct switch_channels *ch, uint32_t w, uint64_t at_ps)
+/* A copy of @v does without what is queued from @slot on; CHANNEL_NONE: nothing is. */
+static void reply_forgo(struct switch_channels *ch, uint32_t v, uint32_t slot, uint64_t at_ps)
 {
-    uint32_t v = ch->out[w].from;
-    struct switch_channel_in *in = &ch->in[v];
-    uint32_t slot = ch->out[w].cursor;
-
-    switch_channel_mute(ch, w);
     while (slot != CHANNEL_NONE) {
         emu_pool_drop(&ch->sw.dev.worker->cache, ch->store.slot[slot].buf);
         ch->hold[slot].left--;
-        slot = slot == in->queue.last ? CHANNEL_NONE : ch->store.next[slot];
+        slot = slot == ch->in[v].queue.last ? CHANNEL_NONE : ch->store.next[slot];
     }
     switch_channel_leave(ch, v, at_ps);
+}
+
+/* Copy @w sends no more; what is queued is not for it. */
+static void reply_abandon(struct switch_channels *ch, uint32_t w, uint64_t at_ps)
+{
+    uint32_t slot = ch->out[w].cursor;
+
+    switch_channel_mute(ch, w);
+    reply_forgo(ch, ch->out[w].from, slot, at_ps);
 }
 
 /* Copy @w is none of its packet's any more. */
@@ -156,17 +160,11 @@ void switch_channel_give_up(struct switch_channels *ch, uint32_t v, uint64_t at_
 void switch_channel_refuse(struct switch_channels *ch, uint32_t v, uint32_t o, uint64_t at_ps)
 {
     struct switch_channel_in *in = &ch->in[v];
-    uint32_t slot = in->queue.first;
 
     switch_channel_unwait_for(ch, v, emu_bit(o));
     if (!in->group && in->wants)
         return; /* there are other ways */
-    for (uint32_t left = in->queued; left; left--) {
-        emu_pool_drop(&ch->sw.dev.worker->cache, ch->store.slot[slot].buf);
-        ch->hold[slot].left--;
-        slot = ch->store.next[slot];
-    }
-    switch_channel_leave(ch, v, at_ps);
+    reply_forgo(ch, v, in->queued ? in->queue.first : CHANNEL_NONE, at_ps);
     in->nack = true;
     assert(in->unsettled);
     if (!--in->unsettled)

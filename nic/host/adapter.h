@@ -92,8 +92,8 @@ struct fabemu {
 
     /* Looking after peers: peer/meet.c, peer/gone.c, progress/watch.c, peer/leave.c. */
     uint64_t hello_scan_ns; /* when the hellos are looked at next */
-    uint32_t endings;       /* of the edge's: looked at */
     uint32_t steps;         /* so far, modulo 2^32 */
+    uint32_t watched;       /* steps and polls at the last look at the clock for nic_watch() */
     uint64_t watch_ns;      /* when to ask next whether those we wait for are there */
     uint64_t watch_gap_ns;
     bool leaving;                /* nothing new begins: leave.c */
@@ -163,6 +163,8 @@ struct fabemu {
     _Atomic uint32_t sleepers;                    /* application threads in fabemu_wait()'s sleep */
     /* Something waits for room in the up ring: do not sleep. */
     _Atomic bool stalled;
+    _Atomic bool calm; /* a step would do nothing but look at the down ring, endings, the clock */
+    _Atomic uint32_t endings; /* of the edge's: looked at */
 
     /* Written by attach.c while nobody else knows the adapter. */
     struct nic_control *control; /* NULL in tests */

@@ -41,24 +41,35 @@ static bool nic_has_more(const struct fabemu *fab)
            !emu_list_empty(&fab->setting);
 }
 
-/* Does something wait for room in the up ring? The fabric does not wake us for that. */
-static bool nic_is_stalled(const struct fabemu *fab)
+static void nic_say(_Atomic bool *what, bool is)
 {
-    return fab->edge.up_tail - fab->edge.up_head >= EMU_EDGE_SLOTS - NIC_RING_RESERVE &&
-           nic_has_more(fab);
+    if (atomic_load_explicit(what, memory_order_relaxed) != is)
+        atomic_store_explicit(what, is, memory_order_relaxed);
+}
+
+/*
+ * What those learn who do not take the lock: does something wait for room in the up ring, of which
+ * the fabric does not wake us? And would a step do nothing but look?
+ */
+static void nic_tell(struct fabemu *fab)
+{
+    bool more = nic_has_more(fab);
+    bool rests = !more && emu_list_empty(&fab->connecting) && emu_list_empty(&fab->again);
+
+    nic_say(&fab->stalled,
+            more && fab->edge.up_tail - fab->edge.up_head >= EMU_EDGE_SLOTS - NIC_RING_RESERVE);
+    nic_say(&fab->calm, rests && (!fab->loop || fab->loop->head == fab->loop->tail));
 }
 
 void nic_unlock(struct fabemu *fab)
 {
-    bool stalled, wake = false;
+    bool wake = false;
 
     assert(fab->locked);
     if (!emu_list_empty(&fab->fired))
         nic_event_run(fab);
     emu_edge_nic_publish(&fab->edge);
-    stalled = nic_is_stalled(fab);
-    if (stalled != atomic_load_explicit(&fab->stalled, memory_order_relaxed))
-        atomic_store_explicit(&fab->stalled, stalled, memory_order_relaxed);
+    nic_tell(fab);
     if (fab->completed != fab->completions) {
         fab->completed = fab->completions;
         wake = atomic_load_explicit(&fab->sleepers, memory_order_seq_cst);

@@ -65,7 +65,7 @@ static void cq_drop(struct ofi_cq *cq)
     struct ofi_op *op = cq->oldest;
 
     cq->oldest = op->next;
-    ofi_op_put(op);
+    ofi_op_read(op);
 }
 
 static uint64_t cq_entry_flags(const struct ofi_op *op)
@@ -109,7 +109,7 @@ static ssize_t cq_pop(struct ofi_cq *cq, char *to, size_t count, fi_addr_t *sour
     ssize_t got = 0;
     struct ofi_op *op;
 
-    pthread_mutex_lock(&cq->lock);
+    ofi_lock(&cq->lock);
     while ((op = cq_peek(cq)) && !op->error && (size_t)got < count) {
         cq_entry(cq, op, to + (size_t)got * cq->entry_bytes);
         if (source)
@@ -117,7 +117,7 @@ static ssize_t cq_pop(struct ofi_cq *cq, char *to, size_t count, fi_addr_t *sour
         cq_drop(cq);
         got++;
     }
-    pthread_mutex_unlock(&cq->lock);
+    ofi_unlock(&cq->lock);
     if (got)
         return got;
     if (!op)
@@ -162,7 +162,7 @@ static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *buf, uint6
     ssize_t got = -FI_EAGAIN;
 
     (void)flags;
-    pthread_mutex_lock(&cq->lock);
+    ofi_lock(&cq->lock);
     struct ofi_op *op = cq_peek(cq);
 
     if (op && op->error) {
@@ -185,7 +185,7 @@ static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *buf, uint6
         cq_drop(cq);
         got = 1;
     }
-    pthread_mutex_unlock(&cq->lock);
+    ofi_unlock(&cq->lock);
     return got;
 }
 
@@ -239,7 +239,7 @@ void ofi_cq_forget(struct ofi_cq *cq, struct ofi_ep *ep)
 {
     struct ofi_op **at = &cq->oldest;
 
-    pthread_mutex_lock(&cq->lock);
+    ofi_lock(&cq->lock);
     cq_take(cq);
     cq->newest = NULL;
     while (*at)
@@ -249,7 +249,7 @@ void ofi_cq_forget(struct ofi_cq *cq, struct ofi_ep *ep)
             cq->newest = *at;
             at = &(*at)->next;
         }
-    pthread_mutex_unlock(&cq->lock);
+    ofi_unlock(&cq->lock);
 }
 
 static int cq_control(struct fid *fid, int command, void *arg)
@@ -268,7 +268,7 @@ static int cq_close(struct fid *fid)
 
     if (ofi_held(&cq->refs))
         return -FI_EBUSY;
-    pthread_mutex_destroy(&cq->lock);
+    ofi_lock_destroy(&cq->lock);
     ofi_release(&cq->domain->refs);
     free(cq);
     return 0;
@@ -322,12 +322,12 @@ int ofi_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_c
     cq = calloc(1, sizeof *cq);
     if (!cq)
         return -FI_ENOMEM;
-    pthread_mutex_init(&cq->lock, NULL);
     if (attr->format == FI_CQ_FORMAT_UNSPEC)
         attr->format = FI_CQ_FORMAT_CONTEXT;
     cq->entry_bytes = entry_bytes;
     cq->wait_obj = attr->wait_obj;
     cq->domain = ofi_domain_of(domain);
+    ofi_lock_init(&cq->lock, cq->domain);
     ofi_fid_init(&cq->cq_fid.fid, FI_CLASS_CQ, context, &cq_fid_ops);
     cq->cq_fid.ops = &cq_ops;
     ofi_hold(&cq->domain->refs);

@@ -54,6 +54,7 @@ int ofi_domain_open(struct fid_fabric *fabric_fid, struct fi_info *info, struct 
         goto free_domain;
     }
     domain->fabric = fabric;
+    domain->serial = info->domain_attr && info->domain_attr->threading == FI_THREAD_DOMAIN;
     domain->fabric_hash = ofi_addr_hash(fabemu_info(domain->fab));
     ofi_fid_init(&domain->domain_fid.fid, FI_CLASS_DOMAIN, context, &domain_fid_ops);
     domain->domain_fid.ops = &domain_ops;

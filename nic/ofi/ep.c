@@ -204,7 +204,7 @@ static int ep_close(struct fid *fid)
     ep_unbind(ep);
     ofi_release(&ep->domain->refs);
     ofi_op_pool_free(ep);
-    pthread_mutex_destroy(&ep->lock);
+    ofi_lock_destroy(&ep->lock);
     free(ep);
     return 0;
 }
@@ -266,9 +266,10 @@ static struct fi_ops_cm ep_cm_ops = {
     .shutdown = ofi_no_shutdown,
 };
 
-static void ep_init(struct ofi_ep *ep, const struct fi_info *info)
+static void ep_init(struct ofi_ep *ep, struct ofi_domain *domain, const struct fi_info *info)
 {
-    pthread_mutex_init(&ep->lock, NULL);
+    ep->domain = domain;
+    ofi_lock_init(&ep->lock, domain);
     ep->caps = info->caps;
     ep->tx.op_flags = info->tx_attr ? info->tx_attr->op_flags : 0;
     ep->rx.op_flags = info->rx_attr ? info->rx_attr->op_flags : 0;
@@ -298,8 +299,7 @@ int ofi_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep *
     ep = calloc(1, sizeof *ep);
     if (!ep)
         return -FI_ENOMEM;
-    ep_init(ep, info);
-    ep->domain = ofi_domain_of(domain);
+    ep_init(ep, ofi_domain_of(domain), info);
     ofi_fid_init(&ep->ep_fid.fid, FI_CLASS_EP, context, &ep_fid_ops);
     ofi_hold(&ep->domain->refs);
     *ret = &ep->ep_fid;

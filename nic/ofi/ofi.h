@@ -83,6 +83,16 @@ static_assert(sizeof(struct ofi_addr) == 24, "no padding in an address");
 
 struct ofi_op;
 
+/*
+ * An object's lock. None is taken where the application says that it never makes two calls on a
+ * domain at a time (FI_THREAD_DOMAIN; Open MPI does, without MPI_THREAD_MULTIPLE): it is for
+ * threads of the application, and nothing that the adapter calls takes one.
+ */
+struct ofi_lock {
+    pthread_mutex_t mutex;
+    bool serial; /* written once */
+};
+
 /* Last in, first out; any thread pushes, without a lock. */
 struct ofi_stack {
     _Atomic(struct ofi_op *) top;
@@ -98,6 +108,7 @@ struct ofi_domain {
     struct ofi_fabric *fabric;
     struct fabemu *fab;    /* our reference */
     uint64_t fabric_hash;  /* what struct ofi_addr carries */
+    bool serial;           /* the application serializes its calls on all of it */
     _Atomic uint32_t refs; /* objects opened on this domain */
 };
 
@@ -126,7 +137,7 @@ struct ofi_cq {
     _Atomic bool signalled;   /* fi_cq_signal(): the next fi_cq_sread() returns */
     struct ofi_stack arrived; /* newest first; callbacks push, the reader takes all */
 
-    pthread_mutex_t lock;  /* a reader's: guards oldest and newest */
+    struct ofi_lock lock;  /* a reader's: guards oldest and newest */
     struct ofi_op *oldest; /* what was taken from arrived, in order */
     struct ofi_op *newest;
 
@@ -161,7 +172,7 @@ struct ofi_ep {
     struct fabemu_queue *queue[OFI_KINDS];
     struct ofi_stack spare; /* operations given back; any thread pushes */
 
-    pthread_mutex_t lock;  /* guards what follows; never taken by a callback */
+    struct ofi_lock lock;  /* guards what follows; never taken by a callback */
     struct ofi_op *free;   /* operations to hand out; refilled from spare */
     struct ofi_op *claims; /* claimed messages, by context */
     struct ofi_slab *slabs;
@@ -204,6 +215,29 @@ struct ofi_xfer {
     void *context;
     bool silent; /* fi_inject(): never an entry */
 };
+
+static inline void ofi_lock_init(struct ofi_lock *lock, const struct ofi_domain *domain)
+{
+    pthread_mutex_init(&lock->mutex, NULL);
+    lock->serial = domain->serial;
+}
+
+static inline void ofi_lock_destroy(struct ofi_lock *lock)
+{
+    pthread_mutex_destroy(&lock->mutex);
+}
+
+static inline void ofi_lock(struct ofi_lock *lock)
+{
+    if (!lock->serial)
+        pthread_mutex_lock(&lock->mutex);
+}
+
+static inline void ofi_unlock(struct ofi_lock *lock)
+{
+    if (!lock->serial)
+        pthread_mutex_unlock(&lock->mutex);
+}
 
 /*
  * S1 pairs with S2: who takes the stack sees what its pushers wrote, the link
@@ -326,6 +360,9 @@ struct ofi_op *ofi_op_get(struct ofi_ep *ep, const struct ofi_xfer *xfer, enum o
 
 /** ofi_op_put - give back an operation that was not posted. */
 void ofi_op_put(struct ofi_op *op);
+
+/** ofi_op_read - give back an operation whose entry was read. Thread: a caller of libfabric. */
+void ofi_op_read(struct ofi_op *op);
 
 /**
  * ofi_op_finish - count it, and report it or give it back.

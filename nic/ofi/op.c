@@ -44,7 +44,7 @@ static struct ofi_op *op_take(struct ofi_ep *ep)
 {
     struct ofi_op *op;
 
-    pthread_mutex_lock(&ep->lock);
+    ofi_lock(&ep->lock);
     op = ep->free;
     if (!op)
         op = ofi_stack_take(&ep->spare);
@@ -52,7 +52,7 @@ static struct ofi_op *op_take(struct ofi_ep *ep)
         op = op_slab_add(ep);
     if (op)
         ep->free = op->next;
-    pthread_mutex_unlock(&ep->lock);
+    ofi_unlock(&ep->lock);
     return op;
 }
 
@@ -101,6 +101,19 @@ void ofi_op_put(struct ofi_op *op)
 {
     atomic_store_explicit(&op->cancellable, false, memory_order_relaxed);
     ofi_stack_push(&op->ep->spare, op);
+}
+
+/* Where calls are serialized the caller may take and give back without a locked instruction. */
+void ofi_op_read(struct ofi_op *op)
+{
+    struct ofi_ep *ep = op->ep;
+
+    if (!ep->lock.serial) {
+        ofi_op_put(op);
+        return;
+    }
+    op->next = ep->free;
+    ep->free = op;
 }
 
 void ofi_op_finish(struct ofi_op *op)
@@ -163,12 +176,12 @@ ssize_t ofi_op_cancel(struct ofi_ep *ep, void *context)
 {
     ssize_t err = -FI_ENOENT;
 
-    pthread_mutex_lock(&ep->lock);
+    ofi_lock(&ep->lock);
     struct ofi_op *op = op_find(ep, context);
 
     if (op)
         err = fabemu_cancel(ep->queue[op->kind], &op->req);
-    pthread_mutex_unlock(&ep->lock);
+    ofi_unlock(&ep->lock);
     return err;
 }
 
@@ -177,24 +190,24 @@ void ofi_op_claim(struct ofi_op *op, struct fabemu_message *message)
     struct ofi_ep *ep = op->ep;
 
     op->message = message;
-    pthread_mutex_lock(&ep->lock);
+    ofi_lock(&ep->lock);
     op->next = ep->claims;
     ep->claims = op;
-    pthread_mutex_unlock(&ep->lock);
+    ofi_unlock(&ep->lock);
 }
 
 struct ofi_op *ofi_op_claimed(struct ofi_ep *ep, void *context)
 {
     struct ofi_op *found = NULL;
 
-    pthread_mutex_lock(&ep->lock);
+    ofi_lock(&ep->lock);
     for (struct ofi_op **at = &ep->claims; *at; at = &(*at)->next)
         if ((*at)->req.context == context) {
             found = *at;
             *at = found->next;
             break;
         }
-    pthread_mutex_unlock(&ep->lock);
+    ofi_unlock(&ep->lock);
     return found;
 }
 

@@ -106,7 +106,7 @@ void nic_peer_departed(struct fabemu *fab, struct nic_peer *peer, uint64_t first
 
 void nic_peer_look_all(struct fabemu *fab)
 {
-    fab->endings = emu_edge_nic_endings(&fab->edge);
+    atomic_store_explicit(&fab->endings, emu_edge_nic_endings(&fab->edge), memory_order_relaxed);
     for (uint32_t node = 0; node < fab->info.nodes; node++)
         if (fab->peers[node].sendq.next)
             nic_peer_look(fab, &fab->peers[node]);

@@ -16,7 +16,7 @@
 #include "nic/host/send/request.h"
 #include "nic/host/send/up.h"
 
-#define NIC_WATCH_STEPS 64u /* between looks at the clock for nic_watch() */
+#define NIC_WATCH_STEPS 64u /* steps and polls between looks at the clock for nic_watch() */
 
 /*
  * Answers first (a peer waits for them), then groups, then requests, peer by peer in post order,
@@ -39,6 +39,23 @@ static uint32_t transmit(struct fabemu *fab)
     return sent;
 }
 
+static bool has_endings(const struct fabemu *fab)
+{
+    return emu_edge_nic_endings(&fab->edge) !=
+           atomic_load_explicit(&fab->endings, memory_order_relaxed);
+}
+
+/* Is it time to look at the clock? Polls count as well: most of them find nothing to step for. */
+static bool watch_is_due(struct fabemu *fab)
+{
+    uint32_t looks = ++fab->steps + atomic_load_explicit(&fab->polls, memory_order_relaxed);
+
+    if (looks - fab->watched < NIC_WATCH_STEPS)
+        return false;
+    fab->watched = looks;
+    return true;
+}
+
 uint32_t nic_step(struct fabemu *fab)
 {
     uint32_t taken;
@@ -50,13 +67,13 @@ uint32_t nic_step(struct fabemu *fab)
         /* N1 pairs with N2: who sees this tail sees what its segments completed. */
         atomic_store_explicit(&fab->seen_tail, fab->edge.down_head, memory_order_release);
     }
-    if (emu_edge_nic_endings(&fab->edge) != fab->endings) /* after what those had sent */
+    if (has_endings(fab)) /* after what those had sent */
         nic_peer_look_all(fab);
     if (!emu_list_empty(&fab->connecting))
         nic_peer_connect_again(fab);
     if (!emu_list_empty(&fab->again))
         taken += nic_word_again(fab);
-    if (++fab->steps % NIC_WATCH_STEPS == 0)
+    if (watch_is_due(fab))
         nic_watch(fab);
     return taken + transmit(fab);
 }
@@ -72,6 +89,25 @@ uint32_t nic_poll(struct fabemu *fab)
     return moved;
 }
 
+/*
+ * Would a step do nothing? Asked without the lock: what another thread is just about to leave
+ * behind is found by the next poll. Where the next segment will lie is asked for together with the
+ * tail, as by emu_edge_nic_await(). One of NIC_WATCH_STEPS polls steps all the same.
+ */
+static bool nothing_to_do(const struct fabemu *fab, uint32_t polls)
+{
+    struct emu_edge_shared *sh = fab->edge.shared;
+    uint32_t seen = atomic_load_explicit(&fab->seen_tail, memory_order_relaxed), shift;
+
+    if (atomic_load_explicit(&sh->down_tail, memory_order_relaxed) != seen ||
+        !atomic_load_explicit(&fab->calm, memory_order_relaxed) || polls % NIC_WATCH_STEPS == 0 ||
+        has_endings(fab))
+        return false;
+    shift = atomic_load_explicit(&sh->down_shift, memory_order_relaxed);
+    __builtin_prefetch(&sh->down[emu_edge_slot_at(seen, shift)], 0);
+    return true;
+}
+
 uint32_t nic_poll_app(struct fabemu *fab)
 {
     struct emu_edge_shared *sh = fab->edge.shared;
@@ -82,7 +118,7 @@ uint32_t nic_poll_app(struct fabemu *fab)
     atomic_store_explicit(&fab->polls, polls + 1, memory_order_relaxed); /* may lose a count */
     if (atomic_load_explicit(&sh->asleep, memory_order_relaxed))
         atomic_store_explicit(&sh->asleep, 0, memory_order_relaxed); /* no need to wake anybody */
-    return nic_poll(fab);
+    return nothing_to_do(fab, polls) ? 0 : nic_poll(fab);
 }
 
 unsigned fabemu_progress(struct fabemu *fab)

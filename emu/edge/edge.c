@@ -515,8 +515,6 @@ static inline void edge_put(struct emu_edge *edge, uint32_t at, const struct emu
     struct emu_seg *seg = &edge->shared->down[at].seg;
     uint32_t *on = &edge->shared->down_on[at];
 
-    if (edge->down_tail == edge->down_told) /* who waits for it has that line */
-        emu_prefetch_to_write(&edge->shared->down_tail);
     emu_edge_prefetch_on(edge->shared, at);
     if (!edge_put_around(edge, hdr, payload, seg)) {
         emu_edge_prefetch(edge->shared->down, at,
@@ -672,9 +670,11 @@ static void edge_owes(struct emu_edge *edge)
 }
 
 /*
- * X4 pairs with Y3: who sees the tail sees the segments. Sequentially
- * consistent because a sleeper is at stake: either we see that the adapter
- * sleeps, or it sees our tail before it does (emu_edge_nic_sleep).
+ * X4 pairs with Y3: who sees the tail sees the segments. With a fence behind
+ * it because a sleeper is at stake: either we see that the adapter
+ * sleeps, or it sees our tail before it does (emu_edge_nic_sleep). Not an
+ * exchange: that would ask for the tail's line, which who waits for it has, only
+ * when the segments' lines are here.
  */
 static void edge_tell(struct emu_edge *edge)
 {
@@ -694,7 +694,8 @@ static void edge_tell(struct emu_edge *edge)
         edge->shelf->streams = edge->streams;
     edge->down_told = edge->down_tail;
     emu_around_end();
-    atomic_exchange_explicit(&shared->down_tail, edge->down_tail, memory_order_seq_cst); /* X4 */
+    atomic_store_explicit(&shared->down_tail, edge->down_tail, memory_order_release); /* X4 */
+    atomic_thread_fence(memory_order_seq_cst);
     if (atomic_load_explicit(&shared->asleep, memory_order_seq_cst) &&
         atomic_exchange_explicit(&shared->asleep, 0, memory_order_seq_cst))
         syscall(SYS_futex, &shared->asleep, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);

@@ -316,8 +316,6 @@ static inline struct emu_seg *emu_edge_nic_claim_plain(struct emu_edge_nic *nic,
     }
     if (due_ps) /* a raw fabric does not look */
         shared->up_ps[at] = due_ps;
-    if (nic->up_tail == nic->up_shown) /* who waits for it has that line */
-        emu_prefetch_to_write(&shared->up_tail);
     nic->up_tail++;
     return &shared->up[at].seg;
 }
@@ -419,17 +417,6 @@ static inline const struct emu_seg *emu_edge_nic_at(const struct emu_edge_nic *n
 /** emu_edge_nic_skip - peek, where the next segment lies on a shelf that was left: drop it. */
 const struct emu_seg *emu_edge_nic_skip(struct emu_edge_nic *nic, uint64_t now_ps);
 
-/*
- * Nothing has come: where the next segment will lie is looked at whenever the tail is, so that both
- * lines come at the same time, not one after the other.
- */
-static inline void emu_edge_nic_await(const struct emu_edge_nic *nic)
-{
-    uint32_t at = emu_edge_slot_at(nic->down_head, nic->down_shift);
-
-    __builtin_prefetch(&nic->shared->down[at], 0);
-}
-
 /**
  * emu_edge_nic_peek - the next segment that is due (@now_ps; ignored by a raw fabric), or NULL.
  * Valid until its room is returned to the fabric.
@@ -443,10 +430,8 @@ static inline const struct emu_seg *emu_edge_nic_peek(struct emu_edge_nic *nic, 
     if (nic->down_tail == nic->down_head) {
         uint32_t tail = atomic_load_explicit(&shared->down_tail, memory_order_acquire); /* Y3: X4 */
 
-        if (tail == nic->down_head || tail - nic->down_head > EMU_EDGE_SLOTS) {
-            emu_edge_nic_await(nic);
+        if (tail == nic->down_head || tail - nic->down_head > EMU_EDGE_SLOTS)
             return NULL;
-        }
         nic->down_tail = tail;
         nic->down_shift = atomic_load_explicit(&shared->down_shift, memory_order_relaxed);
     }

@@ -7,10 +7,10 @@
  *   Y2 pairs with X1 (up_tail): who sees the tail sees the segments.
  *   Y3 pairs with X4 (down_tail): who sees the tail sees the segments.
  *   Y4 pairs with X3 (down_head): we have finished reading what we popped.
- *   Y5 (bell): we store an index, then read bell_wanted; the fabric stores
- *      bell_wanted, then reads the index. All four are seq_cst, so one of us sees the other.
+ *   Y5 (bell): we store an index, then read bell_wanted, with a fence between; the fabric stores
+ *      bell_wanted, then reads the index. All but our store are seq_cst: one of us sees the other.
  *   Y6 (futex): we store asleep, then read down_tail; the fabric stores
- *      down_tail, then reads asleep. All four are seq_cst.
+ *      down_tail, then reads asleep, with a fence between. Likewise.
  *   Y7, Y8 pair with X5, X6 (seats): see emu_edge_nic_seat(), emu_edge_nic_endings().
  * Rejected: a bell for every segment. A bell is a system call; a burst has one.
  */
@@ -143,7 +143,8 @@ static inline void edge_show(struct emu_edge_nic *nic, _Atomic uint32_t *shared,
     if (*shown == index)
         return;
     *shown = index;
-    atomic_exchange_explicit(shared, index, memory_order_seq_cst); /* Y2 or Y4, and Y5 */
+    atomic_store_explicit(shared, index, memory_order_release); /* Y2 or Y4 */
+    atomic_thread_fence(memory_order_seq_cst);                  /* Y5 */
     edge_ring(nic, what);
 }
 

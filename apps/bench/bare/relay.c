@@ -5,12 +5,12 @@
  *
  * Slots are as large as segments, rings as long as those of edges, and who finds nothing waits as
  * everybody in fabemu does; so the middle one keeps its core for the answer of who is on another
- * one. Streams are written around the caches, and the middle one goes to the
- * core of who sends, as the fabric's worker does. There are no headers to read, no routes, no
- * credits of cables, no MPI. `copies4` copies as the fabric does: into the sender's ring, out of
- * it, into the receiver's, out of it. In `copies2` the middle one hands on a number alone, and the
- * receiver reads the sender's ring. In `packets` it forms packets of what it copies, and has them
- * acknowledged (packets.h).
+ * one. Streams are written around the caches, and the middle one goes to the core of who sends, as
+ * the fabric's worker does; what is no stream is 8 bytes, and touches one line of a slot. There are
+ * no headers to read, no routes, no credits of cables, no MPI. `copies4` copies as the fabric does:
+ * into the sender's ring, out of it, into the receiver's, out of it. In `copies2` the middle one
+ * hands on a number alone, and the receiver reads the sender's ring. In `packets` it forms packets
+ * of what it copies, and has them acknowledged (packets.h).
  */
 #include <pthread.h>
 #include <sched.h>
@@ -34,6 +34,8 @@
 #define RELAY_TELLS    64u         /* slots of a stream between two words of how many there are */
 #define RELAY_MESSAGE  (1u << 20u) /* bytes */
 #define RELAY_MESSAGES 32u         /* that are received into different places */
+
+#define RELAY_SHORT 8u /* of one that is no stream's */
 
 /* A ring from one thread to another. */
 struct relay_way {
@@ -73,6 +75,11 @@ static bool relay_waits(const struct relay *relay, unsigned *rounds)
 {
     bench_wait(rounds, relay->oversubscribed);
     return !atomic_load_explicit(&relay->over, memory_order_relaxed);
+}
+
+static uint32_t relay_bytes(const struct relay *relay)
+{
+    return relay->streams ? RELAY_BYTES : RELAY_SHORT;
 }
 
 static struct emu_seg *way_slot(const struct relay_way *way, uint64_t number)
@@ -156,10 +163,11 @@ static bool end_send(struct relay_end *end, const uint8_t *data)
     if (end->around) {
         emu_around_write(slot, emu_hdr_words(&hdr), &head, data);
     } else {
-        emu_seg_prefetch(slot + EMU_EDGE_AHEAD, true);
+        if (end->relay->streams)
+            emu_seg_prefetch(slot + EMU_EDGE_AHEAD, true);
         slot->hdr = hdr;
         memcpy(slot->payload, &head, RELAY_HEAD);
-        emu_copy(slot->payload + RELAY_HEAD, data, RELAY_BYTES);
+        emu_copy(slot->payload + RELAY_HEAD, data, relay_bytes(end->relay));
     }
     end->sent++;
     end_show(end);
@@ -179,8 +187,9 @@ static bool end_take(struct relay_end *end, uint8_t *data)
     }
     if (end->relay->refers)
         slot = way_slot(&end->relay->up[!end->side], slot->hdr.seq);
-    emu_seg_prefetch(slot + EMU_EDGE_AHEAD, false);
-    emu_copy(data, slot->payload + RELAY_HEAD, RELAY_BYTES);
+    if (end->relay->streams)
+        emu_seg_prefetch(slot + EMU_EDGE_AHEAD, false);
+    emu_copy(data, slot->payload + RELAY_HEAD, relay_bytes(end->relay));
     if (++end->got % RELAY_TELLS == 0)
         way_tell(way, end->got);
     return true;
@@ -199,11 +208,11 @@ static void lane_copy(const struct relay *relay, const struct emu_seg *from, str
 {
     const struct emu_hdr hdr = from->hdr;
 
-    emu_seg_prefetch(from + EMU_EDGE_AHEAD, false);
     if (relay->streams) {
+        emu_seg_prefetch(from + EMU_EDGE_AHEAD, false);
         emu_around_write(to, emu_hdr_words(&hdr), from->payload, from->payload + 8);
     } else {
-        emu_seg_copy(to, from, EMU_PAYLOAD_BYTES);
+        emu_seg_copy(to, from, RELAY_HEAD + RELAY_SHORT);
         to->hdr = hdr;
     }
 }

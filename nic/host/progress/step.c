@@ -91,21 +91,16 @@ uint32_t nic_poll(struct fabemu *fab)
 
 /*
  * Would a step do nothing? Asked without the lock: what another thread is just about to leave
- * behind is found by the next poll. Where the next segment will lie is asked for together with the
- * tail, as by emu_edge_nic_await(). One of NIC_WATCH_STEPS polls steps all the same.
+ * behind is found by the next poll. One of NIC_WATCH_STEPS polls steps all the same.
  */
 static bool nothing_to_do(const struct fabemu *fab, uint32_t polls)
 {
-    struct emu_edge_shared *sh = fab->edge.shared;
-    uint32_t seen = atomic_load_explicit(&fab->seen_tail, memory_order_relaxed), shift;
+    const struct emu_edge_shared *sh = fab->edge.shared;
 
-    if (atomic_load_explicit(&sh->down_tail, memory_order_relaxed) != seen ||
-        !atomic_load_explicit(&fab->calm, memory_order_relaxed) || polls % NIC_WATCH_STEPS == 0 ||
-        has_endings(fab))
-        return false;
-    shift = atomic_load_explicit(&sh->down_shift, memory_order_relaxed);
-    __builtin_prefetch(&sh->down[emu_edge_slot_at(seen, shift)], 0);
-    return true;
+    return atomic_load_explicit(&sh->down_tail, memory_order_relaxed) ==
+               atomic_load_explicit(&fab->seen_tail, memory_order_relaxed) &&
+           atomic_load_explicit(&fab->calm, memory_order_relaxed) && polls % NIC_WATCH_STEPS &&
+           !has_endings(fab);
 }
 
 uint32_t nic_poll_app(struct fabemu *fab)

@@ -173,6 +173,53 @@ static void adapters__hear_before_the_reply_goes_where_each_has_a_core(void)
     CU_ASSERT_TRUE(rounds_of_a_message(true) < rounds_of_a_message(false));
 }
 
+/* So many steps are made by @polls polls of node 0's adapter. */
+static uint32_t steps_of(struct cluster *w, uint32_t polls)
+{
+    uint32_t before = w->fab[0]->steps;
+
+    while (polls--)
+        fabemu_progress(w->fab[0]);
+    return w->fab[0]->steps - before;
+}
+
+/*
+ * A poll steps for a segment that has come, and while something waits that no segment tells of;
+ * else now and then, to look at the clock.
+ */
+static void polls__step_where_there_is_something_to_do(void)
+{
+    const struct cluster_config set = {.topo = "kary:4,1", .members = 2};
+    struct fabemu_dest dest = {.node = 1, .queue = 1};
+    struct fabemu_req send[2] = {0}, recv = {0};
+    uint32_t v = 7, got = 0;
+    struct fabemu_iov from = {.base = &v, .bytes = 4}, into = {.base = &got, .bytes = 4};
+    struct cluster w;
+
+    cluster_open(&w, &set);
+    fabemu_recv(w.queue[0], 1, 0, 0, &into, 1, &recv);
+    dest.node = 0;
+    fabemu_send(w.queue[1], &dest, &from, 1, &send[0]);
+    CU_ASSERT_TRUE(cluster_finish(&w, send, 1) && cluster_finish(&w, &recv, 1) && got == 7);
+    for (uint32_t round = 0; round < 1000; round++)
+        cluster_pump(&w);
+    CU_ASSERT_TRUE(steps_of(&w, 6400) >= 100);
+    CU_ASSERT_TRUE(steps_of(&w, 6400) < 400); /* hellos may be due meanwhile */
+    got = 0;
+    fabemu_recv(w.queue[0], 1, 0, 0, &into, 1, &recv);
+    fabemu_send(w.queue[1], &dest, &from, 1, &send[0]);
+    for (uint32_t round = 0; round < 1000; round++) {
+        fabemu_progress(w.fab[1]);
+        world_fabric_pass(w.fabric);
+    }
+    CU_ASSERT_TRUE(fabemu_progress(w.fab[0]) && recv.status == 0 && got == 7);
+    dest.node = 3; /* who is not there: it is asked again and again */
+    fabemu_send(w.queue[0], &dest, &from, 1, &send[1]);
+    CU_ASSERT_EQUAL(send[1].status, FABEMU_PENDING);
+    CU_ASSERT_EQUAL(steps_of(&w, 640), 640);
+    cluster_close(&w);
+}
+
 static void adapters__do_all_they_can_with_threads(void)
 {
     static const struct cluster_config set = {.topo = "kary:4,1", .threads = true, .bad = 500};
@@ -612,6 +659,7 @@ int main(void)
         CASE(adapters__go_on_where_numbers_wrap),
         CASE(adapters__do_all_they_can_where_each_has_a_core),
         CASE(adapters__hear_before_the_reply_goes_where_each_has_a_core),
+        CASE(polls__step_where_there_is_something_to_do),
         CASE(adapters__do_all_they_can_with_threads),
         CASE(node__that_is_cut_off_is_missed_and_meets_again),
         CASE(node__that_has_a_new_process_tells_that_what_is_its_own),

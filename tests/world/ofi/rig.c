@@ -2,6 +2,7 @@
 /* rig.c - see rig.h. */
 #include "tests/world/ofi/rig.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -9,6 +10,11 @@
 #include <rdma/fi_tagged.h>
 
 #include "tests/test.h"
+
+bool rig_is_serial(void)
+{
+    return getenv("FABEMU_TEST_SERIAL") != NULL;
+}
 
 struct fi_info *rig_hints(uint64_t caps)
 {
@@ -20,7 +26,7 @@ struct fi_info *rig_hints(uint64_t caps)
     hints->fabric_attr->prov_name = strdup("fabemu");
     hints->tx_attr->msg_order = FI_ORDER_SAS;
     hints->rx_attr->msg_order = FI_ORDER_SAS;
-    hints->domain_attr->threading = FI_THREAD_SAFE;
+    hints->domain_attr->threading = rig_is_serial() ? FI_THREAD_DOMAIN : FI_THREAD_SAFE;
     hints->domain_attr->resource_mgmt = FI_RM_ENABLED;
     hints->domain_attr->cq_data_size = 4;
     hints->domain_attr->mr_mode = caps & (FI_RMA | FI_ATOMIC) ? FI_MR_PROV_KEY : 0;

@@ -52,6 +52,8 @@ struct rig_config {
 #define RIG_CAPS_MPI (FI_TAGGED | FI_LOCAL_COMM | FI_REMOTE_COMM | FI_DIRECTED_RECV)
 #define RIG_CAPS_ALL (RIG_CAPS_MPI | FI_MSG | FI_SOURCE)
 
+/** rig_is_serial - $FABEMU_TEST_SERIAL: what is opened is for one thread (FI_THREAD_DOMAIN). */
+bool rig_is_serial(void);
 /** rig_hints - what a program asks for; fi_freeinfo() ends it. */
 struct fi_info *rig_hints(uint64_t caps);
 /** rig_info - fi_getinfo() of them. */

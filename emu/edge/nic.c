@@ -136,7 +136,10 @@ static void edge_ring(struct emu_edge_nic *nic, uint32_t what)
         return; /* EAGAIN: the counter is full, so the bell is ringing */
 }
 
-/* Show the fabric that one of our indexes is at @index, if it does not know: *@shown is ours. */
+/*
+ * Show the fabric that one of our indexes is at @index, if it does not know: *@shown is ours. What
+ * was written around the caches has had emu_around_end().
+ */
 static inline void edge_show(struct emu_edge_nic *nic, _Atomic uint32_t *shared, uint32_t *shown,
                              uint32_t index, uint32_t what)
 {

@@ -92,8 +92,6 @@ struct fabemu {
 
     /* Looking after peers: peer/meet.c, peer/gone.c, progress/watch.c, peer/leave.c. */
     uint64_t hello_scan_ns; /* when the hellos are looked at next */
-    uint32_t steps;         /* so far, modulo 2^32 */
-    uint32_t watched;       /* steps and polls at the last look at the clock for nic_watch() */
     uint64_t watch_ns;      /* when to ask next whether those we wait for are there */
     uint64_t watch_gap_ns;
     bool leaving;                /* nothing new begins: leave.c */
@@ -159,6 +157,8 @@ struct fabemu {
 
     /* Read without the lock. */
     alignas(EMU_LINE) _Atomic uint32_t polls;     /* by the application; relaxed: a hint */
+    _Atomic uint32_t steps;                       /* so far, modulo 2^32 */
+    _Atomic uint32_t watched;                     /* steps and polls at the last nic_watch() */
     alignas(EMU_LINE) _Atomic uint32_t seen_tail; /* down ring: read up to here */
     _Atomic uint32_t sleepers;                    /* application threads in fabemu_wait()'s sleep */
     /* Something waits for room in the up ring: do not sleep. */

@@ -5,7 +5,8 @@
  * The pool grows by slabs as more are under way or unread than ever before, and
  * never shrinks: in the steady state a message allocates nothing. Operations are
  * handed out under the endpoint's lock; they come back by a push that any thread
- * may do, a callback under the adapter's lock included.
+ * may do, a callback under the adapter's lock included, or, where calls are
+ * serialized, straight from who has read an entry.
  */
 #include "nic/ofi/ofi.h"
 

@@ -45,15 +45,30 @@ static bool has_endings(const struct fabemu *fab)
            atomic_load_explicit(&fab->endings, memory_order_relaxed);
 }
 
-/* Is it time to look at the clock? Polls count as well: most of them find nothing to step for. */
-static bool watch_is_due(struct fabemu *fab)
+/*
+ * Is it time to look at the clock? Polls count as steps do: most of them find nothing to step for.
+ * The lock is not needed. A count that another thread loses makes it later by one look.
+ */
+static bool watch_is_due(const struct fabemu *fab)
 {
-    uint32_t looks = ++fab->steps + atomic_load_explicit(&fab->polls, memory_order_relaxed);
+    uint32_t looks = atomic_load_explicit(&fab->steps, memory_order_relaxed) +
+                     atomic_load_explicit(&fab->polls, memory_order_relaxed);
 
-    if (looks - fab->watched < NIC_WATCH_STEPS)
-        return false;
-    fab->watched = looks;
-    return true;
+    return looks - atomic_load_explicit(&fab->watched, memory_order_relaxed) >= NIC_WATCH_STEPS;
+}
+
+/* This step is one more; when it is time, it looks. */
+static void watch_now_and_then(struct fabemu *fab)
+{
+    uint32_t steps = atomic_load_explicit(&fab->steps, memory_order_relaxed) + 1;
+
+    atomic_store_explicit(&fab->steps, steps, memory_order_relaxed);
+    if (!watch_is_due(fab))
+        return;
+    atomic_store_explicit(&fab->watched,
+                          steps + atomic_load_explicit(&fab->polls, memory_order_relaxed),
+                          memory_order_relaxed);
+    nic_watch(fab);
 }
 
 uint32_t nic_step(struct fabemu *fab)
@@ -73,8 +88,7 @@ uint32_t nic_step(struct fabemu *fab)
         nic_peer_connect_again(fab);
     if (!emu_list_empty(&fab->again))
         taken += nic_word_again(fab);
-    if (watch_is_due(fab))
-        nic_watch(fab);
+    watch_now_and_then(fab);
     return taken + transmit(fab);
 }
 
@@ -91,16 +105,16 @@ uint32_t nic_poll(struct fabemu *fab)
 
 /*
  * Would a step do nothing? Asked without the lock: what another thread is just about to leave
- * behind is found by the next poll. One of NIC_WATCH_STEPS polls steps all the same.
+ * behind is found by the next poll. N2: who has seen the tail has what its segments completed.
  */
-static bool nothing_to_do(const struct fabemu *fab, uint32_t polls)
+static bool nothing_to_do(const struct fabemu *fab)
 {
     const struct emu_edge_shared *sh = fab->edge.shared;
 
     return atomic_load_explicit(&sh->down_tail, memory_order_relaxed) ==
-               atomic_load_explicit(&fab->seen_tail, memory_order_relaxed) &&
-           atomic_load_explicit(&fab->calm, memory_order_relaxed) && polls % NIC_WATCH_STEPS &&
-           !has_endings(fab);
+               atomic_load_explicit(&fab->seen_tail, memory_order_acquire) && /* N2 */
+           atomic_load_explicit(&fab->calm, memory_order_relaxed) &&
+           !watch_is_due(fab) && !has_endings(fab);
 }
 
 uint32_t nic_poll_app(struct fabemu *fab)
@@ -113,7 +127,7 @@ uint32_t nic_poll_app(struct fabemu *fab)
     atomic_store_explicit(&fab->polls, polls + 1, memory_order_relaxed); /* may lose a count */
     if (atomic_load_explicit(&sh->asleep, memory_order_relaxed))
         atomic_store_explicit(&sh->asleep, 0, memory_order_relaxed); /* no need to wake anybody */
-    return nothing_to_do(fab, polls) ? 0 : nic_poll(fab);
+    return nothing_to_do(fab) ? 0 : nic_poll(fab);
 }
 
 unsigned fabemu_progress(struct fabemu *fab)

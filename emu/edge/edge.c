@@ -672,9 +672,7 @@ static void edge_owes(struct emu_edge *edge)
 /*
  * X4 pairs with Y3: who sees the tail sees the segments. With a fence behind
  * it because a sleeper is at stake: either we see that the adapter
- * sleeps, or it sees our tail before it does (emu_edge_nic_sleep). Not an
- * exchange: that would ask for the tail's line, which who waits for it has, only
- * when the segments' lines are here.
+ * sleeps, or it sees our tail before it does (emu_edge_nic_sleep).
  */
 static void edge_tell(struct emu_edge *edge)
 {
@@ -694,8 +692,7 @@ static void edge_tell(struct emu_edge *edge)
         edge->shelf->streams = edge->streams;
     edge->down_told = edge->down_tail;
     emu_around_end();
-    atomic_store_explicit(&shared->down_tail, edge->down_tail, memory_order_release); /* X4 */
-    atomic_thread_fence(memory_order_seq_cst);
+    emu_edge_show(&shared->down_tail, edge->down_tail); /* X4 */
     if (atomic_load_explicit(&shared->asleep, memory_order_seq_cst) &&
         atomic_exchange_explicit(&shared->asleep, 0, memory_order_seq_cst))
         syscall(SYS_futex, &shared->asleep, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);

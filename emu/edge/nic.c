@@ -136,18 +136,14 @@ static void edge_ring(struct emu_edge_nic *nic, uint32_t what)
         return; /* EAGAIN: the counter is full, so the bell is ringing */
 }
 
-/*
- * Show the fabric that one of our indexes is at @index, if it does not know: *@shown is ours. What
- * was written around the caches has had emu_around_end().
- */
+/* Show the fabric that one of our indexes is at @index, if it does not know: *@shown is ours. */
 static inline void edge_show(struct emu_edge_nic *nic, _Atomic uint32_t *shared, uint32_t *shown,
                              uint32_t index, uint32_t what)
 {
     if (*shown == index)
         return;
     *shown = index;
-    atomic_store_explicit(shared, index, memory_order_release); /* Y2 or Y4 */
-    atomic_thread_fence(memory_order_seq_cst);                  /* Y5 */
+    emu_edge_show(shared, index); /* Y2 or Y4, and Y5 */
     edge_ring(nic, what);
 }
 

@@ -45,16 +45,18 @@ static bool has_endings(const struct fabemu *fab)
            atomic_load_explicit(&fab->endings, memory_order_relaxed);
 }
 
-/*
- * Is it time to look at the clock? Polls count as steps do: most of them find nothing to step for.
- * The lock is not needed. A count that another thread loses makes it later by one look.
- */
+/* Polls count as steps do: most find nothing to step for. Another thread may lose a count. */
+static uint32_t looks(const struct fabemu *fab)
+{
+    return atomic_load_explicit(&fab->steps, memory_order_relaxed) +
+           atomic_load_explicit(&fab->polls, memory_order_relaxed);
+}
+
+/* Is it time to look at the clock? The lock is not needed. */
 static bool watch_is_due(const struct fabemu *fab)
 {
-    uint32_t looks = atomic_load_explicit(&fab->steps, memory_order_relaxed) +
-                     atomic_load_explicit(&fab->polls, memory_order_relaxed);
-
-    return looks - atomic_load_explicit(&fab->watched, memory_order_relaxed) >= NIC_WATCH_STEPS;
+    return looks(fab) - atomic_load_explicit(&fab->watched, memory_order_relaxed) >=
+           NIC_WATCH_STEPS;
 }
 
 /* This step is one more; when it is time, it looks. */
@@ -65,9 +67,7 @@ static void watch_now_and_then(struct fabemu *fab)
     atomic_store_explicit(&fab->steps, steps, memory_order_relaxed);
     if (!watch_is_due(fab))
         return;
-    atomic_store_explicit(&fab->watched,
-                          steps + atomic_load_explicit(&fab->polls, memory_order_relaxed),
-                          memory_order_relaxed);
+    atomic_store_explicit(&fab->watched, looks(fab), memory_order_relaxed);
     nic_watch(fab);
 }
 

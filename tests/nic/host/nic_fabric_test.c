@@ -190,7 +190,7 @@ static uint32_t steps_of(struct cluster *w, uint32_t polls)
 static void polls__step_where_there_is_something_to_do(void)
 {
     const struct cluster_config set = {.topo = "kary:4,1", .members = 2};
-    struct fabemu_dest dest = {.node = 1, .queue = 1};
+    struct fabemu_dest dest = {.node = 0, .queue = 1};
     struct fabemu_req send[2] = {0}, recv = {0};
     uint32_t v = 7, got = 0;
     struct fabemu_iov from = {.base = &v, .bytes = 4}, into = {.base = &got, .bytes = 4};
@@ -198,7 +198,6 @@ static void polls__step_where_there_is_something_to_do(void)
 
     cluster_open(&w, &set);
     fabemu_recv(w.queue[0], 1, 0, 0, &into, 1, &recv);
-    dest.node = 0;
     fabemu_send(w.queue[1], &dest, &from, 1, &send[0]);
     CU_ASSERT_TRUE(cluster_finish(&w, send, 1) && cluster_finish(&w, &recv, 1) && got == 7);
     for (uint32_t round = 0; round < 1000; round++)

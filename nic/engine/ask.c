@@ -52,23 +52,23 @@ uint64_t engine_asks_due_ps(const struct engine_asks *asks)
 
 /* --- one question ------------------------------------------------------------------- */
 
-/* NULL: all members have left it. */
+/*
+ * The group that is asked. NULL: nobody wants to know any more, or all members have left it. Who
+ * needs it looks once: the manager may take it out between two looks.
+ */
 static struct engine_group *ask_group(struct engine *e, struct engine_ask *ask)
 {
+    const struct engine_host_ask *host;
     struct engine_group *group;
 
-    if (!ask->barrier)
-        return engine_group_of(e, engine_host_ask_of(ask)->group);
-    group = ask->barrier->group;
-    return engine_group_of(e, group->id) == group ? group : NULL;
-}
-
-/* Does nobody want to know any more? */
-static bool ask_is_void(struct engine *e, struct engine_ask *ask)
-{
-    if (!ask->barrier && (engine_host_ask_of(ask)->taken_back || ask->process != e->host.process))
-        return true;
-    return !ask_group(e, ask);
+    if (ask->barrier) {
+        group = ask->barrier->group;
+        return engine_group_of(e, group->id) == group ? group : NULL;
+    }
+    host = engine_host_ask_of(ask);
+    if (host->taken_back || ask->process != e->host.process)
+        return NULL;
+    return engine_group_of(e, host->group);
 }
 
 /* It is in no list. Its buffer is somebody else's, or dropped. */
@@ -145,11 +145,11 @@ static uint32_t ask_segment(struct engine *e, struct engine_ask *ask)
     return buf;
 }
 
-/* It goes out in a packet; there is a free one. */
-static void ask_send(struct engine *e, struct engine_ask *ask, uint64_t at_ps)
+/* It goes out to @group in a packet; there is a free one. */
+static void ask_send(struct engine *e, struct engine_ask *ask, const struct engine_group *group,
+                     uint64_t at_ps)
 {
-    struct engine_to to = engine_to_group(e, ask_group(e, ask), ENGINE_TEST);
-    uint16_t i = engine_begin(e, ask_segment(e, ask), to);
+    uint16_t i = engine_begin(e, ask_segment(e, ask), engine_to_group(e, group, ENGINE_TEST));
 
     e->send.packet[i].ask = ask;
     e->send.packet[i].tries = ask->tries;
@@ -162,7 +162,7 @@ static void ask_send(struct engine *e, struct engine_ask *ask, uint64_t at_ps)
 /* Its turn has come: what is not so here need not be asked of others. */
 static void ask_turn(struct engine *e, struct engine_ask *ask)
 {
-    if (ask_is_void(e, ask))
+    if (!ask_group(e, ask))
         ask_drop(e, ask);
     else if (!ask->barrier && !engine_agrees(e, engine_host_ask_of(ask)->buf))
         ask_rest(e, ask);
@@ -178,11 +178,12 @@ void engine_asks_go(struct engine *e, uint64_t at_ps)
            asks->in_packets < e->send.packets / ENGINE_ASK_PART &&
            !engine_list_empty(&e->send.free)) {
         struct engine_ask *ask = engine_ask_of(engine_queue_pop(&asks->due));
+        const struct engine_group *group = ask_group(e, ask);
 
-        if (ask_is_void(e, ask))
-            ask_drop(e, ask);
+        if (group)
+            ask_send(e, ask, group, at_ps);
         else
-            ask_send(e, ask, at_ps);
+            ask_drop(e, ask);
     }
 }
 
@@ -309,7 +310,7 @@ void engine_tested(struct engine *e, uint16_t i, bool agreed, uint64_t at_ps)
         return;
     }
     e->asks.in_packets--;
-    if (ask_is_void(e, ask)) {
+    if (!ask_group(e, ask)) {
         ask_end(e, ask);
         engine_free(e, i, at_ps);
     } else if (agreed) {

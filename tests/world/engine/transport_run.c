@@ -226,13 +226,25 @@ static int run_stands_still(struct run *run)
 
 /* --- run: clock virtual ------------------------------------------------------------- */
 
+/*
+ * When something happens next. EMU_NEVER: never. Where all that is left waits behind ports that are
+ * stuck nothing is due, but who is called between two looks may have to see that it stays so.
+ */
+static uint64_t run_next_ps(const struct run *run)
+{
+    uint64_t next_ps = fabric_next_ps(run->fabric);
+
+    return next_ps == EMU_NEVER && run->config->between && !run_idle(run) ? run->result->now_ps
+                                                                          : next_ps;
+}
+
 static int run_virtual(struct run *run)
 {
     uint64_t moved = 0, moved_ps = 0, next_ps;
     uint32_t slices = 0;
     char error[256];
 
-    while ((next_ps = fabric_next_ps(run->fabric)) != EMU_NEVER) {
+    while ((next_ps = run_next_ps(run)) != EMU_NEVER) {
         struct transport_counts counts;
 
         run->result->now_ps = next_ps + RUN_SLICE_PS;

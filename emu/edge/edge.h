@@ -281,15 +281,22 @@ static inline bool emu_edge_may_turn(uint32_t at, uint32_t untold)
 }
 
 /**
- * emu_edge_show - an index of a ring to who is at its other end, and may be about to sleep: whether
- * it does is to be read, seq_cst, after this. Not an exchange: that would ask for the index's line,
- * which who waits for it has, only when those of the segments are here. What was written around the
- * caches has had emu_around_end().
+ * emu_edge_show - an index of a ring to who is at its other end. Not an exchange: that would ask
+ * for the index's line, which who waits for it has, only when those of the segments are here. What
+ * was written around the caches has had emu_around_end().
  */
 static inline void emu_edge_show(_Atomic uint32_t *index, uint32_t value)
 {
     atomic_store_explicit(index, value, memory_order_release); /* X4, Y2 or Y4 */
-    atomic_thread_fence(memory_order_seq_cst);                 /* Y5, Y6 */
+}
+
+/**
+ * emu_edge_shown - behind one index that was shown, or several: who reads them may be about to
+ * sleep, and whether that is so is to be read, seq_cst, after this.
+ */
+static inline void emu_edge_shown(void)
+{
+    atomic_thread_fence(memory_order_seq_cst); /* Y5, Y6 */
 }
 
 /**

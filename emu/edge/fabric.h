@@ -95,6 +95,7 @@ struct emu_edge {
     uint32_t up_told;        /* the head as last told: only what the switch has taken */
     uint32_t down_told;      /* the tail as last told */
     uint32_t untold_passes;  /* passes since there was any */
+    bool shown;              /* the tail; whether the process sleeps is to be looked at */
     struct emu_edge *untold; /* next in the worker's list; itself at the end, NULL: not in it */
 
     /* Counters: the worker's; anyone reads. */
@@ -337,6 +338,12 @@ bool emu_edge_reads(struct emu_edge *edge, uint32_t part);
 void emu_edge_mark(struct emu_edge *edge);
 /** emu_edge_done - end of a burst in which the switch took @moved segments. */
 void emu_edge_done(struct emu_edge *edge, uint32_t moved);
+/**
+ * emu_edge_tell_few - where the worker has a core of its own: tell those that are marked, and for
+ * which few segments were written since they were told last. Others, and that there is room again,
+ * are for emu_edge_tell_all(). Thread: the worker, where a device has written what it has.
+ */
+void emu_edge_tell_few(struct emu_worker *worker);
 /**
  * emu_edge_tell_all - tell the processes whose edges were marked: all of them (@now: the worker is
  * about to wait), or those for which that is urgent. Thread: the worker, at the end of each pass.

@@ -144,6 +144,7 @@ static inline void edge_show(struct emu_edge_nic *nic, _Atomic uint32_t *shared,
         return;
     *shown = index;
     emu_edge_show(shared, index); /* Y2 or Y4, and Y5 */
+    emu_edge_shown();
     edge_ring(nic, what);
 }
 

@@ -53,7 +53,11 @@ static bool worker_alloc(struct emu_worker *worker, uint32_t devs)
     worker->due_ps = calloc(devs ? devs : 1, sizeof *worker->due_ps);
     worker->wants = calloc(devs ? devs : 1, sizeof *worker->wants);
     worker->always = calloc(worker->words ? worker->words : 1, sizeof *worker->always);
+    worker->stepped = calloc(worker->words ? worker->words : 1, sizeof *worker->stepped);
+    worker->rests = calloc(worker->words ? worker->words : 1, sizeof *worker->rests);
+    worker->rested = calloc(worker->words ? worker->words : 1, sizeof *worker->rested);
     made = worker->far && worker->dev && worker->due_ps && worker->wants && worker->always &&
+           worker->stepped && worker->rests && worker->rested &&
            signals_create(&worker->told, worker->words, devs);
     if (worker->clock.mode != EMU_CLOCK_VIRTUAL)
         worker->taken = worker->told;
@@ -92,6 +96,9 @@ void emu_worker_destroy(struct emu_worker *worker)
         signals_destroy(&worker->taken);
     signals_destroy(&worker->told);
     emu_outbox_free(worker);
+    free(worker->rested);
+    free(worker->rests);
+    free(worker->stepped);
     free(worker->always);
     free(worker->wants);
     free(worker->due_ps);
@@ -157,6 +164,20 @@ static uint32_t worker_step(struct emu_worker *worker, uint32_t i, uint64_t unti
     return moved;
 }
 
+/* The same on clock raw: a device rests, or it does not. */
+static uint32_t worker_step_raw(struct emu_worker *worker, uint32_t i)
+{
+    struct emu_dev *dev = worker->dev[i];
+    uint32_t moved = dev->step(dev, worker->now_ps);
+
+    emu_pool_drop_lates(&worker->cache);
+    worker->stepped[i / 64] |= emu_bit(i % 64);
+    worker->rests[i / 64] |= (uint64_t)(dev->next_ps != EMU_NEVER) << i % 64;
+    if (dev->next_ps < worker->next_ps)
+        worker->next_ps = dev->next_ps;
+    return moved;
+}
+
 /* How long nobody wants to be stepped without being told; EMU_NEVER. */
 static uint64_t worker_rest_ps(const struct emu_worker *worker)
 {
@@ -167,10 +188,7 @@ static uint64_t worker_rest_ps(const struct emu_worker *worker)
     return worker->next_ps > worker->now_ps ? worker->next_ps - worker->now_ps : 0;
 }
 
-/*
- * The clock reached @now_ps: mark the devices that wait for such a time. Raw: all that wait; how
- * long they let the worker sleep, they say anew.
- */
+/* The clock reached @now_ps: mark the devices that wait for such a time. */
 static void worker_wake_due(struct emu_worker *worker, uint64_t now_ps)
 {
     uint64_t next_ps = EMU_NEVER, bits = 0;
@@ -188,7 +206,6 @@ static void worker_wake_due(struct emu_worker *worker, uint64_t now_ps)
         }
     }
     worker->next_ps = next_ps;
-    worker->rest_ps = EMU_NEVER;
 }
 
 /* What other workers have told a device. */
@@ -203,9 +220,8 @@ static void worker_take_far(struct emu_worker *worker, uint32_t i)
 }
 
 /*
- * The devices of word @w that are to be stepped; takes their bits, and those of
- * their ports, before the rings are read: an entry shown after our read sets
- * its bits again.
+ * The devices of word @w that have been told something; takes their bits, and those of their ports,
+ * before the rings are read: an entry shown after our read sets its bits again.
  */
 static uint64_t worker_take(struct emu_worker *worker, uint32_t w)
 {
@@ -217,7 +233,7 @@ static uint64_t worker_take(struct emu_worker *worker, uint32_t w)
         far = atomic_exchange_explicit(&worker->far[w], 0, memory_order_seq_cst); /* W3 */
     emu_each_bit (i, far)
         worker_take_far(worker, w * 64 + i);
-    return bits | far | worker->always[w];
+    return bits | far;
 }
 
 static void worker_look(struct emu_worker *worker)
@@ -237,37 +253,100 @@ static void worker_look(struct emu_worker *worker)
         emu_edge_look(list->edge[i]);
 }
 
-/*
- * Step the devices of word @w that are ready. Whom one tells of something, and who is behind it, is
- * stepped in the same pass. So segments that went by different ways are at a host link, which is
- * behind all switches, in one pass, and go in one frame.
- */
-static uint32_t worker_step_word(struct emu_worker *worker, uint32_t w)
+/* Of those that have been told something near, the ones that were not stepped in this pass. */
+static uint64_t worker_take_rest(struct emu_worker *worker, uint32_t w)
 {
-    uint64_t *near = &worker->taken.near[w], bits = worker_take(worker, w);
+    uint64_t bits = worker->taken.near[w] & ~worker->stepped[w];
+
+    worker->taken.near[w] &= ~bits;
+    return bits;
+}
+
+/*
+ * Step the devices @bits of word @w. Whom one tells of something, and who is behind it, is stepped
+ * in the same pass. So segments that went by different ways are at a host link, which is behind all
+ * switches, in one pass, and go in one frame. Always inlined with @raw a constant.
+ */
+static inline __attribute__((always_inline)) uint32_t worker_step_word(struct emu_worker *worker,
+                                                                       uint32_t w, uint64_t bits,
+                                                                       bool raw)
+{
+    uint64_t *near = &worker->taken.near[w];
     uint32_t moved = 0;
 
     while (bits) {
         uint32_t i = emu_bits_first(bits);
-        uint64_t behind = ~emu_bits_below(i + 1);
+        uint64_t behind = ~emu_bits_below(i + 1), more;
 
-        moved += worker_step(worker, w * 64 + i, worker->now_ps);
-        bits = (bits | *near) & behind;
-        *near &= ~behind;
+        moved += raw ? worker_step_raw(worker, w * 64 + i)
+                     : worker_step(worker, w * 64 + i, worker->now_ps);
+        more = *near & behind & ~(raw ? worker->stepped[w] : 0);
+        *near &= ~more;
+        bits = (bits & behind) | more;
     }
+    return moved;
+}
+
+static uint32_t worker_step_timed(struct emu_worker *worker)
+{
+    uint32_t moved = 0;
+
+    if (worker->next_ps <= worker->now_ps)
+        worker_wake_due(worker, worker->now_ps);
+    for (uint32_t w = 0; w < worker->words; w++)
+        moved += worker_step_word(worker, w, worker_take(worker, w) | worker->always[w], false);
+    return moved;
+}
+
+/* Has a device that was not stepped yet been told of something, by one behind it? */
+static bool worker_goes_round(const struct emu_worker *worker)
+{
+    for (uint32_t w = 0; w < worker->words; w++)
+        if (worker->taken.near[w] & ~worker->stepped[w])
+            return true;
+    return false;
+}
+
+/* Nobody of word @w has been stepped in this pass. Those that rest say so anew. */
+static void worker_begin_word(struct emu_worker *worker, uint32_t w)
+{
+    worker->stepped[w] = 0;
+    worker->rested[w] = worker->rests[w];
+    worker->rests[w] = 0;
+}
+
+/*
+ * Once each, in two rounds, so that what a switch has for an adapter before it does not wait for
+ * the edges to be looked at again. Those that only wait for a time come last: nobody waits for
+ * them.
+ */
+static uint32_t worker_step_raw_all(struct emu_worker *worker)
+{
+    bool rested = worker->next_ps != EMU_NEVER;
+    uint32_t moved = 0;
+
+    if (rested) /* they say anew, too, for how long */
+        worker->next_ps = worker->rest_ps = EMU_NEVER;
+    for (uint32_t w = 0; w < worker->words; w++) {
+        worker_begin_word(worker, w);
+        moved += worker_step_word(worker, w, worker_take(worker, w) | worker->always[w], true);
+    }
+    if (worker_goes_round(worker))
+        for (uint32_t w = 0; w < worker->words; w++)
+            moved += worker_step_word(worker, w, worker_take_rest(worker, w), true);
+    for (uint32_t w = 0; rested && w < worker->words; w++)
+        moved += worker_step_word(worker, w, worker->rested[w] & ~worker->stepped[w], true);
     return moved;
 }
 
 uint32_t emu_worker_pass(struct emu_worker *worker)
 {
-    uint32_t moved = 0;
+    uint32_t moved;
 
     worker->now_ps = emu_clock_now(&worker->clock);
     worker_look(worker);
-    if (worker->next_ps <= worker->now_ps)
-        worker_wake_due(worker, worker->now_ps);
-    for (uint32_t w = 0; w < worker->words; w++)
-        moved += worker_step_word(worker, w);
+    moved = worker->clock.mode == EMU_CLOCK_RAW ? worker_step_raw_all(worker)
+                                                : worker_step_timed(worker);
     if (worker->untold)
         emu_edge_tell_all(worker, !moved || emu_worker_quiet(worker));
     if (moved)

@@ -283,6 +283,15 @@ static inline uint32_t through_several(struct switch_crosspoints *xp, uint32_t r
     return way->streams && hdr->len == EMU_PAYLOAD_BYTES ? through_stream(xp, way, edge, most) : 0;
 }
 
+/* What was written for processes is shown to them before all else that a pass does. */
+static void through_tell(struct switch_crosspoints *xp)
+{
+    emu_each_bit (o, xp->bar.runnable)
+        if (xp->bar.out[o].tx.kind == EMU_LINK_EDGE)
+            emu_tx_flush(&xp->bar.out[o].tx);
+    emu_edge_tell_few(xp->bar.sw.dev.worker);
+}
+
 uint32_t switch_through(struct switch_crosspoints_row *row, uint32_t r)
 {
     struct switch_crosspoints *xp = &row->raw.xp;
@@ -309,8 +318,10 @@ uint32_t switch_through(struct switch_crosspoints_row *row, uint32_t r)
         emu_edge_pass(edge);
         moved++;
     }
-    if (moved)
+    if (moved) {
+        through_tell(xp);
         emu_rx_done(rx, moved);
+    }
     if (moved == SWITCH_BURST)
         emu_dev_signal(&xp->bar.sw.dev, xp->bar.sw.dev.worker, EMU_EVENT_DATA, emu_bit(r));
     row->settling[r].arrived += moved;

@@ -291,6 +291,15 @@ static void raw_tell(struct engine_raw *r)
     engine_host_tell(e);
 }
 
+/* What was written for the process is shown to it before all else that a pass does. */
+static inline void raw_tell_host(struct engine *e)
+{
+    if (!e->host.out.untold)
+        return;
+    emu_tx_flush(&e->host.out);
+    emu_edge_tell_few(e->dev.worker);
+}
+
 /* One pass: bounded, never blocks or allocates. Returns segments moved. */
 static uint32_t raw_step(struct emu_dev *dev, uint64_t until_ps)
 {
@@ -313,6 +322,7 @@ static uint32_t raw_step(struct emu_dev *dev, uint64_t until_ps)
         engine_deliver_raw(e, 0);
     }
     moved = raw_take(r, data);
+    raw_tell_host(e);
     raw_timers(r);
     if (e->tree.results_ps != EMU_NEVER)
         engine_results(e, 0);

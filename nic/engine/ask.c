@@ -209,7 +209,8 @@ void engine_asks_due(struct engine *e, uint64_t at_ps)
 
 void engine_ask_barrier(struct engine *e, struct engine_coll *state, uint64_t at_ps)
 {
-    struct engine_ask *ask = &state->ask;
+    struct engine_tree *tree = state->group->tree;
+    struct engine_ask *ask = &tree->ask[state - tree->state];
 
     *ask = (struct engine_ask){.barrier = state, .process = e->host.process};
     state->asking = true;

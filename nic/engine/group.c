@@ -38,17 +38,33 @@ uint32_t engine_group_bufs(uint32_t id)
 
 static void group_free(struct engine_group *group)
 {
-    if (group->tree)
+    if (group->tree) {
         free(group->tree->kept);
-    free(group->tree);
+        free(group->tree->ask);
+        free(group->tree->memory);
+    }
     free(group);
+}
+
+/* On a line's beginning, and zeros by calloc(): of large groups most states are never touched. */
+static struct engine_tree *tree_alloc(uint32_t window)
+{
+    size_t bytes = sizeof(struct engine_tree) + window * sizeof(struct engine_coll);
+    char *memory = calloc(1, bytes + EMU_LINE - 1);
+    struct engine_tree *tree;
+
+    if (!memory)
+        return NULL;
+    tree = (void *)(memory + -(uintptr_t)memory % EMU_LINE);
+    tree->memory = memory;
+    return tree;
 }
 
 static struct engine_tree *tree_create(struct engine_group *group,
                                        const struct engine_group_config *config)
 {
     uint32_t window = emu_window(group->id);
-    struct engine_tree *tree = calloc(1, sizeof *tree + window * sizeof tree->state[0]);
+    struct engine_tree *tree = tree_alloc(window);
 
     if (!tree)
         return NULL;
@@ -73,9 +89,11 @@ static bool group_combine(struct engine_group *group, const struct engine_group_
 {
     struct engine_tree *tree = group->tree = tree_create(group, config);
 
+    if (tree)
+        tree->ask = calloc(tree->window, sizeof *tree->ask);
     if (tree && config->in_order)
         tree->kept = calloc((size_t)tree->window * emu_kept_slots(tree->all), sizeof *tree->kept);
-    return tree && (tree->kept || !config->in_order);
+    return tree && tree->ask && (tree->kept || !config->in_order);
 }
 
 int engine_group_create(struct engine_group **ret, const struct engine_group_config *config)

@@ -10,6 +10,7 @@
 #ifndef NIC_ENGINE_GROUP_H
 #define NIC_ENGINE_GROUP_H
 
+#include <stdalign.h>
 #include <stdatomic.h>
 
 #include "emu/combiner.h"
@@ -43,10 +44,10 @@ struct engine_coll {
     uint32_t buf;       /* combined so far; in order: only when made */
     bool used;          /* there is one, or was */
     bool made;          /* there is a result, in buf: `have` says no more than that */
-    bool asking;        /* a barrier by conditional: `ask` is under way */
+    bool asking;        /* a barrier by conditional: its question is under way */
     bool flipped;       /* parity shows that a bit of it has flipped: found when it is read */
-    struct engine_ask ask;
 };
+static_assert(sizeof(struct engine_coll) == EMU_LINE, "those of a wide window leave the caches");
 
 /* What a member of a group that combines has of it. */
 struct engine_tree {
@@ -58,10 +59,12 @@ struct engine_tree {
     bool failed;     /* nothing is combined any more: a state was damaged, or a unit gave up */
     /* reductions in the order of inputs: engine_kept() of each state; NULL: as they come */
     uint32_t *kept;
+    struct engine_ask *ask;      /* of each state: what a barrier by conditional asks */
+    void *memory;                /* in which it lies */
     uint32_t node[ENGINE_WIDTH]; /* by position */
     uint64_t word[EMU_WORDS];
-    struct emu_clash clash;     /* of contributions here */
-    struct engine_coll state[]; /* window, by sequence number */
+    struct emu_clash clash;                       /* of contributions here */
+    alignas(EMU_LINE) struct engine_coll state[]; /* window, by sequence number */
 };
 
 struct engine_group {

@@ -99,7 +99,7 @@ static void goes_before_any_look(enum emu_clock_mode clock)
                                    .noise = 5,
                                    .junk = 30};
         uint64_t random = test_seed() + s, all = run_and_go(&set, 0);
-        uint32_t went = 0, trials = TEST_TRIALS(300);
+        uint32_t went = 0, trials = TEST_TRIALS(100);
 
         CU_ASSERT_TRUE(all > 100);
         for (uint32_t i = 0; i < trials; i++) {

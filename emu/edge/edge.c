@@ -671,8 +671,8 @@ static void edge_owes(struct emu_edge *edge)
 
 /*
  * The process sees what was written for it. X4 pairs with Y3: who sees the tail sees the segments.
- * With emu_edge_shown() and edge_wake() to come, for a sleeper is at stake: either we see that the
- * adapter sleeps, or it sees our tail before it does (emu_edge_nic_sleep). False: there is no news.
+ * emu_edge_shown() and emu_edge_wake() are to come, for a sleeper is at stake: either we see that
+ * the adapter sleeps, or it sees our tail before it does (emu_edge_nic_sleep). False: no news.
  */
 static bool edge_show(struct emu_edge *edge)
 {
@@ -688,8 +688,7 @@ static bool edge_show(struct emu_edge *edge)
     return true;
 }
 
-/* If it was shown something: does it sleep? */
-static void edge_wake(struct emu_edge *edge)
+void emu_edge_wake(struct emu_edge *edge)
 {
     struct emu_edge_shared *shared = edge->shared;
 
@@ -736,31 +735,15 @@ void emu_edge_done(struct emu_edge *edge, uint32_t moved)
     emu_edge_mark(edge);
 }
 
-/* Has all that was written for the process come since it was told last, and is that a message? */
+/* Is what was written for the process since it was told last a message, and no part of a stream? */
 static bool edge_has_few(const struct emu_edge *edge)
 {
     return edge->down_tail - edge->down_told - 1 < EDGE_FEW && !edge->streams;
 }
 
-/*
- * Where the worker has a core of its own the few segments that are all of a message are told of
- * where they are written: neither the rest of a pass nor a reply that goes back for them is waited
- * for.
- */
-void emu_edge_tell_few(struct emu_worker *worker)
+bool emu_edge_show_few(struct emu_edge *edge)
 {
-    struct emu_edge *edge;
-    bool any = false;
-
-    if (atomic_load_explicit(&worker->oversubscribed, memory_order_relaxed))
-        return;
-    for (edge = worker->untold; edge; edge = edge_behind(edge))
-        any |= edge_has_few(edge) && edge_show(edge);
-    if (!any)
-        return;
-    emu_edge_shown();
-    for (edge = worker->untold; edge; edge = edge_behind(edge))
-        edge_wake(edge);
+    return edge_has_few(edge) && edge_show(edge);
 }
 
 /* Is there so much that the process is to be told although the worker goes on? */
@@ -774,7 +757,7 @@ static bool edge_has_much(const struct emu_edge *edge)
 
 void emu_edge_tell_all(struct emu_worker *worker, bool now)
 {
-    bool alone = !atomic_load_explicit(&worker->oversubscribed, memory_order_relaxed);
+    bool alone = emu_worker_is_alone(worker);
     struct emu_edge *edge = worker->untold, *told = NULL, *next;
     bool any = false;
 
@@ -797,7 +780,7 @@ void emu_edge_tell_all(struct emu_worker *worker, bool now)
     for (edge = told; edge; edge = next) {
         next = edge_behind(edge);
         edge->untold = NULL;
-        edge_wake(edge);
+        emu_edge_wake(edge);
         edge_tell_taken(edge);
     }
 }

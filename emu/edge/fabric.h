@@ -339,11 +339,15 @@ void emu_edge_mark(struct emu_edge *edge);
 /** emu_edge_done - end of a burst in which the switch took @moved segments. */
 void emu_edge_done(struct emu_edge *edge, uint32_t moved);
 /**
- * emu_edge_tell_few - where the worker has a core of its own: tell those that are marked, and for
- * which few segments were written since they were told last. Others, and that there is room again,
- * are for emu_edge_tell_all(). Thread: the worker, where a device has written what it has.
+ * emu_edge_show_few - the process sees what was written for it, if that is few segments since it
+ * was told last. False: it is not. What is shown is all of a message, so where the worker has a
+ * core of its own (emu_worker_is_alone()) it is shown where it is written: neither the rest of a
+ * pass nor a reply that goes back is waited for. emu_edge_shown() is to follow, and then, for each
+ * that was shown, emu_edge_wake(). Thread: the worker.
  */
-void emu_edge_tell_few(struct emu_worker *worker);
+bool emu_edge_show_few(struct emu_edge *edge);
+/** emu_edge_wake - if it was shown something: does its process sleep? */
+void emu_edge_wake(struct emu_edge *edge);
 /**
  * emu_edge_tell_all - tell the processes whose edges were marked: all of them (@now: the worker is
  * about to wait), or those for which that is urgent. Thread: the worker, at the end of each pass.

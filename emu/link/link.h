@@ -571,6 +571,18 @@ static inline void emu_tx_flush(struct emu_tx *tx)
 }
 
 /**
+ * emu_tx_show_few - raw: the process there sees what was written for it: emu_edge_show_few(), with
+ * what is to follow. False: it is no process, or not yet to see it.
+ */
+static inline bool emu_tx_show_few(struct emu_tx *tx)
+{
+    if (tx->kind != EMU_LINK_EDGE || !tx->untold || !tx->plug.plugged)
+        return false;
+    emu_tx_flush(tx);
+    return emu_edge_show_few(tx->plug.plugged);
+}
+
+/**
  * emu_tx_depart_told - emu_tx_depart() of a segment that is a burst by itself: the receiver is told
  * at once. All others have been. @dev, @profile: its device, and what that sends by, which the
  * caller has at hand: here they would cost a line.

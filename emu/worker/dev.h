@@ -148,6 +148,12 @@ struct emu_worker {
     uint64_t published; /* the manager's: serial of that list */
 };
 
+/** emu_worker_is_alone - has it a core of its own? Thread: any. */
+static inline bool emu_worker_is_alone(const struct emu_worker *worker)
+{
+    return !atomic_load_explicit(&worker->oversubscribed, memory_order_relaxed);
+}
+
 /**
  * emu_dev_init - a device that worker @worker will step; adds it there. Before the worker starts.
  */

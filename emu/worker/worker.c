@@ -263,6 +263,15 @@ static uint64_t worker_take_rest(struct emu_worker *worker, uint32_t w)
     return bits;
 }
 
+/* Of those that rest the same; they may have been told something, too. */
+static uint64_t worker_take_rested(struct emu_worker *worker, uint32_t w)
+{
+    uint64_t bits = worker->rested[w] & ~worker->stepped[w];
+
+    worker->taken.near[w] &= ~bits;
+    return bits;
+}
+
 /*
  * Step the devices @bits of word @w. Whom one tells of something, and who is behind it, is stepped
  * in the same pass. So segments that went by different ways are at a host link, which is behind all
@@ -319,7 +328,7 @@ static void worker_begin_word(struct emu_worker *worker, uint32_t w)
 /*
  * Once each. Those that only wait for a time come last: nobody waits for them. Where little moves,
  * in two rounds, so that what a switch has for an adapter before it does not wait for the edges to
- * be looked at again. (Where much does a device has more to do at a time in the next pass: two
+ * be looked at again. (Where much does, a device has more to do at a time in the next pass: two
  * rounds cost a tree full of packets 8 % of its hops.)
  */
 static uint32_t worker_step_raw_all(struct emu_worker *worker)
@@ -337,7 +346,7 @@ static uint32_t worker_step_raw_all(struct emu_worker *worker)
         for (uint32_t w = 0; w < worker->words; w++)
             moved += worker_step_word(worker, w, worker_take_rest(worker, w), true);
     for (uint32_t w = 0; rested && w < worker->words; w++)
-        moved += worker_step_word(worker, w, worker->rested[w] & ~worker->stepped[w], true);
+        moved += worker_step_word(worker, w, worker_take_rested(worker, w), true);
     return moved;
 }
 

@@ -393,19 +393,24 @@ uint32_t engine_link_run(struct engine *e, struct engine_link *l)
     return sent;
 }
 
-/* Channels of @l on which a bulk packet of @segs segments can be begun and sent to its end. */
+/* Channels of @l on which a packet of @priority and @segs segments can begin, and be sent whole. */
 static inline uint32_t whole_channels(const struct engine *e, const struct engine_link *l,
-                                      uint32_t segs)
+                                      uint32_t priority, uint32_t segs)
 {
-    return l->vcs.pool + 1u < segs ? 0 : link_closed(e, l, 0) & ~l->vcs.occupied;
+    return l->vcs.pool + 1u < segs ? 0 : link_closed(e, l, priority) & ~l->vcs.occupied;
 }
 
-/* The bulk packet that @l sends next, if nothing goes before it and its head may go at once. */
+/* The packet that @l begins next, if nothing goes before it. */
 static inline uint16_t whole_next(struct engine *e, const struct engine_link *l)
 {
-    if (l->replies || l->left[0] || link_priorities(e, l) != 1 || link_holds_back(e, l, 0))
+    uint32_t some = link_priorities(e, l), priority;
+
+    if (l->replies || !some)
         return ENGINE_NONE;
-    return waiting_first(e, l, 0);
+    priority = emu_bits_last(some);
+    if (l->left[priority] || link_holds_back(e, l, priority))
+        return ENGINE_NONE;
+    return waiting_first(e, l, priority);
 }
 
 uint32_t engine_link_whole(struct engine *e, struct engine_link *l)
@@ -419,7 +424,7 @@ uint32_t engine_link_whole(struct engine *e, struct engine_link *l)
     if (i == ENGINE_NONE)
         return 0;
     p = &e->send.packet[i];
-    channels = whole_channels(e, l, p->segs);
+    channels = whole_channels(e, l, p->priority, p->segs);
     if (!channels)
         return 0;
     begin_channel(e, l, i, channels);

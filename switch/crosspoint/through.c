@@ -283,13 +283,18 @@ static inline uint32_t through_several(struct switch_crosspoints *xp, uint32_t r
     return way->streams && hdr->len == EMU_PAYLOAD_BYTES ? through_stream(xp, way, edge, most) : 0;
 }
 
-/* What was written for processes is shown to them before all else that a pass does. */
-static void through_tell(struct switch_crosspoints *xp)
+/* What was written at @outs for processes is shown to them before all else that a pass does. */
+static void through_show(struct switch_crosspoints *xp, uint64_t outs)
 {
-    emu_each_bit (o, xp->bar.runnable)
-        if (xp->bar.out[o].tx.kind == EMU_LINK_EDGE)
-            emu_tx_flush(&xp->bar.out[o].tx);
-    emu_edge_tell_few(xp->bar.sw.dev.worker);
+    uint64_t shown = 0;
+
+    emu_each_bit (o, outs)
+        shown |= (uint64_t)emu_tx_show_few(&xp->bar.out[o].tx) << o;
+    if (!shown)
+        return;
+    emu_edge_shown();
+    emu_each_bit (o, shown)
+        emu_edge_wake(xp->bar.out[o].tx.plug.plugged);
 }
 
 uint32_t switch_through(struct switch_crosspoints_row *row, uint32_t r)
@@ -297,11 +302,13 @@ uint32_t switch_through(struct switch_crosspoints_row *row, uint32_t r)
     struct switch_crosspoints *xp = &row->raw.xp;
     struct emu_rx *rx = &xp->bar.row[r].rx;
     struct through_way way = {.outs = 0};
+    uint64_t ran = xp->bar.runnable;
     const struct emu_seg *seg;
     struct emu_edge *edge;
     struct emu_entry entry;
     uint32_t moved = 0, run;
 
+    xp->bar.runnable = 0; /* but those at which something is sent now */
     emu_rx_begin(rx);
     edge = rx->plug.plugged;
     while (edge && moved < SWITCH_BURST && (seg = emu_edge_peek(edge, &entry.hdr))) {
@@ -318,10 +325,11 @@ uint32_t switch_through(struct switch_crosspoints_row *row, uint32_t r)
         emu_edge_pass(edge);
         moved++;
     }
-    if (moved) {
-        through_tell(xp);
+    if (xp->bar.runnable && emu_worker_is_alone(xp->bar.sw.dev.worker))
+        through_show(xp, xp->bar.runnable);
+    xp->bar.runnable |= ran;
+    if (moved)
         emu_rx_done(rx, moved);
-    }
     if (moved == SWITCH_BURST)
         emu_dev_signal(&xp->bar.sw.dev, xp->bar.sw.dev.worker, EMU_EVENT_DATA, emu_bit(r));
     row->settling[r].arrived += moved;

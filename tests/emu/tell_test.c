@@ -138,6 +138,22 @@ static void few__of_a_broadcast_are_told_to_all(void)
     told_close(&e);
 }
 
+/* From several, in one pass: each is shown when it comes. */
+static void few__from_several_are_told_to_one(void)
+{
+    struct emu_hdr hdr = {.dst = 1, .kind = EMU_UNICAST, .len = 8};
+    struct edges e;
+
+    told_open(&e, "oq2004", true);
+    for (uint32_t n = 0; n < 4; n++)
+        post(&e, n, &hdr, n == 1 ? 0 : 4);
+    told_pass(&e);
+    CU_ASSERT_EQUAL(early[1], 12);
+    CU_ASSERT_TRUE(woken[1]);
+    take(&e, 1, 12);
+    told_close(&e);
+}
+
 /* That there is room again is told at the end of a pass, or of some more; it is told. */
 static void room__is_told_later(void)
 {
@@ -162,6 +178,7 @@ int main(void)
     static const struct test_case cases[] = {
         CASE(few__are_told_before_the_pass_ends),
         CASE(few__of_a_broadcast_are_told_to_all),
+        CASE(few__from_several_are_told_to_one),
         CASE(room__is_told_later),
         {NULL, NULL},
     };

@@ -292,12 +292,14 @@ static void raw_tell(struct engine_raw *r)
 }
 
 /* What was written for the process is shown to it before all else that a pass does. */
-static inline void raw_tell_host(struct engine *e)
+static inline void raw_show_host(struct engine *e)
 {
-    if (!e->host.out.untold)
+    struct emu_tx *out = &e->host.out;
+
+    if (!emu_worker_is_alone(e->dev.worker) || !emu_tx_show_few(out))
         return;
-    emu_tx_flush(&e->host.out);
-    emu_edge_tell_few(e->dev.worker);
+    emu_edge_shown();
+    emu_edge_wake(out->plug.plugged);
 }
 
 /* One pass: bounded, never blocks or allocates. Returns segments moved. */
@@ -322,7 +324,7 @@ static uint32_t raw_step(struct emu_dev *dev, uint64_t until_ps)
         engine_deliver_raw(e, 0);
     }
     moved = raw_take(r, data);
-    raw_tell_host(e);
+    raw_show_host(e);
     raw_timers(r);
     if (e->tree.results_ps != EMU_NEVER)
         engine_results(e, 0);

@@ -5,7 +5,7 @@
  *
  * A race that threads meet once in ten thousand runs is had here each time: engine_group_of() is
  * wrapped by the linker, and before one of its calls the group that it is asked for leaves that
- * engine's table. All calls of a small world are drawn from.
+ * engine's table. All calls of a small world are drawn from but those of group.c itself.
  */
 #include "nic/engine/internal.h"
 #include "tests/test.h"

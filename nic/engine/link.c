@@ -400,17 +400,17 @@ static inline uint32_t whole_channels(const struct engine *e, const struct engin
     return l->vcs.pool + 1u < segs ? 0 : link_closed(e, l, priority) & ~l->vcs.occupied;
 }
 
-/* The packet that @l begins next, if nothing goes before it. */
+/* The packet that @l begins next, if it has begun none that is to go on. */
 static inline uint16_t whole_next(struct engine *e, const struct engine_link *l)
 {
-    uint32_t some = link_priorities(e, l), priority;
+    uint32_t waiting = e->send.waiting_any, begun = 0, priority;
 
-    if (l->replies || !some)
+    for (priority = 0; priority < EMU_PRIORITIES; priority++)
+        begun |= l->left[priority];
+    if (l->replies || begun || !waiting)
         return ENGINE_NONE;
-    priority = emu_bits_last(some);
-    if (l->left[priority] || link_holds_back(e, l, priority))
-        return ENGINE_NONE;
-    return waiting_first(e, l, priority);
+    priority = emu_bits_last(waiting);
+    return link_holds_back(e, l, priority) ? ENGINE_NONE : waiting_first(e, l, priority);
 }
 
 uint32_t engine_link_whole(struct engine *e, struct engine_link *l)

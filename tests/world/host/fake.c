@@ -485,7 +485,8 @@ bool fake_inject(struct fake *fake, uint32_t node, const struct emu_seg *seg)
         return false;
     sh->down[edge->down_tail & MASK].seg = *seg;
     edge->down_tail++;
-    atomic_exchange_explicit(&sh->down_tail, edge->down_tail, memory_order_seq_cst); /* X4: Y3 */
+    emu_edge_show(&sh->down_tail, edge->down_tail); /* X4: Y3 */
+    emu_edge_shown();
     if (atomic_load_explicit(&sh->asleep, memory_order_seq_cst) &&
         atomic_exchange_explicit(&sh->asleep, 0, memory_order_seq_cst))
         syscall(SYS_futex, &sh->asleep, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);

@@ -18,6 +18,7 @@
 #include "emu/link/ring.h"
 
 #define EMU_EDGE_BATCH 16 /* segments copied in at once */
+#define EMU_EDGE_FEW   4u /* segments of a message by itself: where more come, more may follow */
 
 /* An adapter's credits, kept for it; on a timed clock with the time at which each came back. */
 struct emu_credits {

@@ -124,7 +124,7 @@ struct emu_worker {
     struct emu_clock clock;
     uint64_t now_ps;  /* of this pass; virtual: up to which this window goes */
     uint64_t next_ps; /* the earliest time that a device waits for; EMU_NEVER */
-    uint64_t *due_ps; /* timed: by device, its next_ps as of its last step */
+    uint64_t *due_ps; /* by device, its next_ps as of its last step */
     /* raw, a bit a device: have been stepped in this pass; are to be in the next one, told or not;
        and, as they had said before, in this one */
     uint64_t *stepped, *rests, *rested;

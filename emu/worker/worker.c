@@ -47,16 +47,17 @@ static void signals_destroy(struct emu_signals *signals)
 
 static bool worker_alloc(struct emu_worker *worker, uint32_t devs)
 {
+    uint32_t words = worker->words ? worker->words : 1;
     bool made;
 
     worker->far = emu_zeros(worker->words * sizeof *worker->far);
     worker->dev = calloc(devs ? devs : 1, sizeof(struct emu_dev *));
     worker->due_ps = calloc(devs ? devs : 1, sizeof *worker->due_ps);
     worker->wants = calloc(devs ? devs : 1, sizeof *worker->wants);
-    worker->always = calloc(worker->words ? worker->words : 1, sizeof *worker->always);
-    worker->stepped = calloc(worker->words ? worker->words : 1, sizeof *worker->stepped);
-    worker->rests = calloc(worker->words ? worker->words : 1, sizeof *worker->rests);
-    worker->rested = calloc(worker->words ? worker->words : 1, sizeof *worker->rested);
+    worker->always = calloc(words, sizeof *worker->always);
+    worker->stepped = calloc(words, sizeof *worker->stepped);
+    worker->rests = calloc(words, sizeof *worker->rests);
+    worker->rested = calloc(words, sizeof *worker->rested);
     made = worker->far && worker->dev && worker->due_ps && worker->wants && worker->always &&
            worker->stepped && worker->rests && worker->rested &&
            signals_create(&worker->told, worker->words, devs);
@@ -165,17 +166,13 @@ static uint32_t worker_step(struct emu_worker *worker, uint32_t i, uint64_t unti
     return moved;
 }
 
-/* The same on clock raw: a device rests, or it does not. */
+/* The same on clock raw, where a device rests, or does not. */
 static uint32_t worker_step_raw(struct emu_worker *worker, uint32_t i)
 {
-    struct emu_dev *dev = worker->dev[i];
-    uint32_t moved = dev->step(dev, worker->now_ps);
+    uint32_t moved = worker_step(worker, i, worker->now_ps);
 
-    emu_pool_drop_lates(&worker->cache);
     worker->stepped[i / 64] |= emu_bit(i % 64);
-    worker->rests[i / 64] |= (uint64_t)(dev->next_ps != EMU_NEVER) << i % 64;
-    if (dev->next_ps < worker->next_ps)
-        worker->next_ps = dev->next_ps;
+    worker->rests[i / 64] |= (uint64_t)(worker->due_ps[i] != EMU_NEVER) << i % 64;
     return moved;
 }
 
@@ -254,20 +251,13 @@ static void worker_look(struct emu_worker *worker)
         emu_edge_look(list->edge[i]);
 }
 
-/* Of those that have been told something near, the ones that were not stepped in this pass. */
-static uint64_t worker_take_rest(struct emu_worker *worker, uint32_t w)
+/*
+ * Of @bits of word @w those that were not stepped in this pass (on timed clocks nobody notes who
+ * was). They are going to be: what they have been told near is taken.
+ */
+static inline uint64_t worker_take_late(struct emu_worker *worker, uint32_t w, uint64_t bits)
 {
-    uint64_t bits = worker->taken.near[w] & ~worker->stepped[w];
-
-    worker->taken.near[w] &= ~bits;
-    return bits;
-}
-
-/* Of those that rest the same; they may have been told something, too. */
-static uint64_t worker_take_rested(struct emu_worker *worker, uint32_t w)
-{
-    uint64_t bits = worker->rested[w] & ~worker->stepped[w];
-
+    bits &= ~worker->stepped[w];
     worker->taken.near[w] &= ~bits;
     return bits;
 }
@@ -281,18 +271,16 @@ static inline __attribute__((always_inline)) uint32_t worker_step_word(struct em
                                                                        uint32_t w, uint64_t bits,
                                                                        bool raw)
 {
-    uint64_t *near = &worker->taken.near[w];
     uint32_t moved = 0;
 
     while (bits) {
         uint32_t i = emu_bits_first(bits);
-        uint64_t behind = ~emu_bits_below(i + 1), more;
+        uint64_t behind = ~emu_bits_below(i + 1);
 
         moved += raw ? worker_step_raw(worker, w * 64 + i)
                      : worker_step(worker, w * 64 + i, worker->now_ps);
-        more = *near & behind & ~(raw ? worker->stepped[w] : 0);
-        *near &= ~more;
-        bits = (bits & behind) | more;
+        bits &= behind;
+        bits |= worker_take_late(worker, w, worker->taken.near[w] & behind);
     }
     return moved;
 }
@@ -344,9 +332,10 @@ static uint32_t worker_step_raw_all(struct emu_worker *worker)
     }
     if (moved <= WORKER_LITTLE && worker_goes_round(worker))
         for (uint32_t w = 0; w < worker->words; w++)
-            moved += worker_step_word(worker, w, worker_take_rest(worker, w), true);
+            moved += worker_step_word(worker, w, worker_take_late(worker, w, worker->taken.near[w]),
+                                      true);
     for (uint32_t w = 0; rested && w < worker->words; w++)
-        moved += worker_step_word(worker, w, worker_take_rested(worker, w), true);
+        moved += worker_step_word(worker, w, worker_take_late(worker, w, worker->rested[w]), true);
     return moved;
 }
 

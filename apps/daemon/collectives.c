@@ -5,7 +5,8 @@
  * Collectives of a group are numbered the same at every member. The one that has waited longest is
  * what it is for most of those who are in it; a member with a lower number has not entered it, one
  * with a higher number is through. What the network has of contributions is looked up there and
- * stands above what a process says of itself.
+ * stands above what a process says of itself. What an absent process said last may not be so any
+ * more: that it waits counts only where nobody else does, and somebody is missing.
  */
 #include <stdlib.h>
 
@@ -86,6 +87,7 @@ struct member_look {
     uint32_t node;
     const struct emu_pending_group *says; /* NULL: it says nothing of this group */
     const struct fabric_part *part;       /* of the network; NULL: nothing is known there */
+    bool absent;                          /* it says nothing any more */
 };
 
 /* A group whose oldest collective waits. */
@@ -93,6 +95,7 @@ struct group_look {
     uint32_t id, count;
     struct member_look *member;
     const struct emu_pending_group *waits; /* of the member that has waited longest for it */
+    bool heard;                            /* somebody who is not absent waits for it */
     const struct emu_clash *clash;         /* of contributions in the network; NULL: none */
     uint64_t now_ns;
 };
@@ -102,20 +105,31 @@ static bool is_in(const struct member_look *member, const struct emu_pending_gro
     return member->says && member->says->since_ns && member->says->number == it->number;
 }
 
+/* The oldest collective that a member waits in, of those that are @absent or of the others. */
+static const struct emu_pending_group *oldest_of(const struct group_look *group, bool absent)
+{
+    const struct emu_pending_group *oldest = NULL;
+
+    for (uint32_t i = 0; i < group->count; i++) {
+        const struct emu_pending_group *says = group->member[i].says;
+
+        if (says && says->since_ns && group->member[i].absent == absent &&
+            standstill_age(group->now_ns, says->since_ns) >= STANDSTILL_AGE_NS &&
+            (!oldest || says->number < oldest->number))
+            oldest = says;
+    }
+    return oldest;
+}
+
 /* The oldest collective that somebody waits in, as most who are in it say it is. False: none is. */
 static bool group_find(struct group_look *group)
 {
     uint32_t most = 0;
 
-    group->waits = NULL;
-    for (uint32_t i = 0; i < group->count; i++) {
-        const struct emu_pending_group *says = group->member[i].says;
-
-        if (says && says->since_ns &&
-            standstill_age(group->now_ns, says->since_ns) >= STANDSTILL_AGE_NS &&
-            (!group->waits || says->number < group->waits->number))
-            group->waits = says;
-    }
+    group->waits = oldest_of(group, false);
+    group->heard = group->waits;
+    if (!group->waits)
+        group->waits = oldest_of(group, true);
     for (uint32_t i = 0; group->waits && i < group->count; i++) {
         const struct emu_pending_group *says = group->member[i].says;
         uint32_t alike = 0;
@@ -259,6 +273,7 @@ static void add_gaps(const struct daemon *daemon, const struct group_look *group
     json_object_object_add(to, "gaps", list);
 }
 
+/* NULL: it was said by absent members only, and nothing is missing any more. */
 static struct json_object *collective_build(const struct daemon *daemon,
                                             const struct group_look *group)
 {
@@ -291,6 +306,10 @@ static struct json_object *collective_build(const struct daemon *daemon,
     json_object_object_add(ret, "differ", differ);
     add_gaps(daemon, group, ret);
     add_clash(daemon, group->clash, ret);
+    if (!group->heard && json_object_array_length(came) == group->count) {
+        json_object_put(ret);
+        ret = NULL;
+    }
     return ret;
 }
 
@@ -323,13 +342,20 @@ static void collective_look(void *context, uint32_t id, const uint32_t *nodes, u
     group.member = calloc(count, sizeof *group.member);
     if (part && group.member && json_object_array_length(all->list) < COLLECTIVES_MAX) {
         for (uint32_t i = 0; i < count; i++) {
+            const struct client *client = all->daemon->by_node[nodes[i]];
+
             group.member[i].node = nodes[i];
-            group.member[i].says = standstill_group(all->daemon->by_node[nodes[i]], id);
+            group.member[i].says = standstill_group(client, id);
+            group.member[i].absent = client && client->look && client->look->absent;
         }
         if (group_find(&group)) {
+            struct json_object *one;
+
             parts_look(all->daemon, &group, part);
             group.clash = fabric_clash(all->daemon->fabric, id);
-            json_object_array_add(all->list, collective_build(all->daemon, &group));
+            one = collective_build(all->daemon, &group);
+            if (one)
+                json_object_array_add(all->list, one);
         }
     }
     free(group.member);

@@ -200,19 +200,32 @@ static bool process_is_stopped(pid_t pid)
     return state && (strncmp(state, ") T", 3) == 0 || strncmp(state, ") t", 3) == 0);
 }
 
+/* For whom others wait, and whom nobody hears, is told from who has something to say. */
+static void absent_look(struct daemon *daemon, uint64_t now_ns)
+{
+    emu_each_listed (struct client, client, &daemon->clients, link) {
+        struct standstill_look *look = client->node >= 0 ? client->look : NULL;
+
+        if (look)
+            look->absent = standstill_age(now_ns, look->pending.written_ns) >= SILENT_NS ||
+                           (!client->far && process_is_stopped(client->pid));
+    }
+}
+
 void daemon_standstill_client(const struct client *client, struct json_object *one)
 {
     const struct emu_pending *pending = client->look ? &client->look->pending : NULL;
+    bool stopped = !client->far && process_is_stopped(client->pid);
     uint64_t now_ns = emu_now_ns();
 
     if (client->rank >= 0)
         json_add_number(one, "rank", (uint64_t)client->rank);
-    if (!client->far && process_is_stopped(client->pid))
+    if (stopped)
         json_object_object_add(one, "stopped", json_object_new_boolean(true));
     if (!pending || !pending->written_ns)
         return;
     json_object_object_add(one, "waits", json_object_new_boolean(pending->waits));
-    if (standstill_age(now_ns, pending->written_ns) >= SILENT_NS)
+    if (stopped || standstill_age(now_ns, pending->written_ns) >= SILENT_NS)
         json_add_number(one, "silent_ns", standstill_age(now_ns, pending->written_ns));
     op_add(one, "send", &pending->send, now_ns);
     op_add(one, "receive", &pending->receive, now_ns);
@@ -298,6 +311,7 @@ static struct json_object *standstill_build(struct daemon *daemon, uint64_t now_
 
     json_add_number(ret, "for_ns", for_ns >= QUIET_NS ? for_ns : 0);
     if (quiet_ns) { /* else nobody waits, and the workers are not held up */
+        absent_look(daemon, now_ns);
         fabric_hold(daemon->fabric);
         collectives = standstill_collectives(daemon, now_ns);
         links = links_build(daemon, now_ns);

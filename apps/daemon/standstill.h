@@ -19,6 +19,7 @@
 struct standstill_look {
     struct emu_pending pending; /* as it was told last; written_ns 0: never */
     uint64_t attached_ns;
+    bool absent;     /* stopped, or silent: what it told last may not be so any more */
     bool clash_told; /* that it does not agree with others; or others of its group were quicker */
 };
 

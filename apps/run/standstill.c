@@ -349,25 +349,6 @@ static struct json_object *old_op(struct json_object *process, const char *field
     return op && emu_json_number(op, "for_ns", 0) >= OLD_NS ? op : NULL;
 }
 
-static void add_op(struct line *line, const struct printing *to, struct json_object *op, bool mpi)
-{
-    const char *kind = emu_json_text(op, "kind", "");
-    int64_t node = emu_json_number(op, "node", -1);
-    bool receives = strcmp(kind, "receive") == 0, gets = strcmp(kind, "get") == 0;
-
-    add(line, " waits in a %s %s ", kind, receives || gets ? "from" : "to");
-    if (node < 0)
-        add(line, "anyone");
-    else
-        add_who(line, to, node);
-    if (receives || strcmp(kind, "send") == 0)
-        add_tag(line, op, mpi);
-    add(line, ", %lld bytes%s", (long long)emu_json_number(op, "bytes", 0),
-        receives ? " at most" : "");
-    add_for(line, op);
-    add(line, ": %s", op_why(op));
-}
-
 /* Messages that a receive might have been meant for. */
 static void add_unexpected(struct line *line, const struct printing *to,
                            struct json_object *process, bool mpi)
@@ -384,18 +365,47 @@ static void add_unexpected(struct line *line, const struct printing *to,
     add(line, ", %lld bytes", (long long)emu_json_number(first, "bytes", 0));
 }
 
+/* @process is absent where it has told nothing for a while: that is what it said last. */
+static void add_op(struct line *line, const struct printing *to, struct json_object *process,
+                   struct json_object *op)
+{
+    int64_t silent_ns = emu_json_number(process, "silent_ns", 0);
+    const char *kind = emu_json_text(op, "kind", "");
+    int64_t node = emu_json_number(op, "node", -1);
+    bool receives = strcmp(kind, "receive") == 0, gets = strcmp(kind, "get") == 0;
+    bool mpi = json_object_object_get(process, "rank");
+
+    if (silent_ns)
+        add(line, " waited %s ago, when it was last heard of,",
+            duration_of_ns((double)silent_ns).text);
+    else
+        add(line, " waits");
+    add(line, " in a %s %s ", kind, receives || gets ? "from" : "to");
+    if (node < 0)
+        add(line, "anyone");
+    else
+        add_who(line, to, node);
+    if (receives || strcmp(kind, "send") == 0)
+        add_tag(line, op, mpi);
+    add(line, ", %lld bytes%s", (long long)emu_json_number(op, "bytes", 0),
+        receives ? " at most" : "");
+    if (silent_ns)
+        return;
+    add_for(line, op);
+    add(line, ": %s", op_why(op));
+    if (receives)
+        add_unexpected(line, to, process, mpi);
+}
+
 static void print_op(const struct printing *to, struct json_object *process, const char *field)
 {
     struct json_object *op = old_op(process, field);
-    bool mpi = json_object_object_get(process, "rank");
     struct line line = {.used = 0};
 
     if (!op)
         return;
     add_who_fully(&line, to, emu_json_number(process, "node", -1));
-    add_op(&line, to, op, mpi);
-    if (strcmp(field, "receive") == 0)
-        add_unexpected(&line, to, process, mpi);
+    add_op(&line, to, process, op);
     to->print(line.text);
 }
 

@@ -43,6 +43,7 @@ RUNS = {
     "wrong-tag": ("wrong-tag", (), (), True),
     "skip-gather": ("skip-gather", (), (), True),
     "stopped": ("stopped", (), (), True),
+    "stopped later": ("stopped-later", (), (), True),
     "flood": ("flood", ("--set", "raw_xpoint_slots=2"), (), True),
     "one-computes": ("one-computes", (), (), True),
     "over messages": ("skip-barrier", (), NO_SWITCHES, True),
@@ -199,6 +200,13 @@ class StandstillTest(FabemuCase):
         run = self.said("stopped", self.BARRIER + "ranks 0-2$",
                         "#3 has not entered it: .*; it is stopped$")
         self.assertEqual(run.status, 130, run.err)
+
+    def test_stopped__news_of_it_are_old(self):
+        """It has told that it waits for a barrier, was let go, and stopped before it told so."""
+        run = self.said("stopped later",
+                        self.BARRIER.replace("number 2", "number 3") + "ranks 0-2$",
+                        "#3 has not entered it: .*; it is stopped$", "#3 is stopped$")
+        self.assertNotIn("barrier, number 2 ", run.err)
 
     def test_stopped__while_others_send(self):
         """Its edge is full, and the network backs up: links say what they wait for."""

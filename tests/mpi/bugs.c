@@ -125,7 +125,15 @@ static void stopped(void)
     barrier();
 }
 
-/* All others send to a process that takes nothing. */
+/* The same, and what it has told of itself last is that it waits for the barrier before. */
+static void stopped_later(void)
+{
+    if (rank == 0)
+        usleep(1500000); /* it tells once a second */
+    barrier();
+    stopped();
+}
+
 /* Is process @pid stopped? Then it takes nothing any more, in none of its threads. */
 static bool is_stopped(int pid)
 {
@@ -145,7 +153,10 @@ static bool is_stopped(int pid)
     return name_end && strncmp(name_end, ") T", 3) == 0;
 }
 
-/* The last rank may get a core only when the others have sent all: they wait for its stop. */
+/*
+ * All others send to a process that takes nothing. The last rank may get a core only when they have
+ * sent all: they wait for its stop.
+ */
 static void flood(void)
 {
     int pid = getpid();
@@ -199,6 +210,7 @@ static const struct {
     {"wrong-tag", wrong_tag},
     {"skip-gather", skip_gather},
     {"stopped", stopped},
+    {"stopped-later", stopped_later},
     {"one-computes", one_computes},
     {"all-compute", all_compute},
     {"flood", flood},

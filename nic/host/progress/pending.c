@@ -147,13 +147,17 @@ static void queues_look(struct look *look)
     }
 }
 
-/* A short message that is offered again and again is no operation, but somebody waits for it. */
+/*
+ * A short message that is offered again and again is no operation, but somebody waits for it; until
+ * one has gone to that peer.
+ */
 static void offer_look(struct look *look)
 {
     struct nic_offer *offer = &look->fab->offer;
     struct emu_pending_op *oldest = &look->pending->send;
 
-    if (!offer->made) {
+    if (!offer->made || offer->tx_seq != look->fab->peers[offer->node].tx_seq) {
+        offer->made = false;
         offer->seen_ns = 0;
         return;
     }

@@ -34,7 +34,7 @@ static uint32_t crc32_here(uint32_t sum, const struct crc_input *in, unsigned i)
 
 static uint32_t crc32_tables(uint32_t sum, const struct crc_input *in, unsigned i)
 {
-    return emu_crc32_by_tables(sum, in->seg[i], EMU_SEG_BYTES);
+    return emu_crc32_by(EMU_CRC32_TABLES, sum, in->seg[i], EMU_SEG_BYTES);
 }
 
 static uint32_t head_check(uint32_t sum, const struct crc_input *in, unsigned i)

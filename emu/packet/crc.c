@@ -3,9 +3,9 @@
  * crc.c - tables for any processor, instructions where there are some.
  *
  * The instruction takes three cycles and can begin anew in each, so long data
- * are three lanes side by side. What a lane's checksum is behind the next lanes
- * is a product modulo the polynomial: a multiplication without carries, and the
- * instruction once more for the remainder. Processors with VPCLMULQDQ fold
+ * are three lanes side by side, and 1 KB are four. What a lane's checksum is
+ * behind the next lanes is a product modulo the polynomial: a multiplication
+ * without carries, and the instruction once more for the remainder. Processors with VPCLMULQDQ fold
  * segments of packets and frames of hosts 256 bytes at a time: what stands in a
  * register is moved on by 256 bytes, by such multiplications, and the next 256
  * are added. In the end four registers, and then four lanes of one, are moved
@@ -16,7 +16,6 @@
  */
 #include "emu/packet/crc.h"
 
-#include <stdbool.h>
 #include <string.h>
 
 #include "emu/crc_tables.h"
@@ -40,6 +39,13 @@ static uint32_t crc32_tables(uint32_t crc, const uint8_t *data, size_t bytes)
     }
     for (; bytes; data++, bytes--)
         crc = crc32_byte(crc, *data);
+    return crc;
+}
+
+static uint32_t crc32_pieces_tables(uint32_t crc, const void *const piece[], size_t pieces)
+{
+    for (size_t i = 0; i < pieces; i++)
+        crc = crc32_tables(crc, piece[i], EMU_CRC_PIECE);
     return crc;
 }
 
@@ -80,10 +86,40 @@ CRC32_TARGET static inline uint64_t crc32_lanes(uint64_t crc, const uint8_t *dat
                          crc32_word(third + CRC32_LANE - 8) ^ (uint64_t)_mm_cvtsi128_si64(moved));
 }
 
+/* Four pieces, each a lane: one step for all of them, where three lanes a piece take one each. */
+CRC32_TARGET static inline uint64_t crc32_four(uint64_t crc, const void *const piece[4])
+{
+    const uint8_t *const a = piece[0], *const b = piece[1], *const c = piece[2],
+                         *const d = piece[3];
+    const unsigned last = EMU_CRC_PIECE - 8;
+    uint64_t crc2 = 0, crc3 = 0, crc4 = 0;
+    __m128i moved;
+
+    for (unsigned i = 0; i < last; i += 8) {
+        crc = _mm_crc32_u64(crc, crc32_word(a + i));
+        crc2 = _mm_crc32_u64(crc2, crc32_word(b + i));
+        crc3 = _mm_crc32_u64(crc3, crc32_word(c + i));
+        crc4 = _mm_crc32_u64(crc4, crc32_word(d + i));
+    }
+    crc = _mm_crc32_u64(crc, crc32_word(a + last));
+    crc2 = _mm_crc32_u64(crc2, crc32_word(b + last));
+    crc3 = _mm_crc32_u64(crc3, crc32_word(c + last));
+    moved =
+        _mm_xor_si128(_mm_xor_si128(crc32_times(crc, CRC32_BY768), crc32_times(crc2, CRC32_BY512)),
+                      crc32_times(crc3, CRC32_BY256));
+    return _mm_crc32_u64(crc4, crc32_word(d + last) ^ (uint64_t)_mm_cvtsi128_si64(moved));
+}
+
 CRC32_TARGET static uint32_t crc32_instructions(uint32_t crc, const uint8_t *data, size_t bytes)
 {
     uint64_t wide = crc;
 
+    for (; bytes >= 4 * EMU_CRC_PIECE; data += 4 * EMU_CRC_PIECE, bytes -= 4 * EMU_CRC_PIECE) {
+        const void *const piece[] = {data, data + EMU_CRC_PIECE, data + 2 * EMU_CRC_PIECE,
+                                     data + 3 * EMU_CRC_PIECE};
+
+        wide = crc32_four(wide, piece);
+    }
     for (; bytes >= 3 * CRC32_LANE; data += 3 * CRC32_LANE, bytes -= 3 * CRC32_LANE)
         wide = crc32_lanes(wide, data);
     for (; bytes >= 8; data += 8, bytes -= 8)
@@ -94,9 +130,16 @@ CRC32_TARGET static uint32_t crc32_instructions(uint32_t crc, const uint8_t *dat
     return crc;
 }
 
-static inline bool crc32_has_instructions(void)
+CRC32_TARGET static uint32_t crc32_pieces_lanes(uint32_t crc, const void *const piece[],
+                                                size_t pieces)
 {
-    return __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("pclmul");
+    size_t i = 0;
+
+    for (; i + 4 <= pieces; i += 4)
+        crc = (uint32_t)crc32_four(crc, piece + i);
+    for (; i < pieces; i++)
+        crc = crc32_instructions(crc, piece[i], EMU_CRC_PIECE);
+    return crc;
 }
 
 #define CRC32_WIDE_TARGET __attribute__((target("sse4.2,pclmul,avx512f,vpclmulqdq")))
@@ -185,8 +228,8 @@ CRC32_WIDE_TARGET static uint32_t crc32_wide(uint32_t crc, const uint8_t *data, 
 }
 
 /* At least one piece. */
-CRC32_WIDE_TARGET static uint32_t crc32_pieces(uint32_t crc, const void *const piece[],
-                                               size_t pieces)
+CRC32_WIDE_TARGET static uint32_t crc32_pieces_folded(uint32_t crc, const void *const piece[],
+                                                      size_t pieces)
 {
     __m512i at[4];
 
@@ -196,44 +239,86 @@ CRC32_WIDE_TARGET static uint32_t crc32_pieces(uint32_t crc, const void *const p
     return (uint32_t)crc32_last(0, at);
 }
 
-static inline bool crc32_folds(void)
-{
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("vpclmulqdq");
-}
-
-static uint32_t crc32_quick(uint32_t crc, const uint8_t *data, size_t bytes)
+static uint32_t crc32_folded(uint32_t crc, const uint8_t *data, size_t bytes)
 {
     size_t wide = bytes / 256 * 256;
 
-    if (bytes < 256 || !crc32_folds())
+    if (bytes < 256)
         return crc32_instructions(crc, data, bytes);
     if (bytes == 256)
         return crc32_segment(crc, data);
     return crc32_instructions(crc32_wide(crc, data, wide), data + wide, bytes - wide);
 }
+
+static inline enum emu_crc32_way best_way(void)
+{
+    if (!__builtin_cpu_supports("sse4.2") || !__builtin_cpu_supports("pclmul"))
+        return EMU_CRC32_TABLES;
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("vpclmulqdq")
+               ? EMU_CRC32_FOLD
+               : EMU_CRC32_LANES;
+}
+
+static inline uint32_t crc32_row(enum emu_crc32_way way, uint32_t crc, const uint8_t *data,
+                                 size_t bytes)
+{
+    if (way == EMU_CRC32_TABLES)
+        return crc32_tables(crc, data, bytes);
+    return way == EMU_CRC32_FOLD ? crc32_folded(crc, data, bytes)
+                                 : crc32_instructions(crc, data, bytes);
+}
+
+static inline uint32_t crc32_pieces(enum emu_crc32_way way, uint32_t crc, const void *const piece[],
+                                    size_t pieces)
+{
+    if (way == EMU_CRC32_TABLES)
+        return crc32_pieces_tables(crc, piece, pieces);
+    return way == EMU_CRC32_FOLD ? crc32_pieces_folded(crc, piece, pieces)
+                                 : crc32_pieces_lanes(crc, piece, pieces);
+}
+#else
+static inline enum emu_crc32_way best_way(void)
+{
+    return EMU_CRC32_TABLES;
+}
+
+static inline uint32_t crc32_row(enum emu_crc32_way way, uint32_t crc, const uint8_t *data,
+                                 size_t bytes)
+{
+    (void)way;
+    return crc32_tables(crc, data, bytes);
+}
+
+static inline uint32_t crc32_pieces(enum emu_crc32_way way, uint32_t crc, const void *const piece[],
+                                    size_t pieces)
+{
+    (void)way;
+    return crc32_pieces_tables(crc, piece, pieces);
+}
 #endif
 
 uint32_t emu_crc32(uint32_t crc, const void *data, size_t bytes)
 {
-#if defined(__x86_64__)
-    if (crc32_has_instructions())
-        return ~crc32_quick(~crc, data, bytes);
-#endif
-    return emu_crc32_by_tables(crc, data, bytes);
+    return ~crc32_row(best_way(), ~crc, data, bytes);
 }
 
 uint32_t emu_crc32_pieces(uint32_t crc, const void *const piece[], size_t pieces)
 {
-#if defined(__x86_64__)
-    if (pieces && crc32_has_instructions() && crc32_folds())
-        return ~crc32_pieces(~crc, piece, pieces);
-#endif
-    for (size_t i = 0; i < pieces; i++)
-        crc = emu_crc32(crc, piece[i], EMU_CRC_PIECE);
-    return crc;
+    return pieces ? ~crc32_pieces(best_way(), ~crc, piece, pieces) : crc;
 }
 
-uint32_t emu_crc32_by_tables(uint32_t crc, const void *data, size_t bytes)
+bool emu_crc32_has(enum emu_crc32_way way)
 {
-    return ~crc32_tables(~crc, data, bytes);
+    return way <= best_way();
+}
+
+uint32_t emu_crc32_by(enum emu_crc32_way way, uint32_t crc, const void *data, size_t bytes)
+{
+    return ~crc32_row(way, ~crc, data, bytes);
+}
+
+uint32_t emu_crc32_pieces_by(enum emu_crc32_way way, uint32_t crc, const void *const piece[],
+                             size_t pieces)
+{
+    return pieces ? ~crc32_pieces(way, ~crc, piece, pieces) : crc;
 }

@@ -10,6 +10,7 @@
 #ifndef EMU_CRC_H
 #define EMU_CRC_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -44,7 +45,20 @@ uint32_t emu_crc32(uint32_t crc, const void *data, size_t bytes);
  */
 uint32_t emu_crc32_pieces(uint32_t crc, const void *const piece[], size_t pieces);
 
-/** emu_crc32_by_tables - the same, as processors without the instructions do it. */
-uint32_t emu_crc32_by_tables(uint32_t crc, const void *data, size_t bytes);
+/* How it is computed; what the processor has decides. */
+enum emu_crc32_way {
+    EMU_CRC32_TABLES,
+    EMU_CRC32_LANES, /* SSE 4.2 and PCLMULQDQ */
+    EMU_CRC32_FOLD,  /* AVX-512 and VPCLMULQDQ */
+    EMU_CRC32_WAYS
+};
+
+/** emu_crc32_has - can this processor do that? Pure. */
+bool emu_crc32_has(enum emu_crc32_way way);
+
+/** emu_crc32_by, emu_crc32_pieces_by - the same sums by one way, which the processor has. Pure. */
+uint32_t emu_crc32_by(enum emu_crc32_way way, uint32_t crc, const void *data, size_t bytes);
+uint32_t emu_crc32_pieces_by(enum emu_crc32_way way, uint32_t crc, const void *const piece[],
+                             size_t pieces);
 
 #endif

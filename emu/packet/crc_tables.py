@@ -2,9 +2,9 @@
 """Print the tables of crc.c.
 
 table[k][b] is what byte b does to the checksum, k bytes before the end. CRC32_BY1 and CRC32_BY2
-move a checksum on by one lane and by two, CRC32_BY256 by so many bytes, as a factor for a
-multiplication without carries. CRC32_FOLD_n_LOW and _HIGH do that by n bytes for the two halves of
-16 bytes.
+move a checksum on by one lane and by two, CRC32_BY256, _BY512 and _BY768 by so many bytes, as a
+factor for a multiplication without carries. CRC32_FOLD_n_LOW and _HIGH do that by n bytes for the
+two halves of 16 bytes.
 """
 
 SLICES = 8
@@ -50,7 +50,8 @@ print(f"#define CRC32_LANE   {LANE}")
 # more.
 print(f"#define CRC32_BY1 {hex(power(8 * LANE - 33))}")
 print(f"#define CRC32_BY2 {hex(power(16 * LANE - 33))}")
-print(f"#define CRC32_BY256 {hex(power(8 * 256 - 33))}")
+for piece in (256, 512, 768):
+    print(f"#define CRC32_BY{piece} {hex(power(8 * piece - 33))}")
 # Of 16 bytes the first 8 are x^64 more, and a product of 64 bits with 32 lacks x^33 of 128.
 for fold in FOLDS:
     print(f"#define CRC32_FOLD_{fold}_LOW {hex(power(8 * fold + 31))}")

@@ -39,11 +39,26 @@ static void crc32__is_castagnolis(void)
     CU_ASSERT_EQUAL(emu_crc32(0, zeros, 32), 0x8a9136aa); /* RFC 3720, B.4 */
     CU_ASSERT_EQUAL(emu_crc32(0, ones, 32), 0x62a8ab43);
     CU_ASSERT_EQUAL(emu_crc32(0, check, 0), 0);
-    CU_ASSERT_EQUAL(emu_crc32_by_tables(0, check, 9), 0xe3069283);
+    CU_ASSERT_EQUAL(emu_crc32_by(EMU_CRC32_TABLES, 0, check, 9), 0xe3069283);
+}
+
+static uint32_t by_tables(uint32_t crc, const uint8_t *data, size_t bytes)
+{
+    return emu_crc32_by(EMU_CRC32_TABLES, crc, data, bytes);
+}
+
+/* How many times one of the ways that this processor has differs from @sum. */
+static uint32_t ways_differ(uint32_t sum, uint32_t crc, const uint8_t *data, size_t bytes)
+{
+    uint32_t wrong = emu_crc32(crc, data, bytes) != sum;
+
+    for (enum emu_crc32_way way = 0; way < EMU_CRC32_WAYS; way++)
+        wrong += emu_crc32_has(way) && emu_crc32_by(way, crc, data, bytes) != sum;
+    return wrong;
 }
 
 /* Every length up to some lanes, and every place in a line; and longer ones, which are folded. */
-static void crc32__is_the_same_by_tables(void)
+static void crc32__is_the_same_by_all_ways(void)
 {
     uint64_t state = test_seed();
     static uint8_t data[BYTES];
@@ -54,15 +69,14 @@ static void crc32__is_the_same_by_tables(void)
         uint32_t before = (uint32_t)test_random(&state);
         const uint8_t *at = data + test_random(&state) % 64;
 
-        wrong += emu_crc32(before, at, bytes) != emu_crc32_by_tables(before, at, bytes);
-        wrong += emu_crc32(before, at, bytes) != ~shift_register(~before, 0x82f63b78, at, bytes);
+        wrong += ways_differ(~shift_register(~before, 0x82f63b78, at, bytes), before, at, bytes);
     }
     for (size_t from = 0; from < 64; from++) {
         size_t bytes = (size_t)test_draw(&state, 1024, BYTES - 64);
+        uint32_t before = ~(uint32_t)from;
 
-        wrong += emu_crc32(0, data + from, 4096) != emu_crc32_by_tables(0, data + from, 4096);
-        wrong += emu_crc32(~(uint32_t)from, data + from, bytes) !=
-                 emu_crc32_by_tables(~(uint32_t)from, data + from, bytes);
+        wrong += ways_differ(by_tables(0, data + from, 4096), 0, data + from, 4096);
+        wrong += ways_differ(by_tables(before, data + from, bytes), before, data + from, bytes);
     }
     CU_ASSERT_EQUAL(wrong, 0);
 }
@@ -77,15 +91,17 @@ static void crc32__is_the_same_of_pieces(void)
     fill(data, BYTES, &state);
     for (int i = 0; i < 1000; i++) {
         size_t pieces = test_random(&state) % 17;
-        uint32_t before = (uint32_t)test_random(&state);
+        uint32_t before = (uint32_t)test_random(&state), sum;
         const void *piece[16];
 
         for (size_t k = 0; k < pieces; k++) {
             piece[k] = data + test_random(&state) % (BYTES - EMU_CRC_PIECE);
             memcpy(row + k * EMU_CRC_PIECE, piece[k], EMU_CRC_PIECE);
         }
-        wrong += emu_crc32_pieces(before, piece, pieces) !=
-                 emu_crc32_by_tables(before, row, pieces * EMU_CRC_PIECE);
+        sum = by_tables(before, row, pieces * EMU_CRC_PIECE);
+        wrong += emu_crc32_pieces(before, piece, pieces) != sum;
+        for (enum emu_crc32_way way = 0; way < EMU_CRC32_WAYS; way++)
+            wrong += emu_crc32_has(way) && emu_crc32_pieces_by(way, before, piece, pieces) != sum;
     }
     CU_ASSERT_EQUAL(wrong, 0);
 }
@@ -164,7 +180,7 @@ int main(void)
 {
     static const struct test_case cases[] = {
         {"crc32__is_castagnolis", crc32__is_castagnolis},
-        {"crc32__is_the_same_by_tables", crc32__is_the_same_by_tables},
+        {"crc32__is_the_same_by_all_ways", crc32__is_the_same_by_all_ways},
         {"crc32__is_the_same_of_pieces", crc32__is_the_same_of_pieces},
         {"crc32__goes_on_where_it_ended", crc32__goes_on_where_it_ended},
         {"crc32__sees_every_bit", crc32__sees_every_bit},

@@ -69,6 +69,7 @@ const struct manager *daemon_faults_manager(const struct daemon *daemon)
 static const char *operation(const struct emu_fault_hit *hit)
 {
     static const char *const names[] = {[NIC_EAGER] = "eager message",
+                                        [NIC_SHORT] = "short message",
                                         [NIC_MORE] = "more of an eager message",
                                         [NIC_RTS] = "message asks",
                                         [NIC_PUT] = "put",

@@ -33,7 +33,7 @@
 
 #define EMU_EDGE_MAGIC 0x656764656d756266u /* "fbumedge" */
 /* of edges, of what processes say over them, and of the control protocol */
-#define EMU_EDGE_VERSION 10u
+#define EMU_EDGE_VERSION 11u
 /*
  * Of each ring; a power of two. A ring is more than a core's caches hold: its lines have gone to
  * the cache that cores share by the time the other end wants them, and come from there in a third

@@ -44,6 +44,9 @@ static void dispatch(struct fabemu *fab, struct nic_peer *peer, const struct emu
     case NIC_EAGER:
         nic_message_eager(fab, peer, seg);
         break;
+    case NIC_SHORT:
+        nic_message_short(fab, peer, seg);
+        break;
     case NIC_MORE:
         nic_message_more(fab, peer, seg);
         break;
@@ -99,7 +102,8 @@ static bool request_must_wait(const struct fabemu *fab, const struct emu_seg *se
     struct nic_wire_head head;
 
     if (fab->leaving || fab->parked < NIC_PARKED_MAX ||
-        (seg->payload[0] != NIC_EAGER && seg->payload[0] != NIC_RTS))
+        (seg->payload[0] != NIC_EAGER && seg->payload[0] != NIC_SHORT &&
+         seg->payload[0] != NIC_RTS))
         return false;
     memcpy(&head, seg->payload, sizeof head);
     return !fab->queues[head.queue] || !fab->queues[head.queue]->open;

@@ -16,6 +16,7 @@
 
 /* A request came. */
 void nic_message_eager(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg);
+void nic_message_short(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg);
 void nic_message_more(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg);
 void nic_message_rts(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg);
 

@@ -25,6 +25,42 @@ static bool send_is_eager(const struct fabemu *fab, const struct nic_peer *peer,
            peer->tx_eager - peer->tx_consumed + op->bytes <= NIC_EAGER_WINDOW;
 }
 
+/* May it go as nic_wire_short? */
+static bool send_is_short(const struct nic_send *send)
+{
+    return send->op.bytes <= NIC_INLINE_BYTES && !send->op.id && send->data <= UINT32_MAX;
+}
+
+/* The segment of a short message: what is said of it, and all of it. */
+static void send_short(struct nic_peer *peer, struct nic_send *send, struct emu_seg *seg)
+{
+    const struct nic_wire_short wire = {.head = nic_head(peer, NIC_SHORT, send->dst_queue),
+                                        .src_queue = send->src_queue,
+                                        .data = (uint32_t)send->data,
+                                        .tag = send->tag};
+
+    seg->hdr.len = (uint8_t)(sizeof wire + send->op.bytes);
+    memcpy(seg->payload, &wire, sizeof wire);
+    nic_op_read(&send->op, seg->payload + sizeof wire, send->op.bytes);
+}
+
+/* The first @bytes of a message, or none: then it asks. */
+static void send_begins(struct nic_peer *peer, struct nic_send *send, bool eager,
+                        struct emu_seg *seg, uint64_t bytes)
+{
+    const struct nic_wire_msg msg = {.head = nic_head(peer, eager ? NIC_EAGER : NIC_RTS,
+                                                      send->dst_queue),
+                                     .src_queue = send->src_queue,
+                                     .id = send->op.id,
+                                     .tag = send->tag,
+                                     .data = send->data,
+                                     .bytes = send->op.bytes};
+
+    seg->hdr.len = (uint8_t)(sizeof msg + bytes);
+    memcpy(seg->payload, &msg, sizeof msg);
+    nic_op_read(&send->op, seg->payload + sizeof msg, bytes);
+}
+
 /*
  * The first segment of a message, which has an id unless it is @eager. False: no room, nothing
  * changed.
@@ -33,23 +69,16 @@ static bool send_first(struct fabemu *fab, struct nic_peer *peer, struct nic_sen
 {
     struct nic_op *op = &send->op;
     struct emu_seg *seg = nic_claim(fab, peer->node);
+    uint64_t n = !eager ? 0 : op->bytes < NIC_INLINE_BYTES ? op->bytes : NIC_INLINE_BYTES;
 
     if (!seg)
         return false;
-
-    struct nic_wire_msg msg = {.head = nic_head(peer, eager ? NIC_EAGER : NIC_RTS, send->dst_queue),
-                               .src_queue = send->src_queue,
-                               .id = op->id,
-                               .tag = send->tag,
-                               .data = send->data,
-                               .bytes = op->bytes};
-    uint64_t n = !eager ? 0 : op->bytes < NIC_INLINE_BYTES ? op->bytes : NIC_INLINE_BYTES;
-
     send->watched.number = (uint16_t)peer->tx_seq;
     seg->hdr.seq = peer->tx_seq++;
-    seg->hdr.len = (uint8_t)(sizeof msg + n);
-    memcpy(seg->payload, &msg, sizeof msg);
-    nic_op_read(op, seg->payload + sizeof msg, n);
+    if (eager && send_is_short(send))
+        send_short(peer, send, seg);
+    else
+        send_begins(peer, send, eager, seg, n);
     nic_peer_sent(fab, peer, op->bytes);
     if (!eager) {
         emu_list_del(&op->post.link);

@@ -8,7 +8,8 @@ there."""
 import struct
 
 SET, TEST = 5, 6
-EAGER, MORE, RTS, PUT, PUT_RTS, GET, ATOMIC, CTS, FIN, RESULT, ACK, BYE, DATA, HELLO = range(1, 15)
+(EAGER, MORE, RTS, PUT, PUT_RTS, GET, ATOMIC, SHORT, CTS, FIN, RESULT, ACK, BYE, DATA,
+ HELLO) = range(1, 16)
 BAD, GOOD, UNCHECKED = "0", "1", "2"
 
 
@@ -52,10 +53,11 @@ def packet_crc(carried, tag, dst, group, life=0):
 # By what is said: the fields behind the head, each with its struct; x is a byte that is 0.
 HEAD = (("queue", "H"), ("check", "I"), ("ack", "I"), ("consumed", "I"))
 MESSAGE = (("src_queue", "H"), ("", "2x"), ("id", "I"), ("tag", "Q"), ("data", "Q"), ("bytes", "Q"))
+LITTLE = (("src_queue", "H"), ("", "2x"), ("data", "I"), ("tag", "Q"))
 MEMORY = (("id", "I"), ("", "4x"), ("key", "Q"), ("offset", "Q"), ("bytes", "Q"))
 WORD = (("op", "B"), ("type", "B"), ("fetch", "B"), ("", "5x"), ("operand", "Q"), ("compare", "Q"))
 PARTS = {EAGER: MESSAGE, MORE: (), RTS: MESSAGE, PUT: MEMORY, PUT_RTS: MEMORY, GET: MEMORY,
-         ATOMIC: MEMORY + WORD, CTS: (("id", "I"), ("to", "I"), ("bytes", "Q")),
+         ATOMIC: MEMORY + WORD, SHORT: LITTLE, CTS: (("id", "I"), ("to", "I"), ("bytes", "Q")),
          FIN: (("id", "I"), ("status", "i")), RESULT: (("id", "I"), ("", "4x"), ("value", "Q")),
          ACK: (),
          BYE: (("sent", "I"), ("bye", "B"), ("done", "B"), ("asked", "H"), ("came", "H"),
@@ -63,7 +65,7 @@ PARTS = {EAGER: MESSAGE, MORE: (), RTS: MESSAGE, PUT: MEMORY, PUT_RTS: MEMORY, G
 HELLO_PARTS = (("want", "B"), ("", "2x"), ("epoch", "I"), ("life", "Q"), ("known", "Q"))
 DATA_PARTS = (("", "x"), ("check", "H"), ("id", "I"))
 IN_HEX = {"check": 8, "tag": 16, "data": 16, "key": 16, "operand": 16, "compare": 16, "value": 16}
-WITH_BYTES = (EAGER, MORE, PUT, DATA)  # what has bytes of a message or of memory behind it
+WITH_BYTES = (EAGER, MORE, PUT, SHORT, DATA)  # what has bytes of a message or of memory behind it
 LEAST = {"status": -2**31}
 
 

@@ -148,6 +148,76 @@ static void calls__refuse_buffers_at_address_0(void)
     peers_close(&w);
 }
 
+/* Each length around what a segment has room for, with data that take up to 32 bits and more. */
+static void send__of_every_length_brings_its_data(void)
+{
+    static const uint64_t data[] = {0, 1, UINT32_MAX, UINT64_C(1) << 32, UINT64_MAX};
+    uint8_t out[260], in[260];
+    struct peers w;
+
+    peers_open(&w, 2, false);
+    for (unsigned i = 0; i < 250 * 5; i++) {
+        size_t bytes = i / 5;
+        struct fabemu_dest dest = peers_to(1, i, data[i % 5]);
+        struct fabemu_iov iov = {out, bytes};
+        struct fabemu_req send = {0}, recv;
+        bool unexpected = i % 3 == 0;
+
+        bytes_fill(out, bytes, i);
+        memset(in, 0xa5, sizeof in);
+        dest.delivered = i % 7 == 0;
+        if (!unexpected)
+            peers_recv(&w, 1, 0, i, 0, in, bytes, &recv);
+        CU_ASSERT_EQUAL(fabemu_send(w.queue[0], &dest, &iov, 1, &send), 0);
+        fake_quiet(w.fake);
+        if (unexpected)
+            peers_recv(&w, 1, 0, i, 0, in, bytes, &recv);
+        CU_ASSERT_TRUE_FATAL(fake_finish(w.fake, &recv, 1) && fake_finish(w.fake, &send, 1));
+        CU_ASSERT_EQUAL(recv.status, 0);
+        CU_ASSERT_EQUAL(recv.bytes, bytes);
+        CU_ASSERT_EQUAL(recv.data, data[i % 5]);
+        CU_ASSERT_TRUE(bytes_filled(in, bytes, i) && in[bytes] == 0xa5);
+    }
+    CU_ASSERT_TRUE(peers_clean(w.fab[0]) && peers_clean(w.fab[1]));
+    peers_close(&w);
+}
+
+/* Shorter than what it is said with, or longer than one may be: counted, and nothing comes of it */
+static void receive__of_short_messages_checks_their_length(void)
+{
+    static const uint8_t lengths[] = {16, 31, 32, 224, 225, 240};
+    struct fabemu_req recv;
+    struct peers w;
+    uint8_t in[240];
+
+    peers_open(&w, 2, false);
+    peers_inject(&w, 1, 0, 99, "x", 1); /* they know each other */
+    fake_quiet(w.fake);
+    peers_recv(&w, 0, 1, 7, 0, in, sizeof in, &recv);
+    for (uint32_t i = 0; i < sizeof lengths; i++) {
+        bool right = lengths[i] >= 32 && lengths[i] <= 224;
+        uint64_t malformed = w.fab[0]->counts.malformed;
+        struct nic_wire_short wire = {.head = {.what = NIC_SHORT,
+                                               .queue = 1,
+                                               .check = w.fab[0]->peers[1].rx_check},
+                                      .src_queue = 1,
+                                      .tag = 7};
+        struct emu_seg seg = {
+            .hdr = {.src = 1, .seq = w.fab[0]->peers[1].rx_next, .len = lengths[i]}};
+
+        memcpy(seg.payload, &wire, sizeof wire);
+        CU_ASSERT_TRUE(fake_inject(w.fake, 0, &seg));
+        fabemu_progress(w.fab[0]);
+        CU_ASSERT_EQUAL(w.fab[0]->counts.malformed - malformed, !right);
+        CU_ASSERT_EQUAL(fabemu_req_status(&recv) != FABEMU_PENDING, right);
+        if (right) {
+            CU_ASSERT_EQUAL(recv.bytes, lengths[i] - 32u);
+            peers_recv(&w, 0, 1, 7, 0, in, sizeof in, &recv);
+        }
+    }
+    peers_close(&w);
+}
+
 /*
  * Asked to say when it is delivered, a send is complete when the message is in the receiver's
  * memory.
@@ -760,6 +830,8 @@ int main(void)
         CASE(recv__obeys_node_tag_and_ignore_bits),
         CASE(recv_from__obeys_the_senders_queue),
         CASE(calls__refuse_buffers_at_address_0),
+        CASE(send__of_every_length_brings_its_data),
+        CASE(receive__of_short_messages_checks_their_length),
         CASE(send__delivered_is_complete_when_it_is_there),
         CASE(send__keeps_order_however_segments_travel),
         CASE(send__that_has_completed_is_not_passed_by_a_later_message),

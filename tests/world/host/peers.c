@@ -40,10 +40,16 @@ struct fabemu_dest peers_to(uint32_t node, uint64_t tag, uint64_t data)
     return (struct fabemu_dest){.node = node, .queue = 1, .tag = tag, .data = data};
 }
 
+/* Of every other tag below 2^32, so that both forms of a short message are sent. */
+static uint64_t data_of(uint64_t tag)
+{
+    return tag % 2 ? ~tag : (uint32_t)~tag;
+}
+
 void peers_inject(struct peers *w, uint32_t from, uint32_t node, uint64_t tag, const void *buf,
                   size_t bytes)
 {
-    struct fabemu_dest dest = peers_to(node, tag, ~tag);
+    struct fabemu_dest dest = peers_to(node, tag, data_of(tag));
     int err;
 
     while ((err = fabemu_inject(w->queue[from], &dest, buf, bytes)) == -EAGAIN)
@@ -64,7 +70,7 @@ void peers_send(struct peers *w, uint32_t from, uint32_t node, uint64_t tag, con
                 size_t bytes, struct fabemu_req *req)
 {
     struct fabemu_iov iov = {.base = (void *)(uintptr_t)buf, .bytes = bytes};
-    struct fabemu_dest dest = peers_to(node, tag, ~tag);
+    struct fabemu_dest dest = peers_to(node, tag, data_of(tag));
 
     memset(req, 0, sizeof *req);
     CU_ASSERT_EQUAL(fabemu_send(w->queue[from], &dest, &iov, 1, req), 0);

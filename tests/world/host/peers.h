@@ -30,7 +30,10 @@ void peers_close(struct peers *w);
 
 /** peers_to - queue 1 of @node. */
 struct fabemu_dest peers_to(uint32_t node, uint64_t tag, uint64_t data);
-/** peers_inject - a short message, with the inverted tag as its data; it waits for room. */
+/**
+ * peers_inject - a short message, with the inverted tag as its data, of even tags its lower half;
+ * it waits for room.
+ */
 void peers_inject(struct peers *w, uint32_t from, uint32_t node, uint64_t tag, const void *buf,
                   size_t bytes);
 /** peers_send, peers_recv - begin one; @req is made anew. */

@@ -255,7 +255,7 @@ class Programs(DissectorCase):
                "fabemu.len", "fabemu.op", "fabemu.type", "fabemu.payload", "fabemu.word",
                "fabemu.word.value", "fabemu.word.test", "fabemu.word.until"]
     TAG, DATA, FLOOD = 0xa1b2c3d400000000, 0x0102030405060700, 600
-    REQUESTS = range(formats.EAGER, formats.ATOMIC + 1)
+    REQUESTS = range(formats.EAGER, formats.SHORT + 1)
 
     def speak(self, topo):
         """Two processes speak. What they print, by node; and what the capture shows that leaves
@@ -313,6 +313,11 @@ class Programs(DissectorCase):
                 "tag": self.TAG + i, "data": self.DATA + i, "bytes": len(payload),
                 "payload": payload if beginning is None else beginning}
 
+    def short(self, i, node, payload):
+        """A short message of speaks.c."""
+        return {"what": formats.SHORT, "queue": 7 if node else 9, "src_queue": 9 if node else 7,
+                "tag": self.TAG + i, "data": i, "payload": payload}
+
     def requests(self, node):
         """All that @node asks for, in its order, as far as it is known beforehand."""
         key, group = self.told[1]["key"], self.told[0]["group"].to_bytes(4, "little")
@@ -326,7 +331,7 @@ class Programs(DissectorCase):
                {"what": formats.MORE, "queue": 9, "payload": long[192:416]},
                {"what": formats.MORE, "queue": 9, "payload": long[416:]},
                self.message(3, 0, bytes(100000), what=formats.RTS, beginning=b"")]
-        ret += [self.message(4, 0, self.filled(8, 4))] * self.FLOOD
+        ret += [self.short(4, 0, self.filled(8, 4))] * self.FLOOD
         ret += [{"what": formats.PUT, "offset": 16, "bytes": 50, "payload": bytes_[:50]} | memory,
                 {"what": formats.PUT_RTS, "offset": 256, "bytes": 5000, "payload": b""} | memory,
                 {"what": formats.GET, "offset": 8192, "bytes": 3000, "payload": b""} | memory,

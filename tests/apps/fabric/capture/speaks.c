@@ -20,6 +20,7 @@
 #define REGION_BYTES 65536u
 #define TAG          UINT64_C(0xa1b2c3d400000000)
 #define DATA         UINT64_C(0x0102030405060700)
+#define SHORT        4 /* the number of messages whose data fit in 32 bits */
 #define WORD_AT      40000u
 #define WORD         UINT64_C(0x1122334455667788)
 
@@ -64,7 +65,7 @@ static void send(struct self *me, unsigned i, void *at, size_t bytes)
     struct fabemu_dest dest = {.node = !me->node,
                                .queue = me->node ? 7 : 9,
                                .tag = TAG + i,
-                               .data = DATA + i};
+                               .data = i == SHORT ? i : DATA + i};
     struct fabemu_iov iov = {.base = at, .bytes = bytes};
     struct fabemu_req req = {0};
 

@@ -13,7 +13,7 @@ import shutil
 import signal
 import subprocess
 
-from kits import capture as kit
+from kits import capture as kit, formats
 from kits.telemetry import parse_metrics
 from cli_kit import FabemuCase, PATIENCE_S, main, stopped, until
 
@@ -21,7 +21,6 @@ TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))
 DISSECTOR = os.path.join(TOP, "apps/fabric/capture/fabemu.lua")
 RETRY = ("--set", "link_retry=go_back_n")
 RINGS = 65536  # records that all rings have room for: docs/capture.md
-DATA = 13  # of adapters: a piece of a long message (nic/host/wire.h)
 STREAM_PIECES = -(-100000 // 232)  # of the longest message that speaks has
 SPEAKS = 'FABEMU_NODE=0 "$0" "$1" & FABEMU_NODE=1 "$0" "$1" || exit; wait $!'
 EXAMPLE = 'for i in 0 1 2 3; do FABEMU_NODE=$i "$0" 4 & done; wait'
@@ -310,7 +309,7 @@ class CaptureTest(FabemuCase):
             self.assertEqual(done.returncode, 0, done.stderr)
             numbers[node] = collections.Counter(
                 r.header.seq for r in self.read().segments(kit.UNICAST)
-                if r.header.src == 0 and r.header.payload[:1] == bytes([DATA]))
+                if r.header.src == 0 and r.header.payload[:1] == bytes([formats.DATA]))
         self.assertLessEqual(set(range(STREAM_PIECES)), set(numbers[0]))
         self.assertEqual(numbers[0], numbers[1])
 

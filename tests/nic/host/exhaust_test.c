@@ -84,8 +84,8 @@ static void evil_payload(const struct emu_hdr *hdr, uint8_t *payload)
         memcpy(payload + i, &(uint64_t){evil_random()}, 8);
     if (hdr->kind == EMU_SET || hdr->kind == EMU_TEST)
         memcpy(payload, &word, sizeof word);
-    else if (number % 2)
-        payload[0] = (uint8_t)(1 + number / 2 % 12); /* what the library's segments begin with */
+    else if (number % 2) /* what the library's segments begin with */
+        payload[0] = (uint8_t)(1 + number / 2 % NIC_BYE);
 }
 
 static void evil_post(void)

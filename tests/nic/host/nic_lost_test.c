@@ -355,7 +355,7 @@ static bool draw_word(struct peers *w, uint32_t i, struct emu_seg *seg)
         seg->hdr.kind &= EMU_FAILED | EMU_NOTIFY | 7;
     if (r / 128 % 4)
         seg->hdr.len %= EMU_PAYLOAD_BYTES + 1;
-    seg->payload[0] = (uint8_t)(r / 512 % 14);
+    seg->payload[0] = (uint8_t)(r / 512 % NIC_HELLO);
     if (seg->hdr.kind == (EMU_UNICAST | EMU_NOTIFY) && seg->hdr.src == 1)
         return false; /* an ordinary one: others test that */
     if (seg->payload[0] != NIC_DATA)

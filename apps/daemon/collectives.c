@@ -255,9 +255,9 @@ static void add_crossing(const struct daemon *daemon, const struct fabric_gap *g
     json_add_text(to, "host", hosts->name[at]);
 }
 
-/* Partial results that are on their way between two switches, for too long. */
-static void add_gaps(const struct daemon *daemon, const struct group_look *group,
-                     struct json_object *to)
+/* Partial results that are on their way between two switches, for too long. Returns how many. */
+static uint32_t add_gaps(const struct daemon *daemon, const struct group_look *group,
+                         struct json_object *to)
 {
     struct fabric_gap gap[GAPS_MAX];
     uint32_t count = fabric_gaps(daemon->fabric, group->id, group->waits->seq, gap, GAPS_MAX);
@@ -271,6 +271,7 @@ static void add_gaps(const struct daemon *daemon, const struct group_look *group
         add_crossing(daemon, &gap[i], one);
     }
     json_object_object_add(to, "gaps", list);
+    return count;
 }
 
 /* NULL: it was said by absent members only, and nothing is missing any more. */
@@ -280,6 +281,7 @@ static struct json_object *collective_build(const struct daemon *daemon,
     struct json_object *ret = json_add_number(json_object_new_object(), "group", group->id);
     struct json_object *came = json_object_new_array(), *missing = json_object_new_array();
     struct json_object *differ = json_object_new_array();
+    uint32_t gaps;
 
     json_add_text(ret, "name", group->waits->name);
     json_add_number(ret, "number", group->waits->number);
@@ -304,9 +306,9 @@ static struct json_object *collective_build(const struct daemon *daemon,
     json_object_object_add(ret, "came", came);
     json_object_object_add(ret, "missing", missing);
     json_object_object_add(ret, "differ", differ);
-    add_gaps(daemon, group, ret);
+    gaps = add_gaps(daemon, group, ret);
     add_clash(daemon, group->clash, ret);
-    if (!group->heard && json_object_array_length(came) == group->count) {
+    if (!group->heard && !gaps && json_object_array_length(came) == group->count) {
         json_object_put(ret);
         ret = NULL;
     }

@@ -274,9 +274,9 @@ static uint32_t add_gaps(const struct daemon *daemon, const struct group_look *g
     return count;
 }
 
-/* NULL: it was said by absent members only, and nothing is missing any more. */
-static struct json_object *collective_build(const struct daemon *daemon,
-                                            const struct group_look *group)
+/* Not if absent members alone say that it waits, and nothing of it is missing: then it is over. */
+static void collective_add(const struct daemon *daemon, const struct group_look *group,
+                           struct json_object *list)
 {
     struct json_object *ret = json_add_number(json_object_new_object(), "group", group->id);
     struct json_object *came = json_object_new_array(), *missing = json_object_new_array();
@@ -308,11 +308,10 @@ static struct json_object *collective_build(const struct daemon *daemon,
     json_object_object_add(ret, "differ", differ);
     gaps = add_gaps(daemon, group, ret);
     add_clash(daemon, group->clash, ret);
-    if (!group->heard && !gaps && json_object_array_length(came) == group->count) {
+    if (group->heard || gaps || json_object_array_length(came) != group->count)
+        json_object_array_add(list, ret);
+    else
         json_object_put(ret);
-        ret = NULL;
-    }
-    return ret;
 }
 
 /* --- all groups --------------------------------------------------------------------- */
@@ -351,13 +350,9 @@ static void collective_look(void *context, uint32_t id, const uint32_t *nodes, u
             group.member[i].absent = client && client->look && client->look->absent;
         }
         if (group_find(&group)) {
-            struct json_object *one;
-
             parts_look(all->daemon, &group, part);
             group.clash = fabric_clash(all->daemon->fabric, id);
-            one = collective_build(all->daemon, &group);
-            if (one)
-                json_object_array_add(all->list, one);
+            collective_add(all->daemon, &group, all->list);
         }
     }
     free(group.member);

@@ -9,6 +9,7 @@
  */
 #include "apps/daemon/standstill.h"
 #include "apps/fabric/look/stalls.h"
+#include "apps/run/procs.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -181,41 +182,32 @@ static void op_add(struct json_object *to, const char *field, const struct emu_p
     json_object_object_add(to, field, one);
 }
 
-/* Is its main thread stopped, by a signal or a debugger? False, too, where that cannot be seen. */
-static bool process_is_stopped(pid_t pid)
+/* Stopped by a signal or a debugger? False, too, where that cannot be seen. */
+static bool is_stopped(const struct client *client)
 {
-    char path[64], text[512];
-    const char *state = NULL;
-    size_t bytes = 0;
-    FILE *file;
-
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    file = fopen(path, "re");
-    if (file) {
-        bytes = fread(text, 1, sizeof text - 1, file);
-        fclose(file);
-    }
-    text[bytes] = '\0';
-    state = strrchr(text, ')'); /* the name before may hold anything */
-    return state && (strncmp(state, ") T", 3) == 0 || strncmp(state, ") t", 3) == 0);
+    return !client->far && procs_is_stopped(client->pid);
 }
 
-/* For whom others wait, and whom nobody hears, is told from who has something to say. */
+static bool is_silent(const struct emu_pending *pending, uint64_t now_ns)
+{
+    return standstill_age(now_ns, pending->written_ns) >= SILENT_NS;
+}
+
+/* Whose word counts only where nobody else waits? Asked once for all groups, before the hold. */
 static void absent_look(struct daemon *daemon, uint64_t now_ns)
 {
     emu_each_listed (struct client, client, &daemon->clients, link) {
         struct standstill_look *look = client->node >= 0 ? client->look : NULL;
 
         if (look)
-            look->absent = standstill_age(now_ns, look->pending.written_ns) >= SILENT_NS ||
-                           (!client->far && process_is_stopped(client->pid));
+            look->absent = is_silent(&look->pending, now_ns) || is_stopped(client);
     }
 }
 
 void daemon_standstill_client(const struct client *client, struct json_object *one)
 {
     const struct emu_pending *pending = client->look ? &client->look->pending : NULL;
-    bool stopped = !client->far && process_is_stopped(client->pid);
+    bool stopped = is_stopped(client);
     uint64_t now_ns = emu_now_ns();
 
     if (client->rank >= 0)
@@ -225,7 +217,7 @@ void daemon_standstill_client(const struct client *client, struct json_object *o
     if (!pending || !pending->written_ns)
         return;
     json_object_object_add(one, "waits", json_object_new_boolean(pending->waits));
-    if (stopped || standstill_age(now_ns, pending->written_ns) >= SILENT_NS)
+    if (stopped || is_silent(pending, now_ns))
         json_add_number(one, "silent_ns", standstill_age(now_ns, pending->written_ns));
     op_add(one, "send", &pending->send, now_ns);
     op_add(one, "receive", &pending->receive, now_ns);

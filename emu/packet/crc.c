@@ -5,11 +5,12 @@
  * The instruction takes three cycles and can begin anew in each, so long data
  * are three lanes side by side, and 1 KB are four. What a lane's checksum is
  * behind the next lanes is a product modulo the polynomial: a multiplication
- * without carries, and the instruction once more for the remainder. Processors with VPCLMULQDQ fold
- * segments of packets and frames of hosts 256 bytes at a time: what stands in a
- * register is moved on by 256 bytes, by such multiplications, and the next 256
- * are added. In the end four registers, and then four lanes of one, are moved
- * to the last one's place, all at once, for a chain of steps is what takes time.
+ * without carries, and the instruction once more for the remainder. Processors
+ * with VPCLMULQDQ fold segments of packets and frames of hosts 256 bytes at a
+ * time: what stands in a register is moved on by 256 bytes, by such
+ * multiplications, and the next 256 are added. In the end four registers, and
+ * then four lanes of one, are moved to the last one's place, all at once, for a
+ * chain of steps is what takes time.
  * Sources: Gopal et al., "Fast CRC Computation for iSCSI Polynomial Using CRC32
  * Instruction", Intel 2011, and "Fast CRC Computation for Generic Polynomials
  * Using PCLMULQDQ Instruction", Intel 2009.

@@ -42,10 +42,8 @@ static void dispatch(struct fabemu *fab, struct nic_peer *peer, const struct emu
     peer->rx_next++;
     switch (seg->payload[0]) {
     case NIC_EAGER:
-        nic_message_eager(fab, peer, seg);
-        break;
     case NIC_SHORT:
-        nic_message_short(fab, peer, seg);
+        nic_message_eager(fab, peer, seg);
         break;
     case NIC_MORE:
         nic_message_more(fab, peer, seg);

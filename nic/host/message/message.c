@@ -191,26 +191,28 @@ static struct nic_recv *queue_match(struct fabemu_queue *queue, const struct nic
 
 /* --- the wire ----------------------------------------------------------------------- */
 
-/* What a message's first segment says of it, in whichever of its forms. False: it is too short. */
-static bool message_says(const struct emu_seg *seg, struct nic_wire_msg *wire)
+/* In front of what a first segment has of its message. */
+static size_t message_words(const struct emu_seg *seg)
+{
+    return seg->payload[0] == NIC_SHORT ? sizeof(struct nic_wire_short)
+                                        : sizeof(struct nic_wire_msg);
+}
+
+/* What they say, in whichever of their forms. */
+static void message_read(const struct emu_seg *seg, struct nic_wire_msg *wire)
 {
     struct nic_wire_short little;
 
     if (seg->payload[0] != NIC_SHORT) {
-        if (seg->hdr.len < sizeof *wire)
-            return false;
         memcpy(wire, seg->payload, sizeof *wire);
-        return true;
+        return;
     }
-    if (seg->hdr.len < sizeof little)
-        return false;
     memcpy(&little, seg->payload, sizeof little);
     *wire = (struct nic_wire_msg){.head = little.head,
                                   .src_queue = little.src_queue,
                                   .tag = little.tag,
                                   .data = little.data,
                                   .bytes = seg->hdr.len - sizeof little};
-    return true;
 }
 
 /* Reads and checks the head that eager messages and RTS share. NULL: malformed, counted. */
@@ -223,10 +225,11 @@ static struct fabemu_queue *message_begin(struct fabemu *fab, struct nic_peer *p
         nic_message_break(fab, peer, -EPROTO);
         fab->counts.malformed++;
     }
-    if (!message_says(seg, wire)) {
+    if (seg->hdr.len < message_words(seg)) {
         fab->counts.malformed++;
         return NULL;
     }
+    message_read(seg, wire);
     queue = nic_queue_at(fab, wire->head.queue);
     if (!queue)
         fab->counts.refused++;
@@ -252,43 +255,12 @@ static void fill_begin(struct nic_peer *peer, struct nic_recv *recv, struct fabe
     peer->fill = (struct nic_fill){recv, msg, got, wire->bytes, wire->id};
 }
 
-/* The first @n bytes of an eager message, or all of it. */
-static void eager_receive(struct fabemu *fab, struct nic_peer *peer, struct fabemu_queue *queue,
-                          struct nic_wire_msg *wire, const uint8_t *from, uint64_t n,
-                          uint32_t number)
-{
-    struct nic_recv *recv = queue_match(queue, peer, wire);
-    struct fabemu_message *msg = NULL;
-
-    if (recv) {
-        receive_learn(recv, peer->node, peer->life, wire->src_queue, wire->tag, wire->data,
-                      wire->bytes, number);
-        nic_op_write(&recv->op, 0, from, n);
-    } else {
-        msg = message_keep(fab, peer, queue, wire, false, number);
-        if (msg)
-            emu_copy(msg->buf, from, n);
-    }
-    if (!recv && !msg) {
-        message_tell(fab, peer, wire->id, fab->leaving ? -EHOSTUNREACH : -ENOMEM);
-        wire->id = 0;
-    }
-    if (n < wire->bytes) {
-        fill_begin(peer, recv, msg, wire, n);
-        return;
-    }
-    if (recv)
-        nic_op_end(fab, &recv->op, recv->status);
-    else if (msg)
-        msg->whole = true;
-    message_tell(fab, peer, wire->id, 0);
-}
-
 void nic_message_eager(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg)
 {
     struct nic_wire_msg wire;
     struct fabemu_queue *queue = message_begin(fab, peer, seg, &wire);
-    uint64_t n = seg->hdr.len - sizeof wire;
+    const uint8_t *from = seg->payload + message_words(seg);
+    uint64_t n = seg->hdr.len - message_words(seg);
 
     if (!queue)
         return;
@@ -297,19 +269,32 @@ void nic_message_eager(struct fabemu *fab, struct nic_peer *peer, const struct e
         fab->counts.malformed++;
         return;
     }
-    eager_receive(fab, peer, queue, &wire, seg->payload + sizeof wire, n, seg->hdr.seq);
-}
 
-void nic_message_short(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg)
-{
-    struct nic_wire_msg wire;
-    struct fabemu_queue *queue = message_begin(fab, peer, seg, &wire);
+    struct nic_recv *recv = queue_match(queue, peer, &wire);
+    struct fabemu_message *msg = NULL;
 
-    if (queue && wire.bytes > NIC_INLINE_BYTES)
-        fab->counts.malformed++;
-    else if (queue)
-        eager_receive(fab, peer, queue, &wire, seg->payload + sizeof(struct nic_wire_short),
-                      wire.bytes, seg->hdr.seq);
+    if (recv) {
+        receive_learn(recv, peer->node, peer->life, wire.src_queue, wire.tag, wire.data, wire.bytes,
+                      seg->hdr.seq);
+        nic_op_write(&recv->op, 0, from, n);
+    } else {
+        msg = message_keep(fab, peer, queue, &wire, false, seg->hdr.seq);
+        if (msg)
+            emu_copy(msg->buf, from, n);
+    }
+    if (!recv && !msg) {
+        message_tell(fab, peer, wire.id, fab->leaving ? -EHOSTUNREACH : -ENOMEM);
+        wire.id = 0;
+    }
+    if (n < wire.bytes) {
+        fill_begin(peer, recv, msg, &wire, n);
+        return;
+    }
+    if (recv)
+        nic_op_end(fab, &recv->op, recv->status);
+    else if (msg)
+        msg->whole = true;
+    message_tell(fab, peer, wire.id, 0);
 }
 
 /* It is under way no longer. Returns where it went. */

@@ -14,9 +14,8 @@
 /* No eager message is longer, whatever the sender's threshold. */
 #define NIC_EAGER_LIMIT (64u << 10)
 
-/* A request came. */
+/* A request came; nic_message_eager() takes NIC_SHORT, too. */
 void nic_message_eager(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg);
-void nic_message_short(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg);
 void nic_message_more(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg);
 void nic_message_rts(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg);
 

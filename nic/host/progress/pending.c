@@ -155,13 +155,13 @@ static void offer_look(struct look *look)
 {
     struct nic_offer *offer = &look->fab->offer;
     struct emu_pending_op *oldest = &look->pending->send;
+    bool waits = offer->made && offer->tx_seq == look->fab->peers[offer->node].tx_seq;
 
-    if (!offer->made || offer->tx_seq != look->fab->peers[offer->node].tx_seq) {
-        offer->made = false;
+    offer->made = false;
+    if (!waits) {
         offer->seen_ns = 0;
         return;
     }
-    offer->made = false;
     if (!offer->seen_ns) {
         offer->seen_ns = look->now_ns;
         look->fresh = true;

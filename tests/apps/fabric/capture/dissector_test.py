@@ -315,8 +315,9 @@ class Programs(DissectorCase):
 
     def short(self, i, node, payload):
         """A short message of speaks.c."""
-        return {"what": formats.SHORT, "queue": 7 if node else 9, "src_queue": 9 if node else 7,
-                "tag": self.TAG + i, "data": i, "payload": payload}
+        ret = self.message(i, node, payload, what=formats.SHORT) | {"data": i}
+        del ret["bytes"]  # it is what the segment has
+        return ret
 
     def requests(self, node):
         """All that @node asks for, in its order, as far as it is known beforehand."""

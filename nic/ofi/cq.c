@@ -24,6 +24,7 @@ void ofi_cq_poll_missed(struct ofi_cq *cq)
         fabemu_idle(cq->domain->fab, empty - OFI_POLLS_BEFORE_IDLE);
 }
 
+/* An entry, or segments of what is to be one: a long message is no wait. */
 static void cq_poll_found(struct ofi_cq *cq)
 {
     atomic_store_explicit(&cq->empty, 0, memory_order_relaxed);
@@ -129,16 +130,16 @@ static ssize_t cq_readfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_
 {
     struct ofi_cq *cq = container_of(fid, struct ofi_cq, cq_fid);
     ssize_t got = cq_pop(cq, buf, count, source);
+    unsigned moved = 0;
 
     if (got == -FI_EAGAIN) {
-        unsigned moved = fabemu_progress(cq->domain->fab);
-
+        moved = fabemu_progress(cq->domain->fab);
         got = cq_pop(cq, buf, count, source);
-        if (got == -FI_EAGAIN && !moved)
-            ofi_cq_poll_missed(cq);
     }
-    if (got > 0)
+    if (got > 0 || moved)
         cq_poll_found(cq);
+    else if (got == -FI_EAGAIN)
+        ofi_cq_poll_missed(cq);
     return got;
 }
 

@@ -13,9 +13,12 @@
  *   ! = .       the timer rings; the fabric's workers do a pass; the daemon is told to end
  *   ,           before any of these: the next line, too, before the daemon looks
  *
+ * In what is sent an @ stands for EMU_EDGE_VERSION: who attaches says it, and it changes.
+ *
  * An input that begins with 'q' is for a fabric with acknowledgments.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -118,12 +121,33 @@ static struct client *client_of(const char *at, const char *end)
     return at < end && *at == 'O' ? &world.client[OWNER] : NULL;
 }
 
+/* What @text says with each @ in it written out; the caller's. */
+static char *written_out(const char *text, size_t *bytes)
+{
+    char *ret;
+    FILE *out = open_memstream(&ret, bytes);
+    size_t left = *bytes;
+
+    fuzz_must(out != NULL, "memory for a line");
+    for (; left; text++, left--) {
+        if (*text == '@')
+            fprintf(out, "%u", EMU_EDGE_VERSION);
+        else
+            fputc(*text, out);
+    }
+    fuzz_must(fclose(out) == 0, "memory for a line");
+    return ret;
+}
+
 static void client_send(struct client *client, const char *text, size_t bytes)
 {
+    char *line = written_out(text, &bytes);
+
     if (client->fd < 0 && client != &world.client[OWNER])
         client_connect(client);
-    if (client->fd >= 0 && send(client->fd, text, bytes, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+    if (client->fd >= 0 && send(client->fd, line, bytes, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
         client_close(client);
+    free(line);
 }
 
 /* --- the input ---------------------------------------------------------------------- */

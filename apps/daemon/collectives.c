@@ -6,7 +6,7 @@
  * what it is for most of those who are in it; a member with a lower number has not entered it, one
  * with a higher number is through. What the network has of contributions is looked up there and
  * stands above what a process says of itself. What an absent process said last may not be so any
- * more: that it waits counts only where nobody else does, and somebody is missing.
+ * more: that it waits counts only where nobody else does, and somebody is surely missing.
  */
 #include <stdlib.h>
 
@@ -274,14 +274,23 @@ static uint32_t add_gaps(const struct daemon *daemon, const struct group_look *g
     return count;
 }
 
-/* Not if absent members alone say that it waits, and nothing of it is missing: then it is over. */
+/*
+ * Is it sure that it is missing? That it has not entered is what an absent one said before it may
+ * have; what the network has not got of it, is not there.
+ */
+static bool is_surely_missing(const struct group_look *group, const struct member_look *member)
+{
+    return !member->absent || (contributes(group, member) && member->part && member->part->known);
+}
+
+/* Not if absent members alone say that it waits, and nothing is surely missing: it may be over. */
 static void collective_add(const struct daemon *daemon, const struct group_look *group,
                            struct json_object *list)
 {
     struct json_object *ret = json_add_number(json_object_new_object(), "group", group->id);
     struct json_object *came = json_object_new_array(), *missing = json_object_new_array();
     struct json_object *differ = json_object_new_array();
-    uint32_t gaps;
+    uint32_t gaps, lacks = 0;
 
     json_add_text(ret, "name", group->waits->name);
     json_add_number(ret, "number", group->waits->number);
@@ -297,10 +306,12 @@ static void collective_add(const struct daemon *daemon, const struct group_look 
             json_add_number(one, "node", member->node);
             standstill_what(one, &member->says->what);
             json_object_array_add(differ, one);
+            lacks++;
         } else if (has_come(group, member)) {
             json_object_array_add(came, json_object_new_int64(member->node));
         } else {
             json_object_array_add(missing, missing_build(group, member));
+            lacks += is_surely_missing(group, member);
         }
     }
     json_object_object_add(ret, "came", came);
@@ -308,7 +319,7 @@ static void collective_add(const struct daemon *daemon, const struct group_look 
     json_object_object_add(ret, "differ", differ);
     gaps = add_gaps(daemon, group, ret);
     add_clash(daemon, group->clash, ret);
-    if (group->heard || gaps || json_object_array_length(came) != group->count)
+    if (group->heard || gaps || lacks)
         json_object_array_add(list, ret);
     else
         json_object_put(ret);

@@ -44,6 +44,8 @@ RUNS = {
     "skip-gather": ("skip-gather", (), (), True),
     "stopped": ("stopped", (), (), True),
     "stopped later": ("stopped-later", (), (), True),
+    "all stopped": ("all-stopped", (), (), True),
+    "adapters: all stopped": ("all-stopped", ("--profile", "qsnet3"), (), True),
     "flood": ("flood", ("--set", "raw_xpoint_slots=2"), (), True),
     "one-computes": ("one-computes", (), (), True),
     "over messages": ("skip-barrier", (), NO_SWITCHES, True),
@@ -207,6 +209,12 @@ class StandstillTest(FabemuCase):
                         self.BARRIER.replace("number 2", "number 3") + "ranks 0-2$",
                         "#3 has not entered it: .*; it is stopped$", "#3 is stopped$")
         self.assertNotIn("barrier, number 2 ", run.err)
+
+    def test_stopped__all(self):
+        """A broadcast is over, which nobody can say any more: nothing is told of it."""
+        for name in ("all stopped", "adapters: all stopped"):
+            run = self.said(name, *[f"#{n} is stopped$" for n in range(RANKS)])
+            self.assertNotIn("broadcast of 4", run.err)
 
     def test_stopped__while_others_send(self):
         """Its edge is full, and the network backs up: links say what they wait for."""

@@ -134,6 +134,19 @@ static void stopped_later(void)
     stopped();
 }
 
+/* All are, behind a broadcast: the others have said that they wait for it, and its root nothing. */
+static void all_stopped(void)
+{
+    int word = 0;
+
+    barrier();
+    if (rank == 0)
+        usleep(1500000); /* they tell once a second */
+    MPI_Bcast(&word, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    raise(SIGSTOP);
+    barrier();
+}
+
 /* Is process @pid stopped? Then it takes nothing any more, in none of its threads. */
 static bool is_stopped(int pid)
 {
@@ -211,6 +224,7 @@ static const struct {
     {"skip-gather", skip_gather},
     {"stopped", stopped},
     {"stopped-later", stopped_later},
+    {"all-stopped", all_stopped},
     {"one-computes", one_computes},
     {"all-compute", all_compute},
     {"flood", flood},

@@ -90,7 +90,7 @@ class Blow:
 
 def shared_files():
     return {path for folder in ("/dev/shm", os.environ.get("XDG_RUNTIME_DIR", "/run"), "/tmp")
-            for path in glob.glob(f"{folder}/*fabemu*/**", recursive=True)
+            for below in ("*fabemu*", "*fabemu*/*") for path in glob.glob(f"{folder}/{below}")
             if NAME in pathlib.Path(path).name}
 
 

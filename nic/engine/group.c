@@ -143,17 +143,20 @@ uint32_t engine_group_held(const struct engine_group *group)
 /* Whose result is on its way, or that waits for a conditional: each holds the group. */
 const char *engine_group_check(const struct engine_group *group)
 {
-    uint32_t waiting = 0;
+    uint32_t waiting = 0, open = 0;
 
     for (uint32_t i = 0; group->tree && i < group->tree->window; i++) {
         const struct engine_coll *state = &group->tree->state[i];
 
         waiting += (state->outs != 0) + state->asking;
+        open += state->have && state->hdr.kind != EMU_BARRIER;
         if ((state->have & ~group->tree->all && !state->made) || (state->made && !state->outs))
             return "a state of a collective has leaked";
     }
     if (waiting != atomic_load_explicit(&group->waiting, memory_order_relaxed))
         return "a result of a collective has leaked: nothing will send it";
+    if (group->tree && open != group->tree->open)
+        return "states of collectives are counted wrong";
     return NULL;
 }
 
@@ -184,8 +187,9 @@ bool engine_group_came(const struct engine_group *group, uint32_t seq)
 {
     const struct engine_coll *state = group->tree ? engine_state(group->tree, seq) : NULL;
 
-    return state && state->used && state->hdr.seq == seq &&
-           (!state->have || (state->have & emu_bit(ENGINE_HERE)));
+    return state && (engine_passed(group->tree, seq) ||
+                     (state->used && state->hdr.seq == seq &&
+                      (!state->have || (state->have & emu_bit(ENGINE_HERE)))));
 }
 
 const struct emu_clash *engine_group_clash(const struct engine_group *group)

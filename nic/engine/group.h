@@ -49,6 +49,12 @@ struct engine_coll {
 };
 static_assert(sizeof(struct engine_coll) == EMU_LINE, "those of a wide window leave the caches");
 
+/* Numbers in a row that have gone through without a state: between two tokens, mostly. */
+struct engine_row {
+    uint32_t from, to; /* the one behind them */
+};
+#define ENGINE_ROWS 3u /* as many half windows as may have such that somebody waits for */
+
 /* What a member of a group that combines has of it. */
 struct engine_tree {
     uint64_t all;    /* inputs there are: bits */
@@ -57,6 +63,9 @@ struct engine_tree {
     uint32_t window; /* numbers of the stream that may be under way; a power of two */
     bool unit;       /* of a combine unit */
     bool failed;     /* nothing is combined any more: a state was damaged, or a unit gave up */
+    uint32_t open;   /* states of reductions that have something */
+    struct engine_row passed[ENGINE_ROWS]; /* the last one first */
+    uint32_t forgot; /* the number at which states last forgot what they had been used for */
     /* reductions in the order of inputs: engine_kept() of each state; NULL: as they come */
     uint32_t *kept;
     struct engine_ask *ask;      /* of each state: what a barrier by conditional asks */
@@ -113,6 +122,24 @@ static inline struct emu_kept engine_kept(const struct engine_tree *tree,
         struct emu_kept){.buf =
                              &tree->kept[(size_t)(state - tree->state) * emu_kept_slots(tree->all)],
                          .all = tree->all};
+}
+
+/* Has number @seq gone through here lately? */
+static inline bool engine_passed(const struct engine_tree *tree, uint32_t seq)
+{
+    bool passed = false;
+
+    for (uint32_t i = 0; i < ENGINE_ROWS; i++)
+        passed |= seq - tree->passed[i].from < tree->passed[i].to - tree->passed[i].from;
+    return passed;
+}
+
+/* It has something, or has nothing any more. Barriers are not asked for. */
+static inline void engine_state_counts(struct engine_tree *tree, const struct engine_coll *state,
+                                       bool open)
+{
+    if (state->hdr.kind != EMU_BARRIER)
+        tree->open += open ? 1u : -1u;
 }
 
 static inline bool engine_state_in_order(const struct engine_tree *tree,
@@ -198,6 +225,16 @@ static inline bool engine_results_pass(const struct engine_trees *trees)
  * nobody is in it here any more they are dropped.
  */
 void engine_contribute_all(struct engine *e, const uint32_t *bufs, uint32_t count, uint64_t at_ps);
+
+/**
+ * engine_passes - where what comes from position @at of a reduction of @kind goes at once, by bits,
+ * as nothing else is combined with it here: it needs no state. 0: it does. Clock raw.
+ */
+uint64_t engine_passes(const struct engine *e, const struct engine_group *group, uint8_t kind,
+                       uint32_t at);
+
+/** engine_passed_run - @count full segments did, numbers from @seq on; the results are counted. */
+void engine_passed_run(struct engine *e, struct engine_group *group, uint32_t seq, uint32_t count);
 
 /** engine_all_ready - a conditional has found all members in the barrier @state. */
 void engine_all_ready(struct engine *e, struct engine_coll *state, uint64_t at_ps);

@@ -309,8 +309,8 @@ static inline void run_is_ageless(struct engine *e, const uint32_t *bufs, uint32
  * Of a long message or vector: full segments, which go where the packet that is being formed goes.
  * They join it, up to @most, with one look at what they have in common.
  */
-static uint32_t take_run(struct engine *e, struct emu_edge *edge, uint8_t kind, struct engine_to to,
-                         uint32_t most)
+static uint32_t take_run(struct engine *e, struct emu_edge *edge, const struct emu_hdr *hdr,
+                         struct engine_to to, uint32_t most)
 {
     uint32_t room = forming_room(e, to), run;
     struct engine_packet *p;
@@ -318,7 +318,8 @@ static uint32_t take_run(struct engine *e, struct emu_edge *edge, uint8_t kind, 
     if (!room)
         return 0;
     p = &e->send.packet[e->send.forming];
-    run = emu_edge_take_run(edge, kind, to.dst, &p->buf[p->count], room < most ? room : most);
+    run =
+        emu_edge_take_run(edge, hdr->kind, hdr->dst, &p->buf[p->count], room < most ? room : most);
     run_is_ageless(e, &p->buf[p->count], run);
     if (run)
         post_append_run(e, p, run);
@@ -326,15 +327,16 @@ static uint32_t take_run(struct engine *e, struct emu_edge *edge, uint8_t kind, 
 }
 
 /* The same, as a packet of their own. */
-static uint32_t take_new(struct engine *e, struct emu_edge *edge, uint8_t kind, struct engine_to to,
-                         uint32_t most)
+static uint32_t take_new(struct engine *e, struct emu_edge *edge, const struct emu_hdr *hdr,
+                         struct engine_to to, uint32_t most)
 {
     uint32_t room = packet_most(e, to) / EMU_SEG_BYTES, run;
     uint16_t i = e->send.free.first;
 
     if (take_waits(e) || !room || engine_flow_dead(e, to))
         return 0;
-    run = emu_edge_take_run(edge, kind, to.dst, e->send.packet[i].buf, room < most ? room : most);
+    run = emu_edge_take_run(edge, hdr->kind, hdr->dst, e->send.packet[i].buf,
+                            room < most ? room : most);
     if (!run)
         return 0;
     run_is_ageless(e, e->send.packet[i].buf, run);
@@ -345,14 +347,49 @@ static uint32_t take_new(struct engine *e, struct emu_edge *edge, uint8_t kind, 
     return run;
 }
 
-/* Of a long vector: contributions. */
-static uint32_t take_contributions(struct engine *e, struct emu_edge *edge, uint8_t kind,
-                                   uint32_t group, uint32_t most)
+static uint32_t take_full(struct engine *e, struct emu_edge *edge, const struct emu_hdr *hdr,
+                          struct engine_to to, uint32_t most)
 {
-    uint32_t bufs[ENGINE_SEGS_MAX];
-    uint32_t run =
-        emu_edge_take_run(edge, kind, group, bufs, most < ENGINE_SEGS_MAX ? most : ENGINE_SEGS_MAX);
+    uint32_t run = take_run(e, edge, hdr, to, most);
 
+    return run ? run : take_new(e, edge, hdr, to, most);
+}
+
+/* @count segments in the order in which they came, the last that the forming packet has. */
+static void take_passed(struct engine *e, struct engine_group *group, uint32_t count)
+{
+    const struct engine_packet *p = &e->send.packet[e->send.forming];
+    const uint32_t *buf = &p->buf[p->count - count];
+
+    for (uint32_t s = 0, row; s < count; s += row) {
+        uint32_t seq = engine_hdr(e, buf[s])->seq;
+
+        for (row = 1; s + row < count && engine_hdr(e, buf[s + row])->seq == seq + row;)
+            row++;
+        engine_passed_run(e, group, seq, row);
+    }
+}
+
+/*
+ * Of a long vector: contributions. Those that go on at once are taken as a message is, into the
+ * packet, and when there is room for it: else they wait here, in more memory than the inner caches
+ * have.
+ */
+static uint32_t take_contributions(struct engine *e, struct emu_edge *edge,
+                                   const struct emu_hdr *hdr, struct engine_group *group,
+                                   uint32_t most)
+{
+    uint64_t outs = engine_passes(e, group, hdr->kind, ENGINE_HERE);
+    uint32_t bufs[ENGINE_SEGS_MAX], run;
+
+    if (outs && !engine_passed(group->tree, hdr->seq)) {
+        run = take_full(e, edge, hdr, engine_result_to(e, group, emu_bits_first(outs)), most);
+        if (run)
+            take_passed(e, group, run);
+        return run;
+    }
+    most = most < ENGINE_SEGS_MAX ? most : ENGINE_SEGS_MAX;
+    run = emu_edge_take_run(edge, hdr->kind, group->id, bufs, most);
     run_is_ageless(e, bufs, run);
     if (run)
         engine_contribute_all(e, bufs, run, 0);
@@ -364,8 +401,7 @@ static uint32_t take_several(struct engine *e, struct emu_edge *edge, const stru
                              uint32_t most)
 {
     struct engine_to to = {.dst = hdr->dst};
-    const struct engine_group *group;
-    uint32_t run;
+    struct engine_group *group;
 
     if (hdr->kind > EMU_ALLREDUCE)
         return 0;
@@ -374,19 +410,36 @@ static uint32_t take_several(struct engine *e, struct emu_edge *edge, const stru
         if (!group || (hdr->kind != EMU_MULTICAST && !group->tree))
             return 0;
         if (hdr->kind != EMU_MULTICAST)
-            return take_contributions(e, edge, hdr->kind, hdr->dst, most);
+            return take_contributions(e, edge, hdr, group, most);
         to = engine_to_group(e, group, ENGINE_PLAIN);
     }
-    run = take_run(e, edge, hdr->kind, to, most);
-    return run ? run : take_new(e, edge, hdr->kind, to, most);
+    return take_full(e, edge, hdr, to, most);
+}
+
+/*
+ * Would the packet of a segment with this header have to wait? Of contributions those of a vector
+ * are asked that go on at once.
+ */
+static inline bool take_is_early(struct engine *e, const struct emu_hdr *hdr)
+{
+    uint8_t kind = engine_kind(hdr);
+    const struct engine_group *group;
+
+    if (!take_waits(e))
+        return false;
+    if (kind == EMU_UNICAST)
+        return !post_joins(e, hdr, (struct engine_to){.dst = hdr->dst});
+    if ((kind != EMU_REDUCE && kind != EMU_ALLREDUCE) || hdr->len != EMU_PAYLOAD_BYTES)
+        return false;
+    group = engine_group_of(e, hdr->dst);
+    return group && group->tree && engine_passes(e, group, kind, ENGINE_HERE);
 }
 
 /* Any other one, @seg: its header is in @entry. False: there is no room for it now. */
 static bool take_one(struct engine *e, struct emu_edge *edge, const struct emu_seg *seg,
                      struct emu_entry *entry)
 {
-    if (engine_kind(&entry->hdr) == EMU_UNICAST && take_waits(e) &&
-        !post_joins(e, &entry->hdr, (struct engine_to){.dst = entry->hdr.dst})) {
+    if (take_is_early(e, &entry->hdr)) {
         e->host.in_full = true; /* before it is copied */
         return false;
     }

@@ -88,7 +88,8 @@ static bool contribution_fits(const struct engine_coll *state, const struct emu_
     struct emu_hdr asked = *hdr;
 
     if (!state->have)
-        return !state->used || hdr->seq != state->hdr.seq;
+        return (!state->used || hdr->seq != state->hdr.seq) &&
+               (hdr->kind == EMU_BARRIER || !engine_passed(state->group->tree, hdr->seq));
     asked.kind = engine_kind(hdr);
     return !state->outs && !(state->have >> at & 1) && emu_combiner_agrees(&state->hdr, &asked);
 }
@@ -126,6 +127,30 @@ static bool state_damaged(struct engine *e, const struct engine_coll *state)
     return true;
 }
 
+#define TREE_FORGETS (1u << 30) /* numbers */
+
+/*
+ * A state begins, number @seq. Numbers come again after 2^32, so what has been is forgotten long
+ * before. Every half window has a token, so that none of these goes by unseen.
+ */
+static void tree_goes_on(struct engine_tree *tree, uint32_t seq)
+{
+    uint32_t since = seq - tree->forgot;
+
+    for (uint32_t i = 0; i < ENGINE_ROWS; i++) {
+        uint32_t behind = seq - tree->passed[i].to;
+
+        if (behind >= tree->window && behind < TREE_FORGETS)
+            tree->passed[i].from = tree->passed[i].to = seq;
+    }
+    if (since < TREE_FORGETS || since >= 2 * TREE_FORGETS)
+        return;
+    tree->forgot = seq;
+    for (uint32_t i = 0; i < tree->window; i++)
+        if (!tree->state[i].have)
+            tree->state[i].used = false;
+}
+
 /* False: the state is damaged, and nothing was done. */
 static bool state_add(struct engine *e, struct engine_coll *state, uint32_t from, uint32_t buf,
                       uint64_t at_ps)
@@ -140,8 +165,10 @@ static bool state_add(struct engine *e, struct engine_coll *state, uint32_t from
     if (!state->have) {
         state->hdr = *engine_hdr(e, buf);
         state->hdr.kind = engine_kind(&state->hdr);
+        tree_goes_on(state->group->tree, state->hdr.seq);
         state->used = true;
         state->flipped = false;
+        engine_state_counts(state->group->tree, state, true);
     }
     if (engine_state_in_order(tree, state)) {
         at = emu_kept_at(engine_kept(tree, state), from);
@@ -312,6 +339,7 @@ static bool result_go(struct engine *e, struct engine_coll *state, uint64_t at_p
         state->outs = rest;
     }
     state->have = 0;
+    engine_state_counts(state->group->tree, state, false);
     return true;
 }
 
@@ -361,6 +389,7 @@ static void results_drop(struct engine *e)
             emu_pool_drop(engine_cache(e), state->buf);
             state->have = 0;
             state->made = false;
+            engine_state_counts(state->group->tree, state, false);
         }
         state->outs = 0;
         state->group->tree->failed = true;

@@ -18,24 +18,63 @@ struct vector_run {
     /* Of the next one. Not counted up in a header, which would be compared as a word while its
        number is still being stored: the processor waits for that, 7 % of a reduce's worker. */
     uint64_t says;
+    bool passes;   /* they go on as they are, and no state knows of them */
     uint64_t had;  /* whose contributions its state has */
     uint64_t outs; /* where results go; 0: there are none yet */
     struct engine_to to;
     uint32_t room; /* for results, now */
 };
 
+/*
+ * Of a chain the last one only hands on what its host contributes, and the root what it gets. That
+ * nothing else has a state makes sure that nobody does something else meanwhile.
+ */
+uint64_t engine_passes(const struct engine *e, const struct engine_group *group, uint8_t kind,
+                       uint32_t at)
+{
+    const struct engine_tree *tree = group->tree;
+
+    if (tree->open || tree->kept || tree->failed || e->tree.faults ||
+        !engine_results_pass(&e->tree))
+        return 0;
+    return engine_outs(tree, kind, emu_bit(at));
+}
+
+void engine_passed_run(struct engine *e, struct engine_group *group, uint32_t seq, uint32_t count)
+{
+    struct engine_tree *tree = group->tree;
+    struct engine_row *row = tree->passed;
+
+    if (row->to != seq) {
+        memmove(row + 1, row, (ENGINE_ROWS - 1) * sizeof *row);
+        row->from = seq;
+    }
+    row->to = seq + count;
+    if (row->to - row->from > tree->window)
+        row->from = row->to - tree->window;
+    emu_count(&e->counts.contributions, count);
+    emu_count(&e->counts.results, count);
+}
+
 /* What the first of a run says and finds. False: it is not for us. */
 static inline bool run_begin(struct engine *e, struct vector_run *run, uint32_t buf)
 {
     struct engine_tree *tree = run->group->tree;
     const struct emu_hdr *hdr = engine_hdr(e, buf);
-    const struct engine_coll *state = engine_state(tree, hdr->seq);
+    const struct engine_coll *state;
 
-    if ((hdr->kind != EMU_REDUCE && hdr->kind != EMU_ALLREDUCE) || hdr->len != EMU_PAYLOAD_BYTES ||
-        state->outs || state->have >> run->at & 1)
+    if ((hdr->kind != EMU_REDUCE && hdr->kind != EMU_ALLREDUCE) || hdr->len != EMU_PAYLOAD_BYTES)
         return false;
     run->hdr = *hdr;
     run->says = emu_hdr_words(hdr).says;
+    run->had = 0;
+    run->outs = engine_passes(e, run->group, hdr->kind, run->at);
+    run->passes = run->outs;
+    if (run->passes)
+        return !engine_passed(tree, hdr->seq);
+    state = engine_state(tree, hdr->seq);
+    if (state->outs || state->have >> run->at & 1)
+        return false;
     run->had = state->have;
     run->outs = engine_outs(tree, hdr->kind, run->had | emu_bit(run->at));
     return true;
@@ -71,7 +110,8 @@ static inline bool run_add(struct engine *e, const struct vector_run *run,
         state->outs)
         return false;
     if (!run->had) {
-        if (state->used && state->hdr.seq == (uint32_t)run->says)
+        if ((state->used && state->hdr.seq == (uint32_t)run->says) ||
+            engine_passed(run->group->tree, (uint32_t)run->says))
             return false;
         state->hdr = *engine_hdr(e, buf);
         state->used = true;
@@ -89,16 +129,14 @@ static inline bool run_add(struct engine *e, const struct vector_run *run,
     return true;
 }
 
-/* The result of @state, which is over: a reference to it. */
-static inline uint32_t run_result(struct engine *e, const struct vector_run *run,
-                                  struct engine_coll *state)
+/* The reference to @buf, in which it is, as a result. */
+static inline uint32_t run_result(struct engine *e, const struct vector_run *run, uint32_t buf)
 {
-    state->have = 0;
     if (run->outs == emu_bit(ENGINE_HERE)) /* it may be read where it is, by others, too */
-        return state->buf;
-    state->buf = emu_combiner_own(engine_cache(e), state->buf, EMU_PAYLOAD_BYTES);
-    engine_hdr(e, state->buf)->src = e->node;
-    return state->buf;
+        return buf;
+    buf = emu_combiner_own(engine_cache(e), buf, EMU_PAYLOAD_BYTES);
+    engine_hdr(e, buf)->src = e->node;
+    return buf;
 }
 
 /* @count results leave. */
@@ -107,7 +145,6 @@ static void run_leave(struct engine *e, const struct vector_run *run, const uint
 {
     bool here = run->outs & emu_bit(ENGINE_HERE), others = run->outs & ~emu_bit(ENGINE_HERE);
 
-    emu_count(&e->counts.results, count);
     for (uint32_t s = 0; here && others && s < count; s++)
         emu_pool_share(engine_cache(e)->pool, bufs[s], 1);
     if (here)
@@ -145,14 +182,40 @@ static uint32_t run_take(struct engine *e, struct vector_run *run, const uint32_
 
         if (!run_add(e, run, state, bufs[taken]))
             break;
-        if (run->outs)
-            result[taken] = run_result(e, run, state);
-        else
+        if (run->outs) {
+            state->have = 0;
+            result[taken] = run_result(e, run, state->buf);
+        } else {
             state->have |= emu_bit(run->at);
+        }
     }
+    if (run->had && run->outs)
+        tree->open -= taken;
+    else if (!run->had && !run->outs)
+        tree->open += taken;
     emu_count(&e->counts.contributions, taken);
+    if (run->outs)
+        emu_count(&e->counts.results, taken);
     if (run->outs && taken)
         run_leave(e, run, result, taken);
+    return taken;
+}
+
+/* The same of what passes. */
+static uint32_t run_pass(struct engine *e, struct vector_run *run, const uint32_t *bufs,
+                         uint32_t count)
+{
+    uint32_t result[ENGINE_SEGS_MAX], taken = 0;
+
+    for (; taken < count && taken < run->room; taken++, run->says = emu_hdr_next(run->says)) {
+        if (emu_hdr_words(engine_hdr(e, bufs[taken])).says != run->says)
+            break;
+        result[taken] = run_result(e, run, bufs[taken]);
+    }
+    if (!taken)
+        return 0;
+    engine_passed_run(e, run->group, run->hdr.seq, taken);
+    run_leave(e, run, result, taken);
     return taken;
 }
 
@@ -169,7 +232,8 @@ static uint32_t runs_take(struct engine *e, struct engine_group *group, uint32_t
         run_aim(e, &run, count - taken);
         if (run.had)
             run_fetch(e, &run, count - taken);
-        some = run_take(e, &run, &bufs[taken], count - taken);
+        some = run.passes ? run_pass(e, &run, &bufs[taken], count - taken)
+                          : run_take(e, &run, &bufs[taken], count - taken);
     }
     return taken;
 }

@@ -33,7 +33,7 @@ uint32_t nic_group_receive_run(struct fabemu *fab, const struct emu_seg *seg, ui
     struct fabemu_group *g;
     uint32_t run;
 
-    if (seg->hdr.kind != EMU_ALLREDUCE &&
+    if (seg->hdr.kind != EMU_ALLREDUCE && seg->hdr.kind != EMU_REDUCE &&
         (seg->hdr.kind != EMU_MULTICAST || seg->hdr.op != NIC_MULTICAST_STREAM))
         return 0;
     g = nic_group_find(fab, seg->hdr.dst);

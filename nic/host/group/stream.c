@@ -215,12 +215,28 @@ static size_t segment_bytes(const struct nic_coll *c, uint64_t k)
     return left < c->step ? (size_t)left : c->step;
 }
 
+/* @bytes of @seg are the k-th segment's result. Who gets a reduction has not contributed to it. */
+static inline void result_store(const struct nic_coll *c, uint64_t k, const struct emu_seg *seg,
+                                size_t bytes)
+{
+    uint8_t *out = c->out + k * c->step;
+    const uint8_t *in;
+
+    if (c->kind != EMU_REDUCE) {
+        emu_copy(out, seg->payload, bytes);
+        return;
+    }
+    in = c->in + k * c->step;
+    if (in != out) /* its own first, then the others' */
+        emu_copy(out, in, bytes);
+    emu_combine_fold(c->op, c->type, out, seg->payload, bytes);
+}
+
 /* The k-th segment's result is here. */
 static void segment_store(struct fabemu_group *g, struct nic_coll *c, uint64_t k,
                           const struct emu_seg *seg)
 {
     size_t bytes = segment_bytes(c, k);
-    uint8_t *out = c->out ? c->out + k * c->step : NULL;
     bool reduces = c->kind == EMU_REDUCE || c->kind == EMU_ALLREDUCE;
 
     if (seg->hdr.kind != c->kind || seg->hdr.len != bytes ||
@@ -229,17 +245,8 @@ static void segment_store(struct fabemu_group *g, struct nic_coll *c, uint64_t k
         clash_note(g, c->first + k, bytes, seg);
         return;
     }
-    if (!bytes)
-        return;
-    if (c->kind == EMU_REDUCE) { /* own contribution first, then the others' */
-        const uint8_t *in = c->in + k * c->step;
-
-        if (in != out)
-            emu_copy(out, in, bytes);
-        emu_combine_fold(c->op, c->type, out, seg->payload, bytes);
-    } else {
-        emu_copy(out, seg->payload, bytes);
-    }
+    if (bytes)
+        result_store(c, k, seg, bytes);
 }
 
 /* A segment of the stream for a bound index. */
@@ -559,12 +566,12 @@ uint32_t nic_stream_receive_run(struct fabemu_group *g, const struct emu_seg *se
     struct nic_coll **owner = &g->owner[slot_of(g, hdr.seq)], *c = *owner;
 
     if (ahead >= g->window || is_token(g, ahead) || index >= g->bound || !c || !c->awaits ||
-        !c->out || c->kind == EMU_REDUCE || !run_has(c, seg))
+        !c->out || !run_has(c, seg))
         return 0;
     k = index - c->first;
     most = (uint32_t)least(most, run_most(g, c, k));
     while (run < most && owner[run] == c) {
-        emu_copy(c->out + (k + run) * c->step, seg->payload, c->step);
+        result_store(c, k + run, seg, c->step);
         owner[run++] = NULL;
         emu_edge_nic_pop(nic);
         if (run == most || !(seg = emu_edge_nic_peek(nic, g->fab->now_ps)) ||

@@ -692,7 +692,7 @@ static void post_of(struct world *w, uint32_t node, uint32_t group, uint8_t kind
     struct emu_hdr hdr = {.dst = group,
                           .seq = number,
                           .kind = kind,
-                          .len = EMU_PAYLOAD_BYTES,
+                          .len = kind == EMU_BARRIER ? 0 : EMU_PAYLOAD_BYTES,
                           .op = kind == EMU_MULTICAST ? 0 : EMU_SUM,
                           .type = kind == EMU_MULTICAST ? 0 : EMU_U64};
     uint64_t payload[EMU_PAYLOAD_BYTES / 8];
@@ -876,6 +876,14 @@ static struct engine_coll *state_of(struct engine *e, uint32_t group, uint32_t n
     return engine_state(engine_group_of(e, group)->tree, number);
 }
 
+/* The engine @e does not know any more that the first four were made there. */
+static void forget_four(struct engine *e, uint32_t group)
+{
+    for (uint32_t i = 1; i <= 4; i++)
+        state_of(e, group, i)->used = false;
+    memset(engine_group_of(e, group)->tree->passed, 0, sizeof(struct engine_row[ENGINE_ROWS]));
+}
+
 /* A member makes its contributions again, before there is a result, or after. */
 static void contributions_made_twice(uint8_t kind)
 {
@@ -892,8 +900,7 @@ static void contributions_made_twice(uint8_t kind)
     }
     CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.against), 4);
     CU_ASSERT_EQUAL(emu_count_read(&w.from->counts.against), 4);
-    for (uint32_t i = 1; i <= 4; i++)
-        state_of(w.from, group, i)->used = false; /* it sends them again */
+    forget_four(w.from, group); /* it sends them again */
     post_four(&w, 1, group, kind);
     settle(&w);
     CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.against), 8);
@@ -902,8 +909,7 @@ static void contributions_made_twice(uint8_t kind)
         post_four(&w, n, group, kind);
     settle(&w);
     CU_ASSERT_TRUE(came_of(&w, 3, group, kind == EMU_REDUCE ? 3 : 4, kind == EMU_REDUCE ? 3 : 6));
-    for (uint32_t i = 1; i <= 4; i++)
-        state_of(w.from, group, i)->used = false;
+    forget_four(w.from, group);
     post_four(&w, 0, group, kind); /* and when it is over */
     post_four(&w, 1, group, kind);
     settle(&w);
@@ -917,6 +923,98 @@ static void contributions__made_twice_count_once(void)
 {
     contributions_made_twice(EMU_REDUCE);
     contributions_made_twice(EMU_ALLREDUCE);
+}
+
+/* Node 1's contributions from @from to @to, which it only hands on. */
+static void post_row(struct world *w, uint32_t group, uint32_t from, uint32_t to)
+{
+    for (uint32_t i = from; i <= to; i++)
+        post_of(w, 1, group, EMU_REDUCE, i);
+    settle(w);
+}
+
+/* What an adapter only hands on needs no state, and it knows all the same that it was here. */
+static void contributions__handed_on_have_no_state(void)
+{
+    struct engine_group *of;
+    struct world w;
+    uint32_t group;
+
+    world_open(&w, NULL);
+    group = world_group_of_first(w.edges.fabric, 4);
+    world_look(&w, 1, 0);
+    of = engine_group_of(w.from, group);
+    post_row(&w, group, 1, 6);
+    post_row(&w, group, 8, 13); /* 7 was a token */
+    for (uint32_t i = 0; i <= 14; i++) {
+        CU_ASSERT_EQUAL(engine_group_came(of, i), i != 0 && i != 7 && i != 14);
+        CU_ASSERT_EQUAL(state_of(w.from, group, i)->used, false);
+    }
+    CU_ASSERT_EQUAL(emu_count_read(&w.from->counts.results), 12);
+    CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.contributions), 12);
+    post_row(&w, group, 3, 4); /* again */
+    post_row(&w, group, 9, 9);
+    CU_ASSERT_EQUAL(emu_count_read(&w.from->counts.against), 3);
+    CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.contributions), 12);
+    CU_ASSERT_PTR_NULL(engine_group_check(of));
+    CU_ASSERT_PTR_NULL(engine_group_check(engine_group_of(w.to, group)));
+    CU_ASSERT_EQUAL(engine_group_of(w.to, group)->tree->open, 12);
+    world_close(&w);
+}
+
+/* In a group of which a state is open nothing goes by it: members that do not agree are told of. */
+static void contributions__are_not_handed_on_past_a_state(void)
+{
+    struct world w;
+    uint32_t group;
+
+    world_open(&w, "packet_bytes=1024 combining=switch");
+    group = world_group_of_first(w.edges.fabric, 2);
+    world_look(&w, 1, w.edges.nodes);        /* the unit of the switch */
+    post_of(&w, 0, group, EMU_ALLREDUCE, 1); /* waits for the other's */
+    settle(&w);
+    CU_ASSERT_EQUAL(engine_group_of(w.to, group)->tree->open, 1);
+    post_of(&w, 1, group, EMU_REDUCE, 1);
+    settle(&w);
+    CU_ASSERT_PTR_NOT_NULL(engine_group_clash(engine_group_of(w.to, group)));
+    CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.against), 1);
+    world_close(&w);
+}
+
+/* A token of all members. */
+static void post_token(struct world *w, uint32_t group, uint32_t number)
+{
+    struct emu_seg seg;
+
+    for (uint32_t n = 0; n < 4; n++)
+        post_of(w, n, group, EMU_BARRIER, number);
+    settle(w);
+    for (uint32_t n = 0; n < 4; n++)
+        CU_ASSERT_TRUE(edges_take(&w->edges, n, &seg) && seg.hdr.seq == number);
+}
+
+/* Numbers come again after 2^32: what was, by a state or without one, is no second time then. */
+static void contributions__come_again_after_all_numbers(void)
+{
+    struct engine_group *of;
+    struct world w;
+    uint32_t group;
+
+    world_open(&w, NULL);
+    group = world_group_of_first(w.edges.fabric, 4);
+    world_look(&w, 1, 0);
+    of = engine_group_of(w.from, group);
+    post_row(&w, group, 1, 4);
+    CU_ASSERT_TRUE(engine_group_came(of, 2));
+    for (uint32_t i = 0; i <= 8; i++) { /* the last one is the first one again */
+        post_token(&w, group, 5 + (i << 29));
+        CU_ASSERT_EQUAL(engine_group_came(of, 2), i == 0);
+        CU_ASSERT_TRUE(engine_group_came(of, 5 + (i << 29)));
+    }
+    post_row(&w, group, 1, 4);
+    CU_ASSERT_EQUAL(emu_count_read(&w.from->counts.against), 0);
+    CU_ASSERT_EQUAL(emu_count_read(&w.from->counts.results), 8);
+    world_close(&w);
 }
 
 /* The only packet that is on its way from the engine that is looked at is as it was sent. */
@@ -1239,6 +1337,9 @@ int main(void)
         CASE(whole__of_contributions_to_no_group_is_dropped),
         CASE(whole__to_a_group_is_delivered),
         CASE(contributions__made_twice_count_once),
+        CASE(contributions__handed_on_have_no_state),
+        CASE(contributions__are_not_handed_on_past_a_state),
+        CASE(contributions__come_again_after_all_numbers),
         CASE(contributions__are_kept_by_their_sender),
         CASE(contributions__that_are_the_result_are_kept_by_their_sender),
         CASE(contributions__to_what_has_failed_are_dropped),

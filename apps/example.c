@@ -102,7 +102,7 @@ static void sum(struct self *me)
     check(fabemu_wait(me->fab, &req), "allreduce");
     /* for the report's table: the library does not know which of its operations is one of ours */
     if (me->node == 0)
-        fabemu_count_in_switch(me->fab, FABEMU_COLL_ALLREDUCE);
+        fabemu_count_in_network(me->group, FABEMU_COLL_ALLREDUCE);
     printf("node %u: the sum of all is %lld\n", me->node, (long long)all);
 }
 
@@ -140,7 +140,7 @@ int main(int argc, char **argv)
     check(fabemu_barrier(me.group, &req), "barrier");
     check(fabemu_wait(me.fab, &req), "barrier");
     if (me.node == 0)
-        fabemu_count_in_switch(me.fab, FABEMU_COLL_BARRIER);
+        fabemu_count_in_network(me.group, FABEMU_COLL_BARRIER);
     ring(&me);
     fabemu_group_leave(me.group);
     fabemu_queue_close(me.queue);

@@ -767,10 +767,10 @@ enum fabemu_why {
 };
 
 /**
- * fabemu_count_in_switch, fabemu_count_elsewhere - count one collective; by one member of each
- * (rank 0).
+ * fabemu_count_in_network, fabemu_count_elsewhere - count one collective, that @group has carried
+ * out, or that ran by other means; by one member of each (rank 0).
  */
-FABEMU_API void fabemu_count_in_switch(struct fabemu *fab, enum fabemu_coll coll);
+FABEMU_API void fabemu_count_in_network(struct fabemu_group *group, enum fabemu_coll coll);
 FABEMU_API void fabemu_count_elsewhere(struct fabemu *fab, enum fabemu_coll coll,
                                        enum fabemu_why why);
 

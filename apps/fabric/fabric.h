@@ -215,7 +215,8 @@ struct fabric_totals {
     uint64_t combined;             /* contributions taken by combine units, or adapters */
     uint64_t results;              /* results they sent */
     uint64_t multicasts;           /* segments that a switch copied to several ports */
-    uint64_t in_switch[4];         /* collectives, as the processes count them: enum fabemu_coll */
+    uint64_t in_network[4];        /* collectives, as the processes count them: enum fabemu_coll */
+    uint64_t crossing[4];          /* of these, of two whose contributions crossed */
     uint64_t elsewhere[4][8];      /* by enum fabemu_coll, enum fabemu_why */
     double real_time_factor;       /* clock real: emulated transit time / actual; else 1 */
     uint64_t worst_lag_ns;         /* clock real: furthest that an event was late */

@@ -342,7 +342,8 @@ static void totals_add_edge(struct fabric_totals *to, const struct emu_edge *edg
     to->dropped_bad += emu_count_read(&edge->bad);
     to->dropped_dead += emu_count_read(&edge->dead);
     for (unsigned c = 0; c < 4; c++) {
-        to->in_switch[c] += emu_count_read(&stats->in_switch[c]);
+        to->in_network[c] += emu_count_read(&stats->in_network[c]);
+        to->crossing[c] += emu_count_read(&stats->crossing[c]);
         for (unsigned w = 0; w < 8; w++)
             to->elsewhere[c][w] += emu_count_read(&stats->elsewhere[c][w]);
     }

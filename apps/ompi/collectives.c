@@ -183,7 +183,7 @@ static int finish(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
     if (OPAL_UNLIKELY(err))
         return failed(module, comm, coll, err);
     if (module->counts)
-        fabemu_count_in_switch(module->fab, coll);
+        fabemu_count_in_network(module->group, coll);
     return OMPI_SUCCESS;
 }
 

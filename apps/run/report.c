@@ -76,14 +76,16 @@ static struct json_object *collectives(const struct fabric_totals *totals,
         struct mechanism how = mechanism_of(profile, coll);
         struct json_object *one = json_object_new_object();
         struct json_object *why = json_object_new_object();
+        uint64_t combined = totals->in_network[coll] - totals->crossing[coll];
         uint64_t elsewhere = 0;
         for (int i = 0; i < FABEMU_WHYS; i++) {
             elsewhere += totals->elsewhere[coll][i];
             if (totals->elsewhere[coll][i])
                 json_add_number(why, why_names[i], totals->elsewhere[coll][i]);
         }
-        json_add_number(one, "in_switch", how.in_adapter ? 0 : totals->in_switch[coll]);
-        json_add_number(one, "in_adapter", how.in_adapter ? totals->in_switch[coll] : 0);
+        json_add_number(one, "in_switch", how.in_adapter ? 0 : combined);
+        json_add_number(one, "in_adapter", how.in_adapter ? combined : 0);
+        json_add_number(one, "crossing", totals->crossing[coll]);
         json_add_number(one, "elsewhere", elsewhere);
         json_object_object_add(one, "why", why);
         json_add_text(one, "mechanism", how.name);
@@ -292,8 +294,8 @@ static const char *plural(long long count)
 
 static void print_collective(FILE *out, const char *name, struct json_object *one)
 {
-    fprintf(out, "    %-10s %12lld %12lld %12lld", name, number(one, "in_switch"),
-            number(one, "in_adapter"), number(one, "elsewhere"));
+    fprintf(out, "    %-10s %12lld %12lld %12lld %12lld", name, number(one, "in_switch"),
+            number(one, "in_adapter"), number(one, "crossing"), number(one, "elsewhere"));
     struct json_object *why = member(one, "why");
     const char *before = "   (";
     if (why) {
@@ -550,7 +552,7 @@ void report_print(FILE *out, struct json_object *report)
     fprintf(out, "\n  combining    %lld contributions, %lld results, %lld multicasts\n",
             number(combined, "contributions"), number(combined, "results"),
             number(combined, "multicasts"));
-    fprintf(out, "  collectives   in switches  in adapters    elsewhere\n");
+    fprintf(out, "  collectives   in switches  in adapters     crossing    elsewhere\n");
     for (int coll = 0; coll < FABEMU_COLLS; coll++)
         print_collective(out, coll_names[coll],
                          member(member(report, "collectives"), coll_names[coll]));

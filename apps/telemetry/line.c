@@ -221,7 +221,7 @@ static void put_collectives(const struct telemetry *t, struct telemetry_text *te
 
         for (int w = 0; w < FABEMU_WHYS; w++)
             elsewhere += t->totals.elsewhere[c][w];
-        ROW(text, (int64_t)t->totals.in_switch[c], (int64_t)elsewhere);
+        ROW(text, (int64_t)t->totals.in_network[c], (int64_t)elsewhere);
     }
     list_end(text);
 }

@@ -161,7 +161,7 @@ static void sum(struct self *me, void *mine, void *all, size_t count, enum fabem
     check(fabemu_allreduce(me->group, mine, all, count, FABEMU_SUM, type, &req), "all-reduce");
     wait_for(me, &req, "all-reduce");
     if (me->node == 0)
-        fabemu_count_in_switch(me->fab, FABEMU_COLL_ALLREDUCE);
+        fabemu_count_in_network(me->group, FABEMU_COLL_ALLREDUCE);
 }
 
 /* What all do next: node 0 looks at the clock, and the others add nothing to what it says. */

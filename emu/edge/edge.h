@@ -33,7 +33,7 @@
 
 #define EMU_EDGE_MAGIC 0x656764656d756266u /* "fbumedge" */
 /* of edges, of what processes say over them, and of the control protocol */
-#define EMU_EDGE_VERSION 11u
+#define EMU_EDGE_VERSION 12u
 /*
  * Of each ring; a power of two. A ring is more than a core's caches hold: its lines have gone to
  * the cache that cores share by the time the other end wants them, and come from there in a third
@@ -95,7 +95,8 @@ static inline void emu_edge_prefetch(const struct emu_edge_slot *ring, uint32_t 
 
 /* Counts that the process keeps about itself; the fabric copies them out at the end. */
 struct emu_edge_stats {
-    _Atomic uint64_t in_switch[4];    /* by enum fabemu_coll */
+    _Atomic uint64_t in_network[4];   /* by enum fabemu_coll */
+    _Atomic uint64_t crossing[4];     /* of these, by two members: EMU_CROSSING */
     _Atomic uint64_t elsewhere[4][8]; /* by enum fabemu_coll, enum fabemu_why */
 };
 
@@ -139,6 +140,7 @@ struct emu_edge_shared {
     uint64_t origin_ns;      /* CLOCK_MONOTONIC when the fabric's time was 0 */
     uint64_t nic_send_ps;    /* profile: from the post to the wire */
     uint32_t shelf_slots;    /* of the shelf that comes with it; 0: none does */
+    uint32_t crosses;        /* 1: in groups of two contributions may be EMU_CROSSING */
 
     /* Written by the adapter; the fabric reads. */
     alignas(EMU_LINE) _Atomic uint32_t up_tail; /* segments posted, free-running */

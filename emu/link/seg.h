@@ -74,6 +74,9 @@ enum emu_kind {
 
 /* With acknowledgments the upper bits of emu_hdr.kind say more of one. */
 enum emu_kind_bits {
+    /* added by a host to what a member of a group of two contributes, where adapters combine: the
+       other member's host gets it as it is, and combines both */
+    EMU_CROSSING = 8,
     EMU_NOTIFY =
         32, /* added by a host to EMU_UNICAST or EMU_MULTICAST: tell me when all have it; and
                by its adapter, to the same header without payload: they have */
@@ -183,7 +186,7 @@ static inline uint64_t emu_hdr_next(uint64_t says)
 /** emu_hdr_kind - enum emu_kind, without enum emu_kind_bits. Pure. */
 static inline unsigned emu_hdr_kind(const struct emu_hdr *hdr)
 {
-    return hdr->kind & (EMU_NOTIFY - 1u);
+    return hdr->kind & (EMU_CROSSING - 1u);
 }
 
 /** emu_hdr_is_of - is it a segment of group @id? Pure. */

@@ -7,33 +7,32 @@
 #include "nic/engine/timed.h"
 
 /*
- * Is something of it for what all members do together? What the host asks to be told of, a probe,
- * an alarm, a put, nobody waits for but the host itself.
+ * Is this segment of @p for what all members of a group do together? What the host asks to be told
+ * of, a probe, an alarm, a put, nobody waits for but the host itself.
  */
-static bool packet_of_all(struct engine *e, const struct engine_packet *p)
+static bool segment_of_all(const struct engine_packet *p, const struct emu_hdr *hdr)
 {
-    if (p->class == ENGINE_TREE)
+    if (p->class == ENGINE_TREE || (hdr->kind & EMU_CROSSING))
         return true;
-    for (uint32_t s = 0; p->group && p->class == ENGINE_PLAIN && s < p->count; s++)
-        if (!(engine_hdr(e, p->buf[s])->kind & EMU_NOTIFY))
-            return true;
-    return false;
+    return p->group && p->class == ENGINE_PLAIN && !(hdr->kind & EMU_NOTIFY);
 }
 
 /*
  * A combine unit has no host that could hear of it, and a node's may have left the group, or end
  * before it hears of it: the manager looks (engine_group_gave_up()).
  */
-static void group_gives_up(struct engine *e, const struct engine_packet *p)
+static void groups_give_up(struct engine *e, const struct engine_packet *p)
 {
-    struct engine_group *group =
-        packet_of_all(e, p) ? engine_group_of(e, engine_hdr(e, p->buf[0])->dst) : NULL;
+    for (uint32_t s = 0; s < p->count; s++) {
+        const struct emu_hdr *hdr = engine_hdr(e, p->buf[s]);
+        struct engine_group *group = segment_of_all(p, hdr) ? engine_group_of(e, hdr->dst) : NULL;
 
-    if (!group)
-        return;
-    group->gave_up = true;
-    if (group->tree && group->tree->unit)
-        group->tree->failed = true;
+        if (!group)
+            continue;
+        group->gave_up = true;
+        if (group->tree && group->tree->unit)
+            group->tree->failed = true;
+    }
 }
 
 void engine_back(struct engine *e, uint16_t i, enum engine_notice word, uint64_t at_ps)
@@ -41,7 +40,7 @@ void engine_back(struct engine *e, uint16_t i, enum engine_notice word, uint64_t
     struct engine_packet *p = &e->send.packet[i];
 
     if (word == ENGINE_NOTICE_FAILED)
-        group_gives_up(e, p);
+        groups_give_up(e, p);
     p->state = ENGINE_BACK;
     p->back = word;
     engine_list_add(&e->send.back, e->send.join, i);

@@ -233,8 +233,17 @@ void engine_contribute_all(struct engine *e, const uint32_t *bufs, uint32_t coun
 uint64_t engine_passes(const struct engine *e, const struct engine_group *group, uint8_t kind,
                        uint32_t at);
 
+/** engine_goes_on - something begins with number @seq: what has been long ago is forgotten. */
+void engine_goes_on(struct engine_tree *tree, uint32_t seq);
+
+/** engine_passes_note - numbers from @seq on, @count of them, go through. */
+void engine_passes_note(struct engine_tree *tree, uint32_t seq, uint32_t count);
+
 /** engine_passed_run - @count full segments did, numbers from @seq on; the results are counted. */
 void engine_passed_run(struct engine *e, struct engine_group *group, uint32_t seq, uint32_t count);
+
+/** engine_other - the other member of a group of two; ENGINE_NO_NODE: it has more. */
+uint32_t engine_other(const struct engine_group *group);
 
 /** engine_all_ready - a conditional has found all members in the barrier @state. */
 void engine_all_ready(struct engine *e, struct engine_coll *state, uint64_t at_ps);

@@ -201,6 +201,26 @@ static bool take_post(struct engine *e, uint32_t buf, struct engine_to to, uint6
            engine_post(e, buf, to, at_ps);
 }
 
+/* For the other one of two. */
+static struct engine_to crossing_to(const struct engine_group *group)
+{
+    return (struct engine_to){.dst = engine_other(group)};
+}
+
+static bool take_crossing(struct engine *e, struct engine_group *group, uint32_t buf,
+                          uint64_t at_ps)
+{
+    uint32_t seq = engine_hdr(e, buf)->seq;
+    struct engine_to to = crossing_to(group);
+
+    if (to.dst == ENGINE_NO_NODE)
+        return take_refused(e, buf, at_ps);
+    if (!take_post(e, buf, to, at_ps))
+        return false;
+    engine_passes_note(group->tree, seq, 1);
+    return true;
+}
+
 /* What it is for says its kind, and where it goes its group. */
 static bool take_segment(struct engine *e, uint32_t buf, uint64_t at_ps)
 {
@@ -224,6 +244,8 @@ static bool take_segment(struct engine *e, uint32_t buf, uint64_t at_ps)
         return take_set(e, group, buf, at_ps);
     if (kind == EMU_TEST)
         return take_test(e, group, buf, at_ps);
+    if (hdr->kind & EMU_CROSSING)
+        return take_crossing(e, group, buf, at_ps);
     engine_contribute(e, group, e->node, buf, at_ps);
     return true;
 }
@@ -366,7 +388,7 @@ static void take_passed(struct engine *e, struct engine_group *group, uint32_t c
 
         for (row = 1; s + row < count && engine_hdr(e, buf[s + row])->seq == seq + row;)
             row++;
-        engine_passed_run(e, group, seq, row);
+        engine_passes_note(group->tree, seq, row);
     }
 }
 
@@ -386,6 +408,8 @@ static uint32_t take_contributions(struct engine *e, struct emu_edge *edge,
         run = take_full(e, edge, hdr, engine_result_to(e, group, emu_bits_first(outs)), most);
         if (run)
             take_passed(e, group, run);
+        emu_count(&e->counts.contributions, run);
+        emu_count(&e->counts.results, run);
         return run;
     }
     most = most < ENGINE_SEGS_MAX ? most : ENGINE_SEGS_MAX;
@@ -396,6 +420,18 @@ static uint32_t take_contributions(struct engine *e, struct emu_edge *edge,
     return run;
 }
 
+static uint32_t take_all_crossing(struct engine *e, struct emu_edge *edge,
+                                  const struct emu_hdr *hdr, struct engine_group *group,
+                                  uint32_t most)
+{
+    struct engine_to to = crossing_to(group);
+    uint32_t run = to.dst == ENGINE_NO_NODE ? 0 : take_full(e, edge, hdr, to, most);
+
+    if (run)
+        take_passed(e, group, run);
+    return run;
+}
+
 /* Several full segments that are like the front one, with this header. 0: they are not taken so. */
 static uint32_t take_several(struct engine *e, struct emu_edge *edge, const struct emu_hdr *hdr,
                              uint32_t most)
@@ -403,12 +439,14 @@ static uint32_t take_several(struct engine *e, struct emu_edge *edge, const stru
     struct engine_to to = {.dst = hdr->dst};
     struct engine_group *group;
 
-    if (hdr->kind > EMU_ALLREDUCE)
+    if ((hdr->kind & ~EMU_CROSSING) > EMU_ALLREDUCE)
         return 0;
     if (hdr->kind != EMU_UNICAST) {
         group = engine_group_of(e, hdr->dst);
         if (!group || (hdr->kind != EMU_MULTICAST && !group->tree))
             return 0;
+        if (hdr->kind & EMU_CROSSING)
+            return take_all_crossing(e, edge, hdr, group, most);
         if (hdr->kind != EMU_MULTICAST)
             return take_contributions(e, edge, hdr, group, most);
         to = engine_to_group(e, group, ENGINE_PLAIN);
@@ -429,7 +467,8 @@ static inline bool take_is_early(struct engine *e, const struct emu_hdr *hdr)
         return false;
     if (kind == EMU_UNICAST)
         return !post_joins(e, hdr, (struct engine_to){.dst = hdr->dst});
-    if ((kind != EMU_REDUCE && kind != EMU_ALLREDUCE) || hdr->len != EMU_PAYLOAD_BYTES)
+    if ((kind != EMU_REDUCE && kind != EMU_ALLREDUCE) || hdr->len != EMU_PAYLOAD_BYTES ||
+        (hdr->kind & EMU_CROSSING))
         return false;
     group = engine_group_of(e, hdr->dst);
     return group && group->tree && engine_passes(e, group, kind, ENGINE_HERE);

@@ -19,6 +19,8 @@
  * dropped: nothing is counted twice. There is room for all results that can be under way: the
  * manager has set it aside.
  */
+#include <string.h>
+
 #include "nic/engine/internal.h"
 
 static void contribution_drop(struct engine *e, uint32_t buf)
@@ -130,10 +132,10 @@ static bool state_damaged(struct engine *e, const struct engine_coll *state)
 #define TREE_FORGETS (1u << 30) /* numbers */
 
 /*
- * A state begins, number @seq. Numbers come again after 2^32, so what has been is forgotten long
- * before. Every half window has a token, so that none of these goes by unseen.
+ * Numbers come again after 2^32, so what has been is forgotten long before. Every half window has a
+ * token, so that none of these goes by unseen.
  */
-static void tree_goes_on(struct engine_tree *tree, uint32_t seq)
+void engine_goes_on(struct engine_tree *tree, uint32_t seq)
 {
     uint32_t since = seq - tree->forgot;
 
@@ -151,6 +153,20 @@ static void tree_goes_on(struct engine_tree *tree, uint32_t seq)
             tree->state[i].used = false;
 }
 
+void engine_passes_note(struct engine_tree *tree, uint32_t seq, uint32_t count)
+{
+    struct engine_row *row = tree->passed;
+
+    engine_goes_on(tree, seq);
+    if (row->to != seq) {
+        memmove(row + 1, row, (ENGINE_ROWS - 1) * sizeof *row);
+        row->from = seq;
+    }
+    row->to = seq + count;
+    if (row->to - row->from > tree->window)
+        row->from = row->to - tree->window;
+}
+
 /* False: the state is damaged, and nothing was done. */
 static bool state_add(struct engine *e, struct engine_coll *state, uint32_t from, uint32_t buf,
                       uint64_t at_ps)
@@ -165,7 +181,7 @@ static bool state_add(struct engine *e, struct engine_coll *state, uint32_t from
     if (!state->have) {
         state->hdr = *engine_hdr(e, buf);
         state->hdr.kind = engine_kind(&state->hdr);
-        tree_goes_on(state->group->tree, state->hdr.seq);
+        engine_goes_on(state->group->tree, state->hdr.seq);
         state->used = true;
         state->flipped = false;
         engine_state_counts(state->group->tree, state, true);

@@ -449,7 +449,7 @@ static bool ours(const struct fabemu *fab, const struct emu_seg *seg, uint8_t ki
 
 static void receive_given_up(struct fabemu *fab, const struct emu_seg *seg)
 {
-    uint8_t kind = seg->hdr.kind & (uint8_t) ~(EMU_FAILED | EMU_NOTIFY);
+    uint8_t kind = seg->hdr.kind & (uint8_t) ~(EMU_FAILED | EMU_NOTIFY | EMU_CROSSING);
 
     if (kind > EMU_TEST || !ours(fab, seg, kind)) {
         fab->counts.malformed++;
@@ -485,6 +485,8 @@ static void receive_one(struct fabemu *fab, const struct emu_seg *seg)
         receive_given_up(fab, seg);
     else if (kind == EMU_TEST)
         nic_condition_answer(fab, seg);
+    else if ((kind & ~7) == EMU_CROSSING && (kind & 7) >= EMU_REDUCE && (kind & 7) < EMU_KINDS)
+        nic_group_receive(fab, seg);
     else if (plain >= EMU_KINDS || (kind != plain && plain > EMU_MULTICAST))
         fab->counts.malformed++;
     else if (kind != plain && seg->hdr.src == fab->info.node)

@@ -42,16 +42,7 @@ uint64_t engine_passes(const struct engine *e, const struct engine_group *group,
 
 void engine_passed_run(struct engine *e, struct engine_group *group, uint32_t seq, uint32_t count)
 {
-    struct engine_tree *tree = group->tree;
-    struct engine_row *row = tree->passed;
-
-    if (row->to != seq) {
-        memmove(row + 1, row, (ENGINE_ROWS - 1) * sizeof *row);
-        row->from = seq;
-    }
-    row->to = seq + count;
-    if (row->to - row->from > tree->window)
-        row->from = row->to - tree->window;
+    engine_passes_note(group->tree, seq, count);
     emu_count(&e->counts.contributions, count);
     emu_count(&e->counts.results, count);
 }

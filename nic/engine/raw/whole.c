@@ -100,6 +100,8 @@ static inline enum whole_for whole_for(const struct engine *e, const struct emu_
                    : WHOLE_NOBODY;
     if (hdr->kind == EMU_UNICAST)
         return hdr->dst == e->node ? WHOLE_HOST : WHOLE_NOBODY;
+    if ((hdr->kind & EMU_CROSSING) && !(hdr->kind & ENGINE_LENGTH_ONLY))
+        return WHOLE_HOST;
     return hdr->kind == EMU_REDUCE || hdr->kind == EMU_ALLREDUCE ? WHOLE_TREE : WHOLE_NOBODY;
 }
 

@@ -141,11 +141,16 @@ bool fabemu_reducible(unsigned op, unsigned type)
 
 /* --- counts for the report ---------------------------------------------------------- */
 
-void fabemu_count_in_switch(struct fabemu *fab, enum fabemu_coll coll)
+void fabemu_count_in_network(struct fabemu_group *group, enum fabemu_coll coll)
 {
-    if ((unsigned)coll < FABEMU_COLLS && !nic_gone(fab))
-        atomic_fetch_add_explicit(&fab->edge.shared->stats.in_switch[coll], 1,
-                                  memory_order_relaxed);
+    struct fabemu *fab = group->fab;
+    struct emu_edge_stats *stats = &fab->edge.shared->stats;
+
+    if ((unsigned)coll >= FABEMU_COLLS || nic_gone(fab))
+        return;
+    if (group->crosses && coll != FABEMU_COLL_BROADCAST) /* first: it is never more than all */
+        atomic_fetch_add_explicit(&stats->crossing[coll], 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&stats->in_network[coll], 1, memory_order_relaxed);
 }
 
 void fabemu_count_elsewhere(struct fabemu *fab, enum fabemu_coll coll, enum fabemu_why why)

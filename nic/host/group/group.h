@@ -62,38 +62,45 @@ struct nic_recent {
     uint8_t kind, op, type;
 };
 
+/*
+ * Half windows whose tokens may be on their way to a member: those of two that cross come in any
+ * order, and who has sent one waits for none of the other's but the second before it.
+ */
+#define NIC_TOKENS 4u
+
 struct fabemu_group {
     struct fabemu *fab;
     struct fabemu_group *next; /* in its bucket */
     struct emu_list busy;      /* in fab->busy: something is left to send */
     uint32_t id;
     uint32_t members;
-    bool joined;                /* false: it only keeps segments that came early */
-    bool joining;               /* the fabric is asked whether we may */
-    int broken;                 /* 0, or -EPIPE */
-    uint32_t lost;              /* node of the member whose death broke it, FABEMU_ANY_NODE */
-    uint32_t gave_up;           /* node whose segment the network gave up, FABEMU_ANY_NODE */
-    uint32_t broke_off;         /* node of the member that has broken it off, FABEMU_ANY_NODE */
-    uint32_t parted;            /* node that no way leads to any more, FABEMU_ANY_NODE */
-    char why[NIC_WHY_BYTES];    /* it broke, as the fabric said; written once, before: */
-    _Atomic bool has_why;       /* read without the lock; false: the fabric did not say */
-    uint8_t alarm;              /* enum nic_alarm */
-    bool probing;               /* a probe is under way */
-    uint64_t probe_ns;          /* the next one may be sent */
-    struct emu_list ops;        /* under way, in stream order */
-    struct nic_coll *binding;   /* the first whose segments are not all bound */
-    struct nic_coll *sending;   /* the first that sends and has not sent all */
-    uint64_t posted;            /* segments of all operations so far */
-    uint64_t begun;             /* operations so far */
-    uint64_t bound;             /* of them, bound */
-    uint64_t cur, issued, done; /* half windows: see stream.c */
-    bool token_back[2];         /* token of done, done + 1 */
-    uint32_t complete[2];       /* segments complete in half windows cur, cur + 1; by parity */
-    uint32_t window;            /* numbers in two half windows: a power of two */
-    struct nic_coll **owner;    /* by number modulo window: whose segment; NULL once complete */
-    struct emu_seg *stash;      /* likewise: segments that came early; NULL until needed */
-    bool *stashed;              /* likewise: is there one? */
-    uint32_t stashes;           /* how many there are */
+    bool crosses;                /* what two contribute goes to each other: EMU_CROSSING */
+    bool joined;                 /* false: it only keeps segments that came early */
+    bool joining;                /* the fabric is asked whether we may */
+    int broken;                  /* 0, or -EPIPE */
+    uint32_t lost;               /* node of the member whose death broke it, FABEMU_ANY_NODE */
+    uint32_t gave_up;            /* node whose segment the network gave up, FABEMU_ANY_NODE */
+    uint32_t broke_off;          /* node of the member that has broken it off, FABEMU_ANY_NODE */
+    uint32_t parted;             /* node that no way leads to any more, FABEMU_ANY_NODE */
+    char why[NIC_WHY_BYTES];     /* it broke, as the fabric said; written once, before: */
+    _Atomic bool has_why;        /* read without the lock; false: the fabric did not say */
+    uint8_t alarm;               /* enum nic_alarm */
+    bool probing;                /* a probe is under way */
+    uint64_t probe_ns;           /* the next one may be sent */
+    struct emu_list ops;         /* under way, in stream order */
+    struct nic_coll *binding;    /* the first whose segments are not all bound */
+    struct nic_coll *sending;    /* the first that sends and has not sent all */
+    uint64_t posted;             /* segments of all operations so far */
+    uint64_t begun;              /* operations so far */
+    uint64_t bound;              /* of them, bound */
+    uint64_t cur, issued, done;  /* half windows: see stream.c */
+    bool token_back[NIC_TOKENS]; /* token of done and those after it, by half window modulo */
+    uint32_t complete[2];        /* segments complete in half windows cur, cur + 1; by parity */
+    uint32_t window;             /* numbers in two half windows: a power of two */
+    struct nic_coll **owner;     /* by number modulo window: whose segment; NULL once complete */
+    struct emu_seg *stash;       /* likewise: segments that came early; NULL until needed */
+    bool *stashed;               /* likewise: is there one? */
+    uint32_t stashes;            /* how many there are */
 
     struct nic_recent recent[NIC_GROUP_RECENT];     /* the last that began: a ring */
     uint32_t calls[EMU_COMM_KINDS][EMU_COMM_SIZES]; /* begun, modulo 2^32: draws those to time */
@@ -156,6 +163,12 @@ static inline struct fabemu_group *nic_group_find(const struct fabemu *fab, uint
     while (g && g->id != id)
         g = g->next;
     return g;
+}
+
+/** nic_group_may_be_early - can it come before this member has done the same? */
+static inline bool nic_group_may_be_early(const struct emu_hdr *hdr)
+{
+    return hdr->kind == EMU_MULTICAST || hdr->kind == EMU_REDUCE || (hdr->kind & EMU_CROSSING);
 }
 
 /** nic_group_hdr - of a segment of the group's. */

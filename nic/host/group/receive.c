@@ -30,10 +30,11 @@ static void group_token(struct fabemu *fab, struct fabemu_group *g)
 
 uint32_t nic_group_receive_run(struct fabemu *fab, const struct emu_seg *seg, uint32_t most)
 {
+    uint8_t kind = seg->hdr.kind & (uint8_t)~EMU_CROSSING;
     struct fabemu_group *g;
     uint32_t run;
 
-    if (seg->hdr.kind != EMU_ALLREDUCE && seg->hdr.kind != EMU_REDUCE &&
+    if (kind != EMU_ALLREDUCE && kind != EMU_REDUCE &&
         (seg->hdr.kind != EMU_MULTICAST || seg->hdr.op != NIC_MULTICAST_STREAM))
         return 0;
     g = nic_group_find(fab, seg->hdr.dst);
@@ -54,7 +55,7 @@ void nic_group_receive(struct fabemu *fab, const struct emu_seg *seg)
         return;
     }
     g = nic_group_find(fab, seg->hdr.dst);
-    if (!g && (seg->hdr.kind == EMU_MULTICAST || seg->hdr.kind == EMU_REDUCE))
+    if (!g && nic_group_may_be_early(&seg->hdr))
         g = nic_group_early(fab, seg->hdr.dst);
     if (!g || g->broken) {
         fab->counts.late++;

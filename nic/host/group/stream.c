@@ -76,6 +76,12 @@ static uint32_t slot_of(const struct fabemu_group *g, uint32_t seq)
     return seq & (g->window - 1);
 }
 
+/* What one of @kind is on the wire. */
+static inline uint8_t wire_kind(const struct fabemu_group *g, uint8_t kind)
+{
+    return g->crosses && kind >= EMU_REDUCE ? kind | EMU_CROSSING : kind;
+}
+
 static bool half_open(const struct fabemu_group *g, uint64_t half)
 {
     return half < g->done + 2;
@@ -126,18 +132,19 @@ static void clash_note(struct fabemu_group *g, uint64_t index, uint64_t bytes,
     uint64_t number = recent_number(g, index);
     const struct nic_recent *mine = &g->recent[(number - 1) % NIC_GROUP_RECENT];
     const struct emu_hdr *hdr = &seg->hdr;
-    uint32_t sender = hdr->kind == EMU_MULTICAST ? hdr->src : g->fab->info.node;
+    uint8_t kind = (uint8_t)emu_hdr_kind(hdr);
+    uint32_t sender = kind == EMU_MULTICAST ? hdr->src : g->fab->info.node;
 
     if (!number || clash->node != EMU_PENDING_ANY ||
-        (!bytes && hdr->kind == mine->kind && sender == mine->root))
+        (!bytes && kind == mine->kind && (sender == mine->root || kind >= EMU_ALLREDUCE)))
         return;
     *clash = (struct emu_pending_clash){
         .group = g->id,
         .node = hdr->src,
         .number = number,
         .mine = what_of(mine->kind, mine->op, mine->type, mine->root, bytes),
-        .other = what_of(hdr->kind, hdr->op, hdr->type,
-                         hdr->kind == EMU_MULTICAST ? hdr->src : EMU_PENDING_ANY, hdr->len)};
+        .other = what_of(kind, hdr->op, hdr->type,
+                         kind == EMU_MULTICAST ? hdr->src : EMU_PENDING_ANY, hdr->len)};
     memcpy(clash->name, g->name, sizeof clash->name);
     emu_pending_write(&g->fab->edge.shared->pending, &g->fab->pending);
 }
@@ -215,18 +222,39 @@ static size_t segment_bytes(const struct nic_coll *c, uint64_t k)
     return left < c->step ? (size_t)left : c->step;
 }
 
-/* @bytes of @seg are the k-th segment's result. Who gets a reduction has not contributed to it. */
+/* Is it a contribution, or made of some, and this member's is not in it? */
+static inline bool is_of_others(const struct emu_hdr *hdr)
+{
+    return hdr->kind == EMU_REDUCE || (hdr->kind & EMU_CROSSING);
+}
+
+/* Of two the one with the lower node is first, at both: the results are the same bits. */
+static void fold_other_first(const struct nic_coll *c, uint8_t *out, const uint8_t *in,
+                             const struct emu_seg *seg, size_t bytes)
+{
+    uint8_t both[EMU_PAYLOAD_BYTES];
+
+    emu_copy(both, seg->payload, bytes);
+    emu_combine_fold(c->op, c->type, both, in, bytes);
+    emu_copy(out, both, bytes);
+}
+
+/* @bytes of @seg are the k-th segment's result, or what others contribute to it. */
 static inline void result_store(const struct nic_coll *c, uint64_t k, const struct emu_seg *seg,
                                 size_t bytes)
 {
     uint8_t *out = c->out + k * c->step;
     const uint8_t *in;
 
-    if (c->kind != EMU_REDUCE) {
+    if (!is_of_others(&seg->hdr)) {
         emu_copy(out, seg->payload, bytes);
         return;
     }
     in = c->in + k * c->step;
+    if ((seg->hdr.kind & EMU_CROSSING) && seg->hdr.src < c->group->fab->info.node) {
+        fold_other_first(c, out, in, seg, bytes);
+        return;
+    }
     if (in != out) /* its own first, then the others' */
         emu_copy(out, in, bytes);
     emu_combine_fold(c->op, c->type, out, seg->payload, bytes);
@@ -239,7 +267,7 @@ static void segment_store(struct fabemu_group *g, struct nic_coll *c, uint64_t k
     size_t bytes = segment_bytes(c, k);
     bool reduces = c->kind == EMU_REDUCE || c->kind == EMU_ALLREDUCE;
 
-    if (seg->hdr.kind != c->kind || seg->hdr.len != bytes ||
+    if (seg->hdr.kind != wire_kind(g, c->kind) || seg->hdr.len != bytes ||
         (reduces && (seg->hdr.op != c->op || seg->hdr.type != c->type))) {
         c->status = -EPROTO; /* the members do not agree on what they do */
         clash_note(g, c->first + k, bytes, seg);
@@ -249,6 +277,21 @@ static void segment_store(struct fabemu_group *g, struct nic_coll *c, uint64_t k
         result_store(c, k, seg, bytes);
 }
 
+static void group_stash(struct fabemu_group *g, const struct emu_seg *seg)
+{
+    uint32_t at = slot_of(g, seg->hdr.seq);
+
+    if (!g->stash)
+        g->stash = malloc(g->window * sizeof *g->stash);
+    if (!g->stash || g->stashed[at]) {
+        g->fab->counts.malformed++;
+        return;
+    }
+    g->stashed[at] = true;
+    g->stashes++;
+    g->stash[at] = *seg;
+}
+
 /* A segment of the stream for a bound index. */
 static void segment_take(struct fabemu_group *g, uint64_t index, const struct emu_seg *seg)
 {
@@ -256,9 +299,13 @@ static void segment_take(struct fabemu_group *g, uint64_t index, const struct em
     struct nic_coll *c = *owner;
     uint64_t k = c ? index - c->first : 0;
 
+    if (c && c->awaits && c->sends && k >= c->sent && (seg->hdr.kind & EMU_CROSSING)) {
+        group_stash(g, seg); /* what is to go may lie where the result will */
+        return;
+    }
     if (!c || !c->awaits || (c->sends && k >= c->sent)) {
         g->fab->counts.malformed++;
-        if (seg->hdr.kind == EMU_MULTICAST || seg->hdr.kind == EMU_REDUCE)
+        if (nic_group_may_be_early(&seg->hdr))
             clash_note(g, index, 0, seg);
         return;
     }
@@ -280,20 +327,31 @@ static uint64_t half_end(const struct fabemu_group *g, uint64_t index)
     return (half_of(g, index) + 1) * usable(g);
 }
 
-/* @count segments of @c in one half window, from @index on. Nobody owns what only goes out. */
+/* Of @count segments in one half window, from @index on, those that came before their time. */
+static void stash_take(struct fabemu_group *g, uint64_t index, uint64_t count)
+{
+    uint32_t at = slot_of(g, (uint32_t)seq_of(g, index));
+
+    for (uint64_t i = 0; g->stashes && i < count; i++) {
+        if (g->stashed[at + i]) {
+            g->stashed[at + i] = false;
+            g->stashes--;
+            segment_take(g, index + i, &g->stash[at + i]);
+        }
+    }
+}
+
+/*
+ * @count segments of @c in one half window, from @index on; it may be over after its last. Nobody
+ * owns what only goes out.
+ */
 static void bind_run(struct fabemu_group *g, struct nic_coll *c, uint64_t index, uint64_t count)
 {
     uint32_t at = slot_of(g, (uint32_t)seq_of(g, index));
 
     for (uint64_t i = 0; c->awaits && i < count; i++)
         g->owner[at + i] = c;
-    for (uint64_t i = 0; g->stashes && i < count; i++) {
-        if (g->stashed[at + i]) {
-            g->stashed[at + i] = false;
-            g->stashes--;
-            segment_take(g, index + i, &g->stash[at + i]); /* @c may be over after its last */
-        }
-    }
+    stash_take(g, index, count);
 }
 
 /* The next one in the stream; NULL: @c is the last. */
@@ -319,32 +377,27 @@ static void group_bind(struct fabemu_group *g)
     }
 }
 
-static void group_stash(struct fabemu_group *g, const struct emu_seg *seg)
-{
-    uint32_t at = slot_of(g, seg->hdr.seq);
-
-    if (!g->stash)
-        g->stash = malloc(g->window * sizeof *g->stash);
-    if (!g->stash || g->stashed[at]) {
-        g->fab->counts.malformed++;
-        return;
-    }
-    g->stashed[at] = true;
-    g->stashes++;
-    g->stash[at] = *seg;
-}
-
 /* --- sending ------------------------------------------------------------------------ */
+
+/* Tokens that are back, where this member's has gone, too. */
+static void tokens_done(struct fabemu_group *g)
+{
+    while (g->done < g->issued && g->token_back[g->done % NIC_TOKENS]) {
+        g->token_back[g->done % NIC_TOKENS] = false;
+        g->done++;
+    }
+}
 
 static uint32_t tokens_send(struct fabemu_group *g)
 {
     uint32_t sent = 0;
 
     while (g->issued < g->cur && half_open(g, g->issued)) {
-        if (!nic_group_claim(g, EMU_BARRIER, token_seq(g, g->issued)))
+        if (!nic_group_claim(g, wire_kind(g, EMU_BARRIER), token_seq(g, g->issued)))
             break;
         g->issued++;
         sent++;
+        tokens_done(g);
     }
     return sent;
 }
@@ -361,7 +414,7 @@ static void sending_next(struct fabemu_group *g)
 /* The k-th segment of @c. False: no room. */
 static bool segment_send(struct fabemu_group *g, const struct nic_coll *c, uint64_t k, uint64_t seq)
 {
-    struct emu_seg *seg = nic_group_claim(g, c->kind, seq);
+    struct emu_seg *seg = nic_group_claim(g, wire_kind(g, c->kind), seq);
 
     if (!seg)
         return false;
@@ -384,7 +437,7 @@ static bool run_is_apart(const struct fabemu_group *g, uint64_t count)
 static struct emu_hdr_words run_hdr(const struct fabemu_group *g, const struct nic_coll *c,
                                     uint64_t seq)
 {
-    struct emu_hdr hdr = nic_group_hdr(g, c->kind, seq);
+    struct emu_hdr hdr = nic_group_hdr(g, wire_kind(g, c->kind), seq);
 
     hdr.op = c->op;
     hdr.type = c->type;
@@ -444,6 +497,8 @@ static uint32_t run_send(struct fabemu_group *g, uint32_t most)
     }
     if (sent && !c->awaits)
         segments_complete(g, c, index, sent);
+    else
+        stash_take(g, index, sent); /* the other's */
     return sent;
 }
 
@@ -490,19 +545,19 @@ void nic_stream_add(struct fabemu_group *g, struct nic_coll *c)
 
 /* --- receiving ---------------------------------------------------------------------- */
 
+/* One that crosses may come before this member's own goes. */
 static void token_receive(struct fabemu_group *g, const struct emu_seg *seg)
 {
     uint32_t ahead = halves_ahead(g, seg->hdr.seq, g->done);
+    bool *back = &g->token_back[(g->done + ahead) % NIC_TOKENS];
+    bool early = g->done + ahead >= g->issued && !(seg->hdr.kind & EMU_CROSSING);
 
-    if (ahead > 1 || g->done + ahead >= g->issued || g->token_back[(g->done + ahead) % 2]) {
+    if (ahead >= NIC_TOKENS || early || *back) {
         g->fab->counts.malformed++;
         return;
     }
-    g->token_back[(g->done + ahead) % 2] = true;
-    while (g->token_back[g->done % 2]) {
-        g->token_back[g->done % 2] = false;
-        g->done++;
-    }
+    *back = true;
+    tokens_done(g);
 }
 
 static void stream_receive(struct fabemu_group *g, const struct emu_seg *seg)
@@ -515,7 +570,7 @@ static void stream_receive(struct fabemu_group *g, const struct emu_seg *seg)
         g->fab->counts.malformed++;
     } else if (index < g->bound) {
         segment_take(g, index, seg);
-    } else if (seg->hdr.kind == EMU_MULTICAST || seg->hdr.kind == EMU_REDUCE) {
+    } else if (nic_group_may_be_early(&seg->hdr)) {
         group_stash(g, seg);
     } else { /* not without our contribution */
         g->fab->counts.malformed++;
@@ -524,7 +579,7 @@ static void stream_receive(struct fabemu_group *g, const struct emu_seg *seg)
 
 void nic_stream_receive(struct fabemu_group *g, const struct emu_seg *seg)
 {
-    if (seg->hdr.kind == EMU_BARRIER && is_token(g, seg->hdr.seq))
+    if ((seg->hdr.kind & ~EMU_CROSSING) == EMU_BARRIER && is_token(g, seg->hdr.seq))
         token_receive(g, seg);
     else
         stream_receive(g, seg);
@@ -542,7 +597,7 @@ static uint64_t run_most(const struct fabemu_group *g, const struct nic_coll *c,
 /* Is @seg a full result for @c? */
 static bool run_has(const struct nic_coll *c, const struct emu_seg *seg)
 {
-    return seg->hdr.kind == c->kind && seg->hdr.len == c->step &&
+    return seg->hdr.kind == wire_kind(c->group, c->kind) && seg->hdr.len == c->step &&
            (c->kind == EMU_MULTICAST || (seg->hdr.op == c->op && seg->hdr.type == c->type));
 }
 

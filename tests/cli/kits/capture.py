@@ -35,7 +35,7 @@ class Header:
     def __init__(self, data):
         self.dst, self.src, self.seq, kind, self.len, self.op, self.type = struct.unpack_from(
             "<IIIBBBB", data)
-        self.kind, self.bits = kind & 31, kind & ~31
+        self.kind, self.bits = kind & 7, kind & ~7
         self.group = self.dst & ~WIDE
         self.payload = data[16:]
 

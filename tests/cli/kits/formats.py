@@ -117,9 +117,10 @@ def drawn_said(draw, what):
 # --- segments ------------------------------------------------------------------------------------
 
 def header_fields(dst, src, seq, kinds, length, op, type_):
-    kind = kinds & 31
+    kind = kinds & 7
     folds = kind in (2, 3)
     ret = {"fabemu.src": str(src), "fabemu.seq": str(seq), "fabemu.kind": str(kind),
+           "fabemu.crossing": str(kinds >> 3 & 1),
            "fabemu.notify": str(kinds >> 5 & 1), "fabemu.failed": str(kinds >> 6 & 1),
            "fabemu.stored": str(kinds >> 7), "fabemu.len": str(length),
            "fabemu.op" if folds else "fabemu.op.raw": str(op),
@@ -247,12 +248,12 @@ def records(draw):
     ret = []
     for kind, payload in payloads(draw):
         for flags in range(4):
-            bits = draw.randrange(8) << 5
+            bits = draw.randrange(8) << 5 | draw.randrange(2) << 3
             ret.append(together(capture_head(1, flags, draw.getrandbits(32), 0,
                                              draw.getrandbits(32)),
                                 segment(draw, kind | bits, payload)))
     for pieces in (0, 1, 3):
-        ret += packet(draw, [segment(draw, draw.choice((2, 3, 32)))
+        ret += packet(draw, [segment(draw, draw.choice((2, 3, 10, 11, 12, 32)))
                              for _ in range(pieces)], draw.getrandbits(15) * (pieces == 1))
     for kind, payload in payloads(draw):
         ret += packet(draw, [segment(draw, kind, payload)])

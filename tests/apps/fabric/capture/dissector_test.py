@@ -251,9 +251,9 @@ class Programs(DissectorCase):
     NODES = (0, 1)
     SAYS = {"fabemu.nic." + name for what in range(formats.EAGER, formats.HELLO + 1)
             for name, _ in formats.parts_of(what) if name} | {"fabemu.nic.what"}
-    SEGMENT = ["fabemu.src", "fabemu.dst", "fabemu.group", "fabemu.seq", "fabemu.kind",
-               "fabemu.len", "fabemu.op", "fabemu.type", "fabemu.payload", "fabemu.word",
-               "fabemu.word.value", "fabemu.word.test", "fabemu.word.until"]
+    SEGMENT = ["fabemu." + name for name in (
+        "src", "dst", "group", "seq", "kind", "crossing", "len", "op", "type", "payload", "word",
+        "word.value", "word.test", "word.until")]
     TAG, DATA, FLOOD = 0xa1b2c3d400000000, 0x0102030405060700, 600
     REQUESTS = range(formats.EAGER, formats.SHORT + 1)
 
@@ -464,9 +464,11 @@ class Programs(DissectorCase):
         self.assertEqual([row for row in rows if row.get("fabemu.kind") == str(formats.SET)], [])
         asked = {tuple(row.get("fabemu.word" + name) for name in ("", ".value", ".test", ".until"))
                  for row in self.of_group(rows, formats.TEST)}
-        # Beside those of speaks.c there are barriers, which have no word.
+        # No barriers, which have no word: those of two cross.
         self.assertEqual(asked, {("3", self.value(77), "0", "0"), ("4", self.value(78), "0", "0"),
-                                 ("5", self.value(999), "1", "1"), (None,) * 4})
+                                 ("5", self.value(999), "1", "1")})
+        for kind in (kit.REDUCE, kit.ALLREDUCE, kit.BARRIER):
+            self.assertEqual({row["fabemu.crossing"] for row in self.of_group(rows, kind)}, {"1"})
         self.replies_are_right()
 
     @staticmethod

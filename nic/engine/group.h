@@ -65,7 +65,7 @@ struct engine_tree {
     bool failed;     /* nothing is combined any more: a state was damaged, or a unit gave up */
     uint32_t open;   /* states of reductions that have something */
     struct engine_row passed[ENGINE_ROWS]; /* the last one first */
-    uint32_t forgot; /* the number at which states last forgot what they had been used for */
+    uint32_t forgot;                       /* the next state to forget what it was used for */
     /* reductions in the order of inputs: engine_kept() of each state; NULL: as they come */
     uint32_t *kept;
     struct engine_ask *ask;      /* of each state: what a barrier by conditional asks */
@@ -233,7 +233,7 @@ void engine_contribute_all(struct engine *e, const uint32_t *bufs, uint32_t coun
 uint64_t engine_passes(const struct engine *e, const struct engine_group *group, uint8_t kind,
                        uint32_t at);
 
-/** engine_goes_on - something begins with number @seq: what has been long ago is forgotten. */
+/** engine_goes_on - a token, or what passes, has number @seq: what was long ago is forgotten. */
 void engine_goes_on(struct engine_tree *tree, uint32_t seq);
 
 /** engine_passes_note - numbers from @seq on, @count of them, go through. */

@@ -129,28 +129,26 @@ static bool state_damaged(struct engine *e, const struct engine_coll *state)
     return true;
 }
 
-#define TREE_FORGETS (1u << 30) /* numbers */
+/* Was @then long before @now, in numbers of a window that are counted modulo 2^32? */
+static bool is_over(const struct engine_tree *tree, uint32_t then, uint32_t now)
+{
+    return now - then >= tree->window && now - then < UINT32_C(1) << 31;
+}
 
 /*
- * Numbers come again after 2^32, so what has been is forgotten long before. Every half window has a
- * token, so that none of these goes by unseen.
+ * Numbers come again after 2^32, so what has been is forgotten long before: of the states one at a
+ * time, for somebody may say any number. Every half window has a token, which none of these sees
+ * too late.
  */
 void engine_goes_on(struct engine_tree *tree, uint32_t seq)
 {
-    uint32_t since = seq - tree->forgot;
+    struct engine_coll *state = &tree->state[tree->forgot++ & (tree->window - 1)];
 
-    for (uint32_t i = 0; i < ENGINE_ROWS; i++) {
-        uint32_t behind = seq - tree->passed[i].to;
-
-        if (behind >= tree->window && behind < TREE_FORGETS)
+    if (!state->have && is_over(tree, state->hdr.seq, seq))
+        state->used = false;
+    for (uint32_t i = 0; i < ENGINE_ROWS; i++)
+        if (is_over(tree, tree->passed[i].to, seq))
             tree->passed[i].from = tree->passed[i].to = seq;
-    }
-    if (since < TREE_FORGETS || since >= 2 * TREE_FORGETS)
-        return;
-    tree->forgot = seq;
-    for (uint32_t i = 0; i < tree->window; i++)
-        if (!tree->state[i].have)
-            tree->state[i].used = false;
 }
 
 void engine_passes_note(struct engine_tree *tree, uint32_t seq, uint32_t count)
@@ -181,7 +179,8 @@ static bool state_add(struct engine *e, struct engine_coll *state, uint32_t from
     if (!state->have) {
         state->hdr = *engine_hdr(e, buf);
         state->hdr.kind = engine_kind(&state->hdr);
-        engine_goes_on(state->group->tree, state->hdr.seq);
+        if (state->hdr.kind == EMU_BARRIER)
+            engine_goes_on(state->group->tree, state->hdr.seq);
         state->used = true;
         state->flipped = false;
         engine_state_counts(state->group->tree, state, true);

@@ -64,7 +64,7 @@ struct engine_tree {
     bool unit;       /* of a combine unit */
     bool failed;     /* nothing is combined any more: a state was damaged, or a unit gave up */
     uint32_t open;   /* states of reductions that have something */
-    struct engine_row passed[ENGINE_ROWS]; /* the last one first */
+    struct engine_row passed[ENGINE_ROWS]; /* the one begun last first */
     uint32_t forgot;                       /* the next state to forget what it was used for */
     /* reductions in the order of inputs: engine_kept() of each state; NULL: as they come */
     uint32_t *kept;

@@ -207,17 +207,29 @@ static struct engine_to crossing_to(const struct engine_group *group)
     return (struct engine_to){.dst = engine_other(group)};
 }
 
+/* Faults that begin when a collective is seen see it here; it lies in no memory of a combiner. */
+static void crossing_is_seen(struct engine *e, struct emu_hdr hdr, uint64_t at_ps)
+{
+    uint32_t none = EMU_NO_BUF;
+
+    hdr.kind = engine_kind(&hdr);
+    hdr.len = 0;
+    emu_faults_fold(e->tree.faults, engine_cache(e), &hdr, &none, true, e->dev.timed, at_ps);
+}
+
 static bool take_crossing(struct engine *e, struct engine_group *group, uint32_t buf,
                           uint64_t at_ps)
 {
-    uint32_t seq = engine_hdr(e, buf)->seq;
+    const struct emu_hdr hdr = *engine_hdr(e, buf);
     struct engine_to to = crossing_to(group);
 
     if (to.dst == ENGINE_NO_NODE)
         return take_refused(e, buf, at_ps);
     if (!take_post(e, buf, to, at_ps))
         return false;
-    engine_passes_note(group->tree, seq, 1);
+    engine_passes_note(group->tree, hdr.seq, 1);
+    if (__builtin_expect(e->tree.faults != NULL, 0))
+        crossing_is_seen(e, hdr, at_ps);
     return true;
 }
 
@@ -425,8 +437,10 @@ static uint32_t take_all_crossing(struct engine *e, struct emu_edge *edge,
                                   uint32_t most)
 {
     struct engine_to to = crossing_to(group);
-    uint32_t run = to.dst == ENGINE_NO_NODE ? 0 : take_full(e, edge, hdr, to, most);
+    uint32_t run = 0;
 
+    if (to.dst != ENGINE_NO_NODE && !e->tree.faults)
+        run = take_full(e, edge, hdr, to, most);
     if (run)
         take_passed(e, group, run);
     return run;

@@ -154,9 +154,14 @@ void engine_goes_on(struct engine_tree *tree, uint32_t seq)
 void engine_passes_note(struct engine_tree *tree, uint32_t seq, uint32_t count)
 {
     struct engine_row *row = tree->passed;
+    uint32_t i = 0;
 
     engine_goes_on(tree, seq);
-    if (row->to != seq) {
+    while (i < ENGINE_ROWS && row[i].to != seq)
+        i++;
+    if (i < ENGINE_ROWS) {
+        row += i;
+    } else {
         memmove(row + 1, row, (ENGINE_ROWS - 1) * sizeof *row);
         row->from = seq;
     }

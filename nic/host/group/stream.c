@@ -392,6 +392,8 @@ static uint32_t tokens_send(struct fabemu_group *g)
 {
     uint32_t sent = 0;
 
+    if (g->crosses && !g->heard)
+        return 0; /* the other may not have joined; it tells first, of what it has got */
     while (g->issued < g->cur && half_open(g, g->issued)) {
         if (!nic_group_claim(g, wire_kind(g, EMU_BARRIER), token_seq(g, g->issued)))
             break;
@@ -641,11 +643,14 @@ uint32_t nic_stream_receive_run(struct fabemu_group *g, const struct emu_seg *se
 /* --- the end ------------------------------------------------------------------------ */
 
 /*
- * A half window whose token is back has arrived everywhere,
- * whatever the network thinks of a segment of it.
+ * A half window whose token is back has arrived everywhere, whatever the network thinks of a
+ * segment of it. Not so a token that crosses: that the other one had it shows that one's token of
+ * the second half window behind it.
  */
 bool nic_stream_needs(const struct fabemu_group *g, const struct emu_seg *seg)
 {
+    if ((seg->hdr.kind & EMU_CROSSING) && nic_group_is_token(&seg->hdr))
+        return halves_ahead(g, seg->hdr.seq, g->done - 2) < NIC_TOKENS;
     return halves_ahead(g, seg->hdr.seq, g->done) <= 1;
 }
 

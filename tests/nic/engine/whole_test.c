@@ -945,7 +945,8 @@ static void contributions__handed_on_have_no_state(void)
     world_look(&w, 1, 0);
     of = engine_group_of(w.from, group);
     post_row(&w, group, 1, 6);
-    post_row(&w, group, 8, 13); /* 7 was a token */
+    post_row(&w, group, 8, 9);   /* 7 was a token */
+    post_row(&w, group, 10, 13); /* to the same row */
     for (uint32_t i = 0; i <= 14; i++) {
         CU_ASSERT_EQUAL(engine_group_came(of, i), i != 0 && i != 7 && i != 14);
         CU_ASSERT_EQUAL(state_of(w.from, group, i)->used, false);
@@ -959,6 +960,9 @@ static void contributions__handed_on_have_no_state(void)
     CU_ASSERT_PTR_NULL(engine_group_check(of));
     CU_ASSERT_PTR_NULL(engine_group_check(engine_group_of(w.to, group)));
     CU_ASSERT_EQUAL(engine_group_of(w.to, group)->tree->open, 12);
+    post_row(&w, group, 7, 7); /* later than those behind it */
+    for (uint32_t i = 1; i <= 13; i++)
+        CU_ASSERT_TRUE(engine_group_came(of, i));
     world_close(&w);
 }
 

@@ -286,18 +286,24 @@ static void collectives__of_two_cross_over_windows(void)
         vectors_of_two(windows[i]);
 }
 
-/* The token of half window @half, from node 0 to node 1. */
-static void token_from_0(struct peers *w, const struct team *t, uint32_t half)
+/* Node 1 gets the token of half window @half, from node @src, with these bits. */
+static void token_to_1(struct peers *w, const struct team *t, uint32_t half, uint32_t src,
+                       uint8_t bits)
 {
     const struct emu_seg seg = {.hdr = {.dst = t->group[1]->id,
+                                        .src = src,
                                         .seq = (half + 1) * EMU_WINDOW / 2 - 1,
-                                        .kind = EMU_BARRIER | EMU_CROSSING}};
+                                        .kind = EMU_BARRIER | EMU_CROSSING | bits}};
 
     CU_ASSERT_TRUE(fake_inject(w->fake, 1, &seg));
     fake_quiet(w->fake);
 }
 
-/* As many as can be on their way come in the other order; one that comes twice is none. */
+/*
+ * As many as can be on their way come in the other order; one that comes twice is none. Nothing
+ * goes before the other has been heard of. Its own that were given up are needed until the other
+ * one's show that it had them.
+ */
 static void tokens__of_two_come_in_any_order(void)
 {
     enum { HALVES = 5, COUNT = HALVES * (EMU_WINDOW / 2 - 1) * EMU_PAYLOAD_BYTES / 8 };
@@ -309,20 +315,52 @@ static void tokens__of_two_come_in_any_order(void)
     open_crossing(&w, &t, 0, 0);
     fabemu_reduce(t.group[1], v, NULL, COUNT, FABEMU_SUM, FABEMU_F64, 0, &req);
     fake_quiet(w.fake);
-    CU_ASSERT_EQUAL(t.group[1]->issued, 2);
+    CU_ASSERT_EQUAL(t.group[1]->issued, 0);
     for (uint32_t half = 4; half-- > 0;) {
         CU_ASSERT_EQUAL(t.group[1]->done, 0);
-        token_from_0(&w, &t, half);
+        token_to_1(&w, &t, half, 0, 0);
     }
     CU_ASSERT_EQUAL(req.status, 0);
     CU_ASSERT_EQUAL(t.group[1]->done, 4);
     CU_ASSERT_EQUAL(w.fab[1]->counts.malformed, 0);
-    token_from_0(&w, &t, 6);
-    token_from_0(&w, &t, 6);
-    token_from_0(&w, &t, 8);
+    token_to_1(&w, &t, 6, 0, 0);
+    token_to_1(&w, &t, 6, 0, 0);
+    token_to_1(&w, &t, 8, 0, 0);
     CU_ASSERT_EQUAL(t.group[1]->done, 4);
     CU_ASSERT_EQUAL(w.fab[1]->counts.malformed, 2);
+    for (uint32_t half = 0; half <= 2; half++) {
+        CU_ASSERT_EQUAL(t.group[1]->broken, 0);
+        token_to_1(&w, &t, half, 1, EMU_FAILED);
+    }
+    CU_ASSERT_EQUAL(t.group[1]->broken, -EPIPE);
     peers_close(&w);
+}
+
+/* A token that finds its receiver gone is late, and no group is kept for it. */
+static void tokens__of_two_that_come_late_are_nobodys(void)
+{
+    enum { COUNT = (EMU_WINDOW / 2 - 1) * EMU_PAYLOAD_BYTES / 8 };
+    static double v[2][COUNT];
+    uint64_t late = 0;
+
+    for (uint32_t n = 0; n < 20; n++) {
+        struct fabemu_req req[2] = {{0}};
+        struct peers w;
+        struct team t;
+
+        open_crossing(&w, &t, 0, n);
+        for (uint32_t i = 0; i < 2; i++)
+            fabemu_allreduce(t.group[i], v[i], v[i], COUNT, FABEMU_SUM, FABEMU_F64, &req[i]);
+        CU_ASSERT_TRUE(fake_finish(w.fake, req, 2));
+        team_close(&t);
+        fake_quiet(w.fake);
+        for (uint32_t i = 0; i < 2; i++) {
+            CU_ASSERT_EQUAL(w.fab[i]->early_groups, 0);
+            late += w.fab[i]->counts.late;
+        }
+        peers_close(&w);
+    }
+    CU_ASSERT_TRUE(late > 0);
 }
 
 /* Each combines what both have; what depends on the order is the same at both all the same. */
@@ -859,6 +897,7 @@ int main(void)
         CASE(collectives__of_three_do_not_cross),
         CASE(collectives__of_two_cross_over_windows),
         CASE(tokens__of_two_come_in_any_order),
+        CASE(tokens__of_two_that_come_late_are_nobodys),
         CASE(collectives__of_two_have_the_same_bits),
         CASE(collectives__of_two_that_differ_fail),
         CASE(collectives__of_two_that_are_cut_break),

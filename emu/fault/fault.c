@@ -325,14 +325,6 @@ static uint32_t fold_own(struct emu_pool_cache *cache, uint32_t buf)
     return own;
 }
 
-/* Is it the word by which adapters keep within their window, a barrier of the group's? */
-static bool fault_token(const struct emu_hdr *hdr)
-{
-    uint32_t last = emu_window(hdr->dst) / 2 - 1;
-
-    return emu_hdr_kind(hdr) == EMU_BARRIER && (hdr->seq & last) == last;
-}
-
 bool emu_faults_fold(struct emu_faults *faults, struct emu_pool_cache *cache,
                      const struct emu_hdr *hdr, uint32_t *state, bool begins, bool timed,
                      uint64_t at_ps)
@@ -352,7 +344,7 @@ bool emu_faults_fold(struct emu_faults *faults, struct emu_pool_cache *cache,
         if (!emu_fault_aimed(&armed->rule.aim, EMU_FAULT_HEAD, hdr))
             continue;
         if (armed->seen) {
-            if (begins && !fault_token(hdr) && fault_sees(armed, hdr->dst))
+            if (begins && !emu_hdr_is_token(hdr) && fault_sees(armed, hdr->dst))
                 fault_say(faults, &hit);
             continue;
         }

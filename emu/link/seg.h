@@ -189,6 +189,22 @@ static inline unsigned emu_hdr_kind(const struct emu_hdr *hdr)
     return hdr->kind & (EMU_CROSSING - 1u);
 }
 
+/**
+ * emu_hdr_crosses - is it a contribution that crosses, and nothing else is said of it? Pure.
+ */
+static inline bool emu_hdr_crosses(const struct emu_hdr *hdr)
+{
+    return hdr->kind >= (EMU_REDUCE | EMU_CROSSING) && hdr->kind <= (EMU_BARRIER | EMU_CROSSING);
+}
+
+/** emu_hdr_is_token - is it a group's barrier with a token's number? Pure. */
+static inline bool emu_hdr_is_token(const struct emu_hdr *hdr)
+{
+    uint32_t last = emu_window(hdr->dst) / 2 - 1;
+
+    return emu_hdr_kind(hdr) == EMU_BARRIER && (hdr->seq & last) == last;
+}
+
 /** emu_hdr_is_of - is it a segment of group @id? Pure. */
 static inline bool emu_hdr_is_of(const struct emu_hdr *hdr, uint32_t id)
 {

@@ -134,14 +134,6 @@ static inline bool engine_passed(const struct engine_tree *tree, uint32_t seq)
     return passed;
 }
 
-/* It has something, or has nothing any more. Barriers are not asked for. */
-static inline void engine_state_counts(struct engine_tree *tree, const struct engine_coll *state,
-                                       bool open)
-{
-    if (state->hdr.kind != EMU_BARRIER)
-        tree->open += open ? 1u : -1u;
-}
-
 static inline bool engine_state_in_order(const struct engine_tree *tree,
                                          const struct engine_coll *state)
 {
@@ -163,6 +155,9 @@ struct engine_to engine_to_group(const struct engine *e, const struct engine_gro
 /** engine_set - the host writes a word of a group that combines. */
 void engine_set(struct engine *e, struct engine_group *group, const struct emu_hdr *hdr,
                 const struct emu_word *word);
+
+/** engine_other - the other member of a group of two; ENGINE_NO_NODE: it has more. */
+uint32_t engine_other(const struct engine_group *group);
 
 /** engine_agrees - is the word that the host segment in @buf asks for as it says, here? */
 bool engine_agrees(struct engine *e, uint32_t buf);
@@ -194,6 +189,9 @@ static inline void engine_group_release(struct engine_group *group)
  */
 void engine_contribute(struct engine *e, struct engine_group *group, uint32_t from, uint32_t buf,
                        uint64_t at_ps);
+
+/** engine_passes_note - numbers from @seq on, @count of them, go through without a state. */
+void engine_passes_note(struct engine_tree *tree, uint32_t seq, uint32_t count);
 
 /** engine_position - of @from, a node, in the group's tree; ENGINE_WIDTH: it has none. */
 uint32_t engine_position(const struct engine *e, const struct engine_group *group, uint32_t from);
@@ -232,18 +230,6 @@ void engine_contribute_all(struct engine *e, const uint32_t *bufs, uint32_t coun
  */
 uint64_t engine_passes(const struct engine *e, const struct engine_group *group, uint8_t kind,
                        uint32_t at);
-
-/** engine_goes_on - a token, or what passes, has number @seq: what was long ago is forgotten. */
-void engine_goes_on(struct engine_tree *tree, uint32_t seq);
-
-/** engine_passes_note - numbers from @seq on, @count of them, go through. */
-void engine_passes_note(struct engine_tree *tree, uint32_t seq, uint32_t count);
-
-/** engine_passed_run - @count full segments did, numbers from @seq on; the results are counted. */
-void engine_passed_run(struct engine *e, struct engine_group *group, uint32_t seq, uint32_t count);
-
-/** engine_other - the other member of a group of two; ENGINE_NO_NODE: it has more. */
-uint32_t engine_other(const struct engine_group *group);
 
 /** engine_all_ready - a conditional has found all members in the barrier @state. */
 void engine_all_ready(struct engine *e, struct engine_coll *state, uint64_t at_ps);

@@ -389,8 +389,8 @@ static uint32_t take_full(struct engine *e, struct emu_edge *edge, const struct 
     return run ? run : take_new(e, edge, hdr, to, most);
 }
 
-/* @count segments in the order in which they came, the last that the forming packet has. */
-static void take_passed(struct engine *e, struct engine_group *group, uint32_t count)
+/* @count segments, the last that the forming packet has, go on without a state. */
+static void take_noted(struct engine *e, struct engine_group *group, uint32_t count)
 {
     const struct engine_packet *p = &e->send.packet[e->send.forming];
     const uint32_t *buf = &p->buf[p->count - count];
@@ -402,6 +402,17 @@ static void take_passed(struct engine *e, struct engine_group *group, uint32_t c
             row++;
         engine_passes_note(group->tree, seq, row);
     }
+}
+
+/* Of a long vector what goes on at once. */
+static uint32_t take_through(struct engine *e, struct emu_edge *edge, const struct emu_hdr *hdr,
+                             struct engine_group *group, struct engine_to to, uint32_t most)
+{
+    uint32_t run = take_full(e, edge, hdr, to, most);
+
+    if (run)
+        take_noted(e, group, run);
+    return run;
 }
 
 /*
@@ -417,9 +428,8 @@ static uint32_t take_contributions(struct engine *e, struct emu_edge *edge,
     uint32_t bufs[ENGINE_SEGS_MAX], run;
 
     if (outs && !engine_passed(group->tree, hdr->seq)) {
-        run = take_full(e, edge, hdr, engine_result_to(e, group, emu_bits_first(outs)), most);
-        if (run)
-            take_passed(e, group, run);
+        run = take_through(e, edge, hdr, group, engine_result_to(e, group, emu_bits_first(outs)),
+                           most);
         emu_count(&e->counts.contributions, run);
         emu_count(&e->counts.results, run);
         return run;
@@ -437,13 +447,10 @@ static uint32_t take_all_crossing(struct engine *e, struct emu_edge *edge,
                                   uint32_t most)
 {
     struct engine_to to = crossing_to(group);
-    uint32_t run = 0;
 
-    if (to.dst != ENGINE_NO_NODE && !e->tree.faults)
-        run = take_full(e, edge, hdr, to, most);
-    if (run)
-        take_passed(e, group, run);
-    return run;
+    if (to.dst == ENGINE_NO_NODE || e->tree.faults)
+        return 0;
+    return take_through(e, edge, hdr, group, to, most);
 }
 
 /* Several full segments that are like the front one, with this header. 0: they are not taken so. */

@@ -140,7 +140,7 @@ static bool is_over(const struct engine_tree *tree, uint32_t then, uint32_t now)
  * time, for somebody may say any number. Every half window has a token, which none of these sees
  * too late.
  */
-void engine_goes_on(struct engine_tree *tree, uint32_t seq)
+static void tree_goes_on(struct engine_tree *tree, uint32_t seq)
 {
     struct engine_coll *state = &tree->state[tree->forgot++ & (tree->window - 1)];
 
@@ -156,7 +156,7 @@ void engine_passes_note(struct engine_tree *tree, uint32_t seq, uint32_t count)
     struct engine_row *row = tree->passed;
     uint32_t i = 0;
 
-    engine_goes_on(tree, seq);
+    tree_goes_on(tree, seq);
     while (i < ENGINE_ROWS && row[i].to != seq)
         i++;
     if (i < ENGINE_ROWS) {
@@ -185,10 +185,10 @@ static bool state_add(struct engine *e, struct engine_coll *state, uint32_t from
         state->hdr = *engine_hdr(e, buf);
         state->hdr.kind = engine_kind(&state->hdr);
         if (state->hdr.kind == EMU_BARRIER)
-            engine_goes_on(state->group->tree, state->hdr.seq);
+            tree_goes_on(state->group->tree, state->hdr.seq);
         state->used = true;
         state->flipped = false;
-        engine_state_counts(state->group->tree, state, true);
+        state->group->tree->open += state->hdr.kind != EMU_BARRIER;
     }
     if (engine_state_in_order(tree, state)) {
         at = emu_kept_at(engine_kept(tree, state), from);
@@ -214,6 +214,13 @@ static void combine_takes(struct engine *e, const struct emu_hdr *hdr, uint64_t 
     if (e->tree.combine_ps < at_ps)
         e->tree.combine_ps = at_ps;
     e->tree.combine_ps += e->tree.header_ps + (hdr->len + 7u) / 8u * e->tree.word_ps;
+}
+
+/* It has nothing any more. */
+static void state_over(struct engine_coll *state)
+{
+    state->have = 0;
+    state->group->tree->open -= state->hdr.kind != EMU_BARRIER;
 }
 
 static bool result_goes(struct engine *e, struct engine_coll *state);
@@ -358,8 +365,7 @@ static bool result_go(struct engine *e, struct engine_coll *state, uint64_t at_p
         }
         state->outs = rest;
     }
-    state->have = 0;
-    engine_state_counts(state->group->tree, state, false);
+    state_over(state);
     return true;
 }
 
@@ -407,9 +413,8 @@ static void results_drop(struct engine *e)
 
         if (state->made) {
             emu_pool_drop(engine_cache(e), state->buf);
-            state->have = 0;
+            state_over(state);
             state->made = false;
-            engine_state_counts(state->group->tree, state, false);
         }
         state->outs = 0;
         state->group->tree->failed = true;

@@ -485,7 +485,7 @@ static void receive_one(struct fabemu *fab, const struct emu_seg *seg)
         receive_given_up(fab, seg);
     else if (kind == EMU_TEST)
         nic_condition_answer(fab, seg);
-    else if (kind >= (EMU_REDUCE | EMU_CROSSING) && kind <= (EMU_BARRIER | EMU_CROSSING))
+    else if (emu_hdr_crosses(&seg->hdr))
         nic_group_receive(fab, seg);
     else if (plain >= EMU_KINDS || (kind != plain && plain > EMU_MULTICAST))
         fab->counts.malformed++;

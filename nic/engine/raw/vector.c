@@ -40,13 +40,6 @@ uint64_t engine_passes(const struct engine *e, const struct engine_group *group,
     return engine_outs(tree, kind, emu_bit(at));
 }
 
-void engine_passed_run(struct engine *e, struct engine_group *group, uint32_t seq, uint32_t count)
-{
-    engine_passes_note(group->tree, seq, count);
-    emu_count(&e->counts.contributions, count);
-    emu_count(&e->counts.results, count);
-}
-
 /* What the first of a run says and finds. False: it is not for us. */
 static inline bool run_begin(struct engine *e, struct vector_run *run, uint32_t buf)
 {
@@ -136,6 +129,7 @@ static void run_leave(struct engine *e, const struct vector_run *run, const uint
 {
     bool here = run->outs & emu_bit(ENGINE_HERE), others = run->outs & ~emu_bit(ENGINE_HERE);
 
+    emu_count(&e->counts.results, count);
     for (uint32_t s = 0; here && others && s < count; s++)
         emu_pool_share(engine_cache(e)->pool, bufs[s], 1);
     if (here)
@@ -185,8 +179,6 @@ static uint32_t run_take(struct engine *e, struct vector_run *run, const uint32_
     else if (!run->had && !run->outs)
         tree->open += taken;
     emu_count(&e->counts.contributions, taken);
-    if (run->outs)
-        emu_count(&e->counts.results, taken);
     if (run->outs && taken)
         run_leave(e, run, result, taken);
     return taken;
@@ -205,7 +197,8 @@ static uint32_t run_pass(struct engine *e, struct vector_run *run, const uint32_
     }
     if (!taken)
         return 0;
-    engine_passed_run(e, run->group, run->hdr.seq, taken);
+    engine_passes_note(run->group->tree, run->hdr.seq, taken);
+    emu_count(&e->counts.contributions, taken);
     run_leave(e, run, result, taken);
     return taken;
 }

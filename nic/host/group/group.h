@@ -166,14 +166,6 @@ static inline struct fabemu_group *nic_group_find(const struct fabemu *fab, uint
     return g;
 }
 
-/** nic_group_is_token - has it a token's number? */
-static inline bool nic_group_is_token(const struct emu_hdr *hdr)
-{
-    uint32_t last = emu_window(hdr->dst) / 2 - 1;
-
-    return emu_hdr_kind(hdr) == EMU_BARRIER && (hdr->seq & last) == last;
-}
-
 /**
  * nic_group_may_be_early - can it come before this member has done the same, or joined? Tokens of
  * two go to who has been heard of, so one that finds no group is late: its receiver needs it no
@@ -182,7 +174,7 @@ static inline bool nic_group_is_token(const struct emu_hdr *hdr)
 static inline bool nic_group_may_be_early(const struct emu_hdr *hdr)
 {
     return hdr->kind == EMU_MULTICAST || hdr->kind == EMU_REDUCE ||
-           ((hdr->kind & EMU_CROSSING) && !nic_group_is_token(hdr));
+           ((hdr->kind & EMU_CROSSING) && !emu_hdr_is_token(hdr));
 }
 
 /** nic_group_hdr - of a segment of the group's. */

@@ -298,12 +298,13 @@ static void segment_take(struct fabemu_group *g, uint64_t index, const struct em
     struct nic_coll **owner = &g->owner[slot_of(g, seg->hdr.seq)];
     struct nic_coll *c = *owner;
     uint64_t k = c ? index - c->first : 0;
+    bool waits = c && c->awaits, early = waits && c->sends && k >= c->sent;
 
-    if (c && c->awaits && c->sends && k >= c->sent && (seg->hdr.kind & EMU_CROSSING)) {
+    if (early && (seg->hdr.kind & EMU_CROSSING)) {
         group_stash(g, seg); /* what is to go may lie where the result will */
         return;
     }
-    if (!c || !c->awaits || (c->sends && k >= c->sent)) {
+    if (!waits || early) {
         g->fab->counts.malformed++;
         if (nic_group_may_be_early(&seg->hdr))
             clash_note(g, index, 0, seg);
@@ -581,7 +582,7 @@ static void stream_receive(struct fabemu_group *g, const struct emu_seg *seg)
 
 void nic_stream_receive(struct fabemu_group *g, const struct emu_seg *seg)
 {
-    if ((seg->hdr.kind & ~EMU_CROSSING) == EMU_BARRIER && is_token(g, seg->hdr.seq))
+    if (emu_hdr_is_token(&seg->hdr))
         token_receive(g, seg);
     else
         stream_receive(g, seg);
@@ -649,7 +650,7 @@ uint32_t nic_stream_receive_run(struct fabemu_group *g, const struct emu_seg *se
  */
 bool nic_stream_needs(const struct fabemu_group *g, const struct emu_seg *seg)
 {
-    if ((seg->hdr.kind & EMU_CROSSING) && nic_group_is_token(&seg->hdr))
+    if ((seg->hdr.kind & EMU_CROSSING) && emu_hdr_is_token(&seg->hdr))
         return halves_ahead(g, seg->hdr.seq, g->done - 2) < NIC_TOKENS;
     return halves_ahead(g, seg->hdr.seq, g->done) <= 1;
 }

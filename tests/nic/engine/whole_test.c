@@ -686,6 +686,22 @@ static void whole__for_nobody_is_dropped(void)
 
 /* --- groups ------------------------------------------------------------------------- */
 
+/* A group of the first two, whose unit is looked at, from node 1: its address. */
+static uint32_t open_unit(struct world *w)
+{
+    world_open(w, "packet_bytes=1024 combining=switch");
+    world_look(w, 1, w->edges.nodes);
+    return world_group_of_first(w->edges.fabric, 2);
+}
+
+/* A group of the first @members, combined at node 0, looked at from node 1: its address. */
+static uint32_t open_tree(struct world *w, uint32_t members)
+{
+    world_open(w, NULL);
+    world_look(w, 1, 0);
+    return world_group_of_first(w->edges.fabric, members);
+}
+
 /* Segment @number of @node's of group @group: a vector of which each element says both. */
 static void post_of(struct world *w, uint32_t node, uint32_t group, uint8_t kind, uint32_t number)
 {
@@ -805,9 +821,7 @@ static void whole__of_contributions_is_combined(void)
     struct world w;
     uint32_t group;
 
-    world_open(&w, NULL);
-    group = world_group_of_first(w.edges.fabric, 4);
-    world_look(&w, 1, 0);
+    group = open_tree(&w, 4);
     post_four(&w, 1, group, EMU_REDUCE);
     bring_posted(&w);
     spoil_all(&w);
@@ -834,9 +848,7 @@ static void whole__of_contributions_to_no_group_is_dropped(void)
     struct world w;
     uint32_t group;
 
-    world_open(&w, NULL);
-    group = world_group_of_first(w.edges.fabric, 4);
-    world_look(&w, 1, 0);
+    group = open_tree(&w, 4);
     post_four(&w, 1, group, EMU_REDUCE);
     bring_posted(&w);
     engine_groups_clear(w.to, group);
@@ -890,9 +902,7 @@ static void contributions_made_twice(uint8_t kind)
     struct world w;
     uint32_t group;
 
-    world_open(&w, NULL);
-    group = world_group_of_first(w.edges.fabric, 4);
-    world_look(&w, 1, 0);
+    group = open_tree(&w, 4);
     for (uint32_t i = 0; i < 2; i++) { /* whose host's are combined, and whose are sent on */
         post_four(&w, 0, group, kind);
         post_four(&w, 1, group, kind);
@@ -940,9 +950,7 @@ static void contributions__handed_on_have_no_state(void)
     struct world w;
     uint32_t group;
 
-    world_open(&w, NULL);
-    group = world_group_of_first(w.edges.fabric, 4);
-    world_look(&w, 1, 0);
+    group = open_tree(&w, 4);
     of = engine_group_of(w.from, group);
     post_row(&w, group, 1, 6);
     post_row(&w, group, 8, 9);   /* 7 was a token */
@@ -972,9 +980,7 @@ static void contributions__are_not_handed_on_past_a_state(void)
     struct world w;
     uint32_t group;
 
-    world_open(&w, "packet_bytes=1024 combining=switch");
-    group = world_group_of_first(w.edges.fabric, 2);
-    world_look(&w, 1, w.edges.nodes);        /* the unit of the switch */
+    group = open_unit(&w);
     post_of(&w, 0, group, EMU_ALLREDUCE, 1); /* waits for the other's */
     settle(&w);
     CU_ASSERT_EQUAL(engine_group_of(w.to, group)->tree->open, 1);
@@ -1004,9 +1010,7 @@ static void contributions__come_again_after_all_numbers(void)
     struct world w;
     uint32_t group;
 
-    world_open(&w, NULL);
-    group = world_group_of_first(w.edges.fabric, 4);
-    world_look(&w, 1, 0);
+    group = open_tree(&w, 4);
     of = engine_group_of(w.from, group);
     post_row(&w, group, 1, 4);
     CU_ASSERT_TRUE(engine_group_came(of, 2));
@@ -1113,9 +1117,7 @@ static void contributions__are_kept_by_their_sender(void)
     struct world w;
     uint32_t group;
 
-    world_open(&w, NULL);
-    group = world_group_of_first(w.edges.fabric, 4);
-    world_look(&w, 1, 0);
+    group = open_tree(&w, 4);
     post_four(&w, 1, group, EMU_REDUCE);
     bring_posted(&w);
     take(&w, SEGS);
@@ -1139,9 +1141,7 @@ static void contributions__that_are_the_result_are_kept_by_their_sender(void)
     struct world w;
     uint32_t group;
 
-    world_open(&w, "packet_bytes=1024 combining=switch");
-    group = world_group_of_first(w.edges.fabric, 2);
-    world_look(&w, 1, w.edges.nodes); /* the unit of the switch */
+    group = open_unit(&w);
     post_four(&w, 1, group, EMU_REDUCE);
     bring_posted(&w);
     CU_ASSERT_TRUE(sent_is_kept(&w));
@@ -1160,9 +1160,7 @@ static void contributions__to_what_has_failed_are_dropped(void)
     struct emu_seg seg;
     uint32_t group;
 
-    world_open(&w, NULL);
-    group = world_group_of_first(w.edges.fabric, 4);
-    world_look(&w, 1, 0);
+    group = open_tree(&w, 4);
     engine_group_of(w.to, group)->tree->failed = true;
     for (uint32_t n = 0; n < 3; n++)
         post_four(&w, n, group, EMU_REDUCE);
@@ -1189,9 +1187,7 @@ static void contributions__meet_faults(void)
     struct world w;
     uint32_t group;
 
-    world_open(&w, NULL);
-    group = world_group_of_first(w.edges.fabric, 4);
-    world_look(&w, 1, 0);
+    group = open_tree(&w, 4);
     emu_faults_init(&faults, &(struct emu_fault_rates){0}, test_seed());
     faults.log = emu_fault_log_create();
     CU_ASSERT_PTR_NOT_NULL_FATAL(faults.log);
@@ -1213,9 +1209,7 @@ static void contributions__find_a_damaged_state(void)
     struct world w;
     uint32_t group;
 
-    world_open(&w, NULL);
-    group = world_group_of_first(w.edges.fabric, 4);
-    world_look(&w, 1, 0);
+    group = open_tree(&w, 4);
     for (uint32_t i = 1; i <= 4; i++)
         state_of(w.to, group, i)->flipped = true; /* what it was before is over */
     post_four(&w, 1, group, EMU_REDUCE);
@@ -1248,9 +1242,7 @@ static void contributions__to_a_length_are_not_combined(void)
     struct world w;
     uint32_t group;
 
-    world_open(&w, NULL);
-    group = world_group_of_first(w.edges.fabric, 4);
-    world_look(&w, 1, 0);
+    group = open_tree(&w, 4);
     post_four(&w, 1, group, EMU_REDUCE);
     settle(&w);
     for (uint32_t i = 1; i <= 4; i++)
@@ -1290,9 +1282,7 @@ static void parent__that_nothing_reaches_gets_no_packet(void)
     struct world w;
     uint32_t group;
 
-    world_open(&w, NULL);
-    group = world_group_of_first(w.edges.fabric, 4);
-    world_look(&w, 1, 0);
+    group = open_tree(&w, 4);
     w.from->send.flow[0].next += ENGINE_SPAN;
     post_four(&w, 1, group, EMU_REDUCE);
     settle(&w);
@@ -1381,9 +1371,7 @@ static void host__that_is_full_does_not_wait_for_contributions(void)
     struct world w;
     uint32_t group;
 
-    world_open(&w, NULL);
-    group = world_group_of_first(w.edges.fabric, 4);
-    world_look(&w, 1, 0);
+    group = open_tree(&w, 4);
     fill_host(&w);
     post_of(&w, 1, group, EMU_REDUCE, 1);
     post_of(&w, 2, group, EMU_REDUCE, 1);

@@ -763,6 +763,7 @@ enum fabemu_why {
     FABEMU_WHY_INTER,    /* an intercommunicator */
     FABEMU_WHY_FINALIZE, /* MPI is shutting down */
     FABEMU_WHY_OFF,      /* switched off by an option */
+    FABEMU_WHY_SLOWER,   /* messages were measured to be faster at its size and number of members */
     FABEMU_WHYS
 };
 

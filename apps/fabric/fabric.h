@@ -18,6 +18,7 @@
 
 #include "emu/clock.h"
 #include "emu/edge/bounds.h"
+#include "emu/edge/edge.h"
 #include "emu/profile.h"
 #include "switch/switch.h"
 #include "topo/topo.h"
@@ -215,11 +216,12 @@ struct fabric_totals {
     uint64_t combined;             /* contributions taken by combine units, or adapters */
     uint64_t results;              /* results they sent */
     uint64_t multicasts;           /* segments that a switch copied to several ports */
-    uint64_t in_network[4];        /* collectives, as the processes count them: enum fabemu_coll */
-    uint64_t crossing[4];          /* of these, of two whose contributions crossed */
-    uint64_t elsewhere[4][8];      /* by enum fabemu_coll, enum fabemu_why */
-    double real_time_factor;       /* clock real: emulated transit time / actual; else 1 */
-    uint64_t worst_lag_ns;         /* clock real: furthest that an event was late */
+    /* collectives, as the processes count them: by enum fabemu_coll */
+    uint64_t in_network[EMU_EDGE_COLLS];
+    uint64_t crossing[EMU_EDGE_COLLS]; /* of these, of two whose contributions crossed */
+    uint64_t elsewhere[EMU_EDGE_COLLS][EMU_EDGE_REASONS]; /* and by enum fabemu_why */
+    double real_time_factor; /* clock real: emulated transit time / actual; else 1 */
+    uint64_t worst_lag_ns;   /* clock real: furthest that an event was late */
 };
 
 /* All before real_time_factor are counters of 64 bits, one after the other: so many. */

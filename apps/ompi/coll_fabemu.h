@@ -72,6 +72,8 @@ struct mca_coll_fabemu_module_t {
     struct fabemu *fab;
     struct fabemu_group *group; /* NULL until joined */
     uint32_t *nodes;            /* node by rank, as many as members; NULL until joined */
+    /* bytes from which on messages are faster (slower.c); valid once the group is joined */
+    size_t slower_from[FABEMU_COLLS];
 
     /* For what has many segments: a group with a wide window, asked for when it is first needed. */
     int wide_standing;         /* COLL_FABEMU_FRESH, COLL_FABEMU_NOTHING or FABEMU_WHY_WINDOW */
@@ -88,6 +90,7 @@ struct coll_fabemu_component {
     mca_coll_base_component_t super;
     int priority;       /* MCA parameter */
     bool enable;        /* MCA parameter */
+    bool step_aside;    /* MCA parameter: leave to messages what they were measured to do faster */
     size_t wide_bytes;  /* MCA parameter: operations of so many want a wide window */
     char *socket;       /* MCA parameter; NULL or empty: $FABEMU_SOCKET */
     struct fabemu *fab; /* set once in MPI_Init; NULL: not on a fabric */
@@ -141,6 +144,13 @@ void coll_fabemu_join(mca_coll_fabemu_module_t *module, ompi_communicator_t *com
  * Sets wide_standing: COLL_FABEMU_NOTHING or FABEMU_WHY_WINDOW.
  */
 void coll_fabemu_join_wide(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm);
+
+/**
+ * coll_fabemu_slower_find - set @module->slower_from from the table of measurements (slower.def).
+ * @size: members of the communicator. Call it only once all members have joined the group: a member
+ * without the fabric has another table, and all members must decide alike.
+ */
+void coll_fabemu_slower_find(mca_coll_fabemu_module_t *module, int size);
 
 /**
  * coll_fabemu_map - @op and @dtype in the words of fabemu.h.

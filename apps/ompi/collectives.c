@@ -10,6 +10,7 @@
  *   predefined type is not the same type as its original, and Open MPI itself
  *   refuses it for predefined operations. MPI_IN_PLACE may differ (a reduce's
  *   root has it alone), hence we support it everywhere and never decide by it;
+ * - the size from which on messages are faster, which all members of a group look up alike;
  * - bcast: only the number of bytes. Count and type may differ between ranks as
  *   long as their signatures agree, so the layout must not matter: what does not
  *   lie in one piece is packed, and goes through the switches all the same.
@@ -188,24 +189,35 @@ static int finish(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
 }
 
 /*
- * Why not in the fabric, now that @why and the module's standing do not say: it joins what it has
- * not joined.
+ * Join the groups that a collective of @bytes needs, unless that is done already. Returns the
+ * reason why the collective cannot run in the fabric all the same, or COLL_FABEMU_NOTHING.
  */
-static int joins(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm, bool wide)
+static int joins(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm, enum fabemu_coll coll,
+                 size_t bytes)
 {
     if (module->standing == COLL_FABEMU_FRESH)
         coll_fabemu_join(module, comm);
-    if (module->standing != COLL_FABEMU_NOTHING || !wide)
+    if (module->standing != COLL_FABEMU_NOTHING)
         return module->standing;
+    if (bytes >= module->slower_from[coll])
+        return FABEMU_WHY_SLOWER;
+    if (bytes < mca_coll_fabemu_component.wide_bytes)
+        return COLL_FABEMU_NOTHING;
     if (module->wide_standing == COLL_FABEMU_FRESH)
         coll_fabemu_join_wide(module, comm);
     return module->wide_standing;
 }
 
-/* The first collectives, and all that go below. */
+/* The group that collectives of @bytes use; NULL if it is not joined. */
+static inline struct fabemu_group *group_for(const mca_coll_fabemu_module_t *module, size_t bytes)
+{
+    return bytes >= mca_coll_fabemu_component.wide_bytes ? module->wide : module->group;
+}
+
+/* takes() where that cannot answer at once: nothing is joined yet, or messages do it. */
 static struct fabemu_group *takes_slowly(mca_coll_fabemu_module_t *module,
                                          ompi_communicator_t *comm, enum fabemu_coll coll, int why,
-                                         bool wide)
+                                         size_t bytes)
 {
     if (module->passing)
         return NULL; /* part of a collective that is counted already */
@@ -214,29 +226,30 @@ static struct fabemu_group *takes_slowly(mca_coll_fabemu_module_t *module,
     else if (module->standing >= 0)
         why = module->standing;
     else if (why == COLL_FABEMU_NOTHING)
-        why = joins(module, comm, wide);
+        why = joins(module, comm, coll, bytes);
     if (why == COLL_FABEMU_NOTHING)
-        return wide ? module->wide : module->group;
+        return group_for(module, bytes);
     if (module->counts)
         fabemu_count_elsewhere(module->fab, coll, (enum fabemu_why)why);
     return NULL;
 }
 
 /*
- * The group whose switches take it; NULL: it goes below. @why: what speaks against it in the call
- * itself. @bytes: the same on every rank.
+ * Decide where a collective runs. @why: a reason against the fabric that the call itself gives.
+ * @bytes: its size, the same on every rank. Returns the group that does it, or NULL: it runs over
+ * messages.
  */
 static inline struct fabemu_group *takes(mca_coll_fabemu_module_t *module,
                                          ompi_communicator_t *comm, enum fabemu_coll coll, int why,
                                          size_t bytes)
 {
-    bool wide = bytes >= mca_coll_fabemu_component.wide_bytes;
-    struct fabemu_group *group = wide ? module->wide : module->group;
+    struct fabemu_group *group = group_for(module, bytes);
 
     if (OPAL_LIKELY(why == COLL_FABEMU_NOTHING && group && !module->passing &&
+                    bytes < module->slower_from[coll] &&
                     ompi_mpi_state < OMPI_MPI_STATE_FINALIZE_PAST_COMM_SELF_DESTRUCT))
         return group;
-    return takes_slowly(module, comm, coll, why, wide);
+    return takes_slowly(module, comm, coll, why, bytes);
 }
 
 static uint64_t now_ns(void)

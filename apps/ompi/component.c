@@ -41,11 +41,17 @@ struct coll_fabemu_component mca_coll_fabemu_component = {
         },
 };
 
-static void param(const char *name, const char *help, mca_base_var_type_t type, void *storage)
+static void param_register(const char *name, const char *help, mca_base_var_type_t type,
+                           mca_base_var_flag_t flags, mca_base_var_scope_t scope, void *storage)
 {
     (void)mca_base_component_var_register(&mca_coll_fabemu_component.super.collm_version, name,
-                                          help, type, NULL, 0, 0, OPAL_INFO_LVL_3,
-                                          MCA_BASE_VAR_SCOPE_READONLY, storage);
+                                          help, type, NULL, 0, flags, OPAL_INFO_LVL_3, scope,
+                                          storage);
+}
+
+static void param(const char *name, const char *help, mca_base_var_type_t type, void *storage)
+{
+    param_register(name, help, type, 0, MCA_BASE_VAR_SCOPE_READONLY, storage);
 }
 
 static int component_register(void)
@@ -56,10 +62,18 @@ static int component_register(void)
     param("priority", "Priority of the fabemu collective component", MCA_BASE_VAR_TYPE_INT,
           &me->priority);
     me->enable = true;
-    param(
-        "enable",
-        "Do collectives in the fabric's switches; when off, they are only counted and handed down",
-        MCA_BASE_VAR_TYPE_BOOL, &me->enable);
+    param_register("enable",
+                   "Run collectives in the fabric. When off, they are only counted and run over "
+                   "messages. MPI_T may change it, for communicators that are made later; it must "
+                   "be the same on all their members",
+                   MCA_BASE_VAR_TYPE_BOOL, MCA_BASE_VAR_FLAG_SETTABLE, MCA_BASE_VAR_SCOPE_GROUP,
+                   &me->enable);
+    me->step_aside = true;
+    param("step_aside",
+          "Run collectives over messages at the sizes and numbers of ranks where those were "
+          "measured to be faster than the network (clock raw only). When off, the network does "
+          "all that it can. The same on all ranks",
+          MCA_BASE_VAR_TYPE_BOOL, &me->step_aside);
     me->wide_bytes = WIDE_BYTES;
     param("wide_bytes",
           "Operations of so many bytes run in a group with a wide window, which lets ranks run "

@@ -140,6 +140,7 @@ void coll_fabemu_join(mca_coll_fabemu_module_t *module, ompi_communicator_t *com
         module->standing = COLL_FABEMU_NOTHING;
         module->nodes = nodes;
         nodes = NULL;
+        coll_fabemu_slower_find(module, (int)size);
     }
     module->passing = false;
     name_group(module->group, comm);

@@ -32,6 +32,7 @@ static const char *const why_names[FABEMU_WHYS] = {
     [FABEMU_WHY_WINDOW] = "window",     [FABEMU_WHY_GROUP] = "group",
     [FABEMU_WHY_SINGLE] = "single",     [FABEMU_WHY_INTER] = "intercommunicator",
     [FABEMU_WHY_FINALIZE] = "finalize", [FABEMU_WHY_OFF] = "off",
+    [FABEMU_WHY_SLOWER] = "slower",
 };
 
 const char *report_clock_name(enum emu_clock_mode clock)

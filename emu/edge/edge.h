@@ -33,7 +33,12 @@
 
 #define EMU_EDGE_MAGIC 0x656764656d756266u /* "fbumedge" */
 /* of edges, of what processes say over them, and of the control protocol */
-#define EMU_EDGE_VERSION 12u
+#define EMU_EDGE_VERSION 13u
+
+/* Kinds of collectives that programs count, and reasons why one did not run in the network: as many
+ * as nic/fabemu.h has (FABEMU_COLLS, FABEMU_WHYS). */
+#define EMU_EDGE_COLLS   4
+#define EMU_EDGE_REASONS 9
 /*
  * Of each ring; a power of two. A ring is more than a core's caches hold: its lines have gone to
  * the cache that cores share by the time the other end wants them, and come from there in a third
@@ -95,9 +100,10 @@ static inline void emu_edge_prefetch(const struct emu_edge_slot *ring, uint32_t 
 
 /* Counts that the process keeps about itself; the fabric copies them out at the end. */
 struct emu_edge_stats {
-    _Atomic uint64_t in_network[4];   /* by enum fabemu_coll */
-    _Atomic uint64_t crossing[4];     /* of these, by two members: EMU_CROSSING */
-    _Atomic uint64_t elsewhere[4][8]; /* by enum fabemu_coll, enum fabemu_why */
+    _Atomic uint64_t in_network[EMU_EDGE_COLLS]; /* by enum fabemu_coll */
+    _Atomic uint64_t crossing[EMU_EDGE_COLLS];   /* of these, by two members: EMU_CROSSING */
+    /* by enum fabemu_coll, enum fabemu_why */
+    _Atomic uint64_t elsewhere[EMU_EDGE_COLLS][EMU_EDGE_REASONS];
 };
 
 /*

@@ -153,6 +153,9 @@ void fabemu_count_in_network(struct fabemu_group *group, enum fabemu_coll coll)
     atomic_fetch_add_explicit(&stats->in_network[coll], 1, memory_order_relaxed);
 }
 
+static_assert(FABEMU_COLLS == EMU_EDGE_COLLS && FABEMU_WHYS == EMU_EDGE_REASONS,
+              "the counters of emu/edge/edge.h have other dimensions");
+
 void fabemu_count_elsewhere(struct fabemu *fab, enum fabemu_coll coll, enum fabemu_why why)
 {
     if ((unsigned)coll < FABEMU_COLLS && (unsigned)why < FABEMU_WHYS && !nic_gone(fab))

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * slower.c - the sizes from which on messages are faster than the network, by slower.def.
+ *
+ * The table was measured on clock raw, where everything takes as long as the host needs. On clock
+ * real the emulated hardware decides how long a collective takes, so the table is not used there.
+ */
+#include "coll_fabemu.h"
+
+#include <string.h>
+
+enum { CREDITS, ACKNOWLEDGED }; /* how the fabric carries packets, fabemu_info.acknowledged */
+
+/* In communicators of @ranks members messages were faster from @from bytes on. */
+struct slower_row {
+    int transport;
+    enum fabemu_coll coll;
+    int ranks;
+    size_t from;
+};
+
+static const struct slower_row rows[] = {
+#define SLOWER(transport, coll, ranks, from) {transport, FABEMU_COLL_##coll, ranks, from},
+#include "slower.def"
+};
+
+static const int measured_ranks[] = {SLOWER_RANKS};
+
+/* The largest measured number of ranks that is not above @size. */
+static int ranks_for(int size)
+{
+    int ranks = 0;
+
+    for (size_t i = 0; i < sizeof measured_ranks / sizeof *measured_ranks; i++)
+        if (measured_ranks[i] <= size)
+            ranks = measured_ranks[i];
+    return ranks;
+}
+
+void coll_fabemu_slower_find(mca_coll_fabemu_module_t *module, int size)
+{
+    const struct fabemu_info *info = fabemu_info(module->fab);
+    const int transport = info->acknowledged ? ACKNOWLEDGED : CREDITS;
+
+    for (int coll = 0; coll < FABEMU_COLLS; coll++)
+        module->slower_from[coll] = SIZE_MAX;
+    if (!mca_coll_fabemu_component.step_aside || strcmp(info->clock, "raw") != 0)
+        return;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (rows[i].transport == transport && rows[i].ranks == ranks_for(size))
+            module->slower_from[rows[i].coll] = rows[i].from;
+}

@@ -1,0 +1,61 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""slower_test.py - MPI collectives that run over messages because those were measured to be faster.
+
+    tests/cli/slower_test.py --fabemu build/fabemu [unittest options]
+"""
+import json
+import os
+import pathlib
+import re
+import shutil
+import unittest
+
+from cli_kit import FabemuCase, main
+
+TABLE = pathlib.Path(__file__).parent.parent.parent / "apps/ompi/slower.def"
+ROW = re.compile(r"^SLOWER\((\w+), REDUCE, (\d+), (\d+)\)$", re.MULTILINE)
+PROFILES = {"CREDITS": "oq2004", "ACKNOWLEDGED": "qsnet3"}
+CALLS = 4
+
+
+@unittest.skipUnless(shutil.which("mpirun"), "needs Open MPI")
+class SlowerTest(FabemuCase):
+    def setUp(self):
+        super().setUp()
+        # two ranks, so that the test is quick: the table has such rows
+        self.transport, ranks, size = next(row for row in ROW.findall(TABLE.read_text())
+                                           if row[1] == "2")
+        self.ranks, self.size = int(ranks), int(size)
+
+    def reduces(self, size, *options):
+        """The report's count of reduces of @size bytes."""
+        report = os.path.join(self.dir, "report.json")
+        program = os.path.join(os.path.dirname(self.command), "tests", "mpi_allreduce_bench")
+        done = self.fabemu("run", "--topo", "kary:2,2", "--profile", PROFILES[self.transport],
+                           "--report", report, *options, "--", "mpirun", "-np", str(self.ranks),
+                           program, "--op", "reduce", "--bytes", str(size), "--warmup", "0",
+                           "--iterations", str(CALLS))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with open(report) as f:
+            return json.load(f)["collectives"]["reduce"]
+
+    def test_from_the_measured_size_on__messages_do_it(self):
+        count = self.reduces(self.size)
+        self.assertEqual(count["why"].get("slower"), CALLS)
+
+    def test_below_the_measured_size__the_network_does_it(self):
+        count = self.reduces(self.size - 8)
+        self.assertNotIn("slower", count["why"])
+        self.assertGreaterEqual(count["in_switch"] + count["in_adapter"], CALLS)
+
+    def test_the_parameter_is_off__the_network_does_it(self):
+        self.env["OMPI_MCA_coll_fabemu_step_aside"] = "0"
+        self.assertNotIn("slower", self.reduces(self.size)["why"])
+
+    def test_clock_real__the_network_does_it(self):
+        self.assertNotIn("slower", self.reduces(self.size, "--clock", "real")["why"])
+
+
+if __name__ == "__main__":
+    main()

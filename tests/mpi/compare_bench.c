@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * compare_bench.c - collectives in the network against the same over messages.
+ *
+ *   mpirun -np 4 compare_bench [--rounds N] [--call-ms N]
+ *
+ * Two communicators have the same members. Open MPI's tools interface (MPI_T) switches our
+ * component off while the second one is made, so that its collectives go over messages. Each round
+ * times both, one after the other, because a machine's speed drifts: only the ratio of one round
+ * counts. One line of JSON a collective, size and pattern; apps/ompi/slower.def is made from them.
+ *
+ * Patterns: "step" has a barrier over messages after each call, as in programs that work in steps.
+ * "flow" has none, and the next rank is the root of the next call.
+ */
+#include "common.h"
+
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define MOST_BYTES (4 << 20)
+
+enum { NETWORK, MESSAGES, WAYS };
+
+struct bench {
+    int rounds;
+    int call_ms; /* least time that the calls of one round take together */
+    int rank, size;
+    MPI_Comm comm[WAYS];
+    float *in, *out; /* MOST_BYTES each */
+};
+
+struct pattern {
+    const char *name;
+    bool steps;
+};
+
+static const struct pattern patterns[] = {{"step", true}, {"flow", false}};
+
+typedef void call_fn(const struct bench *b, MPI_Comm comm, int bytes, int root);
+
+static void call_barrier(const struct bench *b, MPI_Comm comm, int bytes, int root)
+{
+    (void)b;
+    (void)bytes;
+    (void)root;
+    MPI_Barrier(comm);
+}
+
+static void call_broadcast(const struct bench *b, MPI_Comm comm, int bytes, int root)
+{
+    MPI_Bcast(b->out, bytes, MPI_BYTE, root, comm);
+}
+
+static void call_reduce(const struct bench *b, MPI_Comm comm, int bytes, int root)
+{
+    MPI_Reduce(b->in, b->out, bytes / 4, MPI_FLOAT, MPI_SUM, root, comm);
+}
+
+static void call_allreduce(const struct bench *b, MPI_Comm comm, int bytes, int root)
+{
+    (void)root;
+    MPI_Allreduce(b->in, b->out, bytes / 4, MPI_FLOAT, MPI_SUM, comm);
+}
+
+static const struct collective {
+    const char *name;
+    call_fn *call;
+    bool has_bytes;
+    bool has_root;
+} collectives[] = {
+    {"BARRIER", call_barrier, false, false},
+    {"BROADCAST", call_broadcast, true, true},
+    {"REDUCE", call_reduce, true, true},
+    {"ALLREDUCE", call_allreduce, true, false},
+};
+
+/* The component decides for a communicator when that is made. */
+static void component_enable(int on)
+{
+    MPI_T_cvar_handle handle;
+    int provided, index, count;
+
+    if (MPI_T_init_thread(MPI_THREAD_SINGLE, &provided) != MPI_SUCCESS ||
+        MPI_T_cvar_get_index("coll_fabemu_enable", &index) != MPI_SUCCESS ||
+        MPI_T_cvar_handle_alloc(index, NULL, &handle, &count) != MPI_SUCCESS ||
+        MPI_T_cvar_write(handle, &on) != MPI_SUCCESS) {
+        fprintf(stderr, "compare_bench: coll_fabemu_enable cannot be set: not over fabemu?\n");
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+    MPI_T_cvar_handle_free(&handle);
+    MPI_T_finalize();
+}
+
+/* Seconds that the slowest rank needs for @calls calls. */
+static double time_calls(const struct bench *b, const struct collective *coll,
+                         const struct pattern *pattern, int way, int bytes, int calls)
+{
+    double start, mine, slowest;
+
+    MPI_Barrier(b->comm[MESSAGES]);
+    start = MPI_Wtime();
+    for (int i = 0; i < calls; i++) {
+        coll->call(b, b->comm[way], bytes, pattern->steps ? 0 : i % b->size);
+        if (pattern->steps)
+            MPI_Barrier(b->comm[MESSAGES]);
+    }
+    mine = MPI_Wtime() - start;
+    MPI_Allreduce(&mine, &slowest, 1, MPI_DOUBLE, MPI_MAX, b->comm[MESSAGES]);
+    return slowest;
+}
+
+/* So many calls that messages take call_ms; the same on all ranks. Warms both up. */
+static int calls_needed(const struct bench *b, const struct collective *coll,
+                        const struct pattern *pattern, int bytes)
+{
+    int calls = 2;
+
+    time_calls(b, coll, pattern, NETWORK, bytes, 2);
+    for (;;) {
+        double s = time_calls(b, coll, pattern, MESSAGES, bytes, calls);
+
+        if (s * 1e3 >= b->call_ms || calls >= 1 << 16)
+            return calls;
+        calls *= 2;
+    }
+}
+
+static void measure(const struct bench *b, const struct collective *coll,
+                    const struct pattern *pattern, int bytes)
+{
+    int calls = calls_needed(b, coll, pattern, bytes);
+    double *us[WAYS] = {samples_alloc(b->rounds), samples_alloc(b->rounds)};
+    double *ratio = samples_alloc(b->rounds);
+
+    for (int i = 0; i < b->rounds; i++) {
+        for (int step = 0; step < WAYS; step++) {
+            int way = (step + i) % WAYS;
+
+            us[way][i] = time_calls(b, coll, pattern, way, bytes, calls) * 1e6 / calls;
+        }
+        ratio[i] = us[NETWORK][i] / us[MESSAGES][i];
+    }
+    if (b->rank == 0) {
+        printf("{\"collective\":\"%s\",\"pattern\":\"%s\",\"ranks\":%d,\"bytes\":%d,"
+               "\"network_us\":%.2f,\"messages_us\":%.2f,\"ratio\":%.3f",
+               coll->name, pattern->name, b->size, bytes, samples_sort(us[NETWORK], b->rounds),
+               samples_sort(us[MESSAGES], b->rounds), samples_sort(ratio, b->rounds));
+        printf(",\"least\":%.3f,\"most\":%.3f}\n", ratio[0], ratio[b->rounds - 1]);
+        fflush(stdout);
+    }
+    free(ratio);
+    free(us[MESSAGES]);
+    free(us[NETWORK]);
+}
+
+static void measure_all(const struct bench *b)
+{
+    for (size_t c = 0; c < sizeof collectives / sizeof collectives[0]; c++) {
+        const struct collective *coll = &collectives[c];
+
+        for (size_t p = 0; p < sizeof patterns / sizeof patterns[0]; p++) {
+            if (!coll->has_bytes) {
+                if (!patterns[p].steps)
+                    measure(b, coll, &patterns[p], 0);
+                continue;
+            }
+            if (!coll->has_root && patterns[p].steps)
+                continue; /* all wait for all as it is */
+            for (int bytes = 8; bytes <= MOST_BYTES; bytes *= bytes == 8 ? 8 : 4)
+                measure(b, coll, &patterns[p], bytes);
+        }
+    }
+}
+
+int main(int argc, char **argv)
+{
+    struct bench b = {.rounds = 7, .call_ms = 20};
+    const struct option_row rows[] = {
+        {"rounds", "N", OPTION_INT, &b.rounds},
+        {"call-ms", "N", OPTION_INT, &b.call_ms},
+        {NULL, NULL, OPTION_FLAG, NULL},
+    };
+
+    options_read(rows, argc, argv);
+    if (b.rounds < 1 || b.call_ms < 1)
+        options_usage(rows, argv[0], 2);
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &b.rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &b.size);
+    b.in = calloc(1, MOST_BYTES);
+    b.out = calloc(1, MOST_BYTES);
+    if (!b.in || !b.out)
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    MPI_Comm_dup(MPI_COMM_WORLD, &b.comm[NETWORK]);
+    component_enable(0);
+    MPI_Comm_dup(MPI_COMM_WORLD, &b.comm[MESSAGES]);
+    component_enable(1);
+    measure_all(&b);
+    MPI_Comm_free(&b.comm[MESSAGES]);
+    MPI_Comm_free(&b.comm[NETWORK]);
+    free(b.out);
+    free(b.in);
+    MPI_Finalize();
+    return 0;
+}

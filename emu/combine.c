@@ -67,7 +67,10 @@ const uint8_t emu_combine_bytes[EMU_OPS][EMU_TYPES] = {
 #include "emu/combine.def"
 };
 
-void emu_combine_fold(unsigned op, unsigned type, void *acc, const void *in, size_t bytes)
+bool emu_combine_fold(unsigned op, unsigned type, void *acc, const void *in, size_t bytes)
 {
+    if (!emu_combine_ok(op, type))
+        return false;
     combine_loop[op][type](acc, in, bytes >> combine_log2[type]);
+    return true;
 }

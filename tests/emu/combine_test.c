@@ -268,6 +268,27 @@ static void emu_combine_ok__refuses_the_unknown(void)
     CU_ASSERT_FALSE(emu_combine_ok(UINT32_MAX, UINT32_MAX));
 }
 
+/* Of all values that a header can have, and some more, nothing is done but what the table has. */
+static void emu_combine_fold__refuses_what_is_not_in_the_table(void)
+{
+    const unsigned far[] = {256, 65536, UINT32_MAX};
+    uint8_t acc[ELEMENT_BYTES], in[sizeof acc], was[sizeof acc];
+    uint32_t wrong = 0;
+
+    memset(in, 3, sizeof in);
+    memset(was, 0xa5, sizeof was);
+    for (unsigned op = 0; op < 256; op++)
+        for (unsigned type = 0; type < 256; type++) {
+            memcpy(acc, was, sizeof acc);
+            wrong += emu_combine_fold(op, type, acc, in, sizeof acc) != emu_combine_ok(op, type);
+            wrong += !emu_combine_ok(op, type) && memcmp(acc, was, sizeof acc) != 0;
+        }
+    for (unsigned i = 0; i < sizeof far / sizeof far[0]; i++)
+        wrong += emu_combine_fold(far[i], EMU_I32, acc, in, sizeof acc) ||
+                 emu_combine_fold(EMU_SUM, far[i], acc, in, sizeof acc);
+    CU_ASSERT_EQUAL(wrong, 0);
+}
+
 /* Whole elements, and at least one. */
 static void emu_combine_takes__whole_elements_only(void)
 {
@@ -368,6 +389,7 @@ int main(void)
         CASE(emu_combine_fold__agrees_with_the_model),
         CASE(emu_combine_ok__follows_mpi),
         CASE(emu_combine_ok__refuses_the_unknown),
+        CASE(emu_combine_fold__refuses_what_is_not_in_the_table),
         CASE(emu_combine_takes__whole_elements_only),
         CASE(emu_type_bytes__is_what_c_says),
         CASE(emu_combine_fold__integers_wrap),

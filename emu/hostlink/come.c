@@ -218,7 +218,8 @@ static inline uint32_t row_entry(const struct cable_row *row, const uint8_t *fro
     payload = (uint16_t)(head >> ENTRY_LENGTH);
     whole = EMU_HOSTLINK_ENTRY_BYTES + payload;
     if ((head & ~ROW_LENGTH) != row->head || bytes < whole || hdr.kind != EMU_UNICAST ||
-        hdr.dst >= row->nodes || hdr.len != payload || !payload || payload > EMU_PAYLOAD_BYTES)
+        hdr.dst >= row->nodes || hdr.src >= row->nodes || hdr.len != payload || !payload ||
+        payload > EMU_PAYLOAD_BYTES)
         return 0;
     slot->buf = emu_pool_take(cache);
     if (slot->buf == EMU_NO_BUF)

@@ -170,6 +170,22 @@ static inline bool hostlink_payload_is_sane(const struct emu_hostlink_record *re
     return hdr->len && !record->own_hdr && record->payload_bytes == hdr->len;
 }
 
+/*
+ * Of a cable with channels: does the payload lie behind the header of the host's segment, and is it
+ * as long as that header says? Faults may have damaged the header on its way to this cable, so what
+ * else it says is not judged here: the far adapter does so, once it has checked the packet's CRC-32
+ * (engine_seg_is_sane()).
+ */
+static inline bool hostlink_own_is_sane(const struct emu_hostlink_record *record)
+{
+    uint32_t len;
+
+    if (!record->own_hdr || !hostlink_is_segment(&record->entry.hdr, true))
+        return false;
+    len = record->own_hdr[offsetof(struct emu_hdr, len)];
+    return record->payload_bytes == (len < EMU_PAYLOAD_BYTES ? len : EMU_PAYLOAD_BYTES);
+}
+
 /**
  * hostlink_entry_is_sane - can such an entry be on a cable of @profile? Pure.
  * @nodes: of the network. @inside: they are inside the fabric, and need not send what no switch
@@ -179,16 +195,16 @@ static inline bool hostlink_entry_is_sane(const struct emu_hostlink_record *reco
                                           const struct emu_profile *profile, uint32_t nodes,
                                           bool inside)
 {
+    const struct emu_packet_hdr *packet = &record->entry.packet;
     const struct emu_hdr *hdr = &record->entry.hdr;
 
     if (!emu_profile_acknowledged(profile))
-        return hostlink_payload_is_sane(record, inside) && emu_hdr_is_sane(hdr, profile, nodes);
-    if (hdr->kind < EMU_PACKET_HEAD || hdr->kind > EMU_PACKET_NACK ||
-        record->entry.packet.channel >= EMU_VCS)
+        return hostlink_payload_is_sane(record, inside) && hdr->src < nodes &&
+               emu_hdr_is_sane(hdr, profile, nodes);
+    if (packet->kind < EMU_PACKET_HEAD || packet->kind > EMU_PACKET_NACK ||
+        packet->channel >= profile->channels || packet->last > 1)
         return false;
-    if (!record->has_buf)
-        return true;
-    return record->own_hdr && hostlink_is_segment(hdr, true);
+    return !record->has_buf || hostlink_own_is_sane(record);
 }
 
 /**
@@ -207,12 +223,8 @@ static inline void hostlink_entry_of(const struct emu_hostlink_record *record,
         return;
     seg = emu_pool_seg(pool, buf);
     emu_copy(seg->payload, record->payload, record->payload_bytes);
-    if (record->own_hdr) {
+    if (record->own_hdr)
         memcpy(&seg->hdr, record->own_hdr, EMU_HDR_BYTES);
-        if (seg->hdr.len > record->payload_bytes) /* not what was there before */
-            memset(seg->payload + record->payload_bytes, 0,
-                   EMU_PAYLOAD_BYTES - record->payload_bytes);
-    }
     *emu_pool_note(pool, buf) = record->note;
 }
 

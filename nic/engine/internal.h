@@ -14,6 +14,7 @@
 #include "emu/bits.h"
 #include "emu/count.h"
 #include "emu/fault/fault.h"
+#include "emu/link/sane.h"
 #include "emu/packet/crc.h"
 #include "emu/packet/rto.h"
 #include "nic/engine/ask.h"
@@ -100,6 +101,23 @@ static inline uint32_t *engine_born_ns(struct engine *e, uint32_t buf)
 static inline uint8_t engine_kind(const struct emu_hdr *hdr)
 {
     return hdr->kind & (uint8_t) ~(ENGINE_LENGTH_ONLY | EMU_NOTIFY | EMU_CROSSING);
+}
+
+/*
+ * May a packet carry a host segment with this header? The edge of its source has checked the
+ * header, and a fault that damages it is found by the packet's CRC-32. So what is found here is the
+ * lie of another host: only it can write a wrong header and the CRC-32 to it.
+ */
+static inline bool engine_seg_is_sane(const struct engine *e, const struct emu_hdr *hdr)
+{
+    struct emu_hdr asked = *hdr;
+
+    engine_set_length_only(&asked, false);
+    if (asked.kind == EMU_SET) /* of a host to its own adapter */
+        return false;
+    if (asked.kind == EMU_TEST && asked.op == ENGINE_TEST_BARRIER)
+        return !asked.len;
+    return emu_hdr_is_sane(&asked, e->profile, e->nodes);
 }
 
 /* What a host segment takes of a packet's payload. */

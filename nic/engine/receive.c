@@ -87,7 +87,7 @@ static bool payload_good(struct engine *e, const struct engine_incoming *in, uin
     for (uint32_t s = 0; s < in->count; s++) {
         const struct emu_hdr *hdr = engine_hdr(e, in->buf[s]);
 
-        if (hdr->len > EMU_PAYLOAD_BYTES || hdr->src != src ||
+        if (!engine_seg_is_sane(e, hdr) || hdr->src != src ||
             ((hdr->dst != first->dst || hdr->kind != first->kind) &&
              (segment_class(hdr) != segment_class(first) || !segment_is_for(head, hdr))))
             return false;

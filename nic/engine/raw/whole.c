@@ -106,11 +106,11 @@ static inline enum whole_for whole_for(const struct engine *e, const struct emu_
 }
 
 /* Is it a segment of @bytes, its header too, that is what the packet's @first one is? */
-static inline bool whole_fits(const struct emu_hdr *hdr, const struct emu_hdr *first,
-                              uint32_t bytes)
+static inline bool whole_fits(const struct engine *e, const struct emu_hdr *hdr,
+                              const struct emu_hdr *first, uint32_t bytes)
 {
     return hdr->kind == first->kind && engine_seg_bytes(hdr) == bytes && hdr->dst == first->dst &&
-           hdr->src == first->src;
+           hdr->src == first->src && (hdr->kind <= EMU_MULTICAST || engine_seg_is_sane(e, hdr));
 }
 
 /* Are these full segments, and perhaps a shorter last one, and is the CRC-32 right? */
@@ -125,11 +125,11 @@ static inline bool whole_good(struct engine *e, const struct emu_head *head, uin
     for (uint32_t s = 0; s < full; s++) {
         const struct emu_hdr *hdr = engine_hdr(e, buf[s]);
 
-        if (!whole_fits(hdr, first, EMU_SEG_BYTES))
+        if (!whole_fits(e, hdr, first, EMU_SEG_BYTES))
             return false;
         piece[s] = hdr;
     }
-    if (rest && !whole_fits(engine_hdr(e, buf[full]), first, rest))
+    if (rest && !whole_fits(e, engine_hdr(e, buf[full]), first, rest))
         return false;
     payload = emu_crc32_pieces(0, piece, full);
     if (rest)

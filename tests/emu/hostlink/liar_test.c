@@ -8,6 +8,7 @@
  */
 #include <string.h>
 
+#include "emu/combine.h"
 #include "emu/hostlink/wire.h"
 #include "emu/link/channels.h"
 #include "emu/link/intake.h"
@@ -244,26 +245,152 @@ static void entries__beyond_the_credits_while_buffers_are_out(void)
     FOUND(&l, overrun);
 }
 
+/* An entry that lies: of which cable, and how it differs from one that may be there. */
+struct lie {
+    uint32_t cable;
+    void (*make)(struct emu_hostlink_record *record);
+};
+
+static uint8_t lie_payload[EMU_PAYLOAD_BYTES];
+static uint8_t lie_own[EMU_HDR_BYTES];
+
+static void lie_has_payload(struct emu_hostlink_record *record, uint8_t len)
+{
+    record->has_buf = true;
+    record->payload = lie_payload;
+    record->payload_bytes = len;
+}
+
+static void lie_dst(struct emu_hostlink_record *record)
+{
+    record->entry.hdr.dst = 1000; /* as many nodes as there are */
+}
+
+static void lie_src(struct emu_hostlink_record *record)
+{
+    record->entry.hdr.src = 1000;
+}
+
+static void lie_src_of_full(struct emu_hostlink_record *record)
+{
+    record->entry.hdr.src = UINT32_MAX;
+    record->entry.hdr.len = EMU_PAYLOAD_BYTES;
+    lie_has_payload(record, EMU_PAYLOAD_BYTES);
+}
+
+static void lie_kind(struct emu_hostlink_record *record)
+{
+    record->entry.hdr.kind = EMU_PACKET_HEAD;
+}
+
+static void lie_kind_bits(struct emu_hostlink_record *record)
+{
+    record->entry.hdr.kind = EMU_UNICAST | EMU_NOTIFY;
+}
+
+static void lie_without_payload(struct emu_hostlink_record *record)
+{
+    record->entry.hdr.len = 8;
+}
+
+static void lie_payload_of_another_length(struct emu_hostlink_record *record)
+{
+    record->entry.hdr.len = 8;
+    lie_has_payload(record, 9);
+}
+
+/* A reduction of @op and @type. */
+static void lie_reduction(struct emu_hostlink_record *record, uint8_t op, uint8_t type, uint8_t len)
+{
+    record->entry.hdr.kind = EMU_ALLREDUCE;
+    record->entry.hdr.op = op;
+    record->entry.hdr.type = type;
+    record->entry.hdr.len = len;
+    lie_has_payload(record, len);
+}
+
+static void lie_op(struct emu_hostlink_record *record)
+{
+    lie_reduction(record, 200, EMU_I32, 8);
+}
+
+static void lie_type(struct emu_hostlink_record *record)
+{
+    lie_reduction(record, EMU_SUM, 200, 8);
+}
+
+static void lie_op_of_type(struct emu_hostlink_record *record)
+{
+    lie_reduction(record, EMU_BAND, EMU_F64, 8);
+}
+
+static void lie_half_an_element(struct emu_hostlink_record *record)
+{
+    lie_reduction(record, EMU_SUM, EMU_F64, 12);
+}
+
+static void lie_packet_kind(struct emu_hostlink_record *record)
+{
+    record->entry.packet.kind = EMU_UNICAST;
+}
+
+static void lie_channel(struct emu_hostlink_record *record)
+{
+    record->entry.packet.channel = EMU_VCS;
+}
+
+static void lie_last(struct emu_hostlink_record *record)
+{
+    record->entry.packet.last = 2;
+}
+
+static void lie_without_own_header(struct emu_hostlink_record *record)
+{
+    record->has_buf = true;
+}
+
+static void lie_of_another_length(struct emu_hostlink_record *record)
+{
+    lie_own[offsetof(struct emu_hdr, len)] = 20;
+    record->own_hdr = lie_own;
+    lie_has_payload(record, 10);
+}
+
+static void lie_reply_with_payload(struct emu_hostlink_record *record)
+{
+    record->entry.packet.kind = EMU_PACKET_ACK;
+    lie_own[offsetof(struct emu_hdr, len)] = 10;
+    record->own_hdr = lie_own;
+    lie_has_payload(record, 10);
+}
+
 static void entries__that_cannot_be_on_their_cable(void)
 {
-    for (uint32_t lie = 0; lie < 6; lie++) {
+    static const struct lie lies[] = {{PLAIN, lie_dst},
+                                      {PLAIN, lie_src},
+                                      {PLAIN, lie_src_of_full},
+                                      {PLAIN, lie_kind},
+                                      {PLAIN, lie_kind_bits},
+                                      {PLAIN, lie_without_payload},
+                                      {PLAIN, lie_payload_of_another_length},
+                                      {PLAIN, lie_op},
+                                      {PLAIN, lie_type},
+                                      {PLAIN, lie_op_of_type},
+                                      {PLAIN, lie_half_an_element},
+                                      {PACKETS, lie_packet_kind},
+                                      {PACKETS, lie_channel},
+                                      {PACKETS, lie_last},
+                                      {PACKETS, lie_without_own_header},
+                                      {PACKETS, lie_of_another_length},
+                                      {PACKETS, lie_reply_with_payload}};
+
+    for (uint32_t i = 0; i < sizeof lies / sizeof lies[0]; i++) {
         struct emu_hostlink_record record;
         struct liar l;
 
         liar_open(&l, true, 0);
-        record = an_entry(&l, lie < 3 ? PLAIN : PACKETS, 0);
-        if (lie == 0)
-            record.entry.hdr.dst = 1000; /* as many nodes as there are */
-        else if (lie == 1)
-            record.entry.hdr.kind = EMU_PACKET_HEAD;
-        else if (lie == 2)
-            record.entry.hdr.len = 8; /* and no payload */
-        else if (lie == 3)
-            record.entry.packet.kind = EMU_UNICAST;
-        else if (lie == 4)
-            record.entry.packet.channel = EMU_VCS;
-        else
-            record.has_buf = true; /* without the header that lies in it */
+        record = an_entry(&l, lies[i].cable, 0);
+        lies[i].make(&record);
         liar_say(&l, &record);
         FOUND(&l, bad);
     }
@@ -341,6 +468,90 @@ static void records__before_or_after_their_time(void)
     FOUND(&l, unearned);
 }
 
+/* --- records of any value --------------------------------------------------------------- */
+
+#define ROUNDS 400u
+
+/* One that may be there, or nearly so, of a kind that is drawn. */
+static struct emu_hostlink_record drawn_record(struct liar *l)
+{
+    uint32_t kind = (uint32_t)(test_random(&l->random) % EMU_HOSTLINK_KINDS);
+    uint32_t cable = (uint32_t)(test_random(&l->random) % CABLES);
+    struct emu_hostlink_record record;
+
+    if (!kind || kind == EMU_HOSTLINK_ENTRY) {
+        record = an_entry(l, cable, (uint32_t)test_random(&l->random));
+        if (cable == PACKETS && test_random(&l->random) % 2) {
+            lie_own[offsetof(struct emu_hdr, len)] = 24;
+            record.own_hdr = lie_own;
+        } else if (cable != PACKETS) {
+            record.entry.hdr.len = 24;
+        }
+        if (record.own_hdr || record.entry.hdr.len)
+            lie_has_payload(&record, 24);
+        return record;
+    }
+    record = (struct emu_hostlink_record){.kind = (uint8_t)kind};
+    if (kind == EMU_HOSTLINK_CONTROL || kind == EMU_HOSTLINK_STEP) {
+        record.bytes = lie_payload;
+        record.length = (uint32_t)(test_random(&l->random) % sizeof lie_payload);
+    } else if (kind == EMU_HOSTLINK_CLOCK) {
+        record.sent_ns = test_random(&l->random);
+        record.echo_ns = test_random(&l->random) >> test_random(&l->random) % 64;
+        record.came_ns = test_random(&l->random);
+    } else if (kind != EMU_HOSTLINK_READY) {
+        record.cable = kind == EMU_HOSTLINK_CONTROL_TAKEN ? 0 : cable;
+        record.count = 1u + (uint32_t)(test_random(&l->random) % 3);
+    }
+    return record;
+}
+
+/* It is said with a few of its bytes changed: to any value, or to the least or the greatest. */
+static void say_changed(struct liar *l, const struct emu_hostlink_record *record)
+{
+    uint32_t bytes = emu_hostlink_bytes(record), changes = (uint32_t)(test_random(&l->random) % 4);
+    uint8_t *to = emu_session_room(l->session, bytes);
+
+    if (!to)
+        return;
+    emu_hostlink_write(to, record);
+    for (; changes; changes--) {
+        uint8_t *at = &to[test_random(&l->random) % (bytes < 48 ? bytes : 48)];
+        uint64_t random = test_random(&l->random);
+
+        *at = random % 4 == 0 ? 0 : random % 4 == 1 ? 255 : (uint8_t)(random >> 8);
+    }
+    emu_session_put(l->session, bytes);
+}
+
+/*
+ * Whatever it says, the worst that comes of it is the end of the session, and what goes on to a
+ * switch is what a switch may be sent.
+ */
+static void records__of_any_value_end_the_session_at_most(void)
+{
+    struct liar l;
+
+    liar_open(&l, true, 0);
+    for (uint32_t round = 0; round < ROUNDS; round++) {
+        struct emu_hostlink_record record = drawn_record(&l);
+
+        say_changed(&l, &record);
+        for (uint32_t i = 0; i < 20; i++)
+            liar_step(&l);
+        if (is_up(&l))
+            continue;
+        emu_hostlink_bring_up(l.duo.host[0].link, 0);
+        l.ready = 0;
+        CU_ASSERT_TRUE_FATAL(liar_until(&l, is_ready));
+        liar_say_kind(&l, EMU_HOSTLINK_READY, 0, 0, 0);
+        CU_ASSERT_TRUE_FATAL(liar_until(&l, is_up));
+    }
+    CU_ASSERT_TRUE(emu_count_read(&duo_counts(&l.duo, 0)->bad) > 0);
+    CU_ASSERT_TRUE(emu_count_read(&duo_counts(&l.duo, 0)->malformed) > 0);
+    liar_close(&l);
+}
+
 int main(void)
 {
     static const struct test_case cases[] = {CASE(entries__beyond_the_credits_of_a_cable),
@@ -352,6 +563,7 @@ int main(void)
                                              CASE(credits__that_nobody_earned),
                                              CASE(control__beyond_its_window),
                                              CASE(records__before_or_after_their_time),
+                                             CASE(records__of_any_value_end_the_session_at_most),
                                              {NULL, NULL}};
 
     return test_run("liar", cases);

@@ -543,6 +543,57 @@ static void whole__that_is_broken_is_sent_again(void)
     world_close(&w);
 }
 
+/*
+ * Another host can say anything, and make the CRC-32 to it. What no host may post gets a NACK, and
+ * nobody combines it or is given it.
+ */
+static void segment__that_no_host_posts_is_refused(void)
+{
+    static const struct {
+        uint8_t kind, op, type;
+    } lies[] = {
+        {EMU_UNICAST | EMU_FAILED, 0, 0},
+        {EMU_SET, 0, 0},
+        {EMU_TEST + 1, 0, 0},
+        {EMU_BARRIER, 0, 0}, /* with a payload */
+        {EMU_BARRIER | EMU_CROSSING, 0, 0},
+        {EMU_ALLREDUCE, 200, 200},
+        {EMU_ALLREDUCE, EMU_OPS, EMU_I32},
+        {EMU_REDUCE, EMU_SUM, EMU_TYPES},
+        {EMU_REDUCE, EMU_BAND, EMU_F64},
+        {EMU_REDUCE | EMU_NOTIFY, EMU_SUM, EMU_I32},
+        {EMU_REDUCE | EMU_CROSSING, 255, 255},
+    };
+
+    for (uint32_t i = 0; i < sizeof lies / sizeof lies[0]; i++) {
+        struct emu_hdr *hdr[SEGS - 1], was[SEGS - 1];
+        struct world w;
+
+        world_open(&w, NULL);
+        bring(&w, 0);
+        for (uint32_t s = 0; s < SEGS - 1; s++) {
+            hdr[s] = &seg_at(&w, s)->hdr;
+            was[s] = *hdr[s];
+            hdr[s]->kind = lies[i].kind;
+        }
+        hdr[1]->op = lies[i].op; /* of one of them */
+        hdr[1]->type = lies[i].type;
+        seal(&w, FULL_BYTES);
+        refused(&w);
+        settle(&w);
+        CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.broken), 1);
+        CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.received), 0);
+        CU_ASSERT_TRUE(came(&w, 0, 0));
+        for (uint32_t s = 0; s < SEGS - 1; s++)
+            *hdr[s] = was[s]; /* the sender has them still */
+        for (uint32_t pass = 0; pass < 100000 && !emu_count_read(&w.from->counts.acks); pass++)
+            world_fabric_pass(w.edges.fabric);
+        settle(&w);
+        CU_ASSERT_TRUE(came(&w, 0, 4));
+        world_close(&w);
+    }
+}
+
 /* Half of it is here: the rest may never come. */
 static void whole__that_has_not_come_is_left(void)
 {
@@ -1395,6 +1446,7 @@ int main(void)
         CASE(whole__of_nothing_is_left),
         CASE(whole__is_one_of_a_message),
         CASE(whole__that_is_broken_is_sent_again),
+        CASE(segment__that_no_host_posts_is_refused),
         CASE(whole__that_has_not_come_is_left),
         CASE(whole__waits_where_something_is_before_it),
         CASE(host__that_is_full_gets_all_in_order),

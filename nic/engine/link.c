@@ -54,13 +54,17 @@ void engine_link_reply(struct engine *e, struct engine_link *l, const struct emu
 /* --- what goes out ------------------------------------------------------------------ */
 
 /*
- * The ring has room for a segment in each buffer slot of the far end, for a reply on each
- * channel, and for one more that was sent just before its packet was given up: the side that
- * gives up has emptied the ring first.
+ * Has the ring slots for @count entries, 1 or more? It has one for a segment in each buffer slot of
+ * the far end, for a reply on each channel, and for one more that was sent just before its packet
+ * was given up: the side that gives up has emptied the ring first. But a cable to another host is
+ * only emptied as that host says, and a host that lies sends ever more heads and takes no replies.
  */
-static void link_has_slot(const struct engine_link *l)
+static inline bool link_has_slots(const struct engine_link *l, uint32_t count)
 {
-    assert(emu_tx_has_slot(&l->tx));
+    struct emu_ring_end last = l->tx.data;
+
+    last.at += count - 1; /* slots are emptied in order */
+    return emu_ring_has_slot(&last);
 }
 
 static void send_reply(struct engine_link *l, struct emu_entry *entry)
@@ -76,7 +80,6 @@ static void send_reply(struct engine_link *l, struct emu_entry *entry)
     entry->buf = EMU_NO_BUF;
     entry->crc = 0;
     l->replies &= l->replies - 1;
-    link_has_slot(l);
 }
 
 /* The header's second word of segment @s of packet @p. */
@@ -149,7 +152,6 @@ static void send_segment(struct engine *e, struct engine_link *l, uint32_t c,
     segment_sent(e, l, p, c);
     emu_vcs_spend(&l->vcs, c);
     l->at = (uint8_t)c;
-    link_has_slot(l);
 }
 
 /*
@@ -316,6 +318,9 @@ enum engine_sent engine_link_send(struct engine *e, struct engine_link *l, struc
     uint32_t room, some, left = 0;
 
     l->blocked = false;
+    l->full = !link_has_slots(l, 1);
+    if (l->full)
+        return ENGINE_SENT_NOTHING;
     if (l->replies) {
         send_reply(l, entry);
         return ENGINE_SENT;
@@ -348,7 +353,7 @@ enum engine_sent engine_link_send(struct engine *e, struct engine_link *l, struc
 
 bool engine_link_holds_back(struct engine *e, const struct engine_link *l)
 {
-    return (e->send.waiting_any & 1) && link_holds_back(e, l, 0);
+    return l->full || ((e->send.waiting_any & 1) && link_holds_back(e, l, 0));
 }
 
 /*
@@ -365,7 +370,6 @@ static inline void run_put(struct engine *e, const struct engine_packet *p, uint
         struct emu_entry *slot = emu_ring_slot(to);
         uint32_t bits = s << EMU_CONT_INDEX | (s == last ? EMU_CONT_LAST : 0);
 
-        assert(emu_ring_has_slot(to));
         slot->packet.head = cont ^ emu_cont_other(bits);
         slot->packet.rest = s == last ? last_rest : rest;
         segment_payload(e, p, s, slot);
@@ -383,7 +387,7 @@ uint32_t engine_link_run(struct engine *e, struct engine_link *l)
         return 0;
     sent = emu_vcs_room_for(&l->vcs, c);
     sent = sent < (uint32_t)p->segs - p->sent ? sent : (uint32_t)p->segs - p->sent;
-    if (!sent)
+    if (!sent || !link_has_slots(l, sent))
         return 0;
     run_put(e, p, c, p->sent, p->sent + sent, &to);
     p->sent = (uint8_t)(p->sent + sent);
@@ -425,10 +429,9 @@ uint32_t engine_link_whole(struct engine *e, struct engine_link *l)
         return 0;
     p = &e->send.packet[i];
     channels = whole_channels(e, l, p->priority, p->segs);
-    if (!channels)
+    if (!channels || !link_has_slots(l, p->segs))
         return 0;
     begin_channel(e, l, i, channels);
-    link_has_slot(l);
     slot->packet.head = segment_head(p, p->channel, 0);
     slot->packet.rest = segment_rest(p, 0, p->channel);
     segment_payload(e, p, 0, slot);

@@ -28,6 +28,7 @@ struct engine_link {
     uint8_t at;                       /* channel served last */
     /* has something to send and no room; EMU_EVENT_CREDIT tells */
     bool blocked;
+    bool full; /* the cable's ring has no slot: the far end empties it, and tells nobody */
     struct emu_vcs vcs;
     struct emu_tx tx;
     struct emu_rx rx;
@@ -55,7 +56,7 @@ static inline void engine_wake(struct engine_link *l, uint64_t at_ps)
 /**
  * engine_link_send - the next reply or segment that link @l sends at @at_ps, into @entry, all but
  * its time. The caller puts it on the wire at once: the ring has a slot for it, which @entry may
- * be.
+ * be. Nothing is sent while the ring has none (@l->full): the caller asks again soon.
  */
 enum engine_sent engine_link_send(struct engine *e, struct engine_link *l, struct emu_entry *entry,
                                   uint64_t at_ps);
@@ -75,7 +76,10 @@ uint32_t engine_link_run(struct engine *e, struct engine_link *l);
  */
 uint32_t engine_link_whole(struct engine *e, struct engine_link *l);
 
-/** engine_link_holds_back - clock raw: does a packet wait for the next pass, to begin? */
+/**
+ * engine_link_holds_back - clock raw: does something wait for the next pass: a packet, to begin, or
+ * whatever it is, for a slot of the ring?
+ */
 bool engine_link_holds_back(struct engine *e, const struct engine_link *l);
 
 /** engine_link_reply - a reply came on link @l. */

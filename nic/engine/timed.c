@@ -138,6 +138,8 @@ static void timed_send(struct engine *e, struct engine_link *l, uint64_t at_ps)
         emu_tx_depart_packet(&l->tx, &entry, at_ps);
     if (what != ENGINE_SENT_NOTHING) {
         engine_wake(l, at_ps);
+    } else if (l->full) {
+        engine_wake(l, at_ps + e->profile->credit_ps);
     } else if (l->blocked) {
         back = emu_credit_front(&l->tx.credit);
         if (back)

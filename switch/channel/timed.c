@@ -85,7 +85,13 @@ static inline void timed_out(struct switch_channels *ch)
 {
     struct emu_order_event event = switch_agenda_take(&switch_channels_timing(ch)->agenda);
     uint32_t o = (uint32_t)event.port;
+    const struct emu_tx *tx = &ch->port[o].tx;
 
+    if (!tx->apart &&
+        !emu_tx_has_slot(tx)) { /* a host that lies takes no replies: it is asked again */
+        timed_plan(ch, o, event.at_ps + ch->credit_ps);
+        return;
+    }
     if (switch_channel_send(ch, o, event.at_ps)) {
         if (ch->queued >> o & 1)
             timed_plan(ch, o, event.at_ps);

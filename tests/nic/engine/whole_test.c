@@ -594,6 +594,48 @@ static void segment__that_no_host_posts_is_refused(void)
     }
 }
 
+/* Packets that nobody has sent, each with another tag, on all channels by turns. */
+static void bring_heads(struct world *w, uint32_t from, uint32_t count)
+{
+    struct switch_dev *sw = w->edges.fabric->sw[0];
+    struct emu_tx *tx = switch_tx(sw, w->cable->rx.peer.port);
+
+    for (uint32_t i = from; i < from + count; i++) {
+        struct emu_head head = {.channel = i % EMU_VCS, .dst = w->to->node, .bytes = 16};
+        struct emu_entry entry = {.packet = {.head = emu_head_pack(&head),
+                                             .tag = 1000 + i,
+                                             .kind = EMU_PACKET_HEAD,
+                                             .channel = head.channel,
+                                             .last = 1},
+                                  .buf = EMU_NO_BUF};
+
+        emu_tx_send(tx, &entry);
+    }
+}
+
+/* A host that lies sends ever more heads, and takes no replies: these wait for room in the ring. */
+static void replies__wait_for_room_in_the_ring(void)
+{
+    struct world w;
+    uint32_t slots;
+
+    world_open(&w, NULL);
+    slots = w.cable->tx.data.mask + 1;
+    for (uint32_t sent = 0; sent < 2 * slots; sent += EMU_VCS) {
+        bring_heads(&w, sent, EMU_VCS);
+        emu_dev_signal(&w.to->dev, w.to->dev.worker, EMU_EVENT_DATA, 1);
+        w.to->dev.step(&w.to->dev, 0);
+    }
+    CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.broken), 2 * slots);
+    CU_ASSERT_EQUAL(w.cable->tx.data.at, slots);
+    CU_ASSERT_NOT_EQUAL(w.cable->replies, 0);
+    step_switch(&w); /* which takes what there is */
+    w.to->dev.step(&w.to->dev, 0);
+    CU_ASSERT_EQUAL(w.cable->replies, 0);
+    CU_ASSERT_EQUAL(w.cable->tx.data.at, slots + EMU_VCS);
+    edges_close(&w.edges); /* whose credits nobody is owed */
+}
+
 /* Half of it is here: the rest may never come. */
 static void whole__that_has_not_come_is_left(void)
 {
@@ -1447,6 +1489,7 @@ int main(void)
         CASE(whole__is_one_of_a_message),
         CASE(whole__that_is_broken_is_sent_again),
         CASE(segment__that_no_host_posts_is_refused),
+        CASE(replies__wait_for_room_in_the_ring),
         CASE(whole__that_has_not_come_is_left),
         CASE(whole__waits_where_something_is_before_it),
         CASE(host__that_is_full_gets_all_in_order),

@@ -171,16 +171,17 @@ static inline bool hostlink_payload_is_sane(const struct emu_hostlink_record *re
 }
 
 /*
- * Of a cable with channels: does the payload lie behind the header of the host's segment, and is it
- * as long as that header says? Faults may have damaged the header on its way to this cable, so what
- * else it says is not judged here: the far adapter does so, once it has checked the packet's CRC-32
- * (engine_seg_is_sane()).
+ * Of a cable with channels: does the payload lie behind the header of the host's segment, is it as
+ * long as that header says, and is there room for it on the wire? Faults may have damaged the
+ * header on its way to this cable, so what else it says is not judged here: the far adapter does
+ * so, once it has checked the packet's CRC-32 (engine_seg_is_sane()).
  */
 static inline bool hostlink_own_is_sane(const struct emu_hostlink_record *record)
 {
-    uint32_t len;
+    const struct emu_packet_hdr *packet = &record->entry.packet;
+    uint32_t before = packet->kind == EMU_PACKET_HEAD ? EMU_HEAD_BYTES : EMU_CONT_BYTES, len;
 
-    if (!record->own_hdr || !hostlink_is_segment(&record->entry.hdr, true))
+    if (!record->own_hdr || !hostlink_is_segment(&record->entry.hdr, true) || packet->wire < before)
         return false;
     len = record->own_hdr[offsetof(struct emu_hdr, len)];
     return record->payload_bytes == (len < EMU_PAYLOAD_BYTES ? len : EMU_PAYLOAD_BYTES);

@@ -177,6 +177,7 @@ static struct emu_hostlink_record an_entry(const struct liar *l, uint32_t cable,
     if (cable == PACKETS)
         record.entry.packet = (struct emu_packet_hdr){.tag = n,
                                                       .kind = EMU_PACKET_HEAD,
+                                                      .wire = 40,
                                                       .channel = (uint8_t)(n % EMU_VCS),
                                                       .last = 1};
     else
@@ -356,6 +357,15 @@ static void lie_of_another_length(struct emu_hostlink_record *record)
     lie_has_payload(record, 10);
 }
 
+/* Less of the wire than its own header takes: a fault would flip a bit beyond its payload. */
+static void lie_wire(struct emu_hostlink_record *record)
+{
+    record->entry.packet.wire = EMU_HEAD_BYTES - 1;
+    lie_own[offsetof(struct emu_hdr, len)] = 10;
+    record->own_hdr = lie_own;
+    lie_has_payload(record, 10);
+}
+
 static void lie_reply_with_payload(struct emu_hostlink_record *record)
 {
     record->entry.packet.kind = EMU_PACKET_ACK;
@@ -382,6 +392,7 @@ static void entries__that_cannot_be_on_their_cable(void)
                                       {PACKETS, lie_last},
                                       {PACKETS, lie_without_own_header},
                                       {PACKETS, lie_of_another_length},
+                                      {PACKETS, lie_wire},
                                       {PACKETS, lie_reply_with_payload}};
 
     for (uint32_t i = 0; i < sizeof lies / sizeof lies[0]; i++) {

@@ -16,6 +16,7 @@
 
 #define DUO_NODES     1000u
 #define DUO_FABRIC    815u
+#define DUO_WIRE      16u /* emu_packet_hdr.wire of a segment with index 0; the others follow */
 #define DUO_WINDOW    64u
 #define DUO_SILENT_NS UINT64_C(20000000)
 
@@ -118,7 +119,7 @@ static bool end_send_segment(struct duo_end *end, uint32_t c)
     struct emu_pool *pool = end->dev.worker->cache.pool;
     struct emu_entry entry = {.packet = {.tag = tag,
                                          .kind = end->index[c] ? EMU_PACKET_CONT : EMU_PACKET_HEAD,
-                                         .wire = end->index[c],
+                                         .wire = (uint8_t)(DUO_WIRE + end->index[c]),
                                          .channel = (uint8_t)c,
                                          .last = end->left[c] == 1},
                               .crc = (uint32_t)seed};
@@ -197,7 +198,7 @@ static void end_got_segment(struct duo_end *end, const struct emu_entry *entry)
     const struct emu_packet_hdr *hdr = &entry->packet;
     struct emu_pool *pool = end->dev.worker->cache.pool;
     uint32_t c = hdr->channel;
-    uint64_t seed = entry_seed(end, !end->host, (uint64_t)hdr->tag << 8 | hdr->wire);
+    uint64_t seed = entry_seed(end, !end->host, (uint64_t)hdr->tag << 8 | (hdr->wire - DUO_WIRE));
     uint8_t len = 0;
 
     if (entry->buf != EMU_NO_BUF) {
@@ -214,9 +215,9 @@ static void end_got_segment(struct duo_end *end, const struct emu_entry *entry)
     }
     end->got++;
     end->held[end->held_to++ % DUO_HELD] = (uint8_t)c;
-    if (end->was_cut && (hdr->tag != end->in_tag[c] || hdr->wire != end->in_index[c]))
+    if (end->was_cut && (hdr->tag != end->in_tag[c] || hdr->wire - DUO_WIRE != end->in_index[c]))
         return; /* of a packet that began before the cables were up */
-    end->wrong += hdr->tag != end->in_tag[c] || hdr->wire != end->in_index[c]++ ||
+    end->wrong += hdr->tag != end->in_tag[c] || hdr->wire - DUO_WIRE != end->in_index[c]++ ||
                   entry->crc != (uint32_t)seed || !payload_is(end, seed, entry, len);
     if (hdr->last)
         end->owed[end->owed_to++ % DUO_HELD] = hdr->tag << 8 | c;

@@ -40,6 +40,7 @@ struct traffic_node {
     struct traffic_pending pending; /* messages of more than one segment */
     uint64_t awaited;               /* copies that are to come of the segments sent */
     struct traffic_relay *relay;    /* what is to be passed on; NULL: nothing ever */
+    bool strange;                   /* a segment came that no source sends */
 
     /* The driver's: the times of birth, drawn once more. */
     struct traffic_random counted_gaps;
@@ -252,6 +253,13 @@ static void relay_begin(struct traffic_node *node, const struct traffic_part *wh
         node->depart_ps = item.ready_ps + all->times.send_ps; /* or later: found out then */
 }
 
+/* Is there such a source, and such a set? Only another host that lies says otherwise. */
+static inline bool segment_is_sane(const struct traffic_nodes *all, const struct emu_hdr *hdr,
+                                   uint32_t set)
+{
+    return hdr->src < all->nodes && (!all->plan.sets || set < all->plan.sets->count);
+}
+
 /* A segment lies in memory whole. */
 static inline void node_deliver(void *context, const struct emu_entry *entry)
 {
@@ -266,8 +274,13 @@ static inline void node_deliver(void *context, const struct emu_entry *entry)
     };
     const struct traffic_sets *sets = all->plan.sets;
     uint32_t set = entry->hdr.op | (uint32_t)entry->hdr.type << 8;
-    uint32_t fanout = sets ? traffic_sets_fanout(sets, set) : 1;
+    uint32_t fanout;
 
+    if (!segment_is_sane(all, &entry->hdr, set)) {
+        node->strange = true;
+        return;
+    }
+    fanout = sets ? traffic_sets_fanout(sets, set) : 1;
     if (all->relays)
         part.src = sets->source[set];
     node->digest = traffic_digest(node->digest, part.src, part.birth_ps, part.at_ps);
@@ -589,6 +602,15 @@ uint32_t traffic_nodes_stuck(const struct traffic_nodes *all)
            (!all->node[n] || (!all->node[n]->left && !(all->relays && all->node[n]->relay->count))))
         n++;
     return n;
+}
+
+bool traffic_nodes_strange(const struct traffic_nodes *all)
+{
+    bool strange = false;
+
+    for (uint32_t n = 0; n < all->nodes; n++)
+        strange |= all->node[n] && all->node[n]->strange;
+    return strange;
 }
 
 bool traffic_nodes_lost(const struct traffic_nodes *all)

@@ -18,7 +18,8 @@ struct virtual_cable {
     bool joined;
     bool channels;
     uint32_t peer, number;
-    uint32_t unpaid; /* segments that went out and whose credit has not come */
+    uint32_t unpaid;  /* segments that went out and whose credit has not come */
+    uint64_t last_ps; /* time of the last entry that came */
     const struct emu_profile *profile;
 };
 
@@ -107,12 +108,13 @@ static const char *cable_entry(struct emu_virtual *link, struct virtual_cable *c
 
     if (!hostlink_entry_is_sane(record, cable->profile, link->nodes, true))
         return "an entry that cannot be on that cable";
-    if (is_late(link, record->at_ps))
+    if (is_late(link, record->at_ps) || record->at_ps < cable->last_ps)
         return "an entry of a time that is over";
     if ((!cable->channels && !cable->tx.credits) || !emu_tx_has_slot(&cable->tx))
         return "more entries than its cable has room for";
     if (record->has_buf && (buf = emu_pool_take(cache)) == EMU_NO_BUF)
         return "an entry for which this host has no buffer";
+    cable->last_ps = record->at_ps;
     entry = (struct emu_entry){.time_ps = record->at_ps & ~EMU_RING_FULL};
     hostlink_entry_of(record, cache->pool, buf, &entry);
     emu_tx_send(&cable->tx, &entry);
@@ -187,6 +189,11 @@ int emu_virtual_agree(struct emu_virtual *link, uint64_t *next_ps)
             break;
         }
         memcpy(&its_ps, its, sizeof its_ps);
+        if (its_ps < link->dev.worker->now_ps) {
+            emu_barrier_fail(barrier, "a host wants to go on at a time that is over");
+            err = -EPROTO;
+            break;
+        }
         least_ps = its_ps < least_ps ? its_ps : least_ps;
     }
     *next_ps = err ? EMU_NEVER : least_ps;

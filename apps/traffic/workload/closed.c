@@ -43,7 +43,8 @@ static void take_parts(void *ctx, const struct traffic_part *part, size_t count)
         struct traffic_group *group = &coll->group[part->src % coll->plan.groups];
         uint64_t last_ps;
 
-        if (part->src >= coll->plan.groups || part->birth_ps >= group->posted) {
+        if (part->src >= coll->plan.groups || part->birth_ps >= group->posted ||
+            part->of != traffic_coll_receivers(&coll->plan)) {
             closed->wrong = "another host has logged what cannot be";
             return;
         }

@@ -80,9 +80,14 @@ static int take_parts(struct open_run *open, const struct traffic_part *part, si
 
 static void take_others(void *ctx, const struct traffic_part *part, size_t count)
 {
+    const struct traffic_sets *sets;
     struct open_run *open = ctx;
 
-    if (take_parts(open, part, count))
+    sets = open->nodes.plan.sets;
+    for (size_t i = 0; i < count; i++)
+        open->strange |= part[i].src >= open->nodes.nodes || !part[i].of ||
+                         (sets && part[i].of > sets->fanout_max);
+    if (!open->strange && take_parts(open, part, count))
         open->no_memory = true;
 }
 
@@ -413,6 +418,8 @@ static int run_empty(struct open_run *open)
     }
     if (err)
         return err;
+    if (open->strange || traffic_nodes_strange(&open->nodes))
+        return traffic_run_wrong(run, -EPROTO, "another host has sent or logged what cannot be");
     if (!fabric_idle(run->fabric))
         return traffic_run_wrong(run, -EPROTO, "the network does not run empty");
     if (segments.received != segments.awaited)

@@ -40,6 +40,8 @@ struct node_host {
     pthread_t thread;
     struct traffic_config config;
     struct traffic_result result;
+    /* said in place of what it should say at the LIES_AT-th agreement; NULL: it is honest */
+    void (*lie)(struct traffic_hosts *hosts, uint64_t *next_ps);
     int err;
     char error[EMU_BARRIER_WHY_BYTES];
     _Atomic uint64_t looks; /* at the clock: one for each at the ports */
@@ -163,6 +165,31 @@ static int host_barrier(struct node_host *host, struct emu_barrier **ret)
     return emu_barrier_create(ret, &config);
 }
 
+/* The one host that lies. */
+static struct {
+    uint32_t agreed; /* so often */
+    void (*lie)(struct traffic_hosts *hosts, uint64_t *next_ps);
+} liar;
+
+#define LIES_AT 30u
+
+static void liar_agrees(void *ctx, uint64_t *next_ps)
+{
+    struct traffic_hosts *hosts = ctx;
+
+    if (++liar.agreed == LIES_AT)
+        liar.lie(hosts, next_ps);
+    else
+        emu_virtual_agree(hosts->link, next_ps);
+}
+
+static void liar_is(const struct node_host *host, struct traffic_hosts *hosts)
+{
+    liar.agreed = 0;
+    liar.lie = host->lie;
+    hosts->ops.agree = liar_agrees;
+}
+
 static void *host_main(void *arg)
 {
     struct node_host *host = arg;
@@ -175,6 +202,8 @@ static void *host_main(void *arg)
     if (!host->err) {
         traffic_hosts_init(&hosts, barrier, host->config.fabric.graph, host->rig->of);
         host->config.hosts = &hosts;
+        if (host->lie)
+            liar_is(host, &hosts);
         host->err = traffic_run(&host->result, &host->config, host->error, sizeof host->error);
     }
     emu_barrier_destroy(barrier);
@@ -587,6 +616,65 @@ static void barrier_put__that_finds_a_host_lost_tells_the_others(void)
     rig_free(&rig);
 }
 
+/* --- lies --------------------------------------------------------------------------------- */
+
+static void wants_the_past(struct traffic_hosts *hosts, uint64_t *next_ps)
+{
+    uint64_t past_ps = 1;
+
+    emu_barrier_sync(hosts->barrier, &past_ps, sizeof past_ps);
+    *next_ps = EMU_NEVER;
+}
+
+static void puts_entry(struct traffic_hosts *hosts, const struct emu_hdr *hdr, uint64_t at_ps)
+{
+    const struct emu_hostlink_record record = {.kind = EMU_HOSTLINK_ENTRY,
+                                               .entry = {.hdr = *hdr, .buf = EMU_NO_BUF},
+                                               .at_ps = at_ps};
+
+    emu_barrier_put(hosts->barrier, 0, &record);
+}
+
+static void turns_time_back(struct traffic_hosts *hosts, uint64_t *next_ps)
+{
+    const struct emu_hdr hdr = {.kind = EMU_UNICAST};
+
+    puts_entry(hosts, &hdr, EMU_LAST_PS / 2);
+    puts_entry(hosts, &hdr, EMU_LAST_PS / 2 - 1);
+    emu_virtual_agree(hosts->link, next_ps);
+}
+
+static void names_no_node(struct traffic_hosts *hosts, uint64_t *next_ps)
+{
+    puts_entry(hosts, &(struct emu_hdr){.kind = EMU_UNICAST, .src = UINT32_MAX}, EMU_LAST_PS / 2);
+    emu_virtual_agree(hosts->link, next_ps);
+}
+
+/* Of what another host says in simulated time nothing that cannot be has any effect but the end. */
+static void traffic_run__with_a_host_that_lies_ends(void)
+{
+    static const struct {
+        void (*lie)(struct traffic_hosts *hosts, uint64_t *next_ps);
+        const char *why;
+    } lies[] = {{wants_the_past, "a time that is over"},
+                {turns_time_back, "an entry of a time that is over"},
+                {names_no_node, "an entry that cannot be on that cable"}};
+
+    for (uint32_t i = 0; i < sizeof lies / sizeof lies[0]; i++) {
+        struct traffic_config config;
+        struct rig rig;
+
+        rig_a_run(&rig, &config);
+        rig.host[1].lie = lies[i].lie;
+        rig_run(&rig, &config, NULL);
+        CU_ASSERT_NOT_EQUAL(rig.host[0].err, 0);
+        CU_ASSERT_PTR_NOT_NULL(strstr(rig.host[0].error, lies[i].why));
+        for (uint32_t h = 0; h < HOSTS_MOST; h++)
+            CU_ASSERT_NOT_EQUAL(rig.host[h].err, 0);
+        rig_free(&rig);
+    }
+}
+
 int main(void)
 {
     const struct test_case cases[] = {
@@ -600,6 +688,7 @@ int main(void)
         CASE(traffic_run__that_loses_a_host_is_over_on_all),
         CASE(traffic_run__waits_for_a_host_that_is_slow),
         CASE(traffic_run__of_different_traffic_is_refused),
+        CASE(traffic_run__with_a_host_that_lies_ends),
         {NULL, NULL},
     };
     int status = test_run("traffic_hosts", cases);

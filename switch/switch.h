@@ -266,7 +266,7 @@ int switch_combine_stall(struct switch_dev *sw, bool stalled, uint64_t at_ps);
 /**
  * switch_combine_out - its units are taken out of service: what waits for them, and what comes, is
  * dropped and counted (switch_counts.scrapped), from @at_ps on (raw: 0), until not @out. Of a
- * switch whose units stand still. Thread: the same.
+ * switch that combines by itself. Thread: the same.
  */
 void switch_combine_out(struct switch_dev *sw, bool out, uint64_t at_ps);
 

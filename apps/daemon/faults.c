@@ -227,7 +227,7 @@ static void hit_take(void *ctx, const struct emu_fault_hit *hit)
     struct json_object *told;
     bool keep;
 
-    if (injector_saw(f->injector, hit, daemon_now_ps()))
+    if (injector_saw(f->injector, hit, daemon_now_ps()) || hit->what >= EMU_FAULT_SEE)
         return;
     keep = f->hits_seen++ < HITS_REPORTED;
     if (!keep && !daemon_is_heard(daemon))

@@ -16,13 +16,16 @@ static bool adapters_combine(const struct fabric *fabric)
     return fabric_has_engines(&fabric->config) && !fabric_has_units(&fabric->config);
 }
 
+bool fabric_switches_combine(const struct fabric *fabric)
+{
+    return fabric_has_units(&fabric->config) || switch_combines(&fabric->config.profile);
+}
+
 uint32_t fabric_combiners(const struct fabric *fabric)
 {
     if (adapters_combine(fabric))
         return fabric->config.graph->nodes;
-    if (!fabric_has_units(&fabric->config) && !switch_combines(&fabric->config.profile))
-        return 0;
-    return fabric->config.graph->switches;
+    return fabric_switches_combine(fabric) ? fabric->config.graph->switches : 0;
 }
 
 struct emu_faults *fabric_combine_faults(struct fabric *fabric, uint32_t i)

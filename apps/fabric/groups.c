@@ -131,18 +131,22 @@ static uint64_t group_bufs_all(const struct fabric *fabric, const struct fabric_
     return bufs;
 }
 
-void fabric_group_set_aside(struct fabric *fabric, struct fabric_group *group)
+int fabric_group_set_aside(struct fabric *fabric, struct fabric_group *group)
 {
     const struct topo_tree *tree = &group->tree;
+    uint64_t bufs = group->combines ? group_bufs_all(fabric, group) : 0;
 
+    if (bufs > fabric->spare_bufs || (group->combines && fabric->combining == FABRIC_COMBINING_MAX))
+        return -ENOSPC;
     topo_tree_charge(tree, fabric->tree_load, 1);
     if (!group->combines)
-        return;
-    group->bufs = group_bufs_all(fabric, group);
-    fabric->spare_bufs -= group->bufs;
+        return 0;
+    group->bufs = bufs;
+    fabric->spare_bufs -= bufs;
     fabric->combining++;
     for (uint32_t i = 0; fabric_has_states(&fabric->config) && i < tree->count; i++)
         fabric->states[tree->switches[i].sw] += emu_window(group->id);
+    return 0;
 }
 
 /* Is there room for the states in every switch of the tree, or adapter? Sets it aside. */
@@ -156,10 +160,8 @@ static int group_reserve(struct fabric *fabric, struct fabric_group *group, char
     uint64_t bufs = group->combines ? group_bufs_all(fabric, group) : 0;
     const struct topo_tree_switch *exhausted;
 
-    if (!group->combines) {
-        fabric_group_set_aside(fabric, group);
-        return 0;
-    }
+    if (!group->combines)
+        return fabric_group_set_aside(fabric, group);
     if (fabric->combining == FABRIC_COMBINING_MAX)
         return fail(-ENOSPC, error, error_bytes, "all %u groups that can combine are taken",
                     FABRIC_COMBINING_MAX);
@@ -183,8 +185,7 @@ static int group_reserve(struct fabric *fabric, struct fabric_group *group, char
         return fail(-ENOSPC, error, error_bytes,
                     "no buffers are left for the group's partial results%s",
                     group_is_wide(group) ? " with a wide window" : "");
-    fabric_group_set_aside(fabric, group);
-    return 0;
+    return fabric_group_set_aside(fabric, group);
 }
 
 /*

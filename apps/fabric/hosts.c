@@ -61,6 +61,14 @@ static void cable_hosts(const struct fabric_config *config, const struct fabric_
                                           : fabric_node_host(config, cable->node);
 }
 
+uint32_t fabric_way_host(const struct fabric *fabric, uint32_t way, bool sends)
+{
+    uint32_t near, far;
+
+    cable_hosts(&fabric->config, &fabric->links.cable[way / 2], &near, &far);
+    return (way % 2 != 0) == sends ? near : far;
+}
+
 /* The host that a cable from this one leads to; TOPO_NONE: both its ends are here, or none is. */
 static uint32_t crossing_host(const struct fabric_config *config, const struct fabric_cable *cable)
 {

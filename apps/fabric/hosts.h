@@ -107,6 +107,12 @@ struct fabric_hosts {
 uint32_t fabric_switch_host(const struct fabric_config *config, uint32_t sw);
 uint32_t fabric_node_host(const struct fabric_config *config, uint32_t node);
 
+/**
+ * fabric_way_host - the host with one end of way @way of a cable: 2 * cable, and 1 more for the way
+ * from the cable's first end. @sends: the sending end; else the receiving end. Thread: any.
+ */
+uint32_t fabric_way_host(const struct fabric *fabric, uint32_t way, bool sends);
+
 /** fabric_crossings - cables between this host and @host; TOPO_NONE: and any other. Pure. */
 uint32_t fabric_crossings(const struct fabric_config *config, uint32_t host);
 
@@ -251,14 +257,15 @@ void fabric_look_far(const struct fabric *fabric, struct fabric_seen *ret);
 void fabric_look(struct fabric *fabric, struct fabric_seen *ret);
 
 /**
- * fabric_loss_heard - another host has found it: fabric_loss_take() gives it. fabric_group_fails(),
- * fabric_unit_out() - what follows of a loss, on all hosts alike: something of the group is lost
- * for good; the units of a switch are out of service. fabric_group_fails_all() - the first of them,
- * on this host, which governs, and all others; false: it had failed. fabric_unit_is_out() - are
- * they?
+ * fabric_loss_heard - @host, another one, has found it: fabric_loss_take() gives it. A loss that no
+ * device of @host can have found is dropped, and so is one for which there is no room.
+ * fabric_group_fails(), fabric_unit_out() - what follows of a loss, on all hosts alike: something
+ * of the group is lost for good; the units of a switch are out of service.
+ * fabric_group_fails_all() - the first of them, on this host, which governs, and all others; false:
+ * it had failed. fabric_unit_is_out() - are they?
  */
 bool fabric_unit_is_out(const struct fabric *fabric, uint32_t sw);
-void fabric_loss_heard(struct fabric *fabric, const struct fabric_loss *loss);
+void fabric_loss_heard(struct fabric *fabric, uint32_t host, const struct fabric_loss *loss);
 void fabric_group_fails(struct fabric *fabric, uint32_t group);
 bool fabric_group_fails_all(struct fabric *fabric, uint32_t group);
 void fabric_unit_out(struct fabric *fabric, uint32_t sw, uint64_t now_ps);

@@ -135,7 +135,7 @@ struct fabric_combine {
 };
 
 #define FABRIC_LOSSES_RECENT 256u
-#define FABRIC_LOSSES_MOST   65536u /* of pairs, that wait to be told */
+#define FABRIC_LOSSES_MOST   65536u /* that wait to be told: of pairs, and as many others */
 
 /* What was found and not taken yet. fabric/losses.c's. */
 struct fabric_losses {
@@ -373,6 +373,9 @@ uint64_t fabric_hit_ps(const struct fabric *fabric, uint64_t now_ps);
 const struct topo_tree_switch *fabric_combine_exhausted(struct fabric *fabric,
                                                         const struct topo_tree *tree);
 
+/* fabric/combining.c: do switches combine, by themselves or by link engines? Else adapters may. */
+bool fabric_switches_combine(const struct fabric *fabric);
+
 /*
  * fabric/combining.c: units of crosspoint switches are out of service, or in it again. Between
  * fabric_hold() and fabric_go().
@@ -466,12 +469,13 @@ struct fabric_group_plan {
  * fabric/groups.c: a group that no device knows yet, in @slot of the table, which it is not in.
  * NULL: no memory. fabric_group_slot_of(): the slot of address @id; -1: it is taken.
  * fabric_group_set_aside(): buffers for its partial results, and states in every switch of its
- * tree; whether there is room was asked before. fabric_group_unreserve(): they are free again.
+ * tree, for which there is room, as was asked before. Errors: -ENOSPC, no buffers are left.
+ * fabric_group_unreserve(): they are free again.
  */
 struct fabric_group *fabric_group_new(struct fabric *fabric, const struct fabric_group_plan *plan,
                                       uint32_t slot);
 int64_t fabric_group_slot_of(struct fabric *fabric, uint32_t id);
-void fabric_group_set_aside(struct fabric *fabric, struct fabric_group *group);
+int fabric_group_set_aside(struct fabric *fabric, struct fabric_group *group);
 void fabric_group_unreserve(struct fabric *fabric, struct fabric_group *group);
 
 /* fabric/nodes.c: all that are attached here see who is at @node: emu_seat_state() and all bits. */

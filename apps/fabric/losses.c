@@ -86,16 +86,29 @@ static void loss_add(struct fabric *fabric, const struct fabric_loss *loss)
     losses->at[losses->count++].found_ns = emu_now_ns();
 }
 
-void fabric_loss_heard(struct fabric *fabric, const struct fabric_loss *loss)
+/* Does it name what is in this network, and could a device of @host have found it? */
+static bool loss_is_sane(const struct fabric *fabric, uint32_t host, const struct fabric_loss *loss)
 {
     const struct topo_graph *graph = fabric->config.graph;
     bool unicast = loss->what == FABRIC_LOST_SEGMENT;
-    bool segment = unicast || loss->what == FABRIC_LOST_OF_GROUP;
 
-    if (unicast && losses_are_many(&fabric->losses))
-        return; /* of pairs, one by one, this host has as many as it tells of */
-    if (loss->what <= FABRIC_UNIT_BACK && loss->sw < graph->switches && loss->from < graph->nodes &&
-        (!unicast || loss->to < graph->nodes) && (!segment || loss->cable < fabric->links.count))
+    if (loss->what > FABRIC_UNIT_BACK || loss->sw >= graph->switches || loss->from >= graph->nodes)
+        return false;
+    if (unicast || loss->what == FABRIC_LOST_OF_GROUP)
+        return (!unicast || loss->to < graph->nodes) && loss->cable < fabric->links.count &&
+               fabric_way_host(fabric, 2 * loss->cable + loss->out, false) == host;
+    if (loss->what == FABRIC_LEFT_GAVE_UP)
+        return fabric_node_host(&fabric->config, loss->from) == host;
+    return fabric_switch_host(&fabric->config, loss->sw) == host;
+}
+
+void fabric_loss_heard(struct fabric *fabric, uint32_t host, const struct fabric_loss *loss)
+{
+    const struct fabric_losses *losses = &fabric->losses;
+    bool many = loss->what == FABRIC_LOST_SEGMENT ? losses_are_many(losses)
+                                                  : losses->urgent >= FABRIC_LOSSES_MOST;
+
+    if (!many && loss_is_sane(fabric, host, loss))
         loss_add(fabric, loss);
 }
 
@@ -425,7 +438,8 @@ bool fabric_unit_is_out(const struct fabric *fabric, uint32_t sw)
 
 void fabric_unit_out(struct fabric *fabric, uint32_t sw, uint64_t now_ps)
 {
-    if (sw >= fabric->config.graph->switches || fabric->combine[sw].out)
+    if (sw >= fabric->config.graph->switches || !fabric_switches_combine(fabric) ||
+        fabric->combine[sw].out)
         return;
     fabric_hold(fabric);
     fabric_combine_out(fabric, sw, true, now_ps);

@@ -42,8 +42,8 @@ void fabric_group_each(const struct fabric *fabric,
 static bool copy_is_sane(const struct fabric *fabric, const struct fabric_group_copy *copy)
 {
     const struct topo_graph *graph = fabric->config.graph;
-    bool sane = copy->count && copy->count <= graph->nodes && copy->tree.count &&
-                copy->tree.count <= graph->switches;
+    bool sane = copy->count && copy->count <= graph->nodes && copy->sources <= graph->nodes &&
+                copy->tree.count && copy->tree.count <= graph->switches;
 
     for (uint32_t i = 0; sane && i < copy->count; i++)
         sane = (copy->nodes[i] & ~FABRIC_LEFT) < graph->nodes &&
@@ -89,9 +89,12 @@ static int copy_install(struct fabric *fabric, struct fabric_group *group)
                                                : fabric->config.graph->nodes +
                                                      group->tree.switches[i - group->count].sw;
     }
-    fabric_group_set_aside(fabric, group);
-    err = group->part ? fabric_parts_publish(fabric, group->id, &group->tree, group->part)
-                      : -ENOMEM;
+    if (!group->part)
+        return -ENOMEM;
+    err = fabric_group_set_aside(fabric, group);
+    if (err)
+        return err;
+    err = fabric_parts_publish(fabric, group->id, &group->tree, group->part);
     if (err)
         fabric_group_unreserve(fabric, group);
     return err;

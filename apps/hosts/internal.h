@@ -79,6 +79,14 @@ static inline int hosts_watch(int epoll, const struct hosts_link *link)
     return epoll_ctl(epoll, EPOLL_CTL_ADD, link->end_fd, &event) < 0 ? -errno : 0;
 }
 
+/* Text of another host: what is no printable character of ASCII becomes '?'. */
+static inline void hosts_printable(char *text)
+{
+    for (; *text; text++)
+        if (*text < ' ' || *text > '~')
+            *text = '?';
+}
+
 /* hosts/totals.c: counters as a list of numbers, and such a list added to others. */
 struct json_object *hosts_totals_list(const struct fabric_totals *totals);
 void hosts_totals_add(struct fabric_totals *sum, struct json_object *list);
@@ -207,7 +215,8 @@ struct hosts_hits {
     uint64_t missed, past_missed;
 };
 #define HOSTS_FAULTS_MOST 131072 /* numbers of faults that a host is believed */
-#define HOSTS_TEST        5u     /* numbers for each cable that is tested */
+#define HOSTS_TEST        5u     /* numbers for each cable that is tested, */
+#define HOSTS_TEST_MOST   100000 /* and packets, at most; a manager's are 10000 */
 
 /* @count more of those of @fault. */
 void hosts_dark(struct hosts_hits *hits, int64_t fault, int64_t count);

@@ -79,11 +79,22 @@ static int begin_here(struct injector *in, struct injection *f, const struct inj
 
     if (err)
         return err;
+    f->fault = *call->fault;
     fault_targets_release(&f->targets);
     f->targets = (struct fault_targets){.count = 0};
     f->seed = call->seed;
     err = inject_targets(&f->targets, &f->fault, in->graph, f->seed, error, sizeof error);
     return err ? err : inject_turn_here(in, f, true);
+}
+
+/* While it is done to targets, it stays the fault that they were found for. */
+static int watch_here(struct injector *in, struct injection *f, const struct inject_call *call)
+{
+    if (f->waits)
+        inject_unwatch(in, f);
+    if (!f->on)
+        f->fault = *call->fault;
+    return inject_watch(in, f);
 }
 
 int injector_obey(struct injector *in, const struct inject_call *call, uint64_t now_ps)
@@ -97,14 +108,13 @@ int injector_obey(struct injector *in, const struct inject_call *call, uint64_t 
     if (!f)
         return -ENOMEM;
     in->now_ps = now_ps;
-    f->fault = *call->fault;
     switch (call->what) {
     case INJECT_ON:
         return begin_here(in, f, call);
     case INJECT_OFF:
         return inject_turn_here(in, f, false);
     case INJECT_WATCH:
-        return inject_watch(in, f);
+        return watch_here(in, f, call);
     case INJECT_UNWATCH:
         inject_unwatch(in, f);
         return 0;

@@ -248,17 +248,6 @@ static uint32_t at_most(uint64_t number)
     return number > UINT32_MAX ? UINT32_MAX : (uint32_t)number;
 }
 
-/* Who puts on a way what is sent on it: what waits there is his. */
-static uint32_t host_of_way(const struct telemetry *t, uint64_t i)
-{
-    const struct fabric_cable *cable = fabric_cable(t->source.fabric, (uint32_t)(i / 2));
-
-    if (i % 2)
-        return fabric_switch_host(t->source.config, cable->at.sw);
-    return cable->kind == TOPO_END_SWITCH ? fabric_switch_host(t->source.config, cable->far.sw)
-                                          : fabric_node_host(t->source.config, cable->node);
-}
-
 static bool heard_way(struct heard *heard, const uint64_t *n)
 {
     struct telemetry *t = heard->telemetry;
@@ -268,7 +257,7 @@ static bool heard_way(struct heard *heard, const uint64_t *n)
     struct fabric_way *way = &t->far->way[n[0]];
 
     way->errors += n[4];
-    if (host_of_way(t, n[0]) != heard->host)
+    if (fabric_way_host(t->source.fabric, (uint32_t)n[0], true) != heard->host)
         return true;
     way->segments += n[1];
     way->stalls += n[2];
@@ -380,7 +369,7 @@ void telemetry_host_lost(struct telemetry *t, uint32_t host)
     if (!t->far)
         return;
     for (uint32_t i = 0; i < 2 * fabric_cable_count(t->source.fabric); i++)
-        if (host_of_way(t, i) == host)
+        if (fabric_way_host(t->source.fabric, i, true) == host)
             t->far->way[i].queue = 0;
     for (uint32_t s = 0; s < config->graph->switches; s++)
         if (fabric_switch_host(config, s) == host)

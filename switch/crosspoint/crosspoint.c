@@ -163,8 +163,11 @@ int switch_units_stall(struct switch_dev *sw, bool stalled, uint64_t at_ps)
 void switch_units_out(struct switch_dev *sw, bool out, uint64_t at_ps)
 {
     struct switch_crosspoints *xp = switch_crosspoints_of(sw);
+    struct switch_ailing *ailing = units_ailing(xp);
 
-    xp->ailing->out = out;
+    if (!ailing)
+        return;
+    ailing->out = out;
     if (out)
         units_act(xp, at_ps);
 }

@@ -124,9 +124,20 @@ struct hits_take {
     bool more[HOSTS_MAX];
 };
 
-/* Is it one that this fabric can speak of? */
-static bool hit_is_sane(const struct fabric *fabric, const struct emu_fault_hit *hit)
+/*
+ * Reads a hit. False: no device of this fabric can have it. A byte is checked before it is read as
+ * a truth value: C gives no meaning to any other value than 0 and 1.
+ */
+static bool hit_read(const struct fabric *fabric, struct json_object *digits,
+                     struct emu_fault_hit *hit)
 {
+    uint8_t bytes[sizeof *hit];
+
+    if (hosts_bytes(digits, bytes, sizeof bytes) != sizeof bytes ||
+        bytes[offsetof(struct emu_fault_hit, dark)] > 1 ||
+        bytes[offsetof(struct emu_fault_hit, known)] > 1)
+        return false;
+    memcpy(hit, bytes, sizeof *hit);
     return hit->cable < 2 * fabric_cable_count(fabric) + fabric_combiners(fabric) &&
            hit->what <= EMU_FAULT_SEE;
 }
@@ -151,8 +162,7 @@ static void take_hits(void *ctx, uint32_t host, struct json_object *reply)
     for (size_t i = 0; i < count; i++) {
         struct emu_fault_hit hit;
 
-        if (hosts_bytes(json_object_array_get_idx(log, i), &hit, sizeof hit) != sizeof hit ||
-            !hit_is_sane(fabric, &hit))
+        if (!hit_read(fabric, json_object_array_get_idx(log, i), &hit))
             continue;
         hit.at_ps += here_ps - there_ps;
         take->each(take->ctx, &hit);
@@ -262,22 +272,34 @@ void hosts_mirror_test(void *ctx, struct fabric_test *tests, const struct fabric
 }
 
 struct look_take {
+    const struct fabric *fabric;
     struct fabric_seen *seen;
-    uint32_t ways, switches;
 };
+
+/* Has @host that end of way @way? A host is believed what it says of its own devices alone. */
+static bool has_end(const struct look_take *take, uint32_t host, uint64_t way, bool sends)
+{
+    return way < 2 * (uint64_t)fabric_cable_count(take->fabric) &&
+           fabric_way_host(take->fabric, (uint32_t)way, sends) == host;
+}
+
+static bool has_switch(const struct look_take *take, uint32_t host, uint64_t sw)
+{
+    return sw < fabric_switches(take->fabric) &&
+           fabric_switch_host(fabric_config_of(take->fabric), (uint32_t)sw) == host;
+}
 
 static void take_look(void *ctx, uint32_t host, struct json_object *reply)
 {
-    struct look_take *take = ctx;
+    const struct look_take *take = ctx;
     struct fabric_seen *seen = take->seen;
     struct json_object *list;
     size_t count = numbers(reply, "errors", 3, &list);
 
-    (void)host;
     for (size_t i = 0; i < count; i += 3) {
         uint64_t way = number_at(list, i);
 
-        if (way >= take->ways)
+        if (!has_end(take, host, way, false))
             continue;
         seen->packets[way] = number_at(list, i + 1);
         seen->errors[way] = number_at(list, i + 2);
@@ -286,7 +308,7 @@ static void take_look(void *ctx, uint32_t host, struct json_object *reply)
     for (size_t i = 0; i < count; i += 3) {
         uint64_t way = number_at(list, i);
 
-        if (way >= take->ways)
+        if (!has_end(take, host, way, true))
             continue;
         seen->port[way] = (struct fabric_port){.ready = true,
                                                .sent = number_at(list, i + 1),
@@ -296,7 +318,7 @@ static void take_look(void *ctx, uint32_t host, struct json_object *reply)
     for (size_t i = 0; i < count; i += 3) {
         uint64_t sw = number_at(list, i);
 
-        if (sw >= take->switches)
+        if (!has_switch(take, host, sw))
             continue;
         seen->trapped[sw] = number_at(list, i + 1);
         seen->trapped_to[sw] = (uint32_t)number_at(list, i + 2);
@@ -306,10 +328,7 @@ static void take_look(void *ctx, uint32_t host, struct json_object *reply)
 void hosts_mirror_look(void *ctx, struct fabric_seen *ret)
 {
     const struct hosts *hosts = ctx;
-    const struct fabric *fabric = hosts->config.fabric;
-    struct look_take take = {.seen = ret,
-                             .ways = 2 * fabric_cable_count(fabric),
-                             .switches = fabric_switches(fabric)};
+    struct look_take take = {.fabric = hosts->config.fabric, .seen = ret};
 
     hosts_ask(ctx, "look", json_object_new_object(), take_look, &take);
 }
@@ -337,6 +356,18 @@ void hosts_mirror_alone(void *ctx, uint32_t node)
 
 /* --- what is lost for good ---------------------------------------------------------------- */
 
+/* As hit_read(). */
+static bool loss_read(struct json_object *digits, struct fabric_loss *loss)
+{
+    uint8_t bytes[sizeof *loss];
+
+    if (hosts_bytes(digits, bytes, sizeof bytes) != sizeof bytes ||
+        bytes[offsetof(struct fabric_loss, out)] > 1)
+        return false;
+    memcpy(loss, bytes, sizeof *loss);
+    return true;
+}
+
 static void take_losses(void *ctx, uint32_t host, struct json_object *reply)
 {
     struct fabric *fabric = ctx;
@@ -344,10 +375,9 @@ static void take_losses(void *ctx, uint32_t host, struct json_object *reply)
     size_t count = numbers(reply, "losses", 1, &list);
     struct fabric_loss loss;
 
-    (void)host;
-    for (size_t i = 0; i < count; i++)
-        if (hosts_bytes(json_object_array_get_idx(list, i), &loss, sizeof loss) == sizeof loss)
-            fabric_loss_heard(fabric, &loss);
+    for (size_t i = 0; i < count && i < HOSTS_LOSSES_MOST; i++)
+        if (loss_read(json_object_array_get_idx(list, i), &loss))
+            fabric_loss_heard(fabric, host, &loss);
 }
 
 void hosts_mirror_losses(void *ctx, uint64_t bound_ps)

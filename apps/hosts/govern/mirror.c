@@ -78,6 +78,38 @@ static void mirror_cut_off(void *ctx, bool parted)
     hosts_do(ctx, 0, "cut_off", json_add_number(json_object_new_object(), "parted", parted), 0);
 }
 
+static bool is_name(struct json_object *value)
+{
+    const char *at = json_object_is_type(value, json_type_string) ? json_object_get_string(value)
+                                                                  : "\n";
+
+    while (*at >= ' ' && *at <= '~')
+        at++;
+    return !*at;
+}
+
+/* The report of a host's links, as links_report() makes it; NULL: it is none. */
+static struct json_object *links_of(struct json_object *reply)
+{
+    struct json_object *links = json_object_object_get(reply, "links");
+
+    if (!json_object_is_type(links, json_type_array))
+        return NULL;
+    for (size_t i = 0; i < json_object_array_length(links); i++) {
+        struct json_object *link = json_object_array_get_idx(links, i);
+
+        if (!json_object_is_type(link, json_type_object))
+            return NULL;
+        json_object_object_foreach(link, name, value)
+        {
+            if (strcmp(name, "host") != 0 ? !json_object_is_type(value, json_type_int)
+                                          : !is_name(value))
+                return NULL;
+        }
+    }
+    return json_object_get(links);
+}
+
 static void add_totals(void *ctx, uint32_t host, struct json_object *reply)
 {
     struct hosts *hosts = ctx;
@@ -89,7 +121,7 @@ static void add_totals(void *ctx, uint32_t host, struct json_object *reply)
         hosts_totals_add(hosts->sum, field);
     }
     json_object_put(hosts->far[host].links);
-    hosts->far[host].links = json_object_get(json_object_object_get(reply, "links"));
+    hosts->far[host].links = links_of(reply);
 }
 
 static void mirror_totals(void *ctx, struct fabric_totals *sum)

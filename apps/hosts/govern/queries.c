@@ -19,8 +19,20 @@
 static void line_set(const struct hosts_audits *audits, uint32_t i, const char *host,
                      const char *wrong)
 {
-    snprintf(audits->sum->line[i], FABRIC_FINDING_BYTES, "host %s: %.*s", host,
-             FABRIC_FINDING_BYTES / 2, wrong);
+    char *line = audits->sum->line[i];
+
+    snprintf(line, FABRIC_FINDING_BYTES, "host %s: %.*s", host, FABRIC_FINDING_BYTES / 2, wrong);
+    hosts_printable(line);
+}
+
+/* Findings of a host: at least the lines that it sends, so that it cannot undo those of others. */
+static uint32_t found_by(struct json_object *audit, size_t lines)
+{
+    int64_t found = emu_json_number(audit, "found", 0);
+
+    if (found < (int64_t)lines)
+        found = (int64_t)lines;
+    return found < UINT32_MAX / HOSTS_MAX ? (uint32_t)found : UINT32_MAX / HOSTS_MAX;
 }
 
 static void audit_take(void *ctx, uint32_t host, struct json_object *reply)
@@ -38,7 +50,7 @@ static void audit_take(void *ctx, uint32_t host, struct json_object *reply)
 
         line_set(audits, audits->lines++, audits->hosts->config.name[host], line ? line : "");
     }
-    sum->found += (uint32_t)emu_json_number(audit, "found", 0);
+    sum->found += found_by(audit, count);
     sum->switches += (uint32_t)emu_json_number(audit, "switches", 0);
     sum->cables += (uint32_t)emu_json_number(audit, "cables", 0);
     sum->crossing += (uint32_t)emu_json_number(audit, "between_hosts", 0);

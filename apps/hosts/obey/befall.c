@@ -132,7 +132,10 @@ static int befall_test(struct befallen *b, struct json_object *call, struct json
     int64_t packets = emu_json_number(call, "packets", 0);
     size_t count = json_object_is_type(cables, json_type_array) ? json_object_array_length(cables)
                                                                 : 0;
-    int err = count && packets >= 0 && packets <= UINT32_MAX ? 0 : -EINVAL;
+    int err = count && count <= fabric_cable_count(b->fabric) && packets >= 0 &&
+                      packets <= HOSTS_TEST_MOST
+                  ? 0
+                  : -EINVAL;
 
     for (size_t i = 0; !err && i < count; i++) {
         int64_t cable = json_object_get_int64(json_object_array_get_idx(cables, i));

@@ -344,10 +344,7 @@ static void obey_call(struct obey *obey, struct json_object *call)
 /* What was lost before `at_ns` was so before now, too: the governor's clock is not ours. */
 static void line_stamp(struct json_object *line)
 {
-    struct json_object *event;
-
-    if (json_object_object_get_ex(line, "event", &event) &&
-        strcmp(json_object_get_string(event), "lost") == 0)
+    if (strcmp(emu_json_text(line, "event", ""), "lost") == 0)
         json_object_object_add(line, "at_ns", json_object_new_uint64(emu_now_ns()));
 }
 

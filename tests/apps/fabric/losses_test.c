@@ -599,10 +599,11 @@ static uint32_t take(struct rig *r, uint32_t from, uint32_t to)
 
 static void hear(struct rig *r, uint32_t from, uint32_t to, uint64_t from_seat)
 {
-    fabric_loss_heard(r->w.fabric, &(struct fabric_loss){.what = FABRIC_LOST_SEGMENT,
-                                                         .from = from,
-                                                         .to = to,
-                                                         .from_seat = from_seat});
+    fabric_loss_heard(r->w.fabric, 0,
+                      &(struct fabric_loss){.what = FABRIC_LOST_SEGMENT,
+                                            .from = from,
+                                            .to = to,
+                                            .from_seat = from_seat});
 }
 
 static void pair__that_loses_on_several_cables_is_told_once(void)
@@ -662,9 +663,10 @@ static void losses__of_a_group_come_first(void)
     rig_open(&r, "oq2004", NULL);
     for (uint64_t i = 1; i <= FABRIC_LOSSES_MOST + 10; i++) {
         if (i % 1000 == 0)
-            fabric_loss_heard(r.w.fabric, &(struct fabric_loss){.what = FABRIC_LOST_OF_GROUP,
-                                                                .from = (uint32_t)i / 1000 % 2,
-                                                                .from_seat = i});
+            fabric_loss_heard(r.w.fabric, 0,
+                              &(struct fabric_loss){.what = FABRIC_LOST_OF_GROUP,
+                                                    .from = (uint32_t)i / 1000 % 2,
+                                                    .from_seat = i});
         hear(&r, 0, 2, i);
     }
     for (uint64_t i = 1000; i <= FABRIC_LOSSES_MOST; i += 1000) {

@@ -15,13 +15,19 @@
 
 #include "apps/daemon/conn.h"
 #include "apps/fabric/audit/audit.h"
+#include "apps/fabric/hosts.h"
+#include "apps/fabric/links.h"
 #include "apps/fabric/look/comm.h"
 #include "apps/hosts/hosts.h"
 #include "apps/hosts/internal.h"
+#include "emu/combiner.h"
 #include "emu/edge/pending.h"
+#include "emu/fault/log.h"
+#include "emu/fault/rule.h"
 #include "emu/now.h"
 #include "tests/test.h"
 #include "tests/world/edges.h"
+#include "tests/world/json.h"
 
 #define PATIENCE_MS 30000
 #define NODES       4
@@ -52,8 +58,9 @@ static struct stage {
     uint32_t back, again;      /* of the next lives of host 1: that are there, could be */
     uint32_t parted, mended;   /* of the link to the other host */
     char why[256];
-    bool lets_in; /* a process: */
-    int guest_fd; /* the daemon's end of its connection */
+    _Atomic bool anything; /* the other host says what comes to its mind */
+    bool lets_in;          /* a process: */
+    int guest_fd;          /* the daemon's end of its connection */
 } stage;
 
 static void replies(struct conn *conn, struct json_object *call, struct json_object *reply, int err)
@@ -62,6 +69,8 @@ static void replies(struct conn *conn, struct json_object *call, struct json_obj
     conn_put(conn, json_add_number(reply, "errno", (uint64_t)err));
     conn_drain(conn, PATIENCE_MS);
 }
+
+static void says_anything(struct conn *conn, struct json_object *call);
 
 static void *other_host(void *arg)
 {
@@ -72,7 +81,9 @@ static void *other_host(void *arg)
     while (conn_wait(conn, &call, PATIENCE_MS) == 0) {
         const char *what = emu_json_text(call, "do", "");
 
-        if (player->on && strcmp(what, player->on) == 0) {
+        if (stage.anything && strcmp(what, "end") != 0) {
+            says_anything(conn, call);
+        } else if (player->on && strcmp(what, player->on) == 0) {
             stage.asked++;
             stage.does(conn, call);
         } else if (emu_json_number(call, "call", 0)) {
@@ -138,6 +149,13 @@ static void on_link_lost(void *ctx, uint32_t host, const struct hosts_link *link
     stage.parted++;
 }
 
+static void on_cut_off(void *ctx, uint32_t host, uint32_t node)
+{
+    (void)ctx;
+    (void)node;
+    CU_ASSERT_EQUAL(host, 1);
+}
+
 static void on_mended(void *ctx, uint32_t a, uint32_t b)
 {
     (void)ctx;
@@ -170,6 +188,7 @@ static void stage_set(const char *on, void (*does)(struct conn *conn, struct jso
                                          .ops = {.connected = on_connected,
                                                  .lost = on_lost,
                                                  .link_lost = on_link_lost,
+                                                 .cut_off = on_cut_off,
                                                  .mended = on_mended}};
     player_plays(&stage.player[0]);
 }
@@ -330,6 +349,196 @@ static void host__that_talks_in_place_of_an_answer_is_lost(void)
     mirror->cut_off(mirror->ctx, true);
     CU_ASSERT_EQUAL(stage.lost, 1);
     stage_close();
+}
+
+/* --- hosts that say anything ---------------------------------------------------------------- */
+
+static const char *told; /* what the other host answers, but for "reply" and "errno" */
+
+static void tells(struct conn *conn, struct json_object *call)
+{
+    replies(conn, call, json_tokener_parse(told), 0);
+}
+
+/* The report prints what a host says of its links: it has the shape that is printed. */
+static void report__of_links_has_its_shape(void)
+{
+    static const char *const lies[] = {
+        "{\"links\":{}}",
+        "{\"links\":7}",
+        "{\"links\":[7]}",
+        "{\"links\":[null]}",
+        "{\"links\":[{\"host\":[]}]}",
+        "{\"links\":[{\"host\":\"\\u001b[2J\"}]}",
+        "{\"links\":[{\"host\":\"red\",\"cables\":\"3\"}]}",
+        "{\"links\":[{\"host\":\"red\",\"cables\":{}}]}",
+    };
+    const struct fabric_mirror *mirror = stage_open("totals", tells);
+    struct fabric_totals sum = {0};
+    struct json_object *links;
+
+    for (size_t i = 0; i < sizeof lies / sizeof lies[0]; i++) {
+        told = lies[i];
+        mirror->totals(mirror->ctx, &sum);
+        hosts_part(stage.hosts, 1, &links);
+        CU_ASSERT_PTR_NULL(links);
+    }
+    told = "{\"links\":[{\"host\":\"red\",\"cables\":3}]}";
+    mirror->totals(mirror->ctx, &sum);
+    hosts_part(stage.hosts, 1, &links);
+    CU_ASSERT_TRUE(json_object_is_type(links, json_type_array));
+    json_object_put(links);
+    stage_close();
+    CU_ASSERT_EQUAL(stage.lost, 0);
+}
+
+/* What a host finds wrong is added to what others find, and cannot take that back. */
+static void audit__of_a_host_adds_to_those_of_others(void)
+{
+    const struct fabric_mirror *mirror = stage_open("audit", tells);
+    struct fabric_audit sum = {.found = 1, .line = {"own"}};
+
+    told = "{\"audit\":{\"found\":4294967295,\"wrong\":[\"\\u001b[2J\",null]}}";
+    CU_ASSERT_EQUAL(mirror->audit(mirror->ctx, false, &sum), 0);
+    CU_ASSERT_TRUE(sum.found > 2);
+    CU_ASSERT_STRING_EQUAL(sum.line[1], "host green: ?[2J");
+    told = "{\"audit\":{\"found\":-1,\"wrong\":[\"a\"]}}";
+    sum = (struct fabric_audit){.found = 1, .line = {"own"}};
+    CU_ASSERT_EQUAL(mirror->audit(mirror->ctx, false, &sum), 0);
+    CU_ASSERT_EQUAL(sum.found, 2);
+    stage_close();
+    CU_ASSERT_EQUAL(stage.lost, 0);
+}
+
+static const struct emu_fault_hit a_hit = {.fault = 1, .what = EMU_FAULT_LOSE, .packet = 1};
+
+static void count_hit(void *ctx, const struct emu_fault_hit *hit)
+{
+    CU_ASSERT_TRUE(hit->what <= EMU_FAULT_SEE);
+    ++*(uint32_t *)ctx;
+}
+
+/* How many hits are taken of one that has byte @at set to @to. */
+static uint32_t hits_with(size_t at, uint8_t to)
+{
+    struct json_object *reply = json_object_new_object(), *log = json_object_new_array();
+    uint8_t bytes[sizeof a_hit];
+    uint32_t taken = 0;
+
+    memcpy(bytes, &a_hit, sizeof bytes);
+    bytes[at] = to;
+    json_object_array_add(log, hosts_digits(bytes, sizeof bytes));
+    json_object_object_add(reply, "log", log);
+    told = json_object_to_json_string(reply);
+    hosts_hits(stage.hosts, false, count_hit, &taken);
+    json_object_put(reply);
+    return taken;
+}
+
+static void hit__that_no_device_has_is_left_out(void)
+{
+    stage_open("hits", tells);
+    CU_ASSERT_EQUAL(hits_with(0, 0), 1);
+    CU_ASSERT_EQUAL(hits_with(offsetof(struct emu_fault_hit, what), EMU_FAULT_SEE + 1), 0);
+    CU_ASSERT_EQUAL(hits_with(offsetof(struct emu_fault_hit, dark), 2), 0);
+    CU_ASSERT_EQUAL(hits_with(offsetof(struct emu_fault_hit, known), 255), 0);
+    CU_ASSERT_EQUAL(hits_with(offsetof(struct emu_fault_hit, cable) + 3, 1), 0);
+    stage_close();
+    CU_ASSERT_EQUAL(stage.lost, 0);
+}
+
+/* Names of fields in answers, of all calls. */
+static const char *const fields[] = {"errno",   "totals",    "links",  "pending", "next",
+                                     "now_ns",  "came",      "clash",  "stalls",  "audit",
+                                     "found",   "wrong",     "hits",   "log",     "missed",
+                                     "now_ps",  "more",      "tests",  "errors",  "ready",
+                                     "traps",   "losses",    "comm",   "cells",   "told",
+                                     "pairs",   "segments",  "parted", "sample",  "number",
+                                     "of",      "up",        "why",    "client",  "hit",
+                                     "fault",   "new",       "line",   "taken",   "how",
+                                     "stopped", "link_lost", "host",   "cut_off", "0"};
+
+static const size_t lengths[] = {sizeof(struct emu_pending), sizeof(struct fabric_loss),
+                                 sizeof(struct emu_fault_hit), sizeof(struct emu_clash)};
+
+static struct json_drawn drawn = {.names = fields,
+                                  .count = sizeof fields / sizeof fields[0],
+                                  .digits = lengths,
+                                  .lengths = sizeof lengths / sizeof lengths[0]};
+
+/* Answers a call with anything, and says something else before it now and then. */
+static void says_anything(struct conn *conn, struct json_object *call)
+{
+    struct json_object *reply = json_drawn_object(&drawn, 3);
+
+    if (!emu_json_number(call, "call", 0) || test_random(&drawn.random) % 16 == 0) {
+        conn_put(conn, reply);
+        conn_drain(conn, PATIENCE_MS);
+        reply = json_object_new_object();
+    }
+    if (!emu_json_number(call, "call", 0)) {
+        json_object_put(reply);
+        return;
+    }
+    json_object_object_del(reply, "errno");
+    replies(conn, call, reply, test_random(&drawn.random) % 8 ? 0 : ENOENT);
+}
+
+/* All that a governor asks, of the host that says anything. */
+static void asks_everything(const struct fabric_mirror *mirror)
+{
+    uint32_t cables = fabric_cable_count(stage.fabric), switches = fabric_switches(stage.fabric);
+    uint64_t numbers[64] = {0};
+    struct fabric_port ports[64] = {{0}};
+    uint32_t to[64] = {0}, hits = 0;
+    struct fabric_seen seen = {numbers, numbers, ports, numbers, to};
+    struct fabric_test test = {.cable = 0};
+    const struct fabric_past past = {.quiet = true};
+    struct fabric_carried carried = {0};
+    struct fabric_totals totals = {0};
+    struct fabric_comm comm = {.nodes = NODES};
+    struct fabric_audit audit = {.found = 0};
+    struct fabric_stall stalls[8];
+    struct fabric_came came[8];
+    struct emu_pending pending;
+    struct emu_clash clash;
+
+    CU_ASSERT_TRUE_FATAL(2 * cables <= 64 && switches <= 64);
+    mirror->totals(mirror->ctx, &totals);
+    mirror->comm(mirror->ctx, &comm);
+    mirror->audit(mirror->ctx, false, &audit);
+    mirror->test(mirror->ctx, &test, &past, 1, 10);
+    mirror->carry(mirror->ctx, false, false, &carried);
+    mirror->look(mirror->ctx, &seen);
+    mirror->losses(mirror->ctx, 0);
+    CU_ASSERT_TRUE(mirror->stalls(mirror->ctx, 0, stalls, 8) <= 8);
+    CU_ASSERT_TRUE(mirror->came(mirror->ctx, 0, 0, came, 8) <= 8);
+    if (mirror->clash(mirror->ctx, 0, &clash))
+        CU_ASSERT_TRUE(clash.seen);
+    if (mirror->pending(mirror->ctx, 1, 0, &pending))
+        emu_pending_check(&pending, NODES, emu_now_ns());
+    hosts_hits(stage.hosts, true, count_hit, &hits);
+    hosts_serve(stage.hosts);
+    free(comm.pair);
+}
+
+#define ROUNDS 40
+
+/* Whatever a host answers, the worst that comes of it is that it is lost. */
+static void host__that_says_anything_is_lost_at_most(void)
+{
+    drawn.random = test_seed();
+    for (uint32_t round = 0; round < ROUNDS; round++) {
+        const struct fabric_mirror *mirror = stage_open("", says_anything);
+        struct fabric_loss loss;
+
+        stage.anything = true;
+        for (uint32_t i = 0; i < 8 && !stage.lost; i++)
+            asks_everything(mirror);
+        while (fabric_loss_take(stage.fabric, &loss))
+            CU_ASSERT_TRUE(loss.what <= FABRIC_UNIT_BACK);
+        stage_close();
+    }
 }
 
 /* --- what a process elsewhere is told ------------------------------------------------------ */
@@ -826,6 +1035,10 @@ int main(void)
         CASE(process__of_a_host_that_is_lost_meanwhile_is_not_let_in),
         CASE(host__that_has_ever_more_to_say_is_lost),
         CASE(host__that_talks_in_place_of_an_answer_is_lost),
+        CASE(report__of_links_has_its_shape),
+        CASE(audit__of_a_host_adds_to_those_of_others),
+        CASE(hit__that_no_device_has_is_left_out),
+        CASE(host__that_says_anything_is_lost_at_most),
         CASE(line__that_is_long_passes_in_pieces),
         CASE(line__that_is_not_taken_waits_at_the_daemon),
         CASE(host__that_is_back_does_not_answer_for_others),

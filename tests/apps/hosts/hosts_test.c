@@ -38,6 +38,7 @@
 #include "emu/edge/shelf.h"
 #include "emu/fault/fault.h"
 #include "emu/now.h"
+#include "switch/base.h"
 #include "tests/test.h"
 #include "tests/world/json.h"
 #include "tests/world/world.h"
@@ -2411,6 +2412,126 @@ static void governor__that_says_nonsense_is_lost(void)
     CU_ASSERT_EQUAL(rig.host[1].end, OBEY_LOST);
 }
 
+/* The reply to call @number, after others. */
+static void replied(struct conn *conn, int64_t number)
+{
+    struct json_object *message = NULL;
+    int64_t got = -1;
+
+    while (got != number) {
+        CU_ASSERT_EQUAL_FATAL(conn_wait(conn, &message, PATIENCE_MS), 0);
+        got = emu_json_number(message, "reply", -1);
+        json_object_put(message);
+    }
+}
+
+static void says_as_governor(const struct conn *conn, const char *line)
+{
+    CU_ASSERT_EQUAL(send(conn->fd, line, strlen(line), MSG_NOSIGNAL), (ssize_t)strlen(line));
+}
+
+/* A fault ends as the one that it was, whatever the governor calls it by then. */
+static void fault__ends_as_it_began(void)
+{
+    static const char *const calls = FAULT_CALL(1, 2, "stuck-port random", 0)
+        FAULT_CALL(2, 2, "slow-link random factor=3", 1) FAULT_CALL(3, 2, "loss random", 3);
+    struct conn conn;
+    uint64_t stuck = 0;
+
+    obeys_alone(&conn);
+    says_as_governor(&conn, calls);
+    replied(&conn, 3);
+    shutdown(conn.fd, SHUT_RDWR);
+    host_join(&rig.host[1]);
+    for (uint32_t s = 0; s < rig.graph->switches; s++)
+        if (rig.host[1].fabric->sw[s])
+            stuck |= rig.host[1].fabric->sw[s]->stuck;
+    CU_ASSERT_EQUAL(stuck, 0);
+    alone_free(&conn);
+}
+
+/* What a governor passes to a process may be any JSON. */
+static void governor__tells_a_process_anything(void)
+{
+    static const char *const lines[] = {"null",
+                                        "7",
+                                        "[1,2]",
+                                        "{\"event\":null}",
+                                        "{\"event\":[\"lost\"]}",
+                                        "{\"ok\":3,\"seat\":[]}"};
+    struct conn governor, conn;
+    struct json_object *message = NULL;
+    char line[128];
+
+    obeys_alone(&governor);
+    connects(&conn, 1);
+    for (int64_t client = -1; client < 0; json_object_put(message)) {
+        CU_ASSERT_EQUAL_FATAL(conn_wait(&governor, &message, PATIENCE_MS), 0);
+        client = emu_json_number(message, "client", -1);
+        for (size_t i = 0; client >= 0 && i < sizeof lines / sizeof lines[0]; i++) {
+            snprintf(line, sizeof line, "{\"client\":%d,\"line\":%s}\n", (int)client, lines[i]);
+            says_as_governor(&governor, line);
+            snprintf(line, sizeof line, "{\"client\":%d,\"text\":%s}\n", (int)client, lines[i]);
+            says_as_governor(&governor, line);
+        }
+    }
+    says_as_governor(&governor, "{\"call\":9,\"do\":\"answer\"}\n");
+    replied(&governor, 9);
+    shutdown(governor.fd, SHUT_RDWR);
+    alone_free(&governor);
+    conn_close(&conn);
+}
+
+/* Calls, and names of their fields. */
+static const char *const call_names[] = {"meet",    "answer",    "attach",  "detach", "seat",
+                                         "linked",  "group",     "leave",   "link",   "reroute",
+                                         "cut_off", "totals",    "comm",    "signal", "mend",
+                                         "sample",  "unsampled", "pending", "came",   "clash",
+                                         "stalls",  "audit",     "life",    "begin",  "groups",
+                                         "fault",   "taken_out", "hits",    "test",   "carry",
+                                         "look",    "alone",     "losses",  "failed", "unit_out",
+                                         "?"};
+static const char *const call_fields[] = {"node",    "dead",   "word",    "linked",   "group",
+                                          "nodes",   "wide",   "cable",   "up",       "fault",
+                                          "out",     "parted", "from",    "client",   "signal",
+                                          "host",    "of",     "anew",    "number",   "from_bytes",
+                                          "seq",     "routes", "life",    "down",     "units",
+                                          "groups",  "id",     "sources", "is",       "tree",
+                                          "text",    "seed",   "what",    "counts",   "cables",
+                                          "packets", "eases",  "drops",   "bound_us", "switch",
+                                          "line",    "end",    "more"};
+
+#define ANYTHING 3000 /* calls */
+
+/* Whatever the governor asks for, the host goes on until the control channel ends. */
+static void governor__that_asks_for_anything_is_answered(void)
+{
+    static const size_t lengths[] = {sizeof(uint64_t)};
+    struct json_drawn drawn = {.random = test_seed(),
+                               .names = call_fields,
+                               .count = sizeof call_fields / sizeof call_fields[0],
+                               .digits = lengths,
+                               .lengths = 1};
+    struct conn conn;
+
+    obeys_alone(&conn);
+    for (int64_t call = 1; call <= ANYTHING; call++) {
+        struct json_object *with = json_drawn_object(&drawn, 3);
+
+        json_add_text(
+            with, "do",
+            call_names[test_random(&drawn.random) % (sizeof call_names / sizeof call_names[0])]);
+        if (test_random(&drawn.random) % 4 == 0)
+            json_add_text(with, "text", "stuck-port random");
+        CU_ASSERT_EQUAL_FATAL(conn_put(&conn, json_add_number(with, "call", (uint64_t)call)), 0);
+        conn_drain(&conn, PATIENCE_MS);
+        replied(&conn, call);
+    }
+    shutdown(conn.fd, SHUT_RDWR);
+    alone_free(&conn);
+    CU_ASSERT_EQUAL(rig.host[1].end, OBEY_LOST);
+}
+
 /* --- telemetry --------------------------------------------------------------------------- */
 
 /* Of each host: the first way to a node that it sends on, and what has been counted there. */
@@ -3045,6 +3166,9 @@ int main(void)
         CASE(governor__that_does_not_read_is_waited_for),
         CASE(pieces__are_taken_as_their_process_reads),
         CASE(governor__that_says_nonsense_is_lost),
+        CASE(fault__ends_as_it_began),
+        CASE(governor__tells_a_process_anything),
+        CASE(governor__that_asks_for_anything_is_answered),
         {NULL, NULL},
     };
 

@@ -389,9 +389,13 @@ FABEMU_API int fabemu_cancel(struct fabemu_queue *queue, struct fabemu_req *req)
 #define FABEMU_REMOTE_READ   1u
 #define FABEMU_REMOTE_WRITE  2u
 #define FABEMU_REMOTE_ATOMIC 4u /* atomics of any kind; see fabemu_atomic() for the others */
+#define FABEMU_BY_ADDRESS    8u /* see fabemu_register() */
 
 /**
  * fabemu_register - let peers reach [addr, addr + bytes); *key names it to them.
+ * @access: FABEMU_REMOTE_*. With FABEMU_BY_ADDRESS peers name a byte of the region by its address
+ * in this process; otherwise by its offset from @addr.
+ *
  * NULL with SIZE_MAX is all memory: then the offset is an address, and any process that has the
  * key can crash this one.
  */
@@ -426,6 +430,36 @@ FABEMU_API int fabemu_putv(struct fabemu *fab, uint32_t node, uint64_t key, uint
 FABEMU_API int fabemu_getv(struct fabemu *fab, uint32_t node, uint64_t key, uint64_t offset,
                            const struct fabemu_iov *iov, unsigned iovs, struct fabemu_req *req);
 
+/* Tells the target process of a put that all bytes of the put are in its memory. */
+struct fabemu_notice {
+    uint16_t queue;     /* of the target process, which receives notices there */
+    uint16_t src_queue; /* the receiver learns it as the sender's queue */
+    uint64_t data;      /* the receiver learns it as it is */
+};
+
+/**
+ * fabemu_putv_notice - fabemu_putv(), and when all bytes are in the target's memory, a notice
+ * arrives there. Each put with status 0 gives exactly one notice, and a put that is refused gives
+ * none. The put is complete when its notice is in the target's queue.
+ * Status: as of fabemu_put(); -EOPNOTSUPP, nothing was written: the target process has no such
+ * queue, or has not called fabemu_recv_notice() for it; -ECANCELED or -ENOMEM, the bytes were
+ * written and no notice arrived: the target closed the queue meanwhile, or has no memory left;
+ * -EHOSTUNREACH, and then nobody knows whether it was done.
+ */
+FABEMU_API int fabemu_putv_notice(struct fabemu *fab, uint32_t node, uint64_t key, uint64_t offset,
+                                  const struct fabemu_iov *iov, unsigned iovs,
+                                  const struct fabemu_notice *notice, struct fabemu_req *req);
+
+/**
+ * fabemu_recv_notice - receive the next notice that arrives at @queue, from any process. The first
+ * call says that this queue takes notices; from then on the library keeps those that arrive while
+ * no call waits for one. Notices are received in the order in which they arrived. They never match
+ * a message, nor a receive of one.
+ * @req: learns src_node, src_queue and src_seat; data, the notice's; bytes, of the put; tag, 0.
+ * Status: -ECANCELED, cancelled, or the queue was closed.
+ */
+FABEMU_API int fabemu_recv_notice(struct fabemu_queue *queue, struct fabemu_req *req);
+
 enum fabemu_atomic_op {
     FABEMU_ATOMIC_ADD, /* wraps around */
     FABEMU_ATOMIC_AND, /* this to FABEMU_ATOMIC_MAX: not for FABEMU_F64 */
@@ -456,8 +490,8 @@ struct fabemu_atomic {
  *
  * Done exactly once, whatever the network sends again: it is one of the pair's numbered requests,
  * which the peer's adapter carries out in the order in which they were posted, also after puts of
- * up to FABEMU_INJECT_BYTES. Atomic with all other adapters' atomics, and with C11 atomics of the
- * processes that have the memory mapped (sequentially consistent).
+ * up to FABEMU_INJECT_BYTES without a notice. Atomic with all other adapters' atomics, and with C11
+ * atomics of the processes that have the memory mapped (sequentially consistent).
  * Source: QsNet III §III: a sequence number based protocol for atomic operations.
  *
  * Needs FABEMU_REMOTE_ATOMIC, or else _WRITE for what changes the word and _READ for what fetches

@@ -29,7 +29,7 @@ MAY = {
 HOST_ORDER = """
 adapter wire base send/up op/complete lock peer/peer op/watched op/op
 send/answer send/bulk
-message/queue message/message message/end
+message/queue message/notice message/message message/end
 memory/atomic memory/region memory/serve
 peer/hello peer/gone peer/meet peer/bye
 send/request memory/transfer

@@ -74,6 +74,8 @@ static const char *operation(const struct emu_fault_hit *hit)
                                         [NIC_RTS] = "message asks",
                                         [NIC_PUT] = "put",
                                         [NIC_PUT_RTS] = "put asks",
+                                        [NIC_PUT_NOTICE] = "put with a notice",
+                                        [NIC_PUT_NOTICE_RTS] = "put with a notice asks",
                                         [NIC_GET] = "get",
                                         [NIC_ATOMIC] = "atomic",
                                         [NIC_CTS] = "go on",

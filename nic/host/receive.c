@@ -14,7 +14,6 @@
 #include "nic/host/group/break.h"
 #include "nic/host/group/condition.h"
 #include "nic/host/group/receive.h"
-#include "nic/host/memory/region.h"
 #include "nic/host/memory/serve.h"
 #include "nic/host/memory/transfer.h"
 #include "nic/host/message/message.h"
@@ -52,9 +51,11 @@ static void dispatch(struct fabemu *fab, struct nic_peer *peer, const struct emu
         nic_message_rts(fab, peer, seg);
         break;
     case NIC_PUT:
+    case NIC_PUT_NOTICE:
         nic_memory_put(fab, peer, seg);
         break;
     case NIC_PUT_RTS:
+    case NIC_PUT_NOTICE_RTS:
         nic_memory_put_rts(fab, peer, seg);
         break;
     case NIC_GET:
@@ -238,19 +239,12 @@ static void get_has_all(struct fabemu *fab, struct nic_peer *peer, struct nic_op
     nic_op_end(fab, op, 0);
 }
 
-static void served_put_has_all(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op)
-{
-    nic_region_written(fab, nic_serve_of(op)->region);
-    nic_fin(fab, peer, op->remote, 0);
-    nic_op_end(fab, op, 0);
-}
-
 /* The kinds that DATA may come for. */
 static void (*const has_all[NIC_OP_KINDS])(struct fabemu *fab, struct nic_peer *peer,
                                            struct nic_op *op) = {
     [NIC_OP_RECV] = recv_has_all,
     [NIC_OP_GET] = get_has_all,
-    [NIC_OP_SERVE_PUT] = served_put_has_all,
+    [NIC_OP_SERVE_PUT] = nic_memory_put_done,
 };
 
 /* A piece of DATA has come for @op, @n bytes that belong at @offset. */

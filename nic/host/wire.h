@@ -23,15 +23,17 @@
 
 enum nic_what {
     /* Requests, ordered. */
-    NIC_EAGER = 1, /* nic_wire_msg, then the message or its beginning */
-    NIC_MORE,      /* nic_wire_head, then more of the last eager message */
-    NIC_RTS,       /* nic_wire_msg: a message that waits at the sender */
-    NIC_PUT,       /* nic_wire_mem, then the data: a put of one segment */
-    NIC_PUT_RTS,   /* nic_wire_mem: a put that waits at the sender */
-    NIC_GET,       /* nic_wire_mem */
-    NIC_ATOMIC,    /* nic_wire_atomic */
-    NIC_SHORT,     /* nic_wire_short, then the message: an eager one that fits */
-    NIC_REQUEST_LAST = NIC_SHORT,
+    NIC_EAGER = 1,      /* nic_wire_msg, then the message or its beginning */
+    NIC_MORE,           /* nic_wire_head, then more of the last eager message */
+    NIC_RTS,            /* nic_wire_msg: a message that waits at the sender */
+    NIC_PUT,            /* nic_wire_mem, then the data: a put of one segment */
+    NIC_PUT_RTS,        /* nic_wire_mem: a put that waits at the sender */
+    NIC_GET,            /* nic_wire_mem */
+    NIC_ATOMIC,         /* nic_wire_atomic */
+    NIC_SHORT,          /* nic_wire_short, then the message: an eager one that fits */
+    NIC_PUT_NOTICE,     /* nic_wire_mem, nic_wire_notice, then the data: as NIC_PUT */
+    NIC_PUT_NOTICE_RTS, /* nic_wire_mem, nic_wire_notice: as NIC_PUT_RTS */
+    NIC_REQUEST_LAST = NIC_PUT_NOTICE_RTS,
 
     /* Answers, unordered. */
     NIC_CTS, /* nic_wire_cts: send so many bytes to this transfer of mine */
@@ -51,7 +53,7 @@ enum nic_what {
 struct nic_wire_head {
     uint8_t what; /* enum nic_what */
     uint8_t spare;
-    uint16_t queue; /* messages: the receiver's queue */
+    uint16_t queue; /* messages and notices: the receiver's queue */
     uint32_t check; /* nic_check() of both processes: others' segments are strangers' */
     uint32_t ack;   /* requests of yours that I dispatched, free-running */
     /* Bytes of your charged eager messages that the application took, free-running. */
@@ -89,6 +91,13 @@ struct nic_wire_mem {
     uint64_t key;
     uint64_t offset; /* in the region, bytes */
     uint64_t bytes;
+};
+
+/* Behind nic_wire_mem: what to say at the target's queue once the put is in memory. */
+struct nic_wire_notice {
+    uint64_t data;
+    uint16_t src_queue;
+    uint16_t spare[3];
 };
 
 #define NIC_ATOMIC_FETCH 1u /* the word's value before is wanted */
@@ -196,6 +205,7 @@ struct nic_wire_broadcast {
 
 /* Bytes that a segment of each kind carries. */
 #define NIC_INLINE_BYTES    (EMU_PAYLOAD_BYTES - sizeof(struct nic_wire_msg))
+#define NIC_NOTICED_BYTES   (NIC_INLINE_BYTES - sizeof(struct nic_wire_notice))
 #define NIC_MORE_BYTES      (EMU_PAYLOAD_BYTES - sizeof(struct nic_wire_head))
 #define NIC_DATA_BYTES      (EMU_PAYLOAD_BYTES - sizeof(struct nic_wire_data))
 #define NIC_BROADCAST_BYTES (EMU_PAYLOAD_BYTES - sizeof(struct nic_wire_broadcast))
@@ -207,6 +217,7 @@ static_assert(sizeof(struct nic_wire_head) == 16, "wire format");
 static_assert(sizeof(struct nic_wire_msg) == 48, "wire format");
 static_assert(sizeof(struct nic_wire_short) == 32, "wire format");
 static_assert(sizeof(struct nic_wire_mem) == 48, "wire format");
+static_assert(sizeof(struct nic_wire_notice) == 16, "wire format");
 static_assert(sizeof(struct nic_wire_atomic) == 72, "wire format");
 static_assert(sizeof(struct nic_wire_result) == 32, "wire format");
 static_assert(sizeof(struct nic_wire_data) == 8, "wire format");

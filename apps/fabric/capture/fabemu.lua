@@ -18,8 +18,8 @@ local OP = {[0] = "sum", "min", "max", "prod", "land", "lor", "lxor", "band", "b
             "minloc", "maxloc"}
 local TYPE = {[0] = "i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64", "f32", "f64", "f32_i32",
               "f64_i32", "i64_i32", "i32_i32", "i16_i32", "f128_i32", "f32_f32", "f64_f64"}
-local NIC = {"eager", "more", "rts", "put", "put_rts", "get", "atomic", "short", "cts",
-             "fin", "result", "ack", "bye", "data", "hello"}
+local NIC = {"eager", "more", "rts", "put", "put_rts", "get", "atomic", "short", "put_notice",
+             "put_notice_rts", "cts", "fin", "result", "ack", "bye", "data", "hello"}
 local TEST = {[0] = "equal", "reached"}
 local UNTIL = {[0] = "once", "until", "take back"}
 local FRAME = {"hello", "reply", "confirm", "data", "ack"}
@@ -363,6 +363,8 @@ local MESSAGE = {{"nic.src_queue", 16, 2}, {"nic.id", 20, 4}, {"nic.tag", 24, 8}
                  {"nic.data", 32, 8}, {"nic.bytes", 40, 8}}
 local SHORT = {{"nic.src_queue", 16, 2}, {"nic.data", 20, 4}, {"nic.tag", 24, 8}}
 local MEMORY = {{"nic.id", 16, 4}, {"nic.key", 24, 8}, {"nic.offset", 32, 8}, {"nic.bytes", 40, 8}}
+local NOTICE = {{"nic.id", 16, 4}, {"nic.key", 24, 8}, {"nic.offset", 32, 8}, {"nic.bytes", 40, 8},
+                {"nic.data", 48, 8}, {"nic.src_queue", 56, 2}}
 -- By what: rows behind the head, and where the data begins.
 local SAYS = {
     [1] = {MESSAGE, 48}, [2] = {{}, 16}, [3] = {MESSAGE, 48}, [4] = {MEMORY, 48},
@@ -371,11 +373,12 @@ local SAYS = {
             {"nic.op", 48, 1}, {"nic.type", 49, 1}, {"nic.fetch", 50, 1}, {"nic.operand", 56, 8},
             {"nic.compare", 64, 8}}, 72},
     [8] = {SHORT, 32},
-    [9] = {{{"nic.id", 16, 4}, {"nic.to", 20, 4}, {"nic.bytes", 24, 8}}, 32},
-    [10] = {{{"nic.id", 16, 4}, {"nic.status", 20, 4}}, 24},
-    [11] = {{{"nic.id", 16, 4}, {"nic.value", 24, 8}}, 32},
-    [12] = {{}, 16},
-    [13] = {{{"nic.sent", 16, 4}, {"nic.bye", 20, 1}, {"nic.done", 21, 1}, {"nic.asked", 22, 2},
+    [9] = {NOTICE, 64}, [10] = {NOTICE, 64},
+    [11] = {{{"nic.id", 16, 4}, {"nic.to", 20, 4}, {"nic.bytes", 24, 8}}, 32},
+    [12] = {{{"nic.id", 16, 4}, {"nic.status", 20, 4}}, 24},
+    [13] = {{{"nic.id", 16, 4}, {"nic.value", 24, 8}}, 32},
+    [14] = {{}, 16},
+    [15] = {{{"nic.sent", 16, 4}, {"nic.bye", 20, 1}, {"nic.done", 21, 1}, {"nic.asked", 22, 2},
              {"nic.came", 24, 2}, {"nic.given", 26, 2}, {"nic.life", 32, 8}}, 40},
 }
 local DATA = {{"nic.check", 2, 2}, {"nic.id", 4, 4}}
@@ -394,7 +397,7 @@ local function adapters(tree, tvb, at)
         if add_all(sub, tvb, at, HEAD) and add_all(sub, tvb, at, says[1]) then
             data = says[2]
         end
-    elseif what == 14 then
+    elseif what == 16 then
         data = add_all(sub, tvb, at, DATA) and 8
     else
         data = add_all(sub, tvb, at, HELLO) and 24

@@ -148,8 +148,11 @@ int nic_region_check(const void *addr, size_t bytes, unsigned access)
 
 int fabemu_register(struct fabemu *fab, void *addr, size_t bytes, unsigned access, uint64_t *key)
 {
-    struct nic_region *region, init = {.base = addr, .bytes = bytes, .access = access};
-    int err = nic_region_check(addr, bytes, access);
+    struct nic_region *region, init = {.base = addr,
+                                       .bytes = bytes,
+                                       .origin = access & FABEMU_BY_ADDRESS ? (uintptr_t)addr : 0,
+                                       .access = access & ~FABEMU_BY_ADDRESS};
+    int err = nic_region_check(addr, bytes, init.access);
 
     if (err)
         return err;

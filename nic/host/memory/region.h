@@ -20,6 +20,7 @@ struct nic_region {
     uint64_t key;
     uint8_t *base;
     uint64_t bytes;
+    uint64_t origin; /* what peers call the first byte: 0, or with FABEMU_BY_ADDRESS its address */
     unsigned access;
     struct fabemu_event *event;   /* counts what is written here, or NULL */
     struct fabemu_group *group;   /* symmetric: whose; else NULL */
@@ -42,11 +43,19 @@ void nic_region_written(struct fabemu *fab, struct nic_region *region);
 /** nic_region_forget_event - @event closes: no region counts there any more. */
 void nic_region_forget_event(struct fabemu *fab, const struct fabemu_event *event);
 
-/** nic_region_holds - do @bytes at @offset lie in it? Pure. */
+/** nic_region_holds - do @bytes at @offset, as peers count it, lie in the region? Pure. */
 static inline bool nic_region_holds(const struct nic_region *region, uint64_t offset,
                                     uint64_t bytes)
 {
-    return offset <= region->bytes && bytes <= region->bytes - offset;
+    uint64_t at = offset - region->origin; /* below the origin: wraps around, beyond the end */
+
+    return at <= region->bytes && bytes <= region->bytes - at;
+}
+
+/** nic_region_at - the byte that peers call @offset, which the region holds. Pure. */
+static inline uint8_t *nic_region_at(const struct nic_region *region, uint64_t offset)
+{
+    return region->base + (offset - region->origin);
 }
 
 #endif

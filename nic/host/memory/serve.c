@@ -12,6 +12,7 @@
 #include "emu/combine.h"
 #include "nic/host/memory/atomic.h"
 #include "nic/host/memory/region.h"
+#include "nic/host/message/notice.h"
 #include "nic/host/op/op.h"
 #include "nic/host/send/answer.h"
 #include "nic/host/send/bulk.h"
@@ -37,21 +38,73 @@ static struct nic_region *memory_asked(struct fabemu *fab, struct nic_peer *peer
     return region;
 }
 
+/* What a put asks for. */
+struct put_asked {
+    struct nic_wire_mem mem;
+    bool has_notice;
+    struct fabemu_notice notice;
+    uint64_t behind; /* bytes of the segment behind these words */
+};
+
+/* Reads and checks a put. NULL: malformed, or refused, and the peer is told. */
+static struct nic_region *put_asked(struct fabemu *fab, struct nic_peer *peer,
+                                    const struct emu_seg *seg, struct put_asked *put)
+{
+    uint8_t what = seg->payload[0];
+    struct nic_wire_notice wire = {0};
+    size_t words = sizeof put->mem;
+    struct nic_region *region;
+
+    put->has_notice = what == NIC_PUT_NOTICE || what == NIC_PUT_NOTICE_RTS;
+    words += put->has_notice ? sizeof wire : 0;
+    if (seg->hdr.len < words) {
+        fab->counts.malformed++;
+        return NULL;
+    }
+    region = memory_asked(fab, peer, seg, FABEMU_REMOTE_WRITE, &put->mem);
+    if (!region)
+        return NULL;
+    if (put->has_notice && nic_notice_check(fab, put->mem.head.queue)) {
+        nic_fin(fab, peer, put->mem.id, -EOPNOTSUPP);
+        return NULL;
+    }
+    if (put->has_notice)
+        memcpy(&wire, seg->payload + sizeof put->mem, sizeof wire);
+    put->notice = (struct fabemu_notice){.queue = put->mem.head.queue,
+                                         .src_queue = wire.src_queue,
+                                         .data = wire.data};
+    put->behind = seg->hdr.len - words;
+    return region;
+}
+
+/* All @bytes of the peer's put @id are here: the process learns of it, and then the peer. */
+static void put_end(struct fabemu *fab, struct nic_peer *peer, uint32_t id,
+                    struct nic_region *region, const struct fabemu_notice *notice, uint64_t bytes)
+{
+    int status = 0;
+
+    nic_region_written(fab, region);
+    if (notice)
+        status = nic_notice_give(fab, peer, notice, bytes);
+    nic_fin(fab, peer, id, status);
+}
+
 void nic_memory_put(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg)
 {
-    struct nic_wire_mem mem;
-    struct nic_region *region = memory_asked(fab, peer, seg, FABEMU_REMOTE_WRITE, &mem);
+    struct put_asked put;
+    struct nic_region *region = put_asked(fab, peer, seg, &put);
+    const struct nic_wire_mem *mem = &put.mem;
 
     if (!region)
         return;
-    if (mem.bytes != seg->hdr.len - sizeof mem) {
+    if (mem->bytes != put.behind) {
         fab->counts.malformed++;
         return;
     }
-    if (mem.bytes)
-        memcpy(region->base + mem.offset, seg->payload + sizeof mem, mem.bytes);
-    nic_region_written(fab, region);
-    nic_fin(fab, peer, mem.id, 0);
+    if (mem->bytes)
+        memcpy(nic_region_at(region, mem->offset), seg->payload + seg->hdr.len - put.behind,
+               mem->bytes);
+    put_end(fab, peer, mem->id, region, put.has_notice ? &put.notice : NULL, mem->bytes);
 }
 
 /* An operation that serves the request @mem. NULL: there are too many, and the peer is told. */
@@ -59,7 +112,7 @@ static struct nic_op *serve_begin(struct fabemu *fab, struct nic_peer *peer, uin
                                   struct nic_region *region, const struct nic_wire_mem *mem)
 {
     struct nic_serve *serve = nic_op_serve(fab, kind, peer->node);
-    struct fabemu_iov iov = {.base = region->base + mem->offset, .bytes = mem->bytes};
+    struct fabemu_iov iov = {.base = nic_region_at(region, mem->offset), .bytes = mem->bytes};
 
     if (!serve) {
         nic_fin(fab, peer, mem->id, -ENOBUFS);
@@ -74,16 +127,33 @@ static struct nic_op *serve_begin(struct fabemu *fab, struct nic_peer *peer, uin
 
 void nic_memory_put_rts(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg)
 {
-    struct nic_wire_mem mem;
-    struct nic_region *region = memory_asked(fab, peer, seg, FABEMU_REMOTE_WRITE, &mem);
-    struct nic_op *op = NULL;
+    struct put_asked put;
+    struct nic_region *region = put_asked(fab, peer, seg, &put);
+    struct nic_serve *serve;
+    struct nic_op *op;
 
-    if (region && mem.bytes)
-        op = serve_begin(fab, peer, NIC_OP_SERVE_PUT, region, &mem);
-    else if (region)
-        fab->counts.malformed++; /* a put of nothing is one segment, NIC_PUT */
-    if (op)
-        nic_cts(fab, peer, mem.id, op->id, mem.bytes);
+    if (!region)
+        return;
+    if (!put.mem.bytes) {
+        fab->counts.malformed++; /* a put of nothing is one segment */
+        return;
+    }
+    op = serve_begin(fab, peer, NIC_OP_SERVE_PUT, region, &put.mem);
+    if (!op)
+        return;
+    serve = nic_serve_of(op);
+    serve->has_notice = put.has_notice;
+    serve->notice = put.notice;
+    nic_cts(fab, peer, put.mem.id, op->id, put.mem.bytes);
+}
+
+void nic_memory_put_done(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op)
+{
+    const struct nic_serve *serve = nic_serve_of(op);
+
+    put_end(fab, peer, op->remote, serve->region, serve->has_notice ? &serve->notice : NULL,
+            op->bytes);
+    nic_op_end(fab, op, 0);
 }
 
 void nic_memory_get(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg)
@@ -124,6 +194,7 @@ void nic_memory_atomic(struct fabemu *fab, struct nic_peer *peer, const struct e
     struct nic_region *region;
     struct nic_wire_result result;
     uint64_t before;
+    uint8_t *word;
 
     if (!nic_wire_read(fab, seg, &atomic, sizeof atomic))
         return;
@@ -139,12 +210,12 @@ void nic_memory_atomic(struct fabemu *fab, struct nic_peer *peer, const struct e
         nic_fin(fab, peer, mem.id, -EACCES);
         return;
     }
-    if (((uintptr_t)region->base + mem.offset) % mem.bytes) {
+    word = nic_region_at(region, mem.offset);
+    if ((uintptr_t)word % mem.bytes) {
         nic_fin(fab, peer, mem.id, -EINVAL);
         return;
     }
-    before = nic_atomic(atomic.op, atomic.type, region->base + mem.offset, atomic.operand,
-                        atomic.compare);
+    before = nic_atomic(atomic.op, atomic.type, word, atomic.operand, atomic.compare);
     if (atomic.op != FABEMU_ATOMIC_FETCH)
         nic_region_written(fab, region);
     result = (struct nic_wire_result){.head = nic_head(peer, NIC_RESULT, 0),

@@ -7,11 +7,14 @@
 #ifndef NIC_SERVE_H
 #define NIC_SERVE_H
 
+#include "nic/host/op/op.h"
 #include "nic/host/peer/peer.h"
 
 /* A request came. */
 void nic_memory_put(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg);
 void nic_memory_put_rts(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg);
+/** nic_memory_put_done - all bytes of the put that @op serves are here. */
+void nic_memory_put_done(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op);
 void nic_memory_get(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg);
 void nic_memory_atomic(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg);
 

@@ -48,9 +48,10 @@ int nic_transfer_check(uint64_t bytes)
                                     : 0;
 }
 
+/* @notice: a put's, or NULL. */
 static int transfer_post(struct fabemu *fab, enum nic_op_kind kind, uint32_t node, uint64_t key,
                          uint64_t offset, const struct fabemu_iov *iov, unsigned iovs,
-                         struct fabemu_req *req)
+                         const struct fabemu_notice *notice, struct fabemu_req *req)
 {
     int err = memory_check(fab, node, req);
     struct nic_op *op;
@@ -60,6 +61,10 @@ static int transfer_post(struct fabemu *fab, enum nic_op_kind kind, uint32_t nod
     if (err)
         return err;
     op = memory_op(kind, node, key, offset, iov, iovs, req);
+    if (notice) {
+        nic_put_of(op)->has_notice = true;
+        nic_put_of(op)->notice = *notice;
+    }
     err = nic_transfer_check(op->bytes);
     return err ? err : nic_post(fab, &op->post);
 }
@@ -67,13 +72,20 @@ static int transfer_post(struct fabemu *fab, enum nic_op_kind kind, uint32_t nod
 int fabemu_putv(struct fabemu *fab, uint32_t node, uint64_t key, uint64_t offset,
                 const struct fabemu_iov *iov, unsigned iovs, struct fabemu_req *req)
 {
-    return transfer_post(fab, NIC_OP_PUT, node, key, offset, iov, iovs, req);
+    return transfer_post(fab, NIC_OP_PUT, node, key, offset, iov, iovs, NULL, req);
+}
+
+int fabemu_putv_notice(struct fabemu *fab, uint32_t node, uint64_t key, uint64_t offset,
+                       const struct fabemu_iov *iov, unsigned iovs,
+                       const struct fabemu_notice *notice, struct fabemu_req *req)
+{
+    return transfer_post(fab, NIC_OP_PUT, node, key, offset, iov, iovs, notice, req);
 }
 
 int fabemu_getv(struct fabemu *fab, uint32_t node, uint64_t key, uint64_t offset,
                 const struct fabemu_iov *iov, unsigned iovs, struct fabemu_req *req)
 {
-    return transfer_post(fab, NIC_OP_GET, node, key, offset, iov, iovs, req);
+    return transfer_post(fab, NIC_OP_GET, node, key, offset, iov, iovs, NULL, req);
 }
 
 int fabemu_put(struct fabemu *fab, uint32_t node, uint64_t key, uint64_t offset, const void *src,

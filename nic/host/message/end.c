@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "nic/host/message/message.h"
+#include "nic/host/message/notice.h"
 #include "nic/host/send/answer.h"
 
 void nic_receive_abandon(struct fabemu *fab, struct nic_recv *recv)
@@ -30,6 +31,7 @@ void nic_queue_free(struct fabemu_queue *queue)
 
     while (!emu_list_empty(&queue->posted))
         nic_op_end(fab, emu_list_entry(queue->posted.next, struct nic_op, post.link), -ECANCELED);
+    nic_notices_end(queue);
     while (!emu_list_empty(&queue->active))
         nic_receive_abandon(fab, emu_list_entry(queue->active.next, struct nic_recv, op.post.link));
     while (!emu_list_empty(&queue->unexpected)) {

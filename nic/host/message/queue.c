@@ -59,6 +59,8 @@ struct fabemu_queue *nic_queue_at(struct fabemu *fab, uint16_t id)
     emu_list_init(&queue->posted);
     emu_list_init(&queue->unexpected);
     emu_list_init(&queue->active);
+    emu_list_init(&queue->notices);
+    emu_list_init(&queue->awaiting);
     fab->queues[id] = queue;
     return queue;
 }

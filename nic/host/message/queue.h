@@ -41,9 +41,12 @@ struct fabemu_queue {
     struct emu_list posted;     /* receives, oldest first */
     struct emu_list unexpected; /* messages, oldest first */
     struct emu_list active;     /* receives that matched and are under way */
+    struct emu_list notices;    /* struct nic_notice that no call has received, oldest first */
+    struct emu_list awaiting;   /* receives of notices, oldest first; empty unless notices is */
     struct emu_list opened;     /* in fab->opened */
     uint16_t id;
-    bool open; /* false: messages came before fabemu_queue_open() */
+    bool open;          /* false: messages came before fabemu_queue_open() */
+    bool takes_notices; /* fabemu_recv_notice() was called */
 };
 
 /* A receive. */

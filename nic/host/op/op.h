@@ -35,8 +35,9 @@ enum nic_op_kind {
     NIC_OP_ATOMIC,
     NIC_OP_SERVE_PUT, /* a peer's, into memory of ours */
     NIC_OP_SERVE_GET,
-    NIC_OP_WHEN, /* does nothing but wait for its event */
-    NIC_OP_SET,  /* a group's: node is FABEMU_ANY_NODE, so that no peer can name it */
+    NIC_OP_WHEN,   /* does nothing but wait for its event */
+    NIC_OP_NOTICE, /* receives a notice; a struct nic_recv, as a receive of a message */
+    NIC_OP_SET,    /* a group's: node is FABEMU_ANY_NODE, so that no peer can name it */
     NIC_OP_TEST,
     NIC_OP_BROADCAST,
     NIC_OP_KINDS
@@ -99,6 +100,8 @@ const struct nic_op_traits *nic_op_traits(const struct nic_op *op);
 struct nic_serve {
     struct nic_op op;
     struct nic_region *region;
+    bool has_notice; /* puts */
+    struct fabemu_notice notice;
 };
 
 static inline struct nic_serve *nic_serve_of(struct nic_op *op)

@@ -112,44 +112,64 @@ static bool send_more(struct fabemu *fab, struct nic_peer *peer, struct nic_send
     return true;
 }
 
-/* @what: NIC_PUT has all of the data with it. */
-static bool memory_request(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op,
-                           enum nic_what what)
+/* A request for a peer's memory begins: its segment, with its first words. NULL: no room. */
+static struct emu_seg *memory_request(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op,
+                                      enum nic_what what, uint16_t queue)
 {
     const struct nic_access *access = nic_access_of(op);
-    bool small = what == NIC_PUT;
     struct emu_seg *seg = nic_claim(fab, peer->node);
 
     if (!seg)
-        return false;
+        return NULL;
 
-    struct nic_wire_mem mem = {.head = nic_head(peer, what, 0),
+    struct nic_wire_mem mem = {.head = nic_head(peer, what, queue),
                                .id = op->id,
                                .key = access->key,
                                .offset = access->offset,
                                .bytes = op->bytes};
 
     seg->hdr.seq = peer->tx_seq++;
-    seg->hdr.len = (uint8_t)(sizeof mem + (small ? op->bytes : 0));
+    seg->hdr.len = sizeof mem;
     memcpy(seg->payload, &mem, sizeof mem);
+    emu_list_del(&op->post.link);
+    op->state = NIC_OP_WAITING;
+    return seg;
+}
+
+static void put_notice(const struct fabemu_notice *notice, struct emu_seg *seg)
+{
+    const struct nic_wire_notice wire = {.data = notice->data, .src_queue = notice->src_queue};
+
+    memcpy(seg->payload + seg->hdr.len, &wire, sizeof wire);
+    seg->hdr.len += sizeof wire;
+}
+
+/* A short put has its bytes with it; a longer one asks first. */
+static bool put_request(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op)
+{
+    const struct nic_put *put = nic_put_of(op);
+    bool noticed = put->has_notice;
+    bool small = op->bytes <= (noticed ? NIC_NOTICED_BYTES : NIC_INLINE_BYTES);
+    enum nic_what what = noticed ? (small ? NIC_PUT_NOTICE : NIC_PUT_NOTICE_RTS)
+                                 : (small ? NIC_PUT : NIC_PUT_RTS);
+    struct emu_seg *seg = memory_request(fab, peer, op, what, put->notice.queue);
+
+    if (!seg)
+        return false;
+    if (noticed)
+        put_notice(&put->notice, seg);
     if (small) {
-        nic_op_read(op, seg->payload + sizeof mem, op->bytes);
+        nic_op_read(op, seg->payload + seg->hdr.len, op->bytes);
+        seg->hdr.len = (uint8_t)(seg->hdr.len + op->bytes);
         op->moved = op->bytes;
         nic_peer_sent(fab, peer, op->bytes); /* a longer one in nic_stream() */
     }
-    emu_list_del(&op->post.link);
-    op->state = NIC_OP_WAITING;
     return true;
-}
-
-static bool put_request(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op)
-{
-    return memory_request(fab, peer, op, op->bytes <= NIC_INLINE_BYTES ? NIC_PUT : NIC_PUT_RTS);
 }
 
 static bool get_request(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op)
 {
-    return memory_request(fab, peer, op, NIC_GET);
+    return memory_request(fab, peer, op, NIC_GET, 0);
 }
 
 static bool atomic_request(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op)

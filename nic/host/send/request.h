@@ -29,6 +29,14 @@ struct nic_access {
 } __attribute__((may_alias));
 NIC_OP_KIND(nic_access_of, struct nic_access, op);
 
+/* A put. */
+struct nic_put {
+    struct nic_access access;
+    bool has_notice;
+    struct fabemu_notice notice;
+} __attribute__((may_alias));
+NIC_OP_KIND(nic_put_of, struct nic_put, access.op);
+
 /* An atomic operation on a peer's memory. */
 struct nic_atomic_access {
     struct nic_access access;

@@ -8,8 +8,8 @@ there."""
 import struct
 
 SET, TEST = 5, 6
-(EAGER, MORE, RTS, PUT, PUT_RTS, GET, ATOMIC, SHORT, CTS, FIN, RESULT, ACK, BYE, DATA,
- HELLO) = range(1, 16)
+(EAGER, MORE, RTS, PUT, PUT_RTS, GET, ATOMIC, SHORT, PUT_NOTICE, PUT_NOTICE_RTS, CTS, FIN, RESULT,
+ ACK, BYE, DATA, HELLO) = range(1, 18)
 BAD, GOOD, UNCHECKED = "0", "1", "2"
 
 
@@ -56,7 +56,9 @@ MESSAGE = (("src_queue", "H"), ("", "2x"), ("id", "I"), ("tag", "Q"), ("data", "
 LITTLE = (("src_queue", "H"), ("", "2x"), ("data", "I"), ("tag", "Q"))
 MEMORY = (("id", "I"), ("", "4x"), ("key", "Q"), ("offset", "Q"), ("bytes", "Q"))
 WORD = (("op", "B"), ("type", "B"), ("fetch", "B"), ("", "5x"), ("operand", "Q"), ("compare", "Q"))
+NOTICE = (("data", "Q"), ("src_queue", "H"), ("", "6x"))
 PARTS = {EAGER: MESSAGE, MORE: (), RTS: MESSAGE, PUT: MEMORY, PUT_RTS: MEMORY, GET: MEMORY,
+         PUT_NOTICE: MEMORY + NOTICE, PUT_NOTICE_RTS: MEMORY + NOTICE,
          ATOMIC: MEMORY + WORD, SHORT: LITTLE, CTS: (("id", "I"), ("to", "I"), ("bytes", "Q")),
          FIN: (("id", "I"), ("status", "i")), RESULT: (("id", "I"), ("", "4x"), ("value", "Q")),
          ACK: (),
@@ -65,7 +67,7 @@ PARTS = {EAGER: MESSAGE, MORE: (), RTS: MESSAGE, PUT: MEMORY, PUT_RTS: MEMORY, G
 HELLO_PARTS = (("want", "B"), ("", "2x"), ("epoch", "I"), ("life", "Q"), ("known", "Q"))
 DATA_PARTS = (("", "x"), ("check", "H"), ("id", "I"))
 IN_HEX = {"check": 8, "tag": 16, "data": 16, "key": 16, "operand": 16, "compare": 16, "value": 16}
-WITH_BYTES = (EAGER, MORE, PUT, SHORT, DATA)  # what has bytes of a message or of memory behind it
+WITH_BYTES = (EAGER, MORE, PUT, SHORT, PUT_NOTICE, DATA)  # what has bytes of a message or of memory behind it
 LEAST = {"status": -2**31}
 
 

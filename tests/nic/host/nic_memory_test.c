@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * nic_memory_test.c - puts, gets and atomics at random against a plain model of the memory, over
- * fabrics that overtake, lose, double and damage, with acknowledgments and without.
+ * nic_memory_test.c - puts with and without notices, gets and atomics at random against a plain
+ * model of the memory, over fabrics that overtake, lose, double and damage, with acknowledgments
+ * and without.
  *
  * One thread steps everything in turn: a fake fabric, or a real one's workers, and the adapters. An
  * argument is how many times as long as usual it goes on.
  */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,7 +33,17 @@ struct setting {
     uint32_t bad; /* of so many entries of a million, each kind of fault */
 };
 
-enum kind { PUT, GET, REFUSED, ADD, TICKET, KINDS };
+enum kind { PUT, NOTICED, GET, REFUSED, ADD, TICKET, KINDS };
+
+enum refusal {
+    NO_WRITING,
+    NO_READING,
+    OVER_THE_END,
+    NO_SUCH_KEY,
+    BELOW_THE_ADDRESS,
+    NO_NOTICES, /* the queue takes none */
+    REFUSALS
+};
 
 struct access {
     struct fabemu_req req;
@@ -42,6 +54,7 @@ struct access {
     size_t bytes;
     uint8_t *buf; /* ROOM + GUARD */
     uint64_t operand, old;
+    unsigned notices; /* that have arrived */
 };
 
 struct memory {
@@ -49,8 +62,9 @@ struct memory {
     uint8_t *model;                  /* likewise */
     alignas(8) uint64_t word[WORDS]; /* the first one gives tickets out */
     uint64_t sum[WORDS];
-    /* of all; of the words; of all, but only for that */
-    uint64_t key, word_key, read_key, write_key;
+    /* of all; of all, by its address; of the words; of all, but only for that */
+    uint64_t key, address_key, word_key, read_key, write_key;
+    struct fabemu_req notice; /* always posted again, and checks what arrives */
     bool busy[SLOTS];
 };
 
@@ -106,9 +120,42 @@ static void memory_open(struct world *w, uint32_t node)
     memset(m->bytes, 0x11 * (int)(node + 1), bytes);
     memset(m->model, 0x11 * (int)(node + 1), bytes);
     fabemu_register(fab, m->bytes, bytes, FABEMU_REMOTE_READ | FABEMU_REMOTE_WRITE, &m->key);
+    fabemu_register(fab, m->bytes, bytes,
+                    FABEMU_REMOTE_READ | FABEMU_REMOTE_WRITE | FABEMU_BY_ADDRESS, &m->address_key);
     fabemu_register(fab, m->bytes, bytes, FABEMU_REMOTE_READ, &m->read_key);
     fabemu_register(fab, m->bytes, bytes, FABEMU_REMOTE_WRITE, &m->write_key);
     fabemu_register(fab, m->word, sizeof m->word, FABEMU_REMOTE_ATOMIC, &m->word_key);
+}
+
+static size_t place(const struct access *a)
+{
+    return a->slot * (size_t)(ROOM + GUARD) + a->offset;
+}
+
+/* Called as a notice is received: all bytes of its put are in the memory. */
+static void notice_arrived(struct fabemu_req *req)
+{
+    struct world *w = req->context;
+    struct access *a = &w->access[req->data % UNDER_WAY];
+
+    if (req->status == -ECANCELED)
+        return;
+    CU_ASSERT_EQUAL_FATAL(req->status, 0);
+    CU_ASSERT_TRUE_FATAL(a->busy && a->kind == NOTICED && req->data / UNDER_WAY == a->operand >> 8);
+    CU_ASSERT_TRUE(req->src_node == a->origin && req->src_queue == 7 && req->bytes == a->bytes);
+    CU_ASSERT_EQUAL(req->src_seat, w->fab[a->origin]->info.seat);
+    CU_ASSERT_TRUE_FATAL(!memcmp(w->memory[a->target].bytes + place(a), a->buf, a->bytes));
+    a->notices++;
+}
+
+static void await_notice(struct world *w, uint32_t node)
+{
+    struct fabemu_req *req = &w->memory[node].notice;
+
+    memset(req, 0, sizeof *req);
+    req->done = notice_arrived;
+    req->context = w;
+    CU_ASSERT_EQUAL_FATAL(fabemu_recv_notice(w->queue[node], req), 0);
 }
 
 static void world_open(struct world *w, const struct setting *set)
@@ -130,6 +177,7 @@ static void world_open(struct world *w, const struct setting *set)
             fabric_node(w, n);
         CU_ASSERT_EQUAL_FATAL(fabemu_queue_open(w->fab[n], 1, &w->queue[n]), 0);
         memory_open(w, n);
+        await_notice(w, n);
     }
     for (uint32_t i = 0; i < UNDER_WAY; i++)
         w->access[i].buf = malloc(ROOM + GUARD);
@@ -145,6 +193,8 @@ static void world_close(struct world *w)
         CU_ASSERT_EQUAL(counts->malformed + counts->out_of_window + counts->stale + counts->refused,
                         0);
         CU_ASSERT_EQUAL(counts->given_up, 0);
+        CU_ASSERT_EQUAL(fabemu_cancel(w->queue[n], &w->memory[n].notice), 0);
+        CU_ASSERT_EQUAL(w->memory[n].notice.status, -ECANCELED);
         if (!w->fake)
             nic_close(w->fab[n]);
         free(w->memory[n].bytes);
@@ -187,6 +237,7 @@ static size_t draw_bytes(struct world *w)
     static const size_t around[] = {1,
                                     8,
                                     NIC_INLINE_BYTES,
+                                    NIC_NOTICED_BYTES,
                                     NIC_DATA_BYTES,
                                     EMU_PAYLOAD_BYTES,
                                     4 * NIC_DATA_BYTES,
@@ -204,11 +255,6 @@ static size_t draw_bytes(struct world *w)
     if ((r >> 33) % 24 == 0)
         return large[(r >> 40) % 4] + ((r >> 48) % 3 - 1) * ((r >> 40) % 4 == 3);
     return bytes + (r >> 40) % 3 - 1; /* one less, as many, one more */
-}
-
-static size_t place(const struct access *a)
-{
-    return a->slot * (size_t)(ROOM + GUARD) + a->offset;
 }
 
 /* The buffer in up to four pieces, some of them empty. */
@@ -233,33 +279,56 @@ static int begin_transfer(struct world *w, struct access *a)
     struct fabemu *fab = w->fab[a->origin];
     struct fabemu_iov iov[4];
     unsigned iovs = cut_up(w, a, iov);
+    bool by_address = a->operand & 1;
+    uint64_t key = by_address ? m->address_key : m->key;
+    uint64_t at = place(a) + (by_address ? (uintptr_t)m->bytes : 0);
+    struct fabemu_notice notice = {.queue = 1, .src_queue = 7};
 
     memset(a->buf, 0xee, a->bytes + GUARD);
     if (a->kind == GET)
-        return fabemu_getv(fab, a->target, m->key, place(a), iov, iovs, &a->req);
+        return fabemu_getv(fab, a->target, key, at, iov, iovs, &a->req);
     for (size_t i = 0; i < a->bytes; i++)
         a->buf[i] = (uint8_t)(a->operand + i * 7 + (i >> 8));
-    return fabemu_putv(fab, a->target, m->key, place(a), iov, iovs, &a->req);
+    if (a->kind == PUT)
+        return fabemu_putv(fab, a->target, key, at, iov, iovs, &a->req);
+    a->notices = 0;
+    notice.data = (a->operand >> 8) * UNDER_WAY + (uint64_t)(a - w->access);
+    return fabemu_putv_notice(fab, a->target, key, at, iov, iovs, &notice, &a->req);
 }
 
-/* What is not granted, is not there, or goes over the end. */
+/* What is not granted, is not there, or goes over an end. */
 static int begin_refused(struct world *w, struct access *a)
 {
     struct memory *m = &w->memory[a->target];
     struct fabemu *fab = w->fab[a->origin];
     uint64_t end = SLOTS * (uint64_t)(ROOM + GUARD);
+    struct fabemu_iov iov = {a->buf, a->bytes};
+    struct fabemu_notice notice = {.queue = 2};
 
     memset(a->buf, 0xee, a->bytes + GUARD);
-    switch (a->operand % 4) {
-    case 0:
+    switch ((enum refusal)(a->operand % REFUSALS)) {
+    case NO_WRITING:
         return fabemu_put(fab, a->target, m->read_key, place(a), a->buf, a->bytes, &a->req);
-    case 1:
+    case NO_READING:
         return fabemu_get(fab, a->target, m->write_key, place(a), a->buf, a->bytes, &a->req);
-    case 2:
+    case OVER_THE_END:
         return fabemu_put(fab, a->target, m->key, end - a->bytes + 1, a->buf, a->bytes, &a->req);
+    case BELOW_THE_ADDRESS:
+        return fabemu_put(fab, a->target, m->address_key, (uintptr_t)m->bytes - 1, a->buf, a->bytes,
+                          &a->req);
+    case NO_NOTICES:
+        return fabemu_putv_notice(fab, a->target, m->key, place(a), &iov, 1, &notice, &a->req);
     default:
         return fabemu_get(fab, a->target, m->key ^ UINT64_C(1) << 30, 0, a->buf, a->bytes, &a->req);
     }
+}
+
+/* What @a is to end with. */
+static int status_of(const struct access *a)
+{
+    if (a->kind != REFUSED)
+        return 0;
+    return a->operand % REFUSALS == NO_NOTICES ? -EOPNOTSUPP : -EACCES;
 }
 
 static int begin_atomic(struct world *w, struct access *a)
@@ -281,7 +350,7 @@ static int begin_atomic(struct world *w, struct access *a)
 
 static bool uses_slot(const struct access *a)
 {
-    return a->kind == PUT || a->kind == GET;
+    return a->kind == PUT || a->kind == NOTICED || a->kind == GET;
 }
 
 static void access_begin(struct world *w, struct access *a)
@@ -320,11 +389,16 @@ static void access_end(struct world *w, struct access *a)
     struct memory *m = &w->memory[a->target];
     size_t slot = a->slot * (size_t)(ROOM + GUARD);
 
+    CU_ASSERT_EQUAL_FATAL(a->req.status, status_of(a));
+    if (a->kind == NOTICED) {
+        while (m->notice.status != FABEMU_PENDING) /* those that were kept meanwhile */
+            await_notice(w, a->target);
+        CU_ASSERT_EQUAL_FATAL(a->notices, 1);
+    }
     a->busy = false;
-    CU_ASSERT_EQUAL_FATAL(a->req.status, a->kind == REFUSED ? -EACCES : 0);
     if (uses_slot(a))
         m->busy[a->slot] = false;
-    if (a->kind == PUT) {
+    if (a->kind == PUT || a->kind == NOTICED) {
         memcpy(m->model + place(a), a->buf, a->bytes);
         CU_ASSERT_TRUE_FATAL(!memcmp(m->bytes + slot, m->model + slot, ROOM + GUARD));
     }

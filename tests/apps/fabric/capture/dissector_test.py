@@ -255,7 +255,8 @@ class Programs(DissectorCase):
         "src", "dst", "group", "seq", "kind", "crossing", "len", "op", "type", "payload", "word",
         "word.value", "word.test", "word.until")]
     TAG, DATA, FLOOD = 0xa1b2c3d400000000, 0x0102030405060700, 600
-    REQUESTS = range(formats.EAGER, formats.SHORT + 1)
+    NOTICE = 0x5566778899aabb00
+    REQUESTS = range(formats.EAGER, formats.PUT_NOTICE_RTS + 1)
 
     def speak(self, topo):
         """Two processes speak. What they print, by node; and what the capture shows that leaves
@@ -327,6 +328,7 @@ class Programs(DissectorCase):
             return [self.message(5, 1, key.to_bytes(8, "little"))]
         long, bytes_ = self.filled(500, 2), self.filled(8192, 5)
         memory = {"queue": 0, "key": key}
+        notice = {"queue": 9, "src_queue": 7, "key": key}
         ret = [self.message(1, 0, self.filled(100, 1)),
                self.message(2, 0, long, beginning=long[:192]),
                {"what": formats.MORE, "queue": 9, "payload": long[192:416]},
@@ -335,6 +337,10 @@ class Programs(DissectorCase):
         ret += [self.short(4, 0, self.filled(8, 4))] * self.FLOOD
         ret += [{"what": formats.PUT, "offset": 16, "bytes": 50, "payload": bytes_[:50]} | memory,
                 {"what": formats.PUT_RTS, "offset": 256, "bytes": 5000, "payload": b""} | memory,
+                {"what": formats.PUT_NOTICE, "offset": 20000, "bytes": 50, "data": self.NOTICE,
+                 "payload": bytes_[:50]} | notice,
+                {"what": formats.PUT_NOTICE_RTS, "offset": 24000, "bytes": 3000,
+                 "data": self.NOTICE + 1, "payload": b""} | notice,
                 {"what": formats.GET, "offset": 8192, "bytes": 3000, "payload": b""} | memory,
                 {"what": formats.GET, "offset": 65536, "bytes": 100, "payload": b""} | memory,
                 {"what": formats.ATOMIC, "offset": 40000, "bytes": 8, "op": 0, "type": 7,
@@ -369,22 +375,27 @@ class Programs(DissectorCase):
         """Each name that is given to a transfer is the one that is used, and its pieces make it."""
         rts, = self.said(0, formats.RTS)
         put, = self.said(0, formats.PUT_RTS)
+        noticed, = self.said(0, formats.PUT_NOTICE_RTS)
         get, beyond = self.said(0, formats.GET)
         to = {m["id"]: m for m in self.said(1, formats.CTS)}
         self.assertEqual(to[rts["id"]]["bytes"], 100000)
         self.assertEqual(to[put["id"]]["bytes"], 5000)
-        self.assertEqual(len(to), 2)
+        self.assertEqual(to[noticed["id"]]["bytes"], 3000)
+        self.assertEqual(len(to), 3)
         region = bytearray(65536)
         region[16:66], region[256:5256] = self.filled(50, 5), self.filled(5000, 5)
         for node, name, wanted in ((0, to[rts["id"]]["to"], self.filled(100000, 3)),
                                    (0, to[put["id"]]["to"], self.filled(5000, 5)),
+                                   (0, to[noticed["id"]]["to"], self.filled(3000, 5)),
                                    (1, get["id"], bytes(region[8192:11192]))):
             pieces = {m["seq"]: m["payload"] for m in self.said(node, formats.DATA)
                       if m["id"] == name}
             self.assertEqual(b"".join(pieces[i] for i in range(len(pieces))), wanted)
         fins = {m["id"]: m["status"] for m in self.said(1, formats.FIN)}
         small, = self.said(0, formats.PUT)
+        small_noticed, = self.said(0, formats.PUT_NOTICE)
         self.assertEqual(fins, {rts["id"]: 0, put["id"]: 0, small["id"]: 0,
+                                noticed["id"]: 0, small_noticed["id"]: 0,
                                 beyond["id"]: -errno.EACCES})
         add, swap = self.said(0, formats.ATOMIC)
         self.assertEqual({m["id"]: m["value"] for m in self.said(1, formats.RESULT)},

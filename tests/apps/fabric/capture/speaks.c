@@ -23,6 +23,7 @@
 #define SHORT        4 /* the number of messages whose data fit in 32 bits */
 #define WORD_AT      40000u
 #define WORD         UINT64_C(0x1122334455667788)
+#define NOTICE       UINT64_C(0x5566778899aabb00)
 
 struct self {
     struct fabemu *fab;
@@ -138,12 +139,25 @@ static void atomics(struct self *me)
     atomic(me, &what, "compare and swap");
 }
 
+static void put_with_notice(struct self *me, uint64_t offset, uint8_t *bytes, size_t count,
+                            uint64_t data)
+{
+    const struct fabemu_notice notice = {.queue = 9, .src_queue = 7, .data = data};
+    const struct fabemu_iov iov = {bytes, count};
+    struct fabemu_req req = {0};
+
+    must(fabemu_putv_notice(me->fab, 1, me->key, offset, &iov, 1, &notice, &req), "noticed put");
+    finish(me, &req, 0, "noticed put");
+}
+
 static void memory(struct self *me)
 {
     static uint8_t bytes[8192];
-    struct fabemu_req req = {0};
+    struct fabemu_req req = {0}, notice[2] = {{0}};
 
     if (me->node) {
+        must(fabemu_recv_notice(me->queue, &notice[0]), "notice");
+        must(fabemu_recv_notice(me->queue, &notice[1]), "notice");
         must(fabemu_register(me->fab, me->region, REGION_BYTES,
                              FABEMU_REMOTE_READ | FABEMU_REMOTE_WRITE | FABEMU_REMOTE_ATOMIC,
                              &me->key),
@@ -151,6 +165,9 @@ static void memory(struct self *me)
         memcpy(me->region + WORD_AT, &(uint64_t){WORD}, 8);
         send(me, 5, &me->key, sizeof me->key);
         receive(me, 6, bytes, 1);
+        finish(me, &notice[0], 0, "notice");
+        finish(me, &notice[1], 0, "notice");
+        must(notice[0].data == NOTICE && notice[1].data == NOTICE + 1 ? 0 : -EBADMSG, "notices");
         return;
     }
     receive(me, 5, &me->key, sizeof me->key);
@@ -159,6 +176,8 @@ static void memory(struct self *me)
     finish(me, &req, 0, "put");
     must(fabemu_put(me->fab, 1, me->key, 256, bytes, 5000, &req), "long put");
     finish(me, &req, 0, "long put");
+    put_with_notice(me, 20000, bytes, 50, NOTICE);
+    put_with_notice(me, 24000, bytes, 3000, NOTICE + 1);
     must(fabemu_get(me->fab, 1, me->key, 8192, bytes, 3000, &req), "get");
     finish(me, &req, 0, "get");
     must(fabemu_get(me->fab, 1, me->key, REGION_BYTES, bytes, 100, &req), "get beyond");

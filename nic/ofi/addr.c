@@ -67,10 +67,24 @@ int ofi_addr_copy(const struct ofi_addr *addr, void *to, size_t *bytes)
     return to && room >= sizeof *addr ? 0 : -FI_ETOOSMALL;
 }
 
+#define NUMBER_TEXT_BYTES 11 /* of 32 bits, and its end */
+
+/* A number of an address, or that it is not known. */
+static const char *number_text(char text[NUMBER_TEXT_BYTES], uint32_t number, uint32_t unknown)
+{
+    if (number == unknown)
+        return "*";
+    snprintf(text, NUMBER_TEXT_BYTES, "%" PRIu32, number);
+    return text;
+}
+
 const char *ofi_addr_text(const struct ofi_addr *addr, char *text, size_t *bytes)
 {
-    int want = snprintf(text, *bytes, OFI_NAME "://%" PRIu32 ":%u:%u", addr->node,
-                        addr->queue[OFI_UNTAGGED], addr->queue[OFI_TAGGED]);
+    char node[NUMBER_TEXT_BYTES], queue[OFI_KINDS][NUMBER_TEXT_BYTES];
+    int want = snprintf(text, *bytes, OFI_NAME "://%s:%s:%s",
+                        number_text(node, addr->node, FABEMU_ANY_NODE),
+                        number_text(queue[OFI_UNTAGGED], addr->queue[OFI_UNTAGGED], OFI_QUEUE_NONE),
+                        number_text(queue[OFI_TAGGED], addr->queue[OFI_TAGGED], OFI_QUEUE_NONE));
 
     if (addr->seat && (size_t)want < *bytes)
         want += snprintf(text + want, *bytes - (size_t)want, "#%" PRIu64, addr->seat);

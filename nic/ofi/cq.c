@@ -148,12 +148,19 @@ static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t count)
     return cq_readfrom(fid, buf, count, NULL);
 }
 
-/* The structure was shorter before version 1.5. */
+/*
+ * Bytes of the caller's structure, which has grown with versions 1.5 and 1.20. That of our headers
+ * may be of either.
+ */
 static size_t cq_error_bytes(const struct ofi_cq *cq)
 {
-    return FI_VERSION_LT(cq->domain->fabric->fabric_fid.api_version, FI_VERSION(1, 5))
-               ? offsetof(struct fi_cq_err_entry, err_data_size)
-               : sizeof(struct fi_cq_err_entry);
+    uint32_t version = cq->domain->fabric->fabric_fid.api_version;
+
+    if (FI_VERSION_LT(version, FI_VERSION(1, 5)))
+        return offsetof(struct fi_cq_err_entry, err_data_size);
+    if (FI_VERSION_LT(version, FI_VERSION(1, 20)))
+        return offsetof(struct fi_cq_err_entry, err_data_size) + sizeof(size_t);
+    return sizeof(struct fi_cq_err_entry);
 }
 
 static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *buf, uint64_t flags)
@@ -180,7 +187,7 @@ static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *buf, uint6
             entry.data = (uint32_t)op->req.data;
             entry.tag = op->req.tag;
         }
-        if (cq_error_bytes(cq) == sizeof entry)
+        if (cq_error_bytes(cq) > offsetof(struct fi_cq_err_entry, err_data_size))
             entry.err_data = buf->err_data; /* the caller's; we have nothing to put there */
         memcpy(buf, &entry, cq_error_bytes(cq));
         cq_drop(cq);

@@ -55,6 +55,8 @@ int ofi_domain_open(struct fid_fabric *fabric_fid, struct fi_info *info, struct 
     }
     domain->fabric = fabric;
     domain->serial = info->domain_attr && info->domain_attr->threading == FI_THREAD_DOMAIN;
+    domain->by_address = info->domain_attr && info->domain_attr->mr_mode == OFI_MR_BASIC;
+    domain->cq_data = !info->domain_attr || info->domain_attr->cq_data_size;
     domain->fabric_hash = ofi_addr_hash(fabemu_info(domain->fab));
     ofi_fid_init(&domain->domain_fid.fid, FI_CLASS_DOMAIN, context, &domain_fid_ops);
     domain->domain_fid.ops = &domain_ops;

@@ -8,7 +8,10 @@
  *    An RMA write and an atomic are acknowledged, always.
  *  - Progress is automatic: when no thread of the user steps the adapter for
  *    10 ms, one of the library does.
- *  - RMA and atomics need FI_MR_PROV_KEY, so they are not offered to those who have not set it.
+ *  - RMA and atomics need keys that the adapter chooses. So they are offered to programs that have
+ *    set FI_MR_PROV_KEY, or that take FI_MR_BASIC: these have set it, or ask for a version below
+ *    1.5 and have left mr_mode open (fi_mr(3)).
+ *  - An address vector may be a map or a table (FI_AV_UNSPEC) unless the program chooses.
  */
 #include "nic/ofi/ofi.h"
 
@@ -39,12 +42,27 @@ static int info_check(const struct info_limit *limit)
     return 0;
 }
 
-/* May RMA and atomics be offered to a user of @version with these hints? */
+/*
+ * The mr_mode for a program of @version with these hints. Only with OFI_MR_BASIC and with
+ * FI_MR_PROV_KEY are RMA and atomics offered. Source: fi_mr(3), fi_domain(3).
+ */
+static int info_mr_mode(uint32_t version, const struct fi_info *hints)
+{
+    bool old = FI_VERSION_LT(version, FI_VERSION(1, 5));
+    int want = hints && hints->domain_attr ? hints->domain_attr->mr_mode : 0;
+
+    if (want == OFI_MR_BASIC || (old && !want))
+        return OFI_MR_BASIC;
+    if (old || want & (OFI_MR_BASIC | OFI_MR_SCALABLE))
+        return want;
+    return !hints || want & FI_MR_PROV_KEY ? FI_MR_PROV_KEY : 0;
+}
+
 static bool info_memory_allowed(uint32_t version, const struct fi_info *hints)
 {
-    if (FI_VERSION_LT(version, FI_VERSION(1, 5)))
-        return false;
-    return !hints || (hints->domain_attr && hints->domain_attr->mr_mode & FI_MR_PROV_KEY);
+    int mr_mode = info_mr_mode(version, hints);
+
+    return mr_mode == OFI_MR_BASIC || mr_mode == FI_MR_PROV_KEY;
 }
 
 /* Everything that may be; or what was asked for, and what that implies. */
@@ -72,7 +90,7 @@ static int check_tx(const struct fi_tx_attr *tx, uint64_t caps)
         {"transmit capability", tx->caps & ~caps},
         {"transmit operation flag", tx->op_flags & ~OFI_OP_FLAGS_TX},
         {"transmit message order", tx->msg_order & ~FI_ORDER_SAS},
-        {"transmit completion order", tx->comp_order & ~FI_ORDER_NONE},
+        {"transmit completion order", tx->comp_order},
         {"inject size", tx->inject_size > FABEMU_INJECT_BYTES},
         {"transmit queue size", tx->size > INFO_QUEUE_DEPTH},
         {"transmit iov limit", tx->iov_limit > OFI_IOV_MAX || tx->rma_iov_limit > 1},
@@ -88,7 +106,7 @@ static int check_rx(const struct fi_rx_attr *rx, uint64_t caps)
         {"receive capability", rx->caps & ~caps},
         {"receive operation flag", rx->op_flags & ~OFI_OP_FLAGS_RX},
         {"receive message order", rx->msg_order & ~FI_ORDER_SAS},
-        {"receive completion order", rx->comp_order & ~FI_ORDER_NONE},
+        {"receive completion order", rx->comp_order},
         {"receive queue size", rx->size > INFO_QUEUE_DEPTH},
         {"receive iov limit", rx->iov_limit > OFI_IOV_MAX},
         {"total_buffered_recv (no room is set aside)", rx->total_buffered_recv},
@@ -112,7 +130,7 @@ static int check_ep(const struct fi_ep_attr *ep)
     });
 }
 
-static int check_domain(const struct fi_domain_attr *domain, uint64_t caps)
+static int check_domain(const struct fi_domain_attr *domain)
 {
     if (!domain)
         return 0;
@@ -122,8 +140,6 @@ static int check_domain(const struct fi_domain_attr *domain, uint64_t caps)
         {"domain capability", domain->caps & ~OFI_CAPS_COMM},
         {"count of contexts", domain->max_ep_tx_ctx > 1 || domain->max_ep_rx_ctx > 1 ||
                                   domain->max_ep_stx_ctx || domain->max_ep_srx_ctx},
-        {"size of memory keys",
-         domain->mr_key_size && domain->mr_key_size < sizeof(uint64_t) && caps & OFI_CAPS_MEMORY},
         {"authorization key", domain->auth_key_size},
         {"count of endpoints, contexts, queues or counters",
          domain->ep_cnt > INFO_ENDPOINTS || domain->cq_cnt > INFO_ENDPOINTS ||
@@ -148,7 +164,7 @@ static int check_hints(uint32_t version, const struct fi_info *hints, uint64_t c
     if (caps & ~OFI_CAPS)
         return info_refuse("capability");
     if (caps & OFI_CAPS_MEMORY && !info_memory_allowed(version, hints))
-        return info_refuse("mr_mode (RMA and atomics want FI_MR_PROV_KEY)");
+        return info_refuse("mr_mode (RMA and atomics want FI_MR_PROV_KEY or FI_MR_BASIC)");
     if (hints->addr_format != FI_FORMAT_UNSPEC && hints->addr_format != OFI_ADDR_FORMAT)
         return info_refuse("address format");
     if (hints->fabric_attr && hints->fabric_attr->name &&
@@ -158,7 +174,7 @@ static int check_hints(uint32_t version, const struct fi_info *hints, uint64_t c
     if (!err)
         err = check_rx(hints->rx_attr, caps);
     if (!err)
-        err = check_domain(hints->domain_attr, caps);
+        err = check_domain(hints->domain_attr);
     return err;
 }
 
@@ -172,30 +188,45 @@ static int info_addr_set(void **to, size_t *bytes, const void *from)
     return 0;
 }
 
+/* Where our endpoints are: as the caller's names or the hints say, or at any node and queues. */
+static int info_src_addr(struct fi_info *info, const struct ofi_addr *named,
+                         const struct fi_info *hints)
+{
+    struct ofi_addr any;
+    const void *from = named;
+
+    ofi_addr_parse(NULL, NULL, &any);
+    if (!named)
+        from = hints && hints->src_addr && hints->src_addrlen == sizeof any ? hints->src_addr
+                                                                            : &any;
+    return info_addr_set(&info->src_addr, &info->src_addrlen, from);
+}
+
+/* A node without a service is a destination of which the queues are not known. */
+static int info_dest_addr(struct fi_info *info, const struct ofi_addr *named,
+                          const struct fi_info *hints)
+{
+    if (named && named->node == FABEMU_ANY_NODE)
+        return info_refuse("destination: a service needs a node");
+    if (named)
+        return info_addr_set(&info->dest_addr, &info->dest_addrlen, named);
+    if (hints && hints->dest_addr && hints->dest_addrlen == sizeof *named)
+        return info_addr_set(&info->dest_addr, &info->dest_addrlen, hints->dest_addr);
+    return 0;
+}
+
 /* From the caller's names, or else from the hints. */
 static int info_addrs(struct fi_info *info, const char *node, const char *service, uint64_t flags,
                       const struct fi_info *hints)
 {
+    bool named = node || service, source = flags & FI_SOURCE;
     struct ofi_addr addr;
-    int err = 0;
+    int err = named ? ofi_addr_parse(node, service, &addr) : 0;
 
-    if (node || service) {
-        err = ofi_addr_parse(node, service, &addr);
-        if (err)
-            return err;
-    }
-    if (flags & FI_SOURCE && (node || service))
-        err = info_addr_set(&info->src_addr, &info->src_addrlen, &addr);
-    else if (hints && hints->src_addr && hints->src_addrlen == sizeof addr)
-        err = info_addr_set(&info->src_addr, &info->src_addrlen, hints->src_addr);
-    if (err)
-        return err;
-    if (!(flags & FI_SOURCE) && node && service)
-        err = info_addr_set(&info->dest_addr, &info->dest_addrlen, &addr);
-    else if (!(flags & FI_SOURCE) && (node || service))
-        err = info_refuse("destination: it takes a node and a service");
-    else if (hints && hints->dest_addr && hints->dest_addrlen == sizeof addr)
-        err = info_addr_set(&info->dest_addr, &info->dest_addrlen, hints->dest_addr);
+    if (!err)
+        err = info_src_addr(info, named && source ? &addr : NULL, hints);
+    if (!err)
+        err = info_dest_addr(info, named && !source ? &addr : NULL, hints);
     return err;
 }
 
@@ -205,7 +236,6 @@ static void info_fill_ctx(struct fi_info *info, const struct fi_info *hints)
         .caps = info->caps & OFI_CAPS_TX,
         .op_flags = hints && hints->tx_attr ? hints->tx_attr->op_flags : 0,
         .msg_order = FI_ORDER_SAS,
-        .comp_order = FI_ORDER_NONE,
         .inject_size = FABEMU_INJECT_BYTES,
         .size = INFO_QUEUE_DEPTH,
         .iov_limit = OFI_IOV_MAX,
@@ -215,7 +245,6 @@ static void info_fill_ctx(struct fi_info *info, const struct fi_info *hints)
         .caps = info->caps & OFI_CAPS_RX,
         .op_flags = hints && hints->rx_attr ? hints->rx_attr->op_flags : 0,
         .msg_order = FI_ORDER_SAS,
-        .comp_order = FI_ORDER_NONE,
         .total_buffered_recv = 0,
         .size = INFO_QUEUE_DEPTH,
         .iov_limit = OFI_IOV_MAX,
@@ -236,17 +265,15 @@ static void info_fill_domain(struct fi_info *info, uint32_t version, const struc
 {
     const struct fi_domain_attr none = {0};
     const struct fi_domain_attr *want = hints && hints->domain_attr ? hints->domain_attr : &none;
-    bool old = FI_VERSION_LT(version, FI_VERSION(1, 5));
+    int mr_mode = info_mr_mode(version, hints);
 
     *info->domain_attr = (struct fi_domain_attr){
         .threading = want->threading ? want->threading : FI_THREAD_SAFE,
         .control_progress = want->control_progress ? want->control_progress : FI_PROGRESS_AUTO,
         .data_progress = want->data_progress ? want->data_progress : FI_PROGRESS_AUTO,
         .resource_mgmt = want->resource_mgmt ? want->resource_mgmt : FI_RM_ENABLED,
-        .av_type = want->av_type ? want->av_type : FI_AV_TABLE,
-        .mr_mode = old                            ? (want->mr_mode ? want->mr_mode : FI_MR_SCALABLE)
-                   : info->caps & OFI_CAPS_MEMORY ? FI_MR_PROV_KEY
-                                                  : 0,
+        .av_type = want->av_type,
+        .mr_mode = info->caps & OFI_CAPS_MEMORY ? mr_mode : mr_mode & ~FI_MR_PROV_KEY,
         .mr_key_size = sizeof(uint64_t),
         .cq_data_size = OFI_CQ_DATA_BYTES,
         .cq_cnt = INFO_ENDPOINTS,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * mr.c - memory regions. Peers reach a region by its key (the adapter's: FI_MR_PROV_KEY)
- * and an offset from its start. Local buffers need no registration.
+ * and an offset from its start, or, where the domain has FI_MR_BASIC, an address in it. Local
+ * buffers need no registration.
  */
 #include "nic/ofi/no.h"
 
@@ -36,14 +37,15 @@ static int mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t f
 
     if (flags || fid->fclass != FI_CLASS_DOMAIN)
         return -FI_EBADFLAGS;
-    if (attr->iov_count != 1 || attr->offset || attr->iface != FI_HMEM_SYSTEM)
-        return -FI_EINVAL;
+    if (attr->iov_count != 1 || attr->offset)
+        return -FI_EINVAL; /* attr->iface means nothing without FI_HMEM, nor before version 1.9 */
     mr = calloc(1, sizeof *mr);
     if (!mr)
         return -FI_ENOMEM;
     mr->domain = container_of(fid, struct ofi_domain, domain_fid.fid);
     mr->mr_fid.key = attr->requested_key;
     if (access) {
+        access |= mr->domain->by_address ? FABEMU_BY_ADDRESS : 0;
         err = fabemu_register(mr->domain->fab, attr->mr_iov->iov_base, attr->mr_iov->iov_len,
                               access, &mr->mr_fid.key);
         if (err)

@@ -41,12 +41,22 @@
 
 #include "nic/fabemu.h"
 
+/*
+ * libfabric 2 has no container_of() and warns of the names of the mr_mode bits that version 1.5
+ * deprecated. Programs may still pass these bits.
+ */
+#ifndef container_of
+#define container_of(ptr, type, field) ((type *)((char *)(ptr)-offsetof(type, field)))
+#endif
+#define OFI_MR_BASIC    (1 << 0) /* FI_MR_BASIC */
+#define OFI_MR_SCALABLE (1 << 1) /* FI_MR_SCALABLE */
+
 #define OFI_NAME               "fabemu"
 #define OFI_IOV_MAX            4
 #define OFI_MESSAGE_MAX_BYTES  ((size_t)1 << 39)
 #define OFI_CQ_DATA_BYTES      4 /* the upper half of fabemu's 64 bits carries OFI_HAS_DATA */
 #define OFI_HAS_DATA           ((uint64_t)1 << 32)
-#define OFI_ADDR_FORMAT        (FI_PROV_SPECIFIC | 0xfabu) /* struct ofi_addr */
+#define OFI_ADDR_FORMAT        (UINT32_C(1) << 31 | 0xfabu) /* struct ofi_addr; provider's own */
 #define OFI_QUEUE_NONE         UINT16_MAX
 #define OFI_SLAB_OPS           128  /* operations that a pool grows by */
 #define OFI_SLABS_MAX          8192 /* about a million operations under way; then -FI_EAGAIN */
@@ -109,6 +119,8 @@ struct ofi_domain {
     struct fabemu *fab;    /* our reference */
     uint64_t fabric_hash;  /* what struct ofi_addr carries */
     bool serial;           /* the application serializes its calls on all of it */
+    bool by_address;       /* peers name memory by its address (FI_MR_BASIC), not by its offset */
+    bool cq_data;          /* FI_REMOTE_CQ_DATA may be used: cq_data_size was not 0 */
     _Atomic uint32_t refs; /* objects opened on this domain */
 };
 
@@ -153,8 +165,18 @@ struct ofi_side {
     uint64_t op_flags; /* of calls that take none */
 };
 
-/* What fi_ep_bind() takes a counter for. */
-enum ofi_count { OFI_COUNT_SEND, OFI_COUNT_RECV, OFI_COUNT_READ, OFI_COUNT_WRITE, OFI_COUNTS };
+/* What an operation counts as. fi_ep_bind() takes a counter for each but the last. */
+enum ofi_count {
+    OFI_COUNT_SEND,
+    OFI_COUNT_RECV,
+    OFI_COUNT_READ,
+    OFI_COUNT_WRITE,
+    OFI_COUNT_NOTICE, /* a peer's write that carries completion data */
+    OFI_COUNTS
+};
+
+/* Flags of the entries of operations that a peer began. */
+#define OFI_FROM_PEER (FI_RECV | FI_REMOTE_WRITE)
 
 struct ofi_slab;
 
@@ -412,8 +434,21 @@ void ofi_discard_claims(struct ofi_ep *ep);
  */
 int ofi_iov(const struct ofi_xfer *xfer, struct fabemu_iov *to, unsigned *pieces, size_t *bytes);
 
+/**
+ * ofi_data_check - may an operation of @ep with these flags carry completion data, if it does?
+ * -FI_EOPNOTSUPP, the domain was opened with a cq_data_size of 0.
+ */
+int ofi_data_check(const struct ofi_ep *ep, uint64_t flags);
+
 /** ofi_iov_copy - all pieces, one behind the other. */
 void ofi_iov_copy(void *to, const struct fabemu_iov *iov, unsigned pieces);
+
+/* rma.c */
+/**
+ * ofi_notice_await - @op, of kind OFI_COUNT_NOTICE, becomes the entry of the next write to its
+ * endpoint that carries completion data. The endpoint is enabled and its queues are open.
+ */
+void ofi_notice_await(struct ofi_op *op);
 
 /* atomic.c */
 /** ofi_atomic_query - see fi_query_atomic(). */

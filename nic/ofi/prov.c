@@ -30,15 +30,20 @@ static void prov_cleanup(void)
 /* Not const: libfabric keeps its own notes in context. */
 struct fi_provider ofi_prov = {
     .version = FI_VERSION(1, 0),
-    .fi_version = FI_VERSION(1, 17),
     .name = OFI_NAME,
     .getinfo = ofi_getinfo,
     .fabric = ofi_fabric_open,
     .cleanup = prov_cleanup,
 };
 
+/*
+ * fi_getinfo() passes over a provider whose fi_version is below the version that the program asks
+ * for, which may be as high as the version of the library that runs. What a later version adds to
+ * structures stands at their ends, and their capabilities are refused as any that is not here.
+ */
 FI_EXT_INI
 {
+    ofi_prov.fi_version = fi_version();
     return &ofi_prov;
 }
 

@@ -137,6 +137,92 @@ static void getinfo__says_no_data_without_a_fabric(void)
     free(path);
 }
 
+/* Keys are the adapter's, of 8 bytes: no hint about those that a program chooses matters. */
+static void getinfo__takes_every_size_of_keys(void)
+{
+    for (size_t bytes = 0; bytes <= 8; bytes++) {
+        struct fi_info *hints = rig_hints(FI_RMA | FI_ATOMIC);
+        struct fi_info *info = NULL;
+
+        hints->domain_attr->mr_key_size = bytes;
+        CU_ASSERT_EQUAL_FATAL(rig_info(hints, &info), 0);
+        CU_ASSERT_EQUAL(info->domain_attr->mr_key_size, 8);
+        fi_freeinfo(hints);
+        fi_freeinfo(info);
+    }
+}
+
+/* The mr_mode that a program of @version gets that asks for @caps and @mr_mode; -1: nothing. */
+static int granted(uint32_t version, uint64_t caps, int mr_mode, uint64_t *got)
+{
+    struct fi_info *hints = rig_hints(caps);
+    struct fi_info *info = NULL;
+    int ret = -1;
+
+    hints->domain_attr->mr_mode = mr_mode;
+    if (!fi_getinfo(version, NULL, NULL, 0, hints, &info)) {
+        ret = info->domain_attr->mr_mode;
+        *got = info->caps;
+    }
+    fi_freeinfo(hints);
+    fi_freeinfo(info);
+    return ret;
+}
+
+/* fi_mr(3): before version 1.5 memory is registered in one of two ways. Ours is FI_MR_BASIC. */
+static void getinfo__offers_basic_registration(void)
+{
+    static const uint32_t old[] = {0, FI_VERSION(1, 0), FI_VERSION(1, 4)};
+    struct fi_info *info = NULL;
+    uint64_t caps = 0;
+
+    for (unsigned i = 0; i < 3; i++) {
+        CU_ASSERT_EQUAL(granted(old[i], 0, FI_MR_UNSPEC, &caps), FI_MR_BASIC);
+        CU_ASSERT(caps & FI_RMA && caps & FI_ATOMIC);
+        CU_ASSERT_EQUAL(granted(old[i], FI_RMA, FI_MR_UNSPEC, &caps), FI_MR_BASIC);
+        CU_ASSERT_EQUAL(granted(old[i], FI_RMA, FI_MR_BASIC, &caps), FI_MR_BASIC);
+        CU_ASSERT_EQUAL(granted(old[i], FI_RMA, FI_MR_SCALABLE, &caps), -1);
+        CU_ASSERT_EQUAL(granted(old[i], 0, FI_MR_SCALABLE, &caps), FI_MR_SCALABLE);
+        CU_ASSERT_FALSE(caps & (FI_RMA | FI_ATOMIC));
+        CU_ASSERT_EQUAL_FATAL(fi_getinfo(old[i], NULL, NULL, 0, NULL, &info), 0);
+        fi_freeinfo(info);
+    }
+    CU_ASSERT_EQUAL(granted(FI_VERSION(1, 5), FI_RMA, FI_MR_BASIC, &caps), FI_MR_BASIC);
+    CU_ASSERT_EQUAL(granted(FI_VERSION(1, 5), FI_RMA, FI_MR_SCALABLE, &caps), -1);
+    CU_ASSERT_EQUAL(granted(FI_VERSION(1, 5), FI_RMA, FI_MR_UNSPEC, &caps), -1);
+    CU_ASSERT_EQUAL(granted(FI_VERSION(1, 5), FI_RMA, FI_MR_PROV_KEY | FI_MR_VIRT_ADDR, &caps),
+                    FI_MR_PROV_KEY);
+    CU_ASSERT_EQUAL(granted(FI_VERSION(1, 5), FI_MSG, FI_MR_PROV_KEY, &caps), 0);
+}
+
+/* The latest version that the library knows is one that the provider answers to. */
+static void getinfo__answers_the_library_s_own_version(void)
+{
+    struct fi_info *hints = rig_hints(RIG_CAPS_MPI);
+    struct fi_info *info = NULL;
+
+    CU_ASSERT_EQUAL_FATAL(fi_getinfo(fi_version(), NULL, NULL, 0, hints, &info), 0);
+    fi_freeinfo(hints);
+    fi_freeinfo(info);
+}
+
+/* Unless a program chooses, an address vector may be of either type; fi_av_open() then chooses. */
+static void getinfo__leaves_the_type_of_address_vectors_open(void)
+{
+    static const enum fi_av_type types[] = {FI_AV_UNSPEC, FI_AV_MAP, FI_AV_TABLE};
+
+    for (unsigned i = 0; i < 3; i++) {
+        struct fi_info *hints = rig_hints(RIG_CAPS_MPI);
+        struct fi_info *info = NULL;
+
+        hints->domain_attr->av_type = types[i];
+        CU_ASSERT_EQUAL_FATAL(rig_info(hints, &info), 0);
+        CU_ASSERT_EQUAL(info->domain_attr->av_type, types[i]);
+        fi_freeinfo(hints);
+        fi_freeinfo(info);
+    }
+}
+
 static void getinfo__turns_names_into_addresses(void)
 {
     struct fi_info *hints = rig_hints(RIG_CAPS_MPI);
@@ -147,12 +233,45 @@ static void getinfo__turns_names_into_addresses(void)
     CU_ASSERT_EQUAL_FATAL(info->dest_addrlen, RIG_ADDR_BYTES);
     memcpy(&node, info->dest_addr, sizeof node);
     CU_ASSERT_EQUAL(node, 1);
+    CU_ASSERT_EQUAL(info->src_addrlen, RIG_ADDR_BYTES); /* of any endpoint here */
+    fi_freeinfo(info);
+    CU_ASSERT_EQUAL_FATAL(fi_getinfo(RIG_VERSION, "1", NULL, 0, hints, &info), 0);
+    CU_ASSERT_EQUAL_FATAL(info->dest_addrlen, RIG_ADDR_BYTES);
+    memcpy(&node, info->dest_addr, sizeof node);
+    CU_ASSERT_EQUAL(node, 1);
+    fi_freeinfo(info);
+    CU_ASSERT_EQUAL_FATAL(fi_getinfo(RIG_VERSION, NULL, NULL, 0, hints, &info), 0);
+    CU_ASSERT_EQUAL(info->src_addrlen, RIG_ADDR_BYTES);
+    CU_ASSERT_EQUAL(info->dest_addrlen, 0);
     fi_freeinfo(info);
     CU_ASSERT_EQUAL_FATAL(fi_getinfo(RIG_VERSION, NULL, "7", FI_SOURCE, hints, &info), 0);
     CU_ASSERT_EQUAL(info->src_addrlen, RIG_ADDR_BYTES);
     fi_freeinfo(info);
     CU_ASSERT_EQUAL(fi_getinfo(RIG_VERSION, "localhost", "7", 0, hints, &info), -FI_ENODATA);
+    CU_ASSERT_EQUAL(fi_getinfo(RIG_VERSION, NULL, "7", 0, hints, &info), -FI_ENODATA);
     fi_freeinfo(hints);
+}
+
+/* The address of a node alone says that its queues are not known: nothing can be sent there. */
+static void av__takes_no_address_without_queues(void)
+{
+    struct rig rig = rig_open();
+    struct fi_info *hints = rig_hints(RIG_CAPS_MPI);
+    struct fi_info *info = NULL;
+    char text[64];
+    size_t bytes = sizeof text;
+    fi_addr_t addr;
+
+    CU_ASSERT_EQUAL_FATAL(fi_getinfo(RIG_VERSION, "1", NULL, 0, hints, &info), 0);
+    CU_ASSERT_EQUAL(fi_av_insert(rig.av, info->dest_addr, 1, &addr, 0, NULL), 0);
+    CU_ASSERT_EQUAL(addr, FI_ADDR_NOTAVAIL);
+    CU_ASSERT_STRING_EQUAL(fi_av_straddr(rig.av, info->dest_addr, text, &bytes), "fabemu://1:*:*");
+    bytes = sizeof text;
+    CU_ASSERT_STRING_EQUAL(fi_av_straddr(rig.av, info->src_addr, text, &bytes), "fabemu://*:*:*");
+    CU_ASSERT_EQUAL(bytes, sizeof "fabemu://*:*:*");
+    fi_freeinfo(hints);
+    fi_freeinfo(info);
+    rig_close(&rig);
 }
 
 /* --- addresses ---------------------------------------------------------------------- */
@@ -670,6 +789,37 @@ static void cq__keeps_to_its_format(void)
         CU_ASSERT_PTR_EQUAL(context, &mine);
         CU_ASSERT_EQUAL(buf[bytes[format]], 0xa5);
         CU_ASSERT_EQUAL(source, rig.a.addr);
+        rig_close(&rig);
+    }
+}
+
+/* The structure of an error has grown: a program gets as much of it as its version has. */
+static void readerr__keeps_to_the_version(void)
+{
+    static const struct {
+        uint32_t version;
+        size_t bytes;
+    } of[] = {{FI_VERSION(1, 4), offsetof(struct fi_cq_err_entry, err_data_size)},
+              {FI_VERSION(1, 5), offsetof(struct fi_cq_err_entry, err_data_size) + sizeof(size_t)}};
+
+    for (unsigned i = 0; i < 2; i++) {
+        struct rig rig = rig_open_with(&(struct rig_config){.caps = RIG_CAPS_ALL,
+                                                            .format = FI_CQ_FORMAT_TAGGED,
+                                                            .version = of[i].version,
+                                                            .mr_mode = i ? 0 : FI_MR_BASIC});
+        _Alignas(8) unsigned char buf[2 * sizeof(struct fi_cq_err_entry)];
+        struct fi_cq_tagged_entry entry;
+        struct fi_cq_err_entry error;
+
+        memset(buf, 0xa5, sizeof buf);
+        CU_ASSERT_EQUAL(fi_trecv(rig.b.ep, NULL, 0, NULL, rig.a.addr, 1, EXACT, &rig), 0);
+        CU_ASSERT_EQUAL(fi_cancel(&rig.b.ep->fid, &rig), 0);
+        CU_ASSERT_EQUAL(rig_entry_wait(rig.b.cq, &entry, NULL), -FI_EAVAIL);
+        CU_ASSERT_EQUAL(fi_cq_readerr(rig.b.cq, (struct fi_cq_err_entry *)(void *)buf, 0), 1);
+        memcpy(&error, buf, of[i].bytes);
+        CU_ASSERT(error.err == FI_ECANCELED && error.op_context == &rig);
+        for (size_t at = of[i].bytes; at < sizeof buf; at++)
+            CU_ASSERT_EQUAL_FATAL(buf[at], 0xa5);
         rig_close(&rig);
     }
 }
@@ -1312,7 +1462,12 @@ static const struct test_case cases[] = {
     {"getinfo__answers_open_mpi", getinfo__answers_open_mpi},
     {"getinfo__refuses_what_is_not_there", getinfo__refuses_what_is_not_there},
     {"getinfo__says_no_data_without_a_fabric", getinfo__says_no_data_without_a_fabric},
+    CASE(getinfo__takes_every_size_of_keys),
+    CASE(getinfo__offers_basic_registration),
+    CASE(getinfo__answers_the_library_s_own_version),
+    CASE(getinfo__leaves_the_type_of_address_vectors_open),
     {"getinfo__turns_names_into_addresses", getinfo__turns_names_into_addresses},
+    CASE(av__takes_no_address_without_queues),
     {"av__inserts_looks_up_and_removes", av__inserts_looks_up_and_removes},
     {"av__address_of_another_process_is_unreachable",
      av__address_of_another_process_is_unreachable},
@@ -1333,6 +1488,7 @@ static const struct test_case cases[] = {
     {"selective__reports_what_was_asked_for", selective__reports_what_was_asked_for},
     {"data__is_flagged_only_when_sent", data__is_flagged_only_when_sent},
     {"cq__keeps_to_its_format", cq__keeps_to_its_format},
+    CASE(readerr__keeps_to_the_version),
     {"sread__waits_and_gives_up", sread__waits_and_gives_up},
     {"cntr__counts", cntr__counts},
     {"cq__takes_more_than_anyone_reads", cq__takes_more_than_anyone_reads},

@@ -65,9 +65,17 @@ bool rig_try_open(struct rig *rig, const struct rig_config *config)
     struct fi_av_attr av = {.type = FI_AV_MAP};
 
     hints->tx_attr->op_flags = config->op_flags;
+    if (config->mr_mode)
+        hints->domain_attr->mr_mode = config->mr_mode;
     *rig = (struct rig){0};
-    bool good = !rig_info(hints, &rig->info) &&
-                !fi_fabric(rig->info->fabric_attr, &rig->fabric, NULL) &&
+    if (fi_getinfo(config->version ? config->version : RIG_VERSION, NULL, NULL, 0, hints,
+                   &rig->info)) {
+        fi_freeinfo(hints);
+        return false;
+    }
+    if (config->no_cq_data)
+        rig->info->domain_attr->cq_data_size = 0;
+    bool good = !fi_fabric(rig->info->fabric_attr, &rig->fabric, NULL) &&
                 !fi_domain(rig->fabric, rig->info, &rig->domain, NULL) &&
                 !fi_av_open(rig->domain, &av, &rig->av, NULL) &&
                 rig_end_open(rig, &rig->a, config) && rig_end_open(rig, &rig->b, config);

@@ -47,6 +47,9 @@ struct rig_config {
     uint64_t bind_flags; /* FI_SELECTIVE_COMPLETION */
     uint64_t op_flags;   /* of all that is sent */
     bool counters;
+    uint32_t version; /* of libfabric's interface; 0: RIG_VERSION */
+    int mr_mode;      /* 0: as rig_hints() says */
+    bool no_cq_data;  /* the domain is opened with a cq_data_size of 0 */
 };
 
 #define RIG_CAPS_MPI (FI_TAGGED | FI_LOCAL_COMM | FI_REMOTE_COMM | FI_DIRECTED_RECV)

@@ -61,12 +61,20 @@ static struct ofi_op *cq_peek(struct ofi_cq *cq)
     return cq->oldest;
 }
 
+/*
+ * The oldest entry was read. An operation that reported a peer's write awaits the next one, unless
+ * its endpoint closes (ep_stop() in ep.c sets that under the same lock).
+ */
 static void cq_drop(struct ofi_cq *cq)
 {
     struct ofi_op *op = cq->oldest;
+    bool closing = atomic_load_explicit(&op->ep->closing, memory_order_relaxed);
 
     cq->oldest = op->next;
-    ofi_op_read(op);
+    if (op->flags & FI_REMOTE_WRITE && !closing)
+        ofi_notice_await(op);
+    else
+        ofi_op_read(op);
 }
 
 static uint64_t cq_entry_flags(const struct ofi_op *op)
@@ -85,7 +93,7 @@ static void cq_entry(const struct ofi_cq *cq, const struct ofi_op *op, void *to)
         .buf = op->buf,
     };
 
-    if (op->flags & FI_RECV) {
+    if (op->flags & OFI_FROM_PEER) {
         entry.len = op->req.bytes;
         entry.data = (uint32_t)op->req.data;
         entry.tag = op->req.tag;
@@ -95,7 +103,7 @@ static void cq_entry(const struct ofi_cq *cq, const struct ofi_op *op, void *to)
 
 static fi_addr_t cq_source(const struct ofi_op *op)
 {
-    if (!(op->flags & FI_RECV) || !(op->ep->caps & FI_SOURCE))
+    if (!(op->flags & OFI_FROM_PEER) || !(op->ep->caps & FI_SOURCE))
         return FI_ADDR_NOTAVAIL;
 
     struct ofi_peer from = {.node = op->req.src_node, .seat = op->req.src_seat};

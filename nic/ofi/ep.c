@@ -106,6 +106,31 @@ static int ep_queues_open(struct ofi_ep *ep)
     return 0;
 }
 
+/*
+ * Peers' writes that carry completion data are reported where the receive side's queue can hold the
+ * data. Where nothing awaits them, the adapter refuses such writes.
+ */
+static int ep_await_data(struct ofi_ep *ep)
+{
+    const struct ofi_xfer none = {.kind = OFI_UNTAGGED};
+    struct ofi_op *op;
+
+    if (!(ep->caps & FI_RMA) || !(ep->caps & FI_REMOTE_WRITE) || !ep->domain->cq_data ||
+        !ep->rx.cq || ep->rx.cq->entry_bytes < sizeof(struct fi_cq_data_entry))
+        return 0;
+    op = ofi_op_get(ep, &none, OFI_COUNT_NOTICE);
+    if (!op)
+        return -FI_ENOMEM;
+    ofi_notice_await(op);
+    return 0;
+}
+
+static void ep_queues_close(struct ofi_ep *ep)
+{
+    for (unsigned kind = 0; kind < OFI_KINDS; kind++)
+        fabemu_queue_close(ep->queue[kind]);
+}
+
 static int ep_enable(struct ofi_ep *ep)
 {
     int err;
@@ -121,8 +146,11 @@ static int ep_enable(struct ofi_ep *ep)
     err = ep_queues_open(ep);
     if (err)
         return err;
-    ep->enabled = true;
-    return 0;
+    err = ep_await_data(ep);
+    if (err)
+        ep_queues_close(ep);
+    ep->enabled = !err;
+    return err;
 }
 
 /* FI_TRANSMIT or FI_RECV in *flags says whose operation flags are meant. */
@@ -159,6 +187,19 @@ static int ep_control(struct fid *fid, int command, void *arg)
 }
 
 /*
+ * From now on completions are dropped. Under the lock of the queue's readers: none of them awaits a
+ * peer's write afterwards.
+ */
+static void ep_stop(struct ofi_ep *ep)
+{
+    if (ep->rx.cq)
+        ofi_lock(&ep->rx.cq->lock);
+    atomic_store_explicit(&ep->closing, true, memory_order_relaxed);
+    if (ep->rx.cq)
+        ofi_unlock(&ep->rx.cq->lock);
+}
+
+/*
  * Sends first, while their receivers can still fetch them. Closing the queues
  * then cancels the receives, and aborting the rest takes the adapter's lock for
  * each: no callback is still running, and no buffer the adapter's, when it returns.
@@ -171,9 +212,9 @@ static void ep_drain(struct ofi_ep *ep)
     ofi_discard_claims(ep);
     while (ofi_op_sends_pending(ep) && ofi_wait_step(&wait))
         ;
-    atomic_store_explicit(&ep->closing, true, memory_order_relaxed);
-    for (unsigned kind = 0; ep->enabled && kind < OFI_KINDS; kind++)
-        fabemu_queue_close(ep->queue[kind]);
+    ep_stop(ep);
+    if (ep->enabled)
+        ep_queues_close(ep);
     ofi_op_abort_all(ep);
 }
 

@@ -157,21 +157,6 @@ static inline int ofi_no_shutdown(struct fid_ep *ep, uint64_t flags)
     return -FI_ENOSYS;
 }
 
-/* --- RMA --- */
-
-static inline ssize_t ofi_no_writedata(struct fid_ep *ep, const void *buf, size_t bytes, void *desc,
-                                       uint64_t data, fi_addr_t dest, uint64_t addr, uint64_t key,
-                                       void *context)
-{
-    return -FI_ENOSYS;
-}
-
-static inline ssize_t ofi_no_injectdata(struct fid_ep *ep, const void *buf, size_t bytes,
-                                        uint64_t data, fi_addr_t dest, uint64_t addr, uint64_t key)
-{
-    return -FI_ENOSYS;
-}
-
 #pragma GCC diagnostic pop
 
 /* The operations of an object that can be closed, and nothing else that every object may do. */

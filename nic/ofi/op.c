@@ -66,6 +66,8 @@ static uint64_t op_entry_flags(enum ofi_kind kind, enum ofi_count count)
         return FI_RECV | (kind == OFI_TAGGED ? FI_TAGGED : FI_MSG);
     case OFI_COUNT_READ:
         return FI_READ | FI_RMA;
+    case OFI_COUNT_NOTICE:
+        return FI_REMOTE_WRITE | FI_RMA | FI_REMOTE_CQ_DATA;
     default:
         return FI_WRITE | FI_RMA;
     }
@@ -74,7 +76,8 @@ static uint64_t op_entry_flags(enum ofi_kind kind, enum ofi_count count)
 static void op_set(struct ofi_op *op, const struct ofi_xfer *xfer, enum ofi_count count)
 {
     struct ofi_ep *ep = op->ep;
-    const struct ofi_side *side = count == OFI_COUNT_RECV ? &ep->rx : &ep->tx;
+    bool notice = count == OFI_COUNT_NOTICE; /* reported always, also by a selective queue */
+    const struct ofi_side *side = notice || count == OFI_COUNT_RECV ? &ep->rx : &ep->tx;
 
     op->req.context = xfer->context;
     op->req.data = 0; /* a receive that is cancelled learns none */
@@ -86,7 +89,7 @@ static void op_set(struct ofi_op *op, const struct ofi_xfer *xfer, enum ofi_coun
     op->flags = op_entry_flags(xfer->kind, count);
     op->error = 0;
     op->kind = xfer->kind;
-    op->wanted = !xfer->silent && (!side->selective || xfer->flags & FI_COMPLETION);
+    op->wanted = notice || (!xfer->silent && (!side->selective || xfer->flags & FI_COMPLETION));
 }
 
 struct ofi_op *ofi_op_get(struct ofi_ep *ep, const struct ofi_xfer *xfer, enum ofi_count count)
@@ -135,13 +138,13 @@ void ofi_op_finish(struct ofi_op *op)
         ofi_op_put(op);
 }
 
-/* The entry's flags tell receives from the rest. */
+/* The entry's flags tell operations that wait for a peer from the rest. */
 bool ofi_op_sends_pending(struct ofi_ep *ep)
 {
     for (const struct ofi_slab *slab = ep->slabs; slab; slab = slab->next)
         for (uint32_t i = 0; i < OFI_SLAB_OPS; i++)
             if (fabemu_req_status(&slab->op[i].req) == FABEMU_PENDING &&
-                !(slab->op[i].flags & FI_RECV))
+                !(slab->op[i].flags & OFI_FROM_PEER))
                 return true;
     return false;
 }

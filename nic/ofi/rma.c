@@ -3,10 +3,15 @@
  * rma.c - libfabric's reads and writes of registered memory: get and put.
  *
  * One remote piece. A write is complete when it is acknowledged, so it has the
- * meaning of FI_DELIVERY_COMPLETE. FI_INJECT says nothing of a read. Writes that carry completion
- * data are not there: a put says nothing to the target's process.
+ * meaning of FI_DELIVERY_COMPLETE. FI_INJECT says nothing of a read.
+ *
+ * A write that carries completion data is a put with a notice for the target endpoint's untagged
+ * queue. At the target one operation of each endpoint awaits notices: it becomes the entry, and
+ * when the entry is read it awaits the next notice. The adapter keeps what arrives meanwhile, so
+ * a program that does not read its completion queue loses nothing. Where nothing awaits notices
+ * (ep_await_data() in ep.c says when), the write is refused and completes with FI_EOPNOTSUPP.
  */
-#include "nic/ofi/no.h"
+#include "nic/ofi/ofi.h"
 
 #define RMA_FLAGS (OFI_OP_FLAGS_TX | FI_MORE)
 
@@ -19,13 +24,37 @@ struct rma_remote {
 };
 #define RMA_AS_LOCAL SIZE_MAX
 
-static int rma_post(struct ofi_ep *ep, enum ofi_count count, uint32_t node,
-                    const struct rma_remote *remote, const struct fabemu_iov *iov, unsigned pieces,
-                    struct fabemu_req *req)
+static int rma_post(struct ofi_op *op, enum ofi_count count, const struct ofi_xfer *xfer,
+                    const struct ofi_peer *peer, const struct rma_remote *remote,
+                    const struct fabemu_iov *iov, unsigned pieces)
 {
-    return count == OFI_COUNT_WRITE
-               ? fabemu_putv(ep->domain->fab, node, remote->key, remote->offset, iov, pieces, req)
-               : fabemu_getv(ep->domain->fab, node, remote->key, remote->offset, iov, pieces, req);
+    struct ofi_ep *ep = op->ep;
+    struct fabemu *fab = ep->domain->fab;
+    uint64_t key = remote->key, offset = remote->offset;
+    const struct fabemu_notice notice = {.queue = peer->queue[OFI_UNTAGGED],
+                                         .src_queue = ep->source.queue[OFI_UNTAGGED],
+                                         .data = (uint32_t)xfer->data};
+
+    if (count == OFI_COUNT_READ)
+        return fabemu_getv(fab, peer->node, key, offset, iov, pieces, &op->req);
+    if (xfer->flags & FI_REMOTE_CQ_DATA)
+        return fabemu_putv_notice(fab, peer->node, key, offset, iov, pieces, &notice, &op->req);
+    return fabemu_putv(fab, peer->node, key, offset, iov, pieces, &op->req);
+}
+
+static int rma_check(const struct ofi_ep *ep, enum ofi_count count, uint64_t flags)
+{
+    uint64_t known = RMA_FLAGS | (count == OFI_COUNT_WRITE ? FI_REMOTE_CQ_DATA : 0);
+
+    if (!ep->enabled || !(ep->caps & FI_RMA))
+        return -FI_EOPBADSTATE;
+    return flags & ~known ? -FI_EBADFLAGS : ofi_data_check(ep, flags);
+}
+
+void ofi_notice_await(struct ofi_op *op)
+{
+    if (fabemu_recv_notice(op->ep->queue[OFI_UNTAGGED], &op->req))
+        ofi_op_put(op); /* the fabric is gone, and so is whatever could be reported */
 }
 
 static ssize_t rma_start(struct ofi_ep *ep, enum ofi_count count, const struct ofi_xfer *xfer,
@@ -36,12 +65,10 @@ static ssize_t rma_start(struct ofi_ep *ep, enum ofi_count count, const struct o
     struct ofi_peer peer;
     unsigned pieces;
     size_t bytes;
-    int err = ofi_iov(xfer, iov, &pieces, &bytes);
+    int err = rma_check(ep, count, xfer->flags);
 
-    if (!ep->enabled || !(ep->caps & FI_RMA))
-        return -FI_EOPBADSTATE;
-    if (xfer->flags & ~(uint64_t)RMA_FLAGS)
-        return -FI_EBADFLAGS;
+    if (!err)
+        err = ofi_iov(xfer, iov, &pieces, &bytes);
     if (err)
         return err;
     if ((remote->bytes != RMA_AS_LOCAL && remote->bytes != bytes) ||
@@ -59,7 +86,7 @@ static ssize_t rma_start(struct ofi_ep *ep, enum ofi_count count, const struct o
         pieces = 1;
     }
     op->req.seat = peer.seat;
-    err = rma_post(ep, count, peer.node, remote, iov, pieces, &op->req);
+    err = rma_post(op, count, xfer, &peer, remote, iov, pieces);
     if (err)
         ofi_op_put(op);
     return err ? -ofi_errno(err) : 0;
@@ -73,6 +100,7 @@ static ssize_t rma_msg(struct fid_ep *ep, enum ofi_count count, const struct fi_
     return rma_start(ofi_ep_of(ep), count,
                      &(struct ofi_xfer){.iov = msg->msg_iov,
                                         .iovs = msg->iov_count,
+                                        .data = msg->data,
                                         .flags = flags,
                                         .context = msg->context},
                      &(struct rma_remote){msg->addr, msg->rma_iov->addr, msg->rma_iov->key,
@@ -132,14 +160,44 @@ static ssize_t rma_write(struct fid_ep *ep, const void *buf, size_t bytes, void 
     return rma_writev(ep, &iov, &desc, 1, dest, addr, key, context);
 }
 
+static ssize_t rma_writedata(struct fid_ep *ep, const void *buf, size_t bytes, void *desc,
+                             uint64_t data, fi_addr_t dest, uint64_t addr, uint64_t key,
+                             void *context)
+{
+    struct iovec iov = {.iov_base = (void *)buf, .iov_len = bytes};
+    struct ofi_xfer xfer = {.iov = &iov,
+                            .iovs = 1,
+                            .data = data,
+                            .flags = ofi_ep_of(ep)->tx.op_flags | FI_REMOTE_CQ_DATA,
+                            .context = context};
+
+    (void)desc;
+    return rma_start(ofi_ep_of(ep), OFI_COUNT_WRITE, &xfer,
+                     &(struct rma_remote){dest, addr, key, RMA_AS_LOCAL});
+}
+
+/* @data_flag: FI_REMOTE_CQ_DATA if @data goes with it, or 0. */
+static ssize_t inject(struct fid_ep *ep, const void *buf, size_t bytes, uint64_t data_flag,
+                      uint64_t data, const struct rma_remote *remote)
+{
+    struct iovec iov = {.iov_base = (void *)buf, .iov_len = bytes};
+    struct ofi_xfer xfer = {
+        .iov = &iov, .iovs = 1, .data = data, .flags = FI_INJECT | data_flag, .silent = true};
+
+    return rma_start(ofi_ep_of(ep), OFI_COUNT_WRITE, &xfer, remote);
+}
+
 static ssize_t rma_inject(struct fid_ep *ep, const void *buf, size_t bytes, fi_addr_t dest,
                           uint64_t addr, uint64_t key)
 {
-    struct iovec iov = {.iov_base = (void *)buf, .iov_len = bytes};
+    return inject(ep, buf, bytes, 0, 0, &(struct rma_remote){dest, addr, key, RMA_AS_LOCAL});
+}
 
-    return rma_start(ofi_ep_of(ep), OFI_COUNT_WRITE,
-                     &(struct ofi_xfer){.iov = &iov, .iovs = 1, .flags = FI_INJECT, .silent = true},
-                     &(struct rma_remote){dest, addr, key, RMA_AS_LOCAL});
+static ssize_t rma_injectdata(struct fid_ep *ep, const void *buf, size_t bytes, uint64_t data,
+                              fi_addr_t dest, uint64_t addr, uint64_t key)
+{
+    return inject(ep, buf, bytes, FI_REMOTE_CQ_DATA, data,
+                  &(struct rma_remote){dest, addr, key, RMA_AS_LOCAL});
 }
 
 struct fi_ops_rma ofi_rma_ops = {
@@ -151,6 +209,6 @@ struct fi_ops_rma ofi_rma_ops = {
     .writev = rma_writev,
     .writemsg = rma_writemsg,
     .inject = rma_inject,
-    .writedata = ofi_no_writedata,
-    .injectdata = ofi_no_injectdata,
+    .writedata = rma_writedata,
+    .injectdata = rma_injectdata,
 };

@@ -29,6 +29,11 @@ int ofi_iov(const struct ofi_xfer *xfer, struct fabemu_iov *to, unsigned *pieces
     return 0;
 }
 
+int ofi_data_check(const struct ofi_ep *ep, uint64_t flags)
+{
+    return flags & FI_REMOTE_CQ_DATA && !ep->domain->cq_data ? -FI_EOPNOTSUPP : 0;
+}
+
 void ofi_iov_copy(void *to, const struct fabemu_iov *iov, unsigned pieces)
 {
     char *at = to;
@@ -54,6 +59,8 @@ static int xfer_dest(struct ofi_ep *ep, const struct ofi_xfer *xfer, struct fabe
         return -FI_EOPBADSTATE;
     if (xfer->flags & ~(uint64_t)XFER_SEND_FLAGS)
         return -FI_EBADFLAGS;
+    if (ofi_data_check(ep, xfer->flags))
+        return -FI_EOPNOTSUPP;
     if (ofi_av_peer(ep->av, xfer->addr, &peer))
         return -FI_EINVAL;
     *ret = (struct fabemu_dest){

@@ -213,7 +213,7 @@ class BoundsTest(FabemuCase):
 
     def test_libfabric__says_that_a_peer_died(self):
         for profile in ("oq2004", "qsnet3"):
-            for what in ("recv", "send", "read", "write"):
+            for what in ("recv", "send", "read", "write", "writedata"):
                 with self.subTest(profile=profile, what=what):
                     out, err = self.death(what, "kill", "--profile",
                                           profile).communicate(timeout=60)

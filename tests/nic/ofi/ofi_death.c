@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ofi_death.c - which libfabric error says that a peer is dead: ofi_death recv|send|read|write|tag
- * kill|stop. tests/cli/bounds_test.py runs it.
+ * ofi_death.c - which libfabric error says that a peer is dead: ofi_death
+ * recv|send|read|write|writedata kill|stop. tests/cli/bounds_test.py runs it.
  *
  * Two processes; the other one is killed or stopped, and then this one does what it is asked to and
  * prints the error of its completion, and the text of fi_cq_strerror().
@@ -71,6 +71,8 @@ static ssize_t post(struct rig *rig, const char *what, fi_addr_t peer, const str
         return fi_tsend(rig->a.ep, buf, BYTES, NULL, peer, 2, NULL);
     if (strcmp(what, "read") == 0)
         return fi_read(rig->a.ep, buf, BYTES, NULL, peer, 0, theirs->key, NULL);
+    if (strcmp(what, "writedata") == 0)
+        return fi_writedata(rig->a.ep, buf, BYTES, NULL, 1, peer, 0, theirs->key, NULL);
     return fi_write(rig->a.ep, buf, BYTES, NULL, peer, 0, theirs->key, NULL);
 }
 

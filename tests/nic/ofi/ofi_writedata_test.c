@@ -1,0 +1,597 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * ofi_writedata_test.c - libfabric's writes that carry completion data: fi_writedata(),
+ * fi_inject_writedata(), fi_writemsg() with FI_REMOTE_CQ_DATA; and what they need, FI_MR_BASIC.
+ *
+ * Run it where a fabric of at least two nodes is named: `fabemu run -- build/tests/…`. Most cases
+ * use two endpoints of one process; in the last case a second process writes, over the network.
+ */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <rdma/fi_atomic.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_rma.h>
+#include <rdma/fi_tagged.h>
+
+#include "tests/test.h"
+#include "tests/world/bytes.h"
+#include "tests/world/ofi/rig.h"
+
+#define LARGEST (4u << 20)
+#define WRITTEN (FI_REMOTE_WRITE | FI_RMA | FI_REMOTE_CQ_DATA)
+
+/* Around what one segment carries with its data, and many segments. */
+static const size_t sizes[] = {0,   1,    8,     175,   176,    177,     191,    192,
+                               193, 4096, 65535, 65536, 262144, 1000001, LARGEST};
+#define SIZES (sizeof sizes / sizeof sizes[0])
+
+static const struct rig_config with_memory = {.caps = RIG_CAPS_ALL | FI_RMA | FI_ATOMIC,
+                                              .format = FI_CQ_FORMAT_DATA};
+
+/* --- entries ------------------------------------------------------------------------ */
+
+static struct fi_cq_data_entry data_entry(struct rig_end *end, fi_addr_t *source)
+{
+    struct fi_cq_data_entry entry = {0};
+
+    CU_ASSERT_EQUAL_FATAL(rig_entry_wait(end->cq, &entry, source), 1);
+    return entry;
+}
+
+/* The next entry of @to is of a write of @bytes by @from. */
+static void arrives(struct rig_end *to, const struct rig_end *from, uint64_t data, size_t bytes)
+{
+    fi_addr_t source = FI_ADDR_NOTAVAIL;
+    struct fi_cq_data_entry entry = data_entry(to, &source);
+
+    CU_ASSERT_EQUAL(entry.flags, WRITTEN);
+    CU_ASSERT_EQUAL(entry.data, data);
+    CU_ASSERT_EQUAL(entry.len, bytes);
+    CU_ASSERT_PTR_NULL(entry.op_context);
+    CU_ASSERT_EQUAL(source, from->addr);
+}
+
+static void completes(struct rig_end *from, void *context)
+{
+    struct fi_cq_data_entry entry = data_entry(from, NULL);
+
+    CU_ASSERT_EQUAL(entry.flags, FI_WRITE | FI_RMA);
+    CU_ASSERT_PTR_EQUAL(entry.op_context, context);
+}
+
+static void completes_with(struct rig_end *from, int err)
+{
+    struct fi_cq_err_entry error = {0};
+    struct fi_cq_data_entry entry;
+
+    CU_ASSERT_EQUAL_FATAL(rig_entry_wait(from->cq, &entry, NULL), -FI_EAVAIL);
+    CU_ASSERT_EQUAL(fi_cq_readerr(from->cq, &error, 0), 1);
+    CU_ASSERT_EQUAL(error.err, err);
+}
+
+/* Write 8 bytes with @data. */
+static ssize_t write_8(struct rig_end *from, const struct rig_end *to, struct fid_mr *mr,
+                       uint64_t data, void *context)
+{
+    static const char eight[8] = "eight..";
+
+    return fi_writedata(from->ep, eight, 8, NULL, data, to->addr, 0, fi_mr_key(mr), context);
+}
+
+/* --- cases -------------------------------------------------------------------------- */
+
+static void writedata__arrives_behind_every_size(void)
+{
+    struct rig rig = rig_open_with(&with_memory);
+    unsigned char *window = calloc(1, LARGEST), *out = malloc(LARGEST);
+    struct fid_mr *mr = rig_window(&rig, window, LARGEST);
+
+    for (size_t i = 0; i < SIZES; i++) {
+        bytes_fill(out, sizes[i], i);
+        CU_ASSERT_EQUAL(fi_writedata(rig.a.ep, out, sizes[i], NULL, 0xfeedf00d + i, rig.b.addr, 0,
+                                     fi_mr_key(mr), &out),
+                        0);
+        arrives(&rig.b, &rig.a, 0xfeedf00d + i, sizes[i]);
+        CU_ASSERT(bytes_filled(window, sizes[i], i));
+        completes(&rig.a, &out);
+    }
+    CU_ASSERT(rig_quiet(&rig.a) && rig_quiet(&rig.b));
+    CU_ASSERT_EQUAL(fi_close(&mr->fid), 0);
+    rig_close(&rig);
+    free(window);
+    free(out);
+}
+
+static void inject_writedata__arrives_and_has_no_entry_here(void)
+{
+    struct rig rig = rig_open_with(&with_memory);
+    unsigned char window[192] = {0}, out[193];
+    struct fid_mr *mr = rig_window(&rig, window, sizeof window);
+
+    for (size_t bytes = 0; bytes <= sizeof window; bytes += 16) {
+        bytes_fill(out, bytes, bytes);
+        CU_ASSERT_EQUAL(fi_inject_writedata(rig.a.ep, out, bytes, bytes, rig.b.addr, 0,
+                                            fi_mr_key(mr)),
+                        0);
+        memset(out, 0, sizeof out); /* it is ours again */
+        arrives(&rig.b, &rig.a, bytes, bytes);
+        CU_ASSERT(bytes_filled(window, bytes, bytes));
+    }
+    CU_ASSERT_EQUAL(fi_inject_writedata(rig.a.ep, out, 193, 1, rig.b.addr, 0, fi_mr_key(mr)),
+                    -FI_EMSGSIZE);
+    CU_ASSERT(rig_quiet(&rig.a) && rig_quiet(&rig.b));
+    CU_ASSERT_EQUAL(fi_close(&mr->fid), 0);
+    rig_close(&rig);
+}
+
+static void writemsg__carries_data_if_it_is_asked_to(void)
+{
+    struct rig rig = rig_open_with(&with_memory);
+    unsigned char window[1000] = {0}, out[1000];
+    struct fid_mr *mr = rig_window(&rig, window, sizeof window);
+    struct iovec from[2] = {{out, 300}, {out + 300, 700}};
+    struct fi_rma_iov there = {.len = 1000, .key = fi_mr_key(mr)};
+    struct fi_msg_rma msg = {.msg_iov = from,
+                             .iov_count = 2,
+                             .addr = rig.b.addr,
+                             .rma_iov = &there,
+                             .rma_iov_count = 1,
+                             .context = &msg,
+                             .data = 77};
+
+    bytes_fill(out, sizeof out, 5);
+    CU_ASSERT_EQUAL(fi_writemsg(rig.a.ep, &msg, 0), 0);
+    completes(&rig.a, &msg);
+    CU_ASSERT(rig_quiet(&rig.b));
+    memset(window, 0, sizeof window);
+    CU_ASSERT_EQUAL(fi_writemsg(rig.a.ep, &msg, FI_REMOTE_CQ_DATA), 0);
+    arrives(&rig.b, &rig.a, 77, 1000);
+    CU_ASSERT(bytes_filled(window, sizeof window, 5));
+    completes(&rig.a, &msg);
+    CU_ASSERT_EQUAL(fi_readmsg(rig.a.ep, &msg, FI_REMOTE_CQ_DATA), -FI_EBADFLAGS);
+    CU_ASSERT_EQUAL(fi_close(&mr->fid), 0);
+    rig_close(&rig);
+}
+
+/* More than a program reads are kept for it, in their order; no receive is consumed. */
+static void writedata__is_kept_while_nobody_reads(void)
+{
+    enum { COUNT = 3000 };
+    struct rig rig = rig_open_with(&with_memory);
+    char window[8], in[8];
+    struct fid_mr *mr = rig_window(&rig, window, sizeof window);
+    uint64_t next = 0;
+    bool received = false;
+
+    CU_ASSERT_EQUAL(fi_recv(rig.b.ep, in, sizeof in, NULL, FI_ADDR_UNSPEC, in), 0);
+    for (uint64_t i = 0; i < COUNT; i++) {
+        CU_ASSERT_EQUAL_FATAL(write_8(&rig.a, &rig.b, mr, i, NULL), 0);
+        completes(&rig.a, NULL);
+    }
+    CU_ASSERT_EQUAL(fi_send(rig.a.ep, window, 8, NULL, rig.b.addr, NULL), 0);
+    while (next < COUNT || !received) {
+        struct fi_cq_data_entry entry[64];
+        ssize_t got = fi_cq_read(rig.b.cq, entry, 64);
+
+        CU_ASSERT_FATAL(got > 0 || got == -FI_EAGAIN);
+        for (ssize_t i = 0; i < got; i++) {
+            if (entry[i].flags & FI_RECV) {
+                CU_ASSERT(!received && entry[i].op_context == in);
+                received = true;
+                continue;
+            }
+            CU_ASSERT_EQUAL_FATAL(entry[i].flags, WRITTEN);
+            CU_ASSERT_EQUAL_FATAL(entry[i].data, next++);
+        }
+    }
+    CU_ASSERT(rig_quiet(&rig.b));
+    CU_ASSERT_EQUAL(fi_close(&mr->fid), 0);
+    rig_close(&rig);
+}
+
+static void writedata__is_reported_by_a_selective_queue(void)
+{
+    struct rig_config config = with_memory;
+    char window[8];
+
+    config.bind_flags = FI_SELECTIVE_COMPLETION;
+    struct rig rig = rig_open_with(&config);
+    struct fid_mr *mr = rig_window(&rig, window, sizeof window);
+
+    for (uint64_t i = 0; i < 3; i++) {
+        CU_ASSERT_EQUAL(write_8(&rig.a, &rig.b, mr, i, NULL), 0);
+        arrives(&rig.b, &rig.a, i, 8);
+    }
+    CU_ASSERT(rig_quiet(&rig.a));
+    CU_ASSERT_EQUAL(fi_close(&mr->fid), 0);
+    rig_close(&rig);
+}
+
+/* A queue whose entries have no room for the data: the write is refused before it writes. */
+static void writedata__is_refused_where_entries_cannot_hold_the_data(void)
+{
+    static const enum fi_cq_format formats[] = {FI_CQ_FORMAT_CONTEXT, FI_CQ_FORMAT_MSG};
+
+    for (unsigned i = 0; i < 2; i++) {
+        struct rig_config config = with_memory;
+        char window[8] = "before", out[8] = "after";
+        struct rig_end source = {0};
+
+        config.format = formats[i];
+        struct rig rig = rig_open_with(&config);
+        struct fid_mr *mr = rig_window(&rig, window, sizeof window);
+
+        CU_ASSERT_FATAL(rig_end_open(&rig, &source, &with_memory));
+        CU_ASSERT_EQUAL(write_8(&source, &rig.b, mr, 1, NULL), 0);
+        completes_with(&source, FI_EOPNOTSUPP);
+        CU_ASSERT_STRING_EQUAL(window, "before");
+        CU_ASSERT_EQUAL(fi_write(source.ep, out, 8, NULL, rig.b.addr, 0, fi_mr_key(mr), NULL), 0);
+        completes(&source, NULL);
+        CU_ASSERT_STRING_EQUAL(window, "after");
+        CU_ASSERT(rig_quiet(&rig.b));
+        CU_ASSERT(rig_end_close(&source));
+        CU_ASSERT_EQUAL(fi_close(&mr->fid), 0);
+        rig_close(&rig);
+    }
+}
+
+static void writedata__is_refused_without_cq_data_size(void)
+{
+    struct rig_config config = with_memory;
+    char window[8] = "before";
+
+    config.no_cq_data = true;
+    struct rig rig = rig_open_with(&config);
+    struct fid_mr *mr = rig_window(&rig, window, sizeof window);
+    uint64_t key = fi_mr_key(mr);
+
+    CU_ASSERT_EQUAL(write_8(&rig.a, &rig.b, mr, 1, NULL), -FI_EOPNOTSUPP);
+    CU_ASSERT_EQUAL(fi_inject_writedata(rig.a.ep, "after", 6, 1, rig.b.addr, 0, key),
+                    -FI_EOPNOTSUPP);
+    CU_ASSERT_EQUAL(fi_senddata(rig.a.ep, "after", 6, NULL, 1, rig.b.addr, NULL), -FI_EOPNOTSUPP);
+    CU_ASSERT_EQUAL(fi_tinjectdata(rig.a.ep, "after", 6, 1, rig.b.addr, 1), -FI_EOPNOTSUPP);
+    CU_ASSERT_STRING_EQUAL(window, "before");
+    CU_ASSERT_EQUAL(fi_inject_write(rig.a.ep, "after", 6, rig.b.addr, 0, key), 0);
+    CU_ASSERT_EQUAL(fi_read(rig.a.ep, window, 0, NULL, rig.b.addr, 0, key, NULL), 0);
+    data_entry(&rig.a, NULL);
+    CU_ASSERT_EQUAL(fi_close(&mr->fid), 0);
+    rig_close(&rig);
+}
+
+static void writedata__to_a_closed_endpoint_fails(void)
+{
+    struct rig rig = rig_open_with(&with_memory);
+    char window[8];
+    struct fid_mr *mr = rig_window(&rig, window, sizeof window);
+    struct rig_end c = {0};
+
+    CU_ASSERT_FATAL(rig_end_open(&rig, &c, &with_memory));
+    CU_ASSERT_EQUAL(write_8(&rig.a, &c, mr, 1, NULL), 0); /* nobody reads its entry */
+    completes(&rig.a, NULL);
+    CU_ASSERT(rig_end_close(&c));
+    CU_ASSERT_EQUAL(write_8(&rig.a, &c, mr, 1, NULL), 0);
+    completes_with(&rig.a, FI_EOPNOTSUPP);
+    CU_ASSERT_EQUAL(fi_close(&mr->fid), 0);
+    rig_close(&rig);
+}
+
+/* --- threads ------------------------------------------------------------------------ */
+
+#define THREADS 3u
+#define EACH    2000u
+
+/* Writes of several threads to one endpoint, whose queue several threads read. */
+struct crowd {
+    struct rig *rig;
+    struct fid_mr *mr;
+    struct rig_end writer[THREADS];
+    _Atomic uint32_t writers; /* that have begun: each takes the next index */
+    _Atomic uint32_t read;
+    _Atomic uint8_t seen[THREADS * EACH];
+    _Atomic bool closed; /* the endpoint, while the readers go on */
+};
+
+/* False: objects are for one thread in this run, and nothing was opened. */
+static bool crowd_open(struct crowd *crowd, struct rig *rig)
+{
+    static char window[8];
+
+    if (rig_is_serial())
+        return false;
+    *rig = rig_open_with(&with_memory);
+    *crowd = (struct crowd){.rig = rig, .mr = rig_window(rig, window, sizeof window)};
+    return true;
+}
+
+static void *crowd_write(void *arg)
+{
+    struct crowd *crowd = arg;
+    uint32_t index = atomic_fetch_add(&crowd->writers, 1);
+    struct rig_end *me = &crowd->writer[index];
+    struct fi_cq_data_entry entry;
+
+    for (uint32_t i = 0; i < EACH; i++)
+        if (write_8(me, &crowd->rig->b, crowd->mr, index * EACH + i, NULL) ||
+            rig_entry_wait(me->cq, &entry, NULL) != 1)
+            return "a write failed";
+    return NULL;
+}
+
+static void *crowd_read(void *arg)
+{
+    struct crowd *crowd = arg;
+    struct fi_cq_data_entry entry[8];
+
+    while (atomic_load(&crowd->read) < THREADS * EACH) {
+        ssize_t got = fi_cq_read(crowd->rig->b.cq, entry, 8);
+
+        if (got < 0 && got != -FI_EAGAIN)
+            return "a read failed";
+        for (ssize_t i = 0; i < got; i++)
+            atomic_fetch_add(&crowd->seen[entry[i].data % (THREADS * EACH)], 1);
+        if (got > 0)
+            atomic_fetch_add(&crowd->read, (uint32_t)got);
+    }
+    return NULL;
+}
+
+static void writedata__of_threads_is_read_once_by_threads(void)
+{
+    static struct crowd crowd;
+    struct rig rig;
+    pthread_t thread[2 * THREADS];
+    void *failed;
+
+    if (!crowd_open(&crowd, &rig))
+        return;
+    for (unsigned i = 0; i < THREADS; i++)
+        CU_ASSERT_FATAL(rig_end_open(&rig, &crowd.writer[i], &with_memory));
+    for (unsigned i = 0; i < 2 * THREADS; i++)
+        CU_ASSERT_EQUAL_FATAL(pthread_create(&thread[i], NULL, i % 2 ? crowd_read : crowd_write,
+                                             &crowd),
+                              0);
+    for (unsigned i = 0; i < 2 * THREADS; i++) {
+        CU_ASSERT_EQUAL(pthread_join(thread[i], &failed), 0);
+        CU_ASSERT_PTR_NULL(failed);
+    }
+    for (uint32_t i = 0; i < THREADS * EACH; i++)
+        CU_ASSERT_EQUAL_FATAL(crowd.seen[i], 1);
+    for (unsigned i = 0; i < THREADS; i++)
+        CU_ASSERT(rig_end_close(&crowd.writer[i]));
+    CU_ASSERT_EQUAL(fi_close(&crowd.mr->fid), 0);
+    rig_close(&rig);
+}
+
+static void *read_on(void *arg)
+{
+    struct crowd *crowd = arg;
+    struct fi_cq_data_entry entry[8];
+    ssize_t got;
+
+    while (!atomic_load(&crowd->closed)) {
+        got = fi_cq_read(crowd->rig->b.cq, entry, 8);
+        if (got < 0 && got != -FI_EAGAIN)
+            return "a read failed";
+    }
+    return NULL;
+}
+
+/* Closing an endpoint leaves its queue to whoever reads it. */
+static void close__while_a_thread_reads_the_queue(void)
+{
+    static struct crowd crowd;
+    struct rig rig;
+    struct fi_cq_data_entry entry;
+    pthread_t thread;
+    void *failed;
+
+    if (!crowd_open(&crowd, &rig))
+        return;
+    CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, read_on, &crowd), 0);
+    for (unsigned round = 0; round < 200; round++) {
+        struct rig_end c = {0};
+
+        CU_ASSERT_FATAL(rig_end_open(&rig, &c, &with_memory));
+        fi_close(&c.ep->fid);
+        CU_ASSERT_FATAL(
+            !fi_endpoint(rig.domain, rig.info, &c.ep, NULL) && !fi_ep_bind(c.ep, &rig.av->fid, 0) &&
+            !fi_ep_bind(c.ep, &rig.b.cq->fid, FI_TRANSMIT | FI_RECV) && !fi_enable(c.ep));
+        size_t bytes = sizeof c.name;
+
+        CU_ASSERT_EQUAL(fi_getname(&c.ep->fid, c.name, &bytes), 0);
+        CU_ASSERT_EQUAL_FATAL(fi_av_insert(rig.av, c.name, 1, &c.addr, 0, NULL), 1);
+        for (unsigned i = 0; i < 4; i++)
+            CU_ASSERT_EQUAL_FATAL(write_8(&rig.a, &c, crowd.mr, i, NULL), 0);
+        CU_ASSERT(rig_end_close(&c));
+        for (unsigned i = 0; i < 4; i++)
+            if (rig_entry_wait(rig.a.cq, &entry, NULL) == -FI_EAVAIL) {
+                struct fi_cq_err_entry error = {0};
+
+                CU_ASSERT_EQUAL(fi_cq_readerr(rig.a.cq, &error, 0), 1);
+                CU_ASSERT(error.err == FI_EOPNOTSUPP || error.err == FI_ECANCELED);
+            }
+    }
+    atomic_store(&crowd.closed, true);
+    CU_ASSERT_EQUAL(pthread_join(thread, &failed), 0);
+    CU_ASSERT_PTR_NULL(failed);
+    CU_ASSERT_EQUAL(fi_close(&crowd.mr->fid), 0);
+    rig_close(&rig);
+}
+
+/* --- FI_MR_BASIC -------------------------------------------------------------------- */
+
+/* As version 1.4 asks for it, leaves it open, and as version 1.5 may still ask for it. */
+static void basic__names_memory_by_its_address(void)
+{
+    static const struct {
+        uint32_t version;
+        int mr_mode;
+    } asks[] = {{FI_VERSION(1, 4), FI_MR_BASIC}, {FI_VERSION(1, 5), FI_MR_BASIC}};
+
+    for (unsigned i = 0; i < 2; i++) {
+        struct rig_config config = with_memory;
+        static _Alignas(8) uint64_t window[8];
+        uint64_t out[2] = {11, 22}, in[2] = {0}, one = 1, at = (uintptr_t)&window[4];
+
+        memset(window, 0, sizeof window);
+        config.version = asks[i].version;
+        config.mr_mode = asks[i].mr_mode;
+        struct rig rig = rig_open_with(&config);
+        struct fid_mr *mr = rig_window(&rig, window, sizeof window);
+        uint64_t key = fi_mr_key(mr);
+
+        CU_ASSERT_EQUAL(rig.info->domain_attr->mr_mode, FI_MR_BASIC);
+        CU_ASSERT_EQUAL(fi_writedata(rig.a.ep, out, 16, NULL, 9, rig.b.addr, at, key, NULL), 0);
+        arrives(&rig.b, &rig.a, 9, 16);
+        completes(&rig.a, NULL);
+        CU_ASSERT(window[4] == 11 && window[5] == 22 && !window[0]);
+        CU_ASSERT_EQUAL(fi_atomic(rig.a.ep, &one, 1, NULL, rig.b.addr, at, key, FI_UINT64, FI_SUM,
+                                  NULL),
+                        0);
+        data_entry(&rig.a, NULL);
+        CU_ASSERT_EQUAL(fi_read(rig.a.ep, in, 16, NULL, rig.b.addr, at, key, NULL), 0);
+        data_entry(&rig.a, NULL);
+        CU_ASSERT(in[0] == 12 && in[1] == 22);
+        CU_ASSERT_EQUAL(fi_write(rig.a.ep, out, 8, NULL, rig.b.addr, 0, key, NULL), 0);
+        completes_with(&rig.a, FI_EACCES); /* an offset is no address */
+        CU_ASSERT_EQUAL(fi_close(&mr->fid), 0);
+        rig_close(&rig);
+    }
+}
+
+/* --- another process ---------------------------------------------------------------- */
+
+#define ROUNDS 8u
+
+struct hello {
+    char name[RIG_ADDR_BYTES];
+    uint64_t key;
+};
+
+static struct {
+    pid_t pid;
+    int to, from; /* pipes */
+} writer;         /* written by main() before the cases run */
+
+/* Writes all sizes, several at a time, each to its own part of the window. No CU_ASSERT here. */
+static int writer_main(int to, int from)
+{
+    unsigned char *out[SIZES];
+    struct fi_cq_data_entry entry;
+    struct hello theirs;
+    struct rig rig;
+    fi_addr_t peer;
+    char word;
+
+    if (read(from, &theirs, sizeof theirs) != sizeof theirs) /* nobody wants a writer */
+        return 0;
+    if (!rig_try_open(&rig, &with_memory) ||
+        fi_av_insert(rig.av, theirs.name, 1, &peer, 0, NULL) != 1)
+        return 1;
+    for (size_t i = 0; i < SIZES; i++)
+        out[i] = malloc(sizes[i] + 1);
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        for (size_t i = 0; i < SIZES; i++) {
+            bytes_fill(out[i], sizes[i], round + i);
+            if (fi_writedata(rig.a.ep, out[i], sizes[i], NULL, round * SIZES + i, peer, i * LARGEST,
+                             theirs.key, NULL))
+                return 2;
+        }
+        for (size_t i = 0; i < SIZES; i++)
+            if (rig_entry_wait(rig.a.cq, &entry, NULL) != 1)
+                return 3;
+        if (write(to, "", 1) != 1 || read(from, &word, 1) != 1)
+            return 4;
+    }
+    for (size_t i = 0; i < SIZES; i++)
+        free(out[i]);
+    return rig_try_close(&rig) ? 0 : 5;
+}
+
+static void writer_start(void)
+{
+    int there[2], back[2];
+
+    if (pipe(there) || pipe(back))
+        exit(2);
+    writer.pid = fork();
+    writer.to = there[1];
+    writer.from = back[0];
+    if (writer.pid == 0) {
+        close(there[1]);
+        close(back[0]);
+        _exit(writer_main(back[1], there[0]));
+    }
+    close(there[0]);
+    close(back[1]);
+}
+
+/* One entry of each size, in any order, each behind its bytes. */
+static void round_arrives(struct rig *rig, const unsigned char *window, unsigned round)
+{
+    bool came[SIZES] = {false};
+
+    for (size_t n = 0; n < SIZES; n++) {
+        struct fi_cq_data_entry entry = data_entry(&rig->a, NULL);
+        size_t i = entry.data - round * SIZES;
+
+        CU_ASSERT_FATAL(i < SIZES && !came[i]);
+        came[i] = true;
+        CU_ASSERT(entry.flags == WRITTEN && entry.len == sizes[i]);
+        CU_ASSERT(bytes_filled(window + i * LARGEST, sizes[i], round + i));
+    }
+}
+
+static void writedata__of_another_process_arrives_behind_its_bytes(void)
+{
+    struct rig rig = rig_open_with(&with_memory);
+    unsigned char *window = calloc(SIZES, LARGEST);
+    struct fid_mr *mr = rig_window(&rig, window, (size_t)SIZES * LARGEST);
+    struct hello mine = {.key = fi_mr_key(mr)};
+    int status = 1;
+    char word;
+
+    memcpy(mine.name, rig.a.name, sizeof mine.name);
+    CU_ASSERT_EQUAL_FATAL(write(writer.to, &mine, sizeof mine), sizeof mine);
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        round_arrives(&rig, window, round);
+        CU_ASSERT_EQUAL_FATAL(read(writer.from, &word, 1), 1);
+        CU_ASSERT_EQUAL_FATAL(write(writer.to, "", 1), 1);
+    }
+    CU_ASSERT_EQUAL(waitpid(writer.pid, &status, 0), writer.pid);
+    CU_ASSERT_EQUAL(status, 0);
+    CU_ASSERT(rig_quiet(&rig.a));
+    CU_ASSERT_EQUAL(fi_close(&mr->fid), 0);
+    rig_close(&rig);
+    free(window);
+}
+
+int main(void)
+{
+    static const struct test_case cases[] = {
+        CASE(writedata__arrives_behind_every_size),
+        CASE(inject_writedata__arrives_and_has_no_entry_here),
+        CASE(writemsg__carries_data_if_it_is_asked_to),
+        CASE(writedata__is_kept_while_nobody_reads),
+        CASE(writedata__is_reported_by_a_selective_queue),
+        CASE(writedata__is_refused_where_entries_cannot_hold_the_data),
+        CASE(writedata__is_refused_without_cq_data_size),
+        CASE(writedata__to_a_closed_endpoint_fails),
+        CASE(writedata__of_threads_is_read_once_by_threads),
+        CASE(close__while_a_thread_reads_the_queue),
+        CASE(basic__names_memory_by_its_address),
+        CASE(writedata__of_another_process_arrives_behind_its_bytes),
+        {0},
+    };
+
+    if (!getenv("FABEMU_SOCKET")) {
+        fprintf(stderr, "ofi_writedata_test: no fabric; start it under `fabemu run --`\n");
+        return 2;
+    }
+    writer_start();
+    return test_run("ofi_writedata", cases);
+}

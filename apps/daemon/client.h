@@ -26,7 +26,7 @@ struct client {
     int64_t rank;                 /* of the process in its job, as it says; -1: it has none */
     struct standstill_look *look; /* what it has pending: standstill.c's; NULL: nothing is known */
     char command[16];             /* name of an attached process */
-    struct waits *waits;          /* its waits for cores; NULL: clock raw, or they cannot be seen */
+    struct waits *waits;          /* its waits for cores; NULL: they cannot be seen */
     uint64_t waited_ns;
     uint32_t events; /* epoll events asked for */
     bool more;       /* lines may be left over from its last turn */
@@ -73,12 +73,17 @@ struct daemon {
     char fabric_id[17]; /* random: tells this fabric from all others, whatever their names */
     bool shutdown;      /* asked for */
     bool owner_gone;
-    bool busy;                   /* some client has more */
-    bool stands;                 /* the supervisor was told that nothing moves */
-    uint64_t clash_group;        /* 1 + the last group whose members were said to disagree */
-    struct emu_list clients;     /* all connections, the newest first */
-    size_t excess;               /* memory of their buffers, beyond what each may have */
-    struct daemon_group *groups; /* all that processes have made */
+    bool busy;   /* some client has more */
+    bool stands; /* the supervisor was told that nothing moves */
+    struct {
+        uint64_t since_ns;        /* as of the last tick: since when nothing moves; 0: it does */
+        uint64_t starved_ns;      /* fabric_starved_ns() when that began, */
+        uint64_t tick_starved_ns; /* and at the last tick */
+    } quiet;                      /* daemon/standstill.c's */
+    uint64_t clash_group;         /* 1 + the last group whose members were said to disagree */
+    struct emu_list clients;      /* all connections, the newest first */
+    size_t excess;                /* memory of their buffers, beyond what each may have */
+    struct daemon_group *groups;  /* all that processes have made */
     struct emu_list dying;   /* connections of those who died, and it is not known how: in order */
     struct client *owner;    /* NULL when gone */
     struct client **by_node; /* nodes of them: who is attached, or NULL */
@@ -108,13 +113,14 @@ struct daemon {
         uint64_t joins; /* it has, and some of its links are not up yet */
     } far;              /* daemon/far.c's */
 
-    /* Clock real: waits for cores, since the last look. daemon/waits.c's. */
+    /* Waits for cores, since the last look. daemon/waits.c's. */
     struct {
         struct waits *fabric; /* this process's; NULL: they cannot be seen */
         uint64_t look_ns;     /* when that was */
         uint64_t next_ns;     /* no look before that, for it takes time, too */
         uint64_t ns;          /* of those who have left since then, */
-        uint64_t over_ns;     /* and of that, what is older than the look */
+        uint64_t over_ns;     /* and of that, what is older than the look; */
+        uint64_t longest_ns;  /* and of the thread that waited longest */
     } waits;
 };
 
@@ -315,7 +321,7 @@ void daemon_dying_tell(struct daemon *daemon, bool all);
 int daemon_dying_wait_ms(const struct daemon *daemon);
 
 /**
- * daemon_waits_open, daemon_waits_close - look at the fabric's own threads, if the clock is real.
+ * daemon_waits_open, daemon_waits_close - look at the fabric's own threads.
  */
 void daemon_waits_open(struct daemon *daemon);
 void daemon_waits_close(struct daemon *daemon);

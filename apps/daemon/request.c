@@ -222,7 +222,7 @@ static void request_status(struct daemon *daemon, struct client *client,
         struct json_object *one = json_add_number(json_object_new_object(), "node", node);
         daemon_host_add(daemon, node, one);
         json_add_number(one, "pid", (uint64_t)who->pid);
-        if (who->waits)
+        if (who->waits && config->clock == EMU_CLOCK_REAL)
             json_add_number(one, "waited_ns", who->waited_ns);
         json_add_text(one, "command", who->command);
         daemon_standstill_client(who, one);

@@ -5,6 +5,10 @@
  * The kernel counts for each thread how long it stood in a run queue (sched_info.run_delay), always
  * and for nothing; here it is read, a small file a thread. Counts go with their thread, so each
  * one's last is kept, and a look adds what is new.
+ *
+ * The kernel adds a wait to its count when the wait ends. A thread that is runnable now, and that
+ * has not run since the last look, has waited all that time: this is counted at once, and taken off
+ * again when the kernel counts the wait. A stopped process is not runnable.
  * Rejected: taskstats, which has whole processes with their ended threads, but only for
  * CAP_NET_ADMIN. Rejected: /proc/PID/schedstat, which is the first thread's.
  */
@@ -19,9 +23,15 @@
 #include <string.h>
 #include <unistd.h>
 
+#define WAITING_LEAST_NS 20000000u /* several scheduler ticks: a thread that runs is seen to run */
+
 struct thread {
     pid_t tid;
-    uint64_t wait_ns; /* in all, as of the last look */
+    /* The kernel's counts as of the last look. */
+    uint64_t ran_ns;
+    uint64_t wait_ns;
+    uint64_t slices;     /* times that it got a core */
+    uint64_t assumed_ns; /* counted here of a wait that has not ended */
 };
 
 struct waits {
@@ -30,37 +40,78 @@ struct waits {
     struct thread *thread; /* as of the last look */
 };
 
-/* What the kernel has of one thread. Errors: -ESRCH, it has ended; -errno of openat. */
-static int thread_read(int tasks, pid_t tid, unsigned long long *wait_ns,
-                       unsigned long long *slices)
+/* Read a small file of thread @tid as text. Errors: -ESRCH, it has ended; -errno of openat. */
+static int thread_file(int tasks, pid_t tid, const char *name, char *text, size_t text_bytes)
 {
-    unsigned long long run_ns;
-    char path[64], text[80];
+    char path[64];
     ssize_t bytes;
     int fd;
 
-    snprintf(path, sizeof path, "%d/schedstat", (int)tid);
+    snprintf(path, sizeof path, "%d/%s", (int)tid, name);
     fd = openat(tasks, path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return errno == ENOENT ? -ESRCH : -errno;
-    bytes = read(fd, text, sizeof text - 1);
+    bytes = read(fd, text, text_bytes - 1);
     close(fd);
     text[bytes > 0 ? bytes : 0] = '\0';
-    return sscanf(text, "%llu %llu %llu", &run_ns, wait_ns, slices) == 3 ? 0 : -ESRCH;
+    return 0;
+}
+
+/* The kernel's counts of thread @tid. Errors: as of thread_file(). */
+static int thread_read(int tasks, pid_t tid, struct thread *ret)
+{
+    unsigned long long ran_ns, wait_ns, slices;
+    char text[80];
+    int err = thread_file(tasks, tid, "schedstat", text, sizeof text);
+
+    if (err)
+        return err;
+    if (sscanf(text, "%llu %llu %llu", &ran_ns, &wait_ns, &slices) != 3)
+        return -ESRCH;
+    *ret = (struct thread){.tid = tid, .ran_ns = ran_ns, .wait_ns = wait_ns, .slices = slices};
+    return 0;
+}
+
+/* Does it run, or wait for a core? "PID (NAME) STATE ...", where NAME may have any byte. */
+static bool thread_is_runnable(int tasks, pid_t tid)
+{
+    char text[256];
+    const char *end = thread_file(tasks, tid, "stat", text, sizeof text) ? NULL
+                                                                         : strrchr(text, ')');
+
+    return end && end[1] == ' ' && end[2] == 'R';
+}
+
+/* Thread @tid as of the last look; NULL: it is new. Most stand where they stood, at @at. */
+static const struct thread *thread_before(const struct waits *waits, size_t at, pid_t tid)
+{
+    if (at < waits->count && waits->thread[at].tid == tid)
+        return &waits->thread[at];
+    for (size_t i = 0; i < waits->count; i++)
+        if (waits->thread[i].tid == tid)
+            return &waits->thread[i];
+    return NULL;
 }
 
 /*
- * What thread @tid had waited as of the last look; 0: it is new. Most stand where they stood, at
- * @at.
+ * How long @now has waited since it was as @before, @since_ns ago. Less in all than before: it is
+ * another thread of that number.
  */
-static uint64_t thread_before(const struct waits *waits, size_t at, pid_t tid)
+static uint64_t thread_waited(int tasks, struct thread *now, const struct thread *before,
+                              uint64_t since_ns)
 {
-    if (at < waits->count && waits->thread[at].tid == tid)
-        return waits->thread[at].wait_ns;
-    for (size_t i = 0; i < waits->count; i++)
-        if (waits->thread[i].tid == tid)
-            return waits->thread[i].wait_ns;
-    return 0;
+    uint64_t ns = now->wait_ns;
+
+    if (!before || now->wait_ns < before->wait_ns)
+        return ns;
+    ns -= before->wait_ns;
+    if (now->ran_ns != before->ran_ns || now->slices != before->slices)
+        return ns > before->assumed_ns ? ns - before->assumed_ns : 0;
+    now->assumed_ns = before->assumed_ns;
+    if (since_ns < WAITING_LEAST_NS || !thread_is_runnable(tasks, now->tid))
+        return 0;
+    now->assumed_ns += since_ns;
+    return since_ns;
 }
 
 #define THREADS_STEP 16u /* threads for which room is made at once */
@@ -75,8 +126,8 @@ struct threads {
 /* Add thread @tid as it is now. Errors: as of thread_read(); -ENOMEM. */
 static int threads_add(struct threads *now, int tasks, pid_t tid)
 {
-    unsigned long long wait_ns, slices;
-    int err = thread_read(tasks, tid, &wait_ns, &slices);
+    struct thread thread;
+    int err = thread_read(tasks, tid, &thread);
 
     if (err)
         return err;
@@ -87,8 +138,8 @@ static int threads_add(struct threads *now, int tasks, pid_t tid)
             return -ENOMEM;
         now->thread = more;
     }
-    now->accounted |= slices > 0;
-    now->thread[now->count++] = (struct thread){.tid = tid, .wait_ns = wait_ns};
+    now->accounted |= thread.slices > 0;
+    now->thread[now->count++] = thread;
     return 0;
 }
 
@@ -137,11 +188,12 @@ int waits_look(struct waits *waits, uint64_t since_ns, struct waits_more *ret)
     if (err)
         return err;
     for (size_t i = 0; i < now.count; i++) {
-        uint64_t before_ns = thread_before(waits, i, now.thread[i].tid);
-        uint64_t ns = now.thread[i].wait_ns;
+        struct thread *thread = &now.thread[i];
+        const struct thread *before = thread_before(waits, i, thread->tid);
+        uint64_t ns = thread_waited(waits->tasks, thread, before, since_ns);
 
-        ns -= ns < before_ns ? 0 : before_ns; /* less than before: another one of that number */
         ret->ns += ns;
+        ret->longest_ns = ns > ret->longest_ns ? ns : ret->longest_ns;
         ret->over_ns += ns > since_ns ? ns - since_ns : 0;
     }
     waits_renew(waits, &now);
@@ -152,38 +204,46 @@ void waits_close(struct waits *waits)
 {
     if (!waits)
         return;
-    if (waits->tasks >= 0)
-        close(waits->tasks);
+    close(waits->tasks);
     free(waits->thread);
     free(waits);
 }
 
-/* The first look. */
-static int waits_begin(struct waits *waits, pid_t pid)
+int waits_open_at(struct waits **ret, int tasks)
 {
+    struct waits *waits = calloc(1, sizeof *waits);
     struct threads now;
-    char path[64];
-    int err;
+    int err = -ENOMEM;
 
-    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
-    waits->tasks = pid > 0 ? open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-    if (waits->tasks < 0)
-        return pid > 0 && errno != ENOENT ? -errno : -ESRCH;
-    err = threads_now(&now, waits);
+    if (!waits)
+        goto close_tasks;
+    waits->tasks = tasks;
+    err = threads_now(&now, waits); /* the first look */
     if (err)
-        return err;
+        goto free_waits;
     waits_renew(waits, &now);
-    return now.accounted ? 0 : -ENOTSUP;
+    if (!now.accounted) {
+        waits_close(waits);
+        return -ENOTSUP;
+    }
+    *ret = waits;
+    return 0;
+
+free_waits:
+    free(waits);
+close_tasks:
+    close(tasks);
+    return err;
 }
 
 int waits_open(struct waits **ret, pid_t pid)
 {
-    struct waits *waits = calloc(1, sizeof *waits);
-    int err = waits ? waits_begin(waits, pid) : -ENOMEM;
+    char path[64];
+    int tasks;
 
-    if (err)
-        waits_close(waits);
-    else
-        *ret = waits;
-    return err;
+    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+    tasks = pid > 0 ? open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    if (tasks < 0)
+        return pid > 0 && errno != ENOENT ? -errno : -ESRCH;
+    return waits_open_at(ret, tasks);
 }

@@ -18,17 +18,25 @@ struct waits;
  * -ENOTSUP, the kernel does not account for it; -EACCES, -EMFILE, -ENOMEM.
  */
 int waits_open(struct waits **ret, pid_t pid);
+
+/**
+ * waits_open_at - the same of an open folder that has what /proc/PID/task has. The descriptor
+ * passes, on failure too.
+ */
+int waits_open_at(struct waits **ret, int tasks);
+
 void waits_close(struct waits *waits);
 
 struct waits_more {
-    uint64_t ns;      /* waited by all of its threads together since the last look */
-    uint64_t over_ns; /* of that, what a thread waited longer than the look was ago */
+    uint64_t ns;         /* waited by all of its threads together since the last look */
+    uint64_t over_ns;    /* of that, what a thread waited longer than the look was ago */
+    uint64_t longest_ns; /* waited by the thread that waited longest */
 };
 
 /**
  * waits_look - what has come since the last look, or since it was opened.
- * @since_ns: how long ago that was. A wait counts when it ends. What a thread waited that ended
- * between two looks is not seen.
+ * @since_ns: how long ago that was. A wait that has not ended counts if it is as old as the last
+ * look. A thread that has ended since the last look is not seen.
  * Errors: -ESRCH, the process has ended; -ENOMEM, -EMFILE: this was no look, the next one sees it
  * all.
  */

@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * waits.c - clock real: was what the programs measured the network's time?
+ * waits.c - how long processes and the fabric waited for cores of this host.
+ *
+ * Was a process silent because the host had no core for it? In the time between two looks the
+ * thread that waited longest has waited for so long. That time does not count where silence is
+ * taken for an end: emu_starved_ns().
+ *
+ * And on clock real: was what the programs measured the network's time?
  *
  * The fabric keeps its times, or says how late it was. But a program's own steps take place when
  * the host gives it a core, and the emulated network has no part in that. While no thread of a
@@ -22,14 +28,18 @@
 
 #define WAITS_SHARE 100 /* of its time the manager spends one part of so many on looking */
 
-static bool waits_wanted(const struct daemon *daemon)
-{
-    return daemon->config->fabric->clock == EMU_CLOCK_REAL;
-}
-
 static uint64_t lesser(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
+}
+
+/* A process, or the fabric, has waited so long since the last look. */
+static void count_more(struct daemon *daemon, const struct waits_more *more)
+{
+    daemon->waits.ns += more->ns;
+    daemon->waits.over_ns += more->over_ns;
+    if (more->longest_ns > daemon->waits.longest_ns)
+        daemon->waits.longest_ns = more->longest_ns;
 }
 
 /* What @client's process has waited since the last look. */
@@ -41,8 +51,7 @@ static void look_at_client(struct daemon *daemon, struct client *client, uint64_
     if (!client->waits || waits_look(client->waits, since_ns, &more))
         /* it has just ended, and its connection will say so; or the next look sees it all */
         return;
-    daemon->waits.ns += more.ns;
-    daemon->waits.over_ns += more.over_ns;
+    count_more(daemon, &more);
     client->waited_ns += more.ns;
     record->programs_ns += more.ns;
     if (client->waited_ns <= record->longest_ns)
@@ -66,8 +75,7 @@ static void look_at_fabric(struct daemon *daemon, uint64_t since_ns)
     if (!daemon->waits.fabric || waits_look(daemon->waits.fabric, since_ns, &more))
         return;
     record->fabric_ns += more.ns;
-    daemon->waits.ns += more.ns;
-    daemon->waits.over_ns += more.over_ns;
+    count_more(daemon, &more);
 }
 
 /* Nobody was attached until now: what the fabric waited does not count. */
@@ -78,7 +86,8 @@ static void waits_begin(struct daemon *daemon)
     if (daemon->waits.fabric)
         waits_look(daemon->waits.fabric, 0, &more);
     daemon->waits.look_ns = emu_now_ns();
-    daemon->waits.ns = daemon->waits.over_ns = 0;
+    fabric_starved(daemon->fabric, 0, daemon->waits.look_ns);
+    daemon->waits.ns = daemon->waits.over_ns = daemon->waits.longest_ns = 0;
 }
 
 /* The time since the last look is over, and this is what was waited in it. */
@@ -89,36 +98,38 @@ static void waits_add(struct daemon *daemon, uint64_t at_ns, uint64_t since_ns)
     record->attached_ns += since_ns;
     record->late_ns += lesser(since_ns, daemon->waits.ns) + daemon->waits.over_ns;
     record->late_ns = lesser(record->late_ns, record->attached_ns);
+    fabric_starved(daemon->fabric, emu_starved_ns(since_ns, daemon->waits.longest_ns), at_ns);
     daemon->waits.look_ns = at_ns;
-    daemon->waits.ns = daemon->waits.over_ns = 0;
+    daemon->waits.ns = daemon->waits.over_ns = daemon->waits.longest_ns = 0;
 }
 
 void daemon_waits_look(struct daemon *daemon)
 {
     uint64_t at_ns = emu_now_ns(), since_ns = at_ns - daemon->waits.look_ns;
+    uint64_t ran_ns = emu_time_ns(CLOCK_THREAD_CPUTIME_ID);
 
-    if (!waits_wanted(daemon) || !fabric_attached(daemon->fabric))
+    if (!fabric_attached(daemon->fabric))
         return;
     for (uint32_t node = 0; node < daemon->config->fabric->graph->nodes; node++)
         if (daemon->by_node[node])
             look_at_client(daemon, daemon->by_node[node], since_ns);
     look_at_fabric(daemon, since_ns);
     waits_add(daemon, at_ns, since_ns);
-    daemon->waits.next_ns = at_ns + WAITS_SHARE * (emu_now_ns() - at_ns);
+    daemon->waits.next_ns = at_ns + WAITS_SHARE * (emu_time_ns(CLOCK_THREAD_CPUTIME_ID) - ran_ns);
 }
 
 void daemon_waits_tick(struct daemon *daemon)
 {
     if (emu_now_ns() >= daemon->waits.next_ns)
         daemon_waits_look(daemon);
+    else
+        fabric_starved(daemon->fabric, 0, emu_now_ns()); /* the manager has a core */
 }
 
 void daemon_waits_attach(struct daemon *daemon, struct client *client)
 {
     client->waits = NULL;
     client->waited_ns = 0;
-    if (!waits_wanted(daemon))
-        return;
     if (fabric_attached(daemon->fabric) == 1)
         waits_begin(daemon);
     if (client->far || waits_open(&client->waits, client->pid))
@@ -130,8 +141,6 @@ void daemon_waits_detach(struct daemon *daemon, struct client *client, bool dead
 {
     uint64_t since_ns = emu_now_ns() - daemon->waits.look_ns;
 
-    if (!waits_wanted(daemon))
-        return;
     look_at_client(daemon, client, since_ns);
     if (dead && client->waits)
         daemon->waits.ns += since_ns;
@@ -143,7 +152,7 @@ void daemon_waits_detach(struct daemon *daemon, struct client *client, bool dead
 
 void daemon_waits_open(struct daemon *daemon)
 {
-    if (waits_wanted(daemon) && waits_open(&daemon->waits.fabric, getpid()))
+    if (waits_open(&daemon->waits.fabric, getpid()))
         daemon->record.waits.unseen++;
 }
 

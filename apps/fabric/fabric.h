@@ -181,6 +181,15 @@ uint64_t fabric_now_ps(const struct fabric *fabric);
 bool fabric_has_time(const struct fabric *fabric);
 
 /**
+ * fabric_starved - for @ns more, by @now_ns (emu_now_ns()), processes of this host or the fabric
+ * itself had no core: emu_starved_ns(). That time does not count where silence is taken for an end:
+ * in bounds of the manager, and in those of processes, which read the sum in their edges. Call
+ * about once a second, also with 0. fabric_starved_ns() - the sum. Thread: the manager.
+ */
+void fabric_starved(struct fabric *fabric, uint64_t ns, uint64_t now_ns);
+uint64_t fabric_starved_ns(const struct fabric *fabric);
+
+/**
  * fabric_tick - housekeeping; call about once a second: cuts off processes that do not take their
  * segments for config->bounds.cut_off_ms, and rebases clock real when it is time. Returns the count
  * newly cut off and writes their nodes.

@@ -171,6 +171,9 @@ struct fabric {
     uint32_t attached;           /* here */
     unsigned watched;            /* fabric_watch(): by whom */
     uint64_t watched_bytes;      /* emu_edge_shared.watched_bytes */
+    uint64_t starved_ns;         /* fabric_starved(); */
+    uint64_t starved_at_ns;      /* when that was called last; 0: never */
+    uint64_t tick_starved_ns;    /* the same as of the last fabric_tick() */
     uint32_t far;                /* on other hosts; the governor's */
     uint32_t edges;              /* ever made: names them */
     uint32_t *tree_load;         /* by switch: trees through it */

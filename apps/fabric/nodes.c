@@ -137,6 +137,26 @@ static void edge_tell_watched(const struct fabric *fabric, struct emu_edge *edge
     atomic_store_explicit(&shared->watched_bytes, fabric->watched_bytes, memory_order_relaxed);
 }
 
+static void edge_tell_starved(const struct fabric *fabric, struct emu_edge *edge)
+{
+    atomic_store_explicit(&edge->shared->starved_ns, fabric->starved_ns, memory_order_relaxed);
+    atomic_store_explicit(&edge->shared->counted_ns, fabric->starved_at_ns, memory_order_relaxed);
+}
+
+void fabric_starved(struct fabric *fabric, uint64_t ns, uint64_t now_ns)
+{
+    fabric->starved_ns += ns;
+    fabric->starved_at_ns = now_ns;
+    for (uint32_t n = 0; n < fabric->config.graph->nodes; n++)
+        if (fabric->edge[n])
+            edge_tell_starved(fabric, fabric->edge[n]);
+}
+
+uint64_t fabric_starved_ns(const struct fabric *fabric)
+{
+    return fabric->starved_ns;
+}
+
 static void watched_changed(const struct fabric *fabric)
 {
     for (uint32_t n = 0; n < fabric->config.graph->nodes; n++)
@@ -263,6 +283,7 @@ static uint64_t edge_plug(struct fabric *fabric, struct emu_edge *edge)
 
     fabric->edge[node] = edge;
     edge_tell_watched(fabric, edge);
+    edge_tell_starved(fabric, edge);
     node_seats(fabric, edge);
     node_seat(fabric, node, emu_seat_state(emu_seat_first(fabric->seat[node]), true));
     node_plug(fabric, node, edge);
@@ -405,8 +426,11 @@ void fabric_detach_dead(struct fabric *fabric, uint32_t node)
     node_detach(fabric, node, true);
 }
 
-/* Is the process taking its segments? Returns true when it is newly cut off. */
-static bool tick_edge(struct fabric *fabric, struct emu_edge *edge)
+/*
+ * Does the process take its segments? Returns true when it is newly cut off. @tick_ms: the part of
+ * this tick in which it had a core for that.
+ */
+static bool tick_edge(struct fabric *fabric, struct emu_edge *edge, uint32_t tick_ms)
 {
     uint64_t delivered = emu_count_read(&edge->delivered);
     uint64_t bound_ms = fabric->config.bounds.cut_off_ms;
@@ -416,11 +440,11 @@ static bool tick_edge(struct fabric *fabric, struct emu_edge *edge)
     if (!atomic_load_explicit(&edge->stuck, memory_order_relaxed) ||
         delivered - edge->watch_delivered >= FABRIC_STALL_SEGMENTS) {
         edge->watch_delivered = delivered;
-        edge->watch_ticks = 0;
+        edge->watch_ms = 0;
         return false;
     }
-    edge->watch_ticks += edge->watch_ticks < UINT32_MAX;
-    if (bound_ms == EMU_BOUND_OFF || edge->watch_ticks * (uint64_t)FABRIC_TICK_MS < bound_ms)
+    edge->watch_ms += tick_ms;
+    if (bound_ms == EMU_BOUND_OFF || edge->watch_ms < bound_ms)
         return false;
     atomic_store_explicit(&edge->cut, 1, memory_order_relaxed);
     atomic_store_explicit(&edge->shared->cut_off, 1, memory_order_relaxed);
@@ -428,15 +452,25 @@ static bool tick_edge(struct fabric *fabric, struct emu_edge *edge)
     return true;
 }
 
+/* The part of a tick that counts: some of it always does, so that the bound ends. */
+static uint32_t tick_counts_ms(struct fabric *fabric)
+{
+    uint64_t starved_ms = (fabric->starved_ns - fabric->tick_starved_ns) / 1000000u;
+    uint32_t most_ms = FABRIC_TICK_MS - FABRIC_TICK_MS / EMU_STARVED_SHARE;
+
+    fabric->tick_starved_ns = fabric->starved_ns;
+    return FABRIC_TICK_MS - (starved_ms < most_ms ? (uint32_t)starved_ms : most_ms);
+}
+
 uint32_t fabric_tick(struct fabric *fabric, uint32_t *nodes, uint32_t max)
 {
-    uint32_t count = 0;
+    uint32_t count = 0, tick_ms = tick_counts_ms(fabric);
 
     fabric_groups_sweep(fabric);
     fabric_clock_tick(fabric);
     fabric_comm_tick(fabric);
     for (uint32_t n = 0; n < fabric->config.graph->nodes; n++)
-        if (count < max && fabric->edge[n] && tick_edge(fabric, fabric->edge[n]))
+        if (count < max && fabric->edge[n] && tick_edge(fabric, fabric->edge[n], tick_ms))
             nodes[count++] = n;
     return count;
 }

@@ -112,7 +112,7 @@ struct emu_edge {
 
     /* The manager's stall watch. */
     uint64_t watch_delivered; /* segments delivered when the watch began */
-    uint32_t watch_ticks;     /* ticks since then, stuck at each */
+    uint64_t watch_ms;        /* time since then that counts; it was stuck at each look */
 };
 
 /**

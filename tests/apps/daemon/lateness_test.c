@@ -4,10 +4,14 @@
  * kernel counts them, and for processes that do not empty their edges.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -277,6 +281,120 @@ static void waits_look__says_when_the_process_has_ended(void)
     waits_close(waits);
 }
 
+/* A folder in the place of /proc/PID/task, with one thread. */
+struct pretended {
+    char folder[32];
+    int thread; /* its folder */
+};
+
+static void pretend_file(const struct pretended *p, const char *name, const char *text)
+{
+    int fd = openat(p->thread, name, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+
+    CU_ASSERT_TRUE_FATAL(fd >= 0);
+    CU_ASSERT_EQUAL(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+    close(fd);
+}
+
+/* It has run for @ran_ns and waited for @waited_ns, got a core @slices times, and is in @state. */
+static void pretend(const struct pretended *p, uint64_t ran_ns, uint64_t waited_ns, uint64_t slices,
+                    char state)
+{
+    char text[96];
+
+    snprintf(text, sizeof text, "%llu %llu %llu\n", (unsigned long long)ran_ns,
+             (unsigned long long)waited_ns, (unsigned long long)slices);
+    pretend_file(p, "schedstat", text);
+    snprintf(text, sizeof text, "7 (a) R (b) %c 1 7 7 0", state);
+    pretend_file(p, "stat", text);
+}
+
+static struct waits *pretend_begin(struct pretended *p)
+{
+    struct waits *waits = NULL;
+    int tasks;
+
+    strcpy(p->folder, "/tmp/fabemu-waits.XXXXXX");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(p->folder));
+    tasks = open(p->folder, O_RDONLY | O_DIRECTORY);
+    CU_ASSERT_EQUAL_FATAL(mkdirat(tasks, "7", 0700), 0);
+    p->thread = openat(tasks, "7", O_RDONLY | O_DIRECTORY);
+    pretend(p, 1000, 5000, 3, 'S');
+    CU_ASSERT_EQUAL_FATAL(waits_open_at(&waits, tasks), 0);
+    return waits;
+}
+
+static void pretend_end(struct pretended *p, struct waits *waits)
+{
+    char path[48];
+
+    unlinkat(p->thread, "schedstat", 0);
+    unlinkat(p->thread, "stat", 0);
+    close(p->thread);
+    snprintf(path, sizeof path, "%s/7", p->folder);
+    rmdir(path);
+    rmdir(p->folder);
+    waits_close(waits);
+}
+
+#define SECOND_NS UINT64_C(1000000000)
+
+/* A thread that is runnable and does not run waits, before the kernel has counted it; once. */
+static void waits_look__counts_a_wait_that_has_not_ended(void)
+{
+    struct waits_more more;
+    struct pretended p;
+    struct waits *waits = pretend_begin(&p);
+
+    pretend(&p, 1000, 5000, 3, 'R');
+    for (int i = 0; i < 2; i++) {
+        CU_ASSERT_EQUAL(waits_look(waits, SECOND_NS, &more), 0);
+        CU_ASSERT_TRUE(more.ns == SECOND_NS && more.longest_ns == SECOND_NS && !more.over_ns);
+    }
+    pretend(&p, 2000, 5000 + 2 * SECOND_NS + 300, 4, 'R'); /* it has ended */
+    CU_ASSERT_EQUAL(waits_look(waits, SECOND_NS, &more), 0);
+    CU_ASSERT_TRUE(more.ns == 300 && more.longest_ns == 300);
+    pretend(&p, 3000, 5000 + 2 * SECOND_NS + 700, 5, 'R');
+    CU_ASSERT_EQUAL(waits_look(waits, SECOND_NS, &more), 0);
+    CU_ASSERT_EQUAL(more.ns, 400);
+    pretend_end(&p, waits);
+}
+
+/* Neither does one that runs, or sleeps, or is stopped; nor is a moment enough to tell. */
+static void waits_look__takes_nobody_else_for_waiting(void)
+{
+    static const char states[] = {'S', 'D', 'T', 't', 'Z'};
+    struct waits_more more;
+    struct pretended p;
+    struct waits *waits = pretend_begin(&p);
+
+    for (size_t i = 0; i < sizeof states; i++) {
+        pretend(&p, 1000, 5000, 3, states[i]);
+        CU_ASSERT_EQUAL(waits_look(waits, SECOND_NS, &more), 0);
+        CU_ASSERT_EQUAL(more.ns, 0);
+    }
+    pretend(&p, 1000, 5000, 3, 'R');
+    CU_ASSERT_EQUAL(waits_look(waits, 1000000, &more), 0);
+    CU_ASSERT_EQUAL(more.ns, 0);
+    pretend(&p, 2000, 5000, 3, 'R');
+    CU_ASSERT_EQUAL(waits_look(waits, SECOND_NS, &more), 0);
+    CU_ASSERT_EQUAL(more.ns, 0);
+    pretend_end(&p, waits);
+}
+
+/* Time without a core does not count, but for a part; nor does a long time without a look. */
+static void starved_ns__leaves_a_part(void)
+{
+    const uint64_t late_ns = EMU_STARVED_LATE_NS;
+
+    CU_ASSERT_EQUAL(emu_starved_ns(SECOND_NS, 0), 0);
+    CU_ASSERT_EQUAL(emu_starved_ns(SECOND_NS, SECOND_NS / 2), SECOND_NS / 2);
+    CU_ASSERT_EQUAL(emu_starved_ns(SECOND_NS, 5 * SECOND_NS), SECOND_NS / 32 * 31);
+    CU_ASSERT_EQUAL(emu_starved_ns(late_ns, 0), 0);
+    CU_ASSERT_EQUAL(emu_starved_ns(late_ns + 100, 0), 100);
+    CU_ASSERT_EQUAL(emu_starved_ns(320 * late_ns, 0), 310 * late_ns);
+}
+
 /* 0 is what the kernel says of a process in a pid namespace that is not seen from here. */
 static void waits_open__says_what_it_cannot_see(void)
 {
@@ -355,6 +473,9 @@ int main(void)
         CASE(waits_look__says_what_is_older_than_the_last_look),
         CASE(waits_look__that_fails_loses_nothing),
         CASE(waits_look__says_when_the_process_has_ended),
+        CASE(waits_look__counts_a_wait_that_has_not_ended),
+        CASE(waits_look__takes_nobody_else_for_waiting),
+        CASE(starved_ns__leaves_a_part),
         CASE(waits_open__says_what_it_cannot_see),
         CASE(edge_room__counts_how_long_there_was_none),
         {NULL, NULL},

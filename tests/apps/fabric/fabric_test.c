@@ -921,6 +921,26 @@ static void tick__cuts_off_within_the_bound(void)
     }
 }
 
+/* Ticks in which processes had no core count for a part: whoever is starved is not cut off. */
+static void tick__counts_no_time_without_a_core(void)
+{
+    uint32_t nodes[EDGES_MAX], ticks = 0, count = 0;
+    uint64_t taken = 0;
+    struct edges w;
+
+    open_in(&w, &settings[0]);
+    w.fabric->config.bounds.cut_off_ms = 5000;
+    CU_ASSERT_TRUE_FATAL(take_and_fill(&w, &taken, 0));
+    fabric_tick(w.fabric, nodes, EDGES_MAX); /* sees what was taken so far */
+    for (; !count && ticks < 1000; ticks++) {
+        fabric_starved(w.fabric, UINT64_C(1000000000), 1);
+        count = fabric_tick(w.fabric, nodes, EDGES_MAX);
+    }
+    CU_ASSERT_EQUAL(count, 1);
+    CU_ASSERT_EQUAL(ticks, (5000 + 30) / 31); /* 31 ms each */
+    edges_close(&w);
+}
+
 /* Groups: bad members are refused, states run out with an error, and come back. */
 static void group_create__refuses_and_recovers(void)
 {
@@ -1130,6 +1150,7 @@ int main(void)
         {"tick__cuts_off_who_does_not_take", tick__cuts_off_who_does_not_take},
         {"tick__cuts_off_who_takes_hardly_any", tick__cuts_off_who_takes_hardly_any},
         {"tick__cuts_off_within_the_bound", tick__cuts_off_within_the_bound},
+        {"tick__counts_no_time_without_a_core", tick__counts_no_time_without_a_core},
         {"cores__are_those_that_it_may_use", cores__are_those_that_it_may_use},
         {"group_create__refuses_and_recovers", group_create__refuses_and_recovers},
         {"group_create_wide__leaves_half_to_the_narrow",

@@ -72,6 +72,7 @@ static void nic_init(struct fabemu *fab)
     nic_init_bounds(fab);
     fab->watch_gap_ns = NIC_WATCH_NS;
     fab->watch_ns = emu_now_ns() + NIC_WATCH_NS;
+    fab->hello_starved_ns = emu_edge_nic_starved(&fab->edge, fab->watch_ns);
     fab->timed = sh->timed;
     fab->send_ps = sh->timed ? sh->nic_send_ps : 0;
     fab->pid = getpid();

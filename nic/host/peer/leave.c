@@ -211,9 +211,20 @@ static uint32_t leave_tell(const struct fabemu *fab, uint64_t limit_ns)
     return amiss;
 }
 
+/* Is the bound over? Time in which nobody had a core does not count. */
+static bool leave_is_over(const struct fabemu *fab, uint64_t began_ns, uint64_t starved_ns,
+                          uint64_t limit_ns)
+{
+    uint64_t now_ns = emu_now_ns(), passed_ns = now_ns - began_ns;
+    uint64_t starved_now_ns = emu_edge_nic_starved(&fab->edge, now_ns);
+
+    starved_ns = starved_now_ns > starved_ns ? starved_now_ns - starved_ns : 0;
+    return passed_ns > starved_ns && passed_ns - starved_ns >= limit_ns;
+}
+
 uint32_t nic_leave(struct fabemu *fab, uint64_t limit_ns)
 {
-    uint64_t began = emu_now_ns();
+    uint64_t began = emu_now_ns(), starved = emu_edge_nic_starved(&fab->edge, began);
     uint32_t amiss, moved, seen;
     unsigned idle = 0;
     bool done = false;
@@ -223,7 +234,7 @@ uint32_t nic_leave(struct fabemu *fab, uint64_t limit_ns)
     nic_lock(fab);
     nic_leave_begin(fab);
     nic_unlock(fab);
-    while (!done && emu_now_ns() - began < limit_ns) {
+    while (!done && !leave_is_over(fab, began, starved, limit_ns)) {
         nic_lock(fab);
         moved = nic_step(fab);
         done = nic_leave_step(fab);

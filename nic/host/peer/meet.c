@@ -35,6 +35,7 @@ static void peer_connect_over(struct fabemu *fab, struct nic_peer *peer, enum ni
     emu_list_del(&peer->connect);
     peer->unanswered = true;
     peer->broke = broke;
+    peer->broke_away_ns = peer->hello_away_ns;
     if (peer->life) {
         nic_peer_break_off(fab, peer);
         return;
@@ -73,16 +74,38 @@ static void hello_goes(const struct fabemu *fab, struct nic_peer *peer, uint64_t
 }
 
 /*
- * While this process had no core it heard nobody, and that is no silence of others. It counts for
- * an eighth of the bound all the same, so that the wait ends after a bounded number of looks.
+ * The time since the last scan that is no silence of others. Of two kinds, the longer: this process
+ * did not run, as it sees itself (it may have been stopped); and processes or the fabric had no
+ * core, as the fabric's manager has seen. Both count in part, so that the wait ends: an eighth of
+ * the bound for each scan that came late, and what emu_starved_ns() leaves. The manager's count may
+ * come late, for time that was noticed here before: no time is taken off twice.
  */
-static void hello_stood(const struct fabemu *fab, struct nic_peer *peer, uint64_t now,
-                        uint64_t stood_ns)
+static uint64_t hello_away_ns(struct fabemu *fab, uint64_t now)
 {
-    uint64_t began_ns = peer->hello_began_ns + stood_ns - fab->hello_limit_ns / 8;
+    uint64_t stood_ns = now - fab->hello_scan_ns;
+    uint64_t starved_ns = emu_edge_nic_starved(&fab->edge, now), away_ns = 0;
 
-    if (stood_ns > fab->hello_limit_ns / 4)
-        peer->hello_began_ns = began_ns < now ? began_ns : now;
+    if (starved_ns > fab->hello_starved_ns) {
+        away_ns = starved_ns - fab->hello_starved_ns;
+        fab->hello_starved_ns = starved_ns;
+    }
+    if (stood_ns > fab->hello_limit_ns / 4 && stood_ns - fab->hello_limit_ns / 8 > away_ns)
+        away_ns = stood_ns - fab->hello_limit_ns / 8;
+    if (away_ns > now - fab->hello_away_ns)
+        away_ns = now - fab->hello_away_ns;
+    if (away_ns)
+        fab->hello_away_ns = now;
+    return away_ns;
+}
+
+/* @away_ns of the time do not count for the hello to @peer. */
+static void hello_put_off(struct nic_peer *peer, uint64_t now, uint64_t away_ns)
+{
+    uint64_t most_ns = now - peer->hello_began_ns;
+
+    away_ns = away_ns < most_ns ? away_ns : most_ns;
+    peer->hello_began_ns += away_ns;
+    peer->hello_away_ns += away_ns;
 }
 
 static void peer_hello_again(struct fabemu *fab, struct nic_peer *peer, uint64_t now)
@@ -103,17 +126,18 @@ static void peer_hello_again(struct fabemu *fab, struct nic_peer *peer, uint64_t
 
 void nic_peer_connect_again(struct fabemu *fab)
 {
-    uint64_t now = emu_now_ns(), stood_ns = now - fab->hello_scan_ns;
+    uint64_t now = emu_now_ns(), away_ns;
     struct emu_list *at = fab->connecting.next, *next;
 
     if (now < fab->hello_scan_ns)
         return;
+    away_ns = hello_away_ns(fab, now);
     fab->hello_scan_ns = now + NIC_HELLO_FIRST_NS;
     for (; at != &fab->connecting; at = next) {
         struct nic_peer *peer = emu_list_entry(at, struct nic_peer, connect);
 
         next = at->next;
-        hello_stood(fab, peer, now, stood_ns);
+        hello_put_off(peer, now, away_ns);
         peer_hello_again(fab, peer, now);
     }
 }

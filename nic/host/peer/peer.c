@@ -121,10 +121,21 @@ uint64_t fabemu_losses(const struct fabemu *fab, uint32_t node)
                                 memory_order_relaxed);
 }
 
-void nic_peer_why(const struct fabemu *fab, uint32_t node, char *text, size_t bytes)
+static void peer_why_silent(const struct fabemu *fab, const struct nic_peer *peer, char *text,
+                            size_t bytes)
 {
     unsigned long long silence_ms = fab->hello_limit_ns / 1000000;
+    unsigned long long away_ms = peer->broke_away_ns / 1000000;
+    char away[48] = "";
 
+    if (away_ms > silence_ms / 8)
+        snprintf(away, sizeof away, ", and %llu ms without a core", away_ms);
+    snprintf(text, bytes, "node %u has been silent for %llu ms (is its process stopped?)%s",
+             peer->node, silence_ms, away);
+}
+
+void nic_peer_why(const struct fabemu *fab, uint32_t node, char *text, size_t bytes)
+{
     if (emu_edge_nic_seat(&fab->edge, fab->info.node) & EMU_SEAT_NO_LINK)
         snprintf(text, bytes, "node %u, this one, has no link in use", fab->info.node);
     else if (emu_edge_nic_seat(&fab->edge, node) & EMU_SEAT_NO_LINK)
@@ -138,8 +149,7 @@ void nic_peer_why(const struct fabemu *fab, uint32_t node, char *text, size_t by
     else if (fab->peers[node].broke == NIC_BROKE_TOLD)
         snprintf(text, bytes, "the network gave up what node %u had sent", node);
     else if (fab->peers[node].broke == NIC_BROKE_SILENT)
-        snprintf(text, bytes, "node %u has been silent for %llu ms (is its process stopped?)", node,
-                 silence_ms);
+        peer_why_silent(fab, &fab->peers[node], text, bytes);
     else if (fab->peers[node].first > emu_seat_first(emu_edge_nic_seat(&fab->edge, node)))
         snprintf(text, bytes, "the process of node %u has left", node); /* and said goodbye */
     else
@@ -151,7 +161,7 @@ void nic_peer_report(struct fabemu *fab, uint32_t node)
 {
     struct nic_peer *peer = node < fab->info.nodes ? &fab->peers[node] : NULL;
     uint64_t word = peer ? emu_edge_nic_seat(&fab->edge, node) : 0;
-    char why[96];
+    char why[NIC_WHY_BYTES];
 
     if (!peer || !peer->broke || peer->reported || fab->leaving)
         return;

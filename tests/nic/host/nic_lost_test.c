@@ -526,23 +526,76 @@ static void hello__that_waits_for_the_fabric_makes_nobody_silent(void)
     peers_close(&w);
 }
 
+/* Two adapters that have met, of which the first says hello to the second: that one's peer. */
+static struct nic_peer *hello_begin(struct peers *w)
+{
+    struct nic_peer *peer;
+
+    peers_open(w, 2, false);
+    peer = &w->fab[0]->peers[1];
+    meet(w, 0, 1);
+    nic_peer_connect(w->fab[0], peer);
+    return peer;
+}
+
 /* Who had no core for longer than others may be silent has not heard that they were. */
 static void hello__of_one_that_stood_still_makes_nobody_silent(void)
 {
-    struct nic_peer *peer;
     struct peers w;
+    struct nic_peer *peer = hello_begin(&w);
 
-    peers_open(&w, 2, false);
-    peer = &w.fab[0]->peers[1];
-    meet(&w, 0, 1);
-    nic_peer_connect(w.fab[0], peer);
     peer->hello_began_ns = w.fab[0]->hello_scan_ns = 1; /* it has not looked since */
+    w.fab[0]->hello_away_ns = 1;
     nic_peer_connect_again(w.fab[0]);
     CU_ASSERT_TRUE(emu_listed(&peer->connect) && !peer->unanswered);
     peer->hello_began_ns = 1; /* it has looked again and again */
     w.fab[0]->hello_scan_ns = emu_now_ns();
     nic_peer_connect_again(w.fab[0]);
     CU_ASSERT_TRUE(!emu_listed(&peer->connect) && peer->unanswered);
+    peers_close(&w);
+}
+
+#define SECOND_NS UINT64_C(1000000000)
+
+/* Time without a core, as the fabric counts it, is no silence; if it was no time, it is one. */
+static void hello__without_a_core_makes_nobody_silent(void)
+{
+    struct emu_edge_shared *shared;
+    uint64_t now_ns, limit_ns;
+    struct peers w;
+    struct nic_peer *peer = hello_begin(&w);
+    char why[128];
+
+    shared = w.fab[0]->edge.shared;
+    limit_ns = w.fab[0]->hello_limit_ns;
+    now_ns = emu_now_ns();
+    peer->hello_began_ns = now_ns - 3 * limit_ns / 2; /* that was long ago, */
+    w.fab[0]->hello_scan_ns = now_ns;
+    w.fab[0]->hello_away_ns = peer->hello_began_ns;
+    atomic_store(&shared->starved_ns, limit_ns); /* but of that time so much does not count */
+    nic_peer_connect_again(w.fab[0]);
+    CU_ASSERT_TRUE(emu_listed(&peer->connect) && !peer->unanswered);
+    peer->hello_began_ns = emu_now_ns() - limit_ns;
+    w.fab[0]->hello_scan_ns = emu_now_ns();
+    nic_peer_connect_again(w.fab[0]);
+    CU_ASSERT_TRUE(!emu_listed(&peer->connect) && peer->unanswered);
+    nic_peer_why(w.fab[0], 1, why, sizeof why);
+    CU_ASSERT_PTR_NOT_NULL(strstr(why, " without a core"));
+    peers_close(&w);
+}
+
+/* The fabric's manager has not counted for long, so it had no core: that time does not count. */
+static void hello__while_nobody_counts_makes_nobody_silent(void)
+{
+    struct peers w;
+    struct nic_peer *peer = hello_begin(&w);
+
+    peer->hello_began_ns = emu_now_ns() - w.fab[0]->hello_limit_ns;
+    w.fab[0]->hello_scan_ns = emu_now_ns();
+    w.fab[0]->hello_away_ns = peer->hello_began_ns;
+    atomic_store(&w.fab[0]->edge.shared->counted_ns, peer->hello_began_ns - SECOND_NS * 4);
+    nic_peer_connect_again(w.fab[0]);
+    CU_ASSERT_TRUE(emu_listed(&peer->connect) && !peer->unanswered);
     peers_close(&w);
 }
 
@@ -1076,6 +1129,8 @@ int main(void)
         CASE(peer__that_sends_what_is_awaited_is_not_silent),
         CASE(hello__that_waits_for_the_fabric_makes_nobody_silent),
         CASE(hello__of_one_that_stood_still_makes_nobody_silent),
+        CASE(hello__without_a_core_makes_nobody_silent),
+        CASE(hello__while_nobody_counts_makes_nobody_silent),
         CASE(given_up__is_counted_and_explained),
         CASE(lost__breaks_a_pair_once_and_says_where),
         CASE(lost__is_heard_of_by_hello_too),

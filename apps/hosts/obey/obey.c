@@ -432,8 +432,8 @@ static void tick(struct obey *obey)
     uint64_t expired;
 
     if (read(obey->timer, &expired, sizeof expired) > 0) {
-        tick_nodes(obey);
         served_tick(obey);
+        tick_nodes(obey);
         if (obey->config->links_say_knocks)
             obey->config->links_say_knocks(obey->config->links_ctx);
         fabric_stalls_look(obey->fabric, emu_now_ns()); /* without memory none are listed */

@@ -22,18 +22,19 @@ struct served {
     uint32_t events; /* epoll events asked for */
     int64_t client;  /* its number, of this host */
     pid_t pid;
-    uint32_t asked;    /* its requests that have no reply yet; HOSTS_ASKED_MOST at most */
-    bool mid;          /* of a line that it is told in pieces, some have come */
-    size_t owed;       /* bytes of such pieces that the governor does not know as taken yet */
-    int wrong;         /* 0, or what is wrong with the line behind these: -errno */
-    bool attached;     /* it has got a node: the end of its connection is its death */
-    bool at_end;       /* nothing comes from it any more; what it has asked is still answered */
-    bool closing;      /* its connection ends when all that it was told is out */
-    bool dismissed;    /* and the governor knows, who has closed it */
-    bool exits;        /* it has said that it ends by itself */
-    bool ended;        /* its connection has; it is kept until it is known how it did */
-    int end_fd;        /* pidfd; -1: none */
-    int64_t how_by_ms; /* until then it may show how it ended */
+    uint32_t asked;      /* its requests that have no reply yet; HOSTS_ASKED_MOST at most */
+    bool mid;            /* of a line that it is told in pieces, some have come */
+    size_t owed;         /* bytes of such pieces that the governor does not know as taken yet */
+    int wrong;           /* 0, or what is wrong with the line behind these: -errno */
+    bool attached;       /* it has got a node: the end of its connection is its death */
+    bool at_end;         /* nothing comes from it any more; what it has asked is still answered */
+    bool closing;        /* its connection ends when all that it was told is out */
+    bool dismissed;      /* and the governor knows, who has closed it */
+    bool exits;          /* it has said that it ends by itself */
+    bool ended;          /* its connection has; it is kept until it is known how it did */
+    int end_fd;          /* pidfd; -1: none */
+    int64_t how_by_ms;   /* until then it may show how it ended */
+    struct waits *waits; /* its waits for cores; NULL: not attached, or they cannot be seen */
     struct procs_stop stop;
     bool stopped; /* for too long, and the governor knows */
 };
@@ -59,7 +60,9 @@ struct obey {
     int64_t clients;
     struct door door; /* its connections are those of served */
     struct emu_list served;
-    bool held; /* some of them wait for room in governor.out */
+    struct waits *waits; /* this process's waits for cores; NULL: they cannot be seen */
+    uint64_t waits_ns;   /* when all of them were read last; 0: never */
+    bool held;           /* some of them wait for room in governor.out */
     struct procs_frozen frozen;
     struct emu_list seats;
     int64_t began_ms;

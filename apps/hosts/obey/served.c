@@ -16,7 +16,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "apps/daemon/schedstat.h"
 #include "apps/hosts/obey/obey.h"
+#include "emu/edge/edge.h"
 #include "emu/now.h"
 
 #define LAST_BREATH_MS 200 /* between a process's closing of its files and its end, at most */
@@ -33,6 +35,7 @@ static void served_free(struct obey *obey, struct served *served)
     conn_close(&served->conn);
     if (served->end_fd >= 0)
         close(served->end_fd);
+    waits_close(served->waits);
     free(served);
 }
 
@@ -329,11 +332,41 @@ int served_signal(struct obey *obey, struct served *served, int signal)
     return kill(served->pid, signal) < 0 ? -errno : 0;
 }
 
+/* The longer of @longest_ns and what a thread of @waits has waited for a core since last time. */
+static uint64_t longest_wait(struct waits *waits, uint64_t since_ns, uint64_t longest_ns)
+{
+    struct waits_more more;
+
+    if (!waits || waits_look(waits, since_ns, &more) || more.longest_ns < longest_ns)
+        return longest_ns;
+    return more.longest_ns;
+}
+
+/* As daemon/waits.c, for the processes of this host: how long had one of them, or we, no core? */
+static void count_starved(struct obey *obey)
+{
+    uint64_t now_ns = emu_now_ns(), since_ns = now_ns - obey->waits_ns, longest_ns;
+    bool first = !obey->waits_ns;
+
+    if (first)
+        waits_open(&obey->waits, getpid()); /* else it stays NULL */
+    longest_ns = longest_wait(obey->waits, since_ns, 0);
+    emu_each_listed (struct served, served, &obey->served, link) {
+        if (served->attached && !served->waits)
+            waits_open(&served->waits, served->pid);
+        else
+            longest_ns = longest_wait(served->waits, since_ns, longest_ns);
+    }
+    obey->waits_ns = now_ns;
+    fabric_starved(obey->fabric, first ? 0 : emu_starved_ns(since_ns, longest_ns), now_ns);
+}
+
 /* What the governor would see of them, were they on its host. */
 void served_tick(struct obey *obey)
 {
     uint64_t bound_ns = emu_bound_ns(obey->config->stopped_ms);
 
+    count_starved(obey);
     if (!hosts_is_full(&obey->governor))
         door_hear(&obey->door);
     if (bound_ns == EMU_BOUND_OFF)
@@ -373,6 +406,7 @@ void served_close(struct obey *obey)
             conn_drain(&served->conn, 0);
         served_free(obey, served);
     }
+    waits_close(obey->waits);
     door_close(&obey->door);
     procs_thaw(&obey->frozen);
 }

@@ -62,6 +62,8 @@ struct daemon_query {
     bool waits;      /* it is under way */
 };
 
+#define DAEMON_LOOKS 256u /* one a second */
+
 struct daemon {
     struct fabric *fabric;
     const struct daemon_config *config;
@@ -76,14 +78,14 @@ struct daemon {
     bool busy;   /* some client has more */
     bool stands; /* the supervisor was told that nothing moves */
     struct {
-        uint64_t since_ns;        /* as of the last tick: since when nothing moves; 0: it does */
-        uint64_t starved_ns;      /* fabric_starved_ns() when that began, */
-        uint64_t tick_starved_ns; /* and at the last tick */
-    } quiet;                      /* daemon/standstill.c's */
-    uint64_t clash_group;         /* 1 + the last group whose members were said to disagree */
-    struct emu_list clients;      /* all connections, the newest first */
-    size_t excess;                /* memory of their buffers, beyond what each may have */
-    struct daemon_group *groups;  /* all that processes have made */
+        uint64_t at_ns;          /* 0: none yet */
+        uint64_t starved_ns;     /* fabric_starved_ns() then */
+    } look[DAEMON_LOOKS];        /* daemon/standstill.c's last ones, in a ring: */
+    uint32_t looks;              /* so many so far */
+    uint64_t clash_group;        /* 1 + the last group whose members were said to disagree */
+    struct emu_list clients;     /* all connections, the newest first */
+    size_t excess;               /* memory of their buffers, beyond what each may have */
+    struct daemon_group *groups; /* all that processes have made */
     struct emu_list dying;   /* connections of those who died, and it is not known how: in order */
     struct client *owner;    /* NULL when gone */
     struct client **by_node; /* nodes of them: who is attached, or NULL */

@@ -130,6 +130,27 @@ static bool client_is_waiting(const struct client *client, uint64_t now_ns)
     return any;
 }
 
+/*
+ * For how long of the time since @since_ns processes or the fabric had no core. It is counted from
+ * the last look before that time, for nobody knows when between two looks it was; or from the
+ * oldest look that is known.
+ */
+static uint64_t quiet_starved_ns(const struct daemon *daemon, uint64_t since_ns)
+{
+    uint64_t now_ns = fabric_starved_ns(daemon->fabric), then_ns = now_ns;
+
+    for (uint32_t back = 1; back <= DAEMON_LOOKS; back++) {
+        uint32_t at = (daemon->looks - back) % DAEMON_LOOKS;
+
+        if (!daemon->look[at].at_ns)
+            break;
+        then_ns = daemon->look[at].starved_ns;
+        if (daemon->look[at].at_ns <= since_ns)
+            break;
+    }
+    return now_ns - then_ns;
+}
+
 /* Since when nothing has moved in any process; 0: somebody's look is wanting, or nobody waits. */
 static uint64_t quiet_since_ns(const struct daemon *daemon, uint64_t now_ns)
 {
@@ -295,13 +316,21 @@ static struct json_object *clashes_build(const struct daemon *daemon)
     return list;
 }
 
+/* How long nothing has moved, as far as that time counts. */
+static uint64_t quiet_counted_ns(const struct daemon *daemon, uint64_t since_ns, uint64_t now_ns)
+{
+    return standstill_age(standstill_age(now_ns, since_ns), quiet_starved_ns(daemon, since_ns));
+}
+
 static struct json_object *standstill_build(struct daemon *daemon, uint64_t now_ns)
 {
     struct json_object *ret = json_object_new_object(), *collectives = NULL, *links = NULL;
     uint64_t quiet_ns = quiet_since_ns(daemon, now_ns);
-    uint64_t for_ns = quiet_ns ? standstill_age(now_ns, quiet_ns) : 0;
+    bool stands = quiet_ns && quiet_counted_ns(daemon, quiet_ns, now_ns) >= QUIET_NS;
 
-    json_add_number(ret, "for_ns", for_ns >= QUIET_NS ? for_ns : 0);
+    json_add_number(ret, "for_ns", stands ? standstill_age(now_ns, quiet_ns) : 0);
+    if (stands && quiet_starved_ns(daemon, quiet_ns))
+        json_add_number(ret, "starved_ns", quiet_starved_ns(daemon, quiet_ns));
     if (quiet_ns) { /* else nobody waits, and the workers are not held up */
         absent_look(daemon, now_ns);
         fabric_hold(daemon->fabric);
@@ -350,6 +379,9 @@ void daemon_standstill_tick(struct daemon *daemon)
         if (client->node >= 0)
             client_look(daemon, client);
     since_ns = quiet_since_ns(daemon, now_ns);
+    daemon->look[daemon->looks % DAEMON_LOOKS].at_ns = now_ns;
+    daemon->look[daemon->looks++ % DAEMON_LOOKS].starved_ns = fabric_starved_ns(daemon->fabric);
     fabric_stalls_look(daemon->fabric, now_ns); /* without memory no links are listed */
-    standstill_tell(daemon, since_ns && standstill_age(now_ns, since_ns) >= QUIET_NS, now_ns);
+    standstill_tell(daemon, since_ns && quiet_counted_ns(daemon, since_ns, now_ns) >= QUIET_NS,
+                    now_ns);
 }

@@ -13,9 +13,10 @@
 #include "apps/cli/say.h"
 #include "emu/json.h"
 
-#define OLD_NS    1000000000 /* what has been pending for less is not printed */
-#define RANGES    8          /* of numbers, in a list; then how many more there are */
-#define LINES_MAX 24         /* of processes; then how many more there are */
+#define STARVED_NS 500000000  /* what was without a core for less is not printed */
+#define OLD_NS     1000000000 /* what has been pending for less is not printed */
+#define RANGES     8          /* of numbers, in a list; then how many more there are */
+#define LINES_MAX  24         /* of processes; then how many more there are */
 
 /* A line that grows; what does not fit is cut off. */
 struct line {
@@ -533,6 +534,23 @@ int64_t standstill_for_ns(struct json_object *message)
     return emu_json_number(json_object_object_get(message, "standstill"), "for_ns", 0);
 }
 
+static int64_t starved_ns(struct json_object *message)
+{
+    return emu_json_number(json_object_object_get(message, "standstill"), "starved_ns", 0);
+}
+
+void standstill_print_time(struct json_object *message, void (*print)(const char *line))
+{
+    struct line line = {.used = 0};
+
+    add(&line, "nothing has moved for %s", duration_of_ns((double)standstill_for_ns(message)).text);
+    if (starved_ns(message) >= STARVED_NS)
+        add(&line, ", %s of it without a core: other programs had this host's cores",
+            duration_of_ns((double)starved_ns(message)).text);
+    add(&line, ":");
+    print(line.text);
+}
+
 /* --- what a supervisor says --------------------------------------------------------- */
 
 static void say_line(const char *line)
@@ -544,8 +562,7 @@ void standstill_say(const struct standstill *standstill)
 {
     if (!standstill->last)
         return;
-    say("nothing has moved for %s:",
-        duration_of_ns((double)standstill_for_ns(standstill->last)).text);
+    standstill_print_time(standstill->last, say_line);
     standstill_print(standstill->last, say_line);
 }
 
@@ -562,7 +579,7 @@ void standstill_event(struct standstill *standstill, struct json_object *event, 
         return;
     standstill->last = json_object_get(event);
     if (!say_it || standstill->said || !standstill->after_ns ||
-        standstill_for_ns(event) < standstill->after_ns)
+        standstill_for_ns(event) - starved_ns(event) < standstill->after_ns)
         return;
     standstill->said = true;
     standstill_say(standstill);

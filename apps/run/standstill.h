@@ -35,6 +35,9 @@ void standstill_disagreement(struct json_object *event);
  */
 int64_t standstill_for_ns(struct json_object *message);
 
+/** standstill_print_time - a line for how long that is, and how much of it was without a core. */
+void standstill_print_time(struct json_object *message, void (*print)(const char *line));
+
 /**
  * standstill_print - a line for each collective that waits and for who is missing from it, for each
  * process with something pending for a second or more, for each link that waits.

@@ -179,8 +179,7 @@ static void print_status(const struct status *status, struct json_object *reply)
     if (!status->report)
         report_print_hosts(stdout, report);
     if (standstill_for_ns(reply))
-        printf("  nothing has moved for %s\n",
-               duration_of_ns((double)standstill_for_ns(reply)).text);
+        standstill_print_time(reply, print_indented);
     standstill_print(reply, print_indented);
     if (status->report) {
         fflush(stdout);

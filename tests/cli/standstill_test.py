@@ -62,24 +62,29 @@ class Running:
 
     def __init__(self, command, env, program, name):
         bug, options, before, stands = RUNS[name]
-        seconds = 6 if name == "off" else COMPUTES_S
+        seconds = {"off": 6, "one-computes": PATIENCE_S}.get(name, COMPUTES_S)
+        said = program + ".said"  # one-computes: computes until this file is there
         topo, ranks = ("kary:3,2", FLOODS + 1) if bug == "flood" else ("kary:2,2", RANKS)
         self.err = ""
         out = tempfile.TemporaryFile("w+")
         run = subprocess.Popen(
             [command, "run", "--topo", topo, "--standstill", str(SAYS_S), *options, "--",
              *before,
-             "mpirun", "-np", str(ranks), program, bug, str(seconds)],
+             "mpirun", "-np", str(ranks), program, bug, str(seconds),
+             *([said] if name == "one-computes" else [])],
             env=env, text=True, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.PIPE)
         late = threading.Timer(PATIENCE_S, run.kill)
         late.start()
         with run.stderr:
             for line in run.stderr:
                 self.err += line
-                if stands and bug != "one-computes" and "nothing has moved" in line:
+                if stands and "nothing has moved" in line:
                     stands = False
                     time.sleep(0.3)  # the lines after this one
-                    run.send_signal(signal.SIGINT)
+                    if name == "one-computes":
+                        open(said, "w").close()
+                    else:
+                        run.send_signal(signal.SIGINT)
         self.status = run.wait()
         late.cancel()
         with out:
@@ -264,7 +269,8 @@ class StandstillTest(FabemuCase):
         def stands():
             done = self.fabemu("status", "--json", "r")
             status = json.loads(done.stdout)[0] if done.returncode == 0 else None
-            return status if status and status["standstill"]["for_ns"] > 4e9 else None
+            what = status["standstill"] if status else {"for_ns": 0}
+            return status if what["for_ns"] - what.get("starved_ns", 0) > 4e9 else None
         status = until(stands, 60)
         self.assertTrue(status)
         (collective,) = status["standstill"]["collectives"]
@@ -287,6 +293,38 @@ class StandstillTest(FabemuCase):
         run.send_signal(signal.SIGINT)
         _, err = run.communicate(timeout=30)
         self.assertIn("nothing has moved for", err)  # off: on interrupt all the same
+
+    def test_without_a_core(self):
+        """Ranks stand still, and get hardly any core: that time does not count, which is said."""
+        run = self.start("run", "--topo", "kary:2,2", "--name", "s", "--standstill", "off", "--",
+                         "mpirun", "-np", "2", self.program, "missing-send")
+
+        def starved(least_ns):
+            done = self.fabemu("status", "--json", "s")
+            status = json.loads(done.stdout)[0] if done.returncode == 0 else {"standstill": {}}
+            what = status["standstill"]
+            stands = what.get("for_ns", 0) > 0 and what.get("starved_ns", 0) >= least_ns
+            return status if stands else None
+        status = until(lambda: starved(0), 60)
+        self.assertTrue(status)
+        core = min(os.sched_getaffinity(0))
+        for one in status["attached"]:
+            for thread in os.listdir(f"/proc/{one['pid']}/task"):
+                os.sched_setscheduler(int(thread), os.SCHED_IDLE, os.sched_param(0))
+                os.sched_setaffinity(int(thread), {core})
+        hog = subprocess.Popen(["sh", "-c", "while :; do :; done"])
+        self.started.append(hog)
+        os.sched_setaffinity(hog.pid, {core})
+        before_ns = status["standstill"].get("starved_ns", 0)
+        self.assertTrue(until(lambda: starved(before_ns + 1e9), 60))
+        self.assertRegex(self.fabemu("status", "s").stdout,
+                         r"\n  nothing has moved for .* s, .* s of it without a core: other "
+                         r"programs had this host's cores:\n")
+        hog.kill()
+        hog.wait()
+        run.send_signal(signal.SIGINT)
+        _, err = run.communicate(timeout=30)
+        self.assertIn(" of it without a core: other programs had this host's cores:\n", err)
 
     def test_up_in_the_foreground(self):
         up = self.start("up", "--topo", "kary:2,2", "--foreground", "u")

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bugs.c - programs that stand still, one for each classic bug: bugs NAME [SECONDS].
+ * bugs.c - programs that stand still, one for each classic bug: bugs NAME [SECONDS [FILE]].
  *
  * Each begins with a barrier that all ranks are in. Who finds out why it stands is not this
- * program. Two of them are right, and only slow; they say so at the end.
+ * program. Two of them are right, and only slow: they compute for SECONDS, or until there is FILE.
+ * They say so at the end.
  */
 #include <mpi.h>
 #include <signal.h>
@@ -18,6 +19,7 @@
 
 static int rank, size, last;
 static double seconds = 10;
+static const char *file = ""; /* there is none of this name */
 
 static void barrier(void)
 {
@@ -189,7 +191,7 @@ static void compute(void)
     volatile double sum = 0;
     double end = MPI_Wtime() + seconds;
 
-    while (MPI_Wtime() < end)
+    while (MPI_Wtime() < end && access(file, F_OK) < 0)
         for (int i = 0; i < 10000; i++)
             sum += i;
 }
@@ -238,6 +240,8 @@ int main(int argc, char **argv)
     last = size - 1;
     if (argc > 2)
         seconds = atof(argv[2]);
+    if (argc > 3)
+        file = argv[3];
     barrier();
     if (rank == 0)
         printf("begins\n");

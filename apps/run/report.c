@@ -414,6 +414,9 @@ static void print_transport(FILE *out, struct json_object *transport)
         fprintf(out, ", %lld segments given up", number(transport, "lost"));
     if (number(transport, "refused"))
         fprintf(out, ", %lld segments not carried", number(transport, "refused"));
+    if (number(transport, "conditionals"))
+        fprintf(out, "\n  conditionals %lld asked, %lld answered false: members had not come yet",
+                number(transport, "conditionals"), number(transport, "unequal"));
 }
 
 static void print_link_retry(FILE *out, struct json_object *retry)

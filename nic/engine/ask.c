@@ -24,7 +24,7 @@
 #define ASKS_MANY 4u
 /* Raw: tries without a rest, for there its least is longer than it takes members to come who are on
    their way: a round through the network takes less than the clock is looked at apart. */
-#define ASKS_AT_ONCE 4u
+#define ASKS_AT_ONCE 1u
 
 /* --- those that rest ---------------------------------------------------------------- */
 

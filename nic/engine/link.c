@@ -47,7 +47,10 @@ void engine_link_reply(struct engine *e, struct engine_link *l, const struct emu
     }
     i = l->packet[c];
     engine_link_close(e, i, at_ps);
-    emu_count(reply->kind == EMU_PACKET_ACK ? &e->counts.acks : &e->counts.nacks, 1);
+    if (reply->kind == EMU_PACKET_ACK)
+        emu_count(&e->counts.acks, 1);
+    else if (e->send.packet[i].class != ENGINE_TEST) /* else it is the answer: engine_tested() */
+        emu_count(&e->counts.nacks, 1);
     engine_replied(e, i, reply->kind == EMU_PACKET_ACK, at_ps);
 }
 
@@ -198,7 +201,9 @@ static void open_channel(struct engine *e, struct engine_link *l, uint16_t i, ui
     struct engine_packet *p = &e->send.packet[i];
     uint32_t usable = l->vcs.usable;
 
-    emu_count(p->tries ? &e->counts.retransmissions : &e->counts.packets, 1);
+    /* a conditional that is asked again is a new packet, and its last one got its answer */
+    emu_count(p->tries && p->class != ENGINE_TEST ? &e->counts.retransmissions : &e->counts.packets,
+              1);
     if (!p->tries++ && p->class != ENGINE_TEST)
         engine_flow_number(e, i);
     if (!p->has_crc) /* not by tries: a conditional that is asked again brings some along */

@@ -78,6 +78,7 @@ struct hostlink_peer {
     struct hostlink_cable *cable;
 
     _Atomic uint32_t phase; /* enum emu_hostlink_phase: see emu_hostlink_bring_up() */
+    _Atomic bool closed;    /* emu_hostlink_is_closed(); written by the device */
 
     uint64_t life;      /* of the session, as the accounts know it; 0: none */
     bool up;            /* entries pass */
@@ -185,6 +186,9 @@ void hostlink_peer_look(struct hostlink_peer *peer);
 
 /* Send. Returns entries and records of control. */
 uint32_t hostlink_peer_send(struct hostlink_peer *peer);
+
+/* After the session's step: set `closed` if the control channel is closed by now. */
+void hostlink_peer_notice_close(struct hostlink_peer *peer);
 
 /* For so long it need not be stepped, if nobody tells the device anything. */
 uint64_t hostlink_peer_rest_ns(const struct hostlink_peer *peer);

@@ -163,6 +163,11 @@ int emu_hostlink_control(struct emu_hostlink *link, uint32_t peer, int fd)
     return old;
 }
 
+bool emu_hostlink_is_closed(const struct emu_hostlink *link, uint32_t peer)
+{
+    return atomic_load_explicit(&link->peer[peer].closed, memory_order_relaxed);
+}
+
 const struct emu_session *emu_hostlink_session(const struct emu_hostlink *link, uint32_t peer)
 {
     return link->peer[peer].session;
@@ -304,6 +309,7 @@ static uint32_t link_move(struct emu_hostlink *link)
 
         moved += hostlink_peer_send(peer);
         emu_session_step(peer->session, link->now_ns);
+        hostlink_peer_notice_close(peer);
     }
     link->first++;
     return moved;

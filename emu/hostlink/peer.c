@@ -36,6 +36,7 @@ int hostlink_peer_init(struct hostlink_peer *peer, struct emu_hostlink *link,
     peer->active = calloc(words, sizeof *peer->active);
     peer->owing = calloc(words, sizeof *peer->owing);
     atomic_init(&peer->phase, EMU_HOSTLINK_TO_BRING_UP);
+    atomic_init(&peer->closed, true);
     if (err || !peer->cable || !peer->active || !peer->owing)
         return -ENOMEM;
     for (uint32_t i = 0; i < peer->cables; i++) {
@@ -78,6 +79,11 @@ bool hostlink_put(struct hostlink_peer *peer, const struct emu_hostlink_record *
 
 /* --- lives -------------------------------------------------------------------------- */
 
+static void peer_set_closed(struct hostlink_peer *peer, bool closed)
+{
+    atomic_store_explicit(&peer->closed, closed, memory_order_relaxed);
+}
+
 /* A life has ended, if there was one: the cables are cut. */
 static void peer_cut(struct hostlink_peer *peer)
 {
@@ -89,6 +95,7 @@ static void peer_cut(struct hostlink_peer *peer)
         atomic_compare_exchange_strong_explicit(&peer->phase, &up, EMU_HOSTLINK_DOWN,
                                                 memory_order_relaxed, memory_order_relaxed);
     peer->life = 0;
+    peer_set_closed(peer, true);
     peer->up = peer->ready_sent = peer->ready_came = false;
     peer->announces = peer->left = 0;
     peer->pressing = false;
@@ -119,6 +126,7 @@ static void peer_live(struct hostlink_peer *peer)
     peer->life = life;
     if (!life)
         return;
+    peer_set_closed(peer, false);
     peer->control.out_most = emu_session_record_max(peer->session) - EMU_HOSTLINK_HEAD_BYTES;
     if (peer->control.out_most > EMU_HOSTLINK_CONTROL_BYTES)
         peer->control.out_most = EMU_HOSTLINK_CONTROL_BYTES;
@@ -460,6 +468,14 @@ uint32_t hostlink_peer_send(struct hostlink_peer *peer)
     if (sent >= PEER_STREAM)
         emu_session_hold(peer->session);
     return moved + sent;
+}
+
+void hostlink_peer_notice_close(struct hostlink_peer *peer)
+{
+    const struct hostlink_control *control = &peer->control;
+
+    if (control->out_ended && control->in_ended && emu_session_is_idle(peer->session))
+        peer_set_closed(peer, true);
 }
 
 /* --- rest --------------------------------------------------------------------------- */

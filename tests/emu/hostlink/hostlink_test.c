@@ -226,6 +226,83 @@ static void control__an_end_is_told_and_the_other_way_goes_on(void)
     duo_close(&h);
 }
 
+static bool is_closed(const struct duo *h, uint32_t host)
+{
+    return emu_hostlink_is_closed(h->host[host].link, 0);
+}
+
+/* Some time passes, and both hosts read their control channels. */
+static void step_and_read(struct duo *h, uint32_t steps)
+{
+    for (uint32_t i = 0; i < steps; i++) {
+        duo_step(h);
+        duo_control(h, 0, 0);
+        duo_control(h, 1, 0);
+    }
+}
+
+/*
+ * On a wire that loses frames a host finds its control channel closed only when the other one has
+ * received everything: here the wire is cut in that moment. The other host notices soon, too.
+ */
+static void control_closes(uint64_t seed)
+{
+    struct duo h;
+
+    duo_open(&h, &(struct duo_config){.cables = 2, .seed = seed});
+    CU_ASSERT_TRUE(is_closed(&h, 0)); /* there is no session yet */
+    bad_wire(&h, 50000);
+    CU_ASSERT_TRUE_FATAL(duo_until(&h, duo_are_up, STEPS));
+    for (uint32_t host = 0; host < 2; host++)
+        duo_control(&h, host, 4096);
+    shutdown(h.host[0].control, SHUT_WR);
+    step_and_read(&h, 2000);
+    CU_ASSERT_TRUE(h.host[1].control_ended);
+    for (uint32_t host = 0; host < 2; host++)
+        CU_ASSERT_FALSE(is_closed(&h, host)); /* host 1 may have something to write */
+    duo_control(&h, 1, 4096);
+    shutdown(h.host[1].control, SHUT_WR);
+    for (uint32_t i = 0; i < STEPS && !is_closed(&h, 1); i++)
+        duo_step(&h);
+    CU_ASSERT_TRUE_FATAL(is_closed(&h, 1));
+    wire_cut(h.wire, h.now_ns + CUT_NS);
+    step_and_read(&h, 10);
+    CU_ASSERT_EQUAL(h.host[0].control_got, h.host[1].control_sent);
+    CU_ASSERT_EQUAL(h.host[1].control_got, h.host[0].control_sent);
+    CU_ASSERT_TRUE(h.host[0].control_ended);
+    for (uint32_t i = 0; i < STEPS && !is_closed(&h, 0); i++)
+        duo_step(&h);
+    CU_ASSERT_TRUE(is_closed(&h, 0));
+    CU_ASSERT_EQUAL(duo_wrong(&h), 0);
+    duo_close(&h);
+}
+
+static void control__is_closed_when_both_hosts_have_received_all(void)
+{
+    uint64_t random = test_seed();
+
+    for (uint32_t i = 0; i < SEEDS; i++)
+        control_closes(test_random(&random));
+}
+
+/* With a host that is gone nothing can be delivered: nobody waits for it longer than that. */
+static void control__of_a_session_that_ends_is_closed(void)
+{
+    struct duo h;
+
+    duo_open(&h, &(struct duo_config){.cables = 1, .seed = test_seed()});
+    CU_ASSERT_TRUE_FATAL(duo_until(&h, duo_are_up, STEPS));
+    wire_cut(h.wire, h.now_ns + CUT_NS);
+    duo_control(&h, 0, 1000);
+    shutdown(h.host[0].control, SHUT_WR);
+    duo_step(&h);
+    CU_ASSERT_FALSE(is_closed(&h, 0));
+    for (uint32_t i = 0; i < STEPS && !is_closed(&h, 0); i++)
+        duo_step(&h);
+    CU_ASSERT_TRUE(is_closed(&h, 0));
+    duo_close(&h);
+}
+
 /* --- buffers ------------------------------------------------------------------------ */
 
 /* Where the pool has none entries wait, in order; credits and replies go on, so some get free. */
@@ -474,6 +551,8 @@ int main(void)
         CASE(control__goes_between_hosts_without_cables),
         CASE(control__that_nobody_reads_stops_itself_alone),
         CASE(control__an_end_is_told_and_the_other_way_goes_on),
+        CASE(control__is_closed_when_both_hosts_have_received_all),
+        CASE(control__of_a_session_that_ends_is_closed),
         CASE(buffers__that_are_out_make_entries_wait),
         CASE(lives__cables_that_were_cut_come_back),
         CASE(lives__one_host_takes_the_cables_down),

@@ -287,12 +287,12 @@ void daemon_cut_off(struct daemon *daemon, uint32_t node);
  * daemon_far_open - meet the hosts of daemon->config->hosts, which this one governs. Errors: as
  * hosts_open(). daemon_far_settle() - do what is to be done for hosts and host links that were
  * lost, at the end of a round. daemon_far_tick() - once a second: the same of what was posted
- * since.
+ * since. daemon_far_close() - the other hosts end: hosts_close().
  */
 int daemon_far_open(struct daemon *daemon, char *error, size_t error_bytes);
 void daemon_far_settle(struct daemon *daemon);
 void daemon_far_tick(struct daemon *daemon);
-void daemon_far_close(struct daemon *daemon);
+void daemon_far_close(struct daemon *daemon, const char *why);
 
 /**
  * daemon_died - @client, which is gone, had not detached: tell all others, free its node.

@@ -433,7 +433,8 @@ static int daemon_open(struct daemon *daemon)
     return err;
 }
 
-static void daemon_close(struct daemon *daemon)
+/* @why: why the fabric has failed; NULL: it ends in order. */
+static void daemon_close(struct daemon *daemon, const char *why)
 {
     daemon_dying_tell(daemon, true);
     telemetry_serve_close(daemon);
@@ -448,7 +449,7 @@ static void daemon_close(struct daemon *daemon)
         daemon_client_free(client);
     }
     daemon_capture_close(daemon);
-    daemon_far_close(daemon);
+    daemon_far_close(daemon, why);
     lines_close(&daemon->events);
     lines_close(&daemon->snapshots);
     daemon_groups_free(daemon);
@@ -517,6 +518,14 @@ static int files_begin(const struct daemon_config *config, char *error, size_t e
                : 0;
 }
 
+/* Why the fabric has failed, for the other hosts; NULL: it ends in order. */
+static const char *why_ends(const struct daemon *daemon, int err, const char *error)
+{
+    if (err)
+        return *error ? error : strerror(-err);
+    return daemon->owner_gone ? "the process that started it was killed" : NULL;
+}
+
 int daemon_serve(struct fabric *fabric, const struct daemon_config *config, char *error,
                  size_t error_bytes)
 {
@@ -559,7 +568,7 @@ int daemon_serve(struct fabric *fabric, const struct daemon_config *config, char
     }
     if (err && daemon.owner)
         daemon.owner->conn.fd = -1; /* it is the caller's still, who says why over it */
-    daemon_close(&daemon);
+    daemon_close(&daemon, why_ends(&daemon, err, error));
     if (err)
         return err;
     return daemon.owner_gone ? DAEMON_OWNER_GONE : DAEMON_SHUTDOWN;

@@ -327,12 +327,12 @@ void daemon_far_tick(struct daemon *daemon)
         daemon_parted(daemon);
 }
 
-void daemon_far_close(struct daemon *daemon)
+void daemon_far_close(struct daemon *daemon, const char *why)
 {
     struct hosts *hosts = daemon->hosts;
 
     daemon->hosts = NULL;
-    hosts_close(hosts);
+    hosts_close(hosts, why);
     free(daemon->far.lost);
     free(daemon->far.mended);
     free(daemon->far.now);

@@ -150,8 +150,12 @@ struct hosts_config {
 int hosts_open(struct hosts **ret, const struct hosts_config *config, char *error,
                size_t error_bytes);
 
-/** hosts_close - the other hosts end. */
-void hosts_close(struct hosts *hosts);
+/**
+ * hosts_close - tell the other hosts to end, and close their control channels. The host links must
+ * run until links_await_close() returns, or the message may not arrive. @why: why the fabric has
+ * failed, one line for the user of each host; NULL: it ends in order.
+ */
+void hosts_close(struct hosts *hosts, const char *why);
 
 /** hosts_fd - readable when hosts_serve() has something to do. */
 int hosts_fd(const struct hosts *hosts);
@@ -276,6 +280,7 @@ struct obey_config {
 
 enum obey_end {
     OBEY_ENDED,     /* the governor has said so */
+    OBEY_FAILED,    /* the governor has said so, and why the fabric has failed */
     OBEY_SIGNALLED, /* asked for here */
     OBEY_LOST,      /* the governor is gone */
     OBEY_UNMET,     /* it never came, or is of another fabric */

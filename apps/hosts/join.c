@@ -25,19 +25,22 @@ static const struct options_command join_command = {
     .groups = OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_NAME | OPTIONS_BOUNDS | OPTIONS_CLUSTER,
 };
 
-/* The fabric's process says how it ended; *ended: with its governor. */
-static void take_events(struct host *host, const char *name, bool *ended)
+/* Why the fabric's process has ended, once. */
+static void say_why(struct host *host, const char *name)
+{
+    if (*host->why)
+        say("host %s: %s", name, host->why);
+    host->why[0] = '\0';
+}
+
+static void take_events(struct host *host, const char *name)
 {
     struct json_object *event;
     int end = conn_fill(&host->conn);
 
     while (conn_next(&host->conn, &event) == 1) {
         host_event(host, event);
-        if (strcmp(emu_json_text(event, "event", ""), "ended") == 0) {
-            *ended = emu_json_true(event, "in_order");
-            if (!*ended)
-                say("host %s: %s", name, emu_json_text(event, "why", "ended"));
-        }
+        say_why(host, name);
         json_object_put(event);
     }
     if (end)
@@ -48,19 +51,18 @@ static void take_events(struct host *host, const char *name, bool *ended)
 static int wait_for_end(struct host *host, const char *name, int signal_fd)
 {
     struct signalfd_siginfo info;
-    bool ended = false;
 
     while (host->conn.fd >= 0) {
         struct pollfd fds[2] = {{signal_fd, POLLIN, 0}, {host->conn.fd, POLLIN, 0}};
 
         poll(fds, 2, -1);
         if (fds[1].revents)
-            take_events(host, name, &ended);
+            take_events(host, name);
         while (read(signal_fd, &info, sizeof info) == (ssize_t)sizeof info)
             if (info.ssi_signo != SIGCHLD)
                 return 128 + (int)info.ssi_signo;
     }
-    return ended ? EXIT_SUCCESS : EXIT_FAILURE;
+    return host->in_order ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
 static int join(const struct fabric_config *config, const struct hosts_plan *plan)
@@ -84,6 +86,7 @@ static int join(const struct fabric_config *config, const struct hosts_plan *pla
     }
     status = wait_for_end(&host, plan->name[plan->self], signal_fd);
     host_stop(&host);
+    say_why(&host, plan->name[plan->self]);
     if (status == EXIT_FAILURE && WIFSIGNALED(host.status))
         say("host %s: the fabric was killed by signal %d", plan->name[plan->self],
             WTERMSIG(host.status));

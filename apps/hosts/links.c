@@ -10,6 +10,7 @@
 #include "apps/fabric/hosts.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,10 +20,13 @@
 #include "apps/daemon/conn.h"
 #include "apps/hosts/plan.h"
 #include "apps/cli/say.h"
+#include "emu/edge/bounds.h"
 #include "emu/hostlink/hostlink.h"
 #include "emu/hostlink/open.h"
+#include "emu/now.h"
 
-#define KNOCK_BYTES 192 /* of a line */
+#define KNOCK_BYTES   192 /* of a line */
+#define CLOSE_LOOK_MS 1   /* between samples whether control channels are closed */
 
 /* A pair of ports, seen from here: a peer of the host link over that port. */
 struct pair {
@@ -157,6 +161,12 @@ static const struct fabric_crossing_ops crossing_ops = {
 
 /* --- as the cluster file has it ---------------------------------------------------------- */
 
+/* The pair of ports that the control channel to or from the governor goes over. */
+static bool carries_control(const struct links *links, const struct pair *pair)
+{
+    return !pair->number && (!links->hosts.self || !pair->host);
+}
+
 /*
  * A control channel, over the first pair that joins the governor and another host. Others carry
  * nothing: the device closes them as it does that one, when the session ends.
@@ -164,13 +174,12 @@ static const struct fabric_crossing_ops crossing_ops = {
 static int peer_control(struct links *links, const struct pair *which,
                         struct emu_hostlink_peer *peer)
 {
-    bool controls = !which->number && (!links->hosts.self || !which->host);
     int pair[2];
 
     peer->control_fd = -1;
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
         return -errno;
-    if (controls)
+    if (carries_control(links, which))
         links->control[which->host] = pair[0];
     else
         links->watched[links->watches++] = (struct hosts_link){.host = which->host,
@@ -214,7 +223,7 @@ static int add_pair(struct links *links, struct port *port, const struct pair *p
                                                  (pair->number < crossings % pair->pairs),
                                        .control_fd = -1};
     /* Without its governor a host ends, and is not to be taken for who comes after it. */
-    peer->session.once = links->hosts.self && !pair->host && !pair->number;
+    peer->session.once = links->hosts.self && carries_control(links, pair);
     port->pair[port->pairs++] = *pair;
     return peer_control(links, pair, peer);
 }
@@ -311,6 +320,24 @@ int links_open(struct links **ret, const struct cluster *cluster, uint32_t self,
     }
     *ret = links;
     return 0;
+}
+
+static bool all_closed(const struct links *links)
+{
+    for (uint32_t p = 0; p < links->ports; p++)
+        for (uint32_t i = 0; links->port[p].link && i < links->port[p].pairs; i++)
+            if (carries_control(links, &links->port[p].pair[i]) &&
+                !emu_hostlink_is_closed(links->port[p].link, i))
+                return false;
+    return true;
+}
+
+void links_await_close(const struct links *links, uint64_t most_ms)
+{
+    int64_t until_ms = emu_now_ms() + emu_bound_int_ms(most_ms);
+
+    while (!all_closed(links) && emu_now_ms() < until_ms)
+        poll(NULL, 0, CLOSE_LOOK_MS);
 }
 
 void links_close(struct links *links)

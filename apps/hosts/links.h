@@ -36,6 +36,14 @@ int links_open(struct links **ret, const struct cluster *cluster, uint32_t self,
                struct fabric_config *config, const uint32_t *host_of, char *error,
                size_t error_bytes);
 
+/**
+ * links_await_close - wait until the other hosts have received all that was written to this host's
+ * control channels, and have closed theirs: emu_hostlink_is_closed(). All ends of control channels
+ * here are closed. @most_ms: no longer than that; a host whose session ends is not waited for.
+ * Thread: any, while the fabric's workers run.
+ */
+void links_await_close(const struct links *links, uint64_t most_ms);
+
 /** links_close - after fabric_stop(). */
 void links_close(struct links *links);
 

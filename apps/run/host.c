@@ -33,10 +33,12 @@
 #include "apps/run/scratch.h"
 #include "emu/now.h"
 
-#define FAILED_MS     2000 /* for the supervisor to take why the fabric did not start */
-#define OTHERS_MS     4000 /* beyond the bound, for who waits for other hosts */
-#define START_LOOK_MS 100  /* between looks whether anybody still waits for the start */
-#define LOOK_MS       20   /* between looks at one that no descriptor is left to wait for */
+#define FAILED_MS     2000  /* for the supervisor to take why the fabric did not start */
+#define OTHERS_MS     10000 /* beyond the bound, for a host that waits for others: it says why */
+#define CLOSE_MS      5000  /* for all other hosts to confirm the end */
+#define CONFIRM_MS    1000  /* for the governor to confirm that a host has left */
+#define START_LOOK_MS 100   /* between looks whether anybody still waits for the start */
+#define LOOK_MS       20    /* between looks at one that no descriptor is left to wait for */
 
 void host_signals(sigset_t *ret)
 {
@@ -207,9 +209,18 @@ static int obey_main(struct host const *host, struct served *served,
 
     close(serve->listen_fd);
     paths_unlink(&host->socket);
+    links_await_close(served->links, CONFIRM_MS);
     fabric_stop(served->fabric);
     links_close(served->links);
     return end == OBEY_ENDED ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+/* How long other hosts are waited for in the end: the supervisor waits for twice as long. */
+static uint64_t close_bound_ms(const struct emu_bounds *bounds)
+{
+    uint64_t half_ms = emu_bounds_filled(*bounds).stop_ms / 2;
+
+    return half_ms < CLOSE_MS ? half_ms : CLOSE_MS;
 }
 
 /* Returns the exit status of the fabric's process. */
@@ -253,6 +264,8 @@ static int host_main(const struct host *host, const struct fabric_config *config
         scratch_path(scratch, sizeof scratch, host->socket.path, serve.owner);
         scratch_remove(scratch);
     }
+    if (served.links)
+        links_await_close(served.links, close_bound_ms(&config->bounds));
     if (end == DAEMON_OWNER_GONE)
         _exit(EXIT_SUCCESS); /* nobody waits for a tidy end */
     fabric_stop(served.fabric);
@@ -363,6 +376,8 @@ void host_event(struct host *host, struct json_object *event)
 
     if (strcmp(what, "ended") == 0 && !host->report) {
         host->report = json_object_get(json_object_object_get(event, "report"));
+        host->in_order = emu_json_true(event, "in_order");
+        snprintf(host->why, sizeof host->why, "%s", emu_json_text(event, "why", ""));
     } else if (strcmp(what, "frozen") == 0) {
         /* without memory the fabric alone sees to it */
         procs_freeze(&host->frozen, (pid_t)emu_json_number(event, "pid", 0));

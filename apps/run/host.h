@@ -16,6 +16,8 @@
 #include "apps/run/procs.h"
 #include "apps/daemon/conn.h"
 
+#define HOST_WHY_BYTES 512
+
 struct host {
     pid_t pid;        /* 0 once it is reaped */
     int status;       /* as wait() has it, once reaped */
@@ -23,6 +25,8 @@ struct host {
     struct paths_socket socket;
     struct emu_bounds bounds;   /* start and stop */
     struct json_object *report; /* the final report, once it came */
+    bool in_order;              /* a host that does not govern: its governor has ended it */
+    char why[HOST_WHY_BYTES];   /* one that has not ended in order says why; "": nothing to say */
     struct procs_frozen frozen; /* by its faults; they go on when it has ended */
 };
 

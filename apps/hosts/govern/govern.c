@@ -555,25 +555,43 @@ int hosts_open(struct hosts **ret, const struct hosts_config *config, char *erro
     else
         err = all_meet(hosts, error, error_bytes);
     if (err) {
-        hosts_close(hosts);
+        hosts_close(hosts, error);
         return err;
     }
     *ret = hosts;
     return 0;
 }
 
-void hosts_close(struct hosts *hosts)
+/* Tell every host that is there to end. One that has just come back is there, too. */
+static void end_tell(struct hosts *hosts, const char *why)
 {
-    if (!hosts)
-        return;
     for (uint32_t h = 1; h < hosts->config.count; h++) {
         struct host_far *far = &hosts->far[h];
+        struct json_object *with = json_object_new_object();
 
-        far->lost = far->lost && !far->back; /* who has just come is told, too */
+        far->lost = far->lost && !far->back;
+        if (why)
+            json_add_text(with, "why", why);
         if (!far->lost && far->conn.fd >= 0)
-            far_call(far, ++hosts->calls, "end", json_object_new_object());
+            far_call(far, ++hosts->calls, "end", with);
+        else
+            json_object_put(with);
+    }
+}
+
+void hosts_close(struct hosts *hosts, const char *why)
+{
+    int64_t until_ms = emu_now_ms() + HOSTS_DRAIN_MS;
+
+    if (!hosts)
+        return;
+    end_tell(hosts, why);
+    for (uint32_t h = 1; h < hosts->config.count; h++) {
+        struct host_far *far = &hosts->far[h];
+        int64_t left_ms = until_ms - emu_now_ms();
+
         if (far->conn.fd >= 0)
-            conn_drain(&far->conn, HOSTS_DRAIN_MS);
+            conn_drain(&far->conn, left_ms > 0 ? (int)left_ms : 0);
         conn_close(&far->conn);
         while (!emu_list_empty(&far->processes))
             hosts_process_free(emu_list_entry(far->processes.next, struct hosts_process, link));

@@ -83,9 +83,11 @@ static int call_answer(struct obey *obey, struct json_object *call, struct json_
 
 static int call_end(struct obey *obey, struct json_object *call, struct json_object *reply)
 {
-    (void)call;
+    bool failed = json_object_object_get_ex(call, "why", NULL);
+
     (void)reply;
-    obey_over(obey, OBEY_ENDED);
+    snprintf(obey->why, sizeof obey->why, "%s", emu_json_text(call, "why", ""));
+    obey_over(obey, failed ? OBEY_FAILED : OBEY_ENDED);
     return 0;
 }
 
@@ -512,18 +514,30 @@ static int obey_open(struct obey *obey)
     return err;
 }
 
-/* For the supervisor. */
-static struct json_object *ended(const struct obey *obey)
+/*
+ * For the supervisor. A host that is to end while it waits for the governor says why it waits: who
+ * stops it may have found the same, and a wrong key is known here by the same frames.
+ */
+static struct json_object *ended(struct obey *obey)
 {
+    const struct obey_config *config = obey->config;
     struct json_object *event = conn_event("ended");
     char why[HOSTS_WHY_BYTES + 128] = "";
 
+    if (!obey->met && config->links_why)
+        config->links_why(config->links_ctx, obey->why, sizeof obey->why);
     if (obey->end == OBEY_LOST)
         snprintf(why, sizeof why, "the host that governs the fabric is lost; ending");
+    else if (obey->end == OBEY_FAILED)
+        snprintf(why, sizeof why, "the fabric has failed: %s", obey->why);
     else if (obey->end == OBEY_UNMET)
         snprintf(why, sizeof why,
                  "the host that governs the fabric was not met (--bound start)%s%s",
                  *obey->why ? ": " : "", obey->why);
+    else if (obey->end == OBEY_SIGNALLED && !obey->met && *obey->why)
+        snprintf(why, sizeof why,
+                 "the host that governs the fabric was not met before this one was stopped: %s",
+                 obey->why);
     json_object_object_add(event, "in_order", json_object_new_boolean(obey->end == OBEY_ENDED));
     return json_add_text(event, "why", why);
 }

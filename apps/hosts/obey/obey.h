@@ -68,7 +68,7 @@ struct obey {
     int64_t began_ms;
     bool met;                  /* the governor has said something */
     int64_t good_ms;           /* when no host was known to be of another fabric */
-    char why[HOSTS_WHY_BYTES]; /* the governor was not met */
+    char why[HOSTS_WHY_BYTES]; /* why the governor was not met, or says that the fabric failed */
     bool over;
     enum obey_end end;
 };

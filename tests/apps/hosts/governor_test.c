@@ -206,7 +206,7 @@ static const struct fabric_mirror *stage_open(const char *on,
 
 static void stage_close(void)
 {
-    hosts_close(stage.hosts);
+    hosts_close(stage.hosts, NULL);
     for (uint32_t i = 0; i < PLAYERS; i++)
         player_leaves(&stage.player[i]);
     close(stage.stop_fd);

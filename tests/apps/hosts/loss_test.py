@@ -92,11 +92,11 @@ class HostLossTest(unittest.TestCase):
             self.skipTest("it needs Open MPI")
         self.module = load(self.two_hosts)
 
-    def make(self, count, device="af_packet"):
+    def make(self, count, device="af_packet", loss=0):
         """So many hosts, in the place of those that a test has had before."""
         self.doCleanups()
         self.hosts = self.module.Hosts(types.SimpleNamespace(
-            hosts=count, mtu=self.module.MTU[device], netem="", loss=0, wire="", device=device,
+            hosts=count, mtu=self.module.MTU[device], netem="", loss=loss, wire="", device=device,
             silent=SILENT, command=[]))
         self.addCleanup(self.module.clean, lambda pid: pid == os.getpid())
         try:

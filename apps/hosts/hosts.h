@@ -124,6 +124,7 @@ struct hosts_config {
      * NULL: nothing is known.
      */
     bool (*links_why)(const void *links, char *text, size_t bytes);
+    void (*links_warn)(void *links); /* links.h; NULL: nothing is said */
     /* links.h: links_agents_why(). NULL: nobody was started. */
     bool (*agents_why)(const void *links, char *text, size_t bytes);
     /* What they say of themselves, for the report. NULL: nothing. */
@@ -272,6 +273,7 @@ struct obey_config {
     struct json_object *(*links_report)(const void *links);         /* NULL: nothing */
     int (*links_mend)(void *links, uint32_t host);                  /* as above */
     void (*links_say_knocks)(void *links); /* links.h; NULL: nothing is said */
+    void (*links_warn)(void *links);       /* likewise */
     void *links_ctx;
     const struct hosts_link *link; /* as in struct hosts_config */
     uint32_t links;

@@ -68,6 +68,7 @@ static inline bool hosts_is_full(const struct conn *control)
  * the others end with it, and are to have said what they know. */
 #define HOSTS_REFUSED_MS 3000
 #define HOSTS_LONGER_MS  2000
+#define HOSTS_WARN_MS    1000 /* before the user is told why a host has not been met yet */
 #define HOSTS_WHY_BYTES  256
 
 /* Have @epoll tell, once, with the link's address, that its session has ended. */

@@ -34,6 +34,7 @@ struct pair {
     uint32_t number;         /* of the pairs that join the two hosts */
     uint32_t pairs;          /* of these */
     char knock[KNOCK_BYTES]; /* who was refused while that host was there, as told last */
+    bool warned;             /* links_warn() has said why the host is not met */
 };
 
 struct port {
@@ -509,6 +510,25 @@ bool links_refused(const void *ctx, uint32_t host, char *text, size_t bytes)
             return true;
         }
     return false;
+}
+
+void links_warn(void *ctx)
+{
+    struct links *links = ctx;
+
+    for (uint32_t p = 0; p < links->ports; p++)
+        for (uint32_t i = 0; i < links->port[p].pairs; i++) {
+            const struct emu_session *session = emu_hostlink_session(links->port[p].link, i);
+            struct pair *pair = &links->port[p].pair[i];
+            char why[128];
+
+            if (pair->warned || !emu_session_is_refused(session))
+                continue;
+            pair->warned = true;
+            emu_session_why(session, why, sizeof why);
+            say("host %s: %s; waiting for it (--bound start)",
+                links->cluster->host[pair->host].name, why);
+        }
 }
 
 /* Has somebody been refused there since that was told last? By the first pair: told once. */

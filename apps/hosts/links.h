@@ -93,6 +93,13 @@ int links_mend(void *links, uint32_t host);
 bool links_refused(const void *links, uint32_t host, char *text, size_t bytes);
 
 /**
+ * links_warn - say which host is not met though frames of it came, and why: another key, say. Each
+ * pair of ports is named once. The start goes on, as a stranger may have sent the frames. @links:
+ * struct links. Thread: one.
+ */
+void links_warn(void *links);
+
+/**
  * links_knock - was somebody refused who said that he was another host, while that one was there?
  * Who, and why, which is told once, and is good until the next call; NULL: nobody else. @links:
  * struct links. Thread: one.

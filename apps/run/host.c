@@ -168,6 +168,7 @@ static int serve_all(struct served *served, struct daemon_config *serve,
         hosts.start_ms = served->config.bounds.start_ms;
         hosts.links_up = links_up;
         hosts.links_why = links_why;
+        hosts.links_warn = links_warn;
         hosts.agents_why = links_agents_why;
         hosts.links_report = links_now;
         hosts.links_again = links_control_again;
@@ -201,6 +202,7 @@ static int obey_main(struct host const *host, struct served *served,
                                      .links_report = links_now,
                                      .links_mend = links_mend,
                                      .links_say_knocks = links_say_knocks,
+                                     .links_warn = links_warn,
                                      .links_ctx = served->links,
                                      .link = link,
                                      .links = links,
@@ -306,6 +308,10 @@ static int wait_ready(struct host *host, const struct host_plan *plan, uint64_t 
     struct json_object *event;
     int err = wait_first(host, plan, emu_bound_int_ms(start_ms), &event);
 
+    if (!err && strcmp(emu_json_text(event, "event", ""), "meets") == 0) {
+        json_object_put(event); /* it is built, and the other hosts have the same bound */
+        err = wait_first(host, plan, emu_bound_int_ms(start_ms), &event);
+    }
     if (err == -EINTR)
         return fail(err, error, error_bytes, "interrupted while the fabric started");
     if (err)

@@ -454,10 +454,12 @@ static int hosts_make(struct hosts *hosts)
 static int links_meet(struct hosts *hosts, int64_t until_ms, char *why)
 {
     const struct hosts_config *config = &hosts->config;
-    int64_t good_ms = emu_now_ms(), now_ms = good_ms, failed_ms = 0;
+    int64_t began_ms = emu_now_ms(), good_ms = began_ms, now_ms = began_ms, failed_ms = 0;
 
     while (config->links_up && !config->links_up(config->links_ctx)) {
         now_ms = emu_now_ms();
+        if (config->links_warn && now_ms - began_ms > HOSTS_WARN_MS)
+            config->links_warn(config->links_ctx);
         if (!config->links_why || config->links_why(config->links_ctx, why, HOSTS_WHY_BYTES))
             good_ms = now_ms;
         if (now_ms - good_ms > HOSTS_REFUSED_MS + HOSTS_LONGER_MS)
@@ -495,14 +497,17 @@ static void take_why(void *ctx, uint32_t host, struct json_object *reply)
 static int host_meet(struct hosts *hosts, uint32_t h, int64_t until_ms, char *why)
 {
     struct meets meets = {hosts, why};
-    int err;
+    int err = -EAGAIN;
 
     snprintf(why, HOSTS_WHY_BYTES, "host %s does not answer", hosts->config.name[h]);
-    while ((err = hosts_call(hosts, h, "meet", json_object_new_object(), take_why, &meets)) ==
-           -EAGAIN) {
-        if (emu_now_ms() > until_ms)
+    while (err == -EAGAIN) {
+        int64_t left_ms = until_ms - emu_now_ms();
+
+        if (left_ms < 0)
             return -ETIMEDOUT;
-        if (ends_within(hosts, MEET_AGAIN_MS))
+        hosts->config.call_ms = (uint64_t)left_ms;
+        err = hosts_call(hosts, h, "meet", json_object_new_object(), take_why, &meets);
+        if (err == -EAGAIN && ends_within(hosts, MEET_AGAIN_MS))
             return -ECANCELED;
     }
     return err;
@@ -518,7 +523,6 @@ static int all_meet(struct hosts *hosts, char *error, size_t error_bytes)
 
     hosts->may_end = true;
     err = links_meet(hosts, until_ms, why);
-    hosts->config.call_ms = hosts->config.start_ms;
     for (uint32_t h = 1; !err && h < hosts->config.count; h++)
         err = host_meet(hosts, h, until_ms, why);
     hosts->config.call_ms = call_ms;
@@ -526,8 +530,7 @@ static int all_meet(struct hosts *hosts, char *error, size_t error_bytes)
     if (err && ends_within(hosts, 0))
         return fail(-ECANCELED, error, error_bytes, "ended before all hosts were there");
     if (err)
-        fail(err, error, error_bytes, "%s%s", why,
-             err == -EPROTO ? "" : "; is it up, with the same cluster file? (--bound start)");
+        fail(err, error, error_bytes, "%s%s", why, err == -EPROTO ? "" : " (--bound start)");
     return err;
 }
 

@@ -396,6 +396,8 @@ static void unmet(struct obey *obey)
 
     if (!config->links_why || config->links_why(config->links_ctx, obey->why, sizeof obey->why))
         obey->good_ms = now_ms;
+    if (config->links_warn && now_ms - obey->began_ms > HOSTS_WARN_MS)
+        config->links_warn(config->links_ctx);
     if (now_ms - obey->good_ms > HOSTS_REFUSED_MS ||
         (uint64_t)(now_ms - obey->began_ms) >= config->start_ms)
         obey_over(obey, OBEY_UNMET);

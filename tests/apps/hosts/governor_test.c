@@ -942,6 +942,13 @@ static bool never_up(const void *ctx)
     return false;
 }
 
+static bool has_another_key(const void *ctx, char *text, size_t bytes)
+{
+    (void)ctx;
+    snprintf(text, bytes, "host b: another key");
+    return true;
+}
+
 /* Whoever waits for hosts that do not come, or do not answer, ends when it is asked to. */
 static void wants_the_end(struct conn *conn, struct json_object *call)
 {
@@ -966,6 +973,44 @@ static void meeting__ends_when_it_is_asked_to(void)
         stage.hosts = NULL;
         stage_close();
     }
+}
+
+/* @why: what the other host is told with "end"; "": nothing, as the fabric ends in order. */
+static void hears_the_end(struct conn *conn, struct json_object *call)
+{
+    snprintf(stage.why, sizeof stage.why, "%s", emu_json_text(call, "why", ""));
+    replies(conn, call, json_object_new_object(), 0);
+}
+
+static void end__says_why_unless_it_is_in_order(void)
+{
+    stage_open("end", hears_the_end);
+    stage_close();
+    CU_ASSERT_EQUAL(stage.asked, 1);
+    CU_ASSERT_STRING_EQUAL(stage.why, "");
+
+    stage_open("end", hears_the_end);
+    hosts_close(stage.hosts, "its supervisor was killed");
+    stage.hosts = NULL;
+    stage_close();
+    CU_ASSERT_EQUAL(stage.asked, 1);
+    CU_ASSERT_STRING_EQUAL(stage.why, "its supervisor was killed");
+}
+
+/* A host that is there is told which other one was not met. */
+static void end__of_a_start_that_failed_says_why(void)
+{
+    char error[256] = "";
+
+    stage_set("end", hears_the_end);
+    stage.config.start_ms = 100;
+    stage.config.links_up = never_up;
+    stage.config.links_why = has_another_key;
+    CU_ASSERT_EQUAL(hosts_open(&stage.hosts, &stage.config, error, sizeof error), -ETIMEDOUT);
+    CU_ASSERT_STRING_EQUAL(error, "host b: another key (--bound start)");
+    stage.hosts = NULL;
+    stage_close();
+    CU_ASSERT_STRING_EQUAL(stage.why, error);
 }
 
 /* --- what takes long ------------------------------------------------------------------------ */
@@ -1048,6 +1093,8 @@ int main(void)
         CASE(comm__that_finds_no_room_is_counted),
         CASE(link__that_is_lost_over_and_over_is_mended),
         CASE(meeting__ends_when_it_is_asked_to),
+        CASE(end__says_why_unless_it_is_in_order),
+        CASE(end__of_a_start_that_failed_says_why),
         CASE(audit__that_is_not_answered_ends),
         CASE(meeting__ends_when_an_agent_has_failed),
         {NULL, NULL},

@@ -147,11 +147,15 @@ static int mends_and_loses(void *links, uint32_t host)
     return !waits;
 }
 
+/* Why a host that obeys does not meet its governor; NULL: nothing is known. */
+static bool (*rig_links_why)(const void *links, char *text, size_t bytes);
+
 static void *obeys(void *arg)
 {
     struct node_host *host = arg;
     const struct obey_config config = {.graph = rig.graph,
                                        .links_mend = rig.returns ? mends : NULL,
+                                       .links_why = rig_links_why,
                                        .control = host->control,
                                        .listen_fd = host->listen_fd,
                                        .signal_fd = host->stop_fd,
@@ -2256,6 +2260,61 @@ static void governor__that_does_not_read_is_waited_for(void)
     CU_ASSERT_EQUAL(rig.host[1].end, OBEY_SIGNALLED);
 }
 
+/* What its supervisor is told of the end of host 1, which ends. The caller's to put. */
+static struct json_object *host_says_end(struct conn *governor, enum obey_end end)
+{
+    struct json_object *event = hears(&rig.host[1].owner, "ended");
+
+    alone_free(governor);
+    CU_ASSERT_EQUAL(rig.host[1].end, end);
+    CU_ASSERT_EQUAL(emu_json_true(event, "in_order"), end == OBEY_ENDED);
+    return event;
+}
+
+/* It ends in order, unless its governor says why the fabric has failed. */
+static void obeyer__is_told_why_the_fabric_has_failed(void)
+{
+    struct json_object *call, *event;
+    struct conn governor;
+
+    for (int failed = 0; failed < 2; failed++) {
+        obeys_alone(&governor);
+        call = json_add_text(json_add_number(json_object_new_object(), "call", 1), "do", "end");
+        if (failed)
+            json_add_text(call, "why", "host c: another key");
+        CU_ASSERT_EQUAL(conn_put(&governor, call), 0);
+        conn_drain(&governor, PATIENCE_MS);
+        event = host_says_end(&governor, failed ? OBEY_FAILED : OBEY_ENDED);
+        CU_ASSERT_STRING_EQUAL(emu_json_text(event, "why", "?"),
+                               failed ? "the fabric has failed: host c: another key" : "");
+        json_object_put(event);
+    }
+}
+
+static bool has_another_key(const void *ctx, char *text, size_t bytes)
+{
+    (void)ctx;
+    snprintf(text, bytes, "host a: another key");
+    return true;
+}
+
+/* Whoever ends it while it waits for its governor learns why it waits. */
+static void obeyer__that_is_stopped_unmet_says_why(void)
+{
+    struct json_object *event;
+    struct conn governor;
+
+    rig_links_why = has_another_key;
+    obeys_alone(&governor);
+    eventfd_write(rig.host[1].stop_fd, 1);
+    event = host_says_end(&governor, OBEY_SIGNALLED);
+    rig_links_why = NULL;
+    CU_ASSERT_STRING_EQUAL(emu_json_text(event, "why", "?"),
+                           "the host that governs the fabric was not met before this one was "
+                           "stopped: host a: another key");
+    json_object_put(event);
+}
+
 #define PIECES 64
 
 /* The next message that has @field, which is a number; -1: none within @most_ms. */
@@ -3164,6 +3223,8 @@ int main(void)
         CASE(connection__that_is_half_closed_or_malformed_is_answered),
         CASE(process__that_floods_harms_itself_alone),
         CASE(governor__that_does_not_read_is_waited_for),
+        CASE(obeyer__is_told_why_the_fabric_has_failed),
+        CASE(obeyer__that_is_stopped_unmet_says_why),
         CASE(pieces__are_taken_as_their_process_reads),
         CASE(governor__that_says_nonsense_is_lost),
         CASE(fault__ends_as_it_began),

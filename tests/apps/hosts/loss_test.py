@@ -237,6 +237,61 @@ class HostLossTest(unittest.TestCase):
             name == "fabemu-fabric" for _, _, name in self.inside(0))), run.text())
         return run
 
+    # How a fabric that is governed by hand ends: what it runs, what ends it, its status.
+    ENDS = {"run": ("true", lambda self, run: None, 0),
+            "failed": ("false", lambda self, run: None, 1),
+            "signal": ("sleep 600", lambda self, run: run.child.send_signal(signal.SIGTERM),
+                       128 + signal.SIGTERM),
+            "down": ("sleep 600", lambda self, run: self.on(0, self.fabemu, "down", f"{NAME}.h0"),
+                     1)}
+
+    def by_hand(self, command, *options, far=()):
+        """The run on h0, and all other hosts with more options, each started by hand."""
+        words = ("--cluster", self.cluster, "--topo", "kary:3,2", "--name", NAME)
+        run = self.on(0, self.fabemu, "run", *words, "--launch", "none", *options, "--", "sh",
+                      "-c", f"echo it goes; exec {command}")
+        return run, [self.on(host, self.fabemu, "join", *words, *far)
+                     for host in range(1, self.hosts.options.hosts)]
+
+    def test_join__ends_in_order_with_its_fabric(self):
+        cases = itertools.product(self.ENDS, (2, 3), (0, 10))
+        for way, count, loss in self.some(cases, 3):
+            with self.subTest(way=way, hosts=count, loss=loss):
+                command, end, status = self.ENDS[way]
+                self.make(count, loss=loss)
+                run, joins = self.by_hand(command)
+                self.assertTrue(run.until(lambda _: run.count("it goes")), run.text())
+                end(self, run)
+                self.assert_nothing_left(run, range(count))
+                self.assertEqual(run.child.wait(), status, run.text())
+                for join in joins:
+                    self.assertEqual(join.child.wait(), 0, join.text())
+                    self.assertEqual(join.text(), "")
+
+    def keyed_cluster(self):
+        """The cluster file, with a key."""
+        key = self.hosts.write("key", os.urandom(32), 0o600)
+        with open(self.cluster, encoding="utf-8") as f:
+            text = f.read()
+        return self.hosts.write("keyed", text.replace("key none", f"key {key}").encode(), 0o644)
+
+    def test_start__with_a_key_on_one_side_says_so_on_both_though_one_is_slow(self):
+        self.make(2)
+        run, (join,) = self.by_hand("true", "--bound", "start=3s",
+                                    far=("--cluster", self.keyed_cluster()))
+        self.assertTrue(run.until(lambda _: any(
+            name == "fabemu-fabric" for _, _, name in self.inside(0))), run.text())
+        self.kill(0, True, signal.SIGSTOP)
+        time.sleep(5)  # so long it takes to build its part
+        self.kill(0, True, signal.SIGCONT)
+        self.assertTrue(run.until(lambda _: run.child.poll() is not None), run.text())
+        self.assertIn("the fabric did not start: host h1: the other host has a key, and this one "
+                      "has none (--bound start)", run.text())
+        self.end(join)
+        self.assertIn("host h1: the host that governs the fabric was not met before this one was "
+                      "stopped: host h0: the other host has no key, and this one has", join.text())
+        self.assertEqual(join.count("waiting for it (--bound start)"), 1)
+
     def test_start__ends_when_it_is_interrupted_or_its_supervisor_dies(self):
         run = self.starts()
         run.child.send_signal(signal.SIGINT)

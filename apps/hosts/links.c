@@ -522,7 +522,8 @@ void links_warn(void *ctx)
             struct pair *pair = &links->port[p].pair[i];
             char why[128];
 
-            if (pair->warned || !emu_session_is_refused(session))
+            if (pair->warned || !emu_session_is_refused(session) ||
+                emu_session_state(session) == EMU_SESSION_REFUSED) /* it fails the start soon */
                 continue;
             pair->warned = true;
             emu_session_why(session, why, sizeof why);

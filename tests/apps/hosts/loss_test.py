@@ -265,8 +265,8 @@ class HostLossTest(unittest.TestCase):
                 self.assert_nothing_left(run, range(count))
                 self.assertEqual(run.child.wait(), status, run.text())
                 for join in joins:
-                    self.assertEqual(join.child.wait(), 0, join.text())
-                    self.assertEqual(join.text(), "")
+                    self.end(join)
+                    self.assertEqual((join.text(), join.child.returncode), ("", 0))
 
     def keyed_cluster(self):
         """The cluster file, with a key."""
@@ -285,6 +285,7 @@ class HostLossTest(unittest.TestCase):
         time.sleep(5)  # so long it takes to build its part
         self.kill(0, True, signal.SIGCONT)
         self.assertTrue(run.until(lambda _: run.child.poll() is not None), run.text())
+        self.end(run)
         self.assertIn("the fabric did not start: host h1: the other host has a key, and this one "
                       "has none (--bound start)", run.text())
         self.end(join)

@@ -277,7 +277,7 @@ class HostLossTest(unittest.TestCase):
 
     def test_start__with_a_key_on_one_side_says_so_on_both_though_one_is_slow(self):
         self.make(2)
-        run, (join,) = self.by_hand("true", "--bound", "start=3s",
+        run, (join,) = self.by_hand("true", "--bound", "start=10s",
                                     far=("--cluster", self.keyed_cluster()))
         self.assertTrue(run.until(lambda _: any(
             name == "fabemu-fabric" for _, _, name in self.inside(0))), run.text())

@@ -787,6 +787,17 @@ enum fabemu_coll {
     FABEMU_COLLS
 };
 
+/**
+ * fabemu_call_begin, fabemu_call_end - between them this process exchanges messages to form the
+ * group for a collective call of its program's. Where that stands still, the fabric names the call
+ * and the communicator, and not the messages. One call at a time: a second one replaces the first.
+ * @name: of the communicator; at most 39 bytes of it are kept. @members: of the communicator.
+ * Any thread.
+ */
+FABEMU_API void fabemu_call_begin(struct fabemu *fab, enum fabemu_coll coll, const char *name,
+                                  uint32_t members);
+FABEMU_API void fabemu_call_end(struct fabemu *fab);
+
 /* Why a collective did not run in the switches. */
 enum fabemu_why {
     FABEMU_WHY_OP,       /* a user-defined or unsupported operation */

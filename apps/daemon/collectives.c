@@ -52,6 +52,11 @@ static bool is_reduction(uint8_t kind)
     return kind == EMU_REDUCE || kind == EMU_ALLREDUCE;
 }
 
+const char *standstill_kind(uint8_t kind)
+{
+    return kind_names[kind];
+}
+
 void standstill_what(struct json_object *to, const struct emu_pending_what *what)
 {
     json_add_text(to, "kind", kind_names[what->kind]);

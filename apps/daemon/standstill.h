@@ -32,6 +32,8 @@ static inline uint64_t standstill_age(uint64_t now_ns, uint64_t since_ns)
 /** standstill_group - what @client says of group @id, or NULL. */
 const struct emu_pending_group *standstill_group(const struct client *client, uint32_t id);
 
+/** standstill_kind - what a collective of this enum emu_kind is called. */
+const char *standstill_kind(uint8_t kind);
 /** standstill_what - fields that say what a collective is, added to @to. */
 void standstill_what(struct json_object *to, const struct emu_pending_what *what);
 

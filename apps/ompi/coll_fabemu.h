@@ -135,15 +135,18 @@ mca_coll_base_module_t *coll_fabemu_comm_query(ompi_communicator_t *comm, int *p
 
 /**
  * coll_fabemu_join - make a group of @comm's members, all of them or none.
- * Collective over @comm. Sets standing: COLL_FABEMU_NOTHING or FABEMU_WHY_GROUP.
+ * Collective over @comm, in the program's @call. Sets standing: COLL_FABEMU_NOTHING or
+ * FABEMU_WHY_GROUP.
  */
-void coll_fabemu_join(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm);
+void coll_fabemu_join(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
+                      enum fabemu_coll call);
 
 /**
  * coll_fabemu_join_wide - the same for a group with a wide window; @module has joined the other.
  * Sets wide_standing: COLL_FABEMU_NOTHING or FABEMU_WHY_WINDOW.
  */
-void coll_fabemu_join_wide(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm);
+void coll_fabemu_join_wide(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
+                           enum fabemu_coll call);
 
 /**
  * coll_fabemu_slower_find - set @module->slower_from from the table of measurements (slower.def).

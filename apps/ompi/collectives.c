@@ -196,7 +196,7 @@ static int joins(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm, en
                  size_t bytes)
 {
     if (module->standing == COLL_FABEMU_FRESH)
-        coll_fabemu_join(module, comm);
+        coll_fabemu_join(module, comm, coll);
     if (module->standing != COLL_FABEMU_NOTHING)
         return module->standing;
     if (bytes >= module->slower_from[coll])
@@ -204,7 +204,7 @@ static int joins(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm, en
     if (bytes < mca_coll_fabemu_component.wide_bytes)
         return COLL_FABEMU_NOTHING;
     if (module->wide_standing == COLL_FABEMU_FRESH)
-        coll_fabemu_join_wide(module, comm);
+        coll_fabemu_join_wide(module, comm, coll);
     return module->wide_standing;
 }
 

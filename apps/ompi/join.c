@@ -122,7 +122,24 @@ static void name_group(struct fabemu_group *group, const ompi_communicator_t *co
         fabemu_group_name(group, comm->c_name);
 }
 
-void coll_fabemu_join(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm)
+/* Where that stands still, the user is told of the call, and not of our messages. */
+static void begin(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
+                  enum fabemu_coll call)
+{
+    module->passing = true; /* some functions below call others of the communicator's */
+    if (module->fab)
+        fabemu_call_begin(module->fab, call, comm->c_name, (uint32_t)ompi_comm_size(comm));
+}
+
+static void end(mca_coll_fabemu_module_t *module)
+{
+    if (module->fab)
+        fabemu_call_end(module->fab);
+    module->passing = false;
+}
+
+void coll_fabemu_join(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
+                      enum fabemu_coll call)
 {
     size_t size = (size_t)ompi_comm_size(comm);
     uint64_t *places = malloc(size * sizeof *places);
@@ -132,8 +149,7 @@ void coll_fabemu_join(mca_coll_fabemu_module_t *module, ompi_communicator_t *com
     if (!places || !nodes)
         (void)ompi_mpi_abort(comm, MPI_ERR_NO_MEM); /* going on alone would hang the peers */
 
-    /* Some functions below call others of the communicator's: those pass through us. */
-    module->passing = true;
+    begin(module, comm, call);
     if (exchange_nodes(module, comm, nodes, places))
         module->group = make_group(module, comm, nodes, fabemu_group_create);
     if (module->group) {
@@ -142,17 +158,18 @@ void coll_fabemu_join(mca_coll_fabemu_module_t *module, ompi_communicator_t *com
         nodes = NULL;
         coll_fabemu_slower_find(module, (int)size);
     }
-    module->passing = false;
+    end(module);
     name_group(module->group, comm);
     free(nodes);
     free(places);
 }
 
-void coll_fabemu_join_wide(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm)
+void coll_fabemu_join_wide(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
+                           enum fabemu_coll call)
 {
-    module->passing = true;
+    begin(module, comm, call);
     module->wide = make_group(module, comm, module->nodes, fabemu_group_create_wide);
     name_group(module->wide, comm);
     module->wide_standing = module->wide ? COLL_FABEMU_NOTHING : FABEMU_WHY_WINDOW;
-    module->passing = false;
+    end(module);
 }

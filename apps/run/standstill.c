@@ -290,6 +290,80 @@ static void print_collective(const struct printing *to, struct json_object *one)
         print_clash(to, json_object_object_get(one, "clash"));
 }
 
+/* --- calls whose communicators form groups ------------------------------------------ */
+
+static struct json_object *call_at(const struct printing *to, size_t i)
+{
+    return json_object_object_get(json_object_array_get_idx(to->attached, i), "call");
+}
+
+static bool same_call(struct json_object *a, struct json_object *b)
+{
+    return a && b && emu_json_number(a, "members", 0) == emu_json_number(b, "members", 0) &&
+           strcmp(emu_json_text(a, "kind", ""), emu_json_text(b, "kind", "")) == 0 &&
+           strcmp(emu_json_text(a, "name", ""), emu_json_text(b, "name", "")) == 0;
+}
+
+/* The nodes whose processes are in @call (@in), or are not: an array to put. */
+static struct json_object *nodes_of_call(const struct printing *to, struct json_object *call,
+                                         bool in)
+{
+    struct json_object *nodes = json_object_new_array();
+
+    for (size_t i = 0; i < count_of(to->attached); i++)
+        if (same_call(call_at(to, i), call) == in)
+            json_object_array_add(nodes,
+                                  json_object_new_int64(
+                                      emu_json_number(json_object_array_get_idx(to->attached, i),
+                                                      "node", -1)));
+    return nodes;
+}
+
+static void print_not_in_call(const struct printing *to, int64_t node)
+{
+    struct line line = {.used = 0};
+
+    add(&line, "  ");
+    add_who_fully(&line, to, node);
+    add(&line, " has not entered it");
+    add_doing(&line, to, node);
+    to->print(line.text);
+}
+
+/* Who is missing can be said where every process is a member. */
+static void print_call(const struct printing *to, struct json_object *call)
+{
+    struct json_object *came = nodes_of_call(to, call, true);
+    struct json_object *others = nodes_of_call(to, call, false);
+    int64_t members = emu_json_number(call, "members", 0);
+    struct line line = {.used = 0};
+
+    add(&line, "%s of %s (its group is being formed)", emu_json_text(call, "kind", "collective"),
+        emu_json_text(call, "name", "a communicator"));
+    add_for(&line, call);
+    add(&line, ": %zu of %lld have come, ", count_of(came), (long long)members);
+    add_list(&line, to, came);
+    to->print(line.text);
+    for (size_t i = 0; i < count_of(others) && i < RANGES; i++)
+        if (members == (int64_t)count_of(to->attached))
+            print_not_in_call(to, json_object_get_int64(json_object_array_get_idx(others, i)));
+    json_object_put(came);
+    json_object_put(others);
+}
+
+static void print_calls(const struct printing *to)
+{
+    for (size_t i = 0; i < count_of(to->attached); i++) {
+        struct json_object *call = call_at(to, i);
+        size_t first = 0;
+
+        while (first < i && !same_call(call_at(to, first), call))
+            first++;
+        if (call && first == i && emu_json_number(call, "for_ns", 0) >= OLD_NS)
+            print_call(to, call);
+    }
+}
+
 /* --- operations with one other ------------------------------------------------------ */
 
 /*
@@ -350,6 +424,15 @@ static struct json_object *old_op(struct json_object *process, const char *field
     return op && emu_json_number(op, "for_ns", 0) >= OLD_NS ? op : NULL;
 }
 
+/* Is that message one by which its sender forms a group? The program did not send it. */
+static bool is_of_call(const struct printing *to, struct json_object *message, bool mpi)
+{
+    struct json_object *sender = process_at(to, emu_json_number(message, "node", -1));
+    uint64_t tag = json_object_get_uint64(json_object_object_get(message, "tag"));
+
+    return mpi && (int32_t)tag < 0 && json_object_object_get(sender, "call");
+}
+
 /* Messages that a receive might have been meant for. */
 static void add_unexpected(struct line *line, const struct printing *to,
                            struct json_object *process, bool mpi)
@@ -357,7 +440,7 @@ static void add_unexpected(struct line *line, const struct printing *to,
     struct json_object *first = json_object_object_get(process, "first_unexpected");
     int64_t count = emu_json_number(process, "unexpected", 0);
 
-    if (!first)
+    if (!first || is_of_call(to, first, mpi))
         return;
     add(line, "; %lld message%s here that no receive has asked for, the first from ",
         (long long)count, count == 1 ? " is" : "s are");
@@ -432,6 +515,8 @@ static void print_processes(const struct printing *to)
     for (size_t i = 0, printed = 0; i < count_of(to->attached); i++) {
         struct json_object *process = json_object_array_get_idx(to->attached, i);
 
+        if (json_object_object_get(process, "call")) /* print_calls() has it */
+            continue;
         if (!old_op(process, "send") && !old_op(process, "receive"))
             continue;
         left += ++printed > LINES_MAX;
@@ -523,6 +608,7 @@ void standstill_print(struct json_object *message, void (*print)(const char *lin
 
     print_each(&to, json_object_object_get(standstill, "disagreements"), print_disagreement);
     print_each(&to, json_object_object_get(standstill, "collectives"), print_collective);
+    print_calls(&to);
     print_processes(&to);
     if (standstill_for_ns(message))
         print_absent(&to);

@@ -80,6 +80,18 @@ struct emu_pending_group {
     char name[EMU_PENDING_NAME]; /* as the program calls it; "": no name */
 };
 
+/*
+ * A collective call of the program's, while its communicator forms a group for it. The messages
+ * that this takes are none of the program's.
+ */
+struct emu_pending_call {
+    uint64_t since_ns; /* 0: there is none */
+    uint32_t members;  /* of the communicator */
+    uint8_t kind;      /* enum emu_kind */
+    uint8_t spare[3];
+    char name[EMU_PENDING_NAME]; /* of the communicator */
+};
+
 /* The members of a group do not agree on what they do: as this process has seen it first. */
 struct emu_pending_clash {
     uint32_t group;  /* id */
@@ -99,6 +111,7 @@ struct emu_pending {
     struct emu_pending_op send, receive; /* the oldest of each; get, put, atomic: as sends */
     struct emu_pending_op early;         /* the oldest of the unexpected messages */
     struct emu_pending_clash clash;
+    struct emu_pending_call call;
     struct emu_pending_group group[EMU_PENDING_GROUPS];
 };
 #define EMU_PENDING_WORDS (sizeof(struct emu_pending) / sizeof(uint64_t))

@@ -178,7 +178,8 @@ struct fabemu {
     uint32_t refs;
     pid_t pid;
 
-    /* What the fabric is told of all this: progress/pending.c; of a clash: group/stream.c. */
+    /* What the fabric is told of all this: progress/pending.c; of a clash: group/stream.c; of
+     * a call: group/coll.c. */
     struct emu_pending pending;
     uint64_t pending_moved; /* what grows with all that moves, and */
     uint32_t pending_polls; /* polls: both at the last look */

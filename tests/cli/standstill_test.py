@@ -34,6 +34,7 @@ NO_SWITCHES = ("sh", "-c", 'OMPI_MCA_coll=^fabemu exec "$@"', "sh")
 # name: (bug, options, what is run before mpirun, stands still?)
 RUNS = {
     "skip-barrier": ("skip-barrier", (), (), True),
+    "first barrier": ("first-barrier", (), (), True),
     "bcast-roots": ("bcast-roots", (), (), True),
     "reduce-roots": ("reduce-roots", (), (), True),
     "reduce-count": ("reduce-count", (), (), True),
@@ -135,6 +136,16 @@ class StandstillTest(FabemuCase):
         run = self.said("over messages", "#3 waits in a receive from rank 0, tag 7,",
                         "#0 waits in a receive from .*, in MPI_Barrier, 0 bytes at most, ")
         self.assertNotIn("have come", run.err)
+
+    def test_first_barrier_skipped(self):
+        """Its communicator has no group yet. The messages that make one are not the program's."""
+        run = self.said("first barrier",
+                        r"barrier of MPI_COMM_WORLD \(its group is being formed\), for .* s: 3 of "
+                        "4 have come, ranks 0-2$",
+                        "#3 has not entered it$",
+                        "#3 waits in a receive from rank 0, tag 7, 4 bytes at most, for .* s: "
+                        "nothing has come that matches$")
+        self.assertNotIn("MPI_All", run.err)
 
     def test_broadcast__roots_differ(self):
         self.said("bcast-roots",

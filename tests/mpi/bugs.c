@@ -2,9 +2,9 @@
 /*
  * bugs.c - programs that stand still, one for each classic bug: bugs NAME [SECONDS [FILE]].
  *
- * Each begins with a barrier that all ranks are in. Who finds out why it stands is not this
- * program. Two of them are right, and only slow: they compute for SECONDS, or until there is FILE.
- * They say so at the end.
+ * Each begins with a barrier that all ranks are in, but for first-barrier. Who finds out why it
+ * stands is not this program. Two of them are right, and only slow: they compute for SECONDS, or
+ * until there is FILE. They say so at the end.
  */
 #include <mpi.h>
 #include <signal.h>
@@ -215,6 +215,7 @@ static const struct {
     void (*run)(void);
 } bugs[] = {
     {"skip-barrier", skip_barrier},
+    {"first-barrier", skip_barrier},
     {"bcast-roots", bcast_roots},
     {"bcast-two-roots", bcast_two_roots},
     {"reduce-roots", reduce_roots},
@@ -242,7 +243,8 @@ int main(int argc, char **argv)
         seconds = atof(argv[2]);
     if (argc > 3)
         file = argv[3];
-    barrier();
+    if (argc < 2 || strcmp(argv[1], "first-barrier") != 0)
+        barrier();
     if (rank == 0)
         printf("begins\n");
     fflush(stdout);

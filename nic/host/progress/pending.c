@@ -247,7 +247,8 @@ void nic_pending_show(struct fabemu *fab, uint64_t now_ns)
 
     *pending = (struct emu_pending){.quiet_ns = pending->quiet_ns,
                                     .written_ns = now_ns,
-                                    .clash = pending->clash};
+                                    .clash = pending->clash,
+                                    .call = pending->call};
     slots_look(&look);
     peers_look(&look);
     offer_look(&look);

@@ -165,6 +165,29 @@ static void barrier__is_shown_by_its_number(void)
     peers_close(&w);
 }
 
+/* It stays while other looks come and go. A name is cut, and shown as printable text. */
+static void call__is_shown_until_it_ends(void)
+{
+    struct peers w;
+    struct emu_pending pending;
+
+    peers_open(&w, NODES, false);
+    CU_ASSERT_EQUAL(look(&w, 0, at(50)).call.since_ns, 0);
+    fabemu_call_begin(w.fab[0], FABEMU_COLLS, "no such call", NODES);
+    CU_ASSERT_EQUAL(look(&w, 0, at(50)).call.since_ns, 0);
+    fabemu_call_begin(w.fab[0], FABEMU_COLL_REDUCE, "of\ntests, a name that has more than 39 bytes",
+                      NODES);
+    look(&w, 0, at(51));
+    pending = look(&w, 0, at(52));
+    CU_ASSERT_NOT_EQUAL(pending.call.since_ns, 0);
+    CU_ASSERT_EQUAL(pending.call.kind, EMU_REDUCE);
+    CU_ASSERT_EQUAL(pending.call.members, NODES);
+    CU_ASSERT_STRING_EQUAL(pending.call.name, "of?tests, a name that has more than 39 ");
+    fabemu_call_end(w.fab[0]);
+    CU_ASSERT_EQUAL(look(&w, 0, at(53)).call.since_ns, 0);
+    peers_close(&w);
+}
+
 /* Two members broadcast in the same place: each is told of the other, at once. */
 static void broadcast__of_two_roots_is_a_clash(void)
 {
@@ -227,12 +250,20 @@ static bool group_is_sane(const struct emu_pending_group *group, uint64_t now_ns
             (what_is_sane(&group->what) && group->number && group->number <= group->begun));
 }
 
+static bool call_is_sane(const struct emu_pending_call *call, uint64_t now_ns)
+{
+    return call->since_ns <= now_ns && name_is_sane(call->name) &&
+           (!call->since_ns ||
+            (call->kind >= EMU_MULTICAST && call->kind < EMU_KINDS && call->members <= NODES));
+}
+
 static bool is_sane(const struct emu_pending *pending, uint64_t now_ns)
 {
     const struct emu_pending_clash *clash = &pending->clash;
     bool sane = pending->groups <= EMU_PENDING_GROUPS && op_is_sane(&pending->send, now_ns) &&
                 op_is_sane(&pending->receive, now_ns) && op_is_sane(&pending->early, now_ns) &&
-                pending->quiet_ns <= now_ns && pending->written_ns <= now_ns;
+                pending->quiet_ns <= now_ns && pending->written_ns <= now_ns &&
+                call_is_sane(&pending->call, now_ns);
 
     if (clash->node != EMU_PENDING_ANY)
         sane = sane && clash->node < NODES && what_is_sane(&clash->mine) &&
@@ -270,6 +301,7 @@ static const struct test_case cases[] = {
     CASE(receive__begins_anew_in_the_same_request),
     CASE(send__waits_for_its_receive),
     CASE(barrier__is_shown_by_its_number),
+    CASE(call__is_shown_until_it_ends),
     CASE(broadcast__of_two_roots_is_a_clash),
     CASE(read__believes_nothing),
     {0},

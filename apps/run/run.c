@@ -6,7 +6,7 @@
  * process and of the command, adopter of whatever the command leaves behind.
  * It sleeps in poll() for signals, the fabric's events and the next deadline:
  *
- *   RUNNING --(a node died, the fabric died, an interrupt)--> ENDING
+ *   RUNNING --(a node died, the fabric died, an interrupt, a standstill)--> ENDING
  *   ENDING   the command may end by itself          -- bound end  --> TERM
  *   TERM     SIGTERM to all that it started         -- bound term --> KILL
  *   KILL     SIGKILL to these, SIGTERM to itself    -- bound last --> LAST
@@ -71,6 +71,7 @@ struct run {
     int interrupted;  /* the signal that asked for the end */
     bool failed;      /* a node died: the run failed, whatever the command says */
     bool fabric_lost; /* the fabric ended before the command */
+    bool stood_still; /* and was ended for that */
     size_t deaths;    /* nodes that died before the run began to end */
     /* descendants that are not the run's: from before it (a script's that said exec), the page's */
     pid_t before[65];
@@ -139,6 +140,20 @@ static void on_host_lost(struct run *run, struct json_object *event)
         begin_ending(run);
 }
 
+/* Who stands still does not end by itself: with :end its processes get SIGTERM at once. */
+static void on_standstill(struct run *run, struct json_object *event)
+{
+    bool runs = run->phase == RUNNING && !run->command_done;
+
+    standstill_event(&run->standstill, event, runs);
+    if (!runs || !run->standstill.said || !run->standstill.ends_run)
+        return;
+    say("ending the run, which stands still (--standstill …:end); exit status %d", EXIT_STANDSTILL);
+    run->stood_still = true;
+    begin_ending(run);
+    run->hurried = true;
+}
+
 static void on_event(struct run *run, struct json_object *event)
 {
     const char *what = emu_json_text(event, "event", "");
@@ -162,7 +177,7 @@ static void on_event(struct run *run, struct json_object *event)
         say("node %lld was cut off: its process does not take its segments (stopped?)",
             (long long)emu_json_number(event, "node", -1));
     } else if (strcmp(what, "standstill") == 0) {
-        standstill_event(&run->standstill, event, run->phase == RUNNING && !run->command_done);
+        on_standstill(run, event);
     } else if (strcmp(what, "disagreement") == 0) {
         standstill_disagreement(event);
     }
@@ -412,6 +427,8 @@ static int exit_status(const struct run *run)
         return EXIT_FAILURE;
     status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
     return status == 0 && run->failed ? EXIT_FAILURE : status;
+    if (run->stood_still)
+        return EXIT_STANDSTILL;
 }
 
 /*
@@ -493,22 +510,31 @@ static const struct options_command run_command = {
     .command_follows = true,
 };
 
-/* How long, in nanoseconds; "off" is 0. */
+/* "5", "5s", "5s:end", "off". */
 static bool read_standstill(void *into, const char *value, const char **right)
 {
-    int64_t *ret = into;
+    struct standstill *ret = into;
     uint64_t seconds = 0;
+    char text[16];
+    size_t bytes = strcspn(value, ":");
 
-    *right = "a number of seconds from 1 to 86400, or off";
-    if (strcmp(value, "off") != 0 && !options_count(value, 1, 86400, &seconds))
-        return false;
-    *ret = (int64_t)seconds * 1000000000;
+    *right = "a number of seconds from 1 to 86400, such as 5 or 5s, with :end behind it to end the "
+             "run, as in 5s:end; or off";
+    if (strcmp(value, "off") != 0) {
+        snprintf(text, sizeof text, "%.*s",
+                 (int)(bytes && value[bytes - 1] == 's' ? bytes - 1 : bytes), value);
+        if (bytes >= sizeof text || !options_count(text, 1, 86400, &seconds) ||
+            (value[bytes] && strcmp(value + bytes, ":end") != 0))
+            return false;
+    }
+    ret->after_ns = (int64_t)seconds * 1000000000;
+    ret->ends_run = value[bytes] == ':';
     return true;
 }
 
 static const struct options_own run_own[] = {
-    {"standstill", "SECONDS|off", "say who waits for whom after so long without movement (5)",
-     read_standstill},
+    {"standstill", "SECONDS[:end]|off",
+     "say who waits for whom after so long without movement (5), and end the run", read_standstill},
 };
 
 static int check_operands(const struct options *options, int argc, char **argv)
@@ -602,8 +628,7 @@ static void become_supervisor(struct run *run, struct command_signals *before)
 int run_main(int argc, char **argv)
 {
     struct run run = {.start_ms = emu_now_ms(), .standstill.after_ns = STANDSTILL_AFTER_NS};
-    const struct options_owns owns = {run_own, sizeof run_own / sizeof run_own[0],
-                                      &run.standstill.after_ns};
+    const struct options_owns owns = {run_own, sizeof run_own / sizeof run_own[0], &run.standstill};
     struct fabric_config config;
     struct topo_graph *graph;
     struct options options;

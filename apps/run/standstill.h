@@ -17,6 +17,7 @@ struct json_object;
  * is said once each time, and after twice the time at the next.
  */
 struct standstill {
+    bool ends_run;            /* the run ends when it is said */
     struct json_object *last; /* the fabric's last event of it; NULL: something moves */
     int64_t after_ns;         /* it is said after so long; 0: never */
     bool said;

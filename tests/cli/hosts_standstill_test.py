@@ -156,6 +156,16 @@ class HostsStandstillTest(FabemuCase):
                 self.end(run)
                 self.assertRegex("".join(run.lines), rf"host {far} +up, 2 nodes\n")
 
+    def test_end_on_standstill(self):
+        """Ranks on both hosts end, and the run, with its report and a status of its own."""
+        run = self.start_job("--standstill", f"{SAYS_S}s:end")
+        run.wait(PATIENCE_S)
+        run.reader.join()
+        text = "".join(run.lines)
+        self.assertEqual(run.returncode, 124, text)
+        self.assertIn("3 of 4 have come, ranks 0-2", text)
+        self.assertRegex(text, rf"host {self.wire.name(1)} +up, 2 nodes\n")
+
     def test_report_is_not_before_processes_on_the_far_host_have_ended(self):
         """The command is over, and the supervisor is no parent of theirs: they are told of the
         end, and have a moment to take it in."""

@@ -35,6 +35,7 @@ NO_SWITCHES = ("sh", "-c", 'OMPI_MCA_coll=^fabemu exec "$@"', "sh")
 RUNS = {
     "skip-barrier": ("skip-barrier", (), (), True),
     "first barrier": ("first-barrier", (), (), True),
+    "ends": ("skip-barrier", ("--standstill", f"{SAYS_S}s:end"), (), False),
     "bcast-roots": ("bcast-roots", (), (), True),
     "reduce-roots": ("reduce-roots", (), (), True),
     "reduce-count": ("reduce-count", (), (), True),
@@ -146,6 +147,15 @@ class StandstillTest(FabemuCase):
                         "#3 waits in a receive from rank 0, tag 7, 4 bytes at most, for .* s: "
                         "nothing has come that matches$")
         self.assertNotIn("MPI_All", run.err)
+
+    def test_end(self):
+        """The run ends by itself: with its report, and a status of its own."""
+        run = self.said("ends", self.BARRIER + "ranks 0-2$", "#3 has not entered it",
+                        "ending the run, which stands still .*; exit status 124$")
+        self.assertEqual(run.status, 124, run.err)
+        self.assertIn("\n  command      exit status 124 after ", run.err)
+        self.assertNotIn("interrupted", run.err)
+        self.assertNotIn("died", run.err)
 
     def test_broadcast__roots_differ(self):
         self.said("bcast-roots",
@@ -372,7 +382,8 @@ class StandstillTest(FabemuCase):
                     self.assertTrue(done.stdout.isascii(), done.stdout)
 
     def test_wrong_option(self):
-        for value in ("0", "x", "-1", ""):
+        for value in ("0", "x", "-1", "", "5m", "s", "5:", "5:ends", "off:end", ":end",
+                      "5s:end:end", "1" * 40):
             self.one_line(self.fabemu("run", "--standstill", value, "--", "true"), 2,
                           "--standstill", "or off")
 

@@ -118,7 +118,8 @@ bool procs_how_it_ended(pid_t pid, int end_fd, bool exits, char *how, size_t how
     }
     if (end_fd < 0 || !read_stat(pid, &proc) || proc.state != 'Z') /* its parent was quicker */
         snprintf(how, how_bytes,
-                 exits ? "exited without detaching" : "ended without detaching (killed?)");
+                 exits ? "exited without detaching"
+                       : "ended without detaching: it was killed, or called _exit()");
     else if (WIFSIGNALED(proc.exit_code))
         snprintf(how, how_bytes, "killed by signal %d", WTERMSIG(proc.exit_code));
     else

@@ -9,7 +9,6 @@ docs/control.md, so that neither Open MPI nor the provider is needed.
     tests/cli/life_test.py --fabemu build/fabemu [unittest options]
 """
 import contextlib
-import errno
 import json
 import os
 import pty
@@ -23,7 +22,7 @@ import sys
 import time
 import unittest
 
-from cli_kit import ATTACH, END_S, FabemuCase, Client, alive, main, stat_of, until
+from cli_kit import ATTACH, END_S, FabemuCase, Client, alive, main, stat_of, stopped, until
 
 JOB = f"ATTACH = {ATTACH!r}\n" + r'''
 import json, signal, socket, sys
@@ -147,7 +146,8 @@ class LifeTest(FabemuCase):
         os.kill(ranks[1], signal.SIGKILL)
         err = self.ends(run, ranks.values(), since)
         self.assertRegex(err, rf"fabemu: node 1 \(pid {ranks[1]}, python[\d.]*\) died: "
-                              r"(killed by signal 9|ended without detaching \(killed\?\))"
+                              r"(killed by signal 9|ended without detaching: it was killed, or "
+                              r"called _exit\(\))"
                               "; ending the run")
         self.assertNotEqual(run.returncode, 0)
         with open(path) as f:
@@ -479,6 +479,26 @@ class LifeTest(FabemuCase):
         self.assertTrue(until(lambda: self.status("u")["report"]["died"]))
         self.assertRegex(self.status("u")["report"]["died"][0]["how"],
                          r"^exited (with status 0 )?without detaching$")
+
+    def test_exit_of_which_nobody_told__may_be_a_kill_or_not(self):
+        """Its parent has reaped it before the fabric looks: its status is gone."""
+        path = self.up()
+        fabric = self.status("u")["pid"]
+        script = ('import os, socket, sys\ns = socket.socket(socket.AF_UNIX)\n'
+                  f's.connect(sys.argv[1])\ns.sendall({ATTACH!r})\ns.recv(65536)\n'
+                  'print(flush=True)\nsys.stdin.read()\nos._exit(0)\n')
+        process = subprocess.Popen([sys.executable, "-c", script, path], stdin=subprocess.PIPE,
+                                   stdout=subprocess.PIPE)
+        process.stdout.readline()
+        os.kill(fabric, signal.SIGSTOP)
+        try:
+            self.assertTrue(until(lambda: stopped(fabric)))
+            process.communicate()
+        finally:
+            os.kill(fabric, signal.SIGCONT)
+        self.assertTrue(until(lambda: self.status("u")["report"]["died"]))
+        self.assertEqual(self.status("u")["report"]["died"][0]["how"],
+                         "ended without detaching: it was killed, or called _exit()")
 
     def test_closed_connection__frees_the_node_before_it_is_known_how_it_ended(self):
         path = self.up()

@@ -183,7 +183,7 @@ class MpiLifeTest(FabemuCase):
                            os.path.join(self.build, "quitter"))
         self.assertNotEqual(done.returncode, 0)
         self.assertRegex(done.stderr, r"quitter\) died: exited (with status 0 )?without detaching")
-        self.assertNotIn("killed?", done.stderr)
+        self.assertNotIn("killed", done.stderr)
 
     def test_spawn__reaches_those_who_come_after_others(self):
         for profile in ("oq2004", "qsnet3"):

@@ -798,6 +798,18 @@ FABEMU_API void fabemu_call_begin(struct fabemu *fab, enum fabemu_coll coll, con
                                   uint32_t members);
 FABEMU_API void fabemu_call_end(struct fabemu *fab);
 
+/**
+ * fabemu_uses - how many calls of fabemu_attach() of this process share @fab and are not detached.
+ * Any thread.
+ */
+FABEMU_API uint32_t fabemu_uses(struct fabemu *fab);
+
+/**
+ * fabemu_outside - for the report: messages of this process do not pass the fabric.
+ * @why: one line. Errors: the fabric's. Any thread.
+ */
+FABEMU_API int fabemu_outside(struct fabemu *fab, const char *why);
+
 /* Why a collective did not run in the switches. */
 enum fabemu_why {
     FABEMU_WHY_OP,       /* a user-defined or unsupported operation */

@@ -43,6 +43,7 @@ struct client {
     bool frozen;                 /* a fault has stopped it, and has not let it go on */
     bool captures;               /* the fabric's capture is its */
     bool exits;                  /* it has said that it ends, by itself and without detaching */
+    bool outside;                /* its MPI messages do not pass the fabric: counted once */
     struct daemon_query *asks;   /* that its last request waits for; NULL: none */
     struct json_object *request; /* that one */
     uint64_t asked;              /* number of the query that it waits for */

@@ -45,9 +45,11 @@ struct daemon_waits {
 /* What the control socket saw since the start. */
 struct daemon_record {
     struct daemon_waits waits;
-    uint64_t attaches; /* that were granted */
-    uint64_t refused;  /* because every node was taken */
-    uint64_t cut_off;  /* processes that did not take their segments */
+    uint64_t attaches;     /* that were granted */
+    uint64_t refused;      /* because every node was taken */
+    uint64_t outside;      /* processes whose MPI messages do not pass the fabric, */
+    char outside_why[200]; /* as the first of them has said */
+    uint64_t cut_off;      /* processes that did not take their segments */
     /* goodbyes of leaving processes that were not complete in time */
     uint64_t unheard;
     uint32_t peak;                                /* nodes attached at the same time, at most */
@@ -78,10 +80,9 @@ enum daemon_end {
  * daemon_serve - serve until somebody asks for the end, or the owner dies.
  *
  * The owner's connection is a client like the others that gets the events
- * "ready", "node_died", "refused", "cut_off", "frozen" and, last, "ended" with the report.
- * Returns enum daemon_end, or a negative errno, and then owner_fd is still the caller's; @error has
- * a line if it is the schedule of faults that cannot be. Thread:
- * the fabric's manager.
+ * "ready", "node_died", "refused", "outside", "cut_off", "frozen" and, last, "ended" with the
+ * report. Returns enum daemon_end, or a negative errno, and then owner_fd is still the caller's;
+ * @error has a line if it is the schedule of faults that cannot be. Thread: the fabric's manager.
  */
 int daemon_serve(struct fabric *fabric, const struct daemon_config *config, char *error,
                  size_t error_bytes);

@@ -186,6 +186,34 @@ static void request_exits(struct daemon *daemon, struct client *client, struct j
     daemon_send(daemon, client, conn_ok());
 }
 
+/* A process says what a line of text shows: none of its bytes may be more than that. */
+static void copy_printable(char *to, size_t bytes, const char *from)
+{
+    snprintf(to, bytes, "%s", from);
+    for (char *at = to; *at; at++)
+        if (*at < ' ' || *at > '~')
+            *at = '?';
+}
+
+/* Sent by the Open MPI component: Open MPI has chosen something else to carry its messages. */
+static void request_outside(struct daemon *daemon, struct client *client,
+                            struct json_object *request)
+{
+    struct daemon_record *record = &daemon->record;
+
+    if (client->node < 0) {
+        daemon_reply_error(daemon, client, -ENOTCONN, "this connection has not attached");
+        return;
+    }
+    if (!client->outside && !record->outside++) {
+        copy_printable(record->outside_why, sizeof record->outside_why,
+                       emu_json_text(request, "why", ""));
+        daemon_tell_owner(daemon, json_add_text(conn_event("outside"), "why", record->outside_why));
+    }
+    client->outside = true;
+    daemon_send(daemon, client, conn_ok());
+}
+
 /* An array: what each host has done of it all, and what has passed over its links. */
 struct json_object *daemon_report(struct daemon *daemon)
 {
@@ -291,6 +319,7 @@ static const struct request {
     {"attach", request_attach, AT_ONCE},
     {"detach", request_detach, AT_ONCE},
     {"exits", request_exits, AT_ONCE},
+    {"outside", request_outside, AT_ONCE},
     {"group_create", daemon_group_create, AT_ONCE},
     {"group_join", daemon_group_join, AT_ONCE},
     {"group_leave", daemon_group_leave, AT_ONCE},

@@ -10,8 +10,10 @@
  */
 #include "coll_fabemu.h"
 
+#include "ompi/mca/pml/base/base.h"
 #include "opal/util/output.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,6 +23,29 @@
 
 static int component_register(void);
 static int component_close(void);
+/*
+ * Open MPI has chosen by now what carries its messages, and MPI_Init fails next where that does not
+ * reach the peers. Our provider has attached before us, if it was chosen.
+ */
+static void check_messages(struct fabemu *fab)
+{
+    const char *pml = mca_pml_base_selected_component.pmlm_version.mca_component_name;
+    char why[200];
+
+    if (fabemu_uses(fab) > 1)
+        return;
+    if (strcmp(pml, "cm") == 0)
+        snprintf(why, sizeof why,
+                 "Open MPI has chosen another mtl than ofi, or another libfabric provider than "
+                 "fabemu; see FI_PROVIDER, OMPI_MCA_mtl*, and mpirun's --mca");
+    else
+        snprintf(why, sizeof why,
+                 "Open MPI sends them by pml %s, and not by cm; see OMPI_MCA_pml, mpirun's --mca "
+                 "pml, and Open MPI's files of parameters",
+                 pml);
+    fabemu_outside(fab, why); /* an error: the fabric has ended, and says so by itself */
+}
+
 static int component_init_query(bool progress_threads, bool mpi_threads);
 
 struct coll_fabemu_component mca_coll_fabemu_component = {
@@ -106,6 +131,8 @@ static int component_init_query(bool progress_threads, bool mpi_threads)
                     "fabemu: not attached to the fabric at %s, so collectives with this process "
                     "run outside the switches: %s",
                     path, *why ? why : strerror(-err));
+    } else {
+        check_messages(me->fab);
     }
     return OMPI_SUCCESS;
 }

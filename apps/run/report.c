@@ -214,6 +214,15 @@ void report_traffic(struct json_object *report, const struct fabric_totals *tota
                            COUNTS(combined, totals->combined, totals->results, totals->multicasts));
 }
 
+/* NULL: no process has said that its messages pass elsewhere. */
+static struct json_object *outside(const struct daemon_record *record)
+{
+    if (!record->outside)
+        return NULL;
+    return json_add_text(json_add_number(json_object_new_object(), "processes", record->outside),
+                         "why", record->outside_why);
+}
+
 struct json_object *report_build(struct fabric *fabric, const struct fabric_config *config,
                                  const struct daemon_record *record)
 {
@@ -256,6 +265,7 @@ struct json_object *report_build(struct fabric *fabric, const struct fabric_conf
     json_object_object_add(report, "processes",
                            COUNTS(processes, record->attaches, record->peak, record->refused,
                                   record->cut_off, record->died, record->unheard));
+    json_object_object_add(report, "outside", outside(record));
     json_object_object_add(report, "died", deaths(record));
     return report;
 }
@@ -387,6 +397,14 @@ static void print_programs(FILE *out, struct json_object *programs, double facto
     if (unseen)
         fprintf(out, "               what %lld process%s waited cannot be seen from here\n", unseen,
                 unseen == 1 ? "" : "es");
+}
+
+static void print_outside(FILE *out, struct json_object *one)
+{
+    if (one)
+        fprintf(out, "  outside      MPI messages of %lld process%s do not pass the fabric: %s\n",
+                number(one, "processes"), number(one, "processes") == 1 ? "" : "es",
+                text(one, "why"));
 }
 
 static void print_deaths(FILE *out, struct json_object *report)
@@ -561,6 +579,7 @@ void report_print(FILE *out, struct json_object *report)
         print_collective(out, coll_names[coll],
                          member(member(report, "collectives"), coll_names[coll]));
     comm_print(out, member(report, "communication"));
+    print_outside(out, member(report, "outside"));
     timeline_print(out, member(report, "timeline"));
     print_faults(out, report);
     report_print_hosts(out, report);

@@ -173,6 +173,8 @@ static void on_event(struct run *run, struct json_object *event)
     } else if (strcmp(what, "refused") == 0) {
         snprintf(run->refused, sizeof run->refused, "%s", emu_json_text(event, "error", ""));
         say("%s", run->refused);
+    } else if (strcmp(what, "outside") == 0) {
+        say("MPI messages do not pass the fabric: %s", emu_json_text(event, "why", ""));
     } else if (strcmp(what, "cut_off") == 0) {
         say("node %lld was cut off: its process does not take its segments (stopped?)",
             (long long)emu_json_number(event, "node", -1));

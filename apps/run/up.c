@@ -69,6 +69,8 @@ static void on_event(struct up *up, struct host *host, struct json_object *event
             emu_json_text(event, "why", "?"));
     } else if (up->options->foreground && strcmp(what, "host_knock") == 0) {
         say(LINKS_KNOCK, emu_json_text(event, "name", "?"), emu_json_text(event, "why", "?"));
+    } else if (up->options->foreground && strcmp(what, "outside") == 0) {
+        say("MPI messages do not pass the fabric: %s", emu_json_text(event, "why", ""));
     } else if (up->options->foreground && strcmp(what, "refused") == 0) {
         say("%s", emu_json_text(event, "error", ""));
     } else if (up->options->foreground && strcmp(what, "standstill") == 0) {

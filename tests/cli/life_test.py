@@ -9,6 +9,7 @@ docs/control.md, so that neither Open MPI nor the provider is needed.
     tests/cli/life_test.py --fabemu build/fabemu [unittest options]
 """
 import contextlib
+import errno
 import json
 import os
 import pty
@@ -479,6 +480,18 @@ class LifeTest(FabemuCase):
         self.assertTrue(until(lambda: self.status("u")["report"]["died"]))
         self.assertRegex(self.status("u")["report"]["died"][0]["how"],
                          r"^exited (with status 0 )?without detaching$")
+
+    def test_messages_outside__are_counted_by_process(self):
+        path = self.up()
+        clients, _ = self.attached(path, 2)
+        stranger = self.client(path)
+        self.assertEqual(stranger.ask("outside", why="x")["errno"], errno.ENOTCONN)
+        for client in (*clients, clients[0]):
+            self.assertTrue(client.ask("outside", why="by\x1b[2Jtests" + "s" * 300)["ok"])
+        told = self.status("u")["report"]["outside"]
+        self.assertEqual(told["processes"], 2)
+        self.assertRegex(told["why"], r"^by\?\[2Jtestss{100,200}$")
+        self.assertTrue(clients[1].ask("outside")["ok"])
 
     def test_exit_of_which_nobody_told__may_be_a_kill_or_not(self):
         """Its parent has reaped it before the fabric looks: its status is gone."""

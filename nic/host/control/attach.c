@@ -285,6 +285,28 @@ int fabemu_attach(struct fabemu **ret, const char *socket_path)
     return err;
 }
 
+uint32_t fabemu_uses(struct fabemu *fab)
+{
+    uint32_t refs;
+
+    pthread_mutex_lock(&registry_lock);
+    refs = fab->refs;
+    pthread_mutex_unlock(&registry_lock);
+    return refs;
+}
+
+int fabemu_outside(struct fabemu *fab, const char *why)
+{
+    struct json_object *request = json_object_new_object(), *reply = NULL;
+    int err;
+
+    json_object_object_add(request, "cmd", json_object_new_string("outside"));
+    json_object_object_add(request, "why", json_object_new_string(why));
+    err = nic_control_ask(fab->control, request, &reply);
+    json_object_put(reply);
+    return err;
+}
+
 void fabemu_detach(struct fabemu *fab)
 {
     uint32_t unheard;

@@ -58,9 +58,26 @@ static void remove_orphans(const char *dir)
         closedir(entries);
 }
 
+/*
+ * Open MPI keeps its session in ompi.HOST.UID there. Each mpirun makes that folder and removes it
+ * when it finds it empty, so of several at once one may fail with "File exists". A folder that has
+ * another one in it stays.
+ */
+static void make_session(const char *path, const char *host)
+{
+    char session[1024 + 256];
+    const char *const parts[] = {"", "/keep"};
+
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        snprintf(session, sizeof session, "%s/ompi.%s.%u%s", path, host, (unsigned)geteuid(),
+                 parts[i]);
+        mkdir(session, 0700); /* without it mpirun makes its own */
+    }
+}
+
 int scratch_make(const char *path)
 {
-    char dir[1024];
+    char dir[1024], host[256] = "";
 
     snprintf(dir, sizeof dir, "%s", path);
     char *slash = strrchr(dir, '/');
@@ -69,5 +86,12 @@ int scratch_make(const char *path)
         remove_orphans(dir);
     }
     scratch_remove(path);
-    return mkdir(path, 0700) < 0 ? -errno : 0;
+    if (mkdir(path, 0700) < 0)
+        return -errno;
+    if (gethostname(host, sizeof host - 1) < 0)
+        return 0;
+    make_session(path, host);
+    host[strcspn(host, ".")] = '\0'; /* Open MPI leaves the domain out, unless told to keep it */
+    make_session(path, host);
+    return 0;
 }

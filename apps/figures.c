@@ -16,6 +16,7 @@
 #include "apps/figures_build.h"
 #include "apps/run/run.h"
 #include "apps/cli/say.h"
+#include "apps/run/procs.h"
 
 #define DEBIAN_PYTHON "/usr/bin/python3"
 
@@ -47,9 +48,13 @@ static bool find_runner(char *ret, size_t ret_bytes, const char *exe)
 int figures_main(int argc, char **argv)
 {
     char exe[PATH_MAX - 64]; /* leaves room for what is appended */
-    char runner[PATH_MAX];
+    char runner[PATH_MAX], error[256];
     ssize_t bytes = readlink("/proc/self/exe", exe, sizeof exe - 1);
 
+    if (procs_check(error, sizeof error)) {
+        say("%s", error);
+        return EXIT_FAILURE;
+    }
     exe[bytes > 0 ? bytes : 0] = '\0';
     if (!find_runner(runner, sizeof runner, exe)) {
         say("the runner is not there: %s; run fabemu from its build folder, or install it",

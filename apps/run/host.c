@@ -356,7 +356,9 @@ int host_start(struct host *ret, const struct fabric_config *config, const struc
     int listen_fd;
 
     *ret = (struct host){.conn = {.fd = -1}, .bounds = config->bounds};
-    int err = paths_listen(&ret->socket, &listen_fd, config->name, error, error_bytes);
+    int err = procs_check(error, error_bytes);
+    if (!err)
+        err = paths_listen(&ret->socket, &listen_fd, config->name, error, error_bytes);
     if (err)
         return err;
     err = fork_host(ret, config, listen_fd, plan, error, error_bytes);

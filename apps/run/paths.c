@@ -226,13 +226,25 @@ static int clear_path(const char *path, const char *name, char *error, size_t er
     return 0;
 }
 
+/*
+ * What to do where no socket can be made. Fabrics on several hosts use a folder that every host can
+ * name, so a variable does not move theirs.
+ */
+static const char *remedy(const char *name)
+{
+    return is_of_hosts(name) ? "make room in its folder, and let it be written to"
+                             : "set XDG_RUNTIME_DIR to a directory of your own that has room and "
+                               "can be written to";
+}
+
 /* It gets its name when it listens: who finds it there is not refused. Called with the directory
  * locked. */
-static int bind_socket(struct paths_socket *ret, const char *path, char *error, size_t error_bytes)
+static int bind_socket(struct paths_socket *ret, const char *path, const char *name, char *error,
+                       size_t error_bytes)
 {
     struct sockaddr_un addr = {.sun_family = AF_UNIX};
     struct stat st;
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), err = 0;
 
     if (fd < 0)
         return fail(-errno, error, error_bytes, "no socket: %s", strerror(errno));
@@ -250,9 +262,11 @@ static int bind_socket(struct paths_socket *ret, const char *path, char *error, 
     return fd;
 
 unlink_path:
+    err = errno;
     unlink(addr.sun_path);
 close_fd:
-    fail(0, error, error_bytes, "cannot listen on %s: %s", path, strerror(errno));
+    err = err ? err : errno;
+    fail(0, error, error_bytes, "cannot listen on %s (%s); %s", path, strerror(err), remedy(name));
     close(fd);
     return -EIO;
 }
@@ -272,7 +286,7 @@ int paths_listen(struct paths_socket *ret, int *fd, const char *name, char *erro
         err = clear_path(path, name, error, error_bytes);
     }
     if (!err) {
-        *fd = bind_socket(ret, path, error, error_bytes);
+        *fd = bind_socket(ret, path, name, error, error_bytes);
         err = *fd < 0 ? *fd : 0;
     }
     close(lock); /* unlocks */

@@ -17,7 +17,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "apps/cli/say.h"
 #include "emu/now.h"
+
+int procs_check(char *error, size_t error_bytes)
+{
+    if (access("/proc/self/exe", F_OK) == 0)
+        return 0;
+    return fail(-ENOENT, error, error_bytes,
+                "/proc/self/exe is missing: fabemu finds its own files and the processes of a run "
+                "in /proc; mount it: mount -t proc proc /proc");
+}
 
 struct proc {
     pid_t pid;

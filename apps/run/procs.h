@@ -12,6 +12,12 @@
 
 #define PROCS_MAX 4096 /* processes that one look finds, at most */
 
+/**
+ * procs_check - can processes be seen? Errors: -ENOENT, one line in @error: /proc is not mounted,
+ * as in a chroot. Without it no process that a run leaves behind is found.
+ */
+int procs_check(char *error, size_t error_bytes);
+
 /** procs_name - the kernel's name of @pid, "?" if it is gone. */
 void procs_name(pid_t pid, char *name, size_t name_bytes);
 

@@ -596,7 +596,8 @@ static int run_on(struct run *run, const struct fabric_config *config, struct pl
         setenv("XDG_RUNTIME_DIR", run->runtime_dir, 1);
     scratch_path(run->scratch, sizeof run->scratch, run->host.socket.path, getpid());
     if (scratch_make(run->scratch))
-        say("cannot create %s: %s", run->scratch, strerror(errno));
+        say("cannot create %s (%s); set XDG_RUNTIME_DIR to a directory of your own that has room",
+            run->scratch, strerror(errno));
     hosts_socket_anywhere(path, sizeof path, run->host.socket.path);
     if (command_environment(plan->host.hosts ? path : run->host.socket.path, mark, run->scratch,
                             error, sizeof error))

@@ -183,6 +183,31 @@ class CliTest(FabemuCase):
             self.assertIn(":SYSTEM_DEFAULT", once)
             self.assertEqual("/mine " in once, bool(before))
 
+    def with_mounts(self, line, *args):
+        """fabemu @args after the shell's @line, which mounts what nobody else sees; $D is a folder
+        for sockets."""
+        words = ["unshare", "--mount", "sh", "-ec"]
+        if subprocess.run([*words, "mount -t tmpfs none /mnt"], capture_output=True).returncode:
+            self.skipTest("this machine does not let us mount")
+        return subprocess.run([*words, line + ' exec "$@"', "sh", self.command, *args],
+                              env={**self.env, "D": self.dir}, text=True, capture_output=True,
+                              timeout=60)
+
+    def test_proc_missing__says_so(self):
+        self.up("e")
+        for args in (("run", "--", "true"), ("up", "x"), ("env", "e"), ("figures",)):
+            with self.subTest(args=args):
+                self.one_line(self.with_mounts("mount -t tmpfs none /proc;", *args), 1,
+                              "/proc/self/exe is missing", "mount -t proc proc /proc")
+
+    def test_folder_that_takes_no_socket__says_what_to_do(self):
+        for mounts in ('mkdir -m 700 "$D/fabemu"; mount --bind "$D" "$D"; '
+                       'mount -o remount,bind,ro "$D";',
+                       'mount -t tmpfs -o nr_inodes=2 none "$D"; mkdir -m 700 "$D/fabemu";'):
+            with self.subTest(mounts=mounts):
+                self.one_line(self.with_mounts(mounts, "run", "--", "true"), 1,
+                              "cannot listen on", "; set XDG_RUNTIME_DIR to a directory")
+
     def test_runtime_dir__needs_no_tidy_path(self):
         done = self.fabemu("up", "dir", env={**self.env, "XDG_RUNTIME_DIR": self.dir + "//"})
         self.assertIn(f"socket {self.socket_path('dir')}\n", done.stdout)

@@ -83,11 +83,25 @@ static void set(void *context, const char *name, const char *value)
     setenv(name, value, 1);
 }
 
-int command_environment(const char *socket_path, const char *mark, const char *scratch, char *error,
-                        size_t error_bytes)
+/*
+ * mpirun refuses --nooversubscribe, and --map-by X:NOOVERSUBSCRIBE, beside a variable that allows
+ * it: where COMMAND says so itself, the user has decided.
+ */
+static void decide_oversubscribe(char **argv)
 {
+    for (char **word = argv; *word; word++)
+        if (strcasestr(*word, "nooversubscribe"))
+            setenv("OMPI_MCA_rmaps_base_oversubscribe", "0", 1);
+}
+
+int command_environment(char **argv, const char *socket_path, const char *mark, const char *scratch,
+                        char *error, size_t error_bytes)
+{
+    const char *tmpdir = getenv("OMPI_MCA_orte_tmpdir_base");
+
     setenv(COMMAND_MARK, mark, 1);
-    setenv("OMPI_MCA_orte_tmpdir_base", scratch, 0); /* unless the user chose one */
+    setenv("OMPI_MCA_orte_tmpdir_base", scratch, !tmpdir || !*tmpdir); /* the user may choose one */
+    decide_oversubscribe(argv);
     return env_each(socket_path, set, NULL, error, error_bytes);
 }
 

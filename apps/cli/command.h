@@ -16,11 +16,11 @@ int command_check(const char *name);
 
 /**
  * command_environment - set this process's environment for the fabric at @socket_path.
- * @mark: tells the processes of this run. @scratch: folder for temporary files.
+ * @argv: the command. @mark: tells the processes of this run. @scratch: folder for temporary files.
  * Errors: as env_each().
  */
-int command_environment(const char *socket_path, const char *mark, const char *scratch, char *error,
-                        size_t error_bytes);
+int command_environment(char **argv, const char *socket_path, const char *mark, const char *scratch,
+                        char *error, size_t error_bytes);
 
 /* What a supervisor changes about signals, and the command gets back. */
 struct command_signals {

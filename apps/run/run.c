@@ -427,10 +427,10 @@ static int exit_status(const struct run *run)
         return 128 + run->interrupted;
     if (run->fabric_lost)
         return EXIT_FAILURE;
-    status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-    return status == 0 && run->failed ? EXIT_FAILURE : status;
     if (run->stood_still)
         return EXIT_STANDSTILL;
+    status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    return status == 0 && run->failed ? EXIT_FAILURE : status;
 }
 
 /*
@@ -492,8 +492,8 @@ static int finish(struct run *run)
         say("%s", run->refused);
     else if (run->host.report && nobody_attached(run->host.report) && !run->interrupted)
         say("no process attached to the fabric: nothing that the command ran opened it, through "
-            "MPI, "
-            "libfabric or libfabemu; was it told to use another provider?");
+            "MPI, libfabric or libfabemu; does an option of mpirun's (--mca), a variable (FI_*, "
+            "OMPI_MCA_*) or ~/.openmpi/mca-params.conf choose another way?");
     host_release(&run->host);
     standstill_release(&run->standstill);
     return status;
@@ -599,8 +599,8 @@ static int run_on(struct run *run, const struct fabric_config *config, struct pl
         say("cannot create %s (%s); set XDG_RUNTIME_DIR to a directory of your own that has room",
             run->scratch, strerror(errno));
     hosts_socket_anywhere(path, sizeof path, run->host.socket.path);
-    if (command_environment(plan->host.hosts ? path : run->host.socket.path, mark, run->scratch,
-                            error, sizeof error))
+    if (command_environment(run->argv, plan->host.hosts ? path : run->host.socket.path, mark,
+                            run->scratch, error, sizeof error))
         say("%s", error);
     run->command = command_start(run->argv, signals);
     if (run->command < 0) {

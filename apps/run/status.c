@@ -2,6 +2,7 @@
 /*
  * status.c - `fabemu down`, `status`, `check` and `env`: what speaks to running fabrics.
  */
+#include <ctype.h>
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -307,10 +308,16 @@ static const struct options_command env_command = {
         "A fabric on several hosts, NAME.HOST, is used from all of them.",
 };
 
-/* Quoted for sh: a quote ends the quotes, comes escaped, and begins them again. */
+/*
+ * Quoted for sh: a quote ends the quotes, comes escaped, and begins them again. A shell takes only
+ * letters, digits and underscores in a name.
+ */
 static void print_export(void *context, const char *name, const char *value)
 {
     (void)context;
+    for (const char *at = name; *at; at++)
+        if (!isascii(*at))
+            return;
     printf("export %s='", name);
     for (; *value; value++) {
         if (*value == '\'')

@@ -180,7 +180,7 @@ class CliTest(FabemuCase):
             env = f'eval "$({self.command} env e)"; '
             once, twice = (self.in_shell(before + env * times + show).stdout for times in (1, 2))
             self.assertEqual(once, twice)
-            self.assertIn(":SYSTEM_DEFAULT", once)
+            self.assertIn(":SYSTEM_DEFAULT:USER_DEFAULT", once)
             self.assertEqual("/mine " in once, bool(before))
 
     def with_mounts(self, line, *args):
@@ -364,13 +364,13 @@ class CliTest(FabemuCase):
         self.assertEqual(got["processes"]["attached"], 1)
 
     def test_run__sets_the_environment_and_leaves_what_the_user_set(self):
-        env = {**self.env, "OMPI_MCA_pml": "mine", "FI_PROVIDER_PATH": "/mine",
+        env = {**self.env, "OMPI_MCA_btl": "mine", "FI_PROVIDER_PATH": "/mine",
                "FABEMU_SOCKET": "/old", "OMPI_MCA_coll_fabemu_socket": "/old"}
         done = self.fabemu("run", "--name", "e", "--", "env", "-0", env=env)
         got = dict(line.split("=", 1) for line in done.stdout.split("\0") if line)
         self.assertEqual(got["FABEMU_SOCKET"], self.socket_path("e"))
         self.assertEqual(got["OMPI_MCA_coll_fabemu_socket"], self.socket_path("e"))
-        self.assertEqual(got["OMPI_MCA_pml"], "mine")
+        self.assertEqual(got["OMPI_MCA_btl"], "mine")
         self.assertEqual(got["OMPI_MCA_mtl"], "ofi")
         self.assertEqual(got["FI_PROVIDER"], "fabemu")
         self.assertTrue(got["FI_PROVIDER_PATH"].endswith("/mine"))

@@ -166,6 +166,18 @@ class HostsStandstillTest(FabemuCase):
         self.assertIn("3 of 4 have come, ranks 0-2", text)
         self.assertRegex(text, rf"host {self.wire.name(1)} +up, 2 nodes\n")
 
+    def test_mpirun_x__beside_what_fabemu_brings_to_other_hosts(self):
+        """The user's own launch agent is kept, too."""
+        ranks = ",".join(f"{self.wire.name(h)}:2" for h in range(HOSTS))
+        run = self.start_run("env", "OMPI_MCA_orte_launch_agent=env AGENT=1 orted", "sh", "-c",
+                             f'eval "$({self.command} env run-$PPID.{self.wire.name(0)})"; '
+                             f'exec mpirun -x WORD=x -np 4 --host {ranks} {self.program} none')
+        run.wait(PATIENCE_S)
+        run.reader.join()
+        text = "".join(run.lines)
+        self.assertEqual(run.returncode, 0, text)
+        self.assertIn("4 attached", text)
+
     def test_report_is_not_before_processes_on_the_far_host_have_ended(self):
         """The command is over, and the supervisor is no parent of theirs: they are told of the
         end, and have a moment to take it in."""

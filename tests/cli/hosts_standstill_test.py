@@ -90,6 +90,7 @@ class HostsStandstillTest(FabemuCase):
                        "OMPI_MCA_plm_rsh_agent": self.agent,
                        "OMPI_MCA_oob_tcp_if_include": "eth0",
                        "OMPI_MCA_rmaps_base_oversubscribe": "1",
+                       "OMPI_MCA_coll_fabemu_step_aside": "0",  # collectives in the network
                        "OMPI_MCA_mpi_yield_when_idle": "1"}
 
     def start_job(self, *options):

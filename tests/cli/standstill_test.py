@@ -102,6 +102,7 @@ class StandstillTest(FabemuCase):
         cls.program = build_bugs(cls.build)
         env = {k: v for k, v in os.environ.items() if not k.startswith(("OMPI_", "FI_", "FABEMU_"))}
         env["XDG_RUNTIME_DIR"] = cls.build
+        env["OMPI_MCA_coll_fabemu_step_aside"] = "0"  # collectives in the network
         with concurrent.futures.ThreadPoolExecutor(AT_A_TIME) as pool:
             runs = {name: pool.submit(Running, cls.command, env, cls.program, name)
                     for name in RUNS}

@@ -61,7 +61,7 @@ struct obey {
     struct door door; /* its connections are those of served */
     struct emu_list served;
     struct waits *waits; /* this process's waits for cores; NULL: they cannot be seen */
-    uint64_t waits_ns;   /* when all of them were read last; 0: never */
+    uint64_t waits_ns;   /* when all of them were read last */
     bool held;           /* some of them wait for room in governor.out */
     struct procs_frozen frozen;
     struct emu_list seats;

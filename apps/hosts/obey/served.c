@@ -69,6 +69,8 @@ int served_open(struct obey *obey)
                                .nodes = obey->config->graph->nodes,
                                .held = served_held,
                                .ctx = obey};
+    obey->waits_ns = emu_now_ns();
+    waits_open(&obey->waits, getpid()); /* on failure it stays NULL */
     return door_open(&obey->door);
 }
 
@@ -256,6 +258,7 @@ void served_line(struct obey *obey, struct served *served, struct json_object *l
                                                       seat->seat.fds.shelf});
         obey_seat_free(seat, true);
         served->attached = true;
+        waits_open(&served->waits, served->pid); /* on failure it stays NULL */
     } else {
         err = conn_put(&served->conn, line);
     }
@@ -345,20 +348,13 @@ static uint64_t longest_wait(struct waits *waits, uint64_t since_ns, uint64_t lo
 /* As daemon/waits.c, for the processes of this host: how long had one of them, or we, no core? */
 static void count_starved(struct obey *obey)
 {
-    uint64_t now_ns = emu_now_ns(), since_ns = now_ns - obey->waits_ns, longest_ns;
-    bool first = !obey->waits_ns;
+    uint64_t now_ns = emu_now_ns(), since_ns = now_ns - obey->waits_ns;
+    uint64_t longest_ns = longest_wait(obey->waits, since_ns, 0);
 
-    if (first)
-        waits_open(&obey->waits, getpid()); /* else it stays NULL */
-    longest_ns = longest_wait(obey->waits, since_ns, 0);
-    emu_each_listed (struct served, served, &obey->served, link) {
-        if (served->attached && !served->waits)
-            waits_open(&served->waits, served->pid);
-        else
-            longest_ns = longest_wait(served->waits, since_ns, longest_ns);
-    }
+    emu_each_listed (struct served, served, &obey->served, link)
+        longest_ns = longest_wait(served->waits, since_ns, longest_ns);
     obey->waits_ns = now_ns;
-    fabric_starved(obey->fabric, first ? 0 : emu_starved_ns(since_ns, longest_ns), now_ns);
+    fabric_starved(obey->fabric, emu_starved_ns(since_ns, longest_ns), now_ns);
 }
 
 /* What the governor would see of them, were they on its host. */

@@ -292,9 +292,11 @@ class LifeTest(FabemuCase):
         os.kill(pid, signal.SIGTERM)
 
     def test_temporary_files__go_with_the_run(self):
-        line = 'touch "$OMPI_MCA_orte_tmpdir_base/x"; ls "$OMPI_MCA_orte_tmpdir_base"'
+        line = 'cd "$OMPI_MCA_orte_tmpdir_base" && touch x && ls -d "$PWD/x"'
         done = self.fabemu("run", "--", "sh", "-c", line)
-        self.assertEqual(done.stdout, "x\n")
+        folder, name = os.path.split(done.stdout.rstrip("\n"))
+        self.assertEqual(name, "x")
+        self.assertFalse(os.path.exists(folder))
         self.assertEqual(self.sockets(), [])
 
     # --- the control socket -------------------------------------------------------------------

@@ -34,6 +34,15 @@ enum emu_clock_mode {
     EMU_CLOCK_VIRTUAL /* simulated time: windows.h */
 };
 
+/** emu_clock_name - as users write it. Pure. */
+static inline const char *emu_clock_name(enum emu_clock_mode mode)
+{
+    static const char *const names[] = {
+        [EMU_CLOCK_RAW] = "raw", [EMU_CLOCK_REAL] = "real", [EMU_CLOCK_VIRTUAL] = "virtual"};
+
+    return names[mode];
+}
+
 struct emu_clock {
     enum emu_clock_mode mode;
     uint64_t origin_ns;  /* CLOCK_MONOTONIC at time 0 */

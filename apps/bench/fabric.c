@@ -38,7 +38,7 @@ static struct json_object *nodes256_conditions(enum emu_clock_mode clock)
     struct json_object *own = json_object_new_object();
 
     json_object_object_add(own, "topo", json_object_new_string(NODES256));
-    json_object_object_add(own, "clock", json_object_new_string(report_clock_name(clock)));
+    json_object_object_add(own, "clock", json_object_new_string(emu_clock_name(clock)));
     return own;
 }
 

@@ -75,13 +75,10 @@ static bool read_profile(struct options *options, const char *value, const char 
 
 static bool read_clock(struct options *options, const char *value, const char **right)
 {
-    static const char *const names[] = {
-        [EMU_CLOCK_RAW] = "raw", [EMU_CLOCK_REAL] = "real", [EMU_CLOCK_VIRTUAL] = "virtual"};
-
     *right = "raw or real (virtual time is what fabemu traffic runs in)";
     for (int clock = 0; clock <= EMU_CLOCK_VIRTUAL; clock++) {
         options->clock = (enum emu_clock_mode)clock;
-        if (strcmp(value, names[clock]) == 0)
+        if (strcmp(value, emu_clock_name(options->clock)) == 0)
             return true;
     }
     return false;
@@ -395,6 +392,9 @@ static void print_help(const struct options_command *command, const struct optio
     for (size_t i = 0; i < ROWS; i++) {
         if (rows[i].read == read_clock && command->groups & OPTIONS_VIRTUAL)
             print_help_line("clock", "virtual", "simulated time: the only one here");
+        else if (rows[i].read == read_clock && command->groups & OPTIONS_ANY_CLOCK)
+            print_help_line("clock", "raw|real|virtual",
+                            "for run and up raw (default) or real, for traffic virtual");
         else if (!rows[i].group || rows[i].group & command->groups)
             print_help_line(rows[i].name, rows[i].value, rows[i].help);
     }
@@ -539,7 +539,7 @@ static int check_together(const struct options *options, const struct options_co
         if (gives_bound(options, i) && sets(options, of_profile[i].field))
             return options_usage_error(command->name, "--bound %s and --set %s exclude each other",
                                        of_profile[i].name, of_profile[i].field);
-    if (virtual && !(command->groups & OPTIONS_VIRTUAL))
+    if (virtual && !(command->groups & (OPTIONS_VIRTUAL | OPTIONS_ANY_CLOCK)))
         return options_usage_error(command->name,
                                    "--clock virtual: it must be raw or real; virtual time is what "
                                    "fabemu traffic runs in");

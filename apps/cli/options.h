@@ -16,23 +16,24 @@
 
 /* Which options a command takes. */
 enum options_group {
-    OPTIONS_NETWORK = 1,     /* --topo, --nodes */
-    OPTIONS_FABRIC = 2,      /* --profile, --clock, … */
-    OPTIONS_REPORT = 4,      /* --report */
-    OPTIONS_NAME = 8,        /* --name */
-    OPTIONS_JSON = 16,       /* --json */
-    OPTIONS_FOREGROUND = 32, /* --foreground */
-    OPTIONS_CHECK = 64,      /* --check */
-    OPTIONS_VIRTUAL = 128,   /* no option: --clock is virtual, and nothing else */
-    OPTIONS_FAULTS = 256,    /* --faults */
-    OPTIONS_EVENTS = 512,    /* --events, --record, --timeline */
-    OPTIONS_BOUNDS = 1024,   /* --bound */
-    OPTIONS_KEEP = 2048,     /* --keep-going */
-    OPTIONS_CLUSTER = 4096,  /* --cluster, --host */
-    OPTIONS_LAUNCH = 8192,   /* --launch */
-    OPTIONS_CAPTURE = 16384, /* --capture, --capture-filter */
-    OPTIONS_SNAP = 32768,    /* --snaplen */
-    OPTIONS_WEB = 65536      /* --web */
+    OPTIONS_NETWORK = 1,       /* --topo, --nodes */
+    OPTIONS_FABRIC = 2,        /* --profile, --clock, … */
+    OPTIONS_REPORT = 4,        /* --report */
+    OPTIONS_NAME = 8,          /* --name */
+    OPTIONS_JSON = 16,         /* --json */
+    OPTIONS_FOREGROUND = 32,   /* --foreground */
+    OPTIONS_CHECK = 64,        /* --check */
+    OPTIONS_VIRTUAL = 128,     /* no option: --clock is virtual, and nothing else */
+    OPTIONS_FAULTS = 256,      /* --faults */
+    OPTIONS_EVENTS = 512,      /* --events, --record, --timeline */
+    OPTIONS_BOUNDS = 1024,     /* --bound */
+    OPTIONS_KEEP = 2048,       /* --keep-going */
+    OPTIONS_CLUSTER = 4096,    /* --cluster, --host */
+    OPTIONS_LAUNCH = 8192,     /* --launch */
+    OPTIONS_CAPTURE = 16384,   /* --capture, --capture-filter */
+    OPTIONS_SNAP = 32768,      /* --snaplen */
+    OPTIONS_WEB = 65536,       /* --web */
+    OPTIONS_ANY_CLOCK = 131072 /* no option: --clock may be virtual, too */
 };
 
 /* An option of one command alone. */

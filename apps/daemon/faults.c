@@ -320,7 +320,10 @@ static int faults_make(struct daemon *daemon, struct daemon_faults *f)
 {
     const struct fabric_config *fabric = daemon->config->fabric;
     struct manager_config manager = manager_defaults();
-    struct inject_config inject = {.seed = fabric->seed,
+    struct inject_config inject = {.network = {.graph = fabric->graph,
+                                               .profile = &fabric->profile,
+                                               .clock = fabric->clock},
+                                   .seed = fabric->seed,
                                    .origin_ps = daemon->began_ps,
                                    .look_ps = WATCH_PS,
                                    .event = on_fault,
@@ -345,8 +348,7 @@ static int faults_make(struct daemon *daemon, struct daemon_faults *f)
         return -errno;
     if (fabric_can_reroute(daemon->fabric))
         err = manager_create(&f->manager, daemon->fabric, &manager);
-    return err ? err
-               : injector_create(&f->injector, daemon->fabric, fabric->graph, f->manager, &inject);
+    return err ? err : injector_create(&f->injector, daemon->fabric, f->manager, &inject);
 }
 
 /* The first fault that is asked for brings a manager. */
@@ -489,31 +491,25 @@ static struct json_object *states_of(const struct daemon *daemon)
 
 void daemon_fault(struct daemon *daemon, struct client *client, struct json_object *request)
 {
-    const struct fabric_config *config = daemon->config->fabric;
-    const struct fault_network network = {.graph = config->graph, .profile = &config->profile};
-    char error[FAULT_ERROR_BYTES + 64], note[FAULT_ERROR_BYTES] = "";
+    char text[FAULT_ERROR_BYTES + 64] = "";
     struct fault fault;
     struct json_object *reply;
     uint32_t id;
-    int err = fault_parse(&fault, emu_json_text(request, "fault", ""), error, sizeof error);
+    int err = fault_parse(&fault, emu_json_text(request, "fault", ""), text, sizeof text);
 
-    if (!err) {
-        err = fault_check(&fault, &network, note, sizeof note);
-        snprintf(error, sizeof error, "%s", note);
-    }
     if (!err)
-        err = faults_begin(daemon, error, sizeof error);
+        err = faults_begin(daemon, text, sizeof text);
     if (!err)
-        err = injector_add(daemon->faults->injector, &fault, daemon_now_ps(), &id, error,
-                           sizeof error);
+        err =
+            injector_add(daemon->faults->injector, &fault, daemon_now_ps(), &id, text, sizeof text);
     if (err) {
-        daemon_reply_error(daemon, client, err, error);
+        daemon_reply_error(daemon, client, err, text);
         return;
     }
     faults_step(daemon);
     reply = json_add_number(conn_ok(), "fault", id);
-    if (*note)
-        json_add_text(reply, "note", note);
+    if (*text)
+        json_add_text(reply, "note", text);
     daemon_send(daemon, client, reply);
 }
 

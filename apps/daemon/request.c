@@ -124,7 +124,7 @@ static void request_attach(struct daemon *daemon, struct client *client,
     json_add_text(reply, "fabric", config->name);
     json_add_text(reply, "fabric_id", daemon->fabric_id);
     report_network(reply, config);
-    json_add_text(reply, "clock", report_clock_name(config->clock));
+    json_add_text(reply, "clock", emu_clock_name(config->clock));
     json_add_number(reply, "node", seat.node);
     json_add_number(reply, "seat", client->seat);
     json_add_number(reply, "nodes", config->graph->nodes);

@@ -69,6 +69,12 @@ struct fabric_config {
 };
 
 /**
+ * fabric_check_config - do network, clock, profile and nodes suit each other? fabric_start() asks
+ * first. Errors: -EINVAL; -EFBIG (edges), with one line in @error.
+ */
+int fabric_check_config(const struct fabric_config *config, char *error, size_t error_bytes);
+
+/**
  * fabric_start - build the devices and start the workers.
  * Errors: -ENOMEM, -EAGAIN and -EMFILE (threads), -EFBIG (edges), -EINVAL (profile) with one line
  * in @error. Thread: any; the thread that calls the functions below is the fabric's manager: one at

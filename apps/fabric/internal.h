@@ -299,12 +299,6 @@ uint64_t fabric_bufs(const struct fabric_config *config, uint32_t workers);
 struct emu_profile fabric_profile_on(const struct fabric_config *config);
 
 /*
- * fabric/config.c: do network, clock, profile and nodes suit each other? Errors: -EINVAL, -EFBIG,
- * with one line in @error.
- */
-int fabric_check_config(const struct fabric_config *config, char *error, size_t error_bytes);
-
-/*
  * fabric/clock.c: the clock begins at config.start_ps; is rebased if it is time, more than once
  * if the last look was long ago; is rebased by @by_ps, while the workers stand still.
  */

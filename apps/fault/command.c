@@ -22,10 +22,12 @@ static const struct options_command fault_command = {
     .about =
         "Inject FAULT into the running fabric --name (default), for example\n"
         "    fabemu fault --name mine for=100ms link-down link=3:5\n"
-        "or, without FAULT, list those that were injected. With --check a schedule is read, and\n"
-        "each fault printed in its canonical form with what it would befall: a dry run.\n"
+        "or, without FAULT, list those that were injected. --check is a dry run: a schedule is\n"
+        "read, each fault is printed in its canonical form with what it would act on, and what "
+        "run,\n"
+        "up and traffic would refuse is refused. For traffic say --clock virtual.\n"
         "docs/faults.md has the kinds of fault and how they are written.",
-    .groups = OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_NAME | OPTIONS_JSON,
+    .groups = OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_NAME | OPTIONS_JSON | OPTIONS_ANY_CLOCK,
 };
 
 /* What is asked for: one of them. */
@@ -155,17 +157,36 @@ static int print_fault(const struct fault *fault, const struct fault_network *ne
     return 0;
 }
 
+/* Could such a fabric be started? In simulated time its nodes are inside it. Says why not. */
+static int check_fabric(const struct fabric_config *config)
+{
+    static const struct fabric_node_ops inside;
+    struct fabric_config fabric = *config;
+    char error[1024];
+
+    fabric.local_nodes = config->clock == EMU_CLOCK_VIRTUAL ? &inside : NULL;
+    if (!fabric_check_config(&fabric, error, sizeof error))
+        return 0;
+    say("%s", error);
+    return EXIT_USAGE;
+}
+
 static int check(const char *what, const struct fabric_config *config)
 {
-    const struct fault_network network = {.graph = config->graph, .profile = &config->profile};
+    const struct fault_network network = {.graph = config->graph,
+                                          .profile = &config->profile,
+                                          .clock = config->clock};
     struct fault_schedule schedule = {.count = 0};
     char note[FAULT_ERROR_BYTES] = "";
-    int status = plan_schedule(&schedule, what, config, false);
+    int status = check_fabric(config);
 
     if (!status)
-        printf("# %s over %s, profile %s, seed %llu: %u fault%s; a dry run, nothing is injected\n",
-               what, config->graph->spec, config->profile.name, (unsigned long long)config->seed,
-               schedule.count, schedule.count == 1 ? "" : "s");
+        status = plan_schedule(&schedule, what, config, false);
+    if (!status)
+        printf("# %s over %s, profile %s, clock %s, seed %llu: %u fault%s; a dry run, nothing is "
+               "injected\n",
+               what, config->graph->spec, config->profile.name, emu_clock_name(config->clock),
+               (unsigned long long)config->seed, schedule.count, schedule.count == 1 ? "" : "s");
     for (uint32_t i = 0; i < schedule.count && !status; i++)
         status =
             print_fault(&schedule.line[i].fault, &network, fault_seed(config->seed, i, 0), note);

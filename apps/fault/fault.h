@@ -4,8 +4,8 @@
  *
  *     at=1s for=100ms every=1s link-down random     # another cable each time
  *
- * Pure functions: text to struct fault and back, whether a network has what a fault names, and
- * which cables, switches or nodes that is. docs/faults.md has the grammar.
+ * Pure functions: text to struct fault and back, whether a fault can be injected into a network,
+ * and which cables, switches or nodes it acts on. docs/faults.md has the grammar.
  */
 #ifndef APPS_FAULT_H
 #define APPS_FAULT_H
@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "emu/clock.h"
 #include "emu/fault/rule.h"
 #include "emu/profile.h"
 #include "topo/topo.h"
@@ -250,14 +251,17 @@ const struct fault_scenario *fault_scenario_find(const char *name);
 struct fault_network {
     const struct topo_graph *graph;
     const struct emu_profile *profile;
-    bool retry; /* cables send again what was lost or damaged on them */
+    enum emu_clock_mode clock; /* on clock virtual nodes have no processes */
 };
 
 /**
- * fault_check - has the network what the fault names, and does the profile have what it breaks?
+ * fault_check - can the fault be injected into the network? A fault that would have no effect there
+ * is refused, and so is one that some draw could not carry out: the answer is the same for all
+ * seeds.
  * @text: on failure what is wrong and what would be right; else what to know of this fault over
  *        this profile, or "".
- * Errors: -EINVAL; -ENOMEM.
+ * Errors: -EINVAL, the network does not have what the fault names; -ENOTSUP, its profile or clock
+ * does not do what the fault needs; -ENOMEM.
  */
 int fault_check(const struct fault *fault, const struct fault_network *network, char *text,
                 size_t text_bytes);
@@ -284,6 +288,14 @@ struct fault_targets {
 int fault_targets_find(struct fault_targets *ret, const struct fault *fault,
                        const struct topo_graph *graph, uint64_t seed, char *error,
                        size_t error_bytes);
+
+/**
+ * fault_affected_find - what a fault acts on when it is carried out: of a partition the cables
+ * between its nodes and all others; else as fault_targets_find(). @ret may have no targets.
+ */
+int fault_affected_find(struct fault_targets *ret, const struct fault *fault,
+                        const struct topo_graph *graph, uint64_t seed, char *error,
+                        size_t error_bytes);
 
 void fault_targets_release(struct fault_targets *targets);
 

@@ -83,7 +83,7 @@ static int begin_here(struct injector *in, struct injection *f, const struct inj
     fault_targets_release(&f->targets);
     f->targets = (struct fault_targets){.count = 0};
     f->seed = call->seed;
-    err = inject_targets(&f->targets, &f->fault, in->graph, f->seed, error, sizeof error);
+    err = fault_affected_find(&f->targets, &f->fault, in->graph, f->seed, error, sizeof error);
     return err ? err : inject_turn_here(in, f, true);
 }
 

@@ -133,9 +133,7 @@ static int injection_begin(struct injector *in, struct injection *f)
 
     fault_targets_release(&f->targets);
     f->seed = fault_seed(in->config.seed, f->number, f->times);
-    err = inject_targets(&f->targets, &f->fault, in->graph, f->seed, error, sizeof error);
-    if (!err)
-        err = inject_signals_can(in, &f->fault, &f->targets, error, sizeof error);
+    err = fault_affected_find(&f->targets, &f->fault, in->graph, f->seed, error, sizeof error);
     if (err)
         return err;
     f->active = true;
@@ -198,9 +196,10 @@ static int injection_step(struct injector *in, struct injection *f)
 
 /* --- the injector ------------------------------------------------------------------- */
 
-int injector_create(struct injector **ret, struct fabric *fabric, const struct topo_graph *graph,
-                    struct manager *manager, const struct inject_config *config)
+int injector_create(struct injector **ret, struct fabric *fabric, struct manager *manager,
+                    const struct inject_config *config)
 {
+    const struct topo_graph *graph = config->network.graph;
     struct injector *in = calloc(1, sizeof *in);
 
     if (!in)
@@ -241,16 +240,16 @@ void injector_destroy(struct injector *in)
 }
 
 int injector_add(struct injector *in, const struct fault *fault, uint64_t from_ps, uint32_t *id,
-                 char *error, size_t error_bytes)
+                 char *text, size_t text_bytes)
 {
     struct injection *all;
-    int err = inject_can(in, fault, error, error_bytes);
+    int err = fault_check(fault, &in->config.network, text, text_bytes);
 
     if (err)
         return err;
     all = realloc(in->injection, (in->count + 1) * sizeof *all);
     if (!all)
-        return fail(-ENOMEM, error, error_bytes, "there is no memory for another fault");
+        return fail(-ENOMEM, text, text_bytes, "there is no memory for another fault");
     in->injection = all;
     all[in->count] = (struct injection){.id = in->count + 1,
                                         .number = in->count,
@@ -264,7 +263,7 @@ int injector_add(struct injector *in, const struct fault *fault, uint64_t from_p
         in->look_ps = 0;
     }
     if (err)
-        return fail(err, error, error_bytes, "there is no memory to look out for on=");
+        return fail(err, text, text_bytes, "there is no memory to look out for on=");
     in->count++;
     *id = in->count;
     return 0;

@@ -55,6 +55,7 @@ struct inject_far {
 };
 
 struct inject_config {
+    struct fault_network network; /* the fabric's; borrowed */
     uint64_t seed;
     uint64_t origin_ps;           /* the time from which schedules count */
     uint64_t look_ps;             /* between two looks for what faults wait for (on=), above 0 */
@@ -78,18 +79,17 @@ struct inject_state {
 };
 
 /** injector_create - @manager: of the same fabric. Errors: -ENOMEM. */
-int injector_create(struct injector **ret, struct fabric *fabric, const struct topo_graph *graph,
-                    struct manager *manager, const struct inject_config *config);
+int injector_create(struct injector **ret, struct fabric *fabric, struct manager *manager,
+                    const struct inject_config *config);
 void injector_destroy(struct injector *injector);
 
 /**
  * injector_add - @fault from now on, in addition to others. Its times count from @from_ps.
  * @id: names it, from 1.
- * @error: one line for the user. Errors: -EINVAL, the network has not what it names; -ENOTSUP,
- * nothing here does it; -ENOMEM.
+ * @text: one line for the user, and errors: as fault_check(), which decides.
  */
 int injector_add(struct injector *injector, const struct fault *fault, uint64_t from_ps,
-                 uint32_t *id, char *error, size_t error_bytes);
+                 uint32_t *id, char *text, size_t text_bytes);
 
 /** injector_add_all - a whole schedule, from the origin on; its last line's number in an error. */
 int injector_add_all(struct injector *injector, const struct fault_schedule *schedule, char *error,

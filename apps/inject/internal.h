@@ -54,17 +54,6 @@ struct injector {
 int inject_watch(struct injector *in, struct injection *f);
 void inject_unwatch(struct injector *in, struct injection *f);
 
-/* on.c: can what it waits for be seen here? Errors: -ENOTSUP, with a line. */
-int inject_can_see(const struct injector *in, const struct fault *fault, char *error,
-                   size_t error_bytes);
-
-/**
- * inject_targets - what a fault befalls here: for a partition the cables between its nodes and the
- * others, else as fault_targets_find().
- */
-int inject_targets(struct fault_targets *ret, const struct fault *fault,
-                   const struct topo_graph *graph, uint64_t seed, char *error, size_t error_bytes);
-
 /**
  * inject_elsewhere - far.c: the same on other hosts, of a fault that befalls devices, or waits for
  * what they see. Errors: -ENOMEM.
@@ -91,25 +80,9 @@ extern const inject_turn_fn inject_turns[FAULT_KINDS];
 uint64_t inject_hits(const struct injector *in, const struct injection *f);
 
 /*
- * turns.c: does it stop and kill processes; does it take cables' signals? Is it up to the manager,
- * or to who serves processes, who see to other hosts themselves?
+ * turns.c: is the fault carried out by the manager, or by whoever serves processes? These take care
+ * of other hosts themselves.
  */
-bool inject_is_of_processes(enum fault_kind kind);
 bool inject_is_of_others(enum fault_kind kind);
-bool inject_is_of_signals(enum fault_kind kind);
-
-/**
- * inject_can - can the fault be done here, and has the network what it names? What it would do to
- * nothing is refused, not counted as done. Errors: -ENOTSUP, or inject_targets()'s, with a line.
- */
-int inject_can(const struct injector *in, const struct fault *fault, char *error,
-               size_t error_bytes);
-
-/**
- * inject_signals_can - a cable that nothing can be made to go wrong on does not lose its signal:
- * are there none among @targets? Errors: -ENOTSUP with a line.
- */
-int inject_signals_can(const struct injector *in, const struct fault *fault,
-                       const struct fault_targets *targets, char *error, size_t error_bytes);
 
 #endif

@@ -20,19 +20,6 @@ static bool is_combined(const struct fault *fault)
            fault->when.on.kind == EMU_BARRIER;
 }
 
-int inject_can_see(const struct injector *in, const struct fault *fault, char *error,
-                   size_t error_bytes)
-{
-    if (is_combined(fault) && !fabric_combiners(in->fabric))
-        return fail(-ENOTSUP, error, error_bytes,
-                    "on=: nothing combines here, so that no such operation is seen: use at=");
-    for (uint32_t i = 0; i < fabric_cable_count(in->fabric); i++)
-        if (is_combined(fault) || fabric_can_fail(in->fabric, i))
-            return 0;
-    return fail(-ENOTSUP, error, error_bytes,
-                "on=: no cable of this network can be looked at: use at=, or profile qsnet3");
-}
-
 static int watch(struct emu_faults *faults, const struct injection *f)
 {
     const struct fault_event *on = &f->fault.when.on;

@@ -284,20 +284,10 @@ const inject_turn_fn inject_turns[FAULT_KINDS] = {
     [FAULT_NOISE] = process_turn,           [FAULT_PARTITION] = link_turn,
 };
 
-bool inject_is_of_processes(enum fault_kind kind)
-{
-    return inject_turns[kind] == process_turn;
-}
-
 bool inject_is_of_others(enum fault_kind kind)
 {
     return inject_turns[kind] == process_turn || inject_turns[kind] == link_turn ||
            inject_turns[kind] == switch_turn || inject_turns[kind] == adapter_turn;
-}
-
-bool inject_is_of_signals(enum fault_kind kind)
-{
-    return inject_turns[kind] == link_turn;
 }
 
 /* --- what it has hit ---------------------------------------------------------------- */

@@ -16,11 +16,13 @@
 #include "apps/program/timeline.h"
 #include "apps/run/paths.h"
 
-/* Has the network all that the schedule names? */
+/* Can all of the schedule be injected into the network? */
 static int schedule_check(const struct fault_schedule *schedule, const struct fabric_config *config,
                           const char *name, bool notes)
 {
-    const struct fault_network network = {.graph = config->graph, .profile = &config->profile};
+    const struct fault_network network = {.graph = config->graph,
+                                          .profile = &config->profile,
+                                          .clock = config->clock};
     char text[FAULT_ERROR_BYTES], last[FAULT_ERROR_BYTES] = "";
 
     for (uint32_t i = 0; i < schedule->count; i++) {
@@ -29,7 +31,7 @@ static int schedule_check(const struct fault_schedule *schedule, const struct fa
 
         if (err) {
             say("%.100s, line %u: %s", name, line->number, text);
-            return err == -EINVAL ? EXIT_USAGE : EXIT_FAILURE;
+            return err == -ENOMEM ? EXIT_FAILURE : EXIT_USAGE;
         }
         if (notes && *text && strcmp(text, last) != 0)
             say("%.100s, line %u: %s", name, line->number, text);

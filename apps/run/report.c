@@ -35,11 +35,6 @@ static const char *const why_names[FABEMU_WHYS] = {
     [FABEMU_WHY_SLOWER] = "slower",
 };
 
-const char *report_clock_name(enum emu_clock_mode clock)
-{
-    return clock == EMU_CLOCK_REAL ? "real" : "raw";
-}
-
 /* Who carries a collective out that the network does, and how. */
 struct mechanism {
     bool in_adapter; /* else in the switches */
@@ -197,7 +192,7 @@ static struct json_object *report_clock(const struct fabric_config *config,
     struct json_object *clock = json_object_new_object();
     double factor = totals->real_time_factor;
 
-    json_add_text(clock, "mode", report_clock_name(config->clock));
+    json_add_text(clock, "mode", emu_clock_name(config->clock));
     json_object_object_add(clock, "real_time_factor",
                            json_object_new_double(isfinite(factor) ? factor : 0));
     return json_add_number(clock, "worst_lag_ns", totals->worst_lag_ns);

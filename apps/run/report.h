@@ -42,6 +42,4 @@ struct report_profile {
 /** report_profile - "oq2004 with transport=acknowledged", of a report. Pure. */
 struct report_profile report_profile(struct json_object *report);
 
-const char *report_clock_name(enum emu_clock_mode clock);
-
 #endif

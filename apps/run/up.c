@@ -124,7 +124,7 @@ static void print_started(const struct up *up, const char *socket_path)
            up->config->graph->nodes, up->config->profile.name);
     for (unsigned i = 0; i < up->config->set_count; i++)
         printf("%s%s", i ? ", " : " with ", up->config->sets[i]);
-    printf(", clock %s\nsocket %s\n", report_clock_name(up->config->clock), socket_path);
+    printf(", clock %s\nsocket %s\n", emu_clock_name(up->config->clock), socket_path);
     if (up->plan->web.port) {
         web_address(&up->plan->web, page);
         printf("page %s\n", page);

@@ -6,14 +6,6 @@
 #include "apps/fabric/links.h"
 #include "apps/telemetry/internal.h"
 
-static const char *clock_name(enum emu_clock_mode clock)
-{
-    static const char *const names[] = {
-        [EMU_CLOCK_RAW] = "raw", [EMU_CLOCK_REAL] = "real", [EMU_CLOCK_VIRTUAL] = "virtual"};
-
-    return names[clock];
-}
-
 void telemetry_shape_names(struct telemetry_text *text, const char *field, const char *const *names,
                            size_t count)
 {
@@ -115,7 +107,7 @@ static void put_machine(const struct fabric_config *config, struct telemetry_tex
     const struct emu_profile *profile = &config->profile;
 
     telemetry_field_string(text, "profile", profile->name);
-    telemetry_field_string(text, "clock", clock_name(config->clock));
+    telemetry_field_string(text, "clock", emu_clock_name(config->clock));
     telemetry_field_string(text, "queue",
                            emu_profile_has_engines(profile) ? "packets" : "segments");
     telemetry_field_string(text, "combines",

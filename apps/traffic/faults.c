@@ -70,7 +70,11 @@ int traffic_faults_start(struct traffic_run *run)
 {
     const struct traffic_config *config = run->config;
     struct manager_config manager = manager_defaults();
-    struct inject_config inject = {.seed = config->fabric.seed, .look_ps = LOOK_PS};
+    struct inject_config inject = {.network = {.graph = config->fabric.graph,
+                                               .profile = &config->fabric.profile,
+                                               .clock = config->fabric.clock},
+                                   .seed = config->fabric.seed,
+                                   .look_ps = LOOK_PS};
     struct traffic_faults *f;
     int err = 0;
 
@@ -85,7 +89,7 @@ int traffic_faults_start(struct traffic_run *run)
     if (fabric_can_reroute(run->fabric))
         err = manager_create(&f->manager, run->fabric, &manager);
     if (!err)
-        err = injector_create(&f->injector, run->fabric, config->fabric.graph, f->manager, &inject);
+        err = injector_create(&f->injector, run->fabric, f->manager, &inject);
     if (err)
         return traffic_run_wrong(run, err, "out of memory");
     return injector_add_all(f->injector, config->faults, run->error, run->error_bytes);

@@ -4,12 +4,55 @@
 
     tests/cli/fault_test.py --fabemu build/fabemu [unittest options]
 """
+import json
 import os
 import re
 
 from cli_kit import FabemuCase, main
 
 DOCS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "faults.md")
+
+
+# A fault of each kind, at places that matter, on kary:2,2: switches 0 and 1 have the nodes.
+FAULTS = """
+link-down random
+link-down link=n0
+link-down switch=0
+link-flap random down=5ms up=5ms
+bit-errors link=any
+loss link=n0
+duplicate random
+delay random by=1us
+credit-loss random count=1
+credit-forge link=n0 count=1
+stuck-port random
+stuck-port link=n0
+slow-link random factor=2
+switch-crash top
+switch-crash random
+switch-crash switch=0
+combine-stall top
+combine-flip top
+combine-exhaust top
+adapter-reset node=1
+node-freeze node=1
+node-slow node=1 share=50%
+node-kill node=1
+noise node=1 period=1ms length=10us
+partition nodes=0-1
+partition node=0
+partition random=1
+partition random=100%
+on=barrier:1 stuck-port random
+on=multicast:1 stuck-port random
+on=test:1 stuck-port random
+""".split("\n")[1:-1]
+MACHINES = (("--profile", "oq2004"),
+            ("--profile", "oq2004", "--set", "link_retry=go_back_n"),
+            ("--profile", "qsnet3"),
+            ("--profile", "qsnet3", "--set", "combining=switch"),
+            ("--profile", "oq2004", "--set", "buffers=input"))
+INPUT = MACHINES[-1]  # works in time slots, which clock raw does not have
 
 
 class FaultTest(FabemuCase):
@@ -49,37 +92,79 @@ class FaultTest(FabemuCase):
         for name in self.lists()[1]:
             with self.subTest(name=name):
                 path = self.write(self.good("--show", name))
-                over = ("--topo", "qsnet:256", "--set", "combining=switch")
+                over = ("--topo", "qsnet:256", "--set", "combining=switch", "--clock", "real")
                 shown, built_in = (self.good("--check", what, *over).split("\n", 1)
                                    for what in (path, name))
                 self.assertEqual(shown[1], built_in[1])
                 self.assertIn("dry run", shown[0])
 
     def test_check__prints_what_it_reads(self):
-        for over in ("kary:4,2", "kary:3,3"):
-            out = self.good("--check", "flap", "--topo", over)
-            again = self.good("--check", self.write(out.replace("\n", "\r\n")), "--topo", over)
+        for spec in ("kary:4,2", "kary:3,3"):
+            over = ("--topo", spec, "--profile", "qsnet3")
+            out = self.good("--check", "flap", *over)
+            again = self.good("--check", self.write(out.replace("\n", "\r\n")), *over)
             self.assertEqual(out.split("\n", 1)[1], again.split("\n", 1)[1])
 
     def test_check__draws_by_the_seed(self):
-        drawn = {self.good("--check", "cut-link", "--topo", "kary:4,3",
+        drawn = {self.good("--check", "cut-link", "--topo", "qsnet:64",
                            "--seed", str(seed)).split("\n", 1)[1]
                  for seed in range(20)}
         self.assertGreater(len(drawn), 10)
-        self.assertEqual(self.good("--check", "cut-link", "--seed", "5"),
-                         self.good("--check", "cut-link", "--seed", "5"))
+        one = self.good("--check", "cut-link", "--topo", "qsnet:64", "--seed", "5")
+        self.assertEqual(one, self.good("--check", "cut-link", "--topo", "qsnet:64", "--seed", "5"))
 
     def test_check__names_cables_switches_and_nodes(self):
         out = self.good("--check",
                         self.write("link-down link=0:1>\nlink-down link=0:4\nlink-down link=4:0<\n"
                                    "switch-crash switch=7\nnode-kill nodes=3-5"),
-                        "--topo", "kary:4,2")
+                        "--topo", "kary:4,2", "--profile", "qsnet3")
         for words in ("1 cable: 0:1->n1:0\n", "1 cable: 0:4-4:0\n", "1 cable: 4:0<-0:4\n",
                       "1 switch: 7\n", "3 nodes: 3 4 5\n", "5 faults"):
             self.assertIn(words, out)
 
+    def verdict(self, done):
+        """What a command says of a fault: nothing, or why not, without the name of the file."""
+        return re.sub(r"^fabemu: (fabric '\w+': |.*, line 1: )", "",
+                      done.stderr) if done.returncode else ""
+
+    def checked(self, fault, machine, clock):
+        return self.verdict(self.fabemu("fault", "--check", self.write(fault + "\n"), "--topo",
+                                        "kary:2,2", "--clock", clock, *machine))
+
+    def test_check__decides_as_a_running_fabric_does(self):
+        verdicts = set()
+        for machine in MACHINES:
+            for clock in ("raw", "real")[machine == INPUT:1 + (machine in (MACHINES[1], INPUT))]:
+                self.up("f", "--clock", clock, *machine)
+                for fault in FAULTS:
+                    with self.subTest(machine=machine, clock=clock, fault=fault):
+                        done = self.fabemu("fault", "--name", "f", *fault.split())
+                        self.assertEqual(self.verdict(done), self.checked(fault, machine, clock))
+                        verdicts.add((fault, not done.returncode))
+                began = json.loads(self.fabemu("fault", "--name", "f", "--json").stdout)
+                self.assertEqual([state["text"] for state in began
+                                  if not state["times"] and "on=" not in state["text"]], [])
+                self.fabemu("down", "f")
+        self.assertGreater(len(verdicts), len(FAULTS))  # some are refused here and accepted there
+
+    def test_check__decides_as_a_run_and_simulated_traffic_do(self):
+        for machine in MACHINES[0], MACHINES[2]:
+            for fault in FAULTS:
+                with self.subTest(machine=machine, fault=fault):
+                    file = self.write(fault + "\n")
+                    done = self.fabemu("traffic", "--topo", "kary:2,2", *machine, "--load", "0.1",
+                                       "--warmup", "1", "--measure", "10", "--faults", file)
+                    said = self.checked(fault, machine, "virtual")
+                    self.assertEqual(self.verdict(done), said)
+                    self.assertEqual(done.returncode, 2 if said else 0)
+        for fault in FAULTS[:2]:
+            done = self.fabemu("run", "--topo", "kary:2,2", "--faults", self.write(fault + "\n"),
+                               "--", "true")
+            self.assertEqual((done.returncode, self.verdict(done)),
+                             (2, self.checked(fault, (), "raw")))
+
     def test_errors__are_one_line_that_says_what_is_right(self):
-        bad = self.write("loss link=any\n\nlink-down link=99:0\n")
+        bad = self.write("stuck-port link=any\n\nlink-down link=99:0\n")
         for args, status, words in (
                 ((), 1, ["no fabric named 'default'"]),
                 (("--list", "--show", "flap"), 2, ["one of"]),
@@ -87,13 +172,15 @@ class FaultTest(FabemuCase):
                 (("--show", "flop"), 2, ["--show flop", "fabemu fault --list"]),
                 (("--check", ""), 2, ["--check", "name of"]),
                 (("--check", "flop"), 2, ["no scenario 'flop'", "flap"]),
-                (("--check", "flap", "--topo", "kary:4,1"), 2,
-                 ["flap, line 3", "no cables between", "link=nN"]),
+                (("--check", "slow-link", "--topo", "kary:4,1"), 2,
+                 ["slow-link, line 1", "no cables between", "link=nN"]),
                 (("--check", bad, "--topo", "kary:4,2"), 2, ["line 3", "no switch 99", "0 to 7"]),
                 (("--check", self.dir + "/none"), 1, ["none", "No such file"]),
                 (("--check", self.dir), 1, ["Is a directory"]),
                 (("--check", "adapter-resets", "--topo", "kary:4,2"), 2, ["line 1", "qsnet3"]),
                 (("--check", "flap", "--topo", "torus:3"), 2, ["kary:"]),
+                (("--check", "stuck-port", *INPUT), 2, ["clock raw has no time"]),
+                (("--check", "stop-a-node", "--clock", "virtual"), 2, ["line 1", "have none"]),
         ):
             with self.subTest(args=args):
                 done = self.fabemu("fault", *args)

@@ -342,7 +342,7 @@ class InjectTest(FabemuCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn("clock raw a byte takes no time", done.stderr)
         done = self.fabemu("run", *NETWORK, "--faults", "slow-link", "--", "true")
-        self.assertEqual(done.returncode, 1)
+        self.assertEqual(done.returncode, 2)
         self.assertIn("line 1: slow-link: on clock raw a byte takes no time", done.stderr)
 
     def test_mpi_program__is_right_while_ports_are_stuck_and_links_slow(self):

@@ -65,7 +65,7 @@ static void befall(const struct fault_schedule *schedule, const struct machine *
     fuzz_must(emu_profile_load(&profile, machine->profile, error, sizeof error) == 0, error);
     for (uint32_t i = 0; i < schedule->count; i++) {
         const struct fault *fault = &schedule->line[i].fault;
-        network = (struct fault_network){.graph = graph, .profile = &profile, .retry = i % 2};
+        network = (struct fault_network){graph, &profile, (enum emu_clock_mode)(i % 3)};
         *error = '\0';
         if (fault_check(fault, &network, error, sizeof error))
             fuzz_says_why(error);

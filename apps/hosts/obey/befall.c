@@ -34,9 +34,9 @@ static void list_add(struct json_object *list, uint64_t number)
 
 static int injector_of(struct befallen *b)
 {
-    const struct inject_config none = {.look_ps = 1};
+    const struct inject_config none = {.network.graph = b->graph, .look_ps = 1};
 
-    return b->injector ? 0 : injector_create(&b->injector, b->fabric, b->graph, NULL, &none);
+    return b->injector ? 0 : injector_create(&b->injector, b->fabric, NULL, &none);
 }
 
 /* {"fault":ID,"text":TEXT,"seed":DIGITS,"what":enum inject_do} */

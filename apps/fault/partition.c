@@ -9,8 +9,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "apps/inject/internal.h"
-#include "emu/bits.h"
+#include "apps/fault/internal.h"
 
 static bool switch_owned(const struct topo_graph *graph, uint32_t sw, const bool *mine)
 {
@@ -70,8 +69,9 @@ static int partition_find(struct fault_targets *ret, const struct fault_targets 
     return err;
 }
 
-int inject_targets(struct fault_targets *ret, const struct fault *fault,
-                   const struct topo_graph *graph, uint64_t seed, char *error, size_t error_bytes)
+int fault_affected_find(struct fault_targets *ret, const struct fault *fault,
+                        const struct topo_graph *graph, uint64_t seed, char *error,
+                        size_t error_bytes)
 {
     struct fault_targets nodes = {.count = 0};
     int err;

@@ -335,3 +335,13 @@ bool emu_json_true(struct json_object *message, const char *field)
 
     return value && json_object_get_boolean(value);
 }
+
+size_t emu_json_count(struct json_object *list)
+{
+    return json_object_is_type(list, json_type_array) ? json_object_array_length(list) : 0;
+}
+
+struct json_object *emu_json_at(struct json_object *list, size_t i)
+{
+    return i < emu_json_count(list) ? json_object_array_get_idx(list, i) : NULL;
+}

@@ -8,6 +8,7 @@
 
 #define MINUTES_FROM_S 120.0  /* shorter ones in seconds, */
 #define HOURS_FROM_S   7200.0 /* and these in minutes */
+#define MOST_NS        1e18   /* 30 years: any longer one is shown as this */
 
 int duration_decimals(double value)
 {
@@ -30,7 +31,7 @@ static struct duration short_of(double ns)
 struct duration duration_of_ns(double ns)
 {
     struct duration ret = {"0 s"};
-    double s = ns / 1e9;
+    double s = (ns < MOST_NS ? ns : MOST_NS) / 1e9;
 
     if (!(ns > 0))
         return ret;

@@ -69,11 +69,11 @@ bool audit_right(struct json_object *audit)
 void audit_print_wrong(FILE *out, const char *before, struct json_object *audit)
 {
     struct json_object *wrong = json_object_object_get(audit, "wrong");
-    size_t count = wrong ? json_object_array_length(wrong) : 0;
+    size_t count = emu_json_count(wrong);
     long long more = number(audit, "found") - (long long)count;
 
     for (size_t i = 0; i < count; i++)
-        fprintf(out, "%s%s\n", before, json_object_get_string(json_object_array_get_idx(wrong, i)));
+        fprintf(out, "%s%s\n", before, json_object_get_string(emu_json_at(wrong, i)));
     if (more > 0)
         fprintf(out, "%sand %lld more\n", before, more);
 }

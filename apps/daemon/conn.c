@@ -139,24 +139,24 @@ void conn_drain(struct conn *conn, int timeout_ms)
 
 int conn_wait(struct conn *conn, struct json_object **ret, int timeout_ms)
 {
-    int64_t end_ms = emu_now_ms() + timeout_ms;
+    int64_t end_ms = emu_now_ms() + timeout_ms, left_ms = timeout_ms;
 
-    for (;;) {
+    for (bool last = false;; last = left_ms <= 0) {
         int got = conn_next(conn, ret);
         if (got)
             return got < 0 ? got : 0;
+        if (last) /* a peer that sends a line byte by byte gets no more time than others */
+            return -ETIMEDOUT;
         int err = conn_flush(conn);
         if (err && err != -EAGAIN && err != -EPIPE)
             return err;
-        int64_t left_ms = end_ms - emu_now_ms();
+        left_ms = end_ms - emu_now_ms();
         struct pollfd poll_fd = {conn->fd, (short)(POLLIN | (err == -EAGAIN ? POLLOUT : 0)), 0};
         int ready = poll(&poll_fd, 1, left_ms > 0 ? (int)left_ms : 0);
         if (ready > 0 && poll_fd.revents & ~POLLOUT) { /* also what came before we looked */
             err = conn_fill(conn);
             if (err)
                 return err;
-        } else if (left_ms <= 0) {
-            return -ETIMEDOUT;
         }
     }
 }
@@ -164,11 +164,14 @@ int conn_wait(struct conn *conn, struct json_object **ret, int timeout_ms)
 int conn_ask(struct conn *conn, struct json_object *request, struct json_object **ret,
              int timeout_ms)
 {
+    int64_t end_ms = emu_now_ms() + timeout_ms;
     int err = conn_put(conn, request);
 
     while (!err) {
+        int64_t left_ms = end_ms - emu_now_ms();
         struct json_object *reply;
-        err = conn_wait(conn, &reply, timeout_ms);
+
+        err = left_ms > 0 ? conn_wait(conn, &reply, (int)left_ms) : -ETIMEDOUT;
         if (err)
             break;
         if (json_object_object_get_ex(reply, "ok", NULL)) {

@@ -76,13 +76,14 @@ int conn_flush(struct conn *conn);
 void conn_drain(struct conn *conn, int timeout_ms);
 
 /**
- * conn_wait - the next message, waiting at most @timeout_ms.
+ * conn_wait - the next message, waiting at most @timeout_ms for all of it.
  * Errors: -ETIMEDOUT, and as conn_fill() and conn_next().
  */
 int conn_wait(struct conn *conn, struct json_object **ret, int timeout_ms);
 
 /**
- * conn_ask - send @request, which is put, and wait for the reply; events on the way are skipped.
+ * conn_ask - send @request, which is put, and wait for the reply, at most @timeout_ms in all;
+ * events on the way are skipped. Errors: as conn_wait(); the peer's refusal is a reply.
  */
 int conn_ask(struct conn *conn, struct json_object *request, struct json_object **ret,
              int timeout_ms);

@@ -248,7 +248,7 @@ static void print_collective(FILE *out, struct json_object *one)
         snprintf(size, sizeof size, "more");
     else if (number(one, "bytes_most"))
         snprintf(size, sizeof size, "to %s", amount_of(number(one, "bytes_most")).text);
-    fprintf(out, "    %-9s %-9s %11llu %9s %9s", json_object_get_string(member(one, "kind")), size,
+    fprintf(out, "    %-9s %-9s %11llu %9s %9s", emu_json_text(one, "kind", "?"), size,
             (unsigned long long)number(one, "calls"),
             duration_of_ns((double)number(time, "mean")).text,
             duration_of_ns((double)number(time, "longest")).text);
@@ -256,7 +256,7 @@ static void print_collective(FILE *out, struct json_object *one)
         fprintf(out, " %9s %9s %6.0f %%", duration_of_ns((double)number(wait, "mean")).text,
                 duration_of_ns((double)number(network, "mean")).text,
                 percent(number(wait, "sum"), number(time, "sum")));
-    else if (strcmp(json_object_get_string(member(one, "where")), "elsewhere") == 0)
+    else if (strcmp(emu_json_text(one, "where", ""), "elsewhere") == 0)
         fputs("   elsewhere", out);
     fputc('\n', out);
 }
@@ -272,13 +272,13 @@ static int longer(const void *left, const void *right)
 /* Those that took most of all members' time. */
 static void print_collectives(FILE *out, struct json_object *all)
 {
-    size_t count = all ? json_object_array_length(all) : 0;
+    size_t count = emu_json_count(all);
     struct json_object **row = count ? malloc(count * sizeof *row) : NULL;
 
     if (!row)
         return;
     for (size_t i = 0; i < count; i++)
-        row[i] = json_object_array_get_idx(all, i);
+        row[i] = emu_json_at(all, i);
     qsort(row, count, sizeof *row, longer);
     fputs("  calls                       count      each   longest   waiting   network  waiting\n",
           out);
@@ -291,7 +291,7 @@ static void print_collectives(FILE *out, struct json_object *all)
 
 static uint64_t of_row(struct json_object *row, size_t column)
 {
-    return json_object_get_uint64(json_object_array_get_idx(row, column));
+    return json_object_get_uint64(emu_json_at(row, column));
 }
 
 /* The heaviest pairs, without sorting what a large fabric has. */
@@ -300,8 +300,8 @@ static void print_heaviest(FILE *out, struct json_object *matrix)
     struct json_object *heavy[HEAVY_MOST + 1] = {NULL};
     size_t count = 0;
 
-    for (size_t i = 0; i < json_object_array_length(matrix); i++) {
-        struct json_object *row = json_object_array_get_idx(matrix, i);
+    for (size_t i = 0; i < emu_json_count(matrix); i++) {
+        struct json_object *row = emu_json_at(matrix, i);
         size_t at = count;
 
         for (; at && of_row(heavy[at - 1], 3) < of_row(row, 3); at--)

@@ -15,11 +15,12 @@
 #include "apps/cli/say.h"
 
 /* Asks; on failure says why and returns false. */
-static bool ask(const char *name, struct json_object *request, struct json_object **reply)
+static bool ask(const char *name, struct json_object *request, const struct ask_field *fields,
+                struct json_object **reply)
 {
     char error[FAULT_ERROR_BYTES + 256];
 
-    if (!ask_fabric(name, request, reply, NULL, error, sizeof error))
+    if (!ask_fabric(name, request, fields, reply, NULL, error, sizeof error))
         return true;
     say("%s", error);
     return false;
@@ -34,7 +35,7 @@ int live_fault(const char *name, char *const *words, int count)
     for (int i = 0; i < count && used < sizeof text; i++)
         used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", i ? " " : "", words[i]);
     json_add_text(request, "fault", text);
-    if (!ask(name, request, &reply))
+    if (!ask(name, request, ASK_FIELDS({"fault", json_type_int}), &reply))
         return EXIT_FAILURE;
     printf("fault %lld\n", (long long)emu_json_number(reply, "fault", 0));
     if (*emu_json_text(reply, "note", ""))
@@ -54,7 +55,7 @@ int live_clear(const char *name, const char *number)
                                    number);
     }
     json_add_number(request, "fault", id);
-    if (!ask(name, request, &reply))
+    if (!ask(name, request, NULL, &reply))
         return EXIT_FAILURE;
     json_object_put(reply);
     return EXIT_SUCCESS;
@@ -72,20 +73,32 @@ static void print_state(struct json_object *state)
            emu_json_number(state, "hits", 0) == 1 ? "" : "s", emu_json_text(state, "text", "?"));
 }
 
+/* Faults that are over and not listed any more. */
+static void print_past(struct json_object *past)
+{
+    if (emu_json_number(past, "faults", 0))
+        printf("%lld more that are over: %lld times, %lld hits\n",
+               (long long)emu_json_number(past, "faults", 0),
+               (long long)emu_json_number(past, "times", 0),
+               (long long)emu_json_number(past, "hits", 0));
+}
+
 int live_list(const char *name, bool json)
 {
     struct json_object *reply, *faults;
 
-    if (!ask(name, ask_request("faults"), &reply))
+    if (!ask(name, ask_request("faults"), ASK_FIELDS({"faults", json_type_array}), &reply))
         return EXIT_FAILURE;
     faults = json_object_object_get(reply, "faults");
     if (json)
         printf("%s\n", json_object_to_json_string_ext(faults, JSON_C_TO_STRING_PRETTY |
                                                                   JSON_C_TO_STRING_NOSLASHESCAPE));
-    else if (!json_object_array_length(faults))
+    else if (!emu_json_count(faults))
         puts("no faults");
-    for (size_t i = 0; !json && i < json_object_array_length(faults); i++)
-        print_state(json_object_array_get_idx(faults, i));
+    for (size_t i = 0; !json && i < emu_json_count(faults); i++)
+        print_state(emu_json_at(faults, i));
+    if (!json)
+        print_past(json_object_object_get(reply, "past_faults"));
     json_object_put(reply);
     return EXIT_SUCCESS;
 }

@@ -21,8 +21,10 @@
 
 #include "apps/cli/say.h"
 #include "apps/hosts/plan.h"
+#include "apps/run/procs.h"
 
-#define SUFFIX ".sock"
+#define SUFFIX  ".sock"
+#define ACCEPTS 0x10000u /* in /proc/net/unix: the socket listens */
 
 int paths_check_name(const char *name, char *error, size_t error_bytes)
 {
@@ -237,6 +239,13 @@ static const char *remedy(const char *name)
                                "can be written to";
 }
 
+/* Where the socket of @path is bound, before it listens: no longer than @path, and no SUFFIX. */
+static void bound_path(char ret[static sizeof((struct sockaddr_un *)0)->sun_path], const char *path)
+{
+    snprintf(ret, sizeof((struct sockaddr_un *)0)->sun_path, "%s", path);
+    ret[strlen(ret) - 1] = '~';
+}
+
 /* It gets its name when it listens: who finds it there is not refused. Called with the directory
  * locked. */
 static int bind_socket(struct paths_socket *ret, const char *path, const char *name, char *error,
@@ -248,8 +257,7 @@ static int bind_socket(struct paths_socket *ret, const char *path, const char *n
 
     if (fd < 0)
         return fail(-errno, error, error_bytes, "no socket: %s", strerror(errno));
-    snprintf(addr.sun_path, sizeof addr.sun_path, "%s", path);
-    addr.sun_path[strlen(addr.sun_path) - 1] = '~'; /* no longer than the name, and no SUFFIX */
+    bound_path(addr.sun_path, path);
     unlink(addr.sun_path);
     if (bind(fd, (struct sockaddr *)&addr, sizeof addr) < 0)
         goto close_fd;
@@ -345,6 +353,35 @@ int paths_connect(int *fd, pid_t *owner, const char *name, char *error, size_t e
     if (owner)
         *owner = peer_pid(got);
     return 0;
+}
+
+/* The inode of the socket that listens and was bound to @bound; 0: there is none. */
+static unsigned long listening_inode(const char *bound)
+{
+    FILE *sockets = fopen("/proc/net/unix", "re");
+    unsigned long inode, found = 0;
+    char line[256], path[sizeof line];
+    unsigned flags;
+
+    while (sockets && !found && fgets(line, sizeof line, sockets))
+        if (sscanf(line, "%*s %*s %*s %x %*s %*s %lu %255[^\n]", &flags, &inode, path) == 3 &&
+            flags & ACCEPTS && strcmp(path, bound) == 0)
+            found = inode;
+    if (sockets)
+        fclose(sockets);
+    return found;
+}
+
+bool paths_supervised_by(const char *name, pid_t owner)
+{
+    char path[sizeof((struct sockaddr_un *)0)->sun_path], bound[sizeof path], error[512];
+    unsigned long inode;
+
+    if (paths_of(path, sizeof path, name, error, sizeof error))
+        return false;
+    bound_path(bound, path);
+    inode = listening_inode(bound);
+    return inode && procs_child_has_socket(owner, inode);
 }
 
 /* @all: else those of fabrics on several hosts alone. */

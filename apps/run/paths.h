@@ -51,6 +51,13 @@ void paths_unlink(const struct paths_socket *socket);
  */
 int paths_connect(int *fd, pid_t *owner, const char *name, char *error, size_t error_bytes);
 
+/**
+ * paths_supervised_by - does a child of process @owner serve fabric @name, so that @owner is the
+ * fabric's supervisor? @owner as paths_connect() returns it is the process that once made the
+ * socket; its number may be another process's by now.
+ */
+bool paths_supervised_by(const char *name, pid_t owner);
+
 /** paths_list - call @each with the name of every socket in the directory, in order. */
 int paths_list(void (*each)(void *context, const char *name), void *context, char *error,
                size_t error_bytes);

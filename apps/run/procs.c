@@ -198,6 +198,40 @@ size_t procs_descendants(pid_t root, pid_t except, pid_t *ret, size_t max)
     return found;
 }
 
+static bool has_socket(pid_t pid, const char *link)
+{
+    char folder[64], target[64];
+    struct dirent *entry;
+    bool found = false;
+
+    snprintf(folder, sizeof folder, "/proc/%d/fd", (int)pid);
+    DIR *dir = opendir(folder);
+    while (dir && !found && (entry = readdir(dir))) {
+        ssize_t bytes = readlinkat(dirfd(dir), entry->d_name, target, sizeof target - 1);
+
+        target[bytes > 0 ? bytes : 0] = '\0';
+        found = strcmp(target, link) == 0;
+    }
+    if (dir)
+        closedir(dir);
+    return found;
+}
+
+bool procs_child_has_socket(pid_t parent, unsigned long inode)
+{
+    struct proc *all;
+    bool found = false;
+    char link[64];
+    size_t count;
+
+    snprintf(link, sizeof link, "socket:[%lu]", inode);
+    all = read_all(&count);
+    for (size_t i = 0; all && !found && i < count; i++)
+        found = all[i].parent == parent && has_socket(all[i].pid, link);
+    free(all);
+    return found;
+}
+
 void procs_signal(const pid_t *pids, size_t count, int signal)
 {
     for (size_t i = 0; i < count; i++) {

@@ -73,6 +73,9 @@ void procs_thaw(struct procs_frozen *frozen);
 /** procs_descendants - living descendants of @root, except @except. Returns their count. */
 size_t procs_descendants(pid_t root, pid_t except, pid_t *ret, size_t max);
 
+/** procs_child_has_socket - has a child of @parent the socket of that inode open? */
+bool procs_child_has_socket(pid_t parent, unsigned long inode);
+
 /** procs_signal - send @signal to each. */
 void procs_signal(const pid_t *pids, size_t count, int signal);
 

@@ -304,7 +304,7 @@ static void print_collective(FILE *out, const char *name, struct json_object *on
             number(one, "in_adapter"), number(one, "crossing"), number(one, "elsewhere"));
     struct json_object *why = member(one, "why");
     const char *before = "   (";
-    if (why) {
+    if (json_object_is_type(why, json_type_object)) {
         json_object_object_foreach(why, reason, count)
         {
             fprintf(out, "%s%s %lld", before, reason, (long long)json_object_get_int64(count));
@@ -320,7 +320,7 @@ static void print_collective(FILE *out, const char *name, struct json_object *on
 struct report_profile report_profile(struct json_object *report)
 {
     struct json_object *set = member(report, "profile_set");
-    size_t count = set ? json_object_array_length(set) : 0;
+    size_t count = emu_json_count(set);
     struct report_profile ret;
     bool own = strcmp(text(report, "profile_from"), "network") == 0;
 
@@ -328,8 +328,7 @@ struct report_profile report_profile(struct json_object *report)
                          own ? " (the network's own)" : "");
     for (size_t i = 0; i < count && bytes < (int)sizeof ret.text; i++)
         bytes += snprintf(ret.text + bytes, sizeof ret.text - (size_t)bytes, "%s%s",
-                          i ? ", " : " with ",
-                          json_object_get_string(json_object_array_get_idx(set, i)));
+                          i ? ", " : " with ", json_object_get_string(emu_json_at(set, i)));
     return ret;
 }
 
@@ -405,10 +404,10 @@ static void print_outside(FILE *out, struct json_object *one)
 static void print_deaths(FILE *out, struct json_object *report)
 {
     struct json_object *died = member(report, "died");
-    size_t count = died ? json_object_array_length(died) : 0;
+    size_t count = emu_json_count(died);
 
     for (size_t i = 0; i < count && i < 4; i++) {
-        struct json_object *one = json_object_array_get_idx(died, i);
+        struct json_object *one = emu_json_at(died, i);
         fprintf(out, "  %s node %lld (pid %lld, %s): %s\n", i ? "            " : "died        ",
                 number(one, "node"), number(one, "pid"), text(one, "command"), text(one, "how"));
     }
@@ -464,8 +463,8 @@ static void print_faults(FILE *out, struct json_object *report)
 {
     struct json_object *faults = member(report, "faults"), *links = member(report, "links");
 
-    for (size_t i = 0; faults && i < json_object_array_length(faults); i++) {
-        struct json_object *fault = json_object_array_get_idx(faults, i);
+    for (size_t i = 0; i < emu_json_count(faults); i++) {
+        struct json_object *fault = emu_json_at(faults, i);
 
         fprintf(out, "  fault %-6lld %s: %s", number(fault, "fault"),
                 json_object_get_string(member(fault, "text")),
@@ -476,6 +475,10 @@ static void print_faults(FILE *out, struct json_object *report)
                     number(fault, "hits") == 1 ? "" : "s");
         fputc('\n', out);
     }
+    struct json_object *past = member(report, "past_faults");
+    if (number(past, "faults"))
+        fprintf(out, "  faults       %lld more that are over: %lld times, hit %lld packets\n",
+                number(past, "faults"), number(past, "times"), number(past, "hits"));
     print_losses(out, member(report, "losses"));
     if (!links)
         return;
@@ -505,8 +508,8 @@ static void print_host(FILE *out, struct json_object *host)
             number(member(host, "segments"), "hops"),
             number(member(host, "combined"), "contributions"),
             number(member(host, "combined"), "results"));
-    for (size_t i = 0; links && i < json_object_array_length(links); i++) {
-        struct json_object *link = json_object_array_get_idx(links, i);
+    for (size_t i = 0; i < emu_json_count(links); i++) {
+        struct json_object *link = emu_json_at(links, i);
 
         fprintf(out,
                 "               to %s: %lld cables, %lld segments sent in %lld frames, %lld again; "
@@ -524,19 +527,19 @@ void report_print_hosts(FILE *out, struct json_object *report)
 {
     struct json_object *hosts = member(report, "hosts");
 
-    for (size_t i = 0; hosts && i < json_object_array_length(hosts); i++)
-        print_host(out, json_object_array_get_idx(hosts, i));
+    for (size_t i = 0; i < emu_json_count(hosts); i++)
+        print_host(out, emu_json_at(hosts, i));
 }
 
 /* A fabric that is not right at the end of a run has an error of its own. */
 static void print_check(FILE *out, struct json_object *check)
 {
     struct json_object *wrong = check ? member(check, "wrong") : NULL;
-    size_t count = wrong ? json_object_array_length(wrong) : 0;
+    size_t count = emu_json_count(wrong);
 
     for (size_t i = 0; i < count; i++)
         fprintf(out, "  %s %s\n", i ? "            " : "NOT RIGHT   ",
-                json_object_get_string(json_object_array_get_idx(wrong, i)));
+                json_object_get_string(emu_json_at(wrong, i)));
 }
 
 void report_print(FILE *out, struct json_object *report)
@@ -593,6 +596,8 @@ int report_write(int fd, const char *path, struct json_object *report)
     if ((ftruncate(fd, 0) >= 0 || errno == EINVAL) && /* EINVAL: a pipe or a device */
         dprintf(fd, "%s\n", text) >= 0)
         return 0;
+    if (errno == EPIPE)
+        return 0; /* its reader has seen enough */
     int err = -errno;
     say("cannot write the report to %s: %s", path, strerror(-err));
     return err;

@@ -44,17 +44,12 @@ struct printing {
     void (*print)(const char *line);
 };
 
-static size_t count_of(struct json_object *list)
-{
-    return list ? json_object_array_length(list) : 0;
-}
-
 /* --- who ---------------------------------------------------------------------------- */
 
 static struct json_object *process_at(const struct printing *to, int64_t node)
 {
-    for (size_t i = 0; i < count_of(to->attached); i++) {
-        struct json_object *one = json_object_array_get_idx(to->attached, i);
+    for (size_t i = 0; i < emu_json_count(to->attached); i++) {
+        struct json_object *one = emu_json_at(to->attached, i);
 
         if (emu_json_number(one, "node", -1) == node)
             return one;
@@ -94,7 +89,7 @@ static void add_who_fully(struct line *line, const struct printing *to, int64_t 
 
 static int64_t number_at(const struct printing *to, struct json_object *nodes, size_t i, bool ranks)
 {
-    int64_t node = json_object_get_int64(json_object_array_get_idx(nodes, i));
+    int64_t node = json_object_get_int64(emu_json_at(nodes, i));
 
     return ranks ? rank_at(to, node) : node;
 }
@@ -102,7 +97,7 @@ static int64_t number_at(const struct printing *to, struct json_object *nodes, s
 /* "ranks 0-2, 5": of processes that all have one; else "nodes …". */
 static void add_list(struct line *line, const struct printing *to, struct json_object *nodes)
 {
-    size_t count = count_of(nodes), ranges = 0;
+    size_t count = emu_json_count(nodes), ranges = 0;
     bool ranks = true;
 
     for (size_t i = 0; i < count; i++)
@@ -227,8 +222,8 @@ static void print_clash(const struct printing *to, struct json_object *clash)
     struct line line = {.used = 0};
 
     add(&line, "  the members do not agree:");
-    for (size_t i = 0; i < count_of(clash); i++) {
-        struct json_object *side = json_object_array_get_idx(clash, i);
+    for (size_t i = 0; i < emu_json_count(clash); i++) {
+        struct json_object *side = emu_json_at(clash, i);
         int64_t node = emu_json_number(side, "node", -1);
 
         add(&line, i ? ", and from " : " from ");
@@ -268,25 +263,25 @@ static void print_collective(const struct printing *to, struct json_object *one)
     add(&line, ", number %lld of ", (long long)emu_json_number(one, "number", 0));
     add_group(&line, one);
     add_for(&line, one);
-    add(&line, ": %zu of %lld have come", count_of(came),
+    add(&line, ": %zu of %lld have come", emu_json_count(came),
         (long long)emu_json_number(one, "members", 0));
-    if (count_of(came)) {
+    if (emu_json_count(came)) {
         add(&line, ", ");
         add_list(&line, to, came);
     }
     to->print(line.text);
-    for (size_t i = 0; i < count_of(missing) && i < RANGES; i++)
-        print_missing(to, json_object_array_get_idx(missing, i));
-    if (count_of(missing) > RANGES) {
+    for (size_t i = 0; i < emu_json_count(missing) && i < RANGES; i++)
+        print_missing(to, emu_json_at(missing, i));
+    if (emu_json_count(missing) > RANGES) {
         line.used = 0;
-        add(&line, "  and %zu more have not", count_of(missing) - RANGES);
+        add(&line, "  and %zu more have not", emu_json_count(missing) - RANGES);
         to->print(line.text);
     }
-    for (size_t i = 0; i < count_of(differ) && i < RANGES; i++)
-        print_differing(to, json_object_array_get_idx(differ, i));
-    for (size_t i = 0; i < count_of(gaps); i++)
-        print_gap(to, json_object_array_get_idx(gaps, i));
-    if (!count_of(differ) && json_object_object_get(one, "clash"))
+    for (size_t i = 0; i < emu_json_count(differ) && i < RANGES; i++)
+        print_differing(to, emu_json_at(differ, i));
+    for (size_t i = 0; i < emu_json_count(gaps); i++)
+        print_gap(to, emu_json_at(gaps, i));
+    if (!emu_json_count(differ) && json_object_object_get(one, "clash"))
         print_clash(to, json_object_object_get(one, "clash"));
 }
 
@@ -294,7 +289,7 @@ static void print_collective(const struct printing *to, struct json_object *one)
 
 static struct json_object *call_at(const struct printing *to, size_t i)
 {
-    return json_object_object_get(json_object_array_get_idx(to->attached, i), "call");
+    return json_object_object_get(emu_json_at(to->attached, i), "call");
 }
 
 static bool same_call(struct json_object *a, struct json_object *b)
@@ -310,12 +305,11 @@ static struct json_object *nodes_of_call(const struct printing *to, struct json_
 {
     struct json_object *nodes = json_object_new_array();
 
-    for (size_t i = 0; i < count_of(to->attached); i++)
+    for (size_t i = 0; i < emu_json_count(to->attached); i++)
         if (same_call(call_at(to, i), call) == in)
             json_object_array_add(nodes,
                                   json_object_new_int64(
-                                      emu_json_number(json_object_array_get_idx(to->attached, i),
-                                                      "node", -1)));
+                                      emu_json_number(emu_json_at(to->attached, i), "node", -1)));
     return nodes;
 }
 
@@ -341,19 +335,19 @@ static void print_call(const struct printing *to, struct json_object *call)
     add(&line, "%s of %s (its group is being formed)", emu_json_text(call, "kind", "collective"),
         emu_json_text(call, "name", "a communicator"));
     add_for(&line, call);
-    add(&line, ": %zu of %lld have come, ", count_of(came), (long long)members);
+    add(&line, ": %zu of %lld have come, ", emu_json_count(came), (long long)members);
     add_list(&line, to, came);
     to->print(line.text);
-    for (size_t i = 0; i < count_of(others) && i < RANGES; i++)
-        if (members == (int64_t)count_of(to->attached))
-            print_not_in_call(to, json_object_get_int64(json_object_array_get_idx(others, i)));
+    for (size_t i = 0; i < emu_json_count(others) && i < RANGES; i++)
+        if (members == (int64_t)emu_json_count(to->attached))
+            print_not_in_call(to, json_object_get_int64(emu_json_at(others, i)));
     json_object_put(came);
     json_object_put(others);
 }
 
 static void print_calls(const struct printing *to)
 {
-    for (size_t i = 0; i < count_of(to->attached); i++) {
+    for (size_t i = 0; i < emu_json_count(to->attached); i++) {
         struct json_object *call = call_at(to, i);
         size_t first = 0;
 
@@ -496,8 +490,8 @@ static void print_op(const struct printing *to, struct json_object *process, con
 /* Only while nothing moves: a process may be stopped, or have just come, at any other time. */
 static void print_absent(const struct printing *to)
 {
-    for (size_t i = 0, printed = 0; i < count_of(to->attached) && printed < RANGES; i++) {
-        struct json_object *process = json_object_array_get_idx(to->attached, i);
+    for (size_t i = 0, printed = 0; i < emu_json_count(to->attached) && printed < RANGES; i++) {
+        struct json_object *process = emu_json_at(to->attached, i);
         struct line line = {.used = 0};
 
         add_who_fully(&line, to, emu_json_number(process, "node", -1));
@@ -512,8 +506,8 @@ static void print_processes(const struct printing *to)
 {
     size_t left = 0;
 
-    for (size_t i = 0, printed = 0; i < count_of(to->attached); i++) {
-        struct json_object *process = json_object_array_get_idx(to->attached, i);
+    for (size_t i = 0, printed = 0; i < emu_json_count(to->attached); i++) {
+        struct json_object *process = emu_json_at(to->attached, i);
 
         if (json_object_object_get(process, "call")) /* print_calls() has it */
             continue;
@@ -597,8 +591,8 @@ static void print_disagreement(const struct printing *to, struct json_object *on
 static void print_each(const struct printing *to, struct json_object *list,
                        void (*one)(const struct printing *, struct json_object *))
 {
-    for (size_t i = 0; i < count_of(list); i++)
-        one(to, json_object_array_get_idx(list, i));
+    for (size_t i = 0; i < emu_json_count(list); i++)
+        one(to, emu_json_at(list, i));
 }
 
 void standstill_print(struct json_object *message, void (*print)(const char *line))

@@ -61,19 +61,25 @@ static const struct options_command down_command = {
 };
 
 /*
- * Told to stop. A fabric that does not answer may wait for another host: its supervisor is told,
- * whose word it looks for. Errors: one line in @error.
+ * Asks the fabric to stop. One that does not answer may wait for another host; then its supervisor
+ * gets SIGTERM. The supervisor's descriptor is opened before its number is checked, so the signal
+ * cannot reach another process that has the number later. Errors: one line in @error.
  */
-static int tell_down(const char *name, int *pidfd, pid_t *owner, char *error, size_t error_bytes)
+static int ask_down(const char *name, int *pidfd, pid_t *owner, char *error, size_t error_bytes)
 {
     struct json_object *reply;
-    int err = ask_fabric(name, ask_request("status"), &reply, owner, error, error_bytes);
+    int err = ask_fabric(name, ask_request("status"), NULL, &reply, owner, error, error_bytes);
 
     *pidfd = *owner > 0 ? pidfd_open(*owner, 0) : -1;
     if (!err) {
         json_object_put(reply);
-        err = ask_fabric(name, ask_request("shutdown"), &reply, NULL, error, error_bytes);
+        err = ask_fabric(name, ask_request("shutdown"), NULL, &reply, NULL, error, error_bytes);
     } else if (err == -ETIMEDOUT && *pidfd >= 0) {
+        if (!paths_supervised_by(name, *owner))
+            return fail(err, error, error_bytes,
+                        "fabric '%s' does not answer, and process %d, which listens there, is not "
+                        "its supervisor: no signal was sent",
+                        name, (int)*owner);
         return pidfd_send_signal(*pidfd, SIGTERM, NULL, 0) ? err : 0;
     }
     if (!err)
@@ -92,7 +98,7 @@ int down_main(int argc, char **argv)
     if (status >= 0)
         return status;
     struct pollfd end = {-1, POLLIN, 0};
-    if (tell_down(name, &end.fd, &owner, error, sizeof error)) {
+    if (ask_down(name, &end.fd, &owner, error, sizeof error)) {
         say("%s", error);
         return EXIT_FAILURE;
     }
@@ -152,7 +158,7 @@ static void print_status(const struct status *status, struct json_object *reply)
 {
     struct json_object *report = json_object_object_get(reply, "report");
     struct json_object *attached = json_object_object_get(reply, "attached");
-    size_t count = json_object_array_length(attached);
+    size_t count = emu_json_count(attached);
     long long threads = (long long)emu_json_number(report, "threads", 0);
 
     printf("%s: %s, profile %s, clock %s, %lld thread%s, %zu of %lld nodes attached (pid %lld)\n",
@@ -163,7 +169,7 @@ static void print_status(const struct status *status, struct json_object *reply)
            (long long)emu_json_number(reply, "supervisor",
                                       0)); /* the one that paths_listen() names, too */
     for (size_t i = 0; i < count; i++) {
-        struct json_object *one = json_object_array_get_idx(attached, i);
+        struct json_object *one = emu_json_at(attached, i);
         int64_t waited_ns = emu_json_number(one, "waited_ns", -1);
         int64_t rank = emu_json_number(one, "rank", -1);
         printf("  node %lld: ", (long long)emu_json_number(one, "node", -1));
@@ -194,7 +200,10 @@ static void one_status(void *context, const char *name)
     struct json_object *reply;
     char error[512];
 
-    if (ask_fabric(name, ask_request("status"), &reply, NULL, error, sizeof error)) {
+    if (ask_fabric(name, ask_request("status"),
+                   ASK_FIELDS({"name", json_type_string}, {"report", json_type_object},
+                              {"attached", json_type_array}),
+                   &reply, NULL, error, sizeof error)) {
         say("%s", error);
         status->failed = true;
         return;
@@ -282,13 +291,17 @@ int check_main(int argc, char **argv)
     int status = parse_name(&options, &name, &check_command, &no_owns, argc, argv);
     if (status >= 0)
         return status;
-    if (ask_fabric(name, ask_request("check"), &reply, NULL, error, sizeof error)) {
+    if (ask_fabric(name, ask_request("check"), ASK_FIELDS({"check", json_type_object}), &reply,
+                   NULL, error, sizeof error)) {
         say("%s", error);
         return EXIT_FAILURE;
     }
     check = json_object_object_get(reply, "check");
     right = audit_right(check);
-    if (options.json)
+    if (ask_check(name, check, ASK_FIELDS({"right", json_type_boolean}, {"found", json_type_int}),
+                  error, sizeof error))
+        say("%s", error);
+    else if (options.json)
         printf("%s\n", json_object_to_json_string_ext(check, JSON_C_TO_STRING_PRETTY |
                                                                  JSON_C_TO_STRING_NOSLASHESCAPE));
     else

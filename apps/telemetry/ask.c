@@ -12,6 +12,7 @@
 #include "apps/cli/say.h"
 #include "apps/telemetry/serve.h"
 #include "apps/telemetry/view.h"
+#include "emu/now.h"
 
 #define ANSWER_MS 5000 /* for a fabric to answer */
 
@@ -19,11 +20,13 @@
 static int take_until_whole(struct telemetry_view *view, struct conn *conn, char *error,
                             size_t error_bytes)
 {
+    int64_t end_ms = emu_now_ms() + ANSWER_MS, left_ms;
     struct json_object *line;
     int err = 0;
 
     while (!err && !view->look) {
-        err = conn_wait(conn, &line, ANSWER_MS);
+        left_ms = end_ms - emu_now_ms();
+        err = left_ms > 0 ? conn_wait(conn, &line, (int)left_ms) : -ETIMEDOUT;
         if (err)
             break;
         err = telemetry_view_take(view, line);

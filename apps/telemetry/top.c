@@ -23,6 +23,7 @@
 #include "apps/telemetry/board.h"
 #include "apps/telemetry/screen.h"
 #include "apps/telemetry/serve.h"
+#include "emu/now.h"
 
 #define ANSWER_MS 5000 /* for a fabric to answer */
 #define EVERY_MS  1000u
@@ -120,18 +121,18 @@ static int take(struct top *top, struct json_object *line)
     return err < 0 ? err : 0;
 }
 
-/* What has come. Errors: as take(), or the connection has ended (ended). */
+/* What has come. Errors: as take() and conn_next(), or the connection has ended (ended). */
 static int take_all(struct top *top)
 {
     struct json_object *line;
-    int end = conn_fill(&top->conn), err = 0;
+    int end = conn_fill(&top->conn), err = 0, got = 0;
 
-    while (!err && conn_next(&top->conn, &line) == 1) {
+    while (!err && (got = conn_next(&top->conn, &line)) == 1) {
         err = take(top, line);
         json_object_put(line);
     }
     top->ended = end != 0;
-    return err;
+    return err ? err : got < 0 ? got : 0;
 }
 
 /* --- once --------------------------------------------------------------------------- */
@@ -152,13 +153,15 @@ static int print_page(struct top *top, enum telemetry_page page)
 /* Two snapshots, for rates. */
 static int once(struct top *top)
 {
+    int64_t end_ms = emu_now_ms() + 2 * (int64_t)top->every_ms + ANSWER_MS;
     char sums[128];
     int err = 0;
 
     while (!err && !top->before.look) {
+        int64_t left_ms = end_ms - emu_now_ms();
         struct json_object *line;
 
-        err = conn_wait(&top->conn, &line, (int)top->every_ms + ANSWER_MS);
+        err = left_ms > 0 ? conn_wait(&top->conn, &line, (int)left_ms) : -ETIMEDOUT;
         if (err)
             break;
         err = take(top, line);

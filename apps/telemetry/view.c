@@ -10,8 +10,9 @@
 #include <string.h>
 
 #include "emu/json.h"
+#include "topo/topo.h"
 
-#define PARTS_MOST 16777216u /* nodes, switches or cables of a shape, at most */
+#define PARTS_MOST 16777216u /* switches or cables of a shape, at most */
 
 const char *const telemetry_collectives[TELEMETRY_COLLECTIVES] = {"barrier", "broadcast", "reduce",
                                                                   "allreduce"};
@@ -25,14 +26,13 @@ struct row {
 
 static bool row_at(struct json_object *list, size_t i, size_t columns, struct row *ret)
 {
-    ret->list = json_object_array_get_idx(list, i);
-    return json_object_is_type(ret->list, json_type_array) &&
-           json_object_array_length(ret->list) >= columns;
+    ret->list = emu_json_at(list, i);
+    return json_object_is_type(ret->list, json_type_array) && emu_json_count(ret->list) >= columns;
 }
 
 static int64_t column(const struct row *row, size_t i)
 {
-    return json_object_get_int64(json_object_array_get_idx(row->list, i));
+    return json_object_get_int64(emu_json_at(row->list, i));
 }
 
 /* A counter, or what else is not negative. */
@@ -54,7 +54,7 @@ static bool list_of(struct json_object *line, const char *name, struct json_obje
         return true;
     if (!json_object_is_type(*ret, json_type_array))
         return false;
-    *length = json_object_array_length(*ret);
+    *length = emu_json_count(*ret);
     return true;
 }
 
@@ -113,8 +113,8 @@ static int take_parts(struct telemetry_view *view, struct json_object *line)
     int64_t nodes = emu_json_number(line, "nodes", 0);
 
     if (!list_of(line, "cables", &cables, &cable_count) ||
-        !list_of(line, "switches", &switches, &switch_count) || nodes < 1 || nodes > PARTS_MOST ||
-        cable_count > PARTS_MOST || switch_count > PARTS_MOST)
+        !list_of(line, "switches", &switches, &switch_count) || nodes < 1 ||
+        nodes > TOPO_NODES_MAX || cable_count > PARTS_MOST || switch_count > PARTS_MOST)
         return -EPROTO;
     view->nodes = (uint32_t)nodes;
     view->cables = (uint32_t)cable_count;
@@ -171,7 +171,7 @@ static bool take_state(struct telemetry_view *view, const struct row *row)
 {
     uint64_t i = count(row, 0), state = count(row, 1);
 
-    if (i >= view->cables || state >= json_object_array_length(view->link_states))
+    if (i >= view->cables || state >= emu_json_count(view->link_states))
         return false;
     view->cable[i].state = (uint32_t)state;
     view->cable[i].outs = count(row, 2);
@@ -209,7 +209,7 @@ static bool take_wait(struct telemetry_view *view, const struct row *row)
 {
     uint64_t i = count(row, 0), kind = count(row, 1);
 
-    if (i >= view->nodes || kind >= json_object_array_length(view->wait_kinds))
+    if (i >= view->nodes || kind >= emu_json_count(view->wait_kinds))
         return false;
     view->node[i].waits = (uint32_t)kind;
     view->node[i].waits_other = column(row, 2);
@@ -224,7 +224,7 @@ static bool take_finished(struct telemetry_view *view, const struct row *row)
 {
     uint64_t group = count(row, 0), number = count(row, 1), kind = count(row, 2);
 
-    if (kind >= json_object_array_length(view->wait_kinds))
+    if (kind >= emu_json_count(view->wait_kinds))
         return false;
     view->finished[(number * 31 + group * 17) % TELEMETRY_VIEW_FINISHED] =
         (struct telemetry_view_finished){.group = (int64_t)group,
@@ -245,7 +245,7 @@ static bool take_processes(struct telemetry_view *view, struct json_object *line
     if (!list_of(line, "processes", &list, &length))
         return false;
     for (size_t i = 0; i < length; i++) {
-        struct json_object *one = json_object_array_get_idx(list, i);
+        struct json_object *one = emu_json_at(list, i);
         int64_t n = json_object_is_type(one, json_type_object) ? emu_json_number(one, "node", -1)
                                                                : -1;
 
@@ -334,8 +334,8 @@ int telemetry_view_take(struct telemetry_view *view, struct json_object *line)
 
 const char *telemetry_view_link(const struct telemetry_view *view, uint32_t cable)
 {
-    const char *name = json_object_get_string(
-        json_object_array_get_idx(view->link_states, view->cable[cable].state));
+    const char *name =
+        json_object_get_string(emu_json_at(view->link_states, view->cable[cable].state));
 
     return name ? name : "";
 }
@@ -345,14 +345,14 @@ const char *telemetry_view_name(const struct telemetry_view *view, bool node, ui
     struct json_object *names = json_object_object_get(view->shape, "names");
     size_t at = (node ? view->switches : 0) + (size_t)number;
 
-    if (!json_object_is_type(names, json_type_array) || at >= json_object_array_length(names))
+    if (!json_object_is_type(names, json_type_array) || at >= emu_json_count(names))
         return NULL;
-    return json_object_get_string(json_object_array_get_idx(names, at));
+    return json_object_get_string(emu_json_at(names, at));
 }
 
 const char *telemetry_view_kind(const struct telemetry_view *view, uint32_t kind)
 {
-    const char *name = json_object_get_string(json_object_array_get_idx(view->wait_kinds, kind));
+    const char *name = json_object_get_string(emu_json_at(view->wait_kinds, kind));
 
     return name ? name : "";
 }

@@ -113,7 +113,7 @@ static int ask_rings(struct conn *conn, const struct wish *wish, int *memfd, cha
                     strerror(-err));
     if (!emu_json_true(reply, "ok"))
         err = fail(-EPROTO, error, error_bytes, "fabric '%s': %s", wish->name,
-                   emu_json_text(reply, "error", "?"));
+                   emu_json_text(reply, "error", "it refuses, and does not say why"));
     else if (came.fd[0] < 0)
         err = fail(-EMFILE, error, error_bytes,
                    "the rings of the capture did not come; raise the limit of open files "
@@ -149,6 +149,7 @@ static void write_all(struct capture_writer *writer, struct conn *conn, const st
             conn_close(conn); /* the fabric has ended */
             return;
         }
+        emu_json_drop(&conn->in, conn->in.bytes, false); /* nothing was asked for */
         wrote = capture_writer_step(writer);
     }
 }

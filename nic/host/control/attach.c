@@ -71,31 +71,29 @@ static void registry_init(void)
 
 /* --- what the fabric says of others: on the watcher's thread ------------------------ */
 
-/* The first node of a list; FABEMU_ANY_NODE: there is none. */
-static uint32_t first_of(struct json_object *event, const char *name)
+/* FABEMU_ANY_NODE: the fabric has no node of that number. */
+static uint32_t node_of(const struct fabemu *fab, int64_t number)
 {
-    struct json_object *nodes;
-
-    if (!json_object_object_get_ex(event, name, &nodes) || !json_object_array_length(nodes))
-        return FABEMU_ANY_NODE;
-    return (uint32_t)json_object_get_int64(json_object_array_get_idx(nodes, 0));
+    return number >= 0 && number < fab->info.nodes ? (uint32_t)number : FABEMU_ANY_NODE;
 }
 
 /* Under the adapter's lock. */
 static void event_groups(struct fabemu *fab, struct json_object *event)
 {
-    const struct nic_group_end end = {.dead =
-                                          (uint32_t)emu_json_number(event, "node", FABEMU_ANY_NODE),
-                                      .by = (uint32_t)emu_json_number(event, "by", FABEMU_ANY_NODE),
-                                      .parted = first_of(event, "nodes"),
+    struct json_object *groups = json_object_object_get(event, "groups");
+    struct json_object *nodes = json_object_object_get(event, "nodes");
+    int64_t parted = emu_json_count(nodes) ? json_object_get_int64(emu_json_at(nodes, 0)) : -1;
+    const struct nic_group_end end = {.dead = node_of(fab, emu_json_number(event, "node", -1)),
+                                      .by = node_of(fab, emu_json_number(event, "by", -1)),
+                                      .parted = node_of(fab, parted),
                                       .why = emu_json_text(event, "why", "")};
-    struct json_object *groups;
 
-    if (json_object_object_get_ex(event, "groups", &groups))
-        for (size_t i = 0; i < json_object_array_length(groups); i++)
-            nic_group_over(fab,
-                           (uint32_t)json_object_get_int64(json_object_array_get_idx(groups, i)),
-                           &end);
+    for (size_t i = 0; i < emu_json_count(groups); i++) {
+        int64_t group = json_object_get_int64(emu_json_at(groups, i));
+
+        if (group >= 0 && group <= UINT32_MAX)
+            nic_group_over(fab, (uint32_t)group, &end);
+    }
 }
 
 static void event_groups_broken(struct fabemu *fab, struct json_object *event)
@@ -137,16 +135,15 @@ static void event_lost(struct fabemu *fab, struct json_object *event)
 /* No way has led to these nodes for too long. First why, then what ends of that. */
 static void event_nodes_parted(struct fabemu *fab, struct json_object *event)
 {
-    struct json_object *nodes;
+    struct json_object *nodes = json_object_object_get(event, "nodes");
 
     nic_lock(fab);
-    if (json_object_object_get_ex(event, "nodes", &nodes))
-        for (size_t i = 0; i < json_object_array_length(nodes); i++) {
-            int64_t node = json_object_get_int64(json_object_array_get_idx(nodes, i));
+    for (size_t i = 0; i < emu_json_count(nodes); i++) {
+        uint32_t node = node_of(fab, json_object_get_int64(emu_json_at(nodes, i)));
 
-            if (node >= 0 && node < fab->info.nodes)
-                nic_peer_parted(fab, nic_peer(fab, (uint32_t)node));
-        }
+        if (node != FABEMU_ANY_NODE)
+            nic_peer_parted(fab, nic_peer(fab, node));
+    }
     event_groups(fab, event);
     nic_unlock(fab);
 }

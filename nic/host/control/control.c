@@ -23,6 +23,7 @@
 
 #include "emu/edge/bounds.h"
 #include "emu/edge/edge.h"
+#include "emu/now.h"
 #include "nic/host/base.h"
 #include "nic/host/control/line.h"
 
@@ -60,7 +61,8 @@ static int reply_check(struct json_object *reply)
     err = emu_json_number(reply, "errno", EPROTO);
     if (err <= 0 || err > 4095)
         err = EPROTO;
-    return nic_fail((int)-err, "%s", emu_json_text(reply, "error", ""));
+    return nic_fail((int)-err, "%s",
+                    emu_json_text(reply, "error", "the fabric refuses, and does not say why"));
 }
 
 /* --- attach ------------------------------------------------------------------------- */
@@ -77,14 +79,15 @@ static int control_connect(const char *path)
     fd = nic_above_standard(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
     if (fd < 0)
         return nic_fail(-errno, "no socket: %s%s", strerror(errno), nic_remedy(-errno));
-    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit); /* of connect(), too */
     if (connect(fd, (struct sockaddr *)&to, sizeof to) == 0)
         return fd;
-    err = errno == ENOENT ? ECONNREFUSED : errno;
+    err = errno == ENOENT ? ECONNREFUSED : errno == EAGAIN ? ETIMEDOUT : errno;
     close(fd);
     return nic_fail(-err,
-                    err == EACCES ? "the fabric at %s is another user's"
-                                  : "no fabric listens at %s",
+                    err == EACCES      ? "the fabric at %s is another user's"
+                    : err == ETIMEDOUT ? "the fabric at %s does not answer"
+                                       : "no fabric listens at %s",
                     path);
 }
 
@@ -100,15 +103,20 @@ static uint64_t fabric_id(const char *text, const char *name)
     return hash;
 }
 
-/* Milliseconds; null is off. What the fabric does not say is the default. */
+/*
+ * Milliseconds; null is off, and so is a number whose nanoseconds would overflow. The default where
+ * the fabric says nothing, or no number above 0.
+ */
 static uint64_t bound_told(struct json_object *bounds, const char *field, uint64_t otherwise)
 {
+    int64_t ms = emu_json_number(bounds, field, 0);
     struct json_object *value;
 
-    if (!json_object_object_get_ex(bounds, field, &value))
+    if (json_object_object_get_ex(bounds, field, &value) && !value)
+        return FABEMU_FOREVER;
+    if (ms <= 0)
         return otherwise;
-    return value && json_object_get_int64(value) > 0 ? (uint64_t)json_object_get_int64(value)
-                                                     : FABEMU_FOREVER;
+    return ms <= INT64_MAX / 1000000 ? (uint64_t)ms : FABEMU_FOREVER;
 }
 
 static void reply_bounds(struct json_object *reply, struct fabemu_bounds *ret)
@@ -120,26 +128,45 @@ static void reply_bounds(struct json_object *reply, struct fabemu_bounds *ret)
 #undef TOLD
 }
 
-static void reply_info(struct json_object *reply, struct fabemu_info *info)
+/* Errors: -EPROTO, a field is missing or cannot be. */
+static int reply_info(struct json_object *reply, struct fabemu_info *info)
 {
+    int64_t node = emu_json_number(reply, "node", -1), nodes = emu_json_number(reply, "nodes", -1);
+    int64_t hop_limit = emu_json_number(reply, "hop_limit", 0);
+
     memset(info, 0, sizeof *info);
     snprintf(info->fabric, sizeof info->fabric, "%s", emu_json_text(reply, "fabric", ""));
     snprintf(info->topo, sizeof info->topo, "%s", emu_json_text(reply, "topo", ""));
     snprintf(info->profile, sizeof info->profile, "%s", emu_json_text(reply, "profile", ""));
     snprintf(info->clock, sizeof info->clock, "%s", emu_json_text(reply, "clock", ""));
-    info->node = (uint32_t)emu_json_number(reply, "node", 0);
-    info->nodes = (uint32_t)emu_json_number(reply, "nodes", 0);
+    if (node < 0 || node >= nodes || nodes > UINT32_MAX || hop_limit < 0 || hop_limit > UINT32_MAX)
+        return nic_fail(-EPROTO, "the fabric's reply does not say which of how many nodes this "
+                                 "process has; use the libfabemu that came with this fabemu");
+    info->node = (uint32_t)node;
+    info->nodes = (uint32_t)nodes;
     info->link_bytes_per_s = emu_json_double(reply, "link_bytes_per_s", 0);
-    info->hop_limit = (uint32_t)emu_json_number(reply, "hop_limit", 0);
+    info->hop_limit = (uint32_t)hop_limit;
     info->seat = (uint64_t)emu_json_number(reply, "seat", 0);
     info->acknowledged = emu_json_true(reply, "acknowledged");
     reply_bounds(reply, &info->bounds);
     info->fabric_id = fabric_id(emu_json_text(reply, "fabric_id", ""), info->fabric);
+    return 0;
+}
+
+/* The next line that is no event. Errors: as nic_line_next(). */
+static int control_reply(struct nic_control *c, int64_t end_ms, struct json_object **ret)
+{
+    int err;
+
+    while (!(err = nic_line_next(&c->line, end_ms, ret)) && *emu_json_text(*ret, "event", ""))
+        json_object_put(*ret);
+    return err;
 }
 
 static int control_greet(struct nic_control *c, int want, int rank, struct fabemu_info *info)
 {
     struct json_object *ask = json_object_new_object(), *reply = NULL;
+    int64_t end_ms = emu_now_ms() + ATTACH_TIMEOUT_S * 1000;
     struct timeval forever = {0};
     int err;
 
@@ -150,10 +177,11 @@ static int control_greet(struct nic_control *c, int want, int rank, struct fabem
         json_object_object_add(ask, "rank", json_object_new_int(rank));
     err = nic_line_send(&c->line, ask);
     if (!err || err == -EPIPE) /* who has closed already has said why */
-        err = nic_line_next(&c->line, &reply);
+        err = control_reply(c, end_ms, &reply);
+    if (err == -EAGAIN) /* it does not read */
+        err = -ETIMEDOUT;
     if (err)
-        return nic_fail(err == -EAGAIN ? -ETIMEDOUT : err, "the fabric does not answer: %s",
-                        strerror(err == -EAGAIN ? ETIMEDOUT : -err));
+        return nic_fail(err, "the fabric does not answer: %s", strerror(-err));
     err = reply_check(reply);
     c->seated = !err;
     if (!err && c->line.no_room)
@@ -162,11 +190,12 @@ static int control_greet(struct nic_control *c, int want, int rank, struct fabem
     else if (!err && (c->line.passed[0] < 0 || c->line.passed[1] < 0))
         err = nic_fail(-EPROTO, "the fabric handed over no edge");
     if (!err) {
-        reply_info(reply, info);
-        c->detach_ms = info->bounds.detach_ms;
+        err = reply_info(reply, info);
+        if (!err)
+            c->detach_ms = info->bounds.detach_ms;
     }
     json_object_put(reply);
-    setsockopt(c->line.fd, SOL_SOCKET, SO_RCVTIMEO, &forever, sizeof forever);
+    setsockopt(c->line.fd, SOL_SOCKET, SO_SNDTIMEO, &forever, sizeof forever);
     return err;
 }
 
@@ -174,22 +203,13 @@ static int control_greet(struct nic_control *c, int want, int rank, struct fabem
 static void control_give_back(struct nic_control *c)
 {
     struct json_object *ask = json_object_new_object(), *reply = NULL;
-    struct timeval limit = {0}; /* none */
-    bool answered;
+    int64_t end_ms = INT64_MAX;
 
     if (c->detach_ms != FABEMU_FOREVER)
-        limit = (struct timeval){(time_t)(c->detach_ms / 1000),
-                                 (suseconds_t)(c->detach_ms % 1000 * 1000)};
+        end_ms = emu_now_ms() + (int64_t)c->detach_ms;
     json_object_object_add(ask, "cmd", json_object_new_string("detach"));
-    setsockopt(c->line.fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-    if (nic_line_send(&c->line, ask))
-        return;
-    do {
-        if (nic_line_next(&c->line, &reply))
-            return;
-        answered = !*emu_json_text(reply, "event", "");
+    if (!nic_line_send(&c->line, ask) && !control_reply(c, end_ms, &reply))
         json_object_put(reply);
-    } while (!answered);
 }
 
 static void control_free(struct nic_control *c)
@@ -274,8 +294,9 @@ static void *control_watch(void *argument)
 {
     struct nic_control *c = argument;
     struct json_object *object;
+    int err;
 
-    while (nic_line_next(&c->line, &object) == 0) {
+    while (!(err = nic_line_next(&c->line, INT64_MAX, &object))) {
         const char *event = emu_json_text(object, "event", "");
 
         if (*event) {
@@ -291,6 +312,8 @@ static void *control_watch(void *argument)
         pthread_cond_signal(&c->replied);
         pthread_mutex_unlock(&c->lock);
     }
+    if (err == -EPROTO || err == -EMSGSIZE)
+        c->why = "it sent a line that is not of the control protocol";
     if (!atomic_load_explicit(&c->detaching, memory_order_acquire))
         control_end(c);
     pthread_mutex_lock(&c->lock);

@@ -4,7 +4,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
 #include <unistd.h>
+
+#include "emu/now.h"
 
 #define LINE_MAX_BYTES (16u << 20)
 
@@ -39,14 +43,29 @@ static void line_keep_fds(struct nic_line *line, const struct emu_json_fds *came
     }
 }
 
-int nic_line_next(struct nic_line *line, struct json_object **ret)
+/* Wait until something can be read, or @end_ms. Errors: -ETIMEDOUT. */
+static int line_await(const struct nic_line *line, int64_t end_ms)
+{
+    struct pollfd come = {line->fd, POLLIN, 0};
+    int64_t left_ms = end_ms == INT64_MAX ? 0 : end_ms - emu_now_ms();
+
+    if (end_ms == INT64_MAX)
+        return 0; /* reading waits */
+    while (left_ms > 0 && poll(&come, 1, left_ms < INT_MAX ? (int)left_ms : INT_MAX) <= 0)
+        left_ms = end_ms - emu_now_ms();
+    return left_ms > 0 ? 0 : -ETIMEDOUT;
+}
+
+int nic_line_next(struct nic_line *line, int64_t end_ms, struct json_object **ret)
 {
     struct emu_json_fds came;
     int got;
 
     while (!(got = emu_json_next(&line->in, LINE_MAX_BYTES, ret))) {
-        ssize_t n = emu_json_read(&line->in, line->fd, &came, 0);
+        ssize_t n = line_await(line, end_ms);
 
+        if (!n)
+            n = emu_json_read(&line->in, line->fd, &came, 0);
         if (n < 0)
             return (int)n;
         line_keep_fds(line, &came);

@@ -25,10 +25,11 @@ struct nic_line {
  */
 int nic_above_standard(int fd);
 /**
- * nic_line_next - the next line as JSON. Errors: -EPIPE at the end, -EPROTO for what is no JSON,
- * -errno.
+ * nic_line_next - the next line as JSON, all of which comes before @end_ms of emu_now_ms();
+ * INT64_MAX: it is waited for without limit. Errors: -ETIMEDOUT; -EPIPE at the end; -EPROTO, a line
+ * is no JSON object; -EMSGSIZE, it is too long; -errno.
  */
-int nic_line_next(struct nic_line *line, struct json_object **ret);
+int nic_line_next(struct nic_line *line, int64_t end_ms, struct json_object **ret);
 /** nic_line_send - sends @request and puts it. Errors: -errno. */
 int nic_line_send(const struct nic_line *line, struct json_object *request);
 

@@ -8,6 +8,7 @@
 #include <json-c/json.h>
 #include <stdio.h>
 
+#include "emu/json.h"
 #include "nic/host/base.h"
 #include "nic/host/control/control.h"
 #include "nic/host/group/group.h"
@@ -16,7 +17,8 @@
 static int group_create(struct fabemu *fab, const uint32_t *nodes, uint32_t count, bool wide,
                         uint32_t *id)
 {
-    struct json_object *ask, *list, *reply, *group;
+    struct json_object *ask, *list, *reply;
+    int64_t group;
     int err;
 
     if (count < 2)
@@ -34,8 +36,9 @@ static int group_create(struct fabemu *fab, const uint32_t *nodes, uint32_t coun
     err = nic_control_ask(fab->control, ask, &reply);
     if (err)
         return err;
-    if (json_object_object_get_ex(reply, "group", &group))
-        *id = (uint32_t)json_object_get_int64(group);
+    group = emu_json_number(reply, "group", -1);
+    if (group >= 0 && group <= UINT32_MAX)
+        *id = (uint32_t)group;
     else
         err = nic_fail(-EPROTO, "the fabric named no group");
     json_object_put(reply);

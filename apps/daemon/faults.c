@@ -445,8 +445,8 @@ void daemon_faults_close(struct daemon *daemon)
 
     if (!f)
         return;
-    for (uint32_t i = 0; f->injector && i < injector_count(f->injector); i++)
-        injector_clear(f->injector, i + 1, daemon_now_ps()); /* who was frozen goes on */
+    if (f->injector)
+        injector_clear_all(f->injector, daemon_now_ps()); /* frozen processes go on */
     injector_destroy(f->injector);
     manager_destroy(f->manager);
     json_object_put(f->hits);
@@ -487,6 +487,21 @@ static struct json_object *states_of(const struct daemon *daemon)
         json_object_array_add(all, state_of(&state, daemon->began_ps));
     }
     return all;
+}
+
+/* Adds "faults", and "past_faults" where there are more than are listed. */
+static void add_states(const struct daemon *daemon, struct json_object *to)
+{
+    struct inject_past past = {0};
+
+    json_object_object_add(to, "faults", states_of(daemon));
+    if (daemon->faults)
+        past = injector_past(daemon->faults->injector);
+    if (!past.faults)
+        return;
+    struct json_object *sums = json_add_number(json_object_new_object(), "faults", past.faults);
+    json_add_number(sums, "times", past.times);
+    json_object_object_add(to, "past_faults", json_add_number(sums, "hits", past.hits));
 }
 
 void daemon_fault(struct daemon *daemon, struct client *client, struct json_object *request)
@@ -533,7 +548,7 @@ void daemon_fault_list(struct daemon *daemon, struct client *client, struct json
     (void)request;
     if (daemon->faults && daemon->hosts)
         hits_look(daemon, true); /* what other hosts have counted */
-    json_object_object_add(reply, "faults", states_of(daemon));
+    add_states(daemon, reply);
     daemon_send(daemon, client, reply);
 }
 
@@ -570,7 +585,7 @@ void daemon_faults_report(struct daemon *daemon, struct json_object *report)
     if (!f)
         return;
     hits_look(daemon, true);
-    json_object_object_add(report, "faults", states_of(daemon));
+    add_states(daemon, report);
     json_object_object_add(report, "hits", json_object_get(f->hits));
     json_add_number(report, "hits_logged", f->hits_seen);
     json_add_number(report, "hits_not_logged",

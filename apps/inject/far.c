@@ -51,27 +51,6 @@ int injector_again(const struct injector *in, uint32_t host)
 
 /* --- on a host that does not govern ----------------------------------------------------- */
 
-#define INJECTIONS_MAX (UINT32_C(1) << 17) /* numbers that a governor may use */
-
-/* The fault of that number; those that are skipped befall nothing here. NULL: no memory. */
-static struct injection *injection_at(struct injector *in, uint32_t id)
-{
-    struct injection *all;
-
-    if (id > in->count) {
-        all = realloc(in->injection, id * sizeof *all);
-        if (!all)
-            return NULL;
-        in->injection = all;
-        for (; in->count < id; in->count++)
-            all[in->count] = (struct injection){.id = in->count + 1,
-                                                .begin_ps = EMU_NEVER,
-                                                .end_ps = EMU_NEVER,
-                                                .turn_ps = EMU_NEVER};
-    }
-    return &in->injection[id - 1];
-}
-
 static int begin_here(struct injector *in, struct injection *f, const struct inject_call *call)
 {
     char error[FAULT_ERROR_BYTES];
@@ -102,9 +81,11 @@ int injector_obey(struct injector *in, const struct inject_call *call, uint64_t 
     bool turns = call->what == INJECT_ON || call->what == INJECT_OFF;
     struct injection *f;
 
-    if (!call->id || call->id > INJECTIONS_MAX || (turns && inject_is_of_others(call->fault->kind)))
+    if (!call->id || call->id == UINT32_MAX || (turns && inject_is_of_others(call->fault->kind)))
         return -EINVAL;
-    f = injection_at(in, call->id);
+    f = inject_find(in, call->id);
+    if (!f)
+        f = inject_list(in, call->id, call->fault);
     if (!f)
         return -ENOMEM;
     in->now_ps = now_ps;
@@ -120,9 +101,4 @@ int injector_obey(struct injector *in, const struct inject_call *call, uint64_t 
         return 0;
     }
     return -EINVAL;
-}
-
-uint64_t injector_hits(const struct injector *in, uint32_t id)
-{
-    return id && id <= in->count ? inject_hits(in, &in->injection[id - 1]) : 0;
 }

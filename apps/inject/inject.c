@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "apps/inject/internal.h"
 #include "apps/cli/say.h"
@@ -132,7 +133,7 @@ static int injection_begin(struct injector *in, struct injection *f)
     int err;
 
     fault_targets_release(&f->targets);
-    f->seed = fault_seed(in->config.seed, f->number, f->times);
+    f->seed = fault_seed(in->config.seed, f->id - 1, f->times);
     err = fault_affected_find(&f->targets, &f->fault, in->graph, f->seed, error, sizeof error);
     if (err)
         return err;
@@ -239,33 +240,131 @@ void injector_destroy(struct injector *in)
     free(in);
 }
 
+/* --- the list ----------------------------------------------------------------------- */
+
+static bool is_over(const struct injection *f)
+{
+    return injection_due_ps(f) == EMU_NEVER && !f->active && !f->on && !f->waits;
+}
+
+/* On all hosts. */
+static uint64_t hits_of(const struct injector *in, const struct injection *f)
+{
+    const struct inject_far *far = in->config.far;
+
+    return inject_hits(in, f) + (far ? far->hits(far->ctx, f->id) : 0);
+}
+
+/* Where the fault of that number is, or would be. */
+static uint32_t place_of(const struct injector *in, uint32_t id)
+{
+    uint32_t from = 0, to = in->count;
+
+    while (from < to) {
+        uint32_t mid = from + (to - from) / 2;
+
+        if (in->injection[mid].id < id)
+            from = mid + 1;
+        else
+            to = mid;
+    }
+    return from;
+}
+
+struct injection *inject_find(const struct injector *in, uint32_t id)
+{
+    uint32_t i = place_of(in, id);
+
+    return i < in->count && in->injection[i].id == id ? &in->injection[i] : NULL;
+}
+
+/* Of the faults that are over the last OVER_KEPT stay; of the others the sums are kept. */
+static void list_trim(struct injector *in)
+{
+    uint32_t over = 0, kept = 0;
+
+    for (uint32_t i = 0; i < in->count; i++)
+        over += is_over(&in->injection[i]);
+    if (over <= OVER_KEPT)
+        return;
+    for (uint32_t i = 0; i < in->count; i++) {
+        struct injection *f = &in->injection[i];
+
+        if (over > OVER_KEPT && is_over(f)) {
+            over--;
+            in->past.faults++;
+            in->past.times += f->times;
+            in->past.hits += hits_of(in, f);
+            fault_targets_release(&f->targets);
+        } else {
+            in->injection[kept++] = *f;
+        }
+    }
+    in->count = kept;
+}
+
+/* Room for one more. After trimming there is as much again, so that trimming is rare. */
+static bool list_grow(struct injector *in)
+{
+    struct injection *all;
+    uint32_t room = in->room ? in->room : 16;
+
+    if (in->count < in->room)
+        return true;
+    list_trim(in);
+    while (room < 2 * (in->count + 1))
+        room *= 2;
+    if (in->count == LISTED_MOST)
+        return false;
+    all = room == in->room ? in->injection : realloc(in->injection, room * sizeof *all);
+    if (!all)
+        return false;
+    in->injection = all;
+    in->room = room;
+    return true;
+}
+
+struct injection *inject_list(struct injector *in, uint32_t id, const struct fault *fault)
+{
+    uint32_t i;
+
+    if (!list_grow(in))
+        return NULL;
+    i = place_of(in, id);
+    memmove(&in->injection[i + 1], &in->injection[i], (in->count++ - i) * sizeof *in->injection);
+    in->injection[i] = (struct injection){.id = id,
+                                          .fault = *fault,
+                                          .begin_ps = EMU_NEVER,
+                                          .end_ps = EMU_NEVER,
+                                          .turn_ps = EMU_NEVER};
+    return &in->injection[i];
+}
+
+/* --- faults added and taken back ---------------------------------------------------- */
+
 int injector_add(struct injector *in, const struct fault *fault, uint64_t from_ps, uint32_t *id,
                  char *text, size_t text_bytes)
 {
-    struct injection *all;
+    struct injection *f;
     int err = fault_check(fault, &in->config.network, text, text_bytes);
 
     if (err)
         return err;
-    all = realloc(in->injection, (in->count + 1) * sizeof *all);
-    if (!all)
-        return fail(-ENOMEM, text, text_bytes, "there is no memory for another fault");
-    in->injection = all;
-    all[in->count] = (struct injection){.id = in->count + 1,
-                                        .number = in->count,
-                                        .fault = *fault,
-                                        .begin_ps = from_ps + fault->when.at_ps,
-                                        .end_ps = EMU_NEVER,
-                                        .turn_ps = EMU_NEVER};
+    f = inject_list(in, in->last_id + 1, fault);
+    if (!f)
+        return fail(-ENOMEM, text, text_bytes,
+                    "there is no room for another fault; take some back that are not over");
     if (fault->when.on.nth) {
-        all[in->count].begin_ps = EMU_NEVER;
-        err = inject_watch(in, &all[in->count]);
+        err = inject_watch(in, f);
         in->look_ps = 0;
+    } else {
+        f->begin_ps = from_ps + fault->when.at_ps;
     }
-    if (err)
+    if (err) {
+        in->count--; /* it is the last one */
         return fail(err, text, text_bytes, "there is no memory to look out for on=");
-    in->count++;
-    *id = in->count;
+    }
+    *id = in->last_id = f->id;
     return 0;
 }
 
@@ -287,16 +386,27 @@ int injector_add_all(struct injector *in, const struct fault_schedule *schedule,
 
 int injector_clear(struct injector *in, uint32_t id, uint64_t now_ps)
 {
-    struct injection *f;
+    struct injection *f = inject_find(in, id);
 
-    if (!id || id > in->count)
+    if (!f)
         return -ENOENT;
-    f = &in->injection[id - 1];
     f->begin_ps = EMU_NEVER;
     in->now_ps = now_ps;
     if (f->waits)
         inject_unwatch(in, f);
     return f->active ? injection_end(in, f) : 0;
+}
+
+int injector_clear_all(struct injector *in, uint64_t now_ps)
+{
+    int err = 0;
+
+    for (uint32_t i = 0; i < in->count; i++) {
+        int one = injector_clear(in, in->injection[i].id, now_ps);
+
+        err = err ? err : one;
+    }
+    return err;
 }
 
 uint64_t injector_due_ps(const struct injector *in)
@@ -374,14 +484,17 @@ struct inject_state injector_at(const struct injector *in, uint32_t i)
 {
     const struct injection *f = &in->injection[i];
 
-    return (struct inject_state){
-        .id = f->id,
-        .fault = &f->fault,
-        .times = f->times,
-        .active = f->active,
-        .over = injection_due_ps(f) == EMU_NEVER && !f->active && !f->waits,
-        .targets = f->targets.count,
-        .hits = inject_hits(in, f) +
-                (in->config.far ? in->config.far->hits(in->config.far->ctx, f->id) : 0),
-        .next_ps = injection_due_ps(f)};
+    return (struct inject_state){.id = f->id,
+                                 .fault = &f->fault,
+                                 .times = f->times,
+                                 .active = f->active,
+                                 .over = is_over(f),
+                                 .targets = f->targets.count,
+                                 .hits = hits_of(in, f),
+                                 .next_ps = injection_due_ps(f)};
+}
+
+struct inject_past injector_past(const struct injector *in)
+{
+    return in->past;
 }

@@ -66,6 +66,13 @@ struct inject_config {
     void *ctx;
 };
 
+/* Faults that are over and not listed any more: how many, and their sums. */
+struct inject_past {
+    uint64_t faults;
+    uint64_t times; /* that they began */
+    uint64_t hits;  /* of other hosts as far as they had been fetched */
+};
+
 /* A fault, as it is now. */
 struct inject_state {
     uint32_t id;
@@ -86,7 +93,8 @@ void injector_destroy(struct injector *injector);
 /**
  * injector_add - @fault from now on, in addition to others. Its times count from @from_ps.
  * @id: names it, from 1.
- * @text: one line for the user, and errors: as fault_check(), which decides.
+ * @text: one line for the user, and errors: as fault_check(), which decides; -ENOMEM, or there are
+ * too many faults that are not over.
  */
 int injector_add(struct injector *injector, const struct fault *fault, uint64_t from_ps,
                  uint32_t *id, char *text, size_t text_bytes);
@@ -97,17 +105,17 @@ int injector_add_all(struct injector *injector, const struct fault_schedule *sch
 
 /**
  * injector_clear - the fault is taken back at @now_ps, and does not begin again. Errors: -ENOENT.
+ * injector_clear_all() - the same of all; the first error of those that cannot be taken back.
  */
 int injector_clear(struct injector *injector, uint32_t id, uint64_t now_ps);
+int injector_clear_all(struct injector *injector, uint64_t now_ps);
 
 /**
  * injector_obey - of an injector on a host that does not govern: do what the governing one has
  * decided to devices here. It is never stepped, and its faults are those that it was told of, by
  * their numbers there. @now_ps: as for a step. Errors: -ENOMEM; -EINVAL, there is no such fault.
- * injector_hits() - entries that fault @id has hit here; 0 also if it is not known.
  */
 int injector_obey(struct injector *injector, const struct inject_call *call, uint64_t now_ps);
-uint64_t injector_hits(const struct injector *injector, uint32_t id);
 
 /**
  * injector_again - @host, which this one governs, has devices without any fault: what befalls them
@@ -145,8 +153,12 @@ void injector_taken_out(struct injector *injector, uint32_t cable, uint64_t now_
 /** injector_waits - does a fault wait for something to be seen? Then hits are to be looked at. */
 bool injector_waits(const struct injector *injector);
 
-/** injector_count, injector_at - the faults, in the order in which they were added. */
+/**
+ * injector_count, injector_at - the faults that are listed, in the order in which they were added:
+ * all that are not over, and at least the last 1000 of the others. injector_past() - all before.
+ */
 uint32_t injector_count(const struct injector *injector);
 struct inject_state injector_at(const struct injector *injector, uint32_t i);
+struct inject_past injector_past(const struct injector *injector);
 
 #endif

@@ -10,12 +10,13 @@
 #include "emu/fault/fault.h"
 
 #define SLOW_PERIOD_PS UINT64_C(10000000000) /* of a slowed process: stopped and running in turn */
-#define STEP_MOST      256u /* beginnings, ends and turns in a step: others wait meanwhile */
+#define STEP_MOST      256u    /* beginnings, ends and turns in a step: others wait meanwhile */
+#define OVER_KEPT      1000u   /* faults that are over and stay listed; of older ones the sums */
+#define LISTED_MOST    131072u /* faults that are listed in all */
 
 /* A fault that was asked for. */
 struct injection {
-    uint32_t id;     /* from 1 */
-    uint32_t number; /* for its draws: in its schedule, or in the order of requests */
+    uint32_t id; /* from 1, in the order of the schedule or of requests */
     struct fault fault;
     uint32_t times;                     /* it has begun */
     bool active;                        /* between a beginning and an end */
@@ -34,8 +35,10 @@ struct injector {
     const struct topo_graph *graph;
     struct manager *manager;
     struct inject_config config;
-    struct injection *injection;
-    uint32_t count;
+    struct injection *injection; /* by id, in ascending order */
+    uint32_t count, room;
+    uint32_t last_id;        /* given out */
+    struct inject_past past; /* of those that are not listed any more */
 
     /* Faults that hold something, each: the last of them to end lets it go. */
     uint32_t *dark;      /* by cable: its signal */
@@ -59,6 +62,16 @@ void inject_unwatch(struct injector *in, struct injection *f);
  * what they see. Errors: -ENOMEM.
  */
 int inject_elsewhere(const struct injector *in, const struct injection *f, enum inject_do what);
+
+/* inject.c: the fault of that number; NULL: it is not listed, or not any more. */
+struct injection *inject_find(const struct injector *in, uint32_t id);
+
+/**
+ * inject_list - inject.c: list a fault @id above all that are listed, or (injector_obey()) among
+ * them, which neither begins nor waits. Where the list is full, the faults that are over leave it,
+ * but for the last OVER_KEPT. Errors: NULL, no memory or LISTED_MOST.
+ */
+struct injection *inject_list(struct injector *in, uint32_t id, const struct fault *fault);
 
 /* inject.c: to all targets here, or to none; taken back from those that it was done to. */
 int inject_turn_here(struct injector *in, struct injection *f, bool on);

@@ -80,10 +80,8 @@ bool injector_saw(struct injector *in, const struct emu_fault_hit *hit, uint64_t
 
     if (hit->dark || hit->what != EMU_FAULT_SEE)
         return false;
-    if (hit->fault - 1 >= in->count)
-        return true;
-    f = &in->injection[hit->fault - 1];
-    if (!f->waits)
+    f = inject_find(in, hit->fault);
+    if (!f || !f->waits)
         return true;
     at_ps = (manager_time ? hit->at_ps : now_ps) + f->fault.when.at_ps;
     if (at_ps < now_ps)

@@ -151,11 +151,7 @@ int traffic_faults_advance(struct traffic_run *run)
 
 int traffic_faults_heal(struct traffic_run *run)
 {
-    int err = 0;
-
-    for (uint32_t i = 0; run->faults && !err && i < injector_count(run->faults->injector); i++)
-        err = injector_clear(run->faults->injector, i + 1, run->now_ps);
-    return err;
+    return run->faults ? injector_clear_all(run->faults->injector, run->now_ps) : 0;
 }
 
 bool traffic_faults_busy(const struct traffic_run *run)

@@ -6,6 +6,7 @@ right, what is told.
     tests/cli/inject_test.py --fabemu build/fabemu [unittest options]
 """
 import contextlib
+import errno
 import json
 import os
 import signal
@@ -335,6 +336,29 @@ class InjectTest(FabemuCase):
         self.assertAlmostEqual(slow["latency_ns"]["min"], plain["latency_ns"]["min"] + more_ns,
                                places=3)
         self.assertEqual(plain["faults"]["hit"], 0)
+
+    def test_list__keeps_the_last_thousand_that_are_over_and_sums_of_the_others(self):
+        self.stay("--topo", "kary:2,2")
+        client = self.client(self.socket_path("mine"))
+        ids = [client.ask("fault", fault="node-kill node=0")["fault"] for _ in range(500)]
+        ids.append(client.ask("fault", fault="stuck-port random")["fault"])  # this one is not over
+        ids += [client.ask("fault", fault="node-kill node=0")["fault"] for _ in range(6000)]
+        self.assertEqual(ids, list(range(1, 6502)))
+        reply = client.ask("faults")
+        listed = [state["fault"] for state in reply["faults"]]
+        self.assertEqual(listed, sorted(listed))
+        self.assertEqual([state["fault"] for state in reply["faults"]
+                          if state["state"] != "over"], [501])
+        self.assertEqual(listed[-1000:], ids[-1000:])
+        self.assertLess(len(listed), 4000)
+        past = 6501 - len(listed)
+        self.assertEqual(reply["past_faults"], {"faults": past, "times": past, "hits": 0})
+        self.assertEqual(client.ask("fault_clear", fault=1)["errno"], errno.ENOENT)
+        self.assertEqual(client.ask("fault_clear", fault=501), {"ok": True})
+        report = client.ask("report")["report"]
+        self.assertEqual(report["past_faults"], reply["past_faults"])
+        self.assertRegex(self.fault().stdout,
+                         rf"\n{past} more that are over: {past} times, 0 hits\n$")
 
     def test_slow_link__means_nothing_where_a_byte_takes_no_time(self):
         self.stay("--topo", "kary:2,2")

@@ -82,13 +82,13 @@ static int befall_hits(struct befallen *b, struct json_object *call, struct json
     uint32_t faults = counts ? injector_count(b->injector) : 0, count = 0;
     struct emu_fault_hit hit;
 
-    for (uint32_t id = 1; id <= faults; id++) {
-        uint64_t hit_here = injector_hits(b->injector, id);
+    for (uint32_t i = 0; i < faults; i++) {
+        struct inject_state state = injector_at(b->injector, i);
 
-        if (!hit_here)
+        if (!state.hits)
             continue;
-        list_add(hits, id);
-        list_add(hits, hit_here);
+        list_add(hits, state.id);
+        list_add(hits, state.hits);
     }
     json_add_number(reply, "now_ps",
                     fabric_has_time(b->fabric) ? fabric_now_ps(b->fabric) : emu_now_ns() * 1000u);

@@ -41,9 +41,10 @@ static void file_watch(struct lines *file, bool wanted)
         file->watched = wanted;
 }
 
-/* A line in parts is none: the file gets no more. */
+/* A line in parts is none: the file gets no more. A reader that closes a pipe has read enough. */
 static void file_fails(struct lines *file, int err)
 {
+    file->failed = err != -EPIPE;
     say("%s are no longer written: %s", file->what, strerror(-err));
     file_watch(file, false);
     emu_json_free(&file->out);

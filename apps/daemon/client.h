@@ -97,6 +97,7 @@ struct daemon {
     struct telemetry_serve *telemetry; /* NULL: nobody ever asked for it */
     struct timeline_serve *timeline;   /* NULL: none */
     uint64_t began_ps;                 /* by the host's clock */
+    bool unwritten;                    /* a file other than the next two could not be written */
     struct lines events;               /* all events go there, too */
     struct lines snapshots;            /* the same, and snapshots */
     struct capture_thread *capture;    /* its own, of --capture; NULL: none */

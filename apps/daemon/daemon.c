@@ -571,5 +571,8 @@ int daemon_serve(struct fabric *fabric, const struct daemon_config *config, char
     daemon_close(&daemon, why_ends(&daemon, err, error));
     if (err)
         return err;
-    return daemon.owner_gone ? DAEMON_OWNER_GONE : DAEMON_SHUTDOWN;
+    if (daemon.owner_gone)
+        return DAEMON_OWNER_GONE;
+    return daemon.unwritten || daemon.events.failed || daemon.snapshots.failed ? DAEMON_UNWRITTEN
+                                                                               : DAEMON_SHUTDOWN;
 }

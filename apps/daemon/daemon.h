@@ -72,8 +72,9 @@ struct daemon_config {
 };
 
 enum daemon_end {
-    DAEMON_SHUTDOWN,  /* asked to, by request or signal */
-    DAEMON_OWNER_GONE /* the supervisor has died */
+    DAEMON_SHUTDOWN,   /* asked to, by request or signal */
+    DAEMON_OWNER_GONE, /* the supervisor has died */
+    DAEMON_UNWRITTEN   /* as DAEMON_SHUTDOWN; a file could not be written, which was said */
 };
 
 /**

@@ -231,6 +231,8 @@ void timeline_serve_close(struct daemon *daemon)
     if (daemon->hosts)
         hosts_sample_end(daemon->hosts, HOSTS_FINISHED);
     fabric_watch(daemon->fabric, FABRIC_WATCH_TIMELINE, false);
+    if (timeline_failed(daemon->timeline->timeline))
+        daemon->unwritten = true;
     serve_free(daemon->timeline);
     daemon->timeline = NULL;
 }

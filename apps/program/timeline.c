@@ -22,6 +22,7 @@
 #include "apps/cli/duration.h"
 #include "apps/cli/say.h"
 #include "apps/telemetry/text.h"
+#include "emu/json.h"
 
 #define LANES_MOST 32u
 #define LAST_BYTES (UINT64_C(64) << 10) /* of the file, for the last event and the end */
@@ -244,6 +245,11 @@ void timeline_write(struct timeline *t)
     }
     t->at += bytes;
     telemetry_text_clear(&t->text);
+}
+
+bool timeline_failed(const struct timeline *t)
+{
+    return t->failed;
 }
 
 bool timeline_blank(int fd)
@@ -672,8 +678,8 @@ static uint64_t worst_error_ns(struct json_object *hosts)
 {
     uint64_t worst_ns = 0;
 
-    for (size_t h = 0; hosts && h < json_object_array_length(hosts); h++) {
-        struct json_object *one = json_object_array_get_idx(hosts, h);
+    for (size_t h = 0; h < emu_json_count(hosts); h++) {
+        struct json_object *one = emu_json_at(hosts, h);
         uint64_t error_ns = json_object_get_uint64(json_object_object_get(one, "clock_error_ns"));
 
         worst_ns = error_ns > worst_ns ? error_ns : worst_ns;

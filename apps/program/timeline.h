@@ -81,6 +81,9 @@ struct json_object *timeline_report(const struct timeline *t);
 /** timeline_print - of that, a line for people; NULL: nothing. Thread: any. */
 void timeline_print(FILE *out, struct json_object *report);
 
+/** timeline_failed - could the file not be written? Then it is not complete. */
+bool timeline_failed(const struct timeline *t);
+
 /** timeline_destroy - the file is complete. */
 void timeline_destroy(struct timeline *t);
 

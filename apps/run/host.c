@@ -33,12 +33,13 @@
 #include "apps/run/scratch.h"
 #include "emu/now.h"
 
-#define FAILED_MS     2000  /* for the supervisor to take why the fabric did not start */
-#define OTHERS_MS     10000 /* beyond the bound, for a host that waits for others: it says why */
-#define CLOSE_MS      5000  /* for all other hosts to confirm the end */
-#define CONFIRM_MS    1000  /* for the governor to confirm that a host has left */
-#define START_LOOK_MS 100   /* between looks whether anybody still waits for the start */
-#define LOOK_MS       20    /* between looks at one that no descriptor is left to wait for */
+#define EXIT_UNWRITTEN 3     /* of the fabric's process: DAEMON_UNWRITTEN */
+#define FAILED_MS      2000  /* for the supervisor to take why the fabric did not start */
+#define OTHERS_MS      10000 /* beyond the bound, for a host that waits for others: it says why */
+#define CLOSE_MS       5000  /* for all other hosts to confirm the end */
+#define CONFIRM_MS     1000  /* for the governor to confirm that a host has left */
+#define START_LOOK_MS  100   /* between looks whether anybody still waits for the start */
+#define LOOK_MS        20    /* between looks at one that no descriptor is left to wait for */
 
 void host_signals(sigset_t *ret)
 {
@@ -272,7 +273,7 @@ static int host_main(const struct host *host, const struct fabric_config *config
         _exit(EXIT_SUCCESS); /* nobody waits for a tidy end */
     fabric_stop(served.fabric);
     links_close(served.links);
-    return end < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+    return end < 0 ? EXIT_FAILURE : end == DAEMON_UNWRITTEN ? EXIT_UNWRITTEN : EXIT_SUCCESS;
 }
 
 /* --- the supervisor's side ---------------------------------------------------------- */
@@ -450,6 +451,11 @@ bool host_stop(struct host *host)
         in_time = reap(host);
     paths_unlink(&host->socket);
     return in_time;
+}
+
+bool host_unwritten(const struct host *host)
+{
+    return !host->pid && WIFEXITED(host->status) && WEXITSTATUS(host->status) == EXIT_UNWRITTEN;
 }
 
 void host_release(struct host *host)

@@ -76,6 +76,12 @@ void host_ended(struct host *host);
  */
 bool host_stop(struct host *host);
 
+/**
+ * host_unwritten - after host_stop(): could a file not be written that the fabric was to write
+ * (--events, --record, --timeline, --capture)? Why was said.
+ */
+bool host_unwritten(const struct host *host);
+
 /** host_release - free what is left. */
 void host_release(struct host *host);
 

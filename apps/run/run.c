@@ -439,12 +439,12 @@ static int exit_status(const struct run *run)
  */
 static void settle_deaths(struct run *run, struct json_object *died)
 {
-    size_t count = json_object_array_length(died);
+    size_t count = emu_json_count(died);
 
     if (run->phase >= ENDING && count > run->deaths)
         json_object_array_del_idx(died, run->deaths, count - run->deaths);
     for (size_t i = run->deaths; run->phase < ENDING && i < count; i++)
-        say_death(json_object_array_get_idx(died, i), "");
+        say_death(emu_json_at(died, i), "");
 }
 
 /* Returns the exit status: a report that was asked for and is not there is a failure. */
@@ -481,6 +481,8 @@ static int finish(struct run *run)
         web_last(run->web, run->host.report);
     web_stop(run->web);
     int status = exit_status(run);
+    if (host_unwritten(&run->host))
+        status = status ? status : EXIT_FAILURE;
     if (run->host.report) {
         settle_deaths(run, json_object_object_get(run->host.report, "died"));
         status = finish_report(run, status);

@@ -168,8 +168,9 @@ static int supervise(struct up *up)
     if (up->options->foreground)
         print_started(up, host.socket.path);
     wait_for_end(up, &host, signal_fd);
-    bool asked = host.conn.fd >= 0 || host.report, failed = false;
+    bool asked = host.conn.fd >= 0 || host.report, failed;
     host_stop(&host);
+    failed = host_unwritten(&host);
     timeline_sweep(plan.timeline.path);
     if (host.report)
         web_last(web, host.report);

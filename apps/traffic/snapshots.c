@@ -36,7 +36,8 @@ static int write_line(struct traffic_run *run)
         return 0;
     if (fwrite(s->line.at, 1, s->line.bytes, out) == s->line.bytes && fputc('\n', out) != EOF)
         return 0;
-    return traffic_run_wrong(run, -EIO, "not all snapshots could be written");
+    return traffic_run_wrong(run, -EIO, "the snapshots of --telemetry could not be written: %s",
+                             strerror(errno));
 }
 
 static int snapshot(struct traffic_run *run, uint64_t at_ps)

@@ -379,8 +379,9 @@ class CaptureTest(FabemuCase):
         program = os.path.join(os.path.dirname(self.command), "apps/example")
         done = self.fabemu("run", "--topo", "kary:2,2", "--capture", "/dev/full", "--", "sh", "-c",
                            EXAMPLE, program)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.returncode, 1, done.stderr)
         self.assertIn("No space left", done.stderr)
+        self.assertIn("exit status 1", done.stderr)  # in the report, too
         self.assertEqual(done.stdout.count("the sum of all is 6"), 4)
 
     def test_bad__options_are_told(self):

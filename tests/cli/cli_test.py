@@ -132,6 +132,56 @@ class CliTest(FabemuCase):
         done = self.fabemu("run", "--report", "/dev/full", "--", "sh", "-c", "exit 7")
         self.assertEqual(done.returncode, 7)
 
+    # Hundreds of events, of which a file of one page cannot have all.
+    EVENTS = ("--topo", "kary:2,2", "--faults", "often.faults")
+
+    def often(self):
+        with open(os.path.join(self.dir, "often.faults"), "w") as f:
+            f.write("every=5ms for=1ms stuck-port random\n")
+
+    def test_file_that_cannot_be_written__makes_the_command_end_with_1(self):
+        self.often()
+        for option in ("--events", "--record", "--capture", "--report"):
+            for words, code in ((("sleep", "0.2"), 1), (("sh", "-c", "sleep 0.2; exit 7"), 7)):
+                with self.subTest(option=option, code=code):
+                    done = self.fabemu("run", *self.EVENTS, option, "/dev/full", "--", *words,
+                                       cwd=self.dir)
+                    self.assertEqual(done.returncode, code, done.stderr)
+                    self.assertIn("No space left on device", done.stderr)
+        for args in (("traffic", "--topo", "kary:2,2", "--load", "0.1", "--telemetry"),
+                     ("topo", "kary:2,2", "--write")):
+            with self.subTest(args=args):
+                self.one_line(self.fabemu(*args, "/dev/full"), 1, "No space left on device")
+
+    def test_file_whose_disk_gets_full__makes_the_command_end_with_1(self):
+        self.often()
+        room = os.path.join(self.dir, "room")
+        os.mkdir(room)
+        mount = ["unshare", "--mount", "sh", "-c",
+                 f'mount -t tmpfs -o size=32k none {room} && exec "$@"', "sh"]
+        if os.geteuid() or subprocess.run([*mount, "true"], capture_output=True).returncode:
+            self.skipTest("cannot mount a small disk")
+        for option in ("--events", "--record", "--timeline"):
+            with self.subTest(option=option):
+                done = subprocess.run(
+                    [*mount, self.command, "run", *self.EVENTS, option, f"{room}/file", "--",
+                     "sh", "-c", f"cat /dev/zero >{room}/rest 2>/dev/null; sleep 1"],
+                    env=self.env, cwd=self.dir, text=True, stdin=subprocess.DEVNULL,
+                    capture_output=True, timeout=60)
+                self.assertEqual(done.returncode, 1, done.stderr)
+                self.assertEqual(done.stderr.count("No space left on device"), 1, done.stderr)
+
+    def test_reader_that_closes_its_pipe__is_no_failure(self):
+        self.often()
+        for option in ("--events", "--record", "--report"):
+            with self.subTest(option=option):
+                done = subprocess.run(
+                    ["bash", "-c", f'"$@" {option} >(read -r line) -- sleep 0.3', "bash",
+                     self.command, "run", *self.EVENTS],
+                    env=self.env, cwd=self.dir, text=True, stdin=subprocess.DEVNULL,
+                    capture_output=True, timeout=60)
+                self.assertEqual(done.returncode, 0, done.stderr)
+
     def test_output_that_cannot_be_written__is_said_and_exits_1(self):
         self.up("full")
         for args in (("--help",), ("--version",), ("topo", "kary:2,2"),

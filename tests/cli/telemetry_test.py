@@ -549,7 +549,7 @@ class Recording(FabemuCase):
         done = self.fabemu("run", "--record", os.path.join(self.dir, "no", "where"), "--", "true")
         self.one_line(done, 1, "cannot write snapshots", "--record")
         done = self.fabemu("run", "--record", "/dev/full", "--", "true")
-        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.returncode, 1, done.stderr)
         self.assertIn("snapshots are no longer written", done.stderr)
 
     def test_simulated_time(self):

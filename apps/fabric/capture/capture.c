@@ -122,17 +122,20 @@ int capture_begin(struct capture_thread **ret, struct fabric *fabric,
     return 0;
 }
 
-void capture_end(struct capture_thread *capture, struct fabric *fabric)
+int capture_end(struct capture_thread *capture, struct fabric *fabric)
 {
     const uint64_t one = 1;
+    int err;
 
     if (!capture)
-        return;
+        return 0;
     fabric_capture_stop(fabric);
     while (write(capture->end_fd, &one, sizeof one) < 0 && errno == EINTR)
         continue;
     pthread_join(capture->thread, NULL);
-    capture_say(capture->plan->file, &capture->written, capture->err);
+    err = capture->err == -EPIPE ? 0 : capture->err; /* its reader has seen enough */
+    capture_say(capture->plan->file, &capture->written, err);
     close(capture->end_fd);
     free(capture);
+    return err;
 }

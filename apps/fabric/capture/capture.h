@@ -37,8 +37,9 @@ int capture_begin(struct capture_thread **ret, struct fabric *fabric,
 
 /**
  * capture_end - the taps are gone, all that they noted is in the file, and a line is said about it.
- * @capture: NULL: nothing happens. Thread: the same.
+ * @capture: NULL: nothing happens. Errors: those of the file, which are said; none if its reader
+ * has closed it. Thread: the same.
  */
-void capture_end(struct capture_thread *capture, struct fabric *fabric);
+int capture_end(struct capture_thread *capture, struct fabric *fabric);
 
 #endif

@@ -93,6 +93,7 @@ int daemon_capture_open(struct daemon *daemon, char *error, size_t error_bytes)
 
 void daemon_capture_close(struct daemon *daemon)
 {
-    capture_end(daemon->capture, daemon->fabric);
+    if (capture_end(daemon->capture, daemon->fabric))
+        daemon->unwritten = true;
     daemon->capture = NULL;
 }

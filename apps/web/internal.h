@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * internal.h - the server's parts: connections to browsers (server.c), what they ask (request.c),
- * and connections to the fabric on their behalf (link.c). For apps/web/ alone.
+ * internal.h - the server's parts: connections that have not shown the token (door.c), those of
+ * browsers (server.c), what they ask (request.c), and connections to the fabric on their behalf
+ * (link.c). For apps/web/ alone.
  *
  * All of it is one thread's, and nothing in it waits.
  */
@@ -16,11 +17,11 @@
 #include "apps/web/web.h"
 #include "emu/list.h"
 
-#define WEB_CONNS      128u /* of browsers and whoever else, at the same time */
-#define WEB_STRANGERS  64u  /* of them, those that have not asked for anything with the token */
-#define WEB_STREAMS    8u   /* pages that are open at the same time */
-#define WEB_LINKS      24u  /* connections to the fabric, streams among them */
-#define WEB_SCRAPES    2u   /* of these, that ask for metrics: each has a view of all of it */
+#define WEB_CONNS      128u  /* that have shown the token, at the same time */
+#define WEB_STRANGERS  1024u /* that have not, at most: door.c */
+#define WEB_STREAMS    8u    /* pages that are open at the same time */
+#define WEB_LINKS      24u   /* connections to the fabric, streams among them */
+#define WEB_SCRAPES    2u    /* of these, that ask for metrics: each has a view of all of it */
 #define WEB_BODY_BYTES 2048u
 #define WEB_REQUEST_MS 5000 /* for a request to come */
 #define WEB_ANSWER_MS  5000 /* for the fabric to answer */
@@ -44,12 +45,19 @@ struct web_file {
 
 extern const struct web_file web_files[]; /* ends with one without a path */
 
-/* A browser's connection. */
+/* Connections that have not shown the token. */
+struct web_door {
+    int epoll;                 /* these, and the socket that listens */
+    struct emu_list strangers; /* the oldest first */
+    uint32_t count, most;
+};
+
+/* A connection that has shown the token. */
 struct web_conn {
     struct emu_list all;
     int fd;           /* microhttpd's */
     int64_t since_ms; /* a request has been awaited since then */
-    bool known;       /* it has asked with the token, and is being answered */
+    bool known;       /* all of a request has come, and is being answered */
     bool cut;         /* it will be closed for being late */
 };
 
@@ -90,9 +98,10 @@ struct web_server {
     struct web *web;
     const char *name; /* of the fabric */
     struct MHD_Daemon *daemon;
+    struct web_door door;
     struct emu_list conns; /* the oldest wait first */
     struct emu_list links;
-    uint32_t strangers, link_count;
+    uint32_t link_count;
     uint32_t answers;            /* that browsers have not taken all of */
     uint32_t of_kind[WEB_KINDS]; /* of the links */
     size_t held;                 /* WEB_ANSWERS_BYTES at most, but while something comes */
@@ -101,7 +110,19 @@ struct web_server {
     struct telemetry_text tail;  /* events that end each stream: what has come of the last report */
 };
 
-/* server.c: whether a connection is a stranger's. */
+/**
+ * web_door_open - @listen_fd: non-blocking; it stays the caller's. Errors: -errno.
+ * web_door_step() - take connections in, and pass those that have shown the token to microhttpd.
+ * Bounded work; the rest the next time.
+ */
+int web_door_open(struct web_door *door, int listen_fd);
+void web_door_step(struct web_server *server);
+void web_door_close(struct web_door *door);
+
+/* request.c: are WEB_TOKEN_CHARS characters the token? Takes as long wherever they differ. */
+bool web_same_token(const char *token, const char *given);
+
+/* server.c: whether a request is awaited on a connection: then it has WEB_REQUEST_MS. */
 void web_conn_known(struct web_server *server, struct web_conn *conn, bool known);
 
 /* request.c: microhttpd's callbacks; the context is the server. */

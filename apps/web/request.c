@@ -120,8 +120,7 @@ static enum MHD_Result answer_json(struct MHD_Connection *http, struct json_obje
 
 /* --- who may ask -------------------------------------------------------------------- */
 
-/* Takes as long wherever they differ. */
-static bool same_token(const char *token, const char *given)
+bool web_same_token(const char *token, const char *given)
 {
     unsigned differ = 0;
 
@@ -156,7 +155,7 @@ static const char *wrong_with(const struct web *web, struct MHD_Connection *http
         return "This server is not called that (Host).\n";
     if (origin && !is_ours(web, "http://", origin))
         return "Other pages may not ask here (Origin).\n";
-    if (url[0] != '/' || !same_token(web->token, url + 1) || url[1 + WEB_TOKEN_CHARS] != '/')
+    if (url[0] != '/' || !web_same_token(web->token, url + 1) || url[1 + WEB_TOKEN_CHARS] != '/')
         return "Open the address that fabemu printed: it has a token.\n";
     return NULL;
 }

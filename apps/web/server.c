@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * server.c - the page's server: one thread that sleeps in poll() for browsers, the fabric's answers
- * to them, and the end.
- *
- * Whoever is on this host may connect. So of connections that have not shown the token there are
- * few, the oldest gives way to the next, and each has a few seconds for all of its request: nobody
- * keeps the user's own browser out for longer than that browser takes to send a line.
+ * to them, and the end. What a connection costs before it has shown the token is in door.c.
  */
 #include <errno.h>
 #include <poll.h>
@@ -24,7 +20,6 @@
 #define TAIL_BYTES    65536          /* of the last report, at a time; */
 #define TAIL_MOST     CONN_REPLY_MAX /* in all */
 #define MEMORY_BYTES  65536          /* of a connection: its headers, and what is sent next */
-#define SEND_BYTES    131072         /* that the system keeps of it for who does not read */
 
 #define ENDED "{\"event\":\"ended\"}\n\n"
 
@@ -35,18 +30,14 @@ bool web_there(void)
 
 /* --- connections -------------------------------------------------------------------- */
 
-static void cut(struct web_server *server, struct web_conn *conn)
+static void cut(struct web_conn *conn)
 {
-    if (!conn->cut && !conn->known)
-        server->strangers--;
     conn->cut = true;
     shutdown(conn->fd, SHUT_RDWR);
 }
 
 void web_conn_known(struct web_server *server, struct web_conn *conn, bool known)
 {
-    if (!conn->cut && conn->known != known)
-        server->strangers += known ? UINT32_MAX : 1; /* one less, or one more */
     conn->known = known;
     conn->since_ms = emu_now_ms();
     emu_list_del(&conn->all);
@@ -56,12 +47,9 @@ void web_conn_known(struct web_server *server, struct web_conn *conn, bool known
 /* Those who have been waited for longest come first. */
 static void cut_late(struct web_server *server, int64_t now_ms)
 {
-    emu_each_listed (struct web_conn, conn, &server->conns, all) {
-        bool late = now_ms - conn->since_ms >= WEB_REQUEST_MS || server->strangers > WEB_STRANGERS;
-
-        if (!conn->known && !conn->cut && late)
-            cut(server, conn);
-    }
+    emu_each_listed (struct web_conn, conn, &server->conns, all)
+        if (!conn->known && !conn->cut && now_ms - conn->since_ms >= WEB_REQUEST_MS)
+            cut(conn);
 }
 
 static void begin_conn(struct web_server *server, struct MHD_Connection *http, void **context)
@@ -69,17 +57,13 @@ static void begin_conn(struct web_server *server, struct MHD_Connection *http, v
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(http, MHD_CONNECTION_INFO_CONNECTION_FD);
     struct web_conn *conn = calloc(1, sizeof *conn);
-    int bytes = SEND_BYTES;
 
     *context = conn;
-    setsockopt(info->connect_fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
     if (!conn)
         return; /* nobody can cut it but its idleness */
     conn->fd = info->connect_fd;
     conn->since_ms = emu_now_ms();
     emu_list_add(&server->conns, &conn->all);
-    server->strangers++;
-    cut_late(server, conn->since_ms);
 }
 
 static void on_conn(void *ctx, struct MHD_Connection *http, void **context,
@@ -92,8 +76,6 @@ static void on_conn(void *ctx, struct MHD_Connection *http, void **context,
         begin_conn(server, http, context);
     } else if (conn) {
         emu_list_del(&conn->all);
-        if (!conn->known && !conn->cut)
-            server->strangers--;
         free(conn);
         *context = NULL;
     }
@@ -114,7 +96,6 @@ static int watch_open(struct web_server *server, char *error, size_t error_bytes
 static int server_open(struct web_server *server, char *error, size_t error_bytes)
 {
     const struct MHD_OptionItem options[] = {
-        {MHD_OPTION_LISTEN_SOCKET, server->web->listen_fd, NULL},
         {MHD_OPTION_CONNECTION_LIMIT, WEB_CONNS, NULL},
         {MHD_OPTION_CONNECTION_TIMEOUT, WEB_IDLE_S, NULL},
         {MHD_OPTION_CONNECTION_MEMORY_LIMIT, MEMORY_BYTES, NULL},
@@ -124,12 +105,18 @@ static int server_open(struct web_server *server, char *error, size_t error_byte
         {MHD_OPTION_END, 0, NULL},
     };
 
-    server->daemon = MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL,
-                                      web_request, server, MHD_OPTION_ARRAY, options,
-                                      MHD_OPTION_END);
-    if (!server->daemon)
-        return fail(-EIO, error, error_bytes, "its server does not start");
-    return 0;
+    int err = web_door_open(&server->door, server->web->listen_fd);
+
+    if (err)
+        return fail(err, error, error_bytes, "its server does not start: %s", strerror(-err));
+    server->daemon =
+        MHD_start_daemon(MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME, 0,
+                         NULL, NULL, web_request, server, MHD_OPTION_ARRAY, options,
+                         MHD_OPTION_END);
+    if (server->daemon)
+        return 0;
+    web_door_close(&server->door);
+    return fail(-EIO, error, error_bytes, "its server does not start");
 }
 
 static void server_close(struct web_server *server)
@@ -140,7 +127,9 @@ static void server_close(struct web_server *server)
             MHD_resume_connection(link->http);
         }
     MHD_stop_daemon(server->daemon); /* web_request_over() of each that is open */
-    server->web->listen_fd = -1;     /* and it has closed that */
+    web_door_close(&server->door);
+    close(server->web->listen_fd);
+    server->web->listen_fd = -1;
     telemetry_text_free(&server->tail);
     conn_close(&server->watch);
 }
@@ -149,7 +138,8 @@ static void server_close(struct web_server *server)
 static int sleep_ms(const struct web_server *server)
 {
     MHD_UNSIGNED_LONG_LONG http_ms;
-    int most = emu_list_empty(&server->conns) && !server->ended_ms ? -1 : LOOK_MS;
+    bool nobody = emu_list_empty(&server->conns) && !server->door.count;
+    int most = nobody && !server->ended_ms ? -1 : LOOK_MS;
 
     if (MHD_get_timeout(server->daemon, &http_ms) != MHD_YES)
         return most;
@@ -225,13 +215,14 @@ static int serve(struct web_server *server, int signal_fd)
 {
     const union MHD_DaemonInfo *info =
         MHD_get_daemon_info(server->daemon, MHD_DAEMON_INFO_EPOLL_FD);
-    struct pollfd fds[4 + WEB_LINKS] = {{.fd = info->epoll_fd, .events = POLLIN},
+    struct pollfd fds[5 + WEB_LINKS] = {{.fd = info->epoll_fd, .events = POLLIN},
                                         {.fd = signal_fd, .events = POLLIN}};
 
     do {
         fds[2] = (struct pollfd){server->watch.fd, POLLIN, 0};
         fds[3] = (struct pollfd){server->web->last_fd, POLLIN, 0};
-        nfds_t count = 4 + poll_links(server, fds + 4);
+        fds[4] = (struct pollfd){server->door.epoll, POLLIN, 0};
+        nfds_t count = 5 + poll_links(server, fds + 5);
 
         if (poll(fds, count, sleep_ms(server)) < 0) {
             if (errno != EINTR)
@@ -244,7 +235,8 @@ static int serve(struct web_server *server, int signal_fd)
             tail_step(server);
         else if (server->ended_ms && emu_now_ms() - server->ended_ms >= WEB_LAST_MS)
             tail_close(server, false);
-        step_links(server, fds + 4);
+        step_links(server, fds + 5);
+        web_door_step(server);
         MHD_run(server->daemon);
         cut_late(server, emu_now_ms());
     } while (!fds[1].revents && !is_over(server));

@@ -25,11 +25,11 @@
 #include "apps/daemon/conn.h"
 #include "emu/now.h"
 
-#define BACKLOG  64
-#define STOP_MS  2000 /* for the process to tell browsers of the end */
-#define LAST_MS  500  /* for it to take the last report */
-#define LOOK_MS  10   /* between looks at one that ends */
-#define NICENESS 5    /* the fabric's threads need the cores more */
+#define BACKLOG  SOMAXCONN /* what the system allows: door.c */
+#define STOP_MS  2000      /* for the process to tell browsers of the end */
+#define LAST_MS  500       /* for it to take the last report */
+#define LOOK_MS  10        /* between looks at one that ends */
+#define NICENESS 5         /* the fabric's threads need the cores more */
 
 static int listen_at(uint16_t port, char *error, size_t error_bytes)
 {

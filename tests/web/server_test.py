@@ -10,6 +10,7 @@ import errno
 import json
 import os
 import re
+import resource
 import signal
 import socket
 import subprocess
@@ -629,6 +630,45 @@ class Hostile(WebCase):
         deaf.close()
         for sock in slow:
             sock.close()
+
+    def test_browser_gets_in_behind_thousands_that_came_at_once(self):
+        """They come while the server has no core: the system keeps them, and drops none."""
+        run, page = self.run_page("sleep", "60")
+        server, = until(lambda: children(run.pid))
+        self.assertEqual(page.request()[0], 200)
+        with open("/proc/sys/net/core/somaxconn") as f:
+            most = int(f.read())
+        _, limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+        count = min(3000, most - 100, limit - 200)
+        os.kill(server, signal.SIGSTOP)
+        try:
+            strangers = self.crowd(page, count)
+            sock = self.talk(page, f"GET /{page.token}/kinds HTTP/1.1\r\n"
+                             f"Host: 127.0.0.1:{page.port}\r\nConnection: close\r\n\r\n".encode())
+        finally:
+            os.kill(server, signal.SIGCONT)
+        self.assertRegex(self.closed(sock), rb"\AHTTP/1.1 200 ")
+        self.assertTrue(page.ask("faults")[0]["ok"])
+        if "asan" not in self.command:
+            self.assertLess(memory_kb(server), MOST_KB)
+        for stranger in strangers:
+            stranger.close()
+
+    def test_strangers_are_answered_or_cut(self):
+        """Bytes that show no token: all of a wrong request line, or too little of a right one."""
+        page = self.up_page()
+        for raw in (b"GET /wrong HTTP/1.1\r\n\r\n", b"GET\r\n", b"\r\n", b"x", b"GET x", b"G" * 9,
+                    f"GET /{page.token[:-1]}/ HTTP/1.1\r\n".encode(),
+                    f"GET /{page.token}x HTTP/1.1\r\n".encode()):
+            self.assertRegex(self.closed(self.talk(page, raw)), rb"\AHTTP/1.1 403 ", raw)
+        sock = self.talk(page, f"GET /{page.token[:-1]}".encode())
+        self.assertEqual(self.closed(sock), b"")  # it has had its time
+        sock = page.connect()
+        for byte in (f"GET /{page.token}/kinds HTTP/1.1\r\nHost: 127.0.0.1:{page.port}\r\n"
+                     "Connection: close\r\n\r\n"):
+            sock.sendall(byte.encode())
+        self.assertRegex(self.closed(sock), rb"\AHTTP/1.1 200 ")
 
     def test_server_ends_with_its_run(self):
         run, page = self.run_page("sleep", "60")

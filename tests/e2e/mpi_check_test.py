@@ -42,6 +42,20 @@ def one_run(checks, args, program, cwd, ranks, options, more):
     return counts[0]
 
 
+def by_size(checks, args, program, cwd):
+    """Two ranks leave large collectives to messages; the results are the same. Returns the number
+    of checks that the program made."""
+    what = f"2 ranks, large collectives over messages, check --seed {args.seed}"
+    result, _ = common.fabemu_mpirun(
+        args.fabemu, common.options_for(args, 2), 2,
+        [program, "--seed", str(args.seed), "--timeout", str(args.timeout - 10)], cwd,
+        args.timeout, env={})
+    counts = common.checked(result)
+    fine = not result.wrong() and counts is not None and counts[0] > 0 and counts[1] == 0
+    checks.that(fine, f"{what}: {result.wrong() or 'checks failed'}\n{result.tail()}")
+    return counts[0] if fine else 0
+
+
 def one_sided(checks, args, program, cwd, ranks):
     """One-sided communication over every transport; returns the number of checks made."""
     made = 0
@@ -103,6 +117,7 @@ def main():
             made += one_run(checks, args, program, cwd, 4, ["--clock", "raw"],
                             [*QUICK, "--threads"]) or 0
         if program:
+            made += by_size(checks, args, program, cwd)
             clocks(checks, args, program, cwd)
         if program and args.network == "oq2004":  # TRANSPORTS are the same whatever the network
             made += sum(one_sided(checks, args, program, cwd, ranks) for ranks in (2, 4))

@@ -62,30 +62,34 @@ static double rate(const struct span *span, uint64_t now, uint64_t before)
 enum order { BY_TRAFFIC, BY_WAITING, BY_ERRORS, BY_COMBINING, NEWEST, SLOWEST, BY_NUMBER };
 
 static const struct {
-    const char *name, *columns;
+    const char *name, *columns, *bar;
     enum order order[4];
     uint32_t orders;
 } pages[TELEMETRY_PAGES] = {
     [TELEMETRY_PAGE_NODES] = {"nodes",
-                              "  NODE  RANK     PID COMMAND    SENT/s RECV/s POSTED UNTAKEN "
+                              " NODE  RANK     PID COMMAND  SENT/s RECV/s POSTED UNREAD "
                               "WAITS FOR",
+                              "segments/s",
                               {BY_TRAFFIC, BY_WAITING, BY_NUMBER},
                               3},
     [TELEMETRY_PAGE_LINKS] = {"links",
                               "LINK                           STATE     OUT/s   IN/s STALL/s QUEUE "
                               "ERRORS OUTS",
+                              "segments/s",
                               {BY_TRAFFIC, BY_WAITING, BY_ERRORS, BY_NUMBER},
                               4},
     [TELEMETRY_PAGE_SWITCHES] =
         {"switches",
          "SWITCH LEVEL   HOPS/s STALLS/s QUEUE COMBINED/s RESULTS/s COPIES/s "
          "STATES",
+         "segments/s",
          {BY_TRAFFIC, BY_WAITING, BY_COMBINING, BY_NUMBER},
          4},
     [TELEMETRY_PAGE_COLLECTIVES] =
         {"collectives",
          "KIND            GROUP      NUMBER    BYTES MEMBERS       TOOK  "
          "SINCE START",
+         "time taken",
          {NEWEST, SLOWEST},
          2},
 };
@@ -98,6 +102,11 @@ const char *telemetry_page_name(enum telemetry_page page)
 const char *telemetry_page_columns(enum telemetry_page page)
 {
     return pages[page].columns;
+}
+
+const char *telemetry_page_bar(enum telemetry_page page)
+{
+    return pages[page].bar;
 }
 
 static enum order order_of(const struct telemetry_board *board)
@@ -126,6 +135,7 @@ void telemetry_board_release(struct telemetry_board *board)
     free(board->row);
     board->row = NULL;
     board->rows = 0;
+    board->size_most = 0;
 }
 
 /* --- rows --------------------------------------------------------------------------- */
@@ -152,23 +162,30 @@ static uint64_t key_of(const struct telemetry_board *board, const struct worth *
 }
 
 /* The row that was written last stays, if it is to be shown. @also: what a filter finds, too. */
-static void row_keep(struct telemetry_board *board, uint32_t number, uint64_t key, bool busy,
-                     const char *also)
+static void row_keep(struct telemetry_board *board, uint32_t number, uint64_t key, double size,
+                     enum telemetry_tone tone, const char *also)
 {
     struct telemetry_board_row *row = &board->row[board->rows];
 
-    if (board->busy && !busy)
+    if (board->busy && tone == TELEMETRY_TONE_IDLE)
         return;
     if (*board->filter && !strstr(row->text, board->filter) && !strstr(also, board->filter))
         return;
     row->number = number;
     row->key = key;
+    row->size = size;
+    row->tone = tone;
+    if (size > board->size_most)
+        board->size_most = size;
     board->rows++;
 }
 
-static bool is_busy(const struct worth *worth)
+static enum telemetry_tone tone_of(const struct worth *worth)
 {
-    return worth->traffic > 0 || worth->waiting > 0 || worth->errors > 0 || worth->combining > 0;
+    return worth->errors > 0                            ? TELEMETRY_TONE_WRONG
+           : worth->waiting > 0                         ? TELEMETRY_TONE_WAITING
+           : worth->traffic > 0 || worth->combining > 0 ? TELEMETRY_TONE_BUSY
+                                                        : TELEMETRY_TONE_IDLE;
 }
 
 /* From one time of a view to another; 0: the other is before it. */
@@ -213,10 +230,10 @@ static void node_row(struct telemetry_board *board, const struct span *span, uin
         snprintf(rank, sizeof rank, "%lld", (long long)node->rank);
     wait_text(span, n, waits, sizeof waits);
     snprintf(board->row[board->rows].text, TELEMETRY_ROW_BYTES,
-             "%6u %5s %7s %-10.10s %6s %6s %6s %7s %s", n, rank, pid,
-             node->pid ? node->command : "-", brief(sent).text, brief(received).text,
-             brief((double)node->posted).text, brief((double)node->untaken).text, waits);
-    row_keep(board, n, key_of(board, &worth), is_busy(&worth), node->command);
+             "%5u %5s %7s %-8.8s %6s %6s %6s %6s %s", n, rank, pid, node->pid ? node->command : "-",
+             brief(sent).text, brief(received).text, brief((double)node->posted).text,
+             brief((double)node->untaken).text, waits);
+    row_keep(board, n, key_of(board, &worth), worth.traffic, tone_of(&worth), node->command);
 }
 
 static void link_row(struct telemetry_board *board, const struct span *span, uint32_t c)
@@ -241,7 +258,7 @@ static void link_row(struct telemetry_board *board, const struct span *span, uin
              "%-30s %-7s %7s %6s %7s %5s %6s %4s", name, telemetry_view_link(span->now, c),
              brief(out).text, brief(in).text, brief(stalls).text, brief(queue).text,
              brief(errors).text, brief((double)cable->outs).text);
-    row_keep(board, c, key_of(board, &worth), is_busy(&worth), "");
+    row_keep(board, c, key_of(board, &worth), worth.traffic, tone_of(&worth), "");
 }
 
 /* What has left a switch by all of its cables. */
@@ -282,7 +299,7 @@ static void switch_row(struct telemetry_board *board, const struct span *span, u
              brief(rate(span, sw->results, sw_was->results)).text,
              brief(rate(span, sw->multicasts, sw_was->multicasts)).text,
              brief((double)sw->states).text);
-    row_keep(board, s, key_of(board, &worth), is_busy(&worth), "");
+    row_keep(board, s, key_of(board, &worth), worth.traffic, tone_of(&worth), "");
 }
 
 static int switch_rows(struct telemetry_board *board, const struct span *span)
@@ -312,7 +329,8 @@ static void collective_row(struct telemetry_board *board, const struct span *spa
              (unsigned long long)one->number, brief((double)one->bytes).text,
              (unsigned long long)one->members, time_between(span->now, one->began, one->ended).text,
              (double)one->ended * (span->now->is_virtual ? 1e-12 : 1e-9));
-    row_keep(board, i, order_of(board) == SLOWEST ? took : one->ended, true, "");
+    row_keep(board, i, order_of(board) == SLOWEST ? took : one->ended, (double)took,
+             TELEMETRY_TONE_BUSY, "");
 }
 
 static int by_key(const void *a, const void *b)

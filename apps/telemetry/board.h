@@ -18,9 +18,19 @@ enum telemetry_page {
     TELEMETRY_PAGES
 };
 
+/* What a row shows, for its colour. */
+enum telemetry_tone {
+    TELEMETRY_TONE_IDLE,
+    TELEMETRY_TONE_BUSY,
+    TELEMETRY_TONE_WAITING, /* something waits: for a credit, for a peer, or in a queue */
+    TELEMETRY_TONE_WRONG    /* errors, or a link that is not up */
+};
+
 struct telemetry_board_row {
     uint64_t key;    /* the greatest first */
     uint32_t number; /* then the least */
+    double size;     /* the length of its bar, beside those of other rows; 0: no bar */
+    enum telemetry_tone tone;
     char text[TELEMETRY_ROW_BYTES];
 };
 
@@ -32,6 +42,7 @@ struct telemetry_board {
     char filter[32]; /* only rows with this in them; "": all */
     uint32_t rows;
     struct telemetry_board_row *row; /* the board's to free */
+    double size_most;                /* of all rows' sizes */
 };
 
 void telemetry_board_release(struct telemetry_board *board);
@@ -39,6 +50,9 @@ void telemetry_board_release(struct telemetry_board *board);
 /** telemetry_board_order - the name of the order, for people. telemetry_board_next() - the next. */
 const char *telemetry_board_order(const struct telemetry_board *board);
 void telemetry_board_next(struct telemetry_board *board);
+
+/** telemetry_page_bar - what the rows' sizes are: "segments/s". Pure. */
+const char *telemetry_page_bar(enum telemetry_page page);
 
 /** telemetry_page_name - "nodes", …. telemetry_page_columns() - names of the columns. Pure. */
 const char *telemetry_page_name(enum telemetry_page page);

@@ -10,8 +10,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#define HEAD_LINES 3 /* above the rows */
-#define ESCAPE     27
+#define HEAD_LINES  3  /* above the rows */
+#define ROW_COLUMNS 80 /* of a row's text; a wider screen has a bar behind it */
+#define BAR_LEAST   12 /* columns */
+#define ESCAPE      27
 
 bool screen_there(void)
 {
@@ -25,6 +27,13 @@ bool screen_open(void)
     if (!screen)
         return false;
     set_escdelay(25);
+    if (has_colors()) { /* pair TONE + 1 is of enum telemetry_tone */
+        start_color();
+        use_default_colors();
+        init_pair(TELEMETRY_TONE_BUSY + 1, COLOR_GREEN, -1);
+        init_pair(TELEMETRY_TONE_WAITING + 1, COLOR_YELLOW, -1);
+        init_pair(TELEMETRY_TONE_WRONG + 1, COLOR_RED, -1);
+    }
     cbreak();
     noecho();
     nonl();
@@ -138,6 +147,46 @@ static void line(int y, attr_t attributes, const char *text)
     attrset(A_NORMAL);
 }
 
+static bool has_bars(void)
+{
+    return COLS >= ROW_COLUMNS + BAR_LEAST;
+}
+
+/* "[|||||     ]" in the columns behind the text: the longest of all rows fills them. */
+static void draw_bar(int y, attr_t attributes, double share)
+{
+    int room = COLS - ROW_COLUMNS - 3;
+
+    mvaddch(y, ROW_COLUMNS, '[');
+    attrset(attributes);
+    mvhline(y, ROW_COLUMNS + 1, '|', (int)(share * room + 0.5));
+    attrset(A_NORMAL);
+    mvaddch(y, ROW_COLUMNS + 1 + room, ']');
+}
+
+static void draw_row(int y, const struct telemetry_board_row *row, double size_most)
+{
+    attr_t attributes = row->tone == TELEMETRY_TONE_IDLE ? A_DIM : A_NORMAL;
+
+    if (has_colors() && row->tone != TELEMETRY_TONE_IDLE)
+        attributes = COLOR_PAIR(row->tone + 1);
+    line(y, row->tone == TELEMETRY_TONE_BUSY ? A_NORMAL : attributes, row->text);
+    if (has_bars() && size_most > 0)
+        draw_bar(y, attributes, row->size / size_most);
+}
+
+static void draw_columns(enum telemetry_page page)
+{
+    char text[TELEMETRY_ROW_BYTES];
+
+    if (has_bars())
+        snprintf(text, sizeof text, "%-*s%s", ROW_COLUMNS, telemetry_page_columns(page),
+                 telemetry_page_bar(page));
+    else
+        snprintf(text, sizeof text, "%s", telemetry_page_columns(page));
+    line(HEAD_LINES - 1, A_REVERSE, text);
+}
+
 static void draw_help(void)
 {
     static const char *const keys[] = {
@@ -148,6 +197,10 @@ static void draw_help(void)
         "p, space            pause",
         "arrows, pages, Home up and down",
         "q                   quit",
+        "",
+        "Yellow: something waits for a credit, for a peer, or in a queue. Red: errors, or a",
+        "link that is not up. On a screen of 92 columns or more each row has a bar, and the",
+        "greatest value of all rows fills it.",
     };
 
     line(HEAD_LINES - 1, A_REVERSE, "KEYS (any key goes back)");
@@ -166,7 +219,7 @@ static void draw_foot(const struct screen_state *state, const struct telemetry_b
     else
         snprintf(text, sizeof text,
                  "n)odes l)inks s)witches c)ollectives o)rder: %s %s /filter ? q)uit",
-                 telemetry_board_order(board), board->busy ? "BUSY only" : "b)usy");
+                 telemetry_board_order(board), board->busy ? "BUSY" : "b)usy");
     line(LINES - 1, A_BOLD, text);
 }
 
@@ -188,9 +241,9 @@ void screen_draw(struct screen_state *state, const struct telemetry_board *board
     if (state->helps) {
         draw_help();
     } else {
-        line(HEAD_LINES - 1, A_REVERSE, telemetry_page_columns(board->page));
+        draw_columns(board->page);
         for (uint32_t i = 0; i < room && state->first + i < board->rows; i++)
-            line(HEAD_LINES + (int)i, A_NORMAL, board->row[state->first + i].text);
+            draw_row(HEAD_LINES + (int)i, &board->row[state->first + i], board->size_most);
     }
     draw_foot(state, board, board->rows);
     refresh();

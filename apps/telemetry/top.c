@@ -16,6 +16,7 @@
 
 #include "apps/daemon/conn.h"
 #include "apps/cli/options.h"
+#include "apps/cli/quantity.h"
 #include "apps/run/ask.h"
 #include "apps/run/paths.h"
 #include "apps/run/run.h"
@@ -27,6 +28,7 @@
 
 #define ANSWER_MS 5000 /* for a fabric to answer */
 #define EVERY_MS  1000u
+#define MS_PS     UINT64_C(1000000000)
 #define ONCE_ROWS 40u /* of each page, that --once prints */
 
 struct top {
@@ -52,12 +54,16 @@ static bool read_once(void *into, const char *value, const char **right)
 
 static bool read_every(void *into, const char *value, const char **right)
 {
-    uint64_t ms;
+    static const struct quantity_form form = {.units = quantity_times,
+                                              .bare = MS_PS,
+                                              .least = TELEMETRY_EVERY_LEAST_MS * MS_PS,
+                                              .most = TELEMETRY_EVERY_MOST_MS * MS_PS};
+    uint64_t ps;
 
-    *right = "a number of ms from 100 to 3600000";
-    if (!options_count(value, TELEMETRY_EVERY_LEAST_MS, TELEMETRY_EVERY_MOST_MS, &ms))
+    *right = "a time from 100ms to 1h, such as 500ms or 2s; a number alone is in ms";
+    if (!quantity_read(value, &form, &ps))
         return false;
-    ((struct top *)into)->every_ms = (uint32_t)ms;
+    ((struct top *)into)->every_ms = (uint32_t)(ps / MS_PS);
     return true;
 }
 
@@ -76,8 +82,9 @@ static bool read_page(void *into, const char *value, const char **right)
 
 static const struct options_own own[] = {
     {"once", NULL, "print one screen as plain text", read_once},
-    {"page", "PAGE", "begin with: nodes (default), links, switches, collectives", read_page},
-    {"every", "MS", "look every so many ms (default 1000)", read_every},
+    {"page", "nodes|links|switches|collectives", "begin with this page (default: nodes)",
+     read_page},
+    {"every", "TIME", "time between samples (default 1s)", read_every},
 };
 
 static const struct options_command top_command = {

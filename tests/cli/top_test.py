@@ -203,15 +203,15 @@ class Top(OnTerminal):
     def test_it_follows_the_size_and_scrolls(self):
         self.up("u", "--topo", "kary:4,2")
         self.open()
-        self.shows("\n    15 ")
+        self.shows("\n   15 ")
         self.screen.size(8, 60)
         self.resize(8, 60)
         os.kill(self.top.pid, signal.SIGWINCH)
-        self.shows("u: kary:4,2", "\n     3 ", "n)odes")
-        self.assertNotIn("\n     9 ", self.screen.text())
+        self.shows("u: kary:4,2", "\n    3 ", "n)odes")
+        self.assertNotIn("\n    9 ", self.screen.text())
         for _ in range(12):
             self.keys("\x1bOB")  # arrow down, as a vt100 sends it
-        self.shows("\n    15 ")
+        self.shows("\n   15 ")
         self.assertTrue(all(len(line) <= 60 for line in self.screen.text().split("\n")))
         os.kill(self.top.pid, signal.SIGINT)
         self.ended(0)
@@ -450,7 +450,7 @@ class Sorted(OnTerminal):
         there = {13, 14} & set(busy)
         self.shows("pppp ", f"{min(len(there), 1)} of {len(there)}")
         self.keys("/\x1b")
-        self.shows("BUSY only")
+        self.shows("traffic BUSY")
         key = lambda n: self.grew("nodes", n, 0) + self.grew("nodes", n, 1)  # noqa: E731
         self.orders(lambda row: int(row.split()[0]), self.by(key, busy))
         self.keys("q")
@@ -467,9 +467,31 @@ class Sorted(OnTerminal):
         self.shows("o)rder: number")
         said = self.waits_for()
         self.assertEqual((said[5], said[8]), ("receive 11, 1.00 s", "receive, 2.00 s"))
-        self.assertEqual(said[7][:15], "allreduce 65537")
+        self.assertEqual(said[7], "allreduce 65537, 2.00 s")
         self.assertEqual([n for n, text in said.items() if text], [5, 7, 8])
         self.assertLessEqual(max(map(len, self.screen.text().split("\n"))), 80)
+        self.keys("q")
+        self.ended(0)
+
+    def test_a_wide_screen__has_bars_in_proportion(self):
+        self.plays()
+        self.screen.size(24, 120)
+        self.resize(24, 120)
+        os.kill(self.top.pid, signal.SIGWINCH)
+        self.keys("s")
+        self.shows("SWITCH LEVEL", "segments/s")
+        hops = {s: sum(self.grew("links", 2 * c + (cable[0] == s), 0)
+                       for c, cable in enumerate(SHAPE["cables"])
+                       if cable[0] == s or (cable[2] and cable[3] == s)) for s in range(8)}
+        room = 120 - 83
+
+        def bars():
+            self.read(0.05)
+            found = {int(row.split()[0]): re.search(r"\[(\|*) *\]$", row) for row in self.rows()}
+            return {s: len(bar[1]) if bar else None for s, bar in found.items()}
+        wanted = {s: int(hops[s] / max(hops.values()) * room + 0.5) for s in hops}
+        until(lambda: bars() == wanted)
+        self.assertEqual(bars(), wanted)
         self.keys("q")
         self.ended(0)
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "apps/bench/bench.h"
+#include "apps/cli/nearest.h"
 #include "apps/hosts/plan.h"
 #include "apps/cli/options.h"
 #include "apps/run/run.h"
@@ -28,7 +29,7 @@ static const struct {
     {"up", up_main, "start a fabric that stays"},
     {"join", join_main, "have this host's part of a fabric on several hosts"},
     {"down", down_main, "stop it"},
-    {"status", status_main, "what runs, and who is attached"},
+    {"status", status_main, "what runs, and who is attached (also ls)"},
     {"top", top_main, "watch it: nodes, links, switches, collectives, as they are now"},
     {"web", web_main, "serve a page that shows it, to your browser"},
     {"check", check_main, "is a running fabric right? credits, channels, buffers, tables, trees"},
@@ -51,7 +52,7 @@ static int help(void)
     for (size_t i = 0; i < COMMANDS; i++)
         printf("  %-8s %s\n", commands[i].name, commands[i].about);
     printf("\n  fabemu COMMAND --help    the options of a command\n"
-           "  fabemu --version         the version\n\n"
+           "  fabemu --version         the version (also -V, version)\n\n"
            "For example: fabemu run --topo kary:2,2 -- mpirun -np 4 ./program\n");
     return EXIT_SUCCESS;
 }
@@ -90,14 +91,21 @@ static int dispatch(int argc, char **argv)
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
         strcmp(argv[1], "help") == 0)
         return help();
-    if (strcmp(argv[1], "--version") == 0) {
+    if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0 ||
+        strcmp(argv[1], "version") == 0) {
         puts("fabemu " FABEMU_VERSION);
         return EXIT_SUCCESS;
     }
+    if (strcmp(argv[1], "ls") == 0)
+        return status_main(argc - 1, argv + 1);
     for (size_t i = 0; i < COMMANDS; i++)
         if (strcmp(argv[1], commands[i].name) == 0)
             return commands[i].main(argc - 1, argv + 1);
-    return options_usage_error("", "no command '%.80s'", argv[1]);
+    struct nearest nearest = nearest_to(argv[1]);
+    for (size_t i = 0; i < COMMANDS; i++)
+        nearest_try(&nearest, commands[i].name);
+    return options_usage_error("", "no command '%.80s'%s", argv[1],
+                               nearest_question(&nearest).text);
 }
 
 int main(int argc, char **argv)

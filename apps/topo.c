@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "apps/cli/amount.h"
 #include "apps/cli/options.h"
 #include "apps/run/report.h"
 #include "apps/run/run.h"
@@ -164,12 +165,11 @@ static void print_text(const struct fabric_config *config, const struct figures 
     printf("  zero load      %.1f ns over 1 switch, %.1f ns over %u (profile %s, %d bytes)\n",
            (double)figures->least_ps / 1000, (double)figures->most_ps / 1000, figures->longest,
            config->profile.name, SEGMENT_BYTES);
-    printf(
-        "  memory         %.1f KiB a switch, %.1f KiB an idle node, %.1f KiB more once attached, "
-        "%.1f MiB in all\n",
-        (double)figures->bytes.per_switch / 1024, (double)figures->bytes.per_idle_node / 1024,
-        (double)figures->bytes.per_attached_node / 1024,
-        (double)figures->bytes.total / (1024 * 1024));
+    printf("  memory         %s a switch, %s an idle node, %s more once attached, %s in all\n",
+           amount_of_bytes(figures->bytes.per_switch).text,
+           amount_of_bytes(figures->bytes.per_idle_node).text,
+           amount_of_bytes(figures->bytes.per_attached_node).text,
+           amount_of_bytes(figures->bytes.total).text);
     if (figures->workers)
         printf(
             "  workers        %u: a segment takes %.2f cables between switches (to nodes drawn at "
@@ -251,17 +251,19 @@ static void print_json(const struct fabric_config *config, const struct figures 
 
 static int write_network(const struct topo_graph *graph, const char *name)
 {
-    FILE *to = fopen(name, "we");
+    bool standard = strcmp(name, "-") == 0;
+    FILE *to = standard ? stdout : fopen(name, "we");
     bool failed = !to || topo_write(graph, to);
 
-    if (to && fclose(to))
+    if (to && (standard ? fflush(to) : fclose(to)))
         failed = true;
     if (failed)
         say("--write %s: %s", name, strerror(errno));
     return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
-static int print_network(const struct fabric_config *config, const struct options *options)
+static int print_network(const struct fabric_config *config, const struct options *options,
+                         const char *write)
 {
     struct topo_checked checked;
     struct figures figures;
@@ -271,6 +273,8 @@ static int print_network(const struct fabric_config *config, const struct option
         say("%s: %s", config->graph->spec, error);
         return EXIT_FAILURE;
     }
+    if (write && strcmp(write, "-") == 0)
+        return EXIT_SUCCESS; /* standard output has the network alone */
     measure(&figures, config);
     if (options->json)
         print_json(config, &figures, options->check ? &checked : NULL);
@@ -300,7 +304,7 @@ int topo_main(int argc, char **argv)
     status = options_fabric(&config, &graph, &options, NULL);
     if (status)
         return status;
-    status = print_network(&config, &options);
+    status = print_network(&config, &options, write);
     if (!status && write)
         status = write_network(graph, write);
     topo_free(graph);

@@ -19,6 +19,8 @@
 #include "apps/daemon/bounds.h"
 #include "apps/program/timeline.h"
 #include "apps/run/paths.h"
+#include "apps/cli/nearest.h"
+#include "apps/cli/quantity.h"
 #include "apps/cli/say.h"
 
 #define DEFAULT_NODES   16
@@ -46,6 +48,17 @@ bool options_count(const char *text, uint64_t least, uint64_t most, uint64_t *re
         return false;
     *ret = number;
     return true;
+}
+
+/* A number alone is in bytes. */
+static bool read_size(const char *text, uint64_t least, uint64_t most, uint64_t *ret)
+{
+    const struct quantity_form form = {.units = quantity_sizes,
+                                       .bare = 1,
+                                       .least = least,
+                                       .most = most};
+
+    return quantity_read(text, &form, ret);
 }
 
 static bool read_topo(struct options *options, const char *value, const char **right)
@@ -147,7 +160,7 @@ static bool read_snaplen(struct options *options, const char *value, const char 
     uint64_t bytes = 0;
 
     *right = "a number of bytes from 0 to 240";
-    if (!options_count(value, 0, CAPTURE_SNAP_MOST, &bytes))
+    if (!read_size(value, 0, CAPTURE_SNAP_MOST, &bytes))
         return false;
     options->snap_bytes = (uint32_t)bytes;
     return true;
@@ -169,19 +182,14 @@ static bool read_timeline(struct options *options, const char *value, const char
 
 static bool read_timeline_bytes(struct options *options, const char *value, const char **right)
 {
-    *right = "a number of bytes";
-    return options_count(value, 0, UINT64_MAX - 1, &options->timeline_from_bytes);
+    *right = "a size, such as 1024, 64K or 1MB; a number alone is in bytes";
+    return read_size(value, 0, UINT64_MAX - 1, &options->timeline_from_bytes);
 }
 
 static bool read_timeline_limit(struct options *options, const char *value, const char **right)
 {
-    uint64_t megabytes = 0;
-
-    *right = "a number of MB from 1 to 1048576";
-    if (!options_count(value, 1, 1048576, &megabytes))
-        return false;
-    options->timeline_most_bytes = megabytes << 20;
-    return true;
+    *right = "a size from 1MiB to 1024GiB, such as 256MiB or 1GB";
+    return read_size(value, UINT64_C(1) << 20, UINT64_C(1) << 40, &options->timeline_most_bytes);
 }
 
 static bool read_report(struct options *options, const char *value, const char **right)
@@ -317,10 +325,11 @@ static const struct option_row rows[] = {
      OPTIONS_EVENTS, read_record},
     {"timeline", "FILE", "write collectives, messages and faults by node there, for Perfetto",
      OPTIONS_EVENTS, read_timeline},
-    {"timeline-bytes", "N", "in it: messages of N bytes or more (default 1024)", OPTIONS_EVENTS,
+    {"timeline-bytes", "SIZE", "in it: messages of SIZE or more (default 1KiB)", OPTIONS_EVENTS,
      read_timeline_bytes},
-    {"timeline-limit", "MB", "the most that the file may have; what comes first is kept (256)",
-     OPTIONS_EVENTS, read_timeline_limit},
+    {"timeline-limit", "SIZE",
+     "stop writing the timeline when the file has this size (default 256MiB)", OPTIONS_EVENTS,
+     read_timeline_limit},
     {"web", "[=PORT]",
      "serve a page that shows it to your browser (docs/web.md); print its address", OPTIONS_WEB,
      read_web},
@@ -363,11 +372,12 @@ static bool may_be_left_out(const char *value)
 
 static void print_help_line(const char *name, const char *value, const char *help)
 {
-    char left[40];
+    char left[64];
 
     snprintf(left, sizeof left, "--%s%s%s", name, value && !may_be_left_out(value) ? " " : "",
              value ? value : "");
-    printf("  %-26s %s\n", left, help);
+    printf("  %-26s%s%s\n", left, strlen(left) > 26 ? "\n                             " : " ",
+           help);
 }
 
 static void print_bounds(void)
@@ -554,14 +564,32 @@ int options_parse(struct options *ret, const struct options_command *command, in
     return options_parse_own(ret, command, &(struct options_owns){.count = 0}, argc, argv);
 }
 
+/* The question whether a misspelt "--nmae=lab" was to be --name. */
+static struct nearest_text resembling(const struct options_command *command,
+                                      const struct options_owns *owns, const char *word)
+{
+    char text[80];
+
+    snprintf(text, sizeof text, "%.*s", (int)strcspn(word, "="), word);
+    struct nearest nearest = nearest_to(text + strspn(text, "-"));
+    for (size_t i = 0; i < ROWS; i++)
+        if (!rows[i].group || rows[i].group & command->groups)
+            nearest_try(&nearest, rows[i].name);
+    for (size_t i = 0; i < owns->count; i++)
+        nearest_try(&nearest, owns->row[i].name);
+    return nearest_question(&nearest);
+}
+
 /* -topo is letters to getopt, of which the first is wrong; the word that it is in may come next. */
-static int no_option(const char *command, const char *word)
+static int no_option(const struct options_command *command, const struct options_owns *owns,
+                     const char *word)
 {
     if (optopt > (int)ROWS && optopt < HELP)
-        return options_usage_error(command, "%s has no option '-%c': names have two dashes",
-                                   command, optopt);
-    return options_usage_error(command, "%s has no option '%.80s'%s", command, word,
-                               optopt ? " of this form" : "");
+        return options_usage_error(command->name, "%s has no option '-%c': names have two dashes",
+                                   command->name, optopt);
+    return options_usage_error(command->name, "%s has no option '%.80s'%s%s", command->name, word,
+                               optopt ? " of this form" : "",
+                               optopt ? "" : resembling(command, owns, word).text);
 }
 
 int options_parse_own(struct options *ret, const struct options_command *command,
@@ -595,7 +623,7 @@ int options_parse_own(struct options *ret, const struct options_command *command
         if (optarg == word && strcmp(word, "--") == 0) /* it is before a command to run */
             return options_usage_error(command->name, "%s needs a value", argv[optind - 2]);
         if (got == '?')
-            return no_option(command->name, word);
+            return no_option(command, owns, word);
         int status = take_option(ret, command->name, owns, got);
         if (status >= 0)
             return status;

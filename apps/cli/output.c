@@ -56,6 +56,11 @@ int output_open(struct output *ret, const char *path, int64_t until_ms)
     int err;
 
     *ret = (struct output){.path = path, .fd = -1};
+    if (strcmp(path, "-") == 0) {
+        ret->path = "standard output";
+        ret->fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
+        return ret->fd < 0 ? -errno : 0;
+    }
     ret->fd = is_pipe(path) ? open_pipe(path, until_ms) : open_file(path, &ret->made);
     if (ret->fd < 0) {
         err = ret->fd;
@@ -82,8 +87,8 @@ int output_begin(int fd)
 {
     struct stat st;
 
-    if (fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode))
-        return 0;
+    if (fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode) || fcntl(fd, F_GETFL) & O_APPEND)
+        return 0; /* the shell's >> keeps what the file held */
     return ftruncate(fd, lseek(fd, 0, SEEK_CUR)) ? -errno : 0;
 }
 

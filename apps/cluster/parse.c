@@ -9,14 +9,13 @@
 #include <string.h>
 
 #include "apps/cluster/cluster.h"
+#include "apps/cli/quantity.h"
 #include "apps/fault/fault.h"
 #include "apps/cli/say.h"
 
 #define LINE_BYTES_MAX 4095
 #define SHOWN          60 /* characters of a word, in a message */
 #define SILENT_NS      UINT64_C(5000000000)
-#define SILENT_LEAST   UINT64_C(10000000) /* ns */
-#define SILENT_MOST    UINT64_C(86400000000000)
 
 enum seen { SEEN_FABRIC = 1, SEEN_KEY = 2, SEEN_SILENT = 4 };
 
@@ -127,13 +126,16 @@ static int line_key(struct parse *p, char **at)
 
 static int line_silent(struct parse *p, char **at)
 {
+    static const struct quantity_form form = {.units = quantity_times,
+                                              .least = UINT64_C(10000000000), /* 10 ms */
+                                              .most = UINT64_C(86400000000000000)};
     const char *word = word_next(at);
     int err = once(p, SEEN_SILENT, "silent");
     uint64_t ps;
 
     if (err)
         return err;
-    if (!word || !fault_read_time(word, &ps) || ps / 1000 < SILENT_LEAST || ps / 1000 > SILENT_MOST)
+    if (!word || !quantity_read(word, &form, &ps))
         return wrong(p, -EINVAL, "silent '%.*s': it must be a time from 10ms to 86400s, such as 2s",
                      SHOWN, word ? word : "");
     p->cluster.silent_ns = ps / 1000;
@@ -152,7 +154,7 @@ static int read_share(const struct parse *p, const char *word, uint32_t *ret)
     const char *number = strncmp(word, "share=", 6) == 0 ? word + 6 : "";
     uint64_t share = 0;
 
-    if (!fault_scan_number(&number, CLUSTER_SHARE_MAX, &share) || *number || !share)
+    if (!quantity_digits(&number, CLUSTER_SHARE_MAX, &share) || *number || !share)
         return wrong(p, -EINVAL, "'%.*s' behind a host; it can be share=N, from 1 to %d", SHOWN,
                      word, CLUSTER_SHARE_MAX);
     *ret = (uint32_t)share;
@@ -315,10 +317,10 @@ static int read_ranges(const struct parse *p, struct cluster_host *host, const c
         struct cluster_range range;
         uint64_t first, last;
 
-        if (!fault_scan_number(&at, TOPO_NODES_MAX, &first))
+        if (!quantity_digits(&at, TOPO_NODES_MAX, &first))
             break;
         last = first;
-        if (*at == '-' && (at++, !fault_scan_number(&at, TOPO_NODES_MAX, &last)))
+        if (*at == '-' && (at++, !quantity_digits(&at, TOPO_NODES_MAX, &last)))
             break;
         if (last < first || (*at && *at != ','))
             break;
@@ -356,7 +358,7 @@ static int read_end(const struct parse *p, char **at, uint32_t *host, uint32_t *
     const char *number = colon ? colon + 1 : "";
     uint64_t i;
 
-    if (!colon || !fault_scan_number(&number, UINT32_MAX, &i) || *number)
+    if (!colon || !quantity_digits(&number, UINT32_MAX, &i) || *number)
         return wrong(p, -EINVAL, "join '%.*s': it must be HOST:PORT HOST:PORT, ports from 0", SHOWN,
                      word ? word : "");
     *colon = '\0';

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "apps/cli/quantity.h"
+
 #define LEAST_MS   1u
 #define MOST_MS    86400000u /* a day: who waits longer means "off" */
 #define TRIES_MOST 1000u
@@ -25,28 +27,17 @@ static const struct {
 
 #define ROWS (sizeof rows / sizeof rows[0])
 
-/* A number and its unit. */
-static bool read_time(const char *text, uint64_t *ret)
+static bool read_time(const char *text, uint64_t *ret_ms)
 {
-    static const struct {
-        const char *unit;
-        double ms;
-    } units[] = {{"ms", 1}, {"s", 1e3}, {"min", 6e4}, {"h", 3.6e6}};
-    const char *unit = text + strspn(text, "0123456789.");
-    char *end;
-    double number = strtod(text, &end);
+    static const struct quantity_form form = {.units = quantity_times,
+                                              .least = LEAST_MS * PS_A_MS,
+                                              .most = MOST_MS * PS_A_MS};
+    uint64_t ps;
 
-    if (*text < '0' || *text > '9' || end != unit)
+    if (!quantity_read(text, &form, &ps))
         return false;
-    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
-        double ms = number * units[i].ms;
-
-        if (strcmp(unit, units[i].unit) != 0)
-            continue;
-        *ret = ms < MOST_MS + 1.0 ? (uint64_t)(ms + 0.5) : MOST_MS + 1u;
-        return *ret >= LEAST_MS && *ret <= MOST_MS;
-    }
-    return false;
+    *ret_ms = (ps + PS_A_MS / 2) / PS_A_MS;
+    return true;
 }
 
 static bool read_tries(const char *text, uint64_t *ret)

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "apps/fault/fault.h"
+#include "apps/fault/internal.h"
 #include "apps/cli/options.h"
 #include "apps/run/live.h"
 #include "apps/run/plan.h"
@@ -18,10 +18,10 @@
 
 static const struct options_command fault_command = {
     .name = "fault",
-    .operands = "[FAULT]",
+    .operands = "[NAME] [FAULT]",
     .about =
-        "Inject FAULT into the running fabric --name (default), for example\n"
-        "    fabemu fault --name mine for=100ms link-down link=3:5\n"
+        "Inject FAULT into the running fabric NAME (default), for example\n"
+        "    fabemu fault mine for=100ms link-down link=3:5\n"
         "or, without FAULT, list those that were injected. --check is a dry run: a schedule is\n"
         "read, each fault is printed in its canonical form with what it would act on, and what "
         "run,\n"
@@ -196,14 +196,35 @@ static int check(const char *what, const struct fabric_config *config)
 
 /* --- a running fabric --------------------------------------------------------------- */
 
+/* A word of a fault: its kind, KEY=VALUE or KEY. Any other first word is the name of a fabric. */
+static bool is_of_fault(const char *word)
+{
+    for (int kind = 0; kind < FAULT_KINDS; kind++)
+        if (strcmp(word, fault_name((enum fault_kind)kind)) == 0)
+            return true;
+    for (int key = 0; key < FAULT_KEYS; key++)
+        if (strcmp(word, fault_key_row((enum fault_key)key)->name) == 0)
+            return true;
+    return strchr(word, '=') || strchr(word, ' ');
+}
+
+static int fault_and_option(void)
+{
+    return options_usage_error("fault",
+                               "give a fault, or one of --list, --show, --check and --clear");
+}
+
 static int live(const struct options *options, const char *clear, int argc, char **argv)
 {
     const char *name = options->name ? options->name : "default";
+    int at = options->operands;
 
+    if (!options->name && at < argc && !is_of_fault(argv[at]))
+        name = argv[at++];
     if (clear)
-        return live_clear(name, clear);
-    if (options->operands < argc)
-        return live_fault(name, argv + options->operands, argc - options->operands);
+        return at < argc ? fault_and_option() : live_clear(name, clear);
+    if (at < argc)
+        return live_fault(name, argv + at, argc - at);
     return live_list(name, options->json);
 }
 
@@ -218,10 +239,9 @@ int fault_main(int argc, char **argv)
     int status = options_parse_own(&options, &fault_command, &owns, argc, argv);
     if (status >= 0)
         return status;
-    int wishes = wish.list + !!wish.show + !!wish.check + !!wish.clear;
-    if (wishes > 1 || (wishes && options.operands < argc))
-        return options_usage_error("fault", "give a fault, or one of --list, --show, --check and "
-                                            "--clear");
+    int alone = wish.list + !!wish.show + !!wish.check; /* these are of no running fabric */
+    if (alone + !!wish.clear > 1 || (alone && options.operands < argc))
+        return fault_and_option();
     if (!wish.list && !wish.show && !wish.check)
         return live(&options, wish.clear, argc, argv);
     if (wish.list)

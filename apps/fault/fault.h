@@ -187,12 +187,6 @@ char *fault_print_time(uint64_t ps, char *text);
 
 /* --- what other files of lines are read with, too ------------------------------------ */
 
-/** fault_scan_number - digits at *@at, which moves past them; false: none, or too large. */
-bool fault_scan_number(const char **at, uint64_t most, uint64_t *ret);
-
-/** fault_read_time - "1.5ms", as faults have it; false: it is none, or too large or too fine. */
-bool fault_read_time(const char *text, uint64_t *ret_ps);
-
 /**
  * fault_slurp - the whole file, of 16 MB at most, without a byte-order mark. @text: the caller's to
  * free, on failure too. A pipe may be silent for five seconds.

@@ -5,6 +5,7 @@
 #ifndef APPS_FAULT_INTERNAL_H
 #define APPS_FAULT_INTERNAL_H
 
+#include "apps/cli/quantity.h"
 #include "apps/fault/fault.h"
 #include "apps/cli/say.h"
 #include "emu/bits.h"
@@ -96,19 +97,10 @@ void fault_init(struct fault *fault, enum fault_kind kind);
  */
 char *fault_list_keys(uint64_t keys, char *text);
 
-/* --- scan.c: numbers -------------------------------------------------------------- */
+/* --- parse.c: numbers ------------------------------------------------------------- */
 
-/* What became of a number. Those behind the first are reasons. */
-enum fault_verdict {
-    FAULT_VERDICT_RIGHT,
-    FAULT_VERDICT_WRONG, /* no number of this form */
-    FAULT_VERDICT_LARGE,
-    FAULT_VERDICT_SMALL,
-    FAULT_VERDICT_FINE /* more digits behind the point than are kept */
-};
-
-/** fault_scan - the number that @text is, by @row's type and bounds. */
-enum fault_verdict fault_scan(const struct fault_key_row *row, const char *text, uint64_t *ret);
+/** fault_scan - read the number @text by @row's type and bounds. */
+enum quantity_verdict fault_scan(const struct fault_key_row *row, const char *text, uint64_t *ret);
 
 /* --- where.c: places -------------------------------------------------------------- */
 

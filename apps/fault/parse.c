@@ -25,11 +25,11 @@ static bool has(const struct parse *p, enum fault_key key)
 
 /* --- values ----------------------------------------------------------------------- */
 
-static const char *const reasons[] = {[FAULT_VERDICT_RIGHT] = "",
-                                      [FAULT_VERDICT_WRONG] = "",
-                                      [FAULT_VERDICT_LARGE] = " is too large",
-                                      [FAULT_VERDICT_SMALL] = " is too small",
-                                      [FAULT_VERDICT_FINE] = " is too fine"};
+static const char *const reasons[] = {[QUANTITY_OK] = "",
+                                      [QUANTITY_WRONG] = "",
+                                      [QUANTITY_LARGE] = " is too large",
+                                      [QUANTITY_SMALL] = " is too small",
+                                      [QUANTITY_FINE] = " is too fine"};
 
 static int find_name(const char *const *names, const char *text, size_t length)
 {
@@ -69,11 +69,11 @@ static bool read_event(const char *const *names, const char *value, struct fault
     if (kind < 0 || kind == EMU_UNICAST || kind == EMU_SET || !value[length])
         return false;
     value += length + 1;
-    if (!fault_scan_number(&value, INT64_MAX, &event.nth) || !event.nth)
+    if (!quantity_digits(&value, INT64_MAX, &event.nth) || !event.nth)
         return false;
     if (*value == ':') {
         value++;
-        if (!fault_scan_number(&value, EMU_GROUP_WIDE - 1, &group))
+        if (!quantity_digits(&value, EMU_GROUP_WIDE - 1, &group))
             return false;
         event.group = (uint32_t)group;
     }
@@ -82,23 +82,40 @@ static bool read_event(const char *const *names, const char *value, struct fault
     return !*value;
 }
 
-static enum fault_verdict read_value(struct fault *fault, const struct fault_key_row *row,
-                                     const char *value)
+enum quantity_verdict fault_scan(const struct fault_key_row *row, const char *text, uint64_t *ret)
+{
+    struct quantity_form form = {.bare = 1, .least = row->least, .most = row->most};
+
+    if (row->type == FAULT_TYPE_TIME) {
+        form.units = quantity_times;
+        form.bare = 0;
+    } else if (row->type == FAULT_TYPE_SHARE) {
+        form.units = quantity_shares;
+        form.bare = QUANTITY_SHARE_ONE;
+    } else if (row->type == FAULT_TYPE_FACTOR) {
+        form.bare = FAULT_FACTOR_ONE;
+    }
+    enum quantity_verdict verdict = quantity_scan(&text, &form, ret);
+    return verdict == QUANTITY_OK && *text ? QUANTITY_WRONG : verdict;
+}
+
+static enum quantity_verdict read_value(struct fault *fault, const struct fault_key_row *row,
+                                        const char *value)
 {
     void *at = (char *)fault + row->offset;
     uint64_t number = 0;
-    enum fault_verdict verdict;
+    enum quantity_verdict verdict;
     int i;
 
     switch (row->type) {
     case FAULT_TYPE_BITS:
-        return read_bits(row->names, value, at) ? FAULT_VERDICT_RIGHT : FAULT_VERDICT_WRONG;
+        return read_bits(row->names, value, at) ? QUANTITY_OK : QUANTITY_WRONG;
     case FAULT_TYPE_EVENT:
-        return read_event(row->names, value, at) ? FAULT_VERDICT_RIGHT : FAULT_VERDICT_WRONG;
+        return read_event(row->names, value, at) ? QUANTITY_OK : QUANTITY_WRONG;
     case FAULT_TYPE_NAME:
         i = find_name(row->names, value, strlen(value));
         *(uint32_t *)at = (uint32_t)(row->least + (uint64_t)(i < 0 ? 0 : i));
-        return i < 0 ? FAULT_VERDICT_WRONG : FAULT_VERDICT_RIGHT;
+        return i < 0 ? QUANTITY_WRONG : QUANTITY_OK;
     default:
         verdict = fault_scan(row, value, &number);
         if (row->type == FAULT_TYPE_TIME || row->type == FAULT_TYPE_COUNT)
@@ -112,14 +129,14 @@ static enum fault_verdict read_value(struct fault *fault, const struct fault_key
 static int read_key_value(struct parse *p, enum fault_key key, const char *value)
 {
     const struct fault_key_row *row = fault_key_row(key);
-    enum fault_verdict verdict = FAULT_VERDICT_WRONG;
+    enum quantity_verdict verdict = QUANTITY_WRONG;
     const char *right = row->right;
 
     if (row->type != FAULT_TYPE_WHERE)
-        verdict = value ? read_value(&p->fault, row, value) : FAULT_VERDICT_WRONG;
+        verdict = value ? read_value(&p->fault, row, value) : QUANTITY_WRONG;
     else if (fault_where_read(&p->fault, key, value, &right))
-        verdict = FAULT_VERDICT_RIGHT;
-    if (verdict == FAULT_VERDICT_RIGHT)
+        verdict = QUANTITY_OK;
+    if (verdict == QUANTITY_OK)
         return 0;
     if (!value)
         return fail(-EINVAL, p->error, p->error_bytes, "%s has no value; %s= is followed by %s",

@@ -25,7 +25,7 @@ static bool read_number(const char **at, uint32_t most, uint32_t *ret)
 {
     uint64_t number;
 
-    if (!fault_scan_number(at, most, &number))
+    if (!quantity_digits(at, most, &number))
         return false;
     *ret = (uint32_t)number;
     return true;

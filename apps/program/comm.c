@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "apps/cli/amount.h"
 #include "apps/cli/duration.h"
 #include "apps/daemon/conn.h"
 #include "apps/fabric/look/comm.h"
@@ -209,30 +210,6 @@ static uint64_t number(struct json_object *object, const char *name)
     return json_object_get_uint64(member(object, name));
 }
 
-struct amount {
-    char text[24];
-};
-
-/* Bytes: three digits, and a unit of 1000. */
-static struct amount amount_of(uint64_t bytes)
-{
-    static const char *const units[] = {"B", "kB", "MB", "GB", "TB", "PB", "EB"};
-    struct amount ret;
-    double value = (double)bytes;
-    size_t unit = 0;
-
-    while (value >= 999.5 && unit + 1 < sizeof units / sizeof units[0]) {
-        value /= 1000;
-        unit++;
-    }
-    if (!unit)
-        snprintf(ret.text, sizeof ret.text, "%.0f B", value);
-    else
-        snprintf(ret.text, sizeof ret.text, "%.*f %s", duration_decimals(value), value,
-                 units[unit]);
-    return ret;
-}
-
 static double percent(uint64_t part, uint64_t of)
 {
     return of ? 100.0 * (double)part / (double)of : 0;
@@ -247,13 +224,13 @@ static void print_collective(FILE *out, struct json_object *one)
     if (!member(one, "bytes_most"))
         snprintf(size, sizeof size, "more");
     else if (number(one, "bytes_most"))
-        snprintf(size, sizeof size, "to %s", amount_of(number(one, "bytes_most")).text);
-    fprintf(out, "    %-9s %-9s %11llu %9s %9s", emu_json_text(one, "kind", "?"), size,
-            (unsigned long long)number(one, "calls"),
+        snprintf(size, sizeof size, "to %s", amount_of_bytes(number(one, "bytes_most")).text);
+    fprintf(out, "    %-9s %-10s %13s %9s %9s", emu_json_text(one, "kind", "?"), size,
+            amount_count(number(one, "calls")).text,
             duration_of_ns((double)number(time, "mean")).text,
             duration_of_ns((double)number(time, "longest")).text);
     if (wait)
-        fprintf(out, " %9s %9s %6.0f %%", duration_of_ns((double)number(wait, "mean")).text,
+        fprintf(out, " %9s %9s %7.0f %%", duration_of_ns((double)number(wait, "mean")).text,
                 duration_of_ns((double)number(network, "mean")).text,
                 percent(number(wait, "sum"), number(time, "sum")));
     else if (strcmp(emu_json_text(one, "where", ""), "elsewhere") == 0)
@@ -280,7 +257,8 @@ static void print_collectives(FILE *out, struct json_object *all)
     for (size_t i = 0; i < count; i++)
         row[i] = emu_json_at(all, i);
     qsort(row, count, sizeof *row, longer);
-    fputs("  calls                       count      each   longest   waiting   network  waiting\n",
+    fputs("  calls                          count      mean   longest      wait   network  "
+          "wait/all\n",
           out);
     for (size_t i = 0; i < count && i < LINES_MOST; i++)
         print_collective(out, row[i]);
@@ -312,7 +290,7 @@ static void print_heaviest(FILE *out, struct json_object *matrix)
     for (size_t i = 0; i < count; i++)
         fprintf(out, "%s%llu to %llu (%s)", i ? ", " : "               most from node ",
                 (unsigned long long)of_row(heavy[i], 0), (unsigned long long)of_row(heavy[i], 1),
-                amount_of(of_row(heavy[i], 3)).text);
+                amount_of_bytes(of_row(heavy[i], 3)).text);
     fputs(count ? "\n" : "", out);
 }
 
@@ -324,9 +302,9 @@ void comm_print(FILE *out, struct json_object *comm)
     print_collectives(out, member(comm, "collectives"));
     if (!number(messages, "messages"))
         return;
-    fprintf(out, "  messages     %llu of %s, between %llu pair%s of nodes; ",
-            (unsigned long long)number(messages, "messages"), amount_of(bytes).text,
-            (unsigned long long)number(messages, "pairs"),
+    fprintf(out, "  messages     %s of %s in all, between %s pair%s of nodes; ",
+            amount_count(number(messages, "messages")).text, amount_of_bytes(bytes).text,
+            amount_count(number(messages, "pairs")).text,
             number(messages, "pairs") == 1 ? "" : "s");
     fprintf(out, "%.0f %% of the bytes within a switch\n",
             percent(number(member(messages, "within_switch"), "bytes"), bytes));

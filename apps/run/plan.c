@@ -96,7 +96,7 @@ static int timeline_open(struct timeline_plan *ret, struct output *output, const
 
     if (status || !path)
         return status;
-    if (fstat(output->fd, &st) || !S_ISREG(st.st_mode))
+    if (strcmp(path, "-") == 0 || fstat(output->fd, &st) || !S_ISREG(st.st_mode))
         wrong = "it must be a regular file";
     else if (output->made && !timeline_blank(output->fd))
         wrong = strerror(errno);

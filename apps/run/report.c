@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "apps/cli/amount.h"
 #include "apps/cli/duration.h"
 #include "apps/cli/say.h"
 #include "apps/daemon/conn.h"
@@ -277,6 +278,11 @@ static long long number(struct json_object *object, const char *name)
     return (long long)json_object_get_int64(member(object, name));
 }
 
+static struct amount counted(struct json_object *object, const char *name)
+{
+    return amount_count((uint64_t)json_object_get_int64(member(object, name)));
+}
+
 static double real(struct json_object *object, const char *name)
 {
     return json_object_get_double(member(object, name));
@@ -300,8 +306,9 @@ static const char *plural(long long count)
 
 static void print_collective(FILE *out, const char *name, struct json_object *one)
 {
-    fprintf(out, "    %-10s %12lld %12lld %12lld %12lld", name, number(one, "in_switch"),
-            number(one, "in_adapter"), number(one, "crossing"), number(one, "elsewhere"));
+    fprintf(out, "    %-10s %12s %12s %12s %12s", name, counted(one, "in_switch").text,
+            counted(one, "in_adapter").text, counted(one, "crossing").text,
+            counted(one, "elsewhere").text);
     struct json_object *why = member(one, "why");
     const char *before = "   (";
     if (json_object_is_type(why, json_type_object)) {
@@ -419,16 +426,16 @@ static void print_transport(FILE *out, struct json_object *transport)
 {
     if (!transport)
         return;
-    fprintf(out, "\n  packets      %lld sent, %lld sent again (%lld refused, %lld without a reply)",
-            number(transport, "packets"), number(transport, "retransmissions"),
-            number(transport, "nacks"), number(transport, "timeouts"));
+    fprintf(out, "\n  packets      %s sent, %s sent again (%s refused, %s without a reply)",
+            counted(transport, "packets").text, counted(transport, "retransmissions").text,
+            counted(transport, "nacks").text, counted(transport, "timeouts").text);
     if (number(transport, "lost"))
         fprintf(out, ", %lld segments given up", number(transport, "lost"));
     if (number(transport, "refused"))
         fprintf(out, ", %lld segments not carried", number(transport, "refused"));
     if (number(transport, "conditionals"))
-        fprintf(out, "\n  conditionals %lld asked, %lld answered false: members had not come yet",
-                number(transport, "conditionals"), number(transport, "unequal"));
+        fprintf(out, "\n  conditionals %s asked, %s answered false: members had not come yet",
+                counted(transport, "conditionals").text, counted(transport, "unequal").text);
 }
 
 static void print_link_retry(FILE *out, struct json_object *retry)
@@ -504,10 +511,10 @@ static void print_host(FILE *out, struct json_object *host)
         fprintf(out, "%lld of ", number(host, "attached"));
     fprintf(out, "%lld nodes%s\n", number(host, "nodes"),
             number(host, "attached") ? " attached" : "");
-    fprintf(out, "               %lld hops, %lld contributions, %lld results\n",
-            number(member(host, "segments"), "hops"),
-            number(member(host, "combined"), "contributions"),
-            number(member(host, "combined"), "results"));
+    fprintf(out, "               %s hops, %s contributions, %s results\n",
+            counted(member(host, "segments"), "hops").text,
+            counted(member(host, "combined"), "contributions").text,
+            counted(member(host, "combined"), "results").text);
     for (size_t i = 0; i < emu_json_count(links); i++) {
         struct json_object *link = emu_json_at(links, i);
 
@@ -556,10 +563,10 @@ void report_print(FILE *out, struct json_object *report)
     if (member(report, "programs"))
         print_programs(out, member(report, "programs"),
                        real(member(report, "clock"), "real_time_factor"));
-    fprintf(out, "  segments     %lld sent, %lld delivered, %lld hops\n", number(segments, "sent"),
-            number(segments, "delivered"), number(segments, "hops"));
-    fprintf(out, "  waiting      %lld times for a credit\n", number(report, "credit_stalls"));
-    fprintf(out, "  dropped      %lld", number(report, "dropped"));
+    fprintf(out, "  segments     %s sent, %s delivered, %s hops\n", counted(segments, "sent").text,
+            counted(segments, "delivered").text, counted(segments, "hops").text);
+    fprintf(out, "  stalls       %s for lack of a credit\n", counted(report, "credit_stalls").text);
+    fprintf(out, "  dropped      %s", counted(report, "dropped").text);
     if (number(report, "dropped"))
         fprintf(out,
                 " (malformed %lld, overrun a buffer %lld, to groups that were over %lld, nobody "
@@ -569,9 +576,9 @@ void report_print(FILE *out, struct json_object *report)
                 number(drops, "at_broken_units"));
     print_transport(out, member(report, "transport"));
     print_link_retry(out, member(report, "link_retry"));
-    fprintf(out, "\n  combining    %lld contributions, %lld results, %lld multicasts\n",
-            number(combined, "contributions"), number(combined, "results"),
-            number(combined, "multicasts"));
+    fprintf(out, "\n  combining    %s contributions, %s results, %s multicasts\n",
+            counted(combined, "contributions").text, counted(combined, "results").text,
+            counted(combined, "multicasts").text);
     fprintf(out, "  collectives   in switches  in adapters     crossing    elsewhere\n");
     for (int coll = 0; coll < FABEMU_COLLS; coll++)
         print_collective(out, coll_names[coll],

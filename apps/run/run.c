@@ -37,6 +37,7 @@
 #include "apps/hosts/plan.h"
 #include "apps/run/plan.h"
 #include "apps/cli/options.h"
+#include "apps/cli/quantity.h"
 #include "apps/run/procs.h"
 #include "apps/run/report.h"
 #include "apps/cli/say.h"
@@ -47,6 +48,8 @@
 
 #define AGAIN_MS   100  /* between looks at processes that are being killed */
 #define GIVE_UP_MS 1800 /* a process that SIGKILL does not end hangs in the kernel */
+
+#define S_PS UINT64_C(1000000000000)
 
 #define LAST_EVENTS_MS 1000 /* for the end of a connection whose other end is closed */
 
@@ -518,26 +521,26 @@ static const struct options_command run_command = {
 static bool read_standstill(void *into, const char *value, const char **right)
 {
     struct standstill *ret = into;
-    uint64_t seconds = 0;
-    char text[16];
-    size_t bytes = strcspn(value, ":");
+    static const struct quantity_form form = {.units = quantity_times,
+                                              .bare = S_PS,
+                                              .least = S_PS,
+                                              .most = 86400 * S_PS};
+    uint64_t ps = 0;
 
-    *right = "a number of seconds from 1 to 86400, such as 5 or 5s, with :end behind it to end the "
-             "run, as in 5s:end; or off";
-    if (strcmp(value, "off") != 0) {
-        snprintf(text, sizeof text, "%.*s",
-                 (int)(bytes && value[bytes - 1] == 's' ? bytes - 1 : bytes), value);
-        if (bytes >= sizeof text || !options_count(text, 1, 86400, &seconds) ||
-            (value[bytes] && strcmp(value + bytes, ":end") != 0))
-            return false;
-    }
-    ret->after_ns = (int64_t)seconds * 1000000000;
-    ret->ends_run = value[bytes] == ':';
+    *right = "a time from 1s to 24h, such as 5 or 5s, with :end behind it to end the run, as in "
+             "5s:end; or off";
+    if (strcmp(value, "off") == 0)
+        value += strlen(value);
+    else if (quantity_scan(&value, &form, &ps) != QUANTITY_OK ||
+             (*value && strcmp(value, ":end") != 0))
+        return false;
+    ret->after_ns = (int64_t)(ps / 1000);
+    ret->ends_run = *value;
     return true;
 }
 
 static const struct options_own run_own[] = {
-    {"standstill", "SECONDS[:end]|off",
+    {"standstill", "TIME[:end]|off",
      "say who waits for whom after so long without movement (5), and end the run", read_standstill},
 };
 

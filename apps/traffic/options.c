@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "apps/cli/quantity.h"
 #include "apps/cli/say.h"
 #include "apps/traffic/relay.h"
 #include "emu/bits.h"
@@ -28,26 +29,26 @@ enum use { USE_ALL, USE_OPEN, USE_MULTICAST, USE_COLLECTIVE };
         "of each source, as a fraction of link rate (default 0.5)")                                \
     ROW(arrivals, "arrivals", "poisson|fixed", USE_OPEN,                                           \
         "times between messages: random (default), or all the same")                               \
-    ROW(bytes, "bytes", "N", USE_ALL,                                                              \
+    ROW(bytes, "bytes", "SIZE", USE_ALL,                                                           \
         "payload of a message or a vector (default 240: one segment; vectors 8)")                  \
     ROW(sources, "sources", "[first:|random:]N", USE_OPEN,                                         \
         "only N nodes send: evenly spread, the first, or drawn")                                   \
-    ROW(warmup, "warmup", "NS", USE_OPEN,                                                          \
+    ROW(warmup, "warmup", "TIME", USE_OPEN,                                                        \
         "virtual time before the measurement (default: by load and latency)")                      \
-    ROW(measure, "measure", "NS", USE_OPEN,                                                        \
+    ROW(measure, "measure", "TIME", USE_OPEN,                                                      \
         "virtual time of the measurement (default: until it is steady)")                           \
-    ROW(series, "series", "NS", USE_OPEN,                                                          \
-        "also bytes of payload delivered in each NS of the run; wants --measure (default: no)")    \
+    ROW(series, "series", "TIME", USE_OPEN,                                                        \
+        "also bytes of payload delivered in each TIME of the run; wants --measure (default: no)")  \
     ROW(telemetry, "telemetry", "FILE|-", USE_ALL,                                                 \
         "write snapshots of all counters, as fabemu run --record does; -: standard output")        \
-    ROW(every, "every", "NS", USE_ALL, "one in each NS of the run (default 1000)")                 \
+    ROW(every, "every", "TIME", USE_ALL, "one in each TIME of the run (default 1us)")              \
     ROW(fanout, "fanout", "MEAN", USE_MULTICAST,                                                   \
         "multicast: mean destinations (default 4; md: 16)")                                        \
-    ROW(law, "fanout-law", "LAW", USE_MULTICAST,                                                   \
-        "multicast: uniform (1 to 2*MEAN-1; default), binomial, fixed")                            \
+    ROW(law, "fanout-law", "uniform|binomial|fixed", USE_MULTICAST,                                \
+        "multicast: law of the number of destinations; uniform (default): 1 to 2*MEAN-1")          \
     ROW(sets, "sets", "N", USE_MULTICAST,                                                          \
         "multicast: destination sets of each source (default 1024; 65536 in all)")                 \
-    ROW(multicast, "multicast", "HOW", USE_MULTICAST,                                              \
+    ROW(multicast, "multicast", "hardware|messages|tree[:K]", USE_MULTICAST,                       \
         "hardware: switches copy (default); messages: one a destination; tree[:K]: "               \
         "destinations pass them on, binomially, or to K each")                                     \
     ROW(groups, "groups", "N", USE_COLLECTIVE,                                                     \
@@ -55,16 +56,16 @@ enum use { USE_ALL, USE_OPEN, USE_MULTICAST, USE_COLLECTIVE };
     ROW(members, "group-size", "N", USE_COLLECTIVE,                                                \
         "collectives: nodes of a group (default: all, shared out)")                                \
     ROW(operations, "operations", "N", USE_COLLECTIVE, "collectives: of each group (default 100)") \
-    ROW(interval, "interval", "NS", USE_COLLECTIVE,                                                \
+    ROW(interval, "interval", "TIME", USE_COLLECTIVE,                                              \
         "collectives: from post to post; 0: after the one before (default)")                       \
-    ROW(skew, "skew", "NS", USE_COLLECTIVE,                                                        \
+    ROW(skew, "skew", "TIME", USE_COLLECTIVE,                                                      \
         "collectives: members post by up to so much later, at random (default 0)")                 \
     ROW(placement, "placement", "block|random", USE_COLLECTIVE,                                    \
         "collectives: which nodes make a group (default block)")                                   \
-    ROW(collective, "collective", "HOW", USE_COLLECTIVE,                                           \
+    ROW(collective, "collective", "hardware|dissemination|tree", USE_COLLECTIVE,                   \
         "collectives: hardware: switches or adapters (default); dissemination, tree: messages")    \
     ROW(noise, "noise", "PERIOD:LENGTH", USE_COLLECTIVE,                                           \
-        "collectives: of every PERIOD each node's system has the core for LENGTH, in ns")
+        "collectives: of every PERIOD each node's system has the core for LENGTH")
 
 /* Bits of traffic_options.given. */
 #define OPTION_ROW(reader, name, value, use, help) OPTION_##reader,
@@ -88,21 +89,14 @@ static bool read_small(const char *text, uint32_t least, uint32_t most, uint32_t
     return true;
 }
 
-/* "12.345" with up to 9 digits after the point becomes 12345000000; *end is what follows. */
-static bool read_decimal(const char *text, uint64_t *ret, const char **end)
+/* "0.5" or "50%" at *@at, which moves behind it. */
+static bool scan_load(const char **at, uint64_t *ret)
 {
-    uint64_t value = 0;
-    uint64_t unit = TRAFFIC_LOAD_UNIT;
-    bool digits = false;
+    static const struct quantity_form form = {.units = quantity_shares,
+                                              .bare = TRAFFIC_LOAD_UNIT,
+                                              .most = LOAD_MOST};
 
-    for (; *text >= '0' && *text <= '9' && value <= LOAD_MOST; text++, digits = true)
-        value = 10 * value + (uint64_t)(*text - '0') * TRAFFIC_LOAD_UNIT;
-    if (*text == '.')
-        for (text++; *text >= '0' && *text <= '9' && unit > 1; text++, digits = true)
-            value += (uint64_t)(*text - '0') * (unit /= 10);
-    *ret = value;
-    *end = text;
-    return digits && value <= LOAD_MOST;
+    return quantity_scan(at, &form, ret) == QUANTITY_OK;
 }
 
 static bool add_load(struct traffic_options *options, uint64_t load)
@@ -120,12 +114,12 @@ static bool read_loads(struct traffic_options *options, const char *text)
 
     options->loads = 0;
     for (;;) {
-        if (!read_decimal(text, &first, &text))
+        if (!scan_load(&text, &first))
             return false;
         last = first;
         step = 1;
-        if (*text == ':' && (!read_decimal(text + 1, &last, &text) || *text != ':' ||
-                             !read_decimal(text + 1, &step, &text) || step == 0 || last < first))
+        if (*text == ':' && (text++, !scan_load(&text, &last) || *text++ != ':' ||
+                                         !scan_load(&text, &step) || step == 0 || last < first))
             return false;
         for (uint64_t load = first; load <= last; load += step)
             if (!add_load(options, load))
@@ -136,15 +130,17 @@ static bool read_loads(struct traffic_options *options, const char *text)
     }
 }
 
-static bool read_time(const char *text, uint64_t least, uint64_t *ret, const char **right)
+/* A number alone is in ns. */
+static bool read_time(const char *text, uint64_t least_ns, uint64_t *ret_ps, const char **right)
 {
-    uint64_t ns;
+    const struct quantity_form form = {.units = quantity_times,
+                                       .bare = NS_PS,
+                                       .least = least_ns * NS_PS,
+                                       .most = TIME_MOST};
 
-    *right = least ? "a number of ns from 1 to 1000000000" : "a number of ns up to 1000000000";
-    if (!options_count(text, least, TIME_MOST / NS_PS, &ns))
-        return false;
-    *ret = ns * NS_PS;
-    return true;
+    *right = least_ns ? "a time from 1ns to 1s, such as 500ns, 2us or 1ms; a number alone is in ns"
+                      : "a time up to 1s, such as 0, 500ns or 2us; a number alone is in ns";
+    return quantity_read(text, &form, ret_ps);
 }
 
 /* --- readers ------------------------------------------------------------------------ */
@@ -168,8 +164,8 @@ READER(pattern)
 
 READER(load)
 {
-    *right = "fractions of the link rate above 0 and at most 10 with at most 9 decimals and no "
-             "exponent, such as 0.5 or 0.1,0.2 or 0.1:1:0.1, 1000 in all";
+    *right = "fractions of the link rate above 0 and at most 10 with at most 9 decimals, such as "
+             "0.5 or 50% or 0.1,0.2 or 0.1:1:0.1, 1000 in all";
     return read_loads(o, value);
 }
 
@@ -182,8 +178,12 @@ READER(arrivals)
 
 READER(bytes)
 {
-    *right = "a number from 0 to 1073741824";
-    return options_count(value, 0, BYTES_MOST, &o->config.bytes);
+    static const struct quantity_form form = {.units = quantity_sizes,
+                                              .bare = 1,
+                                              .most = BYTES_MOST};
+
+    *right = "a size from 0 to 1GiB, such as 240, 64K, 1MB or 1MiB; a number alone is in bytes";
+    return quantity_read(value, &form, &o->config.bytes);
 }
 
 READER(sources)
@@ -322,7 +322,8 @@ READER(noise)
     const char *colon = strchr(value, ':');
     const char *ignored;
 
-    *right = "PERIOD:LENGTH in ns, each up to 1000000000, the length less than the period";
+    *right = "PERIOD:LENGTH, such as 1ms:25us, each up to 1s, the length less than the period; a "
+             "number alone is in ns";
     if (!colon || (size_t)(colon - value) >= sizeof period)
         return false;
     snprintf(period, sizeof period, "%.*s", (int)(colon - value), value);

@@ -26,7 +26,7 @@
 #include "emu/link/seg.h"
 
 #define EMU_COMM_KINDS      (EMU_KINDS - EMU_MULTICAST)
-#define EMU_COMM_SIZES      14u /* classes of size: 0 bytes; up to 4, 16, 64, … 16M; more */
+#define EMU_COMM_SIZES      14u /* classes of size: 0 bytes; up to 8, 16, 64, … 16M; more */
 #define EMU_COMM_TIMED      1024u
 #define EMU_COMM_TIMED_BITS 4u
 #define EMU_COMM_TIMED_EACH (1u << EMU_COMM_TIMED_BITS)
@@ -61,7 +61,7 @@ struct emu_comm_shared {
 /** emu_comm_size - the class of so many bytes. Pure. */
 static inline uint32_t emu_comm_size(uint64_t bytes)
 {
-    uint32_t size = bytes <= 4 ? bytes > 0 : (64u - (uint32_t)__builtin_clzll(bytes - 1) + 1) / 2;
+    uint32_t size = bytes <= 8 ? bytes > 0 : (64u - (uint32_t)__builtin_clzll(bytes - 1) + 1) / 2;
 
     return size < EMU_COMM_SIZES ? size : EMU_COMM_SIZES - 1;
 }
@@ -69,7 +69,9 @@ static inline uint32_t emu_comm_size(uint64_t bytes)
 /** emu_comm_size_most - the most bytes that the class has; UINT64_MAX: there is no most. Pure. */
 static inline uint64_t emu_comm_size_most(uint32_t size)
 {
-    return !size ? 0 : size < EMU_COMM_SIZES - 1 ? UINT64_C(1) << 2 * size : UINT64_MAX;
+    if (size < 2)
+        return 8 * size;
+    return size < EMU_COMM_SIZES - 1 ? UINT64_C(1) << 2 * size : UINT64_MAX;
 }
 
 /* What is to be known of a collective beside its kind. */

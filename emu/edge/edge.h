@@ -33,7 +33,7 @@
 
 #define EMU_EDGE_MAGIC 0x656764656d756266u /* "fbumedge" */
 /* of edges, of what processes say over them, and of the control protocol */
-#define EMU_EDGE_VERSION 15u
+#define EMU_EDGE_VERSION 16u
 
 /* Kinds of collectives that programs count, and reasons why one did not run in the network: as many
  * as nic/fabemu.h has (FABEMU_COLLS, FABEMU_WHYS). */

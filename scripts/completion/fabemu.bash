@@ -4,7 +4,7 @@
 
 # What --help calls the value of an option: _fabemu_value COMMAND SUBCOMMAND --OPTION
 _fabemu_value() {
-    "$1" "$2" --help 2>/dev/null | sed -nE "s/^ +(-h, )?$3( ([^ ]+))?( .*|$)/\\3/p" | head -n 1
+    "$1" "$2" --help 2>/dev/null | sed -nE "s/^ +(-h, )?$3 ([^ ]+)( .*)?$/\\2/p" | head -n 1
 }
 
 # The names of running fabrics.
@@ -25,6 +25,25 @@ _fabemu_scenarios() {
     "$1" fault --list 2>/dev/null | sed -n '/^[Ss]cenarios/,$p' | sed -nE 's/^  ([a-z-]+) .*/\1/p'
 }
 
+# The forms of networks, the fields of a profile, the patterns of traffic, the kinds of fault, and
+# the names for --only: from --help and --list, and from errors that list what would be right.
+_fabemu_networks() {
+    "$1" topo --help 2>/dev/null | sed -nE 's/^  ([a-z]+:)[A-Za-z].*/\1/p' | sort -u
+}
+_fabemu_fields() {
+    "$1" topo kary:2,2 --set '=1' 2>&1 | sed -nE 's/.*the fields are //p' | sed 's/, /=\n/g; s/$/=/'
+}
+_fabemu_patterns() {
+    "$1" traffic --pattern '' 2>&1 | sed -nE 's/.*there are //p' |
+        sed -E 's/, /\n/g' | sed -E 's/:[A-Z].*/:/'
+}
+_fabemu_kinds() {
+    "$1" fault --list 2>/dev/null | sed '/^[Ss]cenarios/,$d' | sed -nE 's/^  ([a-z-]+) .*/\1/p'
+}
+_fabemu_only() {
+    "$1" "$2" --list 2>/dev/null | sed -nE 's/^([A-Za-z0-9]+)  .*/\1/p'
+}
+
 # Offer words that begin with what is there: _fabemu_words WORD...
 _fabemu_words() {
     mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(compgen -W "$*" -- "$cur")
@@ -35,19 +54,28 @@ _fabemu_files() {
     mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(compgen -f -- "$cur")
 }
 
-# Offer values of an option that --help writes as VALUE: _fabemu_values FABEMU --OPTION VALUE
+# Offer words behind which more is to come: no space follows.
+_fabemu_begins() {
+    compopt -o nospace 2>/dev/null
+    _fabemu_words "$@"
+}
+
+# Offer values of an option that --help writes as VALUE:
+# _fabemu_values FABEMU SUBCOMMAND --OPTION VALUE
 _fabemu_values() {
     local word
-    case $2 in
-    --bound)
-        compopt -o nospace 2>/dev/null
-        _fabemu_words "$(_fabemu_bounds "$1")"
-        return
-        ;;
+    case $3 in
+    --bound) _fabemu_begins "$(_fabemu_bounds "$1")" ;;
+    --set) _fabemu_begins "$(_fabemu_fields "$1")" ;;
+    --topo) _fabemu_begins "$(_fabemu_networks "$1")" ;;
+    --pattern) _fabemu_words "$(_fabemu_patterns "$1")" ;;
+    --profile) _fabemu_words oq2004 qsnet3 ;;
+    --only) _fabemu_words "$(_fabemu_only "$1" "$2")" ;;
     --faults | --show | --check) _fabemu_words "$(_fabemu_scenarios "$1")" ;;
     --name) _fabemu_words "$(_fabemu_running "$1")" ;;
     esac
-    for word in ${3//|/ }; do
+    [ "$3" != --bound ] || return
+    for word in ${4//|/ }; do
         case $word in
         FILE* | DIR | PATH | SPEC | AGENT) _fabemu_files ;;
         *[A-Z]* | *:* | *..*) ;; # a name or a number of the user's
@@ -65,7 +93,7 @@ _fabemu_subcommand() {
     --*)
         value=$(_fabemu_value "$1" "$2" "$option")
         if [ -n "$value" ]; then
-            _fabemu_values "$1" "$option" "$value"
+            _fabemu_values "$1" "$2" "$option" "$value"
             return
         fi
         ;;
@@ -75,9 +103,13 @@ _fabemu_subcommand() {
         _fabemu_words "$("$1" "$2" --help 2>/dev/null |
             sed -nE 's/^ +(-h, )?(--[a-z-]+).*/\2/p')"
         ;;
-    topo,*) _fabemu_files ;;
+    topo,*)
+        _fabemu_begins "$(_fabemu_networks "$1")"
+        _fabemu_files
+        ;;
     run,*) _fabemu_words -- ;;
     up,*) ;; # a new name
+    fault,*) _fabemu_words "$(_fabemu_running "$1")" "$(_fabemu_kinds "$1")" ;;
     *) ! _fabemu_takes_name "$1" "$2" || _fabemu_words "$(_fabemu_running "$1")" ;;
     esac
 }

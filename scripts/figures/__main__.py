@@ -5,6 +5,7 @@ import argparse
 import importlib.util
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -85,6 +86,9 @@ def choose(only):
         return list(FIGURES.values()), list(ROWS)
     figures, ids = set(), set()
     for word in only.split(","):
+        number = re.sub(r"^fig(ure)?", "", word)
+        if number in FIGURES:
+            word = number
         if word in FIGURES:
             figures.add(word)
         elif word in {row.id for row in ROWS}:

@@ -30,12 +30,16 @@ class CliTest(FabemuCase):
             own = self.fabemu(name, "--help")
             self.assertEqual((own.returncode, own.stderr), (0, ""))
             self.assertIn("usage: fabemu " + name, own.stdout)
-        self.assertIn("fabemu ", self.fabemu("--version").stdout)
+        for words in ("--version", "-V", "version"):
+            self.assertRegex(self.fabemu(words).stdout, r"^fabemu \d")
 
     def test_usage_errors__are_one_line_and_exit_2(self):
         for args, words in (
                 ((), ["no command", "--help"]),
-                (("fly",), ["no command 'fly'"]),
+                (("fly",), ["no command 'fly'; try"]),
+                (("stauts",), ["no command 'stauts'; did you mean 'status'?"]),
+                (("run", "--nmae=x", "--", "true"), ["'--nmae=x'; did you mean 'name'?"]),
+                (("traffic", "--patern", "uniform"), ["did you mean 'pattern'?"]),
                 (("run", "--wings"), ["--wings", "fabemu run --help"]),
                 (("run", "--topo"), ["--topo", "needs a value"]),
                 (("run", "--report", "--", "true"), ["--report", "needs a value"]),
@@ -303,6 +307,55 @@ class CliTest(FabemuCase):
         text = self.fabemu("topo", "qsnet:640").stdout
         self.assertIn("5 node chassis, 3 top chassis (128 top switches), 102 routers", text)
         self.assertIn("1280 cables: 640 to nodes, 640 between chassis", text)
+
+    def test_quantities__have_units(self):
+        """A number with a unit and the same number without one say the same."""
+        def digest(*options):
+            done = self.fabemu("traffic", "--topo", "kary:2,2", "--json", *options)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return json.loads(done.stdout)["digest"]
+        fixed = ("--warmup", "1000")
+        self.assertEqual(digest(*fixed, "--measure", "20000", "--load", "0.5", "--bytes", "1024"),
+                         digest(*fixed, "--measure", "20us", "--load", "50%", "--bytes", "1K"))
+        self.assertEqual(digest(*fixed, "--measure", "20us", "--pattern", "hotspot:1:0.25"),
+                         digest("--warmup", "1us", "--measure", "0.02ms", "--pattern",
+                                "hotspot:1:25%"))
+        for args, words in (
+                (("traffic", "--measure", "1msec"), "a time from 1ns to 1s"),
+                (("traffic", "--measure", "2s"), "a time from 1ns to 1s"),
+                (("traffic", "--bytes", "1mb"), "a size from 0 to 1GiB"),
+                (("traffic", "--bytes", "0.5B"), "a size from 0 to 1GiB"),
+                (("traffic", "--load", "2000%"), "fractions of the link rate"),
+                (("traffic", "--pattern", "hotspot:0:101%"), "hotspot:0:10%"),
+                (("run", "--standstill", "0s", "--", "true"), "a time from 1s to 24h"),
+                (("run", "--standstill", "5s:fin", "--", "true"), "a time from 1s to 24h"),
+                (("run", "--timeline-limit", "1K", "--", "true"), "a size from 1MiB")):
+            with self.subTest(args=args):
+                self.one_line(self.fabemu(*args), 2, words)
+
+    def test_minus__is_standard_output(self):
+        network = self.fabemu("topo", "kary:2,2", "--write", "-")
+        self.assertEqual(network.returncode, 0, network.stderr)
+        path = os.path.join(self.dir, "piped.topo")
+        with open(path, "w") as f:
+            f.write(network.stdout)
+        self.assertEqual(self.fabemu("topo", path, "--check").returncode, 0)
+        run = self.fabemu("run", "--topo", "kary:2,2", "--report", "-", "--", "true")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertEqual(json.loads(run.stdout)["nodes"], 4)
+        path = os.path.join(self.dir, "appended")
+        with open(path, "w") as f:
+            f.write("before\n")
+        with open(path, "a") as f:
+            subprocess.run([self.command, "run", "--topo", "kary:2,2", "--record", "-", "--",
+                            "true"], stdout=f, stderr=subprocess.DEVNULL, env=self.env, check=True,
+                           timeout=60)
+        with open(path) as f:
+            first, *lines = f.read().split("\n")
+        self.assertEqual(first, "before")
+        self.assertEqual(json.loads(lines[0])["event"], "telemetry_shape")
+        self.one_line(self.fabemu("run", "--timeline", "-", "--", "true"), 1, "a regular file")
+        self.assertFalse(os.path.exists(os.path.join(self.dir, "-")))
 
     def test_topo__writes_what_it_reads(self):
         one, two = (os.path.join(self.dir, name) for name in ("one.topo", "two.topo"))

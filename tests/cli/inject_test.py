@@ -126,6 +126,7 @@ class InjectTest(FabemuCase):
     def test_live__begins_is_listed_and_taken_back(self):
         self.stay(*NETWORK)
         self.assertEqual(self.fault().stdout, "no faults\n")
+        self.assertEqual(self.fabemu("fault", "mine").stdout, "no faults\n")
         self.assertEqual(self.fault("link-down", "link=0:2").stdout, "fault 1\n")
         self.assertRegex(self.fault().stdout,
                          r"^   1  active  1 time, 1 target, 0 hits  link-down link=0:2\n$")
@@ -138,6 +139,19 @@ class InjectTest(FabemuCase):
             return links["out_now"] == 0 and links["up_again"] == 1
         self.assertTrue(until(back))
         self.assertIn("over", self.fault().stdout)
+
+    def test_live__the_first_word_is_the_name_of_the_fabric_or_of_the_fault(self):
+        self.stay(*NETWORK)
+        for i, words in enumerate((("mine", "link-down", "link=0:2"),
+                                   ("mine", "for=10s", "link-down", "random"),
+                                   ("--name", "mine", "link-down", "link=0:3"))):
+            self.assertEqual(self.fabemu("fault", *words).stdout, f"fault {i + 1}\n")
+        self.assertEqual(self.fabemu("fault", "mine", "--clear", "1").returncode, 0)
+        self.one_line(self.fabemu("fault", "link-down", "link=0:2"), 1, "'default'")
+        self.one_line(self.fabemu("fault", "random", "link-down"), 1, "'default'")
+        self.one_line(self.fabemu("fault", "other", "link-down", "link=0:2"), 1, "'other'")
+        self.one_line(self.fabemu("fault", "mine", "link-dwn", "link=0:2"), 1, "link-dwn")
+        self.one_line(self.fabemu("fault", "mine", "link=0:2", "--clear", "1"), 2, "give a fault")
 
     def test_live__faults_more_often_than_the_host_can_leave_the_fabric_answering(self):
         self.stay(*NETWORK)

@@ -105,6 +105,19 @@ class ManualTest(HelpCase):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
 
 
+class ScriptsTest(unittest.TestCase):
+    def test_help__of_each_script_from_any_folder(self):
+        scripts = [path for path in glob.glob(os.path.join(TOP, "scripts/*"))
+                   if os.path.isfile(path) and os.access(path, os.X_OK)]
+        self.assertGreater(len(scripts), 10)
+        for script in scripts:
+            done = subprocess.run([script, "--help"], stdin=subprocess.DEVNULL, text=True,
+                                  capture_output=True, timeout=60, cwd="/")
+            with self.subTest(script=script):
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+                self.assertIn(os.path.basename(script), done.stdout)
+
+
 class BashTest(HelpCase):
     shell = ["bash", "-c", BASH, "bash"]
 
@@ -136,7 +149,18 @@ class BashTest(HelpCase):
                 (("run", "--seed", ""), set()),
                 (("run", "--clock", "raw", ""), {"--"}),
                 (("run", "--bound", "sil"), {"silence="}),
+                (("run", "--profile", "os"), set()),
+                (("run", "--profile", "o"), {"oq2004"}),
+                (("run", "--topo", "k"), {"kary:"}),
+                (("topo", "q"), {"qsnet:"}),
+                (("run", "--set", "link_r"), {"link_retry="}),
                 (("traffic", "--clock", ""), {"virtual"}),
+                (("traffic", "--pattern", "t"), {"transpose", "tornado"}),
+                (("traffic", "--pattern", "hot"), {"hotspot:"}),
+                (("traffic", "--fanout-law", ""), {"uniform", "binomial", "fixed"}),
+                (("top", "--page", "s"), {"switches"}),
+                (("bench", "--only", "rin"), {"ring"}),
+                (("fault", "link-d"), {"link-down"}),
                 (("run", "--", "tru"), {"true", "truncate"}),
                 (("nothing", "-"), set()),
         ):
@@ -153,7 +177,7 @@ class BashTest(HelpCase):
                              set(named))
         self.assertEqual(self.complete("up", "l"), [])  # that is to be a new one
         for command in set(named) - {"up"}:
-            self.assertEqual(set(self.complete(command, "l")), {"lab-1", "lab-2"})
+            self.assertEqual(set(self.complete(command, "lab")), {"lab-1", "lab-2"})
         self.assertEqual(self.complete("fault", "--name", "lab-1"), ["lab-1"])
 
 

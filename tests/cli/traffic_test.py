@@ -305,7 +305,7 @@ class TrafficTest(FabemuCase):
                 (("--load", "0.1:0.5"), ["0.1:1:0.1"]),
                 (("--load", "0.5:0.1:0.1"), ["0.5:0.1:0.1"]),
                 (("--load", "11"), ["at most 10"]),
-                (("--load", "1e-3"), ["no exponent"]),
+                (("--load", "1e-10"), ["at most 9 decimals"]),
                 (("--pattern", "multicast", "--fanout", "0x4"), ["--fanout 0x4"]),
                 (("--pattern", "hotspot:0:0x1"), ["hotspot:NODE:FRACTION"]),
                 (("--pattern", "file:/no/such/file"), ["/no/such/file", "No such file"]),
@@ -357,8 +357,8 @@ class TrafficTest(FabemuCase):
                 (("--sources", "17"), ["17 sources", "16 nodes"]),
                 (("--sources", "some"), ["first:N"]),
                 (("--arrivals", "late"), ["poisson or fixed"]),
-                (("--bytes", "1e3"), ["--bytes 1e3"]),
-                (("--warmup", "0"), ["number of ns"]),
+                (("--bytes", "1e3x"), ["--bytes 1e3x"]),
+                (("--warmup", "0"), ["a time from 1ns"]),
                 (("--clock", "raw"), ["must be virtual"]),
                 (("--threads", "0"), ["--threads 0"]),
                 (("--load",), ["needs a value"]),
@@ -382,8 +382,9 @@ class TrafficTest(FabemuCase):
     def test_help__names_every_option_with_its_unit(self):
         done = self.fabemu("traffic", "--help")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        for word in ("--pattern", "--load", "fraction of link rate", "--warmup NS", "--interval NS",
-                     "--fanout-law", "--group-size", "--seed", "--threads", "--json"):
+        for word in ("--pattern", "--load", "fraction of link rate", "--warmup TIME",
+                     "--interval TIME", "--fanout-law", "--group-size", "--seed", "--threads",
+                     "--json"):
             self.assertIn(word, done.stdout)
 
 

@@ -476,7 +476,7 @@ def struck(checks, args, blow, silent):
         rank = (f"exec {program(args, 'mpi_rounds')} --seconds 5 --survive "
                 f">{cwd}/rank.$OMPI_COMM_WORLD_RANK 2>&1")
         result, report = over(args, 2, ["--silent", silent],
-                              ["--timeline", str(timeline), "--timeline-limit", "8",
+                              ["--timeline", str(timeline), "--timeline-limit", "8MiB",
                                *(["--keep-going"] if blow.goes_on else [])],
                               ["mpirun", *(["--enable-recovery"] if blow.goes_on else []), "-np",
                                str(RANKS), "sh", "-c", rank], cwd,

@@ -12,7 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HOT_SHARE_DEFAULT 0.1
+#include "apps/cli/quantity.h"
+
+#define HOT_SHARE_DEFAULT (QUANTITY_SHARE_ONE / 10)
 #define LINE_BYTES        4096 /* of a file, at most */
 
 /* A rule of fixed destinations; @bits: of an address. */
@@ -177,29 +179,30 @@ int traffic_pattern_draw(struct traffic_pattern *ret, const struct traffic_patte
 static int hotspot(struct traffic_pattern *pattern, const char *text, char *error,
                    size_t error_bytes)
 {
-    unsigned long node = 0;
-    double share = HOT_SHARE_DEFAULT;
-    char *end = (char *)text;
+    static const struct quantity_form form = {.units = quantity_shares,
+                                              .bare = QUANTITY_SHARE_ONE,
+                                              .most = QUANTITY_SHARE_ONE};
+    const char *at = text;
+    uint64_t node = 0, share = HOT_SHARE_DEFAULT;
 
-    if (*text == ':' && text[1] >= '0' && text[1] <= '9')
-        node = strtoul(text + 1, &end, 10);
-    if (end != text && *end == ':' && ((end[1] >= '0' && end[1] <= '9') || end[1] == '.') &&
-        !end[1 + strspn(end + 1, "0123456789.")])
-        share = strtod(end + 1, &end);
-    if (*end || !(share >= 0 && share <= 1)) {
+    bool read = *at != ':' || (at++, quantity_digits(&at, UINT32_MAX, &node));
+    if (read && *at == ':')
+        read = (at++, quantity_scan(&at, &form, &share) == QUANTITY_OK);
+    if (!read || *at) {
         snprintf(error, error_bytes,
                  "'hotspot%.60s': it must be hotspot:NODE:FRACTION with a fraction from 0 to 1, "
-                 "for example hotspot:0:0.1",
+                 "for example hotspot:0:0.1 or hotspot:0:10%%",
                  text);
         return -EINVAL;
     }
     if (node >= pattern->nodes) {
-        snprintf(error, error_bytes, "hotspot: there is no node %lu; the last is %u", node,
+        snprintf(error, error_bytes, "hotspot: there is no node %u; the last is %u", (uint32_t)node,
                  pattern->nodes - 1);
         return -EINVAL;
     }
     pattern->hot = (uint32_t)node;
-    pattern->share = share >= 1 ? UINT32_MAX : (uint32_t)(share * 4294967296.0);
+    pattern->share = share == QUANTITY_SHARE_ONE ? UINT32_MAX
+                                                 : (uint32_t)((share << 32) / QUANTITY_SHARE_ONE);
     return 0;
 }
 

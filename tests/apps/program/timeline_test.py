@@ -78,7 +78,7 @@ class Program(FabemuCase):
             return done, json.load(f)
 
     def test_parts_of_a_timeline__are_refused_without_one(self):
-        for words in (("--timeline-bytes", "8"), ("--timeline-limit", "256")):
+        for words in (("--timeline-bytes", "8"), ("--timeline-limit", "256MiB")):
             done = self.fabemu("run", *words, "--", "true")
             self.assertEqual(done.returncode, 2)
             self.assertIn(words[0] + " has no meaning without --timeline FILE", done.stderr)
@@ -87,8 +87,8 @@ class Program(FabemuCase):
         done, report = self.run_it()
         told = report["communication"]
         calls = {(c["kind"], c["bytes_most"]): c for c in told["collectives"]}
-        self.assertEqual(set(calls), {("barrier", 0), ("allreduce", 16)})
-        for one, size in ((calls["barrier", 0], 0), (calls["allreduce", 16], 8)):
+        self.assertEqual(set(calls), {("barrier", 0), ("allreduce", 8)})
+        for one, size in ((calls["barrier", 0], 0), (calls["allreduce", 8], 8)):
             self.assertEqual((one["calls"], one["told"]), (NODES, NODES))
             self.assertEqual(one["bytes"], NODES * size)
             self.assertEqual(one["where"], "switches")
@@ -107,8 +107,8 @@ class Program(FabemuCase):
         self.assertEqual(told["messages"]["not_listed"], {"pairs": 0, "messages": 0, "bytes": 0})
         self.assertEqual(told["messages"]["within_switch"]["messages"], 3)  # 0 to 1 twice, 2 to 3
         self.assertNotIn("timeline", report)
-        self.assertIn("7 of 28 B, between 6 pairs of nodes; 43 % of the bytes within a switch",
-                      done.stderr)
+        self.assertIn("7 of 28 B in all, between 6 pairs of nodes; 43 % of the bytes within a "
+                      "switch", done.stderr)
 
     def test_timeline(self):
         _, report = self.run_it("--timeline", self.file, "--timeline-bytes", "0")
@@ -143,7 +143,7 @@ class Program(FabemuCase):
         for options, words in ((("--timeline", "/no/such"), "choose another --timeline"),
                                (("--timeline", "/dev/null"), "choose another --timeline"),
                                (("--timeline", self.file, "--timeline-bytes", "-1"), "bytes"),
-                               (("--timeline", self.file, "--timeline-limit", "0"), "MB")):
+                               (("--timeline", self.file, "--timeline-limit", "0"), "MiB")):
             done = self.fabemu("run", *options, "--", "true")
             self.one_line(done, 1 if "another" in words else 2, words)
 
@@ -214,7 +214,7 @@ class Mpi(FabemuCase):
         self.assertGreater(told["messages"]["messages"], 2 * NODES * rounds)
 
     def test_a_long_run_fits_its_bound(self):
-        run = self.going(1, "--timeline-limit", "1")
+        run = self.going(1, "--timeline-limit", "1MiB")
         out, err = run.communicate(timeout=60)
         self.assertEqual(run.returncode, 0, err)
         self.assertLessEqual(os.path.getsize(self.file), 1 << 20)

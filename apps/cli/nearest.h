@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * nearest.h - the known name that a misspelt word resembles most.
+ */
+#ifndef APPS_CLI_NEAREST_H
+#define APPS_CLI_NEAREST_H
+
+/* A search, over as many names as nearest_try() is given. */
+struct nearest {
+    const char *word;
+    const char *name;  /* the best so far; NULL: none resembles it */
+    unsigned distance; /* letters to change, add, drop or swap */
+};
+
+/** nearest_to - begin a search for @word, which must stay valid. */
+struct nearest nearest_to(const char *word);
+
+/** nearest_try - consider @name, which must stay valid. */
+void nearest_try(struct nearest *nearest, const char *name);
+
+struct nearest_text {
+    char text[96];
+};
+
+/** nearest_question - "; did you mean 'status'?", or nothing where no name resembles the word. */
+struct nearest_text nearest_question(const struct nearest *nearest);
+
+#endif

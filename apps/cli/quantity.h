@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * quantity.h - times, sizes and shares as people write them, read exactly: no floating point,
+ * nothing is rounded.
+ */
+#ifndef APPS_CLI_QUANTITY_H
+#define APPS_CLI_QUANTITY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The result of reading a number. */
+enum quantity_verdict {
+    QUANTITY_OK,
+    QUANTITY_WRONG, /* no number of this form */
+    QUANTITY_LARGE, /* above the limit */
+    QUANTITY_SMALL, /* below the limit */
+    QUANTITY_FINE   /* no whole number of the unit in which it is stored */
+};
+
+struct quantity_unit {
+    const char *name;
+    uint64_t factor; /* how many stored units it is */
+};
+
+/* How a quantity is written. */
+struct quantity_form {
+    const struct quantity_unit *units; /* a row without a name ends them; NULL: there are none */
+    uint64_t bare; /* factor of a number without a unit; 0: only the number 0 needs no unit */
+    uint64_t least, most; /* in stored units */
+};
+
+/* ns, us, ms, s, min and h; stored in picoseconds. */
+extern const struct quantity_unit quantity_times[];
+
+/*
+ * As GNU programs have them, stored in bytes: B; K, M, G and KiB, MiB, GiB are powers of 1024;
+ * kB, MB and GB (and KB) are powers of 1000.
+ */
+extern const struct quantity_unit quantity_sizes[];
+
+/* "%"; stored in billionths. */
+extern const struct quantity_unit quantity_shares[];
+#define QUANTITY_SHARE_ONE UINT64_C(1000000000)
+
+/**
+ * quantity_scan - read a number and its unit at *@at, which moves behind them: "12.5e-3ms".
+ * @ret: in stored units; unchanged unless QUANTITY_OK is returned. Pure.
+ */
+enum quantity_verdict quantity_scan(const char **at, const struct quantity_form *form,
+                                    uint64_t *ret);
+
+/** quantity_read - the same for the whole of @text; false: it is not what @form wants. */
+bool quantity_read(const char *text, const struct quantity_form *form, uint64_t *ret);
+
+/** quantity_digits - read digits at *@at, which moves behind them; false: none, or above @most. */
+bool quantity_digits(const char **at, uint64_t most, uint64_t *ret);
+
+#endif

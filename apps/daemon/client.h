@@ -124,7 +124,7 @@ struct daemon {
         uint64_t next_ns;     /* no look before that, for it takes time, too */
         uint64_t ns;          /* of those who have left since then, */
         uint64_t over_ns;     /* and of that, what is older than the look; */
-        uint64_t longest_ns;  /* and of the thread that waited longest */
+        uint64_t starved_ns;  /* struct waits_more: the most of one thread */
     } waits;
 };
 

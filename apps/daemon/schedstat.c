@@ -114,6 +114,14 @@ static uint64_t thread_waited(int tasks, struct thread *now, const struct thread
     return since_ns;
 }
 
+/* Of @ns that a thread waited: what is more than WAITS_SHARED_NS for each time that it got a core. */
+static uint64_t beyond_sharing(const struct thread *now, const struct thread *before, uint64_t ns)
+{
+    uint64_t slices = now->slices - (before && before->slices <= now->slices ? before->slices : 0);
+
+    return ns / WAITS_SHARED_NS > slices ? ns - slices * WAITS_SHARED_NS : 0;
+}
+
 #define THREADS_STEP 16u /* threads for which room is made at once */
 
 /* The threads that there are now. */
@@ -193,7 +201,8 @@ int waits_look(struct waits *waits, uint64_t since_ns, struct waits_more *ret)
         uint64_t ns = thread_waited(waits->tasks, thread, before, since_ns);
 
         ret->ns += ns;
-        ret->longest_ns = ns > ret->longest_ns ? ns : ret->longest_ns;
+        uint64_t starved_ns = beyond_sharing(thread, before, ns);
+        ret->starved_ns = starved_ns > ret->starved_ns ? starved_ns : ret->starved_ns;
         ret->over_ns += ns > since_ns ? ns - since_ns : 0;
     }
     waits_renew(waits, &now);

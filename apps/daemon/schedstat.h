@@ -27,10 +27,16 @@ int waits_open_at(struct waits **ret, int tasks);
 
 void waits_close(struct waits *waits);
 
+#define WAITS_SHARED_NS UINT64_C(10000000) /* a few time slices of other threads */
+
 struct waits_more {
-    uint64_t ns;         /* waited by all of its threads together since the last look */
-    uint64_t over_ns;    /* of that, what a thread waited longer than the look was ago */
-    uint64_t longest_ns; /* waited by the thread that waited longest */
+    uint64_t ns;      /* waited by all of its threads together since the last look */
+    uint64_t over_ns; /* of that, what a thread waited longer than the look was ago */
+    /*
+     * Waited by one thread, the one with most, beyond WAITS_SHARED_NS each time: threads that share
+     * a core wait for each other so long.
+     */
+    uint64_t starved_ns;
 };
 
 /**

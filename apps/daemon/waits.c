@@ -2,9 +2,9 @@
 /*
  * waits.c - how long processes and the fabric waited for cores of this host.
  *
- * Was a process silent because the host had no core for it? In the time between two looks the
- * thread that waited longest has waited for so long. That time does not count where silence is
- * taken for an end: emu_starved_ns().
+ * Was a process silent because the host had no core for it? The time for which a thread waited
+ * between two looks does not count where silence is taken for an end: emu_starved_ns(). Waits of a
+ * few time slices count, since threads that share a core have such waits all the time.
  *
  * And on clock real: was what the programs measured the network's time?
  *
@@ -38,8 +38,8 @@ static void count_more(struct daemon *daemon, const struct waits_more *more)
 {
     daemon->waits.ns += more->ns;
     daemon->waits.over_ns += more->over_ns;
-    if (more->longest_ns > daemon->waits.longest_ns)
-        daemon->waits.longest_ns = more->longest_ns;
+    if (more->starved_ns > daemon->waits.starved_ns)
+        daemon->waits.starved_ns = more->starved_ns;
 }
 
 /* What @client's process has waited since the last look. */
@@ -87,7 +87,7 @@ static void waits_begin(struct daemon *daemon)
         waits_look(daemon->waits.fabric, 0, &more);
     daemon->waits.look_ns = emu_now_ns();
     fabric_starved(daemon->fabric, 0, daemon->waits.look_ns);
-    daemon->waits.ns = daemon->waits.over_ns = daemon->waits.longest_ns = 0;
+    daemon->waits.ns = daemon->waits.over_ns = daemon->waits.starved_ns = 0;
 }
 
 /* The time since the last look is over, and this is what was waited in it. */
@@ -98,9 +98,9 @@ static void waits_add(struct daemon *daemon, uint64_t at_ns, uint64_t since_ns)
     record->attached_ns += since_ns;
     record->late_ns += lesser(since_ns, daemon->waits.ns) + daemon->waits.over_ns;
     record->late_ns = lesser(record->late_ns, record->attached_ns);
-    fabric_starved(daemon->fabric, emu_starved_ns(since_ns, daemon->waits.longest_ns), at_ns);
+    fabric_starved(daemon->fabric, emu_starved_ns(since_ns, daemon->waits.starved_ns), at_ns);
     daemon->waits.look_ns = at_ns;
-    daemon->waits.ns = daemon->waits.over_ns = daemon->waits.longest_ns = 0;
+    daemon->waits.ns = daemon->waits.over_ns = daemon->waits.starved_ns = 0;
 }
 
 void daemon_waits_look(struct daemon *daemon)

@@ -625,7 +625,7 @@ void standstill_print_time(struct json_object *message, void (*print)(const char
 
     add(&line, "nothing has moved for %s", duration_of_ns((double)standstill_for_ns(message)).text);
     if (starved_ns(message) >= STARVED_NS)
-        add(&line, ", %s of it without a core: other programs had this host's cores",
+        add(&line, ", %s of it without a core: this host had too many threads to run",
             duration_of_ns((double)starved_ns(message)).text);
     add(&line, ":");
     print(line.text);

@@ -346,7 +346,7 @@ class StandstillTest(FabemuCase):
         hog.wait()
         run.send_signal(signal.SIGINT)
         _, err = run.communicate(timeout=30)
-        self.assertIn(" of it without a core: other programs had this host's cores:\n", err)
+        self.assertIn(" of it without a core: this host had too many threads to run:\n", err)
 
     def test_up_in_the_foreground(self):
         up = self.start("up", "--topo", "kary:2,2", "--foreground", "u")

@@ -335,26 +335,26 @@ int served_signal(struct obey *obey, struct served *served, int signal)
     return kill(served->pid, signal) < 0 ? -errno : 0;
 }
 
-/* The longer of @longest_ns and what a thread of @waits has waited for a core since last time. */
-static uint64_t longest_wait(struct waits *waits, uint64_t since_ns, uint64_t longest_ns)
+/* The larger of @starved_ns and that of @waits since last time (struct waits_more). */
+static uint64_t most_starved(struct waits *waits, uint64_t since_ns, uint64_t starved_ns)
 {
     struct waits_more more;
 
-    if (!waits || waits_look(waits, since_ns, &more) || more.longest_ns < longest_ns)
-        return longest_ns;
-    return more.longest_ns;
+    if (!waits || waits_look(waits, since_ns, &more) || more.starved_ns < starved_ns)
+        return starved_ns;
+    return more.starved_ns;
 }
 
 /* As daemon/waits.c, for the processes of this host: how long had one of them, or we, no core? */
 static void count_starved(struct obey *obey)
 {
     uint64_t now_ns = emu_now_ns(), since_ns = now_ns - obey->waits_ns;
-    uint64_t longest_ns = longest_wait(obey->waits, since_ns, 0);
+    uint64_t starved_ns = most_starved(obey->waits, since_ns, 0);
 
     emu_each_listed (struct served, served, &obey->served, link)
-        longest_ns = longest_wait(served->waits, since_ns, longest_ns);
+        starved_ns = most_starved(served->waits, since_ns, starved_ns);
     obey->waits_ns = now_ns;
-    fabric_starved(obey->fabric, emu_starved_ns(since_ns, longest_ns), now_ns);
+    fabric_starved(obey->fabric, emu_starved_ns(since_ns, starved_ns), now_ns);
 }
 
 /* What the governor would see of them, were they on its host. */

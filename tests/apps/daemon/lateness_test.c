@@ -349,14 +349,34 @@ static void waits_look__counts_a_wait_that_has_not_ended(void)
     pretend(&p, 1000, 5000, 3, 'R');
     for (int i = 0; i < 2; i++) {
         CU_ASSERT_EQUAL(waits_look(waits, SECOND_NS, &more), 0);
-        CU_ASSERT_TRUE(more.ns == SECOND_NS && more.longest_ns == SECOND_NS && !more.over_ns);
+        CU_ASSERT_TRUE(more.ns == SECOND_NS && more.starved_ns == SECOND_NS && !more.over_ns);
     }
     pretend(&p, 2000, 5000 + 2 * SECOND_NS + 300, 4, 'R'); /* it has ended */
     CU_ASSERT_EQUAL(waits_look(waits, SECOND_NS, &more), 0);
-    CU_ASSERT_TRUE(more.ns == 300 && more.longest_ns == 300);
+    CU_ASSERT_TRUE(more.ns == 300 && more.starved_ns == 0);
     pretend(&p, 3000, 5000 + 2 * SECOND_NS + 700, 5, 'R');
     CU_ASSERT_EQUAL(waits_look(waits, SECOND_NS, &more), 0);
     CU_ASSERT_EQUAL(more.ns, 400);
+    pretend_end(&p, waits);
+}
+
+/* Threads that share a core wait for each other; one that got no core for long was starved. */
+static void waits_look__tells_sharing_from_starving(void)
+{
+    struct waits_more more;
+    struct pretended p;
+    struct waits *waits = pretend_begin(&p);
+
+    pretend(&p, 1500, SECOND_NS / 2, 3 + 1, 'R');
+    CU_ASSERT_EQUAL(waits_look(waits, SECOND_NS, &more), 0);
+    pretend(&p, 2000, SECOND_NS, 3 + 51, 'R'); /* 50 times 10 ms */
+    CU_ASSERT_EQUAL(waits_look(waits, SECOND_NS, &more), 0);
+    CU_ASSERT_EQUAL(more.ns, SECOND_NS / 2);
+    CU_ASSERT_EQUAL(more.starved_ns, 0);
+    pretend(&p, 3000, SECOND_NS + SECOND_NS / 2, 3 + 51 + 10, 'R'); /* 10 times 50 ms */
+    CU_ASSERT_EQUAL(waits_look(waits, SECOND_NS, &more), 0);
+    CU_ASSERT_EQUAL(more.ns, SECOND_NS / 2);
+    CU_ASSERT_EQUAL(more.starved_ns, SECOND_NS / 2 - 10 * WAITS_SHARED_NS);
     pretend_end(&p, waits);
 }
 
@@ -475,6 +495,7 @@ int main(void)
         CASE(waits_look__says_when_the_process_has_ended),
         CASE(waits_look__counts_a_wait_that_has_not_ended),
         CASE(waits_look__takes_nobody_else_for_waiting),
+        CASE(waits_look__tells_sharing_from_starving),
         CASE(starved_ns__leaves_a_part),
         CASE(waits_open__says_what_it_cannot_see),
         CASE(edge_room__counts_how_long_there_was_none),

@@ -340,8 +340,8 @@ class StandstillTest(FabemuCase):
         before_ns = status["standstill"].get("starved_ns", 0)
         self.assertTrue(until(lambda: starved(before_ns + 1e9), 60))
         self.assertRegex(self.fabemu("status", "s").stdout,
-                         r"\n  nothing has moved for .* s, .* s of it without a core: other "
-                         r"programs had this host's cores:\n")
+                         r"\n  nothing has moved for .* s, .* s of it without a core: this host "
+                         r"had too many threads to run:\n")
         hog.kill()
         hog.wait()
         run.send_signal(signal.SIGINT)

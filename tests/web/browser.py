@@ -105,6 +105,11 @@ class Browser:
         ActionChains(self.driver).key_down(Keys.SHIFT).send_keys(getattr(Keys, key)).key_up(
             Keys.SHIFT).perform()
 
+    def size(self, width, height):
+        """Show so many pixels: also fewer than a window can have."""
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {
+            "width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500})
+
     def prefers(self, scheme):
         """What the system's settings say: light or dark."""
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {

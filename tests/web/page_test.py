@@ -90,6 +90,33 @@ return [...document.querySelectorAll("#collectives li")].map((li) => [li.title,
 """
 
 
+# The sentence about a fabric of @shape after some lines of its stream.
+CAPTION = """
+const [shape, lines] = arguments;
+return Promise.all([import("./model.js"), import("./caption.js")]).then(
+  ([{ Model }, { captionOf }]) => {
+    const model = new Model(shape);
+    lines.forEach((line) => model.take(line));
+    return captionOf(model);
+  });
+"""
+# The sizes of all texts that can be seen, in pixels: of elements, and as the canvas is told.
+SIZES = """
+const { fillText } = CanvasRenderingContext2D.prototype, sizes = new Map();
+CanvasRenderingContext2D.prototype.fillText = function (text, ...where) {
+  if (text) sizes.set(text, parseFloat(this.font.match(/([\\d.]+)px/)[1]));
+  return fillText.call(this, text, ...where);
+};
+return new Promise((done) => setTimeout(done, 300)).then(() => {
+  CanvasRenderingContext2D.prototype.fillText = fillText;
+  for (const e of document.querySelectorAll("body *")) {
+    const chart = e.closest("svg"), zoom = chart ? chart.clientWidth / chart.viewBox.baseVal.width : 1;
+    if ([...e.childNodes].some((node) => node.nodeType === 3 && node.data.trim()) &&
+      e.checkVisibility()) sizes.set(e.textContent, zoom * parseFloat(getComputedStyle(e).fontSize));
+  }
+  return [...sizes];
+});
+"""
 CONTRAST = """
 const light = (colour) => {
   const [r, g, b] = colour.match(/[\\d.]+/g).map(Number).map((v) => v / 255)
@@ -140,7 +167,7 @@ def collective_text(group, number, kind, bytes_, members, began, ended):
 
 class Loads:
     """What is to be drawn of each way, by its counters: as docs/web.md says it in words."""
-    LEAST = 2000  # segments a second: the top of the scale is not below that
+    RAW = 100, 10**7  # segments a second: the logarithmic scale of clock raw
     SCALES = {"dark": ["#33405a", "#3b528b", "#2c728e", "#21918c", "#28ae80", "#5ec962", "#addc30",
                        "#fde725"],
               "light": ["#c3ccd8", "#8fd3b6", "#49c1ad", "#35a1ab", "#347fa4", "#395d9c",
@@ -151,36 +178,36 @@ class Loads:
     def __init__(self, shape):
         self.timed = shape["clock"] != "raw"
         self.full = shape["link_bytes_per_s"] / shape["segment_bytes"] if self.timed else 0
-        self.top = self.full or self.LEAST
         self.ways = [[0, 0] for _ in range(2 * len(shape["cables"]))]  # segments, stalls
         self.rates = [[0.0, 0.0] for _ in self.ways]
         self.ages = [[0, 0] for _ in self.ways]
         self.at = None
 
     def take(self, at_s, rows):
-        """A snapshot. What has moved is shown for half a second more, and fades."""
+        """A snapshot: a moving average. A movement is shown for half a second more, and fades."""
         new = {row[0]: row[1:3] for row in rows}
         for way, was in enumerate(self.ways):
             for i in 0, 1:
                 value = new.get(way, was)[i]
                 rate = (value - was[i]) / (at_s - self.at) if self.at else 0
                 self.ages[way][i] = 0 if rate else self.ages[way][i] + 1
-                fades = 0.6 * self.rates[way][i] if self.ages[way][i] < 6 else 0
-                self.rates[way][i] = max(rate, fades)
+                before = self.rates[way][i]
+                mean = 0.6 * before + 0.4 * rate if before else rate
+                self.rates[way][i] = mean if self.ages[way][i] < 6 else 0
             self.ways[way] = new.get(way, was)
         self.at = at_s
-        busiest = max(segments for segments, _ in self.rates)
-        self.top = self.full or max(busiest, 0.92 * self.top, self.LEAST)
 
     def share(self, rate):
-        return min(math.sqrt(rate / self.top), 1)
+        least, most = self.RAW
+        share = rate / self.full if self.timed else (math.log(rate / least) /
+                                                     math.log(most / least) if rate else 0)
+        return min(max(share, 0), 1)
 
     def lines(self, theme, ways):
         """The line of some ways together; behind it what is dashed over it, if they wait."""
-        busiest = max(self.rates[way][0] for way in ways)
         sent, waited = (sum(self.rates[way][i] for way in ways) for i in (0, 1))
         width = 1.1 + 2.6 * self.share(sent) if sent else 0.8
-        ret = [(self.colour(theme, busiest), width, 1, [])]
+        ret = [(self.colour(theme, sent / len(ways)), width, 1, [])]
         if waited:
             part = waited / (waited + sent)
             ret.append((self.STALL[theme], max(width, 1.6) + 1.6 * part,
@@ -275,6 +302,12 @@ class InBrowser(FabemuCase):
             lines = [json.loads(line) for line in f if line.endswith("\n")]
         return [line for line in lines if line["event"] == "telemetry"]
 
+    def faults_are_not_offered(self, why):
+        self.assertEqual(self.browser.text("#faultnot"), why)
+        self.assertEqual(self.browser.run(
+            "return [...document.querySelectorAll('#faults form, #faultnot')]"
+            ".map((e) => e.checkVisibility())"), [False, True])
+
     def well(self):
         self.assertEqual(self.browser.complaints(), [])
 
@@ -309,7 +342,7 @@ class Live(InBrowser):
         self.browser.click("#live")  # back to what is known of the fabric, which has ended
         self.assertEqual(self.browser.run("return [fabemu.feed.state, fabemu.model.totals.hops]"),
                          ["ended", hops])
-        self.assertTrue(self.browser.run("return document.getElementById('faults').hidden"))
+        self.faults_are_not_offered("The fabric has ended.")
         self.well()
 
     def draws_the_network(self):
@@ -662,6 +695,27 @@ class ByHand(InBrowser):
                 self.browser.shot(f"network-{number}")
                 self.assertEqual(self.fabemu("down", "u").returncode, 0)
 
+    def test_legible_on_a_projector_and_on_a_phone(self):
+        """Each text has 14 pixels or more at a width of 1920; nothing is beside a phone's screen, or
+        over the picture."""
+        self.up("--topo", "kary:4,3")
+        self.browser.size(1920, 1080)
+        self.browser.until("return innerWidth === 1920")
+        self.browser.run(browser.PAINTED)
+        sizes = self.browser.run(SIZES)
+        self.assertGreater(len(sizes), 100)
+        self.assertEqual([(text, size) for text, size in sizes if size < 14], [])
+        self.browser.shot("projector")
+        self.browser.size(390, 844)
+        self.browser.until("return fabemu.drawn().items.length < 60")
+        wide, over = self.browser.run("""
+            const at = (id) => document.getElementById(id).getBoundingClientRect();
+            return [document.documentElement.scrollWidth,
+              ["caption", "legend"].filter((id) => at(id).bottom > at("canvas").top &&
+                at(id).top < at("canvas").bottom)];""")
+        self.assertEqual((wide, over), (390, []))
+        self.browser.shot("phone")
+
     def test_light_and_dark__are_the_systems_until_somebody_chooses(self):
         self.browser.prefers("light")
         self.up("--topo", "kary:2,2")
@@ -680,6 +734,18 @@ class ByHand(InBrowser):
         poor = self.browser.run(CONTRAST)
         self.assertGreater(poor.pop("words"), 6)
         self.assertEqual(poor, {}, name)
+
+
+    def test_many_links_are_bundled(self):
+        """As few lines as can be told apart, and a click shows them all."""
+        for topo, bundles in (("qsnet:1024", 1), ("kary:16,2", 1), ("kary:4,3", 0)):
+            self.up("--topo", topo)
+            kinds = self.browser.run("return fabemu.drawn().items.map(({ kind }) => kind)")
+            self.assertEqual(kinds.count("bundle"), bundles, topo)
+            self.assertLess(self.browser.run("return fabemu.drawn().edges.length"), 200)
+            self.assertEqual(self.fabemu("down", "u").returncode, 0)
+            self.browser.until("return fabemu.feed.state === 'ended'")
+        self.browser.complaints()
 
 
 class Played(InBrowser):
@@ -726,8 +792,8 @@ class Played(InBrowser):
         rows = self.browser.run("return [...document.querySelectorAll('#selection tbody tr')]"
                                 ".map((row) => row.innerText.split(/\\s*\\t/))")
         self.assertIn(["segments up", "200", "0"], rows)
-        self.assertIn(["waits for credit up", "50", "0"], rows)
-        self.assertIn(["queue down", "2", ""], rows)
+        self.assertIn(["waits for a credit up", "50", "0"], rows)
+        self.assertIn(["segments queued down", "2", ""], rows)
 
     def drawn_history(self):
         """The lines of the chart, as numbers by its own scale."""
@@ -737,8 +803,95 @@ class Played(InBrowser):
             "return [[...chart.querySelectorAll('.line')].map((line) => [...line.points].map("
             "({ y }) => y)), chart.querySelector('.tick').textContent]")
         most, foot = min(map(min, lines)), max(map(max, lines))
-        scale = float(top.split()[0]) * {"k": 1000, "/s": 1}[top.split()[1]] / (foot - most)
+        scale = float(top.split()[0]) * {"k": 1000, "per": 1}[top.split()[1]] / (foot - most)
         return [[round((foot - y) * scale, -1) for y in line] for line in lines]
+
+    def test_a_part_is_described_at_the_pointer_and_escape_leaves_the_fault(self):
+        from selenium.webdriver.common.action_chains import ActionChains
+        self.plays(1)
+        self.plays(2, links=[[4, 100, 0, 0, 0]], processes=[
+            {"node": 1, "pid": 7, "rank": 3, "command": "solver"}])
+        canvas = self.browser.find("#canvas")
+        for id_, texts in (("node 1", ("node 1 (rank 3)", "solver, pid 7")),
+                           ("edge switch 0|switch 2", ("link=0:1", "segments down: 1.00 k/s"))):
+            at = self.browser.run("const { items, edges } = fabemu.drawn(); return [...items, ...edges]"
+                                  ".find((part) => part.id === arguments[0])", id_)
+            x = at.get("x", (at.get("x0", 0) + at.get("x1", 0)) / 2)
+            y = at.get("y", (at.get("y0", 0) + at.get("y1", 0)) / 2)
+            ActionChains(self.browser.driver).move_to_element_with_offset(
+                canvas, x - canvas.size["width"] / 2, y - canvas.size["height"] / 2).perform()
+            self.browser.until("return !document.getElementById('tip').hidden")
+            for text in texts:
+                self.assertIn(text, self.browser.text("#tip"))
+        self.browser.run("document.getElementById('canvas').focus()")
+        self.browser.keys("f")
+        self.assertEqual(self.browser.run("return document.activeElement.id"), "text")
+        self.browser.keys("ESCAPE", "?")
+        self.browser.until("return document.getElementById('keys').open")
+
+    def test_captions(self):
+        """One sentence of what goes on, and why; by the counters of the last second."""
+        nodes = 8
+        shape = {**SHAPE, "nodes": nodes, "levels": 1, "switches": [[0, 0, 0, nodes - 1]],
+                 "cables": [[0, n, 0, n, 0, 0] for n in range(nodes)], "hosts": None,
+                 "wait_kinds": ["nothing", "send", "receive", "barrier", "allreduce"]}
+        timed = {**shape, "clock": "real"}  # 3.9 M segments/s
+
+        def looks(**last):
+            for look, rows in ((1, {}), (2, last)):
+                yield {"event": "telemetry", "look": look, "at_ns": look * 10**8, "totals": {},
+                       **rows}
+
+        def ways(up, down, stalls=0):
+            """Segments that nodes have sent and received, and waits of those that send."""
+            return {"links": [[2 * n, up[n], stalls * (n > 0), 0, 0] for n in range(nodes)] +
+                    [[2 * n + 1, down[n], 0, 0, 0] for n in range(nodes)],
+                    "totals": {"sent": sum(up)}}
+
+        hot = ways([0] + 7 * [10000], [70000] + 7 * [0], 5000)
+        still = {"event": "standstill", "standstill": {"for_ns": 6 * 10**9}}
+        ranks = [{"node": n, "pid": 1, "rank": (n + 1) % nodes, "command": "p"}
+                 for n in range(nodes)]
+
+        def waits(*pairs, **more):
+            return {**still, "attached": [{"node": node, "receive": {
+                "kind": "receive", "state": "unmatched", "node": other, "for_ns": 6 * 10**9}}
+                for node, other in pairs], **more}
+
+        barrier = {"group": 1, "number": 2, "kind": "barrier", "members": 8,
+                   "came": [0, 1, 2, 4, 5, 6, 7], "missing": [{"node": 3}]}
+        for given, lines, wanted in (
+                (shape, looks(), "The fabric is idle: no process is attached to it."),
+                (shape, looks(**hot), "Node 0 is the hot spot: 7 nodes send more than it takes (700"
+                 " k segments/s), so segments wait for credits at the nodes."),
+                (shape, looks(**ways([0] + 7 * [10000], [70000] + 7 * [0])), "7 nodes send 700 k "
+                 "segments/s, most of them to node 0: the busiest link carries 700 k, and no "
+                 "segment waits for a credit."),
+                (timed, looks(**ways(8 * [200000], 8 * [200000])), "8 nodes send 16.0 M segments/s:"
+                 " the busiest link carries 51 % of what it can, and no segment waits for a "
+                 "credit."),
+                (shape, looks(**{**hot, "states": [[3, 3, 1]]}), "Node 0 is the hot spot: 7 nodes "
+                 "send more than it takes (700 k segments/s), so segments wait for credits at the "
+                 "nodes; 1 link is out of use, and traffic takes other routes."),
+                (shape, looks(**ways(8 * [800], 8 * [800]), switches=[[0, 6400, 8, 8, 0]],
+                              finished=[[1, 1, 4, 8, 8, 10**8, 10**8 + 667000]]),
+                 "8 processes do collectives, which 1 switch combines: the last one, all-reduce of "
+                 "8 B, took 667 µs."),
+                (shape, looks(processes=ranks, waits=[[2, 2, 1, -1, 8, 0]]), "No segment is under "
+                 "way: 8 processes are attached, and 1 of them waits, for example rank 3 in a "
+                 "receive with rank 2."),
+                (shape, [*looks(processes=ranks), waits((1, 0), (0, 2), (2, 1), (3, 1))],
+                 "Nothing has moved for 6.00 s: ranks 2, 1 and 3 wait for each other in a cycle."),
+                (shape, [*looks(), waits((1, 0), (2, 0))], "Nothing has moved for 6.00 s: 2 processes "
+                 "wait for node 0, which waits for nobody in the network."),
+                (shape, [*looks(), waits(standstill={"for_ns": 6 * 10**9, "collectives": [barrier]})],
+                 "Nothing has moved for 6.00 s: 7 processes wait for node 3, which waits for nobody "
+                 "in the network."),
+                (shape, [*looks(processes=ranks), {**still, "attached": [
+                    {"node": 4, "stopped": True}]}],
+                 "Nothing has moved for 6.00 s: the process at rank 5 is stopped.")):
+            self.assertEqual(self.browser.run(CAPTION, given, list(lines)), wanted)
+        self.well()
 
     def hosts_are_told(self):
         self.plays(1)
@@ -773,8 +926,8 @@ class Played(InBrowser):
         self.well()
 
     def test_loads_are_drawn_as_counters_say(self):
-        """Colour, thickness and dashes of each way, also of two cables that are drawn as one: with
-        a top that follows the busiest link, and where there is one by the clock."""
+        """Colour, thickness and dashes of each way, also of two cables that are drawn as one: on
+        the scale of clock raw, and on that of a link's capacity."""
         seed = int(os.environ.get("FABEMU_SEED", time.time_ns() % 2**32))
         print(f"FABEMU_SEED={seed}", file=sys.stderr)
         rand = random.Random(seed)
@@ -1280,9 +1433,10 @@ class Recorded(InBrowser):
               renderEvents(place, { events });
               return [...place.children].map((line) => line.textContent.replace(/^.* s /, ""));
             });""")
-        self.assertEqual(told, ["switch 5 had no way for 101 packets", "node 7 has no link",
+        self.assertEqual(told, ["switch 5 had no route for 101 packets",
+                                "node 7 has no link that is up",
                                 "fault 2: lost", "fault 1: lost (2 times)",
-                                "2 switches had no way for 7 packets"])
+                                "2 switches had no route for 7 packets"])
 
     def test_who_waits_for_whom_is_said_as_text(self):
         """A recording of a fabric that stands still; names in it are a stranger's."""
@@ -1305,7 +1459,7 @@ class Recorded(InBrowser):
         self.browser.until("return !document.getElementById('standstill').hidden")
         told = self.browser.text("#standstill")
         self.assertIn("Nothing has moved for 6 s", told)
-        self.assertIn(f"3 of 4 have come; it waits for {evil} (rank 3)", told)
+        self.assertIn(f"3 of 4 members have begun; it waits for {evil} (rank 3)", told)
         self.assertIn("unmatched for 6.00 s", told)
         self.assertEqual(self.browser.run("return document.querySelectorAll('img').length"), 0)
         self.browser.click("#live")
@@ -1318,7 +1472,9 @@ class Recorded(InBrowser):
                          "--measure", "20000", "--every", "500", "--web", "--json")
         page = page_of(run.stderr.readline())
         self.ready(page.address)
-        self.assertEqual(self.browser.run("return document.getElementById('faults').hidden"), True)
+        self.faults_are_not_offered("In simulated time faults belong to the run, so that it can be "
+                                    "repeated exactly: start it with --faults FILE (fabemu traffic"
+                                    " --help).")
         self.browser.run(PACES)
         self.browser.keys("-", "-")  # a tenth of the speed
         self.assertEqual(self.browser.run("return document.getElementById('speed').value"), "0.1")

@@ -2,9 +2,11 @@
 /*
  * colours.js - colours of loads and states, for light and dark.
  *
- * The scales are those of viridis (dark) and mako (light), which grow evenly in lightness, so they
- * can be read without telling hues apart. Stalls are vermilion, and always dashed as well.
+ * The scales are those of viridis (dark) and mako (light), which grow evenly in lightness, so
+ * they can be read without telling hues apart. Waits for a credit are vermilion, and dashed as well.
  */
+
+import { short } from "./words.js";
 
 const SCALES = {
   dark: ["#33405a", "#3b528b", "#2c728e", "#21918c", "#28ae80", "#5ec962", "#addc30", "#fde725"],
@@ -37,8 +39,31 @@ export function scaled(scale, share) {
   return `rgb(${mixed.join(",")})`;
 }
 
-/** Where a rate stands on the scale: small ones are told apart, too. 0: nothing moves. */
-export function shareOf(rate, most) {
-  if (rate <= 0 || most <= 0) return 0;
-  return Math.min(Math.sqrt(rate / most), 1);
+/*
+ * The scale of loads stays the same for as long as a fabric runs, so a colour always means the same
+ * load. It is linear up to what a link can carry. Where links have no limit (clock raw) it is
+ * logarithmic between these two rates, in segments a second.
+ */
+const RAW_LEAST = 100;
+const RAW_MOST = 1e7;
+const RAW_TICKS = ["100", "1 k", "10 k", "100 k", "1 M", "10 M"];
+const PARTS = 4; /* of the linear scale */
+
+/** Where a link's rate is on the scale, from 0 to 1. @end: Model.scaleEnd. */
+export function shareOf(rate, end) {
+  if (rate <= 0) return 0;
+  const share = end ? rate / end : Math.log(rate / RAW_LEAST) / Math.log(RAW_MOST / RAW_LEAST);
+  return Math.min(Math.max(share, 0), 1);
+}
+
+/** Labels of the scale, from its begin to its end. */
+export function ticksOf(model) {
+  if (!model.scaleEnd) return RAW_TICKS;
+  return Array.from({ length: PARTS + 1 }, (_, i) => (model.capacity ? `${(100 / PARTS) * i} %`
+    : short((model.scaleEnd / PARTS) * i)));
+}
+
+/** The colour of a way that carries something. */
+export function loadColour(theme, share) {
+  return scaled(theme.scale, 0.12 + 0.88 * share);
 }

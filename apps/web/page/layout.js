@@ -2,13 +2,21 @@
 /*
  * layout.js - where a network's parts are drawn: levels as rows, nodes at the bottom.
  *
- * Switches with the same nodes below them are a stage of one subtree, and subtrees hold one another
- * as these sets of nodes do. What would be too small to be seen is folded: a subtree into a box, a
- * stage's switches into a bundle; either is opened and closed by hand.
+ * Switches with the same nodes below them are a stage of one subtree, and subtrees contain one
+ * another as these sets of nodes do. Parts that would be too small, or too many, to be told apart
+ * are folded: a subtree into a box, the switches of a stage into a bundle. A user opens and closes
+ * them by hand.
+ *
+ * Sizes are in pixels for text of TEXT_PX, and grow with the text.
  */
 
-const NODE_PX = 14; /* a node's share of the width, at least, where the page chooses */
-const TALL_PX = 250; /* from a row to the next, at most */
+const TEXT_PX = 14;
+const NODE_PX = 14; /* the least width of a node, where the page chooses what is folded */
+const SWITCH_PX = 16; /* the same of a switch */
+const LINE_PX = 7; /* the same of a link, with its two lines, below a stage */
+const LEFT_PX = 58; /* margins: the names of the rows are at the left */
+const RIGHT_PX = 24;
+const TALL_PX = 250; /* from one row to the next, at most */
 
 /* --- subtrees ------------------------------------------------------------------------ */
 
@@ -182,7 +190,7 @@ export class Layout {
     }
   }
 
-  /** Open what is closed, and close what is open. False: there is nothing to it. */
+  /** Open a part that is closed, and close one that is open. Returns false if it can do neither. */
   toggle(item) {
     if (item.kind === "box") {
       this.chosen.set(item.tree.key, true);
@@ -230,18 +238,41 @@ export class Layout {
 
   /* --- where it is --- */
 
-  place(width, height) {
-    const rows = this.levels + 1, top = 34, bottom = 46;
+  /* @text: the height of the page's text, in pixels. */
+  place(width, height, text) {
+    this.zoom = text / TEXT_PX;
+    const rows = this.levels + 1, top = 34 * this.zoom, bottom = 40 * this.zoom;
+    const left = LEFT_PX * this.zoom, room = width - left - RIGHT_PX * this.zoom;
     this.width = width;
-    this.row = Math.min((height - top - bottom) / Math.max(rows - 1, 1), TALL_PX);
+    this.row = Math.min((height - top - bottom) / Math.max(rows - 1, 1), TALL_PX * this.zoom);
     this.top = top + (height - top - bottom - this.row * (rows - 1)) / 2;
-    this.items = [];
-    this.ofSwitch = new Int32Array(this.model.switches.length).fill(-1);
-    this.ofNode = new Int32Array(this.model.nodeCount).fill(-1);
-    this.openAutomatically(width - 2 * 46);
-    this.unit = (width - 2 * 46) / this.columns(this.root);
-    this.placeTree(this.root, 46);
-    this.join();
+    this.openAutomatically(room);
+    this.unit = room / this.columns(this.root);
+    this.bundled = new Set();
+    for (let level = this.levels; level >= 0; level--) {
+      if (level < this.levels && !this.bundleCrowded(level)) continue;
+      this.items = [];
+      this.ofSwitch = new Int32Array(this.model.switches.length).fill(-1);
+      this.ofNode = new Int32Array(this.model.nodeCount).fill(-1);
+      this.placeTree(this.root, left);
+      this.join();
+    }
+  }
+
+  /*
+   * Stages of a level with more links to the parts below than there is room for become bundles, if
+   * nobody has opened them, or their subtree, by hand. Returns whether there is any.
+   */
+  bundleCrowded(level) {
+    const lines = new Map(), before = this.bundled.size;
+    for (const { high } of this.edges) {
+      const { bundle, level: at } = this.items[high];
+      if (bundle && at === level) lines.set(bundle, (lines.get(bundle) || 0) + 1);
+    }
+    for (const item of this.items)
+      if (lines.get(item.bundle) * LINE_PX * this.zoom > item.span &&
+        !this.chosen.get(item.bundle) && !this.chosen.get(item.tree.key)) this.bundled.add(item.bundle);
+    return this.bundled.size > before;
   }
 
   y(level) {
@@ -282,27 +313,30 @@ export class Layout {
   }
 
   placeNode(node, x) {
-    const size = Math.min(Math.max(this.unit * 0.62, 5), 20);
+    const size = Math.min(Math.max(this.unit * 0.62, 5), 20 * this.zoom);
     this.add({ kind: "node", id: `node ${node}`, level: -1, x, y: this.y(-1), w: size, h: size,
       switches: [], nodes: [node] });
   }
 
   placeStage(tree, level, stage, x0, width) {
-    const key = `${tree.key}@${level}`, y = this.y(level);
+    const key = `${tree.key}@${level}`, y = this.y(level), { zoom } = this;
     const step = width / stage.length;
-    if (stage.length > 1 && !this.chosen.get(key) && step < 16) {
-      this.add({ kind: "bundle", id: `bundle ${key}`, key, level, tree, x: x0 + width / 2, y,
-        w: Math.min(width * 0.9, 420), h: Math.min(this.row * 0.34, 34), switches: stage,
-        nodes: [] });
+    if (stage.length > 1 && !this.chosen.get(key) &&
+      (step < SWITCH_PX * zoom || this.bundled.has(key))) {
+      this.add({ kind: "bundle", id: `bundle ${key}`, key, level, tree, span: width,
+        x: x0 + width / 2, y, w: Math.min(width * 0.9, Math.max(420, 0.6 * width)),
+        h: Math.min(this.row * 0.34, 34 * zoom), switches: stage, nodes: [] });
       return;
     }
-    stage.forEach((s, i) => this.add({ kind: "switch", id: `switch ${s}`, level, bundle: key,
-      room: step, x: x0 + step * (i + 0.5), y, w: Math.min(Math.max(step * 0.62, 10), 46),
-      h: Math.min(Math.max(this.row * 0.26, 16), 30), switches: [s], nodes: [] }));
+    stage.forEach((s, i) => this.add({ kind: "switch", id: `switch ${s}`, level, bundle: key, tree,
+      span: width, room: step, x: x0 + step * (i + 0.5), y,
+      w: Math.min(Math.max(step * 0.62, 10), 46 * zoom),
+      h: Math.min(Math.max(this.row * 0.26, 16), 30 * zoom), switches: [s], nodes: [] }));
   }
 
   placeBox(tree, x0, width) {
-    const from = this.y(Math.max(tree.top, 0)) - 16, to = this.y(-1) + 14;
+    const from = this.y(Math.max(tree.top, 0)) - 16 * this.zoom;
+    const to = this.y(-1) + 14 * this.zoom;
     this.add({ kind: "box", id: `subtree ${tree.key}`, level: tree.top, tree, x: x0 + width / 2,
       y: (from + to) / 2, w: Math.max(width - 6, 8), h: to - from, ...membersOf(tree) });
   }
@@ -338,15 +372,16 @@ export class Layout {
 
   endsOf(edge) {
     const low = this.items[edge.low], high = this.items[edge.high];
-    const inside = (item, x) =>
-      Math.min(Math.max(x, item.x - item.w / 2 + 4), item.x + item.w / 2 - 4);
-    const wide = (item) => item.kind === "bundle" || item.kind === "box";
-    return {
-      x0: wide(low) ? inside(low, low.kind === "box" ? low.x : high.x) : low.x,
-      y0: low.y - low.h / 2,
-      x1: wide(high) ? inside(high, low.x) : high.x,
-      y1: high.y + high.h / 2,
-    };
+    const across = (2 * high.x) / this.width - 1; /* in the whole picture, from -1 to 1 */
+    const within = (2 * (low.x - high.x)) / high.span; /* in the subtree of the higher one */
+    return { x0: this.endAt(low, across), y0: low.y - low.h / 2,
+      x1: this.endAt(high, within), y1: high.y + high.h / 2 };
+  }
+
+  /* The lines at a bundle are spread in the order of their other ends, so that they do not cross. */
+  endAt(item, share) {
+    return item.kind !== "bundle" ? item.x
+      : item.x + Math.min(Math.max(share, -1), 1) * (item.w / 2 - 4);
   }
 
   /* --- what is at a point --- */

@@ -11,8 +11,10 @@ import { Matrix } from "./matrix.js";
 import { Model } from "./model.js";
 import { Painter } from "./paint.js";
 import { RANGES, el, missingNodes, rangesOf, rangesText, renderCollectives, renderEvents,
-  renderSelection, short, standstillLines, timeText } from "./panel.js";
-import { scaled } from "./colours.js";
+  renderSelection, renderTip, standstillLines } from "./panel.js";
+import { captionOf } from "./caption.js";
+import { loadColour, ticksOf } from "./colours.js";
+import { short, timeText } from "./words.js";
 
 const FRAME_MS = 42; /* between two pictures, while something moves */
 const LINES = 8; /* about who waits for whom */
@@ -24,7 +26,9 @@ const LOOK_MS = 100; /* from a snapshot to the next, at speed 1 */
 const PACE_MS = 1000; /* between two wishes about simulated time, which is held */
 const PACE_FOR_MS = 5000; /* for as long as this page may be gone, */
 const PACE_HIDDEN_MS = 65000; /* or is seldom let run by its browser */
-const REPORT_MS = 2000; /* between two reports, while the matrix is looked at */
+const REPORT_MS = 2000; /* between two reports, while the matrix is open */
+const CAPTION_MS = 1000; /* a caption is shown for so long, at least */
+const TIP_PX = 14; /* from the pointer to its description */
 
 /* What a kind of fault needs beside its place. */
 const KEYS = {
@@ -188,6 +192,9 @@ class Page {
     this.layout = layout;
     if (!same) this.selected = null;
     this.painter.setModel(model, layout);
+    this.captionUntil = 0;
+    this.renderScale();
+    $("tip").hidden = true;
     $("name").textContent = shape?.name || "fabemu";
     $("what").textContent = !shape ? ""
       : `${shape.topo} · ${shape.profile} · clock ${shape.clock}` +
@@ -221,7 +228,8 @@ class Page {
 
   place() {
     this.painter.resize();
-    if (this.layout) this.layout.place(this.painter.width, this.painter.height - 26);
+    if (this.layout) this.layout.place(this.painter.width, this.painter.height,
+      this.painter.text);
     if (this.selected && !this.part(this.selected)) this.select(null); /* it is folded now */
     this.dirty = true;
   }
@@ -327,9 +335,22 @@ class Page {
     const part = this.pointer(event), id = part ? part.id : null;
     if (id === this.painter.hovered) return;
     this.painter.hovered = id;
-    this.canvas.title = part ? this.nameOf(part) : "";
+    this.renderTip(event);
     this.canvas.style.cursor = part ? "pointer" : "default";
     this.dirty = true;
+  }
+
+  /* Beside the pointer, where there is room for it. */
+  renderTip({ clientX, clientY }) {
+    const tip = $("tip"), part = this.part(this.painter.hovered);
+    tip.hidden = !part;
+    if (!part) return;
+    renderTip(tip, this.model, part);
+    const { left, top, width, height } = this.canvas.getBoundingClientRect();
+    const [x, y] = [clientX - left, clientY - top];
+    tip.style.left = `${x + TIP_PX + tip.offsetWidth < width ? x + TIP_PX
+      : Math.max(x - TIP_PX - tip.offsetWidth, 0)}px`;
+    tip.style.top = `${Math.max(Math.min(y + TIP_PX, height - tip.offsetHeight), 0)}px`;
   }
 
   /** The nearest item that way from what is selected. */
@@ -385,7 +406,36 @@ class Page {
     $("out").textContent = String(out);
     $("out").parentElement.classList.toggle("wrong", out > 0);
     $("time").textContent = model.virtual ? timeText(model.at) : `${model.at.toFixed(1)} s`;
-    $("most").textContent = `${short(this.painter.most)}/s` + (model.capacity ? " (all)" : "");
+    $("timeof").textContent = model.virtual ? "simulated time" : "time";
+    this.renderCaption();
+  }
+
+  /* A sentence stays long enough to be read. */
+  renderCaption() {
+    const now = performance.now(), { state } = this.feed;
+    if (now < this.captionUntil && state === this.captionOf) return;
+    const text = this.captionText();
+    this.captionOf = state;
+    if ($("caption").textContent === text) return;
+    $("caption").textContent = text;
+    this.captionUntil = now + CAPTION_MS;
+  }
+
+  captionText() {
+    const { feed, model } = this;
+    if (!model) return feed.why ? `There is no picture yet: ${feed.why}` : "Waiting for the fabric.";
+    if (feed.live && feed.state === "ended")
+      return `The fabric has ended, ${timeText(model.at)} after its start.`;
+    return model.taken < 2 ? "" : captionOf(model);
+  }
+
+  /* What the colours mean: the same for as long as the fabric runs. */
+  renderScale() {
+    const { model } = this;
+    $("scaleof").textContent = !model ? "" : model.capacity ? "load of a link"
+      : `segments${model.countsReplies ? " and replies" : ""}/s on a link`;
+    $("ticks").replaceChildren(...(model ? ticksOf(model) : []).map((text) =>
+      el("span", {}, text)));
   }
 
   renderFeed() {
@@ -395,18 +445,34 @@ class Page {
     $("feed").dataset.state = state;
     $("feed").textContent = { connected: "live", wrong: this.wrong,
       connecting: feed.why ? `connecting: ${feed.why}` : "connecting" }[state] || state;
-    $("pause").textContent = feed.paused ? "Go on" : "Pause";
+    $("pause").textContent = feed.paused ? "Resume" : "Pause";
     $("pause").setAttribute("aria-pressed", String(feed.paused));
     $("replay").hidden = feed.live && !this.steers;
     ["replayname", "seek", "live"].forEach((id) => { $(id).hidden = feed.live; });
-    $("faults").hidden = !feed.live || !this.model || this.model.virtual ||
-      feed.state === "ended";
+    this.renderCaption();
+    this.renderFaultsAbsence();
     $("who").disabled = Boolean(feed.live && this.model?.virtual);
+    $("who").title = $("who").disabled ? "A run in simulated time has no matrix of messages."
+      : "Who sends how much to whom (M)";
     if (feed.live) return;
     $("replayname").textContent = feed.name;
     $("seek").value = String(Math.round(1000 * (feed.at - feed.first) /
       (feed.last - feed.first || 1)));
     $("seek").setAttribute("aria-valuetext", `${feed.at.toFixed(1)} s`);
+  }
+
+  /* Why there is no form for faults. */
+  renderFaultsAbsence() {
+    const { feed, model } = this;
+    const why = !model ? "There is no fabric yet."
+      : !feed.live ? "This is a recording: nothing can be changed in it."
+        : feed.state === "ended" ? "The fabric has ended."
+          : model.virtual ? "In simulated time faults belong to the run, so that it can be repeated " +
+            "exactly: start it with --faults FILE (fabemu traffic --help)." : "";
+    $("fault").hidden = $("active").hidden = Boolean(why);
+    $("faultsaid").hidden = Boolean(why);
+    $("faultnot").hidden = !why;
+    $("faultnot").textContent = why;
   }
 
   /* --- asking the fabric --- */
@@ -584,10 +650,10 @@ class Page {
     document.documentElement.dataset.theme = this.theme = name;
     this.painter.setTheme(name);
     $("theme").textContent = name === "dark" ? "Light" : "Dark";
-    const scale = $("scale").getContext("2d");
-    for (let x = 0; x < 130; x++) {
-      scale.fillStyle = scaled(this.painter.theme.scale, 0.12 + 0.88 * Math.sqrt(x / 129));
-      scale.fillRect(x, 0, 1, 10);
+    const scale = $("scale").getContext("2d"), { width, height } = $("scale");
+    for (let x = 0; x < width; x++) {
+      scale.fillStyle = loadColour(this.painter.theme, x / (width - 1));
+      scale.fillRect(x, 0, 1, height);
     }
     this.dirty = true;
   }
@@ -607,6 +673,7 @@ class Page {
     this.canvas.addEventListener("pointermove", (event) => this.onMove(event));
     this.canvas.addEventListener("pointerleave", () => {
       this.painter.hovered = null;
+      $("tip").hidden = true;
       this.dirty = true;
     });
     DARK.addEventListener("change", () => this.setTheme(this.storedTheme()));
@@ -644,6 +711,7 @@ class Page {
     const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName);
     if (event.ctrlKey || event.metaKey || event.altKey || $("keys").open ||
       $("matrix").open) return;
+    if (typing && event.key === "Escape") this.canvas.focus();
     if (typing || (event.target.tagName === "BUTTON" && (event.key === " " ||
       event.key === "Enter"))) return;
     const act = this.keyActions()[event.key.length === 1 ? event.key.toLowerCase() : event.key];

@@ -4,7 +4,8 @@
  * picture, and the pairs with most bytes as a list. It is asked for while it is looked at.
  */
 import { scaled } from "./colours.js";
-import { bytesText, el, short } from "./panel.js";
+import { el } from "./panel.js";
+import { bytesText, short } from "./words.js";
 
 const CELL_PX = 2; /* at least; where nodes are many, a cell is several of them */
 const PAIRS = 12; /* in the list */

@@ -10,6 +10,7 @@ const COLLECTIVES = ["barrier", "broadcast", "reduce", "allreduce"];
 const FINISHED = 64; /* collectives that are remembered */
 const EVENTS = 200;
 const HISTORY = 240; /* snapshots: 24 s of the stream, as a rule */
+const WITH_REPLIES = 3; /* a short message: two segments on the wire, and a reply the other way */
 const HISTORY_NUMBERS = 4e6; /* of all ways, at most */
 
 /* Counters of one kind of part: what was counted, and how much a second of late. */
@@ -257,10 +258,47 @@ export class Model {
       sum + this.past[name][slot * this.ways.count + way], 0));
   }
 
-  /** What a link could carry, one way, in segments a second; 0: as much as the host can. */
-  get capacity() {
+  /* The last of some snapshots that have rates: the first one has none. */
+  recent(count) {
+    return Math.max(Math.min(count, this.taken - 1, this.slots), 0);
+  }
+
+  /** Mean rates of all ways, "segments" or "stalls" a second, over the last @count snapshots. */
+  meanOfWays(name, count) {
+    const ret = new Float64Array(this.ways.count), slots = this.recent(count);
+    for (let i = this.taken - slots; i < this.taken; i++) {
+      const from = (i % this.slots) * this.ways.count;
+      for (let way = 0; way < ret.length; way++) ret[way] += this.past[name][from + way] / slots;
+    }
+    return ret;
+  }
+
+  /** The same of a total. */
+  meanOfTotal(name, count) {
+    const slots = this.recent(count);
+    return slots ? this.series((slot) => this.past.totals[slot][name] || 0).slice(-slots)
+      .reduce((sum, [, value]) => sum + value / slots, 0) : 0;
+  }
+
+  /** Segments a second that a link can carry, each way; 0: as many as this computer can. */
+  get linkRate() {
     const { clock, link_bytes_per_s: bytes, segment_bytes: segment } = this.shape;
     return clock !== "raw" && bytes && segment ? bytes / segment : 0;
+  }
+
+  /** Do counters of links count replies, too? They are much shorter than segments. */
+  get countsReplies() {
+    return this.shape.queue === "packets";
+  }
+
+  /** The highest rate of a link that is busy all the time, by its counters; 0: it is not known. */
+  get capacity() {
+    return this.countsReplies ? 0 : this.linkRate;
+  }
+
+  /** The end of the scale of loads, in segments a second; 0: the scale is that of clock raw. */
+  get scaleEnd() {
+    return this.linkRate * (this.countsReplies ? WITH_REPLIES : 1);
   }
 
   stateName(cable) {

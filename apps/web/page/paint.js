@@ -7,14 +7,13 @@
  * up and then down, as a collective does: what the counters saw in a tenth of a second, slowed
  * down.
  */
-import { THEMES, scaled, shareOf } from "./colours.js";
+import { THEMES, loadColour, shareOf } from "./colours.js";
 
 const HOP_S = 0.42; /* a dot's time on a line */
-const HELD = 0.6; /* of what moved before, what is still shown a snapshot later, */
+const HELD = 0.6; /* the weight of earlier snapshots in what is shown */
+const HELD_LOOKS = 6; /* snapshots without a movement until nothing is shown */
 const CELL_PX = 15;
-const HELD_LOOKS = 6; /* for so many */
-const MOST_LEAST = 2000; /* segments a second: the top of the scale is not below that */
-const WAIT_S = 2.5; /* libraries tell about once a second what they wait for */
+const WAIT_S = 2.5; /* a wait that is marked; libraries report waits about once a second */
 const FONT = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif";
 
 export class Painter {
@@ -26,7 +25,6 @@ export class Painter {
     this.hovered = null;
     this.still = null; /* who is missing, while nothing moves: nodes by the fabric's numbers */
     this.calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
-    this.most = 1;
   }
 
   setTheme(name) {
@@ -40,7 +38,6 @@ export class Painter {
     this.still = null;
     this.ages = null;
     this.shown = null;
-    this.most = MOST_LEAST;
     if (!model) return;
     this.shown = new Float64Array(model.ways.count);
     this.waited = new Float64Array(model.ways.count);
@@ -51,7 +48,7 @@ export class Painter {
     this.ages = new Map(held.map((shown) => [shown, new Uint8Array(shown.length)]));
   }
 
-  /** A snapshot was taken: what is shown follows it at once up, and for a moment down. */
+  /** A snapshot was taken. */
   follow() {
     const { ways, sw, node } = this.model;
     this.hold(this.shown, ways.segmentsRate);
@@ -59,16 +56,18 @@ export class Painter {
     this.hold(this.combined, sw.contributionsRate);
     this.hold(this.sent, node.sentRate);
     this.hold(this.delivered, node.deliveredRate);
-    const most = this.shown.reduce((a, _, way) => Math.max(a, this.rateOf(way)), 0);
-    this.most = this.model.capacity || Math.max(most, this.most * 0.92, MOST_LEAST);
   }
 
-  /* What lasted for less than a snapshot can be seen, too. */
+  /*
+   * A rate is shown as a moving average, so steady traffic does not flicker. A movement is shown at
+   * once, and fades for half a second: it may have lasted for less than a snapshot.
+   */
   hold(shown, rates) {
     const ages = this.ages.get(shown);
     for (let i = 0; i < shown.length; i++) {
       ages[i] = rates[i] > 0 ? 0 : Math.min(ages[i] + 1, HELD_LOOKS);
-      shown[i] = ages[i] === HELD_LOOKS ? 0 : Math.max(rates[i], shown[i] * HELD);
+      if (ages[i] === HELD_LOOKS) shown[i] = 0;
+      else shown[i] = shown[i] > 0 ? HELD * shown[i] + (1 - HELD) * rates[i] : rates[i];
     }
   }
 
@@ -89,6 +88,13 @@ export class Painter {
     this.ctx.setTransform(ratio, 0, 0, ratio, 0, 0);
     this.width = width;
     this.height = height;
+    this.text = parseFloat(getComputedStyle(document.documentElement).fontSize);
+    this.zoom = this.text / 14;
+  }
+
+  /* @share: of the page's text. */
+  font(share, weight = "") {
+    return `${weight} ${(share * this.text).toFixed(1)}px ${FONT}`;
   }
 
   draw(seconds) {
@@ -107,8 +113,8 @@ export class Painter {
   /* --- levels --- */
 
   drawRows() {
-    const { ctx, layout } = this, half = Math.min(layout.row * 0.3, 30);
-    ctx.font = `11px ${FONT}`;
+    const { ctx, layout, zoom } = this, half = Math.min(layout.row * 0.3, 30 * zoom);
+    ctx.font = this.font(0.85);
     ctx.textAlign = "left";
     ctx.textBaseline = "middle";
     for (let level = -1; level < layout.levels; level++) {
@@ -116,7 +122,7 @@ export class Painter {
       ctx.fillStyle = this.theme.row;
       ctx.fillRect(0, y - half, this.width, 2 * half);
       ctx.fillStyle = this.theme.rowText;
-      ctx.fillText(level < 0 ? "nodes" : `level ${level}`, 6, y - half + 9);
+      ctx.fillText(level < 0 ? "nodes" : `level ${level}`, 6, y - half + 9 * zoom);
     }
   }
 
@@ -127,30 +133,34 @@ export class Painter {
     return this.shown[way] / this.model.cables[way >> 1].count;
   }
 
-  /* Of an edge's ways: the greatest rate, for the colour, and all of it, for the thickness. */
+  shareOf(rate) {
+    return shareOf(rate, this.model.scaleEnd);
+  }
+
+  /* Of an edge's ways: the mean rate of a link, for the colour; all, for the thickness. */
   loadOf(ways) {
-    let most = 0, sum = 0, waited = 0;
+    let links = 0, sum = 0, waited = 0;
     for (const way of ways) {
-      most = Math.max(most, this.rateOf(way));
+      links += this.model.cables[way >> 1].count;
       sum += this.shown[way];
       waited += this.waited[way];
     }
-    return { most, sum, waited, share: shareOf(most, this.most) };
+    return { sum, waited, share: this.shareOf(links ? sum / links : 0) };
   }
 
   /** How a way of an edge is drawn: what tests compare with counters. */
   styleOf(ways) {
     const load = this.loadOf(ways);
     return { ...load,
-      colour: load.sum > 0 ? scaled(this.theme.scale, 0.12 + 0.88 * load.share) : this.theme.idle,
-      width: load.sum > 0 ? 1.1 + 2.6 * shareOf(load.sum, this.most) : 0.8,
+      colour: load.sum > 0 ? loadColour(this.theme, load.share) : this.theme.idle,
+      width: (load.sum > 0 ? 1.1 + 2.6 * this.shareOf(load.sum) : 0.8) * this.zoom,
       stalled: load.waited > 0 ? load.waited / (load.waited + load.sum) : 0 };
   }
 
   /* A way's line: beside the other's. */
   lineOf(edge, down) {
     const dx = edge.x1 - edge.x0, dy = edge.y1 - edge.y0, long = Math.hypot(dx, dy) || 1;
-    const off = (down ? 1 : -1) * Math.min(2.1, 0.6 + this.layout.unit / 12);
+    const off = (down ? 1 : -1) * Math.min(2.1, 0.6 + this.layout.unit / 12) * this.zoom;
     const [ox, oy] = [-dy / long * off, dx / long * off];
     return [edge.x0 + ox, edge.y0 + oy, edge.x1 + ox, edge.y1 + oy];
   }
@@ -230,31 +240,29 @@ export class Painter {
     const x = (line[0] + line[2]) / 2, y = (line[1] + line[3]) / 2;
     ctx.fillStyle = theme.ground;
     ctx.beginPath();
-    ctx.arc(x, y, 8, 0, 7);
+    ctx.arc(x, y, 8 * this.zoom, 0, 7);
     ctx.fill();
     ctx.strokeStyle = ctx.fillStyle = colour;
     ctx.lineWidth = 1.6;
     ctx.stroke();
-    ctx.font = `bold 10px ${FONT}`;
+    ctx.font = this.font(0.85, "bold");
     ctx.textAlign = "center";
     ctx.textBaseline = "middle";
     ctx.fillText({ down: "✕", testing: "?", out: "!" }[name] || "✕", x, y + 0.5);
-    if (all > 1) ctx.fillText(`${count} of ${all}`, x, y + 15);
+    if (all > 1) ctx.fillText(`${count} of ${all}`, x, y + 16 * this.zoom);
   }
 
   /* --- switches and nodes --- */
 
-  /* Of a switch or node: what leaves it, as a share of the busiest. */
+  /* The load of a switch: of its outputs, the busiest. */
   loadOfSwitch(s) {
-    const load = this.loadOf(this.model.waysOut[s]);
-    return { share: load.share, colour: load.sum > 0
-      ? scaled(this.theme.scale, 0.12 + 0.88 * load.share) : this.theme.idle };
+    const most = this.model.waysOut[s].reduce((a, way) => Math.max(a, this.rateOf(way)), 0);
+    return most > 0 ? loadColour(this.theme, this.shareOf(most)) : this.theme.idle;
   }
 
   loadOfNode(n) {
     const rate = Math.max(this.sent[n], this.delivered[n]) / this.model.nodeCountOf([n]);
-    const share = shareOf(rate, this.most);
-    return { share, rate, colour: rate > 0 ? scaled(this.theme.scale, 0.12 + 0.88 * share)
+    return { rate, colour: rate > 0 ? loadColour(this.theme, shareOf(rate, this.model.linkRate))
       : this.model.processes[n] ? this.theme.edge : this.theme.idle };
   }
 
@@ -284,20 +292,20 @@ export class Painter {
     this.box(item, 4);
     ctx.fillStyle = theme.body;
     ctx.fill();
-    const { colour } = this.loadOfSwitch(s);
-    ctx.fillStyle = colour;
-    ctx.fillRect(item.x - item.w / 2 + 3, item.y + item.h / 2 - 6, item.w - 6, 3);
+    ctx.fillStyle = this.loadOfSwitch(s);
+    ctx.fillRect(item.x - item.w / 2 + 3, item.y + item.h / 2 - 3 - 3 * this.zoom, item.w - 6,
+      3 * this.zoom);
     this.box(item, 4);
     this.outline(item);
     ctx.textAlign = "center";
     ctx.textBaseline = "middle";
     ctx.fillStyle = combines ? theme.combine : theme.faint;
-    ctx.font = `${combines ? "bold 13px" : "10px"} ${FONT}`;
+    ctx.font = combines ? this.font(0.95, "bold") : this.font(0.85);
     const number = this.model.switchNumber(s), name = this.model.shape.names?.[s];
-    ctx.fillText(combines ? "Σ" : item.w > 22 && number >= 0 ? String(number) : "", item.x,
-      item.y - 2);
+    const text = combines ? "Σ" : number >= 0 ? String(number) : "";
+    if (ctx.measureText(text).width <= item.w - 2) ctx.fillText(text, item.x, item.y - 2);
     if (name && name !== `switch ${number}`)
-      this.label([name], item.x, item.y - item.h / 2 - 7, item.room - 4);
+      this.label([name], item.x, item.y - item.h / 2 - 8 * this.zoom, item.room - 4);
   }
 
   /* Light around a box: a shadow would be ten times the work. */
@@ -324,16 +332,17 @@ export class Painter {
     this.outline(item);
     if (model.waits[n] && this.waitsLong(n)) this.ring(item, theme.wait, [3, 2.5]);
     if (this.still?.has(model.nodeNumber(n))) this.ring(item, theme.down, []);
-    const every = item.w > 15 ? 1 : Math.max(Math.ceil(26 / this.layout.unit), 1);
-    if (n % every) return;
     ctx.fillStyle = theme.faint;
-    ctx.font = `10px ${FONT}`;
+    ctx.font = this.font(0.85);
+    const widest = ctx.measureText(String(model.nodeCount - 1)).width + 6;
+    const every = Math.max(Math.ceil(widest / this.layout.unit), 1);
+    if (n % every) return;
     ctx.textAlign = "center";
     ctx.textBaseline = "top";
     const number = model.nodeNumber(n), name = model.shape.names?.[model.switches.length + n];
     if (number >= 0) ctx.fillText(String(number), item.x, item.y + item.w / 2 + 5);
     if (name && name !== `node ${number}`)
-      this.label([name], item.x, item.y + item.w / 2 + 24, this.layout.unit * every - 4);
+      this.label([name], item.x, item.y + item.w / 2 + 24 * this.zoom, this.layout.unit * every - 4);
   }
 
   /* Long enough for a person to see. */
@@ -355,7 +364,7 @@ export class Painter {
   /* A cell for each of many, in the colour of its load, as large as there is room for. */
   cells(parts, x, y, w, h, colourOf) {
     const { ctx } = this;
-    let size = Math.min(Math.sqrt((w * h) / parts.length), CELL_PX), across;
+    let size = Math.min(Math.sqrt((w * h) / parts.length), CELL_PX * this.zoom), across;
     do {
       across = Math.max(Math.floor(w / size), 1);
       size *= 0.97;
@@ -377,9 +386,9 @@ export class Painter {
     ctx.fill();
     this.outline(item);
     this.cells(item.switches, item.x - item.w / 2 + 4, item.y - item.h / 2 + 3, item.w - 8,
-      item.h - 6, (s) => (this.combined[s] > 0 ? theme.combine : this.loadOfSwitch(s).colour));
+      item.h - 6, (s) => (this.combined[s] > 0 ? theme.combine : this.loadOfSwitch(s)));
     this.label([`${this.model.switchCount(item.switches)} switches`,
-      `${item.switches.length}`], item.x, item.y - item.h / 2 - 7, item.w + 40);
+      `${item.switches.length}`], item.x, item.y - item.h / 2 - 8 * this.zoom, item.w + 40);
   }
 
   drawBox(item) {
@@ -389,23 +398,24 @@ export class Painter {
     ctx.fillStyle = theme.body;
     ctx.fill();
     this.outline(item);
-    const head = Math.min(h * 0.3, 90), rim = Math.min(5, w / 5);
+    const head = Math.min(h * 0.3, 90 * this.zoom), rim = Math.min(5, w / 5);
+    const foot = 34 * this.zoom;
     this.cells(item.switches, x + rim, y + 6, w - 2 * rim, head - 10,
-      (s) => (this.combined[s] > 0 ? theme.combine : this.loadOfSwitch(s).colour));
-    this.cells(item.nodes, x + rim, y + head, w - 2 * rim, h - head - 34,
+      (s) => (this.combined[s] > 0 ? theme.combine : this.loadOfSwitch(s)));
+    this.cells(item.nodes, x + rim, y + head, w - 2 * rim, h - head - foot,
       (n) => this.loadOfNode(n).colour);
     const { model } = this, numbers = item.nodes.map((n) => model.nodeNumber(n));
     const [low, high] = [Math.min(...numbers), Math.max(...numbers)];
     const count = model.nodeCountOf(item.nodes);
-    this.label([`${count} nodes`, `${count}`], item.x, y + h - 24, w - 4);
+    this.label([`${count} nodes`, `${count}`], item.x, y + h - 24 * this.zoom, w - 4);
     if (low >= 0 && high - low + 1 === numbers.length)
-      this.label([`${low}–${high}`, `${low}–`], item.x, y + h - 11, w - 4);
+      this.label([`${low}–${high}`, `${low}–`], item.x, y + h - 10 * this.zoom, w - 4);
   }
 
   /* The first of the texts that there is room for. */
   label(texts, x, y, room) {
     const { ctx } = this;
-    ctx.font = `10px ${FONT}`;
+    ctx.font = this.font(0.85);
     ctx.fillStyle = this.theme.faint;
     ctx.textAlign = "center";
     ctx.textBaseline = "middle";

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * panel.js - what is told in words and numbers beside the picture. All text goes into the page as
- * text: names in it may be those of a stranger's file.
+ * panel.js - the words and numbers beside the picture. All text is added to the page as text, never
+ * as HTML: names may come from a recording that somebody else has made.
  */
+import { listText } from "./caption.js";
+import { KINDS, bytesText, counted, short, timeText } from "./words.js";
 
 /** An element: attributes, handlers (functions), and children: text or elements. */
 export function el(tag, attributes = {}, ...children) {
@@ -17,28 +19,6 @@ export function el(tag, attributes = {}, ...children) {
 }
 
 export const RANGES = 32; /* of nodes that a fault names, at most */
-const UNITS = [[1e9, "G"], [1e6, "M"], [1e3, "k"]];
-
-/** A number for people: 12.3 k. */
-export function short(number) {
-  for (const [size, unit] of UNITS)
-    if (Math.abs(number) >= size) return `${(number / size).toPrecision(3)} ${unit}`;
-  return Math.abs(number) >= 10 || Number.isInteger(number) ? number.toFixed(0)
-    : number.toPrecision(2);
-}
-
-export function bytesText(bytes) {
-  for (const [size, unit] of [[1 << 30, "GiB"], [1 << 20, "MiB"], [1 << 10, "KiB"]])
-    if (bytes >= size) return `${+(bytes / size).toPrecision(3)} ${unit}`;
-  return `${bytes} B`;
-}
-
-export function timeText(seconds) {
-  if (seconds >= 0.9995) return `${seconds.toPrecision(3)} s`; /* what is rounded to 1.00 */
-  if (seconds >= 0.9995e-3) return `${(seconds * 1e3).toPrecision(3)} ms`;
-  if (seconds >= 0.9995e-6) return `${(seconds * 1e6).toPrecision(3)} µs`;
-  return `${(seconds * 1e9).toPrecision(3)} ns`;
-}
 
 /** Numbers as ranges: [[0, 3], [7, 7]]. */
 export function rangesOf(numbers) {
@@ -67,7 +47,7 @@ function svg(tag, attributes, ...children) {
   return ret;
 }
 
-/** Lines over time: @series: [{points: [[at, value], …], name, kind}]. */
+/** Lines over time: @series: [{points: [[at, value], …], kind}]; values are in @unit. */
 export function chart(series, unit, label) {
   const width = 300, height = 84, foot = 14;
   const points = series.flatMap((one) => one.points);
@@ -89,11 +69,11 @@ export function chart(series, unit, label) {
 
 /* --- what is selected --------------------------------------------------------------- */
 
-/* Rows of a table of counters: name, so far, a second. */
+/* Rows of a table of counters: name, in total, a second. */
 function counters(rows) {
   return el("table", { class: "counters" },
     el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "counter"),
-      el("th", { scope: "col" }, "so far"), el("th", { scope: "col" }, "a second"))),
+      el("th", { scope: "col" }, "in total"), el("th", { scope: "col" }, "per second"))),
     el("tbody", {}, ...rows.map(([name, total, rate, kind]) =>
       el("tr", { class: kind && rate > 0 ? kind : "" }, el("th", { scope: "row" }, name),
         el("td", {}, total === null ? "" : total.toLocaleString("en")),
@@ -105,20 +85,28 @@ const sumOf = (values, parts) => parts.reduce((sum, part) => sum + values[part],
 function wayRows(model, name, ways) {
   const { segments, segmentsRate, stalls, stallsRate, queue, errors, errorsRate } = model.ways;
   const rows = [[`segments ${name}`, sumOf(segments, ways), sumOf(segmentsRate, ways)],
-    [`waits for credit ${name}`, sumOf(stalls, ways), sumOf(stallsRate, ways), "stalled"],
-    [`queue ${name}`, sumOf(queue, ways), null]];
+    [`waits for a credit ${name}`, sumOf(stalls, ways), sumOf(stallsRate, ways), "stalled"],
+    [`${model.shape.queue || "segments"} queued ${name}`, sumOf(queue, ways), null]];
   if (sumOf(errors, ways)) rows.push([`errors ${name}`, sumOf(errors, ways),
     sumOf(errorsRate, ways), "wrong"]);
   return rows;
 }
 
-function history(model, ways) {
+/* A chart of two rates, and what its lines are. @what: "segments", or "segment hops". */
+function history(model, what, segments, stalls) {
   return el("div", {},
-    chart([{ points: model.seriesOfWays("segments", ways), kind: "segments" },
-      { points: model.seriesOfWays("stalls", ways), kind: "stalls" }], "/s",
-    "segments, and waits for credit, a second"),
-    el("p", { class: "keyline" }, el("span", { class: "key segments" }, "segments"), " ",
-      el("span", { class: "key stalls" }, "waits for credit")));
+    chart([{ points: segments, kind: "segments" }, { points: stalls, kind: "stalls" }],
+      "per second", `${what}, and waits for a credit, per second`),
+    el("p", { class: "keyline" }, el("span", { class: "key segments" }, what), " ",
+      el("span", { class: "key stalls" }, "waits for a credit")));
+}
+
+/* The load of one direction; of several links, the mean. */
+function loadFact(model, name, ways) {
+  const links = ways.reduce((sum, way) => sum + model.cables[way >> 1].count, 0);
+  const share = sumOf(model.ways.segmentsRate, ways) / links / model.capacity;
+  return `${name}: ${Math.min(Math.round(100 * share), 100)} % of what ` +
+    `${links === 1 ? "the link carries" : "the links carry"}`;
 }
 
 function edgePart(model, edge) {
@@ -129,23 +117,25 @@ function edgePart(model, edge) {
   const all = edge.cables.reduce((sum, c) => sum + model.cables[c].count, 0);
   const many = all > edge.cables.length; /* of some only the sum is known */
   return {
-    title: one ? model.cableName(first) : `${all} cables`,
-    facts: [text === null ? null : one ? `link=${text}` : `first: link=${text}`,
-      many ? `${sumOf(model.wrong, edge.cables)} of ${all} links not up`
-        : one ? `state: ${states[0]}` : `${up} up, ${states.length - up} not`,
-      outs ? `out of use ${outs} time${outs === 1 ? "" : "s"}` : null],
+    title: one ? model.cableName(first) : `${all} links`,
+    facts: [text === null ? null : one ? `link=${text}` : `the first one is link=${text}`,
+      many ? `${sumOf(model.wrong, edge.cables)} of ${all} links are not up`
+        : one ? `state: ${states[0]}` : `${up} are up, ${states.length - up} are not`,
+      ...(model.capacity ? [loadFact(model, "up", edge.up), loadFact(model, "down", edge.down)]
+        : []),
+      outs ? `taken out of use ${counted(outs, "time")} so far` : null],
     rows: [...wayRows(model, "up", edge.up), ...wayRows(model, "down", edge.down)],
     ways: [...edge.up, ...edge.down],
   };
 }
 
-/* Where it is part of a large network: what a second click does. */
+/* Of a part of a large network: what a second click does. */
 function blockFact(model, item) {
   const block = model.blockOf(item), [s] = item.switches;
   if (block < 0) return null;
-  if (model.closed.has(block)) return "Enter or a second click opens it";
+  if (model.closed.has(block)) return "a second click, or Enter, opens it";
   return model.open.has(block) && model.switches[s]?.level === model.tops.get(block)
-    ? "Enter or a second click closes what it is in" : null;
+    ? "a second click, or Enter, closes its block" : null;
 }
 
 function switchPart(model, item) {
@@ -157,15 +147,15 @@ function switchPart(model, item) {
     facts: [item.kind === "box" ? null : `level ${at.level}`,
       at.high >= at.low && item.kind !== "box" && !model.folded
         ? `above nodes ${at.low}–${at.high}` : null,
-      model.shape.combines === "switches" ? "combines collectives" : null,
+      model.shape.combines === "switches" ? "has combine units for collectives" : null,
       one && model.shape.hosts?.[model.shape.host_of[switches[0]]]
         ? `on host ${model.shape.hosts[model.shape.host_of[switches[0]]]}` : null,
       item.kind === "box" ? null : blockFact(model, item)],
-    rows: [...wayRows(model, "out", ways),
+    rows: [...wayRows(model, "sent", ways),
       ["contributions combined", sumOf(sw.contributions, switches),
         sumOf(sw.contributionsRate, switches), "combined"],
       ["results sent", sumOf(sw.results, switches), sumOf(sw.resultsRate, switches)],
-      ["multicasts", sumOf(sw.multicasts, switches), sumOf(sw.multicastsRate, switches)],
+      ["multicasts copied", sumOf(sw.multicasts, switches), sumOf(sw.multicastsRate, switches)],
       ["partial results now", sumOf(sw.states, switches), null]],
     ways,
   };
@@ -175,8 +165,8 @@ function waitText(model, wait) {
   if (!wait) return null;
   const whom = wait.other >= 0 ? ` with ${model.numbered.nodeName(wait.other)}` : "";
   const group = wait.group >= 0 ? ` in group ${wait.group}` : "";
-  return `waits for ${wait.kind}${whom}${group}, ${bytesText(wait.bytes)}, ` +
-    `for ${timeText(Math.max(model.at - wait.since, 0))}`;
+  return `has waited for ${timeText(Math.max(model.at - wait.since, 0))} in ` +
+    `${KINDS[wait.kind] || wait.kind}${whom}${group}, ${bytesText(wait.bytes)}`;
 }
 
 function nodePart(model, item) {
@@ -186,12 +176,12 @@ function nodePart(model, item) {
   return {
     title: model.nodeName(n),
     facts: [process ? `${process.command}, pid ${process.pid}`
-      : model.nodeNumber(n) < 0 ? null : "no process",
+      : model.nodeNumber(n) < 0 || model.virtual ? null : "no process is attached",
       waitText(model, model.waits[n]), blockFact(model, item)],
     rows: [["segments sent", node.sent[n], node.sentRate[n]],
       ["segments delivered", node.delivered[n], node.deliveredRate[n]],
-      ["posted, not in the fabric", node.posted[n], null],
-      ["not taken by the process", node.untaken[n], null],
+      ["posted, not yet sent", node.posted[n], null],
+      ["delivered, not yet read", node.untaken[n], null],
       ["contributions combined", node.contributions[n], node.contributionsRate[n], "combined"]],
     ways,
   };
@@ -205,55 +195,68 @@ function boxPart(model, item) {
     : numbers.includes(-1) ? null
       : `nodes ${rangesText(ranges, RANGES)}${ranges.length > RANGES ? ", …" : ""}`,
     `${model.switchCount(item.switches)} switches`,
-    "Enter or a second click opens it"];
+    "a second click, or Enter, opens it"];
   part.rows.push(["segments sent by nodes", sumOf(model.node.sent, item.nodes),
     sumOf(model.node.sentRate, item.nodes)]);
   return part;
 }
 
-/* What is told of the whole fabric, while nothing is selected. */
+/* Names of the fabric's totals; those behind the sixth are shown once they are above 0. */
+const TOTALS = { sent: "segments sent", delivered: "segments delivered", hops: "segment hops",
+  credit_stalls: "waits for a credit", contributions: "contributions combined",
+  results: "results sent", multicasts: "multicasts copied", dropped: "segments dropped",
+  sent_again: "segments sent again", damaged: "segments damaged", lost: "segments lost" };
+
+/* The whole fabric: shown while nothing is selected. */
 function fabricPart(model) {
-  const { shape, totals, rates } = model;
-  const names = ["sent", "delivered", "hops", "credit_stalls", "contributions", "results",
-    "multicasts", "dropped", "sent_again", "damaged", "lost"];
+  const { shape, totals, rates } = model, past = (name) =>
+    model.series((slot) => model.past.totals[slot][name] || 0);
   return {
     title: "The fabric",
     facts: [shape.folded ? `${shape.folded.nodes} nodes, ${shape.folded.switches} switches, ` +
-        `${shape.folded.cables} cables` : null,
-      `${shape.folded ? "folded into " : ""}${shape.nodes} nodes, ` +
-        `${shape.switches.length} switches, ${shape.cables.length} cables`,
-      model.capacity ? `a link carries ${short(model.capacity)} segments/s` : null,
+        `${shape.folded.cables} links` : null,
+      `${shape.folded ? "shown as " : ""}${shape.nodes} ${shape.folded ? "groups of " : ""}nodes, ` +
+        `${shape.switches.length} switches, ${shape.cables.length} links`,
+      model.linkRate ? `a link can carry ${short(model.linkRate)} segments/s each way`
+        : "clock raw: links are as fast as this computer can be",
+      model.countsReplies ? "counters of links count replies as segments, too" : null,
+      model.virtual ? "rates are per second of simulated time" : null,
       shape.hosts ? `on ${shape.hosts.length} hosts` : null,
-      model.skipped ? `${model.skipped} snapshots were left out: this browser was slow` : null,
-      "Click a link, a switch or a node"],
-    rows: names.filter((name) => totals[name] || names.indexOf(name) < 6)
-      .map((name) => [name.replaceAll("_", " "), totals[name] || 0, rates[name] || 0,
+      model.skipped ? `${counted(model.skipped, "snapshot")} left out: this browser was too slow`
+        : null,
+      "Click a link, a switch or a node to see its counters"],
+    rows: Object.entries(TOTALS).filter(([name], i) => totals[name] || i < 6)
+      .map(([name, text]) => [text, totals[name] || 0, rates[name] || 0,
         name === "credit_stalls" ? "stalled" : null]),
-    points: [{ points: model.series((slot) => model.past.totals[slot].hops || 0),
-      kind: "segments" },
-    { points: model.series((slot) => model.past.totals[slot].credit_stalls || 0),
-      kind: "stalls" }],
+    past: history(model, "segment hops", past("hops"), past("credit_stalls")),
   };
 }
 
-/** Fill @place with what is known of the part that is selected; null: of the fabric. */
-export function renderSelection(place, model, part) {
-  const told = !part ? fabricPart(model) : part.cables ? edgePart(model, part)
+function describe(model, part) {
+  return !part ? fabricPart(model) : part.cables ? edgePart(model, part)
     : part.kind === "node" ? nodePart(model, part)
       : part.kind === "box" ? boxPart(model, part) : switchPart(model, part);
-  const past = told.points
-    ? el("div", {}, chart(told.points, "/s", "hops, and waits for credit, a second"),
-      el("p", { class: "keyline" }, el("span", { class: "key segments" }, "hops"), " ",
-        el("span", { class: "key stalls" }, "waits for credit")))
-    : history(model, told.ways);
-  place.replaceChildren(el("h2", {}, told.title),
-    el("ul", { class: "facts" }, ...told.facts.filter(Boolean).map((text) => el("li", {}, text))),
-    past, counters(told.rows));
+}
+
+/** Fill @place with the counters of the part that is selected; null: of the fabric. */
+export function renderSelection(place, model, part) {
+  const { title, facts, rows, ways, past } = describe(model, part);
+  place.replaceChildren(el("h2", {}, title),
+    el("ul", { class: "facts" }, ...facts.filter(Boolean).map((text) => el("li", {}, text))),
+    past || history(model, "segments", model.seriesOfWays("segments", ways),
+      model.seriesOfWays("stalls", ways)), counters(rows));
+}
+
+/** Fill @place with a short description of a part, for the pointer. */
+export function renderTip(place, model, part) {
+  const { title, facts, rows } = describe(model, part);
+  const moving = rows.filter(([, , rate]) => rate > 0).map(([name, , rate]) =>
+    `${name}: ${short(rate)}/s`);
+  place.replaceChildren(el("b", {}, title), ...[...facts.filter(Boolean), ...moving]
+    .map((text) => el("div", {}, text)));
 }
 
 /* --- collectives and events --------------------------------------------------------- */
-
-const KINDS = { allreduce: "all-reduce" };
 
 export function renderCollectives(place, model) {
   place.replaceChildren(...model.lastFinished(14).map((one) => el("li",
@@ -263,7 +266,7 @@ export function renderCollectives(place, model) {
       el("span", { class: "took" }, timeText(Math.max(one.ended - one.began, 0))),
       ` · ${one.members} of group ${one.group}`))));
   if (!model.finished.size)
-    place.append(el("li", { class: "none" }, "No collective has been finished yet."));
+    place.append(el("li", { class: "none" }, "No collective has finished yet."));
 }
 
 /** An event, as a line. */
@@ -278,27 +281,27 @@ export function eventText(event) {
       return `link${cable} ${event.state}${event.took_ns ? ` after ${timeText(event.took_ns / 1e9)}`
         : ""}`;
     case "tables":
-      return `new routes in force after ${timeText((event.took_ns || 0) / 1e9)}, ` +
-        `${event.links_out} link${event.links_out === 1 ? "" : "s"} out`;
+      return `new routes after ${timeText((event.took_ns || 0) / 1e9)}: ` +
+        `${counted(event.links_out, "link")} out of use`;
     case "trap":
       return `${event.switches > 1 ? `${event.switches} switches` : `switch ${event.switch}`} ` +
-        `had no way for ${event.packets} packet${event.packets === 1 ? "" : "s"}`;
+        `had no route for ${counted(event.packets, "packet")}`;
     case "unit":
       return `combine unit of switch ${event.switch} ${event.state}`;
     case "lost":
-      return `lost for good: ${event.why}`;
+      return `data lost for good: ${event.why}`;
     case "parted":
-      return `${event.without_route} pairs have no route`;
+      return `${counted(event.without_route, "pair")} of nodes without a route`;
     case "disagreement":
-      return `processes of group ${event.disagreement?.group} do different things: nodes ` +
-        `${event.disagreement?.mine?.node} and ${event.disagreement?.other?.node}`;
+      return `nodes ${event.disagreement?.mine?.node} and ${event.disagreement?.other?.node} call ` +
+        `different collectives in group ${event.disagreement?.group}`;
     case "node_died":
       return `the process at node ${event.node} (${event.command}) died: ${event.how}`;
     case "group":
-      return `group ${event.group} of ${event.members} broken` +
+      return `group ${event.group} of ${event.members} members is broken` +
         (event.why ? `: ${event.why}` : event.by !== undefined ? ` by node ${event.by}` : "");
     case "alone":
-      return `node ${event.node} has no link`;
+      return `node ${event.node} has no link that is up`;
     default:
       return event.event.replaceAll("_", " ") + (event.why ? `: ${event.why}` : "");
   }
@@ -308,8 +311,8 @@ const GRAVE = new Set(["lost", "node_died", "broken", "down", "taken out", "stuc
   "test failed"]);
 
 /*
- * Many hits of one fault are one line, and so are all switches that had no way: until something
- * else happens.
+ * Several hits of one fault are one line, until something else happens. So are all switches that
+ * had no route.
  */
 function gathered(events) {
   const ret = [];
@@ -338,27 +341,27 @@ export function renderEvents(place, model) {
       : event.state === "up" || event.state === "over" ? "well" : "" },
     el("time", {}, `${event.at.toFixed(2)} s`), " ", eventText(event),
     times > 1 ? ` (${times} times)` : null)));
-  if (!last.length) place.append(el("li", { class: "none" }, "Nothing has happened yet."));
+  if (!last.length) place.append(el("li", { class: "none" }, "No event yet."));
 }
 
 /* --- who waits for whom ------------------------------------------------------------- */
 
-/** Lines about who waits for whom: of the event `standstill`, as docs/control.md has it. */
+/** Lines about who waits for whom: from the event `standstill` (docs/control.md). */
 export function standstillLines(status, model) {
   const at = status.standstill || {};
   const lines = (at.collectives || []).map((one) => {
     const missing = (one.missing || []).map(({ node }) => model.nodeName(node));
-    const some = missing.slice(0, 6).join(", ") + (missing.length > 6 ? ", …" : "");
-    return `${one.kind} ${one.number} of group ${one.group}: ${(one.came || []).length} of ` +
-      `${one.members} have come; it waits for ${some || "the network"}`;
+    return `${KINDS[one.kind] || one.kind} ${one.number} of group ${one.group}: ` +
+      `${(one.came || []).length} of ${one.members} members have begun; it waits for ` +
+      `${listText(missing) || "the network"}`;
   });
   for (const link of at.links || [])
     lines.push(`${link.node !== undefined ? `node ${link.node}` : `switch ${link.switch}`} port ` +
-      `${link.port} has not moved for ${timeText(link.for_ns / 1e9)}: it waits for ` +
+      `${link.port} has sent nothing for ${timeText(link.for_ns / 1e9)}: it waits for ` +
       (link.waits_for === "port" ? "nothing" : link.waits_for));
   (status.attached || []).forEach((process) => {
     const op = process.receive || process.send;
-    if (process.stopped) lines.push(`${model.nodeName(process.node)} is stopped`);
+    if (process.stopped) lines.push(`the process at ${model.nodeName(process.node)} is stopped`);
     else if (op && op.for_ns > 1e9)
       lines.push(`${model.nodeName(process.node)}: ${op.kind} ` +
         `${op.node !== undefined ? `with ${model.nodeName(op.node)}` : "from anyone"}, ` +
@@ -367,7 +370,7 @@ export function standstillLines(status, model) {
   return lines;
 }
 
-/** Nodes that others wait for. */
+/** Nodes for which collectives wait. */
 export function missingNodes(status) {
   const ret = new Set();
   for (const one of status.standstill?.collectives || [])

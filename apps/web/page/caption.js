@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * caption.js - one sentence that says what a fabric is doing, and why: from its counters of the
+ * last second, and from who waits for whom while nothing moves.
+ *
+ * Pure functions of the model.
+ */
+import { KINDS, bytesText, counted, short, timeText } from "./words.js";
+
+const RECENT = 10; /* snapshots that a sentence is about: a second of the stream */
+const STALLS_MATTER = 0.02; /* waits for a credit, of the segments that links carry */
+const HOT_SHARE = 0.8; /* of the busiest receiver's rate: such a node is as hot */
+const COOL_SHARE = 0.5; /* of it: the other receivers have less than that on average */
+const HOT_MOST = 4; /* hot spots that are named; more of them are no hot spots */
+const COLLECTIVES_SHARE = 0.3; /* contributions, of the segments that nodes send */
+
+const sum = (values) => values.reduce((all, value) => all + value, 0);
+const withArticle = (word) => `${/^[aeiou]/.test(word) ? "an" : "a"} ${word}`;
+const capital = (text) => text[0].toUpperCase() + text.slice(1);
+
+/** "a, b and c"; of many the first @most. */
+export function listText(names, most = 6) {
+  const shown = names.slice(0, most);
+  if (names.length > most) return `${shown.join(", ")} and ${names.length - most} more`;
+  return shown.length < 2 ? shown.join("") : `${shown.slice(0, -1).join(", ")} and ${shown.at(-1)}`;
+}
+
+/* --- nothing moves -------------------------------------------------------------------- */
+
+/* What a node is called: its rank, if it has one. @model: see Model.numbered. */
+function partyName(model, node) {
+  const rank = model.processes?.[node]?.rank ?? -1;
+  return rank >= 0 ? `rank ${rank}` : model.nodeName(node);
+}
+
+function partiesText(model, nodes) {
+  const names = nodes.map((node) => partyName(model, node));
+  const kind = names[0]?.split(" ")[0];
+  return names.length > 1 && names.every((name) => name.startsWith(`${kind} `))
+    ? `${kind}s ${listText(names.map((name) => name.slice(kind.length + 1)))}` : listText(names);
+}
+
+/** Which nodes each node waits for: of the event "standstill" (docs/control.md). */
+export function waitsOf(status) {
+  const waits = new Map();
+  const add = (node, other) => {
+    if (!waits.has(node)) waits.set(node, new Set());
+    waits.get(node).add(other);
+  };
+  for (const { node, receive, send } of status.attached || [])
+    for (const op of [receive, send]) if (op?.node !== undefined) add(node, op.node);
+  for (const { came, missing } of status.standstill?.collectives || [])
+    for (const node of came || [])
+      for (const other of missing || []) if (other.node !== node) add(node, other.node);
+  return waits;
+}
+
+/** Nodes that wait for each other, each for the next and the last for the first; null: none. */
+export function cycleOf(waits) {
+  const done = new Set();
+  const search = (node, path) => {
+    if (path.includes(node)) return path.slice(path.indexOf(node));
+    if (done.has(node)) return null;
+    done.add(node);
+    for (const other of waits.get(node) || []) {
+      const found = search(other, [...path, node]);
+      if (found) return found;
+    }
+    return null;
+  };
+  for (const node of waits.keys()) {
+    const found = search(node, []);
+    if (found) return found;
+  }
+  return null;
+}
+
+/* Nodes that others wait for and that wait for nobody. */
+function rootsOf(waits) {
+  return [...new Set([...waits.values()].flatMap((others) => [...others]))]
+    .filter((node) => !waits.has(node)).sort((a, b) => a - b);
+}
+
+function standstillText(model) {
+  const status = model.standstill, waits = waitsOf(status), { numbered } = model;
+  const since = `Nothing has moved for ${timeText(status.standstill.for_ns / 1e9)}`;
+  const cycle = cycleOf(waits), roots = rootsOf(waits);
+  const stopped = (status.attached || []).filter((one) => one.stopped).map(({ node }) => node);
+  if (stopped.length)
+    return `${since}: the ${stopped.length === 1 ? "process" : "processes"} at ` +
+      `${partiesText(numbered, stopped)} ${stopped.length === 1 ? "is" : "are"} stopped.`;
+  if (cycle?.length > 1)
+    return `${since}: ${partiesText(numbered, cycle)} wait for each other` +
+      `${cycle.length > 2 ? " in a cycle" : ""}.`;
+  if (roots.length)
+    return `${since}: ${counted(waits.size, "process", "processes")} ` +
+      `${waits.size === 1 ? "waits" : "wait"} for ${partiesText(numbered, roots)}, which ` +
+      `${roots.length === 1 ? "waits" : "wait"} for nobody in the network.`;
+  return `${since}, although something is under way.`;
+}
+
+/* --- something moves ------------------------------------------------------------------ */
+
+/* What the ways have carried of late, summed up by node and by switch. */
+function flows(model) {
+  const segments = model.meanOfWays("segments", RECENT);
+  const stalls = model.meanOfWays("stalls", RECENT);
+  const sent = new Float64Array(model.nodeCount), received = new Float64Array(model.nodeCount);
+  model.cables.forEach(({ toSwitch, far }, c) => {
+    if (toSwitch) return;
+    sent[far] += segments[2 * c];
+    received[far] += segments[2 * c + 1];
+  });
+  const blocked = model.switches.map((_, s) => s)
+    .filter((s) => model.waysOut[s].some((way) => stalls[way] > 0));
+  return { segments, stalls, sent, received, blocked, rate: model.meanOfTotal("sent", RECENT),
+    congested: sum(stalls) > STALLS_MATTER * sum(segments) };
+}
+
+/* Nodes that receive far more than the others do. */
+function hotNodes({ received }) {
+  const most = Math.max(...received, 0);
+  const nodes = [...received.keys()];
+  const hot = nodes.filter((n) => received[n] >= HOT_SHARE * most);
+  const others = nodes.filter((n) => received[n] < HOT_SHARE * most);
+  const cool = sum(others.map((n) => received[n])) / (others.length || 1);
+  return most > 0 && hot.length <= HOT_MOST && others.length > hot.length &&
+    cool < COOL_SHARE * most ? hot : [];
+}
+
+function blockedText(model, blocked) {
+  const all = model.switchCount([...model.switches.keys()]);
+  const count = model.switchCount(blocked);
+  if (!count) return "segments wait for credits at the nodes";
+  return `segments wait for credits in ${count === all ? `all ${all}` : `${count} of ${all}`} ` +
+    "switches";
+}
+
+function hotSpotText(model, flow) {
+  const hot = hotNodes(flow), senders = flow.sent.filter((rate, n) => rate > 0 && !hot.includes(n));
+  if (!flow.congested || !hot.length || senders.length < 2) return null;
+  const one = hot.length === 1, rate = sum(hot.map((n) => flow.received[n])) / hot.length;
+  const limit = model.capacity ? `than ${one ? "its link carries" : "their links carry"}`
+    : `than ${one ? "it takes" : "they take"}`;
+  return `${capital(partiesText(model, hot))} ${one ? "is the hot spot" : "are hot spots"}: ` +
+    `${counted(senders.length, "node")} send more ${limit} (${short(rate)} segments/s` +
+    `), so ${blockedText(model, flow.blocked)}`;
+}
+
+function congestionText(model, flow) {
+  if (!flow.congested) return null;
+  const senders = flow.sent.filter((rate) => rate > 0).length;
+  return `${counted(senders, "node")} send more than the network passes on: ` +
+    blockedText(model, flow.blocked);
+}
+
+/* Collectives that were finished within the last second, or the last snapshots. */
+function collectivesText(model, flow) {
+  const contributions = sum(model.sw.contributionsRate) + sum(model.node.contributionsRate);
+  const [last] = model.lastFinished(1);
+  if (!last || contributions < COLLECTIVES_SHARE * sum(flow.sent)) return null;
+  const combining = [...model.switches.keys()].filter((s) => model.sw.contributionsRate[s] > 0);
+  const where = combining.length
+    ? `, which ${counted(model.switchCount(combining), "switch", "switches")} ` +
+      (combining.length === 1 ? "combines" : "combine") : ", which adapters combine";
+  return `${last.members} processes do collectives${where}: the last one, ` +
+    `${KINDS[last.kind] || last.kind} of ${bytesText(last.bytes)}, took ` +
+    timeText(Math.max(last.ended - last.began, 0));
+}
+
+function trafficText(model, flow) {
+  const senders = [...flow.sent.keys()].filter((n) => flow.sent[n] > 0);
+  if (!sum(flow.segments)) return null;
+  const [busiest] = [...flow.segments.keys()].sort((a, b) => flow.segments[b] - flow.segments[a]);
+  const rate = flow.segments[busiest] / model.cables[busiest >> 1].count;
+  const load = model.capacity
+    ? `${Math.min(Math.round((100 * rate) / model.capacity), 100)} % of what it can`
+    : `${short(rate)}${model.countsReplies ? ", with replies" : ""}`;
+  const hot = hotNodes(flow);
+  const mostly = 2 * sum(hot.map((n) => flow.received[n])) > sum(flow.received);
+  return `${counted(model.nodeCountOf(senders), "node")} send ${short(flow.rate)} segments/s` +
+    `${mostly ? `, most of them to ${partiesText(model, hot)}` : ""}: ` +
+    `the busiest link carries ${load}, and ` +
+    `${flow.blocked.length ? "few segments wait" : "no segment waits"} for a credit`;
+}
+
+function linksText(model) {
+  const out = sum(model.wrong);
+  return out ? `; ${counted(out, "link")} ${out === 1 ? "is" : "are"} out of use, and traffic ` +
+    "takes other routes" : "";
+}
+
+/* --- nothing to carry ----------------------------------------------------------------- */
+
+function idleText(model) {
+  const attached = model.processes.filter(Boolean).length;
+  const waiting = [...model.waits.keys()].filter((n) => model.waits[n]);
+  if (model.virtual) return "No segment is under way";
+  if (!attached) return "The fabric is idle: no process is attached to it";
+  const name = attached === 1 ? "1 process is attached" : `${attached} processes are attached`;
+  if (!waiting.length) return `No segment is under way: ${name}, and none waits for the network`;
+  const [n] = waiting, wait = model.waits[n];
+  const whom = wait.other >= 0 ? ` with ${partyName(model.numbered, wait.other)}` : "";
+  return `No segment is under way: ${name}, and ${waiting.length} of them ` +
+    `${waiting.length === 1 ? "waits" : "wait"}, for example ${partyName(model, n)} in ` +
+    `${withArticle(KINDS[wait.kind] || wait.kind)}${whom}`;
+}
+
+/** What the fabric is doing, and why. */
+export function captionOf(model) {
+  if (model.standstill) return standstillText(model);
+  const flow = flows(model);
+  return `${hotSpotText(model, flow) || congestionText(model, flow) ||
+    collectivesText(model, flow) || trafficText(model, flow) || idleText(model)}` +
+    `${linksText(model)}.`;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * words.js - numbers, times and names as text.
+ */
+
+/* Kinds that people write otherwise. */
+export const KINDS = { allreduce: "all-reduce" };
+
+const UNITS = [[1e9, "G"], [1e6, "M"], [1e3, "k"]];
+
+/** A number for people: 12.3 k. */
+export function short(number) {
+  const size = UNITS.find(([least]) => Math.abs(number) >= 0.9995 * least);
+  if (size) return `${(number / size[0]).toPrecision(3)} ${size[1]}`;
+  return Math.abs(number) >= 10 || Number.isInteger(number) ? number.toFixed(0)
+    : number.toPrecision(2);
+}
+
+export function bytesText(bytes) {
+  for (const [size, unit] of [[1 << 30, "GiB"], [1 << 20, "MiB"], [1 << 10, "KiB"]])
+    if (bytes >= size) return `${+(bytes / size).toPrecision(3)} ${unit}`;
+  return `${bytes} B`;
+}
+
+export function timeText(seconds) {
+  if (seconds >= 0.9995) return `${seconds.toPrecision(3)} s`; /* what is rounded to 1.00 */
+  if (seconds >= 0.9995e-3) return `${(seconds * 1e3).toPrecision(3)} ms`;
+  if (seconds >= 0.9995e-6) return `${(seconds * 1e6).toPrecision(3)} µs`;
+  return `${(seconds * 1e9).toPrecision(3)} ns`;
+}
+
+/** "1 node", "3 nodes"; @many: the plural, if it is not formed by an s. */
+export function counted(count, one, many = `${one}s`) {
+  return `${Number(count).toLocaleString("en")} ${count === 1 ? one : many}`;
+}

@@ -258,10 +258,18 @@ static bool read_launch(struct options *options, const char *value, const char *
 
 static bool read_web(struct options *options, const char *value, const char **right)
 {
+    const char *comma = value ? strchr(value, ',') : NULL;
+    size_t digits = comma ? (size_t)(comma - value) : 0;
+    char text[8] = "";
     uint64_t port = 0;
 
-    *right = "a number from 1 to 65535";
-    if (value && !options_count(value, 1, UINT16_MAX, &port))
+    *right = "a port from 1 to 65535, wait, or PORT,wait";
+    options->web_waits = value && strcmp(comma ? comma + 1 : value, "wait") == 0;
+    if ((comma && !options->web_waits) || digits >= sizeof text)
+        return false;
+    if (comma)
+        value = memcpy(text, value, digits);
+    if (value && (comma || !options->web_waits) && !options_count(value, 1, UINT16_MAX, &port))
         return false;
     options->web_port = (uint16_t)port;
     return options->web = true;
@@ -330,9 +338,8 @@ static const struct option_row rows[] = {
     {"timeline-limit", "SIZE",
      "stop writing the timeline when the file has this size (default 256MiB)", OPTIONS_EVENTS,
      read_timeline_limit},
-    {"web", "[=PORT]",
-     "serve a page that shows it to your browser (docs/web.md); print its address", OPTIONS_WEB,
-     read_web},
+    {"web", "[=PORT|wait]", "serve a page that shows it (docs/web.md); wait: run once it is open",
+     OPTIONS_WEB, read_web},
     {"json", NULL, "print JSON", OPTIONS_JSON, read_json},
     {"foreground", NULL, "stay in the foreground until the fabric is shut down", OPTIONS_FOREGROUND,
      read_foreground},

@@ -94,6 +94,7 @@ struct options {
     unsigned shared_count;
     uint16_t web_port; /* of the page; 0: any that is free */
     bool web;          /* there is a page */
+    bool web_waits;    /* the command starts once a browser has opened it */
     bool keep_going;
     bool json;
     bool foreground;

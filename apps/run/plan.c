@@ -195,6 +195,7 @@ int plan_make(struct plan *ret, const struct options *options, const struct fabr
         status = files_open(ret, options);
     if (!status && options->web)
         status = page_open(&ret->web, options->web_port);
+    ret->web_waits = options->web_waits;
     if (status)
         plan_release(ret);
     return status;

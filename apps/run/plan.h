@@ -16,6 +16,7 @@ struct plan {
     struct fault_schedule schedule; /* of --faults */
     struct host_plan host;
     struct hosts_plan hosts; /* of --cluster */
+    bool web_waits;          /* --web=wait */
     struct web web;          /* of --web: its socket is there, and its process is not yet */
     struct output report, events, record, timeline, capture;
     bool begun; /* the fabric is there, and writes: files that were made stay */

@@ -286,7 +286,7 @@ static void on_interrupt(struct run *run, const struct signalfd_siginfo *info)
     run->interrupted = run->interrupted ? run->interrupted : signal;
     begin_ending(run);
     /* What a terminal sends reaches the whole foreground group: the command has it already. */
-    if (info->ssi_code != SI_KERNEL && !run->command_done)
+    if (info->ssi_code != SI_KERNEL && !run->command_done && run->command > 0)
         kill(run->command, signal);
 }
 
@@ -405,19 +405,36 @@ static bool step(struct run *run, int64_t *timeout_ms)
     return run->phase == LAST && emu_now_ms() - run->phase_ms > GIVE_UP_MS;
 }
 
+/* Sleeps until something happens, or @page_fd has input. poll() ignores descriptors of -1. */
+static void wait_events(struct run *run, int page_fd, int64_t timeout_ms)
+{
+    struct pollfd fds[3] = {{run->signal_fd, POLLIN, 0},
+                            {run->host.conn.fd, POLLIN, 0},
+                            {page_fd, POLLIN, 0}};
+
+    poll(fds, 3, (int)timeout_ms);
+    if (fds[1].revents)
+        read_events(run);
+    read_signals(run);
+    reap_all(run);
+}
+
 static void supervise(struct run *run)
 {
     int64_t timeout_ms;
 
     reap_all(run);
-    while (!step(run, &timeout_ms)) {
-        struct pollfd fds[2] = {{run->signal_fd, POLLIN, 0}, {run->host.conn.fd, POLLIN, 0}};
-        poll(fds, 2, (int)timeout_ms); /* a closed connection is fd -1: ignored */
-        if (fds[1].revents)
-            read_events(run);
-        read_signals(run);
-        reap_all(run);
-    }
+    while (!step(run, &timeout_ms))
+        wait_events(run, -1, timeout_ms);
+}
+
+/* --web=wait: until a browser has opened the page, or there is no page, or the run is to end. */
+static void await_browser(struct run *run)
+{
+    say("the command starts once a browser has opened the page");
+    while (run->phase == RUNNING && run->web->pid > 0 && !web_opened(run->web))
+        wait_events(run, run->web->go_fd, -1);
+    run->start_ms = emu_now_ms();
 }
 
 /* --- the end ------------------------------------------------------------------------ */
@@ -450,8 +467,8 @@ static void settle_deaths(struct run *run, struct json_object *died)
         say_death(emu_json_at(died, i), "");
 }
 
-/* Returns the exit status: a report that was asked for and is not there is a failure. */
-static int finish_report(struct run *run, int status)
+/* Adds what the fabric does not know: the command, and how it ended. */
+static void complete_report(struct run *run, int status)
 {
     struct json_object *report = run->host.report;
     struct json_object *command = json_object_new_array();
@@ -465,6 +482,13 @@ static int finish_report(struct run *run, int status)
     json_object_object_add(report, "command", command);
     json_object_object_add(report, "exit_status", json_object_new_int(status));
     json_object_object_add(report, "wall_s", json_object_new_double_s(wall_s, wall_text));
+}
+
+/* Returns the exit status: a report that was asked for and is not there is a failure. */
+static int finish_report(struct run *run, int status)
+{
+    struct json_object *report = run->host.report;
+
     report_print(stderr, report);
     if (run->report->fd >= 0 && report_write(run->report->fd, run->report->path, report))
         status = status ? status : EXIT_FAILURE;
@@ -480,14 +504,16 @@ static int finish(struct run *run)
 {
     scratch_remove(run->scratch);
     host_stop(&run->host);
-    if (run->host.report)
-        web_last(run->web, run->host.report);
-    web_stop(run->web);
     int status = exit_status(run);
     if (host_unwritten(&run->host))
         status = status ? status : EXIT_FAILURE;
     if (run->host.report) {
         settle_deaths(run, json_object_object_get(run->host.report, "died"));
+        complete_report(run, status);
+        web_last(run->web, run->host.report);
+    }
+    web_stop(run->web);
+    if (run->host.report) {
         status = finish_report(run, status);
     } else {
         say("no report: the fabric did not live to give it");
@@ -575,6 +601,18 @@ static int page_start(struct run *run, const char *name)
     return 0;
 }
 
+/* Not if the run is to end already. */
+static void begin_command(struct run *run, const struct command_signals *signals)
+{
+    if (run->phase == RUNNING)
+        run->command = command_start(run->argv, signals);
+    run->command_done = run->command <= 0;
+    if (run->command < 0) {
+        say("cannot start %s: %s", run->argv[0], strerror((int)-run->command));
+        run->failed = true;
+    }
+}
+
 /* Fabric and command under one roof: from here on there is something to end. */
 static int run_on(struct run *run, const struct fabric_config *config, struct plan *plan,
                   const struct command_signals *signals)
@@ -597,6 +635,8 @@ static int run_on(struct run *run, const struct fabric_config *config, struct pl
     }
     plan->begun = true;
     web_go(run->web);
+    if (plan->web_waits)
+        await_browser(run);
     if (run->runtime_dir) /* the command's own; plan_fabric() */
         setenv("XDG_RUNTIME_DIR", run->runtime_dir, 1);
     scratch_path(run->scratch, sizeof run->scratch, run->host.socket.path, getpid());
@@ -607,12 +647,7 @@ static int run_on(struct run *run, const struct fabric_config *config, struct pl
     if (command_environment(run->argv, plan->host.hosts ? path : run->host.socket.path, mark,
                             run->scratch, error, sizeof error))
         say("%s", error);
-    run->command = command_start(run->argv, signals);
-    if (run->command < 0) {
-        say("cannot start %s: %s", run->argv[0], strerror((int)-run->command));
-        run->command_done = true;
-        run->failed = true;
-    }
+    begin_command(run, signals);
     supervise(run);
     return finish(run);
 }

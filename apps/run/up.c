@@ -275,6 +275,8 @@ int up_main(int argc, char **argv)
         return status;
     if (argc - options.operands > 1 || (argc > options.operands && options.name))
         return options_usage_error("up", "give one name");
+    if (options.web_waits)
+        return options_usage_error("up", "--web=wait is for fabemu run: up starts no command");
     const char *name = options.name ? options.name : DEFAULT_NAME;
     if (argc > options.operands)
         name = argv[options.operands];

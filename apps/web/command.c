@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * command.c - `fabemu web`: the page of a fabric that runs already.
+ * command.c - `fabemu web`: the page of a fabric that runs already, or of a recording.
  */
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "apps/cli/options.h"
 #include "apps/cli/say.h"
 #include "apps/run/host.h"
+#include "apps/run/paths.h"
 #include "apps/run/run.h"
 #include "apps/web/web.h"
 
@@ -30,10 +35,11 @@ static const struct options_own own[] = {
 
 static const struct options_command web_command = {
     .name = "web",
-    .operands = "[NAME]",
-    .about = "Serve the page of the running fabric NAME (default), to this user's browser, until "
-             "the\nfabric ends or this is interrupted. docs/web.md says what it shows, and its "
-             "keys.",
+    .operands = "[NAME|FILE]",
+    .about = "Serve the page of the running fabric NAME (default), or of the recording FILE that "
+             "run,\nup (--record) or traffic (--telemetry) has written, to this user's browser, "
+             "until the\nfabric ends or this is interrupted. docs/web.md says what it shows, and "
+             "its keys.",
 };
 
 static void say_address(const struct web *web)
@@ -41,8 +47,28 @@ static void say_address(const struct web *web)
     char address[WEB_ADDRESS_BYTES];
 
     web_address(web, address);
-    printf("page %s\n", address);
+    printf("page %s%s\n", address, web->recording_fd < 0 ? "" : "#recording");
     fflush(stdout);
+}
+
+/* Is it a fabric that runs, or else a file? Errors: neither, one line in @error. */
+static int open_what(struct web *web, const char *what, char *error, size_t error_bytes)
+{
+    struct stat st;
+    int fd, err = paths_connect(&fd, NULL, what, error, error_bytes);
+
+    if (!err) {
+        close(fd);
+        return 0;
+    }
+    if (stat(what, &st) < 0 && !strchr(what, '/'))
+        return err;
+    web->recording_fd = open(what, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (web->recording_fd < 0)
+        return fail(-errno, error, error_bytes, "cannot read %s: %s", what, strerror(errno));
+    if (fstat(web->recording_fd, &st) < 0 || !S_ISREG(st.st_mode))
+        return fail(-EINVAL, error, error_bytes, "%s is no file", what);
+    return 0;
 }
 
 static int serve(struct web *web, const char *name)
@@ -55,7 +81,8 @@ static int serve(struct web *web, const char *name)
     sigprocmask(SIG_BLOCK, &signals, NULL);
     signal(SIGPIPE, SIG_IGN);
     int signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
-    int err = web_serve(web, name, signal_fd, say_address, error, sizeof error);
+    int err = web_serve(web, web->recording_fd < 0 ? name : NULL, signal_fd, say_address, error,
+                        sizeof error);
     if (err)
         say("%s", error);
     if (signal_fd >= 0)
@@ -76,12 +103,16 @@ int web_main(int argc, char **argv)
     if (status >= 0)
         return status;
     if (argc - options.operands > 1)
-        return options_usage_error("web", "give one name");
-    if (web_open(&web, port, error, sizeof error)) {
+        return options_usage_error("web", "give one name, or one file");
+    const char *what = argc > options.operands ? argv[options.operands] : "default";
+    if (web_open(&web, port, error, sizeof error) || open_what(&web, what, error, sizeof error)) {
         say("%s", error);
-        return EXIT_FAILURE;
+        status = EXIT_FAILURE;
+    } else {
+        status = serve(&web, what);
     }
-    status = serve(&web, argc > options.operands ? argv[options.operands] : "default");
     web_close(&web);
+    if (web.recording_fd >= 0)
+        close(web.recording_fd);
     return status;
 }

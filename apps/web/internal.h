@@ -96,7 +96,7 @@ struct web_answer {
 
 struct web_server {
     struct web *web;
-    const char *name; /* of the fabric */
+    const char *name; /* of the fabric; NULL: there is none, but a recording */
     struct MHD_Daemon *daemon;
     struct web_door door;
     struct emu_list conns; /* the oldest wait first */
@@ -107,6 +107,7 @@ struct web_server {
     size_t held;                 /* WEB_ANSWERS_BYTES at most, but while something comes */
     struct conn watch;           /* its end is the fabric's */
     int64_t ended_ms;            /* since then there is no fabric; 0: there is */
+    bool opened;                 /* a browser has opened the page */
     struct telemetry_text tail;  /* events that end each stream: what has come of the last report */
 };
 
@@ -121,6 +122,9 @@ void web_door_close(struct web_door *door);
 
 /* request.c: are WEB_TOKEN_CHARS characters the token? Takes as long wherever they differ. */
 bool web_same_token(const char *token, const char *given);
+
+/* server.c: a browser has opened the page; the starter of the server may wait for that. */
+void web_page_opened(struct web_server *server);
 
 /* server.c: whether a request is awaited on a connection: then it has WEB_REQUEST_MS. */
 void web_conn_known(struct web_server *server, struct web_conn *conn, bool known);

@@ -6,9 +6,12 @@
  * token are right.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "apps/fault/fault.h"
 #include "apps/run/ask.h"
@@ -214,6 +217,10 @@ static enum MHD_Result open_link(struct web_server *server, struct MHD_Connectio
 {
     char error[512] = "The fabric does not answer.";
 
+    if (!server->name) {
+        json_object_put(ask);
+        return refuse(http, MHD_HTTP_NOT_FOUND, "There is no fabric here, but a recording.\n");
+    }
     if (!is_room(server, kind)) {
         json_object_put(ask);
         return refuse(http, MHD_HTTP_SERVICE_UNAVAILABLE, "Too many pages are open.\n");
@@ -224,6 +231,7 @@ static enum MHD_Result open_link(struct web_server *server, struct MHD_Connectio
         web_link_await(request->link);
         return MHD_YES;
     }
+    web_page_opened(server);
     return answer(http, MHD_HTTP_OK, "text/event-stream; charset=utf-8",
                   MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK_BYTES, web_stream_read,
                                                     request->link, NULL));
@@ -366,6 +374,21 @@ static enum MHD_Result answer_file(struct MHD_Connection *http, const char *path
     return refuse(http, MHD_HTTP_NOT_FOUND, "There is no such thing here.\n");
 }
 
+static enum MHD_Result answer_recording(struct MHD_Connection *http, int recording_fd)
+{
+    int fd = recording_fd < 0 ? -1 : fcntl(recording_fd, F_DUPFD_CLOEXEC, 0);
+    struct MHD_Response *response = NULL;
+    struct stat st;
+
+    if (fd < 0)
+        return refuse(http, MHD_HTTP_NOT_FOUND, "There is no recording here.\n");
+    if (fstat(fd, &st) == 0)
+        response = MHD_create_response_from_fd64((uint64_t)st.st_size, fd);
+    if (!response)
+        close(fd);
+    return answer(http, MHD_HTTP_OK, "application/x-ndjson; charset=utf-8", response);
+}
+
 static enum MHD_Result answer_get(struct web_server *server, struct MHD_Connection *http,
                                   struct request *request, const char *path)
 {
@@ -373,6 +396,8 @@ static enum MHD_Result answer_get(struct web_server *server, struct MHD_Connecti
         return answer_stream(server, http, request);
     if (strcmp(path, "metrics") == 0)
         return ask_metrics(server, http, request);
+    if (strcmp(path, "recording") == 0)
+        return answer_recording(http, server->web->recording_fd);
     if (strcmp(path, "kinds") == 0)
         return answer_kinds(http);
     return answer_file(http, path);

@@ -44,6 +44,13 @@ void web_conn_known(struct web_server *server, struct web_conn *conn, bool known
     emu_list_add(&server->conns, &conn->all);
 }
 
+void web_page_opened(struct web_server *server)
+{
+    if (!server->opened && server->web->last_fd >= 0)
+        send(server->web->last_fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+    server->opened = true;
+}
+
 /* Those who have been waited for longest come first. */
 static void cut_late(struct web_server *server, int64_t now_ms)
 {
@@ -247,7 +254,7 @@ int web_serve(struct web *web, const char *name, int signal_fd,
               void (*ready)(const struct web *web), char *error, size_t error_bytes)
 {
     struct web_server server = {.web = web, .name = name, .watch.fd = -1};
-    int err = watch_open(&server, error, error_bytes);
+    int err = name ? watch_open(&server, error, error_bytes) : 0;
 
     emu_list_init(&server.conns);
     emu_list_init(&server.links);

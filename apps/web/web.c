@@ -166,8 +166,8 @@ int web_start(struct web *web, const char *name, char *error, size_t error_bytes
     pid_t parent = getpid();
     int go[2];
 
-    if (pipe2(go, O_CLOEXEC) < 0)
-        return fail(-errno, error, error_bytes, "no pipe for the page's server: %s",
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, go) < 0)
+        return fail(-errno, error, error_bytes, "no socket for the page's server: %s",
                     strerror(errno));
     fflush(NULL);
     web->pid = fork();
@@ -188,19 +188,29 @@ int web_start(struct web *web, const char *name, char *error, size_t error_bytes
     return 0;
 }
 
-static void hang_up(struct web *web)
+/*
+ * Nothing more comes for the server's process. The socket stays open until that has ended: closing
+ * it while there is unread input, which says that the page is open, would discard the last report.
+ */
+static void hang_up(const struct web *web)
 {
     if (web->go_fd >= 0)
-        close(web->go_fd);
-    web->go_fd = -1;
+        shutdown(web->go_fd, SHUT_WR);
 }
 
 void web_go(struct web *web)
 {
     if (web->go_fd < 0)
         return;
-    if (write(web->go_fd, "", 1) < 0) /* it is gone: then there is no page */
+    if (send(web->go_fd, "", 1, MSG_NOSIGNAL) < 0) /* it has ended: then there is no page */
         say("the page's server has ended");
+}
+
+bool web_opened(struct web *web)
+{
+    char byte;
+
+    return web->go_fd < 0 || recv(web->go_fd, &byte, 1, MSG_DONTWAIT) >= 0 || errno != EAGAIN;
 }
 
 /* All of it, as fast as it is taken. */
@@ -212,7 +222,7 @@ static void tell(int fd, const char *text, size_t bytes)
         struct pollfd room = {fd, POLLOUT, 0};
 
         poll(&room, 1, (int)left_ms);
-        ssize_t put = write(fd, text, bytes);
+        ssize_t put = send(fd, text, bytes, MSG_NOSIGNAL);
         if (put < 0 && errno != EAGAIN && errno != EINTR)
             return; /* it is gone */
         text += put > 0 ? put : 0;
@@ -256,4 +266,7 @@ void web_stop(struct web *web)
         poll(NULL, 0, LOOK_MS);
     }
     web->pid = 0;
+    if (web->go_fd >= 0)
+        close(web->go_fd);
+    web->go_fd = -1;
 }

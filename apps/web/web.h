@@ -23,13 +23,18 @@ struct web {
     int listen_fd; /* -1: it is closed */
     uint16_t port;
     char token[WEB_TOKEN_CHARS + 1];
-    int go_fd;   /* to the server's process: that the fabric is there, its last report; -1: none */
-    int last_fd; /* in that: where the last report comes from; -1: it is there, or will not come */
-    pid_t pid;   /* of that; 0: there is none, or it is reaped */
+    /*
+     * To the server's process, -1: none. It is told there that the fabric runs, and gets the last
+     * report. It says there once that a browser has opened the page.
+     */
+    int go_fd;
+    int last_fd;      /* in that process, the other end of go_fd; -1: no more comes from there */
+    pid_t pid;        /* of that process; 0: there is none, or it is reaped */
+    int recording_fd; /* a recording that is served instead of a fabric; -1: none; the caller's */
 };
 
 /* No server. */
-#define WEB_NONE ((struct web){.listen_fd = -1, .go_fd = -1, .last_fd = -1})
+#define WEB_NONE ((struct web){.listen_fd = -1, .go_fd = -1, .last_fd = -1, .recording_fd = -1})
 
 /** web_there - has this build a server? */
 bool web_there(void);
@@ -58,6 +63,12 @@ int web_start(struct web *web, const char *name, char *error, size_t error_bytes
 void web_go(struct web *web);
 
 /**
+ * web_opened - has a browser opened the page since web_go()? Also true if the server's process has
+ * ended, so that nobody waits for it. Never blocks; poll() @web->go_fd for input to wait.
+ */
+bool web_opened(struct web *web);
+
+/**
  * web_last - the fabric has ended with @report: pages that are open get it before they are told of
  * the end. Waits for the server's process to take it, for half a second at most.
  */
@@ -70,8 +81,9 @@ bool web_ended(struct web *web);
 void web_stop(struct web *web);
 
 /**
- * web_serve - serve fabric @name until it ends, or @signal_fd has something to read. @ready, unless
- * NULL, is called once the fabric is found and browsers are served. What @web listens on is closed
+ * web_serve - serve fabric @name until it ends, or @signal_fd has something to read. @name is NULL
+ * if @web has a recording: that is served until @signal_fd has something to read. @ready, unless
+ * NULL, is called once the fabric is found and browsers are served. The socket of @web is closed
  * when it returns 0. Errors: one line in @error.
  */
 int web_serve(struct web *web, const char *name, int signal_fd,

@@ -110,6 +110,10 @@ _fabemu_subcommand() {
     run,*) _fabemu_words -- ;;
     up,*) ;; # a new name
     fault,*) _fabemu_words "$(_fabemu_running "$1")" "$(_fabemu_kinds "$1")" ;;
+    web,*)
+        _fabemu_words "$(_fabemu_running "$1")"
+        _fabemu_files
+        ;;
     *) ! _fabemu_takes_name "$1" "$2" || _fabemu_words "$(_fabemu_running "$1")" ;;
     esac
 }

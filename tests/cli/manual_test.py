@@ -172,7 +172,7 @@ class BashTest(HelpCase):
         self.up("lab-1")
         self.up("lab-2")
         named = [command for command in self.commands()
-                 if "[NAME]" in self.fabemu(command, "--help").stdout.split("\n")[0]]
+                 if "[NAME" in self.fabemu(command, "--help").stdout.split("\n")[0]]
         self.assertLessEqual({"down", "status", "check", "env", "top", "web", "capture", "up"},
                              set(named))
         self.assertEqual(self.complete("up", "l"), [])  # that is to be a new one

@@ -110,9 +110,11 @@ CanvasRenderingContext2D.prototype.fillText = function (text, ...where) {
 return new Promise((done) => setTimeout(done, 300)).then(() => {
   CanvasRenderingContext2D.prototype.fillText = fillText;
   for (const e of document.querySelectorAll("body *")) {
-    const chart = e.closest("svg"), zoom = chart ? chart.clientWidth / chart.viewBox.baseVal.width : 1;
+    const chart = e.closest("svg");
+    const zoom = chart ? chart.clientWidth / chart.viewBox.baseVal.width : 1;
     if ([...e.childNodes].some((node) => node.nodeType === 3 && node.data.trim()) &&
-      e.checkVisibility()) sizes.set(e.textContent, zoom * parseFloat(getComputedStyle(e).fontSize));
+      e.checkVisibility())
+      sizes.set(e.textContent, zoom * parseFloat(getComputedStyle(e).fontSize));
   }
   return [...sizes];
 });
@@ -337,6 +339,7 @@ class Live(InBrowser):
         self.assertTrue(self.browser.until(RESTS))
         with open(report) as f:
             self.matrix_is_that_of_the_report(json.load(f)["communication"]["messages"])
+        self.summary_is_that_of_the_report(report)
         hops = self.browser.run("return fabemu.model.totals.hops")
         self.replays(record)
         self.browser.click("#live")  # back to what is known of the fabric, which has ended
@@ -344,6 +347,21 @@ class Live(InBrowser):
                          ["ended", hops])
         self.faults_are_not_offered("The fabric has ended.")
         self.well()
+
+    def summary_is_that_of_the_report(self, path):
+        with open(path) as f:
+            report = json.load(f)
+        lines = self.browser.run("return [...document.querySelectorAll('#summary li')]"
+                                 ".map((li) => li.textContent)")
+        for text in (f"exit status {report['exit_status']} after", "64 processes attached",
+                     f"{report['segments']['sent']:,} segments sent, "
+                     f"{report['segments']['hops']:,} segment hops",
+                     f"{report['credit_stalls']:,} waits for a credit, {report['dropped']} segment",
+                     f"all-reduce: {report['collectives']['allreduce']['in_switch']:,} in the "
+                     "network, 0 as messages", "most time in all-reduce of up to",
+                     f"{report['communication']['messages']['messages']:,} messages of "):
+            self.assertTrue(any(text in line for line in lines), (text, lines))
+        self.browser.shot("summary")
 
     def draws_the_network(self):
         drawn = self.browser.run("return fabemu.drawn()")
@@ -696,8 +714,8 @@ class ByHand(InBrowser):
                 self.assertEqual(self.fabemu("down", "u").returncode, 0)
 
     def test_legible_on_a_projector_and_on_a_phone(self):
-        """Each text has 14 pixels or more at a width of 1920; nothing is beside a phone's screen, or
-        over the picture."""
+        """Each text has 14 pixels or more at a width of 1920; nothing is beside a phone's screen,
+        or over the picture."""
         self.up("--topo", "kary:4,3")
         self.browser.size(1920, 1080)
         self.browser.until("return innerWidth === 1920")
@@ -814,8 +832,8 @@ class Played(InBrowser):
         canvas = self.browser.find("#canvas")
         for id_, texts in (("node 1", ("node 1 (rank 3)", "solver, pid 7")),
                            ("edge switch 0|switch 2", ("link=0:1", "segments down: 1.00 k/s"))):
-            at = self.browser.run("const { items, edges } = fabemu.drawn(); return [...items, ...edges]"
-                                  ".find((part) => part.id === arguments[0])", id_)
+            at = self.browser.run("const { items, edges } = fabemu.drawn(); return [...items,"
+                                  " ...edges].find((part) => part.id === arguments[0])", id_)
             x = at.get("x", (at.get("x0", 0) + at.get("x1", 0)) / 2)
             y = at.get("y", (at.get("y0", 0) + at.get("y1", 0)) / 2)
             ActionChains(self.browser.driver).move_to_element_with_offset(
@@ -882,11 +900,12 @@ class Played(InBrowser):
                  "receive with rank 2."),
                 (shape, [*looks(processes=ranks), waits((1, 0), (0, 2), (2, 1), (3, 1))],
                  "Nothing has moved for 6.00 s: ranks 2, 1 and 3 wait for each other in a cycle."),
-                (shape, [*looks(), waits((1, 0), (2, 0))], "Nothing has moved for 6.00 s: 2 processes "
-                 "wait for node 0, which waits for nobody in the network."),
-                (shape, [*looks(), waits(standstill={"for_ns": 6 * 10**9, "collectives": [barrier]})],
-                 "Nothing has moved for 6.00 s: 7 processes wait for node 3, which waits for nobody "
-                 "in the network."),
+                (shape, [*looks(), waits((1, 0), (2, 0))], "Nothing has moved for 6.00 s: 2 "
+                 "processes wait for node 0, which waits for nobody in the network."),
+                (shape, [*looks(), waits(standstill={"for_ns": 6 * 10**9,
+                                                     "collectives": [barrier]})],
+                 "Nothing has moved for 6.00 s: 7 processes wait for node 3, which waits for "
+                 "nobody in the network."),
                 (shape, [*looks(processes=ranks), {**still, "attached": [
                     {"node": 4, "stopped": True}]}],
                  "Nothing has moved for 6.00 s: the process at rank 5 is stopped.")):
@@ -1388,6 +1407,28 @@ class Recorded(InBrowser):
             "of.get(`${c.toSwitch ? 's' : 'n'}${c.far}`)).length")
         self.assertEqual(len(cables) + inside, 3000)
         return drawn["items"]
+
+    def test_a_recording_without_a_fabric(self):
+        """`fabemu web FILE`: the page replays it, and asks no fabric for anything."""
+        record = os.path.join(self.dir, "record")
+        done = self.fabemu("traffic", "--topo", "kary:2,2", "--load", "0.5", "--warmup", "2000",
+                           "--measure", "40000", "--telemetry", record)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        web = self.start("web", record)
+        line = web.stdout.readline().split()
+        self.assertTrue(line[1].endswith("#recording"), line)
+        self.browser.open(line[1])
+        self.browser.until("return !fabemu.feed.live && fabemu.model?.taken > 2")
+        self.assertEqual(self.browser.run("return document.getElementById('live').hidden"), True)
+        self.faults_are_not_offered("This is a recording: nothing can be changed in it.")
+        self.browser.until("return /^4 nodes send/.test("
+                           "document.getElementById('caption').textContent)")
+        self.browser.shot("recording")
+        self.well()
+        with open(record, "w") as f:
+            f.write("{}\n")
+        self.browser.driver.refresh()
+        self.browser.until("return /not begin/.test(document.getElementById('feed').textContent)")
 
     def test_runs_behind_each_other_in_a_recording(self):
         record = os.path.join(self.dir, "record")

@@ -241,6 +241,68 @@ class Answers(WebCase):
         self.fabemu("down", "u")
         self.assertEqual(web.wait(PATIENCE_S), 0)
 
+    def test_web_of_a_recording(self):
+        """A file is served without a fabric, and nothing is asked of one."""
+        record = os.path.join(self.dir, "record")
+        with open(record, "w") as f:
+            f.write('{"event":"telemetry_shape"}\n')
+        web = self.start("web", record)
+        page = page_of(web.stdout.readline())
+        status, headers, body = page.request("recording")
+        self.assertEqual((status, body), (200, b'{"event":"telemetry_shape"}\n'))
+        self.assertEqual(page.request("")[0], 200)
+        for status in page.request("stream")[0], page.ask("faults")[1]:
+            self.assertEqual(status, 404)
+        self.assertEqual(page.request("recording", token="0" * 32)[0], 403)
+        web.terminate()
+        self.assertEqual(web.wait(PATIENCE_S), 0)
+        for wrong, why in ((self.dir, "is no file"), (f"{self.dir}/none", "cannot read"),
+                           ("none", "no fabric")):
+            done = self.fabemu("web", wrong)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(why, done.stderr)
+        self.assertEqual(self.up_page().request("recording")[0], 404)
+
+    def test_run_waits_for_a_browser(self):
+        """The command starts with the first page, not before; Ctrl-C ends the run meanwhile."""
+        begun = os.path.join(self.dir, "begun")
+        run = self.start("run", "--web=wait", "--", "touch", begun)
+        page = page_of(run.stderr.readline())
+        self.assertIn("once a browser", run.stderr.readline())
+        self.assertEqual(page.request("")[0], 200)  # its files alone are no page that is open
+        self.assertEqual(page.ask("status")[1], 200)
+        self.assertFalse(os.path.exists(begun))
+        stream = page.stream()
+        line, report = {}, {}
+        while line.get("event") != "ended":
+            line = stream.next()
+            report = line.get("report", report)
+        self.assertEqual((report["command"], report["exit_status"]), (["touch", begun], 0))
+        self.assertIn("wall_s", report)
+        self.assertEqual(run.wait(PATIENCE_S), 0)
+        self.assertTrue(os.path.exists(begun))
+        os.remove(begun)
+        for end in (signal.SIGINT, signal.SIGTERM):
+            run = self.start("run", "--web=wait", "--", "touch", begun)
+            run.stderr.readline()
+            self.assertIn("once a browser", run.stderr.readline())
+            run.send_signal(end)
+            self.assertEqual(run.wait(PATIENCE_S), 128 + end)
+            self.assertFalse(os.path.exists(begun))
+        self.assertEqual(self.fabemu("up", "--web=wait", "u").returncode, 2)
+        for wrong in ("0", "wait,80", "80,now", ",wait", "99999,wait", "123456789,wait"):
+            done = self.fabemu("run", f"--web={wrong}", "--", "true")
+            self.assertEqual(done.returncode, 2)
+            self.assertIn("a port from 1 to 65535, wait, or PORT,wait", done.stderr)
+
+    def test_run_whose_page_dies_waits_no_more(self):
+        run = self.start("run", "--web=wait", "--", "true")
+        run.stderr.readline()
+        self.assertIn("once a browser", run.stderr.readline())
+        server, = children(run.pid)
+        os.kill(server, signal.SIGKILL)
+        self.assertEqual(run.wait(PATIENCE_S), 0)
+
     def test_walk_of_the_document(self):
         """Each command as it stands; scripts/demo is looked at in page_test.py."""
         if os.path.abspath(self.command) != os.path.abspath(os.path.join(TOP, "build/fabemu")):

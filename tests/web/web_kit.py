@@ -11,7 +11,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from cli_kit import FabemuCase, PATIENCE_S, main, until  # noqa: E402 (and for who imports us)
 from kits.fabric import FakeFabric  # noqa: E402 (the same)
 
-ADDRESS = re.compile(r"page http://127\.0\.0\.1:(\d+)/([0-9a-f]{32})/$", re.M)
+ADDRESS = re.compile(r"page http://127\.0\.0\.1:(\d+)/([0-9a-f]{32})/(#recording)?$", re.M)
 __all__ = ["FabemuCase", "FakeFabric", "PATIENCE_S", "Page", "main", "page_of", "until"]
 
 
@@ -87,4 +87,4 @@ class Stream:
 def page_of(text):
     """The page whose address stands in what fabemu has printed; None: none yet."""
     found = ADDRESS.search(text)
-    return Page(*found.groups()) if found else None
+    return Page(*found.groups()[:2]) if found else None

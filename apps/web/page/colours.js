@@ -3,7 +3,7 @@
  * colours.js - colours of loads and states, for light and dark.
  *
  * The scales are those of viridis (dark) and mako (light), which grow evenly in lightness, so
- * they can be read without telling hues apart. Waits for a credit are vermilion, and dashed as well.
+ * they can be read without telling hues apart. Waits for a credit are vermilion, and dashed too.
  */
 
 import { short } from "./words.js";

@@ -271,7 +271,8 @@ export class Layout {
     }
     for (const item of this.items)
       if (lines.get(item.bundle) * LINE_PX * this.zoom > item.span &&
-        !this.chosen.get(item.bundle) && !this.chosen.get(item.tree.key)) this.bundled.add(item.bundle);
+        !this.chosen.get(item.bundle) && !this.chosen.get(item.tree.key))
+        this.bundled.add(item.bundle);
     return this.bundled.size > before;
   }
 
@@ -378,7 +379,7 @@ export class Layout {
       x1: this.endAt(high, within), y1: high.y + high.h / 2 };
   }
 
-  /* The lines at a bundle are spread in the order of their other ends, so that they do not cross. */
+  /* Lines at a bundle are spread in the order of their other ends, so that they do not cross. */
   endAt(item, share) {
     return item.kind !== "bundle" ? item.x
       : item.x + Math.min(Math.max(share, -1), 1) * (item.w / 2 - 4);

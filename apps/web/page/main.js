@@ -12,6 +12,7 @@ import { Model } from "./model.js";
 import { Painter } from "./paint.js";
 import { RANGES, el, missingNodes, rangesOf, rangesText, renderCollectives, renderEvents,
   renderSelection, renderTip, standstillLines } from "./panel.js";
+import { renderSummary } from "./summary.js";
 import { captionOf } from "./caption.js";
 import { loadColour, ticksOf } from "./colours.js";
 import { short, timeText } from "./words.js";
@@ -50,7 +51,8 @@ class Page {
     this.model = null;
     this.layout = null;
     this.before = null; /* what was shown of the fabric, while a recording is */
-    this.ended = false; /* the fabric has */
+    this.served = location.hash === "#recording"; /* there is no fabric: fabemu web FILE */
+    this.ended = this.served; /* the fabric has */
     this.selected = null; /* id of an item or edge */
     this.turned = null; /* a block that is being opened or closed, in the next shape */
     this.kinds = [];
@@ -63,6 +65,7 @@ class Page {
     this.listen();
     this.setTheme(this.storedTheme());
     this.watchLive();
+    if (this.served) this.replayServed();
     requestAnimationFrame((now) => this.frame(now));
   }
 
@@ -98,6 +101,17 @@ class Page {
 
   onLeftOut() {
     this.flash(`lines are not as fabemu writes them, and are left out: ${this.feed.leftOut}`);
+  }
+
+  /* The recording that the server was given. */
+  async replayServed() {
+    try {
+      const reply = await fetch("recording");
+      if (!reply.ok) throw new Error((await reply.text()).trim());
+      await this.replay(new File([await reply.blob()], "recording"));
+    } catch (error) {
+      this.flash(`the recording cannot be read: ${error.message}`);
+    }
   }
 
   async replay(file) {
@@ -192,9 +206,9 @@ class Page {
     this.layout = layout;
     if (!same) this.selected = null;
     this.painter.setModel(model, layout);
-    this.captionUntil = 0;
+    clearTimeout(this.captionStays);
+    this.captionStays = 0;
     this.renderScale();
-    $("tip").hidden = true;
     $("name").textContent = shape?.name || "fabemu";
     $("what").textContent = !shape ? ""
       : `${shape.topo} · ${shape.profile} · clock ${shape.clock}` +
@@ -227,6 +241,7 @@ class Page {
   /* --- the picture --- */
 
   place() {
+    $("tip").hidden = true; /* what it describes may be elsewhere now */
     this.painter.resize();
     if (this.layout) this.layout.place(this.painter.width, this.painter.height,
       this.painter.text);
@@ -412,18 +427,24 @@ class Page {
 
   /* A sentence stays long enough to be read. */
   renderCaption() {
-    const now = performance.now(), { state } = this.feed;
-    if (now < this.captionUntil && state === this.captionOf) return;
+    const { state } = this.feed;
+    if (this.captionStays && state === this.captionState) return;
     const text = this.captionText();
-    this.captionOf = state;
+    this.captionState = state;
     if ($("caption").textContent === text) return;
     $("caption").textContent = text;
-    this.captionUntil = now + CAPTION_MS;
+    clearTimeout(this.captionStays);
+    this.captionStays = setTimeout(() => {
+      this.captionStays = 0;
+      this.renderCaption();
+    }, CAPTION_MS);
   }
 
   captionText() {
     const { feed, model } = this;
-    if (!model) return feed.why ? `There is no picture yet: ${feed.why}` : "Waiting for the fabric.";
+    if (!model)
+      return this.served ? "Waiting for the recording."
+        : feed.why ? `There is no picture yet: ${feed.why}` : "Waiting for the fabric.";
     if (feed.live && feed.state === "ended")
       return `The fabric has ended, ${timeText(model.at)} after its start.`;
     return model.taken < 2 ? "" : captionOf(model);
@@ -449,6 +470,9 @@ class Page {
     $("pause").setAttribute("aria-pressed", String(feed.paused));
     $("replay").hidden = feed.live && !this.steers;
     ["replayname", "seek", "live"].forEach((id) => { $(id).hidden = feed.live; });
+    $("live").hidden ||= this.served;
+    $("summary").hidden = !feed.live || feed.state !== "ended" || !this.model;
+    if (!$("summary").hidden) renderSummary($("summary"), this.model, this.report);
     this.renderCaption();
     this.renderFaultsAbsence();
     $("who").disabled = Boolean(feed.live && this.model?.virtual);
@@ -467,8 +491,8 @@ class Page {
     const why = !model ? "There is no fabric yet."
       : !feed.live ? "This is a recording: nothing can be changed in it."
         : feed.state === "ended" ? "The fabric has ended."
-          : model.virtual ? "In simulated time faults belong to the run, so that it can be repeated " +
-            "exactly: start it with --faults FILE (fabemu traffic --help)." : "";
+          : model.virtual ? "In simulated time faults belong to the run, so that it can be " +
+            "repeated exactly: start it with --faults FILE (fabemu traffic --help)." : "";
     $("fault").hidden = $("active").hidden = Boolean(why);
     $("faultsaid").hidden = Boolean(why);
     $("faultnot").hidden = !why;

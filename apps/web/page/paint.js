@@ -342,7 +342,8 @@ export class Painter {
     const number = model.nodeNumber(n), name = model.shape.names?.[model.switches.length + n];
     if (number >= 0) ctx.fillText(String(number), item.x, item.y + item.w / 2 + 5);
     if (name && name !== `node ${number}`)
-      this.label([name], item.x, item.y + item.w / 2 + 24 * this.zoom, this.layout.unit * every - 4);
+      this.label([name], item.x, item.y + item.w / 2 + 24 * this.zoom,
+        this.layout.unit * every - 4);
   }
 
   /* Long enough for a person to see. */

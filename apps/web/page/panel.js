@@ -215,7 +215,8 @@ function fabricPart(model) {
     title: "The fabric",
     facts: [shape.folded ? `${shape.folded.nodes} nodes, ${shape.folded.switches} switches, ` +
         `${shape.folded.cables} links` : null,
-      `${shape.folded ? "shown as " : ""}${shape.nodes} ${shape.folded ? "groups of " : ""}nodes, ` +
+      `${shape.folded ? "shown as " : ""}${shape.nodes} ` +
+        `${shape.folded ? "groups of " : ""}nodes, ` +
         `${shape.switches.length} switches, ${shape.cables.length} links`,
       model.linkRate ? `a link can carry ${short(model.linkRate)} segments/s each way`
         : "clock raw: links are as fast as this computer can be",
@@ -293,8 +294,9 @@ export function eventText(event) {
     case "parted":
       return `${counted(event.without_route, "pair")} of nodes without a route`;
     case "disagreement":
-      return `nodes ${event.disagreement?.mine?.node} and ${event.disagreement?.other?.node} call ` +
-        `different collectives in group ${event.disagreement?.group}`;
+      return `nodes ${event.disagreement?.mine?.node} and ` +
+        `${event.disagreement?.other?.node} call different ` +
+        `collectives in group ${event.disagreement?.group}`;
     case "node_died":
       return `the process at node ${event.node} (${event.command}) died: ${event.how}`;
     case "group":

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * summary.js - what a run was, once it has ended: from its report, which is the one that `fabemu
+ * run --report` writes, or from the last counters where there is none (simulated time).
+ *
+ * A report may come from a recording that somebody else has made: all of its numbers are checked
+ * here.
+ */
+import { el } from "./panel.js";
+import { KINDS, bytesText, counted, short, timeText } from "./words.js";
+
+const number = (value) => (Number.isFinite(value) ? value : 0);
+const list = (value) => (Array.isArray(value) ? value : []);
+const fields = (value) => Object.entries(typeof value === "object" && value ? value : {});
+
+function commandText({ command, exit_status: status, wall_s: wall }) {
+  if (!command) return null;
+  const words = list(command).map(String).join(" ");
+  return `${words}: exit status ${number(status)} after ${timeText(number(wall))}`;
+}
+
+function collectiveTexts(report) {
+  return fields(report.collectives).map(([kind, one]) => {
+    const inside = number(one?.in_switch) + number(one?.in_adapter) + number(one?.crossing);
+    const reasons = fields(one?.why).map(([why, count]) => `${why} ${number(count)}`).join(", ");
+    return inside + number(one?.elsewhere) === 0 ? null
+      : `${KINDS[kind] || kind}: ${inside.toLocaleString("en")} in the network, ` +
+        `${number(one.elsewhere).toLocaleString("en")} as messages${reasons && ` (${reasons})`}`;
+  });
+}
+
+/* The kind of call in which processes have spent the most time. */
+function longestText(report) {
+  const [most] = list(report.communication?.collectives)
+    .sort((a, b) => number(b?.time_ns?.sum) - number(a?.time_ns?.sum));
+  if (!number(most?.time_ns?.sum)) return null;
+  const told = number(most.wait_ns?.sum) + number(most.network_ns?.sum);
+  const share = Math.round((100 * number(most.wait_ns?.sum)) / (told || 1));
+  return `most time in ${KINDS[most.kind] || most.kind} of up to ` +
+    `${bytesText(number(most.bytes_most))}: ${counted(number(most.calls), "call")} of ` +
+    `${timeText(number(most.time_ns.mean) / 1e9)}` +
+    (told ? `, ${share} % of it waiting for the last process to begin` : "");
+}
+
+function checkText({ check }) {
+  if (!check) return null;
+  return check.right === true
+    ? "check: no credit, buffer, channel or combine state was lost"
+    : `check: ${counted(number(check.found), "error")} found, see fabemu check`;
+}
+
+function reportTexts(report) {
+  const messages = report.communication?.messages, drops = number(report.dropped);
+  return [commandText(report),
+    `${counted(number(report.processes?.attached), "process", "processes")} attached` +
+      (number(report.processes?.died) ? `, ${number(report.processes.died)} died` : ""),
+    `${number(report.segments?.sent).toLocaleString("en")} segments sent, ` +
+      `${number(report.segments?.hops).toLocaleString("en")} segment hops`,
+    `${number(report.credit_stalls).toLocaleString("en")} waits for a credit, ` +
+      `${counted(drops, "segment")} dropped`,
+    ...collectiveTexts(report), longestText(report),
+    number(messages?.messages) ? `${counted(messages.messages, "message")} of ` +
+      `${bytesText(number(messages.bytes))} between ${counted(number(messages.pairs), "pair")} ` +
+      "of nodes (M shows them)" : null,
+    list(report.faults).length ? `${counted(report.faults.length, "fault")} injected, which hit ` +
+      counted(list(report.faults).reduce((sum, one) => sum + number(one?.hits), 0), "segment")
+      : null,
+    checkText(report)];
+}
+
+function totalTexts({ totals, at, virtual }) {
+  return [`${timeText(at)} of ${virtual ? "simulated " : ""}time`,
+    `${number(totals.sent).toLocaleString("en")} segments sent, ` +
+      `${number(totals.delivered).toLocaleString("en")} delivered, ` +
+      `${number(totals.hops).toLocaleString("en")} segment hops`,
+    `${number(totals.credit_stalls).toLocaleString("en")} waits for a credit, ` +
+      `${counted(number(totals.dropped), "segment")} dropped`,
+    number(totals.contributions) ? `${short(totals.contributions)} contributions combined` : null,
+    virtual ? "latency and throughput are in the output of fabemu traffic" : null];
+}
+
+/** Fill @place. @report: the last one; null: there is none. */
+export function renderSummary(place, model, report) {
+  const texts = report ? reportTexts(report) : totalTexts(model);
+  place.replaceChildren(el("h2", {}, "Summary of the run"), el("ul", { class: "lines" },
+    ...texts.filter(Boolean).map((text) => el("li", {}, text))));
+}

@@ -316,13 +316,20 @@ static uint64_t bound_ps(uint64_t ms)
     return ms == EMU_BOUND_OFF ? EMU_NEVER : ms * UINT64_C(1000000000);
 }
 
+static struct fault_network network_of(const struct daemon *daemon)
+{
+    const struct fabric_config *fabric = daemon->config->fabric;
+
+    return (struct fault_network){.graph = fabric->graph,
+                                  .profile = &fabric->profile,
+                                  .clock = fabric->clock};
+}
+
 static int faults_make(struct daemon *daemon, struct daemon_faults *f)
 {
     const struct fabric_config *fabric = daemon->config->fabric;
     struct manager_config manager = manager_defaults();
-    struct inject_config inject = {.network = {.graph = fabric->graph,
-                                               .profile = &fabric->profile,
-                                               .clock = fabric->clock},
+    struct inject_config inject = {.network = network_of(daemon),
                                    .seed = fabric->seed,
                                    .origin_ps = daemon->began_ps,
                                    .look_ps = WATCH_PS,
@@ -539,6 +546,53 @@ void daemon_fault_clear(struct daemon *daemon, struct client *client, struct jso
     }
     faults_step(daemon);
     daemon_send(daemon, client, conn_ok());
+}
+
+/*
+ * A fault of one kind at a place, with the reason if it cannot be injected, and else with what to
+ * know of it. NULL: this kind takes no such place; @text says why.
+ */
+static struct json_object *kind_at(const struct fault_network *network, enum fault_kind kind,
+                                   const char *where, const char *lasts, char *text, size_t bytes)
+{
+    char example[FAULT_TEXT_BYTES];
+    struct json_object *one;
+    struct fault fault;
+
+    if (!fault_example(kind, where, lasts, example, sizeof example) ||
+        fault_parse(&fault, example, text, bytes))
+        return NULL;
+    one = json_add_text(json_object_new_object(), "name", fault_name(kind));
+    json_add_text(one, "about", fault_about(kind));
+    json_add_text(one, "text", example);
+    bool refused = fault_check(&fault, network, text, bytes) != 0;
+    if (*text)
+        json_add_text(one, refused ? "why" : "note", text);
+    return one;
+}
+
+void daemon_fault_kinds(struct daemon *daemon, struct client *client, struct json_object *request)
+{
+    const struct fault_network network = network_of(daemon);
+    const char *where = emu_json_text(request, "where", "");
+    const char *lasts = emu_json_text(request, "for", "");
+    char text[FAULT_ERROR_BYTES] = "this place is too long";
+    struct json_object *kinds = json_object_new_array(), *reply;
+
+    for (int kind = 0; kind < FAULT_KINDS; kind++) {
+        struct json_object *one =
+            kind_at(&network, (enum fault_kind)kind, where, lasts, text, sizeof text);
+        if (one)
+            json_object_array_add(kinds, one);
+    }
+    if (!json_object_array_length(kinds)) { /* text: what is wrong with the last one */
+        json_object_put(kinds);
+        daemon_reply_error(daemon, client, -EINVAL, text);
+        return;
+    }
+    reply = conn_ok();
+    json_object_object_add(reply, "kinds", kinds);
+    daemon_send(daemon, client, reply);
 }
 
 void daemon_fault_list(struct daemon *daemon, struct client *client, struct json_object *request)

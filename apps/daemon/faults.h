@@ -46,6 +46,7 @@ void daemon_faults_report(struct daemon *daemon, struct json_object *report);
 /* Requests. */
 void daemon_fault(struct daemon *daemon, struct client *client, struct json_object *request);
 void daemon_fault_clear(struct daemon *daemon, struct client *client, struct json_object *request);
+void daemon_fault_kinds(struct daemon *daemon, struct client *client, struct json_object *request);
 void daemon_fault_list(struct daemon *daemon, struct client *client, struct json_object *request);
 
 #endif

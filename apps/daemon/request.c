@@ -333,6 +333,7 @@ static const struct request {
     {"capture_stop", daemon_capture_stop, AT_ONCE},
     {"fault", daemon_fault, AT_ONCE},
     {"fault_clear", daemon_fault_clear, AT_ONCE},
+    {"fault_kinds", daemon_fault_kinds, AT_ONCE},
     {"faults", daemon_fault_list, HOSTS_ANSWER},
 };
 /* clang-format on */

@@ -169,6 +169,15 @@ bool fault_has_rule(enum fault_kind kind);
 bool fault_at_once(enum fault_kind kind);
 
 /**
+ * fault_example - the text of a fault to begin with: of @kind at @where ("link=3:5"), with usual
+ * values for what the kind needs. Whether the kind takes such a place fault_parse() says.
+ * @lasts: for how long ("3s"), unless the fault is a moment; "": until it is cleared.
+ * Returns false: it does not fit into @text.
+ */
+bool fault_example(enum fault_kind kind, const char *where, const char *lasts, char *text,
+                   size_t text_bytes);
+
+/**
  * fault_parse - read one fault. @ret: written only on success; its bytes depend on what the text
  * means alone.
  * @error: one line for the user, what is wrong and what would be right.

@@ -2,6 +2,7 @@
 /*
  * kinds.c - what kinds of fault there are, and which keys each one takes.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "apps/fault/internal.h"
@@ -27,31 +28,37 @@ static const struct fault_kind_row kinds[] = {
     [FAULT_LINK_DOWN] = {"link-down", "nothing passes the cable", FAULT_OF_LINKS,
                          .keys = WHEN | LINKS},
     [FAULT_LINK_FLAP] = {"link-flap", "the cable is down and up in turn", FAULT_OF_LINKS,
+                         .example = "down=50ms up=200ms",
                          .keys = WHEN | LINKS | KEY(DOWN) | KEY(UP), .needs = KEY(DOWN) | KEY(UP)},
     [FAULT_BIT_ERRORS] = {"bit-errors", "one bit of what is hit is flipped", FAULT_OF_LINKS,
-                          .keys = WHEN | LINKS | ENTRIES | KEY(PART),
+                          .example = "rate=1e-2", .keys = WHEN | LINKS | ENTRIES | KEY(PART),
                           RULE_OF_ENTRIES(EMU_FAULT_FLIP_ANY)},
-    [FAULT_LOSS] = {"loss", "what is hit never arrives", FAULT_OF_LINKS,
+    [FAULT_LOSS] = {"loss", "what is hit never arrives", FAULT_OF_LINKS, .example = "rate=1e-2",
                     .keys = WHEN | LINKS | ENTRIES, RULE_OF_ENTRIES(EMU_FAULT_LOSE)},
     [FAULT_DUPLICATE] = {"duplicate", "what is hit arrives twice", FAULT_OF_LINKS,
-                         .keys = WHEN | LINKS | ENTRIES, RULE_OF_ENTRIES(EMU_FAULT_DOUBLE)},
+                         .example = "rate=1e-2", .keys = WHEN | LINKS | ENTRIES,
+                         RULE_OF_ENTRIES(EMU_FAULT_DOUBLE)},
     [FAULT_DELAY] = {"delay", "what is hit arrives later, and is overtaken", FAULT_OF_LINKS,
+                     .example = "by=1ms rate=1e-2",
                      .keys = WHEN | LINKS | ENTRIES | KEY(BY) | KEY(JITTER),
                      RULE_OF_ENTRIES(EMU_FAULT_DELAY)},
     [FAULT_CREDIT_LOSS] = {"credit-loss", "credits on their way back are lost", FAULT_OF_LINKS,
-                           .keys = WHEN | LINKS | OFTEN, RULE_OF_CREDITS(EMU_FAULT_LOSE)},
+                           .example = "count=1 rate=1", .keys = WHEN | LINKS | OFTEN,
+                           RULE_OF_CREDITS(EMU_FAULT_LOSE)},
     [FAULT_CREDIT_FORGE] = {"credit-forge", "credits on their way back become two", FAULT_OF_LINKS,
-                            .keys = WHEN | LINKS | OFTEN, RULE_OF_CREDITS(EMU_FAULT_DOUBLE)},
+                            .example = "count=1 rate=1", .keys = WHEN | LINKS | OFTEN,
+                            RULE_OF_CREDITS(EMU_FAULT_DOUBLE)},
     [FAULT_STUCK_PORT] = {"stuck-port", "the port sends nothing, and nobody is told",
                           FAULT_OF_LINKS, .keys = WHEN | LINKS},
     [FAULT_SLOW_LINK] = {"slow-link", "the cable takes so many times as long for each byte",
-                         FAULT_OF_LINKS, .keys = WHEN | LINKS | KEY(FACTOR), .needs = KEY(FACTOR)},
+                         FAULT_OF_LINKS, .example = "factor=10", .keys = WHEN | LINKS | KEY(FACTOR),
+                         .needs = KEY(FACTOR)},
     [FAULT_SWITCH_CRASH] = {"switch-crash", "the switch forgets all it holds, its cables are down",
                             FAULT_OF_SWITCHES, .keys = WHEN | SWITCHES},
     [FAULT_COMBINE_STALL] = {"combine-stall", "the switch's combine units stand still",
                              FAULT_OF_SWITCHES, .keys = WHEN | SWITCHES},
     [FAULT_COMBINE_FLIP] = {"combine-flip", "a combine unit flips one bit of what it folds",
-                            FAULT_OF_SWITCHES,
+                            FAULT_OF_SWITCHES, .example = "count=1 rate=1",
                             .keys = WHEN | SWITCHES | KEY(KIND) | KEY(GROUP) | OFTEN,
                             .has_rule = true, .what = EMU_FAULT_FLIP_PAYLOAD,
                             .packets = EMU_FAULT_ENTRIES, .kinds = FOLDED},
@@ -62,11 +69,13 @@ static const struct fault_kind_row kinds[] = {
     [FAULT_NODE_FREEZE] = {"node-freeze", "the node's process stands still", FAULT_OF_NODES,
                            .keys = WHEN | NODES},
     [FAULT_NODE_SLOW] = {"node-slow", "the node's process has only a share of its time",
-                         FAULT_OF_NODES, .keys = WHEN | NODES | KEY(SHARE), .needs = KEY(SHARE)},
+                         FAULT_OF_NODES, .example = "share=25%", .keys = WHEN | NODES | KEY(SHARE),
+                         .needs = KEY(SHARE)},
     [FAULT_NODE_KILL] = {"node-kill", "the node's process dies", FAULT_OF_NODES, .at_once = true,
                          .keys = MOMENT | NODES},
     [FAULT_NOISE] = {"noise", "the node loses time to its operating system, again and again",
-                     FAULT_OF_NODES, .keys = WHEN | NODES | KEY(PERIOD) | KEY(LENGTH),
+                     FAULT_OF_NODES, .example = "period=10ms length=1ms",
+                     .keys = WHEN | NODES | KEY(PERIOD) | KEY(LENGTH),
                      .needs = KEY(PERIOD) | KEY(LENGTH)},
     [FAULT_PARTITION] = {"partition", "nothing passes between these nodes and the others",
                          FAULT_OF_NODES, .keys = WHEN | NODES},
@@ -101,6 +110,18 @@ bool fault_has_rule(enum fault_kind kind)
 bool fault_at_once(enum fault_kind kind)
 {
     return kinds[kind].at_once;
+}
+
+bool fault_example(enum fault_kind kind, const char *where, const char *lasts, char *text,
+                   size_t text_bytes)
+{
+    const struct fault_kind_row *row = &kinds[kind];
+    bool may_last = *lasts && !row->at_once;
+    int bytes = snprintf(text, text_bytes, "%s%s%s%s %s%s%s", may_last ? "for=" : "",
+                         may_last ? lasts : "", may_last ? " " : "", row->name, where,
+                         row->example ? " " : "", row->example ? row->example : "");
+
+    return bytes >= 0 && (size_t)bytes < text_bytes;
 }
 
 void fault_init(struct fault *fault, enum fault_kind kind)

@@ -13,7 +13,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "apps/fault/fault.h"
 #include "apps/run/ask.h"
 #include "apps/telemetry/serve.h"
 #include "apps/telemetry/text.h"
@@ -110,17 +109,6 @@ static enum MHD_Result answer_held(struct MHD_Connection *http, const char *type
     return answer(http, MHD_HTTP_OK, type, response);
 }
 
-static enum MHD_Result answer_json(struct MHD_Connection *http, struct json_object *json)
-{
-    const char *text = json_object_to_json_string_ext(json, JSON_C_TO_STRING_PLAIN |
-                                                                JSON_C_TO_STRING_NOSLASHESCAPE);
-    enum MHD_Result done =
-        answer_bytes(http, MHD_HTTP_OK, "application/json; charset=utf-8", text, strlen(text));
-
-    json_object_put(json);
-    return done;
-}
-
 /* --- who may ask -------------------------------------------------------------------- */
 
 bool web_same_token(const char *token, const char *given)
@@ -193,6 +181,10 @@ static struct json_object *ask_of(const char *body)
             ask = ask_request(cmd);
     if (strcmp(cmd, "fault") == 0)
         ask = json_add_text(ask_request(cmd), "fault", emu_json_text(said, "fault", ""));
+    if (strcmp(cmd, "fault_kinds") == 0) {
+        ask = json_add_text(ask_request(cmd), "where", emu_json_text(said, "where", ""));
+        json_add_text(ask, "for", emu_json_text(said, "for", ""));
+    }
     if (strcmp(cmd, "fault_clear") == 0)
         ask =
             json_add_number(ask_request(cmd), "fault", (uint64_t)emu_json_number(said, "fault", 0));
@@ -348,24 +340,6 @@ static enum MHD_Result answer_link(struct MHD_Connection *http, struct request *
 
 /* --- what does not ------------------------------------------------------------------ */
 
-/* The kinds of fault, as `fabemu fault --list` has them, and what each befalls. */
-static enum MHD_Result answer_kinds(struct MHD_Connection *http)
-{
-    static const char *const domains[] = {
-        [FAULT_OF_LINKS] = "links", [FAULT_OF_SWITCHES] = "switches", [FAULT_OF_NODES] = "nodes"};
-    struct json_object *kinds = json_object_new_array();
-
-    for (int i = 0; i < FAULT_KINDS; i++) {
-        enum fault_kind kind = (enum fault_kind)i;
-        struct json_object *row = json_add_text(json_object_new_object(), "name", fault_name(kind));
-
-        json_add_text(row, "about", fault_about(kind));
-        json_add_text(row, "of", domains[fault_domain(kind)]);
-        json_object_array_add(kinds, row);
-    }
-    return answer_json(http, kinds);
-}
-
 static enum MHD_Result answer_file(struct MHD_Connection *http, const char *path)
 {
     for (const struct web_file *file = web_files; file->path; file++)
@@ -398,8 +372,6 @@ static enum MHD_Result answer_get(struct web_server *server, struct MHD_Connecti
         return ask_metrics(server, http, request);
     if (strcmp(path, "recording") == 0)
         return answer_recording(http, server->web->recording_fd);
-    if (strcmp(path, "kinds") == 0)
-        return answer_kinds(http);
     return answer_file(http, path);
 }
 

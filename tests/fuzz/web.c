@@ -149,6 +149,7 @@ static void check_ask(struct json_object *ask)
                {"check", {NULL}},
                {"fault", {"fault"}},
                {"fault_clear", {"fault"}},
+               {"fault_kinds", {"where", "for"}},
                {"pace", {"who", "hold", "every_ms", "for_ms"}},
                {"subscribe", {"telemetry", "fold"}}};
     const char *cmd = emu_json_text(ask, "cmd", "");

@@ -51,6 +51,7 @@ SHAPE = {
     "switches": [[0, 0, 0, 0], [0, 1, 1, 1], [1, 0, 0, 1]],
     "cables": [[0, 0, 0, 0, 0, 0], [1, 0, 0, 1, 0, 0], [0, 1, 1, 2, 0, 0], [1, 1, 1, 2, 1, 0]],
     "hosts": ["a", "b"], "host_of": [0, 1, 0]}
+NO_KINDS = {"ok": True, "kinds": []}
 # Lines of two points that the last picture has, as the canvas was told to draw them.
 STROKES = """
 const canvas = document.getElementById("canvas"), { prototype } = CanvasRenderingContext2D;
@@ -507,8 +508,8 @@ class Live(InBrowser):
         sw, port, _, far, far_port, _ = subscriber.view.shape["cables"][cable]
         self.assertEqual(self.browser.text("#selection h2"),
                          f"switch {sw} port {port} – switch {far} port {far_port}")
-        self.assertEqual(self.browser.run("return document.getElementById('text').value"),
-                         f"for=3s link-down link={sw}:{port}")
+        self.browser.until("return document.getElementById('text').value === arguments[0]",
+                           f"for=3s link-down link={sw}:{port}")
         self.browser.run("const d = document.getElementById('duration'); d.value = '';"
                          "d.dispatchEvent(new Event('change'))")
         self.assertEqual(self.browser.run("return document.getElementById('text').value"),
@@ -655,26 +656,80 @@ class ByHand(InBrowser):
         self.browser.keys("ARROW_DOWN", "l", "f")
         self.assertEqual(self.focused(), "text")
         edge = self.browser.run("return fabemu.drawn().edges.find((e) => e.id === fabemu.selected)")
-        place = self.browser.run("return document.getElementById('text').value.split(' ').at(-1)")
+        place = self.browser.until("return document.getElementById('text').value.split(' ').at(-1)")
         self.refused_fault_is_told_as_the_command_does()
         self.browser.back("TAB")
-        self.browser.keys("END", "TAB")  # until taken back; that writes the line anew
-        self.assertEqual(self.browser.run("return document.getElementById('text').value"),
-                         f"link-down {place}")
+        self.browser.keys("END", "TAB")  # until cleared; that writes the line anew
+        self.browser.until("return document.getElementById('text').value === arguments[0]",
+                           f"link-down {place}")
         self.browser.keys("ENTER")
         down = "return fabemu.model.stateName(arguments[0]) === arguments[1]"
         self.browser.until(down, edge["cables"][0], "down")
         self.browser.until("return document.querySelectorAll('#active li').length === 1")
-        self.tab_to("take fault 1 back")
+        self.tab_to("clear fault 1")
         self.assertEqual(self.fabemu("fault", "--name", "u", "node-slow", "node=3",
                                      "share=50%").returncode, 0)
         self.browser.until("return document.querySelectorAll('#active li').length === 2")
-        self.assertEqual(self.focused(), "take fault 1 back")  # the list is not made anew
+        self.assertEqual(self.focused(), "clear fault 1")  # the list is not made anew
         self.browser.keys("ENTER")
         self.browser.until(down, edge["cables"][0], "up")
         self.browser.until("return document.querySelectorAll('#active li').length === 1")
         self.assertEqual(self.focused(), "text")  # not at the begin of the page
         self.well()
+
+    def test_faults_that_cannot_be_are_not_offered(self):
+        """The fabric injects the kinds that the page offers for a place, and refuses the others."""
+        self.up("--topo", "kary:2,3")  # nothing sends again what is lost
+        client = Client(self.socket_path("u"))
+        self.clients.append(client)
+        for key, where in (("ESCAPE", "random"), ("ENTER", "switch="), ("l", "link=")):
+            self.browser.keys(key)
+            self.browser.until("return document.getElementById('text').value.includes(arguments[0])"
+                               " || document.getElementById('whynot').open", where)
+            offered, refused = self.browser.run("""
+                const options = [...document.getElementById("kind").options];
+                return [false, true].map((not) => options.filter((o) => o.disabled === not)
+                  .map((o) => [o.value, o.title]));""")
+            self.assertIn("link-down", [name for name, _ in refused])
+            self.assertIn("stuck-port", [name for name, _ in offered])
+            text = self.browser.run("return document.getElementById('text').value")
+            self.assertIn(text.split()[1], [name for name, _ in offered])
+            place = text.split()[2]
+            for name, why in refused:
+                reply = client.ask("fault", fault=f"{name} {place}")
+                self.assertFalse(reply["ok"], name)
+            self.assertTrue(any("link_retry=go_back_n" in why for _, why in refused))
+            self.assertIn("link_retry=go_back_n", self.browser.text("#whynotlist"))
+        self.browser.click("#inject")
+        self.browser.until("return document.getElementById('faultsaid').textContent"
+                           " === 'fault 1 is injected'")
+        self.well()
+
+    def test_links_of_the_demos_can_fail(self):
+        """As README has it: click a link between switches, Inject; and why not one of a node."""
+        with open(os.path.join(TOP, "README.md")) as f:
+            line, = [line for line in f if "--web" in line and "apps/demo" in line]
+        options = line.split(" -- ")[0].split()[2:]
+        options.remove("--web")
+        for given in (options, ["--topo", "kary:4,3", "--set", "link_retry=go_back_n"]):
+            self.up(*given)
+            for level in 0, 1:
+                edge = self.browser.run("return fabemu.drawn().edges.find((e) => e.level ==="
+                                        " arguments[0])", level)
+                self.browser.click_at(edge["x0"] * 0.8 + edge["x1"] * 0.2,
+                                      edge["y0"] * 0.8 + edge["y1"] * 0.2)
+                self.browser.until("return fabemu.selected && (document.getElementById('whynot')"
+                                   ".open || document.getElementById('text').value"
+                                   ".startsWith('for=3s link-down link='))")
+                if level == 0:
+                    self.assertIn("without acknowledgments", self.browser.text("#whynotlist"))
+                    continue
+                self.browser.click("#inject")
+                self.browser.until("return document.getElementById('faultsaid').textContent")
+                self.assertEqual(self.browser.text("#faultsaid"), "fault 1 is injected")
+            self.assertEqual(self.fabemu("down", "u").returncode, 0)
+            self.browser.until("return fabemu.feed.state === 'ended'")
+        self.browser.complaints()
 
     def refused_fault_is_told_as_the_command_does(self):
         wrong = "link-down link=99:0"
@@ -773,6 +828,7 @@ class Played(InBrowser):
         super().setUp()
         self.fabric = FakeFabric(self.socket_path("u"))
         self.fabric.replies["faults"] = {"ok": True, "faults": []}
+        self.fabric.replies["fault_kinds"] = NO_KINDS
         self.browser.open(page_of(self.start("web", "u").stdout.readline()).address)
         self.stream = self.fabric.next()
         self.fabric.say(self.stream, {"ok": True}, SHAPE)
@@ -1314,10 +1370,10 @@ class Opened(InBrowser):
         chosen = self.browser.run("return fabemu.drawn().edges.find((e) => e.id =="
                                   " fabemu.selected).cables[0]")
         text = self.browser.run("return fabemu.model.cableText(arguments[0])", chosen)
-        self.assertRegex(self.browser.run("return document.getElementById('text').value"),
-                         rf" link={text}\b")
         self.browser.run("document.getElementById('duration').value = ''")
         self.browser.run("document.getElementById('duration').dispatchEvent(new Event('change'))")
+        self.browser.until("return document.getElementById('text').value === arguments[0]",
+                           f"link-down link={text}")
         self.browser.click("#fault button")
         self.browser.until("return document.getElementById('faultsaid').textContent")
         self.assertIn("injected", self.browser.text("#faultsaid"))
@@ -1556,6 +1612,7 @@ class Recorded(InBrowser):
         self.addCleanup(lambda: fabric.listener.close())
         fault = {"fault": 1, "text": "link-down link=0:1", "state": "active"}
         fabric.replies["faults"] = {"ok": True, "faults": [fault]}
+        fabric.replies["fault_kinds"] = NO_KINDS
         web = self.start("web", "u")
         page = page_of(web.stdout.readline())
         others = [page.stream() for _ in range(8)]

@@ -216,12 +216,26 @@ class Answers(WebCase):
         fabric.end()
         self.assertEqual(web.wait(PATIENCE_S), 0)
 
-    def test_kinds_are_those_of_the_command(self):
+    def test_kinds_for_a_place(self):
+        """What a place can have, with a text to begin with, and why it cannot have the others."""
         page = self.up_page()
-        kinds = json.loads(page.request("kinds")[2])
-        told = self.fabemu("fault", "--list").stdout.split("scenarios")[0]
-        self.assertEqual([(k["name"], k["about"]) for k in kinds],
-                         [tuple(m) for m in re.findall(r"^  (\S+) +(.*)$", told, re.M)])
+        listed = self.fabemu("fault", "--list").stdout
+        found = {}
+        for where in "link=0:2", "switch=0", "node=1", "random":
+            reply, _ = page.ask("fault_kinds", where=where, **{"for": "100ms"})
+            for kind in reply["kinds"]:
+                self.assertIn(kind["about"], listed)
+                answer, _ = page.ask("fault", fault=kind["text"])
+                self.assertEqual(answer["ok"], "why" not in kind, kind)
+                self.assertEqual(answer.get("error"), kind.get("why"))
+                found.setdefault(kind["name"], []).append(kind["text"])
+        self.assertEqual(len(found), 20)  # all kinds
+        self.assertIn("for=100ms node-slow node=1 share=25%", found["node-slow"])
+        self.assertIn("node-kill node=1", found["node-kill"])  # a moment
+        for wrong in "", "link=x", "nowhere", "9" * 1500:
+            reply, _ = page.ask("fault_kinds", where=wrong)
+            self.assertFalse(reply["ok"])
+            self.assertTrue(reply["error"])
 
     def test_wrong_faults_say_why(self):
         page = self.up_page()
@@ -706,7 +720,7 @@ class Hostile(WebCase):
         os.kill(server, signal.SIGSTOP)
         try:
             strangers = self.crowd(page, count)
-            sock = self.talk(page, f"GET /{page.token}/kinds HTTP/1.1\r\n"
+            sock = self.talk(page, f"GET /{page.token}/page.css HTTP/1.1\r\n"
                              f"Host: 127.0.0.1:{page.port}\r\nConnection: close\r\n\r\n".encode())
         finally:
             os.kill(server, signal.SIGCONT)
@@ -727,7 +741,7 @@ class Hostile(WebCase):
         sock = self.talk(page, f"GET /{page.token[:-1]}".encode())
         self.assertEqual(self.closed(sock), b"")  # it has had its time
         sock = page.connect()
-        for byte in (f"GET /{page.token}/kinds HTTP/1.1\r\nHost: 127.0.0.1:{page.port}\r\n"
+        for byte in (f"GET /{page.token}/page.css HTTP/1.1\r\nHost: 127.0.0.1:{page.port}\r\n"
                      "Connection: close\r\n\r\n"):
             sock.sendall(byte.encode())
         self.assertRegex(self.closed(sock), rb"\AHTTP/1.1 200 ")

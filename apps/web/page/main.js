@@ -31,15 +31,6 @@ const REPORT_MS = 2000; /* between two reports, while the matrix is open */
 const CAPTION_MS = 1000; /* a caption is shown for so long, at least */
 const TIP_PX = 14; /* from the pointer to its description */
 
-/* What a kind of fault needs beside its place. */
-const KEYS = {
-  "link-flap": "down=50ms up=200ms", "bit-errors": "rate=1e-2", loss: "rate=1e-2",
-  duplicate: "rate=1e-2", delay: "by=1ms rate=1e-2", "credit-loss": "count=1 rate=1",
-  "credit-forge": "count=1 rate=1", "slow-link": "factor=10", "combine-flip": "count=1 rate=1",
-  "node-slow": "share=25%", noise: "period=10ms length=1ms",
-};
-const AT_ONCE = new Set(["adapter-reset", "node-kill"]);
-
 const DARK = matchMedia("(prefers-color-scheme: dark)");
 
 const $ = (id) => document.getElementById(id);
@@ -55,7 +46,9 @@ class Page {
     this.ended = this.served; /* the fabric has */
     this.selected = null; /* id of an item or edge */
     this.turned = null; /* a block that is being opened or closed, in the next shape */
-    this.kinds = [];
+    this.kinds = []; /* of faults, for what is selected: as the fabric says */
+    this.kindChosen = null; /* by hand */
+    this.faultsOf = this.kindsOf = ""; /* what the form is for, and what the last answer was for */
     this.dirty = true;
     this.last = 0;
     this.who = crypto.getRandomValues(new Uint32Array(1))[0]; /* of the pages that want something */
@@ -161,7 +154,6 @@ class Page {
       this.pace();
       return;
     }
-    this.loadKinds();
     this.listFaults();
   }
 
@@ -215,7 +207,7 @@ class Page {
         (shape.folded ? ` · folded to ${shape.nodes} groups of nodes` : "");
     document.title = shape?.name ? `${shape.name} – fabemu` : "fabemu";
     this.renderStandstill();
-    this.renderFaultForm();
+    this.askKinds();
     this.place();
     this.renderSide();
     this.renderFeed();
@@ -269,7 +261,7 @@ class Page {
   select(part) {
     this.selected = part ? part.id : null;
     this.tell(part ? `${this.nameOf(part)}, ${this.stateOf(part)}` : "nothing selected");
-    this.renderFaultForm();
+    this.askKinds();
     $("selection").scrollIntoView({ block: "nearest" });
     this.renderSide();
     this.dirty = true;
@@ -495,6 +487,7 @@ class Page {
             "repeated exactly: start it with --faults FILE (fabemu traffic --help)." : "";
     $("fault").hidden = $("active").hidden = Boolean(why);
     $("faultsaid").hidden = Boolean(why);
+    if (why) $("whynot").hidden = true;
     $("faultnot").hidden = !why;
     $("faultnot").textContent = why;
   }
@@ -514,54 +507,88 @@ class Page {
     }
   }
 
-  async loadKinds() {
-    if (this.kinds.length) return;
-    try {
-      this.kinds = await (await fetch("kinds", { signal: AbortSignal.timeout(ANSWER_MS) })).json();
-    } catch {
-      return; /* it has ended already, or is asked again with the next shape */
-    }
-    this.renderFaultForm();
-  }
-
-  /* The kinds that befall what is selected, and where. */
+  /* Where a fault for what is selected is; for a part that stands for many, a random place. */
   faultPlace() {
     const part = this.part(this.selected), { model } = this;
     const text = part?.cables ? model.cableText(part.cables[0]) : null;
     const switches = part?.switches?.map((s) => model.switchNumber(s)) || [];
     const nodes = part?.nodes?.map((n) => model.nodeNumber(n)) || [];
     if (!part || (part.cables ? text === null : [...switches, ...nodes].includes(-1)))
-      return { of: "links", place: "random" }; /* of what is many, only that is known */
-    if (part.cables) return { of: "links", place: `link=${text}` };
-    if (part.kind === "node") return { of: "nodes", place: `node=${nodes[0]}` };
-    if (part.kind === "switch") return { of: "switches", place: `switch=${switches[0]}` };
-    return part.kind === "bundle" ? { of: "switches", place: `level=${part.level}` }
-      : this.faultNodes(nodes);
+      return { place: "random" };
+    if (part.cables) return { place: `link=${text}` };
+    if (part.kind === "node") return { place: `node=${nodes[0]}` };
+    if (part.kind === "switch") return { place: `switch=${switches[0]}` };
+    return part.kind === "bundle" ? { place: `level=${part.level}` } : this.faultNodes(nodes);
   }
 
-  /* A fault names so many ranges: where nodes are numbered otherwise, not all are in it. */
+  /* A fault can name so many ranges of nodes; if there are more, the others are left out. */
   faultNodes(nodes) {
     const ranges = rangesOf(nodes), named = ranges.slice(0, RANGES);
     const count = named.reduce((sum, [from, to]) => sum + to - from + 1, 0);
-    return { of: "nodes", place: `nodes=${rangesText(ranges, RANGES)}`,
-      note: count < nodes.length ? `a fault names ${RANGES} ranges of nodes at most: ` +
-        `${count} of these ${nodes.length} nodes` : "" };
+    return { place: `nodes=${rangesText(ranges, RANGES)}`,
+      note: count < nodes.length ? `a fault can name ${RANGES} ranges of nodes: this one ` +
+        `is for ${count} of these ${nodes.length} nodes` : "" };
   }
 
-  renderFaultForm() {
-    const { of } = this.faultPlace(), before = $("kind").value;
-    const fits = this.kinds.filter((kind) => kind.of === of);
-    $("kind").replaceChildren(...fits.map(({ name, about }) =>
-      el("option", { value: name, title: about }, name)));
-    if (fits.some(({ name }) => name === before)) $("kind").value = before;
-    this.renderFaultText();
+  /*
+   * Ask the fabric which faults it can have at the place that is selected. One request at a time,
+   * and one more if something else has been selected meanwhile. Until the answer has come there is
+   * nothing to inject.
+   */
+  async askKinds() {
+    const wanted = this.faultsNow();
+    if (wanted === this.faultsOf) return;
+    this.faultsOf = wanted;
+    this.renderKinds([]);
+    if (this.asksKinds) return;
+    this.asksKinds = true;
+    while (this.kindsOf !== this.faultsOf && this.canInject) {
+      const { faultsOf } = this, { place, note } = this.faultPlace();
+      const reply = await this.ask({ cmd: "fault_kinds", where: place, for: $("duration").value });
+      this.kindsOf = faultsOf;
+      if (faultsOf !== this.faultsOf) continue;
+      if (!reply.ok) this.faultsOf = this.kindsOf = ""; /* it is asked again, some time */
+      this.renderKinds(Array.isArray(reply.kinds) ? reply.kinds : []);
+      this.sayOfFault(reply.ok ? note || "" : reply.error, reply.ok);
+    }
+    this.asksKinds = false;
+  }
+
+  /* What the form is for: it is asked for anew when this changes, or the stream begins anew. */
+  faultsNow() {
+    return this.canInject ? `${this.faultPlace().place} ${$("duration").value}` : "";
+  }
+
+  get canInject() {
+    return Boolean(this.feed.live && this.model && !this.model.virtual && !this.ended);
+  }
+
+  /* All kinds for a place: those that the fabric cannot have are listed with the reason. */
+  renderKinds(kinds) {
+    const before = this.kindChosen, can = kinds.filter(({ why }) => !why);
+    this.kinds = kinds;
+    $("kind").replaceChildren(...[...can, ...kinds.filter(({ why }) => why)].map(
+      ({ name, about, why, note }) => el("option", { value: name, title: why || note || about,
+        disabled: Boolean(why) }, why ? `${name} (not here)` : name)));
+    const chosen = can.find(({ name }) => name === before) || can.find(({ note }) => !note) ||
+      can[0];
+    $("kind").value = chosen?.name || "";
+    $("kind").disabled = $("inject").disabled = !chosen;
+    $("text").value = chosen?.text || "";
+    const reasons = new Map();
+    for (const { name, why } of kinds.filter((one) => one.why)) {
+      const text = why.startsWith(`${name}: `) ? why.slice(name.length + 2) : why;
+      reasons.set(text, [...reasons.get(text) || [], name]);
+    }
+    $("whynot").hidden = !reasons.size;
+    $("whynot").open = kinds.length > 0 && !can.length;
+    $("whynotlist").replaceChildren(...[...reasons].map(([why, names]) =>
+      el("li", {}, el("b", {}, names.join(", ")), `: ${why}`)));
   }
 
   renderFaultText() {
-    const kind = $("kind").value, { place, note } = this.faultPlace();
-    const time = $("duration").value && !AT_ONCE.has(kind) ? `for=${$("duration").value} ` : "";
-    $("text").value = `${time}${kind} ${place}${KEYS[kind] ? ` ${KEYS[kind]}` : ""}`;
-    if (note) this.sayOfFault(note, true);
+    this.kindChosen = $("kind").value;
+    $("text").value = this.kinds.find(({ name }) => name === this.kindChosen)?.text || "";
   }
 
   sayOfFault(text, ok) {
@@ -571,7 +598,7 @@ class Page {
 
   async inject(text) {
     const reply = await this.ask({ cmd: "fault", fault: text });
-    this.sayOfFault(reply.ok ? `fault ${reply.fault} injected` +
+    this.sayOfFault(reply.ok ? `fault ${reply.fault} is injected` +
       (reply.note ? `: ${reply.note}` : "") : reply.error, reply.ok);
     this.listFaults();
   }
@@ -610,13 +637,13 @@ class Page {
   faultRow({ fault, text }) {
     return el("li", { "data-fault": `${fault}: ${text}` },
       el("span", {}, `${fault}: ${text} `, el("span", { class: "faint" })),
-      el("button", { type: "button", "aria-label": `take fault ${fault} back`,
-        click: () => this.clear(fault) }, "take back"));
+      el("button", { type: "button", "aria-label": `clear fault ${fault}`,
+        click: () => this.clear(fault) }, "clear"));
   }
 
   async clear(number) {
     const reply = await this.ask({ cmd: "fault_clear", fault: number });
-    this.sayOfFault(reply.ok ? `fault ${number} taken back` : reply.error, reply.ok);
+    this.sayOfFault(reply.ok ? `fault ${number} is cleared` : reply.error, reply.ok);
     this.listFaults();
   }
 
@@ -717,7 +744,7 @@ class Page {
       ($("seek").value / 1000) * (this.feed.last - this.feed.first)));
     $("speed").addEventListener("change", () => this.setSpeed());
     $("kind").addEventListener("change", () => this.renderFaultText());
-    $("duration").addEventListener("change", () => this.renderFaultText());
+    $("duration").addEventListener("change", () => this.askKinds());
     $("fault").addEventListener("submit", (event) => {
       event.preventDefault();
       this.inject($("text").value);

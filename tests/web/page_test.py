@@ -13,6 +13,7 @@ import json
 import math
 import os
 import random
+import re
 import subprocess
 import sys
 import threading
@@ -934,6 +935,7 @@ class Played(InBrowser):
 
         barrier = {"group": 1, "number": 2, "kind": "barrier", "members": 8,
                    "came": [0, 1, 2, 4, 5, 6, 7], "missing": [{"node": 3}]}
+        called = {"kind": "barrier", "name": "MPI_COMM_WORLD", "members": 4, "for_ns": 6 * 10**9}
         for given, lines, wanted in (
                 (shape, looks(), "The fabric is idle: no process is attached to it."),
                 (shape, looks(**hot), "Node 0 is the hot spot: 7 nodes send more than it takes (700"
@@ -955,13 +957,31 @@ class Played(InBrowser):
                  "way: 8 processes are attached, and 1 of them waits, for example rank 3 in a "
                  "receive with rank 2."),
                 (shape, [*looks(processes=ranks), waits((1, 0), (0, 2), (2, 1), (3, 1))],
-                 "Nothing has moved for 6.00 s: ranks 2, 1 and 3 wait for each other in a cycle."),
+                 "Nothing has moved for 6.00 s: ranks 2, 1 and 3 wait for each other in a cycle, "
+                 "each in a receive."),
                 (shape, [*looks(), waits((1, 0), (2, 0))], "Nothing has moved for 6.00 s: 2 "
-                 "processes wait for node 0, which waits for nobody in the network."),
+                 "processes wait in a receive for node 0, which waits for nobody in the network."),
+                (shape, [*looks(), waits((1, 1))],
+                 "Nothing has moved for 6.00 s: node 1 waits for itself in a receive."),
                 (shape, [*looks(), waits(standstill={"for_ns": 6 * 10**9,
                                                      "collectives": [barrier]})],
-                 "Nothing has moved for 6.00 s: 7 processes wait for node 3, which waits for "
-                 "nobody in the network."),
+                 "Nothing has moved for 6.00 s: 7 processes wait in a barrier of group 1 for node "
+                 "3, which waits for nobody in the network."),
+                (shape, [*looks(), waits(standstill={"for_ns": 6 * 10**9, "collectives": [
+                    {**barrier, "name": "MPI_COMM_WORLD", "missing": [], "differ": [
+                        {"node": 3, "kind": "all-reduce", "bytes": 16}]}]})],
+                 "Nothing has moved for 6.00 s: the members of MPI_COMM_WORLD call different "
+                 "collectives: node 3 calls an all-reduce of 16 B, the others call a barrier."),
+                (shape, [*looks(), {**still, "attached": [*(
+                    {"node": node, "call": called, "receive": {
+                        "kind": "receive", "state": "unmatched", "node": 0, "for_ns": 6 * 10**9}}
+                    for node in range(3)), {"node": 3}]}],
+                 "Nothing has moved for 6.00 s: 3 processes wait in a barrier of MPI_COMM_WORLD for"
+                 " node 3, which waits for nobody in the network."),
+                (shape, [*looks(), {**still, "attached": [
+                    {"node": 0, "call": called},
+                    {"node": 1, "call": {**called, "name": "another"}}]}],
+                 "Nothing has moved for 6.00 s: 2 processes wait."),
                 (shape, [*looks(processes=ranks), {**still, "attached": [
                     {"node": 4, "stopped": True}]}],
                  "Nothing has moved for 6.00 s: the process at rank 5 is stopped.")):
@@ -1546,7 +1566,9 @@ class Recorded(InBrowser):
         shape["names"] = [evil] * (len(shape["switches"]) + shape["nodes"])
         first["processes"] = [{"node": n, "pid": 1, "rank": n, "command": evil} for n in range(4)]
         op = {"kind": "receive", "state": "unmatched", "node": 0, "bytes": 4, "for_ns": 6 * 10**9}
-        stands = {"event": "standstill", "s": 1, "attached": [{"node": 3, "receive": op}],
+        call = {"kind": "all-reduce", "name": evil, "members": 3, "for_ns": 6 * 10**9}
+        stands = {"event": "standstill", "s": 1, "attached": [
+            {"node": 1, "call": call, "receive": op}, {"node": 3, "receive": op}],
                   "standstill": {"for_ns": 6 * 10**9, "collectives": [
                       {"group": 65537, "number": 2, "kind": "barrier", "members": 4,
                        "came": [0, 1, 2], "missing": [{"node": 3, "begun": 1}]}]}}
@@ -1557,7 +1579,13 @@ class Recorded(InBrowser):
         told = self.browser.text("#standstill")
         self.assertIn("Nothing has moved for 6 s", told)
         self.assertIn(f"3 of 4 members have begun; it waits for {evil} (rank 3)", told)
-        self.assertIn("unmatched for 6.00 s", told)
+        self.assertIn(f"all-reduce of {evil} (its group is being formed): 1 of 3 members have "
+                      "begun; it waits for the other members", told)
+        self.assertEqual(self.browser.run(
+            "return [...document.querySelectorAll('#standstill li')].map((li) => li.textContent)"
+            ".filter((text) => text.includes(' waits in '))"), [
+                f"{evil} (rank 3) waits in a receive from {evil} (rank 0) for 6.00 s: nothing has "
+                "come that matches"])
         self.assertEqual(self.browser.run("return document.querySelectorAll('img').length"), 0)
         self.browser.click("#live")
         self.browser.until("return fabemu.feed.live && fabemu.model.look > 0 &&"
@@ -1762,11 +1790,15 @@ TOLD = [
      "processes": [{"node": 0, "pid": 7, "rank": 0, "command": "demo"}],
      "waits": [[1, 2, 0, -1, 64, 10**9]], "finished": [[65537, 4, 9, 8, 4, 10**9, 2 * 10**9]]},
     {"event": "standstill", "s": 9.5, "attached": [{"node": 3, "receive": {
-        "kind": "receive", "state": "unmatched", "node": 0, "bytes": 4, "for_ns": 6 * 10**9}}],
+        "kind": "receive", "state": "unmatched", "node": 0, "bytes": 4, "for_ns": 6 * 10**9}},
+        {"node": 2, "call": {"kind": "barrier", "name": "MPI_COMM_WORLD", "members": 2,
+                             "for_ns": 2 * 10**9}}],
      "standstill": {"for_ns": 6 * 10**9, "links": [{"switch": 1, "port": 2, "for_ns": 5,
                                                     "waits_for": "credit"}],
                     "collectives": [{"group": 65537, "number": 2, "kind": "barrier", "members": 4,
-                                     "came": [0, 1, 2], "missing": [{"node": 3, "begun": 1}]}]}},
+                                     "name": "MPI_COMM_WORLD", "bytes": 8, "came": [0, 1, 2],
+                                     "missing": [{"node": 3, "begun": 1}],
+                                     "differ": [{"node": 2, "kind": "reduce", "bytes": 4}]}]}},
     {"event": "report", "report": {"nodes": 4, "communication": {"messages": {
         "messages": 5, "bytes": 100, "pairs": 2, "matrix": [[0, 1, 3, 60], [1, 0, 2, 40]],
         "not_listed": {"pairs": 1}}}}},

@@ -5,7 +5,8 @@
  *
  * Pure functions of the model.
  */
-import { KINDS, bytesText, counted, short, timeText } from "./words.js";
+import { partiesText, partyName, standstillText } from "./standstill.js";
+import { KINDS, bytesText, capital, counted, short, timeText, withArticle } from "./words.js";
 
 const RECENT = 10; /* snapshots that a sentence is about: a second of the stream */
 const STALLS_MATTER = 0.02; /* waits for a credit, of the segments that links carry */
@@ -15,89 +16,6 @@ const HOT_MOST = 4; /* hot spots that are named; more of them are no hot spots *
 const COLLECTIVES_SHARE = 0.3; /* contributions, of the segments that nodes send */
 
 const sum = (values) => values.reduce((all, value) => all + value, 0);
-const withArticle = (word) => `${/^[aeiou]/.test(word) ? "an" : "a"} ${word}`;
-const capital = (text) => text[0].toUpperCase() + text.slice(1);
-
-/** "a, b and c"; of many the first @most. */
-export function listText(names, most = 6) {
-  const shown = names.slice(0, most);
-  if (names.length > most) return `${shown.join(", ")} and ${names.length - most} more`;
-  return shown.length < 2 ? shown.join("") : `${shown.slice(0, -1).join(", ")} and ${shown.at(-1)}`;
-}
-
-/* --- nothing moves -------------------------------------------------------------------- */
-
-/* What a node is called: its rank, if it has one. @model: see Model.numbered. */
-function partyName(model, node) {
-  const rank = model.processes?.[node]?.rank ?? -1;
-  return rank >= 0 ? `rank ${rank}` : model.nodeName(node);
-}
-
-function partiesText(model, nodes) {
-  const names = nodes.map((node) => partyName(model, node));
-  const kind = names[0]?.split(" ")[0];
-  return names.length > 1 && names.every((name) => name.startsWith(`${kind} `))
-    ? `${kind}s ${listText(names.map((name) => name.slice(kind.length + 1)))}` : listText(names);
-}
-
-/** Which nodes each node waits for: of the event "standstill" (docs/control.md). */
-export function waitsOf(status) {
-  const waits = new Map();
-  const add = (node, other) => {
-    if (!waits.has(node)) waits.set(node, new Set());
-    waits.get(node).add(other);
-  };
-  for (const { node, receive, send } of status.attached || [])
-    for (const op of [receive, send]) if (op?.node !== undefined) add(node, op.node);
-  for (const { came, missing } of status.standstill?.collectives || [])
-    for (const node of came || [])
-      for (const other of missing || []) if (other.node !== node) add(node, other.node);
-  return waits;
-}
-
-/** Nodes that wait for each other, each for the next and the last for the first; null: none. */
-export function cycleOf(waits) {
-  const done = new Set();
-  const search = (node, path) => {
-    if (path.includes(node)) return path.slice(path.indexOf(node));
-    if (done.has(node)) return null;
-    done.add(node);
-    for (const other of waits.get(node) || []) {
-      const found = search(other, [...path, node]);
-      if (found) return found;
-    }
-    return null;
-  };
-  for (const node of waits.keys()) {
-    const found = search(node, []);
-    if (found) return found;
-  }
-  return null;
-}
-
-/* Nodes that others wait for and that wait for nobody. */
-function rootsOf(waits) {
-  return [...new Set([...waits.values()].flatMap((others) => [...others]))]
-    .filter((node) => !waits.has(node)).sort((a, b) => a - b);
-}
-
-function standstillText(model) {
-  const status = model.standstill, waits = waitsOf(status), { numbered } = model;
-  const since = `Nothing has moved for ${timeText(status.standstill.for_ns / 1e9)}`;
-  const cycle = cycleOf(waits), roots = rootsOf(waits);
-  const stopped = (status.attached || []).filter((one) => one.stopped).map(({ node }) => node);
-  if (stopped.length)
-    return `${since}: the ${stopped.length === 1 ? "process" : "processes"} at ` +
-      `${partiesText(numbered, stopped)} ${stopped.length === 1 ? "is" : "are"} stopped.`;
-  if (cycle?.length > 1)
-    return `${since}: ${partiesText(numbered, cycle)} wait for each other` +
-      `${cycle.length > 2 ? " in a cycle" : ""}.`;
-  if (roots.length)
-    return `${since}: ${counted(waits.size, "process", "processes")} ` +
-      `${waits.size === 1 ? "waits" : "wait"} for ${partiesText(numbered, roots)}, which ` +
-      `${roots.length === 1 ? "waits" : "wait"} for nobody in the network.`;
-  return `${since}, although something is under way.`;
-}
 
 /* --- something moves ------------------------------------------------------------------ */
 
@@ -208,7 +126,7 @@ function idleText(model) {
 
 /** What the fabric is doing, and why. */
 export function captionOf(model) {
-  if (model.standstill) return standstillText(model);
+  if (model.standstill) return standstillText(model.standstill, model.numbered);
   const flow = flows(model);
   return `${hotSpotText(model, flow) || congestionText(model, flow) ||
     collectivesText(model, flow) || trafficText(model, flow) || idleText(model)}` +

@@ -10,8 +10,9 @@ import { Layout } from "./layout.js";
 import { Matrix } from "./matrix.js";
 import { Model } from "./model.js";
 import { Painter } from "./paint.js";
-import { RANGES, el, missingNodes, rangesOf, rangesText, renderCollectives, renderEvents,
-  renderSelection, renderTip, standstillLines } from "./panel.js";
+import { RANGES, el, rangesOf, rangesText, renderCollectives, renderEvents, renderSelection,
+  renderTip } from "./panel.js";
+import { missingNodes, standstillLines } from "./standstill.js";
 import { renderSummary } from "./summary.js";
 import { captionOf } from "./caption.js";
 import { loadColour, ticksOf } from "./colours.js";

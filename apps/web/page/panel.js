@@ -3,7 +3,6 @@
  * panel.js - the words and numbers beside the picture. All text is added to the page as text, never
  * as HTML: names may come from a recording that somebody else has made.
  */
-import { listText } from "./caption.js";
 import { KINDS, bytesText, counted, short, timeText } from "./words.js";
 
 /** An element: attributes, handlers (functions), and children: text or elements. */
@@ -344,38 +343,4 @@ export function renderEvents(place, model) {
     el("time", {}, `${event.at.toFixed(2)} s`), " ", eventText(event),
     times > 1 ? ` (${times} times)` : null)));
   if (!last.length) place.append(el("li", { class: "none" }, "No event yet."));
-}
-
-/* --- who waits for whom ------------------------------------------------------------- */
-
-/** Lines about who waits for whom: from the event `standstill` (docs/control.md). */
-export function standstillLines(status, model) {
-  const at = status.standstill || {};
-  const lines = (at.collectives || []).map((one) => {
-    const missing = (one.missing || []).map(({ node }) => model.nodeName(node));
-    return `${KINDS[one.kind] || one.kind} ${one.number} of group ${one.group}: ` +
-      `${(one.came || []).length} of ${one.members} members have begun; it waits for ` +
-      `${listText(missing) || "the network"}`;
-  });
-  for (const link of at.links || [])
-    lines.push(`${link.node !== undefined ? `node ${link.node}` : `switch ${link.switch}`} port ` +
-      `${link.port} has sent nothing for ${timeText(link.for_ns / 1e9)}: it waits for ` +
-      (link.waits_for === "port" ? "nothing" : link.waits_for));
-  (status.attached || []).forEach((process) => {
-    const op = process.receive || process.send;
-    if (process.stopped) lines.push(`the process at ${model.nodeName(process.node)} is stopped`);
-    else if (op && op.for_ns > 1e9)
-      lines.push(`${model.nodeName(process.node)}: ${op.kind} ` +
-        `${op.node !== undefined ? `with ${model.nodeName(op.node)}` : "from anyone"}, ` +
-        `${op.state} for ${timeText(op.for_ns / 1e9)}`);
-  });
-  return lines;
-}
-
-/** Nodes for which collectives wait. */
-export function missingNodes(status) {
-  const ret = new Set();
-  for (const one of status.standstill?.collectives || [])
-    for (const { node } of one.missing || []) ret.add(node);
-  return ret;
 }

@@ -49,6 +49,15 @@ function checkText({ check }) {
     : `check: ${counted(number(check.found), "error")} found, see fabemu check`;
 }
 
+/* Of the earliest of many faults a report has the sums only. */
+function faultsText(report) {
+  const faults = list(report.faults), past = report.past_faults;
+  const count = faults.length + number(past?.faults);
+  const hits = faults.reduce((sum, one) => sum + number(one?.hits), number(past?.hits));
+  return count === 0 ? null
+    : `${counted(count, "fault")} injected, which hit ${counted(hits, "packet")}`;
+}
+
 function reportTexts(report) {
   const messages = report.communication?.messages, drops = number(report.dropped);
   return [commandText(report),
@@ -62,10 +71,7 @@ function reportTexts(report) {
     number(messages?.messages) ? `${counted(messages.messages, "message")} of ` +
       `${bytesText(number(messages.bytes))} between ${counted(number(messages.pairs), "pair")} ` +
       "of nodes (M shows them)" : null,
-    list(report.faults).length ? `${counted(report.faults.length, "fault")} injected, which hit ` +
-      counted(list(report.faults).reduce((sum, one) => sum + number(one?.hits), 0), "segment")
-      : null,
-    checkText(report)];
+    faultsText(report), checkText(report)];
 }
 
 function totalTexts({ totals, at, virtual }) {

@@ -53,15 +53,18 @@ export function shapeIsWhole(shape) {
 }
 
 const isCollective = having({ kind: isText, number: isNumber, group: isNumber, members: isNumber,
-  came: maybe(Array.isArray), missing: maybe(listOf(having({ node: isNumber }))) });
+  name: maybe(isText), bytes: maybe(isAmount), came: maybe(listOf(isNumber)),
+  missing: maybe(listOf(having({ node: isNumber }))),
+  differ: maybe(listOf(having({ node: isNumber, kind: isText, bytes: maybe(isAmount) }))) });
 
 const isWaiting = having({ node: isNumber, stopped: isPlain,
+  call: maybe(having({ kind: isText, name: isText, members: isNumber, for_ns: isNumber })),
   ...Object.fromEntries(["receive", "send"].map((name) => [name, maybe(having({ kind: isText,
     state: isText, node: maybe(isNumber), for_ns: maybe(isNumber) }))])) });
 
 const isStandstill = having({ attached: maybe(listOf(isWaiting)), standstill: maybe(having({
   collectives: maybe(listOf(isCollective)),
-  links: maybe(listOf(having({ for_ns: isNumber, port: isNumber }))) })) });
+  links: maybe(listOf(having({ for_ns: isNumber, port: isNumber, waits_for: isText }))) })) });
 
 const isPath = having({ group: isPlain, mine: maybe(having({ node: isPlain })),
   other: maybe(having({ node: isPlain })) });

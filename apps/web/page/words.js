@@ -33,3 +33,13 @@ export function timeText(seconds) {
 export function counted(count, one, many = `${one}s`) {
   return `${Number(count).toLocaleString("en")} ${count === 1 ? one : many}`;
 }
+
+/** "a, b and c"; of many the first @most. */
+export function listText(names, most = 6) {
+  const shown = names.slice(0, most);
+  if (names.length > most) return `${shown.join(", ")} and ${names.length - most} more`;
+  return shown.length < 2 ? shown.join("") : `${shown.slice(0, -1).join(", ")} and ${shown.at(-1)}`;
+}
+
+export const withArticle = (word) => `${/^[aeiou]/.test(word) ? "an" : "a"} ${word}`;
+export const capital = (text) => text[0].toUpperCase() + text.slice(1);

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * standstill.js - who waits for whom while nothing moves: from the event "standstill", whose fields
+ * docs/control.md describes.
+ *
+ * Pure functions of the event and of the names of nodes.
+ */
+import { KINDS, bytesText, counted, listText, timeText, withArticle } from "./words.js";
+
+const OLD_NS = 1e9; /* an operation or a call is mentioned after so long */
+const CYCLE_MOST = 3; /* parties of a cycle whose operations are said */
+
+/* Why an operation with another node waits. */
+function whyText({ kind, state }) {
+  if (state === "unsent") return "it has not left, because the other takes no more";
+  if (state === "moving") return "its data is on the way";
+  return kind === "receive" ? "nothing has come that matches" : "no receive there matches";
+}
+
+/* --- what processes wait in ----------------------------------------------------------- */
+
+/*
+ * Collective calls of programs whose communicators still form their groups: processes in the same
+ * call are together. Who is missing is known if all processes of the fabric are members.
+ */
+function callsOf(attached) {
+  const calls = new Map();
+  for (const { node, call } of attached) {
+    if (!call) continue;
+    const key = JSON.stringify([call.kind, call.name, call.members]);
+    const one = calls.get(key) || { ...call, forms: true, came: [], missing: [] };
+    one.came.push(node);
+    one.for_ns = Math.max(one.for_ns, call.for_ns);
+    calls.set(key, one);
+  }
+  for (const one of calls.values()) {
+    const came = new Set(one.came);
+    if (one.members === attached.length)
+      one.missing = attached.filter(({ node }) => !came.has(node)).map(({ node }) => ({ node }));
+  }
+  return [...calls.values()].filter((one) => one.for_ns >= OLD_NS);
+}
+
+/* Collectives in the network, and calls that will be ones. */
+function collectivesOf({ attached, standstill }) {
+  return [...standstill?.collectives || [], ...callsOf(attached || [])];
+}
+
+/* The program's operations with other nodes: messages that form a group are not the program's. */
+const operationsOf = ({ call, receive, send }) =>
+  (call ? [] : [receive, send].filter((op) => op && op.for_ns >= OLD_NS));
+
+const kindText = ({ kind }) => KINDS[kind] || kind;
+const callText = (one) => withArticle(kindText(one)) +
+  (one.bytes ? ` of ${bytesText(one.bytes)}` : "");
+const placeText = ({ name, group }) => name || `group ${group}`;
+
+/** Which nodes each node waits for: a map of sets, which nodes in the same collective share. */
+export function waitsOf(status) {
+  const waits = new Map();
+  const add = (node, others) => waits.set(node, waits.has(node)
+    ? new Set([...waits.get(node), ...others]) : others);
+  for (const process of status.attached || [])
+    for (const { node } of operationsOf(process))
+      if (node !== undefined) add(process.node, new Set([node]));
+  for (const { came, missing } of collectivesOf(status)) {
+    const others = new Set((missing || []).map(({ node }) => node));
+    if (others.size) (came || []).forEach((node) => add(node, others));
+  }
+  return waits;
+}
+
+/**
+ * Nodes that wait for each other, each for the next and the last for the first; null: none. Each
+ * node and each set is gone through once.
+ */
+export function cycleOf(waits) {
+  const done = new Set(), none = new Set();
+  for (const first of waits.keys()) {
+    const path = [], places = new Map(), left = []; /* left: of each node of the path */
+    const enter = (node) => {
+      const others = waits.get(node) || none;
+      places.set(node, path.push(node) - 1);
+      left.push({ others, next: (done.has(others) ? none : others).values() });
+    };
+    if (!done.has(first)) enter(first);
+    while (path.length) {
+      const { value: other, done: all } = left.at(-1).next.next();
+      if (all) {
+        done.add(path.at(-1)).add(left.pop().others);
+        places.delete(path.pop());
+      } else if (places.has(other)) {
+        return path.slice(places.get(other));
+      } else if (!done.has(other)) {
+        enter(other);
+      }
+    }
+  }
+  return null;
+}
+
+/* Nodes that others wait for and that wait for nobody. */
+function rootsOf(waits) {
+  const sets = [...new Set(waits.values())];
+  return [...new Set(sets.flatMap((others) => [...others]))]
+    .filter((node) => !waits.has(node)).sort((a, b) => a - b);
+}
+
+/** Nodes for which collectives wait. */
+export function missingNodes(status) {
+  return new Set(collectivesOf(status).flatMap(({ missing }) =>
+    (missing || []).map(({ node }) => node)));
+}
+
+/* --- in one sentence ------------------------------------------------------------------ */
+
+/** What a node is called: its rank, if it has one. @model: see Model.numbered. */
+export function partyName(model, node) {
+  const rank = model.processes?.[node]?.rank ?? -1;
+  return rank >= 0 ? `rank ${rank}` : model.nodeName(node);
+}
+
+/** "ranks 1, 2 and 5". */
+export function partiesText(model, nodes) {
+  const names = nodes.map((node) => partyName(model, node));
+  const kind = names[0]?.split(" ")[0];
+  return names.length > 1 && names.every((name) => name.startsWith(`${kind} `))
+    ? `${kind}s ${listText(names.map((name) => name.slice(kind.length + 1)))}` : listText(names);
+}
+
+/* What each node waits in: "a receive", "a barrier of MPI_COMM_WORLD". */
+function doingsOf(status) {
+  const doings = new Map();
+  for (const process of status.attached || [])
+    for (const { kind } of operationsOf(process)) doings.set(process.node, withArticle(kind));
+  for (const one of collectivesOf(status))
+    for (const node of one.came || [])
+      doings.set(node, `${withArticle(kindText(one))} of ${placeText(one)}`);
+  return doings;
+}
+
+/* What all of @nodes wait in; null: different operations. */
+function commonOf(doings, nodes) {
+  const all = new Set(nodes.map((node) => doings.get(node)));
+  return all.size === 1 ? [...all][0] : null;
+}
+
+/* Members of a group that are in different collectives; null: there are none. */
+function differText(model, status) {
+  const one = collectivesOf(status).find(({ differ }) => differ?.length);
+  if (!one) return null;
+  const others = one.differ.map((other) =>
+    `${partyName(model, other.node)} calls ${callText(other)}`);
+  return `the members of ${placeText(one)} call different collectives: ${listText(others)}, ` +
+    `the others call ${callText(one)}`;
+}
+
+function cycleText(model, doings, cycle) {
+  const common = commonOf(doings, cycle);
+  if (cycle.length === 1)
+    return `${partyName(model, cycle[0])} waits for itself in ${common}`;
+  return `${partiesText(model, cycle)} wait for each other` +
+    `${cycle.length > 2 ? " in a cycle" : ""}` +
+    (common ? `, each in ${common}` : cycle.length > CYCLE_MOST ? ""
+      : `: ${listText(cycle.map((node) => `${partyName(model, node)} in ${doings.get(node)}`))}`);
+}
+
+function rootsText(model, doings, waits, roots) {
+  const common = commonOf(doings, [...waits.keys()]);
+  return `${counted(waits.size, "process", "processes")} ` +
+    `${waits.size === 1 ? "waits" : "wait"}${common ? ` in ${common}` : ""} for ` +
+    `${partiesText(model, roots)}, which ${roots.length === 1 ? "waits" : "wait"} for nobody in ` +
+    "the network";
+}
+
+/** Why nothing moves. @model: see Model.numbered. */
+export function standstillText(status, model) {
+  const waits = waitsOf(status), doings = doingsOf(status);
+  const since = `Nothing has moved for ${timeText(status.standstill.for_ns / 1e9)}`;
+  const cycle = cycleOf(waits), roots = rootsOf(waits);
+  const stopped = (status.attached || []).filter((one) => one.stopped).map(({ node }) => node);
+  if (stopped.length)
+    return `${since}: the ${stopped.length === 1 ? "process" : "processes"} at ` +
+      `${partiesText(model, stopped)} ${stopped.length === 1 ? "is" : "are"} stopped.`;
+  const differ = differText(model, status);
+  if (differ) return `${since}: ${differ}.`;
+  if (cycle) return `${since}: ${cycleText(model, doings, cycle)}.`;
+  if (roots.length) return `${since}: ${rootsText(model, doings, waits, roots)}.`;
+  const waiting = doings.size, common = commonOf(doings, [...doings.keys()]);
+  if (!waiting) return `${since}, and processes wait for the network.`;
+  return `${since}: ${counted(waiting, "process waits", "processes wait")}` +
+    `${common ? ` in ${common}` : ""}.`;
+}
+
+/* --- in lines ------------------------------------------------------------------------- */
+
+function collectiveLine(one, model) {
+  const came = one.came?.length || 0, differ = one.differ?.length || 0;
+  const missing = (one.missing || []).map(({ node }) => model.nodeName(node));
+  return `${kindText(one)}${one.forms ? "" : ` number ${one.number}`} of ${placeText(one)}` +
+    `${one.forms ? " (its group is being formed)" : ""}: ${came} of ${one.members} members have ` +
+    `begun` + (differ ? `, and ${differ} ${differ === 1 ? "is" : "are"} in another collective`
+      : `; it waits for ${listText(missing) ||
+        (came < one.members ? "the other members" : "the network")}`);
+}
+
+function linkLine(link) {
+  return `${link.node !== undefined ? `node ${link.node}` : `switch ${link.switch}`} port ` +
+    `${link.port} has sent nothing for ${timeText(link.for_ns / 1e9)}: it waits for ` +
+    (link.waits_for === "port" ? "nothing" : `a ${link.waits_for}`);
+}
+
+function operationLine(node, op, model) {
+  const takes = op.kind === "receive" || op.kind === "get";
+  return `${model.nodeName(node)} waits in ${withArticle(op.kind)} ${takes ? "from" : "to"} ` +
+    `${op.node !== undefined ? model.nodeName(op.node) : "anyone"} for ` +
+    `${timeText(op.for_ns / 1e9)}: ${whyText(op)}`;
+}
+
+/** Lines about who waits for whom. @model: see Model.numbered. */
+export function standstillLines(status, model) {
+  const lines = collectivesOf(status).map((one) => collectiveLine(one, model));
+  lines.push(...(status.standstill?.links || []).map(linkLine));
+  for (const process of status.attached || []) {
+    const [op] = operationsOf(process);
+    if (process.stopped) lines.push(`the process at ${model.nodeName(process.node)} is stopped`);
+    else if (op) lines.push(operationLine(process.node, op, model));
+  }
+  return lines;
+}

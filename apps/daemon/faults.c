@@ -549,8 +549,8 @@ void daemon_fault_clear(struct daemon *daemon, struct client *client, struct jso
 }
 
 /*
- * A fault of one kind at a place, with the reason if it cannot be injected, and else with what to
- * know of it. NULL: this kind takes no such place; @text says why.
+ * Describe a fault of one kind at a place: "why" is the reason if it cannot be injected, "note" a
+ * remark if it can. Returns NULL if the kind does not take such a place; @text is the reason.
  */
 static struct json_object *kind_at(const struct fault_network *network, enum fault_kind kind,
                                    const char *where, const char *lasts, char *text, size_t bytes)
@@ -585,7 +585,7 @@ void daemon_fault_kinds(struct daemon *daemon, struct client *client, struct jso
         if (one)
             json_object_array_add(kinds, one);
     }
-    if (!json_object_array_length(kinds)) { /* text: what is wrong with the last one */
+    if (!json_object_array_length(kinds)) { /* text: the last error */
         json_object_put(kinds);
         daemon_reply_error(daemon, client, -EINVAL, text);
         return;

@@ -169,10 +169,10 @@ bool fault_has_rule(enum fault_kind kind);
 bool fault_at_once(enum fault_kind kind);
 
 /**
- * fault_example - the text of a fault to begin with: of @kind at @where ("link=3:5"), with usual
- * values for what the kind needs. Whether the kind takes such a place fault_parse() says.
- * @lasts: for how long ("3s"), unless the fault is a moment; "": until it is cleared.
- * Returns false: it does not fit into @text.
+ * fault_example - write the text of a fault of @kind at @where ("link=3:5"), with usual values
+ * for the keys that the kind needs. fault_parse() checks whether the kind takes such a place.
+ * @lasts: duration ("3s"), ignored if the fault is a moment; "": until it is cleared.
+ * Returns false if it does not fit into @text.
  */
 bool fault_example(enum fault_kind kind, const char *where, const char *lasts, char *text,
                    size_t text_bytes);

@@ -24,8 +24,8 @@ struct web {
     uint16_t port;
     char token[WEB_TOKEN_CHARS + 1];
     /*
-     * To the server's process, -1: none. It is told there that the fabric runs, and gets the last
-     * report. It says there once that a browser has opened the page.
+     * A socket to the server's process; -1: none. The owner writes a byte when the fabric runs,
+     * and at the end the last report. The server writes a byte when a browser opens the page.
      */
     int go_fd;
     int last_fd;      /* in that process, the other end of go_fd; -1: no more comes from there */

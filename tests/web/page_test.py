@@ -163,10 +163,10 @@ def time_text(ns):
 def collective_text(group, number, kind, bytes_, members, began, ended):
     """What is told of one: in its title, of what it was, and of how it went."""
     size = next((f"{float(f'{bytes_ / unit:.3g}'):g} {name}" for unit, name in (
-        (1 << 20, "MiB"), (1 << 10, "KiB")) if bytes_ >= unit), f"{bytes_} B")
+        (1 << 20, "MiB"), (1 << 10, "KiB")) if bytes_ >= unit), f"{bytes_} B" if bytes_ else "")
     return [f"number {number} of group {group}: ended at {ended / 1e9:.3f} s",
-            f"{'all-reduce' if kind == 'allreduce' else kind} {size}",
-            f"{time_text(ended - began)} · {members} of group {group}"]
+            f"{'all-reduce' if kind == 'allreduce' else kind} {size}".strip(),
+            f"{time_text(ended - began)} · {members} members"]
 
 
 class Loads:
@@ -940,9 +940,13 @@ class Played(InBrowser):
                 (shape, looks(), "The fabric is idle: no process is attached to it."),
                 (shape, looks(**hot), "Node 0 is the hot spot: 7 nodes send more than it takes (700"
                  " k segments/s), so segments wait for credits at the nodes."),
+                (shape, looks(**ways([0] + 2 * [10000] + 5 * [0], [20000] + 7 * [0], 5000),
+                              nodes=[[n, 0, 0, 9] for n in range(3, nodes)]),  # held up
+                 "Node 0 is the hot spot: 7 nodes send more than it takes (200 k segments/s), so "
+                 "segments wait for credits at the nodes."),
                 (shape, looks(**ways([0] + 7 * [10000], [70000] + 7 * [0])), "7 nodes send 700 k "
-                 "segments/s, most of them to node 0: the busiest link carries 700 k, and no "
-                 "segment waits for a credit."),
+                 "segments/s, most of them to node 0: the busiest link carries 700 k segments/s, "
+                 "and no segment waits for a credit."),
                 (timed, looks(**ways(8 * [200000], 8 * [200000])), "8 nodes send 16.0 M segments/s:"
                  " the busiest link carries 51 % of what it can, and no segment waits for a "
                  "credit."),
@@ -1083,9 +1087,9 @@ class Played(InBrowser):
                   for group, number, kind, *row in (rows[1], rows[3], rows[2], rows[0])]
         self.assertEqual(self.browser.run(LISTED), wanted)
         self.assertEqual([row[1:] for row in wanted[1:]], [
-            ["reduce 3 MiB", "123 µs · 3 of group 7"],
-            ["broadcast 1.5 KiB", "3.98 s · 2 of group 9"],
-            ["barrier 0 B", "999 ns · 4 of group 7"]])
+            ["reduce 3 MiB", "123 µs · 3 members"],
+            ["broadcast 1.5 KiB", "3.98 s · 2 members"],
+            ["barrier", "999 ns · 4 members"]])
         self.plays(3, finished=[[7, 10 + i, 6, 0, 4, i, i + 1] for i in range(20)])
         self.browser.run(browser.PAINTED)
         self.assertEqual([title.split()[1] for title, *_ in self.browser.run(LISTED)],
@@ -1096,7 +1100,9 @@ class Played(InBrowser):
         process = {"pid": 1, "rank": -1, "command": "p"}
         self.plays(7, processes=[{"node": n, **process} for n in range(2)],
                    waits=[[0, 1, 1, -1, 8, 0]])
-        still = {"event": "standstill", "attached": [], "standstill": {
+        still = {"event": "standstill", "attached": [{"node": 0, "receive": {
+            "kind": "receive", "state": "unmatched", "node": 1, "for_ns": 6 * 10**9}}],
+                 "standstill": {
             "for_ns": 6 * 10**9, "collectives": [
                 {"group": 1, "number": 2, "kind": "barrier", "members": 2, "came": [0],
                  "missing": [{"node": 1, "begun": 1}]}]}}

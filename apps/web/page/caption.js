@@ -9,6 +9,7 @@ import { partiesText, partyName, standstillText } from "./standstill.js";
 import { KINDS, bytesText, capital, counted, short, timeText, withArticle } from "./words.js";
 
 const RECENT = 10; /* snapshots that a sentence is about: a second of the stream */
+const HELD_UP = 50; /* snapshots in which a sender that is held up has sent at least once */
 const STALLS_MATTER = 0.02; /* waits for a credit, of the segments that links carry */
 const HOT_SHARE = 0.8; /* of the busiest receiver's rate: such a node is as hot */
 const COOL_SHARE = 0.5; /* of it: the other receivers have less than that on average */
@@ -19,7 +20,17 @@ const sum = (values) => values.reduce((all, value) => all + value, 0);
 
 /* --- something moves ------------------------------------------------------------------ */
 
-/* What the ways have carried of late, summed up by node and by switch. */
+/* Nodes that have sent something in the last @looks snapshots, or have something to send. */
+function sendersOf(model, looks) {
+  const segments = model.meanOfWays("segments", looks);
+  const sends = Array.from(model.node.posted, (posted) => posted > 0);
+  model.cables.forEach(({ toSwitch, far }, c) => {
+    if (!toSwitch && segments[2 * c] > 0) sends[far] = true;
+  });
+  return [...sends.keys()].filter((n) => sends[n]);
+}
+
+/* Recent rates of all ways, and their sums by node. */
 function flows(model) {
   const segments = model.meanOfWays("segments", RECENT);
   const stalls = model.meanOfWays("stalls", RECENT);
@@ -31,8 +42,10 @@ function flows(model) {
   });
   const blocked = model.switches.map((_, s) => s)
     .filter((s) => model.waysOut[s].some((way) => stalls[way] > 0));
-  return { segments, stalls, sent, received, blocked, rate: model.meanOfTotal("sent", RECENT),
-    congested: sum(stalls) > STALLS_MATTER * sum(segments) };
+  const congested = sum(stalls) > STALLS_MATTER * sum(segments);
+  const senders = sendersOf(model, congested ? HELD_UP : RECENT);
+  return { segments, stalls, sent, received, senders, blocked, congested,
+    rate: model.meanOfTotal("sent", RECENT) };
 }
 
 /* Nodes that receive far more than the others do. */
@@ -55,21 +68,20 @@ function blockedText(model, blocked) {
 }
 
 function hotSpotText(model, flow) {
-  const hot = hotNodes(flow), senders = flow.sent.filter((rate, n) => rate > 0 && !hot.includes(n));
+  const hot = hotNodes(flow), senders = flow.senders.filter((n) => !hot.includes(n));
   if (!flow.congested || !hot.length || senders.length < 2) return null;
   const one = hot.length === 1, rate = sum(hot.map((n) => flow.received[n])) / hot.length;
   const limit = model.capacity ? `than ${one ? "its link carries" : "their links carry"}`
     : `than ${one ? "it takes" : "they take"}`;
   return `${capital(partiesText(model, hot))} ${one ? "is the hot spot" : "are hot spots"}: ` +
-    `${counted(senders.length, "node")} send more ${limit} (${short(rate)} segments/s` +
+    `${counted(model.nodeCountOf(senders), "node")} send more ${limit} (${short(rate)} segments/s` +
     `), so ${blockedText(model, flow.blocked)}`;
 }
 
 function congestionText(model, flow) {
   if (!flow.congested) return null;
-  const senders = flow.sent.filter((rate) => rate > 0).length;
-  return `${counted(senders, "node")} send more than the network passes on: ` +
-    blockedText(model, flow.blocked);
+  return `${counted(model.nodeCountOf(flow.senders), "node")} send more than the network passes ` +
+    `on: ${blockedText(model, flow.blocked)}`;
 }
 
 /* Collectives that were finished within the last second, or the last snapshots. */
@@ -87,16 +99,15 @@ function collectivesText(model, flow) {
 }
 
 function trafficText(model, flow) {
-  const senders = [...flow.sent.keys()].filter((n) => flow.sent[n] > 0);
   if (!sum(flow.segments)) return null;
   const [busiest] = [...flow.segments.keys()].sort((a, b) => flow.segments[b] - flow.segments[a]);
   const rate = flow.segments[busiest] / model.cables[busiest >> 1].count;
   const load = model.capacity
     ? `${Math.min(Math.round((100 * rate) / model.capacity), 100)} % of what it can`
-    : `${short(rate)}${model.countsReplies ? ", with replies" : ""}`;
+    : `${short(rate)} segments${model.countsReplies ? " and replies" : ""}/s`;
   const hot = hotNodes(flow);
   const mostly = 2 * sum(hot.map((n) => flow.received[n])) > sum(flow.received);
-  return `${counted(model.nodeCountOf(senders), "node")} send ${short(flow.rate)} segments/s` +
+  return `${counted(model.nodeCountOf(flow.senders), "node")} send ${short(flow.rate)} segments/s` +
     `${mostly ? `, most of them to ${partiesText(model, hot)}` : ""}: ` +
     `the busiest link carries ${load}, and ` +
     `${flow.blocked.length ? "few segments wait" : "no segment waits"} for a credit`;

@@ -11,7 +11,7 @@
  */
 
 const TEXT_PX = 14;
-const NODE_PX = 14; /* the least width of a node, where the page chooses what is folded */
+const NODE_PX = 12; /* the least width of a node, where the page chooses what is folded */
 const SWITCH_PX = 16; /* the same of a switch */
 const LINE_PX = 7; /* the same of a link, with its two lines, below a stage */
 const LEFT_PX = 58; /* margins: the names of the rows are at the left */

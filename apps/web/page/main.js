@@ -12,7 +12,7 @@ import { Model } from "./model.js";
 import { Painter } from "./paint.js";
 import { RANGES, el, rangesOf, rangesText, renderCollectives, renderEvents, renderSelection,
   renderTip } from "./panel.js";
-import { missingNodes, standstillLines } from "./standstill.js";
+import { standstillLines, standstillMarks } from "./standstill.js";
 import { renderSummary } from "./summary.js";
 import { captionOf } from "./caption.js";
 import { loadColour, ticksOf } from "./colours.js";
@@ -47,9 +47,9 @@ class Page {
     this.ended = this.served; /* the fabric has */
     this.selected = null; /* id of an item or edge */
     this.turned = null; /* a block that is being opened or closed, in the next shape */
-    this.kinds = []; /* of faults, for what is selected: as the fabric says */
+    this.kinds = []; /* of faults, for the selected part: from the fabric */
     this.kindChosen = null; /* by hand */
-    this.faultsOf = this.kindsOf = ""; /* what the form is for, and what the last answer was for */
+    this.faultsOf = this.kindsOf = ""; /* place and duration of the form, of the last reply */
     this.dirty = true;
     this.last = 0;
     this.who = crypto.getRandomValues(new Uint32Array(1))[0]; /* of the pages that want something */
@@ -234,7 +234,7 @@ class Page {
   /* --- the picture --- */
 
   place() {
-    $("tip").hidden = true; /* what it describes may be elsewhere now */
+    $("tip").hidden = true; /* the described part may have moved */
     this.painter.resize();
     if (this.layout) this.layout.place(this.painter.width, this.painter.height,
       this.painter.text);
@@ -508,7 +508,7 @@ class Page {
     }
   }
 
-  /* Where a fault for what is selected is; for a part that stands for many, a random place. */
+  /* The place of a fault for the selected part; a random one if the part stands for many. */
   faultPlace() {
     const part = this.part(this.selected), { model } = this;
     const text = part?.cables ? model.cableText(part.cables[0]) : null;
@@ -548,14 +548,14 @@ class Page {
       const reply = await this.ask({ cmd: "fault_kinds", where: place, for: $("duration").value });
       this.kindsOf = faultsOf;
       if (faultsOf !== this.faultsOf) continue;
-      if (!reply.ok) this.faultsOf = this.kindsOf = ""; /* it is asked again, some time */
+      if (!reply.ok) this.faultsOf = this.kindsOf = ""; /* the next change of the page asks again */
       this.renderKinds(Array.isArray(reply.kinds) ? reply.kinds : []);
       this.sayOfFault(reply.ok ? note || "" : reply.error, reply.ok);
     }
     this.asksKinds = false;
   }
 
-  /* What the form is for: it is asked for anew when this changes, or the stream begins anew. */
+  /* Place and duration of the form. The page asks the fabric again when these change. */
   faultsNow() {
     return this.canInject ? `${this.faultPlace().place} ${$("duration").value}` : "";
   }
@@ -675,7 +675,7 @@ class Page {
   renderStandstill() {
     const standstill = this.model?.standstill, lines = standstill
       ? standstillLines(standstill, this.model.numbered) : [];
-    this.painter.still = standstill ? missingNodes(standstill) : null;
+    this.painter.still = standstill ? standstillMarks(standstill) : null;
     $("standstill").hidden = !lines.length;
     /* said once, when it begins: the list changes each second */
     if (!lines.length) $("alarm").textContent = "";

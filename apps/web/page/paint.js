@@ -23,7 +23,7 @@ export class Painter {
     this.theme = THEMES.dark;
     this.chosen = null; /* id of an item or edge */
     this.hovered = null;
-    this.still = null; /* who is missing, while nothing moves: nodes by the fabric's numbers */
+    this.still = null; /* while nothing moves: standstillMarks() */
     this.calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
   }
 
@@ -331,7 +331,7 @@ export class Painter {
     ctx.fill();
     this.outline(item);
     if (model.waits[n] && this.waitsLong(n)) this.ring(item, theme.wait, [3, 2.5]);
-    if (this.still?.has(model.nodeNumber(n))) this.ring(item, theme.down, []);
+    if (this.still?.missing.has(model.nodeNumber(n))) this.ring(item, theme.down, []);
     ctx.fillStyle = theme.faint;
     ctx.font = this.font(0.85);
     const widest = ctx.measureText(String(model.nodeCount - 1)).width + 6;
@@ -410,7 +410,7 @@ export class Painter {
     const count = model.nodeCountOf(item.nodes);
     this.label([`${count} nodes`, `${count}`], item.x, y + h - 24 * this.zoom, w - 4);
     if (low >= 0 && high - low + 1 === numbers.length)
-      this.label([`${low}–${high}`, `${low}–`], item.x, y + h - 10 * this.zoom, w - 4);
+      this.label([`${low}–${high}`, `${low}–`], item.x, y + h - 10 * this.zoom, w - 2);
   }
 
   /* The first of the texts that there is room for. */
@@ -429,18 +429,19 @@ export class Painter {
   drawWaits() {
     if (!this.still) return;
     const { ctx, theme, layout, model } = this;
-    model.waits.forEach((wait, n) => {
-      const other = wait && wait.other >= 0 ? model.partOf.get(wait.other) ?? -1 : -1;
-      if (other < 0 || layout.ofNode[n] < 0 || layout.ofNode[other] < 0) return;
-      const from = layout.items[layout.ofNode[n]], to = layout.items[layout.ofNode[other]];
-      if (from === to) return;
+    for (const [node, other] of this.still.arrows) {
+      const [from, to] = [node, other].map((number) =>
+        layout.items[layout.ofNode[model.partOf.get(number) ?? -1] ?? -1]);
+      if (!from || !to || from === to) continue;
       const deep = Math.min(24 + Math.abs(to.x - from.x) * 0.08, 40);
+      const lowest = 2 * (this.height - 3) - (from.y + from.h / 2); /* of the control point */
       ctx.strokeStyle = theme.wait;
       ctx.lineWidth = 1.4;
       ctx.setLineDash([4, 3]);
       ctx.beginPath();
       ctx.moveTo(from.x, from.y + from.h / 2 + 2);
-      ctx.quadraticCurveTo((from.x + to.x) / 2, from.y + deep * 2, to.x, to.y + to.h / 2 + 4);
+      ctx.quadraticCurveTo((from.x + to.x) / 2, Math.min(from.y + deep * 2, lowest), to.x,
+        to.y + to.h / 2 + 4);
       ctx.stroke();
       ctx.setLineDash([]);
       ctx.fillStyle = theme.wait;
@@ -449,6 +450,6 @@ export class Painter {
       ctx.lineTo(to.x - 4, to.y + to.h / 2 + 9);
       ctx.lineTo(to.x + 4, to.y + to.h / 2 + 9);
       ctx.fill();
-    });
+    }
   }
 }

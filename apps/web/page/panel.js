@@ -218,7 +218,7 @@ function fabricPart(model) {
         `${shape.folded ? "groups of " : ""}nodes, ` +
         `${shape.switches.length} switches, ${shape.cables.length} links`,
       model.linkRate ? `a link can carry ${short(model.linkRate)} segments/s each way`
-        : "clock raw: links are as fast as this computer can be",
+        : "clock raw: no limit on the rate of a link",
       model.countsReplies ? "counters of links count replies as segments, too" : null,
       model.virtual ? "rates are per second of simulated time" : null,
       shape.hosts ? `on ${shape.hosts.length} hosts` : null,
@@ -261,10 +261,11 @@ export function renderTip(place, model, part) {
 export function renderCollectives(place, model) {
   place.replaceChildren(...model.lastFinished(14).map((one) => el("li",
     { title: `number ${one.number} of group ${one.group}: ended at ${one.ended.toFixed(3)} s` },
-    el("span", {}, el("b", {}, KINDS[one.kind] || one.kind), ` ${bytesText(one.bytes)}`),
+    el("span", {}, el("b", {}, KINDS[one.kind] || one.kind),
+      one.bytes ? ` ${bytesText(one.bytes)}` : null),
     el("span", { class: "faint" },
       el("span", { class: "took" }, timeText(Math.max(one.ended - one.began, 0))),
-      ` · ${one.members} of group ${one.group}`))));
+      ` · ${counted(one.members, "member")}`))));
   if (!model.finished.size)
     place.append(el("li", { class: "none" }, "No collective has finished yet."));
 }

@@ -106,10 +106,14 @@ function rootsOf(waits) {
     .filter((node) => !waits.has(node)).sort((a, b) => a - b);
 }
 
-/** Nodes for which collectives wait. */
-export function missingNodes(status) {
-  return new Set(collectivesOf(status).flatMap(({ missing }) =>
-    (missing || []).map(({ node }) => node)));
+/** For the picture: nodes for which collectives wait; nodes that wait for one other, and that. */
+export function standstillMarks(status) {
+  return {
+    missing: new Set(collectivesOf(status).flatMap(({ missing }) =>
+      (missing || []).map(({ node }) => node))),
+    arrows: (status.attached || []).flatMap((process) => operationsOf(process)
+      .filter(({ node }) => node !== undefined).map(({ node }) => [process.node, node])),
+  };
 }
 
 /* --- in one sentence ------------------------------------------------------------------ */

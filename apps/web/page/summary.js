@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * summary.js - what a run was, once it has ended: from its report, which is the one that `fabemu
+ * summary.js - the summary of a run that has ended: from its report, which is the one that `fabemu
  * run --report` writes, or from the last counters where there is none (simulated time).
  *
  * A report may come from a recording that somebody else has made: all of its numbers are checked
@@ -25,7 +25,8 @@ function collectiveTexts(report) {
     const reasons = fields(one?.why).map(([why, count]) => `${why} ${number(count)}`).join(", ");
     return inside + number(one?.elsewhere) === 0 ? null
       : `${KINDS[kind] || kind}: ${inside.toLocaleString("en")} in the network, ` +
-        `${number(one.elsewhere).toLocaleString("en")} as messages${reasons && ` (${reasons})`}`;
+        `${number(one.elsewhere).toLocaleString("en")} as messages` +
+        (reasons && `; reasons: ${reasons}`);
   });
 }
 
@@ -34,12 +35,12 @@ function longestText(report) {
   const [most] = list(report.communication?.collectives)
     .sort((a, b) => number(b?.time_ns?.sum) - number(a?.time_ns?.sum));
   if (!number(most?.time_ns?.sum)) return null;
-  const told = number(most.wait_ns?.sum) + number(most.network_ns?.sum);
-  const share = Math.round((100 * number(most.wait_ns?.sum)) / (told || 1));
-  return `most time in ${KINDS[most.kind] || most.kind} of up to ` +
-    `${bytesText(number(most.bytes_most))}: ${counted(number(most.calls), "call")} of ` +
-    `${timeText(number(most.time_ns.mean) / 1e9)}` +
-    (told ? `, ${share} % of it waiting for the last process to begin` : "");
+  const known = number(most.wait_ns?.sum) + number(most.network_ns?.sum);
+  const share = Math.round((100 * number(most.wait_ns?.sum)) / (known || 1));
+  return `most time in ${KINDS[most.kind] || most.kind}` +
+    `${number(most.bytes_most) ? ` of up to ${bytesText(most.bytes_most)}` : ""}: ` +
+    `${counted(number(most.calls), "call")} of ${timeText(number(most.time_ns.mean) / 1e9)}` +
+    (known ? `, ${share} % of it waiting for the last process to begin` : "");
 }
 
 function checkText({ check }) {

@@ -166,6 +166,24 @@ static bool read_snaplen(struct options *options, const char *value, const char 
     return true;
 }
 
+static bool read_capture_size(struct options *options, const char *value, const char **right)
+{
+    *right = "a size, such as 500MB or 2GiB; a number alone is in bytes";
+    return read_size(value, 1, UINT64_MAX / CAPTURE_FILES_MOST,
+                     &options->capture_limits.most_bytes);
+}
+
+static bool read_capture_files(struct options *options, const char *value, const char **right)
+{
+    uint64_t count = 0;
+
+    *right = "a number of files from 2 to 100";
+    if (!options_count(value, 2, CAPTURE_FILES_MOST, &count))
+        return false;
+    options->capture_limits.count = (uint32_t)count;
+    return true;
+}
+
 static bool read_record(struct options *options, const char *value, const char **right)
 {
     *right = "the name of a file";
@@ -329,6 +347,10 @@ static const struct option_row rows[] = {
      OPTIONS_CAPTURE, read_capture_filter},
     {"snaplen", "BYTES", "capture so much of each payload (240: all)",
      OPTIONS_CAPTURE | OPTIONS_SNAP, read_snaplen},
+    {"capture-size", "SIZE", "let the file of the capture have at most SIZE, such as 500MB or 2GiB",
+     OPTIONS_CAPTURE | OPTIONS_SNAP, read_capture_size},
+    {"capture-files", "N", "then go on in another of N files, and overwrite the oldest",
+     OPTIONS_CAPTURE | OPTIONS_SNAP, read_capture_files},
     {"record", "FILE", "write there snapshots of all counters, ten a second, and what happens",
      OPTIONS_EVENTS, read_record},
     {"timeline", "FILE", "write collectives, messages and faults by node there, for Perfetto",
@@ -358,6 +380,7 @@ static const struct option_row rows[] = {
 #define SHARED (OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_BOUNDS)
 #define OWN    2000 /* and the number of a command's own option */
 
+static_assert(CAPTURE_FILES_MOST == 100, "as read_capture_files() says");
 static_assert(ROWS <= 64, "struct options.given has a bit for each");
 
 int options_usage_error(const char *command, const char *format, ...)
@@ -487,8 +510,14 @@ static int take_option(struct options *options, const char *command,
 static const struct {
     const char *name, *of;
 } parts[] = {
-    {"capture-filter", "capture"},  {"snaplen", "capture"}, {"timeline-bytes", "timeline"},
-    {"timeline-limit", "timeline"}, {"host", "cluster"},    {"launch", "cluster"},
+    {"capture-filter", "capture"},
+    {"snaplen", "capture"},
+    {"timeline-bytes", "timeline"},
+    {"timeline-limit", "timeline"},
+    {"host", "cluster"},
+    {"launch", "cluster"},
+    {"capture-size", "capture"},
+    {"capture-files", "capture-size"},
 };
 
 static size_t row_of(const char *name)
@@ -610,6 +639,7 @@ int options_parse_own(struct options *ret, const struct options_command *command
                             .seed = 1,
                             .launch = "ssh",
                             .snap_bytes = CAPTURE_SNAP_MOST,
+                            .capture_limits = {.most_bytes = UINT64_MAX, .count = 1},
                             .timeline_from_bytes = TIMELINE_FROM_BYTES,
                             .timeline_most_bytes = TIMELINE_MOST_BYTES};
     if (command->groups & OPTIONS_VIRTUAL)

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "apps/fabric/capture/files.h"
 #include "apps/fabric/fabric.h"
 
 #define OPTIONS_SETS_MAX   32
@@ -31,7 +32,7 @@ enum options_group {
     OPTIONS_CLUSTER = 4096,    /* --cluster, --host */
     OPTIONS_LAUNCH = 8192,     /* --launch */
     OPTIONS_CAPTURE = 16384,   /* --capture, --capture-filter */
-    OPTIONS_SNAP = 32768,      /* --snaplen */
+    OPTIONS_SNAP = 32768,      /* --snaplen, --capture-size, --capture-files */
     OPTIONS_WEB = 65536,       /* --web */
     OPTIONS_ANY_CLOCK = 131072 /* no option: --clock may be virtual, too */
 };
@@ -71,13 +72,14 @@ struct options {
     enum emu_clock_mode clock;
     uint32_t threads; /* count, or FABRIC_THREADS_* */
     uint64_t seed;
-    const char *name;                   /* NULL: not given */
-    const char *report;                 /* file; NULL: none */
-    const char *faults;                 /* schedule or scenario; NULL: none */
-    const char *events;                 /* file; NULL: none */
-    const char *capture;                /* file; NULL: none */
-    const char *capture_filter;         /* NULL: not given */
-    uint32_t snap_bytes;                /* of a payload */
+    const char *name;           /* NULL: not given */
+    const char *report;         /* file; NULL: none */
+    const char *faults;         /* schedule or scenario; NULL: none */
+    const char *events;         /* file; NULL: none */
+    const char *capture;        /* file; NULL: none */
+    const char *capture_filter; /* NULL: not given */
+    uint32_t snap_bytes;        /* of a payload */
+    struct capture_limits capture_limits;
     const char *record;                 /* file; NULL: none */
     const char *timeline;               /* file; NULL: none */
     uint64_t timeline_from_bytes;       /* of messages in it */

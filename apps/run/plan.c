@@ -108,15 +108,20 @@ static int timeline_open(struct timeline_plan *ret, struct output *output, const
     return 0;
 }
 
-int plan_capture(struct capture_plan *ret, struct output *output, const struct options *options)
+int plan_capture(struct capture_plan *ret, struct capture_files *files,
+                 const struct options *options)
 {
-    int status = file_open(output, options->capture, "a capture", "--capture");
+    int err;
 
-    *ret = (struct capture_plan){.file = options->capture,
+    *ret = (struct capture_plan){.files = files,
                                  .filter = options->capture_filter ? options->capture_filter : "",
-                                 .snap_bytes = options->snap_bytes,
-                                 .fd = output->fd};
-    return status;
+                                 .snap_bytes = options->snap_bytes};
+    err = capture_files_open(files, options->capture, &options->capture_limits, INT64_MAX);
+    if (!err)
+        return 0;
+    say("cannot write a capture to %s: %s; choose another --capture", files->label,
+        capture_files_why(err));
+    return EXIT_FAILURE;
 }
 
 static int page_open(struct web *web, uint16_t port)
@@ -151,7 +156,7 @@ static int files_open(struct plan *ret, const struct options *options)
         status = file_open(&ret->record, options->record, "snapshots", "--record");
     if (!status)
         status = timeline_open(&ret->host.timeline, &ret->timeline, options->timeline);
-    if (!status)
+    if (!status && options->capture)
         status = plan_capture(&ret->host.capture, &ret->capture, options);
     ret->host.events_fd = ret->events.fd;
     ret->host.record_fd = ret->record.fd;
@@ -164,17 +169,12 @@ int plan_make(struct plan *ret, const struct options *options, const struct fabr
 {
     int status = 0;
 
-    *ret = (struct plan){.host = {.mark = mark,
-                                  .events_fd = -1,
-                                  .record_fd = -1,
-                                  .starter_fd = -1,
-                                  .capture.fd = -1},
+    *ret = (struct plan){.host = {.mark = mark, .events_fd = -1, .record_fd = -1, .starter_fd = -1},
                          .web = WEB_NONE,
                          .report = OUTPUT_NONE,
                          .events = OUTPUT_NONE,
                          .record = OUTPUT_NONE,
-                         .timeline = OUTPUT_NONE,
-                         .capture = OUTPUT_NONE};
+                         .timeline = OUTPUT_NONE};
     ret->host.timeline = (struct timeline_plan){.fd = -1,
                                                 .most_bytes = options->timeline_most_bytes,
                                                 .from_bytes = options->timeline_from_bytes};
@@ -211,7 +211,7 @@ void plan_release(struct plan *plan)
     output_end(&plan->events, !plan->begun);
     output_end(&plan->record, !plan->begun);
     output_end(&plan->timeline, !plan->begun);
-    output_end(&plan->capture, !plan->begun);
+    capture_files_close(&plan->capture, !plan->begun);
     free(plan->host.timeline.path);
     plan->host.timeline.path = NULL;
     web_close(&plan->web);

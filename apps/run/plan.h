@@ -5,6 +5,7 @@
 #ifndef APPS_RUN_PLAN_H
 #define APPS_RUN_PLAN_H
 
+#include "apps/fabric/capture/files.h"
 #include "apps/fault/fault.h"
 #include "apps/hosts/plan.h"
 #include "apps/cli/options.h"
@@ -18,7 +19,8 @@ struct plan {
     struct hosts_plan hosts; /* of --cluster */
     bool web_waits;          /* --web=wait */
     struct web web;          /* of --web: its socket is there, and its process is not yet */
-    struct output report, events, record, timeline, capture;
+    struct output report, events, record, timeline;
+    struct capture_files capture;
     bool begun; /* the fabric is there, and writes: files that were made stay */
 };
 
@@ -39,10 +41,11 @@ int plan_make(struct plan *ret, const struct options *options, const struct fabr
 void plan_release(struct plan *plan);
 
 /**
- * plan_capture - what the options ask for, with its file open: @output, ended by the caller. Errors
- * are said. Returns 0 or an exit status.
+ * plan_capture - what the options ask for, with its file open: @files, which @ret borrows and the
+ * caller closes, also after an error. Errors are said. Returns 0 or an exit status.
  */
-int plan_capture(struct capture_plan *ret, struct output *output, const struct options *options);
+int plan_capture(struct capture_plan *ret, struct capture_files *files,
+                 const struct options *options);
 
 /**
  * plan_schedule - read the schedule or scenario @name, and check it against the network. @ret:

@@ -287,7 +287,7 @@ static void page_end(struct with_page *page)
  * The file of --capture. Each of several hosts has one of its own, with its name, for the cables
  * that begin on it: @path, of PATH_MAX bytes. Errors are said. Returns 0 or an exit status.
  */
-static int capture_open(struct capture_plan *ret, struct output *output,
+static int capture_open(struct capture_plan *ret, struct capture_files *files,
                         const struct with_hosts *with, const struct options *options, char *path)
 {
     struct options of_host = *options;
@@ -296,7 +296,7 @@ static int capture_open(struct capture_plan *ret, struct output *output,
         snprintf(path, PATH_MAX, "%s.%s", options->capture, with->plan.name[with->plan.self]);
         of_host.capture = path;
     }
-    return plan_capture(ret, output, &of_host);
+    return plan_capture(ret, files, &of_host);
 }
 
 /* All of it, once it is known what to run. Returns the exit status. */
@@ -304,14 +304,14 @@ static int run_config(struct traffic_config *config, const struct traffic_option
                       const struct options *options, char **argv)
 {
     struct with_hosts with = {.barrier = NULL};
-    struct capture_plan capture = {.fd = -1};
-    struct output output = OUTPUT_NONE; /* of the capture */
+    struct capture_plan capture = {.files = NULL};
+    struct capture_files files = {.path = NULL}; /* of the capture */
     char path[PATH_MAX];
     struct with_page page = {.web = WEB_NONE, .live = NULL};
     int status = options->cluster ? hosts_begin(&with, options, &config->fabric, argv) : 0;
 
     if (!status && options->capture)
-        status = capture_open(&capture, &output, &with, options, path);
+        status = capture_open(&capture, &files, &with, options, path);
     interrupt_hold(options->web);
     if (!status)
         status = page_begin(&page, options, &config->fabric);
@@ -322,9 +322,11 @@ static int run_config(struct traffic_config *config, const struct traffic_option
         config->snapshots.viewer = traffic_live_viewer(page.live);
     if (!status)
         status = run_all(config, own, options->json);
+    if (!status && files.err) /* it was said */
+        status = EXIT_FAILURE;
     hosts_end(&with, options);
     page_end(&page);
-    output_end(&output, status);
+    capture_files_close(&files, status);
     return status;
 }
 

@@ -9,6 +9,7 @@ What needs tshark is skipped where it is not installed (scripts/deps tshark).
 import collections
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -211,6 +212,144 @@ class CaptureTest(FabemuCase):
             self.assertEqual((len(r.header.payload), r.header.len), (3, 8))
             self.assertEqual(r.whole, len(r.data) + 5)
 
+    # --- how large it gets -----------------------------------------------------
+
+    # Simulated time and one thread: the records come in one order, and are the same in each run.
+    STEADY = ("--topo", "kary:2,2", "--threads", "1", "--pattern", "uniform", "--load", "0.5",
+              "--warmup", "1000", "--measure", "200000")
+
+    def steady(self, *options, name="c.pcapng", status=0):
+        done = self.fabemu("traffic", "--capture", self.path(name), *self.STEADY, *options)
+        self.assertEqual(done.returncode, status, done.stderr)
+        return done.stderr
+
+    @staticmethod
+    def plain(records):
+        return [(r.interface, r.time, r.data) for r in records]
+
+    def everything(self):
+        """The records without a limit: some files of 40 kB full."""
+        said = self.steady(name="all.pcapng")
+        self.assertRegex(said, r"each record takes up to \d+ bytes of \S+/all.pcapng, and the disk "
+                               r"has \S+ \wiB left; --capture-size sets a limit")
+        records = self.read("all.pcapng").records
+        self.assertGreater(os.path.getsize(self.path("all.pcapng")), 8 * 40960)
+        return self.plain(records)
+
+    def test_size__keeps_the_first_records_and_counts_the_others(self):
+        wanted = self.everything()
+        said = self.steady("--capture-size", "40K")
+        capture = self.read()
+        kept = len(capture.records)
+        self.assertGreater(kept, 40)
+        self.assertLessEqual(os.path.getsize(self.path()), 40960)
+        self.assertEqual(self.plain(capture.records), wanted[:kept])
+        self.counts_are_right(capture)
+        self.assertEqual(sum(seen for seen, _, _ in capture.counts.values()), len(wanted))
+        self.assertRegex(said, r"c.pcapng takes up to 40 KiB, and the disk has ")
+        self.assertIn(f"{kept} records are in {self.path()}; {len(wanted) - kept} later ones are "
+                      "not, because of --capture-size", said)
+
+    def test_ring__keeps_the_last_records_and_counts_the_others(self):
+        wanted = self.everything()
+        for i, text in ((1, "of a ring before"), (2, "likewise")):
+            with open(self.path(f"c_{i}.pcapng"), "w") as f:
+                f.write(text)
+        said = self.steady("--capture-size", "40K", "--capture-files", "3")
+        names = sorted(name for name in os.listdir(self.dir) if name.startswith("c"))
+        self.assertEqual(names, ["c_0.pcapng", "c_1.pcapng", "c_2.pcapng"])
+        files = [self.read(name) for name in names]
+        for name, capture in zip(names, files):
+            self.assertLessEqual(os.path.getsize(self.path(name)), 40960)
+            self.assertEqual(set(capture.counts), set(files[0].interfaces))
+        files.sort(key=lambda capture: capture.records[0].time)
+        kept = [r for capture in files for r in capture.records]
+        self.assertEqual(self.plain(kept), wanted[-len(kept):])
+        # The statistics of each file count from the beginning of the capture.
+        self.assertEqual(sum(written for _, _, written in files[-1].counts.values()), len(wanted))
+        self.assertRegex(said, r"c_\*.pcapng take up to 120 KiB in 3 files, and the disk has ")
+        self.assertIn(f"{len(kept)} records are in {self.path('c_*.pcapng')}; "
+                      f"{len(wanted) - len(kept)} older ones were overwritten", said)
+
+    def test_ring__has_no_file_that_it_did_not_need(self):
+        with open(self.path("c_01.pcapng"), "w") as f:
+            f.write("of a ring before")
+        self.steady("--capture-size", "1GB", "--capture-files", "20", "--capture-filter",
+                    "what=segments")
+        self.assertEqual([name for name in os.listdir(self.dir) if name.startswith("c")],
+                         ["c_00.pcapng"])
+
+    def test_size__of_several_loads_is_that_of_one_file(self):
+        options = ("--topo", "kary:2,2", "--threads", "1", "--load", "0.5,0.6,0.7", "--warmup",
+                   "1000", "--measure", "60000", "--capture", self.path())
+        done = self.fabemu("traffic", *options, "--capture-size", "60K")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertLessEqual(os.path.getsize(self.path()), 61440)
+        kept = [int(n) for n in re.findall(r"(\d+) records are in", done.stderr)]
+        self.assertEqual(len(kept), 3)
+        self.assertEqual(kept[-1], 0)
+        self.assertEqual(done.stderr.count("the disk has"), 1)
+
+    def test_size__that_cannot_be_is_refused_and_changes_nothing(self):
+        with open(self.path(), "w") as f:
+            f.write("precious")
+        run = ("traffic", "--topo", "kary:2,2", "--capture", self.path())
+        for words, code, said in (
+                (("--capture-size", "1kB"), 1, "--capture-size must be 4KiB or more"),
+                (("--capture-size", "500"), 1, "--capture-size must be 4KiB or more"),
+                (("--capture-size", "much"), 2, "it must be a size, such as 500MB or 2GiB"),
+                (("--capture-size", "0MB"), 2, "such as 500MB"),
+                (("--capture-size", "-1MB"), 2, "such as 500MB"),
+                (("--capture-size", "99999999999EB"), 2, "such as 500MB"),
+                (("--capture-size", "1MB", "--capture-files", "1"), 2, "from 2 to 100"),
+                (("--capture-size", "1MB", "--capture-files", "101"), 2, "from 2 to 100"),
+                (("--capture-files", "3"), 2,
+                 "--capture-files has no meaning without --capture-size SIZE")):
+            with self.subTest(words):
+                self.one_line(self.fabemu(*run, *words), code, said)
+                with open(self.path()) as f:
+                    self.assertEqual(f.read(), "precious")
+        ring = ("--capture-size", "1MB", "--capture-files", "2")
+        os.mkfifo(self.path("p_0"))
+        with open(os.open(self.path("p_0"), os.O_RDONLY | os.O_NONBLOCK)):
+            self.one_line(self.fabemu("traffic", "--capture", self.path("p"), *ring), 1,
+                          "only regular files can be a ring")
+        self.up("u")
+        self.one_line(self.fabemu("capture", "u", "-w", "-", *ring), 1,
+                      "to standard output: only regular files can be a ring")
+
+    def test_disk_that_is_full__is_told_and_the_file_can_be_read(self):
+        room = self.path("room")
+        os.mkdir(room)
+        mount = ["unshare", "--mount", "sh", "-c", f'mount -t tmpfs -o size=100k none {room} && '
+                 f'"$@"; status=$?; cp {room}/* {self.dir}; exit $status', "sh"]
+        if os.geteuid() or subprocess.run([*mount, "touch", f"{room}/x"],
+                                          capture_output=True).returncode:
+            self.skipTest("cannot mount a small disk")
+        wanted = self.everything()
+        ring = ("--capture-size", "60K", "--capture-files", "2")
+        for options, label in ((), "c.pcapng"), (ring, "c_*.pcapng"):
+            with self.subTest(label):
+                done = subprocess.run(
+                    [*mount, self.command, "traffic", "--capture", f"{room}/c.pcapng",
+                     *self.STEADY, *options], env=self.env, cwd=self.dir, text=True,
+                    stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
+                self.assertEqual(done.returncode, 1, done.stderr)
+                self.assertIn(f"{room}/{label} could not be written any more (No space left on "
+                              "device)", done.stderr)
+                names = sorted(os.listdir(self.dir))
+                kept = [r for name in names if name.startswith("c")
+                        for r in self.read(name).records]
+                self.assertGreater(len(kept), 100)
+                self.assertEqual(self.plain(kept), wanted[:len(kept)])
+                self.assertIn(f": {len(kept)} records are there, and {len(wanted) - len(kept)} "
+                              "later ones are not", done.stderr)
+                if options:
+                    self.assertIn("and the disk has only", done.stderr)
+                for name in names:
+                    if name.startswith("c"):
+                        os.unlink(self.path(name))
+
     # --- a running fabric ------------------------------------------------------
 
     def capturing(self, *options, name="live.pcapng"):
@@ -229,9 +368,11 @@ class CaptureTest(FabemuCase):
         self.assertEqual(done.stdout.count("the sum of all is 6"), 4, done.stderr)
 
     def ended(self, process, code=0):
+        """What a capture into a file says: at first what it needs, and then what it has written."""
         _, err = process.communicate(timeout=PATIENCE_S)
         self.assertEqual(process.returncode, code, err)
-        self.assertEqual(err.count("\n"), 1, err)
+        self.assertEqual(err.count("\n"), 2, err)
+        self.assertRegex(err, r"\Afabemu: capture: .*, and the disk has (only )?\d")
         return err
 
     def test_live__ends_with_the_fabric_or_by_an_interrupt(self):
@@ -272,6 +413,16 @@ class CaptureTest(FabemuCase):
         self.assertEqual(piped.wait(PATIENCE_S), 0)
         done = self.fabemu("check", "u")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_live__ends_when_the_file_has_its_size(self):
+        self.up("u")
+        process = self.capturing("--capture-size", "20K")
+        self.speak(RINGS)
+        self.assertIn("later ones are not, because of --capture-size", self.ended(process))
+        self.assertLessEqual(os.path.getsize(self.path("live.pcapng")), 20480)
+        capture = self.read("live.pcapng")
+        self.assertGreater(len(capture.records), 10)
+        self.counts_are_right(capture)
 
     def test_live__a_full_disk_is_told_and_harms_nothing_else(self):
         self.up("u")
@@ -383,6 +534,20 @@ class CaptureTest(FabemuCase):
         self.assertIn("No space left", done.stderr)
         self.assertIn("exit status 1", done.stderr)  # in the report, too
         self.assertEqual(done.stdout.count("the sum of all is 6"), 4)
+
+    def test_run__says_at_once_that_the_capture_ends(self):
+        """The command waits for the line, and so does not end if it is said in the end alone."""
+        program = os.path.join(os.path.dirname(self.command), "apps/example")
+        wait = f'({EXAMPLE}); until grep -q "$1" said; do sleep 0.02; done'
+        for words, line, code in (
+                (("c", "--capture-size", "4K"), "has reached the limit of --capture-size", 0),
+                (("/dev/full",), "cannot write /dev/full (No space left on device)", 1)):
+            with self.subTest(line), open(self.path("said"), "w") as said:
+                done = subprocess.run(
+                    [self.command, "run", "--topo", "kary:2,2", "--capture", *words, "--", "sh",
+                     "-c", wait, program, line], env=self.env, cwd=self.dir, stderr=said,
+                    stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, timeout=PATIENCE_S)
+                self.assertEqual(done.returncode, code)
 
     def test_bad__options_are_told(self):
         self.up("u")
@@ -500,6 +665,53 @@ class CaptureTest(FabemuCase):
                         row[9] = ""  # the adapters' own fields, where there are any
                     self.assertEqual(row, self.expected(r))
         self.assertIn(kit.CONT, {r.part for r in captures["packets.pcapng"].records})
+
+    def parties(self, r):
+        """The source and the destination that Wireshark shows: nodes, a group, or a link's ends."""
+        if not r.header:
+            return r.ends
+        to = f"n{r.header.dst}" if r.header.kind == kit.UNICAST else f"group {r.header.group}"
+        return f"n{r.header.src}", to
+
+    @staticmethod
+    def address(party):
+        """As an address of Ethernet: docs/capture.md."""
+        kind, number = ("03", party[6:]) if party.startswith("group") else ("02", party[1:])
+        return f"{kind}:00:" + int(number).to_bytes(4, "big").hex(":")
+
+    def test_tshark__columns_and_conversations_have_addresses(self):
+        captures = {
+            "tree.pcapng": self.allreduce("kary:4,2", name="tree.pcapng"),
+            "packets.pcapng": self.traffic("--topo", "qsnet:16", "--pattern", "uniform", "--load",
+                                           "0.2", "--bytes", "700", "--warmup", "1000",
+                                           "--measure", "3000", name="packets.pcapng")}
+        for name, capture in captures.items():
+            with self.subTest(name):
+                rows = self.tshark(name, "_ws.col.Source", "_ws.col.Destination", "_ws.col.Info",
+                                   "fabemu.link", "fabemu.link.from", "fabemu.link.to")
+                self.assertEqual(len(rows), len(capture.records))
+                for (src, dst, info, *link), r in zip(rows, capture.records):
+                    self.assertEqual((src, dst), self.parties(r))
+                    self.assertEqual(link, [r.interface, *r.ends])
+                    self.assertTrue(info.startswith(r.interface + ": "), info)
+                pairs, ends = collections.Counter(), collections.Counter()
+                for r in capture.records:
+                    if r.header:
+                        pair = sorted(map(self.address, self.parties(r)))
+                        pairs[tuple(pair)] += 1
+                        ends.update(pair)
+                self.assertEqual(self.table(name, "conv,eth"), pairs)
+                self.assertEqual(self.table(name, "endpoints,eth"), ends)
+
+    def table(self, name, which):
+        """{addresses: frames} of a table of tshark's; of a pair the frames both ways, added."""
+        address = r"((?:[\da-f]{2}:){5}[\da-f]{2})"
+        text = self.tshark(name, also=("-q", "-n", "-z", which))
+        if which.startswith("endpoints"):
+            rows = re.findall(rf"^{address} +(\d+) ", text, re.M)
+            return {end: int(frames) for end, frames in rows}
+        rows = re.findall(rf"^{address} +<-> {address} +(\d+) \d+ \w+ +(\d+) \d+ \w+ ", text, re.M)
+        return {tuple(sorted(pair)): int(back) + int(forth) for *pair, back, forth in rows}
 
 
 if __name__ == "__main__":

@@ -13,9 +13,9 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "apps/fabric/capture/files.h"
 #include "apps/fabric/capture/filter.h"
 #include "apps/fabric/capture/writer.h"
-#include "apps/cli/output.h"
 #include "apps/cli/say.h"
 #include "emu/worker/spawn.h"
 
@@ -32,20 +32,38 @@ struct capture_thread {
     int err; /* of the file */
 };
 
+/* The writer has stopped before the fabric ends: say so now, and how much is missing later. */
+static void say_stopped(const struct capture_thread *capture, int64_t err)
+{
+    const char *label = capture->plan->files->label;
+
+    if (err >= 0)
+        say("capture: %s has reached the limit of --capture-size; what comes now is counted",
+            label);
+    else if (err != -EPIPE)
+        say("capture: cannot write %s (%s); what comes now is counted, and the fabric goes on",
+            label, strerror((int)-err));
+}
+
 /* Until the taps are gone. What the file takes no more is left in the rings, and counted there. */
 static void *thread_main(void *arg)
 {
     struct capture_thread *capture = arg;
     struct pollfd end = {.fd = capture->end_fd, .events = POLLIN};
     int64_t wrote = 0;
+    bool ended = false;
     sigset_t mine;
 
     sigemptyset(&mine); /* to write where nobody reads, or too much, is an error and no more */
     sigaddset(&mine, SIGPIPE);
     sigaddset(&mine, SIGXFSZ);
     pthread_sigmask(SIG_BLOCK, &mine, NULL);
-    while (wrote >= 0 && poll(&end, 1, wrote ? 0 : LOOK_MS) <= 0)
+    while (wrote >= 0 && !ended && poll(&end, 1, wrote ? 0 : LOOK_MS) <= 0) {
         wrote = capture_writer_step(capture->writer);
+        ended = capture_writer_ended(capture->writer);
+    }
+    if (wrote < 0 || ended)
+        say_stopped(capture, wrote);
     while (poll(&end, 1, -1) <= 0)
         continue;
     capture->err = capture_writer_close(capture->writer, &capture->written);
@@ -63,7 +81,7 @@ static int thread_start(struct capture_thread *capture, int memfd)
         close(memfd);
         return err;
     }
-    err = capture_writer_open(&capture->writer, memfd, capture->plan->fd, UINT64_MAX,
+    err = capture_writer_open(&capture->writer, memfd, capture->plan->files, UINT64_MAX,
                               capture->end_fd);
     if (!err) {
         err = emu_spawn(&capture->thread, "fab-capture", thread_main, capture);
@@ -75,8 +93,10 @@ static int thread_start(struct capture_thread *capture, int memfd)
     return err;
 }
 
-static int cannot(int err, char *error, size_t error_bytes)
+static int cannot(int err, const struct capture_plan *plan, char *error, size_t error_bytes)
 {
+    if (err == -EMSGSIZE)
+        return capture_files_small(plan->files, error, error_bytes);
     return fail(err, error, error_bytes, "cannot capture: %s",
                 err == -EBUSY    ? "somebody captures already, and one does at a time"
                 : err == -ENODEV ? "no cable that the filter names has an end on this host"
@@ -100,23 +120,19 @@ int capture_begin(struct capture_thread **ret, struct fabric *fabric,
                                &memfd);
     capture_filter_release(&filter);
     if (err)
-        return cannot(err, error, error_bytes);
+        return cannot(err, plan, error, error_bytes);
     capture = calloc(1, sizeof *capture);
     if (!capture) {
         close(memfd);
         fabric_capture_stop(fabric);
-        return cannot(-ENOMEM, error, error_bytes);
+        return cannot(-ENOMEM, plan, error, error_bytes);
     }
     capture->plan = plan;
-    err = output_begin(plan->fd);
-    if (err)
-        close(memfd);
-    else
-        err = thread_start(capture, memfd);
+    err = thread_start(capture, memfd);
     if (err) {
         fabric_capture_stop(fabric);
         free(capture);
-        return cannot(err, error, error_bytes);
+        return cannot(err, plan, error, error_bytes);
     }
     *ret = capture;
     return 0;
@@ -134,7 +150,9 @@ int capture_end(struct capture_thread *capture, struct fabric *fabric)
         continue;
     pthread_join(capture->thread, NULL);
     err = capture->err == -EPIPE ? 0 : capture->err; /* its reader has seen enough */
-    capture_say(capture->plan->file, &capture->written, err);
+    if (err && !capture->plan->files->err)
+        capture->plan->files->err = err;
+    capture_say(capture->plan->files, &capture->written, err);
     close(capture->end_fd);
     free(capture);
     return err;

@@ -13,23 +13,23 @@
 
 #define CAPTURE_SNAP_MOST 240u /* bytes of a payload: all of it */
 
+struct capture_files;
 struct fabric;
 struct topo_graph;
 
 /* What options ask for. */
 struct capture_plan {
-    const char *file; /* NULL: no capture */
+    struct capture_files *files; /* open; the caller closes them; NULL: no capture */
     const char *filter;
     uint32_t snap_bytes;
-    int fd; /* the file, open for writing; the caller's to close; -1: there is none */
 };
 
 struct capture_thread;
 
 /**
  * capture_begin - taps, and the thread. @plan: borrowed until capture_end(). @error: one line.
- * Errors: as capture_filter_read() and fabric_capture_start(); -EAGAIN, no more threads. Thread:
- * the fabric's manager.
+ * Errors: as capture_filter_read(), fabric_capture_start() and capture_writer_open(); -EAGAIN, no
+ * more threads. Thread: the fabric's manager.
  */
 int capture_begin(struct capture_thread **ret, struct fabric *fabric,
                   const struct topo_graph *graph, const struct capture_plan *plan, char *error,

@@ -14,11 +14,11 @@
 #include <unistd.h>
 
 #include "apps/fabric/capture/capture.h"
+#include "apps/fabric/capture/files.h"
 #include "apps/fabric/capture/filter.h"
 #include "apps/fabric/capture/writer.h"
 #include "apps/daemon/conn.h"
 #include "apps/cli/options.h"
-#include "apps/cli/output.h"
 #include "apps/run/ask.h"
 #include "apps/run/paths.h"
 #include "apps/run/run.h"
@@ -34,7 +34,7 @@ static const struct options_command capture_command = {
     .about =
         "Write what passes cables of the running fabric NAME (default) into FILE, in the format\n"
         "that Wireshark reads; '-w -' writes to standard output. It ends with the fabric, by\n"
-        "Ctrl-C, after --seconds or --count. For example\n"
+        "Ctrl-C, after --seconds or --count, or when FILE has --capture-size. For example\n"
         "    fabemu capture mine link=3:5 kind=allreduce -w links.pcapng\n"
         "    fabemu capture mine node=0 -w - | wireshark -k -i -\n"
         "docs/capture.md has the filters, and what is in the file.",
@@ -49,6 +49,7 @@ struct wish {
     uint32_t snap_bytes;
     uint64_t seconds; /* 0: until something else ends it */
     uint64_t count;
+    struct capture_limits limits;
 };
 
 static bool read_write(void *into, const char *value, const char **right)
@@ -139,7 +140,7 @@ static void write_all(struct capture_writer *writer, struct conn *conn, const st
     int64_t end_ms = wish->seconds ? emu_now_ms() + (int64_t)wish->seconds * 1000 : INT64_MAX;
     int64_t wrote = 0;
 
-    while (wrote >= 0 && !capture_writer_written(writer).ended && emu_now_ms() < end_ms) {
+    while (wrote >= 0 && !capture_writer_ended(writer) && emu_now_ms() < end_ms) {
         struct pollfd fds[2] = {{signal_fd, POLLIN, 0}, {conn->fd, POLLIN, 0}};
 
         poll(fds, 2, wrote ? 0 : LOOK_MS);
@@ -154,9 +155,9 @@ static void write_all(struct capture_writer *writer, struct conn *conn, const st
     }
 }
 
-/* The fabric's rings over @conn, and what writes what is in them to @fd. Errors: one line. */
-static int begin(struct capture_writer **ret, struct conn *conn, const struct wish *wish, int fd,
-                 int signal_fd, char *error, size_t error_bytes)
+/* The fabric's rings over @conn, and a writer of what is in them. Errors: one line. */
+static int begin(struct capture_writer **ret, struct conn *conn, const struct wish *wish,
+                 struct capture_files *files, int signal_fd, char *error, size_t error_bytes)
 {
     int socket, memfd = -1;
     int err = paths_connect(&socket, NULL, wish->name, error, error_bytes);
@@ -166,32 +167,26 @@ static int begin(struct capture_writer **ret, struct conn *conn, const struct wi
     conn_open(conn, socket, CONN_REPLY_MAX);
     err = ask_rings(conn, wish, &memfd, error, error_bytes);
     if (!err) {
-        err = fd == STDOUT_FILENO ? 0 : output_begin(fd); /* >> is not to lose what it has */
-        if (err) {
-            close(memfd);
-            fail(err, error, error_bytes, "cannot write %s: %s", wish->file, strerror(-err));
-        }
-    }
-    if (!err) {
-        err = capture_writer_open(ret, memfd, fd, wish->count, signal_fd);
-        if (err)
-            fail(err, error, error_bytes, "cannot use the rings of fabric '%s': %s", wish->name,
-                 strerror(-err));
+        err = capture_writer_open(ret, memfd, files, wish->count, signal_fd);
+        if (err == -EMSGSIZE)
+            capture_files_small(files, error, error_bytes);
+        else if (err)
+            fail(err, error, error_bytes, "cannot capture fabric '%s' to %s: %s", wish->name,
+                 files->label, strerror(-err));
     }
     if (err)
         conn_close(conn);
     return err;
 }
 
-/* @fd: the file's. Returns the exit status. */
-static int capture(const struct wish *wish, int fd, int signal_fd)
+/* Returns the exit status. */
+static int capture(const struct wish *wish, struct capture_files *files, int signal_fd)
 {
-    const char *file = strcmp(wish->file, "-") == 0 ? "standard output" : wish->file;
     char error[CAPTURE_ERROR_BYTES + 128];
     struct capture_writer *writer;
     struct capture_written written;
     struct conn conn;
-    int err = begin(&writer, &conn, wish, fd, signal_fd, error, sizeof error);
+    int err = begin(&writer, &conn, wish, files, signal_fd, error, sizeof error);
 
     if (err) {
         say("%s", error);
@@ -203,7 +198,7 @@ static int capture(const struct wish *wish, int fd, int signal_fd)
     err = capture_writer_close(writer, &written);
     if (err == -EPIPE) /* who has seen enough closes the pipe */
         err = 0;
-    capture_say(file, &written, err);
+    capture_say(files, &written, err);
     return err ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
@@ -227,6 +222,7 @@ static bool read_operands(struct wish *wish, const struct options *options, int 
     size_t used = 0;
 
     wish->snap_bytes = options->snap_bytes;
+    wish->limits = options->capture_limits;
     wish->name = options->name ? options->name : "default";
     if (i < argc && !options->name && !strchr(argv[i], '='))
         wish->name = argv[i++];
@@ -243,18 +239,16 @@ static bool read_operands(struct wish *wish, const struct options *options, int 
     return true;
 }
 
-/* Standard output, or a file that nobody else writes. Errors are said; returns the exit status. */
-static int open_file(struct output *ret, const struct wish *wish)
+/* Standard output, or files that nobody else writes. Errors are said; returns the exit status. */
+static int open_files(struct capture_files *ret, const struct wish *wish)
 {
     uint64_t seconds = wish->seconds;
     int64_t until_ms = seconds ? emu_now_ms() + (int64_t)seconds * 1000 : INT64_MAX;
-    int err;
+    int err = capture_files_open(ret, wish->file, &wish->limits, until_ms);
 
-    *ret = (struct output){.path = "standard output", .fd = STDOUT_FILENO};
-    err = strcmp(wish->file, "-") == 0 ? 0 : output_open(ret, wish->file, until_ms);
     if (!err)
         return EXIT_SUCCESS;
-    say("cannot write a capture to %s: %s; choose another -w", wish->file, output_why(err));
+    say("cannot write a capture to %s: %s; choose another -w", ret->label, capture_files_why(err));
     return EXIT_FAILURE;
 }
 
@@ -263,8 +257,8 @@ int capture_main(int argc, char **argv)
     struct wish wish = {.count = UINT64_MAX};
     const struct options_owns owns = {capture_own, sizeof capture_own / sizeof capture_own[0],
                                       &wish};
+    struct capture_files files;
     struct options options;
-    struct output output;
     int signal_fd, status;
 
     name_short(argc, argv);
@@ -277,13 +271,13 @@ int capture_main(int argc, char **argv)
     if (!read_operands(&wish, &options, argc, argv))
         return options_usage_error("capture", "the filter has more than %u characters",
                                    CAPTURE_TEXT_BYTES - 1);
-    status = open_file(&output, &wish);
+    status = open_files(&files, &wish);
     if (status)
         return status;
     signal_fd = signals_open();
     if (signal_fd < 0)
         say("cannot capture: %s", strerror(-signal_fd));
-    status = signal_fd < 0 ? EXIT_FAILURE : capture(&wish, output.fd, signal_fd);
-    output_end(&output, status);
+    status = signal_fd < 0 ? EXIT_FAILURE : capture(&wish, &files, signal_fd);
+    capture_files_close(&files, status);
     return status;
 }

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define PIPE_BYTES 4096u /* a pipe that poll() says has room takes so many at once */
@@ -36,6 +37,17 @@ static bool wait_for_room(const struct pcapng *file)
     return fds[0].revents || poll(fds, 1, HURRY_MS) > 0;
 }
 
+/* Cut off the first bytes of a buffer of which the rest could not be written. */
+static void take_back(const struct pcapng *file, size_t bytes)
+{
+    off_t end = lseek(file->fd, 0, SEEK_CUR);
+    struct stat st;
+
+    if (fstat(file->fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size == end &&
+        end >= (off_t)bytes && ftruncate(file->fd, end - (off_t)bytes) == 0)
+        lseek(file->fd, -(off_t)bytes, SEEK_CUR);
+}
+
 int pcapng_flush(struct pcapng *file)
 {
     size_t done = 0;
@@ -54,7 +66,15 @@ int pcapng_flush(struct pcapng *file)
         else if (wrote == 0 || (errno != EINTR && errno != EAGAIN))
             file->err = wrote ? -errno : -EIO;
     }
+    if (!file->err) {
+        file->bytes += done;
+    } else {
+        file->unwritten += file->waiting;
+        if (done)
+            take_back(file, done);
+    }
     file->used = 0;
+    file->waiting = 0;
     return file->err;
 }
 
@@ -128,6 +148,7 @@ void pcapng_open(struct pcapng *file, int fd, int hurry_fd, const char *by)
     file->hurry_fd = hurry_fd;
     file->err = 0;
     file->used = 0;
+    file->bytes = file->unwritten = file->waiting = 0;
     at = block_begin(file, SECTION);
     put_u32(file, 0x1a2b3c4d); /* tells the order of bytes */
     put_u16(file, 1);
@@ -165,6 +186,7 @@ void pcapng_packet(struct pcapng *file, const struct pcapng_packet *packet)
         put_option(file, OPT_END, NULL, 0);
     }
     block_end(file, at);
+    file->waiting++;
 }
 
 static void put_time_option(struct pcapng *file, uint16_t code, uint64_t time)

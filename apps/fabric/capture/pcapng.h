@@ -19,12 +19,21 @@
 #define PCAPNG_PICOS     12u   /* or in 10^-12 s */
 #define PCAPNG_DATA_MOST 2048u /* of a packet, bytes that are kept */
 
+/* Bytes of each block at most; @text: of its name, @data: of the packet that are kept. */
+#define PCAPNG_SECTION_BYTES(text)   (40u + (text))
+#define PCAPNG_INTERFACE_BYTES(text) (40u + (text))
+#define PCAPNG_PACKET_BYTES(data)    (52u + (data))
+#define PCAPNG_STATISTICS_BYTES      88u
+
 /* One thread's. */
 struct pcapng {
-    int fd;       /* borrowed */
-    int hurry_fd; /* borrowed. Readable: a pipe's reader is waited for a second at most */
-    int err;      /* negative: of the first write that failed; no other is tried */
-    size_t used;
+    int fd;             /* borrowed */
+    int hurry_fd;       /* borrowed. Readable: a pipe's reader is waited for a second at most */
+    int err;            /* negative: of the first write that failed; no other is tried */
+    uint64_t bytes;     /* written since pcapng_open(), without those in buf */
+    uint64_t unwritten; /* packets that were in buf when a write failed */
+    size_t used;        /* of buf */
+    uint64_t waiting;   /* packets in buf */
     uint8_t buf[PCAPNG_ROOM];
 };
 
@@ -55,7 +64,10 @@ struct pcapng_statistics {
 
 void pcapng_statistics(struct pcapng *file, const struct pcapng_statistics *stats);
 
-/** pcapng_flush - what is in the buffer is written. Returns file->err. */
+/**
+ * pcapng_flush - write what is in the buffer. If that fails, a regular file is cut behind the last
+ * block of the flush before, so that it can still be read. Returns file->err.
+ */
 int pcapng_flush(struct pcapng *file);
 
 #endif

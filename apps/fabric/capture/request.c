@@ -83,7 +83,7 @@ int daemon_capture_open(struct daemon *daemon, char *error, size_t error_bytes)
 {
     const struct capture_plan *plan = daemon->config->capture;
 
-    if (!plan || !plan->file)
+    if (!plan || !plan->files)
         return 0;
     if (daemon->config->hosts)
         say("the capture has the cables of this host alone");

@@ -8,16 +8,19 @@
 #include "apps/fabric/capture/writer.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "apps/fabric/capture/files.h"
 #include "apps/fabric/capture/pcapng.h"
 #include "apps/cli/say.h"
 #include "emu/link/tap_area.h"
 #include "emu/now.h"
 
-#define GIVE_BACK 256u /* records that a ring has back at a time */
+#define GIVE_BACK  256u /* records that a ring has back at a time */
+#define WRITTEN_BY "fabemu " FABEMU_VERSION
 
 /* A ring, as far as it was read. */
 struct source {
@@ -41,9 +44,14 @@ struct capture_writer {
     uint32_t busies;
     uint64_t offset_ns; /* from the monotonic clock to the time of day; clock virtual: 0 */
     uint64_t most;
-    uint64_t records;
+    uint64_t records;     /* put into the files, by struct pcapng's buffer too */
     uint64_t first, last; /* times of the first one, and of the last */
-    struct pcapng file;
+
+    struct capture_files *files;
+    uint64_t in_file[CAPTURE_FILES_MOST]; /* of the records, in each file of the ring */
+    uint64_t overwritten;                 /* of the records */
+    bool full;                            /* the files take no more */
+    struct pcapng file;                   /* the one that is being written */
 };
 
 /* --- made --------------------------------------------------------------------------- */
@@ -57,20 +65,68 @@ static void writer_free(struct capture_writer *writer)
     free(writer);
 }
 
-static void writer_begin(struct capture_writer *writer, int fd, int hurry_fd)
+/* The statistics that close a file must find room in it. */
+static uint64_t statistics_bytes(const struct capture_writer *writer)
 {
-    bool simulated = writer->area->clock == EMU_CLOCK_VIRTUAL;
+    return (uint64_t)writer->area->ifaces * PCAPNG_STATISTICS_BYTES;
+}
 
-    if (!simulated)
-        writer->offset_ns = emu_time_ns(CLOCK_REALTIME) - emu_now_ns();
-    pcapng_open(&writer->file, fd, hurry_fd, "fabemu " FABEMU_VERSION);
+/* Of a file with one record of the largest size. */
+static uint64_t least_bytes(const struct capture_writer *writer)
+{
+    return PCAPNG_SECTION_BYTES(sizeof WRITTEN_BY) +
+           (uint64_t)writer->area->ifaces * PCAPNG_INTERFACE_BYTES(EMU_TAP_NAME_BYTES) +
+           PCAPNG_PACKET_BYTES(EMU_TAP_BYTES) + statistics_bytes(writer);
+}
+
+/* Does the current file take @bytes more? */
+static bool has_room(const struct capture_writer *writer, uint64_t bytes)
+{
+    uint64_t most = writer->files->limits.most_bytes;
+    uint64_t used = writer->files->used_bytes + writer->file.bytes + writer->file.used;
+
+    return used <= most && bytes <= most - used;
+}
+
+/* A section of a file, and its interfaces. */
+static void section_begin(struct capture_writer *writer, int hurry_fd)
+{
+    uint8_t unit = writer->area->clock == EMU_CLOCK_VIRTUAL ? PCAPNG_PICOS : PCAPNG_NANOS;
+
+    pcapng_open(&writer->file, capture_files_fd(writer->files), hurry_fd, WRITTEN_BY);
     for (uint32_t i = 0; i < writer->area->ifaces; i++)
-        pcapng_interface(&writer->file, emu_tap_iface(writer->area, i)->name, EMU_TAP_BYTES,
-                         simulated ? PCAPNG_PICOS : PCAPNG_NANOS);
+        pcapng_interface(&writer->file, emu_tap_iface(writer->area, i)->name, EMU_TAP_BYTES, unit);
     pcapng_flush(&writer->file);
 }
 
-int capture_writer_open(struct capture_writer **ret, int memfd, int fd, uint64_t most, int hurry_fd)
+/* A capture before this one may have filled the file. */
+static void writer_begin(struct capture_writer *writer, int hurry_fd)
+{
+    if (writer->area->clock != EMU_CLOCK_VIRTUAL)
+        writer->offset_ns = emu_time_ns(CLOCK_REALTIME) - emu_now_ns();
+    if (!has_room(writer, least_bytes(writer))) {
+        int err = capture_files_next(writer->files);
+
+        writer->full = err;
+        writer->file.err = err == -EFBIG ? 0 : err;
+    }
+    if (!writer->full)
+        section_begin(writer, hurry_fd);
+}
+
+/* What is refused leaves the files as they were. */
+static int files_begin(struct capture_writer *writer, struct capture_files *files)
+{
+    writer->files = files;
+    files->least_bytes = least_bytes(writer);
+    if (files->least_bytes > files->limits.most_bytes)
+        return -EMSGSIZE;
+    return capture_files_begin(files, PCAPNG_PACKET_BYTES(EMU_TAP_HEAD_BYTES + 2 * EMU_HDR_BYTES +
+                                                          writer->area->snap_bytes));
+}
+
+int capture_writer_open(struct capture_writer **ret, int memfd, struct capture_files *files,
+                        uint64_t most, int hurry_fd)
 {
     struct capture_writer *writer = calloc(1, sizeof *writer);
     int err = writer ? emu_tap_area_open(&writer->area, memfd) : -ENOMEM;
@@ -85,13 +141,14 @@ int capture_writer_open(struct capture_writer **ret, int memfd, int fd, uint64_t
     writer->source = calloc(writer->area->rings, sizeof *writer->source);
     writer->told = calloc(writer->area->ifaces, sizeof *writer->told);
     writer->busy = calloc(writer->area->rings, sizeof(struct source *));
-    if (!writer->source || !writer->told || !writer->busy) {
+    err = writer->source && writer->told && writer->busy ? files_begin(writer, files) : -ENOMEM;
+    if (err) {
         writer_free(writer);
-        return -ENOMEM;
+        return err;
     }
     for (uint32_t i = 0; i < writer->area->rings; i++)
         writer->source[i].ring = emu_tap_ring(writer->area, i);
-    writer_begin(writer, fd, hurry_fd);
+    writer_begin(writer, hurry_fd);
     *ret = writer;
     return 0;
 }
@@ -128,6 +185,64 @@ static uint32_t oldest(const struct capture_writer *writer)
     return at;
 }
 
+/* @last: all that was noted and is not in the files is lost; before that, it may still come. */
+static void write_statistics(struct capture_writer *writer, bool last)
+{
+    uint64_t now = writer->offset_ns ? emu_time_ns(CLOCK_REALTIME) : writer->last;
+
+    for (uint32_t i = 0; i < writer->area->ifaces; i++) {
+        const struct emu_tap_iface *iface = emu_tap_iface(writer->area, i);
+        uint64_t written = writer->told[i].written;
+        uint64_t lost = last ? emu_count_read(&iface->seen) - written : writer->told[i].missed;
+
+        pcapng_statistics(&writer->file, &(struct pcapng_statistics){.iface = i,
+                                                                     .time = now,
+                                                                     .start = writer->first,
+                                                                     .end = writer->last,
+                                                                     .received = written + lost,
+                                                                     .lost = lost,
+                                                                     .written = written});
+    }
+}
+
+/* Close this file and go on in the next one of the ring. False: there is none, or it failed. */
+static bool go_on(struct capture_writer *writer)
+{
+    int hurry_fd = writer->file.hurry_fd;
+    int err;
+
+    if (writer->files->limits.count == 1)
+        return false;
+    write_statistics(writer, false);
+    if (pcapng_flush(&writer->file))
+        return false;
+    err = capture_files_next(writer->files);
+    if (err) {
+        writer->file.err = err;
+        return false;
+    }
+    writer->overwritten += writer->in_file[writer->files->at];
+    writer->in_file[writer->files->at] = 0;
+    section_begin(writer, hurry_fd);
+    return true;
+}
+
+static void write_packet(struct capture_writer *writer, const struct pcapng_packet *packet)
+{
+    if (!has_room(writer, PCAPNG_PACKET_BYTES(packet->bytes) + statistics_bytes(writer)) &&
+        !go_on(writer)) {
+        writer->full = true;
+        return;
+    }
+    pcapng_packet(&writer->file, packet);
+    writer->in_file[writer->files->at]++;
+    if (!writer->records++ || packet->time < writer->first)
+        writer->first = packet->time;
+    if (packet->time > writer->last)
+        writer->last = packet->time;
+    writer->told[packet->iface].written++;
+}
+
 static void write_record(struct capture_writer *writer, const struct emu_tap_record *record)
 {
     struct told *told = &writer->told[record->iface];
@@ -139,12 +254,7 @@ static void write_record(struct capture_writer *writer, const struct emu_tap_rec
                                    .lost = record->missed - told->missed};
 
     told->missed = record->missed;
-    told->written++;
-    pcapng_packet(&writer->file, &packet);
-    if (!writer->records++ || packet.time < writer->first)
-        writer->first = packet.time;
-    if (packet.time > writer->last)
-        writer->last = packet.time;
+    write_packet(writer, &packet);
 }
 
 /* What a record says of itself is not followed where it cannot be. */
@@ -165,7 +275,7 @@ int64_t capture_writer_step(struct capture_writer *writer)
     uint64_t before = writer->records;
 
     look(writer);
-    while (writer->busies && writer->records < writer->most && !writer->file.err) {
+    while (writer->busies && !capture_writer_ended(writer) && !writer->file.err) {
         uint32_t at = oldest(writer);
         struct source *source = writer->busy[at];
 
@@ -186,32 +296,27 @@ int64_t capture_writer_step(struct capture_writer *writer)
 
 /* --- the end ------------------------------------------------------------------------ */
 
-struct capture_written capture_writer_written(const struct capture_writer *writer)
+bool capture_writer_ended(const struct capture_writer *writer)
 {
-    struct capture_written written = {.records = writer->records,
-                                      .ended = writer->records >= writer->most};
-
-    for (uint32_t i = 0; i < writer->area->ifaces; i++)
-        written.missed += emu_count_read(&emu_tap_iface(writer->area, i)->missed);
-    return written;
+    return writer->full || writer->records >= writer->most;
 }
 
-static void write_statistics(struct capture_writer *writer)
+/* What has become of all that was noted. Nothing is noted any more. */
+static struct capture_written written_of(const struct capture_writer *writer)
 {
-    uint64_t now = writer->offset_ns ? emu_time_ns(CLOCK_REALTIME) : writer->last;
+    struct capture_written written = {.overwritten = writer->overwritten, .full = writer->full};
+    bool stopped = writer->full || writer->file.err; /* then the rings fill up, and miss the rest */
+    uint64_t seen = 0;
 
     for (uint32_t i = 0; i < writer->area->ifaces; i++) {
         const struct emu_tap_iface *iface = emu_tap_iface(writer->area, i);
 
-        pcapng_statistics(&writer->file,
-                          &(struct pcapng_statistics){.iface = i,
-                                                      .time = now,
-                                                      .start = writer->first,
-                                                      .end = writer->last,
-                                                      .received = emu_count_read(&iface->seen),
-                                                      .lost = emu_count_read(&iface->missed),
-                                                      .written = writer->told[i].written});
+        seen += emu_count_read(&iface->seen);
+        written.missed += stopped ? writer->told[i].missed : emu_count_read(&iface->missed);
     }
+    written.records = writer->records - writer->overwritten - writer->file.unwritten;
+    written.after = seen - written.missed - written.records - written.overwritten;
+    return written;
 }
 
 int capture_writer_close(struct capture_writer *writer, struct capture_written *ret)
@@ -219,25 +324,34 @@ int capture_writer_close(struct capture_writer *writer, struct capture_written *
     int err;
 
     capture_writer_step(writer);
-    write_statistics(writer);
+    if (!writer->full || writer->records)
+        write_statistics(writer, true);
     err = pcapng_flush(&writer->file);
-    *ret = capture_writer_written(writer);
+    writer->files->used_bytes += writer->file.bytes;
+    *ret = written_of(writer);
     writer_free(writer);
     return err;
 }
 
-void capture_say(const char *file, const struct capture_written *written, int err)
+void capture_say(const struct capture_files *files, const struct capture_written *written, int err)
 {
-    unsigned long long records = written->records, missed = written->missed;
+    unsigned long long records = written->records, after = written->after;
+    char fast[160] = "", old[64] = "", late[96] = "";
 
+    if (written->missed)
+        snprintf(fast, sizeof fast,
+                 "; %llu more came too fast, and are only counted there: a narrower filter, or a "
+                 "smaller --snaplen, keeps more",
+                 (unsigned long long)written->missed);
+    if (written->overwritten)
+        snprintf(old, sizeof old, "; %llu older ones were overwritten",
+                 (unsigned long long)written->overwritten);
+    if (written->full)
+        snprintf(late, sizeof late, "; %llu later ones are not, because of --capture-size", after);
     if (err)
-        say("capture: %s could not be written any more (%s): some of the %llu records are missing "
-            "there, and so are those that came later",
-            file, strerror(-err), records);
-    else if (missed)
-        say("capture: %llu records are in %s; %llu more came too fast, and are only counted there: "
-            "a narrower filter, or a smaller --snaplen, keeps more",
-            records, file, missed);
+        say("capture: %s could not be written any more (%s): %llu records are there, and %llu "
+            "later ones are not%s%s",
+            files->label, strerror(-err), records, after, fast, old);
     else
-        say("capture: %llu records are in %s", records, file);
+        say("capture: %llu records are in %s%s%s%s", records, files->label, fast, old, late);
 }

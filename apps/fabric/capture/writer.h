@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * writer.h - from the rings of a capture into a file.
+ * writer.h - from the rings of a capture into its files.
  *
  * One thread's, in the fabric's process or in another. It disturbs nobody: workers see of it how
  * far it has come, and what does not fit into their rings meanwhile is counted.
@@ -11,39 +11,45 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct capture_files;
 struct capture_writer;
 
-/* How far it is. */
+/* How far it is. Records that were noted and are not in the files are counted by the reason. */
 struct capture_written {
-    uint64_t records; /* in the file */
-    uint64_t missed;  /* found their ring full */
-    bool ended;       /* as many as were wanted: more are not taken */
+    uint64_t records;     /* in the files */
+    uint64_t missed;      /* found their ring full, before the writer stopped */
+    uint64_t overwritten; /* were in a file of the ring of files that was begun anew */
+    uint64_t after;       /* came after the writer had stopped, or could not be written */
+    bool full;            /* the only file has reached its limit */
 };
 
 /**
- * capture_writer_open - the section and the interfaces are written. @memfd: of the rings; closed in
- * any case. @fd: the file, borrowed. @most: records; UINT64_MAX: without limit. @hurry_fd: see
- * struct pcapng.
- * Errors: -ENOMEM, -EPROTO (these are no rings), of mmap().
+ * capture_writer_open - empty the files, and write the section and the interfaces. @memfd: of the
+ * rings; closed in any case. @files: open; borrowed. @most: records; UINT64_MAX: without limit.
+ * @hurry_fd: see struct pcapng.
+ * Errors, all before the files are changed: -ENOMEM, -EPROTO (these are no rings), of mmap();
+ * -EMSGSIZE, files of this size have no room for the interfaces: capture_files_small(); as
+ * capture_files_begin(). An error of a write is found by capture_writer_step().
  */
-int capture_writer_open(struct capture_writer **ret, int memfd, int fd, uint64_t most,
-                        int hurry_fd);
+int capture_writer_open(struct capture_writer **ret, int memfd, struct capture_files *files,
+                        uint64_t most, int hurry_fd);
 
 /**
- * capture_writer_step - what is in the rings now, in the order of its times. Returns how many
- * records that were, or of the file a negative errno, for good.
+ * capture_writer_step - write what is in the rings now, in the order of its times. Returns how many
+ * records that were, or a negative errno of the file, for good.
  */
 int64_t capture_writer_step(struct capture_writer *writer);
 
-struct capture_written capture_writer_written(const struct capture_writer *writer);
+/** capture_writer_ended - no more records are taken: there are @most, or the file is full. */
+bool capture_writer_ended(const struct capture_writer *writer);
 
 /**
- * capture_writer_close - the rest, and the statistics. Returns 0, or of the file a negative errno.
- * Nothing is put into the rings any more.
+ * capture_writer_close - write the rest, and the statistics. Returns 0, or a negative errno of the
+ * file. Nothing is put into the rings any more.
  */
 int capture_writer_close(struct capture_writer *writer, struct capture_written *ret);
 
 /** capture_say - a line to the user of how it ended; @err: as capture_writer_close() said. */
-void capture_say(const char *file, const struct capture_written *written, int err);
+void capture_say(const struct capture_files *files, const struct capture_written *written, int err);
 
 #endif

@@ -55,6 +55,9 @@ local DEC, HEX = base.DEC, base.HEX
 
 -- In front of what a capture has: emu/link/tap.h.
 field(fabemu, "version", u8, "Version", DEC)
+field(fabemu, "link", ProtoField.string, "Link")
+field(fabemu, "link.from", ProtoField.string, "Link from")
+field(fabemu, "link.to", ProtoField.string, "Link to")
 field(fabemu, "what", u8, "What", DEC, WHAT)
 field(fabemu, "flags", u8, "Flags", HEX)
 field(fabemu, "numbered", u8, "Numbered by link-level retry", DEC, nil, 1)
@@ -408,6 +411,51 @@ local function adapters(tree, tvb, at)
     return NIC[what]
 end
 
+-- --- addresses -------------------------------------------------------------------------
+
+-- An interface of a capture is one direction of a cable, and its name says so: "3:5>7:1".
+local interface_name = Field.new("frame.interface_name")
+
+-- Adds the link that this record passed. Returns both of its ends; nil in a file without names.
+local function add_link(tree, tvb)
+    local name = interface_name()
+    local from, to = string.match(name and name.value or "", "^([^>]+)>([^>]+)$")
+    if from then
+        tree:add(f["link"], tvb(0, 0), from .. ">" .. to):set_generated()
+        tree:add(f["link.from"], tvb(0, 0), from):set_generated()
+        tree:add(f["link.to"], tvb(0, 0), to):set_generated()
+    end
+    return from, to
+end
+
+-- The source and the destination in the segment header at @at; nil: it is cut off.
+local function parties(tvb, at)
+    if at + 16 > tvb:len() then
+        return nil
+    end
+    local src, dst = tvb(at + 4, 4):le_uint(), tvb(at, 4):le_uint()
+    if bit32.band(tvb(at + 12, 1):uint(), 7) == 0 then
+        return {src = src, dst = dst, to = "n" .. dst}
+    end
+    dst = bit32.band(dst, bit32.bnot(GROUP_WIDE))
+    return {src = src, dst = dst, group = true, to = "group " .. dst}
+end
+
+-- A script cannot add a table to Statistics > Conversations, but the Ethernet dissector has one.
+-- So it gets a header in which node N is 02:00 and N in four bytes, and group G is 03:00 and G.
+local ethernet = Dissector.get("eth_withoutfcs")
+local NODE, GROUP, EXPERIMENT = "0200", "0300", "88b6"
+
+local function add_addresses(tree, tvb, pinfo, of)
+    local header = string.format("%s%08x%s%08x%s", of.group and GROUP or NODE, of.dst, NODE,
+                                 of.src, EXPERIMENT)
+    local sub = tree:add(fabemu, tvb(0, 0), "Addresses for tables of conversations")
+    local src, dst = pinfo.src, pinfo.dst
+    sub:set_generated()
+    ethernet:call(ByteArray.new(header):tvb("Addresses"), pinfo, sub)
+    pinfo.src, pinfo.dst = src, dst -- else these would replace the text of both columns
+end
+
 -- --- segments --------------------------------------------------------------------------
 
 -- What follows a header of @kind.
@@ -441,17 +489,12 @@ local function segment(tree, tvb, at)
     local stop = math.min(at + 16 + len, tvb:len())
     local sub = tree:add(fabemu, tvb(at, stop - at),
                          "Segment: " .. (KIND[kind] or "kind " .. kind))
-    local to = "n" .. dst
+    local of = parties(tvb, at)
     if kind == 0 then
         add(sub, "dst", tvb, at, 4)
     else
-        local group = dst
-        if group >= GROUP_WIDE then
-            group = group - GROUP_WIDE
-        end
-        to = "group " .. group
         add(sub, "address", tvb, at, 4)
-        add_bits(sub, "group", tvb, at, 4, group)
+        add_bits(sub, "group", tvb, at, 4, of.dst)
         add_bits(sub, "wide", tvb, at, 4, dst >= GROUP_WIDE and 1 or 0)
     end
     add(sub, "src", tvb, at + 4, 4)
@@ -467,8 +510,8 @@ local function segment(tree, tvb, at)
     if stop - at - 16 < len then
         sub:append_text(" (of " .. len .. " bytes " .. (stop - at - 16) .. " are here)")
     end
-    return string.format("%s n%u > %s, number %u, %u bytes%s%s", KIND[kind] or kind, src, to, seq,
-                         len, folds and ", " .. (OP[tvb(at + 14, 1):uint()] or "?") or "",
+    return string.format("%s n%u > %s, number %u, %u bytes%s%s", KIND[kind] or kind, src, of.to,
+                         seq, len, folds and ", " .. (OP[tvb(at + 14, 1):uint()] or "?") or "",
                          says and ", " .. says or "")
 end
 
@@ -529,7 +572,7 @@ end
 
 -- --- captures --------------------------------------------------------------------------
 
-local function capture_head(tree, tvb, what, carries)
+local function capture_head(tree, tvb, what)
     add(tree, "version", tvb, 0, 1)
     add(tree, "what", tvb, 1, 1)
     add(tree, "flags", tvb, 2, 1)
@@ -552,40 +595,70 @@ local function capture_head(tree, tvb, what, carries)
     end
 end
 
+local function record_of_segment(tree, tvb, flags)
+    local info = segment(tree, tvb, 16)
+    if bit32.band(flags, 1) == 1 then
+        info = info .. ", no. " .. tvb(4, 4):le_uint() .. " on the cable"
+    end
+    return bit32.band(flags, 2) == 2 and info .. ", again" or info
+end
+
+local function record_of_packet(tree, tvb, pinfo, what, carries)
+    local info = packet(tree, tvb, 16)
+    if what == 2 and tvb:len() >= 32 then
+        add_crc32(tree, tvb, pinfo, carries)
+    end
+    return carries and info .. ": " .. segment(tree, tvb, 32) or info
+end
+
+-- What follows the header of a capture. Returns a line about it.
+local function record_body(tree, tvb, pinfo, what, flags)
+    if what == 1 then
+        return record_of_segment(tree, tvb, flags)
+    elseif what == 2 or what == 3 then
+        return record_of_packet(tree, tvb, pinfo, what, bit32.band(flags, 4) == 4)
+    elseif what == 4 then
+        return tvb(4, 4):le_uint() .. " credits, channel " .. tvb(8, 4):le_uint()
+    elseif what == 5 then
+        return "answer: " .. (ANSWER[tvb(8, 4):le_uint()] or "?") .. ", all before "
+            .. tvb(4, 4):le_uint()
+    end
+    return WHAT[what] or "?"
+end
+
+-- The columns Source and Destination: nodes and groups where a segment names them, and the ends of
+-- the link for credits, answers and replies, which pass this link alone.
+local function add_columns(tree, tvb, pinfo, what, flags, from, to)
+    local of = nil
+    if what == 1 then
+        of = parties(tvb, 16)
+    elseif what == 2 and bit32.band(flags, 4) == 4 then
+        of = parties(tvb, 32)
+    end
+    if of then
+        add_addresses(tree, tvb, pinfo, of)
+        from, to = "n" .. of.src, of.to
+    end
+    if from then
+        pinfo.cols.src, pinfo.cols.dst = from, to
+    end
+end
+
 function fabemu.dissector(tvb, pinfo, root)
-    pinfo.cols.protocol = "fabemu"
     local tree = root:add(fabemu, tvb())
     if tvb:len() < 16 then
+        pinfo.cols.protocol = "fabemu"
         tree:add_proto_expert_info(short)
         pinfo.cols.info = "cut off"
         return tvb:len()
     end
     local what, flags = tvb(1, 1):uint(), tvb(2, 1):uint()
-    local info = WHAT[what] or "?"
+    local from, to = add_link(tree, tvb)
     capture_head(tree, tvb, what)
-    if what == 1 then
-        info = segment(tree, tvb, 16)
-        if bit32.band(flags, 1) == 1 then
-            info = info .. ", no. " .. tvb(4, 4):le_uint() .. " on the cable"
-        end
-        if bit32.band(flags, 2) == 2 then
-            info = info .. ", again"
-        end
-    elseif what == 2 or what == 3 then
-        info = packet(tree, tvb, 16)
-        if what == 2 and tvb:len() >= 32 then
-            add_crc32(tree, tvb, pinfo, bit32.band(flags, 4) == 4)
-        end
-        if bit32.band(flags, 4) == 4 then
-            info = info .. ": " .. segment(tree, tvb, 32)
-        end
-    elseif what == 4 then
-        info = tvb(4, 4):le_uint() .. " credits, channel " .. tvb(8, 4):le_uint()
-    elseif what == 5 then
-        info = "answer: " .. (ANSWER[tvb(8, 4):le_uint()] or "?") .. ", all before "
-            .. tvb(4, 4):le_uint()
-    end
-    pinfo.cols.info = info
+    local info = record_body(tree, tvb, pinfo, what, flags)
+    add_columns(tree, tvb, pinfo, what, flags, from, to)
+    pinfo.cols.protocol = "fabemu"
+    pinfo.cols.info = from and from .. ">" .. to .. ": " .. info or info
     return tvb:len()
 end
 

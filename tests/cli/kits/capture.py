@@ -10,6 +10,7 @@ NUMBERED, AGAIN, CARRIES = 1, 2, 4
 UNICAST, MULTICAST, REDUCE, ALLREDUCE, BARRIER = range(5)
 HEAD, CONT, ACK, NACK = range(16, 20)
 WIDE = 1 << 31
+NAME = "n4:0>1:2"  # of the interface of files that are made up
 
 
 def options_of(data):
@@ -115,11 +116,18 @@ def block(kind, body):
     return struct.pack("<I", kind) + length + body + length
 
 
+def interface_name(name):
+    """The option of an interface that has its name, and the end of its options."""
+    return struct.pack("<HH", 2, len(name)) + name.encode() + bytes(-len(name) % 4 + 4)
+
+
 def pcapng(links, packets):
-    """A file with an interface of each of the @links; @packets: pairs of interface and bytes."""
+    """A file with an interface of each of the @links, of which those of fabemu are named NAME;
+    @packets: pairs of interface and bytes."""
     ret = block(SECTION, struct.pack("<IHHQ", 0x1a2b3c4d, 1, 0, 2 ** 64 - 1))
     for link in links:
-        ret += block(INTERFACE, struct.pack("<HHI", link, 0, 0))
+        name = interface_name(NAME) if link == USER0 else b""
+        ret += block(INTERFACE, struct.pack("<HHI", link, 0, 0) + name)
     for interface, data in packets:
         head = struct.pack("<IIIII", interface, 0, 0, len(data), len(data))
         ret += block(PACKET, head + data + bytes(-len(data) % 4))

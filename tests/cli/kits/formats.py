@@ -7,6 +7,8 @@ Something made is a pair: its bytes, and {field: text}, where a field that is no
 there."""
 import struct
 
+from .capture import NAME
+
 SET, TEST = 5, 6
 (EAGER, MORE, RTS, PUT, PUT_RTS, GET, ATOMIC, SHORT, PUT_NOTICE, PUT_NOTICE_RTS, CTS, FIN, RESULT,
  ACK, BYE, DATA, HELLO) = range(1, 18)
@@ -192,7 +194,9 @@ class Packet:
 
 
 def capture_head(what, flags=0, number=0, about=0, note=0):
-    fields = {"fabemu.version": "1", "fabemu.what": str(what), "fabemu.flags": f"0x{flags:02x}"}
+    link_from, link_to = NAME.split(">")
+    fields = {"fabemu.version": "1", "fabemu.what": str(what), "fabemu.flags": f"0x{flags:02x}",
+              "fabemu.link": NAME, "fabemu.link.from": link_from, "fabemu.link.to": link_to}
     if what == 1:
         fields |= {"fabemu.numbered": str(flags & 1), "fabemu.again": str(flags >> 1 & 1),
                    "fabemu.note": f"0x{note:08x}"}

@@ -77,8 +77,20 @@ def circular(path, included):
     return mine is None or its is None or its > mine
 
 
+def version_of(name, pattern):
+    with open(os.path.join(TOP, name), encoding="utf-8") as f:
+        return re.search(pattern, f.read(), re.M)[1]
+
+
+def versions():
+    """What is wrong with the version that people are to cite."""
+    cited = version_of("CITATION.cff", r"^version: (\S+)$")
+    built = version_of("meson.build", r"^  version: '([^']+)'")
+    return [] if cited == built else [f"CITATION.cff has version {cited}, meson.build {built}"]
+
+
 def main():
-    wrong, checked = [], 0
+    wrong, checked = versions(), 1
     for path in files():
         with open(os.path.join(TOP, path), encoding="utf-8") as f:
             text = f.read()

@@ -53,7 +53,9 @@ static int help(void)
         printf("  %-8s %s\n", commands[i].name, commands[i].about);
     printf("\n  fabemu COMMAND --help    the options of a command\n"
            "  fabemu --version         the version (also -V, version)\n\n"
-           "For example: fabemu run --topo kary:2,2 -- mpirun -np 4 ./program\n");
+           "For example: fabemu run --topo kary:2,2 -- mpirun -np 4 ./program\n\n"
+           "Manual pages: fabemu(1), fabemu-COMMAND(1), fabemu(7). A page that --help calls\n"
+           "docs/NAME.md is in the source, and in share/doc/fabemu where fabemu is installed.\n");
     return EXIT_SUCCESS;
 }
 

@@ -145,6 +145,20 @@ class InstallTest(FabemuCase):
         done = self.without_the_build(self.installed, "figures", "--help")
         self.assertEqual(done.returncode, 0, done.stderr)
 
+    def test_installed__has_every_page_that_the_source_has(self):
+        """--help names them as docs/NAME.md."""
+        docs = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../docs")
+        self.assertEqual(set(glob.glob("*.md", root_dir=docs)),
+                         set(glob.glob("*.md", root_dir=os.path.join(self.prefix,
+                                                                     "share/doc/fabemu"))))
+
+    def test_installed__has_programs_to_try_it(self):
+        (folder,) = glob.glob(os.path.join(self.prefix, "lib*/**/fabemu"), recursive=True)
+        for words in (("mpirun", "-np", "2", os.path.join(folder, "mpi_check"), "--quick"),
+                      (os.path.join(folder, "demo"), "4", "1", "1")):
+            done = self.without_the_build(self.installed, "run", "--topo", "kary:2,2", "--", *words)
+            self.assertEqual(done.returncode, 0, done.stderr)
+
     def test_installed__finds_the_mpi_programs_that_it_measures(self):
         mpirun, asked = (os.path.join(self.dir, name) for name in ("mpirun", "asked"))
         with open(mpirun, "w") as f:

@@ -95,6 +95,18 @@ class ManualTest(HelpCase):
         exported = {line.split()[-1].split("@")[0] for line in exported.splitlines()}
         self.assertEqual(exported, functions - {"fabemu_req_status", "fabemu_event_count"})
 
+    def test_help__names_pages_that_are_there(self):
+        named = set()
+        for command in ((), *((command,) for command in self.commands())):
+            text = self.help_of(*command)
+            docs = re.findall(r"docs/([a-z]\S*\.md)", text)
+            pages = re.findall(r"\b(fabemu[\w-]*)\((\d)\)", text.replace("COMMAND", "run"))
+            for path in (*(os.path.join(TOP, "docs", name) for name in docs),
+                         *(self.page(*page) for page in pages)):
+                self.assertTrue(os.path.exists(path), (command, path))
+            named |= {*docs, *pages}
+        self.assertLessEqual({"capture.md", ("fabemu", "1"), ("fabemu-run", "1")}, named)
+
     @unittest.skipUnless(shutil.which("groff"), "needs groff")
     def test_pages__are_right_for_man(self):
         pages = glob.glob(self.page("*", "[137]"))

@@ -114,7 +114,7 @@ static uint64_t thread_waited(int tasks, struct thread *now, const struct thread
     return since_ns;
 }
 
-/* Of @ns that a thread waited: what is more than WAITS_SHARED_NS for each time that it got a core. */
+/* Of @ns that a thread waited: the part beyond WAITS_SHARED_NS for each time that it got a core. */
 static uint64_t beyond_sharing(const struct thread *now, const struct thread *before, uint64_t ns)
 {
     uint64_t slices = now->slices - (before && before->slices <= now->slices ? before->slices : 0);

@@ -7,12 +7,14 @@
  */
 #include <stdbool.h>
 #include <errno.h>
+#include <json-c/json.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "apps/cli/origin.h"
 #include "apps/figures_build.h"
 #include "apps/run/run.h"
 #include "apps/cli/say.h"
@@ -62,22 +64,27 @@ int figures_main(int argc, char **argv)
         return EXIT_FAILURE;
     }
     /*
-     * PYTHON -B RUNNER --fabemu EXE, then the user's arguments and the NULL at their end.
+     * PYTHON -B RUNNER --fabemu EXE --origin JSON, then the user's arguments and the NULL at their
+     * end.
      * Python looks for its packages beside what argv[0] names.
      */
-    char **args = calloc((size_t)argc + 5, sizeof *args);
-    if (!args) {
+    struct json_object *origin = origin_json(NULL);
+    char *text = strdup(json_object_to_json_string(origin));
+    json_object_put(origin);
+    char **args = calloc((size_t)argc + 7, sizeof *args);
+    if (!args || !text) {
         say("no memory");
         return EXIT_FAILURE;
     }
-    char *const head[] = {DEBIAN_PYTHON, "-B", runner, "--fabemu", exe};
+    char *const head[] = {DEBIAN_PYTHON, "-B", runner, "--fabemu", exe, "--origin", text};
     memcpy(args, head, sizeof head);
-    memcpy(args + 5, argv + 1, (size_t)argc * sizeof *args);
+    memcpy(args + 7, argv + 1, (size_t)argc * sizeof *args);
     execv(args[0], args);
     args[0] = "python3";
     execvp(args[0], args);
     say("cannot run python3: %s; install it: apt-get install python3 python3-matplotlib",
         strerror(errno));
     free(args);
+    free(text);
     return errno == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN;
 }

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "apps/bench_build.h"
+#include "apps/cli/origin.h"
 #include "emu/worker/place.h"
 
 /* --- samples ------------------------------------------------------------------------ */
@@ -144,11 +145,13 @@ static void print_conditions(struct json_object *conditions)
 void bench_begin(struct bench *bench)
 {
     bench->conditions = conditions_now();
+    bench->origin = origin_json(NULL);
     bench->progress = isatty(STDERR_FILENO);
     if (bench->json) {
         printf("[");
         return;
     }
+    origin_print(stdout, bench->origin, "# ", "# ");
     printf("fabemu bench: ");
     print_conditions(bench->conditions);
     printf("\n\n%-42s %11s %-8s %11s %11s %3s  %s\n", "", "median", "unit", "least", "most", "n",
@@ -174,6 +177,7 @@ static void print_json(const struct bench *bench, const struct bench_row *row,
     add_text(one, "unit", row->unit);
     json_object_object_add(one, "samples", samples);
     json_object_object_add(one, "conditions", json_object_get(conditions));
+    json_object_object_add(one, "origin", json_object_get(bench->origin));
     if (row->error)
         add_text(one, "error", row->error);
     printf("%s\n%s", bench->rows ? "," : "",
@@ -232,7 +236,8 @@ void bench_end(struct bench *bench)
     if (bench->json)
         printf("\n]\n");
     json_object_put(bench->conditions);
-    bench->conditions = NULL;
+    json_object_put(bench->origin);
+    bench->conditions = bench->origin = NULL;
 }
 
 void bench_progress(const struct bench *bench, const char *name, double part)

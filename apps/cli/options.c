@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "apps/fabric/capture/capture.h"
 #include "apps/daemon/bounds.h"
@@ -702,6 +703,7 @@ int options_fabric(struct fabric_config *ret, struct topo_graph **graph,
     *ret = (struct fabric_config){.clock = options->clock,
                                   .threads = options->threads,
                                   .seed = options->seed,
+                                  .began_s = time(NULL),
                                   .bounds = emu_bounds_filled(options->bounds)};
     if (name && paths_check_name(name, error, sizeof error)) {
         say("%s", error);

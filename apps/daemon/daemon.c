@@ -26,6 +26,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "apps/cli/origin.h"
 #include "apps/cli/output.h"
 #include "apps/cli/say.h"
 #include "apps/daemon/audit.h"
@@ -518,6 +519,19 @@ static int files_begin(const struct daemon_config *config, char *error, size_t e
                : 0;
 }
 
+/* The first line of the file of events says where they come from; that of snapshots has a shape. */
+static void events_begin(struct daemon *daemon)
+{
+    struct json_object *event = conn_event("origin");
+    const char *line;
+
+    json_object_object_add(event, "origin", origin_json(daemon->config->fabric));
+    line = json_object_to_json_string_ext(event,
+                                          JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE);
+    lines_put(&daemon->events, line, strlen(line));
+    json_object_put(event);
+}
+
 /* Why the fabric has failed, for the other hosts; NULL: it ends in order. */
 static const char *why_ends(const struct daemon *daemon, int err, const char *error)
 {
@@ -548,6 +562,8 @@ int daemon_serve(struct fabric *fabric, const struct daemon_config *config, char
         err = daemon_capture_open(&daemon, error, error_bytes);
     if (!err)
         err = files_begin(config, error, error_bytes);
+    if (!err)
+        events_begin(&daemon);
     if (!err)
         err = daemon_faults_open(&daemon, error, error_bytes);
     if (!err && daemon.snapshots.fd >= 0)

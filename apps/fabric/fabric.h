@@ -58,6 +58,7 @@ struct fabric_config {
     enum emu_clock_mode clock;
     uint32_t threads; /* a count, or FABRIC_THREADS_* */
     uint64_t seed;
+    int64_t began_s; /* when the command began, seconds since 1970: for reports; 0: not known */
     struct emu_bounds bounds;                  /* on waiting; what is 0 is the default */
     const struct fabric_node_ops *local_nodes; /* NULL: nodes are edges */
     const struct fabric_hosts *hosts;          /* borrowed; NULL: the whole network is here */

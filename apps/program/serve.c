@@ -16,6 +16,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "apps/cli/origin.h"
 #include "apps/cli/say.h"
 #include "apps/daemon/client.h"
 #include "apps/fabric/look/sample.h"
@@ -80,6 +81,7 @@ int timeline_serve_open(struct daemon *daemon, const struct timeline_plan *plan,
                         unsigned long error_bytes)
 {
     const struct hosts_config *hosts = daemon->config->hosts;
+    struct json_object *origin = origin_json(daemon->config->fabric);
     const struct timeline_config config = {.fd = plan->fd,
                                            .path = plan->path,
                                            .most_bytes = plan->most_bytes,
@@ -87,7 +89,8 @@ int timeline_serve_open(struct daemon *daemon, const struct timeline_plan *plan,
                                            .nodes = daemon->config->fabric->graph->nodes,
                                            .origin_ns = daemon->began_ps / 1000u,
                                            .host = hosts ? hosts->name : NULL,
-                                           .hosts = hosts ? hosts->count : 0};
+                                           .hosts = hosts ? hosts->count : 0,
+                                           .origin = origin};
     struct timeline_serve *serve = calloc(1, sizeof *serve);
     int err = serve ? 0 : -ENOMEM;
 
@@ -95,6 +98,7 @@ int timeline_serve_open(struct daemon *daemon, const struct timeline_plan *plan,
         serve->timer = -1;
         err = serve_make(serve, &config);
     }
+    json_object_put(origin);
     if (!err)
         err = serve_timer(daemon, serve);
     if (err) {

@@ -65,6 +65,7 @@ struct of_host {
 
 struct timeline {
     struct timeline_config config;
+    size_t head_bytes;               /* of the file, in front of the first event */
     int fd;                          /* the file that has the name */
     struct second second;            /* and the other one */
     struct of_host *host;            /* by number; NULL: there is one */
@@ -85,7 +86,17 @@ struct timeline {
 
 /* --- the file ----------------------------------------------------------------------- */
 
-static const char head[] = "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[";
+static void head_put(struct telemetry_text *text, struct json_object *origin)
+{
+    telemetry_puts(text, "{");
+    telemetry_field_string(text, "displayTimeUnit", "ns");
+    if (origin) {
+        telemetry_field(text, "origin");
+        telemetry_json(text, origin);
+    }
+    telemetry_field(text, "traceEvents");
+    telemetry_puts(text, "[");
+}
 
 static void counts_put(struct telemetry_text *text, const char *name, const uint64_t *counts)
 {
@@ -297,7 +308,8 @@ int timeline_create(struct timeline **ret, const struct timeline_config *config)
         return err;
     }
     second_open(t, &st);
-    telemetry_puts(&t->text, head);
+    head_put(&t->text, config->origin);
+    t->head_bytes = t->text.bytes;
     t->news = true;
     timeline_write(t);
     *ret = t;
@@ -337,7 +349,7 @@ static void put_us(struct telemetry_text *text, const char *name, uint64_t ns)
 
 static void event_begin(struct timeline *t, const char *phase, uint32_t node, uint32_t thread)
 {
-    bool first = t->at + t->text.bytes == sizeof head - 1;
+    bool first = t->at + t->text.bytes == t->head_bytes;
 
     telemetry_puts(&t->text, first ? "\n{" : ",\n{");
     telemetry_field_string(&t->text, "ph", phase);

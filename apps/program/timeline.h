@@ -45,6 +45,7 @@ struct timeline_config {
     /* Names of all hosts, so many, this one first; borrowed. NULL: there is one. */
     const char *const *host;
     uint32_t hosts;
+    struct json_object *origin; /* apps/cli/origin.h; for timeline_create() alone; NULL: none */
 };
 
 /** timeline_blank - an empty timeline, in place of what the file held. False: errno. */

@@ -15,6 +15,7 @@
 
 #include "apps/cli/amount.h"
 #include "apps/cli/duration.h"
+#include "apps/cli/origin.h"
 #include "apps/cli/say.h"
 #include "apps/daemon/conn.h"
 #include "apps/program/comm.h"
@@ -232,6 +233,7 @@ struct json_object *report_build(struct fabric *fabric, const struct fabric_conf
     fabric_totals_read(fabric, &totals);
     json_object_object_add(report, "command", NULL);
     json_object_object_add(report, "exit_status", NULL);
+    json_object_object_add(report, "origin", origin_json(config));
     report_network(report, config);
     json_add_text(report, "profile_from", config->profile_from ? config->profile_from : "default");
     json_object_object_add(report, "profile_set", profile_set(config));
@@ -556,6 +558,7 @@ void report_print(FILE *out, struct json_object *report)
     struct json_object *drops = member(report, "drops");
 
     fputs("fabemu: report\n", out);
+    origin_print(out, member(report, "origin"), "  origin       ", "               ");
     if (member(report, "exit_status"))
         fprintf(out, "  command      exit status %lld after %s\n", number(report, "exit_status"),
                 duration_of_ns(real(report, "wall_s") * 1e9).text);

@@ -32,6 +32,7 @@
 #include <unistd.h>
 
 #include "apps/cli/command.h"
+#include "apps/cli/origin.h"
 #include "apps/run/host.h"
 #include "apps/hosts/links.h"
 #include "apps/hosts/plan.h"
@@ -471,15 +472,12 @@ static void settle_deaths(struct run *run, struct json_object *died)
 static void complete_report(struct run *run, int status)
 {
     struct json_object *report = run->host.report;
-    struct json_object *command = json_object_new_array();
     int64_t end_ms = run->end_ms ? run->end_ms : emu_now_ms(); /* none: it hangs in the kernel */
     double wall_s = (double)(end_ms - run->start_ms) / 1000.0;
     char wall_text[32];
 
     snprintf(wall_text, sizeof wall_text, "%.3f", wall_s);
-    for (char **word = run->argv; *word; word++)
-        json_object_array_add(command, json_object_new_string(*word));
-    json_object_object_add(report, "command", command);
+    json_object_object_add(report, "command", origin_words(run->argv));
     json_object_object_add(report, "exit_status", json_object_new_int(status));
     json_object_object_add(report, "wall_s", json_object_new_double_s(wall_s, wall_text));
 }

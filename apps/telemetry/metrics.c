@@ -10,10 +10,13 @@
  * treydock/infiniband_exporter, collectors of switches and adapters.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "apps/cli/origin.h"
 #include "apps/telemetry/text.h"
 #include "apps/telemetry/view.h"
+#include "emu/json.h"
 
 /* --- the format --------------------------------------------------------------------- */
 
@@ -381,15 +384,30 @@ static void put_time(const struct telemetry_view *view, struct telemetry_text *t
     telemetry_puts(text, value);
 }
 
-static void put_fabric(const struct telemetry_view *view, struct telemetry_text *text)
+/* What the fabric is, and where it comes from: the labels that a scraper keeps with the numbers. */
+static void put_info(const struct telemetry_view *view, struct telemetry_text *text)
 {
-    family(text, "fabemu_info", "gauge", "What the fabric is.");
+    struct json_object *origin = json_object_object_get(view->shape, "origin");
+    char *command = origin_command(origin);
+
+    family(text, "fabemu_info", "gauge", "What the fabric is, and where it comes from.");
     telemetry_puts(text, "fabemu_info");
     label(text, "name", view->name);
     label(text, "topo", view->topo);
     label(text, "profile", view->profile);
     label(text, "clock", view->clock);
+    label(text, "version", emu_json_text(origin, "version", ""));
+    label(text, "host", emu_json_text(origin, "host", ""));
+    label(text, "date", emu_json_text(origin, "date", ""));
+    label_number(text, "seed", (uint64_t)emu_json_number(origin, "seed", 0));
+    label(text, "command", command ? command : "");
     sample(text, 1);
+    free(command);
+}
+
+static void put_fabric(const struct telemetry_view *view, struct telemetry_text *text)
+{
+    put_info(view, text);
     put_time(view, text);
     put_totals(view, text);
     put_collectives(view, text);

@@ -2,6 +2,9 @@
 /*
  * shape.c - what does not change of a fabric, as a line of JSON: docs/telemetry.md.
  */
+#include <json-c/json.h>
+
+#include "apps/cli/origin.h"
 #include "apps/fabric/hosts.h"
 #include "apps/fabric/links.h"
 #include "apps/telemetry/internal.h"
@@ -119,6 +122,15 @@ static void put_machine(const struct fabric_config *config, struct telemetry_tex
     telemetry_field_number(text, "segment_bytes", EMU_HDR_BYTES + EMU_PAYLOAD_BYTES);
 }
 
+static void put_origin(const struct fabric_config *config, struct telemetry_text *text)
+{
+    struct json_object *origin = origin_json(config);
+
+    telemetry_field(text, "origin");
+    telemetry_json(text, origin);
+    json_object_put(origin);
+}
+
 void telemetry_shape_begin(const struct telemetry *t, uint64_t every_ns, uint32_t nodes,
                            struct telemetry_text *text)
 {
@@ -133,6 +145,7 @@ void telemetry_shape_begin(const struct telemetry *t, uint64_t every_ns, uint32_
     put_machine(t->source.config, text);
     if (every_ns)
         telemetry_field_number(text, "every_ns", every_ns);
+    put_origin(t->source.config, text);
     telemetry_field_number(text, "nodes", nodes);
     telemetry_field_number(text, "levels", graph->levels);
     telemetry_field_number(text, "ports", graph->ports);

@@ -4,6 +4,7 @@
  */
 #include "apps/telemetry/text.h"
 
+#include <json-c/json.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -106,6 +107,12 @@ void telemetry_string(struct telemetry_text *text, const char *string)
     for (; *string; string++)
         put_character(text, *string);
     telemetry_put(text, "\"", 1);
+}
+
+void telemetry_json(struct telemetry_text *text, struct json_object *value)
+{
+    telemetry_puts(text, json_object_to_json_string_ext(value, JSON_C_TO_STRING_PLAIN |
+                                                                   JSON_C_TO_STRING_NOSLASHESCAPE));
 }
 
 void telemetry_comma(struct telemetry_text *text)

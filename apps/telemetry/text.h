@@ -12,6 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct json_object;
+
 struct telemetry_text {
     char *at; /* not ended by a 0 */
     size_t bytes;
@@ -41,6 +43,9 @@ void telemetry_number(struct telemetry_text *text, uint64_t number);
 
 /** telemetry_string - @string in quotes, as JSON has it; what is not ASCII is shown as '?'. */
 void telemetry_string(struct telemetry_text *text, const char *string);
+
+/** telemetry_json - a JSON value, on one line. */
+void telemetry_json(struct telemetry_text *text, struct json_object *value);
 
 /** telemetry_comma - a comma, but not behind what begins a list or an object. */
 void telemetry_comma(struct telemetry_text *text);

@@ -231,14 +231,10 @@ READER(fanout)
 
 READER(law)
 {
-    static const char *const names[] = {[TRAFFIC_LAW_UNIFORM] = "uniform",
-                                        [TRAFFIC_LAW_BINOMIAL] = "binomial",
-                                        [TRAFFIC_LAW_FIXED] = "fixed"};
-
     *right = "uniform, binomial or fixed";
-    for (int law = 0; law < 3; law++) {
+    for (int law = 0; law < TRAFFIC_LAWS; law++) {
         o->config.law = (enum traffic_law)law;
-        if (strcmp(value, names[law]) == 0)
+        if (strcmp(value, traffic_law_name(o->config.law)) == 0)
             return true;
     }
     return false;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "apps/cli/duration.h"
+#include "apps/cli/origin.h"
 #include "apps/run/report.h"
 #include "apps/traffic/relay.h"
 #include "apps/daemon/conn.h"
@@ -142,6 +143,31 @@ static void open_json(struct json_object *all, const struct traffic_result *resu
     json_object_object_add(all, "completion_ns", latency_json(&result->completion));
 }
 
+/* The share of a hot spot as a fraction of 1, rounded to 9 decimals: as --pattern has it. */
+static double hot_fraction(const struct traffic_pattern *pattern)
+{
+    return (double)(uint64_t)(pattern->share / 4.294967296 + 0.5) / 1e9;
+}
+
+/* The numbers that a pattern has, those that were left out of --pattern as well. */
+static struct json_object *parameters_json(const struct traffic_result *result,
+                                           const struct traffic_config *config)
+{
+    const struct traffic_pattern *pattern = &config->pattern;
+    struct json_object *all = json_object_new_object();
+
+    if (pattern->kind == TRAFFIC_HOTSPOT) {
+        json_add_number(all, "node", pattern->hot);
+        add(all, "fraction", hot_fraction(pattern));
+    } else if (pattern->kind == TRAFFIC_PERMUTATION) {
+        json_add_number(all, "number", pattern->number);
+    } else if (pattern->kind == TRAFFIC_MULTICAST) {
+        json_add_text(all, "fanout_law", traffic_law_name(config->law));
+        json_add_number(all, "sets", result->sets);
+    }
+    return all;
+}
+
 static const char *by_of(enum traffic_by by)
 {
     static const char *const names[] = {[TRAFFIC_BY_HARDWARE] = "hardware",
@@ -201,13 +227,16 @@ static struct json_object *faults_json(const struct traffic_faults_seen *seen)
 }
 
 struct json_object *traffic_report_json(const struct traffic_result *result,
-                                        const struct traffic_config *config, const char *pattern)
+                                        const struct traffic_config *config,
+                                        const struct traffic_title *title)
 {
     struct json_object *all = json_object_new_object();
     char digest[20];
 
+    json_object_object_add(all, "origin", json_object_get(title->origin));
     report_network(all, &config->fabric);
-    json_add_text(all, "pattern", pattern);
+    json_add_text(all, "pattern", title->pattern);
+    json_object_object_add(all, "pattern_parameters", parameters_json(result, config));
     json_add_number(all, "nodes", config->fabric.graph->nodes);
     json_add_number(all, "switches", config->fabric.graph->switches);
     json_add_number(all, "seed", config->fabric.seed);
@@ -307,14 +336,31 @@ static void series_text(FILE *out, const struct traffic_series *series)
                 (double)series->bytes[i] / ((double)series->window_ps / 1e6));
 }
 
-void traffic_report_text(FILE *out, const struct traffic_result *result,
-                         const struct traffic_config *config, const char *pattern)
+static void title_text(FILE *out, const struct traffic_config *config, const char *pattern)
 {
     const struct topo_graph *graph = config->fabric.graph;
 
     fprintf(out, "%s on %s: %u nodes, %u switch%s, profile %s, seed %llu\n", pattern, graph->spec,
             graph->nodes, graph->switches, graph->switches == 1 ? "" : "es",
             config->fabric.profile.name, (unsigned long long)config->fabric.seed);
+}
+
+/* As parameters_json(), but for multicasts, whose numbers have a line of their own. */
+static void parameters_text(FILE *out, const char *before, const struct traffic_pattern *pattern)
+{
+    if (pattern->kind == TRAFFIC_HOTSPOT)
+        fprintf(out, "%shot spot     node %u, fraction %g of the messages of all others\n", before,
+                pattern->hot, hot_fraction(pattern));
+    else if (pattern->kind == TRAFFIC_PERMUTATION)
+        fprintf(out, "%spermutation  number %u\n", before, pattern->number);
+}
+
+void traffic_report_text(FILE *out, const struct traffic_result *result,
+                         const struct traffic_config *config, const struct traffic_title *title)
+{
+    title_text(out, config, title->pattern);
+    origin_print(out, title->origin, "  origin       ", "               ");
+    parameters_text(out, "  ", &config->pattern);
     if (!result->collective) {
         open_text(out, result, config);
     } else {
@@ -357,12 +403,20 @@ static const char *cell(char *text, size_t bytes, const struct traffic_latency *
     return text;
 }
 
-void traffic_report_row(FILE *out, const struct traffic_result *result,
-                        const struct traffic_config *config, bool first)
+void traffic_report_head(FILE *out, const struct traffic_config *config,
+                         const struct traffic_title *title)
 {
-    if (first)
-        fprintf(out, "%8s %9s %9s %10s %10s %10s %10s %8s  %s\n", "load", "offered", "accepted",
-                "mean/ns", "median/ns", "p99/ns", "max/ns", "wall/s", "digest");
+    origin_print(out, title->origin, "# ", "# ");
+    fputs("# ", out);
+    title_text(out, config, title->pattern);
+    parameters_text(out, "# ", &config->pattern);
+    fprintf(out, "%8s %9s %9s %10s %10s %10s %10s %8s  %s\n", "load", "offered", "accepted",
+            "mean/ns", "median/ns", "p99/ns", "max/ns", "wall/s", "digest");
+}
+
+void traffic_report_row(FILE *out, const struct traffic_result *result,
+                        const struct traffic_config *config)
+{
     const struct traffic_latency *latency = &result->latency;
     const uint64_t times[] = {latency->mean_ps, latency->median_ps, latency->p99_ps,
                               latency->most_ps};

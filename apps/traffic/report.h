@@ -10,16 +10,28 @@
 
 #include "apps/traffic/run.h"
 
-/** traffic_report_json - one run, as docs/traffic.md says. @pattern: --pattern's text. */
+/* What a result is about, beside its configuration. */
+struct traffic_title {
+    const char *pattern;        /* --pattern's text */
+    struct json_object *origin; /* apps/cli/origin.h */
+};
+
+/** traffic_report_json - one run, as docs/traffic.md says. */
 struct json_object *traffic_report_json(const struct traffic_result *result,
-                                        const struct traffic_config *config, const char *pattern);
+                                        const struct traffic_config *config,
+                                        const struct traffic_title *title);
 
 /** traffic_report_text - one run, for people. */
 void traffic_report_text(FILE *out, const struct traffic_result *result,
-                         const struct traffic_config *config, const char *pattern);
+                         const struct traffic_config *config, const struct traffic_title *title);
 
-/** traffic_report_row - one line of a table of loads; with its head before the first. */
+/**
+ * traffic_report_head - what stands above a table of loads: lines that begin with '#', and the
+ * names of the columns. traffic_report_row() - one line of the table.
+ */
+void traffic_report_head(FILE *out, const struct traffic_config *config,
+                         const struct traffic_title *title);
 void traffic_report_row(FILE *out, const struct traffic_result *result,
-                        const struct traffic_config *config, bool first);
+                        const struct traffic_config *config);
 
 #endif

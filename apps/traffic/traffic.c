@@ -15,6 +15,7 @@
 #include "apps/hosts/meet.h"
 #include "apps/run/plan.h"
 #include "apps/cli/options.h"
+#include "apps/cli/origin.h"
 #include "apps/cli/output.h"
 #include "apps/run/run.h"
 #include "apps/cli/say.h"
@@ -140,11 +141,21 @@ static void print_json(struct json_object *list, const struct traffic_options *o
                                               JSON_C_TO_STRING_NOSLASHESCAPE));
 }
 
+/* A row of the table; @title is what stands above the first one, and NULL for the others. */
+static void print_row(const struct traffic_result *result, const struct traffic_config *config,
+                      const struct traffic_title *title)
+{
+    if (title)
+        traffic_report_head(stdout, config, title);
+    traffic_report_row(stdout, result, config);
+}
+
 /* All loads, one after the other. Interrupted, it prints those that are done; JSON of one: null. */
 static int run_all(struct traffic_config *config, const struct traffic_options *own, bool json)
 {
     bool tells = !config->hosts || !config->hosts->fabric.self; /* what all hosts know */
     struct progress progress = {.shown = tells && isatty(STDERR_FILENO), .runs = own->loads};
+    struct traffic_title title = {.pattern = own->pattern, .origin = origin_json(&config->fabric)};
     struct json_object *list = json_object_new_array();
     struct traffic_result result;
     int status = EXIT_SUCCESS;
@@ -160,16 +171,17 @@ static int run_all(struct traffic_config *config, const struct traffic_options *
         if (!tells)
             status = EXIT_SUCCESS;
         else if (json)
-            json_object_array_add(list, traffic_report_json(&result, config, own->pattern));
-        else if (own->loads > 1)
-            traffic_report_row(stdout, &result, config, i == 0);
+            json_object_array_add(list, traffic_report_json(&result, config, &title));
+        else if (own->loads == 1)
+            traffic_report_text(stdout, &result, config, &title);
         else
-            traffic_report_text(stdout, &result, config, own->pattern);
+            print_row(&result, config, i ? NULL : &title);
         traffic_result_release(&result);
     }
     if (tells && json && (status == EXIT_SUCCESS || status == EXIT_INTERRUPTED))
         print_json(list, own);
     json_object_put(list);
+    json_object_put(title.origin);
     return status;
 }
 

@@ -77,6 +77,7 @@ def parser():
     p.add_argument("--fresh", action="store_true", help="forget the points of earlier runs")
     p.add_argument("--list", action="store_true", help="print what --only takes")
     p.add_argument("--fabemu", metavar="PATH", help="measure with this command (default: this one)")
+    p.add_argument("--origin", type=json.loads, default={}, help=argparse.SUPPRESS)
     return p
 
 
@@ -121,15 +122,18 @@ def run(options, figures, rows):
     store = Store(options.out, fabemu, options.fresh)
     results = Results(Effort(options.quick, options.seed))
     Measurement(results, store, fabemu, options.jobs, figures, rows).run()
-    verdicts = [tables.judge(row, results) for row in rows]
-    tables.write_tables(options.out, verdicts, figures, results, fabemu)
+    # The command that measured need not be the one that was called, which knows no seed.
+    origin = options.origin | {"version": fabemu.version.removeprefix("fabemu "),
+                               "seed": options.seed}
+    verdicts = [tables.judge(row, results) | {"origin": origin} for row in rows]
+    tables.write_tables(options.out, verdicts, figures, results, origin)
     drawings = [curves.drawing(figure, results, fabemu.version) for figure in figures]
     if not options.no_plots and curves.draw_all(options.out, drawings, options.jobs):
         raise Stop(f"the figures could not be drawn into {options.out}; the reason stands above")
     if options.json:
         print(json.dumps(verdicts, indent=1, ensure_ascii=False))
     else:
-        print(tables.text(verdicts), end="")
+        print(tables.text(verdicts, origin), end="")
         if figures:
             print(f"figures {', '.join(str(figure.number) for figure in figures)}: {options.out}")
     return 0 if tables.good(verdicts) and not results.failed else EXIT_FAILURE

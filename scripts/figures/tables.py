@@ -57,17 +57,27 @@ def columns(v):
 HEAD = ("id", "what", "stated", "measured", "difference", "unit", "criterion", "verdict")
 
 
-def text(verdicts):
+def origin_lines(origin):
+    """Where the numbers come from, as origin_print() of apps/cli/origin.c has it."""
+    return (f"fabemu {origin['version']}, host {origin.get('host', 'unknown')}, "
+            f"{origin.get('date', 'unknown')}, seed {origin['seed']}",
+            shlex.join(origin.get("command", ())))
+
+
+def text(verdicts, origin):
     """For a terminal: without the criteria, which --list, the JSON and the Markdown tell."""
     table = [(*line[:-2], line[-1]) for line in (HEAD, *map(columns, verdicts))]
     widths = [max(len(line[i]) for line in table) for i in range(len(table[0]))]
     padded = ([f"{word:<{width}}" for word, width in zip(line, widths)] for line in table)
-    return "".join("  ".join(line).rstrip() + "\n" for line in padded)
+    return "".join(f"# {line}\n" for line in origin_lines(origin)) + \
+        "".join("  ".join(line).rstrip() + "\n" for line in padded)
 
 
-def markdown(verdicts):
+def markdown(verdicts, origin):
+    about, command = origin_lines(origin)
     table = [HEAD, ("---",) * len(HEAD), *map(columns, verdicts)]
-    return "".join("| " + " | ".join(line) + " |\n" for line in table)
+    return f"{about}: `{command}`\n\n" + \
+        "".join("| " + " | ".join(line) + " |\n" for line in table)
 
 
 # --- a figure's numbers ------------------------------------------------------------------
@@ -83,13 +93,14 @@ FIELDS = (("offered", ("offered",)), ("accepted", ("accepted",)),
           ("digest", ("digest",)))
 
 
-def figure_csv(figure, results, fabemu):
+def figure_csv(figure, results, origin):
     """The points of every series; lines that begin with '#' come first and name all parameters."""
     out = io.StringIO()
     axis = figure.series[0].axis
     out.write(f"# Figure {figure.number}. {figure.title}\n")
-    out.write(f"# {fabemu.version}, seed {results.effort.seed}, "
-              f"{'quick' if results.effort.quick else 'full'} run\n")
+    for line in origin_lines(origin):
+        out.write(f"# {line}\n")
+    out.write(f"# {'quick' if results.effort.quick else 'full'} run\n")
     out.write(f"# x: {axis.label}; y: {figure.y.label}; offered, accepted: fractions of link rate; "
               "ci95: half the width of the 95 % confidence interval\n")
     writer = csv.writer(out, lineterminator="\n")
@@ -119,8 +130,8 @@ def write(folder, name, content):
     os.replace(path + ".new", path)
 
 
-def write_tables(folder, verdicts, figures, results, fabemu):
+def write_tables(folder, verdicts, figures, results, origin):
     for figure in figures:
-        write(folder, figure.name + ".csv", figure_csv(figure, results, fabemu))
+        write(folder, figure.name + ".csv", figure_csv(figure, results, origin))
     write(folder, "table.json", json.dumps(verdicts, indent=1, ensure_ascii=False) + "\n")
-    write(folder, "table.md", markdown(verdicts))
+    write(folder, "table.md", markdown(verdicts, origin))

@@ -167,7 +167,7 @@ class LifeTest(FabemuCase):
         os.kill(ranks[0], signal.SIGKILL)
         err = self.ends(run, ranks.values(), since)
         self.assertIn("; ending the run", err)
-        self.assertNotIn("impatient", err)
+        self.assertNotIn("impatient\n", err)
 
     def test_killed_fabric__ends_the_run(self):
         run, ranks = self.start_ranks(2)

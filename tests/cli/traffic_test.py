@@ -17,7 +17,7 @@ PROMISED = {"offered", "accepted", "latency_ns", "segment_hops", "wall_s", "satu
             "bytes_per_node"}
 BOTH = PROMISED | {"topo", "profile", "pattern", "nodes", "switches", "seed", "threads", "bytes",
                    "hosts", "windows", "messages", "segments", "virtual_ns", "build_s",
-                   "hops_per_s", "ns_per_hop"}
+                   "hops_per_s", "ns_per_hop", "origin", "pattern_parameters"}
 OPEN = BOTH | {"steady", "load", "accepted_ci95", "delivered", "senders", "undelivered", "backlog",
                "arrivals", "warmup_ns", "measure_ns", "source_messages_per_s",
                "source_bytes_per_s"}
@@ -30,6 +30,12 @@ class TrafficTest(FabemuCase):
         done = self.fabemu("traffic", *args, "--json")
         self.assertEqual((done.returncode, done.stderr), (0, ""), args)
         return json.loads(done.stdout)
+
+    def table(self, text):
+        """The rows of a table of loads, whose head is there."""
+        lines = [line for line in text.splitlines() if not line.startswith("#")]
+        self.assertEqual(lines[0].split()[:3], ["load", "offered", "accepted"])
+        return lines[1:]
 
     # --- what it prints ---------------------------------------------------------------
 
@@ -60,6 +66,19 @@ class TrafficTest(FabemuCase):
         self.assertAlmostEqual(payload["mean"], 240 * messages["mean"], delta=1)
         self.assertAlmostEqual(payload["mean"] * 256 / 240 / 1.25e9, got["accepted"], delta=1e-6)
 
+    def test_pattern__has_the_numbers_that_were_left_out(self):
+        for pattern, numbers, text in (
+                ("hotspot", {"node": 0, "fraction": 0.1}, "node 0, fraction 0.1 of the messages"),
+                ("hotspot:5:1", {"node": 5, "fraction": 1}, "node 5, fraction 1 of"),
+                ("hotspot:5:0.012345678", {"node": 5, "fraction": 0.012345678}, "node 5, "),
+                ("permutation", {"number": 1}, "number 1\n"),
+                ("multicast", {"fanout_law": "uniform", "sets": 1024}, ""),
+                ("uniform", {}, "")):
+            args = ("--topo", "kary:4,2", "--pattern", pattern, "--load", "0.05")
+            self.assertEqual(self.json(*args, *SHORT)["pattern_parameters"], numbers)
+            self.assertIn(text, self.fabemu("traffic", *args, *SHORT).stdout)
+            self.assertIn(text, self.fabemu("traffic", *args[:-1], "0.05,0.1", *SHORT).stdout)
+
     def test_zero_load__is_as_in_the_paper(self):
         for topo, mean in (("kary:16,2", 3154.8), ("kary:4,4", 3594.8)):
             got = self.json("--topo", topo, "--pattern", "complement", "--sources", "first:1",
@@ -86,9 +105,8 @@ class TrafficTest(FabemuCase):
         self.assertEqual(len({one["digest"] for one in got}), 4)
         done = self.fabemu("traffic", "--load", "0.1:0.3:0.1", *SHORT)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        head, *rows = done.stdout.splitlines()
-        self.assertEqual(head.split()[:3], ["load", "offered", "accepted"])
-        self.assertEqual([row.split()[0] for row in rows], ["0.1", "0.2", "0.3"])
+        self.assertEqual([row.split()[0] for row in self.table(done.stdout)],
+                         ["0.1", "0.2", "0.3"])
 
     def test_multicast__has_its_own_figures(self):
         for how, word in (("hardware", "switches"), ("messages", "messages"), ("tree", "by tree"),
@@ -258,7 +276,7 @@ class TrafficTest(FabemuCase):
         long = ("--load", "0.000001,0.9", "--warmup", "1", "--measure", "1000000000")
         got = json.loads(self.interrupt(*long, "--json", load=2))
         self.assertEqual([one["load"] for one in got], [1e-6])
-        self.assertEqual(len(self.interrupt(*long, load=2).splitlines()), 2)
+        self.assertEqual(len(self.table(self.interrupt(*long, load=2))), 1)
         alone = ("--load", "0.9", "--measure", "1000000000")
         self.assertIsNone(json.loads(self.interrupt(*alone, "--json")))
         self.assertEqual(self.interrupt(*alone), "")
@@ -283,13 +301,13 @@ class TrafficTest(FabemuCase):
         self.assertGreater(got["backlog"], 100)
         self.assertGreater(got["undelivered"], 100)
         done = self.fabemu("traffic", "--topo", "kary:4,2", "--load", "0.5,1.5")
-        rows = done.stdout.splitlines()[1:]
+        rows = self.table(done.stdout)
         self.assertEqual([row.endswith("saturated") for row in rows], [False, True])
 
     def test_table__says_that_there_were_no_messages(self):
         done = self.fabemu("traffic", "--load", "0.1,0.2", "--warmup", "1", "--measure", "1")
-        for row in done.stdout.splitlines()[1:]:
-            self.assertEqual(row.split()[3:7], ["-"] * 4)
+        rows = self.table(done.stdout)
+        self.assertEqual([row.split()[3:7] for row in rows], [["-"] * 4] * 2)
 
     def test_steady__is_said(self):
         args = ("--topo", "kary:4,2", "--load", "1.5", "--warmup", "1000", "--measure", "60000")

@@ -250,6 +250,7 @@ int traffic_open_build(struct open_run *open)
     if (open->sets.count) {
         open->run->result->multicast = true;
         open->run->result->fanout = (double)open->sets.first[open->sets.count] / open->sets.count;
+        open->run->result->sets = open->sets.per_source;
     }
     return err;
 }

@@ -89,6 +89,15 @@ static uint32_t binomial(struct draw *draw)
     return count;
 }
 
+const char *traffic_law_name(enum traffic_law law)
+{
+    static const char *const names[TRAFFIC_LAWS] = {[TRAFFIC_LAW_UNIFORM] = "uniform",
+                                                    [TRAFFIC_LAW_BINOMIAL] = "binomial",
+                                                    [TRAFFIC_LAW_FIXED] = "fixed"};
+
+    return names[law];
+}
+
 static uint32_t fanout(struct draw *draw)
 {
     double mean = draw->config->fanout;

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * origin.h - where a result comes from: the version, command line, settings, seed, host and date
+ * that every result carries (docs/manual.md, "Where a result comes from").
+ */
+#ifndef APPS_CLI_ORIGIN_H
+#define APPS_CLI_ORIGIN_H
+
+#include <stdio.h>
+
+struct fabric_config;
+struct json_object;
+
+/**
+ * origin_json - the origin of a result of this process, as one JSON object; the caller's to put.
+ * @config: of the fabric that the result is about; NULL: of no single fabric, and there are no
+ * settings and no seed. Secrets in the command line are hidden, as by origin_words().
+ * Thread: any.
+ */
+struct json_object *origin_json(const struct fabric_config *config);
+
+/**
+ * origin_words - the words of a command line, ended by NULL, as a JSON list; the caller's to put.
+ *
+ * "***" stands for the value of each option or variable whose name contains "key", "token",
+ * "secret", "passw", "credential" or "authorization", and for the password in a URL.
+ */
+struct json_object *origin_words(char *const *words);
+
+/**
+ * origin_command - the command line of @origin, as a shell takes it; the caller's to free.
+ * NULL: there is no memory.
+ */
+char *origin_command(struct json_object *origin);
+
+/**
+ * origin_print - @origin as two or three lines of text. @first begins the first line, @next each
+ * further one. NULL as @origin prints nothing.
+ */
+void origin_print(FILE *out, struct json_object *origin, const char *first, const char *next);
+
+#endif

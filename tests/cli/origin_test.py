@@ -1,0 +1,156 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""origin_test.py - every result says where it comes from, and shows no secrets.
+
+    tests/cli/origin_test.py --fabemu build/fabemu [unittest options]
+"""
+import csv
+import json
+import os
+import platform
+import re
+
+from cli_kit import FabemuCase, main
+from kits.telemetry import parse_metrics
+
+FIELDS = {"version", "command", "settings", "seed", "host", "date"}
+DATE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
+TRAFFIC = ("traffic", "--topo", "kary:4,2", "--measure", "5000", "--warmup", "1000")
+SET = ("--set", "link_retry=go_back_n", "--combine", "port", "--seed", "7")
+SETTINGS = {"link_retry": "go_back_n", "combine_order": "port"}
+SECRET = "hushhush"
+
+
+class OriginTest(FabemuCase):
+    def ok(self, *args):
+        done = self.fabemu(*args)
+        self.assertEqual((done.returncode, done.stderr), (0, ""), args)
+        return done.stdout
+
+    def path(self, name):
+        return os.path.join(self.dir, name)
+
+    def read(self, name):
+        with open(self.path(name)) as f:
+            return f.read()
+
+    def check(self, origin, *args, settings=None, seed=1):
+        """The origin of what the command line @args has printed."""
+        self.assertEqual(set(origin), FIELDS)
+        self.assertEqual(origin["command"], [self.command, *args])
+        self.assertEqual((origin["settings"], origin["seed"]), (settings or {}, seed))
+        self.assertEqual(origin["host"], platform.node())
+        self.assertRegex(origin["date"], DATE)
+        self.assertEqual(f"fabemu {origin['version']}\n", self.ok("--version"))
+
+    def check_text(self, text, prefix, *args, seed=1):
+        """Lines that begin with @prefix name host and seed, and the command line @args."""
+        lines = [line[len(prefix):].strip() for line in text.splitlines()
+                 if line.startswith(prefix)]
+        about = next(line for line in lines if f", host {platform.node()}, " in line)
+        self.assertRegex(about, DATE)
+        if seed is not None:
+            self.assertTrue(about.endswith(f", seed {seed}"), about)
+        self.assertIn(" ".join([self.command, *args]), lines)
+
+    # --- where it is ------------------------------------------------------------------
+
+    def test_run__has_it_in_all_that_it_writes(self):
+        names = ("report", "record", "events", "timeline")
+        files = [word for name in names for word in ("--" + name, self.path(name))]
+        args = ("run", *SET, *files, "--", "true")
+        done = self.fabemu(*args)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.check_text(done.stderr, "  ", *args, seed=7)
+        self.assertIn("settings link_retry=go_back_n, combine_order=port\n", done.stderr)
+        lines = {name: self.read(name).splitlines() for name in names}
+        for holder in (json.loads(self.read("report")), json.loads(lines["record"][0]),
+                       json.loads(lines["events"][0]), json.loads(self.read("timeline"))):
+            self.check(holder["origin"], *args, settings=SETTINGS, seed=7)
+
+    def test_up__has_it_in_status_and_metrics(self):
+        args = ("up", "u", "--topo", "kary:2,2")  # getopt moves the name behind the options
+        self.ok(*args)
+        status, = json.loads(self.ok("status", "--json", "u"))
+        self.check(status["report"]["origin"], *args)
+        self.check_text(self.ok("status", "u"), "  ", *args)
+        client = self.client(self.socket_path("u"))
+        client.ask("subscribe", telemetry=100)
+        self.assertEqual(client.next()["origin"], status["report"]["origin"])
+        labels, = (dict(labels) for labels in
+                   parse_metrics(self.ok("status", "--metrics", "u"))["fabemu_info"]["samples"])
+        self.assertEqual(labels["command"], " ".join([self.command, *args]))
+        self.assertEqual((labels["seed"], labels["host"]), ("1", platform.node()))
+
+    def test_traffic__has_it_in_json_text_table_and_snapshots(self):
+        one, two = (*TRAFFIC, *SET), (*TRAFFIC, "--load", "0.1,0.2")
+        self.check(json.loads(self.ok(*one, "--json"))["origin"], *one, "--json",
+                   settings=SETTINGS, seed=7)
+        self.check_text(self.ok(*one), "  ", *one, seed=7)
+        for load in json.loads(self.ok(*two, "--json")):
+            self.check(load["origin"], *two, "--json")
+        self.check_text(self.ok(*two), "# ", *two)
+        record = (*TRAFFIC, "--telemetry", self.path("record"))
+        self.ok(*record)
+        self.check(json.loads(self.read("record").splitlines()[0])["origin"], *record)
+
+    def test_traffic__is_the_same_but_for_it(self):
+        runs = []
+        for threads in ("1", "2"):
+            result = json.loads(self.ok(*TRAFFIC, "--threads", threads, "--json"))
+            self.check(result.pop("origin"), *TRAFFIC, "--threads", threads, "--json")
+            runs.append({name: value for name, value in result.items() if name not in
+                         ("threads", "wall_s", "build_s", "hops_per_s", "ns_per_hop",
+                          "bytes_per_node")})
+        self.assertEqual(*runs)
+
+    def test_bench__has_it_in_each_row_and_above_the_table(self):
+        args = ("bench", "--quick", "--repeat", "1", "--only", "crc")
+        for row in json.loads(self.ok(*args, "--json")):
+            self.check(row["origin"], *args, "--json", seed=None)
+        self.check_text(self.ok(*args), "# ", *args, seed=None)
+
+    def test_figures__have_it_in_each_file(self):
+        out = self.path("out")
+        args = ("figures", "--quick", "--no-plots", "--only", "11", "--out", out, "--seed", "3")
+        done = self.fabemu(*args)
+        self.check_text(done.stdout, "# ", *args, seed=3)
+        for row in json.loads(self.read("out/table.json")):
+            self.check(row["origin"], *args, seed=3)
+        text = self.read("out/fig11.csv")
+        self.check_text(text, "# ", *args, seed=3)
+        rows = list(csv.DictReader(line for line in text.splitlines() if line[0] != "#"))
+        self.assertTrue(rows and all("--seed 3" in row["command"] for row in rows))
+        self.assertIn(f"`{' '.join([self.command, *args])}`\n", self.read("out/table.md"))
+
+    # --- secrets ----------------------------------------------------------------------
+
+    def test_secrets__are_nowhere(self):
+        said = [f"API_KEY={SECRET}", f"--env=Token={SECRET}", "--password", SECRET,
+                f"http://user:{SECRET}@host/", f"Authorization: {SECRET}"]
+        shown = ["API_KEY=***", "--env=Token=***", "--password", "***", "http://user:***",
+                 "Authorization:***"]
+        kept = ["--key", "--verbose", "monkeys", "a=b", "kary:4,2", "http://host:80/x", "it's"]
+        names = ("report", "record", "events", "timeline")
+        files = [word for name in names for word in ("--" + name, self.path(name))]
+        done = self.fabemu("run", *files, "--", "true", *said, *kept)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        report = json.loads(self.read("report"))
+        self.assertEqual(report["command"], ["true", *shown, *kept])
+        self.assertEqual(report["origin"]["command"],
+                         [self.command, "run", *files, "--", "true", *shown, *kept])
+        for text in (done.stderr, *map(self.read, names)):
+            self.assertNotIn(SECRET, text)
+        self.assertIn("kary:4,2 http://host:80/x 'it'\\''s'\n", done.stderr)
+
+    def test_words__that_are_not_text_leave_the_json_whole(self):
+        done = self.fabemu("run", "--report", self.path("report"), "--", "true", b"\xff\x1b[31m",
+                           "\u00fc")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(json.loads(self.read("report"))["command"],
+                         ["true", "?\x1b[31m", "\u00fc"])
+        self.assertNotIn("\x1b", done.stderr)
+
+
+if __name__ == "__main__":
+    main()

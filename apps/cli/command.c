@@ -45,14 +45,22 @@ static int look_in_path(const char *name)
     return err;
 }
 
-static const char *what_to_do(const char *name)
+bool command_is_launcher(const char *name)
 {
     static const char *const launchers[] = {"mpirun", "mpiexec", "orterun", "mpirun.openmpi",
                                             "mpiexec.openmpi"};
+    const char *slash = strrchr(name, '/');
 
     for (size_t i = 0; i < sizeof launchers / sizeof launchers[0]; i++)
-        if (strcmp(name, launchers[i]) == 0)
-            return "install Open MPI: apt-get install openmpi-bin";
+        if (strcmp(slash ? slash + 1 : name, launchers[i]) == 0)
+            return true;
+    return false;
+}
+
+static const char *what_to_do(const char *name)
+{
+    if (command_is_launcher(name))
+        return "install Open MPI: apt-get install openmpi-bin";
     return "check the spelling and PATH";
 }
 

@@ -6,6 +6,7 @@
 #define APPS_CLI_COMMAND_H
 
 #include <signal.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -13,6 +14,9 @@
 
 /** command_check - is @name there and executable? Says what is not; returns 0 or an exit status. */
 int command_check(const char *name);
+
+/** command_is_launcher - is it mpirun, or another name of it? @name: with or without a folder. */
+bool command_is_launcher(const char *name);
 
 /**
  * command_environment - set this process's environment for the fabric at @socket_path.

@@ -73,6 +73,17 @@ static void seat_taken(struct daemon *daemon, struct client *client, const struc
     daemon_tick_when(daemon);
 }
 
+/* Tell the supervisor that a process of a job of @ranks has attached; 0: it does not say. */
+static void tell_attached(struct daemon *daemon, int64_t ranks)
+{
+    struct json_object *event =
+        json_add_number(conn_event("attached"), "attached", fabric_attached(daemon->fabric));
+
+    if (ranks > 0 && ranks <= daemon->config->fabric->graph->nodes)
+        json_add_number(event, "ranks", (uint64_t)ranks);
+    daemon_tell_owner(daemon, event);
+}
+
 /* The node that it asks for, if that is on its host; else any there. */
 static int64_t node_wanted(const struct fabric_config *config, const struct client *client,
                            int64_t want)
@@ -120,6 +131,7 @@ static void request_attach(struct daemon *daemon, struct client *client,
     }
     client->rank = emu_json_number(request, "rank", -1);
     seat_taken(daemon, client, &seat);
+    tell_attached(daemon, emu_json_number(request, "ranks", 0));
     struct json_object *reply = conn_ok();
     json_add_text(reply, "fabric", config->name);
     json_add_text(reply, "fabric_id", daemon->fabric_id);

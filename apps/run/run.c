@@ -33,6 +33,7 @@
 
 #include "apps/cli/command.h"
 #include "apps/cli/origin.h"
+#include "apps/run/arrival.h"
 #include "apps/run/host.h"
 #include "apps/hosts/links.h"
 #include "apps/hosts/plan.h"
@@ -83,7 +84,8 @@ struct run {
     char refused[256]; /* what a process that found no node was told */
     struct web *web;   /* the page's process, if there is one */
     struct standstill standstill;
-    char *runtime_dir; /* $XDG_RUNTIME_DIR, NULL: there is none */
+    struct arrival arrival; /* of its processes */
+    char *runtime_dir;      /* $XDG_RUNTIME_DIR, NULL: there is none */
 };
 
 static void enter(struct run *run, enum phase phase)
@@ -163,7 +165,9 @@ static void on_event(struct run *run, struct json_object *event)
     const char *what = emu_json_text(event, "event", "");
 
     host_event(&run->host, event);
-    if (strcmp(what, "node_died") == 0) {
+    if (strcmp(what, "attached") == 0) {
+        arrival_event(&run->arrival, event);
+    } else if (strcmp(what, "node_died") == 0) {
         on_death(run, event);
     } else if (strcmp(what, "host_lost") == 0) {
         on_host_lost(run, event);
@@ -394,8 +398,11 @@ static bool step(struct run *run, int64_t *timeout_ms)
     size_t count = 0;
 
     *timeout_ms = -1;
-    if (run->phase == RUNNING && !run->command_done)
+    if (run->phase == RUNNING && !run->command_done) {
+        arrival_say(&run->arrival);
+        *timeout_ms = arrival_due_ms(&run->arrival);
         return false;
+    }
     count = find_left(run, left, PROCS_MAX);
     if (run->command_done && count == 0)
         return true;
@@ -609,6 +616,7 @@ static void begin_command(struct run *run, const struct command_signals *signals
         say("cannot start %s: %s", run->argv[0], strerror((int)-run->command));
         run->failed = true;
     }
+    arrival_begin(&run->arrival, run->argv[0]);
 }
 
 /* Fabric and command under one roof: from here on there is something to end. */

@@ -133,8 +133,8 @@ class Client:
         self.send({"cmd": cmd, **fields})
         return self.next()
 
-    def attach(self, want=-1):
-        return self.ask("attach", version=EDGE_VERSION, want=want)
+    def attach(self, want=-1, **job):
+        return self.ask("attach", version=EDGE_VERSION, want=want, **job)
 
     def close(self):
         for fd in self.fds:

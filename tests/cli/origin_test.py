@@ -10,7 +10,7 @@ import os
 import platform
 import re
 
-from cli_kit import FabemuCase, main
+from cli_kit import FabemuCase, main, until
 from kits.telemetry import parse_metrics
 
 FIELDS = {"version", "command", "settings", "seed", "host", "date"}
@@ -150,6 +150,36 @@ class OriginTest(FabemuCase):
         self.assertEqual(json.loads(self.read("report"))["command"],
                          ["true", "?\x1b[31m", "\u00fc"])
         self.assertNotIn("\x1b", done.stderr)
+
+    # --- a start that takes long ------------------------------------------------------
+
+    def said(self, run, text):
+        """The lines of @run's standard error, up to one with @text."""
+        lines = []
+        while not lines or text not in lines[-1]:
+            lines.append(run.stderr.readline())
+            self.assertTrue(lines[-1], lines)
+        return lines
+
+    def test_slow_start__says_how_many_have_attached(self):
+        run = self.start("run", "--topo", "kary:2,2", "--name", "r", "--", "sleep", "100")
+        self.assertTrue(until(lambda: "r.sock" in self.sockets()))
+        clients = [self.client(self.socket_path("r")) for _ in range(3)]
+        for n, client in enumerate(clients):
+            self.assertTrue(client.attach(rank=n, ranks=3)["ok"])
+            if n == 0:
+                self.assertEqual(self.said(run, "1 of 3"),
+                                 ["fabemu: waiting: 1 of 3 processes have attached\n"])
+        self.assertRegex(self.said(run, "all 3")[-1],
+                         r"^fabemu: all 3 processes have attached, after ")
+
+    def test_slow_launcher__says_that_nobody_has_attached(self):
+        launcher = self.path("mpirun")
+        with open(launcher, "w") as f:
+            f.write("#!/bin/sh\nexec sleep 100\n")
+        os.chmod(launcher, 0o700)
+        run = self.start("run", "--", launcher)
+        self.said(run, "waiting: no process has attached to the fabric yet")
 
 
 if __name__ == "__main__":

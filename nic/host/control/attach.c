@@ -203,9 +203,12 @@ static int attach_new(struct fabemu **ret, const char *path)
     struct fabemu_info info;
     struct fabemu *fab;
     struct emu_edge_fds fds;
+    const struct nic_job job = {.want = node_wanted(),
+                                .rank = rank_given(),
+                                .ranks = env_number("OMPI_COMM_WORLD_SIZE")};
     int err;
 
-    err = nic_control_attach(&control, path, node_wanted(), rank_given(), &info, &fds);
+    err = nic_control_attach(&control, path, &job, &info, &fds);
     if (err)
         return err;
     err = nic_open(&fab, &fds, &info);

@@ -163,7 +163,7 @@ static int control_reply(struct nic_control *c, int64_t end_ms, struct json_obje
     return err;
 }
 
-static int control_greet(struct nic_control *c, int want, int rank, struct fabemu_info *info)
+static int control_greet(struct nic_control *c, const struct nic_job *job, struct fabemu_info *info)
 {
     struct json_object *ask = json_object_new_object(), *reply = NULL;
     int64_t end_ms = emu_now_ms() + ATTACH_TIMEOUT_S * 1000;
@@ -172,9 +172,11 @@ static int control_greet(struct nic_control *c, int want, int rank, struct fabem
 
     json_object_object_add(ask, "cmd", json_object_new_string("attach"));
     json_object_object_add(ask, "version", json_object_new_int(EMU_EDGE_VERSION));
-    json_object_object_add(ask, "want", json_object_new_int(want));
-    if (rank >= 0)
-        json_object_object_add(ask, "rank", json_object_new_int(rank));
+    json_object_object_add(ask, "want", json_object_new_int(job->want));
+    if (job->rank >= 0)
+        json_object_object_add(ask, "rank", json_object_new_int(job->rank));
+    if (job->ranks >= 0)
+        json_object_object_add(ask, "ranks", json_object_new_int(job->ranks));
     err = nic_line_send(&c->line, ask);
     if (!err || err == -EPIPE) /* who has closed already has said why */
         err = control_reply(c, end_ms, &reply);
@@ -227,7 +229,7 @@ static void control_free(struct nic_control *c)
     free(c);
 }
 
-int nic_control_attach(struct nic_control **ret, const char *path, int want, int rank,
+int nic_control_attach(struct nic_control **ret, const char *path, const struct nic_job *job,
                        struct fabemu_info *info, struct emu_edge_fds *edge)
 {
     struct nic_control *c = calloc(1, sizeof *c);
@@ -242,7 +244,7 @@ int nic_control_attach(struct nic_control **ret, const char *path, int want, int
     pthread_mutex_init(&c->lock, NULL);
     nic_cond_init(&c->replied);
     c->line.fd = control_connect(path);
-    err = c->line.fd < 0 ? c->line.fd : control_greet(c, want, rank, info);
+    err = c->line.fd < 0 ? c->line.fd : control_greet(c, job, info);
     if (err) {
         if (c->seated)
             control_give_back(c);

@@ -18,11 +18,18 @@ struct json_object;
 struct nic_control;
 struct emu_edge_fds;
 
+/* What a process tells the fabric of itself when it attaches; -1: there is none. */
+struct nic_job {
+    int want;  /* the node that it would like */
+    int rank;  /* its own in its job */
+    int ranks; /* that its job has */
+};
+
 /**
- * nic_control_attach - ask the fabric at @path for a node. @want: which, -1: any. @rank: this
- * process's in its job, -1: it has none. @edge: the caller's.
+ * nic_control_attach - ask the fabric at @path for a node. @job: of this process. @edge: the
+ * caller's.
  */
-int nic_control_attach(struct nic_control **ret, const char *path, int want, int rank,
+int nic_control_attach(struct nic_control **ret, const char *path, const struct nic_job *job,
                        struct fabemu_info *info, struct emu_edge_fds *edge);
 /**
  * nic_control_apart - is the fabric in another session than this process, as far as can be seen?

@@ -432,6 +432,8 @@ static void supervise(struct run *run)
     int64_t timeout_ms;
 
     reap_all(run);
+    if (run->host.conn.fd >= 0) /* an event may have come right behind the "ready" of the start */
+        read_events(run);
     while (!step(run, &timeout_ms))
         wait_events(run, -1, timeout_ms);
 }

@@ -80,20 +80,28 @@ static void on_event(struct up *up, struct host *host, struct json_object *event
     }
 }
 
+/* The events that have been read from the connection. */
+static void take_events(struct up *up, struct host *host)
+{
+    struct json_object *event;
+
+    while (conn_next(&host->conn, &event) == 1) {
+        on_event(up, host, event);
+        json_object_put(event);
+    }
+}
+
 /* Wait until the fabric ends, or a signal asks for the end. */
 static void wait_for_end(struct up *up, struct host *host, int signal_fd)
 {
     struct signalfd_siginfo info;
-    struct json_object *event;
 
+    take_events(up, host); /* one may have come right behind the "ready" of the start */
     while (host->conn.fd >= 0) {
         struct pollfd fds[2] = {{signal_fd, POLLIN, 0}, {host->conn.fd, POLLIN, 0}};
         poll(fds, 2, -1);
         int end = fds[1].revents ? conn_fill(&host->conn) : 0;
-        while (conn_next(&host->conn, &event) == 1) {
-            on_event(up, host, event);
-            json_object_put(event);
-        }
+        take_events(up, host);
         if (end)
             conn_close(&host->conn);
         if (web_ended(&up->plan->web) && up->options->foreground)

@@ -10,6 +10,7 @@
 
 #include "apps/cli/amount.h"
 #include "apps/cli/options.h"
+#include "apps/cli/rates.h"
 #include "apps/run/report.h"
 #include "apps/run/run.h"
 #include "apps/cli/say.h"
@@ -49,17 +50,6 @@ static bool read_write(void *into, const char *value, const char **right)
 
 static const struct options_own topo_own[] = {
     {"write", "FILE", "write the network there, in the format of ibnetdiscover", read_write},
-};
-
-static const struct {
-    const char *name, *text;
-} ups[] = {
-    [TOPO_UP_KNOWN] = {"known", "as the file says"},
-    [TOPO_UP_DISTANCE] = {"distance", "away from the switches with many nodes"},
-    [TOPO_UP_TURNED] = {"turned",
-                        "away from the switches with many nodes, but one, which is the top"},
-    [TOPO_UP_ANY] = {"any", "away from all nodes"},
-    [TOPO_UP_MIDDLE] = {"middle", "towards one switch in the middle: ways lead by it"},
 };
 
 struct figures {
@@ -151,6 +141,7 @@ static void print_text(const struct fabric_config *config, const struct figures 
                        const struct topo_checked *checked)
 {
     const struct topo_graph *graph = config->graph;
+    char rates[512];
 
     printf("%s\n", graph->spec);
     printf("  nodes          %u\n", graph->nodes);
@@ -158,9 +149,11 @@ static void print_text(const struct fabric_config *config, const struct figures 
            graph->levels == 1 ? "" : "s", graph->ports);
     printf("  links          %llu to nodes, %llu between switches\n",
            (unsigned long long)figures->node_cables, (unsigned long long)figures->switch_cables);
+    if (rates_print(config, rates, sizeof rates))
+        printf("  rates          %s\n", rates);
     print_parts(graph, figures);
-    if (graph->names)
-        printf("  up is          %s\n", ups[graph->up].text);
+    if (graph->label)
+        printf("  up is          %s\n", topo_up_text(graph->up));
     printf("  longest route  %u switch%s\n", figures->longest, figures->longest == 1 ? "" : "es");
     printf("  zero load      %.1f ns over 1 switch, %.1f ns over %u (profile %s, %d bytes)\n",
            (double)figures->least_ps / 1000, (double)figures->most_ps / 1000, figures->longest,
@@ -194,6 +187,41 @@ static struct json_object *json_parts(const struct topo_graph *graph, const stru
     return json_add_number(all, "backplane_links", parts->backplane);
 }
 
+/* What a file calls @count devices from @first on. */
+static struct json_object *json_labels(const struct topo_graph *graph, uint32_t first,
+                                       uint32_t count)
+{
+    struct json_object *all = json_object_new_array();
+    char guid[24];
+
+    for (uint32_t i = first; i < first + count; i++) {
+        const struct topo_label *label = &graph->label[i];
+        struct json_object *one = json_object_new_object();
+
+        json_add_text(one, "name", topo_label_name(graph, i));
+        json_add_text(one, "id", graph->label_text + label->id);
+        snprintf(guid, sizeof guid, "0x%016llx", (unsigned long long)label->guid);
+        if (label->guid)
+            json_add_text(one, "guid", guid);
+        json_object_array_add(all, one);
+    }
+    return all;
+}
+
+/* Cables by their rates, where a file gives them. */
+static struct json_object *json_rates(const struct topo_graph *graph)
+{
+    struct json_object *all = json_object_new_object();
+    struct topo_rates rates;
+    char name[16];
+
+    topo_rates(graph, &rates);
+    for (uint8_t rate = 1; rate < TOPO_RATES; rate++)
+        if (rates.cables[rate])
+            json_add_number(all, topo_rate_name(rate, name), rates.cables[rate]);
+    return all;
+}
+
 static struct json_object *json_checked(const struct topo_checked *checked)
 {
     struct json_object *all = json_object_new_object();
@@ -224,10 +252,13 @@ static void print_json(const struct fabric_config *config, const struct figures 
                            json_add_number(cables, "switch", figures->switch_cables));
     if (graph->parts.node_chassis)
         json_object_object_add(all, "parts", json_parts(graph, figures));
-    if (graph->names) {
-        json_add_text(all, "up", ups[graph->up].name);
+    if (graph->label) {
         json_add_number(all, "left_out", graph->parts.left_out);
         json_add_number(all, "loops", graph->parts.loops);
+        json_object_object_add(all, "rates", json_rates(graph));
+        json_object_object_add(all, "switch_names", json_labels(graph, 0, graph->switches));
+        json_object_object_add(all, "node_names",
+                               json_labels(graph, graph->switches, graph->nodes));
     }
     json_add_number(all, "longest_route", figures->longest);
     json_add_number(all, "zero_load_least_ps", figures->least_ps);

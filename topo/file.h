@@ -10,7 +10,7 @@
 
 #define FILE_BYTES_MAX    (128u << 20)
 #define FILE_LINE_MAX     4096
-#define FILE_NAME_MAX     63 /* characters of a device's name */
+#define FILE_NAME_MAX     TOPO_NAME_MAX /* bytes of a device's name */
 #define FILE_PORTS_MAX    254
 #define FILE_SWITCHES_MAX 65536
 
@@ -24,6 +24,9 @@ struct device {
     enum device_kind kind;
     const char *name; /* in the text, not terminated */
     uint32_t length;
+    const char *title; /* its description, in the text; NULL: there is none. Not clean */
+    uint32_t title_length;
+    uint64_t guid; /* 0: no line gives it */
     uint32_t line;
     uint32_t ports;  /* 1 to FILE_PORTS_MAX */
     uint32_t level;  /* of a switch, if the file says so, else TOPO_NONE */
@@ -40,6 +43,7 @@ struct plug {
     const char *far; /* the far device's name in the text, until all are known */
     uint32_t far_length;
     uint32_t line;
+    uint8_t rate; /* topo_rate_scan(); 0: the line does not say */
 };
 
 struct file {
@@ -58,6 +62,7 @@ struct file {
     uint32_t line;    /* being read */
     uint32_t current; /* device whose ports are listed, or TOPO_NONE */
     uint32_t level;   /* for the next switch, or TOPO_NONE */
+    uint64_t guid;    /* for the next device, or 0 */
 };
 
 /**
@@ -72,6 +77,12 @@ int file_scan(struct file *file, const char *text, size_t bytes);
 
 /** file_find - a device by its name, TOPO_NONE: there is none. */
 uint32_t file_find(const struct file *file, const char *name, uint32_t length);
+
+/** file_text_is_clean - is it UTF-8 without control characters? Pure. */
+bool file_text_is_clean(const char *text, size_t bytes);
+
+/** file_label - what the devices of a graph are called: file_label.c. Errors: -ENOMEM. */
+int file_label(struct topo_graph *graph, const struct file *file);
 
 /** file_graph - the graph, without levels and routes. Errors: -EINVAL, -ENOMEM. */
 int file_graph(struct topo_graph **ret, struct file *file);

@@ -63,11 +63,20 @@ static int ends_mirror(struct file *file)
                                               .port = plug->far_port,
                                               .far_device = plug->device,
                                               .far_port = plug->port,
-                                              .line = plug->line};
+                                              .line = plug->line,
+                                              .rate = plug->rate};
     }
     file->plugs *= 2;
     qsort(both, file->plugs, sizeof *both, by_port);
     return 0;
+}
+
+/* A cable runs at the lower of the rates that its two ends are said to have. */
+static uint8_t rate_of_both(uint8_t a, uint8_t b)
+{
+    if (!a || !b)
+        return a ? a : b;
+    return topo_rate_ps(a) >= topo_rate_ps(b) ? a : b;
 }
 
 /* One of each; those of one port must agree. Cables that lead out of the network go. */
@@ -77,7 +86,7 @@ static int ends_unite(struct file *file, struct topo_parts *parts)
 
     for (uint32_t i = 0; i < file->plugs; i++) {
         const struct plug *plug = &file->plug[i];
-        const struct plug *last = kept ? &file->plug[kept - 1] : NULL;
+        struct plug *last = kept ? &file->plug[kept - 1] : NULL;
 
         if (last && last->device == plug->device && last->port == plug->port) {
             if (last->far_device != plug->far_device || last->far_port != plug->far_port)
@@ -87,6 +96,7 @@ static int ends_unite(struct file *file, struct topo_parts *parts)
                     "cabled to \"%.*s\"[%u]",
                     plug->port, NAME(file, plug->device), NAME(file, plug->far_device),
                     plug->far_port, last->line, NAME(file, last->far_device), last->far_port);
+            last->rate = rate_of_both(last->rate, plug->rate);
             continue;
         }
         file->plug[kept++] = *plug;
@@ -232,6 +242,7 @@ static void plug_switch(struct topo_graph *graph, const struct file *file, struc
         uint32_t sw = file->device[plug->device].number;
 
         graph->sw[sw].end[port[i]].number = (uint8_t)plug->port;
+        graph->sw[sw].end[port[i]].rate = plug->rate;
         if (far->kind == DEVICE_SWITCH && plug->device < plug->far_device)
             topo_plug_cable(graph, sw, port[i], far->number, port[far_end(file, i)]);
     }
@@ -278,35 +289,6 @@ static int graph_plug(struct topo_graph *graph, const struct file *file)
     return 0;
 }
 
-/* One piece of memory: where each name begins, then the text. */
-static int graph_name(struct topo_graph *graph, const struct file *file)
-{
-    size_t places = ((size_t)graph->switches + graph->nodes) * sizeof(uint32_t);
-    size_t bytes = places;
-    uint32_t used = 0;
-
-    for (uint32_t d = 0; d < file->devices; d++)
-        bytes += file->device[d].length + 1;
-    uint32_t *names = calloc(1, bytes);
-    if (!names)
-        return -ENOMEM;
-    char *text = (char *)names + places;
-    for (int kind = DEVICE_SWITCH; kind <= DEVICE_NODE; kind++)
-        for (uint32_t d = 0; d < file->devices; d++) {
-            const struct device *device = &file->device[d];
-
-            if ((int)device->kind != kind)
-                continue;
-            names[(kind == DEVICE_NODE ? graph->switches : 0) + device->number] = used;
-            memcpy(text + used, device->name, device->length);
-            used += device->length + 1;
-        }
-    graph->names = names;
-    graph->name_text = text;
-    graph->bytes += bytes;
-    return 0;
-}
-
 int file_graph(struct topo_graph **ret, struct file *file)
 {
     struct topo_parts parts = {.left_out = file->count[DEVICE_OTHER]};
@@ -328,7 +310,7 @@ int file_graph(struct topo_graph **ret, struct file *file)
     graph->parts = parts;
     err = graph_plug(graph, file);
     if (!err)
-        err = graph_name(graph, file);
+        err = file_label(graph, file);
     if (err)
         topo_free(graph);
     else

@@ -7,9 +7,10 @@
  *     Ca      2 "H-0002c903000e0b72"    # "node01 HCA-1"
  *     [1](2c903000e0b73)   "S-0002c90200404728"[1]     # lid 4 lmc 0 "leaf 1" lid 1 4xQDR
  *
- * Only kinds, names, port numbers and level=N mean anything here; other settings, GUIDs in
- * parentheses, external port numbers, headings and comments are passed over. Nothing that the
- * text says is trusted: every number has bounds, every line a longest length.
+ * What means something here: kinds, names, port numbers, level=N, the GUIDs of devices, and of
+ * comments a device's description and a cable's rate. Other settings, GUIDs of ports, external port
+ * numbers, headings and other comments are passed over. Nothing that the text says is trusted:
+ * every number has bounds, every line a longest length, and names are clean (file_label.c).
  */
 #include <ctype.h>
 #include <errno.h>
@@ -101,6 +102,7 @@ static int device_begin(struct file *file, const struct device *told)
 
     file->current = i;
     file->level = TOPO_NONE;
+    file->guid = 0;
     if (i != TOPO_NONE) {
         const struct device *device = &file->device[i];
 
@@ -164,6 +166,19 @@ static bool take_name(struct cursor *c, const char **name, uint32_t *length)
     return *length >= 1 && *length <= FILE_NAME_MAX && take(c, "\"");
 }
 
+/* "0x2c903000e0b72" */
+static uint64_t take_guid(struct cursor *c)
+{
+    uint64_t guid = 0;
+
+    take(c, "0x");
+    for (; c->at < c->end && isxdigit((unsigned char)*c->at); c->at++)
+        guid = guid << 4 | (uint64_t)(isdigit((unsigned char)*c->at)
+                                          ? *c->at - '0'
+                                          : tolower((unsigned char)*c->at) - 'a' + 10);
+    return guid;
+}
+
 /* "[3]" */
 static bool take_port(struct cursor *c, uint32_t *port)
 {
@@ -188,12 +203,48 @@ static void skip_extras(struct cursor *c)
     }
 }
 
+/* --- comments ----------------------------------------------------------------------- */
+
+/* The description of a device: what stands in quotes in the comment. It may itself have quotes. */
+static void read_title(struct device *device, const struct cursor *c)
+{
+    size_t left = (size_t)(c->end - c->at);
+    const char *comment = memchr(c->at, '#', left);
+    const char *first = comment ? memchr(comment, '"', (size_t)(c->end - comment)) : NULL;
+    const char *last = first ? memrchr(first, '"', (size_t)(c->end - first)) : NULL;
+
+    if (last == first)
+        return;
+    device->title = first + 1;
+    device->title_length = (uint32_t)(last - first - 1);
+}
+
+/* The rate of a cable: a word of the comment, behind all that is in quotes. */
+static uint8_t read_rate(const struct cursor *c)
+{
+    const char *comment = memchr(c->at, '#', (size_t)(c->end - c->at));
+    const char *quote = comment ? memrchr(comment, '"', (size_t)(c->end - comment)) : NULL;
+    const char *at = quote ? quote + 1 : comment ? comment + 1 : c->end;
+
+    while (at < c->end) {
+        const char *word = at;
+
+        while (at < c->end && !isspace((unsigned char)*at))
+            at++;
+        uint8_t rate = topo_rate_scan(word, (size_t)(at - word));
+        if (rate)
+            return rate;
+        at += at < c->end;
+    }
+    return 0;
+}
+
 /* --- lines -------------------------------------------------------------------------- */
 
 /* "Switch 36 "S-1" # ...", behind its first word. */
 static int scan_header(struct file *file, struct cursor *c, enum device_kind kind)
 {
-    struct device told = {.kind = kind, .line = file->line, .level = TOPO_NONE};
+    struct device told = {.kind = kind, .line = file->line, .level = TOPO_NONE, .guid = file->guid};
 
     skip_spaces(c);
     if (c->at < c->end && *c->at == ':')
@@ -208,6 +259,9 @@ static int scan_header(struct file *file, struct cursor *c, enum device_kind kin
                          "no name of 1 to %d characters in quotes; want: "
                          "Switch 36 \"NAME\"",
                          FILE_NAME_MAX);
+    if (!file_text_is_clean(told.name, told.length))
+        return file_fail(file, file->line,
+                         "the name in quotes is not UTF-8, or has control characters");
     if (told.ports < 1 || told.ports > FILE_PORTS_MAX)
         return file_fail(file, file->line, "\"%.*s\" has %u ports; want 1 to %d", (int)told.length,
                          told.name, told.ports, FILE_PORTS_MAX);
@@ -215,6 +269,7 @@ static int scan_header(struct file *file, struct cursor *c, enum device_kind kin
         told.level = file->level;
     else if (memmem(c->at, (size_t)(c->end - c->at), "Aggregation Node", 16))
         told.kind = DEVICE_OTHER; /* a unit of the switch that it is plugged into */
+    read_title(&told, c);
     return device_begin(file, &told);
 }
 
@@ -243,6 +298,7 @@ static int scan_plug(struct file *file, struct cursor *c)
     if (!take_port(c, &plug.far_port))
         return file_fail(file, file->line, "no port number behind \"%.*s\"; want: [1] \"NAME\"[2]",
                          (int)plug.far_length, plug.far);
+    plug.rate = read_rate(c);
     if (file->plugs == file->plugs_room) {
         uint32_t room = file->plugs_room ? 2 * file->plugs_room : 256;
         struct plug *bigger = realloc(file->plug, room * sizeof *bigger);
@@ -266,6 +322,10 @@ static int scan_other(struct file *file, struct cursor *c)
         if (!take_number(&word, &file->level) || file->level >= FILE_SWITCHES_MAX)
             return file_fail(file, file->line, "level is a number from 0 to %d",
                              FILE_SWITCHES_MAX - 1);
+        return 0;
+    }
+    if (take(&word, "switchguid=") || take(&word, "caguid=")) {
+        file->guid = take_guid(&word);
         return 0;
     }
     while (word.at < word.end && (isalnum((unsigned char)*word.at) || *word.at == '_'))

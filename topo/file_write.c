@@ -19,20 +19,38 @@ static uint64_t node_guid(uint32_t node, uint32_t link)
     return NODE_GUID + (uint64_t)node * PORT_GUIDS + link;
 }
 
-static void write_switch_name(FILE *to, const struct topo_graph *graph, uint32_t s)
+/* A switch, or, from graph->switches on, a node. */
+static uint64_t guid_of(const struct topo_graph *graph, uint32_t i)
 {
-    if (graph->names)
-        fprintf(to, "\"%s\"", graph->name_text + graph->names[s]);
-    else
-        fprintf(to, "\"S-%016" PRIx64 "\"", SWITCH_GUID + s);
+    if (graph->label && graph->label[i].guid)
+        return graph->label[i].guid;
+    return i < graph->switches ? SWITCH_GUID + i : node_guid(i - graph->switches, 0);
 }
 
-static void write_node_name(FILE *to, const struct topo_graph *graph, uint32_t n)
+/* The identity, in quotes. */
+static void write_name(FILE *to, const struct topo_graph *graph, uint32_t i)
 {
-    if (graph->names)
-        fprintf(to, "\"%s\"", graph->name_text + graph->names[graph->switches + n]);
+    if (graph->label)
+        fprintf(to, "\"%s\"", graph->label_text + graph->label[i].id);
     else
-        fprintf(to, "\"H-%016" PRIx64 "\"", node_guid(n, 0));
+        fprintf(to, "\"%c-%016" PRIx64 "\"", i < graph->switches ? 'S' : 'H', guid_of(graph, i));
+}
+
+/* The comment behind a device, or behind a cable to it, which has a rate. */
+static void write_comment(FILE *to, const struct topo_graph *graph, uint32_t i, uint8_t rate)
+{
+    const char *title = graph->label ? graph->label_text + graph->label[i].title : "";
+    char text[16];
+
+    if (*title)
+        fprintf(to, "\t\t# \"%s\"", title);
+    else if (i < graph->switches)
+        fprintf(to, "\t\t# switch %u", i);
+    else
+        fprintf(to, "\t\t# node %u", i - graph->switches);
+    if (rate)
+        fprintf(to, " %s", topo_rate_name(rate, text));
+    fputc('\n', to);
 }
 
 /* A port as the file calls it. */
@@ -58,25 +76,23 @@ static void write_switch(FILE *to, const struct topo_graph *graph, uint32_t s)
         if (graph->sw[s].end[port].kind != TOPO_END_NONE && switch_port(graph, s, port) > most)
             most = switch_port(graph, s, port);
     fprintf(to, "\nlevel=%u\nswitchguid=0x%" PRIx64 "(%" PRIx64 ")\nSwitch\t%u ",
-            graph->sw[s].level, SWITCH_GUID + s, SWITCH_GUID + s, most);
-    write_switch_name(to, graph, s);
-    fprintf(to, "\t\t# \"switch %u\"\n", s);
+            graph->sw[s].level, guid_of(graph, s), guid_of(graph, s), most);
+    write_name(to, graph, s);
+    write_comment(to, graph, s, 0);
     for (uint32_t port = 0; port < graph->ports; port++) {
         const struct topo_end *end = &graph->sw[s].end[port];
+        uint32_t far = end->kind == TOPO_END_NODE ? graph->switches + end->id : end->id;
 
         if (end->kind == TOPO_END_NONE)
             continue;
         fprintf(to, "[%u]\t", switch_port(graph, s, port));
-        if (end->kind == TOPO_END_SWITCH) {
-            write_switch_name(to, graph, end->id);
-            fprintf(to, "[%u]\t\t# \"switch %u\"\n", switch_port(graph, end->id, end->port),
-                    end->id);
-        } else {
-            write_node_name(to, graph, end->id);
-            fprintf(to, "[%u](%" PRIx64 ")\t\t# \"node %u\"\n",
-                    node_port(graph, end->id, end->port), node_guid(end->id, end->port + 1u),
-                    end->id);
-        }
+        write_name(to, graph, far);
+        if (end->kind == TOPO_END_SWITCH)
+            fprintf(to, "[%u]", switch_port(graph, end->id, end->port));
+        else
+            fprintf(to, "[%u](%" PRIx64 ")", node_port(graph, end->id, end->port),
+                    node_guid(end->id, end->port + 1u));
+        write_comment(to, graph, far, end->rate);
     }
 }
 
@@ -88,18 +104,18 @@ static void write_node(FILE *to, const struct topo_graph *graph, uint32_t n)
     for (uint32_t i = 0; i < node->links; i++)
         if (node_port(graph, n, i) > most)
             most = node_port(graph, n, i);
-    fprintf(to, "\ncaguid=0x%" PRIx64 "\nCa\t%u ", node_guid(n, 0), most);
-    write_node_name(to, graph, n);
-    fprintf(to, "\t\t# \"node %u\"\n", n);
+    fprintf(to, "\ncaguid=0x%" PRIx64 "\nCa\t%u ", guid_of(graph, graph->switches + n), most);
+    write_name(to, graph, graph->switches + n);
+    write_comment(to, graph, graph->switches + n, 0);
     for (uint32_t i = 0; i < node->links; i++) {
         const struct topo_link *link = &node->link[i];
 
         if (link->sw == TOPO_NONE)
             continue; /* cut */
         fprintf(to, "[%u](%" PRIx64 ")\t", node_port(graph, n, i), node_guid(n, i + 1));
-        write_switch_name(to, graph, link->sw);
-        fprintf(to, "[%u]\t\t# \"switch %u\"\n", switch_port(graph, link->sw, link->port),
-                link->sw);
+        write_name(to, graph, link->sw);
+        fprintf(to, "[%u]", switch_port(graph, link->sw, link->port));
+        write_comment(to, graph, link->sw, graph->sw[link->sw].end[link->port].rate);
     }
 }
 

@@ -47,7 +47,7 @@ void topo_free(struct topo_graph *graph)
     if (!graph)
         return;
     free(graph->routes);
-    free((void *)graph->names);
+    free((void *)graph->label);
     free(graph->slab);
 }
 
@@ -97,23 +97,21 @@ static struct topo_graph *graph_copy(const struct topo_graph *from)
     return graph;
 }
 
-/* Names are one piece of memory: where each begins, then the text. */
-static int graph_copy_names(struct topo_graph *graph, const struct topo_graph *from)
+/* Labels are one piece of memory. */
+static int graph_copy_labels(struct topo_graph *graph, const struct topo_graph *from)
 {
-    size_t places = ((size_t)from->switches + from->nodes) * sizeof from->names[0];
+    struct topo_label *label;
 
-    if (!from->names)
+    if (!from->label)
         return 0;
-    const char *last = from->name_text + from->names[from->switches + from->nodes - 1];
-    size_t bytes = places + (size_t)(last - from->name_text) + strlen(last) + 1;
-    uint32_t *names = malloc(bytes);
-
-    if (!names)
+    label = malloc(from->label_bytes);
+    if (!label)
         return -ENOMEM;
-    memcpy(names, from->names, bytes);
-    graph->names = names;
-    graph->name_text = (const char *)names + places;
-    graph->bytes += bytes;
+    memcpy(label, from->label, from->label_bytes);
+    graph->label = label;
+    graph->label_text = (const char *)(label + from->switches + from->nodes);
+    graph->label_bytes = from->label_bytes;
+    graph->bytes += from->label_bytes;
     return 0;
 }
 
@@ -140,7 +138,7 @@ int topo_without(struct topo_graph **ret, const struct topo_graph *graph, const 
     struct topo_graph *copy = graph_copy(graph);
     struct topo_gap gap;
     const char *why;
-    int err = copy ? graph_copy_names(copy, graph) : -ENOMEM;
+    int err = copy ? graph_copy_labels(copy, graph) : -ENOMEM;
 
     for (uint32_t i = 0; !err && i < count; i++)
         err = graph_unplug(copy, &cut[i]);
@@ -184,17 +182,62 @@ static const char *name_show(const char *kind, uint32_t number, const char *name
 
 const char *topo_name_switch(const struct topo_graph *graph, uint32_t sw, char text[static 80])
 {
-    const char *name = graph->names ? graph->name_text + graph->names[sw] : NULL;
-
-    return name_show("switch ", sw, name, text);
+    return name_show("switch ", sw, topo_switch_name(graph, sw), text);
 }
 
 const char *topo_name_node(const struct topo_graph *graph, uint32_t node, char text[static 80])
 {
-    const char *name = graph->names ? graph->name_text + graph->names[graph->switches + node]
-                                    : NULL;
+    return name_show("node ", node, topo_node_name(graph, node), text);
+}
 
-    return name_show("node ", node, name, text);
+static const char *show(const char *kind, uint32_t number, const char *name,
+                        char text[static TOPO_SHOWN_BYTES])
+{
+    if (name)
+        snprintf(text, TOPO_SHOWN_BYTES, "%s %u (%s)", kind, number, name);
+    else
+        snprintf(text, TOPO_SHOWN_BYTES, "%s %u", kind, number);
+    return text;
+}
+
+const char *topo_show_switch(const struct topo_graph *graph, uint32_t sw,
+                             char text[static TOPO_SHOWN_BYTES])
+{
+    return show("switch", sw, topo_switch_name(graph, sw), text);
+}
+
+const char *topo_show_node(const struct topo_graph *graph, uint32_t node,
+                           char text[static TOPO_SHOWN_BYTES])
+{
+    return show("node", node, topo_node_name(graph, node), text);
+}
+
+/* One of @count devices from @first on. */
+static uint32_t find_label(const struct topo_graph *graph, uint32_t first, uint32_t count,
+                           const char *name, size_t length)
+{
+    for (uint32_t i = 0; graph->label && i < count; i++) {
+        const struct topo_label *label = &graph->label[first + i];
+        const uint32_t texts[] = {label->name, label->id};
+
+        for (uint32_t t = 0; t < 2; t++) {
+            const char *text = graph->label_text + texts[t];
+
+            if (strlen(text) == length && memcmp(text, name, length) == 0)
+                return i;
+        }
+    }
+    return TOPO_NONE;
+}
+
+uint32_t topo_find_switch(const struct topo_graph *graph, const char *name, size_t length)
+{
+    return find_label(graph, 0, graph->switches, name, length);
+}
+
+uint32_t topo_find_node(const struct topo_graph *graph, const char *name, size_t length)
+{
+    return find_label(graph, graph->switches, graph->nodes, name, length);
 }
 
 uint32_t topo_port_number(const struct topo_graph *graph, uint32_t sw, uint32_t port)

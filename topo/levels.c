@@ -280,6 +280,28 @@ static void count_nodes(struct guess *g)
             g->nodes[g->graph->node[n].link[i].sw]++;
 }
 
+static const struct {
+    const char *name, *text;
+} ups[] = {
+    [TOPO_UP_KNOWN] = {"known", "as the file says"},
+    [TOPO_UP_DISTANCE] = {"distance", "away from the switches with many nodes"},
+    [TOPO_UP_TURNED] = {"turned",
+                        "away from the switches with many nodes, but one, which is the top"},
+    [TOPO_UP_ANY] = {"any", "away from all nodes"},
+    [TOPO_UP_MIDDLE] = {"middle", "towards one switch in the middle: all routes lead through the "
+                                  "few switches around it"},
+};
+
+const char *topo_up_name(enum topo_up up)
+{
+    return ups[up].name;
+}
+
+const char *topo_up_text(enum topo_up up)
+{
+    return ups[up].text;
+}
+
 int topo_find_levels(struct topo_graph *graph)
 {
     uint32_t switches = graph->switches;

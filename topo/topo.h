@@ -32,6 +32,7 @@ struct topo_end {
     uint8_t kind;   /* enum topo_end_kind */
     uint8_t port;   /* far port when the far end is a switch, the node's link when it is a node */
     uint8_t number; /* of this port, as a file calls it; 0: there is no file */
+    uint8_t rate;   /* of the cable, the same at both ends: topo_rate_ps(); 0: not known */
     uint32_t id;    /* node or switch */
 };
 
@@ -93,6 +94,12 @@ enum topo_up {
     TOPO_UP_MIDDLE
 };
 
+/**
+ * topo_up_name, topo_up_text - that, for programs ("middle") and for people. Pure.
+ */
+const char *topo_up_name(enum topo_up up);
+const char *topo_up_text(enum topo_up up);
+
 /* What a network is built from, where more is known of it than switches and cables (QsNet III). */
 struct topo_parts {
     uint32_t node_chassis; /* 0: nothing is known of chassis */
@@ -103,6 +110,20 @@ struct topo_parts {
     uint32_t left_out;     /* devices of a file that are neither nodes nor switches */
     uint32_t loops;        /* cables of a file from a switch to itself, left out */
 };
+
+/*
+ * What a file says of a switch or a node. The texts are clean: UTF-8 of at most TOPO_NAME_MAX bytes
+ * without control characters. Each is an offset in label_text.
+ */
+struct topo_label {
+    uint32_t name;  /* for people: the host's name if only one device has it, else the title, else
+                       the identity. No two devices have the same */
+    uint32_t id;    /* the identity: "H-0002c903000e0b72" */
+    uint32_t title; /* the device's description, "node01 HCA-1"; "": the file has none */
+    uint64_t guid;  /* 0: the file has none */
+};
+
+#define TOPO_NAME_MAX 63
 
 struct topo_graph {
     /* canonical SPEC, such as "kary:4,2"; or the end of a file's name */
@@ -116,11 +137,13 @@ struct topo_graph {
     struct topo_switch *sw; /* switches of them */
     struct topo_node *node; /* nodes of them */
     struct topo_parts parts;
-    const uint32_t *names; /* by switch, then by node: where its name begins in name_text */
-    const char *name_text; /* what a file calls them; NULL: there is no file */
-    void *slab;            /* what the graph and the arrays above lie in */
-    void *routes;          /* sets and tables that were not there when the slab was made */
-    size_t bytes;          /* memory that all of it takes */
+    /* by switch, then by node; in one piece of memory with their texts. NULL: there is no file */
+    const struct topo_label *label;
+    const char *label_text;
+    size_t label_bytes; /* of that memory */
+    void *slab;         /* what the graph and the arrays above lie in */
+    void *routes;       /* sets and tables that were not there when the slab was made */
+    size_t bytes;       /* memory that all of it takes */
 };
 
 /**
@@ -155,6 +178,70 @@ int topo_read(struct topo_graph **ret, const char *name, const char *text, size_
  * Errors: -EIO.
  */
 int topo_write(const struct topo_graph *graph, FILE *to);
+
+/**
+ * topo_label_name - what people call a switch, or, from graph->switches on, a node, as a file says.
+ * NULL: there is no file.
+ */
+static inline const char *topo_label_name(const struct topo_graph *graph, uint32_t i)
+{
+    return graph->label ? graph->label_text + graph->label[i].name : NULL;
+}
+
+/** topo_switch_name, topo_node_name - the same of a switch, and of a node. */
+static inline const char *topo_switch_name(const struct topo_graph *graph, uint32_t sw)
+{
+    return topo_label_name(graph, sw);
+}
+
+static inline const char *topo_node_name(const struct topo_graph *graph, uint32_t node)
+{
+    return topo_label_name(graph, graph->switches + node);
+}
+
+#define TOPO_SHOWN_BYTES 96
+
+/**
+ * topo_show_switch, topo_show_node - for people, in @text: "switch 3", or where a file names it
+ * "switch 3 (leaf1)". Returns @text.
+ */
+const char *topo_show_switch(const struct topo_graph *graph, uint32_t sw,
+                             char text[static TOPO_SHOWN_BYTES]);
+const char *topo_show_node(const struct topo_graph *graph, uint32_t node,
+                           char text[static TOPO_SHOWN_BYTES]);
+
+/**
+ * topo_find_switch, topo_find_node - the one with this name or this identity; TOPO_NONE: there is
+ * none. Cost: looks at all.
+ */
+uint32_t topo_find_switch(const struct topo_graph *graph, const char *name, size_t length);
+uint32_t topo_find_node(const struct topo_graph *graph, const char *name, size_t length);
+
+/* --- rates of cables (rate.c) ------------------------------------------------------- */
+
+#define TOPO_RATES 46 /* kinds of cable rates, "not known" included */
+
+/** topo_rate_scan - the rate that @text names ("4xFDR", "2xHDR"); 0: none. Pure. */
+uint8_t topo_rate_scan(const char *text, size_t length);
+
+/** topo_rate_name - its name, in @text. Returns @text. Pure. */
+const char *topo_rate_name(uint8_t rate, char text[static 16]);
+
+/**
+ * topo_rate_ps - picoseconds that a byte of data takes, rounded to whole ones: the line rate less
+ * its coding (8b/10b up to QDR, 64b/66b from FDR on). 0: not known. Pure.
+ * Source: InfiniBand Architecture Specification, volume 1, "Link Width" and "Link Speed".
+ */
+uint32_t topo_rate_ps(uint8_t rate);
+
+/* The rates of a network's cables. */
+struct topo_rates {
+    uint32_t cables[TOPO_RATES]; /* by rate */
+    uint8_t fastest;             /* 0: no cable's rate is known */
+};
+
+/** topo_rates - count them. Pure. */
+void topo_rates(const struct topo_graph *graph, struct topo_rates *ret);
 
 /**
  * topo_spec_for_nodes - the SPEC of a tree with room for @nodes nodes.

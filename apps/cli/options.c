@@ -22,6 +22,7 @@
 #include "apps/run/paths.h"
 #include "apps/cli/nearest.h"
 #include "apps/cli/quantity.h"
+#include "apps/cli/rates.h"
 #include "apps/cli/say.h"
 
 #define DEFAULT_NODES   16
@@ -683,6 +684,7 @@ static int load_profile(struct fabric_config *ret, const struct options *options
         say("--profile: %s", error);
         return EXIT_USAGE;
     }
+    rates_apply(ret, options);
     bounds_profile(&ret->profile, &options->bounds);
     ret->sets = options->sets;
     ret->set_count = options->set_count;
@@ -710,9 +712,6 @@ int options_fabric(struct fabric_config *ret, struct topo_graph **graph,
         return EXIT_USAGE;
     }
     snprintf(ret->name, sizeof ret->name, "%s", name ? name : "");
-    int status = load_profile(ret, options);
-    if (status)
-        return status;
     if (!options->topo && topo_spec_for_nodes(options->nodes ? options->nodes : DEFAULT_NODES, spec,
                                               sizeof spec, error, sizeof error)) {
         say("--nodes: %s", error);
@@ -724,12 +723,22 @@ int options_fabric(struct fabric_config *ret, struct topo_graph **graph,
         return err == -EINVAL || err == -E2BIG ? EXIT_USAGE : EXIT_FAILURE;
     }
     ret->graph = *graph;
-    return 0;
+    int status = load_profile(ret, options);
+    if (status)
+        topo_free(*graph);
+    return status;
 }
 
 void options_say_idle(const struct options *options, const struct fabric_config *config)
 {
+    char text[512];
     const char *what;
+
+    if (config->clock != EMU_CLOCK_RAW && rates_print(config, text, sizeof text))
+        say("cables: %s", text);
+    if (config->graph->up > TOPO_UP_DISTANCE)
+        say("routes: the cables form no tree, so routes may lead through few switches; up is %s",
+            topo_up_text(config->graph->up));
 
     for (unsigned i = 0; i < options->set_count; i++) {
         what = emu_profile_idle(&config->profile, config->clock, options->sets[i]);

@@ -135,7 +135,8 @@ int options_fabric(struct fabric_config *ret, struct topo_graph **graph,
 
 /**
  * options_say_idle - say which fields that were set, bounds and threads there is no use for in
- * @config's machine on its clock. Not an error: a script may set them for several machines.
+ * @config's machine on its clock. Not an error: a script may set them for several machines. Also
+ * says at what rates the cables of a file run, where a byte takes time.
  */
 void options_say_idle(const struct options *options, const struct fabric_config *config);
 

@@ -191,7 +191,8 @@ static bool has_come(const struct group_look *group, const struct member_look *m
     return member->part->came;
 }
 
-static void add_place(struct json_object *to, const struct fabric_part *part)
+static void add_place(struct json_object *to, const struct topo_graph *graph,
+                      const struct fabric_part *part)
 {
     if (!part || !part->known)
         return;
@@ -199,20 +200,21 @@ static void add_place(struct json_object *to, const struct fabric_part *part)
         json_object_object_add(to, "adapter", json_object_new_boolean(true));
         return;
     }
-    json_add_number(to, "switch", part->sw);
+    json_add_switch(to, graph, part->sw);
     json_add_number(to, "port", part->port);
 }
 
-static struct json_object *missing_build(const struct group_look *group,
+static struct json_object *missing_build(const struct topo_graph *graph,
+                                         const struct group_look *group,
                                          const struct member_look *member)
 {
-    struct json_object *one = json_add_number(json_object_new_object(), "node", member->node);
+    struct json_object *one = json_add_node(json_object_new_object(), graph, member->node);
 
     if (member->says)
         json_add_number(one, "begun", member->says->begun);
     json_object_object_add(one, "entered", json_object_new_boolean(has_entered(group, member)));
     if (contributes(group, member))
-        add_place(one, member->part);
+        add_place(one, graph, member->part);
     return one;
 }
 
@@ -271,7 +273,7 @@ static uint32_t add_gaps(const struct daemon *daemon, const struct group_look *g
     for (uint32_t i = 0; i < count && i < GAPS_MAX; i++) {
         struct json_object *one = json_add_number(json_object_new_object(), "from", gap[i].from);
 
-        json_add_number(one, "switch", gap[i].sw);
+        json_add_switch(one, daemon->config->fabric->graph, gap[i].sw);
         json_object_array_add(list, json_add_number(one, "port", gap[i].port));
         add_crossing(daemon, &gap[i], one);
     }
@@ -315,7 +317,8 @@ static void collective_add(const struct daemon *daemon, const struct group_look 
         } else if (has_come(group, member)) {
             json_object_array_add(came, json_object_new_int64(member->node));
         } else {
-            json_object_array_add(missing, missing_build(group, member));
+            json_object_array_add(missing,
+                                  missing_build(daemon->config->fabric->graph, group, member));
             lacks += is_surely_missing(group, member);
         }
     }

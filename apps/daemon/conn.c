@@ -195,6 +195,56 @@ struct json_object *json_add_number(struct json_object *message, const char *fie
     return message;
 }
 
+static struct json_object *add_device(struct json_object *message, const char *kind,
+                                      uint32_t number, const char *name)
+{
+    char field[16];
+
+    json_add_number(message, kind, number);
+    snprintf(field, sizeof field, "%s_name", kind);
+    if (name)
+        json_add_text(message, field, name);
+    return message;
+}
+
+struct json_object *json_add_node(struct json_object *message, const struct topo_graph *graph,
+                                  uint32_t node)
+{
+    return add_device(message, "node", node, topo_node_name(graph, node));
+}
+
+struct json_object *json_add_switch(struct json_object *message, const struct topo_graph *graph,
+                                    uint32_t sw)
+{
+    return add_device(message, "switch", sw, topo_switch_name(graph, sw));
+}
+
+static const char *show_device(struct json_object *message, const char *kind,
+                               char text[static TOPO_SHOWN_BYTES])
+{
+    long long number = (long long)emu_json_number(message, kind, -1);
+    const char *name;
+    char field[16];
+
+    snprintf(field, sizeof field, "%s_name", kind);
+    name = emu_json_text(message, field, NULL);
+    if (name)
+        snprintf(text, TOPO_SHOWN_BYTES, "%s %lld (%s)", kind, number, name);
+    else
+        snprintf(text, TOPO_SHOWN_BYTES, "%s %lld", kind, number);
+    return text;
+}
+
+const char *json_show_node(struct json_object *message, char text[static TOPO_SHOWN_BYTES])
+{
+    return show_device(message, "node", text);
+}
+
+const char *json_show_switch(struct json_object *message, char text[static TOPO_SHOWN_BYTES])
+{
+    return show_device(message, "switch", text);
+}
+
 struct json_object *conn_event(const char *event)
 {
     return json_add_text(json_object_new_object(), "event", event);

@@ -10,6 +10,7 @@
 #include <sys/types.h>
 
 #include "emu/json.h"
+#include "topo/topo.h"
 
 #define CONN_LINE_MAX  65536u      /* bytes of a request */
 #define CONN_REPLY_MAX (16u << 20) /* bytes of a reply: the status of a large fabric */
@@ -92,9 +93,21 @@ int conn_ask(struct conn *conn, struct json_object *request, struct json_object 
 struct json_object *json_add_text(struct json_object *message, const char *field, const char *text);
 struct json_object *json_add_number(struct json_object *message, const char *field,
                                     uint64_t number);
+/* "node":3, and where a file names it "node_name":"node01"; the same of a switch. */
+struct json_object *json_add_node(struct json_object *message, const struct topo_graph *graph,
+                                  uint32_t node);
+struct json_object *json_add_switch(struct json_object *message, const struct topo_graph *graph,
+                                    uint32_t sw);
 struct json_object *conn_event(const char *event);
 struct json_object *conn_frozen(pid_t pid); /* a supervisor is told that a fault may stop it */
 struct json_object *conn_ok(void);          /* {"ok":true}: a reply begins with it */
 struct json_object *conn_error(int err, const char *error); /* {"ok":false,…}: a line for a user */
+
+/**
+ * json_show_node - "node 3", or "node 3 (node01)": for people, of what json_add_node() has added to
+ * @message. Returns @text.
+ */
+const char *json_show_node(struct json_object *message, char text[static TOPO_SHOWN_BYTES]);
+const char *json_show_switch(struct json_object *message, char text[static TOPO_SHOWN_BYTES]);
 
 #endif

@@ -305,7 +305,8 @@ void daemon_cut_off(struct daemon *daemon, uint32_t node)
     daemon->record.cut_off++;
     if (client)
         daemon_send(daemon, client, conn_event("cut_off"));
-    daemon_tell_owner(daemon, json_add_number(conn_event("cut_off"), "node", node));
+    daemon_tell_owner(daemon,
+                      json_add_node(conn_event("cut_off"), daemon->config->fabric->graph, node));
 }
 
 static void tick(struct daemon *daemon)

@@ -104,13 +104,16 @@ static struct json_object *parted_from(const struct daemon *daemon, uint32_t nod
 /* Two nodes that no way joins, for who is with both in a group, and reaches all of it itself. */
 static void parted_why(const struct daemon *daemon, char *why, size_t bytes)
 {
-    uint32_t nodes = daemon->config->fabric->graph->nodes;
+    const struct topo_graph *graph = daemon->config->fabric->graph;
+    char from[TOPO_SHOWN_BYTES], to[TOPO_SHOWN_BYTES];
+    uint32_t nodes = graph->nodes;
 
     snprintf(why, bytes, "a link between hosts is lost that the group cannot do without");
     for (uint32_t a = 0; a < nodes; a++)
         for (uint32_t b = 0; daemon->by_node[a] && b < nodes; b++)
             if (daemon->by_node[b] && !fabric_reaches(daemon->fabric, a, b)) {
-                snprintf(why, bytes, "no way leads from node %u to node %u", a, b);
+                snprintf(why, bytes, "no way leads from %s to %s", topo_show_node(graph, a, from),
+                         topo_show_node(graph, b, to));
                 return;
             }
 }
@@ -118,7 +121,7 @@ static void parted_why(const struct daemon *daemon, char *why, size_t bytes)
 void daemon_parted(struct daemon *daemon)
 {
     struct json_object **lists = daemon_groups_part(daemon);
-    char why[96];
+    char why[32 + 2 * TOPO_SHOWN_BYTES];
 
     for (uint32_t node = 0; node < daemon->config->fabric->graph->nodes; node++) {
         struct client *client = daemon->by_node[node];
@@ -157,8 +160,8 @@ void daemon_dying_add(struct daemon *daemon, struct client *client)
 
 static void record(struct daemon *daemon, const struct daemon_death *death)
 {
-    struct json_object *event =
-        json_add_number(daemon_event(daemon, "node_died", daemon_now_ps()), "node", death->node);
+    struct json_object *event = json_add_node(daemon_event(daemon, "node_died", daemon_now_ps()),
+                                              daemon->config->fabric->graph, death->node);
 
     if (daemon->record.died < DAEMON_DEATHS_MAX)
         daemon->record.death[daemon->record.died] = *death;

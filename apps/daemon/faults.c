@@ -49,14 +49,20 @@ struct daemon_faults {
 /* --- names -------------------------------------------------------------------------- */
 
 const char *daemon_cable_name(const struct fabric *fabric, uint32_t i, const char *way,
-                              char text[static 80])
+                              char text[static DAEMON_CABLE_BYTES])
 {
+    const struct topo_graph *graph = fabric_graph(fabric);
     const struct fabric_cable *cable = fabric_cable(fabric, i);
-    uint32_t far = cable->kind == TOPO_END_NODE ? cable->node : cable->far.sw;
-    uint32_t port = cable->kind == TOPO_END_NODE ? cable->link : cable->far.port;
+    bool node = cable->kind == TOPO_END_NODE;
+    uint32_t far = node ? cable->node : cable->far.sw;
+    int used = snprintf(text, DAEMON_CABLE_BYTES, "switch %u:%u %s %s %u:%u", cable->at.sw,
+                        cable->at.port, way, node ? "node" : "switch", far,
+                        node ? cable->link : cable->far.port);
 
-    snprintf(text, 80, "switch %u:%u %s %s %u:%u", cable->at.sw, cable->at.port, way,
-             cable->kind == TOPO_END_NODE ? "node" : "switch", far, port);
+    if (graph->label)
+        snprintf(text + used, DAEMON_CABLE_BYTES - (size_t)used, " (%s, %s)",
+                 topo_switch_name(graph, cable->at.sw),
+                 node ? topo_node_name(graph, far) : topo_switch_name(graph, far));
     return text;
 }
 
@@ -111,7 +117,7 @@ static void on_manager(void *ctx, const struct manager_event *event)
         [MANAGER_SAYS_PARTED] = &f->links.parted,     [MANAGER_SAYS_STUCK] = &f->links.stuck,
         [MANAGER_SAYS_ALONE] = &f->links.alone};
     struct json_object *told;
-    char text[80];
+    char text[DAEMON_CABLE_BYTES];
 
     ++*counts[event->what];
     if (event->what == MANAGER_SAYS_STUCK)
@@ -127,7 +133,8 @@ static void on_manager(void *ctx, const struct manager_event *event)
         told =
             json_add_number(daemon_event(daemon, "no_tree", event->at_ps), "group", event->group);
     } else if (event->what == MANAGER_SAYS_TRAP) {
-        told = json_add_number(daemon_event(daemon, "trap", event->at_ps), "switch", event->sw);
+        told = json_add_switch(daemon_event(daemon, "trap", event->at_ps),
+                               daemon->config->fabric->graph, event->sw);
         json_add_number(told, "to", event->to);
         json_add_number(told, "packets", event->trapped);
         json_add_number(told, "isolated", event->isolated);
@@ -136,7 +143,8 @@ static void on_manager(void *ctx, const struct manager_event *event)
         told = json_add_number(daemon_event(daemon, "parted", event->at_ps), "without_route",
                                event->parted);
     } else if (event->what == MANAGER_SAYS_ALONE) {
-        told = json_add_number(daemon_event(daemon, "alone", event->at_ps), "node", event->node);
+        told = json_add_node(daemon_event(daemon, "alone", event->at_ps),
+                             daemon->config->fabric->graph, event->node);
     } else {
         told = daemon_event(daemon, "link", event->at_ps);
         json_add_text(told, "state", names[event->what]);
@@ -199,7 +207,7 @@ static struct json_object *hit_of(struct daemon *daemon, const struct emu_fault_
                                             "kept waiting"}; /* of what is seen there is no hit */
     struct json_object *told = daemon_event(daemon, "hit", hit_ps(daemon, hit));
     const char *what = operation(hit);
-    char text[80];
+    char text[DAEMON_CABLE_BYTES];
 
     json_add_number(told, "fault", hit->fault);
     json_add_text(told, "what", hit->dark ? "lost" : whats[hit->what]);

@@ -36,9 +36,14 @@ int daemon_faults_again(struct daemon *daemon, uint32_t host);
 /** daemon_faults_manager - who brings links up and takes them out; NULL: all are in use, still. */
 const struct manager *daemon_faults_manager(const struct daemon *daemon);
 
-/** daemon_cable_name - "switch 3:5 - switch 7:1", or "- node 4:0"; @way: what stands between. */
+#define DAEMON_CABLE_BYTES 208
+
+/**
+ * daemon_cable_name - "switch 3:5 - switch 7:1", or "- node 4:0"; @way: what stands between. Where
+ * a file has names they follow: "switch 3:5 - node 4:0 (leaf1, node01)".
+ */
 const char *daemon_cable_name(const struct fabric *fabric, uint32_t i, const char *way,
-                              char text[static 80]);
+                              char text[static DAEMON_CABLE_BYTES]);
 
 /** daemon_faults_report - "faults", "links" and "losses" of a report, where there can be any. */
 void daemon_faults_report(struct daemon *daemon, struct json_object *report);

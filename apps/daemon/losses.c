@@ -21,7 +21,7 @@
 
 /* Whose something was. */
 struct whose {
-    char text[56];
+    char text[48 + TOPO_SHOWN_BYTES];
 };
 
 /* Process @seat of a node; the node alone while that process is there. @s: "'s", or nothing. */
@@ -29,13 +29,15 @@ static struct whose whose_of(const struct daemon *daemon, uint32_t node, uint64_
                              const char *s)
 {
     const struct client *client = daemon->by_node[node];
+    char shown[TOPO_SHOWN_BYTES];
     struct whose whose;
 
+    topo_show_node(daemon->config->fabric->graph, node, shown);
     if (!seat || (client && client->seat == seat))
-        snprintf(whose.text, sizeof whose.text, "node %u%s", node, s);
+        snprintf(whose.text, sizeof whose.text, "%s%s", shown, s);
     else
-        snprintf(whose.text, sizeof whose.text, "process %llu of node %u (now gone)",
-                 (unsigned long long)seat, node);
+        snprintf(whose.text, sizeof whose.text, "process %llu of %s (now gone)",
+                 (unsigned long long)seat, shown);
     return whose;
 }
 
@@ -43,8 +45,10 @@ static struct whose whose_of(const struct daemon *daemon, uint32_t node, uint64_
 static void why_text(struct daemon *daemon, const struct fabric_loss *loss, const char *of,
                      char *text, size_t bytes)
 {
-    char cable[80];
+    char cable[DAEMON_CABLE_BYTES], sw[TOPO_SHOWN_BYTES] = "";
 
+    if (loss->what >= FABRIC_UNIT_DAMAGED && loss->what != FABRIC_LEFT_GAVE_UP)
+        topo_show_switch(daemon->config->fabric->graph, loss->sw, sw);
     switch (loss->what) {
     case FABRIC_LOST_SEGMENT:
     case FABRIC_LOST_OF_GROUP:
@@ -53,12 +57,11 @@ static void why_text(struct daemon *daemon, const struct fabric_loss *loss, cons
                  of);
         break;
     case FABRIC_UNIT_DAMAGED:
-        snprintf(text, bytes,
-                 "the combine unit of switch %u found a parity error in a partial result",
-                 loss->sw);
+        snprintf(text, bytes, "the combine unit of %s found a parity error in a partial result",
+                 sw);
         break;
     case FABRIC_UNIT_GAVE_UP:
-        snprintf(text, bytes, "the combine unit of switch %u gave up what it sent", loss->sw);
+        snprintf(text, bytes, "the combine unit of %s gave up what it sent", sw);
         break;
     case FABRIC_LEFT_GAVE_UP:
         snprintf(text, bytes, "what %s had sent before it left was given up",
@@ -67,9 +70,8 @@ static void why_text(struct daemon *daemon, const struct fabric_loss *loss, cons
     case FABRIC_UNIT_STUCK:
     case FABRIC_UNIT_OUT:
     case FABRIC_UNIT_BACK:
-        snprintf(text, bytes,
-                 "the combine unit of switch %u stood still and was taken out of service",
-                 loss->sw);
+        snprintf(text, bytes, "the combine unit of %s stood still and was taken out of service",
+                 sw);
         break;
     }
 }
@@ -104,7 +106,7 @@ static void lost_tell(struct daemon *daemon, const struct fabric_loss *loss, con
 static void loss_tell(struct daemon *daemon, struct daemon_losses *losses,
                       const struct fabric_loss *loss, struct json_object *event)
 {
-    char of[120] = "the group", why[240];
+    char of[2 * sizeof(struct whose) + 8] = "the group", why[640];
 
     if (loss->what == FABRIC_LOST_SEGMENT)
         snprintf(of, sizeof of, "%s to %s",
@@ -137,7 +139,7 @@ static void loss_take(struct daemon *daemon, struct daemon_losses *losses,
     losses->out += loss->what == FABRIC_UNIT_OUT;
     losses->back += loss->what == FABRIC_UNIT_BACK;
     losses->moved += loss->moved;
-    json_add_number(event, "switch", loss->sw);
+    json_add_switch(event, daemon->config->fabric->graph, loss->sw);
     json_add_text(event, "state", loss->what == FABRIC_UNIT_OUT ? "out of service" : "in service");
     json_add_number(event, "groups_moved", loss->moved);
     daemon_tell_all(daemon, event);

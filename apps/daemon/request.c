@@ -259,7 +259,7 @@ static void request_status(struct daemon *daemon, struct client *client,
         const struct client *who = daemon->by_node[node];
         if (!who)
             continue;
-        struct json_object *one = json_add_number(json_object_new_object(), "node", node);
+        struct json_object *one = json_add_node(json_object_new_object(), config->graph, node);
         daemon_host_add(daemon, node, one);
         json_add_number(one, "pid", (uint64_t)who->pid);
         if (who->waits && config->clock == EMU_CLOCK_REAL)

@@ -55,7 +55,8 @@ static struct json_object *clash_build(const struct client *client)
 static struct json_object *who_build(const struct daemon *daemon, uint32_t node)
 {
     const struct client *client = daemon->by_node[node];
-    struct json_object *who = json_add_number(json_object_new_object(), "node", node);
+    struct json_object *who =
+        json_add_node(json_object_new_object(), daemon->config->fabric->graph, node);
 
     if (daemon->last_rank[node] >= 0)
         json_add_number(who, "rank", (uint64_t)daemon->last_rank[node]);
@@ -271,7 +272,7 @@ static struct json_object *attached_build(const struct daemon *daemon)
 
         if (!client)
             continue;
-        one = json_add_number(json_object_new_object(), "node", node);
+        one = json_add_node(json_object_new_object(), daemon->config->fabric->graph, node);
         daemon_host_add(daemon, node, one);
         json_add_number(one, "pid", (uint64_t)client->pid);
         json_add_text(one, "command", client->command);
@@ -299,9 +300,9 @@ static struct json_object *links_build(struct daemon *daemon, uint64_t now_ns)
         struct json_object *one = json_object_new_object();
 
         if (stall[i].node != TOPO_NONE)
-            json_add_number(one, "node", stall[i].node);
+            json_add_node(one, graph, stall[i].node);
         if (stall[i].sw != TOPO_NONE)
-            json_add_number(one, "switch", stall[i].sw);
+            json_add_switch(one, graph, stall[i].sw);
         json_add_number(one, "port", stall[i].port);
         if (stall[i].node == TOPO_NONE) {
             const struct topo_end *end = &graph->sw[stall[i].sw].end[stall[i].port];

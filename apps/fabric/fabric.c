@@ -258,6 +258,8 @@ static int fabric_build(struct fabric *fabric)
     if (!err)
         err = fabric_plug(fabric);
     if (!err)
+        err = fabric_rate_cables(fabric);
+    if (!err)
         err = fabric_fault_cables(fabric);
     if (!err)
         err = fabric_drive_start(fabric);

@@ -63,6 +63,7 @@ struct fabric_config {
     const struct fabric_node_ops *local_nodes; /* NULL: nodes are edges */
     const struct fabric_hosts *hosts;          /* borrowed; NULL: the whole network is here */
     const struct emu_fault_rates *faults; /* on every cable with channels, each way; NULL: none */
+    bool link_rates;   /* cables are as slow as the network's file says: topo_end.rate */
     uint64_t start_ps; /* clock real: its time at the start; tests begin where numbers end */
     /* where free-running numbers begin: 0; tests let them wrap (docs/NUMBERS.md) */
     uint32_t first;
@@ -170,6 +171,7 @@ void fabric_go(struct fabric *fabric);
 
 /** fabric_nodes - how many there are. */
 uint32_t fabric_nodes(const struct fabric *fabric);
+const struct topo_graph *fabric_graph(const struct fabric *fabric); /* the whole network */
 
 /** fabric_config_of - what it was started with; the fabric's own copy. */
 const struct fabric_config *fabric_config_of(const struct fabric *fabric);

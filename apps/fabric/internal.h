@@ -405,6 +405,18 @@ static inline uint32_t fabric_combine_slots(const struct topo_graph *graph)
 /* fabric/combining.c: with the cables' faults. */
 void fabric_free_combine(struct fabric *fabric);
 
+/*
+ * fabric/ports.c: cables that are slower than the fastest of a file, as the file says, where the
+ * configuration wants that and the clock has times. Before the workers start. Errors: -ENOMEM.
+ */
+int fabric_rate_cables(struct fabric *fabric);
+
+/*
+ * fabric/ports.c: how slow the wire from a node without an engine to its switch is; NULL: as fast as
+ * the profile says.
+ */
+const struct emu_slow *fabric_slow_node(const struct fabric *fabric, uint32_t node);
+
 /* fabric/ports.c: once no device is left that may be slow. */
 void fabric_free_ports(struct fabric *fabric);
 

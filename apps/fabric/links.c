@@ -96,6 +96,11 @@ uint32_t fabric_nodes(const struct fabric *fabric)
     return fabric->config.graph->nodes;
 }
 
+const struct topo_graph *fabric_graph(const struct fabric *fabric)
+{
+    return fabric->config.graph;
+}
+
 /* --- what goes wrong ---------------------------------------------------------------- */
 
 bool fabric_cable_ends_here(const struct fabric *fabric, uint32_t i, bool out)

@@ -243,6 +243,7 @@ static bool shelf_share(const struct emu_edge *edge, int *fd)
 static int edge_make(struct fabric *fabric, uint32_t node, struct emu_edge **ret, int *memfd)
 {
     struct fabric_host host = fabric_host(fabric, node);
+    const struct emu_slow *slow = fabric_slow_node(fabric, node);
     struct emu_edge init = {
         .node = node,
         .nodes = fabric->config.graph->nodes,
@@ -250,7 +251,8 @@ static int edge_make(struct fabric *fabric, uint32_t node, struct emu_edge **ret
         .port = host.port,
         .dev = host.dev,
         .credits = host.rx->credits,
-        .profile = host.profile,
+        .profile = slow ? &slow->profile : host.profile,
+        .late_ps_per_byte = slow ? slow->profile.link_ps_per_byte - slow->own->link_ps_per_byte : 0,
         .shelf = shelf_of(fabric, node),
     };
 

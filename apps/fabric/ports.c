@@ -117,22 +117,71 @@ bool fabric_has_time(const struct fabric *fabric)
     return fabric->config.clock != EMU_CLOCK_RAW;
 }
 
+/*
+ * In thousandths, how much longer a byte takes on the cable than on the network's fastest. Rounded
+ * so that emu_slow_set() has the rate to the picosecond.
+ */
+static uint32_t cable_factor(const struct fabric *fabric, uint32_t i)
+{
+    const struct topo_at *at = &fabric->links.cable[i].at;
+    const struct fabric_config *config = &fabric->config;
+    uint64_t cable_ps = topo_rate_ps(config->graph->sw[at->sw].end[at->port].rate);
+
+    if (!config->link_rates || cable_ps <= config->profile.link_ps_per_byte)
+        return 1000; /* or its rate is not known */
+    return (uint32_t)(1000 * cable_ps / config->profile.link_ps_per_byte);
+}
+
+/* The wire from a node without an engine: from a node inside the fabric, or from its edge. */
+static void node_slow(const struct fabric *fabric, const struct fabric_cable *cable,
+                      struct emu_slow *slow, uint32_t factor)
+{
+    const struct emu_rx *rx = switch_rx(fabric->sw[cable->at.sw], cable->at.port);
+
+    if (rx->kind == EMU_LINK_LOCAL)
+        emu_tx_slow(rx->tx, slow, factor);
+    else
+        emu_slow_set(slow, &fabric->config.profile, factor); /* fabric_slow_node() */
+}
+
 int fabric_wire_slow(struct fabric *fabric, uint32_t i, bool out, uint32_t factor)
 {
+    const struct fabric_cable *cable = &fabric->links.cable[i];
     const struct sender at = sender_of(fabric, i, out);
     struct emu_slow **slow = &fabric->links.slow[2 * i + out];
 
-    if (!at.engine && !at.sw)
-        return 0;
+    if (!at.engine && !at.sw && !(cable->kind == TOPO_END_NODE && fabric->sw[cable->at.sw]))
+        return 0; /* it is on another host */
     if (!*slow)
         *slow = calloc(1, sizeof **slow);
     if (!*slow)
         return -ENOMEM;
+    factor = (uint32_t)((uint64_t)factor * cable_factor(fabric, i) / 1000);
     if (at.engine)
         engine_slow(at.engine, at.port, *slow, factor);
-    else
+    else if (at.sw)
         switch_slow(at.sw, at.port, *slow, factor);
+    else
+        node_slow(fabric, cable, *slow, factor);
     return 0;
+}
+
+int fabric_rate_cables(struct fabric *fabric)
+{
+    int err = 0;
+
+    for (uint32_t i = 0; fabric_has_time(fabric) && !err && i < fabric->links.count; i++)
+        for (uint32_t out = 0; !err && out < 2; out++)
+            if (cable_factor(fabric, i) != 1000)
+                err = fabric_wire_slow(fabric, i, out, 1000);
+    return err;
+}
+
+const struct emu_slow *fabric_slow_node(const struct fabric *fabric, uint32_t node)
+{
+    if (fabric_engine(fabric, node))
+        return NULL; /* it has the slow wire; the node's memory is beside it */
+    return fabric->links.slow[2 * fabric_cable_of(fabric, node, 0)];
 }
 
 void fabric_free_ports(struct fabric *fabric)

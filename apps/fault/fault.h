@@ -61,9 +61,12 @@ enum fault_place {
     FAULT_AT_LEVEL,     /* .level: its switches, or the cables up from them */
     FAULT_AT_SWITCH,    /* .sw: it, or all of its cables */
     FAULT_AT_NODES,     /* .nodes */
-    FAULT_AT_ALL,       /* all of the domain */
-    FAULT_AT_TOP,       /* .some: top switches, drawn; they, or all of their cables */
-    FAULT_AT_RANDOM     /* .some: drawn of the domain; of links: those between switches */
+    /* .name: the switch, or the node, of the network's file: its name or its identity there */
+    FAULT_AT_NAMED_SWITCH,
+    FAULT_AT_NAMED_NODE,
+    FAULT_AT_ALL,   /* all of the domain */
+    FAULT_AT_TOP,   /* .some: top switches, drawn; they, or all of their cables */
+    FAULT_AT_RANDOM /* .some: drawn of the domain; of links: those between switches */
 };
 
 /* The node's links, or one of them. */
@@ -102,6 +105,7 @@ struct fault_where {
         uint32_t sw;
         struct fault_nodes nodes;
         struct fault_some some;
+        char name[TOPO_NAME_MAX + 1];
     };
 };
 

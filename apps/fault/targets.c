@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "apps/fault/internal.h"
 #include "emu/random.h"
@@ -178,6 +179,24 @@ static int find_nodes(struct find *f)
     return 0;
 }
 
+/* A switch or a node that the network's file names. */
+static int find_named(struct find *f, bool is_node)
+{
+    const char *name = f->fault->where.name, *kind = is_node ? "node" : "switch";
+    uint32_t id = is_node ? topo_find_node(f->graph, name, strlen(name))
+                          : topo_find_switch(f->graph, name, strlen(name));
+
+    if (id == TOPO_NONE)
+        return fail(-EINVAL, f->error, f->error_bytes, "%s=%s: %s has no %s of that name%s", kind,
+                    name, f->graph->spec, kind,
+                    f->graph->label ? "" : ", only numbers, since it is from no file");
+    if (is_node)
+        add(f, id, 0, FAULT_BOTH);
+    else
+        add_switch(f, id);
+    return 0;
+}
+
 static int find_all(struct find *f)
 {
     uint32_t many = f->graph->nodes;
@@ -278,6 +297,9 @@ static int find_place(struct find *f, uint64_t seed)
         return 0;
     case FAULT_AT_NODES:
         return find_nodes(f);
+    case FAULT_AT_NAMED_SWITCH:
+    case FAULT_AT_NAMED_NODE:
+        return find_named(f, where->place == FAULT_AT_NAMED_NODE);
     case FAULT_AT_TOP:
         return draw_top(f, seed);
     case FAULT_AT_RANDOM:

@@ -2,6 +2,7 @@
 /*
  * where.c - the places of a fault: read and written.
  */
+#include <ctype.h>
 #include <string.h>
 
 #include "apps/fault/internal.h"
@@ -57,6 +58,18 @@ static bool read_link(struct fault_where *where, const char *value)
         return false;
     where->place = FAULT_AT_LINK;
     where->port = port;
+    return true;
+}
+
+/* The name of a switch or a node: it begins with a letter. Whether there is one is seen later. */
+static bool read_name(struct fault_where *where, const char *value, enum fault_place place)
+{
+    size_t length = strlen(value);
+
+    if (!isalpha((unsigned char)*value) || length > TOPO_NAME_MAX)
+        return false;
+    memcpy(where->name, value, length + 1);
+    where->place = place;
     return true;
 }
 
@@ -124,12 +137,20 @@ static bool read_nodes(struct fault_where *where, const char *value)
     return true;
 }
 
+static bool read_switch(struct fault_where *where, const char *value, bool any)
+{
+    return read_id(where, value, any, FAULT_AT_SWITCH, &where->sw) ||
+           (strcmp(value, "any") != 0 && read_name(where, value, FAULT_AT_NAMED_SWITCH));
+}
+
 static bool read_node(struct fault_where *where, const char *value)
 {
     if (strcmp(value, "any") == 0) {
         where->place = FAULT_AT_ALL;
         return true;
     }
+    if (read_name(where, value, FAULT_AT_NAMED_NODE))
+        return true;
     return !value[strspn(value, "0123456789")] && read_nodes(where, value);
 }
 
@@ -161,11 +182,12 @@ bool fault_where_read(struct fault *fault, enum fault_key key, const char *value
         *right = "a number; the switches next to the nodes have level 0";
         return value && read_id(where, value, false, FAULT_AT_LEVEL, &where->level);
     case FAULT_KEY_SWITCH:
-        *right = links ? "the number of a switch, all of whose cables it is; all cables: link=any"
-                       : "the number of a switch, or any";
-        return value && read_id(where, value, !links, FAULT_AT_SWITCH, &where->sw);
+        *right = links ? "the number of a switch, or its name, all of whose cables it is; all "
+                         "cables: link=any"
+                       : "the number of a switch, its name, or any";
+        return value && read_switch(where, value, !links);
     case FAULT_KEY_NODE:
-        *right = "the number of a node up to 1048575, or any";
+        *right = "the number of a node up to 1048575, its name, or any";
         return value && read_node(where, value);
     case FAULT_KEY_NODES:
         *right = "numbers of nodes up to 1048575 and at most 32 ranges: 0-3,8";
@@ -246,6 +268,12 @@ void fault_where_print(struct fault_writer *writer, const struct fault *fault)
         return;
     case FAULT_AT_NODES:
         print_nodes(writer, &where->nodes);
+        return;
+    case FAULT_AT_NAMED_SWITCH:
+        fault_put(writer, "switch=%s", where->name);
+        return;
+    case FAULT_AT_NAMED_NODE:
+        fault_put(writer, "node=%s", where->name);
         return;
     case FAULT_AT_ALL:
         fault_put(writer, "%s", all[fault_domain(fault->kind)]);

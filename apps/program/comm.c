@@ -148,6 +148,22 @@ static struct json_object *pair_build(const struct fabric_pair *pair)
     return row;
 }
 
+/* What the network's file calls the nodes of the pairs that are listed, by number. */
+static struct json_object *names_build(const struct fabric_comm *comm, uint32_t listed,
+                                       const struct topo_graph *graph)
+{
+    struct json_object *ret = json_object_new_object();
+    char number[16];
+
+    for (uint32_t i = 0; i < 2 * listed; i++) {
+        uint32_t node = i % 2 ? comm->pair[i / 2].to : comm->pair[i / 2].from;
+
+        snprintf(number, sizeof number, "%u", node);
+        json_add_text(ret, number, topo_node_name(graph, node));
+    }
+    return ret;
+}
+
 static struct json_object *messages_build(struct fabric_comm *comm, const struct topo_graph *graph)
 {
     struct json_object *ret = json_object_new_object(), *matrix = json_object_new_array();
@@ -179,6 +195,8 @@ static struct json_object *messages_build(struct fabric_comm *comm, const struct
     json_object_object_add(ret, "within_switch", sum_build(json_object_new_object(), &near));
     json_object_object_add(ret, "to_itself", sum_build(json_object_new_object(), &self));
     json_object_object_add(ret, "matrix", matrix);
+    if (graph->label)
+        json_object_object_add(ret, "names", names_build(comm, listed, graph));
     json_object_object_add(ret, "not_listed", sum_build(json_object_new_object(), &left));
     return ret;
 }
@@ -272,8 +290,19 @@ static uint64_t of_row(struct json_object *row, size_t column)
     return json_object_get_uint64(emu_json_at(row, column));
 }
 
+/* A node's number, and behind it its name, where the network's file gives it one. */
+static void print_node(FILE *out, struct json_object *names, uint64_t node)
+{
+    char number[24];
+
+    snprintf(number, sizeof number, "%llu", (unsigned long long)node);
+    fputs(number, out);
+    if (member(names, number))
+        fprintf(out, " (%s)", json_object_get_string(member(names, number)));
+}
+
 /* The heaviest pairs, without sorting what a large fabric has. */
-static void print_heaviest(FILE *out, struct json_object *matrix)
+static void print_heaviest(FILE *out, struct json_object *matrix, struct json_object *names)
 {
     struct json_object *heavy[HEAVY_MOST + 1] = {NULL};
     size_t count = 0;
@@ -287,10 +316,13 @@ static void print_heaviest(FILE *out, struct json_object *matrix)
         heavy[at] = row;
         count += count < HEAVY_MOST;
     }
-    for (size_t i = 0; i < count; i++)
-        fprintf(out, "%s%llu to %llu (%s)", i ? ", " : "               most from node ",
-                (unsigned long long)of_row(heavy[i], 0), (unsigned long long)of_row(heavy[i], 1),
-                amount_of_bytes(of_row(heavy[i], 3)).text);
+    for (size_t i = 0; i < count; i++) {
+        fputs(i ? ", " : "               most from node ", out);
+        print_node(out, names, of_row(heavy[i], 0));
+        fputs(" to ", out);
+        print_node(out, names, of_row(heavy[i], 1));
+        fprintf(out, " (%s)", amount_of_bytes(of_row(heavy[i], 3)).text);
+    }
     fputs(count ? "\n" : "", out);
 }
 
@@ -308,5 +340,5 @@ void comm_print(FILE *out, struct json_object *comm)
             number(messages, "pairs") == 1 ? "" : "s");
     fprintf(out, "%.0f %% of the bytes within a switch\n",
             percent(number(member(messages, "within_switch"), "bytes"), bytes));
-    print_heaviest(out, member(messages, "matrix"));
+    print_heaviest(out, member(messages, "matrix"), member(messages, "names"));
 }

@@ -393,10 +393,13 @@ static uint32_t thread_of(enum lane_kind kind, uint32_t lane)
 
 static void name_lane(struct timeline *t, uint32_t node, enum lane_kind kind, uint32_t lane)
 {
-    char name[32];
+    char name[TOPO_SHOWN_BYTES];
 
     if (!t->named[node]) {
-        snprintf(name, sizeof name, "node %u", node);
+        if (t->config.graph && node < t->config.nodes)
+            topo_show_node(t->config.graph, node, name);
+        else
+            snprintf(name, sizeof name, "node %u", node);
         put_name(t, "process_name", node, 0, node < t->config.nodes ? name : "fabric");
         t->named[node] = true;
     }

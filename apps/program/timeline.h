@@ -28,6 +28,7 @@
 #include <stdio.h>
 
 #include "emu/edge/finished.h"
+#include "topo/topo.h"
 
 #define TIMELINE_MOST_BYTES (UINT64_C(256) << 20) /* of a file, unless it is said otherwise */
 #define TIMELINE_FROM_BYTES 1024u                 /* of a message, likewise */
@@ -41,7 +42,8 @@ struct timeline_config {
     uint64_t most_bytes; /* that it may have, at least 1 MiB */
     uint64_t from_bytes; /* messages of so many bytes, and more, are in it */
     uint32_t nodes;
-    uint64_t origin_ns; /* emu_now_ns() when its time is 0 */
+    const struct topo_graph *graph; /* names nodes; borrowed. NULL: they have numbers alone */
+    uint64_t origin_ns;             /* emu_now_ns() when its time is 0 */
     /* Names of all hosts, so many, this one first; borrowed. NULL: there is one. */
     const char *const *host;
     uint32_t hosts;

@@ -92,14 +92,15 @@ static struct json_object *collectives(const struct fabric_totals *totals,
     return all;
 }
 
-static struct json_object *deaths(const struct daemon_record *record)
+static struct json_object *deaths(const struct daemon_record *record,
+                                  const struct topo_graph *graph)
 {
     struct json_object *all = json_object_new_array();
 
     for (uint32_t i = 0; i < record->died && i < DAEMON_DEATHS_MAX; i++) {
         const struct daemon_death *death = &record->death[i];
         struct json_object *one = json_object_new_object();
-        json_add_number(one, "node", death->node);
+        json_add_node(one, graph, death->node);
         json_add_number(one, "pid", (uint64_t)death->pid);
         json_add_text(one, "command", death->command);
         json_add_text(one, "how", death->how);
@@ -151,7 +152,8 @@ static struct json_object *on_time(const struct daemon_waits *waits, double fact
     return waits->attached_ns && !waits->unseen ? json_object_new_boolean(true) : NULL;
 }
 
-static struct json_object *programs(const struct daemon_waits *waits, double factor)
+static struct json_object *programs(const struct daemon_waits *waits, double factor,
+                                    const struct topo_graph *graph)
 {
     struct json_object *all = json_object_new_object();
     struct json_object *longest = NULL;
@@ -163,7 +165,7 @@ static struct json_object *programs(const struct daemon_waits *waits, double fac
     json_add_number(all, "fabric_waited_ns", waits->fabric_ns);
     json_add_number(all, "edge_full_ns", waits->full_ns);
     if (waits->longest_pid) {
-        longest = json_add_number(json_object_new_object(), "node", waits->longest_node);
+        longest = json_add_node(json_object_new_object(), graph, waits->longest_node);
         json_add_number(longest, "pid", (uint64_t)waits->longest_pid);
         json_add_text(longest, "command", waits->longest_command);
         json_add_number(longest, "waited_ns", waits->longest_ns);
@@ -186,6 +188,8 @@ void report_network(struct json_object *all, const struct fabric_config *config)
 {
     json_add_text(all, "topo", config->graph->spec);
     json_add_text(all, "profile", config->profile.name);
+    if (config->graph->label)
+        json_add_text(all, "up", topo_up_name(config->graph->up));
 }
 
 static struct json_object *report_clock(const struct fabric_config *config,
@@ -240,7 +244,7 @@ struct json_object *report_build(struct fabric *fabric, const struct fabric_conf
     json_object_object_add(report, "clock", report_clock(config, &totals));
     json_object_object_add(report, "programs",
                            config->clock == EMU_CLOCK_REAL
-                               ? programs(&record->waits, totals.real_time_factor)
+                               ? programs(&record->waits, totals.real_time_factor, config->graph)
                                : NULL);
     json_add_number(report, "threads", fabric_threads(fabric));
     json_add_number(report, "seed", config->seed);
@@ -264,7 +268,7 @@ struct json_object *report_build(struct fabric *fabric, const struct fabric_conf
                            COUNTS(processes, record->attaches, record->peak, record->refused,
                                   record->cut_off, record->died, record->unheard));
     json_object_object_add(report, "outside", outside(record));
-    json_object_object_add(report, "died", deaths(record));
+    json_object_object_add(report, "died", deaths(record, config->graph));
     return report;
 }
 
@@ -374,6 +378,7 @@ static void print_programs(FILE *out, struct json_object *programs, double facto
     double attached_ns = real(programs, "attached_ns"), late_ns = real(programs, "late_most_ns");
     bool late = verdict && !json_object_get_boolean(verdict);
     long long unseen = number(programs, "unseen");
+    char node[TOPO_SHOWN_BYTES];
 
     if (!(attached_ns > 0))
         return;
@@ -387,11 +392,10 @@ static void print_programs(FILE *out, struct json_object *programs, double facto
         fputs("               what they measured may be this host's speed, not the network's\n",
               out);
     if (late && longest)
-        fprintf(
-            out,
-            "               the threads of node %lld waited longest, %s together (%s, pid %lld)\n",
-            number(longest, "node"), lasted(longest, "waited_ns").text, text(longest, "command"),
-            number(longest, "pid"));
+        fprintf(out,
+                "               the threads of %s waited longest, %s together (%s, pid %lld)\n",
+                json_show_node(longest, node), lasted(longest, "waited_ns").text,
+                text(longest, "command"), number(longest, "pid"));
     if (number(programs, "edge_full_ns"))
         fprintf(out, "               segments waited %s for room in processes' edges\n",
                 lasted(programs, "edge_full_ns").text);
@@ -417,8 +421,10 @@ static void print_deaths(FILE *out, struct json_object *report)
 
     for (size_t i = 0; i < count && i < 4; i++) {
         struct json_object *one = emu_json_at(died, i);
-        fprintf(out, "  %s node %lld (pid %lld, %s): %s\n", i ? "            " : "died        ",
-                number(one, "node"), number(one, "pid"), text(one, "command"), text(one, "how"));
+        char node[TOPO_SHOWN_BYTES];
+        fprintf(out, "  %s %s (pid %lld, %s): %s\n", i ? "            " : "died        ",
+                json_show_node(one, node), number(one, "pid"), text(one, "command"),
+                text(one, "how"));
     }
     if (count > 4)
         fprintf(out, "               and %zu more\n", count - 4);

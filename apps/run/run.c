@@ -106,7 +106,9 @@ static void begin_ending(struct run *run)
 
 static void say_death(struct json_object *death, const char *then)
 {
-    say("node %lld (pid %lld, %s) died: %s%s", (long long)emu_json_number(death, "node", -1),
+    char node[TOPO_SHOWN_BYTES];
+
+    say("%s (pid %lld, %s) died: %s%s", json_show_node(death, node),
         (long long)emu_json_number(death, "pid", 0), emu_json_text(death, "command", "?"),
         emu_json_text(death, "how", "?"), then);
 }
@@ -163,6 +165,7 @@ static void on_standstill(struct run *run, struct json_object *event)
 static void on_event(struct run *run, struct json_object *event)
 {
     const char *what = emu_json_text(event, "event", "");
+    char node[TOPO_SHOWN_BYTES];
 
     host_event(&run->host, event);
     if (strcmp(what, "attached") == 0) {
@@ -184,8 +187,8 @@ static void on_event(struct run *run, struct json_object *event)
     } else if (strcmp(what, "outside") == 0) {
         say("MPI messages do not pass the fabric: %s", emu_json_text(event, "why", ""));
     } else if (strcmp(what, "cut_off") == 0) {
-        say("node %lld was cut off: its process does not take its segments (stopped?)",
-            (long long)emu_json_number(event, "node", -1));
+        say("%s was cut off: its process does not take its segments (stopped?)",
+            json_show_node(event, node));
     } else if (strcmp(what, "standstill") == 0) {
         on_standstill(run, event);
     } else if (strcmp(what, "disagreement") == 0) {

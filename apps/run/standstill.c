@@ -11,6 +11,7 @@
 
 #include "apps/cli/duration.h"
 #include "apps/cli/say.h"
+#include "apps/daemon/conn.h"
 #include "emu/json.h"
 
 #define STARVED_NS 500000000  /* what was without a core for less is not printed */
@@ -62,25 +63,42 @@ static int64_t rank_at(const struct printing *to, int64_t node)
     return emu_json_number(process_at(to, node), "rank", -1);
 }
 
+/* "node 3", or "node 3 (node01)" */
+static const char *node_shown(const struct printing *to, int64_t node,
+                              char text[static TOPO_SHOWN_BYTES])
+{
+    struct json_object *process = process_at(to, node);
+
+    if (process)
+        return json_show_node(process, text);
+    snprintf(text, TOPO_SHOWN_BYTES, "node %lld", (long long)node);
+    return text;
+}
+
 /* "rank 3", or "node 3". */
 static void add_who(struct line *line, const struct printing *to, int64_t node)
 {
     int64_t rank = rank_at(to, node);
+    char shown[TOPO_SHOWN_BYTES];
 
-    add(line, rank >= 0 ? "rank %lld" : "node %lld", (long long)(rank >= 0 ? rank : node));
+    if (rank >= 0)
+        add(line, "rank %lld", (long long)rank);
+    else
+        add(line, "%s", node_shown(to, node, shown));
 }
 
 /* "rank 3 (node 3, host beta, pid 77, program)" */
 static void add_who_fully(struct line *line, const struct printing *to, int64_t node)
 {
     struct json_object *process = process_at(to, node);
+    char shown[TOPO_SHOWN_BYTES];
 
     add_who(line, to, node);
     if (!emu_json_number(process, "pid", 0))
         return;
     add(line, " (");
     if (rank_at(to, node) >= 0)
-        add(line, "node %lld, ", (long long)node);
+        add(line, "%s, ", node_shown(to, node, shown));
     if (json_object_object_get(process, "host"))
         add(line, "host %s, ", emu_json_text(process, "host", ""));
     add(line, "pid %lld, %s)", (long long)emu_json_number(process, "pid", 0),
@@ -190,14 +208,14 @@ static void print_missing(const struct printing *to, struct json_object *one)
 {
     struct line line = {.used = 0};
     int64_t node = emu_json_number(one, "node", -1);
+    char shown[TOPO_SHOWN_BYTES];
 
     add(&line, "  ");
     add_who_fully(&line, to, node);
     add(&line, emu_json_true(one, "entered") ? " has entered it, and its part has not come"
                                              : " has not entered it");
     if (json_object_object_get(one, "switch"))
-        add(&line, ": switch %lld waits for it at port %lld",
-            (long long)emu_json_number(one, "switch", 0),
+        add(&line, ": %s waits for it at port %lld", json_show_switch(one, shown),
             (long long)emu_json_number(one, "port", 0));
     else if (json_object_object_get(one, "adapter"))
         add(&line, ": its adapter waits for it");
@@ -240,12 +258,13 @@ static void print_clash(const struct printing *to, struct json_object *clash)
 static void print_gap(const struct printing *to, struct json_object *gap)
 {
     struct line line = {.used = 0};
+    char shown[TOPO_SHOWN_BYTES];
 
     add(&line, "  the part of switch %lld", (long long)emu_json_number(gap, "from", -1));
     if (json_object_object_get(gap, "from_host"))
         add(&line, " on host %s", emu_json_text(gap, "from_host", ""));
-    add(&line, " has not come to switch %lld, port %lld",
-        (long long)emu_json_number(gap, "switch", -1), (long long)emu_json_number(gap, "port", -1));
+    add(&line, " has not come to %s, port %lld", json_show_switch(gap, shown),
+        (long long)emu_json_number(gap, "port", -1));
     if (json_object_object_get(gap, "host"))
         add(&line, ", on host %s", emu_json_text(gap, "host", ""));
     to->print(line.text);
@@ -544,6 +563,7 @@ static void print_link(const struct printing *to, struct json_object *one)
     int64_t node = emu_json_number(one, "node", -1), sw = emu_json_number(one, "switch", -1);
     long long port = (long long)emu_json_number(one, "port", 0);
     struct line line = {.used = 0};
+    char shown[TOPO_SHOWN_BYTES];
 
     if (strcmp(what, "process") == 0) {
         add(&line, "the link to ");
@@ -554,7 +574,7 @@ static void print_link(const struct printing *to, struct json_object *one)
         add_who_fully(&line, to, node);
         add_lacks(&line, what);
     } else {
-        add(&line, "the link from switch %lld, port %lld", (long long)sw, port);
+        add(&line, "the link from %s, port %lld", json_show_switch(one, shown), port);
         if (json_object_object_get(one, "to_switch"))
             add(&line, ", to switch %lld", (long long)emu_json_number(one, "to_switch", 0));
         add_lacks(&line, what);

@@ -172,7 +172,8 @@ static void print_status(const struct status *status, struct json_object *reply)
         struct json_object *one = emu_json_at(attached, i);
         int64_t waited_ns = emu_json_number(one, "waited_ns", -1);
         int64_t rank = emu_json_number(one, "rank", -1);
-        printf("  node %lld: ", (long long)emu_json_number(one, "node", -1));
+        char node[TOPO_SHOWN_BYTES];
+        printf("  %s: ", json_show_node(one, node));
         if (json_object_object_get(one, "host"))
             printf("host %s, ", emu_json_text(one, "host", ""));
         printf("pid %lld, %s", (long long)emu_json_number(one, "pid", 0),

@@ -53,10 +53,11 @@ struct up {
 static void on_event(struct up *up, struct host *host, struct json_object *event)
 {
     const char *what = emu_json_text(event, "event", "");
+    char node[TOPO_SHOWN_BYTES];
 
     host_event(host, event);
     if (up->options->foreground && strcmp(what, "node_died") == 0) {
-        say("node %lld (pid %lld, %s) died: %s", (long long)emu_json_number(event, "node", -1),
+        say("%s (pid %lld, %s) died: %s", json_show_node(event, node),
             (long long)emu_json_number(event, "pid", 0), emu_json_text(event, "command", "?"),
             emu_json_text(event, "how", "?"));
     } else if (up->options->foreground && strcmp(what, "host_lost") == 0) {

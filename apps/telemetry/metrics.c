@@ -201,13 +201,18 @@ static void put_ports(const struct telemetry_view *view, struct telemetry_text *
 
 /* --- ports as infiniband_exporter has them ------------------------------------------ */
 
-/* A number of 64 bits for ever, as a device has: 0xfabe, 1 for a node, and which it is. */
-static void label_guid(struct telemetry_text *text, const char *name, bool node, uint32_t device)
+/*
+ * A number of 64 bits for ever, as a device has: the network's file has it, or it is made of 0xfabe,
+ * 1 for a node, and which it is.
+ */
+static void label_guid(const struct telemetry_view *view, struct telemetry_text *text,
+                       const char *name, bool node, uint32_t device)
 {
-    char guid[24];
+    const char *known = telemetry_view_guid(view, node, device);
+    char own[24];
 
-    snprintf(guid, sizeof guid, "0xfabe%04x%08x", node, device);
-    label(text, name, guid);
+    snprintf(own, sizeof own, "0xfabe%04x%08x", node, device);
+    label(text, name, known ? known : own);
 }
 
 /* Switches before nodes, from 1. */
@@ -241,7 +246,7 @@ static void exporter_end(struct telemetry_text *text, const char *name, const st
 {
     telemetry_puts(text, exporter_prefix[end->node]);
     telemetry_puts(text, name);
-    label_guid(text, "guid", end->node, end->device);
+    label_guid(end->view, text, "guid", end->node, end->device);
     label_number(text, "port", end->port);
 }
 
@@ -254,7 +259,7 @@ static void exporter_uplink(struct telemetry_text *text, const char *name, const
     exporter_end(text, name, end);
     label_device(view, text, end->node ? "hca" : "switch", end->node, end->device);
     label_device(view, text, "uplink", beyond.node, beyond.device);
-    label_guid(text, "uplink_guid", beyond.node, beyond.device);
+    label_guid(view, text, "uplink_guid", beyond.node, beyond.device);
     label(text, "uplink_type", beyond.node ? "CA" : "SW");
     label_number(text, "uplink_port", beyond.port);
     label_lid(view, text, "uplink_lid", beyond.node, beyond.device);
@@ -293,7 +298,7 @@ static void exporter_devices(const struct telemetry_view *view, struct telemetry
     for (uint32_t i = 0; i < (node ? view->nodes : view->switches); i++) {
         telemetry_puts(text, exporter_prefix[node]);
         telemetry_puts(text, "info");
-        label_guid(text, "guid", node, i);
+        label_guid(view, text, "guid", node, i);
         label_device(view, text, node ? "hca" : "switch", node, i);
         label_lid(view, text, "lid", node, i);
         sample(text, 1);
@@ -308,7 +313,7 @@ static void exporter_rates(const struct telemetry_view *view, struct telemetry_t
     for (uint32_t n = 0; n < view->nodes; n++) {
         telemetry_puts(text, exporter_prefix[1]);
         telemetry_puts(text, "rate_bytes_per_second");
-        label_guid(text, "guid", true, n);
+        label_guid(view, text, "guid", true, n);
         sample(text, view->link_bytes_per_s);
     }
 }

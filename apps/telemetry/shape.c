@@ -78,13 +78,30 @@ static void put_cables(const struct fabric *fabric, struct telemetry_text *text)
 /* What a file calls switches and nodes. */
 static void put_called(const struct topo_graph *graph, struct telemetry_text *text)
 {
-    if (!graph->name_text)
+    if (!graph->label)
         return;
     telemetry_field(text, "names");
     telemetry_puts(text, "[");
     for (uint32_t i = 0; i < graph->switches + graph->nodes; i++) {
         telemetry_comma(text);
-        telemetry_string(text, graph->name_text + graph->names[i]);
+        telemetry_string(text, topo_label_name(graph, i));
+    }
+    telemetry_puts(text, "]");
+}
+
+/* GUIDs of switches, then of nodes, as the file says; "": it does not say. */
+static void put_guids(const struct topo_graph *graph, struct telemetry_text *text)
+{
+    char guid[24];
+
+    if (!graph->label)
+        return;
+    telemetry_field(text, "guids");
+    telemetry_puts(text, "[");
+    for (uint32_t i = 0; i < graph->switches + graph->nodes; i++) {
+        telemetry_comma(text);
+        snprintf(guid, sizeof guid, "0x%016llx", (unsigned long long)graph->label[i].guid);
+        telemetry_string(text, graph->label[i].guid ? guid : "");
     }
     telemetry_puts(text, "]");
 }
@@ -161,6 +178,7 @@ void telemetry_shape(const struct telemetry *t, uint64_t every_ns, struct teleme
     put_switches(graph, text);
     put_cables(t->source.fabric, text);
     put_called(graph, text);
+    put_guids(graph, text);
     put_hosts(&t->source, text);
     telemetry_puts(text, "}");
 }

@@ -340,14 +340,28 @@ const char *telemetry_view_link(const struct telemetry_view *view, uint32_t cabl
     return name ? name : "";
 }
 
-const char *telemetry_view_name(const struct telemetry_view *view, bool node, uint32_t number)
+/* Of a list of the shape, switches before nodes. */
+static const char *text_of(const struct telemetry_view *view, const char *list, bool node,
+                           uint32_t number)
 {
-    struct json_object *names = json_object_object_get(view->shape, "names");
+    struct json_object *texts = json_object_object_get(view->shape, list);
     size_t at = (node ? view->switches : 0) + (size_t)number;
 
-    if (!json_object_is_type(names, json_type_array) || at >= emu_json_count(names))
+    if (at >= emu_json_count(texts))
         return NULL;
-    return json_object_get_string(emu_json_at(names, at));
+    return json_object_get_string(emu_json_at(texts, at));
+}
+
+const char *telemetry_view_name(const struct telemetry_view *view, bool node, uint32_t number)
+{
+    return text_of(view, "names", node, number);
+}
+
+const char *telemetry_view_guid(const struct telemetry_view *view, bool node, uint32_t number)
+{
+    const char *guid = text_of(view, "guids", node, number);
+
+    return guid && *guid ? guid : NULL;
 }
 
 const char *telemetry_view_kind(const struct telemetry_view *view, uint32_t kind)

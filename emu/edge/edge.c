@@ -277,7 +277,8 @@ static bool edge_take(struct emu_edge *edge, uint64_t now_ps)
         entry->time_ps = edge_depart(edge, &entry->hdr,
                                      __atomic_load_n(&edge->shared->up_ps[at], __ATOMIC_RELAXED),
                                      now_ps, &entry->born_ns) +
-                         edge->profile->channel_ps + edge->profile->switch_ps;
+                         edge->profile->channel_ps + edge->profile->switch_ps +
+                         edge->late_ps_per_byte * (EMU_HDR_BYTES + entry->hdr.len);
     edge->batch_end++;
     edge->up_head++;
     return true;

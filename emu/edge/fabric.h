@@ -61,6 +61,9 @@ struct emu_edge {
     uint32_t serial; /* of all edges so far: never that of the process before; not 0 */
     int bell;        /* eventfd that the process writes; never read */
     const struct emu_profile *profile;
+    /* timed: so much later for each byte the switch may pass a segment on, since the wire is slower
+       than others of the network: emu_tx_late_ps() */
+    uint64_t late_ps_per_byte;
     struct emu_shelf *shelf; /* of its switch; NULL: none */
     /* of the wire towards the switch: they outlive the process (emu_rx) */
     struct emu_credits *credits;

@@ -123,13 +123,17 @@ void emu_link_free_edge(struct emu_rx *rx)
     rx->kind = EMU_LINK_NONE;
 }
 
+void emu_slow_set(struct emu_slow *slow, const struct emu_profile *own, uint32_t factor)
+{
+    slow->own = own;
+    slow->profile = *own;
+    slow->profile.link_ps_per_byte = (own->link_ps_per_byte * factor + 999) / 1000;
+}
+
 void emu_tx_slow(struct emu_tx *tx, struct emu_slow *slow, uint32_t factor)
 {
     assert(tx->owner->timed); /* on raw a byte takes no time */
-    if (!slow->own)
-        slow->own = tx->profile;
-    slow->profile = *slow->own;
-    slow->profile.link_ps_per_byte = (slow->own->link_ps_per_byte * factor + 999) / 1000;
+    emu_slow_set(slow, slow->own ? slow->own : tx->profile, factor);
     tx->slow = factor != 1000;
     tx->profile = tx->slow ? &slow->profile : slow->own;
 }

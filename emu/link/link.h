@@ -134,6 +134,9 @@ struct emu_slow {
     const struct emu_profile *own; /* the device's; NULL: it is not slow */
 };
 
+/** emu_slow_set - the profile @own, but a byte takes @factor / 1000 times as long, rounded up. */
+void emu_slow_set(struct emu_slow *slow, const struct emu_profile *own, uint32_t factor);
+
 /**
  * emu_tx_slow - timed: a byte takes @factor / 1000 times as long from the next segment on, rounded
  * up to whole ps; 1000: as the profile says. @slow: the end's until the end, zeros at first.

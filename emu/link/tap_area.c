@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #define AREA_MAGIC   0x70617466u /* "ftap" */
-#define AREA_VERSION 2u
+#define AREA_VERSION 3u
 
 static size_t ring_bytes(const struct emu_tap_area *area)
 {

@@ -12,15 +12,17 @@
 #include "emu/count.h"
 #include "emu/link/tap.h"
 
-#define EMU_TAP_NAME_BYTES 48u
+#define EMU_TAP_NAME_BYTES  48u
+#define EMU_TAP_ABOUT_BYTES 128u
 
 /* One way of a cable. Its counts are the worker's that sends there; anyone reads. */
 struct emu_tap_iface {
     alignas(EMU_LINE) char name[EMU_TAP_NAME_BYTES]; /* "3:5>7:1", "n4:0>1:0" */
     _Atomic uint64_t seen;                           /* records that the filter let pass */
     _Atomic uint64_t missed;                         /* of them, those that found the ring full */
+    char about[EMU_TAP_ABOUT_BYTES]; /* the ends' names, "leaf1>spine2"; empty: there are none */
 };
-static_assert(sizeof(struct emu_tap_iface) == EMU_LINE, "a line each");
+static_assert(sizeof(struct emu_tap_iface) % EMU_LINE == 0, "lines of its own");
 
 struct emu_tap_ring {
     alignas(EMU_LINE) _Atomic uint64_t put;   /* the worker's: records so far */

@@ -38,6 +38,22 @@ static char *text_of(const struct topo_graph *graph, size_t *bytes)
     return text;
 }
 
+/* Differences between what two graphs call their devices. One without names has none. */
+static uint32_t label_differences(const struct topo_graph *a, const struct topo_graph *b)
+{
+    uint32_t bad = 0;
+
+    for (uint32_t i = 0; a->label && b->label && i < a->switches + a->nodes; i++) {
+        const struct topo_label *x = &a->label[i], *y = &b->label[i];
+
+        bad += strcmp(topo_label_name(a, i), topo_label_name(b, i)) != 0 ||
+               strcmp(a->label_text + x->id, b->label_text + y->id) != 0 ||
+               strcmp(a->label_text + x->title, b->label_text + y->title) != 0 ||
+               (x->guid && x->guid != y->guid);
+    }
+    return bad;
+}
+
 /* Differences between two graphs, routes included. */
 static uint32_t differences(const struct topo_graph *a, const struct topo_graph *b)
 {
@@ -51,7 +67,7 @@ static uint32_t differences(const struct topo_graph *a, const struct topo_graph 
         for (uint32_t port = 0; port < a->ports; port++) {
             const struct topo_end *x = &a->sw[s].end[port], *y = &b->sw[s].end[port];
 
-            bad += x->kind != y->kind ||
+            bad += x->kind != y->kind || x->rate != y->rate ||
                    (x->kind != TOPO_END_NONE && (x->id != y->id || x->port != y->port));
         }
         for (uint32_t n = 0; n < a->nodes; n++)
@@ -63,7 +79,7 @@ static uint32_t differences(const struct topo_graph *a, const struct topo_graph 
             bad += a->node[n].link[i].sw != b->node[n].link[i].sw ||
                    a->node[n].link[i].port != b->node[n].link[i].port;
     }
-    return bad;
+    return bad + label_differences(a, b);
 }
 
 static void topo_write__is_read_as_the_same_graph(void)
@@ -192,6 +208,116 @@ static void topo_read__takes_what_ibnetdiscover_prints(void)
     free(text);
     topo_free(graph);
     topo_free(again);
+}
+
+/* Hosts, descriptions and GUIDs are taken over: a name is one device's. */
+static void topo_read__takes_names_over(void)
+{
+    struct topo_graph *graph = graph_from(quirks);
+
+    CU_ASSERT_STRING_EQUAL(topo_switch_name(graph, 0), "spine [1] \"odd\" name");
+    CU_ASSERT_STRING_EQUAL(topo_switch_name(graph, 1), "leaf 1");
+    CU_ASSERT_STRING_EQUAL(topo_node_name(graph, 0), "node02");
+    CU_ASSERT_STRING_EQUAL(topo_node_name(graph, 1), "node01");
+    CU_ASSERT_EQUAL(graph->label[0].guid, 0x2c90200404728);
+    CU_ASSERT_EQUAL(graph->label[1].guid, 0x2c90200404001); /* no line says it: by the identity */
+    CU_ASSERT_EQUAL(graph->label[3].guid, 0x2c903000e0b80);
+    CU_ASSERT_EQUAL(topo_find_node(graph, "node01", 6), 1);
+    CU_ASSERT_EQUAL(topo_find_node(graph, "H-0002c903000e0b72", 18), 1);
+    CU_ASSERT_EQUAL(topo_find_node(graph, "leaf 1", 6), TOPO_NONE);
+    CU_ASSERT_EQUAL(topo_find_switch(graph, "leaf 1", 6), 1);
+    topo_free(graph);
+
+    /* Two adapters of a host, two switches that nobody has named, one with another's identity. */
+    graph = graph_from("Switch 4 \"S-1\" # \"Quantum Mellanox Technologies\"\n[1] \"H-1\"[1]\n"
+                       "[2] \"H-2\"[1]\n[4]\"S-2\"[4]\n"
+                       "Switch 4 \"S-2\" # \"Quantum Mellanox Technologies\"\n[1] \"H-3\"[1]\n"
+                       "[2] \"H-4\"[1]\n"
+                       "Ca 1 \"H-1\" # \"ann mlx5_0\"\nCa 1 \"H-2\" # \"ann mlx5_1\"\n"
+                       "Ca 1 \"H-3\" # \"H-1 HCA-1\"\nCa 1 \"H-4\" # \"MF0;bob:X/U1\"\n");
+    CU_ASSERT_STRING_EQUAL(topo_switch_name(graph, 0), "S-1");
+    CU_ASSERT_STRING_EQUAL(topo_node_name(graph, 0), "ann mlx5_0");
+    CU_ASSERT_STRING_EQUAL(topo_node_name(graph, 1), "ann mlx5_1");
+    CU_ASSERT_STRING_EQUAL(topo_node_name(graph, 2), "H-1 HCA-1");
+    CU_ASSERT_STRING_EQUAL(topo_node_name(graph, 3), "bob");
+    topo_free(graph);
+}
+
+/* What a device says of itself is a stranger's text: only what shows is taken, and not too much. */
+static void topo_read__cleans_descriptions(void)
+{
+    static const char *const titles[][2] = {
+        {"<b>x</b>", "<b>x</b>"}, /* for the page to escape */
+        {"red \033[31m", "red ?[31m"},
+        {"bell\a tab\t del\177", "bell? tab? del?"},
+        {"c1 \302\233 end", "c1 ? end"},
+        {"turned \342\200\256 end", "turned ? end"},
+        {"latin \351\350", "latin ??"},
+        {"cut \342\202", "cut ??"},
+        {"long \300\257 \355\240\200", "long ?? ???"},
+        {"good \303\251 \342\202\254", "good \303\251 \342\202\254"},
+        {"0123456789012345678901234567890123456789012345678901234567890\342\202\254",
+         "0123456789012345678901234567890123456789012345678901234567890"},
+    };
+    char text[512], error[1280];
+    struct topo_graph *graph;
+
+    for (size_t i = 0; i < sizeof titles / sizeof titles[0]; i++) {
+        snprintf(text, sizeof text,
+                 "Switch 4 \"s\"\n[1] \"a\"[1]\n[2] \"b\"[1]\nCa 1 \"a\" # \"%s\"\nCa 1 \"b\"\n",
+                 titles[i][0]);
+        graph = graph_from(text);
+        CU_ASSERT_STRING_EQUAL(topo_node_name(graph, 0), titles[i][1]);
+        topo_free(graph);
+    }
+    CU_ASSERT_EQUAL(read_text(&graph, "Switch 4 \"s\351\"\n", error, sizeof error), -EINVAL);
+    CU_ASSERT_STRING_EQUAL(
+        error, "net, line 1: the name in quotes is not UTF-8, or has control characters");
+    CU_ASSERT_EQUAL(read_text(&graph, "Switch 4 \"s\177\"\n", error, sizeof error), -EINVAL);
+}
+
+/* Rates are of data, without their coding; a cable has the lower one of its two ends. */
+static void topo_read__takes_rates_over(void)
+{
+    static const struct {
+        const char *name;
+        uint32_t ps;
+    } rates[] = {{"4xSDR", 1000},  {"1xSDR", 4000}, {"4xDDR", 500}, {"4xQDR", 250}, {"12xQDR", 83},
+                 {"4xFDR10", 200}, {"4xFDR", 147},  {"1xFDR", 587}, {"4xEDR", 80},  {"4xHDR", 40},
+                 {"2xHDR", 80},    {"4xNDR", 20},   {"8xNDR", 10},  {"4xXDR", 10}};
+    struct topo_graph *graph;
+    struct topo_rates all;
+    char text[16];
+
+    for (size_t i = 0; i < sizeof rates / sizeof rates[0]; i++) {
+        uint8_t rate = topo_rate_scan(rates[i].name, strlen(rates[i].name));
+
+        CU_ASSERT_NOT_EQUAL(rate, 0);
+        CU_ASSERT_STRING_EQUAL(topo_rate_name(rate, text), rates[i].name);
+        CU_ASSERT_EQUAL(topo_rate_ps(rate), rates[i].ps);
+    }
+    CU_ASSERT_EQUAL(topo_rate_scan("4xFDRx", 6), 0);
+    CU_ASSERT_EQUAL(topo_rate_scan("3xFDR", 5), 0);
+    CU_ASSERT_EQUAL(topo_rate_ps(0), 0);
+
+    graph = graph_from(quirks);
+    topo_rates(graph, &all);
+    CU_ASSERT_EQUAL(all.cables[topo_rate_scan("4xQDR", 5)], 5);
+    CU_ASSERT_EQUAL(all.fastest, topo_rate_scan("4xQDR", 5));
+    CU_ASSERT_EQUAL(all.cables[0], 0);
+    topo_free(graph);
+
+    graph = graph_from("Switch 4 \"s\"\n[1] \"a\"[1] # \"4xNDR\" lid 1 4xHDR\n[2] \"b\"[1]\n"
+                       "[3] \"c\"[1] # 4xEDR\n"
+                       "Ca 1 \"a\"\n[1] \"s\"[1] # lid 1 lmc 0 \"s\" lid 2 2xHDR\n"
+                       "Ca 1 \"b\"\nCa 1 \"c\"\n[1] \"s\"[3] # \"s\" 4xHDR\n");
+    topo_rates(graph, &all);
+    CU_ASSERT_STRING_EQUAL(topo_rate_name(graph->sw[0].end[0].rate, text), "2xHDR");
+    CU_ASSERT_STRING_EQUAL(topo_rate_name(graph->sw[0].end[2].rate, text), "4xEDR");
+    CU_ASSERT_EQUAL(graph->sw[0].end[1].rate, 0);
+    CU_ASSERT_EQUAL(all.cables[0], 1);
+    CU_ASSERT_EQUAL(topo_rate_ps(all.fastest), 80);
+    topo_free(graph);
 }
 
 /* As a person would write it: each cable once, no GUIDs, names of their own. */
@@ -462,6 +588,9 @@ int main(void)
     static const struct test_case cases[] = {
         CASE(topo_write__is_read_as_the_same_graph),
         CASE(topo_read__takes_what_ibnetdiscover_prints),
+        CASE(topo_read__takes_names_over),
+        CASE(topo_read__cleans_descriptions),
+        CASE(topo_read__takes_rates_over),
         CASE(topo_read__takes_what_people_write),
         CASE(topo_read__says_which_line_is_wrong),
         CASE(topo_read__refuses_more_cables_than_a_switch_has),

@@ -468,8 +468,8 @@ static void topo_check__names_the_ring_of_a_deadlock(void)
         shown++;
     CU_ASSERT_EQUAL(shown, 5); /* four channels, and the first again */
     CU_ASSERT_EQUAL(strncmp(ring, error + strlen(error) - 6, 6), 0);
-    free((void *)graph->names);
-    graph->names = NULL;
+    free((void *)graph->label);
+    graph->label = NULL;
     CU_ASSERT_EQUAL(topo_check(graph, NULL, error, sizeof error), -EDEADLK);
     CU_ASSERT_PTR_NOT_NULL(strstr(error, "(switch:port): "));
     CU_ASSERT_PTR_NOT_NULL(strstr(error, " -> 2:1"));

@@ -287,7 +287,7 @@ static int show_channel(const struct topo_graph *graph, uint32_t channel, char *
     const struct topo_end *from = &graph->sw[channel / graph->ports].end[channel % graph->ports];
     char name[80];
 
-    if (!graph->names)
+    if (!graph->label)
         return snprintf(text, bytes, "%u:%u", from->id, from->port);
     return snprintf(text, bytes, "%s:%u", topo_name_switch(graph, from->id, name),
                     topo_port_number(graph, from->id, from->port));

@@ -20,41 +20,47 @@ static void name_far(const struct fabric_place *place, char *to, size_t bytes)
     const struct topo_end *end =
         place->port < graph->ports ? &graph->sw[place->number].end[place->port] : NULL;
 
+    char shown[TOPO_SHOWN_BYTES];
+
     to[0] = '\0';
     if (end && end->kind == TOPO_END_SWITCH)
-        snprintf(to, bytes, " (cable to switch %u port %u)", end->id, end->port);
+        snprintf(to, bytes, " (cable to %s port %u)", topo_show_switch(graph, end->id, shown),
+                 end->port);
     else if (end && end->kind == TOPO_END_NODE)
-        snprintf(to, bytes, " (cable to node %u)", end->id);
+        snprintf(to, bytes, " (cable to %s)", topo_show_node(graph, end->id, shown));
 }
 
 static void name_place(const struct fabric_place *place, char *to, size_t bytes)
 {
+    const struct topo_graph *graph = place->fabric->config.graph;
     const struct topo_link *link;
-    char far[64] = "";
+    char far[32 + TOPO_SHOWN_BYTES] = "", shown[TOPO_SHOWN_BYTES], other[TOPO_SHOWN_BYTES];
 
     switch (place->at) {
     case FABRIC_AT_FABRIC:
         snprintf(to, bytes, "fabric");
         return;
     case FABRIC_AT_UNIT:
-        snprintf(to, bytes, "combine unit of switch %u", place->number);
+        snprintf(to, bytes, "combine unit of %s", topo_show_switch(graph, place->number, shown));
         return;
     case FABRIC_AT_SWITCH:
         if (place->port == EMU_NO_PORT) {
-            snprintf(to, bytes, "switch %u", place->number);
+            snprintf(to, bytes, "%s", topo_show_switch(graph, place->number, shown));
             return;
         }
         name_far(place, far, sizeof far);
-        snprintf(to, bytes, "switch %u port %u%s", place->number, place->port, far);
+        snprintf(to, bytes, "%s port %u%s", topo_show_switch(graph, place->number, shown),
+                 place->port, far);
         return;
     case FABRIC_AT_NODE:
         if (place->port == EMU_NO_PORT) {
-            snprintf(to, bytes, "node %u", place->number);
+            snprintf(to, bytes, "%s", topo_show_node(graph, place->number, shown));
             return;
         }
-        link = &place->fabric->config.graph->node[place->number].link[place->port];
-        snprintf(to, bytes, "node %u link %u (cable to switch %u port %u)", place->number,
-                 place->port, link->sw, link->port);
+        link = &graph->node[place->number].link[place->port];
+        snprintf(to, bytes, "%s link %u (cable to %s port %u)",
+                 topo_show_node(graph, place->number, shown), place->port,
+                 topo_show_switch(graph, link->sw, other), link->port);
         return;
     }
 }
@@ -62,7 +68,7 @@ static void name_place(const struct fabric_place *place, char *to, size_t bytes)
 void fabric_found(struct fabric_audit *audit, const struct fabric_place *place, const char *format,
                   ...)
 {
-    char where[96], group[32] = "", what[FABRIC_FINDING_BYTES];
+    char where[64 + 2 * TOPO_SHOWN_BYTES], group[32] = "", what[FABRIC_FINDING_BYTES];
     va_list args;
 
     if (audit->found++ >= FABRIC_FINDINGS)

@@ -14,7 +14,7 @@
 #include "apps/fabric/fabric.h"
 
 #define FABRIC_FINDINGS      64u /* lines that are kept; more are counted */
-#define FABRIC_FINDING_BYTES 200u
+#define FABRIC_FINDING_BYTES 416u
 
 struct fabric_audit {
     uint32_t found;                                   /* things that are wrong */

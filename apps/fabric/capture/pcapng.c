@@ -15,7 +15,14 @@
 #define BLOCK_MOST (PCAPNG_DATA_MOST + 256u)
 
 enum { SECTION = 0x0a0d0d0a, INTERFACE = 1, STATISTICS = 5, PACKET = 6 };
-enum { OPT_END = 0, OPT_USERAPPL = 4, OPT_IF_NAME = 2, OPT_IF_TSRESOL = 9, OPT_EPB_DROPCOUNT = 4 };
+enum {
+    OPT_END = 0,
+    OPT_USERAPPL = 4,
+    OPT_IF_NAME = 2,
+    OPT_IF_DESCRIPTION = 3,
+    OPT_IF_TSRESOL = 9,
+    OPT_EPB_DROPCOUNT = 4
+};
 enum {
     OPT_ISB_START = 2,
     OPT_ISB_END = 3,
@@ -159,7 +166,8 @@ void pcapng_open(struct pcapng *file, int fd, int hurry_fd, const char *by)
     block_end(file, at);
 }
 
-void pcapng_interface(struct pcapng *file, const char *name, uint32_t snap_bytes, uint8_t unit)
+void pcapng_interface(struct pcapng *file, const char *name, const char *about, uint32_t snap_bytes,
+                      uint8_t unit)
 {
     size_t at = block_begin(file, INTERFACE);
 
@@ -167,6 +175,8 @@ void pcapng_interface(struct pcapng *file, const char *name, uint32_t snap_bytes
     put_u16(file, 0);
     put_u32(file, snap_bytes);
     put_option(file, OPT_IF_NAME, name, strlen(name));
+    if (*about)
+        put_option(file, OPT_IF_DESCRIPTION, about, strlen(about));
     put_option(file, OPT_IF_TSRESOL, &unit, sizeof unit);
     put_option(file, OPT_END, NULL, 0);
     block_end(file, at);

@@ -19,11 +19,11 @@
 #define PCAPNG_PICOS     12u   /* or in 10^-12 s */
 #define PCAPNG_DATA_MOST 2048u /* of a packet, bytes that are kept */
 
-/* Bytes of each block at most; @text: of its name, @data: of the packet that are kept. */
-#define PCAPNG_SECTION_BYTES(text)   (40u + (text))
-#define PCAPNG_INTERFACE_BYTES(text) (40u + (text))
-#define PCAPNG_PACKET_BYTES(data)    (52u + (data))
-#define PCAPNG_STATISTICS_BYTES      88u
+/* Bytes of each block at most. @text, @name, @about: of a text; @data: kept of the packet. */
+#define PCAPNG_SECTION_BYTES(text)          (40u + (text))
+#define PCAPNG_INTERFACE_BYTES(name, about) (40u + (name) + ((about) ? 4u + (about) : 0u))
+#define PCAPNG_PACKET_BYTES(data)           (52u + (data))
+#define PCAPNG_STATISTICS_BYTES             88u
 
 /* One thread's. */
 struct pcapng {
@@ -40,8 +40,12 @@ struct pcapng {
 /** pcapng_open - the section header. @by: which program writes it. */
 void pcapng_open(struct pcapng *file, int fd, int hurry_fd, const char *by);
 
-/** pcapng_interface - one more interface; they are numbered from 0. @unit: PCAPNG_NANOS, … */
-void pcapng_interface(struct pcapng *file, const char *name, uint32_t snap_bytes, uint8_t unit);
+/**
+ * pcapng_interface - one more interface; they are numbered from 0. @about: its description, "":
+ * none. @unit: PCAPNG_NANOS, …
+ */
+void pcapng_interface(struct pcapng *file, const char *name, const char *about, uint32_t snap_bytes,
+                      uint8_t unit);
 
 struct pcapng_packet {
     uint32_t iface;

@@ -95,6 +95,22 @@ void fabric_cable_way_name(const struct fabric *fabric, uint32_t i, bool out, ch
     snprintf(text, EMU_TAP_NAME_BYTES, "%s>%s", out ? near : far, out ? far : near);
 }
 
+static_assert(EMU_TAP_ABOUT_BYTES >= 2 * TOPO_NAME_MAX + sizeof ">", "two names");
+
+/* The names of a way's ends in the network's file: "node01>leaf1"; empty: there is no file. */
+static void way_about(const struct fabric *fabric, uint32_t i, bool out,
+                      char text[static EMU_TAP_ABOUT_BYTES])
+{
+    const struct topo_graph *graph = fabric->config.graph;
+    const struct fabric_cable *cable = fabric_cable(fabric, i);
+    const char *near = topo_switch_name(graph, cable->at.sw);
+    const char *far = cable->kind == TOPO_END_NODE ? topo_node_name(graph, cable->node)
+                                                   : topo_switch_name(graph, cable->far.sw);
+
+    if (near && far)
+        snprintf(text, EMU_TAP_ABOUT_BYTES, "%s>%s", out ? near : far, out ? far : near);
+}
+
 /* --- taps of ends ------------------------------------------------------------------- */
 
 static bool way_is_chosen(const struct fabric *fabric, const uint8_t *ways, uint32_t i, bool out,
@@ -214,6 +230,7 @@ static int taps_fill(const struct fabric *fabric, struct fabric_taps *all, const
         if (!way_is_chosen(fabric, ways, i / 2, out, &ends))
             continue;
         fabric_cable_way_name(fabric, i / 2, out, emu_tap_iface(all->area, iface)->name);
+        way_about(fabric, i / 2, out, emu_tap_iface(all->area, iface)->about);
         if (!tap_way(all, &ends, iface++, packets))
             return -ENOMEM;
     }

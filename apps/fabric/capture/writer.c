@@ -71,11 +71,20 @@ static uint64_t statistics_bytes(const struct capture_writer *writer)
     return (uint64_t)writer->area->ifaces * PCAPNG_STATISTICS_BYTES;
 }
 
+/* Either all interfaces have a description, or none has. */
+static uint64_t interfaces_bytes(const struct capture_writer *writer)
+{
+    uint32_t count = writer->area->ifaces;
+    bool about = count && *emu_tap_iface(writer->area, 0)->about;
+
+    return (uint64_t)count *
+           PCAPNG_INTERFACE_BYTES(EMU_TAP_NAME_BYTES, about ? EMU_TAP_ABOUT_BYTES : 0u);
+}
+
 /* Of a file with one record of the largest size. */
 static uint64_t least_bytes(const struct capture_writer *writer)
 {
-    return PCAPNG_SECTION_BYTES(sizeof WRITTEN_BY) +
-           (uint64_t)writer->area->ifaces * PCAPNG_INTERFACE_BYTES(EMU_TAP_NAME_BYTES) +
+    return PCAPNG_SECTION_BYTES(sizeof WRITTEN_BY) + interfaces_bytes(writer) +
            PCAPNG_PACKET_BYTES(EMU_TAP_BYTES) + statistics_bytes(writer);
 }
 
@@ -94,8 +103,11 @@ static void section_begin(struct capture_writer *writer, int hurry_fd)
     uint8_t unit = writer->area->clock == EMU_CLOCK_VIRTUAL ? PCAPNG_PICOS : PCAPNG_NANOS;
 
     pcapng_open(&writer->file, capture_files_fd(writer->files), hurry_fd, WRITTEN_BY);
-    for (uint32_t i = 0; i < writer->area->ifaces; i++)
-        pcapng_interface(&writer->file, emu_tap_iface(writer->area, i)->name, EMU_TAP_BYTES, unit);
+    for (uint32_t i = 0; i < writer->area->ifaces; i++) {
+        const struct emu_tap_iface *iface = emu_tap_iface(writer->area, i);
+
+        pcapng_interface(&writer->file, iface->name, iface->about, EMU_TAP_BYTES, unit);
+    }
     pcapng_flush(&writer->file);
 }
 

@@ -67,8 +67,8 @@ static void put_name(const struct topo_graph *graph, const struct telemetry_grou
     char name[96];
 
     telemetry_comma(text);
-    if (group->number != TELEMETRY_MANY && graph->name_text) {
-        telemetry_string(text, graph->name_text + graph->names[before + group->number]);
+    if (group->number != TELEMETRY_MANY && graph->label) {
+        telemetry_string(text, topo_label_name(graph, before + group->number));
         return;
     }
     if (group->number != TELEMETRY_MANY)

@@ -1,0 +1,182 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""machine_test.py - a network as ibnetdiscover prints it: its names and rates are the fabric's.
+
+    tests/cli/machine_test.py --fabemu build/fabemu [unittest options]
+"""
+import json
+import os
+import re
+import struct
+
+from cli_kit import FabemuCase, main
+
+# Two leaves and a spine; of four hosts the last has a slower cable, and a hostile description.
+HOSTS = [("a1", "node01 HCA-1", 0, "4xHDR"), ("a2", "node02 mlx5_0", 0, "4xHDR"),
+         ("a3", "node03 HCA-1", 1, "4xHDR"), ("a4", "<img src=x>\x1b[31m", 1, "2xEDR")]
+LEAVES = [("2c1", "MF0;leaf1:MSB7700/U1"), ("2c2", "MF0;leaf2:MSB7700/U1")]
+
+
+def identity(letter, guid):
+    return f'"{letter}-{int(guid, 16):016x}"'
+
+
+def machine():
+    lines = ["#", "# Topology file: generated on Fri Nov 20 09:00:00 2026", "#"]
+    for number, (guid, title) in enumerate(LEAVES):
+        lines += ["", "vendid=0x2c9", f"switchguid=0x{guid}({guid})",
+                  f'Switch\t8 {identity("S", guid)}\t\t# "{title}" enhanced port 0 lid 1 lmc 0']
+        for i, (host, what, leaf, rate) in enumerate(HOSTS):
+            if leaf == number:
+                lines.append(f'[{i % 2 + 1}]\t{identity("H", host)}[1]({host}f) \t\t# "{what}" '
+                             f'lid {i + 4} {rate}')
+        lines.append(f'[8]\t{identity("S", "2cf")}[{number + 1}]\t\t# "spine" lid 9 4xHDR')
+    lines += ["", "switchguid=0x2cf(2cf)", f'Switch\t8 {identity("S", "2cf")}\t\t# "spine"']
+    for i, (host, what, leaf, rate) in enumerate(HOSTS):
+        lines += ["", f"caguid=0x{host}", f'Ca\t1 {identity("H", host)}\t\t# "{what}"',
+                  f'[1]({host}f) \t{identity("S", LEAVES[leaf][0])}[{i % 2 + 1}]'
+                  f'\t\t# lid 4 lmc 0 "leaf" lid 1 {rate}']
+    return "\n".join(lines) + "\n"
+
+
+class MachineTest(FabemuCase):
+    def setUp(self):
+        super().setUp()
+        self.topo = os.path.join(self.dir, "machine.topo")
+        with open(self.topo, "w") as f:
+            f.write(machine())
+
+    def pair(self, src, dst, *args):
+        """The latency of a message of one segment, on an empty network."""
+        path = os.path.join(self.dir, "pair")
+        with open(path, "w") as f:
+            f.write(f"{src} {dst}\n")
+        done = self.fabemu("traffic", "--topo", self.topo, "--pattern", "file:" + path, "--load",
+                           "0.0005", "--warmup", "1", "--measure", "2000000", "--json", *args)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        latency = json.loads(done.stdout)["latency_ns"]
+        self.assertEqual(latency["min"], latency["max"])
+        return latency["min"], done.stderr
+
+    def test_topo__shows_names_and_rates(self):
+        done = self.fabemu("topo", self.topo, "--json", "--check")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        got = json.loads(done.stdout)
+        self.assertEqual([one["name"] for one in got["node_names"]],
+                         ["node01", "node02", "node03", "<img src=x>?[31m"])
+        self.assertEqual([one["name"] for one in got["switch_names"]], ["leaf1", "leaf2", "spine"])
+        self.assertEqual(got["switch_names"][0]["guid"], "0x00000000000002c1")
+        self.assertEqual(got["rates"], {"4xHDR": 5, "2xEDR": 1})
+        self.assertIn("5 of 4xHDR, 1 of 2xEDR; each runs at its rate, the fastest at 25.00 GB/s",
+                      self.fabemu("topo", self.topo).stdout)
+        self.assertIn("all run at 1.25 GB/s, as the profile says",
+                      self.fabemu("topo", self.topo, "--profile", "oq2004").stdout)
+
+    def test_topo__writes_names_and_rates(self):
+        two = os.path.join(self.dir, "two.topo")
+        self.assertEqual(self.fabemu("topo", self.topo, "--write", two).returncode, 0)
+        one, again = (json.loads(self.fabemu("topo", name, "--json").stdout)
+                      for name in (self.topo, two))
+        for field in ("rates", "node_names", "switch_names"):
+            self.assertEqual(one[field], again[field])
+
+    def test_latency__is_that_of_the_cables(self):
+        """1300 ns in each adapter, 90 a switch, 20 a cable, 256 bytes of 40 ps each."""
+        base = 2600 + 90 + 2 * 20
+        latency, said = self.pair(0, 1)
+        self.assertEqual(latency, base + 10.24)
+        self.assertIn("cables: 5 of 4xHDR, 1 of 2xEDR; each runs at its rate", said)
+        # A slower cable has 160 ps a byte, from the node and to it.
+        self.assertEqual(self.pair(2, 3)[0], base + 40.96)
+        self.assertEqual(self.pair(3, 2)[0], base + 40.96)
+        self.assertEqual(self.pair(3, 0)[0], base + 2 * 110 + 40.96)
+
+    def test_latency__is_the_profiles_if_that_is_given(self):
+        for option in ("--profile", "oq2004"), ("--set", "link_ps_per_byte=800"):
+            latency, said = self.pair(2, 3, *option)
+            self.assertEqual(latency, 2934.8)
+            self.assertIn("all run at 1.25 GB/s, as the profile says", said)
+
+    def test_a_slow_link_is_slow_in_addition(self):
+        faults = os.path.join(self.dir, "slow")
+        with open(faults, "w") as f:
+            f.write("at=0 slow-link link=1:7 factor=2\n")  # leaf2 to the spine
+        self.assertEqual(self.pair(3, 0, "--faults", faults)[0],
+                         2600 + 3 * 90 + 4 * 20 + 40.96 + 10.24)
+
+    def test_throughput__is_not_bound_by_credits(self):
+        path = os.path.join(self.dir, "pair")
+        with open(path, "w") as f:
+            f.write("0 1\n")
+        done = self.fabemu("traffic", "--topo", self.topo, "--pattern", "file:" + path, "--load",
+                           "0.9", "--warmup", "20000", "--measure", "100000", "--json")
+        self.assertAlmostEqual(json.loads(done.stdout)["accepted"], 0.9, delta=0.03)
+
+    def test_digest__is_the_same_for_any_number_of_threads(self):
+        digests = {json.loads(self.fabemu("traffic", "--topo", self.topo, "--load", "0.4",
+                                          "--warmup", "5000", "--measure", "50000", "--json",
+                                          "--threads", threads).stdout)["digest"]
+                   for threads in ("1", "2", "3")}
+        self.assertEqual(len(digests), 1)
+
+    def test_run__names_nodes_in_its_report(self):
+        report = os.path.join(self.dir, "report.json")
+        done = self.fabemu("run", "--topo", self.topo, "--clock", "real", "--report", report, "--",
+                           "true")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("cables: 5 of 4xHDR, 1 of 2xEDR", done.stderr)
+        with open(report) as f:
+            got = json.load(f)
+        self.assertEqual(got["up"], "distance")
+
+    def test_status__names_nodes(self):
+        path = self.up("u", "--topo", self.topo)
+        client = self.client(path)
+        self.assertTrue(client.attach(1)["ok"])
+        self.assertIn("node 1 (node02): pid ", self.fabemu("status", "u").stdout)
+
+    def test_fault__takes_names(self):
+        self.up("u", "--topo", self.topo, "--profile", "qsnet3")
+        done = self.fabemu("fault", "--name", "u", "for=60s", "link-down", "switch=leaf1")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("switch=leaf1", self.fabemu("fault", "--name", "u").stdout)
+        self.one_line(self.fabemu("fault", "--name", "u", "node-freeze", "node=nobody"), 1,
+                      "node=nobody", "no node of that name")
+
+    def test_capture__describes_interfaces(self):
+        capture = os.path.join(self.dir, "c.pcapng")
+        done = self.fabemu("run", "--topo", self.topo, "--capture", capture, "--", "true")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with open(capture, "rb") as f:
+            data = f.read()
+        about = []
+        while data:  # blocks: kind, length, body, length; of an interface options from 8 on
+            kind, length = struct.unpack_from("<II", data)
+            at = 16
+            while kind == 1:
+                code, size = struct.unpack_from("<HH", data, at)
+                if not code:
+                    break
+                if code == 3:
+                    about.append(data[at + 4:at + 4 + size].decode())
+                at += 4 + (size + 3) // 4 * 4
+            data = data[length:]
+        self.assertIn("leaf1>spine", about)
+        self.assertIn("node01>leaf1", about)
+
+    def test_ring__says_that_its_routes_lead_through_few_switches(self):
+        ring = os.path.join(self.dir, "ring.topo")
+        with open(ring, "w") as f:
+            for i in range(6):
+                f.write(f'Switch 4 "s{i}"\n[1] "h{i}"[1]\n[2] "s{(i + 1) % 6}"[3]\n')
+            for i in range(6):
+                f.write(f'Ca 1 "h{i}"\n')
+        for command in ("traffic", "--topo", ring, "--load", "0.1", "--measure", "20000"), \
+                ("run", "--topo", ring, "--", "true"):
+            said = self.fabemu(*command).stderr
+            self.assertTrue(re.search("routes: the cables form no tree, so routes may lead through "
+                                      "few switches; up is ", said), said)
+
+
+if __name__ == "__main__":
+    main()

@@ -21,7 +21,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "emu/bits.h"
+#include "emu/ports.h"
 #include "emu/combine.h"
 #include "emu/link/pool.h"
 
@@ -57,16 +57,16 @@ static inline void emu_clash_note(struct emu_clash *clash, const struct emu_hdr 
  *            when all other inputs have contributed, and at the top, when all have,
  * @everyone: to everyone. Pure.
  */
-static inline uint64_t emu_combiner_outs(uint8_t kind, uint64_t all, uint64_t have, uint64_t up,
-                                         uint64_t everyone)
+static inline emu_ports emu_combiner_outs(uint8_t kind, emu_ports all, emu_ports have, emu_ports up,
+                                          emu_ports everyone)
 {
-    uint64_t missing = all & ~have;
+    emu_ports missing = all & ~have;
 
     if (kind == EMU_REDUCE)
-        return emu_bits_several(missing) ? 0 : missing;
-    if (!up)
-        return missing ? 0 : everyone;
-    return missing == up ? missing : 0;
+        return emu_ports_several(missing) ? EMU_NO_PORTS : missing;
+    if (!emu_ports_any(up))
+        return emu_ports_any(missing) ? EMU_NO_PORTS : everyone;
+    return emu_ports_equal(missing, up) ? missing : EMU_NO_PORTS;
 }
 
 /**
@@ -121,22 +121,22 @@ static inline __attribute__((always_inline)) void emu_combiner_fold(struct emu_p
 struct emu_kept {
     /* emu_kept_slots() of them; only those of inputs that have contributed mean something */
     uint32_t *buf;
-    uint64_t all; /* inputs there are */
+    emu_ports all; /* inputs there are */
 };
 
 /**
  * emu_kept_slots - buffers to be kept for each operation of a combiner with the inputs @all. Pure.
  */
-static inline uint32_t emu_kept_slots(uint64_t all)
+static inline uint32_t emu_kept_slots(emu_ports all)
 {
-    return (uint32_t)__builtin_popcountll(all);
+    return emu_ports_count(all);
 }
 
 /** emu_kept_at - the slot of input @at, which is one of them. */
 static inline uint32_t *emu_kept_at(struct emu_kept kept, uint32_t at)
 {
-    assert(kept.all >> at & 1);
-    return &kept.buf[emu_kept_slots(kept.all & emu_bits_below(at))];
+    assert(emu_ports_has(kept.all, at));
+    return &kept.buf[emu_kept_slots(kept.all & emu_ports_below(at))];
 }
 
 /**
@@ -146,12 +146,12 @@ static inline uint32_t *emu_kept_at(struct emu_kept kept, uint32_t at)
 static inline __attribute__((always_inline)) uint32_t emu_kept_fold(struct emu_pool_cache *cache,
                                                                     const struct emu_hdr *hdr,
                                                                     struct emu_kept kept,
-                                                                    uint64_t have,
+                                                                    emu_ports have,
                                                                     emu_payload_fn *payload)
 {
-    uint32_t acc = emu_combiner_own(cache, *emu_kept_at(kept, emu_bits_first(have)), hdr->len);
+    uint32_t acc = emu_combiner_own(cache, *emu_kept_at(kept, emu_ports_first(have)), hdr->len);
 
-    emu_each_bit (at, have & (have - 1))
+    emu_each_port (at, have & ~emu_port(emu_ports_first(have)))
         emu_combiner_fold(cache, hdr, acc, *emu_kept_at(kept, at), payload);
     return acc;
 }

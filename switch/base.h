@@ -98,18 +98,20 @@ struct switch_dev {
     _Atomic(struct emu_table *) groups;       /* published by the manager (RCU) */
     const struct emu_profile *profile;
     /* ports to look at again: more has come than a pass takes, or is still on the wire */
-    uint64_t arriving;
+    emu_ports arriving;
     uint64_t random;      /* xorshift state, for EMU_CHOICE_RANDOM */
     uint32_t last_served; /* for EMU_CHOICE_NEXT_FREE */
     uint32_t ports;       /* external */
-    uint64_t ups;         /* ports to switches of higher levels */
+    emu_ports ups;        /* ports to switches of higher levels */
     /* Seldom touched. */
     struct switch_cables *cables;   /* cables.h; NULL: nothing stands at any cable */
     const struct topo_route *whole; /* of the network with all its links */
-    uint64_t stuck;                 /* ports that send nothing: a fault */
+    emu_ports stuck;                /* ports that send nothing: a fault */
     struct switch_counts counts;
 };
-static_assert(offsetof(struct switch_dev, cables) - offsetof(struct switch_dev, kind) == EMU_LINE,
+static_assert(EMU_PORT_WORDS > 1 ||
+                  offsetof(struct switch_dev, cables) - offsetof(struct switch_dev, kind) ==
+                      EMU_LINE,
               "what a segment's way touches is in one line");
 
 /* The kinds, for the list in switch.c. */
@@ -123,16 +125,44 @@ extern const struct switch_kind switch_channel_kind; /* channel/channel.c */
 struct switch_dev *switch_of(struct emu_dev *dev, const struct switch_kind *kind);
 
 /* choose.c: one of @from, as the profile chooses among the lightly loaded; at random; the first. */
-uint32_t switch_pick_else(struct switch_dev *sw, uint64_t from);
-uint32_t switch_pick_random(struct switch_dev *sw, uint64_t from);
+uint32_t switch_pick_else(struct switch_dev *sw, emu_ports from);
+uint32_t switch_pick_random(struct switch_dev *sw, emu_ports from);
 
 /* One of @from, as the profile chooses among the lightly loaded. Inline for the usual choice. */
-static inline uint32_t switch_pick(struct switch_dev *sw, uint64_t from)
+static inline uint32_t switch_pick(struct switch_dev *sw, emu_ports from)
 {
     if (__builtin_expect(sw->profile->choice != EMU_CHOICE_NEXT_FREE, 0))
         return switch_pick_else(sw, from);
-    sw->last_served = emu_bits_next(from, sw->last_served);
+    sw->last_served = emu_ports_next(from, sw->last_served);
     return sw->last_served;
+}
+
+/*
+ * The ports that an event's @signals are for. Where ports share a bit (emu_port_signal()) some of
+ * these have had none: to look at them does no harm, if anything is plugged in there.
+ */
+static inline emu_ports switch_signalled(const struct switch_dev *sw, uint64_t signals)
+{
+    emu_ports told = emu_ports_signalled(signals);
+
+    if (EMU_PORT_WORDS == 1)
+        return told;
+    told &= emu_ports_below(sw->ports);
+    emu_each_port (p, told)
+        if (sw->kind->rx((struct switch_dev *)sw, p)->kind == EMU_LINK_NONE)
+            told &= ~emu_port(p);
+    return told;
+}
+
+/* The ports that have an event: to be taken in the next step; taken now. Thread: its worker's. */
+static inline emu_ports switch_told(const struct switch_dev *sw, enum emu_event event)
+{
+    return switch_signalled(sw, emu_dev_told(&sw->dev, event));
+}
+
+static inline emu_ports switch_take(struct switch_dev *sw, enum emu_event event)
+{
+    return switch_signalled(sw, emu_dev_take(&sw->dev, event));
 }
 
 /* Where destinations are, as of this pass. Thread: the switch's own step. */
@@ -151,7 +181,7 @@ static inline void switch_trap(struct switch_dev *sw, uint32_t dst)
 /* More has come to @port than a pass takes. Thread: the switch's own step. */
 static inline void switch_more(struct switch_dev *sw, uint32_t port)
 {
-    sw->arriving |= emu_bit(port);
+    sw->arriving |= emu_port(port);
     emu_dev_again(&sw->dev);
 }
 
@@ -169,13 +199,13 @@ static inline struct switch_group *switch_group_of(const struct switch_dev *sw, 
  * is a multicast. Returns all outputs that the segment goes to from @row; 0: drop it.
  * @unit: the output of the unit that combines what comes by @row, as a set; 0: there is none.
  */
-static inline uint64_t switch_group_outs(const struct switch_group *group, uint32_t row,
-                                         const struct emu_hdr *hdr, uint64_t unit)
+static inline emu_ports switch_group_outs(const struct switch_group *group, uint32_t row,
+                                          const struct emu_hdr *hdr, emu_ports unit)
 {
-    uint64_t from = emu_bit(row);
+    emu_ports from = emu_port(row);
 
-    if (!group || !(group->ports & from))
-        return 0;
+    if (!group || !emu_ports_has(group->ports, row))
+        return EMU_NO_PORTS;
     if (hdr->kind == EMU_MULTICAST || (hdr->kind != EMU_REDUCE && (int)row == group->up))
         return group->ports & ~from;
     return unit;

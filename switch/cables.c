@@ -27,12 +27,12 @@ static uint32_t cables_step(struct emu_dev *dev, uint64_t until_ps)
     uint64_t come_ps = EMU_NEVER, go_ps = EMU_NEVER;
     uint32_t moved;
 
-    emu_each_bit (p, cables->in)
+    emu_each_port (p, cables->in)
         come_ps = earlier(come_ps, emu_intake_take(cables->intake[p], until_ps));
     moved = cables->step(dev, until_ps);
-    emu_each_bit (p, cables->in)
+    emu_each_port (p, cables->in)
         emu_intake_give(cables->intake[p]);
-    emu_each_bit (p, cables->out)
+    emu_each_port (p, cables->out)
         go_ps = earlier(go_ps, emu_replay_run(cables->replay[p], until_ps));
     if (dev->timed)
         dev->next_ps = earlier(dev->next_ps, earlier(come_ps, go_ps));
@@ -69,17 +69,16 @@ static struct emu_intake *cables_intake(struct switch_dev *sw, uint32_t port)
 int switch_cables_faults(struct switch_dev *sw, uint32_t port, struct emu_faults *faults)
 {
     struct emu_intake *intake = cables_intake(sw, port);
-    uint64_t bit = emu_bit(port);
     int err = intake ? 0 : -ENOMEM;
 
-    if (!err && !(sw->cables->in & bit))
+    if (!err && !emu_ports_has(sw->cables->in, port))
         err = emu_intake_insert(intake, sw->kind->rx(sw, port), emu_profile_credits(sw->profile),
                                 sw->profile);
     if (err)
         return err;
-    sw->cables->in |= bit;
+    sw->cables->in |= emu_port(port);
     emu_intake_faults(intake, faults);
-    if (sw->cables->out & bit)
+    if (emu_ports_has(sw->cables->out, port))
         sw->cables->replay[port]->faults = faults;
     return 0;
 }
@@ -102,8 +101,8 @@ int switch_join_retry(struct switch_dev *from, uint32_t from_port, struct switch
                          emu_profile_credits(from->profile), from->profile);
     if (err)
         return err;
-    cables->out |= emu_bit(from_port);
-    to->cables->in |= emu_bit(to_port);
+    cables->out |= emu_port(from_port);
+    to->cables->in |= emu_port(to_port);
     return 0;
 }
 
@@ -112,7 +111,7 @@ struct emu_intake *switch_retry_end(struct switch_dev *sw, uint32_t port)
     struct emu_intake *intake = cables_intake(sw, port);
 
     if (intake)
-        sw->cables->in |= emu_bit(port);
+        sw->cables->in |= emu_port(port);
     return intake;
 }
 
@@ -146,7 +145,7 @@ struct switch_cable_ends switch_cable_ends(struct switch_dev *sw, uint32_t port)
 
 void switch_cables_link(struct switch_dev *sw, uint32_t port, bool up, uint64_t at_ps)
 {
-    if (sw->cables && sw->cables->out >> port & 1)
+    if (sw->cables && emu_ports_has(sw->cables->out, port))
         emu_replay_link(sw->cables->replay[port], up, at_ps);
 }
 
@@ -159,7 +158,7 @@ uint32_t switch_carry(struct switch_dev *from, uint32_t from_port, struct switch
                                                 .far = to->cables->intake[to_port],
                                                 .near = from->cables->intake[from_port],
                                                 .back = switch_tx(to, to_port),
-                                                .spare = !out->waiting,
+                                                .spare = !emu_ports_any(out->waiting),
                                                 .credits = emu_profile_credits(to->profile),
                                                 .most = most,
                                                 .at_ps = at_ps,
@@ -176,7 +175,7 @@ uint32_t switch_carry_in(struct emu_replay *replay, struct switch_dev *to, uint3
     return emu_replay_carry(&(struct emu_carry){.replay = replay,
                                                 .far = to->cables->intake[port],
                                                 .back = switch_tx(to, port),
-                                                .spare = !out->waiting,
+                                                .spare = !emu_ports_any(out->waiting),
                                                 .credits = emu_profile_credits(to->profile),
                                                 .depth = depth,
                                                 .most = most,
@@ -189,12 +188,12 @@ void switch_cables_rebase(struct switch_dev *sw, uint64_t by_ps)
 {
     if (!sw->cables)
         return;
-    emu_each_bit (p, sw->cables->in) {
+    emu_each_port (p, sw->cables->in) {
         emu_intake_rebase(sw->cables->intake[p], by_ps);
         if (sw->cables->intake[p]->faults)
             emu_faults_rebase(sw->cables->intake[p]->faults, by_ps);
     }
-    emu_each_bit (p, sw->cables->out)
+    emu_each_port (p, sw->cables->out)
         emu_replay_rebase(sw->cables->replay[p], by_ps);
 }
 
@@ -204,9 +203,9 @@ uint32_t switch_cables_bufs(const struct switch_dev *sw)
 
     if (!sw->cables)
         return 0;
-    emu_each_bit (p, sw->cables->in)
+    emu_each_port (p, sw->cables->in)
         bufs += emu_intake_bufs(sw->cables->intake[p]);
-    emu_each_bit (p, sw->cables->out)
+    emu_each_port (p, sw->cables->out)
         bufs += emu_replay_bufs(sw->cables->replay[p]);
     return bufs;
 }
@@ -215,10 +214,11 @@ bool switch_cables_hold(const struct switch_dev *sw, uint32_t id)
 {
     if (!sw->cables)
         return false;
-    emu_each_bit (p, sw->cables->out)
+    emu_each_port (p, sw->cables->out)
         if (emu_replay_holds(sw->cables->replay[p], id))
             return true;
-    emu_each_bit (p, sw->cables->in & ~sw->cables->out) /* without retry: no replay buffer has it */
+    /* without retry no replay buffer has it */
+    emu_each_port (p, sw->cables->in & ~sw->cables->out)
         if (emu_link_holds(&sw->cables->intake[p]->wire, id))
             return true;
     return false;
@@ -227,7 +227,7 @@ bool switch_cables_hold(const struct switch_dev *sw, uint32_t id)
 void switch_overruns(struct switch_dev *sw, uint32_t port,
                      void (*tell)(void *ctx, const struct emu_hdr *hdr), void *ctx)
 {
-    if (sw->cables && sw->cables->in >> port & 1)
+    if (sw->cables && emu_ports_has(sw->cables->in, port))
         emu_intake_overruns(sw->cables->intake[port], tell, ctx);
 }
 
@@ -235,7 +235,7 @@ void switch_retries_add(const struct switch_dev *sw, struct switch_retries *sum)
 {
     if (!sw->cables)
         return;
-    emu_each_bit (p, sw->cables->in) {
+    emu_each_port (p, sw->cables->in) {
         const struct emu_intake *intake = sw->cables->intake[p];
 
         sum->lost += emu_count_read(&intake->counts.lost);
@@ -244,7 +244,7 @@ void switch_retries_add(const struct switch_dev *sw, struct switch_retries *sum)
         sum->gaps += emu_count_read(&intake->counts.gaps);
         sum->doubles += emu_count_read(&intake->counts.doubles);
     }
-    emu_each_bit (p, sw->cables->out) {
+    emu_each_port (p, sw->cables->out) {
         const struct emu_replay *replay = sw->cables->replay[p];
 
         sum->again += emu_count_read(&replay->counts.again);

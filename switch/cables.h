@@ -15,8 +15,8 @@
 
 struct switch_cables {
     emu_step_fn step; /* the machine's own */
-    uint64_t in;      /* ports with an intake */
-    uint64_t out;     /* ports with a replay buffer */
+    emu_ports in;     /* ports with an intake */
+    emu_ports out;    /* ports with a replay buffer */
     struct emu_intake *intake[TOPO_PORTS_MAX];
     struct emu_replay *replay[TOPO_PORTS_MAX];
 };

@@ -10,16 +10,15 @@
 #include "emu/random.h"
 #include "switch/crossbar.h"
 
-uint32_t switch_pick_random(struct switch_dev *sw, uint64_t from)
+uint32_t switch_pick_random(struct switch_dev *sw, emu_ports from)
 {
-    return emu_bits_nth(from, (uint32_t)(emu_xorshift(&sw->random) %
-                                         (unsigned)__builtin_popcountll(from)));
+    return emu_ports_nth(from, (uint32_t)(emu_xorshift(&sw->random) % emu_ports_count(from)));
 }
 
-uint32_t switch_pick_else(struct switch_dev *sw, uint64_t from)
+uint32_t switch_pick_else(struct switch_dev *sw, emu_ports from)
 {
     return sw->profile->choice == EMU_CHOICE_RANDOM ? switch_pick_random(sw, from)
-                                                    : emu_bits_first(from);
+                                                    : emu_ports_first(from);
 }
 
 /* Segments that wait for output @o. */
@@ -28,12 +27,12 @@ static uint32_t choose_queued(const void *of, uint32_t o)
     return ((const struct switch_out *)of)[o].queued;
 }
 
-uint64_t switch_least(const struct switch_crossbar *bar, uint64_t candidates)
+emu_ports switch_least(const struct switch_crossbar *bar, emu_ports candidates)
 {
     return emu_least(candidates, choose_queued, bar->out);
 }
 
-uint32_t switch_choose_least(struct switch_crossbar *bar, uint64_t candidates)
+uint32_t switch_choose_least(struct switch_crossbar *bar, emu_ports candidates)
 {
     return switch_pick(&bar->sw, switch_least(bar, candidates));
 }

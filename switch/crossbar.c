@@ -29,8 +29,8 @@ size_t switch_crossbar_bytes(uint32_t ports, uint32_t rows, uint32_t slots, uint
 bool switch_crossbar_init(struct switch_crossbar *bar, uint32_t rows, uint32_t slots,
                           uint32_t levels)
 {
-    bar->light = UINT64_MAX;
-    bar->sends = emu_bits_below(bar->sw.ports);
+    bar->light = emu_ports_below(EMU_PORTS_MAX);
+    bar->sends = emu_ports_below(bar->sw.ports);
     bar->light_slots = bar->sw.profile->light_slots;
     bar->rows = rows;
     bar->width = crossbar_width(rows, levels);
@@ -80,10 +80,10 @@ uint32_t switch_crossbar_queued(const struct switch_dev *sw, uint32_t port)
  */
 static void crossbar_onward(struct switch_crossbar *bar, uint32_t port, bool up)
 {
-    bool falls = (up || !emu_profile_retries(bar->sw.profile)) && bar->sw.ups >> port & 1;
+    bool falls = (up || !emu_profile_retries(bar->sw.profile)) && emu_ports_has(bar->sw.ups, port);
 
-    bar->falling &= ~emu_bit(port);
-    bar->falling |= (uint64_t)falls << port;
+    bar->falling &= ~emu_port(port);
+    bar->falling |= emu_port_if(port, falls);
 }
 
 uint32_t switch_crossbar_link(struct switch_dev *sw, uint32_t port, bool up, uint64_t at_ps)
@@ -97,8 +97,8 @@ uint32_t switch_crossbar_link(struct switch_dev *sw, uint32_t port, bool up, uin
     if (!up && switch_is_stuck(sw, port)) /* see switch_stick() */
         sw->kind->stick(sw, port, false, goes_ps);
     switch_out_holds(out, out->queued ^ SWITCH_OUT_DARK);
-    bar->light &= ~emu_bit(port);
-    bar->light |= (uint64_t)(out->queued < bar->light_slots) << port;
+    bar->light &= ~emu_port(port);
+    bar->light |= emu_port_if(port, out->queued < bar->light_slots);
     crossbar_onward(bar, port, up);
     if (up && switch_is_stuck(sw, port))
         sw->kind->stick(sw, port, true, goes_ps);
@@ -110,21 +110,21 @@ uint32_t switch_crossbar_link(struct switch_dev *sw, uint32_t port, bool up, uin
 void switch_crossbar_stick(struct switch_dev *sw, uint32_t port, bool stuck, uint64_t at_ps)
 {
     struct switch_crossbar *bar = switch_crossbar_of(sw);
-    uint64_t bit = emu_bit(port);
+    emu_ports bit = emu_port(port);
 
     if (switch_is_dark(bar, port))
         return;
     emu_tx_stick(&bar->out[port].tx, stuck, at_ps);
     bar->sends = stuck ? bar->sends & ~bit : bar->sends | bit;
     if (!stuck)
-        emu_dev_signal(&sw->dev, sw->dev.worker, EMU_EVENT_CREDIT, bit);
+        emu_dev_signal(&sw->dev, sw->dev.worker, EMU_EVENT_CREDIT, emu_port_signal(port));
 }
 
 bool switch_crossbar_ready(const struct switch_dev *sw, uint32_t port)
 {
     const struct switch_out *out = &((const struct switch_crossbar *)sw)->out[port];
 
-    return out->waiting && emu_tx_has_credit(&out->tx);
+    return emu_ports_any(out->waiting) && emu_tx_has_credit(&out->tx);
 }
 
 uint32_t switch_crossbar_waiting(struct switch_dev *sw, uint32_t port,
@@ -133,7 +133,7 @@ uint32_t switch_crossbar_waiting(struct switch_dev *sw, uint32_t port,
     const struct switch_crossbar *bar = switch_crossbar_of(sw);
     uint32_t waiting = 0;
 
-    emu_each_bit (r, bar->out[port].waiting) {
+    emu_each_port (r, bar->out[port].waiting) {
         uint32_t slot = switch_xpoint(bar, r, port)->first;
 
         for (uint32_t left = *switch_count(bar, r, port); left; left--, waiting++) {
@@ -155,14 +155,14 @@ bool switch_is_clear(const struct switch_dev *sw, uint32_t port)
 {
     const struct switch_crossbar *bar = (const struct switch_crossbar *)sw;
     const struct emu_rx *rx = &bar->row[port].rx;
-    uint64_t rising = 0;
+    uint32_t rising = 0;
 
-    emu_each_bit (o, sw->ups)
+    emu_each_port (o, sw->ups)
         rising |= *switch_count(bar, port, o);
-    return !(sw->ups >> port & 1) || (!rising && rx->data.at == rx->tx->data.at);
+    return !emu_ports_has(sw->ups, port) || (!rising && rx->data.at == rx->tx->data.at);
 }
 
-uint64_t switch_crossbar_held(struct switch_crossbar *bar, uint32_t dst)
+emu_ports switch_crossbar_held(struct switch_crossbar *bar, uint32_t dst)
 {
     switch_trap(&bar->sw, dst);
     return topo_route_ports(bar->sw.whole, dst);
@@ -201,7 +201,7 @@ static const char *check_row(const struct switch_crossbar *bar, uint32_t r, uint
         uint32_t slot = switch_xpoint(bar, r, o)->first;
         uint32_t count = *switch_count(bar, r, o);
 
-        if (!(bar->out[o].waiting >> r & 1) != !count)
+        if (!emu_ports_has(bar->out[o].waiting, r) != !count)
             return "an output does not know who waits for it";
         *held += count;
         for (; count; count--) {

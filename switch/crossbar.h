@@ -22,20 +22,20 @@ struct switch_row {
 };
 
 struct switch_out {
-    alignas(EMU_LINE) uint64_t waiting; /* rows with a segment for it */
-    uint32_t queued;                    /* segments in all; and SWITCH_OUT_DARK; read by anyone */
-    uint8_t last;                       /* row served last: round robin */
+    alignas(EMU_LINE) emu_ports waiting; /* rows with a segment for it */
+    uint32_t queued;                     /* segments in all; and SWITCH_OUT_DARK; read by anyone */
+    uint8_t last;                        /* row served last: round robin */
     struct emu_tx tx;
 };
 
 struct switch_crossbar {
     struct switch_dev sw;
     /* A line that a segment's way touches. */
-    uint64_t runnable;          /* outputs with news since they were last looked at */
-    uint64_t light;             /* outputs with fewer than light_slots segments */
+    emu_ports runnable;         /* outputs with news since they were last looked at */
+    emu_ports light;            /* outputs with fewer than light_slots segments */
     uint32_t light_slots;       /* a copy of the profile's, for the path of every segment */
     uint32_t width;             /* of a row in count and xpoint: rows, levels, rounded up to 16 */
-    uint64_t falling;           /* rows: what comes in there has come down, and goes up no more */
+    emu_ports falling;          /* rows: what comes in there has come down, and goes up no more */
     struct switch_row *row;     /* rows */
     struct switch_out *out;     /* rows */
     uint8_t *count;             /* [row][output]: segments in the queue; [row][rows]: its levels,
@@ -46,11 +46,11 @@ struct switch_crossbar {
     struct switch_little little; /* where the clock has times */
     uint32_t rows;               /* as many outputs; those from sw.ports on are of combine units */
     /* Seldom touched. */
-    uint64_t sends; /* ports: all but those that are stuck */
+    emu_ports sends; /* ports: all but those that are stuck */
 };
-static_assert(offsetof(struct switch_crossbar, runnable) % EMU_LINE == 0 &&
-                  offsetof(struct switch_crossbar, store) % EMU_LINE == 0 &&
-                  offsetof(struct switch_crossbar, sends) % EMU_LINE == 0,
+static_assert(EMU_PORT_WORDS > 1 || (offsetof(struct switch_crossbar, runnable) % EMU_LINE == 0 &&
+                                     offsetof(struct switch_crossbar, store) % EMU_LINE == 0 &&
+                                     offsetof(struct switch_crossbar, sends) % EMU_LINE == 0),
               "lines as they are called");
 
 /*
@@ -113,18 +113,18 @@ bool switch_crossbar_holds(const struct switch_crossbar *bar, uint32_t id);
 uint32_t switch_crossbar_bufs(const struct switch_crossbar *bar);
 
 /* choose.c: the least loaded of several outputs. */
-uint64_t switch_least(const struct switch_crossbar *bar, uint64_t candidates);
+emu_ports switch_least(const struct switch_crossbar *bar, emu_ports candidates);
 
 /* choose.c: one of several candidate outputs, of which none is lightly loaded. */
-uint32_t switch_choose_least(struct switch_crossbar *bar, uint64_t candidates);
+uint32_t switch_choose_least(struct switch_crossbar *bar, emu_ports candidates);
 
 /* choose.c: one of several candidate outputs. Inline: the hot path of what goes up. */
-static inline uint32_t switch_choose(struct switch_crossbar *bar, uint64_t candidates)
+static inline uint32_t switch_choose(struct switch_crossbar *bar, emu_ports candidates)
 {
-    uint64_t from = candidates & bar->light;
+    emu_ports from = candidates & bar->light;
 
-    return __builtin_expect(from != 0, 1) ? switch_pick(&bar->sw, from)
-                                          : switch_choose_least(bar, candidates);
+    return __builtin_expect(emu_ports_any(from), 1) ? switch_pick(&bar->sw, from)
+                                                    : switch_choose_least(bar, candidates);
 }
 
 /* Every machine with a crossbar begins with it. */
@@ -170,18 +170,19 @@ static inline struct switch_list *switch_xpoint(const struct switch_crossbar *ba
  * crossbar.c: from where tables that are edited have no way on: down again, as before the link was
  * lost. 0: there never was one.
  */
-uint64_t switch_crossbar_held(struct switch_crossbar *bar, uint32_t dst);
+emu_ports switch_crossbar_held(struct switch_crossbar *bar, uint32_t dst);
 
 /* Where unicasts from a row may go: looked up once for a burst. */
 struct switch_routes {
     const struct topo_route *route;
-    uint64_t barred; /* outputs that it must not take */
+    emu_ports barred; /* outputs that it must not take */
 };
 
 static inline struct switch_routes switch_routes_of(const struct switch_crossbar *bar, uint32_t r)
 {
-    return (struct switch_routes){.route = switch_route(&bar->sw),
-                                  .barred = -(bar->falling >> r & 1) & bar->sw.ups};
+    return (
+        struct switch_routes){.route = switch_route(&bar->sw),
+                              .barred = emu_ports_if(bar->sw.ups, emu_ports_has(bar->falling, r))};
 }
 
 /*
@@ -191,12 +192,12 @@ static inline struct switch_routes switch_routes_of(const struct switch_crossbar
  * (switch_carry()). So all of the ways that are ever taken go up first and then down, and no cycle
  * of waits can close.
  */
-static inline uint64_t switch_ways(struct switch_crossbar *bar, const struct switch_routes *routes,
-                                   uint32_t dst)
+static inline emu_ports switch_ways(struct switch_crossbar *bar, const struct switch_routes *routes,
+                                    uint32_t dst)
 {
-    uint64_t outs = topo_route_ports(routes->route, dst) & ~routes->barred;
+    emu_ports outs = topo_route_ports(routes->route, dst) & ~routes->barred;
 
-    return __builtin_expect(outs != 0, 1) ? outs : switch_crossbar_held(bar, dst);
+    return __builtin_expect(emu_ports_any(outs), 1) ? outs : switch_crossbar_held(bar, dst);
 }
 
 /* The oldest segment of a queue that has one. */
@@ -219,8 +220,8 @@ static inline void switch_out_gains(struct switch_crossbar *bar, uint32_t r, uin
     struct switch_out *out = &bar->out[o];
     uint32_t queued = switch_out_holds(out, out->queued + 1);
 
-    out->waiting |= emu_bit(r);
-    bar->light &= ~((uint64_t)(queued >= bar->light_slots) << o);
+    out->waiting |= emu_port(r);
+    bar->light &= ~emu_port_if(o, queued >= bar->light_slots);
 }
 
 /* Output @o has @count less, all from row @r, which has @left for it. */
@@ -230,8 +231,8 @@ static inline void switch_out_lose(struct switch_crossbar *bar, uint32_t r, uint
     struct switch_out *out = &bar->out[o];
     uint32_t queued = switch_out_holds(out, out->queued - count);
 
-    out->waiting &= ~((uint64_t)(left == 0) << r);
-    bar->light |= (uint64_t)(queued < bar->light_slots) << o;
+    out->waiting &= ~emu_port_if(r, left == 0);
+    bar->light |= emu_port_if(o, queued < bar->light_slots);
 }
 
 /* The same of one. */
@@ -271,7 +272,7 @@ static inline uint64_t switch_look(struct switch_crossbar *bar, struct emu_order
         emu_order_add(arrivals, at_ps, r);
         return EMU_NEVER;
     }
-    bar->sw.arriving |= (uint64_t)(at_ps != EMU_NEVER) << r;
+    bar->sw.arriving |= emu_port_if(r, at_ps != EMU_NEVER);
     return at_ps;
 }
 
@@ -290,11 +291,11 @@ static inline uint64_t switch_look_behind(struct switch_crossbar *bar, struct em
 static inline uint64_t switch_look_all(struct switch_crossbar *bar, struct emu_order *arrivals,
                                        uint64_t until_ps)
 {
-    uint64_t rows = emu_dev_take(&bar->sw.dev, EMU_EVENT_DATA) | bar->sw.arriving;
+    emu_ports rows = switch_take(&bar->sw, EMU_EVENT_DATA) | bar->sw.arriving;
     uint64_t later_ps = EMU_NEVER;
 
-    bar->sw.arriving = 0;
-    emu_each_bit (r, rows) {
+    bar->sw.arriving = EMU_NO_PORTS;
+    emu_each_port (r, rows) {
         uint64_t next_ps;
 
         emu_rx_begin(&bar->row[r].rx);

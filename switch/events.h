@@ -17,13 +17,13 @@ struct switch_little {
     uint64_t waited_ps; /* by those that have left, each from its arrival to its departure */
 };
 
-static_assert(TOPO_PORTS_MAX <= SWITCH_ROWS_MAX,
+static_assert(TOPO_PORTS_MAX <= (int)SWITCH_ROWS_MAX,
               "no port is beyond the rows that a step has room for");
 
 /* What the outputs are about to do. */
 struct switch_agenda {
-    uint64_t due;          /* outputs that know when they will act */
-    uint64_t stalled;      /* outputs with a segment and no credit on its way */
+    emu_ports due;         /* outputs that know when they will act */
+    emu_ports stalled;     /* outputs with a segment and no credit on its way */
     struct emu_order acts; /* of the outputs in `due` */
 };
 
@@ -65,7 +65,7 @@ static inline void switch_little_leave(struct switch_little *little, const struc
 /* Output @o, which had nothing to do so far, will act at @at_ps. */
 static inline void switch_agenda_add(struct switch_agenda *agenda, uint32_t o, uint64_t at_ps)
 {
-    agenda->due |= emu_bit(o);
+    agenda->due |= emu_port(o);
     emu_order_add(&agenda->acts, at_ps, o);
 }
 
@@ -74,7 +74,7 @@ static inline struct emu_order_event switch_agenda_take(struct switch_agenda *ag
 {
     struct emu_order_event event = emu_order_take(&agenda->acts);
 
-    agenda->due &= ~emu_bit((uint32_t)event.port);
+    agenda->due &= ~emu_port((uint32_t)event.port);
     return event;
 }
 

@@ -9,9 +9,9 @@
 
 #include "emu/alloc.h"
 
-static size_t group_kept(uint64_t ports, uint32_t units, enum emu_combine_order order)
+static size_t group_kept(emu_ports ports, uint32_t units, enum emu_combine_order order)
 {
-    return order == EMU_COMBINE_PORT ? (unsigned)__builtin_popcountll(ports) + units - 1u : 0;
+    return order == EMU_COMBINE_PORT ? emu_ports_count(ports) + units - 1u : 0;
 }
 
 size_t switch_multicast_bytes(void)
@@ -28,20 +28,20 @@ static void group_free(struct switch_group *group)
     free(group);
 }
 
-int switch_group_create(struct switch_group **ret, uint32_t id, uint64_t ports, int up,
+int switch_group_create(struct switch_group **ret, uint32_t id, emu_ports ports, int up,
                         uint32_t units, enum emu_combine_order order)
 {
     struct switch_group *group = calloc(1, sizeof *group);
     size_t kept;
 
-    assert(ports && units < SWITCH_ROWS_MAX);
-    assert(up == -1 || (up >= 0 && up < TOPO_PORTS_MAX && ports & emu_bit((uint32_t)up)));
+    assert(emu_ports_any(ports) && units < SWITCH_ROWS_MAX);
+    assert(up == -1 || (up >= 0 && up < TOPO_PORTS_MAX && emu_ports_has(ports, (uint32_t)up)));
     if (!group)
         return -ENOMEM;
     group->id = id;
     group->ports = ports;
-    group->up = (int8_t)up;
-    group->width = (uint8_t)__builtin_popcountll(ports);
+    group->up = (int16_t)up;
+    group->width = (uint8_t)emu_ports_count(ports);
     group->units = (uint8_t)units;
     group->in_order = order == EMU_COMBINE_PORT;
     group->window = emu_window(id);
@@ -67,14 +67,14 @@ static uint32_t group_part_holds(const struct switch_group *group, uint32_t port
                                  uint32_t u, uint32_t buf[SWITCH_ROWS_MAX])
 {
     const struct switch_part *part = switch_group_part(group, i, u);
-    uint64_t have = part->passed ? 0 : part->have;
+    emu_ports have = part->passed ? EMU_NO_PORTS : part->have;
     uint32_t count = 0;
 
-    if (part->queued || (have && !group->in_order))
+    if (part->queued || (emu_ports_any(have) && !group->in_order))
         buf[count++] = part->buf;
     if (part->queued || !group->in_order)
         return count;
-    emu_each_bit (input, have)
+    emu_each_port (input, have)
         buf[count++] = *emu_kept_at(switch_group_kept(group, i, ports), input);
     return count;
 }
@@ -112,12 +112,14 @@ static bool group_results_whole(const struct switch_group *group, uint32_t u)
 static bool group_state_whole(const struct switch_group *group, uint32_t i)
 {
     const struct switch_state *state = switch_group_state(group, i);
-    uint64_t have = 0;
+    emu_ports have = EMU_NO_PORTS;
 
     for (uint32_t u = 0; u < group->units; u++)
         have |= state->part[u].have;
-    return state->active ? state->used && have && state->have && !(state->have & ~group->ports)
-                         : !have;
+    if (!state->active)
+        return !emu_ports_any(have);
+    return state->used && emu_ports_any(have) && emu_ports_any(state->have) &&
+           !emu_ports_any(state->have & ~group->ports);
 }
 
 const char *switch_group_check(const struct switch_group *group)
@@ -157,15 +159,15 @@ bool switch_group_is_idle(const struct switch_group *group)
     return true;
 }
 
-uint64_t switch_group_came(const struct switch_group *group, uint32_t seq)
+emu_ports switch_group_came(const struct switch_group *group, uint32_t seq)
 {
     const struct switch_state *state;
 
     if (!group->units)
-        return 0;
+        return EMU_NO_PORTS;
     state = switch_group_state(group, seq & (group->window - 1));
     if (!state->used || state->hdr.seq != seq)
-        return 0;
+        return EMU_NO_PORTS;
     return state->active ? state->have : group->ports;
 }
 
@@ -197,7 +199,7 @@ void switch_group_destroy(struct switch_group *group, uint32_t ports, struct emu
 
 int switch_groups_set(struct switch_dev *sw, struct switch_group *group, void **old)
 {
-    assert(!(group->ports & ~emu_bits_below(sw->ports)));
+    assert(!emu_ports_any(group->ports & ~emu_ports_below(sw->ports)));
     *old = NULL;
     if (!sw->kind->combines && group->units)
         return -ENOTSUP;

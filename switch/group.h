@@ -20,7 +20,7 @@
  * rows: ports, and for the root of several units the leaves' rows.
  */
 struct switch_part {
-    uint64_t have;    /* inputs that have contributed */
+    emu_ports have;   /* inputs that have contributed */
     uint64_t done_ps; /* complete: since when */
     uint32_t buf;     /* the partial result; by arrival from the first contribution on */
     uint16_t next;    /* complete: the state of the unit's next result of this group */
@@ -42,9 +42,9 @@ struct switch_results {
 
 /* The state of (group, sequence number): a line, where the switch has one unit. */
 struct switch_state {
-    uint64_t have; /* ports that have contributed, at any unit */
+    emu_ports have; /* ports that have contributed, at any unit */
     /* where the result will go; 0: that is not settled. Not active: of the last result */
-    uint64_t outs;
+    emu_ports outs;
     struct emu_hdr hdr; /* of the first contribution: the others must agree */
     uint32_t born_ns;   /* of the contribution that came first */
     bool active;
@@ -57,7 +57,9 @@ struct switch_state {
     uint16_t flipped;
     struct switch_part part[]; /* units */
 };
-static_assert(sizeof(struct switch_state) + sizeof(struct switch_part) == EMU_LINE, "a line");
+static_assert(EMU_PORT_WORDS > 1 ||
+                  sizeof(struct switch_state) + sizeof(struct switch_part) == EMU_LINE,
+              "a line");
 static_assert(EMU_UNITS_MAX <= 16, "a bit of flipped for each unit");
 
 /*
@@ -66,8 +68,8 @@ static_assert(EMU_UNITS_MAX <= 16, "a bit of flipped for each unit");
  */
 struct switch_group {
     uint32_t id;     /* collective address: slot in the table below, generation above */
-    uint64_t ports;  /* of the tree, at this switch */
-    int8_t up;       /* port towards the top switch, -1 at the top */
+    emu_ports ports; /* of the tree, at this switch */
+    int16_t up;      /* port towards the top switch, -1 at the top */
     uint8_t width;   /* ports set */
     uint8_t units;   /* of the switch; 0: the group is for multicasts only, and the rest is empty */
     bool in_order;   /* combine in port order: contributions are kept until all are there */
@@ -97,7 +99,7 @@ static inline struct switch_part *switch_group_part(const struct switch_group *g
 static inline struct emu_kept switch_group_kept(const struct switch_group *group, uint32_t i,
                                                 uint32_t ports)
 {
-    uint64_t all = group->ports | emu_bits_below(group->units - 1u) << ports;
+    emu_ports all = group->ports | emu_ports_range(ports, group->units - 1u);
 
     return (struct emu_kept){.buf = &group->kept[i * emu_kept_slots(all)], .all = all};
 }

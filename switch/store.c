@@ -11,7 +11,7 @@
 
 size_t switch_store_bytes(uint32_t slots)
 {
-    return slots * (sizeof(struct emu_entry) + sizeof(uint16_t));
+    return slots * (sizeof(struct emu_entry) + sizeof(switch_slot));
 }
 
 bool switch_store_init(struct switch_store *store, uint32_t slots)

@@ -15,18 +15,26 @@
 #include "emu/link/ring.h"
 #include "switch/switch.h"
 
+/* The number of a slot. */
+#if EMU_PORT_WORDS == 1
+typedef uint16_t switch_slot;
+#define SWITCH_NO_SLOT UINT16_MAX
+#else
+typedef uint32_t switch_slot;
+#define SWITCH_NO_SLOT UINT32_MAX
+#endif
+
 /* The segments of a queue, oldest first, as slots; without meaning while there is none. */
 struct switch_list {
-    uint16_t first;
-    uint16_t last;
+    switch_slot first;
+    switch_slot last;
 };
 
-#define SWITCH_NO_SLOT UINT16_MAX
 static_assert(SWITCH_SEGMENTS_MAX <= SWITCH_NO_SLOT, "a number for each slot");
 
 struct switch_store {
     struct emu_entry *slot; /* as many as the switch can hold segments */
-    uint16_t *next;         /* like slot: the next in its queue, or among the free */
+    switch_slot *next;      /* like slot: the next in its queue, or among the free */
     uint32_t free;          /* slots free again, linked: the last one given back is warm */
     uint32_t fresh;         /* slots never used start here */
 };
@@ -79,14 +87,14 @@ static inline uint32_t switch_append(struct switch_store *store, struct switch_l
                                      uint32_t count, const struct emu_entry *entry)
 {
     uint32_t slot = switch_slot_take(store);
-    uint16_t *behind = &store->next[queue->last], *link = &queue->first;
+    switch_slot *behind = &store->next[queue->last], *link = &queue->first;
 
     store->slot[slot] = *entry;
     __asm__("" : "+r"(behind));
     link = count ? behind : link;
     __asm__("" : "+r"(link));
-    *link = (uint16_t)slot;
-    queue->last = (uint16_t)slot;
+    *link = (switch_slot)slot;
+    queue->last = (switch_slot)slot;
     return slot;
 }
 
@@ -99,7 +107,7 @@ static inline uint32_t switch_remove(struct switch_store *store, struct switch_l
     uint32_t slot = queue->first;
 
     queue->first = store->next[slot];
-    store->next[slot] = (uint16_t)store->free;
+    store->next[slot] = (switch_slot)store->free;
     store->free = slot;
     return slot;
 }

@@ -132,7 +132,7 @@ const struct topo_route *switch_route_now(const struct switch_dev *sw)
     return atomic_load_explicit(&sw->route, memory_order_relaxed); /* who asks has written it */
 }
 
-void switch_ups(struct switch_dev *sw, uint64_t ports)
+void switch_ups(struct switch_dev *sw, emu_ports ports)
 {
     sw->ups = ports;
     if (sw->kind->ups)
@@ -200,13 +200,13 @@ int switch_faults(struct switch_dev *sw, uint32_t port, struct emu_faults *fault
 void switch_stick(struct switch_dev *sw, uint32_t port, bool stuck, uint64_t at_ps)
 {
     assert(port < sw->ports);
-    sw->stuck = stuck ? sw->stuck | emu_bit(port) : sw->stuck & ~emu_bit(port);
+    sw->stuck = stuck ? sw->stuck | emu_port(port) : sw->stuck & ~emu_port(port);
     sw->kind->stick(sw, port, stuck, at_ps);
 }
 
 bool switch_is_stuck(const struct switch_dev *sw, uint32_t port)
 {
-    return sw->stuck >> port & 1;
+    return emu_ports_has(sw->stuck, port);
 }
 
 bool switch_is_ready(const struct switch_dev *sw, uint32_t port)
@@ -256,7 +256,7 @@ uint32_t switch_combine_waiting(struct switch_dev *sw,
 void switch_slow(struct switch_dev *sw, uint32_t port, struct emu_slow *slow, uint32_t factor)
 {
     assert(sw->dev.timed);
-    if (sw->cables && sw->cables->out >> port & 1)
+    if (sw->cables && emu_ports_has(sw->cables->out, port))
         emu_replay_slow(sw->cables->replay[port], slow, factor);
     else
         emu_tx_slow(switch_tx(sw, port), slow, factor);

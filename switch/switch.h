@@ -23,9 +23,13 @@
 #include "emu/worker/found.h"
 #include "topo/topo.h"
 
-#define SWITCH_COMBINING_MAX 1024u  /* of them, groups that can combine */
-#define SWITCH_ROWS_MAX      64u    /* ports and combine units together */
-#define SWITCH_SEGMENTS_MAX  65535u /* that a switch can hold */
+#define SWITCH_COMBINING_MAX 1024u         /* of them, groups that can combine */
+#define SWITCH_ROWS_MAX      EMU_PORTS_MAX /* ports and combine units together */
+#if EMU_PORT_WORDS == 1
+#define SWITCH_SEGMENTS_MAX 65535u /* that a switch can hold */
+#else
+#define SWITCH_SEGMENTS_MAX 1048575u
+#endif
 
 struct emu_clash;
 struct switch_dev;
@@ -172,7 +176,7 @@ const struct topo_route *switch_route_now(const struct switch_dev *sw);
  * switch_ups - the ports that lead to switches of higher levels: what has come down by one of
  * them never goes up again. Before the worker starts.
  */
-void switch_ups(struct switch_dev *sw, uint64_t ports);
+void switch_ups(struct switch_dev *sw, emu_ports ports);
 
 /**
  * switch_has_links - can links of the profile's kind of switch go down, and what was on them be
@@ -334,7 +338,7 @@ bool switch_holds(struct switch_dev *sw, uint32_t id);
  *      the group is for multicasts only.
  * Errors: -ENOMEM.
  */
-int switch_group_create(struct switch_group **ret, uint32_t id, uint64_t ports, int up,
+int switch_group_create(struct switch_group **ret, uint32_t id, emu_ports ports, int up,
                         uint32_t units, enum emu_combine_order order);
 
 /**
@@ -355,7 +359,7 @@ const char *switch_group_check(const struct switch_group *group);
 
 /* What is in a switch's table for a group. */
 struct switch_group_entry {
-    uint64_t ports;
+    emu_ports ports;
     int up;
 };
 
@@ -374,7 +378,7 @@ bool switch_group_is_idle(const struct switch_group *group);
  * switch_group_came - ports by which contributions to segment @seq of the group's stream have come;
  * all of the group's, once the result has gone on. Thread: as switch_group_bufs().
  */
-uint64_t switch_group_came(const struct switch_group *group, uint32_t seq);
+emu_ports switch_group_came(const struct switch_group *group, uint32_t seq);
 
 /**
  * switch_group_failed - was a state of the group found damaged here? Then no operation of it ends

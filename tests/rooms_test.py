@@ -13,7 +13,7 @@ INCLUDE = re.compile(r'^#include "([^"]+)"', re.M)
 # A folder, and the beginnings of what its files may include. The longest folder that fits counts.
 MAY = {
     "emu": ("emu/",),
-    "topo": ("emu/bits.h", "emu/random.h", "topo/"),
+    "topo": ("emu/bits.h", "emu/ports.h", "emu/random.h", "topo/"),
     "switch": ("emu/", "topo/", "switch/"),
     "nic": (),
     "nic/host": ("emu/", "nic/host/", "nic/fabemu.h"),

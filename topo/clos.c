@@ -55,8 +55,8 @@ static const char *from_radix(struct clos *c, uint32_t radix, uint32_t levels, u
 {
     if (levels < 1 || levels > LEVELS_MAX)
         return "levels is 1 to 8";
-    if (radix < 2 || radix > TOPO_PORTS_MAX)
-        return "radix is 2 to 60, the ports of a switch";
+    if (radix < 2 || radix > TOPO_PORTS_WIDE)
+        return "radix is 2 to " TEXT(TOPO_PORTS_WIDE) ", the ports of a switch";
     if (over == 1 && radix % 2)
         return "radix is to be even: half of the ports up, half down (over=F: F down to each one "
                "up)";
@@ -128,8 +128,8 @@ static const char *clos_size(struct clos *c)
 
         if (!c->down[l] || (l + 1 < c->levels && !c->up[l]) || !c->cables[l])
             return "down, up and cables are at least 1";
-        if (c->down[l] > TOPO_PORTS_MAX || c->up[l] > TOPO_PORTS_MAX - c->down[l])
-            return "a switch has at most 60 ports, down and up";
+        if (c->down[l] > TOPO_PORTS_WIDE || c->up[l] > TOPO_PORTS_WIDE - c->down[l])
+            return "a switch has at most " TEXT(TOPO_PORTS_WIDE) " ports, down and up";
         if (c->down[l] % c->cables[l] || c->up[l] % above)
             return "cables must divide the ports: those down, and those up of the level below";
         c->children[l] = c->down[l] / c->cables[l];
@@ -154,7 +154,7 @@ static const char *clos_size(struct clos *c)
             return "too large: at most 1048576 switches";
     }
     if ((uint64_t)c->all * c->switches[0] > TOPO_ROUTES_MAX)
-        return "too large: switches times switches next to nodes is at most 67108864";
+        return "too large: switches times switches next to nodes is at most " TEXT(TOPO_ROUTES_MAX);
     return NULL;
 }
 
@@ -225,6 +225,10 @@ int topo_clos(struct topo_graph **ret, const char *args, char *why, size_t why_b
         return strncmp(wrong, "too large", 9) == 0 ? -E2BIG : -EINVAL;
     }
     const struct topo_size size = {.nodes = c.nodes, .switches = c.all, .ports = c.ports};
+    int err = topo_ports_fit(c.ports, why, why_bytes);
+
+    if (err)
+        return err;
     struct topo_graph *graph = topo_graph_new(&size, NULL);
 
     if (graph) {

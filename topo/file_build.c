@@ -145,9 +145,9 @@ static int check_device(const struct file *file, uint32_t d, struct ends ends)
     const struct device *device = &file->device[d];
     uint32_t cables = ends.to - ends.from;
 
-    if (device->kind == DEVICE_SWITCH && cables > TOPO_PORTS_MAX)
+    if (device->kind == DEVICE_SWITCH && cables > TOPO_PORTS_WIDE)
         return file_fail(file, device->line, "\"%.*s\" has %u cables; a switch here can have %d",
-                         NAME(file, d), cables, TOPO_PORTS_MAX);
+                         NAME(file, d), cables, TOPO_PORTS_WIDE);
     if (device->kind != DEVICE_NODE)
         return 0;
     if (!cables)
@@ -194,6 +194,8 @@ static int devices_number(struct file *file, struct topo_size *size)
                              "switches have",
                              NAME(file, d));
     }
+    if (topo_ports_fit(size->ports, file->error, file->error_bytes))
+        return -EOVERFLOW;
     size->switches = count[DEVICE_SWITCH];
     size->nodes = count[DEVICE_NODE];
     if (!size->switches)

@@ -8,13 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "emu/bits.h"
+#include "emu/ports.h"
 
-struct topo_graph *topo_graph_new(const struct topo_size *size, uint64_t **sets)
+struct topo_graph *topo_graph_new(const struct topo_size *size, emu_ports **sets)
 {
     size_t ends = (size_t)size->switches * size->ports;
     size_t bytes = sizeof(struct topo_graph) + size->switches * sizeof(struct topo_switch) +
-                   size->sets * sizeof(uint64_t) + ends * sizeof(struct topo_end) +
+                   size->sets * sizeof(emu_ports) + ends * sizeof(struct topo_end) +
                    size->nodes * sizeof(struct topo_node);
     struct topo_graph *graph = calloc(1, bytes);
 
@@ -29,7 +29,7 @@ struct topo_graph *topo_graph_new(const struct topo_size *size, uint64_t **sets)
 
     /* The strictest alignment first, so that no padding is needed. */
     graph->sw = (struct topo_switch *)(graph + 1);
-    uint64_t *first_set = (uint64_t *)(graph->sw + size->switches);
+    emu_ports *first_set = (emu_ports *)(graph->sw + size->switches);
     struct topo_end *end = (struct topo_end *)(first_set + size->sets);
     graph->node = (struct topo_node *)(end + ends);
     for (uint32_t s = 0; s < size->switches; s++) {
@@ -40,6 +40,17 @@ struct topo_graph *topo_graph_new(const struct topo_size *size, uint64_t **sets)
     if (sets)
         *sets = first_set;
     return graph;
+}
+
+int topo_ports_fit(uint32_t ports, char *why, size_t why_bytes)
+{
+    if (ports <= TOPO_PORTS_MAX)
+        return 0;
+    snprintf(why, why_bytes,
+             "switches of %u ports need the program fabemu-wide, which is not installed: build it "
+             "with -Dwide=enabled",
+             ports);
+    return -EOVERFLOW;
 }
 
 void topo_free(struct topo_graph *graph)
@@ -158,11 +169,11 @@ uint32_t topo_hops(const struct topo_graph *graph, uint32_t src, uint32_t dst)
     uint32_t sw = graph->node[src].link[0].sw;
 
     for (uint32_t hops = 1; sw != TOPO_NONE && hops < 2 * graph->levels; hops++) {
-        uint64_t ports = topo_route_ports(&graph->sw[sw].route, dst);
+        emu_ports ports = topo_route_ports(&graph->sw[sw].route, dst);
 
-        if (!ports)
+        if (!emu_ports_any(ports))
             break;
-        const struct topo_end *end = &graph->sw[sw].end[emu_bits_first(ports)];
+        const struct topo_end *end = &graph->sw[sw].end[emu_ports_first(ports)];
         if (end->kind == TOPO_END_NODE)
             return hops;
         sw = end->id;

@@ -9,6 +9,10 @@
 
 #define TOPO_ERROR_BYTES 320 /* room for a line that says why, without the SPEC */
 
+/* A number that is defined, in a text. */
+#define TEXT_OF(x) #x
+#define TEXT(x)    TEXT_OF(x)
+
 /* What a graph needs room for. */
 struct topo_size {
     uint32_t nodes;
@@ -24,7 +28,13 @@ struct topo_size {
  *
  * One allocation. Returns NULL when there is no memory.
  */
-struct topo_graph *topo_graph_new(const struct topo_size *size, uint64_t **sets);
+struct topo_graph *topo_graph_new(const struct topo_size *size, emu_ports **sets);
+
+/**
+ * topo_ports_fit - has this program sets for switches of @ports ports? Errors: -EOVERFLOW, with one
+ * line in @why.
+ */
+int topo_ports_fit(uint32_t ports, char *why, size_t why_bytes);
 
 /** topo_plug_node - plug the next link of @node into a free port. */
 void topo_plug_node(struct topo_graph *graph, uint32_t node, uint32_t sw, uint32_t port);
@@ -53,7 +63,12 @@ struct topo_gap {
  */
 int topo_route_graph(struct topo_graph *graph, struct topo_gap *gap, const char **why);
 
-#define TOPO_ROUTES_MAX (UINT32_C(1) << 26) /* switches x clusters: 512 MB while routes are made */
+/* switches x clusters: 512 MB while routes are made */
+#if EMU_PORT_WORDS == 1
+#define TOPO_ROUTES_MAX 67108864
+#else
+#define TOPO_ROUTES_MAX 16777216
+#endif
 
 /**
  * topo_find_levels - levels for cables of any shape: by the distance from the nodes, or, where

@@ -11,10 +11,7 @@
 
 #include <errno.h>
 
-#include "emu/bits.h"
-
-#define TEXT_OF(x) #x
-#define TEXT(x)    TEXT_OF(x)
+#include "emu/ports.h"
 
 struct kary {
     uint32_t k;
@@ -36,8 +33,9 @@ static int kary_size(struct kary *tree, const char *args, const char **why)
         *why = "K is at least 2 and N at least 1, as in kary:4,2 (16 nodes)";
         return -EINVAL;
     }
-    if (k > (n == 1 ? TOPO_PORTS_MAX : TOPO_PORTS_MAX / 2)) {
-        *why = "K is too large: a switch has 2K ports (K if N is 1), at most " TEXT(TOPO_PORTS_MAX);
+    if (k > (n == 1 ? TOPO_PORTS_WIDE : TOPO_PORTS_WIDE / 2)) {
+        *why =
+            "K is too large: a switch has 2K ports (K if N is 1), at most " TEXT(TOPO_PORTS_WIDE);
         return -EINVAL;
     }
     *tree = (struct kary){.k = k, .n = n, .nodes = 1};
@@ -54,7 +52,7 @@ static int kary_size(struct kary *tree, const char *args, const char **why)
 
 /* @unit: k^level, what a digit at this level is worth. */
 static void kary_switch(struct topo_graph *graph, const struct kary *tree, uint32_t level,
-                        uint32_t unit, uint32_t w, uint64_t *sets)
+                        uint32_t unit, uint32_t w, emu_ports *sets)
 {
     uint32_t id = level * tree->row + w;
     uint32_t digit = w / unit % tree->k;
@@ -74,7 +72,7 @@ static void kary_switch(struct topo_graph *graph, const struct kary *tree, uint3
     if (level + 1 == tree->n)
         return;
 
-    sw->route.elsewhere = emu_bits_below(tree->k) << tree->k;
+    sw->route.elsewhere = emu_ports_range(tree->k, tree->k);
     for (uint32_t d = 0; d < tree->k; d++) {
         uint32_t parent = id + tree->row + d * unit - digit * unit;
         topo_plug_cable(graph, id, tree->k + d, parent, digit);
@@ -93,7 +91,13 @@ int topo_kary(struct topo_graph **ret, const char *args, char *why, size_t why_b
         .levels = tree.n,
         .sets = tree.k,
     };
-    uint64_t *sets;
+    emu_ports *sets;
+
+    if (!err) {
+        err = topo_ports_fit(size.ports, why, why_bytes);
+        if (err)
+            return err;
+    }
     struct topo_graph *graph = err ? NULL : topo_graph_new(&size, &sets);
 
     if (!graph) {
@@ -103,7 +107,7 @@ int topo_kary(struct topo_graph **ret, const char *args, char *why, size_t why_b
     snprintf(graph->spec, sizeof graph->spec, "kary:%u,%u", tree.k, tree.n);
     graph->longest = 2 * tree.n - 1;
     for (uint32_t port = 0; port < tree.k; port++)
-        sets[port] = emu_bit(port); /* block i lies below port i, at every switch */
+        sets[port] = emu_port(port); /* block i lies below port i, at every switch */
     for (uint32_t level = 0, unit = 1; level < tree.n; level++, unit *= tree.k)
         for (uint32_t w = 0; w < tree.row; w++)
             kary_switch(graph, &tree, level, unit, w, sets);

@@ -40,7 +40,7 @@ struct guess {
     uint32_t *height; /* by switch: the guess */
     uint32_t *level;  /* by switch: what follows from it */
     uint32_t *queue;
-    uint64_t *sets;
+    emu_ports *sets;
 };
 
 /* Heights by distance: those of the queue's first @count switches are 0, others are TOPO_NONE. */
@@ -228,7 +228,7 @@ static int weigh(struct guess *g, struct worth *worth)
                 worth->parted++;
             else
                 worth->hops += ways.hops[s];
-            worth->choices += (unsigned)__builtin_popcountll(g->sets[s]);
+            worth->choices += emu_ports_count(g->sets[s]);
         }
     }
     ways_free(&ways);
@@ -288,8 +288,7 @@ static const struct {
     [TOPO_UP_TURNED] = {"turned",
                         "away from the switches with many nodes, but one, which is the top"},
     [TOPO_UP_ANY] = {"any", "away from all nodes"},
-    [TOPO_UP_MIDDLE] = {"middle", "towards one switch in the middle: all routes lead through the "
-                                  "few switches around it"},
+    [TOPO_UP_MIDDLE] = {"middle", "towards one switch in the middle"},
 };
 
 const char *topo_up_name(enum topo_up up)

@@ -131,10 +131,10 @@ void topo_partition_crossings(const struct topo_graph *graph, const uint32_t *wo
         uint32_t sw = graph->node[src].link[0].sw;
 
         while (sw != TOPO_NONE) {
-            uint64_t ports = topo_route_ports(&graph->sw[sw].route, dst);
-            uint32_t ways = (uint32_t)__builtin_popcountll(ports);
+            emu_ports ports = topo_route_ports(&graph->sw[sw].route, dst);
+            uint32_t ways = emu_ports_count(ports);
             const struct topo_end *end =
-                ways ? &graph->sw[sw].end[emu_bits_nth(ports, crossings_below(&state, ways))]
+                ways ? &graph->sw[sw].end[emu_ports_nth(ports, crossings_below(&state, ways))]
                      : NULL;
 
             if (!end || end->kind != TOPO_END_SWITCH)

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "emu/bits.h"
+#include "emu/ports.h"
 
 /* Switches by level, ascending, and by number among equals. */
 static int sort_by_level(struct ways *ways, const uint32_t *level, uint32_t switches)
@@ -52,16 +52,16 @@ static uint32_t ways_list(const struct topo_graph *graph, const uint32_t *level,
     return count;
 }
 
-static uint64_t ports_down(const struct topo_graph *graph, uint32_t s, const struct way *way,
-                           uint32_t count)
+static emu_ports ports_down(const struct topo_graph *graph, uint32_t s, const struct way *way,
+                            uint32_t count)
 {
-    uint64_t down = 0;
+    emu_ports down = EMU_NO_PORTS;
 
     for (uint32_t port = 0; port < graph->ports; port++)
         if (graph->sw[s].end[port].kind == TOPO_END_NODE)
-            down |= emu_bit(port);
+            down |= emu_port(port);
     for (uint32_t i = 0; i < count; i++)
-        down |= emu_bit(way[i].port);
+        down |= emu_port(way[i].port);
     return down;
 }
 
@@ -103,10 +103,10 @@ void ways_free(struct ways *ways)
 }
 
 /* The ports of @way[from..to) that begin a shortest way on; *hops: how long it is from here. */
-static uint64_t shortest(const struct ways *ways, uint32_t from, uint32_t to, uint16_t *hops)
+static emu_ports shortest(const struct ways *ways, uint32_t from, uint32_t to, uint16_t *hops)
 {
     uint16_t least = ROUTE_FAR;
-    uint64_t set = 0;
+    emu_ports set = EMU_NO_PORTS;
 
     for (; from < to; from++) {
         const struct way *way = &ways->way[from];
@@ -114,17 +114,17 @@ static uint64_t shortest(const struct ways *ways, uint32_t from, uint32_t to, ui
 
         if (on < least) {
             least = on;
-            set = 0;
+            set = EMU_NO_PORTS;
         }
         if (on == least && on < ROUTE_FAR - 1)
-            set |= emu_bit(way->port);
+            set |= emu_port(way->port);
     }
-    *hops = set ? (uint16_t)(least + 1) : ROUTE_FAR;
+    *hops = emu_ports_any(set) ? (uint16_t)(least + 1) : ROUTE_FAR;
     return set;
 }
 
 void ways_find(const struct ways *ways, const struct topo_graph *graph, const struct cluster *to,
-               uint64_t *sets, size_t stride)
+               emu_ports *sets, size_t stride)
 {
     memset(ways->hops, 0xff, graph->switches * sizeof ways->hops[0]);
     for (uint32_t i = 0; i < to->switches; i++)
@@ -132,7 +132,7 @@ void ways_find(const struct ways *ways, const struct topo_graph *graph, const st
 
     for (uint32_t i = 0; i < graph->switches; i++) { /* down */
         uint32_t s = ways->order[i];
-        uint64_t set = ROUTE_HERE;
+        emu_ports set = ROUTE_HERE;
 
         if (ways->hops[s])
             set = shortest(ways, ways->first[2 * s], ways->first[2 * s + 1], &ways->hops[s]);
@@ -144,7 +144,7 @@ void ways_find(const struct ways *ways, const struct topo_graph *graph, const st
 
         if (ways->hops[s] != ROUTE_FAR)
             continue;
-        uint64_t set =
+        emu_ports set =
             shortest(ways, ways->first[2 * s + 1], ways->first[2 * s + 2], &ways->hops[s]);
         if (sets)
             sets[s * stride] = set;
@@ -186,7 +186,7 @@ static int route_clusters(struct topo_graph *graph, const struct clusters *clust
                           const struct ways *ways, struct topo_gap *gap)
 {
     uint32_t *a_node = malloc(graph->switches * sizeof *a_node);
-    uint64_t *sets = malloc((size_t)graph->switches * clusters->count * sizeof *sets);
+    emu_ports *sets = malloc((size_t)graph->switches * clusters->count * sizeof *sets);
     int err = -ENOMEM;
 
     if (a_node && sets) {

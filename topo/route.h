@@ -7,8 +7,8 @@
 
 #include "topo/graph.h"
 
-#define ROUTE_HERE (UINT64_C(1) << 63) /* instead of a set: the cluster is plugged in here */
-#define ROUTE_FAR  UINT16_MAX          /* a distance: there is no way */
+#define ROUTE_HERE emu_port(EMU_PORTS_MAX - 1) /* instead of a set: it is plugged in here */
+#define ROUTE_FAR  UINT16_MAX                  /* a distance: there is no way */
 
 /* Nodes that are plugged into the same switches. */
 struct cluster {
@@ -41,7 +41,7 @@ struct ways {
     uint32_t *order; /* switches by level, ascending */
     struct way *way; /* of switch s: down from first[2 * s], up from first[2 * s + 1] */
     uint32_t *first; /* 2 * switches + 1 */
-    uint64_t *down;  /* by switch: ports down, those to nodes included */
+    emu_ports *down; /* by switch: ports down, those to nodes included */
     uint16_t *hops;  /* by switch: to the cluster at hand, ROUTE_FAR if there is no way */
 };
 
@@ -54,7 +54,7 @@ void ways_free(struct ways *ways);
  * @sets: where the candidates of switch s go, at s * @stride; or NULL.
  */
 void ways_find(const struct ways *ways, const struct topo_graph *graph, const struct cluster *to,
-               uint64_t *sets, size_t stride);
+               emu_ports *sets, size_t stride);
 
 /**
  * tables_make - routes from the candidates of every switch for every cluster.
@@ -62,6 +62,6 @@ void ways_find(const struct ways *ways, const struct topo_graph *graph, const st
  * Errors: -ENOMEM, -E2BIG.
  */
 int tables_make(struct topo_graph *graph, const struct clusters *clusters, const struct ways *ways,
-                const uint64_t *sets);
+                const emu_ports *sets);
 
 #endif

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "emu/bits.h"
+#include "emu/ports.h"
 #include "emu/random.h"
 #include "topo/route.h"
 
@@ -22,7 +22,7 @@ struct run {
 
 /* A set and its index in the table at hand. */
 struct known {
-    uint64_t set;
+    emu_ports set;
     uint32_t index;
     uint32_t table; /* which that is: entries of earlier tables are empty */
 };
@@ -31,11 +31,11 @@ struct tables {
     struct topo_graph *graph;
     const struct clusters *clusters;
     const struct ways *ways;
-    const uint64_t *found; /* candidates: switch, cluster */
+    const emu_ports *found; /* candidates: switch, cluster */
     struct run *run;
     uint32_t runs;
 
-    uint64_t *set; /* of all switches, growing */
+    emu_ports *set; /* of all switches, growing */
     size_t sets, sets_room;
     uint16_t *set_of; /* of all general tables, growing */
     size_t set_ofs, set_ofs_room;
@@ -63,18 +63,18 @@ static int grow(void **array, size_t *room, size_t used, size_t more, size_t siz
 }
 
 /* The ports of switch @s that node @n is plugged into. */
-static uint64_t own_ports(const struct topo_graph *graph, uint32_t s, uint32_t n)
+static emu_ports own_ports(const struct topo_graph *graph, uint32_t s, uint32_t n)
 {
     const struct topo_node *node = &graph->node[n];
-    uint64_t ports = 0;
+    emu_ports ports = EMU_NO_PORTS;
 
     for (uint32_t i = 0; i < node->links; i++)
         if (node->link[i].sw == s)
-            ports |= emu_bit(node->link[i].port);
+            ports |= emu_port(node->link[i].port);
     return ports;
 }
 
-static uint64_t found_at(const struct tables *t, uint32_t s, uint32_t cluster)
+static emu_ports found_at(const struct tables *t, uint32_t s, uint32_t cluster)
 {
     return t->found[(size_t)s * t->clusters->count + cluster];
 }
@@ -95,13 +95,13 @@ struct shape {
     bool fits;
     uint32_t low, high; /* nodes below; none: low > high */
     uint32_t stride;    /* 0: no boundary between sets was seen */
-    uint64_t elsewhere;
+    emu_ports elsewhere;
     bool any_elsewhere;
 };
 
-static void shape_above(struct shape *shape, uint64_t set)
+static void shape_above(struct shape *shape, emu_ports set)
 {
-    if (shape->any_elsewhere && set != shape->elsewhere)
+    if (shape->any_elsewhere && !emu_ports_equal(set, shape->elsewhere))
         shape->fits = false;
     shape->elsewhere = set;
     shape->any_elsewhere = true;
@@ -127,15 +127,15 @@ static void shape_below(struct shape *shape, const struct run *run, bool changes
 static struct shape shape_of(const struct tables *t, uint32_t s)
 {
     struct shape shape = {.fits = true, .low = 1};
-    uint64_t last = 0;
+    emu_ports last = EMU_NO_PORTS;
 
     for (uint32_t r = 0; r < t->runs; r++) {
         const struct run *run = &t->run[r];
-        uint64_t set = found_at(t, s, run->cluster);
-        bool here = set == ROUTE_HERE;
+        emu_ports set = found_at(t, s, run->cluster);
+        bool here = emu_ports_equal(set, ROUTE_HERE);
 
-        if (here || set & t->ways->down[s])
-            shape_below(&shape, run, here || set != last, here);
+        if (here || emu_ports_any(set & t->ways->down[s]))
+            shape_below(&shape, run, here || !emu_ports_equal(set, last), here);
         else
             shape_above(&shape, set);
         last = set;
@@ -172,21 +172,30 @@ static int make_regular(struct tables *t, uint32_t s, const struct shape *shape)
     };
     for (uint32_t i = 0; i < blocks; i++) {
         uint32_t n = shape->low + i * shape->stride;
-        uint64_t set = found_at(t, s, t->clusters->where[n] >> TOPO_SEAT_BITS);
+        emu_ports set = found_at(t, s, t->clusters->where[n] >> TOPO_SEAT_BITS);
 
-        t->set[t->sets + i] = set == ROUTE_HERE ? own_ports(t->graph, s, n) : set;
+        t->set[t->sets + i] = emu_ports_equal(set, ROUTE_HERE) ? own_ports(t->graph, s, n) : set;
     }
     t->sets += blocks;
     return 0;
 }
 
-/* Index of a set in the general table at hand, which gets it if it has it not. */
-static uint32_t set_index(struct tables *t, size_t first, uint64_t set)
+static uint32_t set_hash(emu_ports set)
 {
-    uint32_t at = (uint32_t)(emu_spread(set) >> 32) & t->known_mask;
+    uint64_t hash = 0;
+
+    for (uint32_t w = 0; w < EMU_PORT_WORDS; w++)
+        hash = emu_spread(hash ^ emu_ports_word(set, w));
+    return (uint32_t)(hash >> 32);
+}
+
+/* Index of a set in the general table at hand, which gets it if it has it not. */
+static uint32_t set_index(struct tables *t, size_t first, emu_ports set)
+{
+    uint32_t at = set_hash(set) & t->known_mask;
 
     while (t->known[at].table == t->table) {
-        if (t->known[at].set == set)
+        if (emu_ports_equal(t->known[at].set, set))
             return t->known[at].index;
         at = (at + 1) & t->known_mask;
     }
@@ -233,7 +242,7 @@ static int make_general(struct tables *t, uint32_t s)
     t->table++;
     make_seats(t, s, set_of);
     for (uint32_t c = 0; c < clusters; c++) {
-        if (found_at(t, s, c) == ROUTE_HERE)
+        if (emu_ports_equal(found_at(t, s, c), ROUTE_HERE))
             continue;
         uint32_t index = set_index(t, first, found_at(t, s, c));
 
@@ -281,7 +290,7 @@ static int tables_keep(struct tables *t)
     size_t where = t->set_ofs ? graph->nodes : 0;
     size_t bytes = t->sets * sizeof *t->set + where * sizeof(uint32_t) +
                    t->set_ofs * sizeof *t->set_of;
-    uint64_t *set = malloc(bytes + 1);
+    emu_ports *set = malloc(bytes + 1);
 
     if (!set)
         return -ENOMEM;
@@ -327,7 +336,7 @@ static int make_all(struct tables *t)
 }
 
 int tables_make(struct topo_graph *graph, const struct clusters *clusters, const struct ways *ways,
-                const uint64_t *sets)
+                const emu_ports *sets)
 {
     struct tables t = {.graph = graph, .clusters = clusters, .ways = ways, .found = sets};
     int err = -ENOMEM;

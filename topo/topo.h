@@ -13,13 +13,23 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "emu/bits.h"
+#include "emu/ports.h"
 
 #define TOPO_NONE           UINT32_MAX
-#define TOPO_PORTS_MAX      60 /* external ports of a switch: leaves bits for combine units */
 #define TOPO_NODE_LINKS_MAX 4
 #define TOPO_NODES_MAX      1048576
 #define TOPO_SPEC_BYTES     256
+
+/*
+ * Ports of a switch, at most: in the program at hand, which has numbers for combine units, too; and
+ * in the one that there is for large switches (emu/ports.h).
+ */
+#define TOPO_PORTS_WIDE 252
+#if EMU_PORT_WORDS == 1
+#define TOPO_PORTS_MAX 60
+#else
+#define TOPO_PORTS_MAX TOPO_PORTS_WIDE
+#endif
 
 enum topo_end_kind {
     TOPO_END_NONE, /* nothing plugged in */
@@ -36,7 +46,7 @@ struct topo_end {
     uint32_t id;    /* node or switch */
 };
 
-#define TOPO_SEAT_BITS 6      /* nodes plugged into the same switches: fewer than 64 */
+#define TOPO_SEAT_BITS 8      /* nodes plugged into the same switches: fewer than 256 */
 #define TOPO_SEATED    0x8000 /* in set_of[]: one set a seat, from there on */
 
 /*
@@ -56,10 +66,10 @@ struct topo_route {
     uint32_t stride; /* nodes a block, at least 1 */
     /* switches that one way up from a node to here chooses among, in all; 1 */
     uint32_t spread;
-    uint32_t set_count; /* general: of sets */
-    uint64_t elsewhere; /* candidate ports; 0: unreachable, or the general form */
+    uint32_t set_count;  /* general: of sets */
+    emu_ports elsewhere; /* candidate ports; 0: unreachable, or the general form */
     /* a set a block, or those that set_of[] names; switches may share them */
-    uint64_t *sets;
+    emu_ports *sets;
     const uint16_t *set_of; /* general, by cluster: index into sets, TOPO_SEATED: plus the seat */
     /* general, by node: its cluster << TOPO_SEAT_BITS, and its seat there */
     const uint32_t *where;
@@ -156,7 +166,9 @@ struct topo_graph {
  * What comes from a generator is free of deadlock by construction; a file is checked
  * (topo_check()).
  * Errors: -EINVAL, the SPEC or the file is wrong; -ENOMEM; -E2BIG, beyond what can be addressed;
- *         -EIO, the file cannot be read; -EHOSTUNREACH, nodes that no route joins; -EDEADLK.
+ *         -EIO, the file cannot be read; -EHOSTUNREACH, nodes that no route joins; -EDEADLK;
+ *         -EOVERFLOW, switches with more ports than TOPO_PORTS_MAX, and no more than
+ *         TOPO_PORTS_WIDE.
  * Source: output-queued routers §2.2; Petrini and Vanneschi, k-ary n-trees; QsNet III §V.
  */
 int topo_parse(struct topo_graph **ret, const char *spec, char *error, size_t error_bytes);
@@ -254,7 +266,7 @@ int topo_spec_for_nodes(uint32_t nodes, char *spec, size_t spec_bytes, char *err
 void topo_free(struct topo_graph *graph);
 
 /* The general form of topo_route_ports(). */
-static inline uint64_t topo_route_lookup(const struct topo_route *route, uint32_t dst)
+static inline emu_ports topo_route_lookup(const struct topo_route *route, uint32_t dst)
 {
     uint32_t where = route->where[dst];
     uint32_t set = route->set_of[where >> TOPO_SEAT_BITS];
@@ -280,13 +292,14 @@ static inline uint32_t topo_route_block(const struct topo_route *route, uint32_t
  * Every port that begins a shortest way to any of the node's links is one: ways go up and then
  * down, and down as soon as the node is below. Inline: the switch's hot path.
  */
-static inline uint64_t topo_route_ports(const struct topo_route *route, uint32_t dst)
+static inline emu_ports topo_route_ports(const struct topo_route *route, uint32_t dst)
 {
     uint32_t off = dst - route->first; /* wraps to a large number when below first */
 
     if (off < route->span)
         return route->sets[topo_route_block(route, off)];
-    if (route->elsewhere || !route->set_of) /* in this order: regular tables look no further */
+    /* in this order: regular tables look no further */
+    if (emu_ports_any(route->elsewhere) || !route->set_of)
         return route->elsewhere;
     return topo_route_lookup(route, dst);
 }
@@ -324,11 +337,11 @@ int topo_check(const struct topo_graph *graph, struct topo_checked *what, char *
 static inline bool topo_below(const struct topo_graph *graph, uint32_t sw, uint32_t node)
 {
     const struct topo_switch *at = &graph->sw[sw];
-    uint64_t ports = topo_route_ports(&at->route, node);
+    emu_ports ports = topo_route_ports(&at->route, node);
 
-    if (!ports)
+    if (!emu_ports_any(ports))
         return false;
-    const struct topo_end *end = &at->end[emu_bits_first(ports)];
+    const struct topo_end *end = &at->end[emu_ports_first(ports)];
     return end->kind == TOPO_END_NODE || graph->sw[end->id].level < at->level;
 }
 
@@ -354,8 +367,8 @@ uint32_t topo_hops(const struct topo_graph *graph, uint32_t src, uint32_t dst);
 /* One switch of a collective tree. */
 struct topo_tree_switch {
     uint32_t sw;
-    int8_t up;      /* port towards the tree's top switch, -1 at the top itself */
-    uint64_t ports; /* every port of the tree at this switch, up included */
+    int16_t up;      /* port towards the tree's top switch, -1 at the top itself */
+    emu_ports ports; /* every port of the tree at this switch, up included */
 };
 
 /* A collective tree: undirected; switches[0] is the top. */

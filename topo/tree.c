@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "emu/bits.h"
+#include "emu/ports.h"
 
 /* A tree under construction. */
 struct grow {
@@ -33,11 +33,11 @@ struct grow {
 static int grow_port(const struct grow *g, uint32_t sw, uint32_t dst)
 {
     const struct topo_switch *from = &g->graph->sw[sw];
-    uint64_t set = topo_route_ports(&from->route, dst);
+    emu_ports set = topo_route_ports(&from->route, dst);
     uint32_t least = 0;
     int best = -1;
 
-    emu_each_bit (port, set) {
+    emu_each_port (port, set) {
         const struct topo_end *end = &from->end[port];
         uint32_t load = end->kind == TOPO_END_SWITCH ? g->load[end->id] : 0;
 
@@ -59,23 +59,23 @@ static uint32_t not_below(const struct grow *g, uint32_t sw)
 }
 
 /* The ports of @sw that lead up. */
-static uint64_t ports_up(const struct topo_graph *graph, uint32_t sw)
+static emu_ports ports_up(const struct topo_graph *graph, uint32_t sw)
 {
     const struct topo_switch *from = &graph->sw[sw];
-    uint64_t up = 0;
+    emu_ports up = EMU_NO_PORTS;
 
     for (uint32_t port = 0; port < graph->ports; port++)
         if (from->end[port].kind == TOPO_END_SWITCH &&
             graph->sw[from->end[port].id].level > from->level)
-            up |= emu_bit(port);
+            up |= emu_port(port);
     return up;
 }
 
 /* A switch on the climb. */
 struct step {
     uint32_t sw;
-    uint64_t best; /* ports not tried yet: candidates of the route to a member not below, */
-    uint64_t rest; /* and the other ports up, which are tried after them */
+    emu_ports best; /* ports not tried yet: candidates of the route to a member not below, */
+    emu_ports rest; /* and the other ports up, which are tried after them */
 };
 
 /* Returns whether @sw spans all members: the climb is over. */
@@ -85,7 +85,7 @@ static bool climb_onto(const struct grow *g, struct step *step, uint32_t sw)
 
     if (missing == TOPO_NONE)
         return true;
-    uint64_t up = ports_up(g->graph, sw);
+    emu_ports up = ports_up(g->graph, sw);
     step->sw = sw;
     step->best = topo_route_ports(&g->graph->sw[sw].route, missing) & up;
     step->rest = up & ~step->best;
@@ -95,11 +95,11 @@ static bool climb_onto(const struct grow *g, struct step *step, uint32_t sw)
 /* The least loaded parent not tried yet, the lowest port of equals; -1: none is left. */
 static int climb_port(const struct grow *g, struct step *step)
 {
-    uint64_t *set = step->best ? &step->best : &step->rest;
+    emu_ports *set = emu_ports_any(step->best) ? &step->best : &step->rest;
     int best = -1;
     uint32_t least = 0;
 
-    emu_each_bit (port, *set) {
+    emu_each_port (port, *set) {
         uint32_t load = g->load[g->graph->sw[step->sw].end[port].id];
 
         if (best < 0 || load < least) {
@@ -108,7 +108,7 @@ static int climb_port(const struct grow *g, struct step *step)
         }
     }
     if (best >= 0)
-        *set &= ~emu_bit((uint32_t)best);
+        *set &= ~emu_port((uint32_t)best);
     return best;
 }
 
@@ -164,9 +164,9 @@ static uint32_t grow_top(const struct grow *g, struct step *step, bool *seen)
     return top;
 }
 
-static void grow_add(struct grow *g, uint32_t sw, int up, uint64_t ports)
+static void grow_add(struct grow *g, uint32_t sw, int up, emu_ports ports)
 {
-    g->switches[g->count] = (struct topo_tree_switch){.sw = sw, .up = (int8_t)up, .ports = ports};
+    g->switches[g->count] = (struct topo_tree_switch){.sw = sw, .up = (int16_t)up, .ports = ports};
     g->place[sw] = ++g->count;
 }
 
@@ -202,12 +202,12 @@ static int grow_member(struct grow *g, uint32_t dst)
         const struct topo_end *end = &g->graph->sw[sw].end[port];
         struct topo_tree_switch *from = &g->switches[g->place[sw] - 1];
 
-        if (from->ports & emu_bit(port))
+        if (emu_ports_has(from->ports, port))
             return -EINVAL; /* repeated */
-        from->ports |= emu_bit(port);
+        from->ports |= emu_port(port);
         if (end->kind == TOPO_END_NODE)
             return 0;
-        grow_add(g, end->id, end->port, emu_bit(end->port));
+        grow_add(g, end->id, end->port, emu_port(end->port));
         sw = end->id;
     }
 }
@@ -220,10 +220,10 @@ static void drop_idle_tops(struct grow *g)
 {
     uint32_t idle = 0;
 
-    while (__builtin_popcountll(g->switches[idle].ports) == 1) {
+    while (emu_ports_count(g->switches[idle].ports) == 1) {
         struct topo_tree_switch *next = &g->switches[++idle]; /* grown from it, before all others */
 
-        next->ports &= ~emu_bit((uint32_t)next->up);
+        next->ports &= ~emu_port((uint32_t)next->up);
         next->up = -1;
     }
     g->count -= idle;
@@ -239,7 +239,7 @@ static int grow_tree(struct grow *g, struct step *step, bool *seen)
     uint32_t top = grow_top(g, step, seen);
     if (top == TOPO_NONE)
         return -EHOSTUNREACH;
-    grow_add(g, top, -1, 0);
+    grow_add(g, top, -1, EMU_NO_PORTS);
     for (uint32_t i = 0; i < g->members_count; i++) {
         int err = grow_member(g, g->members[i]);
         if (err)
@@ -283,7 +283,7 @@ uint32_t topo_tree_link(const struct topo_tree *tree, const struct topo_graph *g
     for (uint32_t i = 0; i < tree->count; i++)
         for (uint32_t l = 0; l < at->links; l++)
             if (at->link[l].sw == tree->switches[i].sw &&
-                tree->switches[i].ports >> at->link[l].port & 1)
+                emu_ports_has(tree->switches[i].ports, at->link[l].port))
                 return l;
     return TOPO_NONE;
 }

@@ -40,21 +40,22 @@ struct carry {
     struct topo_at from, to;
     bool crosses; /* @from is on another host */
     /* ports of either switch by which what is under way here may go on: what falls goes down */
-    uint64_t from_ports, to_ports;
+    emu_ports from_ports, to_ports;
 };
 
 static struct carry carry_along(struct fabric *fabric, const struct topo_at *from,
                                 const struct topo_at *to)
 {
     const struct topo_graph *graph = fabric->config.graph;
-    uint64_t ups = fabric_switch_ups(graph, from->sw);
-    bool falls = !(ups >> from->port & 1);
+    emu_ports ups = fabric_switch_ups(graph, from->sw);
+    bool falls = !emu_ports_has(ups, from->port);
+    emu_ports all = emu_ports_below(EMU_PORTS_MAX);
 
     return (struct carry){.fabric = fabric,
                           .from = *from,
                           .to = *to,
-                          .from_ports = falls ? ~ups : UINT64_MAX,
-                          .to_ports = falls ? ~fabric_switch_ups(graph, to->sw) : UINT64_MAX};
+                          .from_ports = falls ? ~ups : all,
+                          .to_ports = falls ? ~fabric_switch_ups(graph, to->sw) : all};
 }
 
 /* What no way leads to where it is to go waits, or is dropped. */
@@ -76,7 +77,7 @@ static enum emu_carried carry_group(const struct carry *carry, uint32_t id)
 }
 
 /* Outputs of a switch by which a unicast to @dst may leave, as the tables in force have it. */
-static uint64_t carry_onward(const struct carry *carry, uint32_t sw, uint32_t dst)
+static emu_ports carry_onward(const struct carry *carry, uint32_t sw, uint32_t dst)
 {
     return topo_route_ports(&carry->fabric->links.routed->sw[sw].route, dst);
 }
@@ -84,7 +85,7 @@ static uint64_t carry_onward(const struct carry *carry, uint32_t sw, uint32_t ds
 /* (4): what neither end leads on from, as it should go. */
 static enum emu_carried carry_rest(const struct carry *carry, uint32_t dst)
 {
-    bool on = carry->fabric->links.eased || carry_onward(carry, carry->to.sw, dst);
+    bool on = carry->fabric->links.eased || emu_ports_any(carry_onward(carry, carry->to.sw, dst));
 
     return carry->crosses && on ? EMU_CARRIED_OVER : EMU_CARRIED_WAITS;
 }
@@ -98,9 +99,9 @@ static enum emu_carried carry_how(void *ctx, const struct emu_entry *entry)
         return carry_group(carry, hdr->dst);
     if (!carry->fabric->links.eased && !fabric_reaches(carry->fabric, hdr->src, hdr->dst))
         return carry_parted(carry);
-    if (carry_onward(carry, carry->to.sw, hdr->dst) & carry->to_ports)
+    if (emu_ports_any(carry_onward(carry, carry->to.sw, hdr->dst) & carry->to_ports))
         return EMU_CARRIED_OVER;
-    if (carry_onward(carry, carry->from.sw, hdr->dst) & carry->from_ports)
+    if (emu_ports_any(carry_onward(carry, carry->from.sw, hdr->dst) & carry->from_ports))
         return EMU_CARRIED_BACK;
     return carry_rest(carry, hdr->dst);
 }

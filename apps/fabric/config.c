@@ -18,6 +18,8 @@
 /* for nodes inside the fabric, if they send payload at all */
 #define FABRIC_LOCAL_BUFS (1u << 20)
 #define RAW_RINGS_BYTES   ((uint64_t)1 << 22) /* raw_slots() */
+#define RAW_SEGMENTS_MOST 65535u              /* the same: that a switch holds, if it can */
+#define RAW_SLOTS_LEAST   4u
 
 /*
  * A quarter of the cores steps the fabric; the rest is for the processes that use it. In simulated
@@ -87,7 +89,8 @@ static struct emu_profile profile_raw(const struct fabric_config *config, uint32
  * Slots of a crosspoint on clock raw, and so credits of a cable. With more of them fewer segments
  * stop for want of a credit: of uniform traffic 1.3 times as many hops a second, until the rings of
  * all cables are more than a processor's inner caches have near. Cables that send again have
- * several more of them.
+ * several more of them. Crosspoints of large switches have fewer, since there are as many as
+ * the square of the ports.
  */
 static uint32_t raw_slots(const struct fabric_config *config)
 {
@@ -95,11 +98,11 @@ static uint32_t raw_slots(const struct fabric_config *config)
     uint64_t slot_bytes = (uint64_t)graph->switches * graph->ports * sizeof(struct emu_entry);
     uint32_t slots = emu_profile_retries(&config->profile) ? EMU_RAW_SLOTS : EMU_XPOINT_MAX;
 
-    for (; slots > EMU_RAW_SLOTS; slots /= 2) {
+    for (; slots > RAW_SLOTS_LEAST; slots /= 2) {
         struct emu_profile profile = profile_raw(config, slots);
 
-        if (switch_segments(fabric_switch_ports(config), &profile) <= SWITCH_SEGMENTS_MAX &&
-            slots * slot_bytes <= RAW_RINGS_BYTES)
+        if (switch_segments(fabric_switch_ports(config), &profile) <= RAW_SEGMENTS_MOST &&
+            (slots <= EMU_RAW_SLOTS || slots * slot_bytes <= RAW_RINGS_BYTES))
             break;
     }
     return slots;

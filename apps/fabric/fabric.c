@@ -64,15 +64,15 @@ static int fabric_make_workers(struct fabric *fabric, const uint32_t *worker_of)
     return 0;
 }
 
-uint64_t fabric_switch_ups(const struct topo_graph *graph, uint32_t s)
+emu_ports fabric_switch_ups(const struct topo_graph *graph, uint32_t s)
 {
-    uint64_t ports = 0;
+    emu_ports ports = EMU_NO_PORTS;
 
     for (uint32_t p = 0; p < graph->ports; p++) {
         const struct topo_end *end = &graph->sw[s].end[p];
 
         if (end->kind == TOPO_END_SWITCH && graph->sw[end->id].level > graph->sw[s].level)
-            ports |= emu_bit(p);
+            ports |= emu_port(p);
     }
     return ports;
 }

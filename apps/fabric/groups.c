@@ -100,8 +100,8 @@ static uint64_t group_bufs(const struct fabric *fabric, uint32_t window,
 {
     bool in_order = fabric->config.profile.combine_order == EMU_COMBINE_PORT;
 
-    return (uint64_t)window * (in_order ? (unsigned)__builtin_popcountll(at->ports)
-                                        : fabric->config.profile.combine_units);
+    return (uint64_t)window *
+           (in_order ? emu_ports_count(at->ports) : fabric->config.profile.combine_units);
 }
 
 static bool group_is_wide(const struct fabric_group *group)
@@ -291,7 +291,7 @@ static bool units_can(const struct fabric *fabric, const struct fabric_group *gr
     if (!group->combines || !fabric_has_units(&fabric->config))
         return true;
     for (uint32_t i = 0; i < tree->count; i++)
-        can &= (uint32_t)__builtin_popcountll(tree->switches[i].ports) <=
+        can &= emu_ports_count(tree->switches[i].ports) <=
                ENGINE_CHILDREN_MAX + (tree->switches[i].up >= 0);
     return can;
 }

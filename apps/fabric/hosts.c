@@ -416,7 +416,7 @@ static bool switch_strands(const struct fabric *fabric, uint32_t sw, uint32_t to
     const struct topo_switch *at = &fabric->config.graph->sw[sw];
     const bool *strands = strands_to(fabric, to);
 
-    emu_each_bit (port, topo_route_ports(&at->route, to)) {
+    emu_each_port (port, topo_route_ports(&at->route, to)) {
         uint32_t cable = fabric_cable_at(fabric, sw, port);
 
         if ((cable != TOPO_NONE && fabric->links.severed[cable]) ||
@@ -478,7 +478,7 @@ bool fabric_group_is_severed(const struct fabric *fabric, uint32_t id)
     const struct fabric_group *group = fabric_group_at(fabric, id);
 
     for (uint32_t i = 0; fabric->links.severed && group && i < group->tree.count; i++)
-        emu_each_bit (port, group->tree.switches[i].ports) {
+        emu_each_port (port, group->tree.switches[i].ports) {
             uint32_t cable = fabric_cable_at(fabric, group->tree.switches[i].sw, port);
 
             if (cable != TOPO_NONE && fabric->links.severed[cable])

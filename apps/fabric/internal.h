@@ -240,7 +240,7 @@ struct emu_replay *fabric_crossing_replay(const struct fabric *fabric, uint32_t 
 void fabric_crossings_count(const struct fabric *fabric, struct switch_retries *sum);
 
 /** fabric_switch_ups - ports of a switch that lead to switches of higher levels. Pure. */
-uint64_t fabric_switch_ups(const struct topo_graph *graph, uint32_t sw);
+emu_ports fabric_switch_ups(const struct topo_graph *graph, uint32_t sw);
 
 /** fabric_crossing_segments - that a cable which crosses may have under way each way. Pure. */
 uint32_t fabric_crossing_segments(const struct fabric_config *config);
@@ -412,8 +412,8 @@ void fabric_free_combine(struct fabric *fabric);
 int fabric_rate_cables(struct fabric *fabric);
 
 /*
- * fabric/ports.c: how slow the wire from a node without an engine to its switch is; NULL: as fast as
- * the profile says.
+ * fabric/ports.c: how slow the wire from a node without an engine to its switch is; NULL: as fast
+ * as the profile says.
  */
 const struct emu_slow *fabric_slow_node(const struct fabric *fabric, uint32_t node);
 

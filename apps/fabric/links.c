@@ -396,7 +396,7 @@ static bool node_reaches(const struct topo_graph *graph, uint32_t src, uint32_t 
     for (uint32_t l = 0; l < graph->node[src].links; l++) {
         uint32_t sw = graph->node[src].link[l].sw;
 
-        if (sw != TOPO_NONE && topo_route_ports(&graph->sw[sw].route, dst))
+        if (sw != TOPO_NONE && emu_ports_any(topo_route_ports(&graph->sw[sw].route, dst)))
             return true;
     }
     return false;
@@ -514,7 +514,8 @@ bool fabric_reaches(const struct fabric *fabric, uint32_t from, uint32_t to)
     for (uint32_t l = 0; l < graph->node[from].links; l++) {
         uint32_t sw = graph->node[from].link[l].sw;
 
-        reaches = reaches || (sw != TOPO_NONE && topo_route_ports(&graph->sw[sw].route, to));
+        reaches = reaches ||
+                  (sw != TOPO_NONE && emu_ports_any(topo_route_ports(&graph->sw[sw].route, to)));
     }
     return reaches && !fabric_strands(fabric, from, to);
 }

@@ -106,8 +106,8 @@ static void node_nudge(struct fabric *fabric, uint32_t node)
 {
     struct fabric_host host = fabric_host(fabric, node);
 
-    emu_dev_signal_far(host.dev, EMU_EVENT_CREDIT, emu_bit(host.port));
-    emu_dev_signal_far(host.dev, EMU_EVENT_DATA, emu_bit(host.port));
+    emu_dev_signal_far(host.dev, EMU_EVENT_CREDIT, emu_port_signal(host.port));
+    emu_dev_signal_far(host.dev, EMU_EVENT_DATA, emu_port_signal(host.port));
 }
 
 /* Tell everyone who waits whether threads outnumber cores: then spinning holds others up. */

@@ -52,7 +52,7 @@ static bool copy_is_sane(const struct fabric *fabric, const struct fabric_group_
         const struct topo_tree_switch *at = &copy->tree.switches[i];
 
         sane = at->sw < graph->switches && at->up < (int)graph->ports && at->up >= -1 &&
-               !(at->ports & ~emu_bits_below(graph->ports));
+               !emu_ports_any(at->ports & ~emu_ports_below(graph->ports));
     }
     return sane;
 }

@@ -26,7 +26,7 @@
 static bool tree_whole(const struct topo_tree *tree, const struct topo_graph *graph)
 {
     for (uint32_t i = 0; i < tree->count; i++)
-        emu_each_bit (port, tree->switches[i].ports)
+        emu_each_port (port, tree->switches[i].ports)
             if (graph->sw[tree->switches[i].sw].end[port].kind == TOPO_END_NONE)
                 return false;
     return true;

@@ -101,7 +101,7 @@ int fabric_unit_group(const struct fabric *fabric, const struct fabric_group *gr
         .child = child,
     };
 
-    emu_each_bit (p, at->ports) {
+    emu_each_port (p, at->ports) {
         if ((int)p == at->up)
             continue;
         child[config.children++] = end[p].kind == TOPO_END_NODE ? end[p].id

@@ -106,6 +106,15 @@ void hosts_comm_add(struct fabric_comm *sum, struct json_object *comm);
 /* hosts/obey/look.c: bytes as hexadecimal digits; NULL: no memory. hosts_bytes() reads them. */
 struct json_object *hosts_digits(const void *from, size_t bytes);
 
+/* hosts/obey/look.c: append a set of ports to a list of numbers: EMU_PORT_WORDS of them. */
+void hosts_ports_add(struct json_object *list, emu_ports set);
+
+/**
+ * hosts_ports_read - look.c: read such a set from another host, which begins at number @at of
+ * @list. @ports: how many ports there are. False: the list is too short, or the set has others.
+ */
+bool hosts_ports_read(emu_ports *ret, struct json_object *list, size_t at, uint32_t ports);
+
 /* What befalls devices of a host that obeys: befall.c's. */
 struct befallen {
     struct fabric *fabric;
@@ -139,6 +148,8 @@ int hosts_look(struct fabric *fabric, const char *what, struct json_object *call
 #define HOSTS_FAILED   2u
 #define HOSTS_TREELESS 4u
 #define HOSTS_PARTED   8u
+
+#define HOSTS_TREE_NUMBERS (2u + EMU_PORT_WORDS) /* of a switch of a group's tree */
 
 /**
  * hosts_begin - begin.c: what a host that obeys is asked when one comes back, itself or another.

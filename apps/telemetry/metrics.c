@@ -202,8 +202,8 @@ static void put_ports(const struct telemetry_view *view, struct telemetry_text *
 /* --- ports as infiniband_exporter has them ------------------------------------------ */
 
 /*
- * A number of 64 bits for ever, as a device has: the network's file has it, or it is made of 0xfabe,
- * 1 for a node, and which it is.
+ * A number of 64 bits for ever, as a device has: the network's file has it, or it is made of
+ * 0xfabe, 1 for a node, and which it is.
  */
 static void label_guid(const struct telemetry_view *view, struct telemetry_text *text,
                        const char *name, bool node, uint32_t device)

@@ -159,7 +159,7 @@ void emu_edge_look(struct emu_edge *edge)
         edge->owes = tail - edge->up_looked > EMU_EDGE_FEW ? EMU_EDGE_ANYWHERE : 0;
         edge->up_looked = tail;
         edge->posted = true;
-        emu_dev_signal(edge->dev, edge->dev->worker, EMU_EVENT_DATA, emu_bit(edge->port));
+        emu_dev_signal(edge->dev, edge->dev->worker, EMU_EVENT_DATA, emu_port_signal(edge->port));
     } else { /* where the next one will lie comes with the tail then, not after it */
         __builtin_prefetch(&shared->up[emu_edge_up_slot(edge)], 0);
     }
@@ -168,7 +168,8 @@ void emu_edge_look(struct emu_edge *edge)
 
         if (head != edge->down_looked || atomic_load_explicit(&edge->cut, memory_order_relaxed)) {
             edge->down_looked = head;
-            emu_dev_signal(edge->dev, edge->dev->worker, EMU_EVENT_CREDIT, emu_bit(edge->port));
+            emu_dev_signal(edge->dev, edge->dev->worker, EMU_EVENT_CREDIT,
+                           emu_port_signal(edge->port));
         }
     }
 }
@@ -252,7 +253,7 @@ static bool edge_copy_in(struct emu_worker *worker, const struct emu_seg *seg, u
 /* Look here again in the next pass. */
 static void edge_again(struct emu_edge *edge)
 {
-    emu_dev_signal(edge->dev, edge->dev->worker, EMU_EVENT_DATA, emu_bit(edge->port));
+    emu_dev_signal(edge->dev, edge->dev->worker, EMU_EVENT_DATA, emu_port_signal(edge->port));
 }
 
 /* Copy one segment in. False: there is no buffer for it now. */

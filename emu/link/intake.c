@@ -124,7 +124,7 @@ static void intake_drop(struct emu_intake *intake, const struct emu_entry *entry
 static void intake_deliver(struct emu_intake *intake, const struct emu_entry *entry)
 {
     emu_ring_put(&intake->to.data, entry); /* there is a slot for each credit */
-    emu_dev_give(intake->wire.owner, EMU_EVENT_DATA, emu_bit(intake->wire.port));
+    emu_dev_give(intake->wire.owner, EMU_EVENT_DATA, emu_port_signal(intake->wire.port));
 }
 
 /* Are both of one pair of processes, or of one group? */
@@ -261,7 +261,7 @@ void emu_intake_back(struct emu_intake *intake, const struct emu_entry *entry, u
 
     in.time_ps = emu_dev_stamp_ps(dev, at_ps);
     emu_ring_put(&intake->to.data, &in); /* there is a slot for each credit */
-    emu_dev_signal_far(dev, EMU_EVENT_DATA, emu_bit(intake->wire.port));
+    emu_dev_signal_far(dev, EMU_EVENT_DATA, emu_port_signal(intake->wire.port));
 }
 
 void emu_intake_carried(struct emu_intake *intake, const struct emu_entry *entry, uint64_t at_ps)
@@ -278,7 +278,8 @@ void emu_intake_missed(struct emu_intake *intake, uint64_t at_ps)
     emu_count(&intake->counts.missed, 1);
     emu_credit_put(&rx->credit, 1, 0,
                    emu_dev_stamp_ps(intake->wire.owner, at_ps + intake->profile->credit_ps));
-    emu_dev_signal_far(rx->far->dev[rx->peer.index], EMU_EVENT_CREDIT, emu_bit(rx->peer.port));
+    emu_dev_signal_far(rx->far->dev[rx->peer.index], EMU_EVENT_CREDIT,
+                       emu_port_signal(rx->peer.port));
 }
 
 /* --- passes ------------------------------------------------------------------------- */

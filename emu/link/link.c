@@ -227,7 +227,7 @@ void emu_rx_pay_else(struct emu_rx *rx, struct emu_dev *dev, uint32_t owed, uint
         emu_rx_pay_local(rx, dev, owed, arrive_ps);
     } else {
         emu_credits_add(rx->credits, owed, arrive_ps);
-        emu_dev_signal(dev, dev->worker, EMU_EVENT_DATA, emu_bit(rx->port));
+        emu_dev_signal(dev, dev->worker, EMU_EVENT_DATA, emu_port_signal(rx->port));
     }
 }
 

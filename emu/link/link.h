@@ -166,12 +166,12 @@ static inline bool emu_tx_is_stuck(const struct emu_tx *tx)
 /** emu_tx_tell, emu_rx_tell - tell the far end of what was sent. @from: the calling worker. */
 static inline void emu_tx_tell(const struct emu_tx *tx, const struct emu_worker *from)
 {
-    emu_signal(tx->far, tx->peer.index, from, EMU_EVENT_DATA, emu_bit(tx->peer.port));
+    emu_signal(tx->far, tx->peer.index, from, EMU_EVENT_DATA, emu_port_signal(tx->peer.port));
 }
 
 static inline void emu_rx_tell(const struct emu_rx *rx, const struct emu_worker *from)
 {
-    emu_signal(rx->far, rx->peer.index, from, EMU_EVENT_CREDIT, emu_bit(rx->peer.port));
+    emu_signal(rx->far, rx->peer.index, from, EMU_EVENT_CREDIT, emu_port_signal(rx->peer.port));
 }
 
 /**
@@ -598,7 +598,7 @@ static inline __attribute__((always_inline)) void emu_tx_depart_told(
         emu_tx_depart_by(tx, dev, profile, entry, depart_ps);
         emu_count(&tx->counts.segments, 1);
         emu_signal(dev->worker, tx->peer.index, dev->worker, EMU_EVENT_DATA,
-                   emu_bit(tx->peer.port));
+                   emu_port_signal(tx->peer.port));
     } else if (tx->shape == EMU_LINK_LOCAL) {
         emu_tx_depart_plain(tx, entry, depart_ps);
         emu_count(&tx->counts.segments, 1);

@@ -467,7 +467,8 @@ static void carry_home(const struct emu_carry *carry, const struct emu_entry *en
 
     in.time_ps = emu_dev_stamp_ps(back->owner, carry->at_ps);
     emu_ring_put(&back->data, &in); /* there is a slot for each credit */
-    emu_dev_signal_far(back->far->dev[back->peer.index], EMU_EVENT_DATA, emu_bit(back->peer.port));
+    emu_dev_signal_far(back->far->dev[back->peer.index], EMU_EVENT_DATA,
+                       emu_port_signal(back->peer.port));
 }
 
 /* False: it waits. */

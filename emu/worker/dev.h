@@ -16,7 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "emu/bits.h"
+#include "emu/ports.h"
 #include "emu/clock.h"
 #include "emu/link/pool.h"
 #include "emu/link/seg.h"
@@ -72,14 +72,14 @@ struct emu_dev {
     uint64_t next_ps; /* when it wants to be stepped without being told; EMU_NEVER. Clock raw is
                          always at 0, which is every pass: emu_dev_rest() */
 
-    /* Set by other workers; taken by its own. By port. */
+    /* Set by other workers; taken by its own. By port: emu_port_signal(). */
     alignas(EMU_LINE) _Atomic uint64_t ready_far[EMU_EVENTS];
 };
 
 /* What a worker's devices have been told. */
 struct emu_signals {
     uint64_t *near;                /* a bit a device */
-    uint64_t (*ready)[EMU_EVENTS]; /* by device: a bit a port */
+    uint64_t (*ready)[EMU_EVENTS]; /* by device, by port: emu_port_signal() */
 };
 
 enum emu_worker_stop {
@@ -214,7 +214,7 @@ static inline void emu_signals_add(const struct emu_signals *signals, uint32_t i
 static inline uint64_t emu_worker_wants(const struct emu_worker *worker, uint32_t index,
                                         uint32_t port)
 {
-    return worker->wants[index] >> port & 1;
+    return worker->wants[index] >> port % 64 & 1;
 }
 
 /**
@@ -239,10 +239,10 @@ static inline void emu_signal_credit(struct emu_worker *to, uint32_t index,
                                      const struct emu_worker *from, uint32_t port)
 {
     if (to != from) {
-        emu_dev_signal_far(to->dev[index], EMU_EVENT_CREDIT, emu_bit(port));
+        emu_dev_signal_far(to->dev[index], EMU_EVENT_CREDIT, emu_port_signal(port));
         return;
     }
-    emu_signals_add(&to->told, index, EMU_EVENT_CREDIT, emu_bit(port),
+    emu_signals_add(&to->told, index, EMU_EVENT_CREDIT, emu_port_signal(port),
                     emu_worker_wants(to, index, port));
 }
 

@@ -59,7 +59,7 @@ static inline uint64_t emu_order_next_ps(const struct emu_order *order)
  */
 static inline uint64_t emu_order_turn(uint64_t time, uint64_t port)
 {
-    return emu_hash(time ^ port << 57);
+    return emu_hash(time ^ port << 57 ^ port >> 7);
 }
 
 /*

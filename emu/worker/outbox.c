@@ -206,7 +206,8 @@ static inline void item_take(struct emu_worker *worker, const struct outbox_item
         emu_credit_fill(item->slot.back, credit->count, credit->channel, credit->time_ps);
         step = emu_worker_wants(worker, item->index, item->port);
     }
-    emu_signals_add(tell, item->index, (enum emu_event)item->event, emu_bit(item->port), step);
+    emu_signals_add(tell, item->index, (enum emu_event)item->event, emu_port_signal(item->port),
+                    step);
 }
 
 /* What is on the pages @turn that are for @worker. */

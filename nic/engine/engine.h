@@ -182,7 +182,7 @@ bool engine_idle(const struct engine *engine);
 /* --- groups: the manager's side ----------------------------------------------------- */
 
 #define ENGINE_NO_NODE      UINT32_MAX
-#define ENGINE_CHILDREN_MAX 58u
+#define ENGINE_CHILDREN_MAX (EMU_PORTS_MAX - 6)
 
 struct engine_group;
 

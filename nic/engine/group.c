@@ -72,12 +72,12 @@ static struct engine_tree *tree_create(struct engine_group *group,
     tree->width = (uint8_t)(ENGINE_CHILD + config->children);
     tree->by_link = config->by_link;
     tree->unit = config->unit;
-    tree->all = (uint64_t)!config->unit << ENGINE_HERE |
-                (uint64_t)(config->parent != ENGINE_NO_NODE) << ENGINE_PARENT;
+    tree->all = emu_port_if(ENGINE_HERE, !config->unit) |
+                emu_port_if(ENGINE_PARENT, config->parent != ENGINE_NO_NODE);
     tree->node[ENGINE_PARENT] = config->parent;
     for (uint32_t i = 0; i < config->children; i++) {
         tree->node[ENGINE_CHILD + i] = config->child[i];
-        tree->all |= emu_bit(ENGINE_CHILD + i);
+        tree->all |= emu_port(ENGINE_CHILD + i);
     }
     for (uint32_t i = 0; i < window; i++)
         tree->state[i].group = group;
@@ -123,9 +123,9 @@ static uint32_t state_holds(const struct engine_tree *tree, uint32_t i, uint32_t
     bool kept = engine_state_in_order(tree, state) && !state->made;
     uint32_t count = 0;
 
-    if (!kept && state->have)
+    if (!kept && emu_ports_any(state->have))
         buf[count++] = state->buf;
-    emu_each_bit (at, kept ? state->have : 0)
+    emu_each_port (at, emu_ports_if(state->have, kept))
         buf[count++] = *emu_kept_at(engine_kept(tree, state), at);
     return count;
 }
@@ -148,9 +148,10 @@ const char *engine_group_check(const struct engine_group *group)
     for (uint32_t i = 0; group->tree && i < group->tree->window; i++) {
         const struct engine_coll *state = &group->tree->state[i];
 
-        waiting += (state->outs != 0) + state->asking;
-        open += state->have && state->hdr.kind != EMU_BARRIER;
-        if ((state->have & ~group->tree->all && !state->made) || (state->made && !state->outs))
+        waiting += emu_ports_any(state->outs) + state->asking;
+        open += emu_ports_any(state->have) && state->hdr.kind != EMU_BARRIER;
+        if ((emu_ports_any(state->have & ~group->tree->all) && !state->made) ||
+            (state->made && !emu_ports_any(state->outs)))
             return "a state of a collective has leaked";
     }
     if (waiting != atomic_load_explicit(&group->waiting, memory_order_relaxed))
@@ -189,7 +190,7 @@ bool engine_group_came(const struct engine_group *group, uint32_t seq)
 
     return state && (engine_passed(group->tree, seq) ||
                      (state->used && state->hdr.seq == seq &&
-                      (!state->have || (state->have & emu_bit(ENGINE_HERE)))));
+                      (!emu_ports_any(state->have) || emu_ports_has(state->have, ENGINE_HERE))));
 }
 
 const struct emu_clash *engine_group_clash(const struct engine_group *group)
@@ -269,10 +270,10 @@ struct engine_to engine_to_group(const struct engine *e, const struct engine_gro
 uint32_t engine_other(const struct engine_group *group)
 {
     const struct engine_tree *tree = group->tree;
-    uint64_t others = tree->all & ~emu_bit(ENGINE_HERE);
+    emu_ports others = tree->all & ~emu_port(ENGINE_HERE);
 
-    return others && !emu_bits_several(others) && !tree->by_link
-               ? tree->node[emu_bits_first(others)]
+    return emu_ports_any(others) && !emu_ports_several(others) && !tree->by_link
+               ? tree->node[emu_ports_first(others)]
                : ENGINE_NO_NODE;
 }
 
@@ -314,7 +315,7 @@ bool engine_agrees(struct engine *e, uint32_t buf)
         return false;
     if (seg->hdr.op == ENGINE_TEST_BARRIER) {
         state = engine_state(group->tree, seg->hdr.seq);
-        return (state->have & emu_bit(ENGINE_HERE)) && state->hdr.seq == seg->hdr.seq &&
+        return emu_ports_has(state->have, ENGINE_HERE) && state->hdr.seq == seg->hdr.seq &&
                state->hdr.kind == EMU_BARRIER;
     }
     if (seg->hdr.len != sizeof word)

@@ -27,8 +27,8 @@
 #define ENGINE_PARENT 1u
 #define ENGINE_CHILD  2u /* and those after it */
 #define ENGINE_WIDTH  (ENGINE_CHILD + ENGINE_CHILDREN_MAX)
-#define ENGINE_ASK    62u /* not one of them: all are to be asked, by a conditional */
-#define ENGINE_GROUP  63u /* nor this: where a result goes as well */
+#define ENGINE_ASK    (EMU_PORTS_MAX - 2) /* not one of them: all are asked, by a conditional */
+#define ENGINE_GROUP  (EMU_PORTS_MAX - 1) /* nor this: where a result goes as well */
 
 /* in the op of a conditional's segment */
 enum engine_test { ENGINE_TEST_WORD, ENGINE_TEST_BARRIER };
@@ -39,15 +39,16 @@ struct engine_coll {
     struct engine_group *group;
     uint64_t due_ps;    /* when the result is there */
     struct emu_hdr hdr; /* of the first contribution; free: of the operation that is over */
-    uint64_t have;      /* whose contributions are in */
-    uint64_t outs;      /* where the result still has to go; 0: there is none yet */
+    emu_ports have;     /* whose contributions are in */
+    emu_ports outs;     /* where the result still has to go; 0: there is none yet */
     uint32_t buf;       /* combined so far; in order: only when made */
     bool used;          /* there is one, or was */
     bool made;          /* there is a result, in buf: `have` says no more than that */
     bool asking;        /* a barrier by conditional: its question is under way */
     bool flipped;       /* parity shows that a bit of it has flipped: found when it is read */
 };
-static_assert(sizeof(struct engine_coll) == EMU_LINE, "those of a wide window leave the caches");
+static_assert(EMU_PORT_WORDS > 1 || sizeof(struct engine_coll) == EMU_LINE,
+              "those of a wide window leave the caches");
 
 /* Numbers in a row that have gone through without a state: between two tokens, mostly. */
 struct engine_row {
@@ -57,7 +58,7 @@ struct engine_row {
 
 /* What a member of a group that combines has of it. */
 struct engine_tree {
-    uint64_t all;    /* inputs there are: bits */
+    emu_ports all;   /* inputs there are: bits */
     uint8_t width;   /* ENGINE_CHILD + children */
     bool by_link;    /* contributions go by the group's link, too */
     uint32_t window; /* numbers of the stream that may be under way; a power of two */
@@ -204,7 +205,7 @@ void engine_contribute_at(struct engine *e, struct engine_group *group, uint32_t
  * engine_outs - where the result of what is no barrier by conditional goes, by bits, now that these
  * have contributed; 0: others are missing.
  */
-uint64_t engine_outs(const struct engine_tree *tree, uint8_t kind, uint64_t have);
+emu_ports engine_outs(const struct engine_tree *tree, uint8_t kind, emu_ports have);
 
 /** engine_result_to - the same bit @out, not that of the host here, as a packet's destination. */
 struct engine_to engine_result_to(const struct engine *e, const struct engine_group *group,
@@ -228,8 +229,8 @@ void engine_contribute_all(struct engine *e, const uint32_t *bufs, uint32_t coun
  * engine_passes - where what comes from position @at of a reduction of @kind goes at once, by bits,
  * as nothing else is combined with it here: it needs no state. 0: it does. Clock raw.
  */
-uint64_t engine_passes(const struct engine *e, const struct engine_group *group, uint8_t kind,
-                       uint32_t at);
+emu_ports engine_passes(const struct engine *e, const struct engine_group *group, uint8_t kind,
+                        uint32_t at);
 
 /** engine_all_ready - a conditional has found all members in the barrier @state. */
 void engine_all_ready(struct engine *e, struct engine_coll *state, uint64_t at_ps);

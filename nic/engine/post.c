@@ -424,11 +424,11 @@ static uint32_t take_contributions(struct engine *e, struct emu_edge *edge,
                                    const struct emu_hdr *hdr, struct engine_group *group,
                                    uint32_t most)
 {
-    uint64_t outs = engine_passes(e, group, hdr->kind, ENGINE_HERE);
+    emu_ports outs = engine_passes(e, group, hdr->kind, ENGINE_HERE);
     uint32_t bufs[ENGINE_SEGS_MAX], run;
 
-    if (outs && !engine_passed(group->tree, hdr->seq)) {
-        run = take_through(e, edge, hdr, group, engine_result_to(e, group, emu_bits_first(outs)),
+    if (emu_ports_any(outs) && !engine_passed(group->tree, hdr->seq)) {
+        run = take_through(e, edge, hdr, group, engine_result_to(e, group, emu_ports_first(outs)),
                            most);
         emu_count(&e->counts.contributions, run);
         emu_count(&e->counts.results, run);
@@ -492,7 +492,7 @@ static inline bool take_is_early(struct engine *e, const struct emu_hdr *hdr)
         (hdr->kind & EMU_CROSSING))
         return false;
     group = engine_group_of(e, hdr->dst);
-    return group && group->tree && engine_passes(e, group, kind, ENGINE_HERE);
+    return group && group->tree && emu_ports_any(engine_passes(e, group, kind, ENGINE_HERE));
 }
 
 /* Any other one, @seg: its header is in @entry. False: there is no room for it now. */

@@ -58,28 +58,28 @@ static bool by_conditional(const struct engine *e, const struct engine_coll *sta
 
 static bool is_top(const struct engine_tree *tree)
 {
-    return !(tree->all >> ENGINE_PARENT & 1);
+    return !emu_ports_has(tree->all, ENGINE_PARENT);
 }
 
 /* What all members get goes to the group, and to the host here, if there is one. */
-static uint64_t all_get(const struct engine_tree *tree)
+static emu_ports all_get(const struct engine_tree *tree)
 {
-    return (tree->all & emu_bit(ENGINE_HERE)) | emu_bit(ENGINE_GROUP);
+    return (tree->all & emu_port(ENGINE_HERE)) | emu_port(ENGINE_GROUP);
 }
 
-uint64_t engine_outs(const struct engine_tree *tree, uint8_t kind, uint64_t have)
+emu_ports engine_outs(const struct engine_tree *tree, uint8_t kind, emu_ports have)
 {
-    return emu_combiner_outs(kind, tree->all, have, tree->all & emu_bit(ENGINE_PARENT),
+    return emu_combiner_outs(kind, tree->all, have, tree->all & emu_port(ENGINE_PARENT),
                              all_get(tree));
 }
 
 /* Where the result goes, by bits, now that these have contributed; 0: others are missing. */
-static uint64_t state_outs(const struct engine *e, const struct engine_coll *state)
+static emu_ports state_outs(const struct engine *e, const struct engine_coll *state)
 {
     const struct engine_tree *tree = state->group->tree;
 
     if (by_conditional(e, state))
-        return is_top(tree) ? emu_bit(ENGINE_ASK) : 0;
+        return emu_port_if(ENGINE_ASK, is_top(tree));
     return engine_outs(tree, state->hdr.kind, state->have);
 }
 
@@ -89,11 +89,12 @@ static bool contribution_fits(const struct engine_coll *state, const struct emu_
 {
     struct emu_hdr asked = *hdr;
 
-    if (!state->have)
+    if (!emu_ports_any(state->have))
         return (!state->used || hdr->seq != state->hdr.seq) &&
                (hdr->kind == EMU_BARRIER || !engine_passed(state->group->tree, hdr->seq));
     asked.kind = engine_kind(hdr);
-    return !state->outs && !(state->have >> at & 1) && emu_combiner_agrees(&state->hdr, &asked);
+    return !emu_ports_any(state->outs) && !emu_ports_has(state->have, at) &&
+           emu_combiner_agrees(&state->hdr, &asked);
 }
 
 /* It does not fit, and it may be that the members do not agree. */
@@ -144,7 +145,7 @@ static void tree_goes_on(struct engine_tree *tree, uint32_t seq)
 {
     struct engine_coll *state = &tree->state[tree->forgot++ & (tree->window - 1)];
 
-    if (!state->have && is_over(tree, state->hdr.seq, seq))
+    if (!emu_ports_any(state->have) && is_over(tree, state->hdr.seq, seq))
         state->used = false;
     for (uint32_t i = 0; i < ENGINE_ROWS; i++)
         if (is_over(tree, tree->passed[i].to, seq))
@@ -181,7 +182,7 @@ static bool state_add(struct engine *e, struct engine_coll *state, uint32_t from
 
     if (ails)
         hdr = contribution_hdr(e, buf);
-    if (!state->have) {
+    if (!emu_ports_any(state->have)) {
         state->hdr = *engine_hdr(e, buf);
         state->hdr.kind = engine_kind(&state->hdr);
         if (state->hdr.kind == EMU_BARRIER)
@@ -193,17 +194,17 @@ static bool state_add(struct engine *e, struct engine_coll *state, uint32_t from
     if (engine_state_in_order(tree, state)) {
         at = emu_kept_at(engine_kept(tree, state), from);
         *at = buf;
-    } else if (!state->have) {
+    } else if (!emu_ports_any(state->have)) {
         *at = buf;
     } else if (state_damaged(e, state)) {
         return false;
     } else {
         *at = combine_bufs(e, &state->hdr, *at, buf);
     }
-    if (ails && emu_faults_fold(e->tree.faults, engine_cache(e), &hdr, at, !state->have,
-                                e->dev.timed, at_ps))
+    if (ails && emu_faults_fold(e->tree.faults, engine_cache(e), &hdr, at,
+                                !emu_ports_any(state->have), e->dev.timed, at_ps))
         state->flipped = e->tree.checks;
-    state->have |= emu_bit(from);
+    state->have |= emu_port(from);
     emu_count(&e->counts.contributions, 1);
     return true;
 }
@@ -219,14 +220,14 @@ static void combine_takes(struct engine *e, const struct emu_hdr *hdr, uint64_t 
 /* It has nothing any more. */
 static void state_over(struct engine_coll *state)
 {
-    state->have = 0;
+    state->have = EMU_NO_PORTS;
     state->group->tree->open -= state->hdr.kind != EMU_BARRIER;
 }
 
 static bool result_goes(struct engine *e, struct engine_coll *state);
 
 /* The result of @state goes to @outs: by now, or when its combining is done. */
-static void state_go(struct engine *e, struct engine_coll *state, uint64_t outs)
+static void state_go(struct engine *e, struct engine_coll *state, emu_ports outs)
 {
     state->outs = outs;
     if (result_goes(e, state))
@@ -244,10 +245,10 @@ void engine_contribute_at(struct engine *e, struct engine_group *group, uint32_t
     const struct emu_hdr *hdr = engine_hdr(e, buf);
     struct engine_tree *tree = group->tree;
     struct engine_coll *state = tree ? engine_state(tree, hdr->seq) : NULL;
-    uint64_t outs;
+    emu_ports outs;
 
     if (at == ENGINE_WIDTH || tree->failed || !contribution_fits(state, hdr, at)) {
-        if (at != ENGINE_WIDTH && state->have)
+        if (at != ENGINE_WIDTH && emu_ports_any(state->have))
             contribution_clashes(tree, state, hdr);
         contribution_drop(e, buf);
         return;
@@ -258,7 +259,7 @@ void engine_contribute_at(struct engine *e, struct engine_group *group, uint32_t
     }
     combine_takes(e, &state->hdr, at_ps);
     outs = state_outs(e, state);
-    if (outs)
+    if (emu_ports_any(outs))
         state_go(e, state, outs);
 }
 
@@ -269,7 +270,7 @@ uint32_t engine_position(const struct engine *e, const struct engine_group *grou
     if (tree && from == e->node)
         return ENGINE_HERE;
     for (uint32_t i = ENGINE_PARENT; tree && i < tree->width; i++)
-        if ((tree->all >> i & 1) && tree->node[i] == from)
+        if (emu_ports_has(tree->all, i) && tree->node[i] == from)
             return i;
     return ENGINE_WIDTH;
 }
@@ -293,11 +294,11 @@ void engine_barrier_over(struct engine *e, const struct emu_hdr *hdr)
     struct engine_group *group = engine_group_of(e, hdr->dst);
     struct engine_coll *state = group && group->tree ? engine_state(group->tree, hdr->seq) : NULL;
 
-    if (!state || !state->have || state->outs || state->asking || !by_conditional(e, state) ||
-        state->hdr.seq != hdr->seq)
+    if (!state || !emu_ports_any(state->have) || emu_ports_any(state->outs) || state->asking ||
+        !by_conditional(e, state) || state->hdr.seq != hdr->seq)
         return;
     emu_pool_drop(engine_cache(e), state->buf);
-    state->have = 0;
+    state->have = EMU_NO_PORTS;
 }
 
 /* --- results ------------------------------------------------------------------------ */
@@ -336,7 +337,7 @@ static void result_make(struct engine *e, struct engine_coll *state)
 {
     const struct engine_tree *tree = state->group->tree;
     struct emu_pool_cache *cache = engine_cache(e);
-    bool stays = state->outs == emu_bit(ENGINE_HERE);
+    bool stays = emu_ports_equal(state->outs, emu_port(ENGINE_HERE));
 
     if (engine_state_in_order(tree, state))
         state->buf =
@@ -345,21 +346,21 @@ static void result_make(struct engine *e, struct engine_coll *state)
         state->buf = emu_combiner_own(cache, state->buf, state->hdr.len);
     if (!stays)
         engine_hdr(e, state->buf)->src = e->node;
-    state->have = emu_bit(ENGINE_HERE); /* what is kept has been used */
+    state->have = emu_port(ENGINE_HERE); /* what is kept has been used */
     emu_count(&e->counts.results, 1);
 }
 
 /* False: free packets are wanting. */
 static bool result_go(struct engine *e, struct engine_coll *state, uint64_t at_ps)
 {
-    while (state->outs) {
-        uint32_t out = emu_bits_first(state->outs);
-        uint64_t rest = state->outs & (state->outs - 1);
+    while (emu_ports_any(state->outs)) {
+        uint32_t out = emu_ports_first(state->outs);
+        emu_ports rest = state->outs & ~emu_port(out);
 
-        if (rest)
+        if (emu_ports_any(rest))
             emu_pool_share(engine_cache(e)->pool, state->buf, 1);
         if (!result_send(e, state, out, at_ps)) {
-            if (rest)
+            if (emu_ports_any(rest))
                 emu_pool_drop(engine_cache(e), state->buf);
             return false;
         }
@@ -373,17 +374,17 @@ static bool result_go(struct engine *e, struct engine_coll *state, uint64_t at_p
 static bool state_next(struct engine *e, struct engine_coll *state, uint64_t at_ps)
 {
     if (engine_group_of(e, state->group->id) != state->group) {
-        state->outs = 0;
+        state->outs = EMU_NO_PORTS;
         return true;
     }
-    if (state->outs == emu_bit(ENGINE_ASK)) {
-        state->outs = 0;
+    if (emu_ports_equal(state->outs, emu_port(ENGINE_ASK))) {
+        state->outs = EMU_NO_PORTS;
         engine_ask_barrier(e, state, at_ps);
         return true;
     }
     if (!state->made) {
         if (state_damaged(e, state)) {
-            state->outs = 0; /* it goes nowhere, either */
+            state->outs = EMU_NO_PORTS; /* it goes nowhere, either */
             return true;
         }
         result_make(e, state);
@@ -416,7 +417,7 @@ static void results_drop(struct engine *e)
             state_over(state);
             state->made = false;
         }
-        state->outs = 0;
+        state->outs = EMU_NO_PORTS;
         state->group->tree->failed = true;
         engine_queue_pop(&e->tree.results);
         engine_group_release(state->group);

@@ -87,7 +87,7 @@ static void channels_begin(struct switch_channels *ch)
     ch->units.first = ch->units.own = UINT32_MAX;
     ch->bulk = profile->channels - (profile->channels >= EMU_VCS_KEPT_OF);
     ch->light_pending = profile->light_pending;
-    ch->light = ch->openable[0] = ch->openable[1] = emu_bits_below(ch->sw.ports);
+    ch->light = ch->openable[0] = ch->openable[1] = emu_ports_below(ch->sw.ports);
     ch->tick_ps = (profile->reply_timeout_ps + CHANNEL_TICKS - 1) / CHANNEL_TICKS;
     for (uint32_t p = 0; p < ch->sw.ports; p++)
         emu_vcs_init(&ch->port[p].vcs, profile->channels, profile->pool_slots, ch->sw.dev.timed);

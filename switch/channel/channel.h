@@ -41,7 +41,7 @@ enum switch_channel_state {
 /* A channel of an input. */
 struct switch_channel_in {
     /* outputs whose channel it waits for: any of them; of a group's, all */
-    uint64_t wants;
+    emu_ports wants;
     struct switch_list queue; /* its segments here */
     uint32_t tag;
     uint16_t copies;   /* first of them; the others by switch_channel_out.next */
@@ -57,7 +57,7 @@ struct switch_channel_in {
     bool whole : 1; /* the last one has come */
     bool nack : 1;  /* a copy was refused, or given up */
 };
-static_assert(sizeof(struct switch_channel_in) == 32, "two a line");
+static_assert(EMU_PORT_WORDS > 1 || sizeof(struct switch_channel_in) == 32, "two a line");
 
 /* A channel of an output. */
 struct switch_channel_out {
@@ -73,8 +73,8 @@ struct switch_channel_out {
 struct switch_channel_port {
     /* The sending end. */
     alignas(EMU_LINE) struct emu_tx tx;
-    uint64_t waiters; /* inputs with a packet that waits for a channel here */
-    uint64_t onward;  /* outputs that what comes in here may take, by the state of their links */
+    emu_ports waiters; /* inputs with a packet that waits for a channel here */
+    emu_ports onward;  /* outputs that what comes in here may take, by the state of their links */
     struct emu_vcs vcs;
     uint32_t stopped; /* open channels with a packet that has waited here, by bit */
     uint8_t pending;  /* channels that are open; read by anyone */
@@ -89,8 +89,8 @@ struct switch_channel_port {
     uint32_t ready[EMU_PRIORITIES]; /* channels with a segment to send */
     uint32_t replies;   /* of this port's input: channels whose reply waits for the wire */
     uint32_t nacks;     /* of them, those that are NACKs */
-    uint64_t twins;     /* outputs to the same device, this one too */
-    uint64_t served;    /* inputs with a packet on a channel that has `stopped` */
+    emu_ports twins;    /* outputs to the same device, this one too */
+    emu_ports served;   /* inputs with a packet on a channel that has `stopped` */
     uint8_t last_input; /* that sent a segment: round robin */
     uint8_t last_reply;
     uint8_t last_grant[2]; /* input that was given a channel; and one for a packet that collects */
@@ -138,13 +138,13 @@ struct switch_channels {
     struct switch_channel_timing *timing; /* of a clock with times; NULL: there are none */
 
     /* Outputs, by bit. */
-    uint64_t news;        /* with something to send that they did not have before */
-    uint64_t plugged;     /* with a cable; all that routes may name */
-    uint64_t up;          /* of them, those whose link is up: all that may be sent on */
-    uint64_t openable[2]; /* with a channel to open: for bulk, and for higher priorities */
-    uint64_t light;       /* with fewer than profile->light_pending open channels */
-    uint64_t queued;      /* with segments to send, or replies */
-    uint64_t paid;        /* whose far ends get credits when the step ends, and are told */
+    emu_ports news;        /* with something to send that they did not have before */
+    emu_ports plugged;     /* with a cable; all that routes may name */
+    emu_ports up;          /* of them, those whose link is up: all that may be sent on */
+    emu_ports openable[2]; /* with a channel to open: for bulk, and for higher priorities */
+    emu_ports light;       /* with fewer than profile->light_pending open channels */
+    emu_ports queued;      /* with segments to send, or replies */
+    emu_ports paid;        /* whose far ends get credits when the step ends, and are told */
 
     uint32_t waiting[EMU_PRIORITIES]; /* packets that wait for channels */
     uint32_t channels;                /* of a link */
@@ -207,8 +207,8 @@ static inline struct switch_channel_pair *switch_channel_pair(const struct switc
 /* Output @o has something to send. */
 static inline void switch_channel_tell(struct switch_channels *ch, uint32_t o)
 {
-    ch->news |= emu_bit(o);
-    ch->queued |= emu_bit(o);
+    ch->news |= emu_port(o);
+    ch->queued |= emu_port(o);
 }
 
 /* Output @o may have nothing left to send. */
@@ -219,15 +219,15 @@ static inline void switch_channel_untell(struct switch_channels *ch, uint32_t o)
 
     for (uint32_t priority = 0; priority < EMU_PRIORITIES; priority++)
         any |= port->ready[priority];
-    ch->queued &= ~((uint64_t)!any << o);
+    ch->queued &= ~emu_port_if(o, !any);
 }
 
 /* Output @o has @pending open channels now, or had before: what it has changes there. */
 static inline void switch_channel_count(struct switch_channels *ch, uint32_t o, uint32_t pending)
 {
-    ch->light ^= (uint64_t)(pending == ch->light_pending) << o;
-    ch->openable[0] ^= (uint64_t)(pending == ch->bulk) << o;
-    ch->openable[1] ^= (uint64_t)(pending == ch->channels) << o;
+    ch->light ^= emu_port_if(o, pending == ch->light_pending);
+    ch->openable[0] ^= emu_port_if(o, pending == ch->bulk);
+    ch->openable[1] ^= emu_port_if(o, pending == ch->channels);
 }
 
 /* One more channel of output @o is open. */
@@ -251,7 +251,7 @@ static inline void switch_channel_stopped(struct switch_channels *ch, uint32_t o
     port->stopped |= 1u << c;
     port->input_of[c] = (uint8_t)p;
     port->open_of[p] |= 1u << c;
-    port->served |= emu_bit(p);
+    port->served |= emu_port(p);
     switch_channel_tell(ch, o);
 }
 
@@ -266,7 +266,7 @@ static inline void switch_channel_closed(struct switch_channels *ch, uint32_t o,
 
         port->stopped &= ~(1u << c);
         port->open_of[p] &= ~(1u << c);
-        port->served &= ~((uint64_t)!port->open_of[p] << p);
+        port->served &= ~emu_port_if(p, !port->open_of[p]);
     }
     switch_channel_count(ch, o, pending);
     ch->open--;
@@ -285,7 +285,7 @@ static inline void switch_channel_owe(struct switch_channels *ch, uint32_t p, ui
     }
     port->owed_channel = (uint8_t)c;
     port->rx.owed += count;
-    ch->paid |= emu_bit(p);
+    ch->paid |= emu_port(p);
 }
 
 /* What is other in a continuation, where it goes on from channel @from to @to. */
@@ -331,7 +331,7 @@ static inline void switch_channel_new(const struct switch_channels *ch,
                                       struct switch_channel_in *in, const struct emu_head *head,
                                       uint32_t tag, uint32_t segments)
 {
-    in->wants = 0;
+    in->wants = EMU_NO_PORTS;
     in->queue.first = in->queue.last = 0;
     in->tag = tag;
     in->copies = CHANNEL_NONE;
@@ -463,7 +463,7 @@ void switch_channel_news(struct switch_channels *ch, uint64_t at_ps);
 void switch_channel_settle(struct switch_channels *ch, uint32_t w, bool nack, uint64_t at_ps);
 
 /* route.c: the packet @v waits for none of @outs any more. */
-void switch_channel_unwait_for(struct switch_channels *ch, uint32_t v, uint64_t outs);
+void switch_channel_unwait_for(struct switch_channels *ch, uint32_t v, emu_ports outs);
 
 /* channel/raw.c, channel/timed.c: emu_step_fn of each clock. */
 uint32_t switch_step_channels_raw(struct emu_dev *dev, uint64_t until_ps);

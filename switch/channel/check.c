@@ -165,7 +165,7 @@ static const char *check_open(const struct switch_channels *ch, uint32_t p)
 static const char *check_copies(const struct switch_channels *ch, uint32_t v)
 {
     const struct switch_channel_in *in = &ch->in[v];
-    uint32_t copies = in->group ? (uint32_t)__builtin_popcountll(in->wants) : in->wants != 0;
+    uint32_t copies = in->group ? emu_ports_count(in->wants) : emu_ports_any(in->wants);
 
     for (uint32_t w = in->copies; w != CHANNEL_NONE; w = ch->out[w].next) {
         const struct switch_channel_port *port = &ch->port[w / EMU_VCS];
@@ -213,7 +213,7 @@ static bool check_served(const struct switch_channels *ch, const struct switch_c
     uint32_t open = 0;
 
     for (uint32_t p = 0; p < ch->sw.ports; p++) {
-        if ((port->served >> p & 1) != (port->open_of[p] != 0) || (open & port->open_of[p]))
+        if (emu_ports_has(port->served, p) != (port->open_of[p] != 0) || (open & port->open_of[p]))
             return false;
         open |= port->open_of[p];
     }
@@ -227,9 +227,9 @@ static bool check_openable(const struct switch_channels *ch, uint32_t p)
 {
     uint32_t pending = ch->port[p].pending;
 
-    return (ch->light >> p & 1) == (pending < ch->light_pending) &&
-           (ch->openable[0] >> p & 1) == (pending < ch->bulk) &&
-           (ch->openable[1] >> p & 1) == (pending < ch->channels);
+    return emu_ports_has(ch->light, p) == (pending < ch->light_pending) &&
+           emu_ports_has(ch->openable[0], p) == (pending < ch->bulk) &&
+           emu_ports_has(ch->openable[1], p) == (pending < ch->channels);
 }
 
 static const char *check_port(struct switch_channels *ch, uint32_t p, uint64_t now_ps,
@@ -237,7 +237,7 @@ static const char *check_port(struct switch_channels *ch, uint32_t p, uint64_t n
 {
     const char *wrong = check_cable(ch, p);
 
-    if (check_anything(&ch->port[p]) != (ch->queued >> p & 1))
+    if (check_anything(&ch->port[p]) != emu_ports_has(ch->queued, p))
         return "an output does not know whether it has anything to send";
     if (ch->port[p].pending != emu_vcs_pending(&ch->port[p].vcs))
         return "an output does not know how many channels it has open";

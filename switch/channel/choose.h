@@ -10,13 +10,13 @@
 #include "switch/channel/channel.h"
 
 /* Of @outs, those on which nothing goes and nothing waits to go. */
-static inline uint64_t switch_channel_idle(struct switch_channels *ch, uint64_t outs,
-                                           uint64_t at_ps)
+static inline emu_ports switch_channel_idle(struct switch_channels *ch, emu_ports outs,
+                                            uint64_t at_ps)
 {
     outs &= ~ch->queued;
     if (ch->timing)
-        emu_each_bit (o, outs)
-            outs &= ~((uint64_t)(ch->timing->busy_ps[o] > at_ps) << o);
+        emu_each_port (o, outs)
+            outs &= ~emu_port_if(o, ch->timing->busy_ps[o] > at_ps);
     return outs;
 }
 
@@ -27,15 +27,17 @@ static inline uint32_t switch_channel_pending(const void *of, uint32_t o)
 }
 
 /* The lightly loaded of @outs first: links without activity, and with few replies pending. */
-static inline uint32_t switch_channel_choose(struct switch_channels *ch, uint64_t outs,
+static inline uint32_t switch_channel_choose(struct switch_channels *ch, emu_ports outs,
                                              uint64_t at_ps)
 {
-    uint64_t from;
+    emu_ports from;
 
-    if (!emu_bits_several(outs))
-        return emu_bits_first(outs);
+    if (!emu_ports_several(outs))
+        return emu_ports_first(outs);
     from = switch_channel_idle(ch, outs & ch->light, at_ps);
-    return switch_pick(&ch->sw, from ? from : emu_least(outs, switch_channel_pending, ch->port));
+    return switch_pick(&ch->sw, emu_ports_any(from)
+                                    ? from
+                                    : emu_least(outs, switch_channel_pending, ch->port));
 }
 
 /* Packet @v opens a channel of output @o, which has one. Returns the channel. */

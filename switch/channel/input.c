@@ -35,10 +35,10 @@ static void input_pay(struct switch_channels *ch, uint32_t p, uint32_t channel, 
 
 void switch_channel_tell_paid(struct switch_channels *ch)
 {
-    uint64_t paid = ch->paid;
+    emu_ports paid = ch->paid;
 
-    ch->paid = 0;
-    emu_each_bit (p, paid) {
+    ch->paid = EMU_NO_PORTS;
+    emu_each_port (p, paid) {
         struct switch_channel_port *port = &ch->port[p];
 
         emu_rx_put_credits(&port->rx, port->rx.owed, port->owed_channel, 0);

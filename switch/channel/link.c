@@ -18,7 +18,7 @@
 static void link_outs(struct switch_channels *ch)
 {
     for (uint32_t p = 0; p < ch->sw.ports; p++)
-        ch->port[p].onward = ch->sw.ups >> p & 1 ? ch->up & ~ch->sw.ups : ch->up;
+        ch->port[p].onward = emu_ports_has(ch->sw.ups, p) ? ch->up & ~ch->sw.ups : ch->up;
 }
 
 void switch_channel_plugged(struct switch_channels *ch)
@@ -28,14 +28,14 @@ void switch_channel_plugged(struct switch_channels *ch)
 
         if (tx->kind != EMU_LINK_LOCAL)
             continue;
-        ch->plugged |= emu_bit(p);
+        ch->plugged |= emu_port(p);
         for (uint32_t o = 0; o < ch->sw.ports; o++) {
             const struct emu_tx *other = &ch->port[o].tx;
             bool twin = other->kind == EMU_LINK_LOCAL && other->far == tx->far &&
                         other->peer.index == tx->peer.index &&
                         ch->port[o].rx.beyond == ch->port[p].rx.beyond;
 
-            ch->port[p].twins |= (uint64_t)twin << o;
+            ch->port[p].twins |= emu_port_if(o, twin);
         }
     }
     ch->up = ch->plugged;
@@ -44,7 +44,7 @@ void switch_channel_plugged(struct switch_channels *ch)
 
 static void link_refuse_all(struct switch_channels *ch, uint32_t o, uint64_t at_ps)
 {
-    emu_each_bit (p, ch->port[o].waiters)
+    emu_each_port (p, ch->port[o].waiters)
         emu_each_bit (c, switch_channel_pair(ch, o, p)->waiting)
             switch_channel_refuse(ch, p * EMU_VCS + c, o, at_ps);
 }
@@ -67,11 +67,11 @@ static uint32_t link_down(struct switch_channels *ch, uint32_t port, uint64_t at
 
 uint32_t switch_channel_link(struct switch_channels *ch, uint32_t port, bool up, uint64_t at_ps)
 {
-    uint64_t bit = emu_bit(port);
+    emu_ports bit = emu_port(port);
 
-    if (!ch->plugged)
+    if (!emu_ports_any(ch->plugged))
         switch_channel_plugged(ch);
-    if (up == (ch->up >> port & 1) || !(ch->plugged & bit))
+    if (up == emu_ports_has(ch->up, port) || !emu_ports_has(ch->plugged, port))
         return 0;
     ch->up ^= bit;
     link_outs(ch);
@@ -86,15 +86,15 @@ static void link_stick_timed(struct switch_channels *ch, uint32_t port)
     struct switch_channel_timing *timing = switch_channels_timing(ch);
 
     timing->busy_ps[port] = ch->port[port].tx.busy_ps;
-    if (timing->agenda.due >> port & 1)
+    if (emu_ports_has(timing->agenda.due, port))
         emu_order_drop(&timing->agenda.acts, port);
-    timing->agenda.due &= ~emu_bit(port);
+    timing->agenda.due &= ~emu_port(port);
 }
 
 void switch_channels_stick(struct switch_dev *sw, uint32_t port, bool stuck, uint64_t at_ps)
 {
     struct switch_channels *ch = switch_channels_of(sw);
-    uint64_t bit = emu_bit(port);
+    emu_ports bit = emu_port(port);
 
     emu_tx_stick(&ch->port[port].tx, stuck, at_ps);
     if (sw->dev.timed)

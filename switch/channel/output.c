@@ -18,7 +18,7 @@ void switch_channel_mute(struct switch_channels *ch, uint32_t w)
 
     port->ready[out->priority] &= ~(1u << c);
     if (port->vcs.promised[c])
-        ch->news |= emu_bit(o); /* others may want the slots */
+        ch->news |= emu_port(o); /* others may want the slots */
     emu_vcs_forget(&port->vcs, c);
     out->cursor = CHANNEL_NONE;
     out->ended = true;
@@ -62,7 +62,7 @@ static uint32_t output_turn(struct switch_channels *ch, uint32_t o, uint32_t rea
 
     if (emu_bits_several(ready)) {
         do {
-            p = emu_bits_next(port->served, p);
+            p = emu_ports_next(port->served, p);
             own = port->open_of[p] & ready;
         } while (!own);
     } else {

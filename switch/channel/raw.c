@@ -41,11 +41,11 @@ static uint32_t raw_take_port(struct switch_channels *ch, uint32_t p)
  * The lines of @ports and of their cables are asked for before they are needed: since the last pass
  * other devices and payloads have been in the processor's cache.
  */
-static void raw_fetch(const struct switch_channels *ch, uint64_t ports)
+static void raw_fetch(const struct switch_channels *ch, emu_ports ports)
 {
-    emu_each_bit (p, ports)
+    emu_each_port (p, ports)
         emu_fetch_lines(&ch->port[p], &ch->port[p].rx.tx);
-    emu_each_bit (p, ports) {
+    emu_each_port (p, ports) {
         const struct switch_channel_port *port = &ch->port[p];
 
         if (port->rx.kind != EMU_LINK_LOCAL)
@@ -59,12 +59,12 @@ static void raw_fetch(const struct switch_channels *ch, uint64_t ports)
 
 static uint32_t raw_take(struct switch_channels *ch)
 {
-    uint64_t ports = emu_dev_take(&ch->sw.dev, EMU_EVENT_DATA) | ch->sw.arriving;
+    emu_ports ports = switch_take(&ch->sw, EMU_EVENT_DATA) | ch->sw.arriving;
     uint32_t moved = 0;
 
     raw_fetch(ch, ports);
-    ch->sw.arriving = 0;
-    emu_each_bit (p, ports)
+    ch->sw.arriving = EMU_NO_PORTS;
+    emu_each_port (p, ports)
         moved += raw_take_port(ch, p);
     return moved;
 }
@@ -75,17 +75,19 @@ static uint32_t raw_take(struct switch_channels *ch)
  */
 static uint32_t raw_send_port(struct switch_channels *ch, uint32_t o)
 {
-    uint64_t bit = emu_bit(o);
+    emu_ports bit = emu_port(o);
     uint32_t sent = 0;
 
-    while (sent < CHANNEL_BURST && ch->queued & bit && emu_tx_has_slot(&ch->port[o].tx)) {
+    while (sent < CHANNEL_BURST && emu_ports_has(ch->queued, o) &&
+           emu_tx_has_slot(&ch->port[o].tx)) {
         if (!switch_channel_send(ch, o, 0)) {
             emu_count(&ch->port[o].tx.counts.stalls, 1);
             break;
         }
         sent++;
     }
-    if (sent == CHANNEL_BURST || (ch->queued & bit && !emu_tx_has_slot(&ch->port[o].tx))) {
+    if (sent == CHANNEL_BURST ||
+        (emu_ports_has(ch->queued, o) && !emu_tx_has_slot(&ch->port[o].tx))) {
         ch->news |= bit;
         emu_dev_again(&ch->sw.dev);
     }
@@ -95,11 +97,11 @@ static uint32_t raw_send_port(struct switch_channels *ch, uint32_t o)
 
 static uint32_t raw_send(struct switch_channels *ch)
 {
-    uint64_t outs = ch->news & ~ch->sw.stuck;
+    emu_ports outs = ch->news & ~ch->sw.stuck;
     uint32_t sent = 0;
 
-    ch->news = 0;
-    emu_each_bit (o, outs)
+    ch->news = EMU_NO_PORTS;
+    emu_each_port (o, outs)
         sent += raw_send_port(ch, o);
     return sent;
 }
@@ -130,9 +132,9 @@ uint32_t switch_step_channels_raw(struct emu_dev *dev, uint64_t until_ps)
     uint32_t moved;
 
     (void)until_ps;
-    if (!ch->plugged)
+    if (!emu_ports_any(ch->plugged))
         switch_channel_plugged(ch);
-    ch->news |= emu_dev_take(dev, EMU_EVENT_CREDIT); /* taken when needed */
+    ch->news |= switch_take(&ch->sw, EMU_EVENT_CREDIT); /* taken when needed */
     moved = raw_send(ch);  /* what has waited, before what comes: that may find nothing waiting */
     moved += raw_take(ch); /* of which some has gone on: through.c */
     raw_tick(raw);

@@ -114,9 +114,9 @@ void switch_channel_replied(struct switch_channels *ch, uint32_t p,
 }
 
 /* The copies of @v count for nobody. Returns the outputs whose channels are closed by that. */
-static uint64_t give_up_copies(struct switch_channels *ch, uint32_t v)
+static emu_ports give_up_copies(struct switch_channels *ch, uint32_t v)
 {
-    uint64_t closed = 0;
+    emu_ports closed = EMU_NO_PORTS;
     uint32_t next;
 
     for (uint32_t w = ch->in[v].copies; w != CHANNEL_NONE; w = next) {
@@ -128,7 +128,7 @@ static uint64_t give_up_copies(struct switch_channels *ch, uint32_t v)
             switch_channel_mute(ch, w);
             ch->port[o].vcs.open &= ~(1u << w % EMU_VCS);
             switch_channel_closed(ch, o, w % EMU_VCS);
-            closed |= emu_bit(o);
+            closed |= emu_port(o);
         }
         out->from = CHANNEL_NONE;
     }
@@ -140,7 +140,7 @@ void switch_channel_give_up(struct switch_channels *ch, uint32_t v, uint64_t at_
     struct switch_channel_in *in = &ch->in[v];
     uint32_t p = v / EMU_VCS, c = v % EMU_VCS;
     uint32_t slot = in->queue.first;
-    uint64_t closed = give_up_copies(ch, v);
+    emu_ports closed = give_up_copies(ch, v);
 
     switch_channel_unwait(ch, v);
     for (uint32_t left = in->queued; left; left--) {
@@ -153,7 +153,7 @@ void switch_channel_give_up(struct switch_channels *ch, uint32_t v, uint64_t at_
     switch_channel_untell(ch, p);
     in->state = CHANNEL_CLOSED;
     emu_count(&ch->sw.counts.given_up, 1);
-    emu_each_bit (o, closed)
+    emu_each_port (o, closed)
         switch_channel_grant(ch, o, at_ps);
 }
 
@@ -161,8 +161,8 @@ void switch_channel_refuse(struct switch_channels *ch, uint32_t v, uint32_t o, u
 {
     struct switch_channel_in *in = &ch->in[v];
 
-    switch_channel_unwait_for(ch, v, emu_bit(o));
-    if (!in->group && in->wants)
+    switch_channel_unwait_for(ch, v, emu_port(o));
+    if (!in->group && emu_ports_any(in->wants))
         return; /* there are other ways */
     reply_forgo(ch, v, in->queued ? in->queue.first : CHANNEL_NONE, at_ps);
     in->nack = true;
@@ -203,14 +203,14 @@ static bool sweep_packet(struct switch_channels *ch, uint32_t v, uint64_t at_ps)
     struct switch_channel_in *in = &ch->in[v];
     bool drained = in->state == CHANNEL_DRAINED;
 
-    if (!drained && (in->state != CHANNEL_OPEN || !in->wants))
+    if (!drained && (in->state != CHANNEL_OPEN || !emu_ports_any(in->wants)))
         return false;
     if (!sweep_late(ch, in->tick))
         return true;
     emu_count(&ch->sw.counts.timeouts, 1);
     if (drained)
         switch_channel_finish(ch, v);
-    emu_each_bit (o, in->wants)
+    emu_each_port (o, in->wants)
         switch_channel_refuse(ch, v, o, at_ps);
     return true;
 }

@@ -36,12 +36,12 @@
 #include "switch/channel/choose.h"
 
 /* Combine units are asked for here, or one switch further. */
-static uint64_t route_unit(const struct switch_channels *ch, uint32_t dst)
+static emu_ports route_unit(const struct switch_channels *ch, uint32_t dst)
 {
-    uint64_t outs = 0;
+    emu_ports outs = EMU_NO_PORTS;
 
     for (uint32_t o = 0; o < ch->sw.ports; o++)
-        outs |= (uint64_t)(ch->units.at[o] == dst) << o;
+        outs |= emu_port_if(o, ch->units.at[o] == dst);
     return outs & ch->up;
 }
 
@@ -52,27 +52,27 @@ static uint64_t route_unit(const struct switch_channels *ch, uint32_t dst)
  * link of a full tree leads to equally many. Source: Zahavi, D-Mod-K Routing Providing Non-Blocking
  * Traffic for Shift Permutations on Real Life Fat Trees, CCIT Report 776, Technion, 2010.
  */
-static uint32_t route_static(const struct switch_channels *ch, uint64_t outs, uint32_t dst)
+static uint32_t route_static(const struct switch_channels *ch, emu_ports outs, uint32_t dst)
 {
     uint32_t digits = dst / switch_route(&ch->sw)->spread;
-    uint64_t firsts = 0; /* one link to each device */
+    emu_ports firsts = EMU_NO_PORTS; /* one link to each device */
     uint32_t devices;
 
-    for (uint64_t left = outs; left; left &= ~ch->port[emu_bits_first(left)].twins)
-        firsts |= left & -left;
-    devices = (uint32_t)__builtin_popcountll(firsts);
-    outs &= ch->port[emu_bits_nth(firsts, digits % devices)].twins;
-    return emu_bits_nth(outs, digits / devices % (uint32_t)__builtin_popcountll(outs));
+    for (emu_ports left = outs; emu_ports_any(left); left &= ~ch->port[emu_ports_first(left)].twins)
+        firsts |= emu_port(emu_ports_first(left));
+    devices = emu_ports_count(firsts);
+    outs &= ch->port[emu_ports_nth(firsts, digits % devices)].twins;
+    return emu_ports_nth(outs, digits / devices % emu_ports_count(outs));
 }
 
 /*
  * The outputs that a packet to @dst from input @p may take. Adaptive routing sees at once which
  * links are down; the others rely on their tables, which the manager edits.
  */
-static uint64_t route_candidates(struct switch_channels *ch, uint32_t p, uint32_t dst)
+static emu_ports route_candidates(struct switch_channels *ch, uint32_t p, uint32_t dst)
 {
-    uint64_t onward = ch->port[p].onward;
-    uint64_t outs;
+    emu_ports onward = ch->port[p].onward;
+    emu_ports outs;
 
     if (dst >= ch->units.first)
         return route_unit(ch, dst);
@@ -80,11 +80,11 @@ static uint64_t route_candidates(struct switch_channels *ch, uint32_t p, uint32_
     switch (ch->sw.profile->routing) {
     case EMU_ROUTING_STATIC:
         outs &= ch->plugged;
-        return onward & (emu_bits_several(outs) ? emu_bit(route_static(ch, outs, dst)) : outs);
+        return onward & (emu_ports_several(outs) ? emu_port(route_static(ch, outs, dst)) : outs);
     case EMU_ROUTING_OBLIVIOUS:
         outs &= ch->plugged;
         return onward &
-               (emu_bits_several(outs) ? emu_bit(switch_pick_random(&ch->sw, outs)) : outs);
+               (emu_ports_several(outs) ? emu_port(switch_pick_random(&ch->sw, outs)) : outs);
     case EMU_ROUTING_ADAPTIVE:
         break;
     }
@@ -96,17 +96,17 @@ static uint64_t route_candidates(struct switch_channels *ch, uint32_t p, uint32_
  * if it came from outside the tree, if an input can never hold all of its segments, or if a link of
  * the tree is down. @slot: the group's place in the table of groups; a header says no more of it.
  */
-static uint64_t route_broadcast(const struct switch_channels *ch, uint32_t v, uint32_t slot)
+static emu_ports route_broadcast(const struct switch_channels *ch, uint32_t v, uint32_t slot)
 {
     const struct switch_group *group = emu_table_at(&ch->sw.groups, slot);
-    uint64_t from = emu_bit(v / EMU_VCS), outs;
-    bool member = group && ((group->ports & from) || /* or from the unit here */
+    emu_ports from = emu_port(v / EMU_VCS), outs;
+    bool member = group && (emu_ports_any(group->ports & from) || /* or from the unit here */
                             v / EMU_VCS == ch->units.own);
 
     if (!member || ch->in[v].last > ch->sw.profile->pool_slots)
-        return 0;
+        return EMU_NO_PORTS;
     outs = group->ports & ~from;
-    return outs & ~ch->up ? 0 : outs;
+    return emu_ports_any(outs & ~ch->up) ? EMU_NO_PORTS : outs;
 }
 
 /* Does the packet need slots at the far end for all of its segments before its first one goes? */
@@ -135,44 +135,44 @@ static bool route_may_open(const struct switch_channels *ch, uint32_t v, uint32_
 {
     const struct switch_channel_in *in = &ch->in[v];
 
-    if (!(ch->openable[in->priority != 0] >> o & 1))
+    if (!emu_ports_has(ch->openable[in->priority != 0], o))
         return false;
     return !route_collects(in) || !emu_vcs_collecting(&ch->port[o].vcs);
 }
 
 /* Packet @v waits for a channel of @outs. */
-static void route_wait(struct switch_channels *ch, uint32_t v, uint64_t outs)
+static void route_wait(struct switch_channels *ch, uint32_t v, emu_ports outs)
 {
     uint32_t p = v / EMU_VCS, c = v % EMU_VCS;
 
     ch->in[v].wants = outs;
-    if (!outs)
+    if (!emu_ports_any(outs))
         return;
     ch->port[p].of_priority[ch->in[v].priority] |= 1u << c;
     ch->port[p].collect |= (uint32_t)route_collects(&ch->in[v]) << c;
     ch->waiting[ch->in[v].priority]++;
-    emu_each_bit (o, outs) {
+    emu_each_port (o, outs) {
         switch_channel_pair(ch, o, p)->waiting |= 1u << c;
-        ch->port[o].waiters |= emu_bit(p);
+        ch->port[o].waiters |= emu_port(p);
     }
 }
 
-void switch_channel_unwait_for(struct switch_channels *ch, uint32_t v, uint64_t outs)
+void switch_channel_unwait_for(struct switch_channels *ch, uint32_t v, emu_ports outs)
 {
     struct switch_channel_in *in = &ch->in[v];
     uint32_t p = v / EMU_VCS, c = v % EMU_VCS;
 
     in->wants &= ~outs;
-    if (outs && !in->wants) {
+    if (emu_ports_any(outs) && !emu_ports_any(in->wants)) {
         ch->port[p].of_priority[in->priority] &= ~(1u << c);
         ch->port[p].collect &= ~(1u << c);
         ch->waiting[in->priority]--;
     }
-    emu_each_bit (o, outs) {
+    emu_each_port (o, outs) {
         struct switch_channel_pair *pair = switch_channel_pair(ch, o, p);
 
         pair->waiting &= ~(1u << c);
-        ch->port[o].waiters &= ~((uint64_t)!pair->waiting << p);
+        ch->port[o].waiters &= ~emu_port_if(p, !pair->waiting);
     }
 }
 
@@ -181,26 +181,26 @@ void switch_channel_unwait(struct switch_channels *ch, uint32_t v)
     switch_channel_unwait_for(ch, v, ch->in[v].wants);
 }
 
-static void route_all(struct switch_channels *ch, uint32_t v, uint64_t outs, uint64_t at_ps)
+static void route_all(struct switch_channels *ch, uint32_t v, emu_ports outs, uint64_t at_ps)
 {
-    uint64_t wants = 0;
+    emu_ports wants = EMU_NO_PORTS;
 
-    ch->in[v].unsettled = (uint8_t)__builtin_popcountll(outs);
-    emu_each_bit (o, outs) {
+    ch->in[v].unsettled = (uint8_t)emu_ports_count(outs);
+    emu_each_port (o, outs) {
         if (route_may_open(ch, v, o))
             route_open(ch, v, o, at_ps);
         else
-            wants |= emu_bit(o);
+            wants |= emu_port(o);
     }
     route_wait(ch, v, wants);
 }
 
-static void route_one(struct switch_channels *ch, uint32_t v, uint64_t outs, uint64_t at_ps)
+static void route_one(struct switch_channels *ch, uint32_t v, emu_ports outs, uint64_t at_ps)
 {
-    uint64_t openable = outs & ch->openable[ch->in[v].priority != 0];
+    emu_ports openable = outs & ch->openable[ch->in[v].priority != 0];
 
     ch->in[v].unsettled = 1;
-    if (openable)
+    if (emu_ports_any(openable))
         route_open(ch, v, switch_channel_choose(ch, openable, at_ps), at_ps);
     else
         route_wait(ch, v, outs);
@@ -210,17 +210,17 @@ void switch_channel_route(struct switch_channels *ch, uint32_t v, const struct e
                           uint64_t at_ps)
 {
     struct switch_channel_in *in = &ch->in[v];
-    uint64_t outs = in->group ? route_broadcast(ch, v, head->dst)
-                              : route_candidates(ch, v / EMU_VCS, head->dst);
+    emu_ports outs = in->group ? route_broadcast(ch, v, head->dst)
+                               : route_candidates(ch, v / EMU_VCS, head->dst);
 
-    if (!outs) {
+    if (!emu_ports_any(outs)) {
         emu_count(&ch->sw.counts.refused, 1);
         if (!in->group)
             switch_trap(&ch->sw, head->dst);
         in->state = CHANNEL_DRAINED;
         in->nack = true;
     } else if (in->group) {
-        emu_count(&ch->sw.counts.multicasts, emu_bits_several(outs));
+        emu_count(&ch->sw.counts.multicasts, emu_ports_several(outs));
         route_all(ch, v, outs, at_ps);
     } else {
         route_one(ch, v, outs, at_ps);
@@ -243,8 +243,8 @@ static uint32_t route_next_of(struct switch_channels *ch, uint32_t o, uint32_t p
 {
     struct switch_channel_port *port = &ch->port[o];
 
-    for (uint64_t left = port->waiters; left;) {
-        uint32_t p = emu_bits_next(left, port->last_grant[collects]);
+    for (emu_ports left = port->waiters; emu_ports_any(left);) {
+        uint32_t p = emu_ports_next(left, port->last_grant[collects]);
         uint32_t channels = route_waiting(ch, o, p, priority, collects);
         uint8_t *last = &switch_channel_pair(ch, o, p)->last_grant[collects];
 
@@ -253,7 +253,7 @@ static uint32_t route_next_of(struct switch_channels *ch, uint32_t o, uint32_t p
             *last = (uint8_t)emu_bits_next(channels, *last);
             return p * EMU_VCS + *last;
         }
-        left &= ~emu_bit(p);
+        left &= ~emu_port(p);
     }
     return CHANNEL_NONE;
 }
@@ -269,7 +269,7 @@ static uint32_t route_next(struct switch_channels *ch, uint32_t o)
     for (uint32_t priority = EMU_PRIORITIES; priority--;) {
         bool turn = port->collects >> priority & 1;
 
-        if (!ch->waiting[priority] || !(ch->openable[priority != 0] >> o & 1))
+        if (!ch->waiting[priority] || !emu_ports_has(ch->openable[priority != 0], o))
             continue;
         for (uint32_t other = 0; other < 2; other++) {
             bool collects = turn ^ other;
@@ -288,12 +288,12 @@ static uint32_t route_next(struct switch_channels *ch, uint32_t o)
 
 void switch_channel_grant(struct switch_channels *ch, uint32_t o, uint64_t at_ps)
 {
-    while (ch->port[o].waiters && ch->openable[1] >> o & 1) {
+    while (emu_ports_any(ch->port[o].waiters) && emu_ports_has(ch->openable[1], o)) {
         uint32_t v = route_next(ch, o);
 
         if (v == CHANNEL_NONE)
             return;
-        switch_channel_unwait_for(ch, v, ch->in[v].group ? emu_bit(o) : ch->in[v].wants);
+        switch_channel_unwait_for(ch, v, ch->in[v].group ? emu_port(o) : ch->in[v].wants);
         route_open(ch, v, o, at_ps);
     }
 }

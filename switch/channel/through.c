@@ -28,7 +28,7 @@ static inline bool through_open(const struct switch_channels *ch, uint32_t o)
 {
     const struct emu_tx *tx = &ch->port[o].tx;
 
-    return !((ch->queued | ch->sw.stuck) >> o & 1) && tx->shape == EMU_LINK_LOCAL &&
+    return !emu_ports_has(ch->queued | ch->sw.stuck, o) && tx->shape == EMU_LINK_LOCAL &&
            emu_tx_has_slot(tx);
 }
 
@@ -40,7 +40,7 @@ static inline uint32_t through_room(struct switch_channels *ch, uint32_t o, uint
 
     if (emu_vcs_room_for(vcs, c) < wanted) {
         switch_channel_take_credits(ch, o, 0);
-        if (ch->queued >> o & 1) /* a packet got its turn by that */
+        if (emu_ports_has(ch->queued, o)) /* a packet got its turn by that */
             return 0;
     }
     return emu_vcs_room_for(vcs, c) < wanted ? emu_vcs_room_for(vcs, c) : wanted;
@@ -80,7 +80,8 @@ static inline void through_send(struct switch_channels *ch, struct emu_tx *tx, u
 static inline bool through_all_may(struct switch_channels *ch, const struct switch_channel_in *in,
                                    uint32_t left)
 {
-    if (in->state != CHANNEL_OPEN || in->copies == CHANNEL_NONE || in->queued || in->wants)
+    if (in->state != CHANNEL_OPEN || in->copies == CHANNEL_NONE || in->queued ||
+        emu_ports_any(in->wants))
         return false;
     for (uint32_t w = in->copies; w != CHANNEL_NONE; w = ch->out[w].next) {
         uint32_t o = w / EMU_VCS, c = w % EMU_VCS;
@@ -107,7 +108,7 @@ static bool through_pass_all(struct switch_channels *ch, uint32_t v, const struc
         ch->out[w].ended = entry->packet.last;
         emu_vcs_spend(&ch->port[o].vcs, c);
         through_send(ch, &ch->port[o].tx, v % EMU_VCS, c, entry);
-        ch->news |= emu_bit(o);
+        ch->news |= emu_port(o);
     }
     return true;
 }
@@ -125,7 +126,7 @@ bool switch_channel_pass(struct switch_channels *ch, uint32_t v, const struct em
     ch->out[w].ended = entry->packet.last;
     emu_vcs_spend_all(&ch->port[o].vcs, c, 1);
     through_send(ch, &ch->port[o].tx, v % EMU_VCS, c, entry);
-    ch->news |= emu_bit(o); /* its receiver is to be told */
+    ch->news |= emu_port(o); /* its receiver is to be told */
     return true;
 }
 
@@ -302,7 +303,7 @@ static uint32_t through_conts_all(struct switch_channels *ch, uint32_t p, uint32
         emu_vcs_spend_promised(&ch->port[o].vcs, w % EMU_VCS, count);
         ch->out[w].tick = ch->tick;
         ch->out[w].ended = count == left;
-        ch->news |= emu_bit(o);
+        ch->news |= emu_port(o);
     }
     for (uint32_t s = 0; s < count; s++)
         emu_ring_skip(from); /* the slot before the credit that lets it be filled */
@@ -326,7 +327,7 @@ static inline void through_went(struct switch_channels *ch, uint32_t p, uint32_t
     emu_vcs_spend_all(&out->vcs, w % EMU_VCS, sent);
     in->whole = ch->out[w].ended = in->index > in->last;
     switch_channel_owe(ch, p, c, sent);
-    ch->news |= emu_bit(w / EMU_VCS);
+    ch->news |= emu_port(w / EMU_VCS);
 }
 
 /* The continuations at the front of port @p's cable, of one packet; at most @most. */
@@ -358,11 +359,11 @@ static inline uint32_t through_conts(struct switch_channels *ch, uint32_t p, uin
 /* --- heads -------------------------------------------------------------------------- */
 
 /* The outputs with a channel to open for a unicast packet to @dst; 0: for route.c to say. */
-static inline uint64_t through_outs(const struct switch_channels *ch, uint32_t p,
-                                    const struct emu_head *head)
+static inline emu_ports through_outs(const struct switch_channels *ch, uint32_t p,
+                                     const struct emu_head *head)
 {
     if (ch->sw.profile->routing != EMU_ROUTING_ADAPTIVE || head->dst >= ch->units.first)
-        return 0;
+        return EMU_NO_PORTS;
     return topo_route_ports(switch_route(&ch->sw), head->dst) & ch->port[p].onward &
            ch->openable[head->priority != 0];
 }
@@ -416,12 +417,12 @@ static inline uint32_t through_head(struct switch_channels *ch, uint32_t p,
     struct switch_channel_in *in = &ch->in[v];
     struct emu_ring_end from, to;
     struct emu_head head;
-    uint64_t outs;
+    emu_ports outs;
 
     if (c >= ch->channels || !through_head_sane(ch, p, in, &entry->packet, &head, &segments))
         return 0;
     outs = through_outs(ch, p, &head);
-    if (!outs)
+    if (!emu_ports_any(outs))
         return 0;
     o = switch_channel_choose(ch, outs, 0);
     sent = through_room_new(ch, o, segments < most ? segments : most);
@@ -457,7 +458,7 @@ static inline bool through_reply(struct switch_channels *ch, uint32_t v)
     slot->buf = EMU_NO_BUF;
     slot->crc = 0;
     emu_tx_show(&ch->port[p].tx, 0);
-    ch->news |= emu_bit(p);
+    ch->news |= emu_port(p);
     return true;
 }
 
@@ -477,7 +478,7 @@ static inline uint32_t through_ack(struct switch_channels *ch, uint32_t p,
 
     v = out->from;
     if (c >= EMU_VCS || v == CHANNEL_NONE || !(port->vcs.open >> c & 1) || !out->ended ||
-        port->waiters || entry->buf != EMU_NO_BUF)
+        emu_ports_any(port->waiters) || entry->buf != EMU_NO_BUF)
         return 0;
     in = &ch->in[v];
     if (in->tag != entry->packet.tag || in->group || !through_reply(ch, v))

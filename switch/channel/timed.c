@@ -21,8 +21,8 @@ static void timed_plan(struct switch_channels *ch, uint32_t o, uint64_t at_ps)
 
     if (at_ps < timing->busy_ps[o])
         at_ps = timing->busy_ps[o];
-    agenda->stalled &= ~emu_bit(o);
-    if (agenda->due >> o & 1) {
+    agenda->stalled &= ~emu_port(o);
+    if (emu_ports_has(agenda->due, o)) {
         if (timing->due_ps[o] <= at_ps)
             return;
         emu_order_drop(&agenda->acts, o);
@@ -34,10 +34,10 @@ static void timed_plan(struct switch_channels *ch, uint32_t o, uint64_t at_ps)
 /* Outputs that were given something at @at_ps. */
 static inline void timed_news(struct switch_channels *ch, uint64_t at_ps)
 {
-    uint64_t outs = ch->news;
+    emu_ports outs = ch->news;
 
-    ch->news = 0;
-    emu_each_bit (o, outs)
+    ch->news = EMU_NO_PORTS;
+    emu_each_port (o, outs)
         timed_plan(ch, o, at_ps);
 }
 
@@ -51,7 +51,7 @@ static void timed_stall(struct switch_channels *ch, uint32_t o, uint64_t at_ps)
     if (next)
         timed_plan(ch, o, next->time_ps);
     else
-        switch_channels_timing(ch)->agenda.stalled |= emu_bit(o); /* EMU_EVENT_CREDIT tells */
+        switch_channels_timing(ch)->agenda.stalled |= emu_port(o); /* EMU_EVENT_CREDIT tells */
 }
 
 /* The next entry of port @p: an event of this step if it comes by @until_ps, else remembered. */
@@ -66,7 +66,7 @@ static uint64_t timed_look(struct switch_channels *ch, struct emu_order *arrival
         emu_order_add(arrivals, at_ps, p);
         return EMU_NEVER;
     }
-    ch->sw.arriving |= (uint64_t)(at_ps != EMU_NEVER) << p;
+    ch->sw.arriving |= emu_port_if(p, at_ps != EMU_NEVER);
     return at_ps;
 }
 
@@ -93,9 +93,9 @@ static inline void timed_out(struct switch_channels *ch)
         return;
     }
     if (switch_channel_send(ch, o, event.at_ps)) {
-        if (ch->queued >> o & 1)
+        if (emu_ports_has(ch->queued, o))
             timed_plan(ch, o, event.at_ps);
-    } else if (ch->queued >> o & 1) {
+    } else if (emu_ports_has(ch->queued, o)) {
         timed_stall(ch, o, event.at_ps);
     }
     timed_news(ch, event.at_ps);
@@ -148,10 +148,10 @@ static inline uint64_t timed_arrive(struct switch_dev *sw, struct emu_order *arr
 /* Outputs that wait for a credit: it has come. Clock real: it may have been seen late. */
 static inline void timed_take_credits(struct switch_channels *ch)
 {
-    uint64_t outs = emu_dev_take(&ch->sw.dev, EMU_EVENT_CREDIT) &
-                    switch_channels_timing(ch)->agenda.stalled;
+    emu_ports outs = switch_take(&ch->sw, EMU_EVENT_CREDIT) &
+                     switch_channels_timing(ch)->agenda.stalled;
 
-    emu_each_bit (o, outs) {
+    emu_each_port (o, outs) {
         const struct emu_credit *next = emu_credit_front(&ch->port[o].tx.credit);
         uint64_t stalled_ps = switch_channels_timing(ch)->stalled_ps[o];
 
@@ -165,14 +165,14 @@ static inline uint64_t timed_begin(struct switch_dev *sw, struct emu_order *arri
 {
     struct switch_channels *ch = switch_channels_of(sw);
     uint64_t later_ps = EMU_NEVER;
-    uint64_t ports;
+    emu_ports ports;
 
-    if (!ch->plugged)
+    if (!emu_ports_any(ch->plugged))
         switch_channel_plugged(ch);
     timed_take_credits(ch);
-    ports = emu_dev_take(&sw->dev, EMU_EVENT_DATA) | sw->arriving;
-    sw->arriving = 0;
-    emu_each_bit (p, ports) {
+    ports = switch_take(sw, EMU_EVENT_DATA) | sw->arriving;
+    sw->arriving = EMU_NO_PORTS;
+    emu_each_port (p, ports) {
         uint64_t next_ps = timed_look(ch, arrivals, p, until_ps);
 
         later_ps = next_ps < later_ps ? next_ps : later_ps;

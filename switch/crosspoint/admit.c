@@ -8,29 +8,29 @@
  * Copies of a multicast that go to processes at once need the buffer no longer. Returns the other
  * outputs.
  */
-static uint64_t queue_copy_out(struct switch_crosspoints *xp, uint64_t outs,
-                               const struct emu_entry *entry)
+static emu_ports queue_copy_out(struct switch_crosspoints *xp, emu_ports outs,
+                                const struct emu_entry *entry)
 {
     const struct emu_seg *payload = emu_pool_payload(switch_cache(xp)->pool, entry->buf);
-    uint64_t open = 0;
+    emu_ports open = EMU_NO_PORTS;
 
-    emu_each_bit (o, outs)
+    emu_each_port (o, outs)
         if (o < xp->bar.sw.ports && emu_tx_copies_out(&xp->bar.out[o].tx) && switch_is_open(xp, o))
-            open |= emu_bit(o);
+            open |= emu_port(o);
     switch_put_out(xp, open, &entry->hdr, payload);
     return outs & ~open;
 }
 
 /* A segment for several outputs. Returns those that it still goes to, each with a reference. */
-static uint64_t queue_multicast(struct switch_crosspoints *xp, uint32_t row, uint64_t outs,
-                                const struct emu_entry *entry, uint8_t *share)
+static emu_ports queue_multicast(struct switch_crosspoints *xp, uint32_t row, emu_ports outs,
+                                 const struct emu_entry *entry, uint8_t *share)
 {
     struct emu_pool_cache *cache = switch_cache(xp);
     uint32_t copies;
 
     emu_count(&xp->bar.sw.counts.multicasts, 1);
     outs = queue_copy_out(xp, outs, entry);
-    copies = (uint32_t)__builtin_popcountll(outs);
+    copies = emu_ports_count(outs);
     if (!copies)
         emu_pool_drop(cache, entry->buf);
     else if (copies > 1)
@@ -40,14 +40,14 @@ static uint64_t queue_multicast(struct switch_crosspoints *xp, uint32_t row, uin
     return outs;
 }
 
-void switch_queue(struct switch_crosspoints *xp, uint32_t row, uint64_t outs,
+void switch_queue(struct switch_crosspoints *xp, uint32_t row, emu_ports outs,
                   const struct emu_entry *entry)
 {
     uint8_t share = 0;
 
-    if (emu_bits_several(outs))
+    if (emu_ports_several(outs))
         outs = queue_multicast(xp, row, outs, entry, &share);
-    emu_each_bit (o, outs) {
+    emu_each_port (o, outs) {
         if (switch_passes(xp, o))
             emu_tx_send(&xp->bar.out[o].tx, entry);
         else

@@ -22,14 +22,14 @@ static inline bool admit_collective(struct switch_crosspoints *xp, uint32_t row,
                                     const struct emu_entry *entry, bool folds)
 {
     const struct switch_group *group = switch_group_of(&xp->bar.sw, entry->hdr.dst);
-    uint64_t outs = switch_collective_outs(xp, group, row, &entry->hdr);
+    emu_ports outs = switch_collective_outs(xp, group, row, &entry->hdr);
     uint32_t o;
 
-    if (!outs) {
+    if (!emu_ports_any(outs)) {
         admit_drop(xp, group, entry);
         return false;
     }
-    o = emu_bits_first(outs);
+    o = emu_ports_first(outs);
     if (folds && o >= xp->bar.sw.ports && !*switch_count(&xp->bar, row, o) &&
         !switch_units_stalled(xp))
         switch_unit_fold(xp, group, o - xp->bar.sw.ports, row, entry);
@@ -43,14 +43,14 @@ static inline __attribute__((always_inline)) bool switch_admit_unicast(
     struct switch_crosspoints *xp, uint32_t row, const struct switch_routes *routes,
     const struct emu_entry *entry, switch_put_fn put)
 {
-    uint64_t outs = switch_ways(&xp->bar, routes, entry->hdr.dst);
+    emu_ports outs = switch_ways(&xp->bar, routes, entry->hdr.dst);
     uint32_t o;
 
-    if (!outs) {
+    if (!emu_ports_any(outs)) {
         admit_drop(xp, NULL, entry);
         return false;
     }
-    o = emu_bits_several(outs) ? switch_choose(&xp->bar, outs) : emu_bits_first(outs);
+    o = emu_ports_several(outs) ? switch_choose(&xp->bar, outs) : emu_ports_first(outs);
     put(xp, row, o, entry, 0);
     return true;
 }

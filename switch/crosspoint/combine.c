@@ -37,17 +37,17 @@ static bool combine_has_payload(struct emu_pool *pool, uint32_t buf)
 }
 
 /* Where the result of @state goes, once the ports @have have contributed; 0: others are missing. */
-static inline uint64_t combine_outs(const struct switch_group *group,
-                                    const struct switch_state *state, uint64_t have)
+static inline emu_ports combine_outs(const struct switch_group *group,
+                                     const struct switch_state *state, emu_ports have)
 {
-    uint64_t up = group->up < 0 ? 0 : emu_bit((uint32_t)group->up);
+    emu_ports up = group->up < 0 ? EMU_NO_PORTS : emu_port((uint32_t)group->up);
 
     return emu_combiner_outs(state->hdr.kind, group->ports, have, up, group->ports);
 }
 
 /* In port order: fold what was kept of state @i. Returns the buffer with the result. */
 static uint32_t combine_kept(struct switch_crosspoints *xp, const struct switch_group *group,
-                             uint32_t i, uint64_t have)
+                             uint32_t i, emu_ports have)
 {
     return emu_kept_fold(switch_cache(xp), &switch_group_state(group, i)->hdr,
                          switch_group_kept(group, i, xp->bar.sw.ports), have, combine_has_payload);
@@ -55,7 +55,7 @@ static uint32_t combine_kept(struct switch_crosspoints *xp, const struct switch_
 
 static inline void combine_begin(struct switch_state *state, const struct emu_entry *in)
 {
-    state->have = state->outs = 0;
+    state->have = state->outs = EMU_NO_PORTS;
     state->flipped = 0;
     state->hdr = in->hdr;
     state->born_ns = in->born_ns;
@@ -65,9 +65,9 @@ static inline void combine_begin(struct switch_state *state, const struct emu_en
 /* --- results go on ------------------------------------------------------------------ */
 
 /* May the unit's row take one more segment for each of @outs? */
-static bool results_room(const struct switch_crosspoints *xp, uint32_t row, uint64_t outs)
+static bool results_room(const struct switch_crosspoints *xp, uint32_t row, emu_ports outs)
 {
-    emu_each_bit (o, outs)
+    emu_each_port (o, outs)
         if (*switch_count(&xp->bar, row, o) == xp->xpoint_slots)
             return false;
     return true;
@@ -78,7 +78,8 @@ static bool results_room(const struct switch_crosspoints *xp, uint32_t row, uint
  * it at once, for which a processor waits, and most results take none.
  */
 static __attribute__((noinline)) void results_queue(struct switch_crosspoints *xp, uint32_t u,
-                                                    uint64_t outs, const struct switch_state *state,
+                                                    emu_ports outs,
+                                                    const struct switch_state *state,
                                                     uint64_t at_ps)
 {
     const struct switch_part *part = &state->part[u];
@@ -100,7 +101,7 @@ static bool results_enter(struct switch_crosspoints *xp, uint32_t u,
     const struct switch_state *state = switch_group_state(group, i);
     const struct switch_part *part = &state->part[u];
     uint32_t root = xp->units - 1;
-    uint64_t outs = u == root ? state->outs : emu_bit(xp->bar.sw.ports + root);
+    emu_ports outs = u == root ? state->outs : emu_port(xp->bar.sw.ports + root);
 
     if (u == root && switch_copies_out(xp, outs) &&
         switch_copy_out(xp, outs, &state->hdr, emu_pool_payload(switch_cache(xp)->pool, part->buf)))
@@ -184,21 +185,19 @@ static inline bool combine_pass(struct switch_crosspoints *xp, const struct swit
 /* --- a state makes progress --------------------------------------------------------- */
 
 /* The ports of leaf @u. */
-static uint64_t combine_leaf(const struct switch_crosspoints *xp, uint32_t u)
+static emu_ports combine_leaf(const struct switch_crosspoints *xp, uint32_t u)
 {
-    uint64_t ones = emu_bits_below(xp->leaf_ports);
-
-    return ones << u * xp->leaf_ports;
+    return emu_ports_range(u * xp->leaf_ports, xp->leaf_ports);
 }
 
 /* The leaves that pass something on once @have has contributed: rows of theirs. */
-static uint64_t combine_leaves(const struct switch_crosspoints *xp, uint64_t have)
+static emu_ports combine_leaves(const struct switch_crosspoints *xp, emu_ports have)
 {
-    uint64_t rows = 0;
+    emu_ports rows = EMU_NO_PORTS;
 
     for (uint32_t u = 0; u + 1 < xp->units; u++)
-        if (have & combine_leaf(xp, u))
-            rows |= emu_bit(xp->bar.sw.ports + u);
+        if (emu_ports_any(have & combine_leaf(xp, u)))
+            rows |= emu_port(xp->bar.sw.ports + u);
     return rows;
 }
 
@@ -207,9 +206,9 @@ static void combine_pass_leaf(struct switch_crosspoints *xp, const struct switch
                               uint32_t i, uint32_t u, bool all, uint64_t at_ps)
 {
     const struct switch_part *part = switch_group_part(group, i, u);
-    uint64_t missing = group->ports & combine_leaf(xp, u) & ~part->have;
+    emu_ports missing = group->ports & combine_leaf(xp, u) & ~part->have;
 
-    if (part->have && !part->passed && (all || !missing))
+    if (emu_ports_any(part->have) && !part->passed && (all || !emu_ports_any(missing)))
         combine_pass(xp, group, i, u, at_ps);
 }
 
@@ -218,7 +217,7 @@ static inline void combine_end(const struct switch_crosspoints *xp, struct switc
 {
     state->active = false;
     for (uint32_t u = 0; u < xp->units; u++) {
-        state->part[u].have = 0;
+        state->part[u].have = EMU_NO_PORTS;
         state->part[u].passed = false;
     }
 }
@@ -231,12 +230,13 @@ static __attribute__((noinline)) void combine_progress_tree(struct switch_crossp
 {
     uint32_t root = xp->units - 1;
 
-    if (!state->outs)
+    if (!emu_ports_any(state->outs))
         state->outs = combine_outs(group, state, state->have);
     for (uint32_t leaf = 0; leaf < root; leaf++)
-        if (state->outs || leaf == u)
-            combine_pass_leaf(xp, group, i, leaf, state->outs != 0, at_ps);
-    if (!state->outs || state->part[root].have != combine_leaves(xp, state->have))
+        if (emu_ports_any(state->outs) || leaf == u)
+            combine_pass_leaf(xp, group, i, leaf, emu_ports_any(state->outs), at_ps);
+    if (!emu_ports_any(state->outs) ||
+        !emu_ports_equal(state->part[root].have, combine_leaves(xp, state->have)))
         return;
     if (combine_pass(xp, group, i, root, at_ps))
         combine_end(xp, state);
@@ -252,7 +252,7 @@ static inline void combine_progress(struct switch_crosspoints *xp, const struct 
         return;
     }
     state->outs = combine_outs(group, state, state->have);
-    if (!state->outs)
+    if (!emu_ports_any(state->outs))
         return;
     if (combine_pass(xp, group, i, 0, at_ps))
         combine_end(xp, state);
@@ -277,13 +277,13 @@ static inline bool combine_fits(const struct switch_crosspoints *xp,
 {
     bool port = row < xp->bar.sw.ports;
 
-    if (port && !(group->ports >> row & 1))
+    if (port && !emu_ports_has(group->ports, row))
         return false;
     if (state->part[xp->units - 1].queued) /* only if members ignore their window */
         return false;
     if (state->active)
-        return emu_combiner_agrees(&state->hdr, &in->hdr) && !(state->part[u].have >> row & 1) &&
-               !(port && state->outs);
+        return emu_combiner_agrees(&state->hdr, &in->hdr) &&
+               !emu_ports_has(state->part[u].have, row) && !(port && emu_ports_any(state->outs));
     if (!port || (state->used && state->hdr.seq == in->hdr.seq)) /* done already */
         return false;
     combine_begin(state, in);
@@ -295,9 +295,9 @@ static inline void combine_came(struct switch_crosspoints *xp, const struct swit
                                 struct switch_state *state, uint32_t i, uint32_t u, uint32_t row,
                                 uint64_t at_ps)
 {
-    state->part[u].have |= emu_bit(row);
+    state->part[u].have |= emu_port(row);
     if (row < xp->bar.sw.ports) {
-        state->have |= emu_bit(row);
+        state->have |= emu_port(row);
         emu_count(&xp->bar.sw.counts.combined, 1);
     }
     combine_progress(xp, group, state, i, u, at_ps);
@@ -324,7 +324,7 @@ static __attribute__((noinline)) void combine_ails(struct switch_crosspoints *xp
                                                    uint32_t *at, uint64_t at_ps)
 {
     const struct switch_dev *sw = &xp->bar.sw;
-    bool begins = row < sw->ports && !state->have;
+    bool begins = row < sw->ports && !emu_ports_any(state->have);
 
     if (xp->ailing->faults &&
         emu_faults_fold(xp->ailing->faults, switch_cache(xp), hdr, at, begins, sw->dev.timed,
@@ -345,7 +345,7 @@ static inline bool combine_put(struct switch_crosspoints *xp, const struct switc
     if (group->in_order) {
         at = emu_kept_at(switch_group_kept(group, i, xp->bar.sw.ports), row);
         *at = in->buf;
-    } else if (!part->have) {
+    } else if (!emu_ports_any(part->have)) {
         *at = in->buf;
     } else if (combine_read(xp, group, state, u)) {
         emu_combiner_fold(switch_cache(xp), &in->hdr, *at, in->buf, combine_has_payload);
@@ -450,7 +450,7 @@ static inline void combine_prefetch(struct switch_crosspoints *xp, const struct 
     const struct switch_state *next = switch_group_state(group, (i + COMBINE_AHEAD) & mask);
 
     emu_prefetch_to_write(switch_group_state(group, (i + COMBINE_AHEAD_STATE) & mask));
-    if (next->active && next->part[u].have && next->part[u].buf != EMU_NO_BUF)
+    if (next->active && emu_ports_any(next->part[u].have) && next->part[u].buf != EMU_NO_BUF)
         emu_seg_prefetch(emu_pool_seg(switch_cache(xp)->pool, next->part[u].buf), true);
 }
 
@@ -459,9 +459,9 @@ static inline bool combine_adds(const struct switch_crosspoints *xp,
                                 const struct switch_group *group, const struct switch_state *state,
                                 uint32_t u, uint32_t row, const struct emu_hdr *hdr)
 {
-    return !xp->ailing && !group->in_order && hdr->len && state->active && !state->outs &&
-           state->part[u].have && !(state->part[u].have & emu_bit(row)) &&
-           emu_combiner_agrees(&state->hdr, hdr);
+    return !xp->ailing && !group->in_order && hdr->len && state->active &&
+           !emu_ports_any(state->outs) && emu_ports_any(state->part[u].have) &&
+           !emu_ports_has(state->part[u].have, row) && emu_combiner_agrees(&state->hdr, hdr);
 }
 
 /* It is. */
@@ -508,11 +508,11 @@ uint32_t switch_unit_add_run(struct switch_crosspoints *xp, const struct switch_
 
         if (hdr->dst != like.dst || hdr->kind != like.kind ||
             !combine_adds(xp, group, state, 0, row, hdr) ||
-            combine_outs(group, state, state->have | emu_bit(row)))
+            emu_ports_any(combine_outs(group, state, state->have | emu_port(row))))
             break;
         combine_add(xp, group, i, 0, hdr, seg);
-        state->part[0].have |= emu_bit(row);
-        state->have |= emu_bit(row);
+        state->part[0].have |= emu_port(row);
+        state->have |= emu_port(row);
         emu_edge_pass(edge);
         run++;
     } while (run < most && (seg = emu_edge_peek(edge, hdr)));
@@ -520,14 +520,14 @@ uint32_t switch_unit_add_run(struct switch_crosspoints *xp, const struct switch_
     return run;
 }
 
-uint64_t switch_unit_ends(const struct switch_crosspoints *xp, const struct switch_group *group,
-                          uint32_t row, const struct emu_hdr *hdr)
+emu_ports switch_unit_ends(const struct switch_crosspoints *xp, const struct switch_group *group,
+                           uint32_t row, const struct emu_hdr *hdr)
 {
     const struct switch_state *state = switch_group_state(group, combine_index(group, hdr));
 
     if (!combine_adds(xp, group, state, 0, row, hdr))
-        return 0;
-    return combine_outs(group, state, state->have | emu_bit(row));
+        return EMU_NO_PORTS;
+    return combine_outs(group, state, state->have | emu_port(row));
 }
 
 uint32_t switch_unit_end(struct switch_crosspoints *xp, const struct switch_group *group,
@@ -538,7 +538,7 @@ uint32_t switch_unit_end(struct switch_crosspoints *xp, const struct switch_grou
     struct switch_state *state = switch_group_state(group, i);
 
     combine_add(xp, group, i, 0, hdr, seg);
-    state->have |= emu_bit(row);
+    state->have |= emu_port(row);
     state->outs = combine_outs(group, state, state->have);
     combine_end(xp, state);
     *result = state->hdr;
@@ -566,15 +566,15 @@ uint32_t switch_combine(struct switch_crosspoints_raw *raw)
     for (uint32_t u = 0; u < xp->units; u++) {
         struct switch_out *out = &xp->bar.out[xp->bar.sw.ports + u];
 
-        for (uint32_t left = COMBINE_BURST; out->waiting && left; left--, taken++) {
-            out->last = (uint8_t)emu_bits_next(out->waiting, out->last);
+        for (uint32_t left = COMBINE_BURST; emu_ports_any(out->waiting) && left; left--, taken++) {
+            out->last = (uint8_t)emu_ports_next(out->waiting, out->last);
             switch_unit_take(xp, u, out->last, 0);
-            raw->touched |= emu_bit(out->last);
+            raw->touched |= emu_port(out->last);
         }
     }
     switch_units_flush(xp, 0);
     for (uint32_t u = 0; u < xp->units; u++)
-        if (xp->bar.out[xp->bar.sw.ports + u].waiting)
+        if (emu_ports_any(xp->bar.out[xp->bar.sw.ports + u].waiting))
             emu_dev_again(&xp->bar.sw.dev);
     return taken;
 }

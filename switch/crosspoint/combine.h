@@ -27,8 +27,8 @@ bool switch_unit_add(struct switch_crosspoints *xp, const struct switch_group *g
  * Raw, the switch's only unit. Where does the result go that a contribution with @hdr completes, if
  * it is one that switch_unit_end() may add? 0: it completes none.
  */
-uint64_t switch_unit_ends(const struct switch_crosspoints *xp, const struct switch_group *group,
-                          uint32_t row, const struct emu_hdr *hdr);
+emu_ports switch_unit_ends(const struct switch_crosspoints *xp, const struct switch_group *group,
+                           uint32_t row, const struct emu_hdr *hdr);
 
 /*
  * Raw. Such a contribution is added as by switch_unit_add(), and its state is over. Returns the

@@ -54,7 +54,7 @@ static inline void raw_put(struct switch_crosspoints *xp, uint32_t r, uint32_t o
                            const struct emu_entry *entry, uint8_t share)
 {
     raw_copies(xp)->of[switch_put_slot(xp, r, o, entry)] = share;
-    xp->bar.runnable |= emu_bit(o);
+    xp->bar.runnable |= emu_port(o);
 }
 
 static inline struct emu_entry *raw_dequeue(struct switch_crosspoints *xp, uint32_t r, uint32_t o)
@@ -101,7 +101,7 @@ static inline void timed_put(struct switch_crosspoints *xp, uint32_t r, uint32_t
                              const struct emu_entry *entry, uint8_t share)
 {
     timed_copies(xp)->of[switch_put_slot(xp, r, o, entry)] = share;
-    xp->bar.runnable |= emu_bit(o);
+    xp->bar.runnable |= emu_port(o);
     switch_level_gains(xp, r, o);
 }
 

@@ -78,7 +78,7 @@ bool switch_crosspoints_init(struct switch_crosspoints *xp, uint32_t slots,
     xp->access = access;
     xp->units = sw->profile->combine_units;
     xp->xpoint_slots = sw->profile->xpoint_slots;
-    xp->shut = UINT64_MAX;
+    xp->shut = emu_ports_below(EMU_PORTS_MAX);
     if (!switch_crossbar_init(&xp->bar, sw->ports + xp->units, slots,
                               sw->dev.timed ? xp->xpoint_slots : 0) ||
         !units_init(xp, sw->ports))
@@ -105,11 +105,11 @@ void switch_crosspoints_stick(struct switch_dev *sw, uint32_t port, bool stuck, 
     if (!sw->dev.timed || !stuck || switch_is_dark(switch_crossbar_of(sw), port))
         return;
     agenda = &switch_timing_of(switch_crosspoints_of(sw))->agenda;
-    if (!(agenda->due >> port & 1))
+    if (!emu_ports_has(agenda->due, port))
         return;
     emu_order_drop(&agenda->acts, port); /* what was about to leave does not */
-    agenda->due &= ~emu_bit(port);
-    agenda->stalled |= emu_bit(port);
+    agenda->due &= ~emu_port(port);
+    agenda->stalled |= emu_port(port);
 }
 
 /* NULL: there is no memory. */
@@ -140,7 +140,7 @@ static void units_act(struct switch_crosspoints *xp, uint64_t at_ps)
         return;
     agenda = &switch_timing_of(xp)->agenda;
     emu_each_bit (u, xp->ailing->held) {
-        if (agenda->due >> (sw->ports + u) & 1)
+        if (emu_ports_has(agenda->due, sw->ports + u))
             emu_order_drop(&agenda->acts, sw->ports + u);
         switch_agenda_add(agenda, sw->ports + u, at_ps);
     }
@@ -261,7 +261,7 @@ static const char *row_check_row(struct switch_dev *sw, uint32_t r, uint64_t now
     if (sw->dev.timed)
         return switch_crossbar_check_cable(&xp->bar, r, switch_crosspoints_fullest(xp, r));
     settling = &switch_row_of(xp)->settling[r];
-    if (!(switch_row_of(xp)->raw.touched >> r & 1) &&
+    if (!emu_ports_has(switch_row_of(xp)->raw.touched, r) &&
         (settling->arrived || settling->fullest != switch_crosspoints_fullest(xp, r)))
         return "a row owes credits that it does not know of";
     return switch_crossbar_check_cable(&xp->bar, r, settling->fullest + settling->arrived);

@@ -98,7 +98,7 @@ struct switch_access {
 struct switch_crosspoints {
     struct switch_crossbar bar;
     /* outputs that no segment passes without a stop at a crosspoint; see switch_passes() */
-    uint64_t shut;
+    emu_ports shut;
     const struct switch_access *access;
     uint32_t xpoint_slots;        /* a copy of the profile's, for the path of every segment */
     uint32_t units;               /* combine units */
@@ -111,7 +111,7 @@ struct switch_crosspoints {
 struct switch_crosspoints_raw {
     struct switch_crosspoints xp;
     /* rows that something came to, or left, in this pass: they may owe credits */
-    uint64_t touched;
+    emu_ports touched;
 };
 
 /* The machine on clock raw with the row guarantee: the only one that outputs are open in. */
@@ -122,14 +122,14 @@ struct switch_crosspoints_row {
      * Outputs to anything but a plain local cable, whose credits say it all: those that this pass
      * has looked at. They are shut now, or have room.
      */
-    uint64_t open;
+    emu_ports open;
     /*
      * Of the candidates `least_of`, none of which was lightly loaded, those that are still the
      * least loaded ones, as nothing leaves while segments enter; 0: they are to be found anew.
      */
-    uint64_t least_of, least;
+    emu_ports least_of, least;
     /* outputs to plain local cables that are open, as this pass has found: see row_put() */
-    uint64_t plain;
+    emu_ports plain;
     /* by output in `open`: segments that may pass through in this pass */
     uint32_t room[SWITCH_ROWS_MAX];
 };
@@ -238,7 +238,7 @@ uint64_t switch_fetch_timed(const struct emu_dev *dev, enum emu_fetch what, uint
 void switch_enter(struct switch_crosspoints *xp, uint32_t row, const struct emu_entry *entry);
 
 /* admit.c: put copies of a segment at the crosspoints (row, outs). */
-void switch_queue(struct switch_crosspoints *xp, uint32_t row, uint64_t outs,
+void switch_queue(struct switch_crosspoints *xp, uint32_t row, emu_ports outs,
                   const struct emu_entry *entry);
 
 /* Do the units stand still? Those that are out of service drop what comes. */
@@ -254,11 +254,11 @@ static inline uint32_t switch_unit_of(const struct switch_crosspoints *xp, uint3
 }
 
 /* Collective kinds: the outputs that a segment of @group goes to from @row; 0: drop it. */
-static inline uint64_t switch_collective_outs(const struct switch_crosspoints *xp,
-                                              const struct switch_group *group, uint32_t row,
-                                              const struct emu_hdr *hdr)
+static inline emu_ports switch_collective_outs(const struct switch_crosspoints *xp,
+                                               const struct switch_group *group, uint32_t row,
+                                               const struct emu_hdr *hdr)
 {
-    return switch_group_outs(group, row, hdr, emu_bit(xp->bar.sw.ports + switch_unit_of(xp, row)));
+    return switch_group_outs(group, row, hdr, emu_port(xp->bar.sw.ports + switch_unit_of(xp, row)));
 }
 
 /*
@@ -322,7 +322,7 @@ static inline void switch_put_raw(struct switch_crosspoints *xp, uint32_t r, uin
 {
     (void)share;
     switch_put_slot(xp, r, o, entry);
-    xp->bar.runnable |= emu_bit(o);
+    xp->bar.runnable |= emu_port(o);
 }
 
 static inline struct emu_entry *switch_dequeue_raw(struct switch_crosspoints *xp, uint32_t r,
@@ -339,7 +339,7 @@ static inline void switch_put_timed(struct switch_crosspoints *xp, uint32_t r, u
     (void)share;
     switch_put_slot(xp, r, o, entry);
     switch_level_gains(xp, r, o);
-    xp->bar.runnable |= emu_bit(o);
+    xp->bar.runnable |= emu_port(o);
 }
 
 static inline struct emu_entry *switch_dequeue_timed(struct switch_crosspoints *xp, uint32_t r,

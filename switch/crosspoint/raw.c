@@ -14,9 +14,9 @@ static inline struct switch_crosspoints_row *row_of(struct switch_crosspoints_ra
 /* Each pass finds out anew which outputs are open. */
 static inline void row_begin(struct switch_crosspoints_raw *raw)
 {
-    row_of(raw)->open = 0;
-    row_of(raw)->least = 0;
-    row_of(raw)->plain = 0;
+    row_of(raw)->open = EMU_NO_PORTS;
+    row_of(raw)->least = EMU_NO_PORTS;
+    row_of(raw)->plain = EMU_NO_PORTS;
     raw->xp.shut = ~raw->xp.bar.sends;
 }
 
@@ -25,20 +25,20 @@ static inline void row_begin(struct switch_crosspoints_raw *raw)
  * ones is so until it is chosen: of four alike they are found once, and not four times, which is 6
  * of 177 instructions a hop.
  */
-static inline uint32_t row_choose(struct switch_crosspoints_row *row, uint64_t outs)
+static inline uint32_t row_choose(struct switch_crosspoints_row *row, emu_ports outs)
 {
     struct switch_crossbar *bar = &row->raw.xp.bar;
-    uint64_t from = outs & bar->light;
+    emu_ports from = outs & bar->light;
     uint32_t o;
 
-    if (from)
+    if (emu_ports_any(from))
         return switch_pick(&bar->sw, from);
-    if (!row->least || row->least_of != outs) {
+    if (!emu_ports_any(row->least) || !emu_ports_equal(row->least_of, outs)) {
         row->least = switch_least(bar, outs);
         row->least_of = outs;
     }
     o = switch_pick(&bar->sw, row->least);
-    row->least &= ~emu_bit(o);
+    row->least &= ~emu_port(o);
     return o;
 }
 
@@ -47,17 +47,17 @@ static inline uint32_t row_choose(struct switch_crosspoints_row *row, uint64_t o
  * to be open is looked at no more, which is 4 % of a hop.
  */
 static inline __attribute__((always_inline)) void row_put(struct switch_crosspoints *xp, uint32_t r,
-                                                          uint32_t o, uint64_t *plain,
+                                                          uint32_t o, emu_ports *plain,
                                                           const struct emu_entry *entry)
 {
     struct emu_tx *tx = &xp->bar.out[o].tx;
 
-    if (*plain >> o & 1) {
+    if (emu_ports_has(*plain, o)) {
         if (__builtin_expect(!emu_tx_send_plain(tx, entry), 0))
-            *plain &= ~emu_bit(o);
+            *plain &= ~emu_port(o);
     } else if (switch_passes(xp, o)) {
         emu_tx_send(tx, entry);
-        *plain |= (uint64_t)(tx->shape == EMU_LINK_LOCAL && tx->credits) << o;
+        *plain |= emu_port_if(o, tx->shape == EMU_LINK_LOCAL && tx->credits);
     } else {
         switch_put_raw(xp, r, o, entry, 0);
     }
@@ -67,21 +67,21 @@ static inline __attribute__((always_inline)) void row_put(struct switch_crosspoi
 static inline __attribute__((always_inline)) void row_admit(struct switch_crosspoints_row *row,
                                                             uint32_t r,
                                                             const struct switch_routes *routes,
-                                                            uint64_t *plain,
+                                                            emu_ports *plain,
                                                             const struct emu_entry *entry)
 {
     struct switch_crosspoints *xp = &row->raw.xp;
-    uint64_t outs = switch_ways(&xp->bar, routes, entry->hdr.dst);
+    emu_ports outs = switch_ways(&xp->bar, routes, entry->hdr.dst);
     uint32_t o;
 
-    if (!outs) {
+    if (!emu_ports_any(outs)) {
         admit_drop(xp, NULL, entry);
         return;
     }
-    if (emu_bits_several(outs)) {
+    if (emu_ports_several(outs)) {
         o = row_choose(row, outs);
     } else {
-        o = emu_bits_first(outs);
+        o = emu_ports_first(outs);
         row->least &= ~outs;
     }
     row_put(xp, r, o, plain, entry);
@@ -90,8 +90,8 @@ static inline __attribute__((always_inline)) void row_admit(struct switch_crossp
 /* Somebody else sends and puts segments, and may do so at any output. */
 static inline void row_forget(struct switch_crosspoints_row *row)
 {
-    row->plain = 0;
-    row->least = 0;
+    row->plain = EMU_NO_PORTS;
+    row->least = EMU_NO_PORTS;
 }
 
 /* Anything else than a unicast enters. */
@@ -116,7 +116,7 @@ static inline uint32_t row_take_cable(struct switch_crosspoints *xp, uint32_t r)
     struct emu_rx *rx = &xp->bar.row[r].rx;
     struct emu_ring_end data = rx->data; /* in registers: nobody else has its address */
     uint32_t end = data.at + SWITCH_BURST, moved;
-    uint64_t plain = row->plain;
+    emu_ports plain = row->plain;
     const struct emu_entry *entry;
 
     while (data.at != end && (entry = emu_ring_front(&data))) {
@@ -124,7 +124,7 @@ static inline uint32_t row_take_cable(struct switch_crosspoints *xp, uint32_t r)
             row_admit(row, r, &routes, &plain, entry);
         } else {
             row_enter(row, r, entry);
-            plain = 0;
+            plain = EMU_NO_PORTS;
         }
         emu_ring_skip(&data);
     }

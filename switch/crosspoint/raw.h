@@ -26,15 +26,15 @@ static inline __attribute__((always_inline)) uint32_t raw_take_credits(
     struct switch_crosspoints_raw *raw, switch_dequeue_fn dequeue)
 {
     struct switch_crosspoints *xp = &raw->xp;
-    uint64_t ports = emu_dev_take(&xp->bar.sw.dev, EMU_EVENT_CREDIT);
+    emu_ports ports = switch_take(&xp->bar.sw, EMU_EVENT_CREDIT);
     uint32_t sent = 0;
 
-    emu_each_bit (o, ports) {
+    emu_each_port (o, ports) {
         emu_tx_take_credits(&xp->bar.out[o].tx);
-        if (!xp->bar.out[o].waiting)
+        if (!emu_ports_any(xp->bar.out[o].waiting))
             continue;
-        xp->bar.runnable |= emu_bit(o);
-        if (xp->bar.sends >> o & 1)
+        xp->bar.runnable |= emu_port(o);
+        if (emu_ports_has(xp->bar.sends, o))
             sent += send_port(raw, o, dequeue);
     }
     return sent;
@@ -66,16 +66,16 @@ static inline __attribute__((always_inline)) uint32_t raw_take_segments(
     struct switch_crosspoints_raw *raw, const struct switch_pass *pass)
 {
     struct switch_dev *sw = &raw->xp.bar.sw;
-    uint64_t ports = emu_dev_take(&sw->dev, EMU_EVENT_DATA) | sw->arriving;
+    emu_ports ports = switch_take(sw, EMU_EVENT_DATA) | sw->arriving;
     uint32_t moved = 0;
 
-    sw->arriving = 0;
+    sw->arriving = EMU_NO_PORTS;
     raw->touched |= ports;
-    emu_each_bit (r, ports) {
-        uint64_t behind = ports & ~emu_bits_below(r + 1);
+    emu_each_port (r, ports) {
+        emu_ports behind = ports & ~emu_ports_below(r + 1);
 
-        if (behind) /* by then they are in the inner cache: 2 % fewer ns a hop */
-            emu_rx_fetch_burst(&raw->xp.bar.row[emu_bits_first(behind)].rx);
+        if (emu_ports_any(behind)) /* by then they are in the inner cache: 2 % fewer ns a hop */
+            emu_rx_fetch_burst(&raw->xp.bar.row[emu_ports_first(behind)].rx);
         moved += pass->take(raw, r);
     }
     return moved;
@@ -85,10 +85,10 @@ static inline __attribute__((always_inline)) uint32_t raw_take_segments(
 static inline __attribute__((always_inline)) void raw_return_credits(
     struct switch_crosspoints_raw *raw, const struct switch_pass *pass)
 {
-    uint64_t rows = raw->touched & emu_bits_below(raw->xp.bar.sw.ports);
+    emu_ports rows = raw->touched & emu_ports_below(raw->xp.bar.sw.ports);
 
-    raw->touched = 0;
-    emu_each_bit (r, rows) {
+    raw->touched = EMU_NO_PORTS;
+    emu_each_port (r, rows) {
         if (pass->settle(raw, r))
             emu_rx_pay(&raw->xp.bar.row[r].rx, &raw->xp.bar.sw.dev, 0);
     }

@@ -20,7 +20,7 @@ static inline __attribute__((always_inline)) uint32_t send_list(const struct swi
                                                                 uint32_t count)
 {
     const struct emu_entry *entry = store->slot;
-    const uint16_t *next = store->next;
+    const switch_slot *next = store->next;
     uint32_t last = slot;
 
     if (tx->shape == EMU_LINK_LOCAL) {
@@ -45,22 +45,22 @@ static inline uint32_t send_all(struct switch_crosspoints_raw *raw, uint32_t o)
     struct switch_crossbar *bar = &raw->xp.bar;
     struct switch_out *out = &bar->out[o];
     uint32_t sent = out->queued;
-    uint16_t first, *link = &first;
+    switch_slot first, *link = &first;
 
-    emu_each_bit (r, out->waiting) {
+    emu_each_port (r, out->waiting) {
         struct switch_list *queue = switch_xpoint(bar, r, o);
 
         *link = queue->first;
         link = &bar->store.next[queue->last];
         *switch_count(bar, r, o) = 0;
     }
-    *link = (uint16_t)bar->store.free;
+    *link = (switch_slot)bar->store.free;
     send_list(&bar->store, &out->tx, first, sent);
     bar->store.free = first;
     raw->touched |= out->waiting;
-    out->waiting = 0;
+    out->waiting = EMU_NO_PORTS;
     switch_out_holds(out, 0);
-    bar->light |= emu_bit(o);
+    bar->light |= emu_port(o);
     return sent;
 }
 
@@ -72,7 +72,7 @@ static inline void send_run(struct switch_crossbar *bar, uint32_t r, uint32_t o,
     uint8_t *left = switch_count(bar, r, o);
 
     queue->first = bar->store.next[last];
-    bar->store.next[last] = (uint16_t)bar->store.free;
+    bar->store.next[last] = (switch_slot)bar->store.free;
     bar->store.free = first;
     *left = (uint8_t)(*left - count);
     switch_out_lose(bar, r, o, count, *left);
@@ -86,15 +86,15 @@ static inline uint32_t send_shares(struct switch_crosspoints_raw *raw, uint32_t 
 {
     struct switch_crossbar *bar = &raw->xp.bar;
     struct switch_out *out = &bar->out[o];
-    uint32_t rows = (uint32_t)__builtin_popcountll(out->waiting), sent = 0;
+    uint32_t rows = emu_ports_count(out->waiting), sent = 0;
     uint32_t share = room > rows ? room / rows : 1;
 
     for (; rows && sent < room; rows--) {
-        uint32_t r = emu_bits_next(out->waiting, out->last);
+        uint32_t r = emu_ports_next(out->waiting, out->last);
         uint32_t queued = *switch_count(bar, r, o), count = queued < share ? queued : share;
 
         send_run(bar, r, o, count);
-        raw->touched |= emu_bit(r);
+        raw->touched |= emu_port(r);
         out->last = (uint8_t)r;
         sent += count;
     }
@@ -108,9 +108,9 @@ static inline __attribute__((always_inline)) uint32_t send_singly(
     struct switch_out *out = &raw->xp.bar.out[o];
     uint32_t sent = 0;
 
-    for (; sent < room && out->waiting; sent++) {
-        out->last = (uint8_t)emu_bits_next(out->waiting, out->last);
-        raw->touched |= emu_bit(out->last);
+    for (; sent < room && emu_ports_any(out->waiting); sent++) {
+        out->last = (uint8_t)emu_ports_next(out->waiting, out->last);
+        raw->touched |= emu_port(out->last);
         emu_tx_send(&out->tx, dequeue(&raw->xp, out->last, o));
     }
     return sent;
@@ -128,7 +128,7 @@ static inline __attribute__((always_inline)) uint32_t send_port(struct switch_cr
     struct switch_out *out = &xp->bar.out[o];
     uint32_t sent = 0;
 
-    while (out->waiting) {
+    while (emu_ports_any(out->waiting)) {
         uint32_t room = emu_tx_room(&out->tx);
 
         if (!room) {
@@ -136,7 +136,7 @@ static inline __attribute__((always_inline)) uint32_t send_port(struct switch_cr
             break;
         }
         if (sent == SEND_BURST) {
-            xp->bar.runnable |= emu_bit(o);
+            xp->bar.runnable |= emu_port(o);
             emu_dev_again(&xp->bar.sw.dev);
             break;
         }
@@ -158,12 +158,12 @@ static inline __attribute__((always_inline)) uint32_t switch_send(
     struct switch_crosspoints_raw *raw, switch_dequeue_fn dequeue)
 {
     struct switch_crosspoints *xp = &raw->xp;
-    uint64_t outs = xp->bar.runnable & xp->bar.sends;
+    emu_ports outs = xp->bar.runnable & xp->bar.sends;
     uint32_t sent = 0;
 
-    xp->bar.runnable = 0;
-    emu_each_bit (o, outs) {
-        if (xp->bar.out[o].waiting)
+    xp->bar.runnable = EMU_NO_PORTS;
+    emu_each_port (o, outs) {
+        if (emu_ports_any(xp->bar.out[o].waiting))
             sent += send_port(raw, o, dequeue);
         emu_tx_flush(&xp->bar.out[o].tx);
     }

@@ -17,13 +17,13 @@
 bool switch_is_open_else(struct switch_crosspoints *xp, uint32_t o)
 {
     struct switch_crosspoints_row *row = switch_row_of(xp); /* if anything is not shut */
-    uint64_t bit = emu_bit(o);
+    emu_ports bit = emu_port(o);
 
-    if (xp->shut & bit)
+    if (emu_ports_has(xp->shut, o))
         return false;
-    if (!(row->open & bit)) {
+    if (!emu_ports_has(row->open, o)) {
         row->open |= bit;
-        row->room[o] = xp->bar.out[o].waiting ? 0 : emu_tx_room(&xp->bar.out[o].tx);
+        row->room[o] = emu_ports_any(xp->bar.out[o].waiting) ? 0 : emu_tx_room(&xp->bar.out[o].tx);
     }
     if (!row->room[o])
         xp->shut |= bit;
@@ -31,11 +31,11 @@ bool switch_is_open_else(struct switch_crosspoints *xp, uint32_t o)
 }
 
 /* The shelf that all processes at @outs have, or NULL: nobody is there, or it is not one. */
-static struct emu_shelf *shelf_at(const struct switch_crosspoints *xp, uint64_t outs)
+static struct emu_shelf *shelf_at(const struct switch_crosspoints *xp, emu_ports outs)
 {
     struct emu_shelf *shelf = NULL;
 
-    emu_each_bit (o, outs) {
+    emu_each_port (o, outs) {
         const struct emu_edge *edge = xp->bar.out[o].tx.plug.plugged;
 
         if (!edge)
@@ -74,7 +74,7 @@ static __attribute__((noinline)) bool shelf_turn(struct switch_crosspoints *xp,
     return true;
 }
 
-bool switch_shelve(struct switch_crosspoints *xp, uint64_t outs, const struct emu_hdr *hdr,
+bool switch_shelve(struct switch_crosspoints *xp, emu_ports outs, const struct emu_hdr *hdr,
                    const struct emu_seg *payload)
 {
     struct emu_shelf *shelf = shelf_at(xp, outs);
@@ -83,7 +83,7 @@ bool switch_shelve(struct switch_crosspoints *xp, uint64_t outs, const struct em
     if (!shelf || (emu_shelf_is_full(shelf) && !shelf_turn(xp, shelf)))
         return false;
     on = emu_edge_write(shelf, hdr, payload);
-    emu_each_bit (o, outs) {
+    emu_each_port (o, outs) {
         switch_pass(xp, o);
         emu_tx_refer(&xp->bar.out[o].tx, on, hdr, payload);
     }
@@ -99,7 +99,7 @@ struct through_way {
     bool streams;    /* or through_stream() */
     /* the unit that takes it, for now: nothing waits for it at this row; or SWITCH_NO_UNIT */
     uint32_t unit;
-    uint64_t outs;                    /* 0: no way is known */
+    emu_ports outs;                   /* 0: no way is known */
     const struct switch_group *group; /* collective kinds */
 };
 
@@ -118,12 +118,12 @@ static void through_find(struct switch_crosspoints *xp, uint32_t r, const struct
     way->group = unicast ? NULL : switch_group_of(&xp->bar.sw, hdr->dst);
     way->outs = unicast ? switch_ways(&xp->bar, &routes, hdr->dst)
                         : switch_collective_outs(xp, way->group, r, hdr);
-    o = way->outs ? emu_bits_first(way->outs) : 0;
+    o = emu_ports_any(way->outs) ? emu_ports_first(way->outs) : 0;
     if (o >= xp->bar.sw.ports && !switch_units_stalled(xp))
         way->unit = o - xp->bar.sw.ports;
     way->runs = way->unit != SWITCH_NO_UNIT && xp->units == 1 && way->group->units &&
                 r < xp->bar.sw.ports && !xp->bar.row[r].rx.tapped;
-    way->copies_out = way->outs && !(unicast && emu_bits_several(way->outs)) &&
+    way->copies_out = emu_ports_any(way->outs) && !(unicast && emu_ports_several(way->outs)) &&
                       switch_copies_out(xp, way->outs);
     way->streams = unicast && way->copies_out && !xp->bar.row[r].rx.tapped;
 }
@@ -154,20 +154,20 @@ static inline bool through_pass(struct switch_crosspoints *xp, uint32_t r,
  * from there, one after the other? 0: they go some other way. Who is at the outputs is asked first:
  * what an earlier pass found there may be gone.
  */
-static uint32_t through_shelves(struct switch_crosspoints *xp, uint64_t outs,
+static uint32_t through_shelves(struct switch_crosspoints *xp, emu_ports outs,
                                 struct emu_shelf **ret)
 {
     struct emu_shelf *shelf;
     uint32_t room;
 
-    emu_each_bit (o, outs)
+    emu_each_port (o, outs)
         if (!switch_is_open(xp, o))
             return 0;
     *ret = shelf = shelf_at(xp, outs);
     if (!shelf || (emu_shelf_is_full(shelf) && !shelf_turn(xp, shelf)))
         return 0;
     room = shelf->end - shelf->next;
-    emu_each_bit (o, outs) {
+    emu_each_port (o, outs) {
         if (!emu_tx_refers(&xp->bar.out[o].tx))
             return 0;
         if (switch_row_of(xp)->room[o] < room)
@@ -183,9 +183,10 @@ static uint32_t through_room(struct switch_crosspoints *xp, uint32_t o)
 }
 
 /* @count results have been put on the shelf, from @on on: they go to all of @outs. */
-static void through_refer(struct switch_crosspoints *xp, uint64_t outs, uint32_t on, uint32_t count)
+static void through_refer(struct switch_crosspoints *xp, emu_ports outs, uint32_t on,
+                          uint32_t count)
 {
-    emu_each_bit (o, outs) {
+    emu_each_port (o, outs) {
         switch_row_of(xp)->room[o] -= count;
         emu_tx_refer_run(&xp->bar.out[o].tx, on, count);
     }
@@ -194,11 +195,11 @@ static void through_refer(struct switch_crosspoints *xp, uint64_t outs, uint32_t
 }
 
 /* Where @hdr, by row @r, makes a result go that is full, and may go from here; 0: it makes none. */
-static uint64_t through_ends(struct switch_crosspoints *xp, uint32_t r,
-                             const struct through_way *way, const struct emu_hdr *hdr)
+static emu_ports through_ends(struct switch_crosspoints *xp, uint32_t r,
+                              const struct through_way *way, const struct emu_hdr *hdr)
 {
     if (hdr->dst != way->dst || hdr->kind != way->kind || !switch_shelves(hdr))
-        return 0;
+        return EMU_NO_PORTS;
     return switch_unit_ends(xp, way->group, r, hdr);
 }
 
@@ -211,14 +212,14 @@ static uint32_t through_end(struct switch_crosspoints *xp, uint32_t r,
                             const struct through_way *way, struct emu_edge *edge,
                             struct emu_hdr *hdr, const struct emu_seg *seg, uint32_t most)
 {
-    uint64_t outs = through_ends(xp, r, way, hdr);
+    emu_ports outs = through_ends(xp, r, way, hdr);
     struct emu_shelf *shelf = NULL; /* of several outputs */
     uint32_t room, on = 0, count = 0;
 
-    if (!outs || switch_unit_pending(xp, way->unit) || !switch_copies_out(xp, outs))
+    if (!emu_ports_any(outs) || switch_unit_pending(xp, way->unit) || !switch_copies_out(xp, outs))
         return 0;
-    room = emu_bits_several(outs) ? through_shelves(xp, outs, &shelf)
-                                  : through_room(xp, emu_bits_first(outs));
+    room = emu_ports_several(outs) ? through_shelves(xp, outs, &shelf)
+                                   : through_room(xp, emu_ports_first(outs));
     if (!room)
         return 0;
     if (shelf)
@@ -234,7 +235,7 @@ static uint32_t through_end(struct switch_crosspoints *xp, uint32_t r,
         emu_pool_drop(switch_cache(xp), buf);
         emu_edge_pass(edge);
     } while (++count < room && count < most && (seg = emu_edge_peek(edge, hdr)) &&
-             through_ends(xp, r, way, hdr) == outs);
+             emu_ports_equal(through_ends(xp, r, way, hdr), outs));
     if (shelf)
         through_refer(xp, outs, on, count);
     emu_count(&xp->bar.sw.counts.combined, count);
@@ -262,12 +263,12 @@ static uint32_t through_run(struct switch_crosspoints *xp, uint32_t r,
 static uint32_t through_stream(struct switch_crosspoints *xp, const struct through_way *way,
                                struct emu_edge *edge, uint32_t most)
 {
-    uint32_t o = emu_bits_first(way->outs), room = through_room(xp, o), run;
+    uint32_t o = emu_ports_first(way->outs), room = through_room(xp, o), run;
 
     run = room ? emu_tx_pass_run(&xp->bar.out[o].tx, edge, way->dst, room < most ? room : most) : 0;
     if (run) {
         switch_row_of(xp)->room[o] -= run;
-        xp->bar.runnable |= emu_bit(o); /* its receiver is to be told */
+        xp->bar.runnable |= emu_port(o); /* its receiver is to be told */
     }
     return run;
 }
@@ -284,16 +285,16 @@ static inline uint32_t through_several(struct switch_crosspoints *xp, uint32_t r
 }
 
 /* What was written at @outs for processes is shown to them before all else that a pass does. */
-static void through_show(struct switch_crosspoints *xp, uint64_t outs)
+static void through_show(struct switch_crosspoints *xp, emu_ports outs)
 {
-    uint64_t shown = 0;
+    emu_ports shown = EMU_NO_PORTS;
 
-    emu_each_bit (o, outs)
-        shown |= (uint64_t)emu_tx_show_few(&xp->bar.out[o].tx) << o;
-    if (!shown)
+    emu_each_port (o, outs)
+        shown |= emu_port_if(o, emu_tx_show_few(&xp->bar.out[o].tx));
+    if (!emu_ports_any(shown))
         return;
     emu_edge_shown();
-    emu_each_bit (o, shown)
+    emu_each_port (o, shown)
         emu_edge_wake(xp->bar.out[o].tx.plug.plugged);
 }
 
@@ -302,17 +303,17 @@ uint32_t switch_through(struct switch_crosspoints_row *row, uint32_t r)
     struct switch_crosspoints *xp = &row->raw.xp;
     struct emu_rx *rx = &xp->bar.row[r].rx;
     struct through_way way = {.outs = 0};
-    uint64_t ran = xp->bar.runnable;
+    emu_ports ran = xp->bar.runnable;
     const struct emu_seg *seg;
     struct emu_edge *edge;
     struct emu_entry entry;
     uint32_t moved = 0, run;
 
-    xp->bar.runnable = 0; /* but those at which something is sent now */
+    xp->bar.runnable = EMU_NO_PORTS; /* but those at which something is sent now */
     emu_rx_begin(rx);
     edge = rx->plug.plugged;
     while (edge && moved < SWITCH_BURST && (seg = emu_edge_peek(edge, &entry.hdr))) {
-        if (!way.outs || entry.hdr.dst != way.dst || entry.hdr.kind != way.kind)
+        if (!emu_ports_any(way.outs) || entry.hdr.dst != way.dst || entry.hdr.kind != way.kind)
             through_find(xp, r, &entry.hdr, &way);
         if (__builtin_expect(rx->tapped, 0))
             emu_tap_peeked(rx, edge->serial, edge->up_head, &entry.hdr, seg);
@@ -325,13 +326,13 @@ uint32_t switch_through(struct switch_crosspoints_row *row, uint32_t r)
         emu_edge_pass(edge);
         moved++;
     }
-    if (xp->bar.runnable && emu_worker_is_alone(xp->bar.sw.dev.worker))
+    if (emu_ports_any(xp->bar.runnable) && emu_worker_is_alone(xp->bar.sw.dev.worker))
         through_show(xp, xp->bar.runnable);
     xp->bar.runnable |= ran;
     if (moved)
         emu_rx_done(rx, moved);
     if (moved == SWITCH_BURST)
-        emu_dev_signal(&xp->bar.sw.dev, xp->bar.sw.dev.worker, EMU_EVENT_DATA, emu_bit(r));
+        emu_dev_signal(&xp->bar.sw.dev, xp->bar.sw.dev.worker, EMU_EVENT_DATA, emu_port_signal(r));
     row->settling[r].arrived += moved;
     return moved;
 }

@@ -30,7 +30,7 @@ static inline bool switch_is_open(struct switch_crosspoints *xp, uint32_t o)
 
     if (__builtin_expect(out->tx.shape != EMU_LINK_LOCAL, 0))
         return switch_is_open_else(xp, o);
-    return out->tx.credits && !out->waiting && !(xp->shut >> o & 1);
+    return out->tx.credits && !emu_ports_any(out->waiting) && !emu_ports_has(xp->shut, o);
 }
 
 /* It is open, and one goes through: to be sent now. */
@@ -38,7 +38,7 @@ static inline void switch_pass(struct switch_crosspoints *xp, uint32_t o)
 {
     if (__builtin_expect(xp->bar.out[o].tx.shape != EMU_LINK_LOCAL, 0))
         switch_row_of(xp)->room[o]--;
-    xp->bar.runnable |= emu_bit(o); /* its receiver is to be told */
+    xp->bar.runnable |= emu_port(o); /* its receiver is to be told */
 }
 
 static inline bool switch_passes(struct switch_crosspoints *xp, uint32_t o)
@@ -50,9 +50,9 @@ static inline bool switch_passes(struct switch_crosspoints *xp, uint32_t o)
 }
 
 /* Do all of @outs lead to processes, or to nobody? */
-static inline bool switch_copies_out(const struct switch_crosspoints *xp, uint64_t outs)
+static inline bool switch_copies_out(const struct switch_crosspoints *xp, emu_ports outs)
 {
-    emu_each_bit (o, outs)
+    emu_each_port (o, outs)
         if (o >= xp->bar.sw.ports || !emu_tx_copies_out(&xp->bar.out[o].tx))
             return false;
     return true;
@@ -62,7 +62,7 @@ static inline bool switch_copies_out(const struct switch_crosspoints *xp, uint64
  * through.c: a segment for @outs, several that copy out and are open, is written once, where all
  * that are there can read it. False: nothing was done, each of them needs its copy.
  */
-bool switch_shelve(struct switch_crosspoints *xp, uint64_t outs, const struct emu_hdr *hdr,
+bool switch_shelve(struct switch_crosspoints *xp, emu_ports outs, const struct emu_hdr *hdr,
                    const struct emu_seg *payload);
 
 /*
@@ -77,25 +77,25 @@ static inline bool switch_shelves(const struct emu_hdr *hdr)
 /*
  * Copies of a segment for @outs, which copy out and are open; the payload is the caller's, or NULL.
  */
-static inline void switch_put_out(struct switch_crosspoints *xp, uint64_t outs,
+static inline void switch_put_out(struct switch_crosspoints *xp, emu_ports outs,
                                   const struct emu_hdr *hdr, const struct emu_seg *payload)
 {
-    if (emu_bits_several(outs) && switch_shelves(hdr) && switch_shelve(xp, outs, hdr, payload))
+    if (emu_ports_several(outs) && switch_shelves(hdr) && switch_shelve(xp, outs, hdr, payload))
         return;
-    emu_each_bit (o, outs) {
+    emu_each_port (o, outs) {
         switch_pass(xp, o);
         emu_tx_put(&xp->bar.out[o].tx, hdr, payload);
     }
 }
 
 /* The same for @outs, which copy out, if all of them are open. False: nothing was done. */
-static inline bool switch_copy_out(struct switch_crosspoints *xp, uint64_t outs,
+static inline bool switch_copy_out(struct switch_crosspoints *xp, emu_ports outs,
                                    const struct emu_hdr *hdr, const struct emu_seg *payload)
 {
-    emu_each_bit (o, outs)
+    emu_each_port (o, outs)
         if (!switch_is_open(xp, o))
             return false;
-    if (emu_bits_several(outs))
+    if (emu_ports_several(outs))
         emu_count(&xp->bar.sw.counts.multicasts, 1);
     switch_put_out(xp, outs, hdr, payload);
     return true;

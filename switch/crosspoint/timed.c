@@ -33,7 +33,7 @@ static void row_put_else(struct switch_crosspoints *xp, uint32_t r, uint32_t o,
 {
     (void)share;
     row_gains(xp, r, o, entry);
-    xp->bar.runnable |= emu_bit(o);
+    xp->bar.runnable |= emu_port(o);
 }
 
 const struct switch_access switch_access_row_timed = {.put = row_put_else, .dequeue = row_dequeue};
@@ -59,7 +59,7 @@ static inline __attribute__((always_inline)) void row_put(struct switch_crosspoi
                                                           uint8_t share)
 {
     struct switch_out *out = &xp->bar.out[o];
-    bool knows = out->waiting; /* when it acts, or that it waits for a credit */
+    bool knows = emu_ports_any(out->waiting); /* when it acts, or that it waits for a credit */
     uint64_t at_ps = entry->time_ps, due_ps = EMU_NEVER;
 
     if (!emu_tx_is_cable(&out->tx)) {
@@ -100,54 +100,55 @@ uint32_t switch_step_row_timed(struct emu_dev *dev, uint64_t until_ps)
 /* --- what a step is going to touch -------------------------------------------------- */
 
 /* Outputs that know when they act, or have been told of the credit that they wait for. */
-static uint64_t fetch_due(const struct switch_crosspoints_timed *machine)
+static emu_ports fetch_due(const struct switch_crosspoints_timed *machine)
 {
     const struct switch_agenda *agenda = &machine->timing.agenda;
-    uint64_t told = emu_dev_told(&machine->xp.bar.sw.dev, EMU_EVENT_CREDIT);
+    emu_ports told = switch_told(&machine->xp.bar.sw, EMU_EVENT_CREDIT);
 
-    return (agenda->due | (agenda->stalled & told)) & emu_bits_below(machine->xp.bar.sw.ports);
+    return (agenda->due | (agenda->stalled & told)) & emu_ports_below(machine->xp.bar.sw.ports);
 }
 
 /*
  * Outputs by which unicasts will leave that have come by now from @rows: as the switch is going to
  * choose them, if nothing happens before.
  */
-static uint64_t fetch_ways(const struct switch_crossbar *bar, uint64_t rows)
+static emu_ports fetch_ways(const struct switch_crossbar *bar, emu_ports rows)
 {
-    uint64_t until_ps = bar->sw.dev.worker->now_ps, ways = 0;
+    uint64_t until_ps = bar->sw.dev.worker->now_ps;
+    emu_ports ways = EMU_NO_PORTS;
     uint32_t last = bar->sw.last_served;
 
-    emu_each_bit (r, rows) {
+    emu_each_port (r, rows) {
         const struct emu_rx *rx = &bar->row[r].rx;
         const struct emu_entry *entry = rx->kind == EMU_LINK_LOCAL ? emu_ring_front(&rx->data)
                                                                    : NULL;
         struct switch_routes routes = switch_routes_of(bar, r);
-        uint64_t outs;
+        emu_ports outs;
 
         if (!entry || entry->time_ps > until_ps || entry->hdr.kind != EMU_UNICAST)
             continue;
         outs = topo_route_ports(routes.route, entry->hdr.dst) & ~routes.barred;
-        if (emu_bits_several(outs & bar->light)) {
-            last = emu_bits_next(outs & bar->light, last);
-            ways |= emu_bit(last);
+        if (emu_ports_several(outs & bar->light)) {
+            last = emu_ports_next(outs & bar->light, last);
+            ways |= emu_port(last);
         } else {
-            ways |= outs & bar->light ? outs & bar->light : outs;
+            ways |= emu_ports_any(outs & bar->light) ? outs & bar->light : outs;
         }
     }
     return ways;
 }
 
-static void fetch_outs(const struct switch_crossbar *bar, uint64_t outs)
+static void fetch_outs(const struct switch_crossbar *bar, emu_ports outs)
 {
-    emu_each_bit (o, outs)
+    emu_each_port (o, outs)
         emu_fetch_line(&bar->out[o]);
 }
 
-static void fetch_ports(const struct switch_crosspoints_timed *machine, uint64_t rows)
+static void fetch_ports(const struct switch_crosspoints_timed *machine, emu_ports rows)
 {
     const struct switch_crossbar *bar = &machine->xp.bar;
 
-    emu_each_bit (r, rows) {
+    emu_each_port (r, rows) {
         emu_fetch_line(&bar->row[r].rx);
         emu_fetch_line(switch_count(bar, r, 0));
     }
@@ -158,33 +159,37 @@ static void fetch_ports(const struct switch_crosspoints_timed *machine, uint64_t
 }
 
 /* The row that each output serves next has its queue in a line of its own. */
-static void fetch_rings(const struct switch_crosspoints_timed *machine, uint64_t rows)
+static void fetch_rings(const struct switch_crosspoints_timed *machine, emu_ports rows)
 {
     const struct switch_crossbar *bar = &machine->xp.bar;
 
-    emu_each_bit (r, rows)
+    emu_each_port (r, rows)
         emu_rx_fetch(&bar->row[r].rx);
-    emu_each_bit (o, fetch_due(machine)) {
+    emu_each_port (o, fetch_due(machine)) {
         const struct switch_out *out = &bar->out[o];
 
         emu_tx_fetch(&out->tx);
-        if (out->waiting)
-            emu_fetch_line(switch_xpoint(bar, emu_bits_next(out->waiting, out->last), o));
+        if (emu_ports_any(out->waiting))
+            emu_fetch_line(switch_xpoint(bar, emu_ports_next(out->waiting, out->last), o));
     }
     emu_fetch_line(switch_route(&bar->sw)->sets);
 }
 
-static void fetch_ends(const struct switch_crossbar *bar, uint64_t outs)
+static void fetch_ends(const struct switch_crossbar *bar, emu_ports outs)
 {
-    emu_each_bit (o, outs)
+    emu_each_port (o, outs)
         emu_tx_fetch(&bar->out[o].tx);
 }
 
-/* Kept are the rows that something has come to, and then the ways that it is going to take. */
+/*
+ * Kept are the rows that something has come to, and then the ways that it is going to take, as
+ * signals: what is asked for in vain does no harm.
+ */
 uint64_t switch_fetch_timed(const struct emu_dev *dev, enum emu_fetch what, uint64_t kept)
 {
     const struct switch_crosspoints_timed *machine = (const struct switch_crosspoints_timed *)dev;
     const struct switch_crossbar *bar = &machine->xp.bar;
+    emu_ports ports = emu_ports_signalled(kept) & emu_ports_below(bar->sw.ports);
 
     switch (what) {
     case EMU_FETCH_SELF: /* none of which is to be read yet */
@@ -192,18 +197,18 @@ uint64_t switch_fetch_timed(const struct emu_dev *dev, enum emu_fetch what, uint
         emu_fetch_lines(&bar->runnable, machine + 1);
         return 0;
     case EMU_FETCH_PORTS:
-        kept = emu_dev_told(dev, EMU_EVENT_DATA) | bar->sw.arriving;
-        fetch_ports(machine, kept);
-        return kept;
+        ports = switch_told(&bar->sw, EMU_EVENT_DATA) | bar->sw.arriving;
+        fetch_ports(machine, ports);
+        return emu_ports_signals(ports);
     case EMU_FETCH_RINGS:
-        fetch_rings(machine, kept);
+        fetch_rings(machine, ports);
         return kept;
     case EMU_FETCH_WAYS:
-        kept = fetch_ways(bar, kept);
-        fetch_outs(bar, kept);
-        return kept;
+        ports = fetch_ways(bar, ports);
+        fetch_outs(bar, ports);
+        return emu_ports_signals(ports);
     default:
-        fetch_ends(bar, kept);
+        fetch_ends(bar, ports);
         return 0;
     }
 }

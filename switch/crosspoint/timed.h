@@ -54,7 +54,7 @@ static inline void timed_plan_at(struct switch_crosspoints *xp, uint32_t o, uint
     struct emu_tx *tx = &xp->bar.out[o].tx;
 
     if (due_ps == EMU_NEVER) {
-        timed_agenda(xp)->stalled |= emu_bit(o); /* EMU_EVENT_CREDIT tells */
+        timed_agenda(xp)->stalled |= emu_port(o); /* EMU_EVENT_CREDIT tells */
         if (tx->kind != EMU_LINK_LOCAL)
             emu_count(&tx->counts.stalls, 1);
         return;
@@ -89,10 +89,10 @@ static inline void timed_plan_unit(struct switch_crosspoints *xp, uint32_t u, ui
 
     if (now_ps < work->free_ps)
         now_ps = work->free_ps;
-    if (agenda->due >> o & 1)
+    if (emu_ports_has(agenda->due, o))
         emu_order_drop(&agenda->acts, o);
-    agenda->due &= ~emu_bit(o);
-    emu_each_bit (row, xp->bar.out[o].waiting) {
+    agenda->due &= ~emu_port(o);
+    emu_each_port (row, xp->bar.out[o].waiting) {
         uint64_t whole_ps = timed_whole_ps(xp, u, row);
 
         if (whole_ps < begin_ps)
@@ -109,14 +109,14 @@ static inline __attribute__((always_inline)) void timed_news(struct switch_cross
     const struct switch_timing *timing = switch_timing_of(xp);
     const struct switch_agenda *agenda = &timing->agenda;
     uint32_t ports = xp->bar.sw.ports;
-    uint64_t outs = xp->bar.runnable;
+    emu_ports outs = xp->bar.runnable;
 
-    xp->bar.runnable = 0;
-    emu_each_bit (o, outs) {
+    xp->bar.runnable = EMU_NO_PORTS;
+    emu_each_port (o, outs) {
         if (o >= ports) {
             if (!timing->work[o - ports].working)
                 timed_plan_unit(xp, o - ports, at_ps);
-        } else if (!((agenda->due | agenda->stalled) >> o & 1)) {
+        } else if (!emu_ports_has(agenda->due | agenda->stalled, o)) {
             /* else it knows, or waits for a credit */
             timed_plan_port(xp, o, at_ps);
         }
@@ -152,17 +152,17 @@ static inline __attribute__((always_inline)) void timed_send(struct switch_cross
     uint32_t r;
 
     if (out->tx.kind == EMU_LINK_EDGE && !emu_tx_room(&out->tx)) { /* looked up anew in each pass */
-        timed_agenda(xp)->stalled |= emu_bit(o);
+        timed_agenda(xp)->stalled |= emu_port(o);
         return;
     }
     switch_little_until(&xp->bar.little, at_ps);
-    r = emu_bits_next(out->waiting, out->last);
+    r = emu_ports_next(out->waiting, out->last);
     out->last = (uint8_t)r;
     entry = timed->dequeue(xp, r, o);
     at_ps = switch_no_sooner(at_ps, entry);
     xp->bar.little.waited_ps += at_ps - entry->time_ps;
     emu_tx_depart_told(&out->tx, &xp->bar.sw.dev, xp->bar.sw.profile, entry, at_ps);
-    if (out->waiting)
+    if (emu_ports_any(out->waiting))
         timed_plan_port(xp, o, at_ps);
     timed_left(xp, r, at_ps, timed);
 }
@@ -175,7 +175,7 @@ static inline uint32_t timed_unit_row(const struct switch_crosspoints *xp, uint3
     uint32_t r = out->last;
 
     do {
-        r = emu_bits_next(out->waiting, r);
+        r = emu_ports_next(out->waiting, r);
     } while (timed_whole_ps(xp, u, r) > at_ps);
     return r;
 }
@@ -273,10 +273,10 @@ static inline __attribute__((always_inline)) uint64_t timed_begin(struct switch_
 {
     struct switch_crosspoints *xp = switch_crosspoints_of(sw);
     struct switch_agenda *agenda = timed_agenda(xp);
-    uint64_t outs = emu_dev_take(&sw->dev, EMU_EVENT_CREDIT) & agenda->stalled;
+    emu_ports outs = switch_take(sw, EMU_EVENT_CREDIT) & agenda->stalled;
 
     agenda->stalled &= ~outs;
-    emu_each_bit (o, outs)
+    emu_each_port (o, outs)
         timed_plan_port(xp, o, 0);
     return switch_look_all(&xp->bar, arrivals, until_ps);
 }
@@ -292,7 +292,8 @@ static inline __attribute__((always_inline)) uint32_t switch_timed_run(
 
     uint32_t moved = switch_events_run((struct switch_dev *)dev, until_ps, &timed_events, timed);
 
-    emu_dev_wants(dev, ((struct switch_crosspoints_timed *)dev)->timing.agenda.stalled);
+    emu_dev_wants(dev, emu_ports_signals(
+                           ((struct switch_crosspoints_timed *)dev)->timing.agenda.stalled));
     return moved;
 }
 

@@ -30,14 +30,14 @@
 
 /* What is still free in this slot. */
 struct arbiter {
-    uint64_t rows;
-    uint64_t outs;
+    emu_ports rows;
+    emu_ports outs;
     struct switch_sends *sends; /* the match, by row */
 };
 
-static void arbiter_take(struct arbiter *free, uint32_t r, uint64_t outs, bool multicast)
+static void arbiter_take(struct arbiter *free, uint32_t r, emu_ports outs, bool multicast)
 {
-    free->rows &= ~emu_bit(r);
+    free->rows &= ~emu_port(r);
     free->outs &= ~outs;
     free->sends[r] = (struct switch_sends){.outs = outs, .multicast = multicast};
 }
@@ -45,31 +45,31 @@ static void arbiter_take(struct arbiter *free, uint32_t r, uint64_t outs, bool m
 /* One iteration of iSLIP. Returns true if something was accepted. */
 static bool arbiter_iterate(struct switch_slots *sw, struct arbiter *free, bool first)
 {
-    uint64_t grants[SWITCH_ROWS_MAX];
-    uint64_t rows = 0;
+    emu_ports grants[SWITCH_ROWS_MAX];
+    emu_ports rows = EMU_NO_PORTS;
 
-    emu_each_bit (o, free->outs) {
-        uint64_t asks = sw->bar.out[o].waiting & free->rows;
+    emu_each_port (o, free->outs) {
+        emu_ports asks = sw->bar.out[o].waiting & free->rows;
         uint32_t r;
 
-        if (!asks)
+        if (!emu_ports_any(asks))
             continue;
-        r = emu_bits_next(asks, sw->bar.out[o].last);
-        if (!(rows >> r & 1))
-            grants[r] = 0;
-        grants[r] |= emu_bit(o);
-        rows |= emu_bit(r);
+        r = emu_ports_next(asks, sw->bar.out[o].last);
+        if (!emu_ports_has(rows, r))
+            grants[r] = EMU_NO_PORTS;
+        grants[r] |= emu_port(o);
+        rows |= emu_port(r);
     }
-    emu_each_bit (r, rows) {
-        uint32_t o = emu_bits_next(grants[r], sw->arbiter[r].last);
+    emu_each_port (r, rows) {
+        uint32_t o = emu_ports_next(grants[r], sw->arbiter[r].last);
 
-        arbiter_take(free, r, emu_bit(o), false);
+        arbiter_take(free, r, emu_port(o), false);
         if (first) {
             sw->bar.out[o].last = (uint8_t)r;
             sw->arbiter[r].last = o;
         }
     }
-    return rows != 0;
+    return emu_ports_any(rows);
 }
 
 static void arbiter_unicasts(struct switch_slots *sw, struct arbiter *free)
@@ -83,18 +83,18 @@ static void arbiter_unicasts(struct switch_slots *sw, struct arbiter *free)
 /* WBA: the weight of the first multicast of @r in slot @slot. */
 static int64_t arbiter_weight(const struct switch_slots *sw, uint32_t r, uint64_t slot)
 {
-    uint64_t outs = sw->in.outs[sw->in.fifo[r].list.first];
+    emu_ports outs = sw->in.outs[sw->in.fifo[r].list.first];
 
-    return (int64_t)(slot - sw->arbiter[r].head_slot) - __builtin_popcountll(outs);
+    return (int64_t)(slot - sw->arbiter[r].head_slot) - (int64_t)emu_ports_count(outs);
 }
 
 /* The heaviest of @rows. */
-static uint32_t arbiter_heaviest(const struct switch_slots *sw, uint64_t rows, uint64_t slot)
+static uint32_t arbiter_heaviest(const struct switch_slots *sw, emu_ports rows, uint64_t slot)
 {
     int64_t most = INT64_MIN;
     uint32_t best = 0;
 
-    emu_each_bit (r, rows) {
+    emu_each_port (r, rows) {
         int64_t weight = arbiter_weight(sw, r, slot);
 
         if (weight < most ||
@@ -109,25 +109,26 @@ static uint32_t arbiter_heaviest(const struct switch_slots *sw, uint64_t rows, u
 /* From the heaviest to the lightest: whatever each wants and is still free. */
 static void arbiter_multicasts(struct switch_slots *sw, uint64_t slot, struct arbiter *free)
 {
-    uint64_t rows = 0;
+    emu_ports rows = EMU_NO_PORTS;
 
-    emu_each_bit (r, free->rows) {
+    emu_each_port (r, free->rows) {
         if (sw->in.fifo[r].queued)
-            rows |= emu_bit(r);
+            rows |= emu_port(r);
     }
-    while (rows && free->outs) {
+    while (emu_ports_any(rows) && emu_ports_any(free->outs)) {
         uint32_t r = arbiter_heaviest(sw, rows, slot);
-        uint64_t outs = sw->in.outs[sw->in.fifo[r].list.first] & free->outs;
+        emu_ports outs = sw->in.outs[sw->in.fifo[r].list.first] & free->outs;
 
-        rows &= ~emu_bit(r);
-        if (outs)
+        rows &= ~emu_port(r);
+        if (emu_ports_any(outs))
             arbiter_take(free, r, outs, true);
     }
 }
 
-void switch_match(struct switch_slots *sw, uint64_t slot, uint64_t outs, struct switch_sends *sends)
+void switch_match(struct switch_slots *sw, uint64_t slot, emu_ports outs,
+                  struct switch_sends *sends)
 {
-    struct arbiter free = {.rows = emu_bits_below(sw->bar.sw.ports), .outs = outs, .sends = sends};
+    struct arbiter free = {.rows = emu_ports_below(sw->bar.sw.ports), .outs = outs, .sends = sends};
 
     for (uint32_t r = 0; r < sw->bar.sw.ports; r++)
         sends[r] = (struct switch_sends){0};

@@ -52,12 +52,12 @@ struct fifo_clock {
 };
 
 /* Of @outs, those whose crosspoint of row @r has room. */
-static uint64_t fifo_room(const struct switch_crosspoints *xp, uint32_t r, uint64_t outs)
+static emu_ports fifo_room(const struct switch_crosspoints *xp, uint32_t r, emu_ports outs)
 {
-    uint64_t room = 0;
+    emu_ports room = EMU_NO_PORTS;
 
-    emu_each_bit (o, outs)
-        room |= (uint64_t)(*switch_count(&xp->bar, r, o) < xp->xpoint_slots) << o;
+    emu_each_port (o, outs)
+        room |= emu_port_if(o, *switch_count(&xp->bar, r, o) < xp->xpoint_slots);
     return room;
 }
 
@@ -65,26 +65,26 @@ static uint64_t fifo_room(const struct switch_crosspoints *xp, uint32_t r, uint6
  * The first segment of the fifo of @r goes to its crosspoints. Returns those that it still has to
  * go to.
  */
-static inline __attribute__((always_inline)) uint64_t fifo_move(struct switch_crosspoints *xp,
-                                                                struct switch_inputs *in,
-                                                                uint32_t r, uint64_t at_ps,
-                                                                switch_put_fn put)
+static inline __attribute__((always_inline)) emu_ports fifo_move(struct switch_crosspoints *xp,
+                                                                 struct switch_inputs *in,
+                                                                 uint32_t r, uint64_t at_ps,
+                                                                 switch_put_fn put)
 {
     uint32_t slot = in->fifo[r].list.first;
-    uint64_t outs = in->outs[slot];
-    uint64_t room = fifo_room(xp, r, outs);
+    emu_ports outs = in->outs[slot];
+    emu_ports room = fifo_room(xp, r, outs);
     struct emu_entry entry = xp->bar.store.slot[slot];
     uint32_t o;
 
     entry.time_ps = at_ps;
     if (entry.hdr.kind == EMU_UNICAST) { /* to one of them: the choice is made as late as can be */
-        if (!room)
+        if (!emu_ports_any(room))
             return outs;
-        o = emu_bits_several(room) ? switch_choose(&xp->bar, room) : emu_bits_first(room);
+        o = emu_ports_several(room) ? switch_choose(&xp->bar, room) : emu_ports_first(room);
         put(xp, r, o, &entry, 0);
-        return 0;
+        return EMU_NO_PORTS;
     }
-    emu_each_bit (out, room)
+    emu_each_port (out, room)
         put(xp, r, out, &entry, 0);
     return in->outs[slot] = outs & ~room;
 }
@@ -99,24 +99,24 @@ static inline __attribute__((always_inline)) bool fifo_advance(struct switch_cro
                                                                const struct fifo_clock *clock)
 {
     struct switch_fifo *fifo = &fifos->in.fifo[r];
-    uint64_t ready = xp->bar.runnable;
+    emu_ports ready = xp->bar.runnable;
     bool moved = false;
 
-    xp->bar.runnable = 0;
+    xp->bar.runnable = EMU_NO_PORTS;
     while (fifo->queued) {
         uint64_t at = switch_no_sooner(at_ps, &xp->bar.store.slot[fifo->list.first]);
         uint32_t slot;
 
-        if (fifo_move(xp, &fifos->in, r, at, clock->put))
+        if (emu_ports_any(fifo_move(xp, &fifos->in, r, at, clock->put)))
             break;
         slot = switch_inputs_leave(&fifos->in, &xp->bar, r);
         if (clock->left)
             clock->left(xp, slot, at);
         moved = true;
     }
-    moved |= xp->bar.runnable != 0;
+    moved |= emu_ports_any(xp->bar.runnable);
     xp->bar.runnable |= ready;
-    fifos->backed = (fifos->backed & ~emu_bit(r)) | (uint64_t)(fifo->queued != 0) << r;
+    fifos->backed = (fifos->backed & ~emu_port(r)) | emu_port_if(r, fifo->queued != 0);
     return moved;
 }
 
@@ -127,11 +127,11 @@ static inline bool fifo_enter(struct switch_crosspoints *xp, struct switch_fifos
     struct switch_dev *sw = &xp->bar.sw;
     struct switch_routes routes = switch_routes_of(&xp->bar, r);
     const struct emu_hdr *hdr = &entry->hdr;
-    uint64_t outs = hdr->kind == EMU_UNICAST
-                        ? switch_ways(&xp->bar, &routes, hdr->dst)
-                        : switch_collective_outs(xp, switch_group_of(sw, hdr->dst), r, hdr);
+    emu_ports outs = hdr->kind == EMU_UNICAST
+                         ? switch_ways(&xp->bar, &routes, hdr->dst)
+                         : switch_collective_outs(xp, switch_group_of(sw, hdr->dst), r, hdr);
 
-    if (!outs) {
+    if (!emu_ports_any(outs)) {
         switch_inputs_drop(&xp->bar, r, entry);
         return false;
     }
@@ -172,7 +172,7 @@ static inline void raw_advance(struct switch_crosspoints_raw *raw)
     bool moved = false;
 
     raw->touched |= fifos->backed;
-    emu_each_bit (r, fifos->backed)
+    emu_each_port (r, fifos->backed)
         moved |= raw_move(&raw->xp, r);
     if (moved)
         emu_dev_again(&raw->xp.bar.sw.dev);
@@ -220,7 +220,7 @@ static inline void timed_admit(struct switch_crosspoints *xp, uint32_t r,
 
 static inline bool timed_advance(struct switch_crosspoints *xp, uint32_t r, uint64_t at_ps)
 {
-    if (!(timed_fifos(xp)->backed >> r & 1))
+    if (!emu_ports_has(timed_fifos(xp)->backed, r))
         return false;
     timed_move(xp, r, at_ps);
     return true;
@@ -298,7 +298,8 @@ static const char *check_row(struct switch_dev *sw, uint32_t r, uint64_t now_ps,
     fifo = &fifos->in.fifo[r];
     wrong = switch_inputs_check(&fifos->in, &xp->bar, r, now_ps, held, waited_ps);
     if (!wrong && fifo->queued &&
-        (!(fifos->backed >> r & 1) || fifo_room(xp, r, fifos->in.outs[fifo->list.first])))
+        (!emu_ports_has(fifos->backed, r) ||
+         emu_ports_any(fifo_room(xp, r, fifos->in.outs[fifo->list.first]))))
         wrong = "a fifo waits though there is room";
     return wrong ? wrong : switch_crossbar_check_cable(&xp->bar, r, fifo->queued);
 }

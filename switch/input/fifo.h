@@ -11,7 +11,7 @@
 /* What it has before its crosspoints. */
 struct switch_fifos {
     struct switch_inputs in;
-    uint64_t backed; /* inputs whose fifo is not empty */
+    emu_ports backed; /* inputs whose fifo is not empty */
 };
 
 struct switch_fifo_raw {

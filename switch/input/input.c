@@ -34,17 +34,16 @@ void switch_inputs_drop(struct switch_crossbar *bar, uint32_t r, const struct em
 }
 
 void switch_inputs_append(struct switch_inputs *in, struct switch_crossbar *bar, uint32_t r,
-                          uint64_t outs, const struct emu_entry *entry)
+                          emu_ports outs, const struct emu_entry *entry)
 {
     struct switch_fifo *fifo = &in->fifo[r];
     uint32_t slot = switch_append(&bar->store, &fifo->list, fifo->queued, entry);
 
     fifo->queued++;
     in->outs[slot] = outs;
-    if (entry->hdr.kind == EMU_UNICAST || !emu_bits_several(outs))
+    if (entry->hdr.kind == EMU_UNICAST || !emu_ports_several(outs))
         return;
-    emu_pool_share(bar->sw.dev.worker->cache.pool, entry->buf,
-                   (unsigned)__builtin_popcountll(outs) - 1);
+    emu_pool_share(bar->sw.dev.worker->cache.pool, entry->buf, emu_ports_count(outs) - 1);
     emu_count(&bar->sw.counts.multicasts, 1);
 }
 
@@ -55,7 +54,7 @@ const char *switch_inputs_check(const struct switch_inputs *in, const struct swi
     uint32_t slot = fifo->list.first;
 
     for (uint32_t left = fifo->queued; left; left--) {
-        if (!in->outs[slot])
+        if (!emu_ports_any(in->outs[slot]))
             return "a segment of a fifo has nowhere to go";
         *held += 1;
         *waited_ps += now_ps - bar->store.slot[slot].time_ps;
@@ -74,7 +73,7 @@ static uint32_t fifo_bufs(const struct switch_inputs *in, const struct switch_cr
         bool copies = bar->store.slot[slot].hdr.kind != EMU_UNICAST;
 
         if (bar->store.slot[slot].buf != EMU_NO_BUF)
-            bufs += copies ? (uint32_t)__builtin_popcountll(in->outs[slot]) : 1;
+            bufs += copies ? emu_ports_count(in->outs[slot]) : 1;
     }
     return bufs;
 }

@@ -20,7 +20,7 @@ struct switch_fifo {
 struct switch_inputs {
     struct switch_fifo *fifo; /* ports */
     /* like the store's slots: outputs that a segment of a fifo still goes to */
-    uint64_t *outs;
+    emu_ports *outs;
 };
 
 /* input.c: false: there is no memory. Freed by switch_inputs_free() in any case. */
@@ -30,7 +30,7 @@ size_t switch_inputs_bytes(uint32_t ports, uint32_t slots);
 
 /* input.c: a segment for @outs, at the end of the fifo of @r. It has room: its credit says so. */
 void switch_inputs_append(struct switch_inputs *in, struct switch_crossbar *bar, uint32_t r,
-                          uint64_t outs, const struct emu_entry *entry);
+                          emu_ports outs, const struct emu_entry *entry);
 
 /* input.c: not queued: its slot is free again. */
 void switch_inputs_drop(struct switch_crossbar *bar, uint32_t r, const struct emu_entry *entry);

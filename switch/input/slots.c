@@ -42,12 +42,12 @@ static void slots_plan(struct switch_slots *sw, uint64_t at_ps)
 }
 
 /* Outputs that something waits for. */
-static uint64_t slots_wanted(const struct switch_slots *sw)
+static emu_ports slots_wanted(const struct switch_slots *sw)
 {
-    uint64_t outs = 0;
+    emu_ports outs = EMU_NO_PORTS;
 
     for (uint32_t p = 0; p < sw->bar.sw.ports; p++) {
-        outs |= (uint64_t)(sw->bar.out[p].waiting != 0) << p;
+        outs |= emu_port_if(p, emu_ports_any(sw->bar.out[p].waiting));
         if (sw->in.fifo[p].queued)
             outs |= sw->in.outs[sw->in.fifo[p].list.first];
     }
@@ -55,13 +55,13 @@ static uint64_t slots_wanted(const struct switch_slots *sw)
 }
 
 /* Something waits for @outs: when can it go? */
-static void slots_plan_outs(struct switch_slots *sw, uint64_t outs)
+static void slots_plan_outs(struct switch_slots *sw, emu_ports outs)
 {
-    emu_each_bit (o, outs) {
+    emu_each_port (o, outs) {
         uint64_t due_ps = emu_tx_earliest_ps(&sw->bar.out[o].tx, sw->from_ps);
 
         if (due_ps == EMU_NEVER)
-            sw->stalled |= emu_bit(o); /* EMU_EVENT_CREDIT tells */
+            sw->stalled |= emu_port(o); /* EMU_EVENT_CREDIT tells */
         else
             slots_plan(sw, due_ps);
     }
@@ -70,24 +70,24 @@ static void slots_plan_outs(struct switch_slots *sw, uint64_t outs)
 /* Credits have come for outputs that had none on its way: they are later than all that has been. */
 static void slots_take_credits(struct switch_slots *sw)
 {
-    uint64_t outs = emu_dev_take(&sw->bar.sw.dev, EMU_EVENT_CREDIT) & sw->stalled;
+    emu_ports outs = switch_take(&sw->bar.sw, EMU_EVENT_CREDIT) & sw->stalled;
 
     sw->stalled &= ~outs;
     slots_plan_outs(sw, outs);
 }
 
 /* Of @outs, those that can send at @at_ps. A stall is counted once, until they send again. */
-static uint64_t slots_free(struct switch_slots *sw, uint64_t outs, uint64_t at_ps)
+static emu_ports slots_free(struct switch_slots *sw, emu_ports outs, uint64_t at_ps)
 {
-    uint64_t free = 0;
+    emu_ports free = EMU_NO_PORTS;
 
-    emu_each_bit (o, outs) {
-        uint64_t bit = emu_bit(o);
+    emu_each_port (o, outs) {
+        emu_ports bit = emu_port(o);
         struct emu_tx *tx = &sw->bar.out[o].tx;
 
         if (emu_tx_earliest_ps(tx, at_ps) <= at_ps) {
             free |= bit;
-        } else if (!(sw->counted & bit)) {
+        } else if (!emu_ports_has(sw->counted, o)) {
             sw->counted |= bit;
             emu_count(&tx->counts.stalls, 1);
         }
@@ -101,7 +101,7 @@ static void slots_depart(struct switch_slots *sw, uint32_t o, struct emu_entry e
     struct emu_tx *tx = &sw->bar.out[o].tx;
 
     emu_tx_depart_told(tx, &sw->bar.sw.dev, sw->bar.sw.profile, &entry, at_ps);
-    sw->counted &= ~emu_bit(o);
+    sw->counted &= ~emu_port(o);
 }
 
 /* The first unicast of @r for output @o, if there is one: the match says so. */
@@ -120,16 +120,17 @@ static void slots_send_unicast(struct switch_slots *sw, uint32_t r, uint32_t o, 
 }
 
 /* The first multicast of @r: copies of it by @outs. */
-static void slots_send_multicast(struct switch_slots *sw, uint32_t r, uint64_t outs, uint64_t at_ps)
+static void slots_send_multicast(struct switch_slots *sw, uint32_t r, emu_ports outs,
+                                 uint64_t at_ps)
 {
     uint32_t slot = sw->in.fifo[r].list.first;
     const struct emu_entry *entry = &sw->bar.store.slot[slot];
 
     at_ps = switch_no_sooner(at_ps, entry);
     sw->in.outs[slot] &= ~outs;
-    emu_each_bit (o, outs)
+    emu_each_port (o, outs)
         slots_depart(sw, o, *entry, at_ps);
-    if (sw->in.outs[slot])
+    if (emu_ports_any(sw->in.outs[slot]))
         return;
     switch_inputs_leave(&sw->in, &sw->bar, r);
     switch_little_leave(&sw->bar.little, entry, at_ps);
@@ -152,9 +153,9 @@ static inline uint32_t slots_act(struct switch_dev *base, const void *own)
     for (uint32_t r = 0; r < sw->bar.sw.ports; r++) {
         if (sends[r].multicast)
             slots_send_multicast(sw, r, sends[r].outs, at_ps);
-        else if (sends[r].outs)
-            slots_send_unicast(sw, r, emu_bits_first(sends[r].outs), at_ps);
-        moved += (uint32_t)__builtin_popcountll(sends[r].outs);
+        else if (emu_ports_any(sends[r].outs))
+            slots_send_unicast(sw, r, emu_ports_first(sends[r].outs), at_ps);
+        moved += emu_ports_count(sends[r].outs);
         switch_pay(&sw->bar, r, at_ps);
     }
     slots_plan_outs(sw, slots_wanted(sw));
@@ -186,10 +187,10 @@ static uint32_t slots_queued(const void *of, uint32_t o)
  * a segment of an input would get that input's next one, and inputs that wait at few outputs would
  * get less than others for good.
  */
-static uint32_t slots_choose(struct switch_slots *sw, uint32_t r, uint64_t outs)
+static uint32_t slots_choose(struct switch_slots *sw, uint32_t r, emu_ports outs)
 {
-    if (!emu_bits_several(outs))
-        return emu_bits_first(outs);
+    if (!emu_ports_several(outs))
+        return emu_ports_first(outs);
     return switch_choose(&sw->bar, emu_least(outs, slots_queued, switch_count(&sw->bar, r, 0)));
 }
 
@@ -199,10 +200,11 @@ static void slots_admit(struct switch_slots *sw, uint32_t r, const struct emu_en
     const struct switch_dev *base = &sw->bar.sw;
     const struct emu_hdr *hdr = &entry->hdr;
     bool unicast = hdr->kind == EMU_UNICAST;
-    uint64_t outs = unicast ? topo_route_ports(switch_route(base), hdr->dst)
-                            : switch_group_outs(switch_group_of(base, hdr->dst), r, hdr, 0);
+    emu_ports outs = unicast
+                         ? topo_route_ports(switch_route(base), hdr->dst)
+                         : switch_group_outs(switch_group_of(base, hdr->dst), r, hdr, EMU_NO_PORTS);
 
-    if (!outs) {
+    if (!emu_ports_any(outs)) {
         switch_inputs_drop(&sw->bar, r, entry);
         return;
     }

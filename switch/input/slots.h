@@ -22,8 +22,8 @@ struct switch_slots {
     struct switch_crossbar bar;
     struct switch_inputs in;
     struct switch_arbiter *arbiter; /* ports */
-    uint64_t stalled;               /* outputs with a segment and no credit on its way */
-    uint64_t counted;               /* outputs whose stall has been counted */
+    emu_ports stalled;              /* outputs with a segment and no credit on its way */
+    emu_ports counted;              /* outputs whose stall has been counted */
     uint64_t length_ps;             /* of a time slot */
     uint64_t next_ps; /* the arbiter works then; EMU_NEVER: nothing that waits can go */
     uint64_t from_ps; /* and no earlier than then: slots before it are over */
@@ -31,12 +31,12 @@ struct switch_slots {
 
 /* What a row sends in one time slot. */
 struct switch_sends {
-    uint64_t outs;  /* 0: nothing */
+    emu_ports outs; /* 0: nothing */
     bool multicast; /* the first of its fifo; else a unicast, by one output */
 };
 
 /* arbiter.c: the match of time slot @slot, by row: outputs of @outs, none of them twice. */
-void switch_match(struct switch_slots *sw, uint64_t slot, uint64_t outs,
+void switch_match(struct switch_slots *sw, uint64_t slot, emu_ports outs,
                   struct switch_sends *sends);
 
 static inline struct switch_slots *switch_slots_of(struct switch_dev *sw)

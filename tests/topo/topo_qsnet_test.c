@@ -410,7 +410,7 @@ static void topo_clos__says_what_is_right(void)
     CU_ASSERT(refuses("clos:", -EINVAL, "want clos:radix=R"));
     CU_ASSERT(refuses("clos:levels=2", -EINVAL, "want clos:radix=R"));
     CU_ASSERT(refuses("clos:radix=8,down=4x4", -EINVAL, "want clos:radix=R"));
-    CU_ASSERT(refuses("clos:radix=61", -EINVAL, "radix is 2 to 60"));
+    CU_ASSERT(refuses("clos:radix=253", -EINVAL, "radix is 2 to 252"));
     CU_ASSERT(refuses("clos:radix=8,levels=0", -EINVAL, "levels is 1 to 8"));
     CU_ASSERT(refuses("clos:radix=8,levels=9", -EINVAL, "levels is 1 to 8"));
     CU_ASSERT(refuses("clos:radix=7", -EINVAL, "radix is to be even"));
@@ -421,7 +421,8 @@ static void topo_clos__says_what_is_right(void)
         refuses("clos:down=4x4,up=4x4", -EINVAL, "up is a number for each level but the top"));
     CU_ASSERT(refuses("clos:down=4x4,up=4,cables=2x2", -EINVAL, "cables is a number"));
     CU_ASSERT(refuses("clos:down=4x4,up=4,cables=3", -EINVAL, "cables must divide the ports"));
-    CU_ASSERT(refuses("clos:down=40x4,up=30", -EINVAL, "at most 60 ports"));
+    CU_ASSERT(refuses("clos:down=200x4,up=53", -EINVAL, "at most 252 ports"));
+    CU_ASSERT(refuses("clos:down=40x4,up=30", -EOVERFLOW, "need the program fabemu-wide"));
     CU_ASSERT(refuses("clos:down=4x0,up=4", -EINVAL, "at least 1"));
     CU_ASSERT(refuses("clos:down=4x,up=4", -EINVAL, "want clos"));
     CU_ASSERT(refuses("clos:down=4x4,up=4,", -EINVAL, "want clos"));

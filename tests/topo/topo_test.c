@@ -72,12 +72,18 @@ static void topo_parse__refuses_trailing_junk(void)
 static void topo_parse__refuses_what_no_switch_can_do(void)
 {
     static const char *const small[] = {"kary:0,2", "kary:1,2", "kary:4,0", NULL};
-    static const char *const ports[] = {"kary:31,2", "kary:61,1", "kary:4294967298,2", NULL};
+    static const char *const ports[] = {"kary:127,2", "kary:253,1", "kary:4294967298,2", NULL};
     static const char *const nodes[] = {"kary:16,6", "kary:2,21", "kary:2,18446744073709551617",
                                         NULL};
 
     refuses_all(small, -EINVAL, "K is at least 2 and N at least 1, as in kary:4,2 (16 nodes)");
-    refuses_all(ports, -EINVAL, "K is too large: a switch has 2K ports (K if N is 1), at most 60");
+    refuses_all(ports, -EINVAL, "K is too large: a switch has 2K ports (K if N is 1), at most 252");
+    CU_ASSERT(refuses("kary:31,2", -EOVERFLOW,
+                      "bad topology 'kary:31,2': switches of 62 ports need the program "
+                      "fabemu-wide, which is not installed: build it with -Dwide=enabled"));
+    CU_ASSERT(refuses("kary:252,1", -EOVERFLOW,
+                      "bad topology 'kary:252,1': switches of 252 ports need the program "
+                      "fabemu-wide, which is not installed: build it with -Dwide=enabled"));
     refuses_all(nodes, -E2BIG, "too large: K to the power of N is at most 1048576 nodes");
 }
 

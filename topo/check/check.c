@@ -102,13 +102,13 @@ static int check_route(struct check *c, uint32_t s)
             (route->span % route->stride && beyond < graph->nodes))
             return check_fail(c, "%s: the route's range is not one of nodes", name);
         sets = (route->span + route->stride - 1) / route->stride;
-    } else if (route->span || route->elsewhere) {
+    } else if (route->span || emu_ports_any(route->elsewhere)) {
         return check_fail(c, "%s: a route of two forms", name);
     }
     for (uint32_t i = 0; i <= sets; i++) {
-        uint64_t set = i < sets ? route->sets[i] : route->elsewhere;
+        emu_ports set = i < sets ? route->sets[i] : route->elsewhere;
 
-        if (set >> graph->ports)
+        if (emu_ports_any(set & ~emu_ports_below(graph->ports)))
             return check_fail(c, "%s: a route by ports that it has not", name);
     }
     return 0;

@@ -7,7 +7,7 @@
  * the way up waits for something higher, on the way down for something lower, so
  * nothing waits in a ring. That holds for all pairs.
  */
-#include "emu/bits.h"
+#include "emu/ports.h"
 #include "topo/check/check.h"
 
 /* To the one node [first, first + span), or to a lower switch that spans them all. */
@@ -39,11 +39,11 @@ static int check_blocks(const struct check *c, uint32_t s)
     for (uint32_t at = 0; at < route->span; at += route->stride) {
         uint32_t left = route->span - at;
         uint32_t first = route->first + at;
-        uint64_t set = route->sets[at / route->stride];
+        emu_ports set = route->sets[at / route->stride];
 
-        if (!set)
+        if (!emu_ports_any(set))
             return check_fail(c, "switch %u: no ports to node %u", s, first);
-        emu_each_bit (port, set)
+        emu_each_port (port, set)
             if (!leads_down(graph, s, port, first, left < route->stride ? left : route->stride))
                 return check_fail(c, "switch %u port %u: no way down to node %u", s, port, first);
     }
@@ -62,9 +62,9 @@ int check_levels(struct check *c)
             return err;
         if (route->span == graph->nodes)
             continue; /* nothing is elsewhere */
-        if (!route->elsewhere)
+        if (!emu_ports_any(route->elsewhere))
             return check_fail(c, "switch %u: no ports to nodes not below", s);
-        emu_each_bit (port, route->elsewhere)
+        emu_each_port (port, route->elsewhere)
             if (!leads_up(graph, s, port))
                 return check_fail(c, "switch %u port %u: does not lead up", s, port);
     }

@@ -20,19 +20,19 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "emu/bits.h"
+#include "emu/ports.h"
 
 #define RING_SHOWN 8 /* channels of a ring, in a message */
 
 struct waits {
     struct check *check;
     const struct topo_graph *graph;
-    uint64_t *wants; /* by channel: outputs of its switch that segments may want */
-    uint64_t *in;    /* by switch: ports that the destination at hand is come for by */
-    uint64_t *out;   /* by switch: candidates towards it */
-    uint32_t *queue; /* switches on ways to it */
-    bool *is_new;    /* by node: it is not treated as the node before it is */
-    bool *is_source; /* by switch: it has nodes */
+    emu_ports *wants; /* by channel: outputs of its switch that segments may want */
+    emu_ports *in;    /* by switch: ports that the destination at hand is come for by */
+    emu_ports *out;   /* by switch: candidates towards it */
+    uint32_t *queue;  /* switches on ways to it */
+    bool *is_new;     /* by node: it is not treated as the node before it is */
+    bool *is_source;  /* by switch: it has nodes */
 };
 
 static int waits_new(struct waits *w, struct check *check)
@@ -88,12 +88,12 @@ static void find_new(struct waits *w)
         w->is_new[n] = !same_switches(&graph->node[n], &graph->node[n - 1]);
     for (uint32_t s = 0; s < graph->switches; s++) {
         const struct topo_route *route = &graph->sw[s].route;
-        uint64_t last = topo_route_ports(route, 0);
+        emu_ports last = topo_route_ports(route, 0);
 
         for (uint32_t n = 1; n < graph->nodes; n++) {
-            uint64_t ports = topo_route_ports(route, n);
+            emu_ports ports = topo_route_ports(route, n);
 
-            if (ports != last && !w->is_new[n] && !plugged_into(&graph->node[n], s))
+            if (!emu_ports_equal(ports, last) && !w->is_new[n] && !plugged_into(&graph->node[n], s))
                 w->is_new[n] = true;
             last = ports;
         }
@@ -112,9 +112,9 @@ static int check_delivery(const struct waits *w, uint32_t n)
 
         if (s == TOPO_NONE)
             continue;
-        uint64_t ports = topo_route_ports(&graph->sw[s].route, n);
-        bool right = ports != 0;
-        emu_each_bit (port, ports) {
+        emu_ports ports = topo_route_ports(&graph->sw[s].route, n);
+        bool right = emu_ports_any(ports);
+        emu_each_port (port, ports) {
             const struct topo_end *end = &graph->sw[s].end[port];
             right = right && end->kind == TOPO_END_NODE && end->id == n;
         }
@@ -133,8 +133,8 @@ static int follow(struct waits *w, uint32_t s, uint32_t port, uint32_t dst, bool
 
     *is_new = false;
     if (end->kind == TOPO_END_SWITCH) {
-        *is_new = !w->in[end->id] && !w->is_source[end->id];
-        w->in[end->id] |= emu_bit(end->port);
+        *is_new = !emu_ports_any(w->in[end->id]) && !w->is_source[end->id];
+        w->in[end->id] |= emu_port(end->port);
         return 0;
     }
     if (end->kind == TOPO_END_NODE && end->id == dst)
@@ -153,11 +153,11 @@ static int64_t find_ways_to(struct waits *w, uint32_t dst, uint32_t sources)
         uint32_t s = w->queue[i];
 
         w->out[s] = topo_route_ports(&w->graph->sw[s].route, dst);
-        if (!w->out[s])
+        if (!emu_ports_any(w->out[s]))
             return check_fail(w->check, "%s has no route to %s",
                               topo_name_switch(w->graph, s, name),
                               topo_name_node(w->graph, dst, to));
-        emu_each_bit (port, w->out[s]) {
+        emu_each_port (port, w->out[s]) {
             bool is_new;
             int err = follow(w, s, port, dst, &is_new);
 
@@ -193,9 +193,9 @@ static int add_routes(struct waits *w)
         for (uint32_t i = 0; i < count; i++) {
             uint32_t s = w->queue[i];
 
-            emu_each_bit (in, w->in[s])
+            emu_each_port (in, w->in[s])
                 w->wants[s * graph->ports + in] |= w->out[s];
-            w->in[s] = 0;
+            w->in[s] = EMU_NO_PORTS;
         }
     }
     return 0;
@@ -208,19 +208,19 @@ static void add_trees(struct waits *w)
 
     for (uint32_t s = 0; s < graph->switches; s++) {
         const struct topo_switch *sw = &graph->sw[s];
-        uint64_t down = 0, up = 0;
+        emu_ports down = EMU_NO_PORTS, up = EMU_NO_PORTS;
 
         for (uint32_t port = 0; port < graph->ports; port++) {
             if (sw->end[port].kind != TOPO_END_SWITCH)
                 continue;
             if (graph->sw[sw->end[port].id].level < sw->level)
-                down |= emu_bit(port);
+                down |= emu_port(port);
             else
-                up |= emu_bit(port);
+                up |= emu_port(port);
         }
-        emu_each_bit (port, up | down)
-            w->wants[s * graph->ports + port] |= (up >> port & 1 ? down : up | down) &
-                                                 ~emu_bit(port);
+        emu_each_port (port, up | down)
+            w->wants[s * graph->ports + port] |= (emu_ports_has(up, port) ? down : up | down) &
+                                                 ~emu_port(port);
     }
 }
 
@@ -229,19 +229,19 @@ struct ring {
     const struct waits *waits;
     uint8_t *state;  /* by channel: 0 new, 1 on the way to where the search is, 2 in no ring */
     uint32_t *way;   /* channels from where the search began */
-    uint64_t *left;  /* beside way: outputs not looked at yet */
+    emu_ports *left; /* beside way: outputs not looked at yet */
     uint32_t length; /* of way */
 };
 
 /* Outputs of a channel's switch that are channels too. */
-static uint64_t wants_of(const struct waits *w, uint32_t channel)
+static emu_ports wants_of(const struct waits *w, uint32_t channel)
 {
     const struct topo_switch *sw = &w->graph->sw[channel / w->graph->ports];
-    uint64_t wants = 0;
+    emu_ports wants = EMU_NO_PORTS;
 
-    emu_each_bit (port, w->wants[channel])
+    emu_each_port (port, w->wants[channel])
         if (sw->end[port].kind == TOPO_END_SWITCH)
-            wants |= emu_bit(port);
+            wants |= emu_port(port);
     return wants;
 }
 
@@ -250,7 +250,7 @@ static void ring_step_in(struct ring *ring, uint32_t channel)
     ring->state[channel] = 1;
     ring->way[ring->length] = channel;
     ring->left[ring->length] = wants_of(ring->waits, channel);
-    ring->waits->check->what.waits += (unsigned)__builtin_popcountll(ring->left[ring->length]);
+    ring->waits->check->what.waits += emu_ports_count(ring->left[ring->length]);
     ring->length++;
 }
 
@@ -262,17 +262,17 @@ static uint32_t ring_search(struct ring *ring, uint32_t from)
     ring_step_in(ring, from);
     while (ring->length) {
         uint32_t channel = ring->way[ring->length - 1];
-        uint64_t *left = &ring->left[ring->length - 1];
+        emu_ports *left = &ring->left[ring->length - 1];
 
-        if (!*left) {
+        if (!emu_ports_any(*left)) {
             ring->state[channel] = 2;
             ring->length--;
             continue;
         }
-        const struct topo_end *end = &graph->sw[channel / graph->ports].end[emu_bits_first(*left)];
+        const struct topo_end *end = &graph->sw[channel / graph->ports].end[emu_ports_first(*left)];
         uint32_t next = end->id * graph->ports + end->port;
 
-        *left &= *left - 1;
+        *left &= ~emu_port(emu_ports_first(*left));
         if (ring->state[next] == 1)
             return next;
         if (ring->state[next] == 0)

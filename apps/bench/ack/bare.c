@@ -107,7 +107,8 @@ static inline uint32_t bare_reply(struct bare_dev *dev, uint32_t p, const struct
 /* The packet whose head is @entry gets an output, and a channel of it. False: all are taken. */
 static inline bool bare_head(struct bare_dev *dev, uint32_t p, const struct emu_entry *entry)
 {
-    uint64_t outs = topo_route_ports(dev->route, (uint32_t)entry->packet.head) & dev->openable;
+    uint64_t outs = emu_ports_word(topo_route_ports(dev->route, (uint32_t)entry->packet.head), 0) &
+                    dev->openable;
     struct bare_port *out;
     uint32_t o, c;
 
@@ -236,7 +237,7 @@ static inline bool bare_has_credit(struct bare_dev *dev, uint32_t o)
 /* An output for @entry, that has a credit; PORTS: none. */
 static inline uint32_t bare_plain_route(struct bare_dev *dev, const struct emu_entry *entry)
 {
-    uint64_t outs = topo_route_ports(dev->route, entry->hdr.dst);
+    uint64_t outs = emu_ports_word(topo_route_ports(dev->route, entry->hdr.dst), 0);
 
     while (outs) {
         uint32_t o = emu_bits_next(outs, dev->last);

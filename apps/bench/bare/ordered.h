@@ -111,7 +111,7 @@ static inline void bare_come(struct bare *bare, uint32_t s, uint32_t in, uint64_
     struct bare_switch *sw = &bare->sw[s];
     struct bare_port *from = &bare->port[port_of(bare, s, in)];
     struct bare_entry *entry = &bare->cable[port_of(bare, s, in)].slot[from->in_at++ % BARE_SLOTS];
-    uint32_t out = choose(sw, topo_route_ports(&sw->route, entry->dst));
+    uint32_t out = choose(sw, emu_ports_word(topo_route_ports(&sw->route, entry->dst), 0));
     struct bare_port *to = &bare->port[port_of(bare, s, out)];
     uint64_t leaves_ps = to->waiting ? 0 : bare_leaves_ps(to, at_ps);
     uint8_t *count;

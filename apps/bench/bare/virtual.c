@@ -64,7 +64,7 @@ static void arrive(struct bare *bare, uint32_t s, uint32_t in, uint64_t at_ps)
     struct bare_switch *sw = &bare->sw[s];
     struct bare_port *from = &bare->port[port_of(bare, s, in)];
     struct bare_entry *entry = &bare->cable[port_of(bare, s, in)].slot[from->in_at++ % BARE_SLOTS];
-    uint32_t out = choose(sw, topo_route_ports(&sw->route, entry->dst));
+    uint32_t out = choose(sw, emu_ports_word(topo_route_ports(&sw->route, entry->dst), 0));
     struct bare_port *to = &bare->port[port_of(bare, s, out)];
 
     if (!to->waiting && to->busy_ps <= at_ps && credit_ps(to) - 1 < at_ps) { /* 0 - 1: never */

@@ -23,7 +23,7 @@ struct group_place {
     uint32_t in; /* serial of the group that this is of */
     uint32_t up; /* the device above; TOPO_NONE: none */
     uint32_t at; /* of an engine: index in group->engines */
-    uint64_t ports;
+    emu_ports ports;
 };
 
 struct groups_audit {
@@ -85,7 +85,7 @@ static bool tree_read(const struct groups_audit *a)
         a->sw[s] = (struct group_place){.in = a->serial, .up = TOPO_NONE, .ports = entry.ports};
         if (entry.up >= 0 && graph->sw[s].end[entry.up].kind == TOPO_END_SWITCH)
             a->sw[s].up = graph->sw[s].end[entry.up].id;
-        emu_each_bit (port, tree->switches[i].ports & ~entry.ports)
+        emu_each_port (port, tree->switches[i].ports & ~entry.ports)
             wrong_at(a, s, port, "the edge of the tree is cut here");
         if (tree->switches[i].up != entry.up)
             wrong_at(a, s, EMU_NO_PORT, "its port towards the top is another one");
@@ -118,7 +118,7 @@ static uint32_t tree_edge(const struct groups_audit *a, uint32_t s, uint32_t por
         a->leaves[end->id] = a->serial;
         return 0;
     }
-    if (a->sw[end->id].in != a->serial || !(a->sw[end->id].ports >> end->port & 1))
+    if (a->sw[end->id].in != a->serial || !emu_ports_has(a->sw[end->id].ports, end->port))
         wrong_at(a, s, port, "an edge of the tree that its far end has not");
     return 1;
 }
@@ -156,7 +156,7 @@ static void tree_shape(const struct groups_audit *a)
     for (uint32_t i = 0; i < tree->count; i++) {
         uint32_t s = tree->switches[i].sw;
 
-        emu_each_bit (port, a->sw[s].ports)
+        emu_each_port (port, a->sw[s].ports)
             ends += tree_edge(a, s, port);
         tops += a->sw[s].up == TOPO_NONE;
         if (!leads_up(a, a->sw, s, tree->count))

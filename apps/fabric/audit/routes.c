@@ -67,7 +67,7 @@ static bool route_by(const struct routes_audit *a, uint32_t s, uint32_t port)
         return route_wrong(a, s, port, "goes in a circle");
     if (a->state[end->id] != ROUTE_UNKNOWN)
         return a->state[end->id] == ROUTE_ARRIVES;
-    if (!topo_route_ports(route_now(a, end->id), a->to))
+    if (!emu_ports_any(topo_route_ports(route_now(a, end->id), a->to)))
         return route_wrong(a, s, port, "ends at the next switch, which has none");
     return route_arrives(a, end->id);
 }
@@ -75,11 +75,11 @@ static bool route_by(const struct routes_audit *a, uint32_t s, uint32_t port)
 /* Every candidate of switch @s leads to the destination. No deeper than the longest way. */
 static bool route_arrives(const struct routes_audit *a, uint32_t s)
 {
-    uint64_t ports = topo_route_ports(route_now(a, s), a->to);
+    emu_ports ports = topo_route_ports(route_now(a, s), a->to);
     bool arrives = true;
 
     a->state[s] = ROUTE_FOLLOWED;
-    emu_each_bit (port, ports)
+    emu_each_port (port, ports)
         arrives &= route_by(a, s, port);
     a->state[s] = arrives ? ROUTE_ARRIVES : ROUTE_WRONG;
     return arrives;
@@ -123,7 +123,7 @@ static void routes_to(const struct routes_audit *a)
 
         if (a->state[s] != ROUTE_UNKNOWN)
             continue;
-        if (topo_route_ports(route_now(a, s), a->to))
+        if (emu_ports_any(topo_route_ports(route_now(a, s), a->to)))
             route_arrives(a, s);
         else if (route_exists(a, s))
             route_wrong(a, s, EMU_NO_PORT, "is missing");

@@ -59,7 +59,8 @@ uint32_t fabric_came(const struct fabric *fabric, uint32_t id, uint32_t seq,
         else if (group->engines && group->engines->at[i].group)
             ret[count++] =
                 (struct fabric_came){group->engines->at[i].number,
-                                     engine_group_came(group->engines->at[i].group, seq)};
+                                     emu_port_if(0, engine_group_came(group->engines->at[i].group,
+                                                                      seq))};
     }
     return count;
 }
@@ -102,7 +103,7 @@ static void part_at_adapter(const struct came *came, struct fabric_part *part)
     const struct fabric_came *at = came_at(came, part->node);
 
     part->known = at;
-    part->came = at && at->ports;
+    part->came = at && emu_ports_any(at->ports);
 }
 
 /* Without acknowledgments: at the switch where the member's link is in the tree. */
@@ -119,7 +120,7 @@ static void part_at_switch(const struct fabric *fabric, const struct fabric_grou
         return;
     part->sw = at->at;
     part->port = graph->node[part->node].link[link].port;
-    part->came = at->ports >> part->port & 1;
+    part->came = emu_ports_has(at->ports, part->port);
 }
 
 uint32_t fabric_parts(struct fabric *fabric, uint32_t id, uint32_t seq, struct fabric_part *ret,
@@ -157,18 +158,19 @@ static bool part_is_up(const struct fabric_group *group, const struct came *came
         const struct topo_tree_switch *in = &group->tree.switches[i];
 
         if (in->sw == sw)
-            return in->up >= 0 && (at->ports | emu_bit((uint32_t)in->up)) == in->ports;
+            return in->up >= 0 &&
+                   emu_ports_equal(at->ports | emu_port((uint32_t)in->up), in->ports);
     }
     return false;
 }
 
 /* The ports of a switch of the tree by which something from below is missing. */
-static uint64_t ports_missing(const struct came *came, const struct topo_tree_switch *in)
+static emu_ports ports_missing(const struct came *came, const struct topo_tree_switch *in)
 {
     const struct fabric_came *at = came_at(came, in->sw);
-    uint64_t up = in->up < 0 ? 0 : emu_bit((uint32_t)in->up);
+    emu_ports up = in->up < 0 ? EMU_NO_PORTS : emu_port((uint32_t)in->up);
 
-    return at ? in->ports & ~up & ~at->ports : 0;
+    return at ? in->ports & ~up & ~at->ports : EMU_NO_PORTS;
 }
 
 uint32_t fabric_gaps(struct fabric *fabric, uint32_t id, uint32_t seq, struct fabric_gap *ret,
@@ -184,7 +186,7 @@ uint32_t fabric_gaps(struct fabric *fabric, uint32_t id, uint32_t seq, struct fa
     for (uint32_t i = 0; i < group->tree.count; i++) {
         const struct topo_tree_switch *in = &group->tree.switches[i];
 
-        emu_each_bit (p, ports_missing(&came, in)) {
+        emu_each_port (p, ports_missing(&came, in)) {
             const struct topo_end *end = &fabric->links.routed->sw[in->sw].end[p];
 
             if (end->kind != TOPO_END_SWITCH || !part_is_up(group, &came, end->id))

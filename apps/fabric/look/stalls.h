@@ -33,8 +33,8 @@ struct fabric_part {
 /* What has come of such a segment to where it is combined. */
 struct fabric_came {
     uint32_t at; /* a switch; where adapters combine, a node */
-    /* of the switch: bit p, what comes by port p has; of the node: 1, its own has */
-    uint64_t ports;
+    /* of the switch: bit p, what comes by port p has; of the node: bit 0, its own has */
+    emu_ports ports;
 };
 
 /**

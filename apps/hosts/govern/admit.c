@@ -130,7 +130,7 @@ static void groups_flush(struct groups *groups)
     groups->numbers = 0;
 }
 
-/* {"id":N,"sources":N,"is":BITS,"nodes":[NODE,…],"tree":[SWITCH,UP,PORTS,…]} */
+/* {"id":N,"sources":N,"is":BITS,"nodes":[NODE,…],"tree":[SWITCH,UP,PORTS…,…]}: hosts_ports_add() */
 static void group_add(void *ctx, const struct fabric_group_copy *group)
 {
     struct groups *groups = ctx;
@@ -142,7 +142,7 @@ static void group_add(void *ctx, const struct fabric_group_copy *group)
     for (uint32_t i = 0; i < group->tree.count; i++) {
         list_add(tree, group->tree.switches[i].sw);
         list_add(tree, (uint64_t)(group->tree.switches[i].up + 1));
-        list_add(tree, group->tree.switches[i].ports);
+        hosts_ports_add(tree, group->tree.switches[i].ports);
     }
     json_add_number(one, "id", group->id);
     json_add_number(one, "sources", group->sources);
@@ -153,7 +153,7 @@ static void group_add(void *ctx, const struct fabric_group_copy *group)
     json_object_object_add(one, "nodes", nodes);
     json_object_object_add(one, "tree", tree);
     json_object_array_add(groups->list, one);
-    groups->numbers += group->count + 3 * (size_t)group->tree.count;
+    groups->numbers += group->count + HOSTS_TREE_NUMBERS * (size_t)group->tree.count;
     if (groups->numbers > GROUPS_NUMBERS)
         groups_flush(groups);
 }

@@ -121,6 +121,7 @@ static struct json_object *of_group(uint32_t group)
 struct came_list {
     struct fabric_came *at;
     uint32_t count, max;
+    uint32_t ports; /* of a switch, at most */
 };
 
 static uint64_t number_at(struct json_object *list, size_t i)
@@ -139,15 +140,22 @@ static void came_take(void *ctx, uint32_t host, struct json_object *reply)
     struct came_list *came = ctx;
 
     (void)host;
-    for (size_t i = 0; i + 1 < length_of(list) && came->count < came->max; i += 2)
-        came->at[came->count++] =
-            (struct fabric_came){(uint32_t)number_at(list, i), number_at(list, i + 1)};
+    for (size_t i = 0; i < length_of(list) && came->count < came->max; i += 1 + EMU_PORT_WORDS) {
+        struct fabric_came *at = &came->at[came->count];
+
+        at->at = (uint32_t)number_at(list, i);
+        if (hosts_ports_read(&at->ports, list, i + 1, came->ports))
+            came->count++;
+    }
 }
 
 uint32_t hosts_view_came(void *ctx, uint32_t group, uint32_t seq, struct fabric_came *ret,
                          uint32_t max)
 {
-    struct came_list came = {.at = ret, .max = max};
+    const struct hosts *hosts = ctx;
+    struct came_list came = {.at = ret,
+                             .max = max,
+                             .ports = fabric_graph(hosts->config.fabric)->ports};
 
     hosts_call(ctx, 0, "came", json_add_number(of_group(group), "seq", seq), came_take, &came);
     return came.count;

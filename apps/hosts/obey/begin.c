@@ -93,6 +93,19 @@ static int begin_network(struct fabric *fabric, struct json_object *call)
 
 /* --- groups -------------------------------------------------------------------------------- */
 
+/* Read a switch of a tree, from number @at of the list on. False: this network has no such one. */
+static bool tree_switch_read(struct topo_tree_switch *ret, const struct topo_graph *graph,
+                             struct json_object *list, size_t at)
+{
+    uint64_t sw = number_at(list, at), up = number_at(list, at + 1); /* 0: this is the top */
+
+    if (sw >= graph->switches || up > graph->ports)
+        return false;
+    ret->sw = (uint32_t)sw;
+    ret->up = (int16_t)(up - 1);
+    return hosts_ports_read(&ret->ports, list, at + 2, graph->ports);
+}
+
 static int begin_group(struct fabric *fabric, struct json_object *one)
 {
     uint32_t is = (uint32_t)emu_json_number(one, "is", 0);
@@ -105,23 +118,25 @@ static int begin_group(struct fabric *fabric, struct json_object *one)
                                       .parted = is & HOSTS_PARTED};
     size_t members, numbers;
     uint32_t *node;
-    int err = -ENOMEM;
+    int err = 0;
 
-    if (!list_of(one, "nodes", 1, &nodes, &members) || !list_of(one, "tree", 3, &tree, &numbers))
+    if (!list_of(one, "nodes", 1, &nodes, &members) ||
+        !list_of(one, "tree", HOSTS_TREE_NUMBERS, &tree, &numbers))
         return -EINVAL;
     node = calloc(members + 1, sizeof *node);
-    group.tree.switches = calloc(numbers / 3 + 1, sizeof *group.tree.switches);
+    group.tree.switches = calloc(numbers / HOSTS_TREE_NUMBERS + 1, sizeof *group.tree.switches);
     group.nodes = node;
     group.count = (uint32_t)members;
-    group.tree.count = (uint32_t)(numbers / 3);
-    for (size_t i = 0; node && i < members; i++)
+    group.tree.count = (uint32_t)(numbers / HOSTS_TREE_NUMBERS);
+    if (!node || !group.tree.switches)
+        err = -ENOMEM;
+    for (size_t i = 0; !err && i < members; i++)
         node[i] = (uint32_t)number_at(nodes, i);
-    for (size_t i = 0; group.tree.switches && i < group.tree.count; i++)
-        group.tree.switches[i] =
-            (struct topo_tree_switch){.sw = (uint32_t)number_at(tree, 3 * i),
-                                      .up = (int8_t)(number_at(tree, 3 * i + 1) - 1),
-                                      .ports = number_at(tree, 3 * i + 2)};
-    if (node && group.tree.switches)
+    for (size_t i = 0; !err && i < group.tree.count; i++)
+        if (!tree_switch_read(&group.tree.switches[i], fabric_graph(fabric), tree,
+                              HOSTS_TREE_NUMBERS * i))
+            err = -EINVAL;
+    if (!err)
         err = fabric_group_restore(fabric, &group);
     free(node);
     free(group.tree.switches);

@@ -70,6 +70,27 @@ size_t hosts_bytes(struct json_object *digits, void *to, size_t most)
     return bytes;
 }
 
+/* --- sets of ports -------------------------------------------------------------------- */
+
+void hosts_ports_add(struct json_object *list, emu_ports set)
+{
+    for (uint32_t w = 0; w < EMU_PORT_WORDS; w++)
+        json_object_array_add(list, json_object_new_uint64(emu_ports_word(set, w)));
+}
+
+bool hosts_ports_read(emu_ports *ret, struct json_object *list, size_t at, uint32_t ports)
+{
+    *ret = EMU_NO_PORTS;
+    for (uint32_t w = 0; w < EMU_PORT_WORDS; w++) {
+        struct json_object *word = emu_json_at(list, at + w);
+
+        if (!json_object_is_type(word, json_type_int))
+            return false;
+        emu_ports_word_set(ret, w, json_object_get_uint64(word));
+    }
+    return !emu_ports_any(*ret & ~emu_ports_below(ports));
+}
+
 /* --- processes ------------------------------------------------------------------------ */
 
 /* {"pending":{NODE:DIGITS,…},"now_ns":T,"next":NODE}; without "next" those were all. */
@@ -103,7 +124,7 @@ static int look_pending(struct fabric *fabric, struct json_object *call, struct 
 
 /* --- a collective ---------------------------------------------------------------------- */
 
-/* {"came":[AT,PORTS,…]} */
+/* {"came":[AT,PORTS…,…]}: hosts_ports_add() */
 static int look_came(struct fabric *fabric, struct json_object *call, struct json_object *reply)
 {
     uint32_t max = fabric_nodes(fabric) + fabric_switches(fabric);
@@ -118,7 +139,7 @@ static int look_came(struct fabric *fabric, struct json_object *call, struct jso
     fabric_go(fabric);
     for (uint32_t i = 0; i < count; i++) {
         json_object_array_add(list, json_object_new_uint64(came[i].at));
-        json_object_array_add(list, json_object_new_uint64(came[i].ports));
+        hosts_ports_add(list, came[i].ports);
     }
     free(came);
     json_object_object_add(reply, "came", list);

@@ -18,9 +18,9 @@ struct vector_run {
     /* Of the next one. Not counted up in a header, which would be compared as a word while its
        number is still being stored: the processor waits for that, 7 % of a reduce's worker. */
     uint64_t says;
-    bool passes;   /* they go on as they are, and no state knows of them */
-    uint64_t had;  /* whose contributions its state has */
-    uint64_t outs; /* where results go; 0: there are none yet */
+    bool passes;    /* they go on as they are, and no state knows of them */
+    emu_ports had;  /* whose contributions its state has */
+    emu_ports outs; /* where results go; 0: there are none yet */
     struct engine_to to;
     uint32_t room; /* for results, now */
 };
@@ -29,15 +29,15 @@ struct vector_run {
  * Of a chain the last one only hands on what its host contributes, and the root what it gets. That
  * nothing else has a state makes sure that nobody does something else meanwhile.
  */
-uint64_t engine_passes(const struct engine *e, const struct engine_group *group, uint8_t kind,
-                       uint32_t at)
+emu_ports engine_passes(const struct engine *e, const struct engine_group *group, uint8_t kind,
+                        uint32_t at)
 {
     const struct engine_tree *tree = group->tree;
 
     if (tree->open || tree->kept || tree->failed || e->tree.faults ||
         !engine_results_pass(&e->tree))
-        return 0;
-    return engine_outs(tree, kind, emu_bit(at));
+        return EMU_NO_PORTS;
+    return engine_outs(tree, kind, emu_port(at));
 }
 
 /* What the first of a run says and finds. False: it is not for us. */
@@ -51,32 +51,32 @@ static inline bool run_begin(struct engine *e, struct vector_run *run, uint32_t 
         return false;
     run->hdr = *hdr;
     run->says = emu_hdr_words(hdr).says;
-    run->had = 0;
+    run->had = EMU_NO_PORTS;
     run->outs = engine_passes(e, run->group, hdr->kind, run->at);
-    run->passes = run->outs;
+    run->passes = emu_ports_any(run->outs);
     if (run->passes)
         return !engine_passed(tree, hdr->seq);
     state = engine_state(tree, hdr->seq);
-    if (state->outs || state->have >> run->at & 1)
+    if (emu_ports_any(state->outs) || emu_ports_has(state->have, run->at))
         return false;
     run->had = state->have;
-    run->outs = engine_outs(tree, hdr->kind, run->had | emu_bit(run->at));
+    run->outs = engine_outs(tree, hdr->kind, run->had | emu_port(run->at));
     return true;
 }
 
 /* Where its results go, and for how many there is room. */
 static inline void run_aim(struct engine *e, struct vector_run *run, uint32_t most)
 {
-    uint64_t others = run->outs & ~emu_bit(ENGINE_HERE);
-    bool here = run->outs & emu_bit(ENGINE_HERE);
+    emu_ports others = run->outs & ~emu_port(ENGINE_HERE);
+    bool here = emu_ports_has(run->outs, ENGINE_HERE);
 
     run->room = most;
-    if (run->outs && !engine_results_pass(&e->tree))
+    if (emu_ports_any(run->outs) && !engine_results_pass(&e->tree))
         run->room = 0;
-    if (others) {
+    if (emu_ports_any(others)) {
         uint32_t room;
 
-        run->to = engine_result_to(e, run->group, emu_bits_first(others));
+        run->to = engine_result_to(e, run->group, emu_ports_first(others));
         room = engine_post_room(e, run->to);
         run->room = room < run->room ? room : run->room;
     }
@@ -90,10 +90,10 @@ static inline bool run_add(struct engine *e, const struct vector_run *run,
 {
     struct emu_pool_cache *cache = engine_cache(e);
 
-    if (emu_hdr_words(engine_hdr(e, buf)).says != run->says || state->have != run->had ||
-        state->outs)
+    if (emu_hdr_words(engine_hdr(e, buf)).says != run->says ||
+        !emu_ports_equal(state->have, run->had) || emu_ports_any(state->outs))
         return false;
-    if (!run->had) {
+    if (!emu_ports_any(run->had)) {
         if ((state->used && state->hdr.seq == (uint32_t)run->says) ||
             engine_passed(run->group->tree, (uint32_t)run->says))
             return false;
@@ -116,8 +116,8 @@ static inline bool run_add(struct engine *e, const struct vector_run *run,
 /* The reference to @buf, in which it is, as a result. */
 static inline uint32_t run_result(struct engine *e, const struct vector_run *run, uint32_t buf)
 {
-    if (run->outs == emu_bit(ENGINE_HERE)) /* it may be read where it is, by others, too */
-        return buf;
+    if (emu_ports_equal(run->outs, emu_port(ENGINE_HERE)))
+        return buf; /* it may be read where it is, by others, too */
     buf = emu_combiner_own(engine_cache(e), buf, EMU_PAYLOAD_BYTES);
     engine_hdr(e, buf)->src = e->node;
     return buf;
@@ -127,7 +127,8 @@ static inline uint32_t run_result(struct engine *e, const struct vector_run *run
 static void run_leave(struct engine *e, const struct vector_run *run, const uint32_t *bufs,
                       uint32_t count)
 {
-    bool here = run->outs & emu_bit(ENGINE_HERE), others = run->outs & ~emu_bit(ENGINE_HERE);
+    bool here = emu_ports_has(run->outs, ENGINE_HERE);
+    bool others = emu_ports_any(run->outs & ~emu_port(ENGINE_HERE));
 
     emu_count(&e->counts.results, count);
     for (uint32_t s = 0; here && others && s < count; s++)
@@ -167,19 +168,19 @@ static uint32_t run_take(struct engine *e, struct vector_run *run, const uint32_
 
         if (!run_add(e, run, state, bufs[taken]))
             break;
-        if (run->outs) {
-            state->have = 0;
+        if (emu_ports_any(run->outs)) {
+            state->have = EMU_NO_PORTS;
             result[taken] = run_result(e, run, state->buf);
         } else {
-            state->have |= emu_bit(run->at);
+            state->have |= emu_port(run->at);
         }
     }
-    if (run->had && run->outs)
+    if (emu_ports_any(run->had) && emu_ports_any(run->outs))
         tree->open -= taken;
-    else if (!run->had && !run->outs)
+    else if (!emu_ports_any(run->had) && !emu_ports_any(run->outs))
         tree->open += taken;
     emu_count(&e->counts.contributions, taken);
-    if (run->outs && taken)
+    if (emu_ports_any(run->outs) && taken)
         run_leave(e, run, result, taken);
     return taken;
 }
@@ -214,7 +215,7 @@ static uint32_t runs_take(struct engine *e, struct engine_group *group, uint32_t
         if (!run_begin(e, &run, bufs[taken]))
             break;
         run_aim(e, &run, count - taken);
-        if (run.had)
+        if (emu_ports_any(run.had))
             run_fetch(e, &run, count - taken);
         some = run.passes ? run_pass(e, &run, &bufs[taken], count - taken)
                           : run_take(e, &run, &bufs[taken], count - taken);

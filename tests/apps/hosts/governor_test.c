@@ -410,6 +410,30 @@ static void audit__of_a_host_adds_to_those_of_others(void)
     CU_ASSERT_EQUAL(stage.lost, 0);
 }
 
+/* How many switches the other host says that contributions came to, in @reply, and is believed. */
+static uint32_t came_of(const struct fabric_mirror *mirror, const char *reply)
+{
+    struct fabric_came came[8];
+
+    told = reply;
+    return mirror->came(mirror->ctx, 0, 0, came, 8);
+}
+
+static void came__by_ports_that_no_switch_has_is_left_out(void)
+{
+    const struct fabric_mirror *mirror = stage_open("came", tells);
+
+    CU_ASSERT_EQUAL_FATAL(stage.graph->ports, 4);
+    CU_ASSERT_EQUAL(came_of(mirror, "{\"came\":[0,15,1,8]}"), 2);
+    CU_ASSERT_EQUAL(came_of(mirror, "{\"came\":[0,16,1,8]}"), 1);
+    CU_ASSERT_EQUAL(came_of(mirror, "{\"came\":[0,9223372036854775808]}"), 0);
+    CU_ASSERT_EQUAL(came_of(mirror, "{\"came\":[0,\"1\",1,null,2,[]]}"), 0);
+    CU_ASSERT_EQUAL(came_of(mirror, "{\"came\":[0,1,1]}"), 1);
+    CU_ASSERT_EQUAL(came_of(mirror, "{\"came\":7}"), 0);
+    stage_close();
+    CU_ASSERT_EQUAL(stage.lost, 0);
+}
+
 static const struct emu_fault_hit a_hit = {.fault = 1, .what = EMU_FAULT_LOSE, .packet = 1};
 
 static void count_hit(void *ctx, const struct emu_fault_hit *hit)
@@ -1082,6 +1106,7 @@ int main(void)
         CASE(host__that_talks_in_place_of_an_answer_is_lost),
         CASE(report__of_links_has_its_shape),
         CASE(audit__of_a_host_adds_to_those_of_others),
+        CASE(came__by_ports_that_no_switch_has_is_left_out),
         CASE(hit__that_no_device_has_is_left_out),
         CASE(host__that_says_anything_is_lost_at_most),
         CASE(line__that_is_long_passes_in_pieces),

@@ -2440,8 +2440,11 @@ static const char *const nonsense[] = {
     GROUP_CALL(42, "0", "[4294967295]", "[0,0,7]"),            /* all have left, */
     GROUP_CALL(43, "0", "[0,8]", "[0,0,9223372036854775807]"), /* ports */
     "{\"call\":44,\"do\":\"groups\",\"groups\":7}\n{\"call\":45,\"do\":\"mend\",\"host\":0}\n",
+    GROUP_CALL(46, "0", "[0,8]", "[0,65537,7]"), /* the port up, */
+    GROUP_CALL(47, "0", "[0,8]", "[0,0,\"7\"]"), /* what is no number */
+    GROUP_CALL(48, "0", "[0,8]", "[4294967296,0,7]"),
 };
-#define NONSENSE 45
+#define NONSENSE 48
 
 static void governor__that_says_nonsense_is_lost(void)
 {

@@ -14,7 +14,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "apps/fabric/capture/capture.h"
 #include "apps/daemon/bounds.h"
@@ -24,10 +26,12 @@
 #include "apps/cli/quantity.h"
 #include "apps/cli/rates.h"
 #include "apps/cli/say.h"
+#include "emu/hostlink/plugin.h"
 
 #define DEFAULT_NODES   16
 #define NODES_MAX       65536
 #define DEFAULT_PROFILE "oq2004"
+#define WIDE            "fabemu-wide"
 
 /* A reader takes one value; on a wrong one it writes what would be right and returns false. */
 typedef bool option_reader(struct options *options, const char *value, const char **right);
@@ -644,6 +648,7 @@ int options_parse_own(struct options *ret, const struct options_command *command
                             .capture_limits = {.most_bytes = UINT64_MAX, .count = 1},
                             .timeline_from_bytes = TIMELINE_FROM_BYTES,
                             .timeline_most_bytes = TIMELINE_MOST_BYTES};
+    ret->argv = argv;
     if (command->groups & OPTIONS_VIRTUAL)
         ret->clock = EMU_CLOCK_VIRTUAL;
     long_options(longs, command, owns);
@@ -696,6 +701,37 @@ static int load_profile(struct fabric_config *ret, const struct options *options
     return 0;
 }
 
+/*
+ * The network has switches of more ports than this program has sets for: replace this process by
+ * fabemu-wide, which runs the same command from the beginning. Returns if there is no fabemu-wide.
+ */
+static void exec_wide(const struct options *options)
+{
+    static char name[] = "fabemu";
+    char dir[1024], path[1088];
+    struct stat st;
+    size_t count = 0;
+
+    if (stat(options->topo, &st) == 0 && !S_ISREG(st.st_mode)) {
+        say("--topo %s: it has switches of more than %d ports, so it is read twice, and a pipe can "
+            "be "
+            "read once: write it to a file",
+            options->topo, TOPO_PORTS_MAX);
+        exit(EXIT_USAGE);
+    }
+    while (options->argv[count])
+        count++;
+    char **argv = calloc(count + 2, sizeof *argv);
+    if (!argv || !emu_plugin_dir(dir, sizeof dir, WIDE, "."))
+        return;
+    argv[0] = name;
+    memcpy(argv + 1, options->argv, count * sizeof *argv);
+    snprintf(path, sizeof path, "%s/%s", dir, WIDE);
+    execv(path, argv);
+    say("cannot run %s: %s", path, strerror(errno));
+    exit(EXIT_FAILURE);
+}
+
 int options_fabric(struct fabric_config *ret, struct topo_graph **graph,
                    const struct options *options, const char *name)
 {
@@ -718,6 +754,8 @@ int options_fabric(struct fabric_config *ret, struct topo_graph **graph,
         return EXIT_USAGE;
     }
     int err = topo_parse(graph, options->topo ? options->topo : spec, error, sizeof error);
+    if (err == -EOVERFLOW)
+        exec_wide(options);
     if (err) {
         say("--topo: %s", error);
         return err == -EINVAL || err == -E2BIG ? EXIT_USAGE : EXIT_FAILURE;

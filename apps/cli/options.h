@@ -102,6 +102,7 @@ struct options {
     bool foreground;
     bool check;
     uint64_t given; /* options that were, by bit: in options.c */
+    char **argv;    /* the command and its arguments, as options_parse() had them */
     bool dashes;    /* the operands came after "--" */
     int operands;   /* index in argv of the first */
 };

@@ -85,7 +85,8 @@ def main():
     args = parser.parse_args()
     listed = commands(args.fabemu)
     pages = {("fabemu", 1): written("fabemu.1", listed, args.version),
-             ("fabemu", 7): written("fabemu.7", listed, args.version)}
+             ("fabemu", 7): written("fabemu.7", listed, args.version),
+             ("fabemu-wide", 1): [".so man1/fabemu.1"]}
     pages |= {(f"fabemu-{name}", 1): command_page(args.fabemu, name, about, args.version)
               for name, about in listed}
     text = pathlib.Path(args.header).read_text()

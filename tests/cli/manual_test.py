@@ -73,7 +73,8 @@ class ManualTest(HelpCase):
                 self.assertIn(f"\\fB{option}\\fR", page, command)
             self.assertIn(f"fabemu-{command} (1)", overview)
         pages = glob.glob(self.page("fabemu-*", 1))
-        self.assertEqual(len(pages), len(self.commands()))
+        self.assertEqual(len(pages), len(self.commands()) + 1)
+        self.assertEqual(read(self.page("fabemu-wide", 1)), ".so man1/fabemu.1\n")
 
     def test_functions__have_a_page_that_says_something(self):
         with open(os.path.join(TOP, "nic/fabemu.h"), encoding="utf-8") as f:

@@ -237,7 +237,7 @@ static void print_collective(FILE *out, struct json_object *one)
 {
     struct json_object *wait = member(one, "wait_ns"), *network = member(one, "network_ns");
     struct json_object *time = member(one, "time_ns");
-    char size[32] = "";
+    char size[40] = "";
 
     if (!member(one, "bytes_most"))
         snprintf(size, sizeof size, "more");

@@ -156,7 +156,8 @@ class StandstillTest(FabemuCase):
         self.assertEqual(run.status, 124, run.err)
         self.assertIn("\n  command      exit status 124 after ", run.err)
         self.assertNotIn("interrupted", run.err)
-        self.assertNotIn("died", run.err)
+        # A rank may see that mpirun has ended another one before it; the run names no death.
+        self.assertNotRegex(run.err, r"(?m)^(fabemu: |  ).*\bdied\b")
 
     def test_broadcast__roots_differ(self):
         self.said("bcast-roots",

@@ -1503,6 +1503,9 @@ class Recorded(InBrowser):
         self.browser.until("return !fabemu.feed.live && fabemu.model?.taken > 2")
         self.assertEqual(self.browser.run("return document.getElementById('live').hidden"), True)
         self.faults_are_not_offered("This is a recording: nothing can be changed in it.")
+        facts = self.browser.run("return document.querySelector('.facts').textContent")
+        self.assertRegex(facts, r"fabemu \d.*, host .*, begun \d{4}-.*, seed 1")
+        self.assertIn("traffic --topo kary:2,2 --load 0.5", facts)
         self.browser.until("return /^4 nodes send/.test("
                            "document.getElementById('caption').textContent)")
         self.browser.shot("recording")

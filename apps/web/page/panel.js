@@ -206,6 +206,19 @@ const TOTALS = { sent: "segments sent", delivered: "segments delivered", hops: "
   results: "results sent", multicasts: "multicasts copied", dropped: "segments dropped",
   sent_again: "segments sent again", damaged: "segments damaged", lost: "segments lost" };
 
+/* A word as a shell takes it. */
+const quoted = (word) => /^[\w@%+=:,./-]+$/.test(word) ? word
+  : `'${word.replaceAll("'", "'\\''")}'`;
+
+/* The command that made this fabric or recording, where and when. */
+function originFacts({ origin }) {
+  if (!origin) return [];
+  const { version, host, date, seed, command } = origin;
+  return [`fabemu ${version ?? "of an unknown version"}, host ${host ?? "unknown"}, ` +
+      `begun ${date ?? "at an unknown time"}${seed === undefined || seed === null ? "" : `, seed ${seed}`}`,
+  command?.length ? command.map(quoted).join(" ") : null];
+}
+
 /* The whole fabric: shown while nothing is selected. */
 function fabricPart(model) {
   const { shape, totals, rates } = model, past = (name) =>
@@ -224,6 +237,7 @@ function fabricPart(model) {
       shape.hosts ? `on ${shape.hosts.length} hosts` : null,
       model.skipped ? `${counted(model.skipped, "snapshot")} left out: this browser was too slow`
         : null,
+      ...originFacts(shape),
       "Click a link, a switch or a node to see its counters"],
     rows: Object.entries(TOTALS).filter(([name], i) => totals[name] || i < 6)
       .map(([name, text]) => [text, totals[name] || 0, rates[name] || 0,

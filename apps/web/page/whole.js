@@ -35,6 +35,9 @@ const isFolded = (parts) => having({ nodes: isNumber, switches: isNumber, cables
   ...Object.fromEntries(["number_of", "block_of", "count_of"].map((name) => [name,
     (value) => listOf(Number.isInteger)(value) && value.length === parts])) });
 
+const isOrigin = having({ version: maybe(isText), host: maybe(isText), date: maybe(isText),
+  seed: maybe(isNumber), command: maybe(listOf(isText)) });
+
 /** Is it a shape, all of it? */
 export function shapeIsWhole(shape) {
   if (!having({ nodes: below(NODES_MOST + 1), levels: below(LEVELS_MOST),
@@ -42,7 +45,7 @@ export function shapeIsWhole(shape) {
     link_states: listOf(isText), wait_kinds: listOf(isText), name: maybe(isText),
     topo: maybe(isText), profile: maybe(isText), clock: maybe(isText), names: maybe(listOf(isText)),
     hosts: maybe(listOf(isText)), every_ns: maybe(isAmount), link_bytes_per_s: maybe(isNumber),
-    segment_bytes: maybe(isNumber) })(shape)) return false;
+    segment_bytes: maybe(isNumber), origin: maybe(isOrigin) })(shape)) return false;
   const { nodes, switches, hosts } = shape, sw = below(switches.length);
   const ofNode = row(sw, isNumber, below(1), below(nodes));
   const ofSwitch = row(sw, isNumber, (kind) => kind === 1, sw);

@@ -21,7 +21,7 @@
 
 /* Bytes of each block at most. @text, @name, @about: of a text; @data: kept of the packet. */
 #define PCAPNG_SECTION_BYTES(text)          (40u + (text))
-#define PCAPNG_INTERFACE_BYTES(name, about) (40u + (name) + ((about) ? 4u + (about) : 0u))
+#define PCAPNG_INTERFACE_BYTES(name, about) (44u + (name) + (about))
 #define PCAPNG_PACKET_BYTES(data)           (52u + (data))
 #define PCAPNG_STATISTICS_BYTES             88u
 

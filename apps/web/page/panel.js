@@ -213,9 +213,9 @@ const quoted = (word) => /^[\w@%+=:,./-]+$/.test(word) ? word
 /* The command that made this fabric or recording, where and when. */
 function originFacts({ origin }) {
   if (!origin) return [];
-  const { version, host, date, seed, command } = origin;
+  const { version, host, date, command } = origin, seed = origin.seed ?? null;
   return [`fabemu ${version ?? "of an unknown version"}, host ${host ?? "unknown"}, ` +
-      `begun ${date ?? "at an unknown time"}${seed === undefined || seed === null ? "" : `, seed ${seed}`}`,
+      `begun ${date ?? "at an unknown time"}${seed === null ? "" : `, seed ${seed}`}`,
   command?.length ? command.map(quoted).join(" ") : null];
 }
 

@@ -47,7 +47,8 @@ TRAFFIC = ((2, False, ["--topo", "kary:4,2", "--pattern", "md", "--load", "0.4"]
 TIMES = ["--warmup", "2000", "--measure", "8000"]
 UNDER_WAY = 16  # segments between two hosts, of what is sent again while links flap
 # What of its report is not about the network.
-OWN = {"threads", "hosts", "wall_s", "build_s", "hops_per_s", "ns_per_hop", "bytes_per_node"}
+OWN = {"origin", "threads", "hosts", "wall_s", "build_s", "hops_per_s", "ns_per_hop",
+       "bytes_per_node"}
 # Nor is this, with link-level retry: what is sent again, and answers, ends at each host; windows
 # begin where something is to happen, though it be nothing that the network can tell.
 OWN_WITH_RETRY = {"windows"}

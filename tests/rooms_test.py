@@ -83,7 +83,7 @@ def version_of(name, pattern):
 
 
 def versions():
-    """What is wrong with the version that people are to cite."""
+    """Errors in the version for citations (CITATION.cff)."""
     cited = version_of("CITATION.cff", r"^version: (\S+)$")
     built = version_of("meson.build", r"^  version: '([^']+)'")
     return [] if cited == built else [f"CITATION.cff has version {cited}, meson.build {built}"]

@@ -214,7 +214,8 @@ class CaptureTest(FabemuCase):
 
     # --- how large it gets -----------------------------------------------------
 
-    # Simulated time and one thread: the records come in one order, and are the same in each run.
+    # With simulated time and one thread the records are the same, and in the same order, in each
+    # run.
     STEADY = ("--topo", "kary:2,2", "--threads", "1", "--pattern", "uniform", "--load", "0.5",
               "--warmup", "1000", "--measure", "200000")
 
@@ -228,7 +229,7 @@ class CaptureTest(FabemuCase):
         return [(r.interface, r.time, r.data) for r in records]
 
     def everything(self):
-        """The records without a limit: some files of 40 kB full."""
+        """The records without a limit: enough to fill several files of 40 kB."""
         said = self.steady(name="all.pcapng")
         self.assertRegex(said, r"each record takes up to \d+ bytes of \S+/all.pcapng, and the disk "
                                r"has \S+ \wiB left; --capture-size sets a limit")
@@ -368,7 +369,8 @@ class CaptureTest(FabemuCase):
         self.assertEqual(done.stdout.count("the sum of all is 6"), 4, done.stderr)
 
     def ended(self, process, code=0):
-        """What a capture into a file says: at first what it needs, and then what it has written."""
+        """The lines of a capture into a file: at first what it needs, at the end what it has
+        written."""
         _, err = process.communicate(timeout=PATIENCE_S)
         self.assertEqual(process.returncode, code, err)
         self.assertEqual(err.count("\n"), 2, err)
@@ -504,7 +506,7 @@ class CaptureTest(FabemuCase):
         missed = sum(missed for _, missed, _ in capture.counts.values())
         self.assertGreater(missed, RINGS)
         self.assertIn(f"{kept} records are in", said)
-        self.assertIn(f"; {missed} more came too fast, and are only counted there", said)
+        self.assertIn(f"; {missed} more came too fast and were only counted", said)
         self.assertEqual({i.split(">")[0]: seen for i, (seen, _, _) in capture.counts.items()},
                          sent)
         lost = collections.Counter()
@@ -532,11 +534,11 @@ class CaptureTest(FabemuCase):
                            EXAMPLE, program)
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertIn("No space left", done.stderr)
-        self.assertIn("exit status 1", done.stderr)  # in the report, too
+        self.assertIn("exit status 1", done.stderr)  # also in the report
         self.assertEqual(done.stdout.count("the sum of all is 6"), 4)
 
     def test_run__says_at_once_that_the_capture_ends(self):
-        """The command waits for the line, and so does not end if it is said in the end alone."""
+        """The command waits for the line, so it would not end if the line came only at the end."""
         program = os.path.join(os.path.dirname(self.command), "apps/example")
         wait = f'({EXAMPLE}); until grep -q "$1" said; do sleep 0.02; done'
         for words, line, code in (
@@ -667,7 +669,8 @@ class CaptureTest(FabemuCase):
         self.assertIn(kit.CONT, {r.part for r in captures["packets.pcapng"].records})
 
     def parties(self, r):
-        """The source and the destination that Wireshark shows: nodes, a group, or a link's ends."""
+        """The source and the destination as Wireshark shows them: nodes, a group, or a link's
+        ends."""
         if not r.header:
             return r.ends
         to = f"n{r.header.dst}" if r.header.kind == kit.UNICAST else f"group {r.header.group}"
@@ -675,7 +678,7 @@ class CaptureTest(FabemuCase):
 
     @staticmethod
     def address(party):
-        """As an address of Ethernet: docs/capture.md."""
+        """The Ethernet address of a node or a group: docs/capture.md."""
         kind, number = ("03", party[6:]) if party.startswith("group") else ("02", party[1:])
         return f"{kind}:00:" + int(number).to_bytes(4, "big").hex(":")
 
@@ -704,7 +707,8 @@ class CaptureTest(FabemuCase):
                 self.assertEqual(self.table(name, "endpoints,eth"), ends)
 
     def table(self, name, which):
-        """{addresses: frames} of a table of tshark's; of a pair the frames both ways, added."""
+        """{addresses: frames} of a table of tshark's; the frames of a pair in both directions are
+        added."""
         address = r"((?:[\da-f]{2}:){5}[\da-f]{2})"
         text = self.tshark(name, also=("-q", "-n", "-z", which))
         if which.startswith("endpoints"):

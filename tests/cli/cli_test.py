@@ -136,7 +136,7 @@ class CliTest(FabemuCase):
         done = self.fabemu("run", "--report", "/dev/full", "--", "sh", "-c", "exit 7")
         self.assertEqual(done.returncode, 7)
 
-    # Hundreds of events, of which a file of one page cannot have all.
+    # Hundreds of events, more than fit into a file of one page.
     EVENTS = ("--topo", "kary:2,2", "--faults", "often.faults")
 
     def often(self):
@@ -238,8 +238,8 @@ class CliTest(FabemuCase):
             self.assertEqual("/mine " in once, bool(before))
 
     def with_mounts(self, line, *args):
-        """fabemu @args after the shell's @line, which mounts what nobody else sees; $D is a folder
-        for sockets."""
+        """Runs fabemu @args after the shell's @line, which may mount something that no other
+        process sees; $D is a folder for sockets."""
         words = ["unshare", "--mount", "sh", "-ec"]
         if subprocess.run([*words, "mount -t tmpfs none /mnt"], capture_output=True).returncode:
             self.skipTest("this machine does not let us mount")
@@ -309,7 +309,7 @@ class CliTest(FabemuCase):
         self.assertIn("1280 cables: 640 to nodes, 640 between chassis", text)
 
     def test_quantities__have_units(self):
-        """A number with a unit and the same number without one say the same."""
+        """A number with a unit means the same as the number in the default unit."""
         def digest(*options):
             done = self.fabemu("traffic", "--topo", "kary:2,2", "--json", *options)
             self.assertEqual(done.returncode, 0, done.stderr)

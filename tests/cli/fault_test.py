@@ -13,7 +13,8 @@ from cli_kit import FabemuCase, main
 DOCS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "faults.md")
 
 
-# A fault of each kind, at places that matter, on kary:2,2: switches 0 and 1 have the nodes.
+# A fault of each kind, at the interesting places of kary:2,2, where switches 0 and 1 have the
+# nodes.
 FAULTS = """
 link-down random
 link-down link=n0
@@ -52,7 +53,7 @@ MACHINES = (("--profile", "oq2004"),
             ("--profile", "qsnet3"),
             ("--profile", "qsnet3", "--set", "combining=switch"),
             ("--profile", "oq2004", "--set", "buffers=input"))
-INPUT = MACHINES[-1]  # works in time slots, which clock raw does not have
+INPUT = MACHINES[-1]  # this switch works in time slots, which clock raw does not have
 
 
 class FaultTest(FabemuCase):
@@ -123,7 +124,7 @@ class FaultTest(FabemuCase):
             self.assertIn(words, out)
 
     def verdict(self, done):
-        """What a command says of a fault: nothing, or why not, without the name of the file."""
+        """A command's verdict about a fault: "", or the error without the name of the file."""
         return re.sub(r"^fabemu: (fabric '\w+': |.*, line 1: )", "",
                       done.stderr) if done.returncode else ""
 
@@ -145,7 +146,7 @@ class FaultTest(FabemuCase):
                 self.assertEqual([state["text"] for state in began
                                   if not state["times"] and "on=" not in state["text"]], [])
                 self.fabemu("down", "f")
-        self.assertGreater(len(verdicts), len(FAULTS))  # some are refused here and accepted there
+        self.assertGreater(len(verdicts), len(FAULTS))  # some depend on the machine
 
     def test_check__decides_as_a_run_and_simulated_traffic_do(self):
         for machine in MACHINES[0], MACHINES[2]:

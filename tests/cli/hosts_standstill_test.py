@@ -149,7 +149,7 @@ class HostsStandstillTest(FabemuCase):
             with self.subTest(options=options):
                 run, text = self.stands(*options)
                 far = self.wire.name(1)
-                self.assertRegex(text, r"3 of 4 have come, ranks 0-2\n")
+                self.assertRegex(text, r"3 of 4 have arrived, ranks 0-2\n")
                 self.assertRegex(text, rf"rank 3 \(node \d, host {far}, pid \d+, bugs\) has not "
                                        rf"entered it: {place}\n")
                 self.assertRegex(text, rf"rank 3 \(node \d, host {far}, pid \d+, bugs\) waits in "
@@ -158,13 +158,14 @@ class HostsStandstillTest(FabemuCase):
                 self.assertRegex("".join(run.lines), rf"host {far} +up, 2 nodes\n")
 
     def test_end_on_standstill(self):
-        """Ranks on both hosts end, and the run, with its report and a status of its own."""
+        """The ranks on both hosts end, and so does the run, with its report and its own exit
+        status."""
         run = self.start_job("--standstill", f"{SAYS_S}s:end")
         run.wait(PATIENCE_S)
         run.reader.join()
         text = "".join(run.lines)
         self.assertEqual(run.returncode, 124, text)
-        self.assertIn("3 of 4 have come, ranks 0-2", text)
+        self.assertIn("3 of 4 have arrived, ranks 0-2", text)
         self.assertRegex(text, rf"host {self.wire.name(1)} +up, 2 nodes\n")
 
     def test_mpirun_x__beside_what_fabemu_brings_to_other_hosts(self):

@@ -355,7 +355,7 @@ class InjectTest(FabemuCase):
         self.stay("--topo", "kary:2,2")
         client = self.client(self.socket_path("mine"))
         ids = [client.ask("fault", fault="node-kill node=0")["fault"] for _ in range(500)]
-        ids.append(client.ask("fault", fault="stuck-port random")["fault"])  # this one is not over
+        ids.append(client.ask("fault", fault="stuck-port random")["fault"])  # this fault stays
         ids += [client.ask("fault", fault="node-kill node=0")["fault"] for _ in range(6000)]
         self.assertEqual(ids, list(range(1, 6502)))
         reply = client.ask("faults")

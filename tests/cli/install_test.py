@@ -146,7 +146,7 @@ class InstallTest(FabemuCase):
         self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_installed__has_every_page_that_the_source_has(self):
-        """--help names them as docs/NAME.md."""
+        """--help refers to these pages as docs/NAME.md."""
         docs = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../docs")
         self.assertEqual(set(glob.glob("*.md", root_dir=docs)),
                          set(glob.glob("*.md", root_dir=os.path.join(self.prefix,

@@ -496,7 +496,7 @@ class LifeTest(FabemuCase):
         self.assertTrue(clients[1].ask("outside")["ok"])
 
     def test_exit_of_which_nobody_told__may_be_a_kill_or_not(self):
-        """Its parent has reaped it before the fabric looks: its status is gone."""
+        """Its parent has reaped it before the fabric checks, so its status is gone."""
         path = self.up()
         fabric = self.status("u")["pid"]
         script = ('import os, socket, sys\ns = socket.socket(socket.AF_UNIX)\n'

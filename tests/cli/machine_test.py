@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""machine_test.py - a network as ibnetdiscover prints it: its names and rates are the fabric's.
+"""machine_test.py - a network as ibnetdiscover prints it: the fabric has its names and rates.
 
     tests/cli/machine_test.py --fabemu build/fabemu [unittest options]
 """
@@ -11,7 +11,7 @@ import struct
 
 from cli_kit import FabemuCase, main
 
-# Two leaves and a spine; of four hosts the last has a slower cable, and a hostile description.
+# Two leaves, a spine and four hosts. The last host has a slower cable, and a hostile description.
 HOSTS = [("a1", "node01 HCA-1", 0, "4xHDR"), ("a2", "node02 mlx5_0", 0, "4xHDR"),
          ("a3", "node03 HCA-1", 1, "4xHDR"), ("a4", "<img src=x>\x1b[31m", 1, "2xEDR")]
 LEAVES = [("2c1", "MF0;leaf1:MSB7700/U1"), ("2c2", "MF0;leaf2:MSB7700/U1")]
@@ -47,7 +47,7 @@ class MachineTest(FabemuCase):
             f.write(machine())
 
     def pair(self, src, dst, *args):
-        """The latency of a message of one segment, on an empty network."""
+        """The latency of a message of one segment on an empty network."""
         path = os.path.join(self.dir, "pair")
         with open(path, "w") as f:
             f.write(f"{src} {dst}\n")
@@ -86,7 +86,7 @@ class MachineTest(FabemuCase):
         latency, said = self.pair(0, 1)
         self.assertEqual(latency, base + 10.24)
         self.assertIn("cables: 5 of 4xHDR, 1 of 2xEDR; each runs at its rate", said)
-        # A slower cable has 160 ps a byte, from the node and to it.
+        # A slower cable takes 160 ps a byte, from the node and to it.
         self.assertEqual(self.pair(2, 3)[0], base + 40.96)
         self.assertEqual(self.pair(3, 2)[0], base + 40.96)
         self.assertEqual(self.pair(3, 0)[0], base + 2 * 110 + 40.96)

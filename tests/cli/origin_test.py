@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""origin_test.py - every result says where it comes from, and shows no secrets.
+"""origin_test.py - every result has its origin, and shows no secrets.
 
     tests/cli/origin_test.py --fabemu build/fabemu [unittest options]
 """
@@ -35,7 +35,7 @@ class OriginTest(FabemuCase):
             return f.read()
 
     def check(self, origin, *args, settings=None, seed=1):
-        """The origin of what the command line @args has printed."""
+        """The origin in the output of the command line @args."""
         self.assertEqual(set(origin), FIELDS)
         self.assertEqual(origin["command"], [self.command, *args])
         self.assertEqual((origin["settings"], origin["seed"]), (settings or {}, seed))
@@ -44,7 +44,7 @@ class OriginTest(FabemuCase):
         self.assertEqual(f"fabemu {origin['version']}\n", self.ok("--version"))
 
     def check_text(self, text, prefix, *args, seed=1):
-        """Lines that begin with @prefix name host and seed, and the command line @args."""
+        """Checks that lines after @prefix name the host, the seed and the command line @args."""
         lines = [line[len(prefix):].strip() for line in text.splitlines()
                  if line.startswith(prefix)]
         about = next(line for line in lines if f", host {platform.node()}, " in line)
@@ -53,7 +53,7 @@ class OriginTest(FabemuCase):
             self.assertTrue(about.endswith(f", seed {seed}"), about)
         self.assertIn(" ".join([self.command, *args]), lines)
 
-    # --- where it is ------------------------------------------------------------------
+    # --- where the origin is ------------------------------------------------------------------
 
     def test_run__has_it_in_all_that_it_writes(self):
         names = ("report", "record", "events", "timeline")
@@ -69,7 +69,7 @@ class OriginTest(FabemuCase):
             self.check(holder["origin"], *args, settings=SETTINGS, seed=7)
 
     def test_up__has_it_in_status_and_metrics(self):
-        args = ("up", "u", "--topo", "kary:2,2")  # getopt moves the name behind the options
+        args = ("up", "u", "--topo", "kary:2,2")  # getopt moves the name after the options
         self.ok(*args)
         status, = json.loads(self.ok("status", "--json", "u"))
         self.check(status["report"]["origin"], *args)

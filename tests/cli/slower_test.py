@@ -23,7 +23,7 @@ CALLS = 4
 class SlowerTest(FabemuCase):
     def setUp(self):
         super().setUp()
-        # two ranks, so that the test is quick: the table has such rows
+        # two ranks, so that the test is quick; the table has rows for two ranks
         self.transport, ranks, size = next(row for row in ROW.findall(TABLE.read_text())
                                            if row[1] == "2")
         self.ranks, self.size = int(ranks), int(size)

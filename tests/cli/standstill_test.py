@@ -65,7 +65,7 @@ class Running:
     def __init__(self, command, env, program, name):
         bug, options, before, stands = RUNS[name]
         seconds = {"off": 6, "one-computes": PATIENCE_S}.get(name, COMPUTES_S)
-        said = program + ".said"  # one-computes: computes until this file is there
+        said = program + ".said"  # one-computes runs until this file exists
         topo, ranks = ("kary:3,2", FLOODS + 1) if bug == "flood" else ("kary:2,2", RANKS)
         self.err = ""
         out = tempfile.TemporaryFile("w+")
@@ -120,7 +120,7 @@ class StandstillTest(FabemuCase):
             self.assertRegex(run.err, rf"(?m)^fabemu: +{pattern}")
         return run
 
-    BARRIER = r"barrier, number 2 of MPI_COMM_WORLD \(group \d+\), for .* s: 3 of 4 have come, "
+    BARRIER = r"barrier, number 2 of MPI_COMM_WORLD \(group \d+\), for .* s: 3 of 4 have arrived, "
 
     def test_barrier_skipped(self):
         self.said("skip-barrier", self.BARRIER + "ranks 0-2$",
@@ -140,17 +140,18 @@ class StandstillTest(FabemuCase):
         self.assertNotIn("have come", run.err)
 
     def test_first_barrier_skipped(self):
-        """Its communicator has no group yet. The messages that make one are not the program's."""
+        """The communicator has no group yet. The messages that form the group are not the
+        program's."""
         run = self.said("first barrier",
                         r"barrier of MPI_COMM_WORLD \(its group is being formed\), for .* s: 3 of "
-                        "4 have come, ranks 0-2$",
+                        "4 have arrived, ranks 0-2$",
                         "#3 has not entered it$",
                         "#3 waits in a receive from rank 0, tag 7, 4 bytes at most, for .* s: "
                         "nothing has come that matches$")
         self.assertNotIn("MPI_All", run.err)
 
     def test_end(self):
-        """The run ends by itself: with its report, and a status of its own."""
+        """The run ends by itself, with its report and its own exit status."""
         run = self.said("ends", self.BARRIER + "ranks 0-2$", "#3 has not entered it",
                         "ending the run, which stands still .*; exit status 124$")
         self.assertEqual(run.status, 124, run.err)
@@ -201,7 +202,7 @@ class StandstillTest(FabemuCase):
 
     def test_allreduce__counts_differ(self):
         self.said("allreduce-count",
-                  r"all-reduce of 16 bytes \(sum of int32\), number 2 of .* 3 of 4 have come, "
+                  r"all-reduce of 16 bytes \(sum of int32\), number 2 of .* 3 of 4 have arrived, "
                   r"ranks 0-2$",
                   r"#3 is in an all-reduce of 32 bytes \(sum of int32\) in its place: the members "
                   r"do not agree$")
@@ -318,7 +319,8 @@ class StandstillTest(FabemuCase):
         self.assertIn("nothing has moved for", err)  # off: on interrupt all the same
 
     def test_without_a_core(self):
-        """Ranks stand still, and get hardly any core: that time does not count, which is said."""
+        """Ranks stand still and get hardly any core: that time does not count, and a line says
+        so."""
         run = self.start("run", "--topo", "kary:2,2", "--name", "s", "--standstill", "off", "--",
                          "mpirun", "-np", "2", self.program, "missing-send")
 

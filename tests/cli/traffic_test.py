@@ -32,7 +32,7 @@ class TrafficTest(FabemuCase):
         return json.loads(done.stdout)
 
     def table(self, text):
-        """The rows of a table of loads, whose head is there."""
+        """The rows of a table of loads; checks that the table has its head."""
         lines = [line for line in text.splitlines() if not line.startswith("#")]
         self.assertEqual(lines[0].split()[:3], ["load", "offered", "accepted"])
         return lines[1:]

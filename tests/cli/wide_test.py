@@ -13,7 +13,7 @@ from cli_kit import FabemuCase, main
 
 SHORT = ("--warmup", "2000", "--measure", "5000")
 UNIT = "Mellanox Technologies Aggregation Node"
-# An MPI program's ranks on ports in each word of a set of ports.
+# Puts an MPI program's ranks on ports in each word of a set of ports.
 RANKS = """#!/bin/sh
 set -- 5 69 70 127
 shift $OMPI_COMM_WORLD_RANK
@@ -22,7 +22,7 @@ FABEMU_NODE=$1 exec {} --quick
 
 
 def star(hosts, ports=None):
-    """A switch, as ibnetdiscover prints it; hosts at its ports from 1 on."""
+    """A switch as ibnetdiscover prints it, with hosts at its ports from 1 on."""
     lines = [f'Switch {ports or hosts} "S-1" # "star"']
     lines += [f'[{i + 1}] "H-{i}"[1] # "host{i} HCA-1" lid {i + 2} 4xNDR' for i in range(hosts)]
     lines += [f'Ca 1 "H-{i}" # "host{i} HCA-1"' for i in range(hosts)]
@@ -30,7 +30,7 @@ def star(hosts, ports=None):
 
 
 def ndr(leaves, spines):
-    """Switches of 64 ports, and a 65th for the unit that aggregates; 32 hosts a leaf."""
+    """Switches with 64 ports and a 65th port for the aggregation unit; 32 hosts on each leaf."""
     lines = []
     for leaf in range(leaves):
         lines.append(f'Switch 65 "S-l{leaf}" # "MF0;leaf{leaf}:MQM9700/U1" enhanced port 0 lid 1')
@@ -67,7 +67,7 @@ class WideTest(FabemuCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         return json.loads(done.stdout)
 
-    # --- which there are ----------------------------------------------------------------
+    # --- which networks exist ----------------------------------------------------------------
 
     def test_networks__of_64_and_128_ports_are_sound(self):
         for spec, nodes, switches in (("clos:radix=64,levels=2", 2048, 96),
@@ -111,10 +111,10 @@ class WideTest(FabemuCase):
         shutil.copy(self.command, alone)
         done = subprocess.run([alone, "topo", "clos:radix=64,levels=1"], env=self.env, text=True,
                               capture_output=True, timeout=60)
-        if done.returncode:  # else it is installed here
+        if done.returncode:  # else fabemu-wide is installed on this host
             self.one_line(done, 1, "need the program fabemu-wide, which is not installed")
 
-    # --- what they do -------------------------------------------------------------------
+    # --- how they behave -------------------------------------------------------------------
 
     def test_small_networks__have_the_digests_of_the_other_program(self):
         for args in (("--topo", "kary:4,2", "--load", "0.7"),
@@ -138,7 +138,7 @@ class WideTest(FabemuCase):
             self.assertGreater(runs[0]["accepted"], 0.2, args)
 
     def test_static_routes__use_all_links(self):
-        """Links 62 to 64 of a leaf lead to a spine, and links 65 to 67 to another."""
+        """Links 62 to 64 of a leaf lead to one spine, and links 65 to 67 to another."""
         lines = []
         for leaf in range(2):
             lines.append(f'Switch 68 "S-{leaf}"')
@@ -153,7 +153,7 @@ class WideTest(FabemuCase):
         self.assertGreater(got["accepted"], 0.85)
 
     def test_collectives__are_right(self):
-        """Each result is checked by those who get it."""
+        """Each result is checked by the nodes that receive it."""
         for args in ((), ("--set", "combine_units=5"), ("--set", "combine_order=port"),
                      ("--profile", "qsnet3"), ("--profile", "qsnet3", "--set", "combining=switch")):
             for pattern in ("allreduce", "barrier"):

@@ -48,7 +48,7 @@ NETWORKS = {
               SWITCHES),
 }
 CROSSING = {name for name, (_, how) in NETWORKS.items() if how is not SWITCHES}
-# For tests of collectives in the network: do not leave to messages the sizes at which messages are
+# For tests of collectives in the network: run them there even at sizes at which messages are
 # faster.
 IN_NETWORK = {"OMPI_MCA_coll_fabemu_step_aside": "0"}
 # Why a collective may rightly not run in the network.

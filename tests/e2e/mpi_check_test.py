@@ -43,7 +43,7 @@ def one_run(checks, args, program, cwd, ranks, options, more):
 
 
 def by_size(checks, args, program, cwd):
-    """Two ranks leave large collectives to messages; the results are the same. Returns the number
+    """Two ranks run large collectives over messages; the results are the same. Returns the number
     of checks that the program made."""
     what = f"2 ranks, large collectives over messages, check --seed {args.seed}"
     result, _ = common.fabemu_mpirun(

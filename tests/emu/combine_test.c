@@ -268,7 +268,10 @@ static void emu_combine_ok__refuses_the_unknown(void)
     CU_ASSERT_FALSE(emu_combine_ok(UINT32_MAX, UINT32_MAX));
 }
 
-/* Of all values that a header can have, and some more, nothing is done but what the table has. */
+/*
+ * For all values in a header, and some more: only the operations and types of the table do
+ * anything.
+ */
 static void emu_combine_fold__refuses_what_is_not_in_the_table(void)
 {
     const unsigned far[] = {256, 65536, UINT32_MAX};

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cables.c - what another host puts on the cables between it and this one: any records of entries,
- * whole packets with a right CRC-32 that carry any headers, replies to what was never sent. Only
- * what emu/hostlink/entry.h lets through goes on to the switches here, as in a host link. The part
- * of the fabric that is here is real, stepped by hand, and its clock is the input's.
+ * cables.c - traffic that another host puts on the cables to this one: any records of entries,
+ * complete packets with a right CRC-32 and any headers, replies to packets that were never sent.
+ * Only entries that emu/hostlink/entry.h accepts go on to the switches here, as in a host link.
+ * This host's part of the fabric is real, and is stepped by hand. The input sets its clock.
  *
- * The input's first byte says which machine it is (machines[]). Then come commands, a byte each
- * (enum command) and what they need.
+ * The input's first byte selects the machine (machines[]). Commands follow: one byte each (enum
+ * command), and their parameters.
  *
- * Nodes 0 and 1 are here, and their processes honest. Nothing may break, and every buffer that is
- * out has a holder.
+ * Nodes 0 and 1 are on this host, and their processes are honest. Nothing may break, and every
+ * allocated buffer must have an owner.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -46,7 +46,7 @@ static const struct machine {
 };
 
 enum command {
-    ENTRY,  /* cable, the 16 bytes of a header, length of the payload: without channels */
+    ENTRY,  /* cable, 16 bytes of a header, length of the payload: without channels */
     PACKET, /* cable, destination, source, head, segments, of each kind, op, type, length, number */
     BYTES,  /* cable, count: that many bytes of the input, as a record */
     POST,   /* node, times, destination, kind, length, op, type, number: by a process here */
@@ -74,7 +74,7 @@ static struct world {
     bool channels;
 } world;
 
-/* --- a host link that does what the input says ---------------------------------------------- */
+/* --- a host link controlled by the input ---------------------------------------------- */
 
 static uint32_t far_step(struct emu_dev *dev, uint64_t until_ps)
 {
@@ -137,7 +137,7 @@ static uint64_t now_ps(void)
     return world.dev.timed ? world.dev.worker->now_ps : 0;
 }
 
-/* The record in these bytes goes on to the switch, if a host link would let it. */
+/* Pass the record in these bytes to the switch if a host link would accept it. */
 static void far_says(struct far_end *end, const uint8_t *bytes, uint32_t count)
 {
     const struct fabric_config *config = &world.fabric->config;
@@ -169,7 +169,7 @@ static void far_says_record(struct far_end *end, const struct emu_hostlink_recor
     far_says(end, bytes, hostlink_entry_bytes(record));
 }
 
-/* What has come is taken and paid for; packets that came whole are acknowledged. */
+/* Take all entries that have arrived and return their credits; acknowledge complete packets. */
 static void far_takes(struct far_end *end)
 {
     const struct emu_entry *entry;
@@ -221,7 +221,10 @@ static void post(uint32_t node, const struct emu_seg *seg)
     atomic_store_explicit(&shared->up_tail, tail + 1, memory_order_release);
 }
 
-/* A process here takes what has come: what an honest one, or its own adapter, could have sent. */
+/*
+ * A process here takes its segments. Only segments that an honest process, or its own adapter,
+ * could have sent may arrive.
+ */
 static void take(uint32_t node)
 {
     struct emu_edge_shared *shared = shared_of(node);
@@ -261,7 +264,7 @@ static struct far_end *read_end(struct fuzz_input *in)
     return &world.end[fuzz_u8(in) % world.ends];
 }
 
-/* A node, a group, or any number. */
+/* The number of a node or a group, or any number. */
 static uint32_t read_dst(struct fuzz_input *in)
 {
     uint8_t dst = fuzz_u8(in);
@@ -297,7 +300,7 @@ static void do_entry(struct fuzz_input *in)
     far_says_record(end, &record);
 }
 
-/* A packet of these host segments: its number is new, and its CRC-32 right. */
+/* Make a packet of these host segments, with a new number and a right CRC-32. */
 struct made {
     struct emu_head head;
     uint32_t tag, crc, segs, count;

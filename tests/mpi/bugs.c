@@ -2,9 +2,9 @@
 /*
  * bugs.c - programs that stand still, one for each classic bug: bugs NAME [SECONDS [FILE]].
  *
- * Each begins with a barrier that all ranks are in, but for first-barrier. Who finds out why it
- * stands is not this program. Two of them are right, and only slow: they compute for SECONDS, or
- * until there is FILE. They say so at the end.
+ * Each one except first-barrier begins with a barrier of all ranks. fabemu, not this program, finds
+ * out why it stands still. Two of the programs are correct but slow: they compute for SECONDS, or
+ * until FILE exists. They say so at the end.
  */
 #include <mpi.h>
 #include <signal.h>
@@ -19,7 +19,7 @@
 
 static int rank, size, last;
 static double seconds = 10;
-static const char *file = ""; /* there is none of this name */
+static const char *file = ""; /* no file has this name */
 
 static void barrier(void)
 {

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * compare_bench.c - collectives in the network against the same over messages.
+ * compare_bench.c - compare collectives in the network with the same collectives over messages.
  *
  *   mpirun -np 4 compare_bench [--rounds N] [--call-ms N]
  *
  * Two communicators have the same members. Open MPI's tools interface (MPI_T) switches our
  * component off while the second one is made, so that its collectives go over messages. Each round
- * times both, one after the other, because a machine's speed drifts: only the ratio of one round
- * counts. One line of JSON a collective, size and pattern; apps/ompi/slower.def is made from them.
+ * times both, one after the other. A machine's speed drifts, so only ratios within one round are
+ * used. Prints one line of JSON for each collective, size and pattern; scripts/slower makes
+ * apps/ompi/slower.def from them.
  *
  * Patterns: "step" has a barrier over messages after each call, as in programs that work in steps.
  * "flow" has none, and the next rank is the root of the next call.
@@ -24,7 +25,7 @@ enum { NETWORK, MESSAGES, WAYS };
 
 struct bench {
     int rounds;
-    int call_ms; /* least time that the calls of one round take together */
+    int call_ms; /* shortest time of all calls of one round together */
     int rank, size;
     MPI_Comm comm[WAYS];
     float *in, *out; /* MOST_BYTES each */
@@ -75,7 +76,7 @@ static const struct collective {
     {"ALLREDUCE", call_allreduce, true, false},
 };
 
-/* The component decides for a communicator when that is made. */
+/* The component decides when a communicator is made. */
 static void component_enable(int on)
 {
     MPI_T_cvar_handle handle;
@@ -110,7 +111,7 @@ static double time_calls(const struct bench *b, const struct collective *coll,
     return slowest;
 }
 
-/* So many calls that messages take call_ms; the same on all ranks. Warms both up. */
+/* The number of calls for which messages take call_ms; the same on all ranks. Warms up both. */
 static int calls_needed(const struct bench *b, const struct collective *coll,
                         const struct pattern *pattern, int bytes)
 {
@@ -166,7 +167,7 @@ static void measure_all(const struct bench *b)
                 continue;
             }
             if (!coll->has_root && patterns[p].steps)
-                continue; /* all wait for all as it is */
+                continue; /* these calls synchronise all ranks anyway */
             for (int bytes = 8; bytes <= MOST_BYTES; bytes *= bytes == 8 ? 8 : 4)
                 measure(b, coll, &patterns[p], bytes);
         }

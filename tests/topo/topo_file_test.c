@@ -38,7 +38,7 @@ static char *text_of(const struct topo_graph *graph, size_t *bytes)
     return text;
 }
 
-/* Differences between what two graphs call their devices. One without names has none. */
+/* Differences between the names of devices in two graphs. A graph without names has none. */
 static uint32_t label_differences(const struct topo_graph *a, const struct topo_graph *b)
 {
     uint32_t bad = 0;
@@ -210,7 +210,7 @@ static void topo_read__takes_what_ibnetdiscover_prints(void)
     topo_free(again);
 }
 
-/* Hosts, descriptions and GUIDs are taken over: a name is one device's. */
+/* Hosts, descriptions and GUIDs are taken over; names are unique. */
 static void topo_read__takes_names_over(void)
 {
     struct topo_graph *graph = graph_from(quirks);
@@ -220,7 +220,7 @@ static void topo_read__takes_names_over(void)
     CU_ASSERT_STRING_EQUAL(topo_node_name(graph, 0), "node02");
     CU_ASSERT_STRING_EQUAL(topo_node_name(graph, 1), "node01");
     CU_ASSERT_EQUAL(graph->label[0].guid, 0x2c90200404728);
-    CU_ASSERT_EQUAL(graph->label[1].guid, 0x2c90200404001); /* no line says it: by the identity */
+    CU_ASSERT_EQUAL(graph->label[1].guid, 0x2c90200404001); /* from the identity */
     CU_ASSERT_EQUAL(graph->label[3].guid, 0x2c903000e0b80);
     CU_ASSERT_EQUAL(topo_find_node(graph, "node01", 6), 1);
     CU_ASSERT_EQUAL(topo_find_node(graph, "H-0002c903000e0b72", 18), 1);
@@ -228,7 +228,10 @@ static void topo_read__takes_names_over(void)
     CU_ASSERT_EQUAL(topo_find_switch(graph, "leaf 1", 6), 1);
     topo_free(graph);
 
-    /* Two adapters of a host, two switches that nobody has named, one with another's identity. */
+    /*
+     * Two adapters of one host, two unnamed switches, and a description that is another device's
+     * identity.
+     */
     graph = graph_from("Switch 4 \"S-1\" # \"Quantum Mellanox Technologies\"\n[1] \"H-1\"[1]\n"
                        "[2] \"H-2\"[1]\n[4]\"S-2\"[4]\n"
                        "Switch 4 \"S-2\" # \"Quantum Mellanox Technologies\"\n[1] \"H-3\"[1]\n"
@@ -243,7 +246,7 @@ static void topo_read__takes_names_over(void)
     topo_free(graph);
 }
 
-/* What a device says of itself is a stranger's text: only what shows is taken, and not too much. */
+/* A device's description is untrusted text: only printable characters are taken, up to a limit. */
 static void topo_read__cleans_descriptions(void)
 {
     static const char *const titles[][2] = {
@@ -276,7 +279,7 @@ static void topo_read__cleans_descriptions(void)
     CU_ASSERT_EQUAL(read_text(&graph, "Switch 4 \"s\177\"\n", error, sizeof error), -EINVAL);
 }
 
-/* Rates are of data, without their coding; a cable has the lower one of its two ends. */
+/* Rates are data rates, without the coding; a cable has the lower rate of its two ends. */
 static void topo_read__takes_rates_over(void)
 {
     static const struct {

@@ -106,7 +106,7 @@ class Browser:
             Keys.SHIFT).perform()
 
     def size(self, width, height):
-        """Show so many pixels: also fewer than a window can have."""
+        """Set the size of the page in pixels, even below the smallest size of a window."""
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {
             "width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500})
 

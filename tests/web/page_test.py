@@ -92,7 +92,7 @@ return [...document.querySelectorAll("#collectives li")].map((li) => [li.title,
 """
 
 
-# The sentence about a fabric of @shape after some lines of its stream.
+# The caption of a fabric of @shape after some lines of its stream.
 CAPTION = """
 const [shape, lines] = arguments;
 return Promise.all([import("./model.js"), import("./caption.js")]).then(
@@ -102,7 +102,7 @@ return Promise.all([import("./model.js"), import("./caption.js")]).then(
     return captionOf(model);
   });
 """
-# The sizes of all texts that can be seen, in pixels: of elements, and as the canvas is told.
+# The sizes of all visible texts in pixels: of elements, and those drawn on the canvas.
 SIZES = """
 const { fillText } = CanvasRenderingContext2D.prototype, sizes = new Map();
 CanvasRenderingContext2D.prototype.fillText = function (text, ...where) {
@@ -188,7 +188,8 @@ class Loads:
         self.at = None
 
     def take(self, at_s, rows):
-        """A snapshot: a moving average. A movement is shown for half a second more, and fades."""
+        """The value shown after a snapshot: a moving average. A movement fades within half a
+        second."""
         new = {row[0]: row[1:3] for row in rows}
         for way, was in enumerate(self.ways):
             for i in 0, 1:
@@ -660,7 +661,7 @@ class ByHand(InBrowser):
         place = self.browser.until("return document.getElementById('text').value.split(' ').at(-1)")
         self.refused_fault_is_told_as_the_command_does()
         self.browser.back("TAB")
-        self.browser.keys("END", "TAB")  # until cleared; that writes the line anew
+        self.browser.keys("END", "TAB")  # duration "until cleared"; this writes the line anew
         self.browser.until("return document.getElementById('text').value === arguments[0]",
                            f"link-down {place}")
         self.browser.keys("ENTER")
@@ -671,7 +672,7 @@ class ByHand(InBrowser):
         self.assertEqual(self.fabemu("fault", "--name", "u", "node-slow", "node=3",
                                      "share=50%").returncode, 0)
         self.browser.until("return document.querySelectorAll('#active li').length === 2")
-        self.assertEqual(self.focused(), "clear fault 1")  # the list is not made anew
+        self.assertEqual(self.focused(), "clear fault 1")  # the list is not rebuilt
         self.browser.keys("ENTER")
         self.browser.until(down, edge["cables"][0], "up")
         self.browser.until("return document.querySelectorAll('#active li').length === 1")
@@ -679,8 +680,8 @@ class ByHand(InBrowser):
         self.well()
 
     def test_faults_that_cannot_be_are_not_offered(self):
-        """The fabric injects the kinds that the page offers for a place, and refuses the others."""
-        self.up("--topo", "kary:2,3")  # nothing sends again what is lost
+        """The fabric accepts the kinds that the page offers for a place, and refuses the others."""
+        self.up("--topo", "kary:2,3")  # lost segments are not sent again
         client = Client(self.socket_path("u"))
         self.clients.append(client)
         for key, where in (("ESCAPE", "random"), ("ENTER", "switch="), ("l", "link=")):
@@ -707,7 +708,8 @@ class ByHand(InBrowser):
         self.well()
 
     def test_links_of_the_demos_can_fail(self):
-        """As README has it: click a link between switches, Inject; and why not one of a node."""
+        """As in README: click a link between switches, Inject. For a link of a node the page says
+        why not."""
         with open(os.path.join(TOP, "README.md")) as f:
             line, = [line for line in f if "--web" in line and "apps/demo" in line]
         options = line.split(" -- ")[0].split()[2:]
@@ -770,8 +772,8 @@ class ByHand(InBrowser):
                 self.assertEqual(self.fabemu("down", "u").returncode, 0)
 
     def test_legible_on_a_projector_and_on_a_phone(self):
-        """Each text has 14 pixels or more at a width of 1920; nothing is beside a phone's screen,
-        or over the picture."""
+        """Each text has 14 pixels or more at a width of 1920. On a phone nothing lies outside the
+        screen or over the picture."""
         self.up("--topo", "kary:4,3")
         self.browser.size(1920, 1080)
         self.browser.until("return innerWidth === 1920")
@@ -811,7 +813,7 @@ class ByHand(InBrowser):
 
 
     def test_many_links_are_bundled(self):
-        """As few lines as can be told apart, and a click shows them all."""
+        """Only as many lines are drawn as can be told apart; a click shows all of them."""
         for topo, bundles in (("qsnet:1024", 1), ("kary:16,2", 1), ("kary:4,3", 0)):
             self.up("--topo", topo)
             kinds = self.browser.run("return fabemu.drawn().items.map(({ kind }) => kind)")
@@ -905,7 +907,7 @@ class Played(InBrowser):
         self.browser.until("return document.getElementById('keys').open")
 
     def test_captions(self):
-        """One sentence of what goes on, and why; by the counters of the last second."""
+        """One sentence about what is going on and why, from the counters of the last second."""
         nodes = 8
         shape = {**SHAPE, "nodes": nodes, "levels": 1, "switches": [[0, 0, 0, nodes - 1]],
                  "cables": [[0, n, 0, n, 0, 0] for n in range(nodes)], "hosts": None,
@@ -918,7 +920,7 @@ class Played(InBrowser):
                        **rows}
 
         def ways(up, down, stalls=0):
-            """Segments that nodes have sent and received, and waits of those that send."""
+            """A line with segments that nodes have sent and received, and waits of the senders."""
             return {"links": [[2 * n, up[n], stalls * (n > 0), 0, 0] for n in range(nodes)] +
                     [[2 * n + 1, down[n], 0, 0, 0] for n in range(nodes)],
                     "totals": {"sent": sum(up)}}

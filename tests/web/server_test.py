@@ -217,7 +217,8 @@ class Answers(WebCase):
         self.assertEqual(web.wait(PATIENCE_S), 0)
 
     def test_kinds_for_a_place(self):
-        """What a place can have, with a text to begin with, and why it cannot have the others."""
+        """The kinds of fault for a place, each with an example, and the reasons against the
+        others."""
         page = self.up_page()
         listed = self.fabemu("fault", "--list").stdout
         found = {}
@@ -256,7 +257,7 @@ class Answers(WebCase):
         self.assertEqual(web.wait(PATIENCE_S), 0)
 
     def test_web_of_a_recording(self):
-        """A file is served without a fabric, and nothing is asked of one."""
+        """A file is served without a fabric, and no request goes to a fabric."""
         record = os.path.join(self.dir, "record")
         with open(record, "w") as f:
             f.write('{"event":"telemetry_shape"}\n')
@@ -270,7 +271,7 @@ class Answers(WebCase):
         self.assertEqual(page.request("recording", token="0" * 32)[0], 403)
         web.terminate()
         self.assertEqual(web.wait(PATIENCE_S), 0)
-        for wrong, why in ((self.dir, "is no file"), (f"{self.dir}/none", "cannot read"),
+        for wrong, why in ((self.dir, "is not a file"), (f"{self.dir}/none", "cannot read"),
                            ("none", "no fabric")):
             done = self.fabemu("web", wrong)
             self.assertEqual(done.returncode, 1)
@@ -278,12 +279,13 @@ class Answers(WebCase):
         self.assertEqual(self.up_page().request("recording")[0], 404)
 
     def test_run_waits_for_a_browser(self):
-        """The command starts with the first page, not before; Ctrl-C ends the run meanwhile."""
+        """The command starts when the first page is opened, not before; Ctrl-C ends the run while
+        it waits."""
         begun = os.path.join(self.dir, "begun")
         run = self.start("run", "--web=wait", "--", "touch", begun)
         page = page_of(run.stderr.readline())
         self.assertIn("once a browser", run.stderr.readline())
-        self.assertEqual(page.request("")[0], 200)  # its files alone are no page that is open
+        self.assertEqual(page.request("")[0], 200)  # files are no open page
         self.assertEqual(page.ask("status")[1], 200)
         self.assertFalse(os.path.exists(begun))
         stream = page.stream()
@@ -708,7 +710,7 @@ class Hostile(WebCase):
             sock.close()
 
     def test_browser_gets_in_behind_thousands_that_came_at_once(self):
-        """They come while the server has no core: the system keeps them, and drops none."""
+        """They connect while the server has no core: the system queues them, and drops none."""
         run, page = self.run_page("sleep", "60")
         server, = until(lambda: children(run.pid))
         self.assertEqual(page.request()[0], 200)
@@ -732,14 +734,15 @@ class Hostile(WebCase):
             stranger.close()
 
     def test_strangers_are_answered_or_cut(self):
-        """Bytes that show no token: all of a wrong request line, or too little of a right one."""
+        """Bytes without a token: a complete wrong request line, or only the beginning of a right
+        one."""
         page = self.up_page()
         for raw in (b"GET /wrong HTTP/1.1\r\n\r\n", b"GET\r\n", b"\r\n", b"x", b"GET x", b"G" * 9,
                     f"GET /{page.token[:-1]}/ HTTP/1.1\r\n".encode(),
                     f"GET /{page.token}x HTTP/1.1\r\n".encode()):
             self.assertRegex(self.closed(self.talk(page, raw)), rb"\AHTTP/1.1 403 ", raw)
         sock = self.talk(page, f"GET /{page.token[:-1]}".encode())
-        self.assertEqual(self.closed(sock), b"")  # it has had its time
+        self.assertEqual(self.closed(sock), b"")  # its time is over
         sock = page.connect()
         for byte in (f"GET /{page.token}/page.css HTTP/1.1\r\nHost: 127.0.0.1:{page.port}\r\n"
                      "Connection: close\r\n\r\n"):

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * json.c - a file that was written as JSON, and JSON that is drawn at random.
+ * json.c - a file that was written as JSON, and random JSON.
  */
 #include "tests/world/json.h"
 
@@ -45,7 +45,7 @@ static uint64_t draw(struct json_drawn *drawn, uint64_t below)
     return test_random(&drawn->random) % below;
 }
 
-/* Mostly zeros, so that what is read from them may be in range. */
+/* Mostly zeros, so that values read from them may be in range. */
 static struct json_object *drawn_digits(struct json_drawn *drawn)
 {
     size_t length = drawn->digits[draw(drawn, drawn->lengths)];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * json.h - a file that was written as JSON, and JSON that is drawn at random.
+ * json.h - a file that was written as JSON, and random JSON.
  */
 #ifndef TESTS_WORLD_JSON_H
 #define TESTS_WORLD_JSON_H
@@ -15,19 +15,19 @@
  */
 struct json_object *json_of_file(int fd);
 
-/* What is drawn. */
+/* Parameters of random objects. */
 struct json_drawn {
     uint64_t random;          /* state of the generator: the seed at first */
     const char *const *names; /* fields that objects have, count of them */
     size_t count;
-    const size_t *digits; /* bytes that strings of hexadecimal digits stand for: these lengths, */
-    size_t lengths;       /* so many of them, or another length below the first */
+    const size_t *digits; /* lengths of strings of hexadecimal digits, in bytes */
+    size_t lengths;       /* number of digits[]; sometimes a length below the first is used */
 };
 
 /**
- * json_drawn_object - an object with some of these fields. Their values are of any type: numbers at
- * the limits of 32 and 64 bits and small ones, hexadecimal digits, text that no terminal should
- * get, lists and objects, @depth of them in each other. The caller puts it.
+ * json_drawn_object - an object with some of these fields. Their values have any type: small
+ * numbers and numbers at the limits of 32 and 64 bits, hexadecimal digits, text with control
+ * characters, lists and objects, nested up to @depth. The caller puts it.
  */
 struct json_object *json_drawn_object(struct json_drawn *drawn, uint32_t depth);
 

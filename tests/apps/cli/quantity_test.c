@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * quantity_test.c - reads times, sizes and shares exactly, prints amounts, finds the name that a
- * misspelt word resembles.
+ * quantity_test.c - times, sizes and shares are read exactly; amounts are printed; for a misspelt
+ * word the most similar name is found.
  */
 #include <string.h>
 
@@ -72,7 +72,7 @@ static void what_is_wrong__is_said(void)
         {&times, "+1ms", QUANTITY_WRONG},
         {&times, " 1ms", QUANTITY_WRONG},
         {&times, ".ms", QUANTITY_WRONG},
-        {&times, "1 ms", QUANTITY_OK}, /* the rest, " ms", is the caller's */
+        {&times, "1 ms", QUANTITY_OK}, /* the rest, " ms", is left to the caller */
         {&times, "1MS", QUANTITY_WRONG},
         {&times, "1msec", QUANTITY_WRONG},
         {&times, "1%", QUANTITY_WRONG},
@@ -88,7 +88,7 @@ static void what_is_wrong__is_said(void)
         {&shares, "1001%", QUANTITY_LARGE},
         {&ten, "9ps", QUANTITY_SMALL},
         {&ten, "1001ps", QUANTITY_LARGE},
-        {&ten, "10", QUANTITY_WRONG}, /* it has no unit */
+        {&ten, "10", QUANTITY_WRONG}, /* there is no unit */
         {&ten, "0", QUANTITY_SMALL},
     };
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""hostile_test.py - clients of a control socket whose other end does not keep to the protocol: each
-ends with a clear error, or with a result, and none crashes or waits for ever.
+"""hostile_test.py - clients of a control socket whose peer violates the protocol. Each client ends
+with a clear error or with a result; none crashes or waits for ever.
 
     tests/apps/daemon/hostile_test.py --fabemu build/fabemu [unittest options]
 """
@@ -24,13 +24,13 @@ from cli_kit import (EDGE_VERSION, Client, FabemuCase, alive, main,  # noqa: E40
                      stat_of, until)
 
 NAME = "h"
-PATIENCE_S = 60  # for a client to end: its own bounds are 5 to 20 s
-# A value of every JSON type, and numbers that nothing has.
+PATIENCE_S = 60  # limit for a client to end; its own bounds are 5 to 20 s
+# A value of every JSON type, and numbers that no field can have.
 VALUES = (None, True, -1, 2**63, 2**64, 1e308, "text", "", [], [7], [[]], [{}], {}, {"a": 1})
 ABSENT = object()
-JOBS = 64  # they wait
+JOBS = 64 # clients at a time: they mostly wait
 
-# What a fabric says of processes that wait for each other: docs/control.md.
+# A fabric's reply about processes that wait for each other: docs/control.md.
 OPERATION = {"kind": "receive", "state": "unmatched", "node": 1, "tag": 7, "ignore": 0, "bytes": 8,
              "for_ns": 9000000000}
 PROCESS = {"node": 0, "pid": 7, "command": "a", "rank": 0, "host": "x", "waits": True,
@@ -70,7 +70,7 @@ REPORT = {
 
 
 def paths_of(value, at=()):
-    """Where the fields of an object are, and the first two elements of its lists."""
+    """The paths to the fields of an object, and to the first two elements of its lists."""
     if isinstance(value, dict):
         items = value.items()
     else:
@@ -81,7 +81,7 @@ def paths_of(value, at=()):
 
 
 def changed(value, path, other):
-    """A copy of an object with another value at the path; ABSENT: without it."""
+    """A copy of an object with another value at the path; ABSENT: without that field."""
     ret = copy.deepcopy(value)
     at = ret
     for key in path[:-1]:
@@ -94,8 +94,8 @@ def changed(value, path, other):
 
 
 class Hostile:
-    """A control socket: @answer(conn, cmd) says what it does with a request; True: it goes on with
-    the connection. @gone(conn): it has ended."""
+    """A control socket. @answer(conn, cmd) handles a request, and returns True to keep the
+    connection. @gone(conn) is called when a connection has ended."""
 
     def __init__(self, path, answer, gone=lambda conn: None):
         os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
@@ -224,7 +224,7 @@ class HostileTest(FabemuCase):
         return hostile
 
     def commands(self, name):
-        """The words of each command that asks a fabric something."""
+        """The words of each command that sends a request to a fabric."""
         return (["status", name], ["status", "--json", name], ["status", "--metrics", name],
                 ["check", name], ["check", "--json", name], ["fault", "--name", name],
                 ["fault", "--name", name, "--json"], ["fault", "--name", name, "loss", "random"],
@@ -232,14 +232,14 @@ class HostileTest(FabemuCase):
                 ["capture", name, "-w", os.path.join(self.dir, name)], ["down", name])
 
     def ended(self, words, env=None):
-        """Runs a client to its end, which must be one that a user can understand."""
+        """Runs a client to its end, and checks that a user can understand how it ends."""
         done = subprocess.run(words, env=env or self.env, text=True, stdin=subprocess.DEVNULL,
                               capture_output=True, timeout=PATIENCE_S)
         self.assertIn(done.returncode, (0, 1), (words, done.stderr))
         self.assertNotRegex(done.stderr, "Assertion|runtime error|AddressSanitizer")
         if done.returncode:
             self.assertRegex(done.stderr, r"\A(fabemu: [^\n]+\n)+\Z|\A\Z", words)
-            self.assertTrue(done.stderr or done.stdout, words)  # check: it is printed what is wrong
+            self.assertTrue(done.stderr or done.stdout, words)  # check prints what is wrong
         return done
 
     def test_clients__end_whatever_the_peer_does(self):
@@ -256,11 +256,11 @@ class HostileTest(FabemuCase):
         for behaviour, words, end in ends:
             with self.subTest(behaviour=behaviour.__name__, words=words):
                 status = end.result().returncode
-                if behaviour != only_ok:  # which is an answer to some requests
+                if behaviour != only_ok:  # {"ok": true} is a valid answer to some requests
                     self.assertEqual(status, 1)
 
     def replies(self):
-        """What a fabric answers, by the request; of status all that it may have."""
+        """A fabric's answers by request; the reply to status has all fields that it can have."""
         self.up("real")
         client = self.client(self.socket_path("real"))
         ret = {cmd: client.ask(cmd) for cmd in ("status", "check", "faults")}
@@ -325,15 +325,16 @@ class HostileTest(FabemuCase):
                     for at in range(len(lines)):
                         if lines[at] is line:
                             lines[at] = changed(line, path, other)
-                    # "event" changed: such a line is none of them, and the client waits for it
+                    # if "event" is changed, the line is not a snapshot, and the client goes on
+                    # waiting
                     if path != ("event",):
                         self.ended([self.command, "status", "--metrics", NAME])
         lines[:] = [changed(shape, ("nodes",), 2**31)]
         self.assertEqual(self.ended([self.command, "top", "--once", NAME]).returncode, 1)
 
     def proxy(self, real, change):
-        """Passes all between a process and the fabric at @real on, descriptors with it: lines from
-        the fabric as @change(line) returns them."""
+        """Passes everything between a process and the fabric at @real on, with descriptors. Lines
+        from the fabric are replaced by @change(line)."""
         fabrics = {}
 
         def answer(conn, cmd):
@@ -354,7 +355,7 @@ class HostileTest(FabemuCase):
     def test_library__believes_no_field_of_a_reply_or_an_event(self):
         program = self.against_library(ATTACH)
         real = self.up("real")
-        self.client(real).attach()  # the other member of its group
+        self.client(real).attach()  # attaches the other member of the group
         env = {**self.env, "FABEMU_SOCKET": self.socket_path(NAME), "FABEMU_ADAPTER_THREAD": "0"}
         bad = {}
 
@@ -390,8 +391,8 @@ class HostileTest(FabemuCase):
         self.assertEqual(self.ended([program], env).returncode, 0)
 
     def test_down__signals_nobody_but_a_supervisor(self):
-        """Somebody who is no supervisor has made the socket, and a process that is not his child
-        serves it: as if he had the number of a supervisor that is gone."""
+        """The socket was made by a process that is not a supervisor, and is served by a process
+        that is not its child: as if it had the number of a supervisor that is gone."""
         ours, theirs = socket.socketpair()
         path = self.socket_path(NAME)
         os.makedirs(os.path.dirname(path), 0o700)

@@ -281,10 +281,10 @@ static void waits_look__says_when_the_process_has_ended(void)
     waits_close(waits);
 }
 
-/* A folder in the place of /proc/PID/task, with one thread. */
+/* A folder that stands for /proc/PID/task, with one thread. */
 struct pretended {
     char folder[32];
-    int thread; /* its folder */
+    int thread; /* the folder of the thread */
 };
 
 static void pretend_file(const struct pretended *p, const char *name, const char *text)
@@ -296,7 +296,10 @@ static void pretend_file(const struct pretended *p, const char *name, const char
     close(fd);
 }
 
-/* It has run for @ran_ns and waited for @waited_ns, got a core @slices times, and is in @state. */
+/*
+ * Pretend that the thread has run for @ran_ns, waited for @waited_ns, got a core @slices times, and
+ * is in @state.
+ */
 static void pretend(const struct pretended *p, uint64_t ran_ns, uint64_t waited_ns, uint64_t slices,
                     char state)
 {
@@ -339,7 +342,9 @@ static void pretend_end(struct pretended *p, struct waits *waits)
 
 #define SECOND_NS UINT64_C(1000000000)
 
-/* A thread that is runnable and does not run waits, before the kernel has counted it; once. */
+/*
+ * A runnable thread that does not run is counted before the kernel counts its wait, and only once.
+ */
 static void waits_look__counts_a_wait_that_has_not_ended(void)
 {
     struct waits_more more;
@@ -351,7 +356,7 @@ static void waits_look__counts_a_wait_that_has_not_ended(void)
         CU_ASSERT_EQUAL(waits_look(waits, SECOND_NS, &more), 0);
         CU_ASSERT_TRUE(more.ns == SECOND_NS && more.starved_ns == SECOND_NS && !more.over_ns);
     }
-    pretend(&p, 2000, 5000 + 2 * SECOND_NS + 300, 4, 'R'); /* it has ended */
+    pretend(&p, 2000, 5000 + 2 * SECOND_NS + 300, 4, 'R'); /* the wait has ended */
     CU_ASSERT_EQUAL(waits_look(waits, SECOND_NS, &more), 0);
     CU_ASSERT_TRUE(more.ns == 300 && more.starved_ns == 0);
     pretend(&p, 3000, 5000 + 2 * SECOND_NS + 700, 5, 'R');
@@ -360,7 +365,7 @@ static void waits_look__counts_a_wait_that_has_not_ended(void)
     pretend_end(&p, waits);
 }
 
-/* Threads that share a core wait for each other; one that got no core for long was starved. */
+/* Short waits of threads that share a core do not count; a long wait does. */
 static void waits_look__tells_sharing_from_starving(void)
 {
     struct waits_more more;
@@ -380,7 +385,10 @@ static void waits_look__tells_sharing_from_starving(void)
     pretend_end(&p, waits);
 }
 
-/* Neither does one that runs, or sleeps, or is stopped; nor is a moment enough to tell. */
+/*
+ * A thread that runs, sleeps or is stopped does not wait. Samples a moment apart do not count
+ * either.
+ */
 static void waits_look__takes_nobody_else_for_waiting(void)
 {
     static const char states[] = {'S', 'D', 'T', 't', 'Z'};
@@ -402,7 +410,7 @@ static void waits_look__takes_nobody_else_for_waiting(void)
     pretend_end(&p, waits);
 }
 
-/* Time without a core does not count, but for a part; nor does a long time without a look. */
+/* Of time without a core only a part counts; so it is with a long time without a sample. */
 static void starved_ns__leaves_a_part(void)
 {
     const uint64_t late_ns = EMU_STARVED_LATE_NS;

@@ -921,7 +921,7 @@ static void tick__cuts_off_within_the_bound(void)
     }
 }
 
-/* Ticks in which processes had no core count for a part: whoever is starved is not cut off. */
+/* Of ticks in which processes had no core only a part counts: a starved process is not cut off. */
 static void tick__counts_no_time_without_a_core(void)
 {
     uint32_t nodes[EDGES_MAX], ticks = 0, count = 0;

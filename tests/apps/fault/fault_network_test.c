@@ -245,7 +245,10 @@ static void fault_check__says_what_a_profile_does_not_have(void)
         check_odd(&rows[i], EMU_CLOCK_RAW);
 }
 
-/* A fault that would do nothing, or harm that nothing repairs, is refused with what would work. */
+/*
+ * A fault without effect, or with damage that nothing repairs, is refused. The error says what
+ * would work.
+ */
 static void fault_check__refuses_what_cannot_be_carried_out(void)
 {
     static const char retry[] = "link_retry=go_back_n";
@@ -297,7 +300,7 @@ static void fault_check__knows_the_clock(void)
     }
 }
 
-/* What surprises is said of a fault that is accepted. */
+/* An accepted fault with a surprising effect has a note. */
 static void fault_check__says_what_will_not_be_mended(void)
 {
     static const struct odd rows[] = {

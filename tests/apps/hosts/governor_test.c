@@ -58,7 +58,7 @@ static struct stage {
     uint32_t back, again;      /* of the next lives of host 1: that are there, could be */
     uint32_t parted, mended;   /* of the link to the other host */
     char why[256];
-    _Atomic bool anything; /* the other host says what comes to its mind */
+    _Atomic bool anything; /* the other host sends random messages */
     bool lets_in;          /* a process: */
     int guest_fd;          /* the daemon's end of its connection */
 } stage;
@@ -351,16 +351,16 @@ static void host__that_talks_in_place_of_an_answer_is_lost(void)
     stage_close();
 }
 
-/* --- hosts that say anything ---------------------------------------------------------------- */
+/* --- hosts that send anything ---------------------------------------------------------------- */
 
-static const char *told; /* what the other host answers, but for "reply" and "errno" */
+static const char *told; /* the other host's answer without "reply" and "errno" */
 
 static void tells(struct conn *conn, struct json_object *call)
 {
     replies(conn, call, json_tokener_parse(told), 0);
 }
 
-/* The report prints what a host says of its links: it has the shape that is printed. */
+/* The report prints a host's data about its links, so a wrong shape must be refused. */
 static void report__of_links_has_its_shape(void)
 {
     static const char *const lies[] = {
@@ -392,7 +392,7 @@ static void report__of_links_has_its_shape(void)
     CU_ASSERT_EQUAL(stage.lost, 0);
 }
 
-/* What a host finds wrong is added to what others find, and cannot take that back. */
+/* Findings of a host are added to those of others, and cannot cancel them. */
 static void audit__of_a_host_adds_to_those_of_others(void)
 {
     const struct fabric_mirror *mirror = stage_open("audit", tells);
@@ -410,7 +410,9 @@ static void audit__of_a_host_adds_to_those_of_others(void)
     CU_ASSERT_EQUAL(stage.lost, 0);
 }
 
-/* How many switches the other host says that contributions came to, in @reply, and is believed. */
+/*
+ * The number of switches in @reply (contributions that came to the other host) that are accepted.
+ */
 static uint32_t came_of(const struct fabric_mirror *mirror, const char *reply)
 {
     struct fabric_came came[8];
@@ -442,7 +444,7 @@ static void count_hit(void *ctx, const struct emu_fault_hit *hit)
     ++*(uint32_t *)ctx;
 }
 
-/* How many hits are taken of one that has byte @at set to @to. */
+/* How many hits are accepted, of one whose byte @at is set to @to. */
 static uint32_t hits_with(size_t at, uint8_t to)
 {
     struct json_object *reply = json_object_new_object(), *log = json_object_new_array();
@@ -471,7 +473,7 @@ static void hit__that_no_device_has_is_left_out(void)
     CU_ASSERT_EQUAL(stage.lost, 0);
 }
 
-/* Names of fields in answers, of all calls. */
+/* Names of fields in the answers to all calls. */
 static const char *const fields[] = {"errno",   "totals",    "links",  "pending", "next",
                                      "now_ns",  "came",      "clash",  "stalls",  "audit",
                                      "found",   "wrong",     "hits",   "log",     "missed",
@@ -490,7 +492,7 @@ static struct json_drawn drawn = {.names = fields,
                                   .digits = lengths,
                                   .lengths = sizeof lengths / sizeof lengths[0]};
 
-/* Answers a call with anything, and says something else before it now and then. */
+/* Answers a call with a random object, and sometimes sends another one before it. */
 static void says_anything(struct conn *conn, struct json_object *call)
 {
     struct json_object *reply = json_drawn_object(&drawn, 3);
@@ -508,7 +510,7 @@ static void says_anything(struct conn *conn, struct json_object *call)
     replies(conn, call, reply, test_random(&drawn.random) % 8 ? 0 : ENOENT);
 }
 
-/* All that a governor asks, of the host that says anything. */
+/* Send all queries of a governor to the host that answers anything. */
 static void asks_everything(const struct fabric_mirror *mirror)
 {
     uint32_t cables = fabric_cable_count(stage.fabric), switches = fabric_switches(stage.fabric);
@@ -548,7 +550,7 @@ static void asks_everything(const struct fabric_mirror *mirror)
 
 #define ROUNDS 40
 
-/* Whatever a host answers, the worst that comes of it is that it is lost. */
+/* Whatever a host answers, at worst that host is lost. */
 static void host__that_says_anything_is_lost_at_most(void)
 {
     drawn.random = test_seed();
@@ -999,7 +1001,7 @@ static void meeting__ends_when_it_is_asked_to(void)
     }
 }
 
-/* @why: what the other host is told with "end"; "": nothing, as the fabric ends in order. */
+/* Receives "end" and keeps its "why"; "": the fabric ends in order. */
 static void hears_the_end(struct conn *conn, struct json_object *call)
 {
     snprintf(stage.why, sizeof stage.why, "%s", emu_json_text(call, "why", ""));
@@ -1021,7 +1023,7 @@ static void end__says_why_unless_it_is_in_order(void)
     CU_ASSERT_STRING_EQUAL(stage.why, "its supervisor was killed");
 }
 
-/* A host that is there is told which other one was not met. */
+/* A host that was met is told which other host was not met. */
 static void end__of_a_start_that_failed_says_why(void)
 {
     char error[256] = "";

@@ -147,7 +147,7 @@ static int mends_and_loses(void *links, uint32_t host)
     return !waits;
 }
 
-/* Why a host that obeys does not meet its governor; NULL: nothing is known. */
+/* The reason why a host does not meet its governor; NULL: not known. */
 static bool (*rig_links_why)(const void *links, char *text, size_t bytes);
 
 static void *obeys(void *arg)
@@ -2260,7 +2260,7 @@ static void governor__that_does_not_read_is_waited_for(void)
     CU_ASSERT_EQUAL(rig.host[1].end, OBEY_SIGNALLED);
 }
 
-/* What its supervisor is told of the end of host 1, which ends. The caller's to put. */
+/* The event for the supervisor of host 1, which ends. The caller puts it. */
 static struct json_object *host_says_end(struct conn *governor, enum obey_end end)
 {
     struct json_object *event = hears(&rig.host[1].owner, "ended");
@@ -2271,7 +2271,7 @@ static struct json_object *host_says_end(struct conn *governor, enum obey_end en
     return event;
 }
 
-/* It ends in order, unless its governor says why the fabric has failed. */
+/* The host ends in order, unless its governor gives a reason why the fabric has failed. */
 static void obeyer__is_told_why_the_fabric_has_failed(void)
 {
     struct json_object *call, *event;
@@ -2298,7 +2298,7 @@ static bool has_another_key(const void *ctx, char *text, size_t bytes)
     return true;
 }
 
-/* Whoever ends it while it waits for its governor learns why it waits. */
+/* If the host is stopped while it waits for its governor, it says why it waits. */
 static void obeyer__that_is_stopped_unmet_says_why(void)
 {
     struct json_object *event;
@@ -2440,8 +2440,8 @@ static const char *const nonsense[] = {
     GROUP_CALL(42, "0", "[4294967295]", "[0,0,7]"),            /* all have left, */
     GROUP_CALL(43, "0", "[0,8]", "[0,0,9223372036854775807]"), /* ports */
     "{\"call\":44,\"do\":\"groups\",\"groups\":7}\n{\"call\":45,\"do\":\"mend\",\"host\":0}\n",
-    GROUP_CALL(46, "0", "[0,8]", "[0,65537,7]"), /* the port up, */
-    GROUP_CALL(47, "0", "[0,8]", "[0,0,\"7\"]"), /* what is no number */
+    GROUP_CALL(46, "0", "[0,8]", "[0,65537,7]"), /* the port up */
+    GROUP_CALL(47, "0", "[0,8]", "[0,0,\"7\"]"), /* not a number */
     GROUP_CALL(48, "0", "[0,8]", "[4294967296,0,7]"),
 };
 #define NONSENSE 48
@@ -2474,7 +2474,7 @@ static void governor__that_says_nonsense_is_lost(void)
     CU_ASSERT_EQUAL(rig.host[1].end, OBEY_LOST);
 }
 
-/* The reply to call @number, after others. */
+/* Skip messages until the reply to call @number. */
 static void replied(struct conn *conn, int64_t number)
 {
     struct json_object *message = NULL;
@@ -2492,7 +2492,10 @@ static void says_as_governor(const struct conn *conn, const char *line)
     CU_ASSERT_EQUAL(send(conn->fd, line, strlen(line), MSG_NOSIGNAL), (ssize_t)strlen(line));
 }
 
-/* A fault ends as the one that it was, whatever the governor calls it by then. */
+/*
+ * A fault is reverted as the fault that was applied, even if the governor names another kind by
+ * then.
+ */
 static void fault__ends_as_it_began(void)
 {
     static const char *const calls = FAULT_CALL(1, 2, "stuck-port random", 0)
@@ -2512,7 +2515,7 @@ static void fault__ends_as_it_began(void)
     alone_free(&conn);
 }
 
-/* What a governor passes to a process may be any JSON. */
+/* A governor may pass any JSON to a process. */
 static void governor__tells_a_process_anything(void)
 {
     static const char *const lines[] = {"null",
@@ -2544,7 +2547,7 @@ static void governor__tells_a_process_anything(void)
     conn_close(&conn);
 }
 
-/* Calls, and names of their fields. */
+/* Names of calls, and of their fields. */
 static const char *const call_names[] = {"meet",    "answer",    "attach",  "detach", "seat",
                                          "linked",  "group",     "leave",   "link",   "reroute",
                                          "cut_off", "totals",    "comm",    "signal", "mend",
@@ -2565,7 +2568,7 @@ static const char *const call_fields[] = {"node",    "dead",   "word",    "linke
 
 #define ANYTHING 3000 /* calls */
 
-/* Whatever the governor asks for, the host goes on until the control channel ends. */
+/* Whatever calls the governor sends, the host goes on until the control channel ends. */
 static void governor__that_asks_for_anything_is_answered(void)
 {
     static const size_t lengths[] = {sizeof(uint64_t)};

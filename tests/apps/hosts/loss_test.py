@@ -237,7 +237,7 @@ class HostLossTest(unittest.TestCase):
             name == "fabemu-fabric" for _, _, name in self.inside(0))), run.text())
         return run
 
-    # How a fabric that is governed by hand ends: what it runs, what ends it, its status.
+    # Ways in which a run can end: its command, the action that ends it, its exit status.
     ENDS = {"run": ("true", lambda self, run: None, 0),
             "failed": ("false", lambda self, run: None, 1),
             "signal": ("sleep 600", lambda self, run: run.child.send_signal(signal.SIGTERM),
@@ -246,7 +246,7 @@ class HostLossTest(unittest.TestCase):
                      1)}
 
     def by_hand(self, command):
-        """The run on h0, and all other hosts, each started by hand."""
+        """Start the run on h0 and all other hosts, each by hand."""
         words = ("--cluster", self.cluster, "--topo", "kary:3,2", "--name", NAME)
         run = self.on(0, self.fabemu, "run", *words, "--launch", "none", "--", "sh", "-c",
                       f"echo it goes; exec {command}")
@@ -276,7 +276,7 @@ class HostLossTest(unittest.TestCase):
         return self.hosts.write("keyed", text.replace("key none", f"key {key}").encode(), 0o644)
 
     def test_start__with_a_key_on_one_side_says_so_on_both_though_one_is_slow(self):
-        """The agent stops the governor for 5 s, as if it took so long to build its part."""
+        """The agent stops the governor for 5 s, as if building its part took that long."""
         self.make(2)
         slow = AGENT.replace("exec", "kill -STOP $PPID\nsleep 5\nkill -CONT $PPID\nexec", 1)
         slow = slow.replace("$*", f"$* --cluster {self.keyed_cluster()}")

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""env_test.py - the environment that `fabemu run` and `fabemu env` set, beside what users of mpirun
-set: in variables, on mpirun's command line, in files, in the locale. What they set stays; where it
-keeps messages off the fabric, a line says so.
+"""env_test.py - the environment that `fabemu run` and `fabemu env` set, together with settings of
+users of mpirun: in variables, on mpirun's command line, in files, in the locale. Users' settings
+stay; if one keeps messages off the fabric, a line says so.
 
     tests/apps/run/env_test.py --fabemu build/fabemu [unittest options]
 """
@@ -36,10 +36,10 @@ int main(int argc, char **argv)
     return 0;
 }
 """
-# Without MPI: what a command finds in its environment.
+# Prints the environment of a command, without MPI.
 SHOW = ("env", "-0")
 TURKISH = "/usr/share/i18n/locales/tr_TR"
-# name of the locale: its source and its character set; in each toupper('i') is no I
+# name of the locale: its source and its character set; in each of them toupper('i') is not I
 DOTTED = {"tr_TR.UTF-8": ("tr_TR", "UTF-8"), "tr_TR": ("tr_TR", "ISO-8859-9"),
           "az_AZ.UTF-8": ("az_AZ", "UTF-8")}
 
@@ -61,10 +61,10 @@ class SettingsTest(FabemuCase):
                          ["fabemu", "cm", "ofi"])
         self.assertTrue(got["OMPI_MCA_mca_base_component_path"].endswith(
             ":SYSTEM_DEFAULT:USER_DEFAULT"))
-        # mpirun refuses -x beside the first; the second is for other hosts
+        # mpirun refuses -x together with the first; the second is for other hosts
         self.assertNotIn("OMPI_MCA_mca_base_env_list", got)
         self.assertNotIn("OMPI_MCA_orte_launch_agent", got)
-        self.assertNotIn("pt2pt", got["OMPI_MCA_osc"])  # Open MPI 5 has none, and would abort
+        self.assertNotIn("pt2pt", got["OMPI_MCA_osc"])  # Open MPI 5 has no pt2pt, and would abort
 
     def test_empty__counts_as_not_set(self):
         plain, _ = self.shown()
@@ -115,7 +115,7 @@ class SettingsTest(FabemuCase):
         got, _ = self.shown(FI_PROVIDER="fabemu,tcp")
         self.assertEqual(got["FI_PROViDER"], "fabemu,tcp")
         self.assertEqual(got["FI_PROViDER_PATH"], got["FI_PROVIDER_PATH"])
-        self.assertTrue("".join(got).isascii())  # programs may end that find others
+        self.assertTrue("".join(got).isascii()) # some programs end when a name has other characters
 
     def test_env__is_what_a_shell_takes(self):
         self.up("e")
@@ -159,7 +159,7 @@ class MpirunTest(FabemuCase):
             return done, json.load(f)
 
     def right(self, *mpirun, word="none", **env):
-        """The program is right, and all goes over the fabric."""
+        """The program's result is right, and all messages go over the fabric."""
         done, report = self.run_mpi(*mpirun, **env)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertRegex(done.stdout, f"sum 1, locale .*, word {word}\n")
@@ -169,7 +169,7 @@ class MpirunTest(FabemuCase):
         return done
 
     def test_x(self):
-        """mpirun refuses it beside mca_base_env_list."""
+        """mpirun refuses -x together with mca_base_env_list."""
         self.right("-x", "WORD=x", word="x")
         self.right("-x", "WORD", WORD="there", word="there")
         self.right("--tune", self.file("tune", "-x WORD=tuned\n"), word="tuned")
@@ -201,7 +201,7 @@ class MpirunTest(FabemuCase):
         self.right(OMPI_MCA_mtl_ofi_provider_exclude="tcp")
 
     def test_messages_by_another_way__are_reported(self):
-        """Collectives run in the switches all the same."""
+        """Collectives still run in the switches."""
         for where in ("command line", "environment"):
             with self.subTest(where=where):
                 way = ("--mca", "pml", "ob1", "--mca", "btl", "vader,self")
@@ -241,7 +241,7 @@ class MpirunTest(FabemuCase):
                 self.assertIn(f"locale {name},", done.stdout)
 
     def test_session_folder__stays_while_several_mpiruns_share_it(self):
-        """The first to end would remove it, while another makes its own part of it."""
+        """The first mpirun to end would remove it while another one creates its own part in it."""
         look = 'mpirun -np 1 true && ls -d "$OMPI_MCA_orte_tmpdir_base"/ompi.*.*'
         done = self.fabemu("run", "--", "sh", "-c", look)
         self.assertEqual(done.returncode, 0, done.stderr)

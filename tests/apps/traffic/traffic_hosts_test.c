@@ -40,7 +40,7 @@ struct node_host {
     pthread_t thread;
     struct traffic_config config;
     struct traffic_result result;
-    /* said in place of what it should say at the LIES_AT-th agreement; NULL: it is honest */
+    /* sent instead of the correct agreement number LIES_AT; NULL: always correct */
     void (*lie)(struct traffic_hosts *hosts, uint64_t *next_ps);
     int err;
     char error[EMU_BARRIER_WHY_BYTES];
@@ -165,9 +165,9 @@ static int host_barrier(struct node_host *host, struct emu_barrier **ret)
     return emu_barrier_create(ret, &config);
 }
 
-/* The one host that lies. */
+/* The one host that sends a false agreement. */
 static struct {
-    uint32_t agreed; /* so often */
+    uint32_t agreed; /* agreements so far */
     void (*lie)(struct traffic_hosts *hosts, uint64_t *next_ps);
 } liar;
 
@@ -650,13 +650,13 @@ static void names_no_node(struct traffic_hosts *hosts, uint64_t *next_ps)
     emu_virtual_agree(hosts->link, next_ps);
 }
 
-/* Of what another host says in simulated time nothing that cannot be has any effect but the end. */
+/* An impossible message of another host in simulated time has only one effect: the run ends. */
 static void traffic_run__with_a_host_that_lies_ends(void)
 {
     static const struct {
         void (*lie)(struct traffic_hosts *hosts, uint64_t *next_ps);
         const char *why;
-    } lies[] = {{wants_the_past, "a time that is over"},
+    } lies[] = {{wants_the_past, "a time in the past"},
                 {turns_time_back, "an entry of a time that is over"},
                 {names_no_node, "an entry that cannot be on that cable"}};
 

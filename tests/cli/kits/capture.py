@@ -10,7 +10,7 @@ NUMBERED, AGAIN, CARRIES = 1, 2, 4
 UNICAST, MULTICAST, REDUCE, ALLREDUCE, BARRIER = range(5)
 HEAD, CONT, ACK, NACK = range(16, 20)
 WIDE = 1 << 31
-NAME = "n4:0>1:2"  # of the interface of files that are made up
+NAME = "n4:0>1:2"  # name of the interface in generated files
 
 
 def options_of(data):
@@ -117,13 +117,13 @@ def block(kind, body):
 
 
 def interface_name(name):
-    """The option of an interface that has its name, and the end of its options."""
+    """The option with an interface's name, and the end of its options."""
     return struct.pack("<HH", 2, len(name)) + name.encode() + bytes(-len(name) % 4 + 4)
 
 
 def pcapng(links, packets):
-    """A file with an interface of each of the @links, of which those of fabemu are named NAME;
-    @packets: pairs of interface and bytes."""
+    """A file with an interface for each of the link types @links; interfaces of fabemu's type are
+    named NAME. @packets: pairs of interface and bytes."""
     ret = block(SECTION, struct.pack("<IHHQ", 0x1a2b3c4d, 1, 0, 2 ** 64 - 1))
     for link in links:
         name = interface_name(NAME) if link == USER0 else b""

@@ -69,7 +69,7 @@ PARTS = {EAGER: MESSAGE, MORE: (), RTS: MESSAGE, PUT: MEMORY, PUT_RTS: MEMORY, G
 HELLO_PARTS = (("want", "B"), ("", "2x"), ("epoch", "I"), ("life", "Q"), ("known", "Q"))
 DATA_PARTS = (("", "x"), ("check", "H"), ("id", "I"))
 IN_HEX = {"check": 8, "tag": 16, "data": 16, "key": 16, "operand": 16, "compare": 16, "value": 16}
-# What has bytes of a message or of memory behind it.
+# Kinds of segments that end with bytes of a message or of memory.
 WITH_BYTES = (EAGER, MORE, PUT, SHORT, PUT_NOTICE, DATA)
 LEAST = {"status": -2**31}
 

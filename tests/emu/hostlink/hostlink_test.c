@@ -242,8 +242,8 @@ static void step_and_read(struct duo *h, uint32_t steps)
 }
 
 /*
- * On a wire that loses frames a host finds its control channel closed only when the other one has
- * received everything: here the wire is cut in that moment. The other host notices soon, too.
+ * On a wire that loses frames, a host finds its control channel closed only when the other host has
+ * received everything. This test cuts the wire at that moment. The other host notices soon, too.
  */
 static void control_closes(uint64_t seed)
 {
@@ -285,7 +285,7 @@ static void control__is_closed_when_both_hosts_have_received_all(void)
         control_closes(test_random(&random));
 }
 
-/* With a host that is gone nothing can be delivered: nobody waits for it longer than that. */
+/* Nothing can be delivered to a host that is gone, so nobody waits for it. */
 static void control__of_a_session_that_ends_is_closed(void)
 {
     struct duo h;

@@ -246,7 +246,7 @@ static void entries__beyond_the_credits_while_buffers_are_out(void)
     FOUND(&l, overrun);
 }
 
-/* An entry that lies: of which cable, and how it differs from one that may be there. */
+/* A false entry: its cable, and a function that makes a valid entry false. */
 struct lie {
     uint32_t cable;
     void (*make)(struct emu_hostlink_record *record);
@@ -264,7 +264,7 @@ static void lie_has_payload(struct emu_hostlink_record *record, uint8_t len)
 
 static void lie_dst(struct emu_hostlink_record *record)
 {
-    record->entry.hdr.dst = 1000; /* as many nodes as there are */
+    record->entry.hdr.dst = 1000; /* the number of nodes: one too large */
 }
 
 static void lie_src(struct emu_hostlink_record *record)
@@ -357,7 +357,7 @@ static void lie_of_another_length(struct emu_hostlink_record *record)
     lie_has_payload(record, 10);
 }
 
-/* Less of the wire than its own header takes: a fault would flip a bit beyond its payload. */
+/* Shorter on the wire than its own header: a fault would flip a bit beyond its payload. */
 static void lie_wire(struct emu_hostlink_record *record)
 {
     record->entry.packet.wire = EMU_HEAD_BYTES - 1;
@@ -483,7 +483,7 @@ static void records__before_or_after_their_time(void)
 
 #define ROUNDS 400u
 
-/* One that may be there, or nearly so, of a kind that is drawn. */
+/* A valid or almost valid record of a random kind. */
 static struct emu_hostlink_record drawn_record(struct liar *l)
 {
     uint32_t kind = (uint32_t)(test_random(&l->random) % EMU_HOSTLINK_KINDS);
@@ -517,7 +517,7 @@ static struct emu_hostlink_record drawn_record(struct liar *l)
     return record;
 }
 
-/* It is said with a few of its bytes changed: to any value, or to the least or the greatest. */
+/* Send a record with a few of its bytes changed to random values, 0 or 255. */
 static void say_changed(struct liar *l, const struct emu_hostlink_record *record)
 {
     uint32_t bytes = emu_hostlink_bytes(record), changes = (uint32_t)(test_random(&l->random) % 4);
@@ -536,8 +536,7 @@ static void say_changed(struct liar *l, const struct emu_hostlink_record *record
 }
 
 /*
- * Whatever it says, the worst that comes of it is the end of the session, and what goes on to a
- * switch is what a switch may be sent.
+ * Whatever records a host sends, at worst the session ends, and switches get only valid entries.
  */
 static void records__of_any_value_end_the_session_at_most(void)
 {

@@ -544,8 +544,8 @@ static void whole__that_is_broken_is_sent_again(void)
 }
 
 /*
- * Another host can say anything, and make the CRC-32 to it. What no host may post gets a NACK, and
- * nobody combines it or is given it.
+ * Another host can send anything with a matching CRC-32. Segments that no host may post get a NACK,
+ * and are neither combined nor delivered.
  */
 static void segment__that_no_host_posts_is_refused(void)
 {
@@ -576,7 +576,7 @@ static void segment__that_no_host_posts_is_refused(void)
             was[s] = *hdr[s];
             hdr[s]->kind = lies[i].kind;
         }
-        hdr[1]->op = lies[i].op; /* of one of them */
+        hdr[1]->op = lies[i].op; /* only in one of them */
         hdr[1]->type = lies[i].type;
         seal(&w, FULL_BYTES);
         refused(&w);
@@ -585,7 +585,7 @@ static void segment__that_no_host_posts_is_refused(void)
         CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.received), 0);
         CU_ASSERT_TRUE(came(&w, 0, 0));
         for (uint32_t s = 0; s < SEGS - 1; s++)
-            *hdr[s] = was[s]; /* the sender has them still */
+            *hdr[s] = was[s]; /* the sender still has them */
         for (uint32_t pass = 0; pass < 100000 && !emu_count_read(&w.from->counts.acks); pass++)
             world_fabric_pass(w.edges.fabric);
         settle(&w);
@@ -594,7 +594,7 @@ static void segment__that_no_host_posts_is_refused(void)
     }
 }
 
-/* Packets that nobody has sent, each with another tag, on all channels by turns. */
+/* Bring in packets that nobody has sent, each with another tag, on all channels in turn. */
 static void bring_heads(struct world *w, uint32_t from, uint32_t count)
 {
     struct switch_dev *sw = w->edges.fabric->sw[0];
@@ -613,7 +613,10 @@ static void bring_heads(struct world *w, uint32_t from, uint32_t count)
     }
 }
 
-/* A host that lies sends ever more heads, and takes no replies: these wait for room in the ring. */
+/*
+ * A malicious host sends more and more heads and takes no replies: replies wait for room in the
+ * ring.
+ */
 static void replies__wait_for_room_in_the_ring(void)
 {
     struct world w;
@@ -629,11 +632,11 @@ static void replies__wait_for_room_in_the_ring(void)
     CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.broken), 2 * slots);
     CU_ASSERT_EQUAL(w.cable->tx.data.at, slots);
     CU_ASSERT_NOT_EQUAL(w.cable->replies, 0);
-    step_switch(&w); /* which takes what there is */
+    step_switch(&w); /* which takes all entries */
     w.to->dev.step(&w.to->dev, 0);
     CU_ASSERT_EQUAL(w.cable->replies, 0);
     CU_ASSERT_EQUAL(w.cable->tx.data.at, slots + EMU_VCS);
-    edges_close(&w.edges); /* whose credits nobody is owed */
+    edges_close(&w.edges); /* nobody waits for its credits */
 }
 
 /* Half of it is here: the rest may never come. */

@@ -526,7 +526,7 @@ static void hello__that_waits_for_the_fabric_makes_nobody_silent(void)
     peers_close(&w);
 }
 
-/* Two adapters that have met, of which the first says hello to the second: that one's peer. */
+/* Two adapters have met, and the first says hello to the second. Returns the first one's peer. */
 static struct nic_peer *hello_begin(struct peers *w)
 {
     struct nic_peer *peer;
@@ -557,7 +557,7 @@ static void hello__of_one_that_stood_still_makes_nobody_silent(void)
 
 #define SECOND_NS UINT64_C(1000000000)
 
-/* Time without a core, as the fabric counts it, is no silence; if it was no time, it is one. */
+/* Time without a core, as the fabric counts it, is not silence; other time is. */
 static void hello__without_a_core_makes_nobody_silent(void)
 {
     struct emu_edge_shared *shared;
@@ -569,10 +569,10 @@ static void hello__without_a_core_makes_nobody_silent(void)
     shared = w.fab[0]->edge.shared;
     limit_ns = w.fab[0]->hello_limit_ns;
     now_ns = emu_now_ns();
-    peer->hello_began_ns = now_ns - 3 * limit_ns / 2; /* that was long ago, */
+    peer->hello_began_ns = now_ns - 3 * limit_ns / 2; /* beyond the limit, */
     w.fab[0]->hello_scan_ns = now_ns;
     w.fab[0]->hello_away_ns = peer->hello_began_ns;
-    atomic_store(&shared->starved_ns, limit_ns); /* but of that time so much does not count */
+    atomic_store(&shared->starved_ns, limit_ns); /* but a part of that time does not count */
     nic_peer_connect_again(w.fab[0]);
     CU_ASSERT_TRUE(emu_listed(&peer->connect) && !peer->unanswered);
     peer->hello_began_ns = emu_now_ns() - limit_ns;
@@ -584,7 +584,10 @@ static void hello__without_a_core_makes_nobody_silent(void)
     peers_close(&w);
 }
 
-/* The fabric's manager has not counted for long, so it had no core: that time does not count. */
+/*
+ * The fabric's manager has not counted for a long time, so it had no core: that time does not
+ * count.
+ */
 static void hello__while_nobody_counts_makes_nobody_silent(void)
 {
     struct peers w;

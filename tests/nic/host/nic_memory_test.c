@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * nic_memory_test.c - puts with and without notices, gets and atomics at random against a plain
- * model of the memory, over fabrics that overtake, lose, double and damage, with acknowledgments
- * and without.
+ * nic_memory_test.c - random puts with and without notices, gets and atomics, compared with a plain
+ * model of the memory, over fabrics that reorder, lose, double and damage segments, with
+ * acknowledgments and without.
  *
  * One thread steps everything in turn: a fake fabric, or a real one's workers, and the adapters. An
  * argument is how many times as long as usual it goes on.
@@ -41,7 +41,7 @@ enum refusal {
     OVER_THE_END,
     NO_SUCH_KEY,
     BELOW_THE_ADDRESS,
-    NO_NOTICES, /* the queue takes none */
+    NO_NOTICES, /* the queue takes no notices */
     REFUSALS
 };
 
@@ -62,7 +62,7 @@ struct memory {
     uint8_t *model;                  /* likewise */
     alignas(8) uint64_t word[WORDS]; /* the first one gives tickets out */
     uint64_t sum[WORDS];
-    /* of all; of all, by its address; of the words; of all, but only for that */
+    /* keys of all memory; of all, by address; of the words; of all, only to read; only to write */
     uint64_t key, address_key, word_key, read_key, write_key;
     struct fabemu_req notice; /* always posted again, and checks what arrives */
     bool busy[SLOTS];
@@ -132,7 +132,7 @@ static size_t place(const struct access *a)
     return a->slot * (size_t)(ROOM + GUARD) + a->offset;
 }
 
-/* Called as a notice is received: all bytes of its put are in the memory. */
+/* Called when a notice is received: all bytes of its put must be in the memory. */
 static void notice_arrived(struct fabemu_req *req)
 {
     struct world *w = req->context;
@@ -296,7 +296,7 @@ static int begin_transfer(struct world *w, struct access *a)
     return fabemu_putv_notice(fab, a->target, key, at, iov, iovs, &notice, &a->req);
 }
 
-/* What is not granted, is not there, or goes over an end. */
+/* Transfers without permission, to an unknown region, or beyond its end. */
 static int begin_refused(struct world *w, struct access *a)
 {
     struct memory *m = &w->memory[a->target];
@@ -323,7 +323,7 @@ static int begin_refused(struct world *w, struct access *a)
     }
 }
 
-/* What @a is to end with. */
+/* The expected status of @a. */
 static int status_of(const struct access *a)
 {
     if (a->kind != REFUSED)
@@ -391,7 +391,7 @@ static void access_end(struct world *w, struct access *a)
 
     CU_ASSERT_EQUAL_FATAL(a->req.status, status_of(a));
     if (a->kind == NOTICED) {
-        while (m->notice.status != FABEMU_PENDING) /* those that were kept meanwhile */
+        while (m->notice.status != FABEMU_PENDING) /* notices that were kept meanwhile */
             await_notice(w, a->target);
         CU_ASSERT_EQUAL_FATAL(a->notices, 1);
     }

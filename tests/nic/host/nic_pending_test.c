@@ -165,7 +165,7 @@ static void barrier__is_shown_by_its_number(void)
     peers_close(&w);
 }
 
-/* It stays while other looks come and go. A name is cut, and shown as printable text. */
+/* It stays across updates. A long name is cut, and shown as printable text. */
 static void call__is_shown_until_it_ends(void)
 {
     struct peers w;

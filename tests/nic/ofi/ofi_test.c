@@ -137,7 +137,10 @@ static void getinfo__says_no_data_without_a_fabric(void)
     free(path);
 }
 
-/* Keys are the adapter's, of 8 bytes: no hint about those that a program chooses matters. */
+/*
+ * The adapter chooses keys of 8 bytes, so hints about the size of a program's own keys do not
+ * matter.
+ */
 static void getinfo__takes_every_size_of_keys(void)
 {
     for (size_t bytes = 0; bytes <= 8; bytes++) {
@@ -152,7 +155,7 @@ static void getinfo__takes_every_size_of_keys(void)
     }
 }
 
-/* The mr_mode that a program of @version gets that asks for @caps and @mr_mode; -1: nothing. */
+/* The mr_mode that a program of @version gets if it asks for @caps and @mr_mode; -1: no offer. */
 static int granted(uint32_t version, uint64_t caps, int mr_mode, uint64_t *got)
 {
     struct fi_info *hints = rig_hints(caps);
@@ -169,7 +172,9 @@ static int granted(uint32_t version, uint64_t caps, int mr_mode, uint64_t *got)
     return ret;
 }
 
-/* fi_mr(3): before version 1.5 memory is registered in one of two ways. Ours is FI_MR_BASIC. */
+/*
+ * fi_mr(3): before version 1.5 there are two ways to register memory. The provider has FI_MR_BASIC.
+ */
 static void getinfo__offers_basic_registration(void)
 {
     static const uint32_t old[] = {0, FI_VERSION(1, 0), FI_VERSION(1, 4)};
@@ -195,7 +200,7 @@ static void getinfo__offers_basic_registration(void)
     CU_ASSERT_EQUAL(granted(FI_VERSION(1, 5), FI_MSG, FI_MR_PROV_KEY, &caps), 0);
 }
 
-/* The latest version that the library knows is one that the provider answers to. */
+/* The provider answers to the latest version that the library knows. */
 static void getinfo__answers_the_library_s_own_version(void)
 {
     struct fi_info *hints = rig_hints(RIG_CAPS_MPI);
@@ -233,7 +238,7 @@ static void getinfo__turns_names_into_addresses(void)
     CU_ASSERT_EQUAL_FATAL(info->dest_addrlen, RIG_ADDR_BYTES);
     memcpy(&node, info->dest_addr, sizeof node);
     CU_ASSERT_EQUAL(node, 1);
-    CU_ASSERT_EQUAL(info->src_addrlen, RIG_ADDR_BYTES); /* of any endpoint here */
+    CU_ASSERT_EQUAL(info->src_addrlen, RIG_ADDR_BYTES); /* the address of any endpoint here */
     fi_freeinfo(info);
     CU_ASSERT_EQUAL_FATAL(fi_getinfo(RIG_VERSION, "1", NULL, 0, hints, &info), 0);
     CU_ASSERT_EQUAL_FATAL(info->dest_addrlen, RIG_ADDR_BYTES);
@@ -252,7 +257,7 @@ static void getinfo__turns_names_into_addresses(void)
     fi_freeinfo(hints);
 }
 
-/* The address of a node alone says that its queues are not known: nothing can be sent there. */
+/* In the address of a node alone, the queues are not known: nothing can be sent there. */
 static void av__takes_no_address_without_queues(void)
 {
     struct rig rig = rig_open();
@@ -793,7 +798,9 @@ static void cq__keeps_to_its_format(void)
     }
 }
 
-/* The structure of an error has grown: a program gets as much of it as its version has. */
+/*
+ * The structure of an error has grown with versions. A program gets only the fields of its version.
+ */
 static void readerr__keeps_to_the_version(void)
 {
     static const struct {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * ofi_writedata_test.c - libfabric's writes that carry completion data: fi_writedata(),
- * fi_inject_writedata(), fi_writemsg() with FI_REMOTE_CQ_DATA; and what they need, FI_MR_BASIC.
+ * fi_inject_writedata(), fi_writemsg() with FI_REMOTE_CQ_DATA; and FI_MR_BASIC, which some programs
+ * need for them.
  *
- * Run it where a fabric of at least two nodes is named: `fabemu run -- build/tests/…`. Most cases
- * use two endpoints of one process; in the last case a second process writes, over the network.
+ * Needs a fabric of at least two nodes: `fabemu run -- build/tests/…`. Most cases use two endpoints
+ * of one process; in the last case a second process writes, over the network.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -24,7 +25,7 @@
 #define LARGEST (4u << 20)
 #define WRITTEN (FI_REMOTE_WRITE | FI_RMA | FI_REMOTE_CQ_DATA)
 
-/* Around what one segment carries with its data, and many segments. */
+/* Sizes around the most that one segment carries with its data, and of many segments. */
 static const size_t sizes[] = {0,   1,    8,     175,   176,    177,     191,    192,
                                193, 4096, 65535, 65536, 262144, 1000001, LARGEST};
 #define SIZES (sizeof sizes / sizeof sizes[0])
@@ -42,7 +43,7 @@ static struct fi_cq_data_entry data_entry(struct rig_end *end, fi_addr_t *source
     return entry;
 }
 
-/* The next entry of @to is of a write of @bytes by @from. */
+/* The next entry of @to must be for a write of @bytes by @from. */
 static void arrives(struct rig_end *to, const struct rig_end *from, uint64_t data, size_t bytes)
 {
     fi_addr_t source = FI_ADDR_NOTAVAIL;
@@ -117,7 +118,7 @@ static void inject_writedata__arrives_and_has_no_entry_here(void)
         CU_ASSERT_EQUAL(fi_inject_writedata(rig.a.ep, out, bytes, bytes, rig.b.addr, 0,
                                             fi_mr_key(mr)),
                         0);
-        memset(out, 0, sizeof out); /* it is ours again */
+        memset(out, 0, sizeof out); /* the buffer is ours again */
         arrives(&rig.b, &rig.a, bytes, bytes);
         CU_ASSERT(bytes_filled(window, bytes, bytes));
     }
@@ -157,7 +158,7 @@ static void writemsg__carries_data_if_it_is_asked_to(void)
     rig_close(&rig);
 }
 
-/* More than a program reads are kept for it, in their order; no receive is consumed. */
+/* Entries that a program does not read yet are kept for it, in order; no receive is consumed. */
 static void writedata__is_kept_while_nobody_reads(void)
 {
     enum { COUNT = 3000 };
@@ -270,7 +271,7 @@ static void writedata__to_a_closed_endpoint_fails(void)
     struct rig_end c = {0};
 
     CU_ASSERT_FATAL(rig_end_open(&rig, &c, &with_memory));
-    CU_ASSERT_EQUAL(write_8(&rig.a, &c, mr, 1, NULL), 0); /* nobody reads its entry */
+    CU_ASSERT_EQUAL(write_8(&rig.a, &c, mr, 1, NULL), 0); /* its entry is never read */
     completes(&rig.a, NULL);
     CU_ASSERT(rig_end_close(&c));
     CU_ASSERT_EQUAL(write_8(&rig.a, &c, mr, 1, NULL), 0);
@@ -284,18 +285,18 @@ static void writedata__to_a_closed_endpoint_fails(void)
 #define THREADS 3u
 #define EACH    2000u
 
-/* Writes of several threads to one endpoint, whose queue several threads read. */
+/* Several threads write to one endpoint, and several threads read its queue. */
 struct crowd {
     struct rig *rig;
     struct fid_mr *mr;
     struct rig_end writer[THREADS];
-    _Atomic uint32_t writers; /* that have begun: each takes the next index */
+    _Atomic uint32_t writers; /* writers that have begun: each takes the next index */
     _Atomic uint32_t read;
     _Atomic uint8_t seen[THREADS * EACH];
-    _Atomic bool closed; /* the endpoint, while the readers go on */
+    _Atomic bool closed; /* the endpoint is closed, but the readers go on */
 };
 
-/* False: objects are for one thread in this run, and nothing was opened. */
+/* False: in this run objects are for one thread only, and nothing was opened. */
 static bool crowd_open(struct crowd *crowd, struct rig *rig)
 {
     static char window[8];
@@ -380,7 +381,7 @@ static void *read_on(void *arg)
     return NULL;
 }
 
-/* Closing an endpoint leaves its queue to whoever reads it. */
+/* Closing an endpoint does not disturb a reader of its queue. */
 static void close__while_a_thread_reads_the_queue(void)
 {
     static struct crowd crowd;
@@ -424,7 +425,9 @@ static void close__while_a_thread_reads_the_queue(void)
 
 /* --- FI_MR_BASIC -------------------------------------------------------------------- */
 
-/* As version 1.4 asks for it, leaves it open, and as version 1.5 may still ask for it. */
+/*
+ * With hints of version 1.4 that ask for it or leave it open, and of version 1.5 that ask for it.
+ */
 static void basic__names_memory_by_its_address(void)
 {
     static const struct {
@@ -457,7 +460,7 @@ static void basic__names_memory_by_its_address(void)
         data_entry(&rig.a, NULL);
         CU_ASSERT(in[0] == 12 && in[1] == 22);
         CU_ASSERT_EQUAL(fi_write(rig.a.ep, out, 8, NULL, rig.b.addr, 0, key, NULL), 0);
-        completes_with(&rig.a, FI_EACCES); /* an offset is no address */
+        completes_with(&rig.a, FI_EACCES); /* an offset is not an address */
         CU_ASSERT_EQUAL(fi_close(&mr->fid), 0);
         rig_close(&rig);
     }
@@ -487,7 +490,7 @@ static int writer_main(int to, int from)
     fi_addr_t peer;
     char word;
 
-    if (read(from, &theirs, sizeof theirs) != sizeof theirs) /* nobody wants a writer */
+    if (read(from, &theirs, sizeof theirs) != sizeof theirs) /* no writer is needed */
         return 0;
     if (!rig_try_open(&rig, &with_memory) ||
         fi_av_insert(rig.av, theirs.name, 1, &peer, 0, NULL) != 1)
@@ -530,7 +533,7 @@ static void writer_start(void)
     close(back[1]);
 }
 
-/* One entry of each size, in any order, each behind its bytes. */
+/* There must be one entry of each size, in any order, each after its bytes. */
 static void round_arrives(struct rig *rig, const unsigned char *window, unsigned round)
 {
     bool came[SIZES] = {false};

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * caption.js - one sentence that says what a fabric is doing, and why: from its counters of the
- * last second, and from who waits for whom while nothing moves.
+ * caption.js - one sentence that says what a fabric is doing, and why. It is computed from the
+ * counters of the last second or, while nothing moves, from which process waits for which.
  *
  * Pure functions of the model.
  */
 import { partiesText, partyName, standstillText } from "./standstill.js";
 import { KINDS, bytesText, capital, counted, short, timeText, withArticle } from "./words.js";
 
-const RECENT = 10; /* snapshots that a sentence is about: a second of the stream */
-const HELD_UP = 50; /* snapshots in which a sender that is held up has sent at least once */
-const STALLS_MATTER = 0.02; /* waits for a credit, of the segments that links carry */
-const HOT_SHARE = 0.8; /* of the busiest receiver's rate: such a node is as hot */
-const COOL_SHARE = 0.5; /* of it: the other receivers have less than that on average */
-const HOT_MOST = 4; /* hot spots that are named; more of them are no hot spots */
-const COLLECTIVES_SHARE = 0.3; /* contributions, of the segments that nodes send */
+const RECENT = 10; /* snapshots that a sentence covers: one second of the stream */
+const HELD_UP = 50; /* a sender that is held up sends at least once in so many snapshots */
+const STALLS_MATTER = 0.02; /* waits for a credit, as a share of the segments that links carry */
+const HOT_SHARE = 0.8; /* a node with this share of the busiest receiver's rate is hot, too */
+const COOL_SHARE = 0.5; /* on average the other receivers have less than this share */
+const HOT_MOST = 4; /* if there are more, they are not called hot spots */
+const COLLECTIVES_SHARE = 0.3; /* contributions, as a share of the segments that nodes send */
 
 const sum = (values) => values.reduce((all, value) => all + value, 0);
 
@@ -84,7 +84,7 @@ function congestionText(model, flow) {
     `on: ${blockedText(model, flow.blocked)}`;
 }
 
-/* Collectives that were finished within the last second, or the last snapshots. */
+/* A sentence about collectives that finished within the last second, or the last snapshots. */
 function collectivesText(model, flow) {
   const contributions = sum(model.sw.contributionsRate) + sum(model.node.contributionsRate);
   const [last] = model.lastFinished(1);

@@ -2,8 +2,8 @@
 /*
  * colours.js - colours of loads and states, for light and dark.
  *
- * The scales are those of viridis (dark) and mako (light), which grow evenly in lightness, so
- * they can be read without telling hues apart. Waits for a credit are vermilion, and dashed too.
+ * The scales are viridis (dark) and mako (light). Their lightness grows evenly, so they can be read
+ * without telling hues apart. Waits for a credit are vermilion and also dashed.
  */
 
 import { short } from "./words.js";
@@ -49,7 +49,7 @@ const RAW_MOST = 1e7;
 const RAW_TICKS = ["100", "1 k", "10 k", "100 k", "1 M", "10 M"];
 const PARTS = 4; /* of the linear scale */
 
-/** Where a link's rate is on the scale, from 0 to 1. @end: Model.scaleEnd. */
+/** The position of a link's rate on the scale, from 0 to 1. @end: Model.scaleEnd. */
 export function shareOf(rate, end) {
   if (rate <= 0) return 0;
   const share = end ? rate / end : Math.log(rate / RAW_LEAST) / Math.log(RAW_MOST / RAW_LEAST);

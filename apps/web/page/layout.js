@@ -2,18 +2,18 @@
 /*
  * layout.js - where a network's parts are drawn: levels as rows, nodes at the bottom.
  *
- * Switches with the same nodes below them are a stage of one subtree, and subtrees contain one
- * another as these sets of nodes do. Parts that would be too small, or too many, to be told apart
- * are folded: a subtree into a box, the switches of a stage into a bundle. A user opens and closes
- * them by hand.
+ * Switches with the same nodes below them are a stage of one subtree. Subtrees contain one another
+ * as these sets of nodes do. Parts that would be too small, or too many, to be told apart are
+ * folded: a subtree into a box, the switches of a stage into a bundle. A user opens and closes them
+ * by hand.
  *
  * Sizes are in pixels for text of TEXT_PX, and grow with the text.
  */
 
 const TEXT_PX = 14;
-const NODE_PX = 12; /* the least width of a node, where the page chooses what is folded */
-const SWITCH_PX = 16; /* the same of a switch */
-const LINE_PX = 7; /* the same of a link, with its two lines, below a stage */
+const NODE_PX = 12; /* the least width of a node before its subtree is folded */
+const SWITCH_PX = 16; /* the same for a switch */
+const LINE_PX = 7; /* the same for a link, with its two lines, below a stage */
 const LEFT_PX = 58; /* margins: the names of the rows are at the left */
 const RIGHT_PX = 24;
 const TALL_PX = 250; /* from one row to the next, at most */
@@ -190,7 +190,7 @@ export class Layout {
     }
   }
 
-  /** Open a part that is closed, and close one that is open. Returns false if it can do neither. */
+  /** Open a closed part, or close an open one. Returns false if the part can do neither. */
   toggle(item) {
     if (item.kind === "box") {
       this.chosen.set(item.tree.key, true);
@@ -260,8 +260,9 @@ export class Layout {
   }
 
   /*
-   * Stages of a level with more links to the parts below than there is room for become bundles, if
-   * nobody has opened them, or their subtree, by hand. Returns whether there is any.
+   * A stage of this level becomes a bundle if it has more links to the parts below than there is
+   * room for, unless the user has opened it or its subtree. Returns whether there is any such
+   * stage.
    */
   bundleCrowded(level) {
     const lines = new Map(), before = this.bundled.size;

@@ -29,7 +29,7 @@ const PACE_MS = 1000; /* between two wishes about simulated time, which is held 
 const PACE_FOR_MS = 5000; /* for as long as this page may be gone, */
 const PACE_HIDDEN_MS = 65000; /* or is seldom let run by its browser */
 const REPORT_MS = 2000; /* between two reports, while the matrix is open */
-const CAPTION_MS = 1000; /* a caption is shown for so long, at least */
+const CAPTION_MS = 1000; /* a caption is shown for at least so long */
 const TIP_PX = 14; /* from the pointer to its description */
 
 const DARK = matchMedia("(prefers-color-scheme: dark)");
@@ -43,13 +43,13 @@ class Page {
     this.model = null;
     this.layout = null;
     this.before = null; /* what was shown of the fabric, while a recording is */
-    this.served = location.hash === "#recording"; /* there is no fabric: fabemu web FILE */
-    this.ended = this.served; /* the fabric has */
+    this.served = location.hash === "#recording"; /* fabemu web FILE: there is no fabric */
+    this.ended = this.served; /* the fabric has ended */
     this.selected = null; /* id of an item or edge */
     this.turned = null; /* a block that is being opened or closed, in the next shape */
-    this.kinds = []; /* of faults, for the selected part: from the fabric */
-    this.kindChosen = null; /* by hand */
-    this.faultsOf = this.kindsOf = ""; /* place and duration of the form, of the last reply */
+    this.kinds = []; /* kinds of faults for the selected part: from the fabric */
+    this.kindChosen = null; /* the kind that the user has chosen */
+    this.faultsOf = this.kindsOf = ""; /* place and duration: of the form, and of the last reply */
     this.dirty = true;
     this.last = 0;
     this.who = crypto.getRandomValues(new Uint32Array(1))[0]; /* of the pages that want something */
@@ -97,7 +97,7 @@ class Page {
     this.flash(`lines are not as fabemu writes them, and are left out: ${this.feed.leftOut}`);
   }
 
-  /* The recording that the server was given. */
+  /* Load the recording that the server was given. */
   async replayServed() {
     try {
       const reply = await fetch("recording");
@@ -348,7 +348,7 @@ class Page {
     this.dirty = true;
   }
 
-  /* Beside the pointer, where there is room for it. */
+  /* Show the description beside the pointer, where there is room for it. */
   renderTip({ clientX, clientY }) {
     const tip = $("tip"), part = this.part(this.painter.hovered);
     tip.hidden = !part;
@@ -443,7 +443,7 @@ class Page {
     return model.taken < 2 ? "" : captionOf(model);
   }
 
-  /* What the colours mean: the same for as long as the fabric runs. */
+  /* The legend of the colours; it stays the same for as long as the fabric runs. */
   renderScale() {
     const { model } = this;
     $("scaleof").textContent = !model ? "" : model.capacity ? "load of a link"
@@ -478,7 +478,7 @@ class Page {
     $("seek").setAttribute("aria-valuetext", `${feed.at.toFixed(1)} s`);
   }
 
-  /* Why there is no form for faults. */
+  /* The reason why no fault can be injected; "": faults can be injected. */
   renderFaultsAbsence() {
     const { feed, model } = this;
     const why = !model ? "There is no fabric yet."
@@ -522,7 +522,7 @@ class Page {
     return part.kind === "bundle" ? { place: `level=${part.level}` } : this.faultNodes(nodes);
   }
 
-  /* A fault can name so many ranges of nodes; if there are more, the others are left out. */
+  /* A fault can name RANGES ranges of nodes; if there are more, the others are left out. */
   faultNodes(nodes) {
     const ranges = rangesOf(nodes), named = ranges.slice(0, RANGES);
     const count = named.reduce((sum, [from, to]) => sum + to - from + 1, 0);
@@ -532,9 +532,9 @@ class Page {
   }
 
   /*
-   * Ask the fabric which faults it can have at the place that is selected. One request at a time,
-   * and one more if something else has been selected meanwhile. Until the answer has come there is
-   * nothing to inject.
+   * Ask the fabric which faults can be injected at the selected place. There is one request at a
+   * time, and another one if the selection has changed meanwhile. Until the answer comes, nothing
+   * can be injected.
    */
   async askKinds() {
     const wanted = this.faultsNow();
@@ -564,7 +564,7 @@ class Page {
     return Boolean(this.feed.live && this.model && !this.model.virtual && !this.ended);
   }
 
-  /* All kinds for a place: those that the fabric cannot have are listed with the reason. */
+  /* List all kinds for a place, with the reason where the fabric cannot have one. */
   renderKinds(kinds) {
     const before = this.kindChosen, can = kinds.filter(({ why }) => !why);
     this.kinds = kinds;

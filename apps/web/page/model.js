@@ -258,7 +258,7 @@ export class Model {
       sum + this.past[name][slot * this.ways.count + way], 0));
   }
 
-  /* The last of some snapshots that have rates: the first one has none. */
+  /* How many of the last @count snapshots have rates: the very first one has none. */
   recent(count) {
     return Math.max(Math.min(count, this.taken - 1, this.slots), 0);
   }
@@ -280,7 +280,7 @@ export class Model {
       .reduce((sum, [, value]) => sum + value / slots, 0) : 0;
   }
 
-  /** Segments a second that a link can carry, each way; 0: as many as this computer can. */
+  /** Segments a second that a link can carry, each way; 0: no limit but this computer's speed. */
   get linkRate() {
     const { clock, link_bytes_per_s: bytes, segment_bytes: segment } = this.shape;
     return clock !== "raw" && bytes && segment ? bytes / segment : 0;
@@ -291,7 +291,7 @@ export class Model {
     return this.shape.queue === "packets";
   }
 
-  /** The highest rate of a link that is busy all the time, by its counters; 0: it is not known. */
+  /** The rate that the counters of a fully busy link show; 0: not known. */
   get capacity() {
     return this.countsReplies ? 0 : this.linkRate;
   }

@@ -10,10 +10,10 @@
 import { THEMES, loadColour, shareOf } from "./colours.js";
 
 const HOP_S = 0.42; /* a dot's time on a line */
-const HELD = 0.6; /* the weight of earlier snapshots in what is shown */
-const HELD_LOOKS = 6; /* snapshots without a movement until nothing is shown */
+const HELD = 0.6; /* the weight of earlier snapshots in the moving average */
+const HELD_LOOKS = 6; /* snapshots without a movement after which nothing is shown */
 const CELL_PX = 15;
-const WAIT_S = 2.5; /* a wait that is marked; libraries report waits about once a second */
+const WAIT_S = 2.5; /* a longer wait is marked; libraries report waits about once a second */
 const FONT = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif";
 
 export class Painter {
@@ -59,8 +59,8 @@ export class Painter {
   }
 
   /*
-   * A rate is shown as a moving average, so steady traffic does not flicker. A movement is shown at
-   * once, and fades for half a second: it may have lasted for less than a snapshot.
+   * A rate is shown as a moving average, so that steady traffic does not flicker. A movement is
+   * shown at once and fades within half a second, since it may have been shorter than a snapshot.
    */
   hold(shown, rates) {
     const ages = this.ages.get(shown);
@@ -137,7 +137,7 @@ export class Painter {
     return shareOf(rate, this.model.scaleEnd);
   }
 
-  /* Of an edge's ways: the mean rate of a link, for the colour; all, for the thickness. */
+  /* Of an edge's ways: the mean rate of a link for the colour, and the sum for the thickness. */
   loadOf(ways) {
     let links = 0, sum = 0, waited = 0;
     for (const way of ways) {
@@ -254,7 +254,7 @@ export class Painter {
 
   /* --- switches and nodes --- */
 
-  /* The load of a switch: of its outputs, the busiest. */
+  /* The load of a switch: that of its busiest output. */
   loadOfSwitch(s) {
     const most = this.model.waysOut[s].reduce((a, way) => Math.max(a, this.rateOf(way)), 0);
     return most > 0 ? loadColour(this.theme, this.shareOf(most)) : this.theme.idle;

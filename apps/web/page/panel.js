@@ -100,7 +100,7 @@ function history(model, what, segments, stalls) {
       el("span", { class: "key stalls" }, "waits for a credit")));
 }
 
-/* The load of one direction; of several links, the mean. */
+/* The load of one direction; for several links the mean. */
 function loadFact(model, name, ways) {
   const links = ways.reduce((sum, way) => sum + model.cables[way >> 1].count, 0);
   const share = sumOf(model.ways.segmentsRate, ways) / links / model.capacity;
@@ -128,7 +128,7 @@ function edgePart(model, edge) {
   };
 }
 
-/* Of a part of a large network: what a second click does. */
+/* What a second click does on a part of a large network. */
 function blockFact(model, item) {
   const block = model.blockOf(item), [s] = item.switches;
   if (block < 0) return null;
@@ -200,7 +200,7 @@ function boxPart(model, item) {
   return part;
 }
 
-/* Names of the fabric's totals; those behind the sixth are shown once they are above 0. */
+/* Names of the fabric's totals. Those after the sixth are shown only if they are above 0. */
 const TOTALS = { sent: "segments sent", delivered: "segments delivered", hops: "segment hops",
   credit_stalls: "waits for a credit", contributions: "contributions combined",
   results: "results sent", multicasts: "multicasts copied", dropped: "segments dropped",
@@ -327,8 +327,8 @@ const GRAVE = new Set(["lost", "node_died", "broken", "down", "taken out", "stuc
   "test failed"]);
 
 /*
- * Several hits of one fault are one line, until something else happens. So are all switches that
- * had no route.
+ * Consecutive hits of one fault share one line. So do consecutive events of switches that had no
+ * route.
  */
 function gathered(events) {
   const ret = [];

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * standstill.js - who waits for whom while nothing moves: from the event "standstill", whose fields
- * docs/control.md describes.
+ * standstill.js - which process waits for which while nothing moves: from the event "standstill",
+ * whose fields docs/control.md describes.
  *
  * Pure functions of the event and of the names of nodes.
  */
 import { KINDS, bytesText, counted, listText, timeText, withArticle } from "./words.js";
 
-const OLD_NS = 1e9; /* an operation or a call is mentioned after so long */
-const CYCLE_MOST = 3; /* parties of a cycle whose operations are said */
+const OLD_NS = 1e9; /* an operation or a call is mentioned from this age on */
+const CYCLE_MOST = 3; /* in longer cycles, operations are not described */
 
 /* Why an operation with another node waits. */
 function whyText({ kind, state }) {
@@ -20,8 +20,9 @@ function whyText({ kind, state }) {
 /* --- what processes wait in ----------------------------------------------------------- */
 
 /*
- * Collective calls of programs whose communicators still form their groups: processes in the same
- * call are together. Who is missing is known if all processes of the fabric are members.
+ * Collective calls of programs whose communicators still form their groups. Processes in the same
+ * call form one entry. The missing members are known only if all processes of the fabric are
+ * members.
  */
 function callsOf(attached) {
   const calls = new Map();
@@ -41,7 +42,7 @@ function callsOf(attached) {
   return [...calls.values()].filter((one) => one.for_ns >= OLD_NS);
 }
 
-/* Collectives in the network, and calls that will be ones. */
+/* Collectives in the network, and calls that will become such. */
 function collectivesOf({ attached, standstill }) {
   return [...standstill?.collectives || [], ...callsOf(attached || [])];
 }
@@ -55,7 +56,7 @@ const callText = (one) => withArticle(kindText(one)) +
   (one.bytes ? ` of ${bytesText(one.bytes)}` : "");
 const placeText = ({ name, group }) => name || `group ${group}`;
 
-/** Which nodes each node waits for: a map of sets, which nodes in the same collective share. */
+/** Which nodes each node waits for: a map of sets. Nodes in the same collective share a set. */
 export function waitsOf(status) {
   const waits = new Map();
   const add = (node, others) => waits.set(node, waits.has(node)
@@ -71,8 +72,8 @@ export function waitsOf(status) {
 }
 
 /**
- * Nodes that wait for each other, each for the next and the last for the first; null: none. Each
- * node and each set is gone through once.
+ * Nodes that wait for each other in a cycle, each for the next one; null: none. Visits each node
+ * and each set once.
  */
 export function cycleOf(waits) {
   const done = new Set(), none = new Set();
@@ -99,14 +100,17 @@ export function cycleOf(waits) {
   return null;
 }
 
-/* Nodes that others wait for and that wait for nobody. */
+/* Nodes for which others wait, and which themselves wait for nobody. */
 function rootsOf(waits) {
   const sets = [...new Set(waits.values())];
   return [...new Set(sets.flatMap((others) => [...others]))]
     .filter((node) => !waits.has(node)).sort((a, b) => a - b);
 }
 
-/** For the picture: nodes for which collectives wait; nodes that wait for one other, and that. */
+/**
+ * For the picture: nodes for which collectives wait, and pairs of a node and the one for which it
+ * waits.
+ */
 export function standstillMarks(status) {
   return {
     missing: new Set(collectivesOf(status).flatMap(({ missing }) =>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * summary.js - the summary of a run that has ended: from its report, which is the one that `fabemu
- * run --report` writes, or from the last counters where there is none (simulated time).
+ * summary.js - the summary of a run that has ended: from its report (as `fabemu run --report`
+ * writes it) or, if there is none (simulated time), from the last counters.
  *
  * A report may come from a recording that somebody else has made: all of its numbers are checked
  * here.
@@ -50,7 +50,7 @@ function checkText({ check }) {
     : `check: ${counted(number(check.found), "error")} found, see fabemu check`;
 }
 
-/* Of the earliest of many faults a report has the sums only. */
+/* If there were very many faults, the report has only sums of the earliest ones. */
 function faultsText(report) {
   const faults = list(report.faults), past = report.past_faults;
   const count = faults.length + number(past?.faults);
@@ -86,7 +86,7 @@ function totalTexts({ totals, at, virtual }) {
     virtual ? "latency and throughput are in the output of fabemu traffic" : null];
 }
 
-/** Fill @place. @report: the last one; null: there is none. */
+/** Fill @place. @report: the run's report; null: there is none. */
 export function renderSummary(place, model, report) {
   const texts = report ? reportTexts(report) : totalTexts(model);
   place.replaceChildren(el("h2", {}, "Summary of the run"), el("ul", { class: "lines" },

@@ -3,7 +3,7 @@
  * words.js - numbers, times and names as text.
  */
 
-/* Kinds that people write otherwise. */
+/* Kinds that the page writes in another way. */
 export const KINDS = { allreduce: "all-reduce" };
 
 const UNITS = [[1e9, "G"], [1e6, "M"], [1e3, "k"]];
@@ -23,7 +23,7 @@ export function bytesText(bytes) {
 }
 
 export function timeText(seconds) {
-  if (seconds >= 0.9995) return `${seconds.toPrecision(3)} s`; /* what is rounded to 1.00 */
+  if (seconds >= 0.9995) return `${seconds.toPrecision(3)} s`; /* rounds to 1.00 */
   if (seconds >= 0.9995e-3) return `${(seconds * 1e3).toPrecision(3)} ms`;
   if (seconds >= 0.9995e-6) return `${(seconds * 1e6).toPrecision(3)} µs`;
   return `${(seconds * 1e9).toPrecision(3)} ns`;
@@ -34,7 +34,7 @@ export function counted(count, one, many = `${one}s`) {
   return `${Number(count).toLocaleString("en")} ${count === 1 ? one : many}`;
 }
 
-/** "a, b and c"; of many the first @most. */
+/** "a, b and c"; of a longer list the first @most, and the number of the others. */
 export function listText(names, most = 6) {
   const shown = names.slice(0, most);
   if (names.length > most) return `${shown.join(", ")} and ${names.length - most} more`;

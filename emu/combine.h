@@ -72,7 +72,7 @@ static inline bool emu_combine_takes(unsigned op, unsigned type, size_t bytes)
  * emu_combine_fold - acc[i] = acc[i] op in[i] for all elements in @bytes bytes.
  * @acc, @in: whole elements, @bytes each; any alignment; must not overlap.
  *
- * Returns false, and changes nothing, where @op does not apply to @type (emu_combine_ok()).
+ * Returns false and changes nothing if @op does not apply to @type (emu_combine_ok()).
  * Integers wrap as two's complement.
  * Floating-point operands keep their order (acc op in), so equal orders give
  * equal bits. Padding inside pair types is not defined. Thread: any; pure.

@@ -121,7 +121,7 @@ static inline __attribute__((always_inline)) void emu_combiner_fold(struct emu_p
 struct emu_kept {
     /* emu_kept_slots() of them; only those of inputs that have contributed mean something */
     uint32_t *buf;
-    emu_ports all; /* inputs there are */
+    emu_ports all; /* the inputs that exist */
 };
 
 /**

@@ -108,8 +108,8 @@ double emu_json_double(struct json_object *message, const char *field, double ot
 bool emu_json_true(struct json_object *message, const char *field);
 
 /**
- * emu_json_count, emu_json_at - the elements of a list that somebody else has sent. json-c ends the
- * process where these are asked of a value that is no list; here it has no elements: 0, NULL.
+ * emu_json_count, emu_json_at - the elements of a list that somebody else has sent. json-c's own
+ * functions abort the process if the value is not a list; these then return 0 and NULL.
  */
 size_t emu_json_count(struct json_object *list);
 struct json_object *emu_json_at(struct json_object *list, size_t i);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ports.h - sets of the ports of a switch; and of its rows and outputs, which are ports and combine
- * units.
+ * ports.h - sets of a switch's ports, or of its rows or outputs (which are ports and combine
+ * units).
  *
  * A set has EMU_PORT_WORDS words: one in the program `fabemu`, for switches of up to 60 ports, and
- * four in `fabemu-wide`, which is built from the same sources for larger ones (docs/topo.md, "Large
- * switches"). With four words in both, small networks would have half to two thirds of the hops a
+ * four in `fabemu-wide`, which is built from the same sources for larger switches (docs/topo.md,
+ * "Large switches"). With four words, small networks have only half to two thirds of the hops a
  * second on clock raw.
  *
- * Sets are combined by &, |, ^ and ~, as words are; all else is below. All of it is pure. With one
- * word each is an instruction or two.
+ * Sets are combined by &, |, ^ and ~, as words are. Use the functions below for everything else;
+ * all are pure. With one word each is one or two instructions.
  */
 #ifndef EMU_PORTS_H
 #define EMU_PORTS_H
@@ -20,25 +20,25 @@
 #define EMU_PORT_WORDS 1
 #endif
 
-#define EMU_PORTS_MAX (64u * EMU_PORT_WORDS) /* numbers in a set: below that */
+#define EMU_PORTS_MAX (64u * EMU_PORT_WORDS) /* the numbers in a set are below this */
 
 #if EMU_PORT_WORDS == 1
 
 typedef uint64_t emu_ports;
 
-/** emu_port - the set of @n alone. */
+/** emu_port - the set that has only @n. */
 static inline emu_ports emu_port(uint32_t n)
 {
     return emu_bit(n);
 }
 
-/** emu_port_if - the set of @n if @so, else the empty one. Without a branch. */
+/** emu_port_if - the set that has only @n if @so, else the empty set. Without a branch. */
 static inline emu_ports emu_port_if(uint32_t n, bool so)
 {
     return (uint64_t)so << n;
 }
 
-/** emu_ports_if - @set if @so, else the empty one. Without a branch. */
+/** emu_ports_if - @set if @so, else the empty set. Without a branch. */
 static inline emu_ports emu_ports_if(emu_ports set, bool so)
 {
     return -(uint64_t)so & set;
@@ -50,7 +50,7 @@ static inline emu_ports emu_ports_below(uint32_t n)
     return emu_bits_below(n);
 }
 
-/** emu_ports_any - is anything in @set? */
+/** emu_ports_any - is @set not empty? */
 static inline bool emu_ports_any(emu_ports set)
 {
     return set;
@@ -68,49 +68,53 @@ static inline bool emu_ports_equal(emu_ports a, emu_ports b)
     return a == b;
 }
 
-/** emu_ports_several - is there more than one in @set? */
+/** emu_ports_several - does @set have more than one number? */
 static inline bool emu_ports_several(emu_ports set)
 {
     return emu_bits_several(set);
 }
 
-/** emu_ports_count - how many are in @set? */
+/** emu_ports_count - how many numbers are in @set? */
 static inline uint32_t emu_ports_count(emu_ports set)
 {
     return (uint32_t)__builtin_popcountll(set);
 }
 
-/** emu_ports_first - the least of @set, which is not empty. */
+/** emu_ports_first - the smallest number in @set, which is not empty. */
 static inline uint32_t emu_ports_first(emu_ports set)
 {
     return emu_bits_first(set);
 }
 
-/** emu_ports_nth - the one of @set with @n of it below it. There is one. */
+/**
+ * emu_ports_nth - the number in @set that has exactly @n others of the set below it. It must exist.
+ */
 static inline uint32_t emu_ports_nth(emu_ports set, uint32_t n)
 {
     return emu_bits_nth(set, n);
 }
 
-/** emu_ports_next - round robin: the first of @set after @last, from the least on again. */
+/** emu_ports_next - round robin: the first number in @set above @last, or else the smallest. */
 static inline uint32_t emu_ports_next(emu_ports set, uint32_t last)
 {
     return emu_bits_next(set, last);
 }
 
-/** emu_ports_signalled - the ports that a word of signals may be for: emu_port_signal(). */
+/** emu_ports_signalled - the ports to which a word of signals may belong: emu_port_signal(). */
 static inline emu_ports emu_ports_signalled(uint64_t signals)
 {
     return signals;
 }
 
-/** emu_ports_signals - the signals of all of @set. */
+/** emu_ports_signals - the signals of all ports in @set. */
 static inline uint64_t emu_ports_signals(emu_ports set)
 {
     return set;
 }
 
-/** emu_ports_word, emu_ports_word_set - 64 numbers of @set, from 64 * @w on. */
+/**
+ * emu_ports_word, emu_ports_word_set - read or write word @w of @set: the numbers from 64 * @w on.
+ */
 static inline uint64_t emu_ports_word(emu_ports set, uint32_t w)
 {
     (void)w;
@@ -130,8 +134,9 @@ static inline void emu_ports_word_set(emu_ports *set, uint32_t w, uint64_t word)
 typedef uint64_t emu_ports __attribute__((vector_size(8 * EMU_PORT_WORDS), aligned(8)));
 
 /*
- * Words are written at constant indexes: a set that is put together in memory, word by word, would
- * be read before its words have left the processor.
+ * Words are written at constant indexes, so that a set stays in registers. A set that is assembled
+ * in memory word by word would be loaded before its stores have completed, which stalls the
+ * processor.
  */
 static inline emu_ports emu_port_if(uint32_t n, bool so)
 {
@@ -257,7 +262,7 @@ static inline void emu_ports_word_set(emu_ports *set, uint32_t w, uint64_t word)
     (*set)[w] = word;
 }
 
-/* What emu_each_port() has not come to yet. */
+/* The ports that emu_each_port() has not visited yet. */
 struct emu_ports_left {
     uint64_t word[EMU_PORT_WORDS];
     uint32_t at; /* words before this one are empty */
@@ -301,7 +306,7 @@ static inline uint64_t emu_port_signal(uint32_t n)
     return emu_bit(n % 64);
 }
 
-/** emu_ports_range - @count numbers from @first on. */
+/** emu_ports_range - the set of the @count numbers from @first on. */
 static inline emu_ports emu_ports_range(uint32_t first, uint32_t count)
 {
     return emu_ports_below(first + count) & ~emu_ports_below(first);

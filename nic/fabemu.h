@@ -433,18 +433,18 @@ FABEMU_API int fabemu_getv(struct fabemu *fab, uint32_t node, uint64_t key, uint
 /* Tells the target process of a put that all bytes of the put are in its memory. */
 struct fabemu_notice {
     uint16_t queue;     /* of the target process, which receives notices there */
-    uint16_t src_queue; /* the receiver learns it as the sender's queue */
-    uint64_t data;      /* the receiver learns it as it is */
+    uint16_t src_queue; /* the receiver gets it as the sender's queue */
+    uint64_t data;      /* the receiver gets it unchanged */
 };
 
 /**
- * fabemu_putv_notice - fabemu_putv(), and when all bytes are in the target's memory, a notice
- * arrives there. Each put with status 0 gives exactly one notice, and a put that is refused gives
- * none. The put is complete when its notice is in the target's queue.
+ * fabemu_putv_notice - as fabemu_putv(), and when all bytes are in the target's memory, a notice
+ * arrives there. Each put with status 0 gives exactly one notice, and a refused put gives none. The
+ * put is complete when its notice is in the target's queue.
  * Status: as of fabemu_put(); -EOPNOTSUPP, nothing was written: the target process has no such
  * queue, or has not called fabemu_recv_notice() for it; -ECANCELED or -ENOMEM, the bytes were
  * written and no notice arrived: the target closed the queue meanwhile, or has no memory left;
- * -EHOSTUNREACH, and then nobody knows whether it was done.
+ * -EHOSTUNREACH, and it is not known whether the put was done.
  */
 FABEMU_API int fabemu_putv_notice(struct fabemu *fab, uint32_t node, uint64_t key, uint64_t offset,
                                   const struct fabemu_iov *iov, unsigned iovs,
@@ -452,10 +452,10 @@ FABEMU_API int fabemu_putv_notice(struct fabemu *fab, uint32_t node, uint64_t ke
 
 /**
  * fabemu_recv_notice - receive the next notice that arrives at @queue, from any process. The first
- * call says that this queue takes notices; from then on the library keeps those that arrive while
- * no call waits for one. Notices are received in the order in which they arrived. They never match
- * a message, nor a receive of one.
- * @req: learns src_node, src_queue and src_seat; data, the notice's; bytes, of the put; tag, 0.
+ * call makes this queue take notices; from then on the library keeps notices that arrive while no
+ * call waits for one. Notices are received in the order in which they arrived. They never match a
+ * message, nor a receive of one.
+ * @req: gets src_node, src_queue and src_seat; the notice's data; the put's bytes; tag 0.
  * Status: -ECANCELED, cancelled, or the queue was closed.
  */
 FABEMU_API int fabemu_recv_notice(struct fabemu_queue *queue, struct fabemu_req *req);
@@ -788,9 +788,10 @@ enum fabemu_coll {
 };
 
 /**
- * fabemu_call_begin, fabemu_call_end - between them this process exchanges messages to form the
- * group for a collective call of its program's. Where that stands still, the fabric names the call
- * and the communicator, and not the messages. One call at a time: a second one replaces the first.
+ * fabemu_call_begin, fabemu_call_end - between these two calls this process exchanges messages to
+ * form the group for a collective call of its program. If the run stands still meanwhile, the
+ * fabric reports the program's call and communicator instead of the messages. There is one call at
+ * a time: a second one replaces the first.
  * @name: of the communicator; at most 39 bytes of it are kept. @members: of the communicator.
  * Any thread.
  */
@@ -805,7 +806,7 @@ FABEMU_API void fabemu_call_end(struct fabemu *fab);
 FABEMU_API uint32_t fabemu_uses(struct fabemu *fab);
 
 /**
- * fabemu_outside - for the report: messages of this process do not pass the fabric.
+ * fabemu_outside - record in the report that messages of this process do not pass the fabric.
  * @why: one line. Errors: the fabric's. Any thread.
  */
 FABEMU_API int fabemu_outside(struct fabemu *fab, const char *why);

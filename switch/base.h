@@ -138,8 +138,9 @@ static inline uint32_t switch_pick(struct switch_dev *sw, emu_ports from)
 }
 
 /*
- * The ports that an event's @signals are for. Where ports share a bit (emu_port_signal()) some of
- * these have had none: to look at them does no harm, if anything is plugged in there.
+ * The ports to which an event's @signals may belong. If several ports share a bit
+ * (emu_port_signal()), some of them may have had no event; checking these is harmless. Ports
+ * without a cable are left out.
  */
 static inline emu_ports switch_signalled(const struct switch_dev *sw, uint64_t signals)
 {
@@ -154,7 +155,10 @@ static inline emu_ports switch_signalled(const struct switch_dev *sw, uint64_t s
     return told;
 }
 
-/* The ports that have an event: to be taken in the next step; taken now. Thread: its worker's. */
+/*
+ * The ports that have an event: switch_told() leaves the events for the next step, switch_take()
+ * takes them. Thread: the switch's worker.
+ */
 static inline emu_ports switch_told(const struct switch_dev *sw, enum emu_event event)
 {
     return switch_signalled(sw, emu_dev_told(&sw->dev, event));

@@ -34,7 +34,7 @@ static_assert(SWITCH_SEGMENTS_MAX <= SWITCH_NO_SLOT, "a number for each slot");
 
 struct switch_store {
     struct emu_entry *slot; /* as many as the switch can hold segments */
-    switch_slot *next;      /* like slot: the next in its queue, or among the free */
+    switch_slot *next;      /* by slot: the next slot in its queue, or in the list of free slots */
     uint32_t free;          /* slots free again, linked: the last one given back is warm */
     uint32_t fresh;         /* slots never used start here */
 };

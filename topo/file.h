@@ -24,9 +24,9 @@ struct device {
     enum device_kind kind;
     const char *name; /* in the text, not terminated */
     uint32_t length;
-    const char *title; /* its description, in the text; NULL: there is none. Not clean */
+    const char *title; /* its description, in the text; NULL: none. May have any characters */
     uint32_t title_length;
-    uint64_t guid; /* 0: no line gives it */
+    uint64_t guid; /* 0: the file does not give it */
     uint32_t line;
     uint32_t ports;  /* 1 to FILE_PORTS_MAX */
     uint32_t level;  /* of a switch, if the file says so, else TOPO_NONE */
@@ -81,7 +81,7 @@ uint32_t file_find(const struct file *file, const char *name, uint32_t length);
 /** file_text_is_clean - is it UTF-8 without control characters? Pure. */
 bool file_text_is_clean(const char *text, size_t bytes);
 
-/** file_label - what the devices of a graph are called: file_label.c. Errors: -ENOMEM. */
+/** file_label - give the devices of a graph their names: file_label.c. Errors: -ENOMEM. */
 int file_label(struct topo_graph *graph, const struct file *file);
 
 /** file_graph - the graph, without levels and routes. Errors: -EINVAL, -ENOMEM. */

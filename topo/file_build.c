@@ -71,7 +71,7 @@ static int ends_mirror(struct file *file)
     return 0;
 }
 
-/* A cable runs at the lower of the rates that its two ends are said to have. */
+/* A cable has the lower one of the rates that the lines of its two ends give. */
 static uint8_t rate_of_both(uint8_t a, uint8_t b)
 {
     if (!a || !b)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * file_label.c - what people call the devices of a topology file.
+ * file_label.c - names for the devices of a topology file.
  *
- * A device has an identity, "H-0002c903000e0b72", and in the comment behind it a description, which
- * the device itself has sent: "node01 HCA-1", "MF0;leaf1:MSB7700/U1". Out of that comes its name:
- * the host's, if no other device has the same, else the whole description, if no other has that,
- * else the identity. So a name is one device's.
+ * A device has an identity, "H-0002c903000e0b72". The comment after it has a description, which the
+ * device itself has sent: "node01 HCA-1", "MF0;leaf1:MSB7700/U1". The name of the device is the
+ * host in its description if no other device has the same host; else the whole description if it is
+ * unique; else the identity. So names are unique.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 /* --- clean texts -------------------------------------------------------------------- */
 
 /*
- * Length of the character at @at, of @left bytes; 0: it is no UTF-8. *code: which one.
+ * Length of the character at @at, which has @left bytes; 0: it is not UTF-8. *code: its code point.
  * Source: RFC 3629.
  */
 static size_t scan_character(const char *at, size_t left, uint32_t *code)
@@ -38,7 +38,7 @@ static size_t scan_character(const char *at, size_t left, uint32_t *code)
     return length;
 }
 
-/* Does it do anything but show: control characters, and those that change the direction? */
+/* Is it a control character, or one that changes the direction of writing? */
 static bool is_control(uint32_t code)
 {
     return code < 0x20 || (code >= 0x7f && code < 0xa0) || (code >= 0x2028 && code < 0x202f) ||
@@ -59,7 +59,7 @@ bool file_text_is_clean(const char *text, size_t bytes)
 }
 
 /*
- * The text without what is not to be shown, which becomes '?', and no longer than a name. Returns
+ * Copy a text, at most as long as a name. Characters that must not be printed become '?'. Returns
  * its length; @to has room for TOPO_NAME_MAX + 1 bytes.
  */
 static uint32_t copy_clean(char *to, const char *text, size_t bytes)
@@ -86,7 +86,7 @@ static uint32_t copy_clean(char *to, const char *text, size_t bytes)
 
 /* --- names -------------------------------------------------------------------------- */
 
-/* Texts of all devices, one behind the other, each with a zero at its end. */
+/* Texts of all devices, one after the other, each terminated by a zero. */
 struct texts {
     char *at;
     uint32_t used;
@@ -99,7 +99,7 @@ struct candidate {
     bool title; /* the whole description; else the host's name */
 };
 
-/* Is it an adapter's name, as it stands behind a host's: "HCA-1", "mlx5_0"? */
+/* Is it an adapter's name, as it follows a host's name: "HCA-1", "mlx5_0"? */
 static bool is_adapter(const char *word)
 {
     static const char *const names[] = {"HCA-", "mlx4_", "mlx5_", "mthca", "hfi1_", "qib"};
@@ -114,7 +114,7 @@ static bool is_adapter(const char *word)
 }
 
 /*
- * The host in a description: "node01" of "node01 HCA-1", and "leaf1" of "MF0;leaf1:MSB7700/U1".
+ * Find the host in a description: "node01" in "node01 HCA-1", "leaf1" in "MF0;leaf1:MSB7700/U1".
  * *ret: where it begins. Returns its length; 0: there is none.
  */
 static size_t find_host(const char *title, const char **ret)
@@ -144,7 +144,9 @@ static int by_text(const void *left, const void *right)
     return strcmp(a->text, b->text);
 }
 
-/* Devices take the names that are theirs alone, hosts' before descriptions. */
+/*
+ * Give each device a name that no other device has: the host's if possible, else the description.
+ */
 static void labels_name(struct topo_label *label, const struct file *file,
                         const struct texts *texts, struct candidate *candidate, uint32_t count)
 {
@@ -161,7 +163,7 @@ static void labels_name(struct topo_label *label, const struct file *file,
     }
 }
 
-/* "H-0002c903000e0b72" is a GUID behind a letter. */
+/* The GUID from the file, or else from an identity such as "H-0002c903000e0b72". */
 static uint64_t guid_of(const struct device *device)
 {
     char text[17], *end;
@@ -175,7 +177,7 @@ static uint64_t guid_of(const struct device *device)
     return strspn(text, "0123456789abcdefABCDEF") == 16 ? guid : 0;
 }
 
-/* The texts of device @d, and those that may become its name. */
+/* Add the texts of device @d. Returns how many of them may become its name, in @candidate. */
 static uint32_t label_fill(struct topo_label *label, const struct device *device, uint32_t d,
                            struct texts *texts, struct candidate *candidate)
 {
@@ -199,7 +201,7 @@ static uint32_t label_fill(struct topo_label *label, const struct device *device
     return count;
 }
 
-/* What a file's devices are called, in the graph's order: one piece of memory with their texts. */
+/* The labels in the graph's order, in one piece of memory with their texts. */
 static int labels_order(struct topo_graph *graph, const struct file *file,
                         const struct topo_label *label, const struct texts *texts)
 {

@@ -7,10 +7,10 @@
  *     Ca      2 "H-0002c903000e0b72"    # "node01 HCA-1"
  *     [1](2c903000e0b73)   "S-0002c90200404728"[1]     # lid 4 lmc 0 "leaf 1" lid 1 4xQDR
  *
- * What means something here: kinds, names, port numbers, level=N, the GUIDs of devices, and of
+ * These parts are used: kinds, names, port numbers, level=N, the GUIDs of devices, and from
  * comments a device's description and a cable's rate. Other settings, GUIDs of ports, external port
- * numbers, headings and other comments are passed over. Nothing that the text says is trusted:
- * every number has bounds, every line a longest length, and names are clean (file_label.c).
+ * numbers, headings and other comments are ignored. Nothing that the text says is trusted: every
+ * number has bounds, every line a longest length, and names are clean (file_label.c).
  */
 #include <ctype.h>
 #include <errno.h>
@@ -205,7 +205,7 @@ static void skip_extras(struct cursor *c)
 
 /* --- comments ----------------------------------------------------------------------- */
 
-/* The description of a device: what stands in quotes in the comment. It may itself have quotes. */
+/* The description of a device: the text in quotes in the comment. It may itself contain quotes. */
 static void read_title(struct device *device, const struct cursor *c)
 {
     size_t left = (size_t)(c->end - c->at);
@@ -219,7 +219,7 @@ static void read_title(struct device *device, const struct cursor *c)
     device->title_length = (uint32_t)(last - first - 1);
 }
 
-/* The rate of a cable: a word of the comment, behind all that is in quotes. */
+/* The rate of a cable: a word in the comment, after all quoted text. */
 static uint8_t read_rate(const struct cursor *c)
 {
     const char *comment = memchr(c->at, '#', (size_t)(c->end - c->at));

@@ -19,7 +19,7 @@ static uint64_t node_guid(uint32_t node, uint32_t link)
     return NODE_GUID + (uint64_t)node * PORT_GUIDS + link;
 }
 
-/* A switch, or, from graph->switches on, a node. */
+/* The GUID of switch @i, or, from graph->switches on, of a node. */
 static uint64_t guid_of(const struct topo_graph *graph, uint32_t i)
 {
     if (graph->label && graph->label[i].guid)
@@ -27,7 +27,7 @@ static uint64_t guid_of(const struct topo_graph *graph, uint32_t i)
     return i < graph->switches ? SWITCH_GUID + i : node_guid(i - graph->switches, 0);
 }
 
-/* The identity, in quotes. */
+/* Write the identity, in quotes. */
 static void write_name(FILE *to, const struct topo_graph *graph, uint32_t i)
 {
     if (graph->label)
@@ -36,7 +36,7 @@ static void write_name(FILE *to, const struct topo_graph *graph, uint32_t i)
         fprintf(to, "\"%c-%016" PRIx64 "\"", i < graph->switches ? 'S' : 'H', guid_of(graph, i));
 }
 
-/* The comment behind a device, or behind a cable to it, which has a rate. */
+/* Write the comment after a device, or after a cable to it. @rate: the cable's; 0: none. */
 static void write_comment(FILE *to, const struct topo_graph *graph, uint32_t i, uint8_t rate)
 {
     const char *title = graph->label ? graph->label_text + graph->label[i].title : "";

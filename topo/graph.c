@@ -223,7 +223,7 @@ const char *topo_show_node(const struct topo_graph *graph, uint32_t node,
     return show("node", node, topo_node_name(graph, node), text);
 }
 
-/* One of @count devices from @first on. */
+/* Find a device by its name or identity, among @count devices from @first on. */
 static uint32_t find_label(const struct topo_graph *graph, uint32_t first, uint32_t count,
                            const char *name, size_t length)
 {

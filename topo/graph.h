@@ -9,7 +9,7 @@
 
 #define TOPO_ERROR_BYTES 320 /* room for a line that says why, without the SPEC */
 
-/* A number that is defined, in a text. */
+/* A macro's number as a string literal. */
 #define TEXT_OF(x) #x
 #define TEXT(x)    TEXT_OF(x)
 
@@ -31,7 +31,7 @@ struct topo_size {
 struct topo_graph *topo_graph_new(const struct topo_size *size, emu_ports **sets);
 
 /**
- * topo_ports_fit - has this program sets for switches of @ports ports? Errors: -EOVERFLOW, with one
+ * topo_ports_fit - can this program's sets of ports hold @ports ports? Errors: -EOVERFLOW, with one
  * line in @why.
  */
 int topo_ports_fit(uint32_t ports, char *why, size_t why_bytes);

@@ -31,7 +31,7 @@ static const struct {
 
 #define WIDTHS (sizeof widths / sizeof widths[0])
 #define SPEEDS (sizeof speeds / sizeof speeds[0])
-static_assert(1 + SPEEDS * WIDTHS == TOPO_RATES, "topo.h knows how many there are");
+static_assert(1 + SPEEDS * WIDTHS == TOPO_RATES, "TOPO_RATES in topo.h");
 
 uint8_t topo_rate_scan(const char *text, size_t length)
 {
@@ -72,7 +72,7 @@ void topo_rates(const struct topo_graph *graph, struct topo_rates *ret)
         for (uint32_t port = 0; port < graph->ports; port++) {
             const struct topo_end *end = &graph->sw[s].end[port];
 
-            /* A cable between switches has two ends there: the one of the lower switch counts. */
+            /* A cable between switches has two ends here: count the one at the lower switch. */
             if (end->kind == TOPO_END_NONE || (end->kind == TOPO_END_SWITCH && end->id < s))
                 continue;
             ret->cables[end->rate]++;

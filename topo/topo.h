@@ -21,8 +21,8 @@
 #define TOPO_SPEC_BYTES     256
 
 /*
- * Ports of a switch, at most: in the program at hand, which has numbers for combine units, too; and
- * in the one that there is for large switches (emu/ports.h).
+ * The most ports of a switch: in this program (some numbers of a set are for combine units), and in
+ * the program for large switches (emu/ports.h).
  */
 #define TOPO_PORTS_WIDE 252
 #if EMU_PORT_WORDS == 1
@@ -105,7 +105,8 @@ enum topo_up {
 };
 
 /**
- * topo_up_name, topo_up_text - that, for programs ("middle") and for people. Pure.
+ * topo_up_name, topo_up_text - the name of @up for programs ("middle"), and its text for people.
+ * Pure.
  */
 const char *topo_up_name(enum topo_up up);
 const char *topo_up_text(enum topo_up up);
@@ -126,8 +127,8 @@ struct topo_parts {
  * without control characters. Each is an offset in label_text.
  */
 struct topo_label {
-    uint32_t name;  /* for people: the host's name if only one device has it, else the title, else
-                       the identity. No two devices have the same */
+    uint32_t name;  /* for people, unique: the host if only one device has it, else the title if it
+                       is unique, else the identity */
     uint32_t id;    /* the identity: "H-0002c903000e0b72" */
     uint32_t title; /* the device's description, "node01 HCA-1"; "": the file has none */
     uint64_t guid;  /* 0: the file has none */
@@ -147,7 +148,10 @@ struct topo_graph {
     struct topo_switch *sw; /* switches of them */
     struct topo_node *node; /* nodes of them */
     struct topo_parts parts;
-    /* by switch, then by node; in one piece of memory with their texts. NULL: there is no file */
+    /*
+     * by switch, then by node; in one piece of memory with the texts. NULL: the network is not from
+     * a file
+     */
     const struct topo_label *label;
     const char *label_text;
     size_t label_bytes; /* of that memory */
@@ -192,15 +196,15 @@ int topo_read(struct topo_graph **ret, const char *name, const char *text, size_
 int topo_write(const struct topo_graph *graph, FILE *to);
 
 /**
- * topo_label_name - what people call a switch, or, from graph->switches on, a node, as a file says.
- * NULL: there is no file.
+ * topo_label_name - the name of switch @i, or, from graph->switches on, of a node, from the
+ * network's file. NULL: there is no file.
  */
 static inline const char *topo_label_name(const struct topo_graph *graph, uint32_t i)
 {
     return graph->label ? graph->label_text + graph->label[i].name : NULL;
 }
 
-/** topo_switch_name, topo_node_name - the same of a switch, and of a node. */
+/** topo_switch_name, topo_node_name - the same for a switch, and for a node. */
 static inline const char *topo_switch_name(const struct topo_graph *graph, uint32_t sw)
 {
     return topo_label_name(graph, sw);
@@ -214,8 +218,8 @@ static inline const char *topo_node_name(const struct topo_graph *graph, uint32_
 #define TOPO_SHOWN_BYTES 96
 
 /**
- * topo_show_switch, topo_show_node - for people, in @text: "switch 3", or where a file names it
- * "switch 3 (leaf1)". Returns @text.
+ * topo_show_switch, topo_show_node - a switch or a node for people, in @text: "switch 3", or
+ * "switch 3 (leaf1)" if a file names it. Returns @text.
  */
 const char *topo_show_switch(const struct topo_graph *graph, uint32_t sw,
                              char text[static TOPO_SHOWN_BYTES]);
@@ -223,8 +227,8 @@ const char *topo_show_node(const struct topo_graph *graph, uint32_t node,
                            char text[static TOPO_SHOWN_BYTES]);
 
 /**
- * topo_find_switch, topo_find_node - the one with this name or this identity; TOPO_NONE: there is
- * none. Cost: looks at all.
+ * topo_find_switch, topo_find_node - the switch or node with this name or identity; TOPO_NONE:
+ * there is none. Cost: linear.
  */
 uint32_t topo_find_switch(const struct topo_graph *graph, const char *name, size_t length);
 uint32_t topo_find_node(const struct topo_graph *graph, const char *name, size_t length);
@@ -233,10 +237,10 @@ uint32_t topo_find_node(const struct topo_graph *graph, const char *name, size_t
 
 #define TOPO_RATES 46 /* kinds of cable rates, "not known" included */
 
-/** topo_rate_scan - the rate that @text names ("4xFDR", "2xHDR"); 0: none. Pure. */
+/** topo_rate_scan - the rate with the name @text ("4xFDR", "2xHDR"); 0: none. Pure. */
 uint8_t topo_rate_scan(const char *text, size_t length);
 
-/** topo_rate_name - its name, in @text. Returns @text. Pure. */
+/** topo_rate_name - the name of @rate, in @text. Returns @text. Pure. */
 const char *topo_rate_name(uint8_t rate, char text[static 16]);
 
 /**
@@ -252,7 +256,7 @@ struct topo_rates {
     uint8_t fastest;             /* 0: no cable's rate is known */
 };
 
-/** topo_rates - count them. Pure. */
+/** topo_rates - count the cables by rate. Pure. */
 void topo_rates(const struct topo_graph *graph, struct topo_rates *ret);
 
 /**

@@ -74,7 +74,7 @@ static emu_ports ports_up(const struct topo_graph *graph, uint32_t sw)
 /* A switch on the climb. */
 struct step {
     uint32_t sw;
-    emu_ports best; /* ports not tried yet: candidates of the route to a member not below, */
+    emu_ports best; /* ports not tried yet: candidate ports towards a member not below, */
     emu_ports rest; /* and the other ports up, which are tried after them */
 };
 

@@ -178,9 +178,11 @@ struct emu_edge_shared {
     _Atomic uint32_t watched; /* 1: somebody wants to know what collectives are finished */
     /* 1 + bytes: messages of so many, or more, are told of, too; 0: none are. */
     _Atomic uint64_t watched_bytes;
-    /* Written about once a second by the fabric's manager: fabric_starved(). For how long processes
-       of this host, or the fabric, have had no core; and when (emu_now_ns()) that was counted last;
-       0: nobody counts it. */
+    /*
+     * Written about once a second by the fabric's manager: fabric_starved(). For how long processes
+     * of this host, or the fabric, have had no core; and the emu_now_ns() of the last count, 0 if
+     * nobody counts.
+     */
     _Atomic uint64_t starved_ns;
     _Atomic uint64_t counted_ns;
 
@@ -406,13 +408,13 @@ static inline uint32_t emu_edge_nic_endings(const struct emu_edge_nic *nic)
     return atomic_load_explicit(&nic->shared->endings, memory_order_acquire); /* Y8: X6 */
 }
 
-#define EMU_STARVED_SHARE   32u /* one part of so many counts, even of time without a core */
-#define EMU_STARVED_LATE_NS UINT64_C(2000000000) /* no count for longer: the manager had no core */
+#define EMU_STARVED_SHARE   32u                  /* 1/32 of the time counts, even without a core */
+#define EMU_STARVED_LATE_NS UINT64_C(2000000000) /* without a count for longer, it had no core */
 
 /**
- * emu_starved_ns - of @since_ns in which a thread had no core for @waited_ns, the time that does
- * not count where silence is taken for an end. A part of it counts all the same, so that each bound
- * ends: after EMU_STARVED_SHARE times what it is, on a host that never has a core. Pure.
+ * emu_starved_ns - during @since_ns a thread had no core for @waited_ns: returns how much of that
+ * time bounds on silence do not count. A part always counts, so that each bound ends: after
+ * EMU_STARVED_SHARE times its length if the host never has a core. Pure.
  */
 static inline uint64_t emu_starved_ns(uint64_t since_ns, uint64_t waited_ns)
 {
@@ -424,10 +426,10 @@ static inline uint64_t emu_starved_ns(uint64_t since_ns, uint64_t waited_ns)
 }
 
 /**
- * emu_edge_nic_starved - by @now_ns: for how long processes of this host, or the fabric, have had
- * no core, in nanoseconds since the fabric's start. 0 where nobody counts it. It may go back a
- * little, for it is estimated while the manager has no core. Relaxed: numbers alone, nothing is
- * read by them.
+ * emu_edge_nic_starved - for how long processes of this host, or the fabric, have had no core since
+ * the fabric's start, in nanoseconds, estimated for @now_ns. 0 if nobody counts it. The value may
+ * decrease a little, since it is an estimate while the manager has no core. Relaxed loads: they
+ * order no other access.
  */
 static inline uint64_t emu_edge_nic_starved(const struct emu_edge_nic *nic, uint64_t now_ns)
 {

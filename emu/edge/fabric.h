@@ -61,8 +61,10 @@ struct emu_edge {
     uint32_t serial; /* of all edges so far: never that of the process before; not 0 */
     int bell;        /* eventfd that the process writes; never read */
     const struct emu_profile *profile;
-    /* timed: so much later for each byte the switch may pass a segment on, since the wire is slower
-       than others of the network: emu_tx_late_ps() */
+    /*
+     * timed: delay for each byte before the switch may pass a segment on, because this wire is
+     * slower than others of the network: emu_tx_late_ps()
+     */
     uint64_t late_ps_per_byte;
     struct emu_shelf *shelf; /* of its switch; NULL: none */
     /* of the wire towards the switch: they outlive the process (emu_rx) */
@@ -115,7 +117,7 @@ struct emu_edge {
 
     /* The manager's stall watch. */
     uint64_t watch_delivered; /* segments delivered when the watch began */
-    uint64_t watch_ms;        /* time since then that counts; it was stuck at each look */
+    uint64_t watch_ms;        /* counted time since then; stuck at each check */
 };
 
 /**

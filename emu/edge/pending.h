@@ -81,8 +81,8 @@ struct emu_pending_group {
 };
 
 /*
- * A collective call of the program's, while its communicator forms a group for it. The messages
- * that this takes are none of the program's.
+ * A collective call of the program, while its communicator forms a group for it. The messages that
+ * form the group are not the program's.
  */
 struct emu_pending_call {
     uint64_t since_ns; /* 0: there is none */

@@ -171,10 +171,10 @@ static inline bool hostlink_payload_is_sane(const struct emu_hostlink_record *re
 }
 
 /*
- * Of a cable with channels: does the payload lie behind the header of the host's segment, is it as
- * long as that header says, and is there room for it on the wire? Faults may have damaged the
- * header on its way to this cable, so what else it says is not judged here: the far adapter does
- * so, once it has checked the packet's CRC-32 (engine_seg_is_sane()).
+ * On a cable with channels: does the payload follow the header of the carried segment, does it have
+ * the length that this header gives, and is there room for it on the wire? Faults on earlier cables
+ * may have damaged the header, so its other fields are not checked here. The far adapter checks
+ * them after the packet's CRC-32 (engine_seg_is_sane()).
  */
 static inline bool hostlink_own_is_sane(const struct emu_hostlink_record *record)
 {

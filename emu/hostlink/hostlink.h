@@ -214,10 +214,11 @@ void emu_hostlink_take_down(struct emu_hostlink *link, uint32_t peer);
 int emu_hostlink_control(struct emu_hostlink *link, uint32_t peer, int fd);
 
 /**
- * emu_hostlink_is_closed - have both hosts closed the control channel of this session, has the
- * other host received all that was written here, and was it sent a confirmation of all that it
- * wrote? Also true while there is no session: nothing can be delivered then. A host that waits for
- * this before it ends its workers leaves nothing undelivered. Thread: any.
+ * emu_hostlink_is_closed - true if both hosts have closed the control channel of this session, the
+ * other host has received everything that was written here, and a confirmation of everything that
+ * it wrote was sent to it. Also true while there is no session, because then nothing can be
+ * delivered. A host that waits for this before it ends its workers leaves nothing undelivered.
+ * Thread: any.
  */
 bool emu_hostlink_is_closed(const struct emu_hostlink *link, uint32_t peer);
 

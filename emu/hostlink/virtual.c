@@ -18,8 +18,8 @@ struct virtual_cable {
     bool joined;
     bool channels;
     uint32_t peer, number;
-    uint32_t unpaid;  /* segments that went out and whose credit has not come */
-    uint64_t last_ps; /* time of the last entry that came */
+    uint32_t unpaid;  /* segments sent whose credit has not come back */
+    uint64_t last_ps; /* time of the last received entry */
     const struct emu_profile *profile;
 };
 
@@ -190,7 +190,7 @@ int emu_virtual_agree(struct emu_virtual *link, uint64_t *next_ps)
         }
         memcpy(&its_ps, its, sizeof its_ps);
         if (its_ps < link->dev.worker->now_ps) {
-            emu_barrier_fail(barrier, "a host wants to go on at a time that is over");
+            emu_barrier_fail(barrier, "a host wants to go on at a time in the past");
             err = -EPROTO;
             break;
         }

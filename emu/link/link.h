@@ -134,7 +134,10 @@ struct emu_slow {
     const struct emu_profile *own; /* the device's; NULL: it is not slow */
 };
 
-/** emu_slow_set - the profile @own, but a byte takes @factor / 1000 times as long, rounded up. */
+/**
+ * emu_slow_set - set the profile to @own, but with @factor / 1000 times the time for a byte,
+ * rounded up.
+ */
 void emu_slow_set(struct emu_slow *slow, const struct emu_profile *own, uint32_t factor);
 
 /**

@@ -22,7 +22,7 @@ struct emu_tap_iface {
     _Atomic uint64_t missed;                         /* of them, those that found the ring full */
     char about[EMU_TAP_ABOUT_BYTES]; /* the ends' names, "leaf1>spine2"; empty: there are none */
 };
-static_assert(sizeof(struct emu_tap_iface) % EMU_LINE == 0, "lines of its own");
+static_assert(sizeof(struct emu_tap_iface) % EMU_LINE == 0, "its own cache lines");
 
 struct emu_tap_ring {
     alignas(EMU_LINE) _Atomic uint64_t put;   /* the worker's: records so far */

@@ -27,8 +27,8 @@
 #define ENGINE_PARENT 1u
 #define ENGINE_CHILD  2u /* and those after it */
 #define ENGINE_WIDTH  (ENGINE_CHILD + ENGINE_CHILDREN_MAX)
-#define ENGINE_ASK    (EMU_PORTS_MAX - 2) /* not one of them: all are asked, by a conditional */
-#define ENGINE_GROUP  (EMU_PORTS_MAX - 1) /* nor this: where a result goes as well */
+#define ENGINE_ASK    (EMU_PORTS_MAX - 2) /* no input: a conditional asks all members */
+#define ENGINE_GROUP  (EMU_PORTS_MAX - 1) /* no input: as an output, the whole group */
 
 /* in the op of a conditional's segment */
 enum engine_test { ENGINE_TEST_WORD, ENGINE_TEST_BARRIER };
@@ -39,8 +39,8 @@ struct engine_coll {
     struct engine_group *group;
     uint64_t due_ps;    /* when the result is there */
     struct emu_hdr hdr; /* of the first contribution; free: of the operation that is over */
-    emu_ports have;     /* whose contributions are in */
-    emu_ports outs;     /* where the result still has to go; 0: there is none yet */
+    emu_ports have;     /* inputs that have contributed */
+    emu_ports outs;     /* where the result still has to go; 0: no result yet */
     uint32_t buf;       /* combined so far; in order: only when made */
     bool used;          /* there is one, or was */
     bool made;          /* there is a result, in buf: `have` says no more than that */
@@ -48,7 +48,7 @@ struct engine_coll {
     bool flipped;       /* parity shows that a bit of it has flipped: found when it is read */
 };
 static_assert(EMU_PORT_WORDS > 1 || sizeof(struct engine_coll) == EMU_LINE,
-              "those of a wide window leave the caches");
+              "larger states of a wide window would not fit into the caches");
 
 /* Numbers in a row that have gone through without a state: between two tokens, mostly. */
 struct engine_row {
@@ -58,7 +58,7 @@ struct engine_row {
 
 /* What a member of a group that combines has of it. */
 struct engine_tree {
-    emu_ports all;   /* inputs there are: bits */
+    emu_ports all;   /* the inputs that exist */
     uint8_t width;   /* ENGINE_CHILD + children */
     bool by_link;    /* contributions go by the group's link, too */
     uint32_t window; /* numbers of the stream that may be under way; a power of two */

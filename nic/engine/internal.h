@@ -105,15 +105,15 @@ static inline uint8_t engine_kind(const struct emu_hdr *hdr)
 
 /*
  * May a packet carry a host segment with this header? The edge of its source has checked the
- * header, and a fault that damages it is found by the packet's CRC-32. So what is found here is the
- * lie of another host: only it can write a wrong header and the CRC-32 to it.
+ * header, and the packet's CRC-32 detects damage by a fault. So a wrong header here comes from
+ * another host that sends false data: only that can have a matching CRC-32.
  */
 static inline bool engine_seg_is_sane(const struct engine *e, const struct emu_hdr *hdr)
 {
     struct emu_hdr asked = *hdr;
 
     engine_set_length_only(&asked, false);
-    if (asked.kind == EMU_SET) /* of a host to its own adapter */
+    if (asked.kind == EMU_SET) /* from a host to its own adapter */
         return false;
     if (asked.kind == EMU_TEST && asked.op == ENGINE_TEST_BARRIER)
         return !asked.len;

@@ -59,14 +59,15 @@ void engine_link_reply(struct engine *e, struct engine_link *l, const struct emu
 /*
  * Has the ring slots for @count entries, 1 or more? It has one for a segment in each buffer slot of
  * the far end, for a reply on each channel, and for one more that was sent just before its packet
- * was given up: the side that gives up has emptied the ring first. But a cable to another host is
- * only emptied as that host says, and a host that lies sends ever more heads and takes no replies.
+ * was given up: the side that gives up has emptied the ring first. But the ring of a cable to
+ * another host is only emptied when that host reports it, and a malicious host may send more and
+ * more heads and take no replies.
  */
 static inline bool link_has_slots(const struct engine_link *l, uint32_t count)
 {
     struct emu_ring_end last = l->tx.data;
 
-    last.at += count - 1; /* slots are emptied in order */
+    last.at += count - 1; /* slots are freed in order */
     return emu_ring_has_slot(&last);
 }
 
@@ -201,7 +202,7 @@ static void open_channel(struct engine *e, struct engine_link *l, uint16_t i, ui
     struct engine_packet *p = &e->send.packet[i];
     uint32_t usable = l->vcs.usable;
 
-    /* a conditional that is asked again is a new packet, and its last one got its answer */
+    /* a conditional that is asked again is a new packet: the previous one was answered */
     emu_count(p->tries && p->class != ENGINE_TEST ? &e->counts.retransmissions : &e->counts.packets,
               1);
     if (!p->tries++ && p->class != ENGINE_TEST)

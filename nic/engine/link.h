@@ -28,7 +28,7 @@ struct engine_link {
     uint8_t at;                       /* channel served last */
     /* has something to send and no room; EMU_EVENT_CREDIT tells */
     bool blocked;
-    bool full; /* the cable's ring has no slot: the far end empties it, and tells nobody */
+    bool full; /* the cable's ring has no slot; the far end frees slots without a signal */
     struct emu_vcs vcs;
     struct emu_tx tx;
     struct emu_rx rx;
@@ -56,7 +56,7 @@ static inline void engine_wake(struct engine_link *l, uint64_t at_ps)
 /**
  * engine_link_send - the next reply or segment that link @l sends at @at_ps, into @entry, all but
  * its time. The caller puts it on the wire at once: the ring has a slot for it, which @entry may
- * be. Nothing is sent while the ring has none (@l->full): the caller asks again soon.
+ * be. Nothing is sent while the ring has no slot (@l->full): the caller tries again soon.
  */
 enum engine_sent engine_link_send(struct engine *e, struct engine_link *l, struct emu_entry *entry,
                                   uint64_t at_ps);
@@ -77,8 +77,8 @@ uint32_t engine_link_run(struct engine *e, struct engine_link *l);
 uint32_t engine_link_whole(struct engine *e, struct engine_link *l);
 
 /**
- * engine_link_holds_back - clock raw: does something wait for the next pass: a packet, to begin, or
- * whatever it is, for a slot of the ring?
+ * engine_link_holds_back - clock raw: does something wait for the next pass: a packet that has not
+ * begun, or anything that needs a slot of the ring?
  */
 bool engine_link_holds_back(struct engine *e, const struct engine_link *l);
 

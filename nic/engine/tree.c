@@ -346,7 +346,7 @@ static void result_make(struct engine *e, struct engine_coll *state)
         state->buf = emu_combiner_own(cache, state->buf, state->hdr.len);
     if (!stays)
         engine_hdr(e, state->buf)->src = e->node;
-    state->have = emu_port(ENGINE_HERE); /* what is kept has been used */
+    state->have = emu_port(ENGINE_HERE); /* the kept contributions have been used */
     emu_count(&e->counts.results, 1);
 }
 
@@ -384,7 +384,7 @@ static bool state_next(struct engine *e, struct engine_coll *state, uint64_t at_
     }
     if (!state->made) {
         if (state_damaged(e, state)) {
-            state->outs = EMU_NO_PORTS; /* it goes nowhere, either */
+            state->outs = EMU_NO_PORTS; /* a damaged result goes nowhere */
             return true;
         }
         result_make(e, state);

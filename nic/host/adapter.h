@@ -91,10 +91,10 @@ struct fabemu {
     uint64_t farewell_limit_ns; /* and so long for an answer alone */
 
     /* Looking after peers: peer/meet.c, peer/gone.c, progress/watch.c, peer/leave.c. */
-    uint64_t hello_scan_ns;    /* when the hellos are looked at next */
-    uint64_t hello_starved_ns; /* emu_edge_nic_starved() when they were looked at last */
-    uint64_t hello_away_ns;    /* when some time was last taken as not counting for them */
-    uint64_t watch_ns;         /* when to ask next whether those we wait for are there */
+    uint64_t hello_scan_ns;    /* when the hellos are checked next */
+    uint64_t hello_starved_ns; /* emu_edge_nic_starved() at the last check */
+    uint64_t hello_away_ns;    /* when time was last excluded for hellos */
+    uint64_t watch_ns;         /* when to check next that awaited peers exist */
     uint64_t watch_gap_ns;
     bool leaving;                /* nothing new begins: leave.c */
     uint64_t bye_ns, bye_gap_ns; /* when the peers are asked again, and how long after that */
@@ -178,8 +178,10 @@ struct fabemu {
     uint32_t refs;
     pid_t pid;
 
-    /* What the fabric is told of all this: progress/pending.c; of a clash: group/stream.c; of
-     * a call: group/coll.c. */
+    /*
+     * The part of all this that the fabric sees. Owner: progress/pending.c; of the clash:
+     * group/stream.c; of the call: group/coll.c.
+     */
     struct emu_pending pending;
     uint64_t pending_moved; /* what grows with all that moves, and */
     uint32_t pending_polls; /* polls: both at the last look */

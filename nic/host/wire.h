@@ -93,7 +93,7 @@ struct nic_wire_mem {
     uint64_t bytes;
 };
 
-/* Behind nic_wire_mem: what to say at the target's queue once the put is in memory. */
+/* Follows nic_wire_mem: the notice for the target's queue once the put is in memory. */
 struct nic_wire_notice {
     uint64_t data;
     uint16_t src_queue;

@@ -67,9 +67,9 @@ int ofi_addr_copy(const struct ofi_addr *addr, void *to, size_t *bytes)
     return to && room >= sizeof *addr ? 0 : -FI_ETOOSMALL;
 }
 
-#define NUMBER_TEXT_BYTES 11 /* of 32 bits, and its end */
+#define NUMBER_TEXT_BYTES 11 /* for 32 bits and the terminating zero */
 
-/* A number of an address, or that it is not known. */
+/* Format a number of an address, or "*" if it is not known. */
 static const char *number_text(char text[NUMBER_TEXT_BYTES], uint32_t number, uint32_t unknown)
 {
     if (number == unknown)

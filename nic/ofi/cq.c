@@ -62,8 +62,8 @@ static struct ofi_op *cq_peek(struct ofi_cq *cq)
 }
 
 /*
- * The oldest entry was read. An operation that reported a peer's write awaits the next one, unless
- * its endpoint closes (ep_stop() in ep.c sets that under the same lock).
+ * The oldest entry was read. If its operation reported a peer's write, let it await the next one,
+ * unless its endpoint closes (ep_stop() in ep.c sets `closing` under the same lock).
  */
 static void cq_drop(struct ofi_cq *cq)
 {
@@ -157,8 +157,8 @@ static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t count)
 }
 
 /*
- * Bytes of the caller's structure, which has grown with versions 1.5 and 1.20. That of our headers
- * may be of either.
+ * Size of the caller's structure, which has grown with versions 1.5 and 1.20. Our headers may have
+ * either size.
  */
 static size_t cq_error_bytes(const struct ofi_cq *cq)
 {

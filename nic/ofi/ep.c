@@ -107,8 +107,8 @@ static int ep_queues_open(struct ofi_ep *ep)
 }
 
 /*
- * Peers' writes that carry completion data are reported where the receive side's queue can hold the
- * data. Where nothing awaits them, the adapter refuses such writes.
+ * If the receive side's queue can hold completion data, await and report peers' writes that carry
+ * such data. If nothing awaits them, the adapter refuses such writes.
  */
 static int ep_await_data(struct ofi_ep *ep)
 {
@@ -187,8 +187,8 @@ static int ep_control(struct fid *fid, int command, void *arg)
 }
 
 /*
- * From now on completions are dropped. Under the lock of the queue's readers: none of them awaits a
- * peer's write afterwards.
+ * Drop completions from now on. Takes the lock of the queue's readers, so that none of them awaits
+ * a peer's write afterwards.
  */
 static void ep_stop(struct ofi_ep *ep)
 {

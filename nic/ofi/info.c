@@ -8,9 +8,9 @@
  *    An RMA write and an atomic are acknowledged, always.
  *  - Progress is automatic: when no thread of the user steps the adapter for
  *    10 ms, one of the library does.
- *  - RMA and atomics need keys that the adapter chooses. So they are offered to programs that have
- *    set FI_MR_PROV_KEY, or that take FI_MR_BASIC: these have set it, or ask for a version below
- *    1.5 and have left mr_mode open (fi_mr(3)).
+ * - RMA and atomics need keys that the adapter chooses. So they are offered to programs that set
+ * FI_MR_PROV_KEY or accept FI_MR_BASIC. A program accepts FI_MR_BASIC if it sets it, or if it asks
+ * for a version below 1.5 and leaves mr_mode open (fi_mr(3)).
  *  - An address vector may be a map or a table (FI_AV_UNSPEC) unless the program chooses.
  */
 #include "nic/ofi/ofi.h"
@@ -43,8 +43,8 @@ static int info_check(const struct info_limit *limit)
 }
 
 /*
- * The mr_mode for a program of @version with these hints. Only with OFI_MR_BASIC and with
- * FI_MR_PROV_KEY are RMA and atomics offered. Source: fi_mr(3), fi_domain(3).
+ * The mr_mode for a program of @version with these hints. RMA and atomics are offered only with
+ * OFI_MR_BASIC or FI_MR_PROV_KEY. Source: fi_mr(3), fi_domain(3).
  */
 static int info_mr_mode(uint32_t version, const struct fi_info *hints)
 {
@@ -188,7 +188,9 @@ static int info_addr_set(void **to, size_t *bytes, const void *from)
     return 0;
 }
 
-/* Where our endpoints are: as the caller's names or the hints say, or at any node and queues. */
+/*
+ * The address of our endpoints: from the caller's names or the hints, or else any node and queues.
+ */
 static int info_src_addr(struct fi_info *info, const struct ofi_addr *named,
                          const struct fi_info *hints)
 {
@@ -202,7 +204,7 @@ static int info_src_addr(struct fi_info *info, const struct ofi_addr *named,
     return info_addr_set(&info->src_addr, &info->src_addrlen, from);
 }
 
-/* A node without a service is a destination of which the queues are not known. */
+/* A node without a service is a destination whose queues are not known. */
 static int info_dest_addr(struct fi_info *info, const struct ofi_addr *named,
                           const struct fi_info *hints)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * mr.c - memory regions. Peers reach a region by its key (the adapter's: FI_MR_PROV_KEY)
- * and an offset from its start, or, where the domain has FI_MR_BASIC, an address in it. Local
+ * and an offset from its start or, if the domain has FI_MR_BASIC, an address in it. Local
  * buffers need no registration.
  */
 #include "nic/ofi/no.h"

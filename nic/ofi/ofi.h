@@ -165,7 +165,7 @@ struct ofi_side {
     uint64_t op_flags; /* of calls that take none */
 };
 
-/* What an operation counts as. fi_ep_bind() takes a counter for each but the last. */
+/* How an operation is counted. fi_ep_bind() takes a counter for each kind but the last. */
 enum ofi_count {
     OFI_COUNT_SEND,
     OFI_COUNT_RECV,
@@ -435,7 +435,7 @@ void ofi_discard_claims(struct ofi_ep *ep);
 int ofi_iov(const struct ofi_xfer *xfer, struct fabemu_iov *to, unsigned *pieces, size_t *bytes);
 
 /**
- * ofi_data_check - may an operation of @ep with these flags carry completion data, if it does?
+ * ofi_data_check - if these flags of an operation ask for completion data: is that allowed?
  * -FI_EOPNOTSUPP, the domain was opened with a cq_data_size of 0.
  */
 int ofi_data_check(const struct ofi_ep *ep, uint64_t flags);
@@ -445,8 +445,8 @@ void ofi_iov_copy(void *to, const struct fabemu_iov *iov, unsigned pieces);
 
 /* rma.c */
 /**
- * ofi_notice_await - @op, of kind OFI_COUNT_NOTICE, becomes the entry of the next write to its
- * endpoint that carries completion data. The endpoint is enabled and its queues are open.
+ * ofi_notice_await - let @op, of kind OFI_COUNT_NOTICE, await the next write to its endpoint that
+ * carries completion data, and become its entry. The endpoint is enabled and its queues are open.
  */
 void ofi_notice_await(struct ofi_op *op);
 

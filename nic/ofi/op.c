@@ -76,7 +76,7 @@ static uint64_t op_entry_flags(enum ofi_kind kind, enum ofi_count count)
 static void op_set(struct ofi_op *op, const struct ofi_xfer *xfer, enum ofi_count count)
 {
     struct ofi_ep *ep = op->ep;
-    bool notice = count == OFI_COUNT_NOTICE; /* reported always, also by a selective queue */
+    bool notice = count == OFI_COUNT_NOTICE; /* always reported, even by a selective queue */
     const struct ofi_side *side = notice || count == OFI_COUNT_RECV ? &ep->rx : &ep->tx;
 
     op->req.context = xfer->context;

@@ -37,9 +37,10 @@ struct fi_provider ofi_prov = {
 };
 
 /*
- * fi_getinfo() passes over a provider whose fi_version is below the version that the program asks
- * for, which may be as high as the version of the library that runs. What a later version adds to
- * structures stands at their ends, and their capabilities are refused as any that is not here.
+ * fi_getinfo() skips a provider whose fi_version is below the version that the program asks for,
+ * and that may be as high as the version of the running library. So return the library's own
+ * version. Later versions add fields only at the ends of structures, and new capabilities are
+ * refused like any that we do not have.
  */
 FI_EXT_INI
 {

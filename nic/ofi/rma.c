@@ -7,9 +7,9 @@
  *
  * A write that carries completion data is a put with a notice for the target endpoint's untagged
  * queue. At the target one operation of each endpoint awaits notices: it becomes the entry, and
- * when the entry is read it awaits the next notice. The adapter keeps what arrives meanwhile, so
- * a program that does not read its completion queue loses nothing. Where nothing awaits notices
- * (ep_await_data() in ep.c says when), the write is refused and completes with FI_EOPNOTSUPP.
+ * when the entry is read it awaits the next notice. The adapter keeps notices that arrive
+ * meanwhile, so a program that does not read its completion queue loses nothing. If nothing awaits
+ * notices (see ep_await_data() in ep.c), the write is refused and completes with FI_EOPNOTSUPP.
  */
 #include "nic/ofi/ofi.h"
 
@@ -54,7 +54,7 @@ static int rma_check(const struct ofi_ep *ep, enum ofi_count count, uint64_t fla
 void ofi_notice_await(struct ofi_op *op)
 {
     if (fabemu_recv_notice(op->ep->queue[OFI_UNTAGGED], &op->req))
-        ofi_op_put(op); /* the fabric is gone, and so is whatever could be reported */
+        ofi_op_put(op); /* the fabric is gone, so nothing can be reported */
 }
 
 static ssize_t rma_start(struct ofi_ep *ep, enum ofi_count count, const struct ofi_xfer *xfer,
@@ -176,7 +176,7 @@ static ssize_t rma_writedata(struct fid_ep *ep, const void *buf, size_t bytes, v
                      &(struct rma_remote){dest, addr, key, RMA_AS_LOCAL});
 }
 
-/* @data_flag: FI_REMOTE_CQ_DATA if @data goes with it, or 0. */
+/* @data_flag: FI_REMOTE_CQ_DATA if the write carries @data, else 0. */
 static ssize_t inject(struct fid_ep *ep, const void *buf, size_t bytes, uint64_t data_flag,
                       uint64_t data, const struct rma_remote *remote)
 {

@@ -57,7 +57,7 @@ struct switch_channel_in {
     bool whole : 1; /* the last one has come */
     bool nack : 1;  /* a copy was refused, or given up */
 };
-static_assert(EMU_PORT_WORDS > 1 || sizeof(struct switch_channel_in) == 32, "two a line");
+static_assert(EMU_PORT_WORDS > 1 || sizeof(struct switch_channel_in) == 32, "two in a cache line");
 
 /* A channel of an output. */
 struct switch_channel_out {

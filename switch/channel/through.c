@@ -40,7 +40,7 @@ static inline uint32_t through_room(struct switch_channels *ch, uint32_t o, uint
 
     if (emu_vcs_room_for(vcs, c) < wanted) {
         switch_channel_take_credits(ch, o, 0);
-        if (emu_ports_has(ch->queued, o)) /* a packet got its turn by that */
+        if (emu_ports_has(ch->queued, o)) /* with these credits a packet has become ready */
             return 0;
     }
     return emu_vcs_room_for(vcs, c) < wanted ? emu_vcs_room_for(vcs, c) : wanted;

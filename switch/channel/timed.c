@@ -88,7 +88,7 @@ static inline void timed_out(struct switch_channels *ch)
     const struct emu_tx *tx = &ch->port[o].tx;
 
     if (!tx->apart &&
-        !emu_tx_has_slot(tx)) { /* a host that lies takes no replies: it is asked again */
+        !emu_tx_has_slot(tx)) { /* a malicious host may take no replies: try again later */
         timed_plan(ch, o, event.at_ps + ch->credit_ps);
         return;
     }

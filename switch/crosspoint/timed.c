@@ -182,8 +182,8 @@ static void fetch_ends(const struct switch_crossbar *bar, emu_ports outs)
 }
 
 /*
- * Kept are the rows that something has come to, and then the ways that it is going to take, as
- * signals: what is asked for in vain does no harm.
+ * @kept and the return value are ports, as signals: first the rows at which something has arrived,
+ * then the outputs that it will take. Prefetching in vain is harmless.
  */
 uint64_t switch_fetch_timed(const struct emu_dev *dev, enum emu_fetch what, uint64_t kept)
 {

@@ -28,10 +28,10 @@ struct waits {
     struct check *check;
     const struct topo_graph *graph;
     emu_ports *wants; /* by channel: outputs of its switch that segments may want */
-    emu_ports *in;    /* by switch: ports that the destination at hand is come for by */
-    emu_ports *out;   /* by switch: candidates towards it */
-    uint32_t *queue;  /* switches on ways to it */
-    bool *is_new;     /* by node: it is not treated as the node before it is */
+    emu_ports *in;    /* by switch: ports at which segments for the current destination arrive */
+    emu_ports *out;   /* by switch: candidate ports towards it */
+    uint32_t *queue;  /* switches on routes to it */
+    bool *is_new;     /* by node: it is treated differently from the previous node */
     bool *is_source;  /* by switch: it has nodes */
 };
 
@@ -229,7 +229,7 @@ struct ring {
     const struct waits *waits;
     uint8_t *state;  /* by channel: 0 new, 1 on the way to where the search is, 2 in no ring */
     uint32_t *way;   /* channels from where the search began */
-    emu_ports *left; /* beside way: outputs not looked at yet */
+    emu_ports *left; /* parallel to way: outputs not visited yet */
     uint32_t length; /* of way */
 };
 

@@ -18,9 +18,9 @@ struct vector_run {
     /* Of the next one. Not counted up in a header, which would be compared as a word while its
        number is still being stored: the processor waits for that, 7 % of a reduce's worker. */
     uint64_t says;
-    bool passes;    /* they go on as they are, and no state knows of them */
-    emu_ports had;  /* whose contributions its state has */
-    emu_ports outs; /* where results go; 0: there are none yet */
+    bool passes;    /* contributions pass unchanged, without a state */
+    emu_ports had;  /* inputs whose contributions its state has */
+    emu_ports outs; /* where results go; 0: no results yet */
     struct engine_to to;
     uint32_t room; /* for results, now */
 };
@@ -117,7 +117,7 @@ static inline bool run_add(struct engine *e, const struct vector_run *run,
 static inline uint32_t run_result(struct engine *e, const struct vector_run *run, uint32_t buf)
 {
     if (emu_ports_equal(run->outs, emu_port(ENGINE_HERE)))
-        return buf; /* it may be read where it is, by others, too */
+        return buf; /* others may read it in place, too */
     buf = emu_combiner_own(engine_cache(e), buf, EMU_PAYLOAD_BYTES);
     engine_hdr(e, buf)->src = e->node;
     return buf;

@@ -62,7 +62,7 @@ static int reply_check(struct json_object *reply)
     if (err <= 0 || err > 4095)
         err = EPROTO;
     return nic_fail((int)-err, "%s",
-                    emu_json_text(reply, "error", "the fabric refuses, and does not say why"));
+                    emu_json_text(reply, "error", "the fabric refuses without giving a reason"));
 }
 
 /* --- attach ------------------------------------------------------------------------- */
@@ -79,7 +79,7 @@ static int control_connect(const char *path)
     fd = nic_above_standard(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
     if (fd < 0)
         return nic_fail(-errno, "no socket: %s%s", strerror(errno), nic_remedy(-errno));
-    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit); /* of connect(), too */
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit); /* limits connect(), too */
     if (connect(fd, (struct sockaddr *)&to, sizeof to) == 0)
         return fd;
     err = errno == ENOENT ? ECONNREFUSED : errno == EAGAIN ? ETIMEDOUT : errno;
@@ -104,8 +104,8 @@ static uint64_t fabric_id(const char *text, const char *name)
 }
 
 /*
- * Milliseconds; null is off, and so is a number whose nanoseconds would overflow. The default where
- * the fabric says nothing, or no number above 0.
+ * A bound in milliseconds. Null means off, and so does a number whose nanoseconds would overflow.
+ * Without a number above 0 the default applies.
  */
 static uint64_t bound_told(struct json_object *bounds, const char *field, uint64_t otherwise)
 {
@@ -128,7 +128,7 @@ static void reply_bounds(struct json_object *reply, struct fabemu_bounds *ret)
 #undef TOLD
 }
 
-/* Errors: -EPROTO, a field is missing or cannot be. */
+/* Errors: -EPROTO, a field is missing or invalid. */
 static int reply_info(struct json_object *reply, struct fabemu_info *info)
 {
     int64_t node = emu_json_number(reply, "node", -1), nodes = emu_json_number(reply, "nodes", -1);
@@ -140,8 +140,8 @@ static int reply_info(struct json_object *reply, struct fabemu_info *info)
     snprintf(info->profile, sizeof info->profile, "%s", emu_json_text(reply, "profile", ""));
     snprintf(info->clock, sizeof info->clock, "%s", emu_json_text(reply, "clock", ""));
     if (node < 0 || node >= nodes || nodes > UINT32_MAX || hop_limit < 0 || hop_limit > UINT32_MAX)
-        return nic_fail(-EPROTO, "the fabric's reply does not say which of how many nodes this "
-                                 "process has; use the libfabemu that came with this fabemu");
+        return nic_fail(-EPROTO, "the fabric's reply does not give this process's node and the "
+                                 "number of nodes; use the libfabemu that came with this fabemu");
     info->node = (uint32_t)node;
     info->nodes = (uint32_t)nodes;
     info->link_bytes_per_s = emu_json_double(reply, "link_bytes_per_s", 0);
@@ -153,7 +153,7 @@ static int reply_info(struct json_object *reply, struct fabemu_info *info)
     return 0;
 }
 
-/* The next line that is no event. Errors: as nic_line_next(). */
+/* The next line that is not an event. Errors: as nic_line_next(). */
 static int control_reply(struct nic_control *c, int64_t end_ms, struct json_object **ret)
 {
     int err;
@@ -180,7 +180,7 @@ static int control_greet(struct nic_control *c, const struct nic_job *job, struc
     err = nic_line_send(&c->line, ask);
     if (!err || err == -EPIPE) /* who has closed already has said why */
         err = control_reply(c, end_ms, &reply);
-    if (err == -EAGAIN) /* it does not read */
+    if (err == -EAGAIN) /* the fabric does not read */
         err = -ETIMEDOUT;
     if (err)
         return nic_fail(err, "the fabric does not answer: %s", strerror(-err));

@@ -18,16 +18,16 @@ struct json_object;
 struct nic_control;
 struct emu_edge_fds;
 
-/* What a process tells the fabric of itself when it attaches; -1: there is none. */
+/* What a process tells the fabric about itself when it attaches; -1: not known. */
 struct nic_job {
-    int want;  /* the node that it would like */
-    int rank;  /* its own in its job */
-    int ranks; /* that its job has */
+    int want;  /* the node that it asks for */
+    int rank;  /* its rank in its job */
+    int ranks; /* number of ranks of its job */
 };
 
 /**
- * nic_control_attach - ask the fabric at @path for a node. @job: of this process. @edge: the
- * caller's.
+ * nic_control_attach - ask the fabric at @path for a node. @job: of this process. @edge: the caller
+ * closes it.
  */
 int nic_control_attach(struct nic_control **ret, const char *path, const struct nic_job *job,
                        struct fabemu_info *info, struct emu_edge_fds *edge);

@@ -50,7 +50,7 @@ static int line_await(const struct nic_line *line, int64_t end_ms)
     int64_t left_ms = end_ms == INT64_MAX ? 0 : end_ms - emu_now_ms();
 
     if (end_ms == INT64_MAX)
-        return 0; /* reading waits */
+        return 0; /* a read without a timeout waits itself */
     while (left_ms > 0 && poll(&come, 1, left_ms < INT_MAX ? (int)left_ms : INT_MAX) <= 0)
         left_ms = end_ms - emu_now_ms();
     return left_ms > 0 ? 0 : -ETIMEDOUT;

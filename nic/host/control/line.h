@@ -25,9 +25,9 @@ struct nic_line {
  */
 int nic_above_standard(int fd);
 /**
- * nic_line_next - the next line as JSON, all of which comes before @end_ms of emu_now_ms();
- * INT64_MAX: it is waited for without limit. Errors: -ETIMEDOUT; -EPIPE at the end; -EPROTO, a line
- * is no JSON object; -EMSGSIZE, it is too long; -errno.
+ * nic_line_next - the next line as JSON, if all of it comes before emu_now_ms() is @end_ms;
+ * INT64_MAX: wait without limit. Errors: -ETIMEDOUT; -EPIPE at the end; -EPROTO, a line is not a
+ * JSON object; -EMSGSIZE, it is too long; -errno.
  */
 int nic_line_next(struct nic_line *line, int64_t end_ms, struct json_object **ret);
 /** nic_line_send - sends @request and puts it. Errors: -errno. */

@@ -20,7 +20,7 @@ struct nic_region {
     uint64_t key;
     uint8_t *base;
     uint64_t bytes;
-    uint64_t origin; /* what peers call the first byte: 0, or with FABEMU_BY_ADDRESS its address */
+    uint64_t origin; /* peers' offset of the first byte: 0; FABEMU_BY_ADDRESS: its address */
     unsigned access;
     struct fabemu_event *event;   /* counts what is written here, or NULL */
     struct fabemu_group *group;   /* symmetric: whose; else NULL */
@@ -43,7 +43,7 @@ void nic_region_written(struct fabemu *fab, struct nic_region *region);
 /** nic_region_forget_event - @event closes: no region counts there any more. */
 void nic_region_forget_event(struct fabemu *fab, const struct fabemu_event *event);
 
-/** nic_region_holds - do @bytes at @offset, as peers count it, lie in the region? Pure. */
+/** nic_region_holds - do @bytes at a peer's @offset lie in the region? Pure. */
 static inline bool nic_region_holds(const struct nic_region *region, uint64_t offset,
                                     uint64_t bytes)
 {
@@ -52,7 +52,7 @@ static inline bool nic_region_holds(const struct nic_region *region, uint64_t of
     return at <= region->bytes && bytes <= region->bytes - at;
 }
 
-/** nic_region_at - the byte that peers call @offset, which the region holds. Pure. */
+/** nic_region_at - the byte at a peer's @offset, which lies in the region. Pure. */
 static inline uint8_t *nic_region_at(const struct nic_region *region, uint64_t offset)
 {
     return region->base + (offset - region->origin);

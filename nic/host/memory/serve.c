@@ -38,15 +38,15 @@ static struct nic_region *memory_asked(struct fabemu *fab, struct nic_peer *peer
     return region;
 }
 
-/* What a put asks for. */
+/* A peer's put. */
 struct put_asked {
     struct nic_wire_mem mem;
     bool has_notice;
     struct fabemu_notice notice;
-    uint64_t behind; /* bytes of the segment behind these words */
+    uint64_t behind; /* bytes of the segment after these words */
 };
 
-/* Reads and checks a put. NULL: malformed, or refused, and the peer is told. */
+/* Reads and checks a put. NULL: malformed, or refused (then the peer gets the error). */
 static struct nic_region *put_asked(struct fabemu *fab, struct nic_peer *peer,
                                     const struct emu_seg *seg, struct put_asked *put)
 {
@@ -77,7 +77,7 @@ static struct nic_region *put_asked(struct fabemu *fab, struct nic_peer *peer,
     return region;
 }
 
-/* All @bytes of the peer's put @id are here: the process learns of it, and then the peer. */
+/* All @bytes of the peer's put @id are here: notify the process, and then the peer. */
 static void put_end(struct fabemu *fab, struct nic_peer *peer, uint32_t id,
                     struct nic_region *region, const struct fabemu_notice *notice, uint64_t bytes)
 {
@@ -135,7 +135,7 @@ void nic_memory_put_rts(struct fabemu *fab, struct nic_peer *peer, const struct 
     if (!region)
         return;
     if (!put.mem.bytes) {
-        fab->counts.malformed++; /* a put of nothing is one segment */
+        fab->counts.malformed++; /* a put of 0 bytes is one segment */
         return;
     }
     op = serve_begin(fab, peer, NIC_OP_SERVE_PUT, region, &put.mem);

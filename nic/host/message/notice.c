@@ -2,8 +2,8 @@
 /*
  * notice.c - notices: a put tells the target process that its bytes are there.
  *
- * Notices have lists of their own in a queue, so matching of messages does not see them, and a
- * receive that always awaits the next notice is no receive that a process hangs in.
+ * Notices have lists of their own in a queue, so that matching of messages does not see them. A
+ * receive that always awaits the next notice must not be taken for one in which a process hangs.
  */
 #include "nic/host/message/notice.h"
 
@@ -25,7 +25,7 @@ int nic_notice_check(const struct fabemu *fab, uint16_t id)
     return notice_queue(fab, id) ? 0 : -EOPNOTSUPP;
 }
 
-/* The receive @op ends with what @notice says. */
+/* Complete the receive @op with the data of @notice. */
 static void notice_learn(struct fabemu *fab, struct nic_op *op, const struct nic_notice *notice)
 {
     struct fabemu_req *req = op->post.req;
@@ -79,7 +79,7 @@ void nic_notices_end(struct fabemu_queue *queue)
     }
 }
 
-/* The oldest notice of the queue, which has one, into the receive @op. */
+/* Take the oldest notice of the queue, which has one, into the receive @op. */
 static void notice_take(struct fabemu_queue *queue, struct nic_op *op)
 {
     struct nic_notice *notice = emu_list_entry(queue->notices.next, struct nic_notice, link);

@@ -3,7 +3,7 @@
  * notice.h - notices: a put tells the target process that its bytes are there.
  *
  * Owner: a queue's notices and the receives that await them. Lock: held. Callers: serve.c and
- * receive.c with a put that has arrived; who closes a queue.
+ * receive.c when a put has arrived; the code that closes a queue.
  */
 #ifndef NIC_NOTICE_H
 #define NIC_NOTICE_H
@@ -11,7 +11,7 @@
 #include "nic/host/message/queue.h"
 #include "nic/host/peer/peer.h"
 
-/* What a queue keeps of a notice until a call receives it. */
+/* A notice that a queue keeps until a call receives it. */
 struct nic_notice {
     struct emu_list link; /* in the queue's notices */
     uint32_t src_node;
@@ -24,7 +24,7 @@ struct nic_notice {
 /** nic_notice_check - does the process take notices at queue @id? Errors: -EOPNOTSUPP. */
 int nic_notice_check(const struct fabemu *fab, uint16_t id);
 /**
- * nic_notice_give - all @bytes of a put of @from's are here: its @notice ends the oldest receive
+ * nic_notice_give - all @bytes of a put from @from are here: @notice completes the oldest receive
  * that awaits one, or is kept. Errors: -ECANCELED, the queue takes no notices any more; -ENOMEM.
  */
 int nic_notice_give(struct fabemu *fab, const struct nic_peer *from,

@@ -42,7 +42,7 @@ struct fabemu_queue {
     struct emu_list unexpected; /* messages, oldest first */
     struct emu_list active;     /* receives that matched and are under way */
     struct emu_list notices;    /* struct nic_notice that no call has received, oldest first */
-    struct emu_list awaiting;   /* receives of notices, oldest first; empty unless notices is */
+    struct emu_list awaiting;   /* receives of notices, oldest first; empty if there are notices */
     struct emu_list opened;     /* in fab->opened */
     uint16_t id;
     bool open;          /* false: messages came before fabemu_queue_open() */

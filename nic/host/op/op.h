@@ -36,8 +36,8 @@ enum nic_op_kind {
     NIC_OP_SERVE_PUT, /* a peer's, into memory of ours */
     NIC_OP_SERVE_GET,
     NIC_OP_WHEN,   /* does nothing but wait for its event */
-    NIC_OP_NOTICE, /* receives a notice; a struct nic_recv, as a receive of a message */
-    NIC_OP_SET,    /* a group's: node is FABEMU_ANY_NODE, so that no peer can name it */
+    NIC_OP_NOTICE, /* receives a notice; a struct nic_recv, like the receive of a message */
+    NIC_OP_SET,    /* of a group; its node is FABEMU_ANY_NODE, so that no peer can name it */
     NIC_OP_TEST,
     NIC_OP_BROADCAST,
     NIC_OP_KINDS

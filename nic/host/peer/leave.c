@@ -211,7 +211,7 @@ static uint32_t leave_tell(const struct fabemu *fab, uint64_t limit_ns)
     return amiss;
 }
 
-/* Is the bound over? Time in which nobody had a core does not count. */
+/* Has the bound passed? Time without a core does not count. */
 static bool leave_is_over(const struct fabemu *fab, uint64_t began_ns, uint64_t starved_ns,
                           uint64_t limit_ns)
 {

@@ -74,11 +74,12 @@ static void hello_goes(const struct fabemu *fab, struct nic_peer *peer, uint64_t
 }
 
 /*
- * The time since the last scan that is no silence of others. Of two kinds, the longer: this process
- * did not run, as it sees itself (it may have been stopped); and processes or the fabric had no
- * core, as the fabric's manager has seen. Both count in part, so that the wait ends: an eighth of
- * the bound for each scan that came late, and what emu_starved_ns() leaves. The manager's count may
- * come late, for time that was noticed here before: no time is taken off twice.
+ * The time since the last scan that does not count as silence of others. It is the longer of two
+ * times: for how long this process did not run, by its own clock (it may have been stopped); and
+ * for how long processes or the fabric had no core, as counted by the fabric's manager. Of both a
+ * part counts as silence, so that the wait ends: an eighth of the bound for each late scan, and the
+ * part that emu_starved_ns() leaves. The manager's count may come after this process has noticed
+ * the same time itself; no time is subtracted twice.
  */
 static uint64_t hello_away_ns(struct fabemu *fab, uint64_t now)
 {
@@ -98,7 +99,7 @@ static uint64_t hello_away_ns(struct fabemu *fab, uint64_t now)
     return away_ns;
 }
 
-/* @away_ns of the time do not count for the hello to @peer. */
+/* Exclude @away_ns from the time of the hello to @peer. */
 static void hello_put_off(struct nic_peer *peer, uint64_t now, uint64_t away_ns)
 {
     uint64_t most_ns = now - peer->hello_began_ns;

@@ -50,7 +50,7 @@ struct nic_peer {
     _Atomic uint64_t losses; /* fabemu_losses() */
     uint8_t broke;           /* enum nic_broke: why what was under way with it ended last */
     uint64_t broke_ns;       /* when that was; 0: never */
-    uint64_t broke_away_ns;  /* if it was silent: hello_away_ns then */
+    uint64_t broke_away_ns;  /* if it was silent: its hello_away_ns at that time */
     char *lost;              /* what the fabric lost of it last, as it says; NULL: nothing */
     uint64_t lost_seat;      /* of the process there whose that was; 0: not known */
     uint64_t awaits_ns;      /* since when a hello of a later epoch waits for the fabric's news, */
@@ -75,7 +75,7 @@ struct nic_peer {
     uint64_t hello_ns;       /* when the next hello is due, */
     uint64_t hello_gap_ns;   /* how long after the last one, */
     uint64_t hello_began_ns; /* and since when it could have been answered */
-    uint64_t hello_away_ns;  /* time before that which did not count: nobody had a core */
+    uint64_t hello_away_ns;  /* excluded time: processes had no core */
     uint32_t hello_at;       /* the first one's place among all that this process sends */
     uint32_t hello_taken;    /* of these the fabric had taken so many, at the last look */
     uint64_t debt_ns;        /* hellos that answered it: see nic_peer_may_answer() */

@@ -2,8 +2,8 @@
 /*
  * pending.h - tells the fabric what this process has pending (emu/edge/pending.h).
  *
- * Owner: `pending`, but for its clash, which is stream.c's, and its call, which is coll.c's. Lock:
- * held. Callers: the watch.
+ * Owner: `pending`, except its clash (stream.c) and its call (coll.c). Lock: held. Callers: the
+ * watch.
  */
 #ifndef NIC_PENDING_H
 #define NIC_PENDING_H

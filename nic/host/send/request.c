@@ -112,7 +112,7 @@ static bool send_more(struct fabemu *fab, struct nic_peer *peer, struct nic_send
     return true;
 }
 
-/* A request for a peer's memory begins: its segment, with its first words. NULL: no room. */
+/* Begin a request for a peer's memory: its segment with the first words. NULL: no room. */
 static struct emu_seg *memory_request(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op,
                                       enum nic_what what, uint16_t queue)
 {
@@ -144,7 +144,7 @@ static void put_notice(const struct fabemu_notice *notice, struct emu_seg *seg)
     seg->hdr.len += sizeof wire;
 }
 
-/* A short put has its bytes with it; a longer one asks first. */
+/* A short put carries its bytes; a longer one asks first. */
 static bool put_request(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op)
 {
     const struct nic_put *put = nic_put_of(op);
@@ -162,7 +162,7 @@ static bool put_request(struct fabemu *fab, struct nic_peer *peer, struct nic_op
         nic_op_read(op, seg->payload + seg->hdr.len, op->bytes);
         seg->hdr.len = (uint8_t)(seg->hdr.len + op->bytes);
         op->moved = op->bytes;
-        nic_peer_sent(fab, peer, op->bytes); /* a longer one in nic_stream() */
+        nic_peer_sent(fab, peer, op->bytes); /* a longer one counts in nic_stream() */
     }
     return true;
 }

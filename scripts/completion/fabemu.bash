@@ -26,7 +26,7 @@ _fabemu_scenarios() {
 }
 
 # The forms of networks, the fields of a profile, the patterns of traffic, the kinds of fault, and
-# the names for --only: from --help and --list, and from errors that list what would be right.
+# the names for --only: from --help and --list, and from errors that list the valid values.
 _fabemu_networks() {
     "$1" topo --help 2>/dev/null | sed -nE 's/^  ([a-z]+:)[A-Za-z].*/\1/p' | sort -u
 }
@@ -54,7 +54,7 @@ _fabemu_files() {
     mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(compgen -f -- "$cur")
 }
 
-# Offer words behind which more is to come: no space follows.
+# Offer words that are not complete yet: no space follows.
 _fabemu_begins() {
     compopt -o nospace 2>/dev/null
     _fabemu_words "$@"

@@ -122,7 +122,8 @@ def run(options, figures, rows):
     store = Store(options.out, fabemu, options.fresh)
     results = Results(Effort(options.quick, options.seed))
     Measurement(results, store, fabemu, options.jobs, figures, rows).run()
-    # The command that measured need not be the one that was called, which knows no seed.
+    # The origin of the calling command, but with the version of the fabemu that measured, and the
+    # seed, which the calling command does not know.
     origin = options.origin | {"version": fabemu.version.removeprefix("fabemu "),
                                "seed": options.seed}
     verdicts = [tables.judge(row, results) | {"origin": origin} for row in rows]

@@ -187,7 +187,7 @@ static struct json_object *json_parts(const struct topo_graph *graph, const stru
     return json_add_number(all, "backplane_links", parts->backplane);
 }
 
-/* What a file calls @count devices from @first on. */
+/* The names, identities and GUIDs of @count devices from @first on. */
 static struct json_object *json_labels(const struct topo_graph *graph, uint32_t first,
                                        uint32_t count)
 {
@@ -208,7 +208,7 @@ static struct json_object *json_labels(const struct topo_graph *graph, uint32_t 
     return all;
 }
 
-/* Cables by their rates, where a file gives them. */
+/* The number of cables by rate, if a file gives rates. */
 static struct json_object *json_rates(const struct topo_graph *graph)
 {
     struct json_object *all = json_object_new_object();
@@ -305,7 +305,7 @@ static int print_network(const struct fabric_config *config, const struct option
         return EXIT_FAILURE;
     }
     if (write && strcmp(write, "-") == 0)
-        return EXIT_SUCCESS; /* standard output has the network alone */
+        return EXIT_SUCCESS; /* standard output has only the network */
     measure(&figures, config);
     if (options->json)
         print_json(config, &figures, options->check ? &checked : NULL);

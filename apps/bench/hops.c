@@ -268,7 +268,7 @@ double bench_mhops(const struct fabric *fabric, uint64_t ns)
 {
     double mhops = 0;
 
-    /* Where other programs have the host's cores, no segment may move for a while. */
+    /* If other programs use the host's cores, no segment may move for a while. */
     for (unsigned i = 0; mhops <= 0 && i <= NO_CORE_TRIES; i++, ns *= 2) {
         const struct timespec rest = {.tv_sec = (time_t)(ns / 1000000000u),
                                       .tv_nsec = (long)(ns % 1000000000u)};

@@ -19,7 +19,7 @@ struct bench {
     bool json;
     unsigned repeat;                /* samples a row; 0: what the benchmark does by itself */
     struct json_object *conditions; /* of every row */
-    struct json_object *origin;     /* of every row: apps/cli/origin.h */
+    struct json_object *origin;     /* written into every row: apps/cli/origin.h */
     unsigned rows;                  /* printed */
     bool failed;                    /* a row could not be measured */
     bool progress;                  /* stderr is a terminal */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * amount.c - counts and sizes as people read them.
+ * amount.c - print counts and sizes for people.
  */
 #include "apps/cli/amount.h"
 
@@ -15,7 +15,7 @@ struct amount amount_of_bytes(uint64_t bytes)
     double value = (double)bytes;
     size_t unit = 0;
 
-    /* Not the unit in which it would be 1000 or more: 1023 KiB is 1.00 MiB. */
+    /* Take a unit in which the number is below 1000: 1023 KiB is printed as 1.00 MiB. */
     for (; value >= 999.5 && unit + 1 < sizeof units / sizeof units[0]; unit++)
         value /= 1024;
     if (value == (double)(unsigned)value)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * amount.h - counts and sizes as people read them. Programs get plain numbers.
+ * amount.h - print counts and sizes for people. Output for programs has plain numbers instead.
  */
 #ifndef APPS_CLI_AMOUNT_H
 #define APPS_CLI_AMOUNT_H

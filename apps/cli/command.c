@@ -92,8 +92,8 @@ static void set(void *context, const char *name, const char *value)
 }
 
 /*
- * mpirun refuses --nooversubscribe, and --map-by X:NOOVERSUBSCRIBE, beside a variable that allows
- * it: where COMMAND says so itself, the user has decided.
+ * mpirun refuses --nooversubscribe and --map-by X:NOOVERSUBSCRIBE if a variable allows
+ * oversubscribing. If COMMAND has such an option, the variable is set to 0.
  */
 static void decide_oversubscribe(char **argv)
 {

@@ -15,7 +15,7 @@
 /** command_check - is @name there and executable? Says what is not; returns 0 or an exit status. */
 int command_check(const char *name);
 
-/** command_is_launcher - is it mpirun, or another name of it? @name: with or without a folder. */
+/** command_is_launcher - is it mpirun, or an alias of mpirun? @name: with or without a folder. */
 bool command_is_launcher(const char *name);
 
 /**

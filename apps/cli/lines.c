@@ -41,7 +41,10 @@ static void file_watch(struct lines *file, bool wanted)
         file->watched = wanted;
 }
 
-/* A line in parts is none: the file gets no more. A reader that closes a pipe has read enough. */
+/*
+ * A part of a line is useless, so nothing more is written. A reader that closed its pipe is no
+ * failure.
+ */
 static void file_fails(struct lines *file, int err)
 {
     file->failed = err != -EPIPE;

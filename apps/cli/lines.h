@@ -18,7 +18,7 @@ struct lines {
     const char *what;        /* that are written there */
     struct emu_json_buf out; /* whole lines that wait for room, but for the first one's beginning */
     bool watched;            /* epoll looks for room */
-    bool failed;             /* it could not be written, and no reader has closed it */
+    bool failed;             /* a write failed, but not because a pipe's reader closed it */
     uint64_t left_out;       /* lines that found no room here since one did */
     uint64_t all_left_out;   /* since the start; the caller adds those that it did not offer */
 };

@@ -7,17 +7,20 @@
 #include <stdio.h>
 #include <string.h>
 
-#define LETTERS_MAX 32 /* longer words resemble nothing */
+#define LETTERS_MAX 32 /* longer words are not compared */
 
 static unsigned least(unsigned a, unsigned b)
 {
     return a < b ? a : b;
 }
 
-/* Optimal string alignment: letters to change, add or drop, and neighbours to swap. */
+/*
+ * Optimal string alignment distance: how many letters to change, add, drop or swap with a
+ * neighbour.
+ */
 static unsigned distance(const char *a, size_t a_length, const char *b, size_t b_length)
 {
-    unsigned row[3][LETTERS_MAX + 1]; /* of the table, by the letters of @a: modulo 3 */
+    unsigned row[3][LETTERS_MAX + 1]; /* row i % 3: for the first i letters of @a */
 
     for (unsigned j = 0; j <= b_length; j++)
         row[0][j] = j;

@@ -5,10 +5,10 @@
 #ifndef APPS_CLI_NEAREST_H
 #define APPS_CLI_NEAREST_H
 
-/* A search, over as many names as nearest_try() is given. */
+/* A search over the names that are passed to nearest_try(). */
 struct nearest {
     const char *word;
-    const char *name;  /* the best so far; NULL: none resembles it */
+    const char *name;  /* the most similar so far; NULL: none is similar */
     unsigned distance; /* letters to change, add, drop or swap */
 };
 
@@ -22,7 +22,7 @@ struct nearest_text {
     char text[96];
 };
 
-/** nearest_question - "; did you mean 'status'?", or nothing where no name resembles the word. */
+/** nearest_question - "; did you mean 'status'?", or "" if no name is similar to the word. */
 struct nearest_text nearest_question(const struct nearest *nearest);
 
 #endif

@@ -353,20 +353,20 @@ static const struct option_row rows[] = {
      OPTIONS_CAPTURE, read_capture_filter},
     {"snaplen", "BYTES", "capture so much of each payload (240: all)",
      OPTIONS_CAPTURE | OPTIONS_SNAP, read_snaplen},
-    {"capture-size", "SIZE", "let the file of the capture have at most SIZE, such as 500MB or 2GiB",
+    {"capture-size", "SIZE", "limit the file of the capture to SIZE, such as 500MB or 2GiB",
      OPTIONS_CAPTURE | OPTIONS_SNAP, read_capture_size},
-    {"capture-files", "N", "then go on in another of N files, and overwrite the oldest",
+    {"capture-files", "N", "at the limit, go on in a ring of N files, and overwrite the oldest",
      OPTIONS_CAPTURE | OPTIONS_SNAP, read_capture_files},
     {"record", "FILE", "write there snapshots of all counters, ten a second, and what happens",
      OPTIONS_EVENTS, read_record},
     {"timeline", "FILE", "write collectives, messages and faults by node there, for Perfetto",
      OPTIONS_EVENTS, read_timeline},
-    {"timeline-bytes", "SIZE", "in it: messages of SIZE or more (default 1KiB)", OPTIONS_EVENTS,
+    {"timeline-bytes", "SIZE", "include messages of SIZE or more (default 1KiB)", OPTIONS_EVENTS,
      read_timeline_bytes},
     {"timeline-limit", "SIZE",
      "stop writing the timeline when the file has this size (default 256MiB)", OPTIONS_EVENTS,
      read_timeline_limit},
-    {"web", "[=PORT|wait]", "serve a page that shows it (docs/web.md); wait: run once it is open",
+    {"web", "[=PORT|wait]", "serve a page that shows it (docs/web.md); wait: begin when it is open",
      OPTIONS_WEB, read_web},
     {"json", NULL, "print JSON", OPTIONS_JSON, read_json},
     {"foreground", NULL, "stay in the foreground until the fabric is shut down", OPTIONS_FOREGROUND,
@@ -606,7 +606,7 @@ int options_parse(struct options *ret, const struct options_command *command, in
     return options_parse_own(ret, command, &(struct options_owns){.count = 0}, argc, argv);
 }
 
-/* The question whether a misspelt "--nmae=lab" was to be --name. */
+/* The question for the user of a misspelt option: for "--nmae=lab", did you mean 'name'? */
 static struct nearest_text resembling(const struct options_command *command,
                                       const struct options_owns *owns, const char *word)
 {
@@ -702,8 +702,9 @@ static int load_profile(struct fabric_config *ret, const struct options *options
 }
 
 /*
- * The network has switches of more ports than this program has sets for: replace this process by
- * fabemu-wide, which runs the same command from the beginning. Returns if there is no fabemu-wide.
+ * The network has switches with more ports than this program's sets can hold. Replace this process
+ * by fabemu-wide, which runs the same command from the beginning. Returns if fabemu-wide is not
+ * installed.
  */
 static void exec_wide(const struct options *options)
 {
@@ -713,9 +714,8 @@ static void exec_wide(const struct options *options)
     size_t count = 0;
 
     if (stat(options->topo, &st) == 0 && !S_ISREG(st.st_mode)) {
-        say("--topo %s: it has switches of more than %d ports, so it is read twice, and a pipe can "
-            "be "
-            "read once: write it to a file",
+        say("--topo %s: the network has switches of more than %d ports, so fabemu reads it twice, "
+            "but a pipe can be read only once: write the network to a file",
             options->topo, TOPO_PORTS_MAX);
         exit(EXIT_USAGE);
     }

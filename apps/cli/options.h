@@ -24,7 +24,7 @@ enum options_group {
     OPTIONS_JSON = 16,         /* --json */
     OPTIONS_FOREGROUND = 32,   /* --foreground */
     OPTIONS_CHECK = 64,        /* --check */
-    OPTIONS_VIRTUAL = 128,     /* no option: --clock is virtual, and nothing else */
+    OPTIONS_VIRTUAL = 128,     /* no option: the clock is always virtual */
     OPTIONS_FAULTS = 256,      /* --faults */
     OPTIONS_EVENTS = 512,      /* --events, --record, --timeline */
     OPTIONS_BOUNDS = 1024,     /* --bound */
@@ -135,9 +135,9 @@ int options_fabric(struct fabric_config *ret, struct topo_graph **graph,
                    const struct options *options, const char *name);
 
 /**
- * options_say_idle - say which fields that were set, bounds and threads there is no use for in
- * @config's machine on its clock. Not an error: a script may set them for several machines. Also
- * says at what rates the cables of a file run, where a byte takes time.
+ * options_say_idle - print which of the given fields, bounds and threads have no effect in
+ * @config's machine on its clock. They are no error: a script may set them for several machines. On
+ * clocks on which a byte takes time, also print the rates of a file's cables.
  */
 void options_say_idle(const struct options *options, const struct fabric_config *config);
 

@@ -53,7 +53,7 @@ static const char *secret_in(const char *word)
     return password_in(word);
 }
 
-/* Is @word an option, and the next word its value, and that a secret? "--token", "1234". */
+/* Is @word an option whose value is the next word, and a secret? "--token", "1234". */
 static bool announces_secret(const char *word)
 {
     return *word == '-' && !strpbrk(word, "=:") && names_secret(word, strlen(word));
@@ -76,7 +76,7 @@ static bool is_utf8(struct json_object *string)
     return read;
 }
 
-/* @bytes of @word as a JSON string, @end behind them; what is not UTF-8 is shown as '?'. */
+/* The first @bytes of @word, then @end, as a JSON string. Bytes that are not UTF-8 become '?'. */
 static struct json_object *word_json(const char *word, size_t bytes, const char *end)
 {
     struct json_object *ret = NULL;
@@ -119,7 +119,7 @@ struct json_object *origin_words(char *const *words)
     return list;
 }
 
-/* The command line of this process as it was given: getopt changes the order of main()'s. */
+/* This process's command line as the user gave it: getopt reorders main()'s argv. */
 static struct json_object *words_of_process(void)
 {
     struct json_object *list = json_object_new_array();
@@ -191,7 +191,7 @@ static const char *text_of(struct json_object *origin, const char *field)
     return text ? text : "unknown";
 }
 
-/* As a shell takes it; a character that a terminal would obey is shown as '?'. */
+/* Quote a word for a shell. Characters that control a terminal become '?'. */
 static void put_quoted(FILE *out, const char *word)
 {
     static const char plain[] =

@@ -12,15 +12,15 @@ struct fabric_config;
 struct json_object;
 
 /**
- * origin_json - the origin of a result of this process, as one JSON object; the caller's to put.
- * @config: of the fabric that the result is about; NULL: of no single fabric, and there are no
- * settings and no seed. Secrets in the command line are hidden, as by origin_words().
+ * origin_json - the origin of a result of this process, as one JSON object; the caller puts it.
+ * @config: the fabric that the result is about; NULL: it is not about a single fabric, so the
+ * origin has no settings and no seed. Secrets in the command line are hidden, as by origin_words().
  * Thread: any.
  */
 struct json_object *origin_json(const struct fabric_config *config);
 
 /**
- * origin_words - the words of a command line, ended by NULL, as a JSON list; the caller's to put.
+ * origin_words - the words of a command line, ended by NULL, as a JSON list; the caller puts it.
  *
  * "***" stands for the value of each option or variable whose name contains "key", "token",
  * "secret", "passw", "credential" or "authorization", and for the password in a URL.
@@ -28,8 +28,8 @@ struct json_object *origin_json(const struct fabric_config *config);
 struct json_object *origin_words(char *const *words);
 
 /**
- * origin_command - the command line of @origin, as a shell takes it; the caller's to free.
- * NULL: there is no memory.
+ * origin_command - the command line of @origin, quoted for a shell; the caller frees it. NULL:
+ * there is no memory.
  */
 char *origin_command(struct json_object *origin);
 

@@ -88,7 +88,7 @@ int output_begin(int fd)
     struct stat st;
 
     if (fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode) || fcntl(fd, F_GETFL) & O_APPEND)
-        return 0; /* the shell's >> keeps what the file held */
+        return 0; /* with the shell's >> the contents of the file stay */
     return ftruncate(fd, lseek(fd, 0, SEEK_CUR)) ? -errno : 0;
 }
 

@@ -23,7 +23,7 @@ struct output {
 
 /**
  * output_open - open @path for writing, and lock it; "-" is standard output, which is not locked.
- * A pipe's reader is waited for until @until_ms of emu_now_ms(); INT64_MAX: without limit.
+ * For a pipe, wait for a reader until emu_now_ms() is @until_ms; INT64_MAX: without limit.
  * Errors: -EWOULDBLOCK, somebody else writes it; -ENXIO, nobody reads the pipe; as open().
  */
 int output_open(struct output *ret, const char *path, int64_t until_ms);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * quantity.c - times, sizes and shares as people write them.
+ * quantity.c - parse times, sizes and shares written by people.
  */
 #include "apps/cli/quantity.h"
 
 #include <string.h>
 
-#define DIGITS_MAX   UINT64_C(1000000000000000000) /* a decimal keeps those below it */
+#define DIGITS_MAX   UINT64_C(1000000000000000000) /* a decimal has fewer digits than this number */
 #define EXPONENT_MAX 1000
 
 const struct quantity_unit quantity_times[] = {
@@ -41,8 +41,8 @@ const struct quantity_unit quantity_shares[] = {{"%", QUANTITY_SHARE_ONE / 100},
 struct decimal {
     uint64_t digits;
     int exponent;
-    bool large; /* there were more digits before the point */
-    bool fine;  /* there were more behind it, and not all 0 */
+    bool large; /* further digits before the point were dropped */
+    bool fine;  /* further digits after the point were dropped, and not all were 0 */
 };
 
 static bool is_digit(char c)
@@ -86,7 +86,7 @@ static void decimal_digit(struct decimal *d, char c, bool fraction)
     }
 }
 
-/* "12.5e-3" at *@at, which moves past it; false: no digit there. */
+/* Read a number such as "12.5e-3" at *@at, and move *@at behind it. False: there is no digit. */
 static bool scan_decimal(const char **at, struct decimal *ret)
 {
     const char *p = *at;
@@ -115,7 +115,7 @@ static bool scan_decimal(const char **at, struct decimal *ret)
     return true;
 }
 
-/* In stored units, of which the decimal's unit is @factor. */
+/* The decimal in stored units, if its own unit is @factor stored units. */
 static enum quantity_verdict decimal_scaled(const struct decimal *d, uint64_t factor, uint64_t most,
                                             uint64_t *ret)
 {
@@ -142,7 +142,7 @@ static enum quantity_verdict decimal_scaled(const struct decimal *d, uint64_t fa
     return QUANTITY_OK;
 }
 
-/* The factor of the unit at *@at, which moves behind it; false: there is no such unit. */
+/* Read the unit at *@at, move *@at behind it and give its factor. False: there is no such unit. */
 static bool scan_unit(const char **at, const struct quantity_form *form, const struct decimal *d,
                       uint64_t *factor)
 {

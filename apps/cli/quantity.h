@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * quantity.h - times, sizes and shares as people write them, read exactly: no floating point,
- * nothing is rounded.
+ * quantity.h - parse times, sizes and shares written by people. Exact: no floating point, no
+ * rounding.
  */
 #ifndef APPS_CLI_QUANTITY_H
 #define APPS_CLI_QUANTITY_H
@@ -13,10 +13,10 @@
 /* The result of reading a number. */
 enum quantity_verdict {
     QUANTITY_OK,
-    QUANTITY_WRONG, /* no number of this form */
+    QUANTITY_WRONG, /* not a number of this form */
     QUANTITY_LARGE, /* above the limit */
     QUANTITY_SMALL, /* below the limit */
-    QUANTITY_FINE   /* no whole number of the unit in which it is stored */
+    QUANTITY_FINE   /* not a whole number of stored units */
 };
 
 struct quantity_unit {
@@ -26,7 +26,7 @@ struct quantity_unit {
 
 /* How a quantity is written. */
 struct quantity_form {
-    const struct quantity_unit *units; /* a row without a name ends them; NULL: there are none */
+    const struct quantity_unit *units; /* ended by a row without a name; NULL: no units */
     uint64_t bare; /* factor of a number without a unit; 0: only the number 0 needs no unit */
     uint64_t least, most; /* in stored units */
 };
@@ -51,10 +51,12 @@ extern const struct quantity_unit quantity_shares[];
 enum quantity_verdict quantity_scan(const char **at, const struct quantity_form *form,
                                     uint64_t *ret);
 
-/** quantity_read - the same for the whole of @text; false: it is not what @form wants. */
+/** quantity_read - the same for all of @text. False: @text does not have this form. */
 bool quantity_read(const char *text, const struct quantity_form *form, uint64_t *ret);
 
-/** quantity_digits - read digits at *@at, which moves behind them; false: none, or above @most. */
+/**
+ * quantity_digits - read digits at *@at, and move *@at behind them. False: none, or above @most.
+ */
 bool quantity_digits(const char **at, uint64_t most, uint64_t *ret);
 
 #endif

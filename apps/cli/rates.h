@@ -17,8 +17,8 @@
 void rates_apply(struct fabric_config *config, const struct options *options);
 
 /**
- * rates_print - write a line about the rates of the network's cables to @text: which there are, and
- * whether the profile has another. False: its file gives none.
+ * rates_print - write a line about the rates of the network's cables to @text: which rates the file
+ * gives, and whether the profile overrides them. False: the file gives no rate.
  */
 bool rates_print(const struct fabric_config *config, char *text, size_t bytes);
 

@@ -9,7 +9,7 @@
 
 /* Exit codes that scripts can trust. */
 #define EXIT_USAGE      2   /* the command line is wrong */
-#define EXIT_STANDSTILL 124 /* COMMAND stood still; as timeout(1) has it */
+#define EXIT_STANDSTILL 124 /* COMMAND stood still; timeout(1) uses 124, too */
 #define EXIT_CANNOT_RUN 126 /* COMMAND is there and cannot be executed */
 #define EXIT_NOT_FOUND  127 /* COMMAND is not there */
 

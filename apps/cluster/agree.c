@@ -74,7 +74,7 @@ static int print_all(const struct cluster *cluster, const struct fabric_config *
     print_number(to, "seed", config->seed);
     print_number(to, "first", config->first);
     print_number(to, "link_rates", config->link_rates);
-    print_number(to, "port_words", EMU_PORT_WORDS); /* as in what hosts send each other */
+    print_number(to, "port_words", EMU_PORT_WORDS); /* as in the messages between hosts */
     print_number(to, "start_ps", config->start_ps);
 #define PRINT(field, name, ms, what) print_number(to, name, config->bounds.field##_ms);
     EMU_BOUNDS(PRINT)

@@ -80,9 +80,9 @@ struct daemon {
     bool stands; /* the supervisor was told that nothing moves */
     struct {
         uint64_t at_ns;          /* 0: none yet */
-        uint64_t starved_ns;     /* fabric_starved_ns() then */
-    } look[DAEMON_LOOKS];        /* daemon/standstill.c's last ones, in a ring: */
-    uint32_t looks;              /* so many so far */
+        uint64_t starved_ns;     /* fabric_starved_ns() at that time */
+    } look[DAEMON_LOOKS];        /* a ring of the last samples of daemon/standstill.c */
+    uint32_t looks;              /* number of samples so far */
     uint64_t clash_group;        /* 1 + the last group whose members were said to disagree */
     struct emu_list clients;     /* all connections, the newest first */
     size_t excess;               /* memory of their buffers, beyond what each may have */
@@ -117,14 +117,14 @@ struct daemon {
         uint64_t joins; /* it has, and some of its links are not up yet */
     } far;              /* daemon/far.c's */
 
-    /* Waits for cores, since the last look. daemon/waits.c's. */
+    /* Waits for cores since the last sample. Owner: daemon/waits.c. */
     struct {
         struct waits *fabric; /* this process's; NULL: they cannot be seen */
-        uint64_t look_ns;     /* when that was */
-        uint64_t next_ns;     /* no look before that, for it takes time, too */
-        uint64_t ns;          /* of those who have left since then, */
-        uint64_t over_ns;     /* and of that, what is older than the look; */
-        uint64_t starved_ns;  /* struct waits_more: the most of one thread */
+        uint64_t look_ns;     /* when the last sample was taken */
+        uint64_t next_ns;     /* no sample before this time, since one takes time */
+        uint64_t ns;          /* of processes that have left since then */
+        uint64_t over_ns;     /* the part of ns before the last sample */
+        uint64_t starved_ns;  /* struct waits_more: the largest of all threads */
     } waits;
 };
 
@@ -289,7 +289,7 @@ void daemon_cut_off(struct daemon *daemon, uint32_t node);
  * daemon_far_open - meet the hosts of daemon->config->hosts, which this one governs. Errors: as
  * hosts_open(). daemon_far_settle() - do what is to be done for hosts and host links that were
  * lost, at the end of a round. daemon_far_tick() - once a second: the same of what was posted
- * since. daemon_far_close() - the other hosts end: hosts_close().
+ * since. daemon_far_close() - make the other hosts end: hosts_close().
  */
 int daemon_far_open(struct daemon *daemon, char *error, size_t error_bytes);
 void daemon_far_settle(struct daemon *daemon);
@@ -325,12 +325,13 @@ void daemon_dying_tell(struct daemon *daemon, bool all);
 int daemon_dying_wait_ms(const struct daemon *daemon);
 
 /**
- * daemon_waits_open, daemon_waits_close - look at the fabric's own threads.
+ * daemon_waits_open, daemon_waits_close - begin and end sampling the waits of the fabric's own
+ * threads.
  */
 void daemon_waits_open(struct daemon *daemon);
 void daemon_waits_close(struct daemon *daemon);
 
-/** daemon_waits_attach - look at @client's process from now on. It has its node. */
+/** daemon_waits_attach - sample @client's process from now on. It has its node. */
 void daemon_waits_attach(struct daemon *daemon, struct client *client);
 
 /**

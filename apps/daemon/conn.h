@@ -83,8 +83,9 @@ void conn_drain(struct conn *conn, int timeout_ms);
 int conn_wait(struct conn *conn, struct json_object **ret, int timeout_ms);
 
 /**
- * conn_ask - send @request, which is put, and wait for the reply, at most @timeout_ms in all;
- * events on the way are skipped. Errors: as conn_wait(); the peer's refusal is a reply.
+ * conn_ask - send @request, put it, and wait for the reply, at most @timeout_ms in all. Events that
+ * arrive before the reply are skipped. Errors: as conn_wait(). A refusal by the peer is a reply,
+ * too.
  */
 int conn_ask(struct conn *conn, struct json_object *request, struct json_object **ret,
              int timeout_ms);
@@ -93,7 +94,7 @@ int conn_ask(struct conn *conn, struct json_object *request, struct json_object 
 struct json_object *json_add_text(struct json_object *message, const char *field, const char *text);
 struct json_object *json_add_number(struct json_object *message, const char *field,
                                     uint64_t number);
-/* "node":3, and where a file names it "node_name":"node01"; the same of a switch. */
+/* Add "node":3 and, if a file names the node, "node_name":"node01"; the same for a switch. */
 struct json_object *json_add_node(struct json_object *message, const struct topo_graph *graph,
                                   uint32_t node);
 struct json_object *json_add_switch(struct json_object *message, const struct topo_graph *graph,
@@ -104,8 +105,8 @@ struct json_object *conn_ok(void);          /* {"ok":true}: a reply begins with 
 struct json_object *conn_error(int err, const char *error); /* {"ok":false,…}: a line for a user */
 
 /**
- * json_show_node - "node 3", or "node 3 (node01)": for people, of what json_add_node() has added to
- * @message. Returns @text.
+ * json_show_node - write the node that json_add_node() has added to @message for people: "node 3",
+ * or "node 3 (node01)". Returns @text.
  */
 const char *json_show_node(struct json_object *message, char text[static TOPO_SHOWN_BYTES]);
 const char *json_show_switch(struct json_object *message, char text[static TOPO_SHOWN_BYTES]);

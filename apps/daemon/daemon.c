@@ -520,7 +520,10 @@ static int files_begin(const struct daemon_config *config, char *error, size_t e
                : 0;
 }
 
-/* The first line of the file of events says where they come from; that of snapshots has a shape. */
+/*
+ * Write the origin as the first line of the file of events. The file of snapshots has it in its
+ * shape.
+ */
 static void events_begin(struct daemon *daemon)
 {
     struct json_object *event = conn_event("origin");

@@ -47,8 +47,8 @@ struct daemon_record {
     struct daemon_waits waits;
     uint64_t attaches;     /* that were granted */
     uint64_t refused;      /* because every node was taken */
-    uint64_t outside;      /* processes whose MPI messages do not pass the fabric, */
-    char outside_why[200]; /* as the first of them has said */
+    uint64_t outside;      /* processes whose MPI messages do not pass the fabric */
+    char outside_why[200]; /* the reason that the first of them gave */
     uint64_t cut_off;      /* processes that did not take their segments */
     /* goodbyes of leaving processes that were not complete in time */
     uint64_t unheard;
@@ -74,7 +74,7 @@ struct daemon_config {
 enum daemon_end {
     DAEMON_SHUTDOWN,   /* asked to, by request or signal */
     DAEMON_OWNER_GONE, /* the supervisor has died */
-    DAEMON_UNWRITTEN   /* as DAEMON_SHUTDOWN; a file could not be written, which was said */
+    DAEMON_UNWRITTEN   /* as DAEMON_SHUTDOWN; a file could not be written, and the user was told */
 };
 
 /**
@@ -83,7 +83,7 @@ enum daemon_end {
  * The owner's connection is a client like the others that gets the events
  * "ready", "node_died", "refused", "outside", "cut_off", "frozen" and, last, "ended" with the
  * report. Returns enum daemon_end, or a negative errno, and then owner_fd is still the caller's;
- * @error has a line if it is the schedule of faults that cannot be. Thread: the fabric's manager.
+ * @error has a line if the schedule of faults cannot be injected. Thread: the fabric's manager.
  */
 int daemon_serve(struct fabric *fabric, const struct daemon_config *config, char *error,
                  size_t error_bytes);

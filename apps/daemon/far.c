@@ -175,7 +175,7 @@ int daemon_far_open(struct daemon *daemon, char *error, size_t error_bytes)
                                     .sampled = on_sampled,
                                     .sampled_all = on_sampled_all,
                                     .ctx = daemon};
-    daemon_tell_owner(daemon, conn_event("meets")); /* its bound for the start begins anew */
+    daemon_tell_owner(daemon, conn_event("meets")); /* its wait for the start begins again */
     err = hosts_open(&daemon->hosts, &config, error, error_bytes);
     if (err)
         return err;

@@ -504,7 +504,7 @@ static struct json_object *states_of(const struct daemon *daemon)
     return all;
 }
 
-/* Adds "faults", and "past_faults" where there are more than are listed. */
+/* Adds "faults", and "past_faults" if some faults are not listed any more. */
 static void add_states(const struct daemon *daemon, struct json_object *to)
 {
     struct inject_past past = {0};
@@ -593,7 +593,7 @@ void daemon_fault_kinds(struct daemon *daemon, struct client *client, struct jso
         if (one)
             json_object_array_add(kinds, one);
     }
-    if (!json_object_array_length(kinds)) { /* text: the last error */
+    if (!json_object_array_length(kinds)) { /* @text has the last error */
         json_object_put(kinds);
         daemon_reply_error(daemon, client, -EINVAL, text);
         return;

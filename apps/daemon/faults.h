@@ -39,8 +39,9 @@ const struct manager *daemon_faults_manager(const struct daemon *daemon);
 #define DAEMON_CABLE_BYTES 208
 
 /**
- * daemon_cable_name - "switch 3:5 - switch 7:1", or "- node 4:0"; @way: what stands between. Where
- * a file has names they follow: "switch 3:5 - node 4:0 (leaf1, node01)".
+ * daemon_cable_name - write the two ends of cable @i, such as "switch 3:5 - switch 7:1" or
+ * "switch 3:5 - node 4:0". @way: the text between them. Names from a file follow in parentheses:
+ * "switch 3:5 - node 4:0 (leaf1, node01)".
  */
 const char *daemon_cable_name(const struct fabric *fabric, uint32_t i, const char *way,
                               char text[static DAEMON_CABLE_BYTES]);

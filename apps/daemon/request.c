@@ -73,7 +73,7 @@ static void seat_taken(struct daemon *daemon, struct client *client, const struc
     daemon_tick_when(daemon);
 }
 
-/* Tell the supervisor that a process of a job of @ranks has attached; 0: it does not say. */
+/* Notify the supervisor that a process has attached. @ranks: of its job; 0: not known. */
 static void tell_attached(struct daemon *daemon, int64_t ranks)
 {
     struct json_object *event =
@@ -198,7 +198,7 @@ static void request_exits(struct daemon *daemon, struct client *client, struct j
     daemon_send(daemon, client, conn_ok());
 }
 
-/* A process says what a line of text shows: none of its bytes may be more than that. */
+/* Copy text from a process that will be printed. Bytes that are not printable become '?'. */
 static void copy_printable(char *to, size_t bytes, const char *from)
 {
     snprintf(to, bytes, "%s", from);
@@ -207,7 +207,7 @@ static void copy_printable(char *to, size_t bytes, const char *from)
             *at = '?';
 }
 
-/* Sent by the Open MPI component: Open MPI has chosen something else to carry its messages. */
+/* Sent by the Open MPI component: Open MPI uses another transport for its messages. */
 static void request_outside(struct daemon *daemon, struct client *client,
                             struct json_object *request)
 {

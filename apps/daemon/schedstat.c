@@ -6,9 +6,9 @@
  * and for nothing; here it is read, a small file a thread. Counts go with their thread, so each
  * one's last is kept, and a look adds what is new.
  *
- * The kernel adds a wait to its count when the wait ends. A thread that is runnable now, and that
- * has not run since the last look, has waited all that time: this is counted at once, and taken off
- * again when the kernel counts the wait. A stopped process is not runnable.
+ * The kernel adds a wait to its count when the wait ends. If a thread is runnable now and has not
+ * run since the last sample, it has waited all that time. That time is counted at once, and
+ * subtracted when the kernel counts the wait. A stopped process is not runnable.
  * Rejected: taskstats, which has whole processes with their ended threads, but only for
  * CAP_NET_ADMIN. Rejected: /proc/PID/schedstat, which is the first thread's.
  */
@@ -27,11 +27,11 @@
 
 struct thread {
     pid_t tid;
-    /* The kernel's counts as of the last look. */
+    /* The kernel's counts at the last sample. */
     uint64_t ran_ns;
     uint64_t wait_ns;
     uint64_t slices;     /* times that it got a core */
-    uint64_t assumed_ns; /* counted here of a wait that has not ended */
+    uint64_t assumed_ns; /* counted here for a wait that has not ended */
 };
 
 struct waits {
@@ -72,7 +72,10 @@ static int thread_read(int tasks, pid_t tid, struct thread *ret)
     return 0;
 }
 
-/* Does it run, or wait for a core? "PID (NAME) STATE ...", where NAME may have any byte. */
+/*
+ * Is the thread running or waiting for a core? The file has "PID (NAME) STATE ..."; NAME may have
+ * any byte.
+ */
 static bool thread_is_runnable(int tasks, pid_t tid)
 {
     char text[256];
@@ -82,7 +85,9 @@ static bool thread_is_runnable(int tasks, pid_t tid)
     return end && end[1] == ' ' && end[2] == 'R';
 }
 
-/* Thread @tid as of the last look; NULL: it is new. Most stand where they stood, at @at. */
+/*
+ * Thread @tid at the last sample; NULL: it is new. Most threads have the same index, @at, as then.
+ */
 static const struct thread *thread_before(const struct waits *waits, size_t at, pid_t tid)
 {
     if (at < waits->count && waits->thread[at].tid == tid)
@@ -94,8 +99,8 @@ static const struct thread *thread_before(const struct waits *waits, size_t at, 
 }
 
 /*
- * How long @now has waited since it was as @before, @since_ns ago. Less in all than before: it is
- * another thread of that number.
+ * How long thread @now has waited since @since_ns ago, when its counts were @before. If its total
+ * is smaller than then, it is another thread with the same number.
  */
 static uint64_t thread_waited(int tasks, struct thread *now, const struct thread *before,
                               uint64_t since_ns)
@@ -114,7 +119,9 @@ static uint64_t thread_waited(int tasks, struct thread *now, const struct thread
     return since_ns;
 }
 
-/* Of @ns that a thread waited: the part beyond WAITS_SHARED_NS for each time that it got a core. */
+/*
+ * The part of a wait of @ns that exceeds WAITS_SHARED_NS for each time that the thread got a core.
+ */
 static uint64_t beyond_sharing(const struct thread *now, const struct thread *before, uint64_t ns)
 {
     uint64_t slices = now->slices - (before && before->slices <= now->slices ? before->slices : 0);
@@ -124,7 +131,7 @@ static uint64_t beyond_sharing(const struct thread *now, const struct thread *be
 
 #define THREADS_STEP 16u /* threads for which room is made at once */
 
-/* The threads that there are now. */
+/* The threads that exist now. */
 struct threads {
     struct thread *thread; /* an array to free, of whole THREADS_STEPs */
     size_t count;

@@ -20,8 +20,8 @@ struct waits;
 int waits_open(struct waits **ret, pid_t pid);
 
 /**
- * waits_open_at - the same of an open folder that has what /proc/PID/task has. The descriptor
- * passes, on failure too.
+ * waits_open_at - the same for @tasks, an open folder with the contents of /proc/PID/task. Takes
+ * over the descriptor, also on failure.
  */
 int waits_open_at(struct waits **ret, int tasks);
 
@@ -33,8 +33,8 @@ struct waits_more {
     uint64_t ns;      /* waited by all of its threads together since the last look */
     uint64_t over_ns; /* of that, what a thread waited longer than the look was ago */
     /*
-     * Waited by one thread, the one with most, beyond WAITS_SHARED_NS each time: threads that share
-     * a core wait for each other so long.
+     * The longest wait of one thread, less WAITS_SHARED_NS for each time that it got a core:
+     * threads that share a core wait that long for each other.
      */
     uint64_t starved_ns;
 };

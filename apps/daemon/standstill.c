@@ -132,9 +132,9 @@ static bool client_is_waiting(const struct client *client, uint64_t now_ns)
 }
 
 /*
- * For how long of the time since @since_ns processes or the fabric had no core. It is counted from
- * the last look before that time, for nobody knows when between two looks it was; or from the
- * oldest look that is known.
+ * For how long since @since_ns processes or the fabric had no core. The sum begins at the last
+ * sample before @since_ns, because the times between two samples are not known; or at the oldest
+ * sample.
  */
 static uint64_t quiet_starved_ns(const struct daemon *daemon, uint64_t since_ns)
 {
@@ -330,7 +330,7 @@ static struct json_object *clashes_build(const struct daemon *daemon)
     return list;
 }
 
-/* How long nothing has moved, as far as that time counts. */
+/* How long nothing has moved, without the time in which processes had no core. */
 static uint64_t quiet_counted_ns(const struct daemon *daemon, uint64_t since_ns, uint64_t now_ns)
 {
     return standstill_age(standstill_age(now_ns, since_ns), quiet_starved_ns(daemon, since_ns));

@@ -2,11 +2,11 @@
 /*
  * waits.c - how long processes and the fabric waited for cores of this host.
  *
- * Was a process silent because the host had no core for it? The time for which a thread waited
- * between two looks does not count where silence is taken for an end: emu_starved_ns(). Waits of a
- * few time slices count, since threads that share a core have such waits all the time.
+ * Was a process silent because the host had no core for it? The time for which a thread waited for
+ * a core does not count towards bounds on silence: emu_starved_ns(). Waits of a few time slices are
+ * not taken off, since threads that share a core have such waits all the time.
  *
- * And on clock real: was what the programs measured the network's time?
+ * And on clock real: did the programs measure the network's time?
  *
  * The fabric keeps its times, or says how late it was. But a program's own steps take place when
  * the host gives it a core, and the emulated network has no part in that. While no thread of a
@@ -33,7 +33,7 @@ static uint64_t lesser(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* A process, or the fabric, has waited so long since the last look. */
+/* Add the waits of a process, or of the fabric, since the last sample. */
 static void count_more(struct daemon *daemon, const struct waits_more *more)
 {
     daemon->waits.ns += more->ns;

@@ -89,8 +89,8 @@ static struct emu_profile profile_raw(const struct fabric_config *config, uint32
  * Slots of a crosspoint on clock raw, and so credits of a cable. With more of them fewer segments
  * stop for want of a credit: of uniform traffic 1.3 times as many hops a second, until the rings of
  * all cables are more than a processor's inner caches have near. Cables that send again have
- * several more of them. Crosspoints of large switches have fewer, since there are as many as
- * the square of the ports.
+ * several more of them. Crosspoints of large switches have fewer slots, since the number of
+ * crosspoints is the square of the number of ports.
  */
 static uint32_t raw_slots(const struct fabric_config *config)
 {

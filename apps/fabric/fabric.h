@@ -63,7 +63,7 @@ struct fabric_config {
     const struct fabric_node_ops *local_nodes; /* NULL: nodes are edges */
     const struct fabric_hosts *hosts;          /* borrowed; NULL: the whole network is here */
     const struct emu_fault_rates *faults; /* on every cable with channels, each way; NULL: none */
-    bool link_rates;   /* cables are as slow as the network's file says: topo_end.rate */
+    bool link_rates;   /* cables have the rates of the network's file: topo_end.rate */
     uint64_t start_ps; /* clock real: its time at the start; tests begin where numbers end */
     /* where free-running numbers begin: 0; tests let them wrap (docs/NUMBERS.md) */
     uint32_t first;
@@ -71,8 +71,8 @@ struct fabric_config {
 };
 
 /**
- * fabric_check_config - do network, clock, profile and nodes suit each other? fabric_start() asks
- * first. Errors: -EINVAL; -EFBIG (edges), with one line in @error.
+ * fabric_check_config - do network, clock, profile and nodes suit each other? fabric_start() checks
+ * this first. Errors: -EINVAL; -EFBIG (edges), with one line in @error.
  */
 int fabric_check_config(const struct fabric_config *config, char *error, size_t error_bytes);
 
@@ -190,9 +190,9 @@ uint64_t fabric_now_ps(const struct fabric *fabric);
 bool fabric_has_time(const struct fabric *fabric);
 
 /**
- * fabric_starved - for @ns more, by @now_ns (emu_now_ns()), processes of this host or the fabric
- * itself had no core: emu_starved_ns(). That time does not count where silence is taken for an end:
- * in bounds of the manager, and in those of processes, which read the sum in their edges. Call
+ * fabric_starved - add @ns to the time in which processes of this host, or the fabric itself, had
+ * no core (emu_starved_ns()). @now_ns: emu_now_ns(). Bounds on silence do not count that time:
+ * neither those of the manager, nor those of processes, which read the sum in their edges. Call
  * about once a second, also with 0. fabric_starved_ns() - the sum. Thread: the manager.
  */
 void fabric_starved(struct fabric *fabric, uint64_t ns, uint64_t now_ns);
@@ -236,7 +236,7 @@ struct fabric_totals {
     uint64_t multicasts;           /* segments that a switch copied to several ports */
     /* collectives, as the processes count them: by enum fabemu_coll */
     uint64_t in_network[EMU_EDGE_COLLS];
-    uint64_t crossing[EMU_EDGE_COLLS]; /* of these, of two whose contributions crossed */
+    uint64_t crossing[EMU_EDGE_COLLS];                    /* of these: two contributions crossed */
     uint64_t elsewhere[EMU_EDGE_COLLS][EMU_EDGE_REASONS]; /* and by enum fabemu_why */
     double real_time_factor; /* clock real: emulated transit time / actual; else 1 */
     uint64_t worst_lag_ns;   /* clock real: furthest that an event was late */

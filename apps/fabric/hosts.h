@@ -108,8 +108,9 @@ uint32_t fabric_switch_host(const struct fabric_config *config, uint32_t sw);
 uint32_t fabric_node_host(const struct fabric_config *config, uint32_t node);
 
 /**
- * fabric_way_host - the host with one end of way @way of a cable: 2 * cable, and 1 more for the way
- * from the cable's first end. @sends: the sending end; else the receiving end. Thread: any.
+ * fabric_way_host - the host with one end of a direction of a cable. @way: 2 * cable, plus 1 for
+ * the direction from the cable's first end. @sends: the sending end; else the receiving end.
+ * Thread: any.
  */
 uint32_t fabric_way_host(const struct fabric *fabric, uint32_t way, bool sends);
 

@@ -135,7 +135,7 @@ struct fabric_combine {
 };
 
 #define FABRIC_LOSSES_RECENT 256u
-#define FABRIC_LOSSES_MOST   65536u /* that wait to be told: of pairs, and as many others */
+#define FABRIC_LOSSES_MOST   65536u /* that have not been reported: of pairs, and as many others */
 
 /* What was found and not taken yet. fabric/losses.c's. */
 struct fabric_losses {
@@ -172,8 +172,8 @@ struct fabric {
     unsigned watched;            /* fabric_watch(): by whom */
     uint64_t watched_bytes;      /* emu_edge_shared.watched_bytes */
     uint64_t starved_ns;         /* fabric_starved(); */
-    uint64_t starved_at_ns;      /* when that was called last; 0: never */
-    uint64_t tick_starved_ns;    /* the same as of the last fabric_tick() */
+    uint64_t starved_at_ns;      /* when it was called last; 0: never */
+    uint64_t tick_starved_ns;    /* starved_ns at the last fabric_tick() */
     uint32_t far;                /* on other hosts; the governor's */
     uint32_t edges;              /* ever made: names them */
     uint32_t *tree_load;         /* by switch: trees through it */
@@ -370,7 +370,7 @@ uint64_t fabric_hit_ps(const struct fabric *fabric, uint64_t now_ps);
 const struct topo_tree_switch *fabric_combine_exhausted(struct fabric *fabric,
                                                         const struct topo_tree *tree);
 
-/* fabric/combining.c: do switches combine, by themselves or by link engines? Else adapters may. */
+/* fabric/combining.c: do switches combine, with or without link engines? If not, adapters may. */
 bool fabric_switches_combine(const struct fabric *fabric);
 
 /*
@@ -406,14 +406,15 @@ static inline uint32_t fabric_combine_slots(const struct topo_graph *graph)
 void fabric_free_combine(struct fabric *fabric);
 
 /*
- * fabric/ports.c: cables that are slower than the fastest of a file, as the file says, where the
- * configuration wants that and the clock has times. Before the workers start. Errors: -ENOMEM.
+ * fabric/ports.c: slow down the cables to which the network's file gives a rate below the fastest
+ * one, if the configuration asks for that and the clock has times. Before the workers start.
+ * Errors: -ENOMEM.
  */
 int fabric_rate_cables(struct fabric *fabric);
 
 /*
- * fabric/ports.c: how slow the wire from a node without an engine to its switch is; NULL: as fast
- * as the profile says.
+ * fabric/ports.c: how slow the wire from a node without an engine to its switch is; NULL: it has
+ * the profile's rate.
  */
 const struct emu_slow *fabric_slow_node(const struct fabric *fabric, uint32_t node);
 

@@ -86,7 +86,7 @@ static void loss_add(struct fabric *fabric, const struct fabric_loss *loss)
     losses->at[losses->count++].found_ns = emu_now_ns();
 }
 
-/* Does it name what is in this network, and could a device of @host have found it? */
+/* Do its nodes and switches exist in this network, and could a device of @host have found it? */
 static bool loss_is_sane(const struct fabric *fabric, uint32_t host, const struct fabric_loss *loss)
 {
     const struct topo_graph *graph = fabric->config.graph;

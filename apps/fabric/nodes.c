@@ -429,8 +429,8 @@ void fabric_detach_dead(struct fabric *fabric, uint32_t node)
 }
 
 /*
- * Does the process take its segments? Returns true when it is newly cut off. @tick_ms: the part of
- * this tick in which it had a core for that.
+ * Does the process take its segments? Returns true if it was cut off now. @tick_ms: how much of
+ * this tick counts (tick_counts_ms()).
  */
 static bool tick_edge(struct fabric *fabric, struct emu_edge *edge, uint32_t tick_ms)
 {
@@ -454,7 +454,10 @@ static bool tick_edge(struct fabric *fabric, struct emu_edge *edge, uint32_t tic
     return true;
 }
 
-/* The part of a tick that counts: some of it always does, so that the bound ends. */
+/*
+ * How much of a tick counts: not the time without a core, but always a part, so that the bound
+ * ends.
+ */
 static uint32_t tick_counts_ms(struct fabric *fabric)
 {
     uint64_t starved_ms = (fabric->starved_ns - fabric->tick_starved_ns) / 1000000u;

@@ -118,8 +118,8 @@ bool fabric_has_time(const struct fabric *fabric)
 }
 
 /*
- * In thousandths, how much longer a byte takes on the cable than on the network's fastest. Rounded
- * so that emu_slow_set() has the rate to the picosecond.
+ * How many times as long a byte takes on the cable as on the network's fastest one, in thousandths.
+ * Rounded so that emu_slow_set() gets the rate exact to the picosecond.
  */
 static uint32_t cable_factor(const struct fabric *fabric, uint32_t i)
 {
@@ -128,11 +128,11 @@ static uint32_t cable_factor(const struct fabric *fabric, uint32_t i)
     uint64_t cable_ps = topo_rate_ps(config->graph->sw[at->sw].end[at->port].rate);
 
     if (!config->link_rates || cable_ps <= config->profile.link_ps_per_byte)
-        return 1000; /* or its rate is not known */
+        return 1000; /* also if its rate is not known */
     return (uint32_t)(1000 * cable_ps / config->profile.link_ps_per_byte);
 }
 
-/* The wire from a node without an engine: from a node inside the fabric, or from its edge. */
+/* Slow the wire from a node without an engine: from a node inside the fabric, or from an edge. */
 static void node_slow(const struct fabric *fabric, const struct fabric_cable *cable,
                       struct emu_slow *slow, uint32_t factor)
 {
@@ -180,7 +180,7 @@ int fabric_rate_cables(struct fabric *fabric)
 const struct emu_slow *fabric_slow_node(const struct fabric *fabric, uint32_t node)
 {
     if (fabric_engine(fabric, node))
-        return NULL; /* it has the slow wire; the node's memory is beside it */
+        return NULL; /* the engine has the slow wire; the edge to it is memory */
     return fabric->links.slow[2 * fabric_cable_of(fabric, node, 0)];
 }
 

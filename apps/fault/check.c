@@ -12,7 +12,7 @@
 struct check {
     const struct fault *fault;
     const struct fault_network *network;
-    struct fault_targets targets; /* all that the fault may act on, whatever is drawn */
+    struct fault_targets targets; /* all that the fault may act on, for any seed */
     char *text;
     size_t text_bytes;
 };
@@ -59,7 +59,7 @@ static int check_aim(const struct check *c)
     return 0;
 }
 
-/* --- what can go wrong here --------------------------------------------------------- */
+/* --- what can fail here --------------------------------------------------------- */
 
 /*
  * Can a fault act on the cable at this port? Without acknowledgments a node's cable leads straight
@@ -86,7 +86,7 @@ static bool network_combines(const struct check *c)
     return emu_profile_has_engines(c->network->profile) || switch_combines(c->network->profile);
 }
 
-/* Can the event that the fault waits for be seen? */
+/* Can the event that the fault waits for (on=) be observed? */
 static int check_event(const struct check *c)
 {
     const struct fault_event *on = &c->fault->when.on;
@@ -102,14 +102,14 @@ static int check_event(const struct check *c)
         if (network_combines(c))
             return 0;
         return fail(-ENOTSUP, c->text, c->text_bytes,
-                    "on=: nothing combines here, so that no such operation is seen: use at=");
+                    "on=: nothing combines in this network, so no such operation is seen: use at=");
     }
     for (uint32_t sw = 0; sw < graph->switches; sw++)
         for (uint32_t port = 0; port < graph->ports; port++)
             if (graph->sw[sw].end[port].kind != TOPO_END_NONE && cable_can_fail(c, sw, port))
                 return 0;
     return fail(-ENOTSUP, c->text, c->text_bytes,
-                "on=: no cable of this network can be looked at: use at=, or profile qsnet3");
+                "on=: no cable of this network can be observed: use at=, or profile qsnet3");
 }
 
 /* In simulated time nodes are traffic generators inside the fabric. */
@@ -139,8 +139,8 @@ static int check_part(const struct check *c)
                         name_of(c));
         if (c->fault->kind == FAULT_COMBINE_EXHAUST && !has_processes(c))
             return fail(-ENOTSUP, c->text, c->text_bytes,
-                        "%s: it refuses groups that are made while it lasts, and synthetic traffic "
-                        "has all of its groups before time begins: use fabemu run",
+                        "%s: it refuses groups that are made during the fault, but synthetic "
+                        "traffic makes all of its groups before the run: use fabemu run",
                         name_of(c));
         return 0;
     case FAULT_ADAPTER_RESET:
@@ -157,7 +157,7 @@ static int check_part(const struct check *c)
         if (has_processes(c))
             return 0;
         return fail(-ENOTSUP, c->text, c->text_bytes,
-                    "%s befalls processes, and here nodes have none", name_of(c));
+                    "%s acts on processes, and nodes in simulated time have none", name_of(c));
     default:
         return 0;
     }
@@ -206,7 +206,7 @@ static int check_service(const struct check *c)
 
 /* --- what the fault acts on --------------------------------------------------------- */
 
-/* Of a fault that takes the signal of whole cables: can each of its cables lose it? */
+/* For a fault that takes the signal of whole cables: can each of its cables lose its signal? */
 static int check_signals(const struct check *c)
 {
     for (uint32_t i = 0; i < c->targets.count; i++) {
@@ -286,8 +286,8 @@ static void write_note(const struct check *c)
 }
 
 /*
- * A fault that acts on everything that some draw of @fault may choose, so that the answer does not
- * depend on the seed. A partition of nodes that are drawn may cut any cable.
+ * A fault that acts on everything that @fault may choose with some seed, so that the answer does
+ * not depend on the seed. A partition of random nodes may cut any cable.
  */
 static struct fault of_all_draws(const struct fault *fault)
 {
@@ -300,7 +300,7 @@ static struct fault of_all_draws(const struct fault *fault)
     return ret;
 }
 
-/* Does the network have what the fault names, and as many as are to be drawn? */
+/* Does the network have everything that the fault names, and enough targets to choose from? */
 static int check_place(const struct check *c)
 {
     struct fault_targets named = {.count = 0};

@@ -22,10 +22,9 @@ static const struct options_command fault_command = {
     .about =
         "Inject FAULT into the running fabric NAME (default), for example\n"
         "    fabemu fault mine for=100ms link-down link=3:5\n"
-        "or, without FAULT, list those that were injected. --check is a dry run: a schedule is\n"
-        "read, each fault is printed in its canonical form with what it would act on, and what "
-        "run,\n"
-        "up and traffic would refuse is refused. For traffic say --clock virtual.\n"
+        "or, without FAULT, list the injected faults. --check is a dry run: it reads a schedule,\n"
+        "prints each fault in its canonical form with its targets, and refuses what run, up and\n"
+        "traffic would refuse. For traffic give --clock virtual.\n"
         "docs/faults.md has the kinds of fault and how they are written.",
     .groups = OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_NAME | OPTIONS_JSON | OPTIONS_ANY_CLOCK,
 };

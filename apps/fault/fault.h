@@ -61,12 +61,12 @@ enum fault_place {
     FAULT_AT_LEVEL,     /* .level: its switches, or the cables up from them */
     FAULT_AT_SWITCH,    /* .sw: it, or all of its cables */
     FAULT_AT_NODES,     /* .nodes */
-    /* .name: the switch, or the node, of the network's file: its name or its identity there */
+    /* .name: the name or the identity of a switch or a node in the network's file */
     FAULT_AT_NAMED_SWITCH,
     FAULT_AT_NAMED_NODE,
     FAULT_AT_ALL,   /* all of the domain */
-    FAULT_AT_TOP,   /* .some: top switches, drawn; they, or all of their cables */
-    FAULT_AT_RANDOM /* .some: drawn of the domain; of links: those between switches */
+    FAULT_AT_TOP,   /* .some: random top switches; they, or all of their cables */
+    FAULT_AT_RANDOM /* .some: random targets of the domain; for links: those between switches */
 };
 
 /* The node's links, or one of them. */
@@ -258,13 +258,13 @@ const struct fault_scenario *fault_scenario_find(const char *name);
 struct fault_network {
     const struct topo_graph *graph;
     const struct emu_profile *profile;
-    enum emu_clock_mode clock; /* on clock virtual nodes have no processes */
+    enum emu_clock_mode clock; /* on clock virtual, nodes have no processes */
 };
 
 /**
  * fault_check - can the fault be injected into the network? A fault that would have no effect there
- * is refused, and so is one that some draw could not carry out: the answer is the same for all
- * seeds.
+ * is refused, and so is one that could not be applied with some seed: the answer is the same for
+ * all seeds.
  * @text: on failure what is wrong and what would be right; else what to know of this fault over
  *        this profile, or "".
  * Errors: -EINVAL, the network does not have what the fault names; -ENOTSUP, its profile or clock
@@ -297,8 +297,8 @@ int fault_targets_find(struct fault_targets *ret, const struct fault *fault,
                        size_t error_bytes);
 
 /**
- * fault_affected_find - what a fault acts on when it is carried out: of a partition the cables
- * between its nodes and all others; else as fault_targets_find(). @ret may have no targets.
+ * fault_affected_find - the targets to which a fault is applied: for a partition the cables between
+ * its nodes and all others; else as fault_targets_find(). @ret may have no targets.
  */
 int fault_affected_find(struct fault_targets *ret, const struct fault *fault,
                         const struct topo_graph *graph, uint64_t seed, char *error,

@@ -79,7 +79,7 @@ struct fault_kind_row {
     bool at_once;
     uint64_t keys; /* it takes these */
     uint64_t needs;
-    const char *example; /* keys with usual values, for a first try; NULL: none are needed */
+    const char *example; /* keys with usual values, for an example; NULL: none are needed */
     bool has_rule;
     enum emu_fault_what what; /* and what follows: of the rule, before the text says more */
     uint32_t packets, kinds;

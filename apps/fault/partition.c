@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * partition.c - which cables join some nodes with all others.
+ * partition.c - find the cables that join some nodes with all others.
  *
- * A switch is the nodes' own if all nodes below it are of them. What joins the two parts are the
- * cables from their own switches up to others, and the links of nodes that hang on a switch which
- * is not their own: such nodes are alone.
+ * A switch belongs to these nodes if all nodes below it are among them. The cables that join the
+ * two parts are those up from such a switch to another switch, and the links of a node whose switch
+ * does not belong to these nodes (such a node is cut off alone).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -25,7 +25,7 @@ static bool switch_owned(const struct topo_graph *graph, uint32_t sw, const bool
     return any;
 }
 
-/* Does the cable at a port of switch @sw join the two parts? Each is seen from one end. */
+/* Does the cable at a port of switch @sw join the two parts? True for only one end of a cable. */
 static bool joins(const struct topo_graph *graph, uint32_t sw, const struct topo_end *end,
                   const bool *mine, const bool *owned)
 {

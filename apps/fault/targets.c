@@ -179,7 +179,7 @@ static int find_nodes(struct find *f)
     return 0;
 }
 
-/* A switch or a node that the network's file names. */
+/* A switch or a node, found by its name in the network's file. */
 static int find_named(struct find *f, bool is_node)
 {
     const char *name = f->fault->where.name, *kind = is_node ? "node" : "switch";

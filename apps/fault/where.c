@@ -61,7 +61,7 @@ static bool read_link(struct fault_where *where, const char *value)
     return true;
 }
 
-/* The name of a switch or a node: it begins with a letter. Whether there is one is seen later. */
+/* The name of a switch or a node: it begins with a letter. The network is checked for it later. */
 static bool read_name(struct fault_where *where, const char *value, enum fault_place place)
 {
     size_t length = strlen(value);

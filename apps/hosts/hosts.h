@@ -124,7 +124,7 @@ struct hosts_config {
      * NULL: nothing is known.
      */
     bool (*links_why)(const void *links, char *text, size_t bytes);
-    void (*links_warn)(void *links); /* links.h; NULL: nothing is said */
+    void (*links_warn)(void *links); /* links.h; NULL: no warning */
     /* links.h: links_agents_why(). NULL: nobody was started. */
     bool (*agents_why)(const void *links, char *text, size_t bytes);
     /* What they say of themselves, for the report. NULL: nothing. */
@@ -282,7 +282,7 @@ struct obey_config {
 
 enum obey_end {
     OBEY_ENDED,     /* the governor has said so */
-    OBEY_FAILED,    /* the governor has said so, and why the fabric has failed */
+    OBEY_FAILED,    /* the governor has said so, and given a reason: the fabric has failed */
     OBEY_SIGNALLED, /* asked for here */
     OBEY_LOST,      /* the governor is gone */
     OBEY_UNMET,     /* it never came, or is of another fabric */

@@ -68,7 +68,7 @@ static inline bool hosts_is_full(const struct conn *control)
  * the others end with it, and are to have said what they know. */
 #define HOSTS_REFUSED_MS 3000
 #define HOSTS_LONGER_MS  2000
-#define HOSTS_WARN_MS    1000 /* before the user is told why a host has not been met yet */
+#define HOSTS_WARN_MS    1000 /* until a line says why a host has not been met yet */
 #define HOSTS_WHY_BYTES  256
 
 /* Have @epoll tell, once, with the link's address, that its session has ended. */
@@ -80,7 +80,7 @@ static inline int hosts_watch(int epoll, const struct hosts_link *link)
     return epoll_ctl(epoll, EPOLL_CTL_ADD, link->end_fd, &event) < 0 ? -errno : 0;
 }
 
-/* Text of another host: what is no printable character of ASCII becomes '?'. */
+/* Clean text from another host: bytes that are not printable ASCII become '?'. */
 static inline void hosts_printable(char *text)
 {
     for (; *text; text++)
@@ -110,8 +110,8 @@ struct json_object *hosts_digits(const void *from, size_t bytes);
 void hosts_ports_add(struct json_object *list, emu_ports set);
 
 /**
- * hosts_ports_read - look.c: read such a set from another host, which begins at number @at of
- * @list. @ports: how many ports there are. False: the list is too short, or the set has others.
+ * hosts_ports_read - look.c: read such a set, which another host has sent, from number @at of @list
+ * on. @ports: the number of ports. False: the list is too short, or the set has a port beyond them.
  */
 bool hosts_ports_read(emu_ports *ret, struct json_object *list, size_t at, uint32_t ports);
 
@@ -149,7 +149,7 @@ int hosts_look(struct fabric *fabric, const char *what, struct json_object *call
 #define HOSTS_TREELESS 4u
 #define HOSTS_PARTED   8u
 
-#define HOSTS_TREE_NUMBERS (2u + EMU_PORT_WORDS) /* of a switch of a group's tree */
+#define HOSTS_TREE_NUMBERS (2u + EMU_PORT_WORDS) /* for each switch of a group's tree */
 
 /**
  * hosts_begin - begin.c: what a host that obeys is asked when one comes back, itself or another.

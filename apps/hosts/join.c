@@ -25,7 +25,7 @@ static const struct options_command join_command = {
     .groups = OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_NAME | OPTIONS_BOUNDS | OPTIONS_CLUSTER,
 };
 
-/* Why the fabric's process has ended, once. */
+/* Print once why the fabric's process has ended. */
 static void say_why(struct host *host, const char *name)
 {
     if (*host->why)

@@ -162,7 +162,7 @@ static const struct fabric_crossing_ops crossing_ops = {
 
 /* --- as the cluster file has it ---------------------------------------------------------- */
 
-/* The pair of ports that the control channel to or from the governor goes over. */
+/* The pair of ports over which the control channel to or from the governor goes. */
 static bool carries_control(const struct links *links, const struct pair *pair)
 {
     return !pair->number && (!links->hosts.self || !pair->host);
@@ -523,7 +523,7 @@ void links_warn(void *ctx)
             char why[128];
 
             if (pair->warned || !emu_session_is_refused(session) ||
-                emu_session_state(session) == EMU_SESSION_REFUSED) /* it fails the start soon */
+                emu_session_state(session) == EMU_SESSION_REFUSED) /* the start will fail soon */
                 continue;
             pair->warned = true;
             emu_session_why(session, why, sizeof why);

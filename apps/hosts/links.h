@@ -38,8 +38,8 @@ int links_open(struct links **ret, const struct cluster *cluster, uint32_t self,
 
 /**
  * links_await_close - wait until the other hosts have received all that was written to this host's
- * control channels, and have closed theirs: emu_hostlink_is_closed(). All ends of control channels
- * here are closed. @most_ms: no longer than that; a host whose session ends is not waited for.
+ * control channels, and have closed theirs: emu_hostlink_is_closed(). This host has already closed
+ * its own ends. @most_ms: limit of the wait. Does not wait for a host whose session has ended.
  * Thread: any, while the fabric's workers run.
  */
 void links_await_close(const struct links *links, uint64_t most_ms);
@@ -93,9 +93,9 @@ int links_mend(void *links, uint32_t host);
 bool links_refused(const void *links, uint32_t host, char *text, size_t bytes);
 
 /**
- * links_warn - say which host is not met though frames of it came, and why: another key, say. Each
- * pair of ports is named once. The start goes on, as a stranger may have sent the frames. @links:
- * struct links. Thread: one.
+ * links_warn - print which host is not met although its frames arrive, and why (for example, it has
+ * another key). One line for each pair of ports. The start goes on, since a stranger may have sent
+ * the frames. @links: struct links. Thread: one.
  */
 void links_warn(void *links);
 

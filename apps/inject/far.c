@@ -66,7 +66,7 @@ static int begin_here(struct injector *in, struct injection *f, const struct inj
     return err ? err : inject_turn_here(in, f, true);
 }
 
-/* While it is done to targets, it stays the fault that they were found for. */
+/* While the fault is applied to targets, it stays the fault for which they were found. */
 static int watch_here(struct injector *in, struct injection *f, const struct inject_call *call)
 {
     if (f->waits)

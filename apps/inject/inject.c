@@ -247,7 +247,7 @@ static bool is_over(const struct injection *f)
     return injection_due_ps(f) == EMU_NEVER && !f->active && !f->on && !f->waits;
 }
 
-/* On all hosts. */
+/* The hits on all hosts. */
 static uint64_t hits_of(const struct injector *in, const struct injection *f)
 {
     const struct inject_far *far = in->config.far;
@@ -255,7 +255,7 @@ static uint64_t hits_of(const struct injector *in, const struct injection *f)
     return inject_hits(in, f) + (far ? far->hits(far->ctx, f->id) : 0);
 }
 
-/* Where the fault of that number is, or would be. */
+/* The index at which fault @id is, or would be. */
 static uint32_t place_of(const struct injector *in, uint32_t id)
 {
     uint32_t from = 0, to = in->count;
@@ -278,7 +278,7 @@ struct injection *inject_find(const struct injector *in, uint32_t id)
     return i < in->count && in->injection[i].id == id ? &in->injection[i] : NULL;
 }
 
-/* Of the faults that are over the last OVER_KEPT stay; of the others the sums are kept. */
+/* Of the faults that are over, keep the last OVER_KEPT; of the others keep only the sums. */
 static void list_trim(struct injector *in)
 {
     uint32_t over = 0, kept = 0;
@@ -303,7 +303,7 @@ static void list_trim(struct injector *in)
     in->count = kept;
 }
 
-/* Room for one more. After trimming there is as much again, so that trimming is rare. */
+/* Make room for one more. After trimming, the room is twice the count, so that trimming is rare. */
 static bool list_grow(struct injector *in)
 {
     struct injection *all;
@@ -353,7 +353,7 @@ int injector_add(struct injector *in, const struct fault *fault, uint64_t from_p
     f = inject_list(in, in->last_id + 1, fault);
     if (!f)
         return fail(-ENOMEM, text, text_bytes,
-                    "there is no room for another fault; take some back that are not over");
+                    "there is no room for another fault; clear some that are not over");
     if (fault->when.on.nth) {
         err = inject_watch(in, f);
         in->look_ps = 0;

@@ -69,8 +69,8 @@ struct inject_config {
 /* Faults that are over and not listed any more: how many, and their sums. */
 struct inject_past {
     uint64_t faults;
-    uint64_t times; /* that they began */
-    uint64_t hits;  /* of other hosts as far as they had been fetched */
+    uint64_t times; /* how often they began */
+    uint64_t hits;  /* those of other hosts as far as they had been fetched */
 };
 
 /* A fault, as it is now. */
@@ -155,7 +155,8 @@ bool injector_waits(const struct injector *injector);
 
 /**
  * injector_count, injector_at - the faults that are listed, in the order in which they were added:
- * all that are not over, and at least the last 1000 of the others. injector_past() - all before.
+ * all that are not over, and at least the last 1000 that are. injector_past() - the faults before
+ * these.
  */
 uint32_t injector_count(const struct injector *injector);
 struct inject_state injector_at(const struct injector *injector, uint32_t i);

@@ -11,7 +11,7 @@
 
 #define SLOW_PERIOD_PS UINT64_C(10000000000) /* of a slowed process: stopped and running in turn */
 #define STEP_MOST      256u    /* beginnings, ends and turns in a step: others wait meanwhile */
-#define OVER_KEPT      1000u   /* faults that are over and stay listed; of older ones the sums */
+#define OVER_KEPT      1000u   /* faults that are over and stay listed; of older ones only sums */
 #define LISTED_MOST    131072u /* faults that are listed in all */
 
 /* A fault that was asked for. */
@@ -37,8 +37,8 @@ struct injector {
     struct inject_config config;
     struct injection *injection; /* by id, in ascending order */
     uint32_t count, room;
-    uint32_t last_id;        /* given out */
-    struct inject_past past; /* of those that are not listed any more */
+    uint32_t last_id;        /* the last number given out */
+    struct inject_past past; /* faults that are not listed any more */
 
     /* Faults that hold something, each: the last of them to end lets it go. */
     uint32_t *dark;      /* by cable: its signal */
@@ -63,13 +63,13 @@ void inject_unwatch(struct injector *in, struct injection *f);
  */
 int inject_elsewhere(const struct injector *in, const struct injection *f, enum inject_do what);
 
-/* inject.c: the fault of that number; NULL: it is not listed, or not any more. */
+/* inject.c: the fault with this number; NULL: it is not listed, or not any more. */
 struct injection *inject_find(const struct injector *in, uint32_t id);
 
 /**
- * inject_list - inject.c: list a fault @id above all that are listed, or (injector_obey()) among
- * them, which neither begins nor waits. Where the list is full, the faults that are over leave it,
- * but for the last OVER_KEPT. Errors: NULL, no memory or LISTED_MOST.
+ * inject_list - inject.c: add a fault with number @id, which neither begins nor waits yet. @id is
+ * above all listed numbers, or (injector_obey()) among them. If the list is full, faults that are
+ * over leave it, except the last OVER_KEPT. Errors: NULL, no memory or LISTED_MOST.
  */
 struct injection *inject_list(struct injector *in, uint32_t id, const struct fault *fault);
 
@@ -93,8 +93,8 @@ extern const inject_turn_fn inject_turns[FAULT_KINDS];
 uint64_t inject_hits(const struct injector *in, const struct injection *f);
 
 /*
- * turns.c: is the fault carried out by the manager, or by whoever serves processes? These take care
- * of other hosts themselves.
+ * turns.c: is the fault applied by the manager or the daemon? These take care of other hosts
+ * themselves.
  */
 bool inject_is_of_others(enum fault_kind kind);
 

@@ -358,7 +358,7 @@ uint64_t inject_hits(const struct injector *in, const struct injection *f)
 {
     uint64_t hits = f->past + waiting_of(in, f);
 
-    if (!f->on && !f->waits) /* none of its rules stands anywhere */
+    if (!f->on && !f->waits) /* it has no rules in force */
         return hits;
     for (uint32_t i = 0; i < 2 * fabric_cable_count(in->fabric); i++) {
         const struct emu_faults *faults = fabric_faults_of(in->fabric, i / 2, i % 2);

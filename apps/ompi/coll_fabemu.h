@@ -72,7 +72,7 @@ struct mca_coll_fabemu_module_t {
     struct fabemu *fab;
     struct fabemu_group *group; /* NULL until joined */
     uint32_t *nodes;            /* node by rank, as many as members; NULL until joined */
-    /* bytes from which on messages are faster (slower.c); valid once the group is joined */
+    /* size in bytes from which on messages are faster (slower.c); valid once a group is joined */
     size_t slower_from[FABEMU_COLLS];
 
     /* For what has many segments: a group with a wide window, asked for when it is first needed. */
@@ -90,7 +90,7 @@ struct coll_fabemu_component {
     mca_coll_base_component_t super;
     int priority;       /* MCA parameter */
     bool enable;        /* MCA parameter */
-    bool step_aside;    /* MCA parameter: leave to messages what they were measured to do faster */
+    bool step_aside;    /* MCA parameter: use messages where they were measured to be faster */
     size_t wide_bytes;  /* MCA parameter: operations of so many want a wide window */
     char *socket;       /* MCA parameter; NULL or empty: $FABEMU_SOCKET */
     struct fabemu *fab; /* set once in MPI_Init; NULL: not on a fabric */

@@ -10,7 +10,7 @@
  *   predefined type is not the same type as its original, and Open MPI itself
  *   refuses it for predefined operations. MPI_IN_PLACE may differ (a reduce's
  *   root has it alone), hence we support it everywhere and never decide by it;
- * - the size from which on messages are faster, which all members of a group look up alike;
+ * - the size from which on messages are faster: all members of a group find the same size;
  * - bcast: only the number of bytes. Count and type may differ between ranks as
  *   long as their signatures agree, so the layout must not matter: what does not
  *   lie in one piece is packed, and goes through the switches all the same.
@@ -189,8 +189,8 @@ static int finish(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
 }
 
 /*
- * Join the groups that a collective of @bytes needs, unless that is done already. Returns the
- * reason why the collective cannot run in the fabric all the same, or COLL_FABEMU_NOTHING.
+ * Join the groups that a collective of @bytes needs, if that is not done yet. Returns
+ * COLL_FABEMU_NOTHING, or the reason why the collective cannot run in the fabric.
  */
 static int joins(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm, enum fabemu_coll coll,
                  size_t bytes)
@@ -214,7 +214,7 @@ static inline struct fabemu_group *group_for(const mca_coll_fabemu_module_t *mod
     return bytes >= mca_coll_fabemu_component.wide_bytes ? module->wide : module->group;
 }
 
-/* takes() where that cannot answer at once: nothing is joined yet, or messages do it. */
+/* The slow path of takes(): no group is joined yet, or the collective runs over messages. */
 static struct fabemu_group *takes_slowly(mca_coll_fabemu_module_t *module,
                                          ompi_communicator_t *comm, enum fabemu_coll coll, int why,
                                          size_t bytes)

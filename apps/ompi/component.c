@@ -24,8 +24,8 @@
 static int component_register(void);
 static int component_close(void);
 /*
- * Open MPI has chosen by now what carries its messages, and MPI_Init fails next where that does not
- * reach the peers. Our provider has attached before us, if it was chosen.
+ * Open MPI has chosen its transport for messages by now. If that does not reach the peers, MPI_Init
+ * fails next. If our provider was chosen, it has attached before us.
  */
 static void check_messages(struct fabemu *fab)
 {
@@ -36,14 +36,14 @@ static void check_messages(struct fabemu *fab)
         return;
     if (strcmp(pml, "cm") == 0)
         snprintf(why, sizeof why,
-                 "Open MPI has chosen another mtl than ofi, or another libfabric provider than "
+                 "Open MPI uses another mtl than ofi, or another libfabric provider than "
                  "fabemu; see FI_PROVIDER, OMPI_MCA_mtl*, and mpirun's --mca");
     else
         snprintf(why, sizeof why,
                  "Open MPI sends them by pml %s, and not by cm; see OMPI_MCA_pml, mpirun's --mca "
                  "pml, and Open MPI's files of parameters",
                  pml);
-    fabemu_outside(fab, why); /* an error: the fabric has ended, and says so by itself */
+    fabemu_outside(fab, why); /* on an error the fabric has ended, and prints that itself */
 }
 
 static int component_init_query(bool progress_threads, bool mpi_threads);
@@ -95,9 +95,9 @@ static int component_register(void)
                    &me->enable);
     me->step_aside = true;
     param("step_aside",
-          "Run collectives over messages at the sizes and numbers of ranks where those were "
-          "measured to be faster than the network (clock raw only). When off, the network does "
-          "all that it can. The same on all ranks",
+          "Run collectives over messages at the sizes and numbers of ranks at which messages were "
+          "measured to be faster than the network (clock raw only). When off, the network runs "
+          "every collective that it supports. The same on all ranks",
           MCA_BASE_VAR_TYPE_BOOL, &me->step_aside);
     me->wide_bytes = WIDE_BYTES;
     param("wide_bytes",

@@ -122,7 +122,7 @@ static void name_group(struct fabemu_group *group, const ompi_communicator_t *co
         fabemu_group_name(group, comm->c_name);
 }
 
-/* Where that stands still, the user is told of the call, and not of our messages. */
+/* If a run stands still meanwhile, the user is shown the program's call instead of our messages. */
 static void begin(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
                   enum fabemu_coll call)
 {

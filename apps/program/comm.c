@@ -148,7 +148,7 @@ static struct json_object *pair_build(const struct fabric_pair *pair)
     return row;
 }
 
-/* What the network's file calls the nodes of the pairs that are listed, by number. */
+/* The names of the listed pairs' nodes in the network's file, by number. */
 static struct json_object *names_build(const struct fabric_comm *comm, uint32_t listed,
                                        const struct topo_graph *graph)
 {
@@ -290,7 +290,7 @@ static uint64_t of_row(struct json_object *row, size_t column)
     return json_object_get_uint64(emu_json_at(row, column));
 }
 
-/* A node's number, and behind it its name, where the network's file gives it one. */
+/* A node's number, followed by its name if the network's file gives one. */
 static void print_node(FILE *out, struct json_object *names, uint64_t node)
 {
     char number[24];

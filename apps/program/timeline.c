@@ -65,7 +65,7 @@ struct of_host {
 
 struct timeline {
     struct timeline_config config;
-    size_t head_bytes;               /* of the file, in front of the first event */
+    size_t head_bytes;               /* the part of the file before the first event */
     int fd;                          /* the file that has the name */
     struct second second;            /* and the other one */
     struct of_host *host;            /* by number; NULL: there is one */

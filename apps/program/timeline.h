@@ -42,12 +42,12 @@ struct timeline_config {
     uint64_t most_bytes; /* that it may have, at least 1 MiB */
     uint64_t from_bytes; /* messages of so many bytes, and more, are in it */
     uint32_t nodes;
-    const struct topo_graph *graph; /* names nodes; borrowed. NULL: they have numbers alone */
-    uint64_t origin_ns;             /* emu_now_ns() when its time is 0 */
+    const struct topo_graph *graph; /* has names of nodes; borrowed. NULL: show only numbers */
+    uint64_t origin_ns;             /* emu_now_ns() at the timeline's time 0 */
     /* Names of all hosts, so many, this one first; borrowed. NULL: there is one. */
     const char *const *host;
     uint32_t hosts;
-    struct json_object *origin; /* apps/cli/origin.h; for timeline_create() alone; NULL: none */
+    struct json_object *origin; /* apps/cli/origin.h; only for timeline_create(); NULL: none */
 };
 
 /** timeline_blank - an empty timeline, in place of what the file held. False: errno. */
@@ -84,7 +84,7 @@ struct json_object *timeline_report(const struct timeline *t);
 /** timeline_print - of that, a line for people; NULL: nothing. Thread: any. */
 void timeline_print(FILE *out, struct json_object *report);
 
-/** timeline_failed - could the file not be written? Then it is not complete. */
+/** timeline_failed - true if the file could not be written; it is incomplete then. */
 bool timeline_failed(const struct timeline *t);
 
 /** timeline_destroy - the file is complete. */

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * arrival.h - the processes of a run attach: when that takes long, `fabemu run` says how many have.
+ * arrival.h - if the processes of a run take long to attach, `fabemu run` prints how many have
+ * attached.
  *
- * A line comes after 2 s, further ones after 4, 8, 16 s, and so on, each only if the number has
- * changed since the line before. When all have attached a last line says so, if any line came
- * before. Thread: the supervisor.
+ * The first line comes after 2 s, further lines after 4, 8, 16 s, and so on, each only if the
+ * number has changed since the last line. When all have attached, a last line says so if there were
+ * lines before. Thread: the supervisor.
  */
 #ifndef APPS_ARRIVAL_H
 #define APPS_ARRIVAL_H
@@ -24,8 +25,8 @@ struct arrival {
 };
 
 /**
- * arrival_begin - the command was started. If it is an MPI launcher, processes are waited for from
- * now on; else from the first one that attaches and says how many ranks its job has.
+ * arrival_begin - the command was started. If it is an MPI launcher, the wait for processes begins
+ * now; else it begins when a process attaches that says how many ranks its job has.
  */
 void arrival_begin(struct arrival *a, const char *command);
 

@@ -52,7 +52,7 @@ int ask_fabric(const char *name, struct json_object *request, const struct ask_f
                     strerror(-err));
     if (!emu_json_true(*reply, "ok")) {
         fail(0, error, error_bytes, "fabric '%s': %s", name,
-             emu_json_text(*reply, "error", "it refuses, and does not say why"));
+             emu_json_text(*reply, "error", "it refuses without giving a reason"));
         json_object_put(*reply);
         return -EPROTO;
     }

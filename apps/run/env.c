@@ -2,15 +2,15 @@
 /*
  * env.c - the environment that makes a program use a fabric.
  *
- * Only the documented interfaces are used: libfabric's provider path, and MCA parameters. Debian's
+ * Uses only documented interfaces: libfabric's provider path, and MCA parameters. Debian's
  * openmpi-mca-params.conf excludes mtl ofi and osc pt2pt, so both are allowed here.
  *
- * One rule decides about each variable (docs/manual.md states it for users): what the user has set
- * stays. A line on stderr names each value that keeps programs off the fabric. An empty value
+ * One rule holds for each variable (docs/manual.md states it for users): a value that the user has
+ * set stays. A line on stderr names each value that keeps programs off the fabric. An empty value
  * counts as not set.
  *
- * Rejected: OMPI_MCA_mca_base_env_list, to bring variables to other hosts. mpirun refuses it beside
- * its option -x, also where that is in a file (--tune).
+ * Rejected: OMPI_MCA_mca_base_env_list, to bring variables to other hosts. mpirun refuses it
+ * together with its option -x, even if -x is in a file (--tune).
  */
 #include "apps/run/env.h"
 
@@ -43,13 +43,13 @@ static const struct setting {
     const char *name;
     const char *value; /* NULL: only the user's value is checked */
     const char *needs; /* what the user's list of components must allow; NULL: no check */
-    /* the variable is left out where the user has set one of these: Open MPI refuses both */
+    /* not set if the user has set one of these, because Open MPI refuses both together */
     const char *conflicts[3];
 } settings[] = {
     {"OMPI_MCA_pml", "cm", "cm", {0}},
     {"OMPI_MCA_mtl", "ofi", "ofi", {0}},
     {"OMPI_MCA_btl", "self", NULL, {0}},
-    /* leaves sm, and in Open MPI 4.1 pt2pt, which Open MPI 5 does not have: naming it aborts 5 */
+    /* leaves sm and, in Open MPI 4.1, pt2pt. Open MPI 5 has no pt2pt, and aborts if it is named */
     {"OMPI_MCA_osc", "^monitoring,portals4,rdma,ucx", NULL, {0}},
     {"OMPI_MCA_mtl_ofi_provider_include",
      "fabemu",
@@ -65,7 +65,7 @@ struct walk {
     void *context;
 };
 
-/* NULL: the user has not set it, or to nothing. */
+/* The user's value; NULL: not set, or empty. */
 static const char *users(const char *name)
 {
     const char *value = getenv(name);
@@ -114,7 +114,7 @@ static void apply(const struct walk *walk, const struct setting *setting)
         set_unless_users(walk, setting->name, setting->value);
 }
 
-/* Write "@dir:LIST" to @ret, where LIST is the user's, else @otherwise, without @dir. */
+/* Write "@dir:LIST" to @ret. LIST is the user's value, or else @otherwise, with @dir removed. */
 static bool prepend(char *ret, size_t ret_bytes, const char *name, const char *dir,
                     const char *otherwise)
 {
@@ -149,11 +149,12 @@ static char capital_i(void)
 }
 
 /*
- * libfabric makes the names of its variables with toupper(), by the program's locale. In Turkish
- * and Azeri the capital of i has a dot. UTF-8 has no single byte for that letter, so toupper()
- * leaves the i; ISO 8859-9 has one. A program may choose its locale by itself, so the name with i
- * is always set. The third is set where the environment chooses: elsewhere that byte is no
- * character, and there are programs that end when they find one in a name.
+ * libfabric makes the names of its variables with toupper(), which depends on the program's locale.
+ * In Turkish and Azeri the capital of i has a dot. UTF-8 has no single byte for that letter, so
+ * toupper() leaves the i; ISO 8859-9 has one. A program may choose its locale itself, so the name
+ * with i is always set. The name with that byte is set only if the environment selects such a
+ * locale: in other locales the byte is not a character, and some programs end when a name contains
+ * it.
  */
 static void set_in_each_locale(const struct walk *walk, const char *suffix, const char *value)
 {
@@ -166,7 +167,7 @@ static void set_in_each_locale(const struct walk *walk, const char *suffix, cons
     }
 }
 
-/* The user's launch agent, without what an earlier `fabemu env` has put before it. */
+/* The user's launch agent, without the part that an earlier `fabemu env` has put before it. */
 static const char *users_agent(void)
 {
     const char *agent = users("OMPI_MCA_orte_launch_agent");
@@ -183,7 +184,7 @@ static const char *users_agent(void)
 
 /*
  * mpirun carries MCA parameters to other hosts by itself. Other variables are set there by the
- * command that it starts its daemon with. That passes through a shell, and is split at spaces.
+ * command that starts its daemon. That command passes through a shell, and is split at spaces.
  */
 static void set_agent(const struct walk *walk, const char *socket_path, const char *provider,
                       const char *path)
@@ -196,9 +197,9 @@ static void set_agent(const struct walk *walk, const char *socket_path, const ch
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
         if (!values[i][strspn(values[i], plain)])
             continue;
-        say("mpirun cannot bring '%s' to the other hosts, since it holds more than letters, digits "
-            "and any of /._-:,%%+@=; run mpirun -x FABEMU_SOCKET -x FI_PROVIDER -x "
-            "FI_PROVIDER_PATH",
+        say("mpirun cannot pass '%s' to the other hosts, since it has characters other than "
+            "letters, digits and /._-:,%%+@=; run mpirun -x FABEMU_SOCKET -x FI_PROVIDER "
+            "-x FI_PROVIDER_PATH",
             values[i]);
         return;
     }
@@ -209,7 +210,7 @@ static void set_agent(const struct walk *walk, const char *socket_path, const ch
         walk->each(walk->context, "OMPI_MCA_orte_launch_agent", agent);
 }
 
-/* libfabric's variables; on several hosts also what brings them there. */
+/* Set libfabric's variables; on several hosts also the launch agent that sets them there. */
 static void set_provider(const struct walk *walk, const char *socket_path, const char *dir)
 {
     const char *provider = users("FI_PROVIDER") ? users("FI_PROVIDER") : "fabemu";
@@ -234,7 +235,7 @@ int env_each(const char *socket_path,
 {
     const struct walk walk = {each, context};
     char dir[600], path[4096];
-    int err = procs_check(error, error_bytes); /* the plug-ins are found by it */
+    int err = procs_check(error, error_bytes); /* /proc is needed to find the plug-ins */
 
     if (err)
         return err;

@@ -9,9 +9,10 @@
 
 /**
  * env_each - call @each with the name and the value of every variable that a command needs to find
- * the fabric whose socket is @socket_path. What the user has set stays: it is left out, or our part
- * is put before it. A name may have a byte that no shell takes in one (libfabric's, in Turkish).
- * Says a line for each value of the user's that keeps programs off the fabric.
+ * the fabric whose socket is @socket_path. Values that the user has set stay: the variable is
+ * skipped, or our part is put before the user's. A name may contain a byte that shells do not
+ * accept in names (libfabric's, in Turkish). Prints a line for each of the user's values that keeps
+ * programs off the fabric.
  * Returns 0, or -ENOENT with one line in @error: the provider or /proc is not there.
  */
 int env_each(const char *socket_path,

@@ -34,12 +34,12 @@
 #include "emu/now.h"
 
 #define EXIT_UNWRITTEN 3     /* of the fabric's process: DAEMON_UNWRITTEN */
-#define FAILED_MS      2000  /* for the supervisor to take why the fabric did not start */
-#define OTHERS_MS      10000 /* beyond the bound, for a host that waits for others: it says why */
+#define FAILED_MS      2000  /* for the supervisor to read why the fabric did not start */
+#define OTHERS_MS      10000 /* beyond the bound: a host that waits for others says why */
 #define CLOSE_MS       5000  /* for all other hosts to confirm the end */
 #define CONFIRM_MS     1000  /* for the governor to confirm that a host has left */
-#define START_LOOK_MS  100   /* between looks whether anybody still waits for the start */
-#define LOOK_MS        20    /* between looks at one that no descriptor is left to wait for */
+#define START_LOOK_MS  100   /* between checks whether anybody still waits for the start */
+#define LOOK_MS        20    /* between checks of a process without a descriptor to wait for */
 
 void host_signals(sigset_t *ret)
 {
@@ -218,7 +218,7 @@ static int obey_main(struct host const *host, struct served *served,
     return end == OBEY_ENDED ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-/* How long other hosts are waited for in the end: the supervisor waits for twice as long. */
+/* How long to wait at the end for other hosts: the supervisor waits for twice as long. */
 static uint64_t close_bound_ms(const struct emu_bounds *bounds)
 {
     uint64_t half_ms = emu_bounds_filled(*bounds).stop_ms / 2;
@@ -310,7 +310,7 @@ static int wait_ready(struct host *host, const struct host_plan *plan, uint64_t 
     int err = wait_first(host, plan, emu_bound_int_ms(start_ms), &event);
 
     if (!err && strcmp(emu_json_text(event, "event", ""), "meets") == 0) {
-        json_object_put(event); /* it is built, and the other hosts have the same bound */
+        json_object_put(event); /* this host is built; the other hosts get the same time */
         err = wait_first(host, plan, emu_bound_int_ms(start_ms), &event);
     }
     if (err == -EINTR)

@@ -25,8 +25,8 @@ struct host {
     struct paths_socket socket;
     struct emu_bounds bounds;   /* start and stop */
     struct json_object *report; /* the final report, once it came */
-    bool in_order;              /* a host that does not govern: its governor has ended it */
-    char why[HOST_WHY_BYTES];   /* one that has not ended in order says why; "": nothing to say */
+    bool in_order;              /* not the governor: it was ended in order */
+    char why[HOST_WHY_BYTES];   /* why it has not ended in order; "": nothing to say */
     struct procs_frozen frozen; /* by its faults; they go on when it has ended */
 };
 
@@ -77,8 +77,8 @@ void host_ended(struct host *host);
 bool host_stop(struct host *host);
 
 /**
- * host_unwritten - after host_stop(): could a file not be written that the fabric was to write
- * (--events, --record, --timeline, --capture)? Why was said.
+ * host_unwritten - after host_stop(): true if a file of the fabric (--events, --record, --timeline,
+ * --capture) could not be written. The reason was printed.
  */
 bool host_unwritten(const struct host *host);
 

@@ -73,7 +73,7 @@ static void print_state(struct json_object *state)
            emu_json_number(state, "hits", 0) == 1 ? "" : "s", emu_json_text(state, "text", "?"));
 }
 
-/* Faults that are over and not listed any more. */
+/* Print the sums of faults that are over and not listed any more. */
 static void print_past(struct json_object *past)
 {
     if (emu_json_number(past, "faults", 0))

@@ -229,17 +229,20 @@ static int clear_path(const char *path, const char *name, char *error, size_t er
 }
 
 /*
- * What to do where no socket can be made. Fabrics on several hosts use a folder that every host can
- * name, so a variable does not move theirs.
+ * What the user can do if no socket can be made. Fabrics on several hosts use a folder whose name
+ * is the same on every host, so a variable does not move it.
  */
 static const char *remedy(const char *name)
 {
-    return is_of_hosts(name) ? "make room in its folder, and let it be written to"
+    return is_of_hosts(name) ? "make its folder writable, and make room in it"
                              : "set XDG_RUNTIME_DIR to a directory of your own that has room and "
                                "can be written to";
 }
 
-/* Where the socket of @path is bound, before it listens: no longer than @path, and no SUFFIX. */
+/*
+ * The name to which the socket of @path is bound before it listens: not longer than @path, and
+ * without SUFFIX.
+ */
 static void bound_path(char ret[static sizeof((struct sockaddr_un *)0)->sun_path], const char *path)
 {
     snprintf(ret, sizeof((struct sockaddr_un *)0)->sun_path, "%s", path);
@@ -355,7 +358,7 @@ int paths_connect(int *fd, pid_t *owner, const char *name, char *error, size_t e
     return 0;
 }
 
-/* The inode of the socket that listens and was bound to @bound; 0: there is none. */
+/* The inode of the listening socket that is bound to @bound; 0: there is none. */
 static unsigned long listening_inode(const char *bound)
 {
     FILE *sockets = fopen("/proc/net/unix", "re");

@@ -53,8 +53,8 @@ int paths_connect(int *fd, pid_t *owner, const char *name, char *error, size_t e
 
 /**
  * paths_supervised_by - does a child of process @owner serve fabric @name, so that @owner is the
- * fabric's supervisor? @owner as paths_connect() returns it is the process that once made the
- * socket; its number may be another process's by now.
+ * fabric's supervisor? @owner as paths_connect() returns it is the process that made the socket;
+ * another process may have its number by now.
  */
 bool paths_supervised_by(const char *name, pid_t owner);
 

@@ -41,8 +41,9 @@ int plan_make(struct plan *ret, const struct options *options, const struct fabr
 void plan_release(struct plan *plan);
 
 /**
- * plan_capture - what the options ask for, with its file open: @files, which @ret borrows and the
- * caller closes, also after an error. Errors are said. Returns 0 or an exit status.
+ * plan_capture - the capture that the options ask for, with its file open in @files. @ret borrows
+ * @files; the caller closes it, also after an error. Errors are printed. Returns 0 or an exit
+ * status.
  */
 int plan_capture(struct capture_plan *ret, struct capture_files *files,
                  const struct options *options);

@@ -13,8 +13,8 @@
 #define PROCS_MAX 4096 /* processes that one look finds, at most */
 
 /**
- * procs_check - can processes be seen? Errors: -ENOENT, one line in @error: /proc is not mounted,
- * as in a chroot. Without it no process that a run leaves behind is found.
+ * procs_check - can processes be found? Errors: -ENOENT, one line in @error: /proc is not mounted,
+ * as in a chroot. Without /proc, processes that a run leaves behind are not found.
  */
 int procs_check(char *error, size_t error_bytes);
 
@@ -73,7 +73,7 @@ void procs_thaw(struct procs_frozen *frozen);
 /** procs_descendants - living descendants of @root, except @except. Returns their count. */
 size_t procs_descendants(pid_t root, pid_t except, pid_t *ret, size_t max);
 
-/** procs_child_has_socket - has a child of @parent the socket of that inode open? */
+/** procs_child_has_socket - does a child of @parent have the socket with this inode open? */
 bool procs_child_has_socket(pid_t parent, unsigned long inode);
 
 /** procs_signal - send @signal to each. */

@@ -215,7 +215,7 @@ void report_traffic(struct json_object *report, const struct fabric_totals *tota
                            COUNTS(combined, totals->combined, totals->results, totals->multicasts));
 }
 
-/* NULL: no process has said that its messages pass elsewhere. */
+/* NULL: no process has said that its messages do not pass the fabric. */
 static struct json_object *outside(const struct daemon_record *record)
 {
     if (!record->outside)
@@ -442,7 +442,8 @@ static void print_transport(FILE *out, struct json_object *transport)
     if (number(transport, "refused"))
         fprintf(out, ", %lld segments not carried", number(transport, "refused"));
     if (number(transport, "conditionals"))
-        fprintf(out, "\n  conditionals %s asked, %s answered false: members had not come yet",
+        fprintf(out,
+                "\n  conditionals %s asked, %s answered false: some members had not entered yet",
                 counted(transport, "conditionals").text, counted(transport, "unequal").text);
 }
 
@@ -613,7 +614,7 @@ int report_write(int fd, const char *path, struct json_object *report)
         dprintf(fd, "%s\n", text) >= 0)
         return 0;
     if (errno == EPIPE)
-        return 0; /* its reader has seen enough */
+        return 0; /* the pipe's reader has closed it, which is no failure */
     int err = -errno;
     say("cannot write the report to %s: %s", path, strerror(-err));
     return err;

@@ -76,7 +76,7 @@ struct run {
     int interrupted;  /* the signal that asked for the end */
     bool failed;      /* a node died: the run failed, whatever the command says */
     bool fabric_lost; /* the fabric ended before the command */
-    bool stood_still; /* and was ended for that */
+    bool stood_still; /* and :end ended it */
     size_t deaths;    /* nodes that died before the run began to end */
     /* descendants that are not the run's: from before it (a script's that said exec), the page's */
     pid_t before[65];
@@ -84,7 +84,7 @@ struct run {
     char refused[256]; /* what a process that found no node was told */
     struct web *web;   /* the page's process, if there is one */
     struct standstill standstill;
-    struct arrival arrival; /* of its processes */
+    struct arrival arrival; /* of the run's processes */
     char *runtime_dir;      /* $XDG_RUNTIME_DIR, NULL: there is none */
 };
 
@@ -148,7 +148,9 @@ static void on_host_lost(struct run *run, struct json_object *event)
         begin_ending(run);
 }
 
-/* Who stands still does not end by itself: with :end its processes get SIGTERM at once. */
+/*
+ * A program that stands still does not end by itself: with :end its processes get SIGTERM at once.
+ */
 static void on_standstill(struct run *run, struct json_object *event)
 {
     bool runs = run->phase == RUNNING && !run->command_done;
@@ -435,13 +437,16 @@ static void supervise(struct run *run)
     int64_t timeout_ms;
 
     reap_all(run);
-    if (run->host.conn.fd >= 0) /* an event may have come right behind the "ready" of the start */
+    if (run->host.conn.fd >= 0) /* an event may have come right after the "ready" of the start */
         read_events(run);
     while (!step(run, &timeout_ms))
         wait_events(run, -1, timeout_ms);
 }
 
-/* --web=wait: until a browser has opened the page, or there is no page, or the run is to end. */
+/*
+ * --web=wait: wait until a browser has opened the page, the page's server has ended, or the run is
+ * to end.
+ */
 static void await_browser(struct run *run)
 {
     say("the command starts once a browser has opened the page");
@@ -480,7 +485,7 @@ static void settle_deaths(struct run *run, struct json_object *died)
         say_death(emu_json_at(died, i), "");
 }
 
-/* Adds what the fabric does not know: the command, and how it ended. */
+/* Adds the fields that the fabric does not know: the command, and how it ended. */
 static void complete_report(struct run *run, int status)
 {
     struct json_object *report = run->host.report;
@@ -494,7 +499,7 @@ static void complete_report(struct run *run, int status)
     json_object_object_add(report, "wall_s", json_object_new_double_s(wall_s, wall_text));
 }
 
-/* Returns the exit status: a report that was asked for and is not there is a failure. */
+/* Returns the exit status: if the report that was asked for is missing, that is a failure. */
 static int finish_report(struct run *run, int status)
 {
     struct json_object *report = run->host.report;
@@ -577,7 +582,7 @@ static bool read_standstill(void *into, const char *value, const char **right)
 
 static const struct options_own run_own[] = {
     {"standstill", "TIME[:end]|off",
-     "say who waits for whom after so long without movement (5), and end the run", read_standstill},
+     "after TIME (5s) without movement say who waits for whom; :end: end the run", read_standstill},
 };
 
 static int check_operands(const struct options *options, int argc, char **argv)

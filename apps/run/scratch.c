@@ -59,9 +59,9 @@ static void remove_orphans(const char *dir)
 }
 
 /*
- * Open MPI keeps its session in ompi.HOST.UID there. Each mpirun makes that folder and removes it
- * when it finds it empty, so of several at once one may fail with "File exists". A folder that has
- * another one in it stays.
+ * Open MPI keeps its session in ompi.HOST.UID there. Each mpirun makes that folder, and removes it
+ * if it is empty. So if several run at the same time, one may fail with "File exists". A folder
+ * that contains another one is not removed.
  */
 static void make_session(const char *path, const char *host)
 {
@@ -91,7 +91,7 @@ int scratch_make(const char *path)
     if (gethostname(host, sizeof host - 1) < 0)
         return 0;
     make_session(path, host);
-    host[strcspn(host, ".")] = '\0'; /* Open MPI leaves the domain out, unless told to keep it */
+    host[strcspn(host, ".")] = '\0'; /* Open MPI leaves out the domain by default */
     make_session(path, host);
     return 0;
 }

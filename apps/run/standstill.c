@@ -14,10 +14,10 @@
 #include "apps/daemon/conn.h"
 #include "emu/json.h"
 
-#define STARVED_NS 500000000  /* what was without a core for less is not printed */
-#define OLD_NS     1000000000 /* what has been pending for less is not printed */
-#define RANGES     8          /* of numbers, in a list; then how many more there are */
-#define LINES_MAX  24         /* of processes; then how many more there are */
+#define STARVED_NS 500000000  /* a shorter time without a core is not printed */
+#define OLD_NS     1000000000 /* an operation that is younger is not printed */
+#define RANGES     8          /* ranges of numbers in a list; the others are counted */
+#define LINES_MAX  24         /* lines about processes; the others are counted */
 
 /* A line that grows; what does not fit is cut off. */
 struct line {
@@ -212,7 +212,7 @@ static void print_missing(const struct printing *to, struct json_object *one)
 
     add(&line, "  ");
     add_who_fully(&line, to, node);
-    add(&line, emu_json_true(one, "entered") ? " has entered it, and its part has not come"
+    add(&line, emu_json_true(one, "entered") ? " has entered it, but its part has not arrived"
                                              : " has not entered it");
     if (json_object_object_get(one, "switch"))
         add(&line, ": %s waits for it at port %lld", json_show_switch(one, shown),
@@ -263,7 +263,7 @@ static void print_gap(const struct printing *to, struct json_object *gap)
     add(&line, "  the part of switch %lld", (long long)emu_json_number(gap, "from", -1));
     if (json_object_object_get(gap, "from_host"))
         add(&line, " on host %s", emu_json_text(gap, "from_host", ""));
-    add(&line, " has not come to %s, port %lld", json_show_switch(gap, shown),
+    add(&line, " has not arrived at %s, port %lld", json_show_switch(gap, shown),
         (long long)emu_json_number(gap, "port", -1));
     if (json_object_object_get(gap, "host"))
         add(&line, ", on host %s", emu_json_text(gap, "host", ""));
@@ -282,7 +282,7 @@ static void print_collective(const struct printing *to, struct json_object *one)
     add(&line, ", number %lld of ", (long long)emu_json_number(one, "number", 0));
     add_group(&line, one);
     add_for(&line, one);
-    add(&line, ": %zu of %lld have come", emu_json_count(came),
+    add(&line, ": %zu of %lld have arrived", emu_json_count(came),
         (long long)emu_json_number(one, "members", 0));
     if (emu_json_count(came)) {
         add(&line, ", ");
@@ -318,7 +318,9 @@ static bool same_call(struct json_object *a, struct json_object *b)
            strcmp(emu_json_text(a, "name", ""), emu_json_text(b, "name", "")) == 0;
 }
 
-/* The nodes whose processes are in @call (@in), or are not: an array to put. */
+/*
+ * The nodes whose processes are in @call, or with @in false those that are not; the caller puts it.
+ */
 static struct json_object *nodes_of_call(const struct printing *to, struct json_object *call,
                                          bool in)
 {
@@ -343,7 +345,7 @@ static void print_not_in_call(const struct printing *to, int64_t node)
     to->print(line.text);
 }
 
-/* Who is missing can be said where every process is a member. */
+/* The missing members are known only if every process is a member. */
 static void print_call(const struct printing *to, struct json_object *call)
 {
     struct json_object *came = nodes_of_call(to, call, true);
@@ -354,7 +356,7 @@ static void print_call(const struct printing *to, struct json_object *call)
     add(&line, "%s of %s (its group is being formed)", emu_json_text(call, "kind", "collective"),
         emu_json_text(call, "name", "a communicator"));
     add_for(&line, call);
-    add(&line, ": %zu of %lld have come, ", emu_json_count(came), (long long)members);
+    add(&line, ": %zu of %lld have arrived, ", emu_json_count(came), (long long)members);
     add_list(&line, to, came);
     to->print(line.text);
     for (size_t i = 0; i < emu_json_count(others) && i < RANGES; i++)
@@ -437,7 +439,7 @@ static struct json_object *old_op(struct json_object *process, const char *field
     return op && emu_json_number(op, "for_ns", 0) >= OLD_NS ? op : NULL;
 }
 
-/* Is that message one by which its sender forms a group? The program did not send it. */
+/* Is this message part of forming a group? Then the program did not send it. */
 static bool is_of_call(const struct printing *to, struct json_object *message, bool mpi)
 {
     struct json_object *sender = process_at(to, emu_json_number(message, "node", -1));

@@ -17,7 +17,7 @@ struct json_object;
  * is said once each time, and after twice the time at the next.
  */
 struct standstill {
-    bool ends_run;            /* the run ends when it is said */
+    bool ends_run;            /* the run ends after the report */
     struct json_object *last; /* the fabric's last event of it; NULL: something moves */
     int64_t after_ns;         /* it is said after so long; 0: never */
     bool said;
@@ -36,7 +36,10 @@ void standstill_disagreement(struct json_object *event);
  */
 int64_t standstill_for_ns(struct json_object *message);
 
-/** standstill_print_time - a line for how long that is, and how much of it was without a core. */
+/**
+ * standstill_print_time - print a line: for how long nothing has moved, and how much of that time
+ * was without a core.
+ */
 void standstill_print_time(struct json_object *message, void (*print)(const char *line));
 
 /**

@@ -61,9 +61,9 @@ static const struct options_command down_command = {
 };
 
 /*
- * Asks the fabric to stop. One that does not answer may wait for another host; then its supervisor
- * gets SIGTERM. The supervisor's descriptor is opened before its number is checked, so the signal
- * cannot reach another process that has the number later. Errors: one line in @error.
+ * Asks the fabric to stop. A fabric that does not answer may be waiting for another host; its
+ * supervisor then gets SIGTERM. The supervisor's descriptor is opened before its number is checked,
+ * so the signal cannot reach another process that has the number later. Errors: one line in @error.
  */
 static int ask_down(const char *name, int *pidfd, pid_t *owner, char *error, size_t error_bytes)
 {
@@ -323,8 +323,8 @@ static const struct options_command env_command = {
 };
 
 /*
- * Quoted for sh: a quote ends the quotes, comes escaped, and begins them again. A shell takes only
- * letters, digits and underscores in a name.
+ * Quote for sh: each quote in the value ends the quotes, follows escaped, and begins them again. A
+ * shell accepts only letters, digits and underscores in a name.
  */
 static void print_export(void *context, const char *name, const char *value)
 {

@@ -81,7 +81,7 @@ static void on_event(struct up *up, struct host *host, struct json_object *event
     }
 }
 
-/* The events that have been read from the connection. */
+/* Handle the events that have been read from the connection. */
 static void take_events(struct up *up, struct host *host)
 {
     struct json_object *event;
@@ -97,7 +97,7 @@ static void wait_for_end(struct up *up, struct host *host, int signal_fd)
 {
     struct signalfd_siginfo info;
 
-    take_events(up, host); /* one may have come right behind the "ready" of the start */
+    take_events(up, host); /* one may have come right after the "ready" of the start */
     while (host->conn.fd >= 0) {
         struct pollfd fds[2] = {{signal_fd, POLLIN, 0}, {host->conn.fd, POLLIN, 0}};
         poll(fds, 2, -1);

@@ -29,7 +29,7 @@ enum telemetry_tone {
 struct telemetry_board_row {
     uint64_t key;    /* the greatest first */
     uint32_t number; /* then the least */
-    double size;     /* the length of its bar, beside those of other rows; 0: no bar */
+    double size;     /* length of its bar, relative to other rows; 0: no bar */
     enum telemetry_tone tone;
     char text[TELEMETRY_ROW_BYTES];
 };
@@ -42,7 +42,7 @@ struct telemetry_board {
     char filter[32]; /* only rows with this in them; "": all */
     uint32_t rows;
     struct telemetry_board_row *row; /* the board's to free */
-    double size_most;                /* of all rows' sizes */
+    double size_most;                /* the largest size of all rows */
 };
 
 void telemetry_board_release(struct telemetry_board *board);
@@ -51,7 +51,7 @@ void telemetry_board_release(struct telemetry_board *board);
 const char *telemetry_board_order(const struct telemetry_board *board);
 void telemetry_board_next(struct telemetry_board *board);
 
-/** telemetry_page_bar - what the rows' sizes are: "segments/s". Pure. */
+/** telemetry_page_bar - the unit of the rows' sizes: "segments/s". Pure. */
 const char *telemetry_page_bar(enum telemetry_page page);
 
 /** telemetry_page_name - "nodes", …. telemetry_page_columns() - names of the columns. Pure. */

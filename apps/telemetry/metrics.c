@@ -202,8 +202,8 @@ static void put_ports(const struct telemetry_view *view, struct telemetry_text *
 /* --- ports as infiniband_exporter has them ------------------------------------------ */
 
 /*
- * A number of 64 bits for ever, as a device has: the network's file has it, or it is made of
- * 0xfabe, 1 for a node, and which it is.
+ * A constant number of 64 bits, as devices have: from the network's file, or else made of 0xfabe, 0
+ * for a switch or 1 for a node, and the device's number.
  */
 static void label_guid(const struct telemetry_view *view, struct telemetry_text *text,
                        const char *name, bool node, uint32_t device)
@@ -389,7 +389,7 @@ static void put_time(const struct telemetry_view *view, struct telemetry_text *t
     telemetry_puts(text, value);
 }
 
-/* What the fabric is, and where it comes from: the labels that a scraper keeps with the numbers. */
+/* The fabric and its origin, as labels that a scraper keeps with the numbers. */
 static void put_info(const struct telemetry_view *view, struct telemetry_text *text)
 {
     struct json_object *origin = json_object_object_get(view->shape, "origin");

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #define HEAD_LINES  3  /* above the rows */
-#define ROW_COLUMNS 80 /* of a row's text; a wider screen has a bar behind it */
+#define ROW_COLUMNS 80 /* of a row's text; on a wider screen a bar follows */
 #define BAR_LEAST   12 /* columns */
 #define ESCAPE      27
 
@@ -27,7 +27,7 @@ bool screen_open(void)
     if (!screen)
         return false;
     set_escdelay(25);
-    if (has_colors()) { /* pair TONE + 1 is of enum telemetry_tone */
+    if (has_colors()) { /* pair TONE + 1 is for a TONE of enum telemetry_tone */
         start_color();
         use_default_colors();
         init_pair(TELEMETRY_TONE_BUSY + 1, COLOR_GREEN, -1);
@@ -152,7 +152,7 @@ static bool has_bars(void)
     return COLS >= ROW_COLUMNS + BAR_LEAST;
 }
 
-/* "[|||||     ]" in the columns behind the text: the longest of all rows fills them. */
+/* "[||||| ]" in the columns behind the text. The row with the largest size fills them. */
 static void draw_bar(int y, attr_t attributes, double share)
 {
     int room = COLS - ROW_COLUMNS - 3;

@@ -89,7 +89,7 @@ static void put_called(const struct topo_graph *graph, struct telemetry_text *te
     telemetry_puts(text, "]");
 }
 
-/* GUIDs of switches, then of nodes, as the file says; "": it does not say. */
+/* GUIDs of switches, then of nodes, from the network's file; "": the file gives none. */
 static void put_guids(const struct topo_graph *graph, struct telemetry_text *text)
 {
     char guid[24];

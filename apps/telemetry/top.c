@@ -128,7 +128,10 @@ static int take(struct top *top, struct json_object *line)
     return err < 0 ? err : 0;
 }
 
-/* What has come. Errors: as take() and conn_next(), or the connection has ended (ended). */
+/*
+ * Take all lines that have arrived. Errors: as take() and conn_next(), or the connection has ended
+ * (ended).
+ */
 static int take_all(struct top *top)
 {
     struct json_object *line;

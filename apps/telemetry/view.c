@@ -12,7 +12,7 @@
 #include "emu/json.h"
 #include "topo/topo.h"
 
-#define PARTS_MOST 16777216u /* switches or cables of a shape, at most */
+#define PARTS_MOST 16777216u /* largest number of switches or of cables in a shape */
 
 const char *const telemetry_collectives[TELEMETRY_COLLECTIVES] = {"barrier", "broadcast", "reduce",
                                                                   "allreduce"};
@@ -340,7 +340,7 @@ const char *telemetry_view_link(const struct telemetry_view *view, uint32_t cabl
     return name ? name : "";
 }
 
-/* Of a list of the shape, switches before nodes. */
+/* An entry of a list in the shape, with switches before nodes. */
 static const char *text_of(const struct telemetry_view *view, const char *list, bool node,
                            uint32_t number)
 {

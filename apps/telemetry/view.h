@@ -135,7 +135,9 @@ struct telemetry_text;
  */
 const char *telemetry_view_name(const struct telemetry_view *view, bool node, uint32_t number);
 
-/** telemetry_view_guid - its GUID in the network's file, "0x0002c903000e0b72"; NULL: none. */
+/**
+ * telemetry_view_guid - a device's GUID in the network's file, "0x0002c903000e0b72"; NULL: none.
+ */
 const char *telemetry_view_guid(const struct telemetry_view *view, bool node, uint32_t number);
 
 /* Whose names metrics have. Only with those of node_exporter there is more than of ports. */

@@ -40,7 +40,7 @@ struct traffic_node {
     struct traffic_pending pending; /* messages of more than one segment */
     uint64_t awaited;               /* copies that are to come of the segments sent */
     struct traffic_relay *relay;    /* what is to be passed on; NULL: nothing ever */
-    bool strange;                   /* a segment came that no source sends */
+    bool strange;                   /* a segment came that no source can have sent */
 
     /* The driver's: the times of birth, drawn once more. */
     struct traffic_random counted_gaps;
@@ -253,7 +253,7 @@ static void relay_begin(struct traffic_node *node, const struct traffic_part *wh
         node->depart_ps = item.ready_ps + all->times.send_ps; /* or later: found out then */
 }
 
-/* Is there such a source, and such a set? Only another host that lies says otherwise. */
+/* Do its source and its set exist? Only a host that sends false records can violate this. */
 static inline bool segment_is_sane(const struct traffic_nodes *all, const struct emu_hdr *hdr,
                                    uint32_t set)
 {

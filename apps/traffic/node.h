@@ -130,7 +130,7 @@ struct traffic_segments traffic_nodes_segments(const struct traffic_nodes *all);
  */
 uint32_t traffic_nodes_stuck(const struct traffic_nodes *all);
 
-/** traffic_nodes_strange - has a segment come that no source sends? It was dropped. */
+/** traffic_nodes_strange - has a segment come that no source can have sent? It was dropped. */
 bool traffic_nodes_strange(const struct traffic_nodes *all);
 
 /** traffic_nodes_lost - did a table or a log overflow? It never should. */

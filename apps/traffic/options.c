@@ -38,10 +38,10 @@ enum use { USE_ALL, USE_OPEN, USE_MULTICAST, USE_COLLECTIVE };
     ROW(measure, "measure", "TIME", USE_OPEN,                                                      \
         "virtual time of the measurement (default: until it is steady)")                           \
     ROW(series, "series", "TIME", USE_OPEN,                                                        \
-        "also bytes of payload delivered in each TIME of the run; wants --measure (default: no)")  \
+        "also report bytes delivered in each TIME of the run; needs --measure (default: no)")      \
     ROW(telemetry, "telemetry", "FILE|-", USE_ALL,                                                 \
         "write snapshots of all counters, as fabemu run --record does; -: standard output")        \
-    ROW(every, "every", "TIME", USE_ALL, "one in each TIME of the run (default 1us)")              \
+    ROW(every, "every", "TIME", USE_ALL, "time between snapshots, in the run (default 1us)")       \
     ROW(fanout, "fanout", "MEAN", USE_MULTICAST,                                                   \
         "multicast: mean destinations (default 4; md: 16)")                                        \
     ROW(law, "fanout-law", "uniform|binomial|fixed", USE_MULTICAST,                                \
@@ -57,15 +57,15 @@ enum use { USE_ALL, USE_OPEN, USE_MULTICAST, USE_COLLECTIVE };
         "collectives: nodes of a group (default: all, shared out)")                                \
     ROW(operations, "operations", "N", USE_COLLECTIVE, "collectives: of each group (default 100)") \
     ROW(interval, "interval", "TIME", USE_COLLECTIVE,                                              \
-        "collectives: from post to post; 0: after the one before (default)")                       \
+        "collectives: time between posts; 0: post when the previous one is complete (default)")    \
     ROW(skew, "skew", "TIME", USE_COLLECTIVE,                                                      \
-        "collectives: members post by up to so much later, at random (default 0)")                 \
+        "collectives: members post later, by a random time up to TIME (default 0)")                \
     ROW(placement, "placement", "block|random", USE_COLLECTIVE,                                    \
         "collectives: which nodes make a group (default block)")                                   \
     ROW(collective, "collective", "hardware|dissemination|tree", USE_COLLECTIVE,                   \
         "collectives: hardware: switches or adapters (default); dissemination, tree: messages")    \
     ROW(noise, "noise", "PERIOD:LENGTH", USE_COLLECTIVE,                                           \
-        "collectives: of every PERIOD each node's system has the core for LENGTH")
+        "collectives: in every PERIOD each node's system takes the core for LENGTH")
 
 /* Bits of traffic_options.given. */
 #define OPTION_ROW(reader, name, value, use, help) OPTION_##reader,
@@ -89,7 +89,7 @@ static bool read_small(const char *text, uint32_t least, uint32_t most, uint32_t
     return true;
 }
 
-/* "0.5" or "50%" at *@at, which moves behind it. */
+/* Read "0.5" or "50%" at *@at, and move *@at behind it. */
 static bool scan_load(const char **at, uint64_t *ret)
 {
     static const struct quantity_form form = {.units = quantity_shares,

@@ -149,7 +149,7 @@ static double hot_fraction(const struct traffic_pattern *pattern)
     return (double)(uint64_t)(pattern->share / 4.294967296 + 0.5) / 1e9;
 }
 
-/* The numbers that a pattern has, those that were left out of --pattern as well. */
+/* The parameters of a pattern, including those that --pattern did not give. */
 static struct json_object *parameters_json(const struct traffic_result *result,
                                            const struct traffic_config *config)
 {
@@ -345,7 +345,7 @@ static void title_text(FILE *out, const struct traffic_config *config, const cha
             config->fabric.profile.name, (unsigned long long)config->fabric.seed);
 }
 
-/* As parameters_json(), but for multicasts, whose numbers have a line of their own. */
+/* As parameters_json(), except for multicasts, whose parameters have a line of their own. */
 static void parameters_text(FILE *out, const char *before, const struct traffic_pattern *pattern)
 {
     if (pattern->kind == TRAFFIC_HOTSPOT)

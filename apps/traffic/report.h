@@ -10,7 +10,7 @@
 
 #include "apps/traffic/run.h"
 
-/* What a result is about, beside its configuration. */
+/* Facts about a result that its configuration does not have. */
 struct traffic_title {
     const char *pattern;        /* --pattern's text */
     struct json_object *origin; /* apps/cli/origin.h */
@@ -26,8 +26,8 @@ void traffic_report_text(FILE *out, const struct traffic_result *result,
                          const struct traffic_config *config, const struct traffic_title *title);
 
 /**
- * traffic_report_head - what stands above a table of loads: lines that begin with '#', and the
- * names of the columns. traffic_report_row() - one line of the table.
+ * traffic_report_head - the head of a table of loads: lines that begin with '#', and the names of
+ * the columns. traffic_report_row() - one line of the table.
  */
 void traffic_report_head(FILE *out, const struct traffic_config *config,
                          const struct traffic_title *title);

@@ -132,7 +132,7 @@ struct traffic_result {
     int64_t backlog;      /* messages that waited in sources when the measurement ended */
     uint32_t senders;
     double fanout; /* multicast: mean of the sets drawn */
-    uint32_t sets; /* multicast: of each source */
+    uint32_t sets; /* multicast: sets of each source */
     uint64_t warmup_ps;
     uint64_t measure_ps;
     bool multicast;

@@ -141,7 +141,7 @@ static void print_json(struct json_object *list, const struct traffic_options *o
                                               JSON_C_TO_STRING_NOSLASHESCAPE));
 }
 
-/* A row of the table; @title is what stands above the first one, and NULL for the others. */
+/* A row of the table. @title: for the head above the first row; NULL for the others. */
 static void print_row(const struct traffic_result *result, const struct traffic_config *config,
                       const struct traffic_title *title)
 {
@@ -317,7 +317,7 @@ static int run_config(struct traffic_config *config, const struct traffic_option
 {
     struct with_hosts with = {.barrier = NULL};
     struct capture_plan capture = {.files = NULL};
-    struct capture_files files = {.path = NULL}; /* of the capture */
+    struct capture_files files = {.path = NULL}; /* the capture's */
     char path[PATH_MAX];
     struct with_page page = {.web = WEB_NONE, .live = NULL};
     int status = options->cluster ? hosts_begin(&with, options, &config->fabric, argv) : 0;
@@ -334,7 +334,7 @@ static int run_config(struct traffic_config *config, const struct traffic_option
         config->snapshots.viewer = traffic_live_viewer(page.live);
     if (!status)
         status = run_all(config, own, options->json);
-    if (!status && files.err) /* it was said */
+    if (!status && files.err) /* the error was printed */
         status = EXIT_FAILURE;
     hosts_end(&with, options);
     page_end(&page);

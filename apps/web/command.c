@@ -51,7 +51,7 @@ static void say_address(const struct web *web)
     fflush(stdout);
 }
 
-/* Is it a fabric that runs, or else a file? Errors: neither, one line in @error. */
+/* Is @what the name of a running fabric, or else of a file? Errors: neither; one line in @error. */
 static int open_what(struct web *web, const char *what, char *error, size_t error_bytes)
 {
     struct stat st;
@@ -67,7 +67,7 @@ static int open_what(struct web *web, const char *what, char *error, size_t erro
     if (web->recording_fd < 0)
         return fail(-errno, error, error_bytes, "cannot read %s: %s", what, strerror(errno));
     if (fstat(web->recording_fd, &st) < 0 || !S_ISREG(st.st_mode))
-        return fail(-EINVAL, error, error_bytes, "%s is no file", what);
+        return fail(-EINVAL, error, error_bytes, "%s is not a file", what);
     return 0;
 }
 

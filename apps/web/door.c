@@ -2,13 +2,13 @@
 /*
  * door.c - connections that have not shown the token yet.
  *
- * Every process of this host can connect, as fast as it likes. Were its connections taken in more
- * slowly than it makes them, the queue of the listening socket would be full, and the system would
- * drop the attempts of the user's own browser, which tries again only after a second. So a
- * connection costs next to nothing here until it has shown the token: it is taken in at once, its
- * first bytes are looked at, and only then microhttpd gets it, with memory and time limits of its
- * own. Of connections that show no token there are few, each has a few seconds, and the oldest
- * gives way to the next.
+ * Every process of this host can connect as fast as it likes. If it made connections faster than we
+ * accept them, the queue of the listening socket would fill up, and the system would drop the
+ * attempts of the user's own browser, which tries again only after a second. So a connection costs
+ * very little until it has shown the token: it is accepted at once, and only its first bytes are
+ * read. Only with the token does it pass to microhttpd, which has memory and time limits of its
+ * own. The number of connections without the token is limited, each has a few seconds, and the
+ * oldest is closed when another one comes.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -21,11 +21,11 @@
 #include "apps/web/internal.h"
 #include "emu/now.h"
 
-#define ACCEPTS_MOST 256    /* connections taken in before others have their turn */
-#define EVENTS_MOST  64     /* of connections that were waiting */
-#define OTHER_FDS    256    /* that browsers with the token, links and the process itself need */
-#define HEARD_MOST   65536  /* bytes that are read of a connection that was refused */
-#define SEND_BYTES   131072 /* that the system keeps of it for who does not read */
+#define ACCEPTS_MOST 256    /* connections accepted before others are served */
+#define EVENTS_MOST  64     /* events of waiting connections, handled in one step */
+#define OTHER_FDS    256    /* kept for browsers with the token, links and the process itself */
+#define HEARD_MOST   65536  /* bytes that are read from a connection that was refused */
+#define SEND_BYTES   131072 /* of the kernel's send buffer, for a browser that does not read */
 #define HEAD_BYTES   (METHOD_MOST + 2 + WEB_TOKEN_CHARS + 1) /* "OPTIONS /TOKEN/" */
 #define METHOD_MOST  8
 
@@ -35,7 +35,7 @@ struct stranger {
     int fd;
     int64_t since_ms;
     uint32_t heard; /* bytes that were read since it was refused */
-    bool refused;   /* it has its answer, and is to close */
+    bool refused;   /* it has got its answer, and will be closed */
 };
 
 static const char refusal[] = "HTTP/1.1 403 Forbidden\r\n"
@@ -63,7 +63,7 @@ static struct stranger *oldest(const struct web_door *door)
 
 enum verdict { WAITS, KNOWN, WRONG };
 
-/* Has a request begun with the token? */
+/* Does the request begin with the token? */
 static enum verdict verdict_of(const char *token, const char *head, size_t bytes)
 {
     size_t method = 0, from;
@@ -80,7 +80,10 @@ static enum verdict verdict_of(const char *token, const char *head, size_t bytes
                                                                                      : WRONG;
 }
 
-/* What comes after the refusal is read, so that closing does not take the refusal back. */
+/*
+ * Read what the client sends after the refusal: closing with unread input would discard the
+ * refusal.
+ */
 static void hear_out(struct web_door *door, struct stranger *stranger)
 {
     char bytes[4096];
@@ -101,7 +104,7 @@ static void refuse(struct web_door *door, struct stranger *stranger)
     hear_out(door, stranger);
 }
 
-/* It has the token: from now on it is microhttpd's, which closes it. */
+/* The connection has shown the token: it belongs to microhttpd from now on, which closes it. */
 static void let_in(struct web_server *server, struct stranger *stranger)
 {
     struct sockaddr_storage address;
@@ -153,7 +156,7 @@ static void take_in(struct web_server *server, int fd)
 {
     struct web_door *door = &server->door;
     struct stranger *stranger = calloc(1, sizeof *stranger);
-    /* edges: bytes that are looked at stay in the socket */
+    /* edge-triggered, because the bytes that were peeked at stay in the socket */
     struct epoll_event event = {.events = EPOLLIN | EPOLLRDHUP | EPOLLET, .data.ptr = stranger};
 
     if (!stranger || epoll_ctl(door->epoll, EPOLL_CTL_ADD, fd, &event)) {
@@ -200,7 +203,7 @@ void web_door_step(struct web_server *server)
         else
             come = true;
     }
-    if (come) /* after the others, of which one may give way */
+    if (come) /* after the others: this may close one of them */
         take_all_in(server);
     while (door->count && oldest(door)->since_ms <= late_ms)
         drop(door, oldest(door));

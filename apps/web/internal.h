@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * internal.h - the server's parts: connections that have not shown the token (door.c), those of
- * browsers (server.c), what they ask (request.c), and connections to the fabric on their behalf
- * (link.c). For apps/web/ alone.
+ * internal.h - the server's parts: connections that have not shown the token (door.c), connections
+ * of browsers (server.c), their requests (request.c), and connections to the fabric on their behalf
+ * (link.c). Only for apps/web/.
  *
  * All of it is one thread's, and nothing in it waits.
  */
@@ -17,11 +17,11 @@
 #include "apps/web/web.h"
 #include "emu/list.h"
 
-#define WEB_CONNS      128u  /* that have shown the token, at the same time */
-#define WEB_STRANGERS  1024u /* that have not, at most: door.c */
+#define WEB_CONNS      128u  /* connections that have shown the token, at the same time */
+#define WEB_STRANGERS  1024u /* connections that have not: door.c */
 #define WEB_STREAMS    8u    /* pages that are open at the same time */
 #define WEB_LINKS      24u   /* connections to the fabric, streams among them */
-#define WEB_SCRAPES    2u    /* of these, that ask for metrics: each has a view of all of it */
+#define WEB_SCRAPES    2u    /* of these, for metrics: each has a view of the whole fabric */
 #define WEB_BODY_BYTES 2048u
 #define WEB_REQUEST_MS 5000 /* for a request to come */
 #define WEB_ANSWER_MS  5000 /* for the fabric to answer */
@@ -47,7 +47,7 @@ extern const struct web_file web_files[]; /* ends with one without a path */
 
 /* Connections that have not shown the token. */
 struct web_door {
-    int epoll;                 /* these, and the socket that listens */
+    int epoll;                 /* watches these, and the listening socket */
     struct emu_list strangers; /* the oldest first */
     uint32_t count, most;
 };
@@ -57,7 +57,7 @@ struct web_conn {
     struct emu_list all;
     int fd;           /* microhttpd's */
     int64_t since_ms; /* a request has been awaited since then */
-    bool known;       /* all of a request has come, and is being answered */
+    bool known;       /* a complete request has come, and is being answered */
     bool cut;         /* it will be closed for being late */
 };
 
@@ -96,7 +96,7 @@ struct web_answer {
 
 struct web_server {
     struct web *web;
-    const char *name; /* of the fabric; NULL: there is none, but a recording */
+    const char *name; /* of the fabric; NULL: a recording is served instead */
     struct MHD_Daemon *daemon;
     struct web_door door;
     struct emu_list conns; /* the oldest wait first */
@@ -112,21 +112,25 @@ struct web_server {
 };
 
 /**
- * web_door_open - @listen_fd: non-blocking; it stays the caller's. Errors: -errno.
- * web_door_step() - take connections in, and pass those that have shown the token to microhttpd.
- * Bounded work; the rest the next time.
+ * web_door_open - begin to accept on @listen_fd, which is non-blocking and stays the caller's.
+ * Errors: -errno.
+ * web_door_step() - accept connections, and pass those that have shown the token to microhttpd.
+ * Bounded work; the next call continues.
  */
 int web_door_open(struct web_door *door, int listen_fd);
 void web_door_step(struct web_server *server);
 void web_door_close(struct web_door *door);
 
-/* request.c: are WEB_TOKEN_CHARS characters the token? Takes as long wherever they differ. */
+/* request.c: are WEB_TOKEN_CHARS characters the token? Takes constant time. */
 bool web_same_token(const char *token, const char *given);
 
-/* server.c: a browser has opened the page; the starter of the server may wait for that. */
+/*
+ * server.c: a browser has opened the page: notify the starter of the server, which may wait for
+ * that.
+ */
 void web_page_opened(struct web_server *server);
 
-/* server.c: whether a request is awaited on a connection: then it has WEB_REQUEST_MS. */
+/* server.c: @known: a complete request has come; else one is awaited, for WEB_REQUEST_MS. */
 void web_conn_known(struct web_server *server, struct web_conn *conn, bool known);
 
 /* request.c: microhttpd's callbacks; the context is the server. */

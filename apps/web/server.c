@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * server.c - the page's server: one thread that sleeps in poll() for browsers, the fabric's answers
- * to them, and the end. What a connection costs before it has shown the token is in door.c.
+ * to them, and the end. Connections that have not shown the token are in door.c.
  */
 #include <errno.h>
 #include <poll.h>

@@ -25,11 +25,11 @@
 #include "apps/daemon/conn.h"
 #include "emu/now.h"
 
-#define BACKLOG  SOMAXCONN /* what the system allows: door.c */
-#define STOP_MS  2000      /* for the process to tell browsers of the end */
-#define LAST_MS  500       /* for it to take the last report */
-#define LOOK_MS  10        /* between looks at one that ends */
-#define NICENESS 5         /* the fabric's threads need the cores more */
+#define BACKLOG  SOMAXCONN /* as many as the system allows: door.c */
+#define STOP_MS  2000      /* for the process to tell browsers that the fabric has ended */
+#define LAST_MS  500       /* for the process to read the last report */
+#define LOOK_MS  10        /* between checks of a process that is ending */
+#define NICENESS 5         /* the fabric's threads have priority */
 
 static int listen_at(uint16_t port, char *error, size_t error_bytes)
 {
@@ -189,8 +189,9 @@ int web_start(struct web *web, const char *name, char *error, size_t error_bytes
 }
 
 /*
- * Nothing more comes for the server's process. The socket stays open until that has ended: closing
- * it while there is unread input, which says that the page is open, would discard the last report.
+ * Tell the server's process that nothing more will be sent. The socket stays open until the process
+ * has ended: closing it with unread input (the byte that says that the page is open) would discard
+ * the last report.
  */
 static void hang_up(const struct web *web)
 {
@@ -202,7 +203,7 @@ void web_go(struct web *web)
 {
     if (web->go_fd < 0)
         return;
-    if (send(web->go_fd, "", 1, MSG_NOSIGNAL) < 0) /* it has ended: then there is no page */
+    if (send(web->go_fd, "", 1, MSG_NOSIGNAL) < 0) /* the server's process is gone */
         say("the page's server has ended");
 }
 

@@ -28,9 +28,9 @@ struct web {
      * and at the end the last report. The server writes a byte when a browser opens the page.
      */
     int go_fd;
-    int last_fd;      /* in that process, the other end of go_fd; -1: no more comes from there */
-    pid_t pid;        /* of that process; 0: there is none, or it is reaped */
-    int recording_fd; /* a recording that is served instead of a fabric; -1: none; the caller's */
+    int last_fd;      /* in that process, the other end of go_fd; -1: it has closed */
+    pid_t pid;        /* of that process; 0: none, or reaped */
+    int recording_fd; /* the recording to serve instead of a fabric; -1: none; the caller's */
 };
 
 /* No server. */
@@ -64,7 +64,7 @@ void web_go(struct web *web);
 
 /**
  * web_opened - has a browser opened the page since web_go()? Also true if the server's process has
- * ended, so that nobody waits for it. Never blocks; poll() @web->go_fd for input to wait.
+ * ended, so that nobody waits for it in vain. Never blocks; to wait, poll() @web->go_fd for input.
  */
 bool web_opened(struct web *web);
 
@@ -81,10 +81,10 @@ bool web_ended(struct web *web);
 void web_stop(struct web *web);
 
 /**
- * web_serve - serve fabric @name until it ends, or @signal_fd has something to read. @name is NULL
- * if @web has a recording: that is served until @signal_fd has something to read. @ready, unless
- * NULL, is called once the fabric is found and browsers are served. The socket of @web is closed
- * when it returns 0. Errors: one line in @error.
+ * web_serve - serve fabric @name until it ends, or @signal_fd has something to read. If @web has a
+ * recording, @name is NULL, and the recording is served until @signal_fd has something to read.
+ * @ready, unless NULL, is called once the fabric is found and browsers are served. The socket of
+ * @web is closed when it returns 0. Errors: one line in @error.
  */
 int web_serve(struct web *web, const char *name, int signal_fd,
               void (*ready)(const struct web *web), char *error, size_t error_bytes);

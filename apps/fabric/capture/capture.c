@@ -32,16 +32,19 @@ struct capture_thread {
     int err; /* of the file */
 };
 
-/* The writer has stopped before the fabric ends: say so now, and how much is missing later. */
+/*
+ * The writer has stopped before the fabric ends. Say so now; capture_say() counts the missing
+ * records.
+ */
 static void say_stopped(const struct capture_thread *capture, int64_t err)
 {
     const char *label = capture->plan->files->label;
 
     if (err >= 0)
-        say("capture: %s has reached the limit of --capture-size; what comes now is counted",
+        say("capture: %s has reached the limit of --capture-size; later records are only counted",
             label);
     else if (err != -EPIPE)
-        say("capture: cannot write %s (%s); what comes now is counted, and the fabric goes on",
+        say("capture: cannot write %s (%s); later records are only counted, and the fabric goes on",
             label, strerror((int)-err));
 }
 

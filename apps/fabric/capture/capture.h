@@ -27,7 +27,8 @@ struct capture_plan {
 struct capture_thread;
 
 /**
- * capture_begin - taps, and the thread. @plan: borrowed until capture_end(). @error: one line.
+ * capture_begin - open the taps, and start the thread. @plan: borrowed until capture_end(). @error:
+ * one line.
  * Errors: as capture_filter_read(), fabric_capture_start() and capture_writer_open(); -EAGAIN, no
  * more threads. Thread: the fabric's manager.
  */
@@ -36,9 +37,9 @@ int capture_begin(struct capture_thread **ret, struct fabric *fabric,
                   size_t error_bytes);
 
 /**
- * capture_end - the taps are gone, all that they noted is in the file, and a line is said about it.
- * @capture: NULL: nothing happens. Errors: those of the file, which are said; none if its reader
- * has closed it. Thread: the same.
+ * capture_end - close the taps, write the rest into the file, and print a line about it. @capture:
+ * NULL: nothing happens. Errors: those of the file, which are printed; none if its reader has
+ * closed it. Thread: the same.
  */
 int capture_end(struct capture_thread *capture, struct fabric *fabric);
 

@@ -34,7 +34,7 @@ static const struct options_command capture_command = {
     .about =
         "Write what passes cables of the running fabric NAME (default) into FILE, in the format\n"
         "that Wireshark reads; '-w -' writes to standard output. It ends with the fabric, by\n"
-        "Ctrl-C, after --seconds or --count, or when FILE has --capture-size. For example\n"
+        "Ctrl-C, after --seconds or --count, or when FILE reaches --capture-size. For example\n"
         "    fabemu capture mine link=3:5 kind=allreduce -w links.pcapng\n"
         "    fabemu capture mine node=0 -w - | wireshark -k -i -\n"
         "docs/capture.md has the filters, and what is in the file.",
@@ -114,7 +114,7 @@ static int ask_rings(struct conn *conn, const struct wish *wish, int *memfd, cha
                     strerror(-err));
     if (!emu_json_true(reply, "ok"))
         err = fail(-EPROTO, error, error_bytes, "fabric '%s': %s", wish->name,
-                   emu_json_text(reply, "error", "it refuses, and does not say why"));
+                   emu_json_text(reply, "error", "it refuses without giving a reason"));
     else if (came.fd[0] < 0)
         err = fail(-EMFILE, error, error_bytes,
                    "the rings of the capture did not come; raise the limit of open files "

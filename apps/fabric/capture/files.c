@@ -26,7 +26,7 @@ static bool is_regular(int fd)
     return fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
 }
 
-/* "links.pcapng" with mark "2" is "links_2.pcapng". False: that is too long for a name. */
+/* "links.pcapng" with mark "2" is "links_2.pcapng". False: the name would be too long. */
 static bool name_with(const char *path, const char *mark, char *name)
 {
     const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
@@ -37,7 +37,7 @@ static bool name_with(const char *path, const char *mark, char *name)
     return bytes > 0 && bytes < PATH_MAX;
 }
 
-/* All numbers have as many digits, so that a listing has the files in their order. */
+/* All numbers have the same number of digits, so that a listing shows the files in order. */
 static bool name_of(const struct capture_files *files, uint32_t i, char *name)
 {
     char mark[16];
@@ -152,7 +152,7 @@ int capture_files_next(struct capture_files *files)
         return -EFBIG;
     if (next->fd < 0)
         err = name_of(files, at, name) ? output_open(next, name, 0) : -ENAMETOOLONG;
-    next->path = files->path; /* it is never removed by its name: something was written to it */
+    next->path = files->path; /* never removed by its name: it has been written to */
     if (!err && (ftruncate(next->fd, 0) || lseek(next->fd, 0, SEEK_SET)))
         err = -errno;
     if (err)

@@ -44,7 +44,7 @@ static bool wait_for_room(const struct pcapng *file)
     return fds[0].revents || poll(fds, 1, HURRY_MS) > 0;
 }
 
-/* Cut off the first bytes of a buffer of which the rest could not be written. */
+/* Remove the first @bytes of a buffer from the file, because the rest could not be written. */
 static void take_back(const struct pcapng *file, size_t bytes)
 {
     off_t end = lseek(file->fd, 0, SEEK_CUR);

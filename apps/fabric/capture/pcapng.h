@@ -19,7 +19,10 @@
 #define PCAPNG_PICOS     12u   /* or in 10^-12 s */
 #define PCAPNG_DATA_MOST 2048u /* of a packet, bytes that are kept */
 
-/* Bytes of each block at most. @text, @name, @about: of a text; @data: kept of the packet. */
+/*
+ * Largest size of each block. @text, @name, @about: bytes of a text; @data: bytes kept of the
+ * packet.
+ */
 #define PCAPNG_SECTION_BYTES(text)          (40u + (text))
 #define PCAPNG_INTERFACE_BYTES(name, about) (44u + (name) + (about))
 #define PCAPNG_PACKET_BYTES(data)           (52u + (data))
@@ -28,9 +31,9 @@
 /* One thread's. */
 struct pcapng {
     int fd;             /* borrowed */
-    int hurry_fd;       /* borrowed. Readable: a pipe's reader is waited for a second at most */
-    int err;            /* negative: of the first write that failed; no other is tried */
-    uint64_t bytes;     /* written since pcapng_open(), without those in buf */
+    int hurry_fd;       /* borrowed. Once readable, a write waits at most 1 s for a pipe's reader */
+    int err;            /* negative errno of the first write that failed; none follows it */
+    uint64_t bytes;     /* written since pcapng_open(), without the bytes in buf */
     uint64_t unwritten; /* packets that were in buf when a write failed */
     size_t used;        /* of buf */
     uint64_t waiting;   /* packets in buf */
@@ -41,8 +44,8 @@ struct pcapng {
 void pcapng_open(struct pcapng *file, int fd, int hurry_fd, const char *by);
 
 /**
- * pcapng_interface - one more interface; they are numbered from 0. @about: its description, "":
- * none. @unit: PCAPNG_NANOS, …
+ * pcapng_interface - write one more interface; they are numbered from 0. @about: its description,
+ * "": none. @unit: PCAPNG_NANOS, …
  */
 void pcapng_interface(struct pcapng *file, const char *name, const char *about, uint32_t snap_bytes,
                       uint8_t unit);
@@ -69,8 +72,8 @@ struct pcapng_statistics {
 void pcapng_statistics(struct pcapng *file, const struct pcapng_statistics *stats);
 
 /**
- * pcapng_flush - write what is in the buffer. If that fails, a regular file is cut behind the last
- * block of the flush before, so that it can still be read. Returns file->err.
+ * pcapng_flush - write what is in the buffer. If that fails, a regular file is truncated after the
+ * last block of the previous flush, so that it can still be read. Returns file->err.
  */
 int pcapng_flush(struct pcapng *file);
 

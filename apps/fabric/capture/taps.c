@@ -97,7 +97,7 @@ void fabric_cable_way_name(const struct fabric *fabric, uint32_t i, bool out, ch
 
 static_assert(EMU_TAP_ABOUT_BYTES >= 2 * TOPO_NAME_MAX + sizeof ">", "two names");
 
-/* The names of a way's ends in the network's file: "node01>leaf1"; empty: there is no file. */
+/* The names of the two ends in the network's file: "node01>leaf1"; empty: there is no file. */
 static void way_about(const struct fabric *fabric, uint32_t i, bool out,
                       char text[static EMU_TAP_ABOUT_BYTES])
 {

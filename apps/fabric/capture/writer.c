@@ -19,7 +19,7 @@
 #include "emu/link/tap_area.h"
 #include "emu/now.h"
 
-#define GIVE_BACK  256u /* records that a ring has back at a time */
+#define GIVE_BACK  256u /* slots of a ring that are returned to the worker at a time */
 #define WRITTEN_BY "fabemu " FABEMU_VERSION
 
 /* A ring, as far as it was read. */
@@ -44,14 +44,14 @@ struct capture_writer {
     uint32_t busies;
     uint64_t offset_ns; /* from the monotonic clock to the time of day; clock virtual: 0 */
     uint64_t most;
-    uint64_t records;     /* put into the files, by struct pcapng's buffer too */
+    uint64_t records;     /* put into the files, or into struct pcapng's buffer */
     uint64_t first, last; /* times of the first one, and of the last */
 
     struct capture_files *files;
-    uint64_t in_file[CAPTURE_FILES_MOST]; /* of the records, in each file of the ring */
-    uint64_t overwritten;                 /* of the records */
-    bool full;                            /* the files take no more */
-    struct pcapng file;                   /* the one that is being written */
+    uint64_t in_file[CAPTURE_FILES_MOST]; /* records in each file of the ring */
+    uint64_t overwritten;                 /* records that were overwritten */
+    bool full;                            /* the files have no room */
+    struct pcapng file;                   /* the file that is being written */
 };
 
 /* --- made --------------------------------------------------------------------------- */
@@ -65,7 +65,7 @@ static void writer_free(struct capture_writer *writer)
     free(writer);
 }
 
-/* The statistics that close a file must find room in it. */
+/* Each file needs room for the statistics at its end. */
 static uint64_t statistics_bytes(const struct capture_writer *writer)
 {
     return (uint64_t)writer->area->ifaces * PCAPNG_STATISTICS_BYTES;
@@ -81,14 +81,14 @@ static uint64_t interfaces_bytes(const struct capture_writer *writer)
            PCAPNG_INTERFACE_BYTES(EMU_TAP_NAME_BYTES, about ? EMU_TAP_ABOUT_BYTES : 0u);
 }
 
-/* Of a file with one record of the largest size. */
+/* The size of a file with one record of the largest size. */
 static uint64_t least_bytes(const struct capture_writer *writer)
 {
     return PCAPNG_SECTION_BYTES(sizeof WRITTEN_BY) + interfaces_bytes(writer) +
            PCAPNG_PACKET_BYTES(EMU_TAP_BYTES) + statistics_bytes(writer);
 }
 
-/* Does the current file take @bytes more? */
+/* Does the current file have room for @bytes more? */
 static bool has_room(const struct capture_writer *writer, uint64_t bytes)
 {
     uint64_t most = writer->files->limits.most_bytes;
@@ -97,7 +97,7 @@ static bool has_room(const struct capture_writer *writer, uint64_t bytes)
     return used <= most && bytes <= most - used;
 }
 
-/* A section of a file, and its interfaces. */
+/* Begin a section of a file, and write its interfaces. */
 static void section_begin(struct capture_writer *writer, int hurry_fd)
 {
     uint8_t unit = writer->area->clock == EMU_CLOCK_VIRTUAL ? PCAPNG_PICOS : PCAPNG_NANOS;
@@ -111,7 +111,7 @@ static void section_begin(struct capture_writer *writer, int hurry_fd)
     pcapng_flush(&writer->file);
 }
 
-/* A capture before this one may have filled the file. */
+/* An earlier capture may have filled the file. */
 static void writer_begin(struct capture_writer *writer, int hurry_fd)
 {
     if (writer->area->clock != EMU_CLOCK_VIRTUAL)
@@ -126,7 +126,7 @@ static void writer_begin(struct capture_writer *writer, int hurry_fd)
         section_begin(writer, hurry_fd);
 }
 
-/* What is refused leaves the files as they were. */
+/* A refusal leaves the files unchanged. */
 static int files_begin(struct capture_writer *writer, struct capture_files *files)
 {
     writer->files = files;
@@ -197,7 +197,7 @@ static uint32_t oldest(const struct capture_writer *writer)
     return at;
 }
 
-/* @last: all that was noted and is not in the files is lost; before that, it may still come. */
+/* @last: records that are not in the files count as lost; otherwise they may still be written. */
 static void write_statistics(struct capture_writer *writer, bool last)
 {
     uint64_t now = writer->offset_ns ? emu_time_ns(CLOCK_REALTIME) : writer->last;
@@ -217,7 +217,10 @@ static void write_statistics(struct capture_writer *writer, bool last)
     }
 }
 
-/* Close this file and go on in the next one of the ring. False: there is none, or it failed. */
+/*
+ * Close this file and go on in the next one of the ring. False: there is no other file, or an
+ * error.
+ */
 static bool go_on(struct capture_writer *writer)
 {
     int hurry_fd = writer->file.hurry_fd;
@@ -313,11 +316,11 @@ bool capture_writer_ended(const struct capture_writer *writer)
     return writer->full || writer->records >= writer->most;
 }
 
-/* What has become of all that was noted. Nothing is noted any more. */
+/* Count what happened to all records. The taps are closed, so no more are added. */
 static struct capture_written written_of(const struct capture_writer *writer)
 {
     struct capture_written written = {.overwritten = writer->overwritten, .full = writer->full};
-    bool stopped = writer->full || writer->file.err; /* then the rings fill up, and miss the rest */
+    bool stopped = writer->full || writer->file.err; /* then the rings fill up, and drop the rest */
     uint64_t seen = 0;
 
     for (uint32_t i = 0; i < writer->area->ifaces; i++) {
@@ -352,8 +355,8 @@ void capture_say(const struct capture_files *files, const struct capture_written
 
     if (written->missed)
         snprintf(fast, sizeof fast,
-                 "; %llu more came too fast, and are only counted there: a narrower filter, or a "
-                 "smaller --snaplen, keeps more",
+                 "; %llu more came too fast and were only counted: a narrower filter or a smaller "
+                 "--snaplen keeps more",
                  (unsigned long long)written->missed);
     if (written->overwritten)
         snprintf(old, sizeof old, "; %llu older ones were overwritten",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * writer.h - from the rings of a capture into its files.
+ * writer.h - move the records of a capture from its rings into its files.
  *
  * One thread's, in the fabric's process or in another. It disturbs nobody: workers see of it how
  * far it has come, and what does not fit into their rings meanwhile is counted.
@@ -14,29 +14,29 @@
 struct capture_files;
 struct capture_writer;
 
-/* How far it is. Records that were noted and are not in the files are counted by the reason. */
+/* What happened to the records: those that are not in the files are counted by the reason. */
 struct capture_written {
     uint64_t records;     /* in the files */
-    uint64_t missed;      /* found their ring full, before the writer stopped */
-    uint64_t overwritten; /* were in a file of the ring of files that was begun anew */
-    uint64_t after;       /* came after the writer had stopped, or could not be written */
+    uint64_t missed;      /* dropped because their ring was full, before the writer stopped */
+    uint64_t overwritten; /* lost when their file in a ring of files was overwritten */
+    uint64_t after;       /* arrived after the writer had stopped, or could not be written */
     bool full;            /* the only file has reached its limit */
 };
 
 /**
- * capture_writer_open - empty the files, and write the section and the interfaces. @memfd: of the
- * rings; closed in any case. @files: open; borrowed. @most: records; UINT64_MAX: without limit.
+ * capture_writer_open - empty the files, and write the section and the interfaces. @memfd: holds
+ * the rings; closed in any case. @files: open; borrowed. @most: records; UINT64_MAX: without limit.
  * @hurry_fd: see struct pcapng.
  * Errors, all before the files are changed: -ENOMEM, -EPROTO (these are no rings), of mmap();
  * -EMSGSIZE, files of this size have no room for the interfaces: capture_files_small(); as
- * capture_files_begin(). An error of a write is found by capture_writer_step().
+ * capture_files_begin(). Errors of writing are returned by capture_writer_step().
  */
 int capture_writer_open(struct capture_writer **ret, int memfd, struct capture_files *files,
                         uint64_t most, int hurry_fd);
 
 /**
- * capture_writer_step - write what is in the rings now, in the order of its times. Returns how many
- * records that were, or a negative errno of the file, for good.
+ * capture_writer_step - write the records that are in the rings now, ordered by time. Returns their
+ * number, or a negative errno of the file; all later calls then return it, too.
  */
 int64_t capture_writer_step(struct capture_writer *writer);
 

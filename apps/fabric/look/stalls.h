@@ -33,7 +33,7 @@ struct fabric_part {
 /* What has come of such a segment to where it is combined. */
 struct fabric_came {
     uint32_t at; /* a switch; where adapters combine, a node */
-    /* of the switch: bit p, what comes by port p has; of the node: bit 0, its own has */
+    /* at a switch: the ports whose contributions have arrived; at a node: port 0 for its own */
     emu_ports ports;
 };
 

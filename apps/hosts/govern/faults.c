@@ -125,8 +125,8 @@ struct hits_take {
 };
 
 /*
- * Reads a hit. False: no device of this fabric can have it. A byte is checked before it is read as
- * a truth value: C gives no meaning to any other value than 0 and 1.
+ * Reads a hit. False: no device of this fabric can have it. Bytes that become bool are checked
+ * first, because C defines only the values 0 and 1 for a bool.
  */
 static bool hit_read(const struct fabric *fabric, struct json_object *digits,
                      struct emu_fault_hit *hit)
@@ -276,7 +276,7 @@ struct look_take {
     struct fabric_seen *seen;
 };
 
-/* Has @host that end of way @way? A host is believed what it says of its own devices alone. */
+/* Does @host have this end of @way? A host may only report on its own devices. */
 static bool has_end(const struct look_take *take, uint32_t host, uint64_t way, bool sends)
 {
     return way < 2 * (uint64_t)fabric_cable_count(take->fabric) &&

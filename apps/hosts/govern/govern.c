@@ -565,7 +565,7 @@ int hosts_open(struct hosts **ret, const struct hosts_config *config, char *erro
     return 0;
 }
 
-/* Tell every host that is there to end. One that has just come back is there, too. */
+/* Tell every connected host to end, also one that has just rejoined. */
 static void end_tell(struct hosts *hosts, const char *why)
 {
     for (uint32_t h = 1; h < hosts->config.count; h++) {

@@ -88,7 +88,7 @@ static bool is_name(struct json_object *value)
     return !*at;
 }
 
-/* The report of a host's links, as links_report() makes it; NULL: it is none. */
+/* A host's report about its links in the form of links_report(); NULL: it has another form. */
 static struct json_object *links_of(struct json_object *reply)
 {
     struct json_object *links = json_object_object_get(reply, "links");

@@ -25,7 +25,7 @@ static void line_set(const struct hosts_audits *audits, uint32_t i, const char *
     hosts_printable(line);
 }
 
-/* Findings of a host: at least the lines that it sends, so that it cannot undo those of others. */
+/* The number of findings of a host: at least its lines, so that it cannot hide those of others. */
 static uint32_t found_by(struct json_object *audit, size_t lines)
 {
     int64_t found = emu_json_number(audit, "found", 0);

@@ -121,7 +121,7 @@ static struct json_object *of_group(uint32_t group)
 struct came_list {
     struct fabric_came *at;
     uint32_t count, max;
-    uint32_t ports; /* of a switch, at most */
+    uint32_t ports; /* largest number of ports of a switch */
 };
 
 static uint64_t number_at(struct json_object *list, size_t i)

@@ -93,7 +93,7 @@ static int begin_network(struct fabric *fabric, struct json_object *call)
 
 /* --- groups -------------------------------------------------------------------------------- */
 
-/* Read a switch of a tree, from number @at of the list on. False: this network has no such one. */
+/* Read a switch of a tree, from number @at of the list on. False: there is no such switch. */
 static bool tree_switch_read(struct topo_tree_switch *ret, const struct topo_graph *graph,
                              struct json_object *list, size_t at)
 {

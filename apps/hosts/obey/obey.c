@@ -517,8 +517,8 @@ static int obey_open(struct obey *obey)
 }
 
 /*
- * For the supervisor. A host that is to end while it waits for the governor says why it waits: who
- * stops it may have found the same, and a wrong key is known here by the same frames.
+ * The event for the supervisor. If this host is stopped while it waits for the governor, the event
+ * says why it waits: whoever stops it may have seen the same reason on the governor's side.
  */
 static struct json_object *ended(struct obey *obey)
 {

@@ -335,7 +335,7 @@ int served_signal(struct obey *obey, struct served *served, int signal)
     return kill(served->pid, signal) < 0 ? -errno : 0;
 }
 
-/* The larger of @starved_ns and that of @waits since last time (struct waits_more). */
+/* The larger of @starved_ns and the starved_ns of @waits since the last sample. */
 static uint64_t most_starved(struct waits *waits, uint64_t since_ns, uint64_t starved_ns)
 {
     struct waits_more more;
@@ -345,7 +345,7 @@ static uint64_t most_starved(struct waits *waits, uint64_t since_ns, uint64_t st
     return more.starved_ns;
 }
 
-/* As daemon/waits.c, for the processes of this host: how long had one of them, or we, no core? */
+/* As daemon/waits.c, for this host: for how long had its processes, or this one, no core? */
 static void count_starved(struct obey *obey)
 {
     uint64_t now_ns = emu_now_ns(), since_ns = now_ns - obey->waits_ns;

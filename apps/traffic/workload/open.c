@@ -419,7 +419,8 @@ static int run_empty(struct open_run *open)
     if (err)
         return err;
     if (open->strange || traffic_nodes_strange(&open->nodes))
-        return traffic_run_wrong(run, -EPROTO, "another host has sent or logged what cannot be");
+        return traffic_run_wrong(run, -EPROTO,
+                                 "another host has sent or logged an impossible message");
     if (!fabric_idle(run->fabric))
         return traffic_run_wrong(run, -EPROTO, "the network does not run empty");
     if (segments.received != segments.awaited)

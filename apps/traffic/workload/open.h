@@ -22,7 +22,7 @@ struct open_run {
     struct traffic_stats *total;  /* of all workers, once it is asked for */
     struct traffic_stats *other;  /* several hosts: another one's */
     bool no_memory;               /* for what other hosts have logged */
-    bool strange;                 /* another host has logged what cannot be */
+    bool strange;                 /* another host has logged an impossible message */
     uint64_t longest_ps;          /* latency without load over the longest route */
     uint64_t end_ps;              /* of the measurement */
     bool given;                   /* the phases are: measure once */

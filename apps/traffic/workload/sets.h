@@ -37,11 +37,11 @@ void traffic_sources_choose(const struct traffic_sources *sources, uint64_t seed
 enum traffic_law {
     TRAFFIC_LAW_UNIFORM,  /* 1 … 2 * mean - 1 destinations */
     TRAFFIC_LAW_BINOMIAL, /* each other node with the same probability; no set is empty */
-    TRAFFIC_LAW_FIXED,    /* the mean, or the whole numbers next to it */
+    TRAFFIC_LAW_FIXED,    /* the mean, or one of the two whole numbers next to it */
     TRAFFIC_LAWS
 };
 
-/** traffic_law_name - as --fanout-law takes it. Pure. */
+/** traffic_law_name - its name as in --fanout-law. Pure. */
 const char *traffic_law_name(enum traffic_law law);
 
 struct traffic_sets_config {

@@ -139,16 +139,37 @@ static int closed_empty(struct traffic_run *run, uint64_t waiting, uint64_t all)
                              (unsigned long long)waiting, (unsigned long long)all);
 }
 
-/* What roots of reduces have becomes known to all, on all hosts. True: that was news. */
-static bool announce(struct closed_run *closed)
+/* Can the roots have these results? As many as before at least, and none that was not posted. */
+static bool roots_are_sane(const struct closed_run *closed)
 {
     const struct traffic_coll *coll = &closed->coll;
 
+    for (uint32_t g = 0; g < coll->plan.groups; g++)
+        if (closed->got[g] < coll->group[g].announced ||
+            closed->got[g] > coll->group[g].posted * coll->segments)
+            return false;
+    return true;
+}
+
+/* What roots of reduces have becomes known to all, on all hosts. *@moved: that was news. */
+static int announce(struct closed_run *closed, bool *moved)
+{
+    struct traffic_run *run = closed->run;
+    const struct traffic_coll *coll = &closed->coll;
+    int err;
+
+    *moved = false;
     if (coll->plan.what != TRAFFIC_REDUCE)
-        return false;
+        return 0;
     traffic_coll_roots(coll, closed->got);
-    traffic_hosts_sum(closed->run, closed->got, coll->plan.groups);
-    return traffic_coll_announce(&closed->coll, closed->got, closed->run->now_ps);
+    traffic_hosts_sum(run, closed->got, coll->plan.groups);
+    err = traffic_hosts_error(run);
+    if (err)
+        return err;
+    if (!roots_are_sane(closed))
+        return traffic_run_wrong(run, -EPROTO, "another host has logged what cannot be");
+    *moved = traffic_coll_announce(&closed->coll, closed->got, run->now_ps);
+    return 0;
 }
 
 /* Of all members' results, and what they have sent, on all hosts. */
@@ -188,8 +209,11 @@ static int run_operations(struct closed_run *closed)
             err = take_logs(closed);
         if (err)
             break;
-        bool idle = fabric_idle(run->fabric);
-        bool moved = announce(closed);
+        bool idle = fabric_idle(run->fabric), moved;
+
+        err = announce(closed, &moved);
+        if (err)
+            break;
         moved |= post_due(closed);
         if (idle && !moved && closed->completed < all && !posts_to_come(closed) &&
             !traffic_faults_hold(run))
@@ -201,6 +225,8 @@ static int run_operations(struct closed_run *closed)
     while (!err && !fabric_idle(run->fabric)) {
         run->now_ps += SLICE_PS;
         err = traffic_faults_advance(run);
+        if (!err) /* another host may never be idle, and the user may end that */
+            err = traffic_run_tell(run, 1);
     }
     if (!err)
         err = take_totals(closed);

@@ -182,6 +182,8 @@ static enum traffic_member_wrong member_check(const struct traffic_member *membe
         return WRONG_SEGMENT;
     if (!words)
         return RIGHT;
+    if (entry->buf == EMU_NO_BUF) /* only a host that lies sends such a result */
+        return WRONG_SEGMENT;
     payload = emu_pool_bytes(member->base.dev.worker->cache.pool, entry->buf);
     for (uint32_t i = 0; i < words; i++) {
         uint64_t element = part * WORDS + i;

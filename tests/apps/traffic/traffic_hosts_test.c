@@ -40,8 +40,9 @@ struct node_host {
     pthread_t thread;
     struct traffic_config config;
     struct traffic_result result;
-    /* sent instead of the correct agreement number LIES_AT; NULL: always correct */
+    /* sent instead of the correct agreement, from number LIES_AT on; NULL: always correct */
     void (*lie)(struct traffic_hosts *hosts, uint64_t *next_ps);
+    uint32_t told; /* progress: how often that the run is done */
     int err;
     char error[EMU_BARRIER_WHY_BYTES];
     _Atomic uint64_t looks; /* at the clock: one for each at the ports */
@@ -171,13 +172,13 @@ static struct {
     void (*lie)(struct traffic_hosts *hosts, uint64_t *next_ps);
 } liar;
 
-#define LIES_AT 30u
+#define LIES_AT 10u
 
 static void liar_agrees(void *ctx, uint64_t *next_ps)
 {
     struct traffic_hosts *hosts = ctx;
 
-    if (++liar.agreed == LIES_AT)
+    if (++liar.agreed >= LIES_AT)
         liar.lie(hosts, next_ps);
     else
         emu_virtual_agree(hosts->link, next_ps);
@@ -323,13 +324,18 @@ static void traffic_run__over_wires_that_lose_frames_is_the_same(void)
 /* --- an end ----------------------------------------------------------------------------- */
 
 /* A short run for those that do not come to its end. */
-static struct traffic_config a_run(void)
+static struct traffic_config a_run_of(const char *pattern)
 {
-    struct traffic_config config = draw_config_of("kary:3,2", "uniform");
+    struct traffic_config config = draw_config_of("kary:3,2", pattern);
 
     config.warmup_ps = 3000000;
     config.measure_ps = 60000000;
     return config;
+}
+
+static struct traffic_config a_run(void)
+{
+    return a_run_of("uniform");
 }
 
 static void rig_a_run(struct rig *rig, struct traffic_config *config)
@@ -618,6 +624,9 @@ static void barrier_put__that_finds_a_host_lost_tells_the_others(void)
 
 /* --- lies --------------------------------------------------------------------------------- */
 
+#define FIRST_GROUP \
+    (FABRIC_GROUPS_MAX + 1u) /* the address of the first group that a fabric makes */
+
 static void wants_the_past(struct traffic_hosts *hosts, uint64_t *next_ps)
 {
     uint64_t past_ps = 1;
@@ -650,19 +659,61 @@ static void names_no_node(struct traffic_hosts *hosts, uint64_t *next_ps)
     emu_virtual_agree(hosts->link, next_ps);
 }
 
+/*
+ * The same number wherever one is asked for: a time at which it has something to do, and a count of
+ * the results that its root of a reduce has, of which there are not so many.
+ */
+static void has_too_many_results(struct traffic_hosts *hosts, uint64_t *next_ps)
+{
+    static const uint64_t many = UINT64_C(1) << 62;
+
+    while (emu_barrier_error(hosts->barrier) == 0)
+        emu_barrier_sync(hosts->barrier, &many, sizeof many);
+    *next_ps = EMU_NEVER;
+}
+
+static const char *ignores(void *ctx, uint32_t peer, const struct emu_hostlink_record *record)
+{
+    (void)ctx;
+    (void)peer;
+    (void)record;
+    return NULL;
+}
+
+/* A result of the first group as a multicast, which needs no payload inside the fabric. */
+static void sends_result_without_payload(struct traffic_hosts *hosts, uint64_t *next_ps)
+{
+    static const struct emu_barrier_taker taker = {.record = ignores};
+    const struct emu_hdr hdr = {.kind = EMU_MULTICAST,
+                                .dst = FIRST_GROUP,
+                                .len = EMU_PAYLOAD_BYTES};
+    static const uint64_t never_ps = EMU_NEVER;
+
+    emu_barrier_taker(hosts->barrier, &taker); /* also the credit for it */
+    puts_entry(hosts, &hdr, *next_ps + 1000000);
+    while (emu_barrier_error(hosts->barrier) == 0)
+        emu_barrier_sync(hosts->barrier, &never_ps, sizeof never_ps);
+    *next_ps = EMU_NEVER;
+}
+
 /* An impossible message of another host in simulated time has only one effect: the run ends. */
 static void traffic_run__with_a_host_that_lies_ends(void)
 {
     static const struct {
+        const char *pattern;
         void (*lie)(struct traffic_hosts *hosts, uint64_t *next_ps);
         const char *why;
-    } lies[] = {{wants_the_past, "a time in the past"},
-                {turns_time_back, "an entry of a time that is over"},
-                {names_no_node, "an entry that cannot be on that cable"}};
+    } lies[] = {
+        {"uniform", wants_the_past, "a time that is over"},
+        {"uniform", turns_time_back, "an entry of a time that is over"},
+        {"uniform", names_no_node, "an entry that cannot be on that cable"},
+        {"reduce", has_too_many_results, "another host has logged what cannot be"},
+        {"allreduce", sends_result_without_payload, "a segment that is not the next"},
+    };
 
     for (uint32_t i = 0; i < sizeof lies / sizeof lies[0]; i++) {
-        struct traffic_config config = a_run();
-        uint64_t seed = 1; /* red and green have a cable 0 */
+        struct traffic_config config = a_run_of(lies[i].pattern);
+        uint64_t seed = 2; /* red and green have a cable 0, which is in the group's tree */
         struct rig rig;
 
         rig_make(&rig, HOSTS_MOST, config.fabric.graph, &seed);
@@ -674,6 +725,45 @@ static void traffic_run__with_a_host_that_lies_ends(void)
             CU_ASSERT_NOT_EQUAL(rig.host[h].err, 0);
         rig_free(&rig);
     }
+}
+
+/* It has something to do a microsecond after whatever comes next. */
+static void is_never_idle(struct traffic_hosts *hosts, uint64_t *next_ps)
+{
+    static uint64_t busy_ps;
+
+    if (liar.agreed > LIES_AT && busy_ps < *next_ps)
+        *next_ps = busy_ps;
+    emu_virtual_agree(hosts->link, next_ps);
+    busy_ps = *next_ps + 1000000;
+}
+
+static bool stops_behind_the_end(void *ctx, double done)
+{
+    struct node_host *host = ctx;
+
+    host->told += done >= 1;
+    return host->told < 10;
+}
+
+static void red_stops_behind_the_end(struct node_host *host)
+{
+    host->config.context = host;
+    if (host->self == 0)
+        host->config.progress = stops_behind_the_end;
+}
+
+static void traffic_run__with_a_host_that_is_never_idle_can_be_ended(void)
+{
+    struct traffic_config config = a_run_of("barrier");
+    uint64_t seed = 1;
+    struct rig rig;
+
+    rig_make(&rig, HOSTS_MOST, config.fabric.graph, &seed);
+    rig.host[1].lie = is_never_idle;
+    rig_run(&rig, &config, red_stops_behind_the_end);
+    CU_ASSERT_EQUAL(rig.host[0].err, -EINTR);
+    rig_free(&rig);
 }
 
 int main(void)
@@ -690,6 +780,7 @@ int main(void)
         CASE(traffic_run__waits_for_a_host_that_is_slow),
         CASE(traffic_run__of_different_traffic_is_refused),
         CASE(traffic_run__with_a_host_that_lies_ends),
+        CASE(traffic_run__with_a_host_that_is_never_idle_can_be_ended),
         {NULL, NULL},
     };
     int status = test_run("traffic_hosts", cases);

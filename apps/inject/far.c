@@ -76,13 +76,26 @@ static int watch_here(struct injector *in, struct injection *f, const struct inj
     return inject_watch(in, f);
 }
 
-int injector_obey(struct injector *in, const struct inject_call *call, uint64_t now_ps)
+/* The governor has checked the fault, unless it lies. */
+static int check_call(const struct injector *in, const struct inject_call *call)
 {
     bool turns = call->what == INJECT_ON || call->what == INJECT_OFF;
-    struct injection *f;
+    char error[FAULT_ERROR_BYTES];
 
     if (!call->id || call->id == UINT32_MAX || (turns && inject_is_of_others(call->fault->kind)))
         return -EINVAL;
+    if (call->what != INJECT_ON && call->what != INJECT_WATCH)
+        return 0;
+    return fault_check(call->fault, &in->config.network, error, sizeof error);
+}
+
+int injector_obey(struct injector *in, const struct inject_call *call, uint64_t now_ps)
+{
+    int err = check_call(in, call);
+    struct injection *f;
+
+    if (err)
+        return err;
     f = inject_find(in, call->id);
     if (!f)
         f = inject_list(in, call->id, call->fault);

@@ -113,7 +113,8 @@ int injector_clear_all(struct injector *injector, uint64_t now_ps);
 /**
  * injector_obey - of an injector on a host that does not govern: do what the governing one has
  * decided to devices here. It is never stepped, and its faults are those that it was told of, by
- * their numbers there. @now_ps: as for a step. Errors: -ENOMEM; -EINVAL, there is no such fault.
+ * their numbers there. @now_ps: as for a step. Errors: -ENOMEM; -EINVAL, there is no such fault;
+ * those of fault_check(), since the governing host may lie.
  */
 int injector_obey(struct injector *injector, const struct inject_call *call, uint64_t now_ps);
 

@@ -34,9 +34,13 @@ static void list_add(struct json_object *list, uint64_t number)
 
 static int injector_of(struct befallen *b)
 {
-    const struct inject_config none = {.network.graph = b->graph, .look_ps = 1};
+    const struct fabric_config *config = fabric_config_of(b->fabric);
+    const struct inject_config obeys = {.network = {.graph = b->graph,
+                                                    .profile = &config->profile,
+                                                    .clock = config->clock},
+                                        .look_ps = 1};
 
-    return b->injector ? 0 : injector_create(&b->injector, b->fabric, NULL, &none);
+    return b->injector ? 0 : injector_create(&b->injector, b->fabric, NULL, &obeys);
 }
 
 /* {"fault":ID,"text":TEXT,"seed":DIGITS,"what":enum inject_do} */

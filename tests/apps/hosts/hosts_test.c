@@ -2178,12 +2178,12 @@ static uint32_t answers(struct conn *governor, int most_ms)
 }
 
 /* Alone, with a governor that this test plays. */
-static void obeys_alone(struct conn *governor)
+static void obeys_alone_as(struct conn *governor, const char *profile)
 {
     struct node_host *host = &rig.host[1];
     int pair[2];
 
-    rig_place("oq2004");
+    rig_place(profile);
     snprintf(rig.dir, sizeof rig.dir, "/tmp/fabemu-hosts.XXXXXX");
     CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(rig.dir));
     host_make(1);
@@ -2191,6 +2191,11 @@ static void obeys_alone(struct conn *governor)
     host->control = pair[1];
     pthread_create(&host->thread, NULL, obeys, host);
     conn_open(governor, pair[0], CONN_REPLY_MAX);
+}
+
+static void obeys_alone(struct conn *governor)
+{
+    obeys_alone_as(governor, "oq2004");
 }
 
 static void alone_free(struct conn *governor)
@@ -2474,17 +2479,19 @@ static void governor__that_says_nonsense_is_lost(void)
     CU_ASSERT_EQUAL(rig.host[1].end, OBEY_LOST);
 }
 
-/* Skip messages until the reply to call @number. */
-static void replied(struct conn *conn, int64_t number)
+/* Skip messages until the reply to call @number. Returns the error in it. */
+static int64_t replied(struct conn *conn, int64_t number)
 {
     struct json_object *message = NULL;
-    int64_t got = -1;
+    int64_t got = -1, err = -1;
 
     while (got != number) {
         CU_ASSERT_EQUAL_FATAL(conn_wait(conn, &message, PATIENCE_MS), 0);
         got = emu_json_number(message, "reply", -1);
+        err = emu_json_number(message, "errno", -1);
         json_object_put(message);
     }
+    return err;
 }
 
 static void says_as_governor(const struct conn *conn, const char *line)
@@ -2513,6 +2520,27 @@ static void fault__ends_as_it_began(void)
             stuck |= rig.host[1].fabric->sw[s]->stuck;
     CU_ASSERT_EQUAL(stuck, 0);
     alone_free(&conn);
+}
+
+/* An honest governor has checked what it asks for. */
+static void fault__that_the_network_cannot_have_is_refused(void)
+{
+    static const struct {
+        const char *profile, *calls;
+    } lies[] = {{"qsnet3", FAULT_CALL(1, 2, "combine-stall random", 0)},
+                {"qsnet3", FAULT_CALL(1, 2, "combine-flip random", 0)},
+                {"oq2004", FAULT_CALL(1, 2, "slow-link random factor=3", 0)},
+                {"oq2004", FAULT_CALL(1, 2, "loss random on=test:1", 2)}};
+    struct conn conn;
+
+    for (size_t i = 0; i < sizeof lies / sizeof lies[0]; i++) {
+        obeys_alone_as(&conn, lies[i].profile);
+        says_as_governor(&conn, lies[i].calls);
+        CU_ASSERT(replied(&conn, 1) > 0);
+        shutdown(conn.fd, SHUT_RDWR);
+        alone_free(&conn);
+        CU_ASSERT_EQUAL(rig.host[1].end, OBEY_LOST);
+    }
 }
 
 /* A governor may pass any JSON to a process. */
@@ -3234,6 +3262,7 @@ int main(void)
         CASE(pieces__are_taken_as_their_process_reads),
         CASE(governor__that_says_nonsense_is_lost),
         CASE(fault__ends_as_it_began),
+        CASE(fault__that_the_network_cannot_have_is_refused),
         CASE(governor__tells_a_process_anything),
         CASE(governor__that_asks_for_anything_is_answered),
         {NULL, NULL},

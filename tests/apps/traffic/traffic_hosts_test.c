@@ -704,7 +704,7 @@ static void traffic_run__with_a_host_that_lies_ends(void)
         void (*lie)(struct traffic_hosts *hosts, uint64_t *next_ps);
         const char *why;
     } lies[] = {
-        {"uniform", wants_the_past, "a time that is over"},
+        {"uniform", wants_the_past, "a time in the past"},
         {"uniform", turns_time_back, "an entry of a time that is over"},
         {"uniform", names_no_node, "an entry that cannot be on that cable"},
         {"reduce", has_too_many_results, "another host has logged what cannot be"},

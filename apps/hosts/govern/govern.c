@@ -99,6 +99,7 @@ static void far_failed(struct host_far *far, const char *what, int err)
     char why[HOSTS_WHY_BYTES];
 
     snprintf(why, sizeof why, "it could not do as it was told (%.32s): %s", what, strerror(-err));
+    hosts_printable(why);
     hosts_lose(far, why);
 }
 

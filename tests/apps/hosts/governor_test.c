@@ -234,8 +234,9 @@ static void has_no_memory(struct conn *conn, struct json_object *call)
 static void could_not(struct conn *conn, struct json_object *call)
 {
     (void)call; /* that nobody waits for */
-    conn_put(conn, json_add_number(json_add_text(json_object_new_object(), "failed", "link"),
-                                   "errno", ENOMEM));
+    conn_put(conn,
+             json_add_number(json_add_text(json_object_new_object(), "failed", "a\033 link\377"),
+                             "errno", ENOMEM));
     conn_drain(conn, PATIENCE_MS);
 }
 
@@ -254,7 +255,7 @@ static void failure__of_what_cannot_fail_is_the_loss_of_its_host(void)
     mirror = stage_open("link", could_not); /* it is told, and not called */
     mirror->link(mirror->ctx, 1, false, 0);
     is_lost();
-    CU_ASSERT_PTR_NOT_NULL(strstr(stage.why, "link"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(stage.why, "(a? link?)")); /* it is shown, and written as JSON */
     CU_ASSERT_PTR_NOT_NULL(strstr(stage.why, strerror(ENOMEM)));
     stage_close();
 }

@@ -1828,9 +1828,12 @@ WRONG = [None, 7, "x", [], {}, {"event": None}, {"event": 5}, {"event": "telemet
         {"processes": [None]}, {"totals": {"hops": "x"}})),
     {"event": "standstill", "standstill": {"collectives": [None]}},
     {"event": "report", "report": None}, {"event": "hit", "s": "x"},
+    {"event": "fault", "text": {"toString": 1}}, {"event": "link", "cable": [[]]},
+    {"event": "report", "report": {"command": [{"toString": 1}]}},
+    {"event": "report", "report": {"communication": {"collectives": [{"kind": {}}]}}},
     {"event": "report", "report": {"communication": {"messages": {"matrix": [None]}}}}]
 ODD = (None, True, False, -1, 0, 1, 0.5, 3, 10**6, 2**40, 1e300, "", "x", "__proto__", [], {},
-       [[]], [None], [[0]], {"node": None}, [{}])
+       [[]], [None], [[0]], {"node": None}, [{}], {"toString": 1})
 # What a person does with a file: it is chosen, gone through to its end and back, looked at.
 REPLAY = """
 const [text] = arguments, wrong = [];

@@ -89,13 +89,22 @@ function snapshotFits(shape, line) {
     Object.values(collectives).every(maybe(row(isNumber, isNumber)));
 }
 
+/*
+ * Fields of events that the page shows as text. A list or an object may not become text: one that
+ * is nested too deep, or has a field "toString", throws.
+ */
+const isShown = having(Object.fromEntries(["by", "cable", "command", "fault", "group", "how",
+  "links_out", "members", "node", "state", "switch", "switches", "text", "what", "why",
+  "without_route"].map((name) => [name, isPlain])));
+
 /* Its nodes are the fabric's, also where the shape is folded. */
 function reportFits(report) {
   const node = below(report?.nodes ?? 0);
   const isMessages = having({ messages: isNumber, bytes: isNumber, pairs: isNumber,
     not_listed: maybe(isObject), matrix: maybe(listOf(row(node, node, isAmount, isAmount))) });
-  return having({ nodes: maybe(below(NODES_MOST + 1)),
-    communication: maybe(having({ messages: maybe(isMessages) })) })(report);
+  return having({ nodes: maybe(below(NODES_MOST + 1)), command: maybe(listOf(isPlain)),
+    communication: maybe(having({ messages: maybe(isMessages),
+      collectives: maybe(listOf(having({ kind: isPlain }))) })) })(report);
 }
 
 /** Is it a line of a fabric of this shape? Null: none has come yet. */
@@ -111,6 +120,6 @@ export function lineFits(shape, line) {
     case "disagreement":
       return maybe(isPath)(line.disagreement);
     default:
-      return maybe(isNumber)(line.took_ns) && maybe(isNumber)(line.packets);
+      return maybe(isNumber)(line.took_ns) && maybe(isNumber)(line.packets) && isShown(line);
   }
 }

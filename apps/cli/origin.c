@@ -23,8 +23,8 @@
 /* Does the name of an option or a variable, @bytes long, say that its value is a secret? */
 static bool names_secret(const char *name, size_t bytes)
 {
-    static const char *const parts[] = {"key",   "token",      "secret",
-                                        "passw", "credential", "authorization"};
+    static const char *const parts[] = {"key",        "token",      "secret",       "passw",
+                                        "passphrase", "credential", "authorization"};
 
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
         for (size_t at = 0; at + strlen(parts[i]) <= bytes; at++)
@@ -33,15 +33,18 @@ static bool names_secret(const char *name, size_t bytes)
     return false;
 }
 
-/* Where a password begins in @word, which may be SCHEME://USER:PASSWORD@HOST; NULL: nowhere. */
+/* Where the first password begins in @word, as in SCHEME://USER:PASSWORD@HOST; NULL: nowhere. */
 static const char *password_in(const char *word)
 {
-    const char *user = strstr(word, "://");
-    const char *host = user ? strpbrk(user + 3, "@/") : NULL;
-    const char *colon = host && *host == '@' ? memchr(user + 3, ':', (size_t)(host - user) - 3)
-                                             : NULL;
+    for (const char *at = strstr(word, "://"); at; at = strstr(at, "://")) {
+        const char *user = at + 3, *host = strpbrk(user, "@/");
+        const char *colon = host && *host == '@' ? memchr(user, ':', (size_t)(host - user)) : NULL;
 
-    return colon ? colon + 1 : NULL;
+        if (colon)
+            return colon + 1;
+        at = user;
+    }
+    return NULL;
 }
 
 /* Where a secret begins in @word, as in "--env=API_KEY=1234"; NULL: nowhere. */

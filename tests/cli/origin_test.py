@@ -127,9 +127,10 @@ class OriginTest(FabemuCase):
 
     def test_secrets__are_nowhere(self):
         said = [f"API_KEY={SECRET}", f"--env=Token={SECRET}", "--password", SECRET,
-                f"http://user:{SECRET}@host/", f"Authorization: {SECRET}"]
+                f"http://user:{SECRET}@host/", f"Authorization: {SECRET}",
+                "--passphrase", SECRET, f"a=http://host/,http://user:{SECRET}@host/"]
         shown = ["API_KEY=***", "--env=Token=***", "--password", "***", "http://user:***",
-                 "Authorization:***"]
+                 "Authorization:***", "--passphrase", "***", "a=http://host/,http://user:***"]
         kept = ["--key", "--verbose", "monkeys", "a=b", "kary:4,2", "http://host:80/x", "it's"]
         names = ("report", "record", "events", "timeline")
         files = [word for name in names for word in ("--" + name, self.path(name))]

@@ -104,7 +104,7 @@ class WideTest(FabemuCase):
     def test_pipe__is_not_read_twice(self):
         done = subprocess.run([self.command, "topo", "/dev/stdin"], env=self.env, text=True,
                               input=star(128), capture_output=True, timeout=60)
-        self.one_line(done, 2, "/dev/stdin", "write it to a file")
+        self.one_line(done, 2, "/dev/stdin", "write the network to a file")
 
     def test_without_the_program__it_is_said(self):
         alone = os.path.join(self.dir, "alone")

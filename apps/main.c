@@ -107,7 +107,7 @@ static int dispatch(int argc, char **argv)
     for (size_t i = 0; i < COMMANDS; i++)
         nearest_try(&nearest, commands[i].name);
     return options_usage_error("", "no command '%.80s'%s", argv[1],
-                               nearest_question(&nearest).text);
+                               nearest_question(&nearest, "").text);
 }
 
 int main(int argc, char **argv)

@@ -57,11 +57,11 @@ void nearest_try(struct nearest *nearest, const char *name)
     }
 }
 
-struct nearest_text nearest_question(const struct nearest *nearest)
+struct nearest_text nearest_question(const struct nearest *nearest, const char *before)
 {
     struct nearest_text ret = {""};
 
     if (nearest->name)
-        snprintf(ret.text, sizeof ret.text, "; did you mean '%s'?", nearest->name);
+        snprintf(ret.text, sizeof ret.text, "; did you mean '%s%s'?", before, nearest->name);
     return ret;
 }

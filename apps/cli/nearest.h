@@ -22,7 +22,10 @@ struct nearest_text {
     char text[96];
 };
 
-/** nearest_question - "; did you mean 'status'?", or "" if no name is similar to the word. */
-struct nearest_text nearest_question(const struct nearest *nearest);
+/**
+ * nearest_question - "; did you mean '--name'?", or "" if no name is similar to the word.
+ * @before: the text before the name, such as "--".
+ */
+struct nearest_text nearest_question(const struct nearest *nearest, const char *before);
 
 #endif

@@ -149,9 +149,9 @@ static bool read_events(struct options *options, const char *value, const char *
 
 static bool read_capture(struct options *options, const char *value, const char **right)
 {
-    *right = "the name of a file";
+    *right = "the name of a file; fabemu capture -w - writes to standard output";
     options->capture = value;
-    return *value != '\0';
+    return *value != '\0' && strcmp(value, "-") != 0;
 }
 
 static bool read_capture_filter(struct options *options, const char *value, const char **right)
@@ -366,8 +366,9 @@ static const struct option_row rows[] = {
     {"timeline-limit", "SIZE",
      "stop writing the timeline when the file has this size (default 256MiB)", OPTIONS_EVENTS,
      read_timeline_limit},
-    {"web", "[=PORT|wait]", "serve a page that shows it (docs/web.md); wait: begin when it is open",
-     OPTIONS_WEB, read_web},
+    {"web", "[=PORT|wait]",
+     "serve a page that shows it (docs/web.md); run only: wait until it is open", OPTIONS_WEB,
+     read_web},
     {"json", NULL, "print JSON", OPTIONS_JSON, read_json},
     {"foreground", NULL, "stay in the foreground until the fabric is shut down", OPTIONS_FOREGROUND,
      read_foreground},
@@ -606,7 +607,7 @@ int options_parse(struct options *ret, const struct options_command *command, in
     return options_parse_own(ret, command, &(struct options_owns){.count = 0}, argc, argv);
 }
 
-/* The question for the user of a misspelt option: for "--nmae=lab", did you mean 'name'? */
+/* The question for the user of a misspelt option: for "--nmae=lab", did you mean '--name'? */
 static struct nearest_text resembling(const struct options_command *command,
                                       const struct options_owns *owns, const char *word)
 {
@@ -619,7 +620,7 @@ static struct nearest_text resembling(const struct options_command *command,
             nearest_try(&nearest, rows[i].name);
     for (size_t i = 0; i < owns->count; i++)
         nearest_try(&nearest, owns->row[i].name);
-    return nearest_question(&nearest);
+    return nearest_question(&nearest, "--");
 }
 
 /* -topo is letters to getopt, of which the first is wrong; the word that it is in may come next. */

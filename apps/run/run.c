@@ -582,7 +582,8 @@ static bool read_standstill(void *into, const char *value, const char **right)
 
 static const struct options_own run_own[] = {
     {"standstill", "TIME[:end]|off",
-     "after TIME (5s) without movement say who waits for whom; :end: end the run", read_standstill},
+     "after TIME (5s) without movement say who waits for whom; with :end also end the run",
+     read_standstill},
 };
 
 static int check_operands(const struct options *options, int argc, char **argv)

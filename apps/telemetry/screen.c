@@ -193,14 +193,15 @@ static void draw_help(void)
         "n l s c, 1-4, Tab   nodes, links, switches, collectives",
         "o                   next order",
         "b                   only what is busy: it moves, waits or is wrong",
-        "/                   only rows with the text that follows; Enter ends it, Esc clears it",
+        "/                   only rows with this text; Enter ends it, Esc clears it",
         "p, space            pause",
         "arrows, pages, Home up and down",
         "q                   quit",
         "",
-        "Yellow: something waits for a credit, for a peer, or in a queue. Red: errors, or a",
-        "link that is not up. On a screen of 92 columns or more each row has a bar, and the",
-        "greatest value of all rows fills it.",
+        "Yellow: something waits for a credit, for a peer, or in a queue.",
+        "Red: errors, or a link that is not up.",
+        "On a screen of 92 columns or more each row has a bar. The bar of the",
+        "greatest value is full.",
     };
 
     line(HEAD_LINES - 1, A_REVERSE, "KEYS (any key goes back)");

@@ -44,7 +44,8 @@ static const struct options_command traffic_command = {
         "destination); multicast (to sets of nodes); md (multicast by 1 node in 16, to 16 on "
         "average);\n"
         "reduce, barrier, allreduce (one operation after the other).\n\n"
-        "Times are in ns of simulated time, loads fractions of the link rate, headers included.\n\n"
+        "Times are of simulated time: 2us, 1ms; a number alone is in ns. Loads are fractions of\n"
+        "the link rate, headers included: 0.5, 50%.\n\n"
         "With --cluster on the first host of FILE the same command is started on the others; the\n"
         "results are those of one host. docs/hosts.md",
     .groups = OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_JSON | OPTIONS_VIRTUAL | OPTIONS_FAULTS |

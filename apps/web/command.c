@@ -55,6 +55,7 @@ static void say_address(const struct web *web)
 static int open_what(struct web *web, const char *what, char *error, size_t error_bytes)
 {
     struct stat st;
+    char first;
     int fd, err = paths_connect(&fd, NULL, what, error, error_bytes);
 
     if (!err) {
@@ -68,6 +69,9 @@ static int open_what(struct web *web, const char *what, char *error, size_t erro
         return fail(-errno, error, error_bytes, "cannot read %s: %s", what, strerror(errno));
     if (fstat(web->recording_fd, &st) < 0 || !S_ISREG(st.st_mode))
         return fail(-EINVAL, error, error_bytes, "%s is not a file", what);
+    if (pread(web->recording_fd, &first, 1, 0) == 1 && first != '{')
+        return fail(-EINVAL, error, error_bytes, "%s is not a recording (--record): it is not JSON",
+                    what);
     return 0;
 }
 

@@ -38,8 +38,8 @@ class CliTest(FabemuCase):
                 ((), ["no command", "--help"]),
                 (("fly",), ["no command 'fly'; try"]),
                 (("stauts",), ["no command 'stauts'; did you mean 'status'?"]),
-                (("run", "--nmae=x", "--", "true"), ["'--nmae=x'; did you mean 'name'?"]),
-                (("traffic", "--patern", "uniform"), ["did you mean 'pattern'?"]),
+                (("run", "--nmae=x", "--", "true"), ["'--nmae=x'; did you mean '--name'?"]),
+                (("traffic", "--patern", "uniform"), ["did you mean '--pattern'?"]),
                 (("run", "--wings"), ["--wings", "fabemu run --help"]),
                 (("run", "--topo"), ["--topo", "needs a value"]),
                 (("run", "--report", "--", "true"), ["--report", "needs a value"]),
@@ -355,6 +355,7 @@ class CliTest(FabemuCase):
         self.assertEqual(first, "before")
         self.assertEqual(json.loads(lines[0])["event"], "telemetry_shape")
         self.one_line(self.fabemu("run", "--timeline", "-", "--", "true"), 1, "a regular file")
+        self.one_line(self.fabemu("run", "--capture", "-", "--", "true"), 2, "fabemu capture -w -")
         self.assertFalse(os.path.exists(os.path.join(self.dir, "-")))
 
     def test_topo__writes_what_it_reads(self):

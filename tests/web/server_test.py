@@ -271,8 +271,11 @@ class Answers(WebCase):
         self.assertEqual(page.request("recording", token="0" * 32)[0], 403)
         web.terminate()
         self.assertEqual(web.wait(PATIENCE_S), 0)
+        text = os.path.join(self.dir, "text")
+        with open(text, "w") as f:
+            f.write("int main(void)\n")
         for wrong, why in ((self.dir, "is not a file"), (f"{self.dir}/none", "cannot read"),
-                           ("none", "no fabric")):
+                           (text, "is not a recording"), ("none", "no fabric")):
             done = self.fabemu("web", wrong)
             self.assertEqual(done.returncode, 1)
             self.assertIn(why, done.stderr)

@@ -166,9 +166,9 @@ static void nearest__is_a_name_with_few_letters_changed(void)
     CU_ASSERT_STRING_EQUAL(resembles(""), "");
     CU_ASSERT_STRING_EQUAL(resembles("x"), "");
     CU_ASSERT_STRING_EQUAL(resembles("statusstatusstatusstatusstatusstatusstatus"), "");
-    CU_ASSERT_STRING_EQUAL(nearest_question(&none).text, "");
+    CU_ASSERT_STRING_EQUAL(nearest_question(&none, "--").text, "");
     nearest_try(&none, "status");
-    CU_ASSERT_STRING_EQUAL(nearest_question(&none).text, "; did you mean 'status'?");
+    CU_ASSERT_STRING_EQUAL(nearest_question(&none, "--").text, "; did you mean '--status'?");
 }
 
 int main(void)

@@ -195,6 +195,10 @@ static int read_kind(struct parse *p, const char *word)
                    ? no_such_key(p, (enum fault_key)emu_bits_first(p->seen & ~p->kind->keys))
                    : 0;
     }
+    if (fault_scenario_find(word))
+        return fail(-EINVAL, p->error, p->error_bytes,
+                    "'%.*s' is a scenario, not a fault: start a fabric with --faults %.*s",
+                    FAULT_SHOWN, word, FAULT_SHOWN, word);
     for (int i = 0; i < FAULT_KINDS; i++)
         fault_put(&writer, "%s%s", i ? ", " : "", fault_name((enum fault_kind)i));
     return fail(-EINVAL, p->error, p->error_bytes, "no fault '%.*s'; there are %s", FAULT_SHOWN,

@@ -372,6 +372,7 @@ static void fault_parse__says_which_word_is_wrong(void)
         {"   \t ", "no fault is named", "for example"},
         {"at=1s", "no fault is named", "for example"},
         {"linkdown link=0:1", "no fault 'linkdown'", "link-down, link-flap"},
+        {"noisy-links", "'noisy-links' is a scenario", "--faults noisy-links"},
         {"LOSS link=0:1", "no fault 'LOSS'", "loss"},
         {"link-down", "does not say where", "link, level, switch, top, random"},
         {"node-kill", "does not say where", "node, nodes, random"},

@@ -168,13 +168,18 @@ static inline emu_ports emu_ports_below(uint32_t n)
     return set;
 }
 
-static inline bool emu_ports_any(emu_ports set)
+static inline uint64_t emu_ports_signals(emu_ports set)
 {
-    uint64_t any = 0;
+    uint64_t signals = 0;
 
     for (uint32_t w = 0; w < EMU_PORT_WORDS; w++)
-        any |= set[w];
-    return any;
+        signals |= set[w];
+    return signals;
+}
+
+static inline bool emu_ports_any(emu_ports set)
+{
+    return emu_ports_signals(set);
 }
 
 static inline bool emu_ports_has(emu_ports set, uint32_t n)
@@ -241,15 +246,6 @@ static inline uint32_t emu_ports_next(emu_ports set, uint32_t last)
 static inline emu_ports emu_ports_signalled(uint64_t signals)
 {
     return (emu_ports){0} | signals;
-}
-
-static inline uint64_t emu_ports_signals(emu_ports set)
-{
-    uint64_t signals = 0;
-
-    for (uint32_t w = 0; w < EMU_PORT_WORDS; w++)
-        signals |= set[w];
-    return signals;
 }
 
 static inline uint64_t emu_ports_word(emu_ports set, uint32_t w)

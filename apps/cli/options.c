@@ -569,7 +569,7 @@ static bool gives_bound(const struct options *options, size_t i)
     return given;
 }
 
-static bool sets(const struct options *options, const char *field)
+bool options_sets(const struct options *options, const char *field)
 {
     size_t length = strlen(field);
 
@@ -589,7 +589,7 @@ static int check_together(const struct options *options, const struct options_co
     if (check_parts(options, command) >= 0)
         return EXIT_USAGE;
     for (size_t i = 0; i < OF_PROFILE; i++)
-        if (gives_bound(options, i) && sets(options, of_profile[i].field))
+        if (gives_bound(options, i) && options_sets(options, of_profile[i].field))
             return options_usage_error(command->name, "--bound %s and --set %s exclude each other",
                                        of_profile[i].name, of_profile[i].field);
     if (virtual && !(command->groups & (OPTIONS_VIRTUAL | OPTIONS_ANY_CLOCK)))

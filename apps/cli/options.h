@@ -118,6 +118,9 @@ int options_parse(struct options *ret, const struct options_command *command, in
 int options_parse_own(struct options *ret, const struct options_command *command,
                       const struct options_owns *owns, int argc, char **argv);
 
+/** options_sets - does --set, or an option that means the same, set this field of the profile? */
+bool options_sets(const struct options *options, const char *field);
+
 /** options_count - read a decimal number from @least to @most; false: @text is none. */
 bool options_count(const char *text, uint64_t least, uint64_t most, uint64_t *ret);
 

@@ -11,12 +11,12 @@
 
 const struct quantity_unit quantity_times[] = {
     {"ps", 1},
-    {"ns", 1000},
+    {"ns", QUANTITY_NS_PS},
     {"us", 1000000},
-    {"ms", 1000000000},
-    {"s", UINT64_C(1000000000000)},
-    {"min", UINT64_C(60000000000000)},
-    {"h", UINT64_C(3600000000000000)},
+    {"ms", QUANTITY_MS_PS},
+    {"s", QUANTITY_S_PS},
+    {"min", 60 * QUANTITY_S_PS},
+    {"h", 3600 * QUANTITY_S_PS},
     {NULL, 0},
 };
 

@@ -31,7 +31,11 @@ struct quantity_form {
     uint64_t least, most; /* in stored units */
 };
 
-/* ns, us, ms, s, min and h; stored in picoseconds. */
+#define QUANTITY_NS_PS UINT64_C(1000)
+#define QUANTITY_MS_PS UINT64_C(1000000000)
+#define QUANTITY_S_PS  UINT64_C(1000000000000)
+
+/* ps, ns, us, ms, s, min and h; stored in picoseconds. */
 extern const struct quantity_unit quantity_times[];
 
 /*

@@ -11,20 +11,9 @@
 
 #define ROUND_TRIPS 2 /* a crosspoint holds at least the segments of so many */
 
-/* Does --set name the rate? */
-static bool sets_rate(const struct options *options)
-{
-    static const char field[] = "link_ps_per_byte=";
-
-    for (unsigned i = 0; i < options->set_count; i++)
-        if (strncmp(options->sets[i], field, strlen(field)) == 0)
-            return true;
-    return false;
-}
-
 /*
  * Slots of a crosspoint for the round trips of the fastest cable: with fewer the cable is idle
- * while it waits for credits. No more than a switch of this network can hold.
+ * while it waits for credits. If a switch of this network cannot hold so many, as many as it can.
  */
 static uint32_t xpoint_slots(const struct fabric_config *config)
 {
@@ -46,7 +35,7 @@ void rates_apply(struct fabric_config *config, const struct options *options)
     struct topo_rates rates;
 
     topo_rates(config->graph, &rates);
-    if (!rates.fastest || options->profile || sets_rate(options))
+    if (!rates.fastest || options->profile || options_sets(options, "link_ps_per_byte"))
         return;
     config->link_rates = true;
     config->profile.link_ps_per_byte = topo_rate_ps(rates.fastest);

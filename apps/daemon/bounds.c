@@ -14,7 +14,6 @@
 #define LEAST_MS   1u
 #define MOST_MS    86400000u /* a day: who waits longer means "off" */
 #define TRIES_MOST 1000u
-#define PS_A_MS    UINT64_C(1000000000)
 
 static const struct {
     const char *name;
@@ -30,13 +29,13 @@ static const struct {
 static bool read_time(const char *text, uint64_t *ret_ms)
 {
     static const struct quantity_form form = {.units = quantity_times,
-                                              .least = LEAST_MS * PS_A_MS,
-                                              .most = MOST_MS * PS_A_MS};
+                                              .least = LEAST_MS * QUANTITY_MS_PS,
+                                              .most = MOST_MS * QUANTITY_MS_PS};
     uint64_t ps;
 
     if (!quantity_read(text, &form, &ps))
         return false;
-    *ret_ms = (ps + PS_A_MS / 2) / PS_A_MS;
+    *ret_ms = (ps + QUANTITY_MS_PS / 2) / QUANTITY_MS_PS;
     return true;
 }
 
@@ -115,7 +114,7 @@ void bounds_profile(struct emu_profile *profile, const struct emu_bounds *bounds
     if (bounds->reply_ms == EMU_BOUND_OFF)
         profile->reply_timeout_ps = EMU_REPLY_NEVER_PS;
     else if (bounds->reply_ms)
-        profile->reply_timeout_ps = bounds->reply_ms * PS_A_MS;
+        profile->reply_timeout_ps = bounds->reply_ms * QUANTITY_MS_PS;
     if (bounds->retries == EMU_BOUND_OFF)
         profile->retry_limit = EMU_RETRIES_ENDLESS;
     else if (bounds->retries)
@@ -161,7 +160,7 @@ struct json_object *bounds_all(const struct emu_bounds *bounds, const struct emu
     if (!emu_profile_acknowledged(profile))
         return ret;
     add(ret, "reply_ms",
-        never ? EMU_BOUND_OFF : (profile->reply_timeout_ps + PS_A_MS - 1) / PS_A_MS);
+        never ? EMU_BOUND_OFF : (profile->reply_timeout_ps + QUANTITY_MS_PS - 1) / QUANTITY_MS_PS);
     add(ret, "retries", endless ? EMU_BOUND_OFF : profile->retry_limit);
     return ret;
 }

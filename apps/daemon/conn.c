@@ -145,7 +145,7 @@ int conn_wait(struct conn *conn, struct json_object **ret, int timeout_ms)
         int got = conn_next(conn, ret);
         if (got)
             return got < 0 ? got : 0;
-        if (last) /* a peer that sends a line byte by byte gets no more time than others */
+        if (last) /* bytes of an incomplete line do not extend the limit */
             return -ETIMEDOUT;
         int err = conn_flush(conn);
         if (err && err != -EAGAIN && err != -EPIPE)

@@ -74,7 +74,7 @@ struct daemon_config {
 enum daemon_end {
     DAEMON_SHUTDOWN,   /* asked to, by request or signal */
     DAEMON_OWNER_GONE, /* the supervisor has died */
-    DAEMON_UNWRITTEN   /* as DAEMON_SHUTDOWN; a file could not be written, and the user was told */
+    DAEMON_UNWRITTEN   /* as DAEMON_SHUTDOWN, but a file could not be written; a line said so */
 };
 
 /**

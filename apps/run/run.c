@@ -51,8 +51,6 @@
 #define AGAIN_MS   100  /* between looks at processes that are being killed */
 #define GIVE_UP_MS 1800 /* a process that SIGKILL does not end hangs in the kernel */
 
-#define S_PS UINT64_C(1000000000000)
-
 #define LAST_EVENTS_MS 1000 /* for the end of a connection whose other end is closed */
 
 enum phase { RUNNING, LEFTOVER, ENDING, TERM, KILL, LAST };
@@ -563,9 +561,9 @@ static bool read_standstill(void *into, const char *value, const char **right)
 {
     struct standstill *ret = into;
     static const struct quantity_form form = {.units = quantity_times,
-                                              .bare = S_PS,
-                                              .least = S_PS,
-                                              .most = 86400 * S_PS};
+                                              .bare = QUANTITY_S_PS,
+                                              .least = QUANTITY_S_PS,
+                                              .most = 86400 * QUANTITY_S_PS};
     uint64_t ps = 0;
 
     *right = "a time from 1s to 24h, such as 5 or 5s, with :end behind it to end the run, as in "

@@ -28,7 +28,6 @@
 
 #define ANSWER_MS 5000 /* for a fabric to answer */
 #define EVERY_MS  1000u
-#define MS_PS     UINT64_C(1000000000)
 #define ONCE_ROWS 40u /* of each page, that --once prints */
 
 struct top {
@@ -55,15 +54,15 @@ static bool read_once(void *into, const char *value, const char **right)
 static bool read_every(void *into, const char *value, const char **right)
 {
     static const struct quantity_form form = {.units = quantity_times,
-                                              .bare = MS_PS,
-                                              .least = TELEMETRY_EVERY_LEAST_MS * MS_PS,
-                                              .most = TELEMETRY_EVERY_MOST_MS * MS_PS};
+                                              .bare = QUANTITY_MS_PS,
+                                              .least = TELEMETRY_EVERY_LEAST_MS * QUANTITY_MS_PS,
+                                              .most = TELEMETRY_EVERY_MOST_MS * QUANTITY_MS_PS};
     uint64_t ps;
 
     *right = "a time from 100ms to 1h, such as 500ms or 2s; a number alone is in ms";
     if (!quantity_read(value, &form, &ps))
         return false;
-    ((struct top *)into)->every_ms = (uint32_t)(ps / MS_PS);
+    ((struct top *)into)->every_ms = (uint32_t)(ps / QUANTITY_MS_PS);
     return true;
 }
 

@@ -13,8 +13,6 @@
 #include "apps/traffic/relay.h"
 #include "emu/bits.h"
 
-#define NS_PS        1000u
-#define TIME_MOST    UINT64_C(1000000000000) /* ps: a second */
 #define LOAD_MOST    (10 * (uint64_t)TRAFFIC_LOAD_UNIT)
 #define BYTES_MOST   (UINT64_C(1) << 30)
 #define SNAPSHOTS_PS 1000000u
@@ -134,9 +132,9 @@ static bool read_loads(struct traffic_options *options, const char *text)
 static bool read_time(const char *text, uint64_t least_ns, uint64_t *ret_ps, const char **right)
 {
     const struct quantity_form form = {.units = quantity_times,
-                                       .bare = NS_PS,
-                                       .least = least_ns * NS_PS,
-                                       .most = TIME_MOST};
+                                       .bare = QUANTITY_NS_PS,
+                                       .least = least_ns * QUANTITY_NS_PS,
+                                       .most = QUANTITY_S_PS};
 
     *right = least_ns ? "a time from 1ns to 1s, such as 500ns, 2us or 1ms; a number alone is in ns"
                       : "a time up to 1s, such as 0, 500ns or 2us; a number alone is in ns";

@@ -155,7 +155,10 @@ static void write_all(struct capture_writer *writer, struct conn *conn, const st
     }
 }
 
-/* The fabric's rings over @conn, and a writer of what is in them. Errors: one line. */
+/*
+ * Ask the fabric for the rings of its capture over @conn, and open a writer for their records.
+ * Errors: with one line in @error.
+ */
 static int begin(struct capture_writer **ret, struct conn *conn, const struct wish *wish,
                  struct capture_files *files, int signal_fd, char *error, size_t error_bytes)
 {
@@ -239,7 +242,10 @@ static bool read_operands(struct wish *wish, const struct options *options, int 
     return true;
 }
 
-/* Standard output, or files that nobody else writes. Errors are said; returns the exit status. */
+/*
+ * Open the files of the capture, or standard output. Another process must not be writing them.
+ * Prints errors. Returns the exit status.
+ */
 static int open_files(struct capture_files *ret, const struct wish *wish)
 {
     uint64_t seconds = wish->seconds;

@@ -72,8 +72,8 @@ struct pcapng_statistics {
 void pcapng_statistics(struct pcapng *file, const struct pcapng_statistics *stats);
 
 /**
- * pcapng_flush - write what is in the buffer. If that fails, a regular file is truncated after the
- * last block of the previous flush, so that it can still be read. Returns file->err.
+ * pcapng_flush - write the buffered blocks. If writing fails, cut a regular file behind the last
+ * block that the previous flush wrote, so that it can still be read. Returns file->err.
  */
 int pcapng_flush(struct pcapng *file);
 

@@ -22,13 +22,14 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), *[os
                                 "cli"))
 from cli_kit import (EDGE_VERSION, Client, FabemuCase, alive, main,  # noqa: E402
                      stat_of, until)
+from kits.fabric import Listener  # noqa: E402
 
 NAME = "h"
 PATIENCE_S = 60  # limit for a client to end; its own bounds are 5 to 20 s
 # A value of every JSON type, and numbers that no field can have.
 VALUES = (None, True, -1, 2**63, 2**64, 1e308, "text", "", [], [7], [[]], [{}], {}, {"a": 1})
 ABSENT = object()
-JOBS = 64 # clients at a time: they mostly wait
+JOBS = 64  # clients at a time: they mostly wait
 
 # A fabric's reply about processes that wait for each other: docs/control.md.
 OPERATION = {"kind": "receive", "state": "unmatched", "node": 1, "tag": 7, "ignore": 0, "bytes": 8,
@@ -93,25 +94,13 @@ def changed(value, path, other):
     return ret
 
 
-class Hostile:
-    """A control socket. @answer(conn, cmd) handles a request, and returns True to keep the
-    connection. @gone(conn) is called when a connection has ended."""
+class Hostile(Listener):
+    """@answer(conn, cmd) handles a request, and returns True to keep the connection. @gone(conn)
+    is called when a connection has ended."""
 
     def __init__(self, path, answer, gone=lambda conn: None):
-        os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
-        self.path, self.answer, self.gone = path, answer, gone
-        self.listener = socket.socket(socket.AF_UNIX)
-        self.listener.bind(path)
-        self.listener.listen(128)
-        threading.Thread(target=self.serve, daemon=True).start()
-
-    def serve(self):
-        while True:
-            try:
-                conn, _ = self.listener.accept()
-            except OSError:
-                return
-            threading.Thread(target=self.talk, args=(conn,), daemon=True).start()
+        self.answer, self.gone = answer, gone
+        super().__init__(path)
 
     def talk(self, conn):
         with contextlib.suppress(OSError, ValueError), conn, conn.makefile("rb") as lines:
@@ -119,11 +108,6 @@ class Hostile:
                 if not self.answer(conn, json.loads(line)["cmd"]):
                     break
         self.gone(conn)
-
-    def close(self):
-        self.listener.shutdown(socket.SHUT_RDWR)
-        self.listener.close()
-        os.unlink(self.path)
 
 
 def never(conn, cmd):
@@ -138,26 +122,20 @@ def in_the_middle(conn, cmd):
     conn.sendall(b'{"ok":true,"name":')
 
 
-def only_events(conn, cmd):
-    while True:
-        conn.sendall(b'{"event":"fault","s":1.5}\n')
-        time.sleep(0.05)
+def without_end(name, data, pause_s=0):
+    """The behaviour @name: a peer that sends @data for ever."""
+    def answer(conn, cmd):
+        while True:
+            conn.sendall(data)
+            time.sleep(pause_s)
+    answer.__name__ = name
+    return answer
 
 
-def flood_of_events(conn, cmd):
-    while True:
-        conn.sendall(b'{"event":"telemetry"}\n' * 100)
-
-
-def byte_by_byte(conn, cmd):
-    while True:
-        conn.sendall(b" ")
-        time.sleep(0.05)
-
-
-def huge_line(conn, cmd):
-    while True:
-        conn.sendall(b" " * 65536)
+only_events = without_end("only_events", b'{"event":"fault","s":1.5}\n', 0.05)
+flood_of_events = without_end("flood_of_events", b'{"event":"telemetry"}\n' * 100)
+byte_by_byte = without_end("byte_by_byte", b" ", 0.05)
+huge_line = without_end("huge_line", b" " * 65536)
 
 
 def no_json(conn, cmd):

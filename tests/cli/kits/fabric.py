@@ -11,9 +11,8 @@ import threading
 PATIENCE_S = 20
 
 
-class FakeFabric:
-    """A control socket that does what the test says. Streams are the test's, one by one (next());
-    other requests are answered with what stands in replies, by their command."""
+class Listener:
+    """A control socket. Each connection has a thread, which runs talk(conn)."""
 
     def __init__(self, path):
         os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
@@ -21,9 +20,7 @@ class FakeFabric:
         self.listener.bind(path)
         self.listener.listen()
         self.path = path
-        self.streams = queue.Queue()
         self.conns = []
-        self.replies = {}
         threading.Thread(target=self.serve, daemon=True).start()
 
     def serve(self):
@@ -33,9 +30,24 @@ class FakeFabric:
             except OSError:
                 return
             self.conns.append(conn)
-            threading.Thread(target=self.answer, args=(conn,), daemon=True).start()
+            threading.Thread(target=self.talk, args=(conn,), daemon=True).start()
 
-    def answer(self, conn):
+    def close(self):
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+        os.unlink(self.path)
+
+
+class FakeFabric(Listener):
+    """A control socket that does what the test says. Streams are the test's, one by one (next());
+    other requests are answered with what stands in replies, by their command."""
+
+    def __init__(self, path):
+        self.streams = queue.Queue()
+        self.replies = {}
+        super().__init__(path)
+
+    def talk(self, conn):
         text = b""
         while not text.endswith(b"\n"):
             piece = b""
@@ -65,9 +77,7 @@ class FakeFabric:
 
     def end(self):
         """Of a sudden, as if it were killed."""
-        self.listener.shutdown(socket.SHUT_RDWR)
-        self.listener.close()
-        os.unlink(self.path)
+        self.close()
         for conn in self.conns:
             try:
                 conn.shutdown(socket.SHUT_RDWR)

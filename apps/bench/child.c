@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * child.c - a program run to its end, within a time.
+ * child.c - run a program and wait for its exit, with a time limit.
  *
- * The caller is a subreaper, so whatever a launcher leaves behind becomes a
- * child of ours and is ended too: the next measurement has the machine alone.
- * And a copy of this process that works beside it.
+ * The caller must be a subreaper (prctl). Then processes that a launcher leaves behind become our
+ * children, and we kill them, so that they do not disturb the next measurement.
  */
 #include "apps/bench/internal.h"
 
@@ -23,10 +22,10 @@
 #include "apps/run/procs.h"
 #include "emu/now.h"
 
-#define END_MS 6000 /* between SIGTERM, after which `fabemu run` needs seconds, and SIGKILL */
+#define TERM_MS 6000 /* from SIGTERM to SIGKILL; `fabemu run` needs seconds to stop */
 
-/* In the child. Standard input is empty, so that no launcher reads the user's. */
-static void become(char *const *argv, char *const *env, int out, int err, pid_t parent)
+/* In the child. Standard input is empty, so that a launcher cannot read the user's. */
+static void child_exec(char *const *argv, char *const *env, int out, int err, pid_t parent)
 {
     int in = open("/dev/null", O_RDONLY | O_CLOEXEC);
 
@@ -57,7 +56,7 @@ static pid_t start(char *const *argv, char *const *env, int *out, int *err)
     fflush(NULL);
     pid_t pid = fork();
     if (pid == 0)
-        become(argv, env, pipes[0][1], pipes[1][1], parent);
+        child_exec(argv, env, pipes[0][1], pipes[1][1], parent);
     for (int i = 0; i < 2; i++) {
         close(pipes[i][1]);
         fcntl(pipes[i][0], F_SETFL, O_NONBLOCK);
@@ -67,7 +66,7 @@ static pid_t start(char *const *argv, char *const *env, int *out, int *err)
     return pid;
 }
 
-/* Read what is there; what exceeds the room is dropped. False at the end. */
+/* Read the available bytes; drop bytes beyond the buffer. Returns false at end of file. */
 static bool drain(int fd, char *text, size_t room, size_t *bytes)
 {
     char rest[4096];
@@ -85,8 +84,8 @@ static bool drain(int fd, char *text, size_t room, size_t *bytes)
     return got < 0 && (errno == EAGAIN || errno == EINTR);
 }
 
-/* Until @pid ends or @end_ms comes. False: the time is up. */
-static bool follow(struct bench_child *child, pid_t pid, int out, int err, int64_t end_ms)
+/* Collect output until @pid exits or the clock reaches @end_ms. Returns false on time-out. */
+static bool collect(struct bench_child *child, pid_t pid, int out, int err, int64_t end_ms)
 {
     struct pollfd fds[3] = {{pidfd_open(pid, 0), POLLIN, 0}, {out, POLLIN, 0}, {err, POLLIN, 0}};
     bool ended = false;
@@ -104,8 +103,8 @@ static bool follow(struct bench_child *child, pid_t pid, int out, int err, int64
     return ended;
 }
 
-/* What the child left behind, as our own children by now or still below it. */
-static void end_leftovers(void)
+/* Reap and kill the descendants that the child left behind. */
+static void kill_leftovers(void)
 {
     pid_t left[PROCS_MAX];
     size_t count;
@@ -116,19 +115,19 @@ static void end_leftovers(void)
         count = procs_descendants(getpid(), 0, left, PROCS_MAX);
         if (count == 0)
             break;
-        if (tries >= 10) /* some end by themselves within moments */
+        if (tries >= 10) /* some exit by themselves shortly */
             procs_signal(left, count, SIGKILL);
         usleep(20000);
     }
 }
 
-/* The first line of standard error that says something; a launcher frames its words in dashes. */
-static void first_words(char *text, char *ret, size_t ret_bytes)
+/* The first line of standard error with text. Open MPI frames its messages in dashes. */
+static void first_line(char *text, char *ret, size_t ret_bytes)
 {
     char *rest = text;
     char *line;
 
-    snprintf(ret, ret_bytes, "it said nothing");
+    snprintf(ret, ret_bytes, "no message");
     while ((line = strsep(&rest, "\n"))) {
         if (line[strspn(line, "- \t")] == '\0')
             continue;
@@ -137,21 +136,21 @@ static void first_words(char *text, char *ret, size_t ret_bytes)
     }
 }
 
-static int how_it_ended(struct bench_child *child, const char *name, unsigned timeout_s,
+static int check_status(struct bench_child *child, const char *name, unsigned timeout_s,
                         char *error, size_t error_bytes)
 {
-    char said[200];
+    char message[200];
 
     if (!child->timed_out && WIFEXITED(child->status) && WEXITSTATUS(child->status) == 0)
         return 0;
-    first_words(child->err, said, sizeof said);
+    first_line(child->err, message, sizeof message);
     if (child->timed_out)
-        snprintf(error, error_bytes, "%s took more than %u s: %s", name, timeout_s, said);
+        snprintf(error, error_bytes, "%s took more than %u s: %s", name, timeout_s, message);
     else if (WIFSIGNALED(child->status))
         snprintf(error, error_bytes, "%s was killed by signal %d", name, WTERMSIG(child->status));
     else
         snprintf(error, error_bytes, "%s ended with status %d: %s", name,
-                 WEXITSTATUS(child->status), said);
+                 WEXITSTATUS(child->status), message);
     return -1;
 }
 
@@ -166,10 +165,10 @@ int bench_child_run(struct bench_child *ret, char *const *argv, char *const *env
         snprintf(error, error_bytes, "cannot start %s: %s", argv[0], strerror(errno));
         return -1;
     }
-    ret->timed_out = !follow(ret, pid, out, err, emu_now_ms() + (int64_t)timeout_s * 1000);
+    ret->timed_out = !collect(ret, pid, out, err, emu_now_ms() + (int64_t)timeout_s * 1000);
     if (ret->timed_out) {
         kill(pid, SIGTERM);
-        if (!follow(ret, pid, out, err, emu_now_ms() + END_MS))
+        if (!collect(ret, pid, out, err, emu_now_ms() + TERM_MS))
             kill(pid, SIGKILL);
     }
     waitpid(pid, &ret->status, 0);
@@ -177,37 +176,6 @@ int bench_child_run(struct bench_child *ret, char *const *argv, char *const *env
     drain(err, ret->err, sizeof ret->err, &ret->err_bytes);
     close(out);
     close(err);
-    end_leftovers();
-    return how_it_ended(ret, argv[0], timeout_s, error, error_bytes);
-}
-
-/* --- the same beside us ---------------------------------------------------------------------- */
-
-pid_t bench_twin_begin(void (*work)(const void *what), const void *what)
-{
-    pid_t parent = getpid(), pid;
-
-    fflush(NULL);
-    pid = fork();
-    if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (getppid() == parent)
-            work(what);
-        _exit(EXIT_SUCCESS);
-    }
-    return pid;
-}
-
-bool bench_twin_end(pid_t twin, char *error, size_t error_bytes)
-{
-    int status = 0;
-    bool was_there = twin > 0 && waitpid(twin, &status, WNOHANG) == 0;
-
-    if (was_there) {
-        kill(twin, SIGKILL);
-        waitpid(twin, &status, 0);
-    } else {
-        snprintf(error, error_bytes, "no second process to measure beside");
-    }
-    return was_there;
+    kill_leftovers();
+    return check_status(ret, argv[0], timeout_s, error, error_bytes);
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * internal.h - what the benchmarks share: rows and children.
+ * internal.h - what the files of `fabemu bench` share: samples, rows, bounds and child processes.
+ *
+ * Thread: everything here is called by the main thread only.
  */
 #ifndef APPS_BENCH_INTERNAL_H
 #define APPS_BENCH_INTERNAL_H
@@ -9,23 +11,21 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/types.h>
+
+#include "topo/topo.h"
 
 #define BENCH_SAMPLES_MAX 99
 
-/* One `fabemu bench`. Owned by the main thread. */
+/* One run of `fabemu bench`. */
 struct bench {
     bool quick;
     bool json;
-    unsigned repeat;                /* samples a row; 0: what the benchmark does by itself */
-    struct json_object *conditions; /* of every row */
-    struct json_object *origin;     /* written into every row: apps/cli/origin.h */
-    unsigned rows;                  /* printed */
-    bool failed;                    /* a row could not be measured */
+    unsigned repeat;                /* samples of each row; 0: each benchmark decides */
+    struct json_object *conditions; /* of all rows */
+    struct json_object *origin;     /* part of every row: apps/cli/origin.h */
+    unsigned rows;                  /* printed so far */
+    bool failed;                    /* at least one row could not be measured */
     bool progress;                  /* stderr is a terminal */
-    double done_s;                  /* of the benchmarks behind us, by their estimates */
-    double step_s;                  /* the estimate of the current one */
-    double all_s;                   /* of all */
 };
 
 struct bench_samples {
@@ -33,119 +33,96 @@ struct bench_samples {
     unsigned count;
 };
 
-enum bench_goal { BENCH_NO_GOAL, BENCH_AT_LEAST, BENCH_AT_MOST };
-
 /* One line of the table, one object of the JSON list. */
 struct bench_row {
     const char *name;
-    const char *unit;
+    const char *unit; /* a row in "us" or "ns" is better if it is smaller; all others if larger */
     const struct bench_samples *samples;
-    struct json_object *conditions; /* of this row alone; may be NULL; passes to bench_row() */
-    const char *error;              /* NULL: it was measured */
-    enum bench_goal goal;
-    double target;
+    const struct bench_samples *bound; /* what a simple loop reaches on this machine; NULL: none */
+    struct json_object *conditions;    /* of this row alone, may be NULL; bench_row() takes it */
+    const char *error;                 /* NULL: the row was measured */
 };
 
-/* --- bench/rows.c ------------------------------------------------------------------- */
+/* --- rows.c ------------------------------------------------------------------------- */
 
-/** bench_begin - note the conditions and print the head. */
+/** bench_begin - record the conditions and print the head of the table. */
 void bench_begin(struct bench *bench);
-/** bench_row - print a row; one with an error makes the whole bench fail. */
+/** bench_row - print a row. A row with an error makes the whole run fail. */
 void bench_row(struct bench *bench, const struct bench_row *row);
+/** bench_end - print the end of the list and free what bench_begin() allocated. */
 void bench_end(struct bench *bench);
 
-/** bench_progress - show on a terminal that @part (0 to 1) of the current benchmark is done. */
-void bench_progress(const struct bench *bench, const char *name, double part);
+/** bench_progress - show on a terminal which benchmark runs, and how many there are. */
+void bench_progress(const struct bench *bench, const char *name, unsigned number, unsigned of);
 
+/** bench_sample - add one sample; samples beyond BENCH_SAMPLES_MAX are dropped. */
 void bench_sample(struct bench_samples *samples, double value);
-double bench_median(const struct bench_samples *samples);
 
-/** bench_repeat - samples to take: what the user said, or @normal, or @quick. */
+/** bench_repeat - number of samples: --repeat if it was given, else @normal or @quick. */
 unsigned bench_repeat(const struct bench *bench, unsigned normal, unsigned quick);
 
-/** bench_sample_ns - how long one sample of what runs inside this process takes. */
+/** bench_sample_ns - duration of one sample that is measured inside this process. */
 uint64_t bench_sample_ns(const struct bench *bench);
 
 /* --- the benchmarks; each prints its rows ------------------------------------------- */
 
-void bench_ring(struct bench *bench, int unused);            /* bench/ring.c */
-void bench_hops(struct bench *bench, int unused);            /* bench/hops.c */
-void bench_ack_hops(struct bench *bench, int unused);        /* bench/ack/ack.c */
-void bench_ack_split(struct bench *bench, int unused);       /* bench/ack/ack.c */
-void bench_ack_rate(struct bench *bench, int unused);        /* bench/ack/virtual.c */
-void bench_ack_virtual(struct bench *bench, int unused);     /* bench/ack/virtual.c */
-void bench_relay(struct bench *bench, int unused);           /* bench/bare/relay.c */
-void bench_relay_allreduce(struct bench *bench, int unused); /* bench/bare/allreduce.c */
-void bench_cores(struct bench *bench, int unused);           /* bench/cores.c */
-void bench_crc(struct bench *bench, int unused);             /* bench/crc.c */
-void bench_hostlink(struct bench *bench, int unused);        /* bench/hostlink.c */
-void bench_virtual(struct bench *bench, int unused);         /* bench/virtual.c */
-void bench_real(struct bench *bench, int unused);            /* bench/real.c */
-void bench_start256(struct bench *bench, int unused);        /* bench/fabric.c */
-void bench_idle256(struct bench *bench, int clock);          /* enum emu_clock_mode */
-void bench_face(struct bench *bench, int nodes);             /* bench/face.c */
-void bench_mpi_latency(struct bench *bench, int ranks);      /* bench/mpi.c */
-void bench_mpi_bandwidth(struct bench *bench, int ranks);    /* bench/mpi.c */
-void bench_mpi_collectives(struct bench *bench, int ranks);  /* bench/mpi.c */
+void bench_hops(struct bench *bench, int unused);           /* hops.c */
+void bench_virtual(struct bench *bench, int unused);        /* virtual.c */
+void bench_hostlink(struct bench *bench, int unused);       /* hostlink.c */
+void bench_mpi_latency(struct bench *bench, int unused);    /* mpi.c */
+void bench_mpi_bandwidth(struct bench *bench, int unused);  /* mpi.c */
+void bench_mpi_collectives(struct bench *bench, int ranks); /* mpi.c */
 
-void bench_mpi_large(struct bench *bench, int bytes); /* bench/mpi.c */
-
-/** bench_mpi_missing - do MPI rows lack something here? One line in @what says what. */
+/** bench_mpi_missing - is something missing that the MPI rows need? @what gets one line. */
 bool bench_mpi_missing(char *what, size_t what_bytes);
 
-/* --- bench/child.c ------------------------------------------------------------------ */
+/* --- loop.c: the bound of hops and of simulated time -------------------------------- */
+
+struct bench_loop_config {
+    const struct topo_graph *graph; /* must outlive the loop; switches have at most 64 ports */
+    double load;                    /* simulated time: of each node's link; 0: clock raw */
+    bool opposite;                  /* node i sends to node N-1-i; else to random nodes */
+};
+
+struct bench_loop;
+
+/** bench_loop_open - Errors: NULL if there is no memory. */
+struct bench_loop *bench_loop_open(const struct bench_loop_config *config);
+void bench_loop_close(struct bench_loop *loop);
+
+/** bench_loop_mhops - run for @run_ns of this thread's CPU time. Returns millions of hops/s. */
+double bench_loop_mhops(struct bench_loop *loop, uint64_t run_ns);
+
+/* --- threads.c: the bounds of MPI --------------------------------------------------- */
+
+/** bench_threads_latency_us - half a round trip of 8 bytes. Errors: negative without threads. */
+double bench_threads_latency_us(uint64_t run_ns);
+/** bench_threads_mb_per_s - messages of @bytes. Errors: negative without threads or memory. */
+double bench_threads_mb_per_s(size_t bytes, uint64_t run_ns);
+/** bench_threads_allreduce_us - an all-reduce of 8 bytes. Errors: negative without threads. */
+double bench_threads_allreduce_us(unsigned ranks, uint64_t run_ns);
+
+/* --- child.c ------------------------------------------------------------------------ */
 
 #define BENCH_OUT_BYTES 65536
 #define BENCH_ERR_BYTES 4096
 
-/* What a program wrote and how it ended. */
+/* The output of a program and its exit status. */
 struct bench_child {
-    char out[BENCH_OUT_BYTES]; /* its standard output; what exceeds the room is dropped */
-    char err[BENCH_ERR_BYTES]; /* the beginning of its standard error */
+    char out[BENCH_OUT_BYTES]; /* standard output; bytes beyond the buffer are dropped */
+    char err[BENCH_ERR_BYTES]; /* the beginning of standard error */
     size_t out_bytes;
     size_t err_bytes;
-    int status; /* as wait() has it */
+    int status; /* of wait() */
     bool timed_out;
 };
 
 /**
- * bench_child_run - run a program to its end, and end what it leaves behind.
- * @env: its whole environment. @timeout_s: after it, the child and its descendants are ended.
- * Returns 0 when it exited with status 0; otherwise -1 with one line in @error.
+ * bench_child_run - run a program, wait for its exit, and kill all processes that it leaves behind.
+ * @env: its whole environment. @timeout_s: after it, the child and its descendants are killed.
+ * Returns 0 if it exited with status 0; otherwise -1 with one line in @error.
  */
 int bench_child_run(struct bench_child *ret, char *const *argv, char *const *env,
                     unsigned timeout_s, char *error, size_t error_bytes);
-
-#define BENCH_TWIN_NS UINT64_C(600000000000) /* longer than anything is measured beside it */
-
-/**
- * bench_twin_begin - from now on a process of its own does @work, which is to take longer than what
- * is measured beside it: twice what one does then is the most that two workers can do on this
- * machine, whatever they share. Nobody else has a thread here. A negative number: none could be
- * started.
- */
-pid_t bench_twin_begin(void (*work)(const void *what), const void *what);
-/**
- * bench_twin_end - it ends. False: it was not there to the end, as a line in @error says, and what
- * was measured is void.
- */
-bool bench_twin_end(pid_t twin, char *error, size_t error_bytes);
-
-/**
- * bench_wait - poll, but let others run when it takes long: who is waited for may be one of them.
- * @rounds: as of emu_wait_round(). It never sleeps.
- */
-void bench_wait(unsigned *rounds, bool oversubscribed);
-
-/** bench_two_cores - the first and last core that the caller may use; false: there is but one. */
-bool bench_two_cores(int core[2]);
-
-#define BENCH_REAL_TOPO "kary:4,3" /* 64 nodes, 3 levels, 5 switches between most */
-
-/** bench_real_nodes - clock real: so many nodes of it @workers keep on time; see bench/real.c. */
-double bench_real_nodes(uint32_t workers, uint64_t run_ns);
-
-/** bench_bind - the caller to @core, from now on. */
-void bench_bind(int core);
 
 #endif

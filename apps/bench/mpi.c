@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mpi.c - messages and collectives of an unmodified MPI program: over the
- * fabric, and side by side over what it is compared with.
+ * mpi.c - messages and collectives of an unmodified MPI program, over the fabric and over what
+ * users would compare it with.
  *
- * A cell is one program at one count of ranks. Its contenders take turns
- * (A B C D A B C D …), so that a drift of the machine hits all alike; a ratio is
- * the median of the rounds' ratios. All may oversubscribe the cores, and yield
- * when idle where Open MPI finds that they do; the MCA and libfabric variables of
- * the caller's environment are left out, so that the conditions are those named
- * here.
+ * A case is one program with one number of ranks. Its transports take turns (A B C A B C ...), so
+ * that a drift of the machine affects all of them. There may be more ranks than cores; then Open
+ * MPI yields when it waits. MCA and libfabric variables of the caller's environment are removed, so
+ * that the conditions of a row are complete. The bounds are in threads.c.
  */
 #include <limits.h>
 #include <stdio.h>
@@ -21,22 +19,21 @@
 #include "apps/bench/internal.h"
 #include "emu/hostlink/plugin.h"
 
-#define TOPO           "kary:4,2" /* what `fabemu run` takes by itself: 16 nodes */
+#define TOPO           "kary:4,2" /* 16 nodes, the default of `fabemu run` */
 #define FIGURES_MAX    3
-#define RATIOS_MAX     5
 #define PROGRAMS_BUILT "tests" /* below the build folder */
 #define ENV_MAX        1024
 #define ARGS_MAX       24
 
-enum contender { FABEMU, FABEMU_OFF, FABEMU_ACK, FABEMU_ACK_OFF, TCP, SHM, CONTENDERS };
+enum transport { FABEMU, FABEMU_OFF, FABEMU_ACK, TCP, SHM, TRANSPORTS };
 
 static const struct {
     const char *name;
     const char *over;
-    bool fabric; /* runs under `fabemu run`, which adds what leads to the fabric */
+    bool fabric; /* runs under `fabemu run`, which sets the variables of the fabric */
     const char *env[8];
-    const char *options[5]; /* of `fabemu run`, beside the network */
-} contenders[CONTENDERS] = {
+    const char *options[5]; /* of `fabemu run` */
+} transports[TRANSPORTS] = {
     [FABEMU] = {"fabemu", "fabemu, " TOPO, true, {NULL}, {NULL}},
     [FABEMU_OFF] = {"fabemu_off",
                     "fabemu, " TOPO ", without the collective component",
@@ -48,12 +45,6 @@ static const struct {
                     true,
                     {NULL},
                     {"--profile", "qsnet3", "--set", "transport=acknowledged"}},
-    [FABEMU_ACK_OFF] = {"fabemu_ack_off",
-                        "fabemu, " TOPO
-                        ", qsnet3 with acknowledgments, without the collective component",
-                        true,
-                        {"OMPI_MCA_coll=^fabemu"},
-                        {"--profile", "qsnet3", "--set", "transport=acknowledged"}},
     [TCP] = {"tcp",
              "libfabric's tcp;ofi_rxm",
              false,
@@ -68,47 +59,40 @@ static const struct {
              {NULL}},
 };
 
-static const char *const everyone[] = {
+static const char *const common_env[] = {
     "OMPI_MCA_rmaps_base_oversubscribe=1",
     "OMPI_ALLOW_RUN_AS_ROOT=1",
     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
 };
 
-struct ratio {
-    enum contender over; /* numerator */
-    enum contender under;
-    double at_least; /* the target; 0: none */
-    double at_most;  /* the other way round */
-};
-
-/* One number that the program prints, and what is made of it. */
+/* One number that the program prints; it becomes one row for each transport. */
 struct figure {
-    const char *row;   /* what our rows are called */
-    const char *bench; /* which of the program's lines */
-    const char *field; /* and which number in it */
+    const char *row;
+    const char *bench; /* the program prints one line of JSON with this name */
+    const char *field; /* and this field in it */
     const char *unit;
-    struct ratio ratio[RATIOS_MAX];
-    unsigned ratios;
-    double at_most[CONTENDERS]; /* targets; 0: none */
+    bool bound; /* the bound of the case is that of this figure */
 };
 
-struct cell {
+struct mpi_case {
     const char *program;
     const char *args[8];
     int ranks;
-    unsigned who; /* a bit a contender */
+    unsigned transports; /* one bit for each */
     bool collectives;
+    double (*bound)(int ranks, uint64_t run_ns);
     struct figure figure[FIGURES_MAX];
     unsigned figures;
 };
 
-/* What a cell has measured so far. */
+/* All samples of a case. */
 struct results {
-    struct bench_samples samples[FIGURES_MAX][CONTENDERS];
-    char error[CONTENDERS][512]; /* empty: none */
+    struct bench_samples samples[FIGURES_MAX][TRANSPORTS];
+    struct bench_samples bound;
+    char error[TRANSPORTS][512]; /* empty: none */
 };
 
-/* --- where things are --------------------------------------------------------------- */
+/* --- the programs ------------------------------------------------------------------- */
 
 static bool in_path(const char *name)
 {
@@ -133,11 +117,11 @@ static void own_path(char *ret, size_t ret_bytes)
     ret[bytes > 0 ? bytes : 0] = '\0';
 }
 
-/* The bench programs: where the variable says, in the build's tests/, or beside the plug-ins. */
+/* In FABEMU_BENCH_DIR, else in tests/ of the build, else beside the installed plug-ins. */
 static void program_path(char *ret, size_t ret_bytes, const char *program)
 {
     const char *dir = getenv("FABEMU_BENCH_DIR");
-    char found[PATH_MAX - 64]; /* leaves room for what is appended */
+    char found[PATH_MAX - 64]; /* the name is appended */
 
     if (dir && *dir)
         snprintf(ret, ret_bytes, "%s/%s", dir, program);
@@ -171,9 +155,9 @@ bool bench_mpi_missing(char *what, size_t what_bytes)
     return false;
 }
 
-/* --- one run ------------------------------------------------------------------------ */
+/* --- one run of one transport ---------------------------------------------------------- */
 
-static bool ours_to_set(const char *variable)
+static bool is_removed(const char *variable)
 {
     static const char *const prefixes[] = {"OMPI_", "PMIX_", "FI_", "FABEMU_"};
 
@@ -183,47 +167,47 @@ static bool ours_to_set(const char *variable)
     return false;
 }
 
-static void fill_env(const char **ret, enum contender who)
+static void fill_env(const char **ret, enum transport transport)
 {
     unsigned count = 0;
 
     for (char **at = environ; *at && count < ENV_MAX - 16; at++)
-        if (!ours_to_set(*at))
+        if (!is_removed(*at))
             ret[count++] = *at;
-    for (size_t i = 0; i < sizeof everyone / sizeof everyone[0]; i++)
-        ret[count++] = everyone[i];
-    for (const char *const *at = contenders[who].env; *at; at++)
+    for (size_t i = 0; i < sizeof common_env / sizeof common_env[0]; i++)
+        ret[count++] = common_env[i];
+    for (const char *const *at = transports[transport].env; *at; at++)
         ret[count++] = *at;
     ret[count] = NULL;
 }
 
-/* The command line of one run; the texts that it needs stand in the struct. */
+/* The command line of one run, with the strings that it points to. */
 struct run {
     const char *argv[ARGS_MAX];
     const char *env[ENV_MAX];
     char exe[PATH_MAX];
     char program[PATH_MAX];
     char ranks[16];
-    /* The fabric's report, which has no name and so is nowhere when this process has ended. */
-    int report_fd; /* -1: there is none */
+    /* The fabric's report is written into a file without a name, which needs no clean-up. */
+    int report_fd; /* -1: no fabric */
     char report[64];
 };
 
-static void run_prepare(struct run *run, const struct cell *cell, enum contender who)
+static void run_prepare(struct run *run, const struct mpi_case *what, enum transport transport)
 {
     unsigned count = 0;
 
     own_path(run->exe, sizeof run->exe);
-    program_path(run->program, sizeof run->program, cell->program);
-    snprintf(run->ranks, sizeof run->ranks, "%d", cell->ranks);
+    program_path(run->program, sizeof run->program, what->program);
+    snprintf(run->ranks, sizeof run->ranks, "%d", what->ranks);
     run->report_fd = -1;
-    if (contenders[who].fabric) {
+    if (transports[transport].fabric) {
         run->report_fd = memfd_create("report", MFD_CLOEXEC);
         snprintf(run->report, sizeof run->report, "/proc/%d/fd/%d", getpid(), run->report_fd);
         const char *const front[] = {run->exe, "run", "--topo", TOPO, "--report", run->report};
         for (size_t i = 0; i < sizeof front / sizeof front[0]; i++)
             run->argv[count++] = front[i];
-        for (const char *const *option = contenders[who].options; *option; option++)
+        for (const char *const *option = transports[transport].options; *option; option++)
             run->argv[count++] = *option;
         run->argv[count++] = "--";
     }
@@ -231,13 +215,13 @@ static void run_prepare(struct run *run, const struct cell *cell, enum contender
     run->argv[count++] = "-np";
     run->argv[count++] = run->ranks;
     run->argv[count++] = run->program;
-    for (const char *const *arg = cell->args; *arg; arg++)
+    for (const char *const *arg = what->args; *arg; arg++)
         run->argv[count++] = *arg;
     run->argv[count] = NULL;
-    fill_env(run->env, who);
+    fill_env(run->env, transport);
 }
 
-/* A number of the program's line about @bench; negative when there is none. */
+/* A number in the line that the program prints about @bench; negative if there is none. */
 static double find_number(const char *out, const char *bench, const char *field)
 {
     char *text = strdup(out);
@@ -269,15 +253,15 @@ static int64_t report_number(struct json_object *report, const char *one, const 
     return json_object_get_int64(report);
 }
 
-/* The fabric's own word on what it did must fit the row: else @error says what is wrong. */
-static void report_check(const char *path, const struct cell *cell, enum contender who, char *error,
-                         size_t error_bytes)
+/* The fabric's report must show that the row measured what its name says. Else sets @error. */
+static void report_check(const char *path, const struct mpi_case *what, enum transport transport,
+                         char *error, size_t error_bytes)
 {
     struct json_object *report = json_object_from_file(path), *drops;
     const char *wrong = NULL;
 
     if (!report) {
-        snprintf(error, error_bytes, "the fabric's report is not there");
+        snprintf(error, error_bytes, "the fabric wrote no report");
         return;
     }
     int64_t in_switch = report_number(report, "collectives", "allreduce", "in_switch");
@@ -287,46 +271,46 @@ static void report_check(const char *path, const struct cell *cell, enum contend
                  json_object_to_json_string(drops));
     else if (report_number(report, "segments", "sent", NULL) <= 0)
         wrong = "no segments went through the fabric";
-    else if (cell->collectives && who == FABEMU && in_switch <= 0)
+    else if (what->collectives && transport == FABEMU && in_switch <= 0)
         wrong = "the collectives did not run in the switches";
-    else if ((who == FABEMU_OFF || who == FABEMU_ACK_OFF) && in_switch > 0)
-        wrong = "collectives ran in the switches that should not";
+    else if (transport == FABEMU_OFF && in_switch > 0)
+        wrong = "collectives ran in the switches, although the component was off";
     if (wrong)
         snprintf(error, error_bytes, "%s", wrong);
     json_object_put(report);
 }
 
-static void take_figures(const struct cell *cell, enum contender who, const char *out,
+static void take_figures(const struct mpi_case *what, enum transport transport, const char *out,
                          struct results *results)
 {
-    for (unsigned f = 0; f < cell->figures; f++) {
-        double value = find_number(out, cell->figure[f].bench, cell->figure[f].field);
+    for (unsigned f = 0; f < what->figures; f++) {
+        double value = find_number(out, what->figure[f].bench, what->figure[f].field);
         if (value > 0)
-            bench_sample(&results->samples[f][who], value);
+            bench_sample(&results->samples[f][transport], value);
         else
-            snprintf(results->error[who], sizeof results->error[who], "%s did not print %s",
-                     cell->program, cell->figure[f].field);
+            snprintf(results->error[transport], sizeof results->error[transport],
+                     "%s did not print %s", what->program, what->figure[f].field);
     }
 }
 
-static void run_once(const struct bench *bench, const struct cell *cell, enum contender who,
-                     struct results *results)
+static void run_once(const struct bench *bench, const struct mpi_case *what,
+                     enum transport transport, struct results *results)
 {
-    char *error = results->error[who];
+    char *error = results->error[transport];
     struct bench_child *child = malloc(sizeof *child);
     struct run *run = malloc(sizeof *run);
 
     if (!child || !run) {
-        snprintf(error, sizeof results->error[who], "no memory");
+        snprintf(error, sizeof results->error[transport], "no memory");
         goto free_run;
     }
-    run_prepare(run, cell, who);
+    run_prepare(run, what, transport);
     if (bench_child_run(child, (char *const *)run->argv, (char *const *)run->env,
-                        bench->quick ? 20 : 60, error, sizeof results->error[who]) == 0) {
+                        bench->quick ? 20 : 60, error, sizeof results->error[transport]) == 0) {
         if (run->report_fd >= 0)
-            report_check(run->report, cell, who, error, sizeof results->error[who]);
+            report_check(run->report, what, transport, error, sizeof results->error[transport]);
         if (!error[0])
-            take_figures(cell, who, child->out, results);
+            take_figures(what, transport, child->out, results);
     }
     if (run->report_fd >= 0)
         close(run->report_fd);
@@ -337,243 +321,158 @@ free_run:
 
 /* --- rows --------------------------------------------------------------------------- */
 
-static struct json_object *cell_conditions(const struct cell *cell, enum contender who)
+static struct json_object *case_conditions(const struct mpi_case *what, enum transport transport)
 {
     struct json_object *own = json_object_new_object();
     struct json_object *env = json_object_new_array();
 
-    for (size_t i = 0; i < sizeof everyone / sizeof everyone[0]; i++)
-        json_object_array_add(env, json_object_new_string(everyone[i]));
-    for (const char *const *at = contenders[who].env; *at; at++)
+    for (size_t i = 0; i < sizeof common_env / sizeof common_env[0]; i++)
+        json_object_array_add(env, json_object_new_string(common_env[i]));
+    for (const char *const *at = transports[transport].env; *at; at++)
         json_object_array_add(env, json_object_new_string(*at));
-    json_object_object_add(own, "ranks", json_object_new_int(cell->ranks));
-    json_object_object_add(own, "over", json_object_new_string(contenders[who].over));
+    json_object_object_add(own, "ranks", json_object_new_int(what->ranks));
+    json_object_object_add(own, "over", json_object_new_string(transports[transport].over));
     json_object_object_add(own, "env", env);
     return own;
 }
 
-/* At most one of them is there. */
-static enum bench_goal goal_of(double at_least, double at_most)
+static void case_rows(struct bench *bench, const struct mpi_case *what,
+                      const struct results *results)
 {
-    if (at_least > 0)
-        return BENCH_AT_LEAST;
-    return at_most > 0 ? BENCH_AT_MOST : BENCH_NO_GOAL;
-}
+    for (unsigned f = 0; f < what->figures; f++) {
+        const struct figure *figure = &what->figure[f];
 
-static void value_row(struct bench *bench, const struct cell *cell, const struct figure *figure,
-                      enum contender who, const struct bench_samples *samples, const char *error)
-{
-    char name[96];
+        for (enum transport t = 0; t < TRANSPORTS; t++) {
+            char name[96];
 
-    snprintf(name, sizeof name, "%s.np%d.%s", figure->row, cell->ranks, contenders[who].name);
-    bench_row(bench, &(struct bench_row){.name = name,
-                                         .unit = figure->unit,
-                                         .samples = samples,
-                                         .conditions = cell_conditions(cell, who),
-                                         .error = *error ? error : NULL,
-                                         .goal = goal_of(0, figure->at_most[who]),
-                                         .target = figure->at_most[who]});
-}
-
-/* Round by round; a row only if both have measured. */
-static void ratio_row(struct bench *bench, const struct cell *cell, const struct figure *figure,
-                      const struct ratio *ratio, const struct bench_samples *samples)
-{
-    const struct bench_samples *over = &samples[ratio->over];
-    const struct bench_samples *under = &samples[ratio->under];
-    struct bench_samples ratios = {.count = 0};
-    struct json_object *own = json_object_new_object();
-    char name[96];
-
-    for (unsigned i = 0; i < over->count && i < under->count; i++)
-        bench_sample(&ratios, over->value[i] / under->value[i]);
-    snprintf(name, sizeof name, "%s.np%d %s/%s", figure->row, cell->ranks,
-             contenders[ratio->over].name, contenders[ratio->under].name);
-    json_object_object_add(own, "ranks", json_object_new_int(cell->ranks));
-    if (ratios.count)
-        bench_row(bench, &(struct bench_row){
-                             .name = name,
-                             .unit = "x",
-                             .samples = &ratios,
-                             .conditions = json_object_get(own),
-                             .goal = goal_of(ratio->at_least, ratio->at_most),
-                             .target = ratio->at_least + ratio->at_most,
-                         });
-    json_object_put(own);
-}
-
-static void cell_rows(struct bench *bench, const struct cell *cell, const struct results *results)
-{
-    for (unsigned f = 0; f < cell->figures; f++) {
-        const struct figure *figure = &cell->figure[f];
-        for (enum contender who = 0; who < CONTENDERS; who++)
-            if (cell->who & 1u << who)
-                value_row(bench, cell, figure, who, &results->samples[f][who], results->error[who]);
-        for (unsigned r = 0; r < figure->ratios; r++)
-            ratio_row(bench, cell, figure, &figure->ratio[r], results->samples[f]);
+            if (!(what->transports & 1u << t))
+                continue;
+            snprintf(name, sizeof name, "%s.np%d.%s", figure->row, what->ranks, transports[t].name);
+            bench_row(bench, &(struct bench_row){
+                                 .name = name,
+                                 .unit = figure->unit,
+                                 .samples = &results->samples[f][t],
+                                 .bound = figure->bound ? &results->bound : NULL,
+                                 .conditions = case_conditions(what, t),
+                                 .error = results->error[t][0] ? results->error[t] : NULL,
+                             });
+        }
     }
 }
 
-/* A contender that failed is not tried again: its time may have been the timeout. */
-static void cell_measure(struct bench *bench, const struct cell *cell, const char *what)
+/* A transport that failed is not tried again: the failure may have been a long time-out. */
+static void case_measure(struct bench *bench, const struct mpi_case *what)
 {
     struct results *results = calloc(1, sizeof *results);
-    unsigned rounds = bench_repeat(bench, 5, 1);
 
-    prctl(PR_SET_CHILD_SUBREAPER, 1); /* as bench/child.c wants */
-    for (unsigned i = 0; results && i < rounds * CONTENDERS; i++) {
-        enum contender who = i % CONTENDERS;
-        if (!(cell->who & 1u << who) || results->error[who][0])
-            continue;
-        bench_progress(bench, what, i / (double)(rounds * CONTENDERS));
-        run_once(bench, cell, who, results);
+    prctl(PR_SET_CHILD_SUBREAPER, 1); /* for bench_child_run() */
+    for (unsigned left = results ? bench_repeat(bench, 5, 1) : 0; left; left--) {
+        for (enum transport t = 0; t < TRANSPORTS; t++)
+            if (what->transports & 1u << t && !results->error[t][0])
+                run_once(bench, what, t, results);
+        bench_sample(&results->bound, what->bound(what->ranks, bench_sample_ns(bench)));
     }
     if (results)
-        cell_rows(bench, cell, results);
+        case_rows(bench, what, results);
     free(results);
 }
 
-/* --- the cells ---------------------------------------------------------------------- */
+/* --- the cases ---------------------------------------------------------------------- */
 
-/* The component has no part in messages. */
-#define PAIR (1u << FABEMU | 1u << FABEMU_ACK | 1u << TCP | 1u << SHM)
+/* The collective component plays no part in messages. */
+#define OF_MESSAGES    (1u << FABEMU | 1u << FABEMU_ACK | 1u << TCP | 1u << SHM)
+#define OF_COLLECTIVES (OF_MESSAGES | 1u << FABEMU_OFF)
 
-/* Messages between two: one figure each. */
-static const struct pingpong {
-    const char *what;
-    const char *bytes;
-    const char *iterations[2]; /* normal, quick */
-    struct figure figure;
-} pingpongs[] = {
-    {"mpi.latency8",
-     "8",
-     {"40000", "4000"},
-     {"latency8",
-      "pingpong",
-      "latency_us",
-      "us",
-      {{TCP, FABEMU, 0, 0}, {FABEMU, SHM, 0, 0}, {FABEMU_ACK, FABEMU, 0, 0}},
-      3,
-      {[FABEMU] = 1, [FABEMU_ACK] = 1.5}}},
-    {"mpi.bandwidth1M",
-     "1048576",
-     {"80000", "10000"},
-     {"bandwidth1M",
-      "pingpong",
-      "bandwidth_mb_per_s",
-      "MB/s",
-      {{FABEMU, SHM, 0.6, 0},
-       {FABEMU, TCP, 1, 0},
-       {FABEMU_ACK, FABEMU, 0, 0},
-       {FABEMU_ACK, SHM, 0.3, 0},
-       {FABEMU_ACK, TCP, 1, 0}},
-      5,
-      {0}}},
-};
-
-static void pingpong(struct bench *bench, int ranks, const struct pingpong *own)
+static double latency_bound(int ranks, uint64_t run_ns)
 {
-    const struct cell cell = {
+    (void)ranks;
+    return bench_threads_latency_us(run_ns);
+}
+
+static double bandwidth_bound(int ranks, uint64_t run_ns)
+{
+    (void)ranks;
+    return bench_threads_mb_per_s(1 << 20, run_ns);
+}
+
+static double allreduce_bound(int ranks, uint64_t run_ns)
+{
+    return bench_threads_allreduce_us((unsigned)ranks, run_ns);
+}
+
+void bench_mpi_latency(struct bench *bench, int unused)
+{
+    const struct mpi_case what = {
         .program = "mpi_pingpong_bench",
-        .args = {"--json", "--bytes", own->bytes, "--iterations", own->iterations[bench->quick]},
-        .ranks = ranks,
-        .who = PAIR,
-        .figure = {own->figure},
+        .args = {"--json", "--bytes", "8", "--iterations", bench->quick ? "4000" : "40000"},
+        .ranks = 2,
+        .transports = OF_MESSAGES,
+        .bound = latency_bound,
+        .figure = {{"latency8", "pingpong", "latency_us", "us", true}},
         .figures = 1,
     };
 
-    cell_measure(bench, &cell, own->what);
+    (void)unused;
+    case_measure(bench, &what);
 }
 
-void bench_mpi_latency(struct bench *bench, int ranks)
+void bench_mpi_bandwidth(struct bench *bench, int unused)
 {
-    pingpong(bench, ranks, &pingpongs[0]);
-}
+    const struct mpi_case what = {
+        .program = "mpi_pingpong_bench",
+        .args = {"--json", "--bytes", "1048576", "--iterations", bench->quick ? "10000" : "80000"},
+        .ranks = 2,
+        .transports = OF_MESSAGES,
+        .bound = bandwidth_bound,
+        .figure = {{"bandwidth1M", "pingpong", "bandwidth_mb_per_s", "MB/s", true}},
+        .figures = 1,
+    };
 
-void bench_mpi_bandwidth(struct bench *bench, int ranks)
-{
-    pingpong(bench, ranks, &pingpongs[1]);
+    (void)unused;
+    case_measure(bench, &what);
 }
 
 /*
- * Calls of each collective, and those before that do not count: about as long a run at every
- * count of ranks. The worker looks for its core every 256 turns (emu/worker/crowd.h), so that it
- * has found it by then.
+ * Calls of each collective, and calls before them that are not counted: enough for the worker to
+ * choose its core, which it reconsiders every 256 passes (emu/worker/crowd.h). More ranks make
+ * fewer calls, so that each run takes about as long.
  */
-static void collective_args(const struct bench *bench, int ranks, const char *args[2])
+static void collective_calls(bool quick, int ranks, const char *calls[2])
 {
     static const struct {
         int ranks;
-        const char *args[2][2]; /* normal, quick: calls, calls before */
-    } calls[] = {
+        const char *calls[2][2]; /* normal, quick: counted, not counted */
+    } rows[] = {
         {4, {{"20000", "5000"}, {"2000", "1000"}}},
         {8, {{"8000", "2000"}, {"800", "400"}}},
         {INT_MAX, {{"3000", "1000"}, {"300", "200"}}},
     };
     unsigned i = 0;
 
-    while (calls[i].ranks < ranks)
+    while (rows[i].ranks < ranks)
         i++;
-    args[0] = calls[i].args[bench->quick][0];
-    args[1] = calls[i].args[bench->quick][1];
+    calls[0] = rows[i].calls[quick][0];
+    calls[1] = rows[i].calls[quick][1];
 }
 
 void bench_mpi_collectives(struct bench *bench, int ranks)
 {
     const char *calls[2];
-    const struct ratio tcp = {TCP, FABEMU, 0, 0};
-    const struct ratio off = {FABEMU_OFF, FABEMU, 1, 0};
-    const struct ratio ack = {FABEMU_ACK, FABEMU, 0, 0};
-    const struct ratio ack_off = {FABEMU_ACK_OFF, FABEMU_ACK, 1, 0};
-    const struct ratio shm = {FABEMU, SHM, 0, ranks == 4 ? 1.3 : 0};
-    collective_args(bench, ranks, calls);
-    const struct cell cell = {
+
+    collective_calls(bench->quick, ranks, calls);
+    const struct mpi_case what = {
         .program = "mpi_allreduce_bench",
         .args = {"--json", "--bytes", "8", "--iterations", calls[0], "--warmup", calls[1]},
         .ranks = ranks,
-        .who = PAIR | 1u << FABEMU_OFF | 1u << FABEMU_ACK_OFF,
+        .transports = OF_COLLECTIVES,
         .collectives = true,
-        .figure = {{"allreduce8", "allreduce", "median_us", "us", {tcp, off, shm, ack, ack_off}, 5},
-                   {"barrier", "barrier", "median_us", "us", {tcp, off, ack, ack_off}, 4},
-                   {"bcast8", "bcast", "median_us", "us", {tcp, off, ack, ack_off}, 4}},
+        .bound = allreduce_bound,
+        /* In a broadcast no rank waits for all others, so the bound does not apply. */
+        .figure = {{"allreduce8", "allreduce", "median_us", "us", true},
+                   {"barrier", "barrier", "median_us", "us", true},
+                   {"bcast8", "bcast", "median_us", "us", false}},
         .figures = 3,
     };
 
-    cell_measure(bench, &cell, "mpi.collectives");
-}
-
-/* What the network is there for: the same bytes over messages take longer. */
-void bench_mpi_large(struct bench *bench, int bytes)
-{
-    bool mega = bytes >= 1 << 20;
-    const char *calls = bench->quick ? (mega ? "100" : "1000") : (mega ? "1000" : "10000");
-    const struct ratio off = {FABEMU_OFF, FABEMU, mega ? 1 / 0.7 : 1, 0};
-    const struct ratio ack_off = {FABEMU_ACK_OFF, FABEMU_ACK, 1, 0};
-    const struct ratio shm = {FABEMU, SHM, 0, 0};
-    const struct cell cell = {
-        .program = "mpi_allreduce_bench",
-        .args = {"--json", "--bytes", mega ? "1048576" : "65536", "--iterations", calls, "--warmup",
-                 mega ? "50" : "500"},
-        .ranks = 4,
-        .who = 1u << FABEMU | 1u << FABEMU_OFF | 1u << FABEMU_ACK | 1u << FABEMU_ACK_OFF |
-               1u << SHM,
-        .collectives = true,
-        .figure =
-            {{mega ? "allreduce1M" : "allreduce64K",
-              "allreduce",
-              "median_us",
-              "us",
-              {off, shm, ack_off},
-              3},
-             {mega ? "bcast1M" : "bcast64K", "bcast", "median_us", "us", {off, shm, ack_off}, 3},
-             {mega ? "reduce1M" : "reduce64K",
-              "reduce",
-              "median_us",
-              "us",
-              {off, shm, ack_off},
-              3}},
-        .figures = 3,
-    };
-
-    cell_measure(bench, &cell, mega ? "mpi.large1M" : "mpi.large64K");
+    case_measure(bench, &what);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rows.c - samples become rows of a table, or objects of a JSON list.
+ * rows.c - print samples as rows of a table or as objects of a JSON list.
  *
- * The JSON's fields are a promise (docs/bench.md): extend, do not break.
+ * docs/bench.md promises the fields of the JSON: add fields, but do not remove or change them.
  */
 #include "apps/bench/internal.h"
 
@@ -41,7 +41,7 @@ static struct bench_samples sorted(const struct bench_samples *samples)
     return ret;
 }
 
-double bench_median(const struct bench_samples *samples)
+static double median(const struct bench_samples *samples)
 {
     struct bench_samples in_order = sorted(samples);
     unsigned half = in_order.count / 2;
@@ -65,7 +65,7 @@ uint64_t bench_sample_ns(const struct bench *bench)
     return bench->quick ? 30000000u : 200000000u;
 }
 
-/* --- the conditions of every row ---------------------------------------------------- */
+/* --- the conditions of all rows ------------------------------------------------------ */
 
 static void cpu_model(char *ret, size_t ret_bytes)
 {
@@ -90,7 +90,7 @@ static void add_text(struct json_object *to, const char *name, const char *text)
     json_object_object_add(to, name, json_object_new_string(text));
 }
 
-/* A number with as many digits as are worth something, in the text and in the JSON. */
+/* A JSON number with three or four significant digits; more would be noise. */
 static struct json_object *number(double value)
 {
     char text[32];
@@ -126,20 +126,6 @@ static struct json_object *conditions_now(void)
     return ret;
 }
 
-/* "cpu AMD EPYC, cores 2, …"; lists are for the JSON only. */
-static void print_conditions(struct json_object *conditions)
-{
-    const char *comma = "";
-
-    json_object_object_foreach(conditions, name, value)
-    {
-        if (json_object_is_type(value, json_type_array))
-            continue;
-        printf("%s%s %s", comma, name, json_object_get_string(value));
-        comma = ", ";
-    }
-}
-
 /* --- rows --------------------------------------------------------------------------- */
 
 void bench_begin(struct bench *bench)
@@ -152,10 +138,10 @@ void bench_begin(struct bench *bench)
         return;
     }
     origin_print(stdout, bench->origin, "# ", "# ");
-    printf("fabemu bench: ");
-    print_conditions(bench->conditions);
-    printf("\n\n%-42s %11s %-8s %11s %11s %3s  %s\n", "", "median", "unit", "least", "most", "n",
-           "conditions");
+    json_object_object_foreach(bench->conditions, name, value)
+        printf("# %s: %s\n", name, json_object_get_string(value));
+    printf("\n%-33s %9s %-8s %9s %9s %3s %9s %8s\n", "", "median", "unit", "least", "most", "n",
+           "bound", "of bound");
     fflush(stdout);
 }
 
@@ -167,14 +153,16 @@ static void print_json(const struct bench *bench, const struct bench_row *row,
 
     json_object_object_foreach(bench->conditions, name, value)
     {
-        if (!json_object_object_get_ex(conditions, name, NULL)) /* the row's own word counts */
+        if (!json_object_object_get_ex(conditions, name, NULL)) /* the row's own value wins */
             json_object_object_add(conditions, name, json_object_get(value));
     }
     for (unsigned i = 0; i < row->samples->count; i++)
         json_object_array_add(samples, number(row->samples->value[i]));
     add_text(one, "name", row->name);
-    json_object_object_add(one, "value", row->error ? NULL : number(bench_median(row->samples)));
+    json_object_object_add(one, "value", row->error ? NULL : number(median(row->samples)));
     add_text(one, "unit", row->unit);
+    if (row->bound)
+        json_object_object_add(one, "bound", row->error ? NULL : number(median(row->bound)));
     json_object_object_add(one, "samples", samples);
     json_object_object_add(one, "conditions", json_object_get(conditions));
     json_object_object_add(one, "origin", json_object_get(bench->origin));
@@ -186,22 +174,33 @@ static void print_json(const struct bench *bench, const struct bench_row *row,
     json_object_put(one);
 }
 
-static void print_text(const struct bench_row *row, struct json_object *conditions)
+/* How much of the bound the row reaches. For a time that is the bound over the row. */
+static double of_bound(const struct bench_row *row)
+{
+    double value = median(row->samples), bound = median(row->bound);
+    bool time = strcmp(row->unit, "us") == 0 || strcmp(row->unit, "ns") == 0;
+
+    return time ? bound / value : value / bound;
+}
+
+static void print_text(const struct bench_row *row)
 {
     struct bench_samples in_order = sorted(row->samples);
-    double figure[3] = {bench_median(row->samples), in_order.value[0],
+    double figure[3] = {median(row->samples), in_order.value[0],
                         in_order.value[in_order.count ? in_order.count - 1 : 0]};
     char text[3][32];
 
     if (row->error) {
-        printf("%-42s %11s %s\n", row->name, "failed", row->error);
+        printf("%-33s %9s %s\n", row->name, "failed", row->error);
         return;
     }
     for (int i = 0; i < 3; i++)
         snprintf(text[i], sizeof text[i], "%.*f", figure[i] < 100 ? 2 : 1, figure[i]);
-    printf("%-42s %11s %-8s %11s %11s %3u  ", row->name, text[0], row->unit, text[1], text[2],
+    printf("%-33s %9s %-8s %9s %9s %3u", row->name, text[0], row->unit, text[1], text[2],
            in_order.count);
-    print_conditions(conditions);
+    if (row->bound)
+        printf(" %9.*f %7.0f%%", median(row->bound) < 100 ? 2 : 1, median(row->bound),
+               100 * of_bound(row));
     printf("\n");
 }
 
@@ -215,15 +214,11 @@ void bench_row(struct bench *bench, const struct bench_row *row)
 {
     struct json_object *own = row->conditions ? row->conditions : json_object_new_object();
 
-    if (row->goal != BENCH_NO_GOAL)
-        json_object_object_add(own,
-                               row->goal == BENCH_AT_LEAST ? "target_at_least" : "target_at_most",
-                               number(row->target));
     clear_progress(bench);
     if (bench->json)
         print_json(bench, row, own);
     else
-        print_text(row, own);
+        print_text(row);
     fflush(stdout);
     json_object_put(own);
     bench->rows++;
@@ -240,11 +235,8 @@ void bench_end(struct bench *bench)
     bench->conditions = bench->origin = NULL;
 }
 
-void bench_progress(const struct bench *bench, const char *name, double part)
+void bench_progress(const struct bench *bench, const char *name, unsigned number, unsigned of)
 {
-    static const char bar[] = "##############################";
-    double done = (bench->done_s + part * bench->step_s) / bench->all_s;
-
     if (bench->progress)
-        fprintf(stderr, "\r\033[K[%-30.*s] %3.0f %% %s", (int)(done * 30), bar, done * 100, name);
+        fprintf(stderr, "\r\033[K[%u of %u] %s", number, of, name);
 }

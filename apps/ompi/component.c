@@ -18,7 +18,7 @@
 #include <string.h>
 
 #define PRIORITY 90 /* Open MPI's own: self 75, inter 40, han 35, tuned 30, basic and libnbc 10 */
-/* half a narrow window, and a multiple of no segment: see docs/bench.md */
+/* half a narrow window, and not a multiple of a segment's payload */
 #define WIDE_BYTES 16384u
 
 static int component_register(void);

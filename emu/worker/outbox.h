@@ -8,8 +8,8 @@
  * window. Each pair of workers with cables between them has two pages each way: the one writes the
  * one while the other reads the other, and the meeting (windows.h) orders both. A window's
  * crossings are then lines in a row, each written by one worker and read by one; the rings, the
- * ends and the signals of a device are touched by its own worker alone. Measured: docs/bench.md,
- * "Lines that cross".
+ * ends and the signals of a device are touched by its own worker alone. Measured with two workers:
+ * 0.4 cache lines move between cores for each hop instead of 1.6 (kary:4,4, load 0.5).
  */
 #ifndef EMU_OUTBOX_H
 #define EMU_OUTBOX_H

@@ -172,7 +172,7 @@ class BashTest(HelpCase):
                 (("traffic", "--pattern", "hot"), {"hotspot:"}),
                 (("traffic", "--fanout-law", ""), {"uniform", "binomial", "fixed"}),
                 (("top", "--page", "s"), {"switches"}),
-                (("bench", "--only", "rin"), {"ring"}),
+                (("bench", "--only", "hos"), {"hostlink"}),
                 (("fault", "link-d"), {"link-down"}),
                 (("run", "--", "tru"), {"true", "truncate"}),
                 (("nothing", "-"), set()),

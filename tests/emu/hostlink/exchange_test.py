@@ -178,19 +178,7 @@ class Exchange(Base):
         self.exchanged(run)
 
 
-class Measured(Base):
-    """What scripts/hostbench measures with, in little."""
-
-    def test_rate__of_a_host_link(self):
-        rate = os.path.join(os.path.dirname(self.exchange), "hostlink_rate")
-        run = self.start("--device", "memif", command=[rate, "{device}", "{host}", "0.2"])
-        out, err = self.finish(run)
-        self.assertEqual(run.returncode, 0, out + err)
-        ends = [json.loads(line) for line in re.findall(r"^host\d: (\{.*)$", out, re.M)]
-        self.assertEqual(sorted(end["host"] for end in ends), [0, 1], out)
-        for end in ends:
-            self.assertGreater(end["segments"], end["frames"], end)
-
+class Tcp(Base):
     def test_tcp__ranks_on_both_hosts(self):
         if not shutil.which("mpirun"):
             self.skipTest("no mpirun")

@@ -12,6 +12,8 @@ matplotlib.rcParams.update({
     "lines.markersize": 5, "legend.frameon": False})
 from matplotlib import pyplot, ticker  # noqa: E402 (after the backend is chosen)
 
+from shrink import shrink  # noqa: E402
+
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")    # for all eyes
 MARKERS = "osD^vP"
 POINTS_MARKED = 60      # of a curve with more only the line is drawn
@@ -88,5 +90,11 @@ def draw(folder, d):
     for kind, options in (("svg", {"metadata": {"Date": None}}), ("png", {"dpi": 130})):
         path = os.path.join(folder, f"{d.name}.{kind}")
         figure.savefig(path + ".new", format=kind, bbox_inches="tight", **options)
+        if kind == "svg":
+            with open(path + ".new", "r+", encoding="utf-8") as file:
+                small = shrink(file.read())
+                file.seek(0)
+                file.truncate()
+                file.write(small)
         os.replace(path + ".new", path)
     pyplot.close(figure)

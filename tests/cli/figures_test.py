@@ -102,7 +102,10 @@ class FiguresTest(FabemuCase):
         self.check_rows(json.loads(done.stdout), done.returncode)
         base = os.path.join(self.out, "fig" + CHEAP)
         self.check_csv(base + ".csv")
-        self.assertTrue(xml.etree.ElementTree.parse(base + ".svg").getroot().tag.endswith("svg"))
+        root = xml.etree.ElementTree.parse(base + ".svg").getroot()
+        self.assertTrue(root.tag.endswith("svg"))
+        self.assertTrue(any("Figure " + CHEAP in (text.text or "") for text in root.iter()))
+        self.assertLess(os.path.getsize(base + ".svg"), 20000)
         with open(base + ".png", "rb") as f:
             self.assertEqual(f.read(8), PNG)
         with open(os.path.join(self.out, "table.json")) as f:

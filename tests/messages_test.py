@@ -10,7 +10,7 @@ import re
 import sys
 
 TOP = pathlib.Path(__file__).resolve().parent.parent
-PAGE = TOP / "docs" / "two-machines.md"
+PAGE = TOP / "docs" / "hosts.md"
 
 
 def main():

@@ -150,7 +150,7 @@ field(fabemu, "nic.asked", u16, "Questions", DEC)
 field(fabemu, "nic.came", u16, "Questions that came", DEC)
 field(fabemu, "nic.given", u16, "Answers", DEC)
 
--- Frames between hosts: docs/hostlink.md, emu/hostlink/wire.h.
+-- Frames between hosts: docs/hosts.md, emu/hostlink/wire.h.
 field(frames, "magic", u8, "Magic", HEX)
 field(frames, "version", u8, "Version", DEC)
 field(frames, "fabric", u64, "Fabric", HEX)

@@ -5,7 +5,7 @@
 #include <assert.h>
 #include <string.h>
 
-/* Where the fields are: docs/hostlink.md. */
+/* The layout of a frame: docs/hosts.md, "Frames on the wire". */
 enum place {
     TO_MAC = 0,
     FROM_MAC = 6,

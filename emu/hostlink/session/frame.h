@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * frame.h - the layout of the frames of host links: docs/hostlink.md has the table of the fields.
+ * frame.h - the layout of the frames of host links: docs/hosts.md has the table of the fields.
  *
  * A frame is the Ethernet header, ours, a body (records, a map of what came, or an offer), and a
  * tag over all that stands before it (auth.h). Numbers are little-endian, the EtherType excepted.

@@ -236,7 +236,6 @@ struct fabric_totals {
     uint64_t multicasts;           /* segments that a switch copied to several ports */
     /* collectives, as the processes count them: by enum fabemu_coll */
     uint64_t in_network[EMU_EDGE_COLLS];
-    uint64_t crossing[EMU_EDGE_COLLS];                    /* of these: two contributions crossed */
     uint64_t elsewhere[EMU_EDGE_COLLS][EMU_EDGE_REASONS]; /* and by enum fabemu_why */
     double real_time_factor; /* clock real: emulated transit time / actual; else 1 */
     uint64_t worst_lag_ns;   /* clock real: furthest that an event was late */

@@ -365,11 +365,7 @@ static void totals_add_edge(struct fabric_totals *to, const struct emu_edge *edg
     to->dropped_bad += emu_count_read(&edge->bad);
     to->dropped_dead += emu_count_read(&edge->dead);
     for (unsigned c = 0; c < EMU_EDGE_COLLS; c++) {
-        uint64_t all = emu_count_read(&stats->in_network[c]);
-        uint64_t crossing = emu_count_read(&stats->crossing[c]);
-
-        to->in_network[c] += all;
-        to->crossing[c] += crossing < all ? crossing : all; /* as the process says */
+        to->in_network[c] += emu_count_read(&stats->in_network[c]);
         for (unsigned w = 0; w < EMU_EDGE_REASONS; w++)
             to->elsewhere[c][w] += emu_count_read(&stats->elsewhere[c][w]);
     }

@@ -74,7 +74,7 @@ static struct json_object *collectives(const struct fabric_totals *totals,
         struct mechanism how = mechanism_of(profile, coll);
         struct json_object *one = json_object_new_object();
         struct json_object *why = json_object_new_object();
-        uint64_t combined = totals->in_network[coll] - totals->crossing[coll];
+        uint64_t combined = totals->in_network[coll];
         uint64_t elsewhere = 0;
         for (int i = 0; i < FABEMU_WHYS; i++) {
             elsewhere += totals->elsewhere[coll][i];
@@ -83,7 +83,6 @@ static struct json_object *collectives(const struct fabric_totals *totals,
         }
         json_add_number(one, "in_switch", how.in_adapter ? 0 : combined);
         json_add_number(one, "in_adapter", how.in_adapter ? combined : 0);
-        json_add_number(one, "crossing", totals->crossing[coll]);
         json_add_number(one, "elsewhere", elsewhere);
         json_object_object_add(one, "why", why);
         json_add_text(one, "mechanism", how.name);
@@ -312,9 +311,8 @@ static const char *plural(long long count)
 
 static void print_collective(FILE *out, const char *name, struct json_object *one)
 {
-    fprintf(out, "    %-10s %12s %12s %12s %12s", name, counted(one, "in_switch").text,
-            counted(one, "in_adapter").text, counted(one, "crossing").text,
-            counted(one, "elsewhere").text);
+    fprintf(out, "    %-10s %12s %12s %12s", name, counted(one, "in_switch").text,
+            counted(one, "in_adapter").text, counted(one, "elsewhere").text);
     struct json_object *why = member(one, "why");
     const char *before = "   (";
     if (json_object_is_type(why, json_type_object)) {
@@ -589,7 +587,7 @@ void report_print(FILE *out, struct json_object *report)
     fprintf(out, "\n  combining    %s contributions, %s results, %s multicasts\n",
             counted(combined, "contributions").text, counted(combined, "results").text,
             counted(combined, "multicasts").text);
-    fprintf(out, "  collectives   in switches  in adapters     crossing    elsewhere\n");
+    fprintf(out, "  collectives   in switches  in adapters    elsewhere\n");
     for (int coll = 0; coll < FABEMU_COLLS; coll++)
         print_collective(out, coll_names[coll],
                          member(member(report, "collectives"), coll_names[coll]));

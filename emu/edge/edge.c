@@ -40,7 +40,6 @@ static void edge_shared_init(struct emu_edge_shared *shared, const struct emu_ed
     shared->device_threads = device_threads;
     shared->origin_ns = clock->origin_ns - clock->rebased_ps / 1000u;
     shared->nic_send_ps = edge->profile->nic_send_ps;
-    shared->crosses = !timed && !emu_profile_switches_combine(edge->profile);
     shared->shelf_slots = edge->shelf ? EMU_SHELF_SLOTS : 0;
     atomic_init(&shared->up_head, edge->up_head);
     atomic_init(&shared->up_tail, edge->up_head);

@@ -101,7 +101,6 @@ static inline void emu_edge_prefetch(const struct emu_edge_slot *ring, uint32_t 
 /* Counts that the process keeps about itself; the fabric copies them out at the end. */
 struct emu_edge_stats {
     _Atomic uint64_t in_network[EMU_EDGE_COLLS]; /* by enum fabemu_coll */
-    _Atomic uint64_t crossing[EMU_EDGE_COLLS];   /* of these, by two members: EMU_CROSSING */
     /* by enum fabemu_coll, enum fabemu_why */
     _Atomic uint64_t elsewhere[EMU_EDGE_COLLS][EMU_EDGE_REASONS];
 };
@@ -146,7 +145,6 @@ struct emu_edge_shared {
     uint64_t origin_ns;      /* CLOCK_MONOTONIC when the fabric's time was 0 */
     uint64_t nic_send_ps;    /* profile: from the post to the wire */
     uint32_t shelf_slots;    /* of the shelf that comes with it; 0: none does */
-    uint32_t crosses;        /* 1: in groups of two contributions may be EMU_CROSSING */
 
     /* Written by the adapter; the fabric reads. */
     alignas(EMU_LINE) _Atomic uint32_t up_tail; /* segments posted, free-running */

@@ -18,8 +18,6 @@ static inline bool emu_hdr_is_sane(const struct emu_hdr *hdr, const struct emu_p
         return false;
     if (emu_profile_notifies(profile) && (kind & ~EMU_NOTIFY) <= EMU_MULTICAST)
         kind &= (uint8_t)~EMU_NOTIFY;
-    if (!emu_profile_switches_combine(profile) && emu_hdr_crosses(hdr))
-        kind &= (uint8_t)~EMU_CROSSING;
     if (kind == EMU_UNICAST)
         return hdr->dst < nodes;
     switch (kind) {

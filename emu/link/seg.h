@@ -72,11 +72,10 @@ enum emu_kind {
                 the same header, in op EMU_TEST_TRUE or EMU_TEST_FALSE */
 };
 
+#define EMU_KIND_MASK 7u /* of emu_hdr.kind; the other bits are enum emu_kind_bits */
+
 /* With acknowledgments the upper bits of emu_hdr.kind say more of one. */
 enum emu_kind_bits {
-    /* added by a host to what a member of a group of two contributes, where adapters combine: the
-       other member's host gets it as it is, and combines both */
-    EMU_CROSSING = 8,
     EMU_NOTIFY =
         32, /* added by a host to EMU_UNICAST or EMU_MULTICAST: tell me when all have it; and
                by its adapter, to the same header without payload: they have */
@@ -186,15 +185,7 @@ static inline uint64_t emu_hdr_next(uint64_t says)
 /** emu_hdr_kind - enum emu_kind, without enum emu_kind_bits. Pure. */
 static inline unsigned emu_hdr_kind(const struct emu_hdr *hdr)
 {
-    return hdr->kind & (EMU_CROSSING - 1u);
-}
-
-/**
- * emu_hdr_crosses - is it a contribution that crosses, and nothing else is said of it? Pure.
- */
-static inline bool emu_hdr_crosses(const struct emu_hdr *hdr)
-{
-    return hdr->kind >= (EMU_REDUCE | EMU_CROSSING) && hdr->kind <= (EMU_BARRIER | EMU_CROSSING);
+    return hdr->kind & EMU_KIND_MASK;
 }
 
 /** emu_hdr_is_token - is it a group's barrier with a token's number? Pure. */

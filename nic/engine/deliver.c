@@ -12,7 +12,7 @@
  */
 static bool segment_of_all(const struct engine_packet *p, const struct emu_hdr *hdr)
 {
-    if (p->class == ENGINE_TREE || (hdr->kind & EMU_CROSSING))
+    if (p->class == ENGINE_TREE)
         return true;
     return p->group && p->class == ENGINE_PLAIN && !(hdr->kind & EMU_NOTIFY);
 }

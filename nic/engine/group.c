@@ -267,16 +267,6 @@ struct engine_to engine_to_group(const struct engine *e, const struct engine_gro
                               .only = e->links > 1 ? (uint8_t)(group->link + 1u) : 0};
 }
 
-uint32_t engine_other(const struct engine_group *group)
-{
-    const struct engine_tree *tree = group->tree;
-    emu_ports others = tree->all & ~emu_port(ENGINE_HERE);
-
-    return emu_ports_any(others) && !emu_ports_several(others) && !tree->by_link
-               ? tree->node[emu_ports_first(others)]
-               : ENGINE_NO_NODE;
-}
-
 void engine_group_relink(struct engine *e, uint32_t id, uint32_t link, uint64_t at_ps)
 {
     struct engine_group *group = engine_group_of(e, id);

@@ -157,9 +157,6 @@ struct engine_to engine_to_group(const struct engine *e, const struct engine_gro
 void engine_set(struct engine *e, struct engine_group *group, const struct emu_hdr *hdr,
                 const struct emu_word *word);
 
-/** engine_other - the other member of a group of two; ENGINE_NO_NODE: it has more. */
-uint32_t engine_other(const struct engine_group *group);
-
 /** engine_agrees - is the word that the host segment in @buf asks for as it says, here? */
 bool engine_agrees(struct engine *e, uint32_t buf);
 

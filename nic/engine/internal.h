@@ -100,7 +100,7 @@ static inline uint32_t *engine_born_ns(struct engine *e, uint32_t buf)
 /* What its host, or the fabric, asks for. */
 static inline uint8_t engine_kind(const struct emu_hdr *hdr)
 {
-    return hdr->kind & (uint8_t) ~(ENGINE_LENGTH_ONLY | EMU_NOTIFY | EMU_CROSSING);
+    return hdr->kind & (uint8_t) ~(ENGINE_LENGTH_ONLY | EMU_NOTIFY);
 }
 
 /*

@@ -201,38 +201,6 @@ static bool take_post(struct engine *e, uint32_t buf, struct engine_to to, uint6
            engine_post(e, buf, to, at_ps);
 }
 
-/* For the other one of two. */
-static struct engine_to crossing_to(const struct engine_group *group)
-{
-    return (struct engine_to){.dst = engine_other(group)};
-}
-
-/* Faults that begin when a collective is seen see it here; it lies in no memory of a combiner. */
-static void crossing_is_seen(struct engine *e, struct emu_hdr hdr, uint64_t at_ps)
-{
-    uint32_t none = EMU_NO_BUF;
-
-    hdr.kind = engine_kind(&hdr);
-    hdr.len = 0;
-    emu_faults_fold(e->tree.faults, engine_cache(e), &hdr, &none, true, e->dev.timed, at_ps);
-}
-
-static bool take_crossing(struct engine *e, struct engine_group *group, uint32_t buf,
-                          uint64_t at_ps)
-{
-    const struct emu_hdr hdr = *engine_hdr(e, buf);
-    struct engine_to to = crossing_to(group);
-
-    if (to.dst == ENGINE_NO_NODE)
-        return take_refused(e, buf, at_ps);
-    if (!take_post(e, buf, to, at_ps))
-        return false;
-    engine_passes_note(group->tree, hdr.seq, 1);
-    if (__builtin_expect(e->tree.faults != NULL, 0))
-        crossing_is_seen(e, hdr, at_ps);
-    return true;
-}
-
 /* What it is for says its kind, and where it goes its group. */
 static bool take_segment(struct engine *e, uint32_t buf, uint64_t at_ps)
 {
@@ -256,8 +224,6 @@ static bool take_segment(struct engine *e, uint32_t buf, uint64_t at_ps)
         return take_set(e, group, buf, at_ps);
     if (kind == EMU_TEST)
         return take_test(e, group, buf, at_ps);
-    if (hdr->kind & EMU_CROSSING)
-        return take_crossing(e, group, buf, at_ps);
     engine_contribute(e, group, e->node, buf, at_ps);
     return true;
 }
@@ -442,17 +408,6 @@ static uint32_t take_contributions(struct engine *e, struct emu_edge *edge,
     return run;
 }
 
-static uint32_t take_all_crossing(struct engine *e, struct emu_edge *edge,
-                                  const struct emu_hdr *hdr, struct engine_group *group,
-                                  uint32_t most)
-{
-    struct engine_to to = crossing_to(group);
-
-    if (to.dst == ENGINE_NO_NODE || e->tree.faults)
-        return 0;
-    return take_through(e, edge, hdr, group, to, most);
-}
-
 /* Several full segments that are like the front one, with this header. 0: they are not taken so. */
 static uint32_t take_several(struct engine *e, struct emu_edge *edge, const struct emu_hdr *hdr,
                              uint32_t most)
@@ -460,14 +415,12 @@ static uint32_t take_several(struct engine *e, struct emu_edge *edge, const stru
     struct engine_to to = {.dst = hdr->dst};
     struct engine_group *group;
 
-    if ((hdr->kind & ~EMU_CROSSING) > EMU_ALLREDUCE)
+    if (hdr->kind > EMU_ALLREDUCE)
         return 0;
     if (hdr->kind != EMU_UNICAST) {
         group = engine_group_of(e, hdr->dst);
         if (!group || (hdr->kind != EMU_MULTICAST && !group->tree))
             return 0;
-        if (hdr->kind & EMU_CROSSING)
-            return take_all_crossing(e, edge, hdr, group, most);
         if (hdr->kind != EMU_MULTICAST)
             return take_contributions(e, edge, hdr, group, most);
         to = engine_to_group(e, group, ENGINE_PLAIN);
@@ -488,8 +441,7 @@ static inline bool take_is_early(struct engine *e, const struct emu_hdr *hdr)
         return false;
     if (kind == EMU_UNICAST)
         return !post_joins(e, hdr, (struct engine_to){.dst = hdr->dst});
-    if ((kind != EMU_REDUCE && kind != EMU_ALLREDUCE) || hdr->len != EMU_PAYLOAD_BYTES ||
-        (hdr->kind & EMU_CROSSING))
+    if ((kind != EMU_REDUCE && kind != EMU_ALLREDUCE) || hdr->len != EMU_PAYLOAD_BYTES)
         return false;
     group = engine_group_of(e, hdr->dst);
     return group && group->tree && emu_ports_any(engine_passes(e, group, kind, ENGINE_HERE));

@@ -52,8 +52,6 @@ static void incoming_abandon(struct engine *e, uint32_t i)
 
 static enum engine_class segment_class(const struct emu_hdr *hdr)
 {
-    if (hdr->kind & EMU_CROSSING)
-        return ENGINE_PLAIN;
     switch (engine_kind(hdr)) {
     case EMU_UNICAST:
     case EMU_MULTICAST:

@@ -443,7 +443,7 @@ static bool ours(const struct fabemu *fab, const struct emu_seg *seg, uint8_t ki
 
 static void receive_given_up(struct fabemu *fab, const struct emu_seg *seg)
 {
-    uint8_t kind = seg->hdr.kind & (uint8_t) ~(EMU_FAILED | EMU_NOTIFY | EMU_CROSSING);
+    uint8_t kind = seg->hdr.kind & (uint8_t) ~(EMU_FAILED | EMU_NOTIFY);
 
     if (kind > EMU_TEST || !ours(fab, seg, kind)) {
         fab->counts.malformed++;
@@ -479,8 +479,6 @@ static void receive_one(struct fabemu *fab, const struct emu_seg *seg)
         receive_given_up(fab, seg);
     else if (kind == EMU_TEST)
         nic_condition_answer(fab, seg);
-    else if (emu_hdr_crosses(&seg->hdr))
-        nic_group_receive(fab, seg);
     else if (plain >= EMU_KINDS || (kind != plain && plain > EMU_MULTICAST))
         fab->counts.malformed++;
     else if (kind != plain && seg->hdr.src == fab->info.node)

@@ -460,7 +460,7 @@ class CliTest(FabemuCase):
         self.assertEqual(set(got["segments"]), {"sent", "delivered", "hops"})
         self.assertEqual(set(got["collectives"]), {"allreduce", "barrier", "broadcast", "reduce"})
         for one in got["collectives"].values():
-            self.assertEqual(set(one), {"in_switch", "in_adapter", "crossing", "elsewhere", "why",
+            self.assertEqual(set(one), {"in_switch", "in_adapter", "elsewhere", "why",
                                         "mechanism"})
         for field in ("threads", "credit_stalls", "dropped"):
             self.assertIsInstance(got[field], int)

@@ -47,7 +47,6 @@ NETWORKS = {
     "units": (lambda ranks: [*QSNET3, "--topo", topo_for(ranks), "--set", "combining=switch"],
               SWITCHES),
 }
-CROSSING = {name for name, (_, how) in NETWORKS.items() if how is not SWITCHES}
 # For tests of collectives in the network: run them there even at sizes at which messages are
 # faster.
 IN_NETWORK = {"OMPI_MCA_coll_fabemu_step_aside": "0"}
@@ -277,11 +276,9 @@ def check_report(checks, report, what, args, by_network=COLLECTIVES):
                 f"{what}: no segments passed: {segments}")
     combined = report["combined"]
     # Between two nodes at one switch nothing is copied: there a broadcast is a packet like others.
-    # And where adapters combine, what two contribute crosses, unless time is modelled.
     several = report["processes"]["peak"] > 2
-    crosses = network in CROSSING and report["clock"]["mode"] == "raw"
     kinds = ("contributions", "results", *(["multicasts"] if several else []))
-    checks.that(all(combined[kind] > 0 for kind in kinds) or (crosses and not several),
+    checks.that(all(combined[kind] > 0 for kind in kinds),
                 f"{what}: the network combined nothing: {combined}")
     # What faults have damaged is malformed.
     bad = report["drops"]["malformed"] + report["drops"]["overrun"]
@@ -303,8 +300,6 @@ def check_report(checks, report, what, args, by_network=COLLECTIVES):
         checks.that(count["mechanism"] == mechanism and
                     count["in_switch"] + count["in_adapter"] == count[where],
                     f"{what}: {name} is not by {mechanism}: {count}")
-        crossed = count["crossing"] and crosses and name != "broadcast"
-        checks.that(crossed or not count["crossing"], f"{what}: {name} crossed: {count}")
         if name in by_network:
-            checks.that(count[where] > 0 or (crossed and not several),
+            checks.that(count[where] > 0,
                         f"{what}: no {name} ran in the network: {count}")

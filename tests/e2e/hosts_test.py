@@ -158,7 +158,7 @@ def check_communication(checks, report, what, ranks):
     for kind, count in report["collectives"].items():
         calls = sum(c["calls"] for c in told["collectives"]
                     if c["kind"] == kind and c["where"] != "elsewhere")
-        ran = count["in_switch"] + count["in_adapter"] + count["crossing"]
+        ran = count["in_switch"] + count["in_adapter"]
         least = 2 * ran  # none has less than two members
         checks.that(calls >= least, f"{what}: {calls} calls of {kind}, not {least} or more")
 

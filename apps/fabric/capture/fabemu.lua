@@ -81,7 +81,6 @@ field(fabemu, "wide", u8, "Wide window", DEC)
 field(fabemu, "src", u32, "Source node", DEC)
 field(fabemu, "seq", u32, "Number", DEC)
 field(fabemu, "kind", u8, "Kind", DEC, KIND, 7)
-field(fabemu, "crossing", u8, "Crossing", DEC, nil, 8)
 field(fabemu, "notify", u8, "Notify", DEC, nil, 32)
 field(fabemu, "failed", u8, "Failed", DEC, nil, 64)
 field(fabemu, "stored", u8, "Stored", DEC, nil, 128)
@@ -499,7 +498,7 @@ local function segment(tree, tvb, at)
     end
     add(sub, "src", tvb, at + 4, 4)
     add(sub, "seq", tvb, at + 8, 4)
-    for _, name in ipairs({"kind", "crossing", "notify", "failed", "stored"}) do
+    for _, name in ipairs({"kind", "notify", "failed", "stored"}) do
         add(sub, name, tvb, at + 12, 1)
     end
     add(sub, "len", tvb, at + 13, 1)

@@ -21,7 +21,7 @@ function commandText({ command, exit_status: status, wall_s: wall }) {
 
 function collectiveTexts(report) {
   return fields(report.collectives).map(([kind, one]) => {
-    const inside = number(one?.in_switch) + number(one?.in_adapter) + number(one?.crossing);
+    const inside = number(one?.in_switch) + number(one?.in_adapter);
     const reasons = fields(one?.why).map(([why, count]) => `${why} ${number(count)}`).join(", ");
     return inside + number(one?.elsewhere) === 0 ? null
       : `${KINDS[kind] || kind}: ${inside.toLocaleString("en")} in the network, ` +

@@ -100,8 +100,6 @@ static inline enum whole_for whole_for(const struct engine *e, const struct emu_
                    : WHOLE_NOBODY;
     if (hdr->kind == EMU_UNICAST)
         return hdr->dst == e->node ? WHOLE_HOST : WHOLE_NOBODY;
-    if (emu_hdr_crosses(hdr))
-        return WHOLE_HOST;
     return hdr->kind == EMU_REDUCE || hdr->kind == EMU_ALLREDUCE ? WHOLE_TREE : WHOLE_NOBODY;
 }
 

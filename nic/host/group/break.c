@@ -106,7 +106,7 @@ static bool group_needs(struct fabemu_group *g, uint8_t kind, const struct emu_s
 
 void nic_group_given_up(struct fabemu *fab, const struct emu_seg *seg)
 {
-    uint8_t kind = seg->hdr.kind & (uint8_t) ~(EMU_FAILED | EMU_NOTIFY | EMU_CROSSING);
+    uint8_t kind = seg->hdr.kind & (uint8_t) ~(EMU_FAILED | EMU_NOTIFY);
     struct fabemu_group *g = nic_group_find(fab, seg->hdr.dst);
 
     if (!g || !g->joined) {

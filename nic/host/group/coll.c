@@ -177,8 +177,6 @@ void fabemu_count_in_network(struct fabemu_group *group, enum fabemu_coll coll)
 
     if ((unsigned)coll >= FABEMU_COLLS || nic_gone(fab))
         return;
-    if (group->crosses && coll != FABEMU_COLL_BROADCAST)
-        atomic_fetch_add_explicit(&stats->crossing[coll], 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&stats->in_network[coll], 1, memory_order_relaxed);
 }
 

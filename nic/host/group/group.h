@@ -62,11 +62,8 @@ struct nic_recent {
     uint8_t kind, op, type;
 };
 
-/*
- * Half windows whose tokens may be on their way to a member: those of two that cross come in any
- * order, and who has sent one waits for none of the other's but the second before it.
- */
-#define NIC_TOKENS 4u
+/* Half windows whose tokens may be on their way to a member. */
+#define NIC_TOKENS 2u
 
 struct fabemu_group {
     struct fabemu *fab;
@@ -74,8 +71,6 @@ struct fabemu_group {
     struct emu_list busy;      /* in fab->busy: something is left to send */
     uint32_t id;
     uint32_t members;
-    bool crosses;                /* what two contribute goes to each other: EMU_CROSSING */
-    bool heard;                  /* something of the stream has come */
     bool joined;                 /* false: it only keeps segments that came early */
     bool joining;                /* the fabric is asked whether we may */
     int broken;                  /* 0, or -EPIPE */
@@ -167,14 +162,12 @@ static inline struct fabemu_group *nic_group_find(const struct fabemu *fab, uint
 }
 
 /**
- * nic_group_may_be_early - can it come before this member has done the same, or joined? Tokens of
- * two go to who has been heard of, so one that finds no group is late: its receiver needs it no
- * more, and has left.
+ * nic_group_may_be_early - can a segment with this header come before this member has started the
+ * same operation, or has joined? Other members' data can; a result needs this member's own part.
  */
 static inline bool nic_group_may_be_early(const struct emu_hdr *hdr)
 {
-    return hdr->kind == EMU_MULTICAST || hdr->kind == EMU_REDUCE ||
-           ((hdr->kind & EMU_CROSSING) && !emu_hdr_is_token(hdr));
+    return hdr->kind == EMU_MULTICAST || hdr->kind == EMU_REDUCE;
 }
 
 /** nic_group_hdr - of a segment of the group's. */

@@ -134,7 +134,6 @@ static void group_end_join(struct fabemu_group *g, uint32_t members, bool joined
     if (joined) {
         fab->early_groups--;
         g->members = members;
-        g->crosses = members == 2 && fab->edge.shared->crosses;
         g->joined = true;
         nic_group_known(fab, g->id);
     } else {

@@ -24,14 +24,13 @@ static void broadcast_receive(struct fabemu *fab, const struct emu_seg *seg)
 /* Is a token due? A member that waits for a window to open is on the list already. */
 static void group_token(struct fabemu *fab, struct fabemu_group *g)
 {
-    g->heard = true;
     if (g->joined && !g->broken && g->issued < g->cur && !emu_listed(&g->busy))
         emu_list_add(&fab->busy, &g->busy);
 }
 
 uint32_t nic_group_receive_run(struct fabemu *fab, const struct emu_seg *seg, uint32_t most)
 {
-    uint8_t kind = seg->hdr.kind & (uint8_t)~EMU_CROSSING;
+    uint8_t kind = seg->hdr.kind;
     struct fabemu_group *g;
     uint32_t run;
 

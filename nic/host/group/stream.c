@@ -76,12 +76,6 @@ static uint32_t slot_of(const struct fabemu_group *g, uint32_t seq)
     return seq & (g->window - 1);
 }
 
-/* What one of @kind is on the wire. */
-static inline uint8_t wire_kind(const struct fabemu_group *g, uint8_t kind)
-{
-    return g->crosses && kind >= EMU_REDUCE ? kind | EMU_CROSSING : kind;
-}
-
 static bool half_open(const struct fabemu_group *g, uint64_t half)
 {
     return half < g->done + 2;
@@ -225,18 +219,7 @@ static size_t segment_bytes(const struct nic_coll *c, uint64_t k)
 /* Is it a contribution, or made of some, and this member's is not in it? */
 static inline bool is_of_others(const struct emu_hdr *hdr)
 {
-    return hdr->kind == EMU_REDUCE || (hdr->kind & EMU_CROSSING);
-}
-
-/* Of two the one with the lower node is first, at both: the results are the same bits. */
-static void fold_other_first(const struct nic_coll *c, uint8_t *out, const uint8_t *in,
-                             const struct emu_seg *seg, size_t bytes)
-{
-    uint8_t both[EMU_PAYLOAD_BYTES];
-
-    emu_copy(both, seg->payload, bytes);
-    emu_combine_fold(c->op, c->type, both, in, bytes);
-    emu_copy(out, both, bytes);
+    return hdr->kind == EMU_REDUCE;
 }
 
 /* @bytes of @seg are the k-th segment's result, or what others contribute to it. */
@@ -251,10 +234,6 @@ static inline void result_store(const struct nic_coll *c, uint64_t k, const stru
         return;
     }
     in = c->in + k * c->step;
-    if ((seg->hdr.kind & EMU_CROSSING) && seg->hdr.src < c->group->fab->info.node) {
-        fold_other_first(c, out, in, seg, bytes);
-        return;
-    }
     if (in != out) /* its own first, then the others' */
         emu_copy(out, in, bytes);
     emu_combine_fold(c->op, c->type, out, seg->payload, bytes);
@@ -267,7 +246,7 @@ static void segment_store(struct fabemu_group *g, struct nic_coll *c, uint64_t k
     size_t bytes = segment_bytes(c, k);
     bool reduces = c->kind == EMU_REDUCE || c->kind == EMU_ALLREDUCE;
 
-    if (seg->hdr.kind != wire_kind(g, c->kind) || seg->hdr.len != bytes ||
+    if (seg->hdr.kind != c->kind || seg->hdr.len != bytes ||
         (reduces && (seg->hdr.op != c->op || seg->hdr.type != c->type))) {
         c->status = -EPROTO; /* the members do not agree on what they do */
         clash_note(g, c->first + k, bytes, seg);
@@ -300,10 +279,6 @@ static void segment_take(struct fabemu_group *g, uint64_t index, const struct em
     uint64_t k = c ? index - c->first : 0;
     bool waits = c && c->awaits, early = waits && c->sends && k >= c->sent;
 
-    if (early && (seg->hdr.kind & EMU_CROSSING)) {
-        group_stash(g, seg); /* what is to go may lie where the result will */
-        return;
-    }
     if (!waits || early) {
         g->fab->counts.malformed++;
         if (nic_group_may_be_early(&seg->hdr))
@@ -393,10 +368,8 @@ static uint32_t tokens_send(struct fabemu_group *g)
 {
     uint32_t sent = 0;
 
-    if (g->crosses && !g->heard)
-        return 0; /* the other may not have joined; it tells first, of what it has got */
     while (g->issued < g->cur && half_open(g, g->issued)) {
-        if (!nic_group_claim(g, wire_kind(g, EMU_BARRIER), token_seq(g, g->issued)))
+        if (!nic_group_claim(g, EMU_BARRIER, token_seq(g, g->issued)))
             break;
         g->issued++;
         sent++;
@@ -417,7 +390,7 @@ static void sending_next(struct fabemu_group *g)
 /* The k-th segment of @c. False: no room. */
 static bool segment_send(struct fabemu_group *g, const struct nic_coll *c, uint64_t k, uint64_t seq)
 {
-    struct emu_seg *seg = nic_group_claim(g, wire_kind(g, c->kind), seq);
+    struct emu_seg *seg = nic_group_claim(g, c->kind, seq);
 
     if (!seg)
         return false;
@@ -440,7 +413,7 @@ static bool run_is_apart(const struct fabemu_group *g, uint64_t count)
 static struct emu_hdr_words run_hdr(const struct fabemu_group *g, const struct nic_coll *c,
                                     uint64_t seq)
 {
-    struct emu_hdr hdr = nic_group_hdr(g, wire_kind(g, c->kind), seq);
+    struct emu_hdr hdr = nic_group_hdr(g, c->kind, seq);
 
     hdr.op = c->op;
     hdr.type = c->type;
@@ -500,8 +473,6 @@ static uint32_t run_send(struct fabemu_group *g, uint32_t most)
     }
     if (sent && !c->awaits)
         segments_complete(g, c, index, sent);
-    else
-        stash_take(g, index, sent); /* the other's */
     return sent;
 }
 
@@ -548,12 +519,11 @@ void nic_stream_add(struct fabemu_group *g, struct nic_coll *c)
 
 /* --- receiving ---------------------------------------------------------------------- */
 
-/* One that crosses may come before this member's own goes. */
 static void token_receive(struct fabemu_group *g, const struct emu_seg *seg)
 {
     uint32_t ahead = halves_ahead(g, seg->hdr.seq, g->done);
     bool *back = &g->token_back[(g->done + ahead) % NIC_TOKENS];
-    bool early = g->done + ahead >= g->issued && !(seg->hdr.kind & EMU_CROSSING);
+    bool early = g->done + ahead >= g->issued;
 
     if (ahead >= NIC_TOKENS || early || *back) {
         g->fab->counts.malformed++;
@@ -600,7 +570,7 @@ static uint64_t run_most(const struct fabemu_group *g, const struct nic_coll *c,
 /* Is @seg a full result for @c? */
 static bool run_has(const struct nic_coll *c, const struct emu_seg *seg)
 {
-    return seg->hdr.kind == wire_kind(c->group, c->kind) && seg->hdr.len == c->step &&
+    return seg->hdr.kind == c->kind && seg->hdr.len == c->step &&
            (c->kind == EMU_MULTICAST || (seg->hdr.op == c->op && seg->hdr.type == c->type));
 }
 
@@ -645,13 +615,10 @@ uint32_t nic_stream_receive_run(struct fabemu_group *g, const struct emu_seg *se
 
 /*
  * A half window whose token is back has arrived everywhere, whatever the network thinks of a
- * segment of it. Not so a token that crosses: that the other one had it shows that one's token of
- * the second half window behind it.
+ * segment of it.
  */
 bool nic_stream_needs(const struct fabemu_group *g, const struct emu_seg *seg)
 {
-    if ((seg->hdr.kind & EMU_CROSSING) && emu_hdr_is_token(&seg->hdr))
-        return halves_ahead(g, seg->hdr.seq, g->done - 2) < NIC_TOKENS;
     return halves_ahead(g, seg->hdr.seq, g->done) <= 1;
 }
 

@@ -125,7 +125,6 @@ def header_fields(dst, src, seq, kinds, length, op, type_):
     kind = kinds & 7
     folds = kind in (2, 3)
     ret = {"fabemu.src": str(src), "fabemu.seq": str(seq), "fabemu.kind": str(kind),
-           "fabemu.crossing": str(kinds >> 3 & 1),
            "fabemu.notify": str(kinds >> 5 & 1), "fabemu.failed": str(kinds >> 6 & 1),
            "fabemu.stored": str(kinds >> 7), "fabemu.len": str(length),
            "fabemu.op" if folds else "fabemu.op.raw": str(op),

@@ -218,7 +218,6 @@ static void segment_fields(struct print *p, const struct emu_hdr *hdr)
     decimal(p, "fabemu.src", hdr->src);
     decimal(p, "fabemu.seq", hdr->seq);
     decimal(p, "fabemu.kind", emu_hdr_kind(hdr));
-    decimal(p, "fabemu.crossing", hdr->kind / EMU_CROSSING & 1);
     decimal(p, "fabemu.notify", hdr->kind / EMU_NOTIFY & 1);
     decimal(p, "fabemu.failed", hdr->kind / EMU_FAILED & 1);
     decimal(p, "fabemu.stored", hdr->kind / EMU_STORED & 1);

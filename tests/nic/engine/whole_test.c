@@ -556,13 +556,11 @@ static void segment__that_no_host_posts_is_refused(void)
         {EMU_SET, 0, 0},
         {EMU_TEST + 1, 0, 0},
         {EMU_BARRIER, 0, 0}, /* with a payload */
-        {EMU_BARRIER | EMU_CROSSING, 0, 0},
         {EMU_ALLREDUCE, 200, 200},
         {EMU_ALLREDUCE, EMU_OPS, EMU_I32},
         {EMU_REDUCE, EMU_SUM, EMU_TYPES},
         {EMU_REDUCE, EMU_BAND, EMU_F64},
         {EMU_REDUCE | EMU_NOTIFY, EMU_SUM, EMU_I32},
-        {EMU_REDUCE | EMU_CROSSING, 255, 255},
     };
 
     for (uint32_t i = 0; i < sizeof lies / sizeof lies[0]; i++) {
@@ -804,7 +802,7 @@ static void post_of(struct world *w, uint32_t node, uint32_t group, uint8_t kind
     struct emu_hdr hdr = {.dst = group,
                           .seq = number,
                           .kind = kind,
-                          .len = (kind & ~EMU_CROSSING) == EMU_BARRIER ? 0 : EMU_PAYLOAD_BYTES,
+                          .len = kind == EMU_BARRIER ? 0 : EMU_PAYLOAD_BYTES,
                           .op = kind == EMU_MULTICAST ? 0 : EMU_SUM,
                           .type = kind == EMU_MULTICAST ? 0 : EMU_U64};
     uint64_t payload[EMU_PAYLOAD_BYTES / 8];
@@ -1123,81 +1121,6 @@ static void contributions__come_again_after_all_numbers(void)
     world_close(&w);
 }
 
-/* What crosses is posted and delivered as messages are, and no adapter combines it. */
-static void crossing_of_two(uint8_t kind)
-{
-    struct world w;
-    uint32_t group;
-
-    world_open(&w, NULL);
-    group = world_group_of_first(w.edges.fabric, 2);
-    post_four(&w, 0, group, kind | EMU_CROSSING);
-    bring_posted(&w);
-    spoil_all(&w);
-    taken(&w, SEGS);
-    CU_ASSERT_TRUE(came_of(&w, 1, group, 1, 0));
-    CU_ASSERT_EQUAL(emu_count_read(&w.from->counts.acks), 1);
-    post_four(&w, 1, group, kind | EMU_CROSSING); /* down the tree as well as up */
-    settle(&w);
-    CU_ASSERT_TRUE(came_of(&w, 0, group, 1, 1));
-    for (uint32_t i = 1; i <= 4; i++) {
-        CU_ASSERT_TRUE(engine_group_came(engine_group_of(w.from, group), i));
-        CU_ASSERT_TRUE(engine_group_came(engine_group_of(w.to, group), i));
-        CU_ASSERT_EQUAL(state_of(w.to, group, i)->used, false);
-    }
-    CU_ASSERT_EQUAL(engine_group_came(engine_group_of(w.from, group), 5), false);
-    CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.contributions), 0);
-    world_close(&w);
-}
-
-static void crossing__is_delivered_as_it_is(void)
-{
-    crossing_of_two(EMU_REDUCE);
-    crossing_of_two(EMU_ALLREDUCE);
-}
-
-/* One that has nothing in it is a packet of its own; others go with messages, in their order. */
-static void crossing__goes_with_messages(void)
-{
-    struct emu_seg seg;
-    struct world w;
-    uint32_t group;
-
-    world_open(&w, NULL);
-    group = world_group_of_first(w.edges.fabric, 2);
-    post_of(&w, 0, group, EMU_BARRIER | EMU_CROSSING, 1);
-    post(&w, 1, 0, EMU_PAYLOAD_BYTES);
-    post_of(&w, 0, group, EMU_ALLREDUCE | EMU_CROSSING, 2);
-    post(&w, 1, 1, EMU_PAYLOAD_BYTES);
-    settle(&w);
-    CU_ASSERT_TRUE(edges_take(&w.edges, 1, &seg) && seg.hdr.len == 0 && seg.hdr.seq == 1 &&
-                   seg.hdr.kind == (EMU_BARRIER | EMU_CROSSING) && seg.hdr.dst == group);
-    CU_ASSERT_TRUE(edges_take(&w.edges, 1, &seg) && seg.hdr.kind == EMU_UNICAST);
-    CU_ASSERT_TRUE(edges_take(&w.edges, 1, &seg) && seg.hdr.seq == 2 &&
-                   seg.hdr.kind == (EMU_ALLREDUCE | EMU_CROSSING));
-    CU_ASSERT_TRUE(edges_take(&w.edges, 1, &seg) && seg.hdr.kind == EMU_UNICAST);
-    CU_ASSERT_EQUAL(emu_count_read(&w.from->counts.acks), 2);
-    world_close(&w);
-}
-
-/* In a group of more there is no other one: its host is told. */
-static void crossing__of_more_than_two_is_refused(void)
-{
-    struct emu_seg seg;
-    struct world w;
-    uint32_t group;
-
-    world_open(&w, NULL);
-    group = world_group_of_first(w.edges.fabric, 3);
-    post_of(&w, 0, group, EMU_ALLREDUCE | EMU_CROSSING, 1);
-    settle(&w);
-    CU_ASSERT_EQUAL(emu_count_read(&w.from->counts.refused), 1);
-    CU_ASSERT_TRUE(edges_take(&w.edges, 0, &seg) &&
-                   seg.hdr.kind == (EMU_ALLREDUCE | EMU_CROSSING | EMU_FAILED));
-    CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.received), 0);
-    world_close(&w);
-}
-
 /* The only packet that is on its way from the engine that is looked at is as it was sent. */
 static bool sent_is_kept(const struct world *w)
 {
@@ -1507,9 +1430,6 @@ int main(void)
         CASE(contributions__handed_on_have_no_state),
         CASE(contributions__are_not_handed_on_past_a_state),
         CASE(contributions__come_again_after_all_numbers),
-        CASE(crossing__is_delivered_as_it_is),
-        CASE(crossing__goes_with_messages),
-        CASE(crossing__of_more_than_two_is_refused),
         CASE(contributions__are_kept_by_their_sender),
         CASE(contributions__that_are_the_result_are_kept_by_their_sender),
         CASE(contributions__to_what_has_failed_are_dropped),

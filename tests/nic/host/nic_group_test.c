@@ -210,44 +210,14 @@ static void collectives__are_right_for_any_size_of_group(void)
     }
 }
 
-/* What two contribute goes to each other, in any order, where it is acknowledged. */
-static void open_crossing(struct peers *w, struct team *t, uint32_t window, uint64_t more)
+/* A group of two, over acknowledgments. */
+static void open_pair(struct peers *w, struct team *t, uint32_t window, uint64_t more)
 {
     peers_open_seed(w, 2, true, true, test_seed() + more);
     team_open(w, t, window | 11, 0, 2);
-    CU_ASSERT_TRUE(t->group[0]->crosses && t->group[1]->crosses);
 }
 
-static void collectives__of_two_cross(void)
-{
-    for (uint32_t i = 0; i < 10 * WINDOWS; i++) {
-        struct peers w;
-        struct team t;
-
-        open_crossing(&w, &t, windows[i % WINDOWS], i);
-        program_run(&w, &t, 1, 150);
-        team_close(&t);
-        close_clean(&w, 2);
-    }
-}
-
-/* More than two do not, nor does who is alone. */
-static void collectives__of_three_do_not_cross(void)
-{
-    struct peers w;
-    struct team t, alone;
-
-    peers_open_seed(&w, 3, true, true, test_seed());
-    team_open(&w, &t, 11, 0, 3);
-    team_open(&w, &alone, 12, 0, 1);
-    CU_ASSERT_TRUE(!t.group[0]->crosses && !alone.group[0]->crosses);
-    program_run(&w, &t, 1, 50);
-    team_close(&t);
-    team_close(&alone);
-    close_clean(&w, 3);
-}
-
-/* Tokens of one that is far ahead come in any order, and the numbers of half windows turn over. */
+/* Vectors of many half windows, whose numbers wrap. */
 static void vectors_of_two(uint32_t window)
 {
     enum { COUNT = 400000 };
@@ -257,7 +227,7 @@ static void vectors_of_two(uint32_t window)
     struct peers w;
     struct team t;
 
-    open_crossing(&w, &t, window, 1);
+    open_pair(&w, &t, window, 1);
     for (uint32_t k = 0; k < 4 * COUNT; k++)
         v[k] = k;
     for (uint32_t i = 0; i < 2; i++) {
@@ -280,129 +250,10 @@ static void vectors_of_two(uint32_t window)
     free(v);
 }
 
-static void collectives__of_two_cross_over_windows(void)
+static void collectives__of_two_fill_many_windows(void)
 {
     for (uint32_t i = 0; i < WINDOWS; i++)
         vectors_of_two(windows[i]);
-}
-
-/* Node 1 gets the token of half window @half, from node @src, with these bits. */
-static void token_to_1(struct peers *w, const struct team *t, uint32_t half, uint32_t src,
-                       uint8_t bits)
-{
-    const struct emu_seg seg = {.hdr = {.dst = t->group[1]->id,
-                                        .src = src,
-                                        .seq = (half + 1) * EMU_WINDOW / 2 - 1,
-                                        .kind = EMU_BARRIER | EMU_CROSSING | bits}};
-
-    CU_ASSERT_TRUE(fake_inject(w->fake, 1, &seg));
-    fake_quiet(w->fake);
-}
-
-/*
- * As many as can be on their way come in the other order; one that comes twice is none. Nothing
- * goes before the other has been heard of. Its own that were given up are needed until the other
- * one's show that it had them.
- */
-static void tokens__of_two_come_in_any_order(void)
-{
-    enum { HALVES = 5, COUNT = HALVES * (EMU_WINDOW / 2 - 1) * EMU_PAYLOAD_BYTES / 8 };
-    static double v[COUNT];
-    struct fabemu_req req = {0};
-    struct peers w;
-    struct team t;
-
-    open_crossing(&w, &t, 0, 0);
-    fabemu_reduce(t.group[1], v, NULL, COUNT, FABEMU_SUM, FABEMU_F64, 0, &req);
-    fake_quiet(w.fake);
-    CU_ASSERT_EQUAL(t.group[1]->issued, 0);
-    for (uint32_t half = 4; half-- > 0;) {
-        CU_ASSERT_EQUAL(t.group[1]->done, 0);
-        token_to_1(&w, &t, half, 0, 0);
-    }
-    CU_ASSERT_EQUAL(req.status, 0);
-    CU_ASSERT_EQUAL(t.group[1]->done, 4);
-    CU_ASSERT_EQUAL(w.fab[1]->counts.malformed, 0);
-    token_to_1(&w, &t, 6, 0, 0);
-    token_to_1(&w, &t, 6, 0, 0);
-    token_to_1(&w, &t, 8, 0, 0);
-    CU_ASSERT_EQUAL(t.group[1]->done, 4);
-    CU_ASSERT_EQUAL(w.fab[1]->counts.malformed, 2);
-    for (uint32_t half = 0; half <= 2; half++) {
-        CU_ASSERT_EQUAL(t.group[1]->broken, 0);
-        token_to_1(&w, &t, half, 1, EMU_FAILED);
-    }
-    CU_ASSERT_EQUAL(t.group[1]->broken, -EPIPE);
-    peers_close(&w);
-}
-
-/* A token that finds its receiver gone is late, and no group is kept for it. */
-static void tokens__of_two_that_come_late_are_nobodys(void)
-{
-    enum { COUNT = (EMU_WINDOW / 2 - 1) * EMU_PAYLOAD_BYTES / 8 };
-    static double v[2][COUNT];
-    uint64_t late = 0;
-
-    for (uint32_t n = 0; n < 20; n++) {
-        struct fabemu_req req[2] = {{0}};
-        struct peers w;
-        struct team t;
-
-        open_crossing(&w, &t, 0, n);
-        for (uint32_t i = 0; i < 2; i++)
-            fabemu_allreduce(t.group[i], v[i], v[i], COUNT, FABEMU_SUM, FABEMU_F64, &req[i]);
-        CU_ASSERT_TRUE(fake_finish(w.fake, req, 2));
-        team_close(&t);
-        fake_quiet(w.fake);
-        for (uint32_t i = 0; i < 2; i++) {
-            CU_ASSERT_EQUAL(w.fab[i]->early_groups, 0);
-            late += w.fab[i]->counts.late;
-        }
-        peers_close(&w);
-    }
-    CU_ASSERT_TRUE(late > 0);
-}
-
-/* Each combines what both have; what depends on the order is the same at both all the same. */
-static void collectives__of_two_have_the_same_bits(void)
-{
-    static const uint64_t bits[2][4] = {{0, UINT64_C(1) << 63, UINT64_C(0x7ff8000000000001),
-                                         UINT64_C(0x7ff8000000000002)},
-                                        {UINT64_C(1) << 63, 0, UINT64_C(0x7ff8000000000003), 0}};
-
-    for (uint32_t op = 0; op < 3; op++) {
-        static const unsigned ops[] = {FABEMU_MIN, FABEMU_MAX, FABEMU_SUM};
-        struct fabemu_req req[2] = {{0}};
-        uint64_t out[2][4];
-        struct peers w;
-        struct team t;
-
-        open_crossing(&w, &t, 0, op);
-        for (uint32_t i = 0; i < 2; i++)
-            fabemu_allreduce(t.group[i], bits[i], out[i], 4, ops[op], FABEMU_F64, &req[i]);
-        CU_ASSERT_TRUE(fake_finish(w.fake, req, 2));
-        CU_ASSERT_EQUAL(memcmp(out[0], out[1], sizeof out[0]), 0);
-        team_close(&t);
-        close_clean(&w, 2);
-    }
-}
-
-/* Both are told at once that they do not agree. */
-static void collectives__of_two_that_differ_fail(void)
-{
-    struct fabemu_req req[2] = {{0}};
-    int64_t v[2] = {1, 2}, out[2];
-    struct peers w;
-    struct team t;
-
-    open_crossing(&w, &t, 0, 0);
-    fabemu_allreduce(t.group[0], &v[0], &out[0], 1, FABEMU_SUM, FABEMU_I64, &req[0]);
-    fabemu_barrier(t.group[1], &req[1]);
-    CU_ASSERT_TRUE(fake_finish(w.fake, req, 2));
-    CU_ASSERT_EQUAL(req[0].status, -EPROTO);
-    CU_ASSERT_EQUAL(req[1].status, -EPROTO);
-    team_close(&t);
-    peers_close(&w);
 }
 
 /* What was given up of one's contribution breaks the group, as in any other. */
@@ -412,7 +263,7 @@ static void collectives__of_two_that_are_cut_break(void)
     struct peers w;
     struct team t;
 
-    open_crossing(&w, &t, 0, 0);
+    open_pair(&w, &t, 0, 0);
     fake_cut(w.fake, 0, 1, true);
     fabemu_barrier(t.group[0], &req);
     CU_ASSERT_TRUE(fake_finish(w.fake, &req, 1));
@@ -893,13 +744,7 @@ int main(void)
 {
     static const struct test_case cases[] = {
         CASE(collectives__are_right_for_any_size_of_group),
-        CASE(collectives__of_two_cross),
-        CASE(collectives__of_three_do_not_cross),
-        CASE(collectives__of_two_cross_over_windows),
-        CASE(tokens__of_two_come_in_any_order),
-        CASE(tokens__of_two_that_come_late_are_nobodys),
-        CASE(collectives__of_two_have_the_same_bits),
-        CASE(collectives__of_two_that_differ_fail),
+        CASE(collectives__of_two_fill_many_windows),
         CASE(collectives__of_two_that_are_cut_break),
         CASE(collectives__of_two_groups_interleave),
         CASE(allreduce__long_vectors_and_many_operations),

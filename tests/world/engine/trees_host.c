@@ -104,9 +104,6 @@ static void junk_draw(struct tree_host *h, struct tree_line *ret)
     } else if (ret->hdr.kind != EMU_BARRIER) {
         ret->hdr.len = (uint8_t)(number % (EMU_PAYLOAD_BYTES + 1));
     }
-    if (ret->hdr.kind >= EMU_REDUCE && ret->hdr.kind <= EMU_BARRIER && number >> 61 == 0 &&
-        !emu_profile_switches_combine(&w->profile))
-        ret->hdr.kind |= EMU_CROSSING; /* two may; of more it is refused, or means nothing */
 }
 
 /* --- hosts -------------------------------------------------------------------------- */

@@ -178,7 +178,6 @@ struct fabemu *fake_attach(struct fake *fake, uint32_t node)
     edge->shared->slots = EMU_EDGE_SLOTS;
     edge->shared->node = node;
     edge->shared->nodes = fake->nodes;
-    edge->shared->crosses = fake->acknowledged;
     edge->up_head = edge->down_tail = 0;
     if (node % 2) /* the worker is on no core of ours: streams go around the caches */
         atomic_store_explicit(&edge->shared->worker_core, UINT32_MAX, memory_order_relaxed);
@@ -446,12 +445,7 @@ static void route(struct fake *fake, struct emu_seg *seg)
     }
     g = group_at(fake, seg->hdr.dst);
     must(member_of(g, seg->hdr.src) >= 0, "member");
-    if (kind & EMU_CROSSING) {
-        must(fake->acknowledged && g->count == 2, "crossing");
-        others[0] = g->nodes[g->nodes[0] == seg->hdr.src];
-        if (contribution_arrives(fake, g, seg))
-            deliver(fake, seg, others, 1);
-    } else if (kind >= EMU_KINDS) {
+    if (kind >= EMU_KINDS) {
         word_route(fake, g, seg);
     } else if (kind != EMU_MULTICAST) {
         if (contribution_arrives(fake, g, seg))

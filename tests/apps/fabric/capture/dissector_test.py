@@ -252,7 +252,7 @@ class Programs(DissectorCase):
     SAYS = {"fabemu.nic." + name for what in range(formats.EAGER, formats.HELLO + 1)
             for name, _ in formats.parts_of(what) if name} | {"fabemu.nic.what"}
     SEGMENT = ["fabemu." + name for name in (
-        "src", "dst", "group", "seq", "kind", "crossing", "len", "op", "type", "payload", "word",
+        "src", "dst", "group", "seq", "kind", "len", "op", "type", "payload", "word",
         "word.value", "word.test", "word.until")]
     TAG, DATA, FLOOD = 0xa1b2c3d400000000, 0x0102030405060700, 600
     NOTICE = 0x5566778899aabb00
@@ -475,11 +475,8 @@ class Programs(DissectorCase):
         self.assertEqual([row for row in rows if row.get("fabemu.kind") == str(formats.SET)], [])
         asked = {tuple(row.get("fabemu.word" + name) for name in ("", ".value", ".test", ".until"))
                  for row in self.of_group(rows, formats.TEST)}
-        # No barriers, which have no word: those of two cross.
         self.assertEqual(asked, {("3", self.value(77), "0", "0"), ("4", self.value(78), "0", "0"),
                                  ("5", self.value(999), "1", "1")})
-        for kind in (kit.REDUCE, kit.ALLREDUCE, kit.BARRIER):
-            self.assertEqual({row["fabemu.crossing"] for row in self.of_group(rows, kind)}, {"1"})
         self.replies_are_right()
 
     @staticmethod

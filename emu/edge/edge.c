@@ -14,7 +14,6 @@
 #include <unistd.h>
 
 #include "emu/count.h"
-#include "emu/edge/around.h"
 #include "emu/link/sane.h"
 #include "emu/worker/worker.h"
 
@@ -484,19 +483,6 @@ static void edge_lag(struct emu_edge *edge, const struct emu_entry *entry)
     emu_count(&edge->times.actual_ns, ideal_ns + late_ns);
 }
 
-/*
- * A stream's full segments are written around the caches, here and on the shelf: whether it is one
- * is said by how many were told of last time. emu_edge_show_few() and emu_edge_tell_all() end it.
- */
-static inline bool edge_put_around(struct emu_edge *edge, const struct emu_hdr *hdr,
-                                   const struct emu_seg *payload, struct emu_seg *to)
-{
-    if (!edge->streams || !payload || hdr->len != EMU_PAYLOAD_BYTES)
-        return false;
-    emu_around_write(to, emu_hdr_words(hdr), payload->payload, payload->payload + 8);
-    return true;
-}
-
 /* May the next @count segments be written? Not to a process that was cut off: they are dropped. */
 static bool edge_gets(struct emu_edge *edge, uint32_t count)
 {
@@ -514,13 +500,11 @@ static inline void edge_put(struct emu_edge *edge, uint32_t at, const struct emu
     uint32_t *on = &edge->shared->down_on[at];
 
     emu_edge_prefetch_on(edge->shared, at);
-    if (!edge_put_around(edge, hdr, payload, seg)) {
-        emu_edge_prefetch(edge->shared->down, at,
-                          at + edge->down_head - edge->down_tail + EMU_EDGE_SLOTS, true);
-        if (payload)
-            edge_seg_copy(seg, payload, hdr->len);
-        seg->hdr = *hdr;
-    }
+    emu_edge_prefetch(edge->shared->down, at,
+                      at + edge->down_head - edge->down_tail + EMU_EDGE_SLOTS, true);
+    if (payload)
+        edge_seg_copy(seg, payload, hdr->len);
+    seg->hdr = *hdr;
     if (*on)
         *on = 0;
     edge->down_tail++;
@@ -593,10 +577,6 @@ uint32_t emu_edge_write(struct emu_shelf *shelf, const struct emu_hdr *hdr,
     uint32_t on = shelf->next++;
     struct emu_seg *seg = &shelf->shared->slot[on % EMU_SHELF_SLOTS].seg;
 
-    if (shelf->streams && hdr->len == EMU_PAYLOAD_BYTES) {
-        emu_around_write(seg, emu_hdr_words(hdr), payload->payload, payload->payload + 8);
-        return on;
-    }
     if (shelf->end - on > EMU_EDGE_AHEAD)
         emu_seg_prefetch(&shelf->shared->slot[(on + EMU_EDGE_AHEAD) % EMU_SHELF_SLOTS].seg, true);
     edge_seg_copy(seg, payload, hdr->len);

@@ -25,7 +25,6 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "emu/edge/around.h" /* for who writes streams */
 #include "emu/edge/comm.h"
 #include "emu/edge/finished.h"
 #include "emu/edge/pending.h"
@@ -71,6 +70,7 @@ struct emu_shelf_shared {
     alignas(EMU_LINE) struct emu_edge_slot slot[EMU_SHELF_SLOTS];
 };
 
+#define EMU_STREAM_SEGS 16u /* so many segments in a row are a stream */
 #define EMU_EDGE_AHEAD 8 /* slots that emu_edge_prefetch() looks ahead */
 
 /** emu_seg_prefetch - all lines of @seg. */
@@ -171,8 +171,6 @@ struct emu_edge_shared {
     _Atomic uint32_t endings;
     /* 1: workers and attached processes outnumber the cores: yield soon */
     _Atomic uint32_t oversubscribed;
-    /* 1 + the core that the edge's worker ran on lately; 0: it is not known. A hint. */
-    _Atomic uint32_t worker_core;
     _Atomic uint32_t watched; /* 1: somebody wants to know what collectives are finished */
     /* 1 + bytes: messages of so many, or more, are told of, too; 0: none are. */
     _Atomic uint64_t watched_bytes;
@@ -295,8 +293,7 @@ static inline bool emu_edge_may_turn(uint32_t at, uint32_t untold)
 
 /**
  * emu_edge_show - an index of a ring to who is at its other end. Not an exchange: that would ask
- * for the index's line, which who waits for it has, only when those of the segments are here. What
- * was written around the caches has had emu_around_end().
+ * for the index's line, which who waits for it has, only when those of the segments are here.
  */
 static inline void emu_edge_show(_Atomic uint32_t *index, uint32_t value)
 {
@@ -329,10 +326,10 @@ void emu_edge_nic_leave(struct emu_edge_nic *nic);
 uint32_t emu_edge_nic_turn(struct emu_edge_nic *nic, uint32_t at);
 
 /**
- * emu_edge_nic_claim_plain - emu_edge_nic_claim() that asks for no lines ahead: for who writes
- * around the caches.
+ * emu_edge_nic_claim - the next free up slot to fill in place, or NULL when the ring is full.
+ * Several may be claimed before publishing. @due_ps: earliest departure; 0 in a raw fabric.
  */
-static inline struct emu_seg *emu_edge_nic_claim_plain(struct emu_edge_nic *nic, uint64_t due_ps)
+static inline struct emu_seg *emu_edge_nic_claim(struct emu_edge_nic *nic, uint64_t due_ps)
 {
     struct emu_edge_shared *shared = nic->shared;
     uint32_t at = emu_edge_slot_at(nic->up_tail, nic->up_shift);
@@ -349,29 +346,13 @@ static inline struct emu_seg *emu_edge_nic_claim_plain(struct emu_edge_nic *nic,
     if (due_ps) /* a raw fabric does not look */
         shared->up_ps[at] = due_ps;
     nic->up_tail++;
+    emu_edge_prefetch(shared->up, nic->up_tail + nic->up_shift - 1,
+                      nic->up_head + nic->up_shift + EMU_EDGE_SLOTS, true);
     return &shared->up[at].seg;
 }
 
-/**
- * emu_edge_nic_claim - the next free up slot to fill in place, or NULL when the ring is full.
- * Several may be claimed before publishing. @due_ps: earliest departure; 0 in a raw fabric.
- */
-static inline struct emu_seg *emu_edge_nic_claim(struct emu_edge_nic *nic, uint64_t due_ps)
-{
-    struct emu_seg *seg = emu_edge_nic_claim_plain(nic, due_ps);
-
-    if (seg)
-        emu_edge_prefetch(nic->shared->up, nic->up_tail + nic->up_shift - 1,
-                          nic->up_head + nic->up_shift + EMU_EDGE_SLOTS, true);
-    return seg;
-}
-
-/**
- * emu_edge_nic_stream - part of a stream is to be written: tells the edge's worker on which core.
- * Does that run on another one, as far as is known? Then it is best written around the caches
- * (edge/around.h).
- */
-bool emu_edge_nic_stream(struct emu_edge_nic *nic);
+/** emu_edge_nic_stream - tell the worker on which core this process writes a stream. */
+void emu_edge_nic_stream(struct emu_edge_nic *nic);
 /** emu_edge_nic_streamed - all of it is written. */
 static inline void emu_edge_nic_streamed(struct emu_edge_nic *nic)
 {

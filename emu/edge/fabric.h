@@ -89,7 +89,7 @@ struct emu_edge {
     uint32_t down_shift;  /* of those between */
     uint32_t down_looked; /* the head as last looked at, while blocked */
     bool blocked;         /* a segment waits for room */
-    bool streams;         /* much was told last time: full segments go around the caches */
+    bool streams;         /* the last notification was of many segments: a stream */
     bool posted;          /* by the process, since it was looked where it is (worker/crowd.h) */
     /* 1 + the core of a process that was told of something and has not posted since then; 0: none
        that may answer at once */

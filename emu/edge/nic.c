@@ -103,15 +103,13 @@ void emu_edge_nic_close(struct emu_edge_nic *nic)
     nic->bell = -1;
 }
 
-bool emu_edge_nic_stream(struct emu_edge_nic *nic)
+void emu_edge_nic_stream(struct emu_edge_nic *nic)
 {
     struct emu_edge_shared *shared = nic->shared;
-    uint32_t theirs = atomic_load_explicit(&shared->worker_core, memory_order_relaxed);
     uint32_t ours = (uint32_t)sched_getcpu() + 1;
 
     if (atomic_load_explicit(&shared->up_core, memory_order_relaxed) != ours)
         atomic_store_explicit(&shared->up_core, ours, memory_order_relaxed);
-    return theirs && theirs != ours;
 }
 
 /* Their room goes back at once: nobody else is to wait for who is about to detach. */

@@ -33,7 +33,6 @@ struct emu_shelf {
     uint32_t next;    /* slots written, free-running */
     uint32_t end;     /* so many may be: at the end of a part */
     uint32_t refused; /* looks in vain at the part that is wanted, since it was */
-    bool streams;     /* of one of its edges much was told last time: struct emu_edge */
 
     /* Set to 1 by the manager: somebody may read there for ever. */
     _Atomic uint32_t retired;

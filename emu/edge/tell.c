@@ -11,27 +11,21 @@
 #include <unistd.h>
 
 #include "emu/count.h"
-#include "emu/edge/around.h"
 #include "emu/edge/fabric.h"
 #include "emu/worker/worker.h"
 
 #define EDGE_TELL_SEGS   64u  /* so much news is told at once, */
-#define EDGE_TELL_STREAM 256u /* or of a stream, whose stores around the caches are waited for, */
+#define EDGE_TELL_STREAM 256u /* or of a stream, */
 #define EDGE_TELL_PASSES 4u   /* and any after so many passes */
 
-/*
- * Cores: the process is told where this worker runs, and the worker follows who sends it a stream
- * (worker/place.h). Who hears of either late is slower for a while.
- */
+/* The worker moves to the core of a process that sends it a stream (worker/place.h). */
 static void edge_cores(struct emu_edge *edge, uint32_t news)
 {
     struct emu_edge_shared *shared = edge->shared;
     struct emu_worker *worker = edge->dev->worker;
     uint32_t own = (uint32_t)sched_getcpu() + 1;
 
-    if (atomic_load_explicit(&shared->worker_core, memory_order_relaxed) != own)
-        atomic_store_explicit(&shared->worker_core, own, memory_order_relaxed);
-    if (news >= EMU_AROUND_RUN &&
+    if (news >= EMU_STREAM_SEGS &&
         atomic_load_explicit(&worker->oversubscribed, memory_order_relaxed)) {
         uint32_t core = atomic_load_explicit(&shared->up_core, memory_order_relaxed);
 
@@ -60,12 +54,9 @@ static bool edge_show(struct emu_edge *edge)
 {
     if (edge->down_told == edge->down_tail)
         return false;
-    edge->streams = edge->down_tail - edge->down_told >= EMU_AROUND_RUN;
-    if (edge->shelf)
-        edge->shelf->streams = edge->streams;
+    edge->streams = edge->down_tail - edge->down_told >= EMU_STREAM_SEGS;
     edge->down_told = edge->down_tail;
     edge->shown = true;
-    emu_around_end();
     emu_edge_show(&edge->shared->down_tail, edge->down_tail); /* X4 */
     return true;
 }

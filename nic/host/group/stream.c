@@ -402,51 +402,6 @@ static bool segment_send(struct fabemu_group *g, const struct nic_coll *c, uint6
     return true;
 }
 
-/* Is a run of @count to be written around the caches? What was set goes before all else. */
-static bool run_is_apart(const struct fabemu_group *g, uint64_t count)
-{
-    return count >= EMU_AROUND_RUN && emu_list_empty(&g->fab->setting) &&
-           emu_edge_nic_stream(&g->fab->edge);
-}
-
-/* Of the first of a run of full segments. */
-static struct emu_hdr_words run_hdr(const struct fabemu_group *g, const struct nic_coll *c,
-                                    uint64_t seq)
-{
-    struct emu_hdr hdr = nic_group_hdr(g, c->kind, seq);
-
-    hdr.op = c->op;
-    hdr.type = c->type;
-    hdr.len = EMU_PAYLOAD_BYTES;
-    return emu_hdr_words(&hdr);
-}
-
-/* The full ones of @count segments, around the caches (edge/around.h). Returns how many. */
-static uint32_t run_around(struct fabemu_group *g, const struct nic_coll *c, uint64_t seq,
-                           uint64_t count)
-{
-    struct fabemu *fab = g->fab;
-    struct emu_hdr_words hdr;
-    const uint8_t *from = c->in + c->sent * c->step;
-    uint32_t sent = 0;
-
-    if (c->step != EMU_PAYLOAD_BYTES)
-        return 0;
-    count = least(count, c->bytes / EMU_PAYLOAD_BYTES - c->sent);
-    if (!run_is_apart(g, count))
-        return 0;
-    hdr = run_hdr(g, c, seq);
-    for (; sent < count; sent++, hdr.says = emu_hdr_next(hdr.says), from += EMU_PAYLOAD_BYTES) {
-        struct emu_seg *seg = emu_edge_nic_claim_plain(&fab->edge, fab->now_ps + fab->send_ps);
-
-        if (!seg)
-            break;
-        emu_around_write(seg, hdr, from, from + 8);
-    }
-    emu_around_end();
-    return sent;
-}
-
 /*
  * Segments of g->sending in a row, of one half window that is open, @most at most. Those of a
  * member that only contributes are complete with that. Returns how many; 0: no room, or no window.
@@ -463,8 +418,9 @@ static uint32_t run_send(struct fabemu_group *g, uint32_t most)
         group_bind(g);
     count = least(least(g->bound, half_end(g, index)), c->first + c->segs) - index;
     count = least(count, most);
-    sent = run_around(g, c, seq, count);
-    while (sent < count && segment_send(g, c, c->sent + sent, seq + sent))
+    if (count >= EMU_STREAM_SEGS)
+        emu_edge_nic_stream(&g->fab->edge);
+    for (sent = 0; sent < count && segment_send(g, c, c->sent + sent, seq + sent);)
         sent++;
     c->sent += sent;
     if (c->sent == c->segs) {

@@ -59,44 +59,14 @@ static inline struct emu_hdr_words piece_hdr(struct emu_hdr_words hdr, const str
     return hdr;
 }
 
-/* Full segments of one piece of memory to another process, around the caches (edge/around.h). */
-static uint32_t stream_around(struct fabemu *fab, struct nic_op *op)
-{
-    const struct nic_wire_data data = stream_data(fab, op);
-    const struct emu_hdr_words hdr = nic_hdr(fab, op->node);
-    uint32_t sent = 0;
-
-    static_assert(sizeof data == 8, "emu_around_write()");
-    while (sent < NIC_BULK_BURST && op->bytes - op->moved >= NIC_DATA_BYTES && nic_bulk_room(fab)) {
-        struct emu_seg *seg = emu_edge_nic_claim_plain(&fab->edge, fab->now_ps + fab->send_ps);
-
-        if (!seg)
-            break;
-        emu_around_write(seg, piece_hdr(hdr, op, EMU_PAYLOAD_BYTES), &data,
-                         (const uint8_t *)op->iov[0].base + op->moved);
-        op->moved += NIC_DATA_BYTES;
-        sent++;
-    }
-    emu_around_end();
-    return sent;
-}
-
-/* Is it one? What was set goes before all else: nic_claim_up() sees to that. */
-static bool stream_is_apart(struct fabemu *fab, const struct nic_op *op)
-{
-    return op->iovs == 1 && op->node != fab->info.node && emu_list_empty(&fab->setting) &&
-           op->bytes - op->moved >= (uint64_t)EMU_AROUND_RUN * NIC_DATA_BYTES &&
-           emu_edge_nic_stream(&fab->edge);
-}
-
 static uint32_t stream_send(struct fabemu *fab, struct nic_op *op)
 {
     const struct nic_wire_data data = stream_data(fab, op);
     struct emu_hdr_words hdr;
     uint32_t sent = 0;
 
-    if (stream_is_apart(fab, op))
-        return stream_around(fab, op);
+    if (op->bytes - op->moved >= (uint64_t)EMU_STREAM_SEGS * NIC_DATA_BYTES)
+        emu_edge_nic_stream(&fab->edge);
     hdr = nic_hdr(fab, op->node);
     while (sent < NIC_BULK_BURST && op->moved < op->bytes && nic_bulk_room(fab)) {
         struct emu_seg *seg = nic_claim_to(fab, op->node);

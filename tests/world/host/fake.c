@@ -179,8 +179,6 @@ struct fabemu *fake_attach(struct fake *fake, uint32_t node)
     edge->shared->node = node;
     edge->shared->nodes = fake->nodes;
     edge->up_head = edge->down_tail = 0;
-    if (node % 2) /* the worker is on no core of ours: streams go around the caches */
-        atomic_store_explicit(&edge->shared->worker_core, UINT32_MAX, memory_order_relaxed);
     for (uint32_t i = 0; i < fake->nodes; i++)
         atomic_store_explicit(&edge->shared->seats[i], fake->seat[i], memory_order_relaxed);
     seat_tell(fake, node, true);

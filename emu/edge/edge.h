@@ -71,7 +71,7 @@ struct emu_shelf_shared {
 };
 
 #define EMU_STREAM_SEGS 16u /* so many segments in a row are a stream */
-#define EMU_EDGE_AHEAD 8 /* slots that emu_edge_prefetch() looks ahead */
+#define EMU_EDGE_AHEAD  8   /* slots that emu_edge_prefetch() looks ahead */
 
 /** emu_seg_prefetch - all lines of @seg. */
 static inline void emu_seg_prefetch(const struct emu_seg *seg, bool write)

@@ -403,54 +403,6 @@ uint32_t engine_link_run(struct engine *e, struct engine_link *l)
     return sent;
 }
 
-/* Channels of @l on which a packet of @priority and @segs segments can begin, and be sent whole. */
-static inline uint32_t whole_channels(const struct engine *e, const struct engine_link *l,
-                                      uint32_t priority, uint32_t segs)
-{
-    return l->vcs.pool + 1u < segs ? 0 : link_closed(e, l, priority) & ~l->vcs.occupied;
-}
-
-/* The packet that @l begins next, if it has begun none that is to go on. */
-static inline uint16_t whole_next(struct engine *e, const struct engine_link *l)
-{
-    uint32_t waiting = e->send.waiting_any, begun = 0, priority;
-
-    for (priority = 0; priority < EMU_PRIORITIES; priority++)
-        begun |= l->left[priority];
-    if (l->replies || begun || !waiting)
-        return ENGINE_NONE;
-    priority = emu_bits_last(waiting);
-    return link_holds_back(e, l, priority) ? ENGINE_NONE : waiting_first(e, l, priority);
-}
-
-uint32_t engine_link_whole(struct engine *e, struct engine_link *l)
-{
-    uint16_t i = whole_next(e, l);
-    struct emu_ring_end to = l->tx.data;
-    struct emu_entry *slot = emu_ring_slot(&to);
-    struct engine_packet *p;
-    uint32_t channels;
-
-    if (i == ENGINE_NONE)
-        return 0;
-    p = &e->send.packet[i];
-    channels = whole_channels(e, l, p->priority, p->segs);
-    if (!channels || !link_has_slots(l, p->segs))
-        return 0;
-    begin_channel(e, l, i, channels);
-    slot->packet.head = segment_head(p, p->channel, 0);
-    slot->packet.rest = segment_rest(p, 0, p->channel);
-    segment_payload(e, p, 0, slot);
-    emu_ring_show(emu_ring_next(&to), 0);
-    run_put(e, p, p->channel, 1, p->segs, &to);
-    p->sent = p->segs;
-    p->active_ps = e->now_ps;
-    emu_tx_sent(&l->tx, &to, p->segs);
-    emu_vcs_spend_all(&l->vcs, p->channel, p->segs);
-    l->at = p->channel;
-    return p->segs;
-}
-
 /* --- the link itself ---------------------------------------------------------------- */
 
 /* What was sent by @l and awaits its reply has come to nothing: it goes by another link. */

@@ -70,13 +70,6 @@ enum engine_sent engine_link_send(struct engine *e, struct engine_link *l, struc
 uint32_t engine_link_run(struct engine *e, struct engine_link *l);
 
 /**
- * engine_link_whole - clock raw, a plain local cable: what @l sends next, if it is a packet that
- * has not begun and there is room for all of it. It is what engine_link_send() and
- * engine_link_run() would send. Returns its segments; 0: it is not so.
- */
-uint32_t engine_link_whole(struct engine *e, struct engine_link *l);
-
-/**
  * engine_link_holds_back - clock raw: does something wait for the next pass: a packet that has not
  * begun, or anything that needs a slot of the ring?
  */

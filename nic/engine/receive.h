@@ -72,15 +72,6 @@ void engine_arrive(struct engine *e, struct engine_link *l, struct emu_entry *en
  */
 uint32_t engine_arrive_run(struct engine *e, struct engine_link *l, uint32_t c, uint32_t most);
 
-/**
- * engine_arrive_whole - the same of the packet whose head is the oldest entry, if it is of one
- * message for this node's host, or of one vector, for it or for this engine to combine: its
- * segments are full but for the last one. All of it is here, as it should be, and a host that it is
- * for has room: it is delivered, or combined, and acknowledged. Returns its segments; 0:
- * it is not so, and nothing has changed.
- */
-uint32_t engine_arrive_whole(struct engine *e, struct engine_link *l, uint32_t most);
-
 /** engine_answer - reply to incoming packet @i, and close it. */
 void engine_answer(struct engine *e, uint32_t i, bool ack, uint64_t at_ps);
 

@@ -166,7 +166,7 @@ static void answer__is_awaited_from_other_cores_alone(void)
     }
     send(&w, 0, 1);
     CU_ASSERT_TRUE(awaits(&w));
-    for (uint32_t i = 0; i < 2 * EMU_AROUND_RUN; i++)
+    for (uint32_t i = 0; i < 2 * EMU_STREAM_SEGS; i++)
         send(&w, 0, 1);
     CU_ASSERT_FALSE(awaits(&w)); /* a stream */
     send(&w, 0, 1);

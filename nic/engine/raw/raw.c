@@ -115,11 +115,10 @@ static inline uint32_t raw_take_run(struct engine *e, struct engine_link *l, uin
     const struct emu_entry *front = l->faults ? NULL : emu_ring_front(&l->rx.data);
     uint32_t c, run;
 
-    if (!front || front->packet.kind > EMU_PACKET_CONT)
+    if (!front || front->packet.kind != EMU_PACKET_CONT)
         return 0;
     c = front->packet.channel % EMU_VCS;
-    run = front->packet.kind == EMU_PACKET_CONT ? engine_arrive_run(e, l, c, most)
-                                                : engine_arrive_whole(e, l, most);
+    run = engine_arrive_run(e, l, c, most);
     if (run)
         raw_owe(l, owed, c, run);
     return run;
@@ -235,12 +234,8 @@ static uint32_t raw_take(struct engine_raw *r, uint64_t ports)
 static enum engine_sent raw_send_next(struct engine *e, struct engine_link *l, uint32_t *sent)
 {
     struct emu_entry *slot = emu_tx_slot(&l->tx), own;
-    uint32_t whole = slot ? engine_link_whole(e, l) : 0;
     enum engine_sent what;
 
-    *sent += whole;
-    if (whole)
-        return ENGINE_SENT;
     what = engine_link_send(e, l, slot ? slot : &own, 0);
     if (what == ENGINE_SENT && slot) { /* it was made where it is to lie */
         bool reply = slot->packet.kind > EMU_PACKET_CONT;

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * whole_test.c - packets of a stream that the engine sends, takes and delivers as a whole (clock
- * raw): that they are what packets sent segment by segment are, and that nothing is taken at once
- * that receive.c would not have taken.
+ * packet_run_test.c - streams of full segments through the engine (clock raw): how they are cut
+ * into packets, delivered, combined, and kept until they are acknowledged.
  *
- * The test steps devices one by one, as if they had been told of something: so a packet can be
- * looked at, and spoilt, on its last cable.
+ * The test steps the devices one by one, so that it can look at a packet, or damage it, while it
+ * lies on its last cable.
  */
 #include <string.h>
 
@@ -68,6 +67,13 @@ static void step_switch(struct world *w)
     for (uint32_t p = 0; p < sw->ports; p++)
         switch_more(sw, p);
     sw->dev.step(&sw->dev, 0);
+}
+
+/* The receiving engine takes what lies on its cable, once. */
+static void step_to(struct world *w)
+{
+    emu_dev_signal(&w->to->dev, w->to->dev.worker, EMU_EVENT_DATA, 1);
+    w->to->dev.step(&w->to->dev, 0);
 }
 
 /* Until nothing moves. */
@@ -251,43 +257,6 @@ static void take_posted(struct world *w, uint32_t count)
     emu_rx_pay(&w->from->host.in, &w->from->dev, 0);
 }
 
-/* A packet for which there is no room, or that is not next, is none that is sent as a whole. */
-static void whole__is_sent_only_when_it_is_next_and_has_room(void)
-{
-    struct world w;
-    struct engine_link *l;
-    uint8_t pool;
-
-    world_open(&w, NULL);
-    l = w.from->link;
-    post_stream(&w, 0, 8);
-    CU_ASSERT_EQUAL(engine_link_whole(w.from, l), 0); /* nothing has been taken yet */
-    take_posted(&w, 8);
-    pool = l->vcs.pool;
-    l->vcs.pool = SEGS - 2;
-    CU_ASSERT_EQUAL(engine_link_whole(w.from, l), 0);
-    l->vcs.pool = SEGS - 1; /* enough, where a channel's own slot is free */
-    l->vcs.occupied = l->vcs.usable;
-    CU_ASSERT_EQUAL(engine_link_whole(w.from, l), 0);
-    l->vcs.occupied = 0;
-    l->vcs.pool = pool;
-    l->replies = 1;
-    CU_ASSERT_EQUAL(engine_link_whole(w.from, l), 0);
-    l->replies = 0;
-    l->left[1] = 1;
-    CU_ASSERT_EQUAL(engine_link_whole(w.from, l), 0);
-    l->left[1] = 0;
-    w.from->send.waiting_any |= 2;
-    CU_ASSERT_EQUAL(engine_link_whole(w.from, l), 0);
-    w.from->send.waiting_any = 1;
-    CU_ASSERT_EQUAL(emu_count_read(&w.from->counts.packets), 0);
-    CU_ASSERT_EQUAL(engine_link_whole(w.from, l), SEGS);
-    CU_ASSERT_EQUAL(l->vcs.pool, pool - (SEGS - 1));
-    settle(&w);
-    CU_ASSERT_TRUE(came(&w, 0, 8));
-    world_close(&w);
-}
-
 /* Of @count segments none was sent. */
 static void gave_up(const struct world *w, uint32_t count)
 {
@@ -331,41 +300,6 @@ static void stream__of_another_process_is_a_packet_of_its_own(void)
 
 /* --- the receiving end -------------------------------------------------------------- */
 
-static void whole__is_delivered_and_acknowledged(void)
-{
-    struct world w;
-
-    world_open(&w, NULL);
-    bring(&w, 0);
-    CU_ASSERT_EQUAL(engine_arrive_whole(w.to, w.cable, SEGS - 1), 0);
-    CU_ASSERT_EQUAL(engine_arrive_whole(w.to, w.cable, MOST), SEGS);
-    CU_ASSERT_PTR_NULL(emu_ring_front(&w.cable->rx.data));
-    CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.received), 1);
-    CU_ASSERT_TRUE(w.cable->replies != 0 && !w.cable->nacks);
-    CU_ASSERT_TRUE(engine_list_empty(&w.to->receive.parts));
-    engine_host_tell(w.to);
-    emu_edge_tell_all(engine_emu_dev(w.to)->worker, true);
-    CU_ASSERT_TRUE(came(&w, 0, 4));
-    edges_close(&w.edges); /* whose credits nobody gave back */
-}
-
-/* Whatever is wrong with it, it is left as it lies. */
-static void refused(struct world *w)
-{
-    CU_ASSERT_EQUAL(engine_arrive_whole(w->to, w->cable, MOST), 0);
-    CU_ASSERT_EQUAL(w->to->receive.incoming[entry_at(w, 0)->packet.channel].state, ENGINE_CLOSED);
-    CU_ASSERT_EQUAL(emu_count_read(&w->to->counts.received), 0);
-    CU_ASSERT_PTR_NOT_NULL(emu_ring_front(&w->cable->rx.data));
-}
-
-/* A byte of the packet at @at is spoilt, and mended. */
-static void spoil(struct world *w, void *at)
-{
-    *(uint8_t *)at ^= 1;
-    refused(w);
-    *(uint8_t *)at ^= 1;
-}
-
 /* The CRC-32 that goes with what lies there now, of @bytes of payload in all. */
 static void seal(const struct world *w, uint32_t bytes)
 {
@@ -381,152 +315,8 @@ static void seal(const struct world *w, uint32_t bytes)
     entry_at(w, last)->crc = engine_crc(crc, entry_at(w, 0)->packet.tag, head.dst, head.group, 0);
 }
 
-/* A byte of a header is spoilt, with a CRC-32 that says that it is right. */
-static void forge(struct world *w, void *at, uint32_t bytes)
-{
-    *(uint8_t *)at ^= 1;
-    seal(w, bytes);
-    refused(w);
-    *(uint8_t *)at ^= 1;
-    seal(w, bytes);
-}
-
-/* A byte of each field of segment @s of @count, and of what it carries. */
-static void spoil_segment(struct world *w, uint32_t s, uint32_t count, uint32_t segs)
-{
-    struct emu_packet_hdr *hdr = &entry_at(w, s)->packet;
-    uint32_t buf = entry_at(w, s)->buf;
-
-    for (uint32_t byte = 0; byte < (s ? sizeof hdr->cont : sizeof hdr->head); byte++)
-        spoil(w, (uint8_t *)&hdr->head + byte);
-    spoil(w, &hdr->tag);
-    spoil(w, &hdr->channel);
-    spoil(w, &hdr->last);
-    if (s == segs - 1)
-        spoil(w, &entry_at(w, s)->crc);
-    entry_at(w, s)->buf = s < count ? EMU_NO_BUF : entry_at(w, 0)->buf;
-    refused(w);
-    entry_at(w, s)->buf = buf;
-    if (s >= count)
-        return;
-    spoil(w, &seg_at(w, s)->hdr.src);
-    spoil(w, &seg_at(w, s)->hdr.dst);
-    spoil(w, &seg_at(w, s)->hdr.seq);
-    spoil(w, &seg_at(w, s)->hdr.kind);
-    spoil(w, &seg_at(w, s)->hdr.len);
-    spoil(w, &seg_at(w, s)->payload[seg_at(w, s)->hdr.len / 2]);
-}
-
-/* It is taken as a whole. */
-static void take(struct world *w, uint32_t segs)
-{
-    uint32_t channel = entry_at(w, 0)->packet.channel;
-
-    CU_ASSERT_EQUAL(engine_arrive_whole(w->to, w->cable, segs), segs);
-    emu_rx_put_credits(&w->cable->rx, segs, channel, 0);
-    emu_rx_tell(&w->cable->rx, w->to->dev.worker);
-    emu_dev_signal(&w->to->dev, w->to->dev.worker, EMU_EVENT_DATA, 1);
-    engine_host_tell(w->to);
-}
-
-/* And then all else happens. */
-static void taken(struct world *w, uint32_t segs)
-{
-    take(w, segs);
-    settle(w);
-}
-
-/* Segments of these lengths, up to a 0, are one packet: taken as a whole, if it is good. */
-static void packet_of(const uint8_t *len)
-{
-    struct world w;
-    uint32_t bytes = 0, count = 0, segs;
-
-    world_open(&w, NULL);
-    for (; len[count]; count++) {
-        post(&w, 1, count, len[count]);
-        bytes += len[count] + EMU_HDR_BYTES;
-    }
-    bring_posted(&w);
-    segs = emu_packet_segments(bytes);
-    for (uint32_t s = 0; s < segs; s++)
-        spoil_segment(&w, s, count, segs);
-    for (uint32_t s = 0; s < count; s++) {
-        forge(&w, &seg_at(&w, s)->hdr.dst, bytes);
-        forge(&w, &seg_at(&w, s)->hdr.kind, bytes);
-        forge(&w, &seg_at(&w, s)->hdr.len, bytes);
-    }
-    if (count > 1)
-        forge(&w, &seg_at(&w, 1)->hdr.src, bytes);
-    CU_ASSERT_EQUAL(engine_arrive_whole(w.to, w.cable, segs - 1), 0);
-    taken(&w, segs);
-    CU_ASSERT_TRUE(came(&w, 0, count));
-    CU_ASSERT_EQUAL(emu_count_read(&w.from->counts.acks), 1);
-    CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.broken), 0);
-    CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.received), 1);
-    world_close(&w);
-}
-
-static void whole__that_is_spoilt_is_left(void)
-{
-    packet_of((const uint8_t[]){240, 240, 240, 240, 0});
-    packet_of((const uint8_t[]){240, 0});
-    packet_of((const uint8_t[]){240, 239, 0});
-    packet_of((const uint8_t[]){240, 240, 225, 0});
-    packet_of((const uint8_t[]){1, 0});
-    packet_of((const uint8_t[]){224, 0}); /* the longest that joins no other */
-    packet_of((const uint8_t[]){225, 0}); /* two segments on the wire */
-}
-
-/* A packet that says that it carries nothing, and carries nothing. */
-static void whole__of_nothing_is_left(void)
-{
-    struct world w;
-    struct emu_packet_hdr *hdr;
-    struct emu_head head;
-    uint64_t word;
-    uint32_t buf;
-
-    world_open(&w, NULL);
-    post(&w, 1, 0, 1);
-    bring_posted(&w);
-    hdr = &entry_at(&w, 0)->packet;
-    word = hdr->head;
-    buf = entry_at(&w, 0)->buf;
-    CU_ASSERT_TRUE(emu_head_unpack(&head, word));
-    head.bytes = 0;
-    hdr->head = emu_head_pack(&head);
-    entry_at(&w, 0)->buf = EMU_NO_BUF;
-    refused(&w);
-    hdr->head = word;
-    entry_at(&w, 0)->buf = buf;
-    settle(&w);
-    CU_ASSERT_TRUE(came(&w, 0, 1));
-    world_close(&w);
-}
-
-/* Of which it is not so: segments that are not full before the last one, and none at all. */
-static void whole__is_one_of_a_message(void)
-{
-    struct world w;
-
-    world_open(&w, NULL);
-    post(&w, 1, 0, 239);
-    post(&w, 1, 1, 240);
-    bring_posted(&w);
-    refused(&w);
-    settle(&w);
-    CU_ASSERT_TRUE(came(&w, 0, 2));
-    post(&w, 1, 2, 0);
-    bring_posted(&w);
-    CU_ASSERT_EQUAL(engine_arrive_whole(w.to, w.cable, MOST), 0);
-    settle(&w);
-    CU_ASSERT_TRUE(came(&w, 2, 1));
-    world_close(&w);
-}
-
 /* A spoilt packet gets a NACK, and comes again. */
-static void whole__that_is_broken_is_sent_again(void)
+static void packet__that_is_damaged_is_sent_again(void)
 {
     struct world w;
 
@@ -577,7 +367,6 @@ static void segment__that_no_host_posts_is_refused(void)
         hdr[1]->op = lies[i].op; /* only in one of them */
         hdr[1]->type = lies[i].type;
         seal(&w, FULL_BYTES);
-        refused(&w);
         settle(&w);
         CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.broken), 1);
         CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.received), 0);
@@ -638,7 +427,7 @@ static void replies__wait_for_room_in_the_ring(void)
 }
 
 /* Half of it is here: the rest may never come. */
-static void whole__that_has_not_come_is_left(void)
+static void packet__that_has_not_come_is_left(void)
 {
     struct world w;
     uint32_t channel;
@@ -649,41 +438,11 @@ static void whole__that_has_not_come_is_left(void)
     channel = entry_at(&w, 0)->packet.channel;
     stamp = atomic_load(&entry_at(&w, SEGS - 1)->stamp);
     atomic_store(&entry_at(&w, SEGS - 1)->stamp, 0);
-    refused(&w);
     settle(&w);
     CU_ASSERT_TRUE(came(&w, 0, 0));
     CU_ASSERT_EQUAL(w.to->receive.incoming[channel].segs, SEGS - 1);
     atomic_store(&entry_at(&w, 0)->stamp, stamp); /* which is now the front */
     emu_dev_signal(&w.to->dev, w.to->dev.worker, EMU_EVENT_DATA, 1);
-    settle(&w);
-    CU_ASSERT_TRUE(came(&w, 0, 4));
-    world_close(&w);
-}
-
-/* What came before it, or has to be told first, or a full host: it waits its turn. */
-static void whole__waits_where_something_is_before_it(void)
-{
-    struct world w;
-    struct engine_incoming *in;
-
-    world_open(&w, NULL);
-    bring(&w, 0);
-    in = &w.to->receive.incoming[entry_at(&w, 0)->packet.channel];
-    w.to->host.delivery.active = true;
-    refused(&w);
-    w.to->host.delivery.active = false;
-    w.to->send.back.first = 0;
-    refused(&w);
-    w.to->send.back.first = ENGINE_NONE;
-    w.to->receive.whole.first = 0;
-    refused(&w);
-    w.to->receive.whole.first = ENGINE_NONE;
-    in->tag = entry_at(&w, 0)->packet.tag; /* it, or a copy of it, is what came last */
-    refused(&w);
-    in->tag = 0;
-    in->state = ENGINE_WHOLE;
-    CU_ASSERT_EQUAL(engine_arrive_whole(w.to, w.cable, MOST), 0);
-    in->state = ENGINE_CLOSED;
     settle(&w);
     CU_ASSERT_TRUE(came(&w, 0, 4));
     world_close(&w);
@@ -717,7 +476,7 @@ static void host__that_is_full_gets_all_in_order(void)
 }
 
 /* Who wants word of what became of its segments gets it, and the host sees nothing of the wish. */
-static void whole__that_asks_for_word_is_told_of(void)
+static void packet__that_asks_for_word_is_told_of(void)
 {
     const struct emu_hdr hdr = {.dst = 1,
                                 .kind = EMU_UNICAST | EMU_NOTIFY,
@@ -745,7 +504,7 @@ static void whole__that_asks_for_word_is_told_of(void)
 }
 
 /* A number that was heard before: acknowledged, and nobody gets it. */
-static void whole__that_came_before_is_acknowledged_alone(void)
+static void packet__that_came_before_is_acknowledged_alone(void)
 {
     struct world w;
     struct engine_heard *heard;
@@ -765,7 +524,7 @@ static void whole__that_came_before_is_acknowledged_alone(void)
 }
 
 /* Nobody is there any more: it is dropped, and its sender is none the worse. */
-static void whole__for_nobody_is_dropped(void)
+static void packet__for_nobody_is_dropped(void)
 {
     struct world w;
 
@@ -835,53 +594,6 @@ static bool came_of(struct world *w, uint32_t node, uint32_t group, uint64_t tim
     return !edges_take(&w->edges, node, &seg);
 }
 
-/* All of its segments say that they are from, or for, another one. */
-static void forge_all(struct world *w, uint32_t dst, uint32_t src)
-{
-    const struct emu_hdr own = seg_at(w, 0)->hdr;
-
-    for (uint32_t s = 0; s < SEGS - 1; s++) {
-        seg_at(w, s)->hdr.dst = dst;
-        seg_at(w, s)->hdr.src = src;
-    }
-    seal(w, FULL_BYTES);
-    refused(w);
-    for (uint32_t s = 0; s < SEGS - 1; s++) {
-        seg_at(w, s)->hdr.dst = own.dst;
-        seg_at(w, s)->hdr.src = own.src;
-    }
-    seal(w, FULL_BYTES);
-}
-
-/* Its head says that it is for another one, or for a group. */
-static void forge_head(struct world *w, uint32_t dst)
-{
-    struct emu_packet_hdr *hdr = &entry_at(w, 0)->packet;
-    uint64_t word = hdr->head;
-    struct emu_head head;
-
-    CU_ASSERT_TRUE_FATAL(emu_head_unpack(&head, word));
-    head.dst = (uint16_t)dst;
-    hdr->head = emu_head_pack(&head);
-    seal(w, FULL_BYTES);
-    refused(w);
-    hdr->head = word;
-    seal(w, FULL_BYTES);
-}
-
-/* A packet of four segments of a group's is looked at, and left if anything of it is wrong. */
-static void spoil_all(struct world *w)
-{
-    for (uint32_t s = 0; s < SEGS; s++)
-        spoil_segment(w, s, SEGS - 1, SEGS);
-    forge(w, &seg_at(w, 1)->hdr.dst, FULL_BYTES);
-    forge(w, &seg_at(w, 2)->hdr.src, FULL_BYTES);
-    forge(w, &seg_at(w, 3)->hdr.kind, FULL_BYTES);
-    forge(w, &seg_at(w, 3)->hdr.len, FULL_BYTES);
-    forge_all(w, seg_at(w, 0)->hdr.dst, w->to->nodes);
-    forge_head(w, w->from->node);
-}
-
 /* Of @posts contributions of @kind so many packets leave in a pass; and all in further ones. */
 static void contributions_leave(uint8_t kind, uint32_t posts, uint32_t packets)
 {
@@ -910,7 +622,7 @@ static void contributions__leave_half_of_a_pool(void)
 }
 
 /* Contributions to a reduction: for the adapter, whatever its host has room for. */
-static void whole__of_contributions_is_combined(void)
+static void packet__of_contributions_is_combined(void)
 {
     struct world w;
     uint32_t group;
@@ -918,11 +630,9 @@ static void whole__of_contributions_is_combined(void)
     group = open_tree(&w, 4);
     post_four(&w, 1, group, EMU_REDUCE);
     bring_posted(&w);
-    spoil_all(&w);
     CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.contributions), 0);
-    CU_ASSERT_EQUAL(engine_arrive_whole(w.to, w.cable, SEGS - 1), 0);
     w.to->host.delivery.active = true;
-    take(&w, SEGS);
+    step_to(&w);
     w.to->host.delivery.active = false;
     settle(&w);
     CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.contributions), 4);
@@ -937,7 +647,7 @@ static void whole__of_contributions_is_combined(void)
 }
 
 /* Contributions to a group that all have left meanwhile are dropped, and acknowledged. */
-static void whole__of_contributions_to_no_group_is_dropped(void)
+static void packet__of_contributions_to_no_group_is_dropped(void)
 {
     struct world w;
     uint32_t group;
@@ -946,7 +656,7 @@ static void whole__of_contributions_to_no_group_is_dropped(void)
     post_four(&w, 1, group, EMU_REDUCE);
     bring_posted(&w);
     engine_groups_clear(w.to, group);
-    taken(&w, SEGS);
+    settle(&w);
     CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.contributions), 0);
     CU_ASSERT_EQUAL(emu_count_read(&w.from->counts.acks), 1);
     CU_ASSERT_EQUAL(world_fabric_bufs_held(w.edges.fabric), 0);
@@ -954,7 +664,7 @@ static void whole__of_contributions_to_no_group_is_dropped(void)
 }
 
 /* What goes to a group's members is each one's host's. */
-static void whole__to_a_group_is_delivered(void)
+static void packet__to_a_group_is_delivered(void)
 {
     struct world w;
     uint32_t nodes[4], group;
@@ -963,12 +673,7 @@ static void whole__to_a_group_is_delivered(void)
     group = world_multicast(w.edges.fabric, nodes, world_nodes(nodes, 4));
     post_four(&w, 0, group, EMU_MULTICAST);
     bring_posted(&w);
-    spoil_all(&w);
-    forge_all(&w, group + 1, 0);
-    w.to->host.delivery.active = true;
-    refused(&w);
-    w.to->host.delivery.active = false;
-    taken(&w, SEGS);
+    settle(&w);
     for (uint32_t n = 1; n < 4; n++)
         CU_ASSERT_TRUE(came_of(&w, n, group, 1, 0));
     CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.received), 1);
@@ -1139,7 +844,7 @@ static void contributions__are_kept_by_their_sender(void)
     group = open_tree(&w, 4);
     post_four(&w, 1, group, EMU_REDUCE);
     bring_posted(&w);
-    take(&w, SEGS);
+    step_to(&w);
     CU_ASSERT_EQUAL(state_of(w.to, group, 1)->buf,
                     w.from->send.packet[w.from->send.awaiting.first].buf[0]);
     CU_ASSERT_TRUE(sent_is_kept(&w));
@@ -1164,7 +869,7 @@ static void contributions__that_are_the_result_are_kept_by_their_sender(void)
     post_four(&w, 1, group, EMU_REDUCE);
     bring_posted(&w);
     CU_ASSERT_TRUE(sent_is_kept(&w));
-    take(&w, SEGS);
+    step_to(&w);
     CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.results), 4);
     CU_ASSERT_TRUE(sent_is_kept(&w));
     settle(&w);
@@ -1349,7 +1054,7 @@ static void host_reads_all(struct world *w)
 }
 
 /* What the ring has just enough room for is taken at once. */
-static void whole__fills_the_last_slots(void)
+static void packet__fills_the_last_slots(void)
 {
     struct world w;
 
@@ -1361,7 +1066,7 @@ static void whole__fills_the_last_slots(void)
     }
     settle(&w);
     bring(&w, EMU_EDGE_SLOTS - 4);
-    taken(&w, SEGS);
+    settle(&w);
     CU_ASSERT_TRUE(came(&w, 0, EMU_EDGE_SLOTS));
     world_close(&w);
 }
@@ -1406,26 +1111,20 @@ int main(void)
         CASE(stream__is_sent_by_the_packet),
         CASE(stream__waits_where_much_is_kept),
         CASE(stream__is_cut_where_segments_differ),
-        CASE(whole__is_sent_only_when_it_is_next_and_has_room),
         CASE(stream__to_where_nothing_gets_is_given_up),
         CASE(stream__of_another_process_is_a_packet_of_its_own),
-        CASE(whole__is_delivered_and_acknowledged),
-        CASE(whole__that_is_spoilt_is_left),
-        CASE(whole__of_nothing_is_left),
-        CASE(whole__is_one_of_a_message),
-        CASE(whole__that_is_broken_is_sent_again),
+        CASE(packet__that_is_damaged_is_sent_again),
         CASE(segment__that_no_host_posts_is_refused),
         CASE(replies__wait_for_room_in_the_ring),
-        CASE(whole__that_has_not_come_is_left),
-        CASE(whole__waits_where_something_is_before_it),
+        CASE(packet__that_has_not_come_is_left),
         CASE(host__that_is_full_gets_all_in_order),
-        CASE(whole__that_asks_for_word_is_told_of),
-        CASE(whole__that_came_before_is_acknowledged_alone),
-        CASE(whole__for_nobody_is_dropped),
+        CASE(packet__that_asks_for_word_is_told_of),
+        CASE(packet__that_came_before_is_acknowledged_alone),
+        CASE(packet__for_nobody_is_dropped),
         CASE(contributions__leave_half_of_a_pool),
-        CASE(whole__of_contributions_is_combined),
-        CASE(whole__of_contributions_to_no_group_is_dropped),
-        CASE(whole__to_a_group_is_delivered),
+        CASE(packet__of_contributions_is_combined),
+        CASE(packet__of_contributions_to_no_group_is_dropped),
+        CASE(packet__to_a_group_is_delivered),
         CASE(contributions__made_twice_count_once),
         CASE(contributions__handed_on_have_no_state),
         CASE(contributions__are_not_handed_on_past_a_state),
@@ -1438,7 +1137,7 @@ int main(void)
         CASE(contributions__to_a_length_are_not_combined),
         CASE(group__that_nothing_reaches_gets_no_packet),
         CASE(parent__that_nothing_reaches_gets_no_packet),
-        CASE(whole__fills_the_last_slots),
+        CASE(packet__fills_the_last_slots),
         CASE(host__that_is_full_does_not_wait_for_copies),
         CASE(host__that_is_full_does_not_wait_for_contributions),
         {NULL, NULL},

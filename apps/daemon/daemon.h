@@ -13,7 +13,7 @@
 #include "apps/fabric/fabric.h"
 #include "apps/program/serve.h"
 #include "apps/fault/fault.h"
-#include "apps/hosts/hosts.h"
+#include "apps/hosts/governs.h"
 
 #define DAEMON_DEATHS_MAX 64 /* deaths that are remembered one by one */
 

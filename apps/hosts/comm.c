@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "apps/fabric/look/comm.h"
-#include "apps/hosts/internal.h"
+#include "apps/hosts/channel.h"
 
 #define OF_CELL 4u /* numbers of each */
 #define OF_TOLD 6u

@@ -18,7 +18,6 @@
 #include <unistd.h>
 
 #include "apps/daemon/conn.h"
-#include "apps/hosts/plan.h"
 #include "apps/cli/say.h"
 #include "emu/edge/bounds.h"
 #include "emu/hostlink/hostlink.h"
@@ -408,7 +407,8 @@ bool links_why(const void *ctx, char *text, size_t bytes)
     return may_come;
 }
 
-bool links_agents_why(const void *ctx, char *text, size_t bytes)
+bool links_agents_why(const void *ctx, bool (*failed)(uint32_t host, char *text, size_t bytes),
+                      char *text, size_t bytes)
 {
     const struct links *links = ctx;
 
@@ -416,10 +416,10 @@ bool links_agents_why(const void *ctx, char *text, size_t bytes)
         for (uint32_t i = 0; i < links->port[p].pairs; i++) {
             const struct emu_session *session = emu_hostlink_session(links->port[p].link, i);
             uint32_t host = links->port[p].pair[i].host;
-            char why[128], how[HOSTS_HOW_BYTES];
+            char why[128], how[LINKS_HOW_BYTES];
 
             if (emu_hostlink_phase(links->port[p].link, i) == EMU_HOSTLINK_UP ||
-                !hosts_agent_failed(host, how, sizeof how))
+                !failed(host, how, sizeof how))
                 continue;
             emu_session_why(session, why, sizeof why);
             snprintf(text, bytes, "host %s: %s; %s", links->cluster->host[host].name, why, how);

@@ -68,10 +68,13 @@ bool links_up(const void *links);
 bool links_why(const void *links, char *text, size_t bytes);
 
 /**
- * links_agents_why - has an agent ended with an error (hosts_agent_failed()), of a host that a link
- * does not carry segments to? Then @text is a line for the user. Thread: who has started them.
+ * links_agents_why - has an agent ended with an error, of a host that a link does not carry
+ * segments to? Then @text is a line for the user. @failed: did the agent that this process has
+ * started for @host end with an error? If so, it writes which and how. Thread: who started them.
  */
-bool links_agents_why(const void *links, char *text, size_t bytes);
+#define LINKS_HOW_BYTES 112
+bool links_agents_why(const void *links, bool (*failed)(uint32_t host, char *text, size_t bytes),
+                      char *text, size_t bytes);
 
 /**
  * links_control_again - this end of another control channel to @host, for the next life of its

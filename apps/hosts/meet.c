@@ -7,13 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "apps/fabric/fabric.h"
 #include "apps/hosts/links.h"
 #include "apps/cli/say.h"
 #include "emu/edge/bounds.h"
 #include "emu/hostlink/open.h"
 
 struct meeting {
-    const struct hosts_plan *plan;
+    const struct hosts_meeting *with;
     struct emu_hostport *port[CLUSTER_PORTS_MAX];
     uint32_t ports;
     struct emu_barrier_peer *peer;
@@ -26,8 +27,8 @@ struct meeting {
 /* A session for each pair of ports that joins this host and another one. */
 static int meeting_peers(struct meeting *meeting)
 {
-    const struct cluster *cluster = &meeting->plan->cluster;
-    uint32_t self = meeting->plan->self, all = 0;
+    const struct cluster *cluster = meeting->with->cluster;
+    uint32_t self = meeting->with->self, all = 0;
 
     for (uint32_t h = 0; h < cluster->hosts; h++)
         all += h == self ? 0 : cluster_links(cluster, self, h);
@@ -63,9 +64,9 @@ static int check_pairs(const struct cluster *cluster, uint32_t self, char *error
 static int meeting_open(struct meeting *meeting, const struct fabric_config *config, char *error,
                         size_t error_bytes)
 {
-    const struct cluster *cluster = &meeting->plan->cluster;
-    const struct cluster_host *host = &cluster->host[meeting->plan->self];
-    int err = check_pairs(cluster, meeting->plan->self, error, error_bytes);
+    const struct cluster *cluster = meeting->with->cluster;
+    const struct cluster_host *host = &cluster->host[meeting->with->self];
+    int err = check_pairs(cluster, meeting->with->self, error, error_bytes);
 
     if (err)
         return err;
@@ -89,14 +90,14 @@ static int meeting_begin(struct emu_barrier **ret, struct meeting *meeting,
                          const struct fabric_config *config, char *error, size_t error_bytes)
 {
     const struct emu_barrier_config barrier = {
-        .self = meeting->plan->self,
-        .hosts = meeting->plan->cluster.hosts,
-        .name = meeting->plan->name,
+        .self = meeting->with->self,
+        .hosts = meeting->with->cluster->hosts,
+        .name = meeting->with->name,
         .port = meeting->port,
         .ports = meeting->ports,
         .peer = meeting->peer,
         .peers = meeting->peers,
-        .failed = hosts_agent_failed,
+        .failed = meeting->with->agent_failed,
     };
     uint64_t start_ms = emu_bounds_filled(config->bounds).start_ms;
     int err = emu_barrier_create(ret, &barrier);
@@ -114,10 +115,10 @@ static int meeting_begin(struct emu_barrier **ret, struct meeting *meeting,
     return err;
 }
 
-int hosts_meet(struct emu_barrier **ret, const struct hosts_plan *plan,
+int hosts_meet(struct emu_barrier **ret, const struct hosts_meeting *with,
                const struct fabric_config *config, char *error, size_t error_bytes)
 {
-    struct meeting meeting = {.plan = plan};
+    struct meeting meeting = {.with = with};
     int err = meeting_open(&meeting, config, error, error_bytes);
 
     if (!err)

@@ -5,20 +5,30 @@
 #ifndef APPS_HOSTS_MEET_H
 #define APPS_HOSTS_MEET_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "apps/hosts/plan.h"
+#include "apps/cluster/cluster.h"
 #include "emu/hostlink/barrier.h"
+
+/* Who meets whom. */
+struct hosts_meeting {
+    const struct cluster *cluster;
+    uint32_t self;           /* this host's number there */
+    const char *const *name; /* of all hosts, by number */
+    /* Did the agent that this process has started for @host end with an error? Which, and how. */
+    bool (*agent_failed)(uint32_t host, char *text, size_t bytes);
+};
 
 /**
  * hosts_meet - open this host's ports and meet all others: emu_barrier_destroy() it.
  * @config: all hosts must have the same: network, profile, clock, seed and bounds; the others are
  *          waited for as long as its bound `start` says.
  * Errors: as emu_hostport_open(), cluster_key(), emu_barrier_create(), emu_barrier_meet(), with one
- * line in @error. @plan and @config are borrowed as long as the barrier lives.
+ * line in @error. What @with points to, and @config, is borrowed as long as the barrier lives.
  */
-int hosts_meet(struct emu_barrier **ret, const struct hosts_plan *plan,
+int hosts_meet(struct emu_barrier **ret, const struct hosts_meeting *with,
                const struct fabric_config *config, char *error, size_t error_bytes);
 
 #endif

@@ -11,15 +11,7 @@
 
 #include "apps/cli/command.h"
 #include "apps/cli/say.h"
-
-#define SUFFIX ".sock"
-
-void hosts_node_name(char *ret, size_t ret_bytes)
-{
-    if (gethostname(ret, ret_bytes))
-        snprintf(ret, ret_bytes, "localhost");
-    ret[ret_bytes - 1] = '\0';
-}
+#include "apps/run/paths.h"
 
 /* As the file calls it: by --host, else by its name, else by that up to its first dot. */
 static uint32_t find_self(const struct cluster *cluster, const char *given)
@@ -92,25 +84,4 @@ void hosts_plan_release(struct hosts_plan *plan)
     free(plan->host_of);
     plan->host_of = NULL;
     cluster_release(&plan->cluster);
-}
-
-void hosts_socket_name(char *ret, size_t ret_bytes, const char *fabric)
-{
-    char node[256];
-
-    hosts_node_name(node, sizeof node);
-    snprintf(ret, ret_bytes, "%.30s.%.32s", fabric, node);
-}
-
-void hosts_socket_anywhere(char *ret, size_t ret_bytes, const char *path)
-{
-    char node[256], end[256];
-    size_t bytes = strlen(path), tail;
-
-    hosts_node_name(node, sizeof node);
-    tail = (size_t)snprintf(end, sizeof end, ".%.32s" SUFFIX, node);
-    if (bytes > tail && strcmp(path + bytes - tail, end) == 0)
-        snprintf(ret, ret_bytes, "%.*s.%%h" SUFFIX, (int)(bytes - tail), path);
-    else
-        snprintf(ret, ret_bytes, "%s", path);
 }

@@ -37,17 +37,6 @@ int hosts_plan_make(struct hosts_plan *ret, const struct options *options,
                     const struct fabric_config *config, enum hosts_role role);
 void hosts_plan_release(struct hosts_plan *plan);
 
-/** hosts_node_name - this machine's name, as in sockets' names (hosts_socket_name()). */
-void hosts_node_name(char *ret, size_t ret_bytes);
-
-/**
- * hosts_socket_name - of a fabric's socket on this host: the fabric's name and this machine's,
- * since hosts may share a folder. hosts_socket_anywhere() - the path that programs are given on all
- * hosts: with %h where the machine's name stands.
- */
-void hosts_socket_name(char *ret, size_t ret_bytes, const char *fabric);
-void hosts_socket_anywhere(char *ret, size_t ret_bytes, const char *path);
-
 /**
  * hosts_launch - have the agent start the other hosts: `fabemu join` with this fabric's options.
  * They end by themselves. Thread: the fabric's process, before it has others. Errors: -errno.
@@ -64,7 +53,6 @@ int hosts_launch_same(const struct hosts_plan *plan, char *const *argv);
  * hosts_agent_failed - has the agent that this process has started for @host ended with an error?
  * Then @text says which, and how. One that ends with 0 may have left it to others.
  */
-#define HOSTS_HOW_BYTES 112
 bool hosts_agent_failed(uint32_t host, char *text, size_t bytes);
 
 /**

@@ -27,6 +27,7 @@
 
 #include "apps/daemon/daemon.h"
 #include "apps/hosts/links.h"
+#include "apps/hosts/obeys.h"
 #include "apps/hosts/plan.h"
 #include "apps/run/procs.h"
 #include "apps/cli/say.h"
@@ -138,6 +139,11 @@ static struct json_object *links_now(const void *ctx)
     return links_report(ctx);
 }
 
+static bool agents_why(const void *links, char *text, size_t bytes)
+{
+    return links_agents_why(links, hosts_agent_failed, text, bytes);
+}
+
 /* The fabric, and on several hosts its ports; where this one governs, the others are started. */
 static int host_begin(struct served *served, const struct host_plan *plan, const char *name,
                       char *error, size_t error_bytes)
@@ -170,7 +176,7 @@ static int serve_all(struct served *served, struct daemon_config *serve,
         hosts.links_up = links_up;
         hosts.links_why = links_why;
         hosts.links_warn = links_warn;
-        hosts.agents_why = links_agents_why;
+        hosts.agents_why = agents_why;
         hosts.links_report = links_now;
         hosts.links_again = links_control_again;
         hosts.links_mend = links_mend;

@@ -20,7 +20,6 @@
 #include <unistd.h>
 
 #include "apps/cli/say.h"
-#include "apps/hosts/plan.h"
 #include "apps/run/procs.h"
 
 #define SUFFIX  ".sock"
@@ -124,6 +123,36 @@ static int open_dir_for(const char *name, char *dir, size_t dir_bytes, char *err
     int err = paths_check_name(name, error, error_bytes);
 
     return err ? err : open_dir(dir, dir_bytes, error, error_bytes);
+}
+
+/* --- fabrics on several hosts --------------------------------------------------------- */
+
+void hosts_node_name(char *ret, size_t ret_bytes)
+{
+    if (gethostname(ret, ret_bytes))
+        snprintf(ret, ret_bytes, "localhost");
+    ret[ret_bytes - 1] = '\0';
+}
+
+void hosts_socket_name(char *ret, size_t ret_bytes, const char *fabric)
+{
+    char node[256];
+
+    hosts_node_name(node, sizeof node);
+    snprintf(ret, ret_bytes, "%.30s.%.32s", fabric, node);
+}
+
+void hosts_socket_anywhere(char *ret, size_t ret_bytes, const char *path)
+{
+    char node[256], end[256];
+    size_t bytes = strlen(path), tail;
+
+    hosts_node_name(node, sizeof node);
+    tail = (size_t)snprintf(end, sizeof end, ".%.32s" SUFFIX, node);
+    if (bytes > tail && strcmp(path + bytes - tail, end) == 0)
+        snprintf(ret, ret_bytes, "%.*s.%%h" SUFFIX, (int)(bytes - tail), path);
+    else
+        snprintf(ret, ret_bytes, "%s", path);
 }
 
 /* Is it the name of a fabric on several hosts (hosts_socket_name()), one of which is this? */

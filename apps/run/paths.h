@@ -65,4 +65,15 @@ int paths_list(void (*each)(void *context, const char *name), void *context, cha
 /** paths_of - path of fabric @name's socket. Errors as paths_listen. */
 int paths_of(char *path, size_t path_bytes, const char *name, char *error, size_t error_bytes);
 
+/** hosts_node_name - this machine's name, as in sockets' names (hosts_socket_name()). */
+void hosts_node_name(char *ret, size_t ret_bytes);
+
+/**
+ * hosts_socket_name - of a fabric's socket on this host: the fabric's name and this machine's,
+ * since hosts may share a folder. hosts_socket_anywhere() - the path that programs are given on all
+ * hosts: with %h where the machine's name stands.
+ */
+void hosts_socket_name(char *ret, size_t ret_bytes, const char *fabric);
+void hosts_socket_anywhere(char *ret, size_t ret_bytes, const char *path);
+
 #endif

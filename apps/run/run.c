@@ -35,6 +35,7 @@
 #include "apps/cli/origin.h"
 #include "apps/run/arrival.h"
 #include "apps/run/host.h"
+#include "apps/run/paths.h"
 #include "apps/hosts/links.h"
 #include "apps/hosts/plan.h"
 #include "apps/run/plan.h"

@@ -10,7 +10,7 @@
 #include "apps/run/ask.h"
 #include "apps/run/paths.h"
 #include "apps/cli/say.h"
-#include "apps/telemetry/serve.h"
+#include "apps/telemetry/fold/wish.h"
 #include "apps/telemetry/view.h"
 #include "emu/now.h"
 

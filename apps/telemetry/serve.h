@@ -23,9 +23,6 @@ struct daemon;
 struct hosts_piece;
 struct json_object;
 
-#define TELEMETRY_EVERY_LEAST_MS 100u
-#define TELEMETRY_EVERY_MOST_MS  3600000u
-
 /* What the daemon keeps of a connection's wish. */
 struct telemetry_reader {
     uint32_t every_ms; /* 0: it wants none */

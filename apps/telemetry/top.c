@@ -23,7 +23,7 @@
 #include "apps/cli/say.h"
 #include "apps/telemetry/board.h"
 #include "apps/telemetry/screen.h"
-#include "apps/telemetry/serve.h"
+#include "apps/telemetry/fold/wish.h"
 #include "emu/now.h"
 
 #define ANSWER_MS 5000 /* for a fabric to answer */

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "apps/hosts/meet.h"
+#include "apps/hosts/plan.h"
 #include "apps/run/plan.h"
 #include "apps/cli/options.h"
 #include "apps/cli/origin.h"
@@ -232,6 +233,10 @@ static int hosts_begin(struct with_hosts *with, const struct options *options,
 {
     char error[EMU_BARRIER_WHY_BYTES];
     int status = hosts_plan_make(&with->plan, options, fabric, HOSTS_ANY);
+    struct hosts_meeting meeting = {.cluster = &with->plan.cluster,
+                                    .self = with->plan.self,
+                                    .name = with->plan.name,
+                                    .agent_failed = hosts_agent_failed};
     int err = 0;
 
     if (status)
@@ -242,7 +247,7 @@ static int hosts_begin(struct with_hosts *with, const struct options *options,
         say("cannot start the other hosts: %s", strerror(-err));
         return EXIT_FAILURE;
     }
-    err = hosts_meet(&with->barrier, &with->plan, fabric, error, sizeof error);
+    err = hosts_meet(&with->barrier, &meeting, fabric, error, sizeof error);
     if (err) {
         say("traffic: %s", error);
         return EXIT_FAILURE;

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "apps/run/ask.h"
-#include "apps/telemetry/serve.h"
+#include "apps/telemetry/fold/wish.h"
 #include "apps/telemetry/text.h"
 #include "apps/web/internal.h"
 #include "emu/now.h"

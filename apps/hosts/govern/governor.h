@@ -9,8 +9,27 @@
 
 #include "apps/daemon/conn.h"
 #include "apps/fabric/hosts.h"
-#include "apps/hosts/internal.h"
+#include "apps/fabric/look/stalls.h"
+#include "apps/hosts/channel.h"
+#include "apps/hosts/governs.h"
 #include "emu/list.h"
+
+/* What a host said last of all of its processes. views.c's. */
+struct hosts_said {
+    struct json_object *blocks; /* by node: look.c; NULL: nothing */
+    int64_t next;               /* there is more, from that node on; 0: that was all */
+    uint64_t there_ns, here_ns; /* when, by its clock and by ours */
+};
+
+/* What a host has told of faults: faults.c's. */
+struct hosts_hits {
+    struct json_object *counts; /* [FAULT,HITS,…], as it said last; NULL: nothing */
+    /* by fault: packets that were on cables when they went down, and hits of former lives */
+    uint64_t *dark;
+    uint32_t dark_slots;
+    uint64_t missed, past_missed;
+};
+#define HOSTS_FAULTS_MOST 131072 /* numbers of faults that a host is believed */
 
 struct hosts_process {
     struct emu_list link; /* in host->processes; alone once the connection has ended */
@@ -99,6 +118,36 @@ void hosts_lose(struct host_far *far, const char *why);
 /* @message is put. A host that does not read what it is told is lost. */
 void hosts_say(struct host_far *far, struct json_object *message);
 
+/**
+ * hosts_call - have all other hosts, or @only one, do @what with @with, which is put; returns when
+ * they have. @each is called with each reply. Returns 0, or the first error.
+ */
+int hosts_call(struct hosts *hosts, uint32_t only, const char *what, struct json_object *with,
+               void (*each)(void *ctx, uint32_t host, struct json_object *reply), void *ctx);
+
+/**
+ * hosts_do - the same of what cannot fail, or with error @may_fail alone, where nothing is left to
+ * do: a host that fails otherwise is lost, with that reason. hosts_ask() - all are asked what no
+ * host fails to say: so is who does.
+ */
+void hosts_do(struct hosts *hosts, uint32_t only, const char *what, struct json_object *with,
+              int may_fail);
+void hosts_ask(struct hosts *hosts, const char *what, struct json_object *with,
+               void (*each)(void *ctx, uint32_t host, struct json_object *reply), void *ctx);
+
+/**
+ * hosts_tell - have all other hosts do what cannot fail: they do it in the order in which they are
+ * told and called, and nobody waits. Who fails says so, and is lost. @with is put.
+ */
+void hosts_tell(struct hosts *hosts, const char *what, struct json_object *with);
+
+/**
+ * hosts_call_long - the same of all, for what may take long, as the start of a fabric may: for as
+ * long as that (--bound start). Errors: -ECANCELED, the end is wanted meanwhile; nobody is lost.
+ */
+int hosts_call_long(struct hosts *hosts, const char *what, struct json_object *with,
+                    void (*each)(void *ctx, uint32_t host, struct json_object *reply), void *ctx);
+
 /* Have one of them do what hosts_tell() has all do. */
 void hosts_tell_one(struct host_far *far, const char *what, struct json_object *with);
 
@@ -163,6 +212,37 @@ void hosts_query_lost(struct host_far *far);
 
 /* Until when it may take to answer a call, which has until @until_ms of its own. */
 int64_t hosts_query_until_ms(const struct host_far *far, int64_t until_ms);
+
+/* --- views.c --- */
+
+/* Of struct fabric_mirror. */
+int hosts_view_audit(void *ctx, bool routes, struct fabric_audit *sum);
+bool hosts_view_pending(void *ctx, uint32_t host, uint32_t node, struct emu_pending *ret);
+uint32_t hosts_view_came(void *ctx, uint32_t group, uint32_t seq, struct fabric_came *ret,
+                         uint32_t max);
+bool hosts_view_clash(void *ctx, uint32_t group, struct emu_clash *ret);
+uint32_t hosts_view_stalls(void *ctx, uint64_t now_ns, struct fabric_stall *ret, uint32_t max);
+
+/* The process at @node has gone, or has just come. */
+void hosts_view_forget(struct hosts *hosts, uint32_t host, uint32_t node);
+
+/* --- faults.c --- */
+
+/* Of struct fabric_mirror. */
+void hosts_mirror_test(void *ctx, struct fabric_test *tests, const struct fabric_past *here,
+                       uint32_t count, uint32_t packets);
+void hosts_mirror_carry(void *ctx, bool eases, bool drops, struct fabric_carried *sum);
+void hosts_mirror_look(void *ctx, struct fabric_seen *ret);
+void hosts_mirror_losses(void *ctx, uint64_t bound_ps);
+void hosts_mirror_alone(void *ctx, uint32_t node);
+void hosts_mirror_failed(void *ctx, uint32_t group);
+void hosts_mirror_unit_out(void *ctx, uint32_t sw);
+
+/* @count more of those of @fault. */
+void hosts_dark(struct hosts_hits *hits, int64_t fault, int64_t count);
+
+/* What its former life has told stays counted. */
+void hosts_hits_past(struct hosts_hits *hits);
 
 /* --- samples.c --- */
 

@@ -11,7 +11,7 @@
 #include "apps/daemon/conn.h"
 #include "apps/fabric/hosts.h"
 #include "apps/fabric/links.h"
-#include "apps/hosts/internal.h"
+#include "apps/hosts/obey/obey.h"
 #include "apps/inject/inject.h"
 #include "emu/clock.h"
 #include "emu/fault/log.h"

@@ -9,7 +9,7 @@
 #include "apps/daemon/conn.h"
 #include "apps/fabric/hosts.h"
 #include "apps/fabric/links.h"
-#include "apps/hosts/internal.h"
+#include "apps/hosts/obey/obey.h"
 #include "emu/edge/edge.h"
 #include "emu/now.h"
 

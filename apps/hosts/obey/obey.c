@@ -14,6 +14,7 @@
 
 #include "apps/fabric/hosts.h"
 #include "apps/fabric/links.h"
+#include "apps/fabric/look/stalls.h"
 #include "apps/hosts/obey/obey.h"
 #include "emu/now.h"
 

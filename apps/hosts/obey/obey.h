@@ -9,11 +9,20 @@
 #include "apps/daemon/conn.h"
 #include "apps/daemon/door/door.h"
 #include "apps/fabric/fabric.h"
-#include "apps/hosts/internal.h"
+#include "apps/hosts/channel.h"
+#include "apps/hosts/obeys.h"
+#include "apps/inject/inject.h"
 #include "apps/program/part.h"
 #include "apps/run/procs.h"
 #include "apps/telemetry/telemetry.h"
 #include "emu/list.h"
+
+/* What befalls devices of a host that obeys: befall.c's. */
+struct befallen {
+    struct fabric *fabric;
+    const struct topo_graph *graph;
+    struct injector *injector; /* NULL: nobody has asked for a fault yet */
+};
 
 /* A process of this host. */
 struct served {
@@ -86,6 +95,29 @@ struct seat *obey_seat_of(struct obey *obey, int64_t node);
 
 /* @passed: its descriptors are somebody else's now. */
 void obey_seat_free(struct seat *seat, bool passed);
+
+/* --- befall.c, look.c and begin.c: what it is asked --- */
+
+/**
+ * hosts_befall - befall.c: what such a host is asked that has to do with faults and what follows.
+ * Errors: -ENOSYS, there is no such call; those of what is asked. Thread: the fabric's manager.
+ */
+int hosts_befall(struct befallen *befallen, const char *what, struct json_object *call,
+                 struct json_object *reply);
+void hosts_befallen_free(struct befallen *befallen);
+
+/**
+ * hosts_look - look.c: what a host that obeys is asked of its part, told in @reply. Errors:
+ * -ENOSYS, there is no such question; -ENOMEM. Thread: the fabric's manager.
+ */
+int hosts_look(struct fabric *fabric, const char *what, struct json_object *call,
+               struct json_object *reply);
+
+/**
+ * hosts_begin - begin.c: what a host that obeys is asked when one comes back, itself or another.
+ * Errors: -ENOSYS, there is no such call; those of what is asked. Thread: the fabric's manager.
+ */
+int hosts_begin(struct fabric *fabric, const char *what, struct json_object *call);
 
 /* --- sample.c: what it tells of its part --- */
 

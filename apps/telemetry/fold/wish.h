@@ -9,6 +9,10 @@
 
 struct json_object;
 
+/* How often a reader can want a snapshot. */
+#define TELEMETRY_EVERY_LEAST_MS 100u
+#define TELEMETRY_EVERY_MOST_MS  3600000u
+
 struct telemetry_wish {
     bool folds;
     uint32_t *block; /* that are to be open; */

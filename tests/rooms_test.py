@@ -2,7 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """rooms_test - the tree is in order: which folder includes which, and the prefixes of file names.
 
-docs/ARCHITECTURE.md draws the rooms; this is what holds them to it."""
+docs/ARCHITECTURE.md draws the rooms; this is what holds them to it. Each folder of apps is a
+library of its name. Its meson.build lists in NAME_needs what the library is built with, and the
+folder may include nothing else."""
+import graphlib
 import os
 import re
 import sys
@@ -10,6 +13,7 @@ import sys
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 CODE = ("emu", "topo", "switch", "nic", "apps")
 INCLUDE = re.compile(r'^#include "([^"]+)"', re.M)
+NEEDS = re.compile(r"^(\w+)_needs = \[([^\]]*)\]", re.M)
 # A folder, and the beginnings of what its files may include. The longest folder that fits counts.
 MAY = {
     "emu": ("emu/",),
@@ -19,7 +23,7 @@ MAY = {
     "nic/host": ("emu/", "nic/host/", "nic/fabemu.h"),
     "nic/engine": ("emu/", "nic/engine/"),
     "nic/ofi": ("nic/ofi/", "nic/fabemu.h"),
-    "apps": ("",),
+    "apps": ("emu/", "topo/", "switch/", "nic/", "apps/"),  # of apps/: libraries()
     "apps/ompi": ("apps/ompi/", "nic/fabemu.h"),
 }
 # The files of libfabemu, lowest first: each may include the headers of those before it, so that
@@ -63,6 +67,50 @@ def allowed(path, included):
     return included.startswith(MAY[room])
 
 
+def text_of(name):
+    with open(os.path.join(TOP, name), encoding="utf-8") as f:
+        return f.read()
+
+
+def libraries():
+    """The folders of apps that are libraries: for each its name and the names that it needs."""
+    found = {}
+    for folder, _, names in os.walk(os.path.join(TOP, "apps")):
+        folder = os.path.relpath(folder, TOP)
+        if "meson.build" in names:
+            for name, needs in NEEDS.findall(text_of(os.path.join(folder, "meson.build"))):
+                found[folder] = name, set(re.findall(r"\w+", needs))
+    return found
+
+
+def library_of(path, libs):
+    """The folder of the library that the file at @path belongs to; None: of no library."""
+    return max((folder for folder in libs if path.startswith(folder + "/")), key=len, default=None)
+
+
+def library_errors(libs, included):
+    """Errors in the libraries. @included: for each folder the folders that its files include."""
+    builds = text_of("meson.build")
+    names = {name for name, _ in libs.values()}
+    wrong = []
+    for folder, (name, needs) in libs.items():
+        if name != os.path.basename(folder):
+            wrong.append(f"{folder}/meson.build names its library {name}")
+        if f"dependencies: {name}_needs" not in text_of(f"{folder}/meson.build") + builds:
+            wrong.append(f"{folder}/meson.build does not build {name} with {name}_needs")
+        used = {libs[other][0] for other in included.get(folder, ())}
+        for other in sorted(used - needs):
+            wrong.append(f"{folder} includes {other}, which {name}_needs does not list")
+        for other in sorted((needs & names) - used):
+            wrong.append(f"{folder}/meson.build lists {other}, and no file there includes it")
+    try:
+        graphlib.TopologicalSorter(
+            {folder: others - {folder} for folder, others in included.items()}).prepare()
+    except graphlib.CycleError as error:
+        wrong.append("folders include each other in a circle: " + " <- ".join(error.args[1]))
+    return wrong
+
+
 def host_rank(path):
     """Where the file at @path stands in libfabemu's order; None for files that are not in it."""
     name = os.path.splitext(path)[0].removeprefix("nic/host/")
@@ -78,8 +126,7 @@ def circular(path, included):
 
 
 def version_of(name, pattern):
-    with open(os.path.join(TOP, name), encoding="utf-8") as f:
-        return re.search(pattern, f.read(), re.M)[1]
+    return re.search(pattern, text_of(name), re.M)[1]
 
 
 def versions():
@@ -91,11 +138,17 @@ def versions():
 
 def main():
     wrong, checked = versions(), 1
+    libs, library_includes = libraries(), {}
     for path in files():
-        with open(os.path.join(TOP, path), encoding="utf-8") as f:
-            text = f.read()
-        for included in INCLUDE.findall(text):
+        mine = library_of(path, libs)
+        for included in INCLUDE.findall(text_of(path)):
             checked += 1
+            its = library_of(included, libs)
+            if its and os.path.exists(os.path.join(TOP, included)):
+                if mine and mine != its:
+                    library_includes.setdefault(mine, set()).add(its)
+                elif not mine:
+                    wrong.append(f"{path}, of no library of apps, includes {included}")
             if not allowed(path, included):
                 wrong.append(f"{path} includes {included}")
             elif circular(path, included):
@@ -104,8 +157,10 @@ def main():
         rooms = {d for d in os.listdir(os.path.join(TOP, os.path.dirname(folder) or "."))}
         prefix = name.split("_")[0] if "_" in name else ""
         checked += 1
-        if prefix in rooms - {os.path.basename(folder)}:
+        # the files of apps/cmd are named after subcommands, as some folders are
+        if folder != "apps/cmd" and prefix in rooms - {os.path.basename(folder)}:
             wrong.append(f"{path} has the prefix of another folder")
+    wrong += library_errors(libs, library_includes)
     for line in wrong:
         print(line)
     print(f"rooms_test: looked at {checked} things, {len(wrong)} wrong")

@@ -22,7 +22,7 @@ struct bench {
     bool json;
     unsigned repeat;                /* samples of each row; 0: each benchmark decides */
     struct json_object *conditions; /* of all rows */
-    struct json_object *origin;     /* part of every row: apps/cli/origin.h */
+    struct json_object *origin;     /* part of every row: apps/fabric/origin.h */
     unsigned rows;                  /* printed so far */
     bool failed;                    /* at least one row could not be measured */
     bool progress;                  /* stderr is a terminal */

@@ -13,8 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "apps/bench_build.h"
-#include "apps/cli/origin.h"
+#include "apps/bench/bench_build.h"
+#include "apps/fabric/origin.h"
 #include "emu/worker/place.h"
 
 /* --- samples ------------------------------------------------------------------------ */

@@ -14,7 +14,7 @@
 
 #include "apps/cluster/cluster.h"
 #include "apps/fault/fault.h"
-#include "apps/cli/say.h"
+#include "apps/base/say.h"
 #include "emu/random.h"
 
 /* --- the canonical text ------------------------------------------------------------- */

@@ -9,9 +9,9 @@
 #include <string.h>
 
 #include "apps/cluster/cluster.h"
-#include "apps/cli/quantity.h"
+#include "apps/base/quantity.h"
 #include "apps/fault/fault.h"
-#include "apps/cli/say.h"
+#include "apps/base/say.h"
 
 #define LINE_BYTES_MAX 4095
 #define SHOWN          60 /* characters of a word, in a message */

@@ -5,13 +5,13 @@
 #ifndef APPS_DAEMON_CLIENT_H
 #define APPS_DAEMON_CLIENT_H
 
-#include "apps/cli/lines.h"
+#include "apps/base/lines.h"
 #include "apps/daemon/daemon.h"
-#include "apps/daemon/conn.h"
-#include "apps/daemon/door/door.h"
-#include "apps/program/serve.h"
-#include "apps/run/procs.h"
-#include "apps/telemetry/serve.h"
+#include "apps/control/conn.h"
+#include "apps/control/door.h"
+#include "apps/daemon/timeline.h"
+#include "apps/base/procs.h"
+#include "apps/daemon/telemetry.h"
 #include "emu/list.h"
 #include "emu/now.h"
 
@@ -194,7 +194,7 @@ void daemon_groups_each(struct daemon *daemon,
 void daemon_groups_free(struct daemon *daemon);
 
 /*
- * fabric/capture/request.c: requests to begin and to end a capture; @client is closed, and its
+ * daemon/capture.c: requests to begin and to end a capture; @client is closed, and its
  * capture ends; the capture of daemon->config, from the start to the end. Errors: as
  * capture_begin().
  */

@@ -13,7 +13,7 @@
 #include "apps/daemon/standstill.h"
 #include "apps/fabric/hosts.h"
 #include "apps/fabric/links.h"
-#include "apps/fabric/look/stalls.h"
+#include "apps/fabric/stalls.h"
 #include "emu/combine.h"
 #include "emu/combiner.h"
 

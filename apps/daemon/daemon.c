@@ -26,14 +26,14 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#include "apps/cli/origin.h"
-#include "apps/cli/output.h"
-#include "apps/cli/say.h"
-#include "apps/daemon/audit.h"
+#include "apps/fabric/origin.h"
+#include "apps/base/output.h"
+#include "apps/base/say.h"
+#include "apps/audit/json.h"
 #include "apps/daemon/client.h"
 #include "apps/daemon/faults.h"
-#include "apps/run/procs.h"
-#include "apps/run/report.h"
+#include "apps/base/procs.h"
+#include "apps/daemon/report.h"
 #include "emu/now.h"
 
 #define EVENTS_A_ROUND 64

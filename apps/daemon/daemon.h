@@ -9,11 +9,11 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "apps/fabric/capture/capture.h"
+#include "apps/capture/capture.h"
 #include "apps/fabric/fabric.h"
-#include "apps/program/serve.h"
+#include "apps/daemon/timeline.h"
 #include "apps/fault/fault.h"
-#include "apps/hosts/governs.h"
+#include "apps/cluster/coordinator/coordinator.h"
 
 #define DAEMON_DEATHS_MAX 64 /* deaths that are remembered one by one */
 

@@ -16,7 +16,7 @@
 
 #include "apps/daemon/client.h"
 #include "apps/fabric/links.h"
-#include "apps/run/procs.h"
+#include "apps/base/procs.h"
 #include "emu/now.h"
 
 #define LAST_BREATH_MS 200 /* between a process's closing of its files and its end, at most */

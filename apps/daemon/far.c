@@ -10,9 +10,9 @@
  * one of them is told that no way leads there, again and again for what is posted meanwhile.
  *
  * A host that is started again is let in with the state that all have (hosts_admit()). Its cables
- * lead somewhere again when the host links below them do (apps/hosts/govern/mend.c): from there on
- * the manager brings them up as any others. So do those between two hosts that find each other
- * again.
+ * lead somewhere again when the host links below them do (apps/cluster/coordinator/mend.c):
+ * from there on the manager brings them up as any others. So do those between two hosts that find
+ * each other again.
  *
  * All of that is noted where it is heard of, which may be in the middle of a call to other hosts,
  * and settled at the end of the round.
@@ -27,8 +27,8 @@
 #include "apps/fabric/hosts.h"
 #include "apps/fabric/links.h"
 #include "apps/daemon/faults.h"
-#include "apps/run/report.h"
-#include "apps/cli/say.h"
+#include "apps/daemon/report.h"
+#include "apps/base/say.h"
 #include "emu/bits.h"
 
 static int on_connected(void *ctx, int fd, struct hosts_process *process, const char **why)

@@ -19,8 +19,8 @@
 
 #include "apps/daemon/losses.h"
 #include "apps/inject/inject.h"
-#include "apps/run/report.h"
-#include "apps/cli/say.h"
+#include "apps/daemon/report.h"
+#include "apps/base/say.h"
 #include "emu/clock.h"
 #include "emu/fault/fault.h"
 #include "nic/host/wire.h"

@@ -20,7 +20,7 @@
 #include "apps/daemon/client.h"
 #include "apps/fabric/hosts.h"
 #include "apps/fabric/links.h"
-#include "apps/cli/say.h"
+#include "apps/base/say.h"
 
 enum standing {
     INVITED,

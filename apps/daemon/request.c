@@ -9,15 +9,15 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "apps/daemon/audit.h"
-#include "apps/fabric/audit/audit.h"
+#include "apps/audit/json.h"
+#include "apps/audit/audit.h"
 #include "apps/fabric/hosts.h"
-#include "apps/daemon/bounds.h"
+#include "apps/base/bounds.h"
 #include "apps/daemon/client.h"
 #include "apps/daemon/faults.h"
-#include "apps/run/procs.h"
-#include "apps/run/report.h"
-#include "apps/cli/say.h"
+#include "apps/base/procs.h"
+#include "apps/daemon/report.h"
+#include "apps/base/say.h"
 #include "emu/edge/edge.h"
 
 /* --- attach, detach ----------------------------------------------------------------- */

@@ -8,8 +8,8 @@
  * that only compute wait for nothing, so they are no standstill by themselves.
  */
 #include "apps/daemon/standstill.h"
-#include "apps/fabric/look/stalls.h"
-#include "apps/run/procs.h"
+#include "apps/fabric/stalls.h"
+#include "apps/base/procs.h"
 
 #include <stdio.h>
 #include <stdlib.h>

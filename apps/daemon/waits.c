@@ -23,7 +23,7 @@
 #include <unistd.h>
 
 #include "apps/daemon/client.h"
-#include "apps/daemon/schedstat.h"
+#include "apps/base/schedstat.h"
 #include "emu/now.h"
 
 #define WAITS_SHARE 100 /* of its time the manager spends one part of so many on looking */

@@ -8,7 +8,7 @@
 
 #include "apps/fabric/fabric.h"
 #include "apps/fabric/internal.h"
-#include "apps/cli/say.h"
+#include "apps/base/say.h"
 #include "emu/link/replay.h"
 #include "emu/worker/outbox.h"
 #include "emu/worker/place.h"

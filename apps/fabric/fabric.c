@@ -12,10 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "apps/fabric/capture/taps.h"
+#include "apps/fabric/taps.h"
 #include "apps/fabric/internal.h"
-#include "apps/fabric/look/comm.h"
-#include "apps/cli/say.h"
+#include "apps/fabric/comm.h"
+#include "apps/base/say.h"
 #include "emu/random.h"
 #include "emu/worker/outbox.h"
 #include "emu/worker/rcu.h"

@@ -4,8 +4,8 @@
  * workers; its nodes, its groups and its time.
  *
  * The manager's other operations on it: cables, what goes wrong on them, tables and trees that
- * follow (links.h); a network on several hosts (hosts.h); what stands still (look/stalls.h); audits
- * (audit/audit.h).
+ * follow (links.h); a network on several hosts (hosts.h); what stands still (stalls.h); audits
+ * (apps/audit/audit.h).
  */
 #ifndef APPS_FABRIC_H
 #define APPS_FABRIC_H
@@ -281,26 +281,6 @@ static inline bool fabric_idle(struct fabric *fabric)
 {
     return fabric_next_ps(fabric) == UINT64_MAX;
 }
-
-/**
- * fabric_check - clock virtual: conservation of segments and credits on every cable and in every
- * switch, and Little's law in every switch, to the picosecond;
- * and fabric_check_bufs().
- * @now_ps: up to where fabric_advance() has come.
- * Errors: -EPROTO, with one line in @error that says what is wrong and where.
- */
-int fabric_check(struct fabric *fabric, uint64_t now_ps, char *error, size_t error_bytes);
-
-/**
- * fabric_check_bufs - every reference to a pool buffer that is out has a holder: a cable, a
- * crosspoint, a packet, a question of a host, a group's state. Part of fabric_check(). Nodes inside
- * the fabric hold none.
- * Errors: -EPROTO, with one line in @error. Thread: manager, while the workers stand still.
- */
-int fabric_check_bufs(struct fabric *fabric, char *error, size_t error_bytes);
-
-/** fabric_bufs_out - references to pool buffers that are out. Thread: as fabric_check_bufs(). */
-uint64_t fabric_bufs_out(const struct fabric *fabric);
 
 /** fabric_worker - worker @i of a fabric that was started stopped. */
 struct emu_worker *fabric_worker(struct fabric *fabric, uint32_t i);

@@ -9,7 +9,7 @@
 
 #include "apps/fabric/fabric.h"
 #include "apps/fabric/internal.h"
-#include "apps/cli/say.h"
+#include "apps/base/say.h"
 
 /* The next free slot in turn: one that was just given back is handed out last. */
 static int64_t group_slot(struct fabric *fabric)

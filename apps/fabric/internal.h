@@ -9,7 +9,7 @@
 #include "apps/fabric/fabric.h"
 #include "apps/fabric/hosts.h"
 #include "apps/fabric/links.h"
-#include "apps/fabric/look/stalls.h"
+#include "apps/fabric/stalls.h"
 #include "emu/combiner.h"
 #include "emu/edge/fabric.h"
 #include "emu/link/channels.h"
@@ -190,10 +190,10 @@ struct fabric {
     uint32_t generation;                /* of collective addresses */
     const struct fabric_mirror *mirror; /* NULL: one host, or one that does not govern */
     struct emu_clash clash;             /* what fabric_clash() has given, where there is a mirror */
-    struct fabric_moved *moved;         /* fabric/look/stalls.c: by link; NULL until needed */
-    struct fabric_taps *taps;           /* fabric/capture/taps.c's; NULL: nothing is captured */
+    struct fabric_moved *moved;         /* fabric/stalls.c: by link; NULL until needed */
+    struct fabric_taps *taps;           /* fabric/taps.c's; NULL: nothing is captured */
     struct fabric_totals past;          /* of edges that are gone */
-    struct fabric_comm_past *comm;      /* fabric/look/comm.c's; NULL until needed */
+    struct fabric_comm_past *comm;      /* fabric/comm.c's; NULL until needed */
     uint64_t past_ideal_ns;
     uint64_t past_actual_ns;
     uint64_t past_full_ns;

@@ -10,8 +10,8 @@
 
 #include "apps/fabric/fabric.h"
 #include "apps/fabric/internal.h"
-#include "apps/fabric/look/comm.h"
-#include "apps/fabric/look/sample.h"
+#include "apps/fabric/comm.h"
+#include "apps/fabric/sample.h"
 #include "emu/bits.h"
 #include "emu/count.h"
 #include "emu/worker/place.h"

@@ -20,7 +20,7 @@
 #include <stdlib.h>
 
 #include "apps/fabric/internal.h"
-#include "apps/fabric/look/sample.h"
+#include "apps/fabric/sample.h"
 
 /* Is every cable of the tree in the network? */
 static bool tree_whole(const struct topo_tree *tree, const struct topo_graph *graph)

@@ -5,9 +5,9 @@
 #ifndef APPS_FAULT_INTERNAL_H
 #define APPS_FAULT_INTERNAL_H
 
-#include "apps/cli/quantity.h"
+#include "apps/base/quantity.h"
 #include "apps/fault/fault.h"
-#include "apps/cli/say.h"
+#include "apps/base/say.h"
 #include "emu/bits.h"
 
 #define FAULT_WORD_MAX  1023 /* characters of a word */

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 #include "apps/inject/internal.h"
-#include "apps/cli/say.h"
+#include "apps/base/say.h"
 
 static int ask_far(const struct injector *in, const struct injection *f, enum inject_do what,
                    uint32_t only)

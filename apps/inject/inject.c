@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "apps/inject/internal.h"
-#include "apps/cli/say.h"
+#include "apps/base/say.h"
 
 /* --- turns -------------------------------------------------------------------------- */
 

@@ -12,7 +12,7 @@
 #include "apps/inject/internal.h"
 #include "apps/fabric/hosts.h"
 #include "apps/fabric/links.h"
-#include "apps/cli/say.h"
+#include "apps/base/say.h"
 
 static bool is_combined(const struct fault *fault)
 {

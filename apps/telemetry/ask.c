@@ -6,11 +6,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "apps/daemon/conn.h"
-#include "apps/run/ask.h"
-#include "apps/run/paths.h"
-#include "apps/cli/say.h"
-#include "apps/telemetry/fold/wish.h"
+#include "apps/control/conn.h"
+#include "apps/control/ask.h"
+#include "apps/control/paths.h"
+#include "apps/base/say.h"
+#include "apps/telemetry/wish.h"
 #include "apps/telemetry/view.h"
 #include "emu/now.h"
 

@@ -5,7 +5,7 @@
 #ifndef APPS_TELEMETRY_INTERNAL_H
 #define APPS_TELEMETRY_INTERNAL_H
 
-#include "apps/fabric/look/sample.h"
+#include "apps/fabric/sample.h"
 #include "apps/telemetry/telemetry.h"
 
 /* Each with the look in which it has changed last; 0: never. */

@@ -6,7 +6,7 @@
  * is left out.
  */
 #include "apps/fabric/links.h"
-#include "apps/telemetry/fold/fold.h"
+#include "apps/telemetry/fold.h"
 #include "apps/telemetry/internal.h"
 #include "nic/fabemu.h"
 

@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "apps/cli/origin.h"
-#include "apps/telemetry/text.h"
+#include "apps/fabric/origin.h"
+#include "apps/base/text.h"
 #include "apps/telemetry/view.h"
 #include "emu/json.h"
 

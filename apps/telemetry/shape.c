@@ -4,7 +4,7 @@
  */
 #include <json-c/json.h>
 
-#include "apps/cli/origin.h"
+#include "apps/fabric/origin.h"
 #include "apps/fabric/hosts.h"
 #include "apps/fabric/links.h"
 #include "apps/telemetry/internal.h"

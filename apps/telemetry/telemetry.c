@@ -10,7 +10,7 @@
 
 #include "apps/fabric/links.h"
 #include "apps/manager/manager.h"
-#include "apps/telemetry/fold/fold.h"
+#include "apps/telemetry/fold.h"
 #include "apps/telemetry/internal.h"
 
 static const struct telemetry_process nobody = {.rank = -1};

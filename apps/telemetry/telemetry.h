@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 #include "apps/fabric/fabric.h"
-#include "apps/telemetry/text.h"
+#include "apps/base/text.h"
 
 #define TELEMETRY_VERSION 1u /* of the lines; fields may be added, and none is changed, within it */
 

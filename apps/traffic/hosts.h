@@ -20,7 +20,7 @@
 
 #include "apps/fabric/fabric.h"
 #include "apps/fabric/hosts.h"
-#include "apps/traffic/worker.h"
+#include "apps/traffic/workload/worker.h"
 #include "emu/hostlink/barrier.h"
 #include "emu/hostlink/virtual.h"
 

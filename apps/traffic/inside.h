@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * inside.h - inside a run: what the drivers of open and closed loops share. For
- * traffic/run.c, traffic_open*.c and workload/closed.c.
+ * run.c, open.c, open_build.c and closed.c.
  */
 #ifndef APPS_TRAFFIC_INSIDE_H
 #define APPS_TRAFFIC_INSIDE_H

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "apps/audit/audit.h"
 #include "apps/traffic/faults.h"
 #include "apps/traffic/snapshots.h"
 #include "emu/now.h"

@@ -10,13 +10,13 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "apps/fabric/capture/capture.h"
+#include "apps/capture/capture.h"
 #include "apps/fabric/fabric.h"
 #include "apps/traffic/workload/coll.h"
 #include "apps/traffic/workload/pattern.h"
 #include "apps/traffic/workload/phases.h"
 #include "apps/traffic/workload/sets.h"
-#include "apps/traffic/stats.h"
+#include "apps/traffic/workload/stats.h"
 
 struct fault_schedule;
 struct traffic_hosts;
@@ -53,7 +53,7 @@ struct traffic_config {
     enum traffic_law law;
     uint32_t sets;    /* of each source; 0: 1024, or as many as there can be */
     bool by_messages; /* multicast: a message a destination, */
-    uint32_t arity;   /* in a tree of this: traffic/relay.h */
+    uint32_t arity;   /* in a tree of this: traffic/workload/relay.h */
 
     /* Collectives. */
     uint32_t groups;

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "apps/cli/output.h"
+#include "apps/base/output.h"
 #include "apps/telemetry/telemetry.h"
 #include "apps/traffic/faults.h"
 

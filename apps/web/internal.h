@@ -11,8 +11,8 @@
 
 #include <microhttpd.h>
 
-#include "apps/daemon/conn.h"
-#include "apps/telemetry/text.h"
+#include "apps/control/conn.h"
+#include "apps/base/text.h"
 #include "apps/telemetry/view.h"
 #include "apps/web/web.h"
 #include "emu/list.h"

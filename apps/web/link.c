@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "apps/run/paths.h"
+#include "apps/control/paths.h"
 #include "apps/web/internal.h"
 #include "emu/now.h"
 

@@ -13,9 +13,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "apps/run/ask.h"
-#include "apps/telemetry/fold/wish.h"
-#include "apps/telemetry/text.h"
+#include "apps/control/ask.h"
+#include "apps/telemetry/wish.h"
+#include "apps/base/text.h"
 #include "apps/web/internal.h"
 #include "emu/now.h"
 

@@ -10,8 +10,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "apps/cli/say.h"
-#include "apps/run/paths.h"
+#include "apps/base/say.h"
+#include "apps/control/paths.h"
 #include "apps/web/internal.h"
 #include "emu/now.h"
 

@@ -21,8 +21,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "apps/cli/say.h"
-#include "apps/daemon/conn.h"
+#include "apps/base/say.h"
+#include "apps/control/conn.h"
 #include "emu/now.h"
 
 #define BACKLOG  SOMAXCONN /* as many as the system allows: door.c */

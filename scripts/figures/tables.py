@@ -58,7 +58,7 @@ HEAD = ("id", "what", "stated", "measured", "difference", "unit", "criterion", "
 
 
 def origin_lines(origin):
-    """Where the numbers come from, as origin_print() of apps/cli/origin.c has it."""
+    """Where the numbers come from, as origin_print() of apps/fabric/origin.c has it."""
     return (f"fabemu {origin['version']}, host {origin.get('host', 'unknown')}, "
             f"{origin.get('date', 'unknown')}, seed {origin['seed']}",
             shlex.join(origin.get("command", ())))

@@ -19,7 +19,7 @@ from kits.telemetry import parse_metrics
 from cli_kit import FabemuCase, PATIENCE_S, main, stopped, until
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-DISSECTOR = os.path.join(TOP, "apps/fabric/capture/fabemu.lua")
+DISSECTOR = os.path.join(TOP, "apps/capture/fabemu.lua")
 RETRY = ("--set", "link_retry=go_back_n")
 RINGS = 65536  # records that all rings have room for: docs/capture.md
 STREAM_PIECES = -(-100000 // 232)  # of the longest message that speaks has

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "apps/audit/audit.h"
 #include "apps/fabric/internal.h"
 #include "emu/hostlink/entry.h"
 #include "emu/link/channels.h"

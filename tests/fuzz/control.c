@@ -28,7 +28,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "apps/daemon/conn.h"
+#include "apps/audit/audit.h"
+#include "apps/control/conn.h"
 #include "apps/daemon/daemon.h"
 #include "apps/fabric/internal.h"
 #include "tests/fuzz/fuzz.h"

@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "apps/audit/audit.h"
 #include "apps/fabric/internal.h"
 #include "emu/random.h"
 #include "tests/fuzz/fuzz.h"

@@ -29,7 +29,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "apps/run/paths.h"
+#include "apps/control/paths.h"
 #include "apps/web/internal.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -266,7 +266,7 @@ static void links_settle(void)
     world.links = world.links ? kept : 0;
 }
 
-/* In the place of the one in apps/run/paths.c. */
+/* In the place of the one in apps/control/paths.c. */
 int paths_connect(int *fd, pid_t *owner, const char *name, char *error, size_t error_bytes)
 {
     int pair[2];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * lost.c - what MPI returns, with MPI_ERRORS_RETURN, when a host is lost: lost pairs|allreduce.
- * tests/apps/hosts/loss_test.py loses it.
+ * tests/apps/cluster/loss_test.py loses it.
  *
  * All ranks do the same again and again until there is an error: exchange with one that is not on
  * their host, or reduce with all. Each then says so, in one line, and waits for somebody to end it.

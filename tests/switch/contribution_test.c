@@ -5,6 +5,7 @@
  *
  * `contribution_test GROUPS` runs the storm with so many groups in each setting.
  */
+#include "apps/audit/audit.h"
 #include "emu/combine.h"
 #include "switch/crosspoint/combine.h"
 #include "tests/test.h"

@@ -2,6 +2,7 @@
 /* fabric.c - see fabric.h. */
 #include "tests/world/fabric.h"
 
+#include "apps/audit/audit.h"
 #include "tests/test.h"
 
 struct fabric *world_fabric_start(struct topo_graph **graph, const char *spec, uint32_t most,

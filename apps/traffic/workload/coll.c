@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "apps/traffic/workload/random.h"
-#include "apps/traffic/stats.h"
+#include "apps/traffic/workload/stats.h"
 #include "emu/alloc.h"
 #include "emu/combine.h"
 #include "emu/link/link.h"

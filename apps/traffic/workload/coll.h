@@ -19,7 +19,7 @@
 #include "apps/fabric/fabric.h"
 #include "apps/traffic/workload/noise.h"
 #include "apps/traffic/workload/pattern.h"
-#include "apps/traffic/worker.h"
+#include "apps/traffic/workload/worker.h"
 
 struct traffic_member;
 

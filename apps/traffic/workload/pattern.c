@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "apps/cli/quantity.h"
+#include "apps/base/quantity.h"
 
 #define HOT_SHARE_DEFAULT (QUANTITY_SHARE_ONE / 10)
 #define LINE_BYTES        4096 /* of a file, at most */

@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-#include "apps/traffic/stats.h"
+#include "apps/traffic/workload/stats.h"
 
 #define WARMUP_LEAST_PS  UINT64_C(20000000)  /* 20 us */
 #define MEASURE_LEAST_PS UINT64_C(200000000) /* 200 us */

@@ -16,8 +16,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "apps/daemon/schedstat.h"
-#include "apps/cli/duration.h"
+#include "apps/base/schedstat.h"
+#include "apps/base/duration.h"
 #include "emu/edge/fabric.h"
 #include "emu/worker/worker.h"
 #include "tests/test.h"

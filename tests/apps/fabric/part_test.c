@@ -9,8 +9,8 @@
 #include <sched.h>
 #include <string.h>
 
-#include "apps/fabric/capture/filter.h"
-#include "apps/fabric/audit/audit.h"
+#include "apps/capture/filter.h"
+#include "apps/audit/audit.h"
 #include "apps/fabric/hosts.h"
 #include "apps/fabric/links.h"
 #include "emu/link/replay.h"

@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "apps/fabric/hosts.h"
-#include "apps/telemetry/fold/fold.h"
-#include "apps/telemetry/fold/wish.h"
+#include "apps/telemetry/fold.h"
+#include "apps/telemetry/wish.h"
 #include "emu/json.h"
 #include "tests/apps/telemetry/lines.h"
 #include "tests/test.h"

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "apps/traffic/relay.h"
+#include "apps/traffic/workload/relay.h"
 #include "tests/test.h"
 
 static struct topo_graph *graph;

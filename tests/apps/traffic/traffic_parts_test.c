@@ -10,10 +10,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "apps/traffic/pending.h"
-#include "apps/traffic/relay.h"
-#include "apps/traffic/stats.h"
-#include "apps/traffic/worker.h"
+#include "apps/traffic/workload/pending.h"
+#include "apps/traffic/workload/relay.h"
+#include "apps/traffic/workload/stats.h"
+#include "apps/traffic/workload/worker.h"
 #include "apps/traffic/workload/pattern.h"
 #include "apps/traffic/workload/phases.h"
 #include "apps/traffic/workload/random.h"

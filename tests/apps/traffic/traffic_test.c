@@ -5,15 +5,16 @@
  * FABEMU_SEED replays the random configurations; each is printed before it runs if
  * FABEMU_TRAFFIC_SHOW is set.
  */
+#include "apps/audit/audit.h"
 #include "tests/test.h"
 
 #include <errno.h>
 #include <math.h>
 #include <string.h>
 
-#include "apps/traffic/relay.h"
+#include "apps/traffic/workload/relay.h"
 #include "apps/traffic/run.h"
-#include "apps/traffic/worker.h"
+#include "apps/traffic/workload/worker.h"
 #include "apps/traffic/workload/coll.h"
 #include "tests/apps/traffic/draw.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * frames.c - prints frames between hosts, as the code writes them: a line of JSON each, with all
- * fields that a dissector is to find. For tests/apps/fabric/capture/dissector_test.py.
+ * fields that a dissector is to find. For tests/apps/capture/dissector_test.py.
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "apps/audit/audit.h"
 #include "nic/engine/internal.h"
 #include "apps/fabric/links.h"
 #include "tests/test.h"

@@ -8,6 +8,7 @@
  * packet that was given up. Then every buffer must be back, on either clock.
  */
 #include "tests/world/engine/transport_run.h"
+#include "apps/audit/audit.h"
 #include "apps/fabric/links.h"
 
 #include <errno.h>

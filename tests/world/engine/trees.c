@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "apps/audit/audit.h"
 #include "tests/test.h"
 
 /* --- streams ------------------------------------------------------------------------ */

@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * groups.c - the trees of groups are trees, the devices have them in their tables, and what
+ * was set aside for groups adds up.
+ *
+ * A tree is looked at as the switches have it: each edge is there at both ends, over a cable that
+ * is in use; there is one edge less than there are switches, and from each of them the ports
+ * upwards lead to the top, so the edges join all switches and make no circle; and each member is a
+ * leaf of it, once. The same holds for the tree of adapters, or units, in which a group combines.
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "apps/audit/audit.h"
+#include "apps/fabric/internal.h"
+#include "emu/worker/found.h"
+
+/* What a group has at a device. */
+struct group_place {
+    uint32_t in; /* serial of the group that this is of */
+    uint32_t up; /* the device above; TOPO_NONE: none */
+    uint32_t at; /* of an engine: index in group->engines */
+    emu_ports ports;
+};
+
+struct groups_audit {
+    const struct fabric *fabric;
+    struct fabric_audit *audit;
+    const struct fabric_group *group; /* at hand */
+    uint32_t serial;                  /* of it, from 1 */
+    struct group_place *sw;           /* by switch */
+    struct group_place *engine;       /* by number of the engine: a node, or a unit */
+    uint32_t *leaves;                 /* by node: serial of the group that it is a leaf of */
+    uint32_t *groups;                 /* by switch: that should be in its table */
+    uint32_t *states;                 /* by switch: set aside */
+    uint64_t bufs;
+};
+
+__attribute__((format(printf, 4, 5))) static void wrong_at(const struct groups_audit *a, uint32_t s,
+                                                           uint32_t port, const char *format, ...)
+{
+    const struct fabric_place place = {
+        .fabric = a->fabric, .at = FABRIC_AT_SWITCH, .number = s, .port = port, .group = a->group};
+    char what[FABRIC_FINDING_BYTES];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(what, sizeof what, format, args);
+    va_end(args);
+    fabric_found(a->audit, &place, "%s", what);
+}
+
+static void wrong_engine(const struct groups_audit *a, uint32_t number, const char *wrong)
+{
+    struct fabric_place place = {.fabric = a->fabric, .group = a->group};
+
+    fabric_place_engine(&place, number);
+    fabric_found(a->audit, &place, "%s", wrong);
+}
+
+/* --- the tree of switches ----------------------------------------------------------- */
+
+/*
+ * What the switches have. Of those on other hosts: what they should. False: one has not got its
+ * part.
+ */
+static bool tree_read(const struct groups_audit *a)
+{
+    const struct topo_graph *graph = a->fabric->config.graph;
+    const struct topo_tree *tree = &a->group->tree;
+    bool all = true;
+
+    for (uint32_t i = 0; i < tree->count; i++) {
+        uint32_t s = tree->switches[i].sw;
+        struct switch_group_entry entry = {tree->switches[i].ports, tree->switches[i].up};
+
+        if (a->fabric->sw[s] && !switch_group_entry(a->fabric->sw[s], a->group->id, &entry)) {
+            wrong_at(a, s, EMU_NO_PORT, "the group is not in its table");
+            all = false;
+            continue;
+        }
+        a->sw[s] = (struct group_place){.in = a->serial, .up = TOPO_NONE, .ports = entry.ports};
+        if (entry.up >= 0 && graph->sw[s].end[entry.up].kind == TOPO_END_SWITCH)
+            a->sw[s].up = graph->sw[s].end[entry.up].id;
+        emu_each_port (port, tree->switches[i].ports & ~entry.ports)
+            wrong_at(a, s, port, "the edge of the tree is cut here");
+        if (tree->switches[i].up != entry.up)
+            wrong_at(a, s, EMU_NO_PORT, "its port towards the top is another one");
+    }
+    return all;
+}
+
+/* Does a group keep its tree when a cable of it is out? See replan.c. */
+static bool trees_stay(const struct fabric_config *config)
+{
+    return config->hosts && !fabric_has_engines(config);
+}
+
+/* The edge at a port. Returns 1 if it leads to a switch. */
+static uint32_t tree_edge(const struct groups_audit *a, uint32_t s, uint32_t port)
+{
+    const struct topo_graph *graph = a->fabric->config.graph;
+    const struct topo_end *end = &graph->sw[s].end[port];
+
+    if (port >= graph->ports || end->kind == TOPO_END_NONE) {
+        wrong_at(a, s, port, "an edge of the tree without a cable");
+        return 0;
+    }
+    if (a->fabric->links.routed->sw[s].end[port].kind == TOPO_END_NONE &&
+        !trees_stay(&a->fabric->config))
+        wrong_at(a, s, port, "an edge of the tree by a cable that is out");
+    if (end->kind == TOPO_END_NODE) {
+        if (a->leaves[end->id] == a->serial)
+            wrong_at(a, s, port, "node %u is twice a leaf of the tree", end->id);
+        a->leaves[end->id] = a->serial;
+        return 0;
+    }
+    if (a->sw[end->id].in != a->serial || !emu_ports_has(a->sw[end->id].ports, end->port))
+        wrong_at(a, s, port, "an edge of the tree that its far end has not");
+    return 1;
+}
+
+/* Is the engine of this number on this host? */
+static bool is_here(const struct groups_audit *a, uint32_t number)
+{
+    uint32_t nodes = a->fabric->config.graph->nodes;
+
+    return number < nodes ? fabric_has_node(&a->fabric->config, number)
+                          : fabric_has_switch(&a->fabric->config, number - nodes);
+}
+
+/* From @at, by what is above each of the @count devices of a tree: does that lead to the top? */
+static bool leads_up(const struct groups_audit *a, const struct group_place *place, uint32_t at,
+                     uint32_t count)
+{
+    for (; count; count--) {
+        if (place == a->engine && !is_here(a, at))
+            return true; /* from there on it is another host's */
+        if (place[at].in != a->serial)
+            return false;
+        if (place[at].up == TOPO_NONE)
+            return true;
+        at = place[at].up;
+    }
+    return false; /* a circle */
+}
+
+static void tree_shape(const struct groups_audit *a)
+{
+    const struct topo_tree *tree = &a->group->tree;
+    uint32_t ends = 0, tops = 0;
+
+    for (uint32_t i = 0; i < tree->count; i++) {
+        uint32_t s = tree->switches[i].sw;
+
+        emu_each_port (port, a->sw[s].ports)
+            ends += tree_edge(a, s, port);
+        tops += a->sw[s].up == TOPO_NONE;
+        if (!leads_up(a, a->sw, s, tree->count))
+            wrong_at(a, s, EMU_NO_PORT, "no way up the tree leads to its top");
+    }
+    if (tops != 1)
+        wrong_at(a, tree->switches[0].sw, EMU_NO_PORT, "the tree has %u tops", tops);
+    if (ends != 2 * (tree->count - 1))
+        wrong_at(a, tree->switches[0].sw, EMU_NO_PORT,
+                 "the tree of %u switches has %u ends of edges", tree->count, ends);
+}
+
+static void tree_leaves(const struct groups_audit *a)
+{
+    for (uint32_t i = 0; i < a->group->count; i++) {
+        uint32_t node = a->group->node[i];
+
+        if (!(node & FABRIC_LEFT) && a->leaves[node] != a->serial)
+            wrong_engine(a, node, "a member that is no leaf of the tree");
+    }
+}
+
+static void audit_tree(const struct groups_audit *a)
+{
+    if (!tree_read(a))
+        return; /* what follows from that says nothing more */
+    tree_shape(a);
+    tree_leaves(a);
+}
+
+/* --- the tree of adapters, or units ------------------------------------------------- */
+
+static void combining_read(const struct groups_audit *a)
+{
+    const struct fabric_group_engines *engines = a->group->engines;
+
+    for (uint32_t i = 0; i < engines->count; i++) {
+        uint32_t number = engines->at[i].number;
+        uint32_t up;
+
+        if (!engines->at[i].group)
+            continue;
+        up = engine_group_parent(engines->at[i].group);
+        if (!engine_knows_group(engines->at[i].engine, engines->at[i].group))
+            wrong_engine(a, number, "the group is not in its adapter's table");
+        a->engine[number] = (struct group_place){.in = a->serial,
+                                                 .up = up == ENGINE_NO_NODE ? TOPO_NONE : up,
+                                                 .at = i};
+    }
+}
+
+/* Who is above, and in the group, lists it as a child. */
+static bool is_child(const struct groups_audit *a, uint32_t number, uint32_t up)
+{
+    return engine_group_has_child(a->group->engines->at[a->engine[up].at].group, number);
+}
+
+static void audit_combining(const struct groups_audit *a)
+{
+    const struct fabric_group_engines *engines = a->group->engines;
+    uint32_t tops = 0, children = 0, here = 0;
+
+    combining_read(a);
+    if (!a->group->combines)
+        return;
+    for (uint32_t i = 0; i < engines->count; i++) {
+        uint32_t number = engines->at[i].number;
+        uint32_t up = a->engine[number].up;
+
+        if (!engines->at[i].group)
+            continue;
+        here++;
+        children += engine_group_children(engines->at[i].group);
+        tops += up == TOPO_NONE;
+        if (!leads_up(a, a->engine, number, engines->count))
+            wrong_engine(a, number, "no way up the tree in which it combines leads to its top");
+        else if (up != TOPO_NONE && a->engine[up].in == a->serial && !is_child(a, number, up))
+            wrong_engine(a, number, "the one above it in the tree does not know it");
+    }
+    if (here == engines->count && (tops != 1 || children != engines->count - 1))
+        wrong_engine(a, engines->at[0].number, "what combines is no tree");
+}
+
+/* --- all groups --------------------------------------------------------------------- */
+
+static void charge(const struct groups_audit *a)
+{
+    const struct topo_tree *tree = &a->group->tree;
+
+    for (uint32_t i = 0; i < tree->count; i++) {
+        a->groups[tree->switches[i].sw]++;
+        if (a->group->combines)
+            a->states[tree->switches[i].sw] += emu_window(a->group->id);
+    }
+}
+
+static void audit_group(struct groups_audit *a, const struct fabric_group *group)
+{
+    a->group = group;
+    a->serial++;
+    a->audit->groups++;
+    a->audit->treeless += group->treeless;
+    charge(a);
+    if (!group->treeless)
+        audit_tree(a);
+    if (group->engines)
+        audit_combining(a);
+    a->bufs += group->bufs;
+    a->group = NULL;
+}
+
+/* What was set aside, and what is in tables, is these groups'. */
+static void audit_accounts(struct groups_audit *a)
+{
+    const struct fabric *fabric = a->fabric;
+
+    for (const struct fabric_group *gone = fabric->gone; gone; gone = gone->next)
+        a->bufs += gone->bufs;
+    for (uint32_t s = 0; s < fabric->config.graph->switches; s++) {
+        uint32_t has = fabric->sw[s] ? switch_groups_count(fabric->sw[s]) : a->groups[s];
+
+        uint32_t load = fabric->tree_load[s] - (fabric->combine[s].out ? FABRIC_OUT_LOAD : 0);
+
+        if (load != a->groups[s])
+            wrong_at(a, s, EMU_NO_PORT, "%u trees are counted through it, and there are %u", load,
+                     a->groups[s]);
+        if (has > a->groups[s] || (has < a->groups[s] && !a->audit->treeless))
+            wrong_at(a, s, EMU_NO_PORT, "%u groups are in its table, and should be %u", has,
+                     a->groups[s]);
+        if (fabric_has_states(&fabric->config) && fabric->states[s] != a->states[s])
+            wrong_at(a, s, EMU_NO_PORT, "%u combine states are set aside, and groups have %u",
+                     fabric->states[s], a->states[s]);
+    }
+    if (fabric->spare_bufs + a->bufs != FABRIC_GROUP_BUFS)
+        fabric_found(a->audit, &(struct fabric_place){.fabric = fabric},
+                     "buffers set aside for groups have leaked");
+}
+
+int fabric_audit_groups(const struct fabric *fabric, struct fabric_audit *audit)
+{
+    const struct topo_graph *graph = fabric->config.graph;
+    struct groups_audit a = {.fabric = fabric, .audit = audit};
+    int err = -ENOMEM;
+
+    a.sw = calloc(graph->switches, sizeof *a.sw);
+    a.engine = calloc((size_t)graph->nodes + graph->switches, sizeof *a.engine);
+    a.leaves = calloc(graph->nodes, sizeof *a.leaves);
+    a.groups = calloc(graph->switches, sizeof *a.groups);
+    a.states = calloc(graph->switches, sizeof *a.states);
+    if (a.sw && a.engine && a.leaves && a.groups && a.states) {
+        err = 0;
+        for (uint32_t g = 0; g < fabric->slots; g++)
+            if (fabric->group[g])
+                audit_group(&a, fabric->group[g]);
+        audit_accounts(&a);
+    }
+    free(a.states);
+    free(a.groups);
+    free(a.leaves);
+    free(a.engine);
+    free(a.sw);
+    return err;
+}

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * json.c - see json.h.
+ */
+#include "apps/audit/json.h"
+
+#include <stdlib.h>
+
+#include "apps/control/conn.h"
+#include "apps/base/duration.h"
+#include "apps/audit/audit.h"
+
+static struct json_object *lines(const struct fabric_audit *audit)
+{
+    struct json_object *wrong = json_object_new_array();
+
+    for (uint32_t i = 0; i < audit->found && i < FABRIC_FINDINGS; i++)
+        json_object_array_add(wrong, json_object_new_string(audit->line[i]));
+    return wrong;
+}
+
+struct json_object *audit_json_of(const struct fabric_audit *audit)
+{
+    struct json_object *all = json_object_new_object();
+
+    json_object_object_add(all, "right", json_object_new_boolean(!audit->found));
+    json_add_number(all, "found", audit->found);
+    json_object_object_add(all, "wrong", lines(audit));
+    json_add_number(all, "switches", audit->switches);
+    json_add_number(all, "cables", audit->cables);
+    if (audit->crossing)
+        json_add_number(all, "between_hosts", audit->crossing);
+    json_add_number(all, "groups", audit->groups);
+    json_add_number(all, "routes", audit->routes);
+    json_add_number(all, "buffers", audit->buffers);
+    json_add_number(all, "parted", audit->parted);
+    json_add_number(all, "treeless", audit->treeless);
+    json_add_number(all, "held_ns", audit->held_ns);
+    json_add_number(all, "elapsed_ns", audit->elapsed_ns);
+    return all;
+}
+
+struct json_object *audit_json(struct fabric *fabric, bool routes)
+{
+    struct fabric_audit *audit = malloc(sizeof *audit);
+    struct json_object *all = NULL;
+
+    if (audit && !fabric_audit(fabric, fabric_now_ps(fabric), routes, audit))
+        all = audit_json_of(audit);
+    free(audit);
+    return all;
+}
+
+static long long number(struct json_object *audit, const char *name)
+{
+    return (long long)emu_json_number(audit, name, 0);
+}
+
+static const char *plural(long long count)
+{
+    return count == 1 ? "" : "s";
+}
+
+bool audit_right(struct json_object *audit)
+{
+    return emu_json_true(audit, "right");
+}
+
+void audit_print_wrong(FILE *out, const char *before, struct json_object *audit)
+{
+    struct json_object *wrong = json_object_object_get(audit, "wrong");
+    size_t count = emu_json_count(wrong);
+    long long more = number(audit, "found") - (long long)count;
+
+    for (size_t i = 0; i < count; i++)
+        fprintf(out, "%s%s\n", before, json_object_get_string(emu_json_at(wrong, i)));
+    if (more > 0)
+        fprintf(out, "%sand %lld more\n", before, more);
+}
+
+void audit_print(FILE *out, const char *name, struct json_object *audit)
+{
+    long long found = number(audit, "found");
+    long long parted = number(audit, "parted"), treeless = number(audit, "treeless");
+
+    if (found)
+        fprintf(out, "%s: %lld thing%s wrong\n", name, found, found == 1 ? " is" : "s are");
+    else
+        fprintf(out, "%s: right\n", name);
+    audit_print_wrong(out, "  ", audit);
+    fprintf(
+        out,
+        "  looked at    %lld switches, %lld cables, %lld routes, %lld group%s, %lld buffer%s in "
+        "use\n",
+        number(audit, "switches"), number(audit, "cables"), number(audit, "routes"),
+        number(audit, "groups"), plural(number(audit, "groups")), number(audit, "buffers"),
+        plural(number(audit, "buffers")));
+    if (parted || treeless)
+        fprintf(out,
+                "  links out    %lld route%s and %lld tree%s cannot be: no way is left for them\n",
+                parted, plural(parted), treeless, plural(treeless));
+    if (number(audit, "between_hosts"))
+        fprintf(out,
+                "  hosts        %lld cables lead from one to another: their credits are not added "
+                "up\n",
+                number(audit, "between_hosts"));
+    fprintf(out, "  took         %s", duration_of_ns((double)number(audit, "elapsed_ns")).text);
+    fprintf(out, "; of that the workers were held for %s\n",
+            duration_of_ns((double)number(audit, "held_ns")).text);
+}

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * routes.c - the tables that the switches have lead everywhere.
+ *
+ * Each destination is followed through the tables from every switch with nodes, by every candidate:
+ * there must be one, its cable must be in use, and the way must end at the node. Where a switch has
+ * no candidate, a look at the cables says whether there is a way up and then down at all: where
+ * links are out there may be none, which is no fault of the tables.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "apps/audit/audit.h"
+#include "apps/fabric/internal.h"
+#include "emu/worker/found.h"
+
+enum route_state {
+    ROUTE_UNKNOWN,
+    ROUTE_FOLLOWED, /* it is being followed: coming here again is a circle */
+    ROUTE_ARRIVES,
+    ROUTE_WRONG /* that has been said */
+};
+
+struct routes_audit {
+    const struct fabric *fabric;
+    const struct topo_graph *graph; /* the network as it is in use */
+    struct fabric_audit *audit;
+    uint32_t to;    /* the destination at hand */
+    uint32_t *from; /* the switches with nodes */
+    uint32_t from_count;
+    uint8_t *state; /* by switch: enum route_state */
+    uint32_t *queue;
+    uint8_t *seen; /* by switch: it can be reached going up, 1, or by now going down, 2 */
+};
+
+static bool route_wrong(const struct routes_audit *a, uint32_t s, uint32_t port, const char *wrong)
+{
+    const struct fabric_place place = {.fabric = a->fabric,
+                                       .at = FABRIC_AT_SWITCH,
+                                       .number = s,
+                                       .port = port};
+
+    fabric_found(a->audit, &place, "the table's way to node %u %s", a->to, wrong);
+    return false;
+}
+
+static bool route_arrives(const struct routes_audit *a, uint32_t s);
+
+/* The routes in force at a switch; of one on another host, those that should be. */
+static const struct topo_route *route_now(const struct routes_audit *a, uint32_t s)
+{
+    return a->fabric->sw[s] ? switch_route_now(a->fabric->sw[s]) : &a->graph->sw[s].route;
+}
+
+/* The candidate of switch @s that begins with @port. */
+static bool route_by(const struct routes_audit *a, uint32_t s, uint32_t port)
+{
+    const struct topo_end *end;
+
+    if (port >= a->graph->ports || a->graph->sw[s].end[port].kind == TOPO_END_NONE)
+        return route_wrong(a, s, port, "goes by a port without a cable in use");
+    end = &a->graph->sw[s].end[port];
+    if (end->kind == TOPO_END_NODE)
+        return end->id == a->to || route_wrong(a, s, port, "ends at another node");
+    if (a->state[end->id] == ROUTE_FOLLOWED)
+        return route_wrong(a, s, port, "goes in a circle");
+    if (a->state[end->id] != ROUTE_UNKNOWN)
+        return a->state[end->id] == ROUTE_ARRIVES;
+    if (!emu_ports_any(topo_route_ports(route_now(a, end->id), a->to)))
+        return route_wrong(a, s, port, "ends at the next switch, which has none");
+    return route_arrives(a, end->id);
+}
+
+/* Every candidate of switch @s leads to the destination. No deeper than the longest way. */
+static bool route_arrives(const struct routes_audit *a, uint32_t s)
+{
+    emu_ports ports = topo_route_ports(route_now(a, s), a->to);
+    bool arrives = true;
+
+    a->state[s] = ROUTE_FOLLOWED;
+    emu_each_port (port, ports)
+        arrives &= route_by(a, s, port);
+    a->state[s] = arrives ? ROUTE_ARRIVES : ROUTE_WRONG;
+    return arrives;
+}
+
+/* Is there any way from switch @from to the destination, up and then down? */
+static bool route_exists(const struct routes_audit *a, uint32_t from)
+{
+    const struct topo_graph *graph = a->graph;
+    uint32_t count = 1;
+
+    memset(a->seen, 0, graph->switches);
+    a->queue[0] = from;
+    a->seen[from] = 1;
+    for (uint32_t i = 0; i < count; i++) { /* a switch may come twice: by a way up after one down */
+        uint32_t s = a->queue[i];
+
+        for (uint32_t port = 0; port < graph->ports; port++) {
+            const struct topo_end *end = &graph->sw[s].end[port];
+            bool up;
+
+            if (end->kind == TOPO_END_NODE && end->id == a->to)
+                return true;
+            if (end->kind != TOPO_END_SWITCH)
+                continue;
+            up = graph->sw[end->id].level > graph->sw[s].level;
+            if ((up && a->seen[s] != 1) || a->seen[end->id] == 1 || (a->seen[end->id] && !up))
+                continue;
+            a->seen[end->id] = up ? 1 : 2;
+            a->queue[count++] = end->id;
+        }
+    }
+    return false;
+}
+
+static void routes_to(const struct routes_audit *a)
+{
+    memset(a->state, ROUTE_UNKNOWN, a->graph->switches);
+    for (uint32_t i = 0; i < a->from_count; i++) {
+        uint32_t s = a->from[i];
+
+        if (a->state[s] != ROUTE_UNKNOWN)
+            continue;
+        if (emu_ports_any(topo_route_ports(route_now(a, s), a->to)))
+            route_arrives(a, s);
+        else if (route_exists(a, s))
+            route_wrong(a, s, EMU_NO_PORT, "is missing");
+        else
+            a->audit->parted++;
+    }
+    a->audit->routes += a->from_count;
+}
+
+static void find_from(struct routes_audit *a)
+{
+    const struct topo_graph *graph = a->graph;
+
+    memset(a->seen, 0, graph->switches);
+    for (uint32_t n = 0; n < graph->nodes; n++)
+        for (uint32_t i = 0; i < graph->node[n].links; i++) {
+            uint32_t s = graph->node[n].link[i].sw;
+
+            if (s == TOPO_NONE || a->seen[s])
+                continue;
+            a->seen[s] = 1;
+            a->from[a->from_count++] = s;
+        }
+}
+
+int fabric_audit_routes(const struct fabric *fabric, struct fabric_audit *audit)
+{
+    const struct topo_graph *graph = fabric->links.routed;
+    struct routes_audit a = {.fabric = fabric, .graph = graph, .audit = audit};
+    int err = -ENOMEM;
+
+    a.state = malloc(graph->switches);
+    a.seen = malloc(graph->switches);
+    a.queue = malloc(2 * (size_t)graph->switches * sizeof *a.queue);
+    a.from = malloc(graph->switches * sizeof *a.from);
+    if (a.state && a.seen && a.queue && a.from) {
+        err = 0;
+        find_from(&a);
+        for (a.to = 0; a.to < graph->nodes; a.to++)
+            routes_to(&a);
+    }
+    free(a.from);
+    free(a.queue);
+    free(a.seen);
+    free(a.state);
+    return err;
+}

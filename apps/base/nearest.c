@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * nearest.c - the known name that a misspelt word resembles most.
+ */
+#include "apps/base/nearest.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define LETTERS_MAX 32 /* longer words are not compared */
+
+static unsigned least(unsigned a, unsigned b)
+{
+    return a < b ? a : b;
+}
+
+/*
+ * Optimal string alignment distance: how many letters to change, add, drop or swap with a
+ * neighbour.
+ */
+static unsigned distance(const char *a, size_t a_length, const char *b, size_t b_length)
+{
+    unsigned row[3][LETTERS_MAX + 1]; /* row i % 3: for the first i letters of @a */
+
+    for (unsigned j = 0; j <= b_length; j++)
+        row[0][j] = j;
+    for (size_t i = 1; i <= a_length; i++) {
+        const unsigned *above = row[(i - 1) % 3], *two_above = row[(i + 1) % 3];
+        unsigned *here = row[i % 3];
+
+        here[0] = (unsigned)i;
+        for (size_t j = 1; j <= b_length; j++) {
+            here[j] =
+                least(above[j - 1] + (a[i - 1] != b[j - 1]), least(above[j], here[j - 1]) + 1);
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+                here[j] = least(here[j], two_above[j - 2] + 1);
+        }
+    }
+    return row[a_length % 3][b_length];
+}
+
+struct nearest nearest_to(const char *word)
+{
+    return (struct nearest){.word = word, .distance = (unsigned)(strlen(word) + 2) / 3 + 1};
+}
+
+void nearest_try(struct nearest *nearest, const char *name)
+{
+    size_t word_length = strlen(nearest->word), name_length = strlen(name);
+
+    if (word_length < 2 || word_length > LETTERS_MAX || name_length > LETTERS_MAX)
+        return;
+    unsigned letters = distance(nearest->word, word_length, name, name_length);
+    if (letters < nearest->distance) {
+        nearest->distance = letters;
+        nearest->name = name;
+    }
+}
+
+struct nearest_text nearest_question(const struct nearest *nearest, const char *before)
+{
+    struct nearest_text ret = {""};
+
+    if (nearest->name)
+        snprintf(ret.text, sizeof ret.text, "; did you mean '%s%s'?", before, nearest->name);
+    return ret;
+}

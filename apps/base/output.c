@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * output.c - see output.h.
+ */
+#include "apps/base/output.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "emu/now.h"
+
+#define LOOK_MS 10 /* between looks whether somebody reads a pipe */
+
+static bool is_pipe(const char *path)
+{
+    struct stat st;
+
+    return stat(path, &st) == 0 && S_ISFIFO(st.st_mode);
+}
+
+/* Returns a descriptor, or a negative errno. */
+static int open_pipe(const char *path, int64_t until_ms)
+{
+    int wait = until_ms == INT64_MAX ? 0 : O_NONBLOCK; /* it waits in open() */
+    int fd = open(path, O_WRONLY | O_CLOEXEC | wait);
+
+    while (fd < 0 && errno == ENXIO && emu_now_ms() < until_ms) {
+        poll(NULL, 0, LOOK_MS);
+        fd = open(path, O_WRONLY | O_CLOEXEC | wait);
+    }
+    if (fd < 0)
+        return -errno;
+    fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
+    return fd;
+}
+
+/* Returns a descriptor, or a negative errno. @made: was it not there? */
+static int open_file(const char *path, bool *made)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+
+    *made = fd >= 0;
+    if (fd < 0 && errno == EEXIST) /* O_CREAT: of a link to what is not there */
+        fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    return fd < 0 ? -errno : fd;
+}
+
+int output_open(struct output *ret, const char *path, int64_t until_ms)
+{
+    struct stat st;
+    int err;
+
+    *ret = (struct output){.path = path, .fd = -1};
+    if (strcmp(path, "-") == 0) {
+        ret->path = "standard output";
+        ret->fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
+        return ret->fd < 0 ? -errno : 0;
+    }
+    ret->fd = is_pipe(path) ? open_pipe(path, until_ms) : open_file(path, &ret->made);
+    if (ret->fd < 0) {
+        err = ret->fd;
+        ret->fd = -1;
+        return err;
+    }
+    if (fstat(ret->fd, &st) == 0 && S_ISREG(st.st_mode) && flock(ret->fd, LOCK_EX | LOCK_NB) &&
+        errno == EWOULDBLOCK) { /* some file systems have no locks: then there is none */
+        close(ret->fd);
+        *ret = OUTPUT_NONE;
+        return -EWOULDBLOCK;
+    }
+    return 0;
+}
+
+const char *output_why(int err)
+{
+    return err == -EWOULDBLOCK ? "somebody else writes it"
+           : err == -ENXIO     ? "nobody reads it"
+                               : strerror(-err);
+}
+
+int output_begin(int fd)
+{
+    struct stat st;
+
+    if (fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode) || fcntl(fd, F_GETFL) & O_APPEND)
+        return 0; /* with the shell's >> the contents of the file stay */
+    return ftruncate(fd, lseek(fd, 0, SEEK_CUR)) ? -errno : 0;
+}
+
+/* Has the name been the file's all the time? */
+static bool is_there(const struct output *output)
+{
+    struct stat ours, there;
+
+    return fstat(output->fd, &ours) == 0 && lstat(output->path, &there) == 0 &&
+           ours.st_ino == there.st_ino && ours.st_dev == there.st_dev;
+}
+
+void output_end(struct output *output, bool refused)
+{
+    if (output->fd < 0)
+        return;
+    if (refused && output->made && lseek(output->fd, 0, SEEK_CUR) == 0 && is_there(output))
+        unlink(output->path);
+    close(output->fd);
+    output->fd = -1;
+}

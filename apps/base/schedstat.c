@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * schedstat.c - how long threads waited for a core, as the kernel counted it.
+ *
+ * The kernel counts for each thread how long it stood in a run queue (sched_info.run_delay), always
+ * and for nothing; here it is read, a small file a thread. Counts go with their thread, so each
+ * one's last is kept, and a look adds what is new.
+ *
+ * The kernel adds a wait to its count when the wait ends. If a thread is runnable now and has not
+ * run since the last sample, it has waited all that time. That time is counted at once, and
+ * subtracted when the kernel counts the wait. A stopped process is not runnable.
+ * Rejected: taskstats, which has whole processes with their ended threads, but only for
+ * CAP_NET_ADMIN. Rejected: /proc/PID/schedstat, which is the first thread's.
+ */
+#include "apps/base/schedstat.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define WAITING_LEAST_NS 20000000u /* several scheduler ticks: a thread that runs is seen to run */
+
+struct thread {
+    pid_t tid;
+    /* The kernel's counts at the last sample. */
+    uint64_t ran_ns;
+    uint64_t wait_ns;
+    uint64_t slices;     /* times that it got a core */
+    uint64_t assumed_ns; /* counted here for a wait that has not ended */
+};
+
+struct waits {
+    int tasks; /* the folder /proc/PID/task */
+    size_t count;
+    struct thread *thread; /* as of the last look */
+};
+
+/* Read a small file of thread @tid as text. Errors: -ESRCH, it has ended; -errno of openat. */
+static int thread_file(int tasks, pid_t tid, const char *name, char *text, size_t text_bytes)
+{
+    char path[64];
+    ssize_t bytes;
+    int fd;
+
+    snprintf(path, sizeof path, "%d/%s", (int)tid, name);
+    fd = openat(tasks, path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return errno == ENOENT ? -ESRCH : -errno;
+    bytes = read(fd, text, text_bytes - 1);
+    close(fd);
+    text[bytes > 0 ? bytes : 0] = '\0';
+    return 0;
+}
+
+/* The kernel's counts of thread @tid. Errors: as of thread_file(). */
+static int thread_read(int tasks, pid_t tid, struct thread *ret)
+{
+    unsigned long long ran_ns, wait_ns, slices;
+    char text[80];
+    int err = thread_file(tasks, tid, "schedstat", text, sizeof text);
+
+    if (err)
+        return err;
+    if (sscanf(text, "%llu %llu %llu", &ran_ns, &wait_ns, &slices) != 3)
+        return -ESRCH;
+    *ret = (struct thread){.tid = tid, .ran_ns = ran_ns, .wait_ns = wait_ns, .slices = slices};
+    return 0;
+}
+
+/*
+ * Is the thread running or waiting for a core? The file has "PID (NAME) STATE ..."; NAME may have
+ * any byte.
+ */
+static bool thread_is_runnable(int tasks, pid_t tid)
+{
+    char text[256];
+    const char *end = thread_file(tasks, tid, "stat", text, sizeof text) ? NULL
+                                                                         : strrchr(text, ')');
+
+    return end && end[1] == ' ' && end[2] == 'R';
+}
+
+/*
+ * Thread @tid at the last sample; NULL: it is new. Most threads have the same index, @at, as then.
+ */
+static const struct thread *thread_before(const struct waits *waits, size_t at, pid_t tid)
+{
+    if (at < waits->count && waits->thread[at].tid == tid)
+        return &waits->thread[at];
+    for (size_t i = 0; i < waits->count; i++)
+        if (waits->thread[i].tid == tid)
+            return &waits->thread[i];
+    return NULL;
+}
+
+/*
+ * How long thread @now has waited since @since_ns ago, when its counts were @before. If its total
+ * is smaller than then, it is another thread with the same number.
+ */
+static uint64_t thread_waited(int tasks, struct thread *now, const struct thread *before,
+                              uint64_t since_ns)
+{
+    uint64_t ns = now->wait_ns;
+
+    if (!before || now->wait_ns < before->wait_ns)
+        return ns;
+    ns -= before->wait_ns;
+    if (now->ran_ns != before->ran_ns || now->slices != before->slices)
+        return ns > before->assumed_ns ? ns - before->assumed_ns : 0;
+    now->assumed_ns = before->assumed_ns;
+    if (since_ns < WAITING_LEAST_NS || !thread_is_runnable(tasks, now->tid))
+        return 0;
+    now->assumed_ns += since_ns;
+    return since_ns;
+}
+
+/*
+ * The part of a wait of @ns that exceeds WAITS_SHARED_NS for each time that the thread got a core.
+ */
+static uint64_t beyond_sharing(const struct thread *now, const struct thread *before, uint64_t ns)
+{
+    uint64_t slices = now->slices - (before && before->slices <= now->slices ? before->slices : 0);
+
+    return ns / WAITS_SHARED_NS > slices ? ns - slices * WAITS_SHARED_NS : 0;
+}
+
+#define THREADS_STEP 16u /* threads for which room is made at once */
+
+/* The threads that exist now. */
+struct threads {
+    struct thread *thread; /* an array to free, of whole THREADS_STEPs */
+    size_t count;
+    bool accounted; /* by this kernel */
+};
+
+/* Add thread @tid as it is now. Errors: as of thread_read(); -ENOMEM. */
+static int threads_add(struct threads *now, int tasks, pid_t tid)
+{
+    struct thread thread;
+    int err = thread_read(tasks, tid, &thread);
+
+    if (err)
+        return err;
+    if (now->count % THREADS_STEP == 0) {
+        struct thread *more = realloc(now->thread, (now->count + THREADS_STEP) * sizeof *more);
+
+        if (!more)
+            return -ENOMEM;
+        now->thread = more;
+    }
+    now->accounted |= thread.slices > 0;
+    now->thread[now->count++] = thread;
+    return 0;
+}
+
+/* All of them or, on failure, none. Errors: -ESRCH, the process has ended; -ENOMEM, -EMFILE. */
+static int threads_now(struct threads *now, const struct waits *waits)
+{
+    int again = openat(waits->tasks, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = again < 0 ? NULL : fdopendir(again);
+    struct dirent *entry;
+    int err = 0;
+
+    *now = (struct threads){0};
+    if (!dir) {
+        err = again < 0 && errno == ENOENT ? -ESRCH : -errno;
+        if (again >= 0)
+            close(again);
+        return err;
+    }
+    while (!err && (entry = readdir(dir))) {
+        pid_t tid = (pid_t)atoi(entry->d_name);
+
+        err = tid > 0 ? threads_add(now, waits->tasks, tid) : 0;
+        err = err == -ESRCH ? 0 : err;
+    }
+    closedir(dir);
+    if (!err && !now->count)
+        err = -ESRCH;
+    if (err)
+        free(now->thread);
+    return err;
+}
+
+static void waits_renew(struct waits *waits, const struct threads *now)
+{
+    free(waits->thread);
+    waits->thread = now->thread;
+    waits->count = now->count;
+}
+
+int waits_look(struct waits *waits, uint64_t since_ns, struct waits_more *ret)
+{
+    struct threads now;
+    int err = threads_now(&now, waits);
+
+    *ret = (struct waits_more){0};
+    if (err)
+        return err;
+    for (size_t i = 0; i < now.count; i++) {
+        struct thread *thread = &now.thread[i];
+        const struct thread *before = thread_before(waits, i, thread->tid);
+        uint64_t ns = thread_waited(waits->tasks, thread, before, since_ns);
+
+        ret->ns += ns;
+        uint64_t starved_ns = beyond_sharing(thread, before, ns);
+        ret->starved_ns = starved_ns > ret->starved_ns ? starved_ns : ret->starved_ns;
+        ret->over_ns += ns > since_ns ? ns - since_ns : 0;
+    }
+    waits_renew(waits, &now);
+    return 0;
+}
+
+void waits_close(struct waits *waits)
+{
+    if (!waits)
+        return;
+    close(waits->tasks);
+    free(waits->thread);
+    free(waits);
+}
+
+int waits_open_at(struct waits **ret, int tasks)
+{
+    struct waits *waits = calloc(1, sizeof *waits);
+    struct threads now;
+    int err = -ENOMEM;
+
+    if (!waits)
+        goto close_tasks;
+    waits->tasks = tasks;
+    err = threads_now(&now, waits); /* the first look */
+    if (err)
+        goto free_waits;
+    waits_renew(waits, &now);
+    if (!now.accounted) {
+        waits_close(waits);
+        return -ENOTSUP;
+    }
+    *ret = waits;
+    return 0;
+
+free_waits:
+    free(waits);
+close_tasks:
+    close(tasks);
+    return err;
+}
+
+int waits_open(struct waits **ret, pid_t pid)
+{
+    char path[64];
+    int tasks;
+
+    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+    tasks = pid > 0 ? open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    if (tasks < 0)
+        return pid > 0 && errno != ENOENT ? -errno : -ESRCH;
+    return waits_open_at(ret, tasks);
+}

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * text.c - text that grows.
+ */
+#include "apps/base/text.h"
+
+#include <json-c/json.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FIRST_BYTES  4096u
+#define NUMBER_BYTES 20u /* digits of 2^64 - 1 */
+
+void telemetry_text_free(struct telemetry_text *text)
+{
+    free(text->at);
+    *text = (struct telemetry_text){0};
+}
+
+char *telemetry_text_room(struct telemetry_text *text, size_t bytes)
+{
+    size_t room = text->room ? text->room : FIRST_BYTES;
+    char *at;
+
+    if (text->failed)
+        return NULL;
+    if (text->bytes + bytes <= text->room)
+        return text->at + text->bytes;
+    while (room < text->bytes + bytes)
+        room *= 2;
+    at = realloc(text->at, room);
+    if (!at) {
+        text->failed = true;
+        return NULL;
+    }
+    text->at = at;
+    text->room = room;
+    return at + text->bytes;
+}
+
+void telemetry_put(struct telemetry_text *text, const char *at, size_t bytes)
+{
+    char *to = telemetry_text_room(text, bytes);
+
+    if (!to)
+        return;
+    memcpy(to, at, bytes);
+    text->bytes += bytes;
+}
+
+void telemetry_puts(struct telemetry_text *text, const char *string)
+{
+    telemetry_put(text, string, strlen(string));
+}
+
+/* Two digits a division. Returns where the digits end, NUMBER_BYTES behind @to at most. */
+static char *digits(char *to, uint64_t number)
+{
+    static const char pairs[] = "00010203040506070809101112131415161718192021222324"
+                                "25262728293031323334353637383940414243444546474849"
+                                "50515253545556575859606162636465666768697071727374"
+                                "75767778798081828384858687888990919293949596979899";
+    char text[NUMBER_BYTES];
+    size_t at = sizeof text;
+
+    for (; number >= 10; number /= 100) {
+        at -= 2;
+        memcpy(text + at, pairs + 2 * (number % 100), 2);
+    }
+    if (number || at == sizeof text)
+        text[--at] = (char)('0' + number);
+    memcpy(to, text + at, sizeof text - at);
+    return to + (sizeof text - at);
+}
+
+void telemetry_number(struct telemetry_text *text, uint64_t number)
+{
+    char *to = telemetry_text_room(text, NUMBER_BYTES);
+
+    if (to)
+        text->bytes = (size_t)(digits(to, number) - text->at);
+}
+
+static char *signed_digits(char *to, int64_t number)
+{
+    if (number >= 0)
+        return digits(to, (uint64_t)number);
+    *to = '-';
+    return digits(to + 1, -(uint64_t)number);
+}
+
+static void put_character(struct telemetry_text *text, char character)
+{
+    char pair[2] = {'\\', character};
+
+    if (character < ' ' || character > '~')
+        pair[1] = '?';
+    if (character == '"' || character == '\\')
+        telemetry_put(text, pair, 2);
+    else
+        telemetry_put(text, pair + 1, 1);
+}
+
+void telemetry_string(struct telemetry_text *text, const char *string)
+{
+    telemetry_put(text, "\"", 1);
+    for (; *string; string++)
+        put_character(text, *string);
+    telemetry_put(text, "\"", 1);
+}
+
+void telemetry_json(struct telemetry_text *text, struct json_object *value)
+{
+    telemetry_puts(text, json_object_to_json_string_ext(value, JSON_C_TO_STRING_PLAIN |
+                                                                   JSON_C_TO_STRING_NOSLASHESCAPE));
+}
+
+void telemetry_comma(struct telemetry_text *text)
+{
+    char last = text->bytes ? text->at[text->bytes - 1] : '{';
+
+    if (last != '{' && last != '[' && last != ',')
+        telemetry_put(text, ",", 1);
+}
+
+void telemetry_row(struct telemetry_text *text, const int64_t *numbers, size_t count)
+{
+    char *to = telemetry_text_room(text, 2 + count * (NUMBER_BYTES + 2));
+
+    if (!to)
+        return;
+    if (text->bytes && to[-1] == ']')
+        *to++ = ',';
+    *to++ = '[';
+    for (size_t i = 0; i < count; i++) {
+        to = signed_digits(to, numbers[i]);
+        *to++ = i + 1 < count ? ',' : ']';
+    }
+    text->bytes = (size_t)(to - text->at);
+}
+
+void telemetry_field(struct telemetry_text *text, const char *name)
+{
+    telemetry_comma(text);
+    telemetry_string(text, name);
+    telemetry_put(text, ":", 1);
+}
+
+void telemetry_field_number(struct telemetry_text *text, const char *name, uint64_t number)
+{
+    telemetry_field(text, name);
+    telemetry_number(text, number);
+}
+
+void telemetry_field_string(struct telemetry_text *text, const char *name, const char *string)
+{
+    telemetry_field(text, name);
+    telemetry_string(text, string);
+}

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * capture.c - see capture.h.
+ */
+#include "apps/capture/capture.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "apps/capture/files.h"
+#include "apps/capture/filter.h"
+#include "apps/capture/writer.h"
+#include "apps/base/say.h"
+#include "emu/worker/spawn.h"
+
+#define LOOK_MS 5 /* between two looks at rings that were empty */
+
+struct capture_thread {
+    const struct capture_plan *plan;
+    struct capture_writer *writer;
+    pthread_t thread;
+    int end_fd; /* readable: the taps are gone */
+
+    /* The thread's, until it has ended. */
+    struct capture_written written;
+    int err; /* of the file */
+};
+
+/*
+ * The writer has stopped before the fabric ends. Say so now; capture_say() counts the missing
+ * records.
+ */
+static void say_stopped(const struct capture_thread *capture, int64_t err)
+{
+    const char *label = capture->plan->files->label;
+
+    if (err >= 0)
+        say("capture: %s has reached the limit of --capture-size; later records are only counted",
+            label);
+    else if (err != -EPIPE)
+        say("capture: cannot write %s (%s); later records are only counted, and the fabric goes on",
+            label, strerror((int)-err));
+}
+
+/* Until the taps are gone. What the file takes no more is left in the rings, and counted there. */
+static void *thread_main(void *arg)
+{
+    struct capture_thread *capture = arg;
+    struct pollfd end = {.fd = capture->end_fd, .events = POLLIN};
+    int64_t wrote = 0;
+    bool ended = false;
+    sigset_t mine;
+
+    sigemptyset(&mine); /* to write where nobody reads, or too much, is an error and no more */
+    sigaddset(&mine, SIGPIPE);
+    sigaddset(&mine, SIGXFSZ);
+    pthread_sigmask(SIG_BLOCK, &mine, NULL);
+    while (wrote >= 0 && !ended && poll(&end, 1, wrote ? 0 : LOOK_MS) <= 0) {
+        wrote = capture_writer_step(capture->writer);
+        ended = capture_writer_ended(capture->writer);
+    }
+    if (wrote < 0 || ended)
+        say_stopped(capture, wrote);
+    while (poll(&end, 1, -1) <= 0)
+        continue;
+    capture->err = capture_writer_close(capture->writer, &capture->written);
+    return NULL;
+}
+
+static int thread_start(struct capture_thread *capture, int memfd)
+{
+    struct capture_written none;
+    int err;
+
+    capture->end_fd = eventfd(0, EFD_CLOEXEC);
+    if (capture->end_fd < 0) {
+        err = -errno;
+        close(memfd);
+        return err;
+    }
+    err = capture_writer_open(&capture->writer, memfd, capture->plan->files, UINT64_MAX,
+                              capture->end_fd);
+    if (!err) {
+        err = emu_spawn(&capture->thread, "fab-capture", thread_main, capture);
+        if (err)
+            capture_writer_close(capture->writer, &none);
+    }
+    if (err)
+        close(capture->end_fd);
+    return err;
+}
+
+static int cannot(int err, const struct capture_plan *plan, char *error, size_t error_bytes)
+{
+    if (err == -EMSGSIZE)
+        return capture_files_small(plan->files, error, error_bytes);
+    return fail(err, error, error_bytes, "cannot capture: %s",
+                err == -EBUSY    ? "somebody captures already, and one does at a time"
+                : err == -ENODEV ? "no cable that the filter names has an end on this host"
+                                 : strerror(-err));
+}
+
+int capture_begin(struct capture_thread **ret, struct fabric *fabric,
+                  const struct topo_graph *graph, const struct capture_plan *plan, char *error,
+                  size_t error_bytes)
+{
+    struct capture_filter filter;
+    struct capture_thread *capture;
+    int memfd;
+    int err = capture_filter_read(&filter, plan->filter, plan->snap_bytes, fabric, graph, error,
+                                  error_bytes);
+
+    if (err)
+        return err;
+    err = fabric_capture_start(fabric,
+                               &(struct fabric_capture){.ways = filter.ways, .filter = filter.tap},
+                               &memfd);
+    capture_filter_release(&filter);
+    if (err)
+        return cannot(err, plan, error, error_bytes);
+    capture = calloc(1, sizeof *capture);
+    if (!capture) {
+        close(memfd);
+        fabric_capture_stop(fabric);
+        return cannot(-ENOMEM, plan, error, error_bytes);
+    }
+    capture->plan = plan;
+    err = thread_start(capture, memfd);
+    if (err) {
+        fabric_capture_stop(fabric);
+        free(capture);
+        return cannot(err, plan, error, error_bytes);
+    }
+    *ret = capture;
+    return 0;
+}
+
+int capture_end(struct capture_thread *capture, struct fabric *fabric)
+{
+    const uint64_t one = 1;
+    int err;
+
+    if (!capture)
+        return 0;
+    fabric_capture_stop(fabric);
+    while (write(capture->end_fd, &one, sizeof one) < 0 && errno == EINTR)
+        continue;
+    pthread_join(capture->thread, NULL);
+    err = capture->err == -EPIPE ? 0 : capture->err; /* its reader has seen enough */
+    if (err && !capture->plan->files->err)
+        capture->plan->files->err = err;
+    capture_say(capture->plan->files, &capture->written, err);
+    close(capture->end_fd);
+    free(capture);
+    return err;
+}

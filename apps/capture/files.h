@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * files.h - the files of a capture: one, or a ring of files in which the oldest is overwritten.
+ *
+ * The limit and the ring work as those of dumpcap (-a filesize, -b filesize with -b files). The
+ * first file is opened, and so locked, before the fabric starts (base/output.h). The writer opens
+ * the others when it reaches them. Every file then stays open, so that its lock is kept, and it
+ * need not be opened again to be overwritten. Not thread-safe: there is one writer at a time.
+ */
+#ifndef APPS_CAPTURE_FILES_H
+#define APPS_CAPTURE_FILES_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "apps/base/output.h"
+
+#define CAPTURE_FILES_MOST 100u
+
+/* What the options ask for. */
+struct capture_limits {
+    uint64_t most_bytes; /* of each file; UINT64_MAX: no limit */
+    uint32_t count;      /* of files in the ring; 1: a single file */
+};
+
+struct capture_files {
+    const char *path; /* as the user gave it; borrowed */
+    struct capture_limits limits;
+    char label[PATH_MAX]; /* for messages: the path, or "NAME_*.SUFFIX" for a ring */
+    char first[PATH_MAX]; /* the name of file 0 */
+    struct output file[CAPTURE_FILES_MOST];
+    uint32_t at;          /* the file that is being written */
+    uint64_t used_bytes;  /* of that file, by captures that have ended */
+    uint64_t least_bytes; /* smallest file for this capture: capture_writer_open() */
+    bool begun;           /* the former contents of the files are gone */
+    int err;              /* of the first capture that could not be written whole; 0: none */
+};
+
+/**
+ * capture_files_open - open the first file; its contents stay for now. @path: borrowed until
+ * capture_files_close(). @until_ms: see output_open().
+ * Errors: as output_open(); -ENAMETOOLONG; -ESPIPE, a ring needs regular files. @ret is closed.
+ */
+int capture_files_open(struct capture_files *ret, const char *path,
+                       const struct capture_limits *limits, int64_t until_ms);
+
+/** capture_files_why - text for the user about an error of capture_files_open(). */
+const char *capture_files_why(int err);
+
+/**
+ * capture_files_begin - on the first call, empty the files, and print how much disk space the
+ * capture may take and how much is free. @record_bytes: size of the largest record in a file.
+ * Errors: as ftruncate().
+ */
+int capture_files_begin(struct capture_files *files, size_t record_bytes);
+
+/** capture_files_fd - the descriptor of the file that is being written. */
+int capture_files_fd(const struct capture_files *files);
+
+/**
+ * capture_files_next - go on in the next file of the ring, after emptying it. Errors: -EFBIG, there
+ * is no other file; as output_open() and ftruncate().
+ */
+int capture_files_next(struct capture_files *files);
+
+/** capture_files_small - put into @error that the limit is below least_bytes. Returns -EMSGSIZE. */
+int capture_files_small(const struct capture_files *files, char *error, size_t error_bytes);
+
+/** capture_files_close - @refused: as output_end(). Files that are not open are left alone. */
+void capture_files_close(struct capture_files *files, bool refused);
+
+#endif

@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * filter.c - see filter.h.
+ *
+ * Places and aims are those of faults (docs/faults.md), read and found by the same functions.
+ */
+#include "apps/capture/filter.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "apps/fabric/hosts.h"
+#include "apps/fabric/links.h"
+#include "apps/fault/fault.h"
+#include "apps/base/say.h"
+
+#define WAYS_BOTH (FABRIC_CAPTURE_OUT | FABRIC_CAPTURE_IN)
+
+static_assert(CAPTURE_ERROR_BYTES > FAULT_ERROR_BYTES + 200, "what a term is, and what is wrong");
+
+/* What a term is about. */
+enum term { TERM_LINKS, TERM_NODES, TERM_AIM, TERM_DIRECTION, TERM_WHAT, TERM_UNKNOWN };
+
+struct reading {
+    const struct fabric *fabric;
+    const struct topo_graph *graph;
+    uint8_t *ways;
+    bool placed;                  /* some place was named */
+    unsigned directions;          /* bits: 1 down, 2 up; 0: both */
+    unsigned what;                /* 0: not said */
+    char aim[CAPTURE_TEXT_BYTES]; /* terms about segments, as of a fault */
+    char *error;
+    size_t error_bytes;
+};
+
+enum { DIRECTION_DOWN = 1, DIRECTION_UP = 2 };
+
+/* --- places ------------------------------------------------------------------------- */
+
+/* The cable at a port; which of its ways goes from there (@way: as seen from the port). */
+static void add_cable(struct reading *r, uint32_t sw, uint32_t port, enum fault_way way)
+{
+    uint32_t i = fabric_cable_at(r->fabric, sw, port);
+    const struct fabric_cable *cable;
+    bool first;
+
+    if (i == TOPO_NONE)
+        return;
+    cable = fabric_cable(r->fabric, i);
+    first = cable->at.sw == sw && cable->at.port == port;
+    if (way == FAULT_BOTH)
+        r->ways[i] = WAYS_BOTH;
+    else
+        r->ways[i] |= (way == FAULT_OUT) == first ? FABRIC_CAPTURE_OUT : FABRIC_CAPTURE_IN;
+}
+
+/* Taps are put on at the sending end, so where that is on another host nothing would be heard. */
+static int is_elsewhere(struct reading *r, const char *term, const char *what)
+{
+    return fail(-EXDEV, r->error, r->error_bytes,
+                "%.40s: %s is sent on another host, and a capture is of the host that is asked; "
+                "\"link=S:P>\" is what switch S sends at port P",
+                term, what);
+}
+
+/*
+ * One that is named must be heard: a link each way that is asked for, a switch what it sends. Of a
+ * level those are that are here.
+ */
+static int cable_is_here(struct reading *r, const char *term, const struct fault_target *target)
+{
+    uint32_t i = fabric_cable_at(r->fabric, target->id, target->port);
+    bool link = strncmp(term, "link=", 5) == 0, first;
+    const struct fabric_cable *cable;
+    char name[48];
+
+    if (i == TOPO_NONE || strncmp(term, "level=", 6) == 0)
+        return 0;
+    cable = fabric_cable(r->fabric, i);
+    first = cable->at.sw == target->id && cable->at.port == target->port;
+    for (int back = 0; back <= link; back++) { /* from there, and to there */
+        bool out = first != back, asked = target->way != (back ? FAULT_OUT : FAULT_IN);
+
+        if (!asked || fabric_cable_ends_here(r->fabric, i, !out))
+            continue;
+        fabric_cable_way_name(r->fabric, i, out, name);
+        return is_elsewhere(r, term, name);
+    }
+    return 0;
+}
+
+static int node_is_here(struct reading *r, const char *term, uint32_t node)
+{
+    char name[24];
+
+    if (fabric_node_is_here(r->fabric, node))
+        return 0;
+    snprintf(name, sizeof name, "what node %u sends", node);
+    return is_elsewhere(r, term, name);
+}
+
+static void add_node(struct reading *r, uint32_t node)
+{
+    for (uint32_t l = 0; l < r->graph->node[node].links; l++) {
+        const struct topo_link *link = &r->graph->node[node].link[l];
+
+        if (link->sw != TOPO_NONE)
+            add_cable(r, link->sw, link->port, FAULT_BOTH);
+    }
+}
+
+static void add_nodes_level(struct reading *r)
+{
+    for (uint32_t n = 0; n < r->graph->nodes; n++)
+        add_node(r, n);
+    r->placed = true;
+}
+
+/* What is wrong is not said of a fault. */
+static int without_kind(struct reading *r, const char *kind, int err)
+{
+    size_t length = strlen(kind);
+
+    if (strncmp(r->error, kind, length) == 0 && r->error[length] == ':')
+        memmove(r->error, r->error + length + 2, strlen(r->error + length + 2) + 1);
+    return err;
+}
+
+/* @kind: of fault, whose places have such a name. */
+static int read_place(struct reading *r, const char *kind, const char *term)
+{
+    char text[CAPTURE_TEXT_BYTES + 16];
+    struct fault_targets targets;
+    struct fault fault;
+    int err;
+
+    snprintf(text, sizeof text, "%s %s", kind, term);
+    err = fault_parse(&fault, text, r->error, r->error_bytes);
+    if (!err)
+        err = fault_targets_find(&targets, &fault, r->graph, 0, r->error, r->error_bytes);
+    if (err)
+        return without_kind(r, kind, err);
+    for (uint32_t i = 0; i < targets.count && !err; i++) {
+        const struct fault_target *target = &targets.target[i];
+        bool node = fault_domain(fault.kind) == FAULT_OF_NODES;
+
+        err = node ? node_is_here(r, term, target->id) : cable_is_here(r, term, target);
+        if (node)
+            add_node(r, target->id);
+        else
+            add_cable(r, target->id, target->port, target->way);
+    }
+    fault_targets_release(&targets);
+    r->placed = true;
+    return err;
+}
+
+/* --- what else ---------------------------------------------------------------------- */
+
+static int read_direction(struct reading *r, const char *value)
+{
+    if (strcmp(value, "up") == 0)
+        r->directions |= DIRECTION_UP;
+    else if (strcmp(value, "down") == 0)
+        r->directions |= DIRECTION_DOWN;
+    else
+        return fail(-EINVAL, r->error, r->error_bytes,
+                    "direction=%.40s: it must be up (from the nodes to the top) or down", value);
+    return 0;
+}
+
+static int read_what(struct reading *r, const char *value)
+{
+    static const struct {
+        const char *name;
+        unsigned what;
+    } names[] = {{"segments", 1u << EMU_TAP_SEGMENT | 1u << EMU_TAP_PACKET},
+                 {"replies", 1u << EMU_TAP_REPLY},
+                 {"credits", 1u << EMU_TAP_CREDITS},
+                 {"answers", 1u << EMU_TAP_ANSWER}};
+
+    for (;;) {
+        size_t length = strcspn(value, ","), i = 0;
+
+        while (i < 4 && (strlen(names[i].name) != length || memcmp(names[i].name, value, length)))
+            i++;
+        if (i == 4)
+            return fail(-EINVAL, r->error, r->error_bytes,
+                        "what=%.40s: it must be segments, replies, credits or answers, or several: "
+                        "segments,credits",
+                        value);
+        r->what |= names[i].what;
+        if (!value[length])
+            return 0;
+        value += length + 1;
+    }
+}
+
+static enum term term_of(const char *term, size_t length)
+{
+    static const struct {
+        const char *key;
+        enum term term;
+    } keys[] = {{"link", TERM_LINKS},
+                {"switch", TERM_LINKS},
+                {"level", TERM_LINKS},
+                {"node", TERM_NODES},
+                {"nodes", TERM_NODES},
+                {"kind", TERM_AIM},
+                {"from", TERM_AIM},
+                {"to", TERM_AIM},
+                {"group", TERM_AIM},
+                {"packet", TERM_AIM},
+                {"direction", TERM_DIRECTION},
+                {"what", TERM_WHAT}};
+
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
+        if (strlen(keys[i].key) == length && memcmp(keys[i].key, term, length) == 0)
+            return keys[i].term;
+    return TERM_UNKNOWN;
+}
+
+static int read_term(struct reading *r, const char *term)
+{
+    size_t length = strcspn(term, "=");
+    const char *value = term[length] ? term + length + 1 : "";
+    size_t used = strlen(r->aim);
+
+    switch (term_of(term, length)) {
+    case TERM_LINKS:
+        if (strcmp(term, "level=nodes") != 0)
+            return read_place(r, "link-down", term);
+        add_nodes_level(r);
+        return 0;
+    case TERM_NODES:
+        return read_place(r, "node-freeze", term);
+    case TERM_AIM:
+        snprintf(r->aim + used, sizeof r->aim - used, " %s", term);
+        return 0;
+    case TERM_DIRECTION:
+        return read_direction(r, value);
+    case TERM_WHAT:
+        return read_what(r, value);
+    default:
+        return fail(-EINVAL, r->error, r->error_bytes,
+                    "%.40s: a capture's filter has link, switch, level, node, nodes, direction, "
+                    "what, kind, packet, from, to and group: docs/capture.md",
+                    term);
+    }
+}
+
+/* --- all together ------------------------------------------------------------------- */
+
+/* Only ways of these directions are left. */
+static void keep_directions(struct reading *r)
+{
+    for (uint32_t i = 0; r->directions && i < fabric_cable_count(r->fabric); i++) {
+        const struct fabric_cable *cable = fabric_cable(r->fabric, i);
+        bool out_is_up = cable->kind == TOPO_END_SWITCH &&
+                         r->graph->sw[cable->far.sw].level > r->graph->sw[cable->at.sw].level;
+        uint8_t up = out_is_up ? FABRIC_CAPTURE_OUT : FABRIC_CAPTURE_IN;
+        uint8_t keep = (uint8_t)((r->directions & DIRECTION_UP ? up : 0) |
+                                 (r->directions & DIRECTION_DOWN ? WAYS_BOTH ^ up : 0));
+
+        r->ways[i] &= keep;
+    }
+}
+
+static int check_node(struct reading *r, const char *key, uint32_t node)
+{
+    if (node == EMU_FAULT_ANY || node < r->graph->nodes)
+        return 0;
+    return fail(-EINVAL, r->error, r->error_bytes, "%s=%u: %s has %u nodes, from 0 to %u", key,
+                node, r->graph->spec, r->graph->nodes, r->graph->nodes - 1);
+}
+
+/* May there be such segments? */
+static int check_aim(struct reading *r, const struct emu_fault_aim *aim)
+{
+    const struct emu_profile *profile = &fabric_config_of(r->fabric)->profile;
+    int err = check_node(r, "from", aim->src);
+
+    if (!err)
+        err = check_node(r, "to", aim->dst);
+    if (!err && !emu_profile_has_packets(profile) && strstr(r->aim, " packet="))
+        err = fail(-EINVAL, r->error, r->error_bytes,
+                   "packet=: profile %s does not acknowledge, so that there are no packets to "
+                   "choose parts of; leave packet out",
+                   profile->name);
+    return err;
+}
+
+/* What carries no segment is kept if it is asked for, or if nothing is said of segments. */
+static int settle(struct reading *r, struct emu_tap_filter *tap)
+{
+    char text[CAPTURE_TEXT_BYTES + 32];
+    struct fault fault;
+    int err;
+
+    snprintf(text, sizeof text, "loss link=any%s", r->aim);
+    err = fault_parse(&fault, text, r->error, r->error_bytes);
+    if (err)
+        return err;
+    tap->aim = fault.rule.aim;
+    err = check_aim(r, &tap->aim);
+    if (err)
+        return err;
+    tap->what = r->what;
+    if (!tap->what)
+        tap->what = *r->aim ? 1u << EMU_TAP_SEGMENT | 1u << EMU_TAP_PACKET : ~0u;
+    if (!r->what && tap->aim.packets != EMU_FAULT_ENTRIES &&
+        tap->aim.packets & (EMU_FAULT_ACK | EMU_FAULT_NACK))
+        tap->what |= 1u << EMU_TAP_REPLY; /* packet=ack */
+    if (!r->placed)
+        memset(r->ways, WAYS_BOTH, fabric_cable_count(r->fabric));
+    keep_directions(r);
+    return 0;
+}
+
+int capture_filter_read(struct capture_filter *ret, const char *text, uint32_t snap_bytes,
+                        const struct fabric *fabric, const struct topo_graph *graph, char *error,
+                        size_t error_bytes)
+{
+    struct reading r = {.fabric = fabric,
+                        .graph = graph,
+                        .error = error,
+                        .error_bytes = error_bytes};
+    char copy[CAPTURE_TEXT_BYTES], *rest = copy;
+    int err = 0;
+
+    if (strlen(text) >= sizeof copy)
+        return fail(-EINVAL, error, error_bytes, "a capture's filter has at most %u characters",
+                    CAPTURE_TEXT_BYTES - 1);
+    r.ways = calloc(fabric_cable_count(fabric) + 1u, 1);
+    if (!r.ways)
+        return fail(-ENOMEM, error, error_bytes, "out of memory");
+    memcpy(copy, text, strlen(text) + 1);
+    for (char *term; !err && (term = strsep(&rest, " \t\n"));)
+        err = *term ? read_term(&r, term) : 0;
+    if (!err)
+        err = settle(&r, &ret->tap);
+    if (err) {
+        free(r.ways);
+        return err;
+    }
+    ret->ways = r.ways;
+    ret->tap.snap_bytes = snap_bytes;
+    return 0;
+}
+
+void capture_filter_release(struct capture_filter *filter)
+{
+    free(filter->ways);
+    filter->ways = NULL;
+}

@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * writer.c - see writer.h.
+ *
+ * Each step takes what was in all rings when it began, the oldest first, so that what came in one
+ * step is in order. What one worker notes late may still stand behind what another noted before.
+ */
+#include "apps/capture/writer.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "apps/capture/files.h"
+#include "apps/capture/pcapng.h"
+#include "apps/base/say.h"
+#include "emu/link/tap_area.h"
+#include "emu/now.h"
+
+#define GIVE_BACK  256u /* slots of a ring that are returned to the worker at a time */
+#define WRITTEN_BY "fabemu " FABEMU_VERSION
+
+/* A ring, as far as it was read. */
+struct source {
+    struct emu_tap_ring *ring;
+    uint64_t taken;
+    uint64_t told;  /* taken, as the worker knows it */
+    uint64_t there; /* as of this step */
+};
+
+/* What the file says of an interface by now. */
+struct told {
+    uint64_t missed, written;
+};
+
+struct capture_writer {
+    struct emu_tap_area *area;
+    size_t bytes;          /* of it */
+    struct source *source; /* area->rings of them */
+    struct told *told;     /* by interface */
+    struct source **busy;  /* those that are not empty, as of this step */
+    uint32_t busies;
+    uint64_t offset_ns; /* from the monotonic clock to the time of day; clock virtual: 0 */
+    uint64_t most;
+    uint64_t records;     /* put into the files, or into struct pcapng's buffer */
+    uint64_t first, last; /* times of the first one, and of the last */
+
+    struct capture_files *files;
+    uint64_t in_file[CAPTURE_FILES_MOST]; /* records in each file of the ring */
+    uint64_t overwritten;                 /* records that were overwritten */
+    bool full;                            /* the files have no room */
+    struct pcapng file;                   /* the file that is being written */
+};
+
+/* --- made --------------------------------------------------------------------------- */
+
+static void writer_free(struct capture_writer *writer)
+{
+    emu_tap_area_close(writer->area, writer->bytes);
+    free(writer->source);
+    free(writer->told);
+    free(writer->busy);
+    free(writer);
+}
+
+/* Each file needs room for the statistics at its end. */
+static uint64_t statistics_bytes(const struct capture_writer *writer)
+{
+    return (uint64_t)writer->area->ifaces * PCAPNG_STATISTICS_BYTES;
+}
+
+/* Either all interfaces have a description, or none has. */
+static uint64_t interfaces_bytes(const struct capture_writer *writer)
+{
+    uint32_t count = writer->area->ifaces;
+    bool about = count && *emu_tap_iface(writer->area, 0)->about;
+
+    return (uint64_t)count *
+           PCAPNG_INTERFACE_BYTES(EMU_TAP_NAME_BYTES, about ? EMU_TAP_ABOUT_BYTES : 0u);
+}
+
+/* The size of a file with one record of the largest size. */
+static uint64_t least_bytes(const struct capture_writer *writer)
+{
+    return PCAPNG_SECTION_BYTES(sizeof WRITTEN_BY) + interfaces_bytes(writer) +
+           PCAPNG_PACKET_BYTES(EMU_TAP_BYTES) + statistics_bytes(writer);
+}
+
+/* Does the current file have room for @bytes more? */
+static bool has_room(const struct capture_writer *writer, uint64_t bytes)
+{
+    uint64_t most = writer->files->limits.most_bytes;
+    uint64_t used = writer->files->used_bytes + writer->file.bytes + writer->file.used;
+
+    return used <= most && bytes <= most - used;
+}
+
+/* Begin a section of a file, and write its interfaces. */
+static void section_begin(struct capture_writer *writer, int hurry_fd)
+{
+    uint8_t unit = writer->area->clock == EMU_CLOCK_VIRTUAL ? PCAPNG_PICOS : PCAPNG_NANOS;
+
+    pcapng_open(&writer->file, capture_files_fd(writer->files), hurry_fd, WRITTEN_BY);
+    for (uint32_t i = 0; i < writer->area->ifaces; i++) {
+        const struct emu_tap_iface *iface = emu_tap_iface(writer->area, i);
+
+        pcapng_interface(&writer->file, iface->name, iface->about, EMU_TAP_BYTES, unit);
+    }
+    pcapng_flush(&writer->file);
+}
+
+/* An earlier capture may have filled the file. */
+static void writer_begin(struct capture_writer *writer, int hurry_fd)
+{
+    if (writer->area->clock != EMU_CLOCK_VIRTUAL)
+        writer->offset_ns = emu_time_ns(CLOCK_REALTIME) - emu_now_ns();
+    if (!has_room(writer, least_bytes(writer))) {
+        int err = capture_files_next(writer->files);
+
+        writer->full = err;
+        writer->file.err = err == -EFBIG ? 0 : err;
+    }
+    if (!writer->full)
+        section_begin(writer, hurry_fd);
+}
+
+/* A refusal leaves the files unchanged. */
+static int files_begin(struct capture_writer *writer, struct capture_files *files)
+{
+    writer->files = files;
+    files->least_bytes = least_bytes(writer);
+    if (files->least_bytes > files->limits.most_bytes)
+        return -EMSGSIZE;
+    return capture_files_begin(files, PCAPNG_PACKET_BYTES(EMU_TAP_HEAD_BYTES + 2 * EMU_HDR_BYTES +
+                                                          writer->area->snap_bytes));
+}
+
+int capture_writer_open(struct capture_writer **ret, int memfd, struct capture_files *files,
+                        uint64_t most, int hurry_fd)
+{
+    struct capture_writer *writer = calloc(1, sizeof *writer);
+    int err = writer ? emu_tap_area_open(&writer->area, memfd) : -ENOMEM;
+
+    close(memfd);
+    if (err) {
+        free(writer);
+        return err;
+    }
+    writer->bytes = writer->area->bytes;
+    writer->most = most;
+    writer->source = calloc(writer->area->rings, sizeof *writer->source);
+    writer->told = calloc(writer->area->ifaces, sizeof *writer->told);
+    writer->busy = calloc(writer->area->rings, sizeof(struct source *));
+    err = writer->source && writer->told && writer->busy ? files_begin(writer, files) : -ENOMEM;
+    if (err) {
+        writer_free(writer);
+        return err;
+    }
+    for (uint32_t i = 0; i < writer->area->rings; i++)
+        writer->source[i].ring = emu_tap_ring(writer->area, i);
+    writer_begin(writer, hurry_fd);
+    *ret = writer;
+    return 0;
+}
+
+/* --- records ------------------------------------------------------------------------ */
+
+static const struct emu_tap_record *front(const struct capture_writer *writer,
+                                          const struct source *source)
+{
+    return &source->ring->record[source->taken & (writer->area->slots - 1)];
+}
+
+/* The rings that have something now: what comes later is the next step's. */
+static void look(struct capture_writer *writer)
+{
+    writer->busies = 0;
+    for (uint32_t i = 0; i < writer->area->rings; i++) {
+        struct source *source = &writer->source[i];
+
+        source->there = emu_tap_there(source->ring);
+        if (source->there != source->taken)
+            writer->busy[writer->busies++] = source;
+    }
+}
+
+/* Where among the busy ones. There is one. */
+static uint32_t oldest(const struct capture_writer *writer)
+{
+    uint32_t at = 0;
+
+    for (uint32_t i = 1; i < writer->busies; i++)
+        if (front(writer, writer->busy[i])->time < front(writer, writer->busy[at])->time)
+            at = i;
+    return at;
+}
+
+/* @last: records that are not in the files count as lost; otherwise they may still be written. */
+static void write_statistics(struct capture_writer *writer, bool last)
+{
+    uint64_t now = writer->offset_ns ? emu_time_ns(CLOCK_REALTIME) : writer->last;
+
+    for (uint32_t i = 0; i < writer->area->ifaces; i++) {
+        const struct emu_tap_iface *iface = emu_tap_iface(writer->area, i);
+        uint64_t written = writer->told[i].written;
+        uint64_t lost = last ? emu_count_read(&iface->seen) - written : writer->told[i].missed;
+
+        pcapng_statistics(&writer->file, &(struct pcapng_statistics){.iface = i,
+                                                                     .time = now,
+                                                                     .start = writer->first,
+                                                                     .end = writer->last,
+                                                                     .received = written + lost,
+                                                                     .lost = lost,
+                                                                     .written = written});
+    }
+}
+
+/*
+ * Close this file and go on in the next one of the ring. False: there is no other file, or an
+ * error.
+ */
+static bool go_on(struct capture_writer *writer)
+{
+    int hurry_fd = writer->file.hurry_fd;
+    int err;
+
+    if (writer->files->limits.count == 1)
+        return false;
+    write_statistics(writer, false);
+    if (pcapng_flush(&writer->file))
+        return false;
+    err = capture_files_next(writer->files);
+    if (err) {
+        writer->file.err = err;
+        return false;
+    }
+    writer->overwritten += writer->in_file[writer->files->at];
+    writer->in_file[writer->files->at] = 0;
+    section_begin(writer, hurry_fd);
+    return true;
+}
+
+static void write_packet(struct capture_writer *writer, const struct pcapng_packet *packet)
+{
+    if (!has_room(writer, PCAPNG_PACKET_BYTES(packet->bytes) + statistics_bytes(writer)) &&
+        !go_on(writer)) {
+        writer->full = true;
+        return;
+    }
+    pcapng_packet(&writer->file, packet);
+    writer->in_file[writer->files->at]++;
+    if (!writer->records++ || packet->time < writer->first)
+        writer->first = packet->time;
+    if (packet->time > writer->last)
+        writer->last = packet->time;
+    writer->told[packet->iface].written++;
+}
+
+static void write_record(struct capture_writer *writer, const struct emu_tap_record *record)
+{
+    struct told *told = &writer->told[record->iface];
+    struct pcapng_packet packet = {.iface = record->iface,
+                                   .time = record->time + writer->offset_ns,
+                                   .data = record->data,
+                                   .bytes = record->bytes,
+                                   .whole = record->whole,
+                                   .lost = record->missed - told->missed};
+
+    told->missed = record->missed;
+    write_packet(writer, &packet);
+}
+
+/* What a record says of itself is not followed where it cannot be. */
+static bool is_sane(const struct capture_writer *writer, const struct emu_tap_record *record)
+{
+    return record->iface < writer->area->ifaces && record->bytes <= EMU_TAP_BYTES &&
+           record->bytes <= record->whole && record->missed >= writer->told[record->iface].missed;
+}
+
+static void give_back(struct source *source)
+{
+    source->told = source->taken;
+    emu_tap_done(source->ring, source->taken);
+}
+
+int64_t capture_writer_step(struct capture_writer *writer)
+{
+    uint64_t before = writer->records;
+
+    look(writer);
+    while (writer->busies && !capture_writer_ended(writer) && !writer->file.err) {
+        uint32_t at = oldest(writer);
+        struct source *source = writer->busy[at];
+
+        if (is_sane(writer, front(writer, source)))
+            write_record(writer, front(writer, source));
+        if (++source->taken - source->told >= GIVE_BACK)
+            give_back(source);
+        if (source->taken == source->there)
+            writer->busy[at] = writer->busy[--writer->busies];
+    }
+    for (uint32_t i = 0; i < writer->area->rings; i++)
+        if (writer->source[i].taken != writer->source[i].told)
+            give_back(&writer->source[i]);
+    if (pcapng_flush(&writer->file))
+        return writer->file.err;
+    return (int64_t)(writer->records - before);
+}
+
+/* --- the end ------------------------------------------------------------------------ */
+
+bool capture_writer_ended(const struct capture_writer *writer)
+{
+    return writer->full || writer->records >= writer->most;
+}
+
+/* Count what happened to all records. The taps are closed, so no more are added. */
+static struct capture_written written_of(const struct capture_writer *writer)
+{
+    struct capture_written written = {.overwritten = writer->overwritten, .full = writer->full};
+    bool stopped = writer->full || writer->file.err; /* then the rings fill up, and drop the rest */
+    uint64_t seen = 0;
+
+    for (uint32_t i = 0; i < writer->area->ifaces; i++) {
+        const struct emu_tap_iface *iface = emu_tap_iface(writer->area, i);
+
+        seen += emu_count_read(&iface->seen);
+        written.missed += stopped ? writer->told[i].missed : emu_count_read(&iface->missed);
+    }
+    written.records = writer->records - writer->overwritten - writer->file.unwritten;
+    written.after = seen - written.missed - written.records - written.overwritten;
+    return written;
+}
+
+int capture_writer_close(struct capture_writer *writer, struct capture_written *ret)
+{
+    int err;
+
+    capture_writer_step(writer);
+    if (!writer->full || writer->records)
+        write_statistics(writer, true);
+    err = pcapng_flush(&writer->file);
+    writer->files->used_bytes += writer->file.bytes;
+    *ret = written_of(writer);
+    writer_free(writer);
+    return err;
+}
+
+void capture_say(const struct capture_files *files, const struct capture_written *written, int err)
+{
+    unsigned long long records = written->records, after = written->after;
+    char fast[160] = "", old[64] = "", late[96] = "";
+
+    if (written->missed)
+        snprintf(fast, sizeof fast,
+                 "; %llu more came too fast and were only counted: a narrower filter or a smaller "
+                 "--snaplen keeps more",
+                 (unsigned long long)written->missed);
+    if (written->overwritten)
+        snprintf(old, sizeof old, "; %llu older ones were overwritten",
+                 (unsigned long long)written->overwritten);
+    if (written->full)
+        snprintf(late, sizeof late, "; %llu later ones are not, because of --capture-size", after);
+    if (err)
+        say("capture: %s could not be written any more (%s): %llu records are there, and %llu "
+            "later ones are not%s%s",
+            files->label, strerror(-err), records, after, fast, old);
+    else
+        say("capture: %llu records are in %s%s%s%s", records, files->label, fast, old, late);
+}

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * admit.c - a host that has come back is given the state of the governor's replica. begin.c is the
+ * other side.
+ *
+ * All of it is said on its control channel before anything else is, by the one thread that changes
+ * replicas: what changes after that it is told as all are, and it has missed nothing.
+ */
+#include <sys/eventfd.h>
+
+#include "apps/fabric/links.h"
+#include "apps/cluster/coordinator/internal.h"
+
+#define GROUPS_NUMBERS 65536u /* of groups, in one message; a single one may have more */
+
+static void list_add(struct json_object *list, uint64_t number)
+{
+    json_object_array_add(list, json_object_new_uint64(number));
+}
+
+/* --- lives ------------------------------------------------------------------------------ */
+
+static struct json_object *of_life(uint32_t host, uint32_t life)
+{
+    return json_add_number(json_add_number(json_object_new_object(), "host", host), "life", life);
+}
+
+/*
+ * What is under way of its former life is nobody's from now on; and it knows of all others'. Who
+ * of the others does not do so is no replica any more: that is not the one's fault that is back.
+ */
+static int lives_tell(struct hosts *hosts, uint32_t host)
+{
+    uint32_t life = ++hosts->far[host].life;
+    int err = 0;
+
+    fabric_host_life(hosts->config.fabric, host, life);
+    hosts_do(hosts, 0, "life", of_life(host, life), 0);
+    for (uint32_t h = 1; !err && h < hosts->config.count; h++)
+        if (h != host && hosts->far[h].life)
+            err = hosts_call(hosts, host, "life", of_life(h, hosts->far[h].life), NULL, NULL);
+    return err;
+}
+
+/* --- nodes, cables, units ---------------------------------------------------------------- */
+
+/* [NODE,SEAT,LINKED,…]: of which anything is to be said. */
+static struct json_object *nodes_list(const struct fabric *fabric)
+{
+    struct json_object *list = json_object_new_array();
+
+    for (uint32_t n = 0; n < fabric_nodes(fabric); n++) {
+        uint64_t word = fabric_node_word(fabric, n);
+
+        if (!word)
+            continue;
+        list_add(list, n);
+        list_add(list, word & ~EMU_SEAT_NO_LINK);
+        list_add(list, !(word & EMU_SEAT_NO_LINK));
+    }
+    return list;
+}
+
+static struct json_object *cables_list(const struct fabric *fabric,
+                                       bool (*is)(const struct fabric *fabric, uint32_t cable))
+{
+    struct json_object *list = json_object_new_array();
+
+    for (uint32_t i = 0; i < fabric_cable_count(fabric); i++)
+        if (is(fabric, i))
+            list_add(list, i);
+    return list;
+}
+
+static bool is_unrouted(const struct fabric *fabric, uint32_t cable)
+{
+    return !fabric_cable_is_routed(fabric, cable);
+}
+
+static struct json_object *units_list(const struct fabric *fabric)
+{
+    struct json_object *list = json_object_new_array();
+
+    for (uint32_t s = 0; s < fabric_switches(fabric); s++)
+        if (fabric_unit_is_out(fabric, s))
+            list_add(list, s);
+    return list;
+}
+
+static int network_tell(struct hosts *hosts, uint32_t host)
+{
+    const struct fabric *fabric = hosts->config.fabric;
+    struct json_object *with = json_object_new_object(), *out;
+    int err;
+
+    json_object_object_add(with, "nodes", nodes_list(fabric));
+    json_object_object_add(with, "down", cables_list(fabric, fabric_link_is_out));
+    json_object_object_add(with, "units", units_list(fabric));
+    err = hosts_call(hosts, host, "begin", with, NULL, NULL);
+    out = cables_list(fabric, is_unrouted);
+    if (err || !json_object_array_length(out)) {
+        json_object_put(out);
+        return err;
+    }
+    with = json_object_new_object();
+    json_object_object_add(with, "out", out);
+    return hosts_call(hosts, host, "reroute", with, NULL, NULL);
+}
+
+/* --- groups ------------------------------------------------------------------------------ */
+
+struct groups {
+    struct hosts *hosts;
+    uint32_t host;
+    struct json_object *list;
+    size_t numbers; /* in it */
+    int err;
+};
+
+static void groups_flush(struct groups *groups)
+{
+    struct json_object *with = json_object_new_object();
+
+    json_object_object_add(with, "groups", groups->list);
+    if (!groups->err && groups->numbers)
+        groups->err = hosts_call(groups->hosts, groups->host, "groups", with, NULL, NULL);
+    else
+        json_object_put(with);
+    groups->list = json_object_new_array();
+    groups->numbers = 0;
+}
+
+/* {"id":N,"sources":N,"is":BITS,"nodes":[NODE,…],"tree":[SWITCH,UP,PORTS…,…]}: hosts_ports_add() */
+static void group_add(void *ctx, const struct fabric_group_copy *group)
+{
+    struct groups *groups = ctx;
+    struct json_object *one = json_object_new_object(), *nodes = json_object_new_array();
+    struct json_object *tree = json_object_new_array();
+
+    for (uint32_t i = 0; i < group->count; i++)
+        list_add(nodes, group->nodes[i]);
+    for (uint32_t i = 0; i < group->tree.count; i++) {
+        list_add(tree, group->tree.switches[i].sw);
+        list_add(tree, (uint64_t)(group->tree.switches[i].up + 1));
+        hosts_ports_add(tree, group->tree.switches[i].ports);
+    }
+    json_add_number(one, "id", group->id);
+    json_add_number(one, "sources", group->sources);
+    json_add_number(one, "is",
+                    (group->combines ? HOSTS_COMBINES : 0) | (group->failed ? HOSTS_FAILED : 0) |
+                        (group->treeless ? HOSTS_TREELESS : 0) |
+                        (group->parted ? HOSTS_PARTED : 0));
+    json_object_object_add(one, "nodes", nodes);
+    json_object_object_add(one, "tree", tree);
+    json_object_array_add(groups->list, one);
+    groups->numbers += group->count + HOSTS_TREE_NUMBERS * (size_t)group->tree.count;
+    if (groups->numbers > GROUPS_NUMBERS)
+        groups_flush(groups);
+}
+
+static int groups_tell(struct hosts *hosts, uint32_t host)
+{
+    struct groups groups = {.hosts = hosts, .host = host, .list = json_object_new_array()};
+
+    fabric_group_each(hosts->config.fabric, group_add, &groups);
+    groups_flush(&groups);
+    json_object_put(groups.list);
+    return groups.err;
+}
+
+/* --- all of it --------------------------------------------------------------------------- */
+
+int hosts_admit(struct hosts *hosts, uint32_t host)
+{
+    struct host_far *far = &hosts->far[host];
+    int err;
+
+    if (!far->back)
+        return -EHOSTDOWN; /* it has gone again */
+    far->lost = far->back = false;
+    err = lives_tell(hosts, host);
+    if (!err)
+        err = network_tell(hosts, host);
+    if (!err)
+        err = groups_tell(hosts, host);
+    if (far->lost)
+        return -EHOSTDOWN;
+    if (err) {
+        hosts_lose(far, "it cannot take the fabric's state");
+        return err;
+    }
+    if (far->kept)
+        eventfd_write(hosts->kept_fd, 1); /* what it said meanwhile */
+    hosts_mend_soon(hosts);
+    return 0;
+}

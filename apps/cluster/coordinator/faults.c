@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * faults.c - the governor asks the other hosts what has to do with faults: to have them befall
+ * their devices, what was hit there, what they see at cables' ends, what they lost for good.
+ * befall.c is the other side.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "apps/control/conn.h"
+#include "apps/fabric/hosts.h"
+#include "apps/fabric/links.h"
+#include "apps/cluster/coordinator/internal.h"
+#include "apps/inject/inject.h"
+#include "emu/clock.h"
+#include "emu/fault/log.h"
+#include "emu/now.h"
+
+static struct json_object *with_number(const char *name, uint64_t number)
+{
+    return json_add_number(json_object_new_object(), name, number);
+}
+
+static uint64_t number_at(struct json_object *list, size_t i)
+{
+    return json_object_get_uint64(json_object_array_get_idx(list, i));
+}
+
+/* Numbers of a list that the reply has, in whole lots of @lot. */
+static size_t numbers(struct json_object *reply, const char *name, size_t lot,
+                      struct json_object **list)
+{
+    *list = json_object_object_get(reply, name);
+    if (!json_object_is_type(*list, json_type_array))
+        return 0;
+    return json_object_array_length(*list) / lot * lot;
+}
+
+/* --- faults befall ---------------------------------------------------------------------- */
+
+static int far_call(void *ctx, const struct inject_call *call)
+{
+    struct json_object *with = with_number("fault", call->id);
+    char text[FAULT_TEXT_BYTES];
+
+    fault_print(call->fault, text);
+    json_add_text(with, "text", text);
+    json_object_object_add(with, "seed", hosts_digits(&call->seed, sizeof call->seed));
+    json_add_number(with, "what", call->what);
+    if (call->what == INJECT_ON || call->what == INJECT_WATCH)
+        return hosts_call(ctx, call->only, "fault", with, NULL, NULL);
+    hosts_do(ctx, call->only, "fault", with, 0); /* nothing is to be left of it */
+    return 0;
+}
+
+static void far_taken_out(void *ctx, uint32_t cable)
+{
+    hosts_tell(ctx, "taken_out", with_number("cable", cable));
+}
+
+static uint64_t far_hits(void *ctx, uint32_t id)
+{
+    struct hosts *hosts = ctx;
+    uint64_t sum = 0;
+
+    for (uint32_t h = 1; h < hosts->config.count; h++) {
+        const struct hosts_hits *hits = &hosts->far[h].hits;
+        struct json_object *counts = hits->counts;
+
+        sum += id < hits->dark_slots ? hits->dark[id] : 0;
+        for (size_t i = 0; counts && i + 1 < json_object_array_length(counts); i += 2)
+            if (number_at(counts, i) == id)
+                sum += number_at(counts, i + 1);
+    }
+    return sum;
+}
+
+void hosts_dark(struct hosts_hits *hits, int64_t fault, int64_t count)
+{
+    uint32_t slots = hits->dark_slots ? hits->dark_slots : 16;
+    uint64_t *dark;
+
+    if (fault <= 0 || fault > HOSTS_FAULTS_MOST || count <= 0)
+        return;
+    while (slots <= fault)
+        slots *= 2;
+    if (slots > hits->dark_slots) {
+        dark = realloc(hits->dark, slots * sizeof *dark);
+        if (!dark)
+            return; /* they are not counted */
+        memset(dark + hits->dark_slots, 0, (slots - hits->dark_slots) * sizeof *dark);
+        hits->dark = dark;
+        hits->dark_slots = slots;
+    }
+    hits->dark[fault] += (uint64_t)count;
+}
+
+void hosts_hits_past(struct hosts_hits *hits)
+{
+    struct json_object *counts = hits->counts;
+
+    for (size_t i = 0; counts && i + 1 < json_object_array_length(counts); i += 2)
+        hosts_dark(hits, (int64_t)number_at(counts, i), (int64_t)number_at(counts, i + 1));
+    json_object_put(counts);
+    hits->counts = NULL;
+    hits->past_missed += hits->missed;
+    hits->missed = 0;
+}
+
+struct inject_far hosts_inject(struct hosts *hosts)
+{
+    return (struct inject_far){.call = far_call,
+                               .taken_out = far_taken_out,
+                               .hits = far_hits,
+                               .ctx = hosts};
+}
+
+/* --- what was hit ------------------------------------------------------------------------ */
+
+struct hits_take {
+    struct hosts *hosts;
+    void (*each)(void *ctx, const struct emu_fault_hit *hit);
+    void *ctx;
+    bool more[HOSTS_MAX];
+};
+
+/*
+ * Reads a hit. False: no device of this fabric can have it. Bytes that become bool are checked
+ * first, because C defines only the values 0 and 1 for a bool.
+ */
+static bool hit_read(const struct fabric *fabric, struct json_object *digits,
+                     struct emu_fault_hit *hit)
+{
+    uint8_t bytes[sizeof *hit];
+
+    if (hosts_bytes(digits, bytes, sizeof bytes) != sizeof bytes ||
+        bytes[offsetof(struct emu_fault_hit, dark)] > 1 ||
+        bytes[offsetof(struct emu_fault_hit, known)] > 1)
+        return false;
+    memcpy(hit, bytes, sizeof *hit);
+    return hit->cable < 2 * fabric_cable_count(fabric) + fabric_combiners(fabric) &&
+           hit->what <= EMU_FAULT_SEE;
+}
+
+/* Its time is by our clock from now on. */
+static void take_hits(void *ctx, uint32_t host, struct json_object *reply)
+{
+    struct hits_take *take = ctx;
+    struct hosts_hits *hits = &take->hosts->far[host].hits;
+    const struct fabric *fabric = take->hosts->config.fabric;
+    uint64_t here_ps = fabric_has_time(fabric) ? fabric_now_ps(fabric) : emu_now_ns() * 1000u;
+    uint64_t there_ps = (uint64_t)emu_json_number(reply, "now_ps", 0);
+    struct json_object *log, *counts = json_object_object_get(reply, "hits");
+    size_t count = numbers(reply, "log", 1, &log);
+
+    if (json_object_is_type(counts, json_type_array)) {
+        json_object_put(hits->counts);
+        hits->counts = json_object_get(counts);
+    }
+    hits->missed = (uint64_t)emu_json_number(reply, "missed", 0);
+    take->more[host] = emu_json_number(reply, "more", 0) != 0;
+    for (size_t i = 0; i < count; i++) {
+        struct emu_fault_hit hit;
+
+        if (!hit_read(fabric, json_object_array_get_idx(log, i), &hit))
+            continue;
+        hit.at_ps += here_ps - there_ps;
+        take->each(take->ctx, &hit);
+    }
+}
+
+void hosts_hits(struct hosts *hosts, bool counts,
+                void (*each)(void *ctx, const struct emu_fault_hit *hit), void *ctx)
+{
+    struct hits_take take = {.hosts = hosts, .each = each, .ctx = ctx};
+
+    hosts_ask(hosts, "hits", with_number("counts", counts), take_hits, &take);
+    for (uint32_t h = 1; h < hosts->config.count; h++)
+        if (take.more[h]) /* the rest of a burst; what comes meanwhile is for the next time */
+            hosts_call(hosts, h, "hits", with_number("counts", counts), take_hits, &take);
+}
+
+uint64_t hosts_hits_missed(struct hosts *hosts)
+{
+    uint64_t missed = 0;
+
+    for (uint32_t h = 1; h < hosts->config.count; h++)
+        missed += hosts->far[h].hits.missed + hosts->far[h].hits.past_missed;
+    return missed;
+}
+
+/* --- what the manager asks and does ------------------------------------------------------ */
+
+/* Of each cable that is tested; both hosts of one that crosses say so, and of the same entries. */
+struct pasts {
+    uint32_t ends;
+    struct fabric_past end[2];
+};
+
+struct test_take {
+    struct fabric_test *tests;
+    struct pasts *pasts; /* NULL: there is no memory, and none is quiet */
+    uint32_t count;
+};
+
+static void past_add(const struct test_take *take, uint32_t i, const struct fabric_past *past)
+{
+    struct pasts *pasts = &take->pasts[i];
+
+    take->tests[i].quiet = take->tests[i].quiet && past->quiet;
+    if (!past->crosses)
+        return;
+    if (pasts->ends < 2)
+        pasts->end[pasts->ends] = *past;
+    pasts->ends++;
+}
+
+static void take_tests(void *ctx, uint32_t host, struct json_object *reply)
+{
+    const struct test_take *take = ctx;
+    struct json_object *list;
+    size_t count = numbers(reply, "tests", HOSTS_TEST, &list) / HOSTS_TEST;
+
+    (void)host;
+    for (uint32_t i = 0; i < take->count; i++) {
+        size_t at = (size_t)i * HOSTS_TEST;
+        struct fabric_past past = {.quiet = false}; /* of a cable that nothing was said of */
+
+        if (i < count) {
+            uint32_t errors = (uint32_t)number_at(list, at);
+
+            past = (struct fabric_past){.quiet = number_at(list, at + 1),
+                                        .crosses = number_at(list, at + 2),
+                                        .sent = (uint32_t)number_at(list, at + 3),
+                                        .came = (uint32_t)number_at(list, at + 4)};
+            if (errors > take->tests[i].errors)
+                take->tests[i].errors = errors;
+        }
+        past_add(take, i, &past);
+    }
+}
+
+static bool pasts_agree(const struct pasts *pasts)
+{
+    const struct fabric_past *end = pasts->end;
+
+    return !pasts->ends ||
+           (pasts->ends == 2 && end[0].sent == end[1].came && end[1].sent == end[0].came);
+}
+
+void hosts_mirror_test(void *ctx, struct fabric_test *tests, const struct fabric_past *here,
+                       uint32_t count, uint32_t packets)
+{
+    struct test_take take = {.tests = tests,
+                             .pasts = calloc(count, sizeof *take.pasts),
+                             .count = count};
+    struct json_object *cables = json_object_new_array(), *with = with_number("packets", packets);
+
+    for (uint32_t i = 0; i < count; i++) {
+        json_object_array_add(cables, json_object_new_int64(tests[i].cable));
+        if (take.pasts)
+            past_add(&take, i, &here[i]);
+    }
+    json_object_object_add(with, "cables", cables);
+    if (take.pasts)
+        hosts_ask(ctx, "test", with, take_tests, &take);
+    else
+        json_object_put(with);
+    for (uint32_t i = 0; i < count; i++)
+        tests[i].quiet = tests[i].quiet && take.pasts && pasts_agree(&take.pasts[i]);
+    free(take.pasts);
+}
+
+struct look_take {
+    const struct fabric *fabric;
+    struct fabric_seen *seen;
+};
+
+/* Does @host have this end of @way? A host may only report on its own devices. */
+static bool has_end(const struct look_take *take, uint32_t host, uint64_t way, bool sends)
+{
+    return way < 2 * (uint64_t)fabric_cable_count(take->fabric) &&
+           fabric_way_host(take->fabric, (uint32_t)way, sends) == host;
+}
+
+static bool has_switch(const struct look_take *take, uint32_t host, uint64_t sw)
+{
+    return sw < fabric_switches(take->fabric) &&
+           fabric_switch_host(fabric_config_of(take->fabric), (uint32_t)sw) == host;
+}
+
+static void take_look(void *ctx, uint32_t host, struct json_object *reply)
+{
+    const struct look_take *take = ctx;
+    struct fabric_seen *seen = take->seen;
+    struct json_object *list;
+    size_t count = numbers(reply, "errors", 3, &list);
+
+    for (size_t i = 0; i < count; i += 3) {
+        uint64_t way = number_at(list, i);
+
+        if (!has_end(take, host, way, false))
+            continue;
+        seen->packets[way] = number_at(list, i + 1);
+        seen->errors[way] = number_at(list, i + 2);
+    }
+    count = numbers(reply, "ready", 3, &list);
+    for (size_t i = 0; i < count; i += 3) {
+        uint64_t way = number_at(list, i);
+
+        if (!has_end(take, host, way, true))
+            continue;
+        seen->port[way] = (struct fabric_port){.ready = true,
+                                               .sent = number_at(list, i + 1),
+                                               .idle = number_at(list, i + 2) != 0};
+    }
+    count = numbers(reply, "traps", 3, &list);
+    for (size_t i = 0; i < count; i += 3) {
+        uint64_t sw = number_at(list, i);
+
+        if (!has_switch(take, host, sw))
+            continue;
+        seen->trapped[sw] = number_at(list, i + 1);
+        seen->trapped_to[sw] = (uint32_t)number_at(list, i + 2);
+    }
+}
+
+void hosts_mirror_look(void *ctx, struct fabric_seen *ret)
+{
+    const struct hosts *hosts = ctx;
+    struct look_take take = {.fabric = hosts->config.fabric, .seen = ret};
+
+    hosts_ask(ctx, "look", json_object_new_object(), take_look, &take);
+}
+
+static void take_carried(void *ctx, uint32_t host, struct json_object *reply)
+{
+    struct fabric_carried *sum = ctx;
+
+    (void)host;
+    sum->segments += (uint32_t)emu_json_number(reply, "segments", 0);
+    sum->parted += (uint64_t)emu_json_number(reply, "parted", 0);
+}
+
+void hosts_mirror_carry(void *ctx, bool eases, bool drops, struct fabric_carried *sum)
+{
+    struct json_object *with = json_add_number(with_number("eases", eases), "drops", drops);
+
+    hosts_ask(ctx, "carry", with, take_carried, sum);
+}
+
+void hosts_mirror_alone(void *ctx, uint32_t node)
+{
+    hosts_tell(ctx, "alone", with_number("node", node));
+}
+
+/* --- what is lost for good ---------------------------------------------------------------- */
+
+/* As hit_read(). */
+static bool loss_read(struct json_object *digits, struct fabric_loss *loss)
+{
+    uint8_t bytes[sizeof *loss];
+
+    if (hosts_bytes(digits, bytes, sizeof bytes) != sizeof bytes ||
+        bytes[offsetof(struct fabric_loss, out)] > 1)
+        return false;
+    memcpy(loss, bytes, sizeof *loss);
+    return true;
+}
+
+static void take_losses(void *ctx, uint32_t host, struct json_object *reply)
+{
+    struct fabric *fabric = ctx;
+    struct json_object *list;
+    size_t count = numbers(reply, "losses", 1, &list);
+    struct fabric_loss loss;
+
+    for (size_t i = 0; i < count && i < HOSTS_LOSSES_MOST; i++)
+        if (loss_read(json_object_array_get_idx(list, i), &loss))
+            fabric_loss_heard(fabric, host, &loss);
+}
+
+void hosts_mirror_losses(void *ctx, uint64_t bound_ps)
+{
+    struct hosts *hosts = ctx;
+
+    hosts_ask(hosts, "losses",
+              with_number("bound_us", bound_ps == EMU_NEVER ? 0 : bound_ps / 1000000u), take_losses,
+              hosts->config.fabric);
+}
+
+void hosts_mirror_failed(void *ctx, uint32_t group)
+{
+    hosts_do(ctx, 0, "failed", with_number("group", group), 0);
+}
+
+void hosts_mirror_unit_out(void *ctx, uint32_t sw)
+{
+    hosts_do(ctx, 0, "unit_out", with_number("switch", sw), 0);
+}

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * views.c - the governor asks the others what they see of their parts, for its fabric. look.c is
+ * the other side.
+ *
+ * What processes have pending is asked of all hosts at once, at most twice a second, whoever's it
+ * is that somebody wants to know.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "apps/control/conn.h"
+#include "apps/fabric/stalls.h"
+#include "apps/cluster/coordinator/internal.h"
+#include "emu/combiner.h"
+#include "emu/edge/pending.h"
+#include "emu/now.h"
+
+#define PENDING_OLD_NS 500000000u
+
+/* --- what processes have pending -------------------------------------------------------- */
+
+static void pending_take(void *ctx, uint32_t host, struct json_object *reply)
+{
+    struct hosts *hosts = ctx;
+    struct hosts_said *said = &hosts->far[host].said;
+    struct json_object *blocks = json_object_object_get(reply, "pending");
+
+    said->next = emu_json_number(reply, "next", 0);
+    said->there_ns = (uint64_t)emu_json_number(reply, "now_ns", 0);
+    said->here_ns = emu_now_ns();
+    if (!json_object_is_type(blocks, json_type_object))
+        return;
+    if (!said->blocks) {
+        said->blocks = json_object_get(blocks);
+        return;
+    }
+    json_object_object_foreach(blocks, node, digits)
+    {
+        json_object_object_add(said->blocks, node, json_object_get(digits));
+    }
+}
+
+static void pending_forget(struct hosts_said *said)
+{
+    json_object_put(said->blocks);
+    *said = (struct hosts_said){0};
+}
+
+/* What it did not have room for. An honest host has said all after so many times. */
+static void pending_rest(struct hosts *hosts, uint32_t h)
+{
+    uint64_t all = (uint64_t)fabric_nodes(hosts->config.fabric) * 2 * sizeof(struct emu_pending);
+    struct hosts_said *said = &hosts->far[h].said;
+    uint64_t left = all / HOSTS_BLOCKS_MOST + 1;
+    int64_t from = 0;
+
+    while (said->next > from && left--) {
+        from = said->next;
+        said->next = 0;
+        hosts_call(hosts, h, "pending",
+                   json_add_number(json_object_new_object(), "from", (uint64_t)from), pending_take,
+                   hosts);
+    }
+    if (said->next > from)
+        hosts_lose(&hosts->far[h], "what its processes wait for has no end");
+}
+
+static void pending_ask(struct hosts *hosts)
+{
+    for (uint32_t h = 1; h < hosts->config.count; h++)
+        pending_forget(&hosts->far[h].said);
+    hosts_call(hosts, 0, "pending", json_object_new_object(), pending_take, hosts);
+    for (uint32_t h = 1; h < hosts->config.count; h++)
+        pending_rest(hosts, h);
+}
+
+bool hosts_view_pending(void *ctx, uint32_t host, uint32_t node, struct emu_pending *ret)
+{
+    struct hosts *hosts = ctx;
+    struct hosts_said *said = &hosts->far[host].said;
+    uint64_t now_ns = emu_now_ns();
+    uint64_t *asked_ns = &hosts->asked_ns;
+    char name[12];
+    size_t bytes;
+
+    if (now_ns - *asked_ns >= PENDING_OLD_NS) {
+        *asked_ns = now_ns;
+        pending_ask(hosts);
+    }
+    if (!said->blocks)
+        return false;
+    snprintf(name, sizeof name, "%u", node);
+    memset(ret, 0, sizeof *ret);
+    bytes = hosts_bytes(json_object_object_get(said->blocks, name), ret, sizeof *ret);
+    if (bytes < offsetof(struct emu_pending, group))
+        return false;
+    if (bytes < offsetof(struct emu_pending, group) + ret->groups * sizeof ret->group[0])
+        ret->groups = 0;
+    emu_pending_shift(ret, said->there_ns, said->here_ns);
+    return ret->written_ns;
+}
+
+void hosts_view_forget(struct hosts *hosts, uint32_t host, uint32_t node)
+{
+    struct hosts_said *said = &hosts->far[host].said;
+    char name[12];
+
+    snprintf(name, sizeof name, "%u", node);
+    if (said->blocks)
+        json_object_object_del(said->blocks, name);
+}
+
+/* --- a collective ------------------------------------------------------------------------ */
+
+static struct json_object *of_group(uint32_t group)
+{
+    return json_add_number(json_object_new_object(), "group", group);
+}
+
+struct came_list {
+    struct fabric_came *at;
+    uint32_t count, max;
+    uint32_t ports; /* largest number of ports of a switch */
+};
+
+static uint64_t number_at(struct json_object *list, size_t i)
+{
+    return json_object_get_uint64(json_object_array_get_idx(list, i));
+}
+
+static size_t length_of(struct json_object *list)
+{
+    return json_object_is_type(list, json_type_array) ? json_object_array_length(list) : 0;
+}
+
+static void came_take(void *ctx, uint32_t host, struct json_object *reply)
+{
+    struct json_object *list = json_object_object_get(reply, "came");
+    struct came_list *came = ctx;
+
+    (void)host;
+    for (size_t i = 0; i < length_of(list) && came->count < came->max; i += 1 + EMU_PORT_WORDS) {
+        struct fabric_came *at = &came->at[came->count];
+
+        at->at = (uint32_t)number_at(list, i);
+        if (hosts_ports_read(&at->ports, list, i + 1, came->ports))
+            came->count++;
+    }
+}
+
+uint32_t hosts_view_came(void *ctx, uint32_t group, uint32_t seq, struct fabric_came *ret,
+                         uint32_t max)
+{
+    const struct hosts *hosts = ctx;
+    struct came_list came = {.at = ret,
+                             .max = max,
+                             .ports = fabric_graph(hosts->config.fabric)->ports};
+
+    hosts_call(ctx, 0, "came", json_add_number(of_group(group), "seq", seq), came_take, &came);
+    return came.count;
+}
+
+static void clash_take(void *ctx, uint32_t host, struct json_object *reply)
+{
+    struct json_object *digits = json_object_object_get(reply, "clash");
+    struct emu_clash *clash = ctx, copy;
+
+    (void)host;
+    if (!clash->seen && hosts_bytes(digits, &copy, sizeof copy) == sizeof copy) {
+        *clash = copy;
+        clash->seen = true;
+    }
+}
+
+bool hosts_view_clash(void *ctx, uint32_t group, struct emu_clash *ret)
+{
+    *ret = (struct emu_clash){.seen = false};
+    hosts_call(ctx, 0, "clash", of_group(group), clash_take, ret);
+    return ret->seen;
+}
+
+/* --- links ------------------------------------------------------------------------------- */
+
+struct stalls_list {
+    struct fabric_stall *at;
+    uint32_t count, max;
+    uint64_t now_ns;
+};
+
+static void stalls_take(void *ctx, uint32_t host, struct json_object *reply)
+{
+    struct json_object *list = json_object_object_get(reply, "stalls");
+    struct stalls_list *stalls = ctx;
+
+    (void)host;
+    for (size_t i = 0; i + HOSTS_STALL <= length_of(list) && stalls->count < stalls->max;
+         i += HOSTS_STALL) {
+        uint64_t age_ns = number_at(list, i + 4);
+
+        stalls->at[stalls->count++] = (struct fabric_stall){
+            .node = (uint32_t)number_at(list, i),
+            .sw = (uint32_t)number_at(list, i + 1),
+            .port = (uint32_t)number_at(list, i + 2),
+            .wait = (enum fabric_wait)number_at(list, i + 3),
+            .since_ns = stalls->now_ns > age_ns ? stalls->now_ns - age_ns : 0,
+        };
+    }
+}
+
+uint32_t hosts_view_stalls(void *ctx, uint64_t now_ns, struct fabric_stall *ret, uint32_t max)
+{
+    struct stalls_list stalls = {.at = ret, .max = max, .now_ns = now_ns};
+
+    hosts_call(ctx, 0, "stalls", json_object_new_object(), stalls_take, &stalls);
+    return stalls.count;
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * arrival.c - see arrival.h.
+ */
+#include "apps/cmd/arrival.h"
+
+#include "apps/base/command.h"
+#include "apps/base/duration.h"
+#include "apps/base/say.h"
+#include "emu/json.h"
+#include "emu/now.h"
+
+#define FIRST_MS 2000 /* until the first line */
+
+static void wait_begins(struct arrival *a)
+{
+    *a = (struct arrival){.waits = true, .since_ms = emu_now_ms(), .said = -1};
+    a->next_ms = a->since_ms + FIRST_MS;
+}
+
+void arrival_begin(struct arrival *a, const char *command)
+{
+    if (command_is_launcher(command))
+        wait_begins(a);
+}
+
+void arrival_event(struct arrival *a, struct json_object *event)
+{
+    int64_t attached = emu_json_number(event, "attached", 0);
+    int64_t ranks = emu_json_number(event, "ranks", 0);
+
+    if (!a->waits && attached < ranks)
+        wait_begins(a);
+    a->attached = attached;
+    a->ranks = ranks;
+    if (!a->waits || attached < ranks)
+        return;
+    if (a->said >= 0 && ranks)
+        say("all %lld processes have attached, after %s", (long long)ranks,
+            duration_of_ns((double)(emu_now_ms() - a->since_ms) * 1e6).text);
+    a->waits = false;
+}
+
+int64_t arrival_due_ms(const struct arrival *a)
+{
+    int64_t left_ms = a->next_ms - emu_now_ms();
+
+    if (!a->waits || a->attached == a->said)
+        return -1;
+    return left_ms > 0 ? left_ms : 0;
+}
+
+void arrival_say(struct arrival *a)
+{
+    if (arrival_due_ms(a) != 0)
+        return;
+    if (a->ranks)
+        say("waiting: %lld of %lld processes have attached", (long long)a->attached,
+            (long long)a->ranks);
+    else
+        say("waiting: no process has attached to the fabric yet");
+    a->said = a->attached;
+    a->next_ms = a->since_ms + 2 * (emu_now_ms() - a->since_ms);
+}

@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * board.c - a view as rows of text.
+ */
+#include "apps/cmd/board.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "apps/base/duration.h"
+
+/* --- numbers for people ------------------------------------------------------------- */
+
+struct short_text {
+    char text[16];
+};
+
+/* Six columns at most: 99999, 1.2M. */
+static struct short_text brief(double number)
+{
+    static const char units[] = " kMGTPE";
+    struct short_text ret;
+    size_t unit = 0;
+
+    if (number < 99999.5) {
+        snprintf(ret.text, sizeof ret.text, "%.0f", number);
+        return ret;
+    }
+    for (; number >= 999.5 && units[unit + 1]; unit++)
+        number /= 1000;
+    snprintf(ret.text, sizeof ret.text, "%.*f%c", number < 99.95 ? 1 : 0, number, units[unit]);
+    return ret;
+}
+
+/* Two views, and the seconds between them. */
+struct span {
+    const struct telemetry_view *now, *before; /* before: NULL, there is none */
+    double s;
+};
+
+static struct span span_of(const struct telemetry_view *now, const struct telemetry_view *before)
+{
+    bool same = before && before->look && before->nodes == now->nodes &&
+                before->cables == now->cables && before->switches == now->switches &&
+                before->at < now->at;
+    struct span span = {.now = now, .before = same ? before : NULL, .s = telemetry_view_s(now)};
+
+    if (same)
+        span.s -= telemetry_view_s(before);
+    return span;
+}
+
+static double rate(const struct span *span, uint64_t now, uint64_t before)
+{
+    return span->s > 0 && now > before ? (double)(now - before) / span->s : 0;
+}
+
+/* --- pages -------------------------------------------------------------------------- */
+
+enum order { BY_TRAFFIC, BY_WAITING, BY_ERRORS, BY_COMBINING, NEWEST, SLOWEST, BY_NUMBER };
+
+static const struct {
+    const char *name, *columns, *bar;
+    enum order order[4];
+    uint32_t orders;
+} pages[TELEMETRY_PAGES] = {
+    [TELEMETRY_PAGE_NODES] = {"nodes",
+                              " NODE  RANK     PID COMMAND  SENT/s RECV/s POSTED UNREAD "
+                              "WAITS FOR",
+                              "segments/s",
+                              {BY_TRAFFIC, BY_WAITING, BY_NUMBER},
+                              3},
+    [TELEMETRY_PAGE_LINKS] = {"links",
+                              "LINK                           STATE     OUT/s   IN/s STALL/s QUEUE "
+                              "ERRORS OUTS",
+                              "segments/s",
+                              {BY_TRAFFIC, BY_WAITING, BY_ERRORS, BY_NUMBER},
+                              4},
+    [TELEMETRY_PAGE_SWITCHES] =
+        {"switches",
+         "SWITCH LEVEL   HOPS/s STALLS/s QUEUE COMBINED/s RESULTS/s COPIES/s "
+         "STATES",
+         "segments/s",
+         {BY_TRAFFIC, BY_WAITING, BY_COMBINING, BY_NUMBER},
+         4},
+    [TELEMETRY_PAGE_COLLECTIVES] =
+        {"collectives",
+         "KIND            GROUP      NUMBER    BYTES MEMBERS       TOOK  "
+         "SINCE START",
+         "time taken",
+         {NEWEST, SLOWEST},
+         2},
+};
+
+const char *telemetry_page_name(enum telemetry_page page)
+{
+    return pages[page].name;
+}
+
+const char *telemetry_page_columns(enum telemetry_page page)
+{
+    return pages[page].columns;
+}
+
+const char *telemetry_page_bar(enum telemetry_page page)
+{
+    return pages[page].bar;
+}
+
+static enum order order_of(const struct telemetry_board *board)
+{
+    return pages[board->page].order[board->sort % pages[board->page].orders];
+}
+
+const char *telemetry_board_order(const struct telemetry_board *board)
+{
+    static const char *const names[] = {
+        [BY_TRAFFIC] = "traffic",     [BY_WAITING] = "waiting", [BY_ERRORS] = "errors",
+        [BY_COMBINING] = "combining", [NEWEST] = "newest",      [SLOWEST] = "slowest",
+        [BY_NUMBER] = "number",
+    };
+
+    return names[order_of(board)];
+}
+
+void telemetry_board_next(struct telemetry_board *board)
+{
+    board->sort = (board->sort + 1) % pages[board->page].orders;
+}
+
+void telemetry_board_release(struct telemetry_board *board)
+{
+    free(board->row);
+    board->row = NULL;
+    board->rows = 0;
+    board->size_most = 0;
+}
+
+/* --- rows --------------------------------------------------------------------------- */
+
+/* What a row is sorted by, and whether it is busy. */
+struct worth {
+    double traffic, waiting, errors, combining;
+};
+
+static uint64_t key_of(const struct telemetry_board *board, const struct worth *worth)
+{
+    switch (order_of(board)) {
+    case BY_WAITING:
+        return (uint64_t)(1000 * worth->waiting);
+    case BY_ERRORS:
+        return (uint64_t)(1000 * worth->errors);
+    case BY_COMBINING:
+        return (uint64_t)(1000 * worth->combining);
+    case BY_NUMBER:
+        return 0;
+    default:
+        return (uint64_t)(1000 * worth->traffic);
+    }
+}
+
+/* The row that was written last stays, if it is to be shown. @also: what a filter finds, too. */
+static void row_keep(struct telemetry_board *board, uint32_t number, uint64_t key, double size,
+                     enum telemetry_tone tone, const char *also)
+{
+    struct telemetry_board_row *row = &board->row[board->rows];
+
+    if (board->busy && tone == TELEMETRY_TONE_IDLE)
+        return;
+    if (*board->filter && !strstr(row->text, board->filter) && !strstr(also, board->filter))
+        return;
+    row->number = number;
+    row->key = key;
+    row->size = size;
+    row->tone = tone;
+    if (size > board->size_most)
+        board->size_most = size;
+    board->rows++;
+}
+
+static enum telemetry_tone tone_of(const struct worth *worth)
+{
+    return worth->errors > 0                            ? TELEMETRY_TONE_WRONG
+           : worth->waiting > 0                         ? TELEMETRY_TONE_WAITING
+           : worth->traffic > 0 || worth->combining > 0 ? TELEMETRY_TONE_BUSY
+                                                        : TELEMETRY_TONE_IDLE;
+}
+
+/* From one time of a view to another; 0: the other is before it. */
+static struct duration time_between(const struct telemetry_view *view, uint64_t from, uint64_t to)
+{
+    double ns = (double)(to - from) * (view->is_virtual ? 1e-3 : 1);
+
+    return duration_of_ns(to > from ? ns : 0);
+}
+
+/* The number is that of a group for what a group does together, and else of a node. */
+static void wait_text(const struct span *span, uint32_t n, char *ret, size_t ret_bytes)
+{
+    const struct telemetry_view_node *node = &span->now->node[n];
+    struct duration waited = time_between(span->now, node->waits_since, span->now->at);
+    int64_t number = node->waits_group >= 0 ? node->waits_group : node->waits_other;
+
+    *ret = '\0';
+    if (!node->waits)
+        return;
+    if (number >= 0)
+        snprintf(ret, ret_bytes, "%s %lld, %s", telemetry_view_wait(span->now, n),
+                 (long long)number, waited.text);
+    else
+        snprintf(ret, ret_bytes, "%s, %s", telemetry_view_wait(span->now, n), waited.text);
+}
+
+static void node_row(struct telemetry_board *board, const struct span *span, uint32_t n)
+{
+    const struct telemetry_view_node *node = &span->now->node[n];
+    const struct telemetry_view_node none = {0},
+                                     *was = span->before ? &span->before->node[n] : &none;
+    double sent = rate(span, node->sent, was->sent);
+    double received = rate(span, node->delivered, was->delivered);
+    struct worth worth = {.traffic = sent + received,
+                          .waiting = node->waits ? 1 + (double)(node->posted + node->untaken) : 0};
+    char pid[24] = "-", rank[24] = "-", waits[64];
+
+    if (node->pid)
+        snprintf(pid, sizeof pid, "%lld", (long long)node->pid);
+    if (node->rank >= 0)
+        snprintf(rank, sizeof rank, "%lld", (long long)node->rank);
+    wait_text(span, n, waits, sizeof waits);
+    snprintf(board->row[board->rows].text, TELEMETRY_ROW_BYTES,
+             "%5u %5s %7s %-8.8s %6s %6s %6s %6s %s", n, rank, pid, node->pid ? node->command : "-",
+             brief(sent).text, brief(received).text, brief((double)node->posted).text,
+             brief((double)node->untaken).text, waits);
+    row_keep(board, n, key_of(board, &worth), worth.traffic, tone_of(&worth), node->command);
+}
+
+static void link_row(struct telemetry_board *board, const struct span *span, uint32_t c)
+{
+    const struct telemetry_view_cable *cable = &span->now->cable[c];
+    const struct telemetry_view_cable none = {0};
+    const struct telemetry_view_cable *was = span->before ? &span->before->cable[c] : &none;
+    double out = rate(span, cable->way[1].segments, was->way[1].segments);
+    double in = rate(span, cable->way[0].segments, was->way[0].segments);
+    double stalls = rate(span, cable->way[0].stalls + cable->way[1].stalls,
+                         was->way[0].stalls + was->way[1].stalls);
+    double queue = (double)(cable->way[0].queue + cable->way[1].queue);
+    double errors = (double)(cable->way[0].errors + cable->way[1].errors);
+    struct worth worth = {.traffic = out + in,
+                          .waiting = stalls + queue,
+                          .errors = errors + (double)cable->outs + 1000000.0 * cable->state};
+    char name[64];
+
+    snprintf(name, sizeof name, "switch %u:%u - %s %u:%u", cable->sw, cable->port,
+             cable->to_switch ? "switch" : "node", cable->far, cable->far_port);
+    snprintf(board->row[board->rows].text, TELEMETRY_ROW_BYTES,
+             "%-30s %-7s %7s %6s %7s %5s %6s %4s", name, telemetry_view_link(span->now, c),
+             brief(out).text, brief(in).text, brief(stalls).text, brief(queue).text,
+             brief(errors).text, brief((double)cable->outs).text);
+    row_keep(board, c, key_of(board, &worth), worth.traffic, tone_of(&worth), "");
+}
+
+/* What has left a switch by all of its cables. */
+static struct telemetry_view_way *ways_out(const struct telemetry_view *view)
+{
+    struct telemetry_view_way *out = calloc(view->switches + 1u, sizeof *out);
+
+    for (uint32_t c = 0; out && c < 2 * view->cables; c++) {
+        const struct telemetry_view_cable *cable = &view->cable[c / 2];
+        const struct telemetry_view_way *way = &cable->way[c % 2];
+        struct telemetry_view_way *sum = &out[c % 2 ? cable->sw : cable->far];
+
+        if (c % 2 == 0 && !cable->to_switch)
+            continue;
+        sum->segments += way->segments;
+        sum->stalls += way->stalls;
+        sum->queue += way->queue;
+    }
+    return out;
+}
+
+static void switch_row(struct telemetry_board *board, const struct span *span, uint32_t s,
+                       const struct telemetry_view_way *out, const struct telemetry_view_way *was)
+{
+    const struct telemetry_view_switch *sw = &span->now->sw[s];
+    const struct telemetry_view_switch none = {0},
+                                       *sw_was = span->before ? &span->before->sw[s] : &none;
+    double hops = rate(span, out->segments, was->segments);
+    double stalls = rate(span, out->stalls, was->stalls);
+    double combined = rate(span, sw->contributions, sw_was->contributions);
+    struct worth worth = {.traffic = hops,
+                          .waiting = stalls + (double)out->queue,
+                          .combining = combined + (double)sw->states / 1000.0};
+
+    snprintf(board->row[board->rows].text, TELEMETRY_ROW_BYTES,
+             "%6u %5u %8s %8s %5s %10s %9s %8s %6s", s, sw->level, brief(hops).text,
+             brief(stalls).text, brief((double)out->queue).text, brief(combined).text,
+             brief(rate(span, sw->results, sw_was->results)).text,
+             brief(rate(span, sw->multicasts, sw_was->multicasts)).text,
+             brief((double)sw->states).text);
+    row_keep(board, s, key_of(board, &worth), worth.traffic, tone_of(&worth), "");
+}
+
+static int switch_rows(struct telemetry_board *board, const struct span *span)
+{
+    struct telemetry_view_way *now = ways_out(span->now);
+    struct telemetry_view_way *was = span->before ? ways_out(span->before)
+                                                  : calloc(span->now->switches + 1u, sizeof *was);
+
+    for (uint32_t s = 0; now && was && s < span->now->switches; s++)
+        switch_row(board, span, s, &now[s], &was[s]);
+    int err = now && was ? 0 : -ENOMEM;
+    free(now);
+    free(was);
+    return err;
+}
+
+static void collective_row(struct telemetry_board *board, const struct span *span, uint32_t i)
+{
+    const struct telemetry_view_finished *one = &span->now->finished[i];
+    uint64_t took = one->ended > one->began ? one->ended - one->began : 0;
+
+    if (!one->members)
+        return;
+    snprintf(board->row[board->rows].text, TELEMETRY_ROW_BYTES,
+             "%-10s %10lld %11llu %8s %7llu %10s %10.3f s",
+             telemetry_view_kind(span->now, one->kind), (long long)one->group,
+             (unsigned long long)one->number, brief((double)one->bytes).text,
+             (unsigned long long)one->members, time_between(span->now, one->began, one->ended).text,
+             (double)one->ended * (span->now->is_virtual ? 1e-12 : 1e-9));
+    row_keep(board, i, order_of(board) == SLOWEST ? took : one->ended, (double)took,
+             TELEMETRY_TONE_BUSY, "");
+}
+
+static int by_key(const void *a, const void *b)
+{
+    const struct telemetry_board_row *x = a, *y = b;
+
+    if (x->key != y->key)
+        return x->key < y->key ? 1 : -1;
+    return x->number < y->number ? -1 : x->number > y->number;
+}
+
+static uint32_t rows_most(const struct telemetry_board *board, const struct telemetry_view *now)
+{
+    const uint32_t most[TELEMETRY_PAGES] = {
+        [TELEMETRY_PAGE_NODES] = now->nodes,
+        [TELEMETRY_PAGE_LINKS] = now->cables,
+        [TELEMETRY_PAGE_SWITCHES] = now->switches,
+        [TELEMETRY_PAGE_COLLECTIVES] = TELEMETRY_VIEW_FINISHED,
+    };
+
+    return most[board->page];
+}
+
+int telemetry_board_fill(struct telemetry_board *board, const struct telemetry_view *now,
+                         const struct telemetry_view *before)
+{
+    struct span span = span_of(now, before);
+    uint32_t most = rows_most(board, now);
+    int err = 0;
+
+    telemetry_board_release(board);
+    board->row = malloc((most + 1u) * sizeof *board->row);
+    if (!board->row)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < most; i++) {
+        if (board->page == TELEMETRY_PAGE_NODES)
+            node_row(board, &span, i);
+        else if (board->page == TELEMETRY_PAGE_LINKS)
+            link_row(board, &span, i);
+        else if (board->page == TELEMETRY_PAGE_COLLECTIVES)
+            collective_row(board, &span, i);
+    }
+    if (board->page == TELEMETRY_PAGE_SWITCHES)
+        err = switch_rows(board, &span);
+    qsort(board->row, board->rows, sizeof *board->row, by_key);
+    return err;
+}
+
+void telemetry_board_sums(const struct telemetry_view *now, const struct telemetry_view *before,
+                          char *ret, size_t ret_bytes)
+{
+    struct span span = span_of(now, before);
+    const struct telemetry_totals none = {0};
+    const struct telemetry_totals *was = span.before ? &span.before->totals : &none;
+    uint32_t attached = 0, out = 0;
+
+    for (uint32_t n = 0; n < now->nodes; n++)
+        attached += now->node[n].pid != 0;
+    for (uint32_t c = 0; c < now->cables; c++)
+        out += now->cable[c].state != 0;
+    snprintf(ret, ret_bytes, "%u of %u nodes  %s hops/s  %s stalls/s  %s combined/s  %u link%s out",
+             attached, now->nodes, brief(rate(&span, now->totals.hops, was->hops)).text,
+             brief(rate(&span, now->totals.credit_stalls, was->credit_stalls)).text,
+             brief(rate(&span, now->totals.contributions, was->contributions)).text, out,
+             out == 1 ? "" : "s");
+}

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * capture.c - `fabemu capture`: what passes cables of a running fabric, into a file or a pipe.
+ *
+ * The fabric gives its rings and this process empties them, so a full disk or a reader that is slow
+ * is nobody's problem but ours. When we are gone, the fabric takes its taps off.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "apps/capture/capture.h"
+#include "apps/capture/files.h"
+#include "apps/capture/filter.h"
+#include "apps/capture/writer.h"
+#include "apps/control/conn.h"
+#include "apps/cmd/options.h"
+#include "apps/control/ask.h"
+#include "apps/control/paths.h"
+#include "apps/cmd/commands.h"
+#include "apps/base/say.h"
+#include "emu/now.h"
+
+#define ANSWER_MS 5000 /* for a fabric to answer */
+#define LOOK_MS   5    /* between two looks at rings that were empty */
+
+static const struct options_command capture_command = {
+    .name = "capture",
+    .operands = "[NAME] [FILTER...] -w FILE",
+    .about =
+        "Write what passes cables of the running fabric NAME (default) into FILE, in the format\n"
+        "that Wireshark reads; '-w -' writes to standard output. It ends with the fabric, by\n"
+        "Ctrl-C, after --seconds or --count, or when FILE reaches --capture-size. For example\n"
+        "    fabemu capture mine link=3:5 kind=allreduce -w links.pcapng\n"
+        "    fabemu capture mine node=0 -w - | wireshark -k -i -\n"
+        "docs/capture.md has the filters, and what is in the file.",
+    .groups = OPTIONS_NAME | OPTIONS_SNAP,
+};
+
+/* What is asked for. */
+struct wish {
+    const char *name; /* of the fabric */
+    const char *file;
+    char filter[CAPTURE_TEXT_BYTES];
+    uint32_t snap_bytes;
+    uint64_t seconds; /* 0: until something else ends it */
+    uint64_t count;
+    struct capture_limits limits;
+};
+
+static bool read_write(void *into, const char *value, const char **right)
+{
+    *right = "the name of a file, or -";
+    ((struct wish *)into)->file = value;
+    return *value != '\0';
+}
+
+static bool read_seconds(void *into, const char *value, const char **right)
+{
+    *right = "a number of seconds from 1 to 86400";
+    return options_count(value, 1, 86400, &((struct wish *)into)->seconds);
+}
+
+static bool read_count(void *into, const char *value, const char **right)
+{
+    *right = "a number from 1";
+    return options_count(value, 1, UINT64_MAX - 1, &((struct wish *)into)->count);
+}
+
+static const struct options_own capture_own[] = {
+    {"write", "FILE", "where to, or - for standard output; -w FILE is the same", read_write},
+    {"seconds", "N", "end after N seconds", read_seconds},
+    {"count", "N", "end after N records", read_count},
+};
+
+/* --- the rings ---------------------------------------------------------------------- */
+
+/* Signals that end it come through a descriptor. Errors: -EMFILE. */
+static int signals_open(void)
+{
+    const struct sigaction ignore = {.sa_handler = SIG_IGN};
+    sigset_t ends;
+    int fd;
+
+    sigemptyset(&ends);
+    sigaddset(&ends, SIGINT);
+    sigaddset(&ends, SIGTERM);
+    sigprocmask(SIG_BLOCK, &ends, NULL);
+    sigaction(SIGPIPE, &ignore, NULL);
+    sigaction(SIGXFSZ, &ignore, NULL); /* a file that is too long is an error */
+    fd = signalfd(-1, &ends, SFD_CLOEXEC);
+    return fd < 0 ? -errno : fd;
+}
+
+/* Ask for the rings over @conn. Errors: one line in @error. */
+static int ask_rings(struct conn *conn, const struct wish *wish, int *memfd, char *error,
+                     size_t error_bytes)
+{
+    struct emu_json_fds came = {.fd = EMU_JSON_NONE};
+    struct json_object *request = ask_request("capture"), *reply;
+    int err;
+
+    json_add_text(request, "filter", wish->filter);
+    json_add_number(request, "snaplen", wish->snap_bytes);
+    conn->came = &came;
+    err = conn_ask(conn, request, &reply, ANSWER_MS);
+    conn->came = NULL;
+    if (err)
+        return fail(err, error, error_bytes, "fabric '%s' does not answer (%s)", wish->name,
+                    strerror(-err));
+    if (!emu_json_true(reply, "ok"))
+        err = fail(-EPROTO, error, error_bytes, "fabric '%s': %s", wish->name,
+                   emu_json_text(reply, "error", "it refuses without giving a reason"));
+    else if (came.fd[0] < 0)
+        err = fail(-EMFILE, error, error_bytes,
+                   "the rings of the capture did not come; raise the limit of open files "
+                   "(ulimit -n)");
+    json_object_put(reply);
+    *memfd = came.fd[0];
+    return err;
+}
+
+/* Nothing is put into the rings any more; or the fabric is gone, which is as good. */
+static void end_rings(struct conn *conn)
+{
+    struct json_object *reply;
+
+    if (conn->fd >= 0 && conn_ask(conn, ask_request("capture_stop"), &reply, ANSWER_MS) == 0)
+        json_object_put(reply);
+}
+
+/* Until one of the ends. */
+static void write_all(struct capture_writer *writer, struct conn *conn, const struct wish *wish,
+                      int signal_fd)
+{
+    int64_t end_ms = wish->seconds ? emu_now_ms() + (int64_t)wish->seconds * 1000 : INT64_MAX;
+    int64_t wrote = 0;
+
+    while (wrote >= 0 && !capture_writer_ended(writer) && emu_now_ms() < end_ms) {
+        struct pollfd fds[2] = {{signal_fd, POLLIN, 0}, {conn->fd, POLLIN, 0}};
+
+        poll(fds, 2, wrote ? 0 : LOOK_MS);
+        if (fds[0].revents)
+            return;
+        if (fds[1].revents && conn_fill(conn)) {
+            conn_close(conn); /* the fabric has ended */
+            return;
+        }
+        emu_json_drop(&conn->in, conn->in.bytes, false); /* nothing was asked for */
+        wrote = capture_writer_step(writer);
+    }
+}
+
+/*
+ * Ask the fabric for the rings of its capture over @conn, and open a writer for their records.
+ * Errors: with one line in @error.
+ */
+static int begin(struct capture_writer **ret, struct conn *conn, const struct wish *wish,
+                 struct capture_files *files, int signal_fd, char *error, size_t error_bytes)
+{
+    int socket, memfd = -1;
+    int err = paths_connect(&socket, NULL, wish->name, error, error_bytes);
+
+    if (err)
+        return err;
+    conn_open(conn, socket, CONN_REPLY_MAX);
+    err = ask_rings(conn, wish, &memfd, error, error_bytes);
+    if (!err) {
+        err = capture_writer_open(ret, memfd, files, wish->count, signal_fd);
+        if (err == -EMSGSIZE)
+            capture_files_small(files, error, error_bytes);
+        else if (err)
+            fail(err, error, error_bytes, "cannot capture fabric '%s' to %s: %s", wish->name,
+                 files->label, strerror(-err));
+    }
+    if (err)
+        conn_close(conn);
+    return err;
+}
+
+/* Returns the exit status. */
+static int capture(const struct wish *wish, struct capture_files *files, int signal_fd)
+{
+    char error[CAPTURE_ERROR_BYTES + 128];
+    struct capture_writer *writer;
+    struct capture_written written;
+    struct conn conn;
+    int err = begin(&writer, &conn, wish, files, signal_fd, error, sizeof error);
+
+    if (err) {
+        say("%s", error);
+        return EXIT_FAILURE;
+    }
+    write_all(writer, &conn, wish, signal_fd);
+    end_rings(&conn);
+    conn_close(&conn);
+    err = capture_writer_close(writer, &written);
+    if (err == -EPIPE) /* who has seen enough closes the pipe */
+        err = 0;
+    capture_say(files, &written, err);
+    return err ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+/* --- the command -------------------------------------------------------------------- */
+
+/* -w is what others call it. */
+static void name_short(int argc, char **argv)
+{
+    static char write[] = "--write";
+
+    for (int i = 1; i < argc; i++)
+        if (strcmp(argv[i], "-w") == 0)
+            argv[i] = write;
+}
+
+/* Operands: a name, if the first is no filter, and filters. False: they are too long. */
+static bool read_operands(struct wish *wish, const struct options *options, int argc, char **argv)
+{
+    char *filter = wish->filter;
+    int i = options->operands;
+    size_t used = 0;
+
+    wish->snap_bytes = options->snap_bytes;
+    wish->limits = options->capture_limits;
+    wish->name = options->name ? options->name : "default";
+    if (i < argc && !options->name && !strchr(argv[i], '='))
+        wish->name = argv[i++];
+    for (; i < argc; i++) {
+        size_t length = strlen(argv[i]);
+
+        if (used + length + 2 > CAPTURE_TEXT_BYTES)
+            return false;
+        memcpy(filter + used, argv[i], length);
+        used += length;
+        filter[used++] = ' ';
+        filter[used] = '\0';
+    }
+    return true;
+}
+
+/*
+ * Open the files of the capture, or standard output. Another process must not be writing them.
+ * Prints errors. Returns the exit status.
+ */
+static int open_files(struct capture_files *ret, const struct wish *wish)
+{
+    uint64_t seconds = wish->seconds;
+    int64_t until_ms = seconds ? emu_now_ms() + (int64_t)seconds * 1000 : INT64_MAX;
+    int err = capture_files_open(ret, wish->file, &wish->limits, until_ms);
+
+    if (!err)
+        return EXIT_SUCCESS;
+    say("cannot write a capture to %s: %s; choose another -w", ret->label, capture_files_why(err));
+    return EXIT_FAILURE;
+}
+
+int capture_main(int argc, char **argv)
+{
+    struct wish wish = {.count = UINT64_MAX};
+    const struct options_owns owns = {capture_own, sizeof capture_own / sizeof capture_own[0],
+                                      &wish};
+    struct capture_files files;
+    struct options options;
+    int signal_fd, status;
+
+    name_short(argc, argv);
+    status = options_parse_own(&options, &capture_command, &owns, argc, argv);
+    if (status >= 0)
+        return status;
+    if (!wish.file)
+        return options_usage_error("capture", "no file; give one behind -w, or - for standard "
+                                              "output");
+    if (!read_operands(&wish, &options, argc, argv))
+        return options_usage_error("capture", "the filter has more than %u characters",
+                                   CAPTURE_TEXT_BYTES - 1);
+    status = open_files(&files, &wish);
+    if (status)
+        return status;
+    signal_fd = signals_open();
+    if (signal_fd < 0)
+        say("cannot capture: %s", strerror(-signal_fd));
+    status = signal_fd < 0 ? EXIT_FAILURE : capture(&wish, &files, signal_fd);
+    capture_files_close(&files, status);
+    return status;
+}

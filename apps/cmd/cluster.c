@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * cluster.c - `fabemu cluster`: is a cluster file right, and what is where by it?
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "apps/cluster/cluster.h"
+#include "apps/fault/fault.h"
+#include "apps/cmd/options.h"
+#include "apps/cmd/commands.h"
+#include "apps/base/say.h"
+
+static const struct options_command cluster_command = {
+    .name = "cluster",
+    .operands = "--check FILE",
+    .about =
+        "Read a cluster file, which says on which hosts a network is, and print what is where:\n"
+        "switches, nodes, ports, and how many cables join any two hosts. docs/hosts.md says more.",
+    .groups = OPTIONS_NETWORK | OPTIONS_FABRIC,
+};
+
+static bool read_check(void *into, const char *value, const char **right)
+{
+    *right = "the name of a file";
+    *(const char **)into = value;
+    return *value != '\0';
+}
+
+static const struct options_own cluster_own[] = {
+    {"check", "FILE", "the cluster file; nothing is started", read_check},
+};
+
+/* Numbers as ranges: "0-3,8". @has: of which there are. */
+static void print_ranges(uint32_t count, bool (*has)(const void *ctx, uint32_t i), const void *ctx)
+{
+    const char *before = " ";
+
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t first = i;
+
+        if (!has(ctx, i))
+            continue;
+        while (i + 1 < count && has(ctx, i + 1))
+            i++;
+        printf("%s%u", before, first);
+        if (i > first)
+            printf("-%u", i);
+        before = ",";
+    }
+}
+
+/* A network that is placed; the host at hand. */
+struct placed {
+    const struct cluster *cluster;
+    const struct topo_graph *graph;
+    uint32_t *host_of;
+    uint32_t host;
+};
+
+static bool has_switch(const void *ctx, uint32_t s)
+{
+    const struct placed *p = ctx;
+
+    return p->host_of[s] == p->host;
+}
+
+static bool has_node(const void *ctx, uint32_t n)
+{
+    const struct placed *p = ctx;
+
+    return has_switch(p, topo_first_link(p->graph, n)->sw);
+}
+
+static uint32_t count_of(uint32_t count, bool (*has)(const void *ctx, uint32_t i), const void *ctx)
+{
+    uint32_t sum = 0;
+
+    for (uint32_t i = 0; i < count; i++)
+        sum += has(ctx, i);
+    return sum;
+}
+
+static void print_host(const struct placed *p)
+{
+    const struct cluster_host *host = &p->cluster->host[p->host];
+
+    printf("host %u %s\n  switches %u:", p->host, host->name,
+           count_of(p->graph->switches, has_switch, p));
+    print_ranges(p->graph->switches, has_switch, p);
+    printf("\n  nodes %u:", count_of(p->graph->nodes, has_node, p));
+    print_ranges(p->graph->nodes, has_node, p);
+    putchar('\n');
+    for (uint32_t i = 0; i < host->ports; i++) {
+        const uint8_t *mac = host->port[i].mac;
+
+        printf("  port %u: %s", i, host->port[i].device);
+        if (host->port[i].has_mac)
+            printf(", mac %02x:%02x:%02x:%02x:%02x:%02x", mac[0], mac[1], mac[2], mac[3], mac[4],
+                   mac[5]);
+        putchar('\n');
+    }
+}
+
+static void print_between(const struct placed *p)
+{
+    uint32_t hosts = p->cluster->hosts, between[CLUSTER_HOSTS_MAX * CLUSTER_HOSTS_MAX];
+    uint32_t crossing = topo_cut_cables(p->graph, p->host_of, hosts, between);
+
+    printf("%u cables between hosts\n", crossing);
+    for (uint32_t a = 0; a < hosts; a++)
+        for (uint32_t b = a + 1; b < hosts; b++) {
+            uint32_t links = cluster_links(p->cluster, a, b), port_a, port_b;
+
+            if (!between[a * hosts + b])
+                continue;
+            printf("  %s - %s: %u, by ports", p->cluster->host[a].name, p->cluster->host[b].name,
+                   between[a * hosts + b]);
+            for (uint32_t i = 0; i < links; i++) {
+                cluster_link(p->cluster, a, b, i, &port_a, &port_b);
+                printf("%s %u - %u", i ? "," : "", port_a, port_b);
+            }
+            putchar('\n');
+        }
+}
+
+static int print_cluster(struct placed *p, const struct fabric_config *config)
+{
+    uint8_t digest[CLUSTER_DIGEST_BYTES];
+    char silent[32];
+
+    if (cluster_digest(p->cluster, config, digest)) {
+        say("out of memory");
+        return EXIT_FAILURE;
+    }
+    printf("fabric %s over %s, profile %s: %u host%s, gone when silent for %s, %s\n",
+           p->cluster->fabric, p->graph->spec, config->profile.name, p->cluster->hosts,
+           p->cluster->hosts == 1 ? "" : "s",
+           fault_print_time(p->cluster->silent_ns * 1000, silent),
+           *p->cluster->key ? "with a key" : "without a key");
+    for (p->host = 0; p->host < p->cluster->hosts; p->host++)
+        print_host(p);
+    print_between(p);
+    fputs("digest ", stdout);
+    for (uint32_t i = 0; i < CLUSTER_DIGEST_BYTES; i++)
+        printf("%02x", digest[i]);
+    putchar('\n');
+    return EXIT_SUCCESS;
+}
+
+/* @error says what is wrong, or it is right and printed. */
+static int check(const struct cluster *cluster, const struct fabric_config *config,
+                 const char *file)
+{
+    struct placed p = {.cluster = cluster, .graph = config->graph};
+    uint8_t key[CLUSTER_KEY_BYTES];
+    char error[CLUSTER_ERROR_BYTES] = "out of memory";
+    int status = EXIT_FAILURE, err = 0;
+
+    p.host_of = malloc(p.graph->switches * sizeof *p.host_of);
+    if (p.host_of && *cluster->key)
+        err = cluster_key(cluster, key, error, sizeof error);
+    explicit_bzero(key, sizeof key);
+    if (p.host_of && !err)
+        err = cluster_place(cluster, p.graph, p.host_of, error, sizeof error);
+    if (!p.host_of || err)
+        say("%.100s: %s", file, error);
+    else
+        status = print_cluster(&p, config);
+    free(p.host_of);
+    return status;
+}
+
+int cluster_main(int argc, char **argv)
+{
+    const char *file = NULL;
+    struct options_owns owns = {cluster_own, sizeof cluster_own / sizeof cluster_own[0], &file};
+    char error[CLUSTER_ERROR_BYTES];
+    struct options options;
+    struct fabric_config config;
+    struct topo_graph *graph;
+    struct cluster cluster;
+
+    int status = options_parse_own(&options, &cluster_command, &owns, argc, argv);
+    if (status >= 0)
+        return status;
+    if (!file)
+        return options_usage_error("cluster", "say which file: --check FILE");
+    if (options.operands < argc)
+        return options_usage_error("cluster", "it takes one file: --check FILE, and no '%.80s'",
+                                   argv[options.operands]);
+    if (cluster_read(&cluster, file, error, sizeof error)) {
+        say("%s", error);
+        return EXIT_FAILURE;
+    }
+    status = options_fabric(&config, &graph, &options, NULL);
+    if (!status) {
+        status = check(&cluster, &config, file);
+        topo_free(graph);
+    }
+    cluster_release(&cluster);
+    return status;
+}

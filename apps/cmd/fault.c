@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * fault.c - `fabemu fault`: on a running fabric; the scenarios; what a schedule means on a
+ * network.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "apps/fault/internal.h"
+#include "apps/cmd/options.h"
+#include "apps/cmd/live.h"
+#include "apps/cmd/plan.h"
+#include "apps/cmd/commands.h"
+#include "apps/base/say.h"
+
+#define TARGETS_SHOWN 8
+
+static const struct options_command fault_command = {
+    .name = "fault",
+    .operands = "[NAME] [FAULT]",
+    .about =
+        "Inject FAULT into the running fabric NAME (default), for example\n"
+        "    fabemu fault mine for=100ms link-down link=3:5\n"
+        "or, without FAULT, list the injected faults. --check is a dry run: it reads a schedule,\n"
+        "prints each fault in its canonical form with its targets, and refuses what run, up and\n"
+        "traffic would refuse. For traffic give --clock virtual.\n"
+        "docs/faults.md has the kinds of fault and how they are written.",
+    .groups = OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_NAME | OPTIONS_JSON | OPTIONS_ANY_CLOCK,
+};
+
+/* What is asked for: one of them. */
+struct wish {
+    bool list;
+    const char *show;
+    const char *check;
+    const char *clear;
+};
+
+static bool read_list(void *into, const char *value, const char **right)
+{
+    (void)value, (void)right;
+    return ((struct wish *)into)->list = true;
+}
+
+static bool read_show(void *into, const char *value, const char **right)
+{
+    *right = "the name of a scenario: fabemu fault --list";
+    ((struct wish *)into)->show = value;
+    return fault_scenario_find(value) != NULL;
+}
+
+static bool read_check(void *into, const char *value, const char **right)
+{
+    *right = "the name of a scenario or of a file";
+    ((struct wish *)into)->check = value;
+    return *value != '\0';
+}
+
+static bool read_clear(void *into, const char *value, const char **right)
+{
+    *right = "the number of a fault";
+    ((struct wish *)into)->clear = value;
+    return *value != '\0';
+}
+
+static const struct options_own fault_own[] = {
+    {"clear", "NUMBER", "take a fault of the running fabric back", read_clear},
+    {"list", NULL, "list the kinds of fault and the scenarios", read_list},
+    {"show", "NAME", "print a scenario: the text of a schedule", read_show},
+    {"check", "FILE|NAME", "read a schedule, or a scenario, for the network: the dry run",
+     read_check},
+};
+
+static int list(void)
+{
+    const struct fault_scenario *scenario;
+
+    puts("faults");
+    for (int kind = 0; kind < FAULT_KINDS; kind++)
+        printf("  %-16s %s\n", fault_name((enum fault_kind)kind),
+               fault_about((enum fault_kind)kind));
+    puts("scenarios");
+    for (size_t i = 0; (scenario = fault_scenario_at(i)); i++)
+        printf("  %-16s %s\n", scenario->name, scenario->about);
+    return EXIT_SUCCESS;
+}
+
+/* No line of our own: messages count those of the schedule. */
+static int show(const char *name)
+{
+    fputs(fault_scenario_find(name)->text, stdout);
+    return EXIT_SUCCESS;
+}
+
+/* --- the dry run -------------------------------------------------------------------- */
+
+static void print_target(const struct topo_graph *graph, enum fault_domain domain,
+                         const struct fault_target *target)
+{
+    static const char *const ways[] = {[FAULT_BOTH] = "-", [FAULT_OUT] = "->", [FAULT_IN] = "<-"};
+
+    if (domain != FAULT_OF_LINKS) {
+        printf(" %u", target->id);
+        return;
+    }
+    const struct topo_end *far = &graph->sw[target->id].end[target->port];
+    printf(" %u:%u%s", target->id, target->port, ways[target->way]);
+    if (far->kind == TOPO_END_NODE)
+        printf("n%u:%u", far->id, far->port);
+    else
+        printf("%u:%u", far->id, far->port);
+}
+
+static void print_targets(const struct fault *fault, const struct topo_graph *graph,
+                          const struct fault_targets *targets)
+{
+    static const char *const names[][2] = {[FAULT_OF_LINKS] = {"cable", "cables"},
+                                           [FAULT_OF_SWITCHES] = {"switch", "switches"},
+                                           [FAULT_OF_NODES] = {"node", "nodes"}};
+    enum fault_domain domain = fault_domain(fault->kind);
+    uint32_t shown = targets->count < TARGETS_SHOWN ? targets->count : TARGETS_SHOWN;
+    bool drawn = fault_targets_drawn(fault);
+
+    printf("    # %u %s:", targets->count, names[domain][targets->count > 1]);
+    for (uint32_t i = 0; i < shown; i++)
+        print_target(graph, domain, &targets->target[i]);
+    if (shown < targets->count)
+        printf(" and %u more", targets->count - shown);
+    if (drawn)
+        printf("; drawn of %u%s%s", targets->among,
+               fault->where.place == FAULT_AT_TOP ? " top switches" : "",
+               fault->when.every_ps ? ", again each time it begins" : "");
+    putchar('\n');
+}
+
+/* @note: of the fault before, which is not said again. */
+static int print_fault(const struct fault *fault, const struct fault_network *network,
+                       uint64_t seed, char note[static FAULT_ERROR_BYTES])
+{
+    char text[FAULT_TEXT_BYTES], error[FAULT_ERROR_BYTES];
+    struct fault_targets targets;
+
+    fault_print(fault, text);
+    puts(text);
+    if (fault_check(fault, network, error, sizeof error) ||
+        fault_targets_find(&targets, fault, network->graph, seed, text, sizeof text)) {
+        say("out of memory");
+        return EXIT_FAILURE;
+    }
+    print_targets(fault, network->graph, &targets);
+    fault_targets_release(&targets);
+    if (*error && strcmp(error, note) != 0)
+        printf("    # %s\n", error);
+    memcpy(note, error, sizeof error);
+    return 0;
+}
+
+/* Could such a fabric be started? In simulated time its nodes are inside it. Says why not. */
+static int check_fabric(const struct fabric_config *config)
+{
+    static const struct fabric_node_ops inside;
+    struct fabric_config fabric = *config;
+    char error[1024];
+
+    fabric.local_nodes = config->clock == EMU_CLOCK_VIRTUAL ? &inside : NULL;
+    if (!fabric_check_config(&fabric, error, sizeof error))
+        return 0;
+    say("%s", error);
+    return EXIT_USAGE;
+}
+
+static int check(const char *what, const struct fabric_config *config)
+{
+    const struct fault_network network = {.graph = config->graph,
+                                          .profile = &config->profile,
+                                          .clock = config->clock};
+    struct fault_schedule schedule = {.count = 0};
+    char note[FAULT_ERROR_BYTES] = "";
+    int status = check_fabric(config);
+
+    if (!status)
+        status = plan_schedule(&schedule, what, config, false);
+    if (!status)
+        printf("# %s over %s, profile %s, clock %s, seed %llu: %u fault%s; a dry run, nothing is "
+               "injected\n",
+               what, config->graph->spec, config->profile.name, emu_clock_name(config->clock),
+               (unsigned long long)config->seed, schedule.count, schedule.count == 1 ? "" : "s");
+    for (uint32_t i = 0; i < schedule.count && !status; i++)
+        status =
+            print_fault(&schedule.line[i].fault, &network, fault_seed(config->seed, i, 0), note);
+    fault_schedule_release(&schedule);
+    return status;
+}
+
+/* --- a running fabric --------------------------------------------------------------- */
+
+/* A word of a fault: its kind, KEY=VALUE or KEY. Any other first word is the name of a fabric. */
+static bool is_of_fault(const char *word)
+{
+    for (int kind = 0; kind < FAULT_KINDS; kind++)
+        if (strcmp(word, fault_name((enum fault_kind)kind)) == 0)
+            return true;
+    for (int key = 0; key < FAULT_KEYS; key++)
+        if (strcmp(word, fault_key_row((enum fault_key)key)->name) == 0)
+            return true;
+    return strchr(word, '=') || strchr(word, ' ');
+}
+
+static int fault_and_option(void)
+{
+    return options_usage_error("fault",
+                               "give a fault, or one of --list, --show, --check and --clear");
+}
+
+static int live(const struct options *options, const char *clear, int argc, char **argv)
+{
+    const char *name = options->name ? options->name : "default";
+    int at = options->operands;
+
+    if (!options->name && at < argc && !is_of_fault(argv[at]))
+        name = argv[at++];
+    if (clear)
+        return at < argc ? fault_and_option() : live_clear(name, clear);
+    if (at < argc)
+        return live_fault(name, argv + at, argc - at);
+    return live_list(name, options->json);
+}
+
+int fault_main(int argc, char **argv)
+{
+    struct wish wish = {0};
+    struct options_owns owns = {fault_own, sizeof fault_own / sizeof fault_own[0], &wish};
+    struct options options;
+    struct fabric_config config;
+    struct topo_graph *graph;
+
+    int status = options_parse_own(&options, &fault_command, &owns, argc, argv);
+    if (status >= 0)
+        return status;
+    int alone = wish.list + !!wish.show + !!wish.check; /* these are of no running fabric */
+    if (alone + !!wish.clear > 1 || (alone && options.operands < argc))
+        return fault_and_option();
+    if (!wish.list && !wish.show && !wish.check)
+        return live(&options, wish.clear, argc, argv);
+    if (wish.list)
+        return list();
+    if (wish.show)
+        return show(wish.show);
+    status = options_fabric(&config, &graph, &options, NULL);
+    if (status)
+        return status;
+    status = check(wish.check, &config);
+    topo_free(graph);
+    return status;
+}

@@ -1,0 +1,473 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * host.c - the process that a fabric runs in, and its start and end.
+ *
+ * The supervisor (the process that the user started) forks it, so that either
+ * can die without leaving anything: the supervisor removes the socket of a
+ * killed fabric, and a fabric whose supervisor is killed sees the end of their
+ * connection, removes the socket itself and ends what the run had started.
+ * Rejected: PR_SET_PDEATHSIG for the fabric: the connection's end says the same
+ * and can be waited for with everything else.
+ */
+#include "apps/cmd/host.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "apps/daemon/daemon.h"
+#include "apps/cluster/links.h"
+#include "apps/cluster/follower/follower.h"
+#include "apps/cmd/hosts.h"
+#include "apps/base/procs.h"
+#include "apps/base/say.h"
+#include "apps/cmd/scratch.h"
+#include "emu/now.h"
+
+#define EXIT_UNWRITTEN 3     /* of the fabric's process: DAEMON_UNWRITTEN */
+#define FAILED_MS      2000  /* for the supervisor to read why the fabric did not start */
+#define OTHERS_MS      10000 /* beyond the bound: a host that waits for others says why */
+#define CLOSE_MS       5000  /* for all other hosts to confirm the end */
+#define CONFIRM_MS     1000  /* for the governor to confirm that a host has left */
+#define START_LOOK_MS  100   /* between checks whether anybody still waits for the start */
+#define LOOK_MS        20    /* between checks of a process without a descriptor to wait for */
+
+void host_signals(sigset_t *ret)
+{
+    sigemptyset(ret);
+    sigaddset(ret, SIGINT);
+    sigaddset(ret, SIGTERM);
+    sigaddset(ret, SIGHUP);
+    sigaddset(ret, SIGQUIT);
+    sigaddset(ret, SIGCHLD);
+}
+
+int host_signal_waits(void)
+{
+    static const int ends[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+    sigset_t pending;
+
+    sigpending(&pending);
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)
+        if (sigismember(&pending, ends[i]))
+            return ends[i];
+    return 0;
+}
+
+/* --- the fabric's process ----------------------------------------------------------- */
+
+static void raise_limit(__rlimit_resource_t what)
+{
+    struct rlimit limit;
+
+    if (getrlimit(what, &limit) || limit.rlim_cur >= limit.rlim_max)
+        return;
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(what, &limit);
+}
+
+/*
+ * Away from the terminal's signals and the command's output; as much as we may have of what is
+ * limited. But in the session of whoever started us, as the processes that we serve are as a rule:
+ * Linux may schedule sessions as groups (sched_autogroup), and then a thread of one that yields
+ * does not give its core to another. 6.18 was seen to let one wait for up to a minute while threads
+ * of another one yielded.
+ */
+static void settle_in(void)
+{
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+    setpgid(0, 0);
+    signal(SIGTTOU, SIG_IGN); /* in the background of a terminal we may write to it */
+    prctl(PR_SET_NAME, "fabemu-fabric");
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* an edge is a file: what is too long is an error of who attaches */
+    if (null >= 0) {
+        dup2(null, STDIN_FILENO);
+        dup2(null, STDOUT_FILENO);
+        close(null);
+    }
+    raise_limit(RLIMIT_NOFILE);
+    raise_limit(RLIMIT_FSIZE);
+}
+
+static void report_failure(int owner_fd, const char *error)
+{
+    struct conn conn;
+
+    conn_open(&conn, owner_fd, CONN_LINE_MAX);
+    if (conn_put(&conn, json_add_text(conn_event("failed"), "error", error)) == 0)
+        conn_drain(&conn, FAILED_MS);
+    conn_close(&conn);
+}
+
+static int termination_fd(void)
+{
+    sigset_t mask;
+
+    sigemptyset(&mask);
+    sigaddset(&mask, SIGTERM);
+    return signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+static int cannot_serve(int err, char *error, size_t error_bytes)
+{
+    return fail(err, error, error_bytes, "cannot serve its socket: %s%s", strerror(-err),
+                err == -EMFILE ? "; raise the limit of open files (ulimit -n)" : "");
+}
+
+/* What a fabric's process serves, and how. */
+struct served {
+    struct fabric_config config;
+    struct fabric *fabric;
+    struct links *links; /* to other hosts; NULL: it is on one */
+    int control[CLUSTER_HOSTS_MAX];
+};
+
+static struct json_object *links_now(const void *ctx)
+{
+    return links_report(ctx);
+}
+
+static bool agents_why(const void *links, char *text, size_t bytes)
+{
+    return links_agents_why(links, hosts_agent_failed, text, bytes);
+}
+
+/* The fabric, and on several hosts its ports; where this one governs, the others are started. */
+static int host_begin(struct served *served, const struct host_plan *plan, const char *name,
+                      char *error, size_t error_bytes)
+{
+    const struct hosts_plan *hosts = plan->hosts;
+    int err = 0;
+
+    if (hosts && !hosts->self) {
+        err = hosts_launch(hosts, name);
+        if (err)
+            return fail(err, error, error_bytes, "cannot start the other hosts: %s",
+                        strerror(-err));
+    }
+    if (hosts)
+        err = links_open(&served->links, &hosts->cluster, hosts->self, &served->config,
+                         hosts->host_of, error, error_bytes);
+    return err ? err : fabric_start(&served->fabric, &served->config, error, error_bytes);
+}
+
+static int serve_all(struct served *served, struct daemon_config *serve,
+                     const struct hosts_plan *plan, char *error, size_t error_bytes)
+{
+    struct hosts_config hosts = {.control = served->control};
+
+    if (plan) {
+        hosts.count = plan->cluster.hosts;
+        hosts.name = plan->name;
+        hosts.call_ms = plan->cluster.silent_ns / 1000000u * 4 + 1000;
+        hosts.start_ms = served->config.bounds.start_ms;
+        hosts.links_up = links_up;
+        hosts.links_why = links_why;
+        hosts.links_warn = links_warn;
+        hosts.agents_why = agents_why;
+        hosts.links_report = links_now;
+        hosts.links_again = links_control_again;
+        hosts.links_mend = links_mend;
+        hosts.links_refused = links_refused;
+        hosts.links_knock = links_knock;
+        hosts.links_ctx = served->links;
+        hosts.link = links_watched(served->links, &hosts.links);
+        for (uint32_t h = 1; h < hosts.count; h++)
+            served->control[h] = links_control(served->links, h);
+        serve->hosts = &hosts;
+    }
+    serve->fabric = &served->config;
+    return daemon_serve(served->fabric, serve, error, error_bytes);
+}
+
+/* A host that does not govern. Returns the exit status of its process. */
+static int obey_main(struct host const *host, struct served *served,
+                     const struct daemon_config *serve)
+{
+    uint32_t links;
+    const struct hosts_link *link = links_watched(served->links, &links);
+    const struct obey_config obey = {.graph = served->config.graph,
+                                     .control = links_control(served->links, 0),
+                                     .listen_fd = serve->listen_fd,
+                                     .signal_fd = serve->signal_fd,
+                                     .owner_fd = serve->owner_fd,
+                                     .start_ms = served->config.bounds.start_ms,
+                                     .links_up = links_up,
+                                     .links_why = links_why,
+                                     .links_report = links_now,
+                                     .links_mend = links_mend,
+                                     .links_say_knocks = links_say_knocks,
+                                     .links_warn = links_warn,
+                                     .links_ctx = served->links,
+                                     .link = link,
+                                     .links = links,
+                                     .stopped_ms = served->config.bounds.stopped_ms};
+    int end = obey_serve(served->fabric, &obey);
+
+    close(serve->listen_fd);
+    paths_unlink(&host->socket);
+    links_await_close(served->links, CONFIRM_MS);
+    fabric_stop(served->fabric);
+    links_close(served->links);
+    return end == OBEY_ENDED ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+/* How long to wait at the end for other hosts: the supervisor waits for twice as long. */
+static uint64_t close_bound_ms(const struct emu_bounds *bounds)
+{
+    uint64_t half_ms = emu_bounds_filled(*bounds).stop_ms / 2;
+
+    return half_ms < CLOSE_MS ? half_ms : CLOSE_MS;
+}
+
+/* Returns the exit status of the fabric's process. */
+static int host_main(const struct host *host, const struct fabric_config *config, int listen_fd,
+                     int owner_fd, const struct host_plan *plan)
+{
+    struct daemon_config serve = {.fabric = config,
+                                  .faults = plan->faults,
+                                  .capture = &plan->capture,
+                                  .events_fd = plan->events_fd,
+                                  .record_fd = plan->record_fd,
+                                  .timeline = plan->timeline.fd < 0 ? NULL : &plan->timeline,
+                                  .listen_fd = listen_fd,
+                                  .owner_fd = owner_fd,
+                                  .owner = getppid()};
+    struct served served = {.config = *config};
+    char error[1024] = "";
+    char scratch[160];
+
+    settle_in();
+    serve.signal_fd = termination_fd();
+    int err = serve.signal_fd < 0 ? cannot_serve(-errno, error, sizeof error)
+                                  : host_begin(&served, plan, plan->fabric, error, sizeof error);
+    if (err) {
+        report_failure(owner_fd, *error ? error : strerror(-err));
+        return EXIT_FAILURE;
+    }
+    if (plan->hosts && plan->hosts->self)
+        return obey_main(host, &served, &serve);
+    int end = serve_all(&served, &serve, plan->hosts, error, sizeof error);
+    if (end < 0) {
+        if (!*error)
+            cannot_serve(end, error, sizeof error);
+        report_failure(owner_fd, error);
+    }
+    close(listen_fd);
+    paths_unlink(&host->socket);
+    if (end == DAEMON_OWNER_GONE && plan->mark) {
+        say("the supervisor of fabric '%s' died; ending what its run had started", config->name);
+        procs_end_marked(plan->mark);
+        scratch_path(scratch, sizeof scratch, host->socket.path, serve.owner);
+        scratch_remove(scratch);
+    }
+    if (served.links)
+        links_await_close(served.links, close_bound_ms(&config->bounds));
+    if (end == DAEMON_OWNER_GONE)
+        _exit(EXIT_SUCCESS); /* nobody waits for a tidy end */
+    fabric_stop(served.fabric);
+    links_close(served.links);
+    return end < 0 ? EXIT_FAILURE : end == DAEMON_UNWRITTEN ? EXIT_UNWRITTEN : EXIT_SUCCESS;
+}
+
+/* --- the supervisor's side ---------------------------------------------------------- */
+
+/* Has whoever waits for the start had enough? */
+static bool is_given_up(const struct host_plan *plan)
+{
+    struct pollfd starter = {plan->starter_fd, 0, 0};
+
+    return host_signal_waits() || poll(&starter, 1, 0) > 0; /* a descriptor -1 is ignored */
+}
+
+/* The first event. Errors: as conn_wait(); -EINTR, it is given up. */
+static int wait_first(struct host *host, const struct host_plan *plan, int most_ms,
+                      struct json_object **event)
+{
+    int64_t end_ms = emu_now_ms() + most_ms, left_ms = most_ms;
+    int err;
+
+    do {
+        err = conn_wait(&host->conn, event, left_ms < START_LOOK_MS ? (int)left_ms : START_LOOK_MS);
+        if (err == -ETIMEDOUT && is_given_up(plan))
+            return -EINTR;
+        left_ms = end_ms - emu_now_ms();
+    } while (err == -ETIMEDOUT && left_ms > 0);
+    return err;
+}
+
+/* Wait for "ready". */
+static int wait_ready(struct host *host, const struct host_plan *plan, uint64_t start_ms,
+                      char *error, size_t error_bytes)
+{
+    struct json_object *event;
+    int err = wait_first(host, plan, emu_bound_int_ms(start_ms), &event);
+
+    if (!err && strcmp(emu_json_text(event, "event", ""), "meets") == 0) {
+        json_object_put(event); /* this host is built; the other hosts get the same time */
+        err = wait_first(host, plan, emu_bound_int_ms(start_ms), &event);
+    }
+    if (err == -EINTR)
+        return fail(err, error, error_bytes, "interrupted while the fabric started");
+    if (err)
+        return fail(err, error, error_bytes, "the fabric %s",
+                    err == -ETIMEDOUT
+                        ? "did not start in time: --bound start=5min waits longer, and a "
+                          "smaller network takes less"
+                        : "died while it started; try a smaller one, and see the lines above");
+    if (strcmp(emu_json_text(event, "event", ""), "ready") != 0)
+        err = fail(-EAGAIN, error, error_bytes, "the fabric did not start: %s",
+                   emu_json_text(event, "error", "no reason was given"));
+    json_object_put(event);
+    return err;
+}
+
+static int fork_host(struct host *host, const struct fabric_config *config, int listen_fd,
+                     const struct host_plan *plan, char *error, size_t error_bytes)
+{
+    int pair[2];
+
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+        return fail(-errno, error, error_bytes, "no socket: %s", strerror(errno));
+    fflush(NULL);
+    host->pid = fork();
+    if (host->pid == 0) {
+        close(pair[0]);
+        exit(host_main(host, config, listen_fd, pair[1], plan)); /* stdio is flushed */
+    }
+    close(pair[1]);
+    if (host->pid < 0) {
+        close(pair[0]);
+        return fail(-errno, error, error_bytes, "cannot start a process: %s", strerror(errno));
+    }
+    conn_open(&host->conn, pair[0], CONN_REPLY_MAX);
+    return 0;
+}
+
+int host_start(struct host *ret, const struct fabric_config *config, const struct host_plan *plan,
+               char *error, size_t error_bytes)
+{
+    uint64_t start_ms = config->bounds.start_ms;
+    int listen_fd;
+
+    *ret = (struct host){.conn = {.fd = -1}, .bounds = config->bounds};
+    int err = procs_check(error, error_bytes);
+    if (!err)
+        err = paths_listen(&ret->socket, &listen_fd, config->name, error, error_bytes);
+    if (err)
+        return err;
+    err = fork_host(ret, config, listen_fd, plan, error, error_bytes);
+    close(listen_fd); /* its end shows when the fabric's process dies */
+    if (err) {
+        paths_unlink(&ret->socket);
+        return err;
+    }
+    /* Who waits for other hosts says itself which did not come. */
+    if (plan->hosts && start_ms < UINT64_MAX - OTHERS_MS)
+        start_ms += OTHERS_MS;
+    err = wait_ready(ret, plan, start_ms, error, error_bytes);
+    if (err) {
+        host_stop(ret);
+        host_release(ret);
+    }
+    return err;
+}
+
+void host_event(struct host *host, struct json_object *event)
+{
+    const char *what = emu_json_text(event, "event", "");
+
+    if (strcmp(what, "ended") == 0 && !host->report) {
+        host->report = json_object_get(json_object_object_get(event, "report"));
+        host->in_order = emu_json_true(event, "in_order");
+        snprintf(host->why, sizeof host->why, "%s", emu_json_text(event, "why", ""));
+    } else if (strcmp(what, "frozen") == 0) {
+        /* without memory the fabric alone sees to it */
+        procs_freeze(&host->frozen, (pid_t)emu_json_number(event, "pid", 0));
+    }
+}
+
+void host_ended(struct host *host)
+{
+    procs_thaw(&host->frozen);
+}
+
+/* Take the messages on the way to the fabric's end; keep the final report. */
+static void take_last_messages(struct host *host)
+{
+    struct json_object *message;
+    int stop_ms = emu_bound_int_ms(host->bounds.stop_ms);
+    bool ended = false;
+
+    while (!ended && conn_wait(&host->conn, &message, stop_ms) == 0) {
+        ended = strcmp(emu_json_text(message, "event", ""), "ended") == 0;
+        host_event(host, message);
+        json_object_put(message);
+    }
+}
+
+/* Reap it, killing it if it does not end. Other children are not touched. */
+static bool reap(struct host *host)
+{
+    struct pollfd end = {pidfd_open(host->pid, 0), POLLIN, 0};
+    int64_t end_ms = emu_now_ms() + emu_bound_int_ms(host->bounds.stop_ms);
+    bool in_time = true;
+    pid_t ended;
+
+    while (!(ended = waitpid(host->pid, &host->status, in_time ? WNOHANG : 0))) {
+        int64_t left_ms = end_ms - emu_now_ms();
+        if (left_ms > 0) {
+            poll(&end, 1, end.fd < 0 ? LOOK_MS : (int)left_ms); /* a descriptor -1 is ignored */
+        } else {
+            kill(host->pid, SIGKILL);
+            in_time = false;
+        }
+    }
+    if (ended > 0)
+        host->pid = 0;
+    if (end.fd >= 0)
+        close(end.fd);
+    return in_time;
+}
+
+bool host_stop(struct host *host)
+{
+    bool in_time = true;
+
+    if (host->conn.fd >= 0) {
+        struct json_object *request = json_object_new_object();
+        json_add_text(request, "cmd", "shutdown");
+        if (conn_put(&host->conn, request) == 0)
+            take_last_messages(host);
+        conn_close(&host->conn);
+    }
+    if (host->pid > 0)
+        in_time = reap(host);
+    paths_unlink(&host->socket);
+    return in_time;
+}
+
+bool host_unwritten(const struct host *host)
+{
+    return !host->pid && WIFEXITED(host->status) && WEXITSTATUS(host->status) == EXIT_UNWRITTEN;
+}
+
+void host_release(struct host *host)
+{
+    host_ended(host);
+    conn_close(&host->conn);
+    json_object_put(host->report);
+    host->report = NULL;
+}

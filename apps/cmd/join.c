@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * join.c - `fabemu join`: this host's part of a fabric that another host governs.
+ */
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "apps/base/command.h"
+#include "apps/cmd/hosts.h"
+#include "apps/cmd/host.h"
+#include "apps/base/say.h"
+
+static const struct options_command join_command = {
+    .name = "join",
+    .operands = "--cluster FILE",
+    .about =
+        "Have this host's part of a fabric that the first host of FILE governs, until that ends.\n"
+        "fabemu run --cluster and fabemu up --cluster start this on all other hosts (--launch).",
+    .groups = OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_NAME | OPTIONS_BOUNDS | OPTIONS_CLUSTER,
+};
+
+/* Print once why the fabric's process has ended. */
+static void say_why(struct host *host, const char *name)
+{
+    if (*host->why)
+        say("host %s: %s", name, host->why);
+    host->why[0] = '\0';
+}
+
+static void take_events(struct host *host, const char *name)
+{
+    struct json_object *event;
+    int end = conn_fill(&host->conn);
+
+    while (conn_next(&host->conn, &event) == 1) {
+        host_event(host, event);
+        say_why(host, name);
+        json_object_put(event);
+    }
+    if (end)
+        conn_close(&host->conn);
+}
+
+/* Until the fabric's process ends, or a signal asks for it. Returns the exit status. */
+static int wait_for_end(struct host *host, const char *name, int signal_fd)
+{
+    struct signalfd_siginfo info;
+
+    while (host->conn.fd >= 0) {
+        struct pollfd fds[2] = {{signal_fd, POLLIN, 0}, {host->conn.fd, POLLIN, 0}};
+
+        poll(fds, 2, -1);
+        if (fds[1].revents)
+            take_events(host, name);
+        while (read(signal_fd, &info, sizeof info) == (ssize_t)sizeof info)
+            if (info.ssi_signo != SIGCHLD)
+                return 128 + (int)info.ssi_signo;
+    }
+    return host->in_order ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+static int join(const struct fabric_config *config, const struct hosts_plan *plan)
+{
+    const struct host_plan does = {
+        .events_fd = -1, .record_fd = -1, .starter_fd = -1, .timeline.fd = -1, .hosts = plan};
+    struct host host;
+    char error[1024];
+    sigset_t signals;
+    int signal_fd, status;
+
+    host_signals(&signals);
+    sigprocmask(SIG_BLOCK, &signals, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);
+    signal(SIGCHLD, SIG_DFL);
+    signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (host_start(&host, config, &does, error, sizeof error)) {
+        say("host %s: %s", plan->name[plan->self], error);
+        return EXIT_FAILURE;
+    }
+    status = wait_for_end(&host, plan->name[plan->self], signal_fd);
+    host_stop(&host);
+    say_why(&host, plan->name[plan->self]);
+    if (status == EXIT_FAILURE && WIFSIGNALED(host.status))
+        say("host %s: the fabric was killed by signal %d", plan->name[plan->self],
+            WTERMSIG(host.status));
+    host_release(&host);
+    return status;
+}
+
+int join_main(int argc, char **argv)
+{
+    struct fabric_config config;
+    struct topo_graph *graph;
+    struct hosts_plan plan;
+    struct options options;
+    char name[64];
+    int status = options_parse(&options, &join_command, argc, argv);
+
+    if (status >= 0)
+        return status;
+    if (!options.cluster || argc > options.operands)
+        return options_usage_error("join", options.cluster
+                                               ? "it takes no operands"
+                                               : "name the cluster file: --cluster FILE");
+    hosts_socket_name(name, sizeof name, options.name ? options.name : "default");
+    status = options_fabric(&config, &graph, &options, name);
+    if (status)
+        return status;
+    status = hosts_plan_make(&plan, &options, &config, HOSTS_OBEYS);
+    if (!status) {
+        unsetenv("XDG_RUNTIME_DIR"); /* the same folder on all hosts */
+        status = join(&config, &plan);
+        hosts_plan_release(&plan);
+    }
+    topo_free(graph);
+    return status;
+}

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * launch.c - the other hosts of a fabric are started by an agent, as mpirun starts its daemons:
+ * AGENT HOST COMMAND-LINE, where the line is for a shell there. ssh is one. An agent that wants the
+ * host elsewhere says where: %h. Then the line alone is behind it.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "apps/cmd/hosts.h"
+#include "apps/base/say.h"
+#include "emu/now.h"
+
+#define LINE_BYTES  16384
+#define END_MS      2000 /* for agents to end */
+#define END_LOOK_MS 10
+
+/* An agent that this process has started, by host. */
+static struct agent {
+    const char *command; /* NULL: none */
+    pid_t pid;           /* 0: it has ended, */
+    int status;          /* so */
+} agents[CLUSTER_HOSTS_MAX];
+
+/* A word for a shell, and a space before it. False: there is no room. */
+static bool add_word(char *line, const char *word)
+{
+    size_t at = strlen(line);
+
+    if (at + 4 >= LINE_BYTES)
+        return false;
+    line[at++] = ' ';
+    line[at++] = '\'';
+    for (; *word; word++) {
+        const char *as = *word == '\'' ? "'\\''" : (const char[]){*word, '\0'};
+
+        if (at + 8 >= LINE_BYTES)
+            return false;
+        at += (size_t)sprintf(line + at, "%s", as);
+    }
+    line[at++] = '\'';
+    line[at] = '\0';
+    return true;
+}
+
+static bool add_option(char *line, const char *name, const char *value)
+{
+    char word[80];
+
+    snprintf(word, sizeof word, "--%s", name);
+    return add_word(line, word) && (!value || add_word(line, value));
+}
+
+/* This command, in this folder. Errors: -errno, -E2BIG. */
+static int begin_line(char *line)
+{
+    char cwd[PATH_MAX], self[PATH_MAX];
+    ssize_t bytes = readlink("/proc/self/exe", self, sizeof self - 1);
+    bool fits;
+
+    if (bytes < 0 || !getcwd(cwd, sizeof cwd))
+        return -errno;
+    self[bytes] = '\0';
+    strcpy(line, "cd");
+    fits = add_word(line, cwd);
+    if (fits && strlen(line) + 10 < LINE_BYTES)
+        strcat(line, " && exec");
+    return fits && add_word(line, self) ? 0 : -E2BIG;
+}
+
+/* What is to be run on host @h: `fabemu join`. */
+static int join_line(const struct hosts_plan *plan, const char *fabric, uint32_t h, char *line)
+{
+    const struct options *options = plan->options;
+    bool fits = add_word(line, "join") && add_option(line, "cluster", options->cluster) &&
+                add_option(line, "host", plan->cluster.host[h].name) &&
+                add_option(line, "name", fabric);
+
+    for (unsigned i = 0; fits && i < options->shared_count; i++)
+        fits = add_option(line, options->shared[i].name, options->shared[i].value);
+    return fits ? 0 : -E2BIG;
+}
+
+/* A word of the agent, with @host in the place of its %h; @named: it has one. */
+static char *agent_word(char *word, const char *host, bool *named)
+{
+    char *at = strstr(word, "%h"), *with;
+
+    if (!at)
+        return word;
+    *named = true;
+    *at = '\0';
+    return asprintf(&with, "%s%s%s", word, host, at + 2) < 0 ? word : with;
+}
+
+/* Words of the agent, then host and line. */
+static void exec_agent(const char *agent, const char *host, char *line)
+{
+    char *words = strdup(agent), *argv[64];
+    size_t count = 0;
+    int null = open("/dev/null", O_RDWR);
+    bool named = false;
+    sigset_t none;
+
+    for (char *word = strtok(words, " "); word && count < 60; word = strtok(NULL, " "))
+        argv[count++] = agent_word(word, host, &named);
+    if (!named)
+        argv[count++] = (char *)(uintptr_t)host;
+    argv[count++] = line;
+    argv[count] = NULL;
+    dup2(null, STDIN_FILENO);
+    dup2(STDERR_FILENO, STDOUT_FILENO);
+    signal(SIGPIPE, SIG_DFL);
+    signal(SIGXFSZ, SIG_DFL);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    execvp(argv[0], argv);
+    say("cannot execute %s, which is to start host %s: %s; name another agent: --launch", argv[0],
+        host, strerror(errno));
+    _exit(127);
+}
+
+/* The same words as here, and which host it is. */
+static int same_line(const struct hosts_plan *plan, char *const *argv, uint32_t h, char *line)
+{
+    bool fits = true;
+
+    for (; fits && *argv; argv++)
+        fits = add_word(line, *argv);
+    return fits && add_option(line, "host", plan->cluster.host[h].name) &&
+                   add_option(line, "launch", "none")
+               ? 0
+               : -E2BIG;
+}
+
+/* `fabemu join` for @fabric, or the words @argv. */
+static int launch_all(const struct hosts_plan *plan, const char *fabric, char *const *argv)
+{
+    char line[LINE_BYTES];
+    int err;
+
+    for (uint32_t h = 1; plan->agent && h < plan->cluster.hosts; h++) {
+        pid_t parent = getpid(), pid;
+
+        err = begin_line(line);
+        if (!err)
+            err = argv ? same_line(plan, argv, h, line) : join_line(plan, fabric, h, line);
+        if (err)
+            return err;
+        pid = fork();
+        if (pid < 0)
+            return -errno;
+        if (pid > 0) {
+            agents[h] = (struct agent){.command = plan->agent, .pid = pid};
+            continue;
+        }
+        prctl(PR_SET_PDEATHSIG, SIGTERM);
+        if (getppid() != parent)
+            _exit(EXIT_FAILURE);
+        exec_agent(plan->agent, plan->name[h], line);
+    }
+    return 0;
+}
+
+int hosts_launch(const struct hosts_plan *plan, const char *fabric)
+{
+    return launch_all(plan, fabric, NULL);
+}
+
+int hosts_launch_same(const struct hosts_plan *plan, char *const *argv)
+{
+    return launch_all(plan, NULL, argv);
+}
+
+bool hosts_agent_failed(uint32_t host, char *text, size_t bytes)
+{
+    struct agent *agent = &agents[host];
+
+    if (agent->pid && waitpid(agent->pid, &agent->status, WNOHANG) == agent->pid)
+        agent->pid = 0;
+    if (!agent->command || agent->pid || !agent->status)
+        return false;
+    if (WIFSIGNALED(agent->status))
+        snprintf(text, bytes, "its agent (%.60s) was killed by signal %d", agent->command,
+                 WTERMSIG(agent->status));
+    else
+        snprintf(text, bytes, "its agent (%.60s) has ended with status %d", agent->command,
+                 WEXITSTATUS(agent->status));
+    return true;
+}
+
+void hosts_launched_end(void)
+{
+    int64_t until_ms = emu_now_ms() + END_MS;
+
+    while (waitpid(-1, NULL, WNOHANG) >= 0 && emu_now_ms() < until_ms)
+        poll(NULL, 0, END_LOOK_MS);
+}

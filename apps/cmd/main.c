@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * main.c - the `fabemu` command.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "apps/cmd/bench.h"
+#include "apps/base/nearest.h"
+#include "apps/cmd/hosts.h"
+#include "apps/cmd/options.h"
+#include "apps/cmd/commands.h"
+#include "apps/base/say.h"
+
+#ifndef FABEMU_VERSION
+#define FABEMU_VERSION "0.1"
+#endif
+
+static const struct {
+    const char *name;
+    int (*main)(int argc, char **argv);
+    const char *about;
+} commands[] = {
+    {"run", run_main, "start a fabric, run a command on it, stop, print the report"},
+    {"up", up_main, "start a fabric that stays"},
+    {"join", join_main, "have this host's part of a fabric on several hosts"},
+    {"down", down_main, "stop it"},
+    {"status", status_main, "what runs, and who is attached (also ls)"},
+    {"top", top_main, "watch it: nodes, links, switches, collectives, as they are now"},
+    {"web", web_main, "serve a page that shows it, to your browser"},
+    {"check", check_main, "is a running fabric right? credits, channels, buffers, tables, trees"},
+    {"env", env_main, "print the environment that makes programs use a running fabric"},
+    {"topo", topo_main, "print or check a network"},
+    {"fault", fault_main, "faults and scenarios, and what they would befall in a network"},
+    {"capture", capture_main, "what passes cables of a running fabric, for Wireshark"},
+    {"cluster", cluster_main, "check a cluster file: which part of a network is on which host"},
+    {"traffic", traffic_main, "synthetic traffic in simulated time, measured"},
+    {"figures", figures_main, "the paper's figures, and its stated results beside ours"},
+    {"bench", bench_main, "the emulator's own speed"},
+};
+
+#define COMMANDS (sizeof commands / sizeof commands[0])
+
+static int help(void)
+{
+    printf("usage: fabemu COMMAND [options]\n\n"
+           "An emulated network fabric: MPI and libfabric programs run over it as they are.\n\n");
+    for (size_t i = 0; i < COMMANDS; i++)
+        printf("  %-8s %s\n", commands[i].name, commands[i].about);
+    printf("\n  fabemu COMMAND --help    the options of a command\n"
+           "  fabemu --version         the version (also -V, version)\n\n"
+           "For example: fabemu run --topo kary:2,2 -- mpirun -np 4 ./program\n\n"
+           "Manual pages: fabemu(1), fabemu-COMMAND(1), fabemu(7). A page that --help calls\n"
+           "docs/NAME.md is in the source, and in share/doc/fabemu where fabemu is installed.\n");
+    return EXIT_SUCCESS;
+}
+
+/*
+ * Whoever starts us may have closed standard input, output or error. What we open would get their
+ * numbers, and then our own lines would go into a report, a socket or a pipe.
+ */
+static void open_standard(void)
+{
+    int fd;
+
+    do
+        fd = open("/dev/null", O_RDWR);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0)
+        close(fd);
+}
+
+/* What was printed must have got somewhere. */
+static int check_output(int status)
+{
+    if (fflush(stdout))
+        say("standard output: %s", strerror(errno));
+    else if (ferror(stdout)) /* earlier, and errno is not of that any more */
+        say("standard output: not all could be written");
+    else
+        return status;
+    return status ? status : EXIT_FAILURE;
+}
+
+static int dispatch(int argc, char **argv)
+{
+    if (argc < 2)
+        return options_usage_error("", "no command");
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
+        strcmp(argv[1], "help") == 0)
+        return help();
+    if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0 ||
+        strcmp(argv[1], "version") == 0) {
+        puts("fabemu " FABEMU_VERSION);
+        return EXIT_SUCCESS;
+    }
+    if (strcmp(argv[1], "ls") == 0)
+        return status_main(argc - 1, argv + 1);
+    for (size_t i = 0; i < COMMANDS; i++)
+        if (strcmp(argv[1], commands[i].name) == 0)
+            return commands[i].main(argc - 1, argv + 1);
+    struct nearest nearest = nearest_to(argv[1]);
+    for (size_t i = 0; i < COMMANDS; i++)
+        nearest_try(&nearest, commands[i].name);
+    return options_usage_error("", "no command '%.80s'%s", argv[1],
+                               nearest_question(&nearest, "").text);
+}
+
+int main(int argc, char **argv)
+{
+    open_standard();
+    return check_output(dispatch(argc, argv));
+}

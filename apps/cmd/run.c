@@ -1,0 +1,727 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * run.c - `fabemu run`: a fabric, a command on it, and an end that leaves nothing.
+ *
+ * This process is the supervisor: single-threaded, parent of the fabric's
+ * process and of the command, adopter of whatever the command leaves behind.
+ * It sleeps in poll() for signals, the fabric's events and the next deadline:
+ *
+ *   RUNNING --(a node died, the fabric died, an interrupt, a standstill)--> ENDING
+ *   ENDING   the command may end by itself          -- bound end  --> TERM
+ *   TERM     SIGTERM to all that it started         -- bound term --> KILL
+ *   KILL     SIGKILL to these, SIGTERM to itself    -- bound last --> LAST
+ *   LAST     SIGKILL to every descendant
+ *   RUNNING --(the command ended, descendants are left)--> LEFTOVER -> TERM
+ *
+ * and is done when the command is reaped and no descendant is left. The command comes last because
+ * it is mostly a launcher that is busy ending its job: mpirun takes a signal meanwhile for
+ * impatience, and says so.
+ */
+#include "apps/timeline/timeline.h"
+#include "apps/cmd/commands.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "apps/base/command.h"
+#include "apps/fabric/origin.h"
+#include "apps/cmd/arrival.h"
+#include "apps/cmd/host.h"
+#include "apps/control/paths.h"
+#include "apps/cluster/links.h"
+#include "apps/cmd/hosts.h"
+#include "apps/cmd/plan.h"
+#include "apps/cmd/options.h"
+#include "apps/base/quantity.h"
+#include "apps/base/procs.h"
+#include "apps/daemon/report.h"
+#include "apps/base/say.h"
+#include "apps/cmd/scratch.h"
+#include "apps/cmd/standstill.h"
+#include "apps/web/web.h"
+#include "emu/now.h"
+
+#define AGAIN_MS   100  /* between looks at processes that are being killed */
+#define GIVE_UP_MS 1800 /* a process that SIGKILL does not end hangs in the kernel */
+
+#define LAST_EVENTS_MS 1000 /* for the end of a connection whose other end is closed */
+
+enum phase { RUNNING, LEFTOVER, ENDING, TERM, KILL, LAST };
+
+struct run {
+    struct host host;
+    int signal_fd;
+    const struct output *report; /* its file; it may be closed */
+    char **argv;                 /* the command */
+    char scratch[160];           /* folder for temporary files */
+    pid_t command;
+    bool command_done;
+    int command_status; /* as wait() has it */
+    enum phase phase;
+    int64_t start_ms;
+    int64_t end_ms;   /* when the command ended; 0: it has not */
+    int64_t phase_ms; /* when the phase began; once RUNNING is over */
+    bool hurried;     /* this phase is to end now: asked for the end twice */
+    struct emu_bounds bounds;
+    bool keep_going;  /* deaths do not end the run */
+    int interrupted;  /* the signal that asked for the end */
+    bool failed;      /* a node died: the run failed, whatever the command says */
+    bool fabric_lost; /* the fabric ended before the command */
+    bool stood_still; /* and :end ended it */
+    size_t deaths;    /* nodes that died before the run began to end */
+    /* descendants that are not the run's: from before it (a script's that said exec), the page's */
+    pid_t before[65];
+    size_t befores;
+    char refused[256]; /* what a process that found no node was told */
+    struct web *web;   /* the page's process, if there is one */
+    struct standstill standstill;
+    struct arrival arrival; /* of the run's processes */
+    char *runtime_dir;      /* $XDG_RUNTIME_DIR, NULL: there is none */
+};
+
+static void enter(struct run *run, enum phase phase)
+{
+    run->phase = phase;
+    run->phase_ms = emu_now_ms();
+    run->hurried = false;
+}
+
+static void begin_ending(struct run *run)
+{
+    if (run->phase >= ENDING)
+        return;
+    enter(run, ENDING);
+}
+
+/* --- what happens ------------------------------------------------------------------- */
+
+static void say_death(struct json_object *death, const char *then)
+{
+    char node[TOPO_SHOWN_BYTES];
+
+    say("%s (pid %lld, %s) died: %s%s", json_show_node(death, node),
+        (long long)emu_json_number(death, "pid", 0), emu_json_text(death, "command", "?"),
+        emu_json_text(death, "how", "?"), then);
+}
+
+/* Deaths that follow from the run's end are no news. */
+static void on_death(struct run *run, struct json_object *event)
+{
+    bool ends = !run->command_done && !run->keep_going;
+
+    if (run->phase >= ENDING)
+        return;
+    say_death(event, ends ? "; ending the run" : run->command_done ? "" : "; the others go on");
+    run->deaths++;
+    if (run->command_done)
+        return;
+    run->failed = true;
+    if (ends)
+        begin_ending(run);
+}
+
+/* Its processes have died: of each it is told. */
+static void on_host_lost(struct run *run, struct json_object *event)
+{
+    bool ends = !run->command_done && !run->keep_going;
+
+    if (run->phase >= ENDING)
+        return;
+    say("host %s is lost: %s%s", emu_json_text(event, "name", "?"),
+        emu_json_text(event, "why", "?"),
+        ends                ? "; ending the run"
+        : run->command_done ? ""
+                            : "; the others go on");
+    if (run->command_done)
+        return;
+    run->failed = true;
+    if (ends)
+        begin_ending(run);
+}
+
+/*
+ * A program that stands still does not end by itself: with :end its processes get SIGTERM at once.
+ */
+static void on_standstill(struct run *run, struct json_object *event)
+{
+    bool runs = run->phase == RUNNING && !run->command_done;
+
+    standstill_event(&run->standstill, event, runs);
+    if (!runs || !run->standstill.said || !run->standstill.ends_run)
+        return;
+    say("ending the run, which stands still (--standstill …:end); exit status %d", EXIT_STANDSTILL);
+    run->stood_still = true;
+    begin_ending(run);
+    run->hurried = true;
+}
+
+static void on_event(struct run *run, struct json_object *event)
+{
+    const char *what = emu_json_text(event, "event", "");
+    char node[TOPO_SHOWN_BYTES];
+
+    host_event(&run->host, event);
+    if (strcmp(what, "attached") == 0) {
+        arrival_event(&run->arrival, event);
+    } else if (strcmp(what, "node_died") == 0) {
+        on_death(run, event);
+    } else if (strcmp(what, "host_lost") == 0) {
+        on_host_lost(run, event);
+    } else if (strcmp(what, "host_back") == 0) {
+        say("host %s is back", emu_json_text(event, "name", "?"));
+    } else if (strcmp(what, "host_refused") == 0) {
+        say("host %s cannot come back: %s", emu_json_text(event, "name", "?"),
+            emu_json_text(event, "why", "?"));
+    } else if (strcmp(what, "host_knock") == 0) {
+        say(LINKS_KNOCK, emu_json_text(event, "name", "?"), emu_json_text(event, "why", "?"));
+    } else if (strcmp(what, "refused") == 0) {
+        snprintf(run->refused, sizeof run->refused, "%s", emu_json_text(event, "error", ""));
+        say("%s", run->refused);
+    } else if (strcmp(what, "outside") == 0) {
+        say("MPI messages do not pass the fabric: %s", emu_json_text(event, "why", ""));
+    } else if (strcmp(what, "cut_off") == 0) {
+        say("%s was cut off: its process does not take its segments (stopped?)",
+            json_show_node(event, node));
+    } else if (strcmp(what, "standstill") == 0) {
+        on_standstill(run, event);
+    } else if (strcmp(what, "disagreement") == 0) {
+        standstill_disagreement(event);
+    }
+}
+
+static void read_events(struct run *run)
+{
+    struct json_object *event;
+    int end = conn_fill(&run->host.conn);
+
+    while (conn_next(&run->host.conn, &event) == 1) {
+        on_event(run, event);
+        json_object_put(event);
+    }
+    if (end)
+        conn_close(&run->host.conn);
+}
+
+/* What it said before it ended, to the end: the final report may be long. */
+static void read_last_events(struct run *run)
+{
+    struct json_object *event;
+
+    while (run->host.conn.fd >= 0 && conn_wait(&run->host.conn, &event, LAST_EVENTS_MS) == 0) {
+        on_event(run, event);
+        json_object_put(event);
+    }
+    conn_close(&run->host.conn);
+}
+
+static void on_host_end(struct run *run, int status)
+{
+    read_last_events(run);
+    host_ended(&run->host);
+    if (WIFSIGNALED(status))
+        say("the fabric (pid %d) was killed by signal %d; ending the run", (int)run->host.pid,
+            WTERMSIG(status));
+    else if (run->host.report)
+        say("the fabric was shut down; ending the run");
+    else
+        say("the fabric (pid %d) failed; ending the run", (int)run->host.pid);
+    run->host.pid = 0;
+    run->host.status = status;
+    run->fabric_lost = true;
+    if (run->host.report) /* while pages wait for it: what ends next may take its time */
+        web_last(run->web, run->host.report);
+    begin_ending(run);
+}
+
+static void on_command_end(struct run *run, int status)
+{
+    run->command_done = true;
+    run->end_ms = emu_now_ms();
+    run->command_status = status;
+    if (WIFSIGNALED(status) && run->phase == RUNNING)
+        say("the command (pid %d, %s) was killed by signal %d", (int)run->command, run->argv[0],
+            WTERMSIG(status));
+}
+
+/* Its number may come again, as that of a process of the run's. */
+static void forget_before(struct run *run, pid_t pid)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < run->befores; i++)
+        if (run->before[i] != pid)
+            run->before[kept++] = run->before[i];
+    run->befores = kept;
+}
+
+/* Reap everything that has ended: the command, the fabric, orphans that we adopted. */
+static void reap_all(struct run *run)
+{
+    int status;
+    pid_t pid;
+
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+        forget_before(run, pid);
+        if (pid == run->command) {
+            on_command_end(run, status);
+        } else if (pid == run->host.pid) {
+            on_host_end(run, status);
+        } else if (pid == run->web->pid) {
+            run->web->pid = 0;
+            if (run->phase < ENDING)
+                say("the page's server has ended; the run goes on");
+        }
+    }
+}
+
+static void on_interrupt(struct run *run, const struct signalfd_siginfo *info)
+{
+    int signal = (int)info->ssi_signo;
+
+    if (!run->interrupted)
+        say("%s; ending the run", signal == SIGINT ? "interrupted" : strsignal(signal));
+    if (!run->interrupted && run->phase == RUNNING)
+        standstill_say(&run->standstill);
+    else if (run->interrupted && run->phase == ENDING)
+        run->hurried = true;
+    run->interrupted = run->interrupted ? run->interrupted : signal;
+    begin_ending(run);
+    /* What a terminal sends reaches the whole foreground group: the command has it already. */
+    if (info->ssi_code != SI_KERNEL && !run->command_done && run->command > 0)
+        kill(run->command, signal);
+}
+
+static void read_signals(struct run *run)
+{
+    struct signalfd_siginfo info;
+
+    while (read(run->signal_fd, &info, sizeof info) == (ssize_t)sizeof info)
+        if (info.ssi_signo != SIGCHLD)
+            on_interrupt(run, &info);
+}
+
+/* --- what we do about it ------------------------------------------------------------ */
+
+/* To all but the command; or to it alone. */
+static void signal_left(const struct run *run, const pid_t *left, size_t count, bool command,
+                        int signal)
+{
+    for (size_t i = 0; i < count; i++)
+        if ((left[i] == run->command && !run->command_done) == command)
+            procs_signal(&left[i], 1, signal);
+}
+
+/* How long the phase lasts. */
+static uint64_t phase_bound_ms(const struct run *run)
+{
+    switch (run->phase) {
+    case LEFTOVER:
+        return run->bounds.leftover_ms;
+    case ENDING:
+        return run->bounds.end_ms;
+    case TERM:
+        return run->bounds.term_ms;
+    case KILL:
+        return run->bounds.last_ms;
+    default:
+        return EMU_BOUND_OFF;
+    }
+}
+
+static bool phase_is_over(const struct run *run)
+{
+    return run->hurried || (uint64_t)(emu_now_ms() - run->phase_ms) >= phase_bound_ms(run);
+}
+
+/* Escalates if a step is due. @left: descendants that live. */
+static void escalate(struct run *run, const pid_t *left, size_t count)
+{
+    if (run->phase == LEFTOVER && phase_is_over(run)) {
+        say("the command left %zu process%s behind; ending %s", count, count == 1 ? "" : "es",
+            count == 1 ? "it" : "them");
+        enter(run, ENDING);
+        run->hurried = true;
+    }
+    if (run->phase == ENDING && phase_is_over(run)) {
+        signal_left(run, left, count, false, SIGTERM);
+        enter(run, TERM);
+    }
+    if (run->phase == TERM && phase_is_over(run)) {
+        signal_left(run, left, count, true, SIGTERM);
+        enter(run, KILL);
+    }
+    if (run->phase == KILL && phase_is_over(run))
+        enter(run, LAST);
+    if (run->phase >= KILL)
+        signal_left(run, left, count, false, SIGKILL);
+    if (run->phase == LAST)
+        signal_left(run, left, count, true, SIGKILL);
+}
+
+/* When the next step is due; -1: it waits for something to happen. */
+static int64_t next_step_ms(const struct run *run)
+{
+    uint64_t bound_ms = phase_bound_ms(run);
+
+    if (run->phase >= KILL)
+        return AGAIN_MS;
+    if (bound_ms == EMU_BOUND_OFF)
+        return -1;
+    int64_t left_ms = run->phase_ms + (int64_t)bound_ms - emu_now_ms();
+    return left_ms > 0 ? left_ms : 0;
+}
+
+/* Living descendants that belong to the run. */
+static size_t find_left(const struct run *run, pid_t *left, size_t max)
+{
+    size_t found = procs_descendants(getpid(), run->host.pid, left, max);
+    size_t count = 0;
+
+    for (size_t i = 0; i < found; i++) {
+        size_t j = 0;
+        while (j < run->befores && run->before[j] != left[i])
+            j++;
+        if (j == run->befores)
+            left[count++] = left[i];
+    }
+    return count;
+}
+
+/* Returns true when nothing of the run is left; else the time to wait in @timeout_ms. */
+static bool step(struct run *run, int64_t *timeout_ms)
+{
+    pid_t left[PROCS_MAX];
+    size_t count = 0;
+
+    *timeout_ms = -1;
+    if (run->phase == RUNNING && !run->command_done) {
+        arrival_say(&run->arrival);
+        *timeout_ms = arrival_due_ms(&run->arrival);
+        return false;
+    }
+    count = find_left(run, left, PROCS_MAX);
+    if (run->command_done && count == 0)
+        return true;
+    if (run->phase == RUNNING)
+        enter(run, LEFTOVER);
+    escalate(run, left, count);
+    *timeout_ms = next_step_ms(run);
+    return run->phase == LAST && emu_now_ms() - run->phase_ms > GIVE_UP_MS;
+}
+
+/* Sleeps until something happens, or @page_fd has input. poll() ignores descriptors of -1. */
+static void wait_events(struct run *run, int page_fd, int64_t timeout_ms)
+{
+    struct pollfd fds[3] = {{run->signal_fd, POLLIN, 0},
+                            {run->host.conn.fd, POLLIN, 0},
+                            {page_fd, POLLIN, 0}};
+
+    poll(fds, 3, (int)timeout_ms);
+    if (fds[1].revents)
+        read_events(run);
+    read_signals(run);
+    reap_all(run);
+}
+
+static void supervise(struct run *run)
+{
+    int64_t timeout_ms;
+
+    reap_all(run);
+    if (run->host.conn.fd >= 0) /* an event may have come right after the "ready" of the start */
+        read_events(run);
+    while (!step(run, &timeout_ms))
+        wait_events(run, -1, timeout_ms);
+}
+
+/*
+ * --web=wait: wait until a browser has opened the page, the page's server has ended, or the run is
+ * to end.
+ */
+static void await_browser(struct run *run)
+{
+    say("the command starts once a browser has opened the page");
+    while (run->phase == RUNNING && run->web->pid > 0 && !web_opened(run->web))
+        wait_events(run, run->web->go_fd, -1);
+    run->start_ms = emu_now_ms();
+}
+
+/* --- the end ------------------------------------------------------------------------ */
+
+static int exit_status(const struct run *run)
+{
+    int status = run->command_status;
+
+    if (run->interrupted)
+        return 128 + run->interrupted;
+    if (run->fabric_lost)
+        return EXIT_FAILURE;
+    if (run->stood_still)
+        return EXIT_STANDSTILL;
+    status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    return status == 0 && run->failed ? EXIT_FAILURE : status;
+}
+
+/*
+ * The report lists all deaths in order. Those that we have not announced are
+ * consequences of the run's end, or news that came too late to end it.
+ */
+static void settle_deaths(struct run *run, struct json_object *died)
+{
+    size_t count = emu_json_count(died);
+
+    if (run->phase >= ENDING && count > run->deaths)
+        json_object_array_del_idx(died, run->deaths, count - run->deaths);
+    for (size_t i = run->deaths; run->phase < ENDING && i < count; i++)
+        say_death(emu_json_at(died, i), "");
+}
+
+/* Adds the fields that the fabric does not know: the command, and how it ended. */
+static void complete_report(struct run *run, int status)
+{
+    struct json_object *report = run->host.report;
+    int64_t end_ms = run->end_ms ? run->end_ms : emu_now_ms(); /* none: it hangs in the kernel */
+    double wall_s = (double)(end_ms - run->start_ms) / 1000.0;
+    char wall_text[32];
+
+    snprintf(wall_text, sizeof wall_text, "%.3f", wall_s);
+    json_object_object_add(report, "command", origin_words(run->argv));
+    json_object_object_add(report, "exit_status", json_object_new_int(status));
+    json_object_object_add(report, "wall_s", json_object_new_double_s(wall_s, wall_text));
+}
+
+/* Returns the exit status: if the report that was asked for is missing, that is a failure. */
+static int finish_report(struct run *run, int status)
+{
+    struct json_object *report = run->host.report;
+
+    report_print(stderr, report);
+    if (run->report->fd >= 0 && report_write(run->report->fd, run->report->path, report))
+        status = status ? status : EXIT_FAILURE;
+    return status;
+}
+
+static bool nobody_attached(struct json_object *report)
+{
+    return emu_json_number(json_object_object_get(report, "processes"), "attached", 0) == 0;
+}
+
+static int finish(struct run *run)
+{
+    scratch_remove(run->scratch);
+    host_stop(&run->host);
+    int status = exit_status(run);
+    if (host_unwritten(&run->host))
+        status = status ? status : EXIT_FAILURE;
+    if (run->host.report) {
+        settle_deaths(run, json_object_object_get(run->host.report, "died"));
+        complete_report(run, status);
+        web_last(run->web, run->host.report);
+    }
+    web_stop(run->web);
+    if (run->host.report) {
+        status = finish_report(run, status);
+    } else {
+        say("no report: the fabric did not live to give it");
+        status = status ? status : EXIT_FAILURE;
+    }
+    if (run->refused[0])
+        say("%s", run->refused);
+    else if (run->host.report && nobody_attached(run->host.report) && !run->interrupted)
+        say("no process attached to the fabric: nothing that the command ran opened it, through "
+            "MPI, libfabric or libfabemu; does an option of mpirun's (--mca), a variable (FI_*, "
+            "OMPI_MCA_*) or ~/.openmpi/mca-params.conf choose another way?");
+    host_release(&run->host);
+    standstill_release(&run->standstill);
+    return status;
+}
+
+/* --- the beginning ------------------------------------------------------------------ */
+
+static const struct options_command run_command = {
+    .name = "run",
+    .operands = "-- COMMAND [ARGUMENTS]",
+    .about = "Start a fabric, run COMMAND with its environment set, stop, print the report.\n"
+             "For example: fabemu run --topo kary:2,2 -- mpirun -np 4 ./program",
+    .groups = OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_NAME | OPTIONS_REPORT | OPTIONS_FAULTS |
+              OPTIONS_EVENTS | OPTIONS_BOUNDS | OPTIONS_KEEP | OPTIONS_CLUSTER | OPTIONS_LAUNCH |
+              OPTIONS_CAPTURE | OPTIONS_WEB,
+    .command_follows = true,
+};
+
+/* "5", "5s", "5s:end", "off". */
+static bool read_standstill(void *into, const char *value, const char **right)
+{
+    struct standstill *ret = into;
+    static const struct quantity_form form = {.units = quantity_times,
+                                              .bare = QUANTITY_S_PS,
+                                              .least = QUANTITY_S_PS,
+                                              .most = 86400 * QUANTITY_S_PS};
+    uint64_t ps = 0;
+
+    *right = "a time from 1s to 24h, such as 5 or 5s, with :end behind it to end the run, as in "
+             "5s:end; or off";
+    if (strcmp(value, "off") == 0)
+        value += strlen(value);
+    else if (quantity_scan(&value, &form, &ps) != QUANTITY_OK ||
+             (*value && strcmp(value, ":end") != 0))
+        return false;
+    ret->after_ns = (int64_t)(ps / 1000);
+    ret->ends_run = *value;
+    return true;
+}
+
+static const struct options_own run_own[] = {
+    {"standstill", "TIME[:end]|off",
+     "after TIME (5s) without movement say who waits for whom; with :end also end the run",
+     read_standstill},
+};
+
+static int check_operands(const struct options *options, int argc, char **argv)
+{
+    if (options->operands == argc)
+        return options_usage_error("run", "no command to run; write it behind '--', as in: fabemu "
+                                          "run -- mpirun -np 4 ./program");
+    if (!options->dashes)
+        return options_usage_error("run",
+                                   "write '--' before the command, as in: fabemu run "
+                                   "[options] -- %.80s …",
+                                   argv[options->operands]);
+    return command_check(argv[options->operands]);
+}
+
+/* The page's process, if there is to be one. Says what is wrong. */
+static int page_start(struct run *run, const char *name)
+{
+    char address[WEB_ADDRESS_BYTES], error[256];
+
+    if (run->web->listen_fd < 0)
+        return 0;
+    int err = web_start(run->web, name, error, sizeof error);
+    if (err) {
+        say("%s", error);
+        return err;
+    }
+    run->before[run->befores++] = run->web->pid;
+    web_address(run->web, address);
+    say("page %s", address);
+    return 0;
+}
+
+/* Not if the run is to end already. */
+static void begin_command(struct run *run, const struct command_signals *signals)
+{
+    if (run->phase == RUNNING)
+        run->command = command_start(run->argv, signals);
+    run->command_done = run->command <= 0;
+    if (run->command < 0) {
+        say("cannot start %s: %s", run->argv[0], strerror((int)-run->command));
+        run->failed = true;
+    }
+    arrival_begin(&run->arrival, run->argv[0]);
+}
+
+/* Fabric and command under one roof: from here on there is something to end. */
+static int run_on(struct run *run, const struct fabric_config *config, struct plan *plan,
+                  const struct command_signals *signals)
+{
+    char mark[64];
+    char marked[96];
+    char error[1024] = "";
+    char path[256];
+
+    snprintf(mark, sizeof mark, "%d.%lld", (int)getpid(), (long long)run->start_ms);
+    snprintf(marked, sizeof marked, "%s=%s", COMMAND_MARK, mark);
+    plan->host.mark = marked;
+    run->web = &plan->web;
+    if (page_start(run, config->name) ||
+        host_start(&run->host, config, &plan->host, error, sizeof error)) {
+        if (*error)
+            say("%s", error);
+        web_stop(run->web);
+        return host_signal_waits() ? 128 + host_signal_waits() : EXIT_FAILURE;
+    }
+    plan->begun = true;
+    web_go(run->web);
+    if (plan->web_waits)
+        await_browser(run);
+    if (run->runtime_dir) /* the command's own; plan_fabric() */
+        setenv("XDG_RUNTIME_DIR", run->runtime_dir, 1);
+    scratch_path(run->scratch, sizeof run->scratch, run->host.socket.path, getpid());
+    if (scratch_make(run->scratch))
+        say("cannot create %s (%s); set XDG_RUNTIME_DIR to a directory of your own that has room",
+            run->scratch, strerror(errno));
+    hosts_socket_anywhere(path, sizeof path, run->host.socket.path);
+    if (command_environment(run->argv, plan->host.hosts ? path : run->host.socket.path, mark,
+                            run->scratch, error, sizeof error))
+        say("%s", error);
+    begin_command(run, signals);
+    supervise(run);
+    return finish(run);
+}
+
+/* Signals come through a descriptor, orphans to us, and a reader who goes away kills nobody. */
+static void become_supervisor(struct run *run, struct command_signals *before)
+{
+    const struct sigaction ignore = {.sa_handler = SIG_IGN};
+    sigset_t signals;
+
+    host_signals(&signals);
+    sigprocmask(SIG_BLOCK, &signals, &before->mask);
+    signal(SIGCHLD, SIG_DFL); /* inherited as ignored, it would hide the command's end */
+    sigaction(SIGPIPE, &ignore, &before->pipe);
+    sigaction(SIGXFSZ, &ignore, &before->file_size); /* a report that is too long is an error */
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    run->befores = procs_descendants(getpid(), 0, run->before, 64);
+    run->signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+int run_main(int argc, char **argv)
+{
+    struct run run = {.start_ms = emu_now_ms(), .standstill.after_ns = STANDSTILL_AFTER_NS};
+    const struct options_owns owns = {run_own, sizeof run_own / sizeof run_own[0], &run.standstill};
+    struct fabric_config config;
+    struct topo_graph *graph;
+    struct options options;
+    struct plan plan;
+    char name[32];
+    struct command_signals before;
+
+    int status = options_parse_own(&options, &run_command, &owns, argc, argv);
+    if (status >= 0)
+        return status;
+    status = check_operands(&options, argc, argv);
+    if (status)
+        return status;
+    snprintf(name, sizeof name, "run-%d", (int)getpid());
+    options.name = options.name ? options.name : name;
+    if (getenv("XDG_RUNTIME_DIR"))
+        run.runtime_dir = strdup(getenv("XDG_RUNTIME_DIR"));
+    status = plan_fabric(&config, &graph, &options, options.name);
+    if (status) {
+        free(run.runtime_dir);
+        return status;
+    }
+    run.argv = argv + options.operands;
+    run.report = &plan.report;
+    run.bounds = config.bounds;
+    run.keep_going = options.keep_going;
+    status = plan_make(&plan, &options, &config, NULL);
+    if (!status) {
+        become_supervisor(&run, &before);
+        status = run_on(&run, &config, &plan, &before);
+        timeline_sweep(plan.host.timeline.path);
+        plan_release(&plan);
+    }
+    topo_free(graph);
+    free(run.runtime_dir);
+    return status;
+}

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * screen.c - the terminal of `fabemu top`, by ncurses.
+ */
+#include "apps/cmd/screen.h"
+
+#ifdef TELEMETRY_NCURSES
+
+#include <ncurses.h>
+#include <stdio.h>
+#include <string.h>
+
+#define HEAD_LINES  3  /* above the rows */
+#define ROW_COLUMNS 80 /* of a row's text; on a wider screen a bar follows */
+#define BAR_LEAST   12 /* columns */
+#define ESCAPE      27
+
+bool screen_there(void)
+{
+    return true;
+}
+
+bool screen_open(void)
+{
+    SCREEN *screen = newterm(NULL, stdout, stdin);
+
+    if (!screen)
+        return false;
+    set_escdelay(25);
+    if (has_colors()) { /* pair TONE + 1 is for a TONE of enum telemetry_tone */
+        start_color();
+        use_default_colors();
+        init_pair(TELEMETRY_TONE_BUSY + 1, COLOR_GREEN, -1);
+        init_pair(TELEMETRY_TONE_WAITING + 1, COLOR_YELLOW, -1);
+        init_pair(TELEMETRY_TONE_WRONG + 1, COLOR_RED, -1);
+    }
+    cbreak();
+    noecho();
+    nonl();
+    keypad(stdscr, true);
+    nodelay(stdscr, true);
+    curs_set(0);
+    return true;
+}
+
+void screen_close(void)
+{
+    endwin();
+}
+
+/* --- keys --------------------------------------------------------------------------- */
+
+static void filter_key(struct screen_state *state, struct telemetry_board *board, int key)
+{
+    size_t length = strlen(board->filter);
+
+    if (key == '\r' || key == '\n' || key == KEY_ENTER) {
+        state->filters = false;
+    } else if (key == ESCAPE) {
+        state->filters = false;
+        board->filter[0] = '\0';
+    } else if (key == KEY_BACKSPACE || key == 127 || key == '\b') {
+        board->filter[length - (length > 0)] = '\0';
+    } else if (key >= ' ' && key <= '~' && length + 1 < sizeof board->filter) {
+        board->filter[length] = (char)key;
+        board->filter[length + 1] = '\0';
+    }
+    state->first = 0;
+}
+
+static void page_key(struct screen_state *state, struct telemetry_board *board,
+                     enum telemetry_page page)
+{
+    board->page = page;
+    board->sort = 0;
+    state->first = 0;
+}
+
+/* Up and down. */
+static void move_key(struct screen_state *state, int key)
+{
+    uint32_t page = LINES > HEAD_LINES + 1 ? (uint32_t)(LINES - HEAD_LINES - 1) : 1;
+    uint32_t by = key == KEY_NPAGE || key == KEY_PPAGE ? page : 1;
+
+    if (key == KEY_DOWN || key == KEY_NPAGE)
+        state->first += by; /* drawing clips it */
+    else if (key == KEY_HOME)
+        state->first = 0;
+    else if (key == KEY_UP || key == KEY_PPAGE)
+        state->first -= state->first < by ? state->first : by;
+}
+
+static void command_key(struct screen_state *state, struct telemetry_board *board, int key)
+{
+    static const char pages[] = "nlsc";
+    const char *page = key > 0 && key < 128 ? strchr(pages, key) : NULL;
+
+    if (page)
+        page_key(state, board, (enum telemetry_page)(page - pages));
+    else if (key >= '1' && key < '1' + TELEMETRY_PAGES)
+        page_key(state, board, (enum telemetry_page)(key - '1'));
+    else if (key == '\t')
+        page_key(state, board, (board->page + 1) % TELEMETRY_PAGES);
+    else if (key == 'o')
+        telemetry_board_next(board);
+    else if (key == 'b')
+        board->busy = !board->busy;
+    else if (key == '/')
+        state->filters = true;
+    else if (key == 'p' || key == ' ')
+        state->paused = !state->paused;
+    else if (key == '?' || key == 'h')
+        state->helps = true;
+    else if (key == 'q' || key == 3) /* control-c, if the terminal sends it as a character */
+        state->quits = true;
+    else
+        move_key(state, key);
+}
+
+void screen_keys(struct screen_state *state, struct telemetry_board *board)
+{
+    int key;
+
+    while ((key = getch()) != ERR) {
+        if (key == KEY_RESIZE)
+            continue;
+        if (state->helps)
+            state->helps = false;
+        else if (state->filters)
+            filter_key(state, board, key);
+        else
+            command_key(state, board, key);
+    }
+}
+
+/* --- drawing ------------------------------------------------------------------------ */
+
+static void line(int y, attr_t attributes, const char *text)
+{
+    if (y < 0 || y >= LINES)
+        return;
+    attrset(attributes);
+    mvaddnstr(y, 0, text, COLS);
+    clrtoeol();
+    if (attributes & A_REVERSE)
+        mvchgat(y, 0, -1, A_REVERSE, 0, NULL);
+    attrset(A_NORMAL);
+}
+
+static bool has_bars(void)
+{
+    return COLS >= ROW_COLUMNS + BAR_LEAST;
+}
+
+/* "[||||| ]" in the columns behind the text. The row with the largest size fills them. */
+static void draw_bar(int y, attr_t attributes, double share)
+{
+    int room = COLS - ROW_COLUMNS - 3;
+
+    mvaddch(y, ROW_COLUMNS, '[');
+    attrset(attributes);
+    mvhline(y, ROW_COLUMNS + 1, '|', (int)(share * room + 0.5));
+    attrset(A_NORMAL);
+    mvaddch(y, ROW_COLUMNS + 1 + room, ']');
+}
+
+static void draw_row(int y, const struct telemetry_board_row *row, double size_most)
+{
+    attr_t attributes = row->tone == TELEMETRY_TONE_IDLE ? A_DIM : A_NORMAL;
+
+    if (has_colors() && row->tone != TELEMETRY_TONE_IDLE)
+        attributes = COLOR_PAIR(row->tone + 1);
+    line(y, row->tone == TELEMETRY_TONE_BUSY ? A_NORMAL : attributes, row->text);
+    if (has_bars() && size_most > 0)
+        draw_bar(y, attributes, row->size / size_most);
+}
+
+static void draw_columns(enum telemetry_page page)
+{
+    char text[TELEMETRY_ROW_BYTES];
+
+    if (has_bars())
+        snprintf(text, sizeof text, "%-*s%s", ROW_COLUMNS, telemetry_page_columns(page),
+                 telemetry_page_bar(page));
+    else
+        snprintf(text, sizeof text, "%s", telemetry_page_columns(page));
+    line(HEAD_LINES - 1, A_REVERSE, text);
+}
+
+static void draw_help(void)
+{
+    static const char *const keys[] = {
+        "n l s c, 1-4, Tab   nodes, links, switches, collectives",
+        "o                   next order",
+        "b                   only what is busy: it moves, waits or is wrong",
+        "/                   only rows with this text; Enter ends it, Esc clears it",
+        "p, space            pause",
+        "arrows, pages, Home up and down",
+        "q                   quit",
+        "",
+        "Yellow: something waits for a credit, for a peer, or in a queue.",
+        "Red: errors, or a link that is not up.",
+        "On a screen of 92 columns or more each row has a bar. The bar of the",
+        "greatest value is full.",
+    };
+
+    line(HEAD_LINES - 1, A_REVERSE, "KEYS (any key goes back)");
+    for (int i = 0; i < (int)(sizeof keys / sizeof keys[0]); i++)
+        line(HEAD_LINES + i, A_NORMAL, keys[i]);
+}
+
+static void draw_foot(const struct screen_state *state, const struct telemetry_board *board,
+                      uint32_t rows)
+{
+    char text[TELEMETRY_ROW_BYTES];
+
+    if (state->filters || *board->filter)
+        snprintf(text, sizeof text, "/%s%s  %u of %u", board->filter, state->filters ? "_" : "",
+                 rows ? state->first + 1 : 0, rows);
+    else
+        snprintf(text, sizeof text,
+                 "n)odes l)inks s)witches c)ollectives o)rder: %s %s /filter ? q)uit",
+                 telemetry_board_order(board), board->busy ? "BUSY" : "b)usy");
+    line(LINES - 1, A_BOLD, text);
+}
+
+void screen_draw(struct screen_state *state, const struct telemetry_board *board,
+                 const struct telemetry_view *view, const struct telemetry_view *before)
+{
+    uint32_t room = LINES > HEAD_LINES + 1 ? (uint32_t)(LINES - HEAD_LINES - 1) : 0;
+    char text[TELEMETRY_ROW_BYTES];
+
+    erase();
+    snprintf(text, sizeof text, "%s: %s, %s, clock %s, up %.1f s  %s%s", view->name, view->topo,
+             view->profile, view->clock, telemetry_view_s(view), telemetry_page_name(board->page),
+             state->paused ? "  PAUSED" : "");
+    line(0, A_BOLD, text);
+    telemetry_board_sums(view, before, text, sizeof text);
+    line(1, A_NORMAL, text);
+    if (state->first + room > board->rows)
+        state->first = board->rows > room ? board->rows - room : 0;
+    if (state->helps) {
+        draw_help();
+    } else {
+        draw_columns(board->page);
+        for (uint32_t i = 0; i < room && state->first + i < board->rows; i++)
+            draw_row(HEAD_LINES + (int)i, &board->row[state->first + i], board->size_most);
+    }
+    draw_foot(state, board, board->rows);
+    refresh();
+}
+
+#else
+
+bool screen_there(void)
+{
+    return false;
+}
+
+bool screen_open(void)
+{
+    return false;
+}
+
+void screen_close(void)
+{
+}
+
+void screen_keys(struct screen_state *state, struct telemetry_board *board)
+{
+    (void)board;
+    state->quits = true;
+}
+
+void screen_draw(struct screen_state *state, const struct telemetry_board *board,
+                 const struct telemetry_view *view, const struct telemetry_view *before)
+{
+    (void)state, (void)board, (void)view, (void)before;
+}
+
+#endif

@@ -1,0 +1,701 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * standstill.c - who waits for whom, as text for people.
+ */
+#include "apps/cmd/standstill.h"
+
+#include <json-c/json.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "apps/base/duration.h"
+#include "apps/base/say.h"
+#include "apps/control/conn.h"
+#include "emu/json.h"
+
+#define STARVED_NS 500000000  /* a shorter time without a core is not printed */
+#define OLD_NS     1000000000 /* an operation that is younger is not printed */
+#define RANGES     8          /* ranges of numbers in a list; the others are counted */
+#define LINES_MAX  24         /* lines about processes; the others are counted */
+
+/* A line that grows; what does not fit is cut off. */
+struct line {
+    char text[900];
+    size_t used;
+};
+
+static void add(struct line *line, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void add(struct line *line, const char *format, ...)
+{
+    size_t room = sizeof line->text - line->used;
+    va_list args;
+    int bytes;
+
+    va_start(args, format);
+    bytes = vsnprintf(line->text + line->used, room, format, args);
+    va_end(args);
+    if (bytes > 0)
+        line->used += (size_t)bytes < room ? (size_t)bytes : room - 1;
+}
+
+/* What is printed, and where it goes. */
+struct printing {
+    struct json_object *attached; /* who is at which node */
+    void (*print)(const char *line);
+};
+
+/* --- who ---------------------------------------------------------------------------- */
+
+static struct json_object *process_at(const struct printing *to, int64_t node)
+{
+    for (size_t i = 0; i < emu_json_count(to->attached); i++) {
+        struct json_object *one = emu_json_at(to->attached, i);
+
+        if (emu_json_number(one, "node", -1) == node)
+            return one;
+    }
+    return NULL;
+}
+
+static int64_t rank_at(const struct printing *to, int64_t node)
+{
+    return emu_json_number(process_at(to, node), "rank", -1);
+}
+
+/* "node 3", or "node 3 (node01)" */
+static const char *node_shown(const struct printing *to, int64_t node,
+                              char text[static TOPO_SHOWN_BYTES])
+{
+    struct json_object *process = process_at(to, node);
+
+    if (process)
+        return json_show_node(process, text);
+    snprintf(text, TOPO_SHOWN_BYTES, "node %lld", (long long)node);
+    return text;
+}
+
+/* "rank 3", or "node 3". */
+static void add_who(struct line *line, const struct printing *to, int64_t node)
+{
+    int64_t rank = rank_at(to, node);
+    char shown[TOPO_SHOWN_BYTES];
+
+    if (rank >= 0)
+        add(line, "rank %lld", (long long)rank);
+    else
+        add(line, "%s", node_shown(to, node, shown));
+}
+
+/* "rank 3 (node 3, host beta, pid 77, program)" */
+static void add_who_fully(struct line *line, const struct printing *to, int64_t node)
+{
+    struct json_object *process = process_at(to, node);
+    char shown[TOPO_SHOWN_BYTES];
+
+    add_who(line, to, node);
+    if (!emu_json_number(process, "pid", 0))
+        return;
+    add(line, " (");
+    if (rank_at(to, node) >= 0)
+        add(line, "%s, ", node_shown(to, node, shown));
+    if (json_object_object_get(process, "host"))
+        add(line, "host %s, ", emu_json_text(process, "host", ""));
+    add(line, "pid %lld, %s)", (long long)emu_json_number(process, "pid", 0),
+        emu_json_text(process, "command", "?"));
+}
+
+static int64_t number_at(const struct printing *to, struct json_object *nodes, size_t i, bool ranks)
+{
+    int64_t node = json_object_get_int64(emu_json_at(nodes, i));
+
+    return ranks ? rank_at(to, node) : node;
+}
+
+/* "ranks 0-2, 5": of processes that all have one; else "nodes …". */
+static void add_list(struct line *line, const struct printing *to, struct json_object *nodes)
+{
+    size_t count = emu_json_count(nodes), ranges = 0;
+    bool ranks = true;
+
+    for (size_t i = 0; i < count; i++)
+        ranks = ranks && number_at(to, nodes, i, true) >= 0;
+    add(line, ranks ? "rank%s " : "node%s ", count == 1 ? "" : "s");
+    for (size_t i = 0; i < count; ranges++) {
+        int64_t first = number_at(to, nodes, i, ranks), last = first;
+
+        if (ranges == RANGES) {
+            add(line, " and %zu more", count - i);
+            return;
+        }
+        while (++i < count && number_at(to, nodes, i, ranks) == last + 1)
+            last++;
+        add(line, ranges ? ", %lld" : "%lld", (long long)first);
+        if (last > first)
+            add(line, "-%lld", (long long)last);
+    }
+}
+
+/* --- what --------------------------------------------------------------------------- */
+
+/*
+ * "all-reduce of 32 bytes (sum of int32)", "broadcast of 4 bytes from rank 0"; @a: "an", "a" first
+ */
+static void add_what(struct line *line, const struct printing *to, struct json_object *what, bool a)
+{
+    const char *kind = emu_json_text(what, "kind", "collective");
+    int64_t bytes = emu_json_number(what, "bytes", 0), root = emu_json_number(what, "root", -1);
+
+    if (a)
+        add(line, *kind == 'a' ? "an " : "a ");
+    add(line, "%s", kind);
+    if (bytes)
+        add(line, " of %lld bytes", (long long)bytes);
+    if (json_object_object_get(what, "operation"))
+        add(line, " (%s of %s)", emu_json_text(what, "operation", ""),
+            emu_json_text(what, "type", ""));
+    if (root >= 0) {
+        add(line, strcmp(kind, "reduce") == 0 ? " to " : " from ");
+        add_who(line, to, root);
+    }
+}
+
+static void add_group(struct line *line, struct json_object *collective)
+{
+    const char *name = emu_json_text(collective, "name", "");
+
+    if (*name)
+        add(line, "%s (group %lld)", name, (long long)emu_json_number(collective, "group", 0));
+    else
+        add(line, "group %lld", (long long)emu_json_number(collective, "group", 0));
+}
+
+static void add_for(struct line *line, struct json_object *of)
+{
+    add(line, ", for %s", duration_of_ns((double)emu_json_number(of, "for_ns", 0)).text);
+}
+
+/* --- collectives -------------------------------------------------------------------- */
+
+/* That a process is stopped, or that nothing has been heard of it. False: it runs. */
+static bool add_absence(struct line *line, struct json_object *process)
+{
+    if (emu_json_true(process, "stopped"))
+        add(line, " is stopped");
+    else if (!process || !json_object_object_get(process, "waits"))
+        add(line, " has told nothing of itself");
+    else if (json_object_object_get(process, "silent_ns"))
+        add(line, " has told nothing of itself for %s",
+            duration_of_ns((double)emu_json_number(process, "silent_ns", 0)).text);
+    else
+        return false;
+    return true;
+}
+
+/* What is known of a process that others wait for. */
+static void add_doing(struct line *line, const struct printing *to, int64_t node)
+{
+    struct json_object *process = process_at(to, node);
+    struct line absence = {.used = 0};
+
+    if (add_absence(&absence, process))
+        add(line, "; it%s", absence.text);
+    else if (!emu_json_true(process, "waits"))
+        add(line, "; it computes, or waits for something else than the fabric");
+}
+
+static void print_missing(const struct printing *to, struct json_object *one)
+{
+    struct line line = {.used = 0};
+    int64_t node = emu_json_number(one, "node", -1);
+    char shown[TOPO_SHOWN_BYTES];
+
+    add(&line, "  ");
+    add_who_fully(&line, to, node);
+    add(&line, emu_json_true(one, "entered") ? " has entered it, but its part has not arrived"
+                                             : " has not entered it");
+    if (json_object_object_get(one, "switch"))
+        add(&line, ": %s waits for it at port %lld", json_show_switch(one, shown),
+            (long long)emu_json_number(one, "port", 0));
+    else if (json_object_object_get(one, "adapter"))
+        add(&line, ": its adapter waits for it");
+    add_doing(&line, to, node);
+    to->print(line.text);
+}
+
+static void print_differing(const struct printing *to, struct json_object *one)
+{
+    struct line line = {.used = 0};
+
+    add(&line, "  ");
+    add_who_fully(&line, to, emu_json_number(one, "node", -1));
+    add(&line, " is in ");
+    add_what(&line, to, one, true);
+    add(&line, " in its place: the members do not agree");
+    to->print(line.text);
+}
+
+static void print_clash(const struct printing *to, struct json_object *clash)
+{
+    struct line line = {.used = 0};
+
+    add(&line, "  the members do not agree:");
+    for (size_t i = 0; i < emu_json_count(clash); i++) {
+        struct json_object *side = emu_json_at(clash, i);
+        int64_t node = emu_json_number(side, "node", -1);
+
+        add(&line, i ? ", and from " : " from ");
+        if (node < 0)
+            add(&line, "several");
+        else
+            add_who_fully(&line, to, node);
+        add(&line, " came ");
+        add_what(&line, to, side, true);
+    }
+    to->print(line.text);
+}
+
+static void print_gap(const struct printing *to, struct json_object *gap)
+{
+    struct line line = {.used = 0};
+    char shown[TOPO_SHOWN_BYTES];
+
+    add(&line, "  the part of switch %lld", (long long)emu_json_number(gap, "from", -1));
+    if (json_object_object_get(gap, "from_host"))
+        add(&line, " on host %s", emu_json_text(gap, "from_host", ""));
+    add(&line, " has not arrived at %s, port %lld", json_show_switch(gap, shown),
+        (long long)emu_json_number(gap, "port", -1));
+    if (json_object_object_get(gap, "host"))
+        add(&line, ", on host %s", emu_json_text(gap, "host", ""));
+    to->print(line.text);
+}
+
+static void print_collective(const struct printing *to, struct json_object *one)
+{
+    struct json_object *came = json_object_object_get(one, "came");
+    struct json_object *missing = json_object_object_get(one, "missing");
+    struct json_object *differ = json_object_object_get(one, "differ");
+    struct json_object *gaps = json_object_object_get(one, "gaps");
+    struct line line = {.used = 0};
+
+    add_what(&line, to, one, false);
+    add(&line, ", number %lld of ", (long long)emu_json_number(one, "number", 0));
+    add_group(&line, one);
+    add_for(&line, one);
+    add(&line, ": %zu of %lld have arrived", emu_json_count(came),
+        (long long)emu_json_number(one, "members", 0));
+    if (emu_json_count(came)) {
+        add(&line, ", ");
+        add_list(&line, to, came);
+    }
+    to->print(line.text);
+    for (size_t i = 0; i < emu_json_count(missing) && i < RANGES; i++)
+        print_missing(to, emu_json_at(missing, i));
+    if (emu_json_count(missing) > RANGES) {
+        line.used = 0;
+        add(&line, "  and %zu more have not", emu_json_count(missing) - RANGES);
+        to->print(line.text);
+    }
+    for (size_t i = 0; i < emu_json_count(differ) && i < RANGES; i++)
+        print_differing(to, emu_json_at(differ, i));
+    for (size_t i = 0; i < emu_json_count(gaps); i++)
+        print_gap(to, emu_json_at(gaps, i));
+    if (!emu_json_count(differ) && json_object_object_get(one, "clash"))
+        print_clash(to, json_object_object_get(one, "clash"));
+}
+
+/* --- calls whose communicators form groups ------------------------------------------ */
+
+static struct json_object *call_at(const struct printing *to, size_t i)
+{
+    return json_object_object_get(emu_json_at(to->attached, i), "call");
+}
+
+static bool same_call(struct json_object *a, struct json_object *b)
+{
+    return a && b && emu_json_number(a, "members", 0) == emu_json_number(b, "members", 0) &&
+           strcmp(emu_json_text(a, "kind", ""), emu_json_text(b, "kind", "")) == 0 &&
+           strcmp(emu_json_text(a, "name", ""), emu_json_text(b, "name", "")) == 0;
+}
+
+/*
+ * The nodes whose processes are in @call, or with @in false those that are not; the caller puts it.
+ */
+static struct json_object *nodes_of_call(const struct printing *to, struct json_object *call,
+                                         bool in)
+{
+    struct json_object *nodes = json_object_new_array();
+
+    for (size_t i = 0; i < emu_json_count(to->attached); i++)
+        if (same_call(call_at(to, i), call) == in)
+            json_object_array_add(nodes,
+                                  json_object_new_int64(
+                                      emu_json_number(emu_json_at(to->attached, i), "node", -1)));
+    return nodes;
+}
+
+static void print_not_in_call(const struct printing *to, int64_t node)
+{
+    struct line line = {.used = 0};
+
+    add(&line, "  ");
+    add_who_fully(&line, to, node);
+    add(&line, " has not entered it");
+    add_doing(&line, to, node);
+    to->print(line.text);
+}
+
+/* The missing members are known only if every process is a member. */
+static void print_call(const struct printing *to, struct json_object *call)
+{
+    struct json_object *came = nodes_of_call(to, call, true);
+    struct json_object *others = nodes_of_call(to, call, false);
+    int64_t members = emu_json_number(call, "members", 0);
+    struct line line = {.used = 0};
+
+    add(&line, "%s of %s (its group is being formed)", emu_json_text(call, "kind", "collective"),
+        emu_json_text(call, "name", "a communicator"));
+    add_for(&line, call);
+    add(&line, ": %zu of %lld have arrived, ", emu_json_count(came), (long long)members);
+    add_list(&line, to, came);
+    to->print(line.text);
+    for (size_t i = 0; i < emu_json_count(others) && i < RANGES; i++)
+        if (members == (int64_t)emu_json_count(to->attached))
+            print_not_in_call(to, json_object_get_int64(emu_json_at(others, i)));
+    json_object_put(came);
+    json_object_put(others);
+}
+
+static void print_calls(const struct printing *to)
+{
+    for (size_t i = 0; i < emu_json_count(to->attached); i++) {
+        struct json_object *call = call_at(to, i);
+        size_t first = 0;
+
+        while (first < i && !same_call(call_at(to, first), call))
+            first++;
+        if (call && first == i && emu_json_number(call, "for_ns", 0) >= OLD_NS)
+            print_call(to, call);
+    }
+}
+
+/* --- operations with one other ------------------------------------------------------ */
+
+/*
+ * Open MPI over libfabric puts the communicator's number above the tag (ompi/mca/mtl/ofi); the tags
+ * of collectives that it carries out by messages are below 0.
+ */
+#define MPI_COMMUNICATOR(tag) ((unsigned)((tag) >> 32) & 0xfffffffu)
+
+static const char *mpi_collective(int32_t tag)
+{
+    static const char *const names[] = {
+        [10] = "MPI_Allgather",      [11] = "MPI_Allgatherv", [12] = "MPI_Allreduce",
+        [13] = "MPI_Alltoall",       [14] = "MPI_Alltoallv",  [15] = "MPI_Alltoallw",
+        [16] = "MPI_Barrier",        [17] = "MPI_Bcast",      [18] = "MPI_Exscan",
+        [19] = "MPI_Gather",         [20] = "MPI_Gatherv",    [21] = "MPI_Reduce",
+        [22] = "MPI_Reduce_scatter", [23] = "MPI_Scan",       [24] = "MPI_Scatter",
+        [25] = "MPI_Scatterv",
+    };
+
+    return tag <= -10 && tag >= -25 ? names[-tag] : "a collective";
+}
+
+/* @mpi: the process is a rank. */
+static void add_tag(struct line *line, struct json_object *op, bool mpi)
+{
+    uint64_t tag = json_object_get_uint64(json_object_object_get(op, "tag"));
+    uint64_t ignore = json_object_get_uint64(json_object_object_get(op, "ignore"));
+
+    if (ignore & 1)
+        add(line, ", any tag");
+    else if (mpi && (int32_t)tag < 0)
+        add(line, ", in %s", mpi_collective((int32_t)tag));
+    else
+        add(line, ", tag %llu", (unsigned long long)(mpi ? tag & UINT32_MAX : tag));
+    if (mpi && MPI_COMMUNICATOR(tag))
+        add(line, " of communicator %u", MPI_COMMUNICATOR(tag));
+}
+
+/* Why an operation waits. */
+static const char *op_why(struct json_object *op)
+{
+    const char *state = emu_json_text(op, "state", "");
+    bool receives = strcmp(emu_json_text(op, "kind", ""), "receive") == 0;
+
+    if (strcmp(state, "unsent") == 0)
+        return "it is not on its way: the other takes no more, or has never answered";
+    if (strcmp(state, "moving") == 0)
+        return receives ? "it has matched, and its data is on the way"
+                        : "it is on its way, and not complete";
+    return receives ? "nothing has come that matches" : "no receive there matches";
+}
+
+/* Has @process an operation of this field that is old? */
+static struct json_object *old_op(struct json_object *process, const char *field)
+{
+    struct json_object *op = json_object_object_get(process, field);
+
+    return op && emu_json_number(op, "for_ns", 0) >= OLD_NS ? op : NULL;
+}
+
+/* Is this message part of forming a group? Then the program did not send it. */
+static bool is_of_call(const struct printing *to, struct json_object *message, bool mpi)
+{
+    struct json_object *sender = process_at(to, emu_json_number(message, "node", -1));
+    uint64_t tag = json_object_get_uint64(json_object_object_get(message, "tag"));
+
+    return mpi && (int32_t)tag < 0 && json_object_object_get(sender, "call");
+}
+
+/* Messages that a receive might have been meant for. */
+static void add_unexpected(struct line *line, const struct printing *to,
+                           struct json_object *process, bool mpi)
+{
+    struct json_object *first = json_object_object_get(process, "first_unexpected");
+    int64_t count = emu_json_number(process, "unexpected", 0);
+
+    if (!first || is_of_call(to, first, mpi))
+        return;
+    add(line, "; %lld message%s here that no receive has asked for, the first from ",
+        (long long)count, count == 1 ? " is" : "s are");
+    add_who(line, to, emu_json_number(first, "node", -1));
+    add_tag(line, first, mpi);
+    add(line, ", %lld bytes", (long long)emu_json_number(first, "bytes", 0));
+}
+
+/* @process is absent where it has told nothing for a while: that is what it said last. */
+static void add_op(struct line *line, const struct printing *to, struct json_object *process,
+                   struct json_object *op)
+{
+    int64_t silent_ns = emu_json_number(process, "silent_ns", 0);
+    const char *kind = emu_json_text(op, "kind", "");
+    int64_t node = emu_json_number(op, "node", -1);
+    bool receives = strcmp(kind, "receive") == 0, gets = strcmp(kind, "get") == 0;
+    bool mpi = json_object_object_get(process, "rank");
+
+    if (silent_ns)
+        add(line, " waited %s ago, when it was last heard of,",
+            duration_of_ns((double)silent_ns).text);
+    else
+        add(line, " waits");
+    add(line, " in a %s %s ", kind, receives || gets ? "from" : "to");
+    if (node < 0)
+        add(line, "anyone");
+    else
+        add_who(line, to, node);
+    if (receives || strcmp(kind, "send") == 0)
+        add_tag(line, op, mpi);
+    add(line, ", %lld bytes%s", (long long)emu_json_number(op, "bytes", 0),
+        receives ? " at most" : "");
+    if (silent_ns)
+        return;
+    add_for(line, op);
+    add(line, ": %s", op_why(op));
+    if (receives)
+        add_unexpected(line, to, process, mpi);
+}
+
+static void print_op(const struct printing *to, struct json_object *process, const char *field)
+{
+    struct json_object *op = old_op(process, field);
+    struct line line = {.used = 0};
+
+    if (!op)
+        return;
+    add_who_fully(&line, to, emu_json_number(process, "node", -1));
+    add_op(&line, to, process, op);
+    to->print(line.text);
+}
+
+/* Only while nothing moves: a process may be stopped, or have just come, at any other time. */
+static void print_absent(const struct printing *to)
+{
+    for (size_t i = 0, printed = 0; i < emu_json_count(to->attached) && printed < RANGES; i++) {
+        struct json_object *process = emu_json_at(to->attached, i);
+        struct line line = {.used = 0};
+
+        add_who_fully(&line, to, emu_json_number(process, "node", -1));
+        if (!add_absence(&line, process))
+            continue;
+        to->print(line.text);
+        printed++;
+    }
+}
+
+static void print_processes(const struct printing *to)
+{
+    size_t left = 0;
+
+    for (size_t i = 0, printed = 0; i < emu_json_count(to->attached); i++) {
+        struct json_object *process = emu_json_at(to->attached, i);
+
+        if (json_object_object_get(process, "call")) /* print_calls() has it */
+            continue;
+        if (!old_op(process, "send") && !old_op(process, "receive"))
+            continue;
+        left += ++printed > LINES_MAX;
+        if (printed > LINES_MAX)
+            continue;
+        print_op(to, process, "send");
+        print_op(to, process, "receive");
+    }
+    if (left) {
+        struct line line = {.used = 0};
+
+        add(&line, "and %zu more processes wait for one other", left);
+        to->print(line.text);
+    }
+}
+
+/* --- links, disagreements ----------------------------------------------------------- */
+
+/* What a link waits for. */
+static void add_lacks(struct line *line, const char *what)
+{
+    if (strcmp(what, "port") == 0)
+        add(line, " has something to send, and room for it, and sends nothing");
+    else
+        add(line, " waits for a %s", what);
+}
+
+static void print_link(const struct printing *to, struct json_object *one)
+{
+    const char *what = emu_json_text(one, "waits_for", "");
+    int64_t node = emu_json_number(one, "node", -1), sw = emu_json_number(one, "switch", -1);
+    long long port = (long long)emu_json_number(one, "port", 0);
+    struct line line = {.used = 0};
+    char shown[TOPO_SHOWN_BYTES];
+
+    if (strcmp(what, "process") == 0) {
+        add(&line, "the link to ");
+        add_who_fully(&line, to, node);
+        add(&line, " waits for room: its process does not take its segments");
+    } else if (node >= 0) {
+        add(&line, "link %lld of ", sw >= 0 ? 0 : port);
+        add_who_fully(&line, to, node);
+        add_lacks(&line, what);
+    } else {
+        add(&line, "the link from %s, port %lld", json_show_switch(one, shown), port);
+        if (json_object_object_get(one, "to_switch"))
+            add(&line, ", to switch %lld", (long long)emu_json_number(one, "to_switch", 0));
+        add_lacks(&line, what);
+    }
+    add_for(&line, one);
+    to->print(line.text);
+}
+
+static void print_disagreement(const struct printing *to, struct json_object *one)
+{
+    struct json_object *mine = json_object_object_get(one, "mine");
+    struct json_object *other = json_object_object_get(one, "other");
+    struct line line = {.used = 0};
+
+    add_who_fully(&line, to, emu_json_number(mine, "node", -1));
+    add(&line, " and ");
+    add_who_fully(&line, to, emu_json_number(other, "node", -1));
+    add(&line, " do not agree on collective %lld of ",
+        (long long)emu_json_number(one, "number", 0));
+    add_group(&line, one);
+    add(&line, ": ");
+    add_who(&line, to, emu_json_number(mine, "node", -1));
+    add(&line, " is in ");
+    add_what(&line, to, mine, true);
+    add(&line, ", and from ");
+    add_who(&line, to, emu_json_number(other, "node", -1));
+    add(&line, " came ");
+    add_what(&line, to, other, true);
+    to->print(line.text);
+}
+
+/* --- the whole ---------------------------------------------------------------------- */
+
+static void print_each(const struct printing *to, struct json_object *list,
+                       void (*one)(const struct printing *, struct json_object *))
+{
+    for (size_t i = 0; i < emu_json_count(list); i++)
+        one(to, emu_json_at(list, i));
+}
+
+void standstill_print(struct json_object *message, void (*print)(const char *line))
+{
+    struct printing to = {.attached = json_object_object_get(message, "attached"), .print = print};
+    struct json_object *standstill = json_object_object_get(message, "standstill");
+
+    print_each(&to, json_object_object_get(standstill, "disagreements"), print_disagreement);
+    print_each(&to, json_object_object_get(standstill, "collectives"), print_collective);
+    print_calls(&to);
+    print_processes(&to);
+    if (standstill_for_ns(message))
+        print_absent(&to);
+    print_each(&to, json_object_object_get(standstill, "links"), print_link);
+}
+
+int64_t standstill_for_ns(struct json_object *message)
+{
+    return emu_json_number(json_object_object_get(message, "standstill"), "for_ns", 0);
+}
+
+static int64_t starved_ns(struct json_object *message)
+{
+    return emu_json_number(json_object_object_get(message, "standstill"), "starved_ns", 0);
+}
+
+void standstill_print_time(struct json_object *message, void (*print)(const char *line))
+{
+    struct line line = {.used = 0};
+
+    add(&line, "nothing has moved for %s", duration_of_ns((double)standstill_for_ns(message)).text);
+    if (starved_ns(message) >= STARVED_NS)
+        add(&line, ", %s of it without a core: this host had too many threads to run",
+            duration_of_ns((double)starved_ns(message)).text);
+    add(&line, ":");
+    print(line.text);
+}
+
+/* --- what a supervisor says --------------------------------------------------------- */
+
+static void say_line(const char *line)
+{
+    say("%s", line);
+}
+
+void standstill_say(const struct standstill *standstill)
+{
+    if (!standstill->last)
+        return;
+    standstill_print_time(standstill->last, say_line);
+    standstill_print(standstill->last, say_line);
+}
+
+void standstill_event(struct standstill *standstill, struct json_object *event, bool say_it)
+{
+    bool stands = json_object_object_get(event, "standstill");
+
+    standstill_release(standstill);
+    if (!stands && standstill->said) {
+        standstill->said = false;
+        standstill->after_ns *= 2;
+    }
+    if (!stands)
+        return;
+    standstill->last = json_object_get(event);
+    if (!say_it || standstill->said || !standstill->after_ns ||
+        standstill_for_ns(event) - starved_ns(event) < standstill->after_ns)
+        return;
+    standstill->said = true;
+    standstill_say(standstill);
+}
+
+void standstill_release(struct standstill *standstill)
+{
+    json_object_put(standstill->last);
+    standstill->last = NULL;
+}
+
+void standstill_disagreement(struct json_object *event)
+{
+    struct printing to = {.attached = json_object_object_get(event, "attached"), .print = say_line};
+
+    print_disagreement(&to, json_object_object_get(event, "disagreement"));
+}

@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * status.c - `fabemu down`, `status`, `check` and `env`: what speaks to running fabrics.
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <unistd.h>
+
+#include "apps/audit/json.h"
+#include "apps/base/duration.h"
+#include "apps/cmd/options.h"
+#include "apps/cmd/hosts.h"
+#include "apps/control/ask.h"
+#include "apps/base/env.h"
+#include "apps/control/paths.h"
+#include "apps/daemon/report.h"
+#include "apps/cmd/commands.h"
+#include "apps/cmd/standstill.h"
+#include "apps/base/say.h"
+#include "apps/base/text.h"
+#include "apps/telemetry/view.h"
+#include "apps/control/conn.h"
+
+#define DEFAULT_NAME "default"
+#define END_MS       5000 /* for a fabric to end */
+
+static const struct options_owns no_owns = {.count = 0};
+
+/*
+ * Read the options of a command whose operand is one name, or none: the default. As
+ * options_parse().
+ */
+static int parse_name(struct options *options, const char **name,
+                      const struct options_command *command, const struct options_owns *owns,
+                      int argc, char **argv)
+{
+    int status = options_parse_own(options, command, owns, argc, argv);
+
+    *name = DEFAULT_NAME;
+    if (status >= 0)
+        return status;
+    if (argc - options->operands > 1)
+        return options_usage_error(command->name, "give one name");
+    if (argc > options->operands)
+        *name = argv[options->operands];
+    return -1;
+}
+
+/* --- down --------------------------------------------------------------------------- */
+
+static const struct options_command down_command = {
+    .name = "down",
+    .operands = "[NAME]",
+    .about = "Stop the fabric NAME (default). Processes that are attached lose it.",
+};
+
+/*
+ * Asks the fabric to stop. A fabric that does not answer may be waiting for another host; its
+ * supervisor then gets SIGTERM. The supervisor's descriptor is opened before its number is checked,
+ * so the signal cannot reach another process that has the number later. Errors: one line in @error.
+ */
+static int ask_down(const char *name, int *pidfd, pid_t *owner, char *error, size_t error_bytes)
+{
+    struct json_object *reply;
+    int err = ask_fabric(name, ask_request("status"), NULL, &reply, owner, error, error_bytes);
+
+    *pidfd = *owner > 0 ? pidfd_open(*owner, 0) : -1;
+    if (!err) {
+        json_object_put(reply);
+        err = ask_fabric(name, ask_request("shutdown"), NULL, &reply, NULL, error, error_bytes);
+    } else if (err == -ETIMEDOUT && *pidfd >= 0) {
+        if (!paths_supervised_by(name, *owner))
+            return fail(err, error, error_bytes,
+                        "fabric '%s' does not answer, and process %d, which listens there, is not "
+                        "its supervisor: no signal was sent",
+                        name, (int)*owner);
+        return pidfd_send_signal(*pidfd, SIGTERM, NULL, 0) ? err : 0;
+    }
+    if (!err)
+        json_object_put(reply);
+    return err;
+}
+
+int down_main(int argc, char **argv)
+{
+    struct options options;
+    const char *name;
+    char error[512];
+    pid_t owner = 0;
+
+    int status = parse_name(&options, &name, &down_command, &no_owns, argc, argv);
+    if (status >= 0)
+        return status;
+    struct pollfd end = {-1, POLLIN, 0};
+    if (ask_down(name, &end.fd, &owner, error, sizeof error)) {
+        say("%s", error);
+        return EXIT_FAILURE;
+    }
+    if (end.fd >= 0 && poll(&end, 1, END_MS) == 0) {
+        say("fabric '%s' was told to stop, and its supervisor (pid %d) has not ended yet", name,
+            (int)owner);
+        return EXIT_FAILURE;
+    }
+    return EXIT_SUCCESS;
+}
+
+/* --- status ------------------------------------------------------------------------- */
+
+static const struct options_command status_command = {
+    .name = "status",
+    .operands = "[NAME]",
+    .about = "What runs: one fabric, or all of this user's.",
+    .groups = OPTIONS_JSON,
+};
+
+struct status {
+    bool metrics;
+    bool named; /* whose names metrics have: */
+    enum telemetry_names names;
+    bool json;
+    bool report;               /* for one fabric: its report, too */
+    struct json_object *array; /* --json */
+    unsigned running;
+    bool failed;
+};
+
+static bool read_metrics(void *into, const char *value, const char **right)
+{
+    (void)value, (void)right;
+    return ((struct status *)into)->metrics = true;
+}
+
+static bool read_names(void *into, const char *value, const char **right)
+{
+    struct status *status = into;
+
+    *right = "node_exporter or infiniband_exporter";
+    return status->named = telemetry_names_of(value, &status->names);
+}
+
+static const struct options_own status_own[] = {
+    {"metrics", NULL, "counters of NAME (default) in Prometheus' text format", read_metrics},
+    {"names", "WHOSE", "of metrics: node_exporter (default) or infiniband_exporter", read_names},
+};
+
+static void print_indented(const char *line)
+{
+    printf("  %s\n", line);
+}
+
+static void print_status(const struct status *status, struct json_object *reply)
+{
+    struct json_object *report = json_object_object_get(reply, "report");
+    struct json_object *attached = json_object_object_get(reply, "attached");
+    size_t count = emu_json_count(attached);
+    long long threads = (long long)emu_json_number(report, "threads", 0);
+
+    printf("%s: %s, profile %s, clock %s, %lld thread%s, %zu of %lld nodes attached (pid %lld)\n",
+           emu_json_text(reply, "name", "?"), emu_json_text(report, "topo", "?"),
+           report_profile(report).text,
+           emu_json_text(json_object_object_get(report, "clock"), "mode", "?"), threads,
+           threads == 1 ? "" : "s", count, (long long)emu_json_number(report, "nodes", 0),
+           (long long)emu_json_number(reply, "supervisor",
+                                      0)); /* the one that paths_listen() names, too */
+    for (size_t i = 0; i < count; i++) {
+        struct json_object *one = emu_json_at(attached, i);
+        int64_t waited_ns = emu_json_number(one, "waited_ns", -1);
+        int64_t rank = emu_json_number(one, "rank", -1);
+        char node[TOPO_SHOWN_BYTES];
+        printf("  %s: ", json_show_node(one, node));
+        if (json_object_object_get(one, "host"))
+            printf("host %s, ", emu_json_text(one, "host", ""));
+        printf("pid %lld, %s", (long long)emu_json_number(one, "pid", 0),
+               emu_json_text(one, "command", "?"));
+        if (rank >= 0)
+            printf(", rank %lld", (long long)rank);
+        if (waited_ns >= 0)
+            printf(", waited %s for cores", duration_of_ns((double)waited_ns).text);
+        putchar('\n');
+    }
+    if (!status->report)
+        report_print_hosts(stdout, report);
+    if (standstill_for_ns(reply))
+        standstill_print_time(reply, print_indented);
+    standstill_print(reply, print_indented);
+    if (status->report) {
+        fflush(stdout);
+        report_print(stdout, report);
+    }
+}
+
+static void one_status(void *context, const char *name)
+{
+    struct status *status = context;
+    struct json_object *reply;
+    char error[512];
+
+    if (ask_fabric(name, ask_request("status"),
+                   ASK_FIELDS({"name", json_type_string}, {"report", json_type_object},
+                              {"attached", json_type_array}),
+                   &reply, NULL, error, sizeof error)) {
+        say("%s", error);
+        status->failed = true;
+        return;
+    }
+    json_object_object_del(reply, "ok");
+    status->running++;
+    if (status->json)
+        json_object_array_add(status->array, json_object_get(reply));
+    else
+        print_status(status, reply);
+    json_object_put(reply);
+}
+
+/* In Prometheus' text format. */
+static int print_metrics(const char *name, enum telemetry_names names)
+{
+    struct telemetry_view view = {0};
+    struct telemetry_text text = {0};
+    char error[512];
+    int err = telemetry_view_read(&view, name, error, sizeof error);
+
+    if (!err)
+        telemetry_metrics(&view, names, &text);
+    if (err || text.failed)
+        say("%s", err ? error : "out of memory");
+    else
+        fwrite(text.at, 1, text.bytes, stdout);
+    err = err || text.failed;
+    telemetry_text_free(&text);
+    telemetry_view_release(&view);
+    return err ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+int status_main(int argc, char **argv)
+{
+    struct options options;
+    struct status status = {0};
+    const char *name;
+    char error[512];
+
+    int exit_status = parse_name(&options, &name, &status_command,
+                                 &(struct options_owns){status_own, 2, &status}, argc, argv);
+    if (exit_status >= 0)
+        return exit_status;
+    if (status.named && !status.metrics)
+        return options_usage_error("status", "--names is of --metrics");
+    if (status.metrics)
+        return print_metrics(name, status.names);
+    status.json = options.json;
+    status.report = argc > options.operands;
+    status.array = json_object_new_array();
+    if (status.report)
+        one_status(&status, name);
+    else if (paths_list(one_status, &status, error, sizeof error))
+        say("%s", error);
+    if (options.json)
+        printf("%s\n",
+               json_object_to_json_string_ext(status.array, JSON_C_TO_STRING_PRETTY |
+                                                                JSON_C_TO_STRING_NOSLASHESCAPE));
+    else if (!status.running && !status.failed)
+        puts("no fabric is running");
+    json_object_put(status.array);
+    return status.report && status.failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+/* --- check -------------------------------------------------------------------------- */
+
+static const struct options_command check_command = {
+    .name = "check",
+    .operands = "[NAME]",
+    .about = "Is the running fabric NAME (default) right? Credits, channels, buffers, tables and "
+             "trees are\ncounted anew, within milliseconds; nothing is changed. Exit status 1: no, "
+             "with a line for\neach thing that is wrong.",
+    .groups = OPTIONS_JSON,
+};
+
+int check_main(int argc, char **argv)
+{
+    struct options options;
+    struct json_object *reply, *check;
+    const char *name;
+    char error[512];
+    bool right;
+
+    int status = parse_name(&options, &name, &check_command, &no_owns, argc, argv);
+    if (status >= 0)
+        return status;
+    if (ask_fabric(name, ask_request("check"), ASK_FIELDS({"check", json_type_object}), &reply,
+                   NULL, error, sizeof error)) {
+        say("%s", error);
+        return EXIT_FAILURE;
+    }
+    check = json_object_object_get(reply, "check");
+    right = audit_right(check);
+    if (ask_check(name, check, ASK_FIELDS({"right", json_type_boolean}, {"found", json_type_int}),
+                  error, sizeof error))
+        say("%s", error);
+    else if (options.json)
+        printf("%s\n", json_object_to_json_string_ext(check, JSON_C_TO_STRING_PRETTY |
+                                                                 JSON_C_TO_STRING_NOSLASHESCAPE));
+    else
+        audit_print(stdout, name, check);
+    json_object_put(reply);
+    return right ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+/* --- env ---------------------------------------------------------------------------- */
+
+static const struct options_command env_command = {
+    .name = "env",
+    .operands = "[NAME]",
+    .about =
+        "Print the environment that makes programs use the fabric NAME (default), for a shell:\n"
+        "eval \"$(fabemu env NAME)\"\n"
+        "A fabric on several hosts, NAME.HOST, is used from all of them.",
+};
+
+/*
+ * Quote for sh: each quote in the value ends the quotes, follows escaped, and begins them again. A
+ * shell accepts only letters, digits and underscores in a name.
+ */
+static void print_export(void *context, const char *name, const char *value)
+{
+    (void)context;
+    for (const char *at = name; *at; at++)
+        if (!isascii(*at))
+            return;
+    printf("export %s='", name);
+    for (; *value; value++) {
+        if (*value == '\'')
+            fputs("'\\''", stdout);
+        else
+            putchar(*value);
+    }
+    puts("'");
+}
+
+int env_main(int argc, char **argv)
+{
+    struct options options;
+    char path[sizeof((struct paths_socket *)0)->path], anywhere[sizeof path];
+    const char *name;
+    char error[512];
+    int fd;
+
+    int status = parse_name(&options, &name, &env_command, &no_owns, argc, argv);
+    if (status >= 0)
+        return status;
+    if (paths_connect(&fd, NULL, name, error, sizeof error) ||
+        paths_of(path, sizeof path, name, error, sizeof error)) {
+        say("%s", error);
+        return EXIT_FAILURE;
+    }
+    close(fd);
+    hosts_socket_anywhere(anywhere, sizeof anywhere, path);
+    if (env_each(anywhere, print_export, NULL, error, sizeof error)) {
+        say("%s", error);
+        return EXIT_FAILURE;
+    }
+    return EXIT_SUCCESS;
+}

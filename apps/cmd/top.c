@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * top.c - `fabemu top`: a running fabric on a terminal, or one screen of it as plain text.
+ *
+ * A subscriber like others (daemon/telemetry.h): it reads lines, keeps a view of the last and of
+ * the one before, and draws. The terminal is given back however it ends.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "apps/control/conn.h"
+#include "apps/cmd/options.h"
+#include "apps/base/quantity.h"
+#include "apps/control/ask.h"
+#include "apps/control/paths.h"
+#include "apps/cmd/commands.h"
+#include "apps/base/say.h"
+#include "apps/cmd/board.h"
+#include "apps/cmd/screen.h"
+#include "apps/telemetry/wish.h"
+#include "emu/now.h"
+
+#define ANSWER_MS 5000 /* for a fabric to answer */
+#define EVERY_MS  1000u
+#define ONCE_ROWS 40u /* of each page, that --once prints */
+
+struct top {
+    /* What is asked for. */
+    bool once;
+    uint32_t every_ms;
+    const char *name;
+
+    struct conn conn;
+    struct telemetry_view view;                /* as of the last line, */
+    struct telemetry_view before;              /* and of the one before */
+    struct telemetry_view shown, shown_before; /* while it is paused: as it was then */
+    struct telemetry_board board;
+    struct screen_state state;
+    bool ended; /* the fabric has */
+};
+
+static bool read_once(void *into, const char *value, const char **right)
+{
+    (void)value, (void)right;
+    return ((struct top *)into)->once = true;
+}
+
+static bool read_every(void *into, const char *value, const char **right)
+{
+    static const struct quantity_form form = {.units = quantity_times,
+                                              .bare = QUANTITY_MS_PS,
+                                              .least = TELEMETRY_EVERY_LEAST_MS * QUANTITY_MS_PS,
+                                              .most = TELEMETRY_EVERY_MOST_MS * QUANTITY_MS_PS};
+    uint64_t ps;
+
+    *right = "a time from 100ms to 1h, such as 500ms or 2s; a number alone is in ms";
+    if (!quantity_read(value, &form, &ps))
+        return false;
+    ((struct top *)into)->every_ms = (uint32_t)(ps / QUANTITY_MS_PS);
+    return true;
+}
+
+static bool read_page(void *into, const char *value, const char **right)
+{
+    struct top *top = into;
+
+    *right = "nodes, links, switches or collectives";
+    for (int page = 0; page < TELEMETRY_PAGES; page++) {
+        top->board.page = (enum telemetry_page)page;
+        if (strcmp(value, telemetry_page_name(top->board.page)) == 0)
+            return true;
+    }
+    return false;
+}
+
+static const struct options_own own[] = {
+    {"once", NULL, "print one screen as plain text", read_once},
+    {"page", "nodes|links|switches|collectives", "begin with this page (default: nodes)",
+     read_page},
+    {"every", "TIME", "time between samples (default 1s)", read_every},
+};
+
+static const struct options_command top_command = {
+    .name = "top",
+    .operands = "[NAME]",
+    .about = "Show the running fabric NAME (default): nodes, links, switches and collectives, "
+             "busiest first.\nIn it ? lists the keys.",
+};
+
+/* --- lines -------------------------------------------------------------------------- */
+
+static int subscribe(struct top *top, char *error, size_t error_bytes)
+{
+    struct json_object *request = ask_request("subscribe"), *reply = NULL;
+    int fd, err = paths_connect(&fd, NULL, top->name, error, error_bytes);
+
+    if (err) {
+        json_object_put(request);
+        return err;
+    }
+    conn_open(&top->conn, fd, CONN_TELEMETRY_MAX);
+    json_add_number(request, "telemetry", top->every_ms);
+    err = conn_ask(&top->conn, request, &reply, ANSWER_MS);
+    if (!err && !emu_json_true(reply, "ok"))
+        err = -EPROTO;
+    json_object_put(reply);
+    if (err)
+        fail(err, error, error_bytes, "fabric '%s' does not tell its counters (%s)", top->name,
+             strerror(-err));
+    return err;
+}
+
+/* One line of the stream. Errors: as telemetry_view_take(). */
+static int take(struct top *top, struct json_object *line)
+{
+    bool snapshot = strcmp(emu_json_text(line, "event", ""), "telemetry") == 0;
+    int err = snapshot ? telemetry_view_copy(&top->before, &top->view) : 0;
+
+    if (!err)
+        err = telemetry_view_take(&top->view, line);
+    return err < 0 ? err : 0;
+}
+
+/*
+ * Take all lines that have arrived. Errors: as take() and conn_next(), or the connection has ended
+ * (ended).
+ */
+static int take_all(struct top *top)
+{
+    struct json_object *line;
+    int end = conn_fill(&top->conn), err = 0, got = 0;
+
+    while (!err && (got = conn_next(&top->conn, &line)) == 1) {
+        err = take(top, line);
+        json_object_put(line);
+    }
+    top->ended = end != 0;
+    return err ? err : got < 0 ? got : 0;
+}
+
+/* --- once --------------------------------------------------------------------------- */
+
+static int print_page(struct top *top, enum telemetry_page page)
+{
+    top->board.page = page;
+    if (telemetry_board_fill(&top->board, &top->view, &top->before))
+        return -ENOMEM;
+    printf("\n%s\n", telemetry_page_columns(page));
+    for (uint32_t i = 0; i < top->board.rows && i < ONCE_ROWS; i++)
+        puts(top->board.row[i].text);
+    if (top->board.rows > ONCE_ROWS)
+        printf("(%u more)\n", top->board.rows - ONCE_ROWS);
+    return 0;
+}
+
+/* Two snapshots, for rates. */
+static int once(struct top *top)
+{
+    int64_t end_ms = emu_now_ms() + 2 * (int64_t)top->every_ms + ANSWER_MS;
+    char sums[128];
+    int err = 0;
+
+    while (!err && !top->before.look) {
+        int64_t left_ms = end_ms - emu_now_ms();
+        struct json_object *line;
+
+        err = left_ms > 0 ? conn_wait(&top->conn, &line, (int)left_ms) : -ETIMEDOUT;
+        if (err)
+            break;
+        err = take(top, line);
+        json_object_put(line);
+    }
+    if (err)
+        return err;
+    telemetry_board_sums(&top->view, &top->before, sums, sizeof sums);
+    printf("fabric %s: %s, profile %s, clock %s, up %.1f s\n%s\n", top->view.name, top->view.topo,
+           top->view.profile, top->view.clock, telemetry_view_s(&top->view), sums);
+    for (int page = 0; !err && page < TELEMETRY_PAGES; page++)
+        err = print_page(top, (enum telemetry_page)page);
+    return err;
+}
+
+/* --- on a terminal ------------------------------------------------------------------ */
+
+static int draw(struct top *top)
+{
+    struct telemetry_view *view = top->state.paused ? &top->shown : &top->view;
+    struct telemetry_view *before = top->state.paused ? &top->shown_before : &top->before;
+    int err = telemetry_board_fill(&top->board, view, before);
+
+    if (!err)
+        screen_draw(&top->state, &top->board, view, before);
+    return err;
+}
+
+static int on_keys(struct top *top)
+{
+    bool paused = top->state.paused;
+    int err = 0;
+
+    screen_keys(&top->state, &top->board);
+    if (top->state.paused && !paused) {
+        err = telemetry_view_copy(&top->shown, &top->view);
+        err = err ? err : telemetry_view_copy(&top->shown_before, &top->before);
+    }
+    return err;
+}
+
+/* Until q, a signal, or the fabric's end. */
+static int watch(struct top *top, int signals)
+{
+    struct pollfd fds[3] = {{STDIN_FILENO, POLLIN, 0},
+                            {top->conn.fd, POLLIN, 0},
+                            {signals, POLLIN, 0}};
+    int err = 0;
+
+    while (!err && !top->state.quits && !top->ended && !fds[2].revents) {
+        if (poll(fds, 3, -1) < 0 && errno != EINTR)
+            return -errno;
+        if (fds[1].revents)
+            err = take_all(top);
+        if (!err)
+            err = on_keys(top); /* a changed size is one, and interrupts the wait */
+        if (fds[0].revents & (POLLHUP | POLLERR))
+            return 0; /* the terminal is gone */
+        if (!err && top->view.look)
+            err = draw(top);
+    }
+    return err;
+}
+
+static int interactive(struct top *top)
+{
+    sigset_t ends;
+    int signals, err;
+
+    sigemptyset(&ends);
+    sigaddset(&ends, SIGINT);
+    sigaddset(&ends, SIGTERM);
+    sigaddset(&ends, SIGHUP);
+    sigprocmask(SIG_BLOCK, &ends, NULL);
+    signals = signalfd(-1, &ends, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (signals < 0)
+        return -errno;
+    if (!screen_open()) {
+        close(signals);
+        return -ENOTTY;
+    }
+    err = watch(top, signals);
+    screen_close();
+    close(signals);
+    if (!err && top->ended)
+        say("fabric '%s' has ended", top->name);
+    return err;
+}
+
+/* --- the command -------------------------------------------------------------------- */
+
+/* Says what is wrong. Returns an exit status. */
+static int run(struct top *top)
+{
+    char error[512];
+    int err;
+
+    if (!top->once && !screen_there()) {
+        say("top: this build has no ncurses (install libncurses-dev and build anew); --once prints "
+            "one screen");
+        return EXIT_FAILURE;
+    }
+    if (!top->once && (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))) {
+        say("top: this is no terminal; --once prints one screen");
+        return EXIT_USAGE;
+    }
+    top->conn.fd = -1;
+    if (subscribe(top, error, sizeof error)) {
+        say("%s", error);
+        return EXIT_FAILURE;
+    }
+    err = top->once ? once(top) : interactive(top);
+    if (err)
+        say("top: %s", err == -ENOTTY
+                           ? "this terminal is not known (TERM); --once prints one screen"
+                       : err == -EPIPE ? "the fabric has ended"
+                                       : strerror(-err));
+    return err ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+int top_main(int argc, char **argv)
+{
+    struct top top = {.every_ms = EVERY_MS, .name = "default", .conn = {.fd = -1}};
+    struct options options;
+    int status = options_parse_own(&options, &top_command,
+                                   &(struct options_owns){own, sizeof own / sizeof own[0], &top},
+                                   argc, argv);
+
+    if (status >= 0)
+        return status;
+    if (argc - options.operands > 1)
+        return options_usage_error("top", "give one name");
+    if (argc > options.operands)
+        top.name = argv[options.operands];
+    status = run(&top);
+    conn_close(&top.conn);
+    telemetry_board_release(&top.board);
+    telemetry_view_release(&top.view);
+    telemetry_view_release(&top.before);
+    telemetry_view_release(&top.shown);
+    telemetry_view_release(&top.shown_before);
+    return status;
+}

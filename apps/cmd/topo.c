@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * topo.c - `fabemu topo`: what a network consists of, and what it takes.
+ */
+#include <errno.h>
+#include <json-c/json.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "apps/base/amount.h"
+#include "apps/cmd/options.h"
+#include "apps/cmd/rates.h"
+#include "apps/daemon/report.h"
+#include "apps/cmd/commands.h"
+#include "apps/base/say.h"
+#include "apps/control/conn.h"
+
+#define SEGMENT_BYTES 256
+
+static const struct options_command topo_command = {
+    .name = "topo",
+    .operands = "[SPEC]",
+    .about =
+        "Print a network: its parts, its longest route, its memory. SPEC is\n"
+        "  kary:K,N   a K-ary N-tree: K^N nodes below N levels of K^(N-1) switches,\n"
+        "             each with K ports down and K ports up\n"
+        "  qsnet:N    QsNet III for 2 to 16384 nodes: chassis of 128, routers of 32 ports;\n"
+        "             then any of ,links=1|2|4 (of a node, into one router), ,apart=router or\n"
+        "             ,apart=chassis (into several), ,rails=1..4 (the network so many times),\n"
+        "             ,tops=1..128 (top switches; fewer than 128: oversubscribed)\n"
+        "  clos:radix=R,levels=L[,over=F]\n"
+        "             a folded Clos of switches with R ports, F ports down to each one up\n"
+        "             next to the nodes\n"
+        "  clos:down=D0xD1..,up=U0..[,cables=C1..]\n"
+        "             the same with ports down and up by level, lowest first, and parallel\n"
+        "             cables between a switch of level 1, 2.. and each one below it\n"
+        "  FILE       what ibnetdiscover prints, or --write wrote: a name with a '/', or that\n"
+        "             ends in .topo, .txt or .net\n"
+        "docs/topo.md says more.",
+    .groups = OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_JSON | OPTIONS_CHECK,
+};
+
+static bool read_write(void *into, const char *value, const char **right)
+{
+    *right = "the name of a file";
+    *(const char **)into = value;
+    return *value != '\0';
+}
+
+static const struct options_own topo_own[] = {
+    {"write", "FILE", "write the network there, in the format of ibnetdiscover", read_write},
+};
+
+struct figures {
+    uint64_t node_cables, switch_cables;
+    uint32_t longest;           /* switches on the longest route */
+    uint64_t least_ps, most_ps; /* zero load, one segment, over 1 and over longest switches */
+    struct fabric_bytes bytes;
+    uint32_t workers; /* 0: nobody asked how many */
+    double cables;    /* between switches, on the way of a segment to a node drawn at random, */
+    double others;    /* and of these, to a switch of another worker */
+};
+
+static uint64_t zero_load_ps(const struct emu_profile *profile, uint32_t switches)
+{
+    return profile->nic_send_ps + profile->nic_recv_ps + switches * profile->switch_ps +
+           (switches + 1) * profile->channel_ps + SEGMENT_BYTES * profile->link_ps_per_byte;
+}
+
+/* What a cable between two workers costs is the host's; how many there are, the network's. */
+static void measure_workers(struct figures *ret, const struct fabric_config *config)
+{
+    uint32_t *worker_of = calloc(config->graph->switches, sizeof *worker_of);
+    struct topo_crossings crossings;
+
+    if (!worker_of)
+        return;
+    ret->workers = fabric_worker_count(config);
+    topo_partition(config->graph, ret->workers, worker_of);
+    topo_partition_crossings(config->graph, worker_of, &crossings);
+    ret->cables = (double)crossings.cables / (double)crossings.segments;
+    ret->others = (double)crossings.others / (double)crossings.segments;
+    free(worker_of);
+}
+
+static void measure(struct figures *ret, const struct fabric_config *config)
+{
+    const struct topo_graph *graph = config->graph;
+    uint64_t ends = 0;
+
+    *ret = (struct figures){0};
+    for (uint32_t node = 0; node < graph->nodes; node++)
+        ret->node_cables += graph->node[node].links;
+    for (uint32_t sw = 0; sw < graph->switches; sw++)
+        for (uint32_t port = 0; port < graph->ports; port++)
+            ends += graph->sw[sw].end[port].kind == TOPO_END_SWITCH;
+    ret->switch_cables = ends / 2;
+    ret->longest = graph->longest;
+    ret->least_ps = zero_load_ps(&config->profile, 1);
+    ret->most_ps = zero_load_ps(&config->profile, ret->longest);
+    fabric_bytes(config, &ret->bytes);
+    if (config->threads != FABRIC_THREADS_AUTO)
+        measure_workers(ret, config);
+}
+
+/* What Table I of the paper counts, and what a file had that is no part of the network. */
+static void print_parts(const struct topo_graph *graph, const struct figures *figures)
+{
+    const struct topo_parts *parts = &graph->parts;
+
+    if (parts->node_chassis)
+        printf(
+            "  made of        %u node chassis, %u top chassis (%u top switches), %u routers\n"
+            "                 %llu cables: %llu to nodes, %u between chassis; %u backplane links\n",
+            parts->node_chassis, parts->top_chassis, parts->top_switches, graph->switches,
+            (unsigned long long)figures->node_cables + parts->top_cables,
+            (unsigned long long)figures->node_cables, parts->top_cables, parts->backplane);
+    if (parts->left_out || parts->loops)
+        printf("  left out       %u device%s neither switch nor node, %u cable%s from a switch to "
+               "itself\n",
+               parts->left_out, parts->left_out == 1 ? " that is" : "s that are", parts->loops,
+               parts->loops == 1 ? "" : "s");
+}
+
+static void print_checked(const struct topo_checked *checked)
+{
+    printf("  check          %llu links agree at both ends; %llu routes arrive, whichever way is "
+           "chosen;\n",
+           (unsigned long long)checked->cables, (unsigned long long)checked->routes);
+    if (checked->by_levels)
+        puts("                 all go up and then down, so nothing waits in a ring: no deadlock");
+    else
+        printf(
+            "                 %llu channels, %llu pairs of which one waits for the other (routes, "
+            "multicast,\n                 combining): no ring, no deadlock\n",
+            (unsigned long long)checked->channels, (unsigned long long)checked->waits);
+}
+
+static void print_text(const struct fabric_config *config, const struct figures *figures,
+                       const struct topo_checked *checked)
+{
+    const struct topo_graph *graph = config->graph;
+    char rates[512];
+
+    printf("%s\n", graph->spec);
+    printf("  nodes          %u\n", graph->nodes);
+    printf("  switches       %u in %u level%s, %u ports each\n", graph->switches, graph->levels,
+           graph->levels == 1 ? "" : "s", graph->ports);
+    printf("  links          %llu to nodes, %llu between switches\n",
+           (unsigned long long)figures->node_cables, (unsigned long long)figures->switch_cables);
+    if (rates_print(config, rates, sizeof rates))
+        printf("  rates          %s\n", rates);
+    print_parts(graph, figures);
+    if (graph->label)
+        printf("  up is          %s\n", topo_up_text(graph->up));
+    printf("  longest route  %u switch%s\n", figures->longest, figures->longest == 1 ? "" : "es");
+    printf("  zero load      %.1f ns over 1 switch, %.1f ns over %u (profile %s, %d bytes)\n",
+           (double)figures->least_ps / 1000, (double)figures->most_ps / 1000, figures->longest,
+           config->profile.name, SEGMENT_BYTES);
+    printf("  memory         %s a switch, %s an idle node, %s more once attached, %s in all\n",
+           amount_of_bytes(figures->bytes.per_switch).text,
+           amount_of_bytes(figures->bytes.per_idle_node).text,
+           amount_of_bytes(figures->bytes.per_attached_node).text,
+           amount_of_bytes(figures->bytes.total).text);
+    if (figures->workers)
+        printf(
+            "  workers        %u: a segment takes %.2f cables between switches (to nodes drawn at "
+            "random),\n                 %.2f of them to a switch of another worker\n",
+            figures->workers, figures->cables, figures->others);
+    if (checked)
+        print_checked(checked);
+}
+
+static struct json_object *json_parts(const struct topo_graph *graph, const struct figures *figures)
+{
+    struct json_object *all = json_object_new_object();
+    const struct topo_parts *parts = &graph->parts;
+
+    json_add_number(all, "node_chassis", parts->node_chassis);
+    json_add_number(all, "top_chassis", parts->top_chassis);
+    json_add_number(all, "top_switches", parts->top_switches);
+    json_add_number(all, "routers", graph->switches);
+    json_add_number(all, "cables", figures->node_cables + parts->top_cables);
+    json_add_number(all, "node_cables", figures->node_cables);
+    json_add_number(all, "top_cables", parts->top_cables);
+    return json_add_number(all, "backplane_links", parts->backplane);
+}
+
+/* The names, identities and GUIDs of @count devices from @first on. */
+static struct json_object *json_labels(const struct topo_graph *graph, uint32_t first,
+                                       uint32_t count)
+{
+    struct json_object *all = json_object_new_array();
+    char guid[24];
+
+    for (uint32_t i = first; i < first + count; i++) {
+        const struct topo_label *label = &graph->label[i];
+        struct json_object *one = json_object_new_object();
+
+        json_add_text(one, "name", topo_label_name(graph, i));
+        json_add_text(one, "id", graph->label_text + label->id);
+        snprintf(guid, sizeof guid, "0x%016llx", (unsigned long long)label->guid);
+        if (label->guid)
+            json_add_text(one, "guid", guid);
+        json_object_array_add(all, one);
+    }
+    return all;
+}
+
+/* The number of cables by rate, if a file gives rates. */
+static struct json_object *json_rates(const struct topo_graph *graph)
+{
+    struct json_object *all = json_object_new_object();
+    struct topo_rates rates;
+    char name[16];
+
+    topo_rates(graph, &rates);
+    for (uint8_t rate = 1; rate < TOPO_RATES; rate++)
+        if (rates.cables[rate])
+            json_add_number(all, topo_rate_name(rate, name), rates.cables[rate]);
+    return all;
+}
+
+static struct json_object *json_checked(const struct topo_checked *checked)
+{
+    struct json_object *all = json_object_new_object();
+
+    json_add_number(all, "cables", checked->cables);
+    json_add_number(all, "routes", checked->routes);
+    json_add_number(all, "channels", checked->channels);
+    json_add_number(all, "waits", checked->waits);
+    json_object_object_add(all, "by_levels", json_object_new_boolean(checked->by_levels));
+    return all;
+}
+
+static void print_json(const struct fabric_config *config, const struct figures *figures,
+                       const struct topo_checked *checked)
+{
+    const struct topo_graph *graph = config->graph;
+    struct json_object *all = json_object_new_object();
+    struct json_object *cables = json_object_new_object();
+    struct json_object *bytes = json_object_new_object();
+
+    report_network(all, config);
+    json_add_number(all, "nodes", graph->nodes);
+    json_add_number(all, "switches", graph->switches);
+    json_add_number(all, "levels", graph->levels);
+    json_add_number(all, "ports", graph->ports);
+    json_add_number(cables, "node", figures->node_cables);
+    json_object_object_add(all, "cables",
+                           json_add_number(cables, "switch", figures->switch_cables));
+    if (graph->parts.node_chassis)
+        json_object_object_add(all, "parts", json_parts(graph, figures));
+    if (graph->label) {
+        json_add_number(all, "left_out", graph->parts.left_out);
+        json_add_number(all, "loops", graph->parts.loops);
+        json_object_object_add(all, "rates", json_rates(graph));
+        json_object_object_add(all, "switch_names", json_labels(graph, 0, graph->switches));
+        json_object_object_add(all, "node_names",
+                               json_labels(graph, graph->switches, graph->nodes));
+    }
+    json_add_number(all, "longest_route", figures->longest);
+    json_add_number(all, "zero_load_least_ps", figures->least_ps);
+    json_add_number(all, "zero_load_most_ps", figures->most_ps);
+    json_add_number(bytes, "switch", figures->bytes.per_switch);
+    json_add_number(bytes, "idle_node", figures->bytes.per_idle_node);
+    json_add_number(bytes, "attached_node", figures->bytes.per_attached_node);
+    json_object_object_add(all, "bytes", json_add_number(bytes, "total", figures->bytes.total));
+    if (figures->workers) {
+        json_add_number(all, "workers", figures->workers);
+        json_object_object_add(all, "cables_a_segment", json_object_new_double(figures->cables));
+        json_object_object_add(all, "to_other_workers", json_object_new_double(figures->others));
+    }
+    json_object_object_add(all, "checked", json_object_new_boolean(checked != NULL));
+    if (checked)
+        json_object_object_add(all, "check", json_checked(checked));
+    printf("%s\n", json_object_to_json_string_ext(all, JSON_C_TO_STRING_PRETTY |
+                                                           JSON_C_TO_STRING_NOSLASHESCAPE));
+    json_object_put(all);
+}
+
+static int write_network(const struct topo_graph *graph, const char *name)
+{
+    bool standard = strcmp(name, "-") == 0;
+    FILE *to = standard ? stdout : fopen(name, "we");
+    bool failed = !to || topo_write(graph, to);
+
+    if (to && (standard ? fflush(to) : fclose(to)))
+        failed = true;
+    if (failed)
+        say("--write %s: %s", name, strerror(errno));
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+static int print_network(const struct fabric_config *config, const struct options *options,
+                         const char *write)
+{
+    struct topo_checked checked;
+    struct figures figures;
+    char error[1280];
+
+    if (options->check && topo_check(config->graph, &checked, error, sizeof error)) {
+        say("%s: %s", config->graph->spec, error);
+        return EXIT_FAILURE;
+    }
+    if (write && strcmp(write, "-") == 0)
+        return EXIT_SUCCESS; /* standard output has only the network */
+    measure(&figures, config);
+    if (options->json)
+        print_json(config, &figures, options->check ? &checked : NULL);
+    else
+        print_text(config, &figures, options->check ? &checked : NULL);
+    return EXIT_SUCCESS;
+}
+
+int topo_main(int argc, char **argv)
+{
+    struct options options;
+    struct fabric_config config;
+    struct topo_graph *graph;
+    const char *write = NULL;
+    struct options_owns owns = {topo_own, sizeof topo_own / sizeof topo_own[0], &write};
+
+    int status = options_parse_own(&options, &topo_command, &owns, argc, argv);
+    if (status >= 0)
+        return status;
+    int operands = argc - options.operands;
+    if (operands > 1 || (operands == 1 && (options.topo || options.nodes)))
+        return options_usage_error("topo", "give one SPEC");
+    if (operands == 0 && !options.topo && !options.nodes)
+        return options_usage_error("topo", "no SPEC; for example: fabemu topo kary:4,2");
+    if (operands == 1)
+        options.topo = argv[options.operands];
+    status = options_fabric(&config, &graph, &options, NULL);
+    if (status)
+        return status;
+    status = print_network(&config, &options, write);
+    if (!status && write)
+        status = write_network(graph, write);
+    topo_free(graph);
+    return status;
+}

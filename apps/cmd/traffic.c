@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * traffic.c - `fabemu traffic`: synthetic traffic inside the fabric, in virtual time.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <json-c/json.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "apps/cluster/meet.h"
+#include "apps/cmd/hosts.h"
+#include "apps/cmd/plan.h"
+#include "apps/cmd/options.h"
+#include "apps/fabric/origin.h"
+#include "apps/base/output.h"
+#include "apps/cmd/commands.h"
+#include "apps/base/say.h"
+#include "apps/traffic/hosts.h"
+#include "apps/traffic/live.h"
+#include "apps/cmd/traffic_options.h"
+#include "apps/cmd/traffic_report.h"
+#include "apps/traffic/run.h"
+#include "apps/web/web.h"
+#include "emu/now.h"
+
+#define PROGRESS_MS      100
+#define EXIT_INTERRUPTED (128 + SIGINT)
+
+static const struct options_command traffic_command = {
+    .name = "traffic",
+    .operands = "",
+    .about =
+        "Send synthetic traffic through a fabric in simulated time, and measure it. The same seed\n"
+        "gives the same digest with any number of threads. docs/traffic.md defines every "
+        "figure.\n\n"
+        "Patterns: uniform; transpose, reversal, complement, tornado, neighbour (each node to one\n"
+        "other); permutation:N (the same, the Nth that the seed draws); alltoall (to all others "
+        "in\n"
+        "turn); hotspot:NODE:FRACTION; file:PATH (a destination a line, or a source and a\n"
+        "destination); multicast (to sets of nodes); md (multicast by 1 node in 16, to 16 on "
+        "average);\n"
+        "reduce, barrier, allreduce (one operation after the other).\n\n"
+        "Times are of simulated time: 2us, 1ms; a number alone is in ns. Loads are fractions of\n"
+        "the link rate, headers included: 0.5, 50%.\n\n"
+        "With --cluster on the first host of FILE the same command is started on the others; the\n"
+        "results are those of one host. docs/hosts.md",
+    .groups = OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_JSON | OPTIONS_VIRTUAL | OPTIONS_FAULTS |
+              OPTIONS_CLUSTER | OPTIONS_LAUNCH | OPTIONS_CAPTURE | OPTIONS_WEB,
+};
+
+/* The line that says how far it is, on a terminal only. */
+struct progress {
+    bool shown;
+    int64_t last_ms;
+    uint32_t run, runs;
+};
+
+/* What ends a run, so that it leaves nothing behind; empty: nothing does, or not yet. */
+static sigset_t interrupts;
+
+static void interrupt_hold_one(int signo)
+{
+    struct sigaction now;
+
+    if (sigaction(signo, NULL, &now) == 0 && now.sa_handler != SIG_IGN)
+        sigaddset(&interrupts, signo);
+}
+
+/*
+ * From here on SIGINT waits until a run looks, and with a page whatever else would end it; who
+ * ignores one goes on doing so.
+ */
+static void interrupt_hold(bool page)
+{
+    sigemptyset(&interrupts);
+    interrupt_hold_one(SIGINT);
+    if (page) {
+        interrupt_hold_one(SIGTERM);
+        interrupt_hold_one(SIGHUP);
+    }
+    sigprocmask(SIG_BLOCK, &interrupts, NULL); /* the workers inherit it */
+}
+
+/* Has there been one? Then the next ends the process. */
+static bool interrupted(void)
+{
+    const struct timespec at_once = {.tv_sec = 0};
+
+    if (sigtimedwait(&interrupts, NULL, &at_once) < 0)
+        return false;
+    sigprocmask(SIG_UNBLOCK, &interrupts, NULL);
+    return true;
+}
+
+static bool progress_tell(void *context, double done)
+{
+    struct progress *progress = context;
+    int64_t at_ms = emu_now_ms();
+
+    if (at_ms - progress->last_ms < PROGRESS_MS)
+        return true;
+    progress->last_ms = at_ms;
+    if (progress->shown) {
+        fprintf(stderr, "\r\033[K%3.0f %% of virtual time", 100 * done);
+        if (progress->runs > 1)
+            fprintf(stderr, ", load %u of %u", progress->run + 1, progress->runs);
+    }
+    return !interrupted();
+}
+
+static void progress_clear(const struct progress *progress)
+{
+    if (progress->shown)
+        fprintf(stderr, "\r\033[K");
+}
+
+static int run_one(struct traffic_result *result, const struct traffic_config *config)
+{
+    const struct progress *progress = config->context;
+    char error[640];
+
+    int err = traffic_run(result, config, error, sizeof error);
+    progress_clear(progress);
+    if (!err)
+        return EXIT_SUCCESS;
+    if (err == -EINTR)
+        return EXIT_INTERRUPTED;
+    say("traffic: %s", error);
+    return err == -EINVAL || err == -ENOTSUP || err == -ENOSPC ? EXIT_USAGE : EXIT_FAILURE;
+}
+
+static void print_json(struct json_object *list, const struct traffic_options *own)
+{
+    printf("%s\n",
+           json_object_to_json_string_ext(own->loads > 1 ? list
+                                                         : json_object_array_get_idx(list, 0),
+                                          JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED |
+                                              JSON_C_TO_STRING_NOSLASHESCAPE));
+}
+
+/* A row of the table. @title: for the head above the first row; NULL for the others. */
+static void print_row(const struct traffic_result *result, const struct traffic_config *config,
+                      const struct traffic_title *title)
+{
+    if (title)
+        traffic_report_head(stdout, config, title);
+    traffic_report_row(stdout, result, config);
+}
+
+/* All loads, one after the other. Interrupted, it prints those that are done; JSON of one: null. */
+static int run_all(struct traffic_config *config, const struct traffic_options *own, bool json)
+{
+    bool tells = !config->hosts || !config->hosts->fabric.self; /* what all hosts know */
+    struct progress progress = {.shown = tells && isatty(STDERR_FILENO), .runs = own->loads};
+    struct traffic_title title = {.pattern = own->pattern, .origin = origin_json(&config->fabric)};
+    struct json_object *list = json_object_new_array();
+    struct traffic_result result;
+    int status = EXIT_SUCCESS;
+
+    config->progress = progress_tell;
+    config->context = &progress;
+    for (uint32_t i = 0; i < own->loads && !ferror(stdout); i++) {
+        progress.run = i;
+        config->load = own->load[i];
+        status = run_one(&result, config);
+        if (status != EXIT_SUCCESS)
+            break;
+        if (!tells)
+            status = EXIT_SUCCESS;
+        else if (json)
+            json_object_array_add(list, traffic_report_json(&result, config, &title));
+        else if (own->loads == 1)
+            traffic_report_text(stdout, &result, config, &title);
+        else
+            print_row(&result, config, i ? NULL : &title);
+        traffic_result_release(&result);
+    }
+    if (tells && json && (status == EXIT_SUCCESS || status == EXIT_INTERRUPTED))
+        print_json(list, own);
+    json_object_put(list);
+    json_object_put(title.origin);
+    return status;
+}
+
+/* Where --telemetry goes; @path NULL: nowhere. Errors are said. Returns 0 or an exit status. */
+static int snapshots_open(FILE **ret, struct output *output, const char *path)
+{
+    int err, fd;
+
+    if (!path)
+        return 0;
+    if (strcmp(path, "-") == 0) {
+        *ret = stdout;
+        return 0;
+    }
+    err = output_open(output, path, INT64_MAX);
+    if (!err) {
+        fd = fcntl(output->fd, F_DUPFD_CLOEXEC, 0); /* its own to close */
+        *ret = fd < 0 ? NULL : fdopen(fd, "w");
+        err = *ret ? 0 : -errno;
+    }
+    if (!err)
+        return 0;
+    say("cannot write snapshots to %s: %s; choose another --telemetry", path, output_why(err));
+    return EXIT_FAILURE;
+}
+
+static int snapshots_close(FILE *out, struct output *output, int status)
+{
+    if (out && out != stdout && fclose(out) && !status) { /* if it is one, it was said why */
+        say("snapshots in %s are not whole: %s", output->path, strerror(errno));
+        status = EXIT_FAILURE;
+    }
+    output_end(output, status);
+    return status;
+}
+
+/* What runs on several hosts has of them. */
+struct with_hosts {
+    struct hosts_plan plan;
+    struct emu_barrier *barrier; /* NULL: one host */
+    struct traffic_hosts hosts;
+};
+
+/* The others are started, and met. Errors are said. Returns 0 or an exit status. */
+static int hosts_begin(struct with_hosts *with, const struct options *options,
+                       const struct fabric_config *fabric, char **argv)
+{
+    char error[EMU_BARRIER_WHY_BYTES];
+    int status = hosts_plan_make(&with->plan, options, fabric, HOSTS_ANY);
+    struct hosts_meeting meeting = {.cluster = &with->plan.cluster,
+                                    .self = with->plan.self,
+                                    .name = with->plan.name,
+                                    .agent_failed = hosts_agent_failed};
+    int err = 0;
+
+    if (status)
+        return status;
+    if (!with->plan.self)
+        err = hosts_launch_same(&with->plan, argv);
+    if (err) {
+        say("cannot start the other hosts: %s", strerror(-err));
+        return EXIT_FAILURE;
+    }
+    err = hosts_meet(&with->barrier, &meeting, fabric, error, sizeof error);
+    if (err) {
+        say("traffic: %s", error);
+        return EXIT_FAILURE;
+    }
+    traffic_hosts_init(&with->hosts, with->barrier, fabric->graph, with->plan.host_of);
+    return 0;
+}
+
+static void hosts_end(struct with_hosts *with, const struct options *options)
+{
+    emu_barrier_destroy(with->barrier);
+    if (!options->cluster)
+        return;
+    hosts_launched_end();
+    if (with->plan.host_of) /* else it was never made */
+        hosts_plan_release(&with->plan);
+}
+
+/* A page that shows runs as they go. */
+struct with_page {
+    struct web web;
+    struct traffic_live *live; /* NULL: there is none */
+};
+
+/* Errors are said. Returns 0 or an exit status. */
+static int page_begin(struct with_page *page, const struct options *options,
+                      const struct fabric_config *fabric)
+{
+    char error[512], address[WEB_ADDRESS_BYTES];
+
+    if (!options->web)
+        return 0;
+    signal(SIGPIPE, SIG_IGN);
+    if (web_open(&page->web, options->web_port, error, sizeof error) ||
+        web_start(&page->web, fabric->name, error, sizeof error) ||
+        traffic_live_open(&page->live, fabric, error, sizeof error)) {
+        say("--web: %s", error);
+        web_stop(&page->web);
+        return EXIT_FAILURE;
+    }
+    web_go(&page->web);
+    web_address(&page->web, address);
+    say("page %s", address);
+    say("simulated time begins once it is open");
+    return 0;
+}
+
+static void page_end(struct with_page *page)
+{
+    traffic_live_close(page->live);
+    web_stop(&page->web);
+}
+
+/*
+ * The file of --capture. Each of several hosts has one of its own, with its name, for the cables
+ * that begin on it: @path, of PATH_MAX bytes. Errors are said. Returns 0 or an exit status.
+ */
+static int capture_open(struct capture_plan *ret, struct capture_files *files,
+                        const struct with_hosts *with, const struct options *options, char *path)
+{
+    struct options of_host = *options;
+
+    if (with->barrier) {
+        snprintf(path, PATH_MAX, "%s.%s", options->capture, with->plan.name[with->plan.self]);
+        of_host.capture = path;
+    }
+    return plan_capture(ret, files, &of_host);
+}
+
+/* All of it, once it is known what to run. Returns the exit status. */
+static int run_config(struct traffic_config *config, const struct traffic_options *own,
+                      const struct options *options, char **argv)
+{
+    struct with_hosts with = {.barrier = NULL};
+    struct capture_plan capture = {.files = NULL};
+    struct capture_files files = {.path = NULL}; /* the capture's */
+    char path[PATH_MAX];
+    struct with_page page = {.web = WEB_NONE, .live = NULL};
+    int status = options->cluster ? hosts_begin(&with, options, &config->fabric, argv) : 0;
+
+    if (!status && options->capture)
+        status = capture_open(&capture, &files, &with, options, path);
+    interrupt_hold(options->web);
+    if (!status)
+        status = page_begin(&page, options, &config->fabric);
+    config->capture = options->capture ? &capture : NULL;
+    if (with.barrier)
+        config->hosts = &with.hosts;
+    if (page.live)
+        config->snapshots.viewer = traffic_live_viewer(page.live);
+    if (!status)
+        status = run_all(config, own, options->json);
+    if (!status && files.err) /* the error was printed */
+        status = EXIT_FAILURE;
+    hosts_end(&with, options);
+    page_end(&page);
+    capture_files_close(&files, status);
+    return status;
+}
+
+int traffic_main(int argc, char **argv)
+{
+    struct traffic_options own;
+    struct options_owns owns;
+    struct options options;
+    struct fabric_config fabric;
+    struct traffic_config config;
+    struct fault_schedule faults = {.count = 0};
+    struct output snapshots = OUTPUT_NONE;
+    struct topo_graph *graph;
+    char name[32];
+
+    traffic_options_init(&own, &owns);
+    int status = options_parse_own(&options, &traffic_command, &owns, argc, argv);
+    if (status >= 0)
+        return status;
+    if (options.operands < argc)
+        return options_usage_error("traffic", "traffic takes no '%.80s'", argv[options.operands]);
+    if (options.cluster && options.faults)
+        return options_usage_error("traffic",
+                                   "--faults and --cluster exclude each other: in "
+                                   "simulated time faults are for a network on one host");
+    if (options.cluster && own.telemetry)
+        return options_usage_error("traffic", "--telemetry and --cluster exclude each other: "
+                                              "counters of other hosts are not gathered");
+    if (options.cluster && options.web)
+        return options_usage_error("traffic", "--web and --cluster exclude each other: counters "
+                                              "of other hosts are not gathered");
+    snprintf(name, sizeof name, "traffic-%d", (int)getpid());
+    status = options_fabric(&fabric, &graph, &options, options.web ? name : NULL);
+    if (status)
+        return status;
+    options_say_idle(&options, &fabric);
+    if (options.faults)
+        status = plan_schedule(&faults, options.faults, &fabric, true);
+    own.page = options.web;
+    if (!status)
+        status = traffic_options_config(&config, &own, &fabric);
+    if (!status) {
+        config.faults = options.faults ? &faults : NULL;
+        status = snapshots_open(&config.snapshots.out, &snapshots, own.telemetry);
+        if (!status)
+            status = run_config(&config, &own, &options, argv);
+        status = snapshots_close(config.snapshots.out, &snapshots, status);
+        traffic_pattern_release(&config.pattern);
+    }
+    fault_schedule_release(&faults);
+    topo_free(graph);
+    return status;
+}

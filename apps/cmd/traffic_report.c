@@ -1,0 +1,433 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * traffic_report.c - the figures of a run.
+ *
+ * The JSON's fields are a promise (docs/traffic.md): extend, do not break.
+ */
+#include "apps/cmd/traffic_report.h"
+
+#include <string.h>
+
+#include "apps/base/duration.h"
+#include "apps/fabric/origin.h"
+#include "apps/daemon/report.h"
+#include "apps/traffic/workload/relay.h"
+#include "apps/control/conn.h"
+
+static double ns(uint64_t ps)
+{
+    return (double)ps / 1000;
+}
+
+static double per(double value, double by)
+{
+    return by > 0 ? value / by : 0;
+}
+
+static const char *s(uint64_t count)
+{
+    return count == 1 ? "" : "s";
+}
+
+static double load_of(const struct traffic_config *config)
+{
+    return (double)config->load / TRAFFIC_LOAD_UNIT;
+}
+
+/* --- for programs ------------------------------------------------------------------- */
+
+static void add(struct json_object *object, const char *name, double value)
+{
+    char text[32];
+
+    snprintf(text, sizeof text, "%.9g", value);
+    json_object_object_add(object, name, json_object_new_double_s(value, text));
+}
+
+/* Times to the ps. */
+static void add_ns(struct json_object *object, const char *name, uint64_t ps)
+{
+    char text[32];
+
+    snprintf(text, sizeof text, "%llu.%03u", (unsigned long long)(ps / 1000),
+             (unsigned)(ps % 1000));
+    json_object_object_add(object, name, json_object_new_double_s(ns(ps), text));
+}
+
+static struct json_object *latency_json(const struct traffic_latency *latency)
+{
+    struct json_object *object = json_object_new_object();
+    const struct {
+        const char *name;
+        uint64_t ps;
+    } times[] = {
+        {"mean", latency->mean_ps}, {"min", latency->least_ps}, {"median", latency->median_ps},
+        {"p99", latency->p99_ps},   {"max", latency->most_ps},
+    };
+
+    for (size_t i = 0; i < sizeof times / sizeof times[0]; i++) {
+        if (latency->messages)
+            add_ns(object, times[i].name, times[i].ps);
+        else
+            json_object_object_add(object, times[i].name, NULL);
+    }
+    if (latency->messages && latency->mean_ci95_ps >= 0)
+        add(object, "mean_ci95", latency->mean_ci95_ps / 1000);
+    else
+        json_object_object_add(object, "mean_ci95", NULL);
+    return object;
+}
+
+static void add_rates(struct json_object *all, const char *name, const struct traffic_rates *rates,
+                      double unit)
+{
+    struct json_object *object = json_object_new_object();
+
+    add(object, "mean", unit * rates->mean);
+    add(object, "min", unit * rates->least);
+    add(object, "max", unit * rates->most);
+    json_object_object_add(all, name, object);
+}
+
+/* "tree:4", as --multicast takes it. */
+static const char *multicast_of(const struct traffic_config *config, char *text, size_t bytes)
+{
+    if (!config->by_messages)
+        return "hardware";
+    if (config->arity == TRAFFIC_TREE_FLAT)
+        return "messages";
+    if (config->arity == TRAFFIC_TREE_BINOMIAL)
+        return "tree";
+    snprintf(text, bytes, "tree:%u", config->arity);
+    return text;
+}
+
+static struct json_object *series_json(const struct traffic_series *series)
+{
+    struct json_object *object = json_object_new_object();
+    struct json_object *bytes = json_object_new_array();
+
+    add_ns(object, "window_ns", series->window_ps);
+    for (uint32_t i = 0; i < series->windows; i++)
+        json_object_array_add(bytes, json_object_new_uint64(series->bytes[i]));
+    json_object_object_add(object, "payload_bytes", bytes);
+    return object;
+}
+
+static void open_json(struct json_object *all, const struct traffic_result *result,
+                      const struct traffic_config *config)
+{
+    char how[16];
+
+    add(all, "load", load_of(config));
+    add(all, "offered", result->offered);
+    add(all, "accepted", result->accepted.mean);
+    add(all, "accepted_ci95", result->accepted.ci95);
+    add(all, "delivered", result->delivered);
+    add_rates(all, "source_messages_per_s", &result->from, 1);
+    add_rates(all, "source_bytes_per_s", &result->from, (double)result->bytes);
+    json_object_object_add(all, "saturated", json_object_new_boolean(result->saturated));
+    json_object_object_add(all, "steady", json_object_new_boolean(result->steady));
+    json_add_number(all, "senders", result->senders);
+    json_add_number(all, "undelivered", result->undelivered);
+    json_object_object_add(all, "backlog", json_object_new_int64(result->backlog));
+    json_add_text(all, "arrivals", config->fixed_gaps ? "fixed" : "poisson");
+    add_ns(all, "warmup_ns", result->warmup_ps);
+    add_ns(all, "measure_ns", result->measure_ps);
+    if (result->series.bytes)
+        json_object_object_add(all, "series", series_json(&result->series));
+    if (!result->multicast)
+        return;
+    add(all, "fanout", result->fanout);
+    json_add_text(all, "multicast", multicast_of(config, how, sizeof how));
+    json_object_object_add(all, "completion_ns", latency_json(&result->completion));
+}
+
+/* The share of a hot spot as a fraction of 1, rounded to 9 decimals: as --pattern has it. */
+static double hot_fraction(const struct traffic_pattern *pattern)
+{
+    return (double)(uint64_t)(pattern->share / 4.294967296 + 0.5) / 1e9;
+}
+
+/* The parameters of a pattern, including those that --pattern did not give. */
+static struct json_object *parameters_json(const struct traffic_result *result,
+                                           const struct traffic_config *config)
+{
+    const struct traffic_pattern *pattern = &config->pattern;
+    struct json_object *all = json_object_new_object();
+
+    if (pattern->kind == TRAFFIC_HOTSPOT) {
+        json_add_number(all, "node", pattern->hot);
+        add(all, "fraction", hot_fraction(pattern));
+    } else if (pattern->kind == TRAFFIC_PERMUTATION) {
+        json_add_number(all, "number", pattern->number);
+    } else if (pattern->kind == TRAFFIC_MULTICAST) {
+        json_add_text(all, "fanout_law", traffic_law_name(config->law));
+        json_add_number(all, "sets", result->sets);
+    }
+    return all;
+}
+
+static const char *by_of(enum traffic_by by)
+{
+    static const char *const names[] = {[TRAFFIC_BY_HARDWARE] = "hardware",
+                                        [TRAFFIC_BY_DISSEMINATION] = "dissemination",
+                                        [TRAFFIC_BY_TREE] = "tree"};
+
+    return names[by];
+}
+
+static void collective_json(struct json_object *all, const struct traffic_result *result,
+                            const struct traffic_config *config)
+{
+    struct json_object *one = json_object_new_object();
+
+    json_add_number(one, "operations", result->latency.messages);
+    json_add_number(one, "groups", result->groups);
+    json_add_number(one, "group_size", result->members);
+    add_ns(one, "mean_ns", result->latency.mean_ps);
+    add_ns(one, "min_ns", result->latency.least_ps);
+    add_ns(one, "max_ns", result->latency.most_ps);
+    json_add_text(one, "by", by_of(config->by));
+    add_ns(one, "noise_period_ns", config->noise.period_ps);
+    add_ns(one, "noise_length_ns", config->noise.length_ps);
+    json_object_object_add(all, "offered", NULL);
+    json_object_object_add(all, "accepted", NULL);
+    json_object_object_add(all, "saturated", json_object_new_boolean(false));
+    json_object_object_add(all, "collectives", one);
+}
+
+static struct json_object *changes_json(const struct traffic_faults_seen *seen)
+{
+    struct json_object *all = json_object_new_array();
+
+    for (uint32_t i = 0; i < seen->changes; i++) {
+        struct json_object *one = json_object_new_object();
+        add_ns(one, "at_ns", seen->change[i].at_ps);
+        json_add_number(one, "links_out", seen->change[i].links_out);
+        json_object_object_add(one, "new_tables", json_object_new_boolean(seen->change[i].tables));
+        json_object_array_add(all, one);
+    }
+    return all;
+}
+
+static struct json_object *faults_json(const struct traffic_faults_seen *seen)
+{
+    struct json_object *all = json_object_new_object();
+
+    json_add_number(all, "hit", seen->hit);
+    json_add_number(all, "links_lost", seen->lost);
+    json_add_number(all, "links_up_again", seen->up);
+    json_add_number(all, "links_taken_out", seen->out);
+    json_add_number(all, "new_tables", seen->tables);
+    add_ns(all, "recovery_longest_ns", seen->recovery_ps);
+    json_add_number(all, "links_between_switches", seen->links);
+    json_object_object_add(all, "changes", changes_json(seen));
+    return all;
+}
+
+struct json_object *traffic_report_json(const struct traffic_result *result,
+                                        const struct traffic_config *config,
+                                        const struct traffic_title *title)
+{
+    struct json_object *all = json_object_new_object();
+    char digest[20];
+
+    json_object_object_add(all, "origin", json_object_get(title->origin));
+    report_network(all, &config->fabric);
+    json_add_text(all, "pattern", title->pattern);
+    json_object_object_add(all, "pattern_parameters", parameters_json(result, config));
+    json_add_number(all, "nodes", config->fabric.graph->nodes);
+    json_add_number(all, "switches", config->fabric.graph->switches);
+    json_add_number(all, "seed", config->fabric.seed);
+    json_add_number(all, "threads", result->threads);
+    json_add_number(all, "hosts", result->hosts);
+    json_add_number(all, "windows", result->windows);
+    json_add_number(all, "bytes", result->bytes);
+    if (result->collective)
+        collective_json(all, result, config);
+    else
+        open_json(all, result, config);
+    json_object_object_add(all, "latency_ns", latency_json(&result->latency));
+    json_add_number(all, "messages", result->latency.messages);
+    json_add_number(all, "segments", result->segments);
+    json_add_number(all, "segment_hops", result->hops);
+    add_ns(all, "virtual_ns", result->virtual_ps);
+    add(all, "wall_s", result->wall_s);
+    add(all, "build_s", result->build_s);
+    add(all, "hops_per_s", per((double)result->hops, result->wall_s));
+    add(all, "ns_per_hop", per(result->wall_s * 1e9, (double)result->hops));
+    json_add_number(all, "bytes_per_node", result->bytes_per_node);
+    if (result->faults.any)
+        json_object_object_add(all, "faults", faults_json(&result->faults));
+    snprintf(digest, sizeof digest, "%016llx", (unsigned long long)result->digest);
+    return json_add_text(all, "digest", digest);
+}
+
+/* --- for people --------------------------------------------------------------------- */
+
+static void latency_text(FILE *out, const char *what, const struct traffic_latency *latency)
+{
+    char ci[32] = "-";
+
+    if (!latency->messages) {
+        fprintf(out, "  %-12s none\n", what);
+        return;
+    }
+    if (latency->mean_ci95_ps >= 0)
+        snprintf(ci, sizeof ci, "%.1f", latency->mean_ci95_ps / 1000);
+    fprintf(out, "  %-12s %.1f ns (+- %s) mean, %.1f least, %.1f median, %.1f 99 %%, %.1f most\n",
+            what, ns(latency->mean_ps), ci, ns(latency->least_ps), ns(latency->median_ps),
+            ns(latency->p99_ps), ns(latency->most_ps));
+}
+
+/* By source: bytes of payload, or messages that have none. */
+static void rates_text(FILE *out, const struct traffic_result *result)
+{
+    const struct traffic_rates *from = &result->from;
+    double unit = (result->bytes ? (double)result->bytes : 1) / 1e6;
+
+    fprintf(
+        out,
+        "  a source     %.1f million %s a second, %.1f least, %.1f most; %.4g million messages\n",
+        unit * from->mean, result->bytes ? "bytes of payload" : "messages", unit * from->least,
+        unit * from->most, from->mean / 1e6);
+}
+
+static void open_text(FILE *out, const struct traffic_result *result,
+                      const struct traffic_config *config)
+{
+    char how[16];
+
+    if (result->multicast)
+        fprintf(out, "  multicast    by %s, %.2f destinations on average\n",
+                config->by_messages ? multicast_of(config, how, sizeof how) : "the switches",
+                result->fanout);
+    fprintf(out, "  sources      %u, load %g each, %s, messages of %llu bytes\n", result->senders,
+            load_of(config), config->fixed_gaps ? "at fixed intervals" : "Poisson",
+            (unsigned long long)result->bytes);
+    fprintf(out, "  measured     %s after %s of warm-up; %llu message%s%s\n",
+            duration_of_ns(ns(result->measure_ps)).text, duration_of_ns(ns(result->warmup_ps)).text,
+            (unsigned long long)result->latency.messages, s(result->latency.messages),
+            result->steady || result->saturated ? "" : "; not steady: it was still changing");
+    fprintf(out, "  throughput   %.4f offered, %.4f (+- %.4f) accepted%s\n", result->offered,
+            result->accepted.mean, result->accepted.ci95,
+            result->saturated ? ": more than the network takes" : "");
+    rates_text(out, result);
+    latency_text(out, "latency", &result->latency);
+    if (result->multicast)
+        latency_text(out, "last copy", &result->completion);
+    if (result->saturated)
+        fprintf(out,
+                "  waiting      %lld message%s at the sources; %llu of the measurement not "
+                "delivered, and not in the latency\n",
+                (long long)result->backlog, s((uint64_t)result->backlog),
+                (unsigned long long)result->undelivered);
+}
+
+/* A line a window: when it begins, and what a second like it would have. */
+static void series_text(FILE *out, const struct traffic_series *series)
+{
+    if (!series->windows)
+        return;
+    fprintf(out, "  series       from/us  million bytes of payload a second, all nodes\n");
+    for (uint32_t i = 0; i < series->windows; i++)
+        fprintf(out, "  %19.3f  %.1f\n", ns(i * series->window_ps) / 1000,
+                (double)series->bytes[i] / ((double)series->window_ps / 1e6));
+}
+
+static void title_text(FILE *out, const struct traffic_config *config, const char *pattern)
+{
+    const struct topo_graph *graph = config->fabric.graph;
+
+    fprintf(out, "%s on %s: %u nodes, %u switch%s, profile %s, seed %llu\n", pattern, graph->spec,
+            graph->nodes, graph->switches, graph->switches == 1 ? "" : "es",
+            config->fabric.profile.name, (unsigned long long)config->fabric.seed);
+}
+
+/* As parameters_json(), except for multicasts, whose parameters have a line of their own. */
+static void parameters_text(FILE *out, const char *before, const struct traffic_pattern *pattern)
+{
+    if (pattern->kind == TRAFFIC_HOTSPOT)
+        fprintf(out, "%shot spot     node %u, fraction %g of the messages of all others\n", before,
+                pattern->hot, hot_fraction(pattern));
+    else if (pattern->kind == TRAFFIC_PERMUTATION)
+        fprintf(out, "%spermutation  number %u\n", before, pattern->number);
+}
+
+void traffic_report_text(FILE *out, const struct traffic_result *result,
+                         const struct traffic_config *config, const struct traffic_title *title)
+{
+    title_text(out, config, title->pattern);
+    origin_print(out, title->origin, "  origin       ", "               ");
+    parameters_text(out, "  ", &config->pattern);
+    if (!result->collective) {
+        open_text(out, result, config);
+    } else {
+        fprintf(out,
+                "  operations   %llu of %llu bytes, %u group%s of %u nodes; all results right\n",
+                (unsigned long long)result->latency.messages, (unsigned long long)result->bytes,
+                result->groups, s(result->groups), result->members);
+        if (config->by != TRAFFIC_BY_HARDWARE)
+            fprintf(out, "  made of      messages (%s)\n", by_of(config->by));
+        if (config->noise.length_ps)
+            fprintf(out, "  noise        %s of every %s at each node\n",
+                    duration_of_ns(ns(config->noise.length_ps)).text,
+                    duration_of_ns(ns(config->noise.period_ps)).text);
+        latency_text(out, "latency", &result->latency);
+    }
+    fprintf(out,
+            "  emulation    %s of virtual time in %s, %u thread%s on %u host%s; %llu hops, %.2f "
+            "million a second\n",
+            duration_of_ns(ns(result->virtual_ps)).text, duration_of_ns(result->wall_s * 1e9).text,
+            result->threads, s(result->threads), result->hosts, s(result->hosts),
+            (unsigned long long)result->hops, per((double)result->hops, result->wall_s) / 1e6);
+    if (result->faults.any)
+        fprintf(
+            out,
+            "  faults       hit %llu packets; %llu links lost, %llu up again, %llu taken out; new "
+            "tables %llu times, %s after a change at most\n",
+            (unsigned long long)result->faults.hit, (unsigned long long)result->faults.lost,
+            (unsigned long long)result->faults.up, (unsigned long long)result->faults.out,
+            (unsigned long long)result->faults.tables,
+            duration_of_ns(ns(result->faults.recovery_ps)).text);
+    fprintf(out, "  digest       %016llx\n", (unsigned long long)result->digest);
+    series_text(out, &result->series);
+}
+
+/* A latency in a table, or that there is none. */
+static const char *cell(char *text, size_t bytes, const struct traffic_latency *latency,
+                        uint64_t ps)
+{
+    snprintf(text, bytes, latency->messages ? "%.1f" : "-", ns(ps));
+    return text;
+}
+
+void traffic_report_head(FILE *out, const struct traffic_config *config,
+                         const struct traffic_title *title)
+{
+    origin_print(out, title->origin, "# ", "# ");
+    fputs("# ", out);
+    title_text(out, config, title->pattern);
+    parameters_text(out, "# ", &config->pattern);
+    fprintf(out, "%8s %9s %9s %10s %10s %10s %10s %8s  %s\n", "load", "offered", "accepted",
+            "mean/ns", "median/ns", "p99/ns", "max/ns", "wall/s", "digest");
+}
+
+void traffic_report_row(FILE *out, const struct traffic_result *result,
+                        const struct traffic_config *config)
+{
+    const struct traffic_latency *latency = &result->latency;
+    const uint64_t times[] = {latency->mean_ps, latency->median_ps, latency->p99_ps,
+                              latency->most_ps};
+    fprintf(out, "%8g %9.4f %9.4f", load_of(config), result->offered, result->accepted.mean);
+    for (size_t i = 0; i < sizeof times / sizeof times[0]; i++) {
+        char text[32];
+        fprintf(out, " %10s", cell(text, sizeof text, latency, times[i]));
+    }
+    fprintf(out, " %8.3f  %016llx%s\n", result->wall_s, (unsigned long long)result->digest,
+            result->saturated ? "  saturated"
+            : result->steady  ? ""
+                              : "  not steady");
+    fflush(out);
+}

@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * up.c - `fabemu up`: a fabric that stays, with a supervisor of its own.
+ *
+ * In the background the command forks the supervisor, which starts the fabric
+ * as `run` does, tells the command over a pipe how that went, and then waits:
+ * should the fabric be killed, it removes the socket.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "apps/cluster/links.h"
+#include "apps/timeline/timeline.h"
+#include "apps/cmd/host.h"
+#include "apps/cmd/plan.h"
+#include "apps/cmd/options.h"
+#include "apps/daemon/report.h"
+#include "apps/cmd/commands.h"
+#include "apps/cmd/standstill.h"
+#include "apps/base/say.h"
+
+#define DEFAULT_NAME "default"
+
+static const struct options_command up_command = {
+    .name = "up",
+    .operands = "[NAME]",
+    .about =
+        "Start a fabric that stays until 'fabemu down NAME' (NAME: default). Programs reach it\n"
+        "in a shell after: eval \"$(fabemu env NAME)\"",
+    .groups = OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_NAME | OPTIONS_REPORT |
+              OPTIONS_FOREGROUND | OPTIONS_FAULTS | OPTIONS_EVENTS | OPTIONS_BOUNDS |
+              OPTIONS_CLUSTER | OPTIONS_LAUNCH | OPTIONS_CAPTURE | OPTIONS_WEB,
+};
+
+struct up {
+    const struct options *options;
+    const struct fabric_config *config;
+    struct plan *plan;
+    int tell_fd; /* pipe to the command that waits in the foreground, -1: none */
+    struct standstill standstill;
+};
+
+/* One event from the fabric. */
+static void on_event(struct up *up, struct host *host, struct json_object *event)
+{
+    const char *what = emu_json_text(event, "event", "");
+    char node[TOPO_SHOWN_BYTES];
+
+    host_event(host, event);
+    if (up->options->foreground && strcmp(what, "node_died") == 0) {
+        say("%s (pid %lld, %s) died: %s", json_show_node(event, node),
+            (long long)emu_json_number(event, "pid", 0), emu_json_text(event, "command", "?"),
+            emu_json_text(event, "how", "?"));
+    } else if (up->options->foreground && strcmp(what, "host_lost") == 0) {
+        say("host %s is lost: %s", emu_json_text(event, "name", "?"),
+            emu_json_text(event, "why", "?"));
+    } else if (up->options->foreground && strcmp(what, "host_back") == 0) {
+        say("host %s is back", emu_json_text(event, "name", "?"));
+    } else if (up->options->foreground && strcmp(what, "host_refused") == 0) {
+        say("host %s cannot come back: %s", emu_json_text(event, "name", "?"),
+            emu_json_text(event, "why", "?"));
+    } else if (up->options->foreground && strcmp(what, "host_knock") == 0) {
+        say(LINKS_KNOCK, emu_json_text(event, "name", "?"), emu_json_text(event, "why", "?"));
+    } else if (up->options->foreground && strcmp(what, "outside") == 0) {
+        say("MPI messages do not pass the fabric: %s", emu_json_text(event, "why", ""));
+    } else if (up->options->foreground && strcmp(what, "refused") == 0) {
+        say("%s", emu_json_text(event, "error", ""));
+    } else if (up->options->foreground && strcmp(what, "standstill") == 0) {
+        standstill_event(&up->standstill, event, true);
+    } else if (up->options->foreground && strcmp(what, "disagreement") == 0) {
+        standstill_disagreement(event);
+    }
+}
+
+/* Handle the events that have been read from the connection. */
+static void take_events(struct up *up, struct host *host)
+{
+    struct json_object *event;
+
+    while (conn_next(&host->conn, &event) == 1) {
+        on_event(up, host, event);
+        json_object_put(event);
+    }
+}
+
+/* Wait until the fabric ends, or a signal asks for the end. */
+static void wait_for_end(struct up *up, struct host *host, int signal_fd)
+{
+    struct signalfd_siginfo info;
+
+    take_events(up, host); /* one may have come right after the "ready" of the start */
+    while (host->conn.fd >= 0) {
+        struct pollfd fds[2] = {{signal_fd, POLLIN, 0}, {host->conn.fd, POLLIN, 0}};
+        poll(fds, 2, -1);
+        int end = fds[1].revents ? conn_fill(&host->conn) : 0;
+        take_events(up, host);
+        if (end)
+            conn_close(&host->conn);
+        if (web_ended(&up->plan->web) && up->options->foreground)
+            say("the page's server has ended; the fabric goes on");
+        while (read(signal_fd, &info, sizeof info) == (ssize_t)sizeof info)
+            if (info.ssi_signo != SIGCHLD)
+                return;
+    }
+}
+
+/* Say how the start went to whom it concerns: "" is well. */
+static void tell(const struct up *up, const char *error)
+{
+    if (up->tell_fd < 0) {
+        if (*error)
+            say("%s", error);
+    } else if (write(up->tell_fd, error, strlen(error) + 1) < 0) {
+        return; /* the command is gone: nobody to tell */
+    }
+}
+
+static void print_started(const struct up *up, const char *socket_path)
+{
+    const char *name = up->config->name;
+    char page[WEB_ADDRESS_BYTES];
+
+    printf("fabric %s: %s, %u nodes, profile %s", name, up->config->graph->spec,
+           up->config->graph->nodes, up->config->profile.name);
+    for (unsigned i = 0; i < up->config->set_count; i++)
+        printf("%s%s", i ? ", " : " with ", up->config->sets[i]);
+    printf(", clock %s\nsocket %s\n", emu_clock_name(up->config->clock), socket_path);
+    if (up->plan->web.port) {
+        web_address(&up->plan->web, page);
+        printf("page %s\n", page);
+    }
+    printf("use it:   eval \"$(%s env %s)\"\nstop it:  %s down %s\n", program_invocation_name, name,
+           program_invocation_name, name); /* as it was called: it need not be in PATH */
+    fflush(stdout);
+}
+
+/* The supervisor. Returns its exit status. */
+static int supervise(struct up *up)
+{
+    struct host_plan plan = up->plan->host;
+    struct host host;
+    sigset_t signals;
+    char error[1024];
+
+    plan.starter_fd = up->tell_fd;
+    host_signals(&signals);
+    if (up->tell_fd >= 0) {
+        /* in the background: what a shell tells all that it started when it ends */
+        sigdelset(&signals, SIGHUP);
+        signal(SIGHUP, SIG_IGN);
+    }
+    sigprocmask(SIG_BLOCK, &signals, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);
+    signal(SIGCHLD, SIG_DFL);
+    int signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+    struct web *web = &up->plan->web;
+    bool page = web->listen_fd >= 0;
+    if ((page && web_start(web, up->config->name, error, sizeof error)) ||
+        host_start(&host, up->config, &plan, error, sizeof error)) {
+        tell(up, error);
+        web_stop(web);
+        return host_signal_waits() ? 128 + host_signal_waits() : EXIT_FAILURE;
+    }
+    up->plan->begun = true;
+    web_go(web);
+    tell(up, "");
+    if (up->options->foreground)
+        print_started(up, host.socket.path);
+    wait_for_end(up, &host, signal_fd);
+    bool asked = host.conn.fd >= 0 || host.report, failed;
+    host_stop(&host);
+    failed = host_unwritten(&host);
+    timeline_sweep(plan.timeline.path);
+    if (host.report)
+        web_last(web, host.report);
+    web_stop(web);
+    if (host.report && up->options->foreground)
+        report_print(stderr, host.report);
+    if (host.report && up->plan->report.fd >= 0 &&
+        report_write(up->plan->report.fd, up->options->report, host.report))
+        failed = true;
+    if (!asked && up->options->foreground && WIFSIGNALED(host.status))
+        say("fabric '%s' was killed by signal %d", up->config->name, WTERMSIG(host.status));
+    host_release(&host);
+    standstill_release(&up->standstill);
+    return asked && !failed ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+/*
+ * The background process leaves the terminal, but not the session (see host.c, settle_in()): a
+ * process group of its own gets none of the terminal's signals, and who gave the terminal up no
+ * hang-up of it. Errors go through the pipe.
+ */
+static void leave_terminal(void)
+{
+    int terminal = open("/dev/tty", O_RDWR | O_CLOEXEC | O_NONBLOCK);
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+    setpgid(0, 0);
+    if (terminal >= 0) {
+        ioctl(terminal, TIOCNOTTY);
+        close(terminal);
+    }
+    if (null < 0)
+        return;
+    dup2(null, STDIN_FILENO);
+    dup2(null, STDOUT_FILENO);
+    dup2(null, STDERR_FILENO);
+    close(null);
+}
+
+/* Wait for the supervisor's word. */
+static int wait_started(const struct up *up, int fd, const char *socket_path)
+{
+    char error[1024];
+    ssize_t bytes = read(fd, error, sizeof error - 1);
+
+    if (bytes == 1 && !error[0]) {
+        print_started(up, socket_path);
+        return EXIT_SUCCESS;
+    }
+    if (bytes <= 0)
+        snprintf(error, sizeof error,
+                 "the fabric died while it started; try --foreground to see "
+                 "why");
+    else
+        error[bytes] = '\0';
+    say("%s", error);
+    return EXIT_FAILURE;
+}
+
+static int in_background(struct up *up, const char *socket_path)
+{
+    int pipe_fds[2];
+
+    if (pipe2(pipe_fds, O_CLOEXEC) < 0) {
+        say("no pipe: %s", strerror(errno));
+        return EXIT_FAILURE;
+    }
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) {
+        close(pipe_fds[0]);
+        up->tell_fd = pipe_fds[1];
+        leave_terminal();
+        exit(supervise(up)); /* stdio is flushed */
+    }
+    close(pipe_fds[1]);
+    int status = EXIT_FAILURE;
+    if (pid < 0)
+        say("cannot start a process: %s", strerror(errno));
+    else
+        status = wait_started(up, pipe_fds[0], socket_path);
+    close(pipe_fds[0]);
+    return status;
+}
+
+int up_main(int argc, char **argv)
+{
+    struct options options;
+    struct fabric_config config;
+    struct topo_graph *graph;
+    struct plan plan;
+    struct up up = {.options = &options,
+                    .config = &config,
+                    .plan = &plan,
+                    .tell_fd = -1,
+                    .standstill.after_ns = STANDSTILL_AFTER_NS};
+    char path[sizeof((struct paths_socket *)0)->path];
+    char error[512];
+
+    int status = options_parse(&options, &up_command, argc, argv);
+    if (status >= 0)
+        return status;
+    if (argc - options.operands > 1 || (argc > options.operands && options.name))
+        return options_usage_error("up", "give one name");
+    if (options.web_waits)
+        return options_usage_error("up", "--web=wait is for fabemu run: up starts no command");
+    const char *name = options.name ? options.name : DEFAULT_NAME;
+    if (argc > options.operands)
+        name = argv[options.operands];
+    options.name = name;
+    status = plan_fabric(&config, &graph, &options, name);
+    if (status)
+        return status;
+    if (paths_of(path, sizeof path, config.name, error, sizeof error)) {
+        say("%s", error);
+        status = EXIT_FAILURE;
+    }
+    if (!status)
+        status = plan_make(&plan, &options, &config, NULL);
+    if (!status) {
+        status = options.foreground ? supervise(&up) : in_background(&up, path);
+        plan.begun = plan.begun || status == EXIT_SUCCESS; /* in the background */
+        plan_release(&plan);
+    }
+    topo_free(graph);
+    return status;
+}

@@ -1,0 +1,454 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * paths.c - where the control sockets of this user's fabrics lie.
+ *
+ * Two fabrics of one name, started at once: who holds the lock on the directory
+ * tests the old socket, binds and listens before it lets go, so the other sees
+ * a listener. Rejected: lock files, which a crash leaves behind.
+ */
+#include "apps/control/paths.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "apps/base/say.h"
+#include "apps/base/procs.h"
+
+#define SUFFIX  ".sock"
+#define ACCEPTS 0x10000u /* in /proc/net/unix: the socket listens */
+
+int paths_check_name(const char *name, char *error, size_t error_bytes)
+{
+    static const char allowed[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+    size_t length = strlen(name);
+
+    if (length == 0 || length > PATHS_NAME_MAX || strspn(name, allowed) != length ||
+        name[0] == '.' || name[0] == '-')
+        return fail(-EINVAL, error, error_bytes,
+                    "'%.80s' is no name for a fabric; use up to %d letters, digits, '_', '-' and "
+                    "'.', such as 'test-1'",
+                    name, PATHS_NAME_MAX);
+    return 0;
+}
+
+/* The directory must be ours alone: who can write there can pose as a fabric. */
+static int check_dir(const char *dir, char *error, size_t error_bytes)
+{
+    struct stat st;
+
+    if (lstat(dir, &st) < 0)
+        return fail(-errno, error, error_bytes,
+                    "cannot look at %s (%s); set XDG_RUNTIME_DIR to a "
+                    "directory of your own",
+                    dir, strerror(errno));
+    if (!S_ISDIR(st.st_mode))
+        return fail(-ENOTDIR, error, error_bytes,
+                    "%s is not a directory; remove it, or set "
+                    "XDG_RUNTIME_DIR to a directory of your own",
+                    dir);
+    if (st.st_uid != geteuid())
+        return fail(-EACCES, error, error_bytes,
+                    "%s belongs to user %u, not to you; set "
+                    "XDG_RUNTIME_DIR to a directory of your own",
+                    dir, (unsigned)st.st_uid);
+    if (st.st_mode & 077)
+        return fail(-EACCES, error, error_bytes,
+                    "%s is open to other users (mode %03o); close it: "
+                    "chmod 700 %s",
+                    dir, (unsigned)st.st_mode & 0777u, dir);
+    return 0;
+}
+
+/* Where sockets are without $XDG_RUNTIME_DIR, and those of fabrics on several hosts always. */
+static void plain_dir(char *dir, size_t dir_bytes)
+{
+    snprintf(dir, dir_bytes, "/tmp/fabemu-%u", (unsigned)geteuid());
+}
+
+/* Returns the directory's descriptor, or -errno with one line. */
+static int open_dir(char *dir, size_t dir_bytes, char *error, size_t error_bytes)
+{
+    const char *runtime = getenv("XDG_RUNTIME_DIR");
+    struct stat st;
+
+    size_t bytes = runtime ? strlen(runtime) : 0;
+
+    while (bytes && runtime[bytes - 1] == '/')
+        bytes--;
+    if (runtime && runtime[0] == '/' && stat(runtime, &st) == 0 && S_ISDIR(st.st_mode))
+        snprintf(dir, dir_bytes, "%.*s/fabemu", (int)bytes, runtime);
+    else
+        plain_dir(dir, dir_bytes);
+    if (mkdir(dir, 0700) < 0 && errno != EEXIST)
+        return fail(-errno, error, error_bytes,
+                    "cannot create %s (%s); set XDG_RUNTIME_DIR to a "
+                    "directory of your own",
+                    dir, strerror(errno));
+    int err = check_dir(dir, error, error_bytes);
+    if (err)
+        return err;
+    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return fail(-errno, error, error_bytes, "cannot open %s (%s); check its permissions", dir,
+                    strerror(errno));
+    return fd;
+}
+
+static int socket_path(char *path, size_t path_bytes, const char *dir, const char *name,
+                       char *error, size_t error_bytes)
+{
+    int bytes = snprintf(path, path_bytes, "%s/%s" SUFFIX, dir, name);
+
+    if (bytes < 0 || (size_t)bytes >= path_bytes)
+        return fail(-ENAMETOOLONG, error, error_bytes,
+                    "the socket's path %s/%s" SUFFIX " is longer "
+                    "than %zu characters; choose a shorter --name or XDG_RUNTIME_DIR",
+                    dir, name, path_bytes - 1);
+    return 0;
+}
+
+/* Check @name, and open the folder where its socket is, or will be. Returns it, or -errno. */
+static int open_dir_for(const char *name, char *dir, size_t dir_bytes, char *error,
+                        size_t error_bytes)
+{
+    int err = paths_check_name(name, error, error_bytes);
+
+    return err ? err : open_dir(dir, dir_bytes, error, error_bytes);
+}
+
+/* --- fabrics on several hosts --------------------------------------------------------- */
+
+void hosts_node_name(char *ret, size_t ret_bytes)
+{
+    if (gethostname(ret, ret_bytes))
+        snprintf(ret, ret_bytes, "localhost");
+    ret[ret_bytes - 1] = '\0';
+}
+
+void hosts_socket_name(char *ret, size_t ret_bytes, const char *fabric)
+{
+    char node[256];
+
+    hosts_node_name(node, sizeof node);
+    snprintf(ret, ret_bytes, "%.30s.%.32s", fabric, node);
+}
+
+void hosts_socket_anywhere(char *ret, size_t ret_bytes, const char *path)
+{
+    char node[256], end[256];
+    size_t bytes = strlen(path), tail;
+
+    hosts_node_name(node, sizeof node);
+    tail = (size_t)snprintf(end, sizeof end, ".%.32s" SUFFIX, node);
+    if (bytes > tail && strcmp(path + bytes - tail, end) == 0)
+        snprintf(ret, ret_bytes, "%.*s.%%h" SUFFIX, (int)(bytes - tail), path);
+    else
+        snprintf(ret, ret_bytes, "%s", path);
+}
+
+/* Is it the name of a fabric on several hosts (hosts_socket_name()), one of which is this? */
+static bool is_of_hosts(const char *name)
+{
+    char host[256], end[64];
+    size_t bytes = strlen(name), tail;
+
+    hosts_node_name(host, sizeof host);
+    tail = (size_t)snprintf(end, sizeof end, ".%.32s", host);
+    return bytes > tail && strcmp(name + bytes - tail, end) == 0;
+}
+
+/* Is there a plain directory, another one than @dir? Not one that others can write to. */
+static bool other_dir(char *other, size_t other_bytes, const char *dir)
+{
+    char error[256];
+
+    plain_dir(other, other_bytes);
+    return strcmp(other, dir) != 0 && check_dir(other, error, sizeof error) == 0;
+}
+
+int paths_of(char *path, size_t path_bytes, const char *name, char *error, size_t error_bytes)
+{
+    char dir[512], other[512];
+    struct stat st;
+    int fd = open_dir_for(name, dir, sizeof dir, error, error_bytes), err;
+
+    if (fd < 0)
+        return fd;
+    close(fd);
+    err = socket_path(path, path_bytes, dir, name, error, error_bytes);
+    if (err || !is_of_hosts(name) || lstat(path, &st) == 0 || !other_dir(other, sizeof other, dir))
+        return err;
+    err = socket_path(path, path_bytes, other, name, error, error_bytes);
+    if (err || lstat(path, &st) < 0) /* it is nowhere: then it would be here */
+        err = socket_path(path, path_bytes, dir, name, error, error_bytes);
+    return err;
+}
+
+/* A connected descriptor, or -errno. -EAGAIN: somebody listens and is busy. */
+static int connect_to(const char *path)
+{
+    struct sockaddr_un addr = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    if (fd < 0)
+        return -errno;
+    snprintf(addr.sun_path, sizeof addr.sun_path, "%s", path);
+    if (connect(fd, (struct sockaddr *)&addr, sizeof addr) < 0) {
+        int err = -errno;
+        close(fd);
+        return err;
+    }
+    return fd;
+}
+
+static pid_t peer_pid(int fd)
+{
+    struct ucred cred = {0};
+    socklen_t bytes = sizeof cred;
+
+    getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &bytes);
+    return cred.pid;
+}
+
+/* @fd: as connect_to() has it, and closed. Is there a fabric? Errors: -EADDRINUSE, one line. */
+static int check_free(int fd, const char *name, char *error, size_t error_bytes)
+{
+    pid_t pid;
+
+    if (fd < 0 && fd != -EAGAIN)
+        return 0;
+    pid = fd >= 0 ? peer_pid(fd) : 0;
+    if (fd >= 0)
+        close(fd);
+    return fail(-EADDRINUSE, error, error_bytes,
+                "a fabric named '%s' is running already (pid "
+                "%d); end it with 'fabemu down %s', or choose another --name",
+                name, (int)pid, name);
+}
+
+/* Make way for a socket at @path. Called with the directory locked. */
+static int clear_path(const char *path, const char *name, char *error, size_t error_bytes)
+{
+    struct stat st;
+
+    if (lstat(path, &st) < 0)
+        return 0;
+    if (!S_ISSOCK(st.st_mode))
+        return fail(-EEXIST, error, error_bytes,
+                    "%s is in the way and is no socket; remove it or "
+                    "choose another --name",
+                    path);
+    int fd = connect_to(path);
+    int err = check_free(fd, name, error, error_bytes);
+    if (err)
+        return err;
+    if (fd == -ECONNREFUSED)
+        say("removed the stale socket of fabric '%s': its process is gone", name);
+    unlink(path);
+    return 0;
+}
+
+/*
+ * What the user can do if no socket can be made. Fabrics on several hosts use a folder whose name
+ * is the same on every host, so a variable does not move it.
+ */
+static const char *remedy(const char *name)
+{
+    return is_of_hosts(name) ? "make its folder writable, and make room in it"
+                             : "set XDG_RUNTIME_DIR to a directory of your own that has room and "
+                               "can be written to";
+}
+
+/*
+ * The name to which the socket of @path is bound before it listens: not longer than @path, and
+ * without SUFFIX.
+ */
+static void bound_path(char ret[static sizeof((struct sockaddr_un *)0)->sun_path], const char *path)
+{
+    snprintf(ret, sizeof((struct sockaddr_un *)0)->sun_path, "%s", path);
+    ret[strlen(ret) - 1] = '~';
+}
+
+/* It gets its name when it listens: who finds it there is not refused. Called with the directory
+ * locked. */
+static int bind_socket(struct paths_socket *ret, const char *path, const char *name, char *error,
+                       size_t error_bytes)
+{
+    struct sockaddr_un addr = {.sun_family = AF_UNIX};
+    struct stat st;
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), err = 0;
+
+    if (fd < 0)
+        return fail(-errno, error, error_bytes, "no socket: %s", strerror(errno));
+    bound_path(addr.sun_path, path);
+    unlink(addr.sun_path);
+    if (bind(fd, (struct sockaddr *)&addr, sizeof addr) < 0)
+        goto close_fd;
+    if (chmod(addr.sun_path, 0600) < 0 || listen(fd, 1024) < 0 || lstat(addr.sun_path, &st) < 0 ||
+        rename(addr.sun_path, path) < 0)
+        goto unlink_path;
+    snprintf(ret->path, sizeof ret->path, "%s", path);
+    ret->dev = st.st_dev;
+    ret->ino = st.st_ino;
+    return fd;
+
+unlink_path:
+    err = errno;
+    unlink(addr.sun_path);
+close_fd:
+    err = err ? err : errno;
+    fail(0, error, error_bytes, "cannot listen on %s (%s); %s", path, strerror(err), remedy(name));
+    close(fd);
+    return -EIO;
+}
+
+int paths_listen(struct paths_socket *ret, int *fd, const char *name, char *error,
+                 size_t error_bytes)
+{
+    char dir[512];
+    char path[sizeof ret->path];
+    int lock = open_dir_for(name, dir, sizeof dir, error, error_bytes);
+
+    if (lock < 0)
+        return lock;
+    int err = socket_path(path, sizeof path, dir, name, error, error_bytes);
+    if (!err) {
+        flock(lock, LOCK_EX);
+        err = clear_path(path, name, error, error_bytes);
+    }
+    if (!err) {
+        *fd = bind_socket(ret, path, name, error, error_bytes);
+        err = *fd < 0 ? *fd : 0;
+    }
+    close(lock); /* unlocks */
+    return err;
+}
+
+void paths_unlink(const struct paths_socket *socket)
+{
+    char dir[sizeof socket->path];
+    struct stat st;
+
+    snprintf(dir, sizeof dir, "%s", socket->path);
+    char *slash = strrchr(dir, '/');
+    if (!slash)
+        return;
+    *slash = '\0';
+    int lock = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (lock < 0)
+        return;
+    flock(lock, LOCK_EX);
+    if (lstat(socket->path, &st) == 0 && st.st_dev == socket->dev && st.st_ino == socket->ino)
+        unlink(socket->path);
+    close(lock);
+}
+
+int paths_free(const char *name, char *error, size_t error_bytes)
+{
+    char path[sizeof((struct sockaddr_un *)0)->sun_path];
+    int err = paths_of(path, sizeof path, name, error, error_bytes);
+
+    return err ? err : check_free(connect_to(path), name, error, error_bytes);
+}
+
+int paths_connect(int *fd, pid_t *owner, const char *name, char *error, size_t error_bytes)
+{
+    char path[sizeof((struct sockaddr_un *)0)->sun_path];
+    int err = paths_of(path, sizeof path, name, error, error_bytes);
+
+    if (err)
+        return err;
+    int got = connect_to(path);
+    if (got == -ENOENT)
+        return fail(got, error, error_bytes,
+                    "no fabric named '%s' is running; 'fabemu status' "
+                    "lists those that are, 'fabemu up --name %s' starts it",
+                    name, name);
+    if (got == -ECONNREFUSED)
+        return fail(got, error, error_bytes,
+                    "fabric '%s' has crashed and left a stale socket; "
+                    "'fabemu up --name %s' replaces it",
+                    name, name);
+    if (got < 0)
+        return fail(got, error, error_bytes, "cannot reach fabric '%s' (%s): %s", name, path,
+                    strerror(-got));
+    *fd = got;
+    if (owner)
+        *owner = peer_pid(got);
+    return 0;
+}
+
+/* The inode of the listening socket that is bound to @bound; 0: there is none. */
+static unsigned long listening_inode(const char *bound)
+{
+    FILE *sockets = fopen("/proc/net/unix", "re");
+    unsigned long inode, found = 0;
+    char line[256], path[sizeof line];
+    unsigned flags;
+
+    while (sockets && !found && fgets(line, sizeof line, sockets))
+        if (sscanf(line, "%*s %*s %*s %x %*s %*s %lu %255[^\n]", &flags, &inode, path) == 3 &&
+            flags & ACCEPTS && strcmp(path, bound) == 0)
+            found = inode;
+    if (sockets)
+        fclose(sockets);
+    return found;
+}
+
+bool paths_supervised_by(const char *name, pid_t owner)
+{
+    char path[sizeof((struct sockaddr_un *)0)->sun_path], bound[sizeof path], error[512];
+    unsigned long inode;
+
+    if (paths_of(path, sizeof path, name, error, sizeof error))
+        return false;
+    bound_path(bound, path);
+    inode = listening_inode(bound);
+    return inode && procs_child_has_socket(owner, inode);
+}
+
+/* @all: else those of fabrics on several hosts alone. */
+static int list_dir(const char *dir, bool all, void (*each)(void *context, const char *name),
+                    void *context, char *error, size_t error_bytes)
+{
+    struct dirent **entries;
+    int count = scandir(dir, &entries, NULL, alphasort);
+
+    if (count < 0)
+        return fail(-errno, error, error_bytes, "cannot list %s: %s", dir, strerror(errno));
+    for (int i = 0; i < count; i++) {
+        char *end = strrchr(entries[i]->d_name, '.');
+        if (end && strcmp(end, SUFFIX) == 0) {
+            *end = '\0';
+            if (all || is_of_hosts(entries[i]->d_name))
+                each(context, entries[i]->d_name);
+        }
+        free(entries[i]);
+    }
+    free(entries);
+    return 0;
+}
+
+int paths_list(void (*each)(void *context, const char *name), void *context, char *error,
+               size_t error_bytes)
+{
+    char dir[512], other[512];
+    int fd = open_dir(dir, sizeof dir, error, error_bytes), err;
+
+    if (fd < 0)
+        return fd;
+    close(fd);
+    err = list_dir(dir, true, each, context, error, error_bytes);
+    if (!err && other_dir(other, sizeof other, dir))
+        err = list_dir(other, false, each, context, error, error_bytes);
+    return err;
+}

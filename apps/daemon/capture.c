@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * capture.c - captures of a running fabric: by whoever asks on the control socket, who gets the
+ * rings and empties them; or by the daemon itself from its start (--capture).
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "apps/capture/capture.h"
+#include "apps/capture/filter.h"
+#include "apps/daemon/client.h"
+#include "apps/base/say.h"
+
+static void refuse(struct daemon *daemon, struct client *client, int err)
+{
+    char line[160];
+
+    if (client->far) /* descriptors do not pass to another host */
+        fail(err, line, sizeof line,
+             "only cables of host %s, which governs, can be captured: "
+             "call \"fabemu capture\" there",
+             daemon->config->hosts->name[0]);
+    else if (err == -EBUSY)
+        fail(err, line, sizeof line, "somebody captures already, and one does at a time");
+    else if (err == -ENODEV)
+        fail(err, line, sizeof line, "no cable that the filter names has an end on this host");
+    else
+        fail(err, line, sizeof line, "cannot capture: %s", strerror(-err));
+    daemon_reply_error(daemon, client, err, line);
+}
+
+void daemon_capture(struct daemon *daemon, struct client *client, struct json_object *request)
+{
+    const struct topo_graph *graph = daemon->config->fabric->graph;
+    int64_t snap = emu_json_number(request, "snaplen", CAPTURE_SNAP_MOST);
+    char error[CAPTURE_ERROR_BYTES];
+    struct capture_filter filter;
+    int memfd, err;
+
+    if (client->far) {
+        refuse(daemon, client, -ENOTSUP);
+        return;
+    }
+    if (snap < 0 || snap > CAPTURE_SNAP_MOST)
+        snap = CAPTURE_SNAP_MOST;
+    err = capture_filter_read(&filter, emu_json_text(request, "filter", ""), (uint32_t)snap,
+                              daemon->fabric, graph, error, sizeof error);
+    if (err) {
+        daemon_reply_error(daemon, client, err, error);
+        return;
+    }
+    err = fabric_capture_start(daemon->fabric,
+                               &(struct fabric_capture){.ways = filter.ways, .filter = filter.tap},
+                               &memfd);
+    capture_filter_release(&filter);
+    if (err) {
+        refuse(daemon, client, err);
+        return;
+    }
+    client->captures = true;
+    daemon_send_with(daemon, client, conn_ok(), (const int[EMU_JSON_FDS]){memfd, -1, -1});
+}
+
+void daemon_capture_left(struct daemon *daemon, struct client *client)
+{
+    if (client->captures)
+        fabric_capture_stop(daemon->fabric);
+    client->captures = false;
+}
+
+void daemon_capture_stop(struct daemon *daemon, struct client *client, struct json_object *request)
+{
+    (void)request;
+    if (!client->captures) {
+        daemon_reply_error(daemon, client, -ENOENT, "this connection captures nothing");
+        return;
+    }
+    daemon_capture_left(daemon, client);
+    daemon_send(daemon, client, conn_ok());
+}
+
+int daemon_capture_open(struct daemon *daemon, char *error, size_t error_bytes)
+{
+    const struct capture_plan *plan = daemon->config->capture;
+
+    if (!plan || !plan->files)
+        return 0;
+    if (daemon->config->hosts)
+        say("the capture has the cables of this host alone");
+    return capture_begin(&daemon->capture, daemon->fabric, daemon->config->fabric->graph, plan,
+                         error, error_bytes);
+}
+
+void daemon_capture_close(struct daemon *daemon)
+{
+    if (capture_end(daemon->capture, daemon->fabric))
+        daemon->unwritten = true;
+    daemon->capture = NULL;
+}

@@ -1,0 +1,619 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * report.c - the run report: built by the fabric, printed by the command.
+ *
+ * The JSON's fields are a promise (docs/manual.md): extend, do not break.
+ */
+#include "apps/daemon/report.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "apps/base/amount.h"
+#include "apps/base/duration.h"
+#include "apps/fabric/origin.h"
+#include "apps/base/say.h"
+#include "apps/control/conn.h"
+#include "apps/daemon/comm.h"
+#include "apps/timeline/timeline.h"
+#include "nic/fabemu.h"
+
+static const char *const coll_names[FABEMU_COLLS] = {
+    [FABEMU_COLL_BARRIER] = "barrier",
+    [FABEMU_COLL_BROADCAST] = "broadcast",
+    [FABEMU_COLL_REDUCE] = "reduce",
+    [FABEMU_COLL_ALLREDUCE] = "allreduce",
+};
+
+static const char *const why_names[FABEMU_WHYS] = {
+    [FABEMU_WHY_OP] = "operation",      [FABEMU_WHY_TYPE] = "type",
+    [FABEMU_WHY_WINDOW] = "window",     [FABEMU_WHY_GROUP] = "group",
+    [FABEMU_WHY_SINGLE] = "single",     [FABEMU_WHY_INTER] = "intercommunicator",
+    [FABEMU_WHY_FINALIZE] = "finalize", [FABEMU_WHY_OFF] = "off",
+    [FABEMU_WHY_SLOWER] = "slower",
+};
+
+/* Who carries a collective out that the network does, and how. */
+struct mechanism {
+    bool in_adapter; /* else in the switches */
+    const char *name;
+};
+
+static struct mechanism mechanism_of(const struct emu_profile *profile, int coll)
+{
+    static const struct mechanism switches[FABEMU_COLLS] = {
+        [FABEMU_COLL_BARRIER] = {false, "combine units, multicast"},
+        [FABEMU_COLL_BROADCAST] = {false, "multicast"},
+        [FABEMU_COLL_REDUCE] = {false, "combine units"},
+        [FABEMU_COLL_ALLREDUCE] = {false, "combine units, multicast"},
+    };
+    static const struct mechanism adapters[FABEMU_COLLS] = {
+        [FABEMU_COLL_BARRIER] = {true, "adapter tree, broadcast"},
+        [FABEMU_COLL_BROADCAST] = {false, "broadcast"},
+        [FABEMU_COLL_REDUCE] = {true, "adapter tree"},
+        [FABEMU_COLL_ALLREDUCE] = {true, "adapter tree, broadcast"},
+    };
+
+    if (emu_profile_switches_combine(profile))
+        return switches[coll];
+    if (coll == FABEMU_COLL_BARRIER && emu_profile_barrier_asks(profile))
+        return (struct mechanism){false, "network conditional, broadcast"};
+    return adapters[coll];
+}
+
+static struct json_object *collectives(const struct fabric_totals *totals,
+                                       const struct emu_profile *profile)
+{
+    struct json_object *all = json_object_new_object();
+
+    for (int coll = FABEMU_COLLS - 1; coll >= 0; coll--) {
+        struct mechanism how = mechanism_of(profile, coll);
+        struct json_object *one = json_object_new_object();
+        struct json_object *why = json_object_new_object();
+        uint64_t combined = totals->in_network[coll];
+        uint64_t elsewhere = 0;
+        for (int i = 0; i < FABEMU_WHYS; i++) {
+            elsewhere += totals->elsewhere[coll][i];
+            if (totals->elsewhere[coll][i])
+                json_add_number(why, why_names[i], totals->elsewhere[coll][i]);
+        }
+        json_add_number(one, "in_switch", how.in_adapter ? 0 : combined);
+        json_add_number(one, "in_adapter", how.in_adapter ? combined : 0);
+        json_add_number(one, "elsewhere", elsewhere);
+        json_object_object_add(one, "why", why);
+        json_add_text(one, "mechanism", how.name);
+        json_object_object_add(all, coll_names[coll], one);
+    }
+    return all;
+}
+
+static struct json_object *deaths(const struct daemon_record *record,
+                                  const struct topo_graph *graph)
+{
+    struct json_object *all = json_object_new_array();
+
+    for (uint32_t i = 0; i < record->died && i < DAEMON_DEATHS_MAX; i++) {
+        const struct daemon_death *death = &record->death[i];
+        struct json_object *one = json_object_new_object();
+        json_add_node(one, graph, death->node);
+        json_add_number(one, "pid", (uint64_t)death->pid);
+        json_add_text(one, "command", death->command);
+        json_add_text(one, "how", death->how);
+        json_object_array_add(all, one);
+    }
+    return all;
+}
+
+static struct json_object *counts(const char *const *names, const uint64_t *values, size_t count)
+{
+    struct json_object *object = json_object_new_object();
+
+    for (size_t i = 0; i < count; i++)
+        json_add_number(object, names[i], values[i]);
+    return object;
+}
+#define COUNTS(names, ...) \
+    counts(names, (const uint64_t[]){__VA_ARGS__}, sizeof(names) / sizeof((names)[0]))
+
+static struct json_object *transport(const struct fabric_transport *of)
+{
+    struct json_object *object = json_object_new_object();
+
+#define REPORTED(name) json_add_number(object, #name, of->name);
+#include "nic/engine/counts.def"
+    return object;
+}
+
+/* Without acknowledgments: what became of faults on cables. */
+static struct json_object *link_retry(const struct switch_retries *of)
+{
+    static const char *const names[] = {"again", "asked",   "timeouts", "damaged",
+                                        "gaps",  "doubles", "lost"};
+
+    return COUNTS(names, of->again, of->asked, of->timeouts, of->damaged, of->gaps, of->doubles,
+                  of->lost);
+}
+
+/* --- was it the network's time? ----------------------------------------------------- */
+
+#define ON_TIME_SHARE  100  /* one part in so many may be late, */
+#define ON_TIME_FACTOR 0.99 /* and the fabric itself must have been on time */
+
+/* Of clock real; docs/manual.md says what the figures mean. NULL where it is not known. */
+static struct json_object *on_time(const struct daemon_waits *waits, double factor)
+{
+    if (waits->late_ns > waits->attached_ns / ON_TIME_SHARE || factor < ON_TIME_FACTOR)
+        return json_object_new_boolean(false);
+    return waits->attached_ns && !waits->unseen ? json_object_new_boolean(true) : NULL;
+}
+
+static struct json_object *programs(const struct daemon_waits *waits, double factor,
+                                    const struct topo_graph *graph)
+{
+    struct json_object *all = json_object_new_object();
+    struct json_object *longest = NULL;
+
+    json_object_object_add(all, "on_time", on_time(waits, factor));
+    json_add_number(all, "attached_ns", waits->attached_ns);
+    json_add_number(all, "late_most_ns", waits->late_ns);
+    json_add_number(all, "waited_ns", waits->programs_ns);
+    json_add_number(all, "fabric_waited_ns", waits->fabric_ns);
+    json_add_number(all, "edge_full_ns", waits->full_ns);
+    if (waits->longest_pid) {
+        longest = json_add_node(json_object_new_object(), graph, waits->longest_node);
+        json_add_number(longest, "pid", (uint64_t)waits->longest_pid);
+        json_add_text(longest, "command", waits->longest_command);
+        json_add_number(longest, "waited_ns", waits->longest_ns);
+    }
+    json_object_object_add(all, "longest", longest);
+    json_add_number(all, "unseen", waits->unseen);
+    return all;
+}
+
+static struct json_object *profile_set(const struct fabric_config *config)
+{
+    struct json_object *all = json_object_new_array();
+
+    for (unsigned i = 0; i < config->set_count; i++)
+        json_object_array_add(all, json_object_new_string(config->sets[i]));
+    return all;
+}
+
+void report_network(struct json_object *all, const struct fabric_config *config)
+{
+    json_add_text(all, "topo", config->graph->spec);
+    json_add_text(all, "profile", config->profile.name);
+    if (config->graph->label)
+        json_add_text(all, "up", topo_up_name(config->graph->up));
+}
+
+static struct json_object *report_clock(const struct fabric_config *config,
+                                        const struct fabric_totals *totals)
+{
+    struct json_object *clock = json_object_new_object();
+    double factor = totals->real_time_factor;
+
+    json_add_text(clock, "mode", emu_clock_name(config->clock));
+    json_object_object_add(clock, "real_time_factor",
+                           json_object_new_double(isfinite(factor) ? factor : 0));
+    return json_add_number(clock, "worst_lag_ns", totals->worst_lag_ns);
+}
+
+void report_traffic(struct json_object *report, const struct fabric_totals *totals)
+{
+    static const char *const segments[] = {"sent", "delivered", "hops"};
+    static const char *const combined[] = {"contributions", "results", "multicasts"};
+
+    json_object_object_add(report, "segments",
+                           COUNTS(segments, totals->sent, totals->delivered, totals->hops));
+    json_object_object_add(report, "combined",
+                           COUNTS(combined, totals->combined, totals->results, totals->multicasts));
+}
+
+/* NULL: no process has said that its messages do not pass the fabric. */
+static struct json_object *outside(const struct daemon_record *record)
+{
+    if (!record->outside)
+        return NULL;
+    return json_add_text(json_add_number(json_object_new_object(), "processes", record->outside),
+                         "why", record->outside_why);
+}
+
+struct json_object *report_build(struct fabric *fabric, const struct fabric_config *config,
+                                 const struct daemon_record *record)
+{
+    static const char *const drops[] = {"malformed",       "overrun",     "groups_over",
+                                        "nobody_attached", "left_behind", "at_broken_units"};
+    static const char *const processes[] = {"attached", "peak", "refused",
+                                            "cut_off",  "died", "unheard"};
+    struct json_object *report = json_object_new_object();
+    struct fabric_totals totals;
+
+    fabric_totals_read(fabric, &totals);
+    json_object_object_add(report, "command", NULL);
+    json_object_object_add(report, "exit_status", NULL);
+    json_object_object_add(report, "origin", origin_json(config));
+    report_network(report, config);
+    json_add_text(report, "profile_from", config->profile_from ? config->profile_from : "default");
+    json_object_object_add(report, "profile_set", profile_set(config));
+    json_object_object_add(report, "clock", report_clock(config, &totals));
+    json_object_object_add(report, "programs",
+                           config->clock == EMU_CLOCK_REAL
+                               ? programs(&record->waits, totals.real_time_factor, config->graph)
+                               : NULL);
+    json_add_number(report, "threads", fabric_threads(fabric));
+    json_add_number(report, "seed", config->seed);
+    json_add_number(report, "nodes", config->graph->nodes);
+    json_add_number(report, "switches", config->graph->switches);
+    report_traffic(report, &totals);
+    json_object_object_add(report, "collectives", collectives(&totals, &config->profile));
+    json_object_object_add(report, "communication", comm_build(fabric, config));
+    json_add_number(report, "credit_stalls", totals.credit_stalls);
+    json_add_number(report, "dropped", totals.dropped);
+    json_object_object_add(report, "drops",
+                           COUNTS(drops, totals.dropped_bad, totals.dropped_overrun,
+                                  totals.dropped_late, totals.dropped_dead, totals.dropped_left,
+                                  totals.dropped_unit));
+    if (emu_profile_has_engines(&config->profile))
+        json_object_object_add(report, "transport", transport(&totals.transport));
+    if (emu_profile_retries(&config->profile))
+        json_object_object_add(report, "link_retry", link_retry(&totals.retries));
+    json_object_object_add(report, "digest", NULL);
+    json_object_object_add(report, "processes",
+                           COUNTS(processes, record->attaches, record->peak, record->refused,
+                                  record->cut_off, record->died, record->unheard));
+    json_object_object_add(report, "outside", outside(record));
+    json_object_object_add(report, "died", deaths(record, config->graph));
+    return report;
+}
+
+/* --- for people --------------------------------------------------------------------- */
+
+static struct json_object *member(struct json_object *object, const char *name)
+{
+    return json_object_object_get(object, name); /* NULL of NULL is NULL */
+}
+
+static long long number(struct json_object *object, const char *name)
+{
+    return (long long)json_object_get_int64(member(object, name));
+}
+
+static struct amount counted(struct json_object *object, const char *name)
+{
+    return amount_count((uint64_t)json_object_get_int64(member(object, name)));
+}
+
+static double real(struct json_object *object, const char *name)
+{
+    return json_object_get_double(member(object, name));
+}
+
+static const char *text(struct json_object *object, const char *name)
+{
+    const char *got = json_object_get_string(member(object, name));
+    return got ? got : "";
+}
+
+static struct duration lasted(struct json_object *object, const char *name_ns)
+{
+    return duration_of_ns(real(object, name_ns));
+}
+
+static const char *plural(long long count)
+{
+    return count == 1 ? "" : "s";
+}
+
+static void print_collective(FILE *out, const char *name, struct json_object *one)
+{
+    fprintf(out, "    %-10s %12s %12s %12s", name, counted(one, "in_switch").text,
+            counted(one, "in_adapter").text, counted(one, "elsewhere").text);
+    struct json_object *why = member(one, "why");
+    const char *before = "   (";
+    if (json_object_is_type(why, json_type_object)) {
+        json_object_object_foreach(why, reason, count)
+        {
+            fprintf(out, "%s%s %lld", before, reason, (long long)json_object_get_int64(count));
+            before = ", ";
+        }
+        fputs(*before == ',' ? ")" : "", out);
+    }
+    if (number(one, "in_switch") || number(one, "in_adapter"))
+        fprintf(out, "   by %s", text(one, "mechanism"));
+    fputc('\n', out);
+}
+
+struct report_profile report_profile(struct json_object *report)
+{
+    struct json_object *set = member(report, "profile_set");
+    size_t count = emu_json_count(set);
+    struct report_profile ret;
+    bool own = strcmp(text(report, "profile_from"), "network") == 0;
+
+    int bytes = snprintf(ret.text, sizeof ret.text, "%s%s", text(report, "profile"),
+                         own ? " (the network's own)" : "");
+    for (size_t i = 0; i < count && bytes < (int)sizeof ret.text; i++)
+        bytes += snprintf(ret.text + bytes, sizeof ret.text - (size_t)bytes, "%s%s",
+                          i ? ", " : " with ", json_object_get_string(emu_json_at(set, i)));
+    return ret;
+}
+
+static void print_fabric(FILE *out, struct json_object *report)
+{
+    struct json_object *clock = member(report, "clock");
+    struct json_object *processes = member(report, "processes");
+    long long threads = number(report, "threads");
+    long long switches = number(report, "switches");
+
+    fprintf(out, "  fabric       %s: %lld nodes, %lld switch%s, profile %s, %lld thread%s\n",
+            text(report, "topo"), number(report, "nodes"), switches, switches == 1 ? "" : "es",
+            report_profile(report).text, threads, plural(threads));
+    fprintf(out, "  clock        %s", text(clock, "mode"));
+    if (strcmp(text(clock, "mode"), "real") == 0)
+        fprintf(out, ": real-time factor %.3f, worst lag %s", real(clock, "real_time_factor"),
+                lasted(clock, "worst_lag_ns").text);
+    fprintf(out, "\n  processes    %lld attached, %lld at the same time",
+            number(processes, "attached"), number(processes, "peak"));
+    if (number(processes, "refused"))
+        fprintf(out, ", %lld refused: every node was taken", number(processes, "refused"));
+    if (number(processes, "cut_off"))
+        fprintf(out, ", %lld cut off: did not take their segments", number(processes, "cut_off"));
+    if (number(processes, "unheard"))
+        fprintf(out, ", %lld goodbyes not complete in time", number(processes, "unheard"));
+    fputc('\n', out);
+}
+
+/* The one line for who measures: was that the network's time, and how far off is it at most? */
+static void print_programs(FILE *out, struct json_object *programs, double factor)
+{
+    struct json_object *longest = member(programs, "longest");
+    struct json_object *verdict = member(programs, "on_time");
+    double attached_ns = real(programs, "attached_ns"), late_ns = real(programs, "late_most_ns");
+    bool late = verdict && !json_object_get_boolean(verdict);
+    long long unseen = number(programs, "unseen");
+    char node[TOPO_SHOWN_BYTES];
+
+    if (!(attached_ns > 0))
+        return;
+    fprintf(out, "  programs     %s: up to %s of %s (%.1f %%) lost waiting for cores\n",
+            late      ? "NOT on time"
+            : verdict ? "on time"
+                      : "on time as far as can be seen",
+            duration_of_ns(late_ns).text, duration_of_ns(attached_ns).text,
+            100 * late_ns / attached_ns);
+    if (late)
+        fputs("               what they measured may be this host's speed, not the network's\n",
+              out);
+    if (late && longest)
+        fprintf(out,
+                "               the threads of %s waited longest, %s together (%s, pid %lld)\n",
+                json_show_node(longest, node), lasted(longest, "waited_ns").text,
+                text(longest, "command"), number(longest, "pid"));
+    if (number(programs, "edge_full_ns"))
+        fprintf(out, "               segments waited %s for room in processes' edges\n",
+                lasted(programs, "edge_full_ns").text);
+    if (factor < ON_TIME_FACTOR)
+        fputs("               the fabric itself was late: see the real-time factor\n", out);
+    if (unseen)
+        fprintf(out, "               what %lld process%s waited cannot be seen from here\n", unseen,
+                unseen == 1 ? "" : "es");
+}
+
+static void print_outside(FILE *out, struct json_object *one)
+{
+    if (one)
+        fprintf(out, "  outside      MPI messages of %lld process%s do not pass the fabric: %s\n",
+                number(one, "processes"), number(one, "processes") == 1 ? "" : "es",
+                text(one, "why"));
+}
+
+static void print_deaths(FILE *out, struct json_object *report)
+{
+    struct json_object *died = member(report, "died");
+    size_t count = emu_json_count(died);
+
+    for (size_t i = 0; i < count && i < 4; i++) {
+        struct json_object *one = emu_json_at(died, i);
+        char node[TOPO_SHOWN_BYTES];
+        fprintf(out, "  %s %s (pid %lld, %s): %s\n", i ? "            " : "died        ",
+                json_show_node(one, node), number(one, "pid"), text(one, "command"),
+                text(one, "how"));
+    }
+    if (count > 4)
+        fprintf(out, "               and %zu more\n", count - 4);
+}
+
+static void print_transport(FILE *out, struct json_object *transport)
+{
+    if (!transport)
+        return;
+    fprintf(out, "\n  packets      %s sent, %s sent again (%s refused, %s without a reply)",
+            counted(transport, "packets").text, counted(transport, "retransmissions").text,
+            counted(transport, "nacks").text, counted(transport, "timeouts").text);
+    if (number(transport, "lost"))
+        fprintf(out, ", %lld segments given up", number(transport, "lost"));
+    if (number(transport, "refused"))
+        fprintf(out, ", %lld segments not carried", number(transport, "refused"));
+    if (number(transport, "conditionals"))
+        fprintf(out,
+                "\n  conditionals %s asked, %s answered false: some members had not entered yet",
+                counted(transport, "conditionals").text, counted(transport, "unequal").text);
+}
+
+static void print_link_retry(FILE *out, struct json_object *retry)
+{
+    if (!retry)
+        return;
+    fprintf(out,
+            "\n  link retry   %lld segments sent again (asked %lld times, %lld without an answer)",
+            number(retry, "again"), number(retry, "asked"), number(retry, "timeouts"));
+    if (number(retry, "lost"))
+        fprintf(out, ", %lld lost", number(retry, "lost"));
+}
+
+/* What was lost for good, if anything was. */
+static void print_losses(FILE *out, struct json_object *losses)
+{
+    if (number(losses, "units_out"))
+        fprintf(out,
+                "  units        %lld combine units taken out of service, %lld in it again; %lld "
+                "groups moved\n",
+                number(losses, "units_out"), number(losses, "units_back"),
+                number(losses, "groups_moved"));
+    if (number(losses, "groups_failed") || number(losses, "pairs_told"))
+        fprintf(out,
+                "  lost         %lld groups failed, %lld pairs told of lost segments; %lld parity "
+                "errors, %lld overruns\n",
+                number(losses, "groups_failed"), number(losses, "pairs_told"),
+                number(losses, "states_damaged"), number(losses, "overruns"));
+}
+
+static void print_faults(FILE *out, struct json_object *report)
+{
+    struct json_object *faults = member(report, "faults"), *links = member(report, "links");
+
+    for (size_t i = 0; i < emu_json_count(faults); i++) {
+        struct json_object *fault = emu_json_at(faults, i);
+
+        fprintf(out, "  fault %-6lld %s: %s", number(fault, "fault"),
+                json_object_get_string(member(fault, "text")),
+                number(fault, "times") ? "" : "did not begin");
+        if (number(fault, "times"))
+            fprintf(out, "%lld time%s, hit %lld packet%s", number(fault, "times"),
+                    number(fault, "times") == 1 ? "" : "s", number(fault, "hits"),
+                    number(fault, "hits") == 1 ? "" : "s");
+        fputc('\n', out);
+    }
+    struct json_object *past = member(report, "past_faults");
+    if (number(past, "faults"))
+        fprintf(out, "  faults       %lld more that are over: %lld times, hit %lld packets\n",
+                number(past, "faults"), number(past, "times"), number(past, "hits"));
+    print_losses(out, member(report, "losses"));
+    if (!links)
+        return;
+    fprintf(out, "  links        %lld lost, %lld up again, %lld taken out, %lld out now\n",
+            number(links, "lost"), number(links, "up_again"), number(links, "taken_out"),
+            number(links, "out_now"));
+    if (number(links, "new_tables"))
+        fprintf(out, "  tables       new %lld times, %s after a change on average, %s at most\n",
+                number(links, "new_tables"),
+                duration_of_ns((double)number(links, "recovery_mean_ns")).text,
+                duration_of_ns((double)number(links, "recovery_longest_ns")).text);
+    if (number(links, "trees_moved") || number(links, "carried"))
+        fprintf(out, "  moved        %lld trees; %lld segments carried round links that were out\n",
+                number(links, "trees_moved"), number(links, "carried"));
+}
+
+static void print_host(FILE *out, struct json_object *host)
+{
+    struct json_object *links = member(host, "links");
+
+    fprintf(out, "  host %-7s %s, ", text(host, "host"), text(host, "state"));
+    if (number(host, "attached")) /* at the end of a run nobody is there any more */
+        fprintf(out, "%lld of ", number(host, "attached"));
+    fprintf(out, "%lld nodes%s\n", number(host, "nodes"),
+            number(host, "attached") ? " attached" : "");
+    fprintf(out, "               %s hops, %s contributions, %s results\n",
+            counted(member(host, "segments"), "hops").text,
+            counted(member(host, "combined"), "contributions").text,
+            counted(member(host, "combined"), "results").text);
+    for (size_t i = 0; i < emu_json_count(links); i++) {
+        struct json_object *link = emu_json_at(links, i);
+
+        fprintf(out,
+                "               to %s: %lld cables, %lld segments sent in %lld frames, %lld again; "
+                "%lld dropped, round trip %s",
+                text(link, "host"), number(link, "cables"), number(link, "segments_sent"),
+                number(link, "frames_sent"), number(link, "sent_again"), number(link, "dropped"),
+                lasted(link, "round_trip_ns").text);
+        if (number(link, "clock_error_ns"))
+            fprintf(out, ", its clock known to %s", lasted(link, "clock_error_ns").text);
+        fputc('\n', out);
+    }
+}
+
+void report_print_hosts(FILE *out, struct json_object *report)
+{
+    struct json_object *hosts = member(report, "hosts");
+
+    for (size_t i = 0; i < emu_json_count(hosts); i++)
+        print_host(out, emu_json_at(hosts, i));
+}
+
+/* A fabric that is not right at the end of a run has an error of its own. */
+static void print_check(FILE *out, struct json_object *check)
+{
+    struct json_object *wrong = check ? member(check, "wrong") : NULL;
+    size_t count = emu_json_count(wrong);
+
+    for (size_t i = 0; i < count; i++)
+        fprintf(out, "  %s %s\n", i ? "            " : "NOT RIGHT   ",
+                json_object_get_string(emu_json_at(wrong, i)));
+}
+
+void report_print(FILE *out, struct json_object *report)
+{
+    struct json_object *segments = member(report, "segments");
+    struct json_object *combined = member(report, "combined");
+    struct json_object *drops = member(report, "drops");
+
+    fputs("fabemu: report\n", out);
+    origin_print(out, member(report, "origin"), "  origin       ", "               ");
+    if (member(report, "exit_status"))
+        fprintf(out, "  command      exit status %lld after %s\n", number(report, "exit_status"),
+                duration_of_ns(real(report, "wall_s") * 1e9).text);
+    print_fabric(out, report);
+    if (member(report, "programs"))
+        print_programs(out, member(report, "programs"),
+                       real(member(report, "clock"), "real_time_factor"));
+    fprintf(out, "  segments     %s sent, %s delivered, %s hops\n", counted(segments, "sent").text,
+            counted(segments, "delivered").text, counted(segments, "hops").text);
+    fprintf(out, "  stalls       %s for lack of a credit\n", counted(report, "credit_stalls").text);
+    fprintf(out, "  dropped      %s", counted(report, "dropped").text);
+    if (number(report, "dropped"))
+        fprintf(out,
+                " (malformed %lld, overrun a buffer %lld, to groups that were over %lld, nobody "
+                "attached %lld, left behind %lld, at combine units that broke %lld)",
+                number(drops, "malformed"), number(drops, "overrun"), number(drops, "groups_over"),
+                number(drops, "nobody_attached"), number(drops, "left_behind"),
+                number(drops, "at_broken_units"));
+    print_transport(out, member(report, "transport"));
+    print_link_retry(out, member(report, "link_retry"));
+    fprintf(out, "\n  combining    %s contributions, %s results, %s multicasts\n",
+            counted(combined, "contributions").text, counted(combined, "results").text,
+            counted(combined, "multicasts").text);
+    fprintf(out, "  collectives   in switches  in adapters    elsewhere\n");
+    for (int coll = 0; coll < FABEMU_COLLS; coll++)
+        print_collective(out, coll_names[coll],
+                         member(member(report, "collectives"), coll_names[coll]));
+    comm_print(out, member(report, "communication"));
+    print_outside(out, member(report, "outside"));
+    timeline_print(out, member(report, "timeline"));
+    print_faults(out, report);
+    report_print_hosts(out, report);
+    print_deaths(out, report);
+    print_check(out, member(report, "check"));
+}
+
+/* --- for programs ------------------------------------------------------------------- */
+
+int report_write(int fd, const char *path, struct json_object *report)
+{
+    const char *text = json_object_to_json_string_ext(report, JSON_C_TO_STRING_PRETTY |
+                                                                  JSON_C_TO_STRING_SPACED |
+                                                                  JSON_C_TO_STRING_NOSLASHESCAPE);
+
+    if ((ftruncate(fd, 0) >= 0 || errno == EINVAL) && /* EINVAL: a pipe or a device */
+        dprintf(fd, "%s\n", text) >= 0)
+        return 0;
+    if (errno == EPIPE)
+        return 0; /* the pipe's reader has closed it, which is no failure */
+    int err = -errno;
+    say("cannot write the report to %s: %s", path, strerror(-err));
+    return err;
+}

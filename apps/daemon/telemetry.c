@@ -1,0 +1,482 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * telemetry.c - snapshots for whoever has subscribed to them on the control socket.
+ */
+#include "apps/daemon/telemetry.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "apps/daemon/client.h"
+#include "apps/fabric/sample.h"
+#include "apps/telemetry/wish.h"
+#include "apps/daemon/known.h"
+#include "emu/now.h"
+
+#define GRID_MS TELEMETRY_EVERY_LEAST_MS
+
+#define OPEN_READERS 32u /* each takes some MB at most */
+
+/* For other hosts to answer; and for all that they have counted so far, the first time. */
+#define HOSTS_MS       50u
+#define HOSTS_FIRST_MS 2000u
+
+/* At the end: for all readers together, and no longer than one of them takes something. */
+#define LAST_MS  500
+#define QUIET_MS 50
+#define LOOK_MS  5
+
+struct telemetry_serve {
+    struct telemetry *telemetry; /* NULL: nobody reads */
+    struct telemetry_text line;
+    struct telemetry_reader file; /* --record's */
+    uint64_t origin_ns;
+    int timer;
+    bool asks; /* other hosts, for a snapshot that is due; the timer is for them */
+};
+
+/* --- who reads ---------------------------------------------------------------------- */
+
+static uint64_t now_ms(const struct telemetry_serve *serve)
+{
+    return (emu_now_ns() - serve->origin_ns) / 1000000u;
+}
+
+/* The next multiple of the interval; so all who ask for the same have the same. */
+static uint64_t next_ms(uint64_t ms, uint64_t every_ms)
+{
+    return (ms / every_ms + 1) * every_ms;
+}
+
+static bool is_due(const struct telemetry_reader *reader, uint64_t ms)
+{
+    return reader->every_ms && reader->due_ms <= ms;
+}
+
+/* When the first reader is due; UINT64_MAX: there is none. */
+static uint64_t due_ms(const struct daemon *daemon)
+{
+    const struct telemetry_reader *file = &daemon->telemetry->file;
+    uint64_t due = file->every_ms ? file->due_ms : UINT64_MAX;
+
+    emu_each_listed (const struct client, client, &daemon->clients, link)
+        if (!client->gone && client->telemetry.every_ms && client->telemetry.due_ms < due)
+            due = client->telemetry.due_ms;
+    return due;
+}
+
+static void timer_arm(const struct telemetry_serve *serve, uint64_t due)
+{
+    uint64_t at_ns = due == UINT64_MAX ? 0 : serve->origin_ns + due * 1000000u;
+    struct itimerspec when = {
+        .it_value = {(time_t)(at_ns / 1000000000u), (long)(at_ns % 1000000000u)}};
+
+    timerfd_settime(serve->timer, TFD_TIMER_ABSTIME, &when, NULL);
+}
+
+static int serve_open(struct daemon *daemon)
+{
+    struct telemetry_serve *serve = daemon->telemetry;
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = &daemon->telemetry};
+
+    if (serve)
+        return 0;
+    serve = calloc(1, sizeof *serve);
+    if (!serve)
+        return -ENOMEM;
+    serve->origin_ns = daemon->began_ps / 1000u;
+    serve->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    if (serve->timer < 0 || epoll_ctl(daemon->epoll, EPOLL_CTL_ADD, serve->timer, &event) < 0) {
+        int err = -errno;
+
+        if (serve->timer >= 0)
+            close(serve->timer);
+        free(serve);
+        return err;
+    }
+    daemon->telemetry = serve;
+    return 0;
+}
+
+static int sampler_open(struct daemon *daemon)
+{
+    const struct telemetry_source source = {
+        .fabric = daemon->fabric,
+        .config = daemon->config->fabric,
+        .origin = daemon->began_ps / 1000u,
+        .link = telemetry_known_link,
+        .node = telemetry_known_node,
+        .ctx = daemon,
+        .hosts = daemon->config->hosts ? daemon->config->hosts->name : NULL,
+    };
+    int err = serve_open(daemon);
+
+    if (err || daemon->telemetry->telemetry)
+        return err;
+    err = telemetry_create(&daemon->telemetry->telemetry, &source);
+    fabric_watch(daemon->fabric, FABRIC_WATCH_TELEMETRY, !err);
+    return err;
+}
+
+/* Nobody reads any more: nothing of it is left but a timer that does not run. */
+static void sampler_close(struct daemon *daemon)
+{
+    struct telemetry_serve *serve = daemon->telemetry;
+
+    if (daemon->hosts && serve->telemetry)
+        hosts_sample_end(daemon->hosts, HOSTS_COUNTED);
+    fabric_watch(daemon->fabric, FABRIC_WATCH_TELEMETRY, false);
+    telemetry_destroy(serve->telemetry);
+    serve->telemetry = NULL;
+    telemetry_text_free(&serve->line);
+}
+
+/* For the reader who is due next; or there is none any more. */
+static void serve_rearm(struct daemon *daemon)
+{
+    uint64_t due = due_ms(daemon);
+
+    if (daemon->telemetry->asks)
+        return; /* then it is armed */
+    timer_arm(daemon->telemetry, due);
+    if (due == UINT64_MAX)
+        sampler_close(daemon);
+}
+
+static int64_t every_wanted(struct json_object *request)
+{
+    int64_t every_ms = emu_json_number(request, "telemetry", -1);
+    bool right = every_ms >= TELEMETRY_EVERY_LEAST_MS && every_ms <= TELEMETRY_EVERY_MOST_MS;
+
+    return right || every_ms == 0 ? every_ms : -1;
+}
+
+static uint32_t readers_with_open(const struct daemon *daemon)
+{
+    uint32_t count = 0;
+
+    emu_each_listed (const struct client, client, &daemon->clients, link)
+        count += client->telemetry.told.open != NULL;
+    return count;
+}
+
+/* As it wants it, the reader gets a fold of its own. Errors: with a line in *why. */
+static int reader_open(struct daemon *daemon, const struct telemetry_wish *wish,
+                       struct telemetry_reader *reader, const char **why)
+{
+    int err = sampler_open(daemon);
+
+    *why = "there is no memory or descriptor for telemetry";
+    if (err)
+        return err;
+    if (wish->count && readers_with_open(daemon) >= OPEN_READERS) {
+        *why = "too many readers have blocks open";
+        return -ENOSPC;
+    }
+    return telemetry_wish_meet(wish, daemon->telemetry->telemetry, &reader->told, why);
+}
+
+static void reader_begin(struct daemon *daemon, struct client *client)
+{
+    struct telemetry_serve *serve = daemon->telemetry;
+    struct telemetry_reader *reader = &client->telemetry;
+    uint64_t every_ns = reader->every_ms * UINT64_C(1000000);
+
+    reader->due_ms = next_ms(now_ms(serve), GRID_MS);
+    telemetry_told_shape(&reader->told, serve->telemetry, every_ns, &serve->line);
+    daemon_send_line(daemon, client, serve->line.at, serve->line.bytes);
+}
+
+/* What was asked for takes the place of what was; or, where it is wrong, that stays. */
+static bool subscribe(struct daemon *daemon, struct client *client, uint32_t every_ms,
+                      const struct telemetry_wish *wish)
+{
+    struct telemetry_reader reader = {.every_ms = every_ms};
+    const char *why;
+    int err = every_ms ? reader_open(daemon, wish, &reader, &why) : 0;
+
+    if (err) {
+        daemon_reply_error(daemon, client, err, why);
+    } else {
+        telemetry_serve_left(client);
+        client->telemetry = reader;
+        daemon_send(daemon, client, conn_ok());
+        if (every_ms)
+            reader_begin(daemon, client);
+    }
+    if (daemon->telemetry) /* else nobody has ever read */
+        serve_rearm(daemon);
+    return !err;
+}
+
+bool telemetry_serve_subscribe(struct daemon *daemon, struct client *client,
+                               struct json_object *request)
+{
+    int64_t every_ms = every_wanted(request);
+    struct telemetry_wish wish;
+    const char *why;
+    bool done;
+    int err;
+
+    if (every_ms < 0) {
+        daemon_reply_error(daemon, client, -EINVAL,
+                           "\"telemetry\" must be 0, or a number of ms from 100 to 3600000");
+        return false;
+    }
+    err = telemetry_wish_read(&wish, request, &why);
+    if (err) {
+        daemon_reply_error(daemon, client, err, why);
+        return false;
+    }
+    done = subscribe(daemon, client, (uint32_t)every_ms, &wish);
+    telemetry_wish_free(&wish);
+    return done;
+}
+
+void telemetry_serve_left(struct client *client)
+{
+    telemetry_told_free(&client->telemetry.told);
+}
+
+/* The last line is still under way to it. */
+static bool is_behind(const struct client *client)
+{
+    return client->conn.out.bytes;
+}
+
+static void reader_serve(struct daemon *daemon, struct client *client)
+{
+    struct telemetry_serve *serve = daemon->telemetry;
+    struct telemetry_reader *reader = &client->telemetry;
+
+    telemetry_told_line(&reader->told, serve->telemetry, reader->seen, reader->skipped,
+                        &serve->line);
+    if (serve->line.failed) {
+        reader->skipped++;
+        return;
+    }
+    reader->seen = telemetry_looks(serve->telemetry);
+    reader->skipped = 0;
+    daemon_send_line(daemon, client, serve->line.at, serve->line.bytes);
+}
+
+/* A look, but not twice for readers that are due together. */
+static void look_once(struct telemetry_serve *serve, bool *looked)
+{
+    if (!*looked)
+        telemetry_look(serve->telemetry, emu_now_ns());
+    *looked = true;
+}
+
+static void readers_serve(struct daemon *daemon, uint64_t ms, bool *looked)
+{
+    emu_each_listed (struct client, client, &daemon->clients, link) {
+        if (client->gone || !is_due(&client->telemetry, ms))
+            continue;
+        client->telemetry.due_ms = next_ms(ms, client->telemetry.every_ms);
+        if (is_behind(client)) {
+            client->telemetry.skipped++;
+            continue;
+        }
+        look_once(daemon->telemetry, looked);
+        reader_serve(daemon, client);
+    }
+}
+
+/* --- the file ----------------------------------------------------------------------- */
+
+static void file_serve(struct daemon *daemon)
+{
+    struct telemetry_serve *serve = daemon->telemetry;
+
+    telemetry_line(serve->telemetry, serve->file.seen, serve->file.skipped, &serve->line);
+    if (serve->line.failed) {
+        serve->file.skipped++;
+        return;
+    }
+    serve->file.seen = telemetry_looks(serve->telemetry);
+    serve->file.skipped = 0;
+    lines_put(&daemon->snapshots, serve->line.at, serve->line.bytes);
+}
+
+static void file_serve_due(struct daemon *daemon, uint64_t ms, bool *looked)
+{
+    struct telemetry_serve *serve = daemon->telemetry;
+
+    if (!is_due(&serve->file, ms))
+        return;
+    serve->file.due_ms = next_ms(ms, serve->file.every_ms);
+    if (lines_is_behind(&daemon->snapshots)) {
+        serve->file.skipped++;
+        daemon->snapshots.all_left_out++;
+    } else {
+        look_once(serve, looked);
+        file_serve(daemon);
+    }
+    if (daemon->snapshots.fd < 0)
+        serve->file.every_ms = 0;
+}
+
+int telemetry_serve_record(struct daemon *daemon)
+{
+    struct telemetry_serve *serve;
+    int err = sampler_open(daemon);
+
+    if (err)
+        return err;
+    serve = daemon->telemetry;
+    serve->file =
+        (struct telemetry_reader){.every_ms = GRID_MS, .due_ms = next_ms(now_ms(serve), GRID_MS)};
+    telemetry_shape(serve->telemetry, GRID_MS * UINT64_C(1000000), &serve->line);
+    if (serve->line.failed)
+        return -ENOMEM;
+    lines_put(&daemon->snapshots, serve->line.at, serve->line.bytes);
+    timer_arm(serve, due_ms(daemon));
+    return 0;
+}
+
+void telemetry_serve_detach(struct daemon *daemon, uint32_t node)
+{
+    if (daemon->telemetry && daemon->telemetry->telemetry)
+        telemetry_leaves(daemon->telemetry->telemetry, node);
+}
+
+/* --- other hosts -------------------------------------------------------------------- */
+
+/* Are they asked, and is the snapshot that is due at @ms to wait for them? */
+static bool hosts_are_asked(struct daemon *daemon, uint64_t ms)
+{
+    struct telemetry_serve *serve = daemon->telemetry;
+    uint64_t most_ms;
+
+    if (!daemon->hosts || serve->asks || due_ms(daemon) > ms ||
+        !hosts_sample(daemon->hosts, HOSTS_COUNTED))
+        return false;
+    most_ms = hosts_sample_is_whole(daemon->hosts, HOSTS_COUNTED) ? HOSTS_MS : HOSTS_FIRST_MS;
+    serve->asks = true;
+    timer_arm(serve, ms + most_ms);
+    return true;
+}
+
+bool telemetry_serve_heard(struct daemon *daemon, const struct hosts_piece *piece)
+{
+    struct telemetry_serve *serve = daemon->telemetry;
+
+    return !serve || !serve->telemetry ||
+           telemetry_heard(serve->telemetry, piece->host, piece->bytes, piece->count, emu_now_ns());
+}
+
+void telemetry_serve_heard_all(struct daemon *daemon)
+{
+    if (daemon->telemetry && daemon->telemetry->asks)
+        timer_arm(daemon->telemetry, now_ms(daemon->telemetry)); /* at once */
+}
+
+void telemetry_serve_host_lost(struct daemon *daemon, uint32_t host)
+{
+    if (!daemon->telemetry || !daemon->telemetry->telemetry)
+        return;
+    telemetry_host_lost(daemon->telemetry->telemetry, host);
+    if (!hosts_sample_waits(daemon->hosts, HOSTS_COUNTED))
+        telemetry_serve_heard_all(daemon);
+}
+
+/* --- the whole ---------------------------------------------------------------------- */
+
+void telemetry_serve_run(struct daemon *daemon)
+{
+    struct telemetry_serve *serve = daemon->telemetry;
+    uint64_t expired, ms;
+    bool looked = false;
+
+    if (read(serve->timer, &expired, sizeof expired) < 0)
+        return;
+    ms = now_ms(serve);
+    if (hosts_are_asked(daemon, ms))
+        return;
+    serve->asks = false;
+    readers_serve(daemon, ms, &looked);
+    file_serve_due(daemon, ms, &looked);
+    serve_rearm(daemon);
+}
+
+/* --- the end ------------------------------------------------------------------------ */
+
+/* What waits for readers goes as far as there is room. Returns the bytes that wait still. */
+static size_t readers_flush(struct daemon *daemon)
+{
+    size_t waits = 0;
+
+    emu_each_listed (struct client, client, &daemon->clients, link) {
+        if (client->gone || !client->telemetry.every_ms)
+            continue;
+        int err = conn_flush(&client->conn);
+        if (err && err != -EAGAIN)
+            client->telemetry.every_ms = 0; /* it reads no more */
+        else
+            waits += client->conn.out.bytes;
+    }
+    return waits + (daemon->hosts ? hosts_pass(daemon->hosts) : 0);
+}
+
+static void readers_drain(struct daemon *daemon, int64_t end_ms)
+{
+    size_t waits = readers_flush(daemon);
+    int64_t now_ms = emu_now_ms(), moved_ms = now_ms;
+
+    while (waits && now_ms < end_ms && now_ms - moved_ms < QUIET_MS) {
+        size_t had = waits;
+
+        poll(NULL, 0, LOOK_MS);
+        waits = readers_flush(daemon);
+        now_ms = emu_now_ms();
+        moved_ms = waits == had ? moved_ms : now_ms;
+    }
+}
+
+/* Who has not taken the line before has had its last one. */
+static void readers_serve_last(struct daemon *daemon)
+{
+    emu_each_listed (struct client, client, &daemon->clients, link)
+        if (!client->gone && client->telemetry.every_ms && !is_behind(client))
+            reader_serve(daemon, client);
+}
+
+/* Recordings and streams end with what was so at the end. */
+static void serve_last(struct daemon *daemon)
+{
+    struct telemetry_serve *serve = daemon->telemetry;
+    int64_t end_ms;
+
+    if (daemon->hosts)
+        hosts_sample_last(daemon->hosts, HOSTS_COUNTED);
+    if (serve->file.every_ms)
+        lines_drain(&daemon->snapshots);
+    end_ms = emu_now_ms() + LAST_MS;
+    readers_drain(daemon, end_ms);
+    telemetry_look(serve->telemetry, emu_now_ns());
+    if (serve->file.every_ms)
+        file_serve(daemon);
+    readers_serve_last(daemon);
+    readers_drain(daemon, end_ms);
+}
+
+void telemetry_serve_close(struct daemon *daemon)
+{
+    struct telemetry_serve *serve = daemon->telemetry;
+
+    if (!serve)
+        return;
+    if (due_ms(daemon) != UINT64_MAX)
+        serve_last(daemon);
+    sampler_close(daemon);
+    close(serve->timer);
+    free(serve);
+    daemon->telemetry = NULL;
+}

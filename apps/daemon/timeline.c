@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * timeline.c - the timeline of a running fabric.
+ *
+ * A process has room for EMU_FINISHED_SLOTS that nobody has taken: so many in each EVERY_MS, or
+ * some are missed, which is counted. Other hosts are asked for theirs as often, unless they have
+ * not answered yet (part.h).
+ */
+#include "apps/daemon/timeline.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "apps/fabric/origin.h"
+#include "apps/base/say.h"
+#include "apps/daemon/client.h"
+#include "apps/fabric/sample.h"
+#include "apps/timeline/part.h"
+#include "apps/timeline/timeline.h"
+#include "emu/now.h"
+
+#define EVERY_MS     10
+#define CLOCK_ROUNDS 8 /* questions to other hosts before anything is told */
+
+struct timeline_serve {
+    struct timeline *timeline;
+    struct fabric_finished_at *at; /* by node */
+    struct hostlink_offset *clock; /* by host: what is known of it; NULL: there is one */
+    int timer;
+};
+
+static int serve_timer(struct daemon *daemon, struct timeline_serve *serve)
+{
+    const struct timespec each = {0, EVERY_MS * 1000000};
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = &daemon->timeline};
+
+    serve->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    if (serve->timer < 0 || epoll_ctl(daemon->epoll, EPOLL_CTL_ADD, serve->timer, &event) < 0 ||
+        timerfd_settime(serve->timer, 0, &(struct itimerspec){each, each}, NULL) < 0)
+        return -errno;
+    return 0;
+}
+
+static void serve_free(struct timeline_serve *serve)
+{
+    if (serve->timer >= 0)
+        close(serve->timer);
+    timeline_destroy(serve->timeline);
+    free(serve->clock);
+    free(serve->at);
+    free(serve);
+}
+
+/* Of other hosts' clocks something is known, and their processes tell from now on. */
+static void hosts_begin(struct daemon *daemon, uint64_t from_bytes)
+{
+    if (!daemon->hosts)
+        return;
+    for (uint32_t h = 0; h < daemon->config->hosts->count; h++)
+        hostlink_offset_reset(&daemon->timeline->clock[h]);
+    hosts_sample_messages(daemon->hosts, from_bytes);
+    for (int round = 0; round < CLOCK_ROUNDS; round++)
+        hosts_sample_last(daemon->hosts, HOSTS_FINISHED);
+}
+
+static int serve_make(struct timeline_serve *serve, const struct timeline_config *config)
+{
+    serve->at = calloc(config->nodes, sizeof *serve->at);
+    serve->clock = config->host ? calloc(config->hosts, sizeof *serve->clock) : NULL;
+    if (!serve->at || (config->host && !serve->clock))
+        return -ENOMEM;
+    return timeline_create(&serve->timeline, config);
+}
+
+int timeline_serve_open(struct daemon *daemon, const struct timeline_plan *plan, char *error,
+                        unsigned long error_bytes)
+{
+    const struct hosts_config *hosts = daemon->config->hosts;
+    struct json_object *origin = origin_json(daemon->config->fabric);
+    const struct timeline_config config = {.fd = plan->fd,
+                                           .path = plan->path,
+                                           .most_bytes = plan->most_bytes,
+                                           .from_bytes = plan->from_bytes,
+                                           .nodes = daemon->config->fabric->graph->nodes,
+                                           .graph = daemon->config->fabric->graph,
+                                           .origin_ns = daemon->began_ps / 1000u,
+                                           .host = hosts ? hosts->name : NULL,
+                                           .hosts = hosts ? hosts->count : 0,
+                                           .origin = origin};
+    struct timeline_serve *serve = calloc(1, sizeof *serve);
+    int err = serve ? 0 : -ENOMEM;
+
+    if (serve) {
+        serve->timer = -1;
+        err = serve_make(serve, &config);
+    }
+    json_object_put(origin);
+    if (!err)
+        err = serve_timer(daemon, serve);
+    if (err) {
+        snprintf(error, error_bytes, "cannot write the timeline: %s",
+                 err == -ESPIPE ? "it must be a regular file; choose another --timeline"
+                                : strerror(-err));
+        if (serve)
+            serve_free(serve);
+        return err;
+    }
+    daemon->timeline = serve;
+    fabric_watch(daemon->fabric, FABRIC_WATCH_TIMELINE, true);
+    fabric_watch_messages(daemon->fabric, plan->from_bytes);
+    hosts_begin(daemon, plan->from_bytes);
+    return 0;
+}
+
+static void take(struct daemon *daemon, uint32_t node)
+{
+    struct timeline_serve *serve = daemon->timeline;
+    struct emu_finished ring[EMU_FINISHED_SLOTS];
+    uint64_t missed = 0;
+    uint32_t count = fabric_finished(daemon->fabric, node, &serve->at[node], ring, &missed);
+
+    for (uint32_t i = 0; i < count; i++)
+        timeline_finished(serve->timeline, node, serve->at[node].seat, &ring[i]);
+    timeline_missed(serve->timeline, missed);
+}
+
+static void take_all(struct daemon *daemon)
+{
+    for (uint32_t n = 0; n < daemon->config->fabric->graph->nodes; n++)
+        take(daemon, n);
+    timeline_write(daemon->timeline->timeline);
+}
+
+static void take_everywhere(struct daemon *daemon)
+{
+    if (daemon->hosts)
+        hosts_sample_last(daemon->hosts, HOSTS_FINISHED);
+    take_all(daemon);
+}
+
+void timeline_serve_run(struct daemon *daemon)
+{
+    uint64_t expired;
+
+    if (read(daemon->timeline->timer, &expired, sizeof expired) < 0)
+        return;
+    take_all(daemon);
+    if (daemon->hosts)
+        hosts_sample(daemon->hosts, HOSTS_FINISHED);
+}
+
+bool timeline_serve_heard(struct daemon *daemon, const struct hosts_piece *piece)
+{
+    struct timeline_serve *serve = daemon->timeline;
+    const struct timeline_heard heard = {.config = daemon->config->fabric,
+                                         .host = piece->host,
+                                         .bytes = piece->bytes,
+                                         .count = piece->count,
+                                         .asked_ns = piece->asked_ns,
+                                         .now_ns = emu_now_ns()};
+    bool right;
+
+    if (!serve)
+        return true;
+    right = timeline_heard(serve->timeline, &serve->clock[piece->host], &heard);
+    timeline_write(serve->timeline);
+    return right;
+}
+
+/* Its next life may be another computer's, or have begun anew. */
+void timeline_serve_host_lost(struct daemon *daemon, uint32_t host)
+{
+    if (!daemon->timeline)
+        return;
+    timeline_host_lost(daemon->timeline->timeline, host);
+    hostlink_offset_reset(&daemon->timeline->clock[host]);
+}
+
+void timeline_serve_host_back(struct daemon *daemon)
+{
+    if (daemon->timeline)
+        hosts_sample(daemon->hosts, HOSTS_FINISHED);
+}
+
+static void process_note(struct daemon *daemon, const struct client *client, const char *what)
+{
+    char text[96];
+
+    if (client->rank >= 0)
+        snprintf(text, sizeof text, "%s: rank %lld, pid %d, %s", what, (long long)client->rank,
+                 (int)client->pid, client->command);
+    else
+        snprintf(text, sizeof text, "%s: pid %d, %s", what, (int)client->pid, client->command);
+    timeline_process(daemon->timeline->timeline, (uint32_t)client->node, emu_now_ns(), text);
+}
+
+void timeline_serve_attach(struct daemon *daemon, const struct client *client)
+{
+    if (daemon->timeline)
+        process_note(daemon, client, "attached");
+}
+
+void timeline_serve_detach(struct daemon *daemon, const struct client *client, bool dead)
+{
+    if (!daemon->timeline)
+        return;
+    take(daemon, (uint32_t)client->node);
+    process_note(daemon, client, dead ? "died" : "left");
+    timeline_write(daemon->timeline->timeline);
+}
+
+void timeline_serve_event(struct daemon *daemon, struct json_object *event)
+{
+    if (daemon->timeline)
+        timeline_event(daemon->timeline->timeline, emu_now_ns(), event);
+}
+
+void timeline_serve_report(struct daemon *daemon, struct json_object *report)
+{
+    if (!daemon->timeline)
+        return;
+    take_everywhere(daemon);
+    json_object_object_add(report, "timeline", timeline_report(daemon->timeline->timeline));
+}
+
+void timeline_serve_close(struct daemon *daemon)
+{
+    if (!daemon->timeline)
+        return;
+    take_everywhere(daemon);
+    if (daemon->hosts)
+        hosts_sample_end(daemon->hosts, HOSTS_FINISHED);
+    fabric_watch(daemon->fabric, FABRIC_WATCH_TIMELINE, false);
+    if (timeline_failed(daemon->timeline->timeline))
+        daemon->unwritten = true;
+    serve_free(daemon->timeline);
+    daemon->timeline = NULL;
+}

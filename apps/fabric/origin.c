@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * origin.c - see origin.h.
+ *
+ * The JSON's fields are a promise (docs/manual.md): extend, do not break.
+ */
+#include "apps/fabric/origin.h"
+
+#include <ctype.h>
+#include <json-c/json.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/utsname.h>
+#include <time.h>
+
+#include "apps/fabric/fabric.h"
+
+#define HIDDEN "***"
+
+/* --- secrets ------------------------------------------------------------------------ */
+
+/* Does the name of an option or a variable, @bytes long, say that its value is a secret? */
+static bool names_secret(const char *name, size_t bytes)
+{
+    static const char *const parts[] = {"key",        "token",      "secret",       "passw",
+                                        "passphrase", "credential", "authorization"};
+
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+        for (size_t at = 0; at + strlen(parts[i]) <= bytes; at++)
+            if (strncasecmp(name + at, parts[i], strlen(parts[i])) == 0)
+                return true;
+    return false;
+}
+
+/* Where the first password begins in @word, as in SCHEME://USER:PASSWORD@HOST; NULL: nowhere. */
+static const char *password_in(const char *word)
+{
+    for (const char *at = strstr(word, "://"); at; at = strstr(at, "://")) {
+        const char *user = at + 3, *host = strpbrk(user, "@/");
+        const char *colon = host && *host == '@' ? memchr(user, ':', (size_t)(host - user)) : NULL;
+
+        if (colon)
+            return colon + 1;
+        at = user;
+    }
+    return NULL;
+}
+
+/* Where a secret begins in @word, as in "--env=API_KEY=1234"; NULL: nowhere. */
+static const char *secret_in(const char *word)
+{
+    for (const char *at = strpbrk(word, "=:"); at; at = strpbrk(at + 1, "=:"))
+        if (names_secret(word, (size_t)(at - word)))
+            return at + 1;
+    return password_in(word);
+}
+
+/* Is @word an option whose value is the next word, and a secret? "--token", "1234". */
+static bool announces_secret(const char *word)
+{
+    return *word == '-' && !strpbrk(word, "=:") && names_secret(word, strlen(word));
+}
+
+/* --- words -------------------------------------------------------------------------- */
+
+/* JSON is UTF-8, and an argument may be any bytes. */
+static bool is_utf8(struct json_object *string)
+{
+    struct json_tokener *tokener = json_tokener_new();
+    struct json_object *read = NULL;
+
+    if (!tokener)
+        return false;
+    json_tokener_set_flags(tokener, JSON_TOKENER_VALIDATE_UTF8);
+    read = json_tokener_parse_ex(tokener, json_object_to_json_string(string), -1);
+    json_tokener_free(tokener);
+    json_object_put(read);
+    return read;
+}
+
+/* The first @bytes of @word, then @end, as a JSON string. Bytes that are not UTF-8 become '?'. */
+static struct json_object *word_json(const char *word, size_t bytes, const char *end)
+{
+    struct json_object *ret = NULL;
+    char *copy = malloc(bytes + strlen(end) + 1);
+
+    if (!copy)
+        return NULL;
+    memcpy(copy, word, bytes);
+    strcpy(copy + bytes, end);
+    ret = json_object_new_string(copy);
+    if (!is_utf8(ret)) {
+        for (char *at = copy; *at; at++)
+            if (!isascii(*at))
+                *at = '?';
+        json_object_put(ret);
+        ret = json_object_new_string(copy);
+    }
+    free(copy);
+    return ret;
+}
+
+/* @secret_next: did the word before announce a secret? Updated for the word after. */
+static void add_word(struct json_object *list, const char *word, bool *secret_next)
+{
+    bool hidden = *secret_next && strncmp(word, "--", 2) != 0;
+    const char *secret = hidden ? word : secret_in(word);
+
+    json_object_array_add(list, secret ? word_json(word, (size_t)(secret - word), HIDDEN)
+                                       : word_json(word, strlen(word), ""));
+    *secret_next = !hidden && announces_secret(word);
+}
+
+struct json_object *origin_words(char *const *words)
+{
+    struct json_object *list = json_object_new_array();
+    bool secret_next = false;
+
+    for (; *words; words++)
+        add_word(list, *words, &secret_next);
+    return list;
+}
+
+/* This process's command line as the user gave it: getopt reorders main()'s argv. */
+static struct json_object *words_of_process(void)
+{
+    struct json_object *list = json_object_new_array();
+    FILE *file = fopen("/proc/self/cmdline", "re");
+    bool secret_next = false;
+    char *word = NULL;
+    size_t room = 0;
+
+    while (file && getdelim(&word, &room, '\0', file) > 0)
+        add_word(list, word, &secret_next);
+    free(word);
+    if (file)
+        fclose(file);
+    return list;
+}
+
+/* --- the object --------------------------------------------------------------------- */
+
+/* {FIELD: VALUE} of everything that options have set in the profile. */
+static struct json_object *settings_of(const struct fabric_config *config)
+{
+    struct json_object *all = json_object_new_object();
+
+    for (unsigned i = 0; config && i < config->set_count; i++) {
+        const char *equals = strchr(config->sets[i], '=');
+        char field[64];
+
+        if (!equals)
+            continue;
+        snprintf(field, sizeof field, "%.*s", (int)(equals - config->sets[i]), config->sets[i]);
+        json_object_object_add(all, field, json_object_new_string(equals + 1));
+    }
+    return all;
+}
+
+/* The time when the command began, if that is known; else now. UTC, ISO 8601. */
+static struct json_object *date_of(const struct fabric_config *config)
+{
+    time_t at = config && config->began_s ? (time_t)config->began_s : time(NULL);
+    char text[32];
+    struct tm tm;
+
+    if (!gmtime_r(&at, &tm) || !strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &tm))
+        return NULL;
+    return json_object_new_string(text);
+}
+
+struct json_object *origin_json(const struct fabric_config *config)
+{
+    struct json_object *origin = json_object_new_object();
+    struct utsname host;
+
+    json_object_object_add(origin, "version", json_object_new_string(FABEMU_VERSION));
+    json_object_object_add(origin, "command", words_of_process());
+    json_object_object_add(origin, "settings", settings_of(config));
+    json_object_object_add(origin, "seed", config ? json_object_new_uint64(config->seed) : NULL);
+    json_object_object_add(origin, "host",
+                           uname(&host) ? NULL : json_object_new_string(host.nodename));
+    json_object_object_add(origin, "date", date_of(config));
+    return origin;
+}
+
+/* --- as text ------------------------------------------------------------------------ */
+
+static const char *text_of(struct json_object *origin, const char *field)
+{
+    const char *text = json_object_get_string(json_object_object_get(origin, field));
+
+    return text ? text : "unknown";
+}
+
+/* Quote a word for a shell. Characters that control a terminal become '?'. */
+static void put_quoted(FILE *out, const char *word)
+{
+    static const char plain[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789@%+=:,./_-";
+    bool quoted = !*word || word[strspn(word, plain)];
+
+    if (quoted)
+        fputc('\'', out);
+    for (; *word; word++)
+        if (*word == '\'')
+            fputs("'\\''", out);
+        else
+            fputc(iscntrl((unsigned char)*word) ? '?' : *word, out);
+    if (quoted)
+        fputc('\'', out);
+}
+
+char *origin_command(struct json_object *origin)
+{
+    struct json_object *command = json_object_object_get(origin, "command");
+    size_t words = json_object_is_type(command, json_type_array) ? json_object_array_length(command)
+                                                                 : 0;
+    char *text = NULL;
+    size_t bytes;
+    FILE *out = open_memstream(&text, &bytes);
+
+    if (!out)
+        return NULL;
+    for (size_t i = 0; i < words; i++) {
+        const char *word = json_object_get_string(json_object_array_get_idx(command, i));
+
+        fputs(i ? " " : "", out);
+        put_quoted(out, word ? word : "");
+    }
+    if (fclose(out) == 0)
+        return text;
+    free(text);
+    return NULL;
+}
+
+void origin_print(FILE *out, struct json_object *origin, const char *first, const char *next)
+{
+    struct json_object *settings = json_object_object_get(origin, "settings");
+    struct json_object *seed = json_object_object_get(origin, "seed");
+    char *command = origin ? origin_command(origin) : NULL;
+    const char *before = "settings ";
+
+    if (!origin)
+        return;
+    fprintf(out, "%sfabemu %s, host %s, %s", first, text_of(origin, "version"),
+            text_of(origin, "host"), text_of(origin, "date"));
+    if (seed)
+        fprintf(out, ", seed %s", json_object_get_string(seed));
+    fprintf(out, "\n%s%s\n", next, command ? command : "");
+    free(command);
+    if (!json_object_is_type(settings, json_type_object) || !json_object_object_length(settings))
+        return;
+    fputs(next, out);
+    json_object_object_foreach(settings, field, value)
+    {
+        fprintf(out, "%s%s=%s", before, field, json_object_get_string(value));
+        before = ", ";
+    }
+    fputc('\n', out);
+}

@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * taps.c - taps put on the ends of cables, and taken off.
+ *
+ * An interface is a way of a cable. All that goes by it is told by the device that sends there,
+ * credits and answers for the other way included; so each interface has one worker. What comes from
+ * a process is told by the device that it enters.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "apps/fabric/taps.h"
+#include "apps/fabric/internal.h"
+#include "emu/link/tap_area.h"
+
+#define TAPS_RECORDS 65536u /* of all rings together, */
+#define TAPS_LEAST   1024u  /* and of each at least */
+#define TAPS_ENDS    16u    /* a worker's list begins with room for; a power of two */
+#define WAY_ENDS     8u     /* both ways of a cable have fewer */
+
+static_assert(EMU_TAP_NAME_BYTES == 48, "as fabric_cable_way_name() says");
+
+struct fabric_taps {
+    struct emu_tap_area *area;
+    size_t bytes;         /* of it; what it says itself its reader may change */
+    struct emu_taps **of; /* by worker; NULL: it has none */
+};
+
+/* The ends of one way of a cable. */
+struct way_ends {
+    struct emu_tx *tx;      /* sends by it; NULL: a process does, or another host */
+    struct emu_rx *rx;      /* gives credits back by it; NULL: nobody does here */
+    struct emu_rx *answers; /* NULL: the same */
+    struct emu_rx *edge;    /* what a process sends comes by it; NULL: none does */
+};
+
+/* --- which ends --------------------------------------------------------------------- */
+
+static struct way_ends ends_of_switch(const struct fabric *fabric, const struct topo_at *at)
+{
+    struct switch_cable_ends ends = switch_cable_ends(fabric->sw[at->sw], at->port);
+
+    return (struct way_ends){.tx = ends.tx, .rx = ends.rx, .answers = ends.answers};
+}
+
+/* What sends to the switch at @at, where that is a node here. */
+static struct way_ends ends_towards(const struct fabric *fabric, const struct topo_at *at)
+{
+    struct emu_rx *rx = fabric->sw[at->sw] ? switch_rx(fabric->sw[at->sw], at->port) : NULL;
+    struct way_ends ends = {.tx = NULL};
+
+    if (rx && rx->kind == EMU_LINK_EDGE)
+        ends.edge = rx;
+    else if (rx && rx->kind == EMU_LINK_LOCAL)
+        ends.tx = rx->tx;
+    return ends;
+}
+
+static struct way_ends ends_of_node(const struct fabric *fabric, const struct fabric_cable *cable)
+{
+    struct engine *engine = fabric_engine(fabric, cable->node);
+    struct way_ends ends;
+
+    if (engine)
+        return (struct way_ends){.tx = engine_tx(engine, cable->link),
+                                 .rx = engine_rx(engine, cable->link)};
+    ends = ends_towards(fabric, &cable->at);
+    ends.rx = fabric->local[cable->node];
+    return ends;
+}
+
+/* Of what begins on another host none: it is heard there, and once. */
+static struct way_ends ends_of_way(const struct fabric *fabric, uint32_t i, bool out)
+{
+    const struct fabric_cable *cable = fabric_cable(fabric, i);
+    const struct topo_at *at = out ? &cable->at : &cable->far;
+
+    if (out || cable->kind == TOPO_END_SWITCH)
+        return fabric->sw[at->sw] ? ends_of_switch(fabric, at) : (struct way_ends){.tx = NULL};
+    return fabric_has_node(&fabric->config, cable->node) ? ends_of_node(fabric, cable)
+                                                         : (struct way_ends){.tx = NULL};
+}
+
+void fabric_cable_way_name(const struct fabric *fabric, uint32_t i, bool out, char *text)
+{
+    const struct fabric_cable *cable = fabric_cable(fabric, i);
+    bool node = cable->kind == TOPO_END_NODE;
+    char near[24], far[24];
+
+    snprintf(near, sizeof near, "%u:%u", cable->at.sw, cable->at.port);
+    snprintf(far, sizeof far, "%s%u:%u", node ? "n" : "", node ? cable->node : cable->far.sw,
+             node ? cable->link : cable->far.port);
+    snprintf(text, EMU_TAP_NAME_BYTES, "%s>%s", out ? near : far, out ? far : near);
+}
+
+static_assert(EMU_TAP_ABOUT_BYTES >= 2 * TOPO_NAME_MAX + sizeof ">", "two names");
+
+/* The names of the two ends in the network's file: "node01>leaf1"; empty: there is no file. */
+static void way_about(const struct fabric *fabric, uint32_t i, bool out,
+                      char text[static EMU_TAP_ABOUT_BYTES])
+{
+    const struct topo_graph *graph = fabric->config.graph;
+    const struct fabric_cable *cable = fabric_cable(fabric, i);
+    const char *near = topo_switch_name(graph, cable->at.sw);
+    const char *far = cable->kind == TOPO_END_NODE ? topo_node_name(graph, cable->node)
+                                                   : topo_switch_name(graph, cable->far.sw);
+
+    if (near && far)
+        snprintf(text, EMU_TAP_ABOUT_BYTES, "%s>%s", out ? near : far, out ? far : near);
+}
+
+/* --- taps of ends ------------------------------------------------------------------- */
+
+static bool way_is_chosen(const struct fabric *fabric, const uint8_t *ways, uint32_t i, bool out,
+                          struct way_ends *ends)
+{
+    if (!(ways[i] & (out ? FABRIC_CAPTURE_OUT : FABRIC_CAPTURE_IN)))
+        return false;
+    *ends = ends_of_way(fabric, i, out);
+    return ends->tx || ends->rx || ends->edge;
+}
+
+static uint32_t ways_count(const struct fabric *fabric, const uint8_t *ways)
+{
+    struct way_ends ends;
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < 2 * fabric_cable_count(fabric); i++)
+        count += way_is_chosen(fabric, ways, i / 2, !(i % 2), &ends);
+    return count;
+}
+
+/*
+ * The tap of an end: the one that it has for the cable's other way, or one more. NULL: no memory.
+ */
+static struct emu_tap_end *tap_end(struct fabric_taps *all, const struct emu_dev *dev,
+                                   const void *end)
+{
+    struct emu_taps **taps = &all->of[dev->worker->index];
+    uint32_t ends = (*taps)->ends;
+
+    for (uint32_t i = ends; i && i + WAY_ENDS > ends; i--)
+        if ((*taps)->end[i - 1].end == end)
+            return &(*taps)->end[i - 1];
+    if (ends >= TAPS_ENDS && !(ends & (ends - 1))) { /* it is full, and is doubled */
+        struct emu_taps *more = realloc(*taps, sizeof *more + 2 * ends * sizeof more->end[0]);
+
+        if (!more)
+            return NULL;
+        *taps = more;
+    }
+    (*taps)->ends++;
+    (*taps)->end[ends] =
+        (struct emu_tap_end){.end = end, .sends = EMU_TAP_NOWHERE, .takes = EMU_TAP_NOWHERE};
+    return &(*taps)->end[ends];
+}
+
+static bool tap_rx(struct fabric_taps *all, const struct emu_rx *rx, uint32_t iface, bool takes)
+{
+    struct emu_tap_end *end = rx ? tap_end(all, rx->owner, rx) : NULL;
+
+    if (end)
+        *(takes ? &end->takes : &end->sends) = iface;
+    return !rx || end;
+}
+
+/* False: there is no memory. */
+static bool tap_way(struct fabric_taps *all, const struct way_ends *ends, uint32_t iface,
+                    bool packets)
+{
+    struct emu_tap_end *end = ends->tx ? tap_end(all, ends->tx->owner, ends->tx) : NULL;
+
+    if (end) {
+        end->sends = iface;
+        end->packets = packets;
+    }
+    return (end || !ends->tx) && tap_rx(all, ends->rx, iface, false) &&
+           tap_rx(all, ends->answers, iface, false) && tap_rx(all, ends->edge, iface, true);
+}
+
+/* --- made --------------------------------------------------------------------------- */
+
+static void taps_free(const struct fabric *fabric, struct fabric_taps *all)
+{
+    for (uint32_t w = 0; all->of && w < fabric->workers; w++)
+        free(all->of[w]);
+    free(all->of);
+    emu_tap_area_close(all->area, all->bytes);
+    free(all);
+}
+
+/* Those of worker @w, still without ends. */
+static struct emu_taps *taps_of_worker(const struct fabric *fabric, const struct fabric_taps *all,
+                                       const struct emu_tap_filter *filter, uint32_t w)
+{
+    struct emu_taps *taps = calloc(1, sizeof *taps + TAPS_ENDS * sizeof taps->end[0]);
+
+    if (!taps)
+        return NULL;
+    taps->filter = *filter;
+    taps->clock = fabric->config.clock;
+    taps->credit_ps = fabric->config.profile.credit_ps;
+    taps->iface = emu_tap_iface(all->area, 0);
+    taps->ring = emu_tap_ring(all->area, w);
+    taps->slots = all->area->slots;
+    return taps;
+}
+
+static uint32_t slots_of(uint32_t workers)
+{
+    uint32_t slots = TAPS_RECORDS;
+
+    while (slots > TAPS_LEAST && slots * (uint64_t)workers > TAPS_RECORDS)
+        slots /= 2;
+    return slots;
+}
+
+/* The ends of all ways, in their workers' lists. */
+static int taps_fill(const struct fabric *fabric, struct fabric_taps *all, const uint8_t *ways)
+{
+    bool packets = fabric_has_engines(&fabric->config);
+    struct way_ends ends;
+    uint32_t iface = 0;
+
+    for (uint32_t i = 0; i < 2 * fabric_cable_count(fabric); i++) {
+        bool out = !(i % 2);
+
+        if (!way_is_chosen(fabric, ways, i / 2, out, &ends))
+            continue;
+        fabric_cable_way_name(fabric, i / 2, out, emu_tap_iface(all->area, iface)->name);
+        way_about(fabric, i / 2, out, emu_tap_iface(all->area, iface)->about);
+        if (!tap_way(all, &ends, iface++, packets))
+            return -ENOMEM;
+    }
+    for (uint32_t w = 0; w < fabric->workers; w++)
+        emu_taps_sort(all->of[w]);
+    return 0;
+}
+
+/* No device knows of it yet. @memfd: the caller's, also on failure; -1: there is none. */
+static int taps_make(const struct fabric *fabric, struct fabric_taps *all,
+                     const struct fabric_capture *capture, int *memfd)
+{
+    const struct emu_tap_area plan = {.rings = fabric->workers,
+                                      .ifaces = ways_count(fabric, capture->ways),
+                                      .slots = slots_of(fabric->workers),
+                                      .clock = fabric->config.clock,
+                                      .snap_bytes = capture->filter.snap_bytes};
+    int err = plan.ifaces ? emu_tap_area_create(&all->area, &plan, memfd) : -ENODEV;
+
+    if (err)
+        return err;
+    all->bytes = all->area->bytes;
+    all->of = calloc(fabric->workers, sizeof *all->of);
+    if (!all->of)
+        return -ENOMEM;
+    for (uint32_t w = 0; w < fabric->workers; w++) {
+        all->of[w] = taps_of_worker(fabric, all, &capture->filter, w);
+        if (!all->of[w])
+            return -ENOMEM;
+    }
+    return taps_fill(fabric, all, capture->ways);
+}
+
+/* --- on and off --------------------------------------------------------------------- */
+
+static void way_mark(const struct way_ends *ends, bool tapped)
+{
+    struct emu_rx *const rx[] = {ends->rx, ends->answers, ends->edge};
+
+    if (ends->tx)
+        ends->tx->tapped = tapped;
+    for (size_t i = 0; i < sizeof rx / sizeof rx[0]; i++)
+        if (rx[i])
+            rx[i]->tapped = tapped;
+}
+
+/* What devices look at. @all: NULL: no tap, on any way. @ways: NULL: of all. */
+static void taps_set(struct fabric *fabric, struct fabric_taps *all, const uint8_t *ways)
+{
+    if (!fabric->stopped)
+        fabric_hold(fabric);
+    for (uint32_t w = 0; w < fabric->workers; w++)
+        fabric->worker[w]->taps = all ? all->of[w] : NULL;
+    for (uint32_t i = 0; i < 2 * fabric_cable_count(fabric); i++) {
+        struct way_ends ends = ends_of_way(fabric, i / 2, !(i % 2));
+
+        if (!ways || ways[i / 2] & (i % 2 ? FABRIC_CAPTURE_IN : FABRIC_CAPTURE_OUT))
+            way_mark(&ends, all);
+    }
+    if (!fabric->stopped)
+        fabric_go(fabric);
+}
+
+int fabric_capture_start(struct fabric *fabric, const struct fabric_capture *capture, int *memfd)
+{
+    struct fabric_taps *all;
+    int fd = -1;
+    int err;
+
+    if (fabric->taps)
+        return -EBUSY;
+    all = calloc(1, sizeof *all);
+    if (!all)
+        return -ENOMEM;
+    err = taps_make(fabric, all, capture, &fd);
+    if (err) {
+        taps_free(fabric, all);
+        if (fd >= 0)
+            close(fd);
+        return err;
+    }
+    fabric->taps = all;
+    taps_set(fabric, all, capture->ways);
+    *memfd = fd;
+    return 0;
+}
+
+void fabric_capture_stop(struct fabric *fabric)
+{
+    struct fabric_taps *all = fabric->taps;
+
+    if (!all)
+        return;
+    fabric->taps = NULL;
+    taps_set(fabric, NULL, NULL);
+    taps_free(fabric, all);
+}
+
+bool fabric_captures(const struct fabric *fabric)
+{
+    return fabric->taps;
+}

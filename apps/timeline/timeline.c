@@ -1,0 +1,724 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * timeline.c - a run as a file in Chrome's trace-event format.
+ *
+ * Source: "Trace Event Format", Google: complete events (X) for what takes time, instants (i),
+ * asynchronous ones (b, e) for faults, flows (s, f) from a message sent to the same one received,
+ * metadata (M) for names. The file ends with what is said about all of it; each time something is
+ * written, this end is overwritten by that and written anew behind it: in the second file, which
+ * then gets the name of the first. So each lacks what was written to the other one last.
+ */
+#include "apps/timeline/timeline.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "apps/base/duration.h"
+#include "apps/base/say.h"
+#include "apps/base/text.h"
+#include "emu/json.h"
+
+#define LANES_MOST 32u
+#define LAST_BYTES (UINT64_C(64) << 10) /* of the file, for the last event and the end */
+
+/* Threads of a node, and of the fabric. */
+enum lane_kind { COLLECTIVES, SENDS, RECEIVES, PROCESS, FABRIC, LANE_KINDS };
+
+static const char *const lane_names[LANE_KINDS] = {
+    [COLLECTIVES] = "collectives", [SENDS] = "sends",   [RECEIVES] = "receives",
+    [PROCESS] = "process",         [FABRIC] = "fabric",
+};
+
+/* What has its own number in what is counted. */
+enum what { COLLECTIVE, SENT, RECEIVED, PROCESSES, EVENTS, WHATS };
+
+static const char *const what_names[WHATS] = {
+    [COLLECTIVE] = "collectives", [SENT] = "sends",    [RECEIVED] = "receives",
+    [PROCESSES] = "processes",    [EVENTS] = "events",
+};
+
+/* Threads of one kind, of one node. */
+struct lanes {
+    uint64_t end_ns[LANES_MOST]; /* of what came last in each */
+    uint32_t used;
+};
+
+/* The file that has the other's name next. */
+struct second {
+    char *path; /* NULL: there is none */
+    int fd;
+    uint64_t at;                  /* where what it does not have yet comes, */
+    struct telemetry_text behind; /* of which the other has this */
+};
+
+/* What is known of a host. */
+struct of_host {
+    uint64_t error_ns; /* of its clock, when it was greatest */
+    uint64_t lost;     /* times that it was */
+};
+
+struct timeline {
+    struct timeline_config config;
+    size_t head_bytes;               /* the part of the file before the first event */
+    int fd;                          /* the file that has the name */
+    struct second second;            /* and the other one */
+    struct of_host *host;            /* by number; NULL: there is one */
+    struct lanes *lanes[LANE_KINDS]; /* by node, and behind them the fabric; NULL: none so far */
+    bool *named;                     /* likewise: it has its name in the file */
+    struct telemetry_text text;      /* not written yet */
+    struct telemetry_text tail;
+    uint64_t at; /* where that comes in the file */
+    uint64_t kept[WHATS], left_out[WHATS];
+    uint64_t missed;
+    uint64_t last_ns; /* the latest time in the file */
+    uint64_t *fault;  /* numbers of those that have begun and are not over */
+    uint32_t faults;
+    bool news;   /* since it was written last */
+    bool full;   /* no more is kept */
+    bool failed; /* the file cannot be written */
+};
+
+/* --- the file ----------------------------------------------------------------------- */
+
+static void head_put(struct telemetry_text *text, struct json_object *origin)
+{
+    telemetry_puts(text, "{");
+    telemetry_field_string(text, "displayTimeUnit", "ns");
+    if (origin) {
+        telemetry_field(text, "origin");
+        telemetry_json(text, origin);
+    }
+    telemetry_field(text, "traceEvents");
+    telemetry_puts(text, "[");
+}
+
+static void counts_put(struct telemetry_text *text, const char *name, const uint64_t *counts)
+{
+    telemetry_field(text, name);
+    telemetry_puts(text, "{");
+    for (int what = 0; what < WHATS; what++)
+        telemetry_field_number(text, what_names[what], counts[what]);
+    telemetry_puts(text, "}");
+}
+
+static void hosts_put(struct telemetry_text *text, const struct timeline *t)
+{
+    telemetry_field(text, "hosts");
+    telemetry_puts(text, "[");
+    for (uint32_t h = 0; h < t->config.hosts; h++) {
+        telemetry_comma(text);
+        telemetry_puts(text, "{");
+        telemetry_field_string(text, "host", t->config.host[h]);
+        telemetry_field_number(text, "clock_error_ns", t->host[h].error_ns);
+        telemetry_field_number(text, "lost", t->host[h].lost);
+        telemetry_puts(text, "}");
+    }
+    telemetry_puts(text, "]");
+}
+
+static void tail_make(struct timeline *t)
+{
+    struct telemetry_text *tail = &t->tail;
+
+    telemetry_text_clear(tail);
+    telemetry_puts(tail, "\n],\"otherData\":{");
+    telemetry_field_string(tail, "written_by", "fabemu");
+    telemetry_field_number(tail, "nodes", t->config.nodes);
+    telemetry_field_number(tail, "message_bytes_least", t->config.from_bytes);
+    telemetry_field_number(tail, "file_bytes_most", t->config.most_bytes);
+    counts_put(tail, "kept", t->kept);
+    counts_put(tail, "left_out", t->left_out);
+    telemetry_field_number(tail, "missed", t->missed);
+    if (t->host)
+        hosts_put(tail, t);
+    telemetry_puts(tail, "}}\n");
+}
+
+static bool write_at(int fd, const char *at, size_t bytes, uint64_t offset)
+{
+    while (bytes) {
+        ssize_t wrote = pwrite(fd, at, bytes, (off_t)offset);
+
+        if (wrote < 0 && errno == EINTR)
+            continue;
+        if (wrote <= 0)
+            return false;
+        at += wrote;
+        bytes -= (size_t)wrote;
+        offset += (uint64_t)wrote;
+    }
+    return true;
+}
+
+/* Text, and the end, behind what the file has; nothing of that stays in @text. Errors: errno. */
+static bool write_with_tail(struct timeline *t, int fd, struct telemetry_text *text, uint64_t at)
+{
+    size_t bytes = text->bytes;
+    bool written;
+
+    telemetry_put(text, t->tail.at, t->tail.bytes);
+    errno = ENOMEM;
+    written = !text->failed && !t->tail.failed && write_at(fd, text->at, text->bytes, at);
+    text->bytes = bytes;
+    return written;
+}
+
+static char *second_name(const char *path)
+{
+    char *ret = NULL;
+
+    return asprintf(&ret, "%s.fabemu-next", path) < 0 ? NULL : ret;
+}
+
+static void second_close(struct second *second)
+{
+    if (!second->path)
+        return;
+    close(second->fd);
+    unlink(second->path);
+    free(second->path);
+    telemetry_text_free(&second->behind);
+    second->path = NULL;
+}
+
+/* Without it, or where names cannot change places, the file's end is overwritten. */
+static void second_open(struct timeline *t, const struct stat *first)
+{
+    struct second *second = &t->second;
+    bool same;
+
+    second->path = t->config.path ? second_name(t->config.path) : NULL;
+    if (!second->path)
+        return;
+    unlink(second->path); /* of a run that was killed */
+    second->fd = open(second->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (second->fd < 0) {
+        free(second->path);
+        second->path = NULL;
+        return;
+    }
+    flock(second->fd, LOCK_EX | LOCK_NB); /* it takes the name, and others are to find it locked */
+    same = fchown(second->fd, first->st_uid, first->st_gid) == 0 &&
+           fchmod(second->fd, first->st_mode & 0777) == 0;
+    if (!same)
+        second_close(second);
+}
+
+/* The second file, which has all now, gets the name; the other one lacks what is new. */
+static void second_turn(struct timeline *t)
+{
+    struct second *second = &t->second;
+    struct telemetry_text text = t->text;
+    int fd = t->fd;
+
+    t->fd = second->fd;
+    second->fd = fd;
+    second->at = t->at;
+    t->text = second->behind;
+    second->behind = text;
+}
+
+/* False: it cannot be, and what has the name is as it was. */
+static bool write_all(struct timeline *t)
+{
+    struct second *second = &t->second;
+
+    if (second->path) {
+        telemetry_put(&second->behind, t->text.at, t->text.bytes);
+        if (!write_with_tail(t, second->fd, &second->behind, second->at))
+            return false;
+        if (renameat2(AT_FDCWD, second->path, AT_FDCWD, t->config.path, RENAME_EXCHANGE) == 0) {
+            second_turn(t);
+            return true;
+        }
+        second_close(second); /* not in this file system, or somebody has moved it */
+    }
+    return write_with_tail(t, t->fd, &t->text, t->at);
+}
+
+void timeline_write(struct timeline *t)
+{
+    size_t bytes = t->text.bytes;
+
+    if (t->failed || !t->news)
+        return;
+    t->news = false;
+    tail_make(t);
+    if (!write_all(t)) {
+        t->failed = true;
+        say("the timeline is no longer written: %s", strerror(errno));
+    }
+    t->at += bytes;
+    telemetry_text_clear(&t->text);
+}
+
+bool timeline_failed(const struct timeline *t)
+{
+    return t->failed;
+}
+
+bool timeline_blank(int fd)
+{
+    static const char blank[] = "{\"traceEvents\":[]}\n";
+
+    return write_at(fd, blank, strlen(blank), 0) && ftruncate(fd, (off_t)strlen(blank)) == 0;
+}
+
+void timeline_sweep(const char *path)
+{
+    char *name = path ? second_name(path) : NULL;
+
+    if (name)
+        unlink(name);
+    free(name);
+}
+
+int timeline_create(struct timeline **ret, const struct timeline_config *config)
+{
+    struct timeline *t;
+    struct stat st;
+
+    if (fstat(config->fd, &st))
+        return -errno;
+    if (!S_ISREG(st.st_mode))
+        return -ESPIPE;
+    if (!timeline_blank(config->fd)) /* it may have the timeline of a run before */
+        return -errno;
+    t = calloc(1, sizeof *t);
+    if (!t)
+        return -ENOMEM;
+    t->config = *config;
+    t->fd = fcntl(config->fd, F_DUPFD_CLOEXEC, 0);
+    t->named = calloc(config->nodes + 1u, sizeof *t->named);
+    t->host = config->host ? calloc(config->hosts, sizeof *t->host) : NULL;
+    if (t->fd < 0 || !t->named || (config->host && !t->host)) {
+        int err = t->fd < 0 ? -errno : -ENOMEM;
+
+        if (t->fd >= 0)
+            close(t->fd);
+        free(t->host);
+        free(t->named);
+        free(t);
+        return err;
+    }
+    second_open(t, &st);
+    head_put(&t->text, config->origin);
+    t->head_bytes = t->text.bytes;
+    t->news = true;
+    timeline_write(t);
+    *ret = t;
+    return 0;
+}
+
+/* May one more of these be kept? Which comes first is. */
+static bool keeps(struct timeline *t, enum what what)
+{
+    if (t->failed)
+        return false;
+    t->news = true;
+    if (!t->full && t->at + t->text.bytes + LAST_BYTES > t->config.most_bytes) {
+        t->full = true;
+        say("the timeline has reached %llu MB; what comes now is left out, and counted "
+            "(--timeline-limit)",
+            (unsigned long long)(t->config.most_bytes >> 20));
+    }
+    if (t->full)
+        t->left_out[what]++;
+    else
+        t->kept[what]++;
+    return !t->full;
+}
+
+/* --- events ------------------------------------------------------------------------- */
+
+/* Nanoseconds, as microseconds. */
+static void put_us(struct telemetry_text *text, const char *name, uint64_t ns)
+{
+    const char digits[] = {'.', (char)('0' + ns / 100 % 10), (char)('0' + ns / 10 % 10),
+                           (char)('0' + ns % 10)};
+
+    telemetry_field_number(text, name, ns / 1000);
+    telemetry_put(text, digits, sizeof digits);
+}
+
+static void event_begin(struct timeline *t, const char *phase, uint32_t node, uint32_t thread)
+{
+    bool first = t->at + t->text.bytes == t->head_bytes;
+
+    telemetry_puts(&t->text, first ? "\n{" : ",\n{");
+    telemetry_field_string(&t->text, "ph", phase);
+    telemetry_field_number(&t->text, "pid", node);
+    telemetry_field_number(&t->text, "tid", thread);
+}
+
+static void event_name(struct timeline *t, const char *name, const char *category)
+{
+    telemetry_field_string(&t->text, "name", name);
+    telemetry_field_string(&t->text, "cat", category);
+}
+
+static void event_end(struct timeline *t)
+{
+    telemetry_puts(&t->text, "}");
+}
+
+static void args_begin(struct timeline *t)
+{
+    telemetry_field(&t->text, "args");
+    telemetry_puts(&t->text, "{");
+}
+
+/* What a viewer calls the node, or one of its threads. */
+static void put_name(struct timeline *t, const char *what, uint32_t node, uint32_t thread,
+                     const char *name)
+{
+    event_begin(t, "M", node, thread);
+    telemetry_field_string(&t->text, "name", what);
+    args_begin(t);
+    telemetry_field_string(&t->text, "name", name);
+    telemetry_puts(&t->text, "}");
+    event_end(t);
+}
+
+static uint32_t thread_of(enum lane_kind kind, uint32_t lane)
+{
+    return 1 + kind * LANES_MOST + lane;
+}
+
+static void name_lane(struct timeline *t, uint32_t node, enum lane_kind kind, uint32_t lane)
+{
+    char name[TOPO_SHOWN_BYTES];
+
+    if (!t->named[node]) {
+        if (t->config.graph && node < t->config.nodes)
+            topo_show_node(t->config.graph, node, name);
+        else
+            snprintf(name, sizeof name, "node %u", node);
+        put_name(t, "process_name", node, 0, node < t->config.nodes ? name : "fabric");
+        t->named[node] = true;
+    }
+    if (lane)
+        snprintf(name, sizeof name, "%s (%u)", lane_names[kind], lane + 1);
+    else
+        snprintf(name, sizeof name, "%s", lane_names[kind]);
+    put_name(t, "thread_name", node, thread_of(kind, lane), name);
+}
+
+/*
+ * A thread that has room from @began_ns on, until @ended_ns. Where all are taken, it is the one
+ * that was free first, and @began_ns becomes when that was. Without memory: the first of its kind.
+ */
+static uint32_t lane_take(struct timeline *t, uint32_t node, enum lane_kind kind,
+                          uint64_t *began_ns, uint64_t *ended_ns)
+{
+    struct lanes *lanes;
+    uint32_t lane = 0, first = 0;
+
+    if (!t->lanes[kind])
+        t->lanes[kind] = calloc(t->config.nodes + 1u, sizeof *t->lanes[kind]);
+    if (!t->lanes[kind])
+        return thread_of(kind, 0);
+    lanes = &t->lanes[kind][node];
+    for (; lane < lanes->used && lanes->end_ns[lane] > *began_ns; lane++)
+        if (lanes->end_ns[lane] < lanes->end_ns[first])
+            first = lane;
+    if (lane == LANES_MOST) {
+        lane = first;
+        *began_ns = lanes->end_ns[lane];
+    } else if (lane == lanes->used) {
+        lanes->used++;
+        name_lane(t, node, kind, lane);
+    }
+    if (*ended_ns < *began_ns)
+        *ended_ns = *began_ns;
+    lanes->end_ns[lane] = *ended_ns;
+    if (*ended_ns > t->last_ns)
+        t->last_ns = *ended_ns;
+    return thread_of(kind, lane);
+}
+
+/* On the file's scale. */
+static uint64_t since(const struct timeline *t, uint64_t at_ns)
+{
+    return at_ns > t->config.origin_ns ? at_ns - t->config.origin_ns : 0;
+}
+
+/* --- collectives and messages ------------------------------------------------------- */
+
+static const char *name_of(uint8_t kind)
+{
+    static const char *const names[EMU_FINISHED_KINDS] = {
+        [EMU_MULTICAST] = "broadcast", [EMU_REDUCE] = "reduce",
+        [EMU_ALLREDUCE] = "allreduce", [EMU_BARRIER] = "barrier",
+        [EMU_FINISHED_SENT] = "send",  [EMU_FINISHED_RECEIVED] = "receive",
+    };
+
+    return kind < EMU_FINISHED_KINDS && names[kind] ? names[kind] : "?";
+}
+
+static void put_args(struct timeline *t, const struct emu_finished *one)
+{
+    args_begin(t);
+    telemetry_field_number(&t->text, "bytes", one->bytes);
+    if (one->kind == EMU_FINISHED_SENT || one->kind == EMU_FINISHED_RECEIVED) {
+        telemetry_field_number(&t->text, one->kind == EMU_FINISHED_SENT ? "to" : "from",
+                               one->group);
+    } else {
+        telemetry_field_number(&t->text, "group", one->group);
+        telemetry_field_number(&t->text, "number", one->first);
+        if (one->kind == EMU_MULTICAST || one->kind == EMU_REDUCE)
+            telemetry_field_number(&t->text, "root", one->root);
+    }
+    telemetry_puts(&t->text, "}");
+}
+
+/* The same at both ends: who sent it, who receives it, and which of all it is. */
+static void put_flow(struct timeline *t, uint32_t node, uint64_t seat, uint32_t thread,
+                     const struct emu_finished *one, uint64_t at_ns)
+{
+    bool sent = one->kind == EMU_FINISHED_SENT;
+    char id[96];
+
+    snprintf(id, sizeof id, "%u.%llu-%u.%llu-%llu", sent ? node : one->group,
+             (unsigned long long)(sent ? (uint32_t)seat : one->root), sent ? one->group : node,
+             (unsigned long long)(sent ? one->root : (uint32_t)seat),
+             (unsigned long long)one->first);
+    event_begin(t, sent ? "s" : "f", node, thread);
+    put_us(&t->text, "ts", at_ns);
+    event_name(t, "message", "message");
+    telemetry_field_string(&t->text, "id", id);
+    if (!sent)
+        telemetry_field_string(&t->text, "bp", "e");
+    event_end(t);
+}
+
+void timeline_finished(struct timeline *t, uint32_t node, uint64_t seat,
+                       const struct emu_finished *one)
+{
+    bool sent = one->kind == EMU_FINISHED_SENT, received = one->kind == EMU_FINISHED_RECEIVED;
+    enum lane_kind kind = sent ? SENDS : received ? RECEIVES : COLLECTIVES;
+    uint64_t began_ns = since(t, one->began_ns), ended_ns = since(t, one->ended_ns);
+    uint32_t thread;
+
+    if (!keeps(t, sent ? SENT : received ? RECEIVED : COLLECTIVE))
+        return;
+    thread = lane_take(t, node, kind, &began_ns, &ended_ns);
+    event_begin(t, "X", node, thread);
+    put_us(&t->text, "ts", began_ns);
+    put_us(&t->text, "dur", ended_ns - began_ns);
+    event_name(t, name_of(one->kind), sent || received ? "message" : "collective");
+    put_args(t, one);
+    event_end(t);
+    if (sent || received)
+        put_flow(t, node, seat, thread, one, sent ? began_ns : ended_ns);
+}
+
+void timeline_missed(struct timeline *t, uint64_t count)
+{
+    t->missed += count;
+    t->news = t->news || count;
+}
+
+void timeline_clock(struct timeline *t, uint32_t host, uint64_t error_ns)
+{
+    if (error_ns <= t->host[host].error_ns)
+        return;
+    t->host[host].error_ns = error_ns;
+    t->news = true;
+}
+
+void timeline_host_lost(struct timeline *t, uint32_t host)
+{
+    t->host[host].lost++;
+    t->news = true;
+}
+
+/* --- what happens ------------------------------------------------------------------- */
+
+static void instant_begin(struct timeline *t, uint32_t node, enum lane_kind kind, uint64_t at_ns,
+                          const char *name, const char *category)
+{
+    uint64_t end_ns = at_ns;
+    uint32_t lanes_before = t->lanes[kind] ? t->lanes[kind][node].used : 0;
+    uint32_t thread;
+
+    if (lanes_before && t->lanes[kind][node].end_ns[0] > at_ns) /* known late */
+        at_ns = t->lanes[kind][node].end_ns[0];
+    thread = lane_take(t, node, kind, &at_ns, &end_ns);
+    event_begin(t, "i", node, thread);
+    put_us(&t->text, "ts", at_ns);
+    event_name(t, name, category);
+    telemetry_field_string(&t->text, "s", kind == FABRIC ? "g" : "p"); /* how far its line goes */
+}
+
+void timeline_process(struct timeline *t, uint32_t node, uint64_t at_ns, const char *what)
+{
+    if (!keeps(t, PROCESSES))
+        return;
+    instant_begin(t, node, PROCESS, since(t, at_ns), what, "process");
+    event_end(t);
+}
+
+static void put_fault(struct timeline *t, const char *phase, uint64_t number, uint64_t at_ns)
+{
+    char name[32];
+
+    snprintf(name, sizeof name, "fault %llu", (unsigned long long)number);
+    event_begin(t, phase, t->config.nodes, thread_of(FABRIC, 0));
+    put_us(&t->text, "ts", at_ns);
+    event_name(t, name, "fault");
+    telemetry_field_number(&t->text, "id", number);
+    event_end(t);
+}
+
+static uint32_t fault_find(const struct timeline *t, uint64_t number)
+{
+    uint32_t i = 0;
+
+    while (i < t->faults && t->fault[i] != number)
+        i++;
+    return i;
+}
+
+/* A fault, for as long as it is there. */
+static void note_fault(struct timeline *t, struct json_object *event, uint64_t at_ns)
+{
+    const char *state = json_object_get_string(json_object_object_get(event, "state"));
+    uint64_t number = json_object_get_uint64(json_object_object_get(event, "fault"));
+    bool begins = state && strcmp(state, "begins") == 0;
+    uint32_t i = fault_find(t, number);
+    uint64_t *more;
+
+    if (begins && i == t->faults) {
+        more = realloc(t->fault, (t->faults + 1u) * sizeof *more);
+        if (!more)
+            return;
+        t->fault = more;
+        t->fault[t->faults++] = number;
+        put_fault(t, "b", number, at_ns);
+    } else if (!begins && i < t->faults) {
+        t->fault[i] = t->fault[--t->faults];
+        put_fault(t, "e", number, at_ns);
+    }
+}
+
+void timeline_event(struct timeline *t, uint64_t now_ns, struct json_object *event)
+{
+    struct json_object *s = json_object_object_get(event, "s");
+    uint64_t at_ns = s ? (uint64_t)(json_object_get_double(s) * 1e9) : since(t, now_ns);
+    const char *name = json_object_get_string(json_object_object_get(event, "event"));
+
+    if (!keeps(t, EVENTS))
+        return;
+    instant_begin(t, t->config.nodes, FABRIC, at_ns, name ? name : "?", "fabric");
+    telemetry_field(&t->text, "args");
+    telemetry_puts(&t->text, json_object_to_json_string_ext(event, JSON_C_TO_STRING_PLAIN));
+    event_end(t);
+    if (name && strcmp(name, "fault") == 0)
+        note_fault(t, event, at_ns);
+}
+
+void timeline_destroy(struct timeline *t)
+{
+    if (!t)
+        return;
+    t->news = t->news || t->faults;
+    while (t->faults) /* they are over with the fabric */
+        put_fault(t, "e", t->fault[--t->faults], t->last_ns);
+    timeline_write(t);
+    second_close(&t->second);
+    close(t->fd);
+    free(t->fault);
+    for (int kind = 0; kind < LANE_KINDS; kind++)
+        free(t->lanes[kind]);
+    telemetry_text_free(&t->tail);
+    telemetry_text_free(&t->text);
+    free(t->host);
+    free(t->named);
+    free(t);
+}
+
+static struct json_object *hosts_report(const struct timeline *t)
+{
+    struct json_object *list = json_object_new_array();
+
+    for (uint32_t h = 0; h < t->config.hosts; h++) {
+        struct json_object *one = json_object_new_object();
+
+        json_object_object_add(one, "host", json_object_new_string(t->config.host[h]));
+        json_object_object_add(one, "clock_error_ns", json_object_new_uint64(t->host[h].error_ns));
+        json_object_object_add(one, "lost", json_object_new_uint64(t->host[h].lost));
+        json_object_array_add(list, one);
+    }
+    return list;
+}
+
+struct json_object *timeline_report(const struct timeline *t)
+{
+    struct json_object *ret = json_object_new_object(), *kept = json_object_new_object(),
+                       *left_out = json_object_new_object();
+
+    for (int what = 0; what < WHATS; what++) {
+        json_object_object_add(kept, what_names[what], json_object_new_uint64(t->kept[what]));
+        json_object_object_add(left_out, what_names[what],
+                               json_object_new_uint64(t->left_out[what]));
+    }
+    json_object_object_add(ret, "bytes", json_object_new_uint64(t->at + t->tail.bytes));
+    json_object_object_add(ret, "kept", kept);
+    json_object_object_add(ret, "left_out", left_out);
+    json_object_object_add(ret, "missed", json_object_new_uint64(t->missed));
+    json_object_object_add(ret, "whole", json_object_new_boolean(!t->failed));
+    if (t->host)
+        json_object_object_add(ret, "hosts", hosts_report(t));
+    return ret;
+}
+
+static uint64_t sum_of(struct json_object *counts)
+{
+    uint64_t sum = 0;
+
+    for (int what = 0; what < WHATS; what++)
+        sum += json_object_get_uint64(json_object_object_get(counts, what_names[what]));
+    return sum;
+}
+
+/* Of all hosts' clocks. */
+static uint64_t worst_error_ns(struct json_object *hosts)
+{
+    uint64_t worst_ns = 0;
+
+    for (size_t h = 0; h < emu_json_count(hosts); h++) {
+        struct json_object *one = emu_json_at(hosts, h);
+        uint64_t error_ns = json_object_get_uint64(json_object_object_get(one, "clock_error_ns"));
+
+        worst_ns = error_ns > worst_ns ? error_ns : worst_ns;
+    }
+    return worst_ns;
+}
+
+void timeline_print(FILE *out, struct json_object *report)
+{
+    uint64_t kept = sum_of(json_object_object_get(report, "kept"));
+    uint64_t left_out = sum_of(json_object_object_get(report, "left_out"));
+    uint64_t missed = json_object_get_uint64(json_object_object_get(report, "missed"));
+    uint64_t error_ns = worst_error_ns(json_object_object_get(report, "hosts"));
+
+    if (!report)
+        return;
+    fprintf(out, "  timeline     %llu thing%s", (unsigned long long)kept, kept == 1 ? "" : "s");
+    if (left_out)
+        fprintf(out, "; %llu came when the file was full", (unsigned long long)left_out);
+    if (missed)
+        fprintf(out, "; %llu came too fast to be seen", (unsigned long long)missed);
+    if (error_ns)
+        fprintf(out, "; clocks of hosts are known to %s", duration_of_ns((double)error_ns).text);
+    if (!json_object_get_boolean(json_object_object_get(report, "whole")))
+        fputs("; the file is not whole", out);
+    fputc('\n', out);
+}

@@ -1,0 +1,466 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * live.c - a control socket for a run in simulated time.
+ */
+#include "apps/traffic/live.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "apps/base/say.h"
+#include "apps/control/conn.h"
+#include "apps/control/paths.h"
+#include "apps/telemetry/telemetry.h"
+#include "apps/telemetry/wish.h"
+#include "emu/list.h"
+#include "emu/now.h"
+
+#define CLIENTS_MOST  64u
+#define WISHES_MOST   64u   /* about how time passes, at the same time */
+#define WAIT_MS       100   /* at most, until the driver looks whether it is to end */
+#define SEND_MS       40    /* of the host, between two snapshots of time that nobody slows down */
+#define FIRST_MS      100   /* from a snapshot to the next, and */
+#define FIRST_FOR_MS  3000  /* for how long, until who has subscribed says something else */
+#define EVERY_MOST_MS 60000 /* what may be asked for */
+#define FOR_MOST_MS   120000
+#define DRAIN_MS      500
+
+struct live_client {
+    struct emu_list all;
+    struct conn conn;
+    bool reads;
+    struct telemetry_wish wish;
+    struct telemetry_told told; /* of this run's network */
+    bool gone;
+    uint64_t seen;    /* the look that it was told of last; 0: none */
+    uint64_t skipped; /* since then */
+    int64_t sent_ms;
+};
+
+/* What somebody wants of time. */
+struct live_wish {
+    int64_t who;      /* a number of his own */
+    bool hold;        /* it is to stand */
+    int64_t every_ms; /* of the host, from a snapshot to the next; 0: as fast as it can */
+    int64_t until_ms; /* then he wants nothing any more */
+};
+
+struct traffic_live {
+    const struct fabric_config *config;
+    struct paths_socket socket;
+    int listen_fd;
+    struct emu_list clients;
+    uint32_t client_count;
+    struct telemetry *telemetry; /* of the run that is under way; NULL: there is none */
+    uint32_t threads;            /* of that */
+    uint64_t every_ns;
+    struct telemetry_text line;
+    /* how time passes */
+    bool shutdown;    /* somebody wants the run to end */
+    bool awaits;      /* nobody has looked yet: it stands */
+    int64_t first_ms; /* until then it is slow, unless somebody wants something */
+    struct live_wish wishes[WISHES_MOST];
+    bool hold;        /* what all together want: */
+    int64_t every_ms; /* the slowest */
+    int64_t next_ms;  /* the next snapshot may be taken then */
+};
+
+/* --- who reads ---------------------------------------------------------------------- */
+
+static void client_send(struct live_client *client)
+{
+    int err = conn_flush(&client->conn);
+
+    client->gone |= err && err != -EAGAIN;
+}
+
+static void client_put(struct live_client *client, struct json_object *message)
+{
+    client->gone |= conn_put(&client->conn, message) != 0;
+    client_send(client);
+}
+
+static void client_line(struct traffic_live *live, struct live_client *client)
+{
+    client->gone |= live->line.failed ||
+                    conn_put_line(&client->conn, live->line.at, live->line.bytes);
+    client_send(client);
+}
+
+static void client_quit(struct live_client *client)
+{
+    telemetry_told_free(&client->told);
+    client->reads = false;
+}
+
+/* How it is told of this run: as it wants it. Errors: with a line in *why; it stays as it was. */
+static int client_meet(struct traffic_live *live, struct live_client *client,
+                       const struct telemetry_wish *wish, const char **why)
+{
+    struct telemetry_told told;
+    int err = telemetry_wish_meet(wish, live->telemetry, &told, why);
+
+    if (err)
+        return err;
+    client_quit(client);
+    client->told = told;
+    return 0;
+}
+
+static void client_shape(struct traffic_live *live, struct live_client *client)
+{
+    client->reads = true;
+    client->seen = client->skipped = 0;
+    telemetry_told_shape(&client->told, live->telemetry, live->every_ns, &live->line);
+    client_line(live, client);
+}
+
+static void client_look(struct traffic_live *live, struct live_client *client)
+{
+    telemetry_told_line(&client->told, live->telemetry, client->seen, client->skipped, &live->line);
+    client->seen = telemetry_looks(live->telemetry);
+    client->skipped = 0;
+    client->sent_ms = emu_now_ms();
+    client_line(live, client);
+}
+
+/* All who have taken the one before get this snapshot, but not faster than anybody sees. */
+static void looks_send(struct traffic_live *live)
+{
+    emu_each_listed (struct live_client, client, &live->clients, all) {
+        bool soon = !live->every_ms && emu_now_ms() - client->sent_ms < SEND_MS;
+
+        if (!client->reads)
+            continue;
+        if (client->conn.out.bytes || soon)
+            client->skipped++;
+        else
+            client_look(live, client);
+    }
+}
+
+/* --- requests ----------------------------------------------------------------------- */
+
+/* Where the wish of @who stands, or may; NULL: too many want something. */
+static struct live_wish *wish_of(struct traffic_live *live, int64_t who, int64_t now_ms)
+{
+    struct live_wish *free_one = NULL;
+
+    for (uint32_t i = 0; i < WISHES_MOST; i++) {
+        struct live_wish *wish = &live->wishes[i];
+
+        if (wish->until_ms > now_ms && wish->who == who)
+            return wish;
+        if (wish->until_ms <= now_ms)
+            free_one = wish;
+    }
+    return free_one;
+}
+
+/* The slowest of what is wanted now. */
+static void wishes_weigh(struct traffic_live *live, int64_t now_ms)
+{
+    bool any = false;
+
+    live->hold = false;
+    live->every_ms = 0;
+    for (uint32_t i = 0; i < WISHES_MOST; i++) {
+        const struct live_wish *wish = &live->wishes[i];
+
+        if (wish->until_ms <= now_ms)
+            continue;
+        any = true;
+        live->hold |= wish->hold;
+        live->every_ms = wish->every_ms > live->every_ms ? wish->every_ms : live->every_ms;
+    }
+    if (!any && now_ms < live->first_ms)
+        live->every_ms = FIRST_MS;
+    if (live->next_ms > now_ms + live->every_ms)
+        live->next_ms = now_ms + live->every_ms;
+}
+
+static struct json_object *answer_pace(struct traffic_live *live, struct json_object *request)
+{
+    int64_t every_ms = emu_json_number(request, "every_ms", 0);
+    int64_t for_ms = emu_json_number(request, "for_ms", -1), now_ms = emu_now_ms();
+    int64_t who = emu_json_number(request, "who", 0);
+    struct live_wish *wish = wish_of(live, who, now_ms);
+
+    if (every_ms < 0 || every_ms > EVERY_MOST_MS || for_ms < 0 || for_ms > FOR_MOST_MS)
+        return conn_error(-EINVAL, "\"every_ms\" must be 0 to 60000, \"for_ms\" 0 to 120000");
+    if (!wish)
+        return conn_error(-ENOSPC, "too many want something of simulated time");
+    *wish = (struct live_wish){who, emu_json_true(request, "hold"), every_ms, now_ms + for_ms};
+    return conn_ok();
+}
+
+/* As `fabemu status` wants it. */
+static struct json_object *answer_status(const struct traffic_live *live)
+{
+    const struct fabric_config *config = live->config;
+    struct json_object *reply = json_add_text(conn_ok(), "name", config->name);
+    struct json_object *report =
+        json_add_text(json_object_new_object(), "topo", config->graph->spec);
+    struct json_object *clock = json_add_text(json_object_new_object(), "mode", "virtual");
+
+    json_add_number(report, "nodes", config->graph->nodes);
+    json_add_number(report, "threads", live->threads);
+    json_add_text(report, "profile", config->profile.name);
+    json_object_object_add(report, "clock", clock);
+    json_object_object_add(reply, "attached", json_object_new_array());
+    json_object_object_add(reply, "report", report);
+    return json_add_number(reply, "supervisor", (uint64_t)getpid());
+}
+
+static void subscribe(struct traffic_live *live, struct live_client *client,
+                      struct json_object *request)
+{
+    struct telemetry_wish wish;
+    const char *why;
+    int err = telemetry_wish_read(&wish, request, &why);
+
+    if (!err && live->telemetry)
+        err = client_meet(live, client, &wish, &why);
+    if (err) {
+        telemetry_wish_free(&wish);
+        client_put(client, conn_error(err, why));
+        return;
+    }
+    telemetry_wish_free(&client->wish);
+    client->wish = wish;
+    client->reads = true;
+    client_put(client, conn_ok());
+    if (live->awaits)
+        live->first_ms = emu_now_ms() + FIRST_FOR_MS;
+    live->awaits = false;
+    if (!live->telemetry)
+        return; /* a run is about to begin */
+    client_shape(live, client);
+    if (telemetry_looks(live->telemetry))
+        client_look(live, client);
+}
+
+static void answer(struct traffic_live *live, struct live_client *client,
+                   struct json_object *request)
+{
+    const char *cmd = emu_json_text(request, "cmd", "");
+    struct json_object *reply;
+
+    if (strcmp(cmd, "subscribe") == 0) {
+        subscribe(live, client, request);
+        return;
+    }
+    if (strcmp(cmd, "pace") == 0) {
+        reply = answer_pace(live, request);
+    } else if (strcmp(cmd, "status") == 0) {
+        reply = answer_status(live);
+    } else if (strcmp(cmd, "shutdown") == 0) {
+        live->shutdown = true;
+        reply = conn_ok();
+    } else {
+        reply = conn_error(-ENOTSUP, "a run in simulated time answers subscribe, pace, status and "
+                                     "shutdown");
+    }
+    client_put(client, reply);
+}
+
+static void client_step(struct traffic_live *live, struct live_client *client)
+{
+    struct json_object *request;
+    int end = conn_fill(&client->conn), got;
+
+    while ((got = conn_next(&client->conn, &request)) == 1) {
+        answer(live, client, request);
+        json_object_put(request);
+    }
+    client->gone |= end || got < 0;
+}
+
+/* --- connections -------------------------------------------------------------------- */
+
+/* One of those that wait to be let in. False: there is none. */
+static bool client_open(struct traffic_live *live)
+{
+    int fd = accept4(live->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    struct ucred who = {.uid = (uid_t)-1};
+    socklen_t bytes = sizeof who;
+    struct live_client *client;
+
+    if (fd < 0)
+        return false;
+    getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &bytes);
+    client = who.uid == geteuid() && live->client_count < CLIENTS_MOST ? calloc(1, sizeof *client)
+                                                                       : NULL;
+    if (!client) {
+        close(fd);
+        return true;
+    }
+    conn_open(&client->conn, fd, CONN_LINE_MAX);
+    emu_list_add(&live->clients, &client->all);
+    live->client_count++;
+    client_step(live, client); /* most have said already what they want */
+    return true;
+}
+
+static void client_close(struct traffic_live *live, struct live_client *client)
+{
+    emu_list_del(&client->all);
+    live->client_count--;
+    client_quit(client);
+    telemetry_wish_free(&client->wish);
+    conn_close(&client->conn);
+    free(client);
+}
+
+static void clients_sweep(struct traffic_live *live)
+{
+    struct emu_list *at = live->clients.next, *next;
+
+    for (; at != &live->clients; at = next) {
+        struct live_client *client = emu_list_entry(at, struct live_client, all);
+
+        next = at->next;
+        if (client->gone)
+            client_close(live, client);
+    }
+}
+
+static nfds_t poll_clients(struct traffic_live *live, struct pollfd *fds)
+{
+    nfds_t count = 0;
+
+    emu_each_listed (struct live_client, client, &live->clients, all) {
+        short out = client->conn.out.bytes ? POLLOUT : 0;
+
+        fds[count++] = (struct pollfd){client->conn.fd, (short)(POLLIN | out), 0};
+    }
+    return count;
+}
+
+/* Whatever has come, or comes within @timeout_ms. */
+static void serve(struct traffic_live *live, int64_t timeout_ms)
+{
+    struct pollfd fds[1 + CLIENTS_MOST] = {{live->listen_fd, POLLIN, 0}};
+    nfds_t count = 1 + poll_clients(live, fds + 1), at = 1;
+
+    if (poll(fds, count, (int)timeout_ms) <= 0)
+        return;
+    emu_each_listed (struct live_client, client, &live->clients, all) {
+        short came = fds[at++].revents;
+
+        if (came & POLLOUT)
+            client_send(client);
+        if (came & ~POLLOUT)
+            client_step(live, client);
+    }
+    clients_sweep(live);
+    for (uint32_t i = 0; fds[0].revents && i < CLIENTS_MOST && client_open(live); i++)
+        ;
+}
+
+/* --- a run -------------------------------------------------------------------------- */
+
+/* The next run: what could not be known before it is whether such blocks are there. */
+static void client_begin(struct traffic_live *live, struct live_client *client)
+{
+    const char *why;
+    int err = client_meet(live, client, &client->wish, &why);
+
+    if (!err) {
+        client_shape(live, client);
+        return;
+    }
+    client_quit(client);
+    client_put(client, conn_error(err, why));
+}
+
+/* A run begins, or is over: then its last snapshot is everybody's. */
+static void on_run(void *ctx, const struct fabric *fabric, struct telemetry *telemetry,
+                   uint64_t every_ns)
+{
+    struct traffic_live *live = ctx;
+
+    emu_each_listed (struct live_client, client, &live->clients, all)
+        if (client->reads && live->telemetry && client->seen < telemetry_looks(live->telemetry))
+            client_look(live, client);
+    live->threads = fabric ? fabric_threads(fabric) : 0;
+    live->telemetry = telemetry;
+    live->every_ns = every_ns;
+    emu_each_listed (struct live_client, client, &live->clients, all)
+        if (client->reads && telemetry)
+            client_begin(live, client);
+}
+
+/* Does time stand still for now? Waits for what may change that, but not for long. */
+static bool on_look(void *ctx, bool taken)
+{
+    struct traffic_live *live = ctx;
+    int64_t now_ms, left_ms;
+
+    if (taken) {
+        looks_send(live);
+        now_ms = emu_now_ms();
+        live->next_ms += live->every_ms;
+        live->next_ms = live->next_ms > now_ms ? live->next_ms : now_ms;
+    }
+    serve(live, 0);
+    now_ms = emu_now_ms();
+    wishes_weigh(live, now_ms);
+    left_ms = live->awaits || live->hold ? WAIT_MS : live->next_ms - now_ms;
+    if (left_ms <= 0)
+        return false;
+    serve(live, left_ms < WAIT_MS ? left_ms : WAIT_MS);
+    return true;
+}
+
+static bool on_end(const void *ctx)
+{
+    return ((const struct traffic_live *)ctx)->shutdown;
+}
+
+struct traffic_viewer traffic_live_viewer(struct traffic_live *live)
+{
+    return (struct traffic_viewer){.run = on_run, .look = on_look, .ends = on_end, .ctx = live};
+}
+
+int traffic_live_open(struct traffic_live **ret, const struct fabric_config *config, char *error,
+                      size_t error_bytes)
+{
+    struct traffic_live *live = calloc(1, sizeof *live);
+    int err;
+
+    if (!live)
+        return fail(-ENOMEM, error, error_bytes, "out of memory");
+    live->config = config;
+    live->awaits = true;
+    emu_list_init(&live->clients);
+    err = paths_listen(&live->socket, &live->listen_fd, config->name, error, error_bytes);
+    if (err) {
+        free(live);
+        return err;
+    }
+    *ret = live;
+    return 0;
+}
+
+void traffic_live_close(struct traffic_live *live)
+{
+    int64_t end_ms = emu_now_ms() + DRAIN_MS, left_ms;
+
+    if (!live)
+        return;
+    emu_each_listed (struct live_client, client, &live->clients, all) {
+        left_ms = end_ms - emu_now_ms();
+        conn_drain(&client->conn, left_ms > 0 ? (int)left_ms : 0);
+        client->gone = true;
+    }
+    clients_sweep(live);
+    close(live->listen_fd);
+    paths_unlink(&live->socket);
+    telemetry_text_free(&live->line);
+    free(live);
+}

@@ -1,0 +1,479 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * open.c - the driver of open loops: warm-up, measurement, drain.
+ *
+ * Sources go on until all messages that were born in the measurement have been
+ * delivered, so that these see the load to their end; past saturation they do
+ * not. A run that names no phases measures again, twice as long, until it finds
+ * the traffic steady. In the end nothing more is sent, the network runs empty,
+ * and every segment that was sent must have come out.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "apps/traffic/faults.h"
+#include "apps/traffic/snapshots.h"
+#include "apps/traffic/open.h"
+#include "nic/engine/engine.h"
+
+#define DRAIN_PHASES 10 /* times warm-up and measurement, that a drain may take */
+/* That links may take to come back once all faults are over: one that fails its test rests longer
+ * each time, and segments may have no way but by it. */
+#define HEALS_MOST_PS UINT64_C(200000000000)
+
+/* --- of all hosts ------------------------------------------------------------------- */
+
+/* Messages of all sources, up to now. */
+static struct traffic_counts count_all(struct open_run *open)
+{
+    struct traffic_counts counts = traffic_nodes_count(&open->nodes, open->run->now_ps);
+    uint64_t sums[] = {counts.born, (uint64_t)counts.waiting, counts.relayed};
+
+    traffic_hosts_sum(open->run, sums, sizeof sums / sizeof sums[0]);
+    counts = (struct traffic_counts){.born = sums[0], .relayed = sums[2]};
+    counts.waiting = (int64_t)sums[1] + (int64_t)(sums[2] >> 32);
+    return counts;
+}
+
+static struct traffic_segments segments_all(struct open_run *open)
+{
+    struct traffic_segments segments = traffic_nodes_segments(&open->nodes);
+    uint64_t sums[] = {segments.sent, segments.awaited, segments.received};
+
+    traffic_hosts_sum(open->run, sums, sizeof sums / sizeof sums[0]);
+    return (struct traffic_segments){.sent = sums[0], .awaited = sums[1], .received = sums[2]};
+}
+
+/* Of all deliveries so far, in the order of the nodes. Errors: -ENOMEM. */
+static int digest_all(struct open_run *open)
+{
+    uint32_t nodes = open->nodes.nodes;
+    uint64_t *by_node = calloc(nodes, sizeof by_node[0]);
+    uint64_t digest = TRAFFIC_DIGEST_START;
+
+    if (!by_node)
+        return traffic_run_wrong(open->run, -ENOMEM, "out of memory");
+    traffic_nodes_digests(&open->nodes, by_node);
+    traffic_hosts_merge(open->run, by_node);
+    for (uint32_t n = 0; n < nodes; n++)
+        digest = traffic_digest(digest, n, by_node[n], 0);
+    open->run->result->digest = digest;
+    free(by_node);
+    return 0;
+}
+
+/* --- time --------------------------------------------------------------------------- */
+
+/* Copies that arrived: which multicasts are complete? */
+static int take_parts(struct open_run *open, const struct traffic_part *part, size_t count)
+{
+    int err = traffic_pending_room(&open->multicasts, (uint32_t)count);
+
+    for (size_t i = 0; i < count && !err; i++) {
+        uint64_t last_ps;
+        if (traffic_pending_arrive(&open->multicasts, &part[i], &last_ps))
+            traffic_stats_latency(open->completion, part[i].birth_ps, last_ps);
+    }
+    return err;
+}
+
+static void take_others(void *ctx, const struct traffic_part *part, size_t count)
+{
+    const struct traffic_sets *sets;
+    struct open_run *open = ctx;
+
+    sets = open->nodes.plan.sets;
+    for (size_t i = 0; i < count; i++)
+        open->strange |= part[i].src >= open->nodes.nodes || !part[i].of ||
+                         (sets && part[i].of > sets->fanout_max);
+    if (!open->strange && take_parts(open, part, count))
+        open->no_memory = true;
+}
+
+static int take_logs(struct open_run *open)
+{
+    struct traffic_nodes *nodes = &open->nodes;
+    int err = 0;
+
+    if (!nodes->plan.completions)
+        return 0;
+    err = traffic_hosts_logs(open->run, &nodes->workers, take_others, open);
+    return err || open->no_memory ? -ENOMEM : 0;
+}
+
+/* Everything up to @until_ps happens. */
+static int advance(struct open_run *open, uint64_t until_ps)
+{
+    struct traffic_run *run = open->run;
+    int err = 0;
+
+    while (!err && run->now_ps < until_ps) {
+        uint64_t left_ps = until_ps - run->now_ps;
+        err = traffic_nodes_room(&open->nodes);
+        if (err)
+            break;
+        run->now_ps += left_ps < open->nodes.slice_ps ? left_ps : open->nodes.slice_ps;
+        err = traffic_faults_advance(run);
+        if (!err)
+            err = take_logs(open);
+        if (!err)
+            err = traffic_run_tell(run, (double)run->now_ps / (double)open->end_ps);
+    }
+    if (err == -ENOMEM)
+        return traffic_run_wrong(run, err, "out of memory");
+    return err;
+}
+
+/* --- phases ------------------------------------------------------------------------- */
+
+/* A count of messages as a fraction of what the sources' links can carry in a batch. */
+static double part_of_links(const struct open_run *open, double messages)
+{
+    double links = (double)open->nodes.plan.phase.batch_ps * (double)open->all_links;
+
+    return messages * (double)open->nodes.message_wire_ps / links;
+}
+
+/* Batch @i, of the measurement or of the drain: how much more waits at its end? */
+static int advance_batch(struct open_run *open, uint32_t i)
+{
+    struct traffic_counts before = open->counts;
+    int err = advance(open, open->run->now_ps + open->nodes.plan.phase.batch_ps);
+
+    if (err)
+        return err;
+    open->counts = count_all(open);
+    open->growth[i] = part_of_links(open, (double)(open->counts.waiting - before.waiting));
+    return 0;
+}
+
+static int measure(struct open_run *open)
+{
+    int err = advance(open, open->nodes.plan.phase.start_ps);
+
+    if (err)
+        return err;
+    open->measured = 0;
+    open->counts = count_all(open);
+    for (uint32_t i = 0; i < TRAFFIC_BATCHES && !err; i++) {
+        uint64_t born = open->counts.born;
+        err = advance_batch(open, i);
+        open->offered[i] = part_of_links(open, (double)(open->counts.born - born));
+        open->measured += open->counts.born - born;
+    }
+    open->run->result->backlog = open->counts.waiting;
+    return err;
+}
+
+static void add_stats(void *ctx, uint32_t host, const void *its, size_t bytes)
+{
+    struct open_run *open = ctx;
+
+    (void)host;
+    if (bytes != sizeof *open->other)
+        return; /* the next superstep will tell */
+    memcpy(open->other, its, bytes);
+    traffic_stats_add(open->total, open->other);
+}
+
+static void merge(struct open_run *open)
+{
+    const struct traffic_workers *workers = &open->nodes.workers;
+
+    traffic_stats_init(open->total, &open->nodes.plan.phase);
+    for (uint32_t w = 0; w < workers->count; w++)
+        if (workers->at[w])
+            traffic_stats_add(open->total, &workers->at[w]->stats);
+    traffic_hosts_gather(open->run, open->total, sizeof *open->total, add_stats, open);
+}
+
+/* Queues have not been filled once: what is not accepted yet says nothing. */
+static bool too_cold(const struct open_run *open)
+{
+    return open->nodes.plan.phase.start_ps < open->longest_ps;
+}
+
+/* Messages a second: of all senders the mean, the least and the most. */
+static int by_source(struct open_run *open)
+{
+    const struct traffic_nodes *nodes = &open->nodes;
+    uint64_t *from_all = calloc(nodes->nodes, sizeof from_all[0]);
+    struct traffic_rates *rates = &open->run->result->from;
+    double measure_s = (double)nodes->plan.phase.measure_ps / 1e12;
+    double unit = 1024 * (double)nodes->message_stats_ps * measure_s;
+    uint64_t least = UINT64_MAX, most = 0;
+    double all = 0;
+
+    if (!from_all)
+        return traffic_run_wrong(open->run, -ENOMEM, "out of memory");
+    for (uint32_t n = 0; n < nodes->nodes; n++)
+        from_all[n] = traffic_workers_from(&nodes->workers, n);
+    traffic_hosts_sum(open->run, from_all, nodes->nodes);
+    for (uint32_t n = 0; n < nodes->nodes; n++) {
+        if (!open->links[n])
+            continue;
+        uint64_t from = from_all[n];
+        least = from < least ? from : least;
+        most = from > most ? from : most;
+        all += (double)from;
+    }
+    rates->mean = all / unit / open->run->result->senders;
+    rates->least = (double)least / unit;
+    rates->most = (double)most / unit;
+    free(from_all);
+    return 0;
+}
+
+/* Throughput is known when the measurement ends: what is delivered in it has been. */
+static int throughput(struct open_run *open)
+{
+    const struct traffic_nodes *nodes = &open->nodes;
+    struct traffic_result *result = open->run->result;
+    double batch_ps = (double)nodes->plan.phase.batch_ps;
+    double factor = (double)nodes->message_wire_ps / (double)nodes->message_stats_ps;
+    double wire_ps = 0;
+    int err;
+
+    merge(open);
+    for (uint32_t i = 0; i < TRAFFIC_BATCHES; i++) {
+        const struct traffic_batch *batch = &open->total->batch[i];
+        open->accepted[i] = (double)batch->share_ps * factor / 1024 /
+                            (batch_ps * (double)open->all_links);
+        wire_ps += (double)batch->wire_ps * factor;
+    }
+    err = by_source(open);
+    result->offered = traffic_mean_of(open->offered).mean;
+    result->accepted = traffic_mean_of(open->accepted);
+    result->delivered = wire_ps /
+                        (batch_ps * TRAFFIC_BATCHES *
+                         (double)traffic_open_links(open->run->config->fabric.graph, NULL, NULL));
+    result->saturated = !too_cold(open) &&
+                        traffic_saturated(open->offered, open->accepted, open->growth);
+    return err;
+}
+
+/* Measured messages that are delivered: multicasts, if all of their copies are. */
+static uint64_t delivered(struct open_run *open)
+{
+    const struct traffic_workers *workers = &open->nodes.workers;
+    uint64_t messages = 0;
+
+    if (open->nodes.plan.sets)
+        return open->completion->messages;
+    for (uint32_t w = 0; w < workers->count; w++)
+        messages += workers->at[w] ? workers->at[w]->stats.messages : 0;
+    traffic_hosts_sum(open->run, &messages, 1);
+    return messages;
+}
+
+/*
+ * Until all that was measured is there. A network that takes less than it is offered may have room
+ * for a measurement and only then push back: the sources' backlog shows it as the drain goes on.
+ */
+static int drain(struct open_run *open)
+{
+    struct traffic_run *run = open->run;
+    struct traffic_result *result = run->result;
+    uint64_t limit_ps = DRAIN_PHASES * (open->end_ps + (too_cold(open) ? open->longest_ps : 0));
+    int err = 0;
+
+    for (uint32_t i = 0; !err && !result->saturated && delivered(open) < open->measured; i++) {
+        err = advance_batch(open, i % TRAFFIC_BATCHES);
+        if (i % TRAFFIC_BATCHES == TRAFFIC_BATCHES - 1 && !too_cold(open))
+            result->saturated = traffic_saturated(open->offered, open->accepted, open->growth);
+        result->saturated |= run->now_ps >= limit_ps;
+    }
+    return err;
+}
+
+/* One warm-up, one measurement, one drain. */
+static int measure_once(struct open_run *open)
+{
+    struct traffic_result *result = open->run->result;
+    double growth[TRAFFIC_BATCHES], latency[TRAFFIC_BATCHES];
+
+    result->warmup_ps = open->nodes.plan.phase.start_ps;
+    result->measure_ps = open->nodes.plan.phase.measure_ps;
+    int err = measure(open);
+    if (err)
+        return err;
+    memcpy(growth, open->growth, sizeof growth); /* a drain has its own */
+    err = throughput(open);
+    if (!err && !result->saturated)
+        err = drain(open);
+    if (err)
+        return err;
+    result->undelivered = open->measured - delivered(open);
+    merge(open);
+    traffic_latency_of(&result->latency, open->total);
+    traffic_latency_of(&result->completion, open->completion);
+    if (open->total->messages)
+        traffic_batch_latencies(open->total, latency);
+    result->steady = !result->saturated &&
+                     (!open->total->messages || traffic_steady(latency, growth));
+    return traffic_hosts_error(open->run);
+}
+
+/* From now on, when nothing that counted before still arrives, and for @measure_ps. */
+static void begin_again(struct open_run *open, uint64_t measure_ps)
+{
+    struct traffic_phase phase = traffic_phase_of(open->run->now_ps + open->longest_ps, measure_ps);
+
+    open->end_ps = phase.start_ps + phase.measure_ps;
+    traffic_nodes_measure(&open->nodes, &phase);
+    traffic_stats_init(open->completion, &phase);
+}
+
+/* What was measured while queues still filled is warm-up for a measurement twice as long. */
+static int measure_until_steady(struct open_run *open)
+{
+    const struct traffic_result *result = open->run->result;
+    int err = measure_once(open);
+
+    while (!err && !open->given && !result->steady && !result->saturated &&
+           result->measure_ps < TRAFFIC_PHASE_MOST_PS) {
+        uint64_t twice_ps = 2 * result->measure_ps;
+        begin_again(open, twice_ps < TRAFFIC_PHASE_MOST_PS ? twice_ps : TRAFFIC_PHASE_MOST_PS);
+        err = measure_once(open);
+    }
+    return err;
+}
+
+/* The series, of all workers. */
+static int take_series(struct open_run *open)
+{
+    const struct traffic_workers *workers = &open->nodes.workers;
+    struct traffic_series *series = &open->run->result->series;
+
+    if (!workers->windows)
+        return 0;
+    series->window_ps = workers->window_ps;
+    series->windows = workers->windows;
+    series->bytes = calloc(series->windows, sizeof series->bytes[0]);
+    if (!series->bytes)
+        return traffic_run_wrong(open->run, -ENOMEM, "out of memory");
+    for (uint32_t i = 0; i < series->windows; i++)
+        series->bytes[i] = traffic_workers_window(workers, i);
+    traffic_hosts_sum(open->run, series->bytes, series->windows);
+    return 0;
+}
+
+/* --- the end ------------------------------------------------------------------------ */
+
+/* Nothing is left to happen, of links that come back neither. */
+static bool run_idle(const struct traffic_run *run)
+{
+    return fabric_idle(run->fabric) && !traffic_faults_busy(run);
+}
+
+/* What is born before now is sent and arrives: it counts in the digest. */
+static int finish_born(struct open_run *open)
+{
+    struct traffic_run *run = open->run;
+    uint64_t limit_ps = run->now_ps + DRAIN_PHASES * open->end_ps;
+    int err = traffic_faults_heal(run);
+
+    traffic_nodes_stop(&open->nodes, run->now_ps + 1, run->now_ps);
+    while (!err && !run_idle(run) && run->now_ps < limit_ps)
+        err = advance(open, run->now_ps + open->nodes.slice_ps);
+    return err;
+}
+
+/*
+ * When all that is inside has come, one after the other. With acknowledgments: when at least one
+ * more has, though its packet may have to be sent again for want of a reply, after the longest
+ * rest.
+ */
+static uint64_t empty_limit_ps(const struct open_run *open, const struct traffic_segments *segments)
+{
+    const struct emu_profile *profile = open->nodes.plan.profile;
+    uint64_t hops = open->run->config->fabric.graph->longest + 1u;
+    uint64_t rebase_ps = open->longest_ps + hops * profile->credit_ps;
+    uint64_t limit_ps = open->run->now_ps +
+                        (segments->awaited - segments->received + 2) * rebase_ps;
+
+    if (open->nodes.times.engines)
+        limit_ps += 2 * (profile->reply_timeout_ps + (profile->retry_ps << ENGINE_DOUBLINGS));
+    return limit_ps;
+}
+
+/* No segment is sent any more. */
+static int run_empty(struct open_run *open)
+{
+    struct traffic_run *run = open->run;
+    struct traffic_segments segments = segments_all(open);
+    uint64_t limit_ps = empty_limit_ps(open, &segments), heals_ps = run->now_ps + HEALS_MOST_PS;
+    int err = traffic_faults_heal(run); /* a saturated run still has its faults */
+
+    traffic_nodes_stop(&open->nodes, 0, run->now_ps);
+    while (!err && !run_idle(run) && run->now_ps < limit_ps) {
+        uint64_t received = segments.received;
+        err = advance(open, run->now_ps + open->nodes.slice_ps);
+        segments = segments_all(open);
+        if (open->nodes.times.engines && segments.received != received)
+            limit_ps = empty_limit_ps(open, &segments);
+        if (traffic_faults_busy(run) && run->now_ps < heals_ps)
+            limit_ps = empty_limit_ps(open, &segments); /* what waits goes on when links are back */
+    }
+    if (err)
+        return err;
+    if (open->strange || traffic_nodes_strange(&open->nodes))
+        return traffic_run_wrong(run, -EPROTO,
+                                 "another host has sent or logged an impossible message");
+    if (!fabric_idle(run->fabric))
+        return traffic_run_wrong(run, -EPROTO, "the network does not run empty");
+    if (segments.received != segments.awaited)
+        return traffic_run_wrong(run, -EPROTO, "%llu segments were to arrive, and %llu have",
+                                 (unsigned long long)segments.awaited,
+                                 (unsigned long long)segments.received);
+    uint32_t stuck = traffic_nodes_stuck(&open->nodes);
+    if (stuck < open->nodes.nodes)
+        return traffic_run_wrong(run, -EPROTO, "node %u waits for a credit that does not come",
+                                 stuck);
+    if (traffic_nodes_lost(&open->nodes))
+        return traffic_run_wrong(run, -EPROTO, "a table of arrivals overflowed");
+    return 0;
+}
+
+static int run_phases(struct open_run *open)
+{
+    struct traffic_run *run = open->run;
+    struct traffic_result *result = run->result;
+
+    traffic_nodes_begin(&open->nodes);
+    traffic_run_begin(run);
+    int err = measure_until_steady(open);
+    if (!err && !result->saturated)
+        err = finish_born(open);
+    if (err)
+        return err;
+    err = digest_all(open);
+    if (err)
+        return err;
+    result->segments = segments_all(open).sent;
+    err = take_series(open);
+    if (!err)
+        err = run_empty(open);
+    return err ? err : traffic_run_check(run);
+}
+
+int traffic_run_open(struct traffic_run *run)
+{
+    struct open_run open = {.run = run};
+    int err = traffic_open_build(&open);
+
+    if (!err)
+        err = run_phases(&open);
+    traffic_run_stop(run);
+    traffic_nodes_free(&open.nodes);
+    traffic_pending_release(&open.multicasts);
+    traffic_sets_release(&open.sets);
+    free(open.completion);
+    free(open.total);
+    free(open.other);
+    free(open.links);
+    free(open.sends);
+    traffic_pattern_release(&open.drawn);
+    return err;
+}

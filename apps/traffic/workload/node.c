@@ -1,0 +1,626 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * node.c - the path of every message: drawn, sent, received, measured.
+ */
+#include "apps/traffic/workload/node.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "emu/alloc.h"
+#include "emu/packet/packet.h"
+
+#define NODE_SLOTS     256u                /* messages that a node can have in parts, at first */
+#define SLICE_PS       UINT64_C(20000000)  /* virtual time between two looks at the nodes: 20 us */
+#define PARTS_IN_SLICE 256                 /* the same if nodes keep tables: segments a node */
+#define GAP_MOST_PS    (UINT64_C(1) << 57) /* even 44 times as long, it fits 63 bits */
+
+struct traffic_node {
+    struct traffic_base base;
+
+    /* The message that is being sent, or waits to be. */
+    alignas(EMU_LINE) struct traffic_nodes *all;
+    struct traffic_random gaps;
+    struct traffic_random picks;
+    uint64_t birth_ps;
+    uint64_t drawn; /* messages so far, this one included */
+    uint32_t dst;
+    uint32_t left; /* segments to send of this copy; 0: sends nothing, ever */
+    uint32_t set;  /* multicast: its destinations */
+    uint32_t copy; /* multicast by messages: position in the set that this copy goes to */
+    uint8_t kind;  /* enum emu_kind */
+    uint8_t links;
+    uint32_t node;
+
+    /* What arrives. */
+    alignas(EMU_LINE) uint64_t arrive_ps; /* of the next segment to come; EMU_NEVER: unknown */
+    uint64_t depart_ps;                   /* of the next one that leaves, the same */
+    uint64_t digest;
+    struct traffic_worker *worker;
+    struct traffic_pending pending; /* messages of more than one segment */
+    uint64_t awaited;               /* copies that are to come of the segments sent */
+    struct traffic_relay *relay;    /* what is to be passed on; NULL: nothing ever */
+    bool strange;                   /* a segment came that no source can have sent */
+
+    /* The driver's: the times of birth, drawn once more. */
+    struct traffic_random counted_gaps;
+    uint64_t counted_birth_ps; /* of the next message to count */
+    uint64_t counted;
+    uint32_t first_set; /* multicast: of its sets */
+};
+static_assert(offsetof(struct traffic_node, arrive_ps) - offsetof(struct traffic_node, all) ==
+                  EMU_LINE,
+              "sending takes one line");
+
+/* --- sending ------------------------------------------------------------------------ */
+
+/* From one birth to the next: at least 1 ps, so that no two messages of a source are one. */
+static uint64_t draw_gap(const struct traffic_node *node, struct traffic_random *gaps)
+{
+    const struct traffic_nodes *all = node->all;
+    uint64_t gap_ps = all->gap_ps[node->links];
+
+    if (all->plan.poisson)
+        gap_ps = traffic_exp_ps(&all->exp, gaps, gap_ps);
+    return gap_ps ? gap_ps : 1;
+}
+
+/* The node at @position of a set, which is not its source. */
+static uint32_t member_at(const struct traffic_sets *sets, uint32_t set, uint32_t position)
+{
+    return sets->member[sets->first[set] + position - 1];
+}
+
+static void pick_set(struct traffic_node *node)
+{
+    const struct traffic_plan *plan = &node->all->plan;
+    const struct traffic_sets *sets = plan->sets;
+
+    node->set = node->first_set + traffic_random_below(&node->picks, sets->per_source);
+    if (plan->hardware) {
+        node->dst = sets->group[node->set];
+        return;
+    }
+    node->copy = traffic_tree_next(plan->arity, 0, 0, traffic_sets_fanout(sets, node->set));
+    node->dst = member_at(sets, node->set, node->copy);
+}
+
+/* The next message: when it was born, and where it goes. */
+static void draw_message(struct traffic_node *node)
+{
+    const struct traffic_nodes *all = node->all;
+    const struct traffic_pattern *pattern = all->plan.pattern;
+
+    node->birth_ps += draw_gap(node, &node->gaps);
+    node->left = all->segments;
+    node->drawn++;
+    switch (pattern->kind) {
+    case TRAFFIC_UNIFORM:
+        node->dst = traffic_other(&node->picks, all->nodes, node->node);
+        break;
+    case TRAFFIC_HOTSPOT:
+        node->dst = traffic_hot_or_other(pattern, &node->picks, node->node);
+        break;
+    case TRAFFIC_ALLTOALL:
+        node->dst = traffic_next_in_turn(all->nodes, node->node, node->dst);
+        break;
+    case TRAFFIC_MULTICAST:
+        pick_set(node);
+        break;
+    case TRAFFIC_FIXED:
+    case TRAFFIC_PERMUTATION:
+    case TRAFFIC_COLLECTIVE:
+        break;
+    }
+}
+
+/* This copy is on the wire: the next copy, or the next message. */
+static void next_copy(struct traffic_node *node)
+{
+    const struct traffic_plan *plan = &node->all->plan;
+
+    if (plan->sets && !plan->hardware)
+        node->copy = traffic_tree_next(plan->arity, 0, node->copy,
+                                       traffic_sets_fanout(plan->sets, node->set));
+    if (!plan->sets || plan->hardware || !node->copy) {
+        draw_message(node);
+        return;
+    }
+    node->dst = member_at(plan->sets, node->set, node->copy);
+    node->left = node->all->segments;
+}
+
+/* One segment: the message's last but @left - 1. A multicast says which set it goes to. */
+static void put_segment(struct traffic_node *node, uint64_t birth_ps, uint32_t dst, uint32_t set,
+                        uint32_t left, uint64_t depart_ps)
+{
+    const struct traffic_nodes *all = node->all;
+    struct emu_entry entry = {
+        .hdr = {.dst = dst,
+                .src = node->node,
+                .seq = (uint32_t)(birth_ps >> 32),
+                .kind = node->kind,
+                .len = left == 1 ? all->last_bytes : EMU_PAYLOAD_BYTES,
+                .op = (uint8_t)set,
+                .type = (uint8_t)(set >> 8)},
+        .buf = EMU_NO_BUF,
+        .note = (uint32_t)birth_ps,
+    };
+
+    emu_tx_depart(&node->base.tx, &entry, depart_ps);
+    node->awaited += node->kind == EMU_MULTICAST ? traffic_sets_fanout(all->plan.sets, set) : 1;
+}
+
+/* The copy in hand goes on before another one begins; else who was ready first. */
+static bool relay_is_next(const struct traffic_node *node, const struct traffic_relay_item *item,
+                          bool own)
+{
+    uint32_t segments = node->all->segments;
+
+    if (!item || !own)
+        return item;
+    return node->relay->left < segments ||
+           (node->left == segments && item->ready_ps <= node->birth_ps);
+}
+
+/* A segment of the copy in hand has left: is it the last one, and of the last copy? */
+static void relay_advance(struct traffic_node *node, struct traffic_relay_item *item)
+{
+    const struct traffic_nodes *all = node->all;
+    uint32_t fanout = traffic_sets_fanout(all->plan.sets, item->set);
+
+    if (--node->relay->left)
+        return;
+    node->relay->left = all->segments;
+    node->relay->waiting -= all->share[fanout];
+    item->child = traffic_tree_next(all->plan.arity, item->position, item->child, fanout);
+    if (!item->child)
+        traffic_relay_skip(node->relay);
+}
+
+/* Nothing more is sent: what waits is forgotten. */
+static void node_quit(struct traffic_node *node)
+{
+    node->left = 0;
+    if (node->relay)
+        node->relay->count = 0;
+}
+
+/*
+ * Everything that may leave by @until_ps. Says when the next may; EMU_NEVER: not known, or none
+ * will.
+ */
+static uint64_t node_send(struct traffic_node *node, uint64_t until_ps)
+{
+    const struct traffic_nodes *all = node->all;
+    bool sent = false;
+    uint64_t depart_ps;
+
+    if (!all->stop_ps)
+        node_quit(node);
+    for (;;) {
+        bool own = node->left && node->birth_ps < all->stop_ps;
+        struct traffic_relay_item *item = node->relay ? traffic_relay_front(node->relay) : NULL;
+        bool relay = relay_is_next(node, item, own);
+
+        depart_ps = EMU_NEVER;
+        if (!own && !relay)
+            break;
+        uint64_t ready_ps = relay ? item->ready_ps : node->birth_ps;
+        depart_ps = emu_tx_earliest_ps(&node->base.tx, ready_ps + all->times.send_ps);
+        if (depart_ps > until_ps)
+            break;
+        sent = true;
+        if (relay) {
+            put_segment(node, item->birth_ps, member_at(all->plan.sets, item->set, item->child),
+                        item->set, node->relay->left, depart_ps);
+            relay_advance(node, item);
+            continue;
+        }
+        put_segment(node, node->birth_ps, node->dst, node->set, node->left, depart_ps);
+        if (!--node->left)
+            next_copy(node);
+    }
+    if (sent)
+        emu_tx_flush(&node->base.tx);
+    return depart_ps;
+}
+
+/* --- receiving ---------------------------------------------------------------------- */
+
+/* A multicast is here whole: the program passes it on at once. */
+static void relay_begin(struct traffic_node *node, const struct traffic_part *whole, uint32_t set)
+{
+    const struct traffic_nodes *all = node->all;
+    uint32_t fanout = traffic_sets_fanout(all->plan.sets, set);
+    struct traffic_relay_item item = {.birth_ps = whole->birth_ps,
+                                      .ready_ps = whole->at_ps,
+                                      .set = set,
+                                      .position = 1};
+
+    while (item.position < fanout && member_at(all->plan.sets, set, item.position) != node->node)
+        item.position++;
+    item.child = traffic_tree_next(all->plan.arity, item.position, 0, fanout);
+    if (!item.child || !all->stop_ps)
+        return;
+    for (uint32_t child = item.child; child;
+         child = traffic_tree_next(all->plan.arity, item.position, child, fanout))
+        node->relay->waiting += all->share[fanout];
+    bool blocked = node->depart_ps == EMU_NEVER &&
+                   (node->relay->count || (node->left && node->birth_ps < all->stop_ps));
+    traffic_relay_add(node->relay, &item);
+    if (!blocked && item.ready_ps + all->times.send_ps < node->depart_ps)
+        node->depart_ps = item.ready_ps + all->times.send_ps; /* or later: found out then */
+}
+
+/* Do its source and its set exist? Only a host that sends false records can violate this. */
+static inline bool segment_is_sane(const struct traffic_nodes *all, const struct emu_hdr *hdr,
+                                   uint32_t set)
+{
+    return hdr->src < all->nodes && (!all->plan.sets || set < all->plan.sets->count);
+}
+
+/* A segment lies in memory whole. */
+static inline void node_deliver(void *context, const struct emu_entry *entry)
+{
+    struct traffic_node *node = context;
+    const struct traffic_nodes *all = node->all;
+    struct traffic_worker *worker = node->worker;
+    uint64_t wire_ps = emu_wire_ps(all->plan.profile, &entry->hdr);
+    struct traffic_part part = {
+        .birth_ps = (uint64_t)entry->hdr.seq << 32 | entry->note,
+        .at_ps = traffic_memory_ps(&all->times, all->plan.profile, entry),
+        .src = entry->hdr.src,
+    };
+    const struct traffic_sets *sets = all->plan.sets;
+    uint32_t set = entry->hdr.op | (uint32_t)entry->hdr.type << 8;
+    uint32_t fanout;
+
+    if (!segment_is_sane(all, &entry->hdr, set)) {
+        node->strange = true;
+        return;
+    }
+    fanout = sets ? traffic_sets_fanout(sets, set) : 1;
+    if (all->relays)
+        part.src = sets->source[set];
+    node->digest = traffic_digest(node->digest, part.src, part.birth_ps, part.at_ps);
+    traffic_worker_wire(worker, part.src, part.at_ps, wire_ps, wire_ps * all->share[fanout] >> 22);
+    traffic_worker_window(worker, &all->workers, part.at_ps, entry->hdr.len);
+    if (all->segments > 1) {
+        part.of = all->segments;
+        if (!traffic_pending_arrive(&node->pending, &part, &part.at_ps))
+            return;
+    }
+    if (all->relays)
+        relay_begin(node, &part, set);
+    traffic_stats_latency(&worker->stats, part.birth_ps, part.at_ps);
+    if (all->plan.completions &&
+        part.birth_ps - all->plan.phase.start_ps < all->plan.phase.measure_ps) {
+        part.of = fanout;
+        traffic_log_add(&worker->log, &part);
+    }
+}
+
+/*
+ * Both times are exact once they are known, so a signal means something only while they are not:
+ * a credit that returns when it is not waited for costs a look at two words.
+ */
+static uint32_t node_step(struct emu_dev *dev, uint64_t until_ps)
+{
+    struct traffic_node *node = (struct traffic_node *)dev;
+    bool data = emu_dev_take(dev, EMU_EVENT_DATA);
+    bool credit = emu_dev_take(dev, EMU_EVENT_CREDIT);
+
+    if (node->arrive_ps <= until_ps || (data && node->arrive_ps == EMU_NEVER))
+        node->arrive_ps = traffic_take(&node->base.rx, node->base.tx.profile->credit_ps, until_ps,
+                                       node, node_deliver);
+    if (node->depart_ps <= until_ps || (credit && node->depart_ps == EMU_NEVER))
+        node->depart_ps = node_send(node, until_ps);
+    dev->next_ps = node->arrive_ps < node->depart_ps ? node->arrive_ps : node->depart_ps;
+    emu_dev_wants(dev, node->depart_ps == EMU_NEVER);
+    return 0;
+}
+
+static uint64_t node_fetch(const struct emu_dev *dev, enum emu_fetch what, uint64_t kept)
+{
+    const struct traffic_node *node = (const struct traffic_node *)dev;
+
+    if (what == EMU_FETCH_SELF) {
+        emu_fetch_line(&node->arrive_ps);
+        emu_fetch_line(&node->base.tx);
+        emu_fetch_line(&node->base.tx.profile);
+        emu_fetch_line(&node->base.rx.data);
+        emu_fetch_line(&node->all);
+    } else if (what == EMU_FETCH_RINGS) {
+        emu_rx_fetch(&node->base.rx);
+        emu_tx_fetch(&node->base.tx);
+    }
+    return kept;
+}
+
+/* --- made --------------------------------------------------------------------------- */
+
+/* Sources begin apart from each other: fixed gaps at a random time of the first. */
+static void source_begin(struct traffic_node *node)
+{
+    const struct traffic_plan *plan = &node->all->plan;
+
+    traffic_random_init(&node->gaps, plan->seed, node->node, TRAFFIC_STREAM_GAPS);
+    traffic_random_init(&node->picks, plan->seed, node->node, TRAFFIC_STREAM_PICKS);
+    if (!plan->poisson) {
+        uint64_t at = traffic_random_next(&node->gaps);
+        node->birth_ps = (uint64_t)((unsigned __int128)node->all->gap_ps[node->links] * at >> 64);
+        node->birth_ps -= draw_gap(node, &node->gaps); /* the first adds it again */
+    }
+    node->counted_gaps = node->gaps;
+    node->counted_birth_ps = node->birth_ps + draw_gap(node, &node->counted_gaps);
+    node->kind = plan->pattern->kind == TRAFFIC_MULTICAST && plan->hardware ? EMU_MULTICAST
+                                                                            : EMU_UNICAST;
+    node->dst = plan->pattern->kind == TRAFFIC_FIXED ? plan->pattern->to[node->node] : node->node;
+    draw_message(node);
+}
+
+/* The sets stand in the order of their sources. */
+static uint32_t first_set_of(const struct traffic_sets *sets, uint32_t node)
+{
+    uint32_t low = 0, high = sets->count;
+
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (sets->source[middle] < node)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static int node_create(void *ctx, uint32_t n, struct emu_worker *worker, struct emu_dev **dev,
+                       struct emu_tx **tx, struct emu_rx **rx)
+{
+    struct traffic_nodes *all = ctx;
+    struct traffic_node *node = traffic_base_new(sizeof *node, worker, node_step, dev, tx, rx);
+
+    if (!node)
+        return -ENOMEM;
+    (*dev)->fetch = node_fetch;
+    all->node[n] = node;
+    node->worker = traffic_worker_join(&all->workers, worker->index);
+    node->all = all;
+    node->node = n;
+    node->links = all->plan.links[n];
+    node->first_set = all->plan.sets ? first_set_of(all->plan.sets, n) : 0;
+    node->arrive_ps = node->depart_ps = EMU_NEVER;
+    node->digest = TRAFFIC_DIGEST_START + n;
+    if (all->relays) {
+        node->relay = calloc(1, sizeof *node->relay);
+        if (!node->relay)
+            return -ENOMEM;
+        node->relay->left = all->segments;
+    }
+    return node->worker ? 0 : -ENOMEM;
+}
+
+int traffic_nodes_init(struct traffic_nodes *all, uint32_t nodes, const struct traffic_plan *plan)
+{
+    uint32_t most = plan->sets ? plan->sets->fanout_max : 1;
+    uint64_t gap_ps = plan->gap_ps < GAP_MOST_PS ? plan->gap_ps : GAP_MOST_PS;
+    uint64_t segments = traffic_segments_of(plan->bytes);
+
+    *all = (struct traffic_nodes){
+        .ops = {.create = node_create, .ctx = all},
+        .plan = *plan,
+        .stop_ps = UINT64_MAX,
+        .slice_ps = SLICE_PS,
+        .message_wire_ps = traffic_message_wire_ps(plan->profile, plan->bytes),
+        .message_stats_ps = (segments * EMU_HDR_BYTES + plan->bytes) *
+                            plan->profile->link_ps_per_byte,
+        .times = traffic_times_of(plan->profile),
+        .nodes = nodes,
+        .segments = (uint32_t)segments,
+        .last_bytes = (uint8_t)(plan->bytes - (segments - 1) * EMU_PAYLOAD_BYTES),
+        .relays = plan->sets && !plan->hardware && plan->arity != TRAFFIC_TREE_FLAT,
+        .workers = {.sources = nodes, .windows = plan->windows, .window_ps = plan->window_ps},
+        .node = calloc(nodes, sizeof(struct traffic_node *)),
+        .share = calloc(most + 1, sizeof(uint64_t)),
+    };
+    for (uint32_t links = 1; links <= TOPO_NODE_LINKS_MAX; links++)
+        all->gap_ps[links] = gap_ps / links;
+    if (segments > 1 || plan->completions) {
+        uint64_t slice_ps = PARTS_IN_SLICE * traffic_wire_ps(plan->profile, all->last_bytes);
+        all->slice_ps = slice_ps < SLICE_PS ? slice_ps : SLICE_PS;
+    }
+    traffic_exp_init(&all->exp);
+    for (uint32_t fanout = 1; all->share && fanout <= most; fanout++)
+        all->share[fanout] = ((uint64_t)1 << 32) / fanout;
+    return all->node && all->share ? 0 : -ENOMEM;
+}
+
+void traffic_nodes_free(struct traffic_nodes *all)
+{
+    for (uint32_t n = 0; all->node && n < all->nodes; n++) {
+        if (!all->node[n])
+            continue;
+        emu_link_unjoin(&all->node[n]->base.tx);
+        traffic_pending_release(&all->node[n]->pending);
+        if (all->node[n]->relay)
+            traffic_relay_release(all->node[n]->relay);
+        free(all->node[n]->relay);
+        free(all->node[n]);
+    }
+    traffic_workers_free(&all->workers);
+    free(all->share);
+    free(all->node);
+    *all = (struct traffic_nodes){.nodes = 0};
+}
+
+/*
+ * Segments, or the first segments of messages, that can arrive at a node within a slice. An engine
+ * hands over packets: what came before may be whole now.
+ */
+static uint32_t arrivals_most(const struct traffic_nodes *all)
+{
+    const struct emu_profile *profile = all->plan.profile;
+    uint64_t link = all->slice_ps / traffic_wire_ps(profile, all->last_bytes) + 2;
+
+    if (all->times.engines)
+        link += EMU_VCS * emu_packet_segments(profile->packet_bytes);
+    return (uint32_t)(all->plan.links_most * link);
+}
+
+uint64_t traffic_nodes_bytes(const struct traffic_nodes *all)
+{
+    uint64_t each = sizeof(struct traffic_node) + sizeof(struct traffic_node *);
+
+    if (all->segments > 1)
+        each += 4 * NODE_SLOTS * sizeof(struct traffic_slot);
+    if (all->plan.completions)
+        each += arrivals_most(all) * sizeof(struct traffic_part);
+    if (all->relays)
+        each += sizeof(struct traffic_relay) +
+                2 * arrivals_most(all) * sizeof(struct traffic_relay_item);
+    return all->nodes * each + traffic_workers_bytes(&all->workers);
+}
+
+/* --- the driver's ------------------------------------------------------------------- */
+
+void traffic_nodes_measure(struct traffic_nodes *all, const struct traffic_phase *phase)
+{
+    all->plan.phase = *phase;
+    traffic_workers_measure(&all->workers, phase);
+}
+
+void traffic_nodes_begin(struct traffic_nodes *all)
+{
+    traffic_nodes_measure(all, &all->plan.phase);
+    for (uint32_t n = 0; n < all->nodes; n++) {
+        struct traffic_node *node = all->node[n];
+        if (!node || !all->plan.links[n])
+            continue;
+        source_begin(node);
+        node->depart_ps = node->birth_ps + all->times.send_ps; /* or later: found out then */
+        emu_dev_wake(&node->base.dev, node->depart_ps);
+    }
+}
+
+int traffic_nodes_room(struct traffic_nodes *all)
+{
+    uint32_t most = arrivals_most(all);
+    int err = 0;
+
+    for (uint32_t n = 0; all->segments > 1 && !err && n < all->nodes; n++)
+        if (all->node[n])
+            err =
+                traffic_pending_room(&all->node[n]->pending, most > NODE_SLOTS ? most : NODE_SLOTS);
+    for (uint32_t n = 0; all->relays && !err && n < all->nodes; n++)
+        if (all->node[n])
+            err = traffic_relay_room(all->node[n]->relay, most);
+    for (uint32_t w = 0; all->plan.completions && !err && w < all->workers.count; w++) {
+        struct traffic_worker *worker = all->workers.at[w];
+        if (worker && worker->log.room / worker->nodes < most) {
+            traffic_log_release(&worker->log);
+            err = traffic_log_init(&worker->log, worker->nodes * most);
+        }
+    }
+    return err;
+}
+
+void traffic_nodes_stop(struct traffic_nodes *all, uint64_t stop_ps, uint64_t now_ps)
+{
+    uint64_t before_ps = all->stop_ps;
+
+    all->stop_ps = stop_ps;
+    for (uint32_t n = 0; n < all->nodes; n++) {
+        struct traffic_node *node = all->node[n];
+        if (!node)
+            continue;
+        if (!stop_ps && node->birth_ps >= before_ps)
+            node->left = 0; /* it has stopped already */
+        if (node->depart_ps == EMU_NEVER || node->depart_ps <= now_ps)
+            continue;                 /* it waits for a credit, or is looked at anyway */
+        node->depart_ps = now_ps + 1; /* to find out that there is nothing, or when */
+        emu_dev_wake(&node->base.dev, now_ps + 1);
+    }
+}
+
+/* Those that are still in the adapter at @now_ps do not wait. */
+static void count_node(struct traffic_node *node, uint64_t now_ps, struct traffic_counts *counts)
+{
+    uint64_t send_ps = node->all->times.send_ps;
+
+    while (node->counted_birth_ps < now_ps && node->counted_birth_ps + send_ps <= now_ps) {
+        node->counted++;
+        node->counted_birth_ps += draw_gap(node, &node->counted_gaps);
+    }
+    counts->born += node->counted;
+    counts->waiting += (int64_t)(node->counted - (node->drawn - 1));
+    struct traffic_random gaps = node->counted_gaps;
+    for (uint64_t birth_ps = node->counted_birth_ps; birth_ps < now_ps;
+         birth_ps += draw_gap(node, &gaps))
+        counts->born++;
+}
+
+struct traffic_counts traffic_nodes_count(struct traffic_nodes *all, uint64_t now_ps)
+{
+    struct traffic_counts counts = {.born = 0};
+    uint64_t relayed = 0;
+
+    for (uint32_t n = 0; n < all->nodes; n++) {
+        if (all->node[n] && all->plan.links[n])
+            count_node(all->node[n], now_ps, &counts);
+        relayed += all->node[n] && all->relays ? all->node[n]->relay->waiting : 0;
+    }
+    counts.relayed = relayed;
+    return counts;
+}
+
+void traffic_nodes_digests(const struct traffic_nodes *all, uint64_t *by_node)
+{
+    for (uint32_t n = 0; n < all->nodes; n++)
+        by_node[n] = all->node[n] ? all->node[n]->digest : 0;
+}
+
+struct traffic_segments traffic_nodes_segments(const struct traffic_nodes *all)
+{
+    struct traffic_segments segments = {.sent = 0};
+
+    for (uint32_t n = 0; n < all->nodes; n++) {
+        if (!all->node[n])
+            continue;
+        segments.sent += emu_count_read(&all->node[n]->base.tx.counts.segments);
+        segments.awaited += all->node[n]->awaited;
+        segments.received += emu_count_read(&all->node[n]->base.rx.counts.segments);
+    }
+    return segments;
+}
+
+uint32_t traffic_nodes_stuck(const struct traffic_nodes *all)
+{
+    uint32_t n = 0;
+
+    while (n < all->nodes &&
+           (!all->node[n] || (!all->node[n]->left && !(all->relays && all->node[n]->relay->count))))
+        n++;
+    return n;
+}
+
+bool traffic_nodes_strange(const struct traffic_nodes *all)
+{
+    bool strange = false;
+
+    for (uint32_t n = 0; n < all->nodes; n++)
+        strange |= all->node[n] && all->node[n]->strange;
+    return strange;
+}
+
+bool traffic_nodes_lost(const struct traffic_nodes *all)
+{
+    bool lost = false;
+
+    for (uint32_t n = 0; n < all->nodes; n++)
+        lost |= all->node[n] &&
+                (all->node[n]->pending.full || (all->relays && all->node[n]->relay->full));
+    for (uint32_t w = 0; w < all->workers.count; w++)
+        lost |= all->workers.at[w] && all->workers.at[w]->log.full;
+    return lost;
+}

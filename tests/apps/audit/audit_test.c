@@ -1,0 +1,648 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * audit_test.c - fabric_audit() at random moments under load finds nothing, and finds each kind of
+ * damage that is done here, and names where.
+ */
+#include <pthread.h>
+#include <sched.h>
+#include <string.h>
+
+#include "apps/audit/audit.h"
+#include "apps/fabric/links.h"
+#include "nic/engine/group.h"
+#include "nic/engine/internal.h"
+#include "switch/channel/channel.h"
+#include "switch/crossbar.h"
+#include "switch/group.h"
+#include "tests/test.h"
+#include "tests/world/edges.h"
+
+/* --- fabrics ------------------------------------------------------------------------ */
+
+struct setting {
+    const char *topo;
+    const char *profile;
+    const char *set; /* fields of the profile */
+    enum emu_clock_mode clock;
+    uint32_t threads;
+    uint32_t faults; /* of each kind, in a million entries */
+};
+
+static const struct setting settings[] = {
+    {"kary:4,2", "oq2004", NULL, EMU_CLOCK_RAW, 3, 0},
+    {"kary:2,3", "oq2004", "credit=counter combine_order=port", EMU_CLOCK_RAW, 2, 0},
+    {"kary:4,2", "oq2004", "buffers=input_xpoint", EMU_CLOCK_RAW, FABRIC_THREADS_DEVICE, 0},
+    {"kary:4,2", "oq2004", "combine_units=5", EMU_CLOCK_RAW, 2, 0},
+    {"kary:4,2", "oq2004", NULL, EMU_CLOCK_REAL, 2, 0},
+    {"kary:2,3", "oq2004", "credit=counter", EMU_CLOCK_REAL, 1, 0},
+    {"kary:4,2", "oq2004", "buffers=input_xpoint", EMU_CLOCK_REAL, 2, 0},
+    {"kary:4,2", "qsnet3", NULL, EMU_CLOCK_RAW, 3, 0},
+    {"qsnet:16,links=2", "qsnet3", NULL, EMU_CLOCK_RAW, 2, 0},
+    {"kary:4,2", "qsnet3", NULL, EMU_CLOCK_RAW, 2, 3000},
+    {"kary:2,3", "qsnet3", "combining=switch", EMU_CLOCK_RAW, 2, 0},
+    {"kary:4,2", "qsnet3", NULL, EMU_CLOCK_REAL, 2, 0},
+    {"kary:2,3", "qsnet3", "barrier=conditional", EMU_CLOCK_REAL, 2, 3000},
+};
+#define SETTINGS (sizeof settings / sizeof settings[0])
+
+static void open_in(struct edges *w, const struct setting *set)
+{
+    static struct emu_fault_rates faults; /* the fabric borrows them */
+    struct fabric_config config = {.clock = set->clock,
+                                   .threads = set->threads,
+                                   .seed = test_seed(),
+                                   .faults = set->faults ? &faults : NULL,
+                                   .first = UINT32_MAX - 20};
+
+    faults = world_faults(set->faults);
+    world_profile(&config.profile, set->profile, set->set);
+    edges_open(w, set->topo, &config);
+}
+
+/* Audit. Returns how many things are wrong; prints them if there should be none. */
+static uint32_t audit(struct fabric *fabric, struct fabric_audit *ret, bool quiet)
+{
+    CU_ASSERT_EQUAL_FATAL(fabric_audit(fabric, 0, true, ret), 0);
+    for (uint32_t i = 0; !quiet && i < ret->found && i < FABRIC_FINDINGS; i++)
+        printf("%s\n", ret->line[i]);
+    return ret->found;
+}
+
+static void count_treeless(void *ctx, uint32_t group)
+{
+    (void)group;
+    ++*(uint32_t *)ctx;
+}
+
+/* A cable goes out of use, or comes back, and tables and trees follow. */
+static void link_out(struct fabric *fabric, uint32_t cable, bool out, uint64_t *parted,
+                     uint32_t *treeless)
+{
+    bool routed[64];
+    uint32_t hit;
+
+    CU_ASSERT_FATAL(fabric_cable_count(fabric) <= 64);
+    for (uint32_t i = 0; i < fabric_cable_count(fabric); i++)
+        routed[i] = !out || i != cable;
+    fabric_hold(fabric);
+    CU_ASSERT_EQUAL(fabric_link_set(fabric, cable, !out, 0, fabric_now_ps(fabric), &hit), 0);
+    fabric_go(fabric);
+    CU_ASSERT_EQUAL(fabric_reroute(fabric, routed, fabric_now_ps(fabric), parted, count_treeless,
+                                   treeless),
+                    0);
+}
+
+/* --- under load --------------------------------------------------------------------- */
+
+#define LOAD_THREADS 2u
+#define LOAD_WINDOW  32u /* all-reduces of a node under way */
+#define LOAD_AUDITS  TEST_TRIALS(30u)
+#define LOAD_TAKEN   2000u /* segments, at least, while they are made */
+#define LOAD_GIVE_UP 100000u
+
+/* Processes at some of the nodes, in a thread. */
+struct load {
+    struct edges *w;
+    uint32_t first;   /* nodes first, first + LOAD_THREADS, ... */
+    uint32_t reduces; /* the group of all-reduces */
+    uint32_t spreads; /* and the one of multicasts */
+    _Atomic bool stop;
+    _Atomic uint64_t taken;
+    pthread_t thread;
+};
+
+static bool load_post(struct load *load, uint32_t n, uint64_t draw, uint32_t *posted,
+                      const uint32_t *results)
+{
+    static const int64_t payload[30] = {1, 2, 3};
+    struct emu_hdr hdr = {.seq = (uint32_t)draw, .len = (uint8_t)(draw >> 32) % 240};
+
+    switch (draw >> 40 & 7) {
+    case 0:
+        hdr.dst = load->spreads;
+        hdr.kind = EMU_MULTICAST;
+        break;
+    case 1:
+    case 2:
+        if (posted[n] - results[n] >= LOAD_WINDOW)
+            return true;
+        hdr = (struct emu_hdr){.dst = load->reduces,
+                               .seq = posted[n],
+                               .kind = posted[n] % 3 ? EMU_ALLREDUCE : EMU_BARRIER,
+                               .len = posted[n] % 3 ? 240 : 0,
+                               .op = posted[n] % 3 ? EMU_SUM : 0,
+                               .type = posted[n] % 3 ? EMU_I64 : 0};
+        break;
+    default:
+        hdr.dst = (uint32_t)(draw >> 44) % load->w->nodes;
+        break;
+    }
+    if (!edges_post(load->w, n, &hdr, payload))
+        return false;
+    posted[n] += hdr.dst == load->reduces;
+    return true;
+}
+
+static void *load_main(void *arg)
+{
+    struct load *load = arg;
+    uint32_t posted[EDGES_MAX] = {0}, results[EDGES_MAX] = {0};
+    uint64_t random = test_seed() + load->first;
+    uint32_t looks = 0;
+    struct emu_seg seg;
+
+    while (!atomic_load(&load->stop)) {
+        uint64_t taken = 0;
+        bool full = true;
+
+        for (uint32_t n = load->first; n < load->w->nodes; n += LOAD_THREADS) {
+            for (uint32_t i = 0; i < 16; i++)
+                full &= !load_post(load, n, test_random(&random), posted, results);
+            for (; edges_take(load->w, n, &seg); taken++)
+                results[n] += seg.hdr.dst == load->reduces;
+        }
+        atomic_fetch_add(&load->taken, taken);
+        if (full && !taken)
+            edges_pause(looks++);
+    }
+    return NULL;
+}
+
+/* Groups come and go meanwhile. */
+static void load_regroup(struct edges *w, uint64_t *random, uint32_t *group)
+{
+    uint32_t nodes[EDGES_MAX];
+
+    if (*group) {
+        world_group_end(w->fabric, *group);
+        *group = 0;
+        return;
+    }
+    world_nodes(nodes, w->nodes);
+    test_shuffle(random, nodes, w->nodes, w->nodes / 2);
+    *group = world_group(w->fabric, nodes, w->nodes / 2);
+}
+
+/* Of a fabric with faults, a cable between switches goes out of use and comes back. */
+static void load_flap(struct edges *w, uint64_t *random, uint32_t *out)
+{
+    uint32_t cable = *out, treeless = 0;
+    uint64_t parted = 0;
+    bool quiet;
+
+    if (!w->fabric->config.faults)
+        return;
+    if (cable == TOPO_NONE) {
+        cable = (uint32_t)(test_random(random) % fabric_cable_count(w->fabric));
+        if (fabric_cable(w->fabric, cable)->kind != TOPO_END_SWITCH)
+            return;
+        *out = cable;
+        link_out(w->fabric, cable, true, &parted, &treeless);
+    } else {
+        fabric_hold(w->fabric);
+        quiet = fabric_link_quiet(w->fabric, cable);
+        fabric_go(w->fabric);
+        if (!quiet)
+            return;
+        *out = TOPO_NONE;
+        link_out(w->fabric, cable, false, &parted, &treeless);
+    }
+    CU_ASSERT_EQUAL(parted + treeless, 0);
+}
+
+static uint64_t load_taken(const struct load load[LOAD_THREADS])
+{
+    uint64_t taken = 0;
+
+    for (uint32_t i = 0; i < LOAD_THREADS; i++)
+        taken += atomic_load(&load[i].taken);
+    return taken;
+}
+
+/* After @audits: on a busy host the load may have had no core so far. */
+static bool load_goes_on(const struct load load[LOAD_THREADS], uint32_t audits)
+{
+    return audits < LOAD_AUDITS || (audits < LOAD_GIVE_UP && load_taken(load) < LOAD_TAKEN);
+}
+
+static void audit_under_load(struct edges *w)
+{
+    uint32_t reduces = world_group_of_first(w->fabric, w->nodes), nodes[EDGES_MAX], group = 0;
+    uint32_t spreads = world_multicast(w->fabric, nodes, world_nodes(nodes, w->nodes));
+    struct load load[LOAD_THREADS];
+    struct fabric_audit *result = malloc(sizeof *result);
+    uint64_t random = test_seed();
+    uint32_t wrong = 0, out = TOPO_NONE;
+
+    for (uint32_t i = 0; i < LOAD_THREADS; i++) {
+        load[i] = (struct load){.w = w, .first = i, .reduces = reduces, .spreads = spreads};
+        CU_ASSERT_EQUAL_FATAL(pthread_create(&load[i].thread, NULL, load_main, &load[i]), 0);
+    }
+    for (uint32_t i = 0; load_goes_on(load, i) && !wrong; i++) {
+        for (uint64_t left = test_random(&random) % 6; left; left--)
+            sched_yield();
+        if (i % 4 == 0)
+            load_regroup(w, &random, &group);
+        if (i % 3 == 0)
+            load_flap(w, &random, &out);
+        wrong = audit(w->fabric, result, false);
+    }
+    for (uint32_t i = 0; i < LOAD_THREADS; i++) {
+        atomic_store(&load[i].stop, true);
+        pthread_join(load[i].thread, NULL);
+    }
+    CU_ASSERT_EQUAL(wrong, 0);
+    CU_ASSERT_TRUE(load_taken(load) >= LOAD_TAKEN);
+    CU_ASSERT_EQUAL(result->parted, 0);
+    CU_ASSERT_TRUE(result->groups >= 2);
+    free(result);
+}
+
+static void audit__under_load_finds_nothing(void)
+{
+    for (size_t i = 0; i < SETTINGS; i++) {
+        struct edges w;
+
+        open_in(&w, &settings[i]);
+        audit_under_load(&w);
+        if (CU_get_number_of_failures())
+            printf("setting %zu: %s %s\n", i, settings[i].profile,
+                   settings[i].set ? settings[i].set : "");
+        edges_close(&w);
+    }
+}
+
+/* --- damage ------------------------------------------------------------------------- */
+
+static const struct setting crosspoints = {"kary:2,2", "oq2004", NULL, EMU_CLOCK_RAW, 1, 0};
+static const struct setting channels = {"kary:2,2", "qsnet3", NULL, EMU_CLOCK_RAW, 1, 0};
+
+/* What is damaged, and then mended again. */
+struct damage {
+    struct edges w;
+    struct fabric *fabric;
+    uint32_t id; /* of a group of all nodes */
+    struct fabric_group *group;
+    struct fabric_audit audit;
+};
+
+static void damage_open(struct damage *d, const struct setting *set)
+{
+    open_in(&d->w, set);
+    d->fabric = d->w.fabric;
+    d->id = world_group_of_first(d->fabric, d->w.nodes);
+    d->group = d->fabric->group[d->id % FABRIC_GROUPS_MAX];
+    CU_ASSERT_EQUAL_FATAL(audit(d->fabric, &d->audit, false), 0);
+}
+
+static void damage_close(struct damage *d)
+{
+    CU_ASSERT_EQUAL(audit(d->fabric, &d->audit, false), 0);
+    edges_close(&d->w);
+}
+
+/* It is found, and a line says so: it begins with @where, and has @what in it. */
+static void finds(struct damage *d, const char *where, const char *what)
+{
+    bool found = false;
+
+    audit(d->fabric, &d->audit, true);
+    for (uint32_t i = 0; i < d->audit.found && i < FABRIC_FINDINGS; i++)
+        found |= strncmp(d->audit.line[i], where, strlen(where)) == 0 &&
+                 strstr(d->audit.line[i], what);
+    if (!found) {
+        printf("not found: %s: %s; but %u:\n", where, what, d->audit.found);
+        audit(d->fabric, &d->audit, false);
+    }
+    CU_ASSERT_TRUE(found);
+}
+
+/* The port of switch @s that leads to another switch, and what is there. */
+static const struct topo_end *first_cable(const struct damage *d, uint32_t s, uint32_t *port)
+{
+    const struct topo_end *end = d->w.graph->sw[s].end;
+
+    for (*port = 0; end[*port].kind != TOPO_END_SWITCH; ++*port)
+        ;
+    return &end[*port];
+}
+
+static void add_credits(struct damage *d, uint32_t *credits, uint32_t more)
+{
+    fabric_hold(d->fabric);
+    *credits += more;
+    fabric_go(d->fabric);
+}
+
+static void credits__lost_and_forged_are_found(void)
+{
+    struct damage d;
+    struct emu_tx *tx;
+    struct emu_rx *edge;
+    char where[64];
+    uint32_t port;
+    const struct topo_end *far;
+
+    damage_open(&d, &crosspoints);
+    far = first_cable(&d, 0, &port);
+    tx = switch_tx(d.fabric->sw[0], port);
+    snprintf(where, sizeof where, "switch %u port %u (cable to switch 0 port %u)", far->id,
+             far->port, port);
+    add_credits(&d, &tx->credits, -1u);
+    finds(&d, where, "credits were lost");
+    CU_ASSERT_EQUAL(d.audit.found, 1);
+    add_credits(&d, &tx->credits, 2);
+    finds(&d, where, "credits were made");
+    add_credits(&d, &tx->credits, -1u);
+
+    edge = switch_rx(d.fabric->sw[d.w.graph->node[3].link[0].sw], d.w.graph->node[3].link[0].port);
+    add_credits(&d, &edge->credits->count, -1u);
+    finds(&d, "switch", "(cable to node 3): credits were lost");
+    add_credits(&d, &edge->credits->count, 1);
+    damage_close(&d);
+}
+
+static void buffers__one_without_a_holder_is_found(void)
+{
+    struct damage d;
+    uint32_t buf;
+
+    damage_open(&d, &crosspoints);
+    buf = emu_pool_take(&d.fabric->cache);
+    finds(&d, "fabric", "1 references to buffers are out, and 0 have holders");
+    emu_pool_drop(&d.fabric->cache, buf);
+    damage_close(&d);
+}
+
+/* The table of switch 0 with another set for @node. */
+static void with_route(struct damage *d, uint32_t node, uint64_t ports, const char *where,
+                       const char *what)
+{
+    const struct topo_route *right = switch_route_now(d->fabric->sw[0]);
+    uint64_t sets[16];
+    struct topo_route wrong = {.span = d->w.nodes, .stride = 1, .spread = 1, .sets = sets};
+
+    for (uint32_t n = 0; n < d->w.nodes; n++)
+        sets[n] = n == node ? ports : topo_route_ports(right, n);
+    switch_reroute(d->fabric->sw[0], &wrong);
+    finds(d, where, what);
+    switch_reroute(d->fabric->sw[0], right);
+    fabric_hold(d->fabric); /* who has read it is done */
+    fabric_go(d->fabric);
+}
+
+static void tables__a_wrong_entry_is_found(void)
+{
+    struct damage d;
+    const struct topo_link *near, *other;
+    uint32_t port;
+
+    damage_open(&d, &crosspoints);
+    near = &d.w.graph->node[0].link[0];
+    other = &d.w.graph->node[1].link[0];
+    CU_ASSERT_EQUAL_FATAL(near->sw, 0);
+    with_route(&d, 0, 0, "switch 0: ", "the table's way to node 0 is missing");
+    CU_ASSERT_EQUAL(d.audit.parted, 0);
+    CU_ASSERT_EQUAL_FATAL(other->sw, 0);
+    with_route(&d, 0, emu_bit(other->port), "switch 0 port", "to node 0 ends at another node");
+    first_cable(&d, 0, &port);
+    with_route(&d, 0, emu_bit(port), "switch", "to node 0 goes in a circle");
+    damage_close(&d);
+}
+
+static void trees__a_cut_edge_is_found(void)
+{
+    struct damage d;
+    const struct topo_tree_switch *at;
+    struct switch_group *part;
+    struct fabric_audit *result;
+    uint32_t port;
+    char where[64];
+    void *old;
+
+    damage_open(&d, &crosspoints);
+    result = &d.audit;
+    at = &d.group->tree.switches[1];
+    part = d.group->part[1];
+    port = (uint32_t)at->up;
+    part->ports ^= emu_bit(port);
+    snprintf(where, sizeof where, "switch %u port %u (cable to switch %u", at->sw, port,
+             d.group->tree.switches[0].sw);
+    finds(&d, where, "the edge of the tree is cut here");
+    CU_ASSERT_PTR_NOT_NULL(strstr(result->line[0], "group "));
+    part->ports ^= emu_bit(port);
+
+    port = emu_bits_first(at->ports & ~emu_bit(port));
+    part->ports ^= emu_bit(port);
+    finds(&d, "node ", "a member that is no leaf of the tree");
+    part->ports ^= emu_bit(port);
+
+    switch_groups_clear(d.fabric->sw[at->sw], d.id);
+    finds(&d, "switch ", "the group is not in its table");
+    CU_ASSERT_EQUAL(switch_groups_set(d.fabric->sw[at->sw], part, &old), 0);
+
+    part->up = -1;
+    finds(&d, "switch ", "its port towards the top is another one");
+    part->up = at->up;
+    damage_close(&d);
+}
+
+static void states__leaked_ones_are_found(void)
+{
+    struct damage d;
+    struct switch_group *part;
+    struct switch_state *state;
+    char where[64];
+
+    damage_open(&d, &crosspoints);
+    part = d.group->part[0];
+    state = switch_group_state(part, 7);
+    snprintf(where, sizeof where, "switch %u, group %u", d.group->tree.switches[0].sw, d.id);
+    state->active = true;
+    finds(&d, where, "a combine state has leaked");
+    state->active = false;
+    state->part[0].queued = true;
+    state->part[0].buf = EMU_NO_BUF;
+    finds(&d, where, "a result has leaked");
+    state->part[0].queued = false;
+    d.fabric->states[0] += EMU_WINDOW;
+    finds(&d, "switch 0", "combine states are set aside");
+    d.fabric->states[0] -= EMU_WINDOW;
+    d.fabric->spare_bufs--;
+    finds(&d, "fabric", "buffers set aside for groups have leaked");
+    d.fabric->spare_bufs++;
+    damage_close(&d);
+}
+
+/* A switch holds a slot that no segment is in. */
+static void slots__leaked_ones_are_found(void)
+{
+    struct damage d;
+    struct switch_crossbar *bar;
+
+    damage_open(&d, &crosspoints);
+    bar = (struct switch_crossbar *)(void *)d.fabric->sw[1];
+    bar->store.fresh++;
+    finds(&d, "switch 1: ", "slots for segments have leaked");
+    bar->store.fresh--;
+    damage_close(&d);
+}
+
+static void channels__open_at_one_end_are_found(void)
+{
+    struct damage d;
+    struct switch_channels *ch;
+    struct engine_link *link;
+    const struct topo_end *far;
+    struct emu_vcs *vcs;
+    char where[64];
+    uint32_t port;
+
+    damage_open(&d, &channels);
+    far = first_cable(&d, 0, &port);
+    snprintf(where, sizeof where, "switch 0 port %u (cable to switch %u port %u)", port, far->id,
+             far->port);
+    ch = (struct switch_channels *)(void *)d.fabric->sw[0];
+    ch->in[port * EMU_VCS + 3].state = CHANNEL_OPEN;
+    finds(&d, where, "a channel is open at the receiving end only");
+    ch->in[port * EMU_VCS + 3].state = CHANNEL_CLOSED;
+
+    vcs = &((struct switch_channels *)(void *)d.fabric->sw[far->id])->port[far->port].vcs;
+    vcs->used[2]++;
+    vcs->occupied |= 1u << 2;
+    finds(&d, where, "credits were lost");
+    vcs->used[2]--;
+    vcs->occupied &= ~(1u << 2);
+
+    link = &fabric_engine(d.fabric, 2)->link[0];
+    link->vcs.open |= 1;
+    finds(&d, "node 2 link 0 (cable to switch", "an open channel has no packet");
+    link->vcs.open &= ~1u;
+    link->vcs.pool--;
+    finds(&d, "node 2 link 0", "slots of a cable were lost or made");
+    link->vcs.pool++;
+    damage_close(&d);
+}
+
+/* The way from a switch to an adapter, and the tree of adapters. */
+static void engines__damage_is_found(void)
+{
+    struct damage d;
+    struct engine_group *top;
+    struct switch_channels *ch;
+    const struct topo_link *at;
+    uint32_t child;
+    void *old;
+
+    damage_open(&d, &channels);
+    at = &d.w.graph->node[1].link[0];
+    ch = (struct switch_channels *)(void *)d.fabric->sw[at->sw];
+    ch->port[at->port].vcs.pool--;
+    finds(&d, "node 1 link 0", "slots of a pool were lost or made");
+    ch->port[at->port].vcs.pool++;
+    add_credits(&d, &engine_rx(fabric_engine(d.fabric, 1), ENGINE_HOST)->credits->count, 1);
+    finds(&d, "node 1: ", "credits were made");
+    add_credits(&d, &engine_rx(fabric_engine(d.fabric, 1), ENGINE_HOST)->credits->count, -1u);
+
+    top = d.group->engines->at[0].group;
+    child = top->tree->node[ENGINE_CHILD];
+    top->tree->node[ENGINE_CHILD] = 0;
+    finds(&d, "node ", "the one above it in the tree does not know it");
+    top->tree->node[ENGINE_CHILD] = child;
+    engine_groups_clear(d.group->engines->at[0].engine, d.id);
+    finds(&d, "node 0, group ", "the group is not in its adapter's table");
+    CU_ASSERT_EQUAL(engine_groups_set(d.group->engines->at[0].engine, top, &old), 0);
+    top->tree->state[5].asking = true;
+    finds(&d, "node 0, group ", "a result of a collective has leaked");
+    top->tree->state[5].asking = false;
+    damage_close(&d);
+}
+
+/* --- links are out ------------------------------------------------------------------ */
+
+/* New tables are followed, not those of the whole network; who has no way is no fault of theirs. */
+static void links__out_are_taken_into_account(void)
+{
+    struct damage d;
+    const struct topo_route *right;
+    uint64_t parted = 0;
+    uint32_t port, inside, treeless = 0;
+
+    damage_open(&d, &channels);
+    first_cable(&d, 0, &port);
+    inside = fabric_cable_at(d.fabric, 0, port);
+    right = switch_route_now(d.fabric->sw[0]);
+    link_out(d.fabric, inside, true, &parted, &treeless);
+    CU_ASSERT_EQUAL(audit(d.fabric, &d.audit, false), 0);
+    CU_ASSERT_EQUAL(d.audit.parted, 0);
+    CU_ASSERT_EQUAL(treeless, 0);
+    const struct topo_route *now = switch_route_now(d.fabric->sw[0]);
+    switch_reroute(d.fabric->sw[0], right);
+    finds(&d, "switch 0 port", "goes by a port without a cable in use");
+    switch_reroute(d.fabric->sw[0], now);
+    link_out(d.fabric, inside, false, &parted, &treeless);
+
+    link_out(d.fabric, fabric_cable_of(d.fabric, 2, 0), true, &parted, &treeless);
+    CU_ASSERT_EQUAL(audit(d.fabric, &d.audit, false), 0);
+    CU_ASSERT_TRUE(d.audit.parted > 0);
+    CU_ASSERT_EQUAL(d.audit.parted, parted);
+    CU_ASSERT_EQUAL(d.audit.treeless, 1);
+    link_out(d.fabric, fabric_cable_of(d.fabric, 2, 0), false, &parted, &treeless);
+    damage_close(&d);
+}
+
+/* --- how long it takes -------------------------------------------------------------- */
+
+static void takes(const char *topo, const char *profile, uint32_t groups)
+{
+    struct fabric_config config = {.clock = EMU_CLOCK_RAW, .threads = 2, .seed = test_seed()};
+    struct fabric_audit *result = malloc(sizeof *result);
+    struct topo_graph *graph;
+    struct fabric *fabric;
+    uint32_t nodes[256];
+
+    world_profile(&config.profile, profile, NULL);
+    fabric = world_fabric_start(&graph, topo, 256, &config);
+    world_nodes(nodes, graph->nodes);
+    for (uint32_t i = 0; i < groups; i++)
+        world_group(fabric, nodes, graph->nodes);
+    CU_ASSERT_EQUAL(audit(fabric, result, false), 0);
+    CU_ASSERT_EQUAL(audit(fabric, result, false), 0); /* its memory has been touched now */
+    printf("%s, %s, %u groups: the workers were held for %.2f ms of %.2f ms\n", topo, profile,
+           groups, (double)result->held_ns / 1e6, (double)result->elapsed_ns / 1e6);
+    CU_ASSERT_EQUAL(result->groups, groups);
+    CU_ASSERT_EQUAL(result->switches, graph->switches);
+    CU_ASSERT_TRUE(result->routes >= graph->nodes);
+    world_fabric_stop(fabric, graph);
+    free(result);
+}
+
+static void audit__takes_milliseconds(void)
+{
+    takes("kary:4,2", "oq2004", 10);
+    takes("kary:16,2", "oq2004", 0);
+    takes("kary:16,2", "oq2004", 20);
+    takes("qsnet:16", "qsnet3", 10);
+    takes("qsnet:256", "qsnet3", 0);
+    takes("qsnet:256", "qsnet3", 4);
+}
+
+int main(void)
+{
+    static const struct test_case cases[] = {
+        CASE(audit__under_load_finds_nothing),
+        CASE(credits__lost_and_forged_are_found),
+        CASE(buffers__one_without_a_holder_is_found),
+        CASE(tables__a_wrong_entry_is_found),
+        CASE(trees__a_cut_edge_is_found),
+        CASE(states__leaked_ones_are_found),
+        CASE(slots__leaked_ones_are_found),
+        CASE(channels__open_at_one_end_are_found),
+        CASE(engines__damage_is_found),
+        CASE(links__out_are_taken_into_account),
+        CASE(audit__takes_milliseconds),
+        {NULL, NULL},
+    };
+
+    return test_run("audit", cases);
+}

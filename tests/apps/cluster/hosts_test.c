@@ -1,0 +1,3273 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * hosts_test.c - one governs, the others obey: processes of several hosts, their groups and their
+ * ends, by the control channel alone. No segment passes.
+ *
+ * Each host is a fabric of the whole network with a thread that serves it. Its processes are
+ * connections of this program.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "apps/control/conn.h"
+#include "apps/daemon/daemon.h"
+#include "apps/fabric/internal.h"
+#include "apps/cluster/channel.h"
+#include "apps/cluster/coordinator/coordinator.h"
+#include "apps/cluster/follower/follower.h"
+#include "apps/timeline/part.h"
+#include "apps/base/procs.h"
+#include "apps/telemetry/view.h"
+#include "apps/telemetry/telemetry.h"
+#include "emu/edge/edge.h"
+#include "emu/edge/pending.h"
+#include "emu/edge/shelf.h"
+#include "emu/fault/fault.h"
+#include "emu/now.h"
+#include "switch/base.h"
+#include "tests/test.h"
+#include "tests/world/json.h"
+#include "tests/world/world.h"
+
+#define PATIENCE_MS 30000
+#define STOPPED_MS  100
+#define HOSTS       3
+#define NODES       9
+
+static const char *const names[HOSTS] = {"red", "green", "blue"};
+
+#define ENDS_MAX 64
+
+struct dumb_link {
+    struct emu_dev dev;
+    struct emu_tx tx[ENDS_MAX];
+    struct emu_rx rx[ENDS_MAX];
+    uint32_t ends;
+};
+
+struct node_host {
+    struct dumb_link link;
+    struct fabric *fabric;
+    struct fabric_config config;
+    struct fabric_hosts hosts;
+    int listen_fd, stop_fd;
+    struct conn owner; /* to the supervisor, which this test is */
+    int owner_fd;
+    int control;              /* that it was given */
+    struct hosts_link linked; /* a host link that is watched */
+    char path[108];
+    pthread_t thread;
+    int end;
+    bool ended;
+};
+
+static struct rig {
+    struct topo_graph *graph;
+    uint32_t *of; /* by switch */
+    struct node_host host[HOSTS];
+    int control[HOSTS]; /* the governor's ends */
+    int tap[HOSTS];     /* a copy of those, to close or to lie */
+    struct hosts_config hosts;
+    const char *profile;
+    const char *set;        /* what changes of it; NULL */
+    int link_end;           /* the other end of what host 1 watches: its link to host 2; -1: none */
+    int next[HOSTS];        /* eventfd: another control channel to it is there, */
+    _Atomic int far[HOSTS]; /* and the host's end of it */
+    const struct timeline_plan *timeline; /* the governor writes; NULL: none */
+    bool returns;                         /* hosts that are lost may come back */
+    int loses; /* 2, 1: host 2 is lost, between two links of the governor's; 0: not now */
+    char dir[64];
+} rig;
+
+static void *governs(void *arg)
+{
+    struct node_host *host = arg;
+    struct daemon_config config = {.fabric = &host->config,
+                                   .listen_fd = host->listen_fd,
+                                   .signal_fd = host->stop_fd,
+                                   .owner_fd = host->owner_fd,
+                                   .owner = getpid(),
+                                   .events_fd = -1,
+                                   .record_fd = -1,
+                                   .timeline = rig.timeline,
+                                   .hosts = &rig.hosts};
+    char error[256] = "";
+
+    host->end = daemon_serve(host->fabric, &config, error, sizeof error);
+    if (*error)
+        printf("\n    %s\n    ", error);
+    return NULL;
+}
+
+/* Host links: the next life's control channel; they carry nothing, at once. */
+static int again(void *links, uint32_t host)
+{
+    int pair[2];
+
+    (void)links;
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
+        return -errno;
+    rig.far[host] = pair[1];
+    eventfd_write(rig.next[host], 1);
+    return pair[0];
+}
+
+static int mends(void *links, uint32_t host)
+{
+    (void)links;
+    (void)host;
+    return 1;
+}
+
+/*
+ * The same of the governor, which asks of hosts in their order. Its link to host 1 is up from the
+ * look on that comes after one in which it has asked of host 2; and in that one host 2 is lost.
+ */
+static int mends_and_loses(void *links, uint32_t host)
+{
+    bool waits = rig.loses == 2;
+
+    (void)links;
+    if (host == 2 && rig.loses && --rig.loses == 0)
+        shutdown(rig.tap[2], SHUT_RDWR);
+    return !waits;
+}
+
+/* The reason why a host does not meet its governor; NULL: not known. */
+static bool (*rig_links_why)(const void *links, char *text, size_t bytes);
+
+static void *obeys(void *arg)
+{
+    struct node_host *host = arg;
+    const struct obey_config config = {.graph = rig.graph,
+                                       .links_mend = rig.returns ? mends : NULL,
+                                       .links_why = rig_links_why,
+                                       .control = host->control,
+                                       .listen_fd = host->listen_fd,
+                                       .signal_fd = host->stop_fd,
+                                       .owner_fd = host->owner_fd,
+                                       .start_ms = PATIENCE_MS,
+                                       .link = &host->linked,
+                                       .links = host->linked.of,
+                                       .stopped_ms = STOPPED_MS};
+
+    host->end = obey_serve(host->fabric, &config);
+    return NULL;
+}
+
+static int listens(const char *path)
+{
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    snprintf(at.sun_path, sizeof at.sun_path, "%s", path);
+    CU_ASSERT_EQUAL_FATAL(bind(fd, (struct sockaddr *)&at, sizeof at), 0);
+    CU_ASSERT_EQUAL_FATAL(listen(fd, 64), 0);
+    return fd;
+}
+
+/* --- host links that carry nothing ------------------------------------------------------ */
+
+static uint32_t dumb_step(struct emu_dev *dev, uint64_t until_ps)
+{
+    (void)until_ps;
+    emu_dev_rest(dev, EMU_NEVER);
+    return 0;
+}
+
+static int dumb_create(void *ctx, uint32_t i, struct emu_worker *worker)
+{
+    struct dumb_link *dumb = ctx;
+
+    (void)i;
+    emu_dev_init(&dumb->dev, worker, dumb_step);
+    return 0;
+}
+
+static int dumb_join(void *ctx, const struct fabric_crossing *crossing,
+                     const struct fabric_crossing_end *here, uint32_t credits,
+                     const struct emu_profile *profile)
+{
+    struct dumb_link *dumb = ctx;
+    uint32_t i = dumb->ends++;
+    int err = i < ENDS_MAX ? 0 : -ENOSPC;
+
+    (void)crossing;
+    if (!err)
+        err = emu_link_join(here->tx, here->dev, here->port, &dumb->rx[i], &dumb->dev, 0, credits,
+                            profile);
+    return err ? err
+               : emu_link_join(&dumb->tx[i], &dumb->dev, 0, here->rx, here->dev, here->port,
+                               credits, profile);
+}
+
+static void dumb_destroy(void *ctx)
+{
+    struct dumb_link *dumb = ctx;
+
+    while (dumb->ends)
+        emu_link_unjoin(&dumb->tx[--dumb->ends]);
+}
+
+static const struct fabric_crossing_ops dumb_ops = {.devices = 1,
+                                                    .create = dumb_create,
+                                                    .join = dumb_join,
+                                                    .destroy = dumb_destroy};
+
+static void host_make(uint32_t h)
+{
+    struct node_host *host = &rig.host[h];
+    char error[256] = "";
+    int pair[2];
+
+    *host = (struct node_host){.control = -1};
+    host->hosts = (struct fabric_hosts){
+        .self = h, .count = HOSTS, .of = rig.of, .ops = &dumb_ops, .ctx = &host->link};
+    host->config = (struct fabric_config){.graph = rig.graph,
+                                          .threads = 1,
+                                          .clock = EMU_CLOCK_RAW,
+                                          .hosts = &host->hosts};
+    host->config.bounds = emu_bounds_filled((struct emu_bounds){.stopped_ms = STOPPED_MS});
+    world_profile(&host->config.profile, rig.profile, rig.set);
+    snprintf(host->config.name, sizeof host->config.name, "%s", names[h]);
+    if (fabric_start(&host->fabric, &host->config, error, sizeof error))
+        printf("\n    %s\n    ", error);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(host->fabric);
+    snprintf(host->path, sizeof host->path, "%s/%s.sock", rig.dir, names[h]);
+    host->listen_fd = listens(host->path);
+    host->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    CU_ASSERT_EQUAL_FATAL(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+    conn_open(&host->owner, pair[0], CONN_REPLY_MAX);
+    host->owner_fd = pair[1];
+}
+
+/* The event @name, of those that a connection is told. The caller's to put. */
+static struct json_object *hears(struct conn *conn, const char *name)
+{
+    struct json_object *event = NULL;
+
+    while (conn_wait(conn, &event, PATIENCE_MS) == 0) {
+        if (strcmp(emu_json_text(event, "event", ""), name) == 0)
+            return event;
+        json_object_put(event);
+    }
+    printf("\n    \"%s\" was not heard\n    ", name);
+    CU_FAIL_FATAL("an event");
+    return NULL;
+}
+
+/* Each host has a switch with nodes, and one at the top. */
+static void rig_place(const char *profile)
+{
+    rig = (struct rig){.graph = world_graph("kary:3,2", NODES), .profile = profile, .link_end = -1};
+    rig.of = calloc(rig.graph->switches, sizeof *rig.of);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(rig.of);
+    for (uint32_t s = 0; s < rig.graph->switches; s++)
+        rig.of[s] = s % HOSTS;
+    for (uint32_t n = 0; n < NODES; n++)
+        rig.of[rig.graph->node[n].link[0].sw] = n / (NODES / HOSTS);
+}
+
+/* Host 1 watches its link to host 2. */
+static void rig_watch(void)
+{
+    int pair[2];
+
+    CU_ASSERT_EQUAL_FATAL(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+    rig.link_end = pair[0];
+    rig.host[1].linked = (struct hosts_link){.host = 2, .of = 1, .end_fd = pair[1]};
+}
+
+static void rig_make_as(const char *profile, const char *set, bool returns)
+{
+    rig_place(profile);
+    rig.set = set;
+    rig.returns = returns;
+    for (uint32_t h = 0; h < HOSTS; h++)
+        rig.next[h] = eventfd(0, EFD_CLOEXEC);
+    snprintf(rig.dir, sizeof rig.dir, "/tmp/fabemu-hosts.XXXXXX");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(rig.dir));
+    for (uint32_t h = 0; h < HOSTS; h++)
+        host_make(h);
+    for (uint32_t h = 1; h < HOSTS; h++) {
+        int pair[2];
+
+        CU_ASSERT_EQUAL_FATAL(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+        rig.control[h] = pair[0];
+        rig.tap[h] = fcntl(pair[1], F_DUPFD_CLOEXEC, 0);
+        rig.host[h].control = pair[1];
+    }
+    rig.hosts = (struct hosts_config){.count = HOSTS,
+                                      .control = rig.control,
+                                      .name = names,
+                                      .call_ms = PATIENCE_MS,
+                                      .start_ms = PATIENCE_MS,
+                                      .links_again = rig.returns ? again : NULL,
+                                      .links_mend = rig.returns ? mends : NULL};
+    if (strcmp(profile, "qsnet3") == 0)
+        rig_watch();
+}
+
+static void rig_make(const char *profile, bool returns)
+{
+    rig_make_as(profile, NULL, returns);
+}
+
+/* From now on each host is its own thread's. */
+static void rig_go(void)
+{
+    for (uint32_t h = 0; h < HOSTS; h++)
+        CU_ASSERT_EQUAL_FATAL(pthread_create(&rig.host[h].thread, NULL, h ? obeys : governs,
+                                             &rig.host[h]),
+                              0);
+    for (uint32_t h = 0; h < HOSTS; h++)
+        json_object_put(hears(&rig.host[h].owner, "ready"));
+}
+
+static void rig_start_as(const char *profile)
+{
+    rig_make(profile, false);
+    rig_go();
+}
+
+static void rig_start(void)
+{
+    rig_start_as("oq2004");
+}
+
+static void host_join(struct node_host *host)
+{
+    if (!host->ended)
+        pthread_join(host->thread, NULL);
+    host->ended = true;
+}
+
+/* The governor ends, and with it all. */
+static void rig_end(void)
+{
+    eventfd_write(rig.host[0].stop_fd, 1);
+    for (uint32_t h = 0; h < HOSTS; h++)
+        host_join(&rig.host[h]);
+}
+
+static void host_free(struct node_host *host)
+{
+    conn_close(&host->owner);
+    close(host->listen_fd);
+    close(host->stop_fd);
+    if (host->linked.of)
+        close(host->linked.end_fd);
+    unlink(host->path);
+    fabric_stop(host->fabric);
+}
+
+static void rig_free(void)
+{
+    for (uint32_t h = 0; h < HOSTS; h++) {
+        host_free(&rig.host[h]);
+        if (h)
+            close(rig.tap[h]);
+        close(rig.next[h]);
+    }
+    rmdir(rig.dir);
+    free(rig.of);
+    topo_free(rig.graph);
+}
+
+/* The host's end of the next control channel to it, once there is one. */
+static int next_control(uint32_t h)
+{
+    eventfd_t times;
+
+    CU_ASSERT_EQUAL_FATAL(eventfd_read(rig.next[h], &times), 0);
+    CU_ASSERT_EQUAL(times, 1);
+    return rig.far[h];
+}
+
+/* Its control channel is cut, and it ends. */
+static void host_loses(uint32_t h)
+{
+    shutdown(rig.tap[h], SHUT_RDWR);
+    host_join(&rig.host[h]);
+    CU_ASSERT_EQUAL(rig.host[h].end, OBEY_LOST);
+    json_object_put(hears(&rig.host[0].owner, "host_lost"));
+    host_free(&rig.host[h]);
+    close(rig.tap[h]);
+}
+
+/* It is started again. */
+static void host_begins(uint32_t h)
+{
+    struct node_host *host = &rig.host[h];
+
+    host_make(h);
+    host->control = next_control(h);
+    rig.tap[h] = fcntl(host->control, F_DUPFD_CLOEXEC, 0);
+    CU_ASSERT_EQUAL_FATAL(pthread_create(&host->thread, NULL, obeys, host), 0);
+    json_object_put(hears(&host->owner, "ready"));
+}
+
+/* The governor says so: it is one of them. */
+static void is_back(uint32_t h)
+{
+    struct json_object *event = hears(&rig.host[0].owner, "host_back");
+
+    CU_ASSERT_STRING_EQUAL(emu_json_text(event, "name", ""), names[h]);
+    json_object_put(event);
+}
+
+static void host_returns(uint32_t h)
+{
+    host_begins(h);
+    is_back(h);
+}
+
+/* --- processes ------------------------------------------------------------------------ */
+
+static void connects(struct conn *conn, uint32_t h)
+{
+    struct sockaddr_un to = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    memcpy(to.sun_path, rig.host[h].path, sizeof rig.host[h].path);
+    CU_ASSERT_EQUAL_FATAL(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
+    conn_open(conn, fd, CONN_REPLY_MAX);
+}
+
+static struct json_object *asks(struct conn *conn, struct json_object *request)
+{
+    struct json_object *reply = NULL;
+    int err = conn_ask(conn, request, &reply, PATIENCE_MS);
+
+    if (err)
+        printf("\n    %s\n    ", strerror(-err));
+    CU_ASSERT_EQUAL_FATAL(err, 0);
+    return reply;
+}
+
+static struct json_object *command(const char *name)
+{
+    return json_add_text(json_object_new_object(), "cmd", name);
+}
+
+/* Attach; returns the node. @came: where the descriptors go; NULL: they are closed. */
+static int64_t attaches_with(struct conn *conn, uint32_t h, int64_t want, struct emu_json_fds *came)
+{
+    struct json_object *request = json_add_number(command("attach"), "version", EMU_EDGE_VERSION);
+    struct json_object *reply;
+    int64_t node;
+
+    connects(conn, h);
+    conn->came = came;
+    json_object_object_add(request, "want", json_object_new_int64(want));
+    reply = asks(conn, request);
+    node = emu_json_true(reply, "ok") ? emu_json_number(reply, "node", -1) : -1;
+    json_object_put(reply);
+    return node;
+}
+
+static int64_t attaches(struct conn *conn, uint32_t h, int64_t want)
+{
+    return attaches_with(conn, h, want, NULL);
+}
+
+/* A request with a group's number; the error. */
+static int64_t of_group(struct conn *conn, const char *name, int64_t group)
+{
+    struct json_object *reply =
+        asks(conn, json_add_number(command(name), "group", (uint64_t)group));
+    int64_t err = emu_json_number(reply, "errno", 0);
+
+    json_object_put(reply);
+    return err;
+}
+
+/* Make a group; its number, or -errno. */
+static int64_t makes(struct conn *conn, const uint32_t *nodes, uint32_t count)
+{
+    struct json_object *request = command("group_create"), *list = json_object_new_array(), *reply;
+    int64_t ret;
+
+    for (uint32_t i = 0; i < count; i++)
+        json_object_array_add(list, json_object_new_int64(nodes[i]));
+    json_object_object_add(request, "nodes", list);
+    reply = asks(conn, request);
+    ret = emu_json_true(reply, "ok") ? emu_json_number(reply, "group", -1)
+                                     : -emu_json_number(reply, "errno", 0);
+    json_object_put(reply);
+    return ret;
+}
+
+/* --- what all replicas must agree on; nobody serves them any more ------------------------ */
+
+static void replicas_agree(void)
+{
+    const struct fabric *first = rig.host[0].fabric;
+
+    for (uint32_t h = 1; h < HOSTS; h++) {
+        const struct fabric *fabric = rig.host[h].fabric;
+
+        for (uint32_t n = 0; n < NODES; n++)
+            CU_ASSERT_EQUAL(fabric->seat[n], first->seat[n]);
+        CU_ASSERT_EQUAL(fabric->groups, first->groups);
+        for (uint32_t slot = 0; slot < FABRIC_GROUPS_MAX; slot++) {
+            CU_ASSERT_EQUAL(!fabric->group[slot], !first->group[slot]);
+            if (fabric->group[slot] && first->group[slot])
+                CU_ASSERT_EQUAL(fabric->group[slot]->members, first->group[slot]->members);
+        }
+        CU_ASSERT_EQUAL(memcmp(fabric->states, first->states,
+                               rig.graph->switches * sizeof *first->states),
+                        0);
+        CU_ASSERT_EQUAL(memcmp(fabric->tree_load, first->tree_load,
+                               rig.graph->switches * sizeof *first->tree_load),
+                        0);
+    }
+}
+
+/* --- tests ------------------------------------------------------------------------------ */
+
+static void processes__get_nodes_of_their_own_host(void)
+{
+    struct conn conn[NODES + 1];
+    bool taken[NODES] = {false};
+
+    rig_start();
+    for (uint32_t i = 0; i < NODES; i++) {
+        int64_t node = attaches(&conn[i], i % HOSTS, i == 0 ? 8 : i == 1 ? 5 : -1);
+
+        CU_ASSERT_TRUE_FATAL(node >= 0 && node < NODES);
+        CU_ASSERT_EQUAL(node / (NODES / HOSTS), i % HOSTS);
+        CU_ASSERT_FALSE(taken[node]);
+        taken[node] = true;
+        if (i == 1)
+            CU_ASSERT_EQUAL(node, 5);
+    }
+    CU_ASSERT_EQUAL(attaches(&conn[NODES], 2, -1), -1); /* its host is full */
+    conn_close(&conn[4]);
+    CU_ASSERT_EQUAL(attaches(&conn[4], 2, -1), -1); /* that one was on another */
+    for (uint32_t i = 0; i <= NODES; i++)
+        conn_close(&conn[i]);
+    rig_end();
+    CU_ASSERT_EQUAL(rig.host[0].end, DAEMON_SHUTDOWN);
+    CU_ASSERT_EQUAL(rig.host[1].end, OBEY_ENDED);
+    CU_ASSERT_EQUAL(rig.host[2].end, OBEY_ENDED);
+    rig_free();
+}
+
+static void group__is_made_everywhere_and_breaks_everywhere(void)
+{
+    struct conn conn[3];
+    uint32_t nodes[3];
+    struct json_object *event;
+    int64_t group;
+
+    rig_start();
+    for (uint32_t h = 0; h < HOSTS; h++)
+        nodes[h] = (uint32_t)attaches(&conn[h], h, -1);
+    group = makes(&conn[1], nodes, 3);
+    CU_ASSERT_TRUE_FATAL(group >= 0);
+    for (uint32_t h = 0; h < HOSTS; h++)
+        CU_ASSERT_EQUAL(of_group(&conn[h], "group_join", group), 0);
+    conn_close(&conn[2]); /* it dies */
+    for (uint32_t h = 0; h < 2; h++) {
+        event = hears(&conn[h], "node_died");
+        CU_ASSERT_EQUAL(emu_json_number(event, "node", -1), nodes[2]);
+        CU_ASSERT_EQUAL(json_object_array_length(json_object_object_get(event, "groups")), 1);
+        json_object_put(event);
+        CU_ASSERT_EQUAL(of_group(&conn[h], "group_leave", group), 0);
+    }
+    event = hears(&rig.host[0].owner, "node_died");
+    CU_ASSERT_EQUAL(emu_json_number(event, "pid", 0), getpid());
+    json_object_put(event);
+    rig_end();
+    CU_ASSERT_EQUAL(rig.host[0].fabric->groups, 0);
+    replicas_agree();
+    conn_close(&conn[0]);
+    conn_close(&conn[1]);
+    rig_free();
+}
+
+/* Processes come and go and make groups at random; then all replicas are the same. */
+static void replicas__agree_whatever_was_asked(void)
+{
+    struct conn conn[NODES];
+    int64_t node[NODES], held[64];
+    uint32_t groups = 0;
+    uint64_t random = test_seed();
+
+    rig_start();
+    for (uint32_t i = 0; i < NODES; i++)
+        node[i] = attaches(&conn[i], i % HOSTS, -1);
+    for (uint32_t turn = 0; turn < 300; turn++) {
+        uint32_t who = (uint32_t)test_draw(&random, 0, NODES - 1);
+        uint32_t all[NODES], count = (uint32_t)test_draw(&random, 2, NODES);
+        uint32_t what = (uint32_t)test_draw(&random, 0, 9);
+
+        if (what == 0) {
+            struct json_object *reply = asks(&conn[who], command("detach"));
+
+            json_object_put(reply);
+            conn_close(&conn[who]);
+            node[who] = attaches(&conn[who], who % HOSTS, node[who]);
+            CU_ASSERT_TRUE_FATAL(node[who] >= 0);
+        } else if (what < 5 && groups < 64) {
+            for (uint32_t i = 0; i < NODES; i++)
+                all[i] = (uint32_t)node[i];
+            test_shuffle(&random, all, NODES, count);
+            held[groups] = makes(&conn[who], all, count); /* not a member: refused */
+            groups += held[groups] >= 0;
+        } else if (groups) {
+            uint32_t at = (uint32_t)test_draw(&random, 0, groups - 1);
+
+            of_group(&conn[who], what < 7 ? "group_join" : "group_leave", held[at]);
+            if (what == 9)
+                held[at] = held[--groups];
+        }
+    }
+    rig_end();
+    replicas_agree();
+    for (uint32_t i = 0; i < NODES; i++)
+        conn_close(&conn[i]);
+    rig_free();
+}
+
+static void report__adds_up_all_hosts(void)
+{
+    struct conn conn;
+    struct json_object *reply, *hosts;
+
+    rig_start();
+    CU_ASSERT_TRUE_FATAL(attaches(&conn, 1, -1) >= 0);
+    reply = asks(&conn, command("report")); /* asked on a host that does not govern */
+    CU_ASSERT_TRUE(emu_json_true(reply, "ok"));
+    hosts = json_object_object_get(json_object_object_get(reply, "report"), "hosts");
+    CU_ASSERT_EQUAL_FATAL(json_object_array_length(hosts), HOSTS);
+    for (uint32_t h = 0; h < HOSTS; h++) {
+        struct json_object *one = json_object_array_get_idx(hosts, h);
+
+        CU_ASSERT_STRING_EQUAL(emu_json_text(one, "host", ""), names[h]);
+        CU_ASSERT_STRING_EQUAL(emu_json_text(one, "state", ""), h ? "up" : "governs");
+        CU_ASSERT_EQUAL(emu_json_number(one, "nodes", 0), NODES / HOSTS);
+        CU_ASSERT_EQUAL(emu_json_number(one, "attached", -1), h == 1);
+    }
+    json_object_put(reply);
+    conn_close(&conn);
+    rig_end();
+    rig_free();
+}
+
+/* --- standstill -------------------------------------------------------------------------- */
+
+#define S_NS UINT64_C(1000000000)
+
+/* As its library would: it waits in the first barrier of @group, or has not begun any. */
+static void shows(int64_t node, int64_t group, bool in_it)
+{
+    struct emu_edge *edge = rig.host[node / (NODES / HOSTS)].fabric->edge[node];
+    struct emu_pending pending = {.written_ns = emu_now_ns(),
+                                  .quiet_ns = emu_now_ns() - 9 * S_NS,
+                                  .waits = in_it,
+                                  .groups = 1,
+                                  .clash.node = EMU_PENDING_ANY};
+
+    CU_ASSERT_PTR_NOT_NULL_FATAL(edge);
+    pending.group[0] = (struct emu_pending_group){
+        .id = (uint32_t)group,
+        .begun = in_it,
+        .number = in_it,
+        .since_ns = in_it ? emu_now_ns() - 5 * S_NS : 0,
+        .what = {.kind = EMU_BARRIER, .root = EMU_PENDING_ANY},
+        .name = "ALL",
+    };
+    emu_pending_write(&edge->shared->pending, &pending);
+}
+
+static struct json_object *field(struct json_object *of, const char *name)
+{
+    struct json_object *ret = json_object_object_get(of, name);
+
+    CU_ASSERT_PTR_NOT_NULL_FATAL(ret);
+    return ret;
+}
+
+/*
+ * What @conn is told of it, once the governor has heard what all of them show: it asks other hosts
+ * again when what they said last is half a second old, and that may be from before.
+ */
+static struct json_object *stands_still(struct conn *conn)
+{
+    int64_t end_ms = emu_now_ms() + PATIENCE_MS, for_ns = 0;
+    struct json_object *reply = NULL;
+
+    while (for_ns < 9 * (int64_t)S_NS && emu_now_ms() < end_ms) {
+        json_object_put(reply);
+        reply = asks(conn, command("status"));
+        for_ns = emu_json_number(field(reply, "standstill"), "for_ns", 0);
+    }
+    CU_ASSERT_TRUE(for_ns >= 9 * (int64_t)S_NS);
+    return reply;
+}
+
+/* Asked on a host that does not govern, of processes on all of them. */
+static void standstill__is_that_of_all_hosts(void)
+{
+    struct conn conn[HOSTS];
+    struct json_object *reply, *waits, *missing, *attached;
+    uint32_t nodes[HOSTS];
+    int64_t group;
+
+    rig_start();
+    for (uint32_t h = 0; h < HOSTS; h++)
+        nodes[h] = (uint32_t)attaches(&conn[h], h, -1);
+    group = makes(&conn[0], nodes, HOSTS);
+    CU_ASSERT_TRUE_FATAL(group >= 0);
+    for (uint32_t h = 0; h < HOSTS; h++) {
+        CU_ASSERT_EQUAL(of_group(&conn[h], "group_join", group), 0);
+        shows(nodes[h], group, h != 2);
+    }
+    reply = stands_still(&conn[1]);
+    attached = field(reply, "attached");
+    CU_ASSERT_EQUAL(json_object_array_length(attached), HOSTS);
+    for (uint32_t h = 0; h < HOSTS; h++) {
+        struct json_object *one = json_object_array_get_idx(attached, h);
+
+        CU_ASSERT_EQUAL(emu_json_number(one, "node", -1), nodes[h]);
+        CU_ASSERT_STRING_EQUAL(emu_json_text(one, "host", ""), names[h]);
+        CU_ASSERT_EQUAL(emu_json_true(one, "waits"), h != 2);
+    }
+    waits = field(field(reply, "standstill"), "collectives");
+    CU_ASSERT_EQUAL_FATAL(json_object_array_length(waits), 1);
+    waits = json_object_array_get_idx(waits, 0);
+    CU_ASSERT_STRING_EQUAL(emu_json_text(waits, "name", ""), "ALL");
+    missing = field(waits, "missing"); /* no segment has passed: nobody's part has come */
+    CU_ASSERT_EQUAL_FATAL(json_object_array_length(missing), HOSTS);
+    for (uint32_t h = 0; h < HOSTS; h++) {
+        struct json_object *one = json_object_array_get_idx(missing, h);
+
+        CU_ASSERT_EQUAL(emu_json_number(one, "node", -1), nodes[h]);
+        CU_ASSERT_EQUAL(emu_json_true(one, "entered"), h != 2);
+        CU_ASSERT_EQUAL(emu_json_number(one, "switch", -1), /* that host's to know */
+                        rig.graph->node[nodes[h]].link[0].sw);
+    }
+    json_object_put(reply);
+    for (uint32_t h = 0; h < HOSTS; h++)
+        conn_close(&conn[h]);
+    rig_end();
+    rig_free();
+}
+
+/* Whoever comes after a process does not inherit what it said. */
+static void standstill__of_who_has_left_is_forgotten(void)
+{
+    struct conn conn[2];
+    struct json_object *reply, *one;
+    int64_t node;
+
+    rig_start();
+    node = attaches(&conn[1], 2, -1);
+    shows(node, 1, true);
+    connects(&conn[0], 0);
+    reply = stands_still(&conn[0]);
+    one = json_object_array_get_idx(field(reply, "attached"), 0);
+    CU_ASSERT_TRUE(emu_json_true(one, "waits"));
+    json_object_put(reply);
+    json_object_put(asks(&conn[1], command("detach")));
+    conn_close(&conn[1]);
+    CU_ASSERT_EQUAL_FATAL(attaches(&conn[1], 2, node), node);
+    reply = asks(&conn[0], command("status"));
+    one = json_object_array_get_idx(field(reply, "attached"), 0);
+    CU_ASSERT_EQUAL(emu_json_number(one, "node", -1), node);
+    CU_ASSERT_PTR_NULL(json_object_object_get(one, "waits"));
+    json_object_put(reply);
+    conn_close(&conn[0]);
+    conn_close(&conn[1]);
+    rig_end();
+    rig_free();
+}
+
+/* Attach on host 1, as above. @file: of the shelf that comes with the node; 0: none does. */
+static int64_t attaches_to_shelf(struct conn *conn, int64_t want, ino_t *file)
+{
+    struct emu_json_fds came = {.fd = EMU_JSON_NONE};
+    int64_t node = attaches_with(conn, 1, want, &came);
+    struct stat st;
+
+    *file = 0;
+    conn->came = NULL;
+    if (!fstat(came.fd[2], &st)) /* the edge, its bell, the shelf */
+        *file = st.st_ino;
+    for (uint32_t i = 0; i < EMU_JSON_FDS && came.fd[i] >= 0; i++)
+        close(came.fd[i]);
+    return node;
+}
+
+/* The governor says with a detach whether the process is dead, and may read on. */
+static void shelf__of_another_host_is_retired_by_a_death(void)
+{
+    struct conn conn;
+    ino_t first, file;
+    int64_t node;
+
+    rig_start();
+    node = attaches_to_shelf(&conn, -1, &first);
+    CU_ASSERT_NOT_EQUAL(first, 0);
+    json_object_put(asks(&conn, command("detach")));
+    conn_close(&conn);
+    CU_ASSERT_EQUAL_FATAL(attaches_to_shelf(&conn, node, &file), node);
+    CU_ASSERT_EQUAL(file, first);
+    conn_close(&conn);
+    for (int64_t other = -1; other != node;) { /* until it is known that it is gone */
+        other = attaches_to_shelf(&conn, node, &file);
+        if (other != node) {
+            json_object_put(asks(&conn, command("detach")));
+            conn_close(&conn);
+        }
+    }
+    CU_ASSERT_NOT_EQUAL(file, 0);
+    CU_ASSERT_NOT_EQUAL(file, first);
+    conn_close(&conn);
+    rig_end();
+    rig_free();
+}
+
+/* --- audit ------------------------------------------------------------------------------- */
+
+static void check__is_of_all_hosts_and_names_them(void)
+{
+    struct fabric *blue;
+    struct conn conn;
+    struct json_object *reply, *check;
+    uint32_t crossings = 0, sw;
+
+    rig_start();
+    connects(&conn, 1);
+    reply = asks(&conn, command("check"));
+    check = field(reply, "check");
+    CU_ASSERT_TRUE(emu_json_true(check, "right"));
+    CU_ASSERT_EQUAL(emu_json_number(check, "switches", 0), rig.graph->switches);
+    CU_ASSERT_EQUAL(emu_json_number(check, "cables", 0), fabric_cable_count(rig.host[0].fabric));
+    for (uint32_t h = 0; h < HOSTS; h++) /* each is counted at both ends */
+        crossings += fabric_crossings(&rig.host[h].config, TOPO_NONE);
+    CU_ASSERT_TRUE(crossings > 0);
+    CU_ASSERT_EQUAL(emu_json_number(check, "between_hosts", 0), crossings / 2);
+    for (uint32_t h = 0; h < HOSTS; h++) /* and all reckon alike how many there are */
+        CU_ASSERT_EQUAL(fabric_crossings_all(&rig.host[h].config), crossings / 2);
+    json_object_put(reply);
+    conn_close(&conn);
+    rig_end();
+    rig_free();
+
+    rig_make("oq2004", false);
+    blue = rig.host[2].fabric;
+    sw = rig.graph->node[NODES - 1].link[0].sw;
+    blue->states[sw]++; /* set aside there for no group */
+    rig_go();
+    connects(&conn, 1);
+    reply = asks(&conn, command("check"));
+    check = field(reply, "check");
+    CU_ASSERT_EQUAL(emu_json_number(check, "found", 0), 1);
+    CU_ASSERT_PTR_NOT_NULL(
+        strstr(json_object_get_string(json_object_array_get_idx(field(check, "wrong"), 0)),
+               "host blue: switch"));
+    json_object_put(reply);
+    conn_close(&conn);
+    rig_end();
+    blue->states[sw]--;
+    rig_free();
+}
+
+/* --- a host that stands still ------------------------------------------------------------ */
+
+static int still_fd; /* who stands still reads it */
+
+/* In a signal handler, on the host's thread. */
+static void waits_to_go(int number)
+{
+    int was = errno;
+    eventfd_t go;
+
+    (void)number;
+    while (read(still_fd, &go, sizeof go) < 0 && errno == EINTR)
+        ;
+    errno = was;
+}
+
+/* The thread that serves host @h does nothing from now on; its links are as they were. */
+static void host_stands(uint32_t h)
+{
+    struct sigaction action = {.sa_handler = waits_to_go};
+
+    still_fd = eventfd(0, EFD_CLOEXEC);
+    CU_ASSERT_EQUAL_FATAL(sigaction(SIGUSR1, &action, NULL), 0);
+    CU_ASSERT_EQUAL_FATAL(pthread_kill(rig.host[h].thread, SIGUSR1), 0);
+}
+
+static void host_goes(void)
+{
+    eventfd_write(still_fd, 1);
+}
+
+static void puts_request(struct conn *conn, struct json_object *request)
+{
+    CU_ASSERT_EQUAL_FATAL(conn_put(conn, request), 0);
+    CU_ASSERT_EQUAL_FATAL(conn_flush(conn), 0);
+}
+
+static bool has_word(const struct conn *conn)
+{
+    struct pollfd ready = {conn->fd, POLLIN, 0};
+
+    return poll(&ready, 1, 0) > 0;
+}
+
+/* The next reply; it is for the caller to put. */
+static struct json_object *hears_reply(struct conn *conn)
+{
+    struct json_object *reply = NULL;
+
+    CU_ASSERT_EQUAL_FATAL(conn_wait(conn, &reply, PATIENCE_MS), 0);
+    return reply;
+}
+
+static void is_right(struct json_object *reply)
+{
+    struct json_object *check = field(reply, "check");
+
+    CU_ASSERT_TRUE(emu_json_true(check, "right"));
+    CU_ASSERT_EQUAL(emu_json_number(check, "switches", 0), rig.graph->switches);
+    json_object_put(reply);
+}
+
+/* Who asks waits for it, on whatever host it is, and nobody else does. */
+static void still_host__holds_up_only_who_asks(void)
+{
+    static const char *const questions[] = {"check", "status", "report", "faults", "check"};
+    enum { ASKERS = sizeof questions / sizeof questions[0] };
+    struct conn asker[ASKERS], other, gone;
+    struct json_object *reply;
+
+    rig_start();
+    connects(&other, 0);
+    host_stands(2);
+    for (uint32_t i = 0; i < ASKERS; i++) {
+        connects(&asker[i], i % 2);
+        puts_request(&asker[i], command(questions[i]));
+    }
+    connects(&gone, 0);
+    puts_request(&gone, command("check"));
+    conn_close(&gone);
+    for (uint32_t i = 0; i < 3; i++) { /* a request after the others, which host 1 passes on */
+        reply = asks(&other, command(i ? "subscribe" : "nonsense"));
+        CU_ASSERT_EQUAL(emu_json_true(reply, "ok"), i > 0);
+        json_object_put(reply);
+    }
+    for (uint32_t i = 0; i < ASKERS; i++)
+        CU_ASSERT_FALSE(has_word(&asker[i]));
+    CU_ASSERT_FALSE(has_word(&rig.host[0].owner)); /* and no host is lost */
+    host_goes();
+    for (uint32_t i = 0; i < ASKERS; i++) {
+        reply = hears_reply(&asker[i]);
+        CU_ASSERT_TRUE(emu_json_true(reply, "ok"));
+        if (strcmp(questions[i], "check") == 0)
+            is_right(reply);
+        else
+            json_object_put(reply);
+        conn_close(&asker[i]);
+    }
+    conn_close(&other);
+    rig_end();
+    rig_free();
+    close(still_fd);
+}
+
+/* Requests behind the one that waits are answered behind it, also of who says no more. */
+static void still_host__answers_come_in_order(void)
+{
+    static const char lines[] = "{\"cmd\":\"check\"}\n{\"cmd\":\"nonsense\"}\n"
+                                "{\"cmd\":\"check\"}\n{\"cmd\":\"status\"}\n";
+    struct json_object *reply;
+    struct conn conn, other;
+
+    rig_start();
+    connects(&conn, 0);
+    connects(&other, 0);
+    host_stands(1);
+    CU_ASSERT_EQUAL(send(conn.fd, lines, sizeof lines - 1, MSG_NOSIGNAL), sizeof lines - 1);
+    shutdown(conn.fd, SHUT_WR);
+    json_object_put(asks(&other, command("subscribe")));
+    CU_ASSERT_FALSE(has_word(&conn));
+    host_goes();
+    is_right(hears_reply(&conn));
+    reply = hears_reply(&conn);
+    CU_ASSERT_EQUAL(emu_json_number(reply, "errno", 0), ENOSYS);
+    json_object_put(reply);
+    is_right(hears_reply(&conn));
+    reply = hears_reply(&conn);
+    CU_ASSERT_PTR_NOT_NULL(field(reply, "report"));
+    json_object_put(reply);
+    CU_ASSERT_EQUAL(conn_wait(&conn, &reply, PATIENCE_MS), -EPIPE);
+    conn_close(&conn);
+    conn_close(&other);
+    rig_end();
+    rig_free();
+    close(still_fd);
+}
+
+/* When its time is over it is lost, and who asked is told of all others. */
+static void still_host__is_lost_in_the_end(void)
+{
+    static const char *const questions[] = {"check", "status"};
+
+    for (uint32_t i = 0; i < 2; i++) {
+        struct json_object *reply, *event;
+        struct conn conn;
+
+        rig_make("oq2004", false);
+        rig.hosts.call_ms = 200;
+        rig.hosts.start_ms = 300;
+        rig_go();
+        connects(&conn, 0);
+        host_stands(2);
+        puts_request(&conn, command(questions[i]));
+        event = hears(&rig.host[0].owner, "host_lost");
+        CU_ASSERT_STRING_EQUAL(emu_json_text(event, "name", ""), "blue");
+        CU_ASSERT_STRING_EQUAL(emu_json_text(event, "why", ""), "it does not answer");
+        json_object_put(event);
+        reply = hears_reply(&conn);
+        CU_ASSERT_TRUE(emu_json_true(reply, "ok"));
+        if (i == 0)
+            CU_ASSERT_TRUE(emu_json_number(field(reply, "check"), "switches", 0) <
+                           rig.graph->switches);
+        json_object_put(reply);
+        conn_close(&conn);
+        host_goes();
+        rig_end();
+        rig_free();
+        close(still_fd);
+    }
+}
+
+/* Who waits when the fabric ends is told so. */
+static void still_host__does_not_hold_up_the_end(void)
+{
+    struct json_object *reply;
+    struct conn conn, other;
+
+    rig_make("oq2004", false);
+    rig.hosts.call_ms = 200;
+    rig_go();
+    connects(&conn, 0);
+    connects(&other, 0);
+    host_stands(2);
+    puts_request(&conn, command("check"));
+    json_object_put(asks(&other, command("shutdown")));
+    reply = hears_reply(&conn);
+    CU_ASSERT_EQUAL(emu_json_number(reply, "errno", 0), ECANCELED);
+    json_object_put(reply);
+    host_join(&rig.host[0]);
+    host_goes();
+    rig_end();
+    rig_free();
+    conn_close(&conn);
+    conn_close(&other);
+    close(still_fd);
+}
+
+static void host_lost__its_processes_have_died(void)
+{
+    struct conn conn[HOSTS];
+    struct json_object *event;
+    int64_t node[HOSTS];
+
+    rig_start();
+    for (uint32_t h = 0; h < HOSTS; h++)
+        node[h] = attaches(&conn[h], h, -1);
+    shutdown(rig.tap[1], SHUT_RDWR);
+    event = hears(&rig.host[0].owner, "host_lost");
+    CU_ASSERT_STRING_EQUAL(emu_json_text(event, "name", ""), "green");
+    json_object_put(event);
+    event = hears(&conn[2], "node_died");
+    CU_ASSERT_EQUAL(emu_json_number(event, "node", -1), node[1]);
+    json_object_put(event);
+    event = hears(&rig.host[0].owner, "node_died");
+    CU_ASSERT_STRING_EQUAL(emu_json_text(event, "how", ""), "its host green was lost");
+    json_object_put(event);
+    host_join(&rig.host[1]);
+    CU_ASSERT_EQUAL(rig.host[1].end, OBEY_LOST);
+    event = hears(&conn[1], "shutdown"); /* there, too, all hear of it */
+    json_object_put(event);
+    CU_ASSERT_TRUE(makes(&conn[0], (const uint32_t[]){(uint32_t)node[0], (uint32_t)node[2]}, 2) >=
+                   0);
+    for (uint32_t h = 0; h < HOSTS; h++)
+        conn_close(&conn[h]);
+    rig_end();
+    rig_free();
+}
+
+/* --- what hosts tell of others ------------------------------------------------------------ */
+
+static void tables_agree(void)
+{
+    const struct topo_graph *first = rig.host[0].fabric->links.routed;
+
+    for (uint32_t h = 1; h < HOSTS; h++)
+        for (uint32_t s = 0; s < first->switches; s++)
+            for (uint32_t n = 0; n < NODES; n++)
+                CU_ASSERT_EQUAL(topo_route_ports(&rig.host[h].fabric->links.routed->sw[s].route, n),
+                                topo_route_ports(&first->sw[s].route, n));
+}
+
+/* Does any table of the governor's name a cable between hosts @a and @b? */
+static bool tables_cross(uint32_t a, uint32_t b)
+{
+    const struct topo_graph *routed = rig.host[0].fabric->links.routed;
+    bool cross = false;
+
+    for (uint32_t s = 0; s < routed->switches; s++)
+        for (uint32_t n = 0; n < NODES; n++)
+            for (uint32_t p = 0; p < routed->ports; p++) {
+                const struct topo_end *end = &rig.graph->sw[s].end[p];
+
+                if (topo_route_ports(&routed->sw[s].route, n) >> p & 1 &&
+                    end->kind == TOPO_END_SWITCH)
+                    cross = cross || (rig.of[s] == a && rig.of[end->id] == b) ||
+                            (rig.of[s] == b && rig.of[end->id] == a);
+            }
+    return cross;
+}
+
+static void link_lost__all_go_round_it(void)
+{
+    struct conn conn[HOSTS], heard;
+    uint32_t nodes[HOSTS];
+
+    rig_start_as("qsnet3");
+    for (uint32_t h = 0; h < HOSTS; h++)
+        nodes[h] = (uint32_t)attaches(&conn[h], h, -1);
+    connects(&heard, 0);
+    json_object_put(asks(&heard, command("subscribe")));
+    close(rig.link_end); /* the session has ended */
+    json_object_put(hears(&heard, "host_link_lost"));
+    json_object_put(hears(&heard, "tables"));
+    CU_ASSERT_TRUE(makes(&conn[0], nodes, HOSTS) >= 0);
+    rig_end();
+    CU_ASSERT_FALSE(tables_cross(1, 2));
+    CU_ASSERT_TRUE(tables_cross(0, 1));
+    tables_agree();
+    replicas_agree();
+    for (uint32_t a = 0; a < HOSTS; a++)
+        for (uint32_t b = 0; b < HOSTS; b++)
+            CU_ASSERT_TRUE(fabric_reaches(rig.host[0].fabric, nodes[a], nodes[b]));
+    for (uint32_t h = 0; h < HOSTS; h++)
+        conn_close(&conn[h]);
+    conn_close(&heard);
+    rig_free();
+}
+
+/* --- faults --------------------------------------------------------------------------------- */
+
+/* Ask for a fault; its number. */
+static int64_t befalls(struct conn *conn, const char *text)
+{
+    struct json_object *reply = asks(conn, json_add_text(command("fault"), "fault", text));
+    int64_t id = emu_json_number(reply, "fault", 0);
+
+    if (!id)
+        printf("\n    %s: %s\n    ", text, emu_json_text(reply, "error", ""));
+    CU_ASSERT_TRUE_FATAL(id > 0);
+    json_object_put(reply);
+    return id;
+}
+
+static void clears(struct conn *conn, int64_t id)
+{
+    struct json_object *reply =
+        asks(conn, json_add_number(command("fault_clear"), "fault", (uint64_t)id));
+
+    CU_ASSERT_TRUE(emu_json_true(reply, "ok"));
+    json_object_put(reply);
+}
+
+/* A cable between switches of hosts @a and @b, as "link=S:P". */
+static uint32_t cable_between(uint32_t a, uint32_t b, char text[static 32])
+{
+    const struct fabric *fabric = rig.host[0].fabric;
+
+    for (uint32_t i = 0; i < fabric_cable_count(fabric); i++) {
+        const struct fabric_cable *cable = fabric_cable(fabric, i);
+
+        if (cable->kind != TOPO_END_SWITCH)
+            continue;
+        if ((rig.of[cable->at.sw] == a && rig.of[cable->far.sw] == b) ||
+            (rig.of[cable->at.sw] == b && rig.of[cable->far.sw] == a)) {
+            snprintf(text, 32, "link=%u:%u", cable->at.sw, cable->at.port);
+            return i;
+        }
+    }
+    CU_FAIL_FATAL("there is no such cable");
+    return 0;
+}
+
+/* "link" with this state is heard. */
+static void hears_link(struct conn *conn, const char *state)
+{
+    for (;;) {
+        struct json_object *event = hears(conn, "link");
+        bool is_it = strcmp(emu_json_text(event, "state", ""), state) == 0;
+
+        json_object_put(event);
+        if (is_it)
+            return;
+    }
+}
+
+/* All replicas, which nobody serves any more, know the same links to be out. Returns how many. */
+static uint32_t links_agree(void)
+{
+    const struct fabric *first = rig.host[0].fabric;
+    uint32_t out = 0;
+
+    for (uint32_t i = 0; i < fabric_cable_count(first); i++) {
+        out += fabric_link_is_out(first, i);
+        for (uint32_t h = 1; h < HOSTS; h++)
+            CU_ASSERT_EQUAL(fabric_link_is_out(rig.host[h].fabric, i),
+                            fabric_link_is_out(first, i));
+    }
+    return out;
+}
+
+/* Rules stood on every cable, each at its receiving end, and all were taken back. */
+static void fault__stands_where_the_device_is(void)
+{
+    struct conn conn;
+
+    rig_start_as("qsnet3");
+    CU_ASSERT_EQUAL(attaches(&conn, 1, 4), 4);
+    befalls(&conn, "bit-errors link=any rate=0.5");
+    befalls(&conn, "stuck-port random=50%");
+    befalls(&conn, "on=multicast:3 loss link=any rate=0.5");
+    befalls(&conn, "at=1000s node-freeze node=4");
+    conn_close(&conn);
+    rig_end();
+    for (uint32_t h = 0; h < HOSTS; h++)
+        for (uint32_t w = 0; w < 2 * fabric_cable_count(rig.host[h].fabric); w++) {
+            const struct fabric *fabric = rig.host[h].fabric;
+            const struct emu_faults *faults = fabric_faults_of(fabric, w / 2, w % 2);
+
+            CU_ASSERT_EQUAL(faults != NULL, fabric_cable_ends_here(fabric, w / 2, w % 2));
+            CU_ASSERT_EQUAL(faults ? faults->rules : 0, 0);
+            CU_ASSERT_FALSE(fabric_port_is_stuck(fabric, w / 2, w % 2));
+        }
+    rig_free();
+}
+
+/* No group has states in any switch of any host; then all may again. */
+static void fault__of_combine_units_is_known_to_all(void)
+{
+    struct conn conn[HOSTS];
+    uint32_t nodes[HOSTS];
+    int64_t fault, group;
+
+    rig_start();
+    for (uint32_t h = 0; h < HOSTS; h++)
+        nodes[h] = (uint32_t)attaches(&conn[h], h, -1);
+    fault = befalls(&conn[2], "combine-exhaust switch=any");
+    CU_ASSERT_TRUE(makes(&conn[0], nodes, HOSTS) < 0);
+    clears(&conn[1], fault);
+    befalls(&conn[2], "combine-stall switch=any");
+    befalls(&conn[2], "combine-flip switch=any rate=0.1");
+    group = makes(&conn[0], nodes, HOSTS);
+    CU_ASSERT_TRUE(group >= 0);
+    rig_end();
+    for (uint32_t h = 0; h < HOSTS; h++)
+        for (uint32_t s = 0; s < rig.graph->switches; s++) {
+            CU_ASSERT_FALSE(rig.host[h].fabric->combine[s].exhausted);
+            CU_ASSERT_EQUAL(fabric_combine_faults_of(rig.host[h].fabric, s) != NULL,
+                            rig.of[s] == h);
+        }
+    replicas_agree();
+    for (uint32_t h = 0; h < HOSTS; h++)
+        conn_close(&conn[h]);
+    rig_free();
+}
+
+/* Links of all hosts, and between any two, go down and come up: one manager sees to all. */
+static void link_down__is_that_of_all_hosts(void)
+{
+    struct conn conn, heard;
+    char text[80], where[32];
+    int64_t fault;
+
+    rig_start_as("qsnet3");
+    CU_ASSERT_EQUAL(attaches(&conn, 1, 4), 4);
+    connects(&heard, 0);
+    json_object_put(asks(&heard, command("subscribe")));
+    for (uint32_t a = 0; a < HOSTS; a++)
+        for (uint32_t b = a; b < HOSTS; b++) {
+            cable_between(a, b, where);
+            snprintf(text, sizeof text, "link-down %s", where);
+            fault = befalls(&conn, text);
+            json_object_put(hears(&heard, "tables"));
+            clears(&conn, fault);
+            hears_link(&heard, "up");
+            json_object_put(hears(&heard, "tables"));
+        }
+    conn_close(&heard);
+    conn_close(&conn);
+    rig_end();
+    CU_ASSERT_EQUAL(links_agree(), 0);
+    tables_agree();
+    for (uint32_t h = 0; h < HOSTS; h++)
+        for (uint32_t s = 0; s < rig.graph->switches; s++)
+            for (uint32_t n = 0; n < NODES; n++)
+                CU_ASSERT_EQUAL(topo_route_ports(&rig.host[h].fabric->links.routed->sw[s].route, n),
+                                topo_route_ports(&rig.graph->sw[s].route, n));
+    rig_free();
+}
+
+/* Whatever befalls at random times: replicas are the same, with links out or not. */
+static void faults__leave_replicas_alike(void)
+{
+    static const char *const texts[] = {"link-down random",
+                                        "link-flap random=2 down=3ms up=3ms",
+                                        "switch-crash random",
+                                        "adapter-reset random",
+                                        "bit-errors link=any rate=1e-2",
+                                        "partition nodes=0-2",
+                                        "for=9ms stuck-port random",
+                                        "link-down link=n5"};
+    struct conn conn[HOSTS];
+    uint32_t nodes[HOSTS], count = 0;
+    uint64_t random = test_seed();
+    int64_t fault[32];
+
+    rig_start_as("qsnet3");
+    for (uint32_t h = 0; h < HOSTS; h++)
+        nodes[h] = (uint32_t)attaches(&conn[h], h, -1);
+    for (uint32_t turn = 0; turn < 40; turn++) {
+        uint32_t what = (uint32_t)test_draw(&random, 0, 11), who = turn % HOSTS;
+
+        if (what < 8 && count < 32)
+            fault[count++] = befalls(&conn[who], texts[what]);
+        else if (what < 10)
+            makes(&conn[who], nodes, HOSTS);
+        else if (count)
+            clears(&conn[who], fault[--count]);
+    }
+    rig_end();
+    links_agree();
+    tables_agree();
+    replicas_agree();
+    for (uint32_t h = 0; h < HOSTS; h++)
+        conn_close(&conn[h]);
+    rig_free();
+}
+
+/* The end of a fault does not bring back a cable whose host link is lost. */
+static void fault__ends_and_the_lost_stays_lost(void)
+{
+    struct conn conn, heard;
+    char text[80], where[32];
+    int64_t fault, other;
+    uint32_t cable;
+
+    rig_start_as("qsnet3");
+    CU_ASSERT_TRUE(attaches(&conn, 0, -1) >= 0);
+    connects(&heard, 0);
+    json_object_put(asks(&heard, command("subscribe")));
+    cable = cable_between(1, 2, where);
+    snprintf(text, sizeof text, "link-down %s", where);
+    fault = befalls(&conn, text);
+    close(rig.link_end);
+    json_object_put(hears(&heard, "host_link_lost"));
+    clears(&conn, fault);
+    cable_between(0, 0, where);
+    snprintf(text, sizeof text, "link-down %s", where);
+    other = befalls(&conn, text);
+    clears(&conn, other); /* its link is up later than the other would be */
+    hears_link(&heard, "up");
+    conn_close(&heard);
+    conn_close(&conn);
+    rig_end();
+    for (uint32_t h = 0; h < HOSTS; h++)
+        CU_ASSERT_TRUE(fabric_link_is_out(rig.host[h].fabric, cable));
+    CU_ASSERT_EQUAL(links_agree(),
+                    fabric_crossings_by(rig.host[0].fabric, 1, 2, 0, 1, (bool[1024]){false}));
+    rig_free();
+}
+
+static bool has_number(struct json_object *list, int64_t number)
+{
+    for (size_t i = 0; i < json_object_array_length(list); i++)
+        if (json_object_get_int64(json_object_array_get_idx(list, i)) == number)
+            return true;
+    return false;
+}
+
+/* Without acknowledgments: some of what 0 and 2 send each other went by the top switch on 1. */
+static void host_lost__those_who_sent_by_it_are_told(void)
+{
+    struct conn conn[HOSTS];
+    int64_t node[HOSTS];
+
+    rig_start();
+    for (uint32_t h = 0; h < HOSTS; h++)
+        node[h] = attaches(&conn[h], h, -1);
+    shutdown(rig.tap[1], SHUT_RDWR);
+    for (uint32_t h = 0; h < HOSTS; h += 2) {
+        struct json_object *event = hears(&conn[h], "nodes_parted");
+        struct json_object *list = json_object_object_get(event, "nodes");
+
+        CU_ASSERT_TRUE(has_number(list, node[2 - h]));
+        json_object_put(event);
+    }
+    for (uint32_t h = 0; h < HOSTS; h++)
+        conn_close(&conn[h]);
+    host_join(&rig.host[1]);
+    rig_end();
+    CU_ASSERT_TRUE(fabric_reaches(rig.host[0].fabric, 0, 1)); /* by one switch, which is here */
+    rig_free();
+}
+
+/* --- hosts that come back ------------------------------------------------------------------ */
+
+static uint32_t descriptors(void)
+{
+    DIR *dir = opendir("/proc/self/fd");
+    uint32_t count = 0;
+
+    while (dir && readdir(dir))
+        count++;
+    closedir(dir);
+    return count;
+}
+
+/* Nobody is served any more: what a host has that came back is what all have. */
+static void all_agree(void)
+{
+    const struct fabric *first = rig.host[0].fabric;
+
+    replicas_agree();
+    tables_agree();
+    links_agree();
+    for (uint32_t h = 1; h < HOSTS; h++) {
+        const struct fabric *fabric = rig.host[h].fabric;
+
+        CU_ASSERT_EQUAL(fabric->spare_bufs, first->spare_bufs);
+        CU_ASSERT_EQUAL(fabric->combining, first->combining);
+        for (uint32_t slot = 0; slot < FABRIC_GROUPS_MAX; slot++) {
+            const struct fabric_group *a = first->group[slot], *b = fabric->group[slot];
+
+            if (!a || !b)
+                continue;
+            CU_ASSERT_EQUAL(a->id, b->id);
+            CU_ASSERT_EQUAL(a->failed, b->failed);
+            CU_ASSERT_EQUAL_FATAL(a->tree.count, b->tree.count);
+            for (uint32_t i = 0; i < a->tree.count; i++) {
+                CU_ASSERT_EQUAL(a->tree.switches[i].sw, b->tree.switches[i].sw);
+                CU_ASSERT_EQUAL(a->tree.switches[i].ports, b->tree.switches[i].ports);
+            }
+        }
+    }
+}
+
+static void check_is_right(struct conn *conn)
+{
+    struct json_object *reply = asks(conn, command("check"));
+    struct json_object *check = field(reply, "check");
+
+    if (!emu_json_true(check, "right"))
+        printf("\n    %s\n    ", json_object_to_json_string(check));
+    CU_ASSERT_TRUE(emu_json_true(check, "right"));
+    json_object_put(reply);
+}
+
+/* All links are in use again, and tables know it. */
+static void all_up(struct conn *conn)
+{
+    int64_t until_ms = emu_now_ms() + PATIENCE_MS, out = 1;
+    bool parted = true;
+
+    while ((out || parted) && emu_now_ms() < until_ms) {
+        struct json_object *reply = asks(conn, command("report"));
+        struct json_object *links = json_object_object_get(field(reply, "report"), "links");
+
+        out = emu_json_number(links, "out_now", 0);
+        json_object_put(reply);
+        reply = asks(conn, command("check"));
+        parted = emu_json_number(field(reply, "check"), "parted", 0) != 0;
+        json_object_put(reply);
+        poll(NULL, 0, 2);
+    }
+    CU_ASSERT_EQUAL(out, 0);
+    CU_ASSERT_FALSE(parted);
+    check_is_right(conn);
+}
+
+/* What befalls a fabric before and while a host is lost: one is over, one is not. Its number. */
+static int64_t some_faults(struct conn *conn, const char *profile, uint64_t *random)
+{
+    static const char *const acknowledged[] = {"link-down random", "bit-errors link=any rate=1e-2",
+                                               "partition nodes=0-2",
+                                               "on=multicast:3 loss link=any rate=0.5",
+                                               "stuck-port random"};
+    static const char *const not [] = {"combine-exhaust random", "combine-stall random",
+                                       "combine-flip switch=any rate=0.1"};
+    bool acks = strcmp(profile, "qsnet3") == 0;
+    uint32_t which = (uint32_t)test_draw(random, 0, acks ? 4 : 2);
+    const char *text = acks ? acknowledged[which] : not [which];
+
+    clears(conn, befalls(conn, text));
+    return befalls(conn, text);
+}
+
+struct comings {
+    const char *profile;
+    struct conn stays[2], comes;
+    uint32_t nodes[3];
+    int64_t group[64], fault[64];
+    uint32_t groups, faults;
+    uint64_t random;
+};
+
+static void comings_make(struct comings *c, uint32_t who, uint32_t count)
+{
+    c->group[c->groups] = makes(&c->stays[who], c->nodes, count);
+    c->groups += c->group[c->groups] >= 0;
+}
+
+/* Host 1 is lost, and comes back. */
+static void comes_and_goes(struct comings *c, uint32_t turn)
+{
+    struct json_object *died;
+
+    c->nodes[2] = (uint32_t)attaches(&c->comes, 1, 4);
+    CU_ASSERT_EQUAL(c->nodes[2], 4);
+    comings_make(c, 0, 3);
+    comings_make(c, turn % 2, 2);
+    c->fault[c->faults++] = some_faults(&c->stays[0], c->profile, &c->random);
+    host_loses(1);
+    died = hears(&c->stays[1], "node_died");
+    CU_ASSERT_EQUAL(emu_json_number(died, "node", 0), 4);
+    CU_ASSERT_EQUAL(emu_json_number(died, "seat", 0), turn + 1); /* of this life */
+    json_object_put(died);
+    comings_make(c, 0, 2);
+    c->fault[c->faults++] = some_faults(&c->stays[1], c->profile, &c->random);
+    conn_close(&c->comes);
+    host_returns(1);
+    while (c->faults > 2)
+        clears(&c->stays[0], c->fault[--c->faults]);
+    while (c->groups > 4) {
+        c->groups--;
+        for (uint32_t i = 0; i < 2; i++)
+            of_group(&c->stays[i], "group_leave", c->group[c->groups]);
+    }
+}
+
+/* Again and again: all have the same then, its nodes can be had, and nothing has leaked. */
+static void comes_back_as(const char *profile, uint32_t times)
+{
+    struct comings c = {.profile = profile, .random = test_seed()};
+    uint32_t fds = 0;
+
+    rig_make(profile, true);
+    rig_go();
+    c.nodes[0] = (uint32_t)attaches(&c.stays[0], 0, -1);
+    c.nodes[1] = (uint32_t)attaches(&c.stays[1], 2, -1);
+    for (uint32_t turn = 0; turn < times; turn++) {
+        comes_and_goes(&c, turn);
+        fds = turn ? fds : descriptors();
+        CU_ASSERT_EQUAL(descriptors(), fds);
+    }
+    c.nodes[2] = (uint32_t)attaches(&c.comes, 1, -1);
+    while (c.faults)
+        clears(&c.comes, c.fault[--c.faults]);
+    all_up(&c.comes);
+    CU_ASSERT_TRUE(makes(&c.comes, c.nodes, 3) >= 0);
+    rig_end();
+    CU_ASSERT_EQUAL(links_agree(), 0);
+    all_agree();
+    conn_close(&c.comes);
+    conn_close(&c.stays[0]);
+    conn_close(&c.stays[1]);
+    rig_free();
+}
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define RETURNS 3 /* they make it thirty times as slow */
+#else
+#define RETURNS 10
+#endif
+
+static void host_back__again_and_again(void)
+{
+    comes_back_as("oq2004", RETURNS);
+    comes_back_as("qsnet3", RETURNS);
+}
+
+/* However far its life has come. */
+static void host_dies(uint32_t h)
+{
+    shutdown(rig.tap[h], SHUT_RDWR);
+    host_join(&rig.host[h]);
+    host_free(&rig.host[h]);
+    close(rig.tap[h]);
+}
+
+/* All hosts are, as @conn is told, and miss no link. */
+static bool all_are_up(struct conn *conn)
+{
+    int64_t until_ms = emu_now_ms() + PATIENCE_MS;
+    uint32_t up = 0;
+
+    while (up < HOSTS - 1 && emu_now_ms() < until_ms) {
+        struct json_object *reply = asks(conn, command("report"));
+        struct json_object *hosts = field(field(reply, "report"), "hosts");
+
+        up = 0;
+        for (size_t h = 1; h < HOSTS; h++)
+            up += strcmp(emu_json_text(json_object_array_get_idx(hosts, h), "state", ""), "up") ==
+                  0;
+        json_object_put(reply);
+    }
+    return up == HOSTS - 1;
+}
+
+/* All but the governor are lost and come back at once, and die again in their first moments. */
+static void come_back_at_once(const char *profile, uint32_t times)
+{
+    uint64_t random = test_seed();
+    struct conn conn, comes;
+
+    rig_make(profile, true);
+    rig_go();
+    CU_ASSERT_TRUE(attaches(&conn, 0, -1) >= 0);
+    for (uint32_t turn = 0; turn < times; turn++) {
+        for (uint32_t h = 1; h < HOSTS; h++)
+            host_dies(h);
+        for (uint32_t h = 1; h < HOSTS; h++)
+            host_begins(h);
+        for (uint32_t again = 0; again < 3; again++) {
+            uint32_t h = (uint32_t)test_draw(&random, 1, HOSTS - 1);
+
+            poll(NULL, 0, (int)test_draw(&random, 0, 30));
+            host_dies(h);
+            host_begins(h);
+        }
+        CU_ASSERT_TRUE_FATAL(all_are_up(&conn));
+        all_up(&conn);
+        CU_ASSERT_EQUAL(attaches(&comes, 1, 3), 3);
+        conn_close(&comes);
+        CU_ASSERT_EQUAL(attaches(&comes, 2, 8), 8);
+        conn_close(&comes);
+    }
+    rig_end();
+    all_agree();
+    conn_close(&conn);
+    rig_free();
+}
+
+static void host_back__two_at_once_and_twice_in_a_row(void)
+{
+    come_back_at_once("oq2004", RETURNS / 3);
+    come_back_at_once("qsnet3", RETURNS / 3);
+}
+
+/* Is a switch of host @h in the group's tree, as the governor has it? */
+static bool goes_through(int64_t id, uint32_t h)
+{
+    const struct fabric_group *group = rig.host[0].fabric->group[id % FABRIC_GROUPS_MAX];
+
+    for (uint32_t i = 0; group && i < group->tree.count; i++)
+        if (rig.of[group->tree.switches[i].sw] == h)
+            return true;
+    return false;
+}
+
+/*
+ * Units combine in switches: what those of a lost host had is lost, so a group whose tree goes by
+ * one is over, though none of its members was there. The others are not.
+ */
+static void host_lost__what_was_combined_there_is_over(void)
+{
+    struct conn conn[2];
+    uint32_t nodes[2], through = 0;
+    int64_t group[6];
+    bool was[6];
+
+    rig_make_as("qsnet3", "combining=switch", true);
+    rig_go();
+    nodes[0] = (uint32_t)attaches(&conn[0], 0, -1);
+    nodes[1] = (uint32_t)attaches(&conn[1], 2, -1);
+    for (uint32_t g = 0; g < 6; g++) {
+        group[g] = makes(&conn[0], nodes, 2);
+        CU_ASSERT_TRUE_FATAL(group[g] >= 0);
+        for (uint32_t i = 0; i < 2; i++)
+            CU_ASSERT_EQUAL(of_group(&conn[i], "group_join", group[g]), 0);
+        was[g] = goes_through(group[g], 1); /* the governor has answered, and rests */
+        through += was[g];
+    }
+    CU_ASSERT_TRUE(through > 0 && through < 6);
+    host_loses(1);
+    for (uint32_t g = 0; g < through; g++) {
+        struct json_object *event = hears(&conn[1], "groups_broken");
+        int64_t id = json_object_get_int64(
+            json_object_array_get_idx(json_object_object_get(event, "groups"), 0));
+
+        CU_ASSERT_TRUE(goes_through(id, 1));
+        CU_ASSERT_PTR_NOT_NULL(strstr(emu_json_text(event, "why", ""), "green"));
+        json_object_put(event);
+    }
+    host_returns(1);
+    rig_end();
+    for (uint32_t g = 0; g < 6; g++) {
+        const struct fabric_group *at = rig.host[1].fabric->group[group[g] % FABRIC_GROUPS_MAX];
+
+        CU_ASSERT_EQUAL_FATAL(at ? (int64_t)at->id : -1, group[g]);
+        CU_ASSERT_EQUAL(at->failed, was[g]);
+    }
+    all_agree();
+    conn_close(&conn[0]);
+    conn_close(&conn[1]);
+    rig_free();
+}
+
+/* Is a cable between these hosts one that leads nowhere, as the governor has it? */
+static bool is_severed(uint32_t a, uint32_t b)
+{
+    const struct fabric *fabric = rig.host[0].fabric;
+    bool noted[ENDS_MAX] = {false}, severed = false;
+
+    CU_ASSERT_TRUE_FATAL(fabric_cable_count(fabric) <= ENDS_MAX);
+    CU_ASSERT_TRUE(fabric_crossings_by(fabric, a, b, 0, 1, noted) > 0);
+    for (uint32_t i = 0; i < fabric_cable_count(fabric); i++)
+        severed = severed || (noted[i] && fabric->links.severed[i]);
+    return severed;
+}
+
+/* Both come back; between the mending of one's links and that of the other's that one is lost. */
+static void host_back__keeps_its_links_when_another_is_lost(void)
+{
+    rig_make("oq2004", true);
+    rig.loses = 2;
+    rig.hosts.links_mend = mends_and_loses;
+    rig_go();
+    for (uint32_t h = 1; h < HOSTS; h++)
+        host_loses(h);
+    for (uint32_t h = 1; h < HOSTS; h++)
+        host_begins(h);
+    is_back(1);
+    host_join(&rig.host[2]);
+    CU_ASSERT_EQUAL(rig.host[2].end, OBEY_LOST);
+    close(next_control(2));
+    rig_end();
+    CU_ASSERT_FALSE(is_severed(0, 1));
+    CU_ASSERT_TRUE(is_severed(0, 2));
+    CU_ASSERT_TRUE(is_severed(1, 2));
+    rig_free();
+}
+
+/* It says that it is there, and is gone; it says anything else; then it comes. */
+static void host_back__dies_while_it_joins(void)
+{
+    static const char *const lines[] = {"",
+                                        "{\"here\":1}\n",
+                                        "{\"hit\":1,\"fault\":1}\n",
+                                        "nonsense\n",
+                                        "{\"here\":1}\n{\"client\":0,\"new\":7}\n",
+                                        "{\"here\":1}\nnonsense\n"};
+    struct conn conn;
+
+    rig_make("qsnet3", true);
+    rig_go();
+    CU_ASSERT_TRUE(attaches(&conn, 0, -1) >= 0);
+    host_loses(1);
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+        int fd = next_control(1);
+
+        CU_ASSERT_EQUAL(send(fd, lines[i], strlen(lines[i]), MSG_NOSIGNAL),
+                        (ssize_t)strlen(lines[i]));
+        close(fd);
+    }
+    host_returns(1);
+    conn_close(&conn);
+    CU_ASSERT_EQUAL(attaches(&conn, 1, 3), 3);
+    rig_end();
+    all_agree();
+    conn_close(&conn);
+    rig_free();
+}
+
+static void says(uint32_t h, const char *line)
+{
+    CU_ASSERT_EQUAL(send(rig.tap[h], line, strlen(line), MSG_NOSIGNAL), (ssize_t)strlen(line));
+}
+
+static void host__speaks_of_its_own(void)
+{
+    struct json_object *event;
+
+    rig_start();
+    says(1, "{\"cut_off\":0}\n{\"cut_off\":-1}\n{\"cut_off\":900}\n");
+    says(1, "{\"link_lost\":{\"host\":1,\"number\":0,\"of\":1}}\n{\"link_lost\":7}\n");
+    says(1, "{\"link_lost\":{\"host\":64,\"number\":0,\"of\":1}}\n");
+    says(1, "{\"link_lost\":{\"host\":2,\"number\":1,\"of\":1}}\n");
+    says(1, "{\"link_lost\":{\"host\":2,\"number\":0,\"of\":0}}\n{\"cut_off\":3}\n");
+    event = hears(&rig.host[0].owner, "cut_off");
+    CU_ASSERT_EQUAL(emu_json_number(event, "node", -1), 3);
+    json_object_put(event);
+    rig_end();
+    for (uint32_t a = 0; a < NODES; a++)
+        CU_ASSERT_TRUE(fabric_reaches(rig.host[0].fabric, a, NODES - 1));
+    rig_free();
+}
+
+/*
+ * A process of its own, attached on host 1; it @stops, again if somebody lets it go on, or reads
+ * until the end.
+ */
+static pid_t attached_process(bool stops)
+{
+    struct sockaddr_un to = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    char line[96], reply[512];
+    pid_t pid;
+
+    snprintf(line, sizeof line, "{\"cmd\":\"attach\",\"version\":%u,\"want\":-1}\n",
+             EMU_EDGE_VERSION);
+    memcpy(to.sun_path, rig.host[1].path, sizeof rig.host[1].path);
+    fflush(stdout);
+    pid = fork();
+    if (pid == 0) {
+        if (connect(fd, (struct sockaddr *)&to, sizeof to) ||
+            send(fd, line, strlen(line), MSG_NOSIGNAL) < 0 || recv(fd, reply, sizeof reply, 0) <= 0)
+            _exit(EXIT_FAILURE);
+        while (stops)
+            raise(SIGSTOP);
+        while (recv(fd, reply, sizeof reply, 0) > 0)
+            continue;
+        _exit(EXIT_SUCCESS);
+    }
+    close(fd);
+    return pid;
+}
+
+static void process__that_is_stopped_elsewhere_counts_as_dead(void)
+{
+    struct conn conn;
+    struct json_object *event;
+    pid_t pid;
+
+    rig_start();
+    CU_ASSERT_TRUE(attaches(&conn, 0, -1) >= 0);
+    pid = attached_process(true);
+    CU_ASSERT_TRUE_FATAL(pid > 0);
+    json_object_put(hears(&conn, "node_died"));
+    event = hears(&rig.host[0].owner, "node_died");
+    CU_ASSERT_EQUAL(emu_json_number(event, "pid", 0), pid);
+    CU_ASSERT_STRING_EQUAL(emu_json_text(event, "how", ""),
+                           "was stopped for too long (--bound stopped)");
+    json_object_put(event);
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    conn_close(&conn);
+    rig_end();
+    rig_free();
+}
+
+/* Is it stopped, and is it not any more, or has it ended? */
+static bool comes_to(pid_t pid, bool stands)
+{
+    int64_t end_ms = emu_now_ms() + PATIENCE_MS;
+
+    while (procs_is_stopped(pid) != stands && emu_now_ms() < end_ms)
+        poll(NULL, 0, 1);
+    return procs_is_stopped(pid) == stands;
+}
+
+/* So many processes are attached, as @conn is told. */
+static bool come_to_be(struct conn *conn, size_t count)
+{
+    int64_t end_ms = emu_now_ms() + PATIENCE_MS;
+    bool is_so = false;
+
+    while (!is_so && emu_now_ms() < end_ms) {
+        struct json_object *reply = asks(conn, command("status"));
+
+        is_so = json_object_array_length(field(reply, "attached")) == count;
+        json_object_put(reply);
+    }
+    return is_so;
+}
+
+/* Whoever is left sees to it: the host that has lost its governor; its supervisor is told. */
+static void process__that_is_frozen_goes_on_when_its_host_ends(void)
+{
+    struct json_object *event;
+    struct conn conn;
+    pid_t pid;
+
+    for (int lost = 0; lost < 2; lost++) {
+        rig_start();
+        pid = attached_process(false);
+        CU_ASSERT_TRUE_FATAL(pid > 0);
+        connects(&conn, 0);
+        CU_ASSERT_TRUE(come_to_be(&conn, 1));
+        befalls(&conn, "node-freeze node=3");
+        CU_ASSERT_TRUE(comes_to(pid, true));
+        event = hears(&rig.host[1].owner, "frozen");
+        CU_ASSERT_EQUAL(emu_json_number(event, "pid", 0), pid);
+        json_object_put(event);
+        if (lost)
+            shutdown(rig.tap[1], SHUT_RDWR);
+        else
+            eventfd_write(rig.host[1].stop_fd, 1);
+        CU_ASSERT_TRUE(comes_to(pid, false));
+        shutdown(rig.tap[1], SHUT_RDWR); /* as the end of its process does: nobody waits for it */
+        kill(pid, SIGKILL);
+        waitpid(pid, NULL, 0);
+        conn_close(&conn);
+        rig_end();
+        rig_free();
+    }
+}
+
+/* --- who is let in on a host that obeys ----------------------------------------------------- */
+
+/* So many files may be open, or as many as may be had. Returns how many could be before. */
+static rlim_t files_limited(rlim_t most)
+{
+    struct rlimit limit;
+    rlim_t before;
+
+    CU_ASSERT_EQUAL_FATAL(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    before = limit.rlim_cur;
+    limit.rlim_cur = most < limit.rlim_max ? most : limit.rlim_max;
+    CU_ASSERT_EQUAL_FATAL(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    return before;
+}
+
+/* What it answers to a request that needs nothing; the error. */
+static int64_t says_it_exits(struct conn *conn)
+{
+    struct json_object *reply = asks(conn, command("exits"));
+    int64_t err = emu_json_number(reply, "errno", 0);
+
+    json_object_put(reply);
+    return err;
+}
+
+#define CONNECTIONS (2 * NODES + 256) /* for as many nodes */
+
+static void connections__of_one_process_leave_some_for_others(void)
+{
+    struct conn conn[CONNECTIONS];
+    uint32_t count = 0;
+    rlim_t before = files_limited(8192);
+    int64_t err = 0;
+    int status = 0;
+    pid_t pid;
+
+    rig_start();
+    while (!err && count < CONNECTIONS) {
+        connects(&conn[count], 1);
+        err = says_it_exits(&conn[count++]);
+    }
+    CU_ASSERT_EQUAL(err, EMFILE);
+    pid = attached_process(true); /* when it is attached */
+    CU_ASSERT_TRUE_FATAL(pid > 0);
+    CU_ASSERT_EQUAL(waitpid(pid, &status, WUNTRACED), pid);
+    CU_ASSERT_TRUE(WIFSTOPPED(status));
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    while (count)
+        conn_close(&conn[--count]);
+    rig_end();
+    rig_free();
+    files_limited(before);
+}
+
+static void connections__without_descriptors_are_told(void)
+{
+    struct conn first, second;
+    struct sockaddr_un to = {.sun_family = AF_UNIX};
+    int fd, lowest;
+    rlim_t before;
+
+    rig_start();
+    memcpy(to.sun_path, rig.host[1].path, sizeof rig.host[1].path);
+    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    lowest = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    close(lowest);
+    before = files_limited((rlim_t)lowest);
+    CU_ASSERT_EQUAL_FATAL(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
+    conn_open(&first, fd, CONN_REPLY_MAX);
+    CU_ASSERT_EQUAL(says_it_exits(&first), EMFILE);
+    files_limited(before);
+    connects(&second, 1);
+    CU_ASSERT_EQUAL(says_it_exits(&second), 0);
+    conn_close(&first);
+    conn_close(&second);
+    rig_end();
+    rig_free();
+}
+
+/* It is killed when it has asked for a node, and others get that node. */
+static void process__that_dies_before_its_reply_leaves_its_node(void)
+{
+    char line[96];
+    struct conn conn;
+    int bytes = snprintf(line, sizeof line, "{\"cmd\":\"attach\",\"version\":%u,\"want\":4}\n",
+                         EMU_EDGE_VERSION);
+
+    rig_start();
+    for (uint32_t i = 0; i < 20; i++) {
+        int64_t node = -1, end_ms = emu_now_ms() + PATIENCE_MS;
+
+        connects(&conn, 1);
+        CU_ASSERT_EQUAL(send(conn.fd, line, (size_t)bytes, MSG_NOSIGNAL), bytes);
+        conn_close(&conn);
+        while (node != 4 && emu_now_ms() < end_ms) {
+            node = attaches(&conn, 1, 4);
+            conn_close(&conn);
+        }
+        CU_ASSERT_EQUAL_FATAL(node, 4);
+    }
+    connects(&conn, 0);
+    CU_ASSERT_TRUE(come_to_be(&conn, 0));
+    conn_close(&conn);
+    rig_end();
+    rig_free();
+}
+
+/* The next line that it is told, as an error; -1: the end. */
+static int64_t hears_error(struct conn *conn)
+{
+    struct json_object *reply = NULL;
+    int64_t err = -1;
+
+    if (conn_wait(conn, &reply, PATIENCE_MS) == 0)
+        err = emu_json_number(reply, "errno", 0);
+    json_object_put(reply);
+    return err;
+}
+
+static void sends(struct conn *conn, const char *text, size_t bytes)
+{
+    CU_ASSERT_EQUAL(send(conn->fd, text, bytes, MSG_NOSIGNAL), (ssize_t)bytes);
+}
+
+/* As on the host that governs. */
+static void connection__that_is_half_closed_or_malformed_is_answered(void)
+{
+    static const char mixed[] = "{\"cmd\":\"exits\"}\nnonsense\n[]\n{\"cmd\":\"exits\"}\n";
+    static const char three[] = "{\"cmd\":\"exits\"}\n{\"cmd\":\"report\"}\n{\"cmd\":1}\n{";
+    static char longer[CONN_LINE_MAX + 2];
+    struct conn conn;
+
+    memset(longer, 'x', sizeof longer);
+    rig_start();
+    for (uint32_t h = 0; h < 2; h++) {
+        connects(&conn, h);
+        sends(&conn, mixed, sizeof mixed - 1);
+        CU_ASSERT_EQUAL(hears_error(&conn), 0);
+        CU_ASSERT_EQUAL(hears_error(&conn), EBADMSG);
+        CU_ASSERT_EQUAL(hears_error(&conn), EBADMSG);
+        CU_ASSERT_EQUAL(hears_error(&conn), 0);
+        sends(&conn, longer, sizeof longer);
+        CU_ASSERT_EQUAL(hears_error(&conn), EMSGSIZE);
+        CU_ASSERT_EQUAL(hears_error(&conn), -1);
+        conn_close(&conn);
+        connects(&conn, h);
+        sends(&conn, three, sizeof three - 1);
+        shutdown(conn.fd, SHUT_WR);
+        CU_ASSERT_EQUAL(hears_error(&conn), 0);
+        CU_ASSERT_EQUAL(hears_error(&conn), 0);
+        CU_ASSERT_EQUAL(hears_error(&conn), ENOSYS);
+        CU_ASSERT_EQUAL(hears_error(&conn), -1);
+        conn_close(&conn);
+    }
+    rig_end();
+    rig_free();
+}
+
+/* --- who sends much and reads nothing ---------------------------------------------------- */
+
+#define FLOOD_MOST  (64u << 20) /* bytes; what waits anywhere is far less */
+#define FLOOD_QUIET 64          /* requests of another process, answered while it gets nothing in */
+
+/* A request, with so many bytes about it. */
+static size_t padded(char *line, const char *name, size_t bytes)
+{
+    size_t at = (size_t)sprintf(line, "{\"cmd\":\"%s\",\"pad\":\"", name);
+
+    memset(line + at, 'x', bytes);
+    return at + bytes + (size_t)sprintf(line + at + bytes, "\"}\n");
+}
+
+/* It waits, and goes on when it reads; others on its host are served all the while. */
+static void process__that_floods_harms_itself_alone(void)
+{
+    static char line[4096];
+    size_t bytes = padded(line, "report", 2000), sent = 0;
+    struct conn flood, other;
+    unsigned quiet = 0;
+    ssize_t got;
+
+    rig_start();
+    connects(&flood, 1);
+    connects(&other, 1);
+    while (quiet < FLOOD_QUIET && sent < FLOOD_MOST) {
+        got =
+            send(flood.fd, line + sent % bytes, bytes - sent % bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (got < 0 && errno != EAGAIN)
+            break;
+        quiet = got < 0 ? quiet + 1 : 0;
+        sent += got < 0 ? 0 : (size_t)got;
+        if (got < 0)
+            CU_ASSERT_EQUAL(says_it_exits(&other), 0);
+    }
+    CU_ASSERT_EQUAL(quiet, FLOOD_QUIET);
+    for (size_t i = 0; i < sent / bytes; i++) /* nothing is lost of it */
+        CU_ASSERT_EQUAL_FATAL(hears_error(&flood), 0);
+    CU_ASSERT_EQUAL(says_it_exits(&other), 0);
+    conn_close(&flood);
+    conn_close(&other);
+    rig_end();
+    CU_ASSERT_EQUAL(rig.host[1].end, OBEY_ENDED);
+    rig_free();
+}
+
+#define CROWD      40
+#define CROWD_EACH 10
+
+/* The governor of which this test is the only part: it answers each request of @crowd. */
+static uint32_t answers(struct conn *governor, int most_ms)
+{
+    struct json_object *message = NULL, *reply;
+    uint32_t lines = 0;
+    int err = conn_wait(governor, &message, most_ms);
+
+    CU_ASSERT_TRUE_FATAL(!err || (err == -ETIMEDOUT && !most_ms));
+    if (err)
+        return 0;
+    if (json_object_object_get_ex(message, "line", NULL)) {
+        reply = json_object_new_object();
+        json_add_number(reply, "client", (uint64_t)emu_json_number(message, "client", 0));
+        json_object_object_add(reply, "line", conn_ok());
+        CU_ASSERT_EQUAL(conn_put(governor, reply), 0);
+        conn_flush(governor);
+        lines = 1;
+    }
+    json_object_put(message);
+    return lines;
+}
+
+/* Alone, with a governor that this test plays. */
+static void obeys_alone_as(struct conn *governor, const char *profile)
+{
+    struct node_host *host = &rig.host[1];
+    int pair[2];
+
+    rig_place(profile);
+    snprintf(rig.dir, sizeof rig.dir, "/tmp/fabemu-hosts.XXXXXX");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(rig.dir));
+    host_make(1);
+    CU_ASSERT_EQUAL_FATAL(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+    host->control = pair[1];
+    pthread_create(&host->thread, NULL, obeys, host);
+    conn_open(governor, pair[0], CONN_REPLY_MAX);
+}
+
+static void obeys_alone(struct conn *governor)
+{
+    obeys_alone_as(governor, "oq2004");
+}
+
+static void alone_free(struct conn *governor)
+{
+    struct node_host *host = &rig.host[1];
+
+    host_join(host);
+    conn_close(governor);
+    conn_close(&host->owner);
+    close(host->listen_fd);
+    close(host->stop_fd);
+    unlink(host->path);
+    fabric_stop(host->fabric);
+    rmdir(rig.dir);
+    free(rig.of);
+    topo_free(rig.graph);
+}
+
+/* Each sends of its requests what there is room for. Returns bytes. */
+static size_t crowd_sends(const struct conn *conn, size_t *sent, const char *line, size_t bytes)
+{
+    size_t all = 0;
+
+    for (uint32_t i = 0; i < CROWD; i++) {
+        size_t at = sent[i] % bytes;
+        ssize_t got = 0;
+
+        if (sent[i] < CROWD_EACH * bytes)
+            got = send(conn[i].fd, line + at, bytes - at, MSG_NOSIGNAL | MSG_DONTWAIT);
+        CU_ASSERT_TRUE_FATAL(got >= 0 || errno == EAGAIN);
+        sent[i] += got < 0 ? 0 : (size_t)got;
+        all += got < 0 ? 0 : (size_t)got;
+    }
+    return all;
+}
+
+/* More than the control channel has room for is sent while the governor reads nothing. */
+static void governor__that_does_not_read_is_waited_for(void)
+{
+    static char line[65536];
+    size_t bytes = padded(line, "exits", 60000), sent[CROWD] = {0}, all = 0;
+    struct conn governor, conn[CROWD];
+    uint32_t heard = 0, stuck = 0;
+
+    obeys_alone(&governor);
+    for (uint32_t i = 0; i < CROWD; i++)
+        connects(&conn[i], 1);
+    while (all < CROWD * CROWD_EACH * bytes) {
+        size_t more = crowd_sends(conn, sent, line, bytes);
+
+        all += more;
+        stuck += !more;
+        if (!more)
+            poll(NULL, 0, 5);
+        if (stuck > 20) /* it is read from now on */
+            heard += answers(&governor, 0);
+    }
+    while (heard < CROWD * CROWD_EACH)
+        heard += answers(&governor, PATIENCE_MS);
+    for (uint32_t i = 0; i < CROWD; i++) {
+        for (uint32_t n = 0; n < CROWD_EACH; n++)
+            CU_ASSERT_EQUAL(hears_error(&conn[i]), 0);
+        conn_close(&conn[i]);
+    }
+    eventfd_write(rig.host[1].stop_fd, 1);
+    alone_free(&governor);
+    CU_ASSERT_EQUAL(rig.host[1].end, OBEY_SIGNALLED);
+}
+
+/* The event for the supervisor of host 1, which ends. The caller puts it. */
+static struct json_object *host_says_end(struct conn *governor, enum obey_end end)
+{
+    struct json_object *event = hears(&rig.host[1].owner, "ended");
+
+    alone_free(governor);
+    CU_ASSERT_EQUAL(rig.host[1].end, end);
+    CU_ASSERT_EQUAL(emu_json_true(event, "in_order"), end == OBEY_ENDED);
+    return event;
+}
+
+/* The host ends in order, unless its governor gives a reason why the fabric has failed. */
+static void obeyer__is_told_why_the_fabric_has_failed(void)
+{
+    struct json_object *call, *event;
+    struct conn governor;
+
+    for (int failed = 0; failed < 2; failed++) {
+        obeys_alone(&governor);
+        call = json_add_text(json_add_number(json_object_new_object(), "call", 1), "do", "end");
+        if (failed)
+            json_add_text(call, "why", "host c: another key");
+        CU_ASSERT_EQUAL(conn_put(&governor, call), 0);
+        conn_drain(&governor, PATIENCE_MS);
+        event = host_says_end(&governor, failed ? OBEY_FAILED : OBEY_ENDED);
+        CU_ASSERT_STRING_EQUAL(emu_json_text(event, "why", "?"),
+                               failed ? "the fabric has failed: host c: another key" : "");
+        json_object_put(event);
+    }
+}
+
+static bool has_another_key(const void *ctx, char *text, size_t bytes)
+{
+    (void)ctx;
+    snprintf(text, bytes, "host a: another key");
+    return true;
+}
+
+/* If the host is stopped while it waits for its governor, it says why it waits. */
+static void obeyer__that_is_stopped_unmet_says_why(void)
+{
+    struct json_object *event;
+    struct conn governor;
+
+    rig_links_why = has_another_key;
+    obeys_alone(&governor);
+    eventfd_write(rig.host[1].stop_fd, 1);
+    event = host_says_end(&governor, OBEY_SIGNALLED);
+    rig_links_why = NULL;
+    CU_ASSERT_STRING_EQUAL(emu_json_text(event, "why", "?"),
+                           "the host that governs the fabric was not met before this one was "
+                           "stopped: host a: another key");
+    json_object_put(event);
+}
+
+#define PIECES 64
+
+/* The next message that has @field, which is a number; -1: none within @most_ms. */
+static int64_t obeyer_says(struct conn *governor, const char *field, int most_ms)
+{
+    struct json_object *message = NULL;
+    int64_t ret = -1;
+
+    while (ret < 0 && conn_wait(governor, &message, most_ms) == 0) {
+        ret = emu_json_number(message, field, -1);
+        json_object_put(message);
+    }
+    return ret;
+}
+
+/* A line of PIECES pieces, the next of them. */
+static size_t says_piece(struct conn *governor, int64_t client, uint32_t piece)
+{
+    static const char begin[] = "{\"x\":\"", end[] = "\"}";
+    static char text[HOSTS_PIECE_BYTES + 1];
+    struct json_object *message = json_object_new_object();
+
+    memset(text, 'x', HOSTS_PIECE_BYTES);
+    if (!piece)
+        memcpy(text, begin, sizeof begin - 1);
+    if (piece == PIECES - 1)
+        memcpy(text + HOSTS_PIECE_BYTES - (sizeof end - 1), end, sizeof end - 1);
+    json_add_number(message, "client", (uint64_t)client);
+    json_add_text(message, "text", text);
+    if (piece < PIECES - 1)
+        json_add_number(message, "more", 1);
+    CU_ASSERT_EQUAL(conn_put(governor, message), 0);
+    return HOSTS_PIECE_BYTES;
+}
+
+/*
+ * Nothing of a line that passes in pieces is taken before the process has read what came before,
+ * and what the process does wrong meanwhile is answered behind the line.
+ */
+static void pieces__are_taken_as_their_process_reads(void)
+{
+    size_t under_way = 0, bytes = PIECES * HOSTS_PIECE_BYTES;
+    int64_t client, taken, end_ms = emu_now_ms() + PATIENCE_MS;
+    struct json_object *line = NULL;
+    struct conn governor, conn;
+    uint32_t said = 0;
+    bool reads = false;
+
+    obeys_alone(&governor);
+    connects(&conn, 1);
+    client = obeyer_says(&governor, "client", PATIENCE_MS);
+    under_way += says_piece(&governor, client, said++);
+    conn_drain(&governor, PATIENCE_MS);
+    while (!conn.in.bytes && emu_now_ms() < end_ms) /* it is in the middle of the line now */
+        CU_ASSERT_EQUAL_FATAL(conn_fill(&conn), 0);
+    sends(&conn, "nonsense\n", 9);
+    while ((said < PIECES || under_way >= HOSTS_TAKEN_BYTES) && emu_now_ms() < end_ms) {
+        while (said < PIECES && under_way < HOSTS_UNDER_WAY_MOST)
+            under_way += says_piece(&governor, client, said++);
+        taken = obeyer_says(&governor, "taken", reads ? 1 : 200);
+        under_way -= taken > 0 ? (size_t)taken : 0;
+        reads = reads || taken < 0; /* it is stuck, as it should be */
+        CU_ASSERT_EQUAL(reads ? conn_fill(&conn) : 0, 0);
+        CU_ASSERT_TRUE(reads || said < PIECES);
+    }
+    CU_ASSERT_EQUAL(said, PIECES);
+    CU_ASSERT_EQUAL_FATAL(conn_wait(&conn, &line, PATIENCE_MS), 0);
+    CU_ASSERT_EQUAL(strlen(emu_json_text(line, "x", "")), bytes - strlen("{\"x\":\"\"}"));
+    json_object_put(line);
+    CU_ASSERT_EQUAL(hears_error(&conn), EBADMSG);
+    conn_close(&conn);
+    eventfd_write(rig.host[1].stop_fd, 1);
+    alone_free(&governor);
+}
+
+#define FAULT_CALL(call, fault, text, what)                                      \
+    "{\"call\":" #call ",\"do\":\"fault\",\"fault\":" #fault ",\"text\":\"" text \
+    "\",\"seed\":\"0011223344556677\",\"what\":" #what "}\n"
+
+#define GROUP_CALL(call, id, nodes, tree)                           \
+    "{\"call\":" #call ",\"do\":\"groups\",\"groups\":[{\"id\":" id \
+    ",\"sources\":2,\"is\":1,\"nodes\":" nodes ",\"tree\":" tree "}]}\n"
+
+static const char *const nonsense[] = {
+    "{\"call\":1,\"do\":\"attach\",\"node\":-7}\n",
+    "{\"call\":2,\"do\":\"group\",\"nodes\":[1,99999999,-1],\"group\":3}\n",
+    "{\"call\":3,\"do\":\"leave\",\"node\":5,\"group\":4000000000}\n",
+    "{\"call\":4,\"do\":\"detach\",\"node\":400}\n{\"call\":5,\"do\":\"seat\",\"node\":400}\n",
+    "{\"call\":6,\"do\":\"signal\",\"client\":77,\"signal\":9}\n{\"client\":5,\"line\":[]}\n",
+    "{\"client\":99,\"end\":true}\n{\"call\":7,\"do\":\"what\"}\n",
+    "{\"call\":8,\"do\":\"link\",\"cable\":4000}\n",
+    "{\"call\":9,\"do\":\"reroute\",\"out\":[-1]}\n",
+    "{\"call\":10,\"do\":\"reroute\",\"out\":7}\n",
+    "{\"call\":11,\"do\":\"pending\",\"from\":-5}\n",
+    "{\"call\":12,\"do\":\"pending\",\"from\":99999999999}\n",
+    "{\"call\":13,\"do\":\"came\",\"group\":4000000000,\"seq\":-1}\n",
+    "{\"call\":14,\"do\":\"clash\"}\n{\"call\":15,\"do\":\"stalls\",\"x\":[]}\n",
+    "{\"call\":16,\"do\":\"fault\"}\n{\"call\":17,\"do\":\"taken_out\",\"cable\":4000}\n",
+    "{\"call\":18,\"do\":\"fault\",\"fault\":1,\"text\":\"loss link=any\",\"seed\":\"zz\"}\n",
+    /* links and processes are seen to by others; what it does is none; a switch is not there */
+    FAULT_CALL(19, 1, "link-down random", 0),
+    FAULT_CALL(20, 1, "stuck-port random", 9),
+    FAULT_CALL(21, -1, "stuck-port random", 0),
+    FAULT_CALL(22, 1, "stuck-port link=4000:1", 0),
+    "{\"call\":23,\"do\":\"test\",\"cables\":[-1]}\n{\"call\":0,\"do\":\"link\",\"cable\":4000}"
+    "\n",
+    "{\"call\":24,\"do\":\"test\",\"cables\":[1,4000],\"packets\":7}\n",
+    "{\"call\":25,\"do\":\"alone\",\"node\":400}\n",
+    "{\"call\":26,\"do\":\"failed\",\"group\":-1}\n{\"call\":27,\"do\":\"hits\"}\n",
+    "{\"call\":28,\"do\":\"unit_out\",\"switch\":4000}\n{\"call\":29,\"do\":\"losses\"}\n",
+    "{\"call\":30,\"do\":\"look\",\"x\":1}\n",
+    "{\"call\":31,\"do\":\"life\",\"host\":64,\"life\":1}\n{\"call\":32,\"do\":\"begin\"}\n",
+    "{\"call\":33,\"do\":\"begin\",\"nodes\":[0,2],\"down\":[],\"units\":[]}\n",
+    /* there is no such node; nobody is here yet */
+    "{\"call\":34,\"do\":\"begin\",\"nodes\":[900,2,1],\"down\":[],\"units\":[]}\n",
+    "{\"call\":35,\"do\":\"begin\",\"nodes\":[3,1,1],\"down\":[],\"units\":[]}\n",
+    "{\"call\":36,\"do\":\"begin\",\"nodes\":[],\"down\":[4000],\"units\":[]}\n",
+    GROUP_CALL(37, "0", "[0,8]", "[900,0,7]"), /* the switch, */
+    GROUP_CALL(38, "0", "[0,4]", "[0,0,7]"),   /* a member here, */
+    GROUP_CALL(39, "0", "[0,8]", "[]"),        /* no tree, */
+    GROUP_CALL(40, "0", "[0,8]", "[0,0]"),
+    GROUP_CALL(41, "0", "[]", "[0,0,7]"),
+    GROUP_CALL(42, "0", "[4294967295]", "[0,0,7]"),            /* all have left, */
+    GROUP_CALL(43, "0", "[0,8]", "[0,0,9223372036854775807]"), /* ports */
+    "{\"call\":44,\"do\":\"groups\",\"groups\":7}\n{\"call\":45,\"do\":\"mend\",\"host\":0}\n",
+    GROUP_CALL(46, "0", "[0,8]", "[0,65537,7]"), /* the port up */
+    GROUP_CALL(47, "0", "[0,8]", "[0,0,\"7\"]"), /* not a number */
+    GROUP_CALL(48, "0", "[0,8]", "[4294967296,0,7]"),
+};
+#define NONSENSE 48
+
+static void governor__that_says_nonsense_is_lost(void)
+{
+    struct conn conn;
+
+    obeys_alone(&conn);
+    for (size_t i = 0; i < sizeof nonsense / sizeof nonsense[0]; i++)
+        CU_ASSERT_EQUAL(send(conn.fd, nonsense[i], strlen(nonsense[i]), MSG_NOSIGNAL),
+                        (ssize_t)strlen(nonsense[i]));
+    for (int i = 0; i <= NONSENSE; i++) { /* what sees, or knows, nothing is no error */
+        struct json_object *reply = NULL;
+        bool refused = i < 11 || (i > 15 && i < 26) || i > 30;
+
+        CU_ASSERT_EQUAL_FATAL(conn_wait(&conn, &reply, PATIENCE_MS), 0);
+        if (i == 24) { /* nobody waits for the call before, and its error is not lost */
+            CU_ASSERT_STRING_EQUAL(emu_json_text(reply, "failed", ""), "link");
+            CU_ASSERT_EQUAL(emu_json_number(reply, "errno", 0), EINVAL);
+            json_object_put(reply);
+            CU_ASSERT_EQUAL_FATAL(conn_wait(&conn, &reply, PATIENCE_MS), 0);
+        }
+        CU_ASSERT_EQUAL(emu_json_number(reply, i ? "reply" : "here", -1), i ? i : getpid());
+        CU_ASSERT_TRUE(!i || i == 4 || (emu_json_number(reply, "errno", 0) > 0) == refused);
+        json_object_put(reply);
+    }
+    CU_ASSERT_TRUE(send(conn.fd, "nonsense\n", 9, MSG_NOSIGNAL) == 9);
+    alone_free(&conn);
+    CU_ASSERT_EQUAL(rig.host[1].end, OBEY_LOST);
+}
+
+/* Skip messages until the reply to call @number. Returns the error in it. */
+static int64_t replied(struct conn *conn, int64_t number)
+{
+    struct json_object *message = NULL;
+    int64_t got = -1, err = -1;
+
+    while (got != number) {
+        CU_ASSERT_EQUAL_FATAL(conn_wait(conn, &message, PATIENCE_MS), 0);
+        got = emu_json_number(message, "reply", -1);
+        err = emu_json_number(message, "errno", -1);
+        json_object_put(message);
+    }
+    return err;
+}
+
+static void says_as_governor(const struct conn *conn, const char *line)
+{
+    CU_ASSERT_EQUAL(send(conn->fd, line, strlen(line), MSG_NOSIGNAL), (ssize_t)strlen(line));
+}
+
+/*
+ * A fault is reverted as the fault that was applied, even if the governor names another kind by
+ * then.
+ */
+static void fault__ends_as_it_began(void)
+{
+    static const char *const calls = FAULT_CALL(1, 2, "stuck-port random", 0)
+        FAULT_CALL(2, 2, "slow-link random factor=3", 1) FAULT_CALL(3, 2, "loss random", 3);
+    struct conn conn;
+    uint64_t stuck = 0;
+
+    obeys_alone(&conn);
+    says_as_governor(&conn, calls);
+    replied(&conn, 3);
+    shutdown(conn.fd, SHUT_RDWR);
+    host_join(&rig.host[1]);
+    for (uint32_t s = 0; s < rig.graph->switches; s++)
+        if (rig.host[1].fabric->sw[s])
+            stuck |= rig.host[1].fabric->sw[s]->stuck;
+    CU_ASSERT_EQUAL(stuck, 0);
+    alone_free(&conn);
+}
+
+/* An honest governor has checked what it asks for. */
+static void fault__that_the_network_cannot_have_is_refused(void)
+{
+    static const struct {
+        const char *profile, *calls;
+    } lies[] = {{"qsnet3", FAULT_CALL(1, 2, "combine-stall random", 0)},
+                {"qsnet3", FAULT_CALL(1, 2, "combine-flip random", 0)},
+                {"oq2004", FAULT_CALL(1, 2, "slow-link random factor=3", 0)},
+                {"oq2004", FAULT_CALL(1, 2, "loss random on=test:1", 2)}};
+    struct conn conn;
+
+    for (size_t i = 0; i < sizeof lies / sizeof lies[0]; i++) {
+        obeys_alone_as(&conn, lies[i].profile);
+        says_as_governor(&conn, lies[i].calls);
+        CU_ASSERT(replied(&conn, 1) > 0);
+        shutdown(conn.fd, SHUT_RDWR);
+        alone_free(&conn);
+        CU_ASSERT_EQUAL(rig.host[1].end, OBEY_LOST);
+    }
+}
+
+/* A governor may pass any JSON to a process. */
+static void governor__tells_a_process_anything(void)
+{
+    static const char *const lines[] = {"null",
+                                        "7",
+                                        "[1,2]",
+                                        "{\"event\":null}",
+                                        "{\"event\":[\"lost\"]}",
+                                        "{\"ok\":3,\"seat\":[]}"};
+    struct conn governor, conn;
+    struct json_object *message = NULL;
+    char line[128];
+
+    obeys_alone(&governor);
+    connects(&conn, 1);
+    for (int64_t client = -1; client < 0; json_object_put(message)) {
+        CU_ASSERT_EQUAL_FATAL(conn_wait(&governor, &message, PATIENCE_MS), 0);
+        client = emu_json_number(message, "client", -1);
+        for (size_t i = 0; client >= 0 && i < sizeof lines / sizeof lines[0]; i++) {
+            snprintf(line, sizeof line, "{\"client\":%d,\"line\":%s}\n", (int)client, lines[i]);
+            says_as_governor(&governor, line);
+            snprintf(line, sizeof line, "{\"client\":%d,\"text\":%s}\n", (int)client, lines[i]);
+            says_as_governor(&governor, line);
+        }
+    }
+    says_as_governor(&governor, "{\"call\":9,\"do\":\"answer\"}\n");
+    replied(&governor, 9);
+    shutdown(governor.fd, SHUT_RDWR);
+    alone_free(&governor);
+    conn_close(&conn);
+}
+
+/* Names of calls, and of their fields. */
+static const char *const call_names[] = {"meet",    "answer",    "attach",  "detach", "seat",
+                                         "linked",  "group",     "leave",   "link",   "reroute",
+                                         "cut_off", "totals",    "comm",    "signal", "mend",
+                                         "sample",  "unsampled", "pending", "came",   "clash",
+                                         "stalls",  "audit",     "life",    "begin",  "groups",
+                                         "fault",   "taken_out", "hits",    "test",   "carry",
+                                         "look",    "alone",     "losses",  "failed", "unit_out",
+                                         "?"};
+static const char *const call_fields[] = {"node",    "dead",   "word",    "linked",   "group",
+                                          "nodes",   "wide",   "cable",   "up",       "fault",
+                                          "out",     "parted", "from",    "client",   "signal",
+                                          "host",    "of",     "anew",    "number",   "from_bytes",
+                                          "seq",     "routes", "life",    "down",     "units",
+                                          "groups",  "id",     "sources", "is",       "tree",
+                                          "text",    "seed",   "what",    "counts",   "cables",
+                                          "packets", "eases",  "drops",   "bound_us", "switch",
+                                          "line",    "end",    "more"};
+
+#define ANYTHING 3000 /* calls */
+
+/* Whatever calls the governor sends, the host goes on until the control channel ends. */
+static void governor__that_asks_for_anything_is_answered(void)
+{
+    static const size_t lengths[] = {sizeof(uint64_t)};
+    struct json_drawn drawn = {.random = test_seed(),
+                               .names = call_fields,
+                               .count = sizeof call_fields / sizeof call_fields[0],
+                               .digits = lengths,
+                               .lengths = 1};
+    struct conn conn;
+
+    obeys_alone(&conn);
+    for (int64_t call = 1; call <= ANYTHING; call++) {
+        struct json_object *with = json_drawn_object(&drawn, 3);
+
+        json_add_text(
+            with, "do",
+            call_names[test_random(&drawn.random) % (sizeof call_names / sizeof call_names[0])]);
+        if (test_random(&drawn.random) % 4 == 0)
+            json_add_text(with, "text", "stuck-port random");
+        CU_ASSERT_EQUAL_FATAL(conn_put(&conn, json_add_number(with, "call", (uint64_t)call)), 0);
+        conn_drain(&conn, PATIENCE_MS);
+        replied(&conn, call);
+    }
+    shutdown(conn.fd, SHUT_RDWR);
+    alone_free(&conn);
+    CU_ASSERT_EQUAL(rig.host[1].end, OBEY_LOST);
+}
+
+/* --- telemetry --------------------------------------------------------------------------- */
+
+/* Of each host: the first way to a node that it sends on, and what has been counted there. */
+struct watched {
+    struct conn conn;
+    struct telemetry_view view;
+    uint32_t way[HOSTS];
+    uint64_t segments[HOSTS];
+};
+
+static uint32_t way_of(uint32_t h)
+{
+    const struct fabric *fabric = rig.host[0].fabric;
+
+    for (uint32_t i = 0; i < fabric_cable_count(fabric); i++)
+        if (fabric_cable(fabric, i)->kind == TOPO_END_NODE &&
+            rig.of[fabric_cable(fabric, i)->at.sw] == h)
+            return 2 * i + 1;
+    CU_FAIL_FATAL("a cable of each host");
+    return 0;
+}
+
+/* As the switch that sends on it would, which has nothing to do. */
+static void counts(struct watched *w, uint32_t h, uint64_t segments)
+{
+    const struct fabric_cable *cable = fabric_cable(rig.host[h].fabric, w->way[h] / 2);
+    struct switch_dev *sw = rig.host[h].fabric->sw[cable->at.sw];
+
+    emu_count(&switch_tx(sw, cable->at.port)->counts.segments, segments);
+    w->segments[h] += segments;
+}
+
+static void watch_every(struct watched *w, uint32_t asked, uint64_t every_ms)
+{
+    struct json_object *reply;
+
+    *w = (struct watched){.view = {.shape = NULL}};
+    for (uint32_t h = 0; h < HOSTS; h++)
+        w->way[h] = way_of(h);
+    connects(&w->conn, asked);
+    reply = asks(&w->conn, json_add_number(command("subscribe"), "telemetry", every_ms));
+    CU_ASSERT_TRUE(emu_json_true(reply, "ok"));
+    json_object_put(reply);
+}
+
+static void watch_begin(struct watched *w, uint32_t asked)
+{
+    watch_every(w, asked, 100);
+}
+
+static bool shows_all(const struct watched *w)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t h = 0; h < HOSTS; h++) {
+        const struct telemetry_view_cable *cable = &w->view.cable[w->way[h] / 2];
+
+        sum += w->segments[h];
+        if (cable->way[1].segments != w->segments[h])
+            return false;
+    }
+    return w->view.totals.hops == sum;
+}
+
+/* Snapshots come until one says what was counted, on each host and in sum. */
+static void watch_until(struct watched *w)
+{
+    int64_t until_ms = emu_now_ms() + PATIENCE_MS;
+    bool right = false;
+
+    while (!right && emu_now_ms() < until_ms) {
+        struct json_object *line = NULL;
+
+        CU_ASSERT_EQUAL_FATAL(conn_wait(&w->conn, &line, PATIENCE_MS), 0);
+        CU_ASSERT_TRUE(telemetry_view_take(&w->view, line) >= 0);
+        json_object_put(line);
+        right = w->view.look && shows_all(w);
+    }
+    CU_ASSERT_TRUE(right);
+}
+
+static void watch_first(struct watched *w)
+{
+    while (!w->view.look) {
+        struct json_object *line = NULL;
+
+        CU_ASSERT_EQUAL_FATAL(conn_wait(&w->conn, &line, PATIENCE_MS), 0);
+        CU_ASSERT_TRUE(telemetry_view_take(&w->view, line) >= 0);
+        json_object_put(line);
+    }
+}
+
+/* Whatever is still told, up to the end of the connection. */
+static void watch_last(struct watched *w)
+{
+    struct json_object *line;
+
+    while (conn_wait(&w->conn, &line, PATIENCE_MS) == 0) {
+        CU_ASSERT_TRUE(telemetry_view_take(&w->view, line) >= 0);
+        json_object_put(line);
+    }
+}
+
+static void watch_end(struct watched *w)
+{
+    telemetry_view_release(&w->view);
+    conn_close(&w->conn);
+}
+
+/* The first snapshot has what was counted before anybody asked, on all of them. */
+static void telemetry__is_of_all_hosts(void)
+{
+    struct watched w, other;
+
+    rig_make("oq2004", false);
+    rig_go();
+    watch_begin(&w, 0);
+    for (uint32_t h = 0; h < HOSTS; h++)
+        counts(&w, h, 10 + h);
+    watch_until(&w);
+    counts(&w, 2, 1000);
+    watch_until(&w);
+    watch_begin(&other, 1); /* asked on a host that does not govern */
+    memcpy(other.segments, w.segments, sizeof w.segments);
+    watch_first(&other);
+    CU_ASSERT_TRUE(shows_all(&other));
+    watch_end(&other);
+    watch_end(&w);
+    watch_begin(&w, 0); /* all have left meanwhile, or not: it begins with all that there is */
+    memcpy(w.segments, other.segments, sizeof w.segments);
+    watch_until(&w);
+    watch_end(&w);
+    rig_end();
+    rig_free();
+}
+
+/* On each host one reads whose next snapshot would be due in an hour; the end comes before. */
+static void telemetry__ends_with_what_is_so_at_the_end(void)
+{
+    struct watched w[HOSTS];
+
+    rig_make("oq2004", false);
+    rig_go();
+    for (uint32_t h = 0; h < HOSTS; h++) {
+        watch_every(&w[h], h, 3600000);
+        watch_first(&w[h]);
+    }
+    for (uint32_t h = 0; h < HOSTS; h++)
+        counts(&w[0], h, 10 + h);
+    rig_end();
+    for (uint32_t h = 0; h < HOSTS; h++) {
+        memcpy(w[h].segments, w[0].segments, sizeof w[h].segments);
+        watch_last(&w[h]);
+        CU_ASSERT_TRUE(shows_all(&w[h]));
+        watch_end(&w[h]);
+    }
+    rig_free();
+}
+
+/* What a host had counted is not taken back when it is lost, and its next life's is added. */
+static void telemetry__counters_of_a_host_that_is_lost_stay(void)
+{
+    struct watched w;
+
+    rig_make("oq2004", true);
+    rig_go();
+    watch_begin(&w, 0);
+    for (uint32_t h = 0; h < HOSTS; h++)
+        counts(&w, h, 10 + h);
+    watch_until(&w);
+    host_loses(1);
+    counts(&w, 2, 7);
+    watch_until(&w);
+    host_returns(1);
+    counts(&w, 1, 5);
+    counts(&w, 0, 1);
+    watch_until(&w);
+    watch_end(&w);
+    rig_end();
+    rig_free();
+}
+
+/* Descriptors do not pass between hosts: who asks elsewhere is told where to ask. */
+static void capture__is_asked_for_on_the_host_that_governs(void)
+{
+    struct conn conn;
+    struct json_object *reply;
+
+    rig_start();
+    connects(&conn, 1);
+    reply = asks(&conn, command("capture"));
+    CU_ASSERT_FALSE(emu_json_true(reply, "ok"));
+    CU_ASSERT_EQUAL(emu_json_number(reply, "errno", 0), ENOTSUP);
+    CU_ASSERT_PTR_NOT_NULL(strstr(emu_json_text(reply, "error", ""), names[0]));
+    json_object_put(reply);
+    conn_close(&conn);
+    rig_end();
+    rig_free();
+}
+
+/* The sampler of host 0, and what host 1 tells it; nobody serves them. */
+static void sampler_open(struct telemetry **telemetry, struct telemetry_part **part)
+{
+    struct telemetry_source source = {.hosts = names}, far = {.hosts = NULL};
+
+    rig_make("oq2004", false);
+    source.fabric = rig.host[0].fabric;
+    source.config = fabric_config_of(source.fabric);
+    far.fabric = rig.host[1].fabric;
+    far.config = fabric_config_of(far.fabric);
+    CU_ASSERT_EQUAL_FATAL(telemetry_create(telemetry, &source), 0);
+    CU_ASSERT_EQUAL_FATAL(telemetry_part_create(part, &far), 0);
+}
+
+static void sampler_close(struct telemetry *telemetry, struct telemetry_part *part)
+{
+    telemetry_part_destroy(part);
+    telemetry_destroy(telemetry);
+    rig_go();
+    rig_end();
+    rig_free();
+}
+
+/* What host 1 tells, piece by piece, is what the governor's sampler shows. */
+static void telemetry__is_told_in_pieces_of_any_size(void)
+{
+    struct telemetry_text bytes = {.at = NULL}, line = {.at = NULL};
+    struct telemetry *telemetry;
+    struct telemetry_part *part;
+    struct watched w = {.view = {.shape = NULL}};
+    char wanted[64];
+    int more;
+
+    sampler_open(&telemetry, &part);
+    w.way[1] = way_of(1);
+    for (size_t most = 1; most < 5000; most *= 7) {
+        counts(&w, 1, UINT64_C(1) << 33);
+        do {
+            more = telemetry_part_tell(part, most, &bytes);
+            CU_ASSERT_TRUE_FATAL(more >= 0 && (!more || bytes.bytes >= most));
+            CU_ASSERT_TRUE(telemetry_heard(telemetry, 1, bytes.at, bytes.bytes, emu_now_ns()));
+        } while (more);
+        telemetry_look(telemetry, emu_now_ns());
+        telemetry_line(telemetry, 0, 0, &line);
+        telemetry_put(&line, "", 1);
+        snprintf(wanted, sizeof wanted, "\"links\":[[%u,%llu,0,0,0]]", w.way[1],
+                 (unsigned long long)w.segments[1]);
+        CU_ASSERT_PTR_NOT_NULL(strstr(line.at, wanted));
+    }
+    telemetry_text_free(&bytes);
+    telemetry_text_free(&line);
+    sampler_close(telemetry, part);
+}
+
+static bool is_heard(struct telemetry *telemetry, const char *bytes, size_t count)
+{
+    return telemetry_heard(telemetry, 1, bytes, count, emu_now_ns());
+}
+
+#define HEARD(telemetry, bytes) is_heard(telemetry, bytes, sizeof bytes - 1)
+
+/* Nothing is believed but what is of that host. Records: way, switch, node, finished, sums. */
+static void telemetry__that_no_host_tells_is_refused(void)
+{
+    struct telemetry *telemetry;
+    struct telemetry_part *part;
+    uint64_t random = test_seed();
+    char bytes[64];
+
+    sampler_open(&telemetry, &part);
+    CU_ASSERT_TRUE(HEARD(telemetry, ""));
+    CU_ASSERT_TRUE(HEARD(telemetry, "\0\0\1\1\1\1"));
+    CU_ASSERT_FALSE(HEARD(telemetry, "\0\0\1\1\1"));             /* it ends too soon, */
+    CU_ASSERT_FALSE(HEARD(telemetry, "\0\x80"));                 /* within a number; */
+    CU_ASSERT_FALSE(HEARD(telemetry, "\6\0\0"));                 /* no such record, */
+    CU_ASSERT_FALSE(HEARD(telemetry, "\0\xff\xff\x7f\1\1\1\1")); /* no such way; */
+    CU_ASSERT_FALSE(HEARD(telemetry, "\0\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\1"));
+    CU_ASSERT_EQUAL_FATAL(rig.of[0], 0);
+    CU_ASSERT_FALSE(HEARD(telemetry, "\1\0\1\1\1\1"));       /* host 0's switch, */
+    CU_ASSERT_FALSE(HEARD(telemetry, "\1\x7f\1\1\1\1"));     /* and nobody's; */
+    CU_ASSERT_FALSE(HEARD(telemetry, "\2\0\1\1\1\1\1"));     /* host 0's node, */
+    CU_ASSERT_FALSE(HEARD(telemetry, "\2\x7f\1\1\1\1\1"));   /* and nobody's; */
+    CU_ASSERT_FALSE(HEARD(telemetry, "\3\1\1\x7f\1\1\1\1")); /* no such kind, */
+    CU_ASSERT_FALSE(HEARD(telemetry, "\3\1\1\1\1\0\1\1"));   /* by nobody, */
+    CU_ASSERT_FALSE(HEARD(telemetry, "\3\1\1\1\1\x7f\1\1")); /* by too many */
+    for (uint32_t i = 0; i < TEST_TRIALS(20000u); i++) {
+        size_t count = test_random(&random) % sizeof bytes;
+
+        for (size_t b = 0; b < count; b++) /* mostly small, as numbers of rows are */
+            bytes[b] = (char)(test_random(&random) % (b % 3 ? 8 : 256));
+        is_heard(telemetry, bytes, count);
+    }
+    telemetry_look(telemetry, emu_now_ns());
+    sampler_close(telemetry, part);
+}
+
+/* --- the timeline ------------------------------------------------------------------------ */
+
+#define TOLD_NS  10u   /* of each */
+#define TOLD_ALL 2000u /* several pieces */
+
+/*
+ * As its library would: it has finished barriers number @first and so on, @count of them. Returns
+ * when the first of them began.
+ */
+static uint64_t finishes(int64_t node, uint64_t first, uint32_t count)
+{
+    struct emu_edge *edge = rig.host[node / (NODES / HOSTS)].fabric->edge[node];
+    uint64_t began_ns = emu_now_ns() - count * TOLD_NS;
+
+    CU_ASSERT_PTR_NOT_NULL_FATAL(edge);
+    for (uint32_t i = 0; i < count; i++)
+        emu_finished_write(&edge->shared->finished,
+                           &(struct emu_finished){.first = first + i,
+                                                  .began_ns = began_ns + i * TOLD_NS,
+                                                  .ended_ns = began_ns + (i + 1) * TOLD_NS,
+                                                  .kind = EMU_BARRIER});
+    return began_ns;
+}
+
+/* What the file has at @node of collectives: how many, and when the first one began, in us. */
+static uint32_t file_has(struct json_object *all, int64_t node, double *began_us)
+{
+    struct json_object *events = field(all, "traceEvents");
+    uint32_t count = 0;
+
+    for (size_t i = 0; i < json_object_array_length(events); i++) {
+        struct json_object *event = json_object_array_get_idx(events, i);
+
+        if (strcmp(emu_json_text(event, "ph", ""), "X") != 0 ||
+            emu_json_number(event, "pid", -1) != node)
+            continue;
+        if (!count++ && began_us)
+            *began_us = json_object_get_double(field(event, "ts"));
+        CU_ASSERT_DOUBLE_EQUAL(json_object_get_double(field(event, "dur")), TOLD_NS / 1e3, 1e-6);
+    }
+    return count;
+}
+
+static struct json_object *file_host(struct json_object *all, uint32_t h)
+{
+    struct json_object *hosts = field(field(all, "otherData"), "hosts");
+
+    CU_ASSERT_EQUAL_FATAL(json_object_array_length(hosts), HOSTS);
+    return json_object_array_get_idx(hosts, h);
+}
+
+/* A governor that writes one. Returns its file. */
+static int timeline_begins(struct timeline_plan *plan, bool returns)
+{
+    *plan = (struct timeline_plan){.fd = memfd_create("timeline", MFD_CLOEXEC),
+                                   .most_bytes = TIMELINE_MOST_BYTES};
+    rig_make("oq2004", returns);
+    rig.timeline = plan;
+    rig_go();
+    return plan->fd;
+}
+
+/* All of what processes of all hosts finish, also of one that leaves at once; all by one clock. */
+static void timeline__has_the_processes_of_all_hosts(void)
+{
+    struct timeline_plan plan;
+    struct conn conn;
+    int64_t node[HOSTS];
+    uint64_t began_ns[HOSTS];
+    int fd = timeline_begins(&plan, false);
+    struct json_object *all;
+    double us, origin_ns = 0;
+
+    for (uint32_t h = 0; h < HOSTS; h++) {
+        node[h] = attaches(&conn, h, -1);
+        began_ns[h] = finishes(node[h], 0, h == 1 ? TOLD_ALL : 1);
+        json_object_put(asks(&conn, command("detach")));
+        conn_close(&conn);
+    }
+    rig_end();
+    all = json_of_file(fd);
+    for (uint32_t h = 0; h < HOSTS; h++) {
+        double error_ns = (double)emu_json_number(file_host(all, h), "clock_error_ns", -1);
+
+        CU_ASSERT_EQUAL_FATAL(file_has(all, node[h], &us), h == 1 ? TOLD_ALL : 1);
+        CU_ASSERT_EQUAL(error_ns > 0, h > 0);
+        origin_ns = h ? origin_ns : (double)began_ns[0] - us * 1000; /* one clock is all hosts' */
+        CU_ASSERT_DOUBLE_EQUAL(us * 1000, (double)began_ns[h] - origin_ns, error_ns + 2);
+    }
+    CU_ASSERT_EQUAL(emu_json_number(field(all, "otherData"), "missed", -1), 0);
+    json_object_put(all);
+    close(fd);
+    rig_free();
+}
+
+/* What it had told stays, the file says that it was lost, and its next life tells, too. */
+static void timeline__of_a_host_that_is_lost_opens(void)
+{
+    struct timeline_plan plan;
+    struct conn conn;
+    int64_t node, next;
+    int fd = timeline_begins(&plan, true);
+    struct json_object *all;
+
+    node = attaches(&conn, 1, -1);
+    finishes(node, 0, TOLD_ALL);
+    json_object_put(asks(&conn, command("report"))); /* it has all that was told by then */
+    host_loses(1);
+    conn_close(&conn);
+    all = json_of_file(fd);
+    CU_ASSERT_EQUAL(file_has(all, node, NULL), TOLD_ALL);
+    json_object_put(all);
+    host_returns(1);
+    next = attaches(&conn, 1, node + 1);
+    finishes(next, 0, 3);
+    json_object_put(asks(&conn, command("detach")));
+    conn_close(&conn);
+    rig_end();
+    all = json_of_file(fd);
+    CU_ASSERT_EQUAL(file_has(all, node, NULL), TOLD_ALL);
+    CU_ASSERT_EQUAL(file_has(all, next, NULL), 3);
+    for (uint32_t h = 0; h < HOSTS; h++)
+        CU_ASSERT_EQUAL(emu_json_number(file_host(all, h), "lost", -1), h == 1);
+    json_object_put(all);
+    close(fd);
+    rig_free();
+}
+
+#define AHEAD_NS (UINT64_C(1) << 50) /* of host 1's clock */
+#define TOO_MANY 17u                 /* for the room that a process has */
+
+/* The file of host 0, and host 1, which tells; nobody serves them. */
+struct teller {
+    struct timeline_part *part;
+    struct telemetry_text bytes;
+    struct timeline *timeline;
+    struct hostlink_offset clock;
+    uint64_t asked_ns;
+    int fd;
+};
+
+static void teller_open(struct teller *teller)
+{
+    struct timeline_config config = {.most_bytes = TIMELINE_MOST_BYTES,
+                                     .nodes = NODES,
+                                     .host = names,
+                                     .hosts = HOSTS};
+
+    *teller =
+        (struct teller){.fd = memfd_create("timeline", MFD_CLOEXEC), .asked_ns = emu_now_ns()};
+    rig_make("oq2004", false);
+    config.fd = teller->fd;
+    CU_ASSERT_EQUAL_FATAL(timeline_create(&teller->timeline, &config), 0);
+    CU_ASSERT_EQUAL_FATAL(timeline_part_create(&teller->part, rig.host[1].fabric, 0), 0);
+    hostlink_offset_reset(&teller->clock);
+}
+
+/* Returns the file. */
+static struct json_object *teller_close(struct teller *teller)
+{
+    struct json_object *all;
+
+    timeline_destroy(teller->timeline);
+    timeline_part_destroy(teller->part);
+    telemetry_text_free(&teller->bytes);
+    all = json_of_file(teller->fd);
+    close(teller->fd);
+    rig_go();
+    rig_end();
+    rig_free();
+    return all;
+}
+
+static bool teller_heard(struct teller *teller, const void *bytes, size_t count)
+{
+    const struct timeline_heard heard = {.config = fabric_config_of(rig.host[0].fabric),
+                                         .host = 1,
+                                         .bytes = bytes,
+                                         .count = count,
+                                         .asked_ns = teller->asked_ns,
+                                         .now_ns = emu_now_ns()};
+
+    return timeline_heard(teller->timeline, &teller->clock, &heard);
+}
+
+/* As if its clock were ahead. Returns how many things the piece has. */
+static uint32_t piece_ahead(struct telemetry_text *bytes)
+{
+    char *at = bytes->at + sizeof(struct timeline_piece), *end = bytes->at + bytes->bytes;
+    struct timeline_record record;
+    struct timeline_piece piece;
+
+    memcpy(&piece, bytes->at, sizeof piece);
+    piece.now_ns += AHEAD_NS;
+    memcpy(bytes->at, &piece, sizeof piece);
+    for (; at < end; at += sizeof record) {
+        memcpy(&record, at, sizeof record);
+        record.one.began_ns += AHEAD_NS;
+        record.one.ended_ns += AHEAD_NS;
+        memcpy(at, &record, sizeof record);
+    }
+    return (uint32_t)((bytes->bytes - sizeof piece) / sizeof record);
+}
+
+/* Pieces of any size have all that two processes tell, one of which leaves meanwhile. */
+static void timeline__is_told_in_pieces_by_another_clock(void)
+{
+    struct fabric_seat seat[2];
+    struct fabric *fabric;
+    struct teller teller;
+    struct json_object *all;
+    uint64_t began_ns;
+    double us, error_ns;
+    uint32_t told = 0;
+    int64_t missed;
+    int more = 1;
+
+    teller_open(&teller);
+    fabric = rig.host[1].fabric;
+    for (int i = 0; i < 2; i++)
+        CU_ASSERT_EQUAL_FATAL(fabric_attach(fabric, -1, &seat[i]), 0);
+    began_ns = finishes(seat[0].node, 0, 2);
+    for (size_t most = 1; more; most *= 3) {
+        teller.asked_ns = emu_now_ns();
+        more = timeline_part_tell(teller.part, most, &teller.bytes);
+        CU_ASSERT_TRUE_FATAL(more == 0 || (more == 1 && teller.bytes.bytes >= most));
+        told += piece_ahead(&teller.bytes);
+        CU_ASSERT_TRUE_FATAL(teller_heard(&teller, teller.bytes.at, teller.bytes.bytes));
+        if (most == 1) { /* more than there is room for */
+            finishes(seat[1].node, 0, EMU_FINISHED_SLOTS + TOO_MANY);
+            timeline_part_leaves(teller.part, seat[1].node);
+        }
+    }
+    for (int i = 0; i < 2; i++) {
+        fabric_detach(fabric, seat[i].node);
+        fabric_seat_close(&seat[i]);
+    }
+    all = teller_close(&teller);
+    missed = emu_json_number(field(all, "otherData"), "missed", -1);
+    CU_ASSERT_EQUAL(told, 2 + EMU_FINISHED_SLOTS + TOO_MANY - missed);
+    CU_ASSERT_EQUAL(file_has(all, seat[1].node, NULL), told - 2);
+    CU_ASSERT_TRUE(missed >= TOO_MANY && missed < 2 * TOO_MANY);
+    CU_ASSERT_EQUAL_FATAL(file_has(all, seat[0].node, &us), 2);
+    error_ns = (double)emu_json_number(file_host(all, 1), "clock_error_ns", 0);
+    CU_ASSERT_TRUE(error_ns > 0);
+    CU_ASSERT_DOUBLE_EQUAL(us * 1000, (double)began_ns, error_ns + 2);
+    json_object_put(all);
+}
+
+/* Nothing is believed but what is of that host, and is over. */
+static void timeline__that_no_host_tells_is_refused(void)
+{
+    struct {
+        struct timeline_piece piece;
+        struct timeline_record record[1];
+    } told = {.piece.now_ns = emu_now_ns()}, wrong;
+    struct timeline_record *record = &told.record[0];
+    uint64_t random = test_seed();
+    struct teller teller;
+
+    teller_open(&teller);
+    *record = (struct timeline_record){.node = NODES / HOSTS, .one.kind = EMU_BARRIER};
+    CU_ASSERT_TRUE(teller_heard(&teller, &told, sizeof told));
+    CU_ASSERT_TRUE(teller_heard(&teller, &told, sizeof told.piece));
+    CU_ASSERT_FALSE(teller_heard(&teller, &told, sizeof told - 1));
+    CU_ASSERT_FALSE(teller_heard(&teller, &told, sizeof told.piece - 1));
+    record->one.ended_ns = told.piece.now_ns + 1; /* it is still to come; */
+    CU_ASSERT_FALSE(teller_heard(&teller, &told, sizeof told));
+    record->one.ended_ns = 4;
+    record->one.began_ns = 5; /* it has no beginning; */
+    CU_ASSERT_FALSE(teller_heard(&teller, &told, sizeof told));
+    record->one.began_ns = 3;
+    record->one.kind = EMU_FINISHED_KINDS; /* no such kind; */
+    CU_ASSERT_FALSE(teller_heard(&teller, &told, sizeof told));
+    record->one.kind = EMU_FINISHED_SENT;
+    record->node = NODES / HOSTS - 1; /* host 0's node, */
+    CU_ASSERT_FALSE(teller_heard(&teller, &told, sizeof told));
+    record->node = NODES; /* and nobody's */
+    CU_ASSERT_FALSE(teller_heard(&teller, &told, sizeof told));
+    for (uint32_t i = 0; i < TEST_TRIALS(5000u); i++) {
+        char *at = (char *)&wrong;
+
+        for (size_t b = 0; b < sizeof wrong; b++)
+            at[b] = (char)(test_random(&random) % (b % 3 ? 4 : 256));
+        teller_heard(&teller, at, test_random(&random) % 2 ? sizeof wrong : sizeof wrong / 2);
+    }
+    json_object_put(teller_close(&teller));
+}
+
+int main(void)
+{
+    static const struct test_case cases[] = {
+        CASE(processes__get_nodes_of_their_own_host),
+        CASE(group__is_made_everywhere_and_breaks_everywhere),
+        CASE(replicas__agree_whatever_was_asked),
+        CASE(report__adds_up_all_hosts),
+        CASE(standstill__is_that_of_all_hosts),
+        CASE(standstill__of_who_has_left_is_forgotten),
+        CASE(shelf__of_another_host_is_retired_by_a_death),
+        CASE(check__is_of_all_hosts_and_names_them),
+        CASE(still_host__holds_up_only_who_asks),
+        CASE(still_host__answers_come_in_order),
+        CASE(still_host__is_lost_in_the_end),
+        CASE(still_host__does_not_hold_up_the_end),
+        CASE(fault__stands_where_the_device_is),
+        CASE(fault__of_combine_units_is_known_to_all),
+        CASE(link_down__is_that_of_all_hosts),
+        CASE(faults__leave_replicas_alike),
+        CASE(fault__ends_and_the_lost_stays_lost),
+        CASE(host_lost__its_processes_have_died),
+        CASE(link_lost__all_go_round_it),
+        CASE(host_lost__those_who_sent_by_it_are_told),
+        CASE(host_lost__what_was_combined_there_is_over),
+        CASE(host_back__again_and_again),
+        CASE(host_back__two_at_once_and_twice_in_a_row),
+        CASE(host_back__keeps_its_links_when_another_is_lost),
+        CASE(host_back__dies_while_it_joins),
+        CASE(host__speaks_of_its_own),
+        CASE(telemetry__is_of_all_hosts),
+        CASE(telemetry__ends_with_what_is_so_at_the_end),
+        CASE(telemetry__counters_of_a_host_that_is_lost_stay),
+        CASE(capture__is_asked_for_on_the_host_that_governs),
+        CASE(telemetry__is_told_in_pieces_of_any_size),
+        CASE(telemetry__that_no_host_tells_is_refused),
+        CASE(timeline__has_the_processes_of_all_hosts),
+        CASE(timeline__of_a_host_that_is_lost_opens),
+        CASE(timeline__is_told_in_pieces_by_another_clock),
+        CASE(timeline__that_no_host_tells_is_refused),
+        CASE(process__that_is_stopped_elsewhere_counts_as_dead),
+        CASE(process__that_is_frozen_goes_on_when_its_host_ends),
+        CASE(connections__of_one_process_leave_some_for_others),
+        CASE(connections__without_descriptors_are_told),
+        CASE(process__that_dies_before_its_reply_leaves_its_node),
+        CASE(connection__that_is_half_closed_or_malformed_is_answered),
+        CASE(process__that_floods_harms_itself_alone),
+        CASE(governor__that_does_not_read_is_waited_for),
+        CASE(obeyer__is_told_why_the_fabric_has_failed),
+        CASE(obeyer__that_is_stopped_unmet_says_why),
+        CASE(pieces__are_taken_as_their_process_reads),
+        CASE(governor__that_says_nonsense_is_lost),
+        CASE(fault__ends_as_it_began),
+        CASE(fault__that_the_network_cannot_have_is_refused),
+        CASE(governor__tells_a_process_anything),
+        CASE(governor__that_asks_for_anything_is_answered),
+        {NULL, NULL},
+    };
+
+    return test_run("hosts", cases);
+}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * conn_test.c - the control socket's ends: how much may wait for one that does not read.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "apps/control/conn.h"
+#include "tests/test.h"
+
+#define LARGE (CONN_OUT_MAX + (3u << 20)) /* a snapshot of the largest machines */
+
+/* {"x":"aaa…"} of @bytes. The caller's to free. */
+static char *line_make(size_t bytes)
+{
+    char *line = malloc(bytes);
+
+    CU_ASSERT_PTR_NOT_NULL_FATAL(line);
+    memset(line, 'a', bytes);
+    memcpy(line, "{\"x\":\"", 6);
+    memcpy(line + bytes - 2, "\"}", 2);
+    return line;
+}
+
+static void pair_open(struct conn ends[2])
+{
+    int fd[2];
+
+    CU_ASSERT_EQUAL_FATAL(socketpair(AF_UNIX, SOCK_STREAM, 0, fd), 0);
+    for (int i = 0; i < 2; i++)
+        conn_open(&ends[i], fd[i], CONN_TELEMETRY_MAX);
+}
+
+static void pair_close(struct conn ends[2])
+{
+    conn_close(&ends[0]);
+    conn_close(&ends[1]);
+}
+
+/* Send what @ends[0] has, and take the next line at the other end: what its "x" is, in bytes. */
+static size_t take(struct conn ends[2])
+{
+    struct json_object *line;
+    size_t bytes;
+
+    for (;;) {
+        int sent = conn_flush(&ends[0]), got = conn_next(&ends[1], &line);
+
+        if (got == 1)
+            break;
+        CU_ASSERT_EQUAL_FATAL(got, 0);
+        CU_ASSERT_TRUE_FATAL(sent == 0 || sent == -EAGAIN);
+        CU_ASSERT_EQUAL_FATAL(conn_fill(&ends[1]), 0);
+    }
+    bytes = strlen(emu_json_text(line, "x", ""));
+    json_object_put(line);
+    return bytes;
+}
+
+/* And events find their place behind it, as they do without. */
+static void conn_put_line__takes_a_snapshot_of_the_largest_machine(void)
+{
+    struct conn ends[2];
+    char *line = line_make(LARGE);
+
+    pair_open(ends);
+    CU_ASSERT_EQUAL(conn_put_line(&ends[0], line, LARGE), 0);
+    CU_ASSERT_EQUAL(conn_put(&ends[0], json_add_text(conn_event("e"), "x", "after")), 0);
+    CU_ASSERT_EQUAL(take(ends), LARGE - 8);
+    CU_ASSERT_EQUAL(take(ends), 5);
+    CU_ASSERT_EQUAL(ends[0].out.bytes, 0);
+    pair_close(ends);
+    free(line);
+}
+
+static void conn_put__has_a_bound_behind_a_line_and_without(void)
+{
+    for (int large = 0; large < 2; large++) {
+        struct conn ends[2];
+        char *line = line_make(LARGE);
+        size_t before;
+        int err = 0;
+
+        pair_open(ends);
+        line[1u << 20] = '\0'; /* events of a megabyte */
+        if (large) {
+            char *whole = line_make(LARGE);
+
+            CU_ASSERT_EQUAL(conn_put_line(&ends[0], whole, LARGE), 0);
+            free(whole);
+        }
+        before = ends[0].out.bytes;
+        for (int i = 0; i < 100 && !err; i++)
+            err = conn_put(&ends[0], json_add_text(conn_event("e"), "x", line + 6));
+        CU_ASSERT_EQUAL(err, -ENOBUFS);
+        CU_ASSERT_TRUE(ends[0].out.bytes - before <= CONN_OUT_MAX);
+        CU_ASSERT_TRUE(ends[0].out.bytes - before > CONN_OUT_MAX - (2u << 20));
+        pair_close(ends);
+        free(line);
+    }
+}
+
+static void conn_put_line__refuses_what_no_reader_takes(void)
+{
+    struct conn ends[2];
+    char *line = line_make(CONN_TELEMETRY_MAX + 1);
+
+    pair_open(ends);
+    CU_ASSERT_EQUAL(conn_put_line(&ends[0], line, CONN_TELEMETRY_MAX + 1), -ENOBUFS);
+    CU_ASSERT_EQUAL(ends[0].out.bytes, 0);
+    pair_close(ends);
+    free(line);
+}
+
+int main(void)
+{
+    static const struct test_case cases[] = {
+        CASE(conn_put_line__takes_a_snapshot_of_the_largest_machine),
+        CASE(conn_put__has_a_bound_behind_a_line_and_without),
+        CASE(conn_put_line__refuses_what_no_reader_takes),
+        {NULL, NULL},
+    };
+
+    return test_run("conn", cases);
+}

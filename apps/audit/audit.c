@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * audit.c - the audit's parts one after the other, and how it names a place.
+ * audit.c - what must hold in a whole fabric while its workers stand still; the audit's parts one
+ * after the other, and how it names a place.
  */
 #include "apps/audit/audit.h"
 
@@ -122,4 +123,197 @@ int fabric_audit(struct fabric *fabric, uint64_t now_ps, bool routes, struct fab
         err = fabric->mirror->audit(fabric->mirror->ctx, routes, ret);
     ret->elapsed_ns = emu_now_ns() - begin_ns;
     return err;
+}
+
+/* --- pool buffers: the pool's accounts against its holders' ------------------------- */
+
+static uint64_t group_held(const struct fabric *fabric, const struct fabric_group *group)
+{
+    uint64_t held = 0;
+
+    for (uint32_t i = 0; i < group->tree.count; i++)
+        if (group->part[i])
+            held += switch_group_bufs(group->part[i], fabric->config.graph->ports);
+    for (uint32_t i = 0; group->engines && i < group->engines->count; i++)
+        held += group->engines->at[i].group ? engine_group_held(group->engines->at[i].group) : 0;
+    return held;
+}
+
+static uint64_t node_held(const struct fabric *fabric, uint32_t n)
+{
+    uint64_t held = 0;
+
+    if (fabric->edge[n])
+        held += emu_edge_bufs(fabric->edge[n]);
+    if (fabric->local[n])
+        held += emu_link_bufs(fabric->local[n]);
+    return held;
+}
+
+static uint64_t fabric_held(struct fabric *fabric)
+{
+    const struct topo_graph *graph = fabric->config.graph;
+    uint64_t held = 0;
+
+    for (uint32_t s = 0; s < graph->switches; s++)
+        held += fabric->sw[s] ? switch_bufs(fabric->sw[s]) : 0;
+    for (uint32_t i = 0; i < fabric->engines.count; i++)
+        held += fabric->engines.at[i] ? engine_held(fabric->engines.at[i]) : 0;
+    for (uint32_t n = 0; n < graph->nodes; n++)
+        held += node_held(fabric, n);
+    for (uint32_t i = 0; i < 2 * fabric->links.count; i++)
+        held += fabric->links.faults[i] ? emu_faults_bufs(fabric->links.faults[i]) : 0;
+    for (uint32_t g = 0; g < fabric->slots; g++)
+        held += fabric->group[g] ? group_held(fabric, fabric->group[g]) : 0;
+    for (const struct fabric_group *group = fabric->gone; group; group = group->next)
+        held += group_held(fabric, group);
+    if (fabric->has_host_links && fabric->config.hosts->ops->held)
+        held += fabric->config.hosts->ops->held(fabric->config.hosts->ctx);
+    return held;
+}
+
+uint64_t fabric_bufs_out(const struct fabric *fabric)
+{
+    uint32_t cached = fabric->cache.count;
+
+    for (uint32_t w = 0; w < fabric->workers; w++)
+        cached += fabric->worker[w]->cache.count;
+    return emu_pool_out(fabric->pool, cached);
+}
+
+int fabric_check_bufs(struct fabric *fabric, char *error, size_t error_bytes)
+{
+    uint64_t out = fabric_bufs_out(fabric), held = fabric_held(fabric);
+
+    if (out == held)
+        return 0;
+    snprintf(error, error_bytes, "%llu references to buffers are out, and %llu have holders",
+             (unsigned long long)out, (unsigned long long)held);
+    return -EPROTO;
+}
+
+/* --- segments, credits, channels, states -------------------------------------------- */
+
+/* What is found is at one device, which is what stands at a port of its own. */
+struct check_at {
+    struct fabric_audit *audit;
+    struct fabric_place place;
+};
+
+static void check_tell(void *ctx, uint32_t port, const char *wrong)
+{
+    struct check_at *at = ctx;
+
+    at->place.port = port;
+    fabric_found(at->audit, &at->place, "%s", wrong);
+}
+
+static void check_switch(struct fabric *fabric, uint32_t s, uint64_t now_ps,
+                         struct fabric_audit *audit)
+{
+    struct check_at at = {audit, {.fabric = fabric, .at = FABRIC_AT_SWITCH, .number = s}};
+    const struct emu_found found = {check_tell, &at};
+    struct engine *unit = fabric_unit(fabric, s);
+
+    switch_audit(fabric->sw[s], now_ps, &found);
+    if (!unit)
+        return;
+    at.place.at = FABRIC_AT_UNIT;
+    engine_audit(unit, &found);
+    emu_found_at(&found, EMU_NO_PORT,
+                 switch_check_cable(fabric->sw[s], fabric->config.graph->ports, engine_vcs(unit, 0),
+                                    NULL));
+    emu_found_at(&found, EMU_NO_PORT,
+                 switch_check_out(fabric->sw[s], fabric->config.graph->ports, engine_rx(unit, 0),
+                                  NULL));
+}
+
+/* Both ways of the cable of link @i of node @n, which has an engine. */
+static void check_link(const struct fabric *fabric, uint32_t n, uint32_t i,
+                       const struct emu_found *found)
+{
+    const struct topo_link *link = &fabric->config.graph->node[n].link[i];
+    struct engine *engine = fabric_engine(fabric, n);
+    struct switch_dev *sw;
+
+    if (link->sw == TOPO_NONE)
+        return;
+    if (!fabric->sw[link->sw]) { /* on another host */
+        emu_found_at(found, i, emu_link_check_segments(engine_rx(engine, i)));
+        return;
+    }
+    sw = fabric->sw[link->sw];
+    emu_found_at(found, i, switch_check_cable(sw, link->port, engine_vcs(engine, i), NULL));
+    emu_found_at(found, i,
+                 switch_check_out(sw, link->port, engine_rx(engine, i),
+                                  fabric_faults_of(fabric, fabric_cable_of(fabric, n, i), true)));
+}
+
+static void check_node(struct fabric *fabric, uint32_t n, struct fabric_audit *audit)
+{
+    struct check_at at = {audit, {.fabric = fabric, .at = FABRIC_AT_NODE, .number = n}};
+    const struct emu_found found = {check_tell, &at};
+    const struct fabric_host host = fabric_host(fabric, n);
+
+    if (fabric->local[n])
+        emu_found_at(&found, EMU_NO_PORT, emu_link_check(fabric->local[n], 0, host.credits));
+    if (!fabric_engine(fabric, n))
+        return;
+    engine_audit(fabric_engine(fabric, n), &found);
+    emu_found_at(&found, EMU_NO_PORT,
+                 fabric->local[n] ? emu_link_check(host.rx, 0, host.credits)
+                                  : emu_edge_check(host.rx, 0, host.credits));
+    for (uint32_t i = 0; i < fabric->config.graph->node[n].links; i++)
+        check_link(fabric, n, i, &found);
+}
+
+/* What the devices have of a group. */
+static void check_group(struct fabric *fabric, const struct fabric_group *group,
+                        struct fabric_audit *audit)
+{
+    struct check_at at = {audit, {.fabric = fabric, .group = group}};
+    const struct emu_found found = {check_tell, &at};
+
+    for (uint32_t i = 0; i < group->tree.count; i++) {
+        at.place.at = FABRIC_AT_SWITCH;
+        at.place.number = group->tree.switches[i].sw;
+        if (group->part[i])
+            emu_found_at(&found, EMU_NO_PORT, switch_group_check(group->part[i]));
+    }
+    for (uint32_t i = 0; group->engines && i < group->engines->count; i++) {
+        if (!group->engines->at[i].engine)
+            continue;
+        fabric_place_engine(&at.place, group->engines->at[i].number);
+        emu_found_at(&found, EMU_NO_PORT, engine_group_check(group->engines->at[i].group));
+    }
+}
+
+void fabric_check_devices(struct fabric *fabric, uint64_t now_ps, struct fabric_audit *audit)
+{
+    const struct topo_graph *graph = fabric->config.graph;
+    char error[FABRIC_FINDING_BYTES];
+
+    for (uint32_t s = 0; s < graph->switches; s++)
+        if (fabric->sw[s])
+            check_switch(fabric, s, now_ps, audit);
+    for (uint32_t n = 0; n < graph->nodes; n++)
+        if (fabric_node_is_here(fabric, n))
+            check_node(fabric, n, audit);
+    for (uint32_t g = 0; g < fabric->slots; g++)
+        if (fabric->group[g])
+            check_group(fabric, fabric->group[g], audit);
+    if (fabric_check_bufs(fabric, error, sizeof error))
+        fabric_found(audit, &(struct fabric_place){.fabric = fabric}, "%s", error);
+    audit->buffers = fabric_bufs_out(fabric);
+}
+
+int fabric_check(struct fabric *fabric, uint64_t now_ps, char *error, size_t error_bytes)
+{
+    struct fabric_audit audit = {0};
+
+    fabric_check_devices(fabric, now_ps, &audit);
+    if (!audit.found)
+        return 0;
+    snprintf(error, error_bytes, "at %llu ps, %s", (unsigned long long)now_ps, audit.line[0]);
+    return -EPROTO;
 }

@@ -8,8 +8,8 @@
  * it knows while they run: the tables of routes (routes.c), and groups and their trees
  * (groups.c).
  */
-#ifndef APPS_FABRIC_AUDIT_H
-#define APPS_FABRIC_AUDIT_H
+#ifndef APPS_AUDIT_AUDIT_H
+#define APPS_AUDIT_AUDIT_H
 
 #include "apps/fabric/fabric.h"
 
@@ -87,7 +87,7 @@ __attribute__((format(printf, 3, 4))) void fabric_found(struct fabric_audit *aud
 /* audit.c: the place of the engine of this number: a node's, or a unit's. */
 void fabric_place_engine(struct fabric_place *place, uint32_t number);
 
-/* check.c: what devices hold. While the workers are held. */
+/* audit.c: what devices hold. While the workers are held. */
 void fabric_check_devices(struct fabric *fabric, uint64_t now_ps, struct fabric_audit *audit);
 
 /* routes.c: the tables in force lead from every switch with nodes to every node. */

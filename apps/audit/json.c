@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "apps/control/conn.h"
-#include "apps/base/duration.h"
+#include "apps/base/amount.h"
 #include "apps/audit/audit.h"
 
 static struct json_object *lines(const struct fabric_audit *audit)

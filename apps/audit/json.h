@@ -3,8 +3,8 @@
  * json.h - an audit of a running fabric (apps/audit/audit.h) as JSON: made by the daemon,
  * printed by the command.
  */
-#ifndef APPS_AUDIT_H
-#define APPS_AUDIT_H
+#ifndef APPS_AUDIT_JSON_H
+#define APPS_AUDIT_JSON_H
 
 #include <json-c/json.h>
 #include <stdbool.h>

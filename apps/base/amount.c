@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * amount.c - print counts and sizes for people.
+ * amount.c - print counts, sizes and times for people.
  */
 #include "apps/base/amount.h"
 
 #include <stdio.h>
-
-#include "apps/base/duration.h"
 
 struct amount amount_of_bytes(uint64_t bytes)
 {
@@ -38,5 +36,49 @@ struct amount amount_count(uint64_t count)
         ret.text[at++] = digits[i];
     }
     ret.text[at] = '\0';
+    return ret;
+}
+
+/* --- times ------------------------------------------------------------------------ */
+
+#define MINUTES_FROM_S 120.0  /* shorter ones in seconds, */
+#define HOURS_FROM_S   7200.0 /* and these in minutes */
+#define MOST_NS        1e18   /* 30 years: any longer one is shown as this */
+
+int duration_decimals(double value)
+{
+    return value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
+}
+
+/* Not the unit in which it would be 1000: 999.6 us is 1.00 ms. */
+static struct duration short_of(double ns)
+{
+    static const char *const units[] = {"ns", "us", "ms", "s"};
+    struct duration ret;
+    size_t unit = 0;
+
+    for (; ns >= 999.5 && unit < 3; unit++)
+        ns /= 1000;
+    snprintf(ret.text, sizeof ret.text, "%.*f %s", duration_decimals(ns), ns, units[unit]);
+    return ret;
+}
+
+struct duration duration_of_ns(double ns)
+{
+    struct duration ret = {"0 s"};
+    double s = (ns < MOST_NS ? ns : MOST_NS) / 1e9;
+
+    if (!(ns > 0))
+        return ret;
+    if (s < MINUTES_FROM_S - 0.5)
+        return short_of(ns);
+    if (s < HOURS_FROM_S - 0.5) {
+        unsigned whole = (unsigned)(s + 0.5);
+        snprintf(ret.text, sizeof ret.text, "%u min %02u s", whole / 60, whole % 60);
+    } else {
+        double minutes = (double)(unsigned long long)(s / 60 + 0.5);
+        double hours = (double)(unsigned long long)(minutes / 60);
+        snprintf(ret.text, sizeof ret.text, "%.0f h %02.0f min", hours, minutes - 60 * hours);
+    }
     return ret;
 }

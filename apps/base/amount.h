@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * amount.h - print counts and sizes for people. Output for programs has plain numbers instead.
+ * amount.h - print counts, sizes and times for people. Output for programs has plain numbers, and
+ * times in fixed units.
  */
-#ifndef APPS_CLI_AMOUNT_H
-#define APPS_CLI_AMOUNT_H
+#ifndef APPS_BASE_AMOUNT_H
+#define APPS_BASE_AMOUNT_H
 
 #include <stdint.h>
 
@@ -16,5 +17,18 @@ struct amount amount_of_bytes(uint64_t bytes);
 
 /** amount_count - all digits, in groups of three: "573,269". Pure. */
 struct amount amount_count(uint64_t count);
+
+struct duration {
+    char text[32];
+};
+
+/**
+ * duration_of_ns - three digits and the unit that suits them: "491 ms", "12.3 us", "2 min 05 s".
+ * @ns: what is not above 0 is "0 s". Pure.
+ */
+struct duration duration_of_ns(double ns);
+
+/** duration_decimals - how many @value, from 0 to 999, has for three digits in all. Pure. */
+int duration_decimals(double value);
 
 #endif

@@ -2,8 +2,8 @@
 /*
  * bounds.h - bounds on waiting (emu/edge/bounds.h) as text and as JSON.
  */
-#ifndef APPS_BOUNDS_H
-#define APPS_BOUNDS_H
+#ifndef APPS_BASE_BOUNDS_H
+#define APPS_BASE_BOUNDS_H
 
 #include <json-c/json.h>
 #include <stdbool.h>

@@ -2,8 +2,8 @@
 /*
  * command.h - the COMMAND of `fabemu run`: found, started with its environment.
  */
-#ifndef APPS_CLI_COMMAND_H
-#define APPS_CLI_COMMAND_H
+#ifndef APPS_BASE_COMMAND_H
+#define APPS_BASE_COMMAND_H
 
 #include <signal.h>
 #include <stdbool.h>

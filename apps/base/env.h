@@ -2,8 +2,8 @@
 /*
  * env.h - the environment that makes a program use a fabric.
  */
-#ifndef APPS_ENV_H
-#define APPS_ENV_H
+#ifndef APPS_BASE_ENV_H
+#define APPS_BASE_ENV_H
 
 #include <stddef.h>
 

@@ -3,8 +3,8 @@
  * lines.h - a file that lines are written into as they come (--events, --record). It may be a pipe
  * whose reader has stopped: who writes never waits for it. One thread's.
  */
-#ifndef APPS_CLI_LINES_H
-#define APPS_CLI_LINES_H
+#ifndef APPS_BASE_LINES_H
+#define APPS_BASE_LINES_H
 
 #include <stdbool.h>
 #include <stddef.h>

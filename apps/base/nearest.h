@@ -2,8 +2,8 @@
 /*
  * nearest.h - the known name that a misspelt word resembles most.
  */
-#ifndef APPS_CLI_NEAREST_H
-#define APPS_CLI_NEAREST_H
+#ifndef APPS_BASE_NEAREST_H
+#define APPS_BASE_NEAREST_H
 
 /* A search over the names that are passed to nearest_try(). */
 struct nearest {

@@ -7,8 +7,8 @@
  * writes a regular file: who opens it holds an advisory lock (flock()), and so do the processes
  * that inherit the descriptor.
  */
-#ifndef APPS_CLI_OUTPUT_H
-#define APPS_CLI_OUTPUT_H
+#ifndef APPS_BASE_OUTPUT_H
+#define APPS_BASE_OUTPUT_H
 
 #include <stdbool.h>
 #include <stdint.h>

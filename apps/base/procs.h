@@ -2,8 +2,8 @@
 /*
  * procs.h - looking at processes and ending them.
  */
-#ifndef APPS_PROCS_H
-#define APPS_PROCS_H
+#ifndef APPS_BASE_PROCS_H
+#define APPS_BASE_PROCS_H
 
 #include <stdbool.h>
 #include <stdint.h>

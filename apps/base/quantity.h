@@ -3,8 +3,8 @@
  * quantity.h - parse times, sizes and shares written by people. Exact: no floating point, no
  * rounding.
  */
-#ifndef APPS_CLI_QUANTITY_H
-#define APPS_CLI_QUANTITY_H
+#ifndef APPS_BASE_QUANTITY_H
+#define APPS_BASE_QUANTITY_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -2,8 +2,8 @@
 /*
  * say.h - one line to the user.
  */
-#ifndef APPS_CLI_SAY_H
-#define APPS_CLI_SAY_H
+#ifndef APPS_BASE_SAY_H
+#define APPS_BASE_SAY_H
 
 #include <stddef.h>
 

@@ -3,8 +3,8 @@
  * schedstat.h - how long the threads of a process were ready to run and did not, by the kernel's
  * own accounting: /proc/PID/task/TID/schedstat.
  */
-#ifndef APPS_WAITS_H
-#define APPS_WAITS_H
+#ifndef APPS_BASE_SCHEDSTAT_H
+#define APPS_BASE_SCHEDSTAT_H
 
 #include <stdint.h>
 #include <sys/types.h>

@@ -5,8 +5,8 @@
  * A snapshot of a large fabric has tens of thousands of numbers; an object for each would cost
  * more than all the rest of it. Owned by one thread.
  */
-#ifndef APPS_TELEMETRY_TEXT_H
-#define APPS_TELEMETRY_TEXT_H
+#ifndef APPS_BASE_TEXT_H
+#define APPS_BASE_TEXT_H
 
 #include <stdbool.h>
 #include <stddef.h>

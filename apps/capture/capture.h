@@ -5,8 +5,8 @@
  * A thread of the fabric's process writes. Others capture with `fabemu capture` (cmd/capture.c),
  * which empties the rings in its own process.
  */
-#ifndef APPS_CAPTURE_H
-#define APPS_CAPTURE_H
+#ifndef APPS_CAPTURE_CAPTURE_H
+#define APPS_CAPTURE_CAPTURE_H
 
 #include <stddef.h>
 #include <stdint.h>

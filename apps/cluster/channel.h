@@ -2,8 +2,8 @@
 /*
  * channel.h - what both sides of the control channel share. Not for others.
  */
-#ifndef APPS_HOSTS_CHANNEL_H
-#define APPS_HOSTS_CHANNEL_H
+#ifndef APPS_CLUSTER_CHANNEL_H
+#define APPS_CLUSTER_CHANNEL_H
 
 #include <errno.h>
 #include <sys/epoll.h>
@@ -94,7 +94,7 @@ struct json_object *hosts_totals_list(const struct fabric_totals *totals);
 void hosts_totals_add(struct fabric_totals *sum, struct json_object *list);
 
 /*
- * comm.c: what the processes of this host have communicated, of their pairs of nodes @most,
+ * numbers.c: what the processes of this host have communicated, of their pairs of nodes @most,
  * from number @from on; "next" is the number of the one behind, if there is any. Only @from 0 has
  * the rest. NULL: no memory. And that added to others'. What cannot be is left out.
  */

@@ -6,8 +6,8 @@
  * Pure functions on text, but for those that read files. Every host reads the same file;
  * cluster_digest() is how they find out whether it is.
  */
-#ifndef APPS_CLUSTER_H
-#define APPS_CLUSTER_H
+#ifndef APPS_CLUSTER_CLUSTER_H
+#define APPS_CLUSTER_CLUSTER_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -33,8 +33,8 @@
  *                                                             and begin.c have tables); 0: nobody
  *                                                             waits for it
  */
-#ifndef APPS_HOSTS_H
-#define APPS_HOSTS_H
+#ifndef APPS_CLUSTER_HOSTS_H
+#define APPS_CLUSTER_HOSTS_H
 
 #include <stdint.h>
 

@@ -3,8 +3,8 @@
  * links.h - a host's Ethernet ports, the host links over them, and its control channels, as the
  * cluster file has them.
  */
-#ifndef APPS_HOSTS_LINKS_H
-#define APPS_HOSTS_LINKS_H
+#ifndef APPS_CLUSTER_LINKS_H
+#define APPS_CLUSTER_LINKS_H
 
 #include <stddef.h>
 #include <stdint.h>

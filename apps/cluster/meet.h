@@ -2,8 +2,8 @@
 /*
  * meet.h - the hosts of a cluster file, for what all of them do together in simulated time.
  */
-#ifndef APPS_HOSTS_MEET_H
-#define APPS_HOSTS_MEET_H
+#ifndef APPS_CLUSTER_MEET_H
+#define APPS_CLUSTER_MEET_H
 
 #include <stdbool.h>
 #include <stddef.h>

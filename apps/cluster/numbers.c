@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * numbers.c - what hosts write to each other as lists of numbers or as digits, and read: counters,
- * bytes, sets of ports.
+ * bytes, sets of ports, what processes have communicated.
  */
 #include "apps/cluster/channel.h"
 
 #include <stdlib.h>
+
+#include "apps/fabric/comm.h"
 
 /* --- counters --------------------------------------------------------------------------- */
 
@@ -110,4 +112,192 @@ bool hosts_ports_read(emu_ports *ret, struct json_object *list, size_t at, uint3
         emu_ports_word_set(ret, w, json_object_get_uint64(word));
     }
     return !emu_ports_any(*ret & ~emu_ports_below(ports));
+}
+
+/* --- what processes of each host have communicated -------------------------------- */
+
+#define OF_CELL 4u /* numbers of each */
+#define OF_TOLD 6u
+#define OF_PAIR 4u
+#define CELLS   (EMU_COMM_WHERES * EMU_COMM_KINDS * EMU_COMM_SIZES)
+#define TOLDS   (EMU_COMM_KINDS * EMU_COMM_SIZES)
+
+static void put(struct json_object *list, uint64_t number)
+{
+    json_object_array_add(list, json_object_new_uint64(number));
+}
+
+static struct json_object *cells_list(const struct fabric_comm *comm)
+{
+    const struct fabric_comm_cell *cell = &comm->cell[0][0][0];
+    struct json_object *list = json_object_new_array();
+
+    for (uint32_t i = 0; i < CELLS; i++) {
+        put(list, cell[i].calls);
+        put(list, cell[i].bytes);
+        put(list, cell[i].ns);
+        put(list, cell[i].longest_ns);
+    }
+    return list;
+}
+
+static struct json_object *told_list(const struct fabric_comm *comm)
+{
+    const struct fabric_told *told = &comm->told[0][0];
+    struct json_object *list = json_object_new_array();
+
+    for (uint32_t i = 0; i < TOLDS; i++) {
+        put(list, told[i].calls);
+        put(list, told_whole(told[i].weight));
+        put(list, told_whole(told[i].wait_ns));
+        put(list, told_whole(told[i].network_ns));
+        put(list, told[i].wait_most_ns);
+        put(list, told[i].network_most_ns);
+    }
+    return list;
+}
+
+/* They are told in the order of these. */
+static uint64_t pair_number(const struct fabric_comm *comm, const struct fabric_pair *pair)
+{
+    return (uint64_t)pair->from * comm->nodes + pair->to;
+}
+
+/* Those from number @from on. *next: of the first one for which there is no room; 0: of none. */
+static struct json_object *pairs_list(const struct fabric_comm *comm, uint64_t from, uint32_t most,
+                                      uint64_t *next)
+{
+    struct json_object *list = json_object_new_array();
+    uint32_t told = 0;
+
+    *next = 0;
+    for (uint32_t i = 0; i < comm->pairs && !*next; i++) {
+        const struct fabric_pair *pair = &comm->pair[i];
+
+        if (pair_number(comm, pair) < from)
+            continue;
+        if (told++ == most) {
+            *next = pair_number(comm, pair);
+            continue;
+        }
+        put(list, pair->from);
+        put(list, pair->to);
+        put(list, pair->messages);
+        put(list, pair->bytes);
+    }
+    return list;
+}
+
+struct json_object *hosts_comm_list(struct fabric *fabric, uint64_t from, uint32_t most)
+{
+    struct json_object *ret;
+    struct fabric_comm comm;
+    uint64_t next;
+
+    if (fabric_comm_read(fabric, &comm))
+        return NULL;
+    ret = json_object_new_object();
+    json_object_object_add(ret, "pairs", pairs_list(&comm, from, most, &next));
+    if (next)
+        json_add_number(ret, "next", next);
+    if (!from) {
+        json_object_object_add(ret, "cells", cells_list(&comm));
+        json_object_object_add(ret, "told", told_list(&comm));
+        json_add_number(ret, "more_messages", comm.more_messages);
+        json_add_number(ret, "more_bytes", comm.more_bytes);
+        json_add_number(ret, "untold", comm.untold);
+    }
+    fabric_comm_free(&comm);
+    return ret;
+}
+
+/* The list @name, if it has so many numbers, or, of 0, some of each. */
+static struct json_object *list_of(struct json_object *comm, const char *name, size_t count,
+                                   size_t each)
+{
+    struct json_object *list = json_object_object_get(comm, name);
+
+    if (!json_object_is_type(list, json_type_array) ||
+        (count && json_object_array_length(list) != count) || json_object_array_length(list) % each)
+        return NULL;
+    return list;
+}
+
+static uint64_t number_at(struct json_object *list, size_t i)
+{
+    return json_object_get_uint64(json_object_array_get_idx(list, i));
+}
+
+static void most(uint64_t *of, uint64_t other)
+{
+    *of = other > *of ? other : *of;
+}
+
+static void cells_add(struct fabric_comm *sum, struct json_object *list)
+{
+    struct fabric_comm_cell *cell = &sum->cell[0][0][0];
+
+    for (size_t i = 0; list && i < CELLS; i++) {
+        cell[i].calls += number_at(list, OF_CELL * i);
+        cell[i].bytes += number_at(list, OF_CELL * i + 1);
+        cell[i].ns += number_at(list, OF_CELL * i + 2);
+        most(&cell[i].longest_ns, number_at(list, OF_CELL * i + 3));
+    }
+}
+
+static void told_add_list(struct fabric_comm *sum, struct json_object *list)
+{
+    struct fabric_told *told = &sum->told[0][0];
+
+    for (size_t i = 0; list && i < TOLDS; i++) {
+        told[i].calls += number_at(list, OF_TOLD * i);
+        told[i].weight += (double)number_at(list, OF_TOLD * i + 1);
+        told[i].wait_ns += (double)number_at(list, OF_TOLD * i + 2);
+        told[i].network_ns += (double)number_at(list, OF_TOLD * i + 3);
+        most(&told[i].wait_most_ns, number_at(list, OF_TOLD * i + 4));
+        most(&told[i].network_most_ns, number_at(list, OF_TOLD * i + 5));
+    }
+}
+
+/* What there is no room for is counted together. */
+static void pairs_add(struct fabric_comm *sum, struct json_object *list)
+{
+    size_t count = list ? json_object_array_length(list) / OF_PAIR : 0;
+    size_t room = sum->pairs < FABRIC_PAIRS_MOST ? FABRIC_PAIRS_MOST - sum->pairs : 0;
+    struct fabric_pair *pair;
+
+    if (!count || count > HOSTS_PAIRS_MOST)
+        return;
+    room = room < count ? room : count;
+    pair = room ? realloc(sum->pair, (sum->pairs + room) * sizeof *pair) : NULL;
+    if (pair)
+        sum->pair = pair;
+    for (size_t i = 0; i < count; i++) {
+        uint64_t from = number_at(list, OF_PAIR * i), to = number_at(list, OF_PAIR * i + 1);
+        uint64_t messages = number_at(list, OF_PAIR * i + 2);
+        uint64_t bytes = number_at(list, OF_PAIR * i + 3);
+
+        if (from >= sum->nodes || to >= sum->nodes)
+            continue;
+        if (pair && room) {
+            sum->pair[sum->pairs++] = (struct fabric_pair){.from = (uint32_t)from,
+                                                           .to = (uint32_t)to,
+                                                           .messages = messages,
+                                                           .bytes = bytes};
+            room--;
+        } else {
+            sum->more_messages += messages;
+            sum->more_bytes += bytes;
+        }
+    }
+}
+
+void hosts_comm_add(struct fabric_comm *sum, struct json_object *comm)
+{
+    cells_add(sum, list_of(comm, "cells", OF_CELL * CELLS, OF_CELL));
+    told_add_list(sum, list_of(comm, "told", OF_TOLD * TOLDS, OF_TOLD));
+    pairs_add(sum, list_of(comm, "pairs", 0, OF_PAIR));
+    sum->more_messages += (uint64_t)emu_json_number(comm, "more_messages", 0);
+    sum->more_bytes += (uint64_t)emu_json_number(comm, "more_bytes", 0);
+    sum->untold += (uint64_t)emu_json_number(comm, "untold", 0);
 }

@@ -5,7 +5,7 @@
 #include "apps/cmd/arrival.h"
 
 #include "apps/base/command.h"
-#include "apps/base/duration.h"
+#include "apps/base/amount.h"
 #include "apps/base/say.h"
 #include "emu/json.h"
 #include "emu/now.h"

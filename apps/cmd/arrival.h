@@ -7,8 +7,8 @@
  * number has changed since the last line. When all have attached, a last line says so if there were
  * lines before. Thread: the supervisor.
  */
-#ifndef APPS_ARRIVAL_H
-#define APPS_ARRIVAL_H
+#ifndef APPS_CMD_ARRIVAL_H
+#define APPS_CMD_ARRIVAL_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -5,7 +5,7 @@
  * One table has all benchmarks: --list prints it, --only selects from it, and it gives the order
  * in which they run.
  */
-#include "apps/cmd/bench.h"
+#include "apps/cmd/commands.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "apps/base/duration.h"
+#include "apps/base/amount.h"
 
 /* --- numbers for people ------------------------------------------------------------- */
 

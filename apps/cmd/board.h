@@ -3,8 +3,8 @@
  * board.h - what `fabemu top` shows: a view as rows of text, sorted and filtered. top.c puts it on
  * a terminal, or prints it once.
  */
-#ifndef APPS_TELEMETRY_BOARD_H
-#define APPS_TELEMETRY_BOARD_H
+#ifndef APPS_CMD_BOARD_H
+#define APPS_CMD_BOARD_H
 
 #include "apps/telemetry/view.h"
 

@@ -3,8 +3,8 @@
  * commands.h - the commands of `fabemu`. Each takes argv from its own name on and
  * returns the exit status.
  */
-#ifndef APPS_RUN_H
-#define APPS_RUN_H
+#ifndef APPS_CMD_COMMANDS_H
+#define APPS_CMD_COMMANDS_H
 
 int run_main(int argc, char **argv);
 int up_main(int argc, char **argv);
@@ -20,5 +20,7 @@ int capture_main(int argc, char **argv);
 int cluster_main(int argc, char **argv);
 int traffic_main(int argc, char **argv);
 int figures_main(int argc, char **argv);
+int bench_main(int argc, char **argv);
+int join_main(int argc, char **argv);
 
 #endif

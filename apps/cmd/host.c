@@ -28,7 +28,7 @@
 #include "apps/daemon/daemon.h"
 #include "apps/cluster/links.h"
 #include "apps/cluster/follower/follower.h"
-#include "apps/cmd/hosts.h"
+#include "apps/cmd/launch.h"
 #include "apps/base/procs.h"
 #include "apps/base/say.h"
 #include "apps/cmd/scratch.h"

@@ -2,8 +2,8 @@
 /*
  * host.h - the process that a fabric runs in, seen from its supervisor.
  */
-#ifndef APPS_HOST_H
-#define APPS_HOST_H
+#ifndef APPS_CMD_HOST_H
+#define APPS_CMD_HOST_H
 
 #include <signal.h>
 #include <stdbool.h>

@@ -12,7 +12,8 @@
 #include <unistd.h>
 
 #include "apps/base/command.h"
-#include "apps/cmd/hosts.h"
+#include "apps/cmd/launch.h"
+#include "apps/cmd/commands.h"
 #include "apps/cmd/host.h"
 #include "apps/base/say.h"
 

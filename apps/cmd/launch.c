@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * launch.c - the other hosts of a fabric are started by an agent, as mpirun starts its daemons:
- * AGENT HOST COMMAND-LINE, where the line is for a shell there. ssh is one. An agent that wants the
- * host elsewhere says where: %h. Then the line alone is behind it.
+ * launch.c - a fabric on several hosts, by --cluster: which host this is, and how the others are
+ * started.
+ *
+ * An agent starts the other hosts, as mpirun starts its daemons: AGENT HOST COMMAND-LINE, where the
+ * line is for a shell there. ssh is one. An agent that wants the host elsewhere says where: %h.
+ * Then the line alone is behind it.
  */
+#include "apps/cmd/launch.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -16,8 +21,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "apps/cmd/hosts.h"
+#include "apps/base/command.h"
 #include "apps/base/say.h"
+#include "apps/control/paths.h"
 #include "emu/now.h"
 
 #define LINE_BYTES  16384
@@ -204,4 +210,79 @@ void hosts_launched_end(void)
 
     while (waitpid(-1, NULL, WNOHANG) >= 0 && emu_now_ms() < until_ms)
         poll(NULL, 0, END_LOOK_MS);
+}
+
+/* --- which host this is ----------------------------------------------------------- */
+
+/* As the file calls it: by --host, else by its name, else by that up to its first dot. */
+static uint32_t find_self(const struct cluster *cluster, const char *given)
+{
+    char name[256];
+    uint32_t host;
+
+    if (given)
+        return cluster_host(cluster, given);
+    hosts_node_name(name, sizeof name);
+    host = cluster_host(cluster, name);
+    if (host == CLUSTER_HOSTS_MAX) {
+        name[strcspn(name, ".")] = '\0';
+        host = cluster_host(cluster, name);
+    }
+    return host;
+}
+
+static int check_self(const struct hosts_plan *plan, const struct options *options,
+                      enum hosts_role role)
+{
+    const char *first = plan->cluster.host[0].name;
+    char name[256];
+
+    hosts_node_name(name, sizeof name);
+    if (plan->self == CLUSTER_HOSTS_MAX) {
+        say("%s: there is no host '%s'; name this one as the file does: --host NAME",
+            options->cluster, options->host ? options->host : name);
+        return EXIT_USAGE;
+    }
+    if (role == HOSTS_GOVERNS && plan->self) {
+        say("%s: its first host, %s, governs the fabric; start it there", options->cluster, first);
+        return EXIT_USAGE;
+    }
+    if (role == HOSTS_OBEYS && !plan->self) {
+        say("%s: %s is its first host, and governs: start the fabric there, with fabemu run or up",
+            options->cluster, first);
+        return EXIT_USAGE;
+    }
+    return 0;
+}
+
+int hosts_plan_make(struct hosts_plan *ret, const struct options *options,
+                    const struct fabric_config *config, enum hosts_role role)
+{
+    char error[CLUSTER_ERROR_BYTES];
+    int status = 0;
+
+    *ret = (struct hosts_plan){.options = options, .agent = options->launch};
+    if (cluster_read(&ret->cluster, options->cluster, error, sizeof error)) {
+        say("%s", error);
+        return EXIT_USAGE;
+    }
+    ret->self = find_self(&ret->cluster, options->host);
+    ret->host_of = calloc(config->graph->switches, sizeof *ret->host_of);
+    for (uint32_t h = 0; h < ret->cluster.hosts; h++)
+        ret->name[h] = ret->cluster.host[h].name;
+    status = ret->host_of ? check_self(ret, options, role) : EXIT_FAILURE;
+    if (!status && cluster_place(&ret->cluster, config->graph, ret->host_of, error, sizeof error)) {
+        say("%s: %s", options->cluster, error);
+        status = EXIT_USAGE;
+    }
+    if (status)
+        hosts_plan_release(ret);
+    return status;
+}
+
+void hosts_plan_release(struct hosts_plan *plan)
+{
+    free(plan->host_of);
+    plan->host_of = NULL;
+    cluster_release(&plan->cluster);
 }

@@ -9,9 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "apps/cmd/bench.h"
 #include "apps/base/nearest.h"
-#include "apps/cmd/hosts.h"
+#include "apps/cmd/launch.h"
 #include "apps/cmd/options.h"
 #include "apps/cmd/commands.h"
 #include "apps/base/say.h"

@@ -2,8 +2,8 @@
 /*
  * options.h - the options that commands share, and what they make of a fabric.
  */
-#ifndef APPS_CLI_OPTIONS_H
-#define APPS_CLI_OPTIONS_H
+#ifndef APPS_CMD_OPTIONS_H
+#define APPS_CMD_OPTIONS_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -2,12 +2,12 @@
 /*
  * plan.h - what a fabric's process is to do beside being a fabric, by the options of a command.
  */
-#ifndef APPS_RUN_PLAN_H
-#define APPS_RUN_PLAN_H
+#ifndef APPS_CMD_PLAN_H
+#define APPS_CMD_PLAN_H
 
 #include "apps/capture/files.h"
 #include "apps/fault/fault.h"
-#include "apps/cmd/hosts.h"
+#include "apps/cmd/launch.h"
 #include "apps/cmd/options.h"
 #include "apps/base/output.h"
 #include "apps/cmd/host.h"

@@ -2,8 +2,8 @@
 /*
  * rates.h - the rates of cables that a network's file gives, and the profile.
  */
-#ifndef CLI_RATES_H
-#define CLI_RATES_H
+#ifndef APPS_CMD_RATES_H
+#define APPS_CMD_RATES_H
 
 #include "apps/cmd/options.h"
 

@@ -37,7 +37,7 @@
 #include "apps/cmd/host.h"
 #include "apps/control/paths.h"
 #include "apps/cluster/links.h"
-#include "apps/cmd/hosts.h"
+#include "apps/cmd/launch.h"
 #include "apps/cmd/plan.h"
 #include "apps/cmd/options.h"
 #include "apps/base/quantity.h"

@@ -5,8 +5,8 @@
  * Open MPI keeps its session there: files that processes share, which it leaves
  * behind when it is killed.
  */
-#ifndef APPS_SCRATCH_H
-#define APPS_SCRATCH_H
+#ifndef APPS_CMD_SCRATCH_H
+#define APPS_CMD_SCRATCH_H
 
 #include <stddef.h>
 #include <sys/types.h>

@@ -3,8 +3,8 @@
  * screen.h - the terminal of `fabemu top`: the only place that knows of ncurses. A build without it
  * has a screen that is not there.
  */
-#ifndef APPS_TELEMETRY_SCREEN_H
-#define APPS_TELEMETRY_SCREEN_H
+#ifndef APPS_CMD_SCREEN_H
+#define APPS_CMD_SCREEN_H
 
 #include "apps/cmd/board.h"
 

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "apps/base/duration.h"
+#include "apps/base/amount.h"
 #include "apps/base/say.h"
 #include "apps/control/conn.h"
 #include "emu/json.h"

@@ -2,8 +2,8 @@
 /*
  * standstill.h - who waits for whom, as text for people: what daemon/standstill.h makes as JSON.
  */
-#ifndef APPS_RUN_STANDSTILL_H
-#define APPS_RUN_STANDSTILL_H
+#ifndef APPS_CMD_STANDSTILL_H
+#define APPS_CMD_STANDSTILL_H
 
 #include <stdbool.h>
 #include <stdint.h>

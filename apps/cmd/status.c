@@ -13,9 +13,9 @@
 #include <unistd.h>
 
 #include "apps/audit/json.h"
-#include "apps/base/duration.h"
+#include "apps/base/amount.h"
 #include "apps/cmd/options.h"
-#include "apps/cmd/hosts.h"
+#include "apps/cmd/launch.h"
 #include "apps/control/ask.h"
 #include "apps/base/env.h"
 #include "apps/control/paths.h"

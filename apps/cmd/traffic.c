@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "apps/cluster/meet.h"
-#include "apps/cmd/hosts.h"
+#include "apps/cmd/launch.h"
 #include "apps/cmd/plan.h"
 #include "apps/cmd/options.h"
 #include "apps/fabric/origin.h"

@@ -2,8 +2,8 @@
 /*
  * traffic_options.h - the options that only `fabemu traffic` has.
  */
-#ifndef APPS_TRAFFIC_OPTIONS_H
-#define APPS_TRAFFIC_OPTIONS_H
+#ifndef APPS_CMD_TRAFFIC_OPTIONS_H
+#define APPS_CMD_TRAFFIC_OPTIONS_H
 
 #include <stdint.h>
 

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "apps/base/duration.h"
+#include "apps/base/amount.h"
 #include "apps/fabric/origin.h"
 #include "apps/daemon/report.h"
 #include "apps/traffic/workload/relay.h"

@@ -2,8 +2,8 @@
 /*
  * traffic_report.h - the figures of runs, for people and for programs.
  */
-#ifndef APPS_TRAFFIC_REPORT_H
-#define APPS_TRAFFIC_REPORT_H
+#ifndef APPS_CMD_TRAFFIC_REPORT_H
+#define APPS_CMD_TRAFFIC_REPORT_H
 
 #include <json-c/json.h>
 #include <stdio.h>

@@ -2,8 +2,8 @@
 /*
  * ask.h - a command asks a running fabric something (docs/control.md).
  */
-#ifndef APPS_RUN_ASK_H
-#define APPS_RUN_ASK_H
+#ifndef APPS_CONTROL_ASK_H
+#define APPS_CONTROL_ASK_H
 
 #include <json-c/json.h>
 #include <stddef.h>

@@ -2,8 +2,8 @@
 /*
  * conn.h - the control socket, at an end that never blocks: JSON objects, one a line (emu/json.h).
  */
-#ifndef APPS_CONN_H
-#define APPS_CONN_H
+#ifndef APPS_CONTROL_CONN_H
+#define APPS_CONTROL_CONN_H
 
 #include <stddef.h>
 #include <stdint.h>

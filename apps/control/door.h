@@ -6,8 +6,8 @@
  * the process may open. A process that takes more than its share (DOOR_SHARE) is refused before
  * others find nothing left.
  */
-#ifndef APPS_DAEMON_DOOR_H
-#define APPS_DAEMON_DOOR_H
+#ifndef APPS_CONTROL_DOOR_H
+#define APPS_CONTROL_DOOR_H
 
 #include <stdbool.h>
 #include <stdint.h>

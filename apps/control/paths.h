@@ -7,8 +7,8 @@
  * several hosts are in the latter, which has one name on all of them; so what is
  * not in the first is looked for there.
  */
-#ifndef APPS_PATHS_H
-#define APPS_PATHS_H
+#ifndef APPS_CONTROL_PATHS_H
+#define APPS_CONTROL_PATHS_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "apps/base/amount.h"
-#include "apps/base/duration.h"
 #include "apps/control/conn.h"
 #include "apps/fabric/comm.h"
 

@@ -5,8 +5,8 @@
  *
  * Thread: comm_build() the manager's; comm_print() any.
  */
-#ifndef APPS_PROGRAM_COMM_H
-#define APPS_PROGRAM_COMM_H
+#ifndef APPS_DAEMON_COMM_H
+#define APPS_DAEMON_COMM_H
 
 #include <json-c/json.h>
 #include <stdio.h>

@@ -2,8 +2,8 @@
 /*
  * daemon.h - serves a running fabric's control socket (docs/control.md).
  */
-#ifndef APPS_DAEMON_H
-#define APPS_DAEMON_H
+#ifndef APPS_DAEMON_DAEMON_H
+#define APPS_DAEMON_DAEMON_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -14,7 +14,6 @@
 #include <unistd.h>
 
 #include "apps/base/amount.h"
-#include "apps/base/duration.h"
 #include "apps/fabric/origin.h"
 #include "apps/base/say.h"
 #include "apps/control/conn.h"

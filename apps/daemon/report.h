@@ -2,8 +2,8 @@
 /*
  * report.h - the run report: built by the fabric, printed by the command.
  */
-#ifndef APPS_REPORT_H
-#define APPS_REPORT_H
+#ifndef APPS_DAEMON_REPORT_H
+#define APPS_DAEMON_REPORT_H
 
 #include <json-c/json.h>
 #include <stdint.h>

@@ -9,8 +9,8 @@
  * and no timer runs. On several hosts the others are asked when a snapshot is due, and it is taken
  * when they have answered, or are late.
  */
-#ifndef APPS_TELEMETRY_SERVE_H
-#define APPS_TELEMETRY_SERVE_H
+#ifndef APPS_DAEMON_TELEMETRY_H
+#define APPS_DAEMON_TELEMETRY_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -3,8 +3,8 @@
  * timeline.h - the timeline of a running fabric: what processes tell is taken a hundred times a
  * second, and what happens is noted when it does. The daemon's one thread's.
  */
-#ifndef APPS_PROGRAM_SERVE_H
-#define APPS_PROGRAM_SERVE_H
+#ifndef APPS_DAEMON_TIMELINE_H
+#define APPS_DAEMON_TIMELINE_H
 
 #include <stdbool.h>
 #include <stdint.h>

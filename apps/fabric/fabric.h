@@ -7,8 +7,8 @@
  * follow (links.h); a network on several hosts (hosts.h); what stands still (stalls.h); audits
  * (apps/audit/audit.h).
  */
-#ifndef APPS_FABRIC_H
-#define APPS_FABRIC_H
+#ifndef APPS_FABRIC_FABRIC_H
+#define APPS_FABRIC_FABRIC_H
 
 #include <assert.h>
 #include <stdbool.h>

@@ -81,7 +81,7 @@ struct fabric_drive {
     };
 };
 
-/* The link engines. fabric/engines.c's and, of switches, fabric/units.c's. */
+/* The link engines. fabric/engines.c's. */
 struct fabric_engines {
     uint32_t count; /* fabric_engine_numbers(), or 0: there are none */
     /* by number: the nodes', then the switches' combine units; NULL: on another host */
@@ -299,7 +299,7 @@ uint64_t fabric_bufs(const struct fabric_config *config, uint32_t workers);
 struct emu_profile fabric_profile_on(const struct fabric_config *config);
 
 /*
- * fabric/clock.c: the clock begins at config.start_ps; is rebased if it is time, more than once
+ * fabric/drive.c: the clock begins at config.start_ps; is rebased if it is time, more than once
  * if the last look was long ago; is rebased by @by_ps, while the workers stand still.
  */
 void fabric_clock_start(struct fabric *fabric);
@@ -309,14 +309,16 @@ void fabric_clock_rebase(struct fabric *fabric, uint64_t by_ps);
 /* fabric/groups.c: the group of that address, or NULL. */
 struct fabric_group *fabric_group_at(const struct fabric *fabric, uint32_t id);
 
-/* fabric/units.c: ports of a switch, and numbers of engines, units included. Pure. */
+/* fabric/engines.c: ports of a switch, and numbers of engines, units included. Pure. */
 uint32_t fabric_switch_ports(const struct fabric_config *config);
 uint32_t fabric_engine_numbers(const struct fabric_config *config);
 
-/* fabric/units.c: a unit for each switch, if the profile says so. Errors: -ENOMEM. */
+/* fabric/engines.c: a unit for each switch, if the profile says so. Errors: -ENOMEM. */
 int fabric_plug_units(struct fabric *fabric);
 
-/* fabric/units.c: what the unit of a switch in its tree is to know of a group. Errors: -ENOMEM. */
+/*
+ * fabric/engines.c: what the unit of a switch in its tree is to know of a group. Errors: -ENOMEM.
+ */
 int fabric_unit_group(const struct fabric *fabric, const struct fabric_group *group,
                       const struct topo_tree_switch *at, struct engine_group **ret);
 
@@ -442,7 +444,7 @@ void fabric_wake(struct fabric *fabric, struct emu_dev *dev, uint64_t now_ps);
 uint64_t fabric_soon_ps(const struct fabric *fabric, uint64_t now_ps);
 
 /*
- * fabric/parts.c: a group's parts in the switches of its tree; @units: of a switch, that combine.
+ * fabric/members.c: a group's parts in the switches of its tree; @units: of a switch, that combine.
  * NULL: there is no memory. Freed when no switch knows them.
  */
 struct switch_group **fabric_parts_create(struct fabric *fabric, uint32_t id,
@@ -450,8 +452,8 @@ struct switch_group **fabric_parts_create(struct fabric *fabric, uint32_t id,
 void fabric_parts_free(struct fabric *fabric, struct switch_group **part, uint32_t count);
 
 /*
- * fabric/parts.c: into the tables of all switches of the tree or, on failure, of none; out of all.
- * Errors: as switch_groups_set().
+ * fabric/members.c: into the tables of all switches of the tree or, on failure, of none; out of
+ * all. Errors: as switch_groups_set().
  */
 int fabric_parts_publish(struct fabric *fabric, uint32_t id, const struct topo_tree *tree,
                          struct switch_group **part);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * members.c - what the adapters of a group's members know of it: the link by which they are
- * in its tree of switches, and their place in its tree of adapters.
+ * members.c - what devices know of a group. Switches have its parts, which are made, published,
+ * taken out and freed. The adapters of its members have the link by which they are in its tree of
+ * switches, and their place in its tree of adapters.
  *
  * The tree of adapters is made over the members in the order of their numbers, each part of that
  * order a subtree: nodes with numbers near each other are near each other in the network, so most
@@ -53,6 +54,8 @@ static void tree_grow(struct member *member, uint32_t count, uint32_t width)
         rest -= part;
     }
 }
+
+/* --- adapters --------------------------------------------------------------------- */
 
 #define CHAIN_MOST 64u /* members of a chain: what they combine passes all of them */
 
@@ -196,4 +199,67 @@ bool fabric_members_free(struct fabric *fabric, struct fabric_group *group)
             all = false;
     }
     return all;
+}
+
+/* --- parts in switches ------------------------------------------------------------ */
+
+struct switch_group **fabric_parts_create(struct fabric *fabric, uint32_t id,
+                                          const struct topo_tree *tree, uint32_t units)
+{
+    struct switch_group **part = calloc(tree->count, sizeof(struct switch_group *));
+    int err = 0;
+
+    for (uint32_t i = 0; part && !err && i < tree->count; i++)
+        if (fabric->sw[tree->switches[i].sw])
+            err = switch_group_create(&part[i], id, tree->switches[i].ports, tree->switches[i].up,
+                                      units, fabric->config.profile.combine_order);
+    if (!err)
+        return part;
+    fabric_parts_free(fabric, part, tree->count);
+    return NULL;
+}
+
+void fabric_parts_free(struct fabric *fabric, struct switch_group **part, uint32_t count)
+{
+    for (uint32_t i = 0; part && i < count; i++)
+        if (part[i])
+            switch_group_destroy(part[i], fabric->config.graph->ports, &fabric->cache);
+    free(part);
+}
+
+static void parts_clear(struct fabric *fabric, uint32_t id, const struct topo_tree *tree,
+                        uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (fabric->sw[tree->switches[i].sw])
+            switch_groups_clear(fabric->sw[tree->switches[i].sw], id);
+    emu_rcu_wait();
+}
+
+void fabric_parts_withdraw(struct fabric *fabric, uint32_t id, const struct topo_tree *tree)
+{
+    parts_clear(fabric, id, tree, tree->count);
+}
+
+/* Old tables are freed once no worker reads them. */
+int fabric_parts_publish(struct fabric *fabric, uint32_t id, const struct topo_tree *tree,
+                         struct switch_group **part)
+{
+    void **old = calloc(tree->count, sizeof(void *));
+    int err = old ? 0 : -ENOMEM;
+    uint32_t done = 0;
+
+    while (!err && done < tree->count) {
+        if (part[done])
+            err = switch_groups_set(fabric->sw[tree->switches[done].sw], part[done], &old[done]);
+        done += !err;
+    }
+    if (err)
+        parts_clear(fabric, id, tree, done);
+    else
+        emu_rcu_wait();
+    for (uint32_t i = 0; i < done; i++)
+        free(old[i]);
+    free(old);
+    return err;
 }

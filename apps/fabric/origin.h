@@ -3,8 +3,8 @@
  * origin.h - where a result comes from: the version, command line, settings, seed, host and date
  * that every result carries (docs/manual.md, "Where a result comes from").
  */
-#ifndef APPS_CLI_ORIGIN_H
-#define APPS_CLI_ORIGIN_H
+#ifndef APPS_FABRIC_ORIGIN_H
+#define APPS_FABRIC_ORIGIN_H
 
 #include <stdio.h>
 

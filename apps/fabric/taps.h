@@ -5,8 +5,8 @@
  * Taps (emu/link/tap.h) are put on and taken off while the workers are held, between two passes.
  * One capture at a time.
  */
-#ifndef APPS_FABRIC_CAPTURE_TAPS_H
-#define APPS_FABRIC_CAPTURE_TAPS_H
+#ifndef APPS_FABRIC_TAPS_H
+#define APPS_FABRIC_TAPS_H
 
 #include "apps/fabric/fabric.h"
 #include "emu/link/tap.h"

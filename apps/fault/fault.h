@@ -7,8 +7,8 @@
  * Pure functions: text to struct fault and back, whether a fault can be injected into a network,
  * and which cables, switches or nodes it acts on. docs/faults.md has the grammar.
  */
-#ifndef APPS_FAULT_H
-#define APPS_FAULT_H
+#ifndef APPS_FAULT_FAULT_H
+#define APPS_FAULT_FAULT_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -85,7 +85,7 @@ struct fault_kind_row {
     uint32_t packets, kinds;
 };
 
-/* --- kinds.c, keys.c -------------------------------------------------------------- */
+/* --- kinds.c ---------------------------------------------------------------------- */
 
 const struct fault_kind_row *fault_kind_row(enum fault_kind kind);
 const struct fault_key_row *fault_key_row(enum fault_key key);

@@ -8,8 +8,8 @@
  *
  * Thread: the fabric's manager, all of it; on clock virtual between two advances.
  */
-#ifndef APPS_INJECT_H
-#define APPS_INJECT_H
+#ifndef APPS_INJECT_INJECT_H
+#define APPS_INJECT_INJECT_H
 
 #include "apps/fault/fault.h"
 #include "apps/manager/manager.h"

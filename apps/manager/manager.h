@@ -10,8 +10,8 @@
  * Thread: the fabric's manager, all of it; on clock virtual between two advances.
  * Source: QsNet III §V (link bring-up in three steps, error rates), §III (broken links).
  */
-#ifndef APPS_MANAGER_H
-#define APPS_MANAGER_H
+#ifndef APPS_MANAGER_MANAGER_H
+#define APPS_MANAGER_MANAGER_H
 
 #include "apps/fabric/fabric.h"
 

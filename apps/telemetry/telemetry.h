@@ -9,8 +9,8 @@
  *
  * Thread: the fabric's manager; on clock virtual the driver, between two advances.
  */
-#ifndef APPS_TELEMETRY_H
-#define APPS_TELEMETRY_H
+#ifndef APPS_TELEMETRY_TELEMETRY_H
+#define APPS_TELEMETRY_TELEMETRY_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -10,8 +10,8 @@
  *
  * Thread: one on each side, the fabric's manager.
  */
-#ifndef APPS_PROGRAM_PART_H
-#define APPS_PROGRAM_PART_H
+#ifndef APPS_TIMELINE_PART_H
+#define APPS_TIMELINE_PART_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -19,7 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "apps/base/duration.h"
+#include "apps/base/amount.h"
 #include "apps/base/say.h"
 #include "apps/base/text.h"
 #include "emu/json.h"

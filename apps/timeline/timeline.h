@@ -19,8 +19,8 @@
  *
  * Thread: one.
  */
-#ifndef APPS_PROGRAM_TIMELINE_H
-#define APPS_PROGRAM_TIMELINE_H
+#ifndef APPS_TIMELINE_TIMELINE_H
+#define APPS_TIMELINE_TIMELINE_H
 
 #include <json-c/json.h>
 #include <stdbool.h>

@@ -5,8 +5,8 @@
  *
  * A build without libmicrohttpd has a server that is not there.
  */
-#ifndef APPS_WEB_H
-#define APPS_WEB_H
+#ifndef APPS_WEB_WEB_H
+#define APPS_WEB_WEB_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -2,8 +2,8 @@
 /*
  * coordinator.h - one fabric on several hosts: what the host that governs does with the others.
  */
-#ifndef APPS_HOSTS_GOVERNS_H
-#define APPS_HOSTS_GOVERNS_H
+#ifndef APPS_CLUSTER_COORDINATOR_COORDINATOR_H
+#define APPS_CLUSTER_COORDINATOR_COORDINATOR_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -3,8 +3,8 @@
  * internal.h - what the files of the governor's side share. All of it is the daemon's thread's,
  * which is the fabric's manager. Not for others.
  */
-#ifndef APPS_HOSTS_GOVERNOR_H
-#define APPS_HOSTS_GOVERNOR_H
+#ifndef APPS_CLUSTER_COORDINATOR_INTERNAL_H
+#define APPS_CLUSTER_COORDINATOR_INTERNAL_H
 
 #include "apps/control/conn.h"
 #include "apps/fabric/hosts.h"

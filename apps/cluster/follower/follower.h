@@ -2,8 +2,8 @@
 /*
  * follower.h - one fabric on several hosts: a host that does not govern.
  */
-#ifndef APPS_HOSTS_OBEYS_H
-#define APPS_HOSTS_OBEYS_H
+#ifndef APPS_CLUSTER_FOLLOWER_FOLLOWER_H
+#define APPS_CLUSTER_FOLLOWER_FOLLOWER_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -3,8 +3,8 @@
  * internal.h - what the files of a host that obeys share. All of it is the thread's that serves
  * this host, which is its fabric's manager. Not for others.
  */
-#ifndef APPS_HOSTS_OBEY_H
-#define APPS_HOSTS_OBEY_H
+#ifndef APPS_CLUSTER_FOLLOWER_INTERNAL_H
+#define APPS_CLUSTER_FOLLOWER_INTERNAL_H
 
 #include "apps/control/conn.h"
 #include "apps/control/door.h"

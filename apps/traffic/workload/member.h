@@ -2,8 +2,8 @@
 /*
  * member.h - a member of a group, for workload/coll.c and workload/exchange.c only.
  */
-#ifndef APPS_TRAFFIC_MEMBER_H
-#define APPS_TRAFFIC_MEMBER_H
+#ifndef APPS_TRAFFIC_WORKLOAD_MEMBER_H
+#define APPS_TRAFFIC_WORKLOAD_MEMBER_H
 
 #include "apps/traffic/workload/coll.h"
 

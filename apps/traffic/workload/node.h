@@ -7,8 +7,8 @@
  * drawn when the one before has been sent, and its birth may then lie in the
  * past. How many wait is found by drawing the same times once more.
  */
-#ifndef APPS_TRAFFIC_NODE_H
-#define APPS_TRAFFIC_NODE_H
+#ifndef APPS_TRAFFIC_WORKLOAD_NODE_H
+#define APPS_TRAFFIC_WORKLOAD_NODE_H
 
 #include <stdbool.h>
 #include <stddef.h>

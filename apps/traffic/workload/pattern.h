@@ -2,8 +2,8 @@
 /*
  * pattern.h - which node sends to which: read from --pattern's text.
  */
-#ifndef APPS_TRAFFIC_PATTERN_H
-#define APPS_TRAFFIC_PATTERN_H
+#ifndef APPS_TRAFFIC_WORKLOAD_PATTERN_H
+#define APPS_TRAFFIC_WORKLOAD_PATTERN_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -7,8 +7,8 @@
  * driver is to know of, workers write to logs that it reads while they stand
  * still. Tables and logs grow only then: a step allocates nothing.
  */
-#ifndef APPS_TRAFFIC_PENDING_H
-#define APPS_TRAFFIC_PENDING_H
+#ifndef APPS_TRAFFIC_WORKLOAD_PENDING_H
+#define APPS_TRAFFIC_WORKLOAD_PENDING_H
 
 #include <stdbool.h>
 #include <stdint.h>

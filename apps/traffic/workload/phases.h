@@ -2,8 +2,8 @@
 /*
  * phases.h - how long to warm up and to measure, and what past saturation is.
  */
-#ifndef APPS_TRAFFIC_PHASES_H
-#define APPS_TRAFFIC_PHASES_H
+#ifndef APPS_TRAFFIC_WORKLOAD_PHASES_H
+#define APPS_TRAFFIC_WORKLOAD_PHASES_H
 
 #include <stdbool.h>
 #include <stdint.h>

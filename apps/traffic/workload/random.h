@@ -6,8 +6,8 @@
  * nothing for another, and a copy of a stream replays it. Exponential gaps are
  * computed with integers alone: no libm, no rounding that depends on the host.
  */
-#ifndef APPS_TRAFFIC_RANDOM_H
-#define APPS_TRAFFIC_RANDOM_H
+#ifndef APPS_TRAFFIC_WORKLOAD_RANDOM_H
+#define APPS_TRAFFIC_WORKLOAD_RANDOM_H
 
 #include <stdint.h>
 

@@ -7,8 +7,8 @@
  * order. Who has the message whole sends it on to its children, one after the other. A queue grows
  * only while the workers stand still: a step allocates nothing.
  */
-#ifndef APPS_TRAFFIC_RELAY_H
-#define APPS_TRAFFIC_RELAY_H
+#ifndef APPS_TRAFFIC_WORKLOAD_RELAY_H
+#define APPS_TRAFFIC_WORKLOAD_RELAY_H
 
 #include <errno.h>
 #include <stdbool.h>

@@ -2,8 +2,8 @@
 /*
  * sets.h - which nodes send, and the destination sets of multicasts.
  */
-#ifndef APPS_TRAFFIC_SETS_H
-#define APPS_TRAFFIC_SETS_H
+#ifndef APPS_TRAFFIC_WORKLOAD_SETS_H
+#define APPS_TRAFFIC_WORKLOAD_SETS_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -6,8 +6,8 @@
  * all that is in it are whole numbers that add up, so the sum is the same for
  * any number of workers. Times are picoseconds of virtual time.
  */
-#ifndef APPS_TRAFFIC_STATS_H
-#define APPS_TRAFFIC_STATS_H
+#ifndef APPS_TRAFFIC_WORKLOAD_STATS_H
+#define APPS_TRAFFIC_WORKLOAD_STATS_H
 
 #include <stdbool.h>
 #include <stdint.h>

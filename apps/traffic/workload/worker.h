@@ -3,8 +3,8 @@
  * worker.h - what nodes of open and of closed loops share: how messages are cut, how
  * arrivals are taken, and where the nodes of one worker put what they have measured.
  */
-#ifndef APPS_TRAFFIC_WORKER_H
-#define APPS_TRAFFIC_WORKER_H
+#ifndef APPS_TRAFFIC_WORKLOAD_WORKER_H
+#define APPS_TRAFFIC_WORKLOAD_WORKER_H
 
 #include <stdbool.h>
 #include <stdint.h>

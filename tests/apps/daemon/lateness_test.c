@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "apps/base/schedstat.h"
-#include "apps/base/duration.h"
+#include "apps/base/amount.h"
 #include "emu/edge/fabric.h"
 #include "emu/worker/worker.h"
 #include "tests/test.h"

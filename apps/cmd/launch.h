@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * hosts.h - a fabric's process on several hosts, by --cluster: which host this is, and how the
+ * launch.h - a fabric's process on several hosts, by --cluster: which host this is, and how the
  * others are started.
  */
-#ifndef APPS_HOSTS_PLAN_H
-#define APPS_HOSTS_PLAN_H
+#ifndef APPS_CMD_LAUNCH_H
+#define APPS_CMD_LAUNCH_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -60,7 +60,5 @@ bool hosts_agent_failed(uint32_t host, char *text, size_t bytes);
  * have ended: they do when it does, and those on the other hosts are to have said why they end.
  */
 void hosts_launched_end(void);
-
-int join_main(int argc, char **argv);
 
 #endif

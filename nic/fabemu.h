@@ -112,7 +112,7 @@ struct fabemu_req {
  */
 static inline int fabemu_req_status(const struct fabemu_req *req)
 {
-    /* N4 pairs with N3, nic/host/op/complete.c */
+    /* N4 pairs with N3, nic/host/base/complete.c */
     return __atomic_load_n(&req->status, __ATOMIC_ACQUIRE);
 }
 
@@ -532,7 +532,7 @@ struct fabemu_event {
  */
 static inline uint64_t fabemu_event_count(const struct fabemu_event *event)
 {
-    /* N6 pairs with N5, nic/host/op/complete.c */
+    /* N6 pairs with N5, nic/host/base/complete.c */
     return __atomic_load_n(&event->count, __ATOMIC_ACQUIRE);
 }
 

@@ -29,18 +29,13 @@ MAY = {
 # The files of libfabemu, lowest first: each may include the headers of those before it, so that
 # nobody calls in a circle.
 HOST_ORDER = """
-adapter wire base send/up op/complete lock peer/peer op/watched op/op
-send/answer send/bulk
-message/queue message/notice message/message message/end
-memory/atomic memory/region memory/serve
-peer/hello peer/gone peer/meet peer/bye
-send/request memory/transfer
-group/group group/stream group/condition group/broadcast group/send group/break group/receive
-group/word
-receive progress/pending progress/watch progress/step progress/wait
-control/line control/control
-op/event op/abort message/open message/post group/coll group/symmetric group/put group/member
-peer/leave life progress/thread control/attach
+base/adapter base/wire base/base tx/up base/complete base/lock base/peer base/watched base/op
+tx/answer tx/bulk rx/queue rx/notice rx/message rx/end rx/atomic rx/region rx/serve peer/hello
+peer/gone peer/meet peer/bye tx/request api/transfer group/group group/stream group/condition
+group/broadcast group/send group/break group/receive group/word progress/receive progress/pending
+progress/watch progress/step progress/wait control/line control/control api/event api/abort
+api/open api/message group/coll group/symmetric group/put group/member api/leave api/life
+progress/thread api/attach
 """.split()
 # libfabemu lives in the application's process: of emu it has these alone.
 HOST_OF_EMU = {"emu/edge/bounds.h", "emu/edge/edge.h", "emu/edge/finished.h",

@@ -117,7 +117,7 @@ field(fabemu, "cont.last", u8, "Last", DEC)
 field(fabemu, "cont.crc16", u16, "CRC-16", HEX)
 field(fabemu, "cont.crc16.status", u8, "CRC-16 is", DEC, STATUS)
 
--- What adapters say to each other: nic/host/wire.h.
+-- What adapters say to each other: nic/host/base/wire.h.
 field(fabemu, "nic.what", u8, "Adapter's", DEC, NIC)
 field(fabemu, "nic.queue", u16, "Queue", DEC)
 field(fabemu, "nic.check", u32, "Check", HEX)

@@ -2,7 +2,7 @@
 /*
  * death.c - what follows when a process goes: with or without detaching.
  *
- * One that detaches has said goodbye to those that it knew (nic/host/peer/leave.c); only groups
+ * One that detaches has said goodbye to those that it knew (nic/host/api/leave.c); only groups
  * that it did not leave are broken. Of a death everybody attached hears, once its node is free. How
  * it ended shows only a moment after it closed its connection: until then it waits among the dying,
  * in order, and is told to the owner and recorded from there.

@@ -23,7 +23,7 @@
 #include "apps/base/say.h"
 #include "emu/clock.h"
 #include "emu/fault/fault.h"
-#include "nic/host/wire.h"
+#include "nic/host/base/wire.h"
 
 #define LOOK_PS       UINT64_C(100000000000) /* between two looks at what was hit */
 #define WATCH_PS      UINT64_C(1000000000)   /* the same, while a fault waits for something */

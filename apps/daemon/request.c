@@ -188,7 +188,7 @@ static void request_detach(struct daemon *daemon, struct client *client,
 }
 
 /*
- * Sent by the library when the process exits (nic/host/control/attach.c). A process that says so
+ * Sent by the library when the process exits (nic/host/api/attach.c). A process that says so
  * was not killed.
  */
 static void request_exits(struct daemon *daemon, struct client *client, struct json_object *request)

@@ -24,7 +24,7 @@
 #include "emu/edge/bounds.h"
 #include "emu/edge/edge.h"
 #include "emu/now.h"
-#include "nic/host/base.h"
+#include "nic/host/base/base.h"
 #include "nic/host/control/line.h"
 
 /* Before the fabric has told its bounds. */

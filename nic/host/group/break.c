@@ -14,15 +14,15 @@
 #include <stdio.h>
 
 #include "emu/now.h"
-#include "nic/host/base.h"
-#include "nic/host/lock.h"
+#include "nic/host/base/base.h"
+#include "nic/host/base/lock.h"
+#include "nic/host/base/op.h"
+#include "nic/host/base/wire.h"
 #include "nic/host/group/broadcast.h"
 #include "nic/host/group/condition.h"
 #include "nic/host/group/group.h"
 #include "nic/host/group/send.h"
 #include "nic/host/group/stream.h"
-#include "nic/host/op/op.h"
-#include "nic/host/wire.h"
 
 static void group_break(struct fabemu_group *g)
 {

@@ -8,7 +8,7 @@
 #ifndef NIC_BREAK_H
 #define NIC_BREAK_H
 
-#include "nic/host/adapter.h"
+#include "nic/host/base/adapter.h"
 
 /** nic_group_broken - the group's segments say that it is broken: one of @node's was given up. */
 void nic_group_broken(struct fabemu *fab, uint32_t id, uint32_t node);

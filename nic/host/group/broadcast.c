@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "emu/bits.h"
-#include "nic/host/wire.h"
+#include "nic/host/base/wire.h"
 
 static_assert(FABEMU_BROADCAST_LAST_BYTES == NIC_BROADCAST_BYTES, "fabemu.h");
 static_assert(NIC_BROADCAST_WINDOW <= 64, "told has a bit for each");

@@ -8,9 +8,9 @@
 #ifndef NIC_BROADCAST_H
 #define NIC_BROADCAST_H
 
+#include "nic/host/base/op.h"
 #include "nic/host/group/group.h"
-#include "nic/host/memory/region.h"
-#include "nic/host/op/op.h"
+#include "nic/host/rx/region.h"
 
 /* So many segments of a group's broadcast puts may be on their way; at most 64. */
 #define NIC_BROADCAST_WINDOW 64u

@@ -9,11 +9,11 @@
 #include <string.h>
 
 #include "emu/combine.h"
-#include "nic/host/base.h"
+#include "nic/host/base/base.h"
+#include "nic/host/base/lock.h"
+#include "nic/host/base/op.h"
 #include "nic/host/group/send.h"
 #include "nic/host/group/stream.h"
-#include "nic/host/lock.h"
-#include "nic/host/op/op.h"
 
 static_assert((int)FABEMU_MAXLOC == (int)EMU_MAXLOC && (int)FABEMU_BXOR == (int)EMU_BXOR &&
                   (int)FABEMU_LAND == (int)EMU_LAND && (int)FABEMU_PROD == (int)EMU_PROD,

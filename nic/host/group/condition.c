@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "emu/now.h"
-#include "nic/host/base.h"
+#include "nic/host/base/base.h"
 
 /* 1 ms: then conditionals that the adapter had no slot for are asked again. */
 #define AGAIN_NS 1000000u

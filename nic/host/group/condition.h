@@ -9,8 +9,8 @@
 #ifndef NIC_CONDITION_H
 #define NIC_CONDITION_H
 
+#include "nic/host/base/op.h"
 #include "nic/host/group/group.h"
-#include "nic/host/op/op.h"
 
 /* A word is to be set: begins and ends at once, when its event has counted. */
 struct nic_set {

@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "nic/host/base.h"
-#include "nic/host/memory/region.h"
-#include "nic/host/op/op.h"
+#include "nic/host/base/base.h"
+#include "nic/host/base/op.h"
+#include "nic/host/rx/region.h"
 
 struct fabemu_group *nic_group_make(struct fabemu *fab, uint32_t id)
 {

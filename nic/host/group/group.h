@@ -10,8 +10,8 @@
 #ifndef NIC_GROUP_H
 #define NIC_GROUP_H
 
-#include "nic/host/op/complete.h"
-#include "nic/host/send/up.h"
+#include "nic/host/base/complete.h"
+#include "nic/host/tx/up.h"
 
 #define NIC_GROUP_BURST 128u /* segments a group sends in its turn */
 

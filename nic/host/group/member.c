@@ -9,10 +9,10 @@
 #include <stdio.h>
 
 #include "emu/json.h"
-#include "nic/host/base.h"
+#include "nic/host/base/base.h"
+#include "nic/host/base/lock.h"
 #include "nic/host/control/control.h"
 #include "nic/host/group/group.h"
-#include "nic/host/lock.h"
 
 static int group_create(struct fabemu *fab, const uint32_t *nodes, uint32_t count, bool wide,
                         uint32_t *id)

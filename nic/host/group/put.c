@@ -6,12 +6,12 @@
 
 #include <errno.h>
 
-#include "nic/host/base.h"
+#include "nic/host/api/transfer.h"
+#include "nic/host/base/base.h"
+#include "nic/host/base/lock.h"
+#include "nic/host/base/wire.h"
 #include "nic/host/group/broadcast.h"
 #include "nic/host/group/send.h"
-#include "nic/host/lock.h"
-#include "nic/host/memory/transfer.h"
-#include "nic/host/wire.h"
 
 static int broadcast_begin(struct fabemu *fab, struct nic_post *post)
 {

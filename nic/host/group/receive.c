@@ -4,11 +4,11 @@
  */
 #include "nic/host/group/receive.h"
 
+#include "nic/host/base/wire.h"
 #include "nic/host/group/break.h"
 #include "nic/host/group/broadcast.h"
 #include "nic/host/group/send.h"
 #include "nic/host/group/stream.h"
-#include "nic/host/wire.h"
 
 /* A multicast that is not of the stream. */
 static void broadcast_receive(struct fabemu *fab, const struct emu_seg *seg)

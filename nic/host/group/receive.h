@@ -2,12 +2,12 @@
 /*
  * receive.h - segments of groups that come, and the network's word on ours.
  *
- * Owner: nothing of its own. Lock: held. Callers: nic/host/receive.c.
+ * Owner: nothing of its own. Lock: held. Callers: nic/host/progress/receive.c.
  */
 #ifndef NIC_GROUP_RECEIVE_H
 #define NIC_GROUP_RECEIVE_H
 
-#include "nic/host/adapter.h"
+#include "nic/host/base/adapter.h"
 
 void nic_group_receive(struct fabemu *fab, const struct emu_seg *seg);
 /**

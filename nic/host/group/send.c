@@ -4,10 +4,10 @@
  */
 #include "nic/host/group/send.h"
 
+#include "nic/host/base/wire.h"
 #include "nic/host/group/broadcast.h"
 #include "nic/host/group/condition.h"
 #include "nic/host/group/stream.h"
-#include "nic/host/wire.h"
 
 /* To all the others: nothing more will come of this group. */
 static uint32_t alarm_send(struct fabemu_group *g)

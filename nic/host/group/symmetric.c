@@ -7,11 +7,11 @@
 #include <errno.h>
 
 #include "emu/combine.h"
-#include "nic/host/base.h"
+#include "nic/host/base/base.h"
+#include "nic/host/base/lock.h"
 #include "nic/host/group/coll.h"
 #include "nic/host/group/send.h"
-#include "nic/host/lock.h"
-#include "nic/host/memory/region.h"
+#include "nic/host/rx/region.h"
 
 static void region_refuse(struct fabemu_group *g, struct nic_coll *c)
 {

@@ -12,11 +12,11 @@
 #include <errno.h>
 
 #include "emu/now.h"
-#include "nic/host/base.h"
+#include "nic/host/base/base.h"
+#include "nic/host/base/lock.h"
+#include "nic/host/base/op.h"
 #include "nic/host/group/condition.h"
 #include "nic/host/group/send.h"
-#include "nic/host/lock.h"
-#include "nic/host/op/op.h"
 
 static_assert(FABEMU_WORDS == EMU_WORDS, "fabemu.h");
 static_assert((int)FABEMU_TEST_EQUAL == (int)EMU_TEST_EQUAL &&

@@ -7,7 +7,7 @@
 #ifndef NIC_WORD_H
 #define NIC_WORD_H
 
-#include "nic/host/adapter.h"
+#include "nic/host/base/adapter.h"
 
 /** nic_word_again - ask again, when it is time, what had no slot. Returns segments. */
 uint32_t nic_word_again(struct fabemu *fab);

@@ -11,12 +11,12 @@
 #include "nic/host/peer/bye.h"
 
 #include "emu/now.h"
-#include "nic/host/base.h"
-#include "nic/host/op/op.h"
+#include "nic/host/base/base.h"
+#include "nic/host/base/op.h"
 #include "nic/host/peer/gone.h"
 #include "nic/host/peer/hello.h"
-#include "nic/host/send/answer.h"
-#include "nic/host/send/bulk.h"
+#include "nic/host/tx/answer.h"
+#include "nic/host/tx/bulk.h"
 
 /*
  * Answers in a burst to a process that is not met: more than it asks in 10 s, since it waits for

@@ -7,7 +7,7 @@
 #ifndef NIC_BYE_H
 #define NIC_BYE_H
 
-#include "nic/host/peer/peer.h"
+#include "nic/host/base/peer.h"
 
 /** nic_leave_receive - a NIC_BYE came. @known: under the check of the pair. */
 void nic_leave_receive(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg,

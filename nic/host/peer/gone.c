@@ -19,10 +19,10 @@
 #include <stdlib.h>
 
 #include "emu/now.h"
-#include "nic/host/base.h"
-#include "nic/host/message/end.h"
-#include "nic/host/message/message.h"
+#include "nic/host/base/base.h"
 #include "nic/host/peer/hello.h"
+#include "nic/host/rx/end.h"
+#include "nic/host/rx/message.h"
 
 /*
  * End all queued operations: they were for the process that is at the node, or that has just left

@@ -8,8 +8,8 @@
 #ifndef NIC_GONE_H
 #define NIC_GONE_H
 
-#include "nic/host/op/op.h"
-#include "nic/host/peer/peer.h"
+#include "nic/host/base/op.h"
+#include "nic/host/base/peer.h"
 
 /**
  * nic_peer_departed - all with a lower seat than @first are gone from the node of @peer: what was

@@ -9,9 +9,9 @@
 #include "emu/now.h"
 #include "nic/host/peer/hello.h"
 
-#include "nic/host/base.h"
-#include "nic/host/lock.h"
-#include "nic/host/send/answer.h"
+#include "nic/host/base/base.h"
+#include "nic/host/base/lock.h"
+#include "nic/host/tx/answer.h"
 
 /* Hellos at once to who has not asked: it is to be told of another epoch, once. */
 #define ANSWER_AHEAD_STRANGER 4u

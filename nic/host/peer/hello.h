@@ -8,7 +8,7 @@
 #ifndef NIC_HELLO_H
 #define NIC_HELLO_H
 
-#include "nic/host/peer/peer.h"
+#include "nic/host/base/peer.h"
 
 #define NIC_HELLO_FIRST_NS 1000000u  /* from the first hello to the second; then twice as long, */
 #define NIC_HELLO_LAST_NS  50000000u /* until so long */

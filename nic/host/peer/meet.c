@@ -12,11 +12,11 @@
 #include <string.h>
 
 #include "emu/now.h"
-#include "nic/host/base.h"
-#include "nic/host/message/end.h"
+#include "nic/host/base/base.h"
 #include "nic/host/peer/gone.h"
 #include "nic/host/peer/hello.h"
-#include "nic/host/send/answer.h"
+#include "nic/host/rx/end.h"
+#include "nic/host/tx/answer.h"
 
 /* So many hellos answer at once: who says hello anew asks more often at first. */
 #define ANSWER_AHEAD 16u

@@ -8,7 +8,7 @@
 #ifndef NIC_MEET_H
 #define NIC_MEET_H
 
-#include "nic/host/peer/peer.h"
+#include "nic/host/base/peer.h"
 
 /**
  * nic_peer_connect_again - repeat hellos that were not answered. A peer that does not answer within

@@ -12,8 +12,8 @@
 
 #include "nic/host/group/group.h"
 #include "nic/host/group/stream.h"
-#include "nic/host/message/queue.h"
-#include "nic/host/send/request.h"
+#include "nic/host/rx/queue.h"
+#include "nic/host/tx/request.h"
 
 #define LOOK_AT 64u /* operations of one list */
 

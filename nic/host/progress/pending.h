@@ -8,7 +8,7 @@
 #ifndef NIC_PENDING_H
 #define NIC_PENDING_H
 
-#include "nic/host/adapter.h"
+#include "nic/host/base/adapter.h"
 
 /**
  * nic_pending_show - look through the operations under way and show the oldest. An operation's age

@@ -4,17 +4,17 @@
  */
 #include "nic/host/progress/step.h"
 
+#include "nic/host/base/lock.h"
 #include "nic/host/group/send.h"
 #include "nic/host/group/word.h"
-#include "nic/host/lock.h"
 #include "nic/host/peer/gone.h"
 #include "nic/host/peer/meet.h"
+#include "nic/host/progress/receive.h"
 #include "nic/host/progress/watch.h"
-#include "nic/host/receive.h"
-#include "nic/host/send/answer.h"
-#include "nic/host/send/bulk.h"
-#include "nic/host/send/request.h"
-#include "nic/host/send/up.h"
+#include "nic/host/tx/answer.h"
+#include "nic/host/tx/bulk.h"
+#include "nic/host/tx/request.h"
+#include "nic/host/tx/up.h"
 
 #define NIC_WATCH_STEPS 64u /* steps and polls between looks at the clock for nic_watch() */
 

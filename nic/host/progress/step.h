@@ -8,7 +8,7 @@
 #ifndef NIC_STEP_H
 #define NIC_STEP_H
 
-#include "nic/host/adapter.h"
+#include "nic/host/base/adapter.h"
 
 /** nic_step - one bounded pass: receive, send, show. Returns segments moved. The lock is held. */
 uint32_t nic_step(struct fabemu *fab);

@@ -15,7 +15,7 @@
 
 #include "emu/now.h"
 #include "emu/worker/wait.h"
-#include "nic/host/base.h"
+#include "nic/host/base/base.h"
 #include "nic/host/progress/step.h"
 #include "nic/host/progress/wait.h"
 

@@ -7,7 +7,7 @@
 #ifndef NIC_THREAD_H
 #define NIC_THREAD_H
 
-#include "nic/host/adapter.h"
+#include "nic/host/base/adapter.h"
 
 int nic_thread_start(struct nic_thread **ret, struct fabemu *fab);
 void nic_thread_stop(struct nic_thread *thread); /* NULL: there is none */

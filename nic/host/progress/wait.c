@@ -7,7 +7,7 @@
 #include <time.h>
 
 #include "emu/worker/wait.h"
-#include "nic/host/base.h"
+#include "nic/host/base/base.h"
 #include "nic/host/progress/step.h"
 
 bool fabemu_test(struct fabemu *fab, struct fabemu_req *req)

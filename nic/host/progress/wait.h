@@ -7,7 +7,7 @@
 #ifndef NIC_WAIT_H
 #define NIC_WAIT_H
 
-#include "nic/host/adapter.h"
+#include "nic/host/base/adapter.h"
 
 #define NIC_SLEEP_NS 10000000u /* no sleep is longer: bounds the harm of a lost wake */
 /* What nobody wakes us for; and in fabemu_idle(), whose callers may wait for something else. */

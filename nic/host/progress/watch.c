@@ -10,12 +10,12 @@
 #include "emu/now.h"
 #include "nic/host/progress/watch.h"
 
-#include "nic/host/base.h"
+#include "nic/host/base/base.h"
+#include "nic/host/base/op.h"
 #include "nic/host/group/break.h"
-#include "nic/host/message/queue.h"
-#include "nic/host/op/op.h"
 #include "nic/host/peer/hello.h"
 #include "nic/host/progress/pending.h"
+#include "nic/host/rx/queue.h"
 
 /* With acknowledgments: can the nodes be reached that receives are posted from? */
 static void queue_probe(struct fabemu *fab)

@@ -7,7 +7,7 @@
 #ifndef NIC_WATCH_H
 #define NIC_WATCH_H
 
-#include "nic/host/adapter.h"
+#include "nic/host/base/adapter.h"
 
 #define NIC_WATCH_NS 1000000000u /* between looks whether those we wait for are still there */
 

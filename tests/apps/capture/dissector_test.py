@@ -352,7 +352,7 @@ class Programs(DissectorCase):
         return ret + [self.message(8, 0, b"\0")] * words
 
     def check(self, node):
-        """The number that stands for a pair, as nic/host/wire.h defines it."""
+        """The number that stands for a pair, as nic/host/base/wire.h defines it."""
         hello = self.said(node, formats.HELLO)[-1]
         return (self.told[node]["seat"] * 0x9e3779b1 + self.told[1 - node]["seat"] * 0x85ebca77 +
                 hello["epoch"] * 0xc2b2ae3d) % 2**32

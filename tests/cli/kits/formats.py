@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """formats.py - each format of a capture, made of numbers that are drawn, with the fields that a
 dissector must show of it; and both checksums. Written after docs/capture.md, docs/qsnet3.md and
-nic/host/wire.h, not after the code that it tests.
+nic/host/base/wire.h, not after the code that it tests.
 
 Something made is a pair: its bytes, and {field: text}, where a field that is not named is not
 there."""

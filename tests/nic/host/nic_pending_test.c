@@ -14,7 +14,7 @@
 #include "tests/world/host/parts.h"
 #include "tests/world/host/peers.h"
 
-#include "nic/host/lock.h"
+#include "nic/host/base/lock.h"
 #include "nic/host/progress/pending.h"
 
 #define NODES 4u

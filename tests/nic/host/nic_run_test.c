@@ -5,9 +5,9 @@
  */
 #include <string.h>
 
-#include "nic/host/adapter.h"
-#include "nic/host/op/op.h"
-#include "nic/host/wire.h"
+#include "nic/host/base/adapter.h"
+#include "nic/host/base/op.h"
+#include "nic/host/base/wire.h"
 #include "tests/test.h"
 #include "tests/world/host/peers.h"
 

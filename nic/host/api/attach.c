@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * attach.c - which fabrics this process is attached to, and what they say of others.
+ *
+ * The list below is the library's one mutable global: a process has one adapter a fabric however
+ * many libraries in it attach (a libfabric provider and an MPI component do not know of each
+ * other).
+ */
+#include "nic/fabemu.h"
+
+#include <errno.h>
+#include <json-c/json.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "emu/json.h"
+#include "nic/host/api/leave.h"
+#include "nic/host/api/life.h"
+#include "nic/host/base/base.h"
+#include "nic/host/base/lock.h"
+#include "nic/host/control/control.h"
+#include "nic/host/group/break.h"
+#include "nic/host/peer/meet.h"
+#include "nic/host/progress/step.h"
+#include "nic/host/progress/thread.h"
+
+/* longer than any socket's: one that is cut is still too long */
+#define PATH_BYTES 512
+
+static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct fabemu *registry; /* under registry_lock */
+static pthread_once_t registry_once = PTHREAD_ONCE_INIT;
+
+/* A forked child has no adapter: its parent's is not for two. */
+static void registry_before_fork(void)
+{
+    pthread_mutex_lock(&registry_lock);
+}
+
+static void registry_in_parent(void)
+{
+    pthread_mutex_unlock(&registry_lock);
+}
+
+static void registry_in_child(void)
+{
+    for (struct fabemu *fab = registry; fab; fab = fab->next) {
+        atomic_store_explicit(&fab->gone, true, memory_order_relaxed);
+        nic_control_forked(fab->control);
+    }
+    registry = NULL;
+    pthread_mutex_unlock(&registry_lock);
+}
+
+/* The process ends, and is attached still: that is no detaching, but neither was it killed. */
+__attribute__((destructor)) static void registry_at_exit(void)
+{
+    if (pthread_mutex_trylock(&registry_lock))
+        return;
+    for (struct fabemu *fab = registry; fab; fab = fab->next)
+        nic_control_exits(fab->control);
+    pthread_mutex_unlock(&registry_lock);
+}
+
+static void registry_init(void)
+{
+    pthread_atfork(registry_before_fork, registry_in_parent, registry_in_child);
+}
+
+/* --- what the fabric says of others: on the watcher's thread ------------------------ */
+
+/* FABEMU_ANY_NODE: the fabric has no node of that number. */
+static uint32_t node_of(const struct fabemu *fab, int64_t number)
+{
+    return number >= 0 && number < fab->info.nodes ? (uint32_t)number : FABEMU_ANY_NODE;
+}
+
+/* Under the adapter's lock. */
+static void event_groups(struct fabemu *fab, struct json_object *event)
+{
+    struct json_object *groups = json_object_object_get(event, "groups");
+    struct json_object *nodes = json_object_object_get(event, "nodes");
+    int64_t parted = emu_json_count(nodes) ? json_object_get_int64(emu_json_at(nodes, 0)) : -1;
+    const struct nic_group_end end = {.dead = node_of(fab, emu_json_number(event, "node", -1)),
+                                      .by = node_of(fab, emu_json_number(event, "by", -1)),
+                                      .parted = node_of(fab, parted),
+                                      .why = emu_json_text(event, "why", "")};
+
+    for (size_t i = 0; i < emu_json_count(groups); i++) {
+        int64_t group = json_object_get_int64(emu_json_at(groups, i));
+
+        if (group >= 0 && group <= UINT32_MAX)
+            nic_group_over(fab, (uint32_t)group, &end);
+    }
+}
+
+static void event_groups_broken(struct fabemu *fab, struct json_object *event)
+{
+    nic_lock(fab);
+    event_groups(fab, event);
+    nic_unlock(fab);
+}
+
+/* A process died. Which one it was is in the edge: step, and see. */
+static void event_node_died(struct fabemu *fab, struct json_object *event)
+{
+    nic_lock(fab);
+    event_groups(fab, event);
+    nic_step(fab);
+    nic_unlock(fab);
+}
+
+/* A segment between two processes, of which this may be one, is lost, and nobody sends it again. */
+static void event_lost(struct fabemu *fab, struct json_object *event)
+{
+    const char *why = emu_json_text(event, "why", "");
+    int64_t from = emu_json_number(event, "from", -1), to = emu_json_number(event, "to", -1);
+
+    if (from < 0 || to < 0 || from >= fab->info.nodes || to >= fab->info.nodes)
+        return;
+    nic_lock(fab);
+    nic_peer_lost(fab,
+                  &(struct nic_loss){.from = nic_peer(fab, (uint32_t)from),
+                                     .to = nic_peer(fab, (uint32_t)to),
+                                     .from_seat = (uint64_t)emu_json_number(event, "from_seat", 0),
+                                     .to_seat = (uint64_t)emu_json_number(event, "to_seat", 0),
+                                     .at_ns = (uint64_t)emu_json_number(event, "at_ns", 0),
+                                     .why = why});
+    nic_step(fab);
+    nic_unlock(fab);
+}
+
+/* No way has led to these nodes for too long. First why, then what ends of that. */
+static void event_nodes_parted(struct fabemu *fab, struct json_object *event)
+{
+    struct json_object *nodes = json_object_object_get(event, "nodes");
+
+    nic_lock(fab);
+    for (size_t i = 0; i < emu_json_count(nodes); i++) {
+        uint32_t node = node_of(fab, json_object_get_int64(emu_json_at(nodes, i)));
+
+        if (node != FABEMU_ANY_NODE)
+            nic_peer_parted(fab, nic_peer(fab, node));
+    }
+    event_groups(fab, event);
+    nic_unlock(fab);
+}
+
+static void attach_event(struct fabemu *fab, const char *name, struct json_object *event)
+{
+    if (strcmp(name, "node_died") == 0)
+        event_node_died(fab, event);
+    else if (strcmp(name, "groups_broken") == 0)
+        event_groups_broken(fab, event);
+    else if (strcmp(name, "lost") == 0)
+        event_lost(fab, event);
+    else if (strcmp(name, "nodes_parted") == 0)
+        event_nodes_parted(fab, event);
+}
+
+/* --- attach and detach -------------------------------------------------------------- */
+
+/* A number from the environment, -1: there is none. */
+static int env_number(const char *name)
+{
+    const char *text = getenv(name);
+    char *end;
+    long value;
+
+    if (!text || !*text)
+        return -1;
+    value = strtol(text, &end, 10);
+    return !*end && value >= 0 && value <= INT32_MAX ? (int)value : -1;
+}
+
+/* This process's rank, as its launcher says. */
+static int rank_given(void)
+{
+    int rank = env_number("PMIX_RANK");
+
+    return rank >= 0 ? rank : env_number("OMPI_COMM_WORLD_RANK");
+}
+
+static int node_wanted(void)
+{
+    int node = env_number("FABEMU_NODE");
+
+    return node >= 0 ? node : rank_given();
+}
+
+static bool thread_wanted(void)
+{
+    const char *text = getenv("FABEMU_ADAPTER_THREAD");
+
+    return !text || strcmp(text, "0") != 0;
+}
+
+static int attach_new(struct fabemu **ret, const char *path)
+{
+    struct nic_control *control;
+    struct fabemu_info info;
+    struct fabemu *fab;
+    struct emu_edge_fds fds;
+    const struct nic_job job = {.want = node_wanted(),
+                                .rank = rank_given(),
+                                .ranks = env_number("OMPI_COMM_WORLD_SIZE")};
+    int err;
+
+    err = nic_control_attach(&control, path, &job, &info, &fds);
+    if (err)
+        return err;
+    err = nic_open(&fab, &fds, &info);
+    close(fds.memory);
+    if (fds.shelf >= 0)
+        close(fds.shelf);
+    if (err) {
+        close(fds.bell);
+        nic_control_detach(control, 0);
+        return nic_fail(err,
+                        err == -EPROTO
+                            ? "the fabric's edge does not fit this library (%s): use the "
+                              "libfabemu that came with this fabemu%s"
+                            : "cannot map the fabric's edge: %s%s",
+                        strerror(-err), nic_remedy(err));
+    }
+    fab->control = control;
+    fab->apart = nic_control_apart(control);
+    fab->path = strdup(path);
+    err = fab->path ? 0 : -ENOMEM;
+    if (!err)
+        err = nic_control_watch(control, fab, attach_event);
+    if (!err && thread_wanted())
+        err = nic_thread_start(&fab->thread, fab);
+    if (err) {
+        nic_control_detach(control, 0);
+        nic_close(fab);
+        return nic_fail(err, "cannot start the adapter's threads: %s%s", strerror(-err),
+                        nic_remedy(err));
+    }
+    *ret = fab;
+    return 0;
+}
+
+void fabemu_socket(const char *path, char *ret, size_t bytes)
+{
+    const char *given = path ? path : getenv("FABEMU_SOCKET");
+    const char *at = given ? strstr(given, "%h") : NULL;
+    char name[256] = "";
+
+    if (at && gethostname(name, sizeof name - 1) == 0)
+        snprintf(ret, bytes, "%.*s%.32s%s", (int)(at - given), given, name, at + 2);
+    else
+        snprintf(ret, bytes, "%s", given ? given : "");
+}
+
+int fabemu_attach(struct fabemu **ret, const char *socket_path)
+{
+    char path[PATH_BYTES];
+    struct fabemu *fab;
+    int err = 0;
+
+    fabemu_socket(socket_path, path, sizeof path);
+    if (!*path)
+        return nic_fail(-ENOENT, "no fabric is named: start the program with `fabemu run`, or set "
+                                 "FABEMU_SOCKET to the socket of a fabric that is up");
+    pthread_once(&registry_once, registry_init);
+    pthread_mutex_lock(&registry_lock);
+    for (fab = registry; fab; fab = fab->next)
+        if (strcmp(fab->path, path) == 0)
+            break;
+    if (!fab) {
+        err = attach_new(&fab, path);
+        if (!err) {
+            fab->next = registry;
+            registry = fab;
+        }
+    }
+    if (!err) {
+        fab->refs++;
+        *ret = fab;
+    }
+    pthread_mutex_unlock(&registry_lock);
+    return err;
+}
+
+uint32_t fabemu_uses(struct fabemu *fab)
+{
+    uint32_t refs;
+
+    pthread_mutex_lock(&registry_lock);
+    refs = fab->refs;
+    pthread_mutex_unlock(&registry_lock);
+    return refs;
+}
+
+int fabemu_outside(struct fabemu *fab, const char *why)
+{
+    struct json_object *request = json_object_new_object(), *reply = NULL;
+    int err;
+
+    json_object_object_add(request, "cmd", json_object_new_string("outside"));
+    json_object_object_add(request, "why", json_object_new_string(why));
+    err = nic_control_ask(fab->control, request, &reply);
+    json_object_put(reply);
+    return err;
+}
+
+void fabemu_detach(struct fabemu *fab)
+{
+    uint32_t unheard;
+    bool last;
+
+    if (fab->pid != getpid())
+        return; /* a forked child: the adapter is its parent's */
+    pthread_mutex_lock(&registry_lock);
+    last = --fab->refs == 0;
+    if (last) {
+        struct fabemu **at = &registry;
+
+        while (*at != fab)
+            at = &(*at)->next;
+        *at = fab->next;
+    }
+    pthread_mutex_unlock(&registry_lock);
+    if (!last)
+        return;
+    unheard = nic_leave(fab, fab->leave_limit_ns);
+    nic_lock(fab);
+    emu_edge_nic_leave(&fab->edge); /* from now on others' segments may be written there */
+    nic_unlock(fab);
+    /* The thread lives until then, as the fabric asks how long it waited for a core. */
+    nic_control_detach(fab->control, unheard);
+    nic_thread_stop(fab->thread);
+    nic_close(fab);
+}

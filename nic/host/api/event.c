@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * event.c - the calls on counted events.
+ */
+#include "nic/fabemu.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "nic/host/base/base.h"
+#include "nic/host/base/lock.h"
+#include "nic/host/base/op.h"
+#include "nic/host/rx/region.h"
+
+int fabemu_event_open(struct fabemu *fab, struct fabemu_event *event)
+{
+    struct nic_event *ev = nic_event_of(event);
+
+    if (nic_gone(fab))
+        return nic_fail_gone();
+    memset(event, 0, sizeof *event);
+    ev->fab = fab;
+    emu_list_init(&ev->armed);
+    nic_lock(fab);
+    emu_list_add(&fab->events, &ev->open);
+    nic_unlock(fab);
+    return 0;
+}
+
+void fabemu_event_close(struct fabemu_event *event)
+{
+    struct fabemu *fab = nic_event_of(event)->fab;
+
+    if (nic_gone(fab))
+        return;
+    nic_lock(fab);
+    nic_region_forget_event(fab, event);
+    nic_event_end(fab, nic_event_of(event));
+    nic_unlock(fab); /* which takes it off fab->fired */
+}
+
+int fabemu_event_add(struct fabemu_event *event, uint64_t n)
+{
+    struct fabemu *fab = nic_event_of(event)->fab;
+
+    if (nic_gone(fab))
+        return nic_fail_gone();
+    nic_lock(fab);
+    nic_event_counts(fab, event, n, 0);
+    nic_unlock(fab);
+    return 0;
+}
+
+static int when_begin(struct fabemu *fab, struct nic_post *post)
+{
+    nic_op_end(fab, nic_op_of(post->req), 0);
+    return 0;
+}
+
+int fabemu_event_when(struct fabemu_event *event, uint64_t threshold, struct fabemu_req *req)
+{
+    struct fabemu *fab = nic_event_of(event)->fab;
+
+    if (nic_gone(fab))
+        return nic_fail_gone();
+    req->after = event;
+    req->threshold = threshold;
+    if (nic_event_check(fab, req))
+        return -EINVAL;
+    return nic_post(fab, &nic_op_new(req, NIC_OP_WHEN, FABEMU_ANY_NODE, when_begin)->post);
+}
+
+int fabemu_event_wait(struct fabemu_event *event, uint64_t threshold)
+{
+    struct fabemu_req req = {0};
+    int err = fabemu_event_when(event, threshold, &req);
+
+    return err ? err : fabemu_wait(nic_event_of(event)->fab, &req);
+}

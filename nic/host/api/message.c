@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * post.c - the calls that send, receive, probe and cancel.
+ */
+#include "nic/fabemu.h"
+
+#include <errno.h>
+
+#include "emu/now.h"
+#include "nic/host/base/base.h"
+#include "nic/host/base/lock.h"
+#include "nic/host/peer/gone.h"
+#include "nic/host/peer/hello.h"
+#include "nic/host/progress/step.h"
+#include "nic/host/rx/message.h"
+#include "nic/host/tx/request.h"
+
+/* --- send --------------------------------------------------------------------------- */
+
+static int send_begin(struct fabemu *fab, struct nic_post *post)
+{
+    struct nic_op *op = nic_op_of(post->req);
+
+    nic_request(fab, nic_peer(fab, op->node), op);
+    return 0;
+}
+
+static void send_prepare(struct nic_send *send, const struct fabemu_queue *queue,
+                         const struct fabemu_dest *dest, const struct fabemu_iov *iov,
+                         unsigned iovs)
+{
+    struct nic_op *op = &send->op;
+
+    op->post.link = (struct emu_list){0};
+    op->post.begin = send_begin;
+    op->kind = NIC_OP_SEND;
+    op->state = NIC_OP_ARMED;
+    op->node = dest->node;
+    op->id = 0;
+    op->seat = dest->seat;
+    op->named = dest->seat != 0;
+    op->seen_ms = 0;
+    send->tag = dest->tag;
+    send->data = dest->data;
+    send->dst_queue = dest->queue;
+    send->src_queue = queue->id;
+    send->delivered = dest->delivered;
+    nic_op_iov(op, iov, iovs);
+    send->watched = nic_watched_begin(queue->fab, op->bytes);
+}
+
+int fabemu_send(struct fabemu_queue *queue, const struct fabemu_dest *dest,
+                const struct fabemu_iov *iov, unsigned iovs, struct fabemu_req *req)
+{
+    struct fabemu *fab = queue->fab;
+    struct nic_op *op = nic_op_of(req);
+    int err = nic_node_check(fab, dest->node);
+
+    if (!err)
+        err = nic_iov_check(iov, iovs);
+    if (!err)
+        err = nic_event_check(fab, req);
+    if (err)
+        return err;
+    send_prepare(nic_send_of(op), queue, dest, iov, iovs);
+    if (op->bytes > NIC_TRANSFER_MAX)
+        return nic_fail(-EMSGSIZE, "a message has at most %llu bytes",
+                        (unsigned long long)NIC_TRANSFER_MAX);
+    op->post.req = req;
+    return nic_post(fab, &op->post);
+}
+
+/*
+ * The window is full, and no operation is there that waits for it: who injects asks again. Whether
+ * the process answers is asked here as the watch asks for operations: once a second. What it offers
+ * is noted, for the fabric to be told.
+ */
+static void inject_asks(struct fabemu *fab, struct nic_peer *peer, const struct nic_send *send)
+{
+    if (fab->offer.node != peer->node || fab->offer.tx_seq != peer->tx_seq)
+        fab->offer = (struct nic_offer){.node = peer->node, .tx_seq = peer->tx_seq};
+    fab->offer.made = true;
+    fab->offer.tag = send->tag;
+    fab->offer.bytes = send->op.bytes;
+    if (peer->open && !nic_peer_window(peer) &&
+        emu_now_ns() - peer->hello_began_ns >= fab->watch_gap_ns)
+        nic_peer_connect(fab, peer);
+}
+
+int fabemu_inject(struct fabemu_queue *queue, const struct fabemu_dest *dest, const void *buf,
+                  size_t bytes)
+{
+    struct fabemu *fab = queue->fab;
+    struct fabemu_iov iov = {.base = (void *)(uintptr_t)buf, .bytes = bytes};
+    struct nic_send send;
+    int err = bytes > FABEMU_INJECT_BYTES
+                  ? nic_fail(-EINVAL, "at most %d bytes can be injected", FABEMU_INJECT_BYTES)
+                  : nic_node_check(fab, dest->node);
+
+    if (!err)
+        err = nic_buffer_check(buf, bytes);
+    if (err)
+        return err;
+    send_prepare(&send, queue, dest, &iov, 1);
+    send.op.post.req = NULL;
+    nic_lock(fab);
+
+    struct nic_peer *peer = nic_peer(fab, dest->node);
+
+    err = nic_peer_begin(fab, peer, &send.op);
+    if (err || peer->unanswered)
+        nic_peer_report(fab, peer->node);
+    if (!err && peer->unanswered) {
+        peer->unanswered = false; /* the next call tries again */
+        err = nic_fail(-EHOSTUNREACH, "nobody answers at node %u", peer->node);
+    } else if (!err && !nic_request_now(fab, peer, &send)) {
+        err = -EAGAIN;
+        inject_asks(fab, peer, &send);
+    }
+    if (!err)
+        nic_op_tell(fab, &send.op);
+    nic_unlock(fab);
+    return err;
+}
+
+/* --- receive ------------------------------------------------------------------------ */
+
+static int receive_prepare(struct fabemu_queue *queue, const struct fabemu_iov *iov, unsigned iovs,
+                           struct fabemu_req *req)
+{
+    struct nic_op *op = nic_op_of(req);
+    int err = nic_iov_check(iov, iovs);
+
+    if (err)
+        return err;
+    if (nic_gone(queue->fab))
+        return nic_fail_gone();
+    if (req->after)
+        return nic_fail(-EINVAL, "a receive is posted at once");
+    if (nic_event_check(queue->fab, req))
+        return -EINVAL;
+    op->post.link = (struct emu_list){0};
+    op->post.req = req;
+    op->kind = NIC_OP_RECV;
+    op->state = NIC_OP_POSTED;
+    op->id = 0;
+    op->seat = req->seat;
+    op->named = req->seat != 0;
+    op->seen_ms = 0;
+    nic_recv_of(op)->queue = queue;
+    nic_recv_of(op)->watched = nic_watched_begin(queue->fab, UINT64_MAX); /* what comes decides */
+    nic_op_iov(op, iov, iovs);
+    return 0;
+}
+
+/*
+ * After one that is gone we ask for its successor, and where nobody ever was for the first: if
+ * there is none, the receive ends.
+ */
+static void receive_post(struct fabemu *fab, struct nic_peer *peer, struct nic_recv *recv)
+{
+    struct nic_op *op = &recv->op;
+
+    if (nic_peer_begin(fab, peer, op)) {
+        nic_op_end(fab, op, -EHOSTUNREACH);
+        return;
+    }
+    emu_list_add(&recv->queue->posted, &op->post.link);
+    if (peer->vacated || nic_peer_is_new(fab, peer))
+        nic_peer_connect(fab, peer);
+}
+
+int fabemu_recv_from(struct fabemu_queue *queue, struct fabemu_source from, uint64_t tag,
+                     uint64_t ignore, const struct fabemu_iov *iov, unsigned iovs,
+                     struct fabemu_req *req)
+{
+    static const struct fabemu_iov nothing = {0};
+    struct fabemu *fab = queue->fab;
+    struct nic_recv *recv = nic_recv_of(nic_op_of(req));
+    struct fabemu_message *msg;
+    int err;
+
+    if (from.node != FABEMU_ANY_NODE && from.node >= fab->info.nodes)
+        return nic_fail(-EINVAL, "there is no node %u: the fabric has %u", from.node,
+                        fab->info.nodes);
+    if (!iovs) { /* an empty buffer, which a longer message does not fit */
+        iov = &nothing;
+        iovs = 1;
+    }
+    err = receive_prepare(queue, iov, iovs, req);
+    if (err)
+        return err;
+    recv->op.node = from.node;
+    recv->from = from.queue;
+    recv->tag = tag;
+    recv->ignore = ignore;
+    nic_lock(fab);
+    __atomic_store_n(&req->status, FABEMU_PENDING, __ATOMIC_RELAXED);
+    msg = nic_queue_find(queue, from, req->seat, tag, ignore);
+    if (msg)
+        nic_message_take(fab, msg, recv);
+    else if (from.node == FABEMU_ANY_NODE)
+        emu_list_add(&queue->posted, &recv->op.post.link);
+    else
+        receive_post(fab, nic_peer(fab, from.node), recv);
+    nic_unlock(fab);
+    return 0;
+}
+
+int fabemu_recv(struct fabemu_queue *queue, uint32_t node, uint64_t tag, uint64_t ignore,
+                const struct fabemu_iov *iov, unsigned iovs, struct fabemu_req *req)
+{
+    return fabemu_recv_from(queue, (struct fabemu_source){node, FABEMU_ANY_QUEUE}, tag, ignore, iov,
+                            iovs, req);
+}
+
+int fabemu_probe_from(struct fabemu_queue *queue, struct fabemu_source from, uint64_t tag,
+                      uint64_t ignore, struct fabemu_message **claim, struct fabemu_req *req)
+{
+    struct fabemu *fab = queue->fab;
+    struct fabemu_message *msg;
+
+    if (nic_gone(fab))
+        return nic_fail_gone();
+    nic_poll_app(fab);
+    nic_lock(fab);
+    msg = nic_queue_find(queue, from, req->seat, tag, ignore);
+    if (msg) {
+        req->src_node = msg->src_node;
+        req->src_seat = msg->src_seat;
+        req->src_queue = msg->src_queue;
+        req->tag = msg->tag;
+        req->data = msg->data;
+        req->bytes = msg->bytes;
+        req->status = 0;
+        if (claim) {
+            emu_list_del(&msg->link);
+            *claim = msg;
+        }
+    }
+    nic_unlock(fab);
+    return msg ? 0 : -ENOMSG;
+}
+
+int fabemu_probe(struct fabemu_queue *queue, uint32_t node, uint64_t tag, uint64_t ignore,
+                 struct fabemu_message **claim, struct fabemu_req *req)
+{
+    return fabemu_probe_from(queue, (struct fabemu_source){node, FABEMU_ANY_QUEUE}, tag, ignore,
+                             claim, req);
+}
+
+int fabemu_recv_claimed(struct fabemu_queue *queue, struct fabemu_message *claim,
+                        const struct fabemu_iov *iov, unsigned iovs, struct fabemu_req *req)
+{
+    struct fabemu *fab = queue->fab;
+    int err = receive_prepare(queue, iov, iovs, req);
+
+    if (err)
+        return err;
+    nic_lock(fab);
+    __atomic_store_n(&req->status, FABEMU_PENDING, __ATOMIC_RELAXED);
+    nic_message_take(fab, claim, nic_recv_of(nic_op_of(req)));
+    nic_unlock(fab);
+    return 0;
+}
+
+int fabemu_cancel(struct fabemu_queue *queue, struct fabemu_req *req)
+{
+    struct fabemu *fab = queue->fab;
+    struct nic_op *op = nic_op_of(req);
+    int err = -ENOENT;
+
+    if (nic_gone(fab))
+        return nic_fail_gone();
+    nic_lock(fab);
+    if (fabemu_req_status(req) == FABEMU_PENDING && op->state == NIC_OP_POSTED &&
+        nic_recv_of(op)->queue == queue) {
+        nic_op_end(fab, op, -ECANCELED);
+        err = 0;
+    }
+    nic_unlock(fab);
+    return err;
+}

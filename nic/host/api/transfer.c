@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * transfer.c - puts, gets and atomics of ours.
+ */
+#include "nic/host/api/transfer.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "emu/combine.h"
+#include "nic/host/base/base.h"
+#include "nic/host/base/lock.h"
+#include "nic/host/base/op.h"
+#include "nic/host/tx/request.h"
+
+static int memory_begin(struct fabemu *fab, struct nic_post *post)
+{
+    struct nic_op *op = nic_op_of(post->req);
+    int err = nic_op_id(fab, op);
+
+    if (!err)
+        nic_request(fab, nic_peer(fab, op->node), op);
+    return err;
+}
+
+static int memory_check(struct fabemu *fab, uint32_t node, const struct fabemu_req *req)
+{
+    int err = nic_node_check(fab, node);
+
+    return err ? err : nic_event_check(fab, req);
+}
+
+static struct nic_op *memory_op(enum nic_op_kind kind, uint32_t node, uint64_t key, uint64_t offset,
+                                const struct fabemu_iov *iov, unsigned iovs, struct fabemu_req *req)
+{
+    struct nic_op *op = nic_op_new(req, kind, node, memory_begin);
+
+    nic_access_of(op)->key = key;
+    nic_access_of(op)->offset = offset;
+    nic_op_iov(op, iov, iovs);
+    return op;
+}
+
+int nic_transfer_check(uint64_t bytes)
+{
+    return bytes > NIC_TRANSFER_MAX ? nic_fail(-EMSGSIZE, "a transfer has at most %llu bytes",
+                                               (unsigned long long)NIC_TRANSFER_MAX)
+                                    : 0;
+}
+
+/* @notice: a put's, or NULL. */
+static int transfer_post(struct fabemu *fab, enum nic_op_kind kind, uint32_t node, uint64_t key,
+                         uint64_t offset, const struct fabemu_iov *iov, unsigned iovs,
+                         const struct fabemu_notice *notice, struct fabemu_req *req)
+{
+    int err = memory_check(fab, node, req);
+    struct nic_op *op;
+
+    if (!err)
+        err = nic_iov_check(iov, iovs);
+    if (err)
+        return err;
+    op = memory_op(kind, node, key, offset, iov, iovs, req);
+    if (notice) {
+        nic_put_of(op)->has_notice = true;
+        nic_put_of(op)->notice = *notice;
+    }
+    err = nic_transfer_check(op->bytes);
+    return err ? err : nic_post(fab, &op->post);
+}
+
+int fabemu_putv(struct fabemu *fab, uint32_t node, uint64_t key, uint64_t offset,
+                const struct fabemu_iov *iov, unsigned iovs, struct fabemu_req *req)
+{
+    return transfer_post(fab, NIC_OP_PUT, node, key, offset, iov, iovs, NULL, req);
+}
+
+int fabemu_putv_notice(struct fabemu *fab, uint32_t node, uint64_t key, uint64_t offset,
+                       const struct fabemu_iov *iov, unsigned iovs,
+                       const struct fabemu_notice *notice, struct fabemu_req *req)
+{
+    return transfer_post(fab, NIC_OP_PUT, node, key, offset, iov, iovs, notice, req);
+}
+
+int fabemu_getv(struct fabemu *fab, uint32_t node, uint64_t key, uint64_t offset,
+                const struct fabemu_iov *iov, unsigned iovs, struct fabemu_req *req)
+{
+    return transfer_post(fab, NIC_OP_GET, node, key, offset, iov, iovs, NULL, req);
+}
+
+int fabemu_put(struct fabemu *fab, uint32_t node, uint64_t key, uint64_t offset, const void *src,
+               size_t bytes, struct fabemu_req *req)
+{
+    struct fabemu_iov local = {.base = (void *)(uintptr_t)src, .bytes = bytes};
+
+    return fabemu_putv(fab, node, key, offset, &local, 1, req);
+}
+
+int fabemu_get(struct fabemu *fab, uint32_t node, uint64_t key, uint64_t offset, void *dst,
+               size_t bytes, struct fabemu_req *req)
+{
+    struct fabemu_iov local = {.base = dst, .bytes = bytes};
+
+    return fabemu_getv(fab, node, key, offset, &local, 1, req);
+}
+
+static int atomic_check(const struct fabemu_atomic *what)
+{
+    bool bare = what->op == FABEMU_ATOMIC_FETCH;
+
+    if (!fabemu_atomic_ok(what->op, what->type))
+        return nic_fail(-EINVAL, "atomic operation %u does not apply to type %u", what->op,
+                        what->type);
+    if ((!bare && !what->operand) || (what->op == FABEMU_ATOMIC_CAS && !what->compare))
+        return nic_fail(-EINVAL, "atomic operation %u needs an operand", what->op);
+    return 0;
+}
+
+int fabemu_atomic(struct fabemu *fab, const struct fabemu_atomic *what, struct fabemu_req *req)
+{
+    struct fabemu_iov local = {.base = what->result};
+    int err = memory_check(fab, what->node, req);
+    struct nic_atomic_access *at;
+
+    if (!err)
+        err = atomic_check(what);
+    if (err)
+        return err;
+    local.bytes = emu_type_bytes(what->type);
+    at = nic_atomic_of(
+        memory_op(NIC_OP_ATOMIC, what->node, what->key, what->offset, &local, 1, req));
+    at->what = (uint8_t)what->op;
+    at->type = (uint8_t)what->type;
+    if (what->op != FABEMU_ATOMIC_FETCH)
+        memcpy(&at->operand, what->operand, local.bytes);
+    if (what->op == FABEMU_ATOMIC_CAS)
+        memcpy(&at->compare, what->compare, local.bytes);
+    return nic_post(fab, &at->access.op.post);
+}
+
+void nic_memory_result(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg)
+{
+    struct nic_wire_result result;
+    struct nic_op *op;
+
+    if (!nic_wire_read(fab, seg, &result, sizeof result))
+        return;
+    op = nic_op_find(fab, result.id, peer->node);
+    if (!op)
+        return;
+    if (!nic_op_traits(op)->result || op->state != NIC_OP_WAITING) {
+        fab->counts.malformed++;
+        return;
+    }
+    if (op->iov[0].base)
+        memcpy(op->iov[0].base, &result.value, op->bytes);
+    nic_op_end(fab, op, 0);
+}

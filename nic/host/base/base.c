@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * base.c - what knows nothing of adapters: random numbers, the error line, threads.
+ */
+#include "nic/host/base/base.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "emu/random.h"
+#include "nic/fabemu.h"
+
+uint64_t nic_random(void)
+{
+    uint64_t random;
+
+    if (getrandom(&random, sizeof random, 0) != sizeof random)
+        random = emu_spread(emu_now_ns()) ^ (uintptr_t)&random;
+    return random;
+}
+
+/* --- the error line ----------------------------------------------------------------- */
+
+static _Thread_local char error_line[256]; /* fabemu_error() is a thread's own */
+
+int nic_fail(int err, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(error_line, sizeof error_line, format, args);
+    va_end(args);
+    return err;
+}
+
+const char *nic_remedy(int err)
+{
+    switch (err) {
+    case -EMFILE:
+        return "; raise its limit of open files (ulimit -n)";
+    case -ENOMEM:
+        return "; raise its limit of memory (ulimit -v)";
+    case -EAGAIN:
+        return "; raise this user's limit of processes and threads (ulimit -u)";
+    default:
+        return "";
+    }
+}
+
+int nic_fail_gone(void)
+{
+    return nic_fail(-ENOTCONN, "this process has no fabric (any more)");
+}
+
+const char *fabemu_error(void)
+{
+    return error_line;
+}
+
+/* --- threads ------------------------------------------------------------------------ */
+
+int nic_spawn(pthread_t *thread, void *(*body)(void *), void *argument)
+{
+    sigset_t all, before;
+    int err;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    err = pthread_create(thread, NULL, body, argument);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return -err;
+}
+
+void nic_cond_init(pthread_cond_t *cond)
+{
+    pthread_condattr_t attr;
+
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(cond, &attr);
+    pthread_condattr_destroy(&attr);
+}

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * complete.c - requests complete, events count that, and what an event was to begin is due.
+ *
+ * An event keeps its armed operations in the order of their thresholds. A count only marks the
+ * event as fired; what is due begins at the end of this turn of the adapter's lock (nic_unlock()),
+ * one after the other: a chain of operations that complete at once is a loop there, not a
+ * recursion.
+ */
+#include "nic/host/base/complete.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "nic/host/base/base.h"
+
+void nic_complete(struct fabemu *fab, struct fabemu_req *req, int status)
+{
+    void (*done)(struct fabemu_req *) = req->done;
+    struct fabemu_event *event = req->event;
+
+    assert(__atomic_load_n(&req->status, __ATOMIC_RELAXED) == FABEMU_PENDING); /* not twice */
+    fab->completions++;
+    if (status == -EPIPE)
+        memcpy(((struct nic_epitaph *)(void *)req->opaque)->why, fab->broken_why, NIC_WHY_BYTES);
+    /* N3 pairs with N4, fabemu_req_status(). */
+    __atomic_store_n(&req->status, status, __ATOMIC_RELEASE);
+    if (event)
+        nic_event_counts(fab, event, 1, status);
+    if (done)
+        done(req);
+}
+
+/* --- events ------------------------------------------------------------------------- */
+
+static struct fabemu_event *event_of(struct nic_event *ev)
+{
+    return emu_list_entry(ev, struct fabemu_event, opaque);
+}
+
+/* The first that is armed, if it is due; or NULL. */
+static struct nic_post *event_due(struct nic_event *ev)
+{
+    const struct fabemu_event *event = event_of(ev);
+    struct nic_post *first;
+
+    if (emu_list_empty(&ev->armed))
+        return NULL;
+    first = emu_list_entry(ev->armed.next, struct nic_post, link);
+    return event->status || event->count >= first->req->threshold ? first : NULL;
+}
+
+static void event_fire(struct fabemu *fab, struct nic_event *ev)
+{
+    if (event_due(ev) && !emu_listed(&ev->fired))
+        emu_list_add(&fab->fired, &ev->fired);
+}
+
+/* N5 pairs with N6, fabemu_event_count(). */
+void nic_event_counts(struct fabemu *fab, struct fabemu_event *event, uint64_t n, int status)
+{
+    if (!status)
+        __atomic_store_n(&event->count, event->count + n, __ATOMIC_RELEASE);
+    else if (!event->status)
+        __atomic_store_n(&event->status, status, __ATOMIC_RELAXED);
+    event_fire(fab, nic_event_of(event));
+}
+
+void nic_event_run(struct fabemu *fab)
+{
+    while (!emu_list_empty(&fab->fired)) {
+        struct nic_event *ev = emu_list_entry(fab->fired.next, struct nic_event, fired);
+        struct nic_post *post = event_due(ev);
+        int err;
+
+        if (!post) {
+            emu_list_del(&ev->fired);
+            continue;
+        }
+        emu_list_del(&post->link);
+        err = event_of(ev)->status;
+        if (!err)
+            err = post->begin(fab, post);
+        if (err)
+            nic_complete(fab, post->req, err);
+    }
+}
+
+int nic_event_check(const struct fabemu *fab, const struct fabemu_req *req)
+{
+    if ((req->event && nic_event_of(req->event)->fab != fab) ||
+        (req->after && nic_event_of(req->after)->fab != fab))
+        return nic_fail(-EINVAL, "an event that is not open on this adapter");
+    return 0;
+}
+
+void nic_event_arm(struct fabemu *fab, struct nic_event *ev, struct nic_post *post)
+{
+    struct emu_list *at = &ev->armed;
+
+    assert(fab->locked && !emu_listed(&post->link));
+    while (at->prev != &ev->armed &&
+           emu_list_entry(at->prev, struct nic_post, link)->req->threshold > post->req->threshold)
+        at = at->prev;
+    emu_list_add(at, &post->link); /* before @at */
+    event_fire(fab, ev);
+}
+
+void nic_event_end(struct fabemu *fab, struct nic_event *ev)
+{
+    emu_list_del(&ev->open);
+    while (!emu_list_empty(&ev->armed)) {
+        struct nic_post *post = emu_list_entry(ev->armed.next, struct nic_post, link);
+
+        emu_list_del(&post->link);
+        nic_complete(fab, post->req, -ECANCELED);
+    }
+}
+
+void nic_event_release(struct fabemu *fab)
+{
+    while (!emu_list_empty(&fab->events))
+        nic_event_end(fab, emu_list_entry(fab->events.next, struct nic_event, open));
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * lock.c - the adapter's lock: taken and let go, and what happens then; posting.
+ */
+#include "nic/host/base/lock.h"
+
+#include <errno.h>
+
+#include "emu/now.h"
+#include "nic/host/base/base.h"
+#include "nic/host/base/complete.h"
+#include "nic/host/tx/up.h"
+
+static void nic_clock(struct fabemu *fab)
+{
+    if (fab->timed)
+        fab->now_ps = (emu_now_ns() - fab->edge.shared->origin_ns) * 1000;
+}
+
+void nic_lock(struct fabemu *fab)
+{
+    pthread_mutex_lock(&fab->lock);
+    fab->locked = true;
+    nic_clock(fab);
+}
+
+bool nic_trylock(struct fabemu *fab)
+{
+    if (pthread_mutex_trylock(&fab->lock))
+        return false;
+    fab->locked = true;
+    nic_clock(fab);
+    return true;
+}
+
+/* Is there anything that is to go to the up ring? */
+static bool nic_has_more(const struct fabemu *fab)
+{
+    return !emu_list_empty(&fab->bulk) || !emu_list_empty(&fab->ready) ||
+           !emu_list_empty(&fab->busy) || !emu_list_empty(&fab->ctls) ||
+           !emu_list_empty(&fab->setting);
+}
+
+static void nic_say(_Atomic bool *what, bool is)
+{
+    if (atomic_load_explicit(what, memory_order_relaxed) != is)
+        atomic_store_explicit(what, is, memory_order_relaxed);
+}
+
+/*
+ * What those learn who do not take the lock: does something wait for room in the up ring, of which
+ * the fabric does not wake us? And would a step do nothing but look?
+ */
+static void nic_tell(struct fabemu *fab)
+{
+    bool more = nic_has_more(fab);
+    bool rests = !more && emu_list_empty(&fab->connecting) && emu_list_empty(&fab->again);
+
+    nic_say(&fab->stalled,
+            more && fab->edge.up_tail - fab->edge.up_head >= EMU_EDGE_SLOTS - NIC_RING_RESERVE);
+    nic_say(&fab->calm, rests && (!fab->loop || fab->loop->head == fab->loop->tail));
+}
+
+void nic_unlock(struct fabemu *fab)
+{
+    bool wake = false;
+
+    assert(fab->locked);
+    if (!emu_list_empty(&fab->fired))
+        nic_event_run(fab);
+    emu_edge_nic_publish(&fab->edge);
+    nic_tell(fab);
+    if (fab->completed != fab->completions) {
+        fab->completed = fab->completions;
+        wake = atomic_load_explicit(&fab->sleepers, memory_order_seq_cst);
+    }
+    fab->locked = false;
+    pthread_mutex_unlock(&fab->lock);
+    if (wake)
+        emu_edge_nic_wake(fab->edge.shared);
+}
+
+bool nic_in_fabric(struct fabemu *fab)
+{
+    return !nic_has_more(fab) &&
+           atomic_load_explicit(&fab->edge.shared->up_head, memory_order_acquire) ==
+               fab->edge.up_tail; /* Y1 */
+}
+
+int nic_post(struct fabemu *fab, struct nic_post *post)
+{
+    struct fabemu_req *req = post->req;
+    int err = 0;
+
+    nic_lock(fab);
+    __atomic_store_n(&req->status, FABEMU_PENDING, __ATOMIC_RELAXED);
+    if (req->after)
+        nic_event_arm(fab, nic_event_of(req->after), post);
+    else
+        err = post->begin(fab, post);
+    if (err)
+        __atomic_store_n(&req->status, err, __ATOMIC_RELAXED);
+    nic_unlock(fab);
+    return err;
+}

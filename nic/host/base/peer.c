@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * peer.c - the table of peers, and what can be said of one by looking.
+ *
+ * A process that asks more often than an honest one does not get an answer each time
+ * (nic_peer_may_answer()). The network loses nothing, so answers that a process does not take
+ * would hold up everything else that this adapter sends.
+ */
+#include "nic/host/base/peer.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "emu/now.h"
+#include "nic/host/base/base.h"
+
+/* Between hellos that answer: in the long run they go no more often than an honest process asks. */
+#define ANSWER_GAP_NS 50000000u
+
+int nic_node_check(const struct fabemu *fab, uint32_t node)
+{
+    if (nic_gone(fab))
+        return nic_fail_gone();
+    if (node >= fab->info.nodes)
+        return nic_fail(-EHOSTUNREACH, "there is no node %u: the fabric has %u", node,
+                        fab->info.nodes);
+    return 0;
+}
+
+struct nic_peer *nic_peer(struct fabemu *fab, uint32_t node)
+{
+    struct nic_peer *peer = &fab->peers[node];
+
+    if (!peer->sendq.next) {
+        emu_list_init(&peer->sendq);
+        peer->node = node;
+        peer->first = emu_seat_first(emu_edge_nic_seat(&fab->edge, node));
+        peer->vacated = peer->first > 1;
+    }
+    return peer;
+}
+
+/*
+ * Is there a process at the node that we have exchanged hellos with, or may? One that has said
+ * goodbye does not count.
+ */
+bool nic_peer_is_there(const struct fabemu *fab, const struct nic_peer *peer)
+{
+    uint64_t word = emu_edge_nic_seat(&fab->edge, peer->node);
+
+    return emu_seat_attached(word) && emu_seat_first(word) == peer->first;
+}
+
+bool nic_seat_is_last(const struct fabemu *fab, uint32_t node, uint64_t seat)
+{
+    uint64_t word = emu_edge_nic_seat(&fab->edge, node);
+
+    return !seat || seat == emu_seat_first(word) - !emu_seat_attached(word);
+}
+
+bool nic_peer_is_new(const struct fabemu *fab, const struct nic_peer *peer)
+{
+    return !emu_edge_nic_seat(&fab->edge, peer->node);
+}
+
+/* A process that gets no answer asks again, or this adapter says hello to it. */
+bool nic_peer_may_answer(uint64_t *debt_ns, uint32_t ahead)
+{
+    uint64_t now = emu_now_ns();
+
+    if (*debt_ns > now + (uint64_t)ahead * ANSWER_GAP_NS)
+        return false;
+    *debt_ns = (*debt_ns > now ? *debt_ns : now) + ANSWER_GAP_NS;
+    return true;
+}
+
+/* Acknowledgments may overtake each other: an older one says nothing new. */
+void nic_peer_ack(struct nic_peer *peer, const struct nic_wire_head *head)
+{
+    if (head->ack - peer->tx_acked <= peer->tx_seq - peer->tx_acked)
+        peer->tx_acked = head->ack;
+    if (head->consumed - peer->tx_consumed <= peer->tx_eager - peer->tx_consumed)
+        peer->tx_consumed = head->consumed;
+}
+
+/*
+ * Relaxed: a count. Who learns from a completion that something has failed sees it counted, for it
+ * was before that (N3, N4).
+ */
+void nic_peer_count_break(struct fabemu *fab, uint32_t node)
+{
+    if (node >= fab->info.nodes)
+        return;
+    atomic_fetch_add_explicit(&fab->peers[node].breaks, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&fab->breaks, 1, memory_order_relaxed);
+}
+
+static const struct nic_peer *peer_at(const struct fabemu *fab, uint32_t node)
+{
+    return &fab->peers[node < fab->info.nodes ? node : 0];
+}
+
+uint64_t fabemu_breaks(const struct fabemu *fab, uint32_t node)
+{
+    return atomic_load_explicit(node == FABEMU_ANY_NODE ? &fab->breaks
+                                                        : &peer_at(fab, node)->breaks,
+                                memory_order_relaxed);
+}
+
+/* Relaxed: as above. */
+void nic_peer_count_loss(struct fabemu *fab, uint32_t node)
+{
+    atomic_fetch_add_explicit(&fab->peers[node].losses, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&fab->losses, 1, memory_order_relaxed);
+}
+
+uint64_t fabemu_losses(const struct fabemu *fab, uint32_t node)
+{
+    return atomic_load_explicit(node == FABEMU_ANY_NODE ? &fab->losses
+                                                        : &peer_at(fab, node)->losses,
+                                memory_order_relaxed);
+}
+
+static void peer_why_silent(const struct fabemu *fab, const struct nic_peer *peer, char *text,
+                            size_t bytes)
+{
+    unsigned long long silence_ms = fab->hello_limit_ns / 1000000;
+    unsigned long long away_ms = peer->broke_away_ns / 1000000;
+    char away[48] = "";
+
+    if (away_ms > silence_ms / 8)
+        snprintf(away, sizeof away, ", and %llu ms without a core", away_ms);
+    snprintf(text, bytes, "node %u has been silent for %llu ms (is its process stopped?)%s",
+             peer->node, silence_ms, away);
+}
+
+void nic_peer_why(const struct fabemu *fab, uint32_t node, char *text, size_t bytes)
+{
+    if (emu_edge_nic_seat(&fab->edge, fab->info.node) & EMU_SEAT_NO_LINK)
+        snprintf(text, bytes, "node %u, this one, has no link in use", fab->info.node);
+    else if (emu_edge_nic_seat(&fab->edge, node) & EMU_SEAT_NO_LINK)
+        snprintf(text, bytes, "node %u has no link in use", node);
+    else if (fab->peers[node].broke == NIC_BROKE_GIVEN_UP)
+        snprintf(text, bytes, "the network gave up what was sent to node %u", node);
+    else if (fab->peers[node].broke == NIC_BROKE_LOST && fab->peers[node].lost)
+        snprintf(text, bytes, "%s", fab->peers[node].lost);
+    else if (fab->peers[node].broke == NIC_BROKE_PARTED)
+        snprintf(text, bytes, "no way leads to node %u", node);
+    else if (fab->peers[node].broke == NIC_BROKE_TOLD)
+        snprintf(text, bytes, "the network gave up what node %u had sent", node);
+    else if (fab->peers[node].broke == NIC_BROKE_SILENT)
+        peer_why_silent(fab, &fab->peers[node], text, bytes);
+    else if (fab->peers[node].first > emu_seat_first(emu_edge_nic_seat(&fab->edge, node)))
+        snprintf(text, bytes, "the process of node %u has left", node); /* and said goodbye */
+    else
+        snprintf(text, bytes, "node %u does not answer, or cannot be reached", node);
+}
+
+/* MPI libraries tell only that something failed: without this nobody would know whom to look at. */
+void nic_peer_report(struct fabemu *fab, uint32_t node)
+{
+    struct nic_peer *peer = node < fab->info.nodes ? &fab->peers[node] : NULL;
+    uint64_t word = peer ? emu_edge_nic_seat(&fab->edge, node) : 0;
+    char why[NIC_WHY_BYTES];
+
+    if (!peer || !peer->broke || peer->reported || fab->leaving)
+        return;
+    if (!emu_seat_attached(word) || emu_seat_first(word) != peer->first)
+        return; /* it is gone: the fabric says that */
+    peer->reported = true;
+    nic_peer_why(fab, node, why, sizeof why);
+    fprintf(stderr, "fabemu: %s: what node %u had under way with node %u fails\n", why,
+            fab->info.node, node);
+}

@@ -1,0 +1,520 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * receive.c - what the down ring brings: checked, put in order, given to its handler.
+ *
+ * Everything goes to memory at once (the buffer posted for it, an unexpected message, a stash), so
+ * the network never waits for the application.
+ */
+#include "nic/host/progress/receive.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "nic/host/api/transfer.h"
+#include "nic/host/base/op.h"
+#include "nic/host/group/break.h"
+#include "nic/host/group/condition.h"
+#include "nic/host/group/receive.h"
+#include "nic/host/peer/bye.h"
+#include "nic/host/peer/hello.h"
+#include "nic/host/peer/meet.h"
+#include "nic/host/rx/message.h"
+#include "nic/host/rx/serve.h"
+#include "nic/host/tx/answer.h"
+#include "nic/host/tx/bulk.h"
+#include "nic/host/tx/request.h"
+#include "nic/host/tx/up.h"
+
+/*
+ * Segments a step takes. Who has completed nothing by them yields, in Open MPI, which on some hosts
+ * takes as long as 100 segments.
+ */
+#define NIC_RECEIVE_BURST 1024u
+#define NIC_RECEIVE_TELL  64u /* after so many it gives their room back */
+
+/* --- requests: in order ------------------------------------------------------------- */
+
+/* Handle a request whose turn it is. */
+static void dispatch(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg)
+{
+    peer->rx_next++;
+    switch (seg->payload[0]) {
+    case NIC_EAGER:
+    case NIC_SHORT:
+        nic_message_eager(fab, peer, seg);
+        break;
+    case NIC_MORE:
+        nic_message_more(fab, peer, seg);
+        break;
+    case NIC_RTS:
+        nic_message_rts(fab, peer, seg);
+        break;
+    case NIC_PUT:
+    case NIC_PUT_NOTICE:
+        nic_memory_put(fab, peer, seg);
+        break;
+    case NIC_PUT_RTS:
+    case NIC_PUT_NOTICE_RTS:
+        nic_memory_put_rts(fab, peer, seg);
+        break;
+    case NIC_GET:
+        nic_memory_get(fab, peer, seg);
+        break;
+    case NIC_ATOMIC:
+        nic_memory_atomic(fab, peer, seg);
+        break;
+    }
+}
+
+static void early_keep(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg)
+{
+    uint32_t at = seg->hdr.seq % NIC_ORDER_WINDOW;
+    struct nic_early *early = fab->early_free;
+
+    if (!peer->early)
+        peer->early = calloc(NIC_ORDER_WINDOW, sizeof(struct nic_early *));
+    if (!peer->early || peer->early[at]) {
+        fab->counts.out_of_window++;
+        return;
+    }
+    if (early)
+        fab->early_free = early->next;
+    else
+        early = malloc(sizeof *early);
+    if (!early) {
+        fab->counts.refused++;
+        return;
+    }
+    early->seg.hdr = seg->hdr;
+    emu_copy(early->seg.payload, seg->payload, seg->hdr.len);
+    peer->early[at] = early;
+    peer->earlies++;
+}
+
+/*
+ * Would it park a message more than may be? Then it and all behind it stay early, and the window
+ * stops the sender. Who leaves takes all, up to the last: nobody opens that queue any more.
+ */
+static bool request_must_wait(const struct fabemu *fab, const struct emu_seg *seg)
+{
+    struct nic_wire_head head;
+
+    if (fab->leaving || fab->parked < NIC_PARKED_MAX ||
+        (seg->payload[0] != NIC_EAGER && seg->payload[0] != NIC_SHORT &&
+         seg->payload[0] != NIC_RTS))
+        return false;
+    memcpy(&head, seg->payload, sizeof head);
+    return !fab->queues[head.queue] || !fab->queues[head.queue]->open;
+}
+
+static void early_replay(struct fabemu *fab, struct nic_peer *peer)
+{
+    while (peer->earlies) {
+        uint32_t at = peer->rx_next % NIC_ORDER_WINDOW;
+        struct nic_early *early = peer->early[at];
+
+        if (!early || request_must_wait(fab, &early->seg))
+            break;
+        peer->early[at] = NULL;
+        peer->earlies--;
+        dispatch(fab, peer, &early->seg);
+        early->next = fab->early_free;
+        fab->early_free = early;
+    }
+}
+
+static void receive_request(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg)
+{
+    uint32_t ahead = seg->hdr.seq - peer->rx_next;
+
+    if (ahead >= NIC_ORDER_WINDOW) {
+        fab->counts.out_of_window++;
+        return;
+    }
+    if (ahead || request_must_wait(fab, seg) ||
+        (peer->earlies && peer->early[peer->rx_next % NIC_ORDER_WINDOW])) {
+        early_keep(fab, peer, seg);
+        return;
+    }
+    dispatch(fab, peer, seg);
+    if (peer->earlies)
+        early_replay(fab, peer);
+    nic_peer_ack_if_due(fab, peer);
+}
+
+void nic_receive_resume(struct fabemu *fab)
+{
+    for (uint32_t node = 0; node < fab->info.nodes; node++) {
+        struct nic_peer *peer = &fab->peers[node];
+
+        if (!peer->earlies)
+            continue;
+        early_replay(fab, peer);
+        nic_peer_ack_if_due(fab, peer);
+    }
+}
+
+/* --- answers: in any order ---------------------------------------------------------- */
+
+static void receive_cts(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg)
+{
+    const struct nic_op_traits *traits;
+    struct nic_wire_cts cts;
+    struct nic_op *op;
+
+    if (!nic_wire_read(fab, seg, &cts, sizeof cts))
+        return;
+    op = nic_op_find(fab, cts.id, peer->node);
+    if (op && fab->leaving && op->state == NIC_OP_WAITING) { /* too late for it */
+        nic_op_end(fab, op, -ECANCELED);
+        op = NULL;
+    }
+    if (!op) {
+        if (cts.bytes) /* aborted here, awaited there */
+            nic_fin(fab, peer, cts.to, -ECANCELED);
+        return;
+    }
+    traits = nic_op_traits(op);
+    if (!traits->sends || op->state != NIC_OP_WAITING || op->moved || cts.bytes > op->bytes ||
+        (traits->whole && cts.bytes && cts.bytes != op->bytes)) {
+        fab->counts.malformed++;
+        return;
+    }
+    if (cts.bytes == 0) {
+        nic_op_end(fab, op, traits->whole ? -EIO : 0);
+        return;
+    }
+    op->bytes = cts.bytes;
+    op->remote = cts.to;
+    nic_stream(fab, op);
+}
+
+/* May a FIN end @op? With success when all of it was moved. */
+static bool fin_is_sane(const struct nic_op *op, int32_t status)
+{
+    if (op->state == NIC_OP_QUEUED || op->state == NIC_OP_EAGER || status > 0 || status < -4095)
+        return false;
+    return status ? nic_op_traits(op)->fails
+                  : nic_op_traits(op)->succeeds && op->moved == op->bytes;
+}
+
+/* Did the target of a put or get only have too much to serve? */
+static bool fin_asks_again(const struct nic_op *op, int32_t status)
+{
+    return nic_op_traits(op)->again && status == -ENOBUFS && op->state == NIC_OP_WAITING &&
+           !op->moved;
+}
+
+static void receive_fin(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg)
+{
+    struct nic_wire_fin fin;
+    struct nic_op *op;
+
+    if (!nic_wire_read(fab, seg, &fin, sizeof fin))
+        return;
+    op = nic_op_find(fab, fin.id, peer->node);
+    if (op && !fin_is_sane(op, fin.status)) {
+        fab->counts.malformed++;
+    } else if (op && fin_asks_again(op, fin.status)) {
+        op->state = NIC_OP_ARMED;
+        op->named = true; /* the same process */
+        nic_request(fab, peer, op);
+    } else if (op) {
+        nic_op_end(fab, op, fin.status);
+    }
+}
+
+/* All DATA has come for an operation. */
+
+static void recv_has_all(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op)
+{
+    nic_fin(fab, peer, op->remote, 0);
+    nic_op_end(fab, op, nic_recv_of(op)->status);
+}
+
+static void get_has_all(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op)
+{
+    (void)peer;
+    nic_op_end(fab, op, 0);
+}
+
+/* The kinds that DATA may come for. */
+static void (*const has_all[NIC_OP_KINDS])(struct fabemu *fab, struct nic_peer *peer,
+                                           struct nic_op *op) = {
+    [NIC_OP_RECV] = recv_has_all,
+    [NIC_OP_GET] = get_has_all,
+    [NIC_OP_SERVE_PUT] = nic_memory_put_done,
+};
+
+/* A piece of DATA has come for @op, @n bytes that belong at @offset. */
+static inline void data_put(struct nic_op *op, uint64_t offset, const struct emu_seg *seg,
+                            uint64_t n)
+{
+    const uint8_t *from = seg->payload + sizeof(struct nic_wire_data);
+
+    if (op->iovs == 1)
+        emu_copy((uint8_t *)op->iov[0].base + offset, from, n);
+    else
+        nic_op_write(op, offset, from, n);
+    op->moved += n;
+}
+
+/* Is @op one that DATA comes for, with room for @n bytes at @offset? */
+static inline bool data_fits(const struct nic_op *op, uint64_t offset, uint64_t n)
+{
+    return has_all[op->kind] && op->state == NIC_OP_WAITING && offset <= op->bytes &&
+           n <= op->bytes - offset && n <= op->bytes - op->moved;
+}
+
+/* Returns the operation that it was for, if that waits for more; else NULL. */
+static struct nic_op *receive_data(struct fabemu *fab, struct nic_peer *peer,
+                                   const struct emu_seg *seg)
+{
+    struct nic_wire_data data;
+
+    if (seg->hdr.len <= sizeof data) {
+        fab->counts.malformed++;
+        return NULL;
+    }
+    memcpy(&data, seg->payload, sizeof data);
+    if (!peer->life || data.check != (uint16_t)peer->rx_check) {
+        fab->counts.stranger++;
+        return NULL;
+    }
+
+    uint64_t n = seg->hdr.len - sizeof data;
+    uint64_t offset = (uint64_t)seg->hdr.seq * NIC_DATA_BYTES;
+    struct nic_op *op = nic_op_find(fab, data.id, peer->node);
+
+    if (!op)
+        return NULL;
+    if (!data_fits(op, offset, n)) {
+        fab->counts.malformed++;
+        return NULL;
+    }
+    if (emu_listed(&peer->connect)) /* who sends what we wait for is there */
+        nic_peer_opened(fab, peer);
+    data_put(op, offset, seg, n);
+    if (op->moved < op->bytes)
+        return op;
+    has_all[op->kind](fab, peer, op);
+    return NULL;
+}
+
+/* What is the same of the pieces of a stream, and the number of the next one. */
+struct data_next {
+    struct emu_hdr_words hdr;
+    uint64_t data; /* struct nic_wire_data */
+};
+
+static inline struct data_next data_next_of(const struct emu_seg *seg)
+{
+    struct data_next ret = {.hdr = emu_hdr_words(&seg->hdr)};
+
+    static_assert(sizeof(struct nic_wire_data) == sizeof ret.data, "a word");
+    memcpy(&ret.data, seg->payload, sizeof ret.data);
+    return ret;
+}
+
+/* So many full pieces from number @seq on do not end @op. */
+static inline uint64_t data_room(const struct nic_op *op, uint32_t seq)
+{
+    uint64_t offset = (uint64_t)seq * NIC_DATA_BYTES, left = op->bytes - op->moved;
+
+    if (offset >= op->bytes || !left)
+        return 0;
+    left = left < op->bytes - offset ? left : op->bytes - offset;
+    return (left - 1) / NIC_DATA_BYTES;
+}
+
+/*
+ * The pieces right behind @before, a full one for @op: as long as each is the next one of the same
+ * stream it differs from that in its number alone, and what was checked then holds. At most @most,
+ * popped; they do not end @op. Returns how many.
+ */
+static uint32_t data_run(struct fabemu *fab, struct nic_op *op, const struct emu_seg *before,
+                         uint32_t most)
+{
+    struct data_next next = data_next_of(before);
+    uint64_t room = data_room(op, before->hdr.seq + 1);
+    const struct emu_seg *seg;
+    uint32_t run = 0;
+
+    for (; run < most && run < room && (seg = emu_edge_nic_peek(&fab->edge, fab->now_ps)); run++) {
+        struct data_next is = data_next_of(seg);
+
+        next.hdr.says = emu_hdr_next(next.hdr.says);
+        if (is.hdr.whom != next.hdr.whom || is.hdr.says != next.hdr.says || is.data != next.data)
+            break;
+        data_put(op, (uint32_t)next.hdr.says * NIC_DATA_BYTES, seg, NIC_DATA_BYTES);
+        emu_edge_nic_pop(&fab->edge);
+    }
+    return run;
+}
+
+/* --- all ---------------------------------------------------------------------------- */
+
+static void receive_hello(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg)
+{
+    struct nic_wire_hello hello;
+
+    memcpy(&hello, seg->payload, sizeof hello);
+    if (seg->hdr.len != sizeof hello || hello.life == 0 || hello.want > 1)
+        fab->counts.malformed++;
+    else
+        nic_peer_hello(fab, peer, &hello);
+}
+
+static inline bool unicast_is_sane(const struct fabemu *fab, const struct emu_seg *seg)
+{
+    return seg->hdr.len > sizeof(struct nic_wire_data) && seg->hdr.len <= EMU_PAYLOAD_BYTES &&
+           seg->hdr.src < fab->info.nodes && seg->hdr.dst == fab->info.node;
+}
+
+/* DATA at the front of the ring, and what follows it of its stream: how much, popped. 0: none. */
+static uint32_t receive_stream(struct fabemu *fab, const struct emu_seg *seg, uint32_t most)
+{
+    struct nic_op *op;
+
+    if (!unicast_is_sane(fab, seg) || seg->payload[0] != NIC_DATA)
+        return 0;
+    op = receive_data(fab, nic_peer(fab, seg->hdr.src), seg);
+    emu_edge_nic_pop(&fab->edge);
+    return 1 + (op && seg->hdr.len == EMU_PAYLOAD_BYTES ? data_run(fab, op, seg, most - 1) : 0);
+}
+
+static void receive_unicast(struct fabemu *fab, const struct emu_seg *seg)
+{
+    struct nic_wire_head head;
+
+    if (!unicast_is_sane(fab, seg)) {
+        fab->counts.malformed++;
+        return;
+    }
+
+    struct nic_peer *peer = nic_peer(fab, seg->hdr.src);
+
+    memcpy(&head, seg->payload, sizeof head);
+    if (head.what == NIC_DATA) {
+        receive_data(fab, peer, seg);
+        return;
+    }
+    if (head.what == NIC_HELLO) {
+        receive_hello(fab, peer, seg);
+        return;
+    }
+    if (seg->hdr.len < sizeof head || head.what < NIC_EAGER || head.what > NIC_BYE) {
+        fab->counts.malformed++;
+        return;
+    }
+    if (!peer->life || head.check != peer->rx_check) {
+        if (head.what == NIC_BYE)
+            nic_leave_receive(fab, peer, seg, false);
+        else
+            nic_peer_unknown(fab, peer);
+        return;
+    }
+    if (!peer->open || emu_listed(&peer->connect)) /* who knows this check knows us */
+        nic_peer_opened(fab, peer);
+    nic_peer_ack(peer, &head);
+    if (head.what <= NIC_REQUEST_LAST)
+        receive_request(fab, peer, seg);
+    else if (head.what == NIC_CTS)
+        receive_cts(fab, peer, seg);
+    else if (head.what == NIC_FIN)
+        receive_fin(fab, peer, seg);
+    else if (head.what == NIC_RESULT)
+        nic_memory_result(fab, peer, seg);
+    else if (head.what == NIC_BYE)
+        nic_leave_receive(fab, peer, seg, true);
+}
+
+/* --- what the network says of segments of ours -------------------------------------- */
+
+/* Is it ours, and one that we may have sent? Also a group's: the sender of that is a node, too. */
+static bool ours(const struct fabemu *fab, const struct emu_seg *seg, uint8_t kind)
+{
+    return fab->transport.reports_delivery && seg->hdr.src == fab->info.node &&
+           seg->hdr.len <= EMU_PAYLOAD_BYTES &&
+           (kind != EMU_UNICAST ||
+            (seg->hdr.dst < fab->info.nodes && seg->hdr.dst != seg->hdr.src));
+}
+
+static void receive_given_up(struct fabemu *fab, const struct emu_seg *seg)
+{
+    uint8_t kind = seg->hdr.kind & (uint8_t) ~(EMU_FAILED | EMU_NOTIFY);
+
+    if (kind > EMU_TEST || !ours(fab, seg, kind)) {
+        fab->counts.malformed++;
+        return;
+    }
+    fab->counts.given_up++;
+    if (kind == EMU_UNICAST)
+        nic_peer_given_up(fab, nic_peer(fab, seg->hdr.dst), seg);
+    else
+        nic_group_given_up(fab, seg);
+}
+
+/* Hellos, broadcast puts and news of a broken group are what we ask to be told of. */
+static void receive_notice(struct fabemu *fab, const struct emu_seg *seg)
+{
+    uint8_t kind = seg->hdr.kind & (uint8_t)~EMU_NOTIFY;
+
+    if (seg->hdr.len || !ours(fab, seg, kind))
+        fab->counts.malformed++;
+    else if (kind == EMU_UNICAST)
+        nic_peer_hello_delivered(nic_peer(fab, seg->hdr.dst));
+    else
+        nic_group_notice(fab, seg);
+}
+
+static void receive_one(struct fabemu *fab, const struct emu_seg *seg)
+{
+    uint8_t kind = seg->hdr.kind, plain = kind & (uint8_t)~EMU_NOTIFY;
+
+    if (kind == EMU_UNICAST)
+        receive_unicast(fab, seg);
+    else if (kind & EMU_FAILED)
+        receive_given_up(fab, seg);
+    else if (kind == EMU_TEST)
+        nic_condition_answer(fab, seg);
+    else if (plain >= EMU_KINDS || (kind != plain && plain > EMU_MULTICAST))
+        fab->counts.malformed++;
+    else if (kind != plain && seg->hdr.src == fab->info.node)
+        receive_notice(fab, seg);
+    else if (plain == EMU_UNICAST) /* whose sender asked to be told */
+        receive_unicast(fab, seg);
+    else
+        nic_group_receive(fab, seg);
+}
+
+uint32_t nic_receive(struct fabemu *fab)
+{
+    const struct emu_seg *seg;
+    uint32_t taken = 0;
+
+    while (taken < NIC_RECEIVE_BURST && (seg = emu_edge_nic_peek(&fab->edge, fab->now_ps))) {
+        uint32_t most = NIC_RECEIVE_TELL - taken % NIC_RECEIVE_TELL;
+        uint32_t run = seg->hdr.kind == EMU_UNICAST ? receive_stream(fab, seg, most)
+                                                    : nic_group_receive_run(fab, seg, most);
+
+        if (!run) {
+            receive_one(fab, seg);
+            emu_edge_nic_pop(&fab->edge);
+            run = 1;
+        }
+        taken += run;
+        if (taken % NIC_RECEIVE_TELL == 0)
+            emu_edge_nic_consumed(&fab->edge); /* the fabric fills these while we empty the next */
+    }
+    for (uint32_t n = 0; fab->loop && n < NIC_RECEIVE_BURST; n++, taken++) {
+        struct nic_loop *loop = fab->loop;
+
+        if (loop->head == loop->tail)
+            break;
+        receive_one(fab, &loop->seg[loop->head % NIC_LOOP_SLOTS]);
+        loop->head++;
+    }
+    return taken;
+}

@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * message.c - arriving messages: into the receive that waits for them, or kept.
+ *
+ * The segments of one eager message follow each other in the sender's order, so a peer has at most
+ * one message under way (peer->filling).
+ */
+#include "nic/host/rx/message.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "nic/host/tx/answer.h"
+
+/* --- memory of unexpected messages -------------------------------------------------- */
+
+static const uint32_t msg_pool_bytes[NIC_MSG_POOLS] = {0, NIC_INLINE_BYTES, 1024, 8192};
+
+static struct fabemu_message *msg_alloc(struct fabemu *fab, uint64_t bytes)
+{
+    struct fabemu_message *msg;
+    unsigned pool = 0;
+
+    while (pool < NIC_MSG_POOLS && bytes > msg_pool_bytes[pool])
+        pool++;
+    if (pool < NIC_MSG_POOLS && !emu_list_empty(&fab->msg_free[pool])) {
+        msg = emu_list_entry(fab->msg_free[pool].next, struct fabemu_message, link);
+        emu_list_del(&msg->link);
+    } else {
+        msg = malloc(sizeof *msg + (pool < NIC_MSG_POOLS ? msg_pool_bytes[pool] : bytes));
+        if (!msg)
+            return NULL;
+    }
+    memset(msg, 0, sizeof *msg);
+    msg->pool = (uint8_t)pool;
+    return msg;
+}
+
+static void msg_free(struct fabemu *fab, struct fabemu_message *msg)
+{
+    emu_list_del(&msg->link);
+    if (msg->pool < NIC_MSG_POOLS)
+        emu_list_add(&fab->msg_free[msg->pool], &msg->link);
+    else
+        free(msg);
+}
+
+void nic_message_release_pools(struct fabemu *fab)
+{
+    for (unsigned pool = 0; pool < NIC_MSG_POOLS; pool++) {
+        while (!emu_list_empty(&fab->msg_free[pool])) {
+            struct fabemu_message *msg =
+                emu_list_entry(fab->msg_free[pool].next, struct fabemu_message, link);
+
+            emu_list_del(&msg->link);
+            free(msg);
+        }
+    }
+}
+
+/* --- matched ------------------------------------------------------------------------ */
+
+/* What the receive learns of its message. op->bytes is still the room that it has. */
+static void receive_learn(struct nic_recv *recv, uint32_t node, uint64_t seat, uint16_t src_queue,
+                          uint64_t tag, uint64_t data, uint64_t bytes, uint32_t number)
+{
+    struct nic_op *op = &recv->op;
+
+    op->node = node;
+    recv->status = bytes > op->bytes && op->iovs ? -EMSGSIZE : 0;
+    op->post.req->src_node = node;
+    op->post.req->src_seat = seat;
+    op->post.req->src_queue = src_queue;
+    op->post.req->tag = tag;
+    op->post.req->data = data;
+    op->post.req->bytes = bytes;
+    recv->watched.number = (uint16_t)number;
+}
+
+/* Fetch what waits at the sender under @id. */
+static void receive_fetch(struct fabemu *fab, struct nic_peer *peer, struct nic_recv *recv,
+                          uint32_t id, uint64_t bytes)
+{
+    struct nic_op *op = &recv->op;
+    uint64_t accept = bytes < op->bytes ? bytes : op->bytes;
+    int status = recv->status;
+
+    if (accept && nic_op_id(fab, op)) {
+        accept = 0;
+        status = -ENOBUFS;
+    }
+    nic_cts(fab, peer, id, op->id, accept);
+    if (!accept) {
+        nic_op_end(fab, op, status);
+        return;
+    }
+    op->bytes = accept;
+    op->moved = 0;
+    op->remote = id;
+    op->state = NIC_OP_WAITING;
+    emu_list_add(&recv->queue->active, &op->post.link);
+}
+
+static void receive_copy(struct fabemu *fab, struct nic_recv *recv, struct fabemu_message *msg)
+{
+    nic_op_write(&recv->op, 0, msg->buf, msg->bytes);
+    nic_op_end(fab, &recv->op, recv->status);
+    nic_message_drop(fab, msg);
+}
+
+void nic_message_take(struct fabemu *fab, struct fabemu_message *msg, struct nic_recv *recv)
+{
+    struct nic_peer *peer = nic_peer(fab, msg->src_node);
+
+    assert(fab->locked && recv->op.state == NIC_OP_POSTED);
+    emu_list_del(&msg->link);
+    receive_learn(recv, msg->src_node, msg->src_seat, msg->src_queue, msg->tag, msg->data,
+                  msg->bytes, msg->number);
+    if (msg->broken || (msg->rts && !nic_peer_is(peer, msg->check))) {
+        nic_op_end(fab, &recv->op, -EHOSTUNREACH);
+        if (!msg->rts)
+            nic_peer_consumed(fab, peer, msg->check, msg->bytes);
+        msg_free(fab, msg);
+    } else if (msg->rts) {
+        receive_fetch(fab, peer, recv, msg->id, msg->bytes);
+        msg_free(fab, msg);
+    } else if (msg->whole) {
+        receive_copy(fab, recv, msg);
+    } else {
+        msg->recv = recv;
+        recv->op.state = NIC_OP_FILLING;
+        emu_list_add(&recv->queue->active, &recv->op.post.link);
+    }
+}
+
+void nic_message_drop(struct fabemu *fab, struct fabemu_message *msg)
+{
+    struct nic_peer *peer = nic_peer(fab, msg->src_node);
+
+    if (peer->fill.msg == msg)
+        peer->fill.msg = NULL; /* the rest goes nowhere; consumed when the last of it has come */
+    else if (msg->rts && nic_peer_is(peer, msg->check))
+        nic_fin(fab, peer, msg->id, -ECANCELED); /* nobody will have it */
+    else if (!msg->rts)
+        nic_peer_consumed(fab, peer, msg->check, msg->bytes);
+    msg_free(fab, msg);
+}
+
+/* --- unmatched ---------------------------------------------------------------------- */
+
+/*
+ * NULL: there is no room for it. Of one who leaves nobody would have asked for it: that is no
+ * refusal.
+ */
+static struct fabemu_message *message_keep(struct fabemu *fab, const struct nic_peer *peer,
+                                           struct fabemu_queue *queue,
+                                           const struct nic_wire_msg *wire, bool rts,
+                                           uint32_t number)
+{
+    struct fabemu_message *msg = NULL;
+
+    if (queue->open || fab->parked < NIC_PARKED_MAX)
+        msg = msg_alloc(fab, rts ? 0 : wire->bytes);
+    if (!msg) {
+        fab->counts.refused += !fab->leaving;
+        return NULL;
+    }
+    if (!queue->open)
+        fab->parked++;
+    msg->queue = queue;
+    msg->src_node = peer->node;
+    msg->src_seat = peer->life;
+    msg->check = peer->rx_check;
+    msg->src_queue = wire->src_queue;
+    msg->rts = rts;
+    msg->id = wire->id;
+    msg->number = number;
+    msg->tag = wire->tag;
+    msg->data = wire->data;
+    msg->bytes = wire->bytes;
+    emu_list_add(&queue->unexpected, &msg->link);
+    return msg;
+}
+
+static struct nic_recv *queue_match(struct fabemu_queue *queue, const struct nic_peer *peer,
+                                    const struct nic_wire_msg *wire)
+{
+    return nic_queue_match(queue, (struct fabemu_source){peer->node, wire->src_queue}, wire->tag);
+}
+
+/* --- the wire ----------------------------------------------------------------------- */
+
+/* In front of what a first segment has of its message. */
+static size_t message_words(const struct emu_seg *seg)
+{
+    return seg->payload[0] == NIC_SHORT ? sizeof(struct nic_wire_short)
+                                        : sizeof(struct nic_wire_msg);
+}
+
+/* What they say, in whichever of their forms. */
+static void message_read(const struct emu_seg *seg, struct nic_wire_msg *wire)
+{
+    struct nic_wire_short little;
+
+    if (seg->payload[0] != NIC_SHORT) {
+        memcpy(wire, seg->payload, sizeof *wire);
+        return;
+    }
+    memcpy(&little, seg->payload, sizeof little);
+    *wire = (struct nic_wire_msg){.head = little.head,
+                                  .src_queue = little.src_queue,
+                                  .tag = little.tag,
+                                  .data = little.data,
+                                  .bytes = seg->hdr.len - sizeof little};
+}
+
+/* Reads and checks the head that eager messages and RTS share. NULL: malformed, counted. */
+static struct fabemu_queue *message_begin(struct fabemu *fab, struct nic_peer *peer,
+                                          const struct emu_seg *seg, struct nic_wire_msg *wire)
+{
+    struct fabemu_queue *queue = NULL;
+
+    if (peer->filling) { /* it owes us the rest of another */
+        nic_message_break(fab, peer, -EPROTO);
+        fab->counts.malformed++;
+    }
+    if (seg->hdr.len < message_words(seg)) {
+        fab->counts.malformed++;
+        return NULL;
+    }
+    message_read(seg, wire);
+    queue = nic_queue_at(fab, wire->head.queue);
+    if (!queue)
+        fab->counts.refused++;
+    return queue;
+}
+
+/* The sender of an eager message may want to know. @id: 0: no. */
+static void message_tell(struct fabemu *fab, struct nic_peer *peer, uint32_t id, int status)
+{
+    if (id)
+        nic_fin(fab, peer, id, status);
+}
+
+/* The rest of it is to come. */
+static void fill_begin(struct nic_peer *peer, struct nic_recv *recv, struct fabemu_message *msg,
+                       const struct nic_wire_msg *wire, uint64_t got)
+{
+    if (recv) {
+        recv->op.state = NIC_OP_FILLING;
+        emu_list_add(&recv->queue->active, &recv->op.post.link);
+    }
+    peer->filling = true;
+    peer->fill = (struct nic_fill){recv, msg, got, wire->bytes, wire->id};
+}
+
+void nic_message_eager(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg)
+{
+    struct nic_wire_msg wire;
+    struct fabemu_queue *queue = message_begin(fab, peer, seg, &wire);
+    const uint8_t *from = seg->payload + message_words(seg);
+    uint64_t n = seg->hdr.len - message_words(seg);
+
+    if (!queue)
+        return;
+    if (wire.bytes > NIC_EAGER_LIMIT || n > NIC_INLINE_BYTES || n > wire.bytes ||
+        (n < wire.bytes && n < NIC_INLINE_BYTES)) {
+        fab->counts.malformed++;
+        return;
+    }
+
+    struct nic_recv *recv = queue_match(queue, peer, &wire);
+    struct fabemu_message *msg = NULL;
+
+    if (recv) {
+        receive_learn(recv, peer->node, peer->life, wire.src_queue, wire.tag, wire.data, wire.bytes,
+                      seg->hdr.seq);
+        nic_op_write(&recv->op, 0, from, n);
+    } else {
+        msg = message_keep(fab, peer, queue, &wire, false, seg->hdr.seq);
+        if (msg)
+            emu_copy(msg->buf, from, n);
+    }
+    if (!recv && !msg) {
+        message_tell(fab, peer, wire.id, fab->leaving ? -EHOSTUNREACH : -ENOMEM);
+        wire.id = 0;
+    }
+    if (n < wire.bytes) {
+        fill_begin(peer, recv, msg, &wire, n);
+        return;
+    }
+    if (recv)
+        nic_op_end(fab, &recv->op, recv->status);
+    else if (msg)
+        msg->whole = true;
+    message_tell(fab, peer, wire.id, 0);
+}
+
+/* It is under way no longer. Returns where it went. */
+static struct nic_fill fill_take(struct nic_peer *peer)
+{
+    struct nic_fill fill = peer->fill;
+
+    peer->filling = false;
+    peer->fill = (struct nic_fill){0};
+    return fill;
+}
+
+static void fill_end(struct fabemu *fab, struct nic_peer *peer)
+{
+    struct nic_fill fill = fill_take(peer);
+
+    message_tell(fab, peer, fill.id, fill.recv || fill.msg ? 0 : -ECANCELED);
+    if (fill.msg) {
+        fill.msg->whole = true;
+        if (fill.msg->recv)
+            receive_copy(fab, fill.msg->recv, fill.msg);
+        return;
+    }
+    if (fill.recv)
+        nic_op_end(fab, &fill.recv->op, fill.recv->status);
+    nic_peer_consumed(fab, peer, peer->rx_check, fill.bytes);
+}
+
+void nic_message_more(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg)
+{
+    uint64_t n = seg->hdr.len - sizeof(struct nic_wire_head);
+    const uint8_t *from = seg->payload + sizeof(struct nic_wire_head);
+
+    if (!peer->filling || n == 0 || n > peer->fill.bytes - peer->fill.got) {
+        fab->counts.malformed++;
+        return;
+    }
+    if (peer->fill.recv)
+        nic_op_write(&peer->fill.recv->op, peer->fill.got, from, n);
+    else if (peer->fill.msg)
+        emu_copy(peer->fill.msg->buf + peer->fill.got, from, n);
+    peer->fill.got += n;
+    if (peer->fill.got == peer->fill.bytes)
+        fill_end(fab, peer);
+}
+
+void nic_message_break(struct fabemu *fab, struct nic_peer *peer, int status)
+{
+    struct nic_fill fill = fill_take(peer);
+    struct fabemu_message *msg = fill.msg;
+
+    if (fill.recv)
+        nic_op_end(fab, &fill.recv->op, status);
+    if (!msg)
+        return;
+    if (msg->recv) {
+        nic_op_end(fab, &msg->recv->op, status);
+        msg_free(fab, msg);
+    } else if (!msg->queue->open) { /* nobody has looked there; what is parked has a bound */
+        fab->parked--;
+        msg_free(fab, msg);
+    } else { /* who receives it learns of that, and not in its place what came after it */
+        msg->broken = true;
+    }
+}
+
+void nic_message_rts(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg)
+{
+    struct nic_wire_msg wire;
+    struct fabemu_queue *queue = message_begin(fab, peer, seg, &wire);
+
+    if (!queue)
+        return;
+
+    struct nic_recv *recv = queue_match(queue, peer, &wire);
+
+    if (recv) {
+        receive_learn(recv, peer->node, peer->life, wire.src_queue, wire.tag, wire.data, wire.bytes,
+                      seg->hdr.seq);
+        receive_fetch(fab, peer, recv, wire.id, wire.bytes);
+    } else if (!message_keep(fab, peer, queue, &wire, true, seg->hdr.seq) && !fab->leaving) {
+        nic_fin(fab, peer, wire.id, -ENOMEM); /* who leaves ends it with its goodbye */
+    }
+}

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * notice.c - notices: a put tells the target process that its bytes are there.
+ *
+ * Notices have lists of their own in a queue, so that matching of messages does not see them. A
+ * receive that always awaits the next notice must not be taken for one in which a process hangs.
+ */
+#include "nic/host/rx/notice.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "nic/host/base/base.h"
+#include "nic/host/base/lock.h"
+
+static struct fabemu_queue *notice_queue(const struct fabemu *fab, uint16_t id)
+{
+    struct fabemu_queue *queue = fab->queues[id];
+
+    return queue && queue->open && queue->takes_notices ? queue : NULL;
+}
+
+int nic_notice_check(const struct fabemu *fab, uint16_t id)
+{
+    return notice_queue(fab, id) ? 0 : -EOPNOTSUPP;
+}
+
+/* Complete the receive @op with the data of @notice. */
+static void notice_learn(struct fabemu *fab, struct nic_op *op, const struct nic_notice *notice)
+{
+    struct fabemu_req *req = op->post.req;
+
+    req->src_node = notice->src_node;
+    req->src_queue = notice->src_queue;
+    req->src_seat = notice->src_seat;
+    req->tag = 0;
+    req->data = notice->data;
+    req->bytes = notice->bytes;
+    nic_op_end(fab, op, 0);
+}
+
+int nic_notice_give(struct fabemu *fab, const struct nic_peer *from,
+                    const struct fabemu_notice *notice, uint64_t bytes)
+{
+    const struct nic_notice arrived = {.src_node = from->node,
+                                       .src_queue = notice->src_queue,
+                                       .src_seat = from->life,
+                                       .data = notice->data,
+                                       .bytes = bytes};
+    struct fabemu_queue *queue = notice_queue(fab, notice->queue);
+    struct nic_notice *kept;
+
+    if (!queue)
+        return -ECANCELED;
+    if (!emu_list_empty(&queue->awaiting)) {
+        notice_learn(fab, emu_list_entry(queue->awaiting.next, struct nic_op, post.link), &arrived);
+        return 0;
+    }
+    kept = malloc(sizeof *kept);
+    if (!kept) {
+        fab->counts.refused++;
+        return -ENOMEM;
+    }
+    *kept = arrived;
+    emu_list_add(&queue->notices, &kept->link);
+    return 0;
+}
+
+void nic_notices_end(struct fabemu_queue *queue)
+{
+    while (!emu_list_empty(&queue->awaiting))
+        nic_op_end(queue->fab, emu_list_entry(queue->awaiting.next, struct nic_op, post.link),
+                   -ECANCELED);
+    while (!emu_list_empty(&queue->notices)) {
+        struct nic_notice *notice = emu_list_entry(queue->notices.next, struct nic_notice, link);
+
+        emu_list_del(&notice->link);
+        free(notice);
+    }
+}
+
+/* Take the oldest notice of the queue, which has one, into the receive @op. */
+static void notice_take(struct fabemu_queue *queue, struct nic_op *op)
+{
+    struct nic_notice *notice = emu_list_entry(queue->notices.next, struct nic_notice, link);
+
+    emu_list_del(&notice->link);
+    notice_learn(queue->fab, op, notice);
+    free(notice);
+}
+
+int fabemu_recv_notice(struct fabemu_queue *queue, struct fabemu_req *req)
+{
+    struct fabemu *fab = queue->fab;
+    struct nic_op *op;
+
+    if (nic_gone(fab))
+        return nic_fail_gone();
+    if (req->after)
+        return nic_fail(-EINVAL, "a receive is posted at once");
+    if (nic_event_check(fab, req))
+        return -EINVAL;
+    op = nic_op_new(req, NIC_OP_NOTICE, FABEMU_ANY_NODE, NULL);
+    op->state = NIC_OP_POSTED;
+    nic_recv_of(op)->queue = queue; /* for fabemu_cancel() */
+    nic_lock(fab);
+    __atomic_store_n(&req->status, FABEMU_PENDING, __ATOMIC_RELAXED);
+    queue->takes_notices = true;
+    if (emu_list_empty(&queue->notices))
+        emu_list_add(&queue->awaiting, &op->post.link);
+    else
+        notice_take(queue, op);
+    nic_unlock(fab);
+    return 0;
+}

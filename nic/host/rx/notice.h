@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * notice.h - notices: a put tells the target process that its bytes are there.
+ *
+ * Owner: a queue's notices and the receives that await them. Lock: held. Callers: serve.c and
+ * receive.c when a put has arrived; the code that closes a queue.
+ */
+#ifndef NIC_NOTICE_H
+#define NIC_NOTICE_H
+
+#include "nic/host/base/peer.h"
+#include "nic/host/rx/queue.h"
+
+/* A notice that a queue keeps until a call receives it. */
+struct nic_notice {
+    struct emu_list link; /* in the queue's notices */
+    uint32_t src_node;
+    uint16_t src_queue;
+    uint64_t src_seat;
+    uint64_t data;
+    uint64_t bytes; /* of the put */
+};
+
+/** nic_notice_check - does the process take notices at queue @id? Errors: -EOPNOTSUPP. */
+int nic_notice_check(const struct fabemu *fab, uint16_t id);
+/**
+ * nic_notice_give - all @bytes of a put from @from are here: @notice completes the oldest receive
+ * that awaits one, or is kept. Errors: -ECANCELED, the queue takes no notices any more; -ENOMEM.
+ */
+int nic_notice_give(struct fabemu *fab, const struct nic_peer *from,
+                    const struct fabemu_notice *notice, uint64_t bytes);
+/** nic_notices_end - the queue closes: receives are cancelled, notices dropped. */
+void nic_notices_end(struct fabemu_queue *queue);
+
+#endif

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * serve.c - puts, gets and atomics of peers, into and out of memory here.
+ *
+ * Every access is checked here, at the target, each time.
+ */
+#include "nic/host/rx/serve.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "emu/combine.h"
+#include "nic/host/base/op.h"
+#include "nic/host/rx/atomic.h"
+#include "nic/host/rx/notice.h"
+#include "nic/host/rx/region.h"
+#include "nic/host/tx/answer.h"
+#include "nic/host/tx/bulk.h"
+
+/* Reads and checks a request. NULL: refused, and the peer is told. */
+static struct nic_region *memory_asked(struct fabemu *fab, struct nic_peer *peer,
+                                       const struct emu_seg *seg, unsigned access,
+                                       struct nic_wire_mem *mem)
+{
+    struct nic_region *region;
+
+    if (seg->hdr.len < sizeof *mem) {
+        fab->counts.malformed++;
+        return NULL;
+    }
+    memcpy(mem, seg->payload, sizeof *mem);
+    region = nic_region_find(fab, mem->key);
+    if (!region || !(region->access & access) ||
+        !nic_region_holds(region, mem->offset, mem->bytes)) {
+        nic_fin(fab, peer, mem->id, -EACCES);
+        return NULL;
+    }
+    return region;
+}
+
+/* A peer's put. */
+struct put_asked {
+    struct nic_wire_mem mem;
+    bool has_notice;
+    struct fabemu_notice notice;
+    uint64_t behind; /* bytes of the segment after these words */
+};
+
+/* Reads and checks a put. NULL: malformed, or refused (then the peer gets the error). */
+static struct nic_region *put_asked(struct fabemu *fab, struct nic_peer *peer,
+                                    const struct emu_seg *seg, struct put_asked *put)
+{
+    uint8_t what = seg->payload[0];
+    struct nic_wire_notice wire = {0};
+    size_t words = sizeof put->mem;
+    struct nic_region *region;
+
+    put->has_notice = what == NIC_PUT_NOTICE || what == NIC_PUT_NOTICE_RTS;
+    words += put->has_notice ? sizeof wire : 0;
+    if (seg->hdr.len < words) {
+        fab->counts.malformed++;
+        return NULL;
+    }
+    region = memory_asked(fab, peer, seg, FABEMU_REMOTE_WRITE, &put->mem);
+    if (!region)
+        return NULL;
+    if (put->has_notice && nic_notice_check(fab, put->mem.head.queue)) {
+        nic_fin(fab, peer, put->mem.id, -EOPNOTSUPP);
+        return NULL;
+    }
+    if (put->has_notice)
+        memcpy(&wire, seg->payload + sizeof put->mem, sizeof wire);
+    put->notice = (struct fabemu_notice){.queue = put->mem.head.queue,
+                                         .src_queue = wire.src_queue,
+                                         .data = wire.data};
+    put->behind = seg->hdr.len - words;
+    return region;
+}
+
+/* All @bytes of the peer's put @id are here: notify the process, and then the peer. */
+static void put_end(struct fabemu *fab, struct nic_peer *peer, uint32_t id,
+                    struct nic_region *region, const struct fabemu_notice *notice, uint64_t bytes)
+{
+    int status = 0;
+
+    nic_region_written(fab, region);
+    if (notice)
+        status = nic_notice_give(fab, peer, notice, bytes);
+    nic_fin(fab, peer, id, status);
+}
+
+void nic_memory_put(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg)
+{
+    struct put_asked put;
+    struct nic_region *region = put_asked(fab, peer, seg, &put);
+    const struct nic_wire_mem *mem = &put.mem;
+
+    if (!region)
+        return;
+    if (mem->bytes != put.behind) {
+        fab->counts.malformed++;
+        return;
+    }
+    if (mem->bytes)
+        memcpy(nic_region_at(region, mem->offset), seg->payload + seg->hdr.len - put.behind,
+               mem->bytes);
+    put_end(fab, peer, mem->id, region, put.has_notice ? &put.notice : NULL, mem->bytes);
+}
+
+/* An operation that serves the request @mem. NULL: there are too many, and the peer is told. */
+static struct nic_op *serve_begin(struct fabemu *fab, struct nic_peer *peer, uint8_t kind,
+                                  struct nic_region *region, const struct nic_wire_mem *mem)
+{
+    struct nic_serve *serve = nic_op_serve(fab, kind, peer->node);
+    struct fabemu_iov iov = {.base = nic_region_at(region, mem->offset), .bytes = mem->bytes};
+
+    if (!serve) {
+        nic_fin(fab, peer, mem->id, -ENOBUFS);
+        return NULL;
+    }
+    serve->region = region;
+    serve->op.remote = mem->id;
+    serve->op.state = NIC_OP_WAITING;
+    nic_op_iov(&serve->op, &iov, 1);
+    return &serve->op;
+}
+
+void nic_memory_put_rts(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg)
+{
+    struct put_asked put;
+    struct nic_region *region = put_asked(fab, peer, seg, &put);
+    struct nic_serve *serve;
+    struct nic_op *op;
+
+    if (!region)
+        return;
+    if (!put.mem.bytes) {
+        fab->counts.malformed++; /* a put of 0 bytes is one segment */
+        return;
+    }
+    op = serve_begin(fab, peer, NIC_OP_SERVE_PUT, region, &put.mem);
+    if (!op)
+        return;
+    serve = nic_serve_of(op);
+    serve->has_notice = put.has_notice;
+    serve->notice = put.notice;
+    nic_cts(fab, peer, put.mem.id, op->id, put.mem.bytes);
+}
+
+void nic_memory_put_done(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op)
+{
+    const struct nic_serve *serve = nic_serve_of(op);
+
+    put_end(fab, peer, op->remote, serve->region, serve->has_notice ? &serve->notice : NULL,
+            op->bytes);
+    nic_op_end(fab, op, 0);
+}
+
+void nic_memory_get(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg)
+{
+    struct nic_wire_mem mem;
+    struct nic_region *region = memory_asked(fab, peer, seg, FABEMU_REMOTE_READ, &mem);
+    struct nic_op *op;
+
+    if (!region)
+        return;
+    if (!mem.bytes) {
+        nic_fin(fab, peer, mem.id, 0);
+        return;
+    }
+    op = serve_begin(fab, peer, NIC_OP_SERVE_GET, region, &mem);
+    if (op)
+        nic_stream(fab, op);
+}
+
+/* Both kinds of access are given by FABEMU_REMOTE_ATOMIC. */
+static bool atomic_allowed(const struct nic_region *region, const struct nic_wire_atomic *atomic)
+{
+    unsigned needs = 0;
+
+    if (region->access & FABEMU_REMOTE_ATOMIC)
+        return true;
+    if (atomic->op != FABEMU_ATOMIC_FETCH)
+        needs |= FABEMU_REMOTE_WRITE;
+    if (atomic->op == FABEMU_ATOMIC_FETCH || atomic->flags & NIC_ATOMIC_FETCH)
+        needs |= FABEMU_REMOTE_READ;
+    return (region->access & needs) == needs;
+}
+
+void nic_memory_atomic(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg)
+{
+    struct nic_wire_atomic atomic;
+    struct nic_wire_mem mem;
+    struct nic_region *region;
+    struct nic_wire_result result;
+    uint64_t before;
+    uint8_t *word;
+
+    if (!nic_wire_read(fab, seg, &atomic, sizeof atomic))
+        return;
+    if (!fabemu_atomic_ok(atomic.op, atomic.type) ||
+        atomic.mem.bytes != emu_type_bytes(atomic.type) || atomic.flags & ~NIC_ATOMIC_FETCH) {
+        fab->counts.malformed++;
+        return;
+    }
+    region = memory_asked(fab, peer, seg, ~0u, &mem);
+    if (!region)
+        return;
+    if (!atomic_allowed(region, &atomic)) {
+        nic_fin(fab, peer, mem.id, -EACCES);
+        return;
+    }
+    word = nic_region_at(region, mem.offset);
+    if ((uintptr_t)word % mem.bytes) {
+        nic_fin(fab, peer, mem.id, -EINVAL);
+        return;
+    }
+    before = nic_atomic(atomic.op, atomic.type, word, atomic.operand, atomic.compare);
+    if (atomic.op != FABEMU_ATOMIC_FETCH)
+        nic_region_written(fab, region);
+    result = (struct nic_wire_result){.head = nic_head(peer, NIC_RESULT, 0),
+                                      .id = mem.id,
+                                      .value = atomic.flags & NIC_ATOMIC_FETCH ? before : 0};
+    nic_answer(fab, peer, &result, sizeof result);
+}

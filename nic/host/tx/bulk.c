@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * bulk.c - bulk data: transfers that the other side waits for, in short bursts in turn.
+ */
+#include "nic/host/tx/bulk.h"
+
+#include <string.h>
+
+#include "nic/host/base/peer.h"
+#include "nic/host/tx/up.h"
+
+#define NIC_BULK_BURST 32u /* segments a transfer sends in its turn */
+
+void nic_stream(struct fabemu *fab, struct nic_op *op)
+{
+    assert(op->state == NIC_OP_WAITING);
+    if (op->kind != NIC_OP_SEND) /* which was counted with its first segment */
+        nic_peer_sent(fab, nic_peer(fab, op->node), op->bytes);
+    emu_list_del(&op->post.link);
+    op->state = NIC_OP_STREAM;
+    emu_list_add(&fab->bulk, &op->post.link);
+}
+
+/*
+ * All of the message is sent. It is complete now, unless it has an id: then the receiver confirms
+ * that id when it has received all.
+ */
+void nic_send_end(struct fabemu *fab, struct nic_op *op)
+{
+    if (!op->id) {
+        nic_op_end(fab, op, 0);
+        return;
+    }
+    emu_list_del(&op->post.link);
+    op->state = NIC_OP_WAITING;
+}
+
+static void stream_end(struct fabemu *fab, struct nic_op *op)
+{
+    emu_edge_nic_streamed(&fab->edge);
+    if (nic_op_traits(op)->serves) /* who got it counts what comes */
+        nic_op_end(fab, op, 0);
+    else
+        nic_send_end(fab, op);
+}
+
+static struct nic_wire_data stream_data(struct fabemu *fab, const struct nic_op *op)
+{
+    return (struct nic_wire_data){.what = NIC_DATA,
+                                  .check = (uint16_t)nic_peer(fab, op->node)->tx_check,
+                                  .id = op->remote};
+}
+
+/* The header of the next piece of @op, of @len bytes; @hdr: nic_hdr(). */
+static inline struct emu_hdr_words piece_hdr(struct emu_hdr_words hdr, const struct nic_op *op,
+                                             uint8_t len)
+{
+    hdr.says |= emu_hdr_says(0, len, 0, 0) | (uint32_t)(op->moved / NIC_DATA_BYTES);
+    return hdr;
+}
+
+static uint32_t stream_send(struct fabemu *fab, struct nic_op *op)
+{
+    const struct nic_wire_data data = stream_data(fab, op);
+    struct emu_hdr_words hdr;
+    uint32_t sent = 0;
+
+    if (op->bytes - op->moved >= (uint64_t)EMU_STREAM_SEGS * NIC_DATA_BYTES)
+        emu_edge_nic_stream(&fab->edge);
+    hdr = nic_hdr(fab, op->node);
+    while (sent < NIC_BULK_BURST && op->moved < op->bytes && nic_bulk_room(fab)) {
+        struct emu_seg *seg = nic_claim_to(fab, op->node);
+        uint64_t left = op->bytes - op->moved;
+        uint64_t n = left < NIC_DATA_BYTES ? left : NIC_DATA_BYTES;
+
+        if (!seg)
+            break;
+        emu_hdr_store(&seg->hdr, piece_hdr(hdr, op, (uint8_t)(sizeof data + n)));
+        memcpy(seg->payload, &data, sizeof data);
+        if (op->iovs == 1)
+            emu_copy(seg->payload + sizeof data, (const uint8_t *)op->iov[0].base + op->moved, n);
+        else
+            nic_op_read(op, seg->payload + sizeof data, n);
+        op->moved += n;
+        sent++;
+    }
+    return sent;
+}
+
+uint32_t nic_bulk_send(struct fabemu *fab)
+{
+    uint32_t sent = 0;
+
+    for (uint32_t n = 1; n && sent < EMU_EDGE_SLOTS && !emu_list_empty(&fab->bulk); sent += n) {
+        struct nic_op *op = emu_list_entry(fab->bulk.next, struct nic_op, post.link);
+
+        n = stream_send(fab, op);
+        emu_edge_nic_publish(&fab->edge); /* the fabric works on these while we fill the next */
+        if (op->moved == op->bytes) {
+            stream_end(fab, op);
+        } else {
+            emu_list_del(&op->post.link);
+            emu_list_add(&fab->bulk, &op->post.link);
+        }
+    }
+    return sent;
+}

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * request.c - requests: numbered by peer, in post order, within the peer's window.
+ */
+#include "nic/host/tx/request.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "nic/host/peer/gone.h"
+#include "nic/host/peer/hello.h"
+#include "nic/host/tx/answer.h"
+#include "nic/host/tx/bulk.h"
+#include "nic/host/tx/up.h"
+
+#define NIC_PEER_BURST 32u /* segments a peer sends in its turn */
+
+/* Does the message go at once, or does it ask first? Decided when its turn comes. */
+static bool send_is_eager(const struct fabemu *fab, const struct nic_peer *peer,
+                          const struct nic_op *op)
+{
+    if (op->bytes <= NIC_INLINE_BYTES)
+        return true;
+    return op->bytes <= fab->eager_bytes &&
+           peer->tx_eager - peer->tx_consumed + op->bytes <= NIC_EAGER_WINDOW;
+}
+
+/* May it go as nic_wire_short? */
+static bool send_is_short(const struct nic_send *send)
+{
+    return send->op.bytes <= NIC_INLINE_BYTES && !send->op.id && send->data <= UINT32_MAX;
+}
+
+/* The segment of a short message: what is said of it, and all of it. */
+static void send_short(struct nic_peer *peer, struct nic_send *send, struct emu_seg *seg)
+{
+    const struct nic_wire_short wire = {.head = nic_head(peer, NIC_SHORT, send->dst_queue),
+                                        .src_queue = send->src_queue,
+                                        .data = (uint32_t)send->data,
+                                        .tag = send->tag};
+
+    seg->hdr.len = (uint8_t)(sizeof wire + send->op.bytes);
+    memcpy(seg->payload, &wire, sizeof wire);
+    nic_op_read(&send->op, seg->payload + sizeof wire, send->op.bytes);
+}
+
+/* The first @bytes of a message, or none: then it asks. */
+static void send_begins(struct nic_peer *peer, struct nic_send *send, bool eager,
+                        struct emu_seg *seg, uint64_t bytes)
+{
+    const struct nic_wire_msg msg = {.head = nic_head(peer, eager ? NIC_EAGER : NIC_RTS,
+                                                      send->dst_queue),
+                                     .src_queue = send->src_queue,
+                                     .id = send->op.id,
+                                     .tag = send->tag,
+                                     .data = send->data,
+                                     .bytes = send->op.bytes};
+
+    seg->hdr.len = (uint8_t)(sizeof msg + bytes);
+    memcpy(seg->payload, &msg, sizeof msg);
+    nic_op_read(&send->op, seg->payload + sizeof msg, bytes);
+}
+
+/*
+ * The first segment of a message, which has an id unless it is @eager. False: no room, nothing
+ * changed.
+ */
+static bool send_first(struct fabemu *fab, struct nic_peer *peer, struct nic_send *send, bool eager)
+{
+    struct nic_op *op = &send->op;
+    struct emu_seg *seg = nic_claim(fab, peer->node);
+    uint64_t n = !eager ? 0 : op->bytes < NIC_INLINE_BYTES ? op->bytes : NIC_INLINE_BYTES;
+
+    if (!seg)
+        return false;
+    send->watched.number = (uint16_t)peer->tx_seq;
+    seg->hdr.seq = peer->tx_seq++;
+    if (eager && send_is_short(send))
+        send_short(peer, send, seg);
+    else
+        send_begins(peer, send, eager, seg, n);
+    nic_peer_sent(fab, peer, op->bytes);
+    if (!eager) {
+        emu_list_del(&op->post.link);
+        op->state = NIC_OP_WAITING;
+        return true;
+    }
+    op->moved = n;
+    op->state = NIC_OP_EAGER;
+    if (op->bytes > NIC_INLINE_BYTES)
+        peer->tx_eager += (uint32_t)op->bytes;
+    return true;
+}
+
+static bool send_more(struct fabemu *fab, struct nic_peer *peer, struct nic_send *send)
+{
+    struct nic_op *op = &send->op;
+    struct emu_seg *seg = nic_claim(fab, peer->node);
+
+    if (!seg)
+        return false;
+
+    struct nic_wire_head head = nic_head(peer, NIC_MORE, send->dst_queue);
+    uint64_t left = op->bytes - op->moved;
+    uint64_t n = left < NIC_MORE_BYTES ? left : NIC_MORE_BYTES;
+
+    seg->hdr.seq = peer->tx_seq++;
+    seg->hdr.len = (uint8_t)(sizeof head + n);
+    memcpy(seg->payload, &head, sizeof head);
+    nic_op_read(op, seg->payload + sizeof head, n);
+    op->moved += n;
+    return true;
+}
+
+/* Begin a request for a peer's memory: its segment with the first words. NULL: no room. */
+static struct emu_seg *memory_request(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op,
+                                      enum nic_what what, uint16_t queue)
+{
+    const struct nic_access *access = nic_access_of(op);
+    struct emu_seg *seg = nic_claim(fab, peer->node);
+
+    if (!seg)
+        return NULL;
+
+    struct nic_wire_mem mem = {.head = nic_head(peer, what, queue),
+                               .id = op->id,
+                               .key = access->key,
+                               .offset = access->offset,
+                               .bytes = op->bytes};
+
+    seg->hdr.seq = peer->tx_seq++;
+    seg->hdr.len = sizeof mem;
+    memcpy(seg->payload, &mem, sizeof mem);
+    emu_list_del(&op->post.link);
+    op->state = NIC_OP_WAITING;
+    return seg;
+}
+
+static void put_notice(const struct fabemu_notice *notice, struct emu_seg *seg)
+{
+    const struct nic_wire_notice wire = {.data = notice->data, .src_queue = notice->src_queue};
+
+    memcpy(seg->payload + seg->hdr.len, &wire, sizeof wire);
+    seg->hdr.len += sizeof wire;
+}
+
+/* A short put carries its bytes; a longer one asks first. */
+static bool put_request(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op)
+{
+    const struct nic_put *put = nic_put_of(op);
+    bool noticed = put->has_notice;
+    bool small = op->bytes <= (noticed ? NIC_NOTICED_BYTES : NIC_INLINE_BYTES);
+    enum nic_what what = noticed ? (small ? NIC_PUT_NOTICE : NIC_PUT_NOTICE_RTS)
+                                 : (small ? NIC_PUT : NIC_PUT_RTS);
+    struct emu_seg *seg = memory_request(fab, peer, op, what, put->notice.queue);
+
+    if (!seg)
+        return false;
+    if (noticed)
+        put_notice(&put->notice, seg);
+    if (small) {
+        nic_op_read(op, seg->payload + seg->hdr.len, op->bytes);
+        seg->hdr.len = (uint8_t)(seg->hdr.len + op->bytes);
+        op->moved = op->bytes;
+        nic_peer_sent(fab, peer, op->bytes); /* a longer one counts in nic_stream() */
+    }
+    return true;
+}
+
+static bool get_request(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op)
+{
+    return memory_request(fab, peer, op, NIC_GET, 0);
+}
+
+static bool atomic_request(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op)
+{
+    const struct nic_atomic_access *at = nic_atomic_of(op);
+    struct emu_seg *seg = nic_claim(fab, peer->node);
+
+    if (!seg)
+        return false;
+
+    struct nic_wire_atomic atomic = {.mem = {.head = nic_head(peer, NIC_ATOMIC, 0),
+                                             .id = op->id,
+                                             .key = at->access.key,
+                                             .offset = at->access.offset,
+                                             .bytes = op->bytes},
+                                     .op = at->what,
+                                     .type = at->type,
+                                     .flags = op->iov[0].base ? NIC_ATOMIC_FETCH : 0,
+                                     .operand = at->operand,
+                                     .compare = at->compare};
+
+    seg->hdr.seq = peer->tx_seq++;
+    seg->hdr.len = sizeof atomic;
+    memcpy(seg->payload, &atomic, sizeof atomic);
+    nic_peer_sent(fab, peer, op->bytes);
+    emu_list_del(&op->post.link);
+    op->state = NIC_OP_WAITING;
+    return true;
+}
+
+/* One segment of the message. False: no room. */
+static bool send_step(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op)
+{
+    struct nic_send *send = nic_send_of(op);
+    bool begun = op->state == NIC_OP_EAGER, eager = begun || send_is_eager(fab, peer, op);
+
+    if ((!eager || send->delivered) && !op->id && nic_op_id(fab, op)) {
+        nic_op_end(fab, op, -ENOBUFS);
+        return true;
+    }
+    if (begun ? !send_more(fab, peer, send) : !send_first(fab, peer, send, eager))
+        return false;
+    if (op->state == NIC_OP_EAGER && op->moved == op->bytes)
+        nic_send_end(fab, op);
+    return true;
+}
+
+/* One segment of the request. False: no room. */
+static bool request_step(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op)
+{
+    static bool (*const steps[NIC_OP_KINDS])(struct fabemu * fab, struct nic_peer * peer,
+                                             struct nic_op * op) = {
+        [NIC_OP_SEND] = send_step,
+        [NIC_OP_PUT] = put_request,
+        [NIC_OP_GET] = get_request,
+        [NIC_OP_ATOMIC] = atomic_request,
+    };
+
+    assert(steps[op->kind]);
+    return steps[op->kind](fab, peer, op);
+}
+
+static uint32_t peer_send(struct fabemu *fab, struct nic_peer *peer)
+{
+    uint32_t sent = 0;
+
+    while (sent < NIC_PEER_BURST && !emu_list_empty(&peer->sendq) && nic_peer_window(peer)) {
+        if (!request_step(fab, peer, emu_list_entry(peer->sendq.next, struct nic_op, post.link)))
+            break;
+        sent++;
+    }
+    if (emu_list_empty(&peer->sendq))
+        emu_list_del(&peer->ready);
+    return sent;
+}
+
+void nic_request(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op)
+{
+    assert(fab->locked && op->state == NIC_OP_ARMED);
+    if (nic_peer_begin(fab, peer, op)) {
+        nic_op_end(fab, op, -EHOSTUNREACH);
+        return;
+    }
+    op->state = NIC_OP_QUEUED;
+    emu_list_add(&peer->sendq, &op->post.link);
+    if (!peer->open) {
+        nic_peer_connect(fab, peer);
+        return;
+    }
+    if (!emu_listed(&peer->ready))
+        emu_list_add(&fab->ready, &peer->ready);
+    peer_send(fab, peer);
+}
+
+bool nic_request_now(struct fabemu *fab, struct nic_peer *peer, struct nic_send *send)
+{
+    if (!peer->open) {
+        nic_peer_connect(fab, peer);
+        return false;
+    }
+    return emu_list_empty(&peer->sendq) && nic_peer_window(peer) &&
+           send_first(fab, peer, send, true); /* one segment */
+}
+
+uint32_t nic_requests_send(struct fabemu *fab)
+{
+    uint32_t sent = 0;
+    struct emu_list *last = fab->ready.prev;
+
+    for (bool more = !emu_list_empty(&fab->ready); more;) {
+        struct emu_list *at = fab->ready.next;
+        struct nic_peer *peer = emu_list_entry(at, struct nic_peer, ready);
+
+        more = at != last;
+        sent += peer_send(fab, peer);
+        if (emu_listed(at)) { /* to the end of the round */
+            emu_list_del(at);
+            emu_list_add(&fab->ready, at);
+        }
+    }
+    return sent;
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * request.h - requests: numbered by peer, in post order, within the peer's window.
+ *
+ * Owner: peers' queues (`sendq`), the list of peers that have some (`ready`). Lock: held. Callers:
+ * what an operation begins with; the step.
+ */
+#ifndef NIC_REQUEST_H
+#define NIC_REQUEST_H
+
+#include "nic/host/base/op.h"
+#include "nic/host/base/peer.h"
+
+/* A message. */
+struct nic_send {
+    struct nic_op op;
+    struct nic_watched watched;
+    uint64_t tag, data;
+    uint16_t dst_queue, src_queue;
+    bool delivered; /* complete when it is in the receiver's memory */
+} __attribute__((may_alias));
+NIC_OP_KIND(nic_send_of, struct nic_send, op);
+static_assert(offsetof(struct nic_send, watched) == sizeof(struct nic_op), "nic_op_tell()");
+
+/* A put or get: of a peer's memory. */
+struct nic_access {
+    struct nic_op op;
+    uint64_t key, offset; /* there */
+} __attribute__((may_alias));
+NIC_OP_KIND(nic_access_of, struct nic_access, op);
+
+/* A put. */
+struct nic_put {
+    struct nic_access access;
+    bool has_notice;
+    struct fabemu_notice notice;
+} __attribute__((may_alias));
+NIC_OP_KIND(nic_put_of, struct nic_put, access.op);
+
+/* An atomic operation on a peer's memory. */
+struct nic_atomic_access {
+    struct nic_access access;
+    uint64_t operand, compare;
+    uint8_t what; /* enum fabemu_atomic_op */
+    uint8_t type; /* enum fabemu_type */
+} __attribute__((may_alias));
+NIC_OP_KIND(nic_atomic_of, struct nic_atomic_access, access.op);
+
+/** nic_request - queue a request and send what can be sent at once. */
+void nic_request(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op);
+/** nic_request_now - send a message of one segment past the queue; false: it must wait. */
+bool nic_request_now(struct fabemu *fab, struct nic_peer *peer, struct nic_send *send);
+/** nic_requests_send - a burst of each peer that has some. Returns segments. */
+uint32_t nic_requests_send(struct fabemu *fab);
+
+#endif

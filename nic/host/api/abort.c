@@ -11,8 +11,8 @@
 #include "nic/host/base/op.h"
 #include "nic/host/base/peer.h"
 #include "nic/host/group/broadcast.h"
-#include "nic/host/group/condition.h"
-#include "nic/host/rx/end.h"
+#include "nic/host/group/word.h"
+#include "nic/host/rx/queue.h"
 #include "nic/host/tx/answer.h"
 
 /* Segments that come for it later find another generation of its id. */

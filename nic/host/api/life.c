@@ -16,8 +16,8 @@
 #include "nic/host/group/group.h"
 #include "nic/host/peer/gone.h"
 #include "nic/host/progress/watch.h"
-#include "nic/host/rx/end.h"
 #include "nic/host/rx/message.h"
+#include "nic/host/rx/queue.h"
 #include "nic/host/tx/answer.h"
 
 #define EAGER_DEFAULT 8192u

@@ -1,19 +1,114 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * post.c - the calls that send, receive, probe and cancel.
+ * message.c - the calls that open and close queues, send, receive, probe and cancel.
  */
 #include "nic/fabemu.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "emu/now.h"
 #include "nic/host/base/base.h"
 #include "nic/host/base/lock.h"
 #include "nic/host/peer/gone.h"
 #include "nic/host/peer/hello.h"
+#include "nic/host/progress/receive.h"
 #include "nic/host/progress/step.h"
 #include "nic/host/rx/message.h"
+#include "nic/host/rx/queue.h"
 #include "nic/host/tx/request.h"
+
+/* --- queues ------------------------------------------------------------------------- */
+
+#define ANY_FIRST 256u
+#define ANY_LAST  65534u /* 65535 is no queue to the libfabric provider */
+
+/* Messages that came early become ordinary unexpected ones. */
+static void queue_adopt(struct fabemu *fab, struct fabemu_queue *queue)
+{
+    for (struct emu_list *at = queue->unexpected.next; at != &queue->unexpected; at = at->next)
+        fab->parked--;
+    queue->open = true;
+    emu_list_add(&fab->opened, &queue->opened);
+}
+
+static int queue_open_locked(struct fabemu *fab, uint16_t id, struct fabemu_queue **ret)
+{
+    struct fabemu_queue *queue = nic_queue_at(fab, id);
+
+    if (!queue)
+        return -ENOMEM;
+    if (queue->open)
+        return -EADDRINUSE;
+    queue_adopt(fab, queue);
+    nic_receive_resume(fab);
+    *ret = queue;
+    return 0;
+}
+
+int fabemu_queue_open(struct fabemu *fab, uint16_t id, struct fabemu_queue **ret)
+{
+    int err;
+
+    if (nic_gone(fab))
+        return nic_fail_gone();
+    nic_lock(fab);
+    err = queue_open_locked(fab, id, ret);
+    nic_unlock(fab);
+    return err ? nic_fail(err, "queue %u of node %u: %s", (unsigned)id, fab->info.node,
+                          strerror(-err))
+               : 0;
+}
+
+uint16_t fabemu_queue_id(const struct fabemu_queue *queue)
+{
+    return queue->id;
+}
+
+/*
+ * Round robin, so that an id is used again as late as possible: a segment for its last owner must
+ * not be taken for the next one's.
+ */
+static int queue_open_next(struct fabemu *fab, struct fabemu_queue **ret)
+{
+    if (fab->queue_any < ANY_FIRST)
+        fab->queue_any = ANY_FIRST;
+    for (uint32_t n = ANY_FIRST; n <= ANY_LAST; n++) {
+        uint16_t id = (uint16_t)fab->queue_any;
+        struct fabemu_queue *queue = fab->queues[id];
+
+        fab->queue_any = id == ANY_LAST ? ANY_FIRST : id + 1u;
+        if (queue && queue->open)
+            continue;
+        if (queue)
+            nic_queue_free(queue);
+        return queue_open_locked(fab, id, ret);
+    }
+    return -EADDRINUSE;
+}
+
+int fabemu_queue_open_any(struct fabemu *fab, struct fabemu_queue **ret)
+{
+    int err;
+
+    if (nic_gone(fab))
+        return nic_fail_gone();
+    nic_lock(fab);
+    err = queue_open_next(fab, ret);
+    nic_unlock(fab);
+    return err ? nic_fail(err, "no queue of node %u is free", fab->info.node) : 0;
+}
+
+void fabemu_queue_close(struct fabemu_queue *queue)
+{
+    struct fabemu *fab = queue->fab;
+
+    if (nic_gone(fab))
+        return;
+    nic_lock(fab);
+    nic_queue_free(queue);
+    nic_unlock(fab);
+}
 
 /* --- send --------------------------------------------------------------------------- */
 
@@ -21,7 +116,7 @@ static int send_begin(struct fabemu *fab, struct nic_post *post)
 {
     struct nic_op *op = nic_op_of(post->req);
 
-    nic_request(fab, nic_peer(fab, op->node), op);
+    nic_peer_request(fab, nic_peer(fab, op->node), op);
     return 0;
 }
 
@@ -71,9 +166,10 @@ int fabemu_send(struct fabemu_queue *queue, const struct fabemu_dest *dest,
 }
 
 /*
- * The window is full, and no operation is there that waits for it: who injects asks again. Whether
- * the process answers is asked here as the watch asks for operations: once a second. What it offers
- * is noted, for the fabric to be told.
+ * A message cannot be injected now, and no operation waits in its place: the caller tries again.
+ * Connect to a peer that is not open. If the window is full, check once a second whether the
+ * process still answers, as the watch does for operations. Record the message that was offered:
+ * the fabric is told of it.
  */
 static void inject_asks(struct fabemu *fab, struct nic_peer *peer, const struct nic_send *send)
 {
@@ -82,8 +178,8 @@ static void inject_asks(struct fabemu *fab, struct nic_peer *peer, const struct 
     fab->offer.made = true;
     fab->offer.tag = send->tag;
     fab->offer.bytes = send->op.bytes;
-    if (peer->open && !nic_peer_window(peer) &&
-        emu_now_ns() - peer->hello_began_ns >= fab->watch_gap_ns)
+    if (!peer->open ||
+        (!nic_peer_window(peer) && emu_now_ns() - peer->hello_began_ns >= fab->watch_gap_ns))
         nic_peer_connect(fab, peer);
 }
 

@@ -2,7 +2,7 @@
 /*
  * transfer.c - puts, gets and atomics of ours.
  */
-#include "nic/host/api/transfer.h"
+#include "nic/fabemu.h"
 
 #include <errno.h>
 #include <string.h>
@@ -11,6 +11,7 @@
 #include "nic/host/base/base.h"
 #include "nic/host/base/lock.h"
 #include "nic/host/base/op.h"
+#include "nic/host/peer/gone.h"
 #include "nic/host/tx/request.h"
 
 static int memory_begin(struct fabemu *fab, struct nic_post *post)
@@ -19,7 +20,7 @@ static int memory_begin(struct fabemu *fab, struct nic_post *post)
     int err = nic_op_id(fab, op);
 
     if (!err)
-        nic_request(fab, nic_peer(fab, op->node), op);
+        nic_peer_request(fab, nic_peer(fab, op->node), op);
     return err;
 }
 
@@ -39,13 +40,6 @@ static struct nic_op *memory_op(enum nic_op_kind kind, uint32_t node, uint64_t k
     nic_access_of(op)->offset = offset;
     nic_op_iov(op, iov, iovs);
     return op;
-}
-
-int nic_transfer_check(uint64_t bytes)
-{
-    return bytes > NIC_TRANSFER_MAX ? nic_fail(-EMSGSIZE, "a transfer has at most %llu bytes",
-                                               (unsigned long long)NIC_TRANSFER_MAX)
-                                    : 0;
 }
 
 /* @notice: a put's, or NULL. */
@@ -136,23 +130,4 @@ int fabemu_atomic(struct fabemu *fab, const struct fabemu_atomic *what, struct f
     if (what->op == FABEMU_ATOMIC_CAS)
         memcpy(&at->compare, what->compare, local.bytes);
     return nic_post(fab, &at->access.op.post);
-}
-
-void nic_memory_result(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg)
-{
-    struct nic_wire_result result;
-    struct nic_op *op;
-
-    if (!nic_wire_read(fab, seg, &result, sizeof result))
-        return;
-    op = nic_op_find(fab, result.id, peer->node);
-    if (!op)
-        return;
-    if (!nic_op_traits(op)->result || op->state != NIC_OP_WAITING) {
-        fab->counts.malformed++;
-        return;
-    }
-    if (op->iov[0].base)
-        memcpy(op->iov[0].base, &result.value, op->bytes);
-    nic_op_end(fab, op, 0);
 }

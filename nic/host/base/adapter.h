@@ -37,14 +37,21 @@
 #define NIC_EARLY_GROUPS_MAX 1024u
 #define NIC_MSG_POOLS        4
 #define NIC_WHY_BYTES        128u /* of a line that says why something ended, or broke */
+#define NIC_RING_RESERVE     64u  /* up slots that bulk data leaves to the rest */
+#define NIC_LOOP_SLOTS       512u /* segments to this node itself; a power of two */
 
 struct nic_control;
 struct nic_early;
-struct nic_loop;
 struct nic_peer;
 struct nic_region;
 struct nic_slot;
 struct nic_thread;
+
+/* Segments from this process to itself: they need no fabric. */
+struct nic_loop {
+    uint32_t head, tail; /* free-running */
+    struct emu_seg seg[NIC_LOOP_SLOTS];
+};
 
 /* A short message that its caller offers again and again, for there is no room for it. */
 struct nic_offer {

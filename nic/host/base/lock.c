@@ -9,7 +9,6 @@
 #include "emu/now.h"
 #include "nic/host/base/base.h"
 #include "nic/host/base/complete.h"
-#include "nic/host/tx/up.h"
 
 static void nic_clock(struct fabemu *fab)
 {

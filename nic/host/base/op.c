@@ -219,6 +219,13 @@ int nic_iov_check(const struct fabemu_iov *iov, unsigned iovs)
     return err;
 }
 
+int nic_transfer_check(uint64_t bytes)
+{
+    return bytes > NIC_TRANSFER_MAX ? nic_fail(-EMSGSIZE, "a transfer has at most %llu bytes",
+                                               (unsigned long long)NIC_TRANSFER_MAX)
+                                    : 0;
+}
+
 void nic_op_iov(struct nic_op *op, const struct fabemu_iov *iov, unsigned iovs)
 {
     op->iovs = (uint8_t)iovs;

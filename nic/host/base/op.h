@@ -61,7 +61,7 @@ struct nic_op_traits {
 /*
  * What every operation begins with, the application's and those on behalf of a peer. Around it lies
  * a struct of its kind: nic_send, nic_access, nic_atomic_access (tx/request.h), nic_recv
- * (rx/queue.h), nic_serve (below), nic_set and nic_condition (group/condition.h),
+ * (rx/queue.h), nic_serve (below), nic_set and nic_condition (group/word.h),
  * nic_broadcast_put (group/broadcast.h). That lies in the request's opaque words, or is the
  * adapter's.
  */
@@ -143,11 +143,12 @@ void nic_op_fail_all(struct fabemu *fab, uint32_t node, int status);
 struct nic_op *nic_op_new(struct fabemu_req *req, enum nic_op_kind kind, uint32_t node,
                           int (*begin)(struct fabemu *fab, struct nic_post *post));
 /**
- * nic_buffer_check, nic_iov_check - can these be an operation's? Lock: none.
+ * nic_buffer_check, nic_iov_check, nic_transfer_check - can these be an operation's? Lock: none.
  * Errors: -EFAULT, -EINVAL, -EMSGSIZE.
  */
 int nic_buffer_check(const void *base, size_t bytes);
 int nic_iov_check(const struct fabemu_iov *iov, unsigned iovs);
+int nic_transfer_check(uint64_t bytes);
 void nic_op_iov(struct nic_op *op, const struct fabemu_iov *iov, unsigned iovs);
 /** nic_op_write - copy into the pieces at @offset; what does not fit is cut off. */
 void nic_op_write(const struct nic_op *op, uint64_t offset, const void *src, size_t bytes);

@@ -19,10 +19,10 @@
 #include "nic/host/base/op.h"
 #include "nic/host/base/wire.h"
 #include "nic/host/group/broadcast.h"
-#include "nic/host/group/condition.h"
+#include "nic/host/group/dispatch.h"
 #include "nic/host/group/group.h"
-#include "nic/host/group/send.h"
 #include "nic/host/group/stream.h"
+#include "nic/host/group/word.h"
 
 static void group_break(struct fabemu_group *g)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * broadcast.c - segments of broadcast puts, sent and received.
+ * broadcast.c - broadcast puts: their segments, sent and received, and the call.
  *
  * A broadcast put is not of the group's stream: its segments are multicasts with a mark of their
  * own (wire.h), each says where it belongs, and the network tells when all members have it. Any
@@ -10,10 +10,16 @@
  */
 #include "nic/host/group/broadcast.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "emu/bits.h"
+#include "nic/fabemu.h"
+#include "nic/host/base/base.h"
+#include "nic/host/base/lock.h"
+#include "nic/host/base/op.h"
 #include "nic/host/base/wire.h"
+#include "nic/host/group/dispatch.h"
 
 static_assert(FABEMU_BROADCAST_LAST_BYTES == NIC_BROADCAST_BYTES, "fabemu.h");
 static_assert(NIC_BROADCAST_WINDOW <= 64, "told has a bit for each");
@@ -164,4 +170,54 @@ void nic_broadcast_receive(struct fabemu *fab, const struct emu_seg *seg)
                             seg->hdr.op == NIC_MULTICAST_LAST);
     else
         fab->counts.late++;
+}
+
+/* --- the call ----------------------------------------------------------------------- */
+
+static int broadcast_begin(struct fabemu *fab, struct nic_post *post)
+{
+    struct nic_op *op = nic_op_of(post->req);
+    struct nic_broadcast_put *put = nic_broadcast_put_of(op);
+    struct fabemu_group *g = put->group;
+    struct nic_region *region = nic_broadcast_region(fab, g->id, put->key, put->offset, op->bytes);
+    int err = 0;
+
+    if (!region)
+        return nic_fail(-EINVAL, "no such symmetric region of this group");
+    if (g->broken || g->members == 1) {
+        if (!g->broken)
+            nic_broadcast_write(fab, region, put->offset, op->iov[0].base, op->bytes, true);
+        nic_op_end(fab, op, nic_group_status(g));
+        return 0;
+    }
+    err = nic_op_id(fab, op);
+    if (err)
+        return err;
+    op->state = NIC_OP_WAITING;
+    emu_list_add(&g->broadcasts, &op->post.link);
+    nic_group_send(g);
+    return 0;
+}
+
+int fabemu_broadcast_put(struct fabemu_group *g, uint64_t key, uint64_t offset, const void *src,
+                         size_t bytes, struct fabemu_req *req)
+{
+    struct fabemu_iov local = {.base = (void *)(uintptr_t)src, .bytes = bytes};
+    int err = nic_group_check(g, req);
+    struct nic_broadcast_put *put;
+
+    if (!err)
+        err = nic_transfer_check(bytes);
+    if (!err)
+        err = nic_buffer_check(src, bytes);
+    if (!err && bytes > (uint64_t)NIC_BROADCAST_BYTES << 32)
+        err = nic_fail(-EMSGSIZE, "a broadcast put has at most 2^32 segments");
+    if (err)
+        return err;
+    put = nic_broadcast_put_of(nic_op_new(req, NIC_OP_BROADCAST, FABEMU_ANY_NODE, broadcast_begin));
+    nic_op_iov(&put->op, &local, 1);
+    put->group = g;
+    put->key = key;
+    put->offset = offset;
+    return nic_post(g->fab, &put->op.post);
 }

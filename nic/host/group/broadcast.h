@@ -3,7 +3,7 @@
  * broadcast.h - segments of broadcast puts, sent and received.
  *
  * Owner: a group's broadcast puts under way (`broadcasts`, `broadcast_out`). Lock: held. Callers:
- * put.c; send.c and receive.c of group/; who aborts.
+ * dispatch.c; who aborts.
  */
 #ifndef NIC_BROADCAST_H
 #define NIC_BROADCAST_H

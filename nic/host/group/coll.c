@@ -12,7 +12,7 @@
 #include "nic/host/base/base.h"
 #include "nic/host/base/lock.h"
 #include "nic/host/base/op.h"
-#include "nic/host/group/send.h"
+#include "nic/host/group/dispatch.h"
 #include "nic/host/group/stream.h"
 
 static_assert((int)FABEMU_MAXLOC == (int)EMU_MAXLOC && (int)FABEMU_BXOR == (int)EMU_BXOR &&

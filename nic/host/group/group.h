@@ -3,9 +3,9 @@
  * group.h - a member's view of a group, and the table of groups.
  *
  * Owner: the table (`groups`), the groups that were left broken (`broken_ids`). Of a group's
- * fields, stream.c owns those of the stream, condition.c and word.c those of words and
- * conditionals, broadcast.c those of broadcast puts, break.c the alarm and the probe. Lock: held,
- * but for nic_group_check(). Callers: the rest of group/, and life.c.
+ * fields, stream.c owns those of the stream, word.c those of words and conditionals, broadcast.c
+ * those of broadcast puts, break.c the alarm and the probe. Lock: held, but for nic_group_check().
+ * Callers: the rest of group/, and life.c.
  */
 #ifndef NIC_GROUP_H
 #define NIC_GROUP_H

@@ -2,8 +2,8 @@
 /*
  * stream.h - collectives that the switches carry out: one stream of numbered segments a group.
  *
- * Owner: a group's numbers, its operations in stream order, the stash. Lock: held. Callers: send.c
- * and receive.c of group/, coll.c, break.c.
+ * Owner: a group's numbers, its operations in stream order, the stash. Lock: held. Callers:
+ * dispatch.c, coll.c, break.c.
  */
 #ifndef NIC_STREAM_H
 #define NIC_STREAM_H

@@ -10,7 +10,7 @@
 #include "nic/host/base/base.h"
 #include "nic/host/base/lock.h"
 #include "nic/host/group/coll.h"
-#include "nic/host/group/send.h"
+#include "nic/host/group/dispatch.h"
 #include "nic/host/rx/region.h"
 
 static void region_refuse(struct fabemu_group *g, struct nic_coll *c)

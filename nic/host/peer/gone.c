@@ -21,8 +21,9 @@
 #include "emu/now.h"
 #include "nic/host/base/base.h"
 #include "nic/host/peer/hello.h"
-#include "nic/host/rx/end.h"
 #include "nic/host/rx/message.h"
+#include "nic/host/rx/queue.h"
+#include "nic/host/tx/request.h"
 
 /*
  * End all queued operations: they were for the process that is at the node, or that has just left
@@ -124,6 +125,17 @@ int nic_peer_refuses(struct fabemu *fab, struct nic_peer *peer, struct nic_op *o
                         (unsigned long long)op->seat, peer->node);
     op->seat = peer->first;
     return 0;
+}
+
+void nic_peer_request(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op)
+{
+    if (nic_peer_begin(fab, peer, op)) {
+        nic_op_end(fab, op, -EHOSTUNREACH);
+        return;
+    }
+    nic_request(fab, peer, op);
+    if (!peer->open)
+        nic_peer_connect(fab, peer);
 }
 
 /* The same as nic_peer_given_up(), and it is for us to tell. */

@@ -30,6 +30,12 @@ void nic_peer_release(struct fabemu *fab, struct nic_peer *peer);
 /** nic_peer_refuses - the rest of nic_peer_begin(), for a peer that is not known to be there. */
 int nic_peer_refuses(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op);
 
+/**
+ * nic_peer_request - @op, a request, begins and is queued; connects to the peer if need be. If
+ * nic_peer_begin() refuses it, it ends with -EHOSTUNREACH.
+ */
+void nic_peer_request(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op);
+
 /** nic_peer_look - see who is at the node. */
 static inline void nic_peer_look(struct fabemu *fab, struct nic_peer *peer)
 {

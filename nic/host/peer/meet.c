@@ -15,7 +15,7 @@
 #include "nic/host/base/base.h"
 #include "nic/host/peer/gone.h"
 #include "nic/host/peer/hello.h"
-#include "nic/host/rx/end.h"
+#include "nic/host/rx/queue.h"
 #include "nic/host/tx/answer.h"
 
 /* So many hellos answer at once: who says hello anew asks more often at first. */

@@ -11,19 +11,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "nic/host/api/transfer.h"
 #include "nic/host/base/op.h"
 #include "nic/host/group/break.h"
-#include "nic/host/group/condition.h"
-#include "nic/host/group/receive.h"
+#include "nic/host/group/dispatch.h"
+#include "nic/host/group/word.h"
 #include "nic/host/peer/bye.h"
+#include "nic/host/peer/gone.h"
 #include "nic/host/peer/hello.h"
 #include "nic/host/peer/meet.h"
 #include "nic/host/rx/message.h"
 #include "nic/host/rx/serve.h"
 #include "nic/host/tx/answer.h"
 #include "nic/host/tx/bulk.h"
-#include "nic/host/tx/request.h"
 #include "nic/host/tx/up.h"
 
 /*
@@ -219,10 +218,30 @@ static void receive_fin(struct fabemu *fab, struct nic_peer *peer, const struct 
     } else if (op && fin_asks_again(op, fin.status)) {
         op->state = NIC_OP_ARMED;
         op->named = true; /* the same process */
-        nic_request(fab, peer, op);
+        nic_peer_request(fab, peer, op);
     } else if (op) {
         nic_op_end(fab, op, fin.status);
     }
+}
+
+/* An atomic of ours is done. */
+static void receive_result(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg)
+{
+    struct nic_wire_result result;
+    struct nic_op *op;
+
+    if (!nic_wire_read(fab, seg, &result, sizeof result))
+        return;
+    op = nic_op_find(fab, result.id, peer->node);
+    if (!op)
+        return;
+    if (!nic_op_traits(op)->result || op->state != NIC_OP_WAITING) {
+        fab->counts.malformed++;
+        return;
+    }
+    if (op->iov[0].base)
+        memcpy(op->iov[0].base, &result.value, op->bytes);
+    nic_op_end(fab, op, 0);
 }
 
 /* All DATA has come for an operation. */
@@ -425,7 +444,7 @@ static void receive_unicast(struct fabemu *fab, const struct emu_seg *seg)
     else if (head.what == NIC_FIN)
         receive_fin(fab, peer, seg);
     else if (head.what == NIC_RESULT)
-        nic_memory_result(fab, peer, seg);
+        receive_result(fab, peer, seg);
     else if (head.what == NIC_BYE)
         nic_leave_receive(fab, peer, seg, true);
 }

@@ -5,7 +5,7 @@
 #include "nic/host/progress/step.h"
 
 #include "nic/host/base/lock.h"
-#include "nic/host/group/send.h"
+#include "nic/host/group/dispatch.h"
 #include "nic/host/group/word.h"
 #include "nic/host/peer/gone.h"
 #include "nic/host/peer/meet.h"

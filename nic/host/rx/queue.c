@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * queue.c - endpoints for messages: the table of queues, and matching.
+ * queue.c - endpoints for messages: the table of queues, matching, and the end of receives and
+ * queues.
  */
 #include "nic/host/rx/queue.h"
 
+#include <errno.h>
 #include <stdlib.h>
+
+#include "nic/host/rx/message.h"
+#include "nic/host/rx/notice.h"
+#include "nic/host/tx/answer.h"
 
 static bool tag_matches(uint64_t tag, uint64_t want, uint64_t ignore)
 {
@@ -63,4 +69,90 @@ struct fabemu_queue *nic_queue_at(struct fabemu *fab, uint16_t id)
     emu_list_init(&queue->awaiting);
     fab->queues[id] = queue;
     return queue;
+}
+
+/* --- the end of receives and queues ------------------------------------------------- */
+
+void nic_receive_abandon(struct fabemu *fab, struct nic_recv *recv)
+{
+    struct nic_op *op = &recv->op;
+    struct nic_peer *peer = op->state == NIC_OP_FILLING ? nic_peer(fab, op->node) : NULL;
+
+    if (op->state == NIC_OP_WAITING) /* the sender is not to wait, nor to go on */
+        nic_fin(fab, nic_peer(fab, op->node), op->remote, -ECANCELED);
+    if (peer && peer->fill.recv == recv)
+        peer->fill.recv = NULL;
+    else if (peer && peer->fill.msg && peer->fill.msg->recv == recv)
+        nic_message_drop(fab, peer->fill.msg);
+    nic_op_end(fab, op, -ECANCELED);
+}
+
+void nic_queue_free(struct fabemu_queue *queue)
+{
+    struct fabemu *fab = queue->fab;
+
+    while (!emu_list_empty(&queue->posted))
+        nic_op_end(fab, emu_list_entry(queue->posted.next, struct nic_op, post.link), -ECANCELED);
+    nic_notices_end(queue);
+    while (!emu_list_empty(&queue->active))
+        nic_receive_abandon(fab, emu_list_entry(queue->active.next, struct nic_recv, op.post.link));
+    while (!emu_list_empty(&queue->unexpected)) {
+        if (!queue->open)
+            fab->parked--;
+        nic_message_drop(fab, emu_list_entry(queue->unexpected.next, struct fabemu_message, link));
+    }
+    emu_list_del(&queue->opened);
+    fab->queues[queue->id] = NULL;
+    free(queue);
+}
+
+void nic_queue_release(struct fabemu *fab)
+{
+    for (uint32_t id = 0; id < NIC_QUEUES; id++)
+        if (fab->queues[id])
+            nic_queue_free(fab->queues[id]);
+}
+
+static void receives_passed(struct fabemu *fab, struct fabemu_queue *queue, uint32_t node,
+                            uint64_t first)
+{
+    struct emu_list *at, *next;
+
+    for (at = queue->posted.next; at != &queue->posted; at = next) {
+        struct nic_op *op = emu_list_entry(at, struct nic_op, post.link);
+
+        next = at->next;
+        if (op->node == node && op->seat < first)
+            nic_op_end(fab, op, -EHOSTUNREACH);
+    }
+}
+
+static void offers_passed(struct fabemu *fab, struct fabemu_queue *queue, uint32_t node,
+                          uint64_t first, bool withdrawn)
+{
+    struct emu_list *at, *next;
+
+    for (at = queue->unexpected.next; at != &queue->unexpected; at = next) {
+        struct fabemu_message *msg = emu_list_entry(at, struct fabemu_message, link);
+
+        next = at->next;
+        if (msg->src_node != node || msg->src_seat >= first || !msg->rts)
+            continue;
+        msg->broken |= !withdrawn;
+        if (msg->broken && queue->open)
+            continue;
+        if (!queue->open) /* nobody has looked there; what is parked has a bound */
+            fab->parked--;
+        nic_message_drop(fab, msg);
+    }
+}
+
+void nic_queue_passed(struct fabemu *fab, uint32_t node, uint64_t first, bool withdrawn)
+{
+    for (uint32_t id = 0; id < NIC_QUEUES; id++) {
+        if (!fab->queues[id])
+            continue;
+        receives_passed(fab, fab->queues[id], node, first);
+        offers_passed(fab, fab->queues[id], node, first, withdrawn);
+    }
 }

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * queue.h - endpoints for messages: the table of queues, and matching.
+ * queue.h - endpoints for messages: the table of queues, matching, and the end of receives and
+ * queues.
  *
  * Two lists a queue, both in order: receives without a message and messages without a receive.
  * Never is there one of each that match.
  *
- * Owner: the table (`queues`), what lies in them. Lock: held. Callers: the rest of message/,
- * receive.c.
+ * Owner: the table (`queues`), what lies in them. Lock: held. Callers: the rest of rx/, receive.c;
+ * code that learns that a process is gone, that cancels, or that closes a queue.
  */
 #ifndef NIC_QUEUE_H
 #define NIC_QUEUE_H
@@ -72,5 +73,17 @@ struct nic_recv *nic_queue_match(struct fabemu_queue *queue, struct fabemu_sourc
  */
 struct fabemu_message *nic_queue_find(struct fabemu_queue *queue, struct fabemu_source want,
                                       uint64_t seat, uint64_t tag, uint64_t ignore);
+
+/** nic_receive_abandon - cancel a receive; what of its message is on its way goes nowhere. */
+void nic_receive_abandon(struct fabemu *fab, struct nic_recv *recv);
+/**
+ * nic_queue_passed - those of @node with a lower seat than @first are gone: fail receives that are
+ * with them. Messages that they had offered are broken: in their place nothing is received that
+ * came after them. @withdrawn: who left in good order took them back.
+ */
+void nic_queue_passed(struct fabemu *fab, uint32_t node, uint64_t first, bool withdrawn);
+/** nic_queue_free - with all that is in it. */
+void nic_queue_free(struct fabemu_queue *queue);
+void nic_queue_release(struct fabemu *fab);
 
 #endif

@@ -7,8 +7,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "nic/host/peer/gone.h"
-#include "nic/host/peer/hello.h"
 #include "nic/host/tx/answer.h"
 #include "nic/host/tx/bulk.h"
 #include "nic/host/tx/up.h"
@@ -249,16 +247,10 @@ static uint32_t peer_send(struct fabemu *fab, struct nic_peer *peer)
 void nic_request(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op)
 {
     assert(fab->locked && op->state == NIC_OP_ARMED);
-    if (nic_peer_begin(fab, peer, op)) {
-        nic_op_end(fab, op, -EHOSTUNREACH);
-        return;
-    }
     op->state = NIC_OP_QUEUED;
     emu_list_add(&peer->sendq, &op->post.link);
-    if (!peer->open) {
-        nic_peer_connect(fab, peer);
+    if (!peer->open)
         return;
-    }
     if (!emu_listed(&peer->ready))
         emu_list_add(&fab->ready, &peer->ready);
     peer_send(fab, peer);
@@ -266,11 +258,7 @@ void nic_request(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op)
 
 bool nic_request_now(struct fabemu *fab, struct nic_peer *peer, struct nic_send *send)
 {
-    if (!peer->open) {
-        nic_peer_connect(fab, peer);
-        return false;
-    }
-    return emu_list_empty(&peer->sendq) && nic_peer_window(peer) &&
+    return peer->open && emu_list_empty(&peer->sendq) && nic_peer_window(peer) &&
            send_first(fab, peer, send, true); /* one segment */
 }
 

@@ -46,9 +46,15 @@ struct nic_atomic_access {
 } __attribute__((may_alias));
 NIC_OP_KIND(nic_atomic_of, struct nic_atomic_access, access.op);
 
-/** nic_request - queue a request and send what can be sent at once. */
+/**
+ * nic_request - queue a request and send as much as possible at once. Nothing is sent while the
+ * peer is not open. Callers use nic_peer_request() (peer/gone.h).
+ */
 void nic_request(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op);
-/** nic_request_now - send a message of one segment past the queue; false: it must wait. */
+/**
+ * nic_request_now - send a message of one segment past the queue. False: the queue is not empty,
+ * the window is full, the peer is not open, or the ring has no room.
+ */
 bool nic_request_now(struct fabemu *fab, struct nic_peer *peer, struct nic_send *send);
 /** nic_requests_send - a burst of each peer that has some. Returns segments. */
 uint32_t nic_requests_send(struct fabemu *fab);

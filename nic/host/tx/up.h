@@ -13,14 +13,6 @@
 
 #include "nic/host/base/adapter.h"
 
-#define NIC_RING_RESERVE 64u  /* up slots that bulk data leaves to the rest */
-#define NIC_LOOP_SLOTS   512u /* segments to this node itself; a power of two */
-
-struct nic_loop {
-    uint32_t head, tail; /* free-running */
-    struct emu_seg seg[NIC_LOOP_SLOTS];
-};
-
 /* A group's words, as this member has set them last. Part of the group. */
 struct nic_words {
     struct emu_list setting; /* in fab->setting: some of unset */

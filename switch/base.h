@@ -17,9 +17,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "emu/bits.h"
-#include "emu/clock.h"
-#include "emu/table.h"
+#include "emu/util/bits.h"
+#include "emu/util/clock.h"
+#include "emu/util/table.h"
 #include "switch/group.h"
 #include "switch/switch.h"
 

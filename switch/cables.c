@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "emu/alloc.h"
+#include "emu/util/alloc.h"
 #include "switch/crossbar.h"
 
 /* --- a step ------------------------------------------------------------------------- */

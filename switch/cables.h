@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * cables.h - what stands between a switch's ports and its cables, where anything does: faults, and
- * the two halves of link-level retry (emu/link/intake.h, replay.h).
+ * the two halves of link-level retry (emu/retry/intake.h, replay.h).
  *
  * A machine knows nothing of it: its step is taken over by one that lets the intakes take first,
  * then steps the machine, then lets intakes and replay buffers send. A switch without any of this
@@ -10,7 +10,7 @@
 #ifndef SWITCH_CABLES_H
 #define SWITCH_CABLES_H
 
-#include "emu/link/replay.h"
+#include "emu/retry/replay.h"
 #include "switch/base.h"
 
 struct switch_cables {

@@ -6,8 +6,8 @@
  * a random one. If none is lightly loaded, the least loaded one.
  * Source: output-queued routers §2.2 (adaptive up); QsNet III §III (the choice).
  */
-#include "emu/least.h"
-#include "emu/random.h"
+#include "emu/util/least.h"
+#include "emu/util/random.h"
 #include "switch/crossbar.h"
 
 uint32_t switch_pick_random(struct switch_dev *sw, emu_ports from)

@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-#include "emu/alloc.h"
+#include "emu/util/alloc.h"
 #include "switch/cables.h"
 
 static uint32_t crossbar_width(uint32_t rows, uint32_t levels)

@@ -6,7 +6,7 @@
 #ifndef SWITCH_EVENTS_H
 #define SWITCH_EVENTS_H
 
-#include "emu/worker/order.h"
+#include "emu/dev/order.h"
 #include "switch/base.h"
 
 /* What Little's law says must be equal, kept in two independent ways. */

@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "emu/alloc.h"
+#include "emu/util/alloc.h"
 
 static size_t group_kept(emu_ports ports, uint32_t units, enum emu_combine_order order)
 {

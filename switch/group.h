@@ -9,10 +9,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "emu/bits.h"
-#include "emu/combiner.h"
-#include "emu/profile.h"
-#include "emu/link/ring.h"
+#include "emu/util/bits.h"
+#include "emu/buffer/combiner.h"
+#include "emu/packet/profile.h"
+#include "emu/buffer/ring.h"
 #include "switch/switch.h"
 
 /*

@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-#include "emu/clock.h"
+#include "emu/util/clock.h"
 #include "switch/base.h"
 
 size_t switch_store_bytes(uint32_t slots)

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "emu/link/ring.h"
+#include "emu/buffer/ring.h"
 #include "switch/switch.h"
 
 /* The number of a slot. */

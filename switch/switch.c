@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "emu/alloc.h"
+#include "emu/util/alloc.h"
 #include "switch/base.h"
 #include "switch/cables.h"
 

@@ -15,12 +15,12 @@
 #include <stdint.h>
 
 #include "emu/packet/vc.h"
-#include "emu/worker/dev.h"
+#include "emu/dev/dev.h"
 #include "emu/fault/fault.h"
 #include "emu/link/link.h"
-#include "emu/link/replay.h"
-#include "emu/profile.h"
-#include "emu/worker/found.h"
+#include "emu/retry/replay.h"
+#include "emu/packet/profile.h"
+#include "emu/dev/found.h"
 #include "topo/topo.h"
 
 #define SWITCH_COMBINING_MAX 1024u         /* of them, groups that can combine */
@@ -332,7 +332,7 @@ bool switch_holds(struct switch_dev *sw, uint32_t id);
  * switch_group_create - the switch's part of a collective tree.
  * @id: its address. Slots are used again; the bits above tell the users of one apart, so that a
  *      late segment of an old group is not taken for one of the new. It says the window
- *      (emu/link/seg.h).
+ *      (emu/packet/seg.h).
  * @ports: bit vector of the tree's ports here; @up: port towards the top, -1 at the top.
  * @units: combine units of the switch: the group holds a state for each number of its window. 0:
  *      the group is for multicasts only.

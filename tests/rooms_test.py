@@ -13,7 +13,7 @@ INCLUDE = re.compile(r'^#include "([^"]+)"', re.M)
 # A folder, and the beginnings of what its files may include. The longest folder that fits counts.
 MAY = {
     "emu": ("emu/",),
-    "topo": ("emu/bits.h", "emu/ports.h", "emu/random.h", "topo/"),
+    "topo": ("emu/util/bits.h", "emu/util/ports.h", "emu/util/random.h", "topo/"),
     "switch": ("emu/", "topo/", "switch/"),
     "nic": (),
     "nic/host": ("emu/", "nic/fabemu.h"),
@@ -23,9 +23,10 @@ MAY = {
     "apps/ompi": ("apps/ompi/", "nic/fabemu.h"),
 }
 # libfabemu lives in the application's process: of emu it has these alone.
-HOST_OF_EMU = {"emu/edge/bounds.h", "emu/edge/edge.h", "emu/edge/finished.h",
-               "emu/edge/pending.h", "emu/link/seg.h", "emu/worker/wait.h", "emu/bits.h",
-               "emu/combine.h", "emu/json.h", "emu/list.h", "emu/now.h", "emu/random.h"}
+HOST_OF_EMU = {"emu/hostif/bounds.h", "emu/hostif/edge.h", "emu/hostif/finished.h",
+               "emu/hostif/pending.h", "emu/packet/seg.h", "emu/util/wait.h", "emu/util/bits.h",
+               "emu/util/combine.h", "emu/util/json.h", "emu/util/list.h", "emu/util/now.h",
+               "emu/util/random.h"}
 # The dependencies of library NAME, in the meson.build of its folder.
 DEPS = re.compile(r"^(\w+)_deps = \[([^\]]*)\]", re.M)
 

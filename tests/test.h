@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "emu/random.h"
+#include "emu/util/random.h"
 
 #define TEST_SEED  "FABEMU_SEED"
 #define TEST_MANY  "FABEMU_TRIALS"

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "emu/ports.h"
+#include "emu/util/ports.h"
 
 struct topo_graph *topo_graph_new(const struct topo_size *size, emu_ports **sets)
 {

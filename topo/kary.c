@@ -11,7 +11,7 @@
 
 #include <errno.h>
 
-#include "emu/ports.h"
+#include "emu/util/ports.h"
 
 struct kary {
     uint32_t k;

@@ -8,7 +8,7 @@
  */
 #include <stdlib.h>
 
-#include "emu/random.h"
+#include "emu/util/random.h"
 #include "topo/graph.h"
 
 struct place {

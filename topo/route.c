@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "emu/ports.h"
+#include "emu/util/ports.h"
 
 /* Switches by level, ascending, and by number among equals. */
 static int sort_by_level(struct ways *ways, const uint32_t *level, uint32_t switches)

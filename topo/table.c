@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "emu/ports.h"
-#include "emu/random.h"
+#include "emu/util/ports.h"
+#include "emu/util/random.h"
 #include "topo/route.h"
 
 #define BLOCKS_MAX 512 /* a regular table of so few sets is small, however few clusters there are */

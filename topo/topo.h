@@ -13,7 +13,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "emu/ports.h"
+#include "emu/util/ports.h"
 
 #define TOPO_NONE           UINT32_MAX
 #define TOPO_NODE_LINKS_MAX 4
@@ -22,7 +22,7 @@
 
 /*
  * The most ports of a switch: in this program (some numbers of a set are for combine units), and in
- * the program for large switches (emu/ports.h).
+ * the program for large switches (emu/util/ports.h).
  */
 #define TOPO_PORTS_WIDE 252
 #if EMU_PORT_WORDS == 1

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "emu/ports.h"
+#include "emu/util/ports.h"
 
 /* A tree under construction. */
 struct grow {

@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "apps/fabric/internal.h"
-#include "emu/now.h"
-#include "emu/worker/found.h"
+#include "emu/dev/found.h"
+#include "emu/util/now.h"
 
 /* The far end of a switch's port. */
 static void name_far(const struct fabric_place *place, char *to, size_t bytes)

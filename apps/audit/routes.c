@@ -13,7 +13,7 @@
 
 #include "apps/audit/audit.h"
 #include "apps/fabric/internal.h"
-#include "emu/worker/found.h"
+#include "emu/dev/found.h"
 
 enum route_state {
     ROUTE_UNKNOWN,

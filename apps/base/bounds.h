@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bounds.h - bounds on waiting (emu/edge/bounds.h) as text and as JSON.
+ * bounds.h - bounds on waiting (emu/hostif/bounds.h) as text and as JSON.
  */
 #ifndef APPS_BASE_BOUNDS_H
 #define APPS_BASE_BOUNDS_H
@@ -8,8 +8,8 @@
 #include <json-c/json.h>
 #include <stdbool.h>
 
-#include "emu/edge/bounds.h"
-#include "emu/profile.h"
+#include "emu/hostif/bounds.h"
+#include "emu/packet/profile.h"
 
 /**
  * bounds_read - take "NAME=TIME", "NAME=off", or several with commas between them.

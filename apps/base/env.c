@@ -25,7 +25,7 @@
 
 #include "apps/base/say.h"
 #include "apps/base/procs.h"
-#include "emu/hostlink/plugin.h"
+#include "emu/util/plugin.h"
 
 #define PROVIDER  "libfabemu-fi.so"
 #define COMPONENT "mca_coll_fabemu.so"

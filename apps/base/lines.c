@@ -18,7 +18,7 @@
 #include <sys/epoll.h>
 
 #include "apps/base/say.h"
-#include "emu/now.h"
+#include "emu/util/now.h"
 
 #define WAITING_MAX ((size_t)1 << 18) /* bytes */
 #define LAST_MS     500               /* for the reader to take what is left */

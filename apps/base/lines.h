@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "emu/json.h"
+#include "emu/util/json.h"
 
 struct lines {
     int fd;                  /* -1: there is none, or it cannot be written any more */

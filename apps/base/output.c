@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "emu/now.h"
+#include "emu/util/now.h"
 
 #define LOOK_MS 10 /* between looks whether somebody reads a pipe */
 

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "apps/base/say.h"
-#include "emu/now.h"
+#include "emu/util/now.h"
 
 int procs_check(char *error, size_t error_bytes)
 {

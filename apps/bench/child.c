@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #include "apps/base/procs.h"
-#include "emu/now.h"
+#include "emu/util/now.h"
 
 #define TERM_MS 6000 /* from SIGTERM to SIGKILL; `fabemu run` needs seconds to stop */
 

@@ -15,10 +15,10 @@
 
 #include "apps/bench/internal.h"
 #include "apps/fabric/fabric.h"
-#include "emu/alloc.h"
+#include "emu/util/alloc.h"
 #include "emu/link/link.h"
-#include "emu/now.h"
-#include "emu/random.h"
+#include "emu/util/now.h"
+#include "emu/util/random.h"
 #include "emu/worker/worker.h"
 
 #define CLOCK_EVERY   16 /* passes between two reads of the clock */

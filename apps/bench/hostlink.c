@@ -13,10 +13,10 @@
 #include <time.h>
 
 #include "apps/bench/internal.h"
-#include "emu/alloc.h"
+#include "emu/util/alloc.h"
 #include "emu/hostlink/hostlink.h"
 #include "emu/link/link.h"
-#include "emu/now.h"
+#include "emu/util/now.h"
 #include "emu/packet/crc.h"
 #include "emu/worker/worker.h"
 

@@ -16,11 +16,11 @@
 #include <time.h>
 
 #include "apps/bench/internal.h"
-#include "emu/alloc.h"
-#include "emu/bits.h"
-#include "emu/now.h"
-#include "emu/random.h"
-#include "emu/worker/pages.h"
+#include "emu/util/alloc.h"
+#include "emu/util/bits.h"
+#include "emu/util/now.h"
+#include "emu/util/random.h"
+#include "emu/util/pages.h"
 
 #define SLOTS_RAW   64u     /* segments in a cable, as in a fabric of this size */
 #define SLOTS_TIMED 16u     /* more than wait for an output at load 0.9, nearly always */

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "apps/bench/internal.h"
-#include "emu/hostlink/plugin.h"
+#include "emu/util/plugin.h"
 
 #define TOPO           "kary:4,2" /* 16 nodes, the default of `fabemu run` */
 #define FIGURES_MAX    3

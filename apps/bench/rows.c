@@ -15,7 +15,7 @@
 
 #include "apps/bench/bench_build.h"
 #include "apps/fabric/origin.h"
-#include "emu/worker/place.h"
+#include "emu/dev/place.h"
 
 /* --- samples ------------------------------------------------------------------------ */
 

@@ -15,9 +15,9 @@
 #include <string.h>
 
 #include "apps/bench/internal.h"
-#include "emu/edge/edge.h"
-#include "emu/now.h"
-#include "emu/worker/place.h"
+#include "emu/hostif/edge.h"
+#include "emu/util/now.h"
+#include "emu/dev/place.h"
 
 #define RANKS_MAX   16u
 #define CHUNKS      8u    /* pieces of the shared buffer */

@@ -10,7 +10,7 @@
 
 #include "apps/bench/internal.h"
 #include "apps/traffic/run.h"
-#include "emu/worker/place.h"
+#include "emu/dev/place.h"
 
 #define SEED          1
 #define WARMUP_PS     20000000u

@@ -17,7 +17,7 @@
 #include "apps/capture/filter.h"
 #include "apps/capture/writer.h"
 #include "apps/base/say.h"
-#include "emu/worker/spawn.h"
+#include "emu/util/spawn.h"
 
 #define LOOK_MS 5 /* between two looks at rings that were empty */
 

@@ -73,7 +73,7 @@ field(fabemu, "crc32", u32, "CRC-32 of the payload", HEX)
 field(fabemu, "crc32.status", u8, "CRC-32 is", DEC, STATUS)
 field(fabemu, "crc32.life", u16, "Life of the source", DEC)
 
--- The segment: emu/link/seg.h.
+-- The segment: emu/packet/seg.h.
 field(fabemu, "dst", u32, "Destination node", DEC)
 field(fabemu, "address", u32, "Collective address", HEX)
 field(fabemu, "group", u32, "Group", DEC)

@@ -17,7 +17,7 @@
 #include "apps/capture/pcapng.h"
 #include "apps/base/say.h"
 #include "emu/link/tap_area.h"
-#include "emu/now.h"
+#include "emu/util/now.h"
 
 #define GIVE_BACK  256u /* slots of a ring that are returned to the worker at a time */
 #define WRITTEN_BY "fabemu " FABEMU_VERSION

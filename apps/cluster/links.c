@@ -19,10 +19,10 @@
 
 #include "apps/control/conn.h"
 #include "apps/base/say.h"
-#include "emu/edge/bounds.h"
+#include "emu/hostif/bounds.h"
 #include "emu/hostlink/hostlink.h"
-#include "emu/hostlink/open.h"
-#include "emu/now.h"
+#include "emu/hostlink/port/open.h"
+#include "emu/util/now.h"
 
 #define KNOCK_BYTES   192 /* of a line */
 #define CLOSE_LOOK_MS 1   /* between samples whether control channels are closed */

@@ -13,7 +13,7 @@
 #include "apps/fabric/fabric.h"
 #include "apps/cluster/hosts.h"
 #include "emu/hostlink/session/session.h"
-#include "emu/json.h"
+#include "emu/util/json.h"
 
 struct links;
 

@@ -10,8 +10,8 @@
 #include "apps/fabric/fabric.h"
 #include "apps/cluster/links.h"
 #include "apps/base/say.h"
-#include "emu/edge/bounds.h"
-#include "emu/hostlink/open.h"
+#include "emu/hostif/bounds.h"
+#include "emu/hostlink/port/open.h"
 
 struct meeting {
     const struct hosts_meeting *with;

@@ -8,7 +8,7 @@
 
 #include "apps/cluster/cluster.h"
 #include "apps/base/say.h"
-#include "emu/random.h"
+#include "emu/util/random.h"
 
 uint32_t cluster_host(const struct cluster *cluster, const char *name)
 {

@@ -7,8 +7,8 @@
 #include "apps/base/command.h"
 #include "apps/base/amount.h"
 #include "apps/base/say.h"
-#include "emu/json.h"
-#include "emu/now.h"
+#include "emu/util/json.h"
+#include "emu/util/now.h"
 
 #define FIRST_MS 2000 /* until the first line */
 

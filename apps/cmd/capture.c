@@ -23,7 +23,7 @@
 #include "apps/control/paths.h"
 #include "apps/cmd/commands.h"
 #include "apps/base/say.h"
-#include "emu/now.h"
+#include "emu/util/now.h"
 
 #define ANSWER_MS 5000 /* for a fabric to answer */
 #define LOOK_MS   5    /* between two looks at rings that were empty */

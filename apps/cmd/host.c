@@ -32,7 +32,7 @@
 #include "apps/base/procs.h"
 #include "apps/base/say.h"
 #include "apps/cmd/scratch.h"
-#include "emu/now.h"
+#include "emu/util/now.h"
 
 #define EXIT_UNWRITTEN 3     /* of the fabric's process: DAEMON_UNWRITTEN */
 #define FAILED_MS      2000  /* for the supervisor to read why the fabric did not start */

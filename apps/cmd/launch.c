@@ -24,7 +24,7 @@
 #include "apps/base/command.h"
 #include "apps/base/say.h"
 #include "apps/control/paths.h"
-#include "emu/now.h"
+#include "emu/util/now.h"
 
 #define LINE_BYTES  16384
 #define END_MS      2000 /* for agents to end */

@@ -15,7 +15,7 @@
 #include "apps/cmd/options.h"
 #include "apps/cmd/rates.h"
 #include "apps/control/paths.h"
-#include "emu/hostlink/plugin.h"
+#include "emu/util/plugin.h"
 
 #define DEFAULT_NODES   16
 #define DEFAULT_PROFILE "oq2004"

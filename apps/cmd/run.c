@@ -47,7 +47,7 @@
 #include "apps/cmd/scratch.h"
 #include "apps/cmd/standstill.h"
 #include "apps/web/web.h"
-#include "emu/now.h"
+#include "emu/util/now.h"
 
 #define AGAIN_MS   100  /* between looks at processes that are being killed */
 #define GIVE_UP_MS 1800 /* a process that SIGKILL does not end hangs in the kernel */

@@ -12,7 +12,7 @@
 #include "apps/base/amount.h"
 #include "apps/base/say.h"
 #include "apps/control/conn.h"
-#include "emu/json.h"
+#include "emu/util/json.h"
 
 #define STARVED_NS 500000000  /* a shorter time without a core is not printed */
 #define OLD_NS     1000000000 /* an operation that is younger is not printed */

@@ -24,7 +24,7 @@
 #include "apps/cmd/board.h"
 #include "apps/cmd/screen.h"
 #include "apps/telemetry/wish.h"
-#include "emu/now.h"
+#include "emu/util/now.h"
 
 #define ANSWER_MS 5000 /* for a fabric to answer */
 #define EVERY_MS  1000u

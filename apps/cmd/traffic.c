@@ -26,7 +26,7 @@
 #include "apps/cmd/traffic_report.h"
 #include "apps/traffic/run.h"
 #include "apps/web/web.h"
-#include "emu/now.h"
+#include "emu/util/now.h"
 
 #define PROGRESS_MS      100
 #define EXIT_INTERRUPTED (128 + SIGINT)

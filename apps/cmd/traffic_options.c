@@ -11,7 +11,7 @@
 #include "apps/base/quantity.h"
 #include "apps/base/say.h"
 #include "apps/traffic/workload/relay.h"
-#include "emu/bits.h"
+#include "emu/util/bits.h"
 
 #define LOAD_MOST    (10 * (uint64_t)TRAFFIC_LOAD_UNIT)
 #define BYTES_MOST   (UINT64_C(1) << 30)

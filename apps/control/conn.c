@@ -14,7 +14,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "emu/now.h"
+#include "emu/util/now.h"
 
 void conn_open(struct conn *conn, int fd, size_t line_max)
 {

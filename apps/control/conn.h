@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * conn.h - the control socket, at an end that never blocks: JSON objects, one a line (emu/json.h).
+ * conn.h - the control socket, at an end that never blocks: JSON objects, one a line
+ * (emu/util/json.h).
  */
 #ifndef APPS_CONTROL_CONN_H
 #define APPS_CONTROL_CONN_H
@@ -9,7 +10,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "emu/json.h"
+#include "emu/util/json.h"
 #include "topo/topo.h"
 
 #define CONN_LINE_MAX  65536u      /* bytes of a request */

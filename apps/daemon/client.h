@@ -12,8 +12,8 @@
 #include "apps/daemon/timeline.h"
 #include "apps/base/procs.h"
 #include "apps/daemon/telemetry.h"
-#include "emu/list.h"
-#include "emu/now.h"
+#include "emu/util/list.h"
+#include "emu/util/now.h"
 
 /* A connection. Owned by the daemon's one thread. */
 struct client {

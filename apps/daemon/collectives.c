@@ -14,8 +14,8 @@
 #include "apps/fabric/hosts.h"
 #include "apps/fabric/links.h"
 #include "apps/fabric/stalls.h"
-#include "emu/combine.h"
-#include "emu/combiner.h"
+#include "emu/buffer/combiner.h"
+#include "emu/util/combine.h"
 
 #define GAPS_MAX        16u /* partial results of one that are listed */
 #define COLLECTIVES_MAX 16u /* that are listed */

@@ -34,7 +34,7 @@
 #include "apps/daemon/faults.h"
 #include "apps/base/procs.h"
 #include "apps/daemon/report.h"
-#include "emu/now.h"
+#include "emu/util/now.h"
 
 #define EVENTS_A_ROUND 64
 #define LINES_A_TURN   16 /* that a client is answered before the next one is */

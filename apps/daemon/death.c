@@ -17,7 +17,7 @@
 #include "apps/daemon/client.h"
 #include "apps/fabric/links.h"
 #include "apps/base/procs.h"
-#include "emu/now.h"
+#include "emu/util/now.h"
 
 #define LAST_BREATH_MS 200 /* between a process's closing of its files and its end, at most */
 

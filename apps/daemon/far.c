@@ -29,7 +29,7 @@
 #include "apps/daemon/faults.h"
 #include "apps/daemon/report.h"
 #include "apps/base/say.h"
-#include "emu/bits.h"
+#include "emu/util/bits.h"
 
 static int on_connected(void *ctx, int fd, struct hosts_process *process, const char **why)
 {

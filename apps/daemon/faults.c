@@ -21,7 +21,7 @@
 #include "apps/inject/inject.h"
 #include "apps/daemon/report.h"
 #include "apps/base/say.h"
-#include "emu/clock.h"
+#include "emu/util/clock.h"
 #include "emu/fault/fault.h"
 #include "nic/host/base/wire.h"
 

@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 #include "apps/daemon/faults.h"
-#include "emu/now.h"
+#include "emu/util/now.h"
 
 #define LOOK_MS 100u
 

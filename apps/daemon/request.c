@@ -18,7 +18,7 @@
 #include "apps/base/procs.h"
 #include "apps/daemon/report.h"
 #include "apps/base/say.h"
-#include "emu/edge/edge.h"
+#include "emu/hostif/edge.h"
 
 /* --- attach, detach ----------------------------------------------------------------- */
 

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "emu/now.h"
+#include "emu/util/now.h"
 
 #define QUIET_NS 2000000000u /* nothing has moved for so long: that is told */
 #define SILENT_NS \

@@ -2,7 +2,7 @@
 /*
  * standstill.h - who waits for whom: what processes have pending, compared.
  *
- * Each process's library tells what it has pending (emu/edge/pending.h). Here that is looked at
+ * Each process's library tells what it has pending (emu/hostif/pending.h). Here that is looked at
  * once a second and, when it is asked for or nothing moves, put side by side: of each collective
  * under way who has come, who is missing and who does something else.
  */
@@ -10,7 +10,7 @@
 #define APPS_DAEMON_STANDSTILL_H
 
 #include "apps/daemon/client.h"
-#include "emu/edge/pending.h"
+#include "emu/hostif/pending.h"
 
 /* A collective under way is told of from this age on: a younger one may just have begun. */
 #define STANDSTILL_AGE_NS 1000000000u

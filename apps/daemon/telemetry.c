@@ -19,7 +19,7 @@
 #include "apps/daemon/standstill.h"
 #include "apps/fabric/sample.h"
 #include "apps/telemetry/wish.h"
-#include "emu/now.h"
+#include "emu/util/now.h"
 
 #define GRID_MS TELEMETRY_EVERY_LEAST_MS
 

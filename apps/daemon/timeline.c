@@ -22,7 +22,7 @@
 #include "apps/fabric/sample.h"
 #include "apps/timeline/part.h"
 #include "apps/timeline/timeline.h"
-#include "emu/now.h"
+#include "emu/util/now.h"
 
 #define EVERY_MS     10
 #define CLOCK_ROUNDS 8 /* questions to other hosts before anything is told */

@@ -24,7 +24,7 @@
 
 #include "apps/daemon/client.h"
 #include "apps/base/schedstat.h"
-#include "emu/now.h"
+#include "emu/util/now.h"
 
 #define WAITS_SHARE 100 /* of its time the manager spends one part of so many on looking */
 

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 
 #include "apps/fabric/internal.h"
-#include "emu/now.h"
-#include "emu/random.h"
+#include "emu/util/now.h"
+#include "emu/util/random.h"
 
 /* Adapters do it, for switches do not. */
 static bool adapters_combine(const struct fabric *fabric)

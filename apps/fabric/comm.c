@@ -17,7 +17,7 @@
 
 #include "apps/fabric/internal.h"
 #include "apps/fabric/sample.h"
-#include "emu/edge/fabric.h"
+#include "emu/hostif/fabric/fabric.h"
 
 /* What processes that are gone have sent from one node, by node. */
 struct comm_row {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * comm.h - what all processes of a fabric have communicated: collectives by kind and size, messages
- * by pair of nodes. Read from the edges (emu/edge/comm.h), those that are gone too.
+ * by pair of nodes. Read from the edges (emu/hostif/comm.h), those that are gone too.
  *
  * The pairs are sparse: a node has as many as it has sent to. At most FABRIC_PAIRS_MOST are kept of
  * processes that are gone; what further ones have sent is counted together.
@@ -13,8 +13,8 @@
 #define APPS_FABRIC_COMM_H
 
 #include "apps/fabric/fabric.h"
-#include "emu/edge/comm.h"
-#include "emu/edge/finished.h"
+#include "emu/hostif/comm.h"
+#include "emu/hostif/finished.h"
 
 /*
  * Collectives of which all members have told: how long each waited for the last, and how long it
@@ -22,7 +22,7 @@
  * complete waits for the rest. Thread: the manager.
  */
 
-/* What was told of some collectives by all of their members: emu/edge/comm.h says of which. */
+/* What was told of some collectives by all of their members: emu/hostif/comm.h says of which. */
 struct fabric_told {
     uint64_t calls;    /* of the members of those */
     double weight;     /* calls that these stand for, and so for these sums: */

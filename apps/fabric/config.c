@@ -9,9 +9,9 @@
 #include "apps/fabric/fabric.h"
 #include "apps/fabric/internal.h"
 #include "apps/base/say.h"
-#include "emu/link/replay.h"
-#include "emu/worker/outbox.h"
-#include "emu/worker/place.h"
+#include "emu/retry/replay.h"
+#include "emu/dev/outbox.h"
+#include "emu/dev/place.h"
 
 #define FABRIC_AUTO_WORKERS_MAX 8u
 #define FABRIC_WINDOW_SWITCHES  16u /* clock virtual: a worker has no fewer */

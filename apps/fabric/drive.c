@@ -2,14 +2,14 @@
 /*
  * drive.c - what steps the workers: threads that go on by themselves, on clocks raw and real, or
  * windows of simulated time that the driver opens. And the clock: where it begins, and how it is
- * rebased (emu/clock.h).
+ * rebased (emu/util/clock.h).
  */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "apps/fabric/internal.h"
-#include "emu/now.h"
+#include "emu/util/now.h"
 
 /* --- threads ------------------------------------------------------------------------ */
 

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 
 #include "apps/fabric/internal.h"
-#include "emu/bits.h"
+#include "emu/util/bits.h"
 
 struct fabric_host fabric_host(const struct fabric *fabric, uint32_t node)
 {

@@ -16,9 +16,9 @@
 #include "apps/fabric/internal.h"
 #include "apps/fabric/comm.h"
 #include "apps/base/say.h"
-#include "emu/random.h"
-#include "emu/worker/outbox.h"
-#include "emu/worker/rcu.h"
+#include "emu/util/random.h"
+#include "emu/dev/outbox.h"
+#include "emu/dev/rcu.h"
 
 #define FABRIC_SLOTS_LEAST 1024u /* collective addresses that are used by turns */
 

@@ -16,10 +16,10 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "emu/clock.h"
-#include "emu/edge/bounds.h"
-#include "emu/edge/edge.h"
-#include "emu/profile.h"
+#include "emu/hostif/bounds.h"
+#include "emu/hostif/edge.h"
+#include "emu/packet/profile.h"
+#include "emu/util/clock.h"
 #include "switch/switch.h"
 #include "topo/topo.h"
 
@@ -126,7 +126,7 @@ int fabric_group_create(struct fabric *fabric, const uint32_t *nodes, uint32_t c
                         uint32_t *group, char *error, size_t error_bytes);
 
 /**
- * fabric_group_create_wide - the same with a wide window (emu/link/seg.h), for operations of many
+ * fabric_group_create_wide - the same with a wide window (emu/packet/seg.h), for operations of many
  * segments. -ENOSPC also where it would leave less than half of a switch's combine states, or of
  * the buffers, free for groups with a narrow one.
  */

@@ -12,8 +12,8 @@
 #include <string.h>
 
 #include "apps/fabric/internal.h"
-#include "emu/bits.h"
 #include "emu/fault/fault.h"
+#include "emu/util/bits.h"
 
 /* --- where everything is ------------------------------------------------------------ */
 

@@ -7,9 +7,9 @@
 #include <stdlib.h>
 
 #include "apps/fabric/internal.h"
-#include "emu/bits.h"
-#include "emu/random.h"
-#include "emu/worker/rcu.h"
+#include "emu/dev/rcu.h"
+#include "emu/util/bits.h"
+#include "emu/util/random.h"
 
 /* --- which there are ---------------------------------------------------------------- */
 

@@ -16,8 +16,8 @@
 #include <string.h>
 
 #include "apps/fabric/internal.h"
-#include "emu/link/intake.h"
-#include "emu/now.h"
+#include "emu/retry/intake.h"
+#include "emu/util/now.h"
 
 /* What was taken leaves its room to others, when that is the larger part. */
 static void losses_settle(struct fabric_losses *losses)

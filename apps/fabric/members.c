@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 #include "apps/fabric/internal.h"
-#include "emu/worker/rcu.h"
+#include "emu/dev/rcu.h"
 
 /* A member, by node. */
 struct member {

@@ -12,10 +12,10 @@
 #include "apps/fabric/internal.h"
 #include "apps/fabric/comm.h"
 #include "apps/fabric/sample.h"
-#include "emu/bits.h"
-#include "emu/count.h"
-#include "emu/worker/place.h"
-#include "emu/worker/rcu.h"
+#include "emu/util/bits.h"
+#include "emu/util/count.h"
+#include "emu/dev/place.h"
+#include "emu/dev/rcu.h"
 
 #define FABRIC_TICK_MS 1000u
 /*

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "apps/fabric/internal.h"
-#include "emu/now.h"
+#include "emu/util/now.h"
 
 /* The sending end of a way of a cable: a switch's port, or an adapter's link. */
 struct sender {

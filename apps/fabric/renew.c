@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "apps/fabric/internal.h"
-#include "emu/bits.h"
+#include "emu/util/bits.h"
 
 #define LIVES_AT_ONCE 16384u /* entries that are written while all workers are held */
 

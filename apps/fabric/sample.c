@@ -5,7 +5,7 @@
 #include "apps/fabric/sample.h"
 
 #include "apps/fabric/internal.h"
-#include "emu/now.h"
+#include "emu/util/now.h"
 
 static void sent_by(struct fabric_way *ret, const struct emu_port_counts *counts)
 {

@@ -11,7 +11,7 @@
 #define APPS_FABRIC_SAMPLE_H
 
 #include "apps/fabric/fabric.h"
-#include "emu/edge/finished.h"
+#include "emu/hostif/finished.h"
 
 /* One direction of a cable, as its sending end sees it. Counts are since the start. */
 struct fabric_way {

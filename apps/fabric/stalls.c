@@ -11,8 +11,8 @@
 #include <stdlib.h>
 
 #include "apps/fabric/internal.h"
-#include "emu/combiner.h"
-#include "emu/now.h"
+#include "emu/buffer/combiner.h"
+#include "emu/util/now.h"
 
 #define STALL_NS 1000000000u /* a link that has moved since is not called standing */
 

@@ -16,7 +16,7 @@ struct emu_pending;
  */
 
 /**
- * fabric_pending - what the process at @node says it has pending, checked (emu/edge/pending.h).
+ * fabric_pending - what the process at @node says it has pending, checked (emu/hostif/pending.h).
  * False: nobody is there, or it has not said anything yet. Thread: manager.
  */
 bool fabric_pending(const struct fabric *fabric, uint32_t node, struct emu_pending *ret);

@@ -14,9 +14,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "emu/clock.h"
-#include "emu/fault/rule.h"
-#include "emu/profile.h"
+#include "emu/packet/profile.h"
+#include "emu/packet/rule.h"
+#include "emu/util/clock.h"
 #include "topo/topo.h"
 
 #define FAULT_RANGES_MAX  32

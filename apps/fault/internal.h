@@ -8,7 +8,7 @@
 #include "apps/base/quantity.h"
 #include "apps/fault/fault.h"
 #include "apps/base/say.h"
-#include "emu/bits.h"
+#include "emu/util/bits.h"
 
 #define FAULT_WORD_MAX  1023 /* characters of a word */
 #define FAULT_SHOWN     40   /* of them, in a message */

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "apps/fault/internal.h"
-#include "emu/bits.h"
-#include "emu/link/seg.h"
+#include "emu/packet/seg.h"
+#include "emu/util/bits.h"
 
 #define KEY(name) (UINT64_C(1) << FAULT_KEY_##name)
 

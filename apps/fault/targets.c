@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "apps/fault/internal.h"
-#include "emu/random.h"
+#include "emu/util/random.h"
 
 struct find {
     const struct fault *fault;

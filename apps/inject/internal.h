@@ -6,8 +6,8 @@
 #define APPS_INJECT_INTERNAL_H
 
 #include "apps/inject/inject.h"
-#include "emu/clock.h"
 #include "emu/fault/fault.h"
+#include "emu/util/clock.h"
 
 #define SLOW_PERIOD_PS UINT64_C(10000000000) /* of a slowed process: stopped and running in turn */
 #define STEP_MOST      256u    /* beginnings, ends and turns in a step: others wait meanwhile */

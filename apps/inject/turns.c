@@ -8,7 +8,7 @@
 #include "apps/inject/internal.h"
 #include "apps/fabric/hosts.h"
 #include "apps/fabric/links.h"
-#include "emu/random.h"
+#include "emu/util/random.h"
 
 /*
  * One more fault holds what @faults counts for, or one fewer. Returns whether it is the first that

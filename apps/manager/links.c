@@ -5,8 +5,8 @@
 #include "apps/fabric/hosts.h"
 #include "apps/fabric/links.h"
 #include "apps/manager/internal.h"
-#include "emu/clock.h"
 #include "emu/fault/fault.h"
+#include "emu/util/clock.h"
 
 #define AGAIN_DOUBLINGS 6u
 

@@ -6,7 +6,7 @@
 #include "apps/fabric/hosts.h"
 #include "apps/fabric/links.h"
 #include "apps/manager/internal.h"
-#include "emu/clock.h"
+#include "emu/util/clock.h"
 
 #define LOOK_LEAST   100u /* packets, for a rate of errors to mean something */
 #define LOOK_CERTAIN 3.0  /* standard deviations: one look of a thousand has as many by chance */

@@ -15,7 +15,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "emu/clock.h"
+#include "emu/util/clock.h"
 
 struct manager_config manager_defaults(void)
 {

@@ -16,7 +16,7 @@
 #include "apps/fabric/origin.h"
 #include "apps/base/text.h"
 #include "apps/telemetry/view.h"
-#include "emu/json.h"
+#include "emu/util/json.h"
 
 /* --- the format --------------------------------------------------------------------- */
 

@@ -14,7 +14,7 @@
 #include "apps/fabric/hosts.h"
 #include "apps/fabric/links.h"
 #include "apps/telemetry/internal.h"
-#include "emu/now.h"
+#include "emu/util/now.h"
 
 /* Each record begins with what it is. */
 enum record {

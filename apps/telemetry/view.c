@@ -15,8 +15,8 @@
 #include "apps/control/conn.h"
 #include "apps/control/paths.h"
 #include "apps/telemetry/wish.h"
-#include "emu/json.h"
-#include "emu/now.h"
+#include "emu/util/json.h"
+#include "emu/util/now.h"
 #include "topo/topo.h"
 
 #define PARTS_MOST 16777216u /* largest number of switches or of cables in a shape */

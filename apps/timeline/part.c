@@ -10,7 +10,7 @@
 
 #include "apps/fabric/hosts.h"
 #include "apps/fabric/sample.h"
-#include "emu/now.h"
+#include "emu/util/now.h"
 
 /* Of what was told by processes that have left, and is not passed on yet. */
 #define KEPT_MOST_BYTES ((size_t)16 << 20)

@@ -19,7 +19,7 @@
 
 #include "apps/timeline/timeline.h"
 #include "apps/base/text.h"
-#include "emu/edge/finished.h"
+#include "emu/hostif/finished.h"
 #include "emu/hostlink/offset.h"
 
 struct fabric;

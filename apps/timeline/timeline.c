@@ -22,7 +22,7 @@
 #include "apps/base/amount.h"
 #include "apps/base/say.h"
 #include "apps/base/text.h"
-#include "emu/json.h"
+#include "emu/util/json.h"
 
 #define LANES_MOST 32u
 #define LAST_BYTES (UINT64_C(64) << 10) /* of the file, for the last event and the end */

@@ -27,7 +27,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "emu/edge/finished.h"
+#include "emu/hostif/finished.h"
 #include "topo/topo.h"
 
 #define TIMELINE_MOST_BYTES (UINT64_C(256) << 20) /* of a file, unless it is said otherwise */

@@ -11,8 +11,8 @@
 
 #include "apps/inject/inject.h"
 #include "apps/traffic/snapshots.h"
-#include "emu/clock.h"
 #include "emu/fault/log.h"
+#include "emu/util/clock.h"
 
 #define LOOK_PS 1000000u /* between two looks for what faults wait for */
 

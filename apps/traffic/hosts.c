@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "apps/traffic/inside.h"
-#include "emu/random.h"
+#include "emu/util/random.h"
 
 /* --- cables that cross ------------------------------------------------------------------- */
 

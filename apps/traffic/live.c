@@ -16,8 +16,8 @@
 #include "apps/control/paths.h"
 #include "apps/telemetry/telemetry.h"
 #include "apps/telemetry/wish.h"
-#include "emu/list.h"
-#include "emu/now.h"
+#include "emu/util/list.h"
+#include "emu/util/now.h"
 
 #define CLIENTS_MOST  64u
 #define WISHES_MOST   64u   /* about how time passes, at the same time */

@@ -7,7 +7,7 @@
 
 #include "apps/traffic/open.h"
 #include "emu/packet/packet.h"
-#include "emu/link/seg.h"
+#include "emu/packet/seg.h"
 
 #define SETS_DEFAULT   1024 /* of a source, as far as there are collective addresses */
 #define FANOUT_DEFAULT 4

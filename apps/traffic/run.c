@@ -13,8 +13,8 @@
 #include "apps/audit/audit.h"
 #include "apps/traffic/faults.h"
 #include "apps/traffic/snapshots.h"
-#include "emu/now.h"
-#include "emu/worker/pages.h"
+#include "emu/util/now.h"
+#include "emu/util/pages.h"
 
 /* Seconds since the last call. */
 static double lap_s(struct traffic_run *run)

@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #include "apps/web/internal.h"
-#include "emu/now.h"
+#include "emu/util/now.h"
 
 #define ACCEPTS_MOST 256    /* connections accepted before others are served */
 #define EVENTS_MOST  64     /* events of waiting connections, handled in one step */

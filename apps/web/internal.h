@@ -15,7 +15,7 @@
 #include "apps/base/text.h"
 #include "apps/telemetry/view.h"
 #include "apps/web/web.h"
-#include "emu/list.h"
+#include "emu/util/list.h"
 
 #define WEB_CONNS      128u  /* connections that have shown the token, at the same time */
 #define WEB_STRANGERS  1024u /* connections that have not: door.c */

@@ -12,7 +12,7 @@
 
 #include "apps/control/paths.h"
 #include "apps/web/internal.h"
-#include "emu/now.h"
+#include "emu/util/now.h"
 
 int web_link_open(struct web_link **ret, struct web_server *server, enum web_kind kind,
                   struct MHD_Connection *http, struct json_object *ask, char *error,

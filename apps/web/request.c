@@ -17,7 +17,7 @@
 #include "apps/telemetry/wish.h"
 #include "apps/base/text.h"
 #include "apps/web/internal.h"
-#include "emu/now.h"
+#include "emu/util/now.h"
 
 #define BLOCK_BYTES 65536u /* of a stream, at most, at a time */
 #define OPEN_BYTES  4096u  /* of the numbers of blocks that are to be open */

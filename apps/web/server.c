@@ -13,7 +13,7 @@
 #include "apps/base/say.h"
 #include "apps/control/paths.h"
 #include "apps/web/internal.h"
-#include "emu/now.h"
+#include "emu/util/now.h"
 
 #define LOOK_MS       200            /* between looks at who is late */
 #define LAST_WORDS_MS 1500           /* for browsers to be told that the fabric has ended */

@@ -23,7 +23,7 @@
 
 #include "apps/base/say.h"
 #include "apps/control/conn.h"
-#include "emu/now.h"
+#include "emu/util/now.h"
 
 #define BACKLOG  SOMAXCONN /* as many as the system allows: door.c */
 #define STOP_MS  2000      /* for the process to tell browsers that the fabric has ended */

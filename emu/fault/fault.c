@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "emu/now.h"
 #include "emu/packet/packet.h"
-#include "emu/random.h"
+#include "emu/util/now.h"
+#include "emu/util/random.h"
 
 void emu_faults_init(struct emu_faults *faults, const struct emu_fault_rates *rates, uint64_t seed)
 {

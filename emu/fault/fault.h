@@ -16,12 +16,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "emu/count.h"
+#include "emu/buffer/pool.h"
+#include "emu/buffer/ring.h"
 #include "emu/fault/log.h"
-#include "emu/fault/rule.h"
 #include "emu/link/link.h"
-#include "emu/link/pool.h"
-#include "emu/link/ring.h"
+#include "emu/packet/rule.h"
+#include "emu/util/count.h"
 
 #define EMU_FAULT_HELD 16u      /* entries of a cable that can be late at a time; more are not */
 #define EMU_FAULT_UNIT 1000000u /* rates are of so many entries */

@@ -8,9 +8,9 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "emu/alloc.h"
-#include "emu/count.h"
-#include "emu/link/pool.h"
+#include "emu/buffer/pool.h"
+#include "emu/util/alloc.h"
+#include "emu/util/count.h"
 
 #define LOG_HITS 4096u /* a power of two */
 

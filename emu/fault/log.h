@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "emu/link/seg.h"
+#include "emu/packet/seg.h"
 
 #define EMU_FAULT_BEGINS 16u /* bytes of a payload that are kept: what its kind of message is */
 

@@ -15,9 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "emu/now.h"
-#include "emu/worker/spawn.h"
-#include "emu/worker/wait.h"
+#include "emu/util/now.h"
+#include "emu/util/spawn.h"
+#include "emu/util/wait.h"
 
 #define BARRIER_BURSTS     4u                   /* of frames, taken from a port in a pass */
 #define BARRIER_KEEP_NS    UINT64_C(20000000)   /* between two looks of the thread, at most */

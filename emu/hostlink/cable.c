@@ -13,10 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "emu/alloc.h"
 #include "emu/hostlink/entry.h"
 #include "emu/link/channels.h"
-#include "emu/link/replay.h"
+#include "emu/retry/replay.h"
+#include "emu/util/alloc.h"
 
 #define CABLE_PRESSING 64u /* credits, or a quarter of the depth, go at once */
 

@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "emu/worker/wait.h"
+#include "emu/util/wait.h"
 
 #define CONTROL_LOOK_NS 50000u /* a socket that had nothing is looked at again after that */
 #define CONTROL_TELL    (EMU_HOSTLINK_WINDOW / 4) /* bytes read before the far host is told */

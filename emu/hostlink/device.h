@@ -10,8 +10,8 @@
 #include "emu/hostlink/hostlink.h"
 #include "emu/hostlink/offset.h"
 #include "emu/hostlink/wire.h"
-#include "emu/now.h"
 #include "emu/packet/packet.h"
+#include "emu/util/now.h"
 
 #define HOSTLINK_ALL_MAX 4096u /* cables of a device, at most */
 

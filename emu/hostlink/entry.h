@@ -13,11 +13,11 @@
 
 #include <string.h>
 
+#include "emu/buffer/pool.h"
 #include "emu/hostlink/wire.h"
-#include "emu/link/pool.h"
-#include "emu/link/sane.h"
 #include "emu/packet/packet.h"
-#include "emu/profile.h"
+#include "emu/packet/profile.h"
+#include "emu/packet/sane.h"
 
 /* Where the fields of an entry are, behind the head: its first 8 bytes, as a number. */
 enum hostlink_entry_place {

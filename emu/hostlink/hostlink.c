@@ -7,9 +7,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "emu/alloc.h"
-#include "emu/link/replay.h"
-#include "emu/worker/wait.h"
+#include "emu/retry/replay.h"
+#include "emu/util/alloc.h"
+#include "emu/util/wait.h"
 
 #define LINK_BURSTS  4u       /* of frames taken in a step */
 #define LINK_NEAR_NS 1000000u /* a port that wakes nobody: so long after frames it is polled, */

@@ -29,7 +29,7 @@
  *   accounted for by channel. A reply needs no credit, but a free slot in the ring. So entries are
  *   accounted for by the slots of the far ring, and TAKEN records say which have been emptied. The
  *   rings are wider than on one host, so that a TAKEN needs not be prompt.
- * - Link-level retry (link/replay.h) does not run over the wire, since a session loses nothing
+ * - Link-level retry (retry/replay.h) does not run over the wire, since a session loses nothing
  *   while it lives. It runs on the last step of each way, from the device to the switch that the
  *   way leads to: there faults stand, and there numbers and answers lie in the memory of one host.
  *

@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "emu/link/replay.h"
+#include "emu/retry/replay.h"
 
 #define PEER_BURST    256u                 /* entries sent in a step */
 #define PEER_STREAM   8u                   /* with so many in one, more will come in the next */

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "emu/alloc.h"
 #include "emu/hostlink/entry.h"
 #include "emu/link/channels.h"
+#include "emu/util/alloc.h"
 #include "emu/worker/worker.h"
 
 /* A cable's end here: the device's own ends of the local cable. */

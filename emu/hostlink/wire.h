@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "emu/link/ring.h"
+#include "emu/buffer/ring.h"
 
 enum emu_hostlink_kind {
     EMU_HOSTLINK_ENTRY = 1, /* a segment, or a reply: descriptor, and the payload if it has one */

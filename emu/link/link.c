@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "emu/worker/outbox.h"
+#include "emu/dev/outbox.h"
 
 static void link_ends(struct emu_tx *tx, struct emu_dev *from, uint8_t from_port, struct emu_rx *rx,
                       struct emu_dev *to, uint8_t to_port, const struct emu_profile *profile)

@@ -5,7 +5,7 @@
  * The sending end (emu_tx) spends a credit a segment and the receiving end
  * (emu_rx) gives it back when its buffer policy says so. Two kinds stand behind
  * one interface: *local*, a pair of rings between two devices of this process,
- * and *edge*, the cable to an application's process (edge/fabric.h). An edge
+ * and *edge*, the cable to an application's process (hostif/fabric/fabric.h). An edge
  * end without a process is unplugged: what is sent there is dropped and counted.
  */
 #ifndef EMU_LINK_H
@@ -14,11 +14,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "emu/count.h"
-#include "emu/worker/dev.h"
-#include "emu/edge/fabric.h"
-#include "emu/profile.h"
-#include "emu/link/ring.h"
+#include "emu/util/count.h"
+#include "emu/dev/dev.h"
+#include "emu/hostif/fabric/fabric.h"
+#include "emu/packet/profile.h"
+#include "emu/buffer/ring.h"
 #include "emu/link/tap.h"
 
 enum emu_link_kind {
@@ -204,7 +204,7 @@ int emu_link_unfuse(struct emu_rx *rx);
 
 /**
  * emu_link_apart - clock virtual: if two workers step the ends of a cable, what passes between them
- * goes by their outboxes from now on, both ways (emu/worker/outbox.h). For cables whose ends are
+ * goes by their outboxes from now on, both ways (emu/dev/outbox.h). For cables whose ends are
  * looked at in windows alone, not between them; before emu_outbox_open(). Thread: any, while both
  * stand still. Errors: -ENOMEM.
  */

@@ -19,9 +19,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "emu/clock.h"
-#include "emu/fault/rule.h"
-#include "emu/link/ring.h"
+#include "emu/buffer/ring.h"
+#include "emu/packet/rule.h"
+#include "emu/util/clock.h"
 
 struct emu_rx;
 struct emu_tap_area;

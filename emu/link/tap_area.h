@@ -9,8 +9,8 @@
 #ifndef EMU_TAP_AREA_H
 #define EMU_TAP_AREA_H
 
-#include "emu/count.h"
 #include "emu/link/tap.h"
+#include "emu/util/count.h"
 
 #define EMU_TAP_NAME_BYTES  48u
 #define EMU_TAP_ABOUT_BYTES 128u

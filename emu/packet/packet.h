@@ -36,8 +36,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "emu/link/seg.h"
 #include "emu/packet/crc.h"
+#include "emu/packet/seg.h"
 
 #define EMU_VCS          32u   /* virtual channels of a link */
 #define EMU_PRIORITIES   4u    /* 0 is bulk */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * rto.h - the retransmission time-out: how long an engine waits for a reply before it sends again,
- * and, between switches with link-level retry (emu/link/replay.h), a cable's end for an answer.
+ * and, between switches with link-level retry (emu/retry/replay.h), a cable's end for an answer.
  *
  * In simulated time it is the profile's. On clock raw a reply takes as long as the host's threads
  * need to pass it on: microseconds where each has a core, many milliseconds where they share one.

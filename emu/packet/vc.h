@@ -19,8 +19,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "emu/bits.h"
 #include "emu/packet/packet.h"
+#include "emu/util/bits.h"
 
 #define EMU_POOL_SLOTS_MAX 96u /* of a cable's pool, at most */
 #define EMU_VCS_KEPT_OF    8u  /* links of so many channels keep one for packets above bulk */

@@ -4,8 +4,8 @@
  */
 #include "emu/worker/crowd.h"
 
-#include "emu/edge/fabric.h"
-#include "emu/now.h"
+#include "emu/hostif/fabric/fabric.h"
+#include "emu/util/now.h"
 #include "emu/worker/worker.h"
 
 #define CROWD_SOON_PS 2000000u /* closer than this, it comes before a core that was given up */

@@ -13,11 +13,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "emu/alloc.h"
-#include "emu/worker/outbox.h"
-#include "emu/worker/place.h"
-#include "emu/worker/spawn.h"
-#include "emu/worker/wait.h"
+#include "emu/dev/outbox.h"
+#include "emu/dev/place.h"
+#include "emu/util/alloc.h"
+#include "emu/util/spawn.h"
+#include "emu/util/wait.h"
 #include "emu/worker/worker.h"
 
 /*

@@ -11,13 +11,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "emu/alloc.h"
-#include "emu/bits.h"
-#include "emu/edge/fabric.h"
-#include "emu/now.h"
-#include "emu/worker/rcu.h"
-#include "emu/worker/outbox.h"
-#include "emu/worker/spawn.h"
+#include "emu/util/alloc.h"
+#include "emu/util/bits.h"
+#include "emu/hostif/fabric/fabric.h"
+#include "emu/util/now.h"
+#include "emu/dev/rcu.h"
+#include "emu/dev/outbox.h"
+#include "emu/util/spawn.h"
 
 /*
  * Devices whose lines are on their way: a group of them apart from one of enum emu_fetch to the

@@ -5,8 +5,8 @@
 #ifndef EMU_WORKER_H
 #define EMU_WORKER_H
 
-#include "emu/worker/dev.h"
-#include "emu/worker/wait.h"
+#include "emu/dev/dev.h"
+#include "emu/util/wait.h"
 
 struct emu_edge;
 

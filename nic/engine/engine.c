@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "emu/random.h"
+#include "emu/util/random.h"
 #include "nic/engine/timed.h"
 
 uint32_t engine_bufs(uint32_t links, const struct emu_profile *profile)
@@ -178,7 +178,7 @@ const struct emu_profile *engine_host_profile(const struct engine *engine)
     return &engine->host_profile;
 }
 
-/* --- the clock is rebased: all the times that an engine keeps (emu/clock.h) ------------ */
+/* --- the clock is rebased: all the times that an engine keeps (emu/util/clock.h) ------------ */
 
 static void rebase(uint64_t *at_ps, uint64_t by_ps)
 {

@@ -3,7 +3,7 @@
  * engine.h - the link engine of an adapter with acknowledgments: a device between a host and the
  * cables of its node.
  *
- * What crosses the host's side are segments (emu/link/seg.h). The engine gathers consecutive ones
+ * What crosses the host's side are segments (emu/packet/seg.h). The engine gathers consecutive ones
  * to one destination into packets (emu/packet/packet.h), stripes these over its links, keeps them
  * until they are acknowledged, sends them again when they are not, and at the far end delivers each
  * once.
@@ -27,11 +27,11 @@
 #include <stdint.h>
 
 #include "emu/packet/vc.h"
-#include "emu/worker/dev.h"
-#include "emu/worker/found.h"
+#include "emu/dev/dev.h"
+#include "emu/dev/found.h"
 #include "emu/fault/fault.h"
 #include "emu/link/link.h"
-#include "emu/profile.h"
+#include "emu/packet/profile.h"
 
 #define ENGINE_LINKS_MAX 4u
 #define ENGINE_HOST      ENGINE_LINKS_MAX /* the host's port; link i is port i */

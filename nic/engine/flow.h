@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "emu/random.h"
+#include "emu/util/random.h"
 
 /* packets that a source is ahead of its oldest one to a destination */
 #define ENGINE_WINDOW 256u

@@ -10,7 +10,7 @@
  * Source: QsNet III §IV-A.
  *
  * Barriers have words of their own: one for each number of the group's stream that can be under way
- * (emu/link/seg.h), so that many may be. The host's EMU_BARRIER with that number writes it.
+ * (emu/packet/seg.h), so that many may be. The host's EMU_BARRIER with that number writes it.
  */
 #include "nic/engine/group.h"
 

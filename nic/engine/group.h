@@ -13,9 +13,9 @@
 #include <stdalign.h>
 #include <stdatomic.h>
 
-#include "emu/combiner.h"
-#include "emu/link/seg.h"
-#include "emu/table.h"
+#include "emu/buffer/combiner.h"
+#include "emu/packet/seg.h"
+#include "emu/util/table.h"
 #include "nic/engine/ask.h"
 #include "nic/engine/engine.h"
 #include "nic/engine/flow.h"

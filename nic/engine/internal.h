@@ -11,12 +11,12 @@
 
 #include <assert.h>
 
-#include "emu/bits.h"
-#include "emu/count.h"
 #include "emu/fault/fault.h"
-#include "emu/link/sane.h"
 #include "emu/packet/crc.h"
 #include "emu/packet/rto.h"
+#include "emu/packet/sane.h"
+#include "emu/util/bits.h"
+#include "emu/util/count.h"
 #include "nic/engine/ask.h"
 #include "nic/engine/engine.h"
 #include "nic/engine/group.h"

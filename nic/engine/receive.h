@@ -9,8 +9,8 @@
 #ifndef NIC_ENGINE_RECEIVE_H
 #define NIC_ENGINE_RECEIVE_H
 
+#include "emu/buffer/ring.h"
 #include "emu/fault/fault.h"
-#include "emu/link/ring.h"
 #include "emu/packet/packet.h"
 #include "nic/engine/flow.h"
 #include "nic/engine/list.h"

@@ -8,7 +8,7 @@
  */
 #include "nic/engine/send.h"
 
-#include "emu/random.h"
+#include "emu/util/random.h"
 #include "nic/engine/internal.h"
 
 /* A packet with EMU_RETRIES_ENDLESS counts its tries no further, for they are to fit. */

@@ -8,7 +8,7 @@
  * The adapters of a group form a tree. Each counts what has come: from its own host, from its
  * parent, from its children; combines it; and when all but one have contributed sends the result on
  * to that one. So a reduction ends at the host that did not contribute, wherever it is (the rule
- * of the switches' trees, emu/link/seg.h). What every member gets (barriers, all-reduces) is
+ * of the switches' trees, emu/packet/seg.h). What every member gets (barriers, all-reduces) is
  * complete at the tree's top, which broadcasts it to the group; the switches copy it and merge the
  * replies. With barrier=conditional nothing is sent up: the top asks all members whether they have
  * come.

@@ -6,8 +6,8 @@
 
 #include <stdlib.h>
 
-#include "emu/alloc.h"
 #include "emu/packet/crc.h"
+#include "emu/util/alloc.h"
 
 static bool channels_fit(const struct emu_profile *profile)
 {

@@ -6,7 +6,7 @@
 #ifndef SWITCH_CHANNEL_CHOOSE_H
 #define SWITCH_CHANNEL_CHOOSE_H
 
-#include "emu/least.h"
+#include "emu/util/least.h"
 #include "switch/channel/channel.h"
 
 /* Of @outs, those on which nothing goes and nothing waits to go. */

@@ -6,7 +6,7 @@
 
 #include <time.h>
 
-#include "emu/now.h"
+#include "emu/util/now.h"
 
 #define RAW_FETCHED   8u               /* slots of a ring whose lines are asked for */
 #define CHANNEL_BURST EMU_VC_SLOTS_MAX /* entries taken from one port, or sent, in one pass */

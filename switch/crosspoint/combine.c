@@ -21,7 +21,7 @@
  * complete there with all k, and goes out by all k: the paper's reduction and broadcast without the
  * way down to a root's adapter and up again.
  */
-#include "emu/combiner.h"
+#include "emu/buffer/combiner.h"
 #include "switch/crosspoint/combine.h"
 #include "switch/crosspoint/through.h"
 

@@ -19,7 +19,7 @@
 
 #include <stdlib.h>
 
-#include "emu/least.h"
+#include "emu/util/least.h"
 #include "switch/cables.h"
 
 /* The first slot that begins at @at_ps or later, and is not over. */

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "emu/random.h"
+#include "emu/util/random.h"
 #include "tests/chaos/node.h"
 #include "tests/world/bytes.h"
 

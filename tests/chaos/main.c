@@ -19,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "emu/now.h"
+#include "emu/util/now.h"
 #include "tests/chaos/node.h"
 #include "tests/test.h"
 

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "emu/random.h"
+#include "emu/util/random.h"
 #include "tests/world/bytes.h"
 
 uint64_t chaos_known_key(const struct chaos_node *node, uint32_t of, uint64_t words)

@@ -4,7 +4,7 @@
  */
 #include "tests/chaos/plan.h"
 
-#include "emu/random.h"
+#include "emu/util/random.h"
 #include "tests/world/bytes.h"
 
 /* What a step is like: how often each kind is drawn, and how many bytes its operations have. */

@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "emu/now.h"
-#include "emu/random.h"
+#include "emu/util/now.h"
+#include "emu/util/random.h"
 #include "tests/world/bytes.h"
 
 #define PATIENCE_NS \

@@ -6,7 +6,7 @@
  * (128-bit integers) or in the element's own arithmetic, and compares values,
  * never the padding of pairs.
  */
-#include "emu/combine.h"
+#include "emu/util/combine.h"
 #include "tests/test.h"
 
 #include <math.h>

@@ -3,7 +3,7 @@
  * combiner_test.c - contributions become one result: who writes into which buffer, in which order,
  * and where the result goes.
  */
-#include "emu/combiner.h"
+#include "emu/buffer/combiner.h"
 #include "tests/test.h"
 
 #include <string.h>

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "emu/edge/edge.h"
+#include "emu/hostif/edge.h"
 #include "tests/test.h"
 
 #define NODES 131u /* odd, and more than two words of bits */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "emu/edge/finished.h"
+#include "emu/hostif/finished.h"
 #include "tests/test.h"
 
 #define NOW_NS UINT64_C(1000000)

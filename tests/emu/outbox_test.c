@@ -4,9 +4,9 @@
  * time, whether there is room for it in an outbox or not, and who looks between two advances of the
  * clock finds it on its cable.
  */
-#include "emu/alloc.h"
+#include "emu/dev/outbox.h"
 #include "emu/link/link.h"
-#include "emu/worker/outbox.h"
+#include "emu/util/alloc.h"
 #include "emu/worker/windows.h"
 #include "emu/worker/worker.h"
 #include "tests/test.h"

@@ -3,7 +3,7 @@
  * place_test.c - a worker follows the one who sends it streams, and nobody else; among many it is
  * where the fewest are, and keeps its core while only processes on others may answer.
  */
-#include "emu/worker/place.h"
+#include "emu/dev/place.h"
 
 #include <pthread.h>
 #include <sched.h>

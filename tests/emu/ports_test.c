@@ -3,7 +3,7 @@
  * ports_test.c - compare sets of ports with a table of their numbers. Built for sets of one word,
  * and of four.
  */
-#include "emu/ports.h"
+#include "emu/util/ports.h"
 
 #include "tests/test.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* profile_test.c - fields for clock raw alone, and those that are set with another one. */
-#include "emu/profile.h"
+#include "emu/packet/profile.h"
 
 #include <stdio.h>
 #include <stdlib.h>

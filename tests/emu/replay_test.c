@@ -7,7 +7,7 @@
  */
 #include <stdlib.h>
 
-#include "emu/link/replay.h"
+#include "emu/retry/replay.h"
 #include "emu/worker/worker.h"
 #include "tests/test.h"
 

@@ -6,8 +6,8 @@
 #include <sched.h>
 #include <string.h>
 
-#include "emu/link/pool.h"
-#include "emu/link/ring.h"
+#include "emu/buffer/pool.h"
+#include "emu/buffer/ring.h"
 #include "tests/test.h"
 
 static struct emu_entry entry_of(uint64_t n)

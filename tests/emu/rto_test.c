@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* rto_test.c - the retransmission time-out, within its bounds whatever it is told. */
+#include "emu/packet/profile.h"
 #include "emu/packet/rto.h"
-#include "emu/profile.h"
 
 #include "tests/test.h"
 

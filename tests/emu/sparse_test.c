@@ -3,7 +3,7 @@
  * sparse_test.c - sparse memory: pieces are zeros, nobody else's, take no memory before they are
  * used, and are gone when they are given back.
  */
-#include "emu/link/sparse.h"
+#include "emu/buffer/sparse.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "emu/link/seg.h"
+#include "emu/packet/seg.h"
 #include "tests/test.h"
 
 #define BLOCK   ((size_t)1 << 20) /* sizes around it are where pieces get blocks of their own */

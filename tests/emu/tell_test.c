@@ -6,7 +6,7 @@
  * emu_edge_tell_all(), which ends a pass, is wrapped by the linker: what processes see then they
  * have been told before.
  */
-#include "emu/edge/fabric.h"
+#include "emu/hostif/fabric/fabric.h"
 #include "emu/worker/worker.h"
 #include "tests/test.h"
 #include "tests/world/edges.h"

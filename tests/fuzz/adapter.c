@@ -16,7 +16,7 @@
 #include <sys/types.h>
 #include <time.h>
 
-#include "emu/random.h"
+#include "emu/util/random.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/world/host/fake.h"
 

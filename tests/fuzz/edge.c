@@ -17,7 +17,7 @@
 
 #include "apps/audit/audit.h"
 #include "apps/fabric/internal.h"
-#include "emu/random.h"
+#include "emu/util/random.h"
 #include "tests/fuzz/fuzz.h"
 
 #define NODES      4u

@@ -14,7 +14,7 @@
  */
 #include <string.h>
 
-#include "emu/count.h"
+#include "emu/util/count.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/world/hostlink/talk.h"
 

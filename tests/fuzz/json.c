@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * json.c - the codec of the control socket (emu/json.h): any bytes come, in pieces of any length.
+ * json.c - the codec of the control socket (emu/util/json.h): any bytes come, in pieces of any
+ * length.
  *
  * The input's first byte says how long the pieces are; the rest is what comes.
  */
@@ -9,7 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "emu/json.h"
+#include "emu/util/json.h"
 #include "tests/fuzz/fuzz.h"
 
 #define LINE_MAX_BYTES 512u

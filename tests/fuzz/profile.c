@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "apps/fabric/fabric.h"
-#include "emu/profile.h"
+#include "emu/packet/profile.h"
 #include "tests/fuzz/fuzz.h"
 
 #define STATES_MOST 65536u /* a switch with more takes longer to make than it tells */

@@ -6,7 +6,7 @@
  * `contribution_test GROUPS` runs the storm with so many groups in each setting.
  */
 #include "apps/audit/audit.h"
-#include "emu/combine.h"
+#include "emu/util/combine.h"
 #include "switch/crosspoint/combine.h"
 #include "tests/test.h"
 #include "tests/world/switch/bench.h"

@@ -5,7 +5,7 @@
  */
 #include <errno.h>
 
-#include "emu/combine.h"
+#include "emu/util/combine.h"
 #include "switch/input/slots.h"
 #include "tests/test.h"
 #include "tests/world/switch/trial.h"

@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "emu/bits.h"
+#include "emu/util/bits.h"
 #include "tests/test.h"
 #include "tests/world/graphs.h"
 

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "emu/random.h"
+#include "emu/util/random.h"
 
 uint32_t bytes_below(uint64_t *state, uint32_t below)
 {

@@ -10,7 +10,7 @@
 #ifndef TESTS_WORLD_EDGES_H
 #define TESTS_WORLD_EDGES_H
 
-#include "emu/edge/edge.h"
+#include "emu/hostif/edge.h"
 #include "tests/world/fabric.h"
 
 #define EDGES_MAX     16u

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "emu/bits.h"
+#include "emu/util/bits.h"
 #include "tests/test.h"
 
 struct topo_graph *graph_of(const char *spec)

@@ -28,9 +28,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "emu/count.h"
 #include "emu/fault/fault.h"
-#include "emu/profile.h"
+#include "emu/packet/profile.h"
+#include "emu/util/count.h"
 #include "emu/worker/worker.h"
 #include "topo/topo.h"
 

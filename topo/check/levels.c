@@ -7,7 +7,7 @@
  * the way up waits for something higher, on the way down for something lower, so
  * nothing waits in a ring. That holds for all pairs.
  */
-#include "emu/ports.h"
+#include "emu/util/ports.h"
 #include "topo/check/check.h"
 
 /* To the one node [first, first + span), or to a lower switch that spans them all. */

@@ -20,7 +20,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "emu/ports.h"
+#include "emu/util/ports.h"
 
 #define RING_SHOWN 8 /* channels of a ring, in a message */
 

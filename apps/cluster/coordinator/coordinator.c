@@ -18,8 +18,8 @@
 
 #include "apps/cluster/coordinator/internal.h"
 #include "apps/base/say.h"
-#include "emu/list.h"
-#include "emu/now.h"
+#include "emu/util/list.h"
+#include "emu/util/now.h"
 
 #define MEET_AGAIN_MS 5     /* between looks at links that come up */
 #define LATE_MOST     4096u /* messages of other things, once a reply is late: more is no answer */

@@ -14,7 +14,7 @@
 #include "apps/fabric/hosts.h"
 #include "apps/cluster/hosts.h"
 #include "apps/inject/inject.h"
-#include "emu/json.h"
+#include "emu/util/json.h"
 
 struct fabric_audit;
 struct hosts;

@@ -12,9 +12,9 @@
 #include "apps/fabric/links.h"
 #include "apps/cluster/coordinator/internal.h"
 #include "apps/inject/inject.h"
-#include "emu/clock.h"
+#include "emu/util/clock.h"
 #include "emu/fault/log.h"
-#include "emu/now.h"
+#include "emu/util/now.h"
 
 static struct json_object *with_number(const char *name, uint64_t number)
 {

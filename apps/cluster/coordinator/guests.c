@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "apps/cluster/coordinator/internal.h"
-#include "emu/list.h"
+#include "emu/util/list.h"
 
 void hosts_process_free(struct hosts_process *process)
 {

@@ -11,7 +11,7 @@
 #include "apps/fabric/stalls.h"
 #include "apps/cluster/channel.h"
 #include "apps/cluster/coordinator/coordinator.h"
-#include "emu/list.h"
+#include "emu/util/list.h"
 
 /* What a host said last of all of its processes. views.c's. */
 struct hosts_said {

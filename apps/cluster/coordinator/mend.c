@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "apps/cluster/coordinator/internal.h"
-#include "emu/now.h"
+#include "emu/util/now.h"
 
 #define LOOK_FIRST_MS 20   /* after a host, or a link, was lost or came back; */
 #define LOOK_LAST_MS  1000 /* doubled up to that while nothing happens */

@@ -11,8 +11,8 @@
 
 #include "apps/audit/audit.h"
 #include "apps/cluster/coordinator/internal.h"
-#include "emu/bits.h"
-#include "emu/now.h"
+#include "emu/util/bits.h"
+#include "emu/util/now.h"
 
 /* --- audits added up ---------------------------------------------------------------------- */
 

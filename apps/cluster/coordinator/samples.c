@@ -12,7 +12,7 @@
 #include "apps/fabric/links.h"
 #include "apps/cluster/coordinator/internal.h"
 #include "apps/timeline/part.h"
-#include "emu/now.h"
+#include "emu/util/now.h"
 
 /* @far is asked for the next piece, or the first of all. */
 static struct json_object *question(struct host_far *far, enum hosts_told of)

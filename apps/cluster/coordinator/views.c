@@ -12,9 +12,9 @@
 #include "apps/control/conn.h"
 #include "apps/fabric/stalls.h"
 #include "apps/cluster/coordinator/internal.h"
-#include "emu/combiner.h"
-#include "emu/edge/pending.h"
-#include "emu/now.h"
+#include "emu/buffer/combiner.h"
+#include "emu/hostif/pending.h"
+#include "emu/util/now.h"
 
 #define PENDING_OLD_NS 500000000u
 

@@ -13,9 +13,9 @@
 #include "apps/fabric/links.h"
 #include "apps/cluster/follower/internal.h"
 #include "apps/inject/inject.h"
-#include "emu/clock.h"
+#include "emu/util/clock.h"
 #include "emu/fault/log.h"
-#include "emu/now.h"
+#include "emu/util/now.h"
 
 /* A number of the call's that is below @most; UINT32_MAX: it is none. */
 static uint32_t below(struct json_object *call, const char *name, uint64_t most)

@@ -10,8 +10,8 @@
 #include "apps/fabric/hosts.h"
 #include "apps/fabric/links.h"
 #include "apps/cluster/follower/internal.h"
-#include "emu/edge/edge.h"
-#include "emu/now.h"
+#include "emu/hostif/edge.h"
+#include "emu/util/now.h"
 
 static uint64_t number_at(struct json_object *list, size_t i)
 {

@@ -17,7 +17,7 @@
 #include "apps/fabric/links.h"
 #include "apps/fabric/stalls.h"
 #include "apps/cluster/follower/internal.h"
-#include "emu/now.h"
+#include "emu/util/now.h"
 
 #define EVENTS_A_ROUND 64
 

@@ -11,7 +11,7 @@
 
 #include "apps/fabric/fabric.h"
 #include "apps/cluster/hosts.h"
-#include "emu/json.h"
+#include "emu/util/json.h"
 
 struct obey_config {
     const struct topo_graph *graph; /* of the network; borrowed */

@@ -15,7 +15,7 @@
 #include "apps/timeline/part.h"
 #include "apps/base/procs.h"
 #include "apps/telemetry/telemetry.h"
-#include "emu/list.h"
+#include "emu/util/list.h"
 
 /* What befalls devices of a host that obeys: befall.c's. */
 struct befallen {

@@ -15,9 +15,9 @@
 #include "apps/fabric/hosts.h"
 #include "apps/fabric/stalls.h"
 #include "apps/cluster/follower/internal.h"
-#include "emu/combiner.h"
-#include "emu/edge/pending.h"
-#include "emu/now.h"
+#include "emu/buffer/combiner.h"
+#include "emu/hostif/pending.h"
+#include "emu/util/now.h"
 
 /* --- processes ------------------------------------------------------------------------ */
 

@@ -18,8 +18,8 @@
 
 #include "apps/base/schedstat.h"
 #include "apps/cluster/follower/internal.h"
-#include "emu/edge/edge.h"
-#include "emu/now.h"
+#include "emu/hostif/edge.h"
+#include "emu/util/now.h"
 
 #define LAST_BREATH_MS 200 /* between a process's closing of its files and its end, at most */
 

@@ -16,9 +16,9 @@
 
 #include "apps/traffic/workload/random.h"
 #include "apps/traffic/workload/stats.h"
-#include "emu/alloc.h"
-#include "emu/combine.h"
 #include "emu/link/link.h"
+#include "emu/util/alloc.h"
+#include "emu/util/combine.h"
 
 #define WORDS (EMU_PAYLOAD_BYTES / 8) /* elements of a whole segment */
 

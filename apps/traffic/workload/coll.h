@@ -4,7 +4,7 @@
  * fabric, on clock virtual. The payload is real and every result is checked.
  *
  * The members of a group post an operation at the same time. Its segments
- * take the next numbers of the group's stream (emu/link/seg.h). There are no
+ * take the next numbers of the group's stream (emu/packet/seg.h). There are no
  * tokens: a member sends number s when it knows that s - EMU_WINDOW is done,
  * from its own results, or in a reduce from what the root tells through the
  * driver.
@@ -19,7 +19,7 @@
 #include "apps/fabric/fabric.h"
 #include "apps/traffic/workload/pattern.h"
 #include "apps/traffic/workload/worker.h"
-#include "emu/random.h"
+#include "emu/util/random.h"
 
 /*
  * Noise: the operating system of a node takes the core away from the program, now and then.

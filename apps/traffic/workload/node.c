@@ -7,8 +7,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "emu/alloc.h"
 #include "emu/packet/packet.h"
+#include "emu/util/alloc.h"
 
 #define NODE_SLOTS     256u                /* messages that a node can have in parts, at first */
 #define SLICE_PS       UINT64_C(20000000)  /* virtual time between two looks at the nodes: 20 us */

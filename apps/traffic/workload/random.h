@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-#include "emu/random.h"
+#include "emu/util/random.h"
 
 /* What a stream is for. */
 enum traffic_stream {

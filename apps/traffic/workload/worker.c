@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "emu/alloc.h"
 #include "emu/packet/packet.h"
+#include "emu/util/alloc.h"
 
 /* What a packet with @whole segments and one with @rest bytes of payload (0: without) takes. */
 static uint64_t packet_wire_bytes(uint64_t whole, uint64_t rest)

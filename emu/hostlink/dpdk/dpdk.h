@@ -21,7 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "emu/hostlink/open.h"
+#include "emu/hostlink/port/open.h"
 
 struct rte_mempool;
 struct rte_mbuf;

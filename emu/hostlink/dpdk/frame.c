@@ -16,7 +16,7 @@
 #include <rte_mbuf.h>
 
 #include "emu/hostlink/dpdk/dpdk.h"
-#include "emu/now.h"
+#include "emu/util/now.h"
 
 #define CONNECT_NS 200000000u           /* from one attempt to connect to the next, */
 #define AGREE_NS   UINT64_C(2000000000) /* and longer by this while a server is there */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* open.c - a port from a device's name, and the way back. */
-#include "emu/hostlink/open.h"
+#include "emu/hostlink/port/open.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -20,7 +20,7 @@
 #include <rte_mbuf.h>
 
 #include "emu/hostlink/dpdk/dpdk.h"
-#include "emu/now.h"
+#include "emu/util/now.h"
 
 #define EXPORTED __attribute__((visibility("default")))
 

@@ -12,10 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "emu/alloc.h"
-#include "emu/bits.h"
 #include "emu/hostlink/session/frame.h"
 #include "emu/packet/crc.h"
+#include "emu/util/alloc.h"
+#include "emu/util/bits.h"
 
 #ifdef EMU_HAS_SODIUM
 #include <sodium.h>

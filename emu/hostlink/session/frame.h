@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "emu/hostlink/port.h"
+#include "emu/hostlink/port/port.h"
 
 #define EMU_FRAME_ETHERTYPE    0x88b5u /* IEEE 802, local experimental 1 */
 #define EMU_FRAME_MAGIC        0xfeu

@@ -11,10 +11,10 @@
 
 #include <string.h>
 
-#include "emu/count.h"
 #include "emu/hostlink/session/session.h"
-#include "emu/list.h"
 #include "emu/packet/rto.h"
+#include "emu/util/count.h"
+#include "emu/util/list.h"
 
 #define SESSION_ANSWERS 4u /* handshakes that are answered in a step */
 

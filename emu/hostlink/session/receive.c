@@ -5,7 +5,7 @@
  */
 #include "emu/hostlink/session/internal.h"
 
-#include "emu/bits.h"
+#include "emu/util/bits.h"
 
 /*
  * Packets older than the newest by more are dropped. Frames that were kept by somebody and are

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "emu/alloc.h"
+#include "emu/util/alloc.h"
 
 #define SESSION_KEEP_NS  UINT64_C(100000000) /* between signs of life, at most */
 #define SESSION_QUIET_NS UINT64_C(1000000)   /* the least `silent_ns` */

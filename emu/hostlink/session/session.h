@@ -25,7 +25,7 @@
 
 #include "emu/hostlink/session/auth.h"
 #include "emu/hostlink/session/frame.h"
-#include "emu/hostlink/port.h"
+#include "emu/hostlink/port/port.h"
 
 #define EMU_HOSTLINK_KEY_BYTES    EMU_AUTH_KEY_BYTES
 #define EMU_HOSTLINK_DIGEST_BYTES EMU_FRAME_DIGEST_BYTES

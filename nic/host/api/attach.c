@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "emu/json.h"
+#include "emu/util/json.h"
 #include "nic/host/api/leave.h"
 #include "nic/host/api/life.h"
 #include "nic/host/base/base.h"

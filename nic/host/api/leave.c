@@ -19,8 +19,8 @@
 
 #include <stdio.h>
 
-#include "emu/now.h"
-#include "emu/worker/wait.h"
+#include "emu/util/now.h"
+#include "emu/util/wait.h"
 #include "nic/host/base/base.h"
 #include "nic/host/base/lock.h"
 #include "nic/host/base/op.h"

@@ -9,8 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "emu/edge/bounds.h"
-#include "emu/now.h"
+#include "emu/hostif/bounds.h"
+#include "emu/util/now.h"
 #include "nic/host/base/base.h"
 #include "nic/host/base/op.h"
 #include "nic/host/group/group.h"

@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "emu/now.h"
+#include "emu/util/now.h"
 #include "nic/host/base/base.h"
 #include "nic/host/base/lock.h"
 #include "nic/host/peer/gone.h"

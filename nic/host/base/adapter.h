@@ -24,10 +24,10 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "emu/edge/edge.h"
-#include "emu/edge/pending.h"
-#include "emu/link/seg.h"
-#include "emu/list.h"
+#include "emu/hostif/edge.h"
+#include "emu/hostif/pending.h"
+#include "emu/packet/seg.h"
+#include "emu/util/list.h"
 #include "nic/fabemu.h"
 
 #define NIC_GROUP_BUCKETS 256u

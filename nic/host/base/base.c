@@ -11,7 +11,7 @@
 #include <sys/random.h>
 #include <time.h>
 
-#include "emu/random.h"
+#include "emu/util/random.h"
 #include "nic/fabemu.h"
 
 uint64_t nic_random(void)

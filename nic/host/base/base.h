@@ -10,7 +10,7 @@
 #include <pthread.h>
 #include <stdint.h>
 
-#include "emu/now.h"
+#include "emu/util/now.h"
 
 uint64_t nic_random(void);
 

@@ -6,7 +6,7 @@
 
 #include <errno.h>
 
-#include "emu/now.h"
+#include "emu/util/now.h"
 #include "nic/host/base/base.h"
 #include "nic/host/base/complete.h"
 

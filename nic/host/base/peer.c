@@ -11,7 +11,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "emu/now.h"
+#include "emu/util/now.h"
 #include "nic/host/base/base.h"
 
 /* Between hellos that answer: in the long run they go no more often than an honest process asks. */

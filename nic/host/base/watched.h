@@ -12,7 +12,7 @@
 #ifndef NIC_WATCHED_H
 #define NIC_WATCHED_H
 
-#include "emu/now.h"
+#include "emu/util/now.h"
 #include "nic/host/base/adapter.h"
 
 #define NIC_WATCHED_NS ((UINT64_C(1) << 48) - 1)

@@ -21,9 +21,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "emu/edge/bounds.h"
-#include "emu/edge/edge.h"
-#include "emu/now.h"
+#include "emu/hostif/bounds.h"
+#include "emu/hostif/edge.h"
+#include "emu/util/now.h"
 #include "nic/host/base/base.h"
 #include "nic/host/control/line.h"
 

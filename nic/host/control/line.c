@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* line.c - see line.h; the codec is that of both ends (emu/json.h). */
+/* line.c - see line.h; the codec is that of both ends (emu/util/json.h). */
 #include "nic/host/control/line.h"
 
 #include <errno.h>
@@ -8,7 +8,7 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include "emu/now.h"
+#include "emu/util/now.h"
 
 #define LINE_MAX_BYTES (16u << 20)
 

@@ -10,7 +10,7 @@
 
 #include <stdbool.h>
 
-#include "emu/json.h"
+#include "emu/util/json.h"
 
 struct nic_line {
     int fd;

@@ -13,7 +13,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "emu/now.h"
+#include "emu/util/now.h"
 #include "nic/host/base/base.h"
 #include "nic/host/base/lock.h"
 #include "nic/host/base/op.h"

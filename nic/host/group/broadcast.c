@@ -13,7 +13,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "emu/bits.h"
+#include "emu/util/bits.h"
 #include "nic/fabemu.h"
 #include "nic/host/base/base.h"
 #include "nic/host/base/lock.h"

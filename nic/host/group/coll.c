@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "emu/combine.h"
+#include "emu/util/combine.h"
 #include "nic/host/base/base.h"
 #include "nic/host/base/lock.h"
 #include "nic/host/base/op.h"
@@ -181,7 +181,7 @@ void fabemu_count_in_network(struct fabemu_group *group, enum fabemu_coll coll)
 }
 
 static_assert(FABEMU_COLLS == EMU_EDGE_COLLS && FABEMU_WHYS == EMU_EDGE_REASONS,
-              "the counters of emu/edge/edge.h have other dimensions");
+              "the counters of emu/hostif/edge.h have other dimensions");
 
 void fabemu_count_elsewhere(struct fabemu *fab, enum fabemu_coll coll, enum fabemu_why why)
 {

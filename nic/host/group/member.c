@@ -8,7 +8,7 @@
 #include <json-c/json.h>
 #include <stdio.h>
 
-#include "emu/json.h"
+#include "emu/util/json.h"
 #include "nic/host/base/base.h"
 #include "nic/host/base/lock.h"
 #include "nic/host/control/control.h"

@@ -2,7 +2,7 @@
 /*
  * stream.c - collectives that the switches carry out: one stream of numbered segments a group.
  *
- * The operations of a group are one stream of segments (emu/link/seg.h). This file
+ * The operations of a group are one stream of segments (emu/packet/seg.h). This file
  * counts operation segments without the tokens: half window h has usable() of them,
  * and the number of segment i on the wire is seq_of(i). Three marks move along
  * the stream:
@@ -28,8 +28,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "emu/combine.h"
-#include "emu/now.h"
+#include "emu/util/combine.h"
+#include "emu/util/now.h"
 
 static uint32_t half_numbers(const struct fabemu_group *g)
 {

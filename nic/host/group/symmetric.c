@@ -6,7 +6,7 @@
 
 #include <errno.h>
 
-#include "emu/combine.h"
+#include "emu/util/combine.h"
 #include "nic/host/base/base.h"
 #include "nic/host/base/lock.h"
 #include "nic/host/group/coll.h"

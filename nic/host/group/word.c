@@ -3,8 +3,8 @@
  * word.c - words of a group, and conditionals on them: the calls, the segments to the adapter's
  * engine, and its answers.
  *
- * Words lie in the adapter (emu/link/seg.h); here is only what was set last, until the adapter has
- * it. A value goes to the up ring at once, and when that is full before anything else does
+ * Words lie in the adapter (emu/packet/seg.h); here is only what was set last, until the adapter
+ * has it. A value goes to the up ring at once, and when that is full before anything else does
  * (nic_claim_up()), so nothing that we say overtakes it. One that is set again meanwhile is sent
  * once: as if the first had been there for a moment in which nobody looked.
  *
@@ -17,7 +17,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "emu/now.h"
+#include "emu/util/now.h"
 #include "nic/host/base/base.h"
 #include "nic/host/base/lock.h"
 #include "nic/host/base/op.h"

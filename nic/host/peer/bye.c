@@ -10,7 +10,7 @@
  */
 #include "nic/host/peer/bye.h"
 
-#include "emu/now.h"
+#include "emu/util/now.h"
 #include "nic/host/base/base.h"
 #include "nic/host/base/op.h"
 #include "nic/host/peer/gone.h"

@@ -18,7 +18,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "emu/now.h"
+#include "emu/util/now.h"
 #include "nic/host/base/base.h"
 #include "nic/host/peer/hello.h"
 #include "nic/host/rx/message.h"

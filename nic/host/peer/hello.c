@@ -6,7 +6,7 @@
  * given to another process, whose numbers begin anew, and only who knows the other's can take its
  * segments.
  */
-#include "emu/now.h"
+#include "emu/util/now.h"
 #include "nic/host/peer/hello.h"
 
 #include "nic/host/base/base.h"

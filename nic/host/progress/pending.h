@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * pending.h - tells the fabric what this process has pending (emu/edge/pending.h).
+ * pending.h - tells the fabric what this process has pending (emu/hostif/pending.h).
  *
  * Owner: `pending`, except its clash (stream.c) and its call (coll.c). Lock: held. Callers: the
  * watch.

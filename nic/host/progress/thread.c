@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "emu/now.h"
-#include "emu/worker/wait.h"
+#include "emu/util/now.h"
+#include "emu/util/wait.h"
 #include "nic/host/base/base.h"
 #include "nic/host/progress/step.h"
 #include "nic/host/progress/wait.h"

@@ -6,7 +6,7 @@
 
 #include <time.h>
 
-#include "emu/worker/wait.h"
+#include "emu/util/wait.h"
 #include "nic/host/base/base.h"
 #include "nic/host/progress/step.h"
 

@@ -7,7 +7,7 @@
  * long as it likes, since nobody has asked it for anything. With acknowledgments the network still
  * tells whether such a peer can be reached.
  */
-#include "emu/now.h"
+#include "emu/util/now.h"
 #include "nic/host/progress/watch.h"
 
 #include "nic/host/base/base.h"

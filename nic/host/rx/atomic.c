@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "emu/combine.h"
+#include "emu/util/combine.h"
 #include "nic/fabemu.h"
 
 typedef uint32_t __attribute__((may_alias)) word32;

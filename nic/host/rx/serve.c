@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "emu/combine.h"
+#include "emu/util/combine.h"
 #include "nic/host/base/op.h"
 #include "nic/host/rx/atomic.h"
 #include "nic/host/rx/notice.h"

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "emu/bits.h"
+#include "emu/util/bits.h"
 
 /* Segments to ourselves need no fabric: they go round in memory, by the same protocol. */
 struct emu_seg *nic_loop_claim(struct fabemu *fab)

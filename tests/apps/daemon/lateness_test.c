@@ -18,7 +18,7 @@
 
 #include "apps/base/schedstat.h"
 #include "apps/base/amount.h"
-#include "emu/edge/fabric.h"
+#include "emu/hostif/fabric/fabric.h"
 #include "emu/worker/worker.h"
 #include "tests/test.h"
 

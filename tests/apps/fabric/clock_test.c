@@ -8,8 +8,8 @@
  */
 #include <string.h>
 
-#include "emu/combine.h"
-#include "emu/now.h"
+#include "emu/util/combine.h"
+#include "emu/util/now.h"
 #include "tests/test.h"
 #include "tests/world/edges.h"
 

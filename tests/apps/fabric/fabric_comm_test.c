@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "apps/fabric/comm.h"
-#include "emu/now.h"
+#include "emu/util/now.h"
 #include "tests/test.h"
 #include "tests/world/edges.h"
 

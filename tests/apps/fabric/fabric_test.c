@@ -9,8 +9,8 @@
 #include <string.h>
 #include <sys/eventfd.h>
 
-#include "emu/combine.h"
-#include "emu/worker/place.h"
+#include "emu/dev/place.h"
+#include "emu/util/combine.h"
 #include "nic/engine/internal.h"
 #include "tests/test.h"
 #include "tests/world/edges.h"

@@ -10,7 +10,7 @@
 
 #include "apps/manager/manager.h"
 #include "apps/fabric/links.h"
-#include "emu/combine.h"
+#include "emu/util/combine.h"
 #include "tests/test.h"
 #include "tests/world/edges.h"
 

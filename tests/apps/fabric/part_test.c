@@ -13,7 +13,7 @@
 #include "apps/audit/audit.h"
 #include "apps/fabric/hosts.h"
 #include "apps/fabric/links.h"
-#include "emu/link/replay.h"
+#include "emu/retry/replay.h"
 #include "nic/engine/internal.h"
 #include "switch/channel/channel.h"
 #include "tests/test.h"

@@ -7,11 +7,11 @@
  */
 #include <string.h>
 
-#include "emu/combine.h"
+#include "emu/util/combine.h"
 #include "apps/fabric/links.h"
 #include "apps/fabric/stalls.h"
-#include "emu/combiner.h"
-#include "emu/now.h"
+#include "emu/buffer/combiner.h"
+#include "emu/util/now.h"
 #include "tests/test.h"
 #include "tests/world/edges.h"
 

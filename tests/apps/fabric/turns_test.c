@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * turns_test.c - the rings of an edge (emu/edge/edge.h): whoever writes one begins at its first
+ * turns_test.c - the rings of an edge (emu/hostif/edge.h): whoever writes one begins at its first
  * slot again when it is empty. What is said little at a time stays in few pages; a reader who is
  * behind still has all of the ring before it.
  *

@@ -9,8 +9,8 @@
 
 #include "apps/fabric/internal.h"
 #include "apps/manager/manager.h"
-#include "emu/combine.h"
-#include "emu/now.h"
+#include "emu/util/combine.h"
+#include "emu/util/now.h"
 #include "switch/crossbar.h"
 #include "tests/test.h"
 #include "tests/world/edges.h"

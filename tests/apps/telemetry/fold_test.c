@@ -12,7 +12,7 @@
 #include "apps/fabric/hosts.h"
 #include "apps/telemetry/fold.h"
 #include "apps/telemetry/wish.h"
-#include "emu/json.h"
+#include "emu/util/json.h"
 #include "tests/apps/telemetry/lines.h"
 #include "tests/test.h"
 

@@ -10,8 +10,8 @@
 
 #include "apps/fabric/links.h"
 #include "apps/telemetry/telemetry.h"
-#include "emu/json.h"
-#include "emu/now.h"
+#include "emu/util/json.h"
+#include "emu/util/now.h"
 #include "tests/apps/telemetry/lines.h"
 #include "tests/test.h"
 #include "tests/world/edges.h"

@@ -14,7 +14,7 @@
 
 #include "apps/daemon/comm.h"
 #include "apps/timeline/timeline.h"
-#include "emu/random.h"
+#include "emu/util/random.h"
 #include "tests/test.h"
 #include "tests/world/json.h"
 

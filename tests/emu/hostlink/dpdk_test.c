@@ -15,8 +15,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "emu/hostlink/open.h"
-#include "emu/now.h"
+#include "emu/hostlink/port/open.h"
+#include "emu/util/now.h"
 #include "tests/test.h"
 
 #define FRAMES 512u
@@ -327,7 +327,8 @@ static void open__leaves_the_process_as_it_is(void)
 
 /* --- memif -------------------------------------------------------------------------- */
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* see emu/hostlink/unmap.c */
+/* With sanitizers not: see emu/hostlink/port/unmap.c. */
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 
 #define MEMIF_TURNS  20u
 #define MEMIF_FRAMES 2000u
@@ -412,6 +413,7 @@ static const struct test_case cases[] = {
     CASE(open__again),
     CASE(open__says_what_is_wrong),
     CASE(open__refuses_what_cannot_be_had),
+/* With sanitizers not: see emu/hostlink/port/unmap.c. */
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
     CASE(memif__outlives_peers_that_leave_amid_bursts),
 #endif

@@ -18,8 +18,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "emu/hostlink/open.h"
-#include "emu/now.h"
+#include "emu/hostlink/port/open.h"
+#include "emu/util/now.h"
 
 #define WINDOW    64u
 #define HOLD      16384u

@@ -8,12 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "emu/combine.h"
 #include "emu/hostlink/session/auth.h"
 #include "emu/hostlink/session/frame.h"
 #include "emu/hostlink/wire.h"
 #include "emu/packet/packet.h"
-#include "emu/random.h"
+#include "emu/util/combine.h"
+#include "emu/util/random.h"
 
 #define BODY_MOST  1024u
 #define ROWS_MOST  80u

@@ -8,10 +8,10 @@
  */
 #include <string.h>
 
-#include "emu/combine.h"
 #include "emu/hostlink/wire.h"
 #include "emu/link/channels.h"
-#include "emu/link/intake.h"
+#include "emu/retry/intake.h"
+#include "emu/util/combine.h"
 #include "tests/test.h"
 #include "tests/world/hostlink/duo.h"
 #include "tests/world/world.h"

@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "emu/count.h"
+#include "emu/util/count.h"
 #include "tests/test.h"
 #include "tests/world/hostlink/talk.h"
 #include "tests/world/world.h"

@@ -8,8 +8,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "emu/bits.h"
-#include "emu/count.h"
+#include "emu/util/bits.h"
+#include "emu/util/count.h"
 #include "tests/test.h"
 #include "tests/world/hostlink/talk.h"
 #include "tests/world/world.h"

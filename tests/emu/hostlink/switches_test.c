@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "emu/hostlink/hostlink.h"
-#include "emu/now.h"
+#include "emu/util/now.h"
 #include "switch/switch.h"
 #include "tests/test.h"
 #include "tests/world/hostlink/wire.h"

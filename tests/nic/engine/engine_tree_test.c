@@ -6,7 +6,7 @@
 #include <time.h>
 #include <string.h>
 
-#include "emu/combine.h"
+#include "emu/util/combine.h"
 #include "apps/fabric/links.h"
 #include "nic/engine/internal.h"
 #include "tests/test.h"

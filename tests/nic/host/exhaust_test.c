@@ -10,7 +10,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "emu/combine.h"
+#include "emu/util/combine.h"
 #include "nic/engine/internal.h"
 #include "tests/test.h"
 #include "tests/world/edges.h"

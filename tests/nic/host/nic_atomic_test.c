@@ -8,7 +8,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "emu/combine.h"
+#include "emu/util/combine.h"
 #include "tests/test.h"
 #include "tests/world/host/peers.h"
 

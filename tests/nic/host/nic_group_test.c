@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "emu/combine.h"
+#include "emu/util/combine.h"
 #include "tests/test.h"
 #include "tests/world/host/parts.h"
 #include "tests/world/host/peers.h"

@@ -7,9 +7,9 @@
  */
 #include <string.h>
 
-#include "emu/combine.h"
-#include "emu/edge/pending.h"
-#include "emu/now.h"
+#include "emu/hostif/pending.h"
+#include "emu/util/combine.h"
+#include "emu/util/now.h"
 #include "tests/test.h"
 #include "tests/world/host/parts.h"
 #include "tests/world/host/peers.h"

@@ -3,7 +3,7 @@
  * transport_mix.c - settings at random, odd ones among them: see transport_mix() in
  * transport_run.h.
  */
-#include "emu/random.h"
+#include "emu/util/random.h"
 #include "tests/world/bytes.h"
 #include "tests/world/engine/transport_run.h"
 

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "emu/link/link.h"
-#include "emu/random.h"
+#include "emu/util/random.h"
 #include "tests/world/bytes.h"
 
 #define NODE_BURST   64u /* raw: segments in one pass, each way */

@@ -19,7 +19,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "emu/now.h"
+#include "emu/util/now.h"
 #include "tests/world/fabric.h"
 
 #define RUN_SLICE_PS   UINT64_C(20000000)       /* virtual: between two looks: 20 us */

@@ -3,7 +3,7 @@
  * trees.h - hosts that use groups, behind the engines of a whole fabric.
  *
  * A stream is a group and the collectives that its members do, one after the other, as a host's
- * library posts them (emu/link/seg.h: numbers, half windows, tokens). What the i-th one is, and
+ * library posts them (emu/packet/seg.h: numbers, half windows, tokens). What the i-th one is, and
  * what each member contributes, is drawn by functions (trees_draw.h), so every result is checked
  * against all contributions, and that none came before the last of these was posted. Beside streams
  * a host sends unicasts, what the test tells it to say, and junk: anything that an edge lets pass.

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "emu/combine.h"
+#include "emu/util/combine.h"
 #include "tests/test.h"
 
 uint64_t trees_draw(uint64_t seed, uint64_t a, uint64_t b, uint64_t c)

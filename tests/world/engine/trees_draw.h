@@ -9,7 +9,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "emu/link/seg.h"
+#include "emu/packet/seg.h"
 
 #define TREES_HOSTS  64u
 #define TREES_USABLE (EMU_WINDOW / 2 - 1) /* of a half window; its last number is the token's */

@@ -12,8 +12,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "emu/combine.h"
-#include "emu/worker/wait.h"
+#include "emu/util/combine.h"
+#include "emu/util/wait.h"
 #include "tests/test.h"
 
 #define MASK (EMU_EDGE_SLOTS - 1u)

@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "emu/edge/edge.h"
+#include "emu/hostif/edge.h"
 #include "tests/world/host/parts.h"
 
 #define FAKE_NODES  16

@@ -5,7 +5,7 @@
 
 #include <errno.h>
 
-#include "emu/now.h"
+#include "emu/util/now.h"
 #include "nic/host/api/leave.h"
 #include "nic/host/api/life.h"
 #include "nic/host/base/base.h"

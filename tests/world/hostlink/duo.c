@@ -8,9 +8,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "emu/alloc.h"
-#include "emu/now.h"
-#include "emu/random.h"
+#include "emu/util/alloc.h"
+#include "emu/util/now.h"
+#include "emu/util/random.h"
 #include "tests/world/bytes.h"
 #include "tests/world/hostlink/lane.h"
 

@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "emu/random.h"
+#include "emu/util/random.h"
 
 struct lane_frame {
     struct emu_hostframe frame; /* first */

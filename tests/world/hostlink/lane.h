@@ -6,7 +6,7 @@
 #ifndef TESTS_WORLD_HOSTLINK_LANE_H
 #define TESTS_WORLD_HOSTLINK_LANE_H
 
-#include "emu/hostlink/port.h"
+#include "emu/hostlink/port/port.h"
 
 struct lane;
 

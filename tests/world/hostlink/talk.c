@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "emu/random.h"
+#include "emu/util/random.h"
 #include "tests/world/bytes.h"
 
 #define TALK_LEAST_BYTES 12u /* of a record: its length, its number */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "emu/random.h"
+#include "emu/util/random.h"
 
 /* A frame on its way. */
 struct packet {

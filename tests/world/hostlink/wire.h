@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "emu/hostlink/port.h"
+#include "emu/hostlink/port/port.h"
 
 #define WIRE_UNIT 1000000u /* rates are of so many frames */
 

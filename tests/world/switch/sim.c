@@ -5,7 +5,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "emu/combine.h"
+#include "emu/util/combine.h"
 #include "tests/test.h"
 
 void sim_payload(const struct emu_hdr *hdr, uint64_t seed, uint8_t *bytes)

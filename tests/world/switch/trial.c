@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "emu/combine.h"
+#include "emu/util/combine.h"
 #include "tests/test.h"
 
 struct trial trial_draw(uint64_t seed, enum emu_buffers buffers)

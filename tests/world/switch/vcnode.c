@@ -6,8 +6,8 @@
 #include <assert.h>
 #include <string.h>
 
-#include "emu/bits.h"
 #include "emu/packet/crc.h"
+#include "emu/util/bits.h"
 #include "tests/test.h"
 #include "tests/world/switch/vcnet.h"
 

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * pool.c - the depot of buffers that workers share.
+ *
+ * The depot is a Treiber stack of chains, each of EMU_POOL_CHAIN buffers; the
+ * indexes of all lie in the first of them. A tag in the upper half of the
+ * stack's head keeps a chain that went and came back (ABA) from being mistaken.
+ * Address space is reserved at creation; the host gives memory when a buffer is
+ * first written.
+ */
+#include "emu/buffer/pool.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "emu/util/alloc.h"
+
+static void *pool_reserve(size_t bytes)
+{
+    void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    return at == MAP_FAILED ? NULL : at;
+}
+
+static void pool_release(void *at, size_t bytes)
+{
+    if (at)
+        munmap(at, bytes);
+}
+
+struct emu_pool *emu_pool_create(uint32_t bufs)
+{
+    struct emu_pool *pool = emu_zeros(sizeof *pool);
+
+    if (!pool)
+        return NULL;
+    bufs = (bufs + EMU_POOL_CHAIN - 1) / EMU_POOL_CHAIN * EMU_POOL_CHAIN;
+    pool->bufs = bufs;
+    atomic_init(&pool->depot, 0);
+    atomic_init(&pool->fresh, 0);
+    pool->buf = pool_reserve(bufs * sizeof *pool->buf);
+    pool->refs = pool_reserve(bufs * sizeof *pool->refs);
+    pool->note = pool_reserve(bufs * sizeof *pool->note);
+    pool->chain = pool_reserve(bufs * sizeof *pool->chain);
+    if (!pool->buf || !pool->refs || !pool->note || !pool->chain) {
+        emu_pool_destroy(pool);
+        return NULL;
+    }
+    return pool;
+}
+
+void emu_pool_destroy(struct emu_pool *pool)
+{
+    if (!pool)
+        return;
+    pool_release(pool->buf, pool->bufs * sizeof *pool->buf);
+    pool_release(pool->refs, pool->bufs * sizeof *pool->refs);
+    pool_release(pool->note, pool->bufs * sizeof *pool->note);
+    pool_release(pool->chain, pool->bufs * sizeof *pool->chain);
+    free(pool);
+}
+
+void emu_pool_cache_init(struct emu_pool_cache *cache, struct emu_pool *pool)
+{
+    cache->pool = pool;
+    cache->count = 0;
+    cache->lates = 0;
+}
+
+/* Relaxed: whoever may ask has met all who write. */
+uint64_t emu_pool_out(const struct emu_pool *pool, uint32_t cached)
+{
+    uint32_t fresh = atomic_load_explicit(&pool->fresh, memory_order_relaxed);
+    uint32_t chain = (uint32_t)atomic_load_explicit(&pool->depot, memory_order_relaxed);
+    uint64_t out = (uint64_t)fresh - cached;
+
+    for (; chain; chain = atomic_load_explicit(&pool->chain[chain - 1], memory_order_relaxed))
+        out -= EMU_POOL_CHAIN;
+    for (uint32_t buf = 0; buf < fresh; buf++)
+        out += atomic_load_explicit(&pool->refs[buf], memory_order_relaxed);
+    return out;
+}
+
+/*
+ * D1 pairs with D2: who takes a chain sees the indexes that its giver wrote.
+ * Lock-free; a failed exchange means that another worker got on.
+ */
+static uint32_t pool_depot_pop(struct emu_pool *pool)
+{
+    uint64_t old = atomic_load_explicit(&pool->depot, memory_order_acquire); /* D1 */
+    uint64_t new;
+    uint32_t head;
+
+    do {
+        if (!(uint32_t)old)
+            return EMU_NO_BUF;
+        head = (uint32_t)old - 1;
+        new = (old & ~(uint64_t)UINT32_MAX) + ((uint64_t)1 << 32);
+        new |= atomic_load_explicit(&pool->chain[head], memory_order_relaxed);
+    } while (!atomic_compare_exchange_weak_explicit(&pool->depot, &old, new, memory_order_acquire,
+                                                    memory_order_acquire));
+    return head;
+}
+
+static void pool_depot_push(struct emu_pool *pool, uint32_t head)
+{
+    uint64_t old = atomic_load_explicit(&pool->depot, memory_order_relaxed);
+    uint64_t new;
+
+    do {
+        atomic_store_explicit(&pool->chain[head], (uint32_t)old, memory_order_relaxed);
+        new = (old & ~(uint64_t)UINT32_MAX) + ((uint64_t)1 << 32);
+        new |= head + 1;
+    } while (!atomic_compare_exchange_weak_explicit(&pool->depot, &old, new,
+                                                    memory_order_release, /* D2 */
+                                                    memory_order_relaxed));
+}
+
+/* The first of as many buffers that nobody has used yet. */
+static uint32_t pool_fresh_chain(struct emu_pool *pool)
+{
+    uint32_t at = atomic_load_explicit(&pool->fresh, memory_order_relaxed);
+
+    do {
+        if (at == pool->bufs)
+            return EMU_NO_BUF;
+    } while (!atomic_compare_exchange_weak_explicit(&pool->fresh, &at, at + EMU_POOL_CHAIN,
+                                                    memory_order_relaxed, memory_order_relaxed));
+    return at;
+}
+
+/* A chain's indexes fill the buffer that heads it. */
+static_assert(EMU_POOL_CHAIN * sizeof(uint32_t) <= sizeof(struct emu_buf), "they fit");
+
+bool emu_pool_refill(struct emu_pool_cache *cache)
+{
+    struct emu_pool *pool = cache->pool;
+    uint32_t head = pool_depot_pop(pool);
+
+    if (head != EMU_NO_BUF) {
+        memcpy(cache->free, &pool->buf[head], EMU_POOL_CHAIN * sizeof cache->free[0]);
+    } else {
+        head = pool_fresh_chain(pool);
+        if (head == EMU_NO_BUF)
+            return false;
+        for (uint32_t i = 0; i < EMU_POOL_CHAIN; i++)
+            cache->free[EMU_POOL_CHAIN - 1 - i] = head + i;
+    }
+    cache->count = EMU_POOL_CHAIN;
+    return true;
+}
+
+void emu_pool_spill(struct emu_pool_cache *cache)
+{
+    uint32_t head = cache->free[0];
+
+    memcpy(&cache->pool->buf[head], cache->free, EMU_POOL_CHAIN * sizeof cache->free[0]);
+    cache->count -= EMU_POOL_CHAIN;
+    memcpy(cache->free, cache->free + EMU_POOL_CHAIN, cache->count * sizeof cache->free[0]);
+    pool_depot_push(cache->pool, head);
+}

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * outbox.c - pages of what is sent, and how it is put where it belongs.
+ *
+ * Workers count windows alike, for all of them take part in each. In window n a worker writes the
+ * pages n % 2 of its outboxes, and reads the others' pages (n - 1) % 2, which they write again in
+ * window n + 1, when all have met (O1, O2: V5 in windows.c).
+ */
+#include "emu/dev/outbox.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "emu/dev/dev.h"
+#include "emu/util/alloc.h"
+
+struct outbox_item {
+    union {
+        struct emu_entry *data;
+        struct emu_credit *back;
+    } slot;
+    uint32_t index; /* of the device that it is for */
+    uint8_t port;
+    uint8_t event; /* enum emu_event: an entry, or a credit */
+    union {
+        struct emu_entry entry;
+        struct emu_credit credit;
+    };
+};
+static_assert(sizeof(struct outbox_item) == EMU_OUTBOX_ITEM, "as the header counts it");
+
+struct outbox_page {
+    uint32_t count;
+    struct outbox_item item[];
+};
+
+/* What one worker sends to another one. */
+struct emu_outbox {
+    /* Written while workers stand still. */
+    const struct emu_worker *to;
+    struct emu_outbox *next;     /* of those that are for the same worker */
+    struct outbox_page *page[2]; /* by turns */
+    uint32_t most;               /* items that fit on a page; 0: there are no pages yet */
+    uint32_t wanted;             /* by the cables so far */
+
+    /* The receiver's: items that it found on each page, last time. */
+    alignas(EMU_LINE) uint32_t took[2];
+
+    /* The sender's: by turns, the next one of its own that it has written in the same window. */
+    alignas(EMU_LINE) struct emu_outbox *written[2];
+};
+
+/* An empty page. What is not written of it is touched by nobody. NULL: no memory. */
+static struct outbox_page *page_create(uint32_t most)
+{
+    size_t bytes = sizeof(struct outbox_page) + most * sizeof(struct outbox_item);
+    struct outbox_page *page =
+        aligned_alloc(EMU_LINE, (bytes + EMU_LINE - 1) / EMU_LINE * EMU_LINE);
+
+    if (page)
+        page->count = 0;
+    return page;
+}
+
+/* Where @from keeps what is for worker number @to; NULL: no memory. */
+static struct emu_outbox **outbox_place(struct emu_worker *from, uint32_t to)
+{
+    struct emu_outbox **grown;
+
+    if (to < from->outboxes)
+        return &from->outbox[to];
+    grown = emu_zeros((to + 1) * sizeof(struct emu_outbox *));
+    if (!grown)
+        return NULL;
+    for (uint32_t i = 0; i < from->outboxes; i++)
+        grown[i] = from->outbox[i];
+    free(from->outbox);
+    from->outbox = grown;
+    from->outboxes = to + 1;
+    return &from->outbox[to];
+}
+
+static int outbox_join(struct emu_worker *from, struct emu_worker *to)
+{
+    struct emu_outbox **place = outbox_place(from, to->index), *box;
+
+    if (!place)
+        return -ENOMEM;
+    if (!*place) {
+        box = emu_zeros(sizeof *box);
+        if (!box)
+            return -ENOMEM;
+        *box = (struct emu_outbox){.to = to, .next = to->inbox};
+        *place = to->inbox = box;
+    }
+    assert((*place)->to == to);
+    (*place)->wanted += EMU_OUTBOX_CABLE;
+    return 0;
+}
+
+int emu_outbox_join(struct emu_worker *a, struct emu_worker *b)
+{
+    int err;
+
+    if (a->index == b->index || a->index > UINT16_MAX || b->index > UINT16_MAX ||
+        a->clock.mode != EMU_CLOCK_VIRTUAL || b->clock.mode != EMU_CLOCK_VIRTUAL)
+        return -ENOTSUP;
+    err = outbox_join(a, b);
+    return err ? err : outbox_join(b, a);
+}
+
+int emu_outbox_open(struct emu_worker *worker)
+{
+    for (uint32_t i = 0; i < worker->outboxes; i++) {
+        struct emu_outbox *box = worker->outbox[i];
+
+        if (!box || box->most)
+            continue;
+        box->page[0] = page_create(box->wanted);
+        box->page[1] = page_create(box->wanted);
+        if (!box->page[0] || !box->page[1])
+            return -ENOMEM;
+        box->most = box->wanted;
+    }
+    return 0;
+}
+
+void emu_outbox_free(struct emu_worker *worker)
+{
+    for (uint32_t i = 0; i < worker->outboxes; i++) {
+        struct emu_outbox *box = worker->outbox[i];
+
+        if (!box)
+            continue;
+        free(box->page[0]);
+        free(box->page[1]);
+        free(box);
+    }
+    free(worker->outbox);
+}
+
+/* --- sending ------------------------------------------------------------------------ */
+
+/*
+ * An item for @to, but for where it goes and what it is; NULL: there is no room, or workers stand
+ * still, and who looks next is to find it in its ring.
+ */
+static inline struct outbox_item *outbox_item(struct emu_worker *from, const struct emu_peer *to,
+                                              enum emu_event event)
+{
+    struct emu_outbox *box = from->outbox[to->number];
+    uint32_t turn = from->window % 2;
+    struct outbox_page *page = box->page[turn];
+    struct outbox_item *item;
+
+    if (!from->amid || !box->most || page->count == box->most)
+        return NULL;
+    if (!page->count) {
+        box->written[turn] = from->written[turn];
+        from->written[turn] = box;
+    }
+    item = &page->item[page->count++]; /* O1 */
+    item->index = to->index;
+    item->port = to->port;
+    item->event = (uint8_t)event;
+    return item;
+}
+
+bool emu_outbox_entry(struct emu_worker *from, const struct emu_peer *to, struct emu_entry *slot,
+                      const struct emu_entry *entry)
+{
+    struct outbox_item *item = outbox_item(from, to, EMU_EVENT_DATA);
+
+    if (!item)
+        return false;
+    item->slot.data = slot;
+    item->entry = *entry;
+    return true;
+}
+
+bool emu_outbox_credit(struct emu_worker *from, const struct emu_peer *to, struct emu_credit *slot,
+                       const struct emu_credit *credit)
+{
+    struct outbox_item *item = outbox_item(from, to, EMU_EVENT_CREDIT);
+
+    if (!item)
+        return false;
+    item->slot.back = slot;
+    item->credit = *credit;
+    return true;
+}
+
+/* --- taking ------------------------------------------------------------------------- */
+
+/* As if it had been sent, and told, by a device of the same worker in the window before. */
+static inline void item_take(struct emu_worker *worker, const struct outbox_item *item,
+                             const struct emu_signals *tell)
+{
+    const struct emu_credit *credit = &item->credit;
+    uint64_t step = 1;
+
+    if (item->event == EMU_EVENT_DATA) {
+        emu_ring_fill(item->slot.data, &item->entry, item->entry.time_ps);
+    } else {
+        emu_credit_fill(item->slot.back, credit->count, credit->channel, credit->time_ps);
+        step = emu_worker_wants(worker, item->index, item->port);
+    }
+    emu_signals_add(tell, item->index, (enum emu_event)item->event, emu_port_signal(item->port),
+                    step);
+}
+
+/* What is on the pages @turn that are for @worker. */
+static void pages_take(struct emu_worker *worker, uint32_t turn, const struct emu_signals *tell)
+{
+    /* As many lines as last time, all at once, before it is known how many there are. */
+    for (const struct emu_outbox *box = worker->inbox; box; box = box->next)
+        if (box->most)
+            emu_fetch_lines(box->page[turn], &box->page[turn]->item[box->took[turn]]);
+    for (struct emu_outbox *box = worker->inbox; box; box = box->next) {
+        const struct outbox_page *page = box->page[turn]; /* O2 */
+
+        box->took[turn] = box->most ? page->count : 0;
+        for (uint32_t i = 0; i < box->took[turn]; i++)
+            item_take(worker, &page->item[i], tell);
+    }
+}
+
+/* Its lines, which its receiver has read, are asked for to be written again. */
+static void page_empty(struct outbox_page *page)
+{
+    const uint8_t *end = (const uint8_t *)&page->item[page->count];
+
+    for (const uint8_t *line = (const uint8_t *)page; line < end; line += EMU_LINE)
+        emu_prefetch_to_write(line);
+    page->count = 0;
+}
+
+void emu_outbox_begin(struct emu_worker *worker)
+{
+    uint32_t turn = ++worker->window % 2;
+
+    for (struct emu_outbox *box = worker->written[turn]; box; box = box->written[turn])
+        page_empty(box->page[turn]);
+    worker->written[turn] = NULL;
+    worker->amid = true;
+    pages_take(worker, !turn, &worker->taken);
+}
+
+void emu_outbox_settle(struct emu_worker *worker)
+{
+    uint32_t turn = worker->window % 2;
+
+    pages_take(worker, turn, &worker->told);
+    for (struct emu_outbox *box = worker->inbox; box; box = box->next)
+        if (box->took[turn])
+            box->page[turn]->count = 0;
+    worker->amid = false;
+}

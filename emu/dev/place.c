@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * place.c - a worker goes to the core of who sends: see place.h.
+ */
+#include "emu/dev/place.h"
+
+#include <sched.h>
+#include <string.h>
+#include <unistd.h>
+
+/*
+ * This thread may use the cores in @all again. Who was bound to nothing but its cpuset, which is
+ * then the same as to be bound to nothing, is so again: it gets those that are added later, too.
+ * @all is refused if all its cores were taken away meanwhile.
+ */
+static void place_unbind(const cpu_set_t *all)
+{
+    cpu_set_t every, now;
+
+    memset(&every, 0xff, sizeof every);
+    if (sched_setaffinity(0, sizeof every, &every) || sched_getaffinity(0, sizeof now, &now) ||
+        !CPU_EQUAL(&now, all))
+        sched_setaffinity(0, sizeof *all, all);
+}
+
+void emu_place_move(uint32_t core)
+{
+    cpu_set_t all, one;
+
+    if (!core || core > CPU_SETSIZE || sched_getaffinity(0, sizeof all, &all) ||
+        !CPU_ISSET(core - 1, &all))
+        return;
+    CPU_ZERO(&one);
+    CPU_SET(core - 1, &one);
+    if (!sched_setaffinity(0, sizeof one, &one))
+        place_unbind(&all);
+}
+
+uint32_t emu_place_cores(void)
+{
+    cpu_set_t all;
+
+    if (sched_getaffinity(0, sizeof all, &all))
+        return (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
+    return (uint32_t)CPU_COUNT(&all);
+}

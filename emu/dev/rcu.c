@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * rcu.c - liburcu behind our names, and what ThreadSanitizer has to be told.
+ *
+ * ThreadSanitizer does not see into liburcu's library. The edge that a grace
+ * period makes is therefore declared: U1 (a reader is done) pairs with U2 (the
+ * manager may free).
+ */
+#include "emu/dev/rcu.h"
+
+#include <urcu-qsbr.h>
+
+#ifdef __SANITIZE_THREAD__
+#include <sanitizer/tsan_interface.h>
+static char rcu_edge; /* an address that stands for the grace period; never read or written */
+#define RCU_READER_DONE() __tsan_release(&rcu_edge) /* U1 */
+#define RCU_GRACE_OVER()  __tsan_acquire(&rcu_edge) /* U2 */
+#else
+#define RCU_READER_DONE() ((void)0)
+#define RCU_GRACE_OVER()  ((void)0)
+#endif
+
+void emu_rcu_enter(void)
+{
+    urcu_qsbr_register_thread();
+}
+
+void emu_rcu_leave(void)
+{
+    RCU_READER_DONE();
+    urcu_qsbr_unregister_thread();
+}
+
+void emu_rcu_quiescent(void)
+{
+    RCU_READER_DONE();
+    urcu_qsbr_quiescent_state();
+}
+
+void emu_rcu_offline(void)
+{
+    RCU_READER_DONE();
+    urcu_qsbr_thread_offline();
+}
+
+void emu_rcu_online(void)
+{
+    urcu_qsbr_thread_online();
+}
+
+void emu_rcu_wait(void)
+{
+    urcu_qsbr_synchronize_rcu();
+    RCU_GRACE_OVER();
+}

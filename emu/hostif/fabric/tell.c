@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tell.c - the fabric's end of an edge: when its process is told of what was written for it, and of
+ * what was taken; and how it is woken, or wakes the worker.
+ *
+ * Labels: X2 and X4; Y6 and, of the bell, Y5: see edge/nic.c.
+ */
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "emu/util/count.h"
+#include "emu/hostif/fabric/fabric.h"
+#include "emu/worker/worker.h"
+
+#define EDGE_TELL_SEGS   64u  /* so much news is told at once, */
+#define EDGE_TELL_STREAM 256u /* or of a stream, */
+#define EDGE_TELL_PASSES 4u   /* and any after so many passes */
+
+/* The worker moves to the core of a process that sends it a stream (worker/place.h). */
+static void edge_cores(struct emu_edge *edge, uint32_t news)
+{
+    struct emu_edge_shared *shared = edge->shared;
+    struct emu_worker *worker = edge->dev->worker;
+    uint32_t own = (uint32_t)sched_getcpu() + 1;
+
+    if (news >= EMU_STREAM_SEGS &&
+        atomic_load_explicit(&worker->oversubscribed, memory_order_relaxed)) {
+        uint32_t core = atomic_load_explicit(&shared->up_core, memory_order_relaxed);
+
+        if (emu_place_hear(&worker->place, edge->node, core, own))
+            emu_place_move(core);
+    }
+}
+
+/*
+ * Who was told may answer at once: where is it? Not a stream's receiver, which answers when it has
+ * all.
+ */
+static void edge_owes(struct emu_edge *edge)
+{
+    uint32_t core = atomic_load_explicit(&edge->shared->post_core, memory_order_relaxed);
+
+    edge->owes = core && !edge->streams ? core : EMU_EDGE_ANYWHERE;
+}
+
+/*
+ * The process sees what was written for it. X4 pairs with Y3: who sees the tail sees the segments.
+ * emu_edge_shown() and emu_edge_wake() are to come, for a sleeper is at stake: either we see that
+ * the adapter sleeps, or it sees our tail before it does (emu_edge_nic_sleep). False: no news.
+ */
+static bool edge_show(struct emu_edge *edge)
+{
+    if (edge->down_told == edge->down_tail)
+        return false;
+    edge->streams = edge->down_tail - edge->down_told >= EMU_STREAM_SEGS;
+    edge->down_told = edge->down_tail;
+    edge->shown = true;
+    emu_edge_show(&edge->shared->down_tail, edge->down_tail); /* X4 */
+    return true;
+}
+
+void emu_edge_wake(struct emu_edge *edge)
+{
+    struct emu_edge_shared *shared = edge->shared;
+
+    if (!edge->shown)
+        return;
+    edge->shown = false;
+    if (atomic_load_explicit(&shared->asleep, memory_order_seq_cst) &&
+        atomic_exchange_explicit(&shared->asleep, 0, memory_order_seq_cst))
+        syscall(SYS_futex, &shared->asleep, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+    edge_owes(edge);
+}
+
+/* The process has room again for what was taken. Nobody waits for that: all else is told before. */
+static void edge_tell_taken(struct emu_edge *edge)
+{
+    uint32_t taken = emu_edge_taken(edge);
+
+    if (edge->up_told == taken)
+        return;
+    atomic_store_explicit(&edge->shared->up_head, taken, memory_order_release); /* X2: Y1 */
+    edge_cores(edge, taken - edge->up_told);
+    edge->up_told = taken;
+}
+
+void emu_edge_mark(struct emu_edge *edge)
+{
+    struct emu_worker *worker = edge->dev->worker;
+
+    if (edge->untold)
+        return;
+    edge->untold = worker->untold ? worker->untold : edge;
+    worker->untold = edge;
+}
+
+/* The next one in a list of edges; NULL: none. */
+static struct emu_edge *edge_behind(const struct emu_edge *edge)
+{
+    return edge->untold == edge ? NULL : edge->untold;
+}
+
+void emu_edge_done(struct emu_edge *edge, uint32_t moved)
+{
+    emu_count(&edge->sent, moved);
+    emu_edge_mark(edge);
+}
+
+/* Is what was written for the process since it was told last a message, and no part of a stream? */
+static bool edge_has_few(const struct emu_edge *edge)
+{
+    return edge->down_tail - edge->down_told - 1 < EMU_EDGE_FEW && !edge->streams;
+}
+
+bool emu_edge_show_few(struct emu_edge *edge)
+{
+    return edge_has_few(edge) && edge_show(edge);
+}
+
+/* Is there so much that the process is to be told although the worker goes on? */
+static bool edge_has_much(const struct emu_edge *edge)
+{
+    uint32_t down = edge->down_tail - edge->down_told;
+    uint32_t news = down + emu_edge_taken(edge) - edge->up_told;
+
+    return news >= (edge->streams ? EDGE_TELL_STREAM : EDGE_TELL_SEGS);
+}
+
+void emu_edge_tell_all(struct emu_worker *worker, bool now)
+{
+    bool alone = emu_worker_is_alone(worker);
+    struct emu_edge *edge = worker->untold, *told = NULL, *next;
+    bool any = false;
+
+    worker->untold = NULL;
+    for (; edge; edge = next) {
+        next = edge_behind(edge);
+        edge->untold = NULL;
+        if (!now && !edge_has_much(edge) && !(alone && edge_has_few(edge)) &&
+            ++edge->untold_passes < EDGE_TELL_PASSES) {
+            emu_edge_mark(edge);
+            continue;
+        }
+        edge->untold_passes = 0;
+        any |= edge_show(edge);
+        edge->untold = told ? told : edge;
+        told = edge;
+    }
+    if (any)
+        emu_edge_shown();
+    for (edge = told; edge; edge = next) {
+        next = edge_behind(edge);
+        edge->untold = NULL;
+        emu_edge_wake(edge);
+        edge_tell_taken(edge);
+    }
+}
+
+/*
+ * The same handshake the other way: we say what to ring for, then look once
+ * more; the adapter shows its tail or head, then reads what we said.
+ */
+bool emu_edge_bell(struct emu_edge *edge, bool wanted)
+{
+    struct emu_edge_shared *shared = edge->shared;
+    uint32_t what = 0;
+
+    if (wanted)
+        what = EMU_EDGE_RING_DATA | (edge->blocked ? EMU_EDGE_RING_ROOM : 0);
+    atomic_exchange_explicit(&shared->bell_wanted, what, memory_order_seq_cst);
+    return atomic_load_explicit(&shared->up_tail, memory_order_seq_cst) != edge->up_looked ||
+           (edge->blocked &&
+            atomic_load_explicit(&shared->down_head, memory_order_seq_cst) != edge->down_looked);
+}

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * nic.c - the application's end of an edge: two rings of whole segments.
+ *
+ * The fabric's end is edge.c. Orderings, Y on this side, X on the fabric's:
+ *   Y1 pairs with X2 (up_head): a slot that the fabric has copied out may be overwritten.
+ *   Y2 pairs with X1 (up_tail): who sees the tail sees the segments.
+ *   Y3 pairs with X4 (down_tail): who sees the tail sees the segments.
+ *   Y4 pairs with X3 (down_head): we have finished reading what we popped.
+ *   Y5 (bell): we store an index, then read bell_wanted, with a fence between; the fabric stores
+ *      bell_wanted, then reads the index. All but our store are seq_cst: one of us sees the other.
+ *   Y6 (futex): we store asleep, then read down_tail; the fabric stores
+ *      down_tail, then reads asleep, with a fence between. Likewise.
+ *   Y7, Y8 pair with X5, X6 (seats): see emu_edge_nic_seat(), emu_edge_nic_endings().
+ * Rejected: a bell for every segment. A bell is a system call; a burst has one.
+ */
+#include "emu/hostif/edge.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+static int shelf_map(struct emu_edge_nic *nic, int shelffd)
+{
+    struct stat st;
+    void *at;
+
+    if (nic->shared->shelf_slots != EMU_SHELF_SLOTS || fstat(shelffd, &st) ||
+        (uint64_t)st.st_size != sizeof *nic->shelf)
+        return -EPROTO;
+    at = mmap(NULL, sizeof *nic->shelf, PROT_READ, MAP_SHARED, shelffd, 0);
+    if (at == MAP_FAILED)
+        return -errno;
+    nic->shelf = at;
+    return 0;
+}
+
+int emu_edge_nic_open(struct emu_edge_nic *nic, const struct emu_edge_fds *fds)
+{
+    struct emu_edge_shared *sh;
+    struct stat st;
+    int err;
+
+    if (fstat(fds->memory, &st))
+        return -errno;
+    if ((uint64_t)st.st_size < sizeof *sh)
+        return -EPROTO;
+    sh = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, fds->memory, 0);
+    if (sh == MAP_FAILED)
+        return -errno;
+    if (sh->magic != EMU_EDGE_MAGIC || sh->version != EMU_EDGE_VERSION ||
+        sh->slots != EMU_EDGE_SLOTS || sh->node >= sh->nodes ||
+        (size_t)st.st_size != emu_edge_bytes(sh->nodes)) {
+        munmap(sh, (size_t)st.st_size);
+        return -EPROTO;
+    }
+    *nic = (struct emu_edge_nic){.shared = sh, .bell = fds->bell};
+    err = sh->shelf_slots ? shelf_map(nic, fds->shelf) : 0;
+    if (err) {
+        munmap(sh, (size_t)st.st_size);
+        return err;
+    }
+    nic->up_tail = nic->up_shown = atomic_load_explicit(&sh->up_tail, memory_order_relaxed);
+    nic->up_head = atomic_load_explicit(&sh->up_head, memory_order_acquire); /* Y1 */
+    nic->down_head = nic->down_shown = atomic_load_explicit(&sh->down_head, memory_order_relaxed);
+    nic->down_tail = nic->down_head;
+    nic->up_shift = atomic_load_explicit(&sh->up_shift, memory_order_relaxed);
+    return 0;
+}
+
+uint32_t emu_edge_nic_turn(struct emu_edge_nic *nic, uint32_t at)
+{
+    struct emu_edge_shared *shared = nic->shared;
+
+    nic->up_head = atomic_load_explicit(&shared->up_head, memory_order_acquire); /* Y1: X2 */
+    if (nic->up_head != nic->up_tail)
+        return at;
+    nic->up_shift -= at;
+    atomic_store_explicit(&shared->up_shift, nic->up_shift, memory_order_relaxed); /* before Y2 */
+    return 0;
+}
+
+void emu_edge_nic_leave(struct emu_edge_nic *nic)
+{
+    if (nic->shelf)
+        munmap((void *)nic->shelf, sizeof *nic->shelf);
+    nic->shelf = NULL;
+}
+
+void emu_edge_nic_close(struct emu_edge_nic *nic)
+{
+    emu_edge_nic_leave(nic);
+    munmap(nic->shared, emu_edge_bytes(nic->shared->nodes));
+    if (nic->bell >= 0)
+        close(nic->bell);
+    nic->shared = NULL;
+    nic->bell = -1;
+}
+
+void emu_edge_nic_stream(struct emu_edge_nic *nic)
+{
+    struct emu_edge_shared *shared = nic->shared;
+    uint32_t ours = (uint32_t)sched_getcpu() + 1;
+
+    if (atomic_load_explicit(&shared->up_core, memory_order_relaxed) != ours)
+        atomic_store_explicit(&shared->up_core, ours, memory_order_relaxed);
+}
+
+/* Their room goes back at once: nobody else is to wait for who is about to detach. */
+const struct emu_seg *emu_edge_nic_skip(struct emu_edge_nic *nic, uint64_t now_ps)
+{
+    while (nic->down_head != nic->down_tail && !emu_edge_nic_at(nic, nic->down_head))
+        nic->down_head++;
+    emu_edge_nic_consumed(nic);
+    return emu_edge_nic_peek(nic, now_ps);
+}
+
+/* Y5. Whoever rings clears the wish: the bell stays readable until the fabric takes it. */
+static void edge_ring(struct emu_edge_nic *nic, uint32_t what)
+{
+    struct emu_edge_shared *sh = nic->shared;
+    uint64_t one = 1;
+
+    if (!(atomic_load_explicit(&sh->bell_wanted, memory_order_seq_cst) & what))
+        return;
+    atomic_exchange_explicit(&sh->bell_wanted, 0, memory_order_seq_cst);
+    if (nic->bell >= 0 && write(nic->bell, &one, sizeof one) < 0)
+        return; /* EAGAIN: the counter is full, so the bell is ringing */
+}
+
+/* Show the fabric that one of our indexes is at @index, if it does not know: *@shown is ours. */
+static inline void edge_show(struct emu_edge_nic *nic, _Atomic uint32_t *shared, uint32_t *shown,
+                             uint32_t index, uint32_t what)
+{
+    if (*shown == index)
+        return;
+    *shown = index;
+    emu_edge_show(shared, index); /* Y2 or Y4, and Y5 */
+    emu_edge_shown();
+    edge_ring(nic, what);
+}
+
+/* On the tail's line, and before the tail: who sees the one has the other. */
+static void edge_post_core(struct emu_edge_shared *shared)
+{
+    uint32_t core = (uint32_t)sched_getcpu() + 1;
+
+    if (atomic_load_explicit(&shared->post_core, memory_order_relaxed) != core)
+        atomic_store_explicit(&shared->post_core, core, memory_order_relaxed);
+}
+
+void emu_edge_nic_publish(struct emu_edge_nic *nic)
+{
+    if (nic->up_shown != nic->up_tail &&
+        atomic_load_explicit(&nic->shared->oversubscribed, memory_order_relaxed))
+        edge_post_core(nic->shared);
+    edge_show(nic, &nic->shared->up_tail, &nic->up_shown, nic->up_tail, EMU_EDGE_RING_DATA);
+}
+
+void emu_edge_nic_consumed(struct emu_edge_nic *nic)
+{
+    edge_show(nic, &nic->shared->down_head, &nic->down_shown, nic->down_head, EMU_EDGE_RING_ROOM);
+}
+
+void emu_edge_nic_sleep(struct emu_edge_shared *shared, uint32_t seen_down_tail,
+                        uint64_t timeout_ns)
+{
+    struct timespec ts = {.tv_sec = (time_t)(timeout_ns / 1000000000u),
+                          .tv_nsec = (long)(timeout_ns % 1000000000u)};
+
+    atomic_exchange_explicit(&shared->asleep, 1, memory_order_seq_cst);                     /* Y6 */
+    if (atomic_load_explicit(&shared->down_tail, memory_order_seq_cst) != seen_down_tail || /* Y6 */
+        atomic_load_explicit(&shared->cut_off, memory_order_relaxed))
+        return; /* asleep stays set: whoever polls next clears it, a needless wake harms nobody */
+    syscall(SYS_futex, &shared->asleep, FUTEX_WAIT, 1, &ts, NULL, 0);
+}
+
+void emu_edge_nic_wake(struct emu_edge_shared *shared)
+{
+    atomic_exchange_explicit(&shared->asleep, 0, memory_order_seq_cst);
+    syscall(SYS_futex, &shared->asleep, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * pending.c - what a process has pending: shown by its adapter, copied and checked by the fabric.
+ */
+#include "emu/hostif/pending.h"
+
+#include <string.h>
+
+#include "emu/util/combine.h"
+
+#define PENDING_TRIES 4u /* a writer that is at work all the time is not waited for */
+
+void emu_pending_write(struct emu_pending_shared *to, const struct emu_pending *from)
+{
+    uint32_t turn = atomic_load_explicit(&to->turn, memory_order_relaxed) | 1;
+    const uint8_t *at = (const void *)from;
+
+    atomic_store_explicit(&to->turn, turn, memory_order_relaxed);
+    for (size_t i = 0; i < EMU_PENDING_WORDS; i++, at += sizeof(uint64_t)) {
+        uint64_t word;
+
+        memcpy(&word, at, sizeof word);
+        atomic_store_explicit(&to->word[i], word, memory_order_release); /* K1: K3 */
+    }
+    atomic_store_explicit(&to->turn, turn + 1, memory_order_release); /* K2: K4 */
+}
+
+static bool pending_copy(struct emu_pending *to, struct emu_pending_shared *from)
+{
+    uint32_t turn = atomic_load_explicit(&from->turn, memory_order_acquire); /* K4: K2 */
+    uint8_t *at = (void *)to;
+
+    if (!turn || turn & 1)
+        return false;
+    for (size_t i = 0; i < EMU_PENDING_WORDS; i++, at += sizeof(uint64_t)) {
+        uint64_t word = atomic_load_explicit(&from->word[i], memory_order_acquire); /* K3: K1 */
+
+        memcpy(at, &word, sizeof word);
+    }
+    return atomic_load_explicit(&from->turn, memory_order_relaxed) == turn;
+}
+
+/* --- what cannot be was not said ---------------------------------------------------- */
+
+static uint64_t time_checked(uint64_t at_ns, uint64_t now_ns)
+{
+    return at_ns < now_ns ? at_ns : now_ns;
+}
+
+static uint32_t node_checked(uint32_t node, uint32_t nodes)
+{
+    return node < nodes ? node : EMU_PENDING_ANY;
+}
+
+static void op_check(struct emu_pending_op *op, uint32_t nodes, uint64_t now_ns)
+{
+    op->since_ns = time_checked(op->since_ns, now_ns);
+    op->node = node_checked(op->node, nodes);
+    if (op->kind >= EMU_PENDING_KINDS || op->state >= EMU_PENDING_STATES)
+        op->kind = EMU_PENDING_NOTHING;
+}
+
+/* False: there is no such collective. */
+static bool what_check(struct emu_pending_what *what, uint32_t nodes)
+{
+    bool reduces = what->kind == EMU_REDUCE || what->kind == EMU_ALLREDUCE;
+
+    what->root = node_checked(what->root, nodes);
+    if (!reduces)
+        what->op = what->type = 0;
+    return what->kind >= EMU_MULTICAST && what->kind < EMU_KINDS &&
+           (!reduces || emu_combine_ok(what->op, what->type));
+}
+
+static void name_check(char name[EMU_PENDING_NAME])
+{
+    name[EMU_PENDING_NAME - 1] = '\0';
+    for (char *at = name; *at; at++)
+        if (*at < ' ' || *at > '~')
+            *at = '?';
+}
+
+static void call_check(struct emu_pending_call *call, uint32_t nodes, uint64_t now_ns)
+{
+    call->since_ns = time_checked(call->since_ns, now_ns);
+    name_check(call->name);
+    if (call->kind < EMU_MULTICAST || call->kind >= EMU_KINDS || call->members > nodes)
+        call->since_ns = 0;
+}
+
+static void group_check(struct emu_pending_group *group, uint32_t nodes, uint64_t now_ns)
+{
+    group->since_ns = time_checked(group->since_ns, now_ns);
+    group->sent = group->sent != 0;
+    name_check(group->name);
+    if (!what_check(&group->what, nodes) || group->number > group->begun || !group->number)
+        group->since_ns = 0;
+}
+
+void emu_pending_check(struct emu_pending *pending, uint32_t nodes, uint64_t now_ns)
+{
+    pending->written_ns = time_checked(pending->written_ns, now_ns);
+    pending->quiet_ns = time_checked(pending->quiet_ns, now_ns);
+    if (pending->groups > EMU_PENDING_GROUPS)
+        pending->groups = 0;
+    op_check(&pending->send, nodes, now_ns);
+    op_check(&pending->receive, nodes, now_ns);
+    op_check(&pending->early, nodes, now_ns);
+    pending->clash.node = node_checked(pending->clash.node, nodes);
+    if (!what_check(&pending->clash.mine, nodes) || !what_check(&pending->clash.other, nodes))
+        pending->clash.node = EMU_PENDING_ANY;
+    name_check(pending->clash.name);
+    call_check(&pending->call, nodes, now_ns);
+    for (uint32_t g = 0; g < pending->groups; g++)
+        group_check(&pending->group[g], nodes, now_ns);
+}
+
+bool emu_pending_read(struct emu_pending *to, struct emu_pending_shared *from, uint32_t nodes,
+                      uint64_t now_ns)
+{
+    struct emu_pending copy;
+    unsigned tries = 0;
+
+    while (!pending_copy(&copy, from))
+        if (++tries == PENDING_TRIES)
+            return false;
+    emu_pending_check(&copy, nodes, now_ns);
+    *to = copy;
+    return true;
+}
+
+/* --- by another host's clock --------------------------------------------------------- */
+
+/* What was longer ago there than we are up began with us. */
+static uint64_t time_shifted(uint64_t at_ns, uint64_t there_ns, uint64_t here_ns)
+{
+    uint64_t ago_ns = there_ns > at_ns ? there_ns - at_ns : 0;
+
+    if (!at_ns)
+        return 0;
+    return here_ns > ago_ns ? here_ns - ago_ns : 1;
+}
+
+void emu_pending_shift(struct emu_pending *pending, uint64_t there_ns, uint64_t here_ns)
+{
+    uint64_t *const times[] = {&pending->written_ns,     &pending->quiet_ns,
+                               &pending->send.since_ns,  &pending->receive.since_ns,
+                               &pending->early.since_ns, &pending->call.since_ns};
+
+    for (size_t i = 0; i < sizeof times / sizeof times[0]; i++)
+        *times[i] = time_shifted(*times[i], there_ns, here_ns);
+    for (uint32_t g = 0; g < pending->groups && g < EMU_PENDING_GROUPS; g++)
+        pending->group[g].since_ns = time_shifted(pending->group[g].since_ns, there_ns, here_ns);
+}

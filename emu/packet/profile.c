@@ -1,0 +1,602 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * profile.c - the numbers of a machine: built in, from a file, from --set.
+ *
+ * One table of fields serves the file and --set, so the two cannot drift apart.
+ */
+#include "emu/packet/profile.h"
+
+#include <errno.h>
+#include <json-c/json.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "emu/util/json.h"
+
+#define SECOND_PS 1000000000000u
+
+enum field_kind { FIELD_U64, FIELD_U32, FIELD_NAMED };
+
+struct field {
+    const char *name;
+    size_t offset; /* in struct emu_profile */
+    enum field_kind kind;
+    uint64_t least, most;  /* numbers */
+    const char *values[4]; /* FIELD_NAMED: the enum's names, in its order */
+    size_t raw;            /* of the field for clock raw that is set with this one; 0: none */
+    unsigned uses;         /* 1 << enum use: where it plays a part */
+};
+
+#define FIELD(field, ...)                                                          \
+    {                                                                              \
+        .name = #field, .offset = offsetof(struct emu_profile, field), __VA_ARGS__ \
+    }
+#define U64(field, low, high, where) \
+    FIELD(field, .kind = FIELD_U64, .least = (low), .most = (high), .uses = (where))
+#define U32(field, low, high, where) \
+    FIELD(field, .kind = FIELD_U32, .least = (low), .most = (high), .uses = (where))
+#define U32_BOTH(field, low, high, where)                                            \
+    FIELD(field, .kind = FIELD_U32, .least = (low), .most = (high), .uses = (where), \
+          .raw = offsetof(struct emu_profile, raw_##field))
+#define NAMED(field, where, ...) \
+    FIELD(field, .kind = FIELD_NAMED, .values = {__VA_ARGS__}, .uses = (where))
+
+/* A machine in which a field plays a part. */
+enum use { ACKS, NO_ACKS, RAW, TIMES, CABLE_TIMES, XPOINTS, SMALL, INPUTS, UNITS, ADAPTERS, USES };
+
+#define ALL     0u
+#define IN(use) (1u << (use))
+
+static bool has_times(const struct emu_profile *profile, enum emu_clock_mode mode)
+{
+    (void)profile;
+    return mode != EMU_CLOCK_RAW;
+}
+
+static bool is_raw(const struct emu_profile *profile, enum emu_clock_mode mode)
+{
+    return !has_times(profile, mode);
+}
+
+/* On raw a cable that sends again waits for as long as its times say, if that is long. */
+static bool has_cable_times(const struct emu_profile *profile, enum emu_clock_mode mode)
+{
+    return has_times(profile, mode) || emu_profile_retries(profile);
+}
+
+static bool has_acks(const struct emu_profile *profile, enum emu_clock_mode mode)
+{
+    (void)mode;
+    return emu_profile_acknowledged(profile);
+}
+
+static bool has_no_acks(const struct emu_profile *profile, enum emu_clock_mode mode)
+{
+    return !has_acks(profile, mode);
+}
+
+static bool has_xpoints(const struct emu_profile *profile, enum emu_clock_mode mode)
+{
+    (void)mode;
+    return profile->buffers == EMU_BUFFERS_XPOINT;
+}
+
+/* On raw a crosspoint that is all the room there is has raw_xpoint_slots. */
+static bool has_small(const struct emu_profile *profile, enum emu_clock_mode mode)
+{
+    return profile->buffers == EMU_BUFFERS_INPUT_XPOINT ||
+           (has_xpoints(profile, mode) && has_times(profile, mode));
+}
+
+static bool has_inputs(const struct emu_profile *profile, enum emu_clock_mode mode)
+{
+    return !has_xpoints(profile, mode);
+}
+
+static bool has_units(const struct emu_profile *profile, enum emu_clock_mode mode)
+{
+    (void)mode;
+    return emu_profile_switches_combine(profile) && profile->buffers != EMU_BUFFERS_INPUT;
+}
+
+static bool has_adapters(const struct emu_profile *profile, enum emu_clock_mode mode)
+{
+    (void)mode;
+    return !emu_profile_switches_combine(profile);
+}
+
+static const struct {
+    bool (*is)(const struct emu_profile *profile, enum emu_clock_mode mode);
+    const char *what;
+} uses[USES] = {
+    [ACKS] = {has_acks, "transport=acknowledged"},
+    [NO_ACKS] = {has_no_acks, "transport=none"},
+    [RAW] = {is_raw, "clock raw"},
+    [TIMES] = {has_times, "clocks with times, and raw has none"},
+    [CABLE_TIMES] = {has_cable_times, "clocks with times, and raw has none"},
+    [XPOINTS] = {has_xpoints, "buffers=xpoint"},
+    [SMALL] = {has_small, "clocks with times, where raw has raw_xpoint_slots, "
+                          "and for buffers=input_xpoint"},
+    [INPUTS] = {has_inputs, "buffers=input_xpoint or input"},
+    [UNITS] = {has_units, "switches that combine"},
+    [ADAPTERS] = {has_adapters, "transport=acknowledged with combining=adapter"},
+};
+
+static const struct field fields[] = {
+    U64(link_ps_per_byte, 1, 1000000, IN(CABLE_TIMES)),
+    U64(channel_ps, 0, SECOND_PS, IN(CABLE_TIMES)),
+    U64(switch_ps, 0, SECOND_PS, IN(CABLE_TIMES)),
+    U64(nic_send_ps, 0, SECOND_PS, IN(TIMES)),
+    U64(nic_recv_ps, 0, SECOND_PS, IN(TIMES)),
+    U64(credit_ps, 0, SECOND_PS, IN(TIMES)),
+    U64(combine_header_ps, 0, SECOND_PS, IN(TIMES)),
+    U64(combine_word_ps, 0, SECOND_PS, IN(TIMES)),
+    U32(combine_units, 1, EMU_UNITS_MAX, IN(NO_ACKS) | IN(UNITS)),
+    U32(xpoint_slots, 1, EMU_XPOINT_MAX, IN(NO_ACKS) | IN(SMALL)),
+    U32(raw_xpoint_slots, 0, EMU_XPOINT_MAX, IN(NO_ACKS) | IN(RAW)),
+    U32(input_slots, 1, EMU_INPUT_MAX, IN(NO_ACKS) | IN(INPUTS)),
+    U32(combine_states, 1, 1u << 20, IN(UNITS)),
+    U32(light_slots, 1, 1u << 16, IN(NO_ACKS)),
+    NAMED(buffers, IN(NO_ACKS), "xpoint", "input_xpoint", "input"),
+    NAMED(credit, IN(NO_ACKS) | IN(XPOINTS), "row", "counter"),
+    NAMED(choice, ALL, "next_free", "first_free", "random"),
+    NAMED(combine_order, ALL, "arrival", "port"),
+    NAMED(combine_check, ALL, "parity", "none"),
+    NAMED(routing, IN(ACKS), "adaptive", "static", "oblivious"),
+    NAMED(link_retry, IN(NO_ACKS), "none", "go_back_n"),
+    NAMED(trap, ALL, "edit", "isolate"),
+    NAMED(transport, ALL, "none", "acknowledged"),
+    U32_BOTH(packet_bytes, 256, 4096, IN(ACKS)),
+    U32(raw_packet_bytes, 256, 4096, IN(ACKS) | IN(RAW)),
+    U32(channels, 1, 32, IN(ACKS)),
+    U32_BOTH(pool_slots, 0, 96, IN(ACKS)),
+    U32(raw_pool_slots, 0, 96, IN(ACKS) | IN(RAW)),
+    U32(light_pending, 1, 32, IN(ACKS)),
+    U64(reply_timeout_ps, 1, SECOND_PS, IN(ACKS)),
+    U64(retry_ps, 1, SECOND_PS, IN(ACKS)),
+    U32(retry_limit, 1, 1000, IN(ACKS)),
+    NAMED(combining, IN(ACKS), "adapter", "switch"),
+    NAMED(barrier, IN(ACKS) | IN(ADAPTERS), "conditional", "tree"),
+    U32(tree_width, 1, EMU_TREE_WIDTH_MAX, IN(ACKS) | IN(ADAPTERS)),
+    U32(vector_tree_width, 1, EMU_TREE_WIDTH_MAX, IN(ACKS) | IN(ADAPTERS)),
+};
+
+#define FIELDS (sizeof fields / sizeof fields[0])
+
+/* What both built-in routers have. */
+#define ROUTER                                                                               \
+    .combine_header_ps = 16000, .combine_word_ps = 4000, .combine_units = 1,                 \
+    .raw_xpoint_slots = 0, .input_slots = 8, .combine_states = 65536,                        \
+    .buffers = EMU_BUFFERS_XPOINT, .credit = EMU_CREDIT_ROW, .choice = EMU_CHOICE_NEXT_FREE, \
+    .combine_order = EMU_COMBINE_ARRIVAL, .combine_check = EMU_COMBINE_CHECK_PARITY,         \
+    .routing = EMU_ROUTING_ADAPTIVE
+
+/* What QsNet III has; any profile, once its transport is acknowledged. */
+#define ACKNOWLEDGMENTS                                                                            \
+    .packet_bytes = 1024, .raw_packet_bytes = 3840, .channels = 32, .pool_slots = 16,              \
+    .raw_pool_slots = 90, .light_pending = 4, .reply_timeout_ps = 1000000000, .retry_ps = 1000000, \
+    .retry_limit = 100, .combining = EMU_COMBINING_ADAPTER, .barrier = EMU_BARRIER_BY_CONDITIONAL, \
+    .tree_width = 8, .vector_tree_width = 1
+
+/* Where each number comes from: docs/profiles.md. */
+static const struct emu_profile built_in[] = {
+    {
+        .name = "oq2004",
+        .link_ps_per_byte = 800,
+        .channel_ps = 20000,
+        .switch_ps = 90000,
+        .nic_send_ps = 1300000,
+        .nic_recv_ps = 1300000,
+        .credit_ps = 110000,
+        .xpoint_slots = 4,
+        .light_slots = 1,
+        ROUTER,
+        .transport = EMU_TRANSPORT_NONE,
+        ACKNOWLEDGMENTS,
+    },
+    {
+        .name = "qsnet3",
+        .link_ps_per_byte = 400,
+        .channel_ps = 20000,
+        .switch_ps = 40000,
+        .nic_send_ps = 300000,
+        .nic_recv_ps = 300000,
+        .credit_ps = 60000,
+        .xpoint_slots = 16,
+        .light_slots = 2,
+        ROUTER,
+        .transport = EMU_TRANSPORT_ACKNOWLEDGED,
+        ACKNOWLEDGMENTS,
+    },
+};
+
+#define BUILT_IN (sizeof built_in / sizeof built_in[0])
+
+__attribute__((format(printf, 3, 4))) static int wrong(char *error, size_t error_bytes,
+                                                       const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(error, error_bytes, format, args);
+    va_end(args);
+    return -EINVAL;
+}
+
+static const struct field *field_find(const char *name, size_t length)
+{
+    for (size_t i = 0; i < FIELDS; i++)
+        if (strlen(fields[i].name) == length && strncmp(fields[i].name, name, length) == 0)
+            return &fields[i];
+    return NULL;
+}
+
+static int no_field(const char *name, int length, char *error, size_t error_bytes)
+{
+    char names[512] = "";
+
+    for (size_t i = 0; i < FIELDS; i++) {
+        size_t end = strlen(names);
+        snprintf(names + end, sizeof names - end, "%s%s", i ? ", " : "", fields[i].name);
+    }
+    return wrong(error, error_bytes, "a profile has no field '%.*s'; the fields are %s", length,
+                 name, names);
+}
+
+static int field_number(struct emu_profile *profile, const struct field *field, uint64_t number,
+                        char *error, size_t error_bytes)
+{
+    char *at = (char *)profile + field->offset;
+    uint32_t small = (uint32_t)number;
+
+    if (number < field->least || number > field->most)
+        return wrong(error, error_bytes, "%s=%llu is out of range; it can be %llu to %llu",
+                     field->name, (unsigned long long)number, (unsigned long long)field->least,
+                     (unsigned long long)field->most);
+    if (field->kind == FIELD_U64)
+        memcpy(at, &number, sizeof number);
+    else
+        memcpy(at, &small, sizeof small);
+    if (field->raw)
+        memcpy((char *)profile + field->raw, &small, sizeof small);
+    return 0;
+}
+
+/* An enum of ours is as wide as an unsigned int: static_assert below. */
+static int field_named(struct emu_profile *profile, const struct field *field, const char *value,
+                       char *error, size_t error_bytes)
+{
+    char names[128] = "";
+
+    for (unsigned i = 0; i < 4 && field->values[i]; i++) {
+        if (strcmp(field->values[i], value) == 0) {
+            memcpy((char *)profile + field->offset, &i, sizeof i);
+            return 0;
+        }
+        size_t end = strlen(names);
+        snprintf(names + end, sizeof names - end, "%s%s", i ? ", " : "", field->values[i]);
+    }
+    return wrong(error, error_bytes, "%s=%.40s is unknown; it can be %s", field->name, value,
+                 names);
+}
+_Static_assert(sizeof(enum emu_buffers) == sizeof(unsigned) &&
+                   sizeof(enum emu_credit_policy) == sizeof(unsigned) &&
+                   sizeof(enum emu_choice) == sizeof(unsigned) &&
+                   sizeof(enum emu_combine_order) == sizeof(unsigned) &&
+                   sizeof(enum emu_routing) == sizeof(unsigned) &&
+                   sizeof(enum emu_link_retry) == sizeof(unsigned) &&
+                   sizeof(enum emu_trap) == sizeof(unsigned) &&
+                   sizeof(enum emu_transport) == sizeof(unsigned) &&
+                   sizeof(enum emu_combining) == sizeof(unsigned) &&
+                   sizeof(enum emu_barrier_by) == sizeof(unsigned),
+               "field_named() writes an unsigned");
+
+static int field_text(struct emu_profile *profile, const struct field *field, const char *value,
+                      char *error, size_t error_bytes)
+{
+    const char *digits = value + (*value == '-');
+    char *end;
+
+    if (field->kind == FIELD_NAMED)
+        return field_named(profile, field, value, error, error_bytes);
+    errno = 0;
+    unsigned long long number = strtoull(digits, &end, 10);
+    bool whole = *digits >= '0' && *digits <= '9' && !*end;
+    if (!whole || digits != value || errno)
+        return wrong(error, error_bytes, "%s=%.40s is %s; it can be %llu to %llu", field->name,
+                     value, whole ? "out of range" : "no whole number",
+                     (unsigned long long)field->least, (unsigned long long)field->most);
+    return field_number(profile, field, number, error, error_bytes);
+}
+
+void emu_profile_each(const struct emu_profile *profile,
+                      void (*fn)(void *ctx, const char *name, uint64_t value), void *ctx)
+{
+    for (size_t i = 0; i < FIELDS; i++) {
+        const char *at = (const char *)profile + fields[i].offset;
+        uint64_t large;
+        uint32_t small;
+
+        memcpy(&small, at, sizeof small);
+        large = small;
+        if (fields[i].kind == FIELD_U64)
+            memcpy(&large, at, sizeof large);
+        fn(ctx, fields[i].name, large);
+    }
+}
+
+int emu_profile_set(struct emu_profile *profile, const char *assignment, char *error,
+                    size_t error_bytes)
+{
+    const char *equals = strchr(assignment, '=');
+
+    if (!equals)
+        return wrong(error, error_bytes,
+                     "'%.80s' sets nothing; write FIELD=VALUE, such as "
+                     "choice=random",
+                     assignment);
+    const struct field *field = field_find(assignment, (size_t)(equals - assignment));
+    if (!field)
+        return no_field(assignment, (int)(equals - assignment), error, error_bytes);
+    return field_text(profile, field, equals + 1, error, error_bytes);
+}
+
+/* Is a field for clock raw alone? Those are set last, for others set some of them, too. */
+static bool is_for_raw(const char *name)
+{
+    return strncmp(name, "raw_", 4) == 0;
+}
+
+static int set_some(struct emu_profile *profile, const char *const *assignments, unsigned count,
+                    bool raw, char *error, size_t error_bytes)
+{
+    for (unsigned i = 0; i < count; i++) {
+        int err = is_for_raw(assignments[i]) == raw
+                      ? emu_profile_set(profile, assignments[i], error, error_bytes)
+                      : 0;
+        if (err)
+            return err;
+    }
+    return 0;
+}
+
+int emu_profile_set_all(struct emu_profile *profile, const char *const *assignments, unsigned count,
+                        char *error, size_t error_bytes)
+{
+    int err = set_some(profile, assignments, count, false, error, error_bytes);
+
+    return err ? err : set_some(profile, assignments, count, true, error, error_bytes);
+}
+
+const char *emu_profile_idle(const struct emu_profile *profile, enum emu_clock_mode mode,
+                             const char *assignment)
+{
+    const struct field *field = field_find(assignment, strcspn(assignment, "="));
+
+    for (unsigned use = 0; field && use < USES; use++)
+        if (field->uses >> use & 1 && !uses[use].is(profile, mode))
+            return uses[use].what;
+    return NULL;
+}
+
+static int load_built_in(struct emu_profile *ret, const char *name, char *error, size_t error_bytes)
+{
+    for (size_t i = 0; i < BUILT_IN; i++) {
+        if (strcmp(built_in[i].name, name) == 0) {
+            *ret = built_in[i];
+            return 0;
+        }
+    }
+    wrong(error, error_bytes, "no profile '%.80s'; use oq2004, qsnet3, or the path of a JSON file",
+          name);
+    return -ENOENT;
+}
+
+/* The name is shown to people: nothing in it that a terminal would obey. */
+static bool name_ok(const char *name, const char *end)
+{
+    while (name < end && (unsigned char)*name >= ' ' && *name != 127)
+        name++;
+    return name == end;
+}
+
+static int file_name(struct emu_profile *profile, struct json_object *value, char *error,
+                     size_t error_bytes)
+{
+    const char *name = json_object_get_string(value);
+    int length = json_object_get_string_len(value);
+
+    if (!json_object_is_type(value, json_type_string) || length >= (int)sizeof profile->name ||
+        !name_ok(name, name + length))
+        return wrong(error, error_bytes,
+                     "\"name\" must be a string of up to %zu characters, none of control",
+                     sizeof profile->name - 1);
+    snprintf(profile->name, sizeof profile->name, "%s", name);
+    return 0;
+}
+
+/* One member of the file's object, other than "base". */
+static int file_member(struct emu_profile *profile, const char *key, struct json_object *value,
+                       char *error, size_t error_bytes)
+{
+    if (strcmp(key, "name") == 0)
+        return file_name(profile, value, error, error_bytes);
+    const struct field *field = field_find(key, strlen(key));
+    if (!field)
+        return no_field(key, (int)strnlen(key, 80), error, error_bytes);
+    if (field->kind == FIELD_NAMED && json_object_is_type(value, json_type_string))
+        return field_named(profile, field, json_object_get_string(value), error, error_bytes);
+    if (field->kind != FIELD_NAMED && json_object_is_type(value, json_type_int) &&
+        json_object_get_int64(value) >= 0)
+        return field_number(profile, field, json_object_get_uint64(value), error, error_bytes);
+    return wrong(error, error_bytes, "\"%s\" must be a %s", field->name,
+                 field->kind == FIELD_NAMED ? "string" : "whole number of at least 0");
+}
+
+/* All members of a file's object that are for clock raw alone, or all others. */
+static int file_members(struct emu_profile *profile, struct json_object *object, bool raw,
+                        char *error, size_t error_bytes)
+{
+    json_object_object_foreach(object, key, value)
+    {
+        if (strcmp(key, "base") == 0 || is_for_raw(key) != raw)
+            continue;
+        int err = file_member(profile, key, value, error, error_bytes);
+        if (err)
+            return err;
+    }
+    return 0;
+}
+
+/* A file that gives no name of its own is called by its file name. */
+static void name_after(struct emu_profile *profile, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    const char *base = slash ? slash + 1 : path;
+    size_t length = strlen(base);
+
+    if (length > 5 && strcmp(base + length - 5, ".json") == 0)
+        length -= 5;
+    snprintf(profile->name, sizeof profile->name, "%.*s", (int)length, base);
+}
+
+static int load_object(struct emu_profile *ret, const char *path, struct json_object *object,
+                       char *error, size_t error_bytes)
+{
+    struct emu_profile profile;
+    struct json_object *base;
+    const char *base_name = "oq2004";
+    char what[512];
+    int err;
+
+    if (!json_object_is_type(object, json_type_object))
+        return wrong(error, error_bytes, "profile %s is no JSON object; see docs/profiles.md",
+                     path);
+    if (json_object_object_get_ex(object, "base", &base)) {
+        if (!json_object_is_type(base, json_type_string))
+            return wrong(error, error_bytes,
+                         "profile %s: \"base\" must be the name of a built-in "
+                         "profile",
+                         path);
+        base_name = json_object_get_string(base);
+    }
+    err = load_built_in(&profile, base_name, error, error_bytes);
+    if (err)
+        return wrong(error, error_bytes, "profile %s: \"base\" must be oq2004 or qsnet3", path);
+    name_after(&profile, path);
+    err = file_members(&profile, object, false, what, sizeof what);
+    if (!err) /* their order in the file says nothing */
+        err = file_members(&profile, object, true, what, sizeof what);
+    if (err)
+        return wrong(error, error_bytes, "profile %s: %s", path, what);
+    *ret = profile;
+    return 0;
+}
+
+/* The JSON text of a file, or NULL with the reason in @why. */
+static struct json_object *read_json(const char *path, char *why, size_t why_bytes)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    struct json_object *object = NULL;
+    enum json_tokener_error bad;
+    FILE *file = fopen(path, "re");
+
+    if (!file) {
+        snprintf(why, why_bytes, "%s", strerror(errno));
+        return NULL;
+    }
+    if (getdelim(&text, &bytes, '\0', file) < 0) {
+        snprintf(why, why_bytes, "it is empty or cannot be read");
+    } else {
+        object = emu_json_parse(text, -1, &bad);
+        if (!object)
+            snprintf(why, why_bytes, "not JSON: %s", json_tokener_error_desc(bad));
+    }
+    free(text);
+    fclose(file);
+    return object;
+}
+
+int emu_profile_load(struct emu_profile *ret, const char *what, char *error, size_t error_bytes)
+{
+    size_t length = strlen(what);
+    char why[160];
+
+    if (!strchr(what, '/') && !(length > 5 && strcmp(what + length - 5, ".json") == 0))
+        return load_built_in(ret, what, error, error_bytes);
+    struct json_object *object = read_json(what, why, sizeof why);
+    if (!object) {
+        wrong(error, error_bytes, "profile %s: %s; see docs/profiles.md", what, why);
+        return -ENOENT;
+    }
+    int err = load_object(ret, what, object, error, error_bytes);
+    json_object_put(object);
+    return err;
+}
+
+/* Where buffers are: what a credit of a cable to there stands for. */
+struct buffers {
+    size_t slots; /* the field in struct emu_profile that says how many there are */
+    bool has_raw; /* clock raw has raw_xpoint_slots of them; else at least so many */
+};
+
+static const struct buffers buffers[] = {
+    [EMU_BUFFERS_XPOINT] = {offsetof(struct emu_profile, xpoint_slots), true},
+    [EMU_BUFFERS_INPUT_XPOINT] = {offsetof(struct emu_profile, input_slots), false},
+    [EMU_BUFFERS_INPUT] = {offsetof(struct emu_profile, input_slots), false},
+};
+
+uint32_t emu_profile_credits(const struct emu_profile *profile)
+{
+    uint32_t slots;
+
+    memcpy(&slots, (const char *)profile + buffers[profile->buffers].slots, sizeof slots);
+    return slots;
+}
+
+/* So many links with full channels may be before a reply: of its way, and of what it waits for. */
+#define LINKS_AHEAD 16u
+
+/* On clock raw a cable's round trip is a pass of the host's threads. */
+static void profile_raw_credits(struct emu_profile *raw)
+{
+    const struct buffers *at = &buffers[raw->buffers];
+
+    if (!raw->raw_xpoint_slots)
+        raw->raw_xpoint_slots = EMU_RAW_SLOTS;
+    if (at->has_raw || emu_profile_credits(raw) < raw->raw_xpoint_slots)
+        memcpy((char *)raw + at->slots, &raw->raw_xpoint_slots, sizeof raw->raw_xpoint_slots);
+}
+
+/*
+ * No reply comes sooner than threads are on a core, nor, where bytes take time, than packets on all
+ * channels of a way's links are through.
+ */
+static uint64_t profile_patience_ps(const struct emu_profile *profile, enum emu_clock_mode mode)
+{
+    uint64_t full_ps = (uint64_t)LINKS_AHEAD * profile->channels * profile->packet_bytes *
+                       profile->link_ps_per_byte;
+
+    if (mode == EMU_CLOCK_RAW || full_ps < EMU_PATIENCE_PS)
+        return EMU_PATIENCE_PS;
+    return full_ps < SECOND_PS ? full_ps : SECOND_PS;
+}
+
+struct emu_profile emu_profile_on(const struct emu_profile *profile, enum emu_clock_mode mode)
+{
+    struct emu_profile on = *profile;
+    uint64_t patience_ps = profile_patience_ps(profile, mode);
+
+    if (mode == EMU_CLOCK_RAW) {
+        profile_raw_credits(&on);
+        on.packet_bytes = on.raw_packet_bytes;
+        on.pool_slots = on.raw_pool_slots;
+    }
+    if (mode != EMU_CLOCK_VIRTUAL && on.reply_timeout_ps < patience_ps)
+        on.reply_timeout_ps = patience_ps;
+    return on;
+}

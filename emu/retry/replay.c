@@ -1,0 +1,543 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * replay.c - see replay.h.
+ */
+#include "emu/retry/replay.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "emu/util/alloc.h"
+#include "emu/util/now.h"
+#include "emu/util/random.h"
+
+#define REPLAY_BEGINS (UINT32_MAX - 20) /* the first number: it wraps on every cable */
+#define REPLAY_SLOTS  4u                /* of the cable's ring, for each of the window */
+#define REPLAY_TRIES  6u                /* the time-out is doubled so often, at most */
+#define REPLAY_RAW_PS 1000000000u       /* raw and real: no time-out below 1 ms */
+#define REPLAY_TRIPS  2u                /* after so many round trips an answer is overdue */
+
+/* --- made --------------------------------------------------------------------------- */
+
+uint32_t emu_retry_window(uint32_t credits)
+{
+    uint32_t window = 1;
+
+    while (window < credits)
+        window *= 2;
+    return window;
+}
+
+size_t emu_retry_bytes(uint32_t credits)
+{
+    uint32_t window = emu_retry_window(credits), slots = REPLAY_SLOTS * window;
+
+    return sizeof(struct emu_replay) + sizeof(struct emu_intake) + 2 * (emu_ring_bytes(credits)) +
+           emu_ring_bytes(slots) + emu_credit_bytes(slots) +
+           slots * (sizeof(uint32_t) + 2 * sizeof(uint64_t)) + window * sizeof(struct emu_entry);
+}
+
+static bool replay_simulates(const struct emu_replay *replay)
+{
+    return replay->wire.owner->worker->clock.mode == EMU_CLOCK_VIRTUAL;
+}
+
+/*
+ * No answer for so long: a round trip twice, behind all that can be before it. On other clocks than
+ * that of simulated time it is the least time-out, and where round trips begin to be taken.
+ */
+static void replay_set_timeout(struct emu_replay *replay)
+{
+    const struct emu_profile *profile = replay->wire.profile;
+    uint64_t trip_ps = replay->flight_ps + profile->credit_ps +
+                       (replay->window + 1u) * EMU_SEG_BYTES * profile->link_ps_per_byte;
+
+    replay->timeout_ps = REPLAY_TRIPS * trip_ps;
+    if (replay_simulates(replay))
+        return;
+    if (replay->timeout_ps < REPLAY_RAW_PS)
+        replay->timeout_ps = REPLAY_RAW_PS;
+    emu_rto_init(&replay->rto, replay->timeout_ps << REPLAY_TRIES);
+    emu_rto_adapt(&replay->rto, replay->timeout_ps);
+    replay->rto.first_ps = replay->timeout_ps;
+    replay->times = false;
+}
+
+/* The rings, and what goes with their slots. False: there is no memory. */
+static bool retry_alloc(struct emu_replay *replay, struct emu_tx *tx, struct emu_intake *intake,
+                        struct emu_rx *rx, uint32_t credits)
+{
+    uint32_t slots = REPLAY_SLOTS * emu_retry_window(credits);
+
+    if (!emu_ring_create(&tx->data, &replay->from.data, credits) ||
+        !emu_credit_create(&rx->credit, &tx->credit, credits) ||
+        !emu_ring_create(&replay->wire.data, &intake->wire.data, slots) ||
+        !emu_credit_create(&intake->says, &replay->says, slots) ||
+        !emu_ring_create(&intake->to.data, &rx->data, credits))
+        return false;
+    replay->window = emu_retry_window(credits);
+    replay->kept = calloc(replay->window, sizeof *replay->kept);
+    replay->number = calloc(replay->wire.data.mask + 1u, sizeof *replay->number);
+    replay->there_ps = calloc(replay->wire.data.mask + 1u, sizeof *replay->there_ps);
+    intake->there_ps = calloc(intake->says.mask + 1u, sizeof *intake->there_ps);
+    return replay->kept && replay->number && replay->there_ps && intake->there_ps;
+}
+
+/* Both ends of a pair of rings within one device: who fills one tells nobody but itself. */
+static void retry_within(struct emu_tx *tx, struct emu_rx *rx, struct emu_dev *dev, uint8_t port,
+                         const struct emu_profile *profile)
+{
+    struct emu_peer self = {.index = dev->index, .port = port};
+
+    tx->kind = rx->kind = EMU_LINK_LOCAL;
+    tx->owner = rx->owner = dev;
+    tx->peer = rx->peer = self;
+    tx->far = rx->far = dev->worker;
+    tx->profile = profile;
+    rx->port = port;
+    rx->tx = tx;
+}
+
+int emu_retry_join(struct emu_replay *replay, struct emu_tx *tx, struct emu_dev *from,
+                   uint8_t from_port, struct emu_intake *intake, struct emu_rx *rx,
+                   struct emu_dev *to, uint8_t to_port, uint32_t credits,
+                   const struct emu_profile *profile)
+{
+    struct emu_peer near = {.index = from->index, .port = from_port};
+    struct emu_peer far = {.index = to->index, .port = to_port};
+
+    intake->far = replay;
+    if (!retry_alloc(replay, tx, intake, rx, credits)) {
+        emu_ring_destroy(&tx->data);
+        emu_credit_destroy(&tx->credit);
+        return -ENOMEM;
+    }
+    retry_within(tx, &replay->from, from, from_port, profile);
+    retry_within(&intake->to, rx, to, to_port, profile);
+    rx->peer = intake->wire.peer = near;
+    rx->far = intake->wire.far = from->worker;
+    replay->wire.peer = far;
+    replay->wire.far = to->worker;
+    tx->credits = credits;
+    replay->wire.kind = intake->wire.kind = EMU_LINK_LOCAL;
+    replay->wire.owner = from;
+    replay->wire.profile = profile;
+    intake->wire.owner = to;
+    intake->wire.port = to_port;
+    intake->wire.tx = &replay->wire;
+    intake->rx = rx;
+    intake->number = replay->number;
+    intake->profile = profile;
+    intake->expected = replay->first = replay->next = replay->last = REPLAY_BEGINS;
+    replay->flight_ps = profile->channel_ps + profile->switch_ps;
+    replay->lookahead_ps = emu_profile_lookahead_ps(profile);
+    replay_set_timeout(replay);
+    return 0;
+}
+
+void emu_replay_free(struct emu_replay *replay)
+{
+    emu_ring_destroy(&replay->wire.data);
+    free(replay->kept);
+    free(replay->number);
+    free(replay->there_ps);
+}
+
+/* --- what both sorts of clock share ------------------------------------------------- */
+
+static bool replay_timed(const struct emu_replay *replay)
+{
+    return replay->wire.owner->timed;
+}
+
+static struct emu_entry *replay_kept(const struct emu_replay *replay, uint32_t number)
+{
+    return &replay->kept[number & (replay->window - 1)];
+}
+
+/* From @at_ps on, or the end of the pass, the far end has so long to answer. */
+static void replay_wait(struct emu_replay *replay, uint64_t at_ps)
+{
+    if (replay_simulates(replay))
+        replay->timer_ps = at_ps + (replay->timeout_ps << replay->tries);
+    else
+        replay->timer_ps = replay->pass_ps + replay->rto.first_ps;
+}
+
+/* All that has no acknowledgment is sent again. An answer may be to either time (Karn). */
+static void replay_again(struct emu_replay *replay, uint64_t at_ps)
+{
+    replay->next = replay->first;
+    replay->times = false;
+    replay_wait(replay, at_ps);
+}
+
+static void replay_timeout(struct emu_replay *replay, uint64_t at_ps)
+{
+    emu_count(&replay->counts.timeouts, 1);
+    if (!replay_simulates(replay))
+        emu_rto_late(&replay->rto);
+    else if (replay->tries < REPLAY_TRIES)
+        replay->tries++;
+    replay_again(replay, at_ps);
+}
+
+/* One at a time, of those that are sent for the first time. */
+static void replay_time(struct emu_replay *replay, uint32_t number)
+{
+    if (replay->times || replay_simulates(replay))
+        return;
+    replay->times = true;
+    replay->timed = number;
+    replay->timed_ps = replay->pass_ps;
+}
+
+/* All before @number has come. */
+static void replay_timed_came(struct emu_replay *replay, uint32_t number)
+{
+    if (!replay->times || (int32_t)(number - replay->timed) <= 0)
+        return;
+    replay->times = false;
+    emu_rto_came(&replay->rto, replay->pass_ps - replay->timed_ps);
+}
+
+/* An answer that comes may be lost: drawn like the fate of what comes by the other way. */
+static bool replay_deaf(struct emu_replay *replay)
+{
+    const struct emu_faults *faults = replay->faults;
+    uint64_t n = replay->answers++;
+
+    if (!faults)
+        return false;
+    return faults->down || emu_splitmix_at(~faults->seed, n) % EMU_FAULT_UNIT <
+                               faults->rates.lost + faults->rates.head + faults->rates.payload;
+}
+
+/* Everything before @number has come. Old answers say less than is known. */
+static void replay_acknowledged(struct emu_replay *replay, uint32_t number, uint64_t at_ps)
+{
+    struct emu_pool_cache *cache = &replay->wire.owner->worker->cache;
+
+    if (number - replay->first - 1 >= replay->last - replay->first)
+        return;
+    for (; replay->first != number; replay->first++)
+        emu_pool_drop(cache, replay_kept(replay, replay->first)->buf);
+    if ((int32_t)(replay->next - replay->first) < 0)
+        replay->next = replay->first; /* it came although it was to be sent again */
+    replay->tries = 0;
+    replay_timed_came(replay, number);
+    replay_wait(replay, at_ps);
+}
+
+static void replay_hear(struct emu_replay *replay, const struct emu_credit *answer, uint64_t at_ps)
+{
+    if (replay_deaf(replay))
+        return;
+    replay_acknowledged(replay, answer->count, at_ps);
+    if (answer->channel == EMU_ANSWER_AGAIN && answer->count == replay->first) {
+        emu_count(&replay->counts.asked, 1);
+        replay_again(replay, at_ps);
+    }
+}
+
+/* May one that was never sent enter the replay buffer? */
+static bool replay_has_new(const struct emu_replay *replay)
+{
+    return replay->last - replay->first < replay->window && emu_ring_front(&replay->from.data);
+}
+
+/* The next one is on the cable, and at the far end at @there_ps. There is one, and a slot. */
+static void replay_send(struct emu_replay *replay, uint64_t there_ps)
+{
+    struct emu_ring_end *wire = &replay->wire.data;
+    uint32_t slot = wire->at & wire->mask;
+    bool again = replay->next != replay->last;
+    struct emu_entry *kept = replay_kept(replay, replay->next);
+
+    if (!again) {
+        *kept = *emu_ring_front(&replay->from.data);
+        emu_ring_skip(&replay->from.data);
+        replay->last++;
+        replay_time(replay, replay->next);
+    } else {
+        emu_count(&replay->counts.again, 1);
+    }
+    kept->time_ps = there_ps;
+    emu_pool_share(replay->wire.owner->worker->cache.pool, kept->buf, 1);
+    if (__builtin_expect(replay->wire.tapped, 0))
+        emu_tap_numbered(&replay->wire, kept, replay->next, again, there_ps);
+    replay->number[slot] = replay->next++;
+    replay->there_ps[slot] = there_ps;
+    emu_ring_put(wire, kept);
+}
+
+/* --- clock raw ---------------------------------------------------------------------- */
+
+static uint64_t replay_run_raw(struct emu_replay *replay)
+{
+    const struct emu_credit *answer;
+    uint64_t now_ps = 0;
+    bool sent = false;
+
+    if (replay->first != replay->last || emu_ring_front(&replay->from.data))
+        replay->pass_ps = now_ps = emu_now_ns() * 1000u;
+    while ((answer = emu_credit_front(&replay->says))) {
+        replay_hear(replay, answer, now_ps);
+        emu_credit_skip(&replay->says);
+    }
+    if (replay->down)
+        return EMU_NEVER;
+    if (replay->first != replay->next && now_ps >= replay->timer_ps)
+        replay_timeout(replay, now_ps);
+    while ((replay->next != replay->last || replay_has_new(replay)) &&
+           emu_ring_has_slot(&replay->wire.data)) {
+        if (replay->next == replay->first)
+            replay_wait(replay, now_ps);
+        replay_send(replay, 0);
+        sent = true;
+    }
+    if (sent)
+        emu_tx_tell(&replay->wire, replay->wire.owner->worker);
+    if (replay->first == replay->last)
+        return EMU_NEVER;
+    return replay->timer_ps > now_ps ? replay->timer_ps - now_ps : 0;
+}
+
+/* --- timed clocks ------------------------------------------------------------------- */
+
+/* When the next one leaves; EMU_NEVER: there is none. */
+static uint64_t replay_send_ps(const struct emu_replay *replay)
+{
+    const struct emu_ring_end *wire = &replay->wire.data;
+    uint64_t there_ps = replay->there_ps[wire->at & wire->mask];
+    uint64_t at_ps = replay->at_ps > replay->wire.busy_ps ? replay->at_ps : replay->wire.busy_ps;
+
+    if (replay->down)
+        return EMU_NEVER;
+    if (replay->next == replay->last) {
+        uint64_t left_ps;
+
+        if (!replay_has_new(replay))
+            return EMU_NEVER;
+        left_ps = emu_ring_front(&replay->from.data)->time_ps - replay->flight_ps;
+        at_ps = left_ps > at_ps ? left_ps : at_ps;
+    }
+    if (there_ps &&
+        there_ps + replay->lookahead_ps > at_ps) /* who was in its slot has been taken */
+        at_ps = there_ps + replay->lookahead_ps;
+    return at_ps;
+}
+
+static void replay_depart(struct emu_replay *replay, uint64_t at_ps)
+{
+    struct emu_dev *dev = replay->wire.owner;
+    const struct emu_hdr *hdr = replay->next == replay->last
+                                    ? &emu_ring_front(&replay->from.data)->hdr
+                                    : &replay_kept(replay, replay->next)->hdr;
+    uint64_t there_ps = at_ps + replay->flight_ps;
+
+    if (replay->next == replay->first)
+        replay_wait(replay, at_ps);
+    if (replay->wire.slow)
+        there_ps += emu_tx_late_ps(&replay->wire, EMU_HDR_BYTES + hdr->len);
+    replay->wire.busy_ps = at_ps + emu_wire_ps(replay->wire.profile, hdr);
+    replay_send(replay, there_ps);
+    emu_dev_expect(dev, there_ps);
+    emu_tx_tell(&replay->wire, dev->worker);
+}
+
+/* What happens first, by @until_ps; at one and the same time answers come before departures. */
+static uint64_t replay_run_timed(struct emu_replay *replay, uint64_t until_ps)
+{
+    replay->pass_ps = until_ps;
+    for (;;) {
+        const struct emu_credit *answer = emu_credit_front(&replay->says);
+        uint64_t answer_ps = answer ? answer->time_ps : EMU_NEVER;
+        uint64_t timer_ps = replay->first != replay->next && !replay->down ? replay->timer_ps
+                                                                           : EMU_NEVER;
+        uint64_t send_ps = replay_send_ps(replay);
+        uint64_t own_ps = timer_ps < send_ps ? timer_ps : send_ps;
+        uint64_t at_ps = answer_ps <= own_ps ? answer_ps : own_ps;
+
+        if (at_ps == EMU_NEVER || at_ps > until_ps)
+            return at_ps;
+        if (at_ps > replay->at_ps)
+            replay->at_ps = at_ps;
+        if (answer_ps <= own_ps) {
+            replay_hear(replay, answer, replay->at_ps);
+            emu_credit_skip(&replay->says);
+        } else if (timer_ps <= send_ps) {
+            replay_timeout(replay, replay->at_ps);
+        } else if (emu_ring_has_slot(&replay->wire.data)) {
+            replay_depart(replay, at_ps);
+        } else {
+            return until_ps + 1; /* clock real: the far end's thread is late */
+        }
+    }
+}
+
+/* --- passes, and links -------------------------------------------------------------- */
+
+uint64_t emu_replay_run(struct emu_replay *replay, uint64_t until_ps)
+{
+    return replay_timed(replay) ? replay_run_timed(replay, until_ps) : replay_run_raw(replay);
+}
+
+void emu_replay_link(struct emu_replay *replay, bool up, uint64_t at_ps)
+{
+    if (replay->down == !up)
+        return;
+    replay->down = !up;
+    replay->times = false;
+    if (!up)
+        return;
+    if (replay_timed(replay))
+        at_ps++; /* not in a window that is over */
+    else
+        at_ps = emu_now_ns() * 1000u;
+    if (at_ps > replay->at_ps)
+        replay->at_ps = at_ps;
+    if (at_ps > replay->pass_ps)
+        replay->pass_ps = at_ps;
+    replay->tries = 0;
+    replay_again(replay, at_ps);
+}
+
+void emu_replay_slow(struct emu_replay *replay, struct emu_slow *slow, uint32_t factor)
+{
+    emu_tx_slow(&replay->wire, slow, factor);
+    replay_set_timeout(replay);
+}
+
+/* The oldest that waits, in the replay buffer; NULL: none does. */
+static struct emu_entry *replay_oldest(struct emu_replay *replay)
+{
+    struct emu_entry *kept = replay_kept(replay, replay->first);
+    const struct emu_entry *fresh = emu_ring_front(&replay->from.data);
+
+    if (replay->first != replay->last)
+        return kept;
+    if (!fresh)
+        return NULL;
+    *kept = *fresh;
+    emu_ring_skip(&replay->from.data);
+    replay->last++;
+    return kept;
+}
+
+/*
+ * Where this end is elsewhere: is there room left at it for what goes back, but the last of it?
+ * Credits of the far end's that have come are counted first.
+ */
+static bool carry_has_home(const struct emu_carry *carry)
+{
+    struct emu_tx *back = carry->back;
+    const struct emu_credit *come;
+
+    while ((come = emu_credit_front(&back->credit)) && come->time_ps <= carry->at_ps) {
+        back->credits += come->count;
+        emu_credit_skip(&back->credit);
+    }
+    return back->credits > carry->depth + (carry->credits > 1);
+}
+
+/*
+ * A credit of the far end's is spent for one that goes back. Not its last one, if there ever are
+ * several. False: it has none to spare.
+ */
+static bool carry_spend(const struct emu_carry *carry)
+{
+    if (!carry->near && !carry_has_home(carry))
+        return false;
+    if (!carry->spare || emu_tx_earliest_ps(carry->back, 0) == EMU_NEVER)
+        return false;
+    if (carry->credits > 1 && carry->back->credits < 2 && !emu_credit_front(&carry->back->credit))
+        return false;
+    carry->back->credits--;
+    emu_count(&carry->back->counts.segments, 1);
+    return true;
+}
+
+/* By the far end's device, to the end that is elsewhere. */
+static void carry_home(const struct emu_carry *carry, const struct emu_entry *entry)
+{
+    struct emu_tx *back = carry->back;
+    struct emu_entry in = *entry;
+
+    in.time_ps = emu_dev_stamp_ps(back->owner, carry->at_ps);
+    emu_ring_put(&back->data, &in); /* there is a slot for each credit */
+    emu_dev_signal_far(back->far->dev[back->peer.index], EMU_EVENT_DATA,
+                       emu_port_signal(back->peer.port));
+}
+
+/* False: it waits. */
+static bool carry_one(const struct emu_carry *carry, const struct emu_entry *entry)
+{
+    enum emu_carried how = carry->may(carry->ctx, entry);
+
+    if (how == EMU_CARRIED_WAITS || (how == EMU_CARRIED_BACK && !carry_spend(carry)))
+        return false;
+    if (how == EMU_CARRIED_OVER)
+        emu_intake_carried(carry->far, entry, carry->at_ps);
+    else
+        emu_intake_missed(carry->far, carry->at_ps);
+    if (how == EMU_CARRIED_BACK && carry->near)
+        emu_intake_back(carry->near, entry, carry->at_ps);
+    else if (how == EMU_CARRIED_BACK)
+        carry_home(carry, entry);
+    if (how == EMU_CARRIED_AWAY)
+        emu_pool_drop(&carry->replay->wire.owner->worker->cache, entry->buf);
+    return true;
+}
+
+uint32_t emu_replay_carry(const struct emu_carry *carry)
+{
+    struct emu_replay *replay = carry->replay;
+    const struct emu_entry *entry;
+    uint32_t carried = 0;
+
+    assert(replay->down && carry->far->far == replay);
+    replay_acknowledged(replay, carry->far->expected, carry->at_ps);
+    while (carried < carry->most && (entry = replay_oldest(replay)) && carry_one(carry, entry)) {
+        replay->first++;
+        if ((int32_t)(replay->next - replay->first) < 0)
+            replay->next = replay->first;
+        carried++;
+    }
+    return carried;
+}
+
+bool emu_replay_is_empty(const struct emu_replay *replay)
+{
+    return replay->first == replay->last && !emu_ring_front(&replay->from.data);
+}
+
+uint32_t emu_replay_bufs(const struct emu_replay *replay)
+{
+    uint32_t bufs = emu_link_bufs(&replay->from);
+
+    for (uint32_t n = replay->first; n != replay->last; n++)
+        bufs += replay_kept(replay, n)->buf != EMU_NO_BUF;
+    return bufs;
+}
+
+bool emu_replay_holds(const struct emu_replay *replay, uint32_t id)
+{
+    for (uint32_t n = replay->first; n != replay->last; n++)
+        if (emu_hdr_is_of(&replay_kept(replay, n)->hdr, id))
+            return true;
+    return emu_link_holds(&replay->from, id);
+}
+
+void emu_replay_rebase(struct emu_replay *replay, uint64_t by_ps)
+{
+    emu_ring_rebase(&replay->from.data, by_ps);
+    for (uint32_t i = 0; i <= replay->wire.data.mask; i++)
+        replay->there_ps[i] = emu_rebased_ps(replay->there_ps[i], by_ps);
+    replay->wire.busy_ps = emu_rebased_ps(replay->wire.busy_ps, by_ps);
+    replay->at_ps = emu_rebased_ps(replay->at_ps, by_ps);
+    replay->timer_ps = emu_rebased_ps(replay->timer_ps, by_ps);
+    replay->pass_ps = emu_rebased_ps(replay->pass_ps, by_ps);
+    replay->timed_ps = emu_rebased_ps(replay->timed_ps, by_ps);
+}

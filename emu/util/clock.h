@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * clock.h - what the time in an entry means.
+ */
+#ifndef EMU_CLOCK_H
+#define EMU_CLOCK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "emu/util/now.h"
+
+#define EMU_NEVER UINT64_MAX /* ps: no event is due */
+
+/*
+ * Times are compared as they are, and an entry has room for 63 bits of one: 106 days. So clock real
+ * is rebased by EMU_REBASE_BY_PS (13 days) whenever it has come to twice that: while the workers
+ * are held, all times that anything keeps become less by it (fabric/clock.c). A time that is older
+ * than that becomes 0, which orders it just as well. Nobody looks while no process is attached, and
+ * nothing moves then; so the first one that attaches has the clock rebased as often as that was
+ * missed. Clock virtual ends at EMU_LAST_PS, 53 days.
+ *
+ * Processes are not held. They count on: the times of an edge are those of a clock that is never
+ * rebased, modulo 2^64, and compared by their difference.
+ */
+/* whole ns; and their low 32 bits are 0: emu_entry.born_ns */
+#define EMU_REBASE_BY_PS ((uint64_t)1000 << 50)
+#define EMU_REBASE_PS    (2 * EMU_REBASE_BY_PS)
+#define EMU_LAST_PS      ((uint64_t)1 << 62)
+
+enum emu_clock_mode {
+    EMU_CLOCK_RAW,    /* times are ignored: as fast as the host can */
+    EMU_CLOCK_REAL,   /* nothing arrives before its time on the host's monotonic clock */
+    EMU_CLOCK_VIRTUAL /* simulated time: windows.h */
+};
+
+/** emu_clock_name - as users write it. Pure. */
+static inline const char *emu_clock_name(enum emu_clock_mode mode)
+{
+    static const char *const names[] = {
+        [EMU_CLOCK_RAW] = "raw", [EMU_CLOCK_REAL] = "real", [EMU_CLOCK_VIRTUAL] = "virtual"};
+
+    return names[mode];
+}
+
+struct emu_clock {
+    enum emu_clock_mode mode;
+    uint64_t origin_ns;  /* CLOCK_MONOTONIC at time 0 */
+    uint64_t rebased_ps; /* rebased by so much, in all, modulo 2^64 */
+};
+
+/* What @at_ps is when the clock has been rebased. */
+static inline uint64_t emu_rebased_ps(uint64_t at_ps, uint64_t by_ps)
+{
+    if (at_ps == EMU_NEVER)
+        return EMU_NEVER;
+    return at_ps > by_ps ? at_ps - by_ps : 0;
+}
+
+/** emu_clock_rebase - @by_ps: whole ns. Thread: its owner's. */
+static inline void emu_clock_rebase(struct emu_clock *clock, uint64_t by_ps)
+{
+    clock->origin_ns += by_ps / 1000u;
+    clock->rebased_ps += by_ps;
+}
+
+/* Host time since @origin_ns, in ps, modulo 2^64. */
+static inline uint64_t emu_host_ps(uint64_t origin_ns)
+{
+    return (emu_now_ns() - origin_ns) * 1000u;
+}
+
+/**
+ * emu_clock_now - the time up to which devices may step, in ps; 0 in raw. Not for clock virtual.
+ * Thread: any.
+ */
+static inline uint64_t emu_clock_now(const struct emu_clock *clock)
+{
+    return clock->mode == EMU_CLOCK_RAW ? 0 : emu_host_ps(clock->origin_ns);
+}
+
+#endif

@@ -20,7 +20,6 @@
 #include "emu/util/clock.h"
 #include "emu/buffer/pool.h"
 #include "emu/packet/seg.h"
-#include "emu/worker/crowd.h"
 #include "emu/dev/place.h"
 
 struct emu_dev;
@@ -93,6 +92,15 @@ struct emu_peer {
     uint32_t index;  /* of the device there */
     uint8_t port;    /* of the device */
     uint16_t number; /* of the worker: of ends that are apart */
+};
+
+/* A worker among threads that outnumber cores: worker/crowd.h. */
+struct emu_crowd {
+    bool asked;       /* since something moved: is there anything to be waited for? */
+    bool answer;      /* an answer, not a device */
+    uint32_t in_vain; /* so often in a row no answer came, or was awaited for that */
+    uint32_t turns;   /* since it was looked who is where */
+    uint64_t wait_ns; /* until then something may come; 0: nothing is waited for */
 };
 
 /* A thread that steps its devices. The members that other threads may touch say so. */

@@ -19,7 +19,7 @@
 
 #include <string.h>
 
-#include "emu/crc_tables.h"
+#include "emu/packet/crc_tables.h"
 
 static uint32_t crc32_byte(uint32_t crc, uint8_t byte)
 {

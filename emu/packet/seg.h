@@ -14,7 +14,8 @@
 #include <stdint.h>
 #include <string.h>
 
-#define EMU_LINE          64  /* bytes of a cache line: one writer a line */
+#include "emu/util/alloc.h"
+
 #define EMU_SEG_BYTES     256 /* a whole segment on the wire */
 #define EMU_HDR_BYTES     16  /* of them, the header */
 #define EMU_PAYLOAD_BYTES 240 /* of them, payload at most */

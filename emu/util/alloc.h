@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "emu/packet/seg.h"
+#define EMU_LINE 64 /* bytes of a cache line: one writer a line */
 
 /**
  * emu_zeros - at least @bytes of zeros, from the beginning of a line to the end of one; NULL: none

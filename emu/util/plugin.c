@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "emu/plugin_build.h"
+#include "emu/util/plugin_build.h"
 
 /*
  * Seen from an installed program, in a prefix that may have been moved; then where that was to be.

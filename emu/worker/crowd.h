@@ -49,15 +49,6 @@ struct emu_worker;
  */
 uint32_t emu_crowd_core(const uint16_t on[CPU_SETSIZE], const cpu_set_t *usable, uint32_t own);
 
-/* The worker's. */
-struct emu_crowd {
-    bool asked;       /* since something moved: is there anything to be waited for? */
-    bool answer;      /* an answer, not a device */
-    uint32_t in_vain; /* so often in a row no answer came, or was awaited for that */
-    uint32_t turns;   /* since it was looked who is where */
-    uint64_t wait_ns; /* until then something may come; 0: nothing is waited for */
-};
-
 /** emu_crowd_moved, emu_crowd_still - in a pass something moved, or nothing. */
 void emu_crowd_moved(struct emu_worker *worker);
 void emu_crowd_still(struct emu_worker *worker);

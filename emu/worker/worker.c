@@ -18,6 +18,7 @@
 #include "emu/dev/rcu.h"
 #include "emu/dev/outbox.h"
 #include "emu/util/spawn.h"
+#include "emu/worker/crowd.h"
 
 /*
  * Devices whose lines are on their way: a group of them apart from one of enum emu_fetch to the
@@ -107,51 +108,6 @@ void emu_worker_destroy(struct emu_worker *worker)
     free(worker->dev);
     free(worker->far);
     free(worker);
-}
-
-void emu_dev_init(struct emu_dev *dev, struct emu_worker *worker, emu_step_fn step)
-{
-    memset(dev, 0, sizeof *dev);
-    dev->step = step;
-    dev->worker = worker;
-    dev->index = worker->devs;
-    dev->timed = worker->clock.mode != EMU_CLOCK_RAW;
-    dev->next_ps = EMU_NEVER;
-    worker->due_ps[worker->devs] = EMU_NEVER;
-    worker->wants[worker->devs] = UINT64_MAX;
-    worker->dev[worker->devs++] = dev;
-}
-
-void emu_dev_always(struct emu_dev *dev)
-{
-    dev->worker->always[dev->index / 64] |= emu_bit(dev->index % 64);
-}
-
-/*
- * W2 pairs with W1, W4 with W3 (worker_take): the ring's entry is shown before its
- * bit, the port's bit before the device's. If another thread's port bit is
- * still there, that thread sets the device's bit, and the worker that takes it
- * takes ours with it. The load of `asleep` follows a locked instruction in the
- * same order, so either we see the sleeper or it sees our bit.
- */
-void emu_dev_signal_far(struct emu_dev *dev, enum emu_event event, uint64_t ports)
-{
-    struct emu_worker *worker = dev->worker;
-
-    if (atomic_fetch_or_explicit(&dev->ready_far[event], ports, memory_order_seq_cst)) /* W2 */
-        return;
-    atomic_fetch_or_explicit(&worker->far[dev->index / 64], emu_bit(dev->index % 64),
-                             memory_order_seq_cst);                    /* W4 */
-    if (atomic_load_explicit(&worker->asleep, memory_order_seq_cst) && /* after W4: pairs with W5 */
-        atomic_exchange_explicit(&worker->asleep, 0, memory_order_seq_cst))
-        emu_waiter_ring(worker->waiter);
-}
-
-bool emu_dev_is_told(const struct emu_dev *dev)
-{
-    return atomic_load_explicit(&dev->worker->far[dev->index / 64], memory_order_relaxed) >>
-               dev->index % 64 &
-           1;
 }
 
 static uint32_t worker_step(struct emu_worker *worker, uint32_t i, uint64_t until_ps)

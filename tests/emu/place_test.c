@@ -4,6 +4,7 @@
  * where the fewest are, and keeps its core while only processes on others may answer.
  */
 #include "emu/dev/place.h"
+#include "emu/worker/crowd.h"
 
 #include <pthread.h>
 #include <sched.h>

@@ -13,9 +13,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "emu/util/count.h"
 #include "emu/packet/sane.h"
-#include "emu/worker/worker.h"
+#include "emu/util/count.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>

@@ -10,15 +10,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "emu/util/count.h"
 #include "emu/hostif/fabric/fabric.h"
-#include "emu/worker/worker.h"
+#include "emu/util/count.h"
 
 #define EDGE_TELL_SEGS   64u  /* so much news is told at once, */
 #define EDGE_TELL_STREAM 256u /* or of a stream, */
 #define EDGE_TELL_PASSES 4u   /* and any after so many passes */
 
-/* The worker moves to the core of a process that sends it a stream (worker/place.h). */
+/* The worker moves to the core of a process that sends it a stream (dev/place.h). */
 static void edge_cores(struct emu_edge *edge, uint32_t news)
 {
     struct emu_edge_shared *shared = edge->shared;

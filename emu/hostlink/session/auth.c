@@ -7,6 +7,7 @@
  */
 #include "emu/hostlink/session/auth.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdalign.h>
 #include <stdlib.h>

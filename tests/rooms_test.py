@@ -13,10 +13,8 @@ INCLUDE = re.compile(r'^#include "([^"]+)"', re.M)
 # A folder, and the beginnings of what its files may include. The longest folder that fits counts.
 MAY = {
     "emu/hostlink/dpdk": ("emu/hostlink/dpdk/", "emu/hostlink/port/", "emu/util/"),
-    "topo": ("emu/util/bits.h", "emu/util/ports.h", "emu/util/random.h", "topo/"),
     "switch": ("emu/", "topo/", "switch/"),
     "nic/host": ("nic/fabemu.h",),
-    "nic/engine": ("emu/", "nic/engine/"),
     "nic/ofi": ("nic/ofi/", "nic/fabemu.h"),
     "apps": ("",),
     "apps/ompi": ("apps/ompi/", "nic/fabemu.h"),

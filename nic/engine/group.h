@@ -214,7 +214,7 @@ static inline bool engine_results_pass(const struct engine_trees *trees)
     return engine_queue_empty(&trees->results) && !trees->stalled && !trees->out;
 }
 
-/* --- raw/vector.c ------------------------------------------------------------------- */
+/* --- vector.c ----------------------------------------------------------------------- */
 
 /**
  * engine_contribute_all - the same of @count from one node, this one or another, to one group; if

@@ -3,7 +3,7 @@
  * internal.h - the engine: what it has whatever its clock. All of it is its worker's.
  *
  * Its parts have headers of their own, which say who may touch them and what must hold. Around it
- * stands one of two machines, chosen when it is made: raw (raw/raw.c), which has no time, and timed
+ * stands one of two machines, chosen when it is made: raw (raw.c), which has no time, and timed
  * (timed.c).
  */
 #ifndef NIC_ENGINE_INTERNAL_H

@@ -4,7 +4,7 @@
  *
  * Owner: the engine's worker; the cable's ends have their own rules (emu/link/link.h). An open
  * channel has a packet that awaits its reply. What is sent is chosen here and put on the wire by
- * the engine's machine (raw/raw.c, timed.c), for only that knows when it leaves.
+ * the engine's machine (raw.c, timed.c), for only that knows when it leaves.
  */
 #ifndef NIC_ENGINE_LINK_H
 #define NIC_ENGINE_LINK_H

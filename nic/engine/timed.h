@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * timed.h - the engine on a clock that has times: real or virtual. What raw has instead stands in
- * raw/raw.c.
+ * raw.c.
  *
  * Owner: the engine's worker.
  */

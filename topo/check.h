@@ -18,10 +18,10 @@ struct check {
 __attribute__((format(printf, 2, 3))) int check_fail(const struct check *c, const char *format,
                                                      ...);
 
-/** check_levels - routes go up and then down, by levels: levels.c. Errors: -EINVAL. */
+/** check_levels - routes go up and then down, by levels: check_levels.c. Errors: -EINVAL. */
 int check_levels(struct check *c);
 
-/** check_waits - routes arrive, nothing waits in a ring: waits.c. Errors: as topo_check(). */
+/** check_waits - routes arrive, nothing waits in a ring: check_waits.c. Errors: as topo_check(). */
 int check_waits(struct check *c);
 
 #endif

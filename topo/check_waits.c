@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * waits.c - proof by listing: which channel may wait for which, and that these waits form
+ * check_waits.c - proof by listing: which channel may wait for which, and that these waits form
  * no cycle.
  *
  * A channel is a direction of a cable between switches, here (switch, port that it comes in
@@ -15,7 +15,7 @@
  *
  * Destinations that all switches but their own treat alike are one (mostly, the nodes of a switch).
  */
-#include "topo/check/check.h"
+#include "topo/check.h"
 
 #include <errno.h>
 #include <stdlib.h>

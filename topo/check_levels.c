@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * levels.c - proof by levels, for regular tables: one look at each port set.
+ * check_levels.c - proof by levels, for regular tables: one look at each port set.
  *
  * Every choice goes down if the node is below and up if not. Levels are finite,
  * so no path has a cycle, and a path can end only at its node; and who waits on
@@ -8,7 +8,7 @@
  * nothing waits in a ring. That holds for all pairs.
  */
 #include "emu/util/ports.h"
-#include "topo/check/check.h"
+#include "topo/check.h"
 
 /* To the one node [first, first + span), or to a lower switch that spans them all. */
 static bool leads_down(const struct topo_graph *graph, uint32_t s, uint32_t port, uint32_t first,

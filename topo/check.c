@@ -2,7 +2,7 @@
 /*
  * check.c - the proof that a graph is sound: first that it is one at all.
  */
-#include "topo/check/check.h"
+#include "topo/check.h"
 
 #include <errno.h>
 #include <stdarg.h>

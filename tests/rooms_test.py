@@ -13,7 +13,6 @@ INCLUDE = re.compile(r'^#include "([^"]+)"', re.M)
 # A folder, and the beginnings of what its files may include. The longest folder that fits counts.
 MAY = {
     "emu/hostlink/dpdk": ("emu/hostlink/dpdk/", "emu/hostlink/port/", "emu/util/"),
-    "switch": ("emu/", "topo/", "switch/"),
     "nic/host": ("nic/fabemu.h",),
     "nic/ofi": ("nic/ofi/", "nic/fabemu.h"),
     "apps": ("",),

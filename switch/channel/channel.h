@@ -21,9 +21,9 @@
 #include "emu/packet/vc.h"
 #include "emu/fault/fault.h"
 #include "emu/link/channels.h"
-#include "switch/base.h"
-#include "switch/events.h"
-#include "switch/store.h"
+#include "switch/common/base.h"
+#include "switch/common/events.h"
+#include "switch/common/store.h"
 
 #define CHANNEL_NONE  UINT16_MAX
 #define CHANNEL_TICKS 8u /* to a time-out */
@@ -476,5 +476,8 @@ const char *switch_channels_check_out(struct switch_dev *sw, uint32_t port, cons
 const char *switch_channels_check_cable(struct switch_dev *sw, uint32_t port,
                                         const struct emu_vcs *vcs, const uint32_t *promised);
 uint32_t switch_channels_bufs(struct switch_dev *sw);
+
+/* channel.c: the kind, for the list in switch.c. */
+extern const struct switch_kind switch_channel_kind;
 
 #endif

@@ -20,8 +20,8 @@
 #include "emu/util/bits.h"
 #include "emu/util/clock.h"
 #include "emu/util/table.h"
-#include "switch/group.h"
-#include "switch/switch.h"
+#include "switch/common/device.h"
+#include "switch/common/group.h"
 
 struct switch_cables;
 
@@ -114,14 +114,14 @@ static_assert(EMU_PORT_WORDS > 1 ||
                       EMU_LINE,
               "what a segment's way touches is in one line");
 
-/* The kinds, for the list in switch.c. */
-extern const struct switch_kind switch_row_kind; /* crosspoint/crosspoint.c: the row guarantee */
-extern const struct switch_kind switch_counter_kind; /* crosspoint/counter.c */
-extern const struct switch_kind switch_fifo_kind;    /* input/fifo.c */
-extern const struct switch_kind switch_slots_kind;   /* input/slots.c */
-extern const struct switch_kind switch_channel_kind; /* channel/channel.c */
+/** switch_machine_of - the machine that @kind has on this sort of clock. Pure. */
+static inline const struct switch_machine *switch_machine_of(const struct switch_kind *kind,
+                                                             bool timed)
+{
+    return timed ? &kind->timed : &kind->raw;
+}
 
-/* switch.c: the switch of @kind that @dev is; NULL: it is none. Not for a segment. */
+/* device.c: the switch of @kind that @dev is; NULL: it is none. Not for a segment. */
 struct switch_dev *switch_of(struct emu_dev *dev, const struct switch_kind *kind);
 
 /* choose.c: one of @from, as the profile chooses among the lightly loaded; at random; the first. */

@@ -2,13 +2,13 @@
 /*
  * cables.c - see cables.h.
  */
-#include "switch/cables.h"
+#include "switch/common/cables.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
 #include "emu/util/alloc.h"
-#include "switch/crossbar.h"
+#include "switch/common/crossbar.h"
 
 /* --- a step ------------------------------------------------------------------------- */
 

@@ -11,7 +11,7 @@
 #define SWITCH_CABLES_H
 
 #include "emu/retry/replay.h"
-#include "switch/base.h"
+#include "switch/common/base.h"
 
 struct switch_cables {
     emu_step_fn step; /* the machine's own */

@@ -8,7 +8,7 @@
  */
 #include "emu/util/least.h"
 #include "emu/util/random.h"
-#include "switch/crossbar.h"
+#include "switch/common/crossbar.h"
 
 uint32_t switch_pick_random(struct switch_dev *sw, emu_ports from)
 {

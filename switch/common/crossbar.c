@@ -2,12 +2,12 @@
 /*
  * crossbar.c - rows, outputs and their queues are made, rebased with the clock, and counted anew.
  */
-#include "switch/crossbar.h"
+#include "switch/common/crossbar.h"
 
 #include <stdlib.h>
 
 #include "emu/util/alloc.h"
-#include "switch/cables.h"
+#include "switch/common/cables.h"
 
 static uint32_t crossbar_width(uint32_t rows, uint32_t levels)
 {

@@ -6,9 +6,9 @@
 #ifndef SWITCH_CROSSBAR_H
 #define SWITCH_CROSSBAR_H
 
-#include "switch/base.h"
-#include "switch/events.h"
-#include "switch/store.h"
+#include "switch/common/base.h"
+#include "switch/common/events.h"
+#include "switch/common/store.h"
 
 /*
  * In switch_out.queued of an output whose link is down: so many segments that it is never lightly

@@ -1,89 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * switch.c - switch.h, for each kind of switch what its own room does: the list of kinds is here.
+ * device.c - the functions of device.h: each kind of switch does what its struct switch_kind says.
  */
-#include "switch/switch.h"
+#include "switch/common/device.h"
 
-#include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "emu/util/alloc.h"
-#include "switch/base.h"
-#include "switch/cables.h"
-
-/* Another router is a folder and a line. One of them fits any profile. */
-static const struct switch_kind *const switch_kinds[] = {
-    &switch_row_kind,   &switch_counter_kind, &switch_fifo_kind,
-    &switch_slots_kind, &switch_channel_kind,
-};
-
-static const struct switch_kind *switch_kind_of(const struct emu_profile *profile)
-{
-    uint32_t k = 0;
-
-    while (!switch_kinds[k]->fits(profile)) {
-        k++;
-        assert(k < sizeof switch_kinds / sizeof *switch_kinds);
-    }
-    return switch_kinds[k];
-}
-
-static const struct switch_machine *kind_machine(const struct switch_kind *kind, bool timed)
-{
-    return timed ? &kind->timed : &kind->raw;
-}
-
-bool switch_has_clock(const struct emu_profile *profile, bool timed)
-{
-    return kind_machine(switch_kind_of(profile), timed)->step;
-}
-
-bool switch_combines(const struct emu_profile *profile)
-{
-    return switch_kind_of(profile)->combines;
-}
-
-uint32_t switch_segments(uint32_t ports, const struct emu_profile *profile)
-{
-    return switch_kind_of(profile)->segments(ports, profile);
-}
-
-size_t switch_bytes(uint32_t ports, const struct emu_profile *profile)
-{
-    return switch_kind_of(profile)->bytes(ports, profile);
-}
-
-int switch_create(struct switch_dev **ret, struct emu_worker *worker, uint32_t ports,
-                  const struct topo_route *route, const struct emu_profile *profile, uint64_t seed)
-{
-    const struct switch_kind *kind = switch_kind_of(profile);
-    bool timed = worker->clock.mode != EMU_CLOCK_RAW;
-    const struct switch_machine *machine = kind_machine(kind, timed);
-    struct switch_dev *sw;
-
-    if (!ports || ports > TOPO_PORTS_MAX || !machine->step || !kind->sane(ports, profile) ||
-        kind->segments(ports, profile) > SWITCH_SEGMENTS_MAX)
-        return -EINVAL;
-    sw = emu_zeros(machine->bytes);
-    if (!sw)
-        return -ENOMEM;
-    sw->kind = kind;
-    atomic_init(&sw->route, route);
-    sw->whole = route;
-    sw->profile = profile;
-    sw->random = seed | 1;
-    sw->ports = ports;
-    sw->dev.timed = timed;
-    if (!kind->init(sw)) {
-        switch_destroy(sw);
-        return -ENOMEM;
-    }
-    emu_dev_init(&sw->dev, worker, machine->step);
-    sw->dev.fetch = machine->fetch;
-    *ret = sw;
-    return 0;
-}
+#include "switch/common/base.h"
+#include "switch/common/cables.h"
 
 void switch_destroy(struct switch_dev *sw)
 {
@@ -96,7 +20,7 @@ void switch_destroy(struct switch_dev *sw)
 
 struct switch_dev *switch_of(struct emu_dev *dev, const struct switch_kind *kind)
 {
-    return dev->step == kind_machine(kind, dev->timed)->step ? (struct switch_dev *)dev : NULL;
+    return dev->step == switch_machine_of(kind, dev->timed)->step ? (struct switch_dev *)dev : NULL;
 }
 
 struct emu_dev *switch_emu_dev(struct switch_dev *sw)
@@ -137,17 +61,6 @@ void switch_ups(struct switch_dev *sw, emu_ports ports)
     sw->ups = ports;
     if (sw->kind->ups)
         sw->kind->ups(sw);
-}
-
-bool switch_has_links(const struct emu_profile *profile)
-{
-    return switch_can_do_without(profile) &&
-           (emu_profile_acknowledged(profile) || emu_profile_retries(profile));
-}
-
-bool switch_can_do_without(const struct emu_profile *profile)
-{
-    return switch_kind_of(profile)->link != NULL;
 }
 
 uint32_t switch_link(struct switch_dev *sw, uint32_t port, bool up, uint64_t at_ps)

@@ -1,16 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * switch.h - the router, of four kinds behind one interface: the profile says which.
- *
- * crosspoint/     output-queued, with crosspoint buffers and combine units.
- *                 Source: output-queued routers §2.
- * input/fifo.c    the same, behind a buffer at each input. Source: there, §5.
- * input/slots.c   input-queued with a central arbiter, the baseline. No combine units.
- * channel/        virtual channels and acknowledgments. No combine units of its own.
- *                 Source: QsNet III §III, §IV.
+ * device.h - a switch of any kind, once it is made (switch.h).
  */
-#ifndef SWITCH_SWITCH_H
-#define SWITCH_SWITCH_H
+#ifndef SWITCH_DEVICE_H
+#define SWITCH_DEVICE_H
 
 #include <stdint.h>
 
@@ -67,16 +60,6 @@ struct switch_retries {
     uint64_t timeouts; /* and since it did not answer */
 };
 
-/**
- * switch_create - a switch, its ports empty.
- * @ports: external ports, at most TOPO_PORTS_MAX, and with the combine units SWITCH_ROWS_MAX.
- * @route, @profile: borrowed, as long as the switch is.
- * With channels its cables are joined with emu_vc_ring() credits.
- * Errors: -ENOMEM; -EINVAL, the profile, the clock and the ports do not go together.
- */
-int switch_create(struct switch_dev **ret, struct emu_worker *worker, uint32_t ports,
-                  const struct topo_route *route, const struct emu_profile *profile, uint64_t seed);
-
 /** switch_destroy - after its worker has ended; frees its local cables' sending ends. */
 void switch_destroy(struct switch_dev *sw);
 
@@ -90,18 +73,6 @@ const struct switch_counts *switch_counts(const struct switch_dev *sw);
  * packets that are under way on it, up to their replies. A recent value. Thread: any.
  */
 uint32_t switch_queued(const struct switch_dev *sw, uint32_t port);
-
-/** switch_has_clock - is there such a switch for clocks with times (@timed), or for raw? Pure. */
-bool switch_has_clock(const struct emu_profile *profile, bool timed);
-
-/** switch_combines - has it combine units of its own? Else its groups only multicast. Pure. */
-bool switch_combines(const struct emu_profile *profile);
-
-/** switch_segments - segments that a switch can hold. Pure. */
-uint32_t switch_segments(uint32_t ports, const struct emu_profile *profile);
-
-/** switch_bytes - memory that a switch takes, rings of its sending ends included. Pure. */
-size_t switch_bytes(uint32_t ports, const struct emu_profile *profile);
 
 /**
  * switch_audit - what must hold between two passes: credits, crosspoints and counters agree; and on
@@ -177,18 +148,6 @@ const struct topo_route *switch_route_now(const struct switch_dev *sw);
  * them never goes up again. Before the worker starts.
  */
 void switch_ups(struct switch_dev *sw, emu_ports ports);
-
-/**
- * switch_has_links - can links of the profile's kind of switch go down, and what was on them be
- * sent again? Pure.
- */
-bool switch_has_links(const struct emu_profile *profile);
-
-/**
- * switch_can_do_without - can its links be taken out of use, so that nothing new goes by them
- * (switch_link())? What was on them is not lost then, unless it was before. Pure.
- */
-bool switch_can_do_without(const struct emu_profile *profile);
 
 /**
  * switch_link - the link at @port goes down, or is up again, at @at_ps, as its loss of signal tells

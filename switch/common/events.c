@@ -2,7 +2,7 @@
 /*
  * events.c - an agenda is made, and Little's law checked.
  */
-#include "switch/events.h"
+#include "switch/common/events.h"
 
 size_t switch_agenda_bytes(uint32_t outs)
 {

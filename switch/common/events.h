@@ -7,7 +7,7 @@
 #define SWITCH_EVENTS_H
 
 #include "emu/dev/order.h"
-#include "switch/base.h"
+#include "switch/common/base.h"
 
 /* What Little's law says must be equal, kept in two independent ways. */
 struct switch_little {

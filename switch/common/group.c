@@ -2,7 +2,7 @@
 /*
  * group.c - group tables: built by the manager, published by RCU.
  */
-#include "switch/base.h"
+#include "switch/common/base.h"
 
 #include <errno.h>
 #include <stdlib.h>

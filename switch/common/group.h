@@ -13,7 +13,7 @@
 #include "emu/buffer/combiner.h"
 #include "emu/packet/profile.h"
 #include "emu/buffer/ring.h"
-#include "switch/switch.h"
+#include "switch/common/device.h"
 
 /*
  * What one unit has of one state. Its inputs are numbered like the switch's

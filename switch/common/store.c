@@ -2,12 +2,12 @@
 /*
  * store.c - the pool of slots is made, rebased with the clock, and counted.
  */
-#include "switch/store.h"
+#include "switch/common/store.h"
 
 #include <stdlib.h>
 
 #include "emu/util/clock.h"
-#include "switch/base.h"
+#include "switch/common/base.h"
 
 size_t switch_store_bytes(uint32_t slots)
 {

@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "emu/buffer/ring.h"
-#include "switch/switch.h"
+#include "switch/common/device.h"
 
 /* The number of a slot. */
 #if EMU_PORT_WORDS == 1

@@ -31,4 +31,7 @@ static inline struct switch_copies *switch_copies_of(struct switch_dev *sw)
                          : &((struct switch_counter_raw *)sw)->copies;
 }
 
+/* The kind, for the list in switch.c. */
+extern const struct switch_kind switch_counter_kind;
+
 #endif

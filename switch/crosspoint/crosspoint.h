@@ -11,8 +11,8 @@
 #ifndef SWITCH_CROSSPOINT_H
 #define SWITCH_CROSSPOINT_H
 
-#include "switch/cables.h"
-#include "switch/crossbar.h"
+#include "switch/common/cables.h"
+#include "switch/common/crossbar.h"
 
 /* Twice the groups that can combine: one that is gone may still stand in a list. */
 #define SWITCH_PENDING_MAX (2 * SWITCH_COMBINING_MAX)
@@ -356,5 +356,8 @@ extern const struct switch_access switch_access_timed; /* and where the clock ha
 
 /* timed.c: where the clock has times, with the credits of the row guarantee. */
 extern const struct switch_access switch_access_row_timed;
+
+/* crosspoint.c: the kind with the row guarantee, for the list in switch.c. */
+extern const struct switch_kind switch_row_kind;
 
 #endif

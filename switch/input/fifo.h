@@ -31,4 +31,7 @@ static inline struct switch_fifos *switch_fifos_of(struct switch_dev *sw)
                          : &((struct switch_fifo_raw *)sw)->fifos;
 }
 
+/* The kind, for the list in switch.c. */
+extern const struct switch_kind switch_fifo_kind;
+
 #endif

@@ -8,7 +8,7 @@
 #ifndef SWITCH_INPUT_H
 #define SWITCH_INPUT_H
 
-#include "switch/crossbar.h"
+#include "switch/common/crossbar.h"
 
 /* The fifo of an input. */
 struct switch_fifo {

@@ -20,7 +20,7 @@
 #include <stdlib.h>
 
 #include "emu/util/least.h"
-#include "switch/cables.h"
+#include "switch/common/cables.h"
 
 /* The first slot that begins at @at_ps or later, and is not over. */
 static uint64_t slots_at(const struct switch_slots *sw, uint64_t at_ps)

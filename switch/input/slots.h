@@ -44,4 +44,7 @@ static inline struct switch_slots *switch_slots_of(struct switch_dev *sw)
     return (struct switch_slots *)sw;
 }
 
+/* The kind, for the list in switch.c. */
+extern const struct switch_kind switch_slots_kind;
+
 #endif

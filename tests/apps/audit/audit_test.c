@@ -12,8 +12,8 @@
 #include "nic/engine/group.h"
 #include "nic/engine/internal.h"
 #include "switch/channel/channel.h"
-#include "switch/crossbar.h"
-#include "switch/group.h"
+#include "switch/common/crossbar.h"
+#include "switch/common/group.h"
 #include "tests/test.h"
 #include "tests/world/edges.h"
 

@@ -39,7 +39,7 @@
 #include "emu/hostif/fabric/shelf.h"
 #include "emu/fault/fault.h"
 #include "emu/util/now.h"
-#include "switch/base.h"
+#include "switch/common/base.h"
 #include "tests/test.h"
 #include "tests/world/json.h"
 #include "tests/world/world.h"

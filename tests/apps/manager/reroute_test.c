@@ -11,7 +11,7 @@
 #include "apps/manager/manager.h"
 #include "emu/util/combine.h"
 #include "emu/util/now.h"
-#include "switch/crossbar.h"
+#include "switch/common/crossbar.h"
 #include "tests/test.h"
 #include "tests/world/edges.h"
 #include "tests/world/switch/trial.h"

@@ -10,7 +10,7 @@
 
 #include "emu/fault/log.h"
 #include "nic/engine/internal.h"
-#include "switch/base.h"
+#include "switch/common/base.h"
 #include "tests/test.h"
 #include "tests/world/edges.h"
 

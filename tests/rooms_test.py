@@ -2,7 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """rooms_test - the tree is in order: which folder includes which, and the prefixes of file names.
 
-docs/ARCHITECTURE.md draws the rooms; this is what holds them to it."""
+docs/ARCHITECTURE.md draws the rooms; this is what holds them to it. A folder is a library: its
+meson.build lists in NAME_needs what the library is built with, and the folder may include nothing
+else."""
+import graphlib
 import os
 import re
 import sys
@@ -10,34 +13,15 @@ import sys
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 CODE = ("emu", "topo", "switch", "nic", "apps")
 INCLUDE = re.compile(r'^#include "([^"]+)"', re.M)
-# A folder, and the beginnings of what its files may include. The longest folder that fits counts.
+NEEDS = re.compile(r"^(\w+)_needs = \[([^\]]*)\]", re.M)
+# What may be included besides: a folder, and the beginnings of it. The longest folder counts.
 MAY = {
     "emu/hostlink/dpdk": ("emu/hostlink/dpdk/", "emu/hostlink/port/", "emu/util/"),
     "nic/host": ("nic/fabemu.h",),
     "nic/ofi": ("nic/ofi/", "nic/fabemu.h"),
-    "apps": ("",),
+    "apps": ("emu/", "topo/", "switch/", "nic/"),  # their folders need the whole of these
     "apps/ompi": ("apps/ompi/", "nic/fabemu.h"),
 }
-# The dependencies of library NAME, in the meson.build of its folder.
-DEPS = re.compile(r"^(\w+)_deps = \[([^\]]*)\]", re.M)
-
-
-def libraries():
-    """The folders that each folder may include, by the dependencies that its meson.build declares;
-    only folders whose library has its dependencies in NAME_deps. Meson allows no cycle."""
-    folders, deps = {}, {}
-    for top in CODE:
-        for folder, _, names in os.walk(os.path.join(TOP, top)):
-            if "meson.build" not in names:
-                continue
-            with open(os.path.join(folder, "meson.build"), encoding="utf-8") as f:
-                text = f.read()
-            for name, needs in DEPS.findall(text):
-                assert f"dependencies: {name}_deps" in text, f"{folder} does not use {name}_deps"
-                folders[name] = os.path.relpath(folder, TOP)
-                deps[name] = re.findall(r"\w+", needs)
-    return {folders[name]: {folders[need] for need in [name, *needs] if need in folders}
-            for name, needs in deps.items()}
 
 
 def files():
@@ -49,20 +33,78 @@ def files():
                     yield os.path.relpath(os.path.join(folder, name), TOP)
 
 
-def allowed(path, included, permitted):
-    """May the file at @path include @included?"""
-    folder, of = os.path.dirname(path), os.path.dirname(included)
-    if folder in permitted and of in permitted[folder]:
-        return True
-    room = max((r for r in MAY if path.startswith(r + "/")), key=len, default=None)
+def text_of(name):
+    with open(os.path.join(TOP, name), encoding="utf-8") as f:
+        return f.read()
+
+
+def longest(path, folders):
+    """The innermost of @folders that the file at @path is in; "" if it is in none."""
+    return max((folder for folder in folders if path.startswith(folder + "/")), key=len, default="")
+
+
+def libraries():
+    """The folders that are libraries: for each its name and the names that it needs."""
+    found = {}
+    for top in CODE:
+        for folder, _, names in os.walk(os.path.join(TOP, top)):
+            folder = os.path.relpath(folder, TOP)
+            if "meson.build" in names:
+                for name, needs in NEEDS.findall(text_of(f"{folder}/meson.build")):
+                    found[folder] = name, set(re.findall(r"\w+", needs))
+    return found
+
+
+def library_of(path, libs):
+    """The folder of the library that the file at @path belongs to; "": of no library."""
+    folder = longest(path, libs)
+    return folder if len(folder) >= len(longest(path, MAY)) else ""
+
+
+def is_judged(folder, other):
+    """Has library @folder to list library @other? What is below apps is there for all of apps."""
+    return bool(folder and other) and (other.startswith("apps/") or not folder.startswith("apps/"))
+
+
+def library_errors(libs, included):
+    """Errors in the libraries. @included: for each folder the folders that its files include."""
+    builds = text_of("meson.build")
+    wrong = []
+    for folder, (name, needs) in libs.items():
+        names = {libs[other][0] for other in libs if is_judged(folder, other)}
+        if not f"_{folder}".replace("/", "_").endswith(f"_{name}"):
+            wrong.append(f"{folder}/meson.build names its library {name}")
+        if f"dependencies: {name}_needs" not in text_of(f"{folder}/meson.build") + builds:
+            wrong.append(f"{folder}/meson.build does not build {name} with {name}_needs")
+        used = {libs[other][0] for other in included.get(folder, ())}
+        for other in sorted(used - needs):
+            wrong.append(f"{folder} includes {other}, which {name}_needs does not list")
+        for other in sorted((needs & names) - used):
+            wrong.append(f"{folder}/meson.build lists {other}, and no file there includes it")
+    try:
+        graphlib.TopologicalSorter(included).prepare()
+    except graphlib.CycleError as error:
+        wrong.append("folders include each other in a circle: " + " <- ".join(error.args[1]))
+    return wrong
+
+
+def include_error(path, included, libs, library_includes):
+    """Why the file at @path may not include @included, or None. An include from one library in
+    another one is noted in @library_includes: library_errors() judges it."""
     if not os.path.exists(os.path.join(TOP, included)):
-        return True  # beside it, or made by the build
-    return room is not None and included.startswith(MAY[room])
+        return None  # beside it, or made by the build
+    mine, its = library_of(path, libs), library_of(included, libs)
+    if is_judged(mine, its):
+        if mine != its:
+            library_includes.setdefault(mine, set()).add(its)
+        return None
+    if included.startswith(MAY.get(longest(path, MAY), ())):
+        return None
+    return f"{path} includes {included}"
 
 
 def version_of(name, pattern):
-    with open(os.path.join(TOP, name), encoding="utf-8") as f:
-        return re.search(pattern, f.read(), re.M)[1]
+    return re.search(pattern, text_of(name), re.M)[1]
 
 
 def versions():
@@ -73,20 +115,22 @@ def versions():
 
 
 def main():
-    wrong, checked, permitted = versions(), 1, libraries()
+    wrong, checked = versions(), 1
+    libs, library_includes = libraries(), {}
     for path in files():
-        with open(os.path.join(TOP, path), encoding="utf-8") as f:
-            text = f.read()
-        for included in INCLUDE.findall(text):
+        for included in INCLUDE.findall(text_of(path)):
             checked += 1
-            if not allowed(path, included, permitted):
-                wrong.append(f"{path} includes {included}")
+            error = include_error(path, included, libs, library_includes)
+            if error:
+                wrong.append(error)
         folder, name = os.path.split(path)
         rooms = {d for d in os.listdir(os.path.join(TOP, os.path.dirname(folder) or "."))}
         prefix = name.split("_")[0] if "_" in name else ""
         checked += 1
-        if prefix in rooms - {os.path.basename(folder)}:
+        # the files of apps/cmd are named after subcommands, as some folders are
+        if folder != "apps/cmd" and prefix in rooms - {os.path.basename(folder)}:
             wrong.append(f"{path} has the prefix of another folder")
+    wrong += library_errors(libs, library_includes)
     for line in wrong:
         print(line)
     print(f"rooms_test: looked at {checked} things, {len(wrong)} wrong")

@@ -7,6 +7,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "emu/util/nearest.h"
+
 #define SHOWN_BYTES 48 /* of the user's text in an error, terminator included */
 #define RADIX_K     16 /* the tree that we suggest has switches of 32 ports at most */
 
@@ -53,9 +55,7 @@ static bool names_file(const char *spec)
 
 int topo_parse(struct topo_graph **ret, const char *spec, char *error, size_t error_bytes)
 {
-    char why[TOPO_ERROR_BYTES] = "want kary:K,N, qsnet:N, clos:radix=R,levels=L, or a file "
-                                 "(./NAME); see fabemu topo --help";
-    char shown[SHOWN_BYTES];
+    char why[TOPO_ERROR_BYTES], shown[SHOWN_BYTES];
     int err = -EINVAL;
 
     for (size_t i = 0; i < sizeof generators / sizeof generators[0]; i++) {
@@ -70,6 +70,10 @@ int topo_parse(struct topo_graph **ret, const char *spec, char *error, size_t er
     }
     if (names_file(spec))
         return topo_load(ret, spec, error, error_bytes);
+    snprintf(why, sizeof why,
+             "want kary:K,N, qsnet:N, clos:radix=R,levels=L, or a file (./NAME); see fabemu topo "
+             "--help%s",
+             nearest_in(spec, "kary, qsnet, clos").text);
 
 failed:
     spec_show(shown, spec);

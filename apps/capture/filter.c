@@ -15,6 +15,7 @@
 #include "apps/fabric/links.h"
 #include "apps/fault/fault.h"
 #include "apps/base/say.h"
+#include "emu/util/nearest.h"
 
 #define WAYS_BOTH (FABRIC_CAPTURE_OUT | FABRIC_CAPTURE_IN)
 
@@ -180,6 +181,7 @@ static int read_what(struct reading *r, const char *value)
                  {"replies", 1u << EMU_TAP_REPLY},
                  {"credits", 1u << EMU_TAP_CREDITS},
                  {"answers", 1u << EMU_TAP_ANSWER}};
+    static const char right[] = "segments, replies, credits or answers";
 
     for (;;) {
         size_t length = strcspn(value, ","), i = 0;
@@ -188,9 +190,8 @@ static int read_what(struct reading *r, const char *value)
             i++;
         if (i == 4)
             return fail(-EINVAL, r->error, r->error_bytes,
-                        "what=%.40s: it must be segments, replies, credits or answers, or several: "
-                        "segments,credits",
-                        value);
+                        "what=%.40s: it must be %s, or several: segments,credits%s", value, right,
+                        nearest_in(value, right).text);
         r->what |= names[i].what;
         if (!value[length])
             return 0;
@@ -224,6 +225,8 @@ static enum term term_of(const char *term, size_t length)
 
 static int read_term(struct reading *r, const char *term)
 {
+    static const char terms[] =
+        "link, switch, level, node, nodes, direction, what, kind, packet, from, to and group";
     size_t length = strcspn(term, "=");
     const char *value = term[length] ? term + length + 1 : "";
     size_t used = strlen(r->aim);
@@ -245,9 +248,8 @@ static int read_term(struct reading *r, const char *term)
         return read_what(r, value);
     default:
         return fail(-EINVAL, r->error, r->error_bytes,
-                    "%.40s: a capture's filter has link, switch, level, node, nodes, direction, "
-                    "what, kind, packet, from, to and group: docs/capture.md",
-                    term);
+                    "%.40s: a capture's filter has %s: docs/capture.md%s", term, terms,
+                    nearest_in(term, terms).text);
     }
 }
 

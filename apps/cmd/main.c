@@ -9,11 +9,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "apps/base/nearest.h"
+#include "apps/base/say.h"
+#include "apps/cmd/commands.h"
 #include "apps/cmd/launch.h"
 #include "apps/cmd/options.h"
-#include "apps/cmd/commands.h"
-#include "apps/base/say.h"
+#include "emu/util/nearest.h"
 
 #ifndef FABEMU_VERSION
 #define FABEMU_VERSION "0.1"

@@ -15,13 +15,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "apps/capture/capture.h"
 #include "apps/base/bounds.h"
-#include "apps/timeline/timeline.h"
-#include "apps/base/nearest.h"
 #include "apps/base/quantity.h"
-#include "apps/cmd/rates.h"
 #include "apps/base/say.h"
+#include "apps/capture/capture.h"
+#include "apps/cmd/rates.h"
+#include "apps/control/paths.h"
+#include "apps/timeline/timeline.h"
+#include "emu/util/nearest.h"
+#include "emu/util/plugin.h"
 
 #define NODES_MAX 65536
 
@@ -489,6 +491,7 @@ static int take_option(struct options *options, const char *command,
                        const struct options_owns *owns, int got)
 {
     const char *name = got >= OWN ? owns->row[got - OWN].name : rows[got - 1].name;
+    const char *names = got >= OWN ? owns->row[got - OWN].value : rows[got - 1].value;
     const char *right = "";
 
     if (got < OWN && options->given >> (got - 1) & 1 && writes_file(&rows[got - 1]))
@@ -501,8 +504,20 @@ static int take_option(struct options *options, const char *command,
             return options_usage_error(command, "--%s: that is one option too many", name);
         return -1;
     }
-    return options_usage_error(command, "--%s %.80s: it must be %s", name, optarg ? optarg : "",
-                               right);
+    if (got < OWN && rows[got - 1].read == read_bound)
+        names = right; /* the names of bounds are there */
+    return options_usage_error(command, "--%s %.80s: it must be %s%s", name, optarg ? optarg : "",
+                               right, optarg && names ? nearest_in(optarg, names).text : "");
+}
+
+/* Is @next the value of an option whose value follows a '=', as in "--web wait"? */
+static bool lacks_equals(const struct options *options, int got, const char *next)
+{
+    struct options probe = *options;
+    const char *right;
+
+    return got < OWN && !optarg && next && rows[got - 1].value &&
+           may_be_left_out(rows[got - 1].value) && rows[got - 1].read(&probe, next, &right);
 }
 
 /* Options that have no meaning without another one. */
@@ -661,6 +676,9 @@ int options_parse_own(struct options *ret, const struct options_command *command
             return options_usage_error(command->name, "%s needs a value", argv[optind - 2]);
         if (got == '?')
             return no_option(command, owns, word);
+        if (lacks_equals(ret, got, argv[optind]))
+            return options_usage_error(command->name, "write '%s=%.80s', with '='", word,
+                                       argv[optind]);
         int status = take_option(ret, command->name, owns, got);
         if (status >= 0)
             return status;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "apps/fault/internal.h"
+#include "emu/util/nearest.h"
 
 struct parse {
     struct fault fault;
@@ -141,8 +142,9 @@ static int read_key_value(struct parse *p, enum fault_key key, const char *value
     if (!value)
         return fail(-EINVAL, p->error, p->error_bytes, "%s has no value; %s= is followed by %s",
                     row->name, row->name, right);
-    return fail(-EINVAL, p->error, p->error_bytes, "%s=%.*s%s: it must be %s", row->name,
-                FAULT_SHOWN, value, reasons[verdict], right);
+    return fail(-EINVAL, p->error, p->error_bytes, "%s=%.*s%s: it must be %s%s", row->name,
+                FAULT_SHOWN, value, reasons[verdict], right,
+                row->names ? nearest_in(value, right).text : "");
 }
 
 /* --- words ------------------------------------------------------------------------ */
@@ -201,8 +203,8 @@ static int read_kind(struct parse *p, const char *word)
                     FAULT_SHOWN, word, FAULT_SHOWN, word);
     for (int i = 0; i < FAULT_KINDS; i++)
         fault_put(&writer, "%s%s", i ? ", " : "", fault_name((enum fault_kind)i));
-    return fail(-EINVAL, p->error, p->error_bytes, "no fault '%.*s'; there are %s", FAULT_SHOWN,
-                word, list);
+    return fail(-EINVAL, p->error, p->error_bytes, "no fault '%.*s'; there are %s%s", FAULT_SHOWN,
+                word, list, nearest_in(word, list).text);
 }
 
 static int read_key(struct parse *p, enum fault_key key, const char *value)
@@ -241,9 +243,10 @@ static int read_word(struct parse *p, char *word)
     if (!equals)
         return read_kind(p, word);
     uint64_t keys = p->kind ? p->kind->keys : FAULT_KEYS_WHEN;
-    return fail(-EINVAL, p->error, p->error_bytes, "no key '%.*s'; %s has %s",
+    fault_list_keys(keys, list);
+    return fail(-EINVAL, p->error, p->error_bytes, "no key '%.*s'; %s has %s%s",
                 length < FAULT_SHOWN ? (int)length : FAULT_SHOWN, word,
-                p->kind ? p->kind->name : "the time of a fault", fault_list_keys(keys, list));
+                p->kind ? p->kind->name : "the time of a fault", list, nearest_in(word, list).text);
 }
 
 static int read_words(struct parse *p, const char *text)

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "apps/fault/internal.h"
+#include "emu/util/nearest.h"
 
 #define FILE_MAX        (16u << 20)
 #define LINE_BYTES_MAX  4095
@@ -206,8 +207,8 @@ int fault_schedule_read(struct fault_schedule *ret, const char *what, char *erro
     for (size_t i = 0; (scenario = fault_scenario_at(i)); i++)
         fault_put(&writer, "%s%s", i ? ", " : "", scenario->name);
     return fail(-ENOENT, error, error_bytes,
-                "no scenario '%.*s'; there are %s; the name of a file has a '/' or a '.'",
-                FAULT_SHOWN, what, list);
+                "no scenario '%.*s'; there are %s; the name of a file has a '/' or a '.'%s",
+                FAULT_SHOWN, what, list, nearest_in(what, list).text);
 }
 
 void fault_schedule_release(struct fault_schedule *schedule)

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "emu/util/json.h"
+#include "emu/util/nearest.h"
 
 #define SECOND_PS 1000000000000u
 
@@ -242,8 +243,8 @@ static int no_field(const char *name, int length, char *error, size_t error_byte
         size_t end = strlen(names);
         snprintf(names + end, sizeof names - end, "%s%s", i ? ", " : "", fields[i].name);
     }
-    return wrong(error, error_bytes, "a profile has no field '%.*s'; the fields are %s", length,
-                 name, names);
+    return wrong(error, error_bytes, "a profile has no field '%.*s'; the fields are %s%s", length,
+                 name, names, nearest_in(name, names).text);
 }
 
 static int field_number(struct emu_profile *profile, const struct field *field, uint64_t number,
@@ -279,8 +280,8 @@ static int field_named(struct emu_profile *profile, const struct field *field, c
         size_t end = strlen(names);
         snprintf(names + end, sizeof names - end, "%s%s", i ? ", " : "", field->values[i]);
     }
-    return wrong(error, error_bytes, "%s=%.40s is unknown; it can be %s", field->name, value,
-                 names);
+    return wrong(error, error_bytes, "%s=%.40s is unknown; it can be %s%s", field->name, value,
+                 names, nearest_in(value, names).text);
 }
 _Static_assert(sizeof(enum emu_buffers) == sizeof(unsigned) &&
                    sizeof(enum emu_credit_policy) == sizeof(unsigned) &&
@@ -390,8 +391,9 @@ static int load_built_in(struct emu_profile *ret, const char *name, char *error,
             return 0;
         }
     }
-    wrong(error, error_bytes, "no profile '%.80s'; use oq2004, qsnet3, or the path of a JSON file",
-          name);
+    wrong(error, error_bytes,
+          "no profile '%.80s'; use oq2004, qsnet3, or the path of a JSON file%s", name,
+          nearest_in(name, "oq2004, qsnet3").text);
     return -ENOENT;
 }
 

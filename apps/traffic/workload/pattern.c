@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "apps/base/quantity.h"
+#include "emu/util/nearest.h"
 
 #define HOT_SHARE_DEFAULT (QUANTITY_SHARE_ONE / 10)
 #define LINE_BYTES        4096 /* of a file, at most */
@@ -331,12 +332,12 @@ static int from_file(struct traffic_pattern *pattern, const char *path, char *er
 
 static int unknown(const char *text, char *error, size_t error_bytes)
 {
-    snprintf(
-        error, error_bytes,
-        "no pattern '%.60s'; there are uniform, transpose, reversal, complement, tornado, "
-        "neighbour, permutation:NUMBER, alltoall, hotspot:NODE:FRACTION, file:PATH, multicast, "
-        "md, reduce, barrier, allreduce",
-        text);
+    static const char names[] =
+        "uniform, transpose, reversal, complement, tornado, neighbour, permutation:NUMBER, "
+        "alltoall, hotspot:NODE:FRACTION, file:PATH, multicast, md, reduce, barrier, allreduce";
+
+    snprintf(error, error_bytes, "no pattern '%.60s'; there are %s%s", text, names,
+             nearest_in(text, names).text);
     return -EINVAL;
 }
 

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "apps/base/amount.h"
-#include "apps/base/nearest.h"
 #include "apps/base/quantity.h"
+#include "emu/util/nearest.h"
 #include "tests/test.h"
 
 static const struct quantity_form times = {.units = quantity_times,
@@ -171,6 +171,28 @@ static void nearest__is_a_name_with_few_letters_changed(void)
     CU_ASSERT_STRING_EQUAL(nearest_question(&none, "--").text, "; did you mean '--status'?");
 }
 
+/* Of a list as people read it, for the first word that is not in it. */
+static void nearest__is_found_in_a_list(void)
+{
+    static const char list[] = "device, auto, tree[:K], permutation:N or a number of MiB";
+    static const char *const rows[][2] = {
+        {"atuo", "; did you mean 'auto'?"},
+        {"tre:4", "; did you mean 'tree'?"},
+        {"permuation=3", "; did you mean 'permutation'?"},
+        {"auto,devcie,tre", "; did you mean 'device'?"},
+        {"auto", ""},
+        {"auto:3,device=2", ""},
+        {"5x", ""},
+        {"I", ""},
+        {"", ""},
+        {"somethingelse", ""},
+        {"nothingthatisaslongasthiscanbeasuggestion", ""},
+    };
+
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        CU_ASSERT_STRING_EQUAL(nearest_in(rows[i][0], list).text, rows[i][1]);
+}
+
 int main(void)
 {
     const struct test_case cases[] = {
@@ -179,6 +201,7 @@ int main(void)
         CASE(scan__stops_behind_the_unit),
         CASE(amounts__have_three_digits),
         CASE(nearest__is_a_name_with_few_letters_changed),
+        CASE(nearest__is_found_in_a_list),
         {NULL, NULL},
     };
 

@@ -2,8 +2,13 @@
 /*
  * nearest.h - the known name that a misspelt word resembles most.
  */
+<<<<<<<< HEAD:apps/base/nearest.h
 #ifndef APPS_BASE_NEAREST_H
 #define APPS_BASE_NEAREST_H
+========
+#ifndef EMU_UTIL_NEAREST_H
+#define EMU_UTIL_NEAREST_H
+>>>>>>>> cef2dfb3 (cli: suggest the right value for a misspelt one):emu/nearest.h
 
 /* A search over the names that are passed to nearest_try(). */
 struct nearest {
@@ -27,5 +32,14 @@ struct nearest_text {
  * @before: the text before the name, such as "--".
  */
 struct nearest_text nearest_question(const struct nearest *nearest, const char *before);
+
+/**
+ * nearest_in - the whole search, in a list for people: "raw, real or virtual".
+ * @words: one word, or several with commas between them: the first one that is not in the list but
+ *         resembles a name counts. What follows '=' or ':' in a word is ignored.
+ * @names: every word in it that begins with a small letter is a name.
+ * Returns as nearest_question(). Pure.
+ */
+struct nearest_text nearest_in(const char *words, const char *names);
 
 #endif

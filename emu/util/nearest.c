@@ -2,7 +2,11 @@
 /*
  * nearest.c - the known name that a misspelt word resembles most.
  */
+<<<<<<<< HEAD:apps/base/nearest.c
 #include "apps/base/nearest.h"
+========
+#include "emu/nearest.h"
+>>>>>>>> cef2dfb3 (cli: suggest the right value for a misspelt one):emu/nearest.c
 
 #include <stdio.h>
 #include <string.h>
@@ -55,6 +59,41 @@ void nearest_try(struct nearest *nearest, const char *name)
         nearest->distance = letters;
         nearest->name = name;
     }
+}
+
+/* The question for one word, of @length letters. */
+static struct nearest_text ask_for(const char *word, size_t length, const char *names)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789-_";
+    char wanted[LETTERS_MAX + 2], name[2][LETTERS_MAX + 1]; /* the nearest, and the next one */
+
+    snprintf(wanted, sizeof wanted, "%.*s", (int)length, word);
+    struct nearest nearest = nearest_to(wanted);
+    for (size_t bytes; *names; names += bytes ? bytes : 1) {
+        char *next = name[nearest.name == name[0]];
+
+        bytes = strspn(names, letters);
+        if (bytes < 2 || bytes > LETTERS_MAX || *names < 'a')
+            continue;
+        memcpy(next, names, bytes);
+        next[bytes] = '\0';
+        if (strcmp(next, wanted) == 0)
+            return (struct nearest_text){""};
+        nearest_try(&nearest, next);
+    }
+    return nearest_question(&nearest, "");
+}
+
+struct nearest_text nearest_in(const char *words, const char *names)
+{
+    struct nearest_text ret = {""};
+
+    for (size_t length; *words && !*ret.text; words += length + (words[length] == ',')) {
+        length = strcspn(words, ",");
+        size_t letters = strcspn(words, "=:,");
+        ret = ask_for(words, letters, names);
+    }
+    return ret;
 }
 
 struct nearest_text nearest_question(const struct nearest *nearest, const char *before)

@@ -223,6 +223,22 @@ const char *topo_show_node(const struct topo_graph *graph, uint32_t node,
     return show("node", node, topo_node_name(graph, node), text);
 }
 
+const char *topo_show_cable(const struct topo_graph *graph, uint32_t sw, uint32_t port,
+                            char text[static TOPO_CABLE_BYTES])
+{
+    const struct topo_end *near = &graph->sw[sw].end[port];
+    bool node = near->kind == TOPO_END_NODE;
+
+    *text = '\0';
+    if (graph->label)
+        snprintf(text, TOPO_CABLE_BYTES, " (%s:%u, %s:%u)", topo_switch_name(graph, sw),
+                 near->number,
+                 node ? topo_node_name(graph, near->id) : topo_switch_name(graph, near->id),
+                 node ? graph->node[near->id].link[near->port].number
+                      : graph->sw[near->id].end[near->port].number);
+    return text;
+}
+
 /* Find a device by its name or identity, among @count devices from @first on. */
 static uint32_t find_label(const struct topo_graph *graph, uint32_t first, uint32_t count,
                            const char *name, size_t length)

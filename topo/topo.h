@@ -226,6 +226,15 @@ const char *topo_show_switch(const struct topo_graph *graph, uint32_t sw,
 const char *topo_show_node(const struct topo_graph *graph, uint32_t node,
                            char text[static TOPO_SHOWN_BYTES]);
 
+#define TOPO_CABLE_BYTES (2 * TOPO_NAME_MAX + 16)
+
+/**
+ * topo_show_cable - the two ends of the cable at a port, as the network's file calls them, in
+ * @text: " (leaf1:5, node01:1)". "": there is no file. Returns @text.
+ */
+const char *topo_show_cable(const struct topo_graph *graph, uint32_t sw, uint32_t port,
+                            char text[static TOPO_CABLE_BYTES]);
+
 /**
  * topo_find_switch, topo_find_node - the switch or node with this name or identity; TOPO_NONE:
  * there is none. Cost: linear.

@@ -103,8 +103,15 @@ static void print_target(const struct topo_graph *graph, enum fault_domain domai
 {
     static const char *const ways[] = {[FAULT_BOTH] = "-", [FAULT_OUT] = "->", [FAULT_IN] = "<-"};
 
+    char names[TOPO_CABLE_BYTES];
+
     if (domain != FAULT_OF_LINKS) {
+        bool node = domain == FAULT_OF_NODES;
+        const char *name = topo_label_name(graph, (node ? graph->switches : 0) + target->id);
+
         printf(" %u", target->id);
+        if (name)
+            printf(" (%s)", name);
         return;
     }
     const struct topo_end *far = &graph->sw[target->id].end[target->port];
@@ -113,6 +120,7 @@ static void print_target(const struct topo_graph *graph, enum fault_domain domai
         printf("n%u:%u", far->id, far->port);
     else
         printf("%u:%u", far->id, far->port);
+    fputs(topo_show_cable(graph, target->id, target->port, names), stdout);
 }
 
 static void print_targets(const struct fault *fault, const struct topo_graph *graph,

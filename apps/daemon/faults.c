@@ -55,14 +55,11 @@ const char *daemon_cable_name(const struct fabric *fabric, uint32_t i, const cha
     const struct fabric_cable *cable = fabric_cable(fabric, i);
     bool node = cable->kind == TOPO_END_NODE;
     uint32_t far = node ? cable->node : cable->far.sw;
-    int used = snprintf(text, DAEMON_CABLE_BYTES, "switch %u:%u %s %s %u:%u", cable->at.sw,
+    int used = snprintf(text, DAEMON_ENDS_BYTES, "switch %u:%u %s %s %u:%u", cable->at.sw,
                         cable->at.port, way, node ? "node" : "switch", far,
                         node ? cable->link : cable->far.port);
 
-    if (graph->label)
-        snprintf(text + used, DAEMON_CABLE_BYTES - (size_t)used, " (%s, %s)",
-                 topo_switch_name(graph, cable->at.sw),
-                 node ? topo_node_name(graph, far) : topo_switch_name(graph, far));
+    topo_show_cable(graph, cable->at.sw, cable->at.port, text + used);
     return text;
 }
 

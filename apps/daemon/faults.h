@@ -36,12 +36,13 @@ int daemon_faults_again(struct daemon *daemon, uint32_t host);
 /** daemon_faults_manager - who brings links up and takes them out; NULL: all are in use, still. */
 const struct manager *daemon_faults_manager(const struct daemon *daemon);
 
-#define DAEMON_CABLE_BYTES 208
+#define DAEMON_ENDS_BYTES  72 /* "switch 3:5 - switch 7:1" */
+#define DAEMON_CABLE_BYTES (DAEMON_ENDS_BYTES + TOPO_CABLE_BYTES)
 
 /**
  * daemon_cable_name - write the two ends of cable @i, such as "switch 3:5 - switch 7:1" or
- * "switch 3:5 - node 4:0". @way: the text between them. Names from a file follow in parentheses:
- * "switch 3:5 - node 4:0 (leaf1, node01)".
+ * "switch 3:5 - node 4:0". @way: the text between them. The names and numbers from a file follow in
+ * parentheses: "switch 3:5 - node 4:0 (leaf1:6, node01:1)".
  */
 const char *daemon_cable_name(const struct fabric *fabric, uint32_t i, const char *way,
                               char text[static DAEMON_CABLE_BYTES]);

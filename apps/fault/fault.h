@@ -64,8 +64,9 @@ enum fault_place {
     /* .name: the name or the identity of a switch or a node in the network's file */
     FAULT_AT_NAMED_SWITCH,
     FAULT_AT_NAMED_NODE,
-    FAULT_AT_ALL,   /* all of the domain */
-    FAULT_AT_TOP,   /* .some: random top switches; they, or all of their cables */
+    FAULT_AT_NAMED_LINK, /* .named */
+    FAULT_AT_ALL,        /* all of the domain */
+    FAULT_AT_TOP,        /* .some: random top switches; they, or all of their cables */
     FAULT_AT_RANDOM /* .some: random targets of the domain; for links: those between switches */
 };
 
@@ -79,6 +80,13 @@ struct fault_node_link {
 struct fault_port {
     uint32_t sw;
     uint32_t port;
+    enum fault_way way;
+};
+
+/* A cable of a switch or a node, by the name and the port number in the network's file. */
+struct fault_named_link {
+    char name[TOPO_NAME_MAX + 1];
+    uint32_t port; /* or EMU_FAULT_ANY: all cables of a node */
     enum fault_way way;
 };
 
@@ -106,6 +114,7 @@ struct fault_where {
         struct fault_nodes nodes;
         struct fault_some some;
         char name[TOPO_NAME_MAX + 1];
+        struct fault_named_link named;
     };
 };
 

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "apps/fault/internal.h"
+#include "emu/util/nearest.h"
 #include "emu/util/random.h"
 
 struct find {
@@ -103,6 +104,7 @@ static int no_switch(const struct find *f, uint32_t sw)
 static int find_port(struct find *f)
 {
     const struct fault_port *at = &f->fault->where.port;
+    char shown[TOPO_SHOWN_BYTES];
 
     if (at->sw >= f->graph->switches)
         return no_switch(f, at->sw);
@@ -112,18 +114,20 @@ static int find_port(struct find *f)
                     at->port, f->graph->spec, f->graph->ports - 1);
     if (f->graph->sw[at->sw].end[at->port].kind == TOPO_END_NONE)
         return fail(-EINVAL, f->error, f->error_bytes,
-                    "link=%u:%u: no cable is plugged in there; name a port that has one", at->sw,
-                    at->port);
+                    "link=%u:%u: no cable is plugged in there; name a port of %s that has one",
+                    at->sw, at->port, topo_show_switch(f->graph, at->sw, shown));
     add(f, at->sw, at->port, at->way);
     return 0;
 }
 
 /* Ways are the node's: what it sends comes in at the switch. */
+static const enum fault_way at_switch[] = {
+    [FAULT_BOTH] = FAULT_BOTH, [FAULT_OUT] = FAULT_IN, [FAULT_IN] = FAULT_OUT};
+
 static int find_node_link(struct find *f)
 {
-    static const enum fault_way at_switch[] = {
-        [FAULT_BOTH] = FAULT_BOTH, [FAULT_OUT] = FAULT_IN, [FAULT_IN] = FAULT_OUT};
     const struct fault_node_link *at = &f->fault->where.link;
+    char shown[TOPO_SHOWN_BYTES];
 
     if (at->node >= f->graph->nodes)
         return fail(-EINVAL, f->error, f->error_bytes, "link=n%u: %s has nodes 0 to %u", at->node,
@@ -131,8 +135,9 @@ static int find_node_link(struct find *f)
     const struct topo_node *node = &f->graph->node[at->node];
     if (at->link != EMU_FAULT_ANY && at->link >= node->links)
         return fail(-EINVAL, f->error, f->error_bytes,
-                    "link=n%u:%u: no link %u; node %u has %u link%s, counted from 0", at->node,
-                    at->link, at->link, at->node, node->links, node->links == 1 ? "" : "s");
+                    "link=n%u:%u: no link %u; %s has %u link%s, counted from 0", at->node, at->link,
+                    at->link, topo_show_node(f->graph, at->node, shown), node->links,
+                    node->links == 1 ? "" : "s");
     for (uint32_t i = 0; i < node->links; i++)
         if ((at->link == EMU_FAULT_ANY || at->link == i) && node->link[i].sw != TOPO_NONE)
             add(f, node->link[i].sw, node->link[i].port, at_switch[at->way]);
@@ -179,6 +184,20 @@ static int find_nodes(struct find *f)
     return 0;
 }
 
+/* @count devices from @first on were searched for @name. */
+static int no_name(const struct find *f, const char *key, const char *name, const char *kind,
+                   uint32_t first, uint32_t count)
+{
+    struct nearest nearest = nearest_to(name);
+
+    for (uint32_t i = first; f->graph->label && i < first + count; i++)
+        nearest_try(&nearest, topo_label_name(f->graph, i));
+    return fail(-EINVAL, f->error, f->error_bytes, "%s=%s: %s has no %s of that name%s%s", key,
+                name, f->graph->spec, kind,
+                f->graph->label ? "" : ", only numbers, since it is from no file",
+                nearest_question(&nearest, "").text);
+}
+
 /* A switch or a node, found by its name in the network's file. */
 static int find_named(struct find *f, bool is_node)
 {
@@ -187,13 +206,64 @@ static int find_named(struct find *f, bool is_node)
                           : topo_find_switch(f->graph, name, strlen(name));
 
     if (id == TOPO_NONE)
-        return fail(-EINVAL, f->error, f->error_bytes, "%s=%s: %s has no %s of that name%s", kind,
-                    name, f->graph->spec, kind,
-                    f->graph->label ? "" : ", only numbers, since it is from no file");
+        return no_name(f, kind, name, kind, is_node ? f->graph->switches : 0,
+                       is_node ? f->graph->nodes : f->graph->switches);
     if (is_node)
         add(f, id, 0, FAULT_BOTH);
     else
         add_switch(f, id);
+    return 0;
+}
+
+/* The cable at a port of switch @sw that has this number in the file. */
+static void add_numbered_port(struct find *f, uint32_t sw)
+{
+    const struct fault_named_link *at = &f->fault->where.named;
+
+    for (uint32_t port = 0; port < f->graph->ports; port++) {
+        const struct topo_end *end = &f->graph->sw[sw].end[port];
+
+        if (end->kind != TOPO_END_NONE && end->number == at->port)
+            add(f, sw, port, at->way);
+    }
+}
+
+/* The cables of @node, or the one at the port that has this number in the file. */
+static void add_numbered_links(struct find *f, uint32_t node)
+{
+    const struct fault_named_link *at = &f->fault->where.named;
+
+    for (uint32_t i = 0; i < f->graph->node[node].links; i++) {
+        const struct topo_link *link = &f->graph->node[node].link[i];
+
+        if (link->sw != TOPO_NONE && (at->port == EMU_FAULT_ANY || at->port == link->number))
+            add(f, link->sw, link->port, at_switch[at->way]);
+    }
+}
+
+static int find_named_link(struct find *f)
+{
+    const struct fault_named_link *at = &f->fault->where.named;
+    uint32_t sw = topo_find_switch(f->graph, at->name, strlen(at->name));
+    uint32_t node = topo_find_node(f->graph, at->name, strlen(at->name));
+
+    if (sw == TOPO_NONE && node == TOPO_NONE)
+        return no_name(f, "link", at->name, "switch or node", 0,
+                       f->graph->switches + f->graph->nodes);
+    if (sw != TOPO_NONE && at->port == EMU_FAULT_ANY)
+        return fail(-EINVAL, f->error, f->error_bytes,
+                    "link=%s: that is a switch; name a port of it, link=%s:PORT, or all of its "
+                    "cables, switch=%s",
+                    at->name, at->name, at->name);
+    if (sw != TOPO_NONE)
+        add_numbered_port(f, sw);
+    else
+        add_numbered_links(f, node);
+    if (!f->targets.count && !f->out_of_memory)
+        return fail(-EINVAL, f->error, f->error_bytes,
+                    "link=%s:%u: no cable is plugged in there; after a name, ports have the "
+                    "numbers of the network's file",
+                    at->name, at->port);
     return 0;
 }
 
@@ -300,6 +370,8 @@ static int find_place(struct find *f, uint64_t seed)
     case FAULT_AT_NAMED_SWITCH:
     case FAULT_AT_NAMED_NODE:
         return find_named(f, where->place == FAULT_AT_NAMED_NODE);
+    case FAULT_AT_NAMED_LINK:
+        return find_named_link(f);
     case FAULT_AT_TOP:
         return draw_top(f, seed);
     case FAULT_AT_RANDOM:

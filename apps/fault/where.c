@@ -32,6 +32,30 @@ static bool read_number(const char **at, uint32_t most, uint32_t *ret)
     return true;
 }
 
+/*
+ * "leaf1:5>", "node01", "node01:1": the name may contain a colon, so the last one counts. The
+ * network is checked for the name later.
+ */
+static bool read_named_link(struct fault_where *where, const char *value)
+{
+    struct fault_named_link named = {.port = EMU_FAULT_ANY};
+    size_t length = strcspn(value, "<>");
+    const char *colon = memrchr(value, ':', length), *port = colon ? colon + 1 : NULL;
+
+    if (!isalpha((unsigned char)*value) || !read_way(value + length, &named.way))
+        return false;
+    if (port && read_number(&port, UINT8_MAX, &named.port) && port == value + length)
+        length = (size_t)(colon - value);
+    else
+        named.port = EMU_FAULT_ANY;
+    if (length > TOPO_NAME_MAX)
+        return false;
+    memcpy(named.name, value, length);
+    where->place = FAULT_AT_NAMED_LINK;
+    where->named = named;
+    return true;
+}
+
 static bool read_link(struct fault_where *where, const char *value)
 {
     struct fault_port port;
@@ -41,6 +65,9 @@ static bool read_link(struct fault_where *where, const char *value)
         where->place = FAULT_AT_ALL;
         return true;
     }
+    if (isalpha((unsigned char)*value) &&
+        (*value != 'n' || strspn(value + 1, "0123456789") != strcspn(value + 1, ":<>")))
+        return read_named_link(where, value);
     if (*value == 'n') {
         value++;
         if (!read_number(&value, TOPO_NODES_MAX - 1, &link.node))
@@ -176,7 +203,8 @@ bool fault_where_read(struct fault *fault, enum fault_key key, const char *value
     switch (key) {
     case FAULT_KEY_LINK:
         *right = "S:P (port P of switch S, both ways; S:P> what it sends, S:P< what it gets), "
-                 "nN or nN:L (links of node N), or any";
+                 "nN or nN:L (links of node N), NAME:P (port P of a switch or a node as the "
+                 "network's file calls them), NAME (links of a node), or any";
         return value && read_link(where, value);
     case FAULT_KEY_LEVEL:
         *right = "a number; the switches next to the nodes have level 0";
@@ -274,6 +302,12 @@ void fault_where_print(struct fault_writer *writer, const struct fault *fault)
         return;
     case FAULT_AT_NAMED_NODE:
         fault_put(writer, "node=%s", where->name);
+        return;
+    case FAULT_AT_NAMED_LINK:
+        fault_put(writer, "link=%s", where->named.name);
+        if (where->named.port != EMU_FAULT_ANY)
+            fault_put(writer, ":%u", where->named.port);
+        fault_put(writer, "%s", way_text(where->named.way));
         return;
     case FAULT_AT_ALL:
         fault_put(writer, "%s", all[fault_domain(fault->kind)]);

@@ -2,11 +2,7 @@
 /*
  * nearest.c - the known name that a misspelt word resembles most.
  */
-<<<<<<<< HEAD:apps/base/nearest.c
-#include "apps/base/nearest.h"
-========
-#include "emu/nearest.h"
->>>>>>>> cef2dfb3 (cli: suggest the right value for a misspelt one):emu/nearest.c
+#include "emu/util/nearest.h"
 
 #include <stdio.h>
 #include <string.h>

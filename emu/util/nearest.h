@@ -2,13 +2,8 @@
 /*
  * nearest.h - the known name that a misspelt word resembles most.
  */
-<<<<<<<< HEAD:apps/base/nearest.h
-#ifndef APPS_BASE_NEAREST_H
-#define APPS_BASE_NEAREST_H
-========
-#ifndef EMU_UTIL_NEAREST_H
-#define EMU_UTIL_NEAREST_H
->>>>>>>> cef2dfb3 (cli: suggest the right value for a misspelt one):emu/nearest.h
+#ifndef EMU_NEAREST_H
+#define EMU_NEAREST_H
 
 /* A search over the names that are passed to nearest_try(). */
 struct nearest {

@@ -143,9 +143,43 @@ class MachineTest(FabemuCase):
         self.one_line(self.fabemu("fault", "--name", "u", "node-freeze", "node=nobody"), 1,
                       "node=nobody", "no node of that name")
 
-    def test_capture__describes_interfaces(self):
+    def dry_run(self, fault):
+        schedule = os.path.join(self.dir, "schedule")
+        with open(schedule, "w") as f:
+            f.write(fault + "\n")
+        return self.fabemu("fault", "--check", schedule, "--topo", self.topo, "--profile",
+                           "qsnet3")
+
+    def test_fault__takes_links_by_name_with_the_ports_of_the_file(self):
+        for fault, cable in (("link=leaf1:8>", "0:7->2:0 (leaf1:8, spine:1)"),
+                             ("link=spine:2", "2:1-1:7 (spine:2, leaf2:8)"),
+                             ("link=node03", "1:0-n2:0 (leaf2:1, node03:1)"),
+                             ("link=node03:1<", "1:0->n2:0 (leaf2:1, node03:1)"),
+                             ("link=S-00000000000002c1:2", "0:1-n1:0 (leaf1:2, node02:1)"),
+                             ("link=0:7", "0:7-2:0 (leaf1:8, spine:1)")):
+            done = self.dry_run("link-down " + fault)
+            self.assertEqual((done.returncode, done.stderr), (0, ""), fault)
+            self.assertEqual(done.stdout.splitlines()[1:],
+                             [f"link-down {fault}", f"    # 1 cable: {cable}"])
+        for fault, words in (("link=leaf1", ("that is a switch", "link=leaf1:PORT")),
+                             ("link=leaf1:7", ("leaf1:7", "no cable")),
+                             ("link=node03:2", ("node03:2", "no cable")),
+                             ("link=laef1:8", ("no switch or node", "did you mean 'leaf1'?")),
+                             ("link=0:6", ("no cable", "switch 0 (leaf1)")),
+                             ("link=n0:1", ("no link 1", "node 0 (node01)"))):
+            self.one_line(self.dry_run("link-down " + fault), 2, *words)
+
+    def test_fault__shows_names_in_the_dry_run(self):
+        self.assertIn("# 1 switch: 1 (leaf2)", self.dry_run("switch-crash switch=leaf2").stdout)
+        self.assertIn("# 2 nodes: 0 (node01) 1 (node02)",
+                      self.dry_run("node-freeze nodes=0-1").stdout)
+        self.one_line(self.dry_run("node-freeze node=nod01"), 2, "did you mean 'node01'?")
+
+    def interfaces(self, *options):
+        """The descriptions of a capture's interfaces."""
         capture = os.path.join(self.dir, "c.pcapng")
-        done = self.fabemu("run", "--topo", self.topo, "--capture", capture, "--", "true")
+        done = self.fabemu("run", "--topo", self.topo, "--capture", capture, *options, "--",
+                           "true")
         self.assertEqual(done.returncode, 0, done.stderr)
         with open(capture, "rb") as f:
             data = f.read()
@@ -161,8 +195,16 @@ class MachineTest(FabemuCase):
                     about.append(data[at + 4:at + 4 + size].decode())
                 at += 4 + (size + 3) // 4 * 4
             data = data[length:]
+        return about
+
+    def test_capture__describes_interfaces(self):
+        about = self.interfaces()
         self.assertIn("leaf1>spine", about)
         self.assertIn("node01>leaf1", about)
+
+    def test_capture_filter__takes_links_by_name(self):
+        self.assertEqual(sorted(self.interfaces("--capture-filter", "link=leaf2:8")),
+                         ["leaf2>spine", "spine>leaf2"])
 
     def test_ring__says_that_its_routes_lead_through_few_switches(self):
         ring = os.path.join(self.dir, "ring.topo")

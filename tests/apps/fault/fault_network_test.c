@@ -202,7 +202,7 @@ static void fault_check__says_what_a_network_does_not_have(void)
     static const struct odd rows[] = {
         {"kary:4,2", "oq2004", NULL, "link-down link=8:0", "no switch 8", "switches 0 to 7"},
         {"kary:4,2", "oq2004", NULL, "link-down link=0:8", "no port 8", "ports 0 to 7"},
-        {"kary:4,2", "oq2004", NULL, "link-down link=4:7", "no cable", "a port that has one"},
+        {"kary:4,2", "oq2004", NULL, "link-down link=4:7", "no cable", "a port of switch 4"},
         {"kary:4,2", "oq2004", NULL, "link-down link=n16", "link=n16", "nodes 0 to 15"},
         {"kary:4,2", "oq2004", NULL, "link-down link=n0:1", "no link 1", "1 link, counted"},
         {"kary:4,2", "oq2004", NULL, "link-down level=1", "level=1", "levels 0 to 0"},

@@ -169,6 +169,11 @@ static void fault_print__has_one_text_for_all_else(void)
         {"link-down top", "link-down top"},
         {"switch-crash top=3", "switch-crash top=3"},
         {"link-down link=n3:0>", "link-down link=n3:0>"},
+        {"link-down link=leaf1:05>", "link-down link=leaf1:5>"},
+        {"link-down link=node01<", "link-down link=node01<"},
+        {"link-down link=n1x", "link-down link=n1x"},
+        {"link-down link=MF0;leaf1:X/U1:9", "link-down link=MF0;leaf1:X/U1:9"},
+        {"link-down link=leaf1:256", "link-down link=leaf1:256"},
     };
 
     each_is_printed(rows, sizeof rows / sizeof rows[0]);
@@ -492,7 +497,12 @@ static void fault_parse__says_which_place_is_wrong(void)
         {"link-down link=n", "link=n:", "nN"},
         {"link-down link=n1:", "link=n1:", "nN:L"},
         {"link-down link=n1048576", "link=n1048576", "nN"},
-        {"link-down link=ANY", "link=ANY", "or any"},
+        {"link-down link=_x", "link=_x", "or any"},
+        {"link-down link=leaf1:2>>", "link=leaf1:2>>", "NAME:P"},
+        {"loss link=any kind=reduce,alreduce", "kind=reduce,alreduce", "mean 'allreduce'?"},
+        {"bit-errors link=any part=hedaer", "part=hedaer", "mean 'header'?"},
+        {"link-donw link=any", "no fault 'link-donw'", "mean 'link-down'?"},
+        {"loss link=any rtae=1", "no key 'rtae'", "mean 'rate'?"},
         {"link-down level=x", "level=x", "level 0"},
         {"link-down switch=any", "switch=any", "link=any"},
         {"switch-crash switch=-1", "switch=-1", "number of a switch"},

@@ -52,7 +52,6 @@ static int load_profile(struct fabric_config *ret, const struct options *options
  */
 static void exec_wide(const struct options *options)
 {
-    static char name[] = "fabemu";
     char dir[1024], path[1088];
     struct stat st;
     size_t count = 0;
@@ -68,7 +67,7 @@ static void exec_wide(const struct options *options)
     char **argv = calloc(count + 2, sizeof *argv);
     if (!argv || !emu_plugin_dir(dir, sizeof dir, WIDE, "."))
         return;
-    argv[0] = name;
+    argv[0] = program_invocation_name; /* so the recorded command line is the user's */
     memcpy(argv + 1, options->argv, count * sizeof *argv);
     snprintf(path, sizeof path, "%s/%s", dir, WIDE);
     execv(path, argv);

@@ -282,8 +282,10 @@ static int graph_plug(struct topo_graph *graph, const struct file *file)
         ends = ends_of(file, d, ends.to);
         if (device->kind == DEVICE_SWITCH) {
             graph->sw[device->number].level = device->level;
+            graph->sw[device->number].ports = device->ports;
             plug_switch(graph, file, ends, port);
         } else if (device->kind == DEVICE_NODE) {
+            graph->node[device->number].ports = (uint8_t)device->ports;
             plug_node(graph, file, ends, port);
         }
     }

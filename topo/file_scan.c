@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "emu/nearest.h"
 #include "topo/file.h"
 
 #define SHOWN 40 /* of the text, in a message */
@@ -219,8 +220,28 @@ static void read_title(struct device *device, const struct cursor *c)
     device->title_length = (uint32_t)(last - first - 1);
 }
 
-/* The rate of a cable: a word in the comment, after all quoted text. */
-static uint8_t read_rate(const struct cursor *c)
+/* Is the word a rate with a letter wrong, such as "4xFRD"? */
+static int check_rate(const struct file *file, const char *word, size_t length)
+{
+    char text[SHOWN], names[TOPO_RATES][16];
+    size_t digits = strspn(word, "0123456789");
+
+    if (!digits || length >= sizeof text || length < digits + 3 || word[digits] != 'x' ||
+        !isalpha((unsigned char)word[digits + 1]))
+        return 0;
+    memcpy(text, word, length);
+    text[length] = '\0';
+    struct nearest nearest = nearest_to(text);
+    for (uint8_t rate = 1; rate < TOPO_RATES; rate++)
+        nearest_try(&nearest, topo_rate_name(rate, names[rate]));
+    if (!nearest.name)
+        return 0;
+    return file_fail(file, file->line, "'%s' is no rate of a cable%s", text,
+                     nearest_question(&nearest, "").text);
+}
+
+/* The rate of a cable: a word in the comment, after all quoted text. Errors: -EINVAL. */
+static int read_rate(const struct file *file, const struct cursor *c, uint8_t *ret)
 {
     const char *comment = memchr(c->at, '#', (size_t)(c->end - c->at));
     const char *quote = comment ? memrchr(comment, '"', (size_t)(c->end - comment)) : NULL;
@@ -231,9 +252,12 @@ static uint8_t read_rate(const struct cursor *c)
 
         while (at < c->end && !isspace((unsigned char)*at))
             at++;
-        uint8_t rate = topo_rate_scan(word, (size_t)(at - word));
-        if (rate)
-            return rate;
+        *ret = topo_rate_scan(word, (size_t)(at - word));
+        if (*ret)
+            return 0;
+        int err = check_rate(file, word, (size_t)(at - word));
+        if (err)
+            return err;
         at += at < c->end;
     }
     return 0;
@@ -298,7 +322,9 @@ static int scan_plug(struct file *file, struct cursor *c)
     if (!take_port(c, &plug.far_port))
         return file_fail(file, file->line, "no port number behind \"%.*s\"; want: [1] \"NAME\"[2]",
                          (int)plug.far_length, plug.far);
-    plug.rate = read_rate(c);
+    int err = read_rate(file, c, &plug.rate);
+    if (err)
+        return err;
     if (file->plugs == file->plugs_room) {
         uint32_t room = file->plugs_room ? 2 * file->plugs_room : 256;
         struct plug *bigger = realloc(file->plug, room * sizeof *bigger);

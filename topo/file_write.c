@@ -2,8 +2,9 @@
 /*
  * file_write.c - a network as a topology file: what file_scan.c reads.
  *
- * Ports count from 1, as everywhere in InfiniBand. GUIDs are made from the numbers of
- * switches and nodes, in blocks of their own, for other programs that read such files.
+ * Ports count from 1, as everywhere in InfiniBand. A network from a file keeps its numbers of ports
+ * and the GUIDs of its devices. For a generated network GUIDs are made from the numbers of switches
+ * and nodes, for other programs that read such files. Ports have no GUIDs.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -12,19 +13,13 @@
 
 #define SWITCH_GUID UINT64_C(0x0002000000000000)
 #define NODE_GUID   UINT64_C(0x0003000000000000)
-#define PORT_GUIDS  8 /* apart: a node's own, and one for each of its links */
 
-static uint64_t node_guid(uint32_t node, uint32_t link)
-{
-    return NODE_GUID + (uint64_t)node * PORT_GUIDS + link;
-}
-
-/* The GUID of switch @i, or, from graph->switches on, of a node. */
+/* The GUID of switch @i, or, from graph->switches on, of a node. 0: the file has none. */
 static uint64_t guid_of(const struct topo_graph *graph, uint32_t i)
 {
-    if (graph->label && graph->label[i].guid)
+    if (graph->label)
         return graph->label[i].guid;
-    return i < graph->switches ? SWITCH_GUID + i : node_guid(i - graph->switches, 0);
+    return i < graph->switches ? SWITCH_GUID + i : NODE_GUID + (i - graph->switches);
 }
 
 /* Write the identity, in quotes. */
@@ -70,13 +65,13 @@ static uint32_t node_port(const struct topo_graph *graph, uint32_t n, uint32_t l
 
 static void write_switch(FILE *to, const struct topo_graph *graph, uint32_t s)
 {
-    uint32_t most = graph->ports;
+    uint32_t ports = graph->sw[s].ports ? graph->sw[s].ports : graph->ports;
+    uint64_t guid = guid_of(graph, s);
 
-    for (uint32_t port = 0; port < graph->ports; port++)
-        if (graph->sw[s].end[port].kind != TOPO_END_NONE && switch_port(graph, s, port) > most)
-            most = switch_port(graph, s, port);
-    fprintf(to, "\nlevel=%u\nswitchguid=0x%" PRIx64 "(%" PRIx64 ")\nSwitch\t%u ",
-            graph->sw[s].level, guid_of(graph, s), guid_of(graph, s), most);
+    fprintf(to, "\nlevel=%u\n", graph->sw[s].level);
+    if (guid)
+        fprintf(to, "switchguid=0x%" PRIx64 "(%" PRIx64 ")\n", guid, guid);
+    fprintf(to, "Switch\t%u ", ports);
     write_name(to, graph, s);
     write_comment(to, graph, s, 0);
     for (uint32_t port = 0; port < graph->ports; port++) {
@@ -87,11 +82,9 @@ static void write_switch(FILE *to, const struct topo_graph *graph, uint32_t s)
             continue;
         fprintf(to, "[%u]\t", switch_port(graph, s, port));
         write_name(to, graph, far);
-        if (end->kind == TOPO_END_SWITCH)
-            fprintf(to, "[%u]", switch_port(graph, end->id, end->port));
-        else
-            fprintf(to, "[%u](%" PRIx64 ")", node_port(graph, end->id, end->port),
-                    node_guid(end->id, end->port + 1u));
+        fprintf(to, "[%u]",
+                end->kind == TOPO_END_SWITCH ? switch_port(graph, end->id, end->port)
+                                             : node_port(graph, end->id, end->port));
         write_comment(to, graph, far, end->rate);
     }
 }
@@ -99,12 +92,12 @@ static void write_switch(FILE *to, const struct topo_graph *graph, uint32_t s)
 static void write_node(FILE *to, const struct topo_graph *graph, uint32_t n)
 {
     const struct topo_node *node = &graph->node[n];
-    uint32_t most = node->links;
+    uint64_t guid = guid_of(graph, graph->switches + n);
 
-    for (uint32_t i = 0; i < node->links; i++)
-        if (node_port(graph, n, i) > most)
-            most = node_port(graph, n, i);
-    fprintf(to, "\ncaguid=0x%" PRIx64 "\nCa\t%u ", guid_of(graph, graph->switches + n), most);
+    fputc('\n', to);
+    if (guid)
+        fprintf(to, "caguid=0x%" PRIx64 "\n", guid);
+    fprintf(to, "Ca\t%u ", node->ports ? node->ports : node->links);
     write_name(to, graph, graph->switches + n);
     write_comment(to, graph, graph->switches + n, 0);
     for (uint32_t i = 0; i < node->links; i++) {
@@ -112,7 +105,7 @@ static void write_node(FILE *to, const struct topo_graph *graph, uint32_t n)
 
         if (link->sw == TOPO_NONE)
             continue; /* cut */
-        fprintf(to, "[%u](%" PRIx64 ")\t", node_port(graph, n, i), node_guid(n, i + 1));
+        fprintf(to, "[%u]\t", node_port(graph, n, i));
         write_name(to, graph, link->sw);
         fprintf(to, "[%u]", switch_port(graph, link->sw, link->port));
         write_comment(to, graph, link->sw, graph->sw[link->sw].end[link->port].rate);

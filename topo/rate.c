@@ -6,6 +6,7 @@
  */
 #include <assert.h>
 #include <string.h>
+#include <strings.h>
 
 #include "topo/topo.h"
 
@@ -39,7 +40,7 @@ uint8_t topo_rate_scan(const char *text, size_t length)
 
     for (uint8_t rate = 1; rate < TOPO_RATES; rate++) {
         topo_rate_name(rate, name);
-        if (strlen(name) == length && memcmp(name, text, length) == 0)
+        if (strlen(name) == length && strncasecmp(name, text, length) == 0)
             return rate;
     }
     return 0;

@@ -79,6 +79,7 @@ struct topo_switch {
     uint32_t level; /* up is where this is greater: a cable never joins equal levels */
     /* the nodes below lie within low to high, both included; none: low > high */
     uint32_t low, high;
+    uint32_t ports;       /* with those that have no cable, as a file says; 0: there is no file */
     struct topo_end *end; /* graph->ports of them */
     struct topo_route route;
 };
@@ -92,6 +93,7 @@ struct topo_link {
 
 struct topo_node {
     uint8_t links; /* 1 to TOPO_NODE_LINKS_MAX */
+    uint8_t ports; /* of its adapter, as a file says; 0: there is no file */
     struct topo_link link[TOPO_NODE_LINKS_MAX];
 };
 
@@ -246,7 +248,7 @@ uint32_t topo_find_node(const struct topo_graph *graph, const char *name, size_t
 
 #define TOPO_RATES 46 /* kinds of cable rates, "not known" included */
 
-/** topo_rate_scan - the rate with the name @text ("4xFDR", "2xHDR"); 0: none. Pure. */
+/** topo_rate_scan - the rate with the name @text ("4xFDR", "2xhdr"); 0: none. Pure. */
 uint8_t topo_rate_scan(const char *text, size_t length);
 
 /** topo_rate_name - the name of @rate, in @text. Returns @text. Pure. */

@@ -137,6 +137,25 @@ static void print_checked(const struct topo_checked *checked)
             (unsigned long long)checked->channels, (unsigned long long)checked->waits);
 }
 
+/* Ports that have no cable count, too. */
+static void print_switches(const struct topo_graph *graph)
+{
+    uint32_t least = UINT32_MAX, most = 0;
+
+    for (uint32_t s = 0; s < graph->switches; s++) {
+        uint32_t ports = graph->sw[s].ports ? graph->sw[s].ports : graph->ports;
+
+        least = ports < least ? ports : least;
+        most = ports > most ? ports : most;
+    }
+    printf("  switches       %u in %u level%s, ", graph->switches, graph->levels,
+           graph->levels == 1 ? "" : "s");
+    if (least == most)
+        printf("%u port%s each\n", most, most == 1 ? "" : "s");
+    else
+        printf("%u to %u ports\n", least, most);
+}
+
 static void print_text(const struct fabric_config *config, const struct figures *figures,
                        const struct topo_checked *checked)
 {
@@ -145,8 +164,7 @@ static void print_text(const struct fabric_config *config, const struct figures 
 
     printf("%s\n", graph->spec);
     printf("  nodes          %u\n", graph->nodes);
-    printf("  switches       %u in %u level%s, %u ports each\n", graph->switches, graph->levels,
-           graph->levels == 1 ? "" : "s", graph->ports);
+    print_switches(graph);
     printf("  links          %llu to nodes, %llu between switches\n",
            (unsigned long long)figures->node_cables, (unsigned long long)figures->switch_cables);
     if (rates_print(config, rates, sizeof rates))

@@ -94,6 +94,29 @@ class WideTest(FabemuCase):
         with open(one) as a, open(two) as b:
             self.assertEqual(a.read().split("level=", 2)[2], b.read().split("level=", 2)[2])
 
+    def test_files__keep_their_numbers_of_ports(self):
+        """Two switches with 64 and 36 ports, of which few have cables."""
+        topo = self.file('Switch 64 "S-a" # "MF0;big:X/U1"\n[63] "H-a"[2]\n[64] "S-b"[36]\n'
+                         'Switch 36 "S-b"\n[7] "H-b"[1]\nCa 2 "H-a" # "ann HCA-1"\n'
+                         'Ca 1 "H-b"\n')
+        two = os.path.join(self.dir, "two.topo")
+        done = self.fabemu("topo", topo, "--write", two)
+        self.assertIn("switches       2 in 2 levels, 36 to 64 ports\n", done.stdout)
+        with open(two) as f:
+            written = f.read()
+        for text in 'Switch\t64 "S-a"', 'Switch\t36 "S-b"', 'Ca\t2 "H-a"', '[63]\t"H-a"[2]\t':
+            self.assertIn(text, written)
+        self.assertNotIn("guid", written)
+        faults = self.file("link-down link=big:64\nlink-down link=ann:2>\n", "names.faults")
+        done = self.fabemu("fault", "--check", faults, "--topo", two, "--profile", "qsnet3")
+        for text in "0:1-1:35 (big:64, S-b:36)", "0:0<-n0:0 (big:63, ann:2)":
+            self.assertIn(text, done.stdout)
+
+    def test_origin__is_the_command_line_of_the_user(self):
+        args = ("--topo", "clos:radix=64,levels=1", "--load", "0.1", *SHORT)
+        self.assertEqual(self.traffic(*args)["origin"]["command"],
+                         [self.command, "traffic", *args, "--json"])
+
     def test_one_port_more__is_refused(self):
         self.one_line(self.fabemu("topo", "clos:radix=253,levels=1"), 2, "radix is 2 to 252")
         self.one_line(self.fabemu("topo", "clos:down=200x4,up=53"), 2, "at most 252 ports")

@@ -203,6 +203,9 @@ static void topo_read__takes_what_ibnetdiscover_prints(void)
     char *text = text_of(graph, &bytes);
     CU_ASSERT_PTR_NOT_NULL(strstr(text, "[120]\t\"S-0002c90200404001\"[24]"));
     CU_ASSERT_PTR_NOT_NULL(strstr(text, "Ca\t2 \"H-0002c903000e0b80\""));
+    CU_ASSERT_PTR_NOT_NULL(strstr(text, "Switch\t129 \"S-0002c90200404728\""));
+    CU_ASSERT_PTR_NOT_NULL(strstr(text, "switchguid=0x2c90200404728(2c90200404728)\n"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(text, "[2]\t\"S-0002c90200404001\"[2]\t")); /* no GUID */
     again = graph_from(text);
     CU_ASSERT_EQUAL(differences(graph, again), 0);
     free(text);
@@ -301,6 +304,7 @@ static void topo_read__takes_rates_over(void)
     }
     CU_ASSERT_EQUAL(topo_rate_scan("4xFDRx", 6), 0);
     CU_ASSERT_EQUAL(topo_rate_scan("3xFDR", 5), 0);
+    CU_ASSERT_EQUAL(topo_rate_scan("4xfdr10", 7), topo_rate_scan("4xFDR10", 7));
     CU_ASSERT_EQUAL(topo_rate_ps(0), 0);
 
     graph = graph_from(quirks);
@@ -326,13 +330,19 @@ static void topo_read__takes_rates_over(void)
 /* As a person would write it: each cable once, no GUIDs, names of their own. */
 static void topo_read__takes_what_people_write(void)
 {
-    struct topo_graph *graph = graph_from("Switch 4 \"left\"\n[1] \"ann\"[1]\n[4]\"right\"[4]\n"
-                                          "Switch 4 \"right\"\n[1] \"bob\" [1] w=4\n"
-                                          "Ca 1 \"ann\"\nCa 1 \"bob\"\n");
+    struct topo_graph *graph =
+        graph_from("Switch 4 \"left\"\n[1] \"ann\"[1]\n[4]\"right\"[4]\n"
+                   "Switch 4 \"right\"\n[1] \"bob\" [1] w=4 # 4x?? 3xfaster 2x\n"
+                   "Ca 1 \"ann\"\nCa 1 \"bob\"\n");
+
+    size_t bytes;
+    char *text = text_of(graph, &bytes);
 
     CU_ASSERT_EQUAL(graph->nodes, 2);
     CU_ASSERT_EQUAL(graph->longest, 2);
     CU_ASSERT_EQUAL(topo_hops(graph, 0, 1), 2);
+    CU_ASSERT_PTR_NULL(strstr(text, "guid=")); /* none is invented */
+    free(text);
     topo_free(graph);
 }
 
@@ -402,6 +412,8 @@ static const struct wrong_file {
      "net, line 1: a list of ports; run ibnetdiscover without -p"},
     {"Switch 4 \"s\"\n< [1] \"a\"[1]\n",
      "net, line 2: a difference of two networks; run ibnetdiscover without --diff"},
+    {"Switch 4 \"s\"\n[1] \"a\"[1] # \"4xFRD\" lid 4 4xFRD\n",
+     "net, line 2: '4xFRD' is no rate of a cable; did you mean '4xFDR'?"},
     {"Switch 4 \"s\"\n\x1b[2J\n", "net, line 2: a control character: this is not a text file"},
 };
 

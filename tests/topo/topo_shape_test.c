@@ -266,7 +266,7 @@ static void topo_route_ports__two_forms_agree(void)
     FILE *to = open_memstream(&text, &bytes);
 
     for (uint32_t n = 0; n < 64; n++) /* told of first, in another order */
-        fprintf(to, "Ca 1 \"H-%016llx\"\n", 0x0003000000000000ull + order[n] * 8ull);
+        fprintf(to, "Ca 1 \"H-%016llx\"\n", 0x0003000000000000ull + order[n]);
     topo_write(graph, to);
     fclose(to);
     CU_ASSERT_EQUAL_FATAL(topo_read(&other, "net", text, bytes, error, sizeof error), 0);

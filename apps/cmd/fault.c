@@ -3,6 +3,7 @@
  * fault.c - `fabemu fault`: on a running fabric; the scenarios; what a schedule means on a
  * network.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 #include "apps/cmd/options.h"
 #include "apps/cmd/plan.h"
 #include "apps/control/ask.h"
+#include "emu/util/nearest.h"
 #include "apps/control/conn.h"
 #include "apps/fault/fault.h"
 #include "apps/fault/internal.h"
@@ -212,9 +214,13 @@ static bool ask(const char *name, struct json_object *request, const struct ask_
 {
     char error[FAULT_ERROR_BYTES + 256];
 
-    if (!ask_fabric(name, request, fields, reply, NULL, error, sizeof error))
+    int err = ask_fabric(name, request, fields, reply, NULL, error, sizeof error);
+    if (!err)
         return true;
-    say("%s", error);
+    struct nearest kind = nearest_to(name); /* a misspelt kind was taken for the fabric's name */
+    for (int i = 0; err == -ENOENT && i < FAULT_KINDS; i++)
+        nearest_try(&kind, fault_name((enum fault_kind)i));
+    say("%s%s", error, nearest_question(&kind, "").text);
     return false;
 }
 

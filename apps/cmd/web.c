@@ -62,8 +62,14 @@ static int open_what(struct web *web, const char *what, char *error, size_t erro
         close(fd);
         return 0;
     }
-    if (stat(what, &st) < 0 && !strchr(what, '/'))
-        return err;
+    if (stat(what, &st) < 0 && !strchr(what, '/')) {
+        if ((err != -ENOENT && err != -EINVAL) || strcmp(what, "default") == 0)
+            return err;
+        return fail(err, error, error_bytes,
+                    "there is neither a running fabric nor a file named '%.80s'; 'fabemu status' "
+                    "lists the fabrics",
+                    what);
+    }
     web->recording_fd = open(what, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (web->recording_fd < 0)
         return fail(-errno, error, error_bytes, "cannot read %s: %s", what, strerror(errno));

@@ -370,9 +370,10 @@ int paths_connect(int *fd, pid_t *owner, const char *name, char *error, size_t e
     int got = connect_to(path);
     if (got == -ENOENT)
         return fail(got, error, error_bytes,
-                    "no fabric named '%s' is running; 'fabemu status' "
+                    "no fabric named '%s' is running%s; 'fabemu status' "
                     "lists those that are, 'fabemu up --name %s' starts it",
-                    name, name);
+                    name, strcmp(name, "default") == 0 ? ", the one meant if none is named" : "",
+                    name);
     if (got == -ECONNREFUSED)
         return fail(got, error, error_bytes,
                     "fabric '%s' has crashed and left a stale socket; "

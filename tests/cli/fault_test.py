@@ -88,6 +88,10 @@ class FaultTest(FabemuCase):
         rows = re.compile(r"^\| `([a-z-]+)` \|", re.M)
         self.assertEqual(rows.findall(page.split("## Kinds")[1].split("## Which")[0]), kinds)
         self.assertEqual(rows.findall(built_in), scenarios)
+        about = dict(re.findall(r"^\| `([a-z-]+)` \| (.*) \|$", built_in, re.M))
+        listed = re.findall(r"^  (\S+) +(.*)$", self.good("--list").split("scenarios\n")[1], re.M)
+        for name, text in listed:  # the page has the same words, and may add to them
+            self.assertTrue(about[name].replace("`", "").startswith(text), name)
 
     def test_show__is_a_schedule(self):
         for name in self.lists()[1]:
@@ -168,6 +172,8 @@ class FaultTest(FabemuCase):
         bad = self.write("stuck-port link=any\n\nlink-down link=99:0\n")
         for args, status, words in (
                 ((), 1, ["no fabric named 'default'"]),
+                (("link-down", "random"), 1, ["'default' is running, the one meant if none is"]),
+                (("link-donw", "random"), 1, ["no fabric named 'link-donw'", "'link-down'?"]),
                 (("--list", "--show", "flap"), 2, ["one of"]),
                 (("--list", "more"), 2, ["one of"]),
                 (("--show", "flop"), 2, ["--show flop", "fabemu fault --list"]),

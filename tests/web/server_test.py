@@ -233,7 +233,7 @@ class Answers(WebCase):
         self.assertEqual(len(found), 20)  # all kinds
         self.assertIn("for=100ms node-slow node=1 share=25%", found["node-slow"])
         self.assertIn("node-kill node=1", found["node-kill"])  # a moment
-        for wrong in "", "link=x", "nowhere", "9" * 1500:
+        for wrong in "", "link=0:x", "nowhere", "9" * 1500:
             reply, _ = page.ask("fault_kinds", where=wrong)
             self.assertFalse(reply["ok"])
             self.assertTrue(reply["error"])
@@ -275,7 +275,7 @@ class Answers(WebCase):
         with open(text, "w") as f:
             f.write("int main(void)\n")
         for wrong, why in ((self.dir, "is not a file"), (f"{self.dir}/none", "cannot read"),
-                           (text, "is not a recording"), ("none", "no fabric")):
+                           (text, "is not a recording"), ("none", "neither a running fabric nor")):
             done = self.fabemu("web", wrong)
             self.assertEqual(done.returncode, 1)
             self.assertIn(why, done.stderr)
@@ -318,7 +318,7 @@ class Answers(WebCase):
         run = self.start("run", "--web=wait", "--", "true")
         run.stderr.readline()
         self.assertIn("once a browser", run.stderr.readline())
-        server, = children(run.pid)
+        server, = until(lambda: children(run.pid))
         os.kill(server, signal.SIGKILL)
         self.assertEqual(run.wait(PATIENCE_S), 0)
 
@@ -355,8 +355,9 @@ class Answers(WebCase):
 
     def test_what_cannot_be_is_said(self):
         done = self.fabemu("web", "nobody")
-        self.one_line(done, 1, "no fabric named 'nobody'")
+        self.one_line(done, 1, "neither a running fabric nor a file named 'nobody'")
         self.assertEqual(done.stdout, "")  # no address where nothing is
+        self.one_line(self.fabemu("web"), 1, "no fabric named 'default'", "if none is named")
         self.one_line(self.fabemu("run", "--web=0", "--", "true"), 2, "1 to 65535")
         self.one_line(self.fabemu("up", "--web=http", "u"), 2, "1 to 65535")
         with socket.create_server(("127.0.0.1", 0)) as taken:

@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # What it offers is what the command's own --help says, so nothing here goes out of date.
 
-# What --help calls the value of an option: _fabemu_value COMMAND SUBCOMMAND --OPTION
+# What --help calls the value of an option, such as raw|real, or [=PORT|wait] if it may be left out:
+# _fabemu_value COMMAND SUBCOMMAND --OPTION
 _fabemu_value() {
-    "$1" "$2" --help 2>/dev/null | sed -nE "s/^ +(-h, )?$3 ([^ ]+)( .*)?$/\\2/p" | head -n 1
+    "$1" "$2" --help 2>/dev/null | sed -nE "s/^ +(-h, )?$3( |(\\[=))([^ ]+)( .*)?$/\\3\\4/p" | head -n 1
 }
 
 # The names of running fabrics.
@@ -63,7 +64,7 @@ _fabemu_begins() {
 # Offer values of an option that --help writes as VALUE:
 # _fabemu_values FABEMU SUBCOMMAND --OPTION VALUE
 _fabemu_values() {
-    local word
+    local word values=${4#\[=}
     case $3 in
     --bound) _fabemu_begins "$(_fabemu_bounds "$1")" ;;
     --set) _fabemu_begins "$(_fabemu_fields "$1")" ;;
@@ -75,7 +76,8 @@ _fabemu_values() {
     --name) _fabemu_words "$(_fabemu_running "$1")" ;;
     esac
     [ "$3" != --bound ] || return
-    for word in ${4//|/ }; do
+    for word in ${values//|/ }; do
+        word=${word%%\[*} word=${word%]}
         case $word in
         FILE* | DIR | PATH | SPEC | AGENT) _fabemu_files ;;
         *[A-Z]* | *:* | *..*) ;; # a name or a number of the user's
@@ -86,13 +88,13 @@ _fabemu_values() {
 
 # Complete the command line of a subcommand: _fabemu_subcommand FABEMU SUBCOMMAND
 _fabemu_subcommand() {
-    local value option=$prev
-    [ "$cur" != = ] || { cur='' option=$prev; }
-    [ "$prev" != = ] || option=${COMP_WORDS[COMP_CWORD - 2]}
+    local value option=$prev equals=no
+    [ "$cur" != = ] || { cur='' equals=yes; }
+    [ "$prev" != = ] || { option=${COMP_WORDS[COMP_CWORD - 2]} equals=yes; }
     case $option in
     --*)
         value=$(_fabemu_value "$1" "$2" "$option")
-        if [ -n "$value" ]; then
+        if [ -n "$value" ] && { [ "$equals" = yes ] || [[ $value != '[='* ]]; }; then
             _fabemu_values "$1" "$2" "$option" "$value"
             return
         fi

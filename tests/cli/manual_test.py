@@ -171,6 +171,9 @@ class BashTest(HelpCase):
                 (("traffic", "--pattern", "t"), {"transpose", "tornado"}),
                 (("traffic", "--pattern", "hot"), {"hotspot:"}),
                 (("traffic", "--fanout-law", ""), {"uniform", "binomial", "fixed"}),
+                (("traffic", "--multicast", ""), {"hardware", "messages", "tree"}),
+                (("run", *self.with_value("--web", "w")), {"wait"}),
+                (("run", "--web", ""), {"--"}),  # a value would follow '='
                 (("top", "--page", "s"), {"switches"}),
                 (("bench", "--only", "hos"), {"hostlink"}),
                 (("fault", "link-d"), {"link-down"}),

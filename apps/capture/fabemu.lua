@@ -617,7 +617,9 @@ local function record_body(tree, tvb, pinfo, what, flags)
     elseif what == 2 or what == 3 then
         return record_of_packet(tree, tvb, pinfo, what, bit32.band(flags, 4) == 4)
     elseif what == 4 then
-        return tvb(4, 4):le_uint() .. " credits, channel " .. tvb(8, 4):le_uint()
+        local count = tvb(4, 4):le_uint()
+        return count .. (count == 1 and " credit" or " credits") .. ", channel "
+            .. tvb(8, 4):le_uint()
     elseif what == 5 then
         return "answer: " .. (ANSWER[tvb(8, 4):le_uint()] or "?") .. ", all before "
             .. tvb(4, 4):le_uint()

@@ -697,6 +697,9 @@ class CaptureTest(FabemuCase):
                     self.assertEqual((src, dst), self.parties(r))
                     self.assertEqual(link, [r.interface, *r.ends])
                     self.assertTrue(info.startswith(r.interface + ": "), info)
+                    self.assertNotIn(" 1 credits", info)
+                infos = " ".join(info for _, _, info, *_ in rows)
+                self.assertIn(" 1 credit, channel ", infos)
                 pairs, ends = collections.Counter(), collections.Counter()
                 for r in capture.records:
                     if r.header:

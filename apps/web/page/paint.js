@@ -407,10 +407,13 @@ export class Painter {
       (n) => this.loadOfNode(n).colour);
     const { model } = this, numbers = item.nodes.map((n) => model.nodeNumber(n));
     const [low, high] = [Math.min(...numbers), Math.max(...numbers)];
-    const count = model.nodeCountOf(item.nodes);
-    this.label([`${count} nodes`, `${count}`], item.x, y + h - 24 * this.zoom, w - 4);
-    if (low >= 0 && high - low + 1 === numbers.length)
-      this.label([`${low}–${high}`, `${low}–`], item.x, y + h - 10 * this.zoom, w - 2);
+    const count = model.nodeCountOf(item.nodes), counts = [`${count} nodes`, `${count}`];
+    const range = low >= 0 && high - low + 1 === numbers.length;
+    ctx.font = this.font(0.85);
+    const short = ctx.measureText(`${low}–${high}`).width <= w - 2; /* else it takes two lines */
+    this.label(range && !short ? [`${low}–`] : counts, item.x, y + h - 24 * this.zoom, w - 4);
+    if (range)
+      this.label([short ? `${low}–${high}` : `${high}`], item.x, y + h - 10 * this.zoom, w - 2);
   }
 
   /* The first of the texts that there is room for. */

@@ -148,7 +148,8 @@ static void on_host_lost(struct run *run, struct json_object *event)
 }
 
 /*
- * A program that stands still does not end by itself: with :end its processes get SIGTERM at once.
+ * A program that stands still does not end by itself: with :end the command gets SIGTERM. mpirun
+ * then ends its ranks in silence. If the ranks got the signal as well, mpirun would report them.
  */
 static void on_standstill(struct run *run, struct json_object *event)
 {
@@ -160,7 +161,7 @@ static void on_standstill(struct run *run, struct json_object *event)
     say("ending the run, which stands still (--standstill …:end); exit status %d", EXIT_STANDSTILL);
     run->stood_still = true;
     begin_ending(run);
-    run->hurried = true;
+    kill(run->command, SIGTERM);
 }
 
 static void on_event(struct run *run, struct json_object *event)

@@ -246,6 +246,7 @@ static int find_named_link(struct find *f)
     const struct fault_named_link *at = &f->fault->where.named;
     uint32_t sw = topo_find_switch(f->graph, at->name, strlen(at->name));
     uint32_t node = topo_find_node(f->graph, at->name, strlen(at->name));
+    char port[16] = "";
 
     if (sw == TOPO_NONE && node == TOPO_NONE)
         return no_name(f, "link", at->name, "switch or node", 0,
@@ -255,15 +256,17 @@ static int find_named_link(struct find *f)
                     "link=%s: that is a switch; name a port of it, link=%s:PORT, or all of its "
                     "cables, switch=%s",
                     at->name, at->name, at->name);
+    if (at->port != EMU_FAULT_ANY)
+        snprintf(port, sizeof port, ":%u", at->port);
     if (sw != TOPO_NONE)
         add_numbered_port(f, sw);
     else
         add_numbered_links(f, node);
     if (!f->targets.count && !f->out_of_memory)
         return fail(-EINVAL, f->error, f->error_bytes,
-                    "link=%s:%u: no cable is plugged in there; after a name, ports have the "
-                    "numbers of the network's file",
-                    at->name, at->port);
+                    "link=%s%s: no cable is plugged in there; after a name, ports have the numbers "
+                    "of the network's file",
+                    at->name, port);
     return 0;
 }
 

@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "emu/nearest.h"
+#include "emu/util/nearest.h"
 #include "topo/file.h"
 
 #define SHOWN 40 /* of the text, in a message */

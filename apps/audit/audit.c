@@ -144,7 +144,7 @@ static uint64_t node_held(const struct fabric *fabric, uint32_t n)
     uint64_t held = 0;
 
     if (fabric->edge[n])
-        held += emu_edge_bufs(fabric->edge[n]);
+        held += emu_hostif_bufs(fabric->edge[n]);
     if (fabric->local[n])
         held += emu_link_bufs(fabric->local[n]);
     return held;
@@ -262,7 +262,7 @@ static void check_node(struct fabric *fabric, uint32_t n, struct fabric_audit *a
     engine_audit(fabric_engine(fabric, n), &found);
     emu_found_at(&found, EMU_NO_PORT,
                  fabric->local[n] ? emu_link_check(host.rx, 0, host.credits)
-                                  : emu_edge_check(host.rx, 0, host.credits));
+                                  : emu_hostif_check(host.rx, 0, host.credits));
     for (uint32_t i = 0; i < fabric->config.graph->node[n].links; i++)
         check_link(fabric, n, i, &found);
 }

@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "apps/bench/internal.h"
-#include "emu/hostif/edge.h"
+#include "emu/hostif/hostif.h"
 #include "emu/util/now.h"
 #include "emu/dev/place.h"
 

@@ -18,7 +18,7 @@
 #include "apps/base/procs.h"
 #include "apps/daemon/report.h"
 #include "apps/base/say.h"
-#include "emu/hostif/edge.h"
+#include "emu/hostif/hostif.h"
 
 /* --- attach, detach ----------------------------------------------------------------- */
 
@@ -103,11 +103,11 @@ static void request_attach(struct daemon *daemon, struct client *client,
     int64_t version = emu_json_number(request, "version", 0);
     char line[160];
 
-    if (version != EMU_EDGE_VERSION) {
+    if (version != EMU_HOSTIF_VERSION) {
         snprintf(line, sizeof line,
                  "this process's library is of version %lld, and the fabric of %u: use the "
                  "libfabemu that came with this fabemu",
-                 (long long)version, EMU_EDGE_VERSION);
+                 (long long)version, EMU_HOSTIF_VERSION);
         daemon_reply_error(daemon, client, -EPROTO, line);
         return;
     }

@@ -53,9 +53,9 @@ static void cells_add(struct fabric_comm_cell *to, struct emu_comm_shared *from)
 }
 
 /* The next node from @node on that it has sent to; nodes: there is none. */
-static uint32_t peer_next(const struct emu_edge *edge, uint32_t node)
+static uint32_t peer_next(const struct emu_hostif *edge, uint32_t node)
 {
-    const _Atomic uint64_t *sent = emu_edge_peers(edge->shared, edge->nodes);
+    const _Atomic uint64_t *sent = emu_hostif_peers(edge->shared, edge->nodes);
 
     while (node < edge->nodes) {
         uint64_t word = emu_count_read(&sent[node / 64]) >> node % 64;
@@ -69,7 +69,7 @@ static uint32_t peer_next(const struct emu_edge *edge, uint32_t node)
     return edge->nodes;
 }
 
-static uint32_t peers_count(const struct emu_edge *edge)
+static uint32_t peers_count(const struct emu_hostif *edge)
 {
     uint32_t count = 0;
 
@@ -80,7 +80,7 @@ static uint32_t peers_count(const struct emu_edge *edge)
 
 /* What is in @row and what @edge has sent, by node, into @ret. NULL: none. At most @most pairs. */
 static uint32_t row_sum(struct fabric_pair *ret, const struct comm_row *row,
-                        const struct emu_edge *edge, uint32_t node, uint32_t most)
+                        const struct emu_hostif *edge, uint32_t node, uint32_t most)
 {
     uint32_t nodes = edge ? edge->nodes : 0;
     uint32_t peer = edge ? peer_next(edge, 0) : nodes;
@@ -95,7 +95,7 @@ static uint32_t row_sum(struct fabric_pair *ret, const struct comm_row *row,
         if (i < row->count && row->pair[i].to == to)
             *pair = row->pair[i++];
         if (peer == to && peer < nodes) {
-            const struct emu_comm_peer *sent = emu_edge_peer(edge->shared, nodes, peer);
+            const struct emu_comm_peer *sent = emu_hostif_peer(edge->shared, nodes, peer);
 
             pair->messages += emu_count_read(&sent->messages);
             pair->bytes += emu_count_read(&sent->bytes);
@@ -106,10 +106,10 @@ static uint32_t row_sum(struct fabric_pair *ret, const struct comm_row *row,
 }
 
 /* There is no room for pairs: they are counted together. */
-static void edge_more(const struct emu_edge *edge, uint64_t *messages, uint64_t *bytes)
+static void edge_more(const struct emu_hostif *edge, uint64_t *messages, uint64_t *bytes)
 {
     for (uint32_t n = 0; (n = peer_next(edge, n)) < edge->nodes; n++) {
-        const struct emu_comm_peer *sent = emu_edge_peer(edge->shared, edge->nodes, n);
+        const struct emu_comm_peer *sent = emu_hostif_peer(edge->shared, edge->nodes, n);
 
         *messages += emu_count_read(&sent->messages);
         *bytes += emu_count_read(&sent->bytes);
@@ -160,7 +160,7 @@ void fabric_comm_stop(struct fabric *fabric)
     fabric->comm = NULL;
 }
 
-static void past_add(struct fabric_comm_past *past, uint32_t node, const struct emu_edge *edge)
+static void past_add(struct fabric_comm_past *past, uint32_t node, const struct emu_hostif *edge)
 {
     struct comm_row *row = &past->row[node];
     uint32_t room = row->count + peers_count(edge);
@@ -201,7 +201,7 @@ void fabric_comm_tick(struct fabric *fabric)
     struct fabric_comm_past *past = past_of(fabric);
 
     for (uint32_t n = 0; past && n < fabric->config.graph->nodes; n++) {
-        const struct emu_edge *edge = fabric->edge[n];
+        const struct emu_hostif *edge = fabric->edge[n];
         uint64_t passed = edge ? emu_count_read(&edge->sent) + emu_count_read(&edge->delivered) : 0;
 
         if (!edge || passed == past->passed[n])
@@ -221,7 +221,7 @@ static void take_all_told(struct fabric *fabric, struct fabric_comm_past *past)
 void fabric_comm_leaves(struct fabric *fabric, uint32_t node)
 {
     struct fabric_comm_past *past = past_of(fabric);
-    const struct emu_edge *edge = fabric->edge[node];
+    const struct emu_hostif *edge = fabric->edge[node];
 
     if (!past || !edge)
         return;
@@ -247,7 +247,7 @@ static int pairs_read(const struct fabric *fabric, const struct fabric_comm_past
     if (!ret->pair)
         return -ENOMEM;
     for (uint32_t n = 0, gone = past->pairs; n < nodes; n++) {
-        const struct emu_edge *edge = fabric->edge[n];
+        const struct emu_hostif *edge = fabric->edge[n];
         uint64_t left = room - ret->pairs;
 
         gone -= past->row[n].count;

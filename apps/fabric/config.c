@@ -73,7 +73,7 @@ uint64_t fabric_bufs(const struct fabric_config *config, uint32_t workers)
         return bufs + FABRIC_LOCAL_BUFS;
     return bufs +
            (uint64_t)switches * switch_segments(fabric_switch_ports(config), &config->profile) +
-           (uint64_t)fabric_own_nodes(config) * EMU_EDGE_BATCH;
+           (uint64_t)fabric_own_nodes(config) * EMU_HOSTIF_BATCH;
 }
 
 /* @config's profile on its clock, with @slots of a crosspoint where that is raw. */
@@ -131,7 +131,7 @@ void fabric_bytes(const struct fabric_config *config, struct fabric_bytes *ret)
     const struct topo_graph *graph = config->graph;
     struct emu_profile profile = fabric_profile_on(config);
     uint64_t buf = sizeof(uint16_t) + 2 * sizeof(uint32_t); /* beside the payload itself */
-    uint64_t nodes = graph->nodes * (sizeof(struct emu_edge *) + sizeof(struct engine *));
+    uint64_t nodes = graph->nodes * (sizeof(struct emu_hostif *) + sizeof(struct engine *));
 
     ret->per_switch = switch_bytes(fabric_switch_ports(config), &profile) +
                       sizeof(struct switch_dev *) + sizeof(uint32_t) * 2;
@@ -140,7 +140,7 @@ void fabric_bytes(const struct fabric_config *config, struct fabric_bytes *ret)
     for (uint32_t n = 0; fabric_has_engines(config) && n < graph->nodes; n++)
         if (fabric_has_node(config, n))
             nodes += engine_bytes(graph->node[n].links, &profile);
-    ret->per_attached_node = sizeof(struct emu_edge) + emu_edge_bytes(graph->nodes);
+    ret->per_attached_node = sizeof(struct emu_hostif) + emu_hostif_bytes(graph->nodes);
     ret->total = fabric_own_switches(config) * ret->per_switch + graph->bytes + nodes +
                  sizeof(struct fabric) + FABRIC_GROUPS_MAX * sizeof(struct fabric_group *) +
                  fabric_worker_count(config) * (sizeof(struct emu_worker) + EMU_POOL_CHAIN * buf);
@@ -175,7 +175,7 @@ static int check_links(const struct fabric_config *config, char *error, size_t e
 /* Can the edges of processes be made at all? They are files, in memory. */
 static int check_files(const struct fabric_config *config, char *error, size_t error_bytes)
 {
-    size_t edge_bytes = emu_edge_bytes(config->graph->nodes);
+    size_t edge_bytes = emu_hostif_bytes(config->graph->nodes);
     struct rlimit most;
 
     if (config->local_nodes || getrlimit(RLIMIT_FSIZE, &most) || most.rlim_cur >= edge_bytes)

@@ -194,7 +194,7 @@ void fabric_clock_rebase(struct fabric *fabric, uint64_t by_ps)
             engine_rebase(fabric->engines.at[i], by_ps);
     for (uint32_t n = 0; n < graph->nodes; n++)
         if (fabric->edge[n])
-            emu_edge_rebase(fabric->edge[n], by_ps);
+            emu_hostif_rebase(fabric->edge[n], by_ps);
     if (fabric->has_host_links && fabric->config.hosts->ops->rebase)
         fabric->config.hosts->ops->rebase(fabric->config.hosts->ctx, by_ps);
 }

@@ -31,7 +31,8 @@ static int fabric_make_lists(struct fabric *fabric, uint32_t w, const uint32_t *
     for (uint32_t n = 0; n < graph->nodes; n++)
         edges += worker_of[topo_first_link(graph, n)->sw] == w;
     for (uint32_t i = 0; i < 2; i++) {
-        struct emu_edge_list *list = calloc(1, sizeof *list + edges * sizeof(struct emu_edge *));
+        struct emu_hostif_list *list =
+            calloc(1, sizeof *list + edges * sizeof(struct emu_hostif *));
 
         if (!list)
             return -ENOMEM;
@@ -193,9 +194,9 @@ static int fabric_alloc(struct fabric *fabric)
     const struct topo_graph *graph = fabric->config.graph;
 
     fabric->worker = calloc(fabric->workers, sizeof(struct emu_worker *));
-    fabric->list = calloc(2 * fabric->workers, sizeof(struct emu_edge_list *));
+    fabric->list = calloc(2 * fabric->workers, sizeof(struct emu_hostif_list *));
     fabric->sw = calloc(graph->switches, sizeof(struct switch_dev *));
-    fabric->edge = calloc(graph->nodes, sizeof(struct emu_edge *));
+    fabric->edge = calloc(graph->nodes, sizeof(struct emu_hostif *));
     fabric->shelf = calloc(graph->switches, sizeof(struct emu_shelf *));
     fabric->seat = calloc(graph->nodes, sizeof(uint64_t));
     fabric->tree_load = calloc(graph->switches, sizeof *fabric->tree_load);
@@ -336,7 +337,7 @@ void fabric_stop(struct fabric *fabric)
     fabric_groups_sweep(fabric);
     fabric_comm_stop(fabric);
     for (uint32_t n = 0; fabric->edge && n < fabric->config.graph->nodes; n++)
-        emu_edge_destroy(fabric->edge[n], &fabric->cache);
+        emu_hostif_destroy(fabric->edge[n], &fabric->cache);
     for (uint32_t s = 0; fabric->shelf && s < fabric->config.graph->switches; s++)
         emu_shelf_drop(fabric->shelf[s]);
     fabric_free_cables(fabric);

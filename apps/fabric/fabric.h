@@ -17,7 +17,7 @@
 #include <sys/types.h>
 
 #include "emu/hostif/bounds.h"
-#include "emu/hostif/edge.h"
+#include "emu/hostif/hostif.h"
 #include "emu/packet/profile.h"
 #include "emu/util/clock.h"
 #include "switch/switch.h"
@@ -91,8 +91,8 @@ void fabric_stop(struct fabric *fabric);
 /* What a process gets when it attaches: the descriptors are the caller's to pass on and close. */
 struct fabric_seat {
     uint32_t node;
-    uint64_t seat;           /* counts the processes of the node, from 1 */
-    struct emu_edge_fds fds; /* the bell: a description of its own for each edge */
+    uint64_t seat;             /* counts the processes of the node, from 1 */
+    struct emu_hostif_fds fds; /* the bell: a description of its own for each edge */
 };
 
 /** fabric_seat_close - descriptors that nobody was given. */
@@ -111,7 +111,7 @@ int fabric_attach(struct fabric *fabric, int64_t want, struct fabric_seat *ret);
  * fabric_detach - take the node back. What is under way to it is dropped and counted, and so is
  * what its process had posted and the fabric had not taken. All attached see that it is gone when
  * this returns. It leaves all of its groups, but not on several hosts: fabric_node_leave().
- * Its process has asked for it, and reads nothing of a shelf any more (emu_edge_nic_leave).
+ * Its process has asked for it, and reads nothing of a shelf any more (emu_hostif_nic_leave).
  */
 void fabric_detach(struct fabric *fabric, uint32_t node);
 /** fabric_detach_dead - the same of a process that has not asked: it may be there, and read. */
@@ -235,8 +235,8 @@ struct fabric_totals {
     uint64_t results;              /* results they sent */
     uint64_t multicasts;           /* segments that a switch copied to several ports */
     /* collectives, as the processes count them: by enum fabemu_coll */
-    uint64_t in_network[EMU_EDGE_COLLS];
-    uint64_t elsewhere[EMU_EDGE_COLLS][EMU_EDGE_REASONS]; /* and by enum fabemu_why */
+    uint64_t in_network[EMU_HOSTIF_COLLS];
+    uint64_t elsewhere[EMU_HOSTIF_COLLS][EMU_HOSTIF_REASONS]; /* and by enum fabemu_why */
     double real_time_factor; /* clock real: emulated transit time / actual; else 1 */
     uint64_t worst_lag_ns;   /* clock real: furthest that an event was late */
 };

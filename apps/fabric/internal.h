@@ -156,21 +156,21 @@ struct fabric {
     uint32_t workers;
     struct emu_worker **worker;
     struct fabric_drive drive;
-    struct emu_edge_list **list; /* two a worker, by turns: the worker's edges */
-    struct switch_dev **sw;      /* by switch; NULL: on another host */
+    struct emu_hostif_list **list; /* two a worker, by turns: the worker's edges */
+    struct switch_dev **sw;        /* by switch; NULL: on another host */
     struct fabric_links links;
     struct fabric_engines engines;
     struct fabric_combine *combine; /* fabric_combine_slots() */
     struct fabric_losses losses;
     struct emu_shelf **shelf; /* by switch; NULL: none yet, or none at all */
-    struct emu_edge **edge;   /* by node; NULL: nobody attached */
+    struct emu_hostif **edge; /* by node; NULL: nobody attached */
     uint64_t *seat;           /* by node: who is there, emu_seat_state() */
     struct emu_rx **local; /* by node: receiving end of one inside the fabric; NULL: it is none */
     struct emu_pool *pool;
     struct emu_pool_cache cache; /* the manager's */
     uint32_t attached;           /* here */
     unsigned watched;            /* fabric_watch(): by whom */
-    uint64_t watched_bytes;      /* emu_edge_shared.watched_bytes */
+    uint64_t watched_bytes;      /* emu_hostif_shared.watched_bytes */
     uint64_t starved_ns;         /* fabric_starved(); */
     uint64_t starved_at_ns;      /* when it was called last; 0: never */
     uint64_t tick_starved_ns;    /* starved_ns at the last fabric_tick() */

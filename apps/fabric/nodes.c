@@ -31,7 +31,7 @@
 static void node_publish_list(struct fabric *fabric, struct emu_worker *worker)
 {
     uint32_t nodes = fabric->config.graph->nodes;
-    struct emu_edge_list *list = fabric->list[2 * worker->index + (worker->published & 1)];
+    struct emu_hostif_list *list = fabric->list[2 * worker->index + (worker->published & 1)];
 
     list->count = 0;
     for (uint32_t n = 0; n < nodes; n++)
@@ -46,7 +46,7 @@ void fabric_seat_tell(struct fabric *fabric, uint32_t node, uint64_t word)
     fabric->seat[node] = word;
     for (uint32_t n = 0; n < fabric->config.graph->nodes; n++)
         if (fabric->edge[n])
-            emu_edge_seat(fabric->edge[n], node, word);
+            emu_hostif_seat(fabric->edge[n], node, word);
 }
 
 /* The same, on all hosts. */
@@ -85,15 +85,15 @@ uint64_t fabric_seat(const struct fabric *fabric, uint32_t node)
 }
 
 /* What a new edge is to know of all nodes. */
-static void node_seats(const struct fabric *fabric, struct emu_edge *edge)
+static void node_seats(const struct fabric *fabric, struct emu_hostif *edge)
 {
     for (uint32_t n = 0; n < fabric->config.graph->nodes; n++)
         if (fabric->seat[n])
-            emu_edge_seat(edge, n, fabric->seat[n]);
+            emu_hostif_seat(edge, n, fabric->seat[n]);
 }
 
 /* E4 pairs with E3 (link.h): who sees the edge sees what it was made with. */
-static void node_plug(struct fabric *fabric, uint32_t node, struct emu_edge *edge)
+static void node_plug(struct fabric *fabric, uint32_t node, struct emu_hostif *edge)
 {
     struct fabric_host host = fabric_host(fabric, node);
 
@@ -129,15 +129,15 @@ static void nodes_crowd(struct fabric *fabric)
                                   memory_order_relaxed);
 }
 
-static void edge_tell_watched(const struct fabric *fabric, struct emu_edge *edge)
+static void edge_tell_watched(const struct fabric *fabric, struct emu_hostif *edge)
 {
-    struct emu_edge_shared *shared = edge->shared;
+    struct emu_hostif_shared *shared = edge->shared;
 
     atomic_store_explicit(&shared->watched, fabric->watched != 0, memory_order_relaxed);
     atomic_store_explicit(&shared->watched_bytes, fabric->watched_bytes, memory_order_relaxed);
 }
 
-static void edge_tell_starved(const struct fabric *fabric, struct emu_edge *edge)
+static void edge_tell_starved(const struct fabric *fabric, struct emu_hostif *edge)
 {
     atomic_store_explicit(&edge->shared->starved_ns, fabric->starved_ns, memory_order_relaxed);
     atomic_store_explicit(&edge->shared->counted_ns, fabric->starved_at_ns, memory_order_relaxed);
@@ -218,7 +218,7 @@ static struct emu_shelf *shelf_of(struct fabric *fabric, uint32_t node)
 }
 
 /* The process at @edge may go on reading: who comes to its switch gets another shelf. */
-static void shelf_retire(struct fabric *fabric, const struct emu_edge *edge)
+static void shelf_retire(struct fabric *fabric, const struct emu_hostif *edge)
 {
     struct emu_shelf **current =
         &fabric->shelf[topo_first_link(fabric->config.graph, edge->node)->sw];
@@ -233,18 +233,18 @@ static void shelf_retire(struct fabric *fabric, const struct emu_edge *edge)
 }
 
 /* A description of the shelf; -1: there is none. False: no room. */
-static bool shelf_share(const struct emu_edge *edge, int *fd)
+static bool shelf_share(const struct emu_hostif *edge, int *fd)
 {
     *fd = edge->shelf ? fcntl(edge->shelf->memfd, F_DUPFD_CLOEXEC, 0) : -1;
     return !edge->shelf || *fd >= 0;
 }
 
 /* An edge for @node, not plugged in yet. @memfd: its memory, the caller's. */
-static int edge_make(struct fabric *fabric, uint32_t node, struct emu_edge **ret, int *memfd)
+static int edge_make(struct fabric *fabric, uint32_t node, struct emu_hostif **ret, int *memfd)
 {
     struct fabric_host host = fabric_host(fabric, node);
     const struct emu_slow *slow = fabric_slow_node(fabric, node);
-    struct emu_edge init = {
+    struct emu_hostif init = {
         .node = node,
         .nodes = fabric->config.graph->nodes,
         .up_head = fabric->config.first,
@@ -258,12 +258,13 @@ static int edge_make(struct fabric *fabric, uint32_t node, struct emu_edge **ret
 
     fabric->edges += 1 + (fabric->edges == UINT32_MAX);
     init.serial = fabric->edges;
-    return emu_edge_create(ret, &init, fabric->clock.mode == EMU_CLOCK_REAL,
-                           fabric->config.threads == FABRIC_THREADS_DEVICE, &fabric->clock, memfd);
+    return emu_hostif_create(ret, &init, fabric->clock.mode == EMU_CLOCK_REAL,
+                             fabric->config.threads == FABRIC_THREADS_DEVICE, &fabric->clock,
+                             memfd);
 }
 
 /* Its bell wakes the worker. Returns a description of the bell, the caller's. */
-static int edge_watch(const struct emu_edge *edge)
+static int edge_watch(const struct emu_hostif *edge)
 {
     int bell = fcntl(edge->bell, F_DUPFD_CLOEXEC, 0);
     int err;
@@ -279,7 +280,7 @@ static int edge_watch(const struct emu_edge *edge)
 }
 
 /* From now on the node has a process. Returns its seat. */
-static uint64_t edge_plug(struct fabric *fabric, struct emu_edge *edge)
+static uint64_t edge_plug(struct fabric *fabric, struct emu_hostif *edge)
 {
     uint32_t node = edge->node;
 
@@ -298,8 +299,8 @@ static uint64_t edge_plug(struct fabric *fabric, struct emu_edge *edge)
 int fabric_attach(struct fabric *fabric, int64_t want, struct fabric_seat *ret)
 {
     int64_t node = node_free(fabric, this_host(fabric), want);
-    struct emu_edge *edge;
-    struct emu_edge_fds fds;
+    struct emu_hostif *edge;
+    struct emu_hostif_fds fds;
     int err;
 
     if (node < 0)
@@ -326,7 +327,7 @@ close_shelf:
         close(fds.shelf);
 close_memory:
     close(fds.memory);
-    emu_edge_destroy(edge, &fabric->cache);
+    emu_hostif_destroy(edge, &fabric->cache);
     return err;
 }
 
@@ -356,17 +357,17 @@ int fabric_attach_far(struct fabric *fabric, uint32_t host, int64_t want, struct
 }
 
 /* Add what an edge and its process counted. */
-static void totals_add_edge(struct fabric_totals *to, const struct emu_edge *edge)
+static void totals_add_edge(struct fabric_totals *to, const struct emu_hostif *edge)
 {
-    const struct emu_edge_stats *stats = &edge->shared->stats;
+    const struct emu_hostif_stats *stats = &edge->shared->stats;
 
     to->sent += emu_count_read(&edge->sent);
     to->delivered += emu_count_read(&edge->delivered);
     to->dropped_bad += emu_count_read(&edge->bad);
     to->dropped_dead += emu_count_read(&edge->dead);
-    for (unsigned c = 0; c < EMU_EDGE_COLLS; c++) {
+    for (unsigned c = 0; c < EMU_HOSTIF_COLLS; c++) {
         to->in_network[c] += emu_count_read(&stats->in_network[c]);
-        for (unsigned w = 0; w < EMU_EDGE_REASONS; w++)
+        for (unsigned w = 0; w < EMU_HOSTIF_REASONS; w++)
             to->elsewhere[c][w] += emu_count_read(&stats->elsewhere[c][w]);
     }
 }
@@ -383,7 +384,7 @@ static void detach_far(struct fabric *fabric, uint32_t node, bool dead)
 
 static void node_detach(struct fabric *fabric, uint32_t node, bool dead)
 {
-    struct emu_edge *edge = node < fabric->config.graph->nodes ? fabric->edge[node] : NULL;
+    struct emu_hostif *edge = node < fabric->config.graph->nodes ? fabric->edge[node] : NULL;
     struct emu_worker *worker;
 
     if (!edge) {
@@ -406,12 +407,12 @@ static void node_detach(struct fabric *fabric, uint32_t node, bool dead)
     node_publish_list(fabric, worker);
     emu_waiter_remove(worker->waiter, edge->bell);
     totals_add_edge(&fabric->past, edge);
-    fabric->past.dropped_left += emu_edge_left(edge);
+    fabric->past.dropped_left += emu_hostif_left(edge);
     fabric->past_ideal_ns += emu_count_read(&edge->times.ideal_ns);
     fabric->past_actual_ns += emu_count_read(&edge->times.actual_ns);
-    fabric->past_full_ns += emu_edge_full_ns(edge, emu_clock_now(&fabric->clock));
+    fabric->past_full_ns += emu_hostif_full_ns(edge, emu_clock_now(&fabric->clock));
     node_nudge(fabric, node);
-    emu_edge_destroy(edge, &fabric->cache);
+    emu_hostif_destroy(edge, &fabric->cache);
 }
 
 void fabric_detach(struct fabric *fabric, uint32_t node)
@@ -428,7 +429,7 @@ void fabric_detach_dead(struct fabric *fabric, uint32_t node)
  * Does the process take its segments? Returns true if it was cut off now. @tick_ms: how much of
  * this tick counts (tick_counts_ms()).
  */
-static bool tick_edge(struct fabric *fabric, struct emu_edge *edge, uint32_t tick_ms)
+static bool tick_edge(struct fabric *fabric, struct emu_hostif *edge, uint32_t tick_ms)
 {
     uint64_t delivered = emu_count_read(&edge->delivered);
     uint64_t bound_ms = fabric->config.bounds.cut_off_ms;
@@ -593,7 +594,7 @@ uint64_t fabric_full_ns(const struct fabric *fabric)
 
     for (uint32_t n = 0; n < fabric->config.graph->nodes; n++)
         if (fabric->edge[n])
-            full_ns += emu_edge_full_ns(fabric->edge[n], now_ps);
+            full_ns += emu_hostif_full_ns(fabric->edge[n], now_ps);
     return full_ns;
 }
 

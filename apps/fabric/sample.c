@@ -31,12 +31,12 @@ static uint32_t ring_holds(_Atomic uint32_t *tail, _Atomic uint32_t *head)
     uint32_t holds = atomic_load_explicit(tail, memory_order_relaxed) -
                      atomic_load_explicit(head, memory_order_relaxed);
 
-    return holds <= EMU_EDGE_SLOTS ? holds : 0;
+    return holds <= EMU_HOSTIF_SLOTS ? holds : 0;
 }
 
 static uint32_t node_posted(const struct fabric *fabric, uint32_t node)
 {
-    const struct emu_edge *edge = fabric->edge[node];
+    const struct emu_hostif *edge = fabric->edge[node];
 
     return edge ? ring_holds(&edge->shared->up_tail, &edge->shared->up_head) : 0;
 }
@@ -92,7 +92,7 @@ bool fabric_combined(const struct fabric *fabric, uint32_t s, struct fabric_comb
 
 bool fabric_passed(const struct fabric *fabric, uint32_t node, struct fabric_passed *ret)
 {
-    const struct emu_edge *edge = fabric->edge[node];
+    const struct emu_hostif *edge = fabric->edge[node];
     struct engine *engine = fabric_engine(fabric, node);
     struct fabric_host host;
 
@@ -114,7 +114,7 @@ bool fabric_passed(const struct fabric *fabric, uint32_t node, struct fabric_pas
 void fabric_finished_from(const struct fabric *fabric, uint32_t node,
                           struct fabric_finished_at *ret)
 {
-    const struct emu_edge *edge = fabric->edge[node];
+    const struct emu_hostif *edge = fabric->edge[node];
 
     *ret = (struct fabric_finished_at){.seat = 0};
     if (edge)
@@ -145,7 +145,7 @@ static uint32_t read_ring(const struct fabric *fabric, uint32_t node,
 uint32_t fabric_finished(const struct fabric *fabric, uint32_t node, struct fabric_finished_at *at,
                          struct emu_finished *ret, uint64_t *missed)
 {
-    const struct emu_edge *edge = fabric->edge[node];
+    const struct emu_hostif *edge = fabric->edge[node];
 
     return edge ? read_ring(fabric, node, &edge->shared->finished, at, ret, missed) : 0;
 }
@@ -153,7 +153,7 @@ uint32_t fabric_finished(const struct fabric *fabric, uint32_t node, struct fabr
 uint32_t fabric_drawn(const struct fabric *fabric, uint32_t node, struct fabric_finished_at *at,
                       struct emu_finished *ret, uint64_t *missed)
 {
-    const struct emu_edge *edge = fabric->edge[node];
+    const struct emu_hostif *edge = fabric->edge[node];
 
     return edge ? read_ring(fabric, node, &edge->shared->drawn, at, ret, missed) : 0;
 }

@@ -32,7 +32,7 @@ static bool pending_far(const struct fabric *fabric, uint32_t node, struct emu_p
 
 bool fabric_pending(const struct fabric *fabric, uint32_t node, struct emu_pending *ret)
 {
-    struct emu_edge *edge = fabric->edge[node];
+    struct emu_hostif *edge = fabric->edge[node];
 
     if (!edge)
         return pending_far(fabric, node, ret);
@@ -265,7 +265,7 @@ static void moved_note(struct fabric_moved *moved, uint64_t segments, uint64_t n
 static void node_look(struct fabric *fabric, uint32_t n, uint64_t now_ns)
 {
     struct fabric_moved *moved = &fabric->moved[moved_of_node(fabric->config.graph, n)];
-    const struct emu_edge *edge = fabric->edge[n];
+    const struct emu_hostif *edge = fabric->edge[n];
 
     for (uint32_t i = 0; fabric_engine(fabric, n) && i < fabric->config.graph->node[n].links; i++)
         moved_note(&moved[i],
@@ -346,7 +346,7 @@ static void edge_stalls(const struct fabric *fabric, uint32_t n, struct stalls *
     const struct topo_link *at = topo_first_link(fabric->config.graph, n);
     const struct fabric_moved *moved =
         &fabric->moved[moved_of_node(fabric->config.graph, n) + TOPO_NODE_LINKS_MAX];
-    const struct emu_edge *edge = fabric->edge[n];
+    const struct emu_hostif *edge = fabric->edge[n];
     struct fabric_stall stall = {.node = n,
                                  .sw = fabric_has_engines(&fabric->config) ? TOPO_NONE : at->sw,
                                  .port = at->port,

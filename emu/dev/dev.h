@@ -145,14 +145,14 @@ struct emu_worker {
     struct emu_pool_cache cache;
     struct emu_taps *taps;         /* of ends of its devices (link/tap.h); NULL: there are none */
     struct emu_place place;        /* where streams come from */
-    struct emu_edge *untold;       /* edges whose process is to be told something */
+    struct emu_hostif *untold;     /* edges whose process is to be told something */
     struct emu_crowd crowd;        /* among threads that outnumber cores */
     uint64_t seen;                 /* serial of the edge list as of the last pass */
     struct emu_waiter *waiter;     /* how it sleeps: wait.h */
     _Atomic uint64_t worst_lag_ps; /* furthest that an event was late */
 
     /* Published by the manager (RCU): edges to look at. */
-    _Atomic(struct emu_edge_list *) edges;
+    _Atomic(struct emu_hostif_list *) edges;
     uint64_t published; /* the manager's: serial of that list */
 };
 

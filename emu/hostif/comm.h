@@ -48,7 +48,7 @@ struct emu_comm_cell {
     _Atomic uint64_t longest_ns; /* of those that were timed */
 };
 
-/* Messages to one node: emu_edge_sent(). */
+/* Messages to one node: emu_hostif_sent(). */
 struct emu_comm_peer {
     _Atomic uint64_t messages;
     _Atomic uint64_t bytes;

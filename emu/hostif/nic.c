@@ -11,10 +11,10 @@
  *      bell_wanted, then reads the index. All but our store are seq_cst: one of us sees the other.
  *   Y6 (futex): we store asleep, then read down_tail; the fabric stores
  *      down_tail, then reads asleep, with a fence between. Likewise.
- *   Y7, Y8 pair with X5, X6 (seats): see emu_edge_nic_seat(), emu_edge_nic_endings().
+ *   Y7, Y8 pair with X5, X6 (seats): see emu_hostif_nic_seat(), emu_hostif_nic_endings().
  * Rejected: a bell for every segment. A bell is a system call; a burst has one.
  */
-#include "emu/hostif/edge.h"
+#include "emu/hostif/hostif.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -26,7 +26,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static int shelf_map(struct emu_edge_nic *nic, int shelffd)
+static int shelf_map(struct emu_hostif_nic *nic, int shelffd)
 {
     struct stat st;
     void *at;
@@ -41,9 +41,9 @@ static int shelf_map(struct emu_edge_nic *nic, int shelffd)
     return 0;
 }
 
-int emu_edge_nic_open(struct emu_edge_nic *nic, const struct emu_edge_fds *fds)
+int emu_hostif_nic_open(struct emu_hostif_nic *nic, const struct emu_hostif_fds *fds)
 {
-    struct emu_edge_shared *sh;
+    struct emu_hostif_shared *sh;
     struct stat st;
     int err;
 
@@ -54,13 +54,13 @@ int emu_edge_nic_open(struct emu_edge_nic *nic, const struct emu_edge_fds *fds)
     sh = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, fds->memory, 0);
     if (sh == MAP_FAILED)
         return -errno;
-    if (sh->magic != EMU_EDGE_MAGIC || sh->version != EMU_EDGE_VERSION ||
-        sh->slots != EMU_EDGE_SLOTS || sh->node >= sh->nodes ||
-        (size_t)st.st_size != emu_edge_bytes(sh->nodes)) {
+    if (sh->magic != EMU_HOSTIF_MAGIC || sh->version != EMU_HOSTIF_VERSION ||
+        sh->slots != EMU_HOSTIF_SLOTS || sh->node >= sh->nodes ||
+        (size_t)st.st_size != emu_hostif_bytes(sh->nodes)) {
         munmap(sh, (size_t)st.st_size);
         return -EPROTO;
     }
-    *nic = (struct emu_edge_nic){.shared = sh, .bell = fds->bell};
+    *nic = (struct emu_hostif_nic){.shared = sh, .bell = fds->bell};
     err = sh->shelf_slots ? shelf_map(nic, fds->shelf) : 0;
     if (err) {
         munmap(sh, (size_t)st.st_size);
@@ -74,9 +74,9 @@ int emu_edge_nic_open(struct emu_edge_nic *nic, const struct emu_edge_fds *fds)
     return 0;
 }
 
-uint32_t emu_edge_nic_turn(struct emu_edge_nic *nic, uint32_t at)
+uint32_t emu_hostif_nic_turn(struct emu_hostif_nic *nic, uint32_t at)
 {
-    struct emu_edge_shared *shared = nic->shared;
+    struct emu_hostif_shared *shared = nic->shared;
 
     nic->up_head = atomic_load_explicit(&shared->up_head, memory_order_acquire); /* Y1: X2 */
     if (nic->up_head != nic->up_tail)
@@ -86,26 +86,26 @@ uint32_t emu_edge_nic_turn(struct emu_edge_nic *nic, uint32_t at)
     return 0;
 }
 
-void emu_edge_nic_leave(struct emu_edge_nic *nic)
+void emu_hostif_nic_leave(struct emu_hostif_nic *nic)
 {
     if (nic->shelf)
         munmap((void *)nic->shelf, sizeof *nic->shelf);
     nic->shelf = NULL;
 }
 
-void emu_edge_nic_close(struct emu_edge_nic *nic)
+void emu_hostif_nic_close(struct emu_hostif_nic *nic)
 {
-    emu_edge_nic_leave(nic);
-    munmap(nic->shared, emu_edge_bytes(nic->shared->nodes));
+    emu_hostif_nic_leave(nic);
+    munmap(nic->shared, emu_hostif_bytes(nic->shared->nodes));
     if (nic->bell >= 0)
         close(nic->bell);
     nic->shared = NULL;
     nic->bell = -1;
 }
 
-void emu_edge_nic_stream(struct emu_edge_nic *nic)
+void emu_hostif_nic_stream(struct emu_hostif_nic *nic)
 {
-    struct emu_edge_shared *shared = nic->shared;
+    struct emu_hostif_shared *shared = nic->shared;
     uint32_t ours = (uint32_t)sched_getcpu() + 1;
 
     if (atomic_load_explicit(&shared->up_core, memory_order_relaxed) != ours)
@@ -113,18 +113,18 @@ void emu_edge_nic_stream(struct emu_edge_nic *nic)
 }
 
 /* Their room goes back at once: nobody else is to wait for who is about to detach. */
-const struct emu_seg *emu_edge_nic_skip(struct emu_edge_nic *nic, uint64_t now_ps)
+const struct emu_seg *emu_hostif_nic_skip(struct emu_hostif_nic *nic, uint64_t now_ps)
 {
-    while (nic->down_head != nic->down_tail && !emu_edge_nic_at(nic, nic->down_head))
+    while (nic->down_head != nic->down_tail && !emu_hostif_nic_at(nic, nic->down_head))
         nic->down_head++;
-    emu_edge_nic_consumed(nic);
-    return emu_edge_nic_peek(nic, now_ps);
+    emu_hostif_nic_consumed(nic);
+    return emu_hostif_nic_peek(nic, now_ps);
 }
 
 /* Y5. Whoever rings clears the wish: the bell stays readable until the fabric takes it. */
-static void edge_ring(struct emu_edge_nic *nic, uint32_t what)
+static void edge_ring(struct emu_hostif_nic *nic, uint32_t what)
 {
-    struct emu_edge_shared *sh = nic->shared;
+    struct emu_hostif_shared *sh = nic->shared;
     uint64_t one = 1;
 
     if (!(atomic_load_explicit(&sh->bell_wanted, memory_order_seq_cst) & what))
@@ -135,19 +135,19 @@ static void edge_ring(struct emu_edge_nic *nic, uint32_t what)
 }
 
 /* Show the fabric that one of our indexes is at @index, if it does not know: *@shown is ours. */
-static inline void edge_show(struct emu_edge_nic *nic, _Atomic uint32_t *shared, uint32_t *shown,
+static inline void edge_show(struct emu_hostif_nic *nic, _Atomic uint32_t *shared, uint32_t *shown,
                              uint32_t index, uint32_t what)
 {
     if (*shown == index)
         return;
     *shown = index;
-    emu_edge_show(shared, index); /* Y2 or Y4, and Y5 */
-    emu_edge_shown();
+    emu_hostif_show(shared, index); /* Y2 or Y4, and Y5 */
+    emu_hostif_shown();
     edge_ring(nic, what);
 }
 
 /* On the tail's line, and before the tail: who sees the one has the other. */
-static void edge_post_core(struct emu_edge_shared *shared)
+static void edge_post_core(struct emu_hostif_shared *shared)
 {
     uint32_t core = (uint32_t)sched_getcpu() + 1;
 
@@ -155,21 +155,21 @@ static void edge_post_core(struct emu_edge_shared *shared)
         atomic_store_explicit(&shared->post_core, core, memory_order_relaxed);
 }
 
-void emu_edge_nic_publish(struct emu_edge_nic *nic)
+void emu_hostif_nic_publish(struct emu_hostif_nic *nic)
 {
     if (nic->up_shown != nic->up_tail &&
         atomic_load_explicit(&nic->shared->oversubscribed, memory_order_relaxed))
         edge_post_core(nic->shared);
-    edge_show(nic, &nic->shared->up_tail, &nic->up_shown, nic->up_tail, EMU_EDGE_RING_DATA);
+    edge_show(nic, &nic->shared->up_tail, &nic->up_shown, nic->up_tail, EMU_HOSTIF_RING_DATA);
 }
 
-void emu_edge_nic_consumed(struct emu_edge_nic *nic)
+void emu_hostif_nic_consumed(struct emu_hostif_nic *nic)
 {
-    edge_show(nic, &nic->shared->down_head, &nic->down_shown, nic->down_head, EMU_EDGE_RING_ROOM);
+    edge_show(nic, &nic->shared->down_head, &nic->down_shown, nic->down_head, EMU_HOSTIF_RING_ROOM);
 }
 
-void emu_edge_nic_sleep(struct emu_edge_shared *shared, uint32_t seen_down_tail,
-                        uint64_t timeout_ns)
+void emu_hostif_nic_sleep(struct emu_hostif_shared *shared, uint32_t seen_down_tail,
+                          uint64_t timeout_ns)
 {
     struct timespec ts = {.tv_sec = (time_t)(timeout_ns / 1000000000u),
                           .tv_nsec = (long)(timeout_ns % 1000000000u)};
@@ -181,7 +181,7 @@ void emu_edge_nic_sleep(struct emu_edge_shared *shared, uint32_t seen_down_tail,
     syscall(SYS_futex, &shared->asleep, FUTEX_WAIT, 1, &ts, NULL, 0);
 }
 
-void emu_edge_nic_wake(struct emu_edge_shared *shared)
+void emu_hostif_nic_wake(struct emu_hostif_shared *shared)
 {
     atomic_exchange_explicit(&shared->asleep, 0, memory_order_seq_cst);
     syscall(SYS_futex, &shared->asleep, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);

@@ -192,7 +192,7 @@ void emu_tx_send_else(struct emu_tx *tx, const struct emu_entry *entry)
         emu_ring_put(&tx->data, entry); /* there is a slot for each credit */
         tx->credits -= !tx->fused;
     } else if (tx->plug.plugged) {
-        emu_edge_send(tx->plug.plugged, entry);
+        emu_hostif_send(tx->plug.plugged, entry);
     } else {
         emu_tx_drop(tx, entry);
     }
@@ -258,7 +258,7 @@ const char *emu_link_check_segments(const struct emu_rx *rx)
     return "segments were lost or made on the cable to here";
 }
 
-const char *emu_edge_check(const struct emu_rx *rx, uint32_t held, uint32_t credits)
+const char *emu_hostif_check(const struct emu_rx *rx, uint32_t held, uint32_t credits)
 {
     uint64_t sum = (uint64_t)rx->credits->count + held + rx->owed;
 

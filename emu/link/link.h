@@ -36,8 +36,8 @@ struct emu_port_counts {
 
 /* What an end has that is plugged into a process, instead of two rings. */
 struct emu_plug {
-    _Atomic(struct emu_edge *) edge; /* published by the manager (RCU); NULL: unplugged */
-    struct emu_edge *plugged;        /* the edge as of the last look: good for this pass */
+    _Atomic(struct emu_hostif *) edge; /* published by the manager (RCU); NULL: unplugged */
+    struct emu_hostif *plugged;        /* the edge as of the last look: good for this pass */
 };
 
 /*
@@ -255,8 +255,8 @@ const char *emu_link_check(const struct emu_rx *rx, uint32_t held, uint32_t cred
  */
 const char *emu_link_check_segments(const struct emu_rx *rx);
 
-/** emu_edge_check - the same of the credits of a cable from a process. */
-const char *emu_edge_check(const struct emu_rx *rx, uint32_t held, uint32_t credits);
+/** emu_hostif_check - the same of the credits of a cable from a process. */
+const char *emu_hostif_check(const struct emu_rx *rx, uint32_t held, uint32_t credits);
 
 /**
  * emu_credits_wrong - there are @sum credits and there should be @credits, which is not as many.
@@ -301,7 +301,7 @@ static inline uint32_t emu_tx_room(struct emu_tx *tx)
         return tx->credits;
     tx->plug.plugged =
         atomic_load_explicit(&tx->plug.edge, memory_order_acquire); /* E3: E4, fabric/nodes.c */
-    return tx->plug.plugged ? emu_edge_room(tx->plug.plugged) : UINT32_MAX;
+    return tx->plug.plugged ? emu_hostif_room(tx->plug.plugged) : UINT32_MAX;
 }
 
 /**
@@ -314,7 +314,7 @@ static inline bool emu_tx_has_room(struct emu_tx *tx, uint32_t count)
         return tx->credits >= count;
     tx->plug.plugged =
         atomic_load_explicit(&tx->plug.edge, memory_order_acquire); /* E3: E4, fabric/nodes.c */
-    return !tx->plug.plugged || emu_edge_has_room(tx->plug.plugged, count);
+    return !tx->plug.plugged || emu_hostif_has_room(tx->plug.plugged, count);
 }
 
 /** emu_tx_drop - emu_tx_send() where nothing is plugged in. */
@@ -389,8 +389,8 @@ static inline bool emu_tx_copies_out(const struct emu_tx *tx)
 }
 
 /* A segment goes out there. Returns to whom; NULL: nothing is plugged in, and it is dropped. */
-static inline struct emu_edge *emu_tx_out(struct emu_tx *tx, const struct emu_hdr *hdr,
-                                          const struct emu_seg *payload)
+static inline struct emu_hostif *emu_tx_out(struct emu_tx *tx, const struct emu_hdr *hdr,
+                                            const struct emu_seg *payload)
 {
     tx->untold++;
     if (__builtin_expect(tx->tapped, 0))
@@ -407,10 +407,10 @@ static inline struct emu_edge *emu_tx_out(struct emu_tx *tx, const struct emu_hd
 static inline void emu_tx_put(struct emu_tx *tx, const struct emu_hdr *hdr,
                               const struct emu_seg *payload)
 {
-    struct emu_edge *edge = emu_tx_out(tx, hdr, payload);
+    struct emu_hostif *edge = emu_tx_out(tx, hdr, payload);
 
     if (edge)
-        emu_edge_put(edge, hdr, payload);
+        emu_hostif_put(edge, hdr, payload);
 }
 
 /**
@@ -422,7 +422,7 @@ static inline void emu_tx_put_run(struct emu_tx *tx, struct emu_pool *pool, cons
 {
     if (tx->plug.plugged && !tx->tapped) {
         tx->untold = (uint16_t)(tx->untold + count);
-        emu_edge_put_run(tx->plug.plugged, bufs, count);
+        emu_hostif_put_run(tx->plug.plugged, bufs, count);
         return;
     }
     for (uint32_t i = 0; i < count; i++)
@@ -431,13 +431,14 @@ static inline void emu_tx_put_run(struct emu_tx *tx, struct emu_pool *pool, cons
 
 /**
  * emu_tx_pass_run - raw: full unicasts to @dst at the front of @from, up to @most, which there is
- * room for: emu_edge_pass_run(). 0: none of them can go so.
+ * room for: emu_hostif_pass_run(). 0: none of them can go so.
  */
-static inline uint32_t emu_tx_pass_run(struct emu_tx *tx, struct emu_edge *from, uint32_t dst,
+static inline uint32_t emu_tx_pass_run(struct emu_tx *tx, struct emu_hostif *from, uint32_t dst,
                                        uint32_t most)
 {
-    uint32_t run =
-        tx->plug.plugged && !tx->tapped ? emu_edge_pass_run(from, tx->plug.plugged, dst, most) : 0;
+    uint32_t run = tx->plug.plugged && !tx->tapped
+                       ? emu_hostif_pass_run(from, tx->plug.plugged, dst, most)
+                       : 0;
 
     tx->untold = (uint16_t)(tx->untold + run);
     return run;
@@ -450,10 +451,10 @@ static inline uint32_t emu_tx_pass_run(struct emu_tx *tx, struct emu_edge *from,
 static inline void emu_tx_refer(struct emu_tx *tx, uint32_t on, const struct emu_hdr *hdr,
                                 const struct emu_seg *payload)
 {
-    struct emu_edge *edge = emu_tx_out(tx, hdr, payload);
+    struct emu_hostif *edge = emu_tx_out(tx, hdr, payload);
 
     if (edge)
-        emu_edge_refer(edge, on, 1);
+        emu_hostif_refer(edge, on, 1);
 }
 
 /** emu_tx_refers - raw: may several go so at once? Not to nobody, nor where they are tapped. */
@@ -466,7 +467,7 @@ static inline bool emu_tx_refers(const struct emu_tx *tx)
 static inline void emu_tx_refer_run(struct emu_tx *tx, uint32_t on, uint32_t count)
 {
     tx->untold = (uint16_t)(tx->untold + count);
-    emu_edge_refer(tx->plug.plugged, on, count);
+    emu_hostif_refer(tx->plug.plugged, on, count);
 }
 
 /* Timed, not fused: the next batch of credits is in hand. False: none is on its way. */
@@ -572,20 +573,20 @@ static inline void emu_tx_flush(struct emu_tx *tx)
         if (!tx->apart) /* else it has been, or will be */
             emu_tx_tell(tx, tx->owner->worker);
     } else if (tx->plug.plugged) {
-        emu_edge_mark(tx->plug.plugged);
+        emu_hostif_mark(tx->plug.plugged);
     }
 }
 
 /**
- * emu_tx_show_few - raw: the process there sees what was written for it: emu_edge_show_few(), with
- * what is to follow. False: it is no process, or not yet to see it.
+ * emu_tx_show_few - raw: the process there sees what was written for it: emu_hostif_show_few(),
+ * with what is to follow. False: it is no process, or not yet to see it.
  */
 static inline bool emu_tx_show_few(struct emu_tx *tx)
 {
     if (tx->kind != EMU_LINK_EDGE || !tx->untold || !tx->plug.plugged)
         return false;
     emu_tx_flush(tx);
-    return emu_edge_show_few(tx->plug.plugged);
+    return emu_hostif_show_few(tx->plug.plugged);
 }
 
 /**
@@ -630,7 +631,7 @@ static inline const struct emu_entry *emu_rx_front(struct emu_rx *rx, uint64_t u
         entry = emu_ring_front(&rx->data);
         return entry && entry->time_ps <= until_ps ? entry : NULL;
     }
-    return rx->plug.plugged ? emu_edge_front(rx->plug.plugged, until_ps) : NULL;
+    return rx->plug.plugged ? emu_hostif_front(rx->plug.plugged, until_ps) : NULL;
 }
 
 /**
@@ -651,7 +652,7 @@ static inline void emu_rx_skip(struct emu_rx *rx)
     }
     if (__builtin_expect(rx->tapped, 0))
         emu_tap_took(rx, &rx->plug.plugged->batch[rx->plug.plugged->batch_at]);
-    emu_edge_skip(rx->plug.plugged);
+    emu_hostif_skip(rx->plug.plugged);
 }
 
 /** emu_rx_done - end of a burst of @moved segments. */
@@ -659,7 +660,7 @@ static inline void emu_rx_done(struct emu_rx *rx, uint32_t moved)
 {
     emu_count(&rx->counts.segments, moved);
     if (rx->kind != EMU_LINK_LOCAL)
-        emu_edge_done(rx->plug.plugged, moved);
+        emu_hostif_done(rx->plug.plugged, moved);
 }
 
 /**
@@ -676,8 +677,8 @@ static inline uint64_t emu_rx_front_ps(struct emu_rx *rx, uint64_t until_ps)
     }
     if (!rx->plug.plugged)
         return EMU_NEVER;
-    entry = emu_edge_front(rx->plug.plugged, until_ps);
-    return entry ? entry->time_ps : emu_edge_next_ps(rx->plug.plugged);
+    entry = emu_hostif_front(rx->plug.plugged, until_ps);
+    return entry ? entry->time_ps : emu_hostif_next_ps(rx->plug.plugged);
 }
 
 /** emu_rx_next_ps - the same, of what is known already. */

@@ -30,7 +30,7 @@ static bool is_crowded(const struct emu_worker *worker)
 /* Who owes an answer? Who was told of something does until it posts. */
 static enum owed crowd_owed(const struct emu_worker *worker)
 {
-    const struct emu_edge_list *list =
+    const struct emu_hostif_list *list =
         atomic_load_explicit(&worker->edges, memory_order_acquire); /* E1 */
     uint32_t own = own_core();
     bool away = false;
@@ -38,7 +38,7 @@ static enum owed crowd_owed(const struct emu_worker *worker)
     for (uint32_t i = 0; list && i < list->count; i++) {
         uint32_t core = list->edge[i]->owes;
 
-        if (core == own || core == EMU_EDGE_ANYWHERE)
+        if (core == own || core == EMU_HOSTIF_ANYWHERE)
             return OWED_FROM_HERE;
         away |= core != 0;
     }
@@ -106,12 +106,12 @@ bool emu_crowd_waits(struct emu_worker *worker)
  */
 static bool crowd_count(struct emu_worker *worker, uint16_t on[CPU_SETSIZE])
 {
-    const struct emu_edge_list *list =
+    const struct emu_hostif_list *list =
         atomic_load_explicit(&worker->edges, memory_order_acquire); /* E1 */
     bool streams = false;
 
     for (uint32_t i = 0; list && i < list->count; i++) {
-        struct emu_edge *edge = list->edge[i];
+        struct emu_hostif *edge = list->edge[i];
         uint32_t core = atomic_load_explicit(&edge->shared->post_core, memory_order_relaxed);
 
         if (!edge->posted)

@@ -192,7 +192,7 @@ static uint64_t worker_take(struct emu_worker *worker, uint32_t w)
 
 static void worker_look(struct emu_worker *worker)
 {
-    const struct emu_edge_list *list =
+    const struct emu_hostif_list *list =
         atomic_load_explicit(&worker->edges, memory_order_acquire); /* E1 pairs with E2 */
 
     if (list && list->serial != worker->seen) { /* some may be gone: look anew for what to tell */
@@ -200,11 +200,11 @@ static void worker_look(struct emu_worker *worker)
         worker->untold = NULL;
         for (uint32_t i = 0; list && i < list->count; i++) {
             list->edge[i]->untold = NULL;
-            emu_edge_mark(list->edge[i]);
+            emu_hostif_mark(list->edge[i]);
         }
     }
     for (uint32_t i = 0; list && i < list->count; i++)
-        emu_edge_look(list->edge[i]);
+        emu_hostif_look(list->edge[i]);
 }
 
 /*
@@ -304,7 +304,7 @@ uint32_t emu_worker_pass(struct emu_worker *worker)
     moved = worker->clock.mode == EMU_CLOCK_RAW ? worker_step_raw_all(worker)
                                                 : worker_step_timed(worker);
     if (worker->untold)
-        emu_edge_tell_all(worker, !moved || emu_worker_quiet(worker));
+        emu_hostif_tell_all(worker, !moved || emu_worker_quiet(worker));
     if (moved)
         emu_crowd_moved(worker);
     else
@@ -425,12 +425,12 @@ bool emu_worker_quiet(const struct emu_worker *worker)
 /* Ask all edges to ring, or not to. Returns true if one has something already. */
 static bool worker_bells(struct emu_worker *worker, bool wanted)
 {
-    const struct emu_edge_list *list =
+    const struct emu_hostif_list *list =
         atomic_load_explicit(&worker->edges, memory_order_acquire); /* E1 */
     bool busy = false;
 
     for (uint32_t i = 0; list && i < list->count; i++)
-        busy |= emu_edge_bell(list->edge[i], wanted);
+        busy |= emu_hostif_bell(list->edge[i], wanted);
     return busy;
 }
 
@@ -481,7 +481,7 @@ static void worker_idle(struct emu_worker *worker, unsigned *rounds)
         emu_crowd_turn(worker);
 }
 
-void emu_worker_edges(struct emu_worker *worker, struct emu_edge_list *list)
+void emu_worker_edges(struct emu_worker *worker, struct emu_hostif_list *list)
 {
     list->serial = ++worker->published;
     atomic_store_explicit(&worker->edges, list, memory_order_release); /* E2 */

@@ -8,13 +8,13 @@
 #include "emu/dev/dev.h"
 #include "emu/util/wait.h"
 
-struct emu_edge;
+struct emu_hostif;
 
 /* The edges that a worker looks at; immutable while published. */
-struct emu_edge_list {
+struct emu_hostif_list {
     uint64_t serial; /* tells lists apart: an address may come again */
     uint32_t count;
-    struct emu_edge *edge[];
+    struct emu_hostif *edge[];
 };
 
 /**
@@ -71,6 +71,6 @@ void emu_thread_stop(struct emu_thread *thread);
  * uses the old one: that is the caller's again, as are the edges that are not in the new one.
  * Sets the list's serial. Thread: manager.
  */
-void emu_worker_edges(struct emu_worker *worker, struct emu_edge_list *list);
+void emu_worker_edges(struct emu_worker *worker, struct emu_hostif_list *list);
 
 #endif

@@ -170,8 +170,8 @@ static void deliver_skip(struct engine *e)
 static bool deliver_void(const struct engine *e)
 {
     const struct engine_delivery *from = &e->host.delivery;
-    const struct emu_edge *edge = e->host.out.kind == EMU_LINK_EDGE ? e->host.out.plug.plugged
-                                                                    : NULL;
+    const struct emu_hostif *edge = e->host.out.kind == EMU_LINK_EDGE ? e->host.out.plug.plugged
+                                                                      : NULL;
 
     return from->word != ENGINE_NOTICE_SEGMENTS && e->host.out.kind == EMU_LINK_EDGE &&
            from->process != (edge ? edge->serial : 0);

@@ -36,7 +36,7 @@ struct engine_host {
     /* when the next of its segments can be taken; EMU_NEVER: none is known, or full */
     uint64_t in_ps;
     bool in_full;     /* segments of the host wait for a free packet */
-    uint32_t process; /* names the one that is attached: emu_edge.serial; 0: none */
+    uint32_t process; /* names the one that is attached: emu_hostif.serial; 0: none */
     struct engine_delivery delivery;
     engine_deliver_fn *deliver; /* of the engine's machine: one of the two below */
 };
@@ -66,7 +66,7 @@ bool engine_take(struct engine *e, const struct emu_entry *entry, uint64_t at_ps
  * engine_take_edge - clock raw: segments enter from the host's @edge, up to @most. Returns how
  * many; fewer: there are no more, or no room for the next one now.
  */
-uint32_t engine_take_edge(struct engine *e, struct emu_edge *edge, uint32_t most);
+uint32_t engine_take_edge(struct engine *e, struct emu_hostif *edge, uint32_t most);
 
 /**
  * engine_posts_again - if the host's segments wait for a free packet, and there is one, they go on.

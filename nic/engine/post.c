@@ -309,7 +309,7 @@ static inline void run_is_ageless(struct engine *e, const uint32_t *bufs, uint32
  * Of a long message or vector: full segments, which go where the packet that is being formed goes.
  * They join it, up to @most, with one look at what they have in common.
  */
-static uint32_t take_run(struct engine *e, struct emu_edge *edge, const struct emu_hdr *hdr,
+static uint32_t take_run(struct engine *e, struct emu_hostif *edge, const struct emu_hdr *hdr,
                          struct engine_to to, uint32_t most)
 {
     uint32_t room = forming_room(e, to), run;
@@ -318,8 +318,8 @@ static uint32_t take_run(struct engine *e, struct emu_edge *edge, const struct e
     if (!room)
         return 0;
     p = &e->send.packet[e->send.forming];
-    run =
-        emu_edge_take_run(edge, hdr->kind, hdr->dst, &p->buf[p->count], room < most ? room : most);
+    run = emu_hostif_take_run(edge, hdr->kind, hdr->dst, &p->buf[p->count],
+                              room < most ? room : most);
     run_is_ageless(e, &p->buf[p->count], run);
     if (run)
         post_append_run(e, p, run);
@@ -327,7 +327,7 @@ static uint32_t take_run(struct engine *e, struct emu_edge *edge, const struct e
 }
 
 /* The same, as a packet of their own. */
-static uint32_t take_new(struct engine *e, struct emu_edge *edge, const struct emu_hdr *hdr,
+static uint32_t take_new(struct engine *e, struct emu_hostif *edge, const struct emu_hdr *hdr,
                          struct engine_to to, uint32_t most)
 {
     uint32_t room = packet_most(e, to) / EMU_SEG_BYTES, run;
@@ -335,8 +335,8 @@ static uint32_t take_new(struct engine *e, struct emu_edge *edge, const struct e
 
     if (take_waits(e) || !room || engine_flow_dead(e, to))
         return 0;
-    run = emu_edge_take_run(edge, hdr->kind, hdr->dst, e->send.packet[i].buf,
-                            room < most ? room : most);
+    run = emu_hostif_take_run(edge, hdr->kind, hdr->dst, e->send.packet[i].buf,
+                              room < most ? room : most);
     if (!run)
         return 0;
     run_is_ageless(e, e->send.packet[i].buf, run);
@@ -347,7 +347,7 @@ static uint32_t take_new(struct engine *e, struct emu_edge *edge, const struct e
     return run;
 }
 
-static uint32_t take_full(struct engine *e, struct emu_edge *edge, const struct emu_hdr *hdr,
+static uint32_t take_full(struct engine *e, struct emu_hostif *edge, const struct emu_hdr *hdr,
                           struct engine_to to, uint32_t most)
 {
     uint32_t run = take_run(e, edge, hdr, to, most);
@@ -371,7 +371,7 @@ static void take_noted(struct engine *e, struct engine_group *group, uint32_t co
 }
 
 /* Of a long vector what goes on at once. */
-static uint32_t take_through(struct engine *e, struct emu_edge *edge, const struct emu_hdr *hdr,
+static uint32_t take_through(struct engine *e, struct emu_hostif *edge, const struct emu_hdr *hdr,
                              struct engine_group *group, struct engine_to to, uint32_t most)
 {
     uint32_t run = take_full(e, edge, hdr, to, most);
@@ -386,7 +386,7 @@ static uint32_t take_through(struct engine *e, struct emu_edge *edge, const stru
  * packet, and when there is room for it: else they wait here, in more memory than the inner caches
  * have.
  */
-static uint32_t take_contributions(struct engine *e, struct emu_edge *edge,
+static uint32_t take_contributions(struct engine *e, struct emu_hostif *edge,
                                    const struct emu_hdr *hdr, struct engine_group *group,
                                    uint32_t most)
 {
@@ -401,7 +401,7 @@ static uint32_t take_contributions(struct engine *e, struct emu_edge *edge,
         return run;
     }
     most = most < ENGINE_SEGS_MAX ? most : ENGINE_SEGS_MAX;
-    run = emu_edge_take_run(edge, hdr->kind, group->id, bufs, most);
+    run = emu_hostif_take_run(edge, hdr->kind, group->id, bufs, most);
     run_is_ageless(e, bufs, run);
     if (run)
         engine_contribute_all(e, bufs, run, 0);
@@ -409,7 +409,7 @@ static uint32_t take_contributions(struct engine *e, struct emu_edge *edge,
 }
 
 /* Several full segments that are like the front one, with this header. 0: they are not taken so. */
-static uint32_t take_several(struct engine *e, struct emu_edge *edge, const struct emu_hdr *hdr,
+static uint32_t take_several(struct engine *e, struct emu_hostif *edge, const struct emu_hdr *hdr,
                              uint32_t most)
 {
     struct engine_to to = {.dst = hdr->dst};
@@ -448,17 +448,17 @@ static inline bool take_is_early(struct engine *e, const struct emu_hdr *hdr)
 }
 
 /* Any other one, @seg: its header is in @entry. False: there is no room for it now. */
-static bool take_one(struct engine *e, struct emu_edge *edge, const struct emu_seg *seg,
+static bool take_one(struct engine *e, struct emu_hostif *edge, const struct emu_seg *seg,
                      struct emu_entry *entry)
 {
     if (take_is_early(e, &entry->hdr)) {
         e->host.in_full = true; /* before it is copied */
         return false;
     }
-    if (!emu_edge_take(edge, seg, entry))
+    if (!emu_hostif_take(edge, seg, entry))
         return false;
     if (engine_take(e, entry, 0)) {
-        emu_edge_pass(edge);
+        emu_hostif_pass(edge);
         return true;
     }
     emu_pool_drop(engine_cache(e), entry->buf);
@@ -466,10 +466,10 @@ static bool take_one(struct engine *e, struct emu_edge *edge, const struct emu_s
 }
 
 /* What comes next, or several at a time: how many. 0: there is none, or no room for it now. */
-static inline uint32_t take_next(struct engine *e, struct emu_edge *edge, uint32_t most)
+static inline uint32_t take_next(struct engine *e, struct emu_hostif *edge, uint32_t most)
 {
     struct emu_entry entry;
-    const struct emu_seg *seg = emu_edge_peek(edge, &entry.hdr);
+    const struct emu_seg *seg = emu_hostif_peek(edge, &entry.hdr);
     uint32_t run;
 
     if (!seg)
@@ -478,7 +478,7 @@ static inline uint32_t take_next(struct engine *e, struct emu_edge *edge, uint32
     return run ? run : take_one(e, edge, seg, &entry);
 }
 
-uint32_t engine_take_edge(struct engine *e, struct emu_edge *edge, uint32_t most)
+uint32_t engine_take_edge(struct engine *e, struct emu_hostif *edge, uint32_t most)
 {
     uint32_t taken = 0, some = 1;
 

@@ -159,10 +159,10 @@ static uint32_t raw_take_link(struct engine_raw *r, uint32_t i)
 }
 
 /* The host's edge, if segments are taken from where they lie there; NULL: one after the other. */
-static inline struct emu_edge *raw_edge(const struct engine *e)
+static inline struct emu_hostif *raw_edge(const struct engine *e)
 {
     const struct emu_rx *in = &e->host.in;
-    struct emu_edge *edge = in->kind == EMU_LINK_EDGE ? in->plug.plugged : NULL;
+    struct emu_hostif *edge = in->kind == EMU_LINK_EDGE ? in->plug.plugged : NULL;
 
     return edge && !in->tapped && edge->batch_at == edge->batch_end ? edge : NULL;
 }
@@ -181,7 +181,7 @@ static uint32_t raw_take_each(struct engine *e, uint32_t most)
 /* Up to @most segments of the host. False: no more can be taken now. */
 static bool raw_take_some(struct engine *e, uint32_t most, uint32_t *moved)
 {
-    struct emu_edge *edge = raw_edge(e);
+    struct emu_hostif *edge = raw_edge(e);
     uint32_t taken = edge ? engine_take_edge(e, edge, most) : raw_take_each(e, most);
 
     if (taken) {
@@ -196,10 +196,10 @@ static bool raw_take_some(struct engine *e, uint32_t most, uint32_t *moved)
 /* Is there a segment of the host that was not taken? */
 static bool raw_host_has(struct engine *e)
 {
-    struct emu_edge *edge = raw_edge(e);
+    struct emu_hostif *edge = raw_edge(e);
     struct emu_hdr hdr;
 
-    return edge ? emu_edge_peek(edge, &hdr) != NULL : emu_rx_front(&e->host.in, 0) != NULL;
+    return edge ? emu_hostif_peek(edge, &hdr) != NULL : emu_rx_front(&e->host.in, 0) != NULL;
 }
 
 /* As many as an edge has credits at a time, and then again. */
@@ -293,8 +293,8 @@ static inline void raw_show_host(struct engine *e)
 
     if (!emu_worker_is_alone(e->dev.worker) || !emu_tx_show_few(out))
         return;
-    emu_edge_shown();
-    emu_edge_wake(out->plug.plugged);
+    emu_hostif_shown();
+    emu_hostif_wake(out->plug.plugged);
 }
 
 /* One pass: bounded, never blocks or allocates. Returns segments moved. */

@@ -256,7 +256,7 @@ const char *switch_crossbar_check_cable(const struct switch_crossbar *bar, uint3
     uint32_t credits = emu_profile_credits(bar->sw.profile);
 
     if (rx->kind == EMU_LINK_EDGE)
-        return emu_edge_check(rx, holds, credits);
+        return emu_hostif_check(rx, holds, credits);
     if (rx->kind != EMU_LINK_LOCAL)
         return NULL;
     if (switch_intake(&bar->sw, r))

@@ -496,7 +496,7 @@ bool switch_unit_add(struct switch_crosspoints *xp, const struct switch_group *g
 }
 
 uint32_t switch_unit_add_run(struct switch_crosspoints *xp, const struct switch_group *group,
-                             uint32_t row, struct emu_edge *edge, struct emu_hdr *hdr,
+                             uint32_t row, struct emu_hostif *edge, struct emu_hdr *hdr,
                              const struct emu_seg *seg, uint32_t most)
 {
     const struct emu_hdr like = *hdr;
@@ -513,9 +513,9 @@ uint32_t switch_unit_add_run(struct switch_crosspoints *xp, const struct switch_
         combine_add(xp, group, i, 0, hdr, seg);
         state->part[0].have |= emu_port(row);
         state->have |= emu_port(row);
-        emu_edge_pass(edge);
+        emu_hostif_pass(edge);
         run++;
-    } while (run < most && (seg = emu_edge_peek(edge, hdr)));
+    } while (run < most && (seg = emu_hostif_peek(edge, hdr)));
     emu_count(&xp->bar.sw.counts.combined, run);
     return run;
 }

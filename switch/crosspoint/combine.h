@@ -45,7 +45,7 @@ uint32_t switch_unit_end(struct switch_crosspoints *xp, const struct switch_grou
  * come by, where they are done with. @hdr is written. Returns how many.
  */
 uint32_t switch_unit_add_run(struct switch_crosspoints *xp, const struct switch_group *group,
-                             uint32_t row, struct emu_edge *edge, struct emu_hdr *hdr,
+                             uint32_t row, struct emu_hostif *edge, struct emu_hdr *hdr,
                              const struct emu_seg *seg, uint32_t most);
 
 /*

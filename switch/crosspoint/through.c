@@ -36,7 +36,7 @@ static struct emu_shelf *shelf_at(const struct switch_crosspoints *xp, emu_ports
     struct emu_shelf *shelf = NULL;
 
     emu_each_port (o, outs) {
-        const struct emu_edge *edge = xp->bar.out[o].tx.plug.plugged;
+        const struct emu_hostif *edge = xp->bar.out[o].tx.plug.plugged;
 
         if (!edge)
             continue;
@@ -60,12 +60,12 @@ static __attribute__((noinline)) bool shelf_turn(struct switch_crosspoints *xp,
         return false;
     for (uint32_t o = 0; o < xp->bar.sw.ports; o++) {
         struct emu_tx *tx = &xp->bar.out[o].tx;
-        struct emu_edge *edge =
+        struct emu_hostif *edge =
             tx->kind == EMU_LINK_EDGE
                 ? atomic_load_explicit(&tx->plug.edge, memory_order_acquire) /* E3: E4 */
                 : NULL;
 
-        if (edge && edge->shelf == shelf && emu_edge_reads(edge, emu_shelf_part(shelf->next)))
+        if (edge && edge->shelf == shelf && emu_hostif_reads(edge, emu_shelf_part(shelf->next)))
             return false;
     }
     if (emu_shelf_is_retired(shelf))
@@ -82,7 +82,7 @@ bool switch_shelve(struct switch_crosspoints *xp, emu_ports outs, const struct e
 
     if (!shelf || (emu_shelf_is_full(shelf) && !shelf_turn(xp, shelf)))
         return false;
-    on = emu_edge_write(shelf, hdr, payload);
+    on = emu_hostif_write(shelf, hdr, payload);
     emu_each_port (o, outs) {
         switch_pass(xp, o);
         emu_tx_refer(&xp->bar.out[o].tx, on, hdr, payload);
@@ -130,7 +130,7 @@ static void through_find(struct switch_crosspoints *xp, uint32_t r, const struct
 
 /* One segment, the way it takes. False: there is no buffer for it now. */
 static inline bool through_pass(struct switch_crosspoints *xp, uint32_t r,
-                                const struct through_way *way, struct emu_edge *edge,
+                                const struct through_way *way, struct emu_hostif *edge,
                                 const struct emu_seg *seg, struct emu_entry *entry)
 {
     bool folds = way->unit != SWITCH_NO_UNIT &&
@@ -140,7 +140,7 @@ static inline bool through_pass(struct switch_crosspoints *xp, uint32_t r,
         return true;
     if (folds && switch_unit_add(xp, way->group, way->unit, r, &entry->hdr, seg))
         return true;
-    if (!emu_edge_take(edge, seg, entry))
+    if (!emu_hostif_take(edge, seg, entry))
         return false;
     if (folds)
         switch_unit_fold(xp, way->group, way->unit, r, entry);
@@ -209,7 +209,7 @@ static emu_ports through_ends(struct switch_crosspoints *xp, uint32_t r,
  * more than @most. Returns how many. 0: nothing was done.
  */
 static uint32_t through_end(struct switch_crosspoints *xp, uint32_t r,
-                            const struct through_way *way, struct emu_edge *edge,
+                            const struct through_way *way, struct emu_hostif *edge,
                             struct emu_hdr *hdr, const struct emu_seg *seg, uint32_t most)
 {
     emu_ports outs = through_ends(xp, r, way, hdr);
@@ -229,12 +229,12 @@ static uint32_t through_end(struct switch_crosspoints *xp, uint32_t r,
         uint32_t buf = switch_unit_end(xp, way->group, r, hdr, seg, &result);
 
         if (shelf)
-            emu_edge_write(shelf, &result, emu_pool_seg(switch_cache(xp)->pool, buf));
+            emu_hostif_write(shelf, &result, emu_pool_seg(switch_cache(xp)->pool, buf));
         else
             switch_put_out(xp, outs, &result, emu_pool_seg(switch_cache(xp)->pool, buf));
         emu_pool_drop(switch_cache(xp), buf);
-        emu_edge_pass(edge);
-    } while (++count < room && count < most && (seg = emu_edge_peek(edge, hdr)) &&
+        emu_hostif_pass(edge);
+    } while (++count < room && count < most && (seg = emu_hostif_peek(edge, hdr)) &&
              emu_ports_equal(through_ends(xp, r, way, hdr), outs));
     if (shelf)
         through_refer(xp, outs, on, count);
@@ -245,7 +245,7 @@ static uint32_t through_end(struct switch_crosspoints *xp, uint32_t r,
 
 /* Contributions that are folded where they come, several in a row. Returns how many, or 0. */
 static uint32_t through_run(struct switch_crosspoints *xp, uint32_t r,
-                            const struct through_way *way, struct emu_edge *edge,
+                            const struct through_way *way, struct emu_hostif *edge,
                             struct emu_hdr *hdr, const struct emu_seg *seg, uint32_t most)
 {
     uint32_t run;
@@ -261,7 +261,7 @@ static uint32_t through_run(struct switch_crosspoints *xp, uint32_t r,
  * what they have in common. Returns how many, or 0.
  */
 static uint32_t through_stream(struct switch_crosspoints *xp, const struct through_way *way,
-                               struct emu_edge *edge, uint32_t most)
+                               struct emu_hostif *edge, uint32_t most)
 {
     uint32_t o = emu_ports_first(way->outs), room = through_room(xp, o), run;
 
@@ -275,7 +275,7 @@ static uint32_t through_stream(struct switch_crosspoints *xp, const struct throu
 
 /* Several at once. Returns how many; 0: the next one by itself. */
 static inline uint32_t through_several(struct switch_crosspoints *xp, uint32_t r,
-                                       const struct through_way *way, struct emu_edge *edge,
+                                       const struct through_way *way, struct emu_hostif *edge,
                                        struct emu_hdr *hdr, const struct emu_seg *seg,
                                        uint32_t most)
 {
@@ -293,9 +293,9 @@ static void through_show(struct switch_crosspoints *xp, emu_ports outs)
         shown |= emu_port_if(o, emu_tx_show_few(&xp->bar.out[o].tx));
     if (!emu_ports_any(shown))
         return;
-    emu_edge_shown();
+    emu_hostif_shown();
     emu_each_port (o, shown)
-        emu_edge_wake(xp->bar.out[o].tx.plug.plugged);
+        emu_hostif_wake(xp->bar.out[o].tx.plug.plugged);
 }
 
 uint32_t switch_through(struct switch_crosspoints_row *row, uint32_t r)
@@ -305,14 +305,14 @@ uint32_t switch_through(struct switch_crosspoints_row *row, uint32_t r)
     struct through_way way = {.outs = 0};
     emu_ports ran = xp->bar.runnable;
     const struct emu_seg *seg;
-    struct emu_edge *edge;
+    struct emu_hostif *edge;
     struct emu_entry entry;
     uint32_t moved = 0, run;
 
     xp->bar.runnable = EMU_NO_PORTS; /* but those at which something is sent now */
     emu_rx_begin(rx);
     edge = rx->plug.plugged;
-    while (edge && moved < SWITCH_BURST && (seg = emu_edge_peek(edge, &entry.hdr))) {
+    while (edge && moved < SWITCH_BURST && (seg = emu_hostif_peek(edge, &entry.hdr))) {
         if (!emu_ports_any(way.outs) || entry.hdr.dst != way.dst || entry.hdr.kind != way.kind)
             through_find(xp, r, &entry.hdr, &way);
         if (__builtin_expect(rx->tapped, 0))
@@ -323,7 +323,7 @@ uint32_t switch_through(struct switch_crosspoints_row *row, uint32_t r)
             continue;
         if (!through_pass(xp, r, &way, edge, seg, &entry))
             break;
-        emu_edge_pass(edge);
+        emu_hostif_pass(edge);
         moved++;
     }
     if (emu_ports_any(xp->bar.runnable) && emu_worker_is_alone(xp->bar.sw.dev.worker))

@@ -19,8 +19,8 @@ from kits import half
 END_S = 5      # within which everything of a run must have ended
 PATIENCE_S = 20  # for what takes no time on an idle machine
 
-EDGE_H = pathlib.Path(__file__).resolve().parents[2] / "emu/hostif/edge.h"
-EDGE_VERSION = int(re.search(r"#define EMU_EDGE_VERSION (\d+)u", EDGE_H.read_text())[1])
+EDGE_H = pathlib.Path(__file__).resolve().parents[2] / "emu/hostif/hostif.h"
+EDGE_VERSION = int(re.search(r"#define EMU_HOSTIF_VERSION (\d+)u", EDGE_H.read_text())[1])
 ATTACH = b'{"cmd":"attach","version":%d,"want":-1}\n' % EDGE_VERSION
 
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "emu/hostif/edge.h"
+#include "emu/hostif/hostif.h"
 #include "tests/test.h"
 
 #define NODES 131u /* odd, and more than two words of bits */
@@ -68,17 +68,17 @@ static void draw__has_no_rhythm(void)
 
 static void sent__counts_by_peer(void)
 {
-    struct emu_edge_shared *shared =
-        aligned_alloc(EMU_LINE, (emu_edge_bytes(NODES) + 63) / 64 * 64);
+    struct emu_hostif_shared *shared =
+        aligned_alloc(EMU_LINE, (emu_hostif_bytes(NODES) + 63) / 64 * 64);
     static const uint32_t to[] = {0, 63, 64, 130, 64};
 
-    memset(shared, 0, emu_edge_bytes(NODES));
+    memset(shared, 0, emu_hostif_bytes(NODES));
     for (size_t i = 0; i < sizeof to / sizeof to[0]; i++)
-        emu_edge_sent(shared, NODES, to[i], 10 + i);
+        emu_hostif_sent(shared, NODES, to[i], 10 + i);
     for (uint32_t node = 0; node < NODES; node++) {
-        const struct emu_comm_peer *peer = emu_edge_peer(shared, NODES, node);
+        const struct emu_comm_peer *peer = emu_hostif_peer(shared, NODES, node);
         uint64_t messages = 0, bytes = 0;
-        bool seen = emu_count_read(&emu_edge_peers(shared, NODES)[node / 64]) >> node % 64 & 1;
+        bool seen = emu_count_read(&emu_hostif_peers(shared, NODES)[node / 64]) >> node % 64 & 1;
 
         for (size_t i = 0; i < sizeof to / sizeof to[0]; i++) {
             messages += to[i] == node;
@@ -89,9 +89,9 @@ static void sent__counts_by_peer(void)
         CU_ASSERT_EQUAL(seen, messages != 0);
         CU_ASSERT_EQUAL(emu_count_read((_Atomic uint64_t *)&shared->seats[node]), 0);
     }
-    CU_ASSERT_EQUAL((uintptr_t)emu_edge_peer(shared, NODES, 0) % sizeof(struct emu_comm_peer), 0);
-    CU_ASSERT_TRUE((uint8_t *)&emu_edge_peers(shared, NODES)[(NODES + 63) / 64] <=
-                   (uint8_t *)shared + emu_edge_bytes(NODES));
+    CU_ASSERT_EQUAL((uintptr_t)emu_hostif_peer(shared, NODES, 0) % sizeof(struct emu_comm_peer), 0);
+    CU_ASSERT_TRUE((uint8_t *)&emu_hostif_peers(shared, NODES)[(NODES + 63) / 64] <=
+                   (uint8_t *)shared + emu_hostif_bytes(NODES));
     free(shared);
 }
 

@@ -3,7 +3,7 @@
  * tell_test.c - when a process is told of what was written for it: where its worker has a core of
  * its own, few segments at once, before the rest of a pass; else with all that the pass moved.
  *
- * emu_edge_tell_all(), which ends a pass, is wrapped by the linker: what processes see then they
+ * emu_hostif_tell_all(), which ends a pass, is wrapped by the linker: what processes see then they
  * have been told before.
  */
 #include "emu/hostif/fabric/fabric.h"
@@ -15,18 +15,18 @@ static const struct edges *watched;
 static uint32_t early[EDGES_MAX]; /* segments that a process saw, before it was told of all */
 static bool woken[EDGES_MAX];
 
-void __real_emu_edge_tell_all(struct emu_worker *worker, bool now);
-void __wrap_emu_edge_tell_all(struct emu_worker *worker, bool now);
+void __real_emu_hostif_tell_all(struct emu_worker *worker, bool now);
+void __wrap_emu_hostif_tell_all(struct emu_worker *worker, bool now);
 
-void __wrap_emu_edge_tell_all(struct emu_worker *worker, bool now)
+void __wrap_emu_hostif_tell_all(struct emu_worker *worker, bool now)
 {
     for (uint32_t n = 0; watched && n < watched->nodes; n++) {
-        const struct emu_edge_nic *nic = &watched->nic[n];
+        const struct emu_hostif_nic *nic = &watched->nic[n];
 
         early[n] = atomic_load(&nic->shared->down_tail) - nic->down_head;
         woken[n] = !atomic_load(&nic->shared->asleep);
     }
-    __real_emu_edge_tell_all(worker, now);
+    __real_emu_hostif_tell_all(worker, now);
 }
 
 static void told_open(struct edges *e, const char *profile, bool alone)
@@ -72,7 +72,7 @@ static void take(struct edges *e, uint32_t node, uint32_t count)
     struct emu_seg seg;
 
     while (count--) {
-        for (uint32_t i = 0; i < 1000 && !emu_edge_nic_peek(&e->nic[node], 0); i++)
+        for (uint32_t i = 0; i < 1000 && !emu_hostif_nic_peek(&e->nic[node], 0); i++)
             world_fabric_pass(e->fabric);
         CU_ASSERT_TRUE(edges_take(e, node, &seg));
     }
@@ -88,7 +88,7 @@ static uint32_t told_early(const char *profile, bool alone, uint32_t count, uint
 
     told_open(&e, profile, alone);
     post(&e, 0, &hdr, count);
-    for (*passes = 0; *passes < 10 && !emu_edge_nic_peek(&e.nic[1], 0); ++*passes) {
+    for (*passes = 0; *passes < 10 && !emu_hostif_nic_peek(&e.nic[1], 0); ++*passes) {
         told_pass(&e);
         seen = early[1];
         CU_ASSERT_EQUAL(woken[1], seen != 0);
@@ -166,7 +166,7 @@ static void room__is_told_later(void)
             post(&e, 0, &hdr, 1);
             for (uint32_t pass = 0; pass < 5; pass++)
                 told_pass(&e);
-            CU_ASSERT_EQUAL(emu_edge_nic_taken(&e.nic[0]), e.nic[0].up_tail);
+            CU_ASSERT_EQUAL(emu_hostif_nic_taken(&e.nic[0]), e.nic[0].up_tail);
         }
         take(&e, 1, 20);
         told_close(&e);

@@ -204,18 +204,18 @@ static void far_takes(struct far_end *end)
 
 /* --- processes here ---------------------------------------------------------- */
 
-static struct emu_edge_shared *shared_of(uint32_t node)
+static struct emu_hostif_shared *shared_of(uint32_t node)
 {
     return world.fabric->edge[node]->shared;
 }
 
 static void post(uint32_t node, const struct emu_seg *seg)
 {
-    struct emu_edge_shared *shared = shared_of(node);
+    struct emu_hostif_shared *shared = shared_of(node);
     uint32_t tail = atomic_load_explicit(&shared->up_tail, memory_order_relaxed);
-    uint32_t at = emu_edge_slot_at(tail, atomic_load(&shared->up_shift));
+    uint32_t at = emu_hostif_slot_at(tail, atomic_load(&shared->up_shift));
 
-    if (tail - atomic_load_explicit(&shared->up_head, memory_order_acquire) >= EMU_EDGE_SLOTS)
+    if (tail - atomic_load_explicit(&shared->up_head, memory_order_acquire) >= EMU_HOSTIF_SLOTS)
         return;
     memcpy(&shared->up[at].seg, seg, sizeof *seg);
     shared->up_ps[at] = (fuzz_now_ns - shared->origin_ns) * 1000u;
@@ -228,12 +228,12 @@ static void post(uint32_t node, const struct emu_seg *seg)
  */
 static void take(uint32_t node)
 {
-    struct emu_edge_shared *shared = shared_of(node);
+    struct emu_hostif_shared *shared = shared_of(node);
     uint32_t head = atomic_load_explicit(&shared->down_head, memory_order_relaxed);
     uint32_t tail = atomic_load_explicit(&shared->down_tail, memory_order_acquire);
 
     for (; head != tail; head++) {
-        uint32_t at = emu_edge_slot_at(head, atomic_load(&shared->down_shift));
+        uint32_t at = emu_hostif_slot_at(head, atomic_load(&shared->down_shift));
         const struct emu_hdr *hdr = &shared->down[at].seg.hdr;
 
         fuzz_must(shared->down_on[at] || (hdr->len <= EMU_PAYLOAD_BYTES && hdr->src < 2 * NODES),

@@ -13,7 +13,7 @@
  *   ! = .       the timer rings; the fabric's workers do a pass; the daemon is told to end
  *   ,           before any of these: the next line, too, before the daemon looks
  *
- * In what is sent an @ stands for EMU_EDGE_VERSION: who attaches says it, and it changes.
+ * In what is sent an @ stands for EMU_HOSTIF_VERSION: who attaches says it, and it changes.
  *
  * An input that begins with 'q' is for a fabric with acknowledgments.
  */
@@ -132,7 +132,7 @@ static char *written_out(const char *text, size_t *bytes)
     fuzz_must(out != NULL, "memory for a line");
     for (; left; text++, left--) {
         if (*text == '@')
-            fprintf(out, "%u", EMU_EDGE_VERSION);
+            fprintf(out, "%u", EMU_HOSTIF_VERSION);
         else
             fputc(*text, out);
     }

@@ -73,9 +73,9 @@ static struct world {
 /* --- processes ---------------------------------------------------------------------- */
 
 /* NULL: nobody is attached. */
-static struct emu_edge_shared *shared_of(uint32_t node)
+static struct emu_hostif_shared *shared_of(uint32_t node)
 {
-    struct emu_edge *edge = world.fabric->edge[node];
+    struct emu_hostif *edge = world.fabric->edge[node];
 
     return edge ? edge->shared : NULL;
 }
@@ -94,12 +94,12 @@ static void attach(uint32_t node)
 /* Room or not, the next slot of the up ring is written, and shown. */
 static void post(uint32_t node, const struct emu_seg *seg)
 {
-    struct emu_edge_shared *shared = shared_of(node);
+    struct emu_hostif_shared *shared = shared_of(node);
 
     if (!shared)
         return;
     uint32_t tail = atomic_load_explicit(&shared->up_tail, memory_order_relaxed);
-    uint32_t at = emu_edge_slot_at(tail, atomic_load(&shared->up_shift));
+    uint32_t at = emu_hostif_slot_at(tail, atomic_load(&shared->up_shift));
     memcpy(&shared->up[at].seg, seg, sizeof *seg);
     shared->up_ps[at] = (fuzz_now_ns - shared->origin_ns) * 1000u;
     atomic_store_explicit(&shared->up_tail, tail + 1, memory_order_release);
@@ -108,17 +108,17 @@ static void post(uint32_t node, const struct emu_seg *seg)
 /* Takes all that has come; counts what is @wanted, which is NULL or a payload from @src. */
 static uint32_t take(uint32_t node, uint32_t src, const uint8_t *wanted, size_t bytes)
 {
-    struct emu_edge_shared *shared = shared_of(node);
+    struct emu_hostif_shared *shared = shared_of(node);
     uint32_t found = 0;
 
     if (!shared)
         return 0;
     uint32_t head = atomic_load_explicit(&shared->down_head, memory_order_relaxed);
     uint32_t tail = atomic_load_explicit(&shared->down_tail, memory_order_acquire);
-    if (tail - head > EMU_EDGE_SLOTS)
+    if (tail - head > EMU_HOSTIF_SLOTS)
         return 0;
     for (; head != tail; head++) {
-        uint32_t at = emu_edge_slot_at(head, atomic_load(&shared->down_shift));
+        uint32_t at = emu_hostif_slot_at(head, atomic_load(&shared->down_shift));
         const struct emu_seg *seg = &shared->down[at].seg;
         found += wanted && !shared->down_on[at] && seg->hdr.kind == EMU_UNICAST &&
                  seg->hdr.src == src && seg->hdr.len == bytes &&
@@ -182,7 +182,7 @@ static void do_poke(struct fuzz_input *in)
     uint32_t node = read_node(in);
     uint32_t at = fuzz_u32(in);
     size_t count = fuzz_u8(in);
-    size_t all = emu_edge_bytes(NODES);
+    size_t all = emu_hostif_bytes(NODES);
     uint8_t bytes[255];
 
     at %= (uint32_t)all;
@@ -244,7 +244,7 @@ static void do_pass(struct fuzz_input *in)
 static void do_rings(struct fuzz_input *in, enum command command)
 {
     uint32_t node = read_node(in), number = fuzz_u32(in);
-    struct emu_edge_shared *shared = shared_of(node);
+    struct emu_hostif_shared *shared = shared_of(node);
 
     if (shared)
         atomic_store_explicit(command == TAIL ? &shared->up_tail : &shared->down_head, number,

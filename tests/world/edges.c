@@ -9,13 +9,13 @@
 
 #include "tests/test.h"
 
-void edges_attach_at(struct fabric *fabric, uint32_t node, struct emu_edge_nic *nic)
+void edges_attach_at(struct fabric *fabric, uint32_t node, struct emu_hostif_nic *nic)
 {
     struct fabric_seat seat;
 
     CU_ASSERT_EQUAL_FATAL(fabric_attach(fabric, node, &seat), 0);
     CU_ASSERT_EQUAL_FATAL(seat.node, node);
-    CU_ASSERT_EQUAL_FATAL(emu_edge_nic_open(nic, &seat.fds), 0);
+    CU_ASSERT_EQUAL_FATAL(emu_hostif_nic_open(nic, &seat.fds), 0);
     seat.fds.bell = -1;
     fabric_seat_close(&seat);
 }
@@ -28,7 +28,7 @@ void edges_attach(struct edges *e, uint32_t node)
 static void edge_close(struct edges *e, uint32_t node)
 {
     if (e->nic[node].shared)
-        emu_edge_nic_close(&e->nic[node]);
+        emu_hostif_nic_close(&e->nic[node]);
     e->nic[node].shared = NULL;
 }
 
@@ -63,26 +63,26 @@ uint64_t edges_now(const struct edges *e, uint32_t node)
 
 bool edges_post(struct edges *e, uint32_t node, const struct emu_hdr *hdr, const void *payload)
 {
-    struct emu_seg *seg = emu_edge_nic_claim(&e->nic[node], edges_now(e, node));
+    struct emu_seg *seg = emu_hostif_nic_claim(&e->nic[node], edges_now(e, node));
 
     if (!seg)
         return false;
     seg->hdr = *hdr;
     if (payload && hdr->len <= EMU_PAYLOAD_BYTES)
         memcpy(seg->payload, payload, hdr->len);
-    emu_edge_nic_publish(&e->nic[node]);
+    emu_hostif_nic_publish(&e->nic[node]);
     return true;
 }
 
 bool edges_take_by(struct edges *e, uint32_t node, uint64_t now_ps, struct emu_seg *ret)
 {
-    const struct emu_seg *seg = emu_edge_nic_peek(&e->nic[node], now_ps);
+    const struct emu_seg *seg = emu_hostif_nic_peek(&e->nic[node], now_ps);
 
     if (!seg)
         return false;
     *ret = *seg;
-    emu_edge_nic_pop(&e->nic[node]);
-    emu_edge_nic_consumed(&e->nic[node]);
+    emu_hostif_nic_pop(&e->nic[node]);
+    emu_hostif_nic_consumed(&e->nic[node]);
     return true;
 }
 

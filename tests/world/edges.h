@@ -10,7 +10,7 @@
 #ifndef TESTS_WORLD_EDGES_H
 #define TESTS_WORLD_EDGES_H
 
-#include "emu/hostif/edge.h"
+#include "emu/hostif/hostif.h"
 #include "tests/world/fabric.h"
 
 #define EDGES_MAX     16u
@@ -20,7 +20,7 @@ struct edges {
     struct topo_graph *graph;
     struct fabric *fabric;
     uint32_t nodes;
-    struct emu_edge_nic nic[EDGES_MAX];
+    struct emu_hostif_nic nic[EDGES_MAX];
 };
 
 /** edges_open - the network @topo, the rest as @config says; a process attaches to every node. */
@@ -34,7 +34,7 @@ void edges_detach(struct edges *e, uint32_t node);
 /**
  * edges_attach_at - the same of any fabric: only the edge's end, which is the caller's to close.
  */
-void edges_attach_at(struct fabric *fabric, uint32_t node, struct emu_edge_nic *nic);
+void edges_attach_at(struct fabric *fabric, uint32_t node, struct emu_hostif_nic *nic);
 
 /** edges_now - the fabric's time, as the process at @node reads it; 0 on clock raw. */
 uint64_t edges_now(const struct edges *e, uint32_t node);

@@ -10,7 +10,7 @@
 #include "apps/fabric/hosts.h"
 #include "apps/fabric/links.h"
 #include "apps/cluster/follower/internal.h"
-#include "emu/hostif/edge.h"
+#include "emu/hostif/hostif.h"
 #include "emu/util/now.h"
 
 static uint64_t number_at(struct json_object *list, size_t i)

@@ -18,7 +18,7 @@
 
 #include "apps/base/schedstat.h"
 #include "apps/cluster/follower/internal.h"
-#include "emu/hostif/edge.h"
+#include "emu/hostif/hostif.h"
 #include "emu/util/now.h"
 
 #define LAST_BREATH_MS 200 /* between a process's closing of its files and its end, at most */

@@ -12,7 +12,7 @@
 
 #include "emu/hostif/fabric/fabric.h"
 
-void *emu_edge_memory(const char *name, size_t bytes, int seals, int *memfd)
+void *emu_hostif_memory(const char *name, size_t bytes, int seals, int *memfd)
 {
     int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     void *at;
@@ -49,8 +49,8 @@ int emu_shelf_create(struct emu_shelf **ret, uint32_t first)
         return -ENOMEM;
     first -= first % EMU_SHELF_PART;
     *shelf = (struct emu_shelf){.next = first, .end = first, .users = 1};
-    shelf->shared =
-        emu_edge_memory("fabemu-shelf", sizeof *shelf->shared, F_SEAL_FUTURE_WRITE, &shelf->memfd);
+    shelf->shared = emu_hostif_memory("fabemu-shelf", sizeof *shelf->shared, F_SEAL_FUTURE_WRITE,
+                                      &shelf->memfd);
     if (!shelf->shared) {
         err = -errno;
         free(shelf);

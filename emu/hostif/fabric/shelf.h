@@ -23,7 +23,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "emu/hostif/edge.h"
+#include "emu/hostif/hostif.h"
 
 /* The fabric's side. */
 struct emu_shelf {

@@ -18,9 +18,9 @@
 #define EDGE_TELL_PASSES 4u   /* and any after so many passes */
 
 /* The worker moves to the core of a process that sends it a stream (dev/place.h). */
-static void edge_cores(struct emu_edge *edge, uint32_t news)
+static void edge_cores(struct emu_hostif *edge, uint32_t news)
 {
-    struct emu_edge_shared *shared = edge->shared;
+    struct emu_hostif_shared *shared = edge->shared;
     struct emu_worker *worker = edge->dev->worker;
     uint32_t own = (uint32_t)sched_getcpu() + 1;
 
@@ -37,32 +37,33 @@ static void edge_cores(struct emu_edge *edge, uint32_t news)
  * Who was told may answer at once: where is it? Not a stream's receiver, which answers when it has
  * all.
  */
-static void edge_owes(struct emu_edge *edge)
+static void edge_owes(struct emu_hostif *edge)
 {
     uint32_t core = atomic_load_explicit(&edge->shared->post_core, memory_order_relaxed);
 
-    edge->owes = core && !edge->streams ? core : EMU_EDGE_ANYWHERE;
+    edge->owes = core && !edge->streams ? core : EMU_HOSTIF_ANYWHERE;
 }
 
 /*
  * The process sees what was written for it. X4 pairs with Y3: who sees the tail sees the segments.
- * emu_edge_shown() and emu_edge_wake() are to come, for a sleeper is at stake: either we see that
- * the adapter sleeps, or it sees our tail before it does (emu_edge_nic_sleep). False: no news.
+ * emu_hostif_shown() and emu_hostif_wake() are to come, for a sleeper is at stake: either we see
+ * that the adapter sleeps, or it sees our tail before it does (emu_hostif_nic_sleep). False: no
+ * news.
  */
-static bool edge_show(struct emu_edge *edge)
+static bool edge_show(struct emu_hostif *edge)
 {
     if (edge->down_told == edge->down_tail)
         return false;
     edge->streams = edge->down_tail - edge->down_told >= EMU_STREAM_SEGS;
     edge->down_told = edge->down_tail;
     edge->shown = true;
-    emu_edge_show(&edge->shared->down_tail, edge->down_tail); /* X4 */
+    emu_hostif_show(&edge->shared->down_tail, edge->down_tail); /* X4 */
     return true;
 }
 
-void emu_edge_wake(struct emu_edge *edge)
+void emu_hostif_wake(struct emu_hostif *edge)
 {
-    struct emu_edge_shared *shared = edge->shared;
+    struct emu_hostif_shared *shared = edge->shared;
 
     if (!edge->shown)
         return;
@@ -74,9 +75,9 @@ void emu_edge_wake(struct emu_edge *edge)
 }
 
 /* The process has room again for what was taken. Nobody waits for that: all else is told before. */
-static void edge_tell_taken(struct emu_edge *edge)
+static void edge_tell_taken(struct emu_hostif *edge)
 {
-    uint32_t taken = emu_edge_taken(edge);
+    uint32_t taken = emu_hostif_taken(edge);
 
     if (edge->up_told == taken)
         return;
@@ -85,7 +86,7 @@ static void edge_tell_taken(struct emu_edge *edge)
     edge->up_told = taken;
 }
 
-void emu_edge_mark(struct emu_edge *edge)
+void emu_hostif_mark(struct emu_hostif *edge)
 {
     struct emu_worker *worker = edge->dev->worker;
 
@@ -96,41 +97,41 @@ void emu_edge_mark(struct emu_edge *edge)
 }
 
 /* The next one in a list of edges; NULL: none. */
-static struct emu_edge *edge_behind(const struct emu_edge *edge)
+static struct emu_hostif *edge_behind(const struct emu_hostif *edge)
 {
     return edge->untold == edge ? NULL : edge->untold;
 }
 
-void emu_edge_done(struct emu_edge *edge, uint32_t moved)
+void emu_hostif_done(struct emu_hostif *edge, uint32_t moved)
 {
     emu_count(&edge->sent, moved);
-    emu_edge_mark(edge);
+    emu_hostif_mark(edge);
 }
 
 /* Is what was written for the process since it was told last a message, and no part of a stream? */
-static bool edge_has_few(const struct emu_edge *edge)
+static bool edge_has_few(const struct emu_hostif *edge)
 {
-    return edge->down_tail - edge->down_told - 1 < EMU_EDGE_FEW && !edge->streams;
+    return edge->down_tail - edge->down_told - 1 < EMU_HOSTIF_FEW && !edge->streams;
 }
 
-bool emu_edge_show_few(struct emu_edge *edge)
+bool emu_hostif_show_few(struct emu_hostif *edge)
 {
     return edge_has_few(edge) && edge_show(edge);
 }
 
 /* Is there so much that the process is to be told although the worker goes on? */
-static bool edge_has_much(const struct emu_edge *edge)
+static bool edge_has_much(const struct emu_hostif *edge)
 {
     uint32_t down = edge->down_tail - edge->down_told;
-    uint32_t news = down + emu_edge_taken(edge) - edge->up_told;
+    uint32_t news = down + emu_hostif_taken(edge) - edge->up_told;
 
     return news >= (edge->streams ? EDGE_TELL_STREAM : EDGE_TELL_SEGS);
 }
 
-void emu_edge_tell_all(struct emu_worker *worker, bool now)
+void emu_hostif_tell_all(struct emu_worker *worker, bool now)
 {
     bool alone = emu_worker_is_alone(worker);
-    struct emu_edge *edge = worker->untold, *told = NULL, *next;
+    struct emu_hostif *edge = worker->untold, *told = NULL, *next;
     bool any = false;
 
     worker->untold = NULL;
@@ -139,7 +140,7 @@ void emu_edge_tell_all(struct emu_worker *worker, bool now)
         edge->untold = NULL;
         if (!now && !edge_has_much(edge) && !(alone && edge_has_few(edge)) &&
             ++edge->untold_passes < EDGE_TELL_PASSES) {
-            emu_edge_mark(edge);
+            emu_hostif_mark(edge);
             continue;
         }
         edge->untold_passes = 0;
@@ -148,11 +149,11 @@ void emu_edge_tell_all(struct emu_worker *worker, bool now)
         told = edge;
     }
     if (any)
-        emu_edge_shown();
+        emu_hostif_shown();
     for (edge = told; edge; edge = next) {
         next = edge_behind(edge);
         edge->untold = NULL;
-        emu_edge_wake(edge);
+        emu_hostif_wake(edge);
         edge_tell_taken(edge);
     }
 }
@@ -161,13 +162,13 @@ void emu_edge_tell_all(struct emu_worker *worker, bool now)
  * The same handshake the other way: we say what to ring for, then look once
  * more; the adapter shows its tail or head, then reads what we said.
  */
-bool emu_edge_bell(struct emu_edge *edge, bool wanted)
+bool emu_hostif_bell(struct emu_hostif *edge, bool wanted)
 {
-    struct emu_edge_shared *shared = edge->shared;
+    struct emu_hostif_shared *shared = edge->shared;
     uint32_t what = 0;
 
     if (wanted)
-        what = EMU_EDGE_RING_DATA | (edge->blocked ? EMU_EDGE_RING_ROOM : 0);
+        what = EMU_HOSTIF_RING_DATA | (edge->blocked ? EMU_HOSTIF_RING_ROOM : 0);
     atomic_exchange_explicit(&shared->bell_wanted, what, memory_order_seq_cst);
     return atomic_load_explicit(&shared->up_tail, memory_order_seq_cst) != edge->up_looked ||
            (edge->blocked &&

@@ -202,7 +202,7 @@ static int attach_new(struct fabemu **ret, const char *path)
     struct nic_control *control;
     struct fabemu_info info;
     struct fabemu *fab;
-    struct emu_edge_fds fds;
+    struct emu_hostif_fds fds;
     const struct nic_job job = {.want = node_wanted(),
                                 .rank = rank_given(),
                                 .ranks = env_number("OMPI_COMM_WORLD_SIZE")};
@@ -328,7 +328,7 @@ void fabemu_detach(struct fabemu *fab)
         return;
     unheard = nic_leave(fab, fab->leave_limit_ns);
     nic_lock(fab);
-    emu_edge_nic_leave(&fab->edge); /* from now on others' segments may be written there */
+    emu_hostif_nic_leave(&fab->edge); /* from now on others' segments may be written there */
     nic_unlock(fab);
     /* The thread lives until then, as the fabric asks how long it waited for a core. */
     nic_control_detach(fab->control, unheard);

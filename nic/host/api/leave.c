@@ -61,8 +61,8 @@ static bool peer_asked_all(const struct nic_peer *peer)
 /* Does no way lead from it to here, as the fabric says? Then a moment brings nothing of it. */
 static bool peer_is_cut_off(const struct fabemu *fab, const struct nic_peer *peer)
 {
-    uint64_t words = emu_edge_nic_seat(&fab->edge, peer->node) |
-                     emu_edge_nic_seat(&fab->edge, fab->info.node);
+    uint64_t words = emu_hostif_nic_seat(&fab->edge, peer->node) |
+                     emu_hostif_nic_seat(&fab->edge, fab->info.node);
 
     return peer->broke == NIC_BROKE_PARTED || words & EMU_SEAT_NO_LINK;
 }
@@ -216,7 +216,7 @@ static bool leave_is_over(const struct fabemu *fab, uint64_t began_ns, uint64_t 
                           uint64_t limit_ns)
 {
     uint64_t now_ns = emu_now_ns(), passed_ns = now_ns - began_ns;
-    uint64_t starved_now_ns = emu_edge_nic_starved(&fab->edge, now_ns);
+    uint64_t starved_now_ns = emu_hostif_nic_starved(&fab->edge, now_ns);
 
     starved_ns = starved_now_ns > starved_ns ? starved_now_ns - starved_ns : 0;
     return passed_ns > starved_ns && passed_ns - starved_ns >= limit_ns;
@@ -224,7 +224,7 @@ static bool leave_is_over(const struct fabemu *fab, uint64_t began_ns, uint64_t 
 
 uint32_t nic_leave(struct fabemu *fab, uint64_t limit_ns)
 {
-    uint64_t began = emu_now_ns(), starved = emu_edge_nic_starved(&fab->edge, began);
+    uint64_t began = emu_now_ns(), starved = emu_hostif_nic_starved(&fab->edge, began);
     uint32_t amiss, moved, seen;
     unsigned idle = 0;
     bool done = false;

@@ -64,15 +64,15 @@ static void nic_init_bounds(struct fabemu *fab)
 
 static void nic_init(struct fabemu *fab)
 {
-    const struct emu_edge_shared *sh = fab->edge.shared;
+    const struct emu_hostif_shared *sh = fab->edge.shared;
 
-    fab->life = fab->info.seat = emu_seat_first(emu_edge_nic_seat(&fab->edge, fab->info.node));
+    fab->life = fab->info.seat = emu_seat_first(emu_hostif_nic_seat(&fab->edge, fab->info.node));
     fab->transport = transports[fab->info.acknowledged];
     fab->eager_bytes = env_number("FABEMU_EAGER_BYTES", EAGER_DEFAULT, NIC_EAGER_LIMIT);
     nic_init_bounds(fab);
     fab->watch_gap_ns = NIC_WATCH_NS;
     fab->watch_ns = emu_now_ns() + NIC_WATCH_NS;
-    fab->hello_starved_ns = emu_edge_nic_starved(&fab->edge, fab->watch_ns);
+    fab->hello_starved_ns = emu_hostif_nic_starved(&fab->edge, fab->watch_ns);
     fab->timed = sh->timed;
     fab->send_ps = sh->timed ? sh->nic_send_ps : 0;
     fab->pid = getpid();
@@ -108,7 +108,7 @@ static int nic_begin(struct fabemu *fab, const struct fabemu_info *info)
     return -pthread_mutex_init(&fab->lock, NULL);
 }
 
-int nic_open(struct fabemu **ret, const struct emu_edge_fds *fds, const struct fabemu_info *info)
+int nic_open(struct fabemu **ret, const struct emu_hostif_fds *fds, const struct fabemu_info *info)
 {
     struct fabemu *fab = aligned_alloc(EMU_LINE, sizeof *fab);
     int err;
@@ -116,7 +116,7 @@ int nic_open(struct fabemu **ret, const struct emu_edge_fds *fds, const struct f
     if (!fab)
         return -ENOMEM;
     memset(fab, 0, sizeof *fab);
-    err = emu_edge_nic_open(&fab->edge, fds);
+    err = emu_hostif_nic_open(&fab->edge, fds);
     if (err)
         goto free_fab;
     err = nic_begin(fab, info);
@@ -130,7 +130,7 @@ close_edge:
     free(fab->queues);
     free(fab->peers);
     fab->edge.bell = -1; /* stays the caller's */
-    emu_edge_nic_close(&fab->edge);
+    emu_hostif_nic_close(&fab->edge);
 free_fab:
     free(fab);
     return err;
@@ -182,7 +182,7 @@ void nic_close(struct fabemu *fab)
     free(fab->queues);
     free(fab->peers);
     pthread_mutex_destroy(&fab->lock);
-    emu_edge_nic_close(&fab->edge);
+    emu_hostif_nic_close(&fab->edge);
     free(fab->path);
     free(fab);
 }

@@ -15,7 +15,7 @@
  * @fds: the bell passes to the adapter on success.
  * Errors: -EPROTO, -ENOMEM.
  */
-int nic_open(struct fabemu **ret, const struct emu_edge_fds *fds, const struct fabemu_info *info);
+int nic_open(struct fabemu **ret, const struct emu_hostif_fds *fds, const struct fabemu_info *info);
 void nic_close(struct fabemu *fab);
 
 #endif

@@ -24,7 +24,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "emu/hostif/edge.h"
+#include "emu/hostif/hostif.h"
 #include "emu/hostif/pending.h"
 #include "emu/packet/seg.h"
 #include "emu/util/list.h"
@@ -82,7 +82,7 @@ struct nic_transport {
 
 struct fabemu {
     pthread_mutex_t lock;
-    struct emu_edge_nic edge;
+    struct emu_hostif_nic edge;
 
     /* Written once, by life.c. */
     struct fabemu_info info;
@@ -99,7 +99,7 @@ struct fabemu {
 
     /* Looking after peers: peer/meet.c, peer/gone.c, progress/watch.c, api/leave.c. */
     uint64_t hello_scan_ns;    /* when the hellos are checked next */
-    uint64_t hello_starved_ns; /* emu_edge_nic_starved() at the last check */
+    uint64_t hello_starved_ns; /* emu_hostif_nic_starved() at the last check */
     uint64_t hello_away_ns;    /* when time was last excluded for hellos */
     uint64_t watch_ns;         /* when to check next that awaited peers exist */
     uint64_t watch_gap_ns;

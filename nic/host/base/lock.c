@@ -56,7 +56,7 @@ static void nic_tell(struct fabemu *fab)
     bool rests = !more && emu_list_empty(&fab->connecting) && emu_list_empty(&fab->again);
 
     nic_say(&fab->stalled,
-            more && fab->edge.up_tail - fab->edge.up_head >= EMU_EDGE_SLOTS - NIC_RING_RESERVE);
+            more && fab->edge.up_tail - fab->edge.up_head >= EMU_HOSTIF_SLOTS - NIC_RING_RESERVE);
     nic_say(&fab->calm, rests && (!fab->loop || fab->loop->head == fab->loop->tail));
 }
 
@@ -67,7 +67,7 @@ void nic_unlock(struct fabemu *fab)
     assert(fab->locked);
     if (!emu_list_empty(&fab->fired))
         nic_event_run(fab);
-    emu_edge_nic_publish(&fab->edge);
+    emu_hostif_nic_publish(&fab->edge);
     nic_tell(fab);
     if (fab->completed != fab->completions) {
         fab->completed = fab->completions;
@@ -76,7 +76,7 @@ void nic_unlock(struct fabemu *fab)
     fab->locked = false;
     pthread_mutex_unlock(&fab->lock);
     if (wake)
-        emu_edge_nic_wake(fab->edge.shared);
+        emu_hostif_nic_wake(fab->edge.shared);
 }
 
 bool nic_in_fabric(struct fabemu *fab)

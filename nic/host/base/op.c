@@ -125,7 +125,7 @@ void nic_op_end(struct fabemu *fab, struct nic_op *op, int status)
         op->id = 0;
     }
     if (op->state == NIC_OP_STREAM)
-        emu_edge_nic_streamed(&fab->edge);
+        emu_hostif_nic_streamed(&fab->edge);
     op->state = NIC_OP_IDLE;
     if (op->post.req) {
         nic_complete(fab, op->post.req, status);
@@ -295,7 +295,7 @@ void fabemu_req_why(const struct fabemu *fab, const struct fabemu_req *req, char
         snprintf(text, bytes, "%s", strerror(-status));
         return;
     }
-    uint64_t word = emu_edge_nic_seat(&fab->edge, op->node);
+    uint64_t word = emu_hostif_nic_seat(&fab->edge, op->node);
 
     if (!emu_seat_attached(word))
         snprintf(text, bytes, "nobody is attached to node %u (any more)", op->node);
@@ -321,7 +321,7 @@ bool fabemu_node_lost(struct fabemu *fab, uint32_t node, char *text, size_t byte
 
 bool fabemu_node_why(const struct fabemu *fab, uint32_t node, char *text, size_t bytes)
 {
-    uint64_t word = node < fab->info.nodes ? emu_edge_nic_seat(&fab->edge, node) : 0;
+    uint64_t word = node < fab->info.nodes ? emu_hostif_nic_seat(&fab->edge, node) : 0;
 
     bool parted = node < fab->info.nodes && fab->peers[node].broke == NIC_BROKE_PARTED;
 

@@ -34,7 +34,7 @@ struct nic_peer *nic_peer(struct fabemu *fab, uint32_t node)
     if (!peer->sendq.next) {
         emu_list_init(&peer->sendq);
         peer->node = node;
-        peer->first = emu_seat_first(emu_edge_nic_seat(&fab->edge, node));
+        peer->first = emu_seat_first(emu_hostif_nic_seat(&fab->edge, node));
         peer->vacated = peer->first > 1;
     }
     return peer;
@@ -46,21 +46,21 @@ struct nic_peer *nic_peer(struct fabemu *fab, uint32_t node)
  */
 bool nic_peer_is_there(const struct fabemu *fab, const struct nic_peer *peer)
 {
-    uint64_t word = emu_edge_nic_seat(&fab->edge, peer->node);
+    uint64_t word = emu_hostif_nic_seat(&fab->edge, peer->node);
 
     return emu_seat_attached(word) && emu_seat_first(word) == peer->first;
 }
 
 bool nic_seat_is_last(const struct fabemu *fab, uint32_t node, uint64_t seat)
 {
-    uint64_t word = emu_edge_nic_seat(&fab->edge, node);
+    uint64_t word = emu_hostif_nic_seat(&fab->edge, node);
 
     return !seat || seat == emu_seat_first(word) - !emu_seat_attached(word);
 }
 
 bool nic_peer_is_new(const struct fabemu *fab, const struct nic_peer *peer)
 {
-    return !emu_edge_nic_seat(&fab->edge, peer->node);
+    return !emu_hostif_nic_seat(&fab->edge, peer->node);
 }
 
 /* A process that gets no answer asks again, or this adapter says hello to it. */
@@ -136,9 +136,9 @@ static void peer_why_silent(const struct fabemu *fab, const struct nic_peer *pee
 
 void nic_peer_why(const struct fabemu *fab, uint32_t node, char *text, size_t bytes)
 {
-    if (emu_edge_nic_seat(&fab->edge, fab->info.node) & EMU_SEAT_NO_LINK)
+    if (emu_hostif_nic_seat(&fab->edge, fab->info.node) & EMU_SEAT_NO_LINK)
         snprintf(text, bytes, "node %u, this one, has no link in use", fab->info.node);
-    else if (emu_edge_nic_seat(&fab->edge, node) & EMU_SEAT_NO_LINK)
+    else if (emu_hostif_nic_seat(&fab->edge, node) & EMU_SEAT_NO_LINK)
         snprintf(text, bytes, "node %u has no link in use", node);
     else if (fab->peers[node].broke == NIC_BROKE_GIVEN_UP)
         snprintf(text, bytes, "the network gave up what was sent to node %u", node);
@@ -150,7 +150,7 @@ void nic_peer_why(const struct fabemu *fab, uint32_t node, char *text, size_t by
         snprintf(text, bytes, "the network gave up what node %u had sent", node);
     else if (fab->peers[node].broke == NIC_BROKE_SILENT)
         peer_why_silent(fab, &fab->peers[node], text, bytes);
-    else if (fab->peers[node].first > emu_seat_first(emu_edge_nic_seat(&fab->edge, node)))
+    else if (fab->peers[node].first > emu_seat_first(emu_hostif_nic_seat(&fab->edge, node)))
         snprintf(text, bytes, "the process of node %u has left", node); /* and said goodbye */
     else
         snprintf(text, bytes, "node %u does not answer, or cannot be reached", node);
@@ -160,7 +160,7 @@ void nic_peer_why(const struct fabemu *fab, uint32_t node, char *text, size_t by
 void nic_peer_report(struct fabemu *fab, uint32_t node)
 {
     struct nic_peer *peer = node < fab->info.nodes ? &fab->peers[node] : NULL;
-    uint64_t word = peer ? emu_edge_nic_seat(&fab->edge, node) : 0;
+    uint64_t word = peer ? emu_hostif_nic_seat(&fab->edge, node) : 0;
     char why[NIC_WHY_BYTES];
 
     if (!peer || !peer->broke || peer->reported || fab->leaving)

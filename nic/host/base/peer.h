@@ -159,7 +159,7 @@ static inline bool nic_reports_on(const struct fabemu *fab, uint32_t node)
  */
 static inline void nic_peer_sent(struct fabemu *fab, const struct nic_peer *peer, uint64_t bytes)
 {
-    emu_edge_sent(fab->edge.shared, fab->info.nodes, peer->node, bytes);
+    emu_hostif_sent(fab->edge.shared, fab->info.nodes, peer->node, bytes);
 }
 
 /** nic_peer_window - may one more request go to @peer before it acknowledges? */

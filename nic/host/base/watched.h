@@ -2,9 +2,9 @@
 /*
  * watched.h - messages that somebody wants to see: when they were posted, and when complete.
  *
- * The fabric says from which size on (emu_edge_shared.watched_bytes); of a receive the size is not
- * known before its message comes, so all are noted then. Who is not watched pays a load of a line
- * that hardly anybody writes.
+ * The fabric says from which size on (emu_hostif_shared.watched_bytes); of a receive the size is
+ * not known before its message comes, so all are noted then. Who is not watched pays a load of a
+ * line that hardly anybody writes.
  *
  * Owner: nothing of its own. Lock: none for nic_watched_begin(), else held. Callers: what posts
  * messages, what ends operations.

@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 #include "emu/hostif/bounds.h"
-#include "emu/hostif/edge.h"
+#include "emu/hostif/hostif.h"
 #include "emu/util/now.h"
 #include "nic/host/base/base.h"
 #include "nic/host/control/line.h"
@@ -171,7 +171,7 @@ static int control_greet(struct nic_control *c, const struct nic_job *job, struc
     int err;
 
     json_object_object_add(ask, "cmd", json_object_new_string("attach"));
-    json_object_object_add(ask, "version", json_object_new_int(EMU_EDGE_VERSION));
+    json_object_object_add(ask, "version", json_object_new_int(EMU_HOSTIF_VERSION));
     json_object_object_add(ask, "want", json_object_new_int(job->want));
     if (job->rank >= 0)
         json_object_object_add(ask, "rank", json_object_new_int(job->rank));
@@ -230,7 +230,7 @@ static void control_free(struct nic_control *c)
 }
 
 int nic_control_attach(struct nic_control **ret, const char *path, const struct nic_job *job,
-                       struct fabemu_info *info, struct emu_edge_fds *edge)
+                       struct fabemu_info *info, struct emu_hostif_fds *edge)
 {
     struct nic_control *c = calloc(1, sizeof *c);
     int err;
@@ -251,9 +251,9 @@ int nic_control_attach(struct nic_control **ret, const char *path, const struct 
         control_free(c);
         return err;
     }
-    *edge = (struct emu_edge_fds){.memory = c->line.passed[0],
-                                  .bell = c->line.passed[1],
-                                  .shelf = c->line.passed[2]};
+    *edge = (struct emu_hostif_fds){.memory = c->line.passed[0],
+                                    .bell = c->line.passed[1],
+                                    .shelf = c->line.passed[2]};
     memcpy(c->line.passed, (const int[])EMU_JSON_NONE, sizeof c->line.passed);
     *ret = c;
     return 0;

@@ -16,7 +16,7 @@
 
 struct json_object;
 struct nic_control;
-struct emu_edge_fds;
+struct emu_hostif_fds;
 
 /* What a process tells the fabric about itself when it attaches; -1: not known. */
 struct nic_job {
@@ -30,7 +30,7 @@ struct nic_job {
  * closes it.
  */
 int nic_control_attach(struct nic_control **ret, const char *path, const struct nic_job *job,
-                       struct fabemu_info *info, struct emu_edge_fds *edge);
+                       struct fabemu_info *info, struct emu_hostif_fds *edge);
 /**
  * nic_control_apart - is the fabric in another session than this process, as far as can be seen?
  */

@@ -173,15 +173,15 @@ void fabemu_call_end(struct fabemu *fab)
 void fabemu_count_in_network(struct fabemu_group *group, enum fabemu_coll coll)
 {
     struct fabemu *fab = group->fab;
-    struct emu_edge_stats *stats = &fab->edge.shared->stats;
+    struct emu_hostif_stats *stats = &fab->edge.shared->stats;
 
     if ((unsigned)coll >= FABEMU_COLLS || nic_gone(fab))
         return;
     atomic_fetch_add_explicit(&stats->in_network[coll], 1, memory_order_relaxed);
 }
 
-static_assert(FABEMU_COLLS == EMU_EDGE_COLLS && FABEMU_WHYS == EMU_EDGE_REASONS,
-              "the counters of emu/hostif/edge.h have other dimensions");
+static_assert(FABEMU_COLLS == EMU_HOSTIF_COLLS && FABEMU_WHYS == EMU_HOSTIF_REASONS,
+              "the counters of emu/hostif/hostif.h have other dimensions");
 
 void fabemu_count_elsewhere(struct fabemu *fab, enum fabemu_coll coll, enum fabemu_why why)
 {

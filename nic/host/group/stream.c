@@ -168,7 +168,7 @@ static void coll_show(const struct fabemu_group *g, const struct nic_coll *c, ui
 /* It is counted; and its time, if it was timed. */
 static void coll_count(const struct fabemu_group *g, const struct nic_coll *c)
 {
-    struct emu_edge_shared *shared = g->fab->edge.shared;
+    struct emu_hostif_shared *shared = g->fab->edge.shared;
     struct emu_comm_cell *cell =
         &shared->comm.cell[EMU_COMM_NETWORK][c->kind - EMU_MULTICAST][emu_comm_size(c->bytes)];
     uint64_t now_ns = c->began_ns ? emu_now_ns() : 0;
@@ -419,12 +419,12 @@ static uint32_t run_send(struct fabemu_group *g, uint32_t most)
     count = least(least(g->bound, half_end(g, index)), c->first + c->segs) - index;
     count = least(count, most);
     if (count >= EMU_STREAM_SEGS)
-        emu_edge_nic_stream(&g->fab->edge);
+        emu_hostif_nic_stream(&g->fab->edge);
     for (sent = 0; sent < count && segment_send(g, c, c->sent + sent, seq + sent);)
         sent++;
     c->sent += sent;
     if (c->sent == c->segs) {
-        emu_edge_nic_streamed(&g->fab->edge);
+        emu_hostif_nic_streamed(&g->fab->edge);
         sending_next(g);
     }
     if (sent && !c->awaits)
@@ -543,7 +543,7 @@ static bool run_goes_on(const struct emu_seg *seg, const struct emu_hdr *like, u
  */
 uint32_t nic_stream_receive_run(struct fabemu_group *g, const struct emu_seg *seg, uint32_t most)
 {
-    struct emu_edge_nic *nic = &g->fab->edge;
+    struct emu_hostif_nic *nic = &g->fab->edge;
     const struct emu_hdr hdr = seg->hdr;
     uint32_t half = half_numbers(g), ahead = hdr.seq - (uint32_t)(g->cur * half), run = 0;
     uint64_t index = (g->cur + (ahead >= half)) * usable(g) + (ahead & usable(g)), k;
@@ -557,8 +557,8 @@ uint32_t nic_stream_receive_run(struct fabemu_group *g, const struct emu_seg *se
     while (run < most && owner[run] == c) {
         result_store(c, k + run, seg, c->step);
         owner[run++] = NULL;
-        emu_edge_nic_pop(nic);
-        if (run == most || !(seg = emu_edge_nic_peek(nic, g->fab->now_ps)) ||
+        emu_hostif_nic_pop(nic);
+        if (run == most || !(seg = emu_hostif_nic_peek(nic, g->fab->now_ps)) ||
             !run_goes_on(seg, &hdr, hdr.seq + run))
             break;
     }

@@ -171,7 +171,7 @@ void nic_leave_receive(struct fabemu *fab, struct nic_peer *peer, const struct e
 
     if (!nic_wire_read(fab, seg, &bye, sizeof bye))
         return;
-    if (bye.life > emu_seat_first(emu_edge_nic_seat(&fab->edge, peer->node)) ||
+    if (bye.life > emu_seat_first(emu_hostif_nic_seat(&fab->edge, peer->node)) ||
         !bye_from(peer, bye.life)) { /* nobody has been there with that life, yet or any more */
         fab->counts.stranger++;
         return;

@@ -5,8 +5,8 @@
  * Which process is at a node the fabric writes into each edge (emu_seat_state()), so a hello of one
  * that is gone is known however it was overtaken, nobody says hello to an empty node, and all that
  * was with a process ends as soon as anybody here looks: when an operation begins, and in each step
- * after somebody has gone (emu_edge_nic_endings()). An operation that begins after that is with the
- * node's next process, so news of an end never comes too late.
+ * after somebody has gone (emu_hostif_nic_endings()). An operation that begins after that is with
+ * the node's next process, so news of an end never comes too late.
  *
  * A pair breaks when the network gives up a segment of it, whatever that carried: then their
  * numbers have a hole, or an answer is missing that somebody waits for. The process whose segment
@@ -107,7 +107,7 @@ void nic_peer_departed(struct fabemu *fab, struct nic_peer *peer, uint64_t first
 
 void nic_peer_look_all(struct fabemu *fab)
 {
-    atomic_store_explicit(&fab->endings, emu_edge_nic_endings(&fab->edge), memory_order_relaxed);
+    atomic_store_explicit(&fab->endings, emu_hostif_nic_endings(&fab->edge), memory_order_relaxed);
     for (uint32_t node = 0; node < fab->info.nodes; node++)
         if (fab->peers[node].sendq.next)
             nic_peer_look(fab, &fab->peers[node]);

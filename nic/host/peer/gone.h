@@ -39,7 +39,7 @@ void nic_peer_request(struct fabemu *fab, struct nic_peer *peer, struct nic_op *
 /** nic_peer_look - see who is at the node. */
 static inline void nic_peer_look(struct fabemu *fab, struct nic_peer *peer)
 {
-    uint64_t first = emu_seat_first(emu_edge_nic_seat(&fab->edge, peer->node));
+    uint64_t first = emu_seat_first(emu_hostif_nic_seat(&fab->edge, peer->node));
 
     if (first > peer->first)
         nic_peer_departed(fab, peer, first, false);
@@ -52,7 +52,7 @@ static inline void nic_peer_look(struct fabemu *fab, struct nic_peer *peer)
  */
 static inline int nic_peer_begin(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op)
 {
-    uint64_t word = emu_edge_nic_seat(&fab->edge, peer->node);
+    uint64_t word = emu_hostif_nic_seat(&fab->edge, peer->node);
 
     if (peer->unreported_seat || !emu_seat_attached(word) || emu_seat_first(word) != peer->first ||
         (op->named && op->seat != peer->first))

@@ -39,7 +39,7 @@ void nic_peer_connect(struct fabemu *fab, struct nic_peer *peer)
     peer->hello_began_ns = now;
     peer->hello_away_ns = 0;
     peer->hello_at = fab->edge.up_tail; /* or later, if there is no room */
-    peer->hello_taken = emu_edge_nic_taken(&fab->edge);
+    peer->hello_taken = emu_hostif_nic_taken(&fab->edge);
     emu_list_add(&fab->connecting, &peer->connect);
     nic_peer_say_hello(fab, peer, true);
 }

@@ -52,7 +52,7 @@ static void peer_connect_over(struct fabemu *fab, struct nic_peer *peer, enum ni
  */
 static uint64_t hello_limit_ns(const struct fabemu *fab, const struct nic_peer *peer)
 {
-    uint64_t word = emu_edge_nic_seat(&fab->edge, peer->node);
+    uint64_t word = emu_hostif_nic_seat(&fab->edge, peer->node);
     bool vacant = word && !emu_seat_attached(word);
 
     return vacant && fab->hello_limit_ns > fab->vacant_limit_ns ? fab->vacant_limit_ns
@@ -65,7 +65,7 @@ static uint64_t hello_limit_ns(const struct fabemu *fab, const struct nic_peer *
  */
 static void hello_goes(const struct fabemu *fab, struct nic_peer *peer, uint64_t now)
 {
-    uint32_t taken = emu_edge_nic_taken(&fab->edge);
+    uint32_t taken = emu_hostif_nic_taken(&fab->edge);
 
     if (taken == peer->hello_taken || (int32_t)(peer->hello_at - peer->hello_taken) < 0)
         return;
@@ -84,7 +84,7 @@ static void hello_goes(const struct fabemu *fab, struct nic_peer *peer, uint64_t
 static uint64_t hello_away_ns(struct fabemu *fab, uint64_t now)
 {
     uint64_t stood_ns = now - fab->hello_scan_ns;
-    uint64_t starved_ns = emu_edge_nic_starved(&fab->edge, now), away_ns = 0;
+    uint64_t starved_ns = emu_hostif_nic_starved(&fab->edge, now), away_ns = 0;
 
     if (starved_ns > fab->hello_starved_ns) {
         away_ns = starved_ns - fab->hello_starved_ns;

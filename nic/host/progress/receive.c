@@ -360,14 +360,15 @@ static uint32_t data_run(struct fabemu *fab, struct nic_op *op, const struct emu
     const struct emu_seg *seg;
     uint32_t run = 0;
 
-    for (; run < most && run < room && (seg = emu_edge_nic_peek(&fab->edge, fab->now_ps)); run++) {
+    for (; run < most && run < room && (seg = emu_hostif_nic_peek(&fab->edge, fab->now_ps));
+         run++) {
         struct data_next is = data_next_of(seg);
 
         next.hdr.says = emu_hdr_next(next.hdr.says);
         if (is.hdr.whom != next.hdr.whom || is.hdr.says != next.hdr.says || is.data != next.data)
             break;
         data_put(op, (uint32_t)next.hdr.says * NIC_DATA_BYTES, seg, NIC_DATA_BYTES);
-        emu_edge_nic_pop(&fab->edge);
+        emu_hostif_nic_pop(&fab->edge);
     }
     return run;
 }
@@ -399,7 +400,7 @@ static uint32_t receive_stream(struct fabemu *fab, const struct emu_seg *seg, ui
     if (!unicast_is_sane(fab, seg) || seg->payload[0] != NIC_DATA)
         return 0;
     op = receive_data(fab, nic_peer(fab, seg->hdr.src), seg);
-    emu_edge_nic_pop(&fab->edge);
+    emu_hostif_nic_pop(&fab->edge);
     return 1 + (op && seg->hdr.len == EMU_PAYLOAD_BYTES ? data_run(fab, op, seg, most - 1) : 0);
 }
 
@@ -513,19 +514,20 @@ uint32_t nic_receive(struct fabemu *fab)
     const struct emu_seg *seg;
     uint32_t taken = 0;
 
-    while (taken < NIC_RECEIVE_BURST && (seg = emu_edge_nic_peek(&fab->edge, fab->now_ps))) {
+    while (taken < NIC_RECEIVE_BURST && (seg = emu_hostif_nic_peek(&fab->edge, fab->now_ps))) {
         uint32_t most = NIC_RECEIVE_TELL - taken % NIC_RECEIVE_TELL;
         uint32_t run = seg->hdr.kind == EMU_UNICAST ? receive_stream(fab, seg, most)
                                                     : nic_group_receive_run(fab, seg, most);
 
         if (!run) {
             receive_one(fab, seg);
-            emu_edge_nic_pop(&fab->edge);
+            emu_hostif_nic_pop(&fab->edge);
             run = 1;
         }
         taken += run;
         if (taken % NIC_RECEIVE_TELL == 0)
-            emu_edge_nic_consumed(&fab->edge); /* the fabric fills these while we empty the next */
+            emu_hostif_nic_consumed(
+                &fab->edge); /* the fabric fills these while we empty the next */
     }
     for (uint32_t n = 0; fab->loop && n < NIC_RECEIVE_BURST; n++, taken++) {
         struct nic_loop *loop = fab->loop;

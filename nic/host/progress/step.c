@@ -41,7 +41,7 @@ static uint32_t transmit(struct fabemu *fab)
 
 static bool has_endings(const struct fabemu *fab)
 {
-    return emu_edge_nic_endings(&fab->edge) !=
+    return emu_hostif_nic_endings(&fab->edge) !=
            atomic_load_explicit(&fab->endings, memory_order_relaxed);
 }
 
@@ -78,7 +78,7 @@ uint32_t nic_step(struct fabemu *fab)
     assert(fab->locked);
     taken = nic_receive(fab);
     if (fab->edge.down_head != atomic_load_explicit(&fab->seen_tail, memory_order_relaxed)) {
-        emu_edge_nic_consumed(&fab->edge);
+        emu_hostif_nic_consumed(&fab->edge);
         /* N1 pairs with N2: who sees this tail sees what its segments completed. */
         atomic_store_explicit(&fab->seen_tail, fab->edge.down_head, memory_order_release);
     }
@@ -109,7 +109,7 @@ uint32_t nic_poll(struct fabemu *fab)
  */
 static bool nothing_to_do(const struct fabemu *fab)
 {
-    const struct emu_edge_shared *sh = fab->edge.shared;
+    const struct emu_hostif_shared *sh = fab->edge.shared;
 
     return atomic_load_explicit(&sh->down_tail, memory_order_relaxed) ==
                atomic_load_explicit(&fab->seen_tail, memory_order_acquire) && /* N2 */
@@ -119,7 +119,7 @@ static bool nothing_to_do(const struct fabemu *fab)
 
 uint32_t nic_poll_app(struct fabemu *fab)
 {
-    struct emu_edge_shared *sh = fab->edge.shared;
+    struct emu_hostif_shared *sh = fab->edge.shared;
     uint32_t polls = atomic_load_explicit(&fab->polls, memory_order_relaxed);
 
     if (nic_gone(fab))

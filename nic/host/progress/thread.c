@@ -118,7 +118,7 @@ void nic_thread_stop(struct nic_thread *t)
     t->stop = true;
     pthread_cond_signal(&t->stopped);
     pthread_mutex_unlock(&t->lock);
-    emu_edge_nic_wake(t->fab->edge.shared); /* it may sleep there; at most NIC_SLEEP_NS */
+    emu_hostif_nic_wake(t->fab->edge.shared); /* it may sleep there; at most NIC_SLEEP_NS */
     pthread_join(t->id, NULL);
     thread_free(t);
 }

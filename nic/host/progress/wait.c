@@ -32,14 +32,14 @@ static bool nic_is_oversubscribed(const struct fabemu *fab)
 static void nic_nap(const struct fabemu *fab, uint32_t seen_tail, uint64_t most_ns)
 {
     const struct timespec nap = {.tv_nsec = NIC_NAP_NS};
-    struct emu_edge_shared *sh = fab->edge.shared;
+    struct emu_hostif_shared *sh = fab->edge.shared;
 
     if (atomic_load_explicit(&fab->stalled, memory_order_relaxed))
         most_ns = NIC_NAP_NS;
     if (atomic_load_explicit(&sh->down_tail, memory_order_relaxed) != seen_tail)
         clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, NULL);
     else
-        emu_edge_nic_sleep(sh, seen_tail, most_ns);
+        emu_hostif_nic_sleep(sh, seen_tail, most_ns);
 }
 
 void nic_sleep(struct fabemu *fab, uint32_t seen_tail)

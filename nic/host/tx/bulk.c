@@ -37,7 +37,7 @@ void nic_send_end(struct fabemu *fab, struct nic_op *op)
 
 static void stream_end(struct fabemu *fab, struct nic_op *op)
 {
-    emu_edge_nic_streamed(&fab->edge);
+    emu_hostif_nic_streamed(&fab->edge);
     if (nic_op_traits(op)->serves) /* who got it counts what comes */
         nic_op_end(fab, op, 0);
     else
@@ -66,7 +66,7 @@ static uint32_t stream_send(struct fabemu *fab, struct nic_op *op)
     uint32_t sent = 0;
 
     if (op->bytes - op->moved >= (uint64_t)EMU_STREAM_SEGS * NIC_DATA_BYTES)
-        emu_edge_nic_stream(&fab->edge);
+        emu_hostif_nic_stream(&fab->edge);
     hdr = nic_hdr(fab, op->node);
     while (sent < NIC_BULK_BURST && op->moved < op->bytes && nic_bulk_room(fab)) {
         struct emu_seg *seg = nic_claim_to(fab, op->node);
@@ -91,11 +91,11 @@ uint32_t nic_bulk_send(struct fabemu *fab)
 {
     uint32_t sent = 0;
 
-    for (uint32_t n = 1; n && sent < EMU_EDGE_SLOTS && !emu_list_empty(&fab->bulk); sent += n) {
+    for (uint32_t n = 1; n && sent < EMU_HOSTIF_SLOTS && !emu_list_empty(&fab->bulk); sent += n) {
         struct nic_op *op = emu_list_entry(fab->bulk.next, struct nic_op, post.link);
 
         n = stream_send(fab, op);
-        emu_edge_nic_publish(&fab->edge); /* the fabric works on these while we fill the next */
+        emu_hostif_nic_publish(&fab->edge); /* the fabric works on these while we fill the next */
         if (op->moved == op->bytes) {
             stream_end(fab, op);
         } else {

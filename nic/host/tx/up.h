@@ -36,7 +36,7 @@ static inline struct emu_seg *nic_claim_up(struct fabemu *fab)
 {
     if (!emu_list_empty(&fab->setting) && !nic_word_flush(fab))
         return NULL;
-    return emu_edge_nic_claim(&fab->edge, fab->now_ps + fab->send_ps);
+    return emu_hostif_nic_claim(&fab->edge, fab->now_ps + fab->send_ps);
 }
 
 /**
@@ -45,7 +45,7 @@ static inline struct emu_seg *nic_claim_up(struct fabemu *fab)
  */
 static inline struct emu_hdr_words nic_hdr(const struct fabemu *fab, uint32_t node)
 {
-    uint8_t theirs = (uint8_t)emu_seat_first(emu_edge_nic_seat(&fab->edge, node));
+    uint8_t theirs = (uint8_t)emu_seat_first(emu_hostif_nic_seat(&fab->edge, node));
 
     return (struct emu_hdr_words){.whom = emu_hdr_from(node, fab->info.node),
                                   .says = emu_hdr_says(EMU_UNICAST, 0, theirs, (uint8_t)fab->life)};
@@ -70,12 +70,12 @@ static inline struct emu_seg *nic_claim(struct fabemu *fab, uint32_t node)
 /** nic_bulk_room - is there room in the up ring beyond what is kept for small things? */
 static inline bool nic_bulk_room(struct fabemu *fab)
 {
-    struct emu_edge_nic *edge = &fab->edge;
+    struct emu_hostif_nic *edge = &fab->edge;
 
-    if (edge->up_tail - edge->up_head < EMU_EDGE_SLOTS - NIC_RING_RESERVE)
+    if (edge->up_tail - edge->up_head < EMU_HOSTIF_SLOTS - NIC_RING_RESERVE)
         return true;
     edge->up_head = atomic_load_explicit(&edge->shared->up_head, memory_order_acquire); /* Y1 */
-    return edge->up_tail - edge->up_head < EMU_EDGE_SLOTS - NIC_RING_RESERVE;
+    return edge->up_tail - edge->up_head < EMU_HOSTIF_SLOTS - NIC_RING_RESERVE;
 }
 
 #endif

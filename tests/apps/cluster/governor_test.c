@@ -852,13 +852,13 @@ static void comm__of_another_host_is_whole(void)
 {
     const struct fabric_mirror *mirror = stage_open("comm", tells_in_parts);
     struct fabric_comm all, sum = {.nodes = NODES, .more_bytes = 3};
-    struct emu_edge_nic nic[NODES];
+    struct emu_hostif_nic nic[NODES];
 
     for (uint32_t from = 0; from < NODES; from++) {
         edges_attach_at(stage.fabric, from, &nic[from]);
         for (uint32_t to = 0; to < NODES && from != 2; to++)
-            emu_edge_sent(nic[from].shared, NODES, to, 100 * from + to);
-        emu_edge_sent(nic[from].shared, NODES, 1, 7);
+            emu_hostif_sent(nic[from].shared, NODES, to, 100 * from + to);
+        emu_hostif_sent(nic[from].shared, NODES, 1, 7);
     }
     CU_ASSERT_EQUAL_FATAL(fabric_comm_read(stage.fabric, &all), 0);
     CU_ASSERT_EQUAL(all.pairs, 3 * NODES + 1);
@@ -870,7 +870,7 @@ static void comm__of_another_host_is_whole(void)
     fabric_comm_free(&sum);
     fabric_comm_free(&all);
     for (uint32_t n = 0; n < NODES; n++)
-        emu_edge_nic_close(&nic[n]);
+        emu_hostif_nic_close(&nic[n]);
     stage_close();
     CU_ASSERT_EQUAL(stage.lost, 0);
 }

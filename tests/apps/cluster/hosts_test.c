@@ -34,7 +34,7 @@
 #include "apps/base/procs.h"
 #include "apps/telemetry/view.h"
 #include "apps/telemetry/telemetry.h"
-#include "emu/hostif/edge.h"
+#include "emu/hostif/hostif.h"
 #include "emu/hostif/pending.h"
 #include "emu/hostif/fabric/shelf.h"
 #include "emu/fault/fault.h"
@@ -468,7 +468,7 @@ static struct json_object *command(const char *name)
 /* Attach; returns the node. @came: where the descriptors go; NULL: they are closed. */
 static int64_t attaches_with(struct conn *conn, uint32_t h, int64_t want, struct emu_json_fds *came)
 {
-    struct json_object *request = json_add_number(command("attach"), "version", EMU_EDGE_VERSION);
+    struct json_object *request = json_add_number(command("attach"), "version", EMU_HOSTIF_VERSION);
     struct json_object *reply;
     int64_t node;
 
@@ -678,7 +678,7 @@ static void report__adds_up_all_hosts(void)
 /* As its library would: it waits in the first barrier of @group, or has not begun any. */
 static void shows(int64_t node, int64_t group, bool in_it)
 {
-    struct emu_edge *edge = rig.host[node / (NODES / HOSTS)].fabric->edge[node];
+    struct emu_hostif *edge = rig.host[node / (NODES / HOSTS)].fabric->edge[node];
     struct emu_pending pending = {.written_ns = emu_now_ns(),
                                   .quiet_ns = emu_now_ns() - 9 * S_NS,
                                   .waits = in_it,
@@ -1849,7 +1849,7 @@ static pid_t attached_process(bool stops)
     pid_t pid;
 
     snprintf(line, sizeof line, "{\"cmd\":\"attach\",\"version\":%u,\"want\":-1}\n",
-             EMU_EDGE_VERSION);
+             EMU_HOSTIF_VERSION);
     memcpy(to.sun_path, rig.host[1].path, sizeof rig.host[1].path);
     fflush(stdout);
     pid = fork();
@@ -2033,7 +2033,7 @@ static void process__that_dies_before_its_reply_leaves_its_node(void)
     char line[96];
     struct conn conn;
     int bytes = snprintf(line, sizeof line, "{\"cmd\":\"attach\",\"version\":%u,\"want\":4}\n",
-                         EMU_EDGE_VERSION);
+                         EMU_HOSTIF_VERSION);
 
     rig_start();
     for (uint32_t i = 0; i < 20; i++) {
@@ -2933,7 +2933,7 @@ static void telemetry__that_no_host_tells_is_refused(void)
  */
 static uint64_t finishes(int64_t node, uint64_t first, uint32_t count)
 {
-    struct emu_edge *edge = rig.host[node / (NODES / HOSTS)].fabric->edge[node];
+    struct emu_hostif *edge = rig.host[node / (NODES / HOSTS)].fabric->edge[node];
     uint64_t began_ns = emu_now_ns() - count * TOLD_NS;
 
     CU_ASSERT_PTR_NOT_NULL_FATAL(edge);

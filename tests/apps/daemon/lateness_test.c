@@ -454,9 +454,9 @@ static void edge_room__counts_how_long_there_was_none(void)
     const struct emu_clock clock = {.mode = EMU_CLOCK_REAL};
     struct emu_profile profile = {.nic_send_ps = 1};
     struct emu_pool *pool = emu_pool_create(EMU_POOL_CHAIN);
-    struct emu_edge init = {.nodes = 1, .profile = &profile};
+    struct emu_hostif init = {.nodes = 1, .profile = &profile};
     struct emu_worker *worker;
-    struct emu_edge *edge;
+    struct emu_hostif *edge;
     struct emu_dev dev;
     int memfd;
 
@@ -464,29 +464,29 @@ static void edge_room__counts_how_long_there_was_none(void)
     memset(&dev, 0, sizeof dev);
     emu_dev_init(&dev, worker, no_step);
     init.dev = &dev;
-    CU_ASSERT_EQUAL_FATAL(emu_edge_create(&edge, &init, true, false, &clock, &memfd), 0);
+    CU_ASSERT_EQUAL_FATAL(emu_hostif_create(&edge, &init, true, false, &clock, &memfd), 0);
     worker->now_ps = EMU_REBASE_BY_PS + 1000000;
-    CU_ASSERT_EQUAL(emu_edge_room(edge), EMU_EDGE_SLOTS);
-    CU_ASSERT_EQUAL(emu_edge_full_ns(edge, worker->now_ps), 0);
-    edge->down_tail = EMU_EDGE_SLOTS;
+    CU_ASSERT_EQUAL(emu_hostif_room(edge), EMU_HOSTIF_SLOTS);
+    CU_ASSERT_EQUAL(emu_hostif_full_ns(edge, worker->now_ps), 0);
+    edge->down_tail = EMU_HOSTIF_SLOTS;
     for (int i = 0; i < 3; i++, worker->now_ps += 2000000)
-        CU_ASSERT_EQUAL(emu_edge_room(edge), 0);
-    CU_ASSERT_EQUAL(emu_edge_full_ns(edge, worker->now_ps), 6000);
-    CU_ASSERT_EQUAL(emu_edge_full_ns(edge, EMU_REBASE_BY_PS), 0); /* read before it began */
-    emu_edge_rebase(edge, EMU_REBASE_BY_PS);
+        CU_ASSERT_EQUAL(emu_hostif_room(edge), 0);
+    CU_ASSERT_EQUAL(emu_hostif_full_ns(edge, worker->now_ps), 6000);
+    CU_ASSERT_EQUAL(emu_hostif_full_ns(edge, EMU_REBASE_BY_PS), 0); /* read before it began */
+    emu_hostif_rebase(edge, EMU_REBASE_BY_PS);
     worker->now_ps -= EMU_REBASE_BY_PS;
-    CU_ASSERT_EQUAL(emu_edge_full_ns(edge, worker->now_ps + 1000), 6001);
+    CU_ASSERT_EQUAL(emu_hostif_full_ns(edge, worker->now_ps + 1000), 6001);
     atomic_store(&edge->shared->down_head, 1);
-    CU_ASSERT_EQUAL(emu_edge_room(edge), 1);
-    CU_ASSERT_EQUAL(emu_edge_full_ns(edge, worker->now_ps), 6000);
+    CU_ASSERT_EQUAL(emu_hostif_room(edge), 1);
+    CU_ASSERT_EQUAL(emu_hostif_full_ns(edge, worker->now_ps), 6000);
     worker->now_ps += 5000000;
-    CU_ASSERT_EQUAL(emu_edge_room(edge), 1);
-    CU_ASSERT_EQUAL(emu_edge_full_ns(edge, worker->now_ps), 6000);
-    emu_edge_rebase(edge, EMU_REBASE_BY_PS); /* nobody waits */
+    CU_ASSERT_EQUAL(emu_hostif_room(edge), 1);
+    CU_ASSERT_EQUAL(emu_hostif_full_ns(edge, worker->now_ps), 6000);
+    emu_hostif_rebase(edge, EMU_REBASE_BY_PS); /* nobody waits */
     edge->down_tail++;
-    CU_ASSERT_EQUAL(emu_edge_room(edge), 0);
-    CU_ASSERT_EQUAL(emu_edge_full_ns(edge, worker->now_ps + 2000000), 8000);
-    emu_edge_destroy(edge, &worker->cache);
+    CU_ASSERT_EQUAL(emu_hostif_room(edge), 0);
+    CU_ASSERT_EQUAL(emu_hostif_full_ns(edge, worker->now_ps + 2000000), 8000);
+    emu_hostif_destroy(edge, &worker->cache);
     close(memfd);
     emu_worker_destroy(worker);
     emu_pool_destroy(pool);

@@ -28,7 +28,7 @@ static void open_stopped(struct edges *e)
 
 static void sends(struct edges *e, uint32_t from, uint32_t to, uint64_t bytes)
 {
-    emu_edge_sent(e->nic[from].shared, NODES, to, bytes);
+    emu_hostif_sent(e->nic[from].shared, NODES, to, bytes);
 }
 
 /* The pairs are these, in order, and no others. */

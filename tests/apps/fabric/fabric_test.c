@@ -504,7 +504,7 @@ static void stream__within_a_switch_fills_its_receivers_ring(void)
     streams_post(&w, 20);
     while (world_fabric_pass(w.fabric))
         ;
-    CU_ASSERT_EQUAL(totals(&w).delivered, EMU_EDGE_SLOTS);
+    CU_ASSERT_EQUAL(totals(&w).delivered, EMU_HOSTIF_SLOTS);
     CU_ASSERT_TRUE(world_fabric_holds(w.fabric, 0));
     for (uint32_t idle = 0; idle < 4; idle++) { /* in one of these what was moved is told */
         uint32_t some = streams_take(&w, next, &wrong);
@@ -643,15 +643,15 @@ static void multicast__from_outside_the_group_is_dropped(void)
 
 static void scribble(struct edges *w, uint32_t node, uint64_t *random)
 {
-    struct emu_edge_shared *shared = w->nic[node].shared;
+    struct emu_hostif_shared *shared = w->nic[node].shared;
 
     for (uint32_t i = 0; i < 64; i++) {
-        uint64_t *at = (void *)&shared->up[test_random(random) % EMU_EDGE_SLOTS];
+        uint64_t *at = (void *)&shared->up[test_random(random) % EMU_HOSTIF_SLOTS];
 
         for (uint32_t b = 0; b < sizeof(struct emu_seg) / 8; b++)
             __atomic_store_n(&at[b], test_random(random), __ATOMIC_RELAXED);
     }
-    for (uint32_t i = 0; i < EMU_EDGE_SLOTS; i++)
+    for (uint32_t i = 0; i < EMU_HOSTIF_SLOTS; i++)
         __atomic_store_n(&shared->up_ps[i], test_random(random), __ATOMIC_RELAXED);
 }
 
@@ -660,7 +660,7 @@ static void garbage_harms_its_author(struct edges *w)
 {
     uint64_t random = test_seed();
     uint32_t bad = w->nodes - 1, wrong = 0, missing = 0;
-    struct emu_edge_shared *shared = w->nic[bad].shared;
+    struct emu_hostif_shared *shared = w->nic[bad].shared;
 
     for (uint32_t round = 0; round < 200; round++) {
         struct emu_hdr hdr = {.dst = 1, .seq = round, .len = 32};
@@ -705,7 +705,7 @@ static void edge__malformed_segments_do_not_wedge_the_ring(void)
     struct emu_seg seg = {0};
 
     open_in(&w, &settings[0]);
-    for (uint32_t posted = 0, i = 0; posted < 3 * EMU_EDGE_SLOTS && i < EDGES_GIVE_UP; i++) {
+    for (uint32_t posted = 0, i = 0; posted < 3 * EMU_HOSTIF_SLOTS && i < EDGES_GIVE_UP; i++) {
         if (edges_post(&w, 0, &bad, NULL))
             posted++;
         else
@@ -716,12 +716,12 @@ static void edge__malformed_segments_do_not_wedge_the_ring(void)
         sched_yield();
     CU_ASSERT_TRUE(edges_await(&w, 1, &seg));
     CU_ASSERT_TRUE(pair_check(&seg, 1));
-    CU_ASSERT_EQUAL(totals(&w).dropped_bad, 3 * EMU_EDGE_SLOTS);
+    CU_ASSERT_EQUAL(totals(&w).dropped_bad, 3 * EMU_HOSTIF_SLOTS);
     edges_close(&w);
 }
 
 struct flood {
-    struct emu_edge_shared *shared;
+    struct emu_hostif_shared *shared;
     _Atomic bool stop;
 };
 
@@ -733,7 +733,7 @@ static void *flood_main(void *arg)
     while (!atomic_load(&flood->stop)) {
         uint32_t head = atomic_load(&flood->shared->up_head);
 
-        atomic_store(&flood->shared->up_tail, head + EMU_EDGE_SLOTS);
+        atomic_store(&flood->shared->up_tail, head + EMU_HOSTIF_SLOTS);
     }
     return NULL;
 }
@@ -748,7 +748,7 @@ static void edge__endless_rubbish_does_not_hold_the_worker(void)
 
     open_in(&w, &settings[0]);
     flood.shared = w.nic[3].shared;
-    for (uint32_t i = 0; i < EMU_EDGE_SLOTS; i++)
+    for (uint32_t i = 0; i < EMU_HOSTIF_SLOTS; i++)
         flood.shared->up[i].seg.hdr.kind = 0xff;
     CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, flood_main, &flood), 0);
     for (uint32_t i = 0; i < EDGES_GIVE_UP && !totals(&w).dropped_bad; i++) {
@@ -818,11 +818,11 @@ static void tick__cuts_off_who_does_not_take(void)
     struct emu_seg seg = {0};
 
     open_in(&w, &settings[0]);
-    for (uint32_t i = 0; i < EDGES_GIVE_UP && posted < 2 * EMU_EDGE_SLOTS; i++) {
+    for (uint32_t i = 0; i < EDGES_GIVE_UP && posted < 2 * EMU_HOSTIF_SLOTS; i++) {
         struct emu_hdr hdr = {.dst = 2, .len = 1};
 
         posted += edges_post(&w, 0, &hdr, "x");
-        if (i % 1000 == 999 && posted > EMU_EDGE_SLOTS + 64)
+        if (i % 1000 == 999 && posted > EMU_HOSTIF_SLOTS + 64)
             break; /* the network is full up to the sender */
         sched_yield();
     }
@@ -864,7 +864,7 @@ static bool take_and_fill(struct edges *w, uint64_t *taken, uint32_t count)
         struct emu_hdr hdr = {.dst = 2, .len = 1};
 
         edges_post(w, 0, &hdr, "x");
-        if (totals(w).delivered == *taken + EMU_EDGE_SLOTS &&
+        if (totals(w).delivered == *taken + EMU_HOSTIF_SLOTS &&
             atomic_load(&w->fabric->edge[2]->stuck))
             return true;
         sched_yield();

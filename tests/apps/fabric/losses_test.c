@@ -15,7 +15,7 @@
 #include "tests/world/edges.h"
 
 #define NODES    4u
-#define FLOOD    (EMU_EDGE_SLOTS + 1000u) /* more than a process has room for */
+#define FLOOD    (EMU_HOSTIF_SLOTS + 1000u) /* more than a process has room for */
 #define BOUND_PS UINT64_C(2000000000000)
 #define BEGIN_PS UINT64_C(5000000000000)
 

@@ -76,7 +76,7 @@ struct world {
     uint32_t parts;
     uint64_t random;
     struct part *part[PARTS_MAX];
-    struct emu_edge_nic nic[EDGES_MAX];
+    struct emu_hostif_nic nic[EDGES_MAX];
     const struct emu_fault_rates *faults; /* on every cable; NULL: none */
     bool threads;                         /* workers run; else world_pass() steps them */
     uint32_t flap[2];                     /* cables of one switch that do; TOPO_NONE: none */
@@ -420,7 +420,7 @@ static void world_open(struct world *w, const char *spec, uint32_t parts, const 
 static void world_close(struct world *w)
 {
     for (uint32_t n = 0; n < w->graph->nodes; n++)
-        emu_edge_nic_close(&w->nic[n]);
+        emu_hostif_nic_close(&w->nic[n]);
     for (uint32_t h = 0; h < w->parts; h++) {
         pthread_mutex_lock(&w->part[h]->inbox.lock);
         w->part[h]->inbox.closed = true;
@@ -474,25 +474,25 @@ static void replicas_agree(const struct world *w)
 
 static bool post(struct world *w, uint32_t n, const struct emu_hdr *hdr, const void *payload)
 {
-    struct emu_seg *seg = emu_edge_nic_claim(&w->nic[n], 0);
+    struct emu_seg *seg = emu_hostif_nic_claim(&w->nic[n], 0);
 
     if (!seg)
         return false;
     seg->hdr = *hdr;
     memcpy(seg->payload, payload, hdr->len);
-    emu_edge_nic_publish(&w->nic[n]);
+    emu_hostif_nic_publish(&w->nic[n]);
     return true;
 }
 
 static bool take(struct world *w, uint32_t n, struct emu_seg *ret)
 {
-    const struct emu_seg *seg = emu_edge_nic_peek(&w->nic[n], 0);
+    const struct emu_seg *seg = emu_hostif_nic_peek(&w->nic[n], 0);
 
     if (!seg)
         return false;
     *ret = *seg;
-    emu_edge_nic_pop(&w->nic[n]);
-    emu_edge_nic_consumed(&w->nic[n]);
+    emu_hostif_nic_pop(&w->nic[n]);
+    emu_hostif_nic_consumed(&w->nic[n]);
     return true;
 }
 

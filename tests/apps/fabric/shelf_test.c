@@ -15,10 +15,10 @@
 #include "tests/world/edges.h"
 
 #define NODES  4u
-#define LONG   EMU_PAYLOAD_BYTES     /* bytes that go onto the shelf, */
-#define SHORT  (LONG - 1)            /* and that do not */
-#define ROUNDS (3 * EMU_SHELF_SLOTS) /* segments with which it is written again and again */
-#define AHEAD  (EMU_EDGE_SLOTS / 2)  /* a source is ahead of who reads by so much at most */
+#define LONG   EMU_PAYLOAD_BYTES      /* bytes that go onto the shelf, */
+#define SHORT  (LONG - 1)             /* and that do not */
+#define ROUNDS (3 * EMU_SHELF_SLOTS)  /* segments with which it is written again and again */
+#define AHEAD  (EMU_HOSTIF_SLOTS / 2) /* a source is ahead of who reads by so much at most */
 
 struct rig {
     struct edges w;
@@ -343,7 +343,7 @@ static void gone__reads_what_it_had(void)
     others_stream(&r, left);
     CU_ASSERT_EQUAL(old->next, EMU_SHELF_PART); /* what was free before, and no more */
     CU_ASSERT_EQUAL(read_some(&r, 3, UINT32_MAX), left / 2);
-    emu_edge_nic_close(&r.w.nic[3]);
+    emu_hostif_nic_close(&r.w.nic[3]);
 
     edges_attach(&r.w, 3);
     CU_ASSERT_PTR_NOT_NULL_FATAL(r.w.fabric->shelf[0]);
@@ -385,7 +385,7 @@ static void gone__while_a_part_is_wanted(void)
     fabric_detach_dead(r.w.fabric, 3);
     stream(&r, group, 2, ROUNDS);
     CU_ASSERT_EQUAL(read_some(&r, 3, UINT32_MAX), 1);
-    emu_edge_nic_close(&r.w.nic[3]);
+    emu_hostif_nic_close(&r.w.nic[3]);
     rig_close(&r);
 }
 
@@ -398,7 +398,7 @@ static void leaver__peeks_at_nothing_there(void)
     rig_open(&r, 0);
     leave(&r, 100);
     CU_ASSERT_EQUAL(read_some(&r, 3, 50), 50);
-    emu_edge_nic_leave(&r.w.nic[3]);
+    emu_hostif_nic_leave(&r.w.nic[3]);
     CU_ASSERT_FALSE(edges_take(&r.w, 3, &seg));
     CU_ASSERT_EQUAL(r.w.nic[3].shared->down_head, r.w.nic[3].shared->down_tail); /* all dropped */
     edges_detach(&r.w, 3);
@@ -434,13 +434,13 @@ static void liar__harms_nobody_else(void)
     both = world_multicast(r.w.fabric, with, 3);
     honest = world_multicast(r.w.fabric, without, 3);
     for (uint32_t round = 0; round < 64; round++) {
-        struct emu_edge_shared *liar = r.w.nic[3].shared;
+        struct emu_hostif_shared *liar = r.w.nic[3].shared;
 
         atomic_store_explicit(&liar->down_head, (uint32_t)test_random(&r.random),
                               memory_order_release);
-        for (uint32_t i = 0; i < EMU_EDGE_SLOTS; i++)
+        for (uint32_t i = 0; i < EMU_HOSTIF_SLOTS; i++)
             liar->down_on[i] = (uint32_t)test_random(&r.random);
-        for (uint32_t i = 0; i < EMU_EDGE_SLOTS / 128; i++, r.got[1]++)
+        for (uint32_t i = 0; i < EMU_HOSTIF_SLOTS / 128; i++, r.got[1]++)
             send_next(&r, both, LONG);
         settle(&r);
         stream(&r, honest, 2, EMU_SHELF_PART / 2);
@@ -582,7 +582,7 @@ static void threads__gone_reads_what_it_had(void)
 
     for (uint32_t life = 0; life < 6; life++)
         CU_ASSERT_EQUAL(threads_gone((uint32_t)test_draw(&random, 0, EMU_SHELF_SLOTS),
-                                     (uint32_t)test_draw(&random, 1, EMU_EDGE_SLOTS)),
+                                     (uint32_t)test_draw(&random, 1, EMU_HOSTIF_SLOTS)),
                         0);
 }
 

@@ -205,7 +205,7 @@ static void waits_are_named(enum emu_clock_mode clock)
 
     open_stopped_on(&w, "oq2004", clock, 1);
     CU_ASSERT_EQUAL(fabric_stalls(w.fabric, S_NS, stall, 64), 0); /* nobody has looked */
-    for (uint32_t round = 0; round < EMU_EDGE_SLOTS + 2000; round++) {
+    for (uint32_t round = 0; round < EMU_HOSTIF_SLOTS + 2000; round++) {
         hdr.src = round % 3;
         edges_post(&w, hdr.src, &hdr, &payload);
         world_fabric_pass(w.fabric);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * turns_test.c - the rings of an edge (emu/hostif/edge.h): whoever writes one begins at its first
+ * turns_test.c - the rings of an edge (emu/hostif/hostif.h): whoever writes one begins at its first
  * slot again when it is empty. What is said little at a time stays in few pages; a reader who is
  * behind still has all of the ring before it.
  *
@@ -78,14 +78,14 @@ static void take_until(struct rig *r, uint32_t number)
     }
 }
 
-static const uint32_t firsts[] = {0, UINT32_MAX - EMU_EDGE_SLOTS - 100};
+static const uint32_t firsts[] = {0, UINT32_MAX - EMU_HOSTIF_SLOTS - 100};
 #define FIRSTS (sizeof firsts / sizeof firsts[0])
 
-static bool untouched(const struct emu_edge_slot *ring)
+static bool untouched(const struct emu_hostif_slot *ring)
 {
-    static const struct emu_edge_slot zero;
+    static const struct emu_hostif_slot zero;
 
-    for (uint32_t i = EMU_EDGE_TURN + MOST; i < EMU_EDGE_SLOTS; i++)
+    for (uint32_t i = EMU_HOSTIF_TURN + MOST; i < EMU_HOSTIF_SLOTS; i++)
         if (memcmp(&ring[i], &zero, sizeof zero))
             return false;
     return true;
@@ -97,7 +97,7 @@ static void little__stays_in_few_pages(void)
     struct rig r;
 
     rig_open(&r, EMU_CLOCK_RAW, 0);
-    for (uint32_t round = 0; round < 3 * EMU_EDGE_SLOTS / MOST; round++) {
+    for (uint32_t round = 0; round < 3 * EMU_HOSTIF_SLOTS / MOST; round++) {
         for (uint32_t i = 0; i < 1 + round % MOST; i++)
             CU_ASSERT_TRUE(post(&r));
         take_until(&r, r.posted);
@@ -123,7 +123,7 @@ static void reader__that_is_behind_has_the_whole_ring(void)
                     late = 0;
                 world_fabric_pass(r.w.fabric);
             }
-            CU_ASSERT(r.posted - begun > 2 * EMU_EDGE_SLOTS);
+            CU_ASSERT(r.posted - begun > 2 * EMU_HOSTIF_SLOTS);
             take_until(&r, r.posted - (round % 2 ? 700 : 0)); /* ends with some left, or none */
             take_until(&r, r.posted);
             for (uint32_t i = 0; i < 300 * round; i++) {
@@ -171,7 +171,7 @@ static void liar__harms_itself(void)
 
     rig_open(&r, EMU_CLOCK_RAW, 0);
     for (uint32_t round = 0; round < 20000; round++) {
-        struct emu_edge_shared *shared = r.w.nic[3].shared;
+        struct emu_hostif_shared *shared = r.w.nic[3].shared;
         struct emu_hdr hdr = {.dst = 2, .src = 3, .kind = EMU_UNICAST};
         struct emu_seg seg;
 

@@ -189,7 +189,7 @@ static void waits_add_up(const char *profile)
     struct json_object *line;
 
     watch_open(&w, "kary:2,2", profile, true);
-    for (uint32_t pass = 0; pass < 4 * EMU_EDGE_SLOTS; pass++) {
+    for (uint32_t pass = 0; pass < 4 * EMU_HOSTIF_SLOTS; pass++) {
         post(&w, 0, EMU_UNICAST, 1);
         post(&w, 2, EMU_UNICAST, 1);
         world_fabric_pass(w.e.fabric);
@@ -275,7 +275,7 @@ static void queue__shows_what_waits_behind_a_process(void)
     int64_t queue, way;
 
     watch_open(&w, "kary:2,2", "oq2004", true);
-    for (uint32_t pass = 0; pass < 4 * EMU_EDGE_SLOTS; pass++) {
+    for (uint32_t pass = 0; pass < 4 * EMU_HOSTIF_SLOTS; pass++) {
         post(&w, 0, EMU_UNICAST, 1);
         post(&w, 2, EMU_UNICAST, 1);
         world_fabric_pass(w.e.fabric);
@@ -286,7 +286,7 @@ static void queue__shows_what_waits_behind_a_process(void)
     queue = at(row_of(line, "links", way), 3);
     CU_ASSERT_TRUE(queue > 0);
     CU_ASSERT_TRUE(at(row_of(line, "links", way), 2) > 0);
-    CU_ASSERT_EQUAL(at(row_of(line, "nodes", 1), 4), EMU_EDGE_SLOTS);
+    CU_ASSERT_EQUAL(at(row_of(line, "nodes", 1), 4), EMU_HOSTIF_SLOTS);
     CU_ASSERT_TRUE(at(row_of(line, "nodes", 0), 3) > 0);
     json_object_put(line);
     while (take_all(&w, 1))
@@ -306,7 +306,7 @@ static void queue__of_a_process_that_lies_is_nothing(void)
     struct json_object *line;
 
     watch_open(&w, "kary:2,2", "oq2004", true);
-    atomic_store(&w.e.nic[0].shared->up_tail, EMU_EDGE_SLOTS + 1);
+    atomic_store(&w.e.nic[0].shared->up_tail, EMU_HOSTIF_SLOTS + 1);
     atomic_store(&w.e.nic[1].shared->down_head, 7);
     line = look(&w, 0);
     CU_ASSERT_EQUAL(rows(line, "nodes") + rows(line, "links"), 0);

@@ -917,7 +917,7 @@ static bool seats_quiet(struct edges *s)
 {
     seats_step(s);
     for (uint32_t n = 0; n < SEATS; n++)
-        if (emu_edge_nic_peek(&s->nic[n], 0))
+        if (emu_hostif_nic_peek(&s->nic[n], 0))
             return false;
     return true;
 }

@@ -457,12 +457,12 @@ static void host__that_is_full_gets_all_in_order(void)
     uint64_t random = test_seed();
 
     world_open(&w, NULL);
-    while (got < 2 * EMU_EDGE_SLOTS) {
-        for (uint32_t i = 0; i < 64 && posted < 2 * EMU_EDGE_SLOTS && posted - got < 6000; i++)
+    while (got < 2 * EMU_HOSTIF_SLOTS) {
+        for (uint32_t i = 0; i < 64 && posted < 2 * EMU_HOSTIF_SLOTS && posted - got < 6000; i++)
             post(&w, 1, posted++, EMU_PAYLOAD_BYTES);
         for (uint32_t i = 0; i < 12; i++)
             world_fabric_pass(w.edges.fabric);
-        if (posted - got < 5500 && posted < 2 * EMU_EDGE_SLOTS)
+        if (posted - got < 5500 && posted < 2 * EMU_HOSTIF_SLOTS)
             continue;
         for (uint32_t some = emu_xorshift(&random) % 9; some && edges_take(&w.edges, 1, &seg);
              some--)
@@ -1020,7 +1020,7 @@ static void parent__that_nothing_reaches_gets_no_packet(void)
 /* Does something wait for the host that is looked at, as far as who looks after hosts is told? */
 static bool engine_host_waits(const struct world *w)
 {
-    const struct emu_edge *edge = w->edges.fabric->edge[w->to->node];
+    const struct emu_hostif *edge = w->edges.fabric->edge[w->to->node];
 
     return edge->blocked || atomic_load(&edge->stuck) || w->to->host.delivery.active ||
            !engine_list_empty(&w->to->receive.whole);
@@ -1029,7 +1029,7 @@ static bool engine_host_waits(const struct world *w)
 /* The ring of the host at the looked at node is full, to the last slot; nothing waits. */
 static void fill_host(struct world *w)
 {
-    for (uint32_t i = 0; i < EMU_EDGE_SLOTS; i++) {
+    for (uint32_t i = 0; i < EMU_HOSTIF_SLOTS; i++) {
         post_from(w, w->from->node, w->to->node, i, EMU_PAYLOAD_BYTES);
         if (i % 16 == 15)
             settle(w);
@@ -1047,7 +1047,7 @@ static void host_reads_all(struct world *w)
     CU_ASSERT_FALSE(engine_host_waits(w));
     while (edges_take(&w->edges, w->to->node, &seg))
         got++;
-    CU_ASSERT_EQUAL(got, EMU_EDGE_SLOTS);
+    CU_ASSERT_EQUAL(got, EMU_HOSTIF_SLOTS);
     settle(w);
     for (uint32_t tick = 0; tick < 10; tick++)
         CU_ASSERT_EQUAL(fabric_tick(w->edges.fabric, nodes, EDGES_MAX), 0);
@@ -1059,15 +1059,15 @@ static void packet__fills_the_last_slots(void)
     struct world w;
 
     world_open(&w, NULL);
-    for (uint32_t i = 0; i < EMU_EDGE_SLOTS - 4; i++) {
+    for (uint32_t i = 0; i < EMU_HOSTIF_SLOTS - 4; i++) {
         post(&w, 1, i, EMU_PAYLOAD_BYTES);
         if (i % 16 == 15)
             settle(&w);
     }
     settle(&w);
-    bring(&w, EMU_EDGE_SLOTS - 4);
+    bring(&w, EMU_HOSTIF_SLOTS - 4);
     settle(&w);
-    CU_ASSERT_TRUE(came(&w, 0, EMU_EDGE_SLOTS));
+    CU_ASSERT_TRUE(came(&w, 0, EMU_HOSTIF_SLOTS));
     world_close(&w);
 }
 
@@ -1079,10 +1079,10 @@ static void host__that_is_full_does_not_wait_for_copies(void)
 
     world_open(&w, NULL);
     fill_host(&w);
-    bring(&w, EMU_EDGE_SLOTS);
+    bring(&w, EMU_HOSTIF_SLOTS);
     heard = &w.to->receive.heard[0];
     memset(heard->seen, 0xff, sizeof heard->seen);
-    heard->last += EMU_EDGE_SLOTS;
+    heard->last += EMU_HOSTIF_SLOTS;
     settle(&w);
     CU_ASSERT_EQUAL(emu_count_read(&w.to->counts.duplicates), 1);
     host_reads_all(&w);

@@ -25,7 +25,7 @@
 enum { EVIL_DEAF = 1, EVIL_INDEXES = 2, EVIL_TESTS = 4, EVIL_MODES = 8 };
 
 struct evil {
-    struct emu_edge_nic nic;
+    struct emu_hostif_nic nic;
     uint32_t node;
     unsigned mode;
     uint64_t random;
@@ -91,7 +91,7 @@ static void evil_payload(const struct emu_hdr *hdr, uint8_t *payload)
 static void evil_post(void)
 {
     for (uint32_t i = 0; i < EVIL_BURST; i++) {
-        struct emu_seg *seg = emu_edge_nic_claim(&evil.nic, 0);
+        struct emu_seg *seg = emu_hostif_nic_claim(&evil.nic, 0);
 
         if (!seg)
             break;
@@ -99,12 +99,12 @@ static void evil_post(void)
         evil_payload(&seg->hdr, seg->payload);
         evil.posted++;
     }
-    emu_edge_nic_publish(&evil.nic);
+    emu_hostif_nic_publish(&evil.nic);
 }
 
 static void evil_scribble(void)
 {
-    struct emu_edge_shared *shared = evil.nic.shared;
+    struct emu_hostif_shared *shared = evil.nic.shared;
 
     atomic_store(&shared->up_tail, (uint32_t)evil_random());
     atomic_store(&shared->down_head, (uint32_t)evil_random());
@@ -120,14 +120,14 @@ static void evil_round(struct cluster *w)
     if (++evil.rounds % TICK == 0)
         fabric_tick(w->fabric, cut, CLUSTER_NODES);
     evil_post();
-    while (!(evil.mode & EVIL_DEAF) && emu_edge_nic_peek(&evil.nic, 0))
-        emu_edge_nic_pop(&evil.nic);
-    emu_edge_nic_consumed(&evil.nic);
+    while (!(evil.mode & EVIL_DEAF) && emu_hostif_nic_peek(&evil.nic, 0))
+        emu_hostif_nic_pop(&evil.nic);
+    emu_hostif_nic_consumed(&evil.nic);
     if ((evil.mode & EVIL_INDEXES) && evil_random() % 256 == 0) {
         evil_scribble();
         world_fabric_pass(w->fabric);
         evil.nic.up_shown--; /* and then the right ones again */
-        emu_edge_nic_publish(&evil.nic);
+        emu_hostif_nic_publish(&evil.nic);
         atomic_store(&evil.nic.shared->down_head, evil.nic.down_head);
     }
 }
@@ -152,7 +152,7 @@ static void evil_open(struct cluster *w, unsigned mode)
 static void evil_close(struct cluster *w)
 {
     w->also = NULL;
-    emu_edge_nic_close(&evil.nic);
+    emu_hostif_nic_close(&evil.nic);
     fabric_detach(w->fabric, evil.node);
     for (uint32_t g = 0; g < EVIL_GROUPS; g++)
         CU_ASSERT_EQUAL(fabric_group_leave(w->fabric, evil.group[g], g % w->nodes), 0);

@@ -121,7 +121,7 @@ static void set__goes_before_all_that_follows(void)
     struct fabemu_req req = {0}, recv;
     uint32_t v = 0, sent = 0;
 
-    static_assert((FAKE_NODES - 1) * NIC_ORDER_WINDOW > EMU_EDGE_SLOTS, "they fill the ring");
+    static_assert((FAKE_NODES - 1) * NIC_ORDER_WINDOW > EMU_HOSTIF_SLOTS, "they fill the ring");
     team_open(&t, FAKE_NODES, false);
     for (uint32_t node = 1; node < FAKE_NODES; node++)
         peers_inject(&t.w, 0, node, 9, "x", 1);
@@ -129,7 +129,7 @@ static void set__goes_before_all_that_follows(void)
     for (dest.node = FAKE_NODES - 1; dest.node; dest.node--) /* more than the ring */
         while (fabemu_inject(t.w.queue[0], &dest, &v, 4) == 0)
             sent++;
-    CU_ASSERT_EQUAL(sent, EMU_EDGE_SLOTS);
+    CU_ASSERT_EQUAL(sent, EMU_HOSTIF_SLOTS);
     dest.node = 1;
     for (uint64_t k = 1; k <= 5; k++)
         CU_ASSERT_EQUAL(fabemu_group_set(t.group[0], k % 2, k, NULL), 0);

@@ -560,7 +560,7 @@ static void hello__of_one_that_stood_still_makes_nobody_silent(void)
 /* Time without a core, as the fabric counts it, is not silence; other time is. */
 static void hello__without_a_core_makes_nobody_silent(void)
 {
-    struct emu_edge_shared *shared;
+    struct emu_hostif_shared *shared;
     uint64_t now_ns, limit_ns;
     struct peers w;
     struct nic_peer *peer = hello_begin(&w);

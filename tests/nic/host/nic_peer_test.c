@@ -12,7 +12,7 @@
 #include "tests/world/host/peers.h"
 
 #define BIG  (1u << 20)
-#define LONG (8u * EMU_EDGE_SLOTS * EMU_SEG_BYTES) /* bytes: eight rings full */
+#define LONG (8u * EMU_HOSTIF_SLOTS * EMU_SEG_BYTES) /* bytes: eight rings full */
 
 /* --- put and get -------------------------------------------------------------------- */
 

@@ -16,7 +16,7 @@
 #include "emu/util/wait.h"
 #include "tests/test.h"
 
-#define MASK (EMU_EDGE_SLOTS - 1u)
+#define MASK (EMU_HOSTIF_SLOTS - 1u)
 
 /* Says to the sender what came of a segment, when all of its copies lie in down rings. */
 struct fake_report {
@@ -57,7 +57,7 @@ struct fake_group {
 };
 
 struct fake_edge {
-    struct emu_edge_shared *shared;
+    struct emu_hostif_shared *shared;
     struct fabemu *fab;
     uint32_t up_head, down_tail;
     struct fake_bag bag;
@@ -124,7 +124,7 @@ static void edge_drop(struct fake_edge *edge)
     if (edge->fab)
         nic_close(edge->fab);
     if (edge->shared)
-        munmap(edge->shared, emu_edge_bytes(edge->shared->nodes));
+        munmap(edge->shared, emu_hostif_bytes(edge->shared->nodes));
     edge->fab = NULL;
     edge->shared = NULL;
     edge->bag.count = 0;
@@ -167,22 +167,22 @@ struct fabemu *fake_attach(struct fake *fake, uint32_t node)
                                .acknowledged = fake->acknowledged};
     int fd = memfd_create("fake", MFD_CLOEXEC);
 
-    must(fd >= 0 && !ftruncate(fd, (off_t)emu_edge_bytes(fake->nodes)), "memfd");
+    must(fd >= 0 && !ftruncate(fd, (off_t)emu_hostif_bytes(fake->nodes)), "memfd");
     if (edge->shared)
         fake_detach(fake, node);
     edge->shared =
-        mmap(NULL, emu_edge_bytes(fake->nodes), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        mmap(NULL, emu_hostif_bytes(fake->nodes), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     must(edge->shared != MAP_FAILED, "mmap");
-    edge->shared->magic = EMU_EDGE_MAGIC;
-    edge->shared->version = EMU_EDGE_VERSION;
-    edge->shared->slots = EMU_EDGE_SLOTS;
+    edge->shared->magic = EMU_HOSTIF_MAGIC;
+    edge->shared->version = EMU_HOSTIF_VERSION;
+    edge->shared->slots = EMU_HOSTIF_SLOTS;
     edge->shared->node = node;
     edge->shared->nodes = fake->nodes;
     edge->up_head = edge->down_tail = 0;
     for (uint32_t i = 0; i < fake->nodes; i++)
         atomic_store_explicit(&edge->shared->seats[i], fake->seat[i], memory_order_relaxed);
     seat_tell(fake, node, true);
-    must(nic_open(&edge->fab, &(const struct emu_edge_fds){fd, -1, -1}, &info) == 0, "nic_open");
+    must(nic_open(&edge->fab, &(const struct emu_hostif_fds){fd, -1, -1}, &info) == 0, "nic_open");
     close(fd);
     return edge->fab;
 }
@@ -476,15 +476,15 @@ static uint32_t take_up(struct fake *fake, uint32_t node)
 bool fake_inject(struct fake *fake, uint32_t node, const struct emu_seg *seg)
 {
     struct fake_edge *edge = &fake->edge[node];
-    struct emu_edge_shared *sh = edge->shared;
+    struct emu_hostif_shared *sh = edge->shared;
     uint32_t head = atomic_load_explicit(&sh->down_head, memory_order_acquire); /* X3: Y4 */
 
-    if (edge->down_tail - head == EMU_EDGE_SLOTS)
+    if (edge->down_tail - head == EMU_HOSTIF_SLOTS)
         return false;
     sh->down[edge->down_tail & MASK].seg = *seg;
     edge->down_tail++;
-    emu_edge_show(&sh->down_tail, edge->down_tail); /* X4: Y3 */
-    emu_edge_shown();
+    emu_hostif_show(&sh->down_tail, edge->down_tail); /* X4: Y3 */
+    emu_hostif_shown();
     if (atomic_load_explicit(&sh->asleep, memory_order_seq_cst) &&
         atomic_exchange_explicit(&sh->asleep, 0, memory_order_seq_cst))
         syscall(SYS_futex, &sh->asleep, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);

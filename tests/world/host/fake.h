@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "emu/hostif/edge.h"
+#include "emu/hostif/hostif.h"
 #include "tests/world/host/parts.h"
 
 #define FAKE_NODES  16

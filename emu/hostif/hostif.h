@@ -15,8 +15,8 @@
  * Behind the rings the fabric writes who is at which node (emu_seat_first), and the process what it
  * has sent to each (emu/hostif/comm.h).
  */
-#ifndef EMU_EDGE_H
-#define EMU_EDGE_H
+#ifndef EMU_HOSTIF_H
+#define EMU_HOSTIF_H
 
 #include <stdalign.h>
 #include <stdatomic.h>
@@ -30,48 +30,48 @@
 #include "emu/hostif/pending.h"
 #include "emu/packet/seg.h"
 
-#define EMU_EDGE_MAGIC 0x656764656d756266u /* "fbumedge" */
+#define EMU_HOSTIF_MAGIC 0x656764656d756266u /* "fbumedge" */
 /* of edges, of what processes say over them, and of the control protocol */
-#define EMU_EDGE_VERSION 16u
+#define EMU_HOSTIF_VERSION 16u
 
 /* Kinds of collectives that programs count, and reasons why one did not run in the network: as many
  * as nic/fabemu.h has (FABEMU_COLLS, FABEMU_WHYS). */
-#define EMU_EDGE_COLLS   4
-#define EMU_EDGE_REASONS 9
+#define EMU_HOSTIF_COLLS   4
+#define EMU_HOSTIF_REASONS 9
 /*
  * Of each ring; a power of two. A ring is more than a core's caches hold: its lines have gone to
  * the cache that cores share by the time the other end wants them, and come from there in a third
  * of the time that they take out of another core's own (12 ns a segment, not 31 to 41; with 1024
  * slots 1 MB broadcasts took 1.3 times as long, messages of 1 MB 1.13 times).
  */
-#define EMU_EDGE_SLOTS 4096
+#define EMU_HOSTIF_SLOTS 4096
 /*
  * Slots, of which a ring that is empty needs no more: whoever writes begins at the first one again
  * when so many or more are behind it and all of them were read. Else what says little at a time
  * would go through all of the ring's memory, and touch each page of it for the first time: 2 us a
  * page in the one process, 1 in the other, for 16 segments.
  */
-#define EMU_EDGE_TURN 1024u
+#define EMU_HOSTIF_TURN 1024u
 
 /* Of a shelf (emu/hostif/fabric/shelf.h), and of a part of it; powers of two. */
 #define EMU_SHELF_SLOTS 8192u
 #define EMU_SHELF_PART  1024u
 #define EMU_SHELF_PARTS (EMU_SHELF_SLOTS / EMU_SHELF_PART)
 
-#define EMU_EDGE_RING_DATA 1u /* bell: ring when the up ring gains an entry */
-#define EMU_EDGE_RING_ROOM 2u /* bell: ring when the down ring gains room */
+#define EMU_HOSTIF_RING_DATA 1u /* bell: ring when the up ring gains an entry */
+#define EMU_HOSTIF_RING_ROOM 2u /* bell: ring when the down ring gains room */
 
-struct emu_edge_slot {
+struct emu_hostif_slot {
     struct emu_seg seg;
 };
 
 /* A shelf, as all map it (emu/hostif/fabric/shelf.h). */
 struct emu_shelf_shared {
-    alignas(EMU_LINE) struct emu_edge_slot slot[EMU_SHELF_SLOTS];
+    alignas(EMU_LINE) struct emu_hostif_slot slot[EMU_SHELF_SLOTS];
 };
 
-#define EMU_STREAM_SEGS 16u /* so many segments in a row are a stream */
-#define EMU_EDGE_AHEAD  8   /* slots that emu_edge_prefetch() looks ahead */
+#define EMU_STREAM_SEGS  16u /* so many segments in a row are a stream */
+#define EMU_HOSTIF_AHEAD 8   /* slots that emu_hostif_prefetch() looks ahead */
 
 /** emu_seg_prefetch - all lines of @seg. */
 static inline void emu_seg_prefetch(const struct emu_seg *seg, bool write)
@@ -91,18 +91,18 @@ static inline void emu_seg_prefetch(const struct emu_seg *seg, bool write)
  * slot that they will want next while they are at work on this one: never past
  * @end, for that one is still the other end's.
  */
-static inline void emu_edge_prefetch(const struct emu_edge_slot *ring, uint32_t index, uint32_t end,
-                                     bool write)
+static inline void emu_hostif_prefetch(const struct emu_hostif_slot *ring, uint32_t index,
+                                       uint32_t end, bool write)
 {
-    if (end - index > EMU_EDGE_AHEAD)
-        emu_seg_prefetch(&ring[(index + EMU_EDGE_AHEAD) % EMU_EDGE_SLOTS].seg, write);
+    if (end - index > EMU_HOSTIF_AHEAD)
+        emu_seg_prefetch(&ring[(index + EMU_HOSTIF_AHEAD) % EMU_HOSTIF_SLOTS].seg, write);
 }
 
 /* Counts that the process keeps about itself; the fabric copies them out at the end. */
-struct emu_edge_stats {
-    _Atomic uint64_t in_network[EMU_EDGE_COLLS]; /* by enum fabemu_coll */
+struct emu_hostif_stats {
+    _Atomic uint64_t in_network[EMU_HOSTIF_COLLS]; /* by enum fabemu_coll */
     /* by enum fabemu_coll, enum fabemu_why */
-    _Atomic uint64_t elsewhere[EMU_EDGE_COLLS][EMU_EDGE_REASONS];
+    _Atomic uint64_t elsewhere[EMU_HOSTIF_COLLS][EMU_HOSTIF_REASONS];
 };
 
 /*
@@ -133,7 +133,7 @@ static inline uint64_t emu_seat_first(uint64_t word)
     return (word & ~EMU_SEAT_NO_LINK) / 2 + 1;
 }
 
-struct emu_edge_shared {
+struct emu_hostif_shared {
     /* Written once by the fabric, before the process maps it. */
     uint64_t magic;
     uint32_t version;
@@ -151,7 +151,7 @@ struct emu_edge_shared {
     _Atomic uint32_t up_core; /* 1 + the core that a stream is posted on; 0: none is. A hint */
     /* 1 + the core that was posted on last, where threads outnumber cores; 0: not known. A hint */
     _Atomic uint32_t post_core;
-    _Atomic uint32_t up_shift; /* segment n lies in slot n + up_shift: emu_edge_slot_at() */
+    _Atomic uint32_t up_shift; /* segment n lies in slot n + up_shift: emu_hostif_slot_at() */
     alignas(EMU_LINE) _Atomic uint32_t down_head; /* segments taken, free-running */
 
     /* Written by the fabric; the adapter reads. */
@@ -160,7 +160,7 @@ struct emu_edge_shared {
     _Atomic uint32_t down_shift;                  /* as up_shift */
 
     /* Set by the fabric's worker before it sleeps: what to ring the bell for. */
-    alignas(EMU_LINE) _Atomic uint32_t bell_wanted; /* EMU_EDGE_RING_* */
+    alignas(EMU_LINE) _Atomic uint32_t bell_wanted; /* EMU_HOSTIF_RING_* */
 
     /* Set to 1 by the adapter before it sleeps on it (futex); the fabric sets 0 and wakes. */
     alignas(EMU_LINE) _Atomic uint32_t asleep;
@@ -182,7 +182,7 @@ struct emu_edge_shared {
     _Atomic uint64_t starved_ns;
     _Atomic uint64_t counted_ns;
 
-    alignas(EMU_LINE) struct emu_edge_stats stats;
+    alignas(EMU_LINE) struct emu_hostif_stats stats;
 
     /*
      * Written by the adapter: of the collectives, those that emu_comm_draw() tells of. The fabric
@@ -197,192 +197,194 @@ struct emu_edge_shared {
     /* Written by the adapter while it is watched; the fabric reads. */
     struct emu_finished_shared finished;
 
-    /* Written by the adapter; the fabric reads. Its messages by peer: emu_edge_peer(). */
+    /* Written by the adapter; the fabric reads. Its messages by peer: emu_hostif_peer(). */
     struct emu_comm_shared comm;
 
     /*
      * Time at which an entry is due: up, earliest departure; down, arrival in memory. ps, modulo
      * 2^64.
      */
-    alignas(EMU_LINE) uint64_t up_ps[EMU_EDGE_SLOTS];
-    alignas(EMU_LINE) uint64_t down_ps[EMU_EDGE_SLOTS];
+    alignas(EMU_LINE) uint64_t up_ps[EMU_HOSTIF_SLOTS];
+    alignas(EMU_LINE) uint64_t down_ps[EMU_HOSTIF_SLOTS];
     /* Where a segment of the down ring lies: emu_on(); 0: in its slot of the ring. */
-    alignas(EMU_LINE) uint32_t down_on[EMU_EDGE_SLOTS];
-    alignas(EMU_LINE) struct emu_edge_slot up[EMU_EDGE_SLOTS];
-    alignas(EMU_LINE) struct emu_edge_slot down[EMU_EDGE_SLOTS];
+    alignas(EMU_LINE) uint32_t down_on[EMU_HOSTIF_SLOTS];
+    alignas(EMU_LINE) struct emu_hostif_slot up[EMU_HOSTIF_SLOTS];
+    alignas(EMU_LINE) struct emu_hostif_slot down[EMU_HOSTIF_SLOTS];
 
     /* Written by the fabric; the adapter reads: who is where, by node (emu_seat_state). */
     alignas(EMU_LINE) _Atomic uint64_t seats[];
 };
 
-/** emu_edge_bytes - of an edge in a fabric of @nodes. Pure. */
-static inline size_t emu_edge_bytes(uint32_t nodes)
+/** emu_hostif_bytes - of an edge in a fabric of @nodes. Pure. */
+static inline size_t emu_hostif_bytes(uint32_t nodes)
 {
-    return sizeof(struct emu_edge_shared) +
+    return sizeof(struct emu_hostif_shared) +
            ((size_t)nodes + nodes % 2 + ((size_t)nodes + 63) / 64) * sizeof(uint64_t) +
            (size_t)nodes * sizeof(struct emu_comm_peer);
 }
 
 /**
- * emu_edge_peer - what the process has sent to @node, which is one of @nodes: behind the seats, at
- * an even place, so that none lies in two lines. Pure.
+ * emu_hostif_peer - what the process has sent to @node, which is one of @nodes: behind the seats,
+ * at an even place, so that none lies in two lines. Pure.
  */
-static inline struct emu_comm_peer *emu_edge_peer(struct emu_edge_shared *shared, uint32_t nodes,
-                                                  uint32_t node)
+static inline struct emu_comm_peer *emu_hostif_peer(struct emu_hostif_shared *shared,
+                                                    uint32_t nodes, uint32_t node)
 {
     return (struct emu_comm_peer *)(void *)&shared->seats[nodes + nodes % 2] + node;
 }
 
 /**
- * emu_edge_peers - behind these, by bit: nodes that it has sent to. Who looks for these alone
+ * emu_hostif_peers - behind these, by bit: nodes that it has sent to. Who looks for these alone
  * touches no memory of the others. Pure.
  */
-static inline _Atomic uint64_t *emu_edge_peers(struct emu_edge_shared *shared, uint32_t nodes)
+static inline _Atomic uint64_t *emu_hostif_peers(struct emu_hostif_shared *shared, uint32_t nodes)
 {
-    return (_Atomic uint64_t *)(void *)emu_edge_peer(shared, nodes, nodes);
+    return (_Atomic uint64_t *)(void *)emu_hostif_peer(shared, nodes, nodes);
 }
 
-/** emu_edge_sent - the process: one more message to @node. Thread: one at a time. */
-static inline void emu_edge_sent(struct emu_edge_shared *shared, uint32_t nodes, uint32_t node,
-                                 uint64_t bytes)
+/** emu_hostif_sent - the process: one more message to @node. Thread: one at a time. */
+static inline void emu_hostif_sent(struct emu_hostif_shared *shared, uint32_t nodes, uint32_t node,
+                                   uint64_t bytes)
 {
-    struct emu_comm_peer *peer = emu_edge_peer(shared, nodes, node);
+    struct emu_comm_peer *peer = emu_hostif_peer(shared, nodes, node);
 
     if (!emu_count_read(&peer->messages))
-        emu_count(&emu_edge_peers(shared, nodes)[node / 64], UINT64_C(1) << node % 64);
+        emu_count(&emu_hostif_peers(shared, nodes)[node / 64], UINT64_C(1) << node % 64);
     emu_count(&peer->messages, 1);
     emu_count(&peer->bytes, bytes);
 }
 
 /* What a process is handed over: it maps two of them, and they may be closed then. */
-struct emu_edge_fds {
+struct emu_hostif_fds {
     int memory; /* the edge */
     int bell;   /* eventfd that wakes the worker; -1: it never sleeps */
     int shelf;  /* -1: there is none */
 };
 
 /* The adapter's end. Owned by whoever holds the adapter's lock. */
-struct emu_edge_nic {
-    struct emu_edge_shared *shared;
+struct emu_hostif_nic {
+    struct emu_hostif_shared *shared;
     const struct emu_shelf_shared *shelf; /* for reading; NULL: there is none */
     int bell;                             /* eventfd: write 1 to wake the fabric's worker */
-    uint32_t up_tail;   /* segments written; published by emu_edge_nic_publish() */
+    uint32_t up_tail;   /* segments written; published by emu_hostif_nic_publish() */
     uint32_t up_shown;  /* segments published */
     uint32_t up_head;   /* copy of shared->up_head: lags */
-    uint32_t down_head; /* segments read; published by emu_edge_nic_consumed() */
+    uint32_t down_head; /* segments read; published by emu_hostif_nic_consumed() */
     uint32_t down_shown;
     uint32_t down_tail;            /* copy of shared->down_tail: lags */
     uint32_t up_shift, down_shift; /* of the segments between the heads and tails above */
 };
 
 /**
- * emu_edge_slot_at - the slot of a ring in which segment @number lies. A ring's shift is its
+ * emu_hostif_slot_at - the slot of a ring in which segment @number lies. A ring's shift is its
  * writer's. It changes only while the ring is empty, and is shown before the tail: so who has seen
  * a tail, and has not yet said that it has read so far, knows the shift of all segments before it.
  */
-static inline uint32_t emu_edge_slot_at(uint32_t number, uint32_t shift)
+static inline uint32_t emu_hostif_slot_at(uint32_t number, uint32_t shift)
 {
-    return (number + shift) % EMU_EDGE_SLOTS;
-}
-
-/** emu_edge_may_turn - is the ring far enough, and nothing of it @untold, so that it could turn? */
-static inline bool emu_edge_may_turn(uint32_t at, uint32_t untold)
-{
-    return at >= EMU_EDGE_TURN && !untold;
+    return (number + shift) % EMU_HOSTIF_SLOTS;
 }
 
 /**
- * emu_edge_show - an index of a ring to who is at its other end. Not an exchange: that would ask
+ * emu_hostif_may_turn - is the ring far enough, and nothing of it @untold, so that it could turn?
+ */
+static inline bool emu_hostif_may_turn(uint32_t at, uint32_t untold)
+{
+    return at >= EMU_HOSTIF_TURN && !untold;
+}
+
+/**
+ * emu_hostif_show - an index of a ring to who is at its other end. Not an exchange: that would ask
  * for the index's line, which who waits for it has, only when those of the segments are here.
  */
-static inline void emu_edge_show(_Atomic uint32_t *index, uint32_t value)
+static inline void emu_hostif_show(_Atomic uint32_t *index, uint32_t value)
 {
     atomic_store_explicit(index, value, memory_order_release); /* X4, Y2 or Y4 */
 }
 
 /**
- * emu_edge_shown - behind one index that was shown, or several: who reads them may be about to
+ * emu_hostif_shown - behind one index that was shown, or several: who reads them may be about to
  * sleep, and whether that is so is to be read, seq_cst, after this.
  */
-static inline void emu_edge_shown(void)
+static inline void emu_hostif_shown(void)
 {
     atomic_thread_fence(memory_order_seq_cst); /* Y5, Y6 */
 }
 
 /**
- * emu_edge_nic_open - map an edge that the fabric handed over, and its shelf.
+ * emu_hostif_nic_open - map an edge that the fabric handed over, and its shelf.
  * Errors: -EPROTO, it is not an edge of this version; -errno of mmap. The bell passes on success.
  */
-int emu_edge_nic_open(struct emu_edge_nic *nic, const struct emu_edge_fds *fds);
-void emu_edge_nic_close(struct emu_edge_nic *nic); /* unmaps, closes bell */
+int emu_hostif_nic_open(struct emu_hostif_nic *nic, const struct emu_hostif_fds *fds);
+void emu_hostif_nic_close(struct emu_hostif_nic *nic); /* unmaps, closes bell */
 
 /**
- * emu_edge_nic_leave - read no more of the shelf: what lies there is dropped where it would be
+ * emu_hostif_nic_leave - read no more of the shelf: what lies there is dropped where it would be
  * peeked at. Before the process asks to detach, for then others' segments are written there.
  */
-void emu_edge_nic_leave(struct emu_edge_nic *nic);
+void emu_hostif_nic_leave(struct emu_hostif_nic *nic);
 
 /* The slot to write next: @at, or the first one, if all that is behind was taken. */
-uint32_t emu_edge_nic_turn(struct emu_edge_nic *nic, uint32_t at);
+uint32_t emu_hostif_nic_turn(struct emu_hostif_nic *nic, uint32_t at);
 
 /**
- * emu_edge_nic_claim - the next free up slot to fill in place, or NULL when the ring is full.
+ * emu_hostif_nic_claim - the next free up slot to fill in place, or NULL when the ring is full.
  * Several may be claimed before publishing. @due_ps: earliest departure; 0 in a raw fabric.
  */
-static inline struct emu_seg *emu_edge_nic_claim(struct emu_edge_nic *nic, uint64_t due_ps)
+static inline struct emu_seg *emu_hostif_nic_claim(struct emu_hostif_nic *nic, uint64_t due_ps)
 {
-    struct emu_edge_shared *shared = nic->shared;
-    uint32_t at = emu_edge_slot_at(nic->up_tail, nic->up_shift);
+    struct emu_hostif_shared *shared = nic->shared;
+    uint32_t at = emu_hostif_slot_at(nic->up_tail, nic->up_shift);
 
-    if (emu_edge_may_turn(at, nic->up_tail - nic->up_shown))
-        at = emu_edge_nic_turn(nic, at);
-    if (nic->up_tail - nic->up_head >= EMU_EDGE_SLOTS) {
+    if (emu_hostif_may_turn(at, nic->up_tail - nic->up_shown))
+        at = emu_hostif_nic_turn(nic, at);
+    if (nic->up_tail - nic->up_head >= EMU_HOSTIF_SLOTS) {
         uint32_t head = atomic_load_explicit(&shared->up_head, memory_order_acquire); /* Y1: X2 */
 
-        if (nic->up_tail - head >= EMU_EDGE_SLOTS)
+        if (nic->up_tail - head >= EMU_HOSTIF_SLOTS)
             return NULL;
         nic->up_head = head;
     }
     if (due_ps) /* a raw fabric does not look */
         shared->up_ps[at] = due_ps;
     nic->up_tail++;
-    emu_edge_prefetch(shared->up, nic->up_tail + nic->up_shift - 1,
-                      nic->up_head + nic->up_shift + EMU_EDGE_SLOTS, true);
+    emu_hostif_prefetch(shared->up, nic->up_tail + nic->up_shift - 1,
+                        nic->up_head + nic->up_shift + EMU_HOSTIF_SLOTS, true);
     return &shared->up[at].seg;
 }
 
-/** emu_edge_nic_stream - tell the worker on which core this process writes a stream. */
-void emu_edge_nic_stream(struct emu_edge_nic *nic);
-/** emu_edge_nic_streamed - all of it is written. */
-static inline void emu_edge_nic_streamed(struct emu_edge_nic *nic)
+/** emu_hostif_nic_stream - tell the worker on which core this process writes a stream. */
+void emu_hostif_nic_stream(struct emu_hostif_nic *nic);
+/** emu_hostif_nic_streamed - all of it is written. */
+static inline void emu_hostif_nic_streamed(struct emu_hostif_nic *nic)
 {
     if (atomic_load_explicit(&nic->shared->up_core, memory_order_relaxed))
         atomic_store_explicit(&nic->shared->up_core, 0, memory_order_relaxed);
 }
 
 /**
- * emu_edge_nic_taken - how many segments the fabric has taken so far, modulo 2^32. A count alone:
+ * emu_hostif_nic_taken - how many segments the fabric has taken so far, modulo 2^32. A count alone:
  * nothing is read or written by it.
  */
-static inline uint32_t emu_edge_nic_taken(const struct emu_edge_nic *nic)
+static inline uint32_t emu_hostif_nic_taken(const struct emu_hostif_nic *nic)
 {
     return atomic_load_explicit(&nic->shared->up_head, memory_order_relaxed);
 }
 
 /**
- * emu_edge_nic_seat - the word of @node. Y7 pairs with X5: whoever has heard of a process, by
+ * emu_hostif_nic_seat - the word of @node. Y7 pairs with X5: whoever has heard of a process, by
  * whatever way, sees its seat here, and whoever has heard that it is gone sees that.
  */
-static inline uint64_t emu_edge_nic_seat(const struct emu_edge_nic *nic, uint32_t node)
+static inline uint64_t emu_hostif_nic_seat(const struct emu_hostif_nic *nic, uint32_t node)
 {
     return atomic_load_explicit(&nic->shared->seats[node], memory_order_acquire); /* Y7: X5 */
 }
 
 /**
- * emu_edge_nic_endings - how many processes are gone so far, modulo 2^32. Y8 pairs with X6: their
+ * emu_hostif_nic_endings - how many processes are gone so far, modulo 2^32. Y8 pairs with X6: their
  * words say so.
  */
-static inline uint32_t emu_edge_nic_endings(const struct emu_edge_nic *nic)
+static inline uint32_t emu_hostif_nic_endings(const struct emu_hostif_nic *nic)
 {
     return atomic_load_explicit(&nic->shared->endings, memory_order_acquire); /* Y8: X6 */
 }
@@ -405,12 +407,12 @@ static inline uint64_t emu_starved_ns(uint64_t since_ns, uint64_t waited_ns)
 }
 
 /**
- * emu_edge_nic_starved - for how long processes of this host, or the fabric, have had no core since
- * the fabric's start, in nanoseconds, estimated for @now_ns. 0 if nobody counts it. The value may
- * decrease a little, since it is an estimate while the manager has no core. Relaxed loads: they
+ * emu_hostif_nic_starved - for how long processes of this host, or the fabric, have had no core
+ * since the fabric's start, in nanoseconds, estimated for @now_ns. 0 if nobody counts it. The value
+ * may decrease a little, since it is an estimate while the manager has no core. Relaxed loads: they
  * order no other access.
  */
-static inline uint64_t emu_edge_nic_starved(const struct emu_edge_nic *nic, uint64_t now_ns)
+static inline uint64_t emu_hostif_nic_starved(const struct emu_hostif_nic *nic, uint64_t now_ns)
 {
     uint64_t at_ns = atomic_load_explicit(&nic->shared->counted_ns, memory_order_relaxed);
     uint64_t starved_ns = atomic_load_explicit(&nic->shared->starved_ns, memory_order_relaxed);
@@ -419,21 +421,21 @@ static inline uint64_t emu_edge_nic_starved(const struct emu_edge_nic *nic, uint
 }
 
 /**
- * emu_edge_nic_publish - show all claimed slots to the fabric; ring its bell if it asked. Once a
+ * emu_hostif_nic_publish - show all claimed slots to the fabric; ring its bell if it asked. Once a
  * burst.
  */
-void emu_edge_nic_publish(struct emu_edge_nic *nic);
+void emu_hostif_nic_publish(struct emu_hostif_nic *nic);
 
 /*
  * A line of them says where 16 segments lie: whoever begins one asks for the next but one. Writing,
  * too, looks first: lines that do not change stay where they are read.
  */
-static inline void emu_edge_prefetch_on(const struct emu_edge_shared *shared, uint32_t index)
+static inline void emu_hostif_prefetch_on(const struct emu_hostif_shared *shared, uint32_t index)
 {
     const uint32_t line = EMU_LINE / sizeof *shared->down_on;
 
     if (index % line == 0)
-        __builtin_prefetch(&shared->down_on[(index + 2 * line) % EMU_EDGE_SLOTS]);
+        __builtin_prefetch(&shared->down_on[(index + 2 * line) % EMU_HOSTIF_SLOTS]);
 }
 
 /** emu_on - how the down ring says that a segment is the shelf's @index. Pure. */
@@ -449,67 +451,68 @@ static inline uint32_t emu_on_slot(uint32_t on)
 }
 
 /* Segment @number of the down ring, wherever it lies; NULL: on a shelf that was left. */
-static inline const struct emu_seg *emu_edge_nic_at(const struct emu_edge_nic *nic, uint32_t number)
+static inline const struct emu_seg *emu_hostif_nic_at(const struct emu_hostif_nic *nic,
+                                                      uint32_t number)
 {
-    uint32_t at = emu_edge_slot_at(number, nic->down_shift), on = nic->shared->down_on[at];
+    uint32_t at = emu_hostif_slot_at(number, nic->down_shift), on = nic->shared->down_on[at];
 
     if (!on)
         return &nic->shared->down[at].seg;
     return nic->shelf ? &nic->shelf->slot[emu_on_slot(on)].seg : NULL;
 }
 
-/** emu_edge_nic_skip - peek, where the next segment lies on a shelf that was left: drop it. */
-const struct emu_seg *emu_edge_nic_skip(struct emu_edge_nic *nic, uint64_t now_ps);
+/** emu_hostif_nic_skip - peek, where the next segment lies on a shelf that was left: drop it. */
+const struct emu_seg *emu_hostif_nic_skip(struct emu_hostif_nic *nic, uint64_t now_ps);
 
 /**
- * emu_edge_nic_peek - the next segment that is due (@now_ps; ignored by a raw fabric), or NULL.
+ * emu_hostif_nic_peek - the next segment that is due (@now_ps; ignored by a raw fabric), or NULL.
  * Valid until its room is returned to the fabric.
  */
-static inline const struct emu_seg *emu_edge_nic_peek(struct emu_edge_nic *nic, uint64_t now_ps)
+static inline const struct emu_seg *emu_hostif_nic_peek(struct emu_hostif_nic *nic, uint64_t now_ps)
 {
-    struct emu_edge_shared *shared = nic->shared;
+    struct emu_hostif_shared *shared = nic->shared;
     const struct emu_seg *seg, *ahead;
     uint32_t at;
 
     if (nic->down_tail == nic->down_head) {
         uint32_t tail = atomic_load_explicit(&shared->down_tail, memory_order_acquire); /* Y3: X4 */
 
-        if (tail == nic->down_head || tail - nic->down_head > EMU_EDGE_SLOTS)
+        if (tail == nic->down_head || tail - nic->down_head > EMU_HOSTIF_SLOTS)
             return NULL;
         nic->down_tail = tail;
         nic->down_shift = atomic_load_explicit(&shared->down_shift, memory_order_relaxed);
     }
-    at = emu_edge_slot_at(nic->down_head, nic->down_shift);
+    at = emu_hostif_slot_at(nic->down_head, nic->down_shift);
     if (shared->timed && (int64_t)(shared->down_ps[at] - now_ps) > 0)
         return NULL;
-    emu_edge_prefetch_on(shared, at);
-    if (nic->down_tail - nic->down_head > EMU_EDGE_AHEAD) {
-        ahead = emu_edge_nic_at(nic, nic->down_head + EMU_EDGE_AHEAD);
+    emu_hostif_prefetch_on(shared, at);
+    if (nic->down_tail - nic->down_head > EMU_HOSTIF_AHEAD) {
+        ahead = emu_hostif_nic_at(nic, nic->down_head + EMU_HOSTIF_AHEAD);
         if (ahead)
             emu_seg_prefetch(ahead, false);
     }
-    seg = emu_edge_nic_at(nic, nic->down_head);
-    return seg ? seg : emu_edge_nic_skip(nic, now_ps);
+    seg = emu_hostif_nic_at(nic, nic->down_head);
+    return seg ? seg : emu_hostif_nic_skip(nic, now_ps);
 }
 
-/** emu_edge_nic_pop - done with the peeked segment. */
-static inline void emu_edge_nic_pop(struct emu_edge_nic *nic)
+/** emu_hostif_nic_pop - done with the peeked segment. */
+static inline void emu_hostif_nic_pop(struct emu_hostif_nic *nic)
 {
     nic->down_head++;
 }
 
-/** emu_edge_nic_consumed - return the room of all popped slots to the fabric. Once a burst. */
-void emu_edge_nic_consumed(struct emu_edge_nic *nic);
+/** emu_hostif_nic_consumed - return the room of all popped slots to the fabric. Once a burst. */
+void emu_hostif_nic_consumed(struct emu_hostif_nic *nic);
 
 /**
- * emu_edge_nic_sleep - sleep until the fabric has written something new, or @timeout_ns passed.
+ * emu_hostif_nic_sleep - sleep until the fabric has written something new, or @timeout_ns passed.
  * @seen_down_tail: the tail up to which the caller has read: returns at once if there is more.
  * Thread: does not need the adapter's lock.
  */
-void emu_edge_nic_sleep(struct emu_edge_shared *shared, uint32_t seen_down_tail,
-                        uint64_t timeout_ns);
+void emu_hostif_nic_sleep(struct emu_hostif_shared *shared, uint32_t seen_down_tail,
+                          uint64_t timeout_ns);
 
-/** emu_edge_nic_wake - wake a thread of this process that sleeps in emu_edge_nic_sleep(). */
-void emu_edge_nic_wake(struct emu_edge_shared *shared);
+/** emu_hostif_nic_wake - wake a thread of this process that sleeps in emu_hostif_nic_sleep(). */
+void emu_hostif_nic_wake(struct emu_hostif_shared *shared);
 
 #endif

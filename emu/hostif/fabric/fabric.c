@@ -23,15 +23,15 @@
 #define EDGE_PAST_PS 1000000000000u /* a post dated further back is taken as of now: 1 s */
 #define EDGE_LOOKS   64u            /* segments looked at in one pass, well-formed or not */
 
-#define EDGE_SHAPE_KIND_LEN 0xffffu /* of emu_edge_shape(): the kind and the length */
+#define EDGE_SHAPE_KIND_LEN 0xffffu /* of emu_hostif_shape(): the kind and the length */
 
 /* The process's clock is never rebased: its time 0 was that of this one at first. */
-static void edge_shared_init(struct emu_edge_shared *shared, const struct emu_edge *edge,
+static void edge_shared_init(struct emu_hostif_shared *shared, const struct emu_hostif *edge,
                              bool timed, bool device_threads, const struct emu_clock *clock)
 {
-    shared->magic = EMU_EDGE_MAGIC;
-    shared->version = EMU_EDGE_VERSION;
-    shared->slots = EMU_EDGE_SLOTS;
+    shared->magic = EMU_HOSTIF_MAGIC;
+    shared->version = EMU_HOSTIF_VERSION;
+    shared->slots = EMU_HOSTIF_SLOTS;
     shared->node = edge->node;
     shared->nodes = edge->nodes;
     shared->timed = timed;
@@ -45,10 +45,10 @@ static void edge_shared_init(struct emu_edge_shared *shared, const struct emu_ed
     atomic_init(&shared->down_tail, edge->up_head);
 }
 
-int emu_edge_create(struct emu_edge **ret, const struct emu_edge *init, bool timed,
-                    bool device_threads, const struct emu_clock *clock, int *memfd)
+int emu_hostif_create(struct emu_hostif **ret, const struct emu_hostif *init, bool timed,
+                      bool device_threads, const struct emu_clock *clock, int *memfd)
 {
-    struct emu_edge *edge = malloc(sizeof *edge);
+    struct emu_hostif *edge = malloc(sizeof *edge);
     int err;
 
     if (!edge)
@@ -63,7 +63,7 @@ int emu_edge_create(struct emu_edge **ret, const struct emu_edge *init, bool tim
         err = -errno;
         goto free_edge;
     }
-    edge->shared = emu_edge_memory("fabemu-edge", emu_edge_bytes(edge->nodes), 0, memfd);
+    edge->shared = emu_hostif_memory("fabemu-edge", emu_hostif_bytes(edge->nodes), 0, memfd);
     if (!edge->shared) {
         err = -errno;
         goto close_bell;
@@ -81,40 +81,40 @@ free_edge:
     return err;
 }
 
-void emu_edge_destroy(struct emu_edge *edge, struct emu_pool_cache *cache)
+void emu_hostif_destroy(struct emu_hostif *edge, struct emu_pool_cache *cache)
 {
     if (!edge)
         return;
     for (; edge->batch_at != edge->batch_end; edge->batch_at++)
         emu_pool_drop(cache, edge->batch[edge->batch_at].buf);
-    munmap(edge->shared, emu_edge_bytes(edge->nodes));
+    munmap(edge->shared, emu_hostif_bytes(edge->nodes));
     close(edge->bell);
     emu_shelf_drop(edge->shelf);
     free(edge);
 }
 
-void emu_edge_rebase(struct emu_edge *edge, uint64_t by_ps)
+void emu_hostif_rebase(struct emu_hostif *edge, uint64_t by_ps)
 {
     edge->up_busy_ps = emu_rebased_ps(edge->up_busy_ps, by_ps);
     if (edge->blocked && edge->dev->timed)
         emu_count(&edge->times.full, 2 * (by_ps / 1000u));
-    for (uint32_t i = 0; i < EMU_EDGE_BATCH; i++)
+    for (uint32_t i = 0; i < EMU_HOSTIF_BATCH; i++)
         edge->batch[i].time_ps = emu_rebased_ps(edge->batch[i].time_ps, by_ps);
 }
 
-void emu_edge_seat(struct emu_edge *edge, uint32_t node, uint64_t word)
+void emu_hostif_seat(struct emu_hostif *edge, uint32_t node, uint64_t word)
 {
     atomic_store_explicit(&edge->shared->seats[node], word, memory_order_release); /* X5: Y7 */
     if (!emu_seat_attached(word))
         atomic_fetch_add_explicit(&edge->shared->endings, 1, memory_order_release); /* X6: Y8 */
 }
 
-uint32_t emu_edge_left(const struct emu_edge *edge)
+uint32_t emu_hostif_left(const struct emu_hostif *edge)
 {
     uint32_t tail = atomic_load_explicit(&edge->shared->up_tail, memory_order_acquire); /* X1: Y2 */
-    uint32_t left = tail - emu_edge_taken(edge);
+    uint32_t left = tail - emu_hostif_taken(edge);
 
-    return left <= EMU_EDGE_SLOTS ? left : 0;
+    return left <= EMU_HOSTIF_SLOTS ? left : 0;
 }
 
 #if defined(__x86_64__)
@@ -147,18 +147,18 @@ static inline void edge_seg_copy(struct emu_seg *to, const struct emu_seg *from,
 
 /* --- into the fabric ---------------------------------------------------------------- */
 
-void emu_edge_look(struct emu_edge *edge)
+void emu_hostif_look(struct emu_hostif *edge)
 {
-    struct emu_edge_shared *shared = edge->shared;
+    struct emu_hostif_shared *shared = edge->shared;
     uint32_t tail = atomic_load_explicit(&shared->up_tail, memory_order_acquire); /* X1: Y2 */
 
     if (tail != edge->up_looked) {
-        edge->owes = tail - edge->up_looked > EMU_EDGE_FEW ? EMU_EDGE_ANYWHERE : 0;
+        edge->owes = tail - edge->up_looked > EMU_HOSTIF_FEW ? EMU_HOSTIF_ANYWHERE : 0;
         edge->up_looked = tail;
         edge->posted = true;
         emu_dev_signal(edge->dev, edge->dev->worker, EMU_EVENT_DATA, emu_port_signal(edge->port));
     } else { /* where the next one will lie comes with the tail then, not after it */
-        __builtin_prefetch(&shared->up[emu_edge_up_slot(edge)], 0);
+        __builtin_prefetch(&shared->up[emu_hostif_up_slot(edge)], 0);
     }
     if (edge->blocked) {
         uint32_t head = atomic_load_explicit(&shared->down_head, memory_order_acquire); /* X3: Y4 */
@@ -172,14 +172,14 @@ void emu_edge_look(struct emu_edge *edge)
 }
 
 /* Is there a segment to copy in? An index that cannot be is counted and not followed. */
-static bool edge_has(struct emu_edge *edge)
+static bool edge_has(struct emu_hostif *edge)
 {
     uint32_t tail;
 
     if (edge->up_head != edge->up_tail)
         return true;
     tail = atomic_load_explicit(&edge->shared->up_tail, memory_order_acquire); /* X1: Y2 */
-    if (tail - edge->up_head > EMU_EDGE_SLOTS) {
+    if (tail - edge->up_head > EMU_HOSTIF_SLOTS) {
         emu_count(&edge->bad, 1);
         return false;
     }
@@ -194,7 +194,7 @@ static bool edge_has(struct emu_edge *edge)
  * @now_ps. That is the time of this pass: of a post that seems to be of later the clock is asked,
  * for the thread may have waited for a core meanwhile.
  */
-static uint64_t edge_due(const struct emu_edge *edge, uint64_t due_ps, uint64_t now_ps)
+static uint64_t edge_due(const struct emu_hostif *edge, uint64_t due_ps, uint64_t now_ps)
 {
     const struct emu_clock *clock = &edge->dev->worker->clock;
     int64_t most_ps = (int64_t)edge->profile->nic_send_ps;
@@ -216,7 +216,7 @@ static uint64_t edge_due(const struct emu_edge *edge, uint64_t due_ps, uint64_t 
  * When a segment that was posted for @due_ps leaves on the wire: it keeps its
  * rate and waits for its credit, whatever the process claims.
  */
-static uint64_t edge_depart(struct emu_edge *edge, const struct emu_hdr *hdr, uint64_t due_ps,
+static uint64_t edge_depart(struct emu_hostif *edge, const struct emu_hdr *hdr, uint64_t due_ps,
                             uint64_t now_ps, uint32_t *born_ns)
 {
     const struct emu_profile *profile = edge->profile;
@@ -248,20 +248,20 @@ static bool edge_copy_in(struct emu_worker *worker, const struct emu_seg *seg, u
 }
 
 /* Look here again in the next pass. */
-static void edge_again(struct emu_edge *edge)
+static void edge_again(struct emu_hostif *edge)
 {
     emu_dev_signal(edge->dev, edge->dev->worker, EMU_EVENT_DATA, emu_port_signal(edge->port));
 }
 
 /* Copy one segment in. False: there is no buffer for it now. */
-static bool edge_take(struct emu_edge *edge, uint64_t now_ps)
+static bool edge_take(struct emu_hostif *edge, uint64_t now_ps)
 {
-    uint32_t at = emu_edge_up_slot(edge);
+    uint32_t at = emu_hostif_up_slot(edge);
     const struct emu_seg *seg = &edge->shared->up[at].seg;
     struct emu_entry *entry = &edge->batch[edge->batch_end];
 
-    emu_edge_read(&entry->hdr, edge->node, seg);
-    emu_edge_prefetch_up(edge, at);
+    emu_hostif_read(&entry->hdr, edge->node, seg);
+    emu_hostif_prefetch_up(edge, at);
     if (!emu_hdr_is_sane(&entry->hdr, edge->profile, edge->nodes)) {
         emu_count(&edge->bad, 1);
         edge->up_head++;
@@ -286,10 +286,10 @@ static bool edge_take(struct emu_edge *edge, uint64_t now_ps)
  * Bounded by what was looked at, not by what was found: a process that posts
  * rubbish as fast as we drop it must not keep us here.
  */
-bool emu_edge_refill(struct emu_edge *edge, uint64_t now_ps)
+bool emu_hostif_refill(struct emu_hostif *edge, uint64_t now_ps)
 {
     uint32_t credits = edge->credits->count;
-    uint32_t room = credits < EMU_EDGE_BATCH ? credits : EMU_EDGE_BATCH;
+    uint32_t room = credits < EMU_HOSTIF_BATCH ? credits : EMU_HOSTIF_BATCH;
     uint32_t looked = 0;
 
     edge->batch_at = edge->batch_end = 0;
@@ -300,34 +300,34 @@ bool emu_edge_refill(struct emu_edge *edge, uint64_t now_ps)
         break;
     }
     if (looked)
-        emu_edge_mark(edge);
+        emu_hostif_mark(edge);
     return edge->batch_end != 0;
 }
 
-const struct emu_seg *emu_edge_find(struct emu_edge *edge, struct emu_hdr *hdr)
+const struct emu_seg *emu_hostif_find(struct emu_hostif *edge, struct emu_hdr *hdr)
 {
     for (uint32_t looked = 0; edge->credits->count && edge_has(edge); looked++) {
-        uint32_t at = emu_edge_up_slot(edge);
+        uint32_t at = emu_hostif_up_slot(edge);
         const struct emu_seg *seg = &edge->shared->up[at].seg;
 
         if (looked == EDGE_LOOKS) {
             edge_again(edge);
             break;
         }
-        emu_edge_read(hdr, edge->node, seg);
-        emu_edge_prefetch_up(edge, at);
+        emu_hostif_read(hdr, edge->node, seg);
+        emu_hostif_prefetch_up(edge, at);
         if (emu_hdr_is_sane(hdr, edge->profile, edge->nodes)) {
-            edge->shape = emu_edge_shape(hdr);
+            edge->shape = emu_hostif_shape(hdr);
             return seg;
         }
         emu_count(&edge->bad, 1);
         edge->up_head++;
-        emu_edge_mark(edge);
+        emu_hostif_mark(edge);
     }
     return NULL;
 }
 
-bool emu_edge_take(struct emu_edge *edge, const struct emu_seg *seg, struct emu_entry *entry)
+bool emu_hostif_take(struct emu_hostif *edge, const struct emu_seg *seg, struct emu_entry *entry)
 {
     entry->time_ps = 0;
     entry->born_ns = 0;
@@ -338,10 +338,10 @@ bool emu_edge_take(struct emu_edge *edge, const struct emu_seg *seg, struct emu_
 }
 
 /* Are the words of the front segment's header these, but for its number? They are read once. */
-static inline bool edge_front_is(const struct emu_edge *edge, uint64_t first, uint32_t shape,
+static inline bool edge_front_is(const struct emu_hostif *edge, uint64_t first, uint32_t shape,
                                  struct emu_hdr_words *words)
 {
-    const uint64_t *from = (const void *)&edge->shared->up[emu_edge_up_slot(edge)].seg.hdr;
+    const uint64_t *from = (const void *)&edge->shared->up[emu_hostif_up_slot(edge)].seg.hdr;
 
     words->whom = emu_hdr_from(__atomic_load_n(&from[0], __ATOMIC_RELAXED), edge->node);
     words->says = __atomic_load_n(&from[1], __ATOMIC_RELAXED);
@@ -349,23 +349,23 @@ static inline bool edge_front_is(const struct emu_edge *edge, uint64_t first, ui
 }
 
 /* Was the last one that was checked a full one of @kind, so that more to @dst may be as good? */
-static inline bool edge_runs(const struct emu_edge *edge, uint8_t kind, uint32_t dst)
+static inline bool edge_runs(const struct emu_hostif *edge, uint8_t kind, uint32_t dst)
 {
     const struct emu_hdr full = {.kind = kind, .len = EMU_PAYLOAD_BYTES};
 
-    return (edge->shape & EDGE_SHAPE_KIND_LEN) == emu_edge_shape(&full) &&
+    return (edge->shape & EDGE_SHAPE_KIND_LEN) == emu_hostif_shape(&full) &&
            (kind != EMU_UNICAST || dst < edge->nodes);
 }
 
 /* The credits of @run that were taken. */
-static inline void edge_spend(struct emu_edge *edge, uint32_t run)
+static inline void edge_spend(struct emu_hostif *edge, uint32_t run)
 {
     edge->credits->first += run;
     edge->credits->count -= run;
 }
 
 /* Segments that can be taken now: there are as many, and credits. */
-static uint32_t edge_ready(struct emu_edge *edge, uint32_t most)
+static uint32_t edge_ready(struct emu_hostif *edge, uint32_t most)
 {
     uint32_t ready = edge_has(edge) ? edge->up_tail - edge->up_head : 0;
 
@@ -373,8 +373,8 @@ static uint32_t edge_ready(struct emu_edge *edge, uint32_t most)
     return ready < most ? ready : most;
 }
 
-uint32_t emu_edge_take_run(struct emu_edge *edge, uint8_t kind, uint32_t dst, uint32_t *bufs,
-                           uint32_t most)
+uint32_t emu_hostif_take_run(struct emu_hostif *edge, uint8_t kind, uint32_t dst, uint32_t *bufs,
+                             uint32_t most)
 {
     struct emu_pool_cache *cache = &edge->dev->worker->cache;
     uint64_t first = emu_hdr_from(dst, edge->node);
@@ -384,14 +384,14 @@ uint32_t emu_edge_take_run(struct emu_edge *edge, uint8_t kind, uint32_t dst, ui
     if (!edge_runs(edge, kind, dst))
         return 0;
     for (; run < ready && edge_front_is(edge, first, edge->shape, &words); run++) {
-        uint32_t at = emu_edge_up_slot(edge), buf = emu_pool_take(cache);
+        uint32_t at = emu_hostif_up_slot(edge), buf = emu_pool_take(cache);
         const struct emu_seg *seg = &edge->shared->up[at].seg;
 
         if (buf == EMU_NO_BUF) {
             edge_again(edge);
             break;
         }
-        emu_edge_prefetch_up(edge, at);
+        emu_hostif_prefetch_up(edge, at);
         edge_seg_copy(emu_pool_seg(cache->pool, buf), seg, EMU_PAYLOAD_BYTES);
         emu_hdr_store(&emu_pool_seg(cache->pool, buf)->hdr, words);
         bufs[run] = buf;
@@ -404,7 +404,7 @@ uint32_t emu_edge_take_run(struct emu_edge *edge, uint8_t kind, uint32_t dst, ui
 /* --- out of the fabric -------------------------------------------------------------- */
 
 /* Clock real: counts the time for which a full ring holds up the network. */
-static void edge_block(struct emu_edge *edge, bool blocked)
+static void edge_block(struct emu_hostif *edge, bool blocked)
 {
     uint64_t twice = 2 * (edge->dev->worker->now_ps / 1000u);
 
@@ -414,7 +414,7 @@ static void edge_block(struct emu_edge *edge, bool blocked)
 }
 
 /* How far has the process read? False: its head cannot be, and is not followed. */
-static bool edge_look_down(struct emu_edge *edge)
+static bool edge_look_down(struct emu_hostif *edge)
 {
     uint32_t head =
         atomic_load_explicit(&edge->shared->down_head, memory_order_acquire); /* X3: Y4 */
@@ -426,14 +426,14 @@ static bool edge_look_down(struct emu_edge *edge)
 }
 
 /* Slots that the process has not read. It is asked how far it is only when none is left. */
-static uint32_t edge_used(struct emu_edge *edge)
+static uint32_t edge_used(struct emu_hostif *edge)
 {
-    if (edge->down_tail - edge->down_head == EMU_EDGE_SLOTS && !edge_look_down(edge))
+    if (edge->down_tail - edge->down_head == EMU_HOSTIF_SLOTS && !edge_look_down(edge))
         emu_count(&edge->bad, 1); /* the ring stays full */
     return edge->down_tail - edge->down_head;
 }
 
-uint32_t emu_edge_room(struct emu_edge *edge)
+uint32_t emu_hostif_room(struct emu_hostif *edge)
 {
     uint32_t used;
 
@@ -444,26 +444,26 @@ uint32_t emu_edge_room(struct emu_edge *edge)
         return UINT32_MAX; /* there it is dropped */
     }
     used = edge_used(edge);
-    if (edge->blocked != (used == EMU_EDGE_SLOTS))
-        edge_block(edge, used == EMU_EDGE_SLOTS);
+    if (edge->blocked != (used == EMU_HOSTIF_SLOTS))
+        edge_block(edge, used == EMU_HOSTIF_SLOTS);
     atomic_store_explicit(&edge->stuck, edge->blocked, memory_order_relaxed);
-    return EMU_EDGE_SLOTS - used;
+    return EMU_HOSTIF_SLOTS - used;
 }
 
-bool emu_edge_has_room(struct emu_edge *edge, uint32_t count)
+bool emu_hostif_has_room(struct emu_hostif *edge, uint32_t count)
 {
     if (!atomic_load_explicit(&edge->cut, memory_order_relaxed) &&
-        EMU_EDGE_SLOTS - edge_used(edge) < count)
+        EMU_HOSTIF_SLOTS - edge_used(edge) < count)
         return false;
-    return emu_edge_room(edge) >= count;
+    return emu_hostif_room(edge) >= count;
 }
 
 /* The slot to write next. Has the process read all, it may be the first one. */
-static inline uint32_t edge_down_slot(struct emu_edge *edge)
+static inline uint32_t edge_down_slot(struct emu_hostif *edge)
 {
-    uint32_t at = emu_edge_slot_at(edge->down_tail, edge->down_shift);
+    uint32_t at = emu_hostif_slot_at(edge->down_tail, edge->down_shift);
 
-    if (!emu_edge_may_turn(at, edge->down_tail - edge->down_told) || !edge_look_down(edge) ||
+    if (!emu_hostif_may_turn(at, edge->down_tail - edge->down_told) || !edge_look_down(edge) ||
         edge->down_head != edge->down_tail)
         return at;
     edge->down_shift -= at;
@@ -472,7 +472,7 @@ static inline uint32_t edge_down_slot(struct emu_edge *edge)
     return 0;
 }
 
-static void edge_lag(struct emu_edge *edge, const struct emu_entry *entry)
+static void edge_lag(struct emu_hostif *edge, const struct emu_entry *entry)
 {
     uint64_t due_ns = entry->time_ps / 1000u, now_ns = edge->dev->worker->now_ps / 1000u;
     uint32_t ideal_ns = (uint32_t)due_ns - entry->born_ns;
@@ -483,7 +483,7 @@ static void edge_lag(struct emu_edge *edge, const struct emu_entry *entry)
 }
 
 /* May the next @count segments be written? Not to a process that was cut off: they are dropped. */
-static bool edge_gets(struct emu_edge *edge, uint32_t count)
+static bool edge_gets(struct emu_hostif *edge, uint32_t count)
 {
     if (!atomic_load_explicit(&edge->cut, memory_order_relaxed))
         return true;
@@ -492,15 +492,15 @@ static bool edge_gets(struct emu_edge *edge, uint32_t count)
 }
 
 /* The next segment goes into slot @at, which edge_down_slot() said: asked again it may differ. */
-static inline void edge_put(struct emu_edge *edge, uint32_t at, const struct emu_hdr *hdr,
+static inline void edge_put(struct emu_hostif *edge, uint32_t at, const struct emu_hdr *hdr,
                             const struct emu_seg *payload)
 {
     struct emu_seg *seg = &edge->shared->down[at].seg;
     uint32_t *on = &edge->shared->down_on[at];
 
-    emu_edge_prefetch_on(edge->shared, at);
-    emu_edge_prefetch(edge->shared->down, at,
-                      at + edge->down_head - edge->down_tail + EMU_EDGE_SLOTS, true);
+    emu_hostif_prefetch_on(edge->shared, at);
+    emu_hostif_prefetch(edge->shared->down, at,
+                        at + edge->down_head - edge->down_tail + EMU_HOSTIF_SLOTS, true);
     if (payload)
         edge_seg_copy(seg, payload, hdr->len);
     seg->hdr = *hdr;
@@ -509,7 +509,8 @@ static inline void edge_put(struct emu_edge *edge, uint32_t at, const struct emu
     edge->down_tail++;
 }
 
-void emu_edge_put(struct emu_edge *edge, const struct emu_hdr *hdr, const struct emu_seg *payload)
+void emu_hostif_put(struct emu_hostif *edge, const struct emu_hdr *hdr,
+                    const struct emu_seg *payload)
 {
     if (!edge_gets(edge, 1))
         return;
@@ -517,7 +518,7 @@ void emu_edge_put(struct emu_edge *edge, const struct emu_hdr *hdr, const struct
     emu_count(&edge->delivered, 1);
 }
 
-void emu_edge_put_run(struct emu_edge *edge, const uint32_t *bufs, uint32_t count)
+void emu_hostif_put_run(struct emu_hostif *edge, const uint32_t *bufs, uint32_t count)
 {
     struct emu_pool *pool = edge->dev->worker->cache.pool;
 
@@ -531,7 +532,8 @@ void emu_edge_put_run(struct emu_edge *edge, const uint32_t *bufs, uint32_t coun
     emu_count(&edge->delivered, count);
 }
 
-uint32_t emu_edge_pass_run(struct emu_edge *edge, struct emu_edge *to, uint32_t dst, uint32_t most)
+uint32_t emu_hostif_pass_run(struct emu_hostif *edge, struct emu_hostif *to, uint32_t dst,
+                             uint32_t most)
 {
     uint64_t first = emu_hdr_from(dst, edge->node);
     uint32_t ready = edge_ready(edge, most), run = 0;
@@ -540,11 +542,11 @@ uint32_t emu_edge_pass_run(struct emu_edge *edge, struct emu_edge *to, uint32_t 
     if (!edge_runs(edge, EMU_UNICAST, dst) || atomic_load_explicit(&to->cut, memory_order_relaxed))
         return 0;
     for (; run < ready && edge_front_is(edge, first, edge->shape, &words); run++) {
-        uint32_t at = emu_edge_up_slot(edge);
+        uint32_t at = emu_hostif_up_slot(edge);
         struct emu_hdr hdr;
 
         emu_hdr_store(&hdr, words);
-        emu_edge_prefetch_up(edge, at);
+        emu_hostif_prefetch_up(edge, at);
         edge_put(to, edge_down_slot(to), &hdr, &edge->shared->up[at].seg);
         edge->up_head++;
     }
@@ -553,7 +555,7 @@ uint32_t emu_edge_pass_run(struct emu_edge *edge, struct emu_edge *to, uint32_t 
     return run;
 }
 
-void emu_edge_send(struct emu_edge *edge, const struct emu_entry *entry)
+void emu_hostif_send(struct emu_hostif *edge, const struct emu_entry *entry)
 {
     struct emu_pool_cache *cache = &edge->dev->worker->cache;
 
@@ -570,27 +572,27 @@ void emu_edge_send(struct emu_edge *edge, const struct emu_entry *entry)
     emu_pool_drop(cache, entry->buf);
 }
 
-uint32_t emu_edge_write(struct emu_shelf *shelf, const struct emu_hdr *hdr,
-                        const struct emu_seg *payload)
+uint32_t emu_hostif_write(struct emu_shelf *shelf, const struct emu_hdr *hdr,
+                          const struct emu_seg *payload)
 {
     uint32_t on = shelf->next++;
     struct emu_seg *seg = &shelf->shared->slot[on % EMU_SHELF_SLOTS].seg;
 
-    if (shelf->end - on > EMU_EDGE_AHEAD)
-        emu_seg_prefetch(&shelf->shared->slot[(on + EMU_EDGE_AHEAD) % EMU_SHELF_SLOTS].seg, true);
+    if (shelf->end - on > EMU_HOSTIF_AHEAD)
+        emu_seg_prefetch(&shelf->shared->slot[(on + EMU_HOSTIF_AHEAD) % EMU_SHELF_SLOTS].seg, true);
     edge_seg_copy(seg, payload, hdr->len);
     seg->hdr = *hdr;
     return on;
 }
 
-void emu_edge_refer(struct emu_edge *edge, uint32_t on, uint32_t count)
+void emu_hostif_refer(struct emu_hostif *edge, uint32_t on, uint32_t count)
 {
     if (!edge_gets(edge, count))
         return;
     for (uint32_t i = 0; i < count; i++, edge->down_tail++) {
         uint32_t at = edge_down_slot(edge);
 
-        emu_edge_prefetch_on(edge->shared, at);
+        emu_hostif_prefetch_on(edge->shared, at);
         edge->shared->down_on[at] = emu_on(on + i);
     }
     emu_count(&edge->delivered, count);
@@ -598,12 +600,12 @@ void emu_edge_refer(struct emu_edge *edge, uint32_t on, uint32_t count)
 }
 
 /* What it has not read is in its ring: an end that is further away is of long ago. */
-static bool edge_reads(const struct emu_edge *edge, uint32_t part)
+static bool edge_reads(const struct emu_hostif *edge, uint32_t part)
 {
-    return edge->shelf_last[part] - edge->down_head - 1 < EMU_EDGE_SLOTS;
+    return edge->shelf_last[part] - edge->down_head - 1 < EMU_HOSTIF_SLOTS;
 }
 
-bool emu_edge_reads(struct emu_edge *edge, uint32_t part)
+bool emu_hostif_reads(struct emu_hostif *edge, uint32_t part)
 {
     return edge_reads(edge, part) && (!edge_look_down(edge) || edge_reads(edge, part));
 }

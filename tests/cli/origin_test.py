@@ -105,7 +105,7 @@ class OriginTest(FabemuCase):
         self.assertEqual(*runs)
 
     def test_bench__has_it_in_each_row_and_above_the_table(self):
-        args = ("bench", "--quick", "--repeat", "1", "--only", "crc")
+        args = ("bench", "--quick", "--repeat", "1", "--only", "hostlink")
         for row in json.loads(self.ok(*args, "--json")):
             self.check(row["origin"], *args, "--json", seed=None)
         self.check_text(self.ok(*args), "# ", *args, seed=None)

@@ -55,6 +55,11 @@ struct coll_fabemu_below {
     mca_coll_base_module_t *reduce_module;
 };
 
+/* Sizes in bytes at which messages are faster (slower.c): below @below, and from @from on. */
+struct coll_fabemu_slower {
+    size_t below, from;
+};
+
 /*
  * One communicator. MPI has the program serialise the collectives of a
  * communicator, so the thread in a collective owns all of it.
@@ -72,8 +77,7 @@ struct mca_coll_fabemu_module_t {
     struct fabemu *fab;
     struct fabemu_group *group; /* NULL until joined */
     uint32_t *nodes;            /* node by rank, as many as members; NULL until joined */
-    /* size in bytes from which on messages are faster (slower.c); valid once a group is joined */
-    size_t slower_from[FABEMU_COLLS];
+    struct coll_fabemu_slower slower[FABEMU_COLLS]; /* valid once a group is joined */
 
     /* For what has many segments: a group with a wide window, asked for when it is first needed. */
     int wide_standing;         /* COLL_FABEMU_FRESH, COLL_FABEMU_NOTHING or FABEMU_WHY_WINDOW */
@@ -149,11 +153,20 @@ void coll_fabemu_join_wide(mca_coll_fabemu_module_t *module, ompi_communicator_t
                            enum fabemu_coll call);
 
 /**
- * coll_fabemu_slower_find - set @module->slower_from from the table of measurements (slower.def).
+ * coll_fabemu_slower_find - set @module->slower from the table of measurements (slower.def).
  * @size: members of the communicator. Call it only once all members have joined the group: a member
  * without the fabric has another table, and all members must decide alike.
  */
 void coll_fabemu_slower_find(mca_coll_fabemu_module_t *module, int size);
+
+/** coll_fabemu_is_slower - are messages faster than the network for @bytes? Pure. */
+static inline bool coll_fabemu_is_slower(const mca_coll_fabemu_module_t *module,
+                                         enum fabemu_coll coll, size_t bytes)
+{
+    const struct coll_fabemu_slower *slower = &module->slower[coll];
+
+    return bytes < slower->below || bytes >= slower->from;
+}
 
 /**
  * coll_fabemu_map - @op and @dtype in the words of fabemu.h.

@@ -199,7 +199,7 @@ static int joins(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm, en
         coll_fabemu_join(module, comm, coll);
     if (module->standing != COLL_FABEMU_NOTHING)
         return module->standing;
-    if (bytes >= module->slower_from[coll])
+    if (coll_fabemu_is_slower(module, coll, bytes))
         return FABEMU_WHY_SLOWER;
     if (bytes < mca_coll_fabemu_component.wide_bytes)
         return COLL_FABEMU_NOTHING;
@@ -246,7 +246,7 @@ static inline struct fabemu_group *takes(mca_coll_fabemu_module_t *module,
     struct fabemu_group *group = group_for(module, bytes);
 
     if (OPAL_LIKELY(why == COLL_FABEMU_NOTHING && group && !module->passing &&
-                    bytes < module->slower_from[coll] &&
+                    !coll_fabemu_is_slower(module, coll, bytes) &&
                     ompi_mpi_state < OMPI_MPI_STATE_FINALIZE_PAST_COMM_SELF_DESTRUCT))
         return group;
     return takes_slowly(module, comm, coll, why, bytes);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * slower.c - the sizes from which on messages are faster than the network, by slower.def.
+ * slower.c - the sizes at which messages are faster than the network, by slower.def.
  *
  * The table was measured on clock raw, where everything takes as long as the host needs. On clock
  * real the emulated hardware decides how long a collective takes, so the table is not used there.
@@ -11,16 +11,17 @@
 
 enum { CREDITS, ACKNOWLEDGED }; /* how the fabric carries packets, fabemu_info.acknowledged */
 
-/* In communicators of @ranks members messages were faster from @from bytes on. */
+/* In communicators of @ranks members messages were faster from @first to @last bytes. */
 struct slower_row {
     int transport;
     enum fabemu_coll coll;
     int ranks;
-    size_t from;
+    size_t first, last;
 };
 
 static const struct slower_row rows[] = {
-#define SLOWER(transport, coll, ranks, from) {transport, FABEMU_COLL_##coll, ranks, from},
+#define SLOWER(transport, coll, ranks, first, last) \
+    {transport, FABEMU_COLL_##coll, ranks, first, last},
 #include "slower.def"
 };
 
@@ -43,10 +44,17 @@ void coll_fabemu_slower_find(mca_coll_fabemu_module_t *module, int size)
     const int transport = info->acknowledged ? ACKNOWLEDGED : CREDITS;
 
     for (int coll = 0; coll < FABEMU_COLLS; coll++)
-        module->slower_from[coll] = SIZE_MAX;
+        module->slower[coll] = (struct coll_fabemu_slower){.from = SIZE_MAX};
     if (!mca_coll_fabemu_component.step_aside || strcmp(info->clock, "raw") != 0)
         return;
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (rows[i].transport == transport && rows[i].ranks == ranks_for(size))
-            module->slower_from[rows[i].coll] = rows[i].from;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct coll_fabemu_slower *slower = &module->slower[rows[i].coll];
+
+        if (rows[i].transport != transport || rows[i].ranks != ranks_for(size))
+            continue;
+        if (rows[i].last == SIZE_MAX)
+            slower->from = rows[i].first;
+        else
+            slower->below = rows[i].last + 1;
+    }
 }

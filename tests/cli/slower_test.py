@@ -14,7 +14,7 @@ import unittest
 from cli_kit import FabemuCase, main
 
 TABLE = pathlib.Path(__file__).parent.parent.parent / "apps/ompi/slower.def"
-ROW = re.compile(r"^SLOWER\((\w+), REDUCE, (\d+), (\d+)\)$", re.MULTILINE)
+ROW = re.compile(r"^SLOWER\((\w+), REDUCE, (\d+), (\d+), SIZE_MAX\)$", re.MULTILINE)
 PROFILES = {"CREDITS": "oq2004", "ACKNOWLEDGED": "qsnet3"}
 CALLS = 4
 

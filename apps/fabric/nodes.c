@@ -40,7 +40,7 @@ static void node_publish_list(struct fabric *fabric, struct emu_worker *worker)
     emu_worker_edges(worker, list);
 }
 
-/* X5 (edge.c): before anybody can have heard of it otherwise. */
+/* X5 (hostif/fabric/fabric.c): before anybody can have heard of it otherwise. */
 void fabric_seat_tell(struct fabric *fabric, uint32_t node, uint64_t word)
 {
     fabric->seat[node] = word;

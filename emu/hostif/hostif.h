@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * edge.h - the cable between an application's process and the fabric.
+ * hostif.h - the cable between an application's process and the fabric.
  *
  * An edge is one shared memory region with a ring of whole segments each way:
  * `up` from the adapter to the fabric, `down` from the fabric to the adapter.
- * The process maps its own edge, for reading its switch's shelf (edge/shelf.h),
+ * The process maps its own edge, for reading its switch's shelf (fabric/shelf.h),
  * and nothing else. Both sides keep their own copies of what they wrote; the
  * fabric believes nothing it reads: an index out of range, a bad header or a
  * foreign source is counted and dropped.

@@ -2,7 +2,7 @@
 /*
  * nic.c - the application's end of an edge: two rings of whole segments.
  *
- * The fabric's end is edge.c. Orderings, Y on this side, X on the fabric's:
+ * The fabric's end is fabric/. Orderings, Y on this side, X on the fabric's:
  *   Y1 pairs with X2 (up_head): a slot that the fabric has copied out may be overwritten.
  *   Y2 pairs with X1 (up_tail): who sees the tail sees the segments.
  *   Y3 pairs with X4 (down_tail): who sees the tail sees the segments.

@@ -5,7 +5,7 @@
  * What the hardware does by itself: other outputs are chosen at once, a packet that has no other
  * gets a NACK, and the channels of the link are closed. Tables are the manager's (apps/manager/).
  * What was on the wire is lost, and its credits come back, as if it had been received
- * (emu/fault/cable.h), so both ends agree when the link is up again.
+ * (emu/fault/fault.h), so both ends agree when the link is up again.
  *
  * A packet that came down by a link to a higher switch never goes up again, whatever the tables say
  * while they are being edited: routes that first go up and then down cannot deadlock, whichever

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * edge.c - the fabric's end of an edge: see edge/fabric.h for what it trusts.
+ * fabric.c - the fabric's end of an edge: see fabric.h for what it trusts.
  *
- * Labels: X1..X6 are this end's, X2 and X4 in edge/tell.c; Y1..Y8 the adapter's (edge/nic.c).
+ * Labels: X1..X6 are this end's, X2 and X4 in tell.c; Y1..Y8 the adapter's (hostif/nic.c).
  */
 #include "emu/hostif/fabric/fabric.h"
 

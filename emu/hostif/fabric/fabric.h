@@ -76,8 +76,8 @@ struct emu_hostif {
     uint32_t up_shift;   /* of those between */
     uint32_t up_looked;  /* the tail as last looked at: news since then wakes the switch */
     uint64_t up_busy_ps; /* that wire is taken until then */
-    /* kind, length, operation and type of a right header: the last that emu_hostif_find() checked, or
-       before the first those of a unicast without payload */
+    /* kind, length, operation and type of a right header: the last that emu_hostif_find() checked,
+       or before the first those of a unicast without payload */
     uint32_t shape;
     uint32_t batch_at;  /* of the segments copied in and checked: the front one, */
     uint32_t batch_end; /* and one past the last */

@@ -3,7 +3,7 @@
  * tell.c - the fabric's end of an edge: when its process is told of what was written for it, and of
  * what was taken; and how it is woken, or wakes the worker.
  *
- * Labels: X2 and X4; Y6 and, of the bell, Y5: see edge/nic.c.
+ * Labels: X2 and X4; Y6 and, of the bell, Y5: see hostif/nic.c.
  */
 #include <linux/futex.h>
 #include <sched.h>

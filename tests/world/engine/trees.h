@@ -45,7 +45,7 @@ struct trees_config {
     bool all;            /* streams have all nodes */
 };
 
-/* A host's place in a stream. As in nic/host/group.c. */
+/* A host's place in a stream. As in nic/host/group/stream.c. */
 struct tree_member {
     struct tree_stream *stream;
     uint64_t next; /* operation to post next */

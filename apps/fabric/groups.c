@@ -282,13 +282,11 @@ struct fabric_group *fabric_group_new(struct fabric *fabric, const struct fabric
     return group;
 }
 
-/* Can the unit of each switch of the tree take all that comes to it? */
-static bool units_can(const struct fabric *fabric, const struct fabric_group *group)
+bool fabric_units_can(const struct fabric *fabric, bool combines, const struct topo_tree *tree)
 {
-    const struct topo_tree *tree = &group->tree;
     bool can = true;
 
-    if (!group->combines || !fabric_has_units(&fabric->config))
+    if (!combines || !fabric_has_units(&fabric->config))
         return true;
     for (uint32_t i = 0; i < tree->count; i++)
         can &= emu_ports_count(tree->switches[i].ports) <=
@@ -310,7 +308,7 @@ static int group_tree(const struct fabric *fabric, struct fabric_group *group, c
     if (err == -EHOSTUNREACH)
         return fail(err, error, error_bytes, "no switch has ways down to all %u nodes of the group",
                     group->count);
-    if (!err && !units_can(fabric, group))
+    if (!err && !fabric_units_can(fabric, group->combines, &group->tree))
         return fail(-EINVAL, error, error_bytes,
                     "a combine unit takes contributions from at most %u ports",
                     ENGINE_CHILDREN_MAX);

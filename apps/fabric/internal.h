@@ -488,6 +488,14 @@ struct fabric_group *fabric_group_new(struct fabric *fabric, const struct fabric
                                       uint32_t slot);
 int64_t fabric_group_slot_of(struct fabric *fabric, uint32_t id);
 int fabric_group_set_aside(struct fabric *fabric, struct fabric_group *group);
+
+/**
+ * fabric_units_can - fabric/groups.c: can the combine unit of each switch of @tree take
+ * contributions from all of its ports? Always true for a group that does not combine, and where
+ * switches have no link engines as units. Pure.
+ */
+bool fabric_units_can(const struct fabric *fabric, bool combines, const struct topo_tree *tree);
+
 void fabric_group_unreserve(struct fabric *fabric, struct fabric_group *group);
 
 /* fabric/nodes.c: all that are attached here see who is at @node: emu_seat_state() and all bits. */

@@ -38,7 +38,28 @@ void fabric_group_each(const struct fabric *fabric,
     }
 }
 
-/* Is the tree one of this network, and no member here? */
+/* Does each port of the set lead to a node or to another switch? */
+static bool ports_lead_on(const struct topo_graph *graph, const struct topo_tree_switch *at)
+{
+    bool lead = true;
+
+    emu_each_port (p, at->ports)
+        lead = lead && graph->sw[at->sw].end[p].kind != TOPO_END_NONE;
+    return lead;
+}
+
+/*
+ * Can a switch of a tree be so? Switches assert that the set of ports is not empty, and that the
+ * port towards the top is in it.
+ */
+static bool tree_switch_is_sane(const struct topo_graph *graph, const struct topo_tree_switch *at)
+{
+    return at->sw < graph->switches && at->up < (int)graph->ports && at->up >= -1 &&
+           emu_ports_any(at->ports) && !emu_ports_any(at->ports & ~emu_ports_below(graph->ports)) &&
+           (at->up < 0 || emu_ports_has(at->ports, (uint32_t)at->up)) && ports_lead_on(graph, at);
+}
+
+/* Is the tree one that this network can have, and no member here? */
 static bool copy_is_sane(const struct fabric *fabric, const struct fabric_group_copy *copy)
 {
     const struct topo_graph *graph = fabric->config.graph;
@@ -48,13 +69,9 @@ static bool copy_is_sane(const struct fabric *fabric, const struct fabric_group_
     for (uint32_t i = 0; sane && i < copy->count; i++)
         sane = (copy->nodes[i] & ~FABRIC_LEFT) < graph->nodes &&
                (copy->nodes[i] & FABRIC_LEFT || !fabric_node_is_here(fabric, copy->nodes[i]));
-    for (uint32_t i = 0; sane && i < copy->tree.count; i++) {
-        const struct topo_tree_switch *at = &copy->tree.switches[i];
-
-        sane = at->sw < graph->switches && at->up < (int)graph->ports && at->up >= -1 &&
-               !emu_ports_any(at->ports & ~emu_ports_below(graph->ports));
-    }
-    return sane;
+    for (uint32_t i = 0; sane && i < copy->tree.count; i++)
+        sane = tree_switch_is_sane(graph, &copy->tree.switches[i]);
+    return sane && fabric_units_can(fabric, copy->combines, &copy->tree);
 }
 
 static int copy_tree(struct topo_tree *to, const struct topo_tree *from)

@@ -83,6 +83,7 @@ static struct rig {
     int control[HOSTS]; /* the governor's ends */
     int tap[HOSTS];     /* a copy of those, to close or to lie */
     struct hosts_config hosts;
+    enum emu_clock_mode clock; /* of all hosts; 0: raw */
     const char *profile;
     const char *set;        /* what changes of it; NULL */
     int link_end;           /* the other end of what host 1 watches: its link to host 2; -1: none */
@@ -240,7 +241,7 @@ static void host_make(uint32_t h)
         .self = h, .count = HOSTS, .of = rig.of, .ops = &dumb_ops, .ctx = &host->link};
     host->config = (struct fabric_config){.graph = rig.graph,
                                           .threads = 1,
-                                          .clock = EMU_CLOCK_RAW,
+                                          .clock = rig.clock,
                                           .hosts = &host->hosts};
     host->config.bounds = emu_bounds_filled((struct emu_bounds){.stopped_ms = STOPPED_MS});
     world_profile(&host->config.profile, rig.profile, rig.set);
@@ -2179,12 +2180,15 @@ static uint32_t answers(struct conn *governor, int most_ms)
 }
 
 /* Alone, with a governor that this test plays. */
-static void obeys_alone_as(struct conn *governor, const char *profile)
+static void obeys_alone_set(struct conn *governor, const char *profile, const char *set,
+                            enum emu_clock_mode clock)
 {
     struct node_host *host = &rig.host[1];
     int pair[2];
 
     rig_place(profile);
+    rig.set = set;
+    rig.clock = clock;
     snprintf(rig.dir, sizeof rig.dir, "/tmp/fabemu-hosts.XXXXXX");
     CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(rig.dir));
     host_make(1);
@@ -2192,6 +2196,11 @@ static void obeys_alone_as(struct conn *governor, const char *profile)
     host->control = pair[1];
     pthread_create(&host->thread, NULL, obeys, host);
     conn_open(governor, pair[0], CONN_REPLY_MAX);
+}
+
+static void obeys_alone_as(struct conn *governor, const char *profile)
+{
+    obeys_alone_set(governor, profile, NULL, EMU_CLOCK_RAW);
 }
 
 static void obeys_alone(struct conn *governor)
@@ -2421,10 +2430,8 @@ static const char *const nonsense[] = {
     "{\"call\":16,\"do\":\"fault\"}\n{\"call\":17,\"do\":\"taken_out\",\"cable\":4000}\n",
     "{\"call\":18,\"do\":\"fault\",\"fault\":1,\"text\":\"loss link=any\",\"seed\":\"zz\"}\n",
     /* links and processes are seen to by others; what it does is none; a switch is not there */
-    FAULT_CALL(19, 1, "link-down random", 0),
-    FAULT_CALL(20, 1, "stuck-port random", 9),
-    FAULT_CALL(21, -1, "stuck-port random", 0),
-    FAULT_CALL(22, 1, "stuck-port link=4000:1", 0),
+    FAULT_CALL(19, 1, "link-down random", 0), FAULT_CALL(20, 1, "stuck-port random", 9),
+    FAULT_CALL(21, -1, "stuck-port random", 0), FAULT_CALL(22, 1, "stuck-port link=4000:1", 0),
     "{\"call\":23,\"do\":\"test\",\"cables\":[-1]}\n{\"call\":0,\"do\":\"link\",\"cable\":4000}"
     "\n",
     "{\"call\":24,\"do\":\"test\",\"cables\":[1,4000],\"packets\":7}\n",
@@ -2441,16 +2448,18 @@ static const char *const nonsense[] = {
     GROUP_CALL(37, "0", "[0,8]", "[900,0,7]"), /* the switch, */
     GROUP_CALL(38, "0", "[0,4]", "[0,0,7]"),   /* a member here, */
     GROUP_CALL(39, "0", "[0,8]", "[]"),        /* no tree, */
-    GROUP_CALL(40, "0", "[0,8]", "[0,0]"),
-    GROUP_CALL(41, "0", "[]", "[0,0,7]"),
+    GROUP_CALL(40, "0", "[0,8]", "[0,0]"), GROUP_CALL(41, "0", "[]", "[0,0,7]"),
     GROUP_CALL(42, "0", "[4294967295]", "[0,0,7]"),            /* all have left, */
     GROUP_CALL(43, "0", "[0,8]", "[0,0,9223372036854775807]"), /* ports */
     "{\"call\":44,\"do\":\"groups\",\"groups\":7}\n{\"call\":45,\"do\":\"mend\",\"host\":0}\n",
     GROUP_CALL(46, "0", "[0,8]", "[0,65537,7]"), /* the port up */
     GROUP_CALL(47, "0", "[0,8]", "[0,0,\"7\"]"), /* not a number */
     GROUP_CALL(48, "0", "[0,8]", "[4294967296,0,7]"),
+    GROUP_CALL(49, "0", "[0,8]", "[1,0,0]"),  /* no port, */
+    GROUP_CALL(50, "0", "[0,8]", "[1,3,3]"),  /* the port up is not one of the ports, */
+    GROUP_CALL(51, "0", "[0,8]", "[4,0,32]"), /* a port without a cable */
 };
-#define NONSENSE 48
+#define NONSENSE 51
 
 static void governor__that_says_nonsense_is_lost(void)
 {
@@ -2595,10 +2604,36 @@ static const char *const call_fields[] = {"node",    "dead",   "word",    "linke
                                           "packets", "eases",  "drops",   "bound_us", "switch",
                                           "line",    "end",    "more"};
 
-#define ANYTHING 3000 /* calls */
+#define ANYTHING 1000 /* calls */
 
-/* Whatever calls the governor sends, the host goes on until the control channel ends. */
-static void governor__that_asks_for_anything_is_answered(void)
+static uint64_t below(struct json_drawn *drawn, uint64_t end)
+{
+    return test_random(&drawn->random) % end;
+}
+
+/* A group in the form of admit.c, whose numbers are drawn: most of them are in range. */
+static void add_a_group(struct json_drawn *drawn, struct json_object *with)
+{
+    struct json_object *list = json_object_new_array(), *one = json_object_new_object();
+    struct json_object *nodes = json_object_new_array(), *tree = json_object_new_array();
+
+    for (uint64_t left = 1 + below(drawn, 4); left; left--)
+        json_object_array_add(nodes, json_object_new_int64((int64_t)below(drawn, NODES)));
+    for (uint64_t left = 1 + below(drawn, 3); left; left--) {
+        json_object_array_add(tree, json_object_new_int64((int64_t)below(drawn, 6)));
+        json_object_array_add(tree, json_object_new_int64((int64_t)below(drawn, 7)));
+        json_object_array_add(tree, json_object_new_int64((int64_t)below(drawn, 64)));
+    }
+    json_add_number(one, "id", below(drawn, 100000));
+    json_add_number(one, "sources", below(drawn, 4));
+    json_add_number(one, "is", below(drawn, 16));
+    json_object_object_add(one, "nodes", nodes);
+    json_object_object_add(one, "tree", tree);
+    json_object_array_add(list, one);
+    json_object_object_add(with, "groups", list);
+}
+
+static void asks_for_anything(const char *profile, const char *set, enum emu_clock_mode clock)
 {
     static const size_t lengths[] = {sizeof(uint64_t)};
     struct json_drawn drawn = {.random = test_seed(),
@@ -2608,7 +2643,7 @@ static void governor__that_asks_for_anything_is_answered(void)
                                .lengths = 1};
     struct conn conn;
 
-    obeys_alone(&conn);
+    obeys_alone_set(&conn, profile, set, clock);
     for (int64_t call = 1; call <= ANYTHING; call++) {
         struct json_object *with = json_drawn_object(&drawn, 3);
 
@@ -2617,6 +2652,7 @@ static void governor__that_asks_for_anything_is_answered(void)
             call_names[test_random(&drawn.random) % (sizeof call_names / sizeof call_names[0])]);
         if (test_random(&drawn.random) % 4 == 0)
             json_add_text(with, "text", "stuck-port random");
+        add_a_group(&drawn, with);
         CU_ASSERT_EQUAL_FATAL(conn_put(&conn, json_add_number(with, "call", (uint64_t)call)), 0);
         conn_drain(&conn, PATIENCE_MS);
         replied(&conn, call);
@@ -2624,6 +2660,16 @@ static void governor__that_asks_for_anything_is_answered(void)
     shutdown(conn.fd, SHUT_RDWR);
     alone_free(&conn);
     CU_ASSERT_EQUAL(rig.host[1].end, OBEY_LOST);
+}
+
+/* Whatever calls the governor sends, the host goes on until the control channel ends. */
+static void governor__that_asks_for_anything_is_answered(void)
+{
+    asks_for_anything("oq2004", NULL, EMU_CLOCK_RAW);
+    asks_for_anything("oq2004", "combine_order=port", EMU_CLOCK_RAW);
+    asks_for_anything("oq2004", "buffers=input", EMU_CLOCK_REAL);
+    asks_for_anything("qsnet3", NULL, EMU_CLOCK_RAW);
+    asks_for_anything("qsnet3", "combining=switch", EMU_CLOCK_REAL);
 }
 
 /* --- telemetry --------------------------------------------------------------------------- */

@@ -19,6 +19,7 @@
 
 #include "apps/base/say.h"
 #include "emu/util/now.h"
+#include "emu/util/printable.h"
 
 int procs_check(char *error, size_t error_bytes)
 {
@@ -111,9 +112,7 @@ void procs_name(pid_t pid, char *name, size_t name_bytes)
         return;
     if (fgets(name, (int)name_bytes, file))
         name[strcspn(name, "\n")] = '\0';
-    for (char *at = name; *at; at++) /* a process may call itself anything */
-        if (*at < ' ' || *at > '~')
-            *at = '?';
+    emu_printable(name); /* a process may call itself anything */
     fclose(file);
 }
 

@@ -6,12 +6,14 @@
 #define APPS_CLUSTER_CHANNEL_H
 
 #include <errno.h>
+#include <stdio.h>
 #include <sys/epoll.h>
 
 #include "apps/control/conn.h"
 #include "apps/fabric/fabric.h"
 #include "apps/fabric/comm.h"
 #include "apps/cluster/hosts.h"
+#include "emu/util/printable.h"
 
 /*
  * Be told by @epoll, with @what, when something comes on @conn, if it @reads, or there is room for
@@ -81,12 +83,12 @@ static inline int hosts_watch(int epoll, const struct hosts_link *link)
     return epoll_ctl(epoll, EPOLL_CTL_ADD, link->end_fd, &event) < 0 ? -errno : 0;
 }
 
-/* Clean text from another host: bytes that are not printable ASCII become '?'. */
-static inline void hosts_printable(char *text)
+/* Copies a text of @message, which another host has sent; no text: "". */
+static inline void hosts_text(char *to, size_t bytes, struct json_object *message,
+                              const char *field)
 {
-    for (; *text; text++)
-        if (*text < ' ' || *text > '~')
-            *text = '?';
+    snprintf(to, bytes, "%s", emu_json_text(message, field, ""));
+    emu_printable(to);
 }
 
 /* numbers.c: counters as a list of numbers, and such a list added to others. */

@@ -19,6 +19,7 @@
 #include "apps/daemon/report.h"
 #include "apps/base/say.h"
 #include "emu/hostif/hostif.h"
+#include "emu/util/printable.h"
 
 /* --- attach, detach ----------------------------------------------------------------- */
 
@@ -202,9 +203,7 @@ static void request_exits(struct daemon *daemon, struct client *client, struct j
 static void copy_printable(char *to, size_t bytes, const char *from)
 {
     snprintf(to, bytes, "%s", from);
-    for (char *at = to; *at; at++)
-        if (*at < ' ' || *at > '~')
-            *at = '?';
+    emu_printable(to);
 }
 
 /* Sent by the Open MPI component: Open MPI uses another transport for its messages. */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "emu/util/combine.h"
+#include "emu/util/printable.h"
 
 #define PENDING_TRIES 4u /* a writer that is at work all the time is not waited for */
 
@@ -75,9 +76,7 @@ static bool what_check(struct emu_pending_what *what, uint32_t nodes)
 static void name_check(char name[EMU_PENDING_NAME])
 {
     name[EMU_PENDING_NAME - 1] = '\0';
-    for (char *at = name; *at; at++)
-        if (*at < ' ' || *at > '~')
-            *at = '?';
+    emu_printable(name);
 }
 
 static void call_check(struct emu_pending_call *call, uint32_t nodes, uint64_t now_ns)

@@ -99,7 +99,7 @@ static void far_failed(struct host_far *far, const char *what, int err)
     char why[HOSTS_WHY_BYTES];
 
     snprintf(why, sizeof why, "it could not do as it was told (%.32s): %s", what, strerror(-err));
-    hosts_printable(why);
+    emu_printable(why);
     hosts_lose(far, why);
 }
 
@@ -487,8 +487,9 @@ struct meets {
 static void take_why(void *ctx, uint32_t host, struct json_object *reply)
 {
     const struct meets *meets = ctx;
-    const char *why = emu_json_text(reply, "why", "");
+    char why[HOSTS_WHY_BYTES];
 
+    hosts_text(why, sizeof why, reply, "why");
     if (*why)
         snprintf(meets->why, HOSTS_WHY_BYTES, "host %s does not reach %s",
                  meets->hosts->config.name[host], why);

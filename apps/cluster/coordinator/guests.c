@@ -78,7 +78,7 @@ static void process_new(struct host_far *far, int64_t client, struct json_object
     process->pid = (pid_t)emu_json_number(message, "new", 0);
     snprintf(process->command, sizeof process->command, "%s",
              emu_json_text(message, "command", "?"));
-    hosts_printable(process->command);
+    emu_printable(process->command);
     conn_open(&process->conn, pair[1], HOSTS_PIECE_BYTES);
     emu_list_add(&far->processes, &process->link);
     hosts_listen(hosts->epoll, &process->conn, &process->events, process);
@@ -249,10 +249,8 @@ void hosts_message_of_client(struct host_far *far, int64_t client, struct json_o
         process_line(process, field);
     if (json_object_object_get_ex(message, "taken", NULL))
         process_took(process, emu_json_number(message, "taken", 0));
-    if (json_object_object_get_ex(message, "how", NULL)) {
-        snprintf(process->how, sizeof process->how, "%s", emu_json_text(message, "how", ""));
-        hosts_printable(process->how);
-    }
+    if (json_object_object_get_ex(message, "how", NULL))
+        hosts_text(process->how, sizeof process->how, message, "how");
     process->stopped = emu_json_number(message, "stopped", process->stopped) != 0;
     if (json_object_object_get_ex(message, "end", NULL) && !process->ended)
         hosts_process_end(process);

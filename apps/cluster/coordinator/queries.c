@@ -22,7 +22,7 @@ static void line_set(const struct hosts_audits *audits, uint32_t i, const char *
     char *line = audits->sum->line[i];
 
     snprintf(line, FABRIC_FINDING_BYTES, "host %s: %.*s", host, FABRIC_FINDING_BYTES / 2, wrong);
-    hosts_printable(line);
+    emu_printable(line);
 }
 
 /* The number of findings of a host: at least its lines, so that it cannot hide those of others. */

@@ -88,7 +88,7 @@ static int call_end(struct obey *obey, struct json_object *call, struct json_obj
     bool failed = json_object_object_get_ex(call, "why", NULL);
 
     (void)reply;
-    snprintf(obey->why, sizeof obey->why, "%s", emu_json_text(call, "why", ""));
+    hosts_text(obey->why, sizeof obey->why, call, "why");
     obey_over(obey, failed ? OBEY_FAILED : OBEY_ENDED);
     return 0;
 }

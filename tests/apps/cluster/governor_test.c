@@ -393,6 +393,35 @@ static void report__of_links_has_its_shape(void)
     CU_ASSERT_EQUAL(stage.lost, 0);
 }
 
+/* The real-time factor that is reported when the other host's is @factor. */
+static double factor_with(const struct fabric_mirror *mirror, const char *factor)
+{
+    struct json_object *list = json_object_new_array(), *reply = json_object_new_object();
+    struct fabric_totals sum = {.real_time_factor = 1};
+
+    for (size_t i = 0; i < FABRIC_COUNTERS; i++)
+        json_object_array_add(list, json_object_new_int(0));
+    json_object_array_add(list, json_object_new_string(factor)); /* json-c converts it */
+    json_object_array_add(list, json_object_new_int(0));
+    json_object_object_add(reply, "totals", list);
+    told = json_object_to_json_string(reply);
+    mirror->totals(mirror->ctx, &sum);
+    json_object_put(reply);
+    return sum.real_time_factor;
+}
+
+static void totals__with_a_factor_that_cannot_be_keep_the_others(void)
+{
+    const struct fabric_mirror *mirror = stage_open("totals", tells);
+
+    CU_ASSERT_EQUAL(factor_with(mirror, "0.25"), 0.25);
+    CU_ASSERT_EQUAL(factor_with(mirror, "-0.5"), 1);
+    CU_ASSERT_EQUAL(factor_with(mirror, "-inf"), 1);
+    CU_ASSERT_EQUAL(factor_with(mirror, "nan"), 1);
+    stage_close();
+    CU_ASSERT_EQUAL(stage.lost, 0);
+}
+
 /* Findings of a host are added to those of others, and cannot cancel them. */
 static void audit__of_a_host_adds_to_those_of_others(void)
 {
@@ -984,6 +1013,25 @@ static void wants_the_end(struct conn *conn, struct json_object *call)
     eventfd_write(stage.stop_fd, 1);
 }
 
+static void does_not_reach(struct conn *conn, struct json_object *call)
+{
+    struct json_object *why = json_object_new_object();
+
+    replies(conn, call, json_add_text(why, "why", "\033[2J\xc2\x9b"), EPROTO);
+}
+
+/* What a host says of another one is shown on the terminal. */
+static void meeting__that_fails_shows_text_alone(void)
+{
+    char error[256] = "";
+
+    stage_set("meet", does_not_reach);
+    CU_ASSERT_EQUAL(hosts_open(&stage.hosts, &stage.config, error, sizeof error), -EPROTO);
+    CU_ASSERT_STRING_EQUAL(error, "host green does not reach ?[2J??");
+    stage.hosts = NULL;
+    stage_close();
+}
+
 static void meeting__ends_when_it_is_asked_to(void)
 {
     char error[256];
@@ -1108,6 +1156,7 @@ int main(void)
         CASE(host__that_has_ever_more_to_say_is_lost),
         CASE(host__that_talks_in_place_of_an_answer_is_lost),
         CASE(report__of_links_has_its_shape),
+        CASE(totals__with_a_factor_that_cannot_be_keep_the_others),
         CASE(audit__of_a_host_adds_to_those_of_others),
         CASE(came__by_ports_that_no_switch_has_is_left_out),
         CASE(hit__that_no_device_has_is_left_out),
@@ -1120,6 +1169,7 @@ int main(void)
         CASE(comm__without_an_end_is_the_loss_of_its_host),
         CASE(comm__that_finds_no_room_is_counted),
         CASE(link__that_is_lost_over_and_over_is_mended),
+        CASE(meeting__that_fails_shows_text_alone),
         CASE(meeting__ends_when_it_is_asked_to),
         CASE(end__says_why_unless_it_is_in_order),
         CASE(end__of_a_start_that_failed_says_why),

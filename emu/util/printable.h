@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * printable.h - text that somebody else has sent, before it is shown or written into a file.
+ */
+#ifndef EMU_PRINTABLE_H
+#define EMU_PRINTABLE_H
+
+/**
+ * emu_printable - replace each byte of @text that is not printable ASCII with '?'. Control bytes
+ * could drive the terminal, bytes above 126 could be C1 control characters or invalid UTF-8, which
+ * JSON does not allow.
+ */
+static inline void emu_printable(char *text)
+{
+    for (; *text; text++)
+        if (*text < ' ' || *text > '~')
+            *text = '?';
+}
+
+#endif

@@ -133,7 +133,8 @@ void session_lost_arrived(struct emu_session *s, uint32_t newest, uint64_t trip_
     uint64_t last = s->send.packet - 1;
     uint32_t back = (uint32_t)last - newest;
 
-    if (back > INT32_MAX || last - back <= s->lost.packet)
+    /* no packet has such a number: it was never sent, or it is far in the past */
+    if (back >= s->send.packet || back > INT32_MAX || last - back <= s->lost.packet)
         return;
     s->lost.packet = last - back;
     s->lost.trip_ns = trip_ns;

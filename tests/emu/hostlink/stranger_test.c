@@ -614,6 +614,35 @@ static void acks__of_what_was_never_sent_are_malformed(void)
     talk_destroy(&talk);
 }
 
+/*
+ * A host that acknowledges a packet that was never sent, and then nothing, does not make us send all
+ * frames again and again: the oldest alone is, after time-outs that grow.
+ */
+static void acks__of_a_packet_that_was_never_sent_make_nothing_lost(void)
+{
+    uint8_t bytes[EMU_FRAME_HEADER_BYTES + 512 + EMU_FRAME_TAG_BYTES] = {0};
+    struct emu_frame header;
+    struct talk talk;
+    uint64_t before;
+
+    begin(&talk, false, test_seed());
+    expect_done(&talk, 1);
+    CU_ASSERT_FATAL(last_of(&talk, EMU_FRAME_ACK, &header));
+    before = SUM(&talk, sent_again);
+    header.packet++;
+    header.body_bytes = 0;
+    header.newest = UINT32_MAX - 5;
+    wire_inject(talk.wire, 0, bytes, made_up(bytes, &talk, &header));
+    talk_for(&talk, MS / 10);
+    wire_cut(talk.wire, talk.now_ns + 100 * MS);
+    talk.end[0].limit += 3000;
+    talk.end[1].limit += 3000;
+    talk_for(&talk, 50 * MS);
+    CU_ASSERT(SUM(&talk, sent_again) - before < 100);
+    expect_done(&talk, 1);
+    talk_destroy(&talk);
+}
+
 /* The other host speaks another version: both would know what to say of it. */
 static void version__that_differs_is_refused(void)
 {
@@ -691,6 +720,7 @@ int main(void)
         CASE(frames__of_an_earlier_life_change_nothing),
         CASE(packets__from_long_ago_are_dropped),
         CASE(acks__of_what_was_never_sent_are_malformed),
+        CASE(acks__of_a_packet_that_was_never_sent_make_nothing_lost),
         CASE(version__that_differs_is_refused),
         CASE(peek__tells_ours_from_others),
         {NULL, NULL},

@@ -141,6 +141,17 @@ static bool is_sane(const struct timeline_heard *heard, uint64_t told_ns,
            one->ended_ns <= told_ns;
 }
 
+/*
+ * A time of the other host's clock, which is @ahead_ns ahead, by ours: no later than @most_ns,
+ * whatever that host says of its clock.
+ */
+static uint64_t here_ns(uint64_t there_ns, uint64_t ahead_ns, uint64_t most_ns)
+{
+    uint64_t at_ns = there_ns - ahead_ns;
+
+    return at_ns < most_ns ? at_ns : most_ns;
+}
+
 bool timeline_heard(struct timeline *t, struct hostlink_offset *clock,
                     const struct timeline_heard *heard)
 {
@@ -159,8 +170,8 @@ bool timeline_heard(struct timeline *t, struct hostlink_offset *clock,
         memcpy(&record, at, sizeof record);
         if (!is_sane(heard, piece.now_ns, &record))
             return false;
-        record.one.began_ns -= ahead_ns;
-        record.one.ended_ns -= ahead_ns;
+        record.one.ended_ns = here_ns(record.one.ended_ns, ahead_ns, heard->now_ns);
+        record.one.began_ns = here_ns(record.one.began_ns, ahead_ns, record.one.ended_ns);
         timeline_finished(t, record.node, record.seat, &record.one);
     }
     if (heard->count > sizeof piece)

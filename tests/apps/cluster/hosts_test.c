@@ -2296,12 +2296,12 @@ static void obeyer__is_told_why_the_fabric_has_failed(void)
         obeys_alone(&governor);
         call = json_add_text(json_add_number(json_object_new_object(), "call", 1), "do", "end");
         if (failed)
-            json_add_text(call, "why", "host c: another key");
+            json_add_text(call, "why", "host c: another\033 key\xc2\x9b");
         CU_ASSERT_EQUAL(conn_put(&governor, call), 0);
         conn_drain(&governor, PATIENCE_MS);
         event = host_says_end(&governor, failed ? OBEY_FAILED : OBEY_ENDED);
         CU_ASSERT_STRING_EQUAL(emu_json_text(event, "why", "?"),
-                               failed ? "the fabric has failed: host c: another key" : "");
+                               failed ? "the fabric has failed: host c: another? key??" : "");
         json_object_put(event);
     }
 }
@@ -3217,6 +3217,29 @@ static void timeline__is_told_in_pieces_by_another_clock(void)
     json_object_put(all);
 }
 
+/* A host whose clock says something else in each piece moves nothing into the future. */
+static void timeline__by_a_clock_that_lies_is_not_ahead(void)
+{
+    struct {
+        struct timeline_piece piece;
+        struct timeline_record record;
+    } told = {.piece.now_ns = AHEAD_NS};
+    struct json_object *all, *events;
+    struct teller teller;
+
+    teller_open(&teller);
+    told.record.node = NODES / HOSTS; /* the first of host 1 */
+    told.record.one = (struct emu_finished){.kind = EMU_BARRIER, .ended_ns = 1};
+    CU_ASSERT_TRUE(teller_heard(&teller, &told, sizeof told));
+    all = teller_close(&teller);
+    events = field(all, "traceEvents");
+    CU_ASSERT_TRUE(emu_json_count(events) > 0);
+    for (size_t i = 0; i < emu_json_count(events); i++)
+        CU_ASSERT_TRUE(emu_json_double(emu_json_at(events, i), "ts", 0) * 1000 <=
+                       (double)emu_now_ns());
+    json_object_put(all);
+}
+
 /* Nothing is believed but what is of that host, and is over. */
 static void timeline__that_no_host_tells_is_refused(void)
 {
@@ -3295,6 +3318,7 @@ int main(void)
         CASE(timeline__has_the_processes_of_all_hosts),
         CASE(timeline__of_a_host_that_is_lost_opens),
         CASE(timeline__is_told_in_pieces_by_another_clock),
+        CASE(timeline__by_a_clock_that_lies_is_not_ahead),
         CASE(timeline__that_no_host_tells_is_refused),
         CASE(process__that_is_stopped_elsewhere_counts_as_dead),
         CASE(process__that_is_frozen_goes_on_when_its_host_ends),

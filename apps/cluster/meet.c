@@ -97,6 +97,7 @@ static int meeting_begin(struct emu_barrier **ret, struct meeting *meeting,
         .ports = meeting->ports,
         .peer = meeting->peer,
         .peers = meeting->peers,
+        .stops = meeting->with->stops,
         .failed = meeting->with->agent_failed,
     };
     uint64_t start_ms = emu_bounds_filled(config->bounds).start_ms;

@@ -19,6 +19,7 @@ struct hosts_meeting {
     const char *const *name; /* of all hosts, by number */
     /* Did the agent that this process has started for @host end with an error? Which, and how. */
     bool (*agent_failed)(uint32_t host, char *text, size_t bytes);
+    bool (*stops)(void *ctx); /* emu_barrier_config.stops, without a ctx */
 };
 
 /**

@@ -97,6 +97,13 @@ static bool interrupted(void)
     return true;
 }
 
+/* The same while this host waits for another one, which may never come to a place that looks. */
+static bool interrupted_amid(void *ctx)
+{
+    (void)ctx;
+    return interrupted();
+}
+
 static bool progress_tell(void *context, double done)
 {
     struct progress *progress = context;
@@ -236,7 +243,8 @@ static int hosts_begin(struct with_hosts *with, const struct options *options,
     struct hosts_meeting meeting = {.cluster = &with->plan.cluster,
                                     .self = with->plan.self,
                                     .name = with->plan.name,
-                                    .agent_failed = hosts_agent_failed};
+                                    .agent_failed = hosts_agent_failed,
+                                    .stops = interrupted_amid};
     int err = 0;
 
     if (status)

@@ -29,6 +29,20 @@ struct closed_run {
     const char *wrong;                 /* what was logged cannot be, or there is no memory */
 };
 
+/*
+ * Can this be the end of an operation? Another host may log any: one that is complete before the
+ * last member has posted it, or more operations than were posted.
+ */
+static bool end_is_sane(const struct closed_run *closed, const struct traffic_part *part,
+                        uint64_t last_ps)
+{
+    const struct traffic_coll *coll = &closed->coll;
+    const struct traffic_group *group = &coll->group[part->src];
+
+    return group->done < group->posted && last_ps <= EMU_LAST_PS &&
+           last_ps >= traffic_coll_last_ps(coll, part->src, part->birth_ps);
+}
+
 /* Operations that are complete at a receiver: which are so at all of them? */
 static void take_parts(void *ctx, const struct traffic_part *part, size_t count)
 {
@@ -50,6 +64,10 @@ static void take_parts(void *ctx, const struct traffic_part *part, size_t count)
         }
         if (!traffic_pending_arrive(&closed->operations, part, &last_ps))
             continue;
+        if (!end_is_sane(closed, part, last_ps)) {
+            closed->wrong = "another host has logged what cannot be";
+            return;
+        }
         traffic_stats_record(closed->latency, part->birth_ps,
                              last_ps - traffic_coll_last_ps(coll, part->src, part->birth_ps));
         group->done++;
@@ -159,8 +177,8 @@ static int announce(struct closed_run *closed, bool *moved)
     int err;
 
     *moved = false;
-    if (coll->plan.what != TRAFFIC_REDUCE)
-        return 0;
+    if (coll->plan.what != TRAFFIC_REDUCE) /* the network also looks empty after an error */
+        return traffic_hosts_error(run);
     traffic_coll_roots(coll, closed->got);
     traffic_hosts_sum(run, closed->got, coll->plan.groups);
     err = traffic_hosts_error(run);
@@ -170,6 +188,19 @@ static int announce(struct closed_run *closed, bool *moved)
         return traffic_run_wrong(run, -EPROTO, "another host has logged what cannot be");
     *moved = traffic_coll_announce(&closed->coll, closed->got, run->now_ps);
     return 0;
+}
+
+/* All operations count as complete. Have the nodes of this host completed them, too? */
+static int check_here(struct closed_run *closed)
+{
+    uint32_t node = traffic_coll_lacks(&closed->coll);
+
+    if (node == closed->coll.nodes)
+        return 0;
+    return traffic_run_wrong(closed->run, -EPROTO,
+                             "another host has logged operations as complete that node %u has not "
+                             "completed",
+                             node);
 }
 
 /* Of all members' results, and what they have sent, on all hosts. */
@@ -228,6 +259,8 @@ static int run_operations(struct closed_run *closed)
         if (!err) /* another host may never be idle, and the user may end that */
             err = traffic_run_tell(run, 1);
     }
+    if (!err)
+        err = check_here(closed);
     if (!err)
         err = take_totals(closed);
     return err ? err : traffic_run_check(run);

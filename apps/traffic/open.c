@@ -17,7 +17,8 @@
 #include "apps/traffic/open.h"
 #include "nic/engine/engine.h"
 
-#define DRAIN_PHASES 10 /* times warm-up and measurement, that a drain may take */
+#define COUNT_MOST   (UINT64_C(1) << 62) /* of messages: more can no host have counted */
+#define DRAIN_PHASES 10                  /* times warm-up and measurement, that a drain may take */
 /* That links may take to come back once all faults are over: one that fails its test rests longer
  * each time, and segments may have no way but by it. */
 #define HEALS_MOST_PS UINT64_C(200000000000)
@@ -32,7 +33,11 @@ static struct traffic_counts count_all(struct open_run *open)
 
     traffic_hosts_sum(open->run, sums, sizeof sums / sizeof sums[0]);
     counts = (struct traffic_counts){.born = sums[0], .relayed = sums[2]};
-    counts.waiting = (int64_t)sums[1] + (int64_t)(sums[2] >> 32);
+    counts.waiting = (int64_t)(sums[1] + (sums[2] >> 32));
+    /* less than 2^62 either way, so that differences are numbers, too */
+    open->strange |= (uint64_t)counts.waiting + COUNT_MOST >= 2 * COUNT_MOST;
+    if (open->strange)
+        counts.waiting = 0;
     return counts;
 }
 
@@ -86,6 +91,7 @@ static void take_others(void *ctx, const struct traffic_part *part, size_t count
     sets = open->nodes.plan.sets;
     for (size_t i = 0; i < count; i++)
         open->strange |= part[i].src >= open->nodes.nodes || !part[i].of ||
+                         part[i].at_ps < part[i].birth_ps || part[i].at_ps > EMU_LAST_PS ||
                          (sets && part[i].of > sets->fanout_max);
     if (!open->strange && take_parts(open, part, count))
         open->no_memory = true;
@@ -292,6 +298,7 @@ static int measure_once(struct open_run *open)
 {
     struct traffic_result *result = open->run->result;
     double growth[TRAFFIC_BATCHES], latency[TRAFFIC_BATCHES];
+    uint64_t came;
 
     result->warmup_ps = open->nodes.plan.phase.start_ps;
     result->measure_ps = open->nodes.plan.phase.measure_ps;
@@ -304,7 +311,8 @@ static int measure_once(struct open_run *open)
         err = drain(open);
     if (err)
         return err;
-    result->undelivered = open->measured - delivered(open);
+    came = delivered(open);
+    result->undelivered = came < open->measured ? open->measured - came : 0;
     merge(open);
     traffic_latency_of(&result->latency, open->total);
     traffic_latency_of(&result->completion, open->completion);

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "emu/util/now.h"
+#include "emu/util/printable.h"
 #include "emu/util/spawn.h"
 #include "emu/util/wait.h"
 
@@ -27,7 +28,7 @@
 #define BARRIER_REFUSED_NS UINT64_C(3000000000) /* one of another fabric may be about to end */
 #define BARRIER_FAILED_NS  UINT64_C(1000000000) /* for others to say what they know of one */
 #define BARRIER_LINGER_NS  UINT64_C(1000000000) /* for the last records to arrive */
-#define BARRIER_KEPT_MOST  ((size_t)1 << 32)    /* bytes of a superstep: more is no honest host's */
+#define BARRIER_ASK_NS     UINT64_C(100000000)  /* between two questions whether to stop waiting */
 
 /* Bytes that grow. */
 struct kept {
@@ -43,7 +44,7 @@ struct barrier_peer {
     uint16_t from; /* its number in frames */
     bool first;    /* of those with its host */
     bool lost;
-    bool too_much;       /* there was no memory for what it said */
+    int refused;         /* 0, or why records were not kept: -EPROTO, they are too many; -ENOMEM */
     bool ended;          /* it has ended this superstep */
     uint64_t life;       /* of the session; 0: not met yet */
     uint64_t refused_ns; /* for so long, without a break, it has been refused */
@@ -56,8 +57,13 @@ struct emu_barrier {
     uint32_t self, hosts, peers, ports;
     const char *const *name;
     bool oversubscribed;
+    size_t most_bytes;  /* that another host gives all, in two supersteps, */
+    size_t cable_bytes; /* and of cables */
     uint64_t (*now_ns)(void *ctx);
     void *now_ctx;
+    bool (*stops)(void *ctx);
+    void *stops_ctx;
+    uint64_t asked_ns; /* when stops() was called last */
     struct emu_hostport **port;
     struct barrier_peer *peer;
     bool (*failed)(uint32_t host, char *text, size_t bytes);
@@ -102,24 +108,27 @@ static const char *name_of(const struct barrier_peer *peer)
 
 /* --- bytes ----------------------------------------------------------------------------- */
 
-static bool kept_add(struct kept *kept, const uint8_t *from, size_t bytes)
+/* Errors: -EPROTO, it would have more than @most bytes; -ENOMEM. */
+static int kept_add(struct kept *kept, const uint8_t *from, size_t bytes, size_t most)
 {
+    if (bytes > most - kept->bytes)
+        return -EPROTO;
     if (bytes > kept->room - kept->bytes) {
         size_t room = kept->room ? kept->room : 4096;
         uint8_t *at;
 
         while (room < kept->bytes + bytes)
             room *= 2;
-        at = room <= BARRIER_KEPT_MOST ? realloc(kept->at, room) : NULL;
+        at = realloc(kept->at, room);
         if (!at)
-            return false;
+            return -ENOMEM;
         kept->at = at;
         kept->room = room;
     }
     if (bytes)
         memcpy(kept->at + kept->bytes, from, bytes);
     kept->bytes += bytes;
-    return true;
+    return 0;
 }
 
 /* What was read is forgotten: all of it, as a rule. */
@@ -142,9 +151,10 @@ static void peer_records(void *ctx, const uint8_t *records, uint32_t bytes)
 
     if (!peer->life)
         peer->life = life;
-    if (peer->life != life || peer->lost)
+    if (peer->life != life || peer->lost || peer->refused)
         return; /* it began anew, and that is too late */
-    peer->too_much |= !kept_add(&peer->in, records, bytes);
+    peer->refused =
+        kept_add(&peer->in, records, bytes, peer->barrier->most_bytes + peer->barrier->cable_bytes);
 }
 
 static struct barrier_peer *barrier_peer_of(struct emu_barrier *barrier, uint32_t port,
@@ -235,9 +245,25 @@ static void barrier_sleep(struct emu_barrier *barrier)
         emu_waiter_sleep(barrier->waiter, most_ns);
 }
 
+/*
+ * Another host may be alive and never end its superstep, or never take what is sent to it. Whoever
+ * waits for it here can be told to stop.
+ */
+static void barrier_ask(struct emu_barrier *barrier)
+{
+    uint64_t now_ns = barrier->stops ? barrier_now_ns(barrier) : 0;
+
+    if (!barrier->stops || now_ns - barrier->asked_ns < BARRIER_ASK_NS)
+        return;
+    barrier->asked_ns = now_ns;
+    if (barrier->stops(barrier->stops_ctx))
+        barrier_wrong(barrier, -EINTR, "interrupted");
+}
+
 /* One round of waiting for what others say. @rounds: in which nothing came, in a row. */
 static void barrier_wait(struct emu_barrier *barrier, unsigned *rounds)
 {
+    barrier_ask(barrier);
     if (barrier_pass(barrier))
         *rounds = 0;
     else if (emu_wait_round((*rounds)++, barrier->oversubscribed) == EMU_WAIT_SLEEP)
@@ -295,14 +321,31 @@ static int peer_say(struct barrier_peer *peer, const uint8_t *from, size_t bytes
     return err;
 }
 
+/* What it has sent is not kept. @err: why. */
+static int peer_refused(struct barrier_peer *peer, int err)
+{
+    if (err == -EPROTO)
+        return barrier_wrong(peer->barrier, err,
+                             "host %s broke the rules: more than %zu bytes in a superstep",
+                             name_of(peer), peer->barrier->most_bytes);
+    return barrier_wrong(peer->barrier, err, "there is no memory for what host %s says",
+                         name_of(peer));
+}
+
 static int peer_step(struct barrier_peer *peer, const struct emu_hostlink_record *record)
 {
-    if (record->channel == EMU_STEP_FAIL)
-        return barrier_wrong(peer->barrier, -ECONNABORTED, "host %s: %.*s", name_of(peer),
-                             (int)record->length, (const char *)record->bytes);
-    if (!kept_add(&peer->given, record->bytes, record->length))
-        return barrier_wrong(peer->barrier, -ENOMEM, "there is no memory for what host %s says",
-                             name_of(peer));
+    struct emu_barrier *barrier = peer->barrier;
+    int err;
+
+    if (record->channel == EMU_STEP_FAIL) {
+        barrier_wrong(barrier, -ECONNABORTED, "host %s: %.*s", name_of(peer), (int)record->length,
+                      (const char *)record->bytes);
+        emu_printable(barrier->why);
+        return barrier->err;
+    }
+    err = kept_add(&peer->given, record->bytes, record->length, barrier->most_bytes);
+    if (err)
+        return peer_refused(peer, err);
     peer->ended = record->channel == EMU_STEP_LAST;
     return 0;
 }
@@ -319,20 +362,37 @@ static const char *peer_cable(struct barrier_peer *peer, const struct emu_hostli
     return barrier->taker.record(barrier->taker.ctx, (uint32_t)(peer - barrier->peer), record);
 }
 
+/* The next record that came. Returns its bytes; 0: it is malformed. */
+static uint32_t peer_next(const struct barrier_peer *peer, struct emu_hostlink_record *ret)
+{
+    size_t left = peer->in.bytes - peer->taken;
+
+    return emu_hostlink_parse(peer->in.at + peer->taken,
+                              left < UINT32_MAX ? (uint32_t)left : UINT32_MAX, UINT32_MAX, ret);
+}
+
+/*
+ * Is there a record to take? Those behind the end of the superstep are of the next one, unless the
+ * host fails: then it is not to be waited for, and neither are others that may never end this one.
+ */
+static bool peer_has(const struct barrier_peer *peer)
+{
+    struct emu_hostlink_record record;
+
+    if (peer->taken == peer->in.bytes)
+        return false;
+    return !peer->ended || (peer_next(peer, &record) && record.kind == EMU_HOSTLINK_STEP &&
+                            record.channel == EMU_STEP_FAIL);
+}
+
 /* What has come of this superstep. */
 static int peer_take(struct barrier_peer *peer)
 {
     struct emu_hostlink_record record;
-    int err = peer->too_much
-                  ? barrier_wrong(peer->barrier, -ENOMEM,
-                                  "there is no memory for what host %s says", name_of(peer))
-                  : 0;
+    int err = peer->refused ? peer_refused(peer, peer->refused) : 0;
 
-    while (!err && !peer->ended && peer->taken < peer->in.bytes) {
-        size_t left = peer->in.bytes - peer->taken;
-        uint32_t whole = emu_hostlink_parse(peer->in.at + peer->taken,
-                                            left < UINT32_MAX ? (uint32_t)left : UINT32_MAX,
-                                            UINT32_MAX, &record);
+    while (!err && peer_has(peer)) {
+        uint32_t whole = peer_next(peer, &record);
         const char *wrong = whole ? NULL : "a malformed record";
 
         if (whole && record.kind == EMU_HOSTLINK_STEP)
@@ -504,6 +564,13 @@ uint32_t emu_barrier_host(const struct emu_barrier *barrier, uint32_t peer)
 void emu_barrier_taker(struct emu_barrier *barrier, const struct emu_barrier_taker *taker)
 {
     barrier->taker = taker ? *taker : (struct emu_barrier_taker){.record = NULL};
+}
+
+void emu_barrier_expect(struct emu_barrier *barrier, size_t bytes)
+{
+    pthread_mutex_lock(&barrier->lock); /* the thread keeps what comes */
+    barrier->cable_bytes += bytes;
+    pthread_mutex_unlock(&barrier->lock);
 }
 
 /* --- begun and ended ------------------------------------------------------------------- */
@@ -679,6 +746,9 @@ int emu_barrier_create(struct emu_barrier **ret, const struct emu_barrier_config
     barrier->failed = config->failed;
     barrier->now_ns = config->now_ns;
     barrier->now_ctx = config->now_ctx;
+    barrier->stops = config->stops;
+    barrier->stops_ctx = config->stops_ctx;
+    barrier->most_bytes = config->most_bytes ? config->most_bytes : EMU_BARRIER_MOST_BYTES;
     barrier->keep_ns = BARRIER_KEEP_NS;
     pthread_mutex_init(&barrier->lock, NULL);
     err = barrier_init(barrier, config);

@@ -15,7 +15,8 @@
  * so by the next put or sync, and by each one after it; the first tells the other hosts.
  *
  * What came is kept until the sync that it is for. A host can be ahead of another by one superstep
- * at most, so that is at most what others put into one.
+ * at most, so that is at most what others put into two. A host that sends more breaks the rules,
+ * and that ends the barrier.
  *
  * Source: Valiant, "A bridging model for parallel computation", 1990 (supersteps); Nicol, "The cost
  * of conservative synchronization in parallel discrete event simulations", 1993 (windows of the
@@ -36,6 +37,9 @@
 #define EMU_BARRIER_HOSTS_MAX 64u
 #define EMU_BARRIER_WHY_BYTES 640u
 
+/* More than one host gives all others: a number for each of 2^20 nodes is 8 MiB. */
+#define EMU_BARRIER_MOST_BYTES ((size_t)256 << 20)
+
 struct emu_barrier;
 
 /* A session with another host. Of those with the same host the first one has the bytes for all. */
@@ -54,6 +58,17 @@ struct emu_barrier_config {
     const struct emu_barrier_peer *peer; /* at least one for each other host */
     uint32_t peers;
     bool oversubscribed; /* more busy threads than cores: do not spin */
+    /*
+     * That another host sends in two supersteps, beside records of cables (emu_barrier_expect());
+     * 0: EMU_BARRIER_MOST_BYTES.
+     */
+    size_t most_bytes;
+    /*
+     * Asked about ten times a second while a put or sync waits for another host, in the thread that
+     * waits: is it to stop? Then that fails with -EINTR. NULL: never.
+     */
+    bool (*stops)(void *ctx);
+    void *stops_ctx;
     /*
      * While hosts are met: has what was to start @host ended with an error, which @text says? Then
      * it is not waited for. NULL: that is not known.
@@ -91,6 +106,9 @@ void emu_barrier_destroy(struct emu_barrier *barrier);
 /** emu_barrier_taker - records of cables are for @taker from now on; NULL: for nobody. */
 void emu_barrier_taker(struct emu_barrier *barrier, const struct emu_barrier_taker *taker);
 
+/** emu_barrier_expect - there is a cable more, of which @bytes bytes may come in two supersteps. */
+void emu_barrier_expect(struct emu_barrier *barrier, size_t bytes);
+
 /**
  * emu_barrier_put - a record for @peer, which comes before the end of this superstep. Errors: as
  * emu_barrier_sync().
@@ -101,8 +119,8 @@ int emu_barrier_put(struct emu_barrier *barrier, uint32_t peer,
 /**
  * emu_barrier_sync - end this superstep, with @bytes bytes for all others; returns when all of them
  * have, and their records were taken. Errors: -EHOSTDOWN, a host is lost; -ECONNABORTED, one says
- * that it ends (emu_barrier_fail()); -EPROTO, one broke the rules; -ENOMEM. All are for good, and
- * emu_barrier_why() is a line about it.
+ * that it ends (emu_barrier_fail()); -EPROTO, one broke the rules; -EINTR, config.stops() said so;
+ * -ENOMEM. All are for good, and emu_barrier_why() is a line about it.
  */
 int emu_barrier_sync(struct emu_barrier *barrier, const void *mine, size_t bytes);
 

@@ -211,6 +211,14 @@ uint64_t emu_virtual_bufs(const struct emu_virtual *link)
     return bufs;
 }
 
+/* Bytes of a cable that may come in two supersteps: entries, and credits, for each slot. */
+static size_t cable_bytes(const struct virtual_cable *cable)
+{
+    size_t slots = (size_t)cable->rx.data.mask + 1;
+
+    return 2 * slots * (EMU_HOSTLINK_ENTRY_MOST + EMU_HOSTLINK_COUNT_BYTES + 8);
+}
+
 /* --- made -------------------------------------------------------------------------------- */
 
 int emu_virtual_create(struct emu_virtual **ret, struct emu_worker *worker,
@@ -292,5 +300,6 @@ int emu_virtual_join(struct emu_virtual *link, uint32_t peer, uint32_t number, s
         return err;
     }
     cable->joined = true;
+    emu_barrier_expect(link->barrier, cable_bytes(cable));
     return 0;
 }

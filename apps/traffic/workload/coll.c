@@ -351,6 +351,22 @@ void traffic_coll_totals(const struct traffic_coll *all, uint64_t *digest, uint6
     }
 }
 
+uint32_t traffic_coll_lacks(const struct traffic_coll *all)
+{
+    bool reduce = all->plan.what == TRAFFIC_REDUCE;
+    uint32_t n = 0;
+
+    for (; n < all->nodes; n++) {
+        const struct traffic_member *member = all->member[n];
+
+        if (!member || !member->group || (reduce && member->group->node[0] != n))
+            continue;
+        if ((member->exchange ? member->op : member->got_op) < all->plan.operations)
+            break;
+    }
+    return n;
+}
+
 int traffic_coll_check(const struct traffic_coll *all, char *error, size_t error_bytes)
 {
     static const char *const what[] = {

@@ -161,6 +161,12 @@ uint32_t traffic_coll_receivers(const struct traffic_coll_plan *plan);
  */
 void traffic_coll_totals(const struct traffic_coll *all, uint64_t *digest, uint64_t *sent);
 
+/**
+ * traffic_coll_lacks - the first node of this host that has not completed all operations at which
+ * it receives a result; the number of nodes: there is none. Pure.
+ */
+uint32_t traffic_coll_lacks(const struct traffic_coll *all);
+
 /** traffic_coll_check - were all results right so far? Errors: -EPROTO with one line in @error. */
 int traffic_coll_check(const struct traffic_coll *all, char *error, size_t error_bytes);
 

@@ -29,6 +29,7 @@
 #define HANG_LOOKS 2000000u /* of so many: a hang, not a slow host */
 #define FRAMES     512u
 #define FRAME_MOST 1514u
+#define KEPT_MOST  ((size_t)32768) /* of a host that lies, and of no other */
 
 static const char *const names[HOSTS_MOST] = {"red", "green", "blue"};
 
@@ -42,7 +43,10 @@ struct node_host {
     struct traffic_result result;
     /* sent instead of the correct agreement, from number LIES_AT on; NULL: always correct */
     void (*lie)(struct traffic_hosts *hosts, uint64_t *next_ps);
-    uint32_t told; /* progress: how often that the run is done */
+    uint32_t lies_at;          /* 0: LIES_AT */
+    bool (*stops)(void *host); /* emu_barrier_config.stops; NULL: never */
+    uint32_t asked;            /* how often that was called */
+    uint32_t told;             /* progress: how often that the run is done */
     int err;
     char error[EMU_BARRIER_WHY_BYTES];
     _Atomic uint64_t looks; /* at the clock: one for each at the ports */
@@ -52,6 +56,7 @@ struct node_host {
 struct rig {
     uint32_t hosts;
     uint64_t silent_ns;
+    size_t most_bytes;                         /* emu_barrier_config.most_bytes */
     uint32_t *of;                              /* by switch */
     struct lane *lane[HOSTS_MOST][HOSTS_MOST]; /* [a][b], a < b */
     struct node_host host[HOSTS_MOST];
@@ -147,6 +152,9 @@ static int host_barrier(struct node_host *host, struct emu_barrier **ret)
                                         .peer = peer,
                                         .oversubscribed =
                                             true, /* a thread each, and more than cores */
+                                        .most_bytes = rig->most_bytes,
+                                        .stops = host->stops,
+                                        .stops_ctx = host,
                                         .now_ns = host_now,
                                         .now_ctx = host};
 
@@ -168,7 +176,8 @@ static int host_barrier(struct node_host *host, struct emu_barrier **ret)
 
 /* The one host that sends a false agreement. */
 static struct {
-    uint32_t agreed; /* agreements so far */
+    uint32_t agreed, lies_at; /* agreements so far, and the first that is false */
+    const struct node_host *red;
     void (*lie)(struct traffic_hosts *hosts, uint64_t *next_ps);
 } liar;
 
@@ -178,7 +187,7 @@ static void liar_agrees(void *ctx, uint64_t *next_ps)
 {
     struct traffic_hosts *hosts = ctx;
 
-    if (++liar.agreed >= LIES_AT)
+    if (++liar.agreed >= liar.lies_at)
         liar.lie(hosts, next_ps);
     else
         emu_virtual_agree(hosts->link, next_ps);
@@ -187,6 +196,7 @@ static void liar_agrees(void *ctx, uint64_t *next_ps)
 static void liar_is(const struct node_host *host, struct traffic_hosts *hosts)
 {
     liar.agreed = 0;
+    liar.lies_at = host->lies_at ? host->lies_at : LIES_AT;
     liar.lie = host->lie;
     hosts->ops.agree = liar_agrees;
 }
@@ -696,6 +706,22 @@ static void sends_result_without_payload(struct traffic_hosts *hosts, uint64_t *
     *next_ps = EMU_NEVER;
 }
 
+/* More bytes than any host has to say in a superstep; a session's window has room for them. */
+static void floods_a_superstep(struct traffic_hosts *hosts, uint64_t *next_ps)
+{
+    static const uint8_t many[KEPT_MOST + 4096];
+
+    emu_barrier_sync(hosts->barrier, many, sizeof many);
+    *next_ps = EMU_NEVER;
+}
+
+/* Its last words are no text. */
+static void ends_with_control_bytes(struct traffic_hosts *hosts, uint64_t *next_ps)
+{
+    emu_barrier_fail(hosts->barrier, "\033[2J\x9b\xffgone");
+    *next_ps = EMU_NEVER;
+}
+
 /* An impossible message of another host in simulated time has only one effect: the run ends. */
 static void traffic_run__with_a_host_that_lies_ends(void)
 {
@@ -709,6 +735,8 @@ static void traffic_run__with_a_host_that_lies_ends(void)
         {"uniform", names_no_node, "an entry that cannot be on that cable"},
         {"reduce", has_too_many_results, "another host has logged what cannot be"},
         {"allreduce", sends_result_without_payload, "a segment that is not the next"},
+        {"uniform", floods_a_superstep, "host green broke the rules: more than 32768 bytes"},
+        {"uniform", ends_with_control_bytes, "host green: ?[2J??gone"},
     };
 
     for (uint32_t i = 0; i < sizeof lies / sizeof lies[0]; i++) {
@@ -718,6 +746,7 @@ static void traffic_run__with_a_host_that_lies_ends(void)
 
         rig_make(&rig, HOSTS_MOST, config.fabric.graph, &seed);
         rig.host[1].lie = lies[i].lie;
+        rig.most_bytes = KEPT_MOST;
         rig_run(&rig, &config, NULL);
         CU_ASSERT_NOT_EQUAL(rig.host[0].err, 0);
         CU_ASSERT_PTR_NOT_NULL(strstr(rig.host[0].error, lies[i].why));
@@ -766,6 +795,115 @@ static void traffic_run__with_a_host_that_is_never_idle_can_be_ended(void)
     rig_free(&rig);
 }
 
+/* It lives, and never ends the superstep that the others wait for. */
+static void never_ends_a_superstep(struct traffic_hosts *hosts, uint64_t *next_ps)
+{
+    (void)hosts;
+    while (!has_ended(liar.red))
+        usleep(TICK_US);
+    *next_ps = EMU_NEVER;
+}
+
+static bool asks_twice(void *ctx)
+{
+    struct node_host *host = ctx;
+
+    return ++host->asked == 2;
+}
+
+static void red_can_be_stopped(struct node_host *host)
+{
+    if (host->self == 0)
+        host->stops = asks_twice;
+}
+
+static void traffic_run__that_waits_for_another_host_can_be_ended(void)
+{
+    struct traffic_config config = a_run_of("uniform");
+    uint64_t seed = 1;
+    struct rig rig;
+
+    rig_make(&rig, HOSTS_MOST, config.fabric.graph, &seed);
+    rig.host[1].lie = never_ends_a_superstep;
+    liar.red = &rig.host[0];
+    rig_run(&rig, &config, red_can_be_stopped);
+    CU_ASSERT_EQUAL(rig.host[0].err, -EINTR);
+    CU_ASSERT_EQUAL(rig.host[2].err, -ECONNABORTED);
+    CU_ASSERT_PTR_NOT_NULL(strstr(rig.host[2].error, "host red: interrupted"));
+    rig_free(&rig);
+}
+
+/* --- lies in logs -------------------------------------------------------------------------- */
+
+/* What host 1 logs instead of its own operations, once; count 0: nothing. Its own thread's. */
+static struct {
+    struct traffic_part part[64];
+    size_t count;
+} logs;
+
+int __real_emu_barrier_sync(struct emu_barrier *barrier, const void *mine, size_t bytes);
+int __wrap_emu_barrier_sync(struct emu_barrier *barrier, const void *mine, size_t bytes);
+
+/* Logs are lists of parts; other supersteps of these runs have 8 bytes. Then it is idle for ever. */
+int __wrap_emu_barrier_sync(struct emu_barrier *barrier, const void *mine, size_t bytes)
+{
+    static const uint64_t never_ps = EMU_NEVER;
+    bool is_log = bytes % sizeof logs.part[0] == 0;
+    size_t count = logs.count;
+    int err;
+
+    if (emu_barrier_self(barrier) != 1 || !count || !is_log)
+        return __real_emu_barrier_sync(barrier, mine, bytes);
+    logs.count = 0;
+    err = __real_emu_barrier_sync(barrier, logs.part, count * sizeof logs.part[0]);
+    while (!err)
+        err = __real_emu_barrier_sync(barrier, &never_ps, sizeof never_ps);
+    return err;
+}
+
+static void logs_all(uint64_t at_ps)
+{
+    logs.count = 8;
+    for (uint32_t i = 0; i < logs.count; i++)
+        logs.part[i] = (struct traffic_part){.at_ps = at_ps, .of = 8};
+}
+
+/* Results never come to its nodes, nor contributions of others: its switch ignores them. */
+static void ignores_all(struct traffic_hosts *hosts, uint64_t *next_ps)
+{
+    static const struct emu_barrier_taker taker = {.record = ignores};
+
+    emu_barrier_taker(hosts->barrier, &taker);
+    emu_virtual_agree(hosts->link, next_ps);
+}
+
+static void traffic_run__whose_operations_only_a_liar_has_completed_fails(void)
+{
+    static const struct {
+        uint64_t at_ps;
+        const char *why;
+    } lies[] = {{EMU_LAST_PS + 1, "another host has logged what cannot be"},
+                {1000000, "another host has logged operations as complete that node"}};
+
+    for (size_t i = 0; i < sizeof lies / sizeof lies[0]; i++) {
+        struct traffic_config config = a_run_of("allreduce");
+        uint64_t seed = 2;
+        struct rig rig;
+
+        config.operations = 1;
+        config.members = 8;
+        config.groups = 1;
+        rig_make(&rig, HOSTS_MOST, config.fabric.graph, &seed);
+        rig.host[1].lie = ignores_all;
+        rig.host[1].lies_at = 1;
+        logs_all(lies[i].at_ps);
+        rig_run(&rig, &config, NULL);
+        CU_ASSERT_NOT_EQUAL(rig.host[0].err, 0);
+        CU_ASSERT_PTR_NOT_NULL(strstr(rig.host[0].error, lies[i].why));
+        rig_free(&rig);
+    }
+}
+
 int main(void)
 {
     const struct test_case cases[] = {
@@ -781,6 +919,8 @@ int main(void)
         CASE(traffic_run__of_different_traffic_is_refused),
         CASE(traffic_run__with_a_host_that_lies_ends),
         CASE(traffic_run__with_a_host_that_is_never_idle_can_be_ended),
+        CASE(traffic_run__that_waits_for_another_host_can_be_ended),
+        CASE(traffic_run__whose_operations_only_a_liar_has_completed_fails),
         {NULL, NULL},
     };
     int status = test_run("traffic_hosts", cases);

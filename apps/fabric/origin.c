@@ -23,8 +23,8 @@
 /* Does the name of an option or a variable, @bytes long, say that its value is a secret? */
 static bool names_secret(const char *name, size_t bytes)
 {
-    static const char *const parts[] = {"key",        "token",      "secret",       "passw",
-                                        "passphrase", "credential", "authorization"};
+    static const char *const parts[] = {"key",        "token",      "secret", "passw",
+                                        "passphrase", "credential", "auth",   "pwd"};
 
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
         for (size_t at = 0; at + strlen(parts[i]) <= bytes; at++)
@@ -33,15 +33,30 @@ static bool names_secret(const char *name, size_t bytes)
     return false;
 }
 
-/* Where the first password begins in @word, as in SCHEME://USER:PASSWORD@HOST; NULL: nowhere. */
+/* Is the scheme that ends before @at http or https? A user alone is a token there, as a rule. */
+static bool is_http(const char *word, const char *at)
+{
+    size_t bytes = (size_t)(at - word);
+
+    return (bytes >= 4 && strncasecmp(at - 4, "http", 4) == 0) ||
+           (bytes >= 5 && strncasecmp(at - 5, "https", 5) == 0);
+}
+
+/*
+ * Where the first password begins in @word, as in SCHEME://USER:PASSWORD@HOST or
+ * https://TOKEN@HOST; NULL: nowhere.
+ */
 static const char *password_in(const char *word)
 {
     for (const char *at = strstr(word, "://"); at; at = strstr(at, "://")) {
         const char *user = at + 3, *host = strpbrk(user, "@/");
-        const char *colon = host && *host == '@' ? memchr(user, ':', (size_t)(host - user)) : NULL;
+        bool has_user = host && *host == '@';
+        const char *colon = has_user ? memchr(user, ':', (size_t)(host - user)) : NULL;
 
         if (colon)
             return colon + 1;
+        if (has_user && is_http(word, at))
+            return user;
         at = user;
     }
     return NULL;

@@ -128,10 +128,13 @@ class OriginTest(FabemuCase):
     def test_secrets__are_nowhere(self):
         said = [f"API_KEY={SECRET}", f"--env=Token={SECRET}", "--password", SECRET,
                 f"http://user:{SECRET}@host/", f"Authorization: {SECRET}",
-                "--passphrase", SECRET, f"a=http://host/,http://user:{SECRET}@host/"]
+                "--passphrase", SECRET, f"a=http://host/,http://user:{SECRET}@host/",
+                "--auth", SECRET, f"pwd={SECRET}", f"https://{SECRET}@host/x"]
         shown = ["API_KEY=***", "--env=Token=***", "--password", "***", "http://user:***",
-                 "Authorization:***", "--passphrase", "***", "a=http://host/,http://user:***"]
-        kept = ["--key", "--verbose", "monkeys", "a=b", "kary:4,2", "http://host:80/x", "it's"]
+                 "Authorization:***", "--passphrase", "***", "a=http://host/,http://user:***",
+                 "--auth", "***", "pwd=***", "https://***"]
+        kept = ["ssh://git@host/x", "--key", "--verbose", "monkeys", "a=b", "kary:4,2",
+                "http://host:80/x", "it's"]
         names = ("report", "record", "events", "timeline")
         files = [word for name in names for word in ("--" + name, self.path(name))]
         done = self.fabemu("run", *files, "--", "true", *said, *kept)

@@ -122,8 +122,9 @@ bool procs_how_it_ended(pid_t pid, int end_fd, bool exits, char *how, size_t how
     struct proc proc;
 
     if (end_fd >= 0 && poll(&end, 1, 0) == 0) {
-        snprintf(how, how_bytes, exits ? "exited without detaching" /* but has not ended yet */
-                                       : "closed its connection without detaching");
+        snprintf(how, how_bytes,
+                 exits ? "exited without detaching" /* but has not ended yet */
+                       : "closed its connection without detaching");
         return false;
     }
     if (end_fd < 0 || !read_stat(pid, &proc) || proc.state != 'Z') /* its parent was quicker */

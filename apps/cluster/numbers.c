@@ -37,7 +37,7 @@ void hosts_totals_add(struct fabric_totals *sum, struct json_object *list)
     factor = json_object_get_double(json_object_array_get_idx(list, FABRIC_COUNTERS));
     lag_ns = json_object_get_uint64(json_object_array_get_idx(list, FABRIC_COUNTERS + 1));
     if (factor >= 0 && factor < sum->real_time_factor) /* a host may send NaN, or less than 0 */
-        sum->real_time_factor = factor; /* the slowest host's */
+        sum->real_time_factor = factor;                /* the slowest host's */
     if (lag_ns > sum->worst_lag_ns)
         sum->worst_lag_ns = lag_ns;
 }

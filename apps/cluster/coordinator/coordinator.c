@@ -491,8 +491,8 @@ static void take_why(void *ctx, uint32_t host, struct json_object *reply)
 
     hosts_text(why, sizeof why, reply, "why");
     if (*why)
-        snprintf(meets->why, HOSTS_WHY_BYTES, "host %s does not reach %s",
-                 meets->hosts->config.name[host], why);
+        snprintf(meets->why, HOSTS_WHY_BYTES, "host %s does not reach %.*s",
+                 meets->hosts->config.name[host], HOSTS_WHY_BYTES / 2, why);
 }
 
 /* Until it answers that its links do, too. */

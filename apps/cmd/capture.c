@@ -32,12 +32,12 @@ static const struct options_command capture_command = {
     .name = "capture",
     .operands = "[NAME] [FILTER...] -w FILE",
     .about =
-        "Write what passes cables of the running fabric NAME (default) into FILE, in the format\n"
-        "that Wireshark reads; '-w -' writes to standard output. It ends with the fabric, by\n"
+        "Capture segments on cables of the running fabric NAME (default) in the format of\n"
+        "Wireshark. '-w -' writes to standard output. The capture ends with the fabric, on\n"
         "Ctrl-C, after --seconds or --count, or when FILE reaches --capture-size. For example\n"
         "    fabemu capture mine link=3:5 kind=allreduce -w links.pcapng\n"
         "    fabemu capture mine node=0 -w - | wireshark -k -i -\n"
-        "docs/capture.md has the filters, and what is in the file.",
+        "docs/capture.md explains the filters and the format of the file.",
     .groups = OPTIONS_NAME | OPTIONS_SNAP,
 };
 
@@ -72,7 +72,7 @@ static bool read_count(void *into, const char *value, const char **right)
 }
 
 static const struct options_own capture_own[] = {
-    {"write", "FILE", "where to, or - for standard output; -w FILE is the same", read_write},
+    {"write", "FILE", "the file, or - for standard output; -w FILE is the same", read_write},
     {"seconds", "N", "end after N seconds", read_seconds},
     {"count", "N", "end after N records", read_count},
 };

@@ -15,8 +15,8 @@ static const struct options_command cluster_command = {
     .name = "cluster",
     .operands = "--check FILE",
     .about =
-        "Read a cluster file, which says on which hosts a network is, and print what is where:\n"
-        "switches, nodes, ports, and how many cables join any two hosts. docs/hosts.md says more.",
+        "Read a cluster file and print the switches, nodes and ports of each host, and how many\n"
+        "cables join any two hosts. docs/hosts.md has the format.",
     .groups = OPTIONS_NETWORK | OPTIONS_FABRIC,
 };
 

@@ -30,7 +30,7 @@ static const struct options_command fault_command = {
         "or, without FAULT, list the injected faults. --check is a dry run: it reads a schedule,\n"
         "prints each fault in its canonical form with its targets, and refuses what run, up and\n"
         "traffic would refuse. For traffic give --clock virtual.\n"
-        "docs/faults.md has the kinds of fault and how they are written.",
+        "docs/faults.md explains the kinds of fault and their syntax.",
     .groups = OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_NAME | OPTIONS_JSON | OPTIONS_ANY_CLOCK,
 };
 
@@ -70,10 +70,10 @@ static bool read_clear(void *into, const char *value, const char **right)
 }
 
 static const struct options_own fault_own[] = {
-    {"clear", "NUMBER", "take a fault of the running fabric back", read_clear},
+    {"clear", "NUMBER", "clear a fault of the running fabric", read_clear},
     {"list", NULL, "list the kinds of fault and the scenarios", read_list},
     {"show", "NAME", "print a scenario: the text of a schedule", read_show},
-    {"check", "FILE|NAME", "read a schedule, or a scenario, for the network: the dry run",
+    {"check", "FILE|NAME", "check a schedule or a scenario for the network: the dry run",
      read_check},
 };
 

@@ -26,20 +26,20 @@ static const struct {
 } commands[] = {
     {"run", run_main, "start a fabric, run a command on it, stop, print the report"},
     {"up", up_main, "start a fabric that stays"},
-    {"join", join_main, "have this host's part of a fabric on several hosts"},
+    {"join", join_main, "run this host's part of a fabric on several hosts"},
     {"down", down_main, "stop it"},
-    {"status", status_main, "what runs, and who is attached (also ls)"},
-    {"top", top_main, "watch it: nodes, links, switches, collectives, as they are now"},
-    {"web", web_main, "serve a page that shows it, to your browser"},
-    {"check", check_main, "is a running fabric right? credits, channels, buffers, tables, trees"},
-    {"env", env_main, "print the environment that makes programs use a running fabric"},
-    {"topo", topo_main, "print or check a network"},
-    {"fault", fault_main, "faults and scenarios, and what they would befall in a network"},
-    {"capture", capture_main, "what passes cables of a running fabric, for Wireshark"},
-    {"cluster", cluster_main, "check a cluster file: which part of a network is on which host"},
-    {"traffic", traffic_main, "synthetic traffic in simulated time, measured"},
-    {"figures", figures_main, "the paper's figures, and its stated results beside ours"},
-    {"bench", bench_main, "the emulator's own speed"},
+    {"status", status_main, "show running fabrics and their processes (also ls)"},
+    {"top", top_main, "watch nodes, links, switches and collectives of a running fabric"},
+    {"web", web_main, "serve a web page of a running fabric, or of a recording"},
+    {"check", check_main, "check credits, channels, buffers, tables and trees of a running fabric"},
+    {"env", env_main, "print the environment for programs on a running fabric"},
+    {"topo", topo_main, "print, check or write a network"},
+    {"fault", fault_main, "inject, list or clear faults, or check a schedule of faults"},
+    {"capture", capture_main, "capture segments of a running fabric, for Wireshark"},
+    {"cluster", cluster_main, "check a cluster file, which places a network on several hosts"},
+    {"traffic", traffic_main, "simulate synthetic traffic, and measure it"},
+    {"figures", figures_main, "reproduce the figures of two papers, and compare the results"},
+    {"bench", bench_main, "measure the speed of the emulator"},
 };
 
 #define COMMANDS (sizeof commands / sizeof commands[0])
@@ -47,14 +47,14 @@ static const struct {
 static int help(void)
 {
     printf("usage: fabemu COMMAND [options]\n\n"
-           "An emulated network fabric: MPI and libfabric programs run over it as they are.\n\n");
+           "An emulated network fabric for unmodified MPI and libfabric programs.\n\n");
     for (size_t i = 0; i < COMMANDS; i++)
         printf("  %-8s %s\n", commands[i].name, commands[i].about);
     printf("\n  fabemu COMMAND --help    the options of a command\n"
            "  fabemu --version         the version (also -V, version)\n\n"
            "For example: fabemu run --topo kary:2,2 -- mpirun -np 4 ./program\n\n"
-           "Manual pages: fabemu(1), fabemu-COMMAND(1), fabemu(7). A page that --help calls\n"
-           "docs/NAME.md is in the source, and in share/doc/fabemu where fabemu is installed.\n");
+           "Manual pages: fabemu(1), fabemu-COMMAND(1), fabemu(7). The pages docs/NAME.md\n"
+           "are in the source, and in share/doc/fabemu of an installation.\n");
     return EXIT_SUCCESS;
 }
 

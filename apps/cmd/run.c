@@ -582,7 +582,7 @@ static bool read_standstill(void *into, const char *value, const char **right)
 
 static const struct options_own run_own[] = {
     {"standstill", "TIME[:end]|off",
-     "after TIME (5s) without movement say who waits for whom; with :end also end the run",
+     "after TIME (5s) without movement print which ranks wait; with :end also end the run",
      read_standstill},
 };
 

@@ -57,7 +57,7 @@ static int parse_name(struct options *options, const char **name,
 static const struct options_command down_command = {
     .name = "down",
     .operands = "[NAME]",
-    .about = "Stop the fabric NAME (default). Processes that are attached lose it.",
+    .about = "Stop the fabric NAME (default). Attached processes lose it.",
 };
 
 /*
@@ -115,7 +115,7 @@ int down_main(int argc, char **argv)
 static const struct options_command status_command = {
     .name = "status",
     .operands = "[NAME]",
-    .about = "What runs: one fabric, or all of this user's.",
+    .about = "Show one running fabric, or all fabrics of this user.",
     .groups = OPTIONS_JSON,
 };
 
@@ -146,7 +146,8 @@ static bool read_names(void *into, const char *value, const char **right)
 
 static const struct options_own status_own[] = {
     {"metrics", NULL, "counters of NAME (default) in Prometheus' text format", read_metrics},
-    {"names", "WHOSE", "of metrics: node_exporter (default) or infiniband_exporter", read_names},
+    {"names", "WHOSE", "names of metrics: node_exporter (default) or infiniband_exporter",
+     read_names},
 };
 
 static void print_indented(const char *line)
@@ -275,9 +276,10 @@ int status_main(int argc, char **argv)
 static const struct options_command check_command = {
     .name = "check",
     .operands = "[NAME]",
-    .about = "Is the running fabric NAME (default) right? Credits, channels, buffers, tables and "
-             "trees are\ncounted anew, within milliseconds; nothing is changed. Exit status 1: no, "
-             "with a line for\neach thing that is wrong.",
+    .about =
+        "Check the running fabric NAME (default): credits, channels, buffers, tables and trees.\n"
+        "This takes milliseconds and changes nothing. Exit status 1: something is wrong, with\n"
+        "a line for each error.",
     .groups = OPTIONS_JSON,
 };
 

@@ -90,7 +90,7 @@ static const struct options_command top_command = {
     .name = "top",
     .operands = "[NAME]",
     .about = "Show the running fabric NAME (default): nodes, links, switches and collectives, "
-             "busiest first.\nIn it ? lists the keys.",
+             "busiest first.\nThe key ? lists all keys.",
 };
 
 /* --- lines -------------------------------------------------------------------------- */

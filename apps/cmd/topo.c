@@ -37,7 +37,7 @@ static const struct options_command topo_command = {
         "             cables between a switch of level 1, 2.. and each one below it\n"
         "  FILE       what ibnetdiscover prints, or --write wrote: a name with a '/', or that\n"
         "             ends in .topo, .txt or .net\n"
-        "docs/topo.md says more.",
+        "docs/topo.md explains all of them.",
     .groups = OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_JSON | OPTIONS_CHECK,
 };
 

@@ -36,10 +36,11 @@ static const struct options_own own[] = {
 static const struct options_command web_command = {
     .name = "web",
     .operands = "[NAME|FILE]",
-    .about = "Serve the page of the running fabric NAME (default), or of the recording FILE that "
-             "run,\nup (--record) or traffic (--telemetry) has written, to this user's browser, "
-             "until the\nfabric ends or this is interrupted. docs/web.md says what it shows, and "
-             "its keys.",
+    .about =
+        "Serve the page of the running fabric NAME (default), or of the recording FILE that "
+        "run,\nup (--record) or traffic (--telemetry) has written, to this user's browser, "
+        "until the\nfabric ends or this is interrupted. docs/web.md explains what it shows, and "
+        "its keys.",
 };
 
 static void say_address(const struct web *web)

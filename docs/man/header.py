@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""header.py - the manual pages of the C interface, made of its header."""
+"""header.py - generate the manual pages of the C interface from its header."""
 import re
 
 from roff import display, escape, head, references
@@ -16,7 +16,7 @@ def plain(comment):
 
 
 def items(text):
-    """The header's comments and pieces of code, in its order: (comment or "", code or "")."""
+    """Yield (comment, code) for each part of the header; one of them may be empty."""
     text = re.sub(r"^#(if|endif|ifdef|ifndef).*\n|^extern \"C\" \{\n#endif\n|^\}\n#endif\n", "",
                   text, flags=re.M)
     comment, code, depth, inside = [], [], 0, False
@@ -36,7 +36,7 @@ def items(text):
 
 
 def formatted(text):
-    """What a comment says: functions bold, parameters italic, a line for each thing it lists."""
+    """A comment in roff: functions bold, parameters italic, a line for each Errors, Thread, ..."""
     ret = []
     for paragraph in re.split(r"\n\s*\n", text):
         ret.append(".PP")
@@ -49,20 +49,20 @@ def formatted(text):
 
 
 def capital(found):
-    """The first word of what is said, as it begins a sentence; names stay."""
+    """The matched word with a capital letter, unless it is an identifier."""
     word = found[1]
     return word if "_" in word else word[0].upper() + word[1:]
 
 
 def summary(text):
-    """The first thing that a function's comment says of it, a line."""
+    """The first clause of a function's comment, for NAME."""
     said = re.sub(r"\s+", " ", re.sub(r"^[\w, \n]+ - ", "", text))
     said = re.sub(r" \([^()]+\)", "", said)
     return re.match(r".*?(?=[.:;](?: |$)|(?<=\?) |$)", said)[0].replace("@", "")
 
 
 class Function:
-    """Functions that stand together, and what is said of them."""
+    """Functions that share one comment."""
 
     def __init__(self, comment, code):
         self.names = FUNCTION.findall(code)
@@ -82,7 +82,7 @@ def function_pages(function, version):
               *(escape(line, True) for line in function.code.split("\n")), ".fi",
               ".SH DESCRIPTION",
               *formatted(re.sub(r"^[\w, \n]+ - (\w+)", capital, function.comment)),
-              ".PP", "What holds for all functions is said in", ".BR libfabemu (3).",
+              ".PP", "The rules for all functions are in", ".BR libfabemu (3).",
               *references(("libfabemu", 3))]
     pages = {first: lines}
     pages |= {name: [f".so man3/{first}.3"] for name in function.names[1:]}
@@ -110,7 +110,7 @@ def library_page(parts, version):
 
 def pages(text, version):
     """{name: lines} of the pages of the header @text, all of section 3."""
-    begin = text.index("/*", text.index("*/"))  # behind the licence
+    begin = text.index("/*", text.index("*/"))  # after the licence
     parts = []
     for comment, code in items(text[begin:]):
         comment = re.sub(r"^fabemu\.h - .*?\n\n", "", comment, flags=re.S)

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""pages.py - the manual pages: of each command by its --help, of the C interface by its header.
+"""pages.py - generate the manual pages of the commands and of the C interface.
 
     pages.py --fabemu COMMAND --header FILE --version TEXT --out DIR
 
-What --help does not say of a command stands in COMMAND.man beside this file: man(7), sections that
-follow the options. fabemu.1 and fabemu.7 are written by hand; @COMMANDS@ is the list of commands.
+A command's page comes from its --help and, if it exists, COMMAND.man beside this file: more
+sections in man(7). The pages of the C interface come from the header. fabemu.1 and fabemu.7 are
+written by hand; the list of commands replaces @COMMANDS@.
 """
 import argparse
 import os
@@ -28,7 +29,7 @@ def help_of(fabemu, *command):
 
 
 def commands(fabemu):
-    """[(name, what it does)] as `fabemu --help` lists them."""
+    """[(name, description)] of the commands that `fabemu --help` lists."""
     return re.findall(r"^  (\w+) +(\S.*)$", help_of(fabemu).split("\n\n")[2], re.M)
 
 
@@ -70,7 +71,7 @@ def command_page(fabemu, name, about, version):
 
 
 def written(name, listed, version):
-    """A page that is written by hand, with what is to be filled in."""
+    """A page that is written by hand, with its placeholders replaced."""
     table = []
     for command, about in listed:
         table += [".TP", rf".BR fabemu\-{command} (1)", escape(about)]

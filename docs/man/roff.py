@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""roff.py - text as man(7) has it."""
+"""roff.py - convert text to man(7)."""
 import re
 
 
 def escape(text, literal=False):
-    """@text with what is special to troff escaped; @literal: hyphens are minus signs."""
+    """Escape @text for troff; @literal: hyphens become minus signs."""
     text = text.replace("\\", "\\e")
     text = re.sub(r"(?<![\w-])--?(?=\w)|(?<=\s)--(?=\s)", lambda m: "\\-" * len(m.group()), text)
     if literal:
@@ -13,12 +13,12 @@ def escape(text, literal=False):
 
 
 def display(lines):
-    """Lines that stay as they are."""
+    """Lines without filling."""
     return [".RS 4", ".nf", *(escape(line, True) for line in lines), ".fi", ".RE"]
 
 
 def prose(text):
-    """Paragraphs; lines that are indented stay as they are."""
+    """Paragraphs; indented lines are not filled."""
     ret = []
     for paragraph in re.split(r"\n\s*\n", text.strip("\n")):
         ret.append(".PP")
@@ -36,7 +36,7 @@ def prose(text):
 
 
 def head(name, section, about, version):
-    """A page's title, and the NAME that whatis(1) reads."""
+    """The title of a page, and its NAME for whatis(1)."""
     return [r'.\" SPDX-License-Identifier: BSD-3-Clause',
             rf'.TH {escape(name.upper(), True)} {section} "" "fabemu {version}" "fabemu"',
             ".SH NAME", rf"{escape(name, True)} \- {escape(about)}"]

@@ -24,7 +24,7 @@ ABOUT = """Measure the figures of "Hardware collectives in output-queued high-ra
 18, rows A), what "QsNet III, an adaptively routed network" states (figures q, rows Q), throughput
 while links fail (figures r, rows R) and collectives under the noise of operating systems (figures
 n, rows N), with fabemu traffic, and print the papers' stated results beside what was measured.
-docs/figures.md tells the rest."""
+docs/figures.md explains the results."""
 FIGURES = {str(figure.number): figure for figure in (*paper_oq.FIGURES, *paper_qsnet.FIGURES,
                                               *breakage.FIGURES)}
 ROWS = (*paper_oq.ROWS, *paper_qsnet.ROWS, *breakage.ROWS)

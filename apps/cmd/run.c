@@ -582,8 +582,7 @@ static bool read_standstill(void *into, const char *value, const char **right)
 
 static const struct options_own run_own[] = {
     {"standstill", "TIME[:end]|off",
-     "after TIME (5s) without movement print which ranks wait; with :end also end the run",
-     read_standstill},
+     "report a standstill after TIME (5s); with :end also end the run", read_standstill},
 };
 
 static int check_operands(const struct options *options, int argc, char **argv)

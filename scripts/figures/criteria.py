@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""criteria.py - how a number is measured from series, and when a stated result holds.
-
-docs/figures.md says the same in words."""
+"""criteria.py - how a number is measured from series, and when a stated result holds."""
 import math
 from dataclasses import dataclass
 

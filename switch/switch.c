@@ -14,6 +14,7 @@
 #include "switch/crosspoint/crosspoint.h"
 #include "switch/input/fifo.h"
 #include "switch/input/slots.h"
+#include "switch/policy/policy.h"
 
 /* Another router is a folder and a line. One of them fits any profile. */
 static const struct switch_kind *const switch_kinds[] = {
@@ -70,7 +71,8 @@ int switch_create(struct switch_dev **ret, struct emu_worker *worker, uint32_t p
     atomic_init(&sw->route, route);
     sw->whole = route;
     sw->profile = profile;
-    sw->random = seed | 1;
+    sw->policy = route_policies[profile->choice];
+    sw->choice.random = seed | 1;
     sw->ports = ports;
     sw->dev.timed = timed;
     if (!kind->init(sw)) {

@@ -25,10 +25,10 @@ struct field {
     const char *name;
     size_t offset; /* in struct emu_profile */
     enum field_kind kind;
-    uint64_t least, most;  /* numbers */
-    const char *values[4]; /* FIELD_NAMED: the enum's names, in its order */
-    size_t raw;            /* of the field for clock raw that is set with this one; 0: none */
-    unsigned uses;         /* 1 << enum use: where it plays a part */
+    uint64_t least, most;      /* numbers */
+    const char *const *values; /* FIELD_NAMED: the enum's names, in its order; NULL after them */
+    size_t raw;                /* of the field for clock raw that is set with this one; 0: none */
+    unsigned uses;             /* 1 << enum use: where it plays a part */
 };
 
 #define FIELD(field, ...)                                                          \
@@ -42,8 +42,9 @@ struct field {
 #define U32_BOTH(field, low, high, where)                                            \
     FIELD(field, .kind = FIELD_U32, .least = (low), .most = (high), .uses = (where), \
           .raw = offsetof(struct emu_profile, raw_##field))
-#define NAMED(field, where, ...) \
-    FIELD(field, .kind = FIELD_NAMED, .values = {__VA_ARGS__}, .uses = (where))
+#define NAMED(field, where, ...)                       \
+    FIELD(field, .kind = FIELD_NAMED, .uses = (where), \
+          .values = (const char *const[]){__VA_ARGS__, NULL})
 
 /* A machine in which a field plays a part. */
 enum use { ACKS, NO_ACKS, RAW, TIMES, CABLE_TIMES, XPOINTS, SMALL, INPUTS, UNITS, ADAPTERS, USES };
@@ -126,6 +127,10 @@ static const struct {
     [ADAPTERS] = {has_adapters, "transport=acknowledged with combining=adapter"},
 };
 
+#define CHOICE_NAME(upper, lower) #lower,
+static const char *const choices[] = {EMU_CHOICES(CHOICE_NAME) NULL};
+#undef CHOICE_NAME
+
 static const struct field fields[] = {
     U64(link_ps_per_byte, 1, 1000000, IN(CABLE_TIMES)),
     U64(channel_ps, 0, SECOND_PS, IN(CABLE_TIMES)),
@@ -143,7 +148,7 @@ static const struct field fields[] = {
     U32(light_slots, 1, 1u << 16, IN(NO_ACKS)),
     NAMED(buffers, IN(NO_ACKS), "xpoint", "input_xpoint", "input"),
     NAMED(credit, IN(NO_ACKS) | IN(XPOINTS), "row", "counter"),
-    NAMED(choice, ALL, "next_free", "first_free", "random"),
+    FIELD(choice, .kind = FIELD_NAMED, .uses = ALL, .values = choices),
     NAMED(combine_order, ALL, "arrival", "port"),
     NAMED(combine_check, ALL, "parity", "none"),
     NAMED(routing, IN(ACKS), "adaptive", "static", "oblivious"),
@@ -272,7 +277,7 @@ static int field_named(struct emu_profile *profile, const struct field *field, c
 {
     char names[128] = "";
 
-    for (unsigned i = 0; i < 4 && field->values[i]; i++) {
+    for (unsigned i = 0; field->values[i]; i++) {
         if (strcmp(field->values[i], value) == 0) {
             memcpy((char *)profile + field->offset, &i, sizeof i);
             return 0;

@@ -37,12 +37,18 @@ enum emu_credit_policy {
     EMU_CREDIT_COUNTER /* owed until the packet, or its last copy, has left */
 };
 
-/* How an output is chosen from several candidates. */
-enum emu_choice {
-    EMU_CHOICE_NEXT_FREE,  /* the next in turn of the lightly loaded ones */
-    EMU_CHOICE_FIRST_FREE, /* the lowest of them */
-    EMU_CHOICE_RANDOM
-};
+/*
+ * The adaptive routing policies: how a router chooses one of several candidate outputs. Each is a
+ * file in switch/policy/ with the name that is given here. docs/recipes.md says how to add one.
+ */
+#define EMU_CHOICES(CHOICE)        \
+    CHOICE(NEXT_FREE, next_free)   \
+    CHOICE(FIRST_FREE, first_free) \
+    CHOICE(RANDOM, random)
+
+#define EMU_CHOICE_OF(upper, lower) EMU_CHOICE_##upper,
+enum emu_choice { EMU_CHOICES(EMU_CHOICE_OF) EMU_CHOICES_COUNT };
+#undef EMU_CHOICE_OF
 
 /* What a combine unit has with each word of the partial results that it keeps. */
 enum emu_combine_check {

@@ -8,6 +8,7 @@
 
 #include "emu/packet/crc.h"
 #include "emu/util/alloc.h"
+#include "emu/util/least.h"
 
 static bool channels_fit(const struct emu_profile *profile)
 {
@@ -149,6 +150,16 @@ static uint32_t channels_queued(const struct switch_dev *sw, uint32_t port)
     return __atomic_load_n(&ch->port[port].pending, __ATOMIC_RELAXED);
 }
 
+static uint32_t channels_load(const void *of, uint32_t o)
+{
+    return ((const struct switch_channel_port *)of)[o].pending;
+}
+
+static emu_ports channels_shortest(const struct switch_dev *sw, emu_ports outs)
+{
+    return emu_least(outs, channels_load, ((const struct switch_channels *)sw)->port);
+}
+
 static int channels_faults(struct switch_dev *sw, uint32_t port, struct emu_faults *faults)
 {
     switch_channels_of(sw)->port[port].faults = faults;
@@ -216,6 +227,7 @@ const struct switch_kind switch_channel_kind = {
     .tx = channels_tx,
     .rx = channels_rx,
     .queued = channels_queued,
+    .shortest = channels_shortest,
     .check = switch_channels_check,
     .bufs = switch_channels_bufs,
     .rebase = channels_rebase,

@@ -6,8 +6,8 @@
 #ifndef SWITCH_CHANNEL_CHOOSE_H
 #define SWITCH_CHANNEL_CHOOSE_H
 
-#include "emu/util/least.h"
 #include "switch/channel/channel.h"
+#include "switch/policy/policy.h"
 
 /* Of @outs, those on which nothing goes and nothing waits to go. */
 static inline emu_ports switch_channel_idle(struct switch_channels *ch, emu_ports outs,
@@ -20,24 +20,13 @@ static inline emu_ports switch_channel_idle(struct switch_channels *ch, emu_port
     return outs;
 }
 
-/* Replies that output @o waits for. */
-static inline uint32_t switch_channel_pending(const void *of, uint32_t o)
-{
-    return ((const struct switch_channel_port *)of)[o].pending;
-}
-
-/* The lightly loaded of @outs first: links without activity, and with few replies pending. */
+/* Lightly loaded are links without activity that wait for few replies. */
 static inline uint32_t switch_channel_choose(struct switch_channels *ch, emu_ports outs,
                                              uint64_t at_ps)
 {
-    emu_ports from;
-
     if (!emu_ports_several(outs))
         return emu_ports_first(outs);
-    from = switch_channel_idle(ch, outs & ch->light, at_ps);
-    return switch_pick(&ch->sw, emu_ports_any(from)
-                                    ? from
-                                    : emu_least(outs, switch_channel_pending, ch->port));
+    return route_choose(&ch->sw, outs, switch_channel_idle(ch, outs & ch->light, at_ps));
 }
 
 /* Packet @v opens a channel of output @o, which has one. Returns the channel. */

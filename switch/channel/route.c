@@ -84,7 +84,7 @@ static emu_ports route_candidates(struct switch_channels *ch, uint32_t p, uint32
     case EMU_ROUTING_OBLIVIOUS:
         outs &= ch->plugged;
         return onward &
-               (emu_ports_several(outs) ? emu_port(switch_pick_random(&ch->sw, outs)) : outs);
+               (emu_ports_several(outs) ? emu_port(route_random.pick(&ch->sw.choice, outs)) : outs);
     case EMU_ROUTING_ADAPTIVE:
         break;
     }

@@ -23,7 +23,15 @@
 #include "switch/common/device.h"
 #include "switch/common/group.h"
 
+struct route_policy;
 struct switch_cables;
+
+/*
+ * In what struct switch_kind's queued() returns: the link at the output is down. It is more than any
+ * number of segments, so such an output is never lightly loaded, nor has it the shortest queue of
+ * several candidates.
+ */
+#define SWITCH_OUT_DOWN (UINT32_C(1) << 30)
 
 /* The machine that a kind has on one sort of clock. */
 struct switch_machine {
@@ -55,7 +63,10 @@ struct switch_kind {
     void (*destroy)(struct switch_dev *sw);
     struct emu_tx *(*tx)(struct switch_dev *sw, uint32_t port);
     struct emu_rx *(*rx)(struct switch_dev *sw, uint32_t port);
-    uint32_t (*queued)(const struct switch_dev *sw, uint32_t port); /* any thread */
+    /* switch_queued(), and SWITCH_OUT_DOWN: any thread */
+    uint32_t (*queued)(const struct switch_dev *sw, uint32_t port);
+    /* of several outputs, those with the shortest queues, as queued() says */
+    emu_ports (*shortest)(const struct switch_dev *sw, emu_ports outs);
     void (*check)(struct switch_dev *sw, uint64_t now_ps, const struct emu_found *found);
     uint32_t (*bufs)(struct switch_dev *sw);
     void (*rebase)(struct switch_dev *sw, uint64_t by_ps); /* timed clocks only */
@@ -89,30 +100,36 @@ struct switch_kind {
                              const struct emu_faults *faults);
 };
 
+/* What a routing policy remembers from one choice to the next. */
+struct route_state {
+    uint64_t random; /* xorshift: never 0 */
+    uint32_t last;   /* the output that was chosen last, if the policy keeps it */
+};
+
 /* The base of every machine: its first member. */
 struct switch_dev {
     struct emu_dev dev;
-    /* A line that a segment's way touches. */
-    const struct switch_kind *kind;
+    /* The cache line that every segment touches. */
     _Atomic(const struct topo_route *) route; /* published by the manager (RCU) */
-    _Atomic(struct emu_table *) groups;       /* published by the manager (RCU) */
     const struct emu_profile *profile;
+    const struct route_policy *policy; /* of the profile's `choice`: switch/policy/policy.h */
+    struct route_state choice;
     /* ports to look at again: more has come than a pass takes, or is still on the wire */
     emu_ports arriving;
-    uint64_t random;      /* xorshift state, for EMU_CHOICE_RANDOM */
-    uint32_t last_served; /* for EMU_CHOICE_NEXT_FREE */
-    uint32_t ports;       /* external */
-    emu_ports ups;        /* ports to switches of higher levels */
-    /* Seldom touched. */
+    emu_ports ups;  /* ports to switches of higher levels */
+    uint32_t ports; /* external */
+    /* Seldom touched; groups by collective segments only. */
+    _Atomic(struct emu_table *) groups; /* published by the manager (RCU) */
+    const struct switch_kind *kind;
     struct switch_cables *cables;   /* cables.h; NULL: nothing stands at any cable */
     const struct topo_route *whole; /* of the network with all its links */
     emu_ports stuck;                /* ports that send nothing: a fault */
     struct switch_counts counts;
 };
 static_assert(EMU_PORT_WORDS > 1 ||
-                  offsetof(struct switch_dev, cables) - offsetof(struct switch_dev, kind) ==
+                  offsetof(struct switch_dev, groups) - offsetof(struct switch_dev, route) ==
                       EMU_LINE,
-              "what a segment's way touches is in one line");
+              "what every segment touches is in one cache line");
 
 /** switch_machine_of - the machine that @kind has on this sort of clock. Pure. */
 static inline const struct switch_machine *switch_machine_of(const struct switch_kind *kind,
@@ -123,19 +140,6 @@ static inline const struct switch_machine *switch_machine_of(const struct switch
 
 /* device.c: the switch of @kind that @dev is; NULL: it is none. Not for a segment. */
 struct switch_dev *switch_of(struct emu_dev *dev, const struct switch_kind *kind);
-
-/* choose.c: one of @from, as the profile chooses among the lightly loaded; at random; the first. */
-uint32_t switch_pick_else(struct switch_dev *sw, emu_ports from);
-uint32_t switch_pick_random(struct switch_dev *sw, emu_ports from);
-
-/* One of @from, as the profile chooses among the lightly loaded. Inline for the usual choice. */
-static inline uint32_t switch_pick(struct switch_dev *sw, emu_ports from)
-{
-    if (__builtin_expect(sw->profile->choice != EMU_CHOICE_NEXT_FREE, 0))
-        return switch_pick_else(sw, from);
-    sw->last_served = emu_ports_next(from, sw->last_served);
-    return sw->last_served;
-}
 
 /*
  * The ports to which an event's @signals may belong. If several ports share a bit

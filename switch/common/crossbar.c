@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "emu/util/alloc.h"
+#include "emu/util/least.h"
 #include "switch/common/cables.h"
 
 static uint32_t crossbar_width(uint32_t rows, uint32_t levels)
@@ -70,7 +71,17 @@ uint32_t switch_crossbar_queued(const struct switch_dev *sw, uint32_t port)
 {
     const struct switch_crossbar *bar = (const struct switch_crossbar *)sw;
 
-    return __atomic_load_n(&bar->out[port].queued, __ATOMIC_RELAXED) & ~SWITCH_OUT_DARK;
+    return __atomic_load_n(&bar->out[port].queued, __ATOMIC_RELAXED);
+}
+
+static uint32_t crossbar_load(const void *of, uint32_t o)
+{
+    return ((const struct switch_out *)of)[o].queued;
+}
+
+emu_ports switch_crossbar_shortest(const struct switch_dev *sw, emu_ports outs)
+{
+    return emu_least(outs, crossbar_load, ((const struct switch_crossbar *)sw)->out);
 }
 
 /*
@@ -96,7 +107,7 @@ uint32_t switch_crossbar_link(struct switch_dev *sw, uint32_t port, bool up, uin
         return 0;
     if (!up && switch_is_stuck(sw, port)) /* see switch_stick() */
         sw->kind->stick(sw, port, false, goes_ps);
-    switch_out_holds(out, out->queued ^ SWITCH_OUT_DARK);
+    switch_out_holds(out, out->queued ^ SWITCH_OUT_DOWN);
     bar->light &= ~emu_port(port);
     bar->light |= emu_port_if(port, out->queued < bar->light_slots);
     crossbar_onward(bar, port, up);
@@ -219,7 +230,7 @@ static const char *check_out(const struct switch_crossbar *bar, uint32_t o)
 
     for (uint32_t r = 0; r < bar->rows; r++)
         queued += *switch_count(bar, r, o);
-    return queued == (bar->out[o].queued & ~SWITCH_OUT_DARK)
+    return queued == (bar->out[o].queued & ~SWITCH_OUT_DOWN)
                ? NULL
                : "an output does not know how many wait for it";
 }

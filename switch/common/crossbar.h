@@ -10,12 +10,6 @@
 #include "switch/common/events.h"
 #include "switch/common/store.h"
 
-/*
- * In switch_out.queued of an output whose link is down: so many segments that it is never lightly
- * loaded, nor the least loaded of several candidates. So choosing knows nothing of links.
- */
-#define SWITCH_OUT_DARK (UINT32_C(1) << 30)
-
 /* A row: the queues of one input. */
 struct switch_row {
     alignas(EMU_LINE) struct emu_rx rx;
@@ -23,7 +17,7 @@ struct switch_row {
 
 struct switch_out {
     alignas(EMU_LINE) emu_ports waiting; /* rows with a segment for it */
-    uint32_t queued;                     /* segments in all; and SWITCH_OUT_DARK; read by anyone */
+    uint32_t queued;                     /* segments in all; and SWITCH_OUT_DOWN; read by anyone */
     uint8_t last;                        /* row served last: round robin */
     struct emu_tx tx;
 };
@@ -31,8 +25,8 @@ struct switch_out {
 struct switch_crossbar {
     struct switch_dev sw;
     /* A line that a segment's way touches. */
-    emu_ports runnable;         /* outputs with news since they were last looked at */
-    emu_ports light;            /* outputs with fewer than light_slots segments */
+    alignas(EMU_LINE) emu_ports runnable; /* outputs with news since they were last looked at */
+    emu_ports light;                      /* outputs with fewer than light_slots segments */
     uint32_t light_slots;       /* a copy of the profile's, for the path of every segment */
     uint32_t width;             /* of a row in count and xpoint: rows, levels, rounded up to 16 */
     emu_ports falling;          /* rows: what comes in there has come down, and goes up no more */
@@ -73,8 +67,9 @@ struct emu_rx *switch_crossbar_rx(struct switch_dev *sw, uint32_t port);
  */
 uint32_t switch_crossbar_link(struct switch_dev *sw, uint32_t port, bool up, uint64_t at_ps);
 
-/* crossbar.c: queued, stick, ready and waiting of a struct switch_kind. */
+/* crossbar.c: queued, shortest, stick, ready and waiting of a struct switch_kind. */
 uint32_t switch_crossbar_queued(const struct switch_dev *sw, uint32_t port);
+emu_ports switch_crossbar_shortest(const struct switch_dev *sw, emu_ports outs);
 void switch_crossbar_stick(struct switch_dev *sw, uint32_t port, bool stuck, uint64_t at_ps);
 bool switch_crossbar_ready(const struct switch_dev *sw, uint32_t port);
 uint32_t switch_crossbar_waiting(struct switch_dev *sw, uint32_t port,
@@ -112,21 +107,6 @@ bool switch_crossbar_holds(const struct switch_crossbar *bar, uint32_t id);
 /* crossbar.c: pool buffers in the queues, and on the cables to it. */
 uint32_t switch_crossbar_bufs(const struct switch_crossbar *bar);
 
-/* choose.c: the least loaded of several outputs. */
-emu_ports switch_least(const struct switch_crossbar *bar, emu_ports candidates);
-
-/* choose.c: one of several candidate outputs, of which none is lightly loaded. */
-uint32_t switch_choose_least(struct switch_crossbar *bar, emu_ports candidates);
-
-/* choose.c: one of several candidate outputs. Inline: the hot path of what goes up. */
-static inline uint32_t switch_choose(struct switch_crossbar *bar, emu_ports candidates)
-{
-    emu_ports from = candidates & bar->light;
-
-    return __builtin_expect(emu_ports_any(from), 1) ? switch_pick(&bar->sw, from)
-                                                    : switch_choose_least(bar, candidates);
-}
-
 /* Every machine with a crossbar begins with it. */
 static inline struct switch_crossbar *switch_crossbar_of(struct switch_dev *sw)
 {
@@ -136,7 +116,7 @@ static inline struct switch_crossbar *switch_crossbar_of(struct switch_dev *sw)
 /* Is the link at the port down? */
 static inline bool switch_is_dark(const struct switch_crossbar *bar, uint32_t port)
 {
-    return bar->out[port].queued & SWITCH_OUT_DARK;
+    return bar->out[port].queued & SWITCH_OUT_DOWN;
 }
 
 /* Where the queue (row, out) stands in count[] and xpoint[]. */

@@ -43,7 +43,7 @@ struct emu_rx *switch_rx(struct switch_dev *sw, uint32_t port)
 uint32_t switch_queued(const struct switch_dev *sw, uint32_t port)
 {
     assert(port < sw->ports);
-    return sw->kind->queued(sw, port);
+    return sw->kind->queued(sw, port) & ~SWITCH_OUT_DOWN;
 }
 
 void switch_reroute(struct switch_dev *sw, const struct topo_route *route)

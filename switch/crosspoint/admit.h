@@ -9,6 +9,7 @@
 
 #include "switch/crosspoint/combine.h"
 #include "switch/crosspoint/through.h"
+#include "switch/policy/policy.h"
 
 /* Not queued: takes no room. */
 static inline void admit_drop(struct switch_crosspoints *xp, const struct switch_group *group,
@@ -50,7 +51,8 @@ static inline __attribute__((always_inline)) bool switch_admit_unicast(
         admit_drop(xp, NULL, entry);
         return false;
     }
-    o = emu_ports_several(outs) ? switch_choose(&xp->bar, outs) : emu_ports_first(outs);
+    o = emu_ports_several(outs) ? route_choose(&xp->bar.sw, outs, xp->bar.light)
+                                : emu_ports_first(outs);
     put(xp, row, o, entry, 0);
     return true;
 }

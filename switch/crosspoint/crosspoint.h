@@ -123,11 +123,6 @@ struct switch_crosspoints_row {
      * has looked at. They are shut now, or have room.
      */
     emu_ports open;
-    /*
-     * Of the candidates `least_of`, none of which was lightly loaded, those that are still the
-     * least loaded ones, as nothing leaves while segments enter; 0: they are to be found anew.
-     */
-    emu_ports least_of, least;
     /* outputs to plain local cables that are open, as this pass has found: see row_put() */
     emu_ports plain;
     /* by output in `open`: segments that may pass through in this pass */
@@ -184,15 +179,16 @@ size_t switch_crosspoints_bytes(uint32_t ports, uint32_t slots, const struct emu
 uint32_t switch_crosspoints_segments(uint32_t ports, const struct emu_profile *profile);
 
 /* What the kinds with crosspoints have in common: members of a struct switch_kind. */
-#define SWITCH_CROSSPOINTS_KIND                                                   \
-    .combines = true, .sane = switch_crosspoints_sane, .tx = switch_crossbar_tx,  \
-    .rx = switch_crossbar_rx, .queued = switch_crossbar_queued,                   \
-    .rebase = switch_crosspoints_rebase, .link = switch_crossbar_link,            \
-    .stick = switch_crosspoints_stick, .waiting = switch_crossbar_waiting,        \
-    .ready = switch_crossbar_ready, .combine_faults = switch_units_faults,        \
-    .combine_stall = switch_units_stall, .combine_out = switch_units_out,         \
-    .combine_taken = switch_units_taken, .combine_waiting = switch_units_waiting, \
-    .ups = switch_crossbar_ups, .faults = switch_cables_faults
+#define SWITCH_CROSSPOINTS_KIND                                                  \
+    .combines = true, .sane = switch_crosspoints_sane, .tx = switch_crossbar_tx, \
+    .rx = switch_crossbar_rx, .queued = switch_crossbar_queued,                  \
+    .shortest = switch_crossbar_shortest, .rebase = switch_crosspoints_rebase,   \
+    .link = switch_crossbar_link, .stick = switch_crosspoints_stick,             \
+    .waiting = switch_crossbar_waiting, .ready = switch_crossbar_ready,          \
+    .combine_faults = switch_units_faults, .combine_stall = switch_units_stall,  \
+    .combine_out = switch_units_out, .combine_taken = switch_units_taken,        \
+    .combine_waiting = switch_units_waiting, .ups = switch_crossbar_ups,         \
+    .faults = switch_cables_faults
 
 /* bufs of a struct switch_kind, where nothing is but at the crosspoints. */
 uint32_t switch_crosspoints_bufs(struct switch_dev *sw);

@@ -15,31 +15,8 @@ static inline struct switch_crosspoints_row *row_of(struct switch_crosspoints_ra
 static inline void row_begin(struct switch_crosspoints_raw *raw)
 {
     row_of(raw)->open = EMU_NO_PORTS;
-    row_of(raw)->least = EMU_NO_PORTS;
     row_of(raw)->plain = EMU_NO_PORTS;
     raw->xp.shut = ~raw->xp.bar.sends;
-}
-
-/*
- * As switch_choose(). Outputs lose nothing while segments enter, so who was among the least loaded
- * ones is so until it is chosen: of four alike they are found once, and not four times, which is 6
- * of 177 instructions a hop.
- */
-static inline uint32_t row_choose(struct switch_crosspoints_row *row, emu_ports outs)
-{
-    struct switch_crossbar *bar = &row->raw.xp.bar;
-    emu_ports from = outs & bar->light;
-    uint32_t o;
-
-    if (emu_ports_any(from))
-        return switch_pick(&bar->sw, from);
-    if (!emu_ports_any(row->least) || !emu_ports_equal(row->least_of, outs)) {
-        row->least = switch_least(bar, outs);
-        row->least_of = outs;
-    }
-    o = switch_pick(&bar->sw, row->least);
-    row->least &= ~emu_port(o);
-    return o;
 }
 
 /*
@@ -64,13 +41,12 @@ static inline __attribute__((always_inline)) void row_put(struct switch_crosspoi
 }
 
 /* As switch_admit_unicast(). */
-static inline __attribute__((always_inline)) void row_admit(struct switch_crosspoints_row *row,
+static inline __attribute__((always_inline)) void row_admit(struct switch_crosspoints *xp,
                                                             uint32_t r,
                                                             const struct switch_routes *routes,
                                                             emu_ports *plain,
                                                             const struct emu_entry *entry)
 {
-    struct switch_crosspoints *xp = &row->raw.xp;
     emu_ports outs = switch_ways(&xp->bar, routes, entry->hdr.dst);
     uint32_t o;
 
@@ -78,28 +54,9 @@ static inline __attribute__((always_inline)) void row_admit(struct switch_crossp
         admit_drop(xp, NULL, entry);
         return;
     }
-    if (emu_ports_several(outs)) {
-        o = row_choose(row, outs);
-    } else {
-        o = emu_ports_first(outs);
-        row->least &= ~outs;
-    }
+    o = emu_ports_several(outs) ? route_choose(&xp->bar.sw, outs, xp->bar.light)
+                                : emu_ports_first(outs);
     row_put(xp, r, o, plain, entry);
-}
-
-/* Somebody else sends and puts segments, and may do so at any output. */
-static inline void row_forget(struct switch_crosspoints_row *row)
-{
-    row->plain = EMU_NO_PORTS;
-    row->least = EMU_NO_PORTS;
-}
-
-/* Anything else than a unicast enters. */
-static inline void row_enter(struct switch_crosspoints_row *row, uint32_t r,
-                             const struct emu_entry *entry)
-{
-    switch_enter(&row->raw.xp, r, entry);
-    row_forget(row);
 }
 
 /*
@@ -121,10 +78,10 @@ static inline uint32_t row_take_cable(struct switch_crosspoints *xp, uint32_t r)
 
     while (data.at != end && (entry = emu_ring_front(&data))) {
         if (__builtin_expect(entry->hdr.kind == EMU_UNICAST, 1)) {
-            row_admit(row, r, &routes, &plain, entry);
+            row_admit(xp, r, &routes, &plain, entry);
         } else {
-            row_enter(row, r, entry);
-            plain = EMU_NO_PORTS;
+            switch_enter(xp, r, entry);
+            plain = EMU_NO_PORTS; /* copies may have filled any output */
         }
         emu_ring_skip(&data);
     }
@@ -142,7 +99,7 @@ static inline uint32_t row_take(struct switch_crosspoints_raw *raw, uint32_t r)
     uint32_t moved;
 
     if (raw->xp.bar.row[r].rx.kind == EMU_LINK_EDGE) {
-        row_forget(row_of(raw)); /* what a process has sent may go to any of them */
+        row_of(raw)->plain = EMU_NO_PORTS; /* what a process has sent may go to any of them */
         return switch_through(row_of(raw), r);
     }
     moved = row_take_cable(&raw->xp, r);

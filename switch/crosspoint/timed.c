@@ -116,7 +116,7 @@ static emu_ports fetch_ways(const struct switch_crossbar *bar, emu_ports rows)
 {
     uint64_t until_ps = bar->sw.dev.worker->now_ps;
     emu_ports ways = EMU_NO_PORTS;
-    uint32_t last = bar->sw.last_served;
+    struct route_state choice = bar->sw.choice;
 
     emu_each_port (r, rows) {
         const struct emu_rx *rx = &bar->row[r].rx;
@@ -129,8 +129,7 @@ static emu_ports fetch_ways(const struct switch_crossbar *bar, emu_ports rows)
             continue;
         outs = topo_route_ports(routes.route, entry->hdr.dst) & ~routes.barred;
         if (emu_ports_several(outs & bar->light)) {
-            last = emu_ports_next(outs & bar->light, last);
-            ways |= emu_port(last);
+            ways |= emu_port(bar->sw.policy->pick(&choice, outs & bar->light));
         } else {
             ways |= emu_ports_any(outs & bar->light) ? outs & bar->light : outs;
         }
@@ -193,7 +192,7 @@ uint64_t switch_fetch_timed(const struct emu_dev *dev, enum emu_fetch what, uint
 
     switch (what) {
     case EMU_FETCH_SELF: /* none of which is to be read yet */
-        emu_fetch_line(&bar->sw.kind);
+        emu_fetch_line(&bar->sw.route);
         emu_fetch_lines(&bar->runnable, machine + 1);
         return 0;
     case EMU_FETCH_PORTS:

@@ -35,6 +35,7 @@
 
 #include "switch/crosspoint/raw.h"
 #include "switch/crosspoint/timed.h"
+#include "switch/policy/policy.h"
 
 static bool fifo_fits(const struct emu_profile *profile)
 {
@@ -80,7 +81,8 @@ static inline __attribute__((always_inline)) emu_ports fifo_move(struct switch_c
     if (entry.hdr.kind == EMU_UNICAST) { /* to one of them: the choice is made as late as can be */
         if (!emu_ports_any(room))
             return outs;
-        o = emu_ports_several(room) ? switch_choose(&xp->bar, room) : emu_ports_first(room);
+        o = emu_ports_several(room) ? route_choose(&xp->bar.sw, room, xp->bar.light)
+                                    : emu_ports_first(room);
         put(xp, r, o, &entry, 0);
         return EMU_NO_PORTS;
     }

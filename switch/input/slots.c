@@ -21,6 +21,7 @@
 
 #include "emu/util/least.h"
 #include "switch/common/cables.h"
+#include "switch/policy/policy.h"
 
 /* The first slot that begins at @at_ps or later, and is not over. */
 static uint64_t slots_at(const struct switch_slots *sw, uint64_t at_ps)
@@ -191,7 +192,8 @@ static uint32_t slots_choose(struct switch_slots *sw, uint32_t r, emu_ports outs
 {
     if (!emu_ports_several(outs))
         return emu_ports_first(outs);
-    return switch_choose(&sw->bar, emu_least(outs, slots_queued, switch_count(&sw->bar, r, 0)));
+    return route_choose(&sw->bar.sw, emu_least(outs, slots_queued, switch_count(&sw->bar, r, 0)),
+                        sw->bar.light);
 }
 
 /* There are no combine units here: their groups were refused when they were to be made. */
@@ -372,6 +374,7 @@ const struct switch_kind switch_slots_kind = {
     .rebase = slots_rebase,
     .stick = switch_crossbar_stick,
     .queued = switch_crossbar_queued,
+    .shortest = switch_crossbar_shortest,
     .waiting = switch_crossbar_waiting,
     .ready = switch_crossbar_ready,
     .faults = switch_cables_faults,

@@ -2,9 +2,12 @@
 /*
  * switch_test.c - credits, choice and order inside switches, pass by pass.
  */
+#include <string.h>
+
 #include "switch/crosspoint/counter.h"
 #include "switch/input/fifo.h"
 #include "switch/input/slots.h"
+#include "switch/policy/policy.h"
 #include "tests/test.h"
 #include "tests/world/switch/bench.h"
 
@@ -350,11 +353,12 @@ static void choice__spreads_one_pair_over_all_up_ports(void)
     static const enum emu_choice choices[] = {EMU_CHOICE_NEXT_FREE, EMU_CHOICE_RANDOM};
 
     for (size_t c = 0; c < sizeof choices / sizeof choices[0]; c++) {
-        struct bench b;
+        struct emu_profile profile = bench_profile(EMU_CREDIT_ROW, 4);
         struct emu_hdr hdr = {.dst = 15};
+        struct bench b;
 
-        bench_open(&b, "kary:4,2", EMU_CREDIT_ROW, 4);
-        b.fabric->config.profile.choice = choices[c];
+        profile.choice = choices[c];
+        bench_start(&b, "kary:4,2", &profile);
         for (uint32_t i = 0; i < 400; i++) {
             CU_ASSERT_TRUE(probe_send(&b, 0, &hdr));
             for (uint32_t p = 0; p < 6; p++)
@@ -498,6 +502,57 @@ static void credits__are_as_many_as_fit_the_router(void)
     topo_free(graph);
 }
 
+/* --- routing policies --------------------------------------------------------------- */
+
+/* The profile and the table of policies use the same names, in the same order. */
+static void policy__has_the_name_that_the_profile_uses(void)
+{
+    for (uint32_t i = 0; i < EMU_CHOICES_COUNT; i++) {
+        struct emu_profile profile = bench_profile(EMU_CREDIT_ROW, 4);
+        char set[64], error[256];
+
+        profile.choice = EMU_CHOICES_COUNT;
+        snprintf(set, sizeof set, "choice=%s", route_policies[i]->name);
+        CU_ASSERT_EQUAL(emu_profile_set(&profile, set, error, sizeof error), 0);
+        CU_ASSERT_EQUAL(profile.choice, i);
+        CU_ASSERT_TRUE(strlen(route_policies[i]->source) > 0);
+    }
+}
+
+static uint32_t highest_load(const struct switch_dev *sw, uint32_t output)
+{
+    (void)sw;
+    return EMU_PORTS_MAX - output;
+}
+
+static uint32_t highest_pick(struct route_state *state, emu_ports best)
+{
+    (void)state;
+    return emu_ports_first(best);
+}
+
+/* A metric other than the length of queues is asked for all candidates, lightly loaded or not. */
+static void policy__with_its_own_metric_avoids_links_that_are_down(void)
+{
+    static const struct route_policy highest = {.name = "highest",
+                                                .metric = highest_load,
+                                                .pick = highest_pick,
+                                                .source = "a test"};
+    emu_ports ups = emu_ports_below(8) & ~emu_ports_below(4);
+    struct switch_dev *leaf;
+    struct bench b;
+
+    bench_open(&b, "kary:4,2", EMU_CREDIT_ROW, 4);
+    leaf = b.fabric->sw[0];
+    leaf->policy = &highest;
+    CU_ASSERT_EQUAL(route_choose(leaf, ups, ups), 7);
+    CU_ASSERT_EQUAL(route_choose(leaf, ups, emu_port(5)), 7);
+    switch_crossbar_of(leaf)->out[7].queued |= SWITCH_OUT_DOWN;
+    CU_ASSERT_EQUAL(route_choose(leaf, ups, ups), 6);
+    switch_crossbar_of(leaf)->out[7].queued &= ~SWITCH_OUT_DOWN;
+    bench_close(&b);
+}
+
 int main(void)
 {
     static const struct test_case cases[] = {
@@ -519,6 +574,9 @@ int main(void)
         {"choice__avoids_a_loaded_port", choice__avoids_a_loaded_port},
         {"choice__knows_what_came_between", choice__knows_what_came_between},
         {"choice__of_an_input_buffer_waits_for_room", choice__of_an_input_buffer_waits_for_room},
+        {"policy__has_the_name_that_the_profile_uses", policy__has_the_name_that_the_profile_uses},
+        {"policy__with_its_own_metric_avoids_links_that_are_down",
+         policy__with_its_own_metric_avoids_links_that_are_down},
         {NULL, NULL},
     };
 

@@ -62,7 +62,7 @@ void draw_profile(uint64_t *seed, struct emu_profile *profile)
     profile->light_slots = (uint32_t)test_draw(seed, 1, 4);
     profile->combine_units = (uint32_t)test_draw(seed, 1, 3);
     profile->credit = test_random(seed) % 2 ? EMU_CREDIT_ROW : EMU_CREDIT_COUNTER;
-    profile->choice = (enum emu_choice)(test_random(seed) % 3);
+    profile->choice = (enum emu_choice)(test_random(seed) % EMU_CHOICES_COUNT);
     profile->combine_order = test_random(seed) % 2 ? EMU_COMBINE_ARRIVAL : EMU_COMBINE_PORT;
 }
 

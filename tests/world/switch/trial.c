@@ -18,7 +18,7 @@ struct trial trial_draw(uint64_t seed, enum emu_buffers buffers)
     t.spec = specs[test_draw(&random, 0, 4)];
     t.profile.buffers = buffers;
     t.profile.credit = (enum emu_credit_policy)test_draw(&random, 0, 1);
-    t.profile.choice = (enum emu_choice)test_draw(&random, 0, 2);
+    t.profile.choice = (enum emu_choice)test_draw(&random, 0, EMU_CHOICES_COUNT - 1);
     t.profile.combine_order = (enum emu_combine_order)test_draw(&random, 0, 1);
     t.profile.combine_units = units[test_draw(&random, 0, 2)];
     t.profile.xpoint_slots = test_draw(&random, 1, test_draw(&random, 0, 1) ? 2 : EMU_XPOINT_MAX);

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * policy.h - adaptive routing: which of several candidate outputs a segment or a packet takes.
+ *
+ * A policy is one file in this folder, with one struct route_policy. The list of policies is
+ * EMU_CHOICES in emu/packet/profile.h; the profile's field `choice` names one of them.
+ * docs/recipes.md says how to add a policy. Every kind of router calls route_choose(), which works
+ * in two steps:
+ *
+ * 1. The metric finds the best candidates. With the metric switch_queued these are the lightly
+ *    loaded outputs (profile: light_slots, light_pending), all of them alike; if there are none, the
+ *    outputs with the shortest queue. The routers keep the set of lightly loaded outputs up to date,
+ *    so this step mostly costs one AND. Any other metric is computed for each candidate.
+ * 2. The pick takes one of the best.
+ *
+ * Thread: the switch's worker.
+ */
+#ifndef SWITCH_POLICY_H
+#define SWITCH_POLICY_H
+
+#include "emu/packet/profile.h"
+#include "switch/common/base.h"
+
+struct route_policy {
+    const char *name; /* as in EMU_CHOICES */
+    /*
+     * The load of an output: the candidates with the least load are the best. It may call what
+     * switch/common/device.h offers. Links that are down never count as best while another
+     * candidate is up.
+     */
+    uint32_t (*metric)(const struct switch_dev *sw, uint32_t output);
+    /* One of @best, which is not empty. It may change nothing but @state. */
+    uint32_t (*pick)(struct route_state *state, emu_ports best);
+    const char *source; /* the paper that describes it */
+};
+
+#define ROUTE_DECLARE(upper, lower) extern const struct route_policy route_##lower;
+EMU_CHOICES(ROUTE_DECLARE)
+#undef ROUTE_DECLARE
+
+/* policy.c: all policies, by enum emu_choice. */
+extern const struct route_policy *const route_policies[EMU_CHOICES_COUNT];
+
+/* policy.c: the candidates with the least load, by the metric of the switch's policy. */
+emu_ports route_least(const struct switch_dev *sw, emu_ports candidates);
+
+/**
+ * route_choose - one of several candidate outputs, by the switch's policy.
+ * @candidates: not empty.
+ * @light: the lightly loaded outputs.
+ * Source: output-queued routers §2.2 (adaptive up); QsNet III §III (the choice).
+ */
+static inline uint32_t route_choose(struct switch_dev *sw, emu_ports candidates, emu_ports light)
+{
+    const struct route_policy *policy = sw->policy;
+    emu_ports best = candidates & light;
+
+    if (__builtin_expect(!emu_ports_any(best) || policy->metric != switch_queued, 0))
+        best = route_least(sw, candidates);
+    return policy->pick(&sw->choice, best);
+}
+
+#endif

@@ -224,13 +224,15 @@ static void read_title(struct device *device, const struct cursor *c)
 static int check_rate(const struct file *file, const char *word, size_t length)
 {
     char text[SHOWN], names[TOPO_RATES][16];
-    size_t digits = strspn(word, "0123456789");
 
-    if (!digits || length >= sizeof text || length < digits + 3 || word[digits] != 'x' ||
-        !isalpha((unsigned char)word[digits + 1]))
+    if (length >= sizeof text)
         return 0;
-    memcpy(text, word, length);
+    memcpy(text, word, length); /* the file may end with the word, and without a 0 */
     text[length] = '\0';
+    size_t digits = strspn(text, "0123456789");
+    if (!digits || length < digits + 3 || text[digits] != 'x' ||
+        !isalpha((unsigned char)text[digits + 1]))
+        return 0;
     struct nearest nearest = nearest_to(text);
     for (uint8_t rate = 1; rate < TOPO_RATES; rate++)
         nearest_try(&nearest, topo_rate_name(rate, names[rate]));

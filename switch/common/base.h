@@ -27,9 +27,9 @@ struct route_policy;
 struct switch_cables;
 
 /*
- * In what struct switch_kind's queued() returns: the link at the output is down. It is more than any
- * number of segments, so such an output is never lightly loaded, nor has it the shortest queue of
- * several candidates.
+ * In what struct switch_kind's queued() returns: the link at the output is down. It is more than
+ * any number of segments, so such an output is never lightly loaded, nor has it the shortest queue
+ * of several candidates.
  */
 #define SWITCH_OUT_DOWN (UINT32_C(1) << 30)
 

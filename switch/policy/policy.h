@@ -8,9 +8,9 @@
  * in two steps:
  *
  * 1. The metric finds the best candidates. With the metric switch_queued these are the lightly
- *    loaded outputs (profile: light_slots, light_pending), all of them alike; if there are none, the
- *    outputs with the shortest queue. The routers keep the set of lightly loaded outputs up to date,
- *    so this step mostly costs one AND. Any other metric is computed for each candidate.
+ *    loaded outputs (profile: light_slots, light_pending), all of them alike; if there are none,
+ *    the outputs with the shortest queue. The routers keep the set of lightly loaded outputs up to
+ *    date, so this step mostly costs one AND. Any other metric is computed for each candidate.
  * 2. The pick takes one of the best.
  *
  * Thread: the switch's worker.

@@ -844,7 +844,7 @@ static struct {
 int __real_emu_barrier_sync(struct emu_barrier *barrier, const void *mine, size_t bytes);
 int __wrap_emu_barrier_sync(struct emu_barrier *barrier, const void *mine, size_t bytes);
 
-/* Logs are lists of parts; other supersteps of these runs have 8 bytes. Then it is idle for ever. */
+/* Logs are lists of parts; other supersteps of these runs have 8 bytes. Then it is idle. */
 int __wrap_emu_barrier_sync(struct emu_barrier *barrier, const void *mine, size_t bytes)
 {
     static const uint64_t never_ps = EMU_NEVER;

@@ -615,8 +615,8 @@ static void acks__of_what_was_never_sent_are_malformed(void)
 }
 
 /*
- * A host that acknowledges a packet that was never sent, and then nothing, does not make us send all
- * frames again and again: the oldest alone is, after time-outs that grow.
+ * A host that acknowledges a packet that was never sent, and then nothing, does not make us send
+ * all frames again and again: the oldest alone is, after time-outs that grow.
  */
 static void acks__of_a_packet_that_was_never_sent_make_nothing_lost(void)
 {

@@ -56,7 +56,17 @@ static void telemetry_known_link(void *ctx, uint32_t cable, struct telemetry_cab
         ret->state = TELEMETRY_DOWN;
 }
 
-static void wait_of_op(struct telemetry_wait *waits, const struct emu_pending_op *op)
+/*
+ * A process reports its oldest operations once a second, and dates each by the report that was the
+ * first to see it. An operation that only the last report has seen may be over, so it is no wait.
+ */
+static bool is_seen_twice(uint64_t since_ns, const struct emu_pending *pending)
+{
+    return since_ns < pending->written_ns;
+}
+
+static void wait_of_op(struct telemetry_wait *waits, const struct emu_pending *pending,
+                       const struct emu_pending_op *op)
 {
     static const enum telemetry_kind kinds[EMU_PENDING_KINDS] = {
         [EMU_PENDING_SEND] = TELEMETRY_SEND,     [EMU_PENDING_RECEIVE] = TELEMETRY_RECEIVE,
@@ -64,7 +74,8 @@ static void wait_of_op(struct telemetry_wait *waits, const struct emu_pending_op
         [EMU_PENDING_ATOMIC] = TELEMETRY_ATOMIC,
     };
 
-    if (!op->kind || (waits->kind && waits->since_ns <= op->since_ns))
+    if (!op->kind || !is_seen_twice(op->since_ns, pending) ||
+        (waits->kind && waits->since_ns <= op->since_ns))
         return;
     *waits = (struct telemetry_wait){.kind = kinds[op->kind],
                                      .other = op->node == EMU_PENDING_ANY ? -1 : (int64_t)op->node,
@@ -73,9 +84,11 @@ static void wait_of_op(struct telemetry_wait *waits, const struct emu_pending_op
                                      .since_ns = op->since_ns};
 }
 
-static void wait_of_group(struct telemetry_wait *waits, const struct emu_pending_group *group)
+static void wait_of_group(struct telemetry_wait *waits, const struct emu_pending *pending,
+                          const struct emu_pending_group *group)
 {
-    if (!group->since_ns || (waits->kind && waits->since_ns <= group->since_ns))
+    if (!group->since_ns || !is_seen_twice(group->since_ns, pending) ||
+        (waits->kind && waits->since_ns <= group->since_ns))
         return;
     *waits = (struct telemetry_wait){.kind = telemetry_kind_of(group->what.kind),
                                      .other = -1,
@@ -100,10 +113,10 @@ static void telemetry_known_node(void *ctx, uint32_t node, struct telemetry_proc
     pending = client->look ? &client->look->pending : NULL;
     if (!pending || !pending->written_ns || !pending->waits)
         return;
-    wait_of_op(waits, &pending->send);
-    wait_of_op(waits, &pending->receive);
+    wait_of_op(waits, pending, &pending->send);
+    wait_of_op(waits, pending, &pending->receive);
     for (uint32_t g = 0; g < pending->groups; g++)
-        wait_of_group(waits, &pending->group[g]);
+        wait_of_group(waits, pending, &pending->group[g]);
 }
 
 /* --- who reads ---------------------------------------------------------------------- */

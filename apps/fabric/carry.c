@@ -147,6 +147,8 @@ uint32_t fabric_carry_all(struct fabric *fabric, uint64_t now_ps)
 {
     uint32_t carried = 0;
 
+    if (!fabric_can_carry(fabric)) /* a coordinator that lies may ask all the same */
+        return 0;
     fabric_hold(fabric);
     for (uint32_t i = 0; i < fabric->links.count; i++)
         if (fabric->links.out[i])

@@ -315,8 +315,8 @@ int fabric_link_set(struct fabric *fabric, uint32_t i, bool up, uint32_t fault, 
     const struct fabric_cable *cable = &fabric->links.cable[i];
     struct emu_faults *faults[2]; /* NULL: that end is on another host */
 
-    if (!fabric_can_fail(fabric, i))
-        return -ENOTSUP;
+    if (!fabric_can_fail(fabric, i) || !switch_can_do_without(&fabric->config.profile))
+        return -ENOTSUP; /* the second: only a host that lies asks for it */
     for (uint32_t out = 0; out < 2; out++) {
         faults[out] = fabric_faults(fabric, i, out);
         if (!faults[out] && fabric_cable_ends_here(fabric, i, out))

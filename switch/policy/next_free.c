@@ -6,15 +6,9 @@
  */
 #include "switch/policy/policy.h"
 
-static uint32_t next_free_pick(struct route_state *state, emu_ports best)
-{
-    state->last = emu_ports_next(best, state->last);
-    return state->last;
-}
-
 const struct route_policy route_next_free = {
     .name = "next_free",
     .metric = switch_queued,
-    .pick = next_free_pick,
+    .pick = route_pick_next,
     .source = "QsNet III, section III",
 };

@@ -19,9 +19,14 @@ static uint32_t policy_load(const void *of, uint32_t o)
     return down ? UINT32_MAX : sw->policy->metric(sw, o);
 }
 
-emu_ports route_least(const struct switch_dev *sw, emu_ports candidates)
+uint32_t route_choose_else(struct switch_dev *sw, emu_ports candidates, emu_ports light)
 {
-    if (sw->policy->metric == switch_queued)
-        return sw->kind->shortest(sw, candidates);
-    return emu_least(candidates, policy_load, sw);
+    const struct route_policy *policy = sw->policy;
+    emu_ports best = light;
+
+    if (policy->metric != switch_queued)
+        best = emu_least(candidates, policy_load, sw);
+    else if (!emu_ports_any(light))
+        best = sw->kind->shortest(sw, candidates);
+    return policy->pick(&sw->choice, best);
 }

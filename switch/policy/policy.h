@@ -41,8 +41,15 @@ EMU_CHOICES(ROUTE_DECLARE)
 /* policy.c: all policies, by enum emu_choice. */
 extern const struct route_policy *const route_policies[EMU_CHOICES_COUNT];
 
-/* policy.c: the candidates with the least load, by the metric of the switch's policy. */
-emu_ports route_least(const struct switch_dev *sw, emu_ports candidates);
+/* The pick of next_free. It is the default policy, so route_choose() has it inline. */
+static inline uint32_t route_pick_next(struct route_state *state, emu_ports best)
+{
+    state->last = emu_ports_next(best, state->last);
+    return state->last;
+}
+
+/* policy.c: route_choose() by any policy. @light: the lightly loaded candidates. */
+uint32_t route_choose_else(struct switch_dev *sw, emu_ports candidates, emu_ports light);
 
 /**
  * route_choose - one of several candidate outputs, by the switch's policy.
@@ -52,12 +59,13 @@ emu_ports route_least(const struct switch_dev *sw, emu_ports candidates);
  */
 static inline uint32_t route_choose(struct switch_dev *sw, emu_ports candidates, emu_ports light)
 {
-    const struct route_policy *policy = sw->policy;
     emu_ports best = candidates & light;
 
-    if (__builtin_expect(!emu_ports_any(best) || policy->metric != switch_queued, 0))
-        best = route_least(sw, candidates);
-    return policy->pick(&sw->choice, best);
+    if (__builtin_expect(sw->policy != &route_next_free, 0))
+        return route_choose_else(sw, candidates, best);
+    if (!emu_ports_any(best))
+        best = sw->kind->shortest(sw, candidates);
+    return route_pick_next(&sw->choice, best);
 }
 
 #endif

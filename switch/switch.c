@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "emu/util/alloc.h"
-#include "switch/channel/channel.h"
+#include "switch/channel/kind.h"
 #include "switch/common/base.h"
 #include "switch/crosspoint/counter.h"
 #include "switch/crosspoint/crosspoint.h"

@@ -9,7 +9,7 @@
  * open is how many acknowledgments are pending: the load that routing sees.
  *
  * A broadcast of several segments goes only where there is room for all of it
- * (switch/channel/route.c says why): slots are promised to its channel, and its
+ * (switch/channel/allocate.h says why): slots are promised to its channel, and its
  * head is sent when all are. One channel collects slots at a time; meanwhile
  * nobody else takes from the pool, so it waits only for segments that are there.
  */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * check.c - what must hold in a switch with channels at any time, counted anew.
+ * check.c - all invariants of a switch with channels, recounted from scratch.
  */
-#include "switch/channel/channel.h"
+#include "switch/channel/kind.h"
 
 /* Segments of each channel that lie in a cable's ring, or late behind it. */
 static void count_flying(const struct emu_rx *rx, const struct emu_faults *faults,

@@ -1,46 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * link.c - links go down and come up again, as the loss of signal tells both of their ends.
+ * link.c - a link goes down or comes up: both of its ends see the loss of signal; a port is stuck.
  *
- * What the hardware does by itself: other outputs are chosen at once, a packet that has no other
- * gets a NACK, and the channels of the link are closed. Tables are the manager's (apps/manager/).
- * What was on the wire is lost, and its credits come back, as if it had been received
+ * The hardware does this by itself: other outputs are chosen at once, a packet that has no other
+ * output gets a NACK, and the channels of the link are closed. The fabric manager edits the tables
+ * (apps/manager/).
+ * Segments that were on the wire are lost, and their credits return, as if they had been received
  * (emu/fault/fault.h), so both ends agree when the link is up again.
- *
- * A packet that came down by a link to a higher switch never goes up again, whatever the tables say
- * while they are being edited: routes that first go up and then down cannot deadlock, whichever
- * tables each switch has.
  * Source: QsNet III §III, Figure 2 (a broken link), §V.
  */
-#include "switch/channel/channel.h"
+#include "switch/channel/kind.h"
 
-/* Outputs whose links are up, and that what comes in by each input may take. */
-static void link_outs(struct switch_channels *ch)
-{
-    for (uint32_t p = 0; p < ch->sw.ports; p++)
-        ch->port[p].onward = emu_ports_has(ch->sw.ups, p) ? ch->up & ~ch->sw.ups : ch->up;
-}
-
-void switch_channel_plugged(struct switch_channels *ch)
-{
-    for (uint32_t p = 0; p < ch->sw.ports; p++) {
-        const struct emu_tx *tx = &ch->port[p].tx;
-
-        if (tx->kind != EMU_LINK_LOCAL)
-            continue;
-        ch->plugged |= emu_port(p);
-        for (uint32_t o = 0; o < ch->sw.ports; o++) {
-            const struct emu_tx *other = &ch->port[o].tx;
-            bool twin = other->kind == EMU_LINK_LOCAL && other->far == tx->far &&
-                        other->peer.index == tx->peer.index &&
-                        ch->port[o].rx.beyond == ch->port[p].rx.beyond;
-
-            ch->port[p].twins |= emu_port_if(o, twin);
-        }
-    }
-    ch->up = ch->plugged;
-    link_outs(ch);
-}
+#include "switch/channel/reply.h"
+#include "switch/channel/route.h"
 
 static void link_refuse_all(struct switch_channels *ch, uint32_t o, uint64_t at_ps)
 {
@@ -70,11 +42,11 @@ uint32_t switch_channel_link(struct switch_channels *ch, uint32_t port, bool up,
     emu_ports bit = emu_port(port);
 
     if (!emu_ports_any(ch->plugged))
-        switch_channel_plugged(ch);
+        switch_channel_find_cables(ch);
     if (up == emu_ports_has(ch->up, port) || !emu_ports_has(ch->plugged, port))
         return 0;
     ch->up ^= bit;
-    link_outs(ch);
+    switch_channel_update_onward(ch);
     return up ? 0 : link_down(ch, port, at_ps);
 }
 
@@ -102,10 +74,10 @@ void switch_channels_stick(struct switch_dev *sw, uint32_t port, bool stuck, uin
     if (!stuck)
         ch->news |= ch->queued & bit;
     if (sw->dev.timed && at_ps)
-        switch_channel_news(ch, at_ps - 1);
+        switch_channel_schedule_news(ch, at_ps - 1);
 }
 
-/* Credits that it has not looked at matter only where it has none: switch_channel_send(). */
+/* Credits that it has not looked at matter only where it has none: switch_channel_transmit(). */
 bool switch_channels_ready(const struct switch_dev *sw, uint32_t port)
 {
     const struct switch_channel_port *at = &((const struct switch_channels *)sw)->port[port];

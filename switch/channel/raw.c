@@ -2,11 +2,14 @@
 /*
  * raw.c - clock raw: a pass of a switch with channels. A timed clock has timed.c instead.
  */
-#include "switch/channel/channel.h"
-
 #include <time.h>
 
 #include "emu/util/now.h"
+#include "switch/channel/arrival.h"
+#include "switch/channel/bypass.h"
+#include "switch/channel/kind.h"
+#include "switch/channel/reply.h"
+#include "switch/channel/route.h"
 
 #define RAW_FETCHED   8u               /* slots of a ring whose lines are asked for */
 #define CHANNEL_BURST EMU_VC_SLOTS_MAX /* entries taken from one port, or sent, in one pass */
@@ -22,7 +25,7 @@ static uint32_t raw_take_port(struct switch_channels *ch, uint32_t p)
     uint32_t moved = 0;
 
     while (moved < CHANNEL_BURST) {
-        uint32_t through = switch_channel_through(ch, p, CHANNEL_BURST - moved);
+        uint32_t through = switch_channel_bypass(ch, p, CHANNEL_BURST - moved);
 
         moved += through;
         if (through)
@@ -70,7 +73,7 @@ static uint32_t raw_take(struct switch_channels *ch)
 }
 
 /*
- * If the ring is full of replies (channels_sane() in channel.c), the far end empties it in its next
+ * If the ring is full of replies (channels_sane() in kind.c), the far end empties it in its next
  * step.
  */
 static uint32_t raw_send_port(struct switch_channels *ch, uint32_t o)
@@ -80,7 +83,7 @@ static uint32_t raw_send_port(struct switch_channels *ch, uint32_t o)
 
     while (sent < CHANNEL_BURST && emu_ports_has(ch->queued, o) &&
            emu_tx_has_slot(&ch->port[o].tx)) {
-        if (!switch_channel_send(ch, o, 0)) {
+        if (!switch_channel_transmit(ch, o, 0)) {
             emu_count(&ch->port[o].tx.counts.stalls, 1);
             break;
         }
@@ -121,7 +124,7 @@ static void raw_tick(struct switch_channels_raw *raw)
         return;
     raw->swept_ps = now_ps;
     ch->tick++;
-    switch_channel_sweep(ch, 0);
+    switch_channel_check_timeouts(ch, 0);
 }
 
 /* One pass: bounded, never blocks or allocates. Returns entries moved. */
@@ -133,13 +136,13 @@ uint32_t switch_step_channels_raw(struct emu_dev *dev, uint64_t until_ps)
 
     (void)until_ps;
     if (!emu_ports_any(ch->plugged))
-        switch_channel_plugged(ch);
+        switch_channel_find_cables(ch);
     ch->news |= switch_take(&ch->sw, EMU_EVENT_CREDIT); /* taken when needed */
     moved = raw_send(ch);  /* what has waited, before what comes: that may find nothing waiting */
-    moved += raw_take(ch); /* of which some has gone on: through.c */
+    moved += raw_take(ch); /* of which some has gone on: bypass.c */
     raw_tick(raw);
     moved += raw_send(ch);
-    switch_channel_tell_paid(ch);
+    switch_channel_flush_credits(ch);
     emu_dev_rest(dev, ch->open ? ch->tick_ps : EMU_NEVER); /* or who could end its time-outs? */
     return moved;
 }

@@ -1,52 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * reply.c - ACK and NACK on their way back, and what is given up.
- *
- * A reply closes the channel of the output that it came by. When each copy of a
- * packet has its reply, one goes back: ACK, or NACK if any was one. That frees
- * the input's channel.
- *
- * An open channel on which nothing has gone for profile->reply_timeout_ps has lost
- * its packet, or the reply: it is closed, and counts as a NACK. Time passes in
- * ticks, an eighth of that; all channels are looked at once a tick, so a packet
- * costs no timer. Late replies find another tag, or a closed channel.
- *
- * A packet that has waited as long for a channel gets a NACK: all channels of an output may be
- * taken again and again by packets of a higher priority, to a node that answers nobody. It would
- * hold its slots for good, and with them all that its source sends, to whomever.
- *
- * A copy that was not sent to its end when its packet is given up gets no
- * reply: its channel is closed at once, and the next head on it tells the far
- * end. One that was stays open for its reply, which then counts for nobody.
- *
- * Raw has no time of its own: ticks are the host's. A switch with an open channel
- * is stepped once a tick at least: who waits for its slots cannot send to wake it.
+ * reply.c - ACK and NACK on their way back, packets that are given up, and time-outs.
  */
-#include "switch/channel/channel.h"
+#include "switch/channel/reply.h"
 
 #include <assert.h>
 
-/* A copy of @v does without what is queued from @slot on; CHANNEL_NONE: nothing is. */
-static void reply_forgo(struct switch_channels *ch, uint32_t v, uint32_t slot, uint64_t at_ps)
-{
-    while (slot != CHANNEL_NONE) {
-        emu_pool_drop(&ch->sw.dev.worker->cache, ch->store.slot[slot].buf);
-        ch->hold[slot].left--;
-        slot = slot == ch->in[v].queue.last ? CHANNEL_NONE : ch->store.next[slot];
-    }
-    switch_channel_leave(ch, v, at_ps);
-}
-
-/* Copy @w sends no more; what is queued is not for it. */
+/* Copy @w sends no more, and does without what is queued. */
 static void reply_abandon(struct switch_channels *ch, uint32_t w, uint64_t at_ps)
 {
     uint32_t slot = ch->out[w].cursor;
 
-    switch_channel_mute(ch, w);
-    reply_forgo(ch, ch->out[w].from, slot, at_ps);
+    switch_channel_stop_copy(ch, w);
+    switch_channel_forgo(ch, ch->out[w].from, slot, at_ps);
 }
 
-/* Copy @w is none of its packet's any more. */
+/* Copy @w belongs to its packet no more. */
 static void reply_unlink(struct switch_channels *ch, uint32_t w)
 {
     uint16_t *link = &ch->in[ch->out[w].from].copies;
@@ -57,17 +26,17 @@ static void reply_unlink(struct switch_channels *ch, uint32_t w)
     ch->out[w].from = CHANNEL_NONE;
 }
 
-void switch_channel_finish(struct switch_channels *ch, uint32_t v)
+void switch_channel_answer(struct switch_channels *ch, uint32_t v)
 {
     struct switch_channel_in *in = &ch->in[v];
     uint32_t p = v / EMU_VCS, c = v % EMU_VCS;
 
-    if (!ch->timing && switch_channel_pass_reply(ch, v))
+    if (!ch->timing && switch_channel_send_reply_now(ch, v))
         return;
     in->state = CHANNEL_REPLIED;
     ch->port[p].replies |= 1u << c;
     ch->port[p].nacks = (ch->port[p].nacks & ~(1u << c)) | (uint32_t)in->nack << c;
-    switch_channel_tell(ch, p);
+    switch_channel_request(ch, p);
 }
 
 /* A broadcast's reply is no earlier than its copies': clock real may see these out of order. */
@@ -93,7 +62,7 @@ void switch_channel_settle(struct switch_channels *ch, uint32_t w, bool nack, ui
         if (ch->in[v].group)
             reply_merge(ch, v, at_ps);
         if (!--ch->in[v].unsettled)
-            switch_channel_finish(ch, v);
+            switch_channel_answer(ch, v);
     }
     switch_channel_grant(ch, w / EMU_VCS, at_ps);
 }
@@ -113,7 +82,9 @@ void switch_channel_replied(struct switch_channels *ch, uint32_t p,
     switch_channel_settle(ch, w, reply->kind == EMU_PACKET_NACK || !ch->out[w].ended, at_ps);
 }
 
-/* The copies of @v count for nobody. Returns the outputs whose channels are closed by that. */
+/* --- a packet ends without its replies ---------------------------------------------- */
+
+/* The replies to the copies of @v count for no packet. Returns outputs whose channels closed. */
 static emu_ports give_up_copies(struct switch_channels *ch, uint32_t v)
 {
     emu_ports closed = EMU_NO_PORTS;
@@ -125,7 +96,7 @@ static emu_ports give_up_copies(struct switch_channels *ch, uint32_t v)
 
         next = out->next;
         if (!out->ended) {
-            switch_channel_mute(ch, w);
+            switch_channel_stop_copy(ch, w);
             ch->port[o].vcs.open &= ~(1u << w % EMU_VCS);
             switch_channel_closed(ch, o, w % EMU_VCS);
             closed |= emu_port(o);
@@ -139,18 +110,12 @@ void switch_channel_give_up(struct switch_channels *ch, uint32_t v, uint64_t at_
 {
     struct switch_channel_in *in = &ch->in[v];
     uint32_t p = v / EMU_VCS, c = v % EMU_VCS;
-    uint32_t slot = in->queue.first;
     emu_ports closed = give_up_copies(ch, v);
 
-    switch_channel_unwait(ch, v);
-    for (uint32_t left = in->queued; left; left--) {
-        for (; ch->hold[slot].left; ch->hold[slot].left--)
-            emu_pool_drop(&ch->sw.dev.worker->cache, ch->store.slot[slot].buf);
-        slot = ch->store.next[slot];
-    }
-    switch_channel_leave(ch, v, at_ps);
+    switch_channel_stop_waiting(ch, v);
+    switch_channel_discard(ch, v, at_ps);
     ch->port[p].replies &= ~(1u << c);
-    switch_channel_untell(ch, p);
+    switch_channel_unrequest(ch, p);
     in->state = CHANNEL_CLOSED;
     emu_count(&ch->sw.counts.given_up, 1);
     emu_each_port (o, closed)
@@ -161,14 +126,14 @@ void switch_channel_refuse(struct switch_channels *ch, uint32_t v, uint32_t o, u
 {
     struct switch_channel_in *in = &ch->in[v];
 
-    switch_channel_unwait_for(ch, v, emu_port(o));
+    switch_channel_stop_waiting_for(ch, v, emu_port(o));
     if (!in->group && emu_ports_any(in->wants))
         return; /* there are other ways */
-    reply_forgo(ch, v, in->queued ? in->queue.first : CHANNEL_NONE, at_ps);
+    switch_channel_forgo(ch, v, in->queued ? in->queue.first : CHANNEL_NONE, at_ps);
     in->nack = true;
     assert(in->unsettled);
     if (!--in->unsettled)
-        switch_channel_finish(ch, v);
+        switch_channel_answer(ch, v);
 }
 
 /* --- time-outs ---------------------------------------------------------------------- */
@@ -196,7 +161,7 @@ static bool sweep_output(struct switch_channels *ch, uint32_t o, uint64_t at_ps)
 
 /*
  * A packet that is dropped here, and whose last segment has not come in time; or one that has
- * waited for channels as long. Returns true if it is to be looked at again.
+ * waited for channels as long. Returns true if it has to be checked again.
  */
 static bool sweep_packet(struct switch_channels *ch, uint32_t v, uint64_t at_ps)
 {
@@ -209,13 +174,13 @@ static bool sweep_packet(struct switch_channels *ch, uint32_t v, uint64_t at_ps)
         return true;
     emu_count(&ch->sw.counts.timeouts, 1);
     if (drained)
-        switch_channel_finish(ch, v);
+        switch_channel_answer(ch, v);
     emu_each_port (o, in->wants)
         switch_channel_refuse(ch, v, o, at_ps);
     return true;
 }
 
-bool switch_channel_sweep(struct switch_channels *ch, uint64_t at_ps)
+bool switch_channel_check_timeouts(struct switch_channels *ch, uint64_t at_ps)
 {
     bool open = false;
 

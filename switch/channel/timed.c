@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * timed.c - a switch with channels on a timed clock: its events, in the
- * order of their times.
+ * timed.c - a switch with channels on a timed clock: its events, in the order of their times.
  *
- * As in crosspoint/timed.c: at one and the same time arrivals come first, in a turn that
- * the time draws, then the look for time-outs, then outputs, by number. An
- * output acts when its wire is free and it has something to send. If nothing of
- * that has room it acts again when the next credit comes, or something else to
- * send. Credits are taken by their times, and only when an output that needs one
- * acts: which channel may send depends on which credits have come. All of this is
- * a function of times and ports alone.
+ * As in crosspoint/timed.c, events at the same time have an order: arrivals come first, in an order
+ * that the time draws, then time-outs, then outputs by number. An output acts when its wire is free
+ * and it has something to send. If none of its segments has room at the far end, it acts again when
+ * the next credit comes, or when it is given something else to send. Credits are taken by their
+ * times, and only when an output that needs one acts: the channels that may send depend on the
+ * credits that have come. All of this is a function of times and ports alone.
  */
-#include "switch/channel/channel.h"
+#include "switch/channel/kind.h"
+
+#include "switch/channel/arrival.h"
+#include "switch/channel/reply.h"
+#include "switch/channel/route.h"
 
 /* Output @o acts at @at_ps, or at an earlier time that it knows of. */
 static void timed_plan(struct switch_channels *ch, uint32_t o, uint64_t at_ps)
@@ -77,7 +79,7 @@ static void timed_sweep(struct switch_channels *ch)
     uint64_t at_ps = *sweep_ps;
 
     ch->tick++;
-    *sweep_ps = switch_channel_sweep(ch, at_ps) ? at_ps + ch->tick_ps : EMU_NEVER;
+    *sweep_ps = switch_channel_check_timeouts(ch, at_ps) ? at_ps + ch->tick_ps : EMU_NEVER;
     timed_news(ch, at_ps);
 }
 
@@ -92,7 +94,7 @@ static inline void timed_out(struct switch_channels *ch)
         timed_plan(ch, o, event.at_ps + ch->credit_ps);
         return;
     }
-    if (switch_channel_send(ch, o, event.at_ps)) {
+    if (switch_channel_transmit(ch, o, event.at_ps)) {
         if (emu_ports_has(ch->queued, o))
             timed_plan(ch, o, event.at_ps);
     } else if (emu_ports_has(ch->queued, o)) {
@@ -168,7 +170,7 @@ static inline uint64_t timed_begin(struct switch_dev *sw, struct emu_order *arri
     emu_ports ports;
 
     if (!emu_ports_any(ch->plugged))
-        switch_channel_plugged(ch);
+        switch_channel_find_cables(ch);
     timed_take_credits(ch);
     ports = switch_take(sw, EMU_EVENT_DATA) | sw->arriving;
     sw->arriving = EMU_NO_PORTS;
@@ -180,7 +182,7 @@ static inline uint64_t timed_begin(struct switch_dev *sw, struct emu_order *arri
     return later_ps;
 }
 
-void switch_channel_news(struct switch_channels *ch, uint64_t at_ps)
+void switch_channel_schedule_news(struct switch_channels *ch, uint64_t at_ps)
 {
     timed_news(ch, at_ps + 1);
 }

@@ -9,7 +9,8 @@
 
 #include "emu/link/tap_area.h"
 #include "emu/worker/worker.h"
-#include "switch/channel/channel.h"
+#include "switch/channel/bypass.h"
+#include "switch/channel/route.h"
 #include "tests/test.h"
 #include "tests/world/switch/vcnet.h"
 
@@ -1036,7 +1037,7 @@ static struct switch_channels *together_open(struct vcnet *w)
     vcnet_open_on(w, "kary:4,1", "", EMU_CLOCK_RAW, 1);
     w->node[1]->silent = true;
     ch = switch_channels_of(w->sw[0]);
-    switch_channel_plugged(ch); /* as its first step does */
+    switch_channel_find_cables(ch); /* as its first step does */
     return ch;
 }
 
@@ -1066,8 +1067,8 @@ static void through__takes_as_many_as_it_may(void)
         struct switch_channels *ch = together_open(&w);
 
         together_put(&w, 0, 5);
-        CU_ASSERT_EQUAL(switch_channel_through(ch, 0, most), first);
-        CU_ASSERT_EQUAL(switch_channel_through(ch, 0, most), rest < first ? rest : first);
+        CU_ASSERT_EQUAL(switch_channel_bypass(ch, 0, most), first);
+        CU_ASSERT_EQUAL(switch_channel_bypass(ch, 0, most), rest < first ? rest : first);
         together_close(&w);
     }
 }
@@ -1081,7 +1082,7 @@ static void through__takes_as_many_as_have_room(void)
 
         ch->port[1].vcs.pool = (uint8_t)(room - 1); /* and the channel's own slot */
         together_put(&w, 0, 5);
-        CU_ASSERT_EQUAL(switch_channel_through(ch, 0, 64), room);
+        CU_ASSERT_EQUAL(switch_channel_bypass(ch, 0, 64), room);
         CU_ASSERT_EQUAL(ch->port[1].vcs.used[0], room);
         CU_ASSERT_EQUAL(ch->port[1].vcs.pool, 0);
         ch->port[1].vcs.pool = (uint8_t)(w.profile.pool_slots - room + 1);

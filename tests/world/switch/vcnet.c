@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "switch/channel/channel.h"
+#include "switch/channel/allocate.h"
 #include "tests/test.h"
 
 static uint32_t post_tag(const struct vcnode *p, uint32_t i)

@@ -55,7 +55,7 @@ static uint32_t payload_make(struct vcnode *p, uint32_t tag, uint32_t bytes, uin
     return buf;
 }
 
-/* Are places for all of it taken before its head is sent? (channel/route.c says why.) */
+/* Are places for all of it taken before its head is sent? (channel/allocate.h says why.) */
 static bool node_collects(const struct vcnode *p, const struct vcnet_post *post)
 {
     uint32_t segments = emu_packet_segments(post->bytes);

@@ -1,16 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * output.c - what goes out: arbitration, room at the far end, the wire.
- *
- * Replies first: they are short, and at most one for each packet that came. Then
- * segments, of the highest priority that has one with room; among these the
- * inputs take turns, and the channels of an input. So a packet of higher priority
- * overtakes at the next segment.
- * Source: QsNet III §IV-B.
+ * transmit.c - switch allocation, and the wire: an output sends a reply or a segment.
  */
-#include "switch/channel/channel.h"
+#include "switch/channel/transmit.h"
 
-void switch_channel_mute(struct switch_channels *ch, uint32_t w)
+void switch_channel_stop_copy(struct switch_channels *ch, uint32_t w)
 {
     uint32_t o = w / EMU_VCS, c = w % EMU_VCS;
     struct switch_channel_port *port = &ch->port[o];
@@ -22,31 +16,10 @@ void switch_channel_mute(struct switch_channels *ch, uint32_t w)
     emu_vcs_forget(&port->vcs, c);
     out->cursor = CHANNEL_NONE;
     out->ended = true;
-    switch_channel_untell(ch, o);
+    switch_channel_unrequest(ch, o);
 }
 
-/* --- credits ------------------------------------------------------------------------ */
-
-void switch_channel_take_credits(struct switch_channels *ch, uint32_t o, uint64_t at_ps)
-{
-    struct switch_channel_port *port = &ch->port[o];
-    bool collecting = emu_vcs_collecting(&port->vcs);
-    const struct emu_credit *back;
-
-    while ((back = emu_credit_front(&port->tx.credit)) && back->time_ps <= at_ps) {
-        uint32_t c = back->channel % EMU_VCS;
-
-        uint32_t bad = emu_vcs_return_all(&port->vcs, c, back->count);
-
-        emu_credit_skip(&port->tx.credit);
-        if (__builtin_expect(bad != 0, 0))
-            emu_count(&ch->sw.counts.bad, bad);
-    }
-    if (collecting && !emu_vcs_collecting(&port->vcs)) /* another one may, now */
-        switch_channel_grant(ch, o, at_ps);
-}
-
-/* --- arbitration -------------------------------------------------------------------- */
+/* --- switch allocation -------------------------------------------------------------- */
 
 /*
  * Of the channels @ready, that of the input next in turn. An input's packets go one after the other
@@ -54,7 +27,7 @@ void switch_channel_take_credits(struct switch_channels *ch, uint32_t o, uint64_
  * their channels longer (random traffic, 8 packets outstanding, 2 levels: 0.81 of the links' rate
  * against 0.85).
  */
-static uint32_t output_turn(struct switch_channels *ch, uint32_t o, uint32_t ready)
+static uint32_t transmit_turn(struct switch_channels *ch, uint32_t o, uint32_t ready)
 {
     struct switch_channel_port *port = &ch->port[o];
     struct switch_channel_pair *pair;
@@ -80,21 +53,21 @@ static uint32_t output_turn(struct switch_channels *ch, uint32_t o, uint32_t rea
 }
 
 /* The channel that sends next; EMU_VCS: none may. */
-static uint32_t output_pick(struct switch_channels *ch, uint32_t o)
+static uint32_t transmit_pick(struct switch_channels *ch, uint32_t o)
 {
     const struct switch_channel_port *port = &ch->port[o];
     uint32_t room = emu_vcs_room(&port->vcs);
 
     for (uint32_t priority = EMU_PRIORITIES; priority--;)
         if (port->ready[priority] & room)
-            return output_turn(ch, o, port->ready[priority] & room);
+            return transmit_turn(ch, o, port->ready[priority] & room);
     return EMU_VCS;
 }
 
 /* --- the wire ----------------------------------------------------------------------- */
 
-static inline void output_depart(struct switch_channels *ch, uint32_t o, struct emu_entry *entry,
-                                 uint64_t at_ps)
+static inline void transmit_depart(struct switch_channels *ch, uint32_t o, struct emu_entry *entry,
+                                   uint64_t at_ps)
 {
     struct emu_tx *tx = &ch->port[o].tx;
 
@@ -107,24 +80,31 @@ static inline void output_depart(struct switch_channels *ch, uint32_t o, struct 
     ch->timing->busy_ps[o] = tx->busy_ps;
 }
 
-static void output_reply(struct switch_channels *ch, uint32_t o, uint64_t at_ps)
+/* The reply to the packet @in on channel @c of an input. */
+static struct emu_entry transmit_reply_to(const struct switch_channel_in *in, uint32_t c, bool nack)
+{
+    return (struct emu_entry){.packet.rest = switch_channel_reply_rest(in, c, nack),
+                              .buf = EMU_NO_BUF};
+}
+
+static void transmit_reply(struct switch_channels *ch, uint32_t o, uint64_t at_ps)
 {
     struct switch_channel_port *port = &ch->port[o];
     uint32_t c = emu_bits_next(port->replies, port->last_reply);
     struct switch_channel_in *in = &ch->in[o * EMU_VCS + c];
-    struct emu_entry entry = switch_channel_reply(in, c, port->nacks >> c & 1);
+    struct emu_entry entry = transmit_reply_to(in, c, port->nacks >> c & 1);
 
     port->last_reply = (uint8_t)c;
     port->replies &= ~(1u << c);
-    switch_channel_untell(ch, o);
+    switch_channel_unrequest(ch, o);
     in->state = CHANNEL_CLOSED;
     if (in->group && at_ps < port->reply_ps[c])
         at_ps = port->reply_ps[c];
-    output_depart(ch, o, &entry, at_ps);
+    transmit_depart(ch, o, &entry, at_ps);
 }
 
 /* Copy @w sends the segment in @slot. */
-static inline void output_advance(struct switch_channels *ch, uint32_t w, uint32_t slot)
+static inline void transmit_advance(struct switch_channels *ch, uint32_t w, uint32_t slot)
 {
     uint32_t o = w / EMU_VCS, c = w % EMU_VCS;
     struct switch_channel_port *port = &ch->port[o];
@@ -136,22 +116,22 @@ static inline void output_advance(struct switch_channels *ch, uint32_t w, uint32
     } else {
         out->cursor = CHANNEL_NONE;
         port->ready[out->priority] &= ~(1u << c);
-        switch_channel_untell(ch, o);
+        switch_channel_unrequest(ch, o);
     }
     emu_vcs_spend(&port->vcs, c);
 }
 
 /* Copy @w has sent its last segment. Slots that were promised to lost segments are free again. */
-static inline void output_end(struct switch_channels *ch, uint32_t w, uint64_t at_ps)
+static inline void transmit_end(struct switch_channels *ch, uint32_t w, uint64_t at_ps)
 {
     ch->out[w].ended = true;
     if (!ch->port[w / EMU_VCS].vcs.promised[w % EMU_VCS])
         return;
-    switch_channel_mute(ch, w);
+    switch_channel_stop_copy(ch, w);
     switch_channel_grant(ch, w / EMU_VCS, at_ps);
 }
 
-static void output_segment(struct switch_channels *ch, uint32_t o, uint32_t c, uint64_t at_ps)
+static void transmit_segment(struct switch_channels *ch, uint32_t o, uint32_t c, uint64_t at_ps)
 {
     uint32_t w = o * EMU_VCS + c;
     uint32_t v = ch->out[w].from;
@@ -160,19 +140,19 @@ static void output_segment(struct switch_channels *ch, uint32_t o, uint32_t c, u
 
     at_ps = switch_no_sooner(at_ps, &entry);
     switch_channel_relabel(ch, &entry.packet, v % EMU_VCS, c);
-    output_advance(ch, w, slot);
-    output_depart(ch, o, &entry, at_ps);
+    transmit_advance(ch, w, slot);
+    transmit_depart(ch, o, &entry, at_ps);
     if (entry.packet.last)
-        output_end(ch, w, at_ps);
+        transmit_end(ch, w, at_ps);
     if (!--ch->hold[slot].left)
-        switch_channel_leave(ch, v, at_ps);
+        switch_channel_release(ch, v, at_ps);
 }
 
 /*
- * Credits are looked at when they are needed: as long as the pool has slots (so nobody collects
- * them) everything that is ready may go, and a credit more would change nothing.
+ * Credits are taken only when they are needed: as long as the pool has slots, so that no packet
+ * collects them, everything that is ready may go, and one credit more would change nothing.
  */
-bool switch_channel_send(struct switch_channels *ch, uint32_t o, uint64_t at_ps)
+bool switch_channel_transmit(struct switch_channels *ch, uint32_t o, uint64_t at_ps)
 {
     struct switch_channel_port *port = &ch->port[o];
     uint32_t c;
@@ -180,12 +160,12 @@ bool switch_channel_send(struct switch_channels *ch, uint32_t o, uint64_t at_ps)
     if (!port->vcs.pool)
         switch_channel_take_credits(ch, o, at_ps);
     if (port->replies) {
-        output_reply(ch, o, at_ps);
+        transmit_reply(ch, o, at_ps);
     } else {
-        c = output_pick(ch, o);
+        c = transmit_pick(ch, o);
         if (c == EMU_VCS)
             return false;
-        output_segment(ch, o, c, at_ps);
+        transmit_segment(ch, o, c, at_ps);
     }
     return true;
 }

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * channel.c - a switch with channels is made, and taken apart.
+ * kind.c - the channel switch as a kind of switch: created, freed, and rebased with the clock.
  */
-#include "switch/channel/channel.h"
+#include "switch/channel/kind.h"
 
 #include <stdlib.h>
 
 #include "emu/packet/crc.h"
 #include "emu/util/alloc.h"
 #include "emu/util/least.h"
+#include "switch/channel/buffer.h"
 
 static bool channels_fit(const struct emu_profile *profile)
 {
@@ -174,9 +175,9 @@ static uint32_t channels_link(struct switch_dev *sw, uint32_t port, bool up, uin
     uint32_t hit = switch_channel_link(ch, port, up, at_ps);
 
     if (sw->dev.timed)
-        switch_channel_news(ch, at_ps);
+        switch_channel_schedule_news(ch, at_ps);
     else
-        switch_channel_tell_paid(ch);
+        switch_channel_flush_credits(ch);
     return hit;
 }
 

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * transmit.h - switch allocation, and the wire: an output sends a reply or a segment.
+ *
+ * Replies go first: they are short, and there is at most one for each packet that came. Then
+ * segments of the highest priority that has one with room at the far end; among these the inputs
+ * take turns, and the channels of an input. So a packet of higher priority overtakes at the next
+ * segment. A segment that has left by all its copies releases its slot, and its credit returns.
+ * Source: QsNet III §IV-B.
+ */
+#ifndef SWITCH_CHANNEL_TRANSMIT_H
+#define SWITCH_CHANNEL_TRANSMIT_H
+
+#include "switch/channel/allocate.h"
+#include "switch/channel/buffer.h"
+
+/* The second word of the reply on channel @c of an input, to the packet @in. */
+static inline uint64_t switch_channel_reply_rest(const struct switch_channel_in *in, uint32_t c,
+                                                 bool nack)
+{
+    return (struct emu_packet_hdr){.tag = in->tag,
+                                   .wire = EMU_REPLY_BYTES - 1,
+                                   .channel = (uint8_t)c,
+                                   .last = 1,
+                                   .kind = nack ? EMU_PACKET_NACK : EMU_PACKET_ACK}
+        .rest;
+}
+
+/* Clock raw: does nothing wait at output @o, and is there a slot on its cable? */
+static inline bool switch_channel_is_open(const struct switch_channels *ch, uint32_t o)
+{
+    const struct emu_tx *tx = &ch->port[o].tx;
+
+    return !emu_ports_has(ch->queued | ch->sw.stuck, o) && tx->shape == EMU_LINK_LOCAL &&
+           emu_tx_has_slot(tx);
+}
+
+/*
+ * Clock raw: the reply to the packet @v goes on at once. False: it has to wait for the wire;
+ * nothing has changed.
+ */
+static inline bool switch_channel_send_reply_now(struct switch_channels *ch, uint32_t v)
+{
+    uint32_t p = v / EMU_VCS, c = v % EMU_VCS;
+    struct switch_channel_in *in = &ch->in[v];
+    struct emu_entry *slot;
+
+    if (!switch_channel_is_open(ch, p))
+        return false;
+    in->state = CHANNEL_CLOSED;
+    slot = emu_tx_slot(&ch->port[p].tx);
+    slot->packet.head = 0;
+    slot->packet.rest = switch_channel_reply_rest(in, c, in->nack);
+    slot->buf = EMU_NO_BUF;
+    slot->crc = 0;
+    emu_tx_show(&ch->port[p].tx, 0);
+    ch->news |= emu_port(p);
+    return true;
+}
+
+/* Output @o sends a reply or a segment, if one may go. */
+bool switch_channel_transmit(struct switch_channels *ch, uint32_t o, uint64_t at_ps);
+
+/* The copy @w sends nothing more. The slots that were promised to it are free. */
+void switch_channel_stop_copy(struct switch_channels *ch, uint32_t w);
+
+#endif

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "apps/cluster/cluster.h"
+#include "apps/fabric/counters.h"
 #include "apps/fault/fault.h"
 #include "apps/base/say.h"
 #include "emu/util/random.h"
@@ -64,6 +65,11 @@ static void print_number(void *to, const char *name, uint64_t number)
     fprintf(to, "%s=%" PRIu64 "\n", name, number);
 }
 
+static void print_counter(void *to, const char *part, const char *name)
+{
+    fprintf(to, "counter %s %s\n", part, name);
+}
+
 /* All that hosts must agree on, as text. */
 static int print_all(const struct cluster *cluster, const struct fabric_config *config, FILE *to)
 {
@@ -80,6 +86,7 @@ static int print_all(const struct cluster *cluster, const struct fabric_config *
     EMU_BOUNDS(PRINT)
 #undef PRINT
     print_number(to, "retries", config->bounds.retries);
+    fabric_counters_each(print_counter, to);
     return topo_write(config->graph, to);
 }
 

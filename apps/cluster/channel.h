@@ -91,7 +91,10 @@ static inline void hosts_text(char *to, size_t bytes, struct json_object *messag
     emu_printable(to);
 }
 
-/* numbers.c: counters as a list of numbers, and such a list added to others. */
+/*
+ * numbers.c: the counters of struct fabric_totals as a list, and such a list added to others. All
+ * hosts have the counters in the same order: cluster_digest().
+ */
 struct json_object *hosts_totals_list(const struct fabric_totals *totals);
 void hosts_totals_add(struct fabric_totals *sum, struct json_object *list);
 

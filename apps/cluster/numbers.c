@@ -116,9 +116,7 @@ bool hosts_ports_read(emu_ports *ret, struct json_object *list, size_t at, uint3
 
 /* --- what processes of each host have communicated -------------------------------- */
 
-#define OF_CELL 4u /* numbers of each */
-#define OF_TOLD 6u
-#define OF_PAIR 4u
+#define OF_PAIR 4u /* numbers of each */
 #define CELLS   (EMU_COMM_WHERES * EMU_COMM_KINDS * EMU_COMM_SIZES)
 #define TOLDS   (EMU_COMM_KINDS * EMU_COMM_SIZES)
 
@@ -127,33 +125,78 @@ static void put(struct json_object *list, uint64_t number)
     json_object_array_add(list, json_object_new_uint64(number));
 }
 
+static uint64_t number_at(struct json_object *list, size_t i)
+{
+    return json_object_get_uint64(json_object_array_get_idx(list, i));
+}
+
+/* A number of a cell, in the order in which hosts send them, and how two hosts' are combined. */
+struct number {
+    size_t offset;
+    enum { ADDED, ADDED_REAL, LARGEST } how; /* ADDED_REAL: a double, sent as a whole number */
+};
+
+static const struct number of_cell[] = {
+    {offsetof(struct fabric_comm_cell, calls), ADDED},
+    {offsetof(struct fabric_comm_cell, bytes), ADDED},
+    {offsetof(struct fabric_comm_cell, ns), ADDED},
+    {offsetof(struct fabric_comm_cell, longest_ns), LARGEST},
+};
+#define OF_CELL (sizeof of_cell / sizeof of_cell[0])
+
+static const struct number of_told[] = {
+    {offsetof(struct fabric_told, calls), ADDED},
+    {offsetof(struct fabric_told, weight), ADDED_REAL},
+    {offsetof(struct fabric_told, wait_ns), ADDED_REAL},
+    {offsetof(struct fabric_told, network_ns), ADDED_REAL},
+    {offsetof(struct fabric_told, wait_most_ns), LARGEST},
+    {offsetof(struct fabric_told, network_most_ns), LARGEST},
+};
+#define OF_TOLD (sizeof of_told / sizeof of_told[0])
+
+static void put_cell(struct json_object *list, const void *cell, const struct number *of,
+                     size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const void *at = (const char *)cell + of[i].offset;
+
+        put(list,
+            of[i].how == ADDED_REAL ? told_whole(*(const double *)at) : *(const uint64_t *)at);
+    }
+}
+
+/* @list: such a cell from number @first on; added to @cell. */
+static void add_cell(void *cell, struct json_object *list, size_t first, const struct number *of,
+                     size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        void *at = (char *)cell + of[i].offset;
+        uint64_t other = number_at(list, first + i), *own = at;
+
+        if (of[i].how == ADDED_REAL)
+            *(double *)at += (double)other;
+        else if (of[i].how == ADDED)
+            *own += other;
+        else
+            *own = other > *own ? other : *own;
+    }
+}
+
 static struct json_object *cells_list(const struct fabric_comm *comm)
 {
-    const struct fabric_comm_cell *cell = &comm->cell[0][0][0];
     struct json_object *list = json_object_new_array();
 
-    for (uint32_t i = 0; i < CELLS; i++) {
-        put(list, cell[i].calls);
-        put(list, cell[i].bytes);
-        put(list, cell[i].ns);
-        put(list, cell[i].longest_ns);
-    }
+    for (uint32_t i = 0; i < CELLS; i++)
+        put_cell(list, &comm->cell[0][0][0] + i, of_cell, OF_CELL);
     return list;
 }
 
 static struct json_object *told_list(const struct fabric_comm *comm)
 {
-    const struct fabric_told *told = &comm->told[0][0];
     struct json_object *list = json_object_new_array();
 
-    for (uint32_t i = 0; i < TOLDS; i++) {
-        put(list, told[i].calls);
-        put(list, told_whole(told[i].weight));
-        put(list, told_whole(told[i].wait_ns));
-        put(list, told_whole(told[i].network_ns));
-        put(list, told[i].wait_most_ns);
-        put(list, told[i].network_most_ns);
-    }
+    for (uint32_t i = 0; i < TOLDS; i++)
+        put_cell(list, &comm->told[0][0] + i, of_told, OF_TOLD);
     return list;
 }
 
@@ -223,40 +266,16 @@ static struct json_object *list_of(struct json_object *comm, const char *name, s
     return list;
 }
 
-static uint64_t number_at(struct json_object *list, size_t i)
-{
-    return json_object_get_uint64(json_object_array_get_idx(list, i));
-}
-
-static void most(uint64_t *of, uint64_t other)
-{
-    *of = other > *of ? other : *of;
-}
-
 static void cells_add(struct fabric_comm *sum, struct json_object *list)
 {
-    struct fabric_comm_cell *cell = &sum->cell[0][0][0];
-
-    for (size_t i = 0; list && i < CELLS; i++) {
-        cell[i].calls += number_at(list, OF_CELL * i);
-        cell[i].bytes += number_at(list, OF_CELL * i + 1);
-        cell[i].ns += number_at(list, OF_CELL * i + 2);
-        most(&cell[i].longest_ns, number_at(list, OF_CELL * i + 3));
-    }
+    for (uint32_t i = 0; list && i < CELLS; i++)
+        add_cell(&sum->cell[0][0][0] + i, list, OF_CELL * i, of_cell, OF_CELL);
 }
 
 static void told_add_list(struct fabric_comm *sum, struct json_object *list)
 {
-    struct fabric_told *told = &sum->told[0][0];
-
-    for (size_t i = 0; list && i < TOLDS; i++) {
-        told[i].calls += number_at(list, OF_TOLD * i);
-        told[i].weight += (double)number_at(list, OF_TOLD * i + 1);
-        told[i].wait_ns += (double)number_at(list, OF_TOLD * i + 2);
-        told[i].network_ns += (double)number_at(list, OF_TOLD * i + 3);
-        most(&told[i].wait_most_ns, number_at(list, OF_TOLD * i + 4));
-        most(&told[i].network_most_ns, number_at(list, OF_TOLD * i + 5));
-    }
+    for (uint32_t i = 0; list && i < TOLDS; i++)
+        add_cell(&sum->told[0][0] + i, list, OF_TOLD * i, of_told, OF_TOLD);
 }
 
 /* What there is no room for is counted together. */

@@ -218,10 +218,11 @@ static void node_row(struct telemetry_board *board, const struct span *span, uin
     const struct telemetry_view_node *node = &span->now->node[n];
     const struct telemetry_view_node none = {0},
                                      *was = span->before ? &span->before->node[n] : &none;
-    double sent = rate(span, node->sent, was->sent);
-    double received = rate(span, node->delivered, was->delivered);
+    double sent = rate(span, node->now.sent, was->now.sent);
+    double received = rate(span, node->now.delivered, was->now.delivered);
     struct worth worth = {.traffic = sent + received,
-                          .waiting = node->waits ? 1 + (double)(node->posted + node->untaken) : 0};
+                          .waiting =
+                              node->waits ? 1 + (double)(node->now.posted + node->now.untaken) : 0};
     char pid[24] = "-", rank[24] = "-", waits[64];
 
     if (node->pid)
@@ -231,8 +232,8 @@ static void node_row(struct telemetry_board *board, const struct span *span, uin
     wait_text(span, n, waits, sizeof waits);
     snprintf(board->row[board->rows].text, TELEMETRY_ROW_BYTES,
              "%5u %5s %7s %-8.8s %6s %6s %6s %6s %s", n, rank, pid, node->pid ? node->command : "-",
-             brief(sent).text, brief(received).text, brief((double)node->posted).text,
-             brief((double)node->untaken).text, waits);
+             brief(sent).text, brief(received).text, brief((double)node->now.posted).text,
+             brief((double)node->now.untaken).text, waits);
     row_keep(board, n, key_of(board, &worth), worth.traffic, tone_of(&worth), node->command);
 }
 
@@ -262,51 +263,49 @@ static void link_row(struct telemetry_board *board, const struct span *span, uin
 }
 
 /* What has left a switch by all of its cables. */
-static struct telemetry_view_way *ways_out(const struct telemetry_view *view)
+static struct fabric_way_sample *ways_out(const struct telemetry_view *view)
 {
-    struct telemetry_view_way *out = calloc(view->switches + 1u, sizeof *out);
+    struct fabric_way_sample *out = calloc(view->switches + 1u, sizeof *out);
 
     for (uint32_t c = 0; out && c < 2 * view->cables; c++) {
         const struct telemetry_view_cable *cable = &view->cable[c / 2];
-        const struct telemetry_view_way *way = &cable->way[c % 2];
-        struct telemetry_view_way *sum = &out[c % 2 ? cable->sw : cable->far];
+        const struct fabric_way_sample *way = &cable->way[c % 2];
+        struct fabric_way_sample *sum = &out[c % 2 ? cable->sw : cable->far];
 
         if (c % 2 == 0 && !cable->to_switch)
             continue;
-        sum->segments += way->segments;
-        sum->stalls += way->stalls;
-        sum->queue += way->queue;
+        fabric_counters_add(&fabric_way_counters, sum->value, way->value);
     }
     return out;
 }
 
 static void switch_row(struct telemetry_board *board, const struct span *span, uint32_t s,
-                       const struct telemetry_view_way *out, const struct telemetry_view_way *was)
+                       const struct fabric_way_sample *out, const struct fabric_way_sample *was)
 {
     const struct telemetry_view_switch *sw = &span->now->sw[s];
     const struct telemetry_view_switch none = {0},
                                        *sw_was = span->before ? &span->before->sw[s] : &none;
     double hops = rate(span, out->segments, was->segments);
     double stalls = rate(span, out->stalls, was->stalls);
-    double combined = rate(span, sw->contributions, sw_was->contributions);
+    double combined = rate(span, sw->now.contributions, sw_was->now.contributions);
     struct worth worth = {.traffic = hops,
                           .waiting = stalls + (double)out->queue,
-                          .combining = combined + (double)sw->states / 1000.0};
+                          .combining = combined + (double)sw->now.states / 1000.0};
 
     snprintf(board->row[board->rows].text, TELEMETRY_ROW_BYTES,
              "%6u %5u %8s %8s %5s %10s %9s %8s %6s", s, sw->level, brief(hops).text,
              brief(stalls).text, brief((double)out->queue).text, brief(combined).text,
-             brief(rate(span, sw->results, sw_was->results)).text,
-             brief(rate(span, sw->multicasts, sw_was->multicasts)).text,
-             brief((double)sw->states).text);
+             brief(rate(span, sw->now.results, sw_was->now.results)).text,
+             brief(rate(span, sw->now.multicasts, sw_was->now.multicasts)).text,
+             brief((double)sw->now.states).text);
     row_keep(board, s, key_of(board, &worth), worth.traffic, tone_of(&worth), "");
 }
 
 static int switch_rows(struct telemetry_board *board, const struct span *span)
 {
-    struct telemetry_view_way *now = ways_out(span->now);
-    struct telemetry_view_way *was = span->before ? ways_out(span->before)
-                                                  : calloc(span->now->switches + 1u, sizeof *was);
+    struct fabric_way_sample *now = ways_out(span->now);
+    struct fabric_way_sample *was = span->before ? ways_out(span->before)
+                                                 : calloc(span->now->switches + 1u, sizeof *was);
 
     for (uint32_t s = 0; now && was && s < span->now->switches; s++)
         switch_row(board, span, s, &now[s], &was[s]);

@@ -178,7 +178,7 @@ void daemon_losses_report(const struct daemon *daemon, const struct daemon_losse
     json_add_number(told, "pairs_told", losses->pairs);
     json_add_number(told, "pairs_more", losses->more);
     json_add_number(told, "untold", fabric_losses_left(daemon->fabric));
-    json_add_number(told, "states_damaged", totals.damaged);
+    json_add_number(told, "states_damaged", totals.states_damaged);
     json_add_number(told, "overruns", totals.dropped_overrun);
     json_object_object_add(report, "losses", told);
 }

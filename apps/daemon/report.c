@@ -107,16 +107,17 @@ static struct json_object *deaths(const struct daemon_record *record,
     return all;
 }
 
-static struct json_object *counts(const char *const *names, const uint64_t *values, size_t count)
+static struct json_object *processes(const struct daemon_record *record)
 {
     struct json_object *object = json_object_new_object();
 
-    for (size_t i = 0; i < count; i++)
-        json_add_number(object, names[i], values[i]);
-    return object;
+    json_add_number(object, "attached", record->attaches);
+    json_add_number(object, "peak", record->peak);
+    json_add_number(object, "refused", record->refused);
+    json_add_number(object, "cut_off", record->cut_off);
+    json_add_number(object, "died", record->died);
+    return json_add_number(object, "unheard", record->unheard);
 }
-#define COUNTS(names, ...) \
-    counts(names, (const uint64_t[]){__VA_ARGS__}, sizeof(names) / sizeof((names)[0]))
 
 static struct json_object *transport(const struct fabric_transport *of)
 {
@@ -127,14 +128,24 @@ static struct json_object *transport(const struct fabric_transport *of)
     return object;
 }
 
-/* Without acknowledgments: what became of faults on cables. */
+/* Without acknowledgments: the repair of faults on cables. */
 static struct json_object *link_retry(const struct switch_retries *of)
 {
-    static const char *const names[] = {"again", "asked",   "timeouts", "damaged",
-                                        "gaps",  "doubles", "lost"};
+    struct json_object *object = json_object_new_object();
 
-    return COUNTS(names, of->again, of->asked, of->timeouts, of->damaged, of->gaps, of->doubles,
-                  of->lost);
+#define REPLAY(name) json_add_number(object, #name, of->name);
+#define INTAKE(name) json_add_number(object, #name, of->name);
+#include "switch/common/retries.def"
+    return object;
+}
+
+static struct json_object *dropped(const struct fabric_totals *totals)
+{
+    struct json_object *object = json_object_new_object();
+
+#define DROP(name, text) json_add_number(object, #name, totals->dropped_##name);
+#include "apps/fabric/counters.def"
+    return object;
 }
 
 /* --- was it the network's time? ----------------------------------------------------- */
@@ -202,15 +213,34 @@ static struct json_object *report_clock(const struct fabric_config *config,
     return json_add_number(clock, "worst_lag_ns", totals->worst_lag_ns);
 }
 
+/* Where in the report the totals of counters.def are. */
+enum section { IN_REPORT, IN_SEGMENTS, IN_COMBINED };
+
+/* Add to @object the totals of one section. */
+static struct json_object *add_totals(struct json_object *object, enum section which,
+                                      const struct fabric_totals *totals)
+{
+    const struct {
+        enum section section;
+        const char *name;
+        uint64_t value;
+    } all[] = {
+#define TOTAL(name, section, shown, text) {section, #name, totals->name},
+#include "apps/fabric/counters.def"
+    };
+
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        if (all[i].section == which)
+            json_add_number(object, all[i].name, all[i].value);
+    return object;
+}
+
 void report_traffic(struct json_object *report, const struct fabric_totals *totals)
 {
-    static const char *const segments[] = {"sent", "delivered", "hops"};
-    static const char *const combined[] = {"contributions", "results", "multicasts"};
-
     json_object_object_add(report, "segments",
-                           COUNTS(segments, totals->sent, totals->delivered, totals->hops));
+                           add_totals(json_object_new_object(), IN_SEGMENTS, totals));
     json_object_object_add(report, "combined",
-                           COUNTS(combined, totals->combined, totals->results, totals->multicasts));
+                           add_totals(json_object_new_object(), IN_COMBINED, totals));
 }
 
 /* NULL: no process has said that its messages do not pass the fabric. */
@@ -225,10 +255,6 @@ static struct json_object *outside(const struct daemon_record *record)
 struct json_object *report_build(struct fabric *fabric, const struct fabric_config *config,
                                  const struct daemon_record *record)
 {
-    static const char *const drops[] = {"malformed",       "overrun",     "groups_over",
-                                        "nobody_attached", "left_behind", "at_broken_units"};
-    static const char *const processes[] = {"attached", "peak", "refused",
-                                            "cut_off",  "died", "unheard"};
     struct json_object *report = json_object_new_object();
     struct fabric_totals totals;
 
@@ -251,20 +277,14 @@ struct json_object *report_build(struct fabric *fabric, const struct fabric_conf
     report_traffic(report, &totals);
     json_object_object_add(report, "collectives", collectives(&totals, &config->profile));
     json_object_object_add(report, "communication", comm_build(fabric, config));
-    json_add_number(report, "credit_stalls", totals.credit_stalls);
-    json_add_number(report, "dropped", totals.dropped);
-    json_object_object_add(report, "drops",
-                           COUNTS(drops, totals.dropped_bad, totals.dropped_overrun,
-                                  totals.dropped_late, totals.dropped_dead, totals.dropped_left,
-                                  totals.dropped_unit));
+    add_totals(report, IN_REPORT, &totals);
+    json_object_object_add(report, "drops", dropped(&totals));
     if (emu_profile_has_engines(&config->profile))
         json_object_object_add(report, "transport", transport(&totals.transport));
     if (emu_profile_retries(&config->profile))
         json_object_object_add(report, "link_retry", link_retry(&totals.retries));
     json_object_object_add(report, "digest", NULL);
-    json_object_object_add(report, "processes",
-                           COUNTS(processes, record->attaches, record->peak, record->refused,
-                                  record->cut_off, record->died, record->unheard));
+    json_object_object_add(report, "processes", processes(record));
     json_object_object_add(report, "outside", outside(record));
     json_object_object_add(report, "died", deaths(record, config->graph));
     return report;
@@ -555,12 +575,42 @@ static void print_check(FILE *out, struct json_object *check)
                 json_object_get_string(emu_json_at(wrong, i)));
 }
 
-void report_print(FILE *out, struct json_object *report)
+/* A line "5 sent, 3 delivered, 9 hops" of the counters in an object. */
+static void print_counts(FILE *out, const char *title, struct json_object *counts)
 {
-    struct json_object *segments = member(report, "segments");
-    struct json_object *combined = member(report, "combined");
+    const char *before = title;
+
+    if (json_object_is_type(counts, json_type_object)) {
+        json_object_object_foreach(counts, name, count)
+        {
+            (void)count;
+            fprintf(out, "%s%s %s", before, counted(counts, name).text, name);
+            before = ", ";
+        }
+    }
+    fputc('\n', out);
+}
+
+static void print_drops(FILE *out, struct json_object *report)
+{
+    static const struct {
+        const char *name, *text;
+    } why[] = {
+#define DROP(name, text) {#name, text},
+#include "apps/fabric/counters.def"
+    };
     struct json_object *drops = member(report, "drops");
 
+    fprintf(out, "  dropped      %s", counted(report, "dropped").text);
+    if (!number(report, "dropped"))
+        return;
+    for (size_t i = 0; i < sizeof why / sizeof why[0]; i++)
+        fprintf(out, "%s%s %lld", i ? ", " : " (", why[i].text, number(drops, why[i].name));
+    fputc(')', out);
+}
+
+void report_print(FILE *out, struct json_object *report)
+{
     fputs("fabemu: report\n", out);
     origin_print(out, member(report, "origin"), "  origin       ", "               ");
     if (member(report, "exit_status"))
@@ -570,22 +620,12 @@ void report_print(FILE *out, struct json_object *report)
     if (member(report, "programs"))
         print_programs(out, member(report, "programs"),
                        real(member(report, "clock"), "real_time_factor"));
-    fprintf(out, "  segments     %s sent, %s delivered, %s hops\n", counted(segments, "sent").text,
-            counted(segments, "delivered").text, counted(segments, "hops").text);
+    print_counts(out, "  segments     ", member(report, "segments"));
     fprintf(out, "  stalls       %s for lack of a credit\n", counted(report, "credit_stalls").text);
-    fprintf(out, "  dropped      %s", counted(report, "dropped").text);
-    if (number(report, "dropped"))
-        fprintf(out,
-                " (malformed %lld, overrun a buffer %lld, to groups that were over %lld, nobody "
-                "attached %lld, left behind %lld, at combine units that broke %lld)",
-                number(drops, "malformed"), number(drops, "overrun"), number(drops, "groups_over"),
-                number(drops, "nobody_attached"), number(drops, "left_behind"),
-                number(drops, "at_broken_units"));
+    print_drops(out, report);
     print_transport(out, member(report, "transport"));
     print_link_retry(out, member(report, "link_retry"));
-    fprintf(out, "\n  combining    %s contributions, %s results, %s multicasts\n",
-            counted(combined, "contributions").text, counted(combined, "results").text,
-            counted(combined, "multicasts").text);
+    print_counts(out, "\n  combining    ", member(report, "combined"));
     fprintf(out, "  collectives   in switches  in adapters    elsewhere\n");
     for (int coll = 0; coll < FABEMU_COLLS; coll++)
         print_collective(out, coll_names[coll],

@@ -211,29 +211,14 @@ struct fabric_transport {
 #include "nic/engine/counts.def"
 };
 
-/* Totals since the start. */
+/* Totals since the start: counters.def says what each of them counts. */
 struct fabric_totals {
-    uint64_t sent;          /* segments that entered from adapters */
-    uint64_t delivered;     /* segments handed to adapters, copies of multicasts each */
-    uint64_t hops;          /* segments that left a switch */
-    uint64_t credit_stalls; /* times a port of a cable had a segment and no credit */
-    uint64_t dropped;       /* segments dropped, for any reason */
-    uint64_t dropped_bad;   /* of them: malformed, foreign, or against the protocol */
-    /* of them: that found no room at the far end of a cable, on which a credit was forged */
-    uint64_t dropped_overrun;
-    uint64_t dropped_late; /* of them: to a group that was over */
-    uint64_t dropped_dead; /* of them: to a node where nobody is attached */
-    /* of them: posted by a process that was gone before the fabric took them */
-    uint64_t dropped_left;
-    /* of them: contributions to combine units out of service, or that found a group's damaged */
-    uint64_t dropped_unit;
-    uint64_t damaged; /* states of combine units that were found damaged when read */
-    /* dropped, too: lost and refused; not_in_group is among dropped_late */
-    struct fabric_transport transport;
-    struct switch_retries retries; /* its overruns are among dropped_overrun */
-    uint64_t combined;             /* contributions taken by combine units, or adapters */
-    uint64_t results;              /* results they sent */
-    uint64_t multicasts;           /* segments that a switch copied to several ports */
+#define TOTAL(name, section, shown, text) uint64_t name;
+#define DROP(name, text)                  uint64_t dropped_##name;
+#define KEPT(name)                        uint64_t name;
+#include "apps/fabric/counters.def"
+    struct fabric_transport transport; /* its not_in_group is in dropped_groups_over */
+    struct switch_retries retries;     /* its overrun is in dropped_overrun */
     /* collectives, as the processes count them: by enum fabemu_coll */
     uint64_t in_network[EMU_HOSTIF_COLLS];
     uint64_t elsewhere[EMU_HOSTIF_COLLS][EMU_HOSTIF_REASONS]; /* and by enum fabemu_why */

@@ -326,9 +326,8 @@ void fabric_crossings_count(const struct fabric *fabric, struct switch_retries *
 
         if (!replay)
             continue;
-        sum->again += emu_count_read(&replay->counts.again);
-        sum->asked += emu_count_read(&replay->counts.asked);
-        sum->timeouts += emu_count_read(&replay->counts.timeouts);
+#define REPLAY(name) sum->name += emu_count_read(&replay->counts.name);
+#include "switch/common/retries.def"
     }
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * nodes.c - processes attach and detach; the counters are summed.
+ * nodes.c - processes attach and detach.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -356,22 +356,6 @@ int fabric_attach_far(struct fabric *fabric, uint32_t host, int64_t want, struct
     return 0;
 }
 
-/* Add what an edge and its process counted. */
-static void totals_add_edge(struct fabric_totals *to, const struct emu_hostif *edge)
-{
-    const struct emu_hostif_stats *stats = &edge->shared->stats;
-
-    to->sent += emu_count_read(&edge->sent);
-    to->delivered += emu_count_read(&edge->delivered);
-    to->dropped_bad += emu_count_read(&edge->bad);
-    to->dropped_dead += emu_count_read(&edge->dead);
-    for (unsigned c = 0; c < EMU_HOSTIF_COLLS; c++) {
-        to->in_network[c] += emu_count_read(&stats->in_network[c]);
-        for (unsigned w = 0; w < EMU_HOSTIF_REASONS; w++)
-            to->elsewhere[c][w] += emu_count_read(&stats->elsewhere[c][w]);
-    }
-}
-
 static void detach_far(struct fabric *fabric, uint32_t node, bool dead)
 {
     const struct fabric_mirror *mirror = fabric->mirror;
@@ -406,8 +390,8 @@ static void node_detach(struct fabric *fabric, uint32_t node, bool dead)
     node_plug(fabric, node, NULL);
     node_publish_list(fabric, worker);
     emu_waiter_remove(worker->waiter, edge->bell);
-    totals_add_edge(&fabric->past, edge);
-    fabric->past.dropped_left += emu_hostif_left(edge);
+    fabric_totals_add_edge(&fabric->past, edge);
+    fabric->past.dropped_left_behind += emu_hostif_left(edge);
     fabric->past_ideal_ns += emu_count_read(&edge->times.ideal_ns);
     fabric->past_actual_ns += emu_count_read(&edge->times.actual_ns);
     fabric->past_full_ns += emu_hostif_full_ns(edge, emu_clock_now(&fabric->clock));
@@ -475,116 +459,6 @@ uint32_t fabric_tick(struct fabric *fabric, uint32_t *nodes, uint32_t max)
         if (count < max && fabric->edge[n] && tick_edge(fabric, fabric->edge[n], tick_ms))
             nodes[count++] = n;
     return count;
-}
-
-/*
- * An adapter's links are ports of cables, as those of switches are. Its process is at the end of
- * none.
- */
-static void totals_add_links(struct fabric_totals *to, struct engine *engine, uint32_t links)
-{
-    for (uint32_t i = 0; i < links; i++)
-        to->credit_stalls += emu_count_read(&engine_tx(engine, i)->counts.stalls);
-}
-
-/* @hosts: it has a node inside the fabric. */
-static void totals_add_engine(struct fabric_totals *to, struct engine *engine, bool hosts)
-{
-    const struct engine_counts *counts = engine_counts(engine);
-    const struct emu_port_counts *out = &engine_tx(engine, ENGINE_HOST)->counts;
-    struct fabric_transport *transport = &to->transport;
-
-#define REPORTED(name) transport->name += emu_count_read(&counts->name);
-#include "nic/engine/counts.def"
-    to->combined += emu_count_read(&counts->contributions);
-    to->results += emu_count_read(&counts->results);
-    to->dropped_bad += emu_count_read(&counts->against);
-    to->damaged += emu_count_read(&counts->damaged);
-    to->dropped_dead += emu_count_read(&out->dropped);
-    if (hosts) {
-        to->delivered += emu_count_read(&out->segments);
-        to->sent += emu_count_read(&engine_rx(engine, ENGINE_HOST)->counts.segments);
-    }
-}
-
-/* @hosts: it has ports to nodes inside the fabric. */
-static void totals_add_switch(struct fabric_totals *to, struct switch_dev *sw, uint32_t ports,
-                              bool hosts, const struct topo_end *end)
-{
-    const struct switch_counts *counts = switch_counts(sw);
-    uint64_t overrun = to->retries.overrun;
-
-    switch_retries_add(sw, &to->retries);
-    to->dropped_overrun += to->retries.overrun - overrun + emu_count_read(&counts->overrun);
-    to->combined += emu_count_read(&counts->combined);
-    to->results += emu_count_read(&counts->results);
-    to->multicasts += emu_count_read(&counts->multicasts);
-    to->dropped_bad += emu_count_read(&counts->bad);
-    to->dropped_late += emu_count_read(&counts->late);
-    to->dropped_unit += emu_count_read(&counts->scrapped);
-    to->damaged += emu_count_read(&counts->damaged);
-    for (uint32_t p = 0; p < ports; p++) {
-        const struct emu_port_counts *tx = &switch_tx(sw, p)->counts;
-
-        to->hops += emu_count_read(&tx->segments);
-        to->credit_stalls += emu_count_read(&tx->stalls);
-        to->dropped_dead += emu_count_read(&tx->dropped);
-        if (hosts && end[p].kind == TOPO_END_NODE) {
-            to->delivered += emu_count_read(&tx->segments);
-            to->sent += emu_count_read(&switch_rx(sw, p)->counts.segments);
-        }
-    }
-}
-
-void fabric_totals_here(const struct fabric *fabric, struct fabric_totals *ret)
-{
-    const struct topo_graph *graph = fabric->config.graph;
-    uint64_t ideal_ns = fabric->past_ideal_ns;
-    uint64_t actual_ns = fabric->past_actual_ns;
-    uint64_t worst_ps = 0;
-
-    *ret = fabric->past;
-    for (uint32_t n = 0; n < graph->nodes; n++) {
-        if (!fabric->edge[n])
-            continue;
-        totals_add_edge(ret, fabric->edge[n]);
-        ideal_ns += emu_count_read(&fabric->edge[n]->times.ideal_ns);
-        actual_ns += emu_count_read(&fabric->edge[n]->times.actual_ns);
-    }
-    for (uint32_t s = 0; s < graph->switches; s++)
-        if (fabric->sw[s])
-            totals_add_switch(ret, fabric->sw[s], graph->ports,
-                              fabric->config.local_nodes && !fabric_has_engines(&fabric->config),
-                              graph->sw[s].end);
-    fabric_crossings_count(fabric, &ret->retries);
-    for (uint32_t i = 0; i < fabric->engines.count; i++) {
-        struct engine *engine = fabric->engines.at[i];
-        bool is_node = i < graph->nodes;
-
-        if (engine)
-            totals_add_engine(ret, engine, fabric->config.local_nodes && is_node);
-        if (engine && is_node)
-            totals_add_links(ret, engine, graph->node[i].links);
-    }
-    for (uint32_t w = 0; w < fabric->workers; w++) {
-        uint64_t lag_ps = emu_count_read(&fabric->worker[w]->worst_lag_ps);
-
-        if (lag_ps > worst_ps)
-            worst_ps = lag_ps;
-    }
-    ret->dropped_late += ret->transport.not_in_group;
-    ret->dropped = ret->dropped_bad + ret->dropped_overrun + ret->dropped_late + ret->dropped_dead +
-                   ret->dropped_left + ret->dropped_unit + ret->transport.lost +
-                   ret->transport.refused;
-    ret->worst_lag_ns = fabric->config.clock == EMU_CLOCK_REAL ? worst_ps / 1000u : 0;
-    ret->real_time_factor = actual_ns ? (double)ideal_ns / (double)actual_ns : 1.0;
-}
-
-void fabric_totals_read(struct fabric *fabric, struct fabric_totals *ret)
-{
-    fabric_totals_here(fabric, ret);
-    if (fabric->mirror)
-        fabric->mirror->totals(fabric->mirror->ctx, ret);
 }
 
 uint64_t fabric_full_ns(const struct fabric *fabric)

@@ -206,11 +206,11 @@ static enum replanned group_to_tree(struct fabric *fabric, struct fabric_group *
 /* Has all that those who have left had posted been taken by their switches? */
 static bool left_is_quiet(const struct fabric *fabric, const struct fabric_group *group)
 {
-    struct fabric_passed passed;
+    struct fabric_node_sample sample;
 
     for (uint32_t i = 0; i < group->count; i++)
         if (group->node[i] & FABRIC_LEFT &&
-            fabric_passed(fabric, group->node[i] & ~FABRIC_LEFT, &passed) && passed.posted)
+            fabric_sample_node(fabric, group->node[i] & ~FABRIC_LEFT, &sample) && sample.posted)
             return false;
     return true;
 }

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * sample.c - what the parts of a running fabric have counted.
+ * sample.c - samples of the counters of the parts of a running fabric.
  */
 #include "apps/fabric/sample.h"
 
 #include "apps/fabric/internal.h"
 #include "emu/util/now.h"
 
-static void sent_by(struct fabric_way *ret, const struct emu_port_counts *counts)
+static void sent_by(struct fabric_way_sample *ret, const struct emu_port_counts *counts)
 {
     ret->segments = emu_count_read(&counts->segments);
     ret->stalls = emu_count_read(&counts->stalls);
 }
 
 static bool way_of_switch(const struct fabric *fabric, const struct topo_at *at,
-                          struct fabric_way *ret)
+                          struct fabric_way_sample *ret)
 {
     struct switch_dev *sw = fabric->sw[at->sw];
 
@@ -25,7 +25,7 @@ static bool way_of_switch(const struct fabric *fabric, const struct topo_at *at,
     return true;
 }
 
-/* Both are the process's word, or told to it: what cannot be is 0. */
+/* The process writes at least one of the two numbers: an impossible difference counts as 0. */
 static uint32_t ring_holds(_Atomic uint32_t *tail, _Atomic uint32_t *head)
 {
     uint32_t holds = atomic_load_explicit(tail, memory_order_relaxed) -
@@ -43,7 +43,7 @@ static uint32_t node_posted(const struct fabric *fabric, uint32_t node)
 
 /* From a node to @at: by its adapter's link, or straight from its process. */
 static bool way_of_node(const struct fabric *fabric, const struct fabric_cable *cable,
-                        struct fabric_way *ret)
+                        struct fabric_way_sample *ret)
 {
     struct engine *engine = fabric_engine(fabric, cable->node);
 
@@ -59,19 +59,20 @@ static bool way_of_node(const struct fabric *fabric, const struct fabric_cable *
     return true;
 }
 
-bool fabric_way(const struct fabric *fabric, uint32_t i, bool out, struct fabric_way *ret)
+bool fabric_sample_way(const struct fabric *fabric, uint32_t i, bool out,
+                       struct fabric_way_sample *ret)
 {
     const struct fabric_cable *cable = &fabric->links.cable[i];
     const struct emu_faults *faults = fabric->links.faults[2 * i + out];
 
-    *ret = (struct fabric_way){.errors = faults ? emu_faults_errors(faults) : 0};
+    *ret = (struct fabric_way_sample){.errors = faults ? emu_faults_errors(faults) : 0};
     if (out)
         return way_of_switch(fabric, &cable->at, ret);
     return cable->kind == TOPO_END_SWITCH ? way_of_switch(fabric, &cable->far, ret)
                                           : way_of_node(fabric, cable, ret);
 }
 
-bool fabric_combined(const struct fabric *fabric, uint32_t s, struct fabric_combined *ret)
+bool fabric_sample_switch(const struct fabric *fabric, uint32_t s, struct fabric_switch_sample *ret)
 {
     struct engine *unit = fabric_unit(fabric, s);
     const struct switch_counts *counts;
@@ -79,18 +80,19 @@ bool fabric_combined(const struct fabric *fabric, uint32_t s, struct fabric_comb
     if (!fabric->sw[s])
         return false;
     counts = switch_counts(fabric->sw[s]);
-    *ret = (struct fabric_combined){.contributions = emu_count_read(&counts->combined),
-                                    .results = emu_count_read(&counts->results),
-                                    .multicasts = emu_count_read(&counts->multicasts),
-                                    .states = fabric->states[s]};
+    *ret = (struct fabric_switch_sample){.states = fabric->states[s]};
+#define SWITCH_FROM(name, count) ret->name += emu_count_read(&counts->count);
+#include "apps/fabric/counters.def"
     if (unit) {
-        ret->contributions += emu_count_read(&engine_counts(unit)->contributions);
-        ret->results += emu_count_read(&engine_counts(unit)->results);
+        const struct engine_counts *of_unit = engine_counts(unit);
+
+#define UNIT_FROM(name, count) ret->name += emu_count_read(&of_unit->count);
+#include "apps/fabric/counters.def"
     }
     return true;
 }
 
-bool fabric_passed(const struct fabric *fabric, uint32_t node, struct fabric_passed *ret)
+bool fabric_sample_node(const struct fabric *fabric, uint32_t node, struct fabric_node_sample *ret)
 {
     const struct emu_hostif *edge = fabric->edge[node];
     struct engine *engine = fabric_engine(fabric, node);
@@ -99,10 +101,10 @@ bool fabric_passed(const struct fabric *fabric, uint32_t node, struct fabric_pas
     if (!fabric_has_node(&fabric->config, node))
         return false;
     host = fabric_host(fabric, node);
-    /* What is dropped is counted at once, what is sent when the burst ends. */
+    /* Drops are counted at once, segments when their burst ends: drops can be ahead. */
     uint64_t dropped = emu_count_read(&host.tx->counts.dropped);
     uint64_t segments = emu_count_read(&host.tx->counts.segments);
-    *ret = (struct fabric_passed){
+    *ret = (struct fabric_node_sample){
         .sent = emu_count_read(&host.rx->counts.segments),
         .delivered = segments > dropped ? segments - dropped : 0,
         .contributions = engine ? emu_count_read(&engine_counts(engine)->contributions) : 0,

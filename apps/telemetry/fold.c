@@ -287,10 +287,7 @@ void telemetry_fold_destroy(struct telemetry_fold *fold)
 
 void telemetry_add_way(struct telemetry_way *sum, const struct telemetry_way *way)
 {
-    sum->now.segments += way->now.segments;
-    sum->now.stalls += way->now.stalls;
-    sum->now.errors += way->now.errors;
-    sum->now.queue += way->now.queue;
+    fabric_counters_add(&fabric_way_counters, sum->now.value, way->now.value);
     if (way->changed > sum->changed)
         sum->changed = way->changed;
 }
@@ -308,7 +305,7 @@ void telemetry_add_cable(struct telemetry_trunk *sum, const struct telemetry_not
 static void fold_ways(struct telemetry_fold *fold, const struct telemetry *t)
 {
     for (uint32_t i = 0; i < 2 * fold->trunks; i++)
-        fold->way[i].now = (struct fabric_way){0};
+        fold->way[i].now = (struct fabric_way_sample){0};
     for (uint32_t i = 0; i < 2 * fabric_cable_count(t->source.fabric); i++) {
         uint32_t out = i % 2 ^ fold->turned[i / 2];
 
@@ -329,15 +326,11 @@ static void fold_states(struct telemetry_fold *fold, const struct telemetry *t)
 static void fold_switches(struct telemetry_fold *fold, const struct telemetry *t)
 {
     for (uint32_t g = 0; g < fold->switches; g++)
-        fold->sw[g].now = (struct fabric_combined){0};
+        fold->sw[g].now = (struct fabric_switch_sample){0};
     for (uint32_t s = 0; s < t->source.config->graph->switches; s++) {
         struct telemetry_switch *sum = &fold->sw[fold->of_sw[s]];
-        const struct fabric_combined *now = &t->sw[s].now;
 
-        sum->now.contributions += now->contributions;
-        sum->now.results += now->results;
-        sum->now.multicasts += now->multicasts;
-        sum->now.states += now->states;
+        fabric_counters_add(&fabric_switch_counters, sum->now.value, t->sw[s].now.value);
         if (t->sw[s].changed > sum->changed)
             sum->changed = t->sw[s].changed;
     }
@@ -346,16 +339,11 @@ static void fold_switches(struct telemetry_fold *fold, const struct telemetry *t
 static void fold_nodes(struct telemetry_fold *fold, const struct telemetry *t)
 {
     for (uint32_t g = 0; g < fold->nodes; g++)
-        fold->node[g].now = (struct fabric_passed){0};
+        fold->node[g].now = (struct fabric_node_sample){0};
     for (uint32_t n = 0; n < t->source.config->graph->nodes; n++) {
         struct telemetry_node *sum = &fold->node[fold->of_node[n]];
-        const struct fabric_passed *now = &t->node[n].now;
 
-        sum->now.sent += now->sent;
-        sum->now.delivered += now->delivered;
-        sum->now.posted += now->posted;
-        sum->now.untaken += now->untaken;
-        sum->now.contributions += now->contributions;
+        fabric_counters_add(&fabric_node_counters, sum->now.value, t->node[n].now.value);
         if (t->node[n].changed > sum->changed)
             sum->changed = t->node[n].changed;
     }

@@ -256,7 +256,7 @@ static void look_at_trunk(struct telemetry_fold *fold, uint32_t k, const struct 
     struct telemetry_trunk *trunk = &fold->trunk[k];
     struct telemetry_way *way = &fold->way[2 * (size_t)k];
 
-    way[0].now = way[1].now = (struct fabric_way){0};
+    way[0].now = way[1].now = (struct fabric_way_sample){0};
     trunk->wrong = 0;
     trunk->noted.now = (struct telemetry_cable){TELEMETRY_UP, 0};
     for (uint32_t i = trunk->first; i < trunk->first + trunk->count; i++) {

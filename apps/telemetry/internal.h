@@ -10,7 +10,7 @@
 
 /* Each with the look in which it has changed last; 0: never. */
 struct telemetry_way {
-    struct fabric_way now;
+    struct fabric_way_sample now;
     uint64_t changed;
 };
 
@@ -20,12 +20,12 @@ struct telemetry_noted {
 };
 
 struct telemetry_switch {
-    struct fabric_combined now;
+    struct fabric_switch_sample now;
     uint64_t changed;
 };
 
 struct telemetry_node {
-    struct fabric_passed now;
+    struct fabric_node_sample now;
     uint64_t changed;
     struct telemetry_process who;
     uint64_t who_changed;
@@ -45,9 +45,9 @@ struct telemetry_finished {
 
 /* What other hosts have counted of their parts, as they have told: part.c's. */
 struct telemetry_far {
-    struct fabric_way *way; /* by way: of what both its ends' hosts count */
-    struct fabric_combined *sw;
-    struct fabric_passed *node;
+    struct fabric_way_sample *way; /* by way: of what both its ends' hosts count */
+    struct fabric_switch_sample *sw;
+    struct fabric_node_sample *node;
     struct fabric_totals totals;
 };
 
@@ -84,7 +84,6 @@ void telemetry_finished_note(struct telemetry *t, const struct emu_finished *one
 /* part.c: t->far. Errors: -ENOMEM. The others add what it has to what is here. */
 int telemetry_far_create(struct telemetry *t);
 void telemetry_far_free(struct telemetry *t);
-void telemetry_far_way(const struct telemetry *t, uint32_t way, struct fabric_way *sum);
 void telemetry_far_totals(const struct telemetry *t, struct fabric_totals *sum);
 
 /*

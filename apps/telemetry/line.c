@@ -73,16 +73,23 @@ static struct parts parts_of(const struct telemetry *t, const struct telemetry_f
                           graph->switches, graph->nodes};
 }
 
+/* [number, counter, …] of one part; @value: its counters. */
+static void put_part(struct telemetry_text *text, uint32_t number,
+                     const struct fabric_counters *counters, const uint64_t *value)
+{
+    int64_t row[1 + FABRIC_COUNTERS_MOST] = {number};
+
+    for (size_t i = 0; i < counters->count; i++)
+        row[1 + i] = (int64_t)value[i];
+    telemetry_row(text, row, 1 + counters->count);
+}
+
 static void put_ways(const struct parts *parts, uint64_t since, struct telemetry_text *text)
 {
     list_begin(text, "links");
-    for (uint32_t i = 0; i < parts->ways; i++) {
-        const struct fabric_way *way = &parts->way[i].now;
-
+    for (uint32_t i = 0; i < parts->ways; i++)
         if (parts->way[i].changed > since)
-            ROW(text, i, (int64_t)way->segments, (int64_t)way->stalls, way->queue,
-                (int64_t)way->errors);
-    }
+            put_part(text, i, &fabric_way_counters, parts->way[i].now.value);
     list_end(text);
 }
 
@@ -112,26 +119,18 @@ static void put_trunk_states(const struct telemetry_fold *fold, uint64_t since,
 static void put_switches(const struct parts *parts, uint64_t since, struct telemetry_text *text)
 {
     list_begin(text, "switches");
-    for (uint32_t s = 0; s < parts->switches; s++) {
-        const struct fabric_combined *now = &parts->sw[s].now;
-
+    for (uint32_t s = 0; s < parts->switches; s++)
         if (parts->sw[s].changed > since)
-            ROW(text, s, (int64_t)now->contributions, (int64_t)now->results,
-                (int64_t)now->multicasts, now->states);
-    }
+            put_part(text, s, &fabric_switch_counters, parts->sw[s].now.value);
     list_end(text);
 }
 
 static void put_nodes(const struct parts *parts, uint64_t since, struct telemetry_text *text)
 {
     list_begin(text, "nodes");
-    for (uint32_t n = 0; n < parts->nodes; n++) {
-        const struct fabric_passed *now = &parts->node[n].now;
-
+    for (uint32_t n = 0; n < parts->nodes; n++)
         if (parts->node[n].changed > since)
-            ROW(text, n, (int64_t)now->sent, (int64_t)now->delivered, now->posted, now->untaken,
-                (int64_t)now->contributions);
-    }
+            put_part(text, n, &fabric_node_counters, parts->node[n].now.value);
     list_end(text);
 }
 
@@ -197,19 +196,9 @@ static void put_totals(const struct telemetry *t, struct telemetry_text *text)
 
     telemetry_field(text, "totals");
     telemetry_puts(text, "{");
-    telemetry_field_number(text, "sent", totals->sent);
-    telemetry_field_number(text, "delivered", totals->delivered);
-    telemetry_field_number(text, "hops", totals->hops);
-    telemetry_field_number(text, "credit_stalls", totals->credit_stalls);
-    telemetry_field_number(text, "dropped", totals->dropped);
-    telemetry_field_number(text, "contributions", totals->combined);
-    telemetry_field_number(text, "results", totals->results);
-    telemetry_field_number(text, "multicasts", totals->multicasts);
-    telemetry_field_number(text, "sent_again",
-                           totals->transport.retransmissions + totals->retries.again);
-    telemetry_field_number(text, "timeouts", totals->transport.timeouts + totals->retries.timeouts);
-    telemetry_field_number(text, "damaged", totals->transport.broken + totals->retries.damaged);
-    telemetry_field_number(text, "lost", totals->transport.lost + totals->retries.lost);
+#define TOTAL(name, section, shown, label) telemetry_field_number(text, #name, totals->name);
+#define DERIVED(name, value, shown, label) telemetry_field_number(text, #name, value);
+#include "apps/fabric/counters.def"
     telemetry_puts(text, "}");
 }
 

@@ -76,7 +76,7 @@ struct end {
     uint32_t cable;
     bool node; /* of a node's adapter */
     uint32_t device, port;
-    const struct telemetry_view_way *out, *in;
+    const struct fabric_way_sample *out, *in;
 };
 
 static bool is_state(const struct end *end, const char *name)
@@ -112,11 +112,6 @@ static uint64_t downed(const struct end *end)
 static uint64_t rate(const struct end *end)
 {
     return end->view->link_bytes_per_s;
-}
-
-static uint64_t queue(const struct end *end)
-{
-    return end->out->queue;
 }
 
 /* 1 down, 2 init, 4 active. */
@@ -159,8 +154,6 @@ static const struct {
      "Physical state: 2 polling, 3 disabled, 4 training, 5 link up.", physical_state},
     {"node_infiniband_rate_bytes_per_second", "port_rate_bytes_per_second", true, "gauge",
      "What the link carries each way by the profile.", rate},
-    {"fabemu_port_queue", NULL, false, "gauge",
-     "What waits to be sent: segments, or packets where these are acknowledged.", queue},
 };
 #define OF_PORT (sizeof of_port / sizeof of_port[0])
 
@@ -178,14 +171,12 @@ static struct end end_of(const struct telemetry_view *view, uint32_t c, bool far
                         .in = &cable->way[far]};
 }
 
-static void put_end(struct telemetry_text *text, size_t i, const struct end *end)
+static void label_port(struct telemetry_text *text, const struct end *end)
 {
-    telemetry_puts(text, of_port[i].name);
     telemetry_puts(text, end->node ? "{device=\"node" : "{device=\"switch");
     telemetry_number(text, end->device);
     telemetry_puts(text, "\"");
     label_number(text, "port", end->port);
-    sample(text, of_port[i].value(end));
 }
 
 static void put_ports(const struct telemetry_view *view, struct telemetry_text *text, size_t i)
@@ -195,7 +186,9 @@ static void put_ports(const struct telemetry_view *view, struct telemetry_text *
         for (int far = 0; far < 2; far++) {
             struct end end = end_of(view, c, far);
 
-            put_end(text, i, &end);
+            telemetry_puts(text, of_port[i].name);
+            label_port(text, &end);
+            sample(text, of_port[i].value(&end));
         }
 }
 
@@ -330,16 +323,57 @@ static void put_exporter(const struct telemetry_view *view, struct telemetry_tex
 
 /* --- switches, nodes, collectives --------------------------------------------------- */
 
-/* A number of each of @count things, @stride bytes apart, the first of them at @first. */
-static void put_each(struct telemetry_text *text, const char *name, const char *type,
-                     const char *help, const char *label, uint32_t count, const void *first,
-                     size_t stride)
+struct metric_name {
+    char text[80];
+};
+
+/* The family "fabemu_PART_COUNTER" of counter @i. Returns its name. */
+static struct metric_name counter_family(struct telemetry_text *text,
+                                         const struct fabric_counters *counters, size_t i)
 {
-    family(text, name, type, help);
-    for (uint32_t i = 0; i < count; i++) {
-        telemetry_puts(text, name);
-        label_number(text, label, i);
-        sample(text, *(const uint64_t *)(const void *)((const char *)first + i * stride));
+    const struct fabric_counter *counter = &counters->counter[i];
+    bool grows = counter->kind != FABRIC_LEVEL;
+    struct metric_name ret;
+
+    snprintf(ret.text, sizeof ret.text, "fabemu_%s_%s%s", counters->part, counter->name,
+             grows ? "_total" : "");
+    family(text, ret.text, grows ? "counter" : "gauge", counter->help);
+    return ret;
+}
+
+/* The counters of each of @count parts, @stride bytes apart; those of the first are at @first. */
+static void put_counters(struct telemetry_text *text, const struct fabric_counters *counters,
+                         uint32_t count, const uint64_t *first, size_t stride)
+{
+    for (size_t i = 0; i < counters->count; i++) {
+        struct metric_name name = counter_family(text, counters, i);
+
+        for (uint32_t part = 0; part < count; part++) {
+            const char *at = (const char *)first + part * stride;
+
+            telemetry_puts(text, name.text);
+            label_number(text, counters->part, part);
+            sample(text, ((const uint64_t *)(const void *)at)[i]);
+        }
+    }
+}
+
+/* Counters of ports that have no name of InfiniBand's. */
+static void put_port_counters(const struct telemetry_view *view, struct telemetry_text *text)
+{
+    for (size_t i = 0; i < fabric_way_counters.count; i++) {
+        if (!fabric_way_counters.counter[i].help)
+            continue;
+        struct metric_name name = counter_family(text, &fabric_way_counters, i);
+
+        for (uint32_t c = 0; c < view->cables; c++)
+            for (int far = 0; far < 2; far++) {
+                struct end end = end_of(view, c, far);
+
+                telemetry_puts(text, name.text);
+                label_port(text, &end);
+                sample(text, end.out->value[i]);
+            }
     }
 }
 
@@ -369,11 +403,13 @@ static void put_collectives(const struct telemetry_view *view, struct telemetry_
 
 static void put_totals(const struct telemetry_view *view, struct telemetry_text *text)
 {
-#define X(name)                                                                                  \
+#define PUT(name)                                                                                \
     single(text, "fabemu_" #name "_total", "counter", "Of the whole fabric; docs/telemetry.md.", \
            view->totals.name);
-    TELEMETRY_TOTALS(X)
-#undef X
+#define TOTAL(name, section, shown, label) PUT(name)
+#define DERIVED(name, value, shown, label) PUT(name)
+#include "apps/fabric/counters.def"
+#undef PUT
 }
 
 /* In seconds, as all times of Prometheus are, to the nanosecond. */
@@ -438,23 +474,10 @@ void telemetry_metrics(const struct telemetry_view *view, enum telemetry_names n
     put_fabric(view, text);
     for (size_t i = 0; i < OF_PORT; i++)
         put_ports(view, text, i);
-#define SWITCHES(name, type, help, field) \
-    put_each(text, name, type, help, "switch", view->switches, &view->sw->field, sizeof *view->sw)
-    SWITCHES("fabemu_switch_contributions_total", "counter", "Contributions combined.",
-             contributions);
-    SWITCHES("fabemu_switch_results_total", "counter", "Results sent.", results);
-    SWITCHES("fabemu_switch_multicasts_total", "counter", "Segments copied to several ports.",
-             multicasts);
-    SWITCHES("fabemu_switch_states", "gauge", "Partial results that groups have set aside.",
-             states);
-#define NODES(name, type, help, field) \
-    put_each(text, name, type, help, "node", view->nodes, &view->node->field, sizeof *view->node)
+    put_port_counters(view, text);
+    put_counters(text, &fabric_switch_counters, view->switches, view->sw->now.value,
+                 sizeof *view->sw);
     put_attached(view, text);
-    NODES("fabemu_node_sent_total", "counter", "Segments from the node.", sent);
-    NODES("fabemu_node_delivered_total", "counter", "Segments to the node.", delivered);
-    NODES("fabemu_node_contributions_total", "counter", "Contributions combined by its adapter.",
-          contributions);
-    NODES("fabemu_node_posted", "gauge", "Segments that its process has posted and that wait.",
-          posted);
-    NODES("fabemu_node_untaken", "gauge", "Segments that its process has not taken yet.", untaken);
+    put_counters(text, &fabric_node_counters, view->nodes, view->node->now.value,
+                 sizeof *view->node);
 }

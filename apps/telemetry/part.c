@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * part.c - what a host that obeys has counted of its part, for the sampler of the host that
- * governs.
+ * part.c - the counters of a follower's part of the network, for the sampler of the coordinator.
  *
- * Told are records of numbers: what has been added to counters since they were told last, and
- * queues and the like as they are. So the governor adds up, whoever has which end of a cable, and a
- * host that begins anew, from 0, takes nothing back. A number has 7 bits a byte, the lowest first,
- * the last byte below 128: most of them are small, and rows that have not changed are not there.
+ * A follower sends records of numbers: by how much a count has grown since it was sent last, and
+ * levels as they are. So the coordinator adds up, whichever host has which end of a cable, and a
+ * host that starts again from 0 takes nothing back. Counters are in the order of counters.def; the
+ * hosts of a fabric have the same list (cluster_digest()). A number has 7 bits a byte, the lowest
+ * first, and its last byte is below 128, since most numbers are small. Parts whose counters have
+ * not changed have no record.
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "apps/fabric/hosts.h"
 #include "apps/fabric/links.h"
@@ -18,9 +20,9 @@
 
 /* Each record begins with what it is. */
 enum record {
-    RECORD_WAY,           /* way, segments, stalls, queue, errors */
-    RECORD_SWITCH,        /* switch, contributions, results, multicasts, states */
-    RECORD_NODE,          /* node, sent, delivered, contributions, posted, untaken */
+    RECORD_WAY,           /* way, its counters */
+    RECORD_SWITCH,        /* switch, its counters */
+    RECORD_NODE,          /* node, its counters */
     RECORD_FINISHED,      /* group, number, kind, bytes, members, ns since it began, ended */
     RECORD_FINISHED_SUMS, /* told by members, missed */
     RECORD_TOTALS,        /* FABRIC_COUNTERS of them */
@@ -28,6 +30,7 @@ enum record {
 };
 
 #define NUMBERS_MOST FABRIC_COUNTERS /* of a record */
+static_assert(1 + FABRIC_COUNTERS_MOST <= NUMBERS_MOST, "records of parts have room");
 
 /* Of a collective, what the governor knows. */
 struct told_finished {
@@ -39,9 +42,9 @@ struct telemetry_part {
     struct telemetry *telemetry;
     uint64_t now_ns; /* of its last look */
     uint64_t next;   /* row to be told, counted through all lists; 0: a look is due */
-    struct fabric_way *way;
-    struct fabric_combined *sw;
-    struct fabric_passed *node;
+    struct fabric_way_sample *way;
+    struct fabric_switch_sample *sw;
+    struct fabric_node_sample *node;
     struct told_finished *finished;
     uint64_t finished_count, finished_missed;
     struct fabric_totals totals;
@@ -108,38 +111,36 @@ static void put(struct telemetry_text *bytes, const uint64_t *numbers, size_t co
     put(bytes, (const uint64_t[]){__VA_ARGS__}, \
         sizeof((const uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t))
 
+/* The counters of part @i, if they have changed; @told: as they were sent last. */
+static void tell_counters(enum record record, uint64_t i, const struct fabric_counters *counters,
+                          const uint64_t *now, uint64_t *told, struct telemetry_text *bytes)
+{
+    uint64_t numbers[2 + FABRIC_COUNTERS_MOST] = {record, i};
+
+    if (memcmp(now, told, counters->count * sizeof *now) == 0)
+        return;
+    for (size_t c = 0; c < counters->count; c++)
+        numbers[2 + c] = counters->counter[c].kind == FABRIC_LEVEL ? now[c] : now[c] - told[c];
+    put(bytes, numbers, 2 + counters->count);
+    memcpy(told, now, counters->count * sizeof *now);
+}
+
 static void tell_way(struct telemetry_part *part, uint64_t i, struct telemetry_text *bytes)
 {
-    const struct fabric_way *now = &part->telemetry->way[i].now, *told = &part->way[i];
-
-    if (now->segments != told->segments || now->stalls != told->stalls ||
-        now->queue != told->queue || now->errors != told->errors)
-        PUT(bytes, RECORD_WAY, i, now->segments - told->segments, now->stalls - told->stalls,
-            now->queue, now->errors - told->errors);
-    part->way[i] = *now;
+    tell_counters(RECORD_WAY, i, &fabric_way_counters, part->telemetry->way[i].now.value,
+                  part->way[i].value, bytes);
 }
 
 static void tell_switch(struct telemetry_part *part, uint64_t s, struct telemetry_text *bytes)
 {
-    const struct fabric_combined *now = &part->telemetry->sw[s].now, *told = &part->sw[s];
-
-    if (now->contributions != told->contributions || now->results != told->results ||
-        now->multicasts != told->multicasts || now->states != told->states)
-        PUT(bytes, RECORD_SWITCH, s, now->contributions - told->contributions,
-            now->results - told->results, now->multicasts - told->multicasts, now->states);
-    part->sw[s] = *now;
+    tell_counters(RECORD_SWITCH, s, &fabric_switch_counters, part->telemetry->sw[s].now.value,
+                  part->sw[s].value, bytes);
 }
 
 static void tell_node(struct telemetry_part *part, uint64_t n, struct telemetry_text *bytes)
 {
-    const struct fabric_passed *now = &part->telemetry->node[n].now, *told = &part->node[n];
-
-    if (now->sent != told->sent || now->delivered != told->delivered ||
-        now->contributions != told->contributions || now->posted != told->posted ||
-        now->untaken != told->untaken)
-        PUT(bytes, RECORD_NODE, n, now->sent - told->sent, now->delivered - told->delivered,
-            now->contributions - told->contributions, now->posted, now->untaken);
-    part->node[n] = *now;
+    tell_counters(RECORD_NODE, n, &fabric_node_counters, part->telemetry->node[n].now.value,
+                  part->node[n].value, bytes);
 }
 
 /* Clocks of hosts differ: told is for how long it has been. */
@@ -248,20 +249,29 @@ static uint32_t at_most(uint64_t number)
     return number > UINT32_MAX ? UINT32_MAX : (uint32_t)number;
 }
 
+/* @value: counters of a part that follow its number in a record; added to @sum. */
+static void heard_counters(const struct fabric_counters *counters, const uint64_t *value,
+                           uint64_t *sum)
+{
+    for (size_t c = 0; c < counters->count; c++)
+        sum[c] = counters->counter[c].kind == FABRIC_LEVEL ? at_most(value[c]) : sum[c] + value[c];
+}
+
 static bool heard_way(struct heard *heard, const uint64_t *n)
 {
     struct telemetry *t = heard->telemetry;
 
     if (n[0] >= 2 * (uint64_t)fabric_cable_count(t->source.fabric))
         return false;
-    struct fabric_way *way = &t->far->way[n[0]];
+    uint64_t *sum = t->far->way[n[0]].value;
 
-    way->errors += n[4];
-    if (fabric_way_host(t->source.fabric, (uint32_t)n[0], true) != heard->host)
+    if (fabric_way_host(t->source.fabric, (uint32_t)n[0], true) == heard->host) {
+        heard_counters(&fabric_way_counters, n + 1, sum);
         return true;
-    way->segments += n[1];
-    way->stalls += n[2];
-    way->queue = at_most(n[3]);
+    }
+    for (size_t c = 0; c < fabric_way_counters.count; c++)
+        if (fabric_way_counters.counter[c].kind == FABRIC_GROWS_AT_BOTH_ENDS)
+            sum[c] += n[1 + c];
     return true;
 }
 
@@ -272,12 +282,7 @@ static bool heard_switch(struct heard *heard, const uint64_t *n)
     if (n[0] >= config->graph->switches ||
         fabric_switch_host(config, (uint32_t)n[0]) != heard->host)
         return false;
-    struct fabric_combined *sw = &heard->telemetry->far->sw[n[0]];
-
-    sw->contributions += n[1];
-    sw->results += n[2];
-    sw->multicasts += n[3];
-    sw->states = at_most(n[4]);
+    heard_counters(&fabric_switch_counters, n + 1, heard->telemetry->far->sw[n[0]].value);
     return true;
 }
 
@@ -287,13 +292,7 @@ static bool heard_node(struct heard *heard, const uint64_t *n)
 
     if (n[0] >= config->graph->nodes || fabric_node_host(config, (uint32_t)n[0]) != heard->host)
         return false;
-    struct fabric_passed *node = &heard->telemetry->far->node[n[0]];
-
-    node->sent += n[1];
-    node->delivered += n[2];
-    node->contributions += n[3];
-    node->posted = at_most(n[4]);
-    node->untaken = at_most(n[5]);
+    heard_counters(&fabric_node_counters, n + 1, heard->telemetry->far->node[n[0]].value);
     return true;
 }
 
@@ -334,9 +333,9 @@ static const struct {
     size_t numbers;
     bool (*take)(struct heard *heard, const uint64_t *numbers);
 } records[RECORDS] = {
-    [RECORD_WAY] = {5, heard_way},
-    [RECORD_SWITCH] = {5, heard_switch},
-    [RECORD_NODE] = {6, heard_node},
+    [RECORD_WAY] = {1 + FABRIC_WAY_COUNTERS, heard_way},
+    [RECORD_SWITCH] = {1 + FABRIC_SWITCH_COUNTERS, heard_switch},
+    [RECORD_NODE] = {1 + FABRIC_NODE_COUNTERS, heard_node},
     [RECORD_FINISHED] = {7, heard_finished},
     [RECORD_FINISHED_SUMS] = {2, heard_sums},
     [RECORD_TOTALS] = {FABRIC_COUNTERS, heard_totals},
@@ -370,26 +369,16 @@ void telemetry_host_lost(struct telemetry *t, uint32_t host)
         return;
     for (uint32_t i = 0; i < 2 * fabric_cable_count(t->source.fabric); i++)
         if (fabric_way_host(t->source.fabric, i, true) == host)
-            t->far->way[i].queue = 0;
+            fabric_counters_idle(&fabric_way_counters, t->far->way[i].value);
     for (uint32_t s = 0; s < config->graph->switches; s++)
         if (fabric_switch_host(config, s) == host)
-            t->far->sw[s].states = 0;
+            fabric_counters_idle(&fabric_switch_counters, t->far->sw[s].value);
     for (uint32_t n = 0; n < config->graph->nodes; n++)
         if (fabric_node_host(config, n) == host)
-            t->far->node[n].posted = t->far->node[n].untaken = 0;
+            fabric_counters_idle(&fabric_node_counters, t->far->node[n].value);
 }
 
 /* --- added up --------------------------------------------------------------------------- */
-
-void telemetry_far_way(const struct telemetry *t, uint32_t i, struct fabric_way *sum)
-{
-    const struct fabric_way *far = &t->far->way[i];
-
-    sum->segments += far->segments;
-    sum->stalls += far->stalls;
-    sum->errors += far->errors;
-    sum->queue += far->queue;
-}
 
 void telemetry_far_totals(const struct telemetry *t, struct fabric_totals *sum)
 {

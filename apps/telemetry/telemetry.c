@@ -96,13 +96,12 @@ static void grow(uint64_t *now, uint64_t before)
 static void look_at_way(struct telemetry *t, uint32_t i)
 {
     struct telemetry_way *way = &t->way[i];
-    struct fabric_way now;
+    struct fabric_way_sample now;
 
-    fabric_way(t->source.fabric, i / 2, i % 2, &now); /* of what is elsewhere only errors here */
+    fabric_sample_way(t->source.fabric, i / 2, i % 2, &now); /* if it is far, only its errors */
     if (t->far)
-        telemetry_far_way(t, i, &now);
-    if (now.segments == way->now.segments && now.stalls == way->now.stalls &&
-        now.queue == way->now.queue && now.errors == way->now.errors)
+        fabric_counters_add(&fabric_way_counters, now.value, t->far->way[i].value);
+    if (memcmp(&now, &way->now, sizeof now) == 0)
         return;
     way->now = now;
     way->changed = t->looks;
@@ -126,15 +125,14 @@ static void look_at_cables(struct telemetry *t)
 static void look_at_switch(struct telemetry *t, uint32_t s)
 {
     struct telemetry_switch *sw = &t->sw[s];
-    struct fabric_combined now;
+    struct fabric_switch_sample now;
 
-    if (!fabric_combined(t->source.fabric, s, &now)) {
+    if (!fabric_sample_switch(t->source.fabric, s, &now)) {
         if (!t->far)
             return;
         now = t->far->sw[s];
     }
-    if (now.contributions == sw->now.contributions && now.results == sw->now.results &&
-        now.multicasts == sw->now.multicasts && now.states == sw->now.states)
+    if (memcmp(&now, &sw->now, sizeof now) == 0)
         return;
     sw->now = now;
     sw->changed = t->looks;
@@ -163,19 +161,17 @@ static void look_at_process(struct telemetry *t, uint32_t n)
 static void look_at_node(struct telemetry *t, uint32_t n)
 {
     struct telemetry_node *node = &t->node[n];
-    struct fabric_passed now;
+    struct fabric_node_sample now;
 
     if (t->source.node)
         look_at_process(t, n);
-    if (!fabric_passed(t->source.fabric, n, &now)) {
+    if (!fabric_sample_node(t->source.fabric, n, &now)) {
         if (!t->far)
             return;
         now = t->far->node[n];
     }
     grow(&now.delivered, node->now.delivered);
-    if (now.sent == node->now.sent && now.delivered == node->now.delivered &&
-        now.posted == node->now.posted && now.untaken == node->now.untaken &&
-        now.contributions == node->now.contributions)
+    if (memcmp(&now, &node->now, sizeof now) == 0)
         return;
     node->now = now;
     node->changed = t->looks;

@@ -20,6 +20,7 @@
 #include "topo/topo.h"
 
 #define PARTS_MOST 16777216u /* largest number of switches or of cables in a shape */
+#define COUNTERS   2u        /* least columns of a row of counters: the part, and one counter */
 
 const char *const telemetry_collectives[TELEMETRY_COLLECTIVES] = {"barrier", "broadcast", "reduce",
                                                                   "allreduce"};
@@ -161,16 +162,21 @@ static int take_shape(struct telemetry_view *view, struct json_object *line)
 
 /* --- snapshots ---------------------------------------------------------------------- */
 
+/* The counters of one part, behind its number; those that an older fabric does not have are 0. */
+static void take_counters(const struct row *row, const struct fabric_counters *counters,
+                          uint64_t *value)
+{
+    for (size_t i = 0; i < counters->count; i++)
+        value[i] = count(row, 1 + i);
+}
+
 static bool take_link(struct telemetry_view *view, const struct row *row)
 {
     uint64_t i = count(row, 0);
 
     if (i >= 2 * (uint64_t)view->cables)
         return false;
-    view->cable[i / 2].way[i % 2] = (struct telemetry_view_way){.segments = count(row, 1),
-                                                                .stalls = count(row, 2),
-                                                                .queue = count(row, 3),
-                                                                .errors = count(row, 4)};
+    take_counters(row, &fabric_way_counters, view->cable[i / 2].way[i % 2].value);
     return true;
 }
 
@@ -191,10 +197,7 @@ static bool take_switch(struct telemetry_view *view, const struct row *row)
 
     if (i >= view->switches)
         return false;
-    view->sw[i].contributions = count(row, 1);
-    view->sw[i].results = count(row, 2);
-    view->sw[i].multicasts = count(row, 3);
-    view->sw[i].states = count(row, 4);
+    take_counters(row, &fabric_switch_counters, view->sw[i].now.value);
     return true;
 }
 
@@ -204,11 +207,7 @@ static bool take_node(struct telemetry_view *view, const struct row *row)
 
     if (i >= view->nodes)
         return false;
-    view->node[i].sent = count(row, 1);
-    view->node[i].delivered = count(row, 2);
-    view->node[i].posted = count(row, 3);
-    view->node[i].untaken = count(row, 4);
-    view->node[i].contributions = count(row, 5);
+    take_counters(row, &fabric_node_counters, view->node[i].now.value);
     return true;
 }
 
@@ -266,6 +265,11 @@ static bool take_processes(struct telemetry_view *view, struct json_object *line
     return true;
 }
 
+static uint64_t number_of(struct json_object *totals, const char *name)
+{
+    return (uint64_t)emu_json_number(totals, name, 0);
+}
+
 static bool take_totals(struct telemetry_view *view, struct json_object *line)
 {
     struct json_object *totals = json_object_object_get(line, "totals"), *list;
@@ -274,9 +278,11 @@ static bool take_totals(struct telemetry_view *view, struct json_object *line)
     if (!json_object_is_type(totals, json_type_object) ||
         !list_of(line, "collectives", &list, &length) || length < TELEMETRY_COLLECTIVES)
         return false;
-#define X(name) view->totals.name = (uint64_t)emu_json_number(totals, #name, 0);
-    TELEMETRY_TOTALS(X)
-#undef X
+#define TAKE(name)                        view->totals.name = number_of(totals, #name);
+#define TOTAL(name, section, shown, text) TAKE(name)
+#define DERIVED(name, value, shown, text) TAKE(name)
+#include "apps/fabric/counters.def"
+#undef TAKE
     for (size_t i = 0; i < TELEMETRY_COLLECTIVES; i++) {
         struct row row;
 
@@ -293,8 +299,8 @@ static const struct {
     size_t columns;
     bool (*take)(struct telemetry_view *view, const struct row *row);
 } lists[] = {
-    {"links", 5, take_link}, {"states", 3, take_state}, {"switches", 5, take_switch},
-    {"nodes", 6, take_node}, {"waits", 6, take_wait},   {"finished", 7, take_finished},
+    {"links", COUNTERS, take_link}, {"states", 3, take_state}, {"switches", COUNTERS, take_switch},
+    {"nodes", COUNTERS, take_node}, {"waits", 6, take_wait},   {"finished", 7, take_finished},
 };
 
 static int take_snapshot(struct telemetry_view *view, struct json_object *line)

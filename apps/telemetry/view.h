@@ -12,48 +12,38 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "apps/fabric/counters.h"
+
 struct json_object;
 
-/* Totals, in the order of this list: X(field). Each has the name that it has in a line. */
-#define TELEMETRY_TOTALS(X) \
-    X(sent)                 \
-    X(delivered)            \
-    X(hops)                 \
-    X(credit_stalls)        \
-    X(dropped)              \
-    X(contributions) X(results) X(multicasts) X(sent_again) X(timeouts) X(damaged) X(lost)
-
+/* Counters of the whole fabric, by the names that they have in a line. */
 struct telemetry_totals {
-#define X(name) uint64_t name;
-    TELEMETRY_TOTALS(X)
-#undef X
+#define TOTAL(name, section, shown, text) uint64_t name;
+#define DERIVED(name, value, shown, text) uint64_t name;
+#include "apps/fabric/counters.def"
 };
 
 #define TELEMETRY_COLLECTIVES 4u /* barrier, broadcast, reduce, allreduce */
 extern const char *const telemetry_collectives[TELEMETRY_COLLECTIVES];
 
 /* Fields as in docs/telemetry.md. */
-struct telemetry_view_way {
-    uint64_t segments, stalls, queue, errors;
-};
-
 struct telemetry_view_cable {
     uint32_t sw, port;
     bool to_switch;
     uint32_t far, far_port, lane;
     uint32_t state; /* of view->link_states */
     uint64_t outs;
-    struct telemetry_view_way way[2]; /* to the first end, from it */
+    struct fabric_way_sample way[2]; /* to the first end, from it */
 };
 
 struct telemetry_view_switch {
     uint32_t level, position;
     int64_t low, high;
-    uint64_t contributions, results, multicasts, states;
+    struct fabric_switch_sample now;
 };
 
 struct telemetry_view_node {
-    uint64_t sent, delivered, posted, untaken, contributions;
+    struct fabric_node_sample now;
     int64_t pid; /* 0: nobody is there */
     int64_t rank;
     char command[16];

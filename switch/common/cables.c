@@ -238,17 +238,14 @@ void switch_retries_add(const struct switch_dev *sw, struct switch_retries *sum)
     emu_each_port (p, sw->cables->in) {
         const struct emu_intake *intake = sw->cables->intake[p];
 
-        sum->lost += emu_count_read(&intake->counts.lost);
-        sum->overrun += emu_count_read(&intake->counts.overrun);
-        sum->damaged += emu_count_read(&intake->counts.damaged);
-        sum->gaps += emu_count_read(&intake->counts.gaps);
-        sum->doubles += emu_count_read(&intake->counts.doubles);
+#define INTAKE(name)     sum->name += emu_count_read(&intake->counts.name);
+#define UNREPORTED(name) INTAKE(name)
+#include "switch/common/retries.def"
     }
     emu_each_port (p, sw->cables->out) {
         const struct emu_replay *replay = sw->cables->replay[p];
 
-        sum->again += emu_count_read(&replay->counts.again);
-        sum->asked += emu_count_read(&replay->counts.asked);
-        sum->timeouts += emu_count_read(&replay->counts.timeouts);
+#define REPLAY(name) sum->name += emu_count_read(&replay->counts.name);
+#include "switch/common/retries.def"
     }
 }

@@ -50,14 +50,10 @@ struct switch_counts {
 
 /* What faults have done to cables into a switch, and link-level retry for those out of it. */
 struct switch_retries {
-    uint64_t lost;     /* without retry: segments that are gone for good */
-    uint64_t overrun;  /* of them: that found no room */
-    uint64_t damaged;  /* found by their checksum */
-    uint64_t gaps;     /* dropped, since one before them was missing */
-    uint64_t doubles;  /* dropped, since they had come */
-    uint64_t again;    /* segments that were sent again, */
-    uint64_t asked;    /* since the far end asked: so often, */
-    uint64_t timeouts; /* and since it did not answer */
+#define REPLAY(name)     uint64_t name;
+#define INTAKE(name)     uint64_t name;
+#define UNREPORTED(name) uint64_t name;
+#include "switch/common/retries.def"
 };
 
 /** switch_destroy - after its worker has ended; frees its local cables' sending ends. */

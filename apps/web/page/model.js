@@ -6,6 +6,8 @@
  * 2C + 1 from it. Rates are since the snapshot before, in things a second.
  */
 
+import { NODE_COUNTERS, SWITCH_COUNTERS, WAY_COUNTERS } from "./counters.js";
+
 const COLLECTIVES = ["barrier", "broadcast", "reduce", "allreduce"];
 const FINISHED = 64; /* collectives that are remembered */
 const EVENTS = 200;
@@ -13,12 +15,12 @@ const HISTORY = 240; /* snapshots: 24 s of the stream, as a rule */
 const WITH_REPLIES = 3; /* a short message: two segments on the wire, and a reply the other way */
 const HISTORY_NUMBERS = 4e6; /* of all ways, at most */
 
-/* Counters of one kind of part: what was counted, and how much a second of late. */
+/* Counters of one kind of part, counters.js has them: their values, and their rates per second. */
 class Counters {
-  constructor(count, names) {
-    this.names = names;
+  constructor(count, list) {
+    this.names = list.map(({ name }) => name);
     this.count = count;
-    for (const name of names) {
+    for (const name of this.names) {
       this[name] = new Float64Array(count);
       this[name + "Rate"] = new Float64Array(count);
     }
@@ -54,11 +56,9 @@ export class Model {
       ({ sw, port, toSwitch: kind === 1, far, farPort, lane, count: count ?? 1, at }));
     this.folded = shape.folded || null; /* how much it stands for, and which of it is open */
     this.readNumbers();
-    this.ways = new Counters(2 * this.cables.length, ["segments", "stalls", "queue", "errors"]);
-    this.sw = new Counters(this.switches.length,
-      ["contributions", "results", "multicasts", "states"]);
-    this.node = new Counters(this.nodeCount,
-      ["sent", "delivered", "posted", "untaken", "contributions"]);
+    this.ways = new Counters(2 * this.cables.length, WAY_COUNTERS);
+    this.sw = new Counters(this.switches.length, SWITCH_COUNTERS);
+    this.node = new Counters(this.nodeCount, NODE_COUNTERS);
     this.state = new Uint8Array(this.cables.length); /* 0: up */
     this.outs = new Float64Array(this.cables.length);
     this.wrong = new Uint32Array(this.cables.length); /* cables of it that are not up */

@@ -3,6 +3,7 @@
  * panel.js - the words and numbers beside the picture. All text is added to the page as text, never
  * as HTML: names may come from a recording that somebody else has made.
  */
+import { NODE_COUNTERS, SWITCH_COUNTERS, TOTALS, WAY_COUNTERS } from "./counters.js";
 import { KINDS, bytesText, counted, short, timeText } from "./words.js";
 
 /** An element: attributes, handlers (functions), and children: text or elements. */
@@ -81,14 +82,23 @@ function counters(rows) {
 
 const sumOf = (values, parts) => parts.reduce((sum, part) => sum + values[part], 0);
 
+/* Rows whose rates stand out while they are above 0, by the counter's name. */
+const MARKS = { stalls: "stalled", credit_stalls: "stalled", errors: "wrong",
+  contributions: "combined" };
+
+/* Rows of the counters @list of some parts together. @of: their values, of a Model. */
+function partRows(list, of, parts, text = (counter) => counter.text) {
+  return list.map((counter) => [text(counter), sumOf(of[counter.name], parts),
+    counter.level ? null : sumOf(of[counter.name + "Rate"], parts), MARKS[counter.name]])
+    .filter(([, total], i) => isShown(list[i], total));
+}
+
+const isShown = ({ shown }, value) => shown === "ALWAYS" || (shown === "IF_ANY" && value > 0);
+
+/* What is queued are segments or packets. */
 function wayRows(model, name, ways) {
-  const { segments, segmentsRate, stalls, stallsRate, queue, errors, errorsRate } = model.ways;
-  const rows = [[`segments ${name}`, sumOf(segments, ways), sumOf(segmentsRate, ways)],
-    [`waits for a credit ${name}`, sumOf(stalls, ways), sumOf(stallsRate, ways), "stalled"],
-    [`${model.shape.queue || "segments"} queued ${name}`, sumOf(queue, ways), null]];
-  if (sumOf(errors, ways)) rows.push([`errors ${name}`, sumOf(errors, ways),
-    sumOf(errorsRate, ways), "wrong"]);
-  return rows;
+  return partRows(WAY_COUNTERS, model.ways, ways, ({ level, text }) =>
+    `${level ? `${model.shape.queue || "segments"} ` : ""}${text} ${name}`);
 }
 
 /* A chart of two rates, and what its lines are. @what: "segments", or "segment hops". */
@@ -138,7 +148,7 @@ function blockFact(model, item) {
 }
 
 function switchPart(model, item) {
-  const { switches } = item, { sw } = model, one = switches.length === 1;
+  const { switches } = item, one = switches.length === 1;
   const ways = switches.flatMap((s) => model.waysOut[s]);
   const at = model.switches[switches[0]];
   return {
@@ -151,11 +161,7 @@ function switchPart(model, item) {
         ? `on host ${model.shape.hosts[model.shape.host_of[switches[0]]]}` : null,
       item.kind === "box" ? null : blockFact(model, item)],
     rows: [...wayRows(model, "sent", ways),
-      ["contributions combined", sumOf(sw.contributions, switches),
-        sumOf(sw.contributionsRate, switches), "combined"],
-      ["results sent", sumOf(sw.results, switches), sumOf(sw.resultsRate, switches)],
-      ["multicasts copied", sumOf(sw.multicasts, switches), sumOf(sw.multicastsRate, switches)],
-      ["partial results now", sumOf(sw.states, switches), null]],
+      ...partRows(SWITCH_COUNTERS, model.sw, switches)],
     ways,
   };
 }
@@ -169,7 +175,7 @@ function waitText(model, wait) {
 }
 
 function nodePart(model, item) {
-  const n = item.nodes[0], { node } = model, process = model.processes[n];
+  const n = item.nodes[0], process = model.processes[n];
   const ways = model.cables.flatMap((cable, c) =>
     !cable.toSwitch && cable.far === n ? [2 * c, 2 * c + 1] : []);
   return {
@@ -177,11 +183,7 @@ function nodePart(model, item) {
     facts: [process ? `${process.command}, pid ${process.pid}`
       : model.nodeNumber(n) < 0 || model.virtual ? null : "no process is attached",
       waitText(model, model.waits[n]), blockFact(model, item)],
-    rows: [["segments sent", node.sent[n], node.sentRate[n]],
-      ["segments delivered", node.delivered[n], node.deliveredRate[n]],
-      ["posted, not yet sent", node.posted[n], null],
-      ["delivered, not yet read", node.untaken[n], null],
-      ["contributions combined", node.contributions[n], node.contributionsRate[n], "combined"]],
+    rows: partRows(NODE_COUNTERS, model.node, [n]),
     ways,
   };
 }
@@ -199,12 +201,6 @@ function boxPart(model, item) {
     sumOf(model.node.sentRate, item.nodes)]);
   return part;
 }
-
-/* Names of the fabric's totals. Those after the sixth are shown only if they are above 0. */
-const TOTALS = { sent: "segments sent", delivered: "segments delivered", hops: "segment hops",
-  credit_stalls: "waits for a credit", contributions: "contributions combined",
-  results: "results sent", multicasts: "multicasts copied", dropped: "segments dropped",
-  sent_again: "segments sent again", damaged: "segments damaged", lost: "segments lost" };
 
 /* A word as a shell takes it. */
 const quoted = (word) => /^[\w@%+=:,./-]+$/.test(word) ? word
@@ -239,9 +235,9 @@ function fabricPart(model) {
         : null,
       ...originFacts(shape),
       "Click a link, a switch or a node to see its counters"],
-    rows: Object.entries(TOTALS).filter(([name], i) => totals[name] || i < 6)
-      .map(([name, text]) => [text, totals[name] || 0, rates[name] || 0,
-        name === "credit_stalls" ? "stalled" : null]),
+    rows: TOTALS.filter((total) => isShown(total, totals[total.name] || 0))
+      .map(({ name, text }) => [text, totals[name] || 0, rates[name] || 0,
+        name === "credit_stalls" ? MARKS[name] : null]),
     past: history(model, "segment hops", past("hops"), past("credit_stalls")),
   };
 }

@@ -249,7 +249,7 @@ static void allreduces_at_once(struct edges *w, uint32_t group, uint32_t many)
         }
     CU_ASSERT_EQUAL(missing, 0);
     CU_ASSERT_EQUAL(wrong, 0);
-    CU_ASSERT_TRUE(totals(w).combined >= w->nodes * many);
+    CU_ASSERT_TRUE(totals(w).contributions >= w->nodes * many);
     CU_ASSERT_EQUAL(totals(w).dropped, 0);
 }
 
@@ -535,7 +535,7 @@ static void stream__to_who_was_cut_off_is_dropped(void)
     streams_post(&w, 0);
     while (world_fabric_pass(w.fabric))
         ;
-    CU_ASSERT_EQUAL(totals(&w).dropped_dead, 3 * STREAM_SEGS);
+    CU_ASSERT_EQUAL(totals(&w).dropped_nobody_attached, 3 * STREAM_SEGS);
     CU_ASSERT_EQUAL(totals(&w).delivered, 0);
     CU_ASSERT_FALSE(edges_take(&w, 2, &seg));
     CU_ASSERT_EQUAL(w.nic[2].shared->down[0].seg.hdr.len, 0);
@@ -569,7 +569,7 @@ static void stream__within_a_switch_ends_at_what_differs(void)
     CU_ASSERT_EQUAL(streams_take(&w, next, &wrong), 20);
     CU_ASSERT_EQUAL(wrong, 0);
     CU_ASSERT_TRUE(edges_take(&w, 3, &seg) && seg.hdr.dst == 3 && seg.hdr.src == 0);
-    CU_ASSERT_EQUAL(totals(&w).dropped_bad, 3);
+    CU_ASSERT_EQUAL(totals(&w).dropped_malformed, 3);
     CU_ASSERT_EQUAL(totals(&w).delivered, 21);
     CU_ASSERT_TRUE(world_fabric_holds(w.fabric, 0));
     edges_close(&w);
@@ -596,13 +596,13 @@ static void combine_ignores_repeats(struct edges *w)
             CU_ASSERT_TRUE(edges_post(w, n, &other, &value));
         }
     }
-    for (uint32_t i = 0; i < EDGES_GIVE_UP && totals(w).dropped_bad < 2 * (w->nodes - 1); i++)
+    for (uint32_t i = 0; i < EDGES_GIVE_UP && totals(w).dropped_malformed < 2 * (w->nodes - 1); i++)
         sched_yield();
     CU_ASSERT_TRUE(edges_post(w, w->nodes - 1, &hdr, &value));
     CU_ASSERT_TRUE(edges_await(w, 0, &seg));
     memcpy(&value, seg.payload, 8);
     CU_ASSERT_EQUAL(value, (uint64_t)w->nodes * (w->nodes + 1) / 2);
-    CU_ASSERT_EQUAL(totals(w).dropped_bad, 2 * (w->nodes - 1));
+    CU_ASSERT_EQUAL(totals(w).dropped_malformed, 2 * (w->nodes - 1));
 }
 
 static void combine__ignores_repeated_and_foreign_contributions(void)
@@ -630,12 +630,13 @@ static void multicast__from_outside_the_group_is_dropped(void)
     CU_ASSERT_TRUE(edges_post(&w, 3, &hdr, "x"));
     hdr.dst = group + 1;
     CU_ASSERT_TRUE(edges_post(&w, 0, &hdr, "x"));
-    for (uint32_t i = 0; i < EDGES_GIVE_UP && totals(&w).dropped_bad + totals(&w).dropped_late < 2;
+    for (uint32_t i = 0;
+         i < EDGES_GIVE_UP && totals(&w).dropped_malformed + totals(&w).dropped_groups_over < 2;
          i++)
         sched_yield();
-    CU_ASSERT_EQUAL(totals(&w).dropped_bad, 1);
+    CU_ASSERT_EQUAL(totals(&w).dropped_malformed, 1);
     /* the switch cannot tell it from one that is over */
-    CU_ASSERT_EQUAL(totals(&w).dropped_late, 1);
+    CU_ASSERT_EQUAL(totals(&w).dropped_groups_over, 1);
     CU_ASSERT_FALSE(edges_take(&w, 0, &seg));
     CU_ASSERT_FALSE(edges_take(&w, 1, &seg));
     edges_close(&w);
@@ -685,9 +686,9 @@ static void garbage_harms_its_author(struct edges *w)
     CU_ASSERT_EQUAL(missing, 0);
     CU_ASSERT_EQUAL(wrong, 0);
     eventfd_write(w->nic[bad].bell, 1); /* its worker may sleep: nobody rang before */
-    for (uint32_t i = 0; i < EDGES_GIVE_UP && !totals(w).dropped_bad; i++)
+    for (uint32_t i = 0; i < EDGES_GIVE_UP && !totals(w).dropped_malformed; i++)
         sched_yield();
-    CU_ASSERT_TRUE(totals(w).dropped_bad > 0);
+    CU_ASSERT_TRUE(totals(w).dropped_malformed > 0);
 }
 
 static void edge__garbage_is_counted_and_harms_nobody_else(void)
@@ -716,7 +717,7 @@ static void edge__malformed_segments_do_not_wedge_the_ring(void)
         sched_yield();
     CU_ASSERT_TRUE(edges_await(&w, 1, &seg));
     CU_ASSERT_TRUE(pair_check(&seg, 1));
-    CU_ASSERT_EQUAL(totals(&w).dropped_bad, 3 * EMU_HOSTIF_SLOTS);
+    CU_ASSERT_EQUAL(totals(&w).dropped_malformed, 3 * EMU_HOSTIF_SLOTS);
     edges_close(&w);
 }
 
@@ -751,7 +752,7 @@ static void edge__endless_rubbish_does_not_hold_the_worker(void)
     for (uint32_t i = 0; i < EMU_HOSTIF_SLOTS; i++)
         flood.shared->up[i].seg.hdr.kind = 0xff;
     CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, flood_main, &flood), 0);
-    for (uint32_t i = 0; i < EDGES_GIVE_UP && !totals(&w).dropped_bad; i++) {
+    for (uint32_t i = 0; i < EDGES_GIVE_UP && !totals(&w).dropped_malformed; i++) {
         eventfd_write(w.nic[3].bell, 1); /* the flood does not ring, and the worker may sleep */
         sched_yield();
     }
@@ -768,7 +769,7 @@ static void edge__endless_rubbish_does_not_hold_the_worker(void)
     atomic_store(&flood.stop, true);
     pthread_join(thread, NULL);
     CU_ASSERT_EQUAL(wrong, 0);
-    CU_ASSERT_TRUE(totals(&w).dropped_bad > 0);
+    CU_ASSERT_TRUE(totals(&w).dropped_malformed > 0);
     edges_close(&w);
 }
 
@@ -979,10 +980,11 @@ static void group_create__refuses_and_recovers(void)
     hdr.len = 0;
     hdr.seq = EMU_WINDOW / 2 - 1;
     CU_ASSERT_TRUE(edges_post(&w, 0, &hdr, NULL));
-    for (uint32_t i = 0; i < EDGES_GIVE_UP && totals(&w).dropped_late < 2; i++)
+    for (uint32_t i = 0; i < EDGES_GIVE_UP && totals(&w).dropped_groups_over < 2; i++)
         sched_yield();
-    CU_ASSERT_EQUAL(totals(&w).dropped_late, 2); /* late for the old group, not taken for the new */
-    CU_ASSERT_EQUAL(totals(&w).dropped_bad, 0);  /* nor its sender's fault */
+    CU_ASSERT_EQUAL(totals(&w).dropped_groups_over,
+                    2); /* late for the old group, not taken for the new */
+    CU_ASSERT_EQUAL(totals(&w).dropped_malformed, 0); /* nor its sender's fault */
     CU_ASSERT_FALSE(edges_take(&w, 1, &seg));
     edges_close(&w);
 }

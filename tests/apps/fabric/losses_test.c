@@ -204,8 +204,8 @@ static void unit_leaves(const char *profile, const char *set, bool top)
     CU_ASSERT_EQUAL(r.losses, 2);
     CU_ASSERT_TRUE(found(&r, FABRIC_UNIT_STUCK, sw, group));
     CU_ASSERT_TRUE(found(&r, FABRIC_UNIT_OUT, sw, 0));
-    CU_ASSERT_TRUE(totals_of(&r).dropped_unit > 0);
-    CU_ASSERT_TRUE(totals_of(&r).dropped >= totals_of(&r).dropped_unit);
+    CU_ASSERT_TRUE(totals_of(&r).dropped_at_broken_units > 0);
+    CU_ASSERT_TRUE(totals_of(&r).dropped >= totals_of(&r).dropped_at_broken_units);
     CU_ASSERT_EQUAL(switch_combine_waiting(r.w.fabric->sw[sw], NULL, NULL), 0);
     CU_ASSERT_TRUE(message_passes(&r));
     look(&r, BEGIN_PS + 20 * BOUND_PS);
@@ -381,7 +381,7 @@ static void state_is_damaged(const char *profile, const char *set, bool top, uin
     look(&r, BEGIN_PS);
     flip(&r, sw, nth);
     CU_ASSERT_EQUAL(operate(&r, group, 1, &sum), 0);
-    CU_ASSERT_EQUAL(totals_of(&r).damaged, 1);
+    CU_ASSERT_EQUAL(totals_of(&r).states_damaged, 1);
     look(&r, BEGIN_PS + 1);
     CU_ASSERT_TRUE(r.losses == 1 && found(&r, FABRIC_UNIT_DAMAGED, sw, group));
     CU_ASSERT_EQUAL(operate(&r, other, 0, &sum), NODES); /* others know nothing of it */
@@ -509,7 +509,7 @@ static void segment__that_finds_no_room_is_told_with_its_cable(void)
     congest(&r, 2);
     CU_ASSERT_TRUE_FATAL(totals_of(&r).dropped_overrun > 0);
     CU_ASSERT_EQUAL(totals_of(&r).dropped_overrun, totals_of(&r).retries.overrun);
-    CU_ASSERT_EQUAL(totals_of(&r).dropped_bad, 0);
+    CU_ASSERT_EQUAL(totals_of(&r).dropped_malformed, 0);
     look(&r, BEGIN_PS + 1);
     CU_ASSERT_EQUAL(r.losses, 2); /* two pairs, on however many cables they lost something */
     CU_ASSERT_EQUAL(pairs_of(&r, leaf, 2), 2);
@@ -539,7 +539,7 @@ static void segment__of_a_group_fails_the_group(void)
     settle(&r);
     CU_ASSERT_TRUE_FATAL(totals_of(&r).dropped_overrun > 0);
     CU_ASSERT_EQUAL(totals_of(&r).dropped_overrun, totals_of(&r).retries.overrun);
-    CU_ASSERT_EQUAL(totals_of(&r).dropped_bad, 0);
+    CU_ASSERT_EQUAL(totals_of(&r).dropped_malformed, 0);
     look(&r, BEGIN_PS);
     CU_ASSERT_EQUAL_FATAL(r.losses, 1);
     CU_ASSERT_EQUAL(r.loss[0].what, FABRIC_LOST_OF_GROUP);

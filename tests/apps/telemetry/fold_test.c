@@ -114,8 +114,8 @@ static void look(struct net *net)
                                           t->looks};
     for (uint32_t n = 0; n < net->graph->nodes; n++)
         if (test_draw(&net->seed, 1, share) == 1) {
-            t->node[n].now = (struct fabric_passed){some(net), some(net), some(net),
-                                                    (uint32_t)some(net), (uint32_t)some(net)};
+            t->node[n].now = (struct fabric_node_sample){some(net), some(net), some(net),
+                                                         (uint32_t)some(net), (uint32_t)some(net)};
             t->node[n].changed = t->looks;
         }
 }

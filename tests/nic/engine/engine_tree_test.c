@@ -1090,7 +1090,7 @@ static void stream__is_as_it_was_sent(void)
     for (uint32_t i = 0; i < STREAM; i++)
         CU_ASSERT_EQUAL(t.comes[i], 0);
     fabric_totals_read(s.fabric, &totals);
-    CU_ASSERT_EQUAL(totals.dropped_bad, t.wrong);
+    CU_ASSERT_EQUAL(totals.dropped_malformed, t.wrong);
     CU_ASSERT_EQUAL(t.notices, 0);
     CU_ASSERT_TRUE(seats_quiet(&s));
     seats_close(&s);

@@ -747,8 +747,8 @@ static struct fabric_totals run_setting(const struct setting *set)
     fabric_totals_read(w.fabric, &totals);
     CU_ASSERT_EQUAL(totals.transport.lost, 0);
     CU_ASSERT_EQUAL(totals.transport.refused, 0);
-    CU_ASSERT_EQUAL(totals.dropped_dead, 0);
-    CU_ASSERT_TRUE(set->each || !totals.dropped_bad); /* damaged headers count there */
+    CU_ASSERT_EQUAL(totals.dropped_nobody_attached, 0);
+    CU_ASSERT_TRUE(set->each || !totals.dropped_malformed); /* damaged headers count there */
     world_close(&w);
     return totals;
 }

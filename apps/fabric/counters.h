@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * counters.h - the counters of the parts of a network: each direction of a cable, each switch, each
+ * node. counters.def lists them and says what each of them counts.
+ *
+ * A sample of a part has its counters by name, and as an array in the order of the list, for code
+ * that treats all counters alike. Pure: no state, any thread.
+ */
+#ifndef APPS_FABRIC_COUNTERS_H
+#define APPS_FABRIC_COUNTERS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+#define WAY(name, kind, shown, text, help) FABRIC_WAY_##name,
+#include "apps/fabric/counters.def"
+    FABRIC_WAY_COUNTERS
+};
+
+enum {
+#define SWITCH(name, kind, shown, text, help) FABRIC_SWITCH_##name,
+#include "apps/fabric/counters.def"
+    FABRIC_SWITCH_COUNTERS
+};
+
+enum {
+#define NODE(name, kind, shown, text, help) FABRIC_NODE_##name,
+#include "apps/fabric/counters.def"
+    FABRIC_NODE_COUNTERS
+};
+
+struct fabric_way_sample {
+    union {
+        struct {
+#define WAY(name, kind, shown, text, help) uint64_t name;
+#include "apps/fabric/counters.def"
+        };
+        uint64_t value[FABRIC_WAY_COUNTERS];
+    };
+};
+
+struct fabric_switch_sample {
+    union {
+        struct {
+#define SWITCH(name, kind, shown, text, help) uint64_t name;
+#include "apps/fabric/counters.def"
+        };
+        uint64_t value[FABRIC_SWITCH_COUNTERS];
+    };
+};
+
+struct fabric_node_sample {
+    union {
+        struct {
+#define NODE(name, kind, shown, text, help) uint64_t name;
+#include "apps/fabric/counters.def"
+        };
+        uint64_t value[FABRIC_NODE_COUNTERS];
+    };
+};
+
+enum fabric_counter_kind {
+    FABRIC_GROWS,              /* a count since the start */
+    FABRIC_GROWS_AT_BOTH_ENDS, /* the same; the hosts at both ends of the cable add to it */
+    FABRIC_LEVEL,              /* how many there are now */
+};
+
+struct fabric_counter {
+    const char *name;
+    enum fabric_counter_kind kind;
+    const char *help; /* of the metric; NULL: metrics.c has another name for it */
+};
+
+/* The counters of one kind of part, in the order of counters.def. */
+struct fabric_counters {
+    const char *part; /* in names of metrics: "port", "switch" or "node" */
+    const struct fabric_counter *counter;
+    size_t count;
+};
+
+extern const struct fabric_counters fabric_way_counters;
+extern const struct fabric_counters fabric_switch_counters;
+extern const struct fabric_counters fabric_node_counters;
+
+#define FABRIC_COUNTERS_MOST 16 /* of one part */
+
+/** fabric_counters_add - add one sample to another, both arrays of @counters. */
+void fabric_counters_add(const struct fabric_counters *counters, uint64_t *sum,
+                         const uint64_t *value);
+
+/** fabric_counters_idle - set all levels of a sample to 0. */
+void fabric_counters_idle(const struct fabric_counters *counters, uint64_t *value);
+
+/**
+ * fabric_counters_each - call @print for the name of every counter that hosts send to each other
+ * by its place: of the whole fabric and of parts, in the order in which they are sent.
+ */
+void fabric_counters_each(void (*print)(void *ctx, const char *part, const char *name), void *ctx);
+
+#endif

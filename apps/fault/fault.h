@@ -26,30 +26,12 @@
 #define FAULT_FACTOR_ONE  1000                          /* factors are in thousandths */
 
 enum fault_kind {
-    FAULT_LINK_DOWN,
-    FAULT_LINK_FLAP,
-    FAULT_BIT_ERRORS,
-    FAULT_LOSS,
-    FAULT_DUPLICATE,
-    FAULT_DELAY,
-    FAULT_CREDIT_LOSS,
-    FAULT_CREDIT_FORGE,
-    FAULT_STUCK_PORT,
-    FAULT_SLOW_LINK,
-    FAULT_SWITCH_CRASH,
-    FAULT_COMBINE_STALL,
-    FAULT_COMBINE_FLIP,
-    FAULT_COMBINE_EXHAUST,
-    FAULT_ADAPTER_RESET,
-    FAULT_NODE_FREEZE,
-    FAULT_NODE_SLOW,
-    FAULT_NODE_KILL,
-    FAULT_NOISE,
-    FAULT_PARTITION,
+#define KIND(id, ...) FAULT_##id,
+#include "apps/fault/kinds.def"
     FAULT_KINDS
 };
 
-/* What a kind of fault befalls. */
+/* The kind of target that a kind of fault acts on. */
 enum fault_domain { FAULT_OF_LINKS, FAULT_OF_SWITCHES, FAULT_OF_NODES };
 
 /* Which of a cable's directions, seen from the switch or node that is named. */
@@ -166,7 +148,7 @@ const char *fault_about(enum fault_kind kind);
 const char *fault_packet_name(enum emu_fault_packet packet);
 const char *fault_segment_name(unsigned kind);
 
-/** fault_domain - what a kind befalls. Pure. */
+/** fault_domain - the kind of target that a kind of fault acts on. Pure. */
 enum fault_domain fault_domain(enum fault_kind kind);
 
 /**

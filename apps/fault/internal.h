@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * internal.h - the tables of kinds and keys that reading and writing share. Inside apps/fault only.
+ * internal.h - the tables of kinds and keys, for all of apps/fault. Inside apps/fault only.
  */
 #ifndef APPS_FAULT_INTERNAL_H
 #define APPS_FAULT_INTERNAL_H
@@ -72,26 +72,52 @@ struct fault_key_row {
     const char *const *names; /* NULL ends them */
 };
 
+/* A fault, the network that it shall be injected into, and room for one line to the user. */
+struct fault_check {
+    const struct fault *fault;
+    const struct fault_network *network;
+    struct fault_targets targets; /* all that the fault may act on, for any seed */
+    char *text;
+    size_t text_bytes;
+};
+
+#define FAULT_REQUIRES 2 /* requirements of a kind, at most */
+
+/* A kind of fault. Fields that kinds.def does not set are 0, false or NULL. */
 struct fault_kind_row {
     const char *name;
     const char *about;
     enum fault_domain domain;
-    bool at_once;
-    uint64_t keys; /* it takes these */
-    uint64_t needs;
+    bool at_once;        /* a moment: there is nothing to revert */
+    uint64_t keys;       /* it takes these */
+    uint64_t needs;      /* of them, those that must be there */
     const char *example; /* keys with usual values, for an example; NULL: none are needed */
     bool has_rule;
     enum emu_fault_what what; /* and what follows: of the rule, before the text says more */
     uint32_t packets, kinds;
+
+    bool takes_signal; /* its cables lose their signal: each of them must be able to */
+    bool takes_switch; /* it needs all cables of each of its switches */
+    bool cuts;         /* of nodes: it acts on the cables between these and all other nodes */
+
+    /* Do the words say something sensible together? @seen: keys in the text. Errors: -EINVAL. */
+    int (*validate)(const struct fault *fault, uint64_t seen, char *error, size_t error_bytes);
+    /* Has the network what the fault disturbs? Errors: as fault_check(). NULL: no more. */
+    int (*requires[FAULT_REQUIRES])(const struct fault_check *check);
+    /* Write an effect that a user may not expect, if the fault has any. */
+    void (*note)(const struct fault_check *check);
 };
 
 /* --- kinds.c ---------------------------------------------------------------------- */
 
 const struct fault_kind_row *fault_kind_row(enum fault_kind kind);
-const struct fault_key_row *fault_key_row(enum fault_key key);
 
 /** fault_init - a fault of @kind before its keys are read. */
 void fault_init(struct fault *fault, enum fault_kind kind);
+
+/* --- keys.c ----------------------------------------------------------------------- */
+
+const struct fault_key_row *fault_key_row(enum fault_key key);
 
 /**
  * fault_list_keys - the names of @keys: "at, for, every". @text: of FAULT_LIST_ROOM. Returns it.

@@ -285,12 +285,7 @@ static int check_there(const struct parse *p)
     if (p->kind->needs & ~p->seen)
         return fail(-EINVAL, p->error, p->error_bytes, "%s needs %s, too", p->kind->name,
                     fault_list_keys(p->kind->needs & ~p->seen, list));
-    if (p->fault.kind == FAULT_DELAY && !has(p, FAULT_KEY_BY) && !has(p, FAULT_KEY_JITTER))
-        return fail(-EINVAL, p->error, p->error_bytes, "delay needs by=TIME or jitter=TIME");
-    if (p->fault.kind == FAULT_PARTITION && p->fault.where.place == FAULT_AT_ALL)
-        return fail(-EINVAL, p->error, p->error_bytes,
-                    "partition node=any: there would be no others; name some nodes: nodes=0-3");
-    return 0;
+    return p->kind->validate ? p->kind->validate(&p->fault, p->seen, p->error, p->error_bytes) : 0;
 }
 
 static int check_times(const struct parse *p)
@@ -311,10 +306,6 @@ static int check_times(const struct parse *p)
                     "every=%s: %s never ends, so it cannot begin again; say how long it lasts: "
                     "for=TIME",
                     every, p->kind->name);
-    if (p->fault.kind == FAULT_NOISE && p->fault.noise.length_ps >= p->fault.noise.period_ps)
-        return fail(-EINVAL, p->error, p->error_bytes,
-                    "noise: nothing of the period is left to the node; 'length' must be less than "
-                    "'period'");
     return 0;
 }
 

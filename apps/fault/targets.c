@@ -487,7 +487,7 @@ int fault_affected_find(struct fault_targets *ret, const struct fault *fault,
     struct fault_targets nodes = {.count = 0};
     int err;
 
-    if (fault->kind != FAULT_PARTITION)
+    if (!fault_kind_row(fault->kind)->cuts)
         return fault_targets_find(ret, fault, graph, seed, error, error_bytes);
     err = fault_targets_find(&nodes, fault, graph, seed, error, error_bytes);
     if (!err)

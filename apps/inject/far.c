@@ -20,7 +20,7 @@ static int ask_far(const struct injector *in, const struct injection *f, enum in
     const struct inject_far *far = in->config.far;
     bool watches = what == INJECT_WATCH || what == INJECT_UNWATCH;
 
-    if (!far || (!watches && inject_is_of_others(f->fault.kind)))
+    if (!far || (!watches && inject_is_by_others(f->fault.kind)))
         return 0;
     return far->call(far->ctx, &(struct inject_call){.what = what,
                                                      .id = f->id,
@@ -54,7 +54,7 @@ int injector_again(const struct injector *in, uint32_t host)
 static int begin_here(struct injector *in, struct injection *f, const struct inject_call *call)
 {
     char error[FAULT_ERROR_BYTES];
-    int err = inject_turn_here(in, f, false); /* the governor's first try may have failed */
+    int err = inject_set_here(in, f, false); /* the governor's first try may have failed */
 
     if (err)
         return err;
@@ -63,7 +63,7 @@ static int begin_here(struct injector *in, struct injection *f, const struct inj
     f->targets = (struct fault_targets){.count = 0};
     f->seed = call->seed;
     err = fault_affected_find(&f->targets, &f->fault, in->graph, f->seed, error, sizeof error);
-    return err ? err : inject_turn_here(in, f, true);
+    return err ? err : inject_set_here(in, f, true);
 }
 
 /* While the fault is applied to targets, it stays the fault for which they were found. */
@@ -79,10 +79,10 @@ static int watch_here(struct injector *in, struct injection *f, const struct inj
 /* The governor has checked the fault, unless it lies. */
 static int check_call(const struct injector *in, const struct inject_call *call)
 {
-    bool turns = call->what == INJECT_ON || call->what == INJECT_OFF;
+    bool sets = call->what == INJECT_ON || call->what == INJECT_OFF;
     char error[FAULT_ERROR_BYTES];
 
-    if (!call->id || call->id == UINT32_MAX || (turns && inject_is_of_others(call->fault->kind)))
+    if (!call->id || call->id == UINT32_MAX || (sets && inject_is_by_others(call->fault->kind)))
         return -EINVAL;
     if (call->what != INJECT_ON && call->what != INJECT_WATCH)
         return 0;
@@ -106,7 +106,7 @@ int injector_obey(struct injector *in, const struct inject_call *call, uint64_t 
     case INJECT_ON:
         return begin_here(in, f, call);
     case INJECT_OFF:
-        return inject_turn_here(in, f, false);
+        return inject_set_here(in, f, false);
     case INJECT_WATCH:
         return watch_here(in, f, call);
     case INJECT_UNWATCH:

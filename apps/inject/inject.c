@@ -12,36 +12,15 @@
 #include "apps/inject/internal.h"
 #include "apps/base/say.h"
 
-/* --- turns -------------------------------------------------------------------------- */
-
-/* How long it does, and how long it does not, in turn; false: it does all the time. */
-static bool duty_of(const struct fault *fault, uint64_t *on_ps, uint64_t *off_ps)
-{
-    switch (fault->kind) {
-    case FAULT_LINK_FLAP:
-        *on_ps = fault->flap.down_ps;
-        *off_ps = fault->flap.up_ps;
-        return true;
-    case FAULT_NOISE:
-        *on_ps = fault->noise.length_ps;
-        *off_ps = fault->noise.period_ps - fault->noise.length_ps;
-        return true;
-    case FAULT_NODE_SLOW:
-        *off_ps = SLOW_PERIOD_PS / EMU_FAULT_ONE * fault->share;
-        *on_ps = SLOW_PERIOD_PS - *off_ps;
-        return true;
-    default:
-        return false;
-    }
-}
+/* --- applied and reverted ----------------------------------------------------------- */
 
 /*
- * A fault may have all cables for targets: workers are held once for all. But not for what tells
- * the manager, for it may ask other hosts, and the workers carry that.
+ * Hold the workers once for all targets of a fault, which may be all cables. Not for a kind that
+ * the manager applies: it may send requests to other hosts, and the workers carry these.
  */
 static void targets_hold(struct injector *in, const struct injection *f, bool held)
 {
-    if (inject_is_of_others(f->fault.kind))
+    if (inject_kind(f)->by_others)
         return;
     if (held)
         fabric_hold(in->fabric);
@@ -49,56 +28,57 @@ static void targets_hold(struct injector *in, const struct injection *f, bool he
         fabric_go(in->fabric);
 }
 
-/* Those that it was done to, and no others, have it taken back. */
-static int turn_off(struct injector *in, struct injection *f)
+/* Revert the fault at the targets to which it was applied. */
+static int revert_here(struct injector *in, struct injection *f)
 {
+    const struct inject_kind *kind = inject_kind(f);
     int err = 0;
 
     targets_hold(in, f, true);
-    for (uint32_t i = 0; i < f->turned; i++) {
-        int one = inject_turns[f->fault.kind](in, f, &f->targets.target[i], false);
+    for (uint32_t i = 0; kind->revert && i < f->applied; i++) {
+        int one = kind->revert(in, f, &f->targets.target[i]);
 
         err = err ? err : one;
     }
     targets_hold(in, f, false);
-    f->turned = 0;
+    f->applied = 0;
     f->on = false;
     return err;
 }
 
-int inject_turn_here(struct injector *in, struct injection *f, bool on)
+int inject_set_here(struct injector *in, struct injection *f, bool on)
 {
     int err = 0;
 
     if (f->on == on)
         return 0;
     if (!on)
-        return turn_off(in, f);
+        return revert_here(in, f);
     f->on = true;
     targets_hold(in, f, true);
-    while (!err && f->turned < f->targets.count)
-        err = inject_turns[f->fault.kind](in, f, &f->targets.target[f->turned++], true);
+    while (!err && f->applied < f->targets.count)
+        err = inject_kind(f)->apply(in, f, &f->targets.target[f->applied++]);
     targets_hold(in, f, false);
     if (err) {
-        f->turned--; /* that one was not done */
-        turn_off(in, f);
+        f->applied--; /* the last one has failed */
+        revert_here(in, f);
     }
     return err;
 }
 
-/* All of its targets, or none, on all hosts. */
-static int turn_all(struct injector *in, struct injection *f, bool on)
+/* Apply the fault to all its targets on all hosts, or revert it. */
+static int set_all(struct injector *in, struct injection *f, bool on)
 {
     int err, far;
 
     if (f->on == on)
         return 0;
-    err = inject_turn_here(in, f, on);
+    err = inject_set_here(in, f, on);
     if (on && err)
         return err;
     far = inject_elsewhere(in, f, on ? INJECT_ON : INJECT_OFF);
     if (on && far) {
-        inject_turn_here(in, f, false);
+        inject_set_here(in, f, false);
         inject_elsewhere(in, f, INJECT_OFF);
     }
     return err ? err : far;
@@ -128,7 +108,7 @@ static uint64_t next_ps(const struct injector *in, uint64_t last_ps, uint64_t ev
 
 static int injection_begin(struct injector *in, struct injection *f)
 {
-    uint64_t on_ps, off_ps;
+    const struct inject_kind *kind = inject_kind(f);
     char error[FAULT_ERROR_BYTES];
     int err;
 
@@ -140,14 +120,14 @@ static int injection_begin(struct injector *in, struct injection *f)
     f->active = true;
     f->times++;
     f->end_ps = f->fault.when.for_ps ? f->begin_ps + f->fault.when.for_ps : EMU_NEVER;
-    f->turn_ps = duty_of(&f->fault, &on_ps, &off_ps) ? f->begin_ps + on_ps : EMU_NEVER;
+    f->turn_ps = kind->duty ? f->begin_ps + kind->duty(&f->fault).on_ps : EMU_NEVER;
     f->begin_ps = f->fault.when.every_ps ? next_ps(in, f->begin_ps, f->fault.when.every_ps)
                                          : EMU_NEVER;
     tell(in, f, true);
-    err = turn_all(in, f, true);
+    err = set_all(in, f, true);
     if (fault_at_once(f->fault.kind)) {
         f->active = f->on = false;
-        f->turned = 0;
+        f->applied = 0;
         f->end_ps = EMU_NEVER;
     }
     return err;
@@ -155,7 +135,7 @@ static int injection_begin(struct injector *in, struct injection *f)
 
 static int injection_end(struct injector *in, struct injection *f)
 {
-    int err = turn_all(in, f, false);
+    int err = set_all(in, f, false);
 
     f->active = false;
     f->end_ps = f->turn_ps = EMU_NEVER;
@@ -163,16 +143,15 @@ static int injection_end(struct injector *in, struct injection *f)
     return err;
 }
 
+/* With a duty: apply the fault if it is reverted, and the other way round. */
 static int injection_turn(struct injector *in, struct injection *f)
 {
-    uint64_t on_ps, off_ps;
+    struct inject_duty duty = inject_kind(f)->duty(&f->fault);
 
-    if (!duty_of(&f->fault, &on_ps, &off_ps))
-        return 0;
-    f->turn_ps += f->on ? off_ps : on_ps;
-    if (f->turn_ps + on_ps + off_ps <= in->now_ps)
-        f->turn_ps = next_ps(in, f->turn_ps, on_ps + off_ps); /* whole turns were missed */
-    return turn_all(in, f, !f->on);
+    f->turn_ps += f->on ? duty.off_ps : duty.on_ps;
+    if (f->turn_ps + duty.on_ps + duty.off_ps <= in->now_ps)
+        f->turn_ps = next_ps(in, f->turn_ps, duty.on_ps + duty.off_ps); /* periods were missed */
+    return set_all(in, f, !f->on);
 }
 
 static uint64_t injection_due_ps(const struct injection *f)

@@ -20,14 +20,14 @@ struct injection {
     struct fault fault;
     uint32_t times;                     /* it has begun */
     bool active;                        /* between a beginning and an end */
-    bool on;                            /* and at work: one of turns is, and is not, in turn */
-    uint32_t turned;                    /* of its targets, the first so many: it is done to them */
+    bool on;                            /* and applied; with a duty it is so in turn */
+    uint32_t applied;                   /* to the first so many of its targets */
     uint64_t seed;                      /* of this time's draws */
     uint64_t begin_ps, end_ps, turn_ps; /* the next of each; EMU_NEVER */
     bool waits;                         /* on= has not been seen yet */
     bool saw;                           /* it has, since the last step */
-    uint64_t past;                      /* hits of rules that are taken back */
-    struct fault_targets targets;       /* that it befalls, or befell last */
+    uint64_t past;                      /* hits of rules that were reverted */
+    struct fault_targets targets;       /* that it acts on, or did last */
 };
 
 struct injector {
@@ -73,29 +73,49 @@ struct injection *inject_find(const struct injector *in, uint32_t id);
  */
 struct injection *inject_list(struct injector *in, uint32_t id, const struct fault *fault);
 
-/* inject.c: to all targets here, or to none; taken back from those that it was done to. */
-int inject_turn_here(struct injector *in, struct injection *f, bool on);
+/* inject.c: apply the fault to all its targets on this host, or revert it where it is applied. */
+int inject_set_here(struct injector *in, struct injection *f, bool on);
+
+/* One direction of a cable. */
+struct inject_way {
+    uint32_t cable;
+    bool out; /* from its first end */
+};
+
+/* A fault that is active and inactive in turn. */
+struct inject_duty {
+    uint64_t on_ps, off_ps;
+};
 
 /*
- * Does, or takes back, what a kind of fault does to one target; workers are held, unless
- * inject_is_of_others(). Errors: -ENOMEM, manager_signal()'s.
+ * How a kind of fault acts on one target. While it is applied or reverted workers are held, unless
+ * it is by_others. Errors: -ENOMEM; of manager_signal().
  */
-typedef int (*inject_turn_fn)(struct injector *in, struct injection *f,
-                              const struct fault_target *at, bool on);
+struct inject_kind {
+    int (*apply)(struct injector *in, struct injection *f, const struct fault_target *at);
+    /* NULL: the fault is a moment */
+    int (*revert)(struct injector *in, struct injection *f, const struct fault_target *at);
+    /* The manager or the daemon applies it. They take care of other hosts themselves. */
+    bool by_others;
+    bool stops_ports; /* entries wait at ports of cables for its end */
+    /* NULL: it is active all the time */
+    struct inject_duty (*duty)(const struct fault *fault);
+    /* Entries that wait for its end at this target: they count as hit. NULL: none do. */
+    uint64_t (*waiting)(const struct injector *in, const struct fault_target *at);
+};
 
-/* turns.c: by kind. */
-extern const inject_turn_fn inject_turns[FAULT_KINDS];
+/* apply.c */
+const struct inject_kind *inject_kind(const struct injection *f);
+bool inject_is_by_others(enum fault_kind kind);
+
+/* apply.c: the way of the target's cable that leaves the target's port, or (!@leaves) enters it. */
+struct inject_way inject_way_of(const struct injector *in, const struct fault_target *at,
+                                bool leaves);
 
 /*
- * turns.c: entries that it has hit: by its rules, since they were on a cable that it took down, or
- * since they wait at what it has stopped.
+ * hits.c: entries that the fault has hit: by its rules, because they were on a cable that it took
+ * down, or because they wait at something that it has stopped.
  */
 uint64_t inject_hits(const struct injector *in, const struct injection *f);
-
-/*
- * turns.c: is the fault applied by the manager or the daemon? These take care of other hosts
- * themselves.
- */
-bool inject_is_of_others(enum fault_kind kind);
 
 #endif

@@ -14,29 +14,17 @@
 #define ROUND_TRIPS 20000
 #define MUTATIONS   40000
 
-/* Each kind as shortly as it can be written. */
-static const char *const shortest[FAULT_KINDS] = {
-    [FAULT_LINK_DOWN] = "link-down link=0:1",
-    [FAULT_LINK_FLAP] = "link-flap link=0:1 down=1ms up=2ms",
-    [FAULT_BIT_ERRORS] = "bit-errors link=0:1",
-    [FAULT_LOSS] = "loss link=0:1",
-    [FAULT_DUPLICATE] = "duplicate link=0:1",
-    [FAULT_DELAY] = "delay link=0:1 by=1us",
-    [FAULT_CREDIT_LOSS] = "credit-loss link=0:1",
-    [FAULT_CREDIT_FORGE] = "credit-forge link=0:1",
-    [FAULT_STUCK_PORT] = "stuck-port link=0:1",
-    [FAULT_SLOW_LINK] = "slow-link link=0:1 factor=2",
-    [FAULT_SWITCH_CRASH] = "switch-crash switch=0",
-    [FAULT_COMBINE_STALL] = "combine-stall switch=0",
-    [FAULT_COMBINE_FLIP] = "combine-flip switch=0",
-    [FAULT_COMBINE_EXHAUST] = "combine-exhaust switch=0",
-    [FAULT_ADAPTER_RESET] = "adapter-reset node=0",
-    [FAULT_NODE_FREEZE] = "node-freeze node=0",
-    [FAULT_NODE_SLOW] = "node-slow node=0 share=0.5",
-    [FAULT_NODE_KILL] = "node-kill node=0",
-    [FAULT_NOISE] = "noise node=0 period=10ms length=1ms",
-    [FAULT_PARTITION] = "partition node=0",
-};
+/* A fault of this kind with usual values. */
+static struct fault example(enum fault_kind kind)
+{
+    static const char *const where[] = {[FAULT_OF_LINKS] = "link=0:1",
+                                        [FAULT_OF_SWITCHES] = "switch=0",
+                                        [FAULT_OF_NODES] = "node=0"};
+    char text[FAULT_TEXT_BYTES];
+
+    CU_ASSERT_TRUE_FATAL(fault_example(kind, where[fault_domain(kind)], "", text, sizeof text));
+    return parsed(text);
+}
 
 static bool same(const struct fault *a, const struct fault *b)
 {
@@ -258,6 +246,8 @@ static void random_rule(uint64_t *random, struct fault *f)
 {
     struct emu_fault_rule *rule = &f->rule;
 
+    rule->rate = EMU_FAULT_ONE; /* nth takes no other */
+    rule->most = 0;
     if (test_draw(random, 0, 1))
         rule->nth = test_draw(random, 1, INT64_MAX);
     else
@@ -326,7 +316,7 @@ static void fault_print__is_read_as_the_same_fault(void)
     size_t longest = 0;
 
     for (uint32_t i = 0; i < ROUND_TRIPS; i++) {
-        struct fault f = parsed(shortest[i % FAULT_KINDS]), again;
+        struct fault f = example((enum fault_kind)(i % FAULT_KINDS)), again;
         char text[FAULT_TEXT_BYTES], twice[FAULT_TEXT_BYTES];
 
         random_where(&random, &f);

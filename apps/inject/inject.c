@@ -34,6 +34,7 @@ static int revert_here(struct injector *in, struct injection *f)
     const struct inject_kind *kind = inject_kind(f);
     int err = 0;
 
+    f->on = false; /* now: a slow link gets the speed of the faults that are still active */
     targets_hold(in, f, true);
     for (uint32_t i = 0; kind->revert && i < f->applied; i++) {
         int one = kind->revert(in, f, &f->targets.target[i]);
@@ -42,7 +43,6 @@ static int revert_here(struct injector *in, struct injection *f)
     }
     targets_hold(in, f, false);
     f->applied = 0;
-    f->on = false;
     return err;
 }
 

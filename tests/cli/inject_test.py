@@ -351,6 +351,16 @@ class InjectTest(FabemuCase):
                                places=3)
         self.assertEqual(plain["faults"]["hit"], 0)
 
+    def test_slow_link__that_is_over_leaves_the_speed_of_other_faults(self):
+        def latency_ns(*faults):
+            done = self.traffic("".join(line + "\n" for line in faults), "--load", "0.01",
+                                "--pattern", "complement")
+            return done["latency_ns"]["min"]
+        plain, slow = (f"at={at} slow-link level=0 factor=3" for at in ("1s", "0s"))
+        over = "at=1us for=1us slow-link level=0 factor=9"
+        self.assertEqual(latency_ns(over), latency_ns(plain))
+        self.assertEqual(latency_ns(slow, over), latency_ns(slow))
+
     def test_list__keeps_the_last_thousand_that_are_over_and_sums_of_the_others(self):
         self.stay("--topo", "kary:2,2")
         client = self.client(self.socket_path("mine"))

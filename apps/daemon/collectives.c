@@ -15,18 +15,13 @@
 #include "apps/fabric/links.h"
 #include "apps/fabric/stalls.h"
 #include "emu/buffer/combiner.h"
+#include "emu/packet/kind.h"
 #include "emu/util/combine.h"
 
 #define GAPS_MAX        16u /* partial results of one that are listed */
 #define COLLECTIVES_MAX 16u /* that are listed */
 
 /* --- what a collective is ----------------------------------------------------------- */
-
-static const char *const kind_names[EMU_KINDS] = {
-    [EMU_UNICAST] = "",        [EMU_MULTICAST] = "broadcast",
-    [EMU_REDUCE] = "reduce",   [EMU_ALLREDUCE] = "all-reduce",
-    [EMU_BARRIER] = "barrier",
-};
 
 static const char *const op_names[EMU_OPS] = {
     [EMU_SUM] = "sum",          [EMU_MIN] = "minimum",      [EMU_MAX] = "maximum",
@@ -47,22 +42,17 @@ static const char *const type_names[EMU_TYPES] = {
     [EMU_F32_F32] = "2 float",   [EMU_F64_F64] = "2 double",
 };
 
-static bool is_reduction(uint8_t kind)
-{
-    return kind == EMU_REDUCE || kind == EMU_ALLREDUCE;
-}
-
 const char *standstill_kind(uint8_t kind)
 {
-    return kind_names[kind];
+    return kind == EMU_UNICAST ? "" : emu_kind_traits(kind)->spoken;
 }
 
 void standstill_what(struct json_object *to, const struct emu_pending_what *what)
 {
-    json_add_text(to, "kind", kind_names[what->kind]);
+    json_add_text(to, "kind", standstill_kind(what->kind));
     if (what->kind != EMU_BARRIER)
         json_add_number(to, "bytes", what->bytes);
-    if (is_reduction(what->kind)) {
+    if (emu_kind_traits(what->kind)->has_op) {
         json_add_text(to, "operation", op_names[what->op]);
         json_add_text(to, "type", type_names[what->type]);
     }
@@ -170,9 +160,11 @@ static bool contributes(const struct group_look *group, const struct member_look
 {
     const struct emu_pending_what *what = &group->waits->what;
 
-    if (what->kind == EMU_MULTICAST)
-        return false; /* no switch keeps count of them */
-    return what->kind != EMU_REDUCE || what->root != member->node;
+    const struct emu_kind_traits *kind = emu_kind_traits(what->kind);
+
+    if (!kind->folds)
+        return false; /* no switch counts these */
+    return kind->root != EMU_ROOT_RECEIVES || what->root != member->node;
 }
 
 static bool has_entered(const struct group_look *group, const struct member_look *member)
@@ -230,7 +222,8 @@ static struct json_object *clash_side(const struct daemon *daemon, const struct 
 
     if (hdr->src < daemon->config->fabric->graph->nodes)
         json_add_number(one, "node", hdr->src);
-    if (hdr->kind < EMU_KINDS && (!is_reduction(hdr->kind) || emu_combine_ok(hdr->op, hdr->type)))
+    if (hdr->kind < EMU_KINDS &&
+        (!emu_kind_traits(hdr->kind)->has_op || emu_combine_ok(hdr->op, hdr->type)))
         standstill_what(one, &what);
     return one;
 }

@@ -10,17 +10,17 @@
 #include "apps/base/amount.h"
 #include "apps/control/conn.h"
 #include "apps/fabric/comm.h"
+#include "emu/packet/kind.h"
 
 #define KIND(emu_kind) ((emu_kind)-EMU_MULTICAST)
 #define LINES_MOST     8u /* of collectives, for people */
 #define HEAVY_MOST     3u /* of pairs */
 
-static const char *const kind_names[EMU_COMM_KINDS] = {
-    [KIND(EMU_MULTICAST)] = "broadcast",
-    [KIND(EMU_REDUCE)] = "reduce",
-    [KIND(EMU_ALLREDUCE)] = "allreduce",
-    [KIND(EMU_BARRIER)] = "barrier",
-};
+/* @kind: as struct fabric_comm counts them, from 0. */
+static const char *kind_name(uint32_t kind)
+{
+    return emu_kind_traits(EMU_MULTICAST + kind)->collective;
+}
 
 /* --- collectives -------------------------------------------------------------------- */
 
@@ -68,7 +68,7 @@ static struct json_object *cell_build(const struct fabric_comm *comm, uint32_t w
     struct json_object *one = json_object_new_object();
     uint64_t most = emu_comm_size_most(size);
 
-    json_add_text(one, "kind", kind_names[kind]);
+    json_add_text(one, "kind", kind_name(kind));
     json_add_text(one, "where",
                   where == EMU_COMM_NETWORK ? network_name(profile, kind) : "elsewhere");
     json_object_object_add(one, "bytes_most",

@@ -18,15 +18,11 @@
 #include "apps/base/say.h"
 #include "apps/control/conn.h"
 #include "apps/daemon/comm.h"
+#include "apps/telemetry/view.h"
 #include "apps/timeline/timeline.h"
 #include "nic/fabemu.h"
 
-static const char *const coll_names[FABEMU_COLLS] = {
-    [FABEMU_COLL_BARRIER] = "barrier",
-    [FABEMU_COLL_BROADCAST] = "broadcast",
-    [FABEMU_COLL_REDUCE] = "reduce",
-    [FABEMU_COLL_ALLREDUCE] = "allreduce",
-};
+static_assert(FABEMU_COLLS == TELEMETRY_COLLECTIVES, "telemetry_collectives names them");
 
 static const char *const why_names[FABEMU_WHYS] = {
     [FABEMU_WHY_OP] = "operation",      [FABEMU_WHY_TYPE] = "type",
@@ -85,7 +81,7 @@ static struct json_object *collectives(const struct fabric_totals *totals,
         json_add_number(one, "elsewhere", elsewhere);
         json_object_object_add(one, "why", why);
         json_add_text(one, "mechanism", how.name);
-        json_object_object_add(all, coll_names[coll], one);
+        json_object_object_add(all, telemetry_collectives[coll], one);
     }
     return all;
 }
@@ -628,8 +624,8 @@ void report_print(FILE *out, struct json_object *report)
     print_counts(out, "\n  combining    ", member(report, "combined"));
     fprintf(out, "  collectives   in switches  in adapters    elsewhere\n");
     for (int coll = 0; coll < FABEMU_COLLS; coll++)
-        print_collective(out, coll_names[coll],
-                         member(member(report, "collectives"), coll_names[coll]));
+        print_collective(out, telemetry_collectives[coll],
+                         member(member(report, "collectives"), telemetry_collectives[coll]));
     comm_print(out, member(report, "communication"));
     print_outside(out, member(report, "outside"));
     timeline_print(out, member(report, "timeline"));

@@ -17,6 +17,7 @@
 
 #include "apps/fabric/internal.h"
 #include "apps/fabric/sample.h"
+#include "emu/packet/kind.h"
 #include "emu/hostif/fabric/fabric.h"
 
 /* What processes that are gone have sent from one node, by node. */
@@ -362,11 +363,12 @@ static struct arrivals arrivals_of(const struct told_entry *run, uint32_t count)
 static uint64_t released_ns(const struct arrivals *arrivals, const struct told_entry *member)
 {
     const struct emu_finished *one = &member->one;
+    enum emu_root root = emu_kind_traits(one->kind)->root;
     uint64_t ret = arrivals->last_ns;
 
-    if (one->kind == EMU_MULTICAST)
+    if (root == EMU_ROOT_SENDS)
         ret = arrivals->root_ns;
-    else if (one->kind == EMU_REDUCE && one->root != member->node)
+    else if (root == EMU_ROOT_RECEIVES && one->root != member->node)
         ret = 0;
     ret = ret > one->began_ns ? ret : one->began_ns;
     return ret < one->ended_ns ? ret : one->ended_ns;

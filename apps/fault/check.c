@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "apps/fault/internal.h"
+#include "emu/packet/kind.h"
 #include "switch/switch.h"
 
 static const struct fault_kind_row *kind_of(const struct fault_check *c)
@@ -95,7 +96,7 @@ static int check_event(const struct fault_check *c)
         return fail(-EINVAL, c->text, c->text_bytes,
                     "%s on=test: profile %s has no network conditionals; take --profile qsnet3",
                     name_of(c), c->network->profile->name);
-    if (on->kind == EMU_REDUCE || on->kind == EMU_ALLREDUCE || on->kind == EMU_BARRIER) {
+    if (emu_kind_traits(on->kind)->folds) {
         if (network_combines(c))
             return 0;
         return fail(-ENOTSUP, c->text, c->text_bytes,

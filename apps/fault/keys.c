@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 #include "apps/fault/internal.h"
-#include "emu/packet/seg.h"
+#include "emu/packet/kind.h"
 #include "emu/util/bits.h"
 
 #define TIME_TO "in whole picoseconds, up to 1000000s: 10ns, 5us, 2ms, 1.5s"
@@ -15,10 +15,10 @@
 
 static const char *const packets[] = {"head", "cont", "ack", "nack", NULL};
 static const char *const parts[] = {"any", "header", "payload", NULL};
-static const char *const segments[] = {[EMU_UNICAST] = "unicast", [EMU_MULTICAST] = "multicast",
-                                       [EMU_REDUCE] = "reduce",   [EMU_ALLREDUCE] = "allreduce",
-                                       [EMU_BARRIER] = "barrier", [EMU_SET] = "set",
-                                       [EMU_TEST] = "test",       NULL};
+static const char *const segments[] = {
+#define KIND(id, name, ...) name,
+#include "emu/packet/kinds.def"
+    NULL};
 static_assert(EMU_FAULT_FLIP_HEADER == EMU_FAULT_FLIP_ANY + 1 &&
                   EMU_FAULT_FLIP_PAYLOAD == EMU_FAULT_FLIP_ANY + 2,
               "parts[] is in the order of enum emu_fault_what");

@@ -13,11 +13,11 @@
 #include "apps/fabric/hosts.h"
 #include "apps/fabric/links.h"
 #include "apps/base/say.h"
+#include "emu/packet/kind.h"
 
 static bool is_combined(const struct fault *fault)
 {
-    return fault->when.on.kind == EMU_REDUCE || fault->when.on.kind == EMU_ALLREDUCE ||
-           fault->when.on.kind == EMU_BARRIER;
+    return emu_kind_traits(fault->when.on.kind)->folds;
 }
 
 static int watch(struct emu_faults *faults, const struct injection *f)

@@ -22,6 +22,7 @@
 #include "apps/base/amount.h"
 #include "apps/base/say.h"
 #include "apps/base/text.h"
+#include "emu/packet/kind.h"
 #include "emu/util/json.h"
 
 #define LANES_MOST 32u
@@ -453,13 +454,12 @@ static uint64_t since(const struct timeline *t, uint64_t at_ns)
 
 static const char *name_of(uint8_t kind)
 {
-    static const char *const names[EMU_FINISHED_KINDS] = {
-        [EMU_MULTICAST] = "broadcast", [EMU_REDUCE] = "reduce",
-        [EMU_ALLREDUCE] = "allreduce", [EMU_BARRIER] = "barrier",
-        [EMU_FINISHED_SENT] = "send",  [EMU_FINISHED_RECEIVED] = "receive",
-    };
+    const char *name = kind < EMU_KINDS                ? emu_kind_traits(kind)->collective
+                       : kind == EMU_FINISHED_SENT     ? "send"
+                       : kind == EMU_FINISHED_RECEIVED ? "receive"
+                                                       : NULL;
 
-    return kind < EMU_FINISHED_KINDS && names[kind] ? names[kind] : "?";
+    return name ? name : "?";
 }
 
 static void put_args(struct timeline *t, const struct emu_finished *one)
@@ -472,7 +472,7 @@ static void put_args(struct timeline *t, const struct emu_finished *one)
     } else {
         telemetry_field_number(&t->text, "group", one->group);
         telemetry_field_number(&t->text, "number", one->first);
-        if (one->kind == EMU_MULTICAST || one->kind == EMU_REDUCE)
+        if (emu_kind_traits(one->kind)->root)
             telemetry_field_number(&t->text, "root", one->root);
     }
     telemetry_puts(&t->text, "}");

@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "emu/packet/kind.h"
 #include "emu/util/combine.h"
 #include "emu/util/printable.h"
 
@@ -64,13 +65,13 @@ static void op_check(struct emu_pending_op *op, uint32_t nodes, uint64_t now_ns)
 /* False: there is no such collective. */
 static bool what_check(struct emu_pending_what *what, uint32_t nodes)
 {
-    bool reduces = what->kind == EMU_REDUCE || what->kind == EMU_ALLREDUCE;
+    bool has_op = what->kind < EMU_KINDS && emu_kind_traits(what->kind)->has_op;
 
     what->root = node_checked(what->root, nodes);
-    if (!reduces)
+    if (!has_op)
         what->op = what->type = 0;
     return what->kind >= EMU_MULTICAST && what->kind < EMU_KINDS &&
-           (!reduces || emu_combine_ok(what->op, what->type));
+           (!has_op || emu_combine_ok(what->op, what->type));
 }
 
 static void name_check(char name[EMU_PENDING_NAME])

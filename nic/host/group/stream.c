@@ -28,6 +28,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "emu/packet/kind.h"
 #include "emu/util/combine.h"
 #include "emu/util/now.h"
 
@@ -86,10 +87,10 @@ static bool half_open(const struct fabemu_group *g, uint64_t half)
 static struct emu_pending_what what_of(uint8_t kind, uint8_t op, uint8_t type, uint32_t root,
                                        uint64_t bytes)
 {
-    bool rooted = kind == EMU_MULTICAST || kind == EMU_REDUCE;
+    bool has_root = emu_kind_traits(kind)->root != EMU_ROOT_NONE;
 
     return (struct emu_pending_what){.bytes = bytes,
-                                     .root = rooted ? root : EMU_PENDING_ANY,
+                                     .root = has_root ? root : EMU_PENDING_ANY,
                                      .kind = kind,
                                      .op = op,
                                      .type = type};

@@ -2,8 +2,7 @@
 /*
  * test.h - what every CUnit program here shares: a table of cases, a seed.
  *
- * FABEMU_SEED replays a run; without it the seed is drawn from the clock, and
- * either way it is printed.
+ * The seed is 1, so that every run does the same, unless FABEMU_SEED gives another. It is printed.
  */
 #ifndef TESTS_TEST_H
 #define TESTS_TEST_H
@@ -16,26 +15,24 @@
 #include "emu/util/random.h"
 
 #define TEST_SEED  "FABEMU_SEED"
-#define TEST_MANY  "FABEMU_TRIALS"
 #define TEST_LANES "FABEMU_LANES"
-#define TEST_CASES "FABEMU_CASES"
 
 struct test_case {
     const char *name; /* function__what_happens; NULL ends the table */
-    void (*fn)(void);
+    void (*fn)(void); /* NULL: it is left out, by CASE_ALONE() */
 };
 
 /*
- * So many random trials where there is time for all, half of them else: test_trials(). Fewer where
- * every access is watched, which takes thirty times as long; of what one thread does alone
- * ThreadSanitizer sees no more than a build without it: a few are left.
+ * TEST_TRIALS - the number of random trials of a test that has threads: @count, and fewer under
+ * ThreadSanitizer, which slows them down thirty times. TEST_ALONE is for a test of one thread, in
+ * which ThreadSanitizer finds no more than a build without it: there are fewer still.
  */
 #ifdef __SANITIZE_THREAD__
 #define TEST_TRIALS(count) ((count) / 5u + 1u)
 #define TEST_ALONE(count)  ((count) / 20u + 1u)
 #else
-#define TEST_TRIALS(count) test_trials(count)
-#define TEST_ALONE(count)  test_trials(count)
+#define TEST_TRIALS(count) (count)
+#define TEST_ALONE(count)  (count)
 #endif
 
 /*
@@ -49,9 +46,17 @@ struct test_case {
 #define test_each_setting(i, count) for (uint32_t i = 0; i < (count); i++)
 #endif
 
-/* A row of a table of tests. */
+/*
+ * A row of a table of tests. CASE_ALONE is for a test of one thread that takes long. It is left out
+ * of a build with ThreadSanitizer, which would find nothing.
+ */
 /* clang-format off */
 #define CASE(name) {#name, name}
+#ifdef __SANITIZE_THREAD__
+#define CASE_ALONE(name) {#name, 1 ? NULL : name}
+#else
+#define CASE_ALONE(name) CASE(name)
+#endif
 /* clang-format on */
 
 /** test_print_option - a line of a program's help: --@name, @value or NULL, and what it does. */
@@ -67,12 +72,6 @@ uint64_t test_seed(void);
  * skipped, and not as passed (scripts/count). Once a case.
  */
 void test_skip(const char *why);
-
-/**
- * test_trials - half of @count, and at least one; all if the environment says FABEMU_TRIALS=all, as
- * scripts/test does: who runs the fast suite all day does not wait for them.
- */
-uint32_t test_trials(uint32_t count);
 
 /** test_random - the next random number (splitmix64). */
 static inline uint64_t test_random(uint64_t *state)
@@ -95,8 +94,7 @@ void test_shuffle(uint64_t *state, uint32_t *of, uint32_t all, uint32_t count);
 /**
  * test_run - print the seed and run the cases. Returns what main() does: 0, or 1 if any failed.
  * If the environment says FABEMU_LANES=N, every N-th of them in one of N processes, side by side:
- * for those that mostly wait. FABEMU_CASES=half: half of them, which the seed draws, for a slow
- * host.
+ * for those that mostly wait.
  * A fatal assertion leaves its test at once, with all that stood on its stack. If threads that the
  * test has started run on, which may use that, then the program ends there, says so, and fails.
  */

@@ -11,11 +11,10 @@ import random
 import signal
 import socket
 import subprocess
-import sys
-import time
 import unittest
 
 from cli_kit import FabemuCase, PATIENCE_S, main, until
+from kits.seed import seed
 from kits.telemetry import View, parse_metrics
 
 EVERY_MS = 100
@@ -193,9 +192,7 @@ class Folded(FabemuCase):
     def setUp(self):
         super().setUp()
         self.path = self.up("u", "--topo", self.TOPO)
-        self.seed = int(os.environ.get("FABEMU_SEED", time.time_ns() % 2**32))
-        print(f"FABEMU_SEED={self.seed}", file=sys.stderr)
-        self.random = random.Random(self.seed)
+        self.random = random.Random(seed())
 
     def snapshot(self, client, **how):
         """The shape, and all that is not 0, of a new subscription."""

@@ -13,13 +13,13 @@ import select
 import signal
 import struct
 import subprocess
-import sys
 import termios
 import time
 import unittest
 
 from cli_kit import FabemuCase, PATIENCE_S, main, until
 from kits.fabric import FakeFabric
+from kits.seed import seed
 from kits.telemetry import View
 
 ESCAPE = re.compile(rb"\x1b\[([?>]?)([0-9;]*)([A-Za-z@`])|\x1b[()][A-Z0-9]|\x1b[=>78DEM]")
@@ -265,9 +265,7 @@ class Sorted(OnTerminal):
 
     def setUp(self):
         super().setUp()
-        seed = int(os.environ.get("FABEMU_SEED", time.time_ns() % 2**32))
-        print(f"FABEMU_SEED={seed}", file=sys.stderr)
-        self.random = random.Random(seed)
+        self.random = random.Random(seed())
         self.fabric = FakeFabric(self.socket_path("u"))
         self.addCleanup(self.fabric.listener.close)
 

@@ -436,10 +436,10 @@ static void raw__what_is_lost_without_is_counted(void)
 int main(void)
 {
     static const struct test_case cases[] = {
-        CASE(retry__costs_no_time_where_nothing_goes_wrong),
-        CASE(retry__mends_all_with_crosspoint_buffers),
-        CASE(retry__mends_all_with_input_and_crosspoint_buffers),
-        CASE(retry__mends_all_with_input_buffers),
+        CASE_ALONE(retry__costs_no_time_where_nothing_goes_wrong),
+        CASE_ALONE(retry__mends_all_with_crosspoint_buffers),
+        CASE_ALONE(retry__mends_all_with_input_and_crosspoint_buffers),
+        CASE_ALONE(retry__mends_all_with_input_buffers),
         CASE(retry__does_not_depend_on_workers_or_windows),
         CASE(retry__works_on_long_cables),
         CASE(links__keep_what_they_have_while_they_are_down),

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """page_test.py - the page in a real browser: what a person would see and do.
 
-    tests/web/page_test.py --fabemu build/fabemu [--shots DIR] [unittest options]
+    tests/web/page_test.py --fabemu build/fabemu [unittest options]
 
 The page tells what it draws (window.fabemu); that is compared with what the control socket tells
-of the same fabric. Screenshots go to DIR.
+of the same fabric. Screenshots go to build/test-logs/web.
 """
 import collections
 import contextlib
@@ -26,6 +26,7 @@ browser.with_selenium()
 
 from web_kit import FabemuCase, FakeFabric, PATIENCE_S, main, page_of, until  # noqa: E402
 from cli_kit import Client  # noqa: E402
+from kits.seed import seed  # noqa: E402
 from kits.telemetry import View  # noqa: E402
 
 TOP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
@@ -258,11 +259,9 @@ class Subscriber(threading.Thread):
 
 
 class InBrowser(FabemuCase):
-    shots = SHOTS
-
     def setUp(self):
         super().setUp()
-        self.browser = browser.Browser(self.shots)
+        self.browser = browser.Browser(SHOTS)
 
     def demo(self, *options):
         """scripts/demo at work: its process, the page, and a subscriber to it."""
@@ -1021,7 +1020,7 @@ class Played(InBrowser):
         self.fabric.say(self.stream, {"event": "telemetry_shape"}, snapshot)
         self.browser.until("return fabemu.feed.leftOut === arguments[0]", len(WRONG) + 2)
         self.assertEqual(self.browser.run("return fabemu.model.look"), 2)
-        draw = random.Random(int(os.environ.get("FABEMU_SEED", "7")))
+        draw = random.Random(seed())
         for look in range(100, 100 + int(os.environ.get("FABEMU_MUTANTS", "12"))):
             lines = [mutate(draw, line) for line in TOLD]
             self.fabric.say(self.stream, *lines, mutate(draw, SHAPE), *lines, SHAPE)
@@ -1032,9 +1031,7 @@ class Played(InBrowser):
     def test_loads_are_drawn_as_counters_say(self):
         """Colour, thickness and dashes of each way, also of two cables that are drawn as one: on
         the scale of clock raw, and on that of a link's capacity."""
-        seed = int(os.environ.get("FABEMU_SEED", time.time_ns() % 2**32))
-        print(f"FABEMU_SEED={seed}", file=sys.stderr)
-        rand = random.Random(seed)
+        rand = random.Random(seed())
         self.plays(1)
         self.browser.run(STROKES)
         for theme, clock, most in (("dark", "raw", 9000), ("light", "real", 500000)):
@@ -1778,9 +1775,7 @@ class Recorded(InBrowser):
     def test_nothing_in_a_recording_makes_the_page_fail(self):
         """What is not as fabemu writes it is left out, or the file refused. FABEMU_MUTANTS=2000 is
         a long run of it."""
-        seed = int(os.environ.get("FABEMU_SEED", "31"))
-        print(f"seed {seed}; FABEMU_SEED={seed} replays it")
-        draw, record = random.Random(seed), os.path.join(self.dir, "record")
+        draw, record = random.Random(seed()), os.path.join(self.dir, "record")
         self.up_with_recording(record)
         with open(record) as f:
             lines = [json.loads(line) for line in f]
@@ -1917,11 +1912,7 @@ def mutant(draw, lines):
 
 
 if __name__ == "__main__":
-    if "--shots" in sys.argv:
-        at = sys.argv.index("--shots")
-        InBrowser.shots = os.path.abspath(sys.argv[at + 1])
-        del sys.argv[at:at + 2]
     if browser.missing():
         print(f"page_test: SKIPPED: no page in a browser, for {browser.missing()} is not installed")
         sys.exit(77)
-    main()
+    main(jobs=2)  # a browser takes a second to start

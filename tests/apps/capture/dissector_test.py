@@ -21,10 +21,10 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), *[os
                                 "cli"))
 from cli_kit import FabemuCase, main  # noqa: E402
 from kits import capture as kit, formats  # noqa: E402
+from kits.seed import seed  # noqa: E402
 
 TOP = os.path.join(os.path.dirname(os.path.abspath(__file__)), *[os.pardir] * 3)
 DISSECTOR = os.path.normpath(os.path.join(TOP, "apps/capture/fabemu.lua"))
-SEED = int(os.environ.get("FABEMU_SEED", "31"))
 MUTANTS = int(os.environ.get("FABEMU_MUTANTS", "1500"))
 A_FILE = 20000  # mutants, at most
 FAULT = "bit-errors link=any rate=0.02\n"
@@ -35,7 +35,7 @@ class DissectorCase(FabemuCase):
         super().setUp()
         if not shutil.which("tshark"):
             self.skipTest("SKIPPED: tshark is not installed (scripts/deps tshark)")
-        self.draw = random.Random(SEED)
+        self.draw = random.Random(seed())
 
     def path(self, name="c.pcapng"):
         return os.path.join(self.dir, name)
@@ -575,7 +575,6 @@ class Hostile(DissectorCase):
         return text
 
     def test_nothing_makes_the_dissector_fail(self):
-        print(f"seed {SEED}; FABEMU_SEED={SEED} replays it")
         pool, left = self.pool(), MUTANTS
         self.draw.shuffle(pool)
         while left:

@@ -4,7 +4,8 @@
 
     loss_test.py --fabemu build/fabemu --two-hosts scripts/two-hosts [--all]
 
-Of the kinds of losses, programs and profiles it draws a few, by $FABEMU_SEED; --all takes all.
+It draws a few of the kinds of losses, programs and profiles; $FABEMU_SEED is the seed of these
+draws. --all takes all of them.
 Hosts are network namespaces, as scripts/two-hosts makes them. Where they may not be made all tests
 are skipped, and say so. No test asserts how long anything takes, but that it ends.
 """
@@ -25,7 +26,7 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), *[os.pardir] * 2,
                                 "cli"))
-from kits import half  # noqa: E402
+from kits.seed import seed  # noqa: E402
 
 PATIENCE_S = 60
 SILENT = "3s"  # a host that has no core for a second or two is not lost
@@ -496,15 +497,13 @@ def main():
     HostLossTest.every = "--all" in sys.argv
     if HostLossTest.every:
         sys.argv.remove("--all")
-    seed = int(os.environ.get("FABEMU_SEED") or time.time_ns())
-    print(f"loss_test: FABEMU_SEED={seed}", flush=True)
-    HostLossTest.draw.seed(seed)
+    HostLossTest.draw.seed(seed())
     probe = subprocess.run([sys.executable, HostLossTest.two_hosts, "--", "true"], text=True,
                            capture_output=True)
     if probe.returncode == load(HostLossTest.two_hosts).SKIPPED:
         print(f"loss_test: {probe.stderr.strip()}")
         return probe.returncode  # meson: skipped
-    result = unittest.main(verbosity=2, exit=False, testLoader=half.Loader()).result
+    result = unittest.main(verbosity=2, exit=False).result
     for test, trace in result.failures + result.errors:  # the texts of all that ran are long
         where = [line.strip() for line in trace.splitlines() if line.startswith('  File "')]
         print(f"loss_test: {test}: {' < '.join(reversed(where))}", file=sys.stderr)

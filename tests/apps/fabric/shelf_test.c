@@ -589,13 +589,13 @@ static void threads__gone_reads_what_it_had(void)
 int main(void)
 {
     static const struct test_case cases[] = {
-        CASE(stream__is_read_by_all_at_their_own_pace),
+        CASE_ALONE(stream__is_read_by_all_at_their_own_pace),
         CASE(results__lie_there_once),
         CASE(results__are_not_for_who_is_gone),
         CASE(unread__stays_as_it_is),
         CASE(detach__clears_what_was_unread),
         CASE(given_up__reads_what_it_had),
-        CASE(gone__reads_what_it_had),
+        CASE_ALONE(gone__reads_what_it_had),
         CASE(gone__while_a_part_is_wanted),
         CASE(leaver__peeks_at_nothing_there),
         CASE(without_a_shelf__it_is_a_copy),

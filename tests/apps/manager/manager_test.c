@@ -598,10 +598,10 @@ int main(void)
     static const struct test_case cases[] = {
         CASE(links__flap_and_nothing_is_lost),
         CASE(links__flap_under_threads),
-        CASE(top__dies_and_comes_back),
+        CASE_ALONE(top__dies_and_comes_back),
         CASE(node__that_is_alone_is_told),
         CASE(node__whose_port_is_stuck_is_told),
-        CASE(trap__is_told_and_isolates_if_it_is_to),
+        CASE_ALONE(trap__is_told_and_isolates_if_it_is_to),
         CASE(link__is_in_the_tables_only_when_it_is_up),
         CASE(link__that_is_swapped_is_found_out),
         CASE(link__that_errs_is_not_let_in),

@@ -18,10 +18,6 @@ import tempfile
 import time
 import unittest
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), *[os.pardir] * 2,
-                                "cli"))
-from kits import half  # noqa: E402
-
 PATIENCE_S = 60
 SKIPPED = 77
 WITHOUT_DPDK = "built without DPDK"
@@ -306,7 +302,7 @@ def main():
     if probe.returncode == SKIPPED:
         print(f"exchange_test: {probe.stderr.strip()}")
         return SKIPPED  # meson: skipped
-    unittest.main(module="__main__", argv=[sys.argv[0], "-v", *args], testLoader=half.Loader())
+    unittest.main(module="__main__", argv=[sys.argv[0], "-v", *args])
     return 0
 
 

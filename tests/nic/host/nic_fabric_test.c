@@ -654,9 +654,9 @@ static void node__without_a_link_is_named(void)
 int main(void)
 {
     static const struct test_case cases[] = {
-        CASE(adapters__do_all_they_can_over_good_cables),
-        CASE(adapters__do_all_they_can_over_bad_cables),
-        CASE(adapters__go_on_where_numbers_wrap),
+        CASE_ALONE(adapters__do_all_they_can_over_good_cables),
+        CASE_ALONE(adapters__do_all_they_can_over_bad_cables),
+        CASE_ALONE(adapters__go_on_where_numbers_wrap),
         CASE(adapters__do_all_they_can_where_each_has_a_core),
         CASE(adapters__hear_before_the_reply_goes_where_each_has_a_core),
         CASE(polls__step_where_there_is_something_to_do),
@@ -665,8 +665,8 @@ int main(void)
         CASE(node__that_has_a_new_process_tells_that_what_is_its_own),
         CASE(node__that_attaches_late_is_met),
         CASE(group__breaks_where_a_member_is_cut_off),
-        CASE(waiting__lets_pass_what_it_waits_for),
-        CASE(waiting__keeps_its_buffers_on_the_books),
+        CASE_ALONE(waiting__lets_pass_what_it_waits_for),
+        CASE_ALONE(waiting__keeps_its_buffers_on_the_books),
         CASE(waiting__can_be_taken_back),
         CASE(waiting__ends_with_its_process),
         CASE(node__without_a_link_is_named),

@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""seed.py - the seed of a test's random numbers: $FABEMU_SEED, or 1, so that every run does the
+same."""
+import os
+import sys
+
+
+def seed():
+    """The seed, which is printed, too."""
+    value = int(os.environ.get("FABEMU_SEED", "1"))
+    print(f"FABEMU_SEED={value}", file=sys.stderr, flush=True)
+    return value

@@ -8,6 +8,7 @@ the seed that replays it. Skipped where this machine does not let us make namesp
 import argparse
 import concurrent.futures
 import contextlib
+import fnmatch
 import json
 import os
 import pathlib
@@ -688,22 +689,41 @@ def parts_of(args):
     return parts
 
 
+def side_by_side(checks, args, names):
+    """Carry out each part in a process of its own, args.jobs of them at a time."""
+    def alone(name):
+        words = ["--fabemu", args.fabemu, "--timeout", str(args.timeout), "--seed", str(args.seed)]
+        return subprocess.run([sys.executable, __file__, *words, "--only", name], check=False,
+                              text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT)
+
+    with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
+        for name, done in zip(names, pool.map(alone, names)):
+            print(done.stdout, end="", flush=True)
+            counts = re.findall(r"^hosts_test: (\d+) checks passed, (\d+) failed(?:, (\d+))?",
+                                done.stdout, re.M)
+            if not counts:
+                checks.that(False, f"{name} ended with status {done.returncode}")
+                continue
+            passed, failed, skipped = (int(count or 0) for count in counts[0])
+            checks.passed += passed
+            checks.failed += failed
+            checks.skipped += skipped
+
+
 def main():
     args = common.arguments("Run MPI programs over a fabric on several hosts.",
                             timeout=(int, 100, "seconds a run may take"),
-                            seed=(int, 0, "of all runs, 0: draw one"),
-                            seconds=(int, 0, "begin no part after so many, 0: no limit"),
-                            only=(str, "", "parts whose names begin so"))
-    args.seed = args.seed or random.SystemRandom().randrange(1, 2 ** 31)
+                            seed=(int, common.seed(), "of all runs"),
+                            jobs=(int, 1, "parts at a time, each in a process of its own"),
+                            only=(str, "*", "parts with such a name, for example wire-*"))
     checks = common.Checks("hosts_test")
-    first = time.monotonic()
-    for name, part, how in parts_of(args):
+    parts = [row for row in parts_of(args) if fnmatch.fnmatchcase(row[0], args.only)]
+    if args.jobs > 1:
+        side_by_side(checks, args, [name for name, *_ in parts])
+        return checks.end(f"; seed {args.seed}")
+    for name, part, how in parts:
         began = time.monotonic()
-        if not name.startswith(args.only):
-            continue
-        if args.seconds and began - first > args.seconds:
-            checks.skip(f"{name}: {args.seconds} s have passed")
-            continue
         try:
             part(checks, args, *how)
         except Skip as why:

@@ -120,29 +120,29 @@ def main():
     args = common.arguments("Kill parts of MPI runs at random moments, again and again.",
                             runs=(int, 200, "runs in a row"),
                             timeout=(int, 60, "seconds a run may take"),
-                            seconds=(int, 0, "start no run after so many seconds, 0: no limit"),
                             seed=(int, 0, "the first run's seed, 0: draw one"))
     checks = common.Checks("kills")
     seed = args.seed or random.SystemRandom().randrange(1, 2 ** 31)
     program = str(pathlib.Path(args.fabemu).parent / "tests" / PROGRAM)
     if not checks.that(os.access(program, os.X_OK), f"no program at {program}: build first"):
         return checks.end()
-    began = time.monotonic()
     before = shared_files()
     count = {}
     known = []
     for run in range(args.runs):
-        if (args.seconds and time.monotonic() - began > args.seconds) or checks.failed >= FAILURES:
+        if checks.failed >= FAILURES:
             break
         blow = Blow(seed + run)
         count[blow.what] = count.get(blow.what, 0) + 1
+        of_run = common.Checks("kills")
         with common.scratch() as cwd:
             result = common.run(blow.command(args.fabemu, program), cwd, args.timeout,
                                 during=blow.fall)
         alone = f"--runs 1 --seed {blow.seed}: {blow}"
-        known += judge(checks, blow, result, alone)
+        known += judge(of_run, blow, result, alone)
         left = shared_files() - before
-        checks.that(not left, f"left {', '.join(sorted(left))} behind: {alone}")
+        of_run.that(not left, f"left {', '.join(sorted(left))} behind: {alone}")
+        checks.that(not of_run.failed, f"run {run + 1} is wrong: {alone}")
     what = ", ".join(f"{n} times {name}" for name, n in sorted(count.items()))
     if known:
         what += (f"; {len(known)} survivors knew after {statistics.median(known) * 1000:.0f} ms, "

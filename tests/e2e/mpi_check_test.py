@@ -2,27 +2,32 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """mpi_check_test - our MPI check program, built by plain mpicc, over fabrics of many settings.
 
-At every number of ranks it runs once at length, then in its quick form under every clock and number
-of threads, all from one seed. The program compares with a plain computation, so passing everywhere
-is being the same everywhere; the report proves that the network did the work.
+With every number of ranks but the largest it runs once at length, and with all of them twice in its
+quick form, each time with another clock and number of threads. All runs have the same seed. The
+program compares the results with its own computation, and the report proves that the network did
+the work. --full runs it at length under every setting.
 
-One-sided communication is messages to the network: it is checked at length, and not again under
-every clock and number of threads (soak.py does, at random)."""
+To the network, one-sided communication is messages. It is checked at length, and by soak.py under
+other clocks and numbers of threads."""
 import itertools
-import random
 import sys
 
 import common
 
 RANKS = (2, 3, 4, 8, 16)
-CLOCKS = ("raw", "real")
-THREADS = ("device", "1", "2")
-BRIEF = (("raw", "2"), ("real", "device"))
+AT_LENGTH = RANKS[:-1]  # with 16 ranks the run at length takes as long as all the others
+SETTINGS = tuple(itertools.product(("raw", "real"), ("device", "1", "2")))  # clock, threads
 QUICK = ["--quick"]
 # One-sided communication over every transport: each profile with the other's, and two levels.
 TRANSPORTS = (["--topo", "kary:4,2", "--set", "transport=acknowledged"],
               ["--profile", "qsnet3", "--topo", "qsnet:16", "--set", "transport=none"],
               ["--profile", "qsnet3", "--topo", "qsnet:64,links=2,apart=router"])
+
+
+def settings_for(args, ranks):
+    """Settings of the quick runs: two for each number of ranks, so that every one is used."""
+    i = RANKS.index(ranks)
+    return SETTINGS if args.full else [SETTINGS[j % len(SETTINGS)] for j in (i, i + 4)]
 
 
 def one_run(checks, args, program, cwd, ranks, options, more):
@@ -93,20 +98,18 @@ def clocks(checks, args, program, cwd):
 def main():
     args = common.arguments("Check MPI's collectives over fabrics of many settings.",
                             timeout=(int, 240, "seconds a run may take"),
-                            seed=(int, 0, "of all runs, 0: draw one"),
-                            brief=(bool, False, "at length with up to 4 ranks only; few settings"),
-                            full=(bool, False, "every combination, at length, under every setting"))
-    args.seed = args.seed or random.SystemRandom().randrange(1, 2 ** 31)
+                            full=(bool, False, "every combination, at length, under every setting"),
+                            seed=(int, common.seed(), "of all runs"))
     more = ["--full"] if args.full else [*QUICK, "--skip", "one-sided"]
     checks = common.Checks("mpi_check_test")
     made = 0
     with common.scratch() as cwd:
         program = common.check_program(checks, args.fabemu)
         for ranks in RANKS if program else ():
-            if not args.full and not (args.brief and ranks > 4):
+            if not args.full and ranks in AT_LENGTH:
                 made += one_run(checks, args, program, cwd, ranks, ["--clock", "raw"], []) or 0
             counts = set()
-            for clock, threads in BRIEF if args.brief else itertools.product(CLOCKS, THREADS):
+            for clock, threads in settings_for(args, ranks):
                 options = ["--clock", clock, "--threads", threads]
                 counts.add(one_run(checks, args, program, cwd, ranks, options, more))
             counts.discard(None)  # told of already

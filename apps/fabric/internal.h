@@ -501,6 +501,12 @@ void fabric_group_unreserve(struct fabric *fabric, struct fabric_group *group);
 /* fabric/nodes.c: all that are attached here see who is at @node: emu_seat_state() and all bits. */
 void fabric_seat_tell(struct fabric *fabric, uint32_t node, uint64_t word);
 
+/*
+ * fabric/totals.c: add the counters of a process's host interface,
+ * when it detaches and when the sum is read.
+ */
+void fabric_totals_add_edge(struct fabric_totals *to, const struct emu_hostif *edge);
+
 /* fabric/groups.c: free a group that no device knows any more, or keep it until that can be. */
 void fabric_group_free(struct fabric *fabric, struct fabric_group *group);
 

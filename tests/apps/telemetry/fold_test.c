@@ -108,14 +108,15 @@ static void look(struct net *net)
                 {(enum telemetry_link)test_draw(&net->seed, 0, TELEMETRY_LINKS - 1), some(net)},
                 t->looks};
     for (uint32_t s = 0; s < net->graph->switches; s++)
-        if (test_draw(&net->seed, 1, share) == 1)
-            t->sw[s] =
-                (struct telemetry_switch){{some(net), some(net), some(net), (uint32_t)some(net)},
-                                          t->looks};
+        if (test_draw(&net->seed, 1, share) == 1) {
+            for (unsigned c = 0; c < FABRIC_SWITCH_COUNTERS; c++)
+                t->sw[s].now.value[c] = some(net);
+            t->sw[s].changed = t->looks;
+        }
     for (uint32_t n = 0; n < net->graph->nodes; n++)
         if (test_draw(&net->seed, 1, share) == 1) {
-            t->node[n].now = (struct fabric_node_sample){some(net), some(net), some(net),
-                                                         (uint32_t)some(net), (uint32_t)some(net)};
+            for (unsigned c = 0; c < FABRIC_NODE_COUNTERS; c++)
+                t->node[n].now.value[c] = some(net);
             t->node[n].changed = t->looks;
         }
 }

@@ -239,8 +239,9 @@ def payloads(draw):
     """What a segment of each kind may have in it: pairs of kind and payload."""
     ret = [(0, drawn_said(draw, what)) for what in range(EAGER, HELLO + 1)]
     ret += [(kind, None) for kind in range(5)]
-    ret += [(SET, word(draw.getrandbits(64), draw.getrandbits(32), 0, 0)),  # each field of a word
-            (TEST, word(draw.getrandbits(64), draw.getrandbits(32), 1, 2))]  # is not 0 in one of them
+    # Each field of a word differs from 0 in one of these two.
+    ret += [(SET, word(draw.getrandbits(64), draw.getrandbits(32), 0, 0)),
+            (TEST, word(draw.getrandbits(64), draw.getrandbits(32), 1, 2))]
     return ret + [(TEST, (b"", {}))]  # a barrier that is a conditional has no word
 
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * switch.c - the list of kinds of switches, and how one is made.
+ * switch.c - the list of kinds of switches, and switch_create().
  */
 #include "switch/switch.h"
 
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "emu/util/alloc.h"
-#include "switch/channel/kind.h"
+#include "switch/channel/stages.h"
 #include "switch/common/base.h"
 #include "switch/crosspoint/counter.h"
 #include "switch/crosspoint/crosspoint.h"
@@ -16,7 +16,7 @@
 #include "switch/input/slots.h"
 #include "switch/policy/policy.h"
 
-/* Another router is a folder and a line. One of them fits any profile. */
+/* Each profile fits one of them. To add a router: a folder and a line here. */
 static const struct switch_kind *const switch_kinds[] = {
     &switch_row_kind,   &switch_counter_kind, &switch_fifo_kind,
     &switch_slots_kind, &switch_channel_kind,

@@ -112,8 +112,11 @@ static uint32_t carry_way(struct fabric *fabric, const struct topo_at *from,
 {
     struct switch_dev *near = fabric->sw[from->sw], *far = fabric->sw[to->sw];
     struct carry carry = carry_along(fabric, from, to);
-    uint32_t left = switch_carry(near, from->port, far, to->port, FABRIC_CARRY_MOST,
-                                 fabric_soon_ps(fabric, now_ps), carry_how, &carry);
+    uint32_t left = switch_carry(NULL, near, from->port, far, to->port,
+                                 (struct emu_carry){.most = FABRIC_CARRY_MOST,
+                                                    .at_ps = fabric_soon_ps(fabric, now_ps),
+                                                    .may = carry_how,
+                                                    .ctx = &carry});
 
     if (left) {
         fabric_wake(fabric, switch_emu_dev(near), now_ps);
@@ -133,9 +136,12 @@ static uint32_t carry_in(struct fabric *fabric, struct emu_replay *replay,
     uint32_t left;
 
     carry.crosses = true;
-    left = switch_carry_in(replay, here, to->port, depth, FABRIC_CARRY_MOST,
-                           fabric_soon_ps(fabric, now_ps), carry_how, &carry);
-
+    left = switch_carry(replay, NULL, 0, here, to->port,
+                        (struct emu_carry){.depth = depth,
+                                           .most = FABRIC_CARRY_MOST,
+                                           .at_ps = fabric_soon_ps(fabric, now_ps),
+                                           .may = carry_how,
+                                           .ctx = &carry});
     if (left) {
         fabric_wake(fabric, switch_emu_dev(here), now_ps);
         fabric_wake(fabric, replay->wire.owner, now_ps);

@@ -4,7 +4,7 @@
  */
 #include "switch/channel/allocate.h"
 
-/* Credits of output @o that came by @at_ps; clock raw: all. */
+/* Take the credits of output @o that came by @at_ps; clock raw: all. */
 static void allocate_take_credits(struct switch_channels *ch, uint32_t o, uint64_t at_ps)
 {
     struct switch_channel_port *port = &ch->port[o];
@@ -19,13 +19,13 @@ static void allocate_take_credits(struct switch_channels *ch, uint32_t o, uint64
     }
 }
 
-/* Does the packet need slots at the far end for all its segments before its first one goes? */
+/* Must the packet have slots at the remote end for all its segments before it sends the first? */
 static bool allocate_collects(const struct switch_channel_in *in)
 {
     return in->group && in->last;
 }
 
-/* Packet @v gets a channel of output @o, which has one. */
+/* Give packet @v a channel of output @o, which has one free. */
 static void allocate_open(struct switch_channels *ch, uint32_t v, uint32_t o, uint64_t at_ps)
 {
     struct switch_channel_port *port = &ch->port[o];
@@ -52,7 +52,7 @@ static bool allocate_may_open(const struct switch_channels *ch, uint32_t v, uint
 
 /* --- a packet has come -------------------------------------------------------------- */
 
-/* Packet @v waits for a channel of @outs. */
+/* Make packet @v wait for a channel of @outs. */
 static void allocate_wait(struct switch_channels *ch, uint32_t v, emu_ports outs)
 {
     uint32_t p = v / EMU_VCS, c = v % EMU_VCS;
@@ -88,12 +88,6 @@ void switch_channel_stop_waiting_for(struct switch_channels *ch, uint32_t v, emu
     }
 }
 
-void switch_channel_stop_waiting(struct switch_channels *ch, uint32_t v)
-{
-    switch_channel_stop_waiting_for(ch, v, ch->in[v].wants);
-}
-
-/* A broadcast. */
 static void allocate_all(struct switch_channels *ch, uint32_t v, emu_ports outs, uint64_t at_ps)
 {
     emu_ports wants = EMU_NO_PORTS;
@@ -108,7 +102,6 @@ static void allocate_all(struct switch_channels *ch, uint32_t v, emu_ports outs,
     allocate_wait(ch, v, wants);
 }
 
-/* A unicast. */
 static void allocate_one(struct switch_channels *ch, uint32_t v, emu_ports outs, uint64_t at_ps)
 {
     emu_ports openable = outs & ch->openable[ch->in[v].priority != 0];
@@ -130,7 +123,9 @@ void switch_channel_allocate(struct switch_channels *ch, uint32_t v, emu_ports o
 
 /* --- a channel is free -------------------------------------------------------------- */
 
-/* The channels of input @p whose packets wait for output @o, and collect slots or do not. */
+/*
+ * The channels of input @p whose packets wait for output @o; @collects: and collect slots, or not.
+ */
 static uint32_t allocate_waiting(const struct switch_channels *ch, uint32_t o, uint32_t p,
                                  uint32_t priority, bool collects)
 {
@@ -140,10 +135,7 @@ static uint32_t allocate_waiting(const struct switch_channels *ch, uint32_t o, u
            (collects ? port->collect : ~port->collect);
 }
 
-/*
- * The next in turn of the packets that wait for output @o, and collect slots or do not;
- * CHANNEL_NONE: there is none.
- */
+/* The next packet, by round robin, that waits for output @o; CHANNEL_NONE: there is none. */
 static uint32_t allocate_next_of(struct switch_channels *ch, uint32_t o, uint32_t priority,
                                  bool collects)
 {
@@ -165,8 +157,8 @@ static uint32_t allocate_next_of(struct switch_channels *ch, uint32_t o, uint32_
 }
 
 /*
- * The packet that is next in turn for a channel of output @o; CHANNEL_NONE: none may have one.
- * Packets that collect slots and others take turns; a packet that may not collect yet keeps its
+ * The packet that gets the next channel of output @o; CHANNEL_NONE: none may have one. Packets that
+ * collect slots alternate with the others; a packet that may not collect yet does not lose its
  * turn.
  */
 static uint32_t allocate_next(struct switch_channels *ch, uint32_t o)
@@ -174,12 +166,12 @@ static uint32_t allocate_next(struct switch_channels *ch, uint32_t o)
     struct switch_channel_port *port = &ch->port[o];
 
     for (uint32_t priority = EMU_PRIORITIES; priority--;) {
-        bool turn = port->collects >> priority & 1;
+        bool first = port->collects >> priority & 1;
 
         if (!ch->waiting[priority] || !emu_ports_has(ch->openable[priority != 0], o))
             continue;
         for (uint32_t other = 0; other < 2; other++) {
-            bool collects = turn ^ other;
+            bool collects = first ^ other;
             uint32_t v = collects && emu_vcs_collecting(&port->vcs)
                              ? CHANNEL_NONE
                              : allocate_next_of(ch, o, priority, collects);

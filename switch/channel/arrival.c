@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * arrival.c - an entry has come to a port: it is checked, and enters its input's buffer.
+ * arrival.c - checks an entry that has come to a port, and stores it in its input's buffer.
  *
- * Nothing that comes from outside is trusted, and nothing is asserted of it: an entry that breaks
- * the protocol is counted and dropped, and its credit returns. Indexes of a packet's segments must
- * grow: a second copy is dropped, and the packet's receiver finds a gap.
+ * Entries from outside are not trusted: one that breaks the protocol is counted and dropped, and
+ * its credit returns. The indexes of a packet's segments must grow: a duplicate is dropped, and the
+ * packet's receiver detects a gap.
  */
-#include "switch/channel/arrival.h"
-
-#include "switch/channel/bypass.h"
-#include "switch/channel/reply.h"
-#include "switch/channel/route.h"
+#include "switch/channel/stages.h"
 
 static void arrival_drop(struct switch_channels *ch, uint32_t p, const struct emu_entry *entry,
                          enum emu_fate fate, uint64_t at_ps)
@@ -27,9 +23,7 @@ static void arrival_bad(struct switch_channels *ch, uint32_t p, const struct emu
     arrival_drop(ch, p, entry, fate, at_ps);
 }
 
-/*
- * The entry is sound, but there is no slot for it: a credit was forged, or it is a second copy.
- */
+/* The entry is valid, but there is no slot for it: a fault forged a credit or duplicated it. */
 static void arrival_overrun(struct switch_channels *ch, uint32_t p, const struct emu_entry *entry,
                             enum emu_fate fate, uint64_t at_ps)
 {
@@ -37,7 +31,7 @@ static void arrival_overrun(struct switch_channels *ch, uint32_t p, const struct
     arrival_drop(ch, p, entry, fate, at_ps);
 }
 
-/* A segment of @v is in @slot. The copies of @v that had sent all there was request to send. */
+/* A segment of @v is in @slot: copies of @v that were waiting for it request to send. */
 static void arrival_request(struct switch_channels *ch, uint32_t v, uint32_t slot)
 {
     for (uint32_t w = ch->in[v].copies; w != CHANNEL_NONE; w = ch->out[w].next) {
@@ -51,7 +45,7 @@ static void arrival_request(struct switch_channels *ch, uint32_t v, uint32_t slo
     }
 }
 
-/* A segment of the open packet @v goes on at once, or waits in its queue. */
+/* A segment of the open packet @v skips the buffer if it can, or enters its queue. */
 static void arrival_accept(struct switch_channels *ch, uint32_t v, const struct emu_entry *entry,
                            enum emu_fate fate, uint64_t at_ps)
 {
@@ -63,7 +57,7 @@ static void arrival_accept(struct switch_channels *ch, uint32_t v, const struct 
         arrival_request(ch, v, switch_channel_append(ch, v, entry, fate));
 }
 
-/* A segment of a packet that can go nowhere. */
+/* Drop a segment of a packet that no output leads on for. */
 static void arrival_drain(struct switch_channels *ch, uint32_t v, const struct emu_entry *entry,
                           enum emu_fate fate, uint64_t at_ps)
 {
@@ -75,7 +69,7 @@ static void arrival_drain(struct switch_channels *ch, uint32_t v, const struct e
         switch_channel_answer(ch, v);
 }
 
-/* The head of packet @v has come. If there is no way on, its segments are dropped, then a NACK. */
+/* The head of packet @v has come. Without an output for it, the packet is drained. */
 static void arrival_route(struct switch_channels *ch, uint32_t v, const struct emu_head *head,
                           uint64_t at_ps)
 {
@@ -109,7 +103,7 @@ static void arrival_head(struct switch_channels *ch, uint32_t p, const struct em
         segments = emu_packet_segments(head.bytes);
         sane = switch_channel_head_sane(&head, hdr, segments);
     }
-    if (!sane || in->tag == hdr->tag) { /* a second copy, of what is here or was here last */
+    if (!sane || in->tag == hdr->tag) { /* same tag: a duplicate of the current or last packet */
         arrival_bad(ch, p, entry, fate, at_ps);
         return;
     }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * buffer.c - the buffer of each input, and the credits that return to its sender.
+ * buffer.c - see buffer.h.
  */
 #include "switch/channel/buffer.h"
 
 /* --- credits ------------------------------------------------------------------------ */
 
-/* Faults decide how many credits return: none, one, or more. */
+/* The faults at the port decide how many credits return: none, one, or more. */
 static __attribute__((noinline)) void buffer_return_faulty(struct switch_channels *ch,
                                                            struct switch_channel_port *port,
                                                            uint32_t channel, uint64_t at_ps)
@@ -33,9 +33,9 @@ void switch_channel_return_credit(struct switch_channels *ch, uint32_t p, uint32
 
 void switch_channel_flush_credits(struct switch_channels *ch)
 {
-    emu_ports paid = ch->paid;
+    emu_ports paid = ch->owing;
 
-    ch->paid = EMU_NO_PORTS;
+    ch->owing = EMU_NO_PORTS;
     emu_each_port (p, paid) {
         struct switch_channel_port *port = &ch->port[p];
 
@@ -75,7 +75,7 @@ uint32_t switch_channel_append(struct switch_channels *ch, uint32_t v,
     return slot;
 }
 
-/* The oldest segment of @v leaves. */
+/* Free the slot of the oldest segment of @v. */
 static void buffer_pop(struct switch_channels *ch, uint32_t v, uint64_t at_ps)
 {
     struct switch_channel_in *in = &ch->in[v];

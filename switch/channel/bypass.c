@@ -1,29 +1,31 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bypass.c - clock raw: a packet that has to wait for nothing skips the input's buffer.
+ * bypass.c - clock raw: a packet that need not wait skips the input's buffer.
  *
- * Clock raw has no time. A segment that finds nothing waiting at its output, and room beyond it,
- * would leave in the pass in which it came: it goes from one cable's ring to the next, and is never
- * put into the store. So does a segment of a broadcast if that holds at all its outputs, and so
- * does a reply. Checks, room, credits, counters and the state of channels are those of any segment.
- * Where something waits, everything that comes waits behind it (allocate.c, transmit.c), so turns
- * and priorities are kept.
+ * Clock raw has no time. A segment that finds nothing waiting at its output, and a credit for it,
+ * would leave in the pass in which it came: it moves from one cable's ring to the next, and never
+ * enters the store. The same holds for a segment of a broadcast if all its outputs are free, and
+ * for a reply. Checks, credits, counters and the state of channels are those of any segment.
+ * Where something waits, all new arrivals wait behind it (allocate.c, transmit.c), so the order of
+ * service and priorities are kept.
  *
- * What comes is mostly as expected: the head of a unicast packet on a closed channel, the
- * continuations that are due, an ACK of a packet whose last segment was sent. For these there is a
- * short path without a copy, calls, or the bookkeeping of packets that wait: a packet of five
- * segments takes some 1000 instructions a switch, instead of 1850. arrival.c and reply.c handle all
- * else, so a check that fails here changes nothing, except whose turn it is among outputs that are
- * equally good.
+ * Most arrivals are one of three: the head of a unicast packet on a closed channel, the next
+ * continuations of a packet, an ACK of a packet whose last segment was sent. These take a short
+ * path without a copy, calls, or the bookkeeping of packets that wait: a packet of five segments
+ * takes some 1000 instructions a switch instead of 1850. arrival.c and reply.c handle all others. A
+ * check that fails here changes nothing, except the round robin among equally good outputs.
  *
- * Continuations mostly come several at a time, for a link sends packet by packet, and with their
- * head, so all that has come of a packet is taken together. Each must be exactly the word that
- * comes next on its channel, so its CRC-16 is compared and not computed again, and what they have
- * in common is looked up once.
+ * A link sends packet by packet, so continuations mostly come several at a time, together with
+ * their head. So all arrived segments of a packet are taken together: each must be exactly the word
+ * that comes next on its channel, so its CRC-16 is compared and not computed again, and the common
+ * fields are looked up once.
  */
-#include "switch/channel/bypass.h"
+#include "switch/channel/stages.h"
 
-/* Segments of @wanted that channel @c of output @o has room for. Nothing waits at the output. */
+/*
+ * How many of @wanted segments channel @c of output @o has credits for. Nothing waits at the
+ * output.
+ */
 static inline uint32_t bypass_room(struct switch_channels *ch, uint32_t o, uint32_t c,
                                    uint32_t wanted)
 {
@@ -31,13 +33,13 @@ static inline uint32_t bypass_room(struct switch_channels *ch, uint32_t o, uint3
 
     if (emu_vcs_room_for(vcs, c) < wanted) {
         switch_channel_take_credits(ch, o, 0);
-        if (emu_ports_has(ch->queued, o)) /* with these credits a packet has become ready */
+        if (emu_ports_has(ch->queued, o)) /* these credits have made a waiting packet ready */
             return 0;
     }
     return emu_vcs_room_for(vcs, c) < wanted ? emu_vcs_room_for(vcs, c) : wanted;
 }
 
-/* Has the unicast packet @in a channel of its output, and no segment in the buffer? */
+/* Has the unicast packet @in an output channel, and no segment in the buffer? */
 static inline bool bypass_may(const struct switch_channel_in *in)
 {
     return in->state == CHANNEL_OPEN && in->copies != CHANNEL_NONE && !in->queued;
@@ -65,8 +67,8 @@ static inline void bypass_send(struct switch_channels *ch, struct emu_tx *tx, ui
 }
 
 /*
- * May the next @left segments of the broadcast @in, all that are still to come, skip the buffer?
- * All its copies have channels and slots, nothing waits at their outputs, and no segment was lost.
+ * May the @left remaining segments of the broadcast @in skip the buffer? They may if all its copies
+ * have channels and slots, nothing waits at their outputs, and no segment was lost.
  */
 static inline bool bypass_all_may(struct switch_channels *ch, const struct switch_channel_in *in,
                                   uint32_t left)
@@ -85,7 +87,7 @@ static inline bool bypass_all_may(struct switch_channels *ch, const struct switc
     return true;
 }
 
-/* Send a segment of a broadcast by all its copies. */
+/* Send a segment of a broadcast by all its copies. False: it has to wait. */
 static bool bypass_pass_all(struct switch_channels *ch, uint32_t v, const struct emu_entry *entry)
 {
     const struct switch_channel_in *in = &ch->in[v];
@@ -100,7 +102,7 @@ static bool bypass_pass_all(struct switch_channels *ch, uint32_t v, const struct
         ch->out[w].ended = entry->packet.last;
         emu_vcs_spend(&ch->port[o].vcs, c);
         bypass_send(ch, &ch->port[o].tx, v % EMU_VCS, c, entry);
-        ch->news |= emu_port(o);
+        ch->news |= emu_port(o); /* the step notifies its receiver */
     }
     return true;
 }
@@ -119,15 +121,15 @@ bool switch_channel_bypass_segment(struct switch_channels *ch, uint32_t v,
     ch->out[w].ended = entry->packet.last;
     emu_vcs_spend_all(&ch->port[o].vcs, c, 1);
     bypass_send(ch, &ch->port[o].tx, v % EMU_VCS, c, entry);
-    ch->news |= emu_port(o); /* the step notifies its receiver */
+    ch->news |= emu_port(o);
     return true;
 }
 
 /* --- continuations ------------------------------------------------------------------ */
 
 /*
- * The words of a packet's next continuations on its input's channel, and the bits of them that
- * differ on the output's channel.
+ * The words of a packet's next continuations on its input channel, and which of their bits change
+ * on the output channel.
  */
 struct bypass_words {
     uint64_t rest; /* all but the first word */
@@ -153,7 +155,7 @@ static inline struct bypass_words bypass_words_of(const struct switch_channels *
                                  .relabel = switch_channel_relabel_cont(ch, c, to)};
 }
 
-/* The words of the packet's last continuation. */
+/* @words, changed to those of the packet's last continuation. */
 static inline struct bypass_words bypass_last_of(const struct switch_channels *ch,
                                                  const struct switch_channel_in *in,
                                                  struct bypass_words words)
@@ -165,8 +167,8 @@ static inline struct bypass_words bypass_last_of(const struct switch_channels *c
 }
 
 /*
- * Move up to @count entries from the front of @from to @to, as long as they are the continuations
- * with @words from index @index on. Returns how many.
+ * Move up to @count entries from the front of @from to @to, stopping at the first that is not the
+ * next continuation with @words, from index @index on. Returns how many.
  */
 static inline uint32_t bypass_copy(const struct switch_channels *ch, struct emu_ring_end *from,
                                    struct emu_ring_end *to, struct bypass_words words,
@@ -186,14 +188,14 @@ static inline uint32_t bypass_copy(const struct switch_channels *ch, struct emu_
         slot->buf = entry->buf;
         slot->crc = entry->crc;
         emu_ring_show(emu_ring_next(to), 0);
-        emu_ring_skip(from); /* the slot before the credit that lets it be filled */
+        emu_ring_skip(from); /* free the slot before returning the credit to fill it again */
     }
     return sent;
 }
 
 /*
- * Of the next @count slots of a ring, how many are filled, or empty. Slots are filled in order, and
- * emptied in order, so the last one is checked first.
+ * How many of the next @count slots of a ring are filled; or empty. Slots are filled and emptied in
+ * order, so the last one is checked first.
  */
 static inline uint32_t bypass_filled(struct emu_ring_end end, uint32_t count)
 {
@@ -212,15 +214,15 @@ static inline uint32_t bypass_empty(struct emu_ring_end end, uint32_t count)
 }
 
 /*
- * Move up to @most continuations of the packet @in, which are next on its channel @c, from the
- * front of @from to @to, on channel @by. Returns how many.
+ * Move up to @most continuations of the packet @in on channel @c from the front of @from to @to, on
+ * channel @by. Returns how many.
  */
 static inline uint32_t bypass_run(const struct switch_channels *ch, struct switch_channel_in *in,
                                   struct emu_ring_end *from, uint32_t c, struct emu_ring_end *to,
                                   uint32_t by, uint32_t most)
 {
     uint32_t count = bypass_empty(*to, bypass_filled(*from, most));
-    uint32_t before = (uint32_t)in->last - in->index; /* of these, the last one */
+    uint32_t before = (uint32_t)in->last - in->index; /* continuations before the last one */
     uint32_t middle = before < count ? before : count;
     struct bypass_words words = bypass_words_of(ch, in, c, by);
     uint32_t sent = bypass_copy(ch, from, to, words, in->index, middle);
@@ -251,7 +253,7 @@ static inline uint32_t bypass_match(const struct switch_channels *ch,
     return index - in->index;
 }
 
-/* Add @more references to the payloads of @count entries, before any copy of them is visible. */
+/* Add @more references to the payloads of @count entries, before any copy becomes visible. */
 static inline void bypass_share(struct switch_channels *ch, struct emu_ring_end from,
                                 uint32_t count, uint32_t more)
 {
@@ -259,7 +261,7 @@ static inline void bypass_share(struct switch_channels *ch, struct emu_ring_end 
         emu_pool_share(ch->sw.dev.worker->cache.pool, emu_ring_slot(&from)->buf, more);
 }
 
-/* Send @count entries by copy @w. They stay at the front of @from. */
+/* Send @count entries by copy @w, leaving them at the front of @from. */
 static inline void bypass_put(struct switch_channels *ch, const struct switch_channel_in *in,
                               uint32_t c, uint32_t w, struct emu_ring_end from, uint32_t count)
 {
@@ -282,7 +284,7 @@ static inline void bypass_put(struct switch_channels *ch, const struct switch_ch
     emu_tx_sent(tx, &to, count);
 }
 
-/* Continuations of a broadcast are sent by all its copies, or by none. */
+/* Send continuations of a broadcast by all its copies. Returns how many; 0: nothing was done. */
 static uint32_t bypass_conts_all(struct switch_channels *ch, uint32_t p, uint32_t c, uint32_t most)
 {
     struct switch_channel_in *in = &ch->in[p * EMU_VCS + c];
@@ -308,7 +310,7 @@ static uint32_t bypass_conts_all(struct switch_channels *ch, uint32_t p, uint32_
         ch->news |= emu_port(o);
     }
     for (uint32_t s = 0; s < count; s++)
-        emu_ring_skip(from); /* the slot before the credit that lets it be filled */
+        emu_ring_skip(from);
     in->index = (uint8_t)(in->index + count);
     in->tick = ch->tick;
     in->whole = count == left;
@@ -316,7 +318,7 @@ static uint32_t bypass_conts_all(struct switch_channels *ch, uint32_t p, uint32_
     return count;
 }
 
-/* Segments went from one cable to another: update the state of both ends. */
+/* @sent segments moved from one cable to another: update the state of both ports. */
 static inline void bypass_went(struct switch_channels *ch, uint32_t p, uint32_t c, uint32_t w,
                                const struct emu_ring_end *from, const struct emu_ring_end *to,
                                uint32_t sent)
@@ -332,7 +334,7 @@ static inline void bypass_went(struct switch_channels *ch, uint32_t p, uint32_t 
     ch->news |= emu_port(w / EMU_VCS);
 }
 
-/* Continuations of one packet at the front of port @p's cable; at most @most. */
+/* Forward up to @most continuations of one packet from the front of port @p's cable. */
 static inline uint32_t bypass_conts(struct switch_channels *ch, uint32_t p, uint32_t c,
                                     uint32_t most)
 {
@@ -360,7 +362,7 @@ static inline uint32_t bypass_conts(struct switch_channels *ch, uint32_t p, uint
 
 /* --- heads -------------------------------------------------------------------------- */
 
-/* The outputs with a channel to open for a unicast packet to @dst; none: arrival.c decides. */
+/* The outputs with a channel to open for a unicast packet @head; empty: arrival.c decides. */
 static inline emu_ports bypass_outs(const struct switch_channels *ch, uint32_t p,
                                     const struct emu_head *head)
 {
@@ -370,7 +372,7 @@ static inline emu_ports bypass_outs(const struct switch_channels *ch, uint32_t p
            ch->openable[head->priority != 0];
 }
 
-/* Segments that output @o has room for, of a packet of @wanted that opens a channel there. */
+/* How many of @wanted segments output @o has credits for, if their packet opens a channel there. */
 static inline uint32_t bypass_room_new(struct switch_channels *ch, uint32_t o, uint32_t wanted)
 {
     const struct emu_vcs *vcs = &ch->port[o].vcs;
@@ -385,7 +387,7 @@ static inline uint32_t bypass_room_new(struct switch_channels *ch, uint32_t o, u
     return room < wanted ? room : wanted;
 }
 
-/* May the head @hdr open the channel @in of port @p? Returns the packet's number of @segments. */
+/* May the head @hdr open the channel @in of port @p? Sets *@head and *@segments of the packet. */
 static inline bool bypass_head_sane(const struct switch_channels *ch, uint32_t p,
                                     const struct switch_channel_in *in,
                                     const struct emu_packet_hdr *hdr, struct emu_head *head,
@@ -398,17 +400,8 @@ static inline bool bypass_head_sane(const struct switch_channels *ch, uint32_t p
     return switch_channel_head_sane(head, hdr, *segments);
 }
 
-/* Move the head at the front of @from to @to. */
-static inline void bypass_first(const struct switch_channels *ch, struct emu_ring_end *from,
-                                uint32_t c, struct emu_ring_end *to, uint32_t by)
-{
-    bypass_fill(ch, emu_ring_slot(to), c, by, emu_ring_slot(from));
-    emu_ring_show(emu_ring_next(to), 0);
-    emu_ring_skip(from); /* the slot before the credit that lets it be filled */
-}
-
 /*
- * The head at the front of port @p's cable, and the segments of its packet that have come; at most
+ * Forward the head at the front of port @p's cable and the arrived segments of its packet, at most
  * @most. If the chosen output cannot take it now, arrival.c chooses again, perhaps another output
  * that is equally good.
  */
@@ -435,7 +428,9 @@ static inline uint32_t bypass_head(struct switch_channels *ch, uint32_t p,
     by = switch_channel_open(ch, v, o);
     from = ch->port[p].rx.data;
     to = ch->port[o].tx.data;
-    bypass_first(ch, &from, c, &to, by);
+    bypass_fill(ch, emu_ring_slot(&to), c, by, emu_ring_slot(&from));
+    emu_ring_show(emu_ring_next(&to), 0);
+    emu_ring_skip(&from);
     if (sent > 1)
         sent = 1 + bypass_run(ch, in, &from, c, &to, by, sent - 1);
     bypass_went(ch, p, c, o * EMU_VCS + by, &from, &to, sent);
@@ -444,7 +439,10 @@ static inline uint32_t bypass_head(struct switch_channels *ch, uint32_t p,
 
 /* --- replies ------------------------------------------------------------------------ */
 
-/* The ACK at the front of port @p's cable. No packet waits for a channel of that port. */
+/*
+ * The ACK at the front of port @p's cable closes its channel, and the packet's own ACK is sent;
+ * only if no packet waits for a channel of that port.
+ */
 static inline uint32_t bypass_ack(struct switch_channels *ch, uint32_t p,
                                   const struct emu_entry *entry)
 {

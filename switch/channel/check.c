@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * check.c - all invariants of a switch with channels, recounted from scratch.
+ * check.c - recounts the state of a switch with channels from scratch and compares.
  */
-#include "switch/channel/kind.h"
+#include "switch/channel/stages.h"
 
-/* Segments of each channel that lie in a cable's ring, or late behind it. */
+/* Segments of each channel in a cable's ring, or delayed by @faults. */
 static void count_flying(const struct emu_rx *rx, const struct emu_faults *faults,
                          uint32_t count[EMU_VCS])
 {
@@ -38,14 +38,13 @@ const char *switch_check_channels(const struct emu_rx *rx, const struct emu_vcs 
         count[back->slot[at & back->mask].channel % EMU_VCS] += back->slot[at & back->mask].count;
     for (uint32_t c = 0; c < EMU_VCS; c++) {
         uint32_t ahead = promised ? promised[c] : vcs->promised[c];
-
         uint32_t found = count[c] + (held ? held[c] : 0) + ahead;
 
         if (found != vcs->used[c])
             return emu_credits_wrong(found, vcs->used[c]);
         if ((vcs->occupied >> c & 1) != (vcs->used[c] != 0) ||
             (vcs->paid >> c & 1) != (vcs->promised[c] && vcs->collector != c))
-            return "a sender does not know where it has slots";
+            return "a sender's sets of channels with slots are wrong";
         pool += vcs->used[c] > 1 ? vcs->used[c] - 1u : 0;
     }
     if (pool != slots)
@@ -80,7 +79,7 @@ const char *switch_channels_check_cable(struct switch_dev *sw, uint32_t p,
                                  sw->profile->pool_slots);
 }
 
-/* The switch at the far end of the cable at port @p; NULL: there is none. */
+/* The switch at the remote end of the cable at port @p; NULL: there is none. */
 static const struct switch_channels *check_far(const struct switch_channels *ch, uint32_t p)
 {
     const struct emu_rx *rx = &ch->port[p].rx;
@@ -90,7 +89,7 @@ static const struct switch_channels *check_far(const struct switch_channels *ch,
     return far ? switch_channels_of(far) : NULL;
 }
 
-/* The cable into port @p, if a switch sends on it. */
+/* Check the cable into port @p, if a switch sends on it. */
 static const char *check_cable(struct switch_channels *ch, uint32_t p)
 {
     const struct emu_rx *rx = &ch->port[p].rx;
@@ -100,7 +99,7 @@ static const char *check_cable(struct switch_channels *ch, uint32_t p)
                 : NULL;
 }
 
-/* Is there a head or a reply of channel @c and packet @tag on the cable to @rx? */
+/* Is there a head (or a @reply) of channel @c and packet @tag on the cable to @rx? */
 static bool check_flies(const struct emu_rx *rx, uint32_t c, uint32_t tag, bool reply)
 {
     const struct emu_ring_end *data = &rx->tx->data;
@@ -124,7 +123,7 @@ static bool check_unsent(const struct switch_channels *ch, uint32_t w)
     return slot != CHANNEL_NONE && ch->store.slot[slot].packet.kind == EMU_PACKET_HEAD;
 }
 
-/* Has anything happened here after which a channel may be open at one end only? */
+/* Has a fault or a time-out happened here that may leave a channel open at one end only? */
 static bool check_faulty(const struct switch_channels *ch)
 {
     for (uint32_t p = 0; p < ch->sw.ports; p++)
@@ -134,8 +133,8 @@ static bool check_faulty(const struct switch_channels *ch)
 }
 
 /*
- * A channel that one end of the cable at port @p has open, the other one has too; or its first
- * segment, or its reply, is on its way. Unless something was lost or given up.
+ * If one end of the cable at port @p has a channel open, so has the other end, or the packet's head
+ * or reply is on the cable; unless a segment was lost or a packet given up.
  */
 static const char *check_open(const struct switch_channels *ch, uint32_t p)
 {
@@ -161,7 +160,7 @@ static const char *check_open(const struct switch_channels *ch, uint32_t p)
     return NULL;
 }
 
-/* Copies of @v, made and wanted, are as many as it waits for; and stand where it says. */
+/* The copies of @v, made and wanted, match its `unsettled`; each has its own channel. */
 static const char *check_copies(const struct switch_channels *ch, uint32_t v)
 {
     const struct switch_channel_in *in = &ch->in[v];
@@ -176,12 +175,12 @@ static const char *check_copies(const struct switch_channels *ch, uint32_t v)
         if (ch->out[w].from != v || !(port->vcs.open >> c & 1) || port->vcs.tag[c] != in->tag)
             return "a packet has a channel that is not its own";
         if (ready != (ch->out[w].cursor != CHANNEL_NONE))
-            return "an output does not know what it can send";
+            return "an output's set of channels with a segment to send is wrong";
     }
-    return copies == in->unsettled ? NULL : "a packet does not know how many replies it waits for";
+    return copies == in->unsettled ? NULL : "a packet's count of missing replies is wrong";
 }
 
-/* What is queued on @v: adds to the segments held and to how long they have waited. */
+/* Check the queue of @v; add its segments to *@held and their waiting times to *@waited_ps. */
 static const char *check_queue(const struct switch_channels *ch, uint32_t v, uint64_t now_ps,
                                uint64_t *held, uint64_t *waited_ps)
 {
@@ -191,7 +190,7 @@ static const char *check_queue(const struct switch_channels *ch, uint32_t v, uin
     *held += in->queued;
     for (uint32_t left = in->queued; left; left--) {
         if (!ch->hold[slot].left || ch->hold[slot].left > in->unsettled)
-            return "a segment waits for nobody";
+            return "a segment's count of copies left to send is wrong";
         *waited_ps += now_ps - ch->store.slot[slot].time_ps;
         slot = ch->store.next[slot];
     }
@@ -207,7 +206,7 @@ static bool check_anything(const struct switch_channel_port *port)
     return any != 0;
 }
 
-/* Each open channel whose packet has waited here is one of an input's, and no other one is. */
+/* `stopped`, `open_of` and `served` agree: each channel in `stopped` belongs to one input. */
 static bool check_served(const struct switch_channels *ch, const struct switch_channel_port *port)
 {
     uint32_t open = 0;
@@ -238,13 +237,13 @@ static const char *check_port(struct switch_channels *ch, uint32_t p, uint64_t n
     const char *wrong = check_cable(ch, p);
 
     if (check_anything(&ch->port[p]) != emu_ports_has(ch->queued, p))
-        return "an output does not know whether it has anything to send";
+        return "the set of outputs with something to send is wrong";
     if (ch->port[p].pending != emu_vcs_pending(&ch->port[p].vcs))
-        return "an output does not know how many channels it has open";
+        return "an output's count of open channels is wrong";
     if (!check_openable(ch, p))
-        return "an output does not know whether it has channels to open";
+        return "the set of outputs with channels to open is wrong";
     if (!check_served(ch, &ch->port[p]))
-        return "an output does not know whose its open channels are";
+        return "an output's map from open channels to inputs is wrong";
     if (!wrong)
         wrong = check_open(ch, p);
     for (uint32_t v = p * EMU_VCS; !wrong && v < (p + 1) * EMU_VCS; v++) {
@@ -268,7 +267,7 @@ void switch_channels_check(struct switch_dev *sw, uint64_t now_ps, const struct 
         counted &= !wrong;
     }
     if (!counted)
-        return; /* what follows from that says nothing more */
+        return; /* the sums below would only repeat that error */
     emu_found_at(found, EMU_NO_PORT, switch_store_check(&ch->store, held));
     if (ch->timing)
         emu_found_at(found, EMU_NO_PORT,

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * kind.c - the channel switch as a kind of switch: created, freed, and rebased with the clock.
+ * kind.c - the channel switch as a kind of switch: creates, frees and rebases it.
  */
-#include "switch/channel/kind.h"
+#include "switch/channel/stages.h"
 
 #include <stdlib.h>
 
 #include "emu/packet/crc.h"
 #include "emu/util/alloc.h"
 #include "emu/util/least.h"
-#include "switch/channel/buffer.h"
 
 static bool channels_fit(const struct emu_profile *profile)
 {
@@ -37,10 +36,9 @@ static size_t channels_bytes(uint32_t ports, const struct emu_profile *profile)
 static_assert(3 * EMU_VCS + EMU_POOL_SLOTS_MAX < EMU_VC_SLOTS_MAX, "emu_vc_ring()");
 
 /*
- * A cable's ring has room for the segment in each buffer slot and for the replies: one for each
- * channel, and for each channel one more that was sent just before its packet was given up at
- * the far end. On clock raw a channel may be given up there again before its thread has looked
- * at the ring: emu_tx_has_slot().
+ * A cable's ring has a slot for the segment of each buffer slot, for one reply per channel, and for
+ * one more reply per channel that was sent just before its packet was given up at the remote end.
+ * On clock raw a channel may be given up there again before the ring is emptied: emu_tx_has_slot().
  */
 static bool channels_sane(uint32_t ports, const struct emu_profile *profile)
 {
@@ -93,7 +91,7 @@ static void channels_begin(struct switch_channels *ch)
     ch->tick_ps = (profile->reply_timeout_ps + CHANNEL_TICKS - 1) / CHANNEL_TICKS;
     for (uint32_t p = 0; p < ch->sw.ports; p++)
         emu_vcs_init(&ch->port[p].vcs, profile->channels, profile->pool_slots, ch->sw.dev.timed);
-    for (uint32_t bits = 0; bits < EMU_VCS; bits++) { /* a CRC is linear */
+    for (uint32_t bits = 0; bits < EMU_VCS; bits++) { /* a CRC is linear over XOR */
         ch->head_crc[bits] = emu_crc16(bits, 6) ^ emu_crc16(0, 6);
         ch->cont_crc[bits] = emu_crc16(bits, 2) ^ emu_crc16(0, 2);
     }

@@ -1,18 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * link.c - a link goes down or comes up: both of its ends see the loss of signal; a port is stuck.
+ * link.c - a link goes down or comes up, which both of its ends detect; a port is stuck.
  *
- * The hardware does this by itself: other outputs are chosen at once, a packet that has no other
- * output gets a NACK, and the channels of the link are closed. The fabric manager edits the tables
- * (apps/manager/).
- * Segments that were on the wire are lost, and their credits return, as if they had been received
+ * The hardware reacts by itself: packets take other outputs, a packet that has no other output gets
+ * a NACK, and the channels of the link close. The fabric manager edits the tables (apps/manager/).
+ * Segments that were on the wire are lost. Their credits return as if they had been received
  * (emu/fault/fault.h), so both ends agree when the link is up again.
  * Source: QsNet III §III, Figure 2 (a broken link), §V.
  */
-#include "switch/channel/kind.h"
-
-#include "switch/channel/reply.h"
-#include "switch/channel/route.h"
+#include "switch/channel/stages.h"
 
 static void link_refuse_all(struct switch_channels *ch, uint32_t o, uint64_t at_ps)
 {
@@ -52,7 +48,7 @@ uint32_t switch_channel_link(struct switch_channels *ch, uint32_t port, bool up,
 
 /* --- a port that is stuck ----------------------------------------------------------- */
 
-/* On timed clocks its wire is taken until it is not stuck any more. */
+/* On timed clocks the wire of a stuck port is busy. */
 static void link_stick_timed(struct switch_channels *ch, uint32_t port)
 {
     struct switch_channel_timing *timing = switch_channels_timing(ch);
@@ -77,7 +73,7 @@ void switch_channels_stick(struct switch_dev *sw, uint32_t port, bool stuck, uin
         switch_channel_schedule_news(ch, at_ps - 1);
 }
 
-/* Credits that it has not looked at matter only where it has none: switch_channel_transmit(). */
+/* Credits in the ring matter only if the output has none: see switch_channel_transmit(). */
 bool switch_channels_ready(const struct switch_dev *sw, uint32_t port)
 {
     const struct switch_channel_port *at = &((const struct switch_channels *)sw)->port[port];

@@ -1,22 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * raw.c - clock raw: a pass of a switch with channels. A timed clock has timed.c instead.
+ * raw.c - a pass of a switch with channels on clock raw. Timed clocks: timed.c.
  */
 #include <time.h>
 
 #include "emu/util/now.h"
-#include "switch/channel/arrival.h"
-#include "switch/channel/bypass.h"
-#include "switch/channel/kind.h"
-#include "switch/channel/reply.h"
-#include "switch/channel/route.h"
+#include "switch/channel/stages.h"
 
-#define RAW_FETCHED   8u               /* slots of a ring whose lines are asked for */
+#define RAW_FETCHED   8u               /* slots of a ring that are prefetched */
 #define CHANNEL_BURST EMU_VC_SLOTS_MAX /* entries taken from one port, or sent, in one pass */
 
 /*
- * All that has come: a sender that gives up and sends anew never finds the ring full of old
- * replies.
+ * Take all arrivals: a sender that gives up and sends again never finds the ring full of replies.
  */
 static uint32_t raw_take_port(struct switch_channels *ch, uint32_t p)
 {
@@ -41,8 +36,8 @@ static uint32_t raw_take_port(struct switch_channels *ch, uint32_t p)
 }
 
 /*
- * The lines of @ports and of their cables are asked for before they are needed: since the last pass
- * other devices and payloads have been in the processor's cache.
+ * Prefetch the cache lines of @ports and of their cables: since the last pass other devices and
+ * payloads have used the cache.
  */
 static void raw_fetch(const struct switch_channels *ch, emu_ports ports)
 {
@@ -72,10 +67,7 @@ static uint32_t raw_take(struct switch_channels *ch)
     return moved;
 }
 
-/*
- * If the ring is full of replies (channels_sane() in kind.c), the far end empties it in its next
- * step.
- */
+/* If the ring is full of replies (channels_sane() in kind.c), its receiver empties it in a step. */
 static uint32_t raw_send_port(struct switch_channels *ch, uint32_t o)
 {
     emu_ports bit = emu_port(o);
@@ -110,17 +102,17 @@ static uint32_t raw_send(struct switch_channels *ch)
 }
 
 /*
- * Ticks of the host's clock, when what has come was looked at. They need not be exact, so neither
- * is the clock. If we were not stepped for long, so perhaps were others: no more than a tick passes
- * at once. A time-out that comes too early is a NACK too many, no more.
+ * Advance the ticks by the host's clock, after the arrivals were taken. They need not be exact, so
+ * a coarse clock is enough. If this switch was not stepped for long, perhaps others were not
+ * either, so at most one tick passes in a step. An early time-out only costs a NACK.
  */
 static void raw_tick(struct switch_channels_raw *raw)
 {
     struct switch_channels *ch = &raw->ch;
     uint64_t now_ps = emu_time_ns(CLOCK_MONOTONIC_COARSE) * 1000u;
 
-    if (now_ps - raw->swept_ps <
-        ch->tick_ps) /* modulo 2^64: a host may be up for longer than 213 days */
+    /* modulo 2^64: a host may be up for longer than 213 days */
+    if (now_ps - raw->swept_ps < ch->tick_ps)
         return;
     raw->swept_ps = now_ps;
     ch->tick++;
@@ -137,12 +129,12 @@ uint32_t switch_step_channels_raw(struct emu_dev *dev, uint64_t until_ps)
     (void)until_ps;
     if (!emu_ports_any(ch->plugged))
         switch_channel_find_cables(ch);
-    ch->news |= switch_take(&ch->sw, EMU_EVENT_CREDIT); /* taken when needed */
-    moved = raw_send(ch);  /* what has waited, before what comes: that may find nothing waiting */
-    moved += raw_take(ch); /* of which some has gone on: bypass.c */
+    ch->news |= switch_take(&ch->sw, EMU_EVENT_CREDIT); /* credits are taken when needed */
+    moved = raw_send(ch); /* waiting packets first, so that arrivals may bypass the buffer */
+    moved += raw_take(ch);
     raw_tick(raw);
     moved += raw_send(ch);
     switch_channel_flush_credits(ch);
-    emu_dev_rest(dev, ch->open ? ch->tick_ps : EMU_NEVER); /* or who could end its time-outs? */
+    emu_dev_rest(dev, ch->open ? ch->tick_ps : EMU_NEVER); /* time-outs need a step each tick */
     return moved;
 }

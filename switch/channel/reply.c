@@ -1,12 +1,32 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * reply.c - ACK and NACK on their way back, packets that are given up, and time-outs.
+ *
+ * A reply closes the channel of the output that it came by. When all copies of a packet have their
+ * replies, one reply goes back: ACK, or NACK if any of them was a NACK. That frees the channel of
+ * the input. Then the closed channels are granted to packets that wait.
+ *
+ * An open channel on which nothing was sent for profile->reply_timeout_ps has lost its packet, or
+ * the reply: it is closed, and counts as a NACK. Time passes in ticks of an eighth of that, and all
+ * channels are checked once a tick, so a packet costs no timer. A late reply finds another tag, or
+ * a closed channel.
+ *
+ * A packet that has waited as long for a channel gets a NACK: packets of a higher priority, to a
+ * node that never answers, may take all channels of an output again and again. The packet would
+ * hold its slots forever, and block all other packets of its sender.
+ *
+ * If a packet is given up, a copy whose last segment was not sent gets no reply: its channel closes
+ * immediately, and the remote end learns it from the next head on the channel. A copy that was sent
+ * to its last segment keeps its channel until the reply comes, which then counts for no packet.
+ *
+ * Clock raw has no time of its own: ticks are the host's. A switch with an open channel is stepped
+ * at least once a tick, because a sender that waits for its slots cannot send to wake it.
  */
-#include "switch/channel/reply.h"
+#include "switch/channel/stages.h"
 
 #include <assert.h>
 
-/* Copy @w sends no more, and does without what is queued. */
+/* Copy @w sends nothing more of its packet. */
 static void reply_abandon(struct switch_channels *ch, uint32_t w, uint64_t at_ps)
 {
     uint32_t slot = ch->out[w].cursor;
@@ -15,7 +35,7 @@ static void reply_abandon(struct switch_channels *ch, uint32_t w, uint64_t at_ps
     switch_channel_forgo(ch, ch->out[w].from, slot, at_ps);
 }
 
-/* Copy @w belongs to its packet no more. */
+/* Remove copy @w from its packet's list. */
 static void reply_unlink(struct switch_channels *ch, uint32_t w)
 {
     uint16_t *link = &ch->in[ch->out[w].from].copies;
@@ -39,7 +59,9 @@ void switch_channel_answer(struct switch_channels *ch, uint32_t v)
     switch_channel_request(ch, p);
 }
 
-/* A broadcast's reply is no earlier than its copies': clock real may see these out of order. */
+/*
+ * A broadcast's reply is not earlier than its copies' replies: clock real may see them reordered.
+ */
 static void reply_merge(struct switch_channels *ch, uint32_t v, uint64_t at_ps)
 {
     uint64_t *reply_ps = &ch->port[v / EMU_VCS].reply_ps[v % EMU_VCS];
@@ -77,14 +99,16 @@ void switch_channel_replied(struct switch_channels *ch, uint32_t p,
         emu_count(&ch->sw.counts.stale, 1);
         return;
     }
-    if (reply->kind == EMU_PACKET_ACK && !ch->out[w].ended) /* of what it cannot have */
+    if (reply->kind == EMU_PACKET_ACK && !ch->out[w].ended) /* the last segment was not sent yet */
         emu_count(&ch->sw.counts.bad, 1);
     switch_channel_settle(ch, w, reply->kind == EMU_PACKET_NACK || !ch->out[w].ended, at_ps);
 }
 
 /* --- a packet ends without its replies ---------------------------------------------- */
 
-/* The replies to the copies of @v count for no packet. Returns outputs whose channels closed. */
+/*
+ * Detach the copies of @v, whose replies now count for no packet. Returns outputs that closed one.
+ */
 static emu_ports give_up_copies(struct switch_channels *ch, uint32_t v)
 {
     emu_ports closed = EMU_NO_PORTS;
@@ -112,7 +136,7 @@ void switch_channel_give_up(struct switch_channels *ch, uint32_t v, uint64_t at_
     uint32_t p = v / EMU_VCS, c = v % EMU_VCS;
     emu_ports closed = give_up_copies(ch, v);
 
-    switch_channel_stop_waiting(ch, v);
+    switch_channel_stop_waiting_for(ch, v, in->wants);
     switch_channel_discard(ch, v, at_ps);
     ch->port[p].replies &= ~(1u << c);
     switch_channel_unrequest(ch, p);
@@ -128,7 +152,7 @@ void switch_channel_refuse(struct switch_channels *ch, uint32_t v, uint32_t o, u
 
     switch_channel_stop_waiting_for(ch, v, emu_port(o));
     if (!in->group && emu_ports_any(in->wants))
-        return; /* there are other ways */
+        return; /* other outputs are left */
     switch_channel_forgo(ch, v, in->queued ? in->queue.first : CHANNEL_NONE, at_ps);
     in->nack = true;
     assert(in->unsettled);
@@ -138,7 +162,7 @@ void switch_channel_refuse(struct switch_channels *ch, uint32_t v, uint32_t o, u
 
 /* --- time-outs ---------------------------------------------------------------------- */
 
-/* Has nothing happened since tick @since for as long as a time-out, in whole ticks? */
+/* Has a time-out passed since tick @since? */
 static bool sweep_late(const struct switch_channels *ch, uint16_t since)
 {
     return (uint16_t)(ch->tick - since) > CHANNEL_TICKS;
@@ -160,8 +184,8 @@ static bool sweep_output(struct switch_channels *ch, uint32_t o, uint64_t at_ps)
 }
 
 /*
- * A packet that is dropped here, and whose last segment has not come in time; or one that has
- * waited for channels as long. Returns true if it has to be checked again.
+ * Time out a drained packet whose last segment has not come, or a packet that waits for channels.
+ * Returns true if it has to be checked again.
  */
 static bool sweep_packet(struct switch_channels *ch, uint32_t v, uint64_t at_ps)
 {

@@ -6,9 +6,8 @@
  * - `replies` has a bit for each channel of the port's input whose reply waits for the wire;
  * - `ready` has a bit for each open channel with a segment to send (its cursor is not
  *   CHANNEL_NONE), in the word of the packet's priority;
- * - `stopped` has a bit for each open channel whose packet has waited here. `input_of`, `open_of`
- *   and `served` say whose these packets are. Packets that only ever bypass the buffer are not
- *   among them.
+ * - `stopped` has a bit for each open channel whose packet has ever made a request, so not for
+ *   packets that bypass the buffer. `input_of`, `open_of` and `served` map these to inputs.
  * An output is in `queued` while it has any request, and in `news` from the time of a request until
  * raw.c or timed.c has scheduled the output.
  */
@@ -17,7 +16,6 @@
 
 #include "switch/channel/channel.h"
 
-/* Output @o has something to send. */
 static inline void switch_channel_request(struct switch_channels *ch, uint32_t o)
 {
     ch->news |= emu_port(o);
@@ -49,7 +47,7 @@ static inline void switch_channel_request_segment(struct switch_channels *ch, ui
     switch_channel_request(ch, o);
 }
 
-/* Channel @c of output @o closes: its packet has no requests any more. */
+/* Channel @c of output @o closes: remove it from the maps to inputs. */
 static inline void switch_channel_forget_requests(struct switch_channel_port *port, uint32_t c)
 {
     uint32_t p = port->input_of[c];

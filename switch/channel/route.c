@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * route.c - route computation: the outputs that a packet may take.
+ *
+ * `plugged` is the set of outputs with a cable, `up` the subset whose link is up, and `twins` of an
+ * output the set of all outputs to the same device. `onward` of an input is the set of outputs that
+ * a packet from there may take. A packet that came down from a higher switch never goes up again,
+ * whatever the tables contain while they are being edited: routes that first go up and then down
+ * cannot deadlock, whichever tables each switch has (allocate.h).
+ * Source: QsNet III §III.
  */
-#include "switch/channel/route.h"
-
-#include "switch/policy/policy.h"
+#include "switch/channel/stages.h"
 
 void switch_channel_update_onward(struct switch_channels *ch)
 {
@@ -33,7 +38,7 @@ void switch_channel_find_cables(struct switch_channels *ch)
     switch_channel_update_onward(ch);
 }
 
-/* A combine unit is at this switch, or one switch further. */
+/* The outputs to combine unit @dst, which is at this switch or at a neighbour. */
 static emu_ports route_unit(const struct switch_channels *ch, uint32_t dst)
 {
     emu_ports outs = EMU_NO_PORTS;
@@ -44,11 +49,12 @@ static emu_ports route_unit(const struct switch_channels *ch, uint32_t dst)
 }
 
 /*
- * D-mod-K: digits of the destination's number choose, at each level the next one, the device to go
- * to and then the link to it. So the switches of a level share out the destinations among the
- * devices above, and all of those for one destination agree: it is reached by few links, and each
- * link of a full tree leads to equally many. Source: Zahavi, D-Mod-K Routing Providing Non-Blocking
- * Traffic for Shift Permutations on Real Life Fat Trees, CCIT Report 776, Technion, 2010.
+ * D-mod-K: at each level, the next digit of the destination's number chooses the next device, and
+ * then the link to it. So the switches of a level spread the destinations over the devices above,
+ * and all switches choose the same device for one destination: few links lead to it, and each link
+ * of a full tree leads to equally many destinations.
+ * Source: Zahavi, D-Mod-K Routing Providing Non-Blocking Traffic for Shift Permutations on Real
+ * Life Fat Trees, CCIT Report 776, Technion, 2010.
  */
 static uint32_t route_static(const struct switch_channels *ch, emu_ports outs, uint32_t dst)
 {
@@ -64,8 +70,8 @@ static uint32_t route_static(const struct switch_channels *ch, emu_ports outs, u
 }
 
 /*
- * The outputs that a packet to @dst from input @p may take. Adaptive routing knows at once which
- * links are down; the others rely on their tables, which the manager edits.
+ * The outputs that a packet to @dst from input @p may take. Adaptive routing avoids links that are
+ * down; the others rely on their tables, which the manager edits.
  */
 static emu_ports route_candidates(struct switch_channels *ch, uint32_t p, uint32_t dst)
 {
@@ -92,8 +98,8 @@ static emu_ports route_candidates(struct switch_channels *ch, uint32_t p, uint32
 /*
  * The outputs of the broadcast @v: all ports of its group's tree except the one that it came by.
  * Empty if it came from outside the tree, if an input can never hold all of its segments, or if a
- * link of the tree is down. @slot: the group's index in the table of groups; the header has no
- * other number of the group.
+ * link of the tree is down. @slot: the group's index in the table of groups; a packet's header has
+ * no generation.
  */
 static emu_ports route_broadcast(const struct switch_channels *ch, uint32_t v, uint32_t slot)
 {

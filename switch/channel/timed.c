@@ -2,20 +2,16 @@
 /*
  * timed.c - a switch with channels on a timed clock: its events, in the order of their times.
  *
- * As in crosspoint/timed.c, events at the same time have an order: arrivals come first, in an order
- * that the time draws, then time-outs, then outputs by number. An output acts when its wire is free
- * and it has something to send. If none of its segments has room at the far end, it acts again when
- * the next credit comes, or when it is given something else to send. Credits are taken by their
- * times, and only when an output that needs one acts: the channels that may send depend on the
- * credits that have come. All of this is a function of times and ports alone.
+ * As in crosspoint/timed.c, simultaneous events have an order: arrivals first, in an order that
+ * depends pseudo-randomly on the time, then time-outs, then outputs by number. An output acts when
+ * its wire is free and it has something to send. If none of its segments has a credit, it acts
+ * again when the next credit comes, or when it is given something else to send. Credits are taken
+ * by their times, and only when an output that needs one acts: the channels that may send depend on
+ * the credits that have come. All of this is a function of times and ports alone.
  */
-#include "switch/channel/kind.h"
+#include "switch/channel/stages.h"
 
-#include "switch/channel/arrival.h"
-#include "switch/channel/reply.h"
-#include "switch/channel/route.h"
-
-/* Output @o acts at @at_ps, or at an earlier time that it knows of. */
+/* Schedule output @o at @at_ps, unless it is scheduled earlier. */
 static void timed_plan(struct switch_channels *ch, uint32_t o, uint64_t at_ps)
 {
     struct switch_channel_timing *timing = switch_channels_timing(ch);
@@ -33,7 +29,7 @@ static void timed_plan(struct switch_channels *ch, uint32_t o, uint64_t at_ps)
     switch_agenda_add(agenda, o, at_ps);
 }
 
-/* Outputs that were given something at @at_ps. */
+/* Schedule the outputs that were given requests at @at_ps. */
 static inline void timed_news(struct switch_channels *ch, uint64_t at_ps)
 {
     emu_ports outs = ch->news;
@@ -43,7 +39,7 @@ static inline void timed_news(struct switch_channels *ch, uint64_t at_ps)
         timed_plan(ch, o, at_ps);
 }
 
-/* Nothing at output @o has room at @at_ps: it waits for credits. */
+/* No segment at output @o has a credit at @at_ps: schedule it at the next credit. */
 static void timed_stall(struct switch_channels *ch, uint32_t o, uint64_t at_ps)
 {
     const struct emu_credit *next = emu_credit_front(&ch->port[o].tx.credit);
@@ -53,10 +49,13 @@ static void timed_stall(struct switch_channels *ch, uint32_t o, uint64_t at_ps)
     if (next)
         timed_plan(ch, o, next->time_ps);
     else
-        switch_channels_timing(ch)->agenda.stalled |= emu_port(o); /* EMU_EVENT_CREDIT tells */
+        switch_channels_timing(ch)->agenda.stalled |= emu_port(o); /* until EMU_EVENT_CREDIT */
 }
 
-/* The next entry of port @p: an event of this step if it comes by @until_ps, else remembered. */
+/*
+ * The next entry of port @p: add it to @arrivals if it comes by @until_ps, else remember the port.
+ * Returns its time in the latter case.
+ */
 static uint64_t timed_look(struct switch_channels *ch, struct emu_order *arrivals, uint32_t p,
                            uint64_t until_ps)
 {
@@ -72,7 +71,6 @@ static uint64_t timed_look(struct switch_channels *ch, struct emu_order *arrival
     return at_ps;
 }
 
-/* Channels that have been open for too long. */
 static void timed_sweep(struct switch_channels *ch)
 {
     uint64_t *sweep_ps = &switch_channels_timing(ch)->sweep_ps;
@@ -89,8 +87,8 @@ static inline void timed_out(struct switch_channels *ch)
     uint32_t o = (uint32_t)event.port;
     const struct emu_tx *tx = &ch->port[o].tx;
 
-    if (!tx->apart &&
-        !emu_tx_has_slot(tx)) { /* a malicious host may take no replies: try again later */
+    if (!tx->apart && !emu_tx_has_slot(tx)) {
+        /* a malicious host may take no replies: try again later */
         timed_plan(ch, o, event.at_ps + ch->credit_ps);
         return;
     }
@@ -103,7 +101,7 @@ static inline void timed_out(struct switch_channels *ch)
     timed_news(ch, event.at_ps);
 }
 
-/* --- what switch_events_run() asks for ---------------------------------------------- */
+/* --- callbacks of switch_events_run() ----------------------------------------------- */
 
 static inline uint64_t timed_next_ps(const struct switch_dev *sw)
 {
@@ -114,7 +112,7 @@ static inline uint64_t timed_next_ps(const struct switch_dev *sw)
     return act_ps < timing->sweep_ps ? act_ps : timing->sweep_ps;
 }
 
-/* At one and the same time the look for time-outs comes before outputs. */
+/* At the same time, the check for time-outs comes before outputs. */
 static inline uint32_t timed_act(struct switch_dev *sw, const void *own)
 {
     struct switch_channels *ch = switch_channels_of(sw);
@@ -138,7 +136,8 @@ static inline uint64_t timed_arrive(struct switch_dev *sw, struct emu_order *arr
     enum emu_fate fate;
 
     (void)own;
-    if (switch_channels_timing(ch)->sweep_ps == EMU_NEVER) /* ticks count while something is open */
+    if (switch_channels_timing(ch)->sweep_ps ==
+        EMU_NEVER) /* ticks run only while a channel is open */
         switch_channels_timing(ch)->sweep_ps = (event.at_ps / ch->tick_ps + 1) * ch->tick_ps;
     if (switch_channel_take(ch, p, event.at_ps, &entry, &fate)) {
         switch_channel_arrive(ch, p, &entry, fate, event.at_ps);
@@ -147,7 +146,7 @@ static inline uint64_t timed_arrive(struct switch_dev *sw, struct emu_order *arr
     return timed_look(ch, arrivals, p, until_ps);
 }
 
-/* Outputs that wait for a credit: it has come. Clock real: it may have been seen late. */
+/* Schedule outputs whose awaited credit has come. Clock real: it may have been seen late. */
 static inline void timed_take_credits(struct switch_channels *ch)
 {
     emu_ports outs = switch_take(&ch->sw, EMU_EVENT_CREDIT) &

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * transmit.c - switch allocation, and the wire: an output sends a reply or a segment.
+ * transmit.c - see transmit.h.
  */
 #include "switch/channel/transmit.h"
 
@@ -12,7 +12,7 @@ void switch_channel_stop_copy(struct switch_channels *ch, uint32_t w)
 
     port->ready[out->priority] &= ~(1u << c);
     if (port->vcs.promised[c])
-        ch->news |= emu_port(o); /* others may want the slots */
+        ch->news |= emu_port(o); /* other packets may use the slots */
     emu_vcs_forget(&port->vcs, c);
     out->cursor = CHANNEL_NONE;
     out->ended = true;
@@ -22,12 +22,12 @@ void switch_channel_stop_copy(struct switch_channels *ch, uint32_t w)
 /* --- switch allocation -------------------------------------------------------------- */
 
 /*
- * Of the channels @ready, that of the input next in turn. An input's packets go one after the other
- * as far as they have come, in turn: taking turns by segments would end them all late, and hold
+ * Choose one of the channels @ready: inputs round robin, and packets of an input one after the
+ * other, each as far as it has come. Round robin by segments would finish all packets late and hold
  * their channels longer (random traffic, 8 packets outstanding, 2 levels: 0.81 of the links' rate
  * against 0.85).
  */
-static uint32_t transmit_turn(struct switch_channels *ch, uint32_t o, uint32_t ready)
+static uint32_t transmit_next(struct switch_channels *ch, uint32_t o, uint32_t ready)
 {
     struct switch_channel_port *port = &ch->port[o];
     struct switch_channel_pair *pair;
@@ -43,11 +43,11 @@ static uint32_t transmit_turn(struct switch_channels *ch, uint32_t o, uint32_t r
     }
     port->last_input = (uint8_t)p;
     pair = switch_channel_pair(ch, o, p);
-    if (!emu_bits_several(own)) { /* what it sent last is not read: its line may be far away */
+    if (!emu_bits_several(own)) { /* last_sent is not read: that would be a cache miss */
         pair->last_sent = (uint8_t)emu_bits_first(own);
         return emu_bits_first(own);
     }
-    if (!(own >> pair->last_sent & 1)) /* its packet goes on, if it can */
+    if (!(own >> pair->last_sent & 1)) /* else the same packet continues */
         pair->last_sent = (uint8_t)emu_bits_next(own, pair->last_sent);
     return pair->last_sent;
 }
@@ -60,7 +60,7 @@ static uint32_t transmit_pick(struct switch_channels *ch, uint32_t o)
 
     for (uint32_t priority = EMU_PRIORITIES; priority--;)
         if (port->ready[priority] & room)
-            return transmit_turn(ch, o, port->ready[priority] & room);
+            return transmit_next(ch, o, port->ready[priority] & room);
     return EMU_VCS;
 }
 
@@ -80,19 +80,13 @@ static inline void transmit_depart(struct switch_channels *ch, uint32_t o, struc
     ch->timing->busy_ps[o] = tx->busy_ps;
 }
 
-/* The reply to the packet @in on channel @c of an input. */
-static struct emu_entry transmit_reply_to(const struct switch_channel_in *in, uint32_t c, bool nack)
-{
-    return (struct emu_entry){.packet.rest = switch_channel_reply_rest(in, c, nack),
-                              .buf = EMU_NO_BUF};
-}
-
 static void transmit_reply(struct switch_channels *ch, uint32_t o, uint64_t at_ps)
 {
     struct switch_channel_port *port = &ch->port[o];
     uint32_t c = emu_bits_next(port->replies, port->last_reply);
     struct switch_channel_in *in = &ch->in[o * EMU_VCS + c];
-    struct emu_entry entry = transmit_reply_to(in, c, port->nacks >> c & 1);
+    struct emu_entry entry = {.packet.rest = switch_channel_reply_rest(in, c, port->nacks >> c & 1),
+                              .buf = EMU_NO_BUF};
 
     port->last_reply = (uint8_t)c;
     port->replies &= ~(1u << c);
@@ -103,7 +97,7 @@ static void transmit_reply(struct switch_channels *ch, uint32_t o, uint64_t at_p
     transmit_depart(ch, o, &entry, at_ps);
 }
 
-/* Copy @w sends the segment in @slot. */
+/* Move the cursor of copy @w past the segment in @slot, and spend its credit. */
 static inline void transmit_advance(struct switch_channels *ch, uint32_t w, uint32_t slot)
 {
     uint32_t o = w / EMU_VCS, c = w % EMU_VCS;
@@ -121,7 +115,7 @@ static inline void transmit_advance(struct switch_channels *ch, uint32_t w, uint
     emu_vcs_spend(&port->vcs, c);
 }
 
-/* Copy @w has sent its last segment. Slots that were promised to lost segments are free again. */
+/* Copy @w has sent its last segment. Free slots that were promised to lost segments. */
 static inline void transmit_end(struct switch_channels *ch, uint32_t w, uint64_t at_ps)
 {
     ch->out[w].ended = true;
@@ -149,8 +143,8 @@ static void transmit_segment(struct switch_channels *ch, uint32_t o, uint32_t c,
 }
 
 /*
- * Credits are taken only when they are needed: as long as the pool has slots, so that no packet
- * collects them, everything that is ready may go, and one credit more would change nothing.
+ * Credits are taken only when they are needed: while the pool has slots, every ready channel may
+ * send, no packet collects slots, and one more credit would change nothing.
  */
 bool switch_channel_transmit(struct switch_channels *ch, uint32_t o, uint64_t at_ps)
 {

@@ -2,10 +2,10 @@
 /*
  * transmit.h - switch allocation, and the wire: an output sends a reply or a segment.
  *
- * Replies go first: they are short, and there is at most one for each packet that came. Then
- * segments of the highest priority that has one with room at the far end; among these the inputs
- * take turns, and the channels of an input. So a packet of higher priority overtakes at the next
- * segment. A segment that has left by all its copies releases its slot, and its credit returns.
+ * Replies go first: they are short, and there is at most one for each packet that came. Then comes
+ * the highest priority with a segment that has a credit; within it, inputs are served round robin.
+ * So a packet of higher priority overtakes at the next segment. A segment that all copies have sent
+ * releases its slot, and its credit returns.
  * Source: QsNet III §IV-B.
  */
 #ifndef SWITCH_CHANNEL_TRANSMIT_H
@@ -26,7 +26,7 @@ static inline uint64_t switch_channel_reply_rest(const struct switch_channel_in 
         .rest;
 }
 
-/* Clock raw: does nothing wait at output @o, and is there a slot on its cable? */
+/* Clock raw: does nothing wait at output @o, and has its cable's ring a free slot? */
 static inline bool switch_channel_is_open(const struct switch_channels *ch, uint32_t o)
 {
     const struct emu_tx *tx = &ch->port[o].tx;
@@ -35,10 +35,7 @@ static inline bool switch_channel_is_open(const struct switch_channels *ch, uint
            emu_tx_has_slot(tx);
 }
 
-/*
- * Clock raw: the reply to the packet @v goes on at once. False: it has to wait for the wire;
- * nothing has changed.
- */
+/* Clock raw: send the reply to the packet @v. False: it has to wait; nothing has changed. */
 static inline bool switch_channel_send_reply_now(struct switch_channels *ch, uint32_t v)
 {
     uint32_t p = v / EMU_VCS, c = v % EMU_VCS;
@@ -58,10 +55,10 @@ static inline bool switch_channel_send_reply_now(struct switch_channels *ch, uin
     return true;
 }
 
-/* Output @o sends a reply or a segment, if one may go. */
+/* Output @o sends a reply or a segment. False: none may be sent now. */
 bool switch_channel_transmit(struct switch_channels *ch, uint32_t o, uint64_t at_ps);
 
-/* The copy @w sends nothing more. The slots that were promised to it are free. */
+/* The copy @w sends nothing more: free the slots that were promised to it. */
 void switch_channel_stop_copy(struct switch_channels *ch, uint32_t w);
 
 #endif

@@ -18,8 +18,8 @@ static uint64_t earlier(uint64_t a_ps, uint64_t b_ps)
 }
 
 /*
- * On a timed clock the intakes know all that comes by @until_ps before the machine does the first
- * of it, and the machine has sent all that leaves by then before the first of it leaves.
+ * On a timed clock the intakes take all arrivals up to @until_ps before the device processes the
+ * first of them, and the device sends all departures up to then before the replay buffers do.
  */
 static uint32_t cables_step(struct emu_dev *dev, uint64_t until_ps)
 {
@@ -41,9 +41,9 @@ static uint32_t cables_step(struct emu_dev *dev, uint64_t until_ps)
     return moved;
 }
 
-/* --- made --------------------------------------------------------------------------- */
+/* --- creation ----------------------------------------------------------------------- */
 
-/* NULL: there is no memory. */
+/* The cables of @sw, which are made if there are none. NULL: no memory. */
 static struct switch_cables *cables_of(struct switch_dev *sw)
 {
     if (sw->cables)
@@ -56,7 +56,7 @@ static struct switch_cables *cables_of(struct switch_dev *sw)
     return sw->cables;
 }
 
-/* An intake, not yet on any cable. NULL: there is no memory. */
+/* The intake of @port, which is made if there is none. NULL: no memory. */
 static struct emu_intake *cables_intake(struct switch_dev *sw, uint32_t port)
 {
     struct switch_cables *cables = cables_of(sw);
@@ -141,7 +141,7 @@ struct switch_cable_ends switch_cable_ends(struct switch_dev *sw, uint32_t port)
     return ends;
 }
 
-/* --- and the rest ------------------------------------------------------------------- */
+/* --- link changes, rebase, counts --------------------------------------------------- */
 
 void switch_cables_link(struct switch_dev *sw, uint32_t port, bool up, uint64_t at_ps)
 {
@@ -149,39 +149,18 @@ void switch_cables_link(struct switch_dev *sw, uint32_t port, bool up, uint64_t 
         emu_replay_link(sw->cables->replay[port], up, at_ps);
 }
 
-uint32_t switch_carry(struct switch_dev *from, uint32_t from_port, struct switch_dev *to,
-                      uint32_t to_port, uint32_t most, uint64_t at_ps, emu_carry_fn *may, void *ctx)
+uint32_t switch_carry(struct emu_replay *replay, struct switch_dev *from, uint32_t from_port,
+                      struct switch_dev *to, uint32_t to_port, struct emu_carry carry)
 {
     const struct switch_out *out = &switch_crossbar_of(to)->out[to_port];
 
-    return emu_replay_carry(&(struct emu_carry){.replay = from->cables->replay[from_port],
-                                                .far = to->cables->intake[to_port],
-                                                .near = from->cables->intake[from_port],
-                                                .back = switch_tx(to, to_port),
-                                                .spare = !emu_ports_any(out->waiting),
-                                                .credits = emu_profile_credits(to->profile),
-                                                .most = most,
-                                                .at_ps = at_ps,
-                                                .may = may,
-                                                .ctx = ctx});
-}
-
-uint32_t switch_carry_in(struct emu_replay *replay, struct switch_dev *to, uint32_t port,
-                         uint32_t depth, uint32_t most, uint64_t at_ps, emu_carry_fn *may,
-                         void *ctx)
-{
-    const struct switch_out *out = &switch_crossbar_of(to)->out[port];
-
-    return emu_replay_carry(&(struct emu_carry){.replay = replay,
-                                                .far = to->cables->intake[port],
-                                                .back = switch_tx(to, port),
-                                                .spare = !emu_ports_any(out->waiting),
-                                                .credits = emu_profile_credits(to->profile),
-                                                .depth = depth,
-                                                .most = most,
-                                                .at_ps = at_ps,
-                                                .may = may,
-                                                .ctx = ctx});
+    carry.replay = replay ? replay : from->cables->replay[from_port];
+    carry.far = to->cables->intake[to_port];
+    carry.near = replay ? NULL : from->cables->intake[from_port];
+    carry.back = switch_tx(to, to_port);
+    carry.spare = !emu_ports_any(out->waiting);
+    carry.credits = emu_profile_credits(to->profile);
+    return emu_replay_carry(&carry);
 }
 
 void switch_cables_rebase(struct switch_dev *sw, uint64_t by_ps)
@@ -217,7 +196,7 @@ bool switch_cables_hold(const struct switch_dev *sw, uint32_t id)
     emu_each_port (p, sw->cables->out)
         if (emu_replay_holds(sw->cables->replay[p], id))
             return true;
-    /* without retry no replay buffer has it */
+    /* without retry there is no replay buffer to hold it */
     emu_each_port (p, sw->cables->in & ~sw->cables->out)
         if (emu_link_holds(&sw->cables->intake[p]->wire, id))
             return true;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cables.h - what stands between a switch's ports and its cables, where anything does: faults, and
- * the two halves of link-level retry (emu/retry/intake.h, replay.h).
+ * cables.h - optional stages between a switch's ports and its cables: faults, and the two halves of
+ * link-level retry (emu/retry/intake.h, replay.h).
  *
- * A machine knows nothing of it: its step is taken over by one that lets the intakes take first,
- * then steps the machine, then lets intakes and replay buffers send. A switch without any of this
- * keeps its own step, and NULL. All of it is the switch's worker's.
+ * They are transparent to the switch: its step function is wrapped by one that lets the intakes
+ * receive first, then steps the switch, then lets intakes and replay buffers send. A switch without
+ * such stages has no struct switch_cables and keeps its step. The switch's worker owns all of it.
  */
 #ifndef SWITCH_CABLES_H
 #define SWITCH_CABLES_H
@@ -14,7 +14,7 @@
 #include "switch/common/base.h"
 
 struct switch_cables {
-    emu_step_fn step; /* the machine's own */
+    emu_step_fn step; /* the wrapped one */
     emu_ports in;     /* ports with an intake */
     emu_ports out;    /* ports with a replay buffer */
     struct emu_intake *intake[TOPO_PORTS_MAX];
@@ -24,16 +24,16 @@ struct switch_cables {
 /* faults of a struct switch_kind. */
 int switch_cables_faults(struct switch_dev *sw, uint32_t port, struct emu_faults *faults);
 
-/* Its cable at @port lost its signal, or has it again: part of link of a struct switch_kind. */
+/* The cable at @port lost its signal, or has it again: part of link of a struct switch_kind. */
 void switch_cables_link(struct switch_dev *sw, uint32_t port, bool up, uint64_t at_ps);
 
 void switch_cables_free(struct switch_dev *sw);
 void switch_cables_rebase(struct switch_dev *sw, uint64_t by_ps);
 
-/* Pool buffers on the cables, but those in the rings of the switch's own receiving ends. */
+/* Pool buffers that intakes and replay buffers hold. */
 uint32_t switch_cables_bufs(const struct switch_dev *sw);
 
-/* Is a segment of group @id kept for a cable that it leaves by, or on one to an intake here? */
+/* Does a replay buffer hold a segment of group @id, or is one on a cable to an intake here? */
 bool switch_cables_hold(const struct switch_dev *sw, uint32_t id);
 
 /* The intake of @port; NULL: it has none. */

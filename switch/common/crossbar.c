@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * crossbar.c - rows, outputs and their queues are made, rebased with the clock, and counted anew.
+ * crossbar.c - creates, rebases and checks rows, outputs and their queues.
  */
 #include "switch/common/crossbar.h"
 
@@ -85,23 +85,23 @@ emu_ports switch_crossbar_shortest(const struct switch_dev *sw, emu_ports outs)
 }
 
 /*
- * Where what comes in by @port may go. While its link is down, with retry, that is what the manager
- * has carried, which has made sure of it: by the same row comes what was on its way in, and what
- * was on its way out.
+ * Set whether segments that come in by @port may only go down. While its link is down, with retry,
+ * they may go anywhere: the manager reroutes the segments in flight of both directions through this
+ * row, and makes sure that they do not come down and go up again.
  */
 static void crossbar_onward(struct switch_crossbar *bar, uint32_t port, bool up)
 {
     bool falls = (up || !emu_profile_retries(bar->sw.profile)) && emu_ports_has(bar->sw.ups, port);
 
-    bar->falling &= ~emu_port(port);
-    bar->falling |= emu_port_if(port, falls);
+    bar->down_only &= ~emu_port(port);
+    bar->down_only |= emu_port_if(port, falls);
 }
 
 uint32_t switch_crossbar_link(struct switch_dev *sw, uint32_t port, bool up, uint64_t at_ps)
 {
     struct switch_crossbar *bar = switch_crossbar_of(sw);
     struct switch_out *out = &bar->out[port];
-    uint64_t goes_ps = sw->dev.timed ? at_ps + 1 : 0; /* not in a window that is over */
+    uint64_t goes_ps = sw->dev.timed ? at_ps + 1 : 0; /* events up to @at_ps have happened */
 
     if (up == !switch_is_dark(bar, port))
         return 0;
@@ -114,10 +114,10 @@ uint32_t switch_crossbar_link(struct switch_dev *sw, uint32_t port, bool up, uin
     if (up && switch_is_stuck(sw, port))
         sw->kind->stick(sw, port, true, goes_ps);
     switch_cables_link(sw, port, up, at_ps);
-    return 0; /* nobody waits for a reply */
+    return 0; /* this kind has no replies */
 }
 
-/* On timed clocks an output that cannot be sent on is like one without a credit. */
+/* On timed clocks a stuck output is treated as one without a credit. */
 void switch_crossbar_stick(struct switch_dev *sw, uint32_t port, bool stuck, uint64_t at_ps)
 {
     struct switch_crossbar *bar = switch_crossbar_of(sw);
@@ -173,14 +173,16 @@ bool switch_is_clear(const struct switch_dev *sw, uint32_t port)
     return !emu_ports_has(sw->ups, port) || (!rising && rx->data.at == rx->tx->data.at);
 }
 
-emu_ports switch_crossbar_held(struct switch_crossbar *bar, uint32_t dst)
+emu_ports switch_crossbar_trap(struct switch_crossbar *bar, uint32_t dst)
 {
     switch_trap(&bar->sw, dst);
     return topo_route_ports(bar->sw.whole, dst);
 }
 
-bool switch_crossbar_holds(const struct switch_crossbar *bar, uint32_t id)
+bool switch_crossbar_holds(struct switch_dev *sw, uint32_t id)
 {
+    const struct switch_crossbar *bar = switch_crossbar_of(sw);
+
     for (uint32_t r = 0; r < bar->rows; r++) {
         for (uint32_t o = 0; o < bar->rows; o++)
             if (switch_store_holds(&bar->store, switch_xpoint(bar, r, o), *switch_count(bar, r, o),
@@ -189,7 +191,7 @@ bool switch_crossbar_holds(const struct switch_crossbar *bar, uint32_t id)
         if (r < bar->sw.ports && emu_link_holds(&bar->row[r].rx, id))
             return true;
     }
-    return switch_cables_hold(&bar->sw, id);
+    return switch_cables_hold(sw, id);
 }
 
 void switch_crossbar_rebase(struct switch_crossbar *bar, uint64_t by_ps)
@@ -202,9 +204,9 @@ void switch_crossbar_rebase(struct switch_crossbar *bar, uint64_t by_ps)
     switch_cables_rebase(&bar->sw, by_ps);
 }
 
-/* --- what must hold ----------------------------------------------------------------- */
+/* --- checks ------------------------------------------------------------------------- */
 
-/* What stands at (@r, output), counted. */
+/* Count the queues of row @r. */
 static const char *check_row(const struct switch_crossbar *bar, uint32_t r, uint64_t now_ps,
                              uint64_t *held, uint64_t *waited_ps)
 {
@@ -213,7 +215,7 @@ static const char *check_row(const struct switch_crossbar *bar, uint32_t r, uint
         uint32_t count = *switch_count(bar, r, o);
 
         if (!emu_ports_has(bar->out[o].waiting, r) != !count)
-            return "an output does not know who waits for it";
+            return "an output's set of waiting rows is wrong";
         *held += count;
         for (; count; count--) {
             *waited_ps += now_ps - bar->store.slot[slot].time_ps;
@@ -223,7 +225,6 @@ static const char *check_row(const struct switch_crossbar *bar, uint32_t r, uint
     return NULL;
 }
 
-/* An output knows how many segments are for it. */
 static const char *check_out(const struct switch_crossbar *bar, uint32_t o)
 {
     uint32_t queued = 0;
@@ -232,13 +233,12 @@ static const char *check_out(const struct switch_crossbar *bar, uint32_t o)
         queued += *switch_count(bar, r, o);
     return queued == (bar->out[o].queued & ~SWITCH_OUT_DOWN)
                ? NULL
-               : "an output does not know how many wait for it";
+               : "an output's count of waiting segments is wrong";
 }
 
-void switch_crossbar_check(struct switch_crossbar *bar, uint64_t now_ps,
-                           const struct switch_little *little, switch_row_check_fn row_check,
-                           const struct emu_found *found)
+void switch_crossbar_check(struct switch_dev *sw, uint64_t now_ps, const struct emu_found *found)
 {
+    const struct switch_crossbar *bar = switch_crossbar_of(sw);
     uint64_t held = 0, waited_ps = 0;
     bool counted = true;
 
@@ -248,16 +248,16 @@ void switch_crossbar_check(struct switch_crossbar *bar, uint64_t now_ps,
         if (!wrong)
             wrong = check_out(bar, r);
         if (!wrong)
-            wrong = row_check(&bar->sw, r, now_ps, &held, &waited_ps);
-        emu_found_at(found, r < bar->sw.ports ? r : EMU_NO_PORT, wrong);
+            wrong = sw->kind->check_row(sw, r, now_ps, &held, &waited_ps);
+        emu_found_at(found, r < sw->ports ? r : EMU_NO_PORT, wrong);
         counted &= !wrong;
     }
     if (!counted)
-        return; /* what follows from that says nothing more */
+        return; /* the sums below would only repeat that error */
     emu_found_at(found, EMU_NO_PORT, switch_store_check(&bar->store, held));
-    if (little)
+    if (sw->dev.timed)
         emu_found_at(found, EMU_NO_PORT,
-                     switch_little_check(&bar->sw, little, now_ps, held, waited_ps));
+                     switch_little_check(sw, &bar->little, now_ps, held, waited_ps));
 }
 
 const char *switch_crossbar_check_cable(const struct switch_crossbar *bar, uint32_t r,
@@ -275,16 +275,17 @@ const char *switch_crossbar_check_cable(const struct switch_crossbar *bar, uint3
     return emu_link_check(rx, holds, credits);
 }
 
-uint32_t switch_crossbar_bufs(const struct switch_crossbar *bar)
+uint32_t switch_crossbar_bufs(struct switch_dev *sw)
 {
+    const struct switch_crossbar *bar = switch_crossbar_of(sw);
     uint32_t bufs = 0;
 
     for (uint32_t r = 0; r < bar->rows; r++) {
         for (uint32_t o = 0; o < bar->rows; o++)
             bufs +=
                 switch_store_bufs(&bar->store, switch_xpoint(bar, r, o), *switch_count(bar, r, o));
-        if (r < bar->sw.ports)
+        if (r < sw->ports)
             bufs += emu_link_bufs(&bar->row[r].rx);
     }
-    return bufs + switch_cables_bufs(&bar->sw);
+    return bufs + switch_cables_bufs(sw);
 }

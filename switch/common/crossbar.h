@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * crossbar.h - rows, outputs, and a queue for each pair of them: what the routers with crosspoints
- * have, and the one with virtual output queues. All of it is the switch's worker's.
+ * crossbar.h - rows, outputs, and a queue for each pair of them: common to the routers with
+ * crosspoints and the one with virtual output queues. The switch's worker owns all of it.
  */
 #ifndef SWITCH_CROSSBAR_H
 #define SWITCH_CROSSBAR_H
@@ -16,40 +16,40 @@ struct switch_row {
 };
 
 struct switch_out {
-    alignas(EMU_LINE) emu_ports waiting; /* rows with a segment for it */
-    uint32_t queued;                     /* segments in all; and SWITCH_OUT_DOWN; read by anyone */
-    uint8_t last;                        /* row served last: round robin */
+    alignas(EMU_LINE) emu_ports waiting; /* rows with a segment for this output */
+    uint32_t queued; /* segments of all rows, plus SWITCH_OUT_DOWN; any thread may read it */
+    uint8_t last;    /* row served last: round robin */
     struct emu_tx tx;
 };
 
 struct switch_crossbar {
     struct switch_dev sw;
-    /* A line that a segment's way touches. */
-    alignas(EMU_LINE) emu_ports runnable; /* outputs with news since they were last looked at */
+    /* A cache line that every segment touches. */
+    alignas(EMU_LINE) emu_ports runnable; /* outputs with new segments or credits to process */
     emu_ports light;                      /* outputs with fewer than light_slots segments */
-    uint32_t light_slots;       /* a copy of the profile's, for the path of every segment */
-    uint32_t width;             /* of a row in count and xpoint: rows, levels, rounded up to 16 */
-    emu_ports falling;          /* rows: what comes in there has come down, and goes up no more */
-    struct switch_row *row;     /* rows */
-    struct switch_out *out;     /* rows */
-    uint8_t *count;             /* [row][output]: segments in the queue; [row][rows]: its levels,
-                                   if there are any; beyond them 0 */
-    struct switch_list *xpoint; /* [row][output]: which */
-    /* Another one. */
+    uint32_t light_slots;                 /* copy of profile->light_slots */
+    uint32_t width;         /* of a row in count and xpoint: rows + levels, rounded up to 16 */
+    emu_ports down_only;    /* rows whose segments have come down and must not go up again */
+    struct switch_row *row; /* rows */
+    struct switch_out *out; /* rows */
+    /* [row][output]: segments in the queue; [row][rows]: its levels, if any; after them 0 */
+    uint8_t *count;
+    struct switch_list *xpoint; /* [row][output]: the queue */
+    /* Another such line. */
     struct switch_store store;
-    struct switch_little little; /* where the clock has times */
-    uint32_t rows;               /* as many outputs; those from sw.ports on are of combine units */
-    /* Seldom touched. */
-    emu_ports sends; /* ports: all but those that are stuck */
+    struct switch_little little; /* timed clocks */
+    uint32_t rows;               /* and outputs; from sw.ports on they belong to combine units */
+    /* Rarely touched. */
+    emu_ports sends; /* ports that are not stuck */
 };
 static_assert(EMU_PORT_WORDS > 1 || (offsetof(struct switch_crossbar, runnable) % EMU_LINE == 0 &&
                                      offsetof(struct switch_crossbar, store) % EMU_LINE == 0 &&
                                      offsetof(struct switch_crossbar, sends) % EMU_LINE == 0),
-              "lines as they are called");
+              "cache lines as the comments say");
 
 /*
- * crossbar.c: its parts; false: there is no memory. Freed by switch_crossbar_free() in any case.
- * @levels: of each row, see switch_level(); 0: nobody keeps them.
+ * crossbar.c: allocate the parts. False: no memory; switch_crossbar_free() in any case.
+ * @levels: of each row, see switch_level(); 0: none.
  */
 bool switch_crossbar_init(struct switch_crossbar *bar, uint32_t rows, uint32_t slots,
                           uint32_t levels);
@@ -62,8 +62,7 @@ struct emu_tx *switch_crossbar_tx(struct switch_dev *sw, uint32_t port);
 struct emu_rx *switch_crossbar_rx(struct switch_dev *sw, uint32_t port);
 
 /*
- * crossbar.c: link of a struct switch_kind: what waits for a link that is down waits until it is
- * up.
+ * crossbar.c: link of a struct switch_kind: segments for a link that is down wait until it is up.
  */
 uint32_t switch_crossbar_link(struct switch_dev *sw, uint32_t port, bool up, uint64_t at_ps);
 
@@ -75,39 +74,29 @@ bool switch_crossbar_ready(const struct switch_dev *sw, uint32_t port);
 uint32_t switch_crossbar_waiting(struct switch_dev *sw, uint32_t port,
                                  void (*tell)(void *ctx, const struct emu_entry *entry), void *ctx);
 
-/* crossbar.c: ups of a struct switch_kind: what comes in by one of them never leaves by another. */
+/* crossbar.c: ups of a struct switch_kind: segments that came down never go up again. */
 void switch_crossbar_ups(struct switch_dev *sw);
 
 /* crossbar.c: the clock is rebased by @by_ps. */
 void switch_crossbar_rebase(struct switch_crossbar *bar, uint64_t by_ps);
 
 /*
- * The part of a check that is a machine's own, for row @r: adds what is not in the crossbar's
- * queues.
+ * crossbar.c: check of a struct switch_kind: checks all rows, outputs and queues, calls check_row()
+ * for each row, and on timed clocks checks Little's law.
  */
-typedef const char *(*switch_row_check_fn)(struct switch_dev *sw, uint32_t r, uint64_t now_ps,
-                                           uint64_t *held, uint64_t *waited_ps);
+void switch_crossbar_check(struct switch_dev *sw, uint64_t now_ps, const struct emu_found *found);
 
-/*
- * crossbar.c: check of a struct switch_kind. It checks all rows, outputs and queues. Each row is
- * also given to @row_check; and where the machine keeps accounts of Little's law (@little, else
- * NULL), what they say is compared with what is held.
- */
-void switch_crossbar_check(struct switch_crossbar *bar, uint64_t now_ps,
-                           const struct switch_little *little, switch_row_check_fn row_check,
-                           const struct emu_found *found);
-
-/* crossbar.c: the cable into port @r, whose input holds what @holds credits stand for. */
+/* crossbar.c: check the cable into port @r, whose input holds segments that took @holds credits. */
 const char *switch_crossbar_check_cable(const struct switch_crossbar *bar, uint32_t r,
                                         uint32_t holds);
 
-/* crossbar.c: is a segment of group @id in the queues, or on its way to or from a cable here? */
-bool switch_crossbar_holds(const struct switch_crossbar *bar, uint32_t id);
+/*
+ * crossbar.c: holds and bufs of a struct switch_kind whose segments are all in the crossbar's
+ * queues and on cables.
+ */
+bool switch_crossbar_holds(struct switch_dev *sw, uint32_t id);
+uint32_t switch_crossbar_bufs(struct switch_dev *sw);
 
-/* crossbar.c: pool buffers in the queues, and on the cables to it. */
-uint32_t switch_crossbar_bufs(const struct switch_crossbar *bar);
-
-/* Every machine with a crossbar begins with it. */
 static inline struct switch_crossbar *switch_crossbar_of(struct switch_dev *sw)
 {
     return (struct switch_crossbar *)sw;
@@ -119,7 +108,7 @@ static inline bool switch_is_dark(const struct switch_crossbar *bar, uint32_t po
     return bar->out[port].queued & SWITCH_OUT_DOWN;
 }
 
-/* Where the queue (row, out) stands in count[] and xpoint[]. */
+/* Index of the queue (row, out) in count[] and xpoint[]. */
 static inline size_t switch_at(const struct switch_crossbar *bar, uint32_t row, uint32_t out)
 {
     return (size_t)row * bar->width + out;
@@ -132,8 +121,8 @@ static inline uint8_t *switch_count(const struct switch_crossbar *bar, uint32_t 
 }
 
 /*
- * Queues of a row that hold @level segments or more; from 1. It is in the line of their counts,
- * which change when it does.
+ * Number of queues of a row that hold @level segments or more; @level: from 1. It is in the cache
+ * line of their counts, which change with it.
  */
 static inline uint8_t *switch_level(const struct switch_crossbar *bar, uint32_t row, uint32_t level)
 {
@@ -147,37 +136,36 @@ static inline struct switch_list *switch_xpoint(const struct switch_crossbar *ba
 }
 
 /*
- * crossbar.c: from where tables that are edited have no way on: down again, as before the link was
- * lost. 0: there never was one.
+ * crossbar.c: count a trap for @dst, for which the edited tables have no output, and return the
+ * outputs that led there when all links were up; empty: none ever did.
  */
-emu_ports switch_crossbar_held(struct switch_crossbar *bar, uint32_t dst);
+emu_ports switch_crossbar_trap(struct switch_crossbar *bar, uint32_t dst);
 
-/* Where unicasts from a row may go: looked up once for a burst. */
+/* Routes of the unicasts of a row: looked up once for a burst. */
 struct switch_routes {
     const struct topo_route *route;
-    emu_ports barred; /* outputs that it must not take */
+    emu_ports barred; /* outputs that they must not take */
 };
 
 static inline struct switch_routes switch_routes_of(const struct switch_crossbar *bar, uint32_t r)
 {
-    return (
-        struct switch_routes){.route = switch_route(&bar->sw),
-                              .barred = emu_ports_if(bar->sw.ups, emu_ports_has(bar->falling, r))};
+    return (struct switch_routes){.route = switch_route(&bar->sw),
+                                  .barred =
+                                      emu_ports_if(bar->sw.ups, emu_ports_has(bar->down_only, r))};
 }
 
 /*
- * The outputs that a unicast to @dst may take from a row with these @routes; 0: none. What came
- * down by a link to a higher switch never goes up again, whatever the tables say while they are
- * being edited: it keeps to the way that it was sent by, and waits for a link of it that is down
- * (switch_carry()). So all of the ways that are ever taken go up first and then down, and no cycle
- * of waits can close.
+ * The outputs that a unicast to @dst may take from a row with these @routes; empty: none. A segment
+ * that came down from a higher switch never goes up again, whatever the tables contain while they
+ * are being edited: it keeps to its original route, and waits if a link of that is down
+ * (switch_carry()). So every route goes up first and then down, and no cycle of waits can form.
  */
 static inline emu_ports switch_ways(struct switch_crossbar *bar, const struct switch_routes *routes,
                                     uint32_t dst)
 {
     emu_ports outs = topo_route_ports(routes->route, dst) & ~routes->barred;
 
-    return __builtin_expect(emu_ports_any(outs), 1) ? outs : switch_crossbar_held(bar, dst);
+    return __builtin_expect(emu_ports_any(outs), 1) ? outs : switch_crossbar_trap(bar, dst);
 }
 
 /* The oldest segment of a queue that has one. */
@@ -187,14 +175,14 @@ static inline struct emu_entry *switch_front(const struct switch_crossbar *bar, 
     return &bar->store.slot[switch_xpoint(bar, row, out)->first];
 }
 
-/* How many segments an output has is its worker's; anyone may read it: switch_queued(). */
+/* Set out->queued, which other threads read: switch_queued(). Returns @queued. */
 static inline uint32_t switch_out_holds(struct switch_out *out, uint32_t queued)
 {
     __atomic_store_n(&out->queued, queued, __ATOMIC_RELAXED);
     return queued;
 }
 
-/* Output @o has one more segment, from row @r. Whether it is news is for the machine to say. */
+/* Output @o has one more segment, from row @r. The caller updates `runnable` if needed. */
 static inline void switch_out_gains(struct switch_crossbar *bar, uint32_t r, uint32_t o)
 {
     struct switch_out *out = &bar->out[o];
@@ -204,7 +192,7 @@ static inline void switch_out_gains(struct switch_crossbar *bar, uint32_t r, uin
     bar->light &= ~emu_port_if(o, queued >= bar->light_slots);
 }
 
-/* Output @o has @count less, all from row @r, which has @left for it. */
+/* Output @o has @count segments less, all from row @r, which has @left for it. */
 static inline void switch_out_lose(struct switch_crossbar *bar, uint32_t r, uint32_t o,
                                    uint32_t count, uint32_t left)
 {
@@ -215,33 +203,26 @@ static inline void switch_out_lose(struct switch_crossbar *bar, uint32_t r, uint
     bar->light |= emu_port_if(o, queued < bar->light_slots);
 }
 
-/* The same of one. */
-static inline void switch_out_loses(struct switch_crossbar *bar, uint32_t r, uint32_t o,
-                                    uint32_t left)
-{
-    switch_out_lose(bar, r, o, 1, left);
-}
-
 /* --- timed clocks ------------------------------------------------------------------- */
 
-/* What row @r, a port's, owes as of @at_ps goes back to its sender. */
+/* Return the credits that row @r, of a port, owes as of @at_ps to its sender. */
 static inline void switch_pay(struct switch_crossbar *bar, uint32_t r, uint64_t at_ps)
 {
     if (bar->row[r].rx.owed)
         emu_rx_pay(&bar->row[r].rx, &bar->sw.dev, at_ps + bar->sw.profile->credit_ps);
 }
 
-/* The front segment of row @r, which arrived at @at_ps, has entered. */
+/* The front segment of row @r, which arrived at @at_ps, has entered: free its slot, pay credits. */
 static inline void switch_entered(struct switch_crossbar *bar, uint32_t r, uint64_t at_ps)
 {
-    emu_rx_skip(&bar->row[r].rx); /* the slot before the credit that lets it be filled */
+    emu_rx_skip(&bar->row[r].rx); /* free the slot before returning the credit to fill it again */
     emu_rx_done(&bar->row[r].rx, 1);
     switch_pay(bar, r, at_ps);
 }
 
 /*
- * The front segment of row @r: an event of this step if it arrives by @until_ps, else remembered.
- * Returns when it arrives, if that is later.
+ * The front segment of row @r: add it to @arrivals if it arrives by @until_ps, else remember the
+ * row. Returns its time in the latter case.
  */
 static inline uint64_t switch_look(struct switch_crossbar *bar, struct emu_order *arrivals,
                                    uint32_t r, uint64_t until_ps)
@@ -256,7 +237,7 @@ static inline uint64_t switch_look(struct switch_crossbar *bar, struct emu_order
     return at_ps;
 }
 
-/* The same of what is behind a segment that has entered: mostly nothing. */
+/* switch_look() after a segment has entered: mostly the ring is empty. */
 static inline uint64_t switch_look_behind(struct switch_crossbar *bar, struct emu_order *arrivals,
                                           uint32_t r, uint64_t until_ps)
 {
@@ -267,7 +248,7 @@ static inline uint64_t switch_look_behind(struct switch_crossbar *bar, struct em
     return switch_look(bar, arrivals, r, until_ps);
 }
 
-/* Ports that something arrived at. Returns the earliest arrival after @until_ps. */
+/* switch_look() at all rows with arrivals. Returns the earliest arrival after @until_ps. */
 static inline uint64_t switch_look_all(struct switch_crossbar *bar, struct emu_order *arrivals,
                                        uint64_t until_ps)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * device.c - the functions of device.h: each kind of switch does what its struct switch_kind says.
+ * device.c - the functions of device.h, which call those of the struct switch_kind.
  */
 #include "switch/common/device.h"
 
@@ -53,7 +53,7 @@ void switch_reroute(struct switch_dev *sw, const struct topo_route *route)
 
 const struct topo_route *switch_route_now(const struct switch_dev *sw)
 {
-    return atomic_load_explicit(&sw->route, memory_order_relaxed); /* who asks has written it */
+    return atomic_load_explicit(&sw->route, memory_order_relaxed); /* the caller has written it */
 }
 
 void switch_ups(struct switch_dev *sw, emu_ports ports)
@@ -65,7 +65,7 @@ void switch_ups(struct switch_dev *sw, emu_ports ports)
 
 uint32_t switch_link(struct switch_dev *sw, uint32_t port, bool up, uint64_t at_ps)
 {
-    assert(sw->kind->link && port < sw->ports);
+    assert(port < sw->ports);
     return sw->kind->link(sw, port, up, at_ps);
 }
 
@@ -94,19 +94,17 @@ uint32_t switch_bufs(struct switch_dev *sw)
 
 bool switch_holds(struct switch_dev *sw, uint32_t id)
 {
-    assert(sw->kind->holds);
     return sw->kind->holds(sw, id);
 }
 
 void switch_rebase(struct switch_dev *sw, uint64_t by_ps)
 {
-    assert(sw->dev.timed);
     sw->kind->rebase(sw, by_ps);
 }
 
 int switch_faults(struct switch_dev *sw, uint32_t port, struct emu_faults *faults)
 {
-    assert(sw->kind->faults && port < sw->ports);
+    assert(port < sw->ports);
     return sw->kind->faults(sw, port, faults);
 }
 
@@ -137,32 +135,27 @@ uint32_t switch_waiting(struct switch_dev *sw, uint32_t port,
 
 int switch_combine_faults(struct switch_dev *sw, struct emu_faults *faults)
 {
-    assert(sw->kind->combine_faults);
     return sw->kind->combine_faults(sw, faults);
 }
 
 void switch_combine_out(struct switch_dev *sw, bool out, uint64_t at_ps)
 {
-    assert(sw->kind->combine_out);
     sw->kind->combine_out(sw, out, at_ps);
 }
 
 uint64_t switch_combine_taken(const struct switch_dev *sw)
 {
-    assert(sw->kind->combine_taken);
     return sw->kind->combine_taken(sw);
 }
 
 int switch_combine_stall(struct switch_dev *sw, bool stalled, uint64_t at_ps)
 {
-    assert(sw->kind->combine_stall);
     return sw->kind->combine_stall(sw, stalled, at_ps);
 }
 
 uint32_t switch_combine_waiting(struct switch_dev *sw,
                                 void (*tell)(void *ctx, const struct emu_hdr *hdr), void *ctx)
 {
-    assert(sw->kind->combine_waiting);
     return sw->kind->combine_waiting(sw, tell, ctx);
 }
 
@@ -177,20 +170,20 @@ void switch_slow(struct switch_dev *sw, uint32_t port, struct emu_slow *slow, ui
 
 void switch_units(struct switch_dev *sw, uint32_t first, uint32_t own, const uint32_t *at)
 {
-    assert(sw->kind->units && own < sw->ports);
+    assert(own < sw->ports);
     sw->kind->units(sw, first, own, at);
 }
 
 const char *switch_check_cable(struct switch_dev *sw, uint32_t port, const struct emu_vcs *vcs,
                                const uint32_t *promised)
 {
-    assert(sw->kind->check_cable && port < sw->ports);
+    assert(port < sw->ports);
     return sw->kind->check_cable(sw, port, vcs, promised);
 }
 
 const char *switch_check_out(struct switch_dev *sw, uint32_t port, const struct emu_rx *rx,
                              const struct emu_faults *faults)
 {
-    assert(sw->kind->check_out && port < sw->ports);
+    assert(port < sw->ports);
     return sw->kind->check_out(sw, port, rx, faults);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * events.c - an agenda is made, and Little's law checked.
+ * events.c - see events.h.
  */
 #include "switch/common/events.h"
 
@@ -19,9 +19,7 @@ bool switch_agenda_init(struct switch_agenda *agenda, uint32_t outs)
     return event != NULL;
 }
 
-/*
- * On clock real what is told of late leaves as of later (switch_no_sooner()): the law is not exact.
- */
+/* On clock real the law is not exact: see switch_no_sooner(). */
 const char *switch_little_check(const struct switch_dev *sw, const struct switch_little *little,
                                 uint64_t now_ps, uint64_t held, uint64_t waited_ps)
 {

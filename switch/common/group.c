@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * group.c - group tables: built by the manager, published by RCU.
+ * group.c - groups and the table of groups: built by the manager, published by RCU.
  */
 #include "switch/common/base.h"
 
@@ -62,7 +62,9 @@ int switch_group_create(struct switch_group **ret, uint32_t id, emu_ports ports,
     return 0;
 }
 
-/* The references that unit @u holds of state @i, into @buf. Returns how many; EMU_NO_BUF counts. */
+/*
+ * List the buffers that unit @u holds for state @i in @buf. Returns how many, EMU_NO_BUF included.
+ */
 static uint32_t group_part_holds(const struct switch_group *group, uint32_t ports, uint32_t i,
                                  uint32_t u, uint32_t buf[SWITCH_ROWS_MAX])
 {
@@ -91,7 +93,7 @@ uint32_t switch_group_bufs(const struct switch_group *group, uint32_t ports)
     return bufs;
 }
 
-/* The results of unit @u that wait are linked, each of them once. */
+/* Is each waiting result of unit @u in the list exactly once? */
 static bool group_results_whole(const struct switch_group *group, uint32_t u)
 {
     const struct switch_results *results = &group->results[u];
@@ -108,7 +110,7 @@ static bool group_results_whole(const struct switch_group *group, uint32_t u)
     return linked == queued && results->pending == results->some;
 }
 
-/* Has it just what a combine unit may have left it with? */
+/* Is state @i consistent? */
 static bool group_state_whole(const struct switch_group *group, uint32_t i)
 {
     const struct switch_state *state = switch_group_state(group, i);

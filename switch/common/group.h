@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * group.h - what a switch knows of a group: its ports, and partial results.
+ * group.h - a switch's state of a group: its ports, and partial results.
  */
 #ifndef SWITCH_GROUP_H
 #define SWITCH_GROUP_H
@@ -16,69 +16,62 @@
 #include "switch/common/device.h"
 
 /*
- * What one unit has of one state. Its inputs are numbered like the switch's
- * rows: ports, and for the root of several units the leaves' rows.
+ * One unit's part of one state. Its inputs are numbered like the switch's rows: ports, and for the
+ * root of several units the leaves' rows.
  */
 struct switch_part {
     emu_ports have;   /* inputs that have contributed */
-    uint64_t done_ps; /* complete: since when */
-    uint32_t buf;     /* the partial result; by arrival from the first contribution on */
-    uint16_t next;    /* complete: the state of the unit's next result of this group */
-    bool passed;      /* complete; stays so until the state is */
-    bool queued;      /* its result waits for room in the unit's row */
+    uint64_t done_ps; /* time of completion */
+    uint32_t buf;     /* partial result; when combining by arrival, set by the first contribution */
+    uint16_t next;    /* if queued: the state of the group's next result at the unit */
+    bool passed;      /* this part is complete; stays true until the whole state is complete */
+    bool queued;      /* its result waits for space in the unit's row */
 };
 
-/*
- * The results of one group that wait at one unit, by state; first and last mean something if there
- * is one.
- */
+/* The queued results of one group at one unit, by state; first and last are valid if `some`. */
 struct switch_results {
     uint16_t first;
     uint16_t last;
     bool some;
-    bool pending; /* the group's id stands in the unit's list */
-    bool failed;  /* the unit has found a state of the group damaged: it takes nothing of it */
+    bool pending; /* the group's id is in the unit's list */
+    bool failed;  /* the unit found a state of the group damaged, and drops its contributions */
 };
 
-/* The state of (group, sequence number): a line, where the switch has one unit. */
+/* The state of (group, sequence number): one cache line if the switch has one unit. */
 struct switch_state {
     emu_ports have; /* ports that have contributed, at any unit */
-    /* where the result will go; 0: that is not settled. Not active: of the last result */
+    /* output ports of the result, empty while undecided; not active: of the previous result */
     emu_ports outs;
-    struct emu_hdr hdr; /* of the first contribution: the others must agree */
-    uint32_t born_ns;   /* of the contribution that came first */
-    bool active;
-    /* hdr has been written: of the operation under way, or of the last one where none is */
-    bool used;
-    /*
-     * Units in whose part a bit has flipped since it was written, where the profile has them keep
-     * parity: the next one that reads a part of the state finds it.
-     */
+    struct emu_hdr hdr; /* of the first contribution: the others must match */
+    uint32_t born_ns;   /* of the first contribution */
+    bool active;        /* an operation is in progress */
+    bool used;          /* hdr is valid: of the operation in progress, or of the last one */
+    /* units with parity: set of units in whose part a bit was flipped; the next read finds it */
     uint16_t flipped;
     struct switch_part part[]; /* units */
 };
 static_assert(EMU_PORT_WORDS > 1 ||
                   sizeof(struct switch_state) + sizeof(struct switch_part) == EMU_LINE,
-              "a line");
+              "one cache line");
 static_assert(EMU_UNITS_MAX <= 16, "a bit of flipped for each unit");
 
 /*
- * The worker of the switch owns all but the first eight fields, from the moment
- * the group is published until the grace period after it was taken out.
+ * The first eight fields are constant. The switch's worker owns the others from the publication of
+ * the group to the end of the grace period after its removal.
  */
 struct switch_group {
-    uint32_t id;     /* collective address: slot in the table below, generation above */
-    emu_ports ports; /* of the tree, at this switch */
+    uint32_t id;     /* collective address: slot in the table (low bits), generation (high bits) */
+    emu_ports ports; /* the tree's ports at this switch */
     int16_t up;      /* port towards the top switch, -1 at the top */
-    uint8_t width;   /* ports set */
-    uint8_t units;   /* of the switch; 0: the group is for multicasts only, and the rest is empty */
-    bool in_order;   /* combine in port order: contributions are kept until all are there */
-    uint32_t window; /* states; a power of two */
+    uint8_t width;   /* number of ports */
+    uint8_t units;   /* of the switch; 0: for multicasts only, and the rest is empty */
+    bool in_order;   /* combine in port order: contributions are kept until all have come */
+    uint32_t window; /* number of states; a power of two */
     uint32_t state_bytes;
-    uint8_t *states;                /* window of them: switch_group_state() */
-    struct switch_results *results; /* units */
-    uint32_t *kept;                 /* in port order: buffers, [state][input] */
-    struct emu_clash *clash;        /* of contributions here */
+    uint8_t *states;                /* `window` states: switch_group_state() */
+    struct switch_results *results; /* by unit */
+    uint32_t *kept;                 /* in_order: buffers, [state][input] */
+    struct emu_clash *clash;        /* first mismatch of contributions here */
 };
 
 static inline struct switch_state *switch_group_state(const struct switch_group *group, uint32_t i)
@@ -92,10 +85,7 @@ static inline struct switch_part *switch_group_part(const struct switch_group *g
     return &switch_group_state(group, i)->part[u];
 }
 
-/*
- * In port order: the contributions to state @i, of ports and of the leaves' rows. @ports: of the
- * switch.
- */
+/* in_order: contributions to state @i, of ports and leaves' rows. @ports: number, of the switch. */
 static inline struct emu_kept switch_group_kept(const struct switch_group *group, uint32_t i,
                                                 uint32_t ports)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * store.c - the pool of slots is made, rebased with the clock, and counted.
+ * store.c - see store.h.
  */
 #include "switch/common/store.h"
 

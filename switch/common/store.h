@@ -2,8 +2,8 @@
 /*
  * store.h - the segments that a switch holds: one pool of slots, and queues that are lists in it.
  *
- * The slot given back last is taken first, so a switch that holds few segments touches little
- * memory. All of it is the switch's worker's.
+ * The slot freed last is used first, so a switch that holds few segments touches little memory. The
+ * switch's worker owns all of it.
  */
 #ifndef SWITCH_STORE_H
 #define SWITCH_STORE_H
@@ -24,7 +24,7 @@ typedef uint32_t switch_slot;
 #define SWITCH_NO_SLOT UINT32_MAX
 #endif
 
-/* The segments of a queue, oldest first, as slots; without meaning while there is none. */
+/* The slots of a queue's oldest and latest segment; invalid while it is empty. */
 struct switch_list {
     switch_slot first;
     switch_slot last;
@@ -35,19 +35,18 @@ static_assert(SWITCH_SEGMENTS_MAX <= SWITCH_NO_SLOT, "a number for each slot");
 struct switch_store {
     struct emu_entry *slot; /* as many as the switch can hold segments */
     switch_slot *next;      /* by slot: the next slot in its queue, or in the list of free slots */
-    uint32_t free;          /* slots free again, linked: the last one given back is warm */
-    uint32_t fresh;         /* slots never used start here */
+    uint32_t free;          /* head of the list of freed slots */
+    uint32_t fresh;         /* slots from here on were never used */
 };
 
-/* store.c: an empty one; false: there is no memory. Freed by switch_store_free() in any case. */
+/* store.c: init an empty store; false: no memory; switch_store_free() in any case. */
 bool switch_store_init(struct switch_store *store, uint32_t slots);
 void switch_store_free(struct switch_store *store);
 size_t switch_store_bytes(uint32_t slots);
 
-/* store.c: the clock is rebased by @by_ps. */
 void switch_store_rebase(struct switch_store *store, uint64_t by_ps);
 
-/* store.c: each slot is free or in a queue; those hold @held. NULL, or what is wrong. */
+/* store.c: is each slot free or one of @held in queues? Returns an error, or NULL. */
 const char *switch_store_check(const struct switch_store *store, uint64_t held);
 
 /* store.c: references to pool buffers of a queue of @count segments. */
@@ -58,7 +57,7 @@ uint32_t switch_store_bufs(const struct switch_store *store, const struct switch
 bool switch_store_holds(const struct switch_store *store, const struct switch_list *queue,
                         uint32_t count, uint32_t id);
 
-/* A free slot. There is one: queues hold no more than there are. */
+/* Take a free slot; there must be one. */
 static inline uint32_t switch_slot_take(struct switch_store *store)
 {
     uint32_t slot = store->free;
@@ -69,7 +68,7 @@ static inline uint32_t switch_slot_take(struct switch_store *store)
     return slot;
 }
 
-/* Ask for the lines of the slot that is taken next, see emu_fetch_fn. */
+/* Prefetch the cache lines of the slot that is taken next, see emu_fetch_fn. */
 static inline void switch_slot_fetch(const struct switch_store *store)
 {
     uint32_t slot = store->free == SWITCH_NO_SLOT ? store->fresh : store->free;
@@ -79,9 +78,10 @@ static inline void switch_slot_fetch(const struct switch_store *store)
 }
 
 /*
- * Append a segment to a queue that has @count of them. Returns its slot. Whether the queue is empty
- * nobody can predict, so there is no branch; the empty statements keep the compiler from making
- * one. On clock raw, uniform traffic, a hop would take 3 to 4 % longer.
+ * Append a segment to a queue of @count segments. Returns its slot. A branch on whether the queue
+ * is empty would be mispredicted often, so there is none; the empty asm statements keep the
+ * compiler from making one. With it, on clock raw, uniform traffic, a hop would take 3 to 4 %
+ * longer.
  */
 static inline uint32_t switch_append(struct switch_store *store, struct switch_list *queue,
                                      uint32_t count, const struct emu_entry *entry)
@@ -99,8 +99,8 @@ static inline uint32_t switch_append(struct switch_store *store, struct switch_l
 }
 
 /*
- * Take the oldest segment off a queue that has one. Returns its slot: free again, but it stays
- * readable until the next segment is put anywhere in the switch.
+ * Remove the oldest segment of a queue that is not empty. Returns its slot, which is free but stays
+ * readable until the next segment is appended anywhere in the switch.
  */
 static inline uint32_t switch_remove(struct switch_store *store, struct switch_list *queue)
 {

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * admit.c - a segment enters by the row guarantee; and copies of one enter the crossbar.
+ * admit.c - see admit.h.
  */
 #include "switch/crosspoint/admit.h"
 
-/*
- * Copies of a multicast that go to processes at once need the buffer no longer. Returns the other
- * outputs.
- */
+/* Send the copies of a multicast that can go straight to processes. Returns the other outputs. */
 static emu_ports queue_copy_out(struct switch_crosspoints *xp, emu_ports outs,
                                 const struct emu_entry *entry)
 {
@@ -21,7 +18,7 @@ static emu_ports queue_copy_out(struct switch_crosspoints *xp, emu_ports outs,
     return outs & ~open;
 }
 
-/* A segment for several outputs. Returns those that it still goes to, each with a reference. */
+/* A segment for several outputs. Returns those that still need a copy; each has a reference. */
 static emu_ports queue_multicast(struct switch_crosspoints *xp, uint32_t row, emu_ports outs,
                                  const struct emu_entry *entry, uint8_t *share)
 {

@@ -2,7 +2,7 @@
 /*
  * admit.h - a segment enters: route, then the crosspoints of its row. The switch's worker only.
  *
- * The crossbar is crossed once, whatever the number of copies (§2, Multicast).
+ * A segment crosses the crossbar once, whatever the number of copies (§2, Multicast).
  */
 #ifndef SWITCH_ADMIT_H
 #define SWITCH_ADMIT_H
@@ -10,14 +10,6 @@
 #include "switch/crosspoint/combine.h"
 #include "switch/crosspoint/through.h"
 #include "switch/policy/policy.h"
-
-/* Not queued: takes no room. */
-static inline void admit_drop(struct switch_crosspoints *xp, const struct switch_group *group,
-                              const struct emu_entry *entry)
-{
-    switch_count_drop(&xp->bar.sw, group, &entry->hdr);
-    emu_pool_drop(switch_cache(xp), entry->buf);
-}
 
 static inline bool admit_collective(struct switch_crosspoints *xp, uint32_t row,
                                     const struct emu_entry *entry, bool folds)
@@ -27,7 +19,7 @@ static inline bool admit_collective(struct switch_crosspoints *xp, uint32_t row,
     uint32_t o;
 
     if (!emu_ports_any(outs)) {
-        admit_drop(xp, group, entry);
+        switch_drop(xp, group, entry);
         return false;
     }
     o = emu_ports_first(outs);
@@ -39,7 +31,7 @@ static inline bool admit_collective(struct switch_crosspoints *xp, uint32_t row,
     return true;
 }
 
-/* A unicast enters by @row, which has these @routes. False: it is dropped. */
+/* A unicast enters by @row, which has these @routes. False: it was dropped. */
 static inline __attribute__((always_inline)) bool switch_admit_unicast(
     struct switch_crosspoints *xp, uint32_t row, const struct switch_routes *routes,
     const struct emu_entry *entry, switch_put_fn put)
@@ -48,7 +40,7 @@ static inline __attribute__((always_inline)) bool switch_admit_unicast(
     uint32_t o;
 
     if (!emu_ports_any(outs)) {
-        admit_drop(xp, NULL, entry);
+        switch_drop(xp, NULL, entry);
         return false;
     }
     o = emu_ports_several(outs) ? route_choose(&xp->bar.sw, outs, xp->bar.light)
@@ -58,9 +50,9 @@ static inline __attribute__((always_inline)) bool switch_admit_unicast(
 }
 
 /*
- * A segment enters by @row; its credit is the caller's to see to. @folds: a contribution that
- * nothing waits before is folded at once, else it stops at its unit's crosspoint. False: it is
- * dropped. Always inlined with @folds and @put constants.
+ * A segment enters by @row; the caller accounts for its credit. @folds: a contribution is combined
+ * immediately if none waits before it; else it waits at its unit's crosspoint. False: it was
+ * dropped. Always inlined with constant @folds and @put.
  */
 static inline __attribute__((always_inline)) bool switch_admit(struct switch_crosspoints *xp,
                                                                uint32_t row,
@@ -75,7 +67,7 @@ static inline __attribute__((always_inline)) bool switch_admit(struct switch_cro
     return switch_admit_unicast(xp, row, &routes, entry, put);
 }
 
-/* Clock raw, the row guarantee: through the switch if output @o is open, else to a crosspoint. */
+/* Clock raw, the row guarantee: send the segment if output @o is open, else queue it. */
 static inline void switch_enter_put(struct switch_crosspoints *xp, uint32_t row, uint32_t o,
                                     const struct emu_entry *entry, uint8_t share)
 {

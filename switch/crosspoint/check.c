@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * check.c - what must hold at crosspoints at any time, counted anew; and their times when the clock
- * is rebased.
+ * check.c - recounts the state of crosspoints and compares; and rebases their times.
  */
 #include "switch/crosspoint/crosspoint.h"
 
@@ -22,12 +21,12 @@ const char *switch_crosspoints_check_row(struct switch_crosspoints *xp, uint32_t
         for (uint32_t o = 0; o < xp->bar.rows; o++)
             crosspoints += *switch_count(&xp->bar, r, o) >= full;
         if (crosspoints != *switch_level(&xp->bar, r, full))
-            return "a row does not know how full its crosspoints are";
+            return "a row's counts of crosspoints by fill level are wrong";
     }
     return NULL;
 }
 
-/* Groups with results that wait at unit @u are in its list, once each. */
+/* Is each group with results that wait at unit @u in its list exactly once? */
 static bool check_unit(const struct switch_crosspoints *xp, uint32_t u)
 {
     const struct emu_table *table = atomic_load_explicit(&xp->bar.sw.groups, memory_order_relaxed);
@@ -45,21 +44,19 @@ static bool check_unit(const struct switch_crosspoints *xp, uint32_t u)
     return waiting == listed;
 }
 
-void switch_crosspoints_check(struct switch_dev *sw, uint64_t now_ps, switch_row_check_fn row_check,
-                              const struct emu_found *found)
+void switch_crosspoints_check(struct switch_dev *sw, uint64_t now_ps, const struct emu_found *found)
 {
     struct switch_crosspoints *xp = switch_crosspoints_of(sw);
 
-    switch_crossbar_check(&xp->bar, now_ps, sw->dev.timed ? &xp->bar.little : NULL, row_check,
-                          found);
+    switch_crossbar_check(sw, now_ps, found);
     for (uint32_t u = 0; u < xp->units; u++)
         if (!check_unit(xp, u))
-            emu_found_at(found, EMU_NO_PORT, "a combine unit does not know whose results wait");
+            emu_found_at(found, EMU_NO_PORT, "a combine unit's list of waiting groups is wrong");
 }
 
-/* --- the clock is rebased ----------------------------------------------------------- */
+/* --- rebase ------------------------------------------------------------------------- */
 
-/* Results that wait for room say since when. */
+/* Rebase the completion times of results. */
 static void rebase_groups(struct switch_dev *sw, uint64_t by_ps)
 {
     const struct emu_table *table = atomic_load_explicit(&sw->groups, memory_order_relaxed);

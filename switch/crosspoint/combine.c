@@ -1,25 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * combine.c - the combine units: contributions fold into one, the result goes on.
+ * combine.c - the combine units: combine contributions and send the results.
  *
- * A unit hangs on an output of its own and feeds back into a row of its own
- * (§2, Figure 2). It always takes what waits for it: room for the state was set
- * aside when the group was made, and adapters keep within their window, so
- * contributions of one group never hold up another. Results wait in the unit's
- * list until the crosspoints of its row have room.
+ * A unit is attached to an output of its own and feeds results back by a row of its own (§2, Figure
+ * 2). It always takes the segments that wait for it: space for the state was reserved when the
+ * group was created, and adapters keep within their window, so contributions of one group never
+ * block another group. Results wait in the unit's list until the crosspoints of its row have space.
  *
- * Several units form a tree of leaves and one root (§2, Figure 3): the ports are
- * divided among the leaves, and a leaf passes its partial result through the
- * crossbar to the root: as soon as all of its ports in the group have
- * contributed, or when only one port of the whole switch is missing, which is
- * where the result will go (a wire from each leaf tells the others how many
- * ports are missing).
+ * Several units form a tree of leaves and one root (§2, Figure 3): the ports are divided among the
+ * leaves, and a leaf passes its partial result through the crossbar to the root as soon as all its
+ * ports in the group have contributed, or only one port of the whole switch is missing, which is
+ * where the result will go (a wire from each leaf tells the others how many ports are missing).
  *
- * A REDUCE is complete with k - 1 of the tree's k ports here and leaves by the
- * k-th. Which one that is, is settled once: what comes after it is too late, though the root still
- * waits for the leaves' parts. An ALLREDUCE or BARRIER folds towards the tree's top switch, is
- * complete there with all k, and goes out by all k: the paper's reduction and broadcast without the
- * way down to a root's adapter and up again.
+ * A REDUCE is complete with k - 1 of the tree's k ports here and leaves by the k-th. That port is
+ * settled once: a later contribution comes too late, even while the root still waits for the
+ * leaves' parts. An ALLREDUCE or BARRIER is combined towards the tree's top switch, is complete
+ * there with all k, and leaves by all k: the paper's reduction and broadcast without the detour
+ * down to a root's adapter and up again.
  */
 #include "emu/buffer/combiner.h"
 #include "switch/crosspoint/combine.h"
@@ -27,16 +24,16 @@
 
 #define COMBINE_BURST 64 /* contributions in one pass */
 
-/* --- folding: what is in a state, and what comes of it ------------------------------ */
+/* --- states ------------------------------------------------------------------------- */
 
-/* A barrier has no buffer. */
+/* A barrier's segments have no buffer. */
 static bool combine_has_payload(struct emu_pool *pool, uint32_t buf)
 {
     (void)pool;
     return buf != EMU_NO_BUF;
 }
 
-/* Where the result of @state goes, once the ports @have have contributed; 0: others are missing. */
+/* Output ports of the result of @state once the ports @have have contributed; empty: incomplete. */
 static inline emu_ports combine_outs(const struct switch_group *group,
                                      const struct switch_state *state, emu_ports have)
 {
@@ -45,7 +42,7 @@ static inline emu_ports combine_outs(const struct switch_group *group,
     return emu_combiner_outs(state->hdr.kind, group->ports, have, up, group->ports);
 }
 
-/* In port order: fold what was kept of state @i. Returns the buffer with the result. */
+/* In port order: combine the kept contributions of state @i. Returns the buffer of the result. */
 static uint32_t combine_kept(struct switch_crosspoints *xp, const struct switch_group *group,
                              uint32_t i, emu_ports have)
 {
@@ -62,9 +59,9 @@ static inline void combine_begin(struct switch_state *state, const struct emu_en
     state->active = state->used = true;
 }
 
-/* --- results go on ------------------------------------------------------------------ */
+/* --- results ------------------------------------------------------------------------ */
 
-/* May the unit's row take one more segment for each of @outs? */
+/* Has the unit's row space for one more segment for each of @outs? */
 static bool results_room(const struct switch_crosspoints *xp, uint32_t row, emu_ports outs)
 {
     emu_each_port (o, outs)
@@ -74,8 +71,8 @@ static bool results_room(const struct switch_crosspoints *xp, uint32_t row, emu_
 }
 
 /*
- * Into the crossbar. By itself: to make a descriptor is to write part of a word and to read all of
- * it at once, for which a processor waits, and most results take none.
+ * Put a result into the crossbar. Not inlined: writing part of a word of the descriptor and reading
+ * all of it immediately stalls the processor, and most results need no descriptor.
  */
 static __attribute__((noinline)) void results_queue(struct switch_crosspoints *xp, uint32_t u,
                                                     emu_ports outs,
@@ -92,8 +89,8 @@ static __attribute__((noinline)) void results_queue(struct switch_crosspoints *x
 }
 
 /*
- * Unit @u's result of state @i goes on: raw, to processes that have room for it now, at once; else
- * into the crossbar. False: its crosspoints have no room.
+ * Send unit @u's result of state @i: raw, straight to processes if all have space for it now; else
+ * into the crossbar. False: its crosspoints have no space.
  */
 static bool results_enter(struct switch_crosspoints *xp, uint32_t u,
                           const struct switch_group *group, uint32_t i, uint64_t at_ps)
@@ -115,7 +112,7 @@ static bool results_enter(struct switch_crosspoints *xp, uint32_t u,
     return true;
 }
 
-/* The result of state @i, after those of its unit that wait. */
+/* Append the result of state @i to the waiting results of unit @u. */
 static __attribute__((noinline)) void combine_queue(struct switch_crosspoints *xp,
                                                     const struct switch_group *group, uint32_t i,
                                                     uint32_t u)
@@ -136,7 +133,7 @@ static __attribute__((noinline)) void combine_queue(struct switch_crosspoints *x
     results->pending = true;
 }
 
-/* Nothing waits before the result of state @i, and it is on its way. */
+/* Send the result of state @i now, if none waits before it. False: it must be queued. */
 static inline bool combine_at_once(struct switch_crosspoints *xp, const struct switch_group *group,
                                    uint32_t i, uint32_t u)
 {
@@ -144,8 +141,8 @@ static inline bool combine_at_once(struct switch_crosspoints *xp, const struct s
 }
 
 /*
- * Unit @u reads its part of @state: does its parity say that a bit has flipped? Then the group has
- * failed here, and the manager tells its members.
+ * Unit @u reads its part of @state: is the parity wrong? Then the group has failed here, and the
+ * manager notifies its members.
  */
 static __attribute__((noinline)) bool combine_damaged(struct switch_crosspoints *xp,
                                                       const struct switch_group *group,
@@ -158,14 +155,14 @@ static __attribute__((noinline)) bool combine_damaged(struct switch_crosspoints 
     return true;
 }
 
-/* False: what was read is damaged. Nothing ever is where nothing was ever wrong with the units. */
+/* Unit @u reads its part of @state. False: it is damaged, which needs an injected fault. */
 static inline bool combine_read(struct switch_crosspoints *xp, const struct switch_group *group,
                                 const struct switch_state *state, uint32_t u)
 {
-    return __builtin_expect(!xp->ailing, 1) || !combine_damaged(xp, group, state, u);
+    return __builtin_expect(!xp->impaired, 1) || !combine_damaged(xp, group, state, u);
 }
 
-/* Unit @u has its part of state @i: its result goes on. False: it is damaged, and stays. */
+/* Unit @u's part of state @i is complete: pass it on. False: it is damaged, and stays. */
 static inline bool combine_pass(struct switch_crosspoints *xp, const struct switch_group *group,
                                 uint32_t i, uint32_t u, uint64_t at_ps)
 {
@@ -182,7 +179,7 @@ static inline bool combine_pass(struct switch_crosspoints *xp, const struct swit
     return true;
 }
 
-/* --- a state makes progress --------------------------------------------------------- */
+/* --- progress of a state ------------------------------------------------------------ */
 
 /* The ports of leaf @u. */
 static emu_ports combine_leaf(const struct switch_crosspoints *xp, uint32_t u)
@@ -190,7 +187,7 @@ static emu_ports combine_leaf(const struct switch_crosspoints *xp, uint32_t u)
     return emu_ports_range(u * xp->leaf_ports, xp->leaf_ports);
 }
 
-/* The leaves that pass something on once @have has contributed: rows of theirs. */
+/* The rows of the leaves that have contributions once the ports @have have contributed. */
 static emu_ports combine_leaves(const struct switch_crosspoints *xp, emu_ports have)
 {
     emu_ports rows = EMU_NO_PORTS;
@@ -201,7 +198,7 @@ static emu_ports combine_leaves(const struct switch_crosspoints *xp, emu_ports h
     return rows;
 }
 
-/* A leaf has contributions: pass them on, if it is time. */
+/* Pass on the contributions of leaf @u, if it has all of its own, or @all are decided. */
 static void combine_pass_leaf(struct switch_crosspoints *xp, const struct switch_group *group,
                               uint32_t i, uint32_t u, bool all, uint64_t at_ps)
 {
@@ -212,7 +209,7 @@ static void combine_pass_leaf(struct switch_crosspoints *xp, const struct switch
         combine_pass(xp, group, i, u, at_ps);
 }
 
-/* The root has passed its result on: a new state may begin here. */
+/* The root has passed its result on: @state is free for a new operation. */
 static inline void combine_end(const struct switch_crosspoints *xp, struct switch_state *state)
 {
     state->active = false;
@@ -222,7 +219,7 @@ static inline void combine_end(const struct switch_crosspoints *xp, struct switc
     }
 }
 
-/* Several units: @u has one more contribution. What is complete now? */
+/* Several units: @u has one more contribution. Pass on all parts that are complete now. */
 static __attribute__((noinline)) void combine_progress_tree(struct switch_crosspoints *xp,
                                                             const struct switch_group *group,
                                                             struct switch_state *state, uint32_t i,
@@ -242,7 +239,7 @@ static __attribute__((noinline)) void combine_progress_tree(struct switch_crossp
         combine_end(xp, state);
 }
 
-/* The same, where one unit is all there is. */
+/* Unit @u has one more contribution. Pass on all parts that are complete now. */
 static inline void combine_progress(struct switch_crosspoints *xp, const struct switch_group *group,
                                     struct switch_state *state, uint32_t i, uint32_t u,
                                     uint64_t at_ps)
@@ -258,18 +255,12 @@ static inline void combine_progress(struct switch_crosspoints *xp, const struct 
         combine_end(xp, state);
 }
 
-/* --- a contribution comes ----------------------------------------------------------- */
-
-static void combine_drop(struct switch_crosspoints *xp, const struct switch_group *group,
-                         const struct emu_entry *in)
-{
-    switch_count_drop(&xp->bar.sw, group, &in->hdr);
-    emu_pool_drop(switch_cache(xp), in->buf);
-}
+/* --- contributions ------------------------------------------------------------------ */
 
 /*
- * May @in be folded from @row? A new state begins if there is none. From a port only until it is
- * settled where the result goes: from then on the leaves' parts are not theirs any more.
+ * May @in from @row be combined? Begins a new operation if none is in progress. Contributions from
+ * ports fit only until the result's outputs are settled: then the leaves have passed their parts
+ * on.
  */
 static inline bool combine_fits(const struct switch_crosspoints *xp,
                                 const struct switch_group *group, struct switch_state *state,
@@ -290,7 +281,7 @@ static inline bool combine_fits(const struct switch_crosspoints *xp,
     return true;
 }
 
-/* A contribution is folded, or kept. */
+/* Account for a contribution from @row that was combined or kept. */
 static inline void combine_came(struct switch_crosspoints *xp, const struct switch_group *group,
                                 struct switch_state *state, uint32_t i, uint32_t u, uint32_t row,
                                 uint64_t at_ps)
@@ -304,21 +295,21 @@ static inline void combine_came(struct switch_crosspoints *xp, const struct swit
 }
 
 /*
- * Something is, or was, wrong with the units. Is what comes dropped? By units that are out of
- * service all is, and of a group of which a state was found damaged: no operation of it can end.
+ * Impaired units only: is a contribution dropped? Units that are out of service drop all, and a
+ * group with a damaged state cannot complete any operation.
  */
 static __attribute__((noinline)) bool combine_scraps(struct switch_crosspoints *xp,
                                                      const struct switch_group *group, uint32_t u)
 {
-    xp->ailing->taken++;
-    if (!xp->ailing->out && !(group && group->units && group->results[u].failed))
+    xp->impaired->taken++;
+    if (!xp->impaired->out && !(group && group->units && group->results[u].failed))
         return false;
     emu_count(&xp->bar.sw.counts.scrapped, 1);
     return true;
 }
 
-/* A contribution is in @state, in the buffer @at: a fault may flip a bit of it there. */
-static __attribute__((noinline)) void combine_ails(struct switch_crosspoints *xp,
+/* A contribution is in @state, in the buffer *@at: a fault may flip a bit of it. */
+static __attribute__((noinline)) void combine_flip(struct switch_crosspoints *xp,
                                                    struct switch_state *state, uint32_t u,
                                                    uint32_t row, const struct emu_hdr *hdr,
                                                    uint32_t *at, uint64_t at_ps)
@@ -326,14 +317,14 @@ static __attribute__((noinline)) void combine_ails(struct switch_crosspoints *xp
     const struct switch_dev *sw = &xp->bar.sw;
     bool begins = row < sw->ports && !emu_ports_any(state->have);
 
-    if (xp->ailing->faults &&
-        emu_faults_fold(xp->ailing->faults, switch_cache(xp), hdr, at, begins, sw->dev.timed,
+    if (xp->impaired->faults &&
+        emu_faults_fold(xp->impaired->faults, switch_cache(xp), hdr, at, begins, sw->dev.timed,
                         at_ps) &&
         sw->profile->combine_check == EMU_COMBINE_CHECK_PARITY)
         state->flipped |= (uint16_t)(1u << u);
 }
 
-/* A contribution that fits is put into unit @u's part of state @i. False: that is damaged. */
+/* Put a contribution that fits into unit @u's part of state @i. False: the part is damaged. */
 static inline bool combine_put(struct switch_crosspoints *xp, const struct switch_group *group,
                                uint32_t i, uint32_t u, uint32_t row, const struct emu_entry *in,
                                uint64_t at_ps)
@@ -352,12 +343,12 @@ static inline bool combine_put(struct switch_crosspoints *xp, const struct switc
     } else {
         return false;
     }
-    if (__builtin_expect(xp->ailing != NULL, 0))
-        combine_ails(xp, state, u, row, &in->hdr, at, at_ps);
+    if (__builtin_expect(xp->impaired != NULL, 0))
+        combine_flip(xp, state, u, row, &in->hdr, at, at_ps);
     return true;
 }
 
-/* One contribution. A repeated or disagreeing one is counted and dropped. */
+/* Process a contribution. A repeated or mismatching one is counted and dropped. */
 static inline void combine_fold(struct switch_crosspoints *xp, const struct switch_group *group,
                                 uint32_t u, uint32_t row, const struct emu_entry *in,
                                 uint64_t at_ps)
@@ -365,14 +356,14 @@ static inline void combine_fold(struct switch_crosspoints *xp, const struct swit
     uint32_t i = in->hdr.seq & (group ? group->window - 1 : 0);
     struct switch_state *state = group && group->units ? switch_group_state(group, i) : NULL;
 
-    if (__builtin_expect(xp->ailing != NULL, 0) && combine_scraps(xp, group, u)) {
+    if (__builtin_expect(xp->impaired != NULL, 0) && combine_scraps(xp, group, u)) {
         emu_pool_drop(switch_cache(xp), in->buf);
         return;
     }
     if (!state || !combine_fits(xp, group, state, u, row, in)) {
         if (state && state->active)
             emu_clash_note(group->clash, &state->hdr, &in->hdr);
-        combine_drop(xp, group, in);
+        switch_drop(xp, group, in);
         return;
     }
     if (combine_put(xp, group, i, u, row, in, at_ps))
@@ -381,9 +372,9 @@ static inline void combine_fold(struct switch_crosspoints *xp, const struct swit
         emu_pool_drop(switch_cache(xp), in->buf);
 }
 
-/* --- results that waited ------------------------------------------------------------ */
+/* --- waiting results ---------------------------------------------------------------- */
 
-/* Move one group's results to the crosspoints. Returns true when none is left. */
+/* Move one group's results to the crosspoints. Returns true if none is left. */
 static bool results_move(struct switch_crosspoints *xp, uint32_t u,
                          const struct switch_group *group, uint64_t at_ps)
 {
@@ -401,7 +392,7 @@ static bool results_move(struct switch_crosspoints *xp, uint32_t u,
     return true;
 }
 
-/* Each pending group in turn; one whose crosspoints are full goes to the end of the line. */
+/* Serve each pending group once; a group whose crosspoints are full goes to the end of the list. */
 void switch_unit_flush(struct switch_crosspoints *xp, uint32_t u, uint64_t at_ps)
 {
     struct switch_unit *unit = &xp->unit[u];
@@ -412,7 +403,7 @@ void switch_unit_flush(struct switch_crosspoints *xp, uint32_t u, uint64_t at_ps
         struct switch_group *group = switch_group_of(&xp->bar.sw, id);
 
         if (!group)
-            continue; /* taken away meanwhile */
+            continue; /* removed meanwhile */
         group->results[u].pending = !results_move(xp, u, group, at_ps);
         if (group->results[u].pending)
             unit->group[unit->last++ % SWITCH_PENDING_MAX] = id;
@@ -426,7 +417,7 @@ void switch_units_flush(struct switch_crosspoints *xp, uint64_t at_ps)
             switch_unit_flush(xp, u, at_ps);
 }
 
-/* --- what units do ------------------------------------------------------------------ */
+/* --- entry points ------------------------------------------------------------------- */
 
 void switch_unit_take(struct switch_crosspoints *xp, uint32_t u, uint32_t row, uint64_t at_ps)
 {
@@ -435,13 +426,13 @@ void switch_unit_take(struct switch_crosspoints *xp, uint32_t u, uint32_t row, u
     combine_fold(xp, switch_group_of(&xp->bar.sw, in.hdr.dst), u, row, &in, at_ps);
 }
 
-/* Contributions of a member come in the order of their numbers: so far it is looked ahead. */
-#define COMBINE_AHEAD       4u /* to what a contribution is folded into */
-#define COMBINE_AHEAD_STATE 8u /* to the state that says where that is */
+/* Prefetch distances: a member's contributions come in the order of their sequence numbers. */
+#define COMBINE_AHEAD       4u /* for the partial result */
+#define COMBINE_AHEAD_STATE 8u /* for the state, which has the address of the partial result */
 
 /*
- * The states of a wide window, and what lies in them, are more than a core's cache holds. Each
- * contribution asks for the lines of those that come after it.
+ * The states and buffers of a wide window exceed a core's cache. Each contribution prefetches the
+ * cache lines of later ones.
  */
 static inline void combine_prefetch(struct switch_crosspoints *xp, const struct switch_group *group,
                                     uint32_t i, uint32_t u)
@@ -454,17 +445,17 @@ static inline void combine_prefetch(struct switch_crosspoints *xp, const struct 
         emu_seg_prefetch(emu_pool_seg(switch_cache(xp)->pool, next->part[u].buf), true);
 }
 
-/* May a contribution by @row be added to @state, which is that of its number? */
+/* May a contribution from @row be combined into @state, the state of its number, without a copy? */
 static inline bool combine_adds(const struct switch_crosspoints *xp,
                                 const struct switch_group *group, const struct switch_state *state,
                                 uint32_t u, uint32_t row, const struct emu_hdr *hdr)
 {
-    return !xp->ailing && !group->in_order && hdr->len && state->active &&
+    return !xp->impaired && !group->in_order && hdr->len && state->active &&
            !emu_ports_any(state->outs) && emu_ports_any(state->part[u].have) &&
            !emu_ports_has(state->part[u].have, row) && emu_combiner_agrees(&state->hdr, hdr);
 }
 
-/* It is. */
+/* Combine a contribution into the partial result of state @i. */
 static inline void combine_add(struct switch_crosspoints *xp, const struct switch_group *group,
                                uint32_t i, uint32_t u, const struct emu_hdr *hdr,
                                const struct emu_seg *seg)
@@ -552,9 +543,9 @@ void switch_unit_fold(struct switch_crosspoints *xp, const struct switch_group *
 }
 
 /*
- * The leaves, then the root, which finds their parts there. Results that are still at a unit, or
- * reach the root only now that it has made room, are for the next pass. The device marks itself,
- * since no other would wake it for them.
+ * Leaves first, then the root, which finds their parts. Results that remain at a unit, or reach the
+ * root only after its step, wait for the next pass: the device schedules one, since no other device
+ * would wake it for them.
  */
 uint32_t switch_combine(struct switch_crosspoints_raw *raw)
 {

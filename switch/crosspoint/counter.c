@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * counter.c - the plain counter: a credit is back when the last copy of its segment has left.
+ * counter.c - the plain counter: a credit returns when the last copy of its segment has left.
  *
  * Source: output-queued routers §2. The two readings of its credit counter: docs/ARCHITECTURE.md,
  * section 4.
@@ -18,10 +18,10 @@ static bool counter_fits(const struct emu_profile *profile)
     return switch_crosspoints_fit(profile, EMU_CREDIT_COUNTER);
 }
 
-/* A multicast's copies enter by row @r. Returns 1 + the index of what counts them. */
-static inline uint8_t copies_share(struct switch_copies *copies, uint32_t r, uint32_t count)
+/* @count copies of a multicast enter by row @r. Returns 1 + the index of their counter. */
+static uint8_t counter_share(struct switch_crosspoints *xp, uint32_t r, uint32_t count)
 {
-    uint8_t *left = copies->left[r];
+    uint8_t *left = switch_copies_of(&xp->bar.sw)->left[r];
     uint8_t i = 0;
 
     while (left[i])
@@ -30,7 +30,7 @@ static inline uint8_t copies_share(struct switch_copies *copies, uint32_t r, uin
     return (uint8_t)(i + 1);
 }
 
-/* The segment in @slot has left row @r. Returns credits owed for that. */
+/* The segment in @slot has left row @r. Returns the credits owed for it. */
 static inline uint32_t copies_leave(struct switch_copies *copies, uint32_t r, uint32_t slot)
 {
     uint32_t of = copies->of[slot];
@@ -43,11 +43,6 @@ static inline uint32_t copies_leave(struct switch_copies *copies, uint32_t r, ui
 static inline struct switch_copies *raw_copies(struct switch_crosspoints *xp)
 {
     return &((struct switch_counter_raw *)xp)->copies;
-}
-
-static uint8_t raw_share(struct switch_crosspoints *xp, uint32_t r, uint32_t count)
-{
-    return copies_share(raw_copies(xp), r, count);
 }
 
 static inline void raw_put(struct switch_crosspoints *xp, uint32_t r, uint32_t o,
@@ -90,11 +85,6 @@ static uint32_t counter_step_raw(struct emu_dev *dev, uint64_t until_ps)
 static inline struct switch_copies *timed_copies(struct switch_crosspoints *xp)
 {
     return &((struct switch_counter_timed *)xp)->copies;
-}
-
-static uint8_t timed_share(struct switch_crosspoints *xp, uint32_t r, uint32_t count)
-{
-    return copies_share(timed_copies(xp), r, count);
 }
 
 static inline void timed_put(struct switch_crosspoints *xp, uint32_t r, uint32_t o,
@@ -148,11 +138,11 @@ static bool counter_init(struct switch_dev *sw)
 {
     static const struct switch_access raw = {.put = raw_put,
                                              .dequeue = raw_dequeue,
-                                             .share = raw_share,
+                                             .share = counter_share,
                                              .at_once = true};
     static const struct switch_access timed = {.put = timed_put,
                                                .dequeue = timed_dequeue,
-                                               .share = timed_share};
+                                               .share = counter_share};
     struct switch_copies *copies = switch_copies_of(sw);
     uint32_t slots = switch_crosspoints_segments(sw->ports, sw->profile);
 
@@ -163,7 +153,7 @@ static bool counter_init(struct switch_dev *sw)
     return copies->left && copies->of;
 }
 
-/* Segments that row @r holds, copies of one counted once. */
+/* The segments that row @r holds; copies of one segment count once. */
 static uint32_t counter_holds(struct switch_crosspoints *xp, uint32_t r)
 {
     const struct switch_copies *copies = switch_copies_of(&xp->bar.sw);
@@ -195,11 +185,6 @@ static const char *counter_check_row(struct switch_dev *sw, uint32_t r, uint64_t
     return switch_crossbar_check_cable(&xp->bar, r, counter_holds(xp, r));
 }
 
-static void counter_check(struct switch_dev *sw, uint64_t now_ps, const struct emu_found *found)
-{
-    switch_crosspoints_check(sw, now_ps, counter_check_row, found);
-}
-
 const struct switch_kind switch_counter_kind = {
     .raw = {sizeof(struct switch_counter_raw), counter_step_raw},
     .timed = {sizeof(struct switch_counter_timed), counter_step_timed, switch_fetch_timed},
@@ -208,8 +193,8 @@ const struct switch_kind switch_counter_kind = {
     .bytes = counter_bytes,
     .init = counter_init,
     .destroy = counter_destroy,
-    .check = counter_check,
-    .bufs = switch_crosspoints_bufs,
-    .holds = switch_crosspoints_hold,
+    .check_row = counter_check_row,
+    .bufs = switch_crossbar_bufs,
+    .holds = switch_crossbar_holds,
     SWITCH_CROSSPOINTS_KIND,
 };

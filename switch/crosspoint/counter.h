@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * counter.h - the machines with the plain counter: counter.c. Their worker's.
+ * counter.h - switches with the plain counter: counter.c.
  */
 #ifndef SWITCH_COUNTER_H
 #define SWITCH_COUNTER_H
 
 #include "switch/crosspoint/crosspoint.h"
 
-/* What a machine with the plain counter has besides. */
+/* Unsent copies of multicasts. Owned by the switch's worker. */
 struct switch_copies {
-    /* ports: copies of a multicast not yet sent; there is one a credit */
-    uint8_t (*left)[EMU_XPOINT_MAX];
-    uint16_t *of; /* like slot: 1 + index into its row's left, or 0 */
+    uint8_t (*left)[EMU_XPOINT_MAX]; /* by port: counters of copies left, one per credit */
+    uint16_t *of; /* by slot of the store: 1 + index of its counter in its row's `left`, or 0 */
 };
 
 struct switch_counter_raw {
@@ -24,7 +23,7 @@ struct switch_counter_timed {
     struct switch_copies copies;
 };
 
-/* Not for a segment: its way knows the clock. */
+/* Do not call this per segment: the per-segment code is built for one clock. */
 static inline struct switch_copies *switch_copies_of(struct switch_dev *sw)
 {
     return sw->dev.timed ? &((struct switch_counter_timed *)sw)->copies

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * crosspoint.c - a switch with crosspoint buffers is made, and taken apart; the kind with the row
- * guarantee. The plain counter is in counter.c.
+ * crosspoint.c - creates and frees switches with crosspoint buffers, and handles faults of their
+ * combine units; the kind with the row guarantee. The plain counter is in counter.c.
  */
 #include "switch/crosspoint/crosspoint.h"
 
@@ -91,7 +91,7 @@ void switch_crosspoints_free(struct switch_crosspoints *xp)
     for (uint32_t u = 0; xp->unit && u < xp->units; u++)
         free(xp->unit[u].group);
     free(xp->unit);
-    free(xp->ailing);
+    free(xp->impaired);
     if (xp->bar.sw.dev.timed)
         timing_free(switch_timing_of(xp));
     switch_crossbar_free(&xp->bar);
@@ -107,30 +107,30 @@ void switch_crosspoints_stick(struct switch_dev *sw, uint32_t port, bool stuck, 
     agenda = &switch_timing_of(switch_crosspoints_of(sw))->agenda;
     if (!emu_ports_has(agenda->due, port))
         return;
-    emu_order_drop(&agenda->acts, port); /* what was about to leave does not */
+    emu_order_drop(&agenda->acts, port); /* cancel its scheduled departure */
     agenda->due &= ~emu_port(port);
     agenda->stalled |= emu_port(port);
 }
 
-/* NULL: there is no memory. */
-static struct switch_ailing *units_ailing(struct switch_crosspoints *xp)
+/* NULL: no memory. */
+static struct switch_impaired *units_impaired(struct switch_crosspoints *xp)
 {
-    if (!xp->ailing)
-        xp->ailing = calloc(1, sizeof *xp->ailing);
-    return xp->ailing;
+    if (!xp->impaired)
+        xp->impaired = calloc(1, sizeof *xp->impaired);
+    return xp->impaired;
 }
 
 int switch_units_faults(struct switch_dev *sw, struct emu_faults *faults)
 {
-    struct switch_ailing *ailing = units_ailing(switch_crosspoints_of(sw));
+    struct switch_impaired *impaired = units_impaired(switch_crosspoints_of(sw));
 
-    if (!ailing)
+    if (!impaired)
         return -ENOMEM;
-    ailing->faults = faults;
+    impaired->faults = faults;
     return 0;
 }
 
-/* Units that were to act while they stood still act at @at_ps. */
+/* Schedule units that were due while they were stalled at @at_ps. */
 static void units_act(struct switch_crosspoints *xp, uint64_t at_ps)
 {
     struct switch_dev *sw = &xp->bar.sw;
@@ -139,22 +139,22 @@ static void units_act(struct switch_crosspoints *xp, uint64_t at_ps)
     if (!sw->dev.timed)
         return;
     agenda = &switch_timing_of(xp)->agenda;
-    emu_each_bit (u, xp->ailing->held) {
+    emu_each_bit (u, xp->impaired->held) {
         if (emu_ports_has(agenda->due, sw->ports + u))
             emu_order_drop(&agenda->acts, sw->ports + u);
         switch_agenda_add(agenda, sw->ports + u, at_ps);
     }
-    xp->ailing->held = 0;
+    xp->impaired->held = 0;
 }
 
 int switch_units_stall(struct switch_dev *sw, bool stalled, uint64_t at_ps)
 {
     struct switch_crosspoints *xp = switch_crosspoints_of(sw);
-    struct switch_ailing *ailing = units_ailing(xp);
+    struct switch_impaired *impaired = units_impaired(xp);
 
-    if (!ailing)
+    if (!impaired)
         return -ENOMEM;
-    ailing->stalled = stalled;
+    impaired->stalled = stalled;
     if (!stalled)
         units_act(xp, at_ps);
     return 0;
@@ -163,20 +163,20 @@ int switch_units_stall(struct switch_dev *sw, bool stalled, uint64_t at_ps)
 void switch_units_out(struct switch_dev *sw, bool out, uint64_t at_ps)
 {
     struct switch_crosspoints *xp = switch_crosspoints_of(sw);
-    struct switch_ailing *ailing = units_ailing(xp);
+    struct switch_impaired *impaired = units_impaired(xp);
 
-    if (!ailing)
+    if (!impaired)
         return;
-    ailing->out = out;
+    impaired->out = out;
     if (out)
         units_act(xp, at_ps);
 }
 
 uint64_t switch_units_taken(const struct switch_dev *sw)
 {
-    const struct switch_ailing *ailing = ((const struct switch_crosspoints *)sw)->ailing;
+    const struct switch_impaired *impaired = ((const struct switch_crosspoints *)sw)->impaired;
 
-    return ailing ? ailing->taken : 0;
+    return impaired ? impaired->taken : 0;
 }
 
 struct units_tell {
@@ -200,16 +200,6 @@ uint32_t switch_units_waiting(struct switch_dev *sw,
     for (uint32_t u = 0; u < switch_crosspoints_of(sw)->units; u++)
         waiting += switch_crossbar_waiting(sw, sw->ports + u, tell ? units_tell : NULL, &to);
     return waiting;
-}
-
-uint32_t switch_crosspoints_bufs(struct switch_dev *sw)
-{
-    return switch_crossbar_bufs(switch_crossbar_of(sw));
-}
-
-bool switch_crosspoints_hold(struct switch_dev *sw, uint32_t id)
-{
-    return switch_crossbar_holds(switch_crossbar_of(sw), id);
 }
 
 /* --- the kind with the row guarantee ------------------------------------------------ */
@@ -247,9 +237,9 @@ static bool row_init(struct switch_dev *sw)
     return row->settling;
 }
 
-/* Nothing is but at the crosspoints, so there is nothing to add. */
-static const char *row_check_row(struct switch_dev *sw, uint32_t r, uint64_t now_ps, uint64_t *held,
-                                 uint64_t *waited_ps)
+/* All segments are at crosspoints, so there are none to add. */
+static const char *row_check(struct switch_dev *sw, uint32_t r, uint64_t now_ps, uint64_t *held,
+                             uint64_t *waited_ps)
 {
     struct switch_crosspoints *xp = switch_crosspoints_of(sw);
     const char *wrong = switch_crosspoints_check_row(xp, r);
@@ -263,13 +253,8 @@ static const char *row_check_row(struct switch_dev *sw, uint32_t r, uint64_t now
     settling = &switch_row_of(xp)->settling[r];
     if (!emu_ports_has(switch_row_of(xp)->raw.touched, r) &&
         (settling->arrived || settling->fullest != switch_crosspoints_fullest(xp, r)))
-        return "a row owes credits that it does not know of";
+        return "a row owes credits that its settling state does not show";
     return switch_crossbar_check_cable(&xp->bar, r, settling->fullest + settling->arrived);
-}
-
-static void row_check(struct switch_dev *sw, uint64_t now_ps, const struct emu_found *found)
-{
-    switch_crosspoints_check(sw, now_ps, row_check_row, found);
 }
 
 const struct switch_kind switch_row_kind = {
@@ -280,8 +265,8 @@ const struct switch_kind switch_row_kind = {
     .bytes = row_bytes,
     .init = row_init,
     .destroy = row_destroy,
-    .check = row_check,
-    .bufs = switch_crosspoints_bufs,
-    .holds = switch_crosspoints_hold,
+    .check_row = row_check,
+    .bufs = switch_crossbar_bufs,
+    .holds = switch_crossbar_holds,
     SWITCH_CROSSPOINTS_KIND,
 };

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * raw.c - clock raw: the pass by the row guarantee.
+ * raw.c - clock raw: the pass with the row guarantee.
+ *
+ * Source: output-queued routers §2. The two readings of its credit counter: docs/ARCHITECTURE.md,
+ * section 4.
  */
 #include "switch/crosspoint/raw.h"
 
@@ -11,7 +14,7 @@ static inline struct switch_crosspoints_row *row_of(struct switch_crosspoints_ra
     return switch_row_of(&raw->xp);
 }
 
-/* Each pass finds out anew which outputs are open. */
+/* Each pass checks again which outputs are open. */
 static inline void row_begin(struct switch_crosspoints_raw *raw)
 {
     row_of(raw)->open = EMU_NO_PORTS;
@@ -20,8 +23,8 @@ static inline void row_begin(struct switch_crosspoints_raw *raw)
 }
 
 /*
- * As switch_enter_put(). @plain: that of the row's machine, in a register: an output that is known
- * to be open is looked at no more, which is 4 % of a hop.
+ * As switch_enter_put(). @plain: the field of that name, in a register: an output that is known to
+ * be open is not checked again, which saves 4 % of a hop.
  */
 static inline __attribute__((always_inline)) void row_put(struct switch_crosspoints *xp, uint32_t r,
                                                           uint32_t o, emu_ports *plain,
@@ -51,7 +54,7 @@ static inline __attribute__((always_inline)) void row_admit(struct switch_crossp
     uint32_t o;
 
     if (!emu_ports_any(outs)) {
-        admit_drop(xp, NULL, entry);
+        switch_drop(xp, NULL, entry);
         return;
     }
     o = emu_ports_several(outs) ? route_choose(&xp->bar.sw, outs, xp->bar.light)
@@ -59,19 +62,13 @@ static inline __attribute__((always_inline)) void row_admit(struct switch_crossp
     row_put(xp, r, o, plain, entry);
 }
 
-/*
- * What came by the cable into row @r enters: there is room, as its credits say. A unicast does so
- * without a call.
- *
- * Source: output-queued routers §2. The two readings of its credit counter: docs/ARCHITECTURE.md,
- * section 4.
- */
+/* Segments that came by the cable into row @r enter: their credits guarantee space. */
 static inline uint32_t row_take_cable(struct switch_crosspoints *xp, uint32_t r)
 {
     struct switch_crosspoints_row *row = switch_row_of(xp);
     struct switch_routes routes = switch_routes_of(&xp->bar, r);
     struct emu_rx *rx = &xp->bar.row[r].rx;
-    struct emu_ring_end data = rx->data; /* in registers: nobody else has its address */
+    struct emu_ring_end data = rx->data; /* a local copy, to keep it in registers */
     uint32_t end = data.at + SWITCH_BURST, moved;
     emu_ports plain = row->plain;
     const struct emu_entry *entry;
@@ -99,7 +96,7 @@ static inline uint32_t row_take(struct switch_crosspoints_raw *raw, uint32_t r)
     uint32_t moved;
 
     if (raw->xp.bar.row[r].rx.kind == EMU_LINK_EDGE) {
-        row_of(raw)->plain = EMU_NO_PORTS; /* what a process has sent may go to any of them */
+        row_of(raw)->plain = EMU_NO_PORTS; /* the process's segments may fill any output */
         return switch_through(row_of(raw), r);
     }
     moved = row_take_cable(&raw->xp, r);
@@ -108,9 +105,8 @@ static inline uint32_t row_take(struct switch_crosspoints_raw *raw, uint32_t r)
 }
 
 /*
- * The fullest crosspoint of a row. A row is a multiple of 16 bytes, the rest zero. The loop says
- * so, and is no more than this, so that it becomes instructions on 16 bytes at a time: 22, where
- * each byte by itself takes 110.
+ * The fullest crosspoint of a row. A row is padded with zeros to a multiple of 16 bytes. This
+ * simple loop lets the compiler vectorize it: 22 instructions instead of 110.
  */
 static inline uint8_t row_fullest(const uint8_t *count, uint32_t width)
 {
@@ -121,7 +117,7 @@ static inline uint8_t row_fullest(const uint8_t *count, uint32_t width)
     return fullest;
 }
 
-/* What row @r owes to its sender, for all that came and left since the last time. */
+/* Update and return the credits that row @r owes, for arrivals and departures since last time. */
 static inline uint32_t row_settle(struct switch_crosspoints_raw *raw, uint32_t r)
 {
     const struct switch_crossbar *bar = &raw->xp.bar;

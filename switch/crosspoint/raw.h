@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * raw.h - clock raw: a pass of a switch with crosspoints. A timed clock has timed.h instead.
+ * raw.h - clock raw: a pass of a switch with crosspoints. Timed clocks: timed.h.
  */
 #ifndef SWITCH_CROSSPOINT_RAW_H
 #define SWITCH_CROSSPOINT_RAW_H
@@ -8,19 +8,19 @@
 #include "switch/crosspoint/combine.h"
 #include "switch/crosspoint/send.h"
 
-/* What a machine does in a pass in its own way. */
+/* The parts of a pass that differ between kinds. */
 struct switch_pass {
-    void (*begin)(struct switch_crosspoints_raw *raw);                /* NULL: nothing */
-    uint32_t (*take)(struct switch_crosspoints_raw *raw, uint32_t r); /* what came to row @r */
-    /* as in its access; NULL: it is switch_dequeue_raw(), and segments leave in runs */
+    void (*begin)(struct switch_crosspoints_raw *raw);                /* NULL: nothing to do */
+    uint32_t (*take)(struct switch_crosspoints_raw *raw, uint32_t r); /* arrivals of row @r */
+    /* as in its access; NULL: switch_dequeue_raw(), and segments leave in runs */
     switch_dequeue_fn dequeue;
-    void (*advance)(struct switch_crosspoints_raw *raw);                /* NULL: no input buffers */
-    uint32_t (*settle)(struct switch_crosspoints_raw *raw, uint32_t r); /* what row @r owes */
+    void (*advance)(struct switch_crosspoints_raw *raw); /* input buffers; NULL: none */
+    uint32_t (*settle)(struct switch_crosspoints_raw *raw, uint32_t r); /* credits row @r owes */
 };
 
 /*
- * Credits came back at these ports: what waits for them leaves, before what comes in this pass
- * could find it in its way: 20 % fewer ns a hop on a switch of 16 ports. Returns segments sent.
+ * Take returned credits, and send the segments that wait for them before new arrivals can find
+ * these in their way: 20 % fewer ns a hop on a switch of 16 ports. Returns segments sent.
  */
 static inline __attribute__((always_inline)) uint32_t raw_take_credits(
     struct switch_crosspoints_raw *raw, switch_dequeue_fn dequeue)
@@ -40,7 +40,7 @@ static inline __attribute__((always_inline)) uint32_t raw_take_credits(
     return sent;
 }
 
-/* Always inlined with @admit a constant. */
+/* Take the arrivals of row @r. Always inlined with constant @admit. Returns how many. */
 static inline __attribute__((always_inline)) uint32_t raw_take_port(
     struct switch_crosspoints *xp, uint32_t r,
     void (*admit)(struct switch_crosspoints *xp, uint32_t r, const struct emu_entry *entry))
@@ -74,14 +74,14 @@ static inline __attribute__((always_inline)) uint32_t raw_take_segments(
     emu_each_port (r, ports) {
         emu_ports behind = ports & ~emu_ports_below(r + 1);
 
-        if (emu_ports_any(behind)) /* by then they are in the inner cache: 2 % fewer ns a hop */
+        if (emu_ports_any(behind)) /* prefetch the next row: 2 % fewer ns a hop */
             emu_rx_fetch_burst(&raw->xp.bar.row[emu_ports_first(behind)].rx);
         moved += pass->take(raw, r);
     }
     return moved;
 }
 
-/* One batch of credits a row and pass. */
+/* Return one batch of credits per row and pass. */
 static inline __attribute__((always_inline)) void raw_return_credits(
     struct switch_crosspoints_raw *raw, const struct switch_pass *pass)
 {
@@ -103,8 +103,9 @@ static inline bool raw_pending(const struct switch_crosspoints *xp)
 }
 
 /*
- * One pass: bounded, never blocks or allocates. Returns segments moved. Always inlined with @pass a
- * constant, so that none of it is called by a pointer.
+ * One pass: bounded, never blocks or allocates. Returns segments moved. Always inlined with
+ * constant
+ * @pass, so that there are no indirect calls.
  */
 static inline __attribute__((always_inline)) uint32_t switch_pass_run(
     struct switch_crosspoints_raw *raw, const struct switch_pass *pass)
@@ -114,19 +115,19 @@ static inline __attribute__((always_inline)) uint32_t switch_pass_run(
 
     if (pass->begin)
         pass->begin(raw);
-    moved = raw_take_credits(raw, pass->dequeue); /* refill before spending */
-    moved += raw_take_segments(raw, pass);        /* links -> crosspoints */
-    moved += switch_combine(raw);                 /* contributions fold into one */
-    moved += switch_send(raw, pass->dequeue);     /* arbitrate, spend credit */
+    moved = raw_take_credits(raw, pass->dequeue);
+    moved += raw_take_segments(raw, pass);
+    moved += switch_combine(raw);
+    moved += switch_send(raw, pass->dequeue);
     if (moved && raw_pending(xp))
-        emu_dev_again(&xp->bar.sw.dev); /* sending may have made room for results */
+        emu_dev_again(&xp->bar.sw.dev); /* sending may have made space for results */
     if (pass->advance)
         pass->advance(raw);
-    raw_return_credits(raw, pass); /* only for room truly free */
+    raw_return_credits(raw, pass);
     return moved;
 }
 
-/* What is owed, where departures and arrivals have said so themselves: settle of a pass. */
+/* settle of a kind that counts rx.owed at each arrival and departure. */
 static inline uint32_t switch_row_owed(struct switch_crosspoints_raw *raw, uint32_t r)
 {
     return raw->xp.bar.row[r].rx.owed;

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * send.h - clock raw: each output arbitrates on its own and spends credits.
+ * send.h - clock raw: each output arbitrates independently and spends credits.
  *
- * Rows are served in turn (round robin), so no input waits longer than the
- * others. What leaves in one burst leaves row by row, each with its share of the burst: one by one
- * a switch of a tree that is full would move 12 % fewer segments. With times the same happens in
- * timed.h, one by one.
+ * Rows are served round robin, so no input waits longer than the others. A burst is sent row by
+ * row, each with its share of the burst: sent one by one, a switch of a full tree would move 12 %
+ * fewer segments. On timed clocks timed.h sends one by one.
  */
 #ifndef SWITCH_SEND_H
 #define SWITCH_SEND_H
@@ -14,7 +13,7 @@
 
 #define SEND_BURST 64 /* segments an output sends in one pass */
 
-/* @count segments from slot @slot on, a list, are sent. Returns the slot of the last of them. */
+/* Send the @count segments of the list from slot @slot on. Returns the slot of the last one. */
 static inline __attribute__((always_inline)) uint32_t send_list(const struct switch_store *store,
                                                                 struct emu_tx *tx, uint32_t slot,
                                                                 uint32_t count)
@@ -24,7 +23,7 @@ static inline __attribute__((always_inline)) uint32_t send_list(const struct swi
     uint32_t last = slot;
 
     if (tx->shape == EMU_LINK_LOCAL) {
-        struct emu_ring_end data = tx->data; /* in registers */
+        struct emu_ring_end data = tx->data; /* a local copy, to keep it in registers */
 
         for (uint32_t i = 0; i < count; i++, last = slot, slot = next[slot])
             emu_ring_put_at(&data, &entry[slot], 0);
@@ -37,8 +36,8 @@ static inline __attribute__((always_inline)) uint32_t send_list(const struct swi
 }
 
 /*
- * All that waits for output @o, for which there is room, leaves. Its queues become one list first,
- * row by row, so that there is one loop, and its length is known: 3 % of a hop.
+ * Send all segments that wait for output @o, which has space for them. Its queues are joined into
+ * one list first, row by row, so that there is one loop of known length: saves 3 % of a hop.
  */
 static inline uint32_t send_all(struct switch_crosspoints_raw *raw, uint32_t o)
 {
@@ -64,7 +63,7 @@ static inline uint32_t send_all(struct switch_crosspoints_raw *raw, uint32_t o)
     return sent;
 }
 
-/* @count segments leave the queue (r, o), which has as many. */
+/* Send the first @count segments of the queue (r, o). */
 static inline void send_run(struct switch_crossbar *bar, uint32_t r, uint32_t o, uint32_t count)
 {
     struct switch_list *queue = switch_xpoint(bar, r, o);
@@ -79,7 +78,7 @@ static inline void send_run(struct switch_crossbar *bar, uint32_t r, uint32_t o,
 }
 
 /*
- * More waits for output @o than there is @room for: each row has a share of it, once. Returns
+ * More segments wait for output @o than the @room for them: each row sends one share. Returns
  * segments sent, at least one.
  */
 static inline uint32_t send_shares(struct switch_crosspoints_raw *raw, uint32_t o, uint32_t room)
@@ -101,7 +100,7 @@ static inline uint32_t send_shares(struct switch_crosspoints_raw *raw, uint32_t 
     return sent;
 }
 
-/* One by one, as the machine's accounts want it: as many as there is @room for. Returns sent. */
+/* Send up to @room segments one by one, for kinds that account for each. Returns segments sent. */
 static inline __attribute__((always_inline)) uint32_t send_singly(
     struct switch_crosspoints_raw *raw, uint32_t o, uint32_t room, switch_dequeue_fn dequeue)
 {
@@ -117,8 +116,8 @@ static inline __attribute__((always_inline)) uint32_t send_singly(
 }
 
 /*
- * As many as there is room for. Ask for room until the answer is none: only after that answer
- * does an edge signal when it has room again. @dequeue: see struct switch_pass.
+ * Send as many segments as output @o has space for. Query the space until it is 0: only after that
+ * does a host interface signal new space. @dequeue: see struct switch_pass.
  */
 static inline __attribute__((always_inline)) uint32_t send_port(struct switch_crosspoints_raw *raw,
                                                                 uint32_t o,
@@ -150,10 +149,7 @@ static inline __attribute__((always_inline)) uint32_t send_port(struct switch_cr
     return sent;
 }
 
-/*
- * All runnable outputs send what they may. Returns segments sent. Always inlined with @dequeue a
- * constant.
- */
+/* Send from all runnable outputs. Returns segments sent. Always inlined with constant @dequeue. */
 static inline __attribute__((always_inline)) uint32_t switch_send(
     struct switch_crosspoints_raw *raw, switch_dequeue_fn dequeue)
 {

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * through.c - clock raw: segments that come from a process and go no further than this switch.
+ * through.c - clock raw: cut-through of segments that come from a process.
  *
  * Raw has no time. A segment that finds its outputs free leaves in the pass in which it came; if
- * all of them lead to processes too, its payload need not lie anywhere in between: it is copied
- * from the one's memory to the others'. A contribution to a reduction is folded into what is there
- * from where it lies. Routing, credits, room and counters are those of any segment; whatever has to
- * wait goes the usual way, through a buffer and a crosspoint.
+ * all of them lead to processes, its payload is copied from the sender's memory to the receivers',
+ * without a buffer in between. A contribution to a reduction is combined straight from the sender's
+ * memory. Routing, credits, space and counters are those of any segment; a segment that must wait
+ * takes a buffer and a crosspoint as usual.
  *
- * The sender may change its payload while we copy it: it harms nobody but itself, for the header
- * was read once, and nothing in a payload is ever followed.
+ * If the sender changes its payload while we copy it, it corrupts only its own message: the header
+ * was read once, and the switch never interprets a payload.
  */
 #include "switch/crosspoint/combine.h"
 #include "switch/crosspoint/through.h"
 
 bool switch_is_open_else(struct switch_crosspoints *xp, uint32_t o)
 {
-    struct switch_crosspoints_row *row = switch_row_of(xp); /* if anything is not shut */
+    struct switch_crosspoints_row *row = switch_row_of(xp); /* valid if any output is not shut */
     emu_ports bit = emu_port(o);
 
     if (emu_ports_has(xp->shut, o))
@@ -30,7 +30,7 @@ bool switch_is_open_else(struct switch_crosspoints *xp, uint32_t o)
     return row->room[o];
 }
 
-/* The shelf that all processes at @outs have, or NULL: nobody is there, or it is not one. */
+/* The shared multicast buffer of all processes at @outs; NULL: none, or they differ. */
 static struct emu_shelf *shelf_at(const struct switch_crosspoints *xp, emu_ports outs)
 {
     struct emu_shelf *shelf = NULL;
@@ -47,11 +47,11 @@ static struct emu_shelf *shelf_at(const struct switch_crosspoints *xp, emu_ports
     return shelf;
 }
 
-#define SHELF_PATIENCE 64u /* segments between two looks at a part that somebody has not read */
+#define SHELF_PATIENCE 64u /* segments between two checks of a part that is still being read */
 
 /*
- * A part of @shelf is full: is the next one free? A process that is not there any more reads
- * nothing, or the shelf is retired: that is asked last.
+ * A part of @shelf is full: start the next one, if no process reads it. A process that has gone
+ * reads nothing, or the shelf is retired, which is checked last.
  */
 static __attribute__((noinline)) bool shelf_turn(struct switch_crosspoints *xp,
                                                  struct emu_shelf *shelf)
@@ -90,16 +90,15 @@ bool switch_shelve(struct switch_crosspoints *xp, emu_ports outs, const struct e
     return true;
 }
 
-/* The way of a segment that came by @row; the next one often has the same. */
+/* The route of a segment; the next one often has the same. */
 struct through_way {
     uint32_t dst;
     uint8_t kind;
-    bool copies_out; /* all outputs lead to processes */
-    bool runs;       /* several at once: through_run(), */
-    bool streams;    /* or through_stream() */
-    /* the unit that takes it, for now: nothing waits for it at this row; or SWITCH_NO_UNIT */
-    uint32_t unit;
-    emu_ports outs;                   /* 0: no way is known */
+    bool copies_out;                  /* all outputs lead to processes */
+    bool runs;                        /* through_run() may take several segments */
+    bool streams;                     /* through_stream() may take several segments */
+    uint32_t unit;                    /* combine unit that takes the segments; SWITCH_NO_UNIT */
+    emu_ports outs;                   /* empty: this struct is not filled in */
     const struct switch_group *group; /* collective kinds */
 };
 
@@ -128,7 +127,7 @@ static void through_find(struct switch_crosspoints *xp, uint32_t r, const struct
     way->streams = unicast && way->copies_out && !xp->bar.row[r].rx.tapped;
 }
 
-/* One segment, the way it takes. False: there is no buffer for it now. */
+/* Process one segment by its route. False: it needs a buffer, and none is free now. */
 static inline bool through_pass(struct switch_crosspoints *xp, uint32_t r,
                                 const struct through_way *way, struct emu_hostif *edge,
                                 const struct emu_seg *seg, struct emu_entry *entry)
@@ -150,9 +149,9 @@ static inline bool through_pass(struct switch_crosspoints *xp, uint32_t r,
 }
 
 /*
- * Results for all of @outs, several: how many may be put on the shelf that all have, and be sent
- * from there, one after the other? 0: they go some other way. Who is at the outputs is asked first:
- * what an earlier pass found there may be gone.
+ * How many results for several @outs may be written to their shared multicast buffer, *@ret, and
+ * sent from there? 0: not by a shared buffer. switch_is_open() comes first: it updates which
+ * processes are attached to the outputs.
  */
 static uint32_t through_shelves(struct switch_crosspoints *xp, emu_ports outs,
                                 struct emu_shelf **ret)
@@ -176,13 +175,13 @@ static uint32_t through_shelves(struct switch_crosspoints *xp, emu_ports outs,
     return room;
 }
 
-/* One output: how many may be sent? */
+/* How many segments may be sent by output @o? */
 static uint32_t through_room(struct switch_crosspoints *xp, uint32_t o)
 {
     return switch_is_open(xp, o) ? switch_row_of(xp)->room[o] : 0;
 }
 
-/* @count results have been put on the shelf, from @on on: they go to all of @outs. */
+/* Send the @count results in the shared multicast buffer from @on on to all of @outs. */
 static void through_refer(struct switch_crosspoints *xp, emu_ports outs, uint32_t on,
                           uint32_t count)
 {
@@ -190,11 +189,11 @@ static void through_refer(struct switch_crosspoints *xp, emu_ports outs, uint32_
         switch_row_of(xp)->room[o] -= count;
         emu_tx_refer_run(&xp->bar.out[o].tx, on, count);
     }
-    xp->bar.runnable |= outs; /* their receivers are to be told */
+    xp->bar.runnable |= outs; /* the pass notifies their receivers */
     emu_count(&xp->bar.sw.counts.multicasts, count);
 }
 
-/* Where @hdr, by row @r, makes a result go that is full, and may go from here; 0: it makes none. */
+/* The outputs of the full-size result that contribution @hdr of row @r completes; empty: none. */
 static emu_ports through_ends(struct switch_crosspoints *xp, uint32_t r,
                               const struct through_way *way, const struct emu_hdr *hdr)
 {
@@ -204,16 +203,16 @@ static emu_ports through_ends(struct switch_crosspoints *xp, uint32_t r,
 }
 
 /*
- * What comes last of all members' contributions mostly does so for many numbers in a row: what does
- * not depend on the number is asked once for as many as there are, from @hdr and @seg on, but not
- * more than @most. Returns how many. 0: nothing was done.
+ * The member whose contribution is the last one is mostly last for many numbers in a row, so checks
+ * that do not depend on the number are made once. Process up to @most contributions that complete
+ * results, from @hdr and @seg on. Returns how many; 0: nothing was done.
  */
 static uint32_t through_end(struct switch_crosspoints *xp, uint32_t r,
                             const struct through_way *way, struct emu_hostif *edge,
                             struct emu_hdr *hdr, const struct emu_seg *seg, uint32_t most)
 {
     emu_ports outs = through_ends(xp, r, way, hdr);
-    struct emu_shelf *shelf = NULL; /* of several outputs */
+    struct emu_shelf *shelf = NULL; /* for several outputs */
     uint32_t room, on = 0, count = 0;
 
     if (!emu_ports_any(outs) || switch_unit_pending(xp, way->unit) || !switch_copies_out(xp, outs))
@@ -243,7 +242,7 @@ static uint32_t through_end(struct switch_crosspoints *xp, uint32_t r,
     return count;
 }
 
-/* Contributions that are folded where they come, several in a row. Returns how many, or 0. */
+/* Combine several contributions in a row without a buffer. Returns how many, or 0. */
 static uint32_t through_run(struct switch_crosspoints *xp, uint32_t r,
                             const struct through_way *way, struct emu_hostif *edge,
                             struct emu_hdr *hdr, const struct emu_seg *seg, uint32_t most)
@@ -257,8 +256,8 @@ static uint32_t through_run(struct switch_crosspoints *xp, uint32_t r,
 }
 
 /*
- * Of a stream to a process: full segments that differ in number and payload alone, with one look at
- * what they have in common. Returns how many, or 0.
+ * Send full segments of a stream to a process, which differ in number and payload only, with one
+ * check of their common fields. Returns how many, or 0.
  */
 static uint32_t through_stream(struct switch_crosspoints *xp, const struct through_way *way,
                                struct emu_hostif *edge, uint32_t most)
@@ -268,12 +267,12 @@ static uint32_t through_stream(struct switch_crosspoints *xp, const struct throu
     run = room ? emu_tx_pass_run(&xp->bar.out[o].tx, edge, way->dst, room < most ? room : most) : 0;
     if (run) {
         switch_row_of(xp)->room[o] -= run;
-        xp->bar.runnable |= emu_port(o); /* its receiver is to be told */
+        xp->bar.runnable |= emu_port(o); /* the pass notifies its receiver */
     }
     return run;
 }
 
-/* Several at once. Returns how many; 0: the next one by itself. */
+/* Process several segments together. Returns how many; 0: the caller processes the next one. */
 static inline uint32_t through_several(struct switch_crosspoints *xp, uint32_t r,
                                        const struct through_way *way, struct emu_hostif *edge,
                                        struct emu_hdr *hdr, const struct emu_seg *seg,
@@ -284,7 +283,7 @@ static inline uint32_t through_several(struct switch_crosspoints *xp, uint32_t r
     return way->streams && hdr->len == EMU_PAYLOAD_BYTES ? through_stream(xp, way, edge, most) : 0;
 }
 
-/* What was written at @outs for processes is shown to them before all else that a pass does. */
+/* Publish the segments for processes at @outs before the pass continues. */
 static void through_show(struct switch_crosspoints *xp, emu_ports outs)
 {
     emu_ports shown = EMU_NO_PORTS;
@@ -309,7 +308,7 @@ uint32_t switch_through(struct switch_crosspoints_row *row, uint32_t r)
     struct emu_entry entry;
     uint32_t moved = 0, run;
 
-    xp->bar.runnable = EMU_NO_PORTS; /* but those at which something is sent now */
+    xp->bar.runnable = EMU_NO_PORTS; /* collects the outputs that send in this call */
     emu_rx_begin(rx);
     edge = rx->plug.plugged;
     while (edge && moved < SWITCH_BURST && (seg = emu_hostif_peek(edge, &entry.hdr))) {

@@ -1,28 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * through.h - clock raw: what does not stop at a crosspoint. The switch's worker only.
+ * through.h - clock raw: cut-through of segments that need not wait at a crosspoint. The switch's
+ * worker only.
  */
 #ifndef SWITCH_THROUGH_H
 #define SWITCH_THROUGH_H
 
 #include "switch/crosspoint/crosspoint.h"
 
-/*
- * through.c: what a process has sent enters by row @r: all its way through this switch at once
- * where nothing is in the way. Returns segments taken.
- */
+/* through.c: process the segments that a process sends by row @r. Returns segments taken. */
 uint32_t switch_through(struct switch_crosspoints_row *row, uint32_t r);
 
 /*
- * through.c: switch_is_open() of an output that no plain local cable leaves by. What there is room
- * for is asked once in a pass, for it takes a look at a process's memory.
+ * through.c: switch_is_open() for an output without a plain local cable. Its space is queried once
+ * a pass, because that reads a process's memory.
  */
 bool switch_is_open_else(struct switch_crosspoints *xp, uint32_t o);
 
 /*
- * Raw has no time, so a segment that finds nothing waiting at its output, and room beyond it, would
- * leave its crosspoint in the pass in which it came: it is not put there at all. Its row is
- * credited as if it had been. Is output @o open to the next one?
+ * May the next segment for output @o skip its crosspoint? Raw has no time: a segment that finds
+ * nothing waiting at its output, and a credit, would leave in the pass in which it came. Its row is
+ * credited as if it had been queued.
  */
 static inline bool switch_is_open(struct switch_crosspoints *xp, uint32_t o)
 {
@@ -33,12 +31,12 @@ static inline bool switch_is_open(struct switch_crosspoints *xp, uint32_t o)
     return out->tx.credits && !emu_ports_any(out->waiting) && !emu_ports_has(xp->shut, o);
 }
 
-/* It is open, and one goes through: to be sent now. */
+/* Account for a segment that skips the queue of output @o, which is open; the caller sends it. */
 static inline void switch_pass(struct switch_crosspoints *xp, uint32_t o)
 {
     if (__builtin_expect(xp->bar.out[o].tx.shape != EMU_LINK_LOCAL, 0))
         switch_row_of(xp)->room[o]--;
-    xp->bar.runnable |= emu_port(o); /* its receiver is to be told */
+    xp->bar.runnable |= emu_port(o); /* the pass notifies its receiver */
 }
 
 static inline bool switch_passes(struct switch_crosspoints *xp, uint32_t o)
@@ -49,7 +47,7 @@ static inline bool switch_passes(struct switch_crosspoints *xp, uint32_t o)
     return true;
 }
 
-/* Do all of @outs lead to processes, or to nobody? */
+/* Do all of @outs lead to processes, or to no device? */
 static inline bool switch_copies_out(const struct switch_crosspoints *xp, emu_ports outs)
 {
     emu_each_port (o, outs)
@@ -59,24 +57,19 @@ static inline bool switch_copies_out(const struct switch_crosspoints *xp, emu_po
 }
 
 /*
- * through.c: a segment for @outs, several that copy out and are open, is written once, where all
- * that are there can read it. False: nothing was done, each of them needs its copy.
+ * through.c: write a segment for several @outs, which copy out and are open, once into their shared
+ * multicast buffer. False: nothing was done; each process needs its own copy.
  */
 bool switch_shelve(struct switch_crosspoints *xp, emu_ports outs, const struct emu_hdr *hdr,
                    const struct emu_seg *payload);
 
-/*
- * Is it put there? All but a stream's last segment is full; and nothing lies behind a payload then
- * that is not of it.
- */
+/* Does a segment go to the shared multicast buffer? Only full ones, that is, all but a last one. */
 static inline bool switch_shelves(const struct emu_hdr *hdr)
 {
     return hdr->len == EMU_PAYLOAD_BYTES;
 }
 
-/*
- * Copies of a segment for @outs, which copy out and are open; the payload is the caller's, or NULL.
- */
+/* Send a segment to @outs, which copy out and are open. The caller keeps @payload, or NULL. */
 static inline void switch_put_out(struct switch_crosspoints *xp, emu_ports outs,
                                   const struct emu_hdr *hdr, const struct emu_seg *payload)
 {
@@ -88,7 +81,7 @@ static inline void switch_put_out(struct switch_crosspoints *xp, emu_ports outs,
     }
 }
 
-/* The same for @outs, which copy out, if all of them are open. False: nothing was done. */
+/* switch_put_out() and count, if all of @outs are open. False: nothing was done. */
 static inline bool switch_copy_out(struct switch_crosspoints *xp, emu_ports outs,
                                    const struct emu_hdr *hdr, const struct emu_seg *payload)
 {

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * timed.c - timed clocks: a segment enters, and the step, by the row guarantee.
+ * timed.c - timed clocks: arrivals and the step with the row guarantee; prefetching.
+ *
+ * Source: output-queued routers §2. The two readings of its credit counter: docs/ARCHITECTURE.md,
+ * section 4.
  */
 #include "switch/crosspoint/timed.h"
 
 #include "switch/crosspoint/admit.h"
 
 /*
- * A crosspoint of row @r has a segment more, or one less. What makes the fullest fuller takes a
- * credit, and what makes it less full gives one back. Combine units' rows have no credits, and
- * nobody looks at what they owe.
+ * A crosspoint of row @r gains a segment, or loses one (row_dequeue()). If that raises the fullest,
+ * it takes a credit; if it lowers the fullest, it returns one. Rows of combine units have no
+ * credits, and their `owed` is not used.
  */
 static inline void row_gains(struct switch_crosspoints *xp, uint32_t r, uint32_t o,
                              const struct emu_entry *entry)
@@ -27,7 +30,7 @@ static inline struct emu_entry *row_dequeue(struct switch_crosspoints *xp, uint3
     return &xp->bar.store.slot[slot];
 }
 
-/* A copy, or a result. */
+/* Put a copy or a result. */
 static void row_put_else(struct switch_crosspoints *xp, uint32_t r, uint32_t o,
                          const struct emu_entry *entry, uint8_t share)
 {
@@ -38,7 +41,7 @@ static void row_put_else(struct switch_crosspoints *xp, uint32_t r, uint32_t o,
 
 const struct switch_access switch_access_row_timed = {.put = row_put_else, .dequeue = row_dequeue};
 
-/* It came at its time to output @o, which has nothing to do, and leaves at the same time. */
+/* Send a segment at its arrival time by output @o, which is idle. */
 static inline __attribute__((always_inline)) void row_pass(struct switch_crosspoints *xp,
                                                            uint32_t r, uint32_t o,
                                                            const struct emu_entry *entry)
@@ -50,16 +53,16 @@ static inline __attribute__((always_inline)) void row_pass(struct switch_crosspo
 }
 
 /*
- * A unicast from row @r for output @o. If the output has nothing to do, and a credit, and nothing
- * else happens at this time with which the segment would have to compete, it is not put at its
- * crosspoint at all; its row is credited as if it had been there.
+ * Put a unicast from row @r for output @o. If the output is idle and has a credit, and there is no
+ * other event at this time to compete with, the segment is not put at its crosspoint at all; its
+ * row is credited as if it had been.
  */
 static inline __attribute__((always_inline)) void row_put(struct switch_crosspoints *xp, uint32_t r,
                                                           uint32_t o, const struct emu_entry *entry,
                                                           uint8_t share)
 {
     struct switch_out *out = &xp->bar.out[o];
-    bool knows = emu_ports_any(out->waiting); /* when it acts, or that it waits for a credit */
+    bool knows = emu_ports_any(out->waiting); /* it is scheduled, or waits for a credit */
     uint64_t at_ps = entry->time_ps, due_ps = EMU_NEVER;
 
     if (!emu_tx_is_cable(&out->tx)) {
@@ -78,15 +81,11 @@ static inline __attribute__((always_inline)) void row_put(struct switch_crosspoi
         timed_plan_at(xp, o, at_ps, due_ps);
 }
 
-/*
- * Room that it does not take is free at once. Source: output-queued routers §2. The two readings of
- * its credit counter: docs/ARCHITECTURE.md, section 4.
- */
 static inline __attribute__((always_inline)) void row_admit(struct switch_crosspoints *xp,
                                                             uint32_t r,
                                                             const struct emu_entry *entry)
 {
-    xp->bar.row[r].rx.owed++; /* and less again where it makes the fullest crosspoint fuller */
+    xp->bar.row[r].rx.owed++; /* row_gains() takes it back if the fullest crosspoint rises */
     switch_admit(xp, r, entry, false, row_put);
 }
 
@@ -97,9 +96,9 @@ uint32_t switch_step_row_timed(struct emu_dev *dev, uint64_t until_ps)
     return switch_timed_run(dev, until_ps, &row);
 }
 
-/* --- what a step is going to touch -------------------------------------------------- */
+/* --- prefetching the data of a step ------------------------------------------------- */
 
-/* Outputs that know when they act, or have been told of the credit that they wait for. */
+/* Outputs that are scheduled, or whose awaited credit has come. */
 static emu_ports fetch_due(const struct switch_crosspoints_timed *machine)
 {
     const struct switch_agenda *agenda = &machine->timing.agenda;
@@ -108,10 +107,7 @@ static emu_ports fetch_due(const struct switch_crosspoints_timed *machine)
     return (agenda->due | (agenda->stalled & told)) & emu_ports_below(machine->xp.bar.sw.ports);
 }
 
-/*
- * Outputs by which unicasts will leave that have come by now from @rows: as the switch is going to
- * choose them, if nothing happens before.
- */
+/* Predict the outputs of the unicasts that have come by now to @rows. */
 static emu_ports fetch_ways(const struct switch_crossbar *bar, emu_ports rows)
 {
     uint64_t until_ps = bar->sw.dev.worker->now_ps;
@@ -157,7 +153,6 @@ static void fetch_ports(const struct switch_crosspoints_timed *machine, emu_port
     emu_fetch_line(switch_route(&bar->sw));
 }
 
-/* The row that each output serves next has its queue in a line of its own. */
 static void fetch_rings(const struct switch_crosspoints_timed *machine, emu_ports rows)
 {
     const struct switch_crossbar *bar = &machine->xp.bar;
@@ -181,8 +176,8 @@ static void fetch_ends(const struct switch_crossbar *bar, emu_ports outs)
 }
 
 /*
- * @kept and the return value are ports, as signals: first the rows at which something has arrived,
- * then the outputs that it will take. Prefetching in vain is harmless.
+ * @kept and the return value are ports, as signals: first the rows with arrivals, then the
+ * predicted outputs. A wrong prefetch is harmless.
  */
 uint64_t switch_fetch_timed(const struct emu_dev *dev, enum emu_fetch what, uint64_t kept)
 {
@@ -191,7 +186,7 @@ uint64_t switch_fetch_timed(const struct emu_dev *dev, enum emu_fetch what, uint
     emu_ports ports = emu_ports_signalled(kept) & emu_ports_below(bar->sw.ports);
 
     switch (what) {
-    case EMU_FETCH_SELF: /* none of which is to be read yet */
+    case EMU_FETCH_SELF: /* must not read the device itself */
         emu_fetch_line(&bar->sw.route);
         emu_fetch_lines(&bar->runnable, machine + 1);
         return 0;

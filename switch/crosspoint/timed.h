@@ -2,39 +2,32 @@
 /*
  * timed.h - a switch with crosspoints on a timed clock: its events, in the order of their times.
  *
- * Two kinds of event: the front segment of a row arrives at its crosspoint,
- * and an output acts: a segment leaves, or a combine unit begins or ends its
- * work. Credits are no events: an output takes the next one, wherever in time
- * it is, when it wants to send.
+ * There are two kinds of event: the front segment of a row arrives at its crosspoint, and an output
+ * acts: a segment leaves, or a combine unit begins or ends its work. Credits are no events: an
+ * output that wants to send takes the next one, whatever its time.
  *
- * At one and the same time arrivals come before departures, so that arbitration
- * sees all that is there. Arrivals at the same time are taken in a turn that
- * the time itself draws, so that over time every port is as often first as any
- * other; outputs at the same time by their number, for they do not compete.
- * An output serves its rows round robin. All of this is a function of times and
- * ports alone: it does not depend on how time was cut into windows, or on which
- * worker steps the switch.
+ * At the same time, arrivals come before departures, so that arbitration sees all segments.
+ * Simultaneous arrivals are taken in an order that depends pseudo-randomly on the time, so that in
+ * the long run every port is first equally often; simultaneous outputs by number, since they do not
+ * compete. An output serves its rows round robin. All of this is a function of times and ports
+ * alone: it does not depend on the windows that time is divided into, or on the worker.
  *
- * A segment leaves as of the latest of its arrival, the wire's and its
- * credit's, not as of when the host got round to it: on clock real, how far the
- * host is behind is measured, and does not add up from hop to hop.
+ * A segment's departure time is the latest of its arrival, the free wire and its credit, not the
+ * host's time: so on clock real the host's lag is measured, and does not add up from hop to hop.
  */
 #ifndef SWITCH_CROSSPOINT_TIMED_H
 #define SWITCH_CROSSPOINT_TIMED_H
 
 #include "switch/crosspoint/combine.h"
 
-/*
- * What a machine does at an event in its own way. It is a constant, and what is given it is always
- * inlined: so none of it is called by a pointer.
- */
+/* The parts of event handling that differ between kinds. Always a constant: no indirect calls. */
 struct switch_timed {
-    /* as of its time; where segments are held from then on it comes to switch_little_until() */
+    /* a segment enters at its arrival time; calls switch_little_until() before it is held */
     void (*admit)(struct switch_crosspoints *xp, uint32_t r, const struct emu_entry *entry);
-    switch_dequeue_fn dequeue; /* as in its access: also the credits that a departure owes */
+    switch_dequeue_fn dequeue; /* as in its access */
     /*
-     * A segment left input @r at @at_ps: what waits in the input's buffer moves on. False: nothing
-     * did. NULL: inputs have no buffers.
+     * A segment left row @r at @at_ps: move segments from the input's buffer. False: none moved.
+     * NULL: inputs have no buffers.
      */
     bool (*advance)(struct switch_crosspoints *xp, uint32_t r, uint64_t at_ps);
 };
@@ -45,8 +38,9 @@ static inline struct switch_agenda *timed_agenda(struct switch_crosspoints *xp)
 }
 
 /*
- * Output @o has a segment that is ready at @ready_ps and leaves at @due_ps. A stall is counted when
- * its credit's time is known: whether that is at once or later is for the windows to say.
+ * Schedule output @o, which has a segment that is ready at @ready_ps, at @due_ps; EMU_NEVER: wait
+ * for a credit. A stall is counted when the credit's time is known, so that the count does not
+ * depend on the windows.
  */
 static inline void timed_plan_at(struct switch_crosspoints *xp, uint32_t o, uint64_t ready_ps,
                                  uint64_t due_ps)
@@ -54,7 +48,7 @@ static inline void timed_plan_at(struct switch_crosspoints *xp, uint32_t o, uint
     struct emu_tx *tx = &xp->bar.out[o].tx;
 
     if (due_ps == EMU_NEVER) {
-        timed_agenda(xp)->stalled |= emu_port(o); /* EMU_EVENT_CREDIT tells */
+        timed_agenda(xp)->stalled |= emu_port(o); /* until EMU_EVENT_CREDIT */
         if (tx->kind != EMU_LINK_LOCAL)
             emu_count(&tx->counts.stalls, 1);
         return;
@@ -64,13 +58,13 @@ static inline void timed_plan_at(struct switch_crosspoints *xp, uint32_t o, uint
     switch_agenda_add(timed_agenda(xp), o, due_ps);
 }
 
-/* Output @o has a segment that is ready at @ready_ps: when will it leave? */
+/* Schedule output @o, which has a segment that is ready at @ready_ps. */
 static inline void timed_plan_port(struct switch_crosspoints *xp, uint32_t o, uint64_t ready_ps)
 {
     timed_plan_at(xp, o, ready_ps, emu_tx_earliest_ps(&xp->bar.out[o].tx, ready_ps));
 }
 
-/* When the oldest segment of @row is at unit @u as a whole: the unit needs all of it. */
+/* When the oldest segment of @row has arrived completely at unit @u, which needs all of it. */
 static inline uint64_t timed_whole_ps(const struct switch_crosspoints *xp, uint32_t u, uint32_t row)
 {
     const struct emu_entry *entry = switch_front(&xp->bar, row, xp->bar.sw.ports + u);
@@ -79,7 +73,9 @@ static inline uint64_t timed_whole_ps(const struct switch_crosspoints *xp, uint3
            (row < xp->bar.sw.ports ? emu_wire_ps(xp->bar.sw.profile, &entry->hdr) : 0);
 }
 
-/* Unit @u is idle: it begins no earlier than @now_ps, nor (on clock real) than it became idle. */
+/*
+ * Schedule unit @u, which is idle: not before @now_ps, nor (on clock real) before it became idle.
+ */
 static inline void timed_plan_unit(struct switch_crosspoints *xp, uint32_t u, uint64_t now_ps)
 {
     struct switch_agenda *agenda = timed_agenda(xp);
@@ -102,7 +98,7 @@ static inline void timed_plan_unit(struct switch_crosspoints *xp, uint32_t u, ui
         switch_agenda_add(timed_agenda(xp), o, begin_ps > now_ps ? begin_ps : now_ps);
 }
 
-/* Outputs that were given segments at @at_ps. */
+/* Schedule the outputs that were given segments at @at_ps. */
 static inline __attribute__((always_inline)) void timed_news(struct switch_crosspoints *xp,
                                                              uint64_t at_ps)
 {
@@ -117,13 +113,12 @@ static inline __attribute__((always_inline)) void timed_news(struct switch_cross
             if (!timing->work[o - ports].working)
                 timed_plan_unit(xp, o - ports, at_ps);
         } else if (!emu_ports_has(agenda->due | agenda->stalled, o)) {
-            /* else it knows, or waits for a credit */
             timed_plan_port(xp, o, at_ps);
         }
     }
 }
 
-/* A segment left row @r at @at_ps: its credit, and the room that it leaves. */
+/* A segment left row @r at @at_ps: return its credit, and move waiting segments up. */
 static inline __attribute__((always_inline)) void timed_left(struct switch_crosspoints *xp,
                                                              uint32_t r, uint64_t at_ps,
                                                              const struct switch_timed *timed)
@@ -151,7 +146,7 @@ static inline __attribute__((always_inline)) void timed_send(struct switch_cross
     struct emu_entry *entry;
     uint32_t r;
 
-    if (out->tx.kind == EMU_LINK_EDGE && !emu_tx_room(&out->tx)) { /* looked up anew in each pass */
+    if (out->tx.kind == EMU_LINK_EDGE && !emu_tx_room(&out->tx)) { /* queried in each pass */
         timed_agenda(xp)->stalled |= emu_port(o);
         return;
     }
@@ -167,7 +162,7 @@ static inline __attribute__((always_inline)) void timed_send(struct switch_cross
     timed_left(xp, r, at_ps, timed);
 }
 
-/* The next row in turn whose segment is there as a whole. */
+/* The next row, round robin, whose segment has arrived completely at unit @u. */
 static inline uint32_t timed_unit_row(const struct switch_crosspoints *xp, uint32_t u,
                                       uint64_t at_ps)
 {
@@ -180,7 +175,7 @@ static inline uint32_t timed_unit_row(const struct switch_crosspoints *xp, uint3
     return r;
 }
 
-/* The unit's work is done: the segment leaves. */
+/* Unit @u has finished its work: the segment leaves its crosspoint. */
 static inline __attribute__((always_inline)) void timed_work_ends(struct switch_crosspoints *xp,
                                                                   uint32_t u, uint64_t at_ps,
                                                                   const struct switch_timed *timed)
@@ -199,7 +194,7 @@ static inline __attribute__((always_inline)) void timed_work_ends(struct switch_
     timed_plan_unit(xp, u, at_ps);
 }
 
-/* The unit works while the segment lies at the crosspoint: it leaves when the work is done. */
+/* Unit @u begins or ends its work. The segment stays at its crosspoint meanwhile. */
 static inline __attribute__((always_inline)) void timed_work(struct switch_crosspoints *xp,
                                                              uint32_t u, uint64_t at_ps,
                                                              const struct switch_timed *timed)
@@ -210,7 +205,7 @@ static inline __attribute__((always_inline)) void timed_work(struct switch_cross
     const struct emu_entry *entry;
 
     if (switch_units_stalled(xp)) {
-        xp->ailing->held |= emu_bit(u); /* they act when they go on: crosspoint.c */
+        xp->impaired->held |= emu_bit(u); /* switch_units_stall() schedules it again */
         return;
     }
     if (work->working) {
@@ -226,7 +221,7 @@ static inline __attribute__((always_inline)) void timed_work(struct switch_cross
                           (entry->hdr.len + 7u) / 8u * profile->combine_word_ps);
 }
 
-/* --- what switch_events_run() asks for ---------------------------------------------- */
+/* --- callbacks of switch_events_run() ----------------------------------------------- */
 
 static inline __attribute__((always_inline)) uint32_t timed_act(struct switch_dev *sw,
                                                                 const void *own)
@@ -266,7 +261,6 @@ static inline __attribute__((always_inline)) uint64_t timed_arrive(struct switch
     return switch_look_behind(&xp->bar, arrivals, r, until_ps);
 }
 
-/* Ports that something arrived at, and outputs that wait for a credit that has come. */
 static inline __attribute__((always_inline)) uint64_t timed_begin(struct switch_dev *sw,
                                                                   struct emu_order *arrivals,
                                                                   uint64_t until_ps)
@@ -281,7 +275,7 @@ static inline __attribute__((always_inline)) uint64_t timed_begin(struct switch_
     return switch_look_all(&xp->bar, arrivals, until_ps);
 }
 
-/* Up to @until_ps. Always inlined with @timed a constant. */
+/* The step. Always inlined with constant @timed. */
 static inline __attribute__((always_inline)) uint32_t switch_timed_run(
     struct emu_dev *dev, uint64_t until_ps, const struct switch_timed *timed)
 {

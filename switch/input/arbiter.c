@@ -1,37 +1,35 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * arbiter.c - the central arbiter of an input-queued switch: who sends where in
- * one time slot. An input sends one segment and an output one.
+ * arbiter.c - the central arbiter of an input-queued switch: matches inputs and outputs in each
+ * time slot. An input sends one segment in a slot, and so does an output.
  *
- * Unicasts, from virtual output queues: iSLIP (McKeown, "The iSLIP scheduling
- * algorithm for input-queued switches", 1999). In each iteration every free
- * output grants to the next input in turn that has a segment for it, and every
- * free input accepts the next output in turn of those that grant. The turns
- * move on only past what was accepted in the first iteration: so the turns of
- * different outputs come apart, and no queue starves. It goes on until nothing
- * more is accepted, which is a maximal match (log2 of the ports, mostly).
+ * Unicasts, from virtual output queues: iSLIP (McKeown, "The iSLIP scheduling algorithm for
+ * input-queued switches", 1999). In each iteration every free output grants to the next input,
+ * round robin, that has a segment for it, and every free input accepts the next output, round
+ * robin, of those that granted. The round-robin pointers advance only in the first iteration, past
+ * the accepted one: so the pointers of different outputs desynchronize, and no queue starves.
+ * Iterations continue until none is accepted, which gives a maximal match (mostly after log2 of the
+ * ports).
  *
- * Multicasts, from one fifo an input, with fanout splitting: WBA, the weight
- * based algorithm of Prabhakar, McKeown and Ahuja ("Multicast scheduling for
- * input-queued switches", 1997): the weight of what is left of an input's first
- * segment is its age less its fanout, and every output grants to the heaviest
- * input that wants it. Age is in slots since it became first, the fanout is
- * what is left of it, both with the factor 1, so that of the same age the
- * smaller residue wins, and nobody waits long: with M inputs, N outputs at most
- * M + N - 1 slots at the head. All outputs see the same weights, so the residue
- * is left at as few inputs as can be. The same weight: a turn that the slot
- * draws.
+ * Multicasts, from one fifo per input, with fanout splitting: WBA, the weight based algorithm of
+ * Prabhakar, McKeown and Ahuja ("Multicast scheduling for input-queued switches", 1997): the weight
+ * of the residue of an input's first segment is its age minus its fanout, and every output grants
+ * to the heaviest input that wants it. Age is in slots since it became first, the fanout is the
+ * number of outputs left, both with the factor 1: at equal age the smaller residue wins, and the
+ * wait is
+ * bounded: with M inputs and N outputs, at most M + N - 1 slots at the head. All outputs see the
+ * same weights, so the residue stays at as few inputs as possible. Ties: an order that depends
+ * pseudo-randomly on the slot.
  *
- * The two share the switch by turns, as in ESLIP: in even slots the multicasts
- * are matched first and the unicasts have what is left, in odd ones the other
- * way round.
+ * The two share the switch as in ESLIP: in even slots the multicasts are matched first, in odd ones
+ * the unicasts.
  */
 #include "switch/input/slots.h"
 
-/* What is still free in this slot. */
+/* A match in progress. */
 struct arbiter {
-    emu_ports rows;
-    emu_ports outs;
+    emu_ports rows;             /* still free */
+    emu_ports outs;             /* still free */
     struct switch_sends *sends; /* the match, by row */
 };
 
@@ -106,7 +104,7 @@ static uint32_t arbiter_heaviest(const struct switch_slots *sw, emu_ports rows, 
     return best;
 }
 
-/* From the heaviest to the lightest: whatever each wants and is still free. */
+/* From the heaviest to the lightest, match each row with all free outputs that it wants. */
 static void arbiter_multicasts(struct switch_slots *sw, uint64_t slot, struct arbiter *free)
 {
     emu_ports rows = EMU_NO_PORTS;

@@ -1,35 +1,31 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fifo.c - inputs with a buffer of their own: a credit is a slot in it.
+ * fifo.c - a fifo at each input before small crosspoints; a credit is a slot in the fifo.
  *
- * buffers=input_xpoint is the router with an input flow-control buffer that
- * the paper leaves for later (§5): the buffer covers the cable's round trip, so
- * a crosspoint need hold only a segment or two. An arriving segment enters its
- * input's fifo; the first one moves on to its crosspoints as they have room, a
- * multicast's copies each on its own and at most once to each output; when the
- * last has moved, its slot is free and the credit goes back. Segments behind the first wait for
+ * buffers=input_xpoint is the router with an input flow-control buffer that the paper leaves for
+ * later (§5): the buffer covers the cable's round trip, so a crosspoint needs to hold only a
+ * segment or two. An arriving segment enters its input's fifo; the first one moves to its
+ * crosspoints as they have space, each copy of a multicast independently and once per output; when
+ * the last has moved, the slot is free and the credit returns. Segments behind the first wait for
  * it: head-of-line blocking is the price of this design. Modelling choice: moving takes no time;
- * the crossbar's internal speed-up that output queuing needs anyway lets a whole fifo through
- * once there is room.
+ * the internal speed-up of the crossbar that output queuing needs anyway can move a whole fifo once
+ * there is space.
  *
  * buffers=input is the router that the paper compares with: input/slots.c.
  *
- * Neither can deadlock in a network whose routes go up and then down, nor can
- * their multicasts, for four reasons. (1) Cables can be put in an order such
- * that every segment takes them in that order: first the ways up, by level,
- * then the ways down. That holds for a multicast too: its tree spans one top
- * switch, and what came down never goes up again. (2) A segment waits at an
- * input only for what comes later in the order: its crosspoints, or output
- * slots, and these for credits of the next cables. Those behind it in the fifo
- * wait for the same. (3) A copy takes one whole slot of the next input at a
- * time and holds nothing else while it waits for another: there is no hold and
- * wait among the outputs of a switch, and no copy waits for its siblings. (That
- * is what forbids "no fanout splitting" by claiming outputs one by one.) (4)
- * The last cables lead to adapters, which take everything, and combine units
- * are sinks: results wait in the unit's own list, and come from there. So, from
- * the end of the order backwards, every first segment gets on at some time.
- * What this needs is (1): routes that turn up again after going down, or trees
- * with two tops, would bring deadlock back, and nothing here would break it.
+ * Neither can deadlock in a network whose routes go up and then down, nor can their multicasts, for
+ * four reasons. (1) The cables have an order such that every segment takes them in that order:
+ * first the links up, by level, then the links down. That holds for a multicast too: its tree spans
+ * one top switch, and a segment that came down never goes up again. (2) A segment waits at an input
+ * only for resources later in the order: its crosspoints, or output slots, and these for credits of
+ * the next cables. Segments behind it in the fifo wait for the same. (3) A copy takes one whole
+ * slot of the next input at a time and holds nothing else while it waits for another: there is no
+ * hold and wait among the outputs of a switch, and no copy waits for its siblings. (That forbids
+ * "no fanout splitting" by claiming outputs one by one.) (4) The last cables lead to adapters,
+ * which take everything, and combine units are sinks: results wait in the unit's own list, and come
+ * from there. So, from the end of the order backwards, every first segment moves at some time. This
+ * needs (1): routes that go up again after going down, or trees with two tops, could deadlock, and
+ * nothing here would detect it.
  */
 #include "switch/input/fifo.h"
 
@@ -42,17 +38,14 @@ static bool fifo_fits(const struct emu_profile *profile)
     return !emu_profile_acknowledged(profile) && profile->buffers == EMU_BUFFERS_INPUT_XPOINT;
 }
 
-/*
- * What it does in its own way on a clock. It is a constant, and what is given it is always inlined:
- * so none of it is called by a pointer.
- */
+/* The parts that differ between clocks. Always a constant: no indirect calls. */
 struct fifo_clock {
     switch_put_fn put;
-    /* NULL: no accounts: the segment in @slot has left its fifo as of @at_ps */
+    /* the segment in @slot has left its fifo as of @at_ps; NULL: nothing to account for */
     void (*left)(struct switch_crosspoints *xp, uint32_t slot, uint64_t at_ps);
 };
 
-/* Of @outs, those whose crosspoint of row @r has room. */
+/* The subset of @outs whose crosspoint of row @r has space. */
 static emu_ports fifo_room(const struct switch_crosspoints *xp, uint32_t r, emu_ports outs)
 {
     emu_ports room = EMU_NO_PORTS;
@@ -62,10 +55,7 @@ static emu_ports fifo_room(const struct switch_crosspoints *xp, uint32_t r, emu_
     return room;
 }
 
-/*
- * The first segment of the fifo of @r goes to its crosspoints. Returns those that it still has to
- * go to.
- */
+/* Move the first segment of the fifo of @r to its crosspoints. Returns the outputs left for it. */
 static inline __attribute__((always_inline)) emu_ports fifo_move(struct switch_crosspoints *xp,
                                                                  struct switch_inputs *in,
                                                                  uint32_t r, uint64_t at_ps,
@@ -78,7 +68,7 @@ static inline __attribute__((always_inline)) emu_ports fifo_move(struct switch_c
     uint32_t o;
 
     entry.time_ps = at_ps;
-    if (entry.hdr.kind == EMU_UNICAST) { /* to one of them: the choice is made as late as can be */
+    if (entry.hdr.kind == EMU_UNICAST) { /* choose its output as late as possible */
         if (!emu_ports_any(room))
             return outs;
         o = emu_ports_several(room) ? route_choose(&xp->bar.sw, room, xp->bar.light)
@@ -92,8 +82,8 @@ static inline __attribute__((always_inline)) emu_ports fifo_move(struct switch_c
 }
 
 /*
- * What is in the buffer of input @r moves on; timed: at @at_ps. Did any? Always inlined with @clock
- * a constant.
+ * Move segments from the fifo of input @r to crosspoints; timed: at @at_ps. Returns whether any
+ * moved. Always inlined with constant @clock.
  */
 static inline __attribute__((always_inline)) bool fifo_advance(struct switch_crosspoints *xp,
                                                                struct switch_fifos *fifos,
@@ -122,7 +112,7 @@ static inline __attribute__((always_inline)) bool fifo_advance(struct switch_cro
     return moved;
 }
 
-/* A segment enters the fifo of @r. False: it is dropped. */
+/* A segment enters the fifo of @r. False: it was dropped. */
 static inline bool fifo_enter(struct switch_crosspoints *xp, struct switch_fifos *fifos, uint32_t r,
                               const struct emu_entry *entry)
 {
@@ -167,7 +157,7 @@ static inline uint32_t raw_take(struct switch_crosspoints_raw *raw, uint32_t r)
     return raw_take_port(&raw->xp, r, raw_admit);
 }
 
-/* What waits in the fifos, after others have left. */
+/* Move segments from all fifos, after departures. */
 static inline void raw_advance(struct switch_crosspoints_raw *raw)
 {
     struct switch_fifos *fifos = raw_fifos(&raw->xp);
@@ -269,9 +259,8 @@ static bool fifo_init(struct switch_dev *sw)
 
 static uint32_t fifo_bufs(struct switch_dev *sw)
 {
-    const struct switch_crossbar *bar = switch_crossbar_of(sw);
-
-    return switch_crossbar_bufs(bar) + switch_inputs_bufs(&switch_fifos_of(sw)->in, bar);
+    return switch_crossbar_bufs(sw) +
+           switch_inputs_bufs(&switch_fifos_of(sw)->in, switch_crossbar_of(sw));
 }
 
 static bool fifo_holds(struct switch_dev *sw, uint32_t id)
@@ -284,11 +273,11 @@ static bool fifo_holds(struct switch_dev *sw, uint32_t id)
         if (switch_store_holds(&bar->store, &fifo->list, fifo->queued, id))
             return true;
     }
-    return switch_crossbar_holds(bar, id);
+    return switch_crossbar_holds(sw, id);
 }
 
-static const char *check_row(struct switch_dev *sw, uint32_t r, uint64_t now_ps, uint64_t *held,
-                             uint64_t *waited_ps)
+static const char *fifo_check(struct switch_dev *sw, uint32_t r, uint64_t now_ps, uint64_t *held,
+                              uint64_t *waited_ps)
 {
     struct switch_crosspoints *xp = switch_crosspoints_of(sw);
     const struct switch_fifos *fifos = switch_fifos_of(sw);
@@ -302,13 +291,8 @@ static const char *check_row(struct switch_dev *sw, uint32_t r, uint64_t now_ps,
     if (!wrong && fifo->queued &&
         (!emu_ports_has(fifos->backed, r) ||
          emu_ports_any(fifo_room(xp, r, fifos->in.outs[fifo->list.first]))))
-        wrong = "a fifo waits though there is room";
+        wrong = "a fifo waits though its crosspoints have space";
     return wrong ? wrong : switch_crossbar_check_cable(&xp->bar, r, fifo->queued);
-}
-
-static void fifo_check(struct switch_dev *sw, uint64_t now_ps, const struct emu_found *found)
-{
-    switch_crosspoints_check(sw, now_ps, check_row, found);
 }
 
 const struct switch_kind switch_fifo_kind = {
@@ -319,7 +303,7 @@ const struct switch_kind switch_fifo_kind = {
     .bytes = fifo_bytes,
     .init = fifo_init,
     .destroy = fifo_destroy,
-    .check = fifo_check,
+    .check_row = fifo_check,
     .bufs = fifo_bufs,
     .holds = fifo_holds,
     SWITCH_CROSSPOINTS_KIND,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fifo.h - the router of input/fifo.c: fifos of inputs before crosspoints. Its worker's.
+ * fifo.h - the router of input/fifo.c: fifos of inputs before crosspoints.
  */
 #ifndef SWITCH_FIFO_H
 #define SWITCH_FIFO_H
@@ -8,7 +8,7 @@
 #include "switch/crosspoint/crosspoint.h"
 #include "switch/input/input.h"
 
-/* What it has before its crosspoints. */
+/* Owned by the switch's worker. */
 struct switch_fifos {
     struct switch_inputs in;
     emu_ports backed; /* inputs whose fifo is not empty */
@@ -24,7 +24,7 @@ struct switch_fifo_timed {
     struct switch_fifos fifos;
 };
 
-/* Not for a segment: its way knows the clock. */
+/* Do not call this per segment: the per-segment code is built for one clock. */
 static inline struct switch_fifos *switch_fifos_of(struct switch_dev *sw)
 {
     return sw->dev.timed ? &((struct switch_fifo_timed *)sw)->fifos

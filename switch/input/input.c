@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * input.c - the fifos of inputs: made, entered, and checked.
+ * input.c - see input.h.
  */
 #include "switch/input/input.h"
 
@@ -55,7 +55,7 @@ const char *switch_inputs_check(const struct switch_inputs *in, const struct swi
 
     for (uint32_t left = fifo->queued; left; left--) {
         if (!emu_ports_any(in->outs[slot]))
-            return "a segment of a fifo has nowhere to go";
+            return "a segment of a fifo has no outputs left";
         *held += 1;
         *waited_ps += now_ps - bar->store.slot[slot].time_ps;
         slot = bar->store.next[slot];
@@ -63,7 +63,7 @@ const char *switch_inputs_check(const struct switch_inputs *in, const struct swi
     return NULL;
 }
 
-/* Of an input's fifo: a multicast's copies that have not left it yet have a reference each. */
+/* References of an input's fifo: each copy of a multicast that has not left it has one. */
 static uint32_t fifo_bufs(const struct switch_inputs *in, const struct switch_crossbar *bar,
                           uint32_t r)
 {

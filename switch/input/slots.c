@@ -2,18 +2,16 @@
 /*
  * slots.c - buffers=input: an input-queued switch, the paper's baseline.
  *
- * Segments wait at their input: unicasts in a queue for each output, multicasts
- * in one fifo, all of them in the buffer that the input's credits stand for.
- * The arbiter (arbiter.c) works once in a time slot, the wire time of a whole
- * segment, and slots begin at its multiples: what has arrived by then takes
- * part, and an output does only if a credit for it is there. Segments leave at
- * the beginning of a slot. A multicast leaves by as many outputs at once as it
- * is granted, the rest stays first in its fifo; its slot is free when the last
- * copy has left. A slot in which nothing can leave is not looked at, and
- * changes nothing: so this too is a function of times and ports alone.
+ * Segments wait at their input: unicasts in a queue for each output, multicasts in one fifo, all in
+ * the buffer that the input's credits stand for. The arbiter (arbiter.c) runs once per time slot,
+ * the wire time of a whole segment. Slots begin at its multiples: a segment takes part if it has
+ * arrived by then, and an output if it has a credit by then. Segments leave at the beginning of a
+ * slot. A multicast leaves by as many outputs as it is granted, the rest stays first in its fifo;
+ * its buffer slot is free when the last copy has left. A time slot in which nothing can leave is
+ * skipped and changes nothing: so this too is a function of times and ports alone.
  *
- * Not on clock raw, which has no time to cut into slots. There are no combine
- * units; why nothing deadlocks is in input/fifo.c.
+ * Not on clock raw, which has no time to divide into slots. There are no combine units.
+ * input/fifo.c explains why nothing deadlocks.
  */
 #include "switch/input/slots.h"
 
@@ -23,7 +21,7 @@
 #include "switch/common/cables.h"
 #include "switch/policy/policy.h"
 
-/* The first slot that begins at @at_ps or later, and is not over. */
+/* The beginning of the first time slot at @at_ps or later that is not over. */
 static uint64_t slots_at(const struct switch_slots *sw, uint64_t at_ps)
 {
     uint64_t length_ps = sw->length_ps;
@@ -33,7 +31,7 @@ static uint64_t slots_at(const struct switch_slots *sw, uint64_t at_ps)
     return (at_ps + length_ps - 1) / length_ps * length_ps;
 }
 
-/* The arbiter has something to do at @at_ps. */
+/* Schedule the arbiter in the slot at @at_ps or after it. */
 static void slots_plan(struct switch_slots *sw, uint64_t at_ps)
 {
     uint64_t next_ps = slots_at(sw, at_ps);
@@ -42,7 +40,7 @@ static void slots_plan(struct switch_slots *sw, uint64_t at_ps)
         sw->next_ps = next_ps;
 }
 
-/* Outputs that something waits for. */
+/* Outputs with waiting segments. */
 static emu_ports slots_wanted(const struct switch_slots *sw)
 {
     emu_ports outs = EMU_NO_PORTS;
@@ -55,20 +53,20 @@ static emu_ports slots_wanted(const struct switch_slots *sw)
     return outs;
 }
 
-/* Something waits for @outs: when can it go? */
+/* Segments wait for @outs: schedule the arbiter for them. */
 static void slots_plan_outs(struct switch_slots *sw, emu_ports outs)
 {
     emu_each_port (o, outs) {
         uint64_t due_ps = emu_tx_earliest_ps(&sw->bar.out[o].tx, sw->from_ps);
 
         if (due_ps == EMU_NEVER)
-            sw->stalled |= emu_port(o); /* EMU_EVENT_CREDIT tells */
+            sw->stalled |= emu_port(o); /* until EMU_EVENT_CREDIT */
         else
             slots_plan(sw, due_ps);
     }
 }
 
-/* Credits have come for outputs that had none on its way: they are later than all that has been. */
+/* Schedule stalled outputs whose credits have come. */
 static void slots_take_credits(struct switch_slots *sw)
 {
     emu_ports outs = switch_take(&sw->bar.sw, EMU_EVENT_CREDIT) & sw->stalled;
@@ -77,7 +75,7 @@ static void slots_take_credits(struct switch_slots *sw)
     slots_plan_outs(sw, outs);
 }
 
-/* Of @outs, those that can send at @at_ps. A stall is counted once, until they send again. */
+/* The subset of @outs that can send at @at_ps. A stall is counted once, until they send again. */
 static emu_ports slots_free(struct switch_slots *sw, emu_ports outs, uint64_t at_ps)
 {
     emu_ports free = EMU_NO_PORTS;
@@ -105,7 +103,7 @@ static void slots_depart(struct switch_slots *sw, uint32_t o, struct emu_entry e
     sw->counted &= ~emu_port(o);
 }
 
-/* The first unicast of @r for output @o, if there is one: the match says so. */
+/* Send the first unicast of @r for output @o. */
 static void slots_send_unicast(struct switch_slots *sw, uint32_t r, uint32_t o, uint64_t at_ps)
 {
     struct switch_crossbar *bar = &sw->bar;
@@ -113,14 +111,14 @@ static void slots_send_unicast(struct switch_slots *sw, uint32_t r, uint32_t o, 
         &bar->store.slot[switch_remove(&bar->store, switch_xpoint(bar, r, o))];
     uint8_t left = --*switch_count(bar, r, o);
 
-    switch_out_loses(bar, r, o, left);
+    switch_out_lose(bar, r, o, 1, left);
     at_ps = switch_no_sooner(at_ps, entry);
     switch_little_leave(&sw->bar.little, entry, at_ps);
     bar->row[r].rx.owed++;
     slots_depart(sw, o, *entry, at_ps);
 }
 
-/* The first multicast of @r: copies of it by @outs. */
+/* Send copies of the first multicast of @r by @outs. */
 static void slots_send_multicast(struct switch_slots *sw, uint32_t r, emu_ports outs,
                                  uint64_t at_ps)
 {
@@ -138,7 +136,7 @@ static void slots_send_multicast(struct switch_slots *sw, uint32_t r, emu_ports 
     sw->arbiter[r].head_slot = at_ps / sw->length_ps + 1;
 }
 
-/* One slot. */
+/* Run one time slot. */
 static inline uint32_t slots_act(struct switch_dev *base, const void *own)
 {
     struct switch_slots *sw = switch_slots_of(base);
@@ -165,7 +163,7 @@ static inline uint32_t slots_act(struct switch_dev *base, const void *own)
 
 /* --- a segment arrives -------------------------------------------------------------- */
 
-/* A unicast waits in the queue of its output. */
+/* Queue a unicast for its output. */
 static void slots_put(struct switch_slots *sw, uint32_t r, uint32_t o,
                       const struct emu_entry *entry)
 {
@@ -176,17 +174,16 @@ static void slots_put(struct switch_slots *sw, uint32_t r, uint32_t o,
     switch_out_gains(bar, r, o);
 }
 
-/* By output, segments of a row. */
 static uint32_t slots_queued(const void *of, uint32_t o)
 {
     return ((const uint8_t *)of)[o];
 }
 
 /*
- * One of several candidate outputs: of those that fewest segments of row @r wait for. What an input
- * sees is its own queues; and if it looked at whole outputs instead, an output that has just taken
- * a segment of an input would get that input's next one, and inputs that wait at few outputs would
- * get less than others for good.
+ * Choose one of several candidate outputs: one with the fewest segments of row @r. An input sees
+ * only its own queues. If it compared whole outputs instead, an output that has just taken a
+ * segment of an input would get that input's next one, and inputs that wait at few outputs would
+ * get a permanently smaller share.
  */
 static uint32_t slots_choose(struct switch_slots *sw, uint32_t r, emu_ports outs)
 {
@@ -196,7 +193,7 @@ static uint32_t slots_choose(struct switch_slots *sw, uint32_t r, emu_ports outs
                         sw->bar.light);
 }
 
-/* There are no combine units here: their groups were refused when they were to be made. */
+/* switch_groups_set() refused groups with combine units. */
 static void slots_admit(struct switch_slots *sw, uint32_t r, const struct emu_entry *entry)
 {
     const struct switch_dev *base = &sw->bar.sw;
@@ -217,7 +214,7 @@ static void slots_admit(struct switch_slots *sw, uint32_t r, const struct emu_en
         switch_inputs_append(&sw->in, &sw->bar, r, outs, entry);
 }
 
-/* --- what switch_events_run() asks for ---------------------------------------------- */
+/* --- callbacks of switch_events_run() ----------------------------------------------- */
 
 static inline uint64_t slots_arrive(struct switch_dev *base, struct emu_order *arrivals,
                                     uint64_t until_ps, const void *own)
@@ -316,10 +313,10 @@ static uint32_t slots_bufs(struct switch_dev *base)
 {
     const struct switch_slots *sw = switch_slots_of(base);
 
-    return switch_crossbar_bufs(&sw->bar) + switch_inputs_bufs(&sw->in, &sw->bar);
+    return switch_crossbar_bufs(base) + switch_inputs_bufs(&sw->in, &sw->bar);
 }
 
-/* What the credits of input @r stand for: all that it holds. */
+/* All segments at input @r; each took a credit. */
 static uint32_t slots_holds(const struct switch_slots *sw, uint32_t r)
 {
     uint32_t holds = sw->in.fifo[r].queued;
@@ -329,8 +326,8 @@ static uint32_t slots_holds(const struct switch_slots *sw, uint32_t r)
     return holds;
 }
 
-static const char *check_row(struct switch_dev *base, uint32_t r, uint64_t now_ps, uint64_t *held,
-                             uint64_t *waited_ps)
+static const char *slots_check(struct switch_dev *base, uint32_t r, uint64_t now_ps, uint64_t *held,
+                               uint64_t *waited_ps)
 {
     const struct switch_slots *sw = switch_slots_of(base);
     const char *wrong = switch_inputs_check(&sw->in, &sw->bar, r, now_ps, held, waited_ps);
@@ -338,14 +335,7 @@ static const char *check_row(struct switch_dev *base, uint32_t r, uint64_t now_p
     return wrong ? wrong : switch_crossbar_check_cable(&sw->bar, r, slots_holds(sw, r));
 }
 
-static void slots_check(struct switch_dev *base, uint64_t now_ps, const struct emu_found *found)
-{
-    struct switch_slots *sw = switch_slots_of(base);
-
-    switch_crossbar_check(&sw->bar, now_ps, &sw->bar.little, check_row, found);
-}
-
-/* Slots still begin at multiples of their length: one may be longer, where time is rebased. */
+/* Slots still begin at multiples of their length, so the one at the rebase may be longer. */
 static void slots_rebase(struct switch_dev *base, uint64_t by_ps)
 {
     struct switch_slots *sw = switch_slots_of(base);
@@ -359,7 +349,6 @@ static void slots_rebase(struct switch_dev *base, uint64_t by_ps)
 }
 
 const struct switch_kind switch_slots_kind = {
-    /* clock raw has no time to cut into slots */
     .timed = {sizeof(struct switch_slots), slots_step},
     .fits = slots_fits,
     .sane = slots_sane,
@@ -369,7 +358,8 @@ const struct switch_kind switch_slots_kind = {
     .destroy = slots_destroy,
     .tx = switch_crossbar_tx,
     .rx = switch_crossbar_rx,
-    .check = slots_check,
+    .check = switch_crossbar_check,
+    .check_row = slots_check,
     .bufs = slots_bufs,
     .rebase = slots_rebase,
     .stick = switch_crossbar_stick,

@@ -1,41 +1,40 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * slots.h - the router of input/slots.c: an input-queued switch with a central arbiter. Its
- * worker's.
+ * slots.h - the router of input/slots.c: an input-queued switch with a central arbiter. The
+ * switch's worker owns all of it.
  *
  * The crossbar's queues are virtual output queues of unicasts; multicasts wait in the inputs'
- * fifos. Time is cut into slots of a whole segment's wire time.
+ * fifos. Time is divided into slots of a whole segment's wire time.
  */
 #ifndef SWITCH_SLOTS_H
 #define SWITCH_SLOTS_H
 
 #include "switch/input/input.h"
 
-/* What the arbiter keeps of an input. */
+/* The arbiter's state of an input. */
 struct switch_arbiter {
-    uint32_t last; /* output served last, round robin */
-    uint64_t
-        head_slot; /* the time slot from which on the fifo's first segment has been its first */
+    uint32_t last;      /* output served last: round robin */
+    uint64_t head_slot; /* time slot since which the fifo's first segment has been first */
 };
 
 struct switch_slots {
     struct switch_crossbar bar;
     struct switch_inputs in;
     struct switch_arbiter *arbiter; /* ports */
-    emu_ports stalled;              /* outputs with a segment and no credit on its way */
+    emu_ports stalled;              /* outputs with a segment that wait for EMU_EVENT_CREDIT */
     emu_ports counted;              /* outputs whose stall has been counted */
     uint64_t length_ps;             /* of a time slot */
-    uint64_t next_ps; /* the arbiter works then; EMU_NEVER: nothing that waits can go */
-    uint64_t from_ps; /* and no earlier than then: slots before it are over */
+    uint64_t next_ps;               /* next run of the arbiter; EMU_NEVER: no segment can leave */
+    uint64_t from_ps;               /* time slots before this are over */
 };
 
-/* What a row sends in one time slot. */
+/* The segments that a row sends in one time slot. */
 struct switch_sends {
-    emu_ports outs; /* 0: nothing */
-    bool multicast; /* the first of its fifo; else a unicast, by one output */
+    emu_ports outs; /* empty: none */
+    bool multicast; /* the first segment of its fifo; else a unicast, by one output */
 };
 
-/* arbiter.c: the match of time slot @slot, by row: outputs of @outs, none of them twice. */
+/* arbiter.c: compute the match of time slot @slot, *@sends by row, of the free outputs @outs. */
 void switch_match(struct switch_slots *sw, uint64_t slot, emu_ports outs,
                   struct switch_sends *sends);
 

@@ -2,7 +2,7 @@
 /*
  * next_free.c - the next lightly loaded output in round-robin order.
  *
- * Round robin undoes nearly all contention of a permutation (docs/figures.md, A2 and A3).
+ * Round robin removes nearly all contention of a permutation (docs/figures.md, A2 and A3).
  */
 #include "switch/policy/policy.h"
 

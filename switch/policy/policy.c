@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * policy.c - the table of adaptive routing policies, and the candidates that a metric prefers.
+ * policy.c - the table of adaptive routing policies; route_choose() for policies with a metric.
  */
 #include "switch/policy/policy.h"
 
@@ -10,7 +10,7 @@
 const struct route_policy *const route_policies[EMU_CHOICES_COUNT] = {EMU_CHOICES(ROUTE_ENTRY)};
 #undef ROUTE_ENTRY
 
-/* By a metric of the policy's own. An output whose link is down comes after all others. */
+/* The policy's metric; an output whose link is down comes after all others. */
 static uint32_t policy_load(const void *of, uint32_t o)
 {
     const struct switch_dev *sw = of;

@@ -7,11 +7,11 @@
  * docs/recipes.md says how to add a policy. Every kind of router calls route_choose(), which works
  * in two steps:
  *
- * 1. The metric finds the best candidates. With the metric switch_queued these are the lightly
- *    loaded outputs (profile: light_slots, light_pending), all of them alike; if there are none,
- *    the outputs with the shortest queue. The routers keep the set of lightly loaded outputs up to
- *    date, so this step mostly costs one AND. Any other metric is computed for each candidate.
- * 2. The pick takes one of the best.
+ * 1. The metric selects the best candidates. With the metric switch_queued these are all lightly
+ *    loaded outputs (profile: light_slots, light_pending); if there are none, the outputs with the
+ *    shortest queue. The routers keep the set of lightly loaded outputs up to date, so this step
+ *    mostly costs one AND. Any other metric is computed for each candidate.
+ * 2. The pick chooses one of the best.
  *
  * Thread: the switch's worker.
  */
@@ -24,12 +24,11 @@
 struct route_policy {
     const char *name; /* as in EMU_CHOICES */
     /*
-     * The load of an output: the candidates with the least load are the best. It may call what
-     * switch/common/device.h offers. Links that are down never count as best while another
-     * candidate is up.
+     * The load of an output: the candidates with the least load are the best. It may call functions
+     * of switch/common/device.h. Outputs whose link is down are never best while another one is up.
      */
     uint32_t (*metric)(const struct switch_dev *sw, uint32_t output);
-    /* One of @best, which is not empty. It may change nothing but @state. */
+    /* Choose one of @best, which is not empty. It may change only @state. */
     uint32_t (*pick)(struct route_state *state, emu_ports best);
     const char *source; /* the paper that describes it */
 };
@@ -48,11 +47,11 @@ static inline uint32_t route_pick_next(struct route_state *state, emu_ports best
     return state->last;
 }
 
-/* policy.c: route_choose() by any policy. @light: the lightly loaded candidates. */
+/* policy.c: route_choose() for any policy. @light: the lightly loaded candidates. */
 uint32_t route_choose_else(struct switch_dev *sw, emu_ports candidates, emu_ports light);
 
 /**
- * route_choose - one of several candidate outputs, by the switch's policy.
+ * route_choose - choose one of several candidate outputs by the switch's policy.
  * @candidates: not empty.
  * @light: the lightly loaded outputs.
  * Source: output-queued routers §2.2 (adaptive up); QsNet III §III (the choice).

@@ -9,8 +9,7 @@
 
 #include "emu/link/tap_area.h"
 #include "emu/worker/worker.h"
-#include "switch/channel/bypass.h"
-#include "switch/channel/route.h"
+#include "switch/channel/stages.h"
 #include "tests/test.h"
 #include "tests/world/switch/vcnet.h"
 

@@ -2,9 +2,9 @@
 /*
  * closed.c - the driver of closed loops: reductions and barriers.
  *
- * The driver looks at the members every SLICE_PS of virtual time in which
- * something happens. A group's next operation is posted, at all members at once, when the driver
- * sees that the one before is complete at all of its receivers; or at fixed intervals.
+ * The driver reads the members' logs after every SLICE_PS of virtual time that has events. It posts
+ * a group's next operation, at all members simultaneously, when the previous one is complete at all
+ * of its receivers; or at fixed intervals.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -12,26 +12,26 @@
 
 #include "apps/traffic/workload/coll.h"
 #include "apps/fabric/links.h"
-#include "apps/traffic/faults.h"
-#include "apps/traffic/snapshots.h"
-#include "apps/traffic/inside.h"
+#include "apps/traffic/internal.h"
 
 #define SLICE_PS     UINT64_C(1000000)   /* 1 us */
 #define TIME_MOST_PS (UINT64_C(1) << 62) /* of the last post */
 
+#define IMPOSSIBLE_LOG "another host has logged an impossible result"
+
 struct closed_run {
     struct traffic_run *run;
     struct traffic_coll coll;
-    struct traffic_pending operations; /* that are not complete */
-    struct traffic_stats *latency;     /* by the number of the operation, not by time */
-    uint64_t completed;                /* of all groups */
-    uint64_t *got;                     /* reduce, several hosts: by group, what its root has */
-    const char *wrong;                 /* what was logged cannot be, or there is no memory */
+    struct traffic_pending operations; /* incomplete operations */
+    struct traffic_stats *latency;     /* batches are by the operation's number, not by time */
+    uint64_t completed;                /* operations of all groups */
+    uint64_t *got;                     /* reduce: by group, segments that its root has */
+    const char *wrong;                 /* error: an impossible log entry, or no memory; or NULL */
 };
 
 /*
- * Can this be the end of an operation? Another host may log any: one that is complete before the
- * last member has posted it, or more operations than were posted.
+ * Is this completion possible? Another host may log anything: an operation that completes before
+ * its last member has posted it, or more operations than were posted.
  */
 static bool end_is_sane(const struct closed_run *closed, const struct traffic_part *part,
                         uint64_t last_ps)
@@ -43,7 +43,7 @@ static bool end_is_sane(const struct closed_run *closed, const struct traffic_pa
            last_ps >= traffic_coll_last_ps(coll, part->src, part->birth_ps);
 }
 
-/* Operations that are complete at a receiver: which are so at all of them? */
+/* Operations are complete at a receiver: find those that are complete at all of them. */
 static void take_parts(void *ctx, const struct traffic_part *part, size_t count)
 {
     struct closed_run *closed = ctx;
@@ -59,13 +59,13 @@ static void take_parts(void *ctx, const struct traffic_part *part, size_t count)
 
         if (part->src >= coll->plan.groups || part->birth_ps >= group->posted ||
             part->of != traffic_coll_receivers(&coll->plan)) {
-            closed->wrong = "another host has logged what cannot be";
+            closed->wrong = IMPOSSIBLE_LOG;
             return;
         }
         if (!traffic_pending_arrive(&closed->operations, part, &last_ps))
             continue;
         if (!end_is_sane(closed, part, last_ps)) {
-            closed->wrong = "another host has logged what cannot be";
+            closed->wrong = IMPOSSIBLE_LOG;
             return;
         }
         traffic_stats_record(closed->latency, part->birth_ps,
@@ -88,7 +88,7 @@ static int take_logs(struct closed_run *closed)
     return closed->wrong ? traffic_run_wrong(closed->run, -EPROTO, "%s", closed->wrong) : 0;
 }
 
-/* Post what is due before the next look. True: something was. */
+/* Post the operations that are due before the next slice ends. Returns whether there were any. */
 static bool post_due(struct closed_run *closed)
 {
     const struct traffic_coll_plan *plan = &closed->coll.plan;
@@ -98,7 +98,7 @@ static bool post_due(struct closed_run *closed)
     for (uint32_t g = 0; g < plan->groups; g++) {
         struct traffic_group *group = &closed->coll.group[g];
         while (group->posted < plan->operations) {
-            uint64_t next_ps = now_ps + (now_ps > 0); /* what happened up to now stays as it is */
+            uint64_t next_ps = now_ps + (now_ps > 0); /* all events up to now have happened */
             uint64_t at_ps = group->done_ps > next_ps ? group->done_ps : next_ps;
             if (plan->interval_ps)
                 at_ps = group->posted * plan->interval_ps;
@@ -121,11 +121,8 @@ static bool posts_to_come(const struct closed_run *closed)
     return false;
 }
 
-/*
- * When to look again: at the end of the slice in which something happens next, or before that in
- * which something is to be posted.
- */
-static uint64_t next_look_ps(const struct closed_run *closed)
+/* The end of the next slice that has an event, or that precedes a slice with a post. */
+static uint64_t next_slice_ps(const struct closed_run *closed)
 {
     const struct traffic_coll_plan *plan = &closed->coll.plan;
     uint64_t least_ps = closed->run->now_ps + SLICE_PS;
@@ -141,7 +138,7 @@ static uint64_t next_look_ps(const struct closed_run *closed)
     return (next_ps + SLICE_PS - 1) / SLICE_PS * SLICE_PS;
 }
 
-/* Nothing moves any more, and operations wait. A combine unit may know why. */
+/* Report an error: the network is empty, and operations are incomplete. */
 static int closed_empty(struct traffic_run *run, uint64_t waiting, uint64_t all)
 {
     struct fabric_loss loss;
@@ -157,7 +154,7 @@ static int closed_empty(struct traffic_run *run, uint64_t waiting, uint64_t all)
                              (unsigned long long)waiting, (unsigned long long)all);
 }
 
-/* Can the roots have these results? As many as before at least, and none that was not posted. */
+/* Are these counts of the roots' results possible? They must not fall, nor exceed the posts. */
 static bool roots_are_sane(const struct closed_run *closed)
 {
     const struct traffic_coll *coll = &closed->coll;
@@ -169,7 +166,7 @@ static bool roots_are_sane(const struct closed_run *closed)
     return true;
 }
 
-/* What roots of reduces have becomes known to all, on all hosts. *@moved: that was news. */
+/* Tell all members on all hosts what the roots of reduces have. *@moved: a count has changed. */
 static int announce(struct closed_run *closed, bool *moved)
 {
     struct traffic_run *run = closed->run;
@@ -185,15 +182,15 @@ static int announce(struct closed_run *closed, bool *moved)
     if (err)
         return err;
     if (!roots_are_sane(closed))
-        return traffic_run_wrong(run, -EPROTO, "another host has logged what cannot be");
+        return traffic_run_wrong(run, -EPROTO, IMPOSSIBLE_LOG);
     *moved = traffic_coll_announce(&closed->coll, closed->got, run->now_ps);
     return 0;
 }
 
-/* All operations count as complete. Have the nodes of this host completed them, too? */
+/* By the logs, all operations are complete. Have the nodes of this host completed them, too? */
 static int check_here(struct closed_run *closed)
 {
-    uint32_t node = traffic_coll_lacks(&closed->coll);
+    uint32_t node = traffic_coll_unfinished(&closed->coll);
 
     if (node == closed->coll.nodes)
         return 0;
@@ -203,22 +200,17 @@ static int check_here(struct closed_run *closed)
                              node);
 }
 
-/* Of all members' results, and what they have sent, on all hosts. */
+/* The digest of all members' results, and the segments that they sent, on all hosts. */
 static int take_totals(struct closed_run *closed)
 {
     struct traffic_run *run = closed->run;
-    uint32_t nodes = closed->coll.nodes;
-    uint64_t *by_node = calloc(nodes, sizeof by_node[0]);
-    uint64_t digest = TRAFFIC_DIGEST_START;
+    uint64_t *by_node = calloc(closed->coll.nodes, sizeof by_node[0]);
 
     if (!by_node)
         return traffic_run_wrong(run, -ENOMEM, "out of memory");
     traffic_coll_totals(&closed->coll, by_node, &run->result->segments);
-    traffic_hosts_merge(run, by_node);
+    traffic_hosts_digest(run, by_node, closed->coll.nodes);
     traffic_hosts_sum(run, &run->result->segments, 1);
-    for (uint32_t n = 0; n < nodes; n++)
-        digest = traffic_digest(digest, n, by_node[n], 0);
-    run->result->digest = digest;
     free(by_node);
     return 0;
 }
@@ -232,7 +224,7 @@ static int run_operations(struct closed_run *closed)
     traffic_run_begin(run);
     post_due(closed);
     while (!err && closed->completed < all) {
-        run->now_ps = next_look_ps(closed);
+        run->now_ps = next_slice_ps(closed);
         err = traffic_faults_advance(run);
         if (!err)
             err = traffic_coll_check(&closed->coll, run->error, run->error_bytes);
@@ -252,11 +244,11 @@ static int run_operations(struct closed_run *closed)
         if (!err)
             err = traffic_run_tell(run, (double)closed->completed / (double)all);
     }
-    /* What a reduce's root has was the last segment, but credits are still on their way. */
+    /* After a reduce's last segment, credits are still in flight. */
     while (!err && !fabric_idle(run->fabric)) {
         run->now_ps += SLICE_PS;
         err = traffic_faults_advance(run);
-        if (!err) /* another host may never be idle, and the user may end that */
+        if (!err) /* another host may never become idle, so the user can interrupt this */
             err = traffic_run_tell(run, 1);
     }
     if (!err)
@@ -272,18 +264,19 @@ static int check_plan(struct traffic_run *run, const struct traffic_coll_plan *p
 
     if (plan->members < 2 || (uint64_t)plan->groups * plan->members > nodes)
         return traffic_run_wrong(run, -EINVAL,
-                                 "%u group%s of %u nodes: a group has 2 or more, no node is in "
-                                 "two, and there are %u nodes",
+                                 "%u group%s of %u nodes: a group needs at least 2 nodes, groups "
+                                 "must not overlap, and there are %u nodes",
                                  plan->groups, plan->groups == 1 ? "" : "s", plan->members, nodes);
     if (plan->interval_ps && plan->operations > TIME_MOST_PS / plan->interval_ps)
         return traffic_run_wrong(run, -EINVAL,
-                                 "%llu operations, one each %llu ns: more than 50 days",
+                                 "%llu operations, one every %llu ns: more than 50 days",
                                  (unsigned long long)plan->operations,
                                  (unsigned long long)plan->interval_ps / 1000);
     if (plan->by != TRAFFIC_BY_HARDWARE && plan->what == TRAFFIC_REDUCE)
-        return traffic_run_wrong(run, -EINVAL,
-                                 "a reduce by messages is not built: use --collective hardware, or "
-                                 "--pattern allreduce");
+        return traffic_run_wrong(
+            run, -EINVAL,
+            "a reduce by messages is not supported: use --collective hardware, "
+            "or --pattern allreduce");
     if (plan->by != TRAFFIC_BY_HARDWARE && plan->bytes > EMU_PAYLOAD_BYTES)
         return traffic_run_wrong(run, -EINVAL,
                                  "an all-reduce by messages has at most %u bytes, and --bytes is "
@@ -292,15 +285,15 @@ static int check_plan(struct traffic_run *run, const struct traffic_coll_plan *p
     if (plan->by == TRAFFIC_BY_DISSEMINATION && plan->what == TRAFFIC_ALLREDUCE &&
         (plan->members & (plan->members - 1)))
         return traffic_run_wrong(run, -EINVAL,
-                                 "an all-reduce by dissemination is among a power of two of "
-                                 "members, and these are %u: use --collective tree",
+                                 "an all-reduce by dissemination needs a power of two of members, "
+                                 "not %u: use --collective tree",
                                  plan->members);
     if (plan->interval_ps && plan->skew_ps > plan->interval_ps)
-        return traffic_run_wrong(run, -EINVAL,
-                                 "a skew of %llu ns and an interval of %llu: members would post "
-                                 "operations out of order; choose a longer --interval, or 0",
-                                 (unsigned long long)plan->skew_ps / 1000,
-                                 (unsigned long long)plan->interval_ps / 1000);
+        return traffic_run_wrong(
+            run, -EINVAL,
+            "a skew of %llu ns with an interval of %llu ns: members would post "
+            "operations out of order; choose a longer --interval, or 0",
+            (unsigned long long)plan->skew_ps / 1000, (unsigned long long)plan->interval_ps / 1000);
     return 0;
 }
 

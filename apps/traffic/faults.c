@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * faults.c - faults between windows of simulated time.
+ * faults.c - applies and reverts faults between windows of simulated time.
  */
-#include "apps/traffic/faults.h"
+#include "apps/traffic/internal.h"
+
 #include "apps/fabric/links.h"
 
 #include <errno.h>
@@ -10,19 +11,18 @@
 #include <string.h>
 
 #include "apps/inject/inject.h"
-#include "apps/traffic/snapshots.h"
 #include "emu/fault/log.h"
 #include "emu/util/clock.h"
 
-#define LOOK_PS 1000000u /* between two looks for what faults wait for */
+#define LOOK_PS 1000000u /* between two checks of the conditions that faults wait for */
 
 struct traffic_faults {
-    struct manager *manager; /* NULL: this fabric can do without no link */
+    struct manager *manager; /* NULL: this fabric cannot reroute */
     struct injector *injector;
     struct traffic_faults_seen seen;
 };
 
-/* Changes of the same kind at the same time are one. */
+/* Record a change; one of the same kind at the same time replaces the previous one. */
 static void note_change(struct traffic_faults_seen *seen, const struct manager_event *event)
 {
     struct traffic_change change = {.at_ps = event->at_ps,
@@ -117,12 +117,11 @@ static int faults_step(struct traffic_run *run, uint64_t at_ps)
     int err;
 
     while (fabric_hit_take(run->fabric, &hit))
-        injector_saw(f->injector, &hit, at_ps); /* others are counted where they are hit */
+        injector_saw(f->injector, &hit, at_ps);
     err = injector_step(f->injector, at_ps);
-
     if (!err && f->manager)
         err = manager_step(f->manager, at_ps);
-    return err ? traffic_run_wrong(run, err, "a fault could not be carried out: %s", strerror(-err))
+    return err ? traffic_run_wrong(run, err, "a fault could not be applied: %s", strerror(-err))
                : 0;
 }
 

@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "apps/traffic/inside.h"
+#include "apps/traffic/internal.h"
 #include "emu/util/random.h"
 
-/* --- cables that cross ------------------------------------------------------------------- */
+/* --- cables to other hosts --------------------------------------------------------------- */
 
 static int hosts_create(void *ctx, uint32_t i, struct emu_worker *worker)
 {
@@ -19,7 +19,7 @@ static int hosts_create(void *ctx, uint32_t i, struct emu_worker *worker)
     return emu_virtual_create(&hosts->link, worker, hosts->barrier, hosts->graph->nodes);
 }
 
-/* Cables between two hosts take their pairs of ports in turn. */
+/* The cables between two hosts are spread round robin over their pairs of ports. */
 static int hosts_join(void *ctx, const struct fabric_crossing *crossing,
                       const struct fabric_crossing_end *end, uint32_t credits,
                       const struct emu_profile *profile)
@@ -57,7 +57,7 @@ static void hosts_agree(void *ctx, uint64_t *next_ps)
 {
     const struct traffic_hosts *hosts = ctx;
 
-    emu_virtual_agree(hosts->link, next_ps); /* its error stays: traffic_hosts_error() */
+    emu_virtual_agree(hosts->link, next_ps); /* an error persists: traffic_hosts_error() */
 }
 
 static const struct fabric_crossing_ops hosts_ops = {.devices = 1,
@@ -83,7 +83,7 @@ uint32_t traffic_hosts_of_node(const struct traffic_hosts *hosts, uint32_t node)
     return hosts->of[topo_first_link(hosts->graph, node)->sw];
 }
 
-/* --- what all know ----------------------------------------------------------------------- */
+/* --- exchange between hosts -------------------------------------------------------------- */
 
 int traffic_hosts_error(struct traffic_run *run)
 {
@@ -117,13 +117,13 @@ struct words {
     size_t count;
 };
 
-/* Hosts that give each other different things have not come the same way. */
+/* Hosts that exchange data of different lengths have diverged. */
 static bool as_long(const struct words *words, size_t bytes, size_t wanted)
 {
     if (bytes == wanted)
         return true;
     emu_barrier_fail(words->run->config->hosts->barrier,
-                     "the hosts are not at the same place of the run");
+                     "the hosts have diverged: they are at different steps of the run");
     return false;
 }
 
@@ -148,15 +148,18 @@ void traffic_hosts_sum(struct traffic_run *run, uint64_t *words, size_t count)
     traffic_hosts_gather(run, words, count * sizeof words[0], add_words, &all);
 }
 
-void traffic_hosts_merge(struct traffic_run *run, uint64_t *by_node)
+void traffic_hosts_digest(struct traffic_run *run, uint64_t *by_node, uint32_t nodes)
 {
     const struct traffic_hosts *hosts = run->config->hosts;
+    uint64_t digest = TRAFFIC_DIGEST_START;
 
-    for (uint32_t n = 0; hosts && n < hosts->graph->nodes; n++)
+    for (uint32_t n = 0; hosts && n < nodes; n++)
         if (traffic_hosts_of_node(hosts, n) != hosts->fabric.self)
             by_node[n] = 0;
-    if (hosts)
-        traffic_hosts_sum(run, by_node, hosts->graph->nodes);
+    traffic_hosts_sum(run, by_node, nodes);
+    for (uint32_t n = 0; n < nodes; n++)
+        digest = traffic_digest(digest, n, by_node[n], 0);
+    run->result->digest = digest;
 }
 
 /* --- logs -------------------------------------------------------------------------------- */
@@ -165,26 +168,26 @@ struct parts {
     void (*take)(void *ctx, const struct traffic_part *part, size_t count);
     void *ctx;
     struct traffic_part *part;
-    size_t room;
+    size_t capacity; /* of part[] */
     bool no_memory;
 };
 
-/* Room for @count parts. */
+/* Grow to a capacity of @count parts. False: no memory. */
 static bool parts_grow(struct parts *parts, size_t count)
 {
     struct traffic_part *more = parts->part;
 
-    if (count <= parts->room)
+    if (count <= parts->capacity)
         return true;
     more = realloc(more, count * sizeof more[0]);
     if (!more)
         return false;
     parts->part = more;
-    parts->room = count;
+    parts->capacity = count;
     return true;
 }
 
-/* Copied to where a part may lie. */
+/* Take another host's log, which is copied first because it may not be aligned. */
 static void take_its(void *ctx, uint32_t host, const void *its, size_t bytes)
 {
     struct parts *parts = ctx;
@@ -223,9 +226,9 @@ int traffic_hosts_logs(struct traffic_run *run, struct traffic_workers *workers,
     return all.no_memory ? -ENOMEM : 0;
 }
 
-/* --- a run begins ------------------------------------------------------------------------ */
+/* --- the start of a run ------------------------------------------------------------------ */
 
-/* Of all that hosts must be given alike, but for what the sessions' digest has. */
+/* A digest of the configuration that must be the same on all hosts, beyond the sessions' own. */
 static uint64_t config_digest(const struct traffic_config *config)
 {
     const struct traffic_pattern *pattern = &config->pattern;
@@ -292,7 +295,7 @@ int traffic_hosts_begin(struct traffic_run *run)
     if (!hosts)
         return 0;
     if (run->config->faults)
-        return traffic_run_wrong(run, -EINVAL, "faults are for a network on one host");
+        return traffic_run_wrong(run, -EINVAL, "faults need a network on one host");
     traffic_hosts_gather(run, &same.digest, sizeof same.digest, is_same, &same);
     if (same.other != UINT32_MAX)
         return traffic_run_wrong(run, -EINVAL, "host %s was given other traffic than this one",

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * hosts.h - a run on several hosts: each has its part of the fabric and of the nodes, and all do
- * the same at the same simulated times.
+ * hosts.h - a run on several hosts: each has its part of the fabric and of the nodes, and all
+ * advance through the same simulated times.
  *
- * Every host runs the whole driver. What it decides by are sums over all hosts, or what all of them
- * know, so all decide alike; none waits for another one's decision. Whatever one tells the others
- * it tells in a superstep (emu/hostlink/barrier.h), and all hosts come to each of them in the same
- * order. On one host all of this does nothing.
+ * Every host runs the whole driver. Its decisions depend only on sums over all hosts and on data
+ * that all hosts have, so all decide alike and none waits for another host's decision. Hosts
+ * exchange data in supersteps (emu/hostlink/barrier.h), and all hosts reach the same supersteps in
+ * the same order. On one host all of this does nothing.
  *
- * Once a host is lost, or has ended, nothing comes of it any more: sums are those of this host
- * alone, simulated time stands still, and traffic_hosts_error() says so. Whoever sums up need not
- * look; whoever goes on for longer must.
+ * After a host is lost or has ended, sums cover this host alone, simulated time stops, and
+ * traffic_hosts_error() returns the error. Callers that only need a sum need not check it; a caller
+ * that loops must.
  */
 #ifndef APPS_TRAFFIC_HOSTS_H
 #define APPS_TRAFFIC_HOSTS_H
@@ -26,54 +26,49 @@
 
 struct traffic_run;
 
-/* The hosts of a run, or of several, one after the other. */
+/* The hosts of one run, or of several consecutive ones. */
 struct traffic_hosts {
-    struct emu_barrier *barrier; /* all have met */
-    struct emu_virtual *link;    /* of the fabric that runs; NULL: none does */
+    struct emu_barrier *barrier; /* connected */
+    struct emu_virtual *link;    /* of the running fabric; NULL: none runs */
     const struct topo_graph *graph;
-    const uint32_t *of;         /* by switch: which host has it */
+    const uint32_t *of;         /* by switch: its host */
     struct fabric_hosts fabric; /* for fabric_config.hosts */
     struct fabric_crossing_ops ops;
 };
 
-/**
- * traffic_hosts_init - @barrier, @graph and @of (by switch) are borrowed as long as @hosts is used.
- */
+/** traffic_hosts_init - borrows @barrier, @graph and @of while @hosts is used. */
 void traffic_hosts_init(struct traffic_hosts *hosts, struct emu_barrier *barrier,
                         const struct topo_graph *graph, const uint32_t *of);
 
-/**
- * traffic_hosts_error - 0, or what ended the hosts' common run, with the run's line about it.
- */
+/** traffic_hosts_error - 0, or the error that ended the common run; also sets the run's error. */
 int traffic_hosts_error(struct traffic_run *run);
 
-/**
- * traffic_hosts_gather - all hosts give each other bytes; each other host's are handed to @each.
- */
+/** traffic_hosts_gather - send @mine to all hosts, and call @each with each other host's bytes. */
 void traffic_hosts_gather(struct traffic_run *run, const void *mine, size_t bytes,
                           void (*each)(void *ctx, uint32_t host, const void *its, size_t bytes),
                           void *ctx);
 
-/** traffic_hosts_sum - each word becomes the sum of all hosts' at its place, modulo 2^64. */
+/** traffic_hosts_sum - replace each word by its sum over all hosts, modulo 2^64. */
 void traffic_hosts_sum(struct traffic_run *run, uint64_t *words, size_t count);
 
 /**
- * traffic_hosts_merge - a word a node, which the node's host alone knows: all know them all then.
+ * traffic_hosts_digest - combine the digests of all nodes into the result's. @by_node: the digests
+ * of this host's nodes; on return, of all.
  */
-void traffic_hosts_merge(struct traffic_run *run, uint64_t *by_node);
+void traffic_hosts_digest(struct traffic_run *run, uint64_t *by_node, uint32_t nodes);
 
 /**
- * traffic_hosts_logs - all that nodes have logged, here and on all other hosts, is handed to @take,
- * in some pieces, and forgotten. Errors: -ENOMEM, not all of it is.
+ * traffic_hosts_logs - pass the logs of all nodes, here and on all other hosts, to @take, in
+ * several pieces, and clear them. Errors: -ENOMEM, some entries are missing.
  */
 int traffic_hosts_logs(struct traffic_run *run, struct traffic_workers *workers,
                        void (*take)(void *ctx, const struct traffic_part *part, size_t count),
                        void *ctx);
 
-/** traffic_hosts_begin - a run begins. Errors: -EINVAL, another host was given other traffic. */
+/** traffic_hosts_begin - begin a run. Errors: -EINVAL, the hosts' configurations differ. */
 int traffic_hosts_begin(struct traffic_run *run);
 
-/** traffic_hosts_of_node - which host has it. */
+/** traffic_hosts_of_node - the host of @node. */
 uint32_t traffic_hosts_of_node(const struct traffic_hosts *hosts, uint32_t node);
 
 #endif

@@ -19,34 +19,35 @@
 #include "emu/util/list.h"
 #include "emu/util/now.h"
 
+/* Times in ms are the host's. */
 #define CLIENTS_MOST  64u
-#define WISHES_MOST   64u   /* about how time passes, at the same time */
-#define WAIT_MS       100   /* at most, until the driver looks whether it is to end */
-#define SEND_MS       40    /* of the host, between two snapshots of time that nobody slows down */
-#define FIRST_MS      100   /* from a snapshot to the next, and */
-#define FIRST_FOR_MS  3000  /* for how long, until who has subscribed says something else */
-#define EVERY_MOST_MS 60000 /* what may be asked for */
+#define PACES_MOST    64u   /* pace requests in force */
+#define WAIT_MS       100   /* at most, until the driver checks whether to end */
+#define SEND_MS       40    /* least time between two snapshots to a client at full speed */
+#define FIRST_MS      100   /* time between snapshots after the first subscription, */
+#define FIRST_FOR_MS  3000  /* for this long, unless a client sets the pace */
+#define EVERY_MOST_MS 60000 /* limits of a pace request */
 #define FOR_MOST_MS   120000
 #define DRAIN_MS      500
 
 struct live_client {
     struct emu_list all;
     struct conn conn;
-    bool reads;
-    struct telemetry_wish wish;
-    struct telemetry_told told; /* of this run's network */
+    bool reads;                 /* has subscribed */
+    struct telemetry_wish wish; /* its filter */
+    struct telemetry_told told; /* the filter, applied to this run's network */
     bool gone;
-    uint64_t seen;    /* the look that it was told of last; 0: none */
-    uint64_t skipped; /* since then */
+    uint64_t seen;    /* number of the last snapshot sent to it; 0: none */
+    uint64_t skipped; /* snapshots since then */
     int64_t sent_ms;
 };
 
-/* What somebody wants of time. */
-struct live_wish {
-    int64_t who;      /* a number of his own */
-    bool hold;        /* it is to stand */
-    int64_t every_ms; /* of the host, from a snapshot to the next; 0: as fast as it can */
-    int64_t until_ms; /* then he wants nothing any more */
+/* A client's request for the pace of simulated time. */
+struct live_pace {
+    int64_t who;      /* the client's own number */
+    bool hold;        /* pause */
+    int64_t every_ms; /* time between snapshots; 0: full speed */
+    int64_t until_ms; /* when the request expires */
 };
 
 struct traffic_live {
@@ -55,21 +56,20 @@ struct traffic_live {
     int listen_fd;
     struct emu_list clients;
     uint32_t client_count;
-    struct telemetry *telemetry; /* of the run that is under way; NULL: there is none */
-    uint32_t threads;            /* of that */
+    struct telemetry *telemetry; /* of the current run; NULL: none */
+    uint32_t threads;            /* of the current run */
     uint64_t every_ns;
     struct telemetry_text line;
-    /* how time passes */
-    bool shutdown;    /* somebody wants the run to end */
-    bool awaits;      /* nobody has looked yet: it stands */
-    int64_t first_ms; /* until then it is slow, unless somebody wants something */
-    struct live_wish wishes[WISHES_MOST];
-    bool hold;        /* what all together want: */
-    int64_t every_ms; /* the slowest */
-    int64_t next_ms;  /* the next snapshot may be taken then */
+    bool shutdown;    /* a client has requested the end of the run */
+    bool awaits;      /* no client has subscribed yet: pause */
+    int64_t first_ms; /* run slowly until then, if there is no pace request */
+    struct live_pace paces[PACES_MOST];
+    bool hold;        /* does any request pause? */
+    int64_t every_ms; /* the slowest request */
+    int64_t next_ms;  /* earliest time of the next snapshot */
 };
 
-/* --- who reads ---------------------------------------------------------------------- */
+/* --- subscribers -------------------------------------------------------------------- */
 
 static void client_send(struct live_client *client)
 {
@@ -97,7 +97,7 @@ static void client_quit(struct live_client *client)
     client->reads = false;
 }
 
-/* How it is told of this run: as it wants it. Errors: with a line in *why; it stays as it was. */
+/* Apply the filter @wish of @client to the current run. Errors: with *why set, nothing changed. */
 static int client_meet(struct traffic_live *live, struct live_client *client,
                        const struct telemetry_wish *wish, const char **why)
 {
@@ -128,7 +128,7 @@ static void client_look(struct traffic_live *live, struct live_client *client)
     client_line(live, client);
 }
 
-/* All who have taken the one before get this snapshot, but not faster than anybody sees. */
+/* Send a snapshot to each client that has received the previous one, but not too often. */
 static void looks_send(struct traffic_live *live)
 {
     emu_each_listed (struct live_client, client, &live->clients, all) {
@@ -145,37 +145,37 @@ static void looks_send(struct traffic_live *live)
 
 /* --- requests ----------------------------------------------------------------------- */
 
-/* Where the wish of @who stands, or may; NULL: too many want something. */
-static struct live_wish *wish_of(struct traffic_live *live, int64_t who, int64_t now_ms)
+/* The pace request of @who, or a free entry; NULL: all are in use. */
+static struct live_pace *pace_of(struct traffic_live *live, int64_t who, int64_t now_ms)
 {
-    struct live_wish *free_one = NULL;
+    struct live_pace *free_one = NULL;
 
-    for (uint32_t i = 0; i < WISHES_MOST; i++) {
-        struct live_wish *wish = &live->wishes[i];
+    for (uint32_t i = 0; i < PACES_MOST; i++) {
+        struct live_pace *pace = &live->paces[i];
 
-        if (wish->until_ms > now_ms && wish->who == who)
-            return wish;
-        if (wish->until_ms <= now_ms)
-            free_one = wish;
+        if (pace->until_ms > now_ms && pace->who == who)
+            return pace;
+        if (pace->until_ms <= now_ms)
+            free_one = pace;
     }
     return free_one;
 }
 
-/* The slowest of what is wanted now. */
-static void wishes_weigh(struct traffic_live *live, int64_t now_ms)
+/* The pace is that of the slowest request in force. */
+static void pace_update(struct traffic_live *live, int64_t now_ms)
 {
     bool any = false;
 
     live->hold = false;
     live->every_ms = 0;
-    for (uint32_t i = 0; i < WISHES_MOST; i++) {
-        const struct live_wish *wish = &live->wishes[i];
+    for (uint32_t i = 0; i < PACES_MOST; i++) {
+        const struct live_pace *pace = &live->paces[i];
 
-        if (wish->until_ms <= now_ms)
+        if (pace->until_ms <= now_ms)
             continue;
         any = true;
-        live->hold |= wish->hold;
-        live->every_ms = wish->every_ms > live->every_ms ? wish->every_ms : live->every_ms;
+        live->hold |= pace->hold;
+        live->every_ms = pace->every_ms > live->every_ms ? pace->every_ms : live->every_ms;
     }
     if (!any && now_ms < live->first_ms)
         live->every_ms = FIRST_MS;
@@ -188,17 +188,17 @@ static struct json_object *answer_pace(struct traffic_live *live, struct json_ob
     int64_t every_ms = emu_json_number(request, "every_ms", 0);
     int64_t for_ms = emu_json_number(request, "for_ms", -1), now_ms = emu_now_ms();
     int64_t who = emu_json_number(request, "who", 0);
-    struct live_wish *wish = wish_of(live, who, now_ms);
+    struct live_pace *pace = pace_of(live, who, now_ms);
 
     if (every_ms < 0 || every_ms > EVERY_MOST_MS || for_ms < 0 || for_ms > FOR_MOST_MS)
         return conn_error(-EINVAL, "\"every_ms\" must be 0 to 60000, \"for_ms\" 0 to 120000");
-    if (!wish)
-        return conn_error(-ENOSPC, "too many want something of simulated time");
-    *wish = (struct live_wish){who, emu_json_true(request, "hold"), every_ms, now_ms + for_ms};
+    if (!pace)
+        return conn_error(-ENOSPC, "too many clients set the pace of simulated time");
+    *pace = (struct live_pace){who, emu_json_true(request, "hold"), every_ms, now_ms + for_ms};
     return conn_ok();
 }
 
-/* As `fabemu status` wants it. */
+/* The reply that `fabemu status` expects. */
 static struct json_object *answer_status(const struct traffic_live *live)
 {
     const struct fabric_config *config = live->config;
@@ -238,7 +238,7 @@ static void subscribe(struct traffic_live *live, struct live_client *client,
         live->first_ms = emu_now_ms() + FIRST_FOR_MS;
     live->awaits = false;
     if (!live->telemetry)
-        return; /* a run is about to begin */
+        return; /* client_begin() sends the shape when a run begins */
     client_shape(live, client);
     if (telemetry_looks(live->telemetry))
         client_look(live, client);
@@ -282,7 +282,7 @@ static void client_step(struct traffic_live *live, struct live_client *client)
 
 /* --- connections -------------------------------------------------------------------- */
 
-/* One of those that wait to be let in. False: there is none. */
+/* Accept a connection. False: there is none. */
 static bool client_open(struct traffic_live *live)
 {
     int fd = accept4(live->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -302,7 +302,7 @@ static bool client_open(struct traffic_live *live)
     conn_open(&client->conn, fd, CONN_LINE_MAX);
     emu_list_add(&live->clients, &client->all);
     live->client_count++;
-    client_step(live, client); /* most have said already what they want */
+    client_step(live, client); /* most have sent a request already */
     return true;
 }
 
@@ -341,7 +341,7 @@ static nfds_t poll_clients(struct traffic_live *live, struct pollfd *fds)
     return count;
 }
 
-/* Whatever has come, or comes within @timeout_ms. */
+/* Serve all clients with input, waiting at most @timeout_ms for any. */
 static void serve(struct traffic_live *live, int64_t timeout_ms)
 {
     struct pollfd fds[1 + CLIENTS_MOST] = {{live->listen_fd, POLLIN, 0}};
@@ -362,9 +362,9 @@ static void serve(struct traffic_live *live, int64_t timeout_ms)
         ;
 }
 
-/* --- a run -------------------------------------------------------------------------- */
+/* --- callbacks of the run ----------------------------------------------------------- */
 
-/* The next run: what could not be known before it is whether such blocks are there. */
+/* A run begins: apply the client's filter, which may name blocks that its network lacks. */
 static void client_begin(struct traffic_live *live, struct live_client *client)
 {
     const char *why;
@@ -378,7 +378,7 @@ static void client_begin(struct traffic_live *live, struct live_client *client)
     client_put(client, conn_error(err, why));
 }
 
-/* A run begins, or is over: then its last snapshot is everybody's. */
+/* A run begins; or ends: then every subscriber gets its last snapshot. */
 static void on_run(void *ctx, const struct fabric *fabric, struct telemetry *telemetry,
                    uint64_t every_ns)
 {
@@ -395,7 +395,7 @@ static void on_run(void *ctx, const struct fabric *fabric, struct telemetry *tel
             client_begin(live, client);
 }
 
-/* Does time stand still for now? Waits for what may change that, but not for long. */
+/* Must simulated time pause now? If so, serves clients for WAIT_MS at most. */
 static bool on_look(void *ctx, bool taken)
 {
     struct traffic_live *live = ctx;
@@ -409,7 +409,7 @@ static bool on_look(void *ctx, bool taken)
     }
     serve(live, 0);
     now_ms = emu_now_ms();
-    wishes_weigh(live, now_ms);
+    pace_update(live, now_ms);
     left_ms = live->awaits || live->hold ? WAIT_MS : live->next_ms - now_ms;
     if (left_ms <= 0)
         return false;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * live.h - a run in simulated time, looked at as it goes: a control socket that the driver serves
- * between two windows. Whoever subscribes gets each snapshot, and may say how fast time passes, or
- * hold it: docs/traffic.md. Nothing of this changes what a run computes.
+ * live.h - live view of a run in simulated time: a control socket that the driver serves between
+ * two windows. Subscribers get each snapshot, and may set the pace of simulated time, or pause it:
+ * docs/traffic.md. None of this changes the results of a run.
  *
- * A wish about time is good for as long as who has it said, and is repeated while he is there: if
- * he dies, time goes on. At first it stands until somebody looks.
+ * A pace request expires after the time that the client has set, and the client repeats it: if the
+ * client dies, simulated time continues. At first time is paused until a client subscribes.
  *
- * Thread: the driver's.
+ * Thread: the driver.
  */
 #ifndef APPS_TRAFFIC_LIVE_H
 #define APPS_TRAFFIC_LIVE_H
@@ -18,16 +18,16 @@
 struct traffic_live;
 
 /**
- * traffic_live_open - listen for the fabric that @config names, which is kept. Errors: as
- * paths_listen(), -ENOMEM; one line in @error.
+ * traffic_live_open - listen on the control socket of the fabric that @config names. Borrows
+ * @config. Errors: as paths_listen(), -ENOMEM; one line in @error.
  */
 int traffic_live_open(struct traffic_live **ret, const struct fabric_config *config, char *error,
                       size_t error_bytes);
 
-/** traffic_live_close - who reads gets what is left, for half a second at most. NULL is allowed. */
+/** traffic_live_close - sends pending data for half a second at most. NULL is allowed. */
 void traffic_live_close(struct traffic_live *live);
 
-/** traffic_live_viewer - what a run's configuration wants. */
+/** traffic_live_viewer - for traffic_config.snapshots.viewer. */
 struct traffic_viewer traffic_live_viewer(struct traffic_live *live);
 
 #endif

@@ -2,28 +2,25 @@
 /*
  * open.c - the driver of open loops: warm-up, measurement, drain.
  *
- * Sources go on until all messages that were born in the measurement have been
- * delivered, so that these see the load to their end; past saturation they do
- * not. A run that names no phases measures again, twice as long, until it finds
- * the traffic steady. In the end nothing more is sent, the network runs empty,
- * and every segment that was sent must have come out.
+ * Sources continue to send until all messages that were born in the measurement have been
+ * delivered, so that these see the full load until the end; past saturation they do not. A run
+ * without given phases measures again, twice as long, until the traffic is steady. At the end
+ * sending stops, the network empties, and every segment that was sent must have arrived.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "apps/traffic/faults.h"
-#include "apps/traffic/snapshots.h"
 #include "apps/traffic/open.h"
 #include "nic/engine/engine.h"
 
-#define COUNT_MOST   (UINT64_C(1) << 62) /* of messages: more can no host have counted */
-#define DRAIN_PHASES 10                  /* times warm-up and measurement, that a drain may take */
-/* That links may take to come back once all faults are over: one that fails its test rests longer
- * each time, and segments may have no way but by it. */
+#define COUNT_MOST   (UINT64_C(1) << 62) /* messages: no host can have counted more */
+#define DRAIN_PHASES 10                  /* limit of a drain, in times warm-up plus measurement */
+/* Limit for links to come back after the last fault: a link that fails its test backs off longer
+ * each time, and segments may have no other route. */
 #define HEALS_MOST_PS UINT64_C(200000000000)
 
-/* --- of all hosts ------------------------------------------------------------------- */
+/* --- sums over all hosts ------------------------------------------------------------ */
 
 /* Messages of all sources, up to now. */
 static struct traffic_counts count_all(struct open_run *open)
@@ -34,9 +31,9 @@ static struct traffic_counts count_all(struct open_run *open)
     traffic_hosts_sum(open->run, sums, sizeof sums / sizeof sums[0]);
     counts = (struct traffic_counts){.born = sums[0], .relayed = sums[2]};
     counts.waiting = (int64_t)(sums[1] + (sums[2] >> 32));
-    /* less than 2^62 either way, so that differences are numbers, too */
-    open->strange |= (uint64_t)counts.waiting + COUNT_MOST >= 2 * COUNT_MOST;
-    if (open->strange)
+    /* magnitudes below 2^62, so that differences do not overflow */
+    open->invalid |= (uint64_t)counts.waiting + COUNT_MOST >= 2 * COUNT_MOST;
+    if (open->invalid)
         counts.waiting = 0;
     return counts;
 }
@@ -50,27 +47,22 @@ static struct traffic_segments segments_all(struct open_run *open)
     return (struct traffic_segments){.sent = sums[0], .awaited = sums[1], .received = sums[2]};
 }
 
-/* Of all deliveries so far, in the order of the nodes. Errors: -ENOMEM. */
+/* The digest of all deliveries so far. Errors: -ENOMEM. */
 static int digest_all(struct open_run *open)
 {
-    uint32_t nodes = open->nodes.nodes;
-    uint64_t *by_node = calloc(nodes, sizeof by_node[0]);
-    uint64_t digest = TRAFFIC_DIGEST_START;
+    uint64_t *by_node = calloc(open->nodes.nodes, sizeof by_node[0]);
 
     if (!by_node)
         return traffic_run_wrong(open->run, -ENOMEM, "out of memory");
     traffic_nodes_digests(&open->nodes, by_node);
-    traffic_hosts_merge(open->run, by_node);
-    for (uint32_t n = 0; n < nodes; n++)
-        digest = traffic_digest(digest, n, by_node[n], 0);
-    open->run->result->digest = digest;
+    traffic_hosts_digest(open->run, by_node, open->nodes.nodes);
     free(by_node);
     return 0;
 }
 
 /* --- time --------------------------------------------------------------------------- */
 
-/* Copies that arrived: which multicasts are complete? */
+/* Copies have arrived: find the multicasts that are complete. */
 static int take_parts(struct open_run *open, const struct traffic_part *part, size_t count)
 {
     int err = traffic_pending_room(&open->multicasts, (uint32_t)count);
@@ -90,10 +82,10 @@ static void take_others(void *ctx, const struct traffic_part *part, size_t count
 
     sets = open->nodes.plan.sets;
     for (size_t i = 0; i < count; i++)
-        open->strange |= part[i].src >= open->nodes.nodes || !part[i].of ||
+        open->invalid |= part[i].src >= open->nodes.nodes || !part[i].of ||
                          part[i].at_ps < part[i].birth_ps || part[i].at_ps > EMU_LAST_PS ||
                          (sets && part[i].of > sets->fanout_max);
-    if (!open->strange && take_parts(open, part, count))
+    if (!open->invalid && take_parts(open, part, count))
         open->no_memory = true;
 }
 
@@ -108,7 +100,7 @@ static int take_logs(struct open_run *open)
     return err || open->no_memory ? -ENOMEM : 0;
 }
 
-/* Everything up to @until_ps happens. */
+/* Advance to @until_ps. */
 static int advance(struct open_run *open, uint64_t until_ps)
 {
     struct traffic_run *run = open->run;
@@ -141,7 +133,7 @@ static double part_of_links(const struct open_run *open, double messages)
     return messages * (double)open->nodes.message_wire_ps / links;
 }
 
-/* Batch @i, of the measurement or of the drain: how much more waits at its end? */
+/* Run batch @i, of the measurement or of the drain, and set its growth of the backlog. */
 static int advance_batch(struct open_run *open, uint32_t i)
 {
     struct traffic_counts before = open->counts;
@@ -178,7 +170,7 @@ static void add_stats(void *ctx, uint32_t host, const void *its, size_t bytes)
 
     (void)host;
     if (bytes != sizeof *open->other)
-        return; /* the next superstep will tell */
+        return; /* the next superstep detects the error */
     memcpy(open->other, its, bytes);
     traffic_stats_add(open->total, open->other);
 }
@@ -194,13 +186,13 @@ static void merge(struct open_run *open)
     traffic_hosts_gather(open->run, open->total, sizeof *open->total, add_stats, open);
 }
 
-/* Queues have not been filled once: what is not accepted yet says nothing. */
+/* Is the warm-up too short to fill the queues? Then a lack of accepted traffic means nothing. */
 static bool too_cold(const struct open_run *open)
 {
     return open->nodes.plan.phase.start_ps < open->longest_ps;
 }
 
-/* Messages a second: of all senders the mean, the least and the most. */
+/* Messages per second of a sender: mean, least and most. */
 static int by_source(struct open_run *open)
 {
     const struct traffic_nodes *nodes = &open->nodes;
@@ -231,7 +223,7 @@ static int by_source(struct open_run *open)
     return 0;
 }
 
-/* Throughput is known when the measurement ends: what is delivered in it has been. */
+/* At the end of the measurement, compute the throughput in it. */
 static int throughput(struct open_run *open)
 {
     const struct traffic_nodes *nodes = &open->nodes;
@@ -259,7 +251,7 @@ static int throughput(struct open_run *open)
     return err;
 }
 
-/* Measured messages that are delivered: multicasts, if all of their copies are. */
+/* Delivered messages of the measurement; a multicast counts when all its copies are delivered. */
 static uint64_t delivered(struct open_run *open)
 {
     const struct traffic_workers *workers = &open->nodes.workers;
@@ -274,8 +266,9 @@ static uint64_t delivered(struct open_run *open)
 }
 
 /*
- * Until all that was measured is there. A network that takes less than it is offered may have room
- * for a measurement and only then push back: the sources' backlog shows it as the drain goes on.
+ * Run until all measured messages are delivered. An overloaded network may buffer the excess of a
+ * whole measurement and push back only then: the growth of the sources' backlog in the drain shows
+ * it.
  */
 static int drain(struct open_run *open)
 {
@@ -305,7 +298,7 @@ static int measure_once(struct open_run *open)
     int err = measure(open);
     if (err)
         return err;
-    memcpy(growth, open->growth, sizeof growth); /* a drain has its own */
+    memcpy(growth, open->growth, sizeof growth); /* the drain overwrites it */
     err = throughput(open);
     if (!err && !result->saturated)
         err = drain(open);
@@ -323,7 +316,7 @@ static int measure_once(struct open_run *open)
     return traffic_hosts_error(open->run);
 }
 
-/* From now on, when nothing that counted before still arrives, and for @measure_ps. */
+/* Measure again for @measure_ps, beginning when no message counted before can still arrive. */
 static void begin_again(struct open_run *open, uint64_t measure_ps)
 {
     struct traffic_phase phase = traffic_phase_of(open->run->now_ps + open->longest_ps, measure_ps);
@@ -333,7 +326,7 @@ static void begin_again(struct open_run *open, uint64_t measure_ps)
     traffic_stats_init(open->completion, &phase);
 }
 
-/* What was measured while queues still filled is warm-up for a measurement twice as long. */
+/* A measurement in which queues still filled is warm-up for one twice as long. */
 static int measure_until_steady(struct open_run *open)
 {
     const struct traffic_result *result = open->run->result;
@@ -367,15 +360,15 @@ static int take_series(struct open_run *open)
     return 0;
 }
 
-/* --- the end ------------------------------------------------------------------------ */
+/* --- the end of a run --------------------------------------------------------------- */
 
-/* Nothing is left to happen, of links that come back neither. */
+/* Is the network empty, and no link about to come back? */
 static bool run_idle(const struct traffic_run *run)
 {
     return fabric_idle(run->fabric) && !traffic_faults_busy(run);
 }
 
-/* What is born before now is sent and arrives: it counts in the digest. */
+/* Let all messages born before now arrive: they count in the digest. */
 static int finish_born(struct open_run *open)
 {
     struct traffic_run *run = open->run;
@@ -389,9 +382,9 @@ static int finish_born(struct open_run *open)
 }
 
 /*
- * When all that is inside has come, one after the other. With acknowledgments: when at least one
- * more has, though its packet may have to be sent again for want of a reply, after the longest
- * rest.
+ * Upper limit for the network to become empty, if segments arrive one after the other. With
+ * acknowledgments: for one more segment to arrive, including a retransmission after the longest
+ * backoff.
  */
 static uint64_t empty_limit_ps(const struct open_run *open, const struct traffic_segments *segments)
 {
@@ -406,7 +399,7 @@ static uint64_t empty_limit_ps(const struct open_run *open, const struct traffic
     return limit_ps;
 }
 
-/* No segment is sent any more. */
+/* Stop sending, let the network become empty, and check that it does. */
 static int run_empty(struct open_run *open)
 {
     struct traffic_run *run = open->run;
@@ -422,17 +415,17 @@ static int run_empty(struct open_run *open)
         if (open->nodes.times.engines && segments.received != received)
             limit_ps = empty_limit_ps(open, &segments);
         if (traffic_faults_busy(run) && run->now_ps < heals_ps)
-            limit_ps = empty_limit_ps(open, &segments); /* what waits goes on when links are back */
+            limit_ps = empty_limit_ps(open, &segments); /* segments may wait for links */
     }
     if (err)
         return err;
-    if (open->strange || traffic_nodes_strange(&open->nodes))
+    if (open->invalid || traffic_nodes_invalid(&open->nodes))
         return traffic_run_wrong(run, -EPROTO,
                                  "another host has sent or logged an impossible message");
     if (!fabric_idle(run->fabric))
-        return traffic_run_wrong(run, -EPROTO, "the network does not run empty");
+        return traffic_run_wrong(run, -EPROTO, "the network does not become empty");
     if (segments.received != segments.awaited)
-        return traffic_run_wrong(run, -EPROTO, "%llu segments were to arrive, and %llu have",
+        return traffic_run_wrong(run, -EPROTO, "%llu segments should have arrived, but %llu have",
                                  (unsigned long long)segments.awaited,
                                  (unsigned long long)segments.received);
     uint32_t stuck = traffic_nodes_stuck(&open->nodes);

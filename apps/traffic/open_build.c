@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * open_build.c - what an open loop is made of: senders, destination sets, phases, nodes, groups.
+ * open_build.c - builds an open loop: senders, destination sets, phases, nodes, groups.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include "emu/packet/packet.h"
 #include "emu/packet/seg.h"
 
-#define SETS_DEFAULT   1024 /* of a source, as far as there are collective addresses */
+#define SETS_DEFAULT   1024 /* of a source, if there are enough collective addresses */
 #define FANOUT_DEFAULT 4
 
 uint64_t traffic_open_links(const struct topo_graph *graph, const bool *sends, uint8_t *ret)
@@ -54,7 +54,7 @@ static int choose_senders(struct open_run *open)
     open->all_links = traffic_open_links(config->fabric.graph, open->sends, open->links);
     open->run->result->senders = senders;
     if (!senders)
-        return traffic_run_wrong(open->run, -EINVAL, "by this pattern no node sends anything");
+        return traffic_run_wrong(open->run, -EINVAL, "no node sends anything in this pattern");
     return 0;
 }
 
@@ -127,11 +127,11 @@ static int plan_series(struct open_run *open, struct traffic_plan *plan)
 
     if (window_ps && !open->run->config->measure_ps)
         return traffic_run_wrong(open->run, -EINVAL,
-                                 "--series: how long is the run? Say so with --measure");
+                                 "--series needs --measure, the length of the measurement");
     if (windows > TRAFFIC_WINDOWS_MOST)
         return traffic_run_wrong(open->run, -EINVAL,
-                                 "--series %llu: that is %llu windows in this run, and the most "
-                                 "are %u: choose a longer window",
+                                 "--series %llu gives %llu windows in this run, and the limit is "
+                                 "%u: choose a longer window",
                                  (unsigned long long)window_ps / 1000, (unsigned long long)windows,
                                  TRAFFIC_WINDOWS_MOST);
     plan->window_ps = window_ps;
@@ -180,7 +180,7 @@ static int make_nodes(struct open_run *open)
     return 0;
 }
 
-/* With acknowledgments a broadcast is sent only where there is room for all of its packet. */
+/* With acknowledgments a broadcast needs slots for its whole packet in each switch. */
 static bool fits_slots(const struct open_run *open)
 {
     uint64_t bytes = open->run->config->bytes;
@@ -191,7 +191,7 @@ static bool fits_slots(const struct open_run *open)
            emu_packet_segments(whole) <= 1 + open->nodes.plan.profile->pool_slots;
 }
 
-/* A collective address for each destination set: its tree has the source as a member too. */
+/* Make a group for each destination set; the source is a member of its tree, too. */
 static int make_groups(struct open_run *open)
 {
     struct traffic_sets *sets = &open->sets;
@@ -199,8 +199,8 @@ static int make_groups(struct open_run *open)
 
     if (!fits_slots(open))
         return traffic_run_wrong(run, -EINVAL,
-                                 "with pool_slots=0 no switch has room for a multicast "
-                                 "of so many bytes: set pool_slots to 1 or more");
+                                 "with pool_slots=0 a switch has too few slots for multicasts of "
+                                 "this size: set pool_slots to 1 or more");
     uint32_t *nodes = malloc((sets->fanout_max + 1) * sizeof nodes[0]);
     int err = nodes ? 0 : traffic_run_wrong(run, -ENOMEM, "out of memory");
 

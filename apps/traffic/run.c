@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * run.c - what all runs have in common: memory, the fabric, its checks, its totals.
+ * run.c - common to all runs: memory, the fabric, its checks, its totals.
  */
 #include "apps/traffic/run.h"
 
@@ -11,8 +11,7 @@
 #include <string.h>
 
 #include "apps/audit/audit.h"
-#include "apps/traffic/faults.h"
-#include "apps/traffic/snapshots.h"
+#include "apps/traffic/internal.h"
 #include "emu/util/now.h"
 #include "emu/util/pages.h"
 
@@ -38,7 +37,7 @@ int traffic_run_wrong(struct traffic_run *run, int err, const char *format, ...)
     return err;
 }
 
-/* What the kernel says it can still give without swapping; UINT64_MAX if it does not say. */
+/* Bytes that the kernel can allocate without swapping; UINT64_MAX: unknown. */
 static uint64_t memory_available(void)
 {
     FILE *file = fopen("/proc/meminfo", "re");
@@ -53,7 +52,7 @@ static uint64_t memory_available(void)
     return found ? kib * 1024 : UINT64_MAX;
 }
 
-/* The least memory.max (cgroup v2) of our group and those above it; UINT64_MAX: there is none. */
+/* The least memory.max (cgroup v2) of our group and its ancestors; UINT64_MAX: none. */
 static uint64_t memory_limit(void)
 {
     char path[4096 + 64] = "/sys/fs/cgroup";
@@ -115,7 +114,7 @@ int traffic_run_start(struct traffic_run *run, const struct fabric_node_ops *ops
     run->began_ns = emu_now_ns();
     err = check_memory(run, &run->built, own_bytes, group_bytes);
     if (!err) {
-        bool huge = emu_pages_begin(run->bytes + run->bytes / 4); /* malloc()'s own share */
+        bool huge = emu_pages_begin(run->bytes + run->bytes / 4); /* plus overhead of malloc() */
 
         err = fabric_start(&run->fabric, &run->built, run->error, run->error_bytes);
         if (huge)
@@ -170,11 +169,11 @@ int traffic_run_check(struct traffic_run *run)
     result->windows = fabric_windows(run->fabric);
     result->virtual_ps = run->now_ps;
     traffic_faults_result(run);
-    if (sums[3] && !run->faults) /* what comes twice, or late, is dropped */
+    if (sums[3] && !run->faults) /* with faults, duplicates and late segments are dropped */
         return traffic_run_wrong(run, -EPROTO, "the fabric dropped %llu segments",
                                  (unsigned long long)sums[3]);
     err = fabric_check(run->fabric, run->now_ps, run->error, run->error_bytes);
-    if (!err) /* once all hosts have come here, all have found everything right */
+    if (!err) /* a barrier: after it the checks of all hosts have passed */
         traffic_hosts_sum(run, sums, 1);
     return err ? err : traffic_hosts_error(run);
 }
@@ -202,6 +201,6 @@ int traffic_run(struct traffic_result *ret, const struct traffic_config *config,
     if (err)
         traffic_result_release(ret);
     if (err && config->hosts)
-        emu_barrier_fail(config->hosts->barrier, error); /* unless it has failed before */
+        emu_barrier_fail(config->hosts->barrier, error); /* no effect if it has failed before */
     return err;
 }

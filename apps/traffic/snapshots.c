@@ -2,7 +2,7 @@
 /*
  * snapshots.c - telemetry of a run in simulated time.
  */
-#include "apps/traffic/snapshots.h"
+#include "apps/traffic/internal.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -11,13 +11,12 @@
 
 #include "apps/base/output.h"
 #include "apps/telemetry/telemetry.h"
-#include "apps/traffic/faults.h"
 
 struct traffic_snapshots {
     struct telemetry *telemetry;
     struct telemetry_text line;
     uint64_t due_ps;
-    uint64_t last_ps; /* of the last one */
+    uint64_t last_ps; /* time of the last snapshot */
 };
 
 static void link_of(void *ctx, uint32_t cable, struct telemetry_cable *ret)
@@ -52,7 +51,7 @@ static int snapshot(struct traffic_run *run, uint64_t at_ps)
     return write_line(run);
 }
 
-/* Who looks at the run sees what is so now, and may have time stand still. Errors: -EINTR. */
+/* Call the viewer, which may pause simulated time. Errors: -EINTR. */
 static int show(struct traffic_run *run, bool taken)
 {
     const struct traffic_viewer *viewer = &run->config->snapshots.viewer;

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * coll.c - a member: it sends its contributions and checks the results.
+ * coll.c - a member of a group: sends its contributions and checks the results.
  *
- * Element i of operation op is a + w * b at a node of weight w, where a and b
- * are drawn from (op, i). Sums wrap, so the result is known without adding up:
- * members * a + (sum of weights) * b. A contribution that is lost, taken twice
- * or put to another element shows.
+ * Element i of operation op is a + w * b at a node of weight w, where a and b are hashes of (op,
+ * i). Sums wrap, so every node can compute the expected result: members * a + (sum of weights) * b.
+ * This detects a contribution that is lost, duplicated or added to another element.
  */
 #include "apps/traffic/workload/member.h"
 
@@ -46,7 +45,7 @@ static uint32_t words_of(const struct traffic_coll *all, uint64_t part)
 
 /* --- sending ------------------------------------------------------------------------ */
 
-/* When the state of number @seq is known to be free in all switches; EMU_NEVER: it is not yet. */
+/* When the state of number @seq is known to be free in all switches; EMU_NEVER: not yet. */
 static uint64_t state_free_ps(const struct traffic_member *member, uint64_t seq)
 {
     bool reduce = member->all->plan.what == TRAFFIC_REDUCE;
@@ -58,7 +57,7 @@ static uint64_t state_free_ps(const struct traffic_member *member, uint64_t seq)
     return (reduce ? member->group->freed_ps : member->freed_ps)[seq % EMU_WINDOW];
 }
 
-/* How much later than others @node posts operation @op. */
+/* The delay with which @node posts operation @op. */
 static uint64_t skew_ps(const struct traffic_coll *all, uint32_t node, uint64_t op)
 {
     uint64_t draw = emu_mix(emu_mix(all->plan.seed + node) + op);
@@ -74,7 +73,9 @@ uint64_t traffic_member_post_ps(const struct traffic_member *member)
            skew_ps(all, member->node, member->op);
 }
 
-/* When the next segment may be handed to the adapter; EMU_NEVER: something must happen first. */
+/*
+ * When the next segment may be passed to the adapter; EMU_NEVER: it waits for a post or a result.
+ */
 static uint64_t member_ready_ps(const struct traffic_member *member)
 {
     const struct traffic_coll *all = member->all;
@@ -122,14 +123,14 @@ static void member_put(struct traffic_member *member, struct emu_entry *entry)
     }
 }
 
-/* The root of a reduce adds its own contribution when the others' sum is there. */
+/* Does the member send? The root of a reduce adds its own contribution to the others' sum. */
 static bool member_sends(const struct traffic_member *member)
 {
     return member->group && !member->wrong &&
            (member->all->plan.what != TRAFFIC_REDUCE || member->group->node[0] != member->node);
 }
 
-/* Everything that may leave by @until_ps. Says when the next may. */
+/* Send all segments that may leave by @until_ps. Returns when the next one may. */
 static uint64_t member_send(struct traffic_member *member, uint64_t until_ps)
 {
     uint64_t depart_ps = EMU_NEVER;
@@ -160,7 +161,7 @@ static uint64_t member_send(struct traffic_member *member, uint64_t until_ps)
 
 /* --- receiving ---------------------------------------------------------------------- */
 
-/* Is @number, which has come, one that could come now? */
+/* Is the arrived @number one that the member awaits? */
 static bool member_awaits(const struct traffic_member *member, uint64_t number)
 {
     if (!member->seen_ps)
@@ -182,7 +183,7 @@ static enum traffic_member_wrong member_check(const struct traffic_member *membe
         return WRONG_SEGMENT;
     if (!words)
         return RIGHT;
-    if (entry->buf == EMU_NO_BUF) /* only a host that lies sends such a result */
+    if (entry->buf == EMU_NO_BUF) /* sent by a malicious host */
         return WRONG_SEGMENT;
     payload = emu_pool_bytes(member->base.dev.worker->cache.pool, entry->buf);
     for (uint32_t i = 0; i < words; i++) {
@@ -198,7 +199,7 @@ static enum traffic_member_wrong member_check(const struct traffic_member *membe
     return RIGHT;
 }
 
-void traffic_member_has(struct traffic_member *member, uint64_t op, uint64_t at_ps)
+void traffic_member_log(struct traffic_member *member, uint64_t op, uint64_t at_ps)
 {
     const struct traffic_coll *all = member->all;
 
@@ -209,7 +210,10 @@ void traffic_member_has(struct traffic_member *member, uint64_t op, uint64_t at_
                                            .of = traffic_coll_receivers(&all->plan)});
 }
 
-/* A number in memory since @at_ps is the next one as of @now_ps, when those before it are there. */
+/*
+ * The next number, in memory since @at_ps, is consumed as of @now_ps, when all earlier ones have
+ * come.
+ */
 static void member_advance(struct traffic_member *member, uint64_t at_ps, uint64_t now_ps)
 {
     const struct traffic_coll *all = member->all;
@@ -221,13 +225,13 @@ static void member_advance(struct traffic_member *member, uint64_t at_ps, uint64
     member->got++;
     if (++member->got_part < all->segments)
         return;
-    traffic_member_has(member, member->got_op, member->last_ps);
+    traffic_member_log(member, member->got_op, member->last_ps);
     member->last_ps = 0;
     member->got_part = 0;
     member->got_op++;
 }
 
-/* One segment of a result lies in memory, and the program takes it when it has the core. */
+/* One segment of a result is in memory; the program takes it when it has the core. */
 static inline void member_deliver(void *context, const struct emu_entry *entry)
 {
     struct traffic_member *member = context;
@@ -268,7 +272,7 @@ static uint32_t member_step(struct emu_dev *dev, uint64_t until_ps)
     return 0;
 }
 
-/* --- the driver's ------------------------------------------------------------------- */
+/* --- functions of the driver -------------------------------------------------------- */
 
 uint32_t traffic_coll_receivers(const struct traffic_coll_plan *plan)
 {
@@ -321,23 +325,23 @@ void traffic_coll_roots(const struct traffic_coll *all, uint64_t *got)
 
 bool traffic_coll_announce(struct traffic_coll *all, const uint64_t *got, uint64_t now_ps)
 {
-    uint64_t known_ps = /* by then what has arrived lies in memory */
+    uint64_t known_ps = /* by then all arrived segments are in memory */
         now_ps + traffic_wire_ps(all->plan.profile, EMU_PAYLOAD_BYTES) +
         all->plan.profile->nic_recv_ps;
-    bool news = false;
+    bool changed = false;
 
     for (uint32_t g = 0; g < all->plan.groups; g++) {
         struct traffic_group *group = &all->group[g];
 
         if (group->announced == got[g])
             continue;
-        news = true;
+        changed = true;
         for (; group->announced < got[g]; group->announced++)
             if (group->freed_ps)
                 group->freed_ps[group->announced % EMU_WINDOW] = known_ps;
         wake_members(all, group, now_ps + 1);
     }
-    return news;
+    return changed;
 }
 
 void traffic_coll_totals(const struct traffic_coll *all, uint64_t *digest, uint64_t *sent)
@@ -351,7 +355,7 @@ void traffic_coll_totals(const struct traffic_coll *all, uint64_t *digest, uint6
     }
 }
 
-uint32_t traffic_coll_lacks(const struct traffic_coll *all)
+uint32_t traffic_coll_unfinished(const struct traffic_coll *all)
 {
     bool reduce = all->plan.what == TRAFFIC_REDUCE;
     uint32_t n = 0;
@@ -370,9 +374,9 @@ uint32_t traffic_coll_lacks(const struct traffic_coll *all)
 int traffic_coll_check(const struct traffic_coll *all, char *error, size_t error_bytes)
 {
     static const char *const what[] = {
-        [WRONG_SEGMENT] = "a segment that is not the next of its group's stream",
+        [WRONG_SEGMENT] = "a segment that is not the next one of its group's stream",
         [WRONG_RESULT] = "a wrong result",
-        [NO_BUFFER] = "no buffer was left for a payload",
+        [NO_BUFFER] = "no buffer was free for a payload",
     };
 
     for (uint32_t n = 0; n < all->nodes; n++) {
@@ -386,7 +390,7 @@ int traffic_coll_check(const struct traffic_coll *all, char *error, size_t error
     return 0;
 }
 
-/* --- made --------------------------------------------------------------------------- */
+/* --- creation ----------------------------------------------------------------------- */
 
 static int member_create(void *ctx, uint32_t n, struct emu_worker *worker, struct emu_dev **dev,
                          struct emu_tx **tx, struct emu_rx **rx)
@@ -414,7 +418,7 @@ static int member_create(void *ctx, uint32_t n, struct emu_worker *worker, struc
     return member->worker ? 0 : -ENOMEM;
 }
 
-/* Who is in which group: the first groups * members nodes, in order or shuffled. */
+/* Assign the first groups * members nodes, in order or shuffled, to groups. */
 static int choose_members(struct traffic_coll *all)
 {
     const struct traffic_coll_plan *plan = &all->plan;
@@ -458,7 +462,7 @@ int traffic_coll_init(struct traffic_coll *all, uint32_t nodes,
     return all->at && all->group && all->member ? choose_members(all) : -ENOMEM;
 }
 
-/* Operations that can be complete at a member between two looks of the driver. */
+/* Most operations that can complete at a member between two reads of the log. */
 static uint32_t completions_most(const struct traffic_coll_plan *plan, uint64_t slice_ps)
 {
     uint64_t wire_ps = traffic_wire_ps(plan->profile, plan->bytes < 8 ? 0 : 8);
@@ -466,17 +470,18 @@ static uint32_t completions_most(const struct traffic_coll_plan *plan, uint64_t 
     if (!plan->interval_ps)
         return 2;
     return (uint32_t)(slice_ps / wire_ps) + 2 +
-           (traffic_times_of(plan->profile).engines ? EMU_WINDOW : 0); /* that came out of order */
+           (traffic_times_of(plan->profile).engines ? EMU_WINDOW : 0); /* arrived out of order */
 }
 
-static int member_join(struct traffic_member *member, struct traffic_group *group, uint32_t place,
+/* Make @member number @rank of @group. */
+static int member_join(struct traffic_member *member, struct traffic_group *group, uint32_t rank,
                        char *error, size_t error_bytes)
 {
     int err = 0;
 
     member->group = group;
     if (member->all->plan.by != TRAFFIC_BY_HARDWARE)
-        err = traffic_exchange_join(member, place);
+        err = traffic_exchange_join(member, rank);
     if (err)
         snprintf(error, error_bytes, "out of memory");
     return err;

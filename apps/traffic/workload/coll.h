@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * coll.h - nodes that take part in reductions and barriers inside the
- * fabric, on clock virtual. The payload is real and every result is checked.
+ * coll.h - nodes that take part in reductions and barriers, on clock virtual. The payload is real
+ * and every result is checked.
  *
- * The members of a group post an operation at the same time. Its segments
- * take the next numbers of the group's stream (emu/packet/seg.h). There are no
- * tokens: a member sends number s when it knows that s - EMU_WINDOW is done,
- * from its own results, or in a reduce from what the root tells through the
- * driver.
+ * The members of a group post an operation at the same time. Its segments take the next sequence
+ * numbers of the group's stream (emu/packet/seg.h). There are no tokens: a member sends number s
+ * when it knows that s - EMU_WINDOW is done, from its own results, or in a reduce from the root's
+ * results, which the driver passes on.
  */
 #ifndef APPS_TRAFFIC_WORKLOAD_COLL_H
 #define APPS_TRAFFIC_WORKLOAD_COLL_H
@@ -22,17 +21,16 @@
 #include "emu/util/random.h"
 
 /*
- * Noise: the operating system of a node takes the core away from the program, now and then.
+ * Noise: the operating system of a node periodically takes the core away from the program.
  *
- * Of every period it has the core for a while, on each node from another time on, drawn by the
- * seed. Meanwhile the program neither posts anything nor takes what has come; adapters and switches
- * go on.
+ * In every period it has the core for length_ps; the phase of each node is drawn from the seed.
+ * Meanwhile the program neither posts operations nor takes results; adapters and switches continue.
  * Source: Petrini, Kerbyson, Pakin, "The case of the missing supercomputer performance", SC'03;
  * Hoefler, Schneider, Lumsdaine, "Characterizing the influence of system noise", SC'10.
  */
 struct traffic_noise {
     uint64_t period_ps;
-    uint64_t length_ps; /* less than the period; 0: there is none */
+    uint64_t length_ps; /* less than the period; 0: no noise */
 };
 
 /** traffic_noise_phase - how far into a period @node is at time 0. Pure. */
@@ -44,7 +42,7 @@ static inline uint64_t traffic_noise_phase(const struct traffic_noise *noise, ui
     return (uint64_t)((unsigned __int128)noise->period_ps * draw >> 64);
 }
 
-/** traffic_noise_after - the first time from @at_ps on at which the program has the core. Pure. */
+/** traffic_noise_after - the first time at @at_ps or later when the program has the core. Pure. */
 static inline uint64_t traffic_noise_after(const struct traffic_noise *noise, uint64_t phase_ps,
                                            uint64_t at_ps)
 {
@@ -57,11 +55,11 @@ static inline uint64_t traffic_noise_after(const struct traffic_noise *noise, ui
 
 struct traffic_member;
 
-/* Who does a collective. */
+/* The implementation of a collective. */
 enum traffic_by {
     TRAFFIC_BY_HARDWARE,      /* the switches' combine units, or the adapters */
-    TRAFFIC_BY_DISSEMINATION, /* the members' programs, by messages: workload/exchange.c */
-    TRAFFIC_BY_TREE
+    TRAFFIC_BY_DISSEMINATION, /* messages of the members' programs: workload/exchange.c */
+    TRAFFIC_BY_TREE           /* the same */
 };
 
 struct traffic_coll_plan {
@@ -71,25 +69,25 @@ struct traffic_coll_plan {
     struct traffic_noise noise; /* at all nodes */
     uint64_t bytes;             /* of the vector, a multiple of 8; a barrier has none */
     uint64_t operations;        /* of each group */
-    uint64_t interval_ps;       /* from post to post; 0: when the one before is complete */
-    uint64_t skew_ps; /* a member posts by up to so much later, drawn for each operation; at most
-                         interval_ps, if there is one */
+    uint64_t interval_ps;       /* from post to post; 0: post when the previous one is complete */
+    uint64_t skew_ps;           /* most delay of a member's post, drawn for each operation; at most
+                         interval_ps, if that is not 0 */
     uint32_t groups;
-    uint32_t members; /* of each group: no node is in two */
-    bool at_random;   /* nodes are drawn; else group g has the g-th block of them */
+    uint32_t members; /* of each group; groups do not overlap */
+    bool at_random;   /* members are drawn; else group g has the g-th block of nodes */
     uint64_t seed;
 };
 
-/* What the members of a group share. The driver writes it while the workers stand still. */
+/* Shared by the members of a group. The driver writes it while the workers are stopped. */
 struct traffic_group {
     uint32_t id;          /* collective address */
     const uint32_t *node; /* its members; the first is the root of a reduce */
     uint64_t sum;         /* of the members' weights */
-    uint64_t posted;      /* operations */
-    uint64_t done;        /* of them, complete at all receivers, and the driver knows */
-    uint64_t done_ps;     /* when the last of these was */
-    uint64_t post_ps;     /* of the newest, if there is no interval */
-    uint64_t announced;   /* reduce: segments that the root has, and all know */
+    uint64_t posted;      /* operations posted */
+    uint64_t done;        /* operations known to be complete at all receivers */
+    uint64_t done_ps;     /* completion of the last of these */
+    uint64_t post_ps;     /* post of the newest operation, if there is no interval */
+    uint64_t announced;   /* reduce: segments at the root, as all members know */
     uint64_t *freed_ps;   /* reduce, by number: when all knew; NULL: fewer than a window */
 };
 
@@ -99,17 +97,15 @@ struct traffic_coll {
     uint32_t nodes;
     struct traffic_times times;
     uint64_t segments; /* of an operation */
-    bool windowed;     /* more segments than a window in all */
-    uint32_t *at;      /* node numbers: groups * members of them */
+    bool windowed;     /* all operations together have more segments than a window */
+    uint32_t *at;      /* groups * members node numbers */
     struct traffic_group *group;
     struct traffic_member **member; /* by node; NULL: on another host */
-    /* parts of the logs: src is the group, birth_ps the operation */
-    struct traffic_workers workers;
+    struct traffic_workers workers; /* in their logs, src is the group, birth_ps the operation */
 };
 
 /**
- * traffic_coll_init - before fabric_start().
- * Errors: -ENOMEM; then traffic_coll_free() still wants to be called.
+ * traffic_coll_init - before fabric_start(). Errors: -ENOMEM; call traffic_coll_free() even then.
  */
 int traffic_coll_init(struct traffic_coll *all, uint32_t nodes,
                       const struct traffic_coll_plan *plan);
@@ -124,53 +120,45 @@ void traffic_coll_free(struct traffic_coll *all);
 int traffic_coll_groups(struct traffic_coll *all, struct fabric *fabric, uint64_t slice_ps,
                         char *error, size_t error_bytes);
 
-/* --- the driver's, while the workers stand still ------------------------------------ */
+/* --- for the driver, while the workers are stopped ---------------------------------- */
 
-/**
- * traffic_coll_post - one more operation of group @g; nothing of it happens before @at_ps, up to
- * which nothing has happened yet.
- */
+/** traffic_coll_post - post one more operation of group @g at @at_ps, which is in the future. */
 void traffic_coll_post(struct traffic_coll *all, uint32_t g, uint64_t at_ps);
 
-/**
- * traffic_coll_roots - reduce: by group, the segments that its root has, if that is here; else 0.
- */
+/** traffic_coll_roots - reduce: by group, the segments at its root; 0: it is on another host. */
 void traffic_coll_roots(const struct traffic_coll *all, uint64_t *got);
 
 /**
- * traffic_coll_announce - what roots of reduces have by @now_ps, @got by group, becomes known to
- * all that are here. Returns true if that was news.
+ * traffic_coll_announce - tell the members on this host that the roots of reduces have @got
+ * segments, by group, at @now_ps. Returns true if a count has changed.
  */
 bool traffic_coll_announce(struct traffic_coll *all, const uint64_t *got, uint64_t now_ps);
 
-/**
- * traffic_coll_post_ps - when operation @op of group @g was posted, by the first at the earliest.
- * Pure.
- */
+/** traffic_coll_post_ps - when operation @op of group @g was posted, without skew. Pure. */
 uint64_t traffic_coll_post_ps(const struct traffic_coll *all, uint32_t g, uint64_t op);
 
-/** traffic_coll_last_ps - when the last one who contributes has posted it. Pure. */
+/** traffic_coll_last_ps - when the last contributing member posted it. Pure. */
 uint64_t traffic_coll_last_ps(const struct traffic_coll *all, uint32_t g, uint64_t op);
 
-/** traffic_coll_receivers - members at which a result arrives. Pure. */
+/** traffic_coll_receivers - number of members at which a result arrives. Pure. */
 uint32_t traffic_coll_receivers(const struct traffic_coll_plan *plan);
 
 /**
- * traffic_coll_totals - so far, of the nodes that are here: by node, the digest of its results, and
- * 0 of others; segments that they sent.
+ * traffic_coll_totals - @digest: by node, of its results so far; 0 for nodes of other hosts.
+ * @sent: segments sent by the nodes of this host.
  */
 void traffic_coll_totals(const struct traffic_coll *all, uint64_t *digest, uint64_t *sent);
 
 /**
- * traffic_coll_lacks - the first node of this host that has not completed all operations at which
- * it receives a result; the number of nodes: there is none. Pure.
+ * traffic_coll_unfinished - the first node of this host that has not received the results of all
+ * operations; the number of nodes: none. Pure.
  */
-uint32_t traffic_coll_lacks(const struct traffic_coll *all);
+uint32_t traffic_coll_unfinished(const struct traffic_coll *all);
 
-/** traffic_coll_check - were all results right so far? Errors: -EPROTO with one line in @error. */
+/** traffic_coll_check - were all results correct so far? Errors: -EPROTO, one line in @error. */
 int traffic_coll_check(const struct traffic_coll *all, char *error, size_t error_bytes);
 
-/** traffic_coll_bytes - memory that it takes, about. @slice_ps: as traffic_coll_groups(). Pure. */
+/** traffic_coll_bytes - approximate memory. @slice_ps: as traffic_coll_groups(). Pure. */
 uint64_t traffic_coll_bytes(uint32_t nodes, const struct traffic_coll_plan *plan,
                             uint64_t slice_ps);
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * exchange.c - barriers and all-reduces that programs make of messages, as libraries do where the
- * network has no collectives.
+ * exchange.c - barriers and all-reduces by messages between programs, as in libraries for networks
+ * without collectives.
  *
- * A program is a list of steps that a member goes through in order: it sends to one, or waits for
- * one. Steps take it no time, so software is shown at its best; the adapters' and the network's
- * time is theirs. A message says to which wait of its receiver it belongs (its slot), and carries
- * 32 bits of the sum, whatever its length.
+ * A program is a list of steps that a member executes in order: send a message, or wait for one.
+ * Steps take no time, the best case for software; the adapters and the network take their usual
+ * time. A message names the wait of its receiver to which it belongs (its slot), and carries 32
+ * bits of the sum, whatever its length.
  *
- * Dissemination: in round r everybody sends to who is 2^r further, and waits for who is 2^r behind.
- * An all-reduce exchanges with who differs in bit r instead (recursive doubling).
+ * Dissemination: in round r, rank i sends to rank i + 2^r and waits for rank i - 2^r. An all-reduce
+ * exchanges with the rank that differs in bit r instead (recursive doubling).
  * Tree: a binomial tree up to the first member and down again.
  * Source: Hensgen, Finkel, Manber, "Two algorithms for barrier synchronization", 1988; Thakur,
  * Rabenseifner, Gropp, "Optimization of collective communication operations in MPICH", 2005.
@@ -20,36 +20,36 @@
 #include "apps/traffic/workload/member.h"
 
 #define ROUNDS_MAX 32u
-#define SLOT_DOWN  ROUNDS_MAX /* what comes down the tree */
+#define SLOT_DOWN  ROUNDS_MAX /* the message down the tree */
 #define SLOTS      (ROUNDS_MAX + 1)
 #define STEPS_MAX  (2 * ROUNDS_MAX + 1)
 
 enum step_what {
-    STEP_SEND, /* the sum so far */
+    STEP_SEND, /* send the sum so far */
     STEP_ADD,  /* wait for a part of the sum */
     STEP_SET   /* wait for the sum */
 };
 
 struct step {
     enum step_what what;
-    uint32_t node; /* that it sends to */
+    uint32_t node; /* STEP_SEND: the receiver */
     uint32_t slot;
 };
 
-/* Of one operation, by slot. A peer is one operation ahead at most: it needs our messages. */
+/* The messages of one operation, by slot. */
 struct inbox {
-    uint64_t at_ps[SLOTS]; /* when it was in memory; 0: it was not */
+    uint64_t at_ps[SLOTS]; /* when the message was in memory; 0: not yet */
     uint32_t sum[SLOTS];
 };
 
 struct traffic_exchange {
     struct step step[STEPS_MAX];
     uint32_t steps;
-    uint32_t at;       /* the step that comes next */
-    bool begun;        /* the operation is; else it may not have been posted */
-    uint64_t ready_ps; /* when the program has come there */
+    uint32_t at;       /* the next step */
+    bool begun;        /* the program is in the operation; else it waits for the post */
+    uint64_t ready_ps; /* when the program reaches that step */
     uint32_t sum;
-    struct inbox inbox[2]; /* by operation, in turn */
+    struct inbox inbox[2]; /* [operation % 2]: peers are at most one operation ahead */
 };
 
 /* --- programs ----------------------------------------------------------------------- */
@@ -62,45 +62,45 @@ static void add_step(struct traffic_member *member, enum step_what what, uint32_
     ex->step[ex->steps++] = (struct step){what, member->group->node[peer], slot};
 }
 
-static void plan_rounds(struct traffic_member *member, uint32_t place)
+static void plan_rounds(struct traffic_member *member, uint32_t rank)
 {
     const struct traffic_coll_plan *plan = &member->all->plan;
 
     for (uint32_t r = 0; (uint64_t)1 << r < plan->members; r++) {
         uint32_t to = plan->what == TRAFFIC_ALLREDUCE
-                          ? place ^ 1u << r
-                          : (uint32_t)((place + ((uint64_t)1 << r)) % plan->members);
+                          ? rank ^ 1u << r
+                          : (uint32_t)((rank + ((uint64_t)1 << r)) % plan->members);
         add_step(member, STEP_SEND, to, r);
-        add_step(member, STEP_ADD, place, r);
+        add_step(member, STEP_ADD, rank, r);
     }
 }
 
-static void plan_tree(struct traffic_member *member, uint32_t place)
+static void plan_tree(struct traffic_member *member, uint32_t rank)
 {
     uint64_t members = member->all->plan.members;
     uint32_t r = 0;
 
-    for (; (uint64_t)1 << r < members && !(place >> r & 1); r++)
-        if (place + ((uint64_t)1 << r) < members)
-            add_step(member, STEP_ADD, place, r);
-    if (place) {
-        add_step(member, STEP_SEND, place - (1u << r), r);
-        add_step(member, STEP_SET, place, SLOT_DOWN);
+    for (; (uint64_t)1 << r < members && !(rank >> r & 1); r++)
+        if (rank + ((uint64_t)1 << r) < members)
+            add_step(member, STEP_ADD, rank, r);
+    if (rank) {
+        add_step(member, STEP_SEND, rank - (1u << r), r);
+        add_step(member, STEP_SET, rank, SLOT_DOWN);
     }
     while (r--)
-        if (place + ((uint64_t)1 << r) < members)
-            add_step(member, STEP_SEND, place + (1u << r), SLOT_DOWN);
+        if (rank + ((uint64_t)1 << r) < members)
+            add_step(member, STEP_SEND, rank + (1u << r), SLOT_DOWN);
 }
 
-int traffic_exchange_join(struct traffic_member *member, uint32_t place)
+int traffic_exchange_join(struct traffic_member *member, uint32_t rank)
 {
     member->exchange = calloc(1, sizeof *member->exchange);
     if (!member->exchange)
         return -ENOMEM;
     if (member->all->plan.by == TRAFFIC_BY_TREE)
-        plan_tree(member, place);
+        plan_tree(member, rank);
     else
-        plan_rounds(member, place);
+        plan_rounds(member, rank);
     return 0;
 }
 
@@ -133,7 +133,7 @@ static bool sums(const struct traffic_member *member)
     return member->all->plan.what == TRAFFIC_ALLREDUCE;
 }
 
-/* The next operation, if it is posted: the program comes to it when it has the core. */
+/* Begin the next operation when the program has the core. False: it is not posted yet. */
 static bool operation_begin(struct traffic_member *member)
 {
     struct traffic_exchange *ex = member->exchange;
@@ -160,12 +160,12 @@ static void operation_end(struct traffic_member *member)
         member->wrong_op = member->op;
         return;
     }
-    traffic_member_has(member, member->op, ex->ready_ps);
+    traffic_member_log(member, member->op, ex->ready_ps);
     member->op++;
     ex->begun = false;
 }
 
-/* Take what the program waits for, when it has the core. False: it is not there. */
+/* Take the awaited message when the program has the core. False: it has not come. */
 static bool step_wait(struct traffic_member *member, const struct step *step)
 {
     struct traffic_exchange *ex = member->exchange;
@@ -180,7 +180,7 @@ static bool step_wait(struct traffic_member *member, const struct step *step)
     return true;
 }
 
-/* All steps that can be taken by @until_ps. Says when the next can; EMU_NEVER: not known. */
+/* Run all steps possible by @until_ps. Returns the time of the next one; EMU_NEVER: unknown. */
 static uint64_t exchange_run(struct traffic_member *member, uint64_t until_ps)
 {
     struct traffic_exchange *ex = member->exchange;

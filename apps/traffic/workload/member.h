@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * member.h - a member of a group, for workload/coll.c and workload/exchange.c only.
+ * member.h - a member of a group; for workload/coll.c and workload/exchange.c only.
  */
 #ifndef APPS_TRAFFIC_WORKLOAD_MEMBER_H
 #define APPS_TRAFFIC_WORKLOAD_MEMBER_H
@@ -15,18 +15,18 @@ struct traffic_member {
     struct traffic_base base;
 
     alignas(EMU_LINE) struct traffic_coll *all;
-    struct traffic_group *group; /* NULL: of none */
+    struct traffic_group *group; /* NULL: none */
     struct traffic_worker *worker;
     struct traffic_exchange *exchange; /* collectives by messages; else NULL */
     uint64_t weight;
-    uint64_t op;     /* being sent; by messages: being done */
-    uint64_t part;   /* its segment to send next */
-    uint64_t got_op; /* being received */
+    uint64_t op;     /* operation being sent; by messages: being executed */
+    uint64_t part;   /* its next segment to send */
+    uint64_t got_op; /* operation being received */
     uint64_t got_part;
-    uint64_t got;       /* numbers below this one have been received; of those from it on: */
-    uint64_t *seen_ps;  /* with acknowledgments, which do not keep the order: by number, when it was
-                           in memory, 0: it was not; NULL: they come in order */
-    uint64_t last_ps;   /* latest result of the operation being received */
+    uint64_t got;       /* all numbers below this one were received */
+    uint64_t *seen_ps;  /* with acknowledgments, which may reorder: by number from `got` on, when it
+                           was in memory, 0: not yet; NULL: segments come in order */
+    uint64_t last_ps;   /* time of the latest result of the operation being received */
     uint64_t *freed_ps; /* by number: when its result was here; NULL: fewer than a window */
     uint64_t digest;
     uint64_t noise_phase_ps;
@@ -35,31 +35,31 @@ struct traffic_member {
     uint64_t wrong_op;
 };
 
-/** traffic_member_awake - the first time from @at_ps on at which its program has the core. Pure. */
+/** traffic_member_awake - the first time at @at_ps or later when its program has the core. Pure. */
 static inline uint64_t traffic_member_awake(const struct traffic_member *member, uint64_t at_ps)
 {
     return traffic_noise_after(&member->all->plan.noise, member->noise_phase_ps, at_ps);
 }
 
-/** traffic_member_post_ps - when its program may post the operation that it is at. Pure. */
+/** traffic_member_post_ps - when its program may post operation member->op. Pure. */
 uint64_t traffic_member_post_ps(const struct traffic_member *member);
 
 /**
- * traffic_member_value - element @element of what @members members with @weights in all contribute
- * to operation @op. Pure.
+ * traffic_member_value - element @element of the sum of the contributions of @members members, with
+ * the sum of weights @weights, to operation @op. Pure.
  */
 uint64_t traffic_member_value(uint64_t op, uint64_t element, uint64_t members, uint64_t weights);
 
-/** traffic_member_has - log that the member has operation @op's result since @at_ps. */
-void traffic_member_has(struct traffic_member *member, uint64_t op, uint64_t at_ps);
+/** traffic_member_log - log that the member has had the result of operation @op since @at_ps. */
+void traffic_member_log(struct traffic_member *member, uint64_t op, uint64_t at_ps);
 
 /* workload/exchange.c, for a member whose collectives go by messages: */
 
 /** traffic_exchange_step - emu_step_fn. */
 uint32_t traffic_exchange_step(struct emu_dev *dev, uint64_t until_ps);
 
-/** traffic_exchange_join - place @place of @member's group is its own. Errors: -ENOMEM. */
-int traffic_exchange_join(struct traffic_member *member, uint32_t place);
+/** traffic_exchange_join - make @member number @rank of its group. Errors: -ENOMEM. */
+int traffic_exchange_join(struct traffic_member *member, uint32_t rank);
 
 /** traffic_exchange_bytes - memory of one. Pure. */
 uint64_t traffic_exchange_bytes(void);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * node.c - the path of every message: drawn, sent, received, measured.
+ * node.c - a node: draws, sends, receives and measures messages.
  */
 #include "apps/traffic/workload/node.h"
 
@@ -10,51 +10,51 @@
 #include "emu/packet/packet.h"
 #include "emu/util/alloc.h"
 
-#define NODE_SLOTS     256u                /* messages that a node can have in parts, at first */
-#define SLICE_PS       UINT64_C(20000000)  /* virtual time between two looks at the nodes: 20 us */
-#define PARTS_IN_SLICE 256                 /* the same if nodes keep tables: segments a node */
-#define GAP_MOST_PS    (UINT64_C(1) << 57) /* even 44 times as long, it fits 63 bits */
+#define NODE_SLOTS     256u                /* initial table size: incomplete messages of a node */
+#define SLICE_PS       UINT64_C(20000000)  /* virtual time between two calls of the driver: 20 us */
+#define PARTS_IN_SLICE 256                 /* shorter if nodes have tables: segments per node */
+#define GAP_MOST_PS    (UINT64_C(1) << 57) /* 44 times as long still fits 63 bits */
 
 struct traffic_node {
     struct traffic_base base;
 
-    /* The message that is being sent, or waits to be. */
+    /* The message that is being sent, or waits. */
     alignas(EMU_LINE) struct traffic_nodes *all;
     struct traffic_random gaps;
     struct traffic_random picks;
     uint64_t birth_ps;
     uint64_t drawn; /* messages so far, this one included */
     uint32_t dst;
-    uint32_t left; /* segments to send of this copy; 0: sends nothing, ever */
-    uint32_t set;  /* multicast: its destinations */
-    uint32_t copy; /* multicast by messages: position in the set that this copy goes to */
+    uint32_t left; /* segments of this copy left to send; 0: the node never sends again */
+    uint32_t set;  /* multicast: its destination set */
+    uint32_t copy; /* multicast by messages: position of this copy's receiver in the set */
     uint8_t kind;  /* enum emu_kind */
     uint8_t links;
     uint32_t node;
 
-    /* What arrives. */
-    alignas(EMU_LINE) uint64_t arrive_ps; /* of the next segment to come; EMU_NEVER: unknown */
-    uint64_t depart_ps;                   /* of the next one that leaves, the same */
+    /* Receiving. */
+    alignas(EMU_LINE) uint64_t arrive_ps; /* next arrival; EMU_NEVER: unknown */
+    uint64_t depart_ps;                   /* next departure; EMU_NEVER: unknown */
     uint64_t digest;
     struct traffic_worker *worker;
-    struct traffic_pending pending; /* messages of more than one segment */
-    uint64_t awaited;               /* copies that are to come of the segments sent */
-    struct traffic_relay *relay;    /* what is to be passed on; NULL: nothing ever */
-    bool strange;                   /* a segment came that no source can have sent */
+    struct traffic_pending pending; /* incomplete messages of more than one segment */
+    uint64_t awaited;               /* copies that must arrive for the sent segments */
+    struct traffic_relay *relay;    /* multicasts to forward; NULL: never any */
+    bool invalid;                   /* a segment came that no source can have sent */
 
-    /* The driver's: the times of birth, drawn once more. */
+    /* For the driver: the times of birth, drawn again. */
     struct traffic_random counted_gaps;
     uint64_t counted_birth_ps; /* of the next message to count */
     uint64_t counted;
-    uint32_t first_set; /* multicast: of its sets */
+    uint32_t first_set; /* multicast: first of its sets */
 };
 static_assert(offsetof(struct traffic_node, arrive_ps) - offsetof(struct traffic_node, all) ==
                   EMU_LINE,
-              "sending takes one line");
+              "sending uses one cache line");
 
 /* --- sending ------------------------------------------------------------------------ */
 
-/* From one birth to the next: at least 1 ps, so that no two messages of a source are one. */
+/* From one birth to the next: at least 1 ps, since a source and a birth identify a message. */
 static uint64_t draw_gap(const struct traffic_node *node, struct traffic_random *gaps)
 {
     const struct traffic_nodes *all = node->all;
@@ -85,7 +85,7 @@ static void pick_set(struct traffic_node *node)
     node->dst = member_at(sets, node->set, node->copy);
 }
 
-/* The next message: when it was born, and where it goes. */
+/* Draw the birth and the destination of the next message. */
 static void draw_message(struct traffic_node *node)
 {
     const struct traffic_nodes *all = node->all;
@@ -114,7 +114,7 @@ static void draw_message(struct traffic_node *node)
     }
 }
 
-/* This copy is on the wire: the next copy, or the next message. */
+/* This copy is on the wire: continue with the next copy, or the next message. */
 static void next_copy(struct traffic_node *node)
 {
     const struct traffic_plan *plan = &node->all->plan;
@@ -130,7 +130,7 @@ static void next_copy(struct traffic_node *node)
     node->left = node->all->segments;
 }
 
-/* One segment: the message's last but @left - 1. A multicast says which set it goes to. */
+/* Send one segment, after which @left - 1 remain. A multicast carries its set. */
 static void put_segment(struct traffic_node *node, uint64_t birth_ps, uint32_t dst, uint32_t set,
                         uint32_t left, uint64_t depart_ps)
 {
@@ -151,7 +151,7 @@ static void put_segment(struct traffic_node *node, uint64_t birth_ps, uint32_t d
     node->awaited += node->kind == EMU_MULTICAST ? traffic_sets_fanout(all->plan.sets, set) : 1;
 }
 
-/* The copy in hand goes on before another one begins; else who was ready first. */
+/* Is the relay's copy next? A copy that has begun is finished first; else the first ready one. */
 static bool relay_is_next(const struct traffic_node *node, const struct traffic_relay_item *item,
                           bool own)
 {
@@ -163,7 +163,7 @@ static bool relay_is_next(const struct traffic_node *node, const struct traffic_
            (node->left == segments && item->ready_ps <= node->birth_ps);
 }
 
-/* A segment of the copy in hand has left: is it the last one, and of the last copy? */
+/* A segment of the relay's current copy has left: go on to the next segment, copy or item. */
 static void relay_advance(struct traffic_node *node, struct traffic_relay_item *item)
 {
     const struct traffic_nodes *all = node->all;
@@ -178,7 +178,7 @@ static void relay_advance(struct traffic_node *node, struct traffic_relay_item *
         traffic_relay_skip(node->relay);
 }
 
-/* Nothing more is sent: what waits is forgotten. */
+/* Abandon all waiting messages. */
 static void node_quit(struct traffic_node *node)
 {
     node->left = 0;
@@ -186,10 +186,7 @@ static void node_quit(struct traffic_node *node)
         node->relay->count = 0;
 }
 
-/*
- * Everything that may leave by @until_ps. Says when the next may; EMU_NEVER: not known, or none
- * will.
- */
+/* Send all segments that may leave by @until_ps. Returns when the next may; EMU_NEVER: unknown. */
 static uint64_t node_send(struct traffic_node *node, uint64_t until_ps)
 {
     const struct traffic_nodes *all = node->all;
@@ -228,7 +225,7 @@ static uint64_t node_send(struct traffic_node *node, uint64_t until_ps)
 
 /* --- receiving ---------------------------------------------------------------------- */
 
-/* A multicast is here whole: the program passes it on at once. */
+/* A multicast has arrived completely: the program forwards it. */
 static void relay_begin(struct traffic_node *node, const struct traffic_part *whole, uint32_t set)
 {
     const struct traffic_nodes *all = node->all;
@@ -250,17 +247,17 @@ static void relay_begin(struct traffic_node *node, const struct traffic_part *wh
                    (node->relay->count || (node->left && node->birth_ps < all->stop_ps));
     traffic_relay_add(node->relay, &item);
     if (!blocked && item.ready_ps + all->times.send_ps < node->depart_ps)
-        node->depart_ps = item.ready_ps + all->times.send_ps; /* or later: found out then */
+        node->depart_ps = item.ready_ps + all->times.send_ps; /* a lower bound */
 }
 
-/* Do its source and its set exist? Only a host that sends false records can violate this. */
+/* Do its source and its set exist? Only a malicious host can violate this. */
 static inline bool segment_is_sane(const struct traffic_nodes *all, const struct emu_hdr *hdr,
                                    uint32_t set)
 {
     return hdr->src < all->nodes && (!all->plan.sets || set < all->plan.sets->count);
 }
 
-/* A segment lies in memory whole. */
+/* A segment is in memory. */
 static inline void node_deliver(void *context, const struct emu_entry *entry)
 {
     struct traffic_node *node = context;
@@ -277,7 +274,7 @@ static inline void node_deliver(void *context, const struct emu_entry *entry)
     uint32_t fanout;
 
     if (!segment_is_sane(all, &entry->hdr, set)) {
-        node->strange = true;
+        node->invalid = true;
         return;
     }
     fanout = sets ? traffic_sets_fanout(sets, set) : 1;
@@ -302,8 +299,8 @@ static inline void node_deliver(void *context, const struct emu_entry *entry)
 }
 
 /*
- * Both times are exact once they are known, so a signal means something only while they are not:
- * a credit that returns when it is not waited for costs a look at two words.
+ * arrive_ps and depart_ps are lower bounds once they are known, so a signal matters only while one
+ * is unknown: a credit that is not awaited costs only two comparisons.
  */
 static uint32_t node_step(struct emu_dev *dev, uint64_t until_ps)
 {
@@ -338,9 +335,9 @@ static uint64_t node_fetch(const struct emu_dev *dev, enum emu_fetch what, uint6
     return kept;
 }
 
-/* --- made --------------------------------------------------------------------------- */
+/* --- creation ----------------------------------------------------------------------- */
 
-/* Sources begin apart from each other: fixed gaps at a random time of the first. */
+/* Start a source. With constant gaps, its first birth is at a random time of the first gap. */
 static void source_begin(struct traffic_node *node)
 {
     const struct traffic_plan *plan = &node->all->plan;
@@ -350,7 +347,7 @@ static void source_begin(struct traffic_node *node)
     if (!plan->poisson) {
         uint64_t at = traffic_random_next(&node->gaps);
         node->birth_ps = (uint64_t)((unsigned __int128)node->all->gap_ps[node->links] * at >> 64);
-        node->birth_ps -= draw_gap(node, &node->gaps); /* the first adds it again */
+        node->birth_ps -= draw_gap(node, &node->gaps); /* draw_message() adds it again */
     }
     node->counted_gaps = node->gaps;
     node->counted_birth_ps = node->birth_ps + draw_gap(node, &node->counted_gaps);
@@ -360,7 +357,7 @@ static void source_begin(struct traffic_node *node)
     draw_message(node);
 }
 
-/* The sets stand in the order of their sources. */
+/* The first set of @node, by binary search: sets are ordered by source. */
 static uint32_t first_set_of(const struct traffic_sets *sets, uint32_t node)
 {
     uint32_t low = 0, high = sets->count;
@@ -455,8 +452,8 @@ void traffic_nodes_free(struct traffic_nodes *all)
 }
 
 /*
- * Segments, or the first segments of messages, that can arrive at a node within a slice. An engine
- * hands over packets: what came before may be whole now.
+ * Most segments, or messages, that can arrive at a node within a slice. An engine delivers packets,
+ * whose first segments may have come before.
  */
 static uint32_t arrivals_most(const struct traffic_nodes *all)
 {
@@ -482,7 +479,7 @@ uint64_t traffic_nodes_bytes(const struct traffic_nodes *all)
     return all->nodes * each + traffic_workers_bytes(&all->workers);
 }
 
-/* --- the driver's ------------------------------------------------------------------- */
+/* --- functions of the driver -------------------------------------------------------- */
 
 void traffic_nodes_measure(struct traffic_nodes *all, const struct traffic_phase *phase)
 {
@@ -498,7 +495,7 @@ void traffic_nodes_begin(struct traffic_nodes *all)
         if (!node || !all->plan.links[n])
             continue;
         source_begin(node);
-        node->depart_ps = node->birth_ps + all->times.send_ps; /* or later: found out then */
+        node->depart_ps = node->birth_ps + all->times.send_ps; /* a lower bound */
         emu_dev_wake(&node->base.dev, node->depart_ps);
     }
 }
@@ -537,13 +534,13 @@ void traffic_nodes_stop(struct traffic_nodes *all, uint64_t stop_ps, uint64_t no
         if (!stop_ps && node->birth_ps >= before_ps)
             node->left = 0; /* it has stopped already */
         if (node->depart_ps == EMU_NEVER || node->depart_ps <= now_ps)
-            continue;                 /* it waits for a credit, or is looked at anyway */
-        node->depart_ps = now_ps + 1; /* to find out that there is nothing, or when */
+            continue;                 /* it waits for a credit, or runs anyway */
+        node->depart_ps = now_ps + 1; /* node_send() determines the new time */
         emu_dev_wake(&node->base.dev, now_ps + 1);
     }
 }
 
-/* Those that are still in the adapter at @now_ps do not wait. */
+/* Add a node to @counts. Messages that are still in the adapter at @now_ps do not wait. */
 static void count_node(struct traffic_node *node, uint64_t now_ps, struct traffic_counts *counts)
 {
     uint64_t send_ps = node->all->times.send_ps;
@@ -604,13 +601,13 @@ uint32_t traffic_nodes_stuck(const struct traffic_nodes *all)
     return n;
 }
 
-bool traffic_nodes_strange(const struct traffic_nodes *all)
+bool traffic_nodes_invalid(const struct traffic_nodes *all)
 {
-    bool strange = false;
+    bool invalid = false;
 
     for (uint32_t n = 0; n < all->nodes; n++)
-        strange |= all->node[n] && all->node[n]->strange;
-    return strange;
+        invalid |= all->node[n] && all->node[n]->invalid;
+    return invalid;
 }
 
 bool traffic_nodes_lost(const struct traffic_nodes *all)

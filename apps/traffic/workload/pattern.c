@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * pattern.c - --pattern's text becomes a table of destinations, or a rule.
+ * pattern.c - parses --pattern into a table of destinations, or a rule.
  *
  * Source: output-queued routers §4 (uniform, transpose, bit reversal, complement);
  * the others are customary in studies of interconnects.
@@ -16,9 +16,9 @@
 #include "emu/util/nearest.h"
 
 #define HOT_SHARE_DEFAULT (QUANTITY_SHARE_ONE / 10)
-#define LINE_BYTES        4096 /* of a file, at most */
+#define LINE_BYTES        4096 /* longest line of a file */
 
-/* A rule of fixed destinations; @bits: of an address. */
+/* A rule for fixed destinations; @bits: address bits. */
 typedef uint32_t to_fn(uint32_t node, uint32_t nodes, unsigned bits);
 
 static uint32_t to_transpose(uint32_t node, uint32_t nodes, unsigned bits)
@@ -42,7 +42,7 @@ static uint32_t to_complement(uint32_t node, uint32_t nodes, unsigned bits)
     return nodes - 1 - node;
 }
 
-/* Just less than half way round. */
+/* Just less than half of the ring. */
 static uint32_t to_tornado(uint32_t node, uint32_t nodes, unsigned bits)
 {
     (void)bits;
@@ -136,8 +136,8 @@ static int permutation(struct traffic_pattern *pattern, const char *text, char *
         number = strtoul(text + 1, &end, 10);
     if (*end || number < 1 || number > UINT32_MAX) {
         snprintf(error, error_bytes,
-                 "'permutation%.60s': it must be permutation:NUMBER with a number from 1 on: which "
-                 "of those that the seed gives",
+                 "'permutation%.60s': it must be permutation:NUMBER with a number of 1 or more, "
+                 "which selects one of the seed's permutations",
                  text);
         return -EINVAL;
     }
@@ -165,7 +165,7 @@ int traffic_pattern_draw(struct traffic_pattern *ret, const struct traffic_patte
     for (uint32_t n = 0; n < pattern->nodes; n++)
         to[n] = n;
     traffic_random_init(&random, seed, pattern->number, TRAFFIC_STREAM_PERMUTATION);
-    do /* one in e is good, whatever the number of nodes (one in 2 of 2) */
+    do /* about one permutation in e passes (for 2 nodes, one in 2) */
         traffic_shuffle(&random, to, pattern->nodes);
     while (sends_to_itself(to, pattern->nodes));
     *ret = *pattern;
@@ -249,7 +249,7 @@ static int file_pair(struct traffic_pattern *pattern, struct table_file *file, u
     return 0;
 }
 
-/* "DST" or "SRC DST"; nothing but a comment is no row. @cut: there is more. */
+/* Parse "DST", "SRC DST" or a comment. @cut: the line is longer than the buffer. */
 static int file_line(struct traffic_pattern *pattern, struct table_file *file, char *text, bool cut)
 {
     unsigned long number[2];
@@ -291,7 +291,7 @@ static int file_read(struct traffic_pattern *pattern, struct table_file *file)
 
     if (!stream)
         return file_unreadable(file, errno);
-    line[LINE_BYTES - 1] = 1; /* a line that is cut off overwrites it: even one of zeros */
+    line[LINE_BYTES - 1] = 1; /* fgets() overwrites it with 0 if it fills the buffer */
     while (!err && fgets(line, LINE_BYTES, stream)) {
         bool cut = !line[LINE_BYTES - 1] && line[LINE_BYTES - 2] != '\n';
         line[LINE_BYTES - 1] = 1;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * pattern.h - which node sends to which: read from --pattern's text.
+ * pattern.h - traffic patterns: which node sends to which, parsed from --pattern.
  */
 #ifndef APPS_TRAFFIC_WORKLOAD_PATTERN_H
 #define APPS_TRAFFIC_WORKLOAD_PATTERN_H
@@ -14,8 +14,8 @@
 #define TRAFFIC_NOBODY UINT32_MAX /* a destination: the node sends nothing */
 
 enum traffic_kind {
-    TRAFFIC_FIXED,       /* each node to one other: to[] says to which */
-    TRAFFIC_PERMUTATION, /* the same, drawn: traffic_pattern_draw() */
+    TRAFFIC_FIXED,       /* each node to one other, by to[] */
+    TRAFFIC_PERMUTATION, /* the same, drawn by traffic_pattern_draw() */
     TRAFFIC_UNIFORM,     /* to any other node */
     TRAFFIC_HOTSPOT,     /* a fraction to one node, the rest uniform */
     TRAFFIC_ALLTOALL,    /* to all others in turn, beginning after itself */
@@ -31,9 +31,9 @@ struct traffic_pattern {
     bool md; /* TRAFFIC_MULTICAST: the molecular-dynamics benchmark's numbers */
     uint32_t nodes;
     uint32_t *to;    /* TRAFFIC_FIXED: by node; TRAFFIC_NOBODY: sends nothing */
-    uint32_t number; /* TRAFFIC_PERMUTATION: which of those that a seed gives */
-    uint32_t hot;    /* TRAFFIC_HOTSPOT: the node */
-    uint32_t share;  /* and how much of the others' traffic goes to it, in units of 2^-32 */
+    uint32_t number; /* TRAFFIC_PERMUTATION: selects one of the seed's permutations */
+    uint32_t hot;    /* TRAFFIC_HOTSPOT: the hot node */
+    uint32_t share;  /* TRAFFIC_HOTSPOT: fraction of traffic to it, in units of 2^-32 */
 };
 
 /**
@@ -41,7 +41,7 @@ struct traffic_pattern {
  * "uniform", "transpose", "reversal", "complement", "tornado", "neighbour", "permutation[:NUMBER]",
  * "alltoall", "hotspot[:NODE[:FRACTION]]", "file:PATH", "multicast", "md", "reduce", "barrier",
  * "allreduce".
- * Errors: -EINVAL, -ENOMEM, or that of the file, with one line in @error.
+ * Errors: -EINVAL, -ENOMEM, or of reading the file, with one line in @error.
  */
 int traffic_pattern_parse(struct traffic_pattern *ret, const char *text, uint32_t nodes,
                           char *error, size_t error_bytes);
@@ -49,14 +49,13 @@ int traffic_pattern_parse(struct traffic_pattern *ret, const char *text, uint32_
 void traffic_pattern_release(struct traffic_pattern *pattern);
 
 /**
- * traffic_pattern_draw - a TRAFFIC_FIXED pattern for a TRAFFIC_PERMUTATION: any in which no node
- * sends to itself, each as likely. traffic_pattern_release() it. Pure in its arguments. Errors:
- * -ENOMEM.
+ * traffic_pattern_draw - draw the TRAFFIC_FIXED pattern of a TRAFFIC_PERMUTATION: uniformly among
+ * those in which no node sends to itself. Release it. Pure in its arguments. Errors: -ENOMEM.
  */
 int traffic_pattern_draw(struct traffic_pattern *ret, const struct traffic_pattern *pattern,
                          uint64_t seed);
 
-/** traffic_other - any node but @self, each as likely. */
+/** traffic_other - a node other than @self, uniformly. */
 static inline uint32_t traffic_other(struct traffic_random *random, uint32_t nodes, uint32_t self)
 {
     uint32_t node = traffic_random_below(random, nodes - 1);
@@ -64,7 +63,7 @@ static inline uint32_t traffic_other(struct traffic_random *random, uint32_t nod
     return node + (node >= self);
 }
 
-/** traffic_hot_or_other - the hot node, or any other but @self. */
+/** traffic_hot_or_other - the hot node, or any node other than @self. */
 static inline uint32_t traffic_hot_or_other(const struct traffic_pattern *pattern,
                                             struct traffic_random *random, uint32_t self)
 {
@@ -73,7 +72,7 @@ static inline uint32_t traffic_hot_or_other(const struct traffic_pattern *patter
     return traffic_other(random, pattern->nodes, self);
 }
 
-/** traffic_next_in_turn - all nodes but @self after @last, round and round. */
+/** traffic_next_in_turn - the node after @last, round robin, without @self. */
 static inline uint32_t traffic_next_in_turn(uint32_t nodes, uint32_t self, uint32_t last)
 {
     uint32_t node = last + 1 == nodes ? 0 : last + 1;

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * pending.h - things that arrive in parts: which of them are not whole yet.
+ * pending.h - tables of incomplete messages and operations, which arrive in parts.
  *
- * A node has a table of messages of more than one segment; the driver has one
- * of multicasts or operations, whose parts reach different nodes. What the
- * driver is to know of, workers write to logs that it reads while they stand
- * still. Tables and logs grow only then: a step allocates nothing.
+ * A node has a table of messages of more than one segment; the driver has one of multicasts or
+ * operations, whose parts reach different nodes. Workers write parts for the driver to logs, which
+ * it reads while the workers are stopped. Tables and logs grow only then: a step allocates nothing.
  */
 #ifndef APPS_TRAFFIC_WORKLOAD_PENDING_H
 #define APPS_TRAFFIC_WORKLOAD_PENDING_H
@@ -13,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A part that arrived at @at_ps of what is known by (@src, @birth_ps) and has @of parts. */
+/* A part that arrived at @at_ps of the message (@src, @birth_ps), which has @of parts. */
 struct traffic_part {
     uint64_t birth_ps;
     uint64_t at_ps;
@@ -25,42 +24,41 @@ struct traffic_slot {
     uint64_t birth_ps;
     uint64_t last_ps; /* latest arrival so far */
     uint32_t src;
-    uint32_t left; /* parts not here yet; 0: the slot is free */
+    uint32_t left; /* missing parts; 0: the slot is free */
 };
 
-/* Open addressing. */
+/* A hash table with open addressing. */
 struct traffic_pending {
     struct traffic_slot *slot;
     uint32_t mask; /* slots - 1 */
     uint32_t used;
-    bool full; /* a part found no room, and is lost */
+    bool full; /* a part found no free slot, and is lost */
 };
 
 /**
- * traffic_pending_room - make room for @more new things. Thread: the table's, or the driver's
- * while the workers stand still.
- * Errors: -ENOMEM, and nothing changed.
+ * traffic_pending_room - grow the table for @more new messages. Thread: the table's, or the
+ * driver's while the workers are stopped. Errors: -ENOMEM, nothing changed.
  */
 int traffic_pending_room(struct traffic_pending *pending, uint32_t more);
 
 /**
- * traffic_pending_arrive - take a part.
- * Returns true when it was the last one: then *last_ps is the time of the latest.
+ * traffic_pending_arrive - process a part. Returns true if it completes its message: then *last_ps
+ * is the time of the latest part.
  */
 bool traffic_pending_arrive(struct traffic_pending *pending, const struct traffic_part *part,
                             uint64_t *last_ps);
 
 void traffic_pending_release(struct traffic_pending *pending);
 
-/* What the nodes of one worker tell the driver. */
+/* Parts from the nodes of one worker for the driver. */
 struct traffic_log {
     struct traffic_part *part;
     uint32_t count;
-    uint32_t room;
-    bool full; /* a part found no room */
+    uint32_t room; /* capacity of part[] */
+    bool full;     /* a part did not fit, and is lost */
 };
 
-/** traffic_log_init - a log for @room parts between two looks of the driver. Errors: -ENOMEM. */
+/** traffic_log_init - a log of @room parts between two reads by the driver. Errors: -ENOMEM. */
 int traffic_log_init(struct traffic_log *log, uint32_t room);
 void traffic_log_release(struct traffic_log *log);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * phases.c - decisions about a run: pure functions on numbers.
+ * phases.c - see phases.h.
  */
 #include "apps/traffic/workload/phases.h"
 
@@ -11,8 +11,8 @@
 #define WARMUP_LEAST_PS  UINT64_C(20000000)  /* 20 us */
 #define MEASURE_LEAST_PS UINT64_C(200000000) /* 200 us */
 #define MESSAGES_LEAST   20000
-#define MARGIN_LEAST     0.02 /* relaxation times are not longer than at this distance from 1, */
-#define MARGIN_ABOVE     0.05 /* or above 1, where there is none, at this */
+#define MARGIN_LEAST     0.02 /* least distance of the load from 1 in relaxation times; */
+#define MARGIN_ABOVE     0.05 /* for loads above 1, which have no relaxation time */
 #define RELAX_TIMES      20   /* relaxation times in a measurement */
 
 static double most(double a, double b)
@@ -41,11 +41,11 @@ static bool above_zero(const double *value, uint32_t from)
 {
     double part[TRAFFIC_BATCHES];
 
-    /* The later batches alone: each stands for as many as make up the whole. */
+    /* Use only the batches from @from on, repeated to make up TRAFFIC_BATCHES. */
     for (uint32_t i = 0; i < TRAFFIC_BATCHES; i++)
         part[i] = value[from + i * (TRAFFIC_BATCHES - from) / TRAFFIC_BATCHES];
     struct traffic_mean mean = traffic_mean_of(part);
-    double widen = from ? 1.4826 : 1; /* t(14) / t(29) * sqrt(2), for half as many */
+    double widen = from ? 1.4826 : 1; /* t(14) / t(29) * sqrt(2): half as many samples */
 
     return mean.mean > widen * mean.ci95;
 }
@@ -60,12 +60,12 @@ bool traffic_saturated(const double *offered, const double *accepted, const doub
            above_zero(growth, TRAFFIC_BATCHES / 2);
 }
 
-#define ALIKE  0.5   /* correlation of neighbouring batches, above which there are too few */
-#define DRIFT  3     /* standard errors of a difference */
-#define MATTER 0.005 /* of the latency: less is no drift */
+#define ALIKE  0.5   /* highest correlation of neighbouring batches of a steady run */
+#define DRIFT  3     /* significant difference, in standard errors */
+#define MATTER 0.005 /* relevant difference, as a fraction of the latency */
 #define THIRD  (TRAFFIC_BATCHES / 3)
 
-/* The last third of the batches against the first; the noise is that within the thirds. */
+/* Compare the last third of the batches with the first; the noise is estimated within thirds. */
 static bool drifts(const double *value)
 {
     double mean[3] = {0};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * random.c - streams are started, and the table of -ln is computed.
+ * random.c - initializes streams, and computes the table of -ln.
  */
 #include "apps/traffic/workload/random.h"
 
@@ -26,7 +26,7 @@ void traffic_shuffle(struct traffic_random *random, uint32_t *item, uint32_t cou
     }
 }
 
-/* log2 of y / 2^62, y / 2^62 from 1 up to 2, in units of 2^-LOG_BITS: a digit for each squaring. */
+/* log2(y / 2^62) in units of 2^-LOG_BITS, for y / 2^62 in [1, 2): each squaring gives one digit. */
 static uint64_t log2_of(uint64_t y)
 {
     uint64_t digits = 0;

@@ -2,9 +2,9 @@
 /*
  * random.h - random numbers of synthetic traffic: the same bits on any host.
  *
- * A stream for each node and purpose, so that what one node draws changes
- * nothing for another, and a copy of a stream replays it. Exponential gaps are
- * computed with integers alone: no libm, no rounding that depends on the host.
+ * There is a stream for each node and purpose, so that draws of one node do not affect another, and
+ * a copy of a stream replays it. Exponential gaps are computed with integers alone: no libm, no
+ * rounding that depends on the host.
  */
 #ifndef APPS_TRAFFIC_WORKLOAD_RANDOM_H
 #define APPS_TRAFFIC_WORKLOAD_RANDOM_H
@@ -13,17 +13,17 @@
 
 #include "emu/util/random.h"
 
-/* What a stream is for. */
+/* The purpose of a stream. */
 enum traffic_stream {
     TRAFFIC_STREAM_GAPS,       /* times between messages */
     TRAFFIC_STREAM_PICKS,      /* destinations */
     TRAFFIC_STREAM_SETS,       /* destination sets, drawn once */
     TRAFFIC_STREAM_SOURCES,    /* which nodes send; one for the fabric */
     TRAFFIC_STREAM_GROUPS,     /* members of groups; one for the fabric */
-    TRAFFIC_STREAM_PERMUTATION /* who sends to whom; one for each permutation */
+    TRAFFIC_STREAM_PERMUTATION /* destinations; one for each permutation */
 };
 
-/* splitmix64: 8 bytes, and any state is a good one. */
+/* splitmix64: any state is valid. */
 struct traffic_random {
     uint64_t state;
 };
@@ -37,16 +37,16 @@ static inline uint64_t traffic_random_next(struct traffic_random *random)
     return emu_splitmix(&random->state);
 }
 
-/** traffic_random_below - one of 0 … @below - 1, each as likely but for 2^-32 of @below. */
+/** traffic_random_below - uniform in 0 … @below - 1, up to a bias of @below * 2^-32. */
 static inline uint32_t traffic_random_below(struct traffic_random *random, uint32_t below)
 {
     return (uint32_t)((traffic_random_next(random) >> 32) * below >> 32);
 }
 
-/** traffic_shuffle - put @count items into random order, each as likely. */
+/** traffic_shuffle - put @count items into a uniformly random order. */
 void traffic_shuffle(struct traffic_random *random, uint32_t *item, uint32_t count);
 
-#define TRAFFIC_EXP_BITS 8 /* of the table's index: it errs by 2e-6 at most */
+#define TRAFFIC_EXP_BITS 8 /* of the table's index; the error is 2e-6 at most */
 
 /* -ln(x) at x = 1/2 + i/512, in units of 2^-32. */
 struct traffic_exp {
@@ -59,8 +59,8 @@ void traffic_exp_init(struct traffic_exp *exp);
 /**
  * traffic_exp_of - -ln(u / 2^64) in units of 2^-32: exponential with mean 1 if @u is uniform.
  *
- * u / 2^64 = x * 2^-zeros with x from 1/2 to 1: the zeros give a multiple of ln 2, the next 8
- * bits an interval of the table, 32 more where in it. Pure.
+ * u / 2^64 = x * 2^-zeros with x in [1/2, 1): the zeros give a multiple of ln 2, the next 8 bits an
+ * interval of the table, and 32 more bits the position in it. Pure.
  */
 static inline uint64_t traffic_exp_of(const struct traffic_exp *exp, uint64_t u)
 {

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * relay.h - a multicast by messages: the tree in which it spreads, and what a node has to
- * pass on.
+ * relay.h - multicasts by messages: the tree of copies, and a node's queue of messages to forward.
  *
  * A destination set's nodes have positions: the source 0, its destinations from 1 on in their
- * order. Who has the message whole sends it on to its children, one after the other. A queue grows
- * only while the workers stand still: a step allocates nothing.
+ * order. A node that has the whole message sends it to its children, one after the other. A queue
+ * grows only while the workers are stopped: a step allocates nothing.
  */
 #ifndef APPS_TRAFFIC_WORKLOAD_RELAY_H
 #define APPS_TRAFFIC_WORKLOAD_RELAY_H
@@ -16,14 +15,13 @@
 #include <stdlib.h>
 
 #define TRAFFIC_TREE_BINOMIAL 0u
-#define TRAFFIC_TREE_FLAT     UINT32_MAX /* the source sends all of them */
+#define TRAFFIC_TREE_FLAT     UINT32_MAX /* the source sends all copies */
 
 /**
  * traffic_tree_next - the child of @position after @child (0: the first one); 0: there is none.
- * Pure.
- * @arity: children of a position, or TRAFFIC_TREE_*. @last: position.
+ * @arity: children of a position, or TRAFFIC_TREE_*. @last: the last position. Pure.
  *
- * Binomial: in step i everyone who has it, 2^i nodes, sends it to one who has not.
+ * Binomial: in step i, each of the 2^i nodes that have the message sends it to another node.
  */
 static inline uint32_t traffic_tree_next(uint32_t arity, uint32_t position, uint32_t child,
                                          uint32_t last)
@@ -42,24 +40,24 @@ static inline uint32_t traffic_tree_next(uint32_t arity, uint32_t position, uint
     return next <= last ? (uint32_t)next : 0;
 }
 
-/* A message that a node is to pass on. */
+/* A message that a node forwards. */
 struct traffic_relay_item {
     uint64_t birth_ps;
-    uint64_t ready_ps; /* when it was whole here */
+    uint64_t ready_ps; /* when it had arrived completely */
     uint32_t set;
     uint32_t position; /* of this node */
-    uint32_t child;    /* to send to next */
+    uint32_t child;    /* next receiver */
 };
 
-/* First come, first sent. */
+/* A first-in first-out queue. */
 struct traffic_relay {
-    struct traffic_relay_item *item; /* mask + 1 of them */
+    struct traffic_relay_item *item; /* ring of mask + 1 items */
     uint32_t mask;
-    uint32_t at; /* the first one */
+    uint32_t at; /* index of the first one */
     uint32_t count;
-    uint32_t left;    /* segments to send of the copy in hand, the first item's */
-    uint64_t waiting; /* copies to be sent, each a part of a message, in units of 2^-32 */
-    bool full;        /* an item found no room, and is lost */
+    uint32_t left;    /* segments left of the current copy, which is of the first item */
+    uint64_t waiting; /* copies left to send, weighted, in units of 2^-32 */
+    bool full;        /* an item did not fit, and is lost */
 };
 
 static inline struct traffic_relay_item *traffic_relay_front(struct traffic_relay *relay)
@@ -81,9 +79,7 @@ static inline void traffic_relay_skip(struct traffic_relay *relay)
     relay->count--;
 }
 
-/**
- * traffic_relay_room - make room for @more items. While the workers stand still. Errors: -ENOMEM.
- */
+/** traffic_relay_room - grow for @more items. While the workers are stopped. Errors: -ENOMEM. */
 static inline int traffic_relay_room(struct traffic_relay *relay, uint32_t more)
 {
     uint64_t wanted = (uint64_t)relay->count + more;

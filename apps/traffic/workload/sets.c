@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * sets.c - sources are chosen and destination sets drawn, once, before the run.
+ * sets.c - chooses sources and draws destination sets, once, before the run.
  */
 #include "apps/traffic/workload/sets.h"
 
@@ -46,24 +46,24 @@ void traffic_sources_choose(const struct traffic_sources *sources, uint64_t seed
     memset(sends, 0, nodes * sizeof sends[0]);
     for (uint32_t i = 0; i < left && sources->spread != TRAFFIC_SPREAD_RANDOM; i++)
         sends[sources->spread == TRAFFIC_SPREAD_FIRST ? i : (uint64_t)i * nodes / left] = true;
-    /* Random: of the nodes that are left, as many as are wanted still. */
+    /* Random: each remaining node with the probability @left / remaining nodes. */
     for (uint32_t n = 0; n < nodes && sources->spread == TRAFFIC_SPREAD_RANDOM; n++) {
         sends[n] = traffic_random_below(&random, nodes - n) < left;
         left -= sends[n];
     }
 }
 
-/* --- how many destinations ---------------------------------------------------------- */
+/* --- number of destinations --------------------------------------------------------- */
 
 struct draw {
     const struct traffic_sets_config *config;
     struct traffic_exp exp;
     struct traffic_random random;
     uint64_t skip; /* binomial: -ln(1 - p), in units of 2^-32 */
-    bool *taken;   /* by node but the source */
+    bool *taken;   /* by node, not counting the source */
 };
 
-/* One of the whole numbers next to @value, so that the mean is @value. */
+/* @value rounded up or down at random, so that the mean is @value. */
 static uint32_t round_at_random(struct draw *draw, double value)
 {
     uint32_t whole = (uint32_t)value;
@@ -72,7 +72,7 @@ static uint32_t round_at_random(struct draw *draw, double value)
     return whole + ((uint32_t)traffic_random_next(&draw->random) < part);
 }
 
-/* Steps from one chosen node to the next, by a geometric distribution; the count of them. */
+/* Draw from the binomial distribution without 0: count geometric steps between chosen nodes. */
 static uint32_t binomial(struct draw *draw)
 {
     uint64_t others = draw->config->nodes - 1;
@@ -109,7 +109,7 @@ static uint32_t fanout(struct draw *draw)
     return round_at_random(draw, mean);
 }
 
-/* (1 - p) ^ n by squaring: no libm, the same bits on any host. */
+/* (1 - p)^n by squaring: no libm, the same bits on any host. */
 static double none_of(double p, uint32_t n)
 {
     double power = 1, base = 1 - p;
@@ -122,7 +122,7 @@ static double none_of(double p, uint32_t n)
     return power;
 }
 
-/* The probability of a node for which sets that are not empty have the mean. */
+/* Find the probability of a node for which non-empty sets have the configured mean. */
 static void binomial_begin(struct draw *draw)
 {
     uint32_t others = draw->config->nodes - 1;
@@ -137,13 +137,13 @@ static void binomial_begin(struct draw *draw)
     }
     double rest = 1 - high;
     draw->skip = traffic_exp_of(&draw->exp, (uint64_t)(rest * 18446744073709549568.0));
-    if (draw->config->fanout < 1.01) /* one, nearly always */
+    if (draw->config->fanout < 1.01) /* nearly always 1: round_at_random() */
         draw->skip = 0;
 }
 
-/* --- which -------------------------------------------------------------------------- */
+/* --- destinations ------------------------------------------------------------------- */
 
-/* @count distinct nodes but @source, each set as likely (Floyd). */
+/* Draw @count distinct nodes other than @source, uniformly (Floyd's algorithm). */
 static void members(struct draw *draw, uint32_t source, uint32_t *member, uint32_t count)
 {
     uint32_t others = draw->config->nodes - 1;
@@ -161,7 +161,7 @@ static void members(struct draw *draw, uint32_t source, uint32_t *member, uint32
     traffic_shuffle(&draw->random, member, count);
 }
 
-/* Fanouts first, so that the room is known; then who. */
+/* Draw all fanouts first, to allocate member[]; then the members. */
 static int draw_all(struct traffic_sets *sets, struct draw *draw)
 {
     uint32_t set = 0;
@@ -200,7 +200,7 @@ static int check(const struct traffic_sets_config *config, char *error, size_t e
     if (config->fanout >= 1 && config->fanout <= most)
         return 0;
     snprintf(error, error_bytes, "a mean fanout of %g: with %u nodes%s it must be from 1 to %g",
-             config->fanout, config->nodes, uniform ? " and the law uniform" : "", most);
+             config->fanout, config->nodes, uniform ? " and the uniform law" : "", most);
     return -EINVAL;
 }
 

@@ -22,13 +22,10 @@ struct traffic_sources {
     uint32_t count; /* 0: all nodes */
 };
 
-/** traffic_sources_parse - "N", "first:N" or "random:N"; false if it is none of them. */
+/** traffic_sources_parse - parse "N", "first:N" or "random:N". False: invalid. */
 bool traffic_sources_parse(struct traffic_sources *ret, const char *text);
 
-/**
- * traffic_sources_choose - mark the nodes that send.
- * @sends: @nodes of them, written. The count is at most @nodes.
- */
+/** traffic_sources_choose - set @sends, by node. sources->count must be at most @nodes. */
 void traffic_sources_choose(const struct traffic_sources *sources, uint64_t seed, uint32_t nodes,
                             bool *sends);
 
@@ -37,7 +34,7 @@ void traffic_sources_choose(const struct traffic_sources *sources, uint64_t seed
 enum traffic_law {
     TRAFFIC_LAW_UNIFORM,  /* 1 … 2 * mean - 1 destinations */
     TRAFFIC_LAW_BINOMIAL, /* each other node with the same probability; no set is empty */
-    TRAFFIC_LAW_FIXED,    /* the mean, or one of the two whole numbers next to it */
+    TRAFFIC_LAW_FIXED,    /* the mean, rounded up or down at random */
     TRAFFIC_LAWS
 };
 
@@ -59,15 +56,15 @@ struct traffic_sets {
     uint32_t per_source;
     uint32_t count;      /* sets of all sources */
     uint32_t *source;    /* by set: the node that sends to it */
-    uint32_t *first;     /* by set, and one more: where in member[] its destinations begin */
+    uint32_t *first;     /* by set, and one more: start of its destinations in member[] */
     uint32_t *member;    /* nodes, in random order, never the source */
-    uint32_t *group;     /* by set: its collective address, once there is one */
+    uint32_t *group;     /* by set: its collective address, once it has one */
     uint32_t fanout_max; /* destinations of the largest set */
 };
 
 /**
- * traffic_sets_draw - draw every source's sets, from the seed alone.
- * Errors: -EINVAL, no such mean with so many nodes; -ENOMEM; with one line in @error.
+ * traffic_sets_draw - draw the sets of all sources; depends on the seed alone.
+ * Errors: -EINVAL, the mean is impossible with this number of nodes; -ENOMEM; one line in @error.
  */
 int traffic_sets_draw(struct traffic_sets *ret, const struct traffic_sets_config *config,
                       char *error, size_t error_bytes);

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * stats.c - accumulators become means, percentiles and intervals.
+ * stats.c - computes means, percentiles and confidence intervals from accumulators.
  *
- * Confidence intervals are those of batch means: the measurement is cut into
- * TRAFFIC_BATCHES parts of equal length. Those of throughput are taken as
- * independent; those of latency as a process in which each remembers the one
- * before, and whose sums therefore vary (1 + r) / (1 - r) times as much.
+ * Confidence intervals use batch means: the measurement is divided into TRAFFIC_BATCHES parts of
+ * equal length. Batches of throughput are treated as independent; batches of latency as a
+ * first-order autoregressive process, whose sums have (1 + r) / (1 - r) times the variance.
  */
 #include "apps/traffic/workload/stats.h"
 
@@ -78,9 +77,8 @@ uint64_t traffic_percentile(const struct traffic_stats *stats, double part)
 }
 
 /*
- * Batches have different numbers of messages, so the mean is a ratio of two
- * sums, and what counts is how a batch's sum differs from what its messages
- * let expect.
+ * Batches have different numbers of messages, so the mean is a ratio of two sums, and a batch's
+ * value is the difference of its sum from the one expected for its number of messages.
  */
 double traffic_batch_latencies(const struct traffic_stats *stats, double *ret)
 {

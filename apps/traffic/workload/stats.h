@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * stats.h - latencies, throughput, their confidence, and the digest.
+ * stats.h - latencies, throughput, their confidence intervals, and the digest.
  *
- * Nodes of one worker share one accumulator and no worker touches another's:
- * all that is in it are whole numbers that add up, so the sum is the same for
- * any number of workers. Times are picoseconds of virtual time.
+ * The nodes of one worker share one accumulator, which no other worker uses. Accumulators contain
+ * only integers that add up, so the sum is the same for any number of workers. Times are
+ * picoseconds of virtual time.
  */
 #ifndef APPS_TRAFFIC_WORKLOAD_STATS_H
 #define APPS_TRAFFIC_WORKLOAD_STATS_H
@@ -12,16 +12,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define TRAFFIC_BATCHES 30 /* parts of equal length that the measurement is cut into */
+#define TRAFFIC_BATCHES 30 /* parts of equal length in a measurement */
 
 /*
- * Histogram: below 256 ps each value, above that 128 buckets for each power of
- * two. A bucket's middle is within 1/256 (0.39 %) of all that is in it.
+ * Histogram: below 256 ps a bucket for each value, above that 128 buckets for each power of two.
+ * All values in a bucket are within 1/256 (0.39 %) of its middle.
  */
 #define TRAFFIC_BUCKET_BITS 7
 #define TRAFFIC_BUCKETS     ((65u - TRAFFIC_BUCKET_BITS) << TRAFFIC_BUCKET_BITS)
 
-/* The measurement: what was born, or delivered, in it counts. */
+/* The measurement: births and deliveries in it count. */
 struct traffic_phase {
     uint64_t start_ps;
     uint64_t batch_ps;   /* length of a batch */
@@ -30,17 +30,17 @@ struct traffic_phase {
 };
 
 struct traffic_batch {
-    uint64_t messages;   /* born in it and delivered, whenever */
-    uint64_t latency_ps; /* sum of theirs */
-    uint64_t share_ps;   /* delivered in it, whenever born: time on the wire, in 1/1024 ps; a
-                            copy of a multicast is a part of it */
-    uint64_t wire_ps;    /* the same, every copy whole, in ps */
+    uint64_t messages;   /* born in the batch and delivered at any time */
+    uint64_t latency_ps; /* sum of their latencies */
+    uint64_t share_ps;   /* wire time of deliveries in the batch, in 1/1024 ps; one of n copies of a
+                            multicast counts 1/n */
+    uint64_t wire_ps;    /* the same in ps; every copy counts fully */
 };
 
 struct traffic_stats {
     struct traffic_phase phase;
     uint64_t messages; /* born in the measurement and delivered */
-    uint64_t least_ps; /* latencies: UINT64_MAX when there is none */
+    uint64_t least_ps; /* least latency; UINT64_MAX: none */
     uint64_t most_ps;
     struct traffic_batch batch[TRAFFIC_BATCHES];
     uint64_t bucket[TRAFFIC_BUCKETS];
@@ -51,10 +51,9 @@ struct traffic_phase traffic_phase_of(uint64_t start_ps, uint64_t measure_ps);
 
 void traffic_stats_init(struct traffic_stats *stats, const struct traffic_phase *phase);
 
-/** traffic_stats_add - add what @from has. */
 void traffic_stats_add(struct traffic_stats *stats, const struct traffic_stats *from);
 
-/** traffic_batch_at - the batch that @age_ps after the start lies in: below measure_ps. Pure. */
+/** traffic_batch_at - the batch at @age_ps, below measure_ps, after the start. Pure. */
 static inline uint32_t traffic_batch_at(const struct traffic_phase *phase, uint64_t age_ps)
 {
     uint64_t batch = (uint64_t)((unsigned __int128)age_ps * phase->inverse >> 64);
@@ -71,10 +70,12 @@ static inline uint32_t traffic_bucket_of(uint64_t value)
     return (uint32_t)((shift << TRAFFIC_BUCKET_BITS) + (value >> shift));
 }
 
-/** traffic_bucket_middle - the value that stands for a bucket. Pure. */
+/** traffic_bucket_middle - the value that represents a bucket. Pure. */
 uint64_t traffic_bucket_middle(uint32_t bucket);
 
-/** traffic_stats_record - a latency; born @age_ps after the start, which is below measure_ps. */
+/**
+ * traffic_stats_record - add the latency of a message born @age_ps, below measure_ps, after start.
+ */
 static inline void traffic_stats_record(struct traffic_stats *stats, uint64_t age_ps,
                                         uint64_t latency_ps)
 {
@@ -88,7 +89,7 @@ static inline void traffic_stats_record(struct traffic_stats *stats, uint64_t ag
     stats->bucket[traffic_bucket_of(latency_ps)]++;
 }
 
-/** traffic_stats_latency - a message born at @birth_ps was delivered at @at_ps: is it measured? */
+/** traffic_stats_latency - add a message born at @birth_ps and delivered at @at_ps, if measured. */
 static inline void traffic_stats_latency(struct traffic_stats *stats, uint64_t birth_ps,
                                          uint64_t at_ps)
 {
@@ -98,10 +99,7 @@ static inline void traffic_stats_latency(struct traffic_stats *stats, uint64_t b
         traffic_stats_record(stats, age_ps, at_ps - birth_ps);
 }
 
-/**
- * traffic_stats_wire - a segment of @wire_ps came at @at_ps, in the measurement, and counts
- * @share_ps / 1024.
- */
+/** traffic_stats_wire - add a segment that came at @at_ps, in the measurement, to its batch. */
 static inline void traffic_stats_wire(struct traffic_stats *stats, uint64_t at_ps, uint64_t wire_ps,
                                       uint64_t share_ps)
 {
@@ -112,7 +110,7 @@ static inline void traffic_stats_wire(struct traffic_stats *stats, uint64_t at_p
     batch->wire_ps += wire_ps;
 }
 
-/* --- what comes out ----------------------------------------------------------------- */
+/* --- results ------------------------------------------------------------------------ */
 
 struct traffic_latency {
     uint64_t messages;
@@ -121,32 +119,32 @@ struct traffic_latency {
     uint64_t median_ps;
     uint64_t p99_ps;
     uint64_t most_ps;
-    double mean_ci95_ps; /* half of the interval's width; negative: not known */
+    double mean_ci95_ps; /* half of the interval's width; negative: unknown */
 };
 
 /**
- * traffic_latency_of - what the accumulator says. Pure.
+ * traffic_latency_of - the results of an accumulator. Pure.
  *
- * The interval is widened by what neighbouring batches have in common. It is not known with
- * messages in fewer than 20 batches, or with a correlation above TRAFFIC_CORRELATION_MOST.
+ * The interval is widened for the correlation of neighbouring batches. It is unknown with messages
+ * in fewer than 20 batches, or with a correlation above TRAFFIC_CORRELATION_MOST.
  */
 void traffic_latency_of(struct traffic_latency *ret, const struct traffic_stats *stats);
 
 /**
- * traffic_batch_latencies - mean latency (ps) and how the batches differ from it: @ret, values
- * about that mean, batches with more messages further from it. Pure.
+ * traffic_batch_latencies - returns the mean latency (ps), and in @ret a value about that mean for
+ * each batch, weighted by its number of messages. Pure.
  */
 double traffic_batch_latencies(const struct traffic_stats *stats, double *ret);
 
 #define TRAFFIC_CORRELATION_MOST 0.7
 
-/** traffic_correlation - of TRAFFIC_BATCHES values with their next ones (lag 1). Pure. */
+/** traffic_correlation - of TRAFFIC_BATCHES values with their successors (lag 1). Pure. */
 double traffic_correlation(const double *value);
 
-/** traffic_percentile - the least value that @part (0 to 1) of all messages do not exceed. */
+/** traffic_percentile - the least value that a fraction @part of all messages do not exceed. */
 uint64_t traffic_percentile(const struct traffic_stats *stats, double part);
 
-/* A mean of batches and half of its 95 % confidence interval. */
+/* A mean of batches and half of the width of its 95 % confidence interval. */
 struct traffic_mean {
     double mean;
     double ci95;
@@ -160,8 +158,8 @@ struct traffic_mean traffic_mean_of(const double *value);
 #define TRAFFIC_DIGEST_START UINT64_C(0x243f6a8885a308d3)
 
 /**
- * traffic_digest - take one more delivery into a node's digest. The order counts.
- * Deliveries are told apart by source, birth and time of delivery.
+ * traffic_digest - add a delivery to a node's digest, which depends on source, birth, time of
+ * delivery, and the order of deliveries.
  */
 static inline uint64_t traffic_digest(uint64_t digest, uint32_t src, uint64_t birth_ps,
                                       uint64_t at_ps)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * worker.c - the workers' accumulators, made as nodes join.
+ * worker.c - wire times of messages, and the workers' accumulators.
  */
 #include "apps/traffic/workload/worker.h"
 
@@ -10,7 +10,9 @@
 #include "emu/packet/packet.h"
 #include "emu/util/alloc.h"
 
-/* What a packet with @whole segments and one with @rest bytes of payload (0: without) takes. */
+/*
+ * Bytes on the wire of a packet of @whole full segments and one of @rest bytes payload (0: none).
+ */
 static uint64_t packet_wire_bytes(uint64_t whole, uint64_t rest)
 {
     uint32_t bytes = (uint32_t)(whole * EMU_SEG_BYTES + (rest ? EMU_HDR_BYTES + rest : 0));
@@ -22,14 +24,15 @@ static uint64_t packet_wire_bytes(uint64_t whole, uint64_t rest)
 }
 
 /*
- * As an adapter cuts it (nic/engine/post.c): as many whole segments in a packet as it may have, the
- * last, short one with the others if there is room; one that fits into a segment on the wire alone.
+ * Bytes on the wire of a message, divided as by an adapter (nic/engine/post.c): each packet has as
+ * many full segments as it may have; a short last segment joins them if it fits, but is a packet of
+ * its own if that takes only one segment on the wire.
  */
 static uint64_t packets_wire_bytes(const struct emu_profile *profile, uint64_t bytes)
 {
     uint64_t most = profile->packet_bytes / EMU_SEG_BYTES;
     uint64_t whole = bytes / EMU_PAYLOAD_BYTES, rest = bytes % EMU_PAYLOAD_BYTES;
-    uint64_t left = whole ? (whole - 1) % most + 1 : 0; /* in the last packet */
+    uint64_t left = whole ? (whole - 1) % most + 1 : 0; /* full segments of the last packet */
     bool alone = emu_packet_segments((uint32_t)(EMU_HDR_BYTES + rest)) == 1 || !left ||
                  left * EMU_SEG_BYTES + EMU_HDR_BYTES + rest > profile->packet_bytes;
     uint64_t wire = (whole - left) / most * packet_wire_bytes(most, 0);
@@ -53,7 +56,7 @@ uint64_t traffic_message_wire_ps(const struct emu_profile *profile, uint64_t byt
 
 struct traffic_times traffic_times_of(const struct emu_profile *profile)
 {
-    uint64_t cable_ps = emu_profile_lookahead_ps(profile); /* to the engine */
+    uint64_t cable_ps = emu_profile_lookahead_ps(profile); /* from the node to the engine */
 
     if (!emu_profile_has_engines(profile))
         return (struct traffic_times){.send_ps = profile->nic_send_ps,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * worker.h - what nodes of open and of closed loops share: how messages are cut, how
- * arrivals are taken, and where the nodes of one worker put what they have measured.
+ * worker.h - shared by nodes of open and closed loops: segmentation of messages, receiving, and the
+ * accumulators of a worker's nodes.
  */
 #ifndef APPS_TRAFFIC_WORKLOAD_WORKER_H
 #define APPS_TRAFFIC_WORKLOAD_WORKER_H
@@ -19,10 +19,7 @@ static inline uint64_t traffic_segments_of(uint64_t bytes)
     return bytes ? (bytes + EMU_PAYLOAD_BYTES - 1) / EMU_PAYLOAD_BYTES : 1;
 }
 
-/**
- * traffic_wire_ps - what one segment with @bytes of payload takes of the wire, without what a
- * packet adds to it. Pure.
- */
+/** traffic_wire_ps - wire time of a segment with @bytes payload, without packet overhead. Pure. */
 static inline uint64_t traffic_wire_ps(const struct emu_profile *profile, uint64_t bytes)
 {
     struct emu_hdr hdr = {.len = (uint8_t)bytes};
@@ -31,25 +28,24 @@ static inline uint64_t traffic_wire_ps(const struct emu_profile *profile, uint64
 }
 
 /**
- * traffic_message_wire_ps - what a message of @bytes payload takes of the wire. Pure.
+ * traffic_message_wire_ps - wire time of a message of @bytes payload. Pure.
  *
- * With acknowledgments: in packets of its own, each with its header, its continuations and its
- * end (emu/packet/packet.h). An adapter that has several messages for one node puts them into one
- * packet if it can: then they take less.
+ * With acknowledgments: as packets of its own, each with header, continuations and trailer
+ * (emu/packet/packet.h). An adapter may put several messages for one node into one packet, and then
+ * they take less.
  */
 uint64_t traffic_message_wire_ps(const struct emu_profile *profile, uint64_t bytes);
 
-/* Between the memory of a node inside the fabric and its cable: what a program's adapter takes. */
+/* Times of a program's adapter, between a node's memory and its cable. */
 struct traffic_times {
-    uint64_t send_ps;   /* from the post until the node may hand a segment to its cable */
+    uint64_t send_ps;   /* from the post until the node may put a segment on its cable */
     uint64_t memory_ps; /* from the time of an entry to memory, without its wire time */
-    bool engines;       /* between nodes and switches: an entry's time is when it is in memory */
+    bool engines;       /* there are engines: an entry's time is when it is in memory */
 };
 
-/** traffic_times_of - by transport. Pure. */
 struct traffic_times traffic_times_of(const struct emu_profile *profile);
 
-/* When what came as @entry lies in memory: no earlier than the entry's own time. */
+/* When the payload of @entry is in memory: not before the entry's own time. */
 static inline uint64_t traffic_memory_ps(const struct traffic_times *times,
                                          const struct emu_profile *profile,
                                          const struct emu_entry *entry)
@@ -59,7 +55,7 @@ static inline uint64_t traffic_memory_ps(const struct traffic_times *times,
     return entry->time_ps + times->memory_ps + emu_wire_ps(profile, &entry->hdr);
 }
 
-/* What a node inside the fabric begins with. */
+/* The base of a node: its first member. */
 struct traffic_base {
     struct emu_dev dev;
     struct emu_tx tx;
@@ -67,53 +63,47 @@ struct traffic_base {
 };
 
 /**
- * traffic_base_new - a node of @bytes, zeros but for its device, for fabric_node_ops.create. NULL:
- * no memory.
+ * traffic_base_new - allocate a node of @bytes for fabric_node_ops.create, zeros except its device.
+ * NULL: no memory.
  */
 void *traffic_base_new(size_t bytes, struct emu_worker *worker, emu_step_fn step,
                        struct emu_dev **dev, struct emu_tx **tx, struct emu_rx **rx);
 
-/* What the nodes of one worker have measured: no other worker touches it. */
+/* Measurements of the nodes of one worker, which alone writes them. */
 struct traffic_worker {
     struct traffic_stats stats; /* open loop */
-    uint64_t *from;             /* open loop, by source: delivered in the measurement: time on the
-                                   wire, in 1/1024 ps; a copy of a multicast is a part of it */
-    uint64_t *series; /* open loop, by window of the run: bytes of payload that came to lie
-                                   in memory in it; NULL: nobody asked for a series */
+    uint64_t *from;             /* open loop, by source: sum of traffic_batch.share_ps */
+    uint64_t *series; /* open loop, by window of the run: bytes of payload; NULL: no series */
     struct traffic_log log;
     uint32_t nodes;
 };
 
-/* By index; NULL: none of that worker's devices is a node. */
 struct traffic_workers {
-    struct traffic_worker **at;
+    struct traffic_worker **at; /* by index of the worker; NULL: it has no nodes */
     uint32_t count;
-    uint32_t sources; /* that are told apart: 0, or all nodes */
-    uint32_t windows; /* of the series; 0: none is kept */
+    uint32_t sources; /* size of traffic_worker.from: all nodes, or 0 */
+    uint32_t windows; /* of the series; 0: no series */
     uint64_t window_ps;
 };
 
-/** traffic_worker_join - one more node of worker @index; what it shares, or NULL: no memory. */
+/** traffic_worker_join - add a node to worker @index. Returns its accumulators; NULL: no memory. */
 struct traffic_worker *traffic_worker_join(struct traffic_workers *all, uint32_t index);
 
 void traffic_workers_free(struct traffic_workers *all);
 
-/** traffic_workers_bytes - memory that one of them takes. Pure. */
+/** traffic_workers_bytes - memory of one worker's accumulators. Pure. */
 uint64_t traffic_workers_bytes(const struct traffic_workers *all);
 
-/**
- * traffic_workers_measure - what is born, or arrives, in @phase counts; forget what was counted.
- */
+/** traffic_workers_measure - reset the statistics; count births and arrivals in @phase. */
 void traffic_workers_measure(struct traffic_workers *all, const struct traffic_phase *phase);
 
-/** traffic_workers_from - traffic_worker.from of node @source, of all of them. */
+/** traffic_workers_from - sum of traffic_worker.from for node @source. */
 uint64_t traffic_workers_from(const struct traffic_workers *all, uint32_t source);
 
-/** traffic_workers_window - traffic_worker.series of window @i, of all of them. */
+/** traffic_workers_window - sum of traffic_worker.series for window @i. */
 uint64_t traffic_workers_window(const struct traffic_workers *all, uint32_t i);
 
-/** traffic_worker_window - @bytes of payload came at @at_ps: into the series, if it reaches so far.
- */
+/** traffic_worker_window - add @bytes of payload that came at @at_ps to the series, if in range. */
 static inline void traffic_worker_window(struct traffic_worker *worker,
                                          const struct traffic_workers *all, uint64_t at_ps,
                                          uint64_t bytes)
@@ -122,7 +112,7 @@ static inline void traffic_worker_window(struct traffic_worker *worker,
         worker->series[at_ps / all->window_ps] += bytes;
 }
 
-/** traffic_worker_wire - a segment of @src came at @at_ps: see traffic_stats_wire(). */
+/** traffic_worker_wire - add a segment of @src that came at @at_ps: traffic_stats_wire(). */
 static inline void traffic_worker_wire(struct traffic_worker *worker, uint32_t src, uint64_t at_ps,
                                        uint64_t wire_ps, uint64_t share_ps)
 {
@@ -135,8 +125,8 @@ static inline void traffic_worker_wire(struct traffic_worker *worker, uint32_t s
 }
 
 /**
- * traffic_take - hand everything that has arrived at @rx by @until_ps to @deliver, and pay for it.
- * Inlined: @deliver too. Returns when the next will have arrived, EMU_NEVER if that is not known.
+ * traffic_take - pass all entries that have arrived at @rx by @until_ps to @deliver, and return
+ * their credits. Inlined with a constant @deliver. Returns the next arrival; EMU_NEVER: unknown.
  */
 static inline uint64_t traffic_take(struct emu_rx *rx, uint64_t credit_ps, uint64_t until_ps,
                                     void *node, void (*deliver)(void *, const struct emu_entry *))
@@ -150,7 +140,7 @@ static inline uint64_t traffic_take(struct emu_rx *rx, uint64_t credit_ps, uint6
         if (time_ps > until_ps)
             break;
         deliver(node, entry);
-        emu_rx_skip(rx); /* the slot before the credit that lets it be filled */
+        emu_rx_skip(rx); /* free the slot before returning the credit to fill it again */
         rx->owed = 1;
         emu_rx_pay(rx, rx->owner, time_ps + credit_ps);
     }

@@ -83,8 +83,8 @@ static uint32_t node_send(struct hops_node *node)
     emu_tx_take_credits(&node->tx);
     for (; sent < NODE_BURST && emu_tx_room(&node->tx); sent++) {
         /*
-         * Write the fields into the slot itself. To build the entry elsewhere and copy it makes the
-         * processor wait for its own narrow stores, which takes 9 % of a hop.
+         * Write the fields into the slot itself: building the entry elsewhere and copying it makes
+         * the processor wait for its own narrow stores, which takes 9 % of a hop.
          */
         struct emu_entry *slot = emu_tx_slot(&node->tx);
         uint32_t buf = emu_pool_take(&node->dev.worker->cache);

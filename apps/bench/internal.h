@@ -93,13 +93,13 @@ void bench_loop_close(struct bench_loop *loop);
 /** bench_loop_mhops - run for @run_ns of this thread's CPU time. Returns millions of hops/s. */
 double bench_loop_mhops(struct bench_loop *loop, uint64_t run_ns);
 
-/* --- threads.c: the bounds of MPI --------------------------------------------------- */
+/* --- threads.c: the bounds of MPI; negative: no threads or no memory ---------------- */
 
-/** bench_threads_latency_us - half a round trip of 8 bytes. Errors: negative without threads. */
-double bench_threads_latency_us(uint64_t run_ns);
-/** bench_threads_mb_per_s - messages of @bytes. Errors: negative without threads or memory. */
-double bench_threads_mb_per_s(size_t bytes, uint64_t run_ns);
-/** bench_threads_allreduce_us - an all-reduce of 8 bytes. Errors: negative without threads. */
+/** bench_threads_latency_us - half a round trip of 8 bytes between two threads. */
+double bench_threads_latency_us(unsigned ranks, uint64_t run_ns);
+/** bench_threads_mb_per_s - messages of 1 MB between two threads. */
+double bench_threads_mb_per_s(unsigned ranks, uint64_t run_ns);
+/** bench_threads_allreduce_us - an all-reduce of 8 bytes between @ranks threads. */
 double bench_threads_allreduce_us(unsigned ranks, uint64_t run_ns);
 
 /* --- child.c ------------------------------------------------------------------------ */

@@ -80,7 +80,7 @@ struct mpi_case {
     int ranks;
     unsigned transports; /* one bit for each */
     bool collectives;
-    double (*bound)(int ranks, uint64_t run_ns);
+    double (*bound)(unsigned ranks, uint64_t run_ns);
     struct figure figure[FIGURES_MAX];
     unsigned figures;
 };
@@ -117,7 +117,7 @@ static void own_path(char *ret, size_t ret_bytes)
     ret[bytes > 0 ? bytes : 0] = '\0';
 }
 
-/* In FABEMU_BENCH_DIR, else in tests/ of the build, else beside the installed plug-ins. */
+/* Look in FABEMU_BENCH_DIR, else in tests/ of the build, else beside the installed plug-ins. */
 static void program_path(char *ret, size_t ret_bytes, const char *program)
 {
     const char *dir = getenv("FABEMU_BENCH_DIR");
@@ -138,17 +138,16 @@ bool bench_mpi_missing(char *what, size_t what_bytes)
 
     if (!in_path("mpirun")) {
         snprintf(what, what_bytes,
-                 "mpirun is not there; install Open MPI: apt-get install "
-                 "openmpi-bin");
+                 "mpirun was not found; install Open MPI: apt-get install openmpi-bin");
         return true;
     }
     for (int i = 0; i < 2; i++) {
         program_path(path, sizeof path, programs[i]);
         if (access(path, X_OK) == 0)
             continue;
-        snprintf(what, what_bytes, "%.300s is not there; %s", path,
+        snprintf(what, what_bytes, "%.300s was not found; %s", path,
                  getenv("FABEMU_BENCH_DIR")
-                     ? "FABEMU_BENCH_DIR is to be its folder"
+                     ? "FABEMU_BENCH_DIR must be its folder"
                      : "build it with scripts/build, or set FABEMU_BENCH_DIR to its folder");
         return true;
     }
@@ -370,7 +369,7 @@ static void case_measure(struct bench *bench, const struct mpi_case *what)
         for (enum transport t = 0; t < TRANSPORTS; t++)
             if (what->transports & 1u << t && !results->error[t][0])
                 run_once(bench, what, t, results);
-        bench_sample(&results->bound, what->bound(what->ranks, bench_sample_ns(bench)));
+        bench_sample(&results->bound, what->bound((unsigned)what->ranks, bench_sample_ns(bench)));
     }
     if (results)
         case_rows(bench, what, results);
@@ -379,26 +378,9 @@ static void case_measure(struct bench *bench, const struct mpi_case *what)
 
 /* --- the cases ---------------------------------------------------------------------- */
 
-/* The collective component plays no part in messages. */
+/* Messages do not use the collective component, so FABEMU_OFF would be the same. */
 #define OF_MESSAGES    (1u << FABEMU | 1u << FABEMU_ACK | 1u << TCP | 1u << SHM)
 #define OF_COLLECTIVES (OF_MESSAGES | 1u << FABEMU_OFF)
-
-static double latency_bound(int ranks, uint64_t run_ns)
-{
-    (void)ranks;
-    return bench_threads_latency_us(run_ns);
-}
-
-static double bandwidth_bound(int ranks, uint64_t run_ns)
-{
-    (void)ranks;
-    return bench_threads_mb_per_s(1 << 20, run_ns);
-}
-
-static double allreduce_bound(int ranks, uint64_t run_ns)
-{
-    return bench_threads_allreduce_us((unsigned)ranks, run_ns);
-}
 
 void bench_mpi_latency(struct bench *bench, int unused)
 {
@@ -407,7 +389,7 @@ void bench_mpi_latency(struct bench *bench, int unused)
         .args = {"--json", "--bytes", "8", "--iterations", bench->quick ? "4000" : "40000"},
         .ranks = 2,
         .transports = OF_MESSAGES,
-        .bound = latency_bound,
+        .bound = bench_threads_latency_us,
         .figure = {{"latency8", "pingpong", "latency_us", "us", true}},
         .figures = 1,
     };
@@ -423,7 +405,7 @@ void bench_mpi_bandwidth(struct bench *bench, int unused)
         .args = {"--json", "--bytes", "1048576", "--iterations", bench->quick ? "10000" : "80000"},
         .ranks = 2,
         .transports = OF_MESSAGES,
-        .bound = bandwidth_bound,
+        .bound = bench_threads_mb_per_s,
         .figure = {{"bandwidth1M", "pingpong", "bandwidth_mb_per_s", "MB/s", true}},
         .figures = 1,
     };
@@ -433,9 +415,9 @@ void bench_mpi_bandwidth(struct bench *bench, int unused)
 }
 
 /*
- * Calls of each collective, and calls before them that are not counted: enough for the worker to
- * choose its core, which it reconsiders every 256 passes (emu/worker/crowd.h). More ranks make
- * fewer calls, so that each run takes about as long.
+ * Calls of each collective, and uncounted calls before them: enough for the worker to choose its
+ * core, which it reconsiders every 256 passes (emu/worker/crowd.h). More ranks make fewer calls, so
+ * that each run takes about as long.
  */
 static void collective_calls(bool quick, int ranks, const char *calls[2])
 {
@@ -466,7 +448,7 @@ void bench_mpi_collectives(struct bench *bench, int ranks)
         .ranks = ranks,
         .transports = OF_COLLECTIVES,
         .collectives = true,
-        .bound = allreduce_bound,
+        .bound = bench_threads_allreduce_us,
         /* In a broadcast no rank waits for all others, so the bound does not apply. */
         .figure = {{"allreduce8", "allreduce", "median_us", "us", true},
                    {"barrier", "barrier", "median_us", "us", true},

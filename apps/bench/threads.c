@@ -24,6 +24,8 @@
 #define SPINS       1000u /* reads before a thread yields its core, if each thread has a core */
 #define CLOCK_EVERY 16u   /* calls between two reads of the clock */
 
+#define MESSAGE_BYTES (1u << 20) /* bandwidth */
+
 /* A counter that one thread writes and others read; release pairs with acquire. */
 struct counter {
     alignas(2 * EMU_LINE) _Atomic uint64_t count;
@@ -166,9 +168,9 @@ static double measure(struct shared *shared, call_fn call, uint64_t run_ns)
     return value;
 }
 
-double bench_threads_latency_us(uint64_t run_ns)
+double bench_threads_latency_us(unsigned ranks, uint64_t run_ns)
 {
-    struct shared shared = {.ranks = 2};
+    struct shared shared = {.ranks = ranks};
 
     return measure(&shared, pass_number, run_ns) / 2e3;
 }
@@ -180,14 +182,16 @@ double bench_threads_allreduce_us(unsigned ranks, uint64_t run_ns)
     return measure(&shared, add_numbers, run_ns) / 1e3;
 }
 
-double bench_threads_mb_per_s(size_t bytes, uint64_t run_ns)
+double bench_threads_mb_per_s(unsigned ranks, uint64_t run_ns)
 {
-    struct shared shared = {.ranks = 2, .bytes = bytes, .chunk_bytes = bytes / CHUNKS / 2};
+    struct shared shared = {.ranks = ranks,
+                            .bytes = MESSAGE_BYTES,
+                            .chunk_bytes = MESSAGE_BYTES / CHUNKS / 2};
     double ns = -1;
 
     shared.buffer = calloc(CHUNKS, shared.chunk_bytes);
-    shared.message[0] = calloc(1, bytes);
-    shared.message[1] = calloc(1, bytes);
+    shared.message[0] = calloc(1, MESSAGE_BYTES);
+    shared.message[1] = calloc(1, MESSAGE_BYTES);
     if (shared.buffer && shared.message[0] && shared.message[1])
         ns = measure(&shared, copy_chunk, run_ns);
     free(shared.buffer);

@@ -2,11 +2,10 @@
 /*
  * coll_fabemu.h - the Open MPI collective component `fabemu`.
  *
- * It takes barrier, bcast, reduce and allreduce of communicators whose members
- * all sit on one fabric, and has them done in its switches. What it cannot do
- * there goes to the module below, counted, with the reason. Only apps/ompi
- * includes Open MPI's internals; they carry no promise between releases, hence
- * the check below.
+ * It runs barrier, bcast, reduce and allreduce of communicators in the switches, if all members are
+ * on one fabric. Other calls are passed to the next component (here "the component below"), and
+ * counted with the reason. Only apps/ompi includes Open MPI's internals, which may change between
+ * releases; hence the version check below.
  */
 #ifndef COLL_FABEMU_H
 #define COLL_FABEMU_H
@@ -37,11 +36,11 @@
 static_assert(sizeof(MPI_Fint) == sizeof(int),
               "shim/.../fint_2_int.h takes a Fortran INTEGER for an int");
 
-/* Why a collective goes below: enum fabemu_why, or one of these. */
-#define COLL_FABEMU_NOTHING (-1) /* nothing speaks against the switches */
-#define COLL_FABEMU_FRESH   (-2) /* a module that has not tried to join a group yet */
+/* Why a collective runs over messages: enum fabemu_why, or one of these. */
+#define COLL_FABEMU_NOTHING (-1) /* no reason: it runs in the switches */
+#define COLL_FABEMU_FRESH   (-2) /* the module has not tried to join a group yet */
 
-/* The functions below ours, and their modules (each retained). */
+/* The functions of the components below, and their modules (each retained). */
 struct coll_fabemu_below {
     mca_coll_base_module_allgather_fn_t allgather;
     mca_coll_base_module_t *allgather_module;
@@ -61,25 +60,22 @@ struct coll_fabemu_slower {
 };
 
 /*
- * One communicator. MPI has the program serialise the collectives of a
- * communicator, so the thread in a collective owns all of it.
+ * One communicator. MPI requires that a program serialises the collectives of a communicator, so
+ * the thread in a collective owns all of it.
  */
 struct mca_coll_fabemu_module_t {
     mca_coll_base_module_t super;
 
     /* Read by every collective. */
-    /* the reason that holds for all collectives: COLL_FABEMU_*, enum fabemu_why */
-    int standing;
-    bool counts; /* this process counts the communicator's collectives */
-    /* the module below is at work: what it calls of ours is handed on, uncounted */
-    bool passing;
-    /* NULL: this process is not on a fabric; the component's reference */
-    struct fabemu *fab;
-    struct fabemu_group *group; /* NULL until joined */
-    uint32_t *nodes;            /* node by rank, as many as members; NULL until joined */
+    int standing;       /* reason for all collectives: COLL_FABEMU_*, enum fabemu_why */
+    bool counts;        /* this process counts the communicator's collectives */
+    bool passing;       /* a component below runs: pass its calls on, uncounted */
+    struct fabemu *fab; /* the component's reference; NULL: this process is not on a fabric */
+    struct fabemu_group *group;                     /* NULL until joined */
+    uint32_t *nodes;                                /* by rank; NULL until joined */
     struct coll_fabemu_slower slower[FABEMU_COLLS]; /* valid once a group is joined */
 
-    /* For what has many segments: a group with a wide window, asked for when it is first needed. */
+    /* For large operations: a group with a wide window, requested when it is first needed. */
     int wide_standing;         /* COLL_FABEMU_FRESH, COLL_FABEMU_NOTHING or FABEMU_WHY_WINDOW */
     struct fabemu_group *wide; /* NULL until joined */
 
@@ -95,32 +91,26 @@ struct coll_fabemu_component {
     int priority;       /* MCA parameter */
     bool enable;        /* MCA parameter */
     bool step_aside;    /* MCA parameter: use messages where they were measured to be faster */
-    size_t wide_bytes;  /* MCA parameter: operations of so many want a wide window */
+    size_t wide_bytes;  /* MCA parameter: operations of this size or more use a wide window */
     char *socket;       /* MCA parameter; NULL or empty: $FABEMU_SOCKET */
     struct fabemu *fab; /* set once in MPI_Init; NULL: not on a fabric */
-    /* the module that was enabled last: a window that is made finds its communicator's by it */
-    mca_coll_fabemu_module_t *enabled;
-    mca_pml_base_module_isend_init_fn_t isend_init_below; /* likewise; NULL: nothing to repair */
+    mca_coll_fabemu_module_t *enabled; /* the module enabled last: see select_window() */
+    mca_pml_base_module_isend_init_fn_t isend_init_below; /* NULL: repair.c is not installed */
 };
 OMPI_MODULE_DECLSPEC extern struct coll_fabemu_component mca_coll_fabemu_component;
 
-/**
- * coll_fabemu_repair - persistent sends over libfabric get the right address (repair.c). Again:
- * nothing.
- */
+/** coll_fabemu_repair - install repair.c: correct addresses in persistent sends. Idempotent. */
 void coll_fabemu_repair(void);
 void coll_fabemu_repair_undo(void);
 
-/**
- * coll_fabemu_windows - from now on one-sided calls return errors (window.c). Again: nothing.
- */
+/** coll_fabemu_windows - install window.c: one-sided calls return errors. Idempotent. */
 void coll_fabemu_windows(void);
 void coll_fabemu_windows_undo(void);
 
 /**
- * coll_fabemu_fragments_learn - a window is being made, or is: what Open MPI receives for windows
- * is looked at from now on (fragments.c).
- * coll_fabemu_fragments_again - in each round of whatever waits.
+ * coll_fabemu_fragments_learn - install fragments.c. Call with true before a window is made, and
+ * with false afterwards.
+ * coll_fabemu_fragments_again - repost broken receives; in each round of progress.
  */
 void coll_fabemu_fragments_learn(bool learns);
 void coll_fabemu_fragments_again(void);
@@ -129,8 +119,8 @@ void coll_fabemu_fragments_undo(void);
 #define COLL_FABEMU_NOWHERE UINT64_MAX
 
 /**
- * coll_fabemu_place - where this process is: the fabric's id, folded, above the node, which are the
- * lower 32 bits; COLL_FABEMU_NOWHERE where it is on none (@fab is NULL).
+ * coll_fabemu_place - the location of this process: a hash of the fabric's id in the upper 32 bits,
+ * the node in the lower ones; COLL_FABEMU_NOWHERE if @fab is NULL.
  */
 uint64_t coll_fabemu_place(const struct fabemu *fab);
 
@@ -138,16 +128,15 @@ uint64_t coll_fabemu_place(const struct fabemu *fab);
 mca_coll_base_module_t *coll_fabemu_comm_query(ompi_communicator_t *comm, int *priority);
 
 /**
- * coll_fabemu_join - make a group of @comm's members, all of them or none.
- * Collective over @comm, in the program's @call. Sets standing: COLL_FABEMU_NOTHING or
- * FABEMU_WHY_GROUP.
+ * coll_fabemu_join - make a group of all members of @comm, or of none. Collective over @comm, in
+ * the program's @call. Sets standing: COLL_FABEMU_NOTHING or FABEMU_WHY_GROUP.
  */
 void coll_fabemu_join(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
                       enum fabemu_coll call);
 
 /**
- * coll_fabemu_join_wide - the same for a group with a wide window; @module has joined the other.
- * Sets wide_standing: COLL_FABEMU_NOTHING or FABEMU_WHY_WINDOW.
+ * coll_fabemu_join_wide - the same for a group with a wide window, after coll_fabemu_join(). Sets
+ * wide_standing: COLL_FABEMU_NOTHING or FABEMU_WHY_WINDOW.
  */
 void coll_fabemu_join_wide(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
                            enum fabemu_coll call);
@@ -169,14 +158,14 @@ static inline bool coll_fabemu_is_slower(const mca_coll_fabemu_module_t *module,
 }
 
 /**
- * coll_fabemu_map - @op and @dtype in the words of fabemu.h.
- * Returns COLL_FABEMU_NOTHING, or the reason why the switches cannot do it:
- * FABEMU_WHY_OP or FABEMU_WHY_TYPE. Pure; the same on every rank.
+ * coll_fabemu_map - translate @op and @dtype to enum fabemu_op and enum fabemu_type. Returns
+ * COLL_FABEMU_NOTHING, or the reason why the switches cannot run it: FABEMU_WHY_OP or
+ * FABEMU_WHY_TYPE. Pure; the same on every rank.
  */
 int coll_fabemu_map(const ompi_op_t *op, const ompi_datatype_t *dtype, unsigned *fab_op,
                     unsigned *fab_type);
 
-/* The collectives, as Open MPI's coll.h wants them. */
+/* The collectives, with the signatures of Open MPI's coll.h. */
 int coll_fabemu_barrier(ompi_communicator_t *comm, mca_coll_base_module_t *module);
 int coll_fabemu_bcast(void *buf, int count, ompi_datatype_t *dtype, int root,
                       ompi_communicator_t *comm, mca_coll_base_module_t *module);

@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * collectives.c - barrier, bcast, reduce, allreduce: in the switches or below.
+ * collectives.c - barrier, bcast, reduce, allreduce: in the switches or over messages.
  *
- * Every rank decides by itself, so all must decide by what is the same on all:
- * - the module's standing reason, which join.c agrees on;
- * - reductions: MPI asks for the same count, operation and type on every rank.
- *   Handles may differ, where they name one type (MPI_INT, MPI_INT32_T), but
- *   then Open MPI's id or our mapping makes them one again. A duplicate of a
- *   predefined type is not the same type as its original, and Open MPI itself
- *   refuses it for predefined operations. MPI_IN_PLACE may differ (a reduce's
- *   root has it alone), hence we support it everywhere and never decide by it;
- * - the size from which on messages are faster: all members of a group find the same size;
- * - bcast: only the number of bytes. Count and type may differ between ranks as
- *   long as their signatures agree, so the layout must not matter: what does not
- *   lie in one piece is packed, and goes through the switches all the same.
+ * Every rank decides by itself, so all must decide by data that is the same on all:
+ * - the module's standing reason, on which join.c agrees;
+ * - reductions: MPI requires the same count, operation and type on every rank. Handles may differ
+ *   if they name one type (MPI_INT, MPI_INT32_T), but Open MPI's id or our mapping is the same for
+ *   them. A duplicate of a predefined type is not the same type, and Open MPI itself refuses it for
+ *   predefined operations. MPI_IN_PLACE may differ (only a reduce's root may use it), so it is
+ *   supported on every rank and does not affect the decision;
+ * - the sizes at which messages are faster: all members of a group find the same sizes;
+ * - bcast: only the number of bytes. Count and type may differ between ranks as long as their
+ *   signatures match, so the layout must not matter: non-contiguous data is packed.
  */
 #include "coll_fabemu.h"
 
@@ -28,12 +26,11 @@
 #include <time.h>
 
 /*
- * Waiting. fabemu_progress() is what completes us, so it goes first and most
- * often. Open MPI's own progress matters to peers that need an answer from this
- * process (one-sided windows, non-blocking collectives) before they can get to
- * the collective: rarely, and it costs a poll of every transport, hence not
- * every round. With mpi_yield_when_idle it yields itself when it found nothing;
- * then the round has had its yield and fabemu_idle() would be a second.
+ * One round of waiting. fabemu_progress() completes the operation, so it is called most often. Open
+ * MPI's own progress is needed by peers that wait for an answer of this process (one-sided windows,
+ * non-blocking collectives) before they reach the collective; it polls every transport, so it is
+ * not called in every round. With mpi_yield_when_idle it yields by itself when it found nothing;
+ * then fabemu_idle() would be a second yield.
  */
 #define OPAL_PROGRESS_ROUNDS 64 /* rounds between calls of opal_progress(); power of two */
 
@@ -63,13 +60,13 @@ static const char *why_failed(int err)
     case -EPIPE:
         return "a member of the communicator died, or cannot be reached";
     case -EPROTO:
-        return "the members of the communicator do not agree on what they do";
+        return "the members of the communicator called different collectives";
     default:
         return strerror(-err);
     }
 }
 
-/* The node that @of says of one of the communicator's groups; FABEMU_ANY_NODE: none. */
+/* The node that @of returns for one of the communicator's groups; FABEMU_ANY_NODE: none. */
 static uint32_t node_of(const mca_coll_fabemu_module_t *module,
                         uint32_t (*of)(const struct fabemu_group *))
 {
@@ -87,7 +84,7 @@ static int rank_of(const mca_coll_fabemu_module_t *module, ompi_communicator_t *
     return -1;
 }
 
-/* The text names a node whatever is known: the one where somebody saw it is better than none. */
+/* Describe why a group broke. The text always names a node; if the cause is unknown, our own. */
 static void broken_text(const mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
                         char *text, size_t bytes)
 {
@@ -96,17 +93,17 @@ static void broken_text(const mca_coll_fabemu_module_t *module, ompi_communicato
 
     if (rank_of(module, comm, gave_up) >= 0)
         snprintf(text, bytes,
-                 "the network gave up what rank %d of it, on node %u, had sent to others",
+                 "the network gave up messages that rank %d of it, on node %u, had sent",
                  rank_of(module, comm, gave_up), gave_up);
     else if (rank_of(module, comm, broke_off) >= 0)
-        snprintf(text, bytes, "rank %d of it, on node %u, has left it, or met an error there",
+        snprintf(text, bytes, "rank %d of it, on node %u, has left it, or had an error",
                  rank_of(module, comm, broke_off), broke_off);
     else
-        snprintf(text, bytes, "%s, as rank %d, on node %u, was told", why_failed(-EPIPE),
+        snprintf(text, bytes, "%s (reported to rank %d, on node %u)", why_failed(-EPIPE),
                  ompi_comm_rank(comm), fabemu_info(module->fab)->node);
 }
 
-/* Whom the communicator's group has lost, and why, as far as anybody can tell. */
+/* Describe which member the communicator's group has lost, and why, if that is known. */
 static void why_broken(const mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
                        char *text, size_t bytes)
 {
@@ -130,8 +127,8 @@ static void why_broken(const mca_coll_fabemu_module_t *module, ompi_communicator
 }
 
 /*
- * A communicator has up to two groups. Where one of them breaks here, other members may be done
- * with it, and wait for this one in the other.
+ * A communicator has up to two groups. If one breaks here, other members may have completed its
+ * operation already, and wait for this rank in the other group: so break both.
  */
 static void break_both(const mca_coll_fabemu_module_t *module)
 {
@@ -147,10 +144,10 @@ static int failed(const mca_coll_fabemu_module_t *module, ompi_communicator_t *c
     char why[128];
 
     if (err == -EPIPE) {
-        why_broken(module, comm, why, sizeof why); /* before more is broken, by ourselves */
+        why_broken(module, comm, why, sizeof why); /* before break_both() changes the cause */
         break_both(module);
     } else {
-        snprintf(why, sizeof why, "%s, as rank %d, on node %u, has found", why_failed(err),
+        snprintf(why, sizeof why, "%s (detected by rank %d, on node %u)", why_failed(err),
                  ompi_comm_rank(comm), fabemu_info(module->fab)->node);
     }
     opal_output(0, "fabemu: %s on %s failed in the fabric: %s", coll_names[coll], comm->c_name,
@@ -159,9 +156,9 @@ static int failed(const mca_coll_fabemu_module_t *module, ompi_communicator_t *c
 }
 
 /*
- * A collective that fails before it is posted takes none of its group's
- * numbers, and from then on this rank would take the others' data for those of
- * another collective. Later failures do not put the ranks out of step.
+ * A collective that fails before it is posted uses no sequence numbers of its group, so this rank
+ * would later match the others' data with a different collective: abort. Later failures keep the
+ * ranks in step.
  */
 static int failed_alone(const mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
                         enum fabemu_coll coll, int err)
@@ -171,7 +168,7 @@ static int failed_alone(const mca_coll_fabemu_module_t *module, ompi_communicato
     return MPI_ERR_OTHER;
 }
 
-/* Wait for what fabemu_barrier() and the like returned @err for; count it. */
+/* Wait for @req, for which fabemu_barrier() or the like returned @err, and count it. */
 static int finish(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
                   enum fabemu_coll coll, int err, struct fabemu_req *req)
 {
@@ -220,7 +217,7 @@ static struct fabemu_group *takes_slowly(mca_coll_fabemu_module_t *module,
                                          size_t bytes)
 {
     if (module->passing)
-        return NULL; /* part of a collective that is counted already */
+        return NULL; /* part of a collective that is already counted */
     if (ompi_mpi_state >= OMPI_MPI_STATE_FINALIZE_PAST_COMM_SELF_DESTRUCT)
         why = FABEMU_WHY_FINALIZE;
     else if (module->standing >= 0)
@@ -235,9 +232,9 @@ static struct fabemu_group *takes_slowly(mca_coll_fabemu_module_t *module,
 }
 
 /*
- * Decide where a collective runs. @why: a reason against the fabric that the call itself gives.
- * @bytes: its size, the same on every rank. Returns the group that does it, or NULL: it runs over
- * messages.
+ * Decide where a collective runs. @why: a reason against the fabric in the call itself, or
+ * COLL_FABEMU_NOTHING. @bytes: its size, the same on every rank. Returns the group that runs it, or
+ * NULL: it runs over messages.
  */
 static inline struct fabemu_group *takes(mca_coll_fabemu_module_t *module,
                                          ompi_communicator_t *comm, enum fabemu_coll coll, int why,
@@ -260,15 +257,15 @@ static uint64_t now_ns(void)
     return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-/* A call that is handed down. */
+/* A call that is passed to the component below. */
 struct pass {
-    bool nested; /* a part of another one */
+    bool nested; /* part of another one */
     uint64_t began_ns;
 };
 
 /*
- * Around a call that is handed down: what the function below calls of this
- * communicator's passes through us. Returns what to give to pass_end().
+ * pass_begin() and pass_end() bracket such a call: the component below may call this communicator's
+ * collectives and so re-enter this component.
  */
 static struct pass pass_begin(mca_coll_fabemu_module_t *module)
 {
@@ -278,7 +275,6 @@ static struct pass pass_begin(mca_coll_fabemu_module_t *module)
     return pass;
 }
 
-/* @bytes: of the operation. */
 static int pass_end(mca_coll_fabemu_module_t *module, const struct pass *pass,
                     enum fabemu_coll coll, size_t bytes, int rc)
 {
@@ -288,31 +284,26 @@ static int pass_end(mca_coll_fabemu_module_t *module, const struct pass *pass,
     return rc;
 }
 
-static int pass_barrier(ompi_communicator_t *comm, mca_coll_fabemu_module_t *module)
-{
-    const struct coll_fabemu_below *below = &module->below;
-    struct pass pass = pass_begin(module);
-    int rc = below->barrier(comm, below->barrier_module);
-
-    return pass_end(module, &pass, FABEMU_COLL_BARRIER, 0, rc);
-}
-
 int coll_fabemu_barrier(ompi_communicator_t *comm, mca_coll_base_module_t *base)
 {
     mca_coll_fabemu_module_t *module = (mca_coll_fabemu_module_t *)base;
 
     struct fabemu_group *group = takes(module, comm, FABEMU_COLL_BARRIER, COLL_FABEMU_NOTHING, 0);
-
-    if (!group)
-        return pass_barrier(comm, module);
-
     struct fabemu_req req = {0};
+
+    if (!group) {
+        struct pass pass = pass_begin(module);
+        int rc = module->below.barrier(comm, module->below.barrier_module);
+
+        return pass_end(module, &pass, FABEMU_COLL_BARRIER, 0, rc);
+    }
+
     int err = fabemu_barrier(group, &req);
 
     return finish(module, comm, FABEMU_COLL_BARRIER, err, &req);
 }
 
-/* @bytes that lie in one piece. */
+/* Broadcast a contiguous buffer. */
 static int broadcast(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
                      struct fabemu_group *group, void *buf, size_t bytes, int root)
 {
@@ -322,7 +313,7 @@ static int broadcast(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm
     return finish(module, comm, FABEMU_COLL_BROADCAST, err, &req);
 }
 
-/* Between a user's layout and one piece: into @packed if @pack, else out of it. */
+/* Convert between a user's layout and a contiguous buffer: @pack: into @packed, else out of it. */
 static int convert(bool pack, void *buf, int count, const ompi_datatype_t *dtype, void *packed,
                    size_t bytes)
 {
@@ -349,7 +340,7 @@ static int convert(bool pack, void *buf, int count, const ompi_datatype_t *dtype
     return rc;
 }
 
-/* The copy is as long as the message: the others send or receive it as one. */
+/* Broadcast a non-contiguous buffer through a packed copy. */
 static int broadcast_packed(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
                             struct fabemu_group *group, void *buf, int count,
                             const ompi_datatype_t *dtype, size_t bytes, int root)
@@ -370,16 +361,6 @@ static int broadcast_packed(mca_coll_fabemu_module_t *module, ompi_communicator_
     return rc;
 }
 
-static int pass_bcast(void *buf, int count, ompi_datatype_t *dtype, int root,
-                      ompi_communicator_t *comm, mca_coll_fabemu_module_t *module)
-{
-    const struct coll_fabemu_below *below = &module->below;
-    struct pass pass = pass_begin(module);
-    int rc = below->bcast(buf, count, dtype, root, comm, below->bcast_module);
-
-    return pass_end(module, &pass, FABEMU_COLL_BROADCAST, dtype->super.size * (size_t)count, rc);
-}
-
 int coll_fabemu_bcast(void *buf, int count, ompi_datatype_t *dtype, int root,
                       ompi_communicator_t *comm, mca_coll_base_module_t *base)
 {
@@ -389,16 +370,19 @@ int coll_fabemu_bcast(void *buf, int count, ompi_datatype_t *dtype, int root,
     struct fabemu_group *group =
         takes(module, comm, FABEMU_COLL_BROADCAST, COLL_FABEMU_NOTHING, bytes);
 
-    if (!group)
-        return pass_bcast(buf, count, dtype, root, comm, module);
+    if (!group) {
+        struct pass pass = pass_begin(module);
+        int rc = module->below.bcast(buf, count, dtype, root, comm, module->below.bcast_module);
+
+        return pass_end(module, &pass, FABEMU_COLL_BROADCAST, bytes, rc);
+    }
     if (bytes == 0)
-        return OMPI_SUCCESS; /* nothing to move, nothing to count */
+        return OMPI_SUCCESS; /* not counted */
     if (ompi_datatype_is_contiguous_memory_layout(dtype, count))
         return broadcast(module, comm, group, (char *)buf + dtype->super.true_lb, bytes, root);
     return broadcast_packed(module, comm, group, buf, count, dtype, bytes, root);
 }
 
-/* What a reduction asks of the switches. */
 struct reduction {
     unsigned op;   /* enum fabemu_op */
     unsigned type; /* enum fabemu_type */
@@ -415,16 +399,6 @@ static inline struct fabemu_group *takes_reduction(mca_coll_fabemu_module_t *mod
                  dtype->super.size * (size_t)count);
 }
 
-static int pass_reduce(const void *in, void *out, int count, ompi_datatype_t *dtype, ompi_op_t *op,
-                       int root, ompi_communicator_t *comm, mca_coll_fabemu_module_t *module)
-{
-    const struct coll_fabemu_below *below = &module->below;
-    struct pass pass = pass_begin(module);
-    int rc = below->reduce(in, out, count, dtype, op, root, comm, below->reduce_module);
-
-    return pass_end(module, &pass, FABEMU_COLL_REDUCE, dtype->super.size * (size_t)count, rc);
-}
-
 int coll_fabemu_reduce(const void *in, void *out, int count, ompi_datatype_t *dtype, ompi_op_t *op,
                        int root, ompi_communicator_t *comm, mca_coll_base_module_t *base)
 {
@@ -433,8 +407,13 @@ int coll_fabemu_reduce(const void *in, void *out, int count, ompi_datatype_t *dt
     struct fabemu_group *group =
         takes_reduction(module, comm, FABEMU_COLL_REDUCE, op, dtype, count, &what);
 
-    if (!group)
-        return pass_reduce(in, out, count, dtype, op, root, comm, module);
+    if (!group) {
+        struct pass pass = pass_begin(module);
+        int rc = module->below.reduce(in, out, count, dtype, op, root, comm,
+                                      module->below.reduce_module);
+
+        return pass_end(module, &pass, FABEMU_COLL_REDUCE, dtype->super.size * (size_t)count, rc);
+    }
 
     bool is_root = ompi_comm_rank(comm) == root;
     struct fabemu_req req = {0};
@@ -442,17 +421,6 @@ int coll_fabemu_reduce(const void *in, void *out, int count, ompi_datatype_t *dt
                             (size_t)count, what.op, what.type, module->nodes[root], &req);
 
     return finish(module, comm, FABEMU_COLL_REDUCE, err, &req);
-}
-
-static int pass_allreduce(const void *in, void *out, int count, ompi_datatype_t *dtype,
-                          ompi_op_t *op, ompi_communicator_t *comm,
-                          mca_coll_fabemu_module_t *module)
-{
-    const struct coll_fabemu_below *below = &module->below;
-    struct pass pass = pass_begin(module);
-    int rc = below->allreduce(in, out, count, dtype, op, comm, below->allreduce_module);
-
-    return pass_end(module, &pass, FABEMU_COLL_ALLREDUCE, dtype->super.size * (size_t)count, rc);
 }
 
 int coll_fabemu_allreduce(const void *in, void *out, int count, ompi_datatype_t *dtype,
@@ -463,8 +431,14 @@ int coll_fabemu_allreduce(const void *in, void *out, int count, ompi_datatype_t 
     struct fabemu_group *group =
         takes_reduction(module, comm, FABEMU_COLL_ALLREDUCE, op, dtype, count, &what);
 
-    if (!group)
-        return pass_allreduce(in, out, count, dtype, op, comm, module);
+    if (!group) {
+        struct pass pass = pass_begin(module);
+        int rc = module->below.allreduce(in, out, count, dtype, op, comm,
+                                         module->below.allreduce_module);
+
+        return pass_end(module, &pass, FABEMU_COLL_ALLREDUCE, dtype->super.size * (size_t)count,
+                        rc);
+    }
 
     struct fabemu_req req = {0};
     int err = fabemu_allreduce(group, in == MPI_IN_PLACE ? out : in, out, (size_t)count, what.op,

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * component.c - what Open MPI loads: parameters, attaching and detaching.
+ * component.c - the component that Open MPI loads: parameters, attaching and detaching.
  *
- * Found through OMPI_MCA_mca_base_component_path=DIR:SYSTEM_DEFAULT, so only jobs
- * that were given a fabric load us. A rank of such a job that cannot attach, or
- * that was told of no fabric, must still hand out modules: its peers ask it
- * whether all sit on the fabric (join.c), and a process that did not answer
- * would leave them waiting in another collective than its own.
+ * Open MPI finds it through OMPI_MCA_mca_base_component_path=DIR:SYSTEM_DEFAULT, so only jobs that
+ * use a fabric load it. A rank of such a job that cannot attach, or has no socket, must still
+ * provide
+ * modules: its peers ask it whether all are on the fabric (join.c), and without a module it would
+ * not answer and run a different collective.
  */
 #include "coll_fabemu.h"
 
@@ -17,15 +17,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PRIORITY 90 /* Open MPI's own: self 75, inter 40, han 35, tuned 30, basic and libnbc 10 */
-/* half a narrow window, and not a multiple of a segment's payload */
-#define WIDE_BYTES 16384u
+#define PRIORITY   90     /* Open MPI: self 75, inter 40, han 35, tuned 30, basic, libnbc 10 */
+#define WIDE_BYTES 16384u /* half a narrow window, and not a multiple of a segment's payload */
 
 static int component_register(void);
 static int component_close(void);
+
 /*
- * Open MPI has chosen its transport for messages by now. If that does not reach the peers, MPI_Init
- * fails next. If our provider was chosen, it has attached before us.
+ * Report to the fabric if messages do not use it. Open MPI has chosen its transport for messages by
+ * now; if that was our libfabric provider, it has attached before this component.
  */
 static void check_messages(struct fabemu *fab)
 {
@@ -36,14 +36,14 @@ static void check_messages(struct fabemu *fab)
         return;
     if (strcmp(pml, "cm") == 0)
         snprintf(why, sizeof why,
-                 "Open MPI uses another mtl than ofi, or another libfabric provider than "
+                 "Open MPI uses an mtl other than ofi, or a libfabric provider other than "
                  "fabemu; see FI_PROVIDER, OMPI_MCA_mtl*, and mpirun's --mca");
     else
         snprintf(why, sizeof why,
-                 "Open MPI sends them by pml %s, and not by cm; see OMPI_MCA_pml, mpirun's --mca "
-                 "pml, and Open MPI's files of parameters",
+                 "Open MPI sends them with pml %s instead of cm; see OMPI_MCA_pml, mpirun's --mca "
+                 "pml, and Open MPI's parameter files",
                  pml);
-    fabemu_outside(fab, why); /* on an error the fabric has ended, and prints that itself */
+    fabemu_outside(fab, why); /* fails only if the fabric has ended, which it prints itself */
 }
 
 static int component_init_query(bool progress_threads, bool mpi_threads);
@@ -87,22 +87,22 @@ static int component_register(void)
     param("priority", "Priority of the fabemu collective component", MCA_BASE_VAR_TYPE_INT,
           &me->priority);
     me->enable = true;
-    param_register("enable",
-                   "Run collectives in the fabric. When off, they are only counted and run over "
-                   "messages. MPI_T may change it, for communicators that are made later; it must "
-                   "be the same on all their members",
-                   MCA_BASE_VAR_TYPE_BOOL, MCA_BASE_VAR_FLAG_SETTABLE, MCA_BASE_VAR_SCOPE_GROUP,
-                   &me->enable);
+    param_register(
+        "enable",
+        "Run collectives in the fabric. When off, they are only counted and run over "
+        "messages. MPI_T may change it for communicators that are created later; it must "
+        "be the same on all their members",
+        MCA_BASE_VAR_TYPE_BOOL, MCA_BASE_VAR_FLAG_SETTABLE, MCA_BASE_VAR_SCOPE_GROUP, &me->enable);
     me->step_aside = true;
     param("step_aside",
           "Run collectives over messages at the sizes and numbers of ranks at which messages were "
           "measured to be faster than the network (clock raw only). When off, the network runs "
-          "every collective that it supports. The same on all ranks",
+          "every collective that it supports. Must be the same on all ranks",
           MCA_BASE_VAR_TYPE_BOOL, &me->step_aside);
     me->wide_bytes = WIDE_BYTES;
     param("wide_bytes",
-          "Operations of so many bytes run in a group with a wide window, which lets ranks run "
-          "further ahead of each other; the same on all ranks",
+          "Operations of this many bytes or more use a group with a wide window, which lets ranks "
+          "run further ahead of each other. Must be the same on all ranks",
           MCA_BASE_VAR_TYPE_SIZE_T, &me->wide_bytes);
     me->socket = NULL;
     param("socket",
@@ -120,7 +120,7 @@ static int component_init_query(bool progress_threads, bool mpi_threads)
     (void)progress_threads;
     (void)mpi_threads; /* fabemu.h is thread-safe */
     if (!path || !*path)
-        return OMPI_SUCCESS; /* not attached: that is what it will answer */
+        return OMPI_SUCCESS; /* not attached: me->fab stays NULL */
 
     int err = fabemu_attach(&me->fab, path);
     if (err) {
@@ -128,7 +128,7 @@ static int component_init_query(bool progress_threads, bool mpi_threads)
 
         me->fab = NULL;
         opal_output(0,
-                    "fabemu: not attached to the fabric at %s, so collectives with this process "
+                    "fabemu: cannot attach to the fabric at %s, so collectives with this process "
                     "run outside the switches: %s",
                     path, *why ? why : strerror(-err));
     } else {

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fragments.c - what osc/pt2pt receives for a window comes whole, or not at all.
+ * fragments.c - incomplete receives of osc/pt2pt are discarded.
  *
- * Open MPI's one-sided communication over messages keeps some receives posted, from any source, and
- * carries out what their buffers hold once they are complete: puts, accumulates, answers. It does
- * not look at their status. One that has begun to match a message of a process that then died is
- * complete with an error; its buffer holds a part of that message, and behind it the one before,
- * of some other member, which would be carried out twice: wrong sums, and acknowledgments that
- * nobody waits for. So this component looks at the status before that one does: such a receive is
- * posted again, as if nothing had come. Who sent it is lost, and window.c says so.
+ * osc/pt2pt, Open MPI's one-sided communication over messages, keeps some receives posted, from any
+ * source, and processes their buffers when they complete: puts, accumulates, replies. It ignores
+ * their status. If the sender dies in the middle of a message, the receive completes with an error;
+ * its buffer holds a part of that message followed by the rest of the previous one, from another
+ * member, which would be processed twice: wrong sums, and unexpected acknowledgments. So this
+ * component checks the status first, and posts such a receive again as if no message had come.
+ * window.c reports the loss of the sender.
  *
- * A window may be freed in between, and such a receive with it, whose buffer is no longer there: so
- * it is forgotten when it is freed.
+ * If the window is freed before the receive is posted again, the request is freed with its buffer:
+ * then it is removed from the list.
  *
- * These receives are persistent requests with a callback. The first callback of a request that is
- * started while a window is made is theirs.
+ * These receives are persistent requests with a callback. They are recognised by the callback of
+ * the first request that is started while a window is made.
  *
- * Long puts and accumulates are received each by a request that names its source, and are counted
- * as come from who its status names. In the status of one that has failed Open MPI's transport
- * names rank 0, whoever it was to come from: rank 0 then was one ahead, and what it flushed was
- * acknowledged before it had come, or never. So the source is put right there.
+ * Long puts and accumulates are each received by a request that names its source, and are counted
+ * for the source in its status. In the status of a failed one Open MPI's transport sets rank 0,
+ * whoever the sender was: then rank 0's count is one too high, and its flushes are acknowledged too
+ * early, or never. So the source is corrected here.
  *
  * Thread: as window.c.
  */
@@ -30,25 +30,24 @@
 
 #include <stdlib.h>
 
-/* A receive that came in part. */
+/* An incomplete receive. */
 struct broken {
     ompi_request_t *req;
-    ompi_request_free_fn_t free_below; /* what frees it, if its window goes before */
+    ompi_request_free_fn_t free_below; /* the original req->req_free */
 };
 
 static struct {
-    mca_pml_base_module_start_fn_t start_below; /* NULL: not hooked */
+    mca_pml_base_module_start_fn_t start_below; /* NULL: not installed */
     mca_pml_base_module_irecv_init_fn_t init_below;
-    ompi_request_t
-        *made;     /* the request that was made last, not started; NULL: none, or by nobody */
-    int made_from; /* its source, or any */
+    ompi_request_t *made;             /* the request made last and not started; NULL: none */
+    int made_from;                    /* its source; negative: any */
     ompi_request_complete_fn_t below; /* osc/pt2pt's callback; NULL: not known yet */
     bool learns;                      /* a window is being made */
-    struct broken *broken;            /* to be started again, once they are complete */
+    struct broken *broken;            /* to be started again when they are complete */
     size_t count, room;
 } fragments;
 
-/* Its window is freed before it was started again: its buffer is no longer there. */
+/* req_free of a broken receive, whose window is freed before it was started again. */
 static int broken_freed(ompi_request_t **req)
 {
     size_t i = 0;
@@ -60,7 +59,7 @@ static int broken_freed(ompi_request_t **req)
     return (*req)->req_free(req);
 }
 
-/* Returns 0: the request completes, and is not over. */
+/* Completion callback of osc/pt2pt's receives from any source. */
 static int fragment_came(ompi_request_t *req)
 {
     struct broken *more;
@@ -70,16 +69,16 @@ static int fragment_came(ompi_request_t *req)
     if (fragments.count == fragments.room) {
         more = realloc(fragments.broken, (2 * fragments.room + 4) * sizeof *more);
         if (!more)
-            (void)ompi_mpi_abort(MPI_COMM_WORLD, MPI_ERR_NO_MEM); /* others would wait for ever */
+            (void)ompi_mpi_abort(MPI_COMM_WORLD, MPI_ERR_NO_MEM); /* other ranks would hang */
         fragments.broken = more;
         fragments.room = 2 * fragments.room + 4;
     }
     fragments.broken[fragments.count++] = (struct broken){req, req->req_free};
     req->req_free = broken_freed;
-    return OMPI_SUCCESS;
+    return OMPI_SUCCESS; /* the request completes, but is kept */
 }
 
-/* A receive that names its source, with what osc/pt2pt would be called with. */
+/* Replaces the callback and its data of a receive that names its source. */
 struct named {
     ompi_request_complete_fn_t below;
     void *data;
@@ -103,7 +102,7 @@ static void named_begin(ompi_request_t *req, int from)
     struct named *named = malloc(sizeof *named);
 
     if (!named)
-        return; /* as it would be without us */
+        return; /* the source is not corrected */
     *named = (struct named){req->req_complete_cb, req->req_complete_cb_data, from};
     req->req_complete_cb = named_came;
     req->req_complete_cb_data = named;
@@ -159,7 +158,7 @@ void coll_fabemu_fragments_again(void)
         req->req_free = one.free_below;
         req->req_status.MPI_ERROR = MPI_SUCCESS;
         req->req_status._cancelled = 0;
-        req->req_complete_cb = fragment_came; /* which ompi_request_complete() has cleared */
+        req->req_complete_cb = fragment_came; /* ompi_request_complete() has cleared it */
         (void)fragments.start_below(1, &req);
     }
     fragments.count = left;

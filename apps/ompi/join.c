@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * join.c - turn a communicator into a group of the fabric, at its first
- * collective: a communicator that never has one costs nothing.
+ * join.c - makes a group of the fabric for a communicator at its first collective, so a
+ * communicator without collectives costs nothing.
  *
- * Three steps, each over the functions below us. All tell all where they are;
- * rank 0 asks for the group and tells its number; all tell all whether they are
- * in. After each, every member knows the same, so all end with the same answer.
- * Rejected: asking at MPI_Comm_split time, when most communicators of real
- * programs never see a collective; recognising groups by Open MPI's context
- * ids, which are not unique across disjoint communicators.
+ * There are three steps, each a collective of the components below: all exchange their locations;
+ * rank 0 creates the group and broadcasts its number; all exchange whether they have joined. After
+ * each step all members have the same data, so all reach the same decision.
+ * Rejected: creating groups in MPI_Comm_split, when most communicators of real programs never see a
+ * collective; identifying groups by Open MPI's context ids, which are not unique across disjoint
+ * communicators.
  */
 #include "coll_fabemu.h"
 
@@ -35,7 +35,7 @@ static int compare_u64(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* One fabric, everybody on it, on a node of his own? Sorts @places. */
+/* Are all members on one fabric, on different nodes? Sorts @places. */
 static bool places_fit(uint64_t *places, int size)
 {
     qsort(places, (size_t)size, sizeof *places, compare_u64);
@@ -46,8 +46,8 @@ static bool places_fit(uint64_t *places, int size)
 }
 
 /*
- * Fill @nodes. False, on every rank alike, if there can be no group. (An error
- * from below is fatal to Open MPI, and need not be the same everywhere.)
+ * Fill @nodes. Returns false, on all ranks alike, if no group is possible. (An error from below is
+ * fatal to Open MPI, and need not be the same on all ranks.)
  */
 static bool exchange_nodes(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
                            uint32_t *nodes, uint64_t *places)
@@ -67,7 +67,7 @@ static bool exchange_nodes(mca_coll_fabemu_module_t *module, ompi_communicator_t
 typedef int group_create_fn(struct fabemu *fab, const uint32_t *nodes, uint32_t count,
                             uint32_t *id);
 
-/* Rank 0 creates the group and tells its number; NO_GROUP if the fabric refused. */
+/* Rank 0 creates the group and broadcasts its number; NO_GROUP if the fabric refused. */
 static uint32_t agree_on_group(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
                                const uint32_t *nodes, group_create_fn *create)
 {
@@ -89,7 +89,7 @@ static uint32_t agree_on_group(mca_coll_fabemu_module_t *module, ompi_communicat
     return id;
 }
 
-/* Become a member; keep it only if all did. NULL, on every rank alike, if not. */
+/* Join the group; leave it again if not all ranks have joined. NULL, on all ranks alike: left. */
 static struct fabemu_group *join_all_or_none(mca_coll_fabemu_module_t *module,
                                              ompi_communicator_t *comm, uint32_t id)
 {
@@ -115,18 +115,18 @@ static struct fabemu_group *make_group(mca_coll_fabemu_module_t *module, ompi_co
     return id == NO_GROUP ? NULL : join_all_or_none(module, comm, id);
 }
 
-/* Where it stands still the user is told of the communicator. */
+/* Name the group after its communicator, for reports about hanging runs. */
 static void name_group(struct fabemu_group *group, const ompi_communicator_t *comm)
 {
     if (group)
         fabemu_group_name(group, comm->c_name);
 }
 
-/* If a run stands still meanwhile, the user is shown the program's call instead of our messages. */
+/* Reports about a run that hangs in between show the program's @call instead of our messages. */
 static void begin(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
                   enum fabemu_coll call)
 {
-    module->passing = true; /* some functions below call others of the communicator's */
+    module->passing = true; /* functions below may call collectives of the communicator */
     if (module->fab)
         fabemu_call_begin(module->fab, call, comm->c_name, (uint32_t)ompi_comm_size(comm));
 }
@@ -147,7 +147,7 @@ void coll_fabemu_join(mca_coll_fabemu_module_t *module, ompi_communicator_t *com
 
     module->standing = FABEMU_WHY_GROUP;
     if (!places || !nodes)
-        (void)ompi_mpi_abort(comm, MPI_ERR_NO_MEM); /* going on alone would hang the peers */
+        (void)ompi_mpi_abort(comm, MPI_ERR_NO_MEM); /* the peers would hang */
 
     begin(module, comm, call);
     if (exchange_nodes(module, comm, nodes, places))

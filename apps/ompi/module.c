@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * module.c - a module a communicator: made, placed above the functions that
- * were there, and taken apart.
+ * module.c - one module for each communicator: created, stacked on the existing functions, and
+ * freed.
  */
 #include "coll_fabemu.h"
 
@@ -44,8 +44,8 @@ OBJ_CLASS_INSTANCE(mca_coll_fabemu_module_t, mca_coll_base_module_t, module_cons
                    module_destruct);
 
 /*
- * One process counts for the communicator: rank 0, and of an
- * intercommunicator's two the one whose name is the smaller.
+ * Does this process count the collectives of the communicator? Rank 0 does; of the two ranks 0 of
+ * an intercommunicator, the one with the smaller process name.
  */
 static bool counts_for(ompi_communicator_t *comm)
 {
@@ -60,7 +60,7 @@ static bool counts_for(ompi_communicator_t *comm)
     return opal_compare_proc(here->super.proc_name, there->super.proc_name) < 0;
 }
 
-/* The reason that holds for every collective of @comm, if there is one. */
+/* A reason that all collectives of @comm run over messages; COLL_FABEMU_FRESH: none known. */
 static int standing_of(const struct coll_fabemu_component *component, ompi_communicator_t *comm)
 {
     if (!component->enable)
@@ -72,16 +72,16 @@ static int standing_of(const struct coll_fabemu_component *component, ompi_commu
     return COLL_FABEMU_FRESH;
 }
 
-/* Modules are enabled in order of rising priority: what is in c_coll now lies below us. */
-#define SAVE(module, comm, name)                                                              \
-    do {                                                                                      \
-        (module)->below.name = (comm)->c_coll->coll_##name;                                   \
-        (module)->below.name##_module = (comm)->c_coll->coll_##name##_module;                 \
-        if (!(module)->below.name || !(module)->below.name##_module) {                        \
-            (module)->below.name##_module = NULL;                                             \
-            return OMPI_ERR_NOT_FOUND; /* what is saved already, the destructor gives back */ \
-        }                                                                                     \
-        OBJ_RETAIN((module)->below.name##_module);                                            \
+/* Modules are enabled in order of increasing priority: c_coll has the functions below ours now. */
+#define SAVE(module, comm, name)                                                     \
+    do {                                                                             \
+        (module)->below.name = (comm)->c_coll->coll_##name;                          \
+        (module)->below.name##_module = (comm)->c_coll->coll_##name##_module;        \
+        if (!(module)->below.name || !(module)->below.name##_module) {               \
+            (module)->below.name##_module = NULL;                                    \
+            return OMPI_ERR_NOT_FOUND; /* the destructor releases earlier modules */ \
+        }                                                                            \
+        OBJ_RETAIN((module)->below.name##_module);                                   \
     } while (0)
 
 static int module_enable(mca_coll_base_module_t *base, ompi_communicator_t *comm)
@@ -105,7 +105,7 @@ mca_coll_base_module_t *coll_fabemu_comm_query(ompi_communicator_t *comm, int *p
 
     if (!module)
         return NULL;
-    /* the first communicator's module is made when messages have a transport */
+    /* here, because the transport for messages has been chosen by now */
     coll_fabemu_repair();
     coll_fabemu_windows();
     module->fab = component->fab;

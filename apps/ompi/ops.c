@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ops.c - MPI operations and types in the words of fabemu.h (the rows are in ops.def).
+ * ops.c - translates MPI operations and types to those of fabemu.h, by the table in ops.def.
  */
 #include "coll_fabemu.h"
 
@@ -21,7 +21,7 @@
                     : NO_TYPE)
 #define FLOAT_OF(bytes) ((bytes) == 4 ? FABEMU_F32 : (bytes) == 8 ? FABEMU_F64 : NO_TYPE)
 
-/* One more than the value, so that what has no row is 0. */
+/* Entries are 1 + the value; 0: no row. */
 static const uint8_t ops[OMPI_OP_BASE_FORTRAN_OP_MAX + 1] = {
 #define OP(ompi, fab) [OMPI_OP_BASE_FORTRAN_##ompi] = (uint8_t)((fab) + 1),
 #include "ops.def"
@@ -35,7 +35,7 @@ static const uint8_t types[OMPI_DATATYPE_MAX_PREDEFINED + 1] = {
 int coll_fabemu_map(const ompi_op_t *op, const ompi_datatype_t *dtype, unsigned *fab_op,
                     unsigned *fab_type)
 {
-    /* A user's operation has an index, too, but past the predefined ones. */
+    /* A user-defined operation has an index above the predefined ones. */
     if (!(op->o_flags & OMPI_OP_FLAGS_INTRINSIC) ||
         (unsigned)op->o_f_to_c_index > OMPI_OP_BASE_FORTRAN_OP_MAX)
         return FABEMU_WHY_OP;
@@ -43,7 +43,7 @@ int coll_fabemu_map(const ompi_op_t *op, const ompi_datatype_t *dtype, unsigned 
     if (!ompi_datatype_is_predefined(dtype) || (unsigned)dtype->id > OMPI_DATATYPE_MAX_PREDEFINED)
         return FABEMU_WHY_TYPE;
 
-    *fab_op = ops[op->o_f_to_c_index] - 1u; /* no row: UINT_MAX, which nothing reduces */
+    *fab_op = ops[op->o_f_to_c_index] - 1u; /* no row: UINT_MAX */
     *fab_type = types[dtype->id] - 1u;
     if (*fab_op > NO_OP)
         return FABEMU_WHY_OP;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * repair.c - persistent sends of Open MPI 4.1 over libfabric, of data that does not begin where
- * the buffer does.
+ * repair.c - corrects persistent sends of Open MPI 4.1 over libfabric, for data types with a lower
+ * bound.
  *
- * The transport layer of messages over libfabric takes the address of a contiguous datum for that
- * of its first byte, and forgets the data type's lower bound. It does so where the request was made
- * by isend_init(): MPI_Send_init, MPI_Alltoallw, and long one-sided puts send other bytes than they
- * were told, and those of address 0 for MPI_BOTTOM. (Over any libfabric provider; mended in later
- * versions by "mtl: Fix datatype offsetting".) A provider gets the wrong address and cannot know.
+ * Open MPI's transport over libfabric uses a contiguous buffer's address without adding the data
+ * type's lower bound, if the request was made by isend_init(): MPI_Send_init, MPI_Alltoallw, and
+ * long one-sided puts send wrong bytes, with MPI_BOTTOM those at address 0. (With any libfabric
+ * provider; fixed in later versions by "mtl: Fix datatype offsetting".) A provider gets the wrong
+ * address and cannot detect it.
  *
- * So the call is handed on with what it means in bytes. Where Open MPI does it right itself, that
- * is the same message.
+ * So the call is passed on as a send of bytes from the correct address. Where Open MPI is correct
+ * itself, that is the same message.
  */
 #include "coll_fabemu.h"
 

@@ -11,7 +11,7 @@
 
 enum { CREDITS, ACKNOWLEDGED }; /* how the fabric carries packets, fabemu_info.acknowledged */
 
-/* In communicators of @ranks members messages were faster from @first to @last bytes. */
+/* In communicators of @ranks members, messages were faster from @first to @last bytes. */
 struct slower_row {
     int transport;
     enum fabemu_coll coll;

@@ -1,31 +1,29 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * window.c - one-sided calls on a window of which a member is gone, or cannot be reached, return an
- * error.
+ * window.c - one-sided calls on a window return an error if a member has died or cannot be reached.
  *
- * Open MPI's one-sided communication over messages (osc/pt2pt) drops the errors of its messages: a
- * flush whose acknowledgment is lost waits for ever, and a put that never came is nobody's. Both
- * are so over any transport. So this component puts itself before that one's functions, window by
- * window. It knows when what was under way with a member has broken off (fabemu_breaks()); from
- * then on every call that has to do with it returns MPI_ERR_OTHER, and what was written there last
- * may not be. What has to do with other members alone goes on: it ends, or that member is lost,
- * too.
+ * osc/pt2pt, Open MPI's one-sided communication over messages, ignores the errors of its messages:
+ * a flush whose acknowledgment is lost waits forever, and the loss of a put is not reported. Both
+ * hold for any transport. So this component replaces the functions of each window by its own, which
+ * call the original ones. It knows when communication with a member has failed (fabemu_breaks());
+ * from then on every call that involves that member returns MPI_ERR_OTHER, and its latest data may
+ * be missing there. Calls that involve only other members continue: they complete, or that member
+ * is lost, too.
  *
- * A call that waits already is left by longjmp(), out of opal_progress(), which calls us in each of
- * its rounds. That is safe where all that waits is osc/pt2pt itself: what it has under way lies on
- * the heap and stays there, and of a member that is lost nothing comes any more that could be
- * written into the caller's memory. Calls that are with all members flush the others, one by one,
- * before they return their error, or leave after a while. A fence, or a free, is not left at all,
- * for something of Open MPI's collectives may wait in it, whose requests lie on the stack: one that
- * cannot end is the end of the process, with a line that says so.
+ * A call that already waits is left by longjmp() out of opal_progress(), which calls us in each of
+ * its rounds. That is safe where only osc/pt2pt waits: its requests are on the heap and stay there,
+ * and a lost member sends nothing more that could be written into the caller's memory. Calls that
+ * involve all members flush the others one by one before they return the error, or are left after a
+ * time limit. A fence or a free is never left, because Open MPI's collectives may wait in it with
+ * requests on the stack: if it cannot complete, the process ends with an error message.
  *
- * Between MPI_Win_lock_all() and MPI_Win_unlock_all() osc/pt2pt has one count of the answers that
- * it waits for, of all members. What a member that is lost owes stays in it for good, so from then
- * on a call that waits for that count returns an error, whichever member it is with: it could not
- * end; nor can that epoch, so that no other begins. Calls that do not wait for it go on. Locks of
- * single members have a count each.
+ * Between MPI_Win_lock_all() and MPI_Win_unlock_all(), osc/pt2pt has a single count of outstanding
+ * acknowledgments for all members. The acknowledgments of a lost member stay in it forever, so from
+ * then on a call that waits for that count returns an error, whichever member it addresses; and
+ * that epoch cannot end, so that no other begins. Calls that do not wait for the count continue.
+ * Locks of single members have a count each.
  *
- * Thread: osc/pt2pt is not there with MPI_THREAD_MULTIPLE, so one thread at a time is in here.
+ * Thread: osc/pt2pt does not support MPI_THREAD_MULTIPLE, so only one thread at a time is in here.
  */
 #include "coll_fabemu.h"
 
@@ -41,56 +39,56 @@
 #include <string.h>
 
 #define PROBE_GAP_S  1.0 /* as receives do: nic/host/progress/watch.c */
-#define PROBE_ROUNDS 64  /* between looks at the clock */
+#define PROBE_ROUNDS 64  /* between two reads of the clock */
 
 /* A member of a window. */
 struct member {
     uint32_t node;   /* FABEMU_ANY_NODE: not on this fabric */
-    uint64_t breaks; /* of that node, when the window was made, */
-    uint64_t losses; /* and losses */
+    uint64_t breaks; /* fabemu_breaks() of that node when the window was made */
+    uint64_t losses; /* the same of fabemu_losses() */
     /* Since MPI_Win_lock_all(): */
-    bool asked; /* it has been asked for its lock */
-    bool owes;  /* it may owe an answer that was not waited for to the end */
+    bool asked; /* a lock was requested from it */
+    bool owes;  /* it may owe an acknowledgment */
 };
 
 struct window {
     struct window *next;
     ompi_win_t *win;
     ompi_communicator_t *comm;
-    /* of osc/pt2pt's own communicator, a duplicate, in whose collectives fences wait; NULL: none */
+    /* of osc/pt2pt's duplicate of comm, whose collectives fences use; NULL: none */
     mca_coll_fabemu_module_t *module;
-    uint64_t breaks; /* of all nodes, when the members were last looked at */
+    uint64_t breaks; /* of all nodes, when the members were last checked */
     uint64_t losses; /* the same */
-    bool broken;
-    bool torn; /* two members have lost something between them: calls with all cannot end */
-    bool told; /* the user has been */
-    bool all;  /* all members are locked */
+    bool broken;     /* a member is lost */
+    bool torn;       /* messages between two members, or a group, were lost */
+    bool told;       /* an error was printed */
+    bool all;        /* all members are locked */
     int rank, ranks;
     struct member member[];
 };
 
-/* When a call that waits is left because a member that it has to do with is lost. */
+/* When to leave a waiting call because a member that it involves is lost. */
 enum leave {
-    LEAVE_ONE,   /* at once: it is with that member alone */
-    LEAVE_FLUSH, /* at once, and then the others are flushed */
+    LEAVE_ONE,   /* immediately: it involves that member alone */
+    LEAVE_FLUSH, /* immediately, and then flush the other members */
     LEAVE_LATE,  /* after the bound `silence` */
-    LEAVE_NEVER, /* it ends the process, after that bound */
+    LEAVE_NEVER, /* end the process after that bound */
 };
 
 static struct {
     ompi_osc_base_component_t *component; /* osc/pt2pt's; NULL: there is none */
     ompi_osc_base_component_select_fn_t select_below;
-    ompi_osc_base_module_t below; /* the functions of its windows */
+    ompi_osc_base_module_t below; /* the original functions of its windows */
     struct window *windows;
-    bool hooked;           /* into opal_progress() */
-    struct window *inside; /* the window in whose call the process is; NULL: none */
-    enum leave leave;      /* when that call is left by longjmp() */
-    int target;            /* the member that it has to do with; -1: all */
-    bool acks;             /* it waits for the answers of all that were asked for any */
+    bool hooked;           /* window_progress() is registered */
+    struct window *inside; /* the window of the current call; NULL: none */
+    enum leave leave;      /* when to leave that call by longjmp() */
+    int target;            /* the member that it involves; -1: all */
+    bool acks;             /* it waits for all outstanding acknowledgments */
     const char *call;      /* its name */
-    double probe_s;        /* when it asks the members whether they answer; 0: it has just begun */
-    unsigned rounds;       /* that it has waited */
-    double late_s;         /* when it has waited too long for who is lost; 0: it does not yet */
+    double probe_s;        /* time of the next probe of the members; 0: not set yet */
+    unsigned rounds;       /* rounds that it has waited */
+    double late_s;         /* when a wait for a lost member is too long; 0: not set yet */
     jmp_buf home;
 } windows;
 
@@ -108,7 +106,7 @@ static struct window *window_of(const ompi_win_t *win)
     return w;
 }
 
-/* Has anything with the member broken off since the window was made? It never mends. */
+/* Has communication with the member failed since the window was made? That is permanent. */
 static bool member_is_lost(const struct window *w, int rank)
 {
     const struct member *m = &w->member[rank >= 0 && rank < w->ranks ? rank : 0];
@@ -116,7 +114,7 @@ static bool member_is_lost(const struct window *w, int rank)
     return m->node != FABEMU_ANY_NODE && fabemu_breaks(fabric(), m->node) != m->breaks;
 }
 
-/* With any member? */
+/* Is any member lost? */
 static bool window_is_broken(struct window *w)
 {
     uint64_t breaks = fabemu_breaks(fabric(), FABEMU_ANY_NODE);
@@ -137,8 +135,8 @@ static bool member_has_lost(const struct window *w, int rank)
 }
 
 /*
- * Has a group of the window's own communicator failed? Fences end with a barrier there, of which
- * osc/pt2pt drops the error.
+ * Has a group of the window's own communicator failed? Fences end with a barrier there, whose error
+ * osc/pt2pt ignores.
  */
 static bool window_group_why(const struct window *w, char *text, size_t bytes)
 {
@@ -149,8 +147,9 @@ static bool window_group_why(const struct window *w, char *text, size_t bytes)
 }
 
 /*
- * Have two members lost something between them, or all of them their group? They leave a call that
- * is with all, and who is not one of them waits there for what they do no more.
+ * Were messages between two members lost, or has the group failed? Members that detected it leave
+ * calls that involve all members. The others must check it too, or they would wait for them
+ * forever.
  */
 static bool window_is_torn(struct window *w)
 {
@@ -168,7 +167,7 @@ static bool window_is_torn(struct window *w)
     return w->torn;
 }
 
-/* The line for the user, once a window. */
+/* Print the error, once per window. */
 static void window_tell(struct window *w, const char *call)
 {
     char why[96];
@@ -184,7 +183,7 @@ static void window_tell(struct window *w, const char *call)
             continue;
         if (!fabemu_node_why(fabric(), m->node, why, sizeof why) &&
             !fabemu_node_lost(fabric(), m->node, why, sizeof why))
-            snprintf(why, sizeof why, "what was under way with node %u has broken off", m->node);
+            snprintf(why, sizeof why, "communication with node %u has failed", m->node);
         opal_output(0, "fabemu: %s on %s failed in the fabric: rank %d of it cannot be reached: %s",
                     call, w->win->w_name, i, why);
         w->told = true;
@@ -197,7 +196,7 @@ static int window_fails(struct window *w, const char *call)
     return MPI_ERR_OTHER;
 }
 
-/* @target: -1: all of them. */
+/* Is the member @target, or any member if it is -1, lost for calls that involve it? */
 static bool is_lost(struct window *w, int target)
 {
     if (target < 0)
@@ -205,7 +204,7 @@ static bool is_lost(struct window *w, int target)
     return window_is_broken(w) && member_is_lost(w, target);
 }
 
-/* Does one that is lost owe what calls to all members wait for? */
+/* Does a lost member owe an acknowledgment for which calls to all members wait? */
 static bool window_is_owed(struct window *w)
 {
     if (!w->all || !window_is_broken(w))
@@ -216,7 +215,7 @@ static bool window_is_owed(struct window *w)
     return false;
 }
 
-/* @acks: it waits for the answers of all; so does what a process does to its own memory. */
+/* Can a call never complete? @acks: it waits for all acknowledgments, as do calls to oneself. */
 static bool cannot_end(struct window *w, int target, bool acks)
 {
     return is_lost(w, target) || ((acks || target == w->rank) && window_is_owed(w));
@@ -228,7 +227,7 @@ static void member_asked(struct member *m, bool acks)
     m->asked = true;
 }
 
-/* A call to @target, -1: all, is about to begin. */
+/* A call to @target, or to all if it is -1, begins: note which acknowledgments it causes. */
 static void window_asks(struct window *w, int target, bool acks)
 {
     if (w->all && target >= 0 && target < w->ranks)
@@ -237,14 +236,14 @@ static void window_asks(struct window *w, int target, bool acks)
         member_asked(&w->member[i], acks);
 }
 
-/* A call has waited for the answers of all, and has them. */
+/* A call has received all outstanding acknowledgments. */
 static void window_answered(struct window *w)
 {
     for (int i = 0; i < w->ranks; i++)
         w->member[i].owes = false;
 }
 
-/* The process waits for one that is lost in a call that may end all the same. For too long? */
+/* Has the process waited too long for a lost member, in a call that may complete nevertheless? */
 static bool is_late(void)
 {
     uint64_t silence_ms = fabemu_info(fabric())->bounds.silence_ms;
@@ -255,7 +254,7 @@ static bool is_late(void)
     return silence_ms != FABEMU_FOREVER && now >= windows.late_s;
 }
 
-/* Who only waits for a member's answer has nothing under way that could fail: so it asks. */
+/* A process that only waits sends nothing that could fail, so it probes the members. */
 static void window_probe(struct window *w)
 {
     double now;
@@ -271,7 +270,7 @@ static void window_probe(struct window *w)
     windows.probe_s = now + PROBE_GAP_S;
 }
 
-/* In each round of whatever waits. */
+/* Callback of opal_progress(): called in each round of any wait. */
 static int window_progress(void)
 {
     struct window *w = windows.inside;
@@ -308,10 +307,7 @@ static void enter(struct window *w, const char *call, enum leave leave, int targ
 
 static int guarded_flush(int target, ompi_win_t *win);
 
-/*
- * The error of a call; before that, what is with others is complete, where it can be waited for:
- * not while all are locked, and one that is lost owes an answer.
- */
+/* Complete the operations with other members if @leave requires it, and return the error. */
 static int call_fails(struct window *w, const char *call, enum leave leave)
 {
     for (int i = 0; leave == LEAVE_FLUSH && i < w->ranks; i++)
@@ -320,7 +316,7 @@ static int call_fails(struct window *w, const char *call, enum leave leave)
     return window_fails(w, call);
 }
 
-/* The call that was entered is over, with @rc, or left: MPI_ERR_OTHER. */
+/* The current call has returned @rc, or was left (MPI_ERR_OTHER). */
 static int call_ends(int rc)
 {
     struct window *w = windows.inside;
@@ -335,8 +331,8 @@ static int call_ends(int rc)
 }
 
 /*
- * A function before osc/pt2pt's own, which may wait. Inside of another one, as where freeing a
- * window completes what is under way, it is part of that. ACKS: one that waits for all answers.
+ * A wrapper of osc/pt2pt's function @name. A nested call, as when freeing a window completes
+ * operations, is part of the outer one. @acks: it waits for all outstanding acknowledgments.
  */
 #define GUARDED_BY(name, call, leave, acks, target, params, ...) \
     static int guarded_##name params                             \
@@ -409,7 +405,7 @@ GUARDED(flush_local, "MPI_Win_flush_local", LEAVE_ONE, target, (int target, WIN)
 GUARDED(flush_local_all, "MPI_Win_flush_local_all", LEAVE_FLUSH, -1, (WIN), win)
 GUARDED(free, "MPI_Win_free", LEAVE_NEVER, -1, (WIN), win)
 
-/* Nothing is asked yet, and nothing owed, whether all members are locked from now on or no more. */
+/* After MPI_Win_lock_all() or MPI_Win_unlock_all(), no acknowledgment is outstanding. */
 static int all_now(ompi_win_t *win, bool all, int rc)
 {
     struct window *w = rc == OMPI_SUCCESS ? window_of(win) : NULL;
@@ -431,7 +427,7 @@ static int unlock_all_noted(ompi_win_t *win)
     return all_now(win, false, guarded_unlock_all(win));
 }
 
-/* A window that is broken stays, with what is under way on it. */
+/* A broken window is never freed, because operations on it are still pending. */
 static int free_and_forget(ompi_win_t *win)
 {
     struct window *w = window_of(win), **at = &windows.windows;
@@ -448,7 +444,7 @@ static int free_and_forget(ompi_win_t *win)
 
 static void hook(ompi_osc_base_module_t *module)
 {
-    windows.below = *module; /* the same of each window */
+    windows.below = *module; /* the same for all windows */
 #define HOOK(name) module->osc_##name = guarded_##name
     HOOK(put);
     HOOK(get);
@@ -478,7 +474,7 @@ static void hook(ompi_osc_base_module_t *module)
     module->osc_free = free_and_forget;
 }
 
-/* Collective over @comm, also where a process is on no fabric. */
+/* Collective over @comm, including processes that are not on a fabric. */
 static struct window *window_make(ompi_win_t *win, ompi_communicator_t *comm)
 {
     int ranks = ompi_comm_size(comm);
@@ -486,7 +482,7 @@ static struct window *window_make(ompi_win_t *win, ompi_communicator_t *comm)
     uint64_t *places = malloc((size_t)ranks * sizeof *places), mine = coll_fabemu_place(fabric());
 
     if (!w || !places)
-        (void)ompi_mpi_abort(comm, MPI_ERR_NO_MEM); /* going on alone would hang the peers */
+        (void)ompi_mpi_abort(comm, MPI_ERR_NO_MEM); /* the peers would hang */
     w->win = win;
     w->comm = comm;
     w->rank = ompi_comm_rank(comm);

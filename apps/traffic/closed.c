@@ -264,7 +264,7 @@ static int check_plan(struct traffic_run *run, const struct traffic_coll_plan *p
 
     if (plan->members < 2 || (uint64_t)plan->groups * plan->members > nodes)
         return traffic_run_wrong(run, -EINVAL,
-                                 "%u group%s of %u nodes: a group needs at least 2 nodes, groups "
+                                 "%u group%s of %u nodes: a group needs 2 or more nodes, groups "
                                  "must not overlap, and there are %u nodes",
                                  plan->groups, plan->groups == 1 ? "" : "s", plan->members, nodes);
     if (plan->interval_ps && plan->operations > TIME_MOST_PS / plan->interval_ps)

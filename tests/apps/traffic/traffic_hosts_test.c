@@ -733,7 +733,7 @@ static void traffic_run__with_a_host_that_lies_ends(void)
         {"uniform", wants_the_past, "a time in the past"},
         {"uniform", turns_time_back, "an entry of a time that is over"},
         {"uniform", names_no_node, "an entry that cannot be on that cable"},
-        {"reduce", has_too_many_results, "another host has logged what cannot be"},
+        {"reduce", has_too_many_results, "another host has logged an impossible result"},
         {"allreduce", sends_result_without_payload, "a segment that is not the next"},
         {"uniform", floods_a_superstep, "host green broke the rules: more than 32768 bytes"},
         {"uniform", ends_with_control_bytes, "host green: ?[2J??gone"},
@@ -882,7 +882,7 @@ static void traffic_run__whose_operations_only_a_liar_has_completed_fails(void)
     static const struct {
         uint64_t at_ps;
         const char *why;
-    } lies[] = {{EMU_LAST_PS + 1, "another host has logged what cannot be"},
+    } lies[] = {{EMU_LAST_PS + 1, "another host has logged an impossible result"},
                 {1000000, "another host has logged operations as complete that node"}};
 
     for (size_t i = 0; i < sizeof lies / sizeof lies[0]; i++) {

@@ -253,8 +253,8 @@ static void traffic_pattern_parse__says_what_is_right(void)
     CU_ASSERT(refuses("hotspot:-1", 16, "hotspot:NODE:FRACTION"));
     CU_ASSERT(refuses("hotspot:0:0x1", 16, "hotspot:NODE:FRACTION"));
     CU_ASSERT(refuses("permutation:", 16, "permutation:NUMBER"));
-    CU_ASSERT(refuses("permutation:0", 16, "from 1 on"));
-    CU_ASSERT(refuses("permutation:4294967296", 16, "from 1 on"));
+    CU_ASSERT(refuses("permutation:0", 16, "of 1 or more"));
+    CU_ASSERT(refuses("permutation:4294967296", 16, "of 1 or more"));
     CU_ASSERT(refuses("permutation:-1", 16, "permutation:NUMBER"));
     CU_ASSERT(refuses("permutation:1x", 16, "permutation:NUMBER"));
     CU_ASSERT(refuses("permutations", 16, "no pattern 'permutations'"));
